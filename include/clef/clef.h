@@ -1,0 +1,26 @@
+/* clef: transformers on any OpenCL device. This header brings the whole public API. */
+#ifndef CLEF_CLEF_H
+#define CLEF_CLEF_H
+
+#include "clef/device.h"
+#include "clef/generate.h"
+#include "clef/graph.h"
+#include "clef/model.h"
+#include "clef/plan.h"
+#include "clef/status.h"
+#include "clef/tokenizer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** "0.1.0": the library that is running. */
+CLEF_API const char *clef_version(void);
+/** Path of the model that comes with the library: $CLEF_DEMO_MODEL, else where it was installed, else the source tree's. NULL if
+ *  none is there. Static. */
+CLEF_API const char *clef_demo_model(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,70 @@
+/* OpenCL devices: what there is, what each can do, and opening one. */
+#ifndef CLEF_DEVICE_H
+#define CLEF_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clef/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What a device can do, as its driver says (OpenCL 1.2 queries and extension strings). Plain data; nothing is chosen by name. */
+typedef struct clef_caps {
+    int32_t  is_cpu, is_gpu;
+    int32_t  unified_memory;   /* host and device share memory: weights are used where they lie */
+    int32_t  fp16, fp64;       /* arithmetic; half storage needs neither */
+    int32_t  subgroups;        /* cl_khr_subgroups or cl_intel_subgroups */
+    int32_t  int_dot;          /* cl_khr_integer_dot_product */
+    int32_t  command_buffer;   /* cl_khr_command_buffer */
+    int32_t  opencl_version;   /* of the device, 10 * major + minor: 12, 30 */
+    int32_t  n_units;          /* compute units */
+    int32_t  max_group;        /* work-items a group, all dims together */
+    int32_t  max_items[3];     /* work-items a group, per dim */
+    int32_t  float_width;      /* native float vector width */
+    int32_t  mhz;
+    int32_t  base_align;       /* bytes: alignment of a sub-buffer's origin */
+    uint64_t local_bytes;
+    uint64_t max_alloc_bytes;  /* of one buffer */
+    uint64_t global_bytes;
+} clef_caps;
+
+typedef struct clef_device_info {
+    int32_t   platform, index; /* P:D as the user writes it */
+    char      name[128], vendor[128], platform_name[128], version[128], driver[128];
+    clef_caps caps;
+    char      refused[160];    /* empty, or why clef cannot use the device ("OpenCL 1.1, wanted 1.2") */
+} clef_device_info;
+
+/** Lists every device of every platform, in the loader's order. *out is an array of *n (NULL and 0 when there is none: that
+ *  is no error here); free it with clef_devices_free(). CLEF_OK, CLEF_E_NOMEM, CLEF_E_CL. */
+CLEF_API clef_status clef_devices_list(clef_device_info **out, int32_t *n, clef_error *err);
+CLEF_API void        clef_devices_free(clef_device_info *list);
+
+typedef struct clef_device clef_device;
+
+typedef struct clef_device_opts {
+    int32_t     profile;   /* 1: the queue keeps device times (clef_plan_profile) */
+    const char *cache_dir; /* of built programs; NULL: $CLEF_CACHE_DIR, else $XDG_CACHE_HOME/clef, else ~/.cache/clef; "": no cache */
+} clef_device_opts;
+
+/** Opens a device: context and in-order queue.
+ *
+ *  which  NULL or "auto": the best one: a GPU before an accelerator before a CPU, then by units x clock. "P:D": by numbers;
+ *         "D" alone is device D counted over all platforms. Else a substring of the name or of the platform's name, any case;
+ *         it must fit one device only; a refused one counts only where no other fits.
+ *  opts   NULL, or zero fields for defaults.
+ *  out    the device, NULL on failure. Free with clef_device_close(), after its plans.
+ *
+ *  CLEF_OK; CLEF_E_DEVICE: none there, none fits (the text lists what there is), or the one named is refused; CLEF_E_CL. */
+CLEF_API clef_status clef_device_open(const char *which, const clef_device_opts *opts, clef_device **out, clef_error *err);
+CLEF_API void        clef_device_close(clef_device *dev);
+/** Borrowed; lives as long as the device. */
+CLEF_API const clef_device_info *clef_device_describe(const clef_device *dev);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

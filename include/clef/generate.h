@@ -1,0 +1,64 @@
+/* Generation: a session holds a model on a device with its KV cache; a sampler picks tokens. */
+#ifndef CLEF_GENERATE_H
+#define CLEF_GENERATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clef/model.h"
+#include "clef/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct clef_session_opts {
+    int32_t       n_context;     /* 0: the model's own */
+    int32_t       n_batch;       /* prompt tokens a step; 0: 512 */
+    clef_gemm     gemm;
+    clef_progress progress;
+    void         *progress_user;
+} clef_session_opts;
+
+typedef struct clef_session clef_session;
+
+/** A session of one sequence. dev and model are borrowed and must outlive it. Errors as clef_model_build() and clef_plan_create(). */
+CLEF_API clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_session_opts *opts, clef_session **out,
+                                         clef_error *err);
+CLEF_API void        clef_session_destroy(clef_session *session);
+
+CLEF_API int32_t clef_session_n_context(const clef_session *session);
+CLEF_API int32_t clef_session_n_past(const clef_session *session); /* positions in the cache */
+CLEF_API clef_plan_stats clef_session_describe(const clef_session *session);
+
+/** Feeds n ids (n >= 1) after what the cache holds, in steps of n_batch; then *logits is [n_vocab] f32 of the last one, owned by the
+ *  session and overwritten by the next call. CLEF_E_LIMIT when they do not fit the context (nothing is fed then); CLEF_E_ARG for an
+ *  id outside the vocabulary; CLEF_E_CANCELLED when progress says so between steps ("prompt", done, total). */
+CLEF_API clef_status clef_session_feed(clef_session *session, const int32_t *ids, int32_t n, const float **logits, clef_error *err);
+/** Empties the cache. */
+CLEF_API clef_status clef_session_reset(clef_session *session, clef_error *err);
+
+typedef struct clef_sampler_opts {
+    float    temperature;    /* 0: greedy */
+    int32_t  top_k;          /* 0: off */
+    float    top_p;          /* 0 or 1: off */
+    float    min_p;          /* 0: off */
+    float    repeat_penalty; /* 0 or 1: off (arXiv:1909.05858) */
+    int32_t  repeat_last_n;  /* tokens looked back at; 0: 64 */
+    uint64_t seed;
+} clef_sampler_opts;
+
+typedef struct clef_sampler clef_sampler;
+/** CLEF_E_ARG for an option out of range, which the text names. */
+CLEF_API clef_status clef_sampler_create(int32_t n_vocab, const clef_sampler_opts *opts, clef_sampler **out, clef_error *err);
+CLEF_API void        clef_sampler_destroy(clef_sampler *sampler);
+/** Tells the sampler of a token that was fed (the prompt's too), for the repetition penalty. */
+CLEF_API void        clef_sampler_accept(clef_sampler *sampler, int32_t id);
+/** Picks the next id from logits [n_vocab] (not changed): penalty, temperature, top-k, top-p, min-p, draw. The same seed gives the
+ *  same draws on every machine. Allocates nothing. */
+CLEF_API int32_t     clef_sampler_pick(clef_sampler *sampler, const float *logits);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,255 @@
+/* The computation graph: values, symbols, the builders of every op, passes, and the forms a graph is written in.
+ *
+ * A graph is built once, on the host, without a device. A value is a tensor of up to four dims, row-major, the last dim
+ * dense. A dim is a number, or a number times a symbol that has an upper bound; memory is planned for the bounds and each
+ * run binds the symbols, so that one graph serves every length.
+ *
+ * Builders return the new value, or NULL after recording the first error in the graph (clef_graph_error); given NULL they
+ * return NULL, so that model code reads like the formula and checks once, at the end. Values belong to their graph.
+ * A graph is not thread-safe; different graphs are independent. */
+#ifndef CLEF_GRAPH_H
+#define CLEF_GRAPH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "clef/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Element types: name, elements a block, bytes a block. The block formats are GGUF's (ggml-common.h of ggml). */
+#define CLEF_DTYPES(X)                                                                       \
+    X(F32, "f32", 1, 4)                                                                      \
+    X(F16, "f16", 1, 2)                                                                      \
+    X(BF16, "bf16", 1, 2)                                                                    \
+    X(I32, "i32", 1, 4)                                                                      \
+    X(I8, "i8", 1, 1)                                                                        \
+    X(Q8_0, "q8_0", 32, 34)                                                                  \
+    X(Q4_0, "q4_0", 32, 18)
+
+typedef enum clef_dtype {
+#define CLEF_X(name, text, elems, bytes) CLEF_##name,
+    CLEF_DTYPES(CLEF_X)
+#undef CLEF_X
+    CLEF_N_DTYPES
+} clef_dtype;
+
+CLEF_API const char *clef_dtype_name(clef_dtype dtype);        /* "q8_0"; "?" if none */
+CLEF_API int32_t     clef_dtype_block_elems(clef_dtype dtype); /* elements a block: 1 or 32 */
+CLEF_API int32_t     clef_dtype_block_bytes(clef_dtype dtype); /* bytes a block */
+
+/** Decodes `n` elements (whole blocks) of `dtype` at `src` to f32. F32, F16, BF16, I32, I8 and every block format. */
+CLEF_API void clef_dtype_decode(clef_dtype dtype, const void *src, size_t n, float *dst);
+/** Encodes `n` f32 elements (whole blocks) to `dtype`: round to nearest even for F16 and BF16; Q8_0 and Q4_0 as ggml's reference does. */
+CLEF_API void clef_dtype_encode(clef_dtype dtype, const float *src, size_t n, void *dst);
+
+enum { CLEF_MAX_DIMS = 4, CLEF_MAX_INPUTS = 8, CLEF_MAX_SYMBOLS = 8 };
+
+/** A dim: `n`, or `n` times the value bound to symbol number `symbol` (1-based; 0 is none). */
+typedef struct clef_dim {
+    int64_t n;
+    int32_t symbol;
+} clef_dim;
+
+/** Rank 0 is a scalar (one element). dim[0] is the outermost. */
+typedef struct clef_shape {
+    int32_t  rank;
+    clef_dim dim[CLEF_MAX_DIMS];
+} clef_shape;
+
+static inline clef_dim clef_n(int64_t n)
+{
+    clef_dim d;
+    d.n = n;
+    d.symbol = 0;
+    return d;
+}
+CLEF_API clef_shape clef_shape_1(clef_dim a);
+CLEF_API clef_shape clef_shape_2(clef_dim a, clef_dim b);
+CLEF_API clef_shape clef_shape_3(clef_dim a, clef_dim b, clef_dim c);
+CLEF_API clef_shape clef_shape_4(clef_dim a, clef_dim b, clef_dim c, clef_dim d);
+
+typedef struct clef_graph clef_graph;
+typedef struct clef_value clef_value;
+
+/** Returns an empty graph, NULL when out of memory. Free with clef_graph_destroy(), which takes NULL too. */
+CLEF_API clef_graph *clef_graph_create(void);
+CLEF_API void        clef_graph_destroy(clef_graph *graph);
+/** A deep copy that shares nothing but the constants' bytes' content; NULL when out of memory. The caller destroys it. */
+CLEF_API clef_graph *clef_graph_clone(const clef_graph *graph);
+
+/** The first error that a builder met, CLEF_OK if none; `err` may be NULL. */
+CLEF_API clef_status clef_graph_error(const clef_graph *graph, clef_error *err);
+
+/* ---- leaves ------------------------------------------------------------------------------------------------------------ */
+
+/** Declares a symbol with 1 <= value <= bound, or returns the one of that name (the bound must agree); at most CLEF_MAX_SYMBOLS. */
+CLEF_API clef_dim clef_symbol(clef_graph *graph, const char *name, int64_t bound);
+
+/** Leaves. Names are unique in the graph; a second leaf of one name is an error, except that asking for the same weight
+ *  again (same dtype, same shape) returns the first one.
+ *  input: written before each run.  weight: borrowed from the model file under `name`; any dtype, fixed shape.
+ *  state: zeroed when the plan is made, lives across runs (the KV cache); fixed shape.
+ *  constant: `data` (dense, F32 or I32, fixed shape) is copied. */
+CLEF_API clef_value *clef_input(clef_graph *graph, const char *name, clef_dtype dtype, clef_shape shape);
+CLEF_API clef_value *clef_weight(clef_graph *graph, const char *name, clef_dtype dtype, clef_shape shape);
+CLEF_API clef_value *clef_state(clef_graph *graph, const char *name, clef_dtype dtype, clef_shape shape);
+CLEF_API clef_value *clef_constant(clef_graph *graph, const char *name, clef_dtype dtype, clef_shape shape, const void *data);
+
+/** Marks `value` as an output called `name` (the value is renamed when it is not a leaf and is no output yet). */
+CLEF_API void clef_output(clef_graph *graph, const char *name, clef_value *value);
+
+/** Names what follows: values made until the matching pop get `scope.` before their name; scopes nest.
+ *  A scope called layerN is drawn as one cluster. */
+CLEF_API void clef_scope_push(clef_graph *graph, const char *format, ...);
+CLEF_API void clef_scope_pop(clef_graph *graph);
+/** Renames a value to `name` within the open scopes and returns it; a name that begins with '/' ignores the scopes (the
+ *  '/' is dropped). */
+CLEF_API clef_value *clef_named(clef_value *value, const char *format, ...);
+
+/* ---- ops ---------------------------------------------------------------------------------------------------------------
+ * An options struct may be passed as NULL, meaning all zero; zero is always the default. [..] stands for any leading dims.
+ * Activations are F32; weights may have any dtype, and are decoded as they are read. Accumulation is f32. */
+
+/** out[.., i, ..] = table[.., ids[i], ..] along `axis` of table; ids: I32. out rank = rank(table) - 1 + rank(ids) <= 4. F32.
+ *  Embedding lookup is axis 0 of a [vocab, d] table of any dtype; along another axis, or with ranks over 2, table is F32.
+ *  An id outside the table yields zeros: it cannot be refused on the device; callers check ids before a run. */
+typedef struct clef_gather_opts { int32_t axis; } clef_gather_opts;
+CLEF_API clef_value *clef_gather(clef_graph *graph, clef_value *table, clef_value *ids, const clef_gather_opts *opts);
+
+/** The positions of a step's tokens: out[b, t] = pos[b] + t, I32 [B, length]. pos: I32 [B]. */
+typedef struct clef_positions_opts { clef_dim length; } clef_positions_opts;
+CLEF_API clef_value *clef_positions(clef_graph *graph, clef_value *pos, const clef_positions_opts *opts);
+
+/** out = alpha * a b (+ bias): a [.., M, K]; b [.., K, N], or with .transpose_b [.., N, K] as torch.nn.Linear stores it; bias [N].
+ *  Leading dims broadcast; in dim 1 of four, b may have 1/G of a's heads (grouped-query attention: head h of a meets h / G).
+ *  b may be a weight of any dtype ([N, K] when it is a block format). alpha 0 means 1. F32. */
+typedef struct clef_matmul_opts { int32_t transpose_b; float alpha; } clef_matmul_opts;
+CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b, clef_value *bias, const clef_matmul_opts *opts);
+
+/** Softmax over the last dim of x [.., T, S]:  z = cap(scale x) + mask;  out = exp(z - max z) / sum exp(z - max z).
+ *  mask: NULL, or broadcastable to x: F32 is added; I32 or I8 keeps the elements where it is not 0.
+ *  pos:  NULL, or I32 [B] (B = x's dim 0): row t of sequence b stands at position pos[b] + t, else at t.
+ *  scale 0 means 1. softcap c > 0: cap(z) = c tanh(z / c). causal: column s > position is dropped. window w > 0: column
+ *  s <= position - w is dropped too. log: gives log(out) instead. A row that keeps nothing gives zeros (log: -inf). */
+typedef struct clef_softmax_opts { float scale, softcap; int32_t causal, window, log; } clef_softmax_opts;
+CLEF_API clef_value *clef_softmax(clef_graph *graph, clef_value *x, clef_value *mask, clef_value *pos, const clef_softmax_opts *opts);
+
+/** Softmax attention, fused:  q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], H a multiple of Hk;  out [B, T, H, E] =
+ *  softmax(q k^T) v for each head, with mask, pos and options as in clef_softmax (scale 0 means 1). D, E <= 512.
+ *  Model code writes matmul, softmax, matmul and permute; the fuse pass makes this of them. */
+typedef struct clef_attention_opts { float scale, softcap; int32_t causal, window; } clef_attention_opts;
+CLEF_API clef_value *clef_attention(clef_graph *graph, clef_value *q, clef_value *k, clef_value *v, clef_value *mask, clef_value *pos,
+                                    const clef_attention_opts *opts);
+
+/** Norms over the last dim. layer_norm: (x - mean) / sqrt(var + eps) * weight + bias (arXiv:1607.06450; biased variance);
+ *  rms_norm: x / sqrt(mean(x^2) + eps) * weight (arXiv:1910.07467). weight, bias: NULL or [N], any dtype. eps is used as given. */
+typedef struct clef_norm_opts { float eps; } clef_norm_opts;
+CLEF_API clef_value *clef_layer_norm(clef_graph *graph, clef_value *x, clef_value *weight, clef_value *bias, const clef_norm_opts *opts);
+CLEF_API clef_value *clef_rms_norm(clef_graph *graph, clef_value *x, clef_value *weight, const clef_norm_opts *opts);
+
+/** Rotary position embedding (arXiv:2104.09864) of x [B, T, H, D] at positions pos[b] + t; pos: NULL or I32 [B].
+ *  freqs: F32 [R/2], R <= D even: pair i turns by position * freqs[i] radians (scaled variants differ in freqs alone); dims
+ *  from R on pass unchanged. Pair i is (x[i], x[i + R/2]), or with .interleaved (x[2i], x[2i+1]). The result is multiplied by
+ *  `scale` in the rotated dims (YaRN's attention factor; 0 means 1). */
+typedef struct clef_rope_opts { int32_t interleaved; float scale; } clef_rope_opts;
+CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *freqs, clef_value *pos, const clef_rope_opts *opts);
+
+/** cache[b, h, pos[b] + t, :] = x[b, h, t, :]; cache: a state (or an earlier cache_write of it) [B', H, C, D] with B' >= B,
+ *  x [B, H, T, D], pos: NULL (0) or I32 [B]. Returns the cache after the write; rows beyond C are dropped. */
+CLEF_API clef_value *clef_cache_write(clef_graph *graph, clef_value *cache, clef_value *x, clef_value *pos);
+
+/** Elementwise. gelu: x Phi(x) by erf; gelu_tanh: the tanh form (arXiv:1606.08415). silu: x sigmoid(x). */
+#define CLEF_UNARY_OPS(X) \
+    X(gelu) X(gelu_tanh) X(silu) X(relu) X(sigmoid) X(tanh) X(exp) X(log) X(neg) X(sqrt) X(rsqrt) X(square)
+#define CLEF_X(name) CLEF_API clef_value *clef_##name(clef_graph *graph, clef_value *x);
+CLEF_UNARY_OPS(CLEF_X)
+#undef CLEF_X
+
+/** Elementwise with broadcasting (dims align from the right; 1 stretches). b may be a weight of any float dtype. */
+#define CLEF_BINARY_OPS(X) X(add) X(sub) X(mul) X(div)
+#define CLEF_X(name) CLEF_API clef_value *clef_##name(clef_graph *graph, clef_value *a, clef_value *b);
+CLEF_BINARY_OPS(CLEF_X)
+#undef CLEF_X
+
+/** out = scale * x + shift. scale is used as given (0 gives shift). */
+typedef struct clef_affine_opts { float scale, shift; } clef_affine_opts;
+CLEF_API clef_value *clef_affine(clef_graph *graph, clef_value *x, const clef_affine_opts *opts);
+
+/** out = silu(gate) * up: the gate of SwiGLU (arXiv:2002.05202); what the fuse pass makes of silu and mul. Same shapes. */
+CLEF_API clef_value *clef_swiglu(clef_graph *graph, clef_value *gate, clef_value *up);
+
+/** Reductions of the last dim, which becomes 1. */
+typedef enum clef_reduction { CLEF_REDUCE_SUM, CLEF_REDUCE_MEAN, CLEF_REDUCE_MAX } clef_reduction;
+typedef struct clef_reduce_opts { int32_t kind; } clef_reduce_opts;
+CLEF_API clef_value *clef_reduce(clef_graph *graph, clef_value *x, const clef_reduce_opts *opts);
+
+/** I32 indices into the last dim. argmax: [..]; of equals the lowest index. topk: [.., k], largest first, of equals the
+ *  lowest index first; 1 <= k <= 64. */
+typedef struct clef_topk_opts { int32_t k; } clef_topk_opts;
+CLEF_API clef_value *clef_argmax(clef_graph *graph, clef_value *x);
+CLEF_API clef_value *clef_topk(clef_graph *graph, clef_value *x, const clef_topk_opts *opts);
+
+/** Views share memory with x: no launch. Where an op needs a dense value, the builder inserts a copy.
+ *  reshape: same elements, new shape.  permute: out dim i is x dim axes[i].
+ *  slice: `size` elements of `axis` from `start` (negative: counted from the end of the axis). */
+typedef struct clef_permute_opts { int32_t axes[CLEF_MAX_DIMS]; } clef_permute_opts;
+typedef struct clef_slice_opts { int32_t axis, start; clef_dim size; } clef_slice_opts;
+CLEF_API clef_value *clef_reshape(clef_graph *graph, clef_value *x, clef_shape shape);
+CLEF_API clef_value *clef_permute(clef_graph *graph, clef_value *x, const clef_permute_opts *opts);
+CLEF_API clef_value *clef_slice(clef_graph *graph, clef_value *x, const clef_slice_opts *opts);
+
+/** A dense copy of x (F32 from any float dtype), and a and b joined along `axis` (F32; other dims equal, sizes not symbolic along it). */
+typedef struct clef_concat_opts { int32_t axis; } clef_concat_opts;
+CLEF_API clef_value *clef_copy(clef_graph *graph, clef_value *x);
+CLEF_API clef_value *clef_concat(clef_graph *graph, clef_value *a, clef_value *b, const clef_concat_opts *opts);
+
+/* ---- looking at a graph ------------------------------------------------------------------------------------------------ */
+
+typedef enum clef_value_kind { CLEF_INPUT, CLEF_WEIGHT, CLEF_STATE, CLEF_CONSTANT, CLEF_COMPUTED } clef_value_kind;
+
+typedef struct clef_value_info {
+    const char     *name;  /* owned by the graph; valid until the value is renamed or the graph destroyed */
+    const char     *op;    /* "softmax"; NULL for a leaf */
+    clef_value_kind kind;
+    clef_dtype      dtype;
+    clef_shape      shape;
+} clef_value_info;
+
+CLEF_API clef_value_info clef_value_describe(const clef_value *value);
+/** The value of that name (outputs answer to their output name too), NULL if none. */
+CLEF_API clef_value *clef_graph_find(const clef_graph *graph, const char *name);
+CLEF_API int32_t     clef_graph_n_values(const clef_graph *graph);
+/** Value i in the order of execution (leaves first where they are first used); NULL outside 0 .. n_values - 1. */
+CLEF_API clef_value *clef_graph_value(const clef_graph *graph, int32_t i);
+CLEF_API int32_t     clef_graph_n_outputs(const clef_graph *graph);
+CLEF_API clef_value *clef_graph_output(const clef_graph *graph, int32_t i, const char **name);
+CLEF_API int32_t     clef_graph_n_symbols(const clef_graph *graph);
+/** Name and bound of symbol number i (1-based); NULL outside. */
+CLEF_API const char *clef_graph_symbol(const clef_graph *graph, int32_t i, int64_t *bound);
+
+/** Runs the passes in their order up to and including `last` (NULL: all of them): verify, fold, merge, drop, fuse. An unknown
+ *  name is CLEF_E_NOT_FOUND. Values that a pass removes are freed with the graph, not before; find() no longer gives them.
+ *  The memory plan is made per device and belongs to the plan (clef/plan.h). */
+CLEF_API clef_status clef_graph_optimize(clef_graph *graph, const char *last, clef_error *err);
+/** Name of pass i in order, NULL beyond the last. */
+CLEF_API const char *clef_pass_name(int32_t i);
+/** Name of op i as the text form spells it, NULL beyond the last. */
+CLEF_API const char *clef_op_name(int32_t i);
+
+/** Writes the graph. text parses back to the same graph (docs/graph-format.md); json is {"format":"clef-graph","version":1,...};
+ *  dot is Graphviz with layers as clusters. CLEF_E_IO when the stream fails. */
+CLEF_API clef_status clef_graph_write_text(const clef_graph *graph, FILE *to, clef_error *err);
+CLEF_API clef_status clef_graph_write_json(const clef_graph *graph, FILE *to, clef_error *err);
+CLEF_API clef_status clef_graph_write_dot(const clef_graph *graph, FILE *to, clef_error *err);
+
+/** Parses the text form. `name` is used in messages ("model.clef:12: ..."). CLEF_E_FORMAT, CLEF_E_SHAPE, CLEF_E_NOMEM. */
+CLEF_API clef_status clef_graph_parse(const char *text, size_t n_bytes, const char *name, clef_graph **out, clef_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

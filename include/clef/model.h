@@ -1,0 +1,107 @@
+/* Model files: opening them, looking inside, and building their graph. */
+#ifndef CLEF_MODEL_H
+#define CLEF_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clef/graph.h"
+#include "clef/tokenizer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct clef_model clef_model;
+
+/** Opens a GGUF file (v2, v3) or a Hugging Face folder (config.json with model.safetensors or model.safetensors.index.json).
+ *  Everything is checked against the files' sizes; weights are mapped, not read. Free with clef_model_close(), after the plans made of it.
+ *  CLEF_OK, CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED (an architecture or dtype that clef does not know: the text lists what it
+ *  knows), CLEF_E_NOT_FOUND (a weight is missing), CLEF_E_NOMEM. */
+CLEF_API clef_status clef_model_open(const char *path, clef_model **out, clef_error *err);
+CLEF_API void        clef_model_close(clef_model *model);
+
+/** Pairing of RoPE's dims: (i, i + R/2) as in Hugging Face's code, or (2i, 2i + 1) as GGUF stores llama. */
+typedef enum clef_rope_pairing { CLEF_ROPE_HALVES, CLEF_ROPE_PAIRS } clef_rope_pairing;
+
+/** Hyperparameters in the field's words. 0 where an architecture has no such thing. */
+typedef struct clef_hparams {
+    char    arch[32];         /* "gpt2", "llama", "qwen3": as the file says */
+    char    name[96];         /* general.name, or the folder's name */
+    int32_t n_layers, d_model, d_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_context;
+    int32_t rope_dims;        /* rotated dims of each head */
+    int32_t rope_pairing;     /* clef_rope_pairing */
+    double  rope_theta;
+    double  rope_linear_factor;                                                /* > 1: linear scaling */
+    double  rope_llama3_factor, rope_low_freq_factor, rope_high_freq_factor;   /* > 0: Llama 3 scaling */
+    int32_t rope_original_context;
+    int32_t sliding_window;   /* 0: none */
+    int32_t sliding_from_layer; /* layers from this one on use the window */
+    float   norm_eps;
+    int32_t tied_embeddings;  /* the output matrix is the embedding */
+    int32_t bos, eos;         /* -1: none */
+    int32_t eos_more[4], n_eos_more; /* further ids that end the text (eos_token_id as a list) */
+} clef_hparams;
+
+/** Borrowed; lives as long as the model. */
+CLEF_API const clef_hparams *clef_model_hparams(const clef_model *model);
+CLEF_API const char         *clef_model_path(const clef_model *model);
+/** The model's tokenizer, opened at the first call; NULL and an error when it has none. Belongs to the model. */
+CLEF_API const clef_tokenizer *clef_model_tokenizer(clef_model *model, clef_error *err);
+
+typedef struct clef_tensor_info {
+    const char *name;
+    clef_dtype  dtype;
+    int32_t     rank;
+    int64_t     dims[CLEF_MAX_DIMS]; /* row-major: dims[0] outermost */
+    uint64_t    n_bytes;
+    const void *data;                /* in the mapped file */
+} clef_tensor_info;
+
+CLEF_API int32_t clef_model_n_tensors(const clef_model *model);
+/** Tensor i in the file's order; a zeroed struct outside 0 .. n-1. Borrowed from the model. */
+CLEF_API clef_tensor_info clef_model_tensor(const clef_model *model, int32_t i);
+/** Calls back for each metadata entry: a GGUF key and its value as text (long arrays are abbreviated), or a key of config.json. */
+CLEF_API void clef_model_metadata(const clef_model *model, void (*entry)(void *user, const char *key, const char *value), void *user);
+
+/** A clef_weight_source over the model's tensors: pass the model as its user. */
+CLEF_API const void *clef_model_weight(void *model, const char *name, clef_dtype dtype, uint64_t n_bytes);
+
+typedef struct clef_build_opts {
+    int32_t     n_context;   /* positions in the KV cache; 0: the model's own */
+    int32_t     n_batch;     /* bound of T, tokens a step; 0: min(512, n_context) */
+    int32_t     n_sequences; /* bound of B; 0: 1 */
+    int32_t     all_logits;  /* 1: logits of every position [B, T, V]; 0: of the last one [B, 1, V] */
+    int32_t     padding_mask; /* 1: an input attention_mask I32 [B, S], 0 where a key is padding */
+    const char *const *taps; /* names of values to make outputs: hidden_last, attention_L, or any value of the graph */
+    int32_t     n_taps;
+} clef_build_opts;
+
+/** Builds the model's graph. Inputs: input_ids I32 [B, T]; pos I32 [B]: positions already in the cache. Symbols: T (tokens of
+ *  the step), S (cached positions that the step may see: pos + T <= S <= n_context) and B. Outputs: logits, and the
+ *  taps. The caller destroys *out. CLEF_E_NOT_FOUND names a missing weight or an unknown tap. */
+CLEF_API clef_status clef_model_build(const clef_model *model, const clef_build_opts *opts, clef_graph **out, clef_error *err);
+/** Name of architecture i that clef knows, NULL beyond the last. */
+CLEF_API const char *clef_arch_name(int32_t i);
+
+/* ---- tensors in files: .safetensors (https://github.com/huggingface/safetensors, "Format") ----------------------------------- */
+
+typedef struct clef_tensor_file clef_tensor_file;
+/** Opens and maps; every offset is checked. BOOL and U8 show as I8; what clef has no dtype for (I64, F64 ...) shows as CLEF_N_DTYPES and
+ *  is left to clef_tensor_file_read(). Destroy with _close(). */
+CLEF_API clef_status      clef_tensor_file_open(const char *path, clef_tensor_file **out, clef_error *err);
+CLEF_API void             clef_tensor_file_close(clef_tensor_file *file);
+CLEF_API int32_t          clef_tensor_file_count(const clef_tensor_file *file);
+CLEF_API clef_tensor_info clef_tensor_file_get(const clef_tensor_file *file, int32_t i);
+CLEF_API int32_t          clef_tensor_file_find(const clef_tensor_file *file, const char *name); /* -1: none */
+/** Copies tensor i as f32 or i32, converting: any float or integer to f32; I64, I32, I8, BOOL, U8 to i32 (CLEF_E_LIMIT if one does not
+ *  fit). `n` is the element count, which must be the tensor's. */
+CLEF_API clef_status clef_tensor_file_read(const clef_tensor_file *file, int32_t i, clef_dtype as, void *out, size_t n, clef_error *err);
+
+/** Writes tensors (F32, F16, BF16, I32, I8) to a .safetensors file through a temporary name, so that `path` is never half-written. */
+CLEF_API clef_status clef_tensor_file_write(const char *path, const clef_tensor_info *tensors, int32_t n, clef_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

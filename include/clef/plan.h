@@ -1,0 +1,101 @@
+/* A plan: a graph compiled for one device, ready to be replayed. */
+#ifndef CLEF_PLAN_H
+#define CLEF_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clef/device.h"
+#include "clef/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Which implementation of the matrix product may serve. auto: by a stated order (docs/ARCHITECTURE.md, "Variants"). */
+typedef enum clef_gemm { CLEF_GEMM_AUTO, CLEF_GEMM_OWN, CLEF_GEMM_CLBLAST } clef_gemm;
+
+/** Called while something long is under way: `done` of `total` (same unit), `what` is static ("weights", "kernels"). Return
+ *  non-zero to stop it (CLEF_E_CANCELLED). Called from the thread that called the library. */
+typedef int (*clef_progress)(void *user, const char *what, uint64_t done, uint64_t total);
+
+/** Finds the bytes of a weight by its name in the graph: dense, exactly `n_bytes`, and valid until the plan is destroyed.
+ *  Returns NULL when there is none of that dtype and size (CLEF_E_NOT_FOUND then). */
+typedef const void *(*clef_weight_source)(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes);
+
+typedef struct clef_plan_opts {
+    clef_gemm          gemm;
+    clef_weight_source weights;
+    void              *weights_user;
+    clef_progress      progress;
+    void              *progress_user;
+} clef_plan_opts;
+
+typedef struct clef_plan clef_plan;
+
+/** Compiles `graph` for one device into a list of launches that can be replayed.
+ *
+ *  dev    borrowed; must outlive the plan.
+ *  graph  borrowed for this call only, and not changed; it may be destroyed afterwards. Run clef_graph_optimize() on it first
+ *         if it should be fast; any valid graph works.
+ *  opts   NULL, or a struct whose zero fields mean "default".
+ *  out    set to the new plan, or to NULL on failure. Free with clef_plan_destroy().
+ *  err    NULL, or filled on failure with the node, the kernel and the OpenCL code.
+ *
+ *  Takes all the device memory that the plan will ever need and builds the kernels for every symbol at 1 and at its bound;
+ *  after that clef_plan_run() allocates nothing. The first call for a device builds kernels (seconds); later calls use the disk
+ *  cache. Calls sharing a `dev` must not overlap.
+ *
+ *  CLEF_OK, CLEF_E_SHAPE, CLEF_E_UNSUPPORTED (no kernel fits this device), CLEF_E_NOT_FOUND (a weight), CLEF_E_NOMEM,
+ *  CLEF_E_LIMIT (a buffer larger than the device allows), CLEF_E_BUILD, CLEF_E_CL, CLEF_E_CANCELLED. */
+CLEF_API clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out,
+                                      clef_error *err);
+CLEF_API void        clef_plan_destroy(clef_plan *plan);
+
+/** Number of an input or output of the graph by name, -1 if there is none: look it up once, not per run. */
+CLEF_API int32_t clef_plan_input(const clef_plan *plan, const char *name);
+CLEF_API int32_t clef_plan_output(const clef_plan *plan, const char *name);
+/** Number of a symbol by name, 0 if there is none. */
+CLEF_API int32_t clef_plan_symbol(const clef_plan *plan, const char *name);
+
+/** Binds a symbol for the runs to come. A symbol never bound stands at its bound. CLEF_E_ARG outside 1..bound. */
+CLEF_API clef_status clef_plan_bind(clef_plan *plan, int32_t symbol, int64_t value, clef_error *err);
+
+/** Copies `n_bytes` (the dense input at the symbols' present values) to an input, in the queue's order; `data` may be reused at
+ *  once. CLEF_E_ARG for a wrong size. */
+CLEF_API clef_status clef_plan_write(clef_plan *plan, int32_t input, const void *data, size_t n_bytes, clef_error *err);
+
+/** Enqueues every launch and flushes; does not wait. CLEF_E_CL, CLEF_E_BUILD. */
+CLEF_API clef_status clef_plan_run(clef_plan *plan, clef_error *err);
+
+/** Waits for the runs so far and copies an output, dense, to `data`: exactly `n_bytes`, which is its size at the present symbols.
+ *  CLEF_E_ARG for a wrong size. */
+CLEF_API clef_status clef_plan_read(clef_plan *plan, int32_t output, void *data, size_t n_bytes, clef_error *err);
+
+/** The bytes of output or input number i at the present symbols; its shape in numbers in dims[0..rank-1] (dims may be NULL). */
+CLEF_API size_t clef_plan_output_bytes(const clef_plan *plan, int32_t output, int32_t *rank, int64_t dims[CLEF_MAX_DIMS]);
+CLEF_API size_t clef_plan_input_bytes(const clef_plan *plan, int32_t input, int32_t *rank, int64_t dims[CLEF_MAX_DIMS]);
+
+/** Zeroes every state (a new conversation). */
+CLEF_API clef_status clef_plan_reset(clef_plan *plan, clef_error *err);
+
+/** Device memory that the plan holds, in bytes, and what it would launch at the present symbols. */
+typedef struct clef_plan_stats {
+    uint64_t weight_bytes;   /* in device buffers of our own */
+    uint64_t mapped_bytes;   /* weights used where the host has them */
+    uint64_t state_bytes, arena_bytes, scratch_bytes, io_bytes;
+    int32_t  n_launches, n_kernels_built, n_kernels_cached;
+} clef_plan_stats;
+CLEF_API clef_plan_stats clef_plan_describe(const clef_plan *plan);
+
+/** Device time of the last run, per launch, on a device opened with .profile: entry i in 0 .. n-1; returns n. Waits. */
+typedef struct clef_launch_time {
+    const char *node, *kernel;
+    double      us;
+} clef_launch_time;
+CLEF_API int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,63 @@
+/* Text to token ids and back, exactly as the model's own tokenizer does. */
+#ifndef CLEF_TOKENIZER_H
+#define CLEF_TOKENIZER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clef/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct clef_tokenizer clef_tokenizer;
+
+/** Opens the tokenizer of `path`: a GGUF file (its tokenizer.ggml.* keys), a folder with tokenizer.json, or with tokenizer.model
+ *  (SentencePiece BPE), or with vocab.json and merges.txt; or one such file itself.
+ *  A pre-tokenizer, normalizer or model type that clef does not know is refused by name. Free with clef_tokenizer_close().
+ *  CLEF_OK, CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED, CLEF_E_NOT_FOUND (the folder has none), CLEF_E_NOMEM. */
+CLEF_API clef_status clef_tokenizer_open(const char *path, clef_tokenizer **out, clef_error *err);
+CLEF_API void        clef_tokenizer_close(clef_tokenizer *tok);
+
+/** How many ids there are, and the ids of the marks; -1 where the model has none. */
+CLEF_API int32_t clef_tokenizer_n_tokens(const clef_tokenizer *tok);
+CLEF_API int32_t clef_tokenizer_bos(const clef_tokenizer *tok);
+CLEF_API int32_t clef_tokenizer_eos(const clef_tokenizer *tok);
+
+typedef enum clef_special {
+    CLEF_SPECIAL_ADD,   /* add BOS/EOS as the model's own post-processor does */
+    CLEF_SPECIAL_NONE   /* the text's tokens alone */
+} clef_special;
+
+/** Encodes `n_bytes` of UTF-8 (invalid bytes are taken as U+FFFD). Special tokens written in the text ("<|endoftext|>") are found.
+ *  *out is an array of *n ids that the caller frees with clef_tokens_free(); NULL and 0 for an empty result.
+ *  Time is linear in n_bytes for ordinary text. CLEF_OK, CLEF_E_NOMEM, CLEF_E_LIMIT (a regex gave up). */
+CLEF_API clef_status clef_tokenizer_encode(const clef_tokenizer *tok, const char *text, size_t n_bytes, clef_special special, int32_t **out,
+                                           int32_t *n, clef_error *err);
+CLEF_API void        clef_tokens_free(int32_t *ids);
+
+/** The text of n ids at once, NUL-terminated (and its length); the caller frees it with clef_text_free(). Special tokens are left
+ *  out; bytes that are no UTF-8 become U+FFFD. CLEF_E_ARG for an id outside the vocabulary. */
+CLEF_API clef_status clef_tokenizer_decode(const clef_tokenizer *tok, const int32_t *ids, int32_t n, char **out, size_t *n_bytes, clef_error *err);
+CLEF_API void        clef_text_free(char *text);
+
+/** Decodes a stream: feed ids one by one; the bytes that are complete characters come out, never half of one. State is inline:
+ *  start from a zeroed struct with .tok set. What decode() of the whole sequence gives is what the pieces add up to. */
+typedef struct clef_stream {
+    const clef_tokenizer *tok;
+    uint8_t               pending[8]; /* bytes of a character that is not complete yet */
+    int32_t               n_pending;
+    int32_t               started;    /* something was decoded: a leading space is no longer dropped */
+} clef_stream;
+/** Writes at most `capacity` bytes, no NUL, and sets *n. A token's text is at most CLEF_MAX_PIECE bytes. CLEF_E_ARG: id outside the
+ *  vocabulary; CLEF_E_LIMIT: capacity too small. */
+enum { CLEF_MAX_PIECE = 1024 };
+CLEF_API clef_status clef_stream_push(clef_stream *stream, int32_t id, char *out, size_t capacity, size_t *n, clef_error *err);
+/** What is left at the end (an incomplete character becomes U+FFFD). */
+CLEF_API clef_status clef_stream_finish(clef_stream *stream, char *out, size_t capacity, size_t *n, clef_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
