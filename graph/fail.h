@@ -1,0 +1,20 @@
+/* How the library reports: fill the caller's clef_error, hand the status back. */
+#ifndef CLEF_GRAPH_FAIL_H
+#define CLEF_GRAPH_FAIL_H
+
+#include "clef/status.h"
+
+#if defined(__GNUC__)
+#  define CLEF_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#  define CLEF_PRINTF(fmt, args)
+#endif
+
+/** Writes status and the formatted sentence into `err` (NULL: nowhere) and returns `status`.
+ *  A text longer than the record is cut at its end. */
+clef_status clef__fail(clef_error *err, clef_status status, const char *format, ...) CLEF_PRINTF(3, 4);
+
+/** The same with an OpenCL code. */
+clef_status clef__fail_cl(clef_error *err, clef_status status, int32_t cl_code, const char *format, ...) CLEF_PRINTF(4, 5);
+
+#endif

@@ -1,0 +1,395 @@
+/* The graph itself: making and copying it, its leaves, symbols, scopes, outputs and names. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/arena.h"
+#include "graph/names.h"
+#include "graph/op.h"
+
+enum { MAX_NAME = 240 };
+static const int64_t MAX_ELEMENTS = (int64_t)1 << 40;
+
+clef_graph *clef_graph_create(void)
+{
+    clef_graph *g = calloc(1, sizeof *g);
+    if (!g)
+        return NULL;
+    g->arena = clef__arena_create();
+    g->names = clef__names_create();
+    if (!g->arena || !g->names) {
+        clef_graph_destroy(g);
+        return NULL;
+    }
+    return g;
+}
+
+void clef_graph_destroy(clef_graph *g)
+{
+    if (!g)
+        return;
+    clef__arena_destroy(g->arena);
+    clef__names_destroy(g->names);
+    free(g->values);
+    free(g->outputs);
+    free(g);
+}
+
+clef_status clef_graph_error(const clef_graph *g, clef_error *err)
+{
+    if (g->error.status && err)
+        *err = g->error;
+    return g->error.status;
+}
+
+clef_value *clef__graph_fail(clef_graph *g, clef_status status, const char *format, ...)
+{
+    if (!g->error.status) {
+        va_list args;
+        va_start(args, format);
+        char text[sizeof g->error.text];
+        vsnprintf(text, sizeof text, format, args);
+        va_end(args);
+        clef__fail(&g->error, status, "%s", text);
+    }
+    return NULL;
+}
+
+void *clef__graph_alloc(clef_graph *g, size_t n_bytes)
+{
+    void *p = clef__arena_alloc(g->arena, n_bytes);
+    if (!p)
+        clef__graph_fail(g, CLEF_E_NOMEM, "graph: no memory for %zu bytes", n_bytes);
+    return p;
+}
+
+char *clef__graph_strdup(clef_graph *g, const char *text)
+{
+    const size_t n = strlen(text) + 1;
+    char *copy = clef__graph_alloc(g, n);
+    return copy ? memcpy(copy, text, n) : NULL;
+}
+
+int clef__graph_append(clef_graph *g, clef_value *v)
+{
+    if (g->n_values == g->cap_values) {
+        const int32_t cap = g->cap_values ? g->cap_values * 2 : 64;
+        clef_value **bigger = realloc(g->values, (size_t)cap * sizeof *bigger);
+        if (!bigger) {
+            clef__graph_fail(g, CLEF_E_NOMEM, "graph: no memory for %d values", cap);
+            return 0;
+        }
+        g->values = bigger;
+        g->cap_values = cap;
+    }
+    v->id = g->n_values;
+    g->values[g->n_values++] = v;
+    return 1;
+}
+
+int clef__graph_rename(clef_graph *g, clef_value *v, const char *name)
+{
+    char *copy = clef__graph_strdup(g, name);
+    if (!copy)
+        return 0;
+    if (v->name)
+        clef__names_remove(g->names, v);
+    v->name = copy;
+    if (!clef__names_add(g->names, v)) {
+        clef__graph_fail(g, CLEF_E_NOMEM, "graph: no memory for the name %s", name);
+        return 0;
+    }
+    return 1;
+}
+
+/* ---- symbols --------------------------------------------------------------------------------------------------------------- */
+
+clef_dim clef_symbol(clef_graph *g, const char *name, int64_t bound)
+{
+    const clef_dim none = {1, 0};
+    if (!g || g->error.status)
+        return none;
+    for (int32_t i = 0; i < g->n_symbols; i++)
+        if (strcmp(g->symbols[i].name, name) == 0) {
+            if (g->symbols[i].bound != bound)
+                clef__graph_fail(g, CLEF_E_ARG, "symbol %s: bound %lld, but it was declared with %lld", name, (long long)bound,
+                                 (long long)g->symbols[i].bound);
+            return (clef_dim){1, i + 1};
+        }
+    if (bound < 1 || bound > INT32_MAX) {
+        clef__graph_fail(g, CLEF_E_ARG, "symbol %s: bound %lld, wanted 1 to %d", name, (long long)bound, INT32_MAX);
+        return none;
+    }
+    if (g->n_symbols == CLEF_MAX_SYMBOLS) {
+        clef__graph_fail(g, CLEF_E_LIMIT, "symbol %s: a graph has at most %d symbols", name, CLEF_MAX_SYMBOLS);
+        return none;
+    }
+    char *copy = clef__graph_strdup(g, name);
+    if (!copy)
+        return none;
+    g->symbols[g->n_symbols++] = (clef_symbol_def){copy, bound};
+    return (clef_dim){1, g->n_symbols};
+}
+
+int32_t clef_graph_n_symbols(const clef_graph *g)
+{
+    return g->n_symbols;
+}
+
+const char *clef_graph_symbol(const clef_graph *g, int32_t i, int64_t *bound)
+{
+    if (i < 1 || i > g->n_symbols)
+        return NULL;
+    if (bound)
+        *bound = g->symbols[i - 1].bound;
+    return g->symbols[i - 1].name;
+}
+
+/* ---- scopes and names -------------------------------------------------------------------------------------------------------- */
+
+void clef_scope_push(clef_graph *g, const char *format, ...)
+{
+    if (g->n_scopes == (int32_t)(sizeof g->scope_ends / sizeof *g->scope_ends)) {
+        clef__graph_fail(g, CLEF_E_LIMIT, "scopes nest deeper than %d", g->n_scopes);
+        return;
+    }
+    const size_t at = strlen(g->scope);
+    g->scope_ends[g->n_scopes++] = (int32_t)at;
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(g->scope + at, sizeof g->scope - at, format, args);
+    va_end(args);
+    if (n < 0 || at + (size_t)n + 2 > sizeof g->scope)
+        clef__graph_fail(g, CLEF_E_LIMIT, "the scope %s is too long", g->scope);
+    else
+        strcat(g->scope, ".");
+}
+
+void clef_scope_pop(clef_graph *g)
+{
+    if (g->n_scopes)
+        g->scope[g->scope_ends[--g->n_scopes]] = 0;
+}
+
+clef_value *clef_named(clef_value *v, const char *format, ...)
+{
+    if (!v)
+        return NULL;
+    clef_graph *g = v->graph;
+    char name[MAX_NAME];
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    char full[MAX_NAME + sizeof g->scope];
+    snprintf(full, sizeof full, "%s%s", name[0] == '/' ? "" : g->scope, name + (name[0] == '/'));
+    if (n < 1 || n >= MAX_NAME || strlen(full) >= MAX_NAME)
+        return clef__graph_fail(g, CLEF_E_ARG, "%s: a name has 1 to %d bytes", full, MAX_NAME - 1);
+    const clef_value *other = clef__names_find(g->names, full);
+    if (other == v)
+        return v;
+    if (other)
+        return clef__graph_fail(g, CLEF_E_ARG, "%s: two values of this name", full);
+    v->named = 1;
+    return clef__graph_rename(g, v, full) ? v : NULL;
+}
+
+/* ---- leaves ------------------------------------------------------------------------------------------------------------------- */
+
+static clef_value *leaf(clef_graph *g, clef_value_kind kind, const char *name, clef_dtype dtype, const clef_shape *shape)
+{
+    static const char *const kinds[] = {"input", "weight", "state", "constant"};
+    char text[96];
+    if (!g || g->error.status)
+        return NULL;
+    clef_value *old = clef__names_find(g->names, name);
+    if (old && old->kind == CLEF_WEIGHT && kind == CLEF_WEIGHT && old->dtype == dtype && clef__shape_equal(&old->shape, shape))
+        return old;
+    if (old)
+        return clef__graph_fail(g, CLEF_E_ARG, "%s %s: a value of this name stands already", kinds[kind], name);
+    if (!*name || strlen(name) >= MAX_NAME)
+        return clef__graph_fail(g, CLEF_E_ARG, "%s %.40s: a name has 1 to %d bytes", kinds[kind], name, MAX_NAME - 1);
+    if ((uint32_t)dtype >= CLEF_N_DTYPES || shape->rank < 0 || shape->rank > CLEF_MAX_DIMS)
+        return clef__graph_fail(g, CLEF_E_ARG, "%s %s: no such dtype or rank", kinds[kind], name);
+    int64_t n = 1;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        const clef_dim d = shape->dim[i];
+        if (d.n < 1 || d.n > INT32_MAX || d.symbol < 0 || d.symbol > g->n_symbols || (d.symbol && kind != CLEF_INPUT))
+            return clef__graph_fail(g, CLEF_E_SHAPE, "%s %s: dim %d of %s: wanted %s", kinds[kind], name, i,
+                                    d.symbol > g->n_symbols ? "?" : clef__shape_text(g, shape, text),
+                                    kind == CLEF_INPUT ? "a positive number or a symbol" : "a positive number");
+        n *= clef__dim_at(g, d, NULL); /* each factor < 2^62 / 2^40 is checked below */
+        if (n > MAX_ELEMENTS || clef__dim_at(g, d, NULL) > INT32_MAX)
+            return clef__graph_fail(g, CLEF_E_LIMIT, "%s %s %s: too many elements", kinds[kind], name, clef__shape_text(g, shape, text));
+    }
+    const int32_t block = clef_dtype_block_elems(dtype);
+    if (block > 1 && (shape->rank == 0 || shape->dim[shape->rank - 1].n % block))
+        return clef__graph_fail(g, CLEF_E_SHAPE, "%s %s %s: %s wants rows of whole blocks of %d", kinds[kind], name,
+                                clef__shape_text(g, shape, text), clef_dtype_name(dtype), block);
+    clef_value *v = clef__graph_alloc(g, sizeof *v);
+    if (!v)
+        return NULL;
+    *v = (clef_value){.graph = g, .kind = kind, .op = CLEF_OP_NONE, .dtype = dtype, .shape = *shape, .named = 1};
+    return clef__graph_rename(g, v, name) && clef__graph_append(g, v) ? v : NULL;
+}
+
+clef_value *clef_input(clef_graph *g, const char *name, clef_dtype dtype, clef_shape shape)
+{
+    return leaf(g, CLEF_INPUT, name, dtype, &shape);
+}
+
+clef_value *clef_weight(clef_graph *g, const char *name, clef_dtype dtype, clef_shape shape)
+{
+    return leaf(g, CLEF_WEIGHT, name, dtype, &shape);
+}
+
+clef_value *clef_state(clef_graph *g, const char *name, clef_dtype dtype, clef_shape shape)
+{
+    return leaf(g, CLEF_STATE, name, dtype, &shape);
+}
+
+clef_value *clef_constant(clef_graph *g, const char *name, clef_dtype dtype, clef_shape shape, const void *data)
+{
+    if (g && dtype != CLEF_F32 && dtype != CLEF_I32)
+        return clef__graph_fail(g, CLEF_E_ARG, "constant %s: %s, wanted f32 or i32", name, clef_dtype_name(dtype));
+    clef_value *v = leaf(g, CLEF_CONSTANT, name, dtype, &shape);
+    if (!v)
+        return NULL;
+    const size_t n_bytes = (size_t)clef__bytes(v, NULL);
+    void *copy = clef__graph_alloc(g, n_bytes);
+    if (!copy)
+        return NULL;
+    v->data = memcpy(copy, data, n_bytes);
+    return v;
+}
+
+/* ---- outputs ------------------------------------------------------------------------------------------------------------------ */
+
+int clef__graph_add_output(clef_graph *g, const char *name, clef_value *v)
+{
+    for (int32_t i = 0; i < g->n_outputs; i++)
+        if (strcmp(g->outputs[i].name, name) == 0) {
+            clef__graph_fail(g, CLEF_E_ARG, "output %s: two outputs of this name", name);
+            return 0;
+        }
+    if (g->n_outputs == g->cap_outputs) {
+        const int32_t cap = g->cap_outputs ? g->cap_outputs * 2 : 8;
+        clef_output_def *bigger = realloc(g->outputs, (size_t)cap * sizeof *bigger);
+        if (!bigger) {
+            clef__graph_fail(g, CLEF_E_NOMEM, "graph: no memory for %d outputs", cap);
+            return 0;
+        }
+        g->outputs = bigger;
+        g->cap_outputs = cap;
+    }
+    char *copy = clef__graph_strdup(g, name);
+    if (!copy)
+        return 0;
+    g->outputs[g->n_outputs++] = (clef_output_def){copy, v};
+    return 1;
+}
+
+void clef_output(clef_graph *g, const char *name, clef_value *v)
+{
+    if (!g || g->error.status || !v)
+        return;
+    if (v->graph != g || strlen(name) >= MAX_NAME || !*name) {
+        clef__graph_fail(g, CLEF_E_ARG, "output %.40s: the value is of another graph, or the name is empty or too long", name);
+        return;
+    }
+    if (!v->named && !clef__names_find(g->names, name)) {
+        v->named = 1;
+        if (!clef__graph_rename(g, v, name))
+            return;
+    }
+    clef__graph_add_output(g, name, v);
+}
+
+/* ---- looking ------------------------------------------------------------------------------------------------------------------- */
+
+clef_value_info clef_value_describe(const clef_value *v)
+{
+    return (clef_value_info){.name = v->name,
+                             .op = v->op == CLEF_OP_NONE ? NULL : clef__ops[v->op]->name,
+                             .kind = v->kind,
+                             .dtype = v->dtype,
+                             .shape = v->shape};
+}
+
+clef_value *clef_graph_find(const clef_graph *g, const char *name)
+{
+    for (int32_t i = 0; i < g->n_outputs; i++)
+        if (strcmp(g->outputs[i].name, name) == 0)
+            return g->outputs[i].value;
+    return clef__names_find(g->names, name);
+}
+
+int32_t clef_graph_n_values(const clef_graph *g)
+{
+    return g->n_values;
+}
+
+clef_value *clef_graph_value(const clef_graph *g, int32_t i)
+{
+    return i >= 0 && i < g->n_values ? g->values[i] : NULL;
+}
+
+int32_t clef_graph_n_outputs(const clef_graph *g)
+{
+    return g->n_outputs;
+}
+
+clef_value *clef_graph_output(const clef_graph *g, int32_t i, const char **name)
+{
+    if (i < 0 || i >= g->n_outputs)
+        return NULL;
+    if (name)
+        *name = g->outputs[i].name;
+    return g->outputs[i].value;
+}
+
+/* ---- copying -------------------------------------------------------------------------------------------------------------------- */
+
+static int clone_value(clef_graph *to, const clef_value *v)
+{
+    clef_value *c = clef__graph_alloc(to, sizeof *c);
+    if (!c)
+        return 0;
+    *c = *v;
+    c->graph = to;
+    c->name = NULL;
+    for (int32_t i = 0; i < c->n_in; i++)
+        c->in[i] = v->in[i] ? to->values[v->in[i]->id] : NULL;
+    if (v->data) {
+        const size_t n_bytes = (size_t)clef__bytes(v, NULL);
+        void *data = clef__graph_alloc(to, n_bytes);
+        if (!data)
+            return 0;
+        c->data = memcpy(data, v->data, n_bytes);
+    }
+    return clef__graph_rename(to, c, v->name) && clef__graph_append(to, c);
+}
+
+clef_graph *clef_graph_clone(const clef_graph *g)
+{
+    clef_graph *to = clef_graph_create();
+    if (!to)
+        return NULL;
+    memcpy(to->next_number, g->next_number, sizeof g->next_number);
+    to->error = g->error;
+    int ok = 1;
+    for (int32_t i = 0; i < g->n_symbols && ok; i++) {
+        char *name = clef__graph_strdup(to, g->symbols[i].name);
+        to->symbols[to->n_symbols++] = (clef_symbol_def){name, g->symbols[i].bound};
+        ok = name != NULL;
+    }
+    for (int32_t i = 0; i < g->n_values && ok; i++)
+        ok = clone_value(to, g->values[i]);
+    for (int32_t i = 0; i < g->n_outputs && ok; i++)
+        ok = clef__graph_add_output(to, g->outputs[i].name, to->values[g->outputs[i].value->id]);
+    if (!ok) {
+        clef_graph_destroy(to);
+        return NULL;
+    }
+    return to;
+}

@@ -1,0 +1,51 @@
+/* A launch: what lowering makes of a node. Plain data; the runtime turns it into an OpenCL call. */
+#ifndef CLEF_GRAPH_LAUNCH_H
+#define CLEF_GRAPH_LAUNCH_H
+
+#include <stdint.h>
+
+#include "graph/value.h"
+
+enum { CLEF_MAX_BUFS = 10, CLEF_MAX_ARGS_BYTES = 256, CLEF_MAX_DEFS = 10 };
+
+typedef enum clef_call {
+    CLEF_CALL_KERNEL,      /* one of ours */
+    CLEF_CALL_CLBLAST_GEMM /* args is a clef_gemm_call; bufs = {c, a, b} */
+} clef_call;
+
+/** A -D constant of a program: name (static) and value. Programs are built once for each set. */
+typedef struct clef_def {
+    const char *name;
+    int32_t     value;
+} clef_def;
+
+typedef struct clef_launch {
+    clef_call         call;
+    const char       *source; /* static: the stem of the file in cl/ ("softmax") */
+    const char       *kernel; /* static: the function in it ("softmax_rows") */
+    clef_def          defs[CLEF_MAX_DEFS]; /* up to the first NULL name */
+    const void       *args;   /* argument block (cl/args.h), kernel argument 0; copied by clef__launch */
+    uint32_t          args_bytes;
+    const clef_value *bufs[CLEF_MAX_BUFS]; /* kernel arguments 1 ..: outputs, then inputs; up to n_bufs; NULL passes a null
+                                              pointer, CLEF__SCRATCH the node's scratch */
+    uint32_t          n_bufs;
+    uint32_t          groups[3]; /* work-groups; 0 means 1 */
+    uint32_t          local[3];  /* work-items a group; 0 means 1 */
+    uint64_t          scratch_bytes; /* of the node, shared by its launches; the plan takes the largest */
+    const clef_value *node;   /* filled by clef__launch */
+} clef_launch;
+
+extern const clef_value clef__scratch_marker;
+#define CLEF__SCRATCH (&clef__scratch_marker)
+
+/** c[m, n] = alpha * a b + beta * c, row-major, f32, `batch` times with strides: CLBlastSgemmStridedBatched's arguments in elements. */
+typedef struct clef_gemm_call {
+    uint32_t m, n, k, batch;
+    uint32_t transpose_a, transpose_b;
+    uint32_t a_offset, b_offset, c_offset; /* elements */
+    uint32_t a_ld, b_ld, c_ld;
+    uint32_t a_stride, b_stride, c_stride; /* elements from one batch to the next; 0 repeats */
+    float    alpha, beta;
+} clef_gemm_call;
+
+#endif

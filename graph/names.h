@@ -1,0 +1,16 @@
+/* The names of a graph's values: a chained hash. */
+#ifndef CLEF_GRAPH_NAMES_H
+#define CLEF_GRAPH_NAMES_H
+
+#include "graph/value.h"
+
+typedef struct clef__names clef__names;
+
+clef__names *clef__names_create(void); /* NULL when out of memory */
+void         clef__names_destroy(clef__names *names);
+clef_value  *clef__names_find(const clef__names *names, const char *name);
+/** Adds value under value->name, which must be new there. 0 when out of memory. */
+int          clef__names_add(clef__names *names, clef_value *value);
+void         clef__names_remove(clef__names *names, const clef_value *value);
+
+#endif

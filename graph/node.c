@@ -1,0 +1,90 @@
+/* Adding a node: the checks that every op shares, driven by its row of the table. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/names.h"
+#include "graph/op.h"
+
+const clef_op_def *const clef__ops[CLEF_N_OPS] = {
+#define OP(name) &clef__op_##name,
+#include "graph/ops.def"
+#undef OP
+};
+
+const char *clef_op_name(int32_t i)
+{
+    return i >= 0 && i < CLEF_N_OPS ? clef__ops[i]->name : NULL;
+}
+
+static int dtype_fits(uint32_t flags, clef_dtype t)
+{
+    const uint32_t wanted = flags & (CLEF_IN_F32 | CLEF_IN_FLOAT | CLEF_IN_WEIGHT | CLEF_IN_I32 | CLEF_IN_MASK);
+    const int is_float = t == CLEF_F32 || t == CLEF_F16 || t == CLEF_BF16;
+    if (!wanted)
+        return 1;
+    return ((wanted & CLEF_IN_F32) && t == CLEF_F32) || ((wanted & CLEF_IN_FLOAT) && is_float) ||
+           ((wanted & CLEF_IN_WEIGHT) && (is_float || clef_dtype_block_elems(t) > 1)) || ((wanted & CLEF_IN_I32) && t == CLEF_I32) ||
+           ((wanted & CLEF_IN_MASK) && (t == CLEF_F32 || t == CLEF_I32 || t == CLEF_I8));
+}
+
+static const char *dtypes_wanted(uint32_t flags)
+{
+    return flags & CLEF_IN_WEIGHT  ? "a float or block format"
+           : flags & CLEF_IN_FLOAT ? "f32, f16 or bf16"
+           : flags & CLEF_IN_MASK  ? "f32, i32 or i8"
+           : flags & CLEF_IN_I32   ? "i32"
+                                   : "f32";
+}
+
+/* A copy of v where the op cannot read it as it lies. */
+static clef_value *as_the_op_reads(clef_graph *g, const clef_op_def *def, int32_t i, clef_value *v)
+{
+    const int needs_copy = ((def->in[i] & CLEF_IN_DENSE) && !clef__is_dense(v)) || ((def->in[i] & CLEF_IN_ROWS) && !clef__rows_dense(v));
+    return needs_copy ? clef_copy(g, v) : v;
+}
+
+static int made_up_name(clef_graph *g, const clef_op_def *def, clef_op op, char *name, size_t capacity)
+{
+    do
+        snprintf(name, capacity, "%s%s_%d", g->scope, def->name, g->next_number[op]++);
+    while (clef__names_find(g->names, name));
+    return strlen(name) < capacity - 1;
+}
+
+clef_value *clef__node(clef_graph *g, clef_op op, clef_value *const *in, int32_t n_in, const void *attr)
+{
+    const clef_op_def *def = clef__ops[op];
+    char name[320];
+    if (!g || g->error.status)
+        return NULL;
+    clef_value *n = clef__graph_alloc(g, sizeof *n);
+    if (!n || !made_up_name(g, def, op, name, sizeof name))
+        return NULL;
+    *n = (clef_value){.graph = g, .kind = CLEF_COMPUTED, .op = op};
+    if (attr)
+        memcpy(n->attr, attr, def->attr_bytes);
+    if (n_in > def->n_max)
+        return clef__graph_fail(g, CLEF_E_ARG, "%s: %d inputs, wanted at most %d", name, n_in, def->n_max);
+    for (int32_t i = 0; i < n_in; i++) {
+        if (!in[i] && (i < def->n_min || !(def->in[i] & CLEF_IN_OPTIONAL)))
+            return clef__graph_fail(g, CLEF_E_ARG, "%s: input %d is missing", name, i);
+        if (!in[i])
+            continue;
+        if (in[i]->graph != g)
+            return clef__graph_fail(g, CLEF_E_ARG, "%s: input %d (%s) is a value of another graph", name, i, in[i]->name);
+        if (!dtype_fits(def->in[i], in[i]->dtype))
+            return clef__graph_fail(g, CLEF_E_SHAPE, "%s: input %d (%s) is %s, wanted %s", name, i, in[i]->name,
+                                    clef_dtype_name(in[i]->dtype), dtypes_wanted(def->in[i]));
+        n->in[i] = as_the_op_reads(g, def, i, in[i]);
+        if (!n->in[i])
+            return NULL;
+        n->n_in = i + 1;
+    }
+    if (n->n_in < def->n_min)
+        return clef__graph_fail(g, CLEF_E_ARG, "%s: %d inputs, wanted at least %d", name, n->n_in, def->n_min);
+    clef_error why;
+    const clef_status s = def->infer(n, &why);
+    if (s)
+        return clef__graph_fail(g, s, "%s: %s", name, why.text);
+    return clef__graph_rename(g, n, name) && clef__graph_append(g, n) ? n : NULL;
+}

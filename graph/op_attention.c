@@ -1,0 +1,214 @@
+/* attention: softmax(q k^T) v in one kernel, with an online softmax (arXiv:1805.02867). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/op.h"
+
+enum {
+    MAX_HEAD = 512,
+    CPU_ROWS = 4 /* queries that share a pass over the keys */
+};
+
+static const clef_attr_def attention_attrs[] = {
+    {"scale", CLEF_ATTR_FLOAT, offsetof(clef_attention_opts, scale), NULL},
+    {"softcap", CLEF_ATTR_FLOAT, offsetof(clef_attention_opts, softcap), NULL},
+    {"causal", CLEF_ATTR_INT, offsetof(clef_attention_opts, causal), NULL},
+    {"window", CLEF_ATTR_INT, offsetof(clef_attention_opts, window), NULL},
+    {NULL, 0, 0, NULL},
+};
+
+clef_value *clef_attention(clef_graph *g, clef_value *q, clef_value *k, clef_value *v, clef_value *mask, clef_value *pos,
+                           const clef_attention_opts *opts)
+{
+    return clef__node(g, CLEF_OP_attention, (clef_value *[]){q, k, v, mask, pos}, 5, opts);
+}
+
+/* [B, H, T, S] of the scores, which are never stored. */
+static clef_shape scores_shape(const clef_value *n)
+{
+    const clef_dim *q = n->in[0]->shape.dim, *k = n->in[1]->shape.dim;
+    return clef_shape_4(q[0], q[1], q[2], k[2]);
+}
+
+static int head_fits(clef_dim d)
+{
+    return !d.symbol && d.n <= MAX_HEAD;
+}
+
+static clef_status attention_infer(clef_value *n, clef_error *err)
+{
+    const clef_shape *q = &n->in[0]->shape, *k = &n->in[1]->shape, *v = &n->in[2]->shape;
+    const clef_value *mask = n->in[3], *pos = n->in[4];
+    char a[96], b[96], c[96];
+    const int fits = q->rank == 4 && k->rank == 4 && v->rank == 4 && clef__dim_equal(q->dim[0], k->dim[0]) &&
+                     clef__dim_equal(k->dim[0], v->dim[0]) && clef__dim_equal(k->dim[1], v->dim[1]) &&
+                     clef__dim_equal(k->dim[2], v->dim[2]) && clef__dim_equal(q->dim[3], k->dim[3]) && !q->dim[1].symbol &&
+                     !k->dim[1].symbol && q->dim[1].n % k->dim[1].n == 0;
+    if (!fits)
+        return clef__fail(err, CLEF_E_SHAPE, "q %s, k %s, v %s: wanted [B, H, T, D], [B, Hk, S, D] and [B, Hk, S, E], H a multiple of Hk",
+                          clef__shape_text(n->graph, q, a), clef__shape_text(n->graph, k, b), clef__shape_text(n->graph, v, c));
+    if (!head_fits(k->dim[3]) || !head_fits(v->dim[3]))
+        return clef__fail(err, CLEF_E_SHAPE, "k %s, v %s: the last dims are numbers up to %d", clef__shape_text(n->graph, k, a),
+                          clef__shape_text(n->graph, v, b), MAX_HEAD);
+    const clef_shape scores = scores_shape(n);
+    if (mask && !clef__broadcasts_to(&mask->shape, &scores))
+        return clef__fail(err, CLEF_E_SHAPE, "mask %s does not broadcast to %s", clef__shape_text(n->graph, &mask->shape, a),
+                          clef__shape_text(n->graph, &scores, b));
+    if (pos && (pos->shape.rank != 1 || !clef__dim_equal(pos->shape.dim[0], q->dim[0])))
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of q %s", clef__shape_text(n->graph, &pos->shape, a),
+                          clef__shape_text(n->graph, q, b));
+    n->dtype = CLEF_F32;
+    n->shape = clef_shape_4(q->dim[0], q->dim[2], q->dim[1], v->dim[3]);
+    return CLEF_OK;
+}
+
+typedef struct ref_row {
+    int64_t b, h, t;
+} ref_row;
+
+/* Score of one key, -INFINITY where it is dropped. */
+static double ref_score(const clef_value *n, const clef_ref_tensor *in, ref_row r, int64_t s)
+{
+    const clef_attention_opts *o = (const void *)n->attr;
+    const clef_ref_tensor *q = &in[0], *k = &in[1], *mask = &in[3], *pos = &in[4];
+    const int64_t D = q->n[3], at = r.t + (pos->x ? (int64_t)pos->x[r.b] : 0);
+    const double *a = q->x + clef__ref_at(q, r.b, r.h, r.t, 0), *b = k->x + clef__ref_at(k, r.b, r.h / (q->n[1] / k->n[1]), s, 0);
+    const double m = mask->x ? mask->x[clef__ref_at(mask, r.b, r.h, r.t, s)] : 0;
+    const int keep = mask->x && n->in[3]->dtype != CLEF_F32;
+    double z = 0;
+    if ((keep && m == 0) || (o->causal && s > at) || (o->window > 0 && s <= at - o->window))
+        return -INFINITY;
+    for (int64_t d = 0; d < D; d++)
+        z += a[d] * b[d];
+    z *= o->scale != 0 ? (double)o->scale : 1;
+    if (o->softcap > 0)
+        z = (double)o->softcap * tanh(z / (double)o->softcap);
+    return keep ? z : z + m;
+}
+
+/* Online as well, so that nothing has to be allocated. */
+static void attention_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    const clef_ref_tensor *q = &in[0], *v = &in[2];
+    const int64_t H = q->n[1], T = q->n[2], S = v->n[2], E = v->n[3];
+    for (int64_t i = 0; i < q->n[0] * H * T; i++) {
+        const ref_row r = {i / T / H, i / T % H, i % T};
+        double *y = out->x + clef__ref_at(out, r.b, r.t, r.h, 0), max = -INFINITY, sum = 0;
+        memset(y, 0, (size_t)E * sizeof *y);
+        for (int64_t s = 0; s < S; s++) {
+            const double z = ref_score(n, in, r, s), *vs = v->x + clef__ref_at(v, r.b, r.h / (H / v->n[1]), s, 0);
+            if (z == -INFINITY)
+                continue;
+            const double new_max = fmax(max, z), keep = exp(max - new_max), p = exp(z - new_max);
+            max = new_max;
+            sum = sum * keep + p;
+            for (int64_t e = 0; e < E; e++)
+                y[e] = y[e] * keep + p * vs[e];
+        }
+        for (int64_t e = 0; e < E && sum > 0; e++)
+            y[e] /= sum;
+    }
+}
+
+static clef_cost attention_cost(const clef_value *n, const int64_t *symbols)
+{
+    clef_cost cost = clef__cost_elementwise(n, symbols, 0);
+    const clef_shape s = scores_shape(n);
+    double scores = 1;
+    for (int32_t i = 0; i < 4; i++)
+        scores *= (double)clef__dim_at(n->graph, s.dim[i], symbols);
+    cost.flops = scores * (double)(2 * n->in[1]->shape.dim[3].n + 2 * n->in[2]->shape.dim[3].n + 5);
+    return cost;
+}
+
+static int32_t mask_kind(const clef_value *mask)
+{
+    return mask ? (int32_t)mask->dtype : DTYPE_NONE;
+}
+
+static clef_status attention_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_attention_opts *o = (const void *)n->attr;
+    const clef_value *q = n->in[0], *k = n->in[1], *v = n->in[2], *mask = n->in[3], *pos = n->in[4];
+    clef_value scores = *n; /* a shape for the mask to meet */
+    scores.shape = scores_shape(n);
+    attention_args args = {.q = clef__view(lo, q),
+                           .k = clef__view(lo, k),
+                           .v = clef__view(lo, v),
+                           .mask = clef__view_as(lo, mask, &scores),
+                           .pos = clef__view(lo, pos).offset,
+                           .scale = o->scale != 0 ? o->scale : 1,
+                           .softcap = o->softcap,
+                           .causal = o->causal,
+                           .window = o->window};
+    clef__n4(lo, &scores, args.n);
+    args.group = args.n[1] / clef__n(lo, k, 2);
+    /* A group of work-items takes one query; a CPU's takes several of the heads and positions that meet the same keys. */
+    const uint32_t wg = clef__fit_local(lo, 128), queries = args.group * args.n[2];
+    const uint32_t rows = wg > 1 || queries == 1 ? 1 : CPU_ROWS;
+    return clef__launch(lo,
+                        &(clef_launch){.source = "attention",
+                                       .kernel = "attention",
+                                       .defs = {{"WG", (int32_t)wg},
+                                                {"ROWS", (int32_t)rows},
+                                                {"D", (int32_t)clef__n(lo, k, 0)},
+                                                {"E", (int32_t)clef__n(lo, v, 0)},
+                                                {"K_TYPE", (int32_t)k->dtype},
+                                                {"V_TYPE", (int32_t)v->dtype},
+                                                {"MASK", mask_kind(mask)},
+                                                {"POS", pos != NULL}},
+                                       .args = &args,
+                                       .args_bytes = sizeof args,
+                                       .bufs = {n, q, k, v, mask, pos},
+                                       .n_bufs = 6,
+                                       .groups = {clef__ceil_div(queries, rows) * clef__n(lo, k, 2) * args.n[0]},
+                                       .local = {wg}},
+                        err);
+}
+
+static const clef_op_case attention_cases[] = {
+    {.graph = "input q f32 [1, 1, 1, 1]\ninput k f32 [1, 1, 1, 1]\ninput v f32 [1, 1, 1, 1]\ny = attention(q, k, v)\noutput y\n"},
+    {.graph = "symbol T <= 7\nsymbol S <= 70\ninput q f32 [2, 6, T, 16]\ninput k f32 [2, 2, S, 16]\ninput v f32 [2, 2, S, 16]\n"
+              "y = attention(q, k, v) scale=0.25\noutput y\n"},
+    {.graph = "symbol T <= 7\nsymbol S <= 70\ninput q f32 [2, 4, T, 33]\ninput k f32 [2, 4, S, 33]\ninput v f32 [2, 4, S, 17]\n"
+              "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.2 causal=1\noutput y\n",
+     .int_hi = 60},
+    {.graph = "symbol T <= 7\ninput q f32 [2, 4, T, 64]\ninput k f32 [2, 1, 67, 64]\ninput v f32 [2, 1, 67, 64]\n"
+              "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.125 causal=1 window=9 softcap=3\noutput y\n",
+     .int_hi = 90}, /* some rows see nothing: zeros */
+    {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 40, 20]\ninput v f32 [2, 3, 40, 48]\ninput m f32 [3, 5, 40]\n"
+              "y = attention(q, k, v, m)\noutput y\n"},
+    {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 40, 20]\ninput v f32 [2, 3, 40, 48]\ninput m i32 [2, 1, 1, 40]\n"
+              "y = attention(q, k, v, m) scale=0.3\noutput y\n",
+     .int_hi = 2},
+    {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 3, 20]\ninput v f32 [2, 3, 3, 48]\ninput m i8 [2, 1, 5, 3]\n"
+              "y = attention(q, k, v, m) scale=0.3\noutput y\n",
+     .int_hi = 2}, /* some rows keep nothing */
+    {.graph = "symbol T <= 5\nsymbol S <= 24\nstate kc f32 [1, 2, 32, 24]\nstate vc f32 [1, 2, 32, 24]\ninput x f32 [1, T, 4, 24]\n"
+              "input y f32 [1, 2, 32, 24]\ninput p i32 [1]\nk = cache_write(kc, y)\nv = cache_write(vc, y)\nq = permute(x) axes=[0, 2, 1, 3]\n"
+              "ks = slice(k) axis=2 size=S\nvs = slice(v) axis=2 size=S\no = attention(q, ks, vs, _, p) causal=1 scale=0.2\noutput o\n",
+     .int_hi = 19},
+    {.graph = "input q f32 [1, 2, 3, 40]\ninput k f16 [1, 2, 33, 40]\ninput v bf16 [1, 2, 33, 40]\ny = attention(q, k, v) scale=0.2\n"
+              "output y\n"},
+    {.graph = "input q f32 [1, 1, 2, 256]\ninput k f32 [1, 1, 33, 256]\ninput v f32 [1, 1, 33, 512]\ny = attention(q, k, v) scale=0.06\n"
+              "output y\n"},
+    {.graph = NULL},
+};
+
+const clef_op_def clef__op_attention = {
+    .name = "attention",
+    .formula = "out[b, t, h, :] = softmax(cap(scale q k^T) + mask) v of each head; causal, window",
+    .n_min = 3,
+    .n_max = 5,
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_FLOAT | CLEF_IN_ROWS, CLEF_IN_FLOAT | CLEF_IN_ROWS, CLEF_IN_MASK | CLEF_IN_OPTIONAL,
+           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .attrs = attention_attrs,
+    .attr_bytes = sizeof(clef_attention_opts),
+    .infer = attention_infer,
+    .ref = attention_ref,
+    .cost = attention_cost,
+    .lower = attention_lower,
+    .cases = attention_cases,
+    .tol = 1e-5f, /* a score of size z is wrong by (D / 16 + 5) 6e-8 |z|, and so is, relatively, its weight; |z| < 20 here */
+};

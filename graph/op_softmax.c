@@ -1,0 +1,134 @@
+/* softmax: scale, soft cap, mask, causal and sliding window, then the softmax of each row. */
+#include <math.h>
+
+#include "graph/op.h"
+
+static const clef_attr_def softmax_attrs[] = {
+    {"scale", CLEF_ATTR_FLOAT, offsetof(clef_softmax_opts, scale), NULL},
+    {"softcap", CLEF_ATTR_FLOAT, offsetof(clef_softmax_opts, softcap), NULL},
+    {"causal", CLEF_ATTR_INT, offsetof(clef_softmax_opts, causal), NULL},
+    {"window", CLEF_ATTR_INT, offsetof(clef_softmax_opts, window), NULL},
+    {"log", CLEF_ATTR_INT, offsetof(clef_softmax_opts, log), NULL},
+    {NULL, 0, 0, NULL},
+};
+
+clef_value *clef_softmax(clef_graph *g, clef_value *x, clef_value *mask, clef_value *pos, const clef_softmax_opts *opts)
+{
+    return clef__node(g, CLEF_OP_softmax, (clef_value *[]){x, mask, pos}, 3, opts);
+}
+
+static clef_status softmax_infer(clef_value *n, clef_error *err)
+{
+    const clef_value *x = n->in[0], *mask = n->in[1], *pos = n->in[2];
+    char a[96], b[96];
+    if (mask && !clef__broadcasts_to(&mask->shape, &x->shape))
+        return clef__fail(err, CLEF_E_SHAPE, "mask %s does not broadcast to x %s", clef__shape_text(n->graph, &mask->shape, a),
+                          clef__shape_text(n->graph, &x->shape, b));
+    if (pos && (x->shape.rank != 4 || pos->shape.rank != 1 || !clef__dim_equal(pos->shape.dim[0], x->shape.dim[0])))
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of x %s", clef__shape_text(n->graph, &pos->shape, a),
+                          clef__shape_text(n->graph, &x->shape, b));
+    return clef__infer_same(n, err);
+}
+
+static void softmax_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    const clef_softmax_opts *o = (const void *)n->attr;
+    const double scale = o->scale != 0 ? (double)o->scale : 1.0;
+    const clef_ref_tensor *x = &in[0], *mask = &in[1], *pos = &in[2];
+    const int keep_mask = mask->x && n->in[1]->dtype != CLEF_F32;
+    const int64_t S = x->n[3];
+
+    for (int64_t r = 0; r < x->n[0] * x->n[1] * x->n[2]; r++) {
+        const int64_t t = r % x->n[2], h = r / x->n[2] % x->n[1], b = r / x->n[2] / x->n[1];
+        const int64_t at = t + (pos->x ? (int64_t)pos->x[b] : 0);
+        double *z = out->x + r * S, max = -INFINITY, sum = 0;
+        for (int64_t s = 0; s < S; s++) {
+            z[s] = scale * x->x[r * S + s];
+            if (o->softcap > 0)
+                z[s] = (double)o->softcap * tanh(z[s] / (double)o->softcap);
+            const double m = mask->x ? mask->x[clef__ref_at(mask, b, h, t, s)] : 0;
+            if ((keep_mask && mask->x && m == 0) || (o->causal && s > at) || (o->window > 0 && s <= at - o->window))
+                z[s] = -INFINITY;
+            else if (!keep_mask)
+                z[s] += m;
+            max = fmax(max, z[s]);
+        }
+        for (int64_t s = 0; s < S; s++)
+            sum += max > -INFINITY ? exp(z[s] - max) : 0;
+        for (int64_t s = 0; s < S; s++) {
+            if (o->log)
+                z[s] = sum > 0 ? z[s] - max - log(sum) : -INFINITY;
+            else
+                z[s] = sum > 0 ? exp(z[s] - max) / sum : 0;
+        }
+    }
+}
+
+static clef_cost softmax_cost(const clef_value *n, const int64_t *symbols)
+{
+    return clef__cost_elementwise(n, symbols, 5); /* scale, max, subtract, exp, divide */
+}
+
+static clef_status softmax_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_softmax_opts *o = (const void *)n->attr;
+    const clef_value *x = n->in[0], *mask = n->in[1], *pos = n->in[2];
+    softmax_args args = {.x = clef__view(lo, x),
+                         .mask = clef__view_as(lo, mask, x),
+                         .pos = clef__view(lo, pos).offset,
+                         .scale = o->scale != 0 ? o->scale : 1,
+                         .softcap = o->softcap,
+                         .causal = o->causal,
+                         .window = o->window,
+                         .log = o->log};
+    clef__n4(lo, x, args.n);
+    const uint32_t wg = clef__fit_local(lo, args.n[3]);
+    return clef__launch(lo,
+                        &(clef_launch){.source = "softmax",
+                                       .kernel = "softmax_rows",
+                                       .defs = {{"WG", (int32_t)wg},
+                                                {"MASK", !mask                     ? 0
+                                                         : mask->dtype == CLEF_F32 ? 1
+                                                         : mask->dtype == CLEF_I32 ? 2
+                                                                                   : 3},
+                                                {"POS", pos != NULL}},
+                                       .args = &args,
+                                       .args_bytes = sizeof args,
+                                       .bufs = {n, x, mask, pos},
+                                       .n_bufs = 4,
+                                       .groups = {clef__rows(lo, x)}, /* one work-group a row */
+                                       .local = {wg}},
+                        err);
+}
+
+static const clef_op_case softmax_cases[] = {
+    {.graph = "input x f32 [1, 1]\ny = softmax(x)\noutput y\n"},
+    {.graph = "input x f32 [3, 5]\ny = softmax(x) scale=0.125\noutput y\n", .spread = 30},
+    {.graph = "input x f32 [7, 1031]\ny = softmax(x)\noutput y\n", .spread = 4},
+    {.graph = "input x f32 [2, 3, 4, 9]\ninput m f32 [4, 9]\ny = softmax(x, m) softcap=2\noutput y\n"},
+    {.graph = "input x f32 [2, 3, 4, 9]\ninput m i32 [2, 1, 1, 9]\ny = softmax(x, m)\noutput y\n", .int_hi = 2},
+    {.graph = "input x f32 [2, 3, 4, 9]\ninput m i8 [4, 9]\ny = softmax(x, m) causal=1\noutput y\n", .int_hi = 2},
+    {.graph =
+         "symbol T <= 6\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput p i32 [2]\ny = softmax(x, _, p) causal=1 window=7\noutput y\n",
+     .int_hi = 30},
+    {.graph = "input x f32 [5, 33]\ny = softmax(x) log=1\noutput y\n", .spread = 9},
+    {.graph = "input x f32 [2, 6, 5, 3]\nv = permute(x) axes=[0, 2, 1, 3]\ny = softmax(v) causal=1\noutput y\n"},
+    {.graph = NULL},
+};
+
+const clef_op_def clef__op_softmax = {
+    .name = "softmax",
+    .formula = "out = softmax(cap(scale x) + mask) over the last dim; causal, window; a fully masked row gives zeros",
+    .n_min = 1,
+    .n_max = 3,
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_MASK | CLEF_IN_OPTIONAL, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .attrs = softmax_attrs,
+    .attr_bytes = sizeof(clef_softmax_opts),
+    .infer = softmax_infer,
+    .ref = softmax_ref,
+    .cost = softmax_cost,
+    .lower = softmax_lower,
+    .in_place = 1,
+    .cases = softmax_cases,
+    .tol = 2e-6f, /* exp to 3 ulp (OpenCL 1.2, 7.4), a sum of up to 1031 terms in groups */
+};

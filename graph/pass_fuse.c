@@ -1,0 +1,86 @@
+/* fuse: several nodes that one kernel can do become one. A value that is an output is never fused away: tapping an attention's
+ * weights keeps that layer's softmax. */
+#include "graph/pass.h"
+
+enum { MAX_HEAD_DIM = 512 };
+
+/* v is made by `op` and used once, by the node that asks: it may vanish. */
+static int only_use(const clef_value *v, clef_op op)
+{
+    return v && v->op == op && v->n_uses == 1 && !clef__is_output(v);
+}
+
+static int head_dim_fits(const clef_value *v)
+{
+    const clef_dim d = clef__dim_right(&v->shape, 0);
+    return v->shape.rank == 4 && v->dtype == CLEF_F32 && !d.symbol && d.n <= MAX_HEAD_DIM;
+}
+
+/* matmul(softmax(matmul(q, k^T)), v)  ->  permute(attention(q, k, v)) */
+static clef_value *fuse_attention(clef_value *n)
+{
+    clef_value *p = n->in[0], *v = n->in[1];
+    const clef_matmul_opts *pv = (const void *)n->attr;
+    if (!only_use(p, CLEF_OP_softmax) || !only_use(p->in[0], CLEF_OP_matmul))
+        return n;
+    clef_value *s = p->in[0], *q = s->in[0], *k = s->in[1];
+    const clef_matmul_opts *qk = (const void *)s->attr;
+    const clef_softmax_opts *o = (const void *)p->attr;
+    const int plain = !pv->transpose_b && (pv->alpha == 0 || pv->alpha == 1) && n->n_in == 2 && s->n_in == 2 && qk->transpose_b && !o->log;
+    if (!plain || !head_dim_fits(q) || !head_dim_fits(k) || !head_dim_fits(v) || n->shape.rank != 4)
+        return n;
+    if (!clef__dim_equal(q->shape.dim[0], k->shape.dim[0]) || !clef__dim_equal(k->shape.dim[0], v->shape.dim[0]) ||
+        !clef__dim_equal(k->shape.dim[1], v->shape.dim[1]))
+        return n;
+    const clef_attention_opts opts = {.scale = (o->scale != 0 ? o->scale : 1) * (qk->alpha != 0 ? qk->alpha : 1),
+                                      .softcap = o->softcap,
+                                      .causal = o->causal,
+                                      .window = o->window};
+    clef_value *a = clef_attention(n->graph, q, k, v, p->in[1], p->in[2], &opts);
+    return clef_permute(n->graph, a, &(clef_permute_opts){{0, 2, 1, 3}});
+}
+
+/* matmul(a, b) + bias  ->  matmul(a, b, bias) */
+static clef_value *fuse_bias(clef_value *n)
+{
+    for (int32_t i = 0; i < 2; i++) {
+        clef_value *m = n->in[i], *bias = n->in[1 - i];
+        if (only_use(m, CLEF_OP_matmul) && m->n_in == 2 && bias->shape.rank == 1 &&
+            clef__dim_equal(bias->shape.dim[0], clef__dim_right(&m->shape, 0)) && bias->kind != CLEF_COMPUTED)
+            return clef_matmul(n->graph, m->in[0], m->in[1], bias, (const void *)m->attr);
+    }
+    return n;
+}
+
+/* silu(gate) * up  ->  swiglu(gate, up) */
+static clef_value *fuse_swiglu(clef_value *n)
+{
+    for (int32_t i = 0; i < 2; i++) {
+        clef_value *gate = n->in[i], *up = n->in[1 - i];
+        if (only_use(gate, CLEF_OP_silu) && up->dtype == CLEF_F32 && clef__shape_equal(&gate->shape, &up->shape))
+            return clef_swiglu(n->graph, gate->in[0], up);
+    }
+    return n;
+}
+
+static clef_value *fuse(clef_value *v)
+{
+    switch (v->op) {
+    case CLEF_OP_matmul:
+        return v->n_in == 2 ? fuse_attention(v) : v;
+    case CLEF_OP_add:
+        return fuse_bias(v);
+    case CLEF_OP_mul:
+        return fuse_swiglu(v);
+    default:
+        return v;
+    }
+}
+
+clef_status clef__pass_fuse(clef_graph *g, clef_error *err)
+{
+    clef_status s = clef__rewrite(g, fuse, err);
+    if (!s) /* attention leaves a permute that undoes the one after it */
+        s = clef__pass_fold(g, err);
+    return s ? s : clef__pass_drop(g, err);
+}
