@@ -1,0 +1,121 @@
+/* Argument blocks that host and kernels share. Every field is 4 bytes, so that both sides agree on the layout.
+ * Included by OpenCL C (whose compiler, or whose driver, says its version) and by the host's C. */
+#ifndef CLEF_CL_ARGS_H
+#define CLEF_CL_ARGS_H
+
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
+typedef uint  args_uint;
+typedef int   args_int;
+typedef float args_float;
+#else
+#  include <stdint.h>
+typedef uint32_t args_uint;
+typedef int32_t  args_int;
+typedef float    args_float;
+#endif
+
+/* Element types as -D constants: the numbers of clef_dtype, which OpenCL C cannot include. NONE: the input is absent. */
+#define DTYPE_NONE (-1)
+#define DTYPE_F32  0
+#define DTYPE_F16  1
+#define DTYPE_BF16 2
+#define DTYPE_I32  3
+#define DTYPE_I8   4
+#define DTYPE_Q8_0 5
+#define DTYPE_Q4_0 6
+
+/* Where the elements of a value of up to four dims lie, in elements: element (i0, i1, i2, i3) at
+ * offset + i0 stride[0] + i1 stride[1] + i2 stride[2] + i3 stride[3]. Missing outer dims count as 1; a broadcast dim has
+ * stride 0. */
+typedef struct view_args {
+    args_uint offset;
+    args_uint stride[4];
+} view_args;
+
+/* out[row, :] = softmax over n[3] columns of the n[0] x n[1] x n[2] rows of x. n[1] is H, n[2] is T. */
+typedef struct softmax_args {
+    args_uint  n[4];
+    view_args  x, mask;      /* mask as broadcast to x */
+    args_uint  pos;          /* offset */
+    args_float scale, softcap; /* softcap 0: none */
+    args_int   causal, window, log;
+} softmax_args;
+
+/* The functions of elementwise.cl; -D OP is a place in this list. */
+#define ELEMENT_OPS(X)                                                                                                                \
+    X(copy) X(gelu) X(gelu_tanh) X(silu) X(relu) X(sigmoid) X(tanh) X(exp) X(log) X(neg) X(sqrt) X(rsqrt) X(square) X(affine)         \
+    X(add) X(sub) X(mul) X(div) X(swiglu)
+
+/* out[i] = op(x[i], b[i]) over n[0] x n[1] x n[2] rows of n[3] columns, a row cut in `pieces` of `span` columns. */
+typedef struct elementwise_args {
+    args_uint  n[4];
+    args_uint  pieces, span;
+    view_args  out, x, b;
+    args_float p, q; /* affine: scale, shift */
+} elementwise_args;
+
+/* Norm of each row of x [n0, n1, n2, n3]; weight and bias [n3] from their offsets. */
+typedef struct norm_args {
+    args_uint  n[4];
+    view_args  x;
+    args_uint  weight, bias;
+    args_float eps;
+} norm_args;
+
+/* x [B, T, H, D] = n; freqs [half_n] and pos [B] from their offsets. A group turns `heads` heads of one token. */
+typedef struct rope_args {
+    args_uint  n[4];
+    view_args  x;
+    args_uint  freqs, pos, half_n, heads;
+    args_float scale;
+} rope_args;
+
+/* x [B, H, T, D] = n, written to the cache from row pos[b] on, of `capacity` rows. */
+typedef struct cache_write_args {
+    args_uint n[4];
+    view_args x, cache;
+    args_uint pos, capacity;
+} cache_write_args;
+
+/* out[o, j, :] = table[o, ids[j], :] for o < n_outer, j < n_ids, rows of n_inner; the table has n_axis rows an o. */
+typedef struct gather_args {
+    args_uint n_outer, n_ids, n_inner, n_axis;
+    args_uint table, ids; /* offsets */
+} gather_args;
+
+/* Of each row of x [n0, n1, n2, n3]. */
+typedef struct reduce_args {
+    args_uint n[4];
+    view_args x;
+    args_uint k; /* topk */
+} reduce_args;
+
+/* q [B, H, T, D] with n = {B, H, T, S}; k [B, H / group, S, D], v [B, H / group, S, E]; out [B, T, H, E] dense. */
+typedef struct attention_args {
+    args_uint  n[4];
+    args_uint  group;
+    view_args  q, k, v, mask; /* mask as broadcast to [B, H, T, S] */
+    args_uint  pos;           /* offset */
+    args_float scale, softcap;
+    args_int   causal, window;
+} attention_args;
+
+/* out [n0, n1, m, n] = alpha a b + bias; head i1 of a meets head i1 / group of b. Strides in elements; the last dims of a and
+ * b are dense. */
+typedef struct matmul_args {
+    args_uint  m, n, k;
+    args_uint  n0, n1, group;
+    args_uint  a, a_stride[3]; /* offset; of dims 0, 1 and the row */
+    args_uint  b, b_stride[3];
+    args_uint  bias;           /* offset */
+    args_uint  rows;           /* gemm: rows of a that a group takes */
+    args_float alpha;
+} matmul_args;
+
+/* out[i] = pos[i / length] + i % length, n elements. */
+typedef struct positions_args {
+    args_uint n, length;
+    args_uint pos; /* offset */
+} positions_args;
+
+#endif

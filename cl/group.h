@@ -1,0 +1,52 @@
+/* Reductions over a work-group of WG items (a power of two; 1 needs no barrier at all). Every item gets the result.
+ * The order of the sums is fixed, so results repeat. Barriers here are uniform: call from uniform control flow only. */
+#ifndef CLEF_CL_GROUP_H
+#define CLEF_CL_GROUP_H
+
+#ifndef WG
+#  error "group.h needs WG"
+#endif
+
+#define GROUP_KERNEL __attribute__((reqd_work_group_size(WG, 1, 1))) kernel
+
+#if WG == 1
+#  define GROUP_SCRATCH(name) float *const name = 0
+typedef float *group_scratch;
+static float group_sum(float x, group_scratch s) { return x; }
+static float group_max(float x, group_scratch s) { return x; }
+#else
+#  define GROUP_SCRATCH(name) local float name[WG]
+typedef local float *group_scratch;
+
+static float group_sum(float x, group_scratch s)
+{
+    const uint i = get_local_id(0);
+    s[i] = x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint half_n = WG / 2; half_n > 0; half_n /= 2) {
+        if (i < half_n)
+            s[i] += s[i + half_n];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    x = s[0];
+    barrier(CLK_LOCAL_MEM_FENCE); /* s may be reused at once */
+    return x;
+}
+
+static float group_max(float x, group_scratch s)
+{
+    const uint i = get_local_id(0);
+    s[i] = x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint half_n = WG / 2; half_n > 0; half_n /= 2) {
+        if (i < half_n)
+            s[i] = fmax(s[i], s[i + half_n]);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    x = s[0];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return x;
+}
+#endif
+
+#endif

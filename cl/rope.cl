@@ -1,0 +1,68 @@
+/* Rotary position embedding of x [B, T, H, D] at positions pos[b] + t: pair i of a head turns by position * freqs[i], i < half_n, and
+ * is multiplied by scale; the dims from 2 half_n on pass unchanged.
+ * Launch: one group for `heads` heads of a token; out is dense and may be x.
+ *   -D WG           work-items a group
+ *   -D INTERLEAVED  1: pair i is (x[2i], x[2i + 1]), else (x[i], x[i + half_n])
+ *   -D POS          1: token t of sequence b stands at pos[b] + t, else at t
+ * sin and cos are the precise ones: an angle is a position (up to 100000 and more) times up to 1. */
+#include "args.h"
+#include "group.h"
+
+#if !defined(INTERLEAVED) || !defined(POS)
+#  error "rope.cl needs WG, INTERLEAVED and POS"
+#endif
+
+GROUP_KERNEL
+void rope(const rope_args a, global float *out, global const float *x, global const float *freqs, global const int *pos)
+{
+    const uint B_T = a.n[0] * a.n[1], H = a.n[2], D = a.n[3], half_n = a.half_n;
+    const uint token = get_group_id(0) % B_T, h0 = get_group_id(0) / B_T * a.heads, t = token % a.n[1], b = token / a.n[1];
+    const uint lane = get_local_id(0);
+#if POS
+    const float at = (float)(pos[a.pos + b] + (int)t);
+#else
+    const float at = (float)t;
+#endif
+    x += a.x.offset + b * (size_t)a.x.stride[0] + t * (size_t)a.x.stride[1] + h0 * (size_t)a.x.stride[2];
+    out += ((size_t)token * H + h0) * D;
+    freqs += a.freqs;
+
+    uint i = lane;
+#if WG == 1
+    for (; i + 16 <= half_n; i += 16) {
+        const float16 angle = at * vload16(0, freqs + i), c = cos(angle) * a.scale, s = sin(angle) * a.scale;
+        for (uint h = 0; h < a.heads; h++) {
+            global const float *from = x + h * (size_t)a.x.stride[2];
+            global float *to = out + h * D;
+#  if INTERLEAVED
+            const float16 lo = vload16(0, from + 2 * i), hi = vload16(0, from + 2 * i + 16);
+            const float16 even = (float16)(lo.even, hi.even), odd = (float16)(lo.odd, hi.odd);
+            const float16 re = even * c - odd * s, im = odd * c + even * s;
+            float16 first, second;
+            first.even = re.lo;
+            first.odd = im.lo;
+            second.even = re.hi;
+            second.odd = im.hi;
+            vstore16(first, 0, to + 2 * i);
+            vstore16(second, 0, to + 2 * i + 16);
+#  else
+            const float16 re = vload16(0, from + i), im = vload16(0, from + i + half_n);
+            vstore16(re * c - im * s, 0, to + i);
+            vstore16(im * c + re * s, 0, to + i + half_n);
+#  endif
+        }
+    }
+#endif
+    for (; i < half_n; i += WG) {
+        const float angle = at * freqs[i], c = cos(angle) * a.scale, s = sin(angle) * a.scale;
+        const uint i0 = INTERLEAVED ? 2 * i : i, i1 = INTERLEAVED ? 2 * i + 1 : i + half_n;
+        for (uint h = 0; h < a.heads; h++) {
+            const float re = x[h * (size_t)a.x.stride[2] + i0], im = x[h * (size_t)a.x.stride[2] + i1];
+            out[h * D + i0] = re * c - im * s;
+            out[h * D + i1] = im * c + re * s;
+        }
+    }
+    for (uint h = 0; h < a.heads; h++)
+        for (uint d = 2 * half_n + lane; d < D; d += WG)
+            out[h * D + d] = x[h * (size_t)a.x.stride[2] + d];
+}

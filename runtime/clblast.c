@@ -1,0 +1,61 @@
+/* The matrix product through CLBlast, and nothing else of it. */
+#include <stdio.h>
+
+#include "runtime/device.h"
+
+#ifdef CLEF_HAVE_CLBLAST
+#    include <clblast_c.h>
+
+clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_mem c, cl_mem a, cl_mem b, cl_event *event, clef_error *err)
+{
+    const CLBlastTranspose ta = call->transpose_a ? CLBlastTransposeYes : CLBlastTransposeNo;
+    const CLBlastTranspose tb = call->transpose_b ? CLBlastTransposeYes : CLBlastTransposeNo;
+    CLBlastStatusCode code;
+    dev->used_clblast = 1;
+    if (call->batch == 1)
+        code = CLBlastSgemm(CLBlastLayoutRowMajor, ta, tb, call->m, call->n, call->k, call->alpha, a, call->a_offset, call->a_ld, b,
+                            call->b_offset, call->b_ld, call->beta, c, call->c_offset, call->c_ld, &dev->queue, event);
+    else
+        code = CLBlastSgemmStridedBatched(CLBlastLayoutRowMajor, ta, tb, call->m, call->n, call->k, call->alpha, a, call->a_offset,
+                                          call->a_ld, call->a_stride, b, call->b_offset, call->b_ld, call->b_stride, call->beta, c,
+                                          call->c_offset, call->c_ld, call->c_stride, call->batch, &dev->queue, event);
+    if (code == CLBlastSuccess)
+        return CLEF_OK;
+    char subject[96];
+    snprintf(subject, sizeof subject, "m=%u n=%u k=%u batch=%u", (unsigned)call->m, (unsigned)call->n, (unsigned)call->k,
+             (unsigned)call->batch);
+    return clef__cl_fail(err, call->batch == 1 ? "CLBlastSgemm" : "CLBlastSgemmStridedBatched", subject, (int32_t)code);
+}
+
+/* CLBlast's cache keeps programs, and through them the context, alive. It is one for the whole process: other devices rebuild theirs. */
+void clef__clblast_release(clef_device *dev)
+{
+    if (dev->used_clblast)
+        CLBlastClearCache();
+    dev->used_clblast = 0;
+}
+
+int clef__clblast_present(void)
+{
+    return 1;
+}
+
+#else
+
+clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_mem c, cl_mem a, cl_mem b, cl_event *event, clef_error *err)
+{
+    (void)dev, (void)c, (void)a, (void)b, (void)event;
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "gemm m=%u n=%u k=%u: this build has no CLBlast", (unsigned)call->m, (unsigned)call->n,
+                      (unsigned)call->k);
+}
+
+void clef__clblast_release(clef_device *dev)
+{
+    (void)dev;
+}
+
+int clef__clblast_present(void)
+{
+    return 0;
+}
+#endif

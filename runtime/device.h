@@ -1,0 +1,61 @@
+/* The inside of a device: context, queue, and the programs built so far. */
+#ifndef CLEF_RUNTIME_DEVICE_H
+#define CLEF_RUNTIME_DEVICE_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+
+#include "clef/device.h"
+#include "graph/fail.h"
+#include "graph/launch.h"
+
+typedef struct clef_program clef_program; /* runtime/program.c: one source with one set of -D constants, built */
+
+struct clef_device {
+    clef_device_info  info;
+    cl_platform_id    platform;
+    cl_device_id      id;
+    cl_context        context;
+    cl_command_queue  queue;   /* in order */
+    int32_t           profile;
+    char              cache_dir[512]; /* empty: none */
+    clef_program     *programs;       /* a list */
+    int32_t           n_built, n_cached; /* programs built from source, taken from the disk cache */
+    int32_t           used_clblast;
+};
+
+/** "CL_OUT_OF_RESOURCES" for -5; "CLBlast…" names for CLBlast's own codes; "unknown" else. */
+const char *clef__cl_name(int32_t code);
+
+/** Fills err from a failed call: "clCreateBuffer(arena): CL_OUT_OF_HOST_MEMORY (-6)". Returns status. */
+clef_status clef__cl_fail(clef_error *err, const char *call, const char *subject, int32_t code);
+
+/** Gives a new kernel object (the caller releases it) for a launch's source, kernel and defs: the program is looked up in dev->programs,
+ *  else in the disk cache, else built from the embedded source (or from $CLEF_CL_DIR).
+ *  CLEF_E_BUILD: the text names source, kernel and defs, and the build log follows; CLEF_E_CL; CLEF_E_NOMEM. */
+clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_kernel *out, clef_error *err);
+/** Writes programs that were built from source to the disk cache, until all are or `seconds` have gone by (the rest comes another time).
+ *  clef_device_close() calls it. Best late: a binary of PoCL's holds the work-group functions of the enqueues so far, and asking
+ *  for it compiles one more (about 0.4 s a kernel; other drivers answer at once). */
+void clef__programs_save(clef_device *dev, double seconds);
+/** Releases all programs of the device. */
+void clef__programs_release(clef_device *dev);
+
+/** The embedded kernel sources (made by the build from cl/): the text of cl/NAME ("softmax.cl", "group.h"), NULL if none. */
+typedef struct clef_embedded {
+    const char          *name;
+    const unsigned char *text; /* NUL-terminated */
+    size_t               n_bytes;
+} clef_embedded;
+extern const clef_embedded clef__embedded_cl[]; /* ends with a NULL name */
+
+/** Enqueues c = alpha a b + beta c through CLBlast. CLEF_E_CL with its code's name; CLEF_E_UNSUPPORTED when built without it. */
+clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_mem c, cl_mem a, cl_mem b, cl_event *event,
+                               clef_error *err);
+/** Releases what CLBlast keeps for the device; does nothing when it was not used. clef_device_close() calls it. */
+void clef__clblast_release(clef_device *dev);
+/** 1 when CLBlast was compiled in. */
+int clef__clblast_present(void);
+
+#endif

@@ -1,0 +1,50 @@
+/* All that the operating system differs in. One implementation a system (os_posix.c); nothing else includes a system header. */
+#ifndef CLEF_RUNTIME_OS_H
+#define CLEF_RUNTIME_OS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clef/status.h"
+
+/** A file mapped read-only. data is NULL when n_bytes is 0. */
+typedef struct clef_mapping {
+    const void *data;
+    size_t      n_bytes;
+} clef_mapping;
+
+/** Maps a regular file. CLEF_E_IO names path and reason (a folder, missing, no permission). */
+clef_status clef__os_map(const char *path, clef_mapping *out, clef_error *err);
+void        clef__os_unmap(clef_mapping *mapping); /* takes a zeroed one */
+
+/** Reads a whole file of at most max_bytes into memory, NUL-terminated (the NUL is not counted); the caller frees *out with free().
+ *  CLEF_E_IO, CLEF_E_LIMIT, CLEF_E_NOMEM. */
+clef_status clef__os_read(const char *path, size_t max_bytes, char **out, size_t *n_bytes, clef_error *err);
+
+/** Writes a file so that `path` is never half-written: a temporary name beside it, flushed, then renamed over it. */
+clef_status clef__os_write(const char *path, const void *data, size_t n_bytes, clef_error *err);
+
+/** The same for a long file, piece by piece. begin: *out is the open file; write appends; commit renames (and frees), abort removes
+ *  the temporary (and frees; takes NULL). */
+typedef struct clef_os_file clef_os_file;
+clef_status clef__os_file_begin(const char *path, clef_os_file **out, clef_error *err);
+clef_status clef__os_file_write(clef_os_file *file, const void *data, size_t n_bytes, clef_error *err);
+clef_status clef__os_file_commit(clef_os_file *file, clef_error *err);
+void        clef__os_file_abort(clef_os_file *file);
+
+int clef__os_is_dir(const char *path);
+int clef__os_is_file(const char *path);
+/** Makes a folder and its parents. CLEF_E_IO. */
+clef_status clef__os_make_dirs(const char *path, clef_error *err);
+void        clef__os_remove(const char *path); /* a file; a missing one is no matter */
+
+/** Seconds since an arbitrary start; monotonic. */
+double clef__os_seconds(void);
+/** $XDG_CACHE_HOME/clef or ~/.cache/clef into out; 0 when neither is known or it does not fit. */
+int clef__os_cache_dir(char *out, size_t capacity);
+/** Peak resident memory of this process in bytes, 0 when unknown. */
+uint64_t clef__os_peak_rss(void);
+/** An environment variable, NULL when unset or empty. */
+const char *clef__os_env(const char *name);
+
+#endif

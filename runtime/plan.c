@@ -1,0 +1,281 @@
+/* Plans: making one, binding symbols, writing, running, reading. */
+#include "runtime/plan.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- making ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Outputs are read as they lie, so each is made dense. */
+static clef_status make_outputs_dense(clef_graph *g, clef_error *err)
+{
+    for (int32_t i = 0; i < g->n_outputs; i++)
+        if (!clef__is_dense(g->outputs[i].value)) {
+            clef_value *copy = clef_copy(g, g->outputs[i].value);
+            if (copy)
+                g->outputs[i].value = copy;
+        }
+    return clef_graph_error(g, err);
+}
+
+static clef_status find_inputs(clef_plan *plan, clef_error *err)
+{
+    plan->inputs = calloc((size_t)plan->graph->n_values + 1, sizeof *plan->inputs);
+    if (!plan->inputs)
+        return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for its inputs");
+    for (int32_t i = 0; i < plan->graph->n_values; i++) {
+        clef_value *v = plan->graph->values[i];
+        if (v->kind != CLEF_INPUT)
+            continue;
+        clef_io *io = &plan->inputs[plan->n_inputs++];
+        io->value = v;
+        io->staging = malloc((size_t)clef__bytes(v, NULL));
+        if (!io->staging)
+            return clef__fail(err, CLEF_E_NOMEM, "input %s: no memory for %" PRId64 " bytes", v->name, clef__bytes(v, NULL));
+    }
+    return CLEF_OK;
+}
+
+static clef_status lower_at(clef_plan *plan, int at_bounds, clef_error *err)
+{
+    for (int32_t i = 0; i < plan->graph->n_symbols; i++)
+        plan->symbols[i] = at_bounds ? plan->graph->symbols[i].bound : 1;
+    clef_status s = clef__plan_lower(plan, err);
+    for (int32_t i = 0; i < plan->n_launches && !s; i++)
+        s = clef__plan_grow_scratch(plan, plan->launches[i].scratch_bytes, err);
+    return s;
+}
+
+/* Makes the kernels for the symbols at 1 and at their bounds, and lets the driver finish compiling them. */
+static clef_status build_kernels(clef_plan *plan, clef_error *err)
+{
+    plan->bound = calloc((size_t)plan->graph->n_values + 1, sizeof(clef_bound *));
+    if (!plan->bound)
+        return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for its launches");
+    clef_status s = lower_at(plan, 0, err);
+    if (!s)
+        s = lower_at(plan, 1, err); /* both, before any buffer is bound: the scratch may grow */
+    for (int32_t step = 0; step < 2 && !s; step++) {
+        s = lower_at(plan, step, err);
+        if (!s)
+            s = clef__plan_progress(plan, "kernels", (uint64_t)step * 2, 4, err);
+        if (!s)
+            s = clef__plan_bind_launches(plan, err);
+        if (!s)
+            s = clef__plan_progress(plan, "kernels", (uint64_t)step * 2 + 1, 4, err);
+        if (!s)
+            s = clef__plan_enqueue(plan, 1, err);
+        const cl_int code = s ? CL_SUCCESS : clFinish(plan->dev->queue);
+        if (code)
+            s = clef__cl_fail(err, "clFinish", "the first run of the kernels", code);
+    }
+    if (!s)
+        s = clef__plan_zero_states(plan, err);
+    return s ? s : clef__plan_progress(plan, "kernels", 4, 4, err);
+}
+
+clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
+{
+    *out = NULL;
+    clef_status s = clef_graph_error(graph, err);
+    if (s)
+        return s;
+    clef_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a plan");
+    plan->dev = dev;
+    if (opts)
+        plan->opts = *opts;
+    if (plan->opts.gemm == CLEF_GEMM_CLBLAST && !clef__clblast_present())
+        s = clef__fail(err, CLEF_E_UNSUPPORTED, "gemm clblast: this clef was built without CLBlast");
+    plan->graph = s ? NULL : clef_graph_clone(graph);
+    if (!s && !plan->graph)
+        s = clef__fail(err, CLEF_E_NOMEM, "no memory for a copy of the graph");
+    const int32_t built = dev->n_built, cached = dev->n_cached;
+    if (!s)
+        s = make_outputs_dense(plan->graph, err);
+    if (!s)
+        s = find_inputs(plan, err);
+    if (!s)
+        s = clef__plan_allocate(plan, err);
+    if (!s)
+        s = build_kernels(plan, err);
+    if (s) {
+        clef_plan_destroy(plan);
+        return s;
+    }
+    plan->stats.n_kernels_built = dev->n_built - built;
+    plan->stats.n_kernels_cached = dev->n_cached - cached;
+    *out = plan;
+    return CLEF_OK;
+}
+
+void clef_plan_destroy(clef_plan *plan)
+{
+    if (!plan)
+        return;
+    if (plan->graph) {
+        clFinish(plan->dev->queue); /* nothing may still read what goes now */
+        clef__plan_release_bound(plan);
+        clef__plan_release_memory(plan);
+    }
+    for (int32_t i = 0; i < plan->n_inputs; i++)
+        free(plan->inputs[i].staging);
+    free(plan->inputs);
+    clef_graph_destroy(plan->graph);
+    free(plan);
+}
+
+/* ---- names ----------------------------------------------------------------------------------------------------------------------- */
+
+int32_t clef_plan_input(const clef_plan *plan, const char *name)
+{
+    for (int32_t i = 0; i < plan->n_inputs; i++)
+        if (strcmp(plan->inputs[i].value->name, name) == 0)
+            return i;
+    return -1;
+}
+
+int32_t clef_plan_output(const clef_plan *plan, const char *name)
+{
+    for (int32_t i = 0; i < plan->graph->n_outputs; i++)
+        if (strcmp(plan->graph->outputs[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+int32_t clef_plan_symbol(const clef_plan *plan, const char *name)
+{
+    for (int32_t i = 0; i < plan->graph->n_symbols; i++)
+        if (strcmp(plan->graph->symbols[i].name, name) == 0)
+            return i + 1;
+    return 0;
+}
+
+static size_t bytes_of(const clef_plan *plan, const clef_value *v, int32_t *rank, int64_t dims[CLEF_MAX_DIMS])
+{
+    if (rank)
+        *rank = v->shape.rank;
+    for (int32_t i = 0; dims && i < v->shape.rank; i++)
+        dims[i] = clef__dim_at(plan->graph, v->shape.dim[i], plan->symbols);
+    return (size_t)clef__bytes(v, plan->symbols);
+}
+
+size_t clef_plan_output_bytes(const clef_plan *plan, int32_t output, int32_t *rank, int64_t dims[CLEF_MAX_DIMS])
+{
+    if (output < 0 || output >= plan->graph->n_outputs)
+        return 0;
+    return bytes_of(plan, plan->graph->outputs[output].value, rank, dims);
+}
+
+size_t clef_plan_input_bytes(const clef_plan *plan, int32_t input, int32_t *rank, int64_t dims[CLEF_MAX_DIMS])
+{
+    return input < 0 || input >= plan->n_inputs ? 0 : bytes_of(plan, plan->inputs[input].value, rank, dims);
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------------------------- */
+
+clef_status clef_plan_bind(clef_plan *plan, int32_t symbol, int64_t value, clef_error *err)
+{
+    if (symbol < 1 || symbol > plan->graph->n_symbols)
+        return clef__fail(err, CLEF_E_ARG, "symbol number %d: the graph has %d", symbol, plan->graph->n_symbols);
+    const clef_symbol_def *def = &plan->graph->symbols[symbol - 1];
+    if (value < 1 || value > def->bound)
+        return clef__fail(err, CLEF_E_ARG, "symbol %s: %" PRId64 ", wanted 1 to %" PRId64, def->name, value, def->bound);
+    plan->stale |= plan->symbols[symbol - 1] != value;
+    plan->symbols[symbol - 1] = value;
+    return CLEF_OK;
+}
+
+clef_status clef_plan_write(clef_plan *plan, int32_t input, const void *data, size_t n_bytes, clef_error *err)
+{
+    if (input < 0 || input >= plan->n_inputs)
+        return clef__fail(err, CLEF_E_ARG, "input number %d: the graph has %d", input, plan->n_inputs);
+    clef_io *io = &plan->inputs[input];
+    const size_t wanted = (size_t)clef__bytes(io->value, plan->symbols);
+    if (n_bytes != wanted)
+        return clef__fail(err, CLEF_E_ARG, "input %s: wanted %zu bytes, came %zu", io->value->name, wanted, n_bytes);
+    const cl_bool wait = io->pending ? CL_TRUE : CL_FALSE;
+    const void *from = wait ? data : memcpy(io->staging, data, n_bytes);
+    const cl_int code = clEnqueueWriteBuffer(plan->dev->queue, plan->mem[io->value->id], wait, 0, n_bytes, from, 0, NULL, NULL);
+    io->pending = 1;
+    return code ? clef__cl_fail(err, "clEnqueueWriteBuffer", io->value->name, code) : CLEF_OK;
+}
+
+clef_status clef_plan_run(clef_plan *plan, clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    if (plan->stale) {
+        s = clef__plan_lower(plan, err);
+        for (int32_t i = 0; i < plan->n_launches && !s; i++)
+            if (plan->launches[i].scratch_bytes > plan->stats.scratch_bytes)
+                s = clef__fail(err, CLEF_E_LIMIT, "%s: wants %" PRIu64 " bytes of scratch, more than at the symbols' bounds (%" PRIu64 ")",
+                               plan->launches[i].node->name, plan->launches[i].scratch_bytes, plan->stats.scratch_bytes);
+        if (!s)
+            s = clef__plan_bind_launches(plan, err);
+        plan->stale = s != CLEF_OK;
+    }
+    if (!s)
+        s = clef__plan_enqueue(plan, 0, err);
+    if (s)
+        return s;
+    const cl_int code = clFlush(plan->dev->queue);
+    return code ? clef__cl_fail(err, "clFlush", "the plan's launches", code) : CLEF_OK;
+}
+
+/* After a wait no write reads its staging memory any more. */
+static void queue_is_empty(clef_plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_inputs; i++)
+        plan->inputs[i].pending = 0;
+}
+
+clef_status clef_plan_read(clef_plan *plan, int32_t output, void *data, size_t n_bytes, clef_error *err)
+{
+    if (output < 0 || output >= plan->graph->n_outputs)
+        return clef__fail(err, CLEF_E_ARG, "output number %d: the graph has %d", output, plan->graph->n_outputs);
+    const clef_output_def *def = &plan->graph->outputs[output];
+    const size_t wanted = (size_t)clef__bytes(def->value, plan->symbols);
+    if (n_bytes != wanted)
+        return clef__fail(err, CLEF_E_ARG, "output %s: it has %zu bytes, came room for %zu", def->name, wanted, n_bytes);
+    const clef_lowering lo = {.graph = plan->graph, .symbols = plan->symbols};
+    const size_t offset = (size_t)clef__view(&lo, def->value).offset / (size_t)clef_dtype_block_elems(def->value->dtype) *
+                          (size_t)clef_dtype_block_bytes(def->value->dtype);
+    const cl_int code =
+        clEnqueueReadBuffer(plan->dev->queue, clef__plan_mem(plan, def->value), CL_TRUE, offset, n_bytes, data, 0, NULL, NULL);
+    queue_is_empty(plan);
+    return code ? clef__cl_fail(err, "clEnqueueReadBuffer", def->name, code) : CLEF_OK;
+}
+
+clef_status clef_plan_reset(clef_plan *plan, clef_error *err)
+{
+    return clef__plan_zero_states(plan, err);
+}
+
+clef_plan_stats clef_plan_describe(const clef_plan *plan)
+{
+    clef_plan_stats stats = plan->stats;
+    stats.n_launches = plan->n_launches;
+    return stats;
+}
+
+int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err)
+{
+    const cl_int code = clFinish(plan->dev->queue);
+    queue_is_empty(plan);
+    if (code) {
+        clef__cl_fail(err, "clFinish", "profile", code);
+        return 0;
+    }
+    const int32_t n = plan->n_events < capacity ? plan->n_events : capacity;
+    for (int32_t i = 0; i < n; i++) {
+        cl_ulong start = 0, end = 0;
+        clGetEventProfilingInfo(plan->events[i], CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
+        clGetEventProfilingInfo(plan->events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
+        const clef_launch *l = &plan->launches[i];
+        times[i] =
+            (clef_launch_time){.node = l->node->name, .kernel = plan->list[i] ? l->kernel : "clblast", .us = (double)(end - start) / 1e3};
+    }
+    return n;
+}

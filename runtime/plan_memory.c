@@ -1,0 +1,247 @@
+/* A plan's memory on the device: weights where the host has them or in as many buffers as the device's limit wants, one arena cut
+ * into parts, states, inputs, scratch. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/variant.h"
+#include "runtime/plan.h"
+
+cl_mem clef__plan_mem(const clef_plan *plan, const clef_value *v)
+{
+    return plan->mem[clef__base(v)->id];
+}
+
+static uint64_t round_up(uint64_t n, uint64_t align)
+{
+    return (n + align - 1) / align * align;
+}
+
+static clef_status create(const clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes, void *host, cl_mem *out,
+                          clef_error *err)
+{
+    const uint64_t most = plan->dev->info.caps.max_alloc_bytes;
+    cl_int code;
+    if (n_bytes > most)
+        return clef__fail(err, CLEF_E_LIMIT, "%s: %" PRIu64 " bytes, a buffer of %s holds at most %" PRIu64, subject, n_bytes,
+                          plan->dev->info.name, most);
+    *out = clCreateBuffer(plan->dev->context, flags, n_bytes, host, &code);
+    return *out ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", subject, code);
+}
+
+/* A new buffer that parts are cut of; the plan owns it. */
+static clef_status add_chunk(clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes, cl_mem *out, clef_error *err)
+{
+    if (plan->n_chunks == plan->cap_chunks) {
+        const int32_t cap = plan->cap_chunks ? plan->cap_chunks * 2 : 8;
+        cl_mem *bigger = realloc(plan->chunks, (size_t)cap * sizeof *bigger);
+        if (!bigger)
+            return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d buffers", cap);
+        plan->chunks = bigger;
+        plan->cap_chunks = cap;
+    }
+    const clef_status s = create(plan, subject, flags, n_bytes, NULL, out, err);
+    if (!s)
+        plan->chunks[plan->n_chunks++] = *out;
+    return s;
+}
+
+static clef_status cut(cl_mem of, const char *subject, cl_mem_flags flags, uint64_t offset, uint64_t n_bytes, cl_mem *out, clef_error *err)
+{
+    cl_int code;
+    const cl_buffer_region region = {(size_t)offset, (size_t)n_bytes};
+    *out = clCreateSubBuffer(of, flags, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    return *out ? CLEF_OK : clef__cl_fail(err, "clCreateSubBuffer", subject, code);
+}
+
+/* ---- weights -------------------------------------------------------------------------------------------------------------------- */
+
+/* Our kernels load by element (vload); CLBlast's load f32 by whole vectors. */
+static int is_aligned(const clef_plan *plan, const clef_value *v, const void *data)
+{
+    uintptr_t to = clef_dtype_block_elems(v->dtype) > 1 ? 2 : (uintptr_t)clef_dtype_block_bytes(v->dtype);
+    if (v->dtype == CLEF_F32 && clef__clblast_may_serve(&plan->dev->info.caps, plan->opts.gemm))
+        to = 64;
+    return (uintptr_t)data % to == 0;
+}
+
+static clef_status weight_data(const clef_plan *plan, const clef_value *v, const void **out, clef_error *err)
+{
+    const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL);
+    char shape[96];
+    *out = plan->opts.weights ? plan->opts.weights(plan->opts.weights_user, v->name, v->dtype, n_bytes) : NULL;
+    return *out ? CLEF_OK
+                : clef__fail(err, CLEF_E_NOT_FOUND, "weight %s: wanted %s %s (%" PRIu64 " bytes), the source has none such", v->name,
+                             clef_dtype_name(v->dtype), clef__shape_text(plan->graph, &v->shape, shape), n_bytes);
+}
+
+typedef struct upload {
+    cl_mem chunk;
+    uint64_t used, size; /* of the chunk */
+    uint64_t left;       /* bytes of weights that have no place yet */
+    uint64_t done, total;
+} upload;
+
+static clef_status upload_weight(clef_plan *plan, const clef_value *v, const void *data, upload *up, clef_error *err)
+{
+    const clef_caps *caps = &plan->dev->info.caps;
+    const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL), room = round_up(n_bytes, (uint64_t)caps->base_align);
+    clef_status s = CLEF_OK;
+    if (!up->chunk || up->used + room > up->size) {
+        up->size = up->left < caps->max_alloc_bytes ? up->left : caps->max_alloc_bytes;
+        if (up->size < n_bytes)
+            up->size = n_bytes; /* create() says why that fails */
+        up->used = 0;
+        s = add_chunk(plan, v->name, CL_MEM_READ_ONLY, up->size, &up->chunk, err);
+        plan->stats.weight_bytes += s ? 0 : up->size;
+    }
+    if (!s)
+        s = cut(up->chunk, v->name, CL_MEM_READ_ONLY, up->used, n_bytes, &plan->mem[v->id], err);
+    if (s)
+        return s;
+    up->used += room;
+    up->left -= room;
+    const cl_int code = clEnqueueWriteBuffer(plan->dev->queue, plan->mem[v->id], CL_TRUE, 0, (size_t)n_bytes, data, 0, NULL, NULL);
+    return code ? clef__cl_fail(err, "clEnqueueWriteBuffer", v->name, code) : CLEF_OK;
+}
+
+/* On a device that shares the host's memory the mapped file is the buffer. */
+static clef_status map_weight(clef_plan *plan, const clef_value *v, const void *data, clef_error *err)
+{
+    const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL);
+    plan->stats.mapped_bytes += n_bytes;
+    return create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, n_bytes, (void *)(uintptr_t)data, &plan->mem[v->id], err);
+}
+
+static clef_status place_weights(clef_plan *plan, clef_error *err)
+{
+    const clef_caps *caps = &plan->dev->info.caps;
+    upload up = {0};
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < plan->graph->n_values; i++)
+        if (plan->graph->values[i]->kind == CLEF_WEIGHT)
+            up.left += round_up((uint64_t)clef__bytes(plan->graph->values[i], NULL), (uint64_t)caps->base_align);
+    up.total = up.left;
+    for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
+        const clef_value *v = plan->graph->values[i];
+        const void *data;
+        if (v->kind != CLEF_WEIGHT)
+            continue;
+        s = weight_data(plan, v, &data, err);
+        if (s)
+            break;
+        if (caps->unified_memory && is_aligned(plan, v, data)) {
+            up.left -= round_up((uint64_t)clef__bytes(v, NULL), (uint64_t)caps->base_align);
+            s = map_weight(plan, v, data, err);
+        } else {
+            s = upload_weight(plan, v, data, &up, err);
+        }
+        up.done += round_up((uint64_t)clef__bytes(v, NULL), (uint64_t)caps->base_align);
+        if (!s)
+            s = clef__plan_progress(plan, "weights", up.done, up.total, err);
+    }
+    return s;
+}
+
+/* ---- the rest ------------------------------------------------------------------------------------------------------------------- */
+
+static clef_status zero(clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes, clef_error *err)
+{
+    const cl_uchar none = 0;
+    const cl_int code = clEnqueueFillBuffer(plan->dev->queue, mem, &none, sizeof none, 0, (size_t)n_bytes, 0, NULL, NULL);
+    return code ? clef__cl_fail(err, "clEnqueueFillBuffer", subject, code) : CLEF_OK;
+}
+
+clef_status clef__plan_zero_states(clef_plan *plan, clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
+        const clef_value *v = plan->graph->values[i];
+        if (v->kind == CLEF_STATE)
+            s = zero(plan, plan->mem[i], v->name, (uint64_t)clef__bytes(v, NULL), err);
+    }
+    return s;
+}
+
+/* Constants, states and inputs: a buffer each. */
+static clef_status place_leaf(clef_plan *plan, const clef_value *v, clef_error *err)
+{
+    const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL);
+    cl_mem *mem = &plan->mem[v->id];
+    if (v->kind == CLEF_CONSTANT) {
+        plan->stats.weight_bytes += n_bytes;
+        return create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, n_bytes, (void *)(uintptr_t)v->data, mem, err);
+    }
+    if (v->kind == CLEF_STATE) {
+        plan->stats.state_bytes += n_bytes;
+        return create(plan, v->name, CL_MEM_READ_WRITE, n_bytes, NULL, mem, err);
+    }
+    plan->stats.io_bytes += n_bytes;
+    const clef_status s = create(plan, v->name, CL_MEM_READ_WRITE, n_bytes, NULL, mem, err);
+    return s ? s : zero(plan, *mem, v->name, n_bytes, err);
+}
+
+static clef_status place_arena(clef_plan *plan, clef_error *err)
+{
+    const clef_caps *caps = &plan->dev->info.caps;
+    const uint64_t align = (uint64_t)caps->base_align, chunk = caps->max_alloc_bytes / align * align;
+    clef_status s = clef__memory_plan(plan->graph, align, chunk, &plan->memory, err);
+    const int32_t first = plan->n_chunks;
+    cl_mem mem;
+    plan->stats.arena_bytes = plan->memory.arena_bytes;
+    for (uint64_t at = 0; at < plan->memory.arena_bytes && !s; at += chunk) {
+        const uint64_t left = plan->memory.arena_bytes - at;
+        s = add_chunk(plan, "arena", CL_MEM_READ_WRITE, left < chunk ? left : chunk, &mem, err);
+    }
+    for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
+        const clef_place *p = &plan->memory.places[i];
+        if (p->bytes)
+            s = cut(plan->chunks[first + (int32_t)(p->offset / chunk)], plan->graph->values[i]->name, CL_MEM_READ_WRITE, p->offset % chunk,
+                    p->bytes, &plan->mem[i], err);
+    }
+    return s;
+}
+
+clef_status clef__plan_allocate(clef_plan *plan, clef_error *err)
+{
+    plan->mem = calloc((size_t)plan->graph->n_values + 1, sizeof *plan->mem);
+    if (!plan->mem)
+        return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d buffers", plan->graph->n_values);
+    clef_status s = place_weights(plan, err);
+    for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
+        const clef_value *v = plan->graph->values[i];
+        if (v->kind != CLEF_WEIGHT && v->kind != CLEF_COMPUTED)
+            s = place_leaf(plan, v, err);
+    }
+    if (!s)
+        s = place_arena(plan, err);
+    return s ? s : clef__plan_zero_states(plan, err);
+}
+
+clef_status clef__plan_grow_scratch(clef_plan *plan, uint64_t n_bytes, clef_error *err)
+{
+    if (n_bytes <= plan->stats.scratch_bytes)
+        return CLEF_OK;
+    if (plan->scratch)
+        clReleaseMemObject(plan->scratch);
+    plan->scratch = NULL;
+    plan->stats.scratch_bytes = 0;
+    const clef_status s = create(plan, "scratch", CL_MEM_READ_WRITE, n_bytes, NULL, &plan->scratch, err);
+    if (!s)
+        plan->stats.scratch_bytes = n_bytes;
+    return s;
+}
+
+void clef__plan_release_memory(clef_plan *plan)
+{
+    for (int32_t i = 0; plan->mem && i < plan->graph->n_values; i++)
+        if (plan->mem[i])
+            clReleaseMemObject(plan->mem[i]);
+    for (int32_t i = 0; i < plan->n_chunks; i++)
+        clReleaseMemObject(plan->chunks[i]);
+    if (plan->scratch)
+        clReleaseMemObject(plan->scratch);
+    free(plan->mem);
+    free(plan->chunks);
+    clef__memory_finish(&plan->memory);
+}

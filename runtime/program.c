@@ -1,0 +1,193 @@
+/* Programs: found in the device's list, else in the disk cache, else built from source. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cache.h"
+#include "runtime/device.h"
+#include "runtime/os.h"
+#include "runtime/source.h"
+
+enum { MAX_OPTIONS = 512 };
+
+struct clef_program {
+    clef_program *next;
+    const char *source; /* static: the launch's */
+    char options[MAX_OPTIONS];
+    cl_program program;
+    clef_cache_key key;
+    int32_t stored; /* on disk */
+};
+
+/* Strict maths: no option that lets the compiler round otherwise than OpenCL C says. */
+static clef_status write_options(const clef_launch *launch, char out[MAX_OPTIONS], clef_error *err)
+{
+    int n = snprintf(out, MAX_OPTIONS, "-cl-std=CL1.2");
+    for (int i = 0; i < CLEF_MAX_DEFS && launch->defs[i].name && n < MAX_OPTIONS; i++)
+        n += snprintf(out + n, (size_t)(MAX_OPTIONS - n), " -D %s=%d", launch->defs[i].name, (int)launch->defs[i].value);
+    if (n >= MAX_OPTIONS)
+        return clef__fail(err, CLEF_E_LIMIT, "%s/%s: build options of %d bytes or more", launch->source, launch->kernel, MAX_OPTIONS);
+    return CLEF_OK;
+}
+
+/* ---- binaries ----------------------------------------------------------------------------------------------------------------- */
+
+static void save(const clef_device *dev, clef_program *p)
+{
+    size_t n = 0;
+    p->stored = 1; /* once tried: PoCL hands out the same binary for ever after the first question */
+    if (clGetProgramInfo(p->program, CL_PROGRAM_BINARY_SIZES, sizeof n, &n, NULL) != CL_SUCCESS || n == 0)
+        return;
+    unsigned char *binary = malloc(n);
+    if (binary && clGetProgramInfo(p->program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
+        clef__cache_store(dev, &p->key, binary, n);
+    free(binary);
+}
+
+void clef__programs_save(clef_device *dev, double seconds)
+{
+    if (!dev->cache_dir[0])
+        return;
+    const double end = clef__os_seconds() + seconds;
+    for (clef_program *p = dev->programs; p && clef__os_seconds() < end; p = p->next)
+        if (!p->stored)
+            save(dev, p);
+}
+
+/* 1 when the disk cache has a binary and the driver takes it. */
+static int load(clef_device *dev, clef_program *p)
+{
+    unsigned char *binary = NULL;
+    size_t n = 0;
+    cl_int code, binary_code = CL_SUCCESS;
+    if (!clef__cache_load(dev, &p->key, &binary, &n))
+        return 0;
+    const unsigned char *bytes = binary;
+    p->program = clCreateProgramWithBinary(dev->context, 1, &dev->id, &n, &bytes, &binary_code, &code);
+    free(binary);
+    if (p->program && binary_code == CL_SUCCESS && clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL) == CL_SUCCESS) {
+        p->stored = 1;
+        return 1;
+    }
+    if (p->program)
+        clReleaseProgram(p->program);
+    p->program = NULL;
+    clef__cache_drop(dev, &p->key);
+    return 0;
+}
+
+/* ---- building ----------------------------------------------------------------------------------------------------------------- */
+
+/* Out of something, or a lost device: the source is not to blame. */
+static int is_build_error(cl_int code)
+{
+    return code == CL_BUILD_PROGRAM_FAILURE || code == CL_COMPILE_PROGRAM_FAILURE || code == CL_LINK_PROGRAM_FAILURE ||
+           code == CL_INVALID_BUILD_OPTIONS || code == CL_INVALID_BINARY || code == CL_INVALID_VALUE || code == CL_INVALID_OPERATION;
+}
+
+static clef_status fail_build(const clef_device *dev, const clef_program *p, const clef_launch *launch, cl_int code, clef_error *err)
+{
+    size_t n = 0;
+    char *log = NULL;
+    if (clGetProgramBuildInfo(p->program, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &n) == CL_SUCCESS && n > 0 && n < 16 << 20)
+        log = malloc(n + 1);
+    if (log && clGetProgramBuildInfo(p->program, dev->id, CL_PROGRAM_BUILD_LOG, n, log, NULL) == CL_SUCCESS)
+        log[n] = 0;
+    else if (log)
+        log[0] = 0;
+
+    /* The record is short: warnings before the first error are left out. */
+    const char *from = log ? log : "", *error = strstr(from, "error");
+    while (error && error > from && error[-1] != '\n')
+        error--;
+    if (error)
+        from = error;
+    clef__fail_cl(err, CLEF_E_BUILD, code, "cl/%s.cl, kernel %s, %s does not build on %s: %s (%d)\n%s", launch->source, launch->kernel,
+                  p->options, dev->info.name, clef__cl_name(code), (int)code, from);
+    free(log);
+    return CLEF_E_BUILD;
+}
+
+static clef_status build(clef_device *dev, clef_program *p, const clef_launch *launch, const char *source, size_t n, clef_error *err)
+{
+    cl_int code;
+    p->program = clCreateProgramWithSource(dev->context, 1, &source, &n, &code);
+    if (!p->program)
+        return clef__cl_fail(err, "clCreateProgramWithSource", launch->source, code);
+    code = clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL);
+    if (code == CL_SUCCESS)
+        return CLEF_OK;
+    return is_build_error(code) ? fail_build(dev, p, launch, code, err) : clef__cl_fail(err, "clBuildProgram", launch->source, code);
+}
+
+static void program_free(clef_program *p)
+{
+    if (p && p->program)
+        clReleaseProgram(p->program);
+    free(p);
+}
+
+/* A program for the launch, put into the device's list. */
+static clef_status add_program(clef_device *dev, const clef_launch *launch, const char *options, clef_program **out, clef_error *err)
+{
+    char *source = NULL;
+    size_t n = 0;
+    clef_program *p = calloc(1, sizeof *p);
+    if (!p)
+        return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
+    clef_status status = clef__source_assemble(launch->source, &source, &n, err);
+    if (status != CLEF_OK)
+        goto out;
+    p->source = launch->source;
+    strcpy(p->options, options);
+    p->key = clef__cache_key(dev, source, n, options);
+    if (load(dev, p)) {
+        dev->n_cached++;
+    } else {
+        status = build(dev, p, launch, source, n, err);
+        if (status != CLEF_OK)
+            goto out;
+        dev->n_built++;
+    }
+    p->next = dev->programs;
+    dev->programs = p;
+    *out = p;
+    p = NULL;
+out:
+    program_free(p);
+    free(source);
+    return status;
+}
+
+clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_kernel *out, clef_error *err)
+{
+    char options[MAX_OPTIONS];
+    *out = NULL;
+    clef_status status = write_options(launch, options, err);
+    if (status != CLEF_OK)
+        return status;
+    clef_program *p = dev->programs;
+    while (p && (strcmp(p->source, launch->source) != 0 || strcmp(p->options, options) != 0))
+        p = p->next;
+    if (!p) {
+        status = add_program(dev, launch, options, &p, err);
+        if (status != CLEF_OK)
+            return status;
+    }
+    cl_int code;
+    *out = clCreateKernel(p->program, launch->kernel, &code);
+    if (*out)
+        return CLEF_OK;
+    char subject[128];
+    snprintf(subject, sizeof subject, "%s of cl/%s.cl", launch->kernel, launch->source);
+    return clef__cl_fail(err, "clCreateKernel", subject, code);
+}
+
+void clef__programs_release(clef_device *dev)
+{
+    while (dev->programs) {
+        clef_program *p = dev->programs;
+        dev->programs = p->next;
+        program_free(p);
+    }
+}
