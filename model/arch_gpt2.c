@@ -1,0 +1,63 @@
+/* GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"): learned positions, pre-norm blocks,
+ * biases everywhere, GELU (tanh), tied embeddings. */
+#include "model/layers.h"
+
+static const char *const gpt2_names[] = {"gpt2", NULL};
+
+static const clef_weight_name gpt2_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = {"wte", "token_embd"},
+    [CLEF_W_POSITIONS] = {"wpe", "position_embd"},
+    [CLEF_W_ATTN_NORM] = {"h.%d.ln_1", "blk.%d.attn_norm"},
+    [CLEF_W_ATTN_QKV] = {"h.%d.attn.c_attn", "blk.%d.attn_qkv"},
+    [CLEF_W_ATTN_OUT] = {"h.%d.attn.c_proj", "blk.%d.attn_output"},
+    [CLEF_W_FFN_NORM] = {"h.%d.ln_2", "blk.%d.ffn_norm"},
+    [CLEF_W_FFN_UP] = {"h.%d.mlp.c_fc", "blk.%d.ffn_up"},
+    [CLEF_W_FFN_DOWN] = {"h.%d.mlp.c_proj", "blk.%d.ffn_down"},
+    [CLEF_W_OUT_NORM] = {"ln_f", "output_norm"},
+    [CLEF_W_OUT] = {"lm_head", "output"},
+};
+
+/* One of the three parts of qkv [B, T, 3d], as heads. */
+static clef_value *part(clef_builder *b, clef_value *qkv, int32_t i)
+{
+    const clef_hparams *hp = b->hp;
+    clef_value *x = clef_reshape(b->g, qkv, clef_shape_4(b->B, b->T, clef_n(3 * (int64_t)hp->n_heads), clef_n(hp->head_dim)));
+    return clef_slice(b->g, x, &(clef_slice_opts){.axis = 2, .start = i * hp->n_heads, .size = clef_n(hp->n_heads)});
+}
+
+static clef_value *attention(clef_builder *b, clef_value *x)
+{
+    const int32_t d = b->hp->d_model;
+    clef_value *qkv = clef__linear(b, x, CLEF_W_ATTN_QKV, d, 3 * d);
+    x = clef__self_attention(b, part(b, qkv, 0), part(b, qkv, 1), part(b, qkv, 2));
+    return clef__linear(b, x, CLEF_W_ATTN_OUT, d, d);
+}
+
+static clef_value *feed_forward(clef_builder *b, clef_value *x)
+{
+    const int32_t d = b->hp->d_model, d_ff = b->hp->d_ff;
+    return clef__linear(b, clef_gelu_tanh(b->g, clef__linear(b, x, CLEF_W_FFN_UP, d, d_ff)), CLEF_W_FFN_DOWN, d_ff, d);
+}
+
+static clef_value *gpt2_build(clef_builder *b)
+{
+    clef_graph *g = b->g;
+    clef_value *positions = clef_positions(g, b->pos, &(clef_positions_opts){.length = b->T});
+    clef_value *x = clef_add(g, clef__embed(b), clef_gather(g, clef__weight(b, CLEF_W_POSITIONS, "weight"), positions, NULL));
+    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
+        clef_scope_push(g, "layer%d", b->layer);
+        x = clef_add(g, x, attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
+        x = clef_add(g, x, feed_forward(b, clef__layer_norm(b, x, CLEF_W_FFN_NORM)));
+        clef_named(x, "out");
+        clef_scope_pop(g);
+    }
+    return clef__lm_head(b, clef__layer_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+}
+
+const clef_arch clef__arch_gpt2 = {
+    .names = gpt2_names,
+    .weights = gpt2_weights,
+    .hf_prefix = "transformer.",
+    .hf_conv1d = 1,
+    .build = gpt2_build,
+};

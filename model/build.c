@@ -1,0 +1,112 @@
+/* From an opened model to its graph: inputs, symbols, the architecture's own code, taps. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/value.h"
+#include "model/arch.h"
+#include "model/model.h"
+
+static const clef_arch *const archs[] = {
+#define ARCH(name) &clef__arch_##name,
+#include "model/archs.def"
+#undef ARCH
+};
+
+const char *clef_arch_name(int32_t i)
+{
+    for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
+        for (const char *const *name = archs[a]->names; *name; name++)
+            if (i-- == 0)
+                return *name;
+    return NULL;
+}
+
+const clef_arch *clef__arch_find(const char *name)
+{
+    for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
+        for (const char *const *n = archs[a]->names; *n; n++)
+            if (strcmp(*n, name) == 0)
+                return archs[a];
+    return NULL;
+}
+
+static clef_status check_opts(const clef_model *model, clef_build_opts *o, clef_error *err)
+{
+    const clef_hparams *hp = &model->hparams;
+    if (!o->n_context)
+        o->n_context = hp->n_context;
+    if (!o->n_batch)
+        o->n_batch = o->n_context < 512 ? o->n_context : 512;
+    if (!o->n_sequences)
+        o->n_sequences = 1;
+    if (o->n_context < 1 || o->n_context > hp->n_context)
+        return clef__fail(err, CLEF_E_LIMIT, "%s: a context of %d, the model has 1 to %d", clef_model_path(model), o->n_context,
+                          hp->n_context);
+    if (o->n_batch < 1 || o->n_batch > o->n_context)
+        return clef__fail(err, CLEF_E_ARG, "%d tokens a step, wanted 1 to the context's %d", o->n_batch, o->n_context);
+    return o->n_sequences >= 1 ? CLEF_OK : clef__fail(err, CLEF_E_ARG, "%d sequences, wanted at least 1", o->n_sequences);
+}
+
+/* A value by its name; attention_L stands for the attention weights of layer L. */
+static clef_value *find_tap(const clef_graph *g, const char *name)
+{
+    char in_layer[64];
+    int layer, n = 0;
+    if (sscanf(name, "attention_%d%n", &layer, &n) == 1 && !name[n]) {
+        snprintf(in_layer, sizeof in_layer, "layer%d.attention", layer);
+        return clef_graph_find(g, in_layer);
+    }
+    return clef_graph_find(g, name);
+}
+
+static clef_status add_taps(const clef_model *model, const clef_build_opts *o, clef_graph *g, clef_error *err)
+{
+    for (int32_t i = 0; i < o->n_taps; i++) {
+        clef_value *v = find_tap(g, o->taps[i]);
+        if (!v)
+            return clef__fail(err, CLEF_E_NOT_FOUND, "%s: there is no value '%s' to tap; `clef graph --after build` lists them",
+                              clef_model_path(model), o->taps[i]);
+        if (strcmp(o->taps[i], "logits") != 0)
+            clef_output(g, o->taps[i], v);
+    }
+    return clef_graph_error(g, err);
+}
+
+clef_status clef_model_build(const clef_model *model, const clef_build_opts *opts, clef_graph **out, clef_error *err)
+{
+    clef_build_opts o = opts ? *opts : (clef_build_opts){0};
+    *out = NULL;
+    clef_status s = check_opts(model, &o, err);
+    if (s)
+        return s;
+    clef_graph *g = clef_graph_create();
+    if (!g)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its graph", clef_model_path(model));
+    clef_builder b = {.g = g,
+                      .model = model,
+                      .hp = &model->hparams,
+                      .arch = clef__arch_find(model->hparams.arch),
+                      .n_context = o.n_context,
+                      .all_logits = o.all_logits,
+                      .layer = -1,
+                      .max_B = o.n_sequences};
+    b.B = clef_symbol(g, "B", o.n_sequences);
+    b.T = clef_symbol(g, "T", o.n_batch);
+    b.S = clef_symbol(g, "S", o.n_context);
+    b.ids = clef_input(g, "input_ids", CLEF_I32, clef_shape_2(b.B, b.T));
+    b.pos = clef_input(g, "pos", CLEF_I32, clef_shape_1(b.B));
+    if (o.padding_mask) {
+        b.mask = clef_input(g, "attention_mask", CLEF_I32, clef_shape_2(b.B, b.S));
+        b.mask = clef_reshape(g, b.mask, clef_shape_4(b.B, clef_n(1), clef_n(1), b.S));
+    }
+    clef_output(g, "logits", b.arch->build(&b));
+    s = clef_graph_error(g, err);
+    if (!s)
+        s = add_taps(model, &o, g, err);
+    if (s) {
+        clef_graph_destroy(g);
+        return s;
+    }
+    *out = g;
+    return CLEF_OK;
+}

@@ -1,0 +1,48 @@
+/* SentencePiece's BPE vocabulary (Kudo and Richardson 2018, arXiv:1808.06226): which pieces merge, and what happens to spaces. */
+#include "model/tokenizer.h"
+
+#define SPACE_MARK "\xE2\x96\x81" /* U+2581 */
+
+/* Unused pieces do not merge here. (SentencePiece lets them and then splits them again, which only vocabularies cut down after training
+ * can tell apart.) */
+clef_status clef__spm_piece(clef_tokenizer *tok, clef_bpe *bpe, int32_t id, const char *text, size_t n, int64_t type, double score,
+                            clef_error *err)
+{
+    const int special = type == CLEF_PIECE_CONTROL || type == CLEF_PIECE_UNKNOWN;
+    const clef_added_token added = {
+        .id = id, .text = text, .n = n, .where = type == CLEF_PIECE_USER_DEFINED ? CLEF_ADDED_AS_WRITTEN : CLEF_ADDED_RAW};
+    if (type < CLEF_PIECE_NORMAL || type > CLEF_PIECE_BYTE)
+        return clef__fail(err, CLEF_E_FORMAT, "vocabulary: token %d has type %lld, wanted %d .. %d", id, (long long)type, CLEF_PIECE_NORMAL,
+                          CLEF_PIECE_BYTE);
+    const clef_status st = clef__tokens_set(tok, id, text, n, err);
+    if (st)
+        return st;
+    if (type == CLEF_PIECE_NORMAL)
+        return n > 0 ? clef__bpe_score(bpe, tok, id, score, err) : CLEF_OK;
+    return special || type == CLEF_PIECE_USER_DEFINED ? clef__tokens_add(tok, &added, special, err) : CLEF_OK;
+}
+
+static clef_status squeeze_spaces(clef_tokenizer *tok, clef_error *err)
+{
+    static const char extra[] = "\\A +| +\\z| +(?= )";
+    clef_pattern pattern = {0};
+    const clef_status st = clef__regex_create(extra, sizeof extra - 1, &pattern.regex, err);
+    return st ? st : clef__normalizer_replace(tok, &pattern, "", 0, err);
+}
+
+clef_status clef__spm_stages(clef_tokenizer *tok, const clef_spm_opts *opts, clef_error *err)
+{
+    const clef_pattern space = {.text = " ", .n_text = 1};
+    clef_status st = opts->squeeze ? squeeze_spaces(tok, err) : CLEF_OK;
+    if (st == CLEF_OK && opts->add_prefix)
+        st = clef__normalizer_prepend(tok, " ", 1, err);
+    if (st == CLEF_OK && opts->escape)
+        st = clef__normalizer_replace(tok, &space, SPACE_MARK, 3, err);
+    if (st == CLEF_OK && opts->escape)
+        st = clef__decoder_replace(tok, SPACE_MARK, 3, " ", 1, err);
+    if (st == CLEF_OK)
+        st = clef__decoder_byte_fallback(tok, err);
+    if (opts->add_prefix)
+        tok->first_token = opts->squeeze ? CLEF_FIRST_DROPS_SPACES : CLEF_FIRST_DROPS_SPACE;
+    return st;
+}
