@@ -1,0 +1,315 @@
+#include "tools/cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/terminal.h"
+
+int clef__cli_fail(int exit_code, const char *format, ...)
+{
+    va_list args;
+    fflush(stdout); /* what was written before stands before the message */
+    clef__terminal_clear_line();
+    fputs("clef: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return exit_code;
+}
+
+int clef__cli_report(const clef_error *err)
+{
+    const char *text = err->text[0] ? err->text : clef_status_text(err->status);
+    return clef__cli_fail(err->status == CLEF_E_CANCELLED ? CLI_INTERRUPTED : CLI_FAILED, "%s", text);
+}
+
+/* ---- names and what was likely meant ------------------------------------------------------------------------------------------------ */
+
+/* The k-th name of "a,b,c" and its length; NULL beyond the last. */
+static const char *name_at(const char *names, int32_t k, size_t *n)
+{
+    while (k > 0 && names) {
+        names = strchr(names, ',');
+        names = names ? names + 1 : NULL;
+        k--;
+    }
+    if (names)
+        *n = strcspn(names, ",");
+    return names;
+}
+
+static int has_name(const char *names, const char *word, size_t n_word)
+{
+    size_t n = 0;
+    const char *name;
+    for (int32_t k = 0; (name = name_at(names, k, &n)) != NULL; k++)
+        if (n == n_word && memcmp(name, word, n) == 0)
+            return 1;
+    return 0;
+}
+
+/* Edits that make b of a: a letter put in, taken out, replaced, or swapped with its neighbour (optimal string alignment). */
+static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b)
+{
+    size_t rows[3][64]; /* rows[i % 3][j]: of a's first i letters to b's first j */
+    if (n_a >= 64 || n_b >= 64)
+        return 64;
+    for (size_t i = 0; i <= n_a; i++) {
+        size_t *row = rows[i % 3];
+        const size_t *above = rows[(i + 2) % 3], *above_that = rows[(i + 1) % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= n_b; j++) {
+            row[j] = row[j - 1] + 1;
+            if (i == 0)
+                continue;
+            if (above[j] + 1 < row[j])
+                row[j] = above[j] + 1;
+            if (above[j - 1] + (a[i - 1] != b[j - 1]) < row[j])
+                row[j] = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && above_that[j - 2] + 1 < row[j])
+                row[j] = above_that[j - 2] + 1;
+        }
+    }
+    return rows[n_a % 3][n_b];
+}
+
+const char *clef__cli_nearest(const char *word, const void *names, size_t stride, char out[64])
+{
+    const size_t n_word = strlen(word);
+    size_t best = n_word < 4 ? 2 : 3; /* further off is no typing error */
+    const char *found = NULL;
+    for (const char *row = names;; row += stride) {
+        const char *list, *name;
+        size_t n = 0;
+        memcpy(&list, row, sizeof list);
+        if (!list)
+            break;
+        for (int32_t k = 0; (name = name_at(list, k, &n)) != NULL; k++) {
+            const size_t d = distance(word, n_word, name, n);
+            if (d < best && d < n && n < 64) {
+                best = d;
+                memcpy(out, name, n);
+                out[n] = 0;
+                found = out;
+            }
+        }
+    }
+    return found;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------------------------- */
+
+static int parse_int(const clef__option *o, const char *shown, const char *text, int32_t *out)
+{
+    char *end;
+    errno = 0;
+    const long long x = strtoll(text, &end, 10);
+    if (end == text || *end)
+        return clef__cli_fail(CLI_USAGE, "%s: wants a whole number, came '%s'", shown, text);
+    if (errno || (double)x < o->lo || (double)x > o->hi)
+        return clef__cli_fail(CLI_USAGE, "%s: wants %.0f to %.0f, came %s", shown, o->lo, o->hi, text);
+    *out = (int32_t)x;
+    return CLI_GO_ON;
+}
+
+static int parse_float(const clef__option *o, const char *shown, const char *text, float *out)
+{
+    char *end;
+    const double x = strtod(text, &end);
+    if (end == text || *end || isnan(x))
+        return clef__cli_fail(CLI_USAGE, "%s: wants a number, came '%s'", shown, text);
+    if (x < o->lo || x > o->hi)
+        return clef__cli_fail(CLI_USAGE, "%s: wants %g to %g, came %s", shown, o->lo, o->hi, text);
+    *out = (float)x;
+    return CLI_GO_ON;
+}
+
+static int parse_seed(const char *shown, const char *text, clef__seed *out)
+{
+    char *end;
+    errno = 0;
+    const unsigned long long x = strtoull(text, &end, 10);
+    if (strcmp(text, "-1") == 0) { /* as llama.cpp's users write "any" */
+        out->given = 0;
+        return CLI_GO_ON;
+    }
+    if (end == text || *end || errno || strchr(text, '-'))
+        return clef__cli_fail(CLI_USAGE, "%s: wants 0 to 18446744073709551615, or -1 for any, came '%s'", shown, text);
+    *out = (clef__seed){.value = x, .given = 1};
+    return CLI_GO_ON;
+}
+
+static int parse_choice(const clef__option *o, const char *shown, const char *text, int32_t *out)
+{
+    char all[160] = "";
+    size_t n = 0;
+    for (int32_t i = 0; o->choices[i]; i++) {
+        if (strcmp(o->choices[i], text) == 0) {
+            *out = i;
+            return CLI_GO_ON;
+        }
+        const int more = snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", o->choices[i]);
+        if (more > 0 && (size_t)more < sizeof all - n)
+            n += (size_t)more;
+    }
+    return clef__cli_fail(CLI_USAGE, "%s: wants one of %s, came '%s'", shown, all, text);
+}
+
+static int set_value(const clef__option *o, const char *shown, const char *text, void *options)
+{
+    void *to = (char *)options + o->offset;
+    switch (o->type) {
+    case CLI_SWITCH:
+        *(int32_t *)to = 1;
+        return CLI_GO_ON;
+    case CLI_INT:
+        return parse_int(o, shown, text, to);
+    case CLI_SEED:
+        return parse_seed(shown, text, to);
+    case CLI_FLOAT:
+        return parse_float(o, shown, text, to);
+    case CLI_CHOICE:
+        return parse_choice(o, shown, text, to);
+    case CLI_TEXT:
+        *(const char **)to = text;
+        return CLI_GO_ON;
+    case CLI_LIST: {
+        clef__list *list = to;
+        if (list->n == CLI_MAX_LIST)
+            return clef__cli_fail(CLI_USAGE, "%s: given more than %d times", shown, CLI_MAX_LIST);
+        list->items[list->n++] = text;
+        return CLI_GO_ON;
+    }
+    }
+    return CLI_USAGE;
+}
+
+/* ---- argv --------------------------------------------------------------------------------------------------------------------------- */
+
+static const clef__option *find_long(const clef__command *c, const char *word, size_t n)
+{
+    for (const clef__option *o = c->options; o->names; o++)
+        if (has_name(o->names, word, n))
+            return o;
+    return NULL;
+}
+
+static const clef__option *find_letter(const clef__command *c, char letter)
+{
+    for (const clef__option *o = c->options; o->names; o++)
+        if (o->letter && o->letter == letter)
+            return o;
+    return NULL;
+}
+
+static int unknown_flag(const clef__command *c, const char *arg, const char *word)
+{
+    char bare[64], near_name[64];
+    const size_t n = strcspn(word, "=");
+    if (n < sizeof bare) {
+        memcpy(bare, word, n);
+        bare[n] = 0;
+        if (clef__cli_nearest(bare, &c->options->names, sizeof *c->options, near_name))
+            return clef__cli_fail(CLI_USAGE, "%s: no flag %s; did you mean --%s?", c->name, arg, near_name);
+    }
+    return clef__cli_fail(CLI_USAGE, "%s: no flag %s; `clef help %s` lists them", c->name, arg, c->name);
+}
+
+/* Splits argv[i], which begins with '-', into the option and its value; the value may be the next argument (then *i moves on). */
+static int parse_flag(const clef__command *c, int argc, char **argv, int *i, void *options)
+{
+    const char *arg = argv[*i], *value = NULL;
+    const clef__option *o;
+    char shown[72];
+    if (arg[1] == '-') {
+        const size_t n = strcspn(arg + 2, "=");
+        o = find_long(c, arg + 2, n);
+        value = arg[2 + n] ? arg + 3 + n : NULL;
+        snprintf(shown, sizeof shown, "--%.*s", (int)(n < 64 ? n : 64), arg + 2);
+    } else {
+        o = find_letter(c, arg[1]);
+        value = arg[2] ? arg + 2 + (arg[2] == '=') : NULL;
+        snprintf(shown, sizeof shown, "-%c", arg[1]);
+    }
+    if (!o || (o->type == CLI_SWITCH && value && arg[1] != '-'))
+        return unknown_flag(c, arg, arg + 1 + (arg[1] == '-'));
+    if (o->type == CLI_SWITCH && value)
+        return clef__cli_fail(CLI_USAGE, "%s: takes no value, came '%s'", shown, value);
+    if (o->type != CLI_SWITCH && !value) {
+        if (*i + 1 >= argc)
+            return clef__cli_fail(CLI_USAGE, "%s: wants a value (%s), none came", shown, o->value);
+        value = argv[++*i];
+    }
+    return set_value(o, shown, value, options);
+}
+
+static int read_environment(const clef__command *c, void *options)
+{
+    for (const clef__option *o = c->options; o->names; o++) {
+        const char *text = o->env ? getenv(o->env) : NULL;
+        const int rc = text && *text ? set_value(o, o->env, text, options) : CLI_GO_ON;
+        if (rc != CLI_GO_ON)
+            return rc;
+    }
+    return CLI_GO_ON;
+}
+
+int clef__cli_parse(const clef__command *c, int argc, char **argv, void *options, int32_t *n_args)
+{
+    int flags_ended = 0;
+    *n_args = 0;
+    int rc = read_environment(c, options);
+    for (int i = 0; rc == CLI_GO_ON && i < argc; i++) {
+        if (flags_ended || argv[i][0] != '-' || argv[i][1] == 0) {
+            argv[(*n_args)++] = argv[i];
+        } else if (strcmp(argv[i], "--") == 0) {
+            flags_ended = 1;
+        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            clef__cli_help(c, stdout);
+            return CLI_OK;
+        } else {
+            rc = parse_flag(c, argc, argv, &i, options);
+        }
+    }
+    if (rc != CLI_GO_ON)
+        return rc;
+    if (*n_args < c->min_args)
+        return clef__cli_fail(CLI_USAGE, "%s: wants %s", c->name, c->usage);
+    if (*n_args > c->max_args)
+        return clef__cli_fail(CLI_USAGE, "%s: one argument too many: '%s'; wants %s", c->name, argv[c->max_args], c->usage);
+    return CLI_GO_ON;
+}
+
+/* ---- help --------------------------------------------------------------------------------------------------------------------------- */
+
+static void help_option(const clef__option *o, FILE *to)
+{
+    char left[64], letter[8] = "    ";
+    const int n = (int)strcspn(o->names, ",");
+    if (o->letter)
+        snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    snprintf(left, sizeof left, "%s--%.*s%s%s", letter, n, o->names, o->value ? " " : "", o->value ? o->value : "");
+    fprintf(to, "  %-28s %s", left, o->help);
+    if (o->type == CLI_CHOICE) {
+        fputs(": ", to);
+        for (int32_t i = 0; o->choices[i]; i++)
+            fprintf(to, "%s%s", i ? ", " : "", o->choices[i]);
+    }
+    if (o->env)
+        fprintf(to, " [default: $%s]", o->env);
+    fputc('\n', to);
+}
+
+void clef__cli_help(const clef__command *c, FILE *to)
+{
+    fprintf(to, "usage: clef %s %s\n\n%s.\n\n", c->name, c->usage, c->summary);
+    for (const clef__option *o = c->options; o->names; o++)
+        help_option(o, to);
+    fputs("  -h, --help                   this text\n", to);
+    if (c->notes)
+        fprintf(to, "\n%s", c->notes);
+}

@@ -1,0 +1,147 @@
+/* clef devices: the OpenCL devices, what each can do, and which one clef would take. */
+#include <inttypes.h>
+
+#include "tools/common.h"
+#include "tools/json.h"
+
+typedef struct devices_options {
+    int32_t json;
+} devices_options;
+
+static const devices_options devices_defaults = {0};
+
+static const clef__option devices_option_table[] = {
+    {.names = "json", .type = CLI_SWITCH, .offset = offsetof(devices_options, json), .help = "as JSON"},
+    {.names = NULL},
+};
+
+/* Whether the best device, opened for a moment, is this one. */
+typedef struct choice {
+    int32_t platform, index;
+} choice;
+
+static choice choose(void)
+{
+    clef_error err = {0};
+    clef_device *device = NULL;
+    choice c = {-1, -1};
+    if (clef_device_open(NULL, &(clef_device_opts){.cache_dir = ""}, &device, &err) == CLEF_OK) {
+        const clef_device_info *info = clef_device_describe(device);
+        c = (choice){info->platform, info->index};
+    }
+    clef_device_close(device);
+    return c;
+}
+
+static int is_chosen(const clef_device_info *d, choice c)
+{
+    return d->platform == c.platform && d->index == c.index;
+}
+
+static const char *kind_of(const clef_caps *caps)
+{
+    return caps->is_gpu ? "GPU" : caps->is_cpu ? "CPU" : "accelerator";
+}
+
+static void print_device(const clef_device_info *d, int chosen)
+{
+    const clef_caps *k = &d->caps;
+    char global[24], alloc[24], local[24];
+    printf("%" PRId32 ":%" PRId32 "  %s%s\n", d->platform, d->index, d->name, chosen ? "  (chosen when none is named)" : "");
+    printf("     %s, %s; %s; driver %s\n", d->vendor, d->platform_name, d->version, d->driver);
+    printf("     %s, %" PRId32 " units at %" PRId32 " MHz, memory %s, one buffer %s, local %s, groups up to %" PRId32 "\n", kind_of(k),
+           k->n_units, k->mhz, clef__bytes_text(k->global_bytes, global), clef__bytes_text(k->max_alloc_bytes, alloc),
+           clef__bytes_text(k->local_bytes, local), k->max_group);
+    printf("     float vectors of %" PRId32 "%s%s%s%s%s%s\n", k->float_width, k->unified_memory ? ", memory shared with the host" : "",
+           k->fp16 ? ", fp16" : "", k->fp64 ? ", fp64" : "", k->subgroups ? ", subgroups" : "", k->int_dot ? ", integer dot" : "",
+           k->command_buffer ? ", command buffers" : "");
+    if (d->refused[0])
+        printf("     refused: %s\n", d->refused);
+}
+
+static void print_json(const clef_device_info *d, int chosen)
+{
+    const clef_caps *k = &d->caps;
+    const struct {
+        const char *key;
+        double x;
+    } numbers[] = {
+        {"platform", d->platform},
+        {"device", d->index},
+        {"is_cpu", k->is_cpu},
+        {"is_gpu", k->is_gpu},
+        {"unified_memory", k->unified_memory},
+        {"fp16", k->fp16},
+        {"fp64", k->fp64},
+        {"subgroups", k->subgroups},
+        {"int_dot", k->int_dot},
+        {"command_buffer", k->command_buffer},
+        {"opencl_version", k->opencl_version},
+        {"n_units", k->n_units},
+        {"max_group", k->max_group},
+        {"float_width", k->float_width},
+        {"mhz", k->mhz},
+        {"base_align", k->base_align},
+        {"local_bytes", (double)k->local_bytes},
+        {"max_alloc_bytes", (double)k->max_alloc_bytes},
+        {"global_bytes", (double)k->global_bytes},
+    };
+    int32_t n = 0;
+    putchar('{');
+    clef__json_member_text(stdout, &n, "name", d->name);
+    clef__json_member_text(stdout, &n, "vendor", d->vendor);
+    clef__json_member_text(stdout, &n, "platform_name", d->platform_name);
+    clef__json_member_text(stdout, &n, "version", d->version);
+    clef__json_member_text(stdout, &n, "driver", d->driver);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        clef__json_member_number(stdout, &n, numbers[i].key, numbers[i].x);
+    clef__json_member(stdout, &n, "max_items");
+    clef__json_ints(stdout, k->max_items, 3);
+    clef__json_member(stdout, &n, "refused");
+    if (d->refused[0])
+        clef__json_string(stdout, d->refused);
+    else
+        fputs("null", stdout);
+    clef__json_member(stdout, &n, "chosen");
+    fputs(chosen ? "true}" : "false}", stdout);
+}
+
+static int devices_run(const void *options, int32_t n_args, char **args)
+{
+    const devices_options *o = options;
+    clef_error err = {0};
+    clef_device_info *list = NULL;
+    int32_t n = 0;
+    (void)n_args;
+    (void)args;
+    if (clef_devices_list(&list, &n, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    if (n == 0 && !o->json)
+        return clef__cli_fail(CLI_FAILED,
+                              "no OpenCL device: wanted at least one platform with a device; a CPU serves with PoCL (pocl-opencl-icd)");
+    const choice chosen = choose();
+    if (o->json)
+        putchar('[');
+    for (int32_t i = 0; i < n; i++) {
+        if (o->json) {
+            fputs(i ? ",\n " : "", stdout);
+            print_json(&list[i], is_chosen(&list[i], chosen));
+        } else {
+            print_device(&list[i], is_chosen(&list[i], chosen));
+        }
+    }
+    if (o->json)
+        puts("]");
+    clef_devices_free(list);
+    return CLI_OK;
+}
+
+const clef__command clef__command_devices = {
+    .name = "devices",
+    .usage = "[--json]",
+    .summary = "List the OpenCL devices and what they can do",
+    .options = devices_option_table,
+    .defaults = &devices_defaults,
+    .options_bytes = sizeof devices_defaults,
+    .run = devices_run,
+};

@@ -1,0 +1,403 @@
+/* clef eval: tensors in, tensors out; through a model, or through a graph in the text form. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common.h"
+
+typedef struct eval_options {
+    const char *model, *in, *out, *after, *device;
+    clef__list taps;
+    int32_t gemm;
+} eval_options;
+
+static const eval_options eval_defaults = {.gemm = CLEF_GEMM_AUTO};
+
+/* clang-format off */
+#define AT(field) .offset = offsetof(eval_options, field)
+static const clef__option eval_option_table[] = {
+    MODEL_OPTION(eval_options),
+    {.names = "in", .letter = 'i', .type = CLI_TEXT, .value = "FILE", AT(in), .help = "a .safetensors file with the inputs"},
+    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "the .safetensors file to write"},
+    {.names = "tap", .letter = 't', .type = CLI_LIST, .value = "NAME", AT(taps),
+     .help = "write this value too; may be repeated: hidden_last, attention_0, or any value of `clef graph`"},
+    {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after), .help = "stop after this pass over the graph; build: run none"},
+    DEVICE_OPTION(eval_options),
+    GEMM_OPTION(eval_options),
+    {.names = NULL},
+};
+/* clang-format on */
+
+/** An input of the graph with its bytes as the graph wants them. */
+typedef struct feed {
+    const char *name; /* borrowed from the graph before it was optimised: copied */
+    void *data;
+    size_t n_bytes;
+} feed;
+
+enum { MAX_FEEDS = 256 };
+
+/** What an evaluation holds; finished by eval_finish() in any state. */
+typedef struct eval {
+    const eval_options *o;
+    const char *path;
+    clef_tensor_file *in;
+    clef_model *model; /* NULL for a text graph */
+    clef_graph *graph;
+    clef_device *device;
+    clef_plan *plan;
+    feed feeds[MAX_FEEDS];
+    int32_t n_feeds;
+    int64_t symbols[CLEF_MAX_SYMBOLS];   /* symbol i + 1; 0: no input says */
+    char *symbol_from[CLEF_MAX_SYMBOLS]; /* the input that said it */
+    clef_tensor_info *results;
+    int32_t n_results;
+} eval;
+
+static char *copy_text(const char *text)
+{
+    const size_t n = strlen(text) + 1;
+    char *copy = malloc(n);
+    return copy ? memcpy(copy, text, n) : NULL;
+}
+
+static size_t count_of(const clef_tensor_info *t)
+{
+    size_t n = 1; /* the file's reader has checked the product against the file's size */
+    for (int32_t i = 0; i < t->rank; i++)
+        n *= (size_t)t->dims[i];
+    return n;
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------------------------------------------- */
+
+/* Dims of the file's tensor against the graph's shape: numbers must agree, symbols take their values. */
+static clef_status match_shape(eval *e, const char *name, const clef_shape *want, const clef_tensor_info *came, clef_error *err)
+{
+    char dims[96];
+    clef__dims_text(came->rank, came->dims, dims);
+    if (came->rank != want->rank)
+        return clef__error(err, CLEF_E_SHAPE, "%s: input %s: wanted %" PRId32 " dims, came %s", e->o->in, name, want->rank, dims);
+    for (int32_t i = 0; i < want->rank; i++) {
+        const clef_dim d = want->dim[i];
+        const int64_t x = came->dims[i];
+        if (!d.symbol) {
+            if (x != d.n)
+                return clef__error(err, CLEF_E_SHAPE, "%s: input %s: wanted %" PRId64 " in dim %" PRId32 ", came %s", e->o->in, name, d.n,
+                                   i, dims);
+            continue;
+        }
+        int64_t bound = 0, *value = &e->symbols[d.symbol - 1];
+        const char *symbol = clef_graph_symbol(e->graph, d.symbol, &bound);
+        if (d.n <= 0 || x % d.n != 0 || x / d.n < 1 || x / d.n > bound)
+            return clef__error(err, CLEF_E_SHAPE,
+                               "%s: input %s: wanted %" PRId64 " times %s (1 to %" PRId64 ") in dim %" PRId32 ", came %s", e->o->in, name,
+                               d.n, symbol, bound, i, dims);
+        if (*value && *value != x / d.n)
+            return clef__error(err, CLEF_E_SHAPE, "%s: input %s makes %s %" PRId64 ", input %s makes it %" PRId64, e->o->in, name, symbol,
+                               x / d.n, e->symbol_from[d.symbol - 1], *value);
+        if (!*value && !(e->symbol_from[d.symbol - 1] = copy_text(name)))
+            return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        *value = x / d.n;
+    }
+    return CLEF_OK;
+}
+
+/* Tensor `index` of IN as `dtype`, in memory of its own. */
+static clef_status load_tensor(eval *e, int32_t index, clef_dtype dtype, void **out, size_t *n_bytes, clef_error *err)
+{
+    const clef_tensor_info t = clef_tensor_file_get(e->in, index);
+    const size_t n = count_of(&t), n_elems = (size_t)clef_dtype_block_elems(dtype), elem_bytes = (size_t)clef_dtype_block_bytes(dtype);
+    const int is_int = dtype == CLEF_I32 || dtype == CLEF_I8;
+    void *raw = NULL;
+    clef_status status = CLEF_OK;
+    *out = NULL;
+    if (n % n_elems || n / n_elems > SIZE_MAX / 8 / elem_bytes || n > SIZE_MAX / 8)
+        return clef__error(err, CLEF_E_SHAPE, "%s: %s: %zu elements do not make blocks of %s", e->o->in, t.name, n, clef_dtype_name(dtype));
+    *n_bytes = n / n_elems * elem_bytes;
+    raw = malloc(n ? 4 * n : 1);
+    *out = malloc(*n_bytes ? *n_bytes : 1);
+    if (!raw || !*out) {
+        status = clef__error(err, CLEF_E_NOMEM, "%s: %s: out of host memory", e->o->in, t.name);
+        goto out;
+    }
+    status = clef_tensor_file_read(e->in, index, is_int ? CLEF_I32 : CLEF_F32, raw, n, err);
+    if (status != CLEF_OK)
+        goto out;
+    if (dtype == CLEF_F32 || dtype == CLEF_I32) {
+        memcpy(*out, raw, *n_bytes);
+    } else if (dtype != CLEF_I8) {
+        clef_dtype_encode(dtype, raw, n, *out);
+    } else {
+        const int32_t *x = raw;
+        int8_t *to = *out;
+        for (size_t i = 0; i < n; i++) {
+            if (x[i] < INT8_MIN || x[i] > INT8_MAX) {
+                status = clef__error(err, CLEF_E_LIMIT, "%s: %s: wanted i8, came %" PRId32, e->o->in, t.name, x[i]);
+                goto out;
+            }
+            to[i] = (int8_t)x[i];
+        }
+    }
+out:
+    free(raw);
+    if (status != CLEF_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* Reads what IN holds for an input. */
+static clef_status add_feed(eval *e, const clef_value_info *v, int32_t index, clef_error *err)
+{
+    const clef_tensor_info t = clef_tensor_file_get(e->in, index);
+    clef_status status = match_shape(e, v->name, &v->shape, &t, err);
+    if (status != CLEF_OK)
+        return status;
+    if (e->n_feeds == MAX_FEEDS)
+        return clef__error(err, CLEF_E_LIMIT, "%s: more than %d inputs", e->path, MAX_FEEDS);
+    feed *f = &e->feeds[e->n_feeds];
+    status = load_tensor(e, index, v->dtype, &f->data, &f->n_bytes, err);
+    if (status != CLEF_OK)
+        return status;
+    e->n_feeds++;
+    f->name = copy_text(v->name);
+    return f->name ? CLEF_OK : clef__error(err, CLEF_E_NOMEM, "out of host memory");
+}
+
+/* Ids outside the vocabulary would read as zeros on the device. */
+static clef_status check_ids(const eval *e, const char *name, clef_error *err)
+{
+    const int32_t n_vocab = clef_model_hparams(e->model)->n_vocab;
+    for (int32_t k = 0; k < e->n_feeds; k++) {
+        const int32_t *ids = e->feeds[k].data;
+        for (size_t i = 0; strcmp(e->feeds[k].name, name) == 0 && i < e->feeds[k].n_bytes / sizeof *ids; i++)
+            if (ids[i] < 0 || ids[i] >= n_vocab)
+                return clef__error(err, CLEF_E_ARG, "%s: %s: wanted ids from 0 to %" PRId32 ", came %" PRId32, e->o->in, name, n_vocab - 1,
+                                   ids[i]);
+    }
+    return CLEF_OK;
+}
+
+/* Each input of the graph from IN; what IN does not hold is zeros for `pos`, an error for any other. */
+static clef_status collect_feeds(eval *e, clef_error *err)
+{
+    for (int32_t i = 0; i < clef_graph_n_values(e->graph); i++) {
+        const clef_value_info v = clef_value_describe(clef_graph_value(e->graph, i));
+        const int32_t index = clef_tensor_file_find(e->in, v.name);
+        clef_status status = CLEF_OK;
+        if (v.kind == CLEF_STATE && index >= 0 && !e->model)
+            status = clef__error(err, CLEF_E_UNSUPPORTED, "%s: %s is a state, which begins as zeros", e->o->in, v.name);
+        if (v.kind == CLEF_INPUT && index >= 0)
+            status = add_feed(e, &v, index, err);
+        else if (v.kind == CLEF_INPUT && !(e->model && strcmp(v.name, "pos") == 0))
+            status = clef__error(err, CLEF_E_NOT_FOUND, "%s: wanted a tensor %s, an input of %s; there is none", e->o->in, v.name, e->path);
+        if (status != CLEF_OK)
+            return status;
+    }
+    return CLEF_OK;
+}
+
+/* ---- what to evaluate --------------------------------------------------------------------------------------------------------------- */
+
+static clef_status check_model_inputs(const eval *e, clef_error *err)
+{
+    for (int32_t i = 0; i < clef_tensor_file_count(e->in); i++) {
+        const char *name = clef_tensor_file_get(e->in, i).name;
+        if (strcmp(name, "decoder_input_ids") == 0)
+            return clef__error(err, CLEF_E_UNSUPPORTED, "%s: has decoder_input_ids, but %s (%s) has a decoder only: wanted input_ids",
+                               e->o->in, e->path, clef_model_hparams(e->model)->arch);
+        if (strcmp(name, "input_ids") != 0 && strcmp(name, "attention_mask") != 0)
+            return clef__error(err, CLEF_E_ARG, "%s: wanted input_ids and attention_mask, came %s", e->o->in, name);
+    }
+    return CLEF_OK;
+}
+
+/* The model's graph for exactly the B sequences of T tokens that IN holds. */
+static clef_status build_model(eval *e, clef_error *err)
+{
+    clef_status status = clef_model_open(e->path, &e->model, err);
+    if (status == CLEF_OK)
+        status = check_model_inputs(e, err);
+    if (status != CLEF_OK)
+        return status;
+    const int32_t index = clef_tensor_file_find(e->in, "input_ids");
+    const clef_tensor_info ids = clef_tensor_file_get(e->in, index < 0 ? 0 : index);
+    char dims[96];
+    if (index < 0)
+        return clef__error(err, CLEF_E_NOT_FOUND, "%s: wanted a tensor input_ids [B, T]; there is none", e->o->in);
+    if (ids.rank != 2 || ids.dims[0] < 1 || ids.dims[1] < 1 || ids.dims[0] > INT32_MAX || ids.dims[1] > INT32_MAX)
+        return clef__error(err, CLEF_E_SHAPE, "%s: input_ids: wanted [B, T], came %s", e->o->in, clef__dims_text(ids.rank, ids.dims, dims));
+    const clef_build_opts opts = {
+        .n_context = (int32_t)ids.dims[1],
+        .n_batch = (int32_t)ids.dims[1],
+        .n_sequences = (int32_t)ids.dims[0],
+        .all_logits = 1,
+        .padding_mask = clef_tensor_file_find(e->in, "attention_mask") >= 0,
+        .taps = e->o->taps.items,
+        .n_taps = e->o->taps.n,
+    };
+    status = clef_model_build(e->model, &opts, &e->graph, err);
+    if (status == CLEF_OK)
+        status = collect_feeds(e, err);
+    return status == CLEF_OK ? check_ids(e, "input_ids", err) : status;
+}
+
+static clef_status build_text_graph(eval *e, clef_error *err)
+{
+    clef_status status = clef__graph_file_open(e->path, &e->graph, err);
+    if (status == CLEF_OK)
+        status = clef__graph_tap(e->graph, e->path, &e->o->taps, err);
+    return status == CLEF_OK ? collect_feeds(e, err) : status;
+}
+
+/* A clef_weight_source for text graphs: the tensor of IN with that name, dtype and size. */
+static const void *weight_of_file(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
+{
+    const clef_tensor_file *in = user;
+    const int32_t index = clef_tensor_file_find(in, name);
+    if (index < 0)
+        return NULL;
+    const clef_tensor_info t = clef_tensor_file_get(in, index);
+    return t.dtype == dtype && t.n_bytes == n_bytes ? t.data : NULL;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------------------------ */
+
+static clef_status bind_and_write(eval *e, clef_error *err)
+{
+    clef_status status = CLEF_OK;
+    for (int32_t i = 0; status == CLEF_OK && i < CLEF_MAX_SYMBOLS; i++) {
+        const char *name = clef_graph_symbol(e->graph, i + 1, NULL);
+        const int32_t symbol = name ? clef_plan_symbol(e->plan, name) : 0;
+        if (symbol && e->symbols[i])
+            status = clef_plan_bind(e->plan, symbol, e->symbols[i], err);
+    }
+    for (int32_t i = 0; status == CLEF_OK && i < e->n_feeds; i++) {
+        const int32_t input = clef_plan_input(e->plan, e->feeds[i].name);
+        if (input >= 0) /* a pass may have found that nothing needs it */
+            status = clef_plan_write(e->plan, input, e->feeds[i].data, e->feeds[i].n_bytes, err);
+    }
+    const int32_t pos = e->model ? clef_plan_input(e->plan, "pos") : -1;
+    if (status == CLEF_OK && pos >= 0) {
+        const size_t n_bytes = clef_plan_input_bytes(e->plan, pos, NULL, NULL);
+        void *zeros = calloc(n_bytes ? n_bytes : 1, 1);
+        status = zeros ? clef_plan_write(e->plan, pos, zeros, n_bytes, err) : clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        free(zeros);
+    }
+    return status;
+}
+
+/* Of a model only the logits and what was tapped; argmax is for generation. */
+static int is_wanted(const eval *e, const char *name)
+{
+    if (!e->model || strcmp(name, "logits") == 0)
+        return 1;
+    for (int32_t i = 0; i < e->o->taps.n; i++)
+        if (strcmp(e->o->taps.items[i], name) == 0)
+            return 1;
+    return 0;
+}
+
+static clef_status read_outputs(eval *e, clef_error *err)
+{
+    const int32_t n = clef_graph_n_outputs(e->graph);
+    e->results = calloc((size_t)n + 1, sizeof *e->results);
+    if (!e->results)
+        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+    for (int32_t i = 0; i < n; i++) {
+        const char *name = NULL;
+        const clef_value *value = clef_graph_output(e->graph, i, &name);
+        clef_tensor_info *t = &e->results[e->n_results];
+        if (!is_wanted(e, name))
+            continue;
+        const int32_t output = clef_plan_output(e->plan, name);
+        const size_t n_bytes = clef_plan_output_bytes(e->plan, output, &t->rank, t->dims);
+        void *data = malloc(n_bytes ? n_bytes : 1);
+        if (!data)
+            return clef__error(err, CLEF_E_NOMEM, "%s: out of host memory", name);
+        t->name = name;
+        t->dtype = clef_value_describe(value).dtype;
+        t->n_bytes = n_bytes;
+        t->data = data;
+        e->n_results++;
+        const clef_status status = clef_plan_read(e->plan, output, data, n_bytes, err);
+        if (status != CLEF_OK)
+            return status;
+    }
+    return CLEF_OK;
+}
+
+static clef_status evaluate(eval *e, clef_error *err)
+{
+    const eval_options *o = e->o;
+    clef_status status = clef_tensor_file_open(o->in, &e->in, err);
+    if (status == CLEF_OK)
+        status = clef__is_graph_file(e->path) ? build_text_graph(e, err) : build_model(e, err);
+    if (status == CLEF_OK && !(o->after && strcmp(o->after, "build") == 0))
+        status = clef_graph_optimize(e->graph, o->after, err);
+    if (status == CLEF_OK)
+        status = clef_device_open(o->device, NULL, &e->device, err);
+    const clef_plan_opts opts = {
+        .gemm = (clef_gemm)o->gemm,
+        .weights = e->model ? clef_model_weight : weight_of_file,
+        .weights_user = e->model ? (void *)e->model : (void *)e->in,
+    };
+    if (status == CLEF_OK)
+        status = clef_plan_create(e->device, e->graph, &opts, &e->plan, err);
+    if (status == CLEF_OK)
+        status = bind_and_write(e, err);
+    if (status == CLEF_OK)
+        status = clef_plan_run(e->plan, err);
+    if (status == CLEF_OK)
+        status = read_outputs(e, err);
+    return status == CLEF_OK ? clef_tensor_file_write(o->out, e->results, e->n_results, err) : status;
+}
+
+static void eval_finish(eval *e)
+{
+    for (int32_t i = 0; i < e->n_results; i++)
+        free((void *)(uintptr_t)e->results[i].data);
+    for (int32_t i = 0; i < e->n_feeds; i++) {
+        free((void *)(uintptr_t)e->feeds[i].name);
+        free(e->feeds[i].data);
+    }
+    for (int32_t i = 0; i < CLEF_MAX_SYMBOLS; i++)
+        free(e->symbol_from[i]);
+    free(e->results);
+    clef_plan_destroy(e->plan);
+    clef_device_close(e->device);
+    clef_graph_destroy(e->graph);
+    clef_model_close(e->model);
+    clef_tensor_file_close(e->in);
+}
+
+static int eval_run(const void *options, int32_t n_args, char **args)
+{
+    const eval_options *o = options;
+    clef_error err = {0};
+    if (!o->in || !o->out)
+        return clef__cli_fail(CLI_USAGE, "eval: wants --%s FILE", o->in ? "out" : "in");
+    const char *path = clef__model_path("eval", n_args, args, o->model);
+    if (!path)
+        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    eval e = {.o = o, .path = path};
+    const clef_status status = evaluate(&e, &err);
+    eval_finish(&e);
+    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+}
+
+const clef__command clef__command_eval = {
+    .name = "eval",
+    .usage = "[MODEL] --in IN.safetensors --out OUT.safetensors [--tap NAME]...",
+    .summary = "Compute a model's or a graph's outputs from tensors",
+    .notes = "Of a model: IN holds input_ids [B, T] and perhaps attention_mask [B, T] (1: a token, 0: padding), int32 or int64; OUT gets\n"
+             "logits [B, T, V] and what was tapped, f32. MODEL may be a graph in the text form (graph.clef, docs/graph-format.md):\n"
+             "inputs and weights come from IN by name, their shapes give the symbols' values, and the outputs go to OUT.\n",
+    .options = eval_option_table,
+    .max_args = 1,
+    .defaults = &eval_defaults,
+    .options_bytes = sizeof eval_defaults,
+    .run = eval_run,
+};

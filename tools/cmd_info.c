@@ -1,0 +1,173 @@
+/* clef info: what a model file holds. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/common.h"
+#include "tools/json.h"
+
+typedef struct info_options {
+    const char *model;
+    int32_t json;
+} info_options;
+
+static const info_options info_defaults = {0};
+
+static const clef__option info_option_table[] = {
+    MODEL_OPTION(info_options),
+    {.names = "json", .type = CLI_SWITCH, .offset = offsetof(info_options, json), .help = "as JSON"},
+    {.names = NULL},
+};
+
+/* The hyperparameters as rows of names and numbers; those an architecture does not have stay 0 and are left out. */
+typedef struct row {
+    const char *name;
+    double x;
+    int32_t always; /* 0 says something too */
+} row;
+
+enum { MAX_ROWS = 24 };
+
+static int32_t hparam_rows(const clef_hparams *h, row rows[MAX_ROWS])
+{
+    const row all[] = {
+        {"n_layers", h->n_layers, 0},
+        {"d_model", h->d_model, 0},
+        {"d_ff", h->d_ff, 0},
+        {"n_heads", h->n_heads, 0},
+        {"n_kv_heads", h->n_kv_heads, 0},
+        {"head_dim", h->head_dim, 0},
+        {"n_vocab", h->n_vocab, 0},
+        {"n_context", h->n_context, 0},
+        {"rope_dims", h->rope_dims, 0},
+        {"rope_theta", h->rope_theta, 0},
+        {"rope_linear_factor", h->rope_linear_factor, 0},
+        {"rope_llama3_factor", h->rope_llama3_factor, 0},
+        {"rope_low_freq_factor", h->rope_low_freq_factor, 0},
+        {"rope_high_freq_factor", h->rope_high_freq_factor, 0},
+        {"rope_original_context", h->rope_original_context, 0},
+        {"sliding_window", h->sliding_window, 0},
+        {"sliding_from_layer", h->sliding_from_layer, 0},
+        {"norm_eps", (double)h->norm_eps, 0},
+        {"tied_embeddings", h->tied_embeddings, 1},
+        {"bos", h->bos, 1},
+        {"eos", h->eos, 1},
+    };
+    int32_t n = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].x != 0 || all[i].always)
+            rows[n++] = all[i];
+    return n;
+}
+
+static uint64_t count_of(const clef_tensor_info *t)
+{
+    uint64_t n = 1;
+    for (int32_t i = 0; i < t->rank; i++)
+        n *= (uint64_t)t->dims[i];
+    return n;
+}
+
+static void print_entry(void *user, const char *key, const char *value)
+{
+    (void)user;
+    printf("  %s = ", key);
+    clef__json_string(stdout, value);
+    putchar('\n');
+}
+
+static void print_json_entry(void *user, const char *key, const char *value)
+{
+    clef__json_member_text(stdout, user, key, value);
+}
+
+static void print_text(const clef_model *model)
+{
+    const clef_hparams *h = clef_model_hparams(model);
+    row rows[MAX_ROWS];
+    const int32_t n_rows = hparam_rows(h, rows), n = clef_model_n_tensors(model);
+    uint64_t n_params = 0, n_bytes = 0;
+    char dims[96], size[24];
+    printf("%s\n  arch %s, name %s\n\nhyperparameters\n", clef_model_path(model), h->arch, h->name);
+    for (int32_t i = 0; i < n_rows; i++)
+        printf("  %-22s %.7g\n", rows[i].name, rows[i].x);
+    puts("\nmetadata");
+    clef_model_metadata(model, print_entry, NULL);
+    puts("\ntensors");
+    for (int32_t i = 0; i < n; i++) {
+        const clef_tensor_info t = clef_model_tensor(model, i);
+        n_params += count_of(&t);
+        n_bytes += t.n_bytes;
+        printf("  %-40s %-5s %-20s %s\n", t.name, clef_dtype_name(t.dtype), clef__dims_text(t.rank, t.dims, dims),
+               clef__bytes_text(t.n_bytes, size));
+    }
+    printf("\n%" PRId32 " tensors, %" PRIu64 " parameters, %s\n", n, n_params, clef__bytes_text(n_bytes, size));
+}
+
+static void print_json(const clef_model *model)
+{
+    const clef_hparams *h = clef_model_hparams(model);
+    row rows[MAX_ROWS];
+    const int32_t n_rows = hparam_rows(h, rows), n = clef_model_n_tensors(model);
+    uint64_t n_params = 0, n_bytes = 0;
+    int32_t members = 0, inner = 0;
+    putchar('{');
+    clef__json_member_text(stdout, &members, "path", clef_model_path(model));
+    clef__json_member_text(stdout, &members, "arch", h->arch);
+    clef__json_member_text(stdout, &members, "name", h->name);
+    clef__json_member(stdout, &members, "hyperparameters");
+    putchar('{');
+    for (int32_t i = 0; i < n_rows; i++)
+        clef__json_member_number(stdout, &inner, rows[i].name, rows[i].x);
+    puts("},");
+    clef__json_string(stdout, "metadata");
+    fputs(": {", stdout);
+    inner = 0;
+    clef_model_metadata(model, print_json_entry, &inner);
+    puts("},\n\"tensors\": [");
+    for (int32_t i = 0; i < n; i++) {
+        const clef_tensor_info t = clef_model_tensor(model, i);
+        n_params += count_of(&t);
+        n_bytes += t.n_bytes;
+        inner = 0;
+        fputs(" {", stdout);
+        clef__json_member_text(stdout, &inner, "name", t.name);
+        clef__json_member_text(stdout, &inner, "dtype", clef_dtype_name(t.dtype));
+        clef__json_member(stdout, &inner, "shape");
+        putchar('[');
+        for (int32_t k = 0; k < t.rank; k++)
+            printf("%s%" PRId64, k ? ", " : "", t.dims[k]);
+        putchar(']');
+        clef__json_member_number(stdout, &inner, "bytes", (double)t.n_bytes);
+        puts(i + 1 < n ? "}," : "}");
+    }
+    printf("],\n\"n_parameters\": %" PRIu64 ", \"bytes\": %" PRIu64 "}\n", n_params, n_bytes);
+}
+
+static int info_run(const void *options, int32_t n_args, char **args)
+{
+    const info_options *o = options;
+    clef_error err = {0};
+    clef_model *model = NULL;
+    const char *path = clef__model_path("info", n_args, args, o->model);
+    if (!path)
+        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    if (clef_model_open(path, &model, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    if (o->json)
+        print_json(model);
+    else
+        print_text(model);
+    clef_model_close(model);
+    return CLI_OK;
+}
+
+const clef__command clef__command_info = {
+    .name = "info",
+    .usage = "[MODEL] [--json]",
+    .summary = "Show what a model file holds: metadata, tensors, sizes",
+    .options = info_option_table,
+    .max_args = 1,
+    .defaults = &info_defaults,
+    .options_bytes = sizeof info_defaults,
+    .run = info_run,
+};

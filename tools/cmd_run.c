@@ -1,0 +1,394 @@
+/* clef run: text from a model. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common.h"
+#include "tools/progress.h"
+#include "tools/terminal.h"
+
+/* Models state contexts of 131072 and more; a cache of that size nobody asked for would not fit most devices. */
+enum { MAX_DEFAULT_CONTEXT = 4096 };
+
+typedef struct run_options {
+    const char *model, *prompt, *file, *ids, *device;
+    int32_t n_predict, n_context, n_batch, gemm;
+    float temperature, top_p, min_p, repeat_penalty;
+    int32_t top_k, repeat_last_n;
+    clef__seed seed;
+    int32_t echo, print_ids, ignore_eos, no_special, quiet;
+} run_options;
+
+static const run_options run_defaults = {
+    .n_predict = 128,
+    .n_context = -1,
+    .n_batch = 512,
+    .temperature = 0.8f,
+    .top_k = 40,
+    .top_p = 0.95f,
+    .min_p = 0.05f,
+    .repeat_penalty = 1,
+    .repeat_last_n = 64,
+};
+
+/* clang-format off */
+#define AT(field) .offset = offsetof(run_options, field)
+static const clef__option run_option_table[] = {
+    MODEL_OPTION(run_options),
+    {.names = "prompt", .letter = 'p', .type = CLI_TEXT, .value = "TEXT", AT(prompt), .help = "the prompt; empty: from the model's BOS"},
+    {.names = "file", .letter = 'f', .type = CLI_TEXT, .value = "FILE", AT(file), .help = "a file with the prompt; -: stdin"},
+    {.names = "ids", .type = CLI_TEXT, .value = "1,2,3", AT(ids), .help = "the prompt as token ids, taken as they are"},
+    {.names = "n-predict,predict", .letter = 'n', .type = CLI_INT, .value = "N", AT(n_predict), .lo = -1, .hi = INT32_MAX,
+     .help = "tokens to generate [128]; -1: until the model ends or the context is full"},
+    {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "N", AT(n_context), .lo = 0, .hi = INT32_MAX,
+     .help = "positions of the context [the model's, at most 4096]; 0: the model's"},
+    {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(n_batch), .lo = 1, .hi = 65536,
+     .help = "prompt tokens a step [512]"},
+    {.names = "temp,temperature", .type = CLI_FLOAT, .value = "X", AT(temperature), .lo = 0, .hi = 100,
+     .help = "temperature [0.8]; 0: always the likeliest token"},
+    {.names = "top-k", .type = CLI_INT, .value = "N", AT(top_k), .lo = 0, .hi = INT32_MAX, .help = "of the N likeliest only [40]; 0: off"},
+    {.names = "top-p", .type = CLI_FLOAT, .value = "X", AT(top_p), .lo = 0, .hi = 1,
+     .help = "of the likeliest that together reach X [0.95]; 1: off"},
+    {.names = "min-p", .type = CLI_FLOAT, .value = "X", AT(min_p), .lo = 0, .hi = 1,
+     .help = "of those with X times the likeliest's probability [0.05]; 0: off"},
+    {.names = "repeat-penalty", .type = CLI_FLOAT, .value = "X", AT(repeat_penalty), .lo = 0, .hi = 100,
+     .help = "penalty of tokens that came lately [1: off]"},
+    {.names = "repeat-last-n", .type = CLI_INT, .value = "N", AT(repeat_last_n), .lo = 1, .hi = 65536,
+     .help = "how many tokens \"lately\" are [64]"},
+    {.names = "seed", .letter = 's', .type = CLI_SEED, .value = "N", AT(seed), .help = "of the draws [any; the statistics name it]"},
+    {.names = "echo", .type = CLI_SWITCH, AT(echo), .help = "print the prompt before the text"},
+    {.names = "print-ids", .type = CLI_SWITCH, AT(print_ids), .help = "print the new token ids, separated by commas, in place of text"},
+    {.names = "ignore-eos", .type = CLI_SWITCH, AT(ignore_eos), .help = "go on when the model ends its text"},
+    {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no BOS or EOS to the prompt"},
+    DEVICE_OPTION(run_options),
+    GEMM_OPTION(run_options),
+    QUIET_OPTION(run_options),
+    {.names = NULL},
+};
+/* clang-format on */
+
+/** What a run holds; finished by run_finish() in any state. */
+typedef struct run {
+    const run_options *o;
+    clef_model *model;
+    const clef_hparams *hparams;
+    const clef_tokenizer *tokenizer; /* NULL when neither the prompt nor the output is text */
+    int32_t *ids;                    /* the prompt */
+    int32_t n_ids, n_context;
+    clef_device *device;
+    clef_session *session;
+    clef_sampler *sampler;
+    clef_stream stream;
+    clef__progress progress;
+    uint64_t seed;
+    int32_t n_new;
+    double start, prompt_seconds, first_seconds, new_seconds;
+    const char *ended; /* why it stopped short of -n; NULL when it did not */
+} run;
+
+/* Parses "1,2,3" (spaces do as well). */
+static int parse_ids(run *r, const char *text)
+{
+    int32_t capacity = 0;
+    for (const char *s = text; *s;) {
+        char *end;
+        const long long id = strtoll(s, &end, 10);
+        if (end == s || id < 0 || id >= r->hparams->n_vocab)
+            return clef__cli_fail(CLI_USAGE, "--ids: wants numbers from 0 to %" PRId32 ", came '%.20s'", r->hparams->n_vocab - 1, s);
+        if (r->n_ids == capacity) {
+            int32_t *more = capacity < INT32_MAX / 8 ? realloc(r->ids, sizeof *more * (size_t)(2 * capacity + 64)) : NULL;
+            if (!more)
+                return clef__cli_fail(CLI_FAILED, "--ids: out of host memory");
+            r->ids = more;
+            capacity = 2 * capacity + 64;
+        }
+        r->ids[r->n_ids++] = (int32_t)id;
+        s = end + strspn(end, ", \n\t");
+    }
+    return r->n_ids ? CLI_GO_ON : clef__cli_fail(CLI_USAGE, "--ids: wants at least one id, none came");
+}
+
+/* An empty prompt stands for BOS, where the tokenizer does not say so itself. */
+static int use_bos(run *r)
+{
+    const int32_t of_tokenizer = r->tokenizer ? clef_tokenizer_bos(r->tokenizer) : -1;
+    const int32_t bos = of_tokenizer >= 0 ? of_tokenizer : r->hparams->bos;
+    if (bos < 0 || bos >= r->hparams->n_vocab)
+        return clef__cli_fail(CLI_FAILED, "run: the prompt is empty, and %s has no BOS token to begin with", clef_model_path(r->model));
+    r->ids = malloc(sizeof *r->ids);
+    if (!r->ids)
+        return clef__cli_fail(CLI_FAILED, "run: out of host memory");
+    r->ids[0] = bos;
+    r->n_ids = 1;
+    return CLI_GO_ON;
+}
+
+static int encode_prompt(run *r)
+{
+    clef_error err = {0};
+    char *text = NULL;
+    int32_t *ids = NULL;
+    size_t n_bytes = 0;
+    int rc = CLI_GO_ON;
+    if (r->o->file)
+        rc = clef__read_file(r->o->file, &text, &n_bytes);
+    if (rc != CLI_GO_ON)
+        return rc;
+    const char *prompt = text ? text : r->o->prompt;
+    if (!text)
+        n_bytes = strlen(prompt);
+    const clef_special special = r->o->no_special ? CLEF_SPECIAL_NONE : CLEF_SPECIAL_ADD;
+    int32_t n = 0;
+    if (clef_tokenizer_encode(r->tokenizer, prompt, n_bytes, special, &ids, &n, &err) != CLEF_OK)
+        rc = clef__cli_report(&err);
+    else if (n == 0)
+        rc = use_bos(r);
+    else if ((r->ids = malloc(sizeof *ids * (size_t)n)) == NULL)
+        rc = clef__cli_fail(CLI_FAILED, "run: out of host memory");
+    else
+        memcpy(r->ids, ids, sizeof *ids * (size_t)n), r->n_ids = n;
+    clef_tokens_free(ids);
+    free(text);
+    return rc;
+}
+
+/* The model, the prompt's ids, and whether they fit: all that can be said before a device does any work. */
+static int run_prepare(run *r, const char *path)
+{
+    const run_options *o = r->o;
+    clef_error err = {0};
+    if (clef_model_open(path, &r->model, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    r->hparams = clef_model_hparams(r->model);
+    if (!o->ids || !o->print_ids) {
+        r->tokenizer = clef_model_tokenizer(r->model, &err);
+        if (!r->tokenizer)
+            return clef__cli_report(&err);
+    }
+    const int rc = o->ids ? parse_ids(r, o->ids) : encode_prompt(r);
+    if (rc != CLI_GO_ON)
+        return rc;
+    r->n_context = o->n_context > 0 ? o->n_context : r->hparams->n_context;
+    if (r->n_context <= 0 || (o->n_context < 0 && r->n_context > MAX_DEFAULT_CONTEXT))
+        r->n_context = MAX_DEFAULT_CONTEXT;
+    if (r->n_ids > r->n_context)
+        return clef__cli_fail(
+            CLI_FAILED, "run: the prompt has %" PRId32 " tokens, the context holds %" PRId32 "; -c sets it (the model's own: %" PRId32 ")",
+            r->n_ids, r->n_context, r->hparams->n_context);
+    return CLI_GO_ON;
+}
+
+static int run_open(run *r)
+{
+    const run_options *o = r->o;
+    clef_error err = {0};
+    r->seed = o->seed.given ? o->seed.value : clef__terminal_entropy();
+    const clef_sampler_opts sampling = {
+        .temperature = o->temperature,
+        .top_k = o->top_k,
+        .top_p = o->top_p,
+        .min_p = o->min_p,
+        .repeat_penalty = o->repeat_penalty,
+        .repeat_last_n = o->repeat_last_n,
+        .seed = r->seed,
+    };
+    if (clef_sampler_create(r->hparams->n_vocab, &sampling, &r->sampler, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    if (clef_device_open(o->device, NULL, &r->device, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    const clef_session_opts session = {
+        .n_context = r->n_context,
+        .n_batch = o->n_batch < r->n_context ? o->n_batch : r->n_context,
+        .gemm = (clef_gemm)o->gemm,
+        .progress = clef__progress_step,
+        .progress_user = &r->progress,
+    };
+    if (clef_session_create(r->device, r->model, &session, &r->session, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    return CLI_GO_ON;
+}
+
+/* Writes to stdout at once; when its reader has gone, the run ends without a word. */
+static int put(const char *text, size_t n)
+{
+    errno = 0;
+    if (fwrite(text, 1, n, stdout) == n && fflush(stdout) == 0)
+        return CLI_GO_ON;
+    return errno == EPIPE ? CLI_FAILED : clef__cli_fail(CLI_FAILED, "run: cannot write to stdout: %s", strerror(errno));
+}
+
+static int put_token(run *r, int32_t id)
+{
+    char text[CLEF_MAX_PIECE + 16];
+    size_t n = 0;
+    clef_error err = {0};
+    if (r->o->print_ids) {
+        n = (size_t)snprintf(text, sizeof text, "%s%" PRId32, r->n_new ? "," : "", id);
+        return put(text, n);
+    }
+    if (clef_stream_push(&r->stream, id, text, sizeof text, &n, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    return n ? put(text, n) : CLI_GO_ON;
+}
+
+/* The prompt goes through the stream too, so that the text continues it as one text: its first space, its half characters. */
+static int put_prompt(run *r)
+{
+    char text[CLEF_MAX_PIECE + 16];
+    clef_error err = {0};
+    r->stream.tok = r->tokenizer;
+    int rc = CLI_GO_ON;
+    for (int32_t i = 0; rc == CLI_GO_ON && r->tokenizer && !r->o->print_ids && i < r->n_ids; i++) {
+        size_t n = 0;
+        if (clef_stream_push(&r->stream, r->ids[i], text, sizeof text, &n, &err) != CLEF_OK)
+            return clef__cli_report(&err);
+        if (r->o->echo && n)
+            rc = put(text, n);
+    }
+    return rc;
+}
+
+static int ends_text(const run *r, int32_t id)
+{
+    const int32_t of_tokenizer = r->tokenizer ? clef_tokenizer_eos(r->tokenizer) : -1;
+    if (r->o->ignore_eos)
+        return 0;
+    if (id == r->hparams->eos || id == of_tokenizer)
+        return 1;
+    for (int32_t i = 0; i < r->hparams->n_eos_more; i++)
+        if (id == r->hparams->eos_more[i])
+            return 1;
+    return 0;
+}
+
+static int generate(run *r)
+{
+    clef_error err = {0};
+    const float *logits = NULL;
+    for (int32_t i = 0; i < r->n_ids; i++)
+        clef_sampler_accept(r->sampler, r->ids[i]);
+    const double begin = clef__terminal_seconds();
+    if (clef_session_feed(r->session, r->ids, r->n_ids, &logits, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    const double fed = clef__terminal_seconds();
+    r->prompt_seconds = fed - begin;
+    clef__progress_finish(&r->progress);
+    int rc = put_prompt(r);
+    while (rc == CLI_GO_ON && r->n_new != r->o->n_predict) {
+        const int32_t id = clef_sampler_pick(r->sampler, logits);
+        if (ends_text(r, id)) {
+            r->ended = "the model ended its text";
+            break;
+        }
+        rc = put_token(r, id);
+        if (rc != CLI_GO_ON)
+            break;
+        if (r->n_new++ == 0)
+            r->first_seconds = clef__terminal_seconds() - r->start;
+        clef_sampler_accept(r->sampler, id);
+        if (r->n_new == r->o->n_predict)
+            break;
+        if (clef__terminal_interrupted()) {
+            rc = CLI_INTERRUPTED;
+            r->ended = "interrupted";
+        } else if (clef_session_n_past(r->session) >= r->n_context) {
+            r->ended = "the context is full";
+            break;
+        } else if (clef_session_feed(r->session, &id, 1, &logits, &err) != CLEF_OK) {
+            rc = clef__cli_report(&err);
+        }
+    }
+    r->new_seconds = clef__terminal_seconds() - fed;
+    return rc;
+}
+
+/* The last, incomplete character, and the end of the line where a person reads. */
+static int put_end(run *r)
+{
+    char text[CLEF_MAX_PIECE];
+    size_t n = 0;
+    clef_error err = {0};
+    if (r->tokenizer && !r->o->print_ids && clef_stream_finish(&r->stream, text, sizeof text, &n, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    int rc = n ? put(text, n) : CLI_GO_ON;
+    if (rc == CLI_GO_ON && (r->o->print_ids || clef__terminal_stdout()))
+        rc = put("\n", 1);
+    return rc;
+}
+
+static double rate(int32_t n, double seconds)
+{
+    return seconds > 0 ? n / seconds : 0;
+}
+
+static void print_statistics(const run *r)
+{
+    const clef_device_info *d = clef_device_describe(r->device);
+    const clef_plan_stats s = clef_session_describe(r->session);
+    char total[24], weights[24], mapped[24], state[24], rest[24];
+    const uint64_t other = s.arena_bytes + s.scratch_bytes + s.io_bytes;
+    const uint64_t all = s.weight_bytes + s.mapped_bytes + s.state_bytes + other;
+    fprintf(stderr, "clef: device %" PRId32 ":%" PRId32 " %s (%s)\n", d->platform, d->index, d->name, d->platform_name);
+    fprintf(stderr, "clef: prompt %" PRId32 " tokens in %.3f s, %.1f tokens/s; first token after %.2f s\n", r->n_ids, r->prompt_seconds,
+            rate(r->n_ids, r->prompt_seconds), r->first_seconds);
+    fprintf(stderr, "clef: generated %" PRId32 " tokens in %.3f s, %.1f tokens/s%s%s\n", r->n_new, r->new_seconds,
+            rate(r->n_new, r->new_seconds), r->ended ? "; " : "", r->ended ? r->ended : "");
+    fprintf(stderr, "clef: memory %s: weights %s and %s used in the file, KV cache %s, activations %s\n", clef__bytes_text(all, total),
+            clef__bytes_text(s.weight_bytes, weights), clef__bytes_text(s.mapped_bytes, mapped), clef__bytes_text(s.state_bytes, state),
+            clef__bytes_text(other, rest));
+    fprintf(stderr, "clef: kernels %" PRId32 " built, %" PRId32 " from the cache; seed %" PRIu64 "\n", s.n_kernels_built,
+            s.n_kernels_cached, r->seed);
+}
+
+static void run_finish(run *r)
+{
+    clef__progress_finish(&r->progress);
+    clef_sampler_destroy(r->sampler);
+    clef_session_destroy(r->session);
+    clef_device_close(r->device);
+    clef_model_close(r->model);
+    free(r->ids);
+}
+
+static int run_run(const void *options, int32_t n_args, char **args)
+{
+    const run_options *o = options;
+    run r = {.o = o, .start = clef__terminal_seconds()};
+    if ((o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) != 1)
+        return clef__cli_fail(CLI_USAGE, "run: wants one prompt: -p TEXT, -f FILE or --ids 1,2,3");
+    const char *path = clef__model_path("run", n_args, args, o->model);
+    if (!path)
+        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    clef__terminal_catch_interrupt();
+    clef__progress_init(&r.progress, o->quiet);
+    int rc = run_prepare(&r, path);
+    if (rc == CLI_GO_ON)
+        rc = run_open(&r);
+    if (rc == CLI_GO_ON) {
+        rc = generate(&r);
+        if (rc == CLI_GO_ON || rc == CLI_INTERRUPTED) {
+            const int end = put_end(&r);
+            clef__progress_finish(&r.progress);
+            if (!o->quiet)
+                print_statistics(&r);
+            if (rc == CLI_GO_ON)
+                rc = end == CLI_GO_ON ? CLI_OK : end;
+        }
+    }
+    run_finish(&r);
+    return rc;
+}
+
+const clef__command clef__command_run = {
+    .name = "run",
+    .usage = "[MODEL] -p PROMPT [FLAGS]",
+    .summary = "Generate text with a model",
+    .notes = "MODEL is a GGUF file or a Hugging Face folder; without it, the model that comes with clef. The text goes to stdout as it\n"
+             "comes, and nothing else does; progress and statistics go to stderr. Ctrl-C ends the text.\n",
+    .options = run_option_table,
+    .max_args = 1,
+    .defaults = &run_defaults,
+    .options_bytes = sizeof run_defaults,
+    .run = run_run,
+};

@@ -1,0 +1,127 @@
+/* clef tokenize: text to token ids, and back. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common.h"
+#include "tools/json.h"
+#include "tools/terminal.h"
+
+typedef struct tokenize_options {
+    int32_t no_special, json, pieces, decode;
+} tokenize_options;
+
+static const tokenize_options tokenize_defaults = {0};
+
+/* clang-format off */
+#define AT(field) .offset = offsetof(tokenize_options, field)
+static const clef__option tokenize_option_table[] = {
+    {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no BOS or EOS"},
+    {.names = "json", .type = CLI_SWITCH, AT(json), .help = "the ids as a JSON list (which they are without it too)"},
+    {.names = "pieces", .type = CLI_SWITCH, AT(pieces), .help = "one line a token: id, tab, its text as a JSON string"},
+    {.names = "decode", .type = CLI_SWITCH, AT(decode), .help = "the other way: TEXT holds ids, their text is printed"},
+    {.names = NULL},
+};
+/* clang-format on */
+
+static int print_pieces(const clef_tokenizer *tok, const int32_t *ids, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        clef_error err = {0};
+        char *text = NULL;
+        size_t n_bytes = 0;
+        if (clef_tokenizer_decode(tok, &ids[i], 1, &text, &n_bytes, &err) != CLEF_OK)
+            return clef__cli_report(&err);
+        printf("%" PRId32 "\t", ids[i]);
+        clef__json_string(stdout, text);
+        putchar('\n');
+        clef_text_free(text);
+    }
+    return CLI_OK;
+}
+
+static int encode(const clef_tokenizer *tok, const tokenize_options *o, const char *text, size_t n_bytes)
+{
+    clef_error err = {0};
+    int32_t *ids = NULL, n = 0;
+    int rc = CLI_OK;
+    if (clef_tokenizer_encode(tok, text, n_bytes, o->no_special ? CLEF_SPECIAL_NONE : CLEF_SPECIAL_ADD, &ids, &n, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    if (o->pieces) {
+        rc = print_pieces(tok, ids, n);
+    } else {
+        clef__json_ints(stdout, ids, n);
+        putchar('\n');
+    }
+    clef_tokens_free(ids);
+    return rc;
+}
+
+static int decode(const clef_tokenizer *tok, const char *text, size_t n_bytes)
+{
+    clef_error err = {0};
+    char *out = NULL;
+    size_t n_out = 0;
+    int32_t n = 0;
+    int32_t *ids = n_bytes < INT32_MAX ? malloc((n_bytes + 1) * sizeof *ids) : NULL; /* an id takes a byte at least */
+    if (!ids)
+        return clef__cli_fail(CLI_FAILED, "tokenize: out of host memory");
+    for (const char *s = text + strspn(text, "[, \n\t"); *s && *s != ']'; s += strspn(s, ", \n\t")) {
+        char *end;
+        errno = 0;
+        const long x = strtol(s, &end, 10);
+        if (end == s || errno || x < 0 || x > INT32_MAX) {
+            free(ids);
+            return clef__cli_fail(CLI_USAGE, "tokenize --decode: wants ids such as 1,2,3, came '%.20s'", s);
+        }
+        ids[n++] = (int32_t)x;
+        s = end;
+    }
+    const clef_status status = clef_tokenizer_decode(tok, ids, n, &out, &n_out, &err);
+    free(ids);
+    if (status != CLEF_OK)
+        return clef__cli_report(&err);
+    fwrite(out, 1, n_out, stdout);
+    if (clef__terminal_stdout())
+        putchar('\n');
+    clef_text_free(out);
+    return CLI_OK;
+}
+
+static int tokenize_run(const void *options, int32_t n_args, char **args)
+{
+    const tokenize_options *o = options;
+    clef_tokenizer *tok = NULL;
+    clef_error err = {0};
+    char *from_stdin = NULL;
+    size_t n_bytes = strlen(args[1]);
+    (void)n_args;
+    if (strcmp(args[1], "-") == 0) {
+        const int rc = clef__read_file("-", &from_stdin, &n_bytes);
+        if (rc != CLI_GO_ON)
+            return rc;
+    }
+    const char *text = from_stdin ? from_stdin : args[1];
+    int rc;
+    if (clef_tokenizer_open(args[0], &tok, &err) != CLEF_OK)
+        rc = clef__cli_report(&err);
+    else
+        rc = o->decode ? decode(tok, text, n_bytes) : encode(tok, o, text, n_bytes);
+    clef_tokenizer_close(tok);
+    free(from_stdin);
+    return rc;
+}
+
+const clef__command clef__command_tokenize = {
+    .name = "tokenize",
+    .usage = "MODEL TEXT [--no-special] [--json]",
+    .summary = "Print the token ids of a text",
+    .notes = "MODEL may be a GGUF file that holds only a vocabulary, a folder with only tokenizer files, or such a file. TEXT -: stdin.\n",
+    .options = tokenize_option_table,
+    .min_args = 2,
+    .max_args = 2,
+    .defaults = &tokenize_defaults,
+    .options_bytes = sizeof tokenize_defaults,
+    .run = tokenize_run,
+};

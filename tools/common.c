@@ -1,0 +1,146 @@
+#include "tools/common.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const clef__gemm_names[] = {"auto", "own", "clblast", NULL};
+
+const char *clef__model_path(const char *command, int32_t n_args, char **args, const char *flag)
+{
+    if (n_args > 0 && flag) {
+        clef__cli_fail(CLI_USAGE, "%s: one model at a time: came '%s' and --model '%s'", command, args[0], flag);
+        return NULL;
+    }
+    const char *path = n_args > 0 ? args[0] : flag ? flag : clef_demo_model();
+    if (!path)
+        clef__cli_fail(CLI_FAILED, "%s: no MODEL given, and the bundled one is not installed; $CLEF_DEMO_MODEL may name it", command);
+    return path;
+}
+
+int clef__is_graph_file(const char *path)
+{
+    const size_t n = strlen(path);
+    return n > 5 && strcmp(path + n - 5, ".clef") == 0;
+}
+
+clef_status clef__error(clef_error *err, clef_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    err->status = status;
+    err->cl_code = 0;
+    return status;
+}
+
+/* Reads to the end of `file`. The caller frees *out also on failure. */
+static int read_all(FILE *file, char **out, size_t *n_bytes)
+{
+    size_t n = 0, capacity = 1 << 16;
+    *out = NULL;
+    for (;;) {
+        char *more = realloc(*out, capacity + 1);
+        if (!more)
+            return ENOMEM;
+        *out = more;
+        errno = 0;
+        n += fread(*out + n, 1, capacity - n, file);
+        if (n < capacity)
+            break;
+        if (capacity > SIZE_MAX / 4)
+            return ENOMEM;
+        capacity *= 2;
+    }
+    if (ferror(file))
+        return errno ? errno : EIO;
+    (*out)[n] = 0;
+    *n_bytes = n;
+    return 0;
+}
+
+static int read_path(const char *path, char **out, size_t *n_bytes)
+{
+    if (strcmp(path, "-") == 0)
+        return read_all(stdin, out, n_bytes);
+    *out = NULL;
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return errno ? errno : EIO;
+    const int code = read_all(file, out, n_bytes);
+    fclose(file);
+    return code;
+}
+
+int clef__read_file(const char *path, char **out, size_t *n_bytes)
+{
+    const int code = read_path(path, out, n_bytes);
+    if (!code)
+        return CLI_GO_ON;
+    free(*out);
+    *out = NULL;
+    return clef__cli_fail(CLI_FAILED, "%s: cannot read: %s", path, strerror(code));
+}
+
+clef_status clef__graph_file_open(const char *path, clef_graph **out, clef_error *err)
+{
+    char *text = NULL;
+    size_t n_bytes = 0;
+    const int code = read_path(path, &text, &n_bytes);
+    clef_status status;
+    if (code)
+        status = clef__error(err, CLEF_E_IO, "%s: cannot read: %s", path, strerror(code));
+    else
+        status = clef_graph_parse(text, n_bytes, path, out, err);
+    free(text);
+    return status;
+}
+
+static int has_output(const clef_graph *graph, const char *name)
+{
+    for (int32_t i = 0; i < clef_graph_n_outputs(graph); i++) {
+        const char *output = NULL;
+        clef_graph_output(graph, i, &output);
+        if (strcmp(output, name) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+clef_status clef__graph_tap(clef_graph *graph, const char *path, const clef__list *taps, clef_error *err)
+{
+    for (int32_t i = 0; i < taps->n; i++) {
+        clef_value *value = clef_graph_find(graph, taps->items[i]);
+        if (!value)
+            return clef__error(err, CLEF_E_NOT_FOUND, "%s: no value called %s to tap", path, taps->items[i]);
+        if (!has_output(graph, taps->items[i]))
+            clef_output(graph, taps->items[i], value);
+    }
+    return clef_graph_error(graph, err);
+}
+
+char *clef__dims_text(int32_t rank, const int64_t *dims, char out[96])
+{
+    size_t n = 1;
+    strcpy(out, "[");
+    for (int32_t i = 0; i < rank && n < 70; i++)
+        n += (size_t)snprintf(out + n, 96 - n, "%s%" PRId64, i ? ", " : "", dims[i]);
+    strcpy(out + n, "]");
+    return out;
+}
+
+char *clef__bytes_text(uint64_t n_bytes, char out[24])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double x = (double)n_bytes;
+    size_t unit = 0;
+    while (x >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+        x /= 1024;
+        unit++;
+    }
+    snprintf(out, 24, unit ? "%.1f %s" : "%.0f %s", x, units[unit]);
+    return out;
+}

@@ -1,0 +1,49 @@
+/* What several commands share: flags of the same meaning, and reading their files. */
+#ifndef CLEF_TOOLS_COMMON_H
+#define CLEF_TOOLS_COMMON_H
+
+#include "clef/clef.h"
+#include "tools/cli.h"
+
+/** "auto", "own", "clblast": by clef_gemm. */
+extern const char *const clef__gemm_names[];
+
+#define DEVICE_OPTION(options)                                                                                                           \
+    {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", .offset = offsetof(options, device), .env = "CLEF_DEVICE",   \
+     .help = "P:D, a part of a device's name, or auto (`clef devices` lists them)"}
+#define GEMM_OPTION(options)                                                                                                             \
+    {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, gemm), .choices = clef__gemm_names,                \
+     .env = "CLEF_GEMM", .help = "who multiplies matrices"}
+#define QUIET_OPTION(options)                                                                                                            \
+    {.names = "quiet", .letter = 'q', .type = CLI_SWITCH, .offset = offsetof(options, quiet),                                            \
+     .help = "no progress and no statistics; errors still show"}
+#define MODEL_OPTION(options)                                                                                                            \
+    {.names = "model", .letter = 'm', .type = CLI_TEXT, .value = "MODEL", .offset = offsetof(options, model),                            \
+     .help = "the same as the argument MODEL"}
+
+/** The model that the command line names: the argument, else `flag`, else the one that comes with clef. NULL after a message. */
+const char *clef__model_path(const char *command, int32_t n_args, char **args, const char *flag);
+
+/** 1 when the path names a graph in the text form (it ends in .clef). */
+int clef__is_graph_file(const char *path);
+/** Reads and parses such a file. */
+clef_status clef__graph_file_open(const char *path, clef_graph **out, clef_error *err);
+
+/** Makes each value of the list an output of its name, where it is none yet. CLEF_E_NOT_FOUND names one that is not in the graph. */
+clef_status clef__graph_tap(clef_graph *graph, const char *path, const clef__list *taps, clef_error *err);
+
+/** Reads a whole file ("-": stdin), NUL-terminated; the caller frees *out. CLI_GO_ON, or an exit code after a message. */
+int clef__read_file(const char *path, char **out, size_t *n_bytes);
+
+/** Fills err and returns the status, as the library does. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+clef_status clef__error(clef_error *err, clef_status status, const char *format, ...);
+
+/** "[2, 8, 1024]" of numbers, in out. Returns out. */
+char *clef__dims_text(int32_t rank, const int64_t *dims, char out[96]);
+/** "5.6 MiB", in out. Returns out. */
+char *clef__bytes_text(uint64_t n_bytes, char out[24]);
+
+#endif

@@ -1,0 +1,73 @@
+#include "tools/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* Bytes of the UTF-8 character at s (RFC 3629: no overlong form, no surrogate, up to U+10FFFF); 0 when there is none. */
+static int utf8_length(const unsigned char *s)
+{
+    const unsigned char lo = s[0] == 0xe0 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80;
+    const unsigned char hi = s[0] == 0xed ? 0x9f : s[0] == 0xf4 ? 0x8f : 0xbf;
+    const int n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+    if (n > 1 && (s[1] < lo || s[1] > hi))
+        return 0;
+    for (int i = 2; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    return n;
+}
+
+void clef__json_string(FILE *to, const char *text)
+{
+    fputc('"', to);
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        const int n = utf8_length(s);
+        if (*s == '"' || *s == '\\')
+            fprintf(to, "\\%c", *s);
+        else if (*s == '\n')
+            fputs("\\n", to);
+        else if (*s == '\t')
+            fputs("\\t", to);
+        else if (*s < 0x20 || *s == 0x7f)
+            fprintf(to, "\\u%04x", *s);
+        else if (n)
+            fwrite(s, 1, (size_t)n, to);
+        else
+            fputs("\\ufffd", to);
+        s += n ? n : 1;
+    }
+    fputc('"', to);
+}
+
+void clef__json_ints(FILE *to, const int32_t *x, int32_t n)
+{
+    fputc('[', to);
+    for (int32_t i = 0; i < n; i++)
+        fprintf(to, "%s%" PRId32, i ? ", " : "", x[i]);
+    fputc(']', to);
+}
+
+void clef__json_member(FILE *to, int32_t *n_members, const char *key)
+{
+    if ((*n_members)++)
+        fputs(", ", to);
+    clef__json_string(to, key);
+    fputs(": ", to);
+}
+
+void clef__json_member_text(FILE *to, int32_t *n_members, const char *key, const char *text)
+{
+    clef__json_member(to, n_members, key);
+    clef__json_string(to, text);
+}
+
+void clef__json_member_number(FILE *to, int32_t *n_members, const char *key, double x)
+{
+    clef__json_member(to, n_members, key);
+    if (!isfinite(x))
+        fputs("null", to);
+    else if (fabs(x) < 9e15 && x == floor(x))
+        fprintf(to, "%.0f", x);
+    else
+        fprintf(to, "%.9g", x);
+}

@@ -1,0 +1,48 @@
+#include "tools/progress.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/terminal.h"
+
+enum { BAR_WIDTH = 30 };
+static const double bar_pause = 0.05, line_pause = 5.0; /* seconds between two showings */
+
+void clef__progress_init(clef__progress *p, int32_t quiet)
+{
+    *p = (clef__progress){.quiet = quiet, .on_terminal = clef__terminal_stderr()};
+    p->next = clef__terminal_seconds() + (p->on_terminal ? bar_pause : line_pause);
+}
+
+static void show_bar(const char *what, double fraction)
+{
+    char line[96], bar[BAR_WIDTH + 1];
+    const int full = (int)(fraction * BAR_WIDTH);
+    memset(bar, '-', BAR_WIDTH);
+    memset(bar, '#', (size_t)full);
+    bar[BAR_WIDTH] = 0;
+    snprintf(line, sizeof line, "%-10.20s [%s] %3d%%", what, bar, (int)(fraction * 100));
+    clef__terminal_show_line(line);
+}
+
+int clef__progress_step(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    clef__progress *p = user;
+    const double now = clef__terminal_seconds();
+    const double fraction = !total ? 1 : done >= total ? 1 : (double)done / (double)total;
+    if (!p->quiet && now >= p->next) {
+        if (p->on_terminal)
+            show_bar(what, fraction);
+        else
+            fprintf(stderr, "clef: %s %d%%\n", what, (int)(fraction * 100));
+        p->next = now + (p->on_terminal ? bar_pause : line_pause);
+    }
+    p->what = what;
+    return clef__terminal_interrupted();
+}
+
+void clef__progress_finish(clef__progress *p)
+{
+    (void)p;
+    clef__terminal_clear_line();
+}

@@ -1,0 +1,26 @@
+/* What the command needs of the operating system: terminals, interruption, a clock. One implementation a system
+ * (terminal_posix.c); nothing else in tools/ includes a system header. */
+#ifndef CLEF_TOOLS_TERMINAL_H
+#define CLEF_TOOLS_TERMINAL_H
+
+#include <stdint.h>
+
+/** 1 when stderr, or stdout, is a terminal. */
+int clef__terminal_stderr(void);
+int clef__terminal_stdout(void);
+
+/** From now on the first Ctrl-C only sets what clef__terminal_interrupted() returns; the second one ends the process. */
+void clef__terminal_catch_interrupt(void);
+int  clef__terminal_interrupted(void);
+
+/** Takes a progress line off the terminal before something else is written to stderr; does nothing when none is shown. */
+void clef__terminal_clear_line(void);
+/** Shows `line` in place of the one shown before (stderr must be a terminal). */
+void clef__terminal_show_line(const char *line);
+
+/** Seconds since an arbitrary start; monotonic. */
+double clef__terminal_seconds(void);
+/** A number that differs from one process to the next. */
+uint64_t clef__terminal_entropy(void);
+
+#endif

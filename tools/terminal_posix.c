@@ -1,0 +1,67 @@
+#define _POSIX_C_SOURCE 200809L
+#include "tools/terminal.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t interrupted;
+static int line_shown;
+
+int clef__terminal_stderr(void)
+{
+    return isatty(STDERR_FILENO);
+}
+
+int clef__terminal_stdout(void)
+{
+    return isatty(STDOUT_FILENO);
+}
+
+static void on_interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+void clef__terminal_catch_interrupt(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+    action.sa_flags |= (int)SA_RESETHAND; /* the second one finds the default action */
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+}
+
+int clef__terminal_interrupted(void)
+{
+    return interrupted != 0;
+}
+
+void clef__terminal_clear_line(void)
+{
+    if (line_shown)
+        fputs("\r\x1b[K", stderr); /* ECMA-48 EL: erase to the end of the line */
+    line_shown = 0;
+}
+
+void clef__terminal_show_line(const char *line)
+{
+    fprintf(stderr, "\r\x1b[K%s", line);
+    fflush(stderr);
+    line_shown = 1;
+}
+
+double clef__terminal_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+uint64_t clef__terminal_entropy(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000007u ^ (uint64_t)now.tv_nsec << 20 ^ (uint64_t)getpid();
+}
