@@ -1,0 +1,25 @@
+# Counts single tests in CTest's log: cmocka's, and the lines `ok …` and `FAIL …` of scripts. A program that ended badly without saying
+# why counts as one failure, one that ended well without counting as one pass. Fails when anything did.
+function close_test() {
+  if (!open) return
+  if (result == "failed" && !bad) bad = 1
+  if (result == "passed" && !good && !bad) good = 1
+  if (result == "skipped") print "skipped: " name (why ? " (" why ")" : "")
+  passed += good; failed += bad
+  open = 0
+}
+/^[0-9]+\/[0-9]+ Testing: / { close_test(); open = 1; name = $3; good = bad = 0; result = "failed"; why = "" }
+# Not at a line's begin: cmocka writes these to stderr, which may fall into a line of stdout.
+match($0, /\[  PASSED  \] [0-9]+ test/) { good += substr($0, RSTART + 13) + 0 }
+match($0, /\[  FAILED  \] [0-9]+ test/) { bad += substr($0, RSTART + 13) + 0 }
+/^ok / { good++ }
+/^FAIL / { bad++ }
+/^skipped: / { why = substr($0, 10) }
+/^Test Passed\./ { result = "passed" }
+/^Test Failed\./ { result = "failed" }
+/^Test (Skipped|Not Run)/ { result = "skipped" }
+END {
+  close_test()
+  printf "%d passed, %d failed\n", passed, failed
+  exit failed > 0
+}

@@ -1,0 +1,57 @@
+# `clef eval` of graphs in the text form: inputs and weights by name, symbols from shapes, outputs by name.
+. "$(dirname "$0")/lib.sh"
+
+cat >"$tmp/g.clef" <<'G'
+symbol T <= 8
+input x f32 [T, 2]
+weight w f32 [2]
+y = softmax(x)
+z = mul(x, w)
+i = argmax(x)
+output y
+output z
+output i
+G
+# x = [[0, 0], [0, 0], [0, 0]], w = [1, 1]
+{
+  safetensors '{"x":{"dtype":"F32","shape":[3,2],"data_offsets":[0,24]},"w":{"dtype":"F32","shape":[2],"data_offsets":[24,32]}}'
+  head -c 24 /dev/zero
+  printf '\0\0\x80\x3f\0\0\x80\x3f'
+} >"$tmp/in.safetensors"
+check "a text graph" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/out.safetensors"
+header=$(head -c 400 "$tmp/out.safetensors" | tr -d '\0 ' | tr '{' '\n')
+for want in '"shape":[3,2]' '"dtype":"F32"' '"dtype":"I32"' '"shape":[3]'; do
+  if grep -qaF "$want" <<<"$header"; then ok "the output has $want"; else fail "the output has $want: $header"; fi
+done
+halves=$(od -An -v -tx1 "$tmp/out.safetensors" | tr -d ' \n' | grep -o '0000003f' | wc -l)
+same "softmax of equals" 6 "$halves"
+check "a tap" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/out.safetensors" --tap z --after build
+
+printf 'symbol T <= 2\ninput x f32 [T, 2]\ny = softmax(x)\noutput y\n' >"$tmp/bound.clef"
+refused "a symbol beyond its bound" 1 "x T 2 [3," "$CLEF" eval "$tmp/bound.clef" --in "$tmp/in.safetensors" --out "$tmp/no"
+printf 'symbol T <= 8\ninput x f32 [T, 2]\ninput w f32 [T]\ny = softmax(x)\nz = softmax(w)\noutput y\noutput z\n' >"$tmp/clash.clef"
+refused "two values for one symbol" 1 "T 3 2 x w" "$CLEF" eval "$tmp/clash.clef" --in "$tmp/in.safetensors" --out "$tmp/no"
+printf 'input q f32 [3, 2]\ny = softmax(q)\noutput y\n' >"$tmp/missing.clef"
+refused "an input that IN lacks" 1 "q in.safetensors" "$CLEF" eval "$tmp/missing.clef" --in "$tmp/in.safetensors" --out "$tmp/no"
+printf 'input x f32 [3, 4]\ny = softmax(x)\noutput y\n' >"$tmp/shape.clef"
+refused "a shape that does not fit" 1 "x 4 [3," "$CLEF" eval "$tmp/shape.clef" --in "$tmp/in.safetensors" --out "$tmp/no"
+
+# A model: ids beyond the vocabulary, and what a decoder does not take.
+{ safetensors '{"input_ids":{"dtype":"I32","shape":[1,2],"data_offsets":[0,8]}}'; u32 3; u32 4000; } >"$tmp/ids.safetensors"
+refused "an id beyond the vocabulary" 1 "input_ids 1023 4000" "$CLEF" eval --in "$tmp/ids.safetensors" --out "$tmp/no"
+{
+  safetensors '{"input_ids":{"dtype":"I64","shape":[1,2],"data_offsets":[0,16]},"decoder_input_ids":{"dtype":"I32","shape":[1,1],"data_offsets":[16,20]}}'
+  u64 3; u64 4; u32 0
+} >"$tmp/dec.safetensors"
+refused "decoder_input_ids for a decoder" 1 "decoder_input_ids gpt2" "$CLEF" eval --in "$tmp/dec.safetensors" --out "$tmp/no"
+{
+  safetensors '{"input_ids":{"dtype":"I64","shape":[2,3],"data_offsets":[0,48]},"attention_mask":{"dtype":"I64","shape":[2,3],"data_offsets":[48,96]}}'
+  for x in 3 4 5 3 4 5 1 1 1 1 1 0; do u64 $x; done
+} >"$tmp/batch.safetensors"
+check "a model, two sequences, one padded" "$CLEF" eval --in "$tmp/batch.safetensors" --out "$tmp/logits.safetensors" --tap hidden_last --tap attention_0
+header=$(head -c 600 "$tmp/logits.safetensors" | tr -d '\0 ' | tr '{' '\n')
+for want in '[2,3,1024]' '[2,3,192]' '[2,6,3,3]'; do
+  if grep -qaF "\"shape\":$want" <<<"$header"; then ok "shape $want"; else fail "shape $want: $header"; fi
+done
+if [ -e "$tmp/no" ]; then fail "a refused eval writes nothing"; else ok "a refused eval writes nothing"; fi
+finish

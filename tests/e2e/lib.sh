@@ -1,0 +1,69 @@
+# shellcheck shell=bash
+# Sourced by every script beside it. Prints one line a check, `ok …` or `FAIL …`; tests/count.awk counts them.
+set -u
+: "${CLEF:?}" "${CLEF_SOURCE:?}" "${CLEF_BUILD:?}"
+failures=0
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+ok() { echo "ok $*"; }
+fail() { echo "FAIL $*"; failures=$((failures + 1)); }
+skip() { echo "skipped: $*"; exit 77; }
+finish() { exit $((failures > 0)); }
+
+# check NAME COMMAND...: the command succeeds.
+check() {
+  local name=$1
+  shift
+  if "$@" >"$tmp/check.log" 2>&1; then ok "$name"; else fail "$name: $* exited $?"; tail -n 20 "$tmp/check.log"; fi
+}
+
+# same NAME WANTED CAME
+same() {
+  if [ "$2" = "$3" ]; then ok "$1"; else fail "$1"; printf '  wanted: %.600s\n  came:   %.600s\n' "$2" "$3"; fi
+}
+
+# refused NAME CODE WORDS COMMAND...: exits with that code, prints nothing on stdout and one line on stderr that begins with "clef: " and
+# holds each of the WORDS.
+refused() {
+  local name=$1 code=$2 words=$3 came=0 word
+  shift 3
+  "$@" >"$tmp/out" 2>"$tmp/err" </dev/null || came=$?
+  if [ "$came" -ne "$code" ]; then fail "$name: wanted exit $code, came $came"; head -n 5 "$tmp/err"; return; fi
+  if [ -s "$tmp/out" ]; then fail "$name: something on stdout"; return; fi
+  if [ "$(wc -l <"$tmp/err")" -ne 1 ]; then fail "$name: wanted one line on stderr"; head -n 5 "$tmp/err"; return; fi
+  for word in "clef: " $words; do
+    if ! grep -qF -e "$word" "$tmp/err"; then fail "$name: wanted '$word' in: $(cat "$tmp/err")"; return; fi
+  done
+  ok "$name: $(cut -c 1-160 "$tmp/err")"
+}
+
+# find_python: prints a Python that has numpy and safetensors: the first on the path, or one of a virtual environment outside the tree, which
+# is made when it can be had.
+find_python() {
+  local venv=${XDG_CACHE_HOME:-$HOME/.cache}/clef-oracle candidate
+  for candidate in "${CLEF_PYTHON:-}" python3 "$venv/bin/python"; do
+    if [ -n "$candidate" ] && "$candidate" -c 'import numpy, safetensors' 2>/dev/null; then echo "$candidate"; return; fi
+  done
+  command -v python3 >/dev/null && python3 -m venv "$venv" >/dev/null 2>&1 &&
+    timeout 180 "$venv/bin/pip" install -q --disable-pip-version-check numpy safetensors >/dev/null 2>&1 &&
+    "$venv/bin/python" -c 'import numpy, safetensors' 2>/dev/null && echo "$venv/bin/python"
+}
+
+# json_case FILE KEY I: member KEY of case number I (from 1) of an expected.json: a list's numbers with commas between, or a text with its
+# escapes resolved (and an x after it, which keeps line ends at its end alive).
+json_case() {
+  awk -v key="\"$2\":" -v want="$3" '
+    $1 == key { n++ }
+    $1 == key && n == want && /\[$/ { list = 1; next }
+    $1 == key && n == want { sub(/^[^:]*: "/, ""); sub(/",?$/, ""); print; exit }
+    list && /\]/ { exit }
+    list { gsub(/[ ,]/, ""); printf "%s%s", comma, $0; comma = "," }' "$1" | sed 's/\\"/"/g' | { IFS= read -r line || :; printf '%bx' "$line"; }
+}
+
+# Bytes of numbers, little-endian: u32 N, u64 N, and a GGUF string.
+u32() { printf "\\x$(printf %02x $(($1 & 255)))\\x$(printf %02x $(($1 >> 8 & 255)))\\x$(printf %02x $(($1 >> 16 & 255)))\\x$(printf %02x $(($1 >> 24 & 255)))"; }
+u64() { u32 $(($1 & 0xffffffff)); u32 $(($1 >> 32 & 0xffffffff)); }
+gguf_string() { u64 ${#1}; printf %s "$1"; }
+# safetensors HEADER: the head of a .safetensors file; its data follow.
+safetensors() { u64 ${#1}; printf %s "$1"; }

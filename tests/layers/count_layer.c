@@ -1,0 +1,323 @@
+/* An OpenCL loader layer (CL/cl_layer.h) that counts calls, counts live objects, and makes a chosen call fail.
+ *
+ * Build it as a shared object; the ICD loader (ocl-icd 2.3 or Khronos's) puts it between program and driver:
+ *   OPENCL_LAYERS=$PWD/libcount_layer.so CLEF_LAYER_OUT=counts.txt clef run ...
+ * Environment, read once when the loader starts:
+ *   CLEF_LAYER_OUT=FILE    at exit, writes a line "NAME COUNT" for each API called, and "live KIND COUNT" for each kind of object
+ *   CLEF_LAYER_FAIL=N      call N (from 1) of all fails and does not reach the driver; "N+": N and every later one (a lost device)
+ *   CLEF_LAYER_FAIL_API=A  counts only the calls of API A for CLEF_LAYER_FAIL
+ *   CLEF_LAYER_CODE=C      what a failed call returns; default -5, CL_OUT_OF_RESOURCES
+ * Retain and release never fail and are not numbered. A live count is creations and retains less releases: references held by the
+ * program; an event counts when an enqueue hands it out. What a driver calls inside itself is not seen.
+ *
+ * A test in the same process finds these functions by linking with the layer, or by dlopen(getenv("OPENCL_LAYERS"), RTLD_NOW | RTLD_NOLOAD)
+ * and dlsym() (the loader must have started: call any cl function first):
+ *   long clef_layer_count(const char *api)      calls of one API since the last reset; NULL: of those numbered for failing; -1: unknown
+ *   long clef_layer_live(const char *kind)      "context" "queue" "mem" "program" "kernel" "event" "sampler"; NULL: all together
+ *   void clef_layer_fail(const char *api, long n, int sticky)
+ *                                               resets the counts and makes call n of `api` (NULL: of all) from now on fail (sticky: and
+ *                                               all later ones); 0: none
+ *   void clef_layer_reset(void)                 sets the call counts to 0; live counts stay */
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+#include <CL/cl_layer.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* clang-format off */
+#define APIS(X) \
+    X(clGetPlatformIDs) X(clGetPlatformInfo) X(clGetDeviceIDs) X(clGetDeviceInfo) X(clCreateContext) X(clRetainContext) \
+    X(clReleaseContext) X(clGetContextInfo) X(clCreateCommandQueue) X(clCreateCommandQueueWithProperties) X(clRetainCommandQueue) \
+    X(clReleaseCommandQueue) X(clGetCommandQueueInfo) X(clCreateBuffer) X(clCreateSubBuffer) X(clRetainMemObject) \
+    X(clReleaseMemObject) X(clGetMemObjectInfo) X(clCreateSampler) X(clRetainSampler) X(clReleaseSampler) \
+    X(clCreateProgramWithSource) X(clCreateProgramWithBinary) X(clCreateProgramWithIL) X(clRetainProgram) X(clReleaseProgram) \
+    X(clBuildProgram) X(clCompileProgram) X(clLinkProgram) X(clGetProgramInfo) X(clGetProgramBuildInfo) X(clCreateKernel) \
+    X(clRetainKernel) X(clReleaseKernel) X(clSetKernelArg) X(clGetKernelInfo) X(clGetKernelWorkGroupInfo) X(clWaitForEvents) \
+    X(clGetEventInfo) X(clGetEventProfilingInfo) X(clCreateUserEvent) X(clRetainEvent) X(clReleaseEvent) X(clFlush) X(clFinish) \
+    X(clEnqueueReadBuffer) X(clEnqueueWriteBuffer) X(clEnqueueCopyBuffer) X(clEnqueueFillBuffer) X(clEnqueueMapBuffer) \
+    X(clEnqueueUnmapMemObject) X(clEnqueueNDRangeKernel) X(clEnqueueMarkerWithWaitList) X(clEnqueueBarrierWithWaitList)
+#define KINDS(X) X(context) X(queue) X(mem) X(program) X(kernel) X(event) X(sampler)
+/* clang-format on */
+
+enum {
+#define ID(name) API_##name,
+    APIS(ID)
+#undef ID
+        N_APIS
+};
+enum {
+#define ID(name) LIVE_##name,
+    KINDS(ID)
+#undef ID
+        N_KINDS
+};
+#define TEXT(name) #name,
+static const char *const api_names[N_APIS] = {APIS(TEXT)};
+static const char *const kind_names[N_KINDS] = {KINDS(TEXT)};
+#undef TEXT
+
+static const cl_icd_dispatch *next; /* the driver, or the layer below */
+static cl_icd_dispatch ours;
+static atomic_long n_calls[N_APIS], n_live[N_KINDS], n_numbered;
+static atomic_long fail_at;
+static int fail_sticky, fail_api = -1; /* -1: any */
+static cl_int fail_code = CL_OUT_OF_RESOURCES;
+
+/* Counts a call; 1 when it is to fail. */
+static int fails(int api)
+{
+    atomic_fetch_add(&n_calls[api], 1);
+    if (fail_api >= 0 && api != fail_api)
+        return 0;
+    const long number = atomic_fetch_add(&n_numbered, 1) + 1, at = atomic_load(&fail_at);
+    return at > 0 && (number == at || (fail_sticky && number > at));
+}
+
+static void *no_object(cl_int *code)
+{
+    if (code)
+        *code = fail_code;
+    return NULL;
+}
+
+/* ---- the wrappers, by what a call does to objects ----------------------------------------------------------------------------- */
+#define PLAIN(name, params, args)                                                                                                          \
+    static cl_int CL_API_CALL my_##name params                                                                                             \
+    {                                                                                                                                      \
+        return fails(API_##name) ? fail_code : next->name args;                                                                            \
+    }
+#define MAKE(type, name, kind, params, args)                                                                                               \
+    static type CL_API_CALL my_##name params                                                                                               \
+    {                                                                                                                                      \
+        if (fails(API_##name))                                                                                                             \
+            return no_object(code);                                                                                                        \
+        type made = next->name args;                                                                                                       \
+        if (made)                                                                                                                          \
+            atomic_fetch_add(&n_live[LIVE_##kind], 1);                                                                                     \
+        return made;                                                                                                                       \
+    }
+#define REFER(type, name, kind, change)                                                                                                    \
+    static cl_int CL_API_CALL my_##name(type object)                                                                                       \
+    {                                                                                                                                      \
+        atomic_fetch_add(&n_calls[API_##name], 1);                                                                                         \
+        const cl_int code = next->name(object);                                                                                            \
+        if (code == CL_SUCCESS)                                                                                                            \
+            atomic_fetch_add(&n_live[LIVE_##kind], change);                                                                                \
+        return code;                                                                                                                       \
+    }
+#define ENQUEUE(name, params, args)                                                                                                        \
+    static cl_int CL_API_CALL my_##name params                                                                                             \
+    {                                                                                                                                      \
+        if (fails(API_##name))                                                                                                             \
+            return fail_code;                                                                                                              \
+        const cl_int code = next->name args;                                                                                               \
+        if (code == CL_SUCCESS && event)                                                                                                   \
+            atomic_fetch_add(&n_live[LIVE_event], 1);                                                                                      \
+        return code;                                                                                                                       \
+    }
+#define WAIT cl_uint n_wait, const cl_event *wait, cl_event *event
+
+PLAIN(clGetPlatformIDs, (cl_uint n, cl_platform_id *out, cl_uint *n_out), (n, out, n_out))
+PLAIN(clGetPlatformInfo, (cl_platform_id x, cl_platform_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
+PLAIN(clGetDeviceIDs, (cl_platform_id x, cl_device_type type, cl_uint n, cl_device_id *out, cl_uint *n_out), (x, type, n, out, n_out))
+PLAIN(clGetDeviceInfo, (cl_device_id x, cl_device_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
+PLAIN(clGetContextInfo, (cl_context x, cl_context_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
+PLAIN(clGetCommandQueueInfo, (cl_command_queue x, cl_command_queue_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
+PLAIN(clGetMemObjectInfo, (cl_mem x, cl_mem_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
+PLAIN(clGetProgramInfo, (cl_program x, cl_program_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
+PLAIN(clGetProgramBuildInfo, (cl_program x, cl_device_id dev, cl_program_build_info what, size_t n, void *out, size_t *n_out),
+      (x, dev, what, n, out, n_out))
+PLAIN(clGetKernelInfo, (cl_kernel x, cl_kernel_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
+PLAIN(clGetKernelWorkGroupInfo, (cl_kernel x, cl_device_id dev, cl_kernel_work_group_info what, size_t n, void *out, size_t *n_out),
+      (x, dev, what, n, out, n_out))
+PLAIN(clGetEventInfo, (cl_event x, cl_event_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
+PLAIN(clGetEventProfilingInfo, (cl_event x, cl_profiling_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
+PLAIN(clBuildProgram,
+      (cl_program x, cl_uint n, const cl_device_id *devs, const char *options, void(CL_CALLBACK *done)(cl_program, void *), void *user),
+      (x, n, devs, options, done, user))
+PLAIN(clCompileProgram,
+      (cl_program x, cl_uint n, const cl_device_id *devs, const char *options, cl_uint n_headers, const cl_program *headers,
+       const char **names, void(CL_CALLBACK *done)(cl_program, void *), void *user),
+      (x, n, devs, options, n_headers, headers, names, done, user))
+PLAIN(clSetKernelArg, (cl_kernel x, cl_uint i, size_t n, const void *value), (x, i, n, value))
+PLAIN(clWaitForEvents, (cl_uint n, const cl_event *events), (n, events))
+PLAIN(clFlush, (cl_command_queue x), (x))
+PLAIN(clFinish, (cl_command_queue x), (x))
+
+MAKE(cl_context, clCreateContext, context,
+     (const cl_context_properties *properties, cl_uint n, const cl_device_id *devs,
+      void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *user, cl_int *code),
+     (properties, n, devs, notify, user, code))
+MAKE(cl_command_queue, clCreateCommandQueue, queue, (cl_context x, cl_device_id dev, cl_command_queue_properties properties, cl_int *code),
+     (x, dev, properties, code))
+MAKE(cl_command_queue, clCreateCommandQueueWithProperties, queue,
+     (cl_context x, cl_device_id dev, const cl_queue_properties *properties, cl_int *code), (x, dev, properties, code))
+MAKE(cl_mem, clCreateBuffer, mem, (cl_context x, cl_mem_flags flags, size_t n, void *host, cl_int *code), (x, flags, n, host, code))
+MAKE(cl_mem, clCreateSubBuffer, mem, (cl_mem x, cl_mem_flags flags, cl_buffer_create_type type, const void *region, cl_int *code),
+     (x, flags, type, region, code))
+MAKE(cl_sampler, clCreateSampler, sampler, (cl_context x, cl_bool normalized, cl_addressing_mode mode, cl_filter_mode filter, cl_int *code),
+     (x, normalized, mode, filter, code))
+MAKE(cl_program, clCreateProgramWithSource, program, (cl_context x, cl_uint n, const char **texts, const size_t *sizes, cl_int *code),
+     (x, n, texts, sizes, code))
+MAKE(cl_program, clCreateProgramWithBinary, program,
+     (cl_context x, cl_uint n, const cl_device_id *devs, const size_t *sizes, const unsigned char **binaries, cl_int *codes, cl_int *code),
+     (x, n, devs, sizes, binaries, codes, code))
+MAKE(cl_program, clCreateProgramWithIL, program, (cl_context x, const void *il, size_t n, cl_int *code), (x, il, n, code))
+MAKE(cl_program, clLinkProgram, program,
+     (cl_context x, cl_uint n, const cl_device_id *devs, const char *options, cl_uint n_programs, const cl_program *programs,
+      void(CL_CALLBACK *done)(cl_program, void *), void *user, cl_int *code),
+     (x, n, devs, options, n_programs, programs, done, user, code))
+MAKE(cl_kernel, clCreateKernel, kernel, (cl_program x, const char *name, cl_int *code), (x, name, code))
+MAKE(cl_event, clCreateUserEvent, event, (cl_context x, cl_int *code), (x, code))
+
+REFER(cl_context, clRetainContext, context, 1)
+REFER(cl_context, clReleaseContext, context, -1)
+REFER(cl_command_queue, clRetainCommandQueue, queue, 1)
+REFER(cl_command_queue, clReleaseCommandQueue, queue, -1)
+REFER(cl_mem, clRetainMemObject, mem, 1)
+REFER(cl_mem, clReleaseMemObject, mem, -1)
+REFER(cl_sampler, clRetainSampler, sampler, 1)
+REFER(cl_sampler, clReleaseSampler, sampler, -1)
+REFER(cl_program, clRetainProgram, program, 1)
+REFER(cl_program, clReleaseProgram, program, -1)
+REFER(cl_kernel, clRetainKernel, kernel, 1)
+REFER(cl_kernel, clReleaseKernel, kernel, -1)
+REFER(cl_event, clRetainEvent, event, 1)
+REFER(cl_event, clReleaseEvent, event, -1)
+
+ENQUEUE(clEnqueueReadBuffer, (cl_command_queue x, cl_mem mem, cl_bool blocking, size_t at, size_t n, void *to, WAIT),
+        (x, mem, blocking, at, n, to, n_wait, wait, event))
+ENQUEUE(clEnqueueWriteBuffer, (cl_command_queue x, cl_mem mem, cl_bool blocking, size_t at, size_t n, const void *from, WAIT),
+        (x, mem, blocking, at, n, from, n_wait, wait, event))
+ENQUEUE(clEnqueueCopyBuffer, (cl_command_queue x, cl_mem from, cl_mem to, size_t from_at, size_t to_at, size_t n, WAIT),
+        (x, from, to, from_at, to_at, n, n_wait, wait, event))
+ENQUEUE(clEnqueueFillBuffer, (cl_command_queue x, cl_mem mem, const void *pattern, size_t n_pattern, size_t at, size_t n, WAIT),
+        (x, mem, pattern, n_pattern, at, n, n_wait, wait, event))
+ENQUEUE(clEnqueueUnmapMemObject, (cl_command_queue x, cl_mem mem, void *mapped, WAIT), (x, mem, mapped, n_wait, wait, event))
+ENQUEUE(clEnqueueNDRangeKernel,
+        (cl_command_queue x, cl_kernel kernel, cl_uint dims, const size_t *offset, const size_t *global, const size_t *local, WAIT),
+        (x, kernel, dims, offset, global, local, n_wait, wait, event))
+ENQUEUE(clEnqueueMarkerWithWaitList, (cl_command_queue x, WAIT), (x, n_wait, wait, event))
+ENQUEUE(clEnqueueBarrierWithWaitList, (cl_command_queue x, WAIT), (x, n_wait, wait, event))
+
+static void *CL_API_CALL my_clEnqueueMapBuffer(cl_command_queue x, cl_mem mem, cl_bool blocking, cl_map_flags flags, size_t at, size_t n,
+                                               WAIT, cl_int *code)
+{
+    if (fails(API_clEnqueueMapBuffer))
+        return no_object(code);
+    void *mapped = next->clEnqueueMapBuffer(x, mem, blocking, flags, at, n, n_wait, wait, event, code);
+    if (mapped && event)
+        atomic_fetch_add(&n_live[LIVE_event], 1);
+    return mapped;
+}
+
+/* ---- what a test reads -------------------------------------------------------------------------------------------------------- */
+#define EXPORTED __attribute__((visibility("default")))
+EXPORTED long clef_layer_count(const char *api);
+EXPORTED long clef_layer_live(const char *kind);
+EXPORTED void clef_layer_fail(const char *api, long n, int sticky);
+EXPORTED void clef_layer_reset(void);
+
+static int find_name(const char *const *names, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+long clef_layer_count(const char *api)
+{
+    if (!api)
+        return atomic_load(&n_numbered);
+    const int i = find_name(api_names, N_APIS, api);
+    return i < 0 ? -1 : atomic_load(&n_calls[i]);
+}
+
+long clef_layer_live(const char *kind)
+{
+    long sum = 0;
+    for (int i = 0; i < N_KINDS; i++)
+        if (!kind || strcmp(kind, kind_names[i]) == 0)
+            sum += atomic_load(&n_live[i]);
+    return sum;
+}
+
+void clef_layer_reset(void)
+{
+    for (int i = 0; i < N_APIS; i++)
+        atomic_store(&n_calls[i], 0);
+    atomic_store(&n_numbered, 0);
+}
+
+void clef_layer_fail(const char *api, long n, int sticky)
+{
+    clef_layer_reset();
+    fail_api = api ? find_name(api_names, N_APIS, api) : -1;
+    fail_sticky = sticky;
+    atomic_store(&fail_at, n);
+}
+
+/* ---- what the loader calls ---------------------------------------------------------------------------------------------------- */
+static void write_counts(void)
+{
+    FILE *to = fopen(getenv("CLEF_LAYER_OUT"), "w");
+    if (!to)
+        return;
+    for (int i = 0; i < N_APIS; i++)
+        if (atomic_load(&n_calls[i]) > 0)
+            fprintf(to, "%s %ld\n", api_names[i], atomic_load(&n_calls[i]));
+    for (int i = 0; i < N_KINDS; i++)
+        fprintf(to, "live %s %ld\n", kind_names[i], atomic_load(&n_live[i]));
+    fclose(to);
+}
+
+static void read_environment(void)
+{
+    const char *fail = getenv("CLEF_LAYER_FAIL"), *api = getenv("CLEF_LAYER_FAIL_API"), *code = getenv("CLEF_LAYER_CODE");
+    if (fail) {
+        char *end;
+        atomic_store(&fail_at, strtol(fail, &end, 10));
+        fail_sticky = *end == '+';
+    }
+    if (api)
+        fail_api = find_name(api_names, N_APIS, api);
+    if (code)
+        fail_code = (cl_int)strtol(code, NULL, 10);
+    if (getenv("CLEF_LAYER_OUT"))
+        atexit(write_counts);
+}
+
+EXPORTED CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t n, void *out, size_t *n_out)
+{
+    static const char name[] = "clef count layer";
+    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+    const void *from = what == CL_LAYER_NAME ? (const void *)name : &version;
+    const size_t n_from = what == CL_LAYER_NAME ? sizeof name : sizeof version;
+    if ((what != CL_LAYER_NAME && what != CL_LAYER_API_VERSION) || (out && n < n_from))
+        return CL_INVALID_VALUE;
+    if (out)
+        memcpy(out, from, n_from);
+    if (n_out)
+        *n_out = n_from;
+    return CL_SUCCESS;
+}
+
+EXPORTED CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint n, const cl_icd_dispatch *target, cl_uint *n_out, const cl_icd_dispatch **out)
+{
+    const cl_uint n_ours = sizeof ours / sizeof(void *);
+    if (!target || !n_out || !out)
+        return CL_INVALID_VALUE;
+    memcpy(&ours, target, (n < n_ours ? n : n_ours) * sizeof(void *));
+    next = target;
+#define SET(name) ours.name = my_##name;
+    APIS(SET)
+#undef SET
+    read_environment();
+    *n_out = n_ours;
+    *out = &ours;
+    return CL_SUCCESS;
+}

@@ -1,0 +1,310 @@
+/* Every op of the table, every case, on every OpenCL device, against the op's reference in double.
+ * $CLEF_TEST_DEVICE: one device only, as clef_device_open() takes it. $CLEF_TEST_OPS: only the ops whose name contains it.
+ * $CLEF_TEST_VERBOSE: the error of each run, too. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "clef/clef.h"
+#include "graph/ref.h"
+
+enum { MAX_DEVICES = 8 };
+
+static clef_device *devices[MAX_DEVICES];
+static int n_devices, verbose;
+
+/* ---- a case's data ----------------------------------------------------------------------------------------------------------- */
+
+/* A leaf's elements as the device gets them, and as the reference does. */
+typedef struct leaf_data {
+    void  *bytes;
+    float *x;
+    size_t n, n_bytes;
+} leaf_data;
+
+typedef struct case_data {
+    const clef_op_case *of;
+    clef_graph *graph;
+    leaf_data  *leaves; /* by value id */
+    int64_t     symbols[CLEF_MAX_SYMBOLS];
+} case_data;
+
+static uint64_t random_state;
+
+static double uniform(void) /* (0, 1) */
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return ((double)(random_state >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double normal(void)
+{
+    return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
+}
+
+static void free_leaf(leaf_data *d)
+{
+    free(d->bytes);
+    free(d->x);
+    *d = (leaf_data){0};
+}
+
+/* Draws a leaf at the present symbols; states are 0. What a format cannot hold is rounded for both sides. */
+static void fill_leaf(const case_data *c, const clef_value *v, leaf_data *d)
+{
+    const double spread = c->of->spread != 0 ? (double)c->of->spread : 1;
+    const int whole = v->dtype == CLEF_I32 || v->dtype == CLEF_I8;
+    random_state = 20240817 + (uint64_t)v->id * 1000003;
+    d->n = (size_t)clef__elements(v, c->symbols);
+    d->n_bytes = (size_t)clef__bytes(v, c->symbols);
+    d->x = calloc(d->n, sizeof *d->x);
+    d->bytes = malloc(d->n_bytes);
+    assert_non_null(d->x);
+    assert_non_null(d->bytes);
+    for (size_t i = 0; i < d->n && v->kind != CLEF_STATE; i++)
+        d->x[i] = (float)(whole ? c->of->int_lo + floor(uniform() * (c->of->int_hi - c->of->int_lo)) : spread * normal());
+    clef_dtype_encode(v->dtype, d->x, d->n, d->bytes);
+    clef_dtype_decode(v->dtype, d->bytes, d->n, d->x);
+}
+
+/* Inputs anew, weights and states once: the plan borrows the weights. */
+static void fill_leaves(case_data *c)
+{
+    for (int32_t i = 0; i < c->graph->n_values; i++) {
+        const clef_value *v = c->graph->values[i];
+        if (v->op != CLEF_OP_NONE || v->kind == CLEF_CONSTANT || (v->kind != CLEF_INPUT && c->leaves[i].bytes))
+            continue;
+        free_leaf(&c->leaves[i]);
+        fill_leaf(c, v, &c->leaves[i]);
+    }
+}
+
+static clef_status leaf_for_reference(void *user, const clef_value *leaf, double *x, int64_t n, clef_error *err)
+{
+    const case_data *c = user;
+    (void)err;
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (double)c->leaves[leaf->id].x[i];
+    return CLEF_OK;
+}
+
+static const void *weight_for_plan(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
+{
+    const case_data *c = user;
+    const clef_value *v = clef_graph_find(c->graph, name);
+    return v && v->dtype == dtype && c->leaves[v->id].n_bytes == n_bytes ? c->leaves[v->id].bytes : NULL;
+}
+
+/* ---- running and comparing --------------------------------------------------------------------------------------------------- */
+
+typedef struct run {
+    const clef_op_def *op;
+    clef_device *dev;
+    clef_gemm    gemm;
+    case_data   *data;
+    clef_plan   *plan;
+    double       worst; /* error relative to what is allowed */
+} run;
+
+static void complain(const run *r, const char *what)
+{
+    static const char *const gemms[] = {"auto", "own", "clblast"};
+    print_error("%s on %s, gemm %s, symbols", r->op->name, clef_device_describe(r->dev)->name, gemms[r->gemm]);
+    for (int32_t i = 1; i <= r->data->graph->n_symbols; i++)
+        print_error(" %s=%lld", clef_graph_symbol(r->data->graph, i, NULL), (long long)r->data->symbols[i - 1]);
+    print_error(": %s\n%s", what, r->data->of->graph);
+}
+
+/* The largest error over an output, in parts of what the op allows; infinite when a value is NaN or an infinity is missed. */
+static double compare(const run *r, clef_dtype dtype, const void *data, const clef_ref_tensor *ref, int64_t *at)
+{
+    const int64_t n = ref->n[0] * ref->n[1] * ref->n[2] * ref->n[3];
+    double most = 0, worst = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = isfinite(ref->x[i]) ? fmax(most, fabs(ref->x[i])) : most;
+    const double allowed = (double)r->op->tol * (most + 1e-6);
+    for (int64_t i = 0; i < n; i++) {
+        const double x = dtype == CLEF_I32 ? (double)((const int32_t *)data)[i] : (double)((const float *)data)[i];
+        const double wrong = x == ref->x[i] ? 0 : fabs(x - ref->x[i]);
+        const double e = wrong <= allowed ? (wrong > 0 ? wrong / allowed : 0) : allowed > 0 && isfinite(wrong) ? wrong / allowed : INFINITY;
+        if (e > worst) {
+            worst = e;
+            *at = i;
+        }
+    }
+    return worst;
+}
+
+static int check_output(run *r, int32_t i, const clef_ref_tensor *results)
+{
+    const clef_value *v = r->data->graph->outputs[i].value;
+    const size_t n_bytes = (size_t)clef__bytes(v, r->data->symbols);
+    char text[400];
+    int64_t at = 0;
+    clef_error err;
+    void *data = malloc(n_bytes);
+    assert_non_null(data);
+    if (clef_plan_read(r->plan, clef_plan_output(r->plan, r->data->graph->outputs[i].name), data, n_bytes, &err)) {
+        complain(r, err.text);
+        free(data);
+        return 0;
+    }
+    const double e = compare(r, v->dtype, data, &results[v->id], &at);
+    r->worst = fmax(r->worst, e);
+    if (e > 1) {
+        snprintf(text, sizeof text, "element %lld is %.9g, wanted %.9g (%.3g of the tolerance %.3g)", (long long)at,
+                 v->dtype == CLEF_I32 ? (double)((int32_t *)data)[at] : (double)((float *)data)[at], results[v->id].x[at], e,
+                 (double)r->op->tol);
+        complain(r, text);
+    }
+    free(data);
+    return e <= 1;
+}
+
+static clef_status write_inputs(run *r, clef_error *err)
+{
+    clef_status s = clef_plan_reset(r->plan, err);
+    for (int32_t i = 1; i <= r->data->graph->n_symbols && !s; i++)
+        s = clef_plan_bind(r->plan, clef_plan_symbol(r->plan, clef_graph_symbol(r->data->graph, i, NULL)), r->data->symbols[i - 1], err);
+    for (int32_t i = 0; i < r->data->graph->n_values && !s; i++) {
+        const clef_value *v = r->data->graph->values[i];
+        if (v->kind == CLEF_INPUT)
+            s = clef_plan_write(r->plan, clef_plan_input(r->plan, v->name), r->data->leaves[i].bytes, r->data->leaves[i].n_bytes, err);
+    }
+    return s ? s : clef_plan_run(r->plan, err);
+}
+
+/* One run at the present symbols. */
+static int check_run(run *r)
+{
+    const clef_graph *g = r->data->graph;
+    clef_ref_tensor *results = calloc((size_t)g->n_values, sizeof *results);
+    clef_error err;
+    int ok = 1;
+    assert_non_null(results);
+    if (clef__ref_eval(g, r->data->symbols, leaf_for_reference, r->data, results, &err) || write_inputs(r, &err)) {
+        complain(r, err.text);
+        ok = 0;
+    }
+    for (int32_t i = 0; i < g->n_outputs && ok; i++)
+        ok = check_output(r, i, results);
+    clef__ref_free(results, g->n_values);
+    free(results);
+    return ok;
+}
+
+/* At the bounds, all at 1, and each at 1 alone; one plan serves all of them. */
+static int check_symbols(run *r)
+{
+    const clef_graph *g = r->data->graph;
+    const int32_t n = g->n_symbols, rounds = n == 0 ? 1 : n == 1 ? 2 : n + 2;
+    const clef_plan_opts opts = {.gemm = r->gemm, .weights = weight_for_plan, .weights_user = r->data};
+    clef_error err;
+    int ok = 1;
+    for (int32_t round = 0; round < rounds; round++) {
+        for (int32_t i = 0; i < n; i++)
+            r->data->symbols[i] = round == 1 || round == i + 2 ? 1 : g->symbols[i].bound;
+        fill_leaves(r->data);
+        if (round == 0 && clef_plan_create(r->dev, g, &opts, &r->plan, &err)) {
+            complain(r, err.text);
+            return 0;
+        }
+        ok = check_run(r) && ok;
+    }
+    clef_plan_destroy(r->plan);
+    return ok;
+}
+
+static int check_case(const clef_op_def *op, const clef_op_case *of, clef_device *dev, clef_gemm gemm)
+{
+    case_data c = {.of = of};
+    run r = {.op = op, .dev = dev, .gemm = gemm, .data = &c};
+    clef_error err;
+    if (clef_graph_parse(of->graph, strlen(of->graph), op->name, &c.graph, &err)) {
+        print_error("%s\n%s", err.text, of->graph);
+        return 0;
+    }
+    c.leaves = calloc((size_t)c.graph->n_values, sizeof *c.leaves);
+    assert_non_null(c.leaves);
+    const int ok = check_symbols(&r);
+    if (verbose)
+        print_message("%s: %.3f of the tolerance\n", op->name, r.worst);
+    for (int32_t i = 0; i < c.graph->n_values; i++)
+        free_leaf(&c.leaves[i]);
+    free(c.leaves);
+    clef_graph_destroy(c.graph);
+    return ok;
+}
+
+static void test_op(void **state)
+{
+    const clef_op_def *op = *state;
+    int failed = 0;
+    assert_non_null(op->cases);
+    assert_non_null(op->cases[0].graph);
+    assert_non_null(op->ref);
+    assert_non_null(op->cost);
+    for (int d = 0; d < n_devices; d++)
+        for (const clef_op_case *c = op->cases; c->graph; c++) {
+            failed += !check_case(op, c, devices[d], CLEF_GEMM_OWN);
+            if (op == &clef__op_matmul)
+                failed += !check_case(op, c, devices[d], CLEF_GEMM_CLBLAST);
+        }
+    assert_int_equal(failed, 0);
+}
+
+/* ---- devices ----------------------------------------------------------------------------------------------------------------- */
+
+static int open_devices(void **state)
+{
+    const char *wanted = getenv("CLEF_TEST_DEVICE");
+    clef_device_info *list = NULL;
+    int32_t n = 0;
+    clef_error err;
+    (void)state;
+    if (wanted && *wanted) {
+        if (clef_device_open(wanted, NULL, &devices[n_devices], &err) == CLEF_OK)
+            n_devices++;
+    } else if (clef_devices_list(&list, &n, &err) == CLEF_OK) {
+        for (int32_t i = 0; i < n && n_devices < MAX_DEVICES; i++) {
+            char which[32];
+            snprintf(which, sizeof which, "%d:%d", list[i].platform, list[i].index);
+            if (!list[i].refused[0] && clef_device_open(which, NULL, &devices[n_devices], &err) == CLEF_OK)
+                n_devices++;
+        }
+        clef_devices_free(list);
+    }
+    if (!n_devices)
+        print_error("no OpenCL device: %s\n", wanted ? wanted : "none is there");
+    return n_devices ? 0 : -1;
+}
+
+static int close_devices(void **state)
+{
+    (void)state;
+    while (n_devices)
+        clef_device_close(devices[--n_devices]);
+    return 0;
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[CLEF_N_OPS];
+    const char *only = getenv("CLEF_TEST_OPS");
+    size_t n = 0;
+    verbose = getenv("CLEF_TEST_VERBOSE") != NULL;
+    for (int32_t i = 0; i < CLEF_N_OPS; i++)
+        if (!only || strstr(clef__ops[i]->name, only)) {
+            void *op;
+            memcpy(&op, &clef__ops[i], sizeof op); /* cmocka wants its state writable; nobody writes */
+            tests[n++] = (struct CMUnitTest){.name = clef__ops[i]->name, .test_func = test_op, .initial_state = op};
+        }
+    return _cmocka_run_group_tests("ops", tests, n, open_devices, close_devices);
+}

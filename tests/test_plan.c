@@ -1,0 +1,411 @@
+/* Plans on the device: binding, writing, reading, states, errors; every OpenCL call and every allocation made to fail once; and what a warm
+ * generation costs. Runs under tests/layers/count_layer.c (OPENCL_LAYERS), and with malloc wrapped by the linker. */
+#include <dlfcn.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "graph/value.h"
+#include "run_graph.h"
+
+#ifndef CLEF_SOURCE_DIR
+#    define CLEF_SOURCE_DIR "."
+#endif
+
+/* ---- allocations of the library: the linker's --wrap sends them here ---------------------------------------------------------------- */
+
+static long n_allocations, fail_allocation; /* 0: none */
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+
+static int denied(void)
+{
+    return ++n_allocations == fail_allocation;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    return denied() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return denied() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    return denied() ? NULL : __real_realloc(p, n);
+}
+
+/* ---- the layer ------------------------------------------------------------------------------------------------------------------------
+ */
+
+static long (*layer_count)(const char *api);
+static long (*layer_live)(const char *kind);
+static void (*layer_fail)(const char *api, long n, int sticky);
+static void (*layer_reset)(void);
+
+static clef_device *dev;
+
+static int setup(void **state)
+{
+    (void)state;
+    dev = test_device();
+    const char *path = getenv("OPENCL_LAYERS");
+    void *layer = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
+    if (!dev || !layer) {
+        fprintf(stderr, "wants a device, and OPENCL_LAYERS naming the counting layer (ctest sets it)\n");
+        return 1;
+    }
+    *(void **)&layer_count = dlsym(layer, "clef_layer_count");
+    *(void **)&layer_live = dlsym(layer, "clef_layer_live");
+    *(void **)&layer_fail = dlsym(layer, "clef_layer_fail");
+    *(void **)&layer_reset = dlsym(layer, "clef_layer_reset");
+    return !layer_count || !layer_live || !layer_fail || !layer_reset;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    clef_device_close(dev);
+    dev = NULL;
+    if (layer_live && layer_live(NULL)) {
+        fprintf(stderr, "%ld OpenCL objects are left\n", layer_live(NULL));
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- plans ------------------------------------------------------------------------------------------------------------------------------
+ */
+
+static const char sum_text[] =
+    "symbol T <= 100\ninput x f32 [T, 3]\nstate s f32 [1, 1, 4, 3]\ninput p i32 [1]\nconst c f32 [3] = 1, 2, 3\nweight w f32 [3]\n"
+    "y0 = add(x, c)\ny = mul(y0, w)\nx0 = slice(x) axis=0 start=-1 size=1\nx1 = reshape(x0) : f32 [1, 1, 1, 3]\n"
+    "k = cache_write(s, x1, p)\nseen = copy(k)\nv = permute(x) axes=[1, 0]\noutput y\noutput seen\noutput v\noutput x0\n";
+static const float sum_weight[3] = {10, 100, 1000};
+
+static const void *weight(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
+{
+    (void)user;
+    return strcmp(name, "w") == 0 && dtype == CLEF_F32 && n_bytes == sizeof sum_weight ? sum_weight : NULL;
+}
+
+static clef_status make(clef_plan **plan, clef_error *err)
+{
+    clef_graph *g;
+    *plan = NULL;
+    clef_status s = clef_graph_parse(sum_text, strlen(sum_text), "sum.clef", &g, err);
+    if (s)
+        return s;
+    s = clef_graph_optimize(g, NULL, err);
+    if (!s)
+        s = clef_plan_create(dev, g, &(clef_plan_opts){.weights = weight}, plan, err);
+    clef_graph_destroy(g);
+    return s;
+}
+
+static clef_status write_x(clef_plan *plan, int32_t T, clef_error *err)
+{
+    float x[100 * 3];
+    for (int32_t i = 0; i < T * 3; i++)
+        x[i] = (float)(i % 7) - 2;
+    clef_status s = clef_plan_bind(plan, clef_plan_symbol(plan, "T"), T, err);
+    return s ? s : clef_plan_write(plan, clef_plan_input(plan, "x"), x, (size_t)T * 12, err);
+}
+
+static clef_status run_once(clef_plan *plan, int32_t T, float *y, clef_error *err)
+{
+    clef_status s = write_x(plan, T, err);
+    if (!s)
+        s = clef_plan_run(plan, err);
+    return s ? s : clef_plan_read(plan, clef_plan_output(plan, "y"), y, (size_t)T * 12, err);
+}
+
+static void ok(clef_status s, const clef_error *err)
+{
+    if (s)
+        fail_msg("%s: %s", clef_status_name(s), err->text);
+}
+
+static void lengths(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    clef_plan *plan;
+    float y[300], v[300], x0[3];
+    ok(make(&plan, &err), &err);
+    static const int32_t Ts[] = {5, 100, 1, 64, 5};
+    for (size_t k = 0; k < sizeof Ts / sizeof *Ts; k++) {
+        const int32_t T = Ts[k];
+        ok(run_once(plan, T, y, &err), &err);
+        for (int32_t i = 0; i < T * 3; i++)
+            assert_true(y[i] == ((float)(i % 7) - 2 + (float)(i % 3 + 1)) * sum_weight[i % 3]);
+        ok(clef_plan_read(plan, clef_plan_output(plan, "v"), v, (size_t)T * 12, &err), &err); /* a permuted view, made dense */
+        for (int32_t i = 0; i < T * 3; i++)
+            assert_true(v[i] == (float)((i % T * 3 + i / T) % 7) - 2);
+        ok(clef_plan_read(plan, clef_plan_output(plan, "x0"), x0, 12, &err), &err); /* a view with an offset, read where it lies */
+        for (int32_t i = 0; i < 3; i++)
+            assert_true(x0[i] == (float)(((T - 1) * 3 + i) % 7) - 2);
+        int32_t rank;
+        int64_t dims[CLEF_MAX_DIMS];
+        assert_int_equal(clef_plan_output_bytes(plan, clef_plan_output(plan, "y"), &rank, dims), T * 12);
+        assert_true(rank == 2 && dims[0] == T && dims[1] == 3);
+    }
+    clef_plan_destroy(plan);
+}
+
+static void states_live_and_reset(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    clef_plan *plan;
+    float y[300], seen[12];
+    ok(make(&plan, &err), &err);
+    for (int32_t p = 0; p < 3; p++) {
+        ok(clef_plan_write(plan, clef_plan_input(plan, "p"), &p, sizeof p, &err), &err);
+        ok(run_once(plan, p + 1, y, &err), &err);
+    }
+    ok(clef_plan_read(plan, clef_plan_output(plan, "seen"), seen, sizeof seen, &err), &err);
+    static const float want[12] = {-2, -1, 0, 1, 2, 3, 4, -2, -1, 0, 0, 0};
+    assert_memory_equal(seen, want, sizeof want);
+    ok(clef_plan_reset(plan, &err), &err);
+    ok(run_once(plan, 1, y, &err), &err);
+    ok(clef_plan_read(plan, clef_plan_output(plan, "seen"), seen, sizeof seen, &err), &err);
+    assert_true(seen[0] == 0 && seen[6] == -2);
+    clef_plan_destroy(plan);
+}
+
+static void wrong_use(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    clef_plan *plan;
+    float y[300];
+    ok(make(&plan, &err), &err);
+    assert_int_equal(clef_plan_input(plan, "nosuch"), -1);
+    assert_int_equal(clef_plan_output(plan, "nosuch"), -1);
+    assert_int_equal(clef_plan_symbol(plan, "nosuch"), 0);
+    assert_int_equal(clef_plan_bind(plan, 0, 1, &err), CLEF_E_ARG);
+    assert_int_equal(clef_plan_bind(plan, 1, 101, &err), CLEF_E_ARG);
+    assert_non_null(strstr(err.text, "symbol T: 101, wanted 1 to 100"));
+    assert_int_equal(clef_plan_write(plan, -1, y, 12, &err), CLEF_E_ARG);
+    assert_int_equal(clef_plan_write(plan, clef_plan_input(plan, "x"), y, 13, &err), CLEF_E_ARG);
+    assert_non_null(strstr(err.text, "input x"));
+    assert_int_equal(clef_plan_read(plan, 99, y, 12, &err), CLEF_E_ARG);
+    assert_int_equal(clef_plan_read(plan, clef_plan_output(plan, "y"), y, 12, &err), CLEF_E_ARG);
+    assert_non_null(strstr(err.text, "output y"));
+    clef_plan_destroy(plan);
+    clef_plan_destroy(NULL);
+}
+
+static void missing_weight(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    clef_graph *g;
+    clef_plan *plan;
+    ok(clef_graph_parse(sum_text, strlen(sum_text), "sum.clef", &g, &err), &err);
+    assert_int_equal(clef_plan_create(dev, g, NULL, &plan, &err), CLEF_E_NOT_FOUND);
+    assert_non_null(strstr(err.text, "weight w"));
+    assert_null(plan);
+    clef_graph_destroy(g);
+}
+
+static int stop_at_once(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    (void)what, (void)done, (void)total;
+    return ++*(int *)user >= 1;
+}
+
+static void cancelled(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    clef_graph *g;
+    clef_plan *plan;
+    int calls = 0;
+    ok(clef_graph_parse(sum_text, strlen(sum_text), "sum.clef", &g, &err), &err);
+    const clef_plan_opts opts = {.weights = weight, .progress = stop_at_once, .progress_user = &calls};
+    assert_int_equal(clef_plan_create(dev, g, &opts, &plan, &err), CLEF_E_CANCELLED);
+    assert_int_equal(calls, 1);
+    clef_graph_destroy(g);
+}
+
+static void too_large_for_the_device(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    clef_graph *g;
+    clef_plan *plan;
+    const char *text =
+        "input x f32 [1, 16, 1, 512]\nstate s f32 [1, 16, 1000000, 512]\ny = cache_write(s, x)\nz = slice(y) axis=2 size=1\noutput z\n";
+    ok(clef_graph_parse(text, strlen(text), "large.clef", &g, &err), &err);
+    assert_int_equal(clef_plan_create(dev, g, NULL, &plan, &err), CLEF_E_LIMIT);
+    assert_non_null(strstr(err.text, "holds at most"));
+    clef_graph_destroy(g);
+}
+
+/* ---- injected failures
+ * -------------------------------------------------------------------------------------------------------------------- */
+
+/* One whole use: device, plan, run. */
+static clef_status whole_use(clef_error *err)
+{
+    clef_device *keep = dev;
+    clef_plan *plan = NULL;
+    float y[300];
+    dev = NULL;
+    clef_status s = clef_device_open(getenv("CLEF_TEST_DEVICE"), NULL, &dev, err);
+    if (!s)
+        s = make(&plan, err);
+    if (!s)
+        s = run_once(plan, 5, y, err);
+    if (!s)
+        s = clef_plan_reset(plan, err);
+    clef_plan_destroy(plan);
+    clef_device_close(dev);
+    dev = keep;
+    return s;
+}
+
+static void every_opencl_call_may_fail(void **state)
+{
+    (void)state;
+    const long live = layer_live(NULL);
+    long n = 1;
+    for (int done = 0; !done; n++) {
+        clef_error err = {0};
+        layer_fail(NULL, n, 0);
+        const clef_status s = whole_use(&err);
+        done = layer_count(NULL) < n; /* call n was never reached: all of them succeeded */
+        layer_fail(NULL, 0, 0);
+        assert_true(s == CLEF_OK || (err.status == s && *err.text)); /* some calls can fail without harm: the cache, a size hint */
+        assert_true(!done || s == CLEF_OK);
+        if (layer_live(NULL) != live)
+            fail_msg("call %ld failed: %ld objects are left", n, layer_live(NULL) - live);
+    }
+    assert_true(n > 20);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    const long live = layer_live(NULL);
+    long n = 1;
+    for (int done = 0; !done; n++) {
+        clef_error err = {0};
+        n_allocations = 0;
+        fail_allocation = n;
+        const clef_status s = whole_use(&err);
+        done = n_allocations < n;
+        fail_allocation = 0;
+        if (s != CLEF_OK && s != CLEF_E_NOMEM)
+            fail_msg("allocation %ld failed: %s: %s", n, clef_status_name(s), err.text);
+        assert_true(!done || s == CLEF_OK);
+        assert_int_equal(layer_live(NULL), live);
+    }
+    assert_true(n > 20);
+}
+
+/* ---- a warm generation
+ * --------------------------------------------------------------------------------------------------------------------- */
+
+static long count_all(const char *const *apis)
+{
+    long n = 0;
+    for (; *apis; apis++)
+        n += layer_count(*apis);
+    return n;
+}
+
+/* 200 tokens with the model at `path`: from the second step on a token costs launches, two small writes, and one read-back. */
+static void count_generation(const char *path)
+{
+    static const char *const makes[] = {"clCreateBuffer",
+                                        "clCreateSubBuffer",
+                                        "clCreateKernel",
+                                        "clCreateProgramWithSource",
+                                        "clCreateProgramWithBinary",
+                                        "clBuildProgram",
+                                        "clCompileProgram",
+                                        NULL};
+    enum { N = 200 };
+    clef_error err = {0};
+    clef_model *model;
+    clef_session *session;
+    clef_sampler *sampler;
+    const float *logits;
+    ok(clef_model_open(path, &model, &err), &err);
+    ok(clef_session_create(dev, model, NULL, &session, &err), &err);
+    ok(clef_sampler_create(clef_model_hparams(model)->n_vocab, NULL, &sampler, &err), &err);
+    int32_t id = 1;
+    ok(clef_session_feed(session, &id, 1, &logits, &err), &err); /* warm */
+    layer_reset();
+    n_allocations = 0;
+    for (int i = 0; i < N; i++) {
+        id = clef_sampler_pick(sampler, logits);
+        clef_sampler_accept(sampler, id);
+        ok(clef_session_feed(session, &id, 1, &logits, &err), &err);
+    }
+    assert_int_equal(n_allocations, 0);
+    assert_int_equal(count_all(makes), 0);
+    assert_int_equal(layer_count("clFinish"), 0);
+    assert_int_equal(layer_count("clWaitForEvents"), 0);
+    assert_int_equal(layer_count("clEnqueueReadBuffer"), N);
+    assert_int_equal(layer_count("clEnqueueWriteBuffer"), 2 * N);
+    assert_int_equal(layer_count("clEnqueueNDRangeKernel"), (long)N * clef_session_describe(session).n_launches);
+    /* between the steps at which more of the cache comes into sight no argument changes */
+    assert_true(layer_count("clSetKernelArg") <= 4L * clef_session_describe(session).n_launches);
+    clef_sampler_destroy(sampler);
+    clef_session_destroy(session);
+    clef_model_close(model);
+}
+
+static void warm_generation_of_the_bundled_model(void **state)
+{
+    (void)state;
+    count_generation(CLEF_SOURCE_DIR "/model/demo");
+}
+
+static void warm_generation_of_stories260k(void **state)
+{
+    (void)state;
+    char path[512];
+    const char *shared = getenv("CLEF_SHARED");
+    snprintf(path, sizeof path, "%s/data/stories260K/stories260K.gguf", shared ? shared : CLEF_SOURCE_DIR "/../shared");
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        skip();
+    fclose(f);
+    count_generation(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lengths),
+        cmocka_unit_test(states_live_and_reset),
+        cmocka_unit_test(wrong_use),
+        cmocka_unit_test(missing_weight),
+        cmocka_unit_test(cancelled),
+        cmocka_unit_test(too_large_for_the_device),
+        cmocka_unit_test(every_opencl_call_may_fail),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(warm_generation_of_the_bundled_model),
+        cmocka_unit_test(warm_generation_of_stories260k),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
