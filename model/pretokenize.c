@@ -1,0 +1,190 @@
+/* Pre-tokenizers: cutting the text into pieces that no token crosses. */
+#include <string.h>
+
+#include "model/tokenizer.h"
+
+const char clef__gpt2_regex[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+static clef_status next_stage(clef_tokenizer *tok, clef_pretokenizer **out, clef_error *err)
+{
+    if (tok->n_pretokenizers == CLEF_MAX_TOKEN_STAGES)
+        return clef__fail(err, CLEF_E_LIMIT, "pre_tokenizer: more than %d steps", CLEF_MAX_TOKEN_STAGES);
+    *out = &tok->pretokenizers[tok->n_pretokenizers++];
+    return CLEF_OK;
+}
+
+clef_status clef__pretokenize(clef_encoding *enc, size_t index, clef_span in)
+{
+    const clef_tokenizer *tok = enc->tok;
+    if (in.n == 0)
+        return CLEF_OK;
+    if (index < tok->n_pretokenizers)
+        return tok->pretokenizers[index].run(&tok->pretokenizers[index], enc, index, in);
+    return tok->model->encode(tok->model, enc, in.text, in.n);
+}
+
+/* ---- splitting at matches */
+
+/* Pieces come in order, matches and what lies between them; one is held back until it is known whether the next joins it. */
+typedef struct splitter {
+    clef_encoding *enc;
+    size_t index;
+    clef_span in;
+    uint32_t behavior;
+    int held, held_match;
+    size_t start, end;
+} splitter;
+
+static int joins(uint32_t behavior, int held_match, int match)
+{
+    switch (behavior) {
+    case CLEF_SPLIT_MERGED_WITH_PREVIOUS:
+        return match && !held_match;
+    case CLEF_SPLIT_MERGED_WITH_NEXT:
+        return held_match && !match;
+    case CLEF_SPLIT_CONTIGUOUS:
+        return held_match == match;
+    default:
+        return 0;
+    }
+}
+
+static clef_status send_held(splitter *s)
+{
+    if (!s->held || (s->behavior == CLEF_SPLIT_REMOVED && s->held_match))
+        return CLEF_OK;
+    return clef__pretokenize(s->enc, s->index + 1, (clef_span){s->in.text + s->start, s->end - s->start, s->in.first && s->start == 0});
+}
+
+static clef_status split_piece(splitter *s, size_t start, size_t end, int match)
+{
+    if (s->held && joins(s->behavior, s->held_match, match)) {
+        s->end = end;
+        s->held_match = match;
+        return CLEF_OK;
+    }
+    const clef_status st = send_held(s);
+    s->held = 1;
+    s->held_match = match;
+    s->start = start;
+    s->end = end;
+    return st;
+}
+
+static clef_status run_split(const clef_pretokenizer *self, clef_encoding *enc, size_t index, clef_span in)
+{
+    splitter s = {.enc = enc, .index = index, .in = in, .behavior = self->behavior};
+    const int match = !(self->flags & CLEF_SPLIT_INVERT);
+    clef_pattern_walk walk = {0};
+    size_t done = 0;
+    for (;;) {
+        size_t start = 0, end = 0;
+        int found;
+        clef_status st = clef__pattern_next(&self->pattern, &enc->regex, in.text, in.n, &walk, &start, &end, &found, enc->err);
+        if (st == CLEF_OK && !found) {
+            if (done < in.n)
+                st = split_piece(&s, done, in.n, !match);
+            return st ? st : send_held(&s);
+        }
+        if (st == CLEF_OK && done < start)
+            st = split_piece(&s, done, start, !match);
+        if (st == CLEF_OK)
+            st = split_piece(&s, start, end, match);
+        if (st)
+            return st;
+        done = end;
+    }
+}
+
+clef_status clef__pretokenizer_split(clef_tokenizer *tok, const clef_pattern *pattern, clef_split_behavior behavior, uint32_t flags,
+                                     clef_error *err)
+{
+    clef_pretokenizer *self = NULL;
+    const clef_status st = next_stage(tok, &self, err);
+    if (st) {
+        clef__regex_destroy(pattern->regex);
+        return st;
+    }
+    *self = (clef_pretokenizer){.run = run_split, .pattern = *pattern, .behavior = behavior, .flags = flags};
+    if (pattern->regex)
+        return CLEF_OK;
+    self->pattern.text = clef__token_arena_copy(&tok->arena, pattern->text, pattern->n_text);
+    if (!self->pattern.text)
+        return clef__fail(err, CLEF_E_NOMEM, "pre_tokenizer: no memory for a string");
+    return pattern->n_text ? CLEF_OK : clef__fail(err, CLEF_E_FORMAT, "pre_tokenizer: Split at an empty string");
+}
+
+clef_status clef__pretokenizer_regex(clef_tokenizer *tok, const char *regex, clef_split_behavior behavior, clef_error *err)
+{
+    clef_pattern pattern = {0};
+    const clef_status st = clef__regex_create(regex, strlen(regex), &pattern.regex, err);
+    return st ? st : clef__pretokenizer_split(tok, &pattern, behavior, 0, err);
+}
+
+/* ---- stages that change the text */
+
+static clef_status run_prefix_space(const clef_pretokenizer *self, clef_encoding *enc, size_t index, clef_span in)
+{
+    clef_chars *out = &enc->pre[index];
+    (void)self;
+    if (in.text[0] == ' ')
+        return clef__pretokenize(enc, index + 1, in);
+    out->n = 0;
+    clef_status st = clef__chars_append(out, " ", 1, enc->err);
+    if (st == CLEF_OK)
+        st = clef__chars_append(out, in.text, in.n, enc->err);
+    return st ? st : clef__pretokenize(enc, index + 1, (clef_span){out->at, out->n, in.first});
+}
+
+clef_status clef__pretokenizer_prefix_space(clef_tokenizer *tok, clef_error *err)
+{
+    clef_pretokenizer *self = NULL;
+    const clef_status st = next_stage(tok, &self, err);
+    if (st == CLEF_OK)
+        *self = (clef_pretokenizer){.run = run_prefix_space};
+    return st;
+}
+
+static int begins_with(const clef_pretokenizer *self, const char *text, size_t n)
+{
+    return n >= self->n_text && memcmp(text, self->text, self->n_text) == 0;
+}
+
+/* Spaces become the replacement, which then begins each piece. */
+static clef_status run_metaspace(const clef_pretokenizer *self, clef_encoding *enc, size_t index, clef_span in)
+{
+    clef_chars *out = &enc->pre[index];
+    clef_status st = CLEF_OK;
+    out->n = 0;
+    const int prepends = self->behavior == CLEF_PREPEND_ALWAYS || (self->behavior == CLEF_PREPEND_FIRST && in.first);
+    if (prepends && in.text[0] != ' ' && !begins_with(self, in.text, in.n))
+        st = clef__chars_append(out, self->text, self->n_text, enc->err);
+    for (size_t i = 0, next; i < in.n && st == CLEF_OK; i = next) {
+        if (in.text[i] == ' ') {
+            next = i + 1;
+            st = clef__chars_append(out, self->text, self->n_text, enc->err);
+            continue;
+        }
+        const char *space = memchr(in.text + i, ' ', in.n - i);
+        next = space ? (size_t)(space - in.text) : in.n;
+        st = clef__chars_append(out, in.text + i, next - i, enc->err);
+    }
+    if (st || !(self->flags & CLEF_METASPACE_SPLITS))
+        return st ? st : clef__pretokenize(enc, index + 1, (clef_span){out->at, out->n, in.first});
+    const clef_pretokenizer split = {.pattern = {.text = self->text, .n_text = self->n_text}, .behavior = CLEF_SPLIT_MERGED_WITH_NEXT};
+    return run_split(&split, enc, index, (clef_span){out->at, out->n, in.first});
+}
+
+clef_status clef__pretokenizer_metaspace(clef_tokenizer *tok, const char *replacement, size_t n, clef_prepend_scheme scheme, uint32_t flags,
+                                         clef_error *err)
+{
+    clef_pretokenizer *self = NULL;
+    const clef_status st = next_stage(tok, &self, err);
+    if (st)
+        return st;
+    *self = (clef_pretokenizer){
+        .run = run_metaspace, .behavior = scheme, .flags = flags, .text = clef__token_arena_copy(&tok->arena, replacement, n), .n_text = n};
+    if (!self->text)
+        return clef__fail(err, CLEF_E_NOMEM, "pre_tokenizer: no memory for a string");
+    return n ? CLEF_OK : clef__fail(err, CLEF_E_FORMAT, "pre_tokenizer: Metaspace with an empty replacement");
+}

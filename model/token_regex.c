@@ -1,0 +1,284 @@
+/* The regexes of tokenizers: Oniguruma's dialect as Hugging Face runs it, handed to PCRE2. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/tokenizer.h"
+#include "model/utf8.h"
+
+/* Steps of the matcher before it gives up; a run of a million spaces takes some millions under the patterns in use. */
+enum { MATCH_LIMIT = 50 * 1000 * 1000, STACK_START = 64 << 10, STACK_MOST = 16 << 20, PATTERN_BYTES = 64 << 10 };
+
+struct clef_regex {
+    pcre2_code *code;
+};
+
+/* ---- Oniguruma's syntax (its doc/RE, Ruby syntax) where PCRE2 reads the same letters otherwise */
+
+typedef struct translation {
+    const char *pattern;
+    size_t n, at;
+    int in_class;
+    int after_count; /* the last thing was {n,m} */
+    clef_chars out;
+} translation;
+
+static clef_status refuse(const translation *t, const char *what, clef_error *err)
+{
+    char quote[64];
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "regex \"%s\": %s at byte %zu is not supported", clef__token_quote(t->pattern, t->n, quote),
+                      what, t->at);
+}
+
+/* \s is White_Space there; PCRE2's also has U+180E. \w has marks there. */
+static clef_status translate_escape(translation *t, clef_error *err)
+{
+    const char c = t->at + 1 < t->n ? t->pattern[t->at + 1] : 0;
+    const char *text = NULL;
+    switch (c) {
+    case 's':
+        text = "\\p{White_Space}";
+        break;
+    case 'S':
+        text = "\\P{White_Space}";
+        break;
+    case 'w':
+        text = t->in_class ? "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}" : "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]";
+        break;
+    case 'W':
+        if (t->in_class)
+            return refuse(t, "\\W in a class", err);
+        text = "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]";
+        break;
+    case 'h':
+    case 'H':
+    case 'R':
+    case 'X':
+    case 'K':
+    case 'g':
+    case 'C':
+    case 'Q':
+        return refuse(t, "this escape", err);
+    case 'p':
+    case 'P': {
+        const char *close = memchr(t->pattern + t->at, '}', t->n - t->at);
+        if (!close || t->pattern[t->at + 2] != '{')
+            return refuse(t, "a property without braces", err);
+        const size_t size = (size_t)(close - (t->pattern + t->at)) + 1;
+        const clef_status st = clef__chars_append(&t->out, t->pattern + t->at, size, err);
+        t->at += size;
+        return st;
+    }
+    default:
+        break;
+    }
+    const size_t size = t->at + 1 < t->n ? 2 : 1;
+    const clef_status st =
+        text ? clef__chars_append(&t->out, text, strlen(text), err) : clef__chars_append(&t->out, t->pattern + t->at, size, err);
+    t->at += size;
+    return st;
+}
+
+static const char *what_differs(const translation *t)
+{
+    const char *at = t->pattern + t->at;
+    const size_t n = t->n - t->at;
+    if (t->in_class) {
+        if (*at == '[' && (n < 2 || at[1] != ':'))
+            return "a class inside a class";
+        return n >= 2 && at[0] == '&' && at[1] == '&' ? "&& in a class" : NULL;
+    }
+    if (n >= 2 && at[0] == '{' && at[1] == ',')
+        return "{,n}";
+    if (*at == '+' && t->after_count)
+        return "+ after {n,m}";
+    if (n >= 3 && at[0] == '(' && at[1] == '?')
+        for (size_t i = 2; i < n && ((at[i] >= 'a' && at[i] <= 'z') || at[i] == '-'); i++)
+            if (at[i] == 'm')
+                return "the option m";
+    return NULL;
+}
+
+static clef_status translate(translation *t, clef_error *err)
+{
+    clef_status st = CLEF_OK;
+    while (t->at < t->n && st == CLEF_OK) {
+        const char c = t->pattern[t->at];
+        if (c == '\\') {
+            st = translate_escape(t, err);
+            t->after_count = 0;
+            continue;
+        }
+        const char *differs = what_differs(t);
+        if (differs)
+            return refuse(t, differs, err);
+        if (t->in_class && c == '[') { /* [:alpha:] */
+            const char *close = memchr(t->pattern + t->at, ']', t->n - t->at);
+            const size_t size = close ? (size_t)(close - (t->pattern + t->at)) + 1 : 1;
+            st = clef__chars_append(&t->out, t->pattern + t->at, size, err);
+            t->at += size;
+            continue;
+        }
+        if (c == '[' && !t->in_class)
+            t->in_class = 1;
+        else if (c == ']')
+            t->in_class = 0;
+        t->after_count = c == '}';
+        st = clef__chars_append(&t->out, &c, 1, err);
+        t->at++;
+    }
+    return st;
+}
+
+/* ---- compiling and matching */
+
+clef_status clef__regex_create(const char *pattern, size_t n, clef_regex **out, clef_error *err)
+{
+    translation t = {.pattern = pattern, .n = n};
+    char quote[64];
+    *out = NULL;
+    if (n > PATTERN_BYTES)
+        return clef__fail(err, CLEF_E_LIMIT, "regex of %zu bytes, at most %d are taken", n, PATTERN_BYTES);
+    clef_status st = translate(&t, err);
+    clef_regex *regex = NULL;
+    if (st)
+        goto out;
+    regex = calloc(1, sizeof *regex);
+    if (!regex) {
+        st = clef__fail(err, CLEF_E_NOMEM, "no memory for a regex");
+        goto out;
+    }
+    int code = 0;
+    size_t where = 0;
+    regex->code = pcre2_compile((PCRE2_SPTR)(t.out.at ? t.out.at : ""), t.out.n,
+                                PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &where, NULL);
+    if (!regex->code) {
+        char why[128] = "";
+        pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
+        st = clef__fail(err, CLEF_E_FORMAT, "regex \"%s\": %s", clef__token_quote(pattern, n, quote), why);
+        goto out;
+    }
+    pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE); /* where it cannot, pcre2_match() interprets */
+    *out = regex;
+out:
+    if (st)
+        clef__regex_destroy(regex);
+    clef__chars_finish(&t.out);
+    return st;
+}
+
+void clef__regex_destroy(clef_regex *regex)
+{
+    if (!regex)
+        return;
+    pcre2_code_free(regex->code);
+    free(regex);
+}
+
+static clef_status make_run(clef_regex_run *run, clef_error *err)
+{
+    if (!run->data)
+        run->data = pcre2_match_data_create(1, NULL);
+    if (!run->context) {
+        run->context = pcre2_match_context_create(NULL);
+        if (run->context)
+            pcre2_set_match_limit(run->context, MATCH_LIMIT);
+    }
+    return run->data && run->context ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory to run a regex");
+}
+
+/* A stack of our own is made only for a pattern that needs more than the machine stack's share. */
+static int bigger_stack(clef_regex_run *run)
+{
+    if (run->stack)
+        return 0;
+    run->stack = pcre2_jit_stack_create(STACK_START, STACK_MOST, NULL);
+    if (run->stack)
+        pcre2_jit_stack_assign(run->context, NULL, run->stack);
+    return run->stack != NULL;
+}
+
+clef_status clef__regex_find(const clef_regex *regex, clef_regex_run *run, const char *text, size_t n, size_t from, size_t *start,
+                             size_t *end, int *found, clef_error *err)
+{
+    *found = 0;
+    if (!run->data || !run->context) {
+        const clef_status st = make_run(run, err);
+        if (st)
+            return st;
+    }
+    int rc;
+    do
+        rc = pcre2_match(regex->code, (PCRE2_SPTR)(text ? text : ""), n, from, PCRE2_NO_UTF_CHECK, run->data, run->context);
+    while (rc == PCRE2_ERROR_JIT_STACKLIMIT && bigger_stack(run));
+    if (rc == PCRE2_ERROR_NOMATCH)
+        return CLEF_OK;
+    if (rc == PCRE2_ERROR_NOMEMORY)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory to run a regex");
+    if (rc < 0) {
+        char why[128] = "";
+        pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
+        return clef__fail(err, CLEF_E_LIMIT, "a regex of the tokenizer gave up after byte %zu of %zu: %s", from, n, why);
+    }
+    const size_t *offsets = pcre2_get_ovector_pointer(run->data);
+    if (offsets[0] < from || offsets[1] < offsets[0]) /* \K in a lookaround */
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "a regex of the tokenizer matches backwards");
+    *start = offsets[0];
+    *end = offsets[1];
+    *found = 1;
+    return CLEF_OK;
+}
+
+void clef__regex_run_finish(clef_regex_run *run)
+{
+    pcre2_match_data_free(run->data);
+    pcre2_match_context_free(run->context);
+    pcre2_jit_stack_free(run->stack);
+    *run = (clef_regex_run){0};
+}
+
+/* ---- walking over the matches of a text */
+
+static int find_string(const clef_pattern *pattern, const char *text, size_t n, size_t from, size_t *start)
+{
+    for (size_t i = from; i < n && n - i >= pattern->n_text; i++) {
+        const char *first = memchr(text + i, pattern->text[0], n - i - pattern->n_text + 1);
+        if (!first)
+            return 0;
+        i = (size_t)(first - text);
+        if (memcmp(first, pattern->text, pattern->n_text) == 0) {
+            *start = i;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+clef_status clef__pattern_next(const clef_pattern *pattern, clef_regex_run *run, const char *text, size_t n, clef_pattern_walk *walk,
+                               size_t *start, size_t *end, int *found, clef_error *err)
+{
+    for (;;) {
+        *found = 0;
+        if (walk->at > n)
+            return CLEF_OK;
+        if (!pattern->regex) {
+            *found = find_string(pattern, text, n, walk->at, start);
+            if (*found)
+                walk->at = *end = *start + pattern->n_text;
+            return CLEF_OK;
+        }
+        const clef_status st = clef__regex_find(pattern->regex, run, text, n, walk->at, start, end, found, err);
+        if (st || !*found)
+            return st;
+        const int repeats = *start == *end && walk->any && walk->last_end == *start;
+        walk->at = *end;
+        if (*start == *end)
+            walk->at += *end < n ? clef__utf8_size(text[*end]) : 1;
+        if (repeats)
+            continue;
+        walk->any = 1;
+        walk->last_end = *end;
+        return CLEF_OK;
+    }
+}
