@@ -16,6 +16,11 @@ const char *clef_op_name(int32_t i)
     return i >= 0 && i < CLEF_N_OPS ? clef__ops[i]->name : NULL;
 }
 
+const char *clef_op_formula(int32_t i)
+{
+    return i >= 0 && i < CLEF_N_OPS ? clef__ops[i]->formula : NULL;
+}
+
 static int dtype_fits(uint32_t flags, clef_dtype t)
 {
     const uint32_t wanted = flags & (CLEF_IN_F32 | CLEF_IN_FLOAT | CLEF_IN_WEIGHT | CLEF_IN_I32 | CLEF_IN_MASK);

@@ -239,6 +239,8 @@ CLEF_API clef_status clef_graph_optimize(clef_graph *graph, const char *last, cl
 CLEF_API const char *clef_pass_name(int32_t i);
 /** Name of op i as the text form spells it, NULL beyond the last. */
 CLEF_API const char *clef_op_name(int32_t i);
+/** Its formula in one line. */
+CLEF_API const char *clef_op_formula(int32_t i);
 
 /** Writes the graph. text parses back to the same graph (docs/graph-format.md); json is {"format":"clef-graph","version":1,...};
  *  dot is Graphviz with layers as clusters. CLEF_E_IO when the stream fails. */

@@ -39,7 +39,8 @@ CLEF_API void        clef_tokens_free(int32_t *ids);
 
 /** The text of n ids at once, NUL-terminated (and its length); the caller frees it with clef_text_free(). Special tokens are left
  *  out; bytes that are no UTF-8 become U+FFFD. CLEF_E_ARG for an id outside the vocabulary. */
-CLEF_API clef_status clef_tokenizer_decode(const clef_tokenizer *tok, const int32_t *ids, int32_t n, char **out, size_t *n_bytes, clef_error *err);
+CLEF_API clef_status clef_tokenizer_decode(const clef_tokenizer *tok, const int32_t *ids, int32_t n, char **out, size_t *n_bytes,
+                                           clef_error *err);
 CLEF_API void        clef_text_free(char *text);
 
 /** Decodes a stream: feed ids one by one; the bytes that are complete characters come out, never half of one. State is inline:

@@ -42,7 +42,7 @@ target_link_libraries(shared PRIVATE clef::clef)
 add_executable(static main.c)
 target_link_libraries(static PRIVATE clef::static)
 M
-check "find_package(clef)" cmake -S "$tmp" -B "$tmp/build" -DCMAKE_PREFIX_PATH="$prefix"
+check "find_package(clef)" cmake -G Ninja -S "$tmp" -B "$tmp/build" -DCMAKE_PREFIX_PATH="$prefix"
 check "builds by CMake" cmake --build "$tmp/build"
 same "clef::clef runs" "$("$CLEF" --version)" "clef $("$tmp/build/shared")"
 same "clef::static runs" "$("$CLEF" --version)" "clef $("$tmp/build/static")"
