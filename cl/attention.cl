@@ -25,26 +25,20 @@ typedef ELEM(MASK) mask_elem;
 typedef ELEM(K_TYPE) k_elem;
 typedef ELEM(V_TYPE) v_elem;
 
-/* A query: where it begins, where its mask row does, its position, its head and token. */
-typedef struct query {
-    global const float *q;
-    size_t mask;
-    int    at;
-    uint   h, t;
-} query;
-
-static query query_of(const attention_args *a, global const float *q, global const int *pos, uint b, uint hk, uint i)
+/* Of query i: where it begins in q, where its row of the mask begins, and its position. */
+static size_t row_at(const attention_args *a, const view_args *view, uint b, uint hk, uint i)
 {
-    query r;
-    r.t = i / a->group;
-    r.h = hk * a->group + i % a->group;
-    r.q = q + a->q.offset + b * (size_t)a->q.stride[0] + r.h * (size_t)a->q.stride[1] + r.t * (size_t)a->q.stride[2];
-    r.mask = a->mask.offset + b * (size_t)a->mask.stride[0] + r.h * (size_t)a->mask.stride[1] + r.t * (size_t)a->mask.stride[2];
-    r.at = (int)r.t;
+    const uint t = i / a->group, h = hk * a->group + i % a->group;
+    return view->offset + b * (size_t)view->stride[0] + h * (size_t)view->stride[1] + t * (size_t)view->stride[2];
+}
+
+static int position(const attention_args *a, global const int *pos, uint b, uint i)
+{
 #if POS
-    r.at += pos[a->pos + b];
+    return (int)(i / a->group) + pos[a->pos + b];
+#else
+    return (int)(i / a->group);
 #endif
-    return r;
 }
 
 /* One past the last key, and the first, that a query at this position may see. */
@@ -52,17 +46,17 @@ static int keys_end(const attention_args *a, int at) { return a->causal ? clamp(
 static int keys_begin(const attention_args *a, int at) { return a->window > 0 ? max(at - a->window + 1, 0) : 0; }
 
 /* What the product q . k of key s weighs before the softmax; -INFINITY where the key is dropped. */
-static float logit(const attention_args *a, const query *r, global const mask_elem *mask, int s, float product)
+static float logit(const attention_args *a, int at, global const mask_elem *mask, size_t mask_row, int s, float product)
 {
-    if ((a->causal && s > r->at) || (a->window > 0 && s <= r->at - a->window))
+    if ((a->causal && s > at) || (a->window > 0 && s <= at - a->window))
         return -INFINITY;
     float z = a->scale * product;
     if (a->softcap > 0)
         z = a->softcap * tanh(z / a->softcap);
 #if MASK == DTYPE_F32
-    z += mask[r->mask + s * (size_t)a->mask.stride[3]];
+    z += mask[mask_row + s * (size_t)a->mask.stride[3]];
 #elif MASK >= 0
-    if (!mask[r->mask + s * (size_t)a->mask.stride[3]])
+    if (!mask[mask_row + s * (size_t)a->mask.stride[3]])
         return -INFINITY;
 #endif
     return z;
@@ -86,94 +80,94 @@ static float dot(global const float *q, global const k_elem *k, size_t k0)
     const size_t k0 = a.k.offset + b * (size_t)a.k.stride[0] + hk * (size_t)a.k.stride[1];                                             \
     const size_t v0 = a.v.offset + b * (size_t)a.v.stride[0] + hk * (size_t)a.v.stride[1]
 
-static size_t out_at(const attention_args *a, const query *r, uint b)
+static size_t out_at(const attention_args *a, uint b, uint hk, uint i)
 {
-    return (((size_t)b * a->n[2] + r->t) * a->n[1] + r->h) * E;
+    return (((size_t)b * a->n[2] + i / a->group) * a->n[1] + hk * a->group + i % a->group) * E;
 }
 
 #if WG == 1
 
 enum { CHUNK = 16, WIDE = E / 16, REST = E % 16 };
 
-/* The running state of a query's softmax, and its sum of values: WIDE vectors and REST single elements. */
-typedef struct state {
-    float   max, sum;
-    float16 wide[WIDE ? WIDE : 1];
-    float   rest[REST ? REST : 1];
-} state;
-
-/* Takes CHUNK scores (-INFINITY where there is none) into the state; gives their weights, and 0 when all of them are 0. */
-static int weigh(state *st, float16 z, float weights[CHUNK])
-{
-    const float most = fmax(st->max, max16(z));
-    if (most == -INFINITY)
-        return 0;
-    const float keep = exp(st->max - most);
-    const float16 p = exp(z - most);
-    if (keep != 1.0f) {
-        for (uint i = 0; i < WIDE; i++)
-            st->wide[i] *= keep;
-        for (uint i = 0; i < REST; i++)
-            st->rest[i] *= keep;
-    }
-    st->sum = st->sum * keep + sum16(p);
-    st->max = most;
-    vstore16(p, 0, weights);
-    return 1;
-}
-
 GROUP_KERNEL
 void attention(const attention_args a, global float *out, global const float *q, global const k_elem *k, global const v_elem *v,
                global const mask_elem *mask, global const int *pos)
 {
     BEGIN_GROUP;
-    query r[ROWS];
-    state st[ROWS];
+    /* Plain arrays: Mesa 22.3 loses the contents of an array of structs. */
+    size_t q_row[ROWS], mask_row[ROWS];
+    int at[ROWS];
+    /* The running softmax of each query, and its sum of values: WIDE vectors and REST single elements. */
+    float most[ROWS], sum[ROWS], rest[ROWS][REST ? REST : 1];
+    float16 wide[ROWS][WIDE ? WIDE : 1];
+#  pragma unroll
     for (uint i = 0; i < ROWS; i++) { /* queries beyond the end stand for the last one */
-        r[i] = query_of(&a, q, pos, b, hk, min(first + i, queries - 1));
-        st[i].max = -INFINITY;
-        st[i].sum = 0;
+        const uint query = min(first + i, queries - 1);
+        q_row[i] = row_at(&a, &a.q, b, hk, query);
+        mask_row[i] = row_at(&a, &a.mask, b, hk, query);
+        at[i] = position(&a, pos, b, query);
+        most[i] = -INFINITY;
+        sum[i] = 0;
+#  pragma unroll
         for (uint j = 0; j < WIDE; j++)
-            st[i].wide[j] = 0;
+            wide[i][j] = 0;
         for (uint j = 0; j < REST; j++)
-            st[i].rest[j] = 0;
+            rest[i][j] = 0;
     }
     /* positions rise with the query */
-    const int begin = keys_begin(&a, r[0].at), end = keys_end(&a, r[ROWS - 1].at);
+    const int begin = keys_begin(&a, at[0]), end = keys_end(&a, at[ROWS - 1]);
     for (int s0 = begin; s0 < end; s0 += CHUNK) {
         const int n = min((int)CHUNK, end - s0);
-        float z[ROWS][CHUNK];
-        int any = 0;
+        float z[ROWS][CHUNK]; /* scores, then weights */
         for (int s = 0; s < CHUNK; s++)
-            for (uint i = 0; i < ROWS; i++)
-                z[i][s] = s < n ? logit(&a, &r[i], mask, s0 + s, dot(r[i].q, k, k0 + (s0 + s) * (size_t)a.k.stride[2])) : -INFINITY;
-        for (uint i = 0; i < ROWS; i++)
-            if (weigh(&st[i], vload16(0, z[i]), z[i]))
-                any = 1;
-            else
-                vstore16((float16)(0.0f), 0, z[i]);
-        for (int s = 0; s < n && any; s++) {
+#  pragma unroll
+            for (uint i = 0; i < ROWS; i++) {
+                const size_t key = k0 + (s0 + s) * (size_t)a.k.stride[2];
+                z[i][s] = s < n ? logit(&a, at[i], mask, mask_row[i], s0 + s, dot(q + q_row[i], k, key)) : -INFINITY;
+            }
+#  pragma unroll
+        for (uint i = 0; i < ROWS; i++) {
+            const float16 score = vload16(0, z[i]);
+            const float new_most = fmax(most[i], max16(score)), base = new_most == -INFINITY ? 0.0f : new_most;
+            const float keep = exp(most[i] - base);
+            const float16 p = exp(score - base);
+            vstore16(p, 0, z[i]);
+            sum[i] = sum[i] * keep + sum16(p);
+            most[i] = new_most;
+#  pragma unroll
+            for (uint j = 0; j < WIDE; j++)
+                wide[i][j] *= keep;
+            for (uint j = 0; j < REST; j++)
+                rest[i][j] *= keep;
+        }
+        for (int s = 0; s < n; s++) {
             const size_t from = v0 + (s0 + s) * (size_t)a.v.stride[2];
+#  pragma unroll
             for (uint j = 0; j < WIDE; j++) {
                 const float16 x = LOAD16(V_TYPE, v, from + 16 * j);
+#  pragma unroll
                 for (uint i = 0; i < ROWS; i++)
-                    st[i].wide[j] = fma((float16)z[i][s], x, st[i].wide[j]);
+                    wide[i][j] = fma((float16)z[i][s], x, wide[i][j]);
             }
             for (uint j = 0; j < REST; j++) {
                 const float x = LOAD(V_TYPE, v, from + 16 * WIDE + j);
+#  pragma unroll
                 for (uint i = 0; i < ROWS; i++)
-                    st[i].rest[j] = fma(z[i][s], x, st[i].rest[j]);
+                    rest[i][j] = fma(z[i][s], x, rest[i][j]);
             }
         }
     }
-    for (uint i = 0; i < ROWS && first + i < queries; i++) {
-        const float inverse = st[i].sum > 0 ? 1.0f / st[i].sum : 0.0f;
-        global float *to = out + out_at(&a, &r[i], b);
-        for (uint j = 0; j < WIDE; j++)
-            vstore16(st[i].wide[j] * inverse, 0, to + 16 * j);
-        for (uint j = 0; j < REST; j++)
-            to[16 * WIDE + j] = st[i].rest[j] * inverse;
-    }
+#  pragma unroll
+    for (uint i = 0; i < ROWS; i++)
+        if (first + i < queries) {
+            const float inverse = sum[i] > 0 ? 1.0f / sum[i] : 0.0f;
+            global float *to = out + out_at(&a, b, hk, first + i);
+#  pragma unroll
+            for (uint j = 0; j < WIDE; j++)
+                vstore16(wide[i][j] * inverse, 0, to + 16 * j);
+            for (uint j = 0; j < REST; j++)
+                to[16 * WIDE + j] = rest[i][j] * inverse;
+        }
 }
 
 #else
@@ -188,14 +182,17 @@ void attention(const attention_args a, global float *out, global const float *q,
     GROUP_SCRATCH(scratch);
     local float weights[WG];
     const uint lane = get_local_id(0);
-    const query r = query_of(&a, q, pos, b, hk, first);
+    const int at = position(&a, pos, b, first);
+    const size_t mask_row = row_at(&a, &a.mask, b, hk, first);
+    q += row_at(&a, &a.q, b, hk, first);
+    out += out_at(&a, b, hk, first);
     float running_max = -INFINITY, sum = 0, acc[MINE];
     for (uint j = 0; j < MINE; j++)
         acc[j] = 0;
-    const int begin = keys_begin(&a, r.at), end = keys_end(&a, r.at);
+    const int begin = keys_begin(&a, at), end = keys_end(&a, at);
     for (int s0 = begin; s0 < end; s0 += WG) { /* a key each; the bounds are the same for the whole group */
         const int s = s0 + (int)lane, n = min((int)WG, end - s0);
-        const float z = s < end ? logit(&a, &r, mask, s, dot(r.q, k, k0 + s * (size_t)a.k.stride[2])) : -INFINITY;
+        const float z = s < end ? logit(&a, at, mask, mask_row, s, dot(q, k, k0 + s * (size_t)a.k.stride[2])) : -INFINITY;
         const float most = fmax(running_max, group_max(z, scratch));
         const float p = most == -INFINITY ? 0.0f : exp(z - most);
         const float keep = most == -INFINITY ? 1.0f : exp(running_max - most);
@@ -213,7 +210,7 @@ void attention(const attention_args a, global float *out, global const float *q,
     }
     for (uint j = 0; j < MINE; j++)
         if (lane + j * WG < E)
-            out[out_at(&a, &r, b) + lane + j * WG] = sum > 0 ? acc[j] / sum : 0.0f;
+            out[lane + j * WG] = sum > 0 ? acc[j] / sum : 0.0f;
 }
 
 #endif

@@ -3,6 +3,7 @@
  *   columns, 16 (of a block format 32) elements of k at a time.
  * gemv_kn: b [.., K, N]. Launch: the same; with WG 1 the group marches down k with COLUMNS / 16 vectors of columns, else COLUMNS is
  *   WG and each work-item has its own column.
+ * The loops over columns and rows are unrolled so that the sums stay in registers.
  *   -D WG          work-items a group, a power of two
  *   -D COLUMNS     columns a group; gemv_kn with WG 1: a multiple of 16
  *   -D ROWS        accumulators for rows; rows from m on are computed twice and dropped
@@ -51,11 +52,17 @@ void gemv_nk(const matmul_args p, global float *out, global const float *a, glob
 {
     BEGIN_BATCH;
     GROUP_SCRATCH(scratch);
-    size_t at[COLUMNS]; /* element of b where the column's K begin; columns from n on stand for the last one */
+    /* Where each column begins in b, in elements (of a block format: bytes); columns from n on stand for the last one. */
+    size_t at[COLUMNS];
     float16 sum[COLUMNS][ROWS];
     float tail[COLUMNS][ROWS];
+#  pragma unroll
     for (uint c = 0; c < COLUMNS; c++) {
         at[c] = b0 + min(first + c, p.n - 1) * (size_t)p.b_stride[2];
+#  ifdef BLOCK16
+        at[c] = at[c] / 32 * BLOCK_BYTES;
+#  endif
+#  pragma unroll
         for (uint r = 0; r < ROWS; r++) {
             sum[c][r] = 0;
             tail[c][r] = 0;
@@ -63,10 +70,12 @@ void gemv_nk(const matmul_args p, global float *out, global const float *a, glob
     }
 #  ifdef BLOCK16
     for (uint k = lane * 32; k < p.k; k += WG * 32) {
+#  pragma unroll
         for (uint c = 0; c < COLUMNS; c++) {
-            global const uchar *block = b + (at[c] + k) / 32 * BLOCK_BYTES;
+            global const uchar *block = b + at[c] + k / 32 * BLOCK_BYTES;
             const float d = block_scale(block);
             const float16 lo = BLOCK16(block, 0), hi = BLOCK16(block, 1);
+#  pragma unroll
             for (uint r = 0; r < ROWS; r++) {
                 const float16 t = fma(hi, vload16(0, rows[r] + k + 16), lo * vload16(0, rows[r] + k));
                 sum[c][r] = fma((float16)d, t, sum[c][r]);
@@ -76,20 +85,26 @@ void gemv_nk(const matmul_args p, global float *out, global const float *a, glob
 #  else
     const uint whole = p.k / 16 * 16;
     for (uint k = lane * 16; k < whole; k += WG * 16) {
+#  pragma unroll
         for (uint c = 0; c < COLUMNS; c++) {
             const float16 w = LOAD16(W_TYPE, b, at[c] + k);
+#  pragma unroll
             for (uint r = 0; r < ROWS; r++)
                 sum[c][r] = fma(w, vload16(0, rows[r] + k), sum[c][r]);
         }
     }
     for (uint k = whole + lane; k < p.k; k += WG)
+#  pragma unroll
         for (uint c = 0; c < COLUMNS; c++) {
             const float w = LOAD(W_TYPE, b, at[c] + k);
+#  pragma unroll
             for (uint r = 0; r < ROWS; r++)
                 tail[c][r] = fma(w, rows[r][k], tail[c][r]);
         }
 #  endif
+#  pragma unroll
     for (uint c = 0; c < COLUMNS; c++)
+#  pragma unroll
         for (uint r = 0; r < ROWS; r++) {
             const float all = group_sum(sum16(sum[c][r]) + tail[c][r], scratch); /* uniform: no item leaves early */
             if (lane == 0 && r < p.m && first + c < p.n)

@@ -29,7 +29,17 @@ static inline float16 load16_0(global const float *p, size_t i) { return vload16
 static inline float16 load16_1(global const half *p, size_t i) { return vload_half16(0, p + i); }
 static inline float16 load16_2(global const ushort *p, size_t i) { return as_float16(convert_uint16(vload16(0, p + i)) << 16); }
 
-static inline float block_scale(global const uchar *block) { return vload_half(0, (global const half *)block); }
+/* The half that a block begins with. PoCL decodes halves in software, one by one, so a CPU moves the exponent instead: the product is
+ * exact, for subnormals too; a scale is never infinite. GPUs have an instruction, and may flush subnormals. */
+static inline float block_scale(global const uchar *block)
+{
+#if WG == 1
+    const uint h = *(global const ushort *)block;
+    return as_float(as_uint(as_float((h & 0x7fff) << 13) * 0x1p112f) | (h & 0x8000) << 16);
+#else
+    return vload_half(0, (global const half *)block);
+#endif
+}
 
 /* The whole numbers of a block, halves of 16, to be multiplied by its scale. */
 static inline float16 block16_5(global const uchar *block, uint upper)

@@ -39,7 +39,7 @@ uint16_t clef__f16_encode(float x)
         return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu)); /* NaN, made quiet */
     if (magnitude >= 0x477ff000u)
         return (uint16_t)(sign | 0x7c00u); /* 65520 and more round to infinity */
-    if (magnitude < 0x38800000u) { /* below 2^-14: a multiple of 2^-24; the addition rounds to even */
+    if (magnitude < 0x38800000u) {         /* below 2^-14: a multiple of 2^-24; the addition rounds to even */
         const float shifted = float_of(magnitude) + 0.5f;
         return (uint16_t)(sign | (bits_of(shifted) - 0x3f000000u));
     }

@@ -7,8 +7,8 @@
 #include "graph/blocks.h"
 
 /* Kernels are told a dtype by its number. */
-_Static_assert(CLEF_F32 == DTYPE_F32 && CLEF_F16 == DTYPE_F16 && CLEF_BF16 == DTYPE_BF16 && CLEF_I32 == DTYPE_I32 &&
-                   CLEF_I8 == DTYPE_I8 && CLEF_Q8_0 == DTYPE_Q8_0 && CLEF_Q4_0 == DTYPE_Q4_0,
+_Static_assert(CLEF_F32 == DTYPE_F32 && CLEF_F16 == DTYPE_F16 && CLEF_BF16 == DTYPE_BF16 && CLEF_I32 == DTYPE_I32 && CLEF_I8 == DTYPE_I8 &&
+                   CLEF_Q8_0 == DTYPE_Q8_0 && CLEF_Q4_0 == DTYPE_Q4_0,
                "cl/args.h numbers the dtypes as clef/graph.h does");
 
 static const struct {

@@ -55,12 +55,8 @@ static void collapse(elementwise_args *a)
 
 clef_status clef__launch_elementwise(clef_lowering *lo, const clef_elementwise *e, clef_error *err)
 {
-    elementwise_args args = {.n = {e->n[0], e->n[1], e->n[2], e->n[3]},
-                             .out = e->out_view,
-                             .x = e->x_view,
-                             .b = e->b_view,
-                             .p = e->p,
-                             .q = e->q};
+    elementwise_args args = {
+        .n = {e->n[0], e->n[1], e->n[2], e->n[3]}, .out = e->out_view, .x = e->x_view, .b = e->b_view, .p = e->p, .q = e->q};
     collapse(&args);
     const uint32_t wg = clef__fit_local(lo, 256);
     args.span = wg == 1 ? CPU_SPAN : GPU_SPAN;

@@ -8,7 +8,6 @@
 #include "graph/op.h"
 
 enum { MAX_NAME = 240 };
-static const int64_t MAX_ELEMENTS = (int64_t)1 << 40;
 
 clef_graph *clef_graph_create(void)
 {
@@ -211,17 +210,15 @@ static clef_value *leaf(clef_graph *g, clef_value_kind kind, const char *name, c
         return clef__graph_fail(g, CLEF_E_ARG, "%s %.40s: a name has 1 to %d bytes", kinds[kind], name, MAX_NAME - 1);
     if ((uint32_t)dtype >= CLEF_N_DTYPES || shape->rank < 0 || shape->rank > CLEF_MAX_DIMS)
         return clef__graph_fail(g, CLEF_E_ARG, "%s %s: no such dtype or rank", kinds[kind], name);
-    int64_t n = 1;
     for (int32_t i = 0; i < shape->rank; i++) {
         const clef_dim d = shape->dim[i];
-        if (d.n < 1 || d.n > INT32_MAX || d.symbol < 0 || d.symbol > g->n_symbols || (d.symbol && kind != CLEF_INPUT))
-            return clef__graph_fail(g, CLEF_E_SHAPE, "%s %s: dim %d of %s: wanted %s", kinds[kind], name, i,
-                                    d.symbol > g->n_symbols ? "?" : clef__shape_text(g, shape, text),
-                                    kind == CLEF_INPUT ? "a positive number or a symbol" : "a positive number");
-        n *= clef__dim_at(g, d, NULL); /* each factor < 2^62 / 2^40 is checked below */
-        if (n > MAX_ELEMENTS || clef__dim_at(g, d, NULL) > INT32_MAX)
-            return clef__graph_fail(g, CLEF_E_LIMIT, "%s %s %s: too many elements", kinds[kind], name, clef__shape_text(g, shape, text));
+        if (d.n < 1 || d.symbol < 0 || d.symbol > g->n_symbols || (d.symbol && kind != CLEF_INPUT))
+            return clef__graph_fail(g, CLEF_E_SHAPE, "%s %s: dim %d: wanted %s", kinds[kind], name, i,
+                                    kind == CLEF_INPUT ? "a positive number or a declared symbol" : "a positive number");
     }
+    if (!clef__fits_offsets(g, shape))
+        return clef__graph_fail(g, CLEF_E_LIMIT, "%s %s %s: too many elements, wanted less than 2^32", kinds[kind], name,
+                                clef__shape_text(g, shape, text));
     const int32_t block = clef_dtype_block_elems(dtype);
     if (block > 1 && (shape->rank == 0 || shape->dim[shape->rank - 1].n % block))
         return clef__graph_fail(g, CLEF_E_SHAPE, "%s %s %s: %s wants rows of whole blocks of %d", kinds[kind], name,

@@ -6,9 +6,9 @@ enum { MIN_SIDE = 64 }; /* below it, CLBlast's launches cost more than they save
 
 /* The product as calls over `outer` x `middle` pairs of one batch each. */
 typedef struct gemm_batches {
-    uint32_t n0, n1, batch;                     /* calls: n0 x n1 */
-    uint32_t a[2], b[2], c[2];                  /* steps in elements from call to call, by dim of the calls */
-    uint32_t a_stride, b_stride, c_stride;      /* within a call */
+    uint32_t n0, n1, batch;                /* calls: n0 x n1 */
+    uint32_t a[2], b[2], c[2];             /* steps in elements from call to call, by dim of the calls */
+    uint32_t a_stride, b_stride, c_stride; /* within a call */
 } gemm_batches;
 
 static int decodes_to_scratch(const clef_value *n)

@@ -2,11 +2,11 @@
 #include "graph/variant.h"
 
 enum {
-    COLUMNS = 32,         /* of a CPU's group: two vectors of 16 */
-    CPU_TILE_ROWS = 8,    /* rows that are in registers at a time */
-    CPU_MAX_ROWS = 256,   /* rows of a group: what the packing of b's panel is shared by */
-    GROUPS_PER_UNIT = 4,  /* wanted, so that the compute units end together */
-    GPU_LANES = 64,       /* a column each */
+    COLUMNS = 32,        /* of a CPU's group: two vectors of 16 */
+    CPU_TILE_ROWS = 8,   /* rows that are in registers at a time */
+    CPU_MAX_ROWS = 256,  /* rows of a group: what the packing of b's panel is shared by */
+    GROUPS_PER_UNIT = 4, /* wanted, so that the compute units end together */
+    GPU_LANES = 64,      /* a column each */
     GPU_ROWS = 8
 };
 

@@ -91,5 +91,9 @@ clef_value *clef__node(clef_graph *g, clef_op op, clef_value *const *in, int32_t
     const clef_status s = def->infer(n, &why);
     if (s)
         return clef__graph_fail(g, s, "%s: %s", name, why.text);
+    char shape[96];
+    if (!clef__fits_offsets(g, &n->shape))
+        return clef__graph_fail(g, CLEF_E_LIMIT, "%s: %s has too many elements, wanted less than 2^32", name,
+                                clef__shape_text(g, &n->shape, shape));
     return clef__graph_rename(g, n, name) && clef__graph_append(g, n) ? n : NULL;
 }

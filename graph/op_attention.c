@@ -186,8 +186,9 @@ static const clef_op_case attention_cases[] = {
               "y = attention(q, k, v, m) scale=0.3\noutput y\n",
      .int_hi = 2}, /* some rows keep nothing */
     {.graph = "symbol T <= 5\nsymbol S <= 24\nstate kc f32 [1, 2, 32, 24]\nstate vc f32 [1, 2, 32, 24]\ninput x f32 [1, T, 4, 24]\n"
-              "input y f32 [1, 2, 32, 24]\ninput p i32 [1]\nk = cache_write(kc, y)\nv = cache_write(vc, y)\nq = permute(x) axes=[0, 2, 1, 3]\n"
-              "ks = slice(k) axis=2 size=S\nvs = slice(v) axis=2 size=S\no = attention(q, ks, vs, _, p) causal=1 scale=0.2\noutput o\n",
+              "input y f32 [1, 2, 32, 24]\ninput p i32 [1]\nk = cache_write(kc, y)\nv = cache_write(vc, y)\n"
+              "q = permute(x) axes=[0, 2, 1, 3]\nks = slice(k) axis=2 size=S\nvs = slice(v) axis=2 size=S\n"
+              "o = attention(q, ks, vs, _, p) causal=1 scale=0.2\noutput o\n",
      .int_hi = 19},
     {.graph = "input q f32 [1, 2, 3, 40]\ninput k f16 [1, 2, 33, 40]\ninput v bf16 [1, 2, 33, 40]\ny = attention(q, k, v) scale=0.2\n"
               "output y\n"},

@@ -49,10 +49,8 @@ static clef_cost cache_write_cost(const clef_value *n, const int64_t *symbols)
 static clef_status cache_write_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_value *x = n->in[1], *pos = n->in[2];
-    cache_write_args args = {.x = clef__view(lo, x),
-                             .cache = clef__view(lo, n),
-                             .pos = clef__view(lo, pos).offset,
-                             .capacity = clef__n(lo, n, 1)};
+    cache_write_args args = {
+        .x = clef__view(lo, x), .cache = clef__view(lo, n), .pos = clef__view(lo, pos).offset, .capacity = clef__n(lo, n, 1)};
     clef__n4(lo, x, args.n);
     const uint32_t wg = clef__fit_local(lo, args.n[3]);
     return clef__launch(lo,

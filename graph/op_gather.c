@@ -31,9 +31,7 @@ static clef_status gather_infer(clef_value *n, clef_error *err)
     n->dtype = CLEF_F32;
     n->shape = (clef_shape){.rank = table->rank - 1 + ids->rank};
     for (int32_t i = 0; i < n->shape.rank; i++)
-        n->shape.dim[i] = i < o->axis               ? table->dim[i]
-                          : i < o->axis + ids->rank ? ids->dim[i - o->axis]
-                                                    : table->dim[i - ids->rank + 1];
+        n->shape.dim[i] = i < o->axis ? table->dim[i] : i < o->axis + ids->rank ? ids->dim[i - o->axis] : table->dim[i - ids->rank + 1];
     return CLEF_OK;
 }
 
@@ -70,11 +68,8 @@ static clef_status gather_lower(clef_lowering *lo, const clef_value *n, clef_err
 {
     const clef_gather_opts *o = (const void *)n->attr;
     const clef_value *table = n->in[0], *ids = n->in[1];
-    gather_args args = {.n_outer = 1,
-                        .n_inner = 1,
-                        .n_ids = clef__size(lo, ids),
-                        .table = clef__view(lo, table).offset,
-                        .ids = clef__view(lo, ids).offset};
+    gather_args args = {
+        .n_outer = 1, .n_inner = 1, .n_ids = clef__size(lo, ids), .table = clef__view(lo, table).offset, .ids = clef__view(lo, ids).offset};
     for (int32_t i = 0; i < table->shape.rank; i++) {
         const uint32_t dim = clef__n(lo, table, table->shape.rank - 1 - i);
         if (i == o->axis)

@@ -150,15 +150,19 @@ static clef_status matmul_lower(clef_lowering *lo, const clef_value *n, clef_err
     return variants[i]->lower(lo, n, err);
 }
 
-#define WEIGHT_CASES(dtype)                                                                                                            \
-    {.graph = "symbol T <= 19\ninput x f32 [2, T, 96]\nweight w " dtype " [67, 96]\ny = matmul(x, w) transpose_b=1\noutput y\n"},      \
-        {.graph = "symbol T <= 3\ninput x f32 [T, 160]\nweight w " dtype " [130, 160]\nweight b f32 [130]\n"                           \
-                  "y = matmul(x, w, b) transpose_b=1 alpha=0.5\noutput y\n"},                                                          \
-        {.graph = "input x f32 [4, 1024]\nweight w " dtype " [5, 1024]\ny = matmul(x, w) transpose_b=1\noutput y\n"}
-#define KN_CASES(dtype)                                                                                                                \
-    {.graph = "symbol T <= 19\ninput x f32 [2, T, 35]\nweight w " dtype " [35, 67]\ny = matmul(x, w)\noutput y\n"},                    \
-        {.graph = "symbol T <= 3\ninput x f32 [T, 300]\nweight w " dtype " [300, 150]\nweight b " dtype " [150]\n"                     \
-                  "y = matmul(x, w, b)\noutput y\n"}
+#define WEIGHT_CASES(dtype)                                                                                                                \
+    {.graph = "symbol T <= 19\ninput x f32 [2, T, 96]\nweight w " dtype " [67, 96]\ny = matmul(x, w) transpose_b=1\noutput y\n"},          \
+        {.graph = "symbol T <= 3\ninput x f32 [T, 160]\nweight w " dtype " [130, 160]\nweight b f32 [130]\n"                               \
+                  "y = matmul(x, w, b) transpose_b=1 alpha=0.5\noutput y\n"},                                                              \
+    {                                                                                                                                      \
+        .graph = "input x f32 [4, 1024]\nweight w " dtype " [5, 1024]\ny = matmul(x, w) transpose_b=1\noutput y\n"                         \
+    }
+#define KN_CASES(dtype)                                                                                                                    \
+    {.graph = "symbol T <= 19\ninput x f32 [2, T, 35]\nweight w " dtype " [35, 67]\ny = matmul(x, w)\noutput y\n"},                        \
+    {                                                                                                                                      \
+        .graph = "symbol T <= 3\ninput x f32 [T, 300]\nweight w " dtype " [300, 150]\nweight b " dtype " [150]\n"                          \
+                 "y = matmul(x, w, b)\noutput y\n"                                                                                         \
+    }
 
 static const clef_op_case matmul_cases[] = {
     {.graph = "input a f32 [1, 1]\ninput b f32 [1, 1]\ny = matmul(a, b)\noutput y\n"},

@@ -54,10 +54,7 @@ static clef_status norm_lower(clef_lowering *lo, const clef_value *n, clef_error
 {
     const clef_norm_opts *o = (const void *)n->attr;
     const clef_value *x = n->in[0], *weight = n->in[1], *bias = n->in[2];
-    norm_args args = {.x = clef__view(lo, x),
-                      .weight = clef__view(lo, weight).offset,
-                      .bias = clef__view(lo, bias).offset,
-                      .eps = o->eps};
+    norm_args args = {.x = clef__view(lo, x), .weight = clef__view(lo, weight).offset, .bias = clef__view(lo, bias).offset, .eps = o->eps};
     clef__n4(lo, x, args.n);
     const uint32_t wg = clef__fit_local(lo, args.n[3]);
     return clef__launch(lo,
@@ -104,7 +101,8 @@ const clef_op_def clef__op_layer_norm = {
     .formula = "out = (x - mean) / sqrt(var + eps) weight + bias, over the last dim",
     .n_min = 1,
     .n_max = 3,
-    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_WEIGHT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,
+           CLEF_IN_WEIGHT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .attrs = norm_attrs,
     .attr_bytes = sizeof(clef_norm_opts),
     .infer = norm_infer,

@@ -76,12 +76,14 @@ static clef_status reduce_lower(clef_lowering *lo, const clef_value *n, clef_err
     return rows_lower(lo, n, "reduce_rows", (clef_def){"KIND", o->kind}, 0, err);
 }
 
-#define REDUCE_CASES(kind)                                                                                                             \
-    {.graph = "input x f32 [1]\ny = reduce(x) kind=" kind "\noutput y\n"},                                                             \
-        {.graph = "symbol T <= 6\ninput x f32 [2, T, 67]\ny = reduce(x) kind=" kind "\noutput y\n"},                                   \
-        {.graph = "symbol S <= 40\ninput x f32 [3, S]\ny = reduce(x) kind=" kind "\noutput y\n"},                                      \
-        {.graph = "input x f32 [2, 3, 5, 17]\nv = permute(x) axes=[0, 3, 2, 1]\ny = reduce(v) kind=" kind "\noutput y\n"},             \
-        {.graph = "input x f32 [3, 1031]\nv = slice(x) axis=1 start=5 size=1000\ny = reduce(v) kind=" kind "\noutput y\n"}
+#define REDUCE_CASES(kind)                                                                                                                 \
+    {.graph = "input x f32 [1]\ny = reduce(x) kind=" kind "\noutput y\n"},                                                                 \
+        {.graph = "symbol T <= 6\ninput x f32 [2, T, 67]\ny = reduce(x) kind=" kind "\noutput y\n"},                                       \
+        {.graph = "symbol S <= 40\ninput x f32 [3, S]\ny = reduce(x) kind=" kind "\noutput y\n"},                                          \
+        {.graph = "input x f32 [2, 3, 5, 17]\nv = permute(x) axes=[0, 3, 2, 1]\ny = reduce(v) kind=" kind "\noutput y\n"},                 \
+    {                                                                                                                                      \
+        .graph = "input x f32 [3, 1031]\nv = slice(x) axis=1 start=5 size=1000\ny = reduce(v) kind=" kind "\noutput y\n"                   \
+    }
 
 static const clef_op_case reduce_cases[] = {REDUCE_CASES("sum"), REDUCE_CASES("mean"), REDUCE_CASES("max"), {.graph = NULL}};
 

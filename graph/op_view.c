@@ -121,8 +121,8 @@ static clef_status permute_infer(clef_value *n, clef_error *err)
     for (int32_t i = 0; i < x->shape.rank; i++) {
         const int32_t axis = o->axes[i];
         if (axis < 0 || axis >= x->shape.rank || (seen >> axis & 1))
-            return clef__fail(err, CLEF_E_ARG, "axes [%d, %d, %d, %d] do not name each axis of %s once", o->axes[0], o->axes[1],
-                              o->axes[2], o->axes[3], clef__shape_text(n->graph, &x->shape, text));
+            return clef__fail(err, CLEF_E_ARG, "axes [%d, %d, %d, %d] do not name each axis of %s once", o->axes[0], o->axes[1], o->axes[2],
+                              o->axes[3], clef__shape_text(n->graph, &x->shape, text));
         seen |= 1u << axis;
         n->shape.dim[i] = x->shape.dim[axis];
     }
@@ -213,8 +213,8 @@ static clef_status slice_infer(clef_value *n, clef_error *err)
     if (o->size.n < 1 || o->size.n > INT32_MAX || o->size.symbol < 0 || o->size.symbol > n->graph->n_symbols)
         return clef__fail(err, CLEF_E_ARG, "size %" PRId64 ", wanted a positive number or a symbol", o->size.n);
     if (!slice_fits(n->graph, o->start, o->size, x->shape.dim[o->axis]))
-        return clef__fail(err, CLEF_E_SHAPE, "%s from %d does not lie within axis %d of %s", clef__shape_text(n->graph, &size, a),
-                          o->start, o->axis, clef__shape_text(n->graph, &x->shape, b));
+        return clef__fail(err, CLEF_E_SHAPE, "%s from %d does not lie within axis %d of %s", clef__shape_text(n->graph, &size, a), o->start,
+                          o->axis, clef__shape_text(n->graph, &x->shape, b));
     if (clef_dtype_block_elems(x->dtype) > 1 && o->axis == x->shape.rank - 1)
         return clef__fail(err, CLEF_E_SHAPE, "the last axis of %s %s holds blocks and cannot be cut", clef_dtype_name(x->dtype),
                           clef__shape_text(n->graph, &x->shape, a));

@@ -96,6 +96,8 @@ int        clef__rows_dense(const clef_value *v);
 /** Product of dims at the given symbol values (NULL: at their bounds). */
 int64_t    clef__dim_at(const clef_graph *g, clef_dim d, const int64_t *symbols);
 int64_t    clef__elements(const clef_value *v, const int64_t *symbols);
+/** 1 when a value of this shape, at the symbols' bounds, has less than 2^32 elements: kernels count them in 32 bits. */
+int        clef__fits_offsets(const clef_graph *g, const clef_shape *s);
 /** Bytes of the dense value at the given symbol values (NULL: at their bounds). */
 int64_t    clef__bytes(const clef_value *v, const int64_t *symbols);
 

@@ -37,33 +37,35 @@ static clef_status find_inputs(clef_plan *plan, clef_error *err)
     return CLEF_OK;
 }
 
-static clef_status lower_at(clef_plan *plan, int at_bounds, clef_error *err)
+/* Where kernels are built: every symbol at 1, at 2 (kernels for a few rows) and at its bound. */
+static const int64_t warm_at[] = {1, 2, INT64_MAX};
+enum { N_WARM = sizeof warm_at / sizeof *warm_at };
+
+static clef_status lower_at(clef_plan *plan, int64_t most, clef_error *err)
 {
     for (int32_t i = 0; i < plan->graph->n_symbols; i++)
-        plan->symbols[i] = at_bounds ? plan->graph->symbols[i].bound : 1;
+        plan->symbols[i] = plan->graph->symbols[i].bound < most ? plan->graph->symbols[i].bound : most;
     clef_status s = clef__plan_lower(plan, err);
     for (int32_t i = 0; i < plan->n_launches && !s; i++)
         s = clef__plan_grow_scratch(plan, plan->launches[i].scratch_bytes, err);
     return s;
 }
 
-/* Makes the kernels for the symbols at 1 and at their bounds, and lets the driver finish compiling them. */
+/* Makes the kernels, and lets the driver finish compiling them. */
 static clef_status build_kernels(clef_plan *plan, clef_error *err)
 {
     plan->bound = calloc((size_t)plan->graph->n_values + 1, sizeof(clef_bound *));
     if (!plan->bound)
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for its launches");
-    clef_status s = lower_at(plan, 0, err);
-    if (!s)
-        s = lower_at(plan, 1, err); /* both, before any buffer is bound: the scratch may grow */
-    for (int32_t step = 0; step < 2 && !s; step++) {
-        s = lower_at(plan, step, err);
+    clef_status s = CLEF_OK;
+    for (int i = 0; i < N_WARM && !s; i++) /* all of them before any buffer is bound: the scratch may grow */
+        s = lower_at(plan, warm_at[i], err);
+    for (int i = 0; i < N_WARM && !s; i++) {
+        s = clef__plan_progress(plan, "kernels", (uint64_t)i, N_WARM, err);
         if (!s)
-            s = clef__plan_progress(plan, "kernels", (uint64_t)step * 2, 4, err);
+            s = lower_at(plan, warm_at[i], err);
         if (!s)
             s = clef__plan_bind_launches(plan, err);
-        if (!s)
-            s = clef__plan_progress(plan, "kernels", (uint64_t)step * 2 + 1, 4, err);
         if (!s)
             s = clef__plan_enqueue(plan, 1, err);
         const cl_int code = s ? CL_SUCCESS : clFinish(plan->dev->queue);
@@ -72,7 +74,7 @@ static clef_status build_kernels(clef_plan *plan, clef_error *err)
     }
     if (!s)
         s = clef__plan_zero_states(plan, err);
-    return s ? s : clef__plan_progress(plan, "kernels", 4, 4, err);
+    return s ? s : clef__plan_progress(plan, "kernels", N_WARM, N_WARM, err);
 }
 
 clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
@@ -89,6 +91,8 @@ clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const cl
         plan->opts = *opts;
     if (plan->opts.gemm == CLEF_GEMM_CLBLAST && !clef__clblast_present())
         s = clef__fail(err, CLEF_E_UNSUPPORTED, "gemm clblast: this clef was built without CLBlast");
+    if (plan->opts.gemm == CLEF_GEMM_AUTO && !clef__clblast_present())
+        plan->opts.gemm = CLEF_GEMM_OWN;
     plan->graph = s ? NULL : clef_graph_clone(graph);
     if (!s && !plan->graph)
         s = clef__fail(err, CLEF_E_NOMEM, "no memory for a copy of the graph");

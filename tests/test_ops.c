@@ -24,7 +24,7 @@ static int n_devices, verbose;
 
 /* A leaf's elements as the device gets them, and as the reference does. */
 typedef struct leaf_data {
-    void  *bytes;
+    void *bytes;
     float *x;
     size_t n, n_bytes;
 } leaf_data;
@@ -32,8 +32,8 @@ typedef struct leaf_data {
 typedef struct case_data {
     const clef_op_case *of;
     clef_graph *graph;
-    leaf_data  *leaves; /* by value id */
-    int64_t     symbols[CLEF_MAX_SYMBOLS];
+    leaf_data *leaves; /* by value id */
+    int64_t symbols[CLEF_MAX_SYMBOLS];
 } case_data;
 
 static uint64_t random_state;
@@ -107,10 +107,10 @@ static const void *weight_for_plan(void *user, const char *name, clef_dtype dtyp
 typedef struct run {
     const clef_op_def *op;
     clef_device *dev;
-    clef_gemm    gemm;
-    case_data   *data;
-    clef_plan   *plan;
-    double       worst; /* error relative to what is allowed */
+    clef_gemm gemm;
+    case_data *data;
+    clef_plan *plan;
+    double worst; /* error relative to what is allowed */
 } run;
 
 static void complain(const run *r, const char *what)

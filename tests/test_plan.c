@@ -251,7 +251,7 @@ static void too_large_for_the_device(void **state)
     clef_graph *g;
     clef_plan *plan;
     const char *text =
-        "input x f32 [1, 16, 1, 512]\nstate s f32 [1, 16, 1000000, 512]\ny = cache_write(s, x)\nz = slice(y) axis=2 size=1\noutput z\n";
+        "input x f32 [1, 16, 1, 512]\nstate s f32 [1, 16, 500000, 512]\ny = cache_write(s, x)\nz = slice(y) axis=2 size=1\noutput z\n";
     ok(clef_graph_parse(text, strlen(text), "large.clef", &g, &err), &err);
     assert_int_equal(clef_plan_create(dev, g, NULL, &plan, &err), CLEF_E_LIMIT);
     assert_non_null(strstr(err.text, "holds at most"));

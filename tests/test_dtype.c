@@ -1,0 +1,167 @@
+/* Half floats and block formats: every half, rounding, and blocks worked out by hand; ggml's own blocks where they are at hand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "clef/graph.h"
+
+static float decode_16(clef_dtype dtype, uint16_t h)
+{
+    float x;
+    clef_dtype_decode(dtype, &h, 1, &x);
+    return x;
+}
+
+static uint16_t encode_16(clef_dtype dtype, float x)
+{
+    uint16_t h;
+    clef_dtype_encode(dtype, &x, 1, &h);
+    return h;
+}
+
+static void every_half_comes_back(void **state)
+{
+    (void)state;
+    for (uint32_t h = 0; h < 65536; h++) {
+        const float a = decode_16(CLEF_F16, (uint16_t)h), b = decode_16(CLEF_BF16, (uint16_t)h);
+        assert_true(isnan(a) ? isnan(decode_16(CLEF_F16, encode_16(CLEF_F16, a))) : encode_16(CLEF_F16, a) == h);
+        assert_true(isnan(b) ? isnan(decode_16(CLEF_BF16, encode_16(CLEF_BF16, b))) : encode_16(CLEF_BF16, b) == h);
+    }
+}
+
+static void halves_are_ieee(void **state)
+{
+    (void)state;
+    assert_true(decode_16(CLEF_F16, 0x3c00) == 1 && decode_16(CLEF_F16, 0xc000) == -2 && decode_16(CLEF_F16, 0x7bff) == 65504);
+    assert_true(decode_16(CLEF_F16, 1) == 0x1p-24f && decode_16(CLEF_F16, 0x8400) == -0x1p-14f);
+    assert_true(decode_16(CLEF_F16, 0x7c00) == INFINITY && isnan(decode_16(CLEF_F16, 0x7c01)));
+    assert_true(decode_16(CLEF_BF16, 0x3f80) == 1 && decode_16(CLEF_BF16, 0xff80) == -INFINITY);
+}
+
+static void halves_round_to_even(void **state)
+{
+    (void)state;
+    static const struct {
+        float x;
+        uint16_t f16;
+    } cases[] = {{1 + 0x1p-11f, 0x3c00}, {1 + 0x3p-11f, 0x3c02}, {1 + 0x1.01p-11f, 0x3c01}, {65519.0f, 0x7bff}, {65520.0f, 0x7c00},
+                 {-1e30f, 0xfc00},       {0x1p-25f, 0},          {0x1.8p-25f, 1},           {0x3p-25f, 2},      {-0.0f, 0x8000},
+                 {0x1.ffbp-15f, 0x3ff},  {0x1.ffcp-15f, 0x400}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(encode_16(CLEF_F16, cases[i].x), cases[i].f16);
+    assert_int_equal(encode_16(CLEF_BF16, 1 + 0x1p-8f), 0x3f80);
+    assert_int_equal(encode_16(CLEF_BF16, 1 + 0x3p-8f), 0x3f82);
+    assert_int_equal(encode_16(CLEF_BF16, 0x1.ffffp127f), 0x7f80);
+}
+
+/* d = 127 / 127 = 1: the numbers are their own codes, halves away from 0. */
+static void q8_0_by_hand(void **state)
+{
+    (void)state;
+    float x[32] = {127, -127, 0.5f, -0.5f, 1.49f, 0}, back[32];
+    uint8_t block[34];
+    clef_dtype_encode(CLEF_Q8_0, x, 32, block);
+    const uint8_t wanted[8] = {0x00, 0x3c, 127, 0x81, 1, 0xff, 1, 0};
+    assert_memory_equal(block, wanted, sizeof wanted);
+    clef_dtype_decode(CLEF_Q8_0, block, 32, back);
+    assert_true(back[0] == 127 && back[3] == -1 && back[31] == 0);
+}
+
+/* The largest, -8, is code 0: d = 1; low nibbles first. */
+static void q4_0_by_hand(void **state)
+{
+    (void)state;
+    float x[32] = {-8, 7, 0, 1.4f}, back[32];
+    x[16] = 3;
+    x[17] = 8; /* beyond 7 d: cut */
+    uint8_t block[18];
+    clef_dtype_encode(CLEF_Q4_0, x, 32, block);
+    const uint8_t wanted[6] = {0x00, 0x3c, 0xb0, 0xff, 0x88, 0x89};
+    assert_memory_equal(block, wanted, sizeof wanted);
+    clef_dtype_decode(CLEF_Q4_0, block, 32, back);
+    assert_true(back[0] == -8 && back[1] == 7 && back[16] == 3 && back[17] == 7 && back[31] == 0);
+}
+
+static void odd_numbers_do_no_harm(void **state)
+{
+    (void)state;
+    static const float odd[] = {0, INFINITY, NAN, 3e38f, 1e-45f};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        float x[32] = {odd[i], -odd[i]}, back[32];
+        uint8_t block[34];
+        for (clef_dtype t = CLEF_Q8_0; t <= CLEF_Q4_0; t++) {
+            clef_dtype_encode(t, x, 32, block);
+            clef_dtype_decode(t, block, 32, back);
+            assert_true(odd[i] != 0 || back[0] == 0);
+        }
+    }
+    const float large[] = {3e9f, -3e9f, 1000, -1000, NAN};
+    int32_t words[5];
+    int8_t bytes[5];
+    clef_dtype_encode(CLEF_I32, large, 5, words);
+    clef_dtype_encode(CLEF_I8, large, 5, bytes);
+    assert_true(words[0] == INT32_MAX && words[1] == INT32_MIN && words[2] == 1000 && words[4] == 0);
+    assert_true(bytes[2] == 127 && bytes[3] == -128 && bytes[4] == 0);
+}
+
+static size_t read_file(const char *folder, const char *name, void *data, size_t capacity)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/data/ggml-quants/%s", folder, name);
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return 0;
+    const size_t n = fread(data, 1, capacity, f);
+    fclose(f);
+    return n;
+}
+
+/* $CLEF_SHARED: blocks that ggml made of the same numbers. */
+static void blocks_are_ggmls(void **state)
+{
+    static const struct {
+        clef_dtype dtype;
+        const char *input, *expected;
+    } files[] = {{CLEF_Q8_0, "q8_0_64_noim_input.bin", "q8_0_64_noim_expected.bin"},
+                 {CLEF_Q4_0, "q4_0_64_noim_input.bin", "q4_0_64_noim_expected.bin"}};
+    const char *folder = getenv("CLEF_SHARED");
+    (void)state;
+    for (size_t i = 0; folder && i < sizeof files / sizeof *files; i++) {
+        float x[256];
+        uint8_t wanted[1024], blocks[1024];
+        const size_t n = read_file(folder, files[i].input, x, sizeof x) / sizeof *x;
+        const size_t n_bytes = read_file(folder, files[i].expected, wanted, sizeof wanted);
+        if (!n)
+            continue;
+        assert_int_equal(n_bytes, n / 32 * (size_t)clef_dtype_block_bytes(files[i].dtype));
+        clef_dtype_encode(files[i].dtype, x, n, blocks);
+        assert_memory_equal(blocks, wanted, n_bytes);
+    }
+}
+
+static void names_and_sizes(void **state)
+{
+    (void)state;
+    assert_string_equal(clef_dtype_name(CLEF_Q4_0), "q4_0");
+    assert_string_equal(clef_dtype_name(CLEF_N_DTYPES), "?");
+    assert_int_equal(clef_dtype_block_elems(CLEF_Q8_0), 32);
+    assert_int_equal(clef_dtype_block_bytes(CLEF_Q8_0), 34);
+    assert_int_equal(clef_dtype_block_bytes(CLEF_BF16), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_half_comes_back), cmocka_unit_test(halves_are_ieee), cmocka_unit_test(halves_round_to_even),
+        cmocka_unit_test(q8_0_by_hand),          cmocka_unit_test(q4_0_by_hand),    cmocka_unit_test(odd_numbers_do_no_harm),
+        cmocka_unit_test(blocks_are_ggmls),      cmocka_unit_test(names_and_sizes),
+    };
+    return cmocka_run_group_tests_name("dtype", tests, NULL, NULL);
+}
