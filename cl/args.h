@@ -15,14 +15,34 @@ typedef float    args_float;
 #endif
 
 /* Element types as -D constants: the numbers of clef_dtype, which OpenCL C cannot include. NONE: the input is absent. */
-#define DTYPE_NONE (-1)
-#define DTYPE_F32  0
-#define DTYPE_F16  1
-#define DTYPE_BF16 2
-#define DTYPE_I32  3
-#define DTYPE_I8   4
-#define DTYPE_Q8_0 5
-#define DTYPE_Q4_0 6
+#define DTYPE_NONE    (-1)
+#define DTYPE_F32     0
+#define DTYPE_F16     1
+#define DTYPE_BF16    2
+#define DTYPE_I32     3
+#define DTYPE_I8      4
+#define DTYPE_Q8_0    5
+#define DTYPE_Q4_0    6
+#define DTYPE_Q4_1    7
+#define DTYPE_Q5_0    8
+#define DTYPE_Q5_1    9
+#define DTYPE_Q2_K    10
+#define DTYPE_Q3_K    11
+#define DTYPE_Q4_K    12
+#define DTYPE_Q5_K    13
+#define DTYPE_Q6_K    14
+#define DTYPE_IQ4_NL  15
+#define DTYPE_IQ4_XS  16
+#define DTYPE_IQ1_S   17
+#define DTYPE_IQ1_M   18
+#define DTYPE_IQ2_XXS 19
+#define DTYPE_IQ2_XS  20
+#define DTYPE_IQ2_S   21
+#define DTYPE_IQ3_XXS 22
+#define DTYPE_IQ3_S   23
+#define DTYPE_TQ1_0   24
+#define DTYPE_TQ2_0   25
+#define DTYPE_MXFP4   26
 
 /* Where the elements of a value of up to four dims lie, in elements: element (i0, i1, i2, i3) at
  * offset + i0 stride[0] + i1 stride[1] + i2 stride[2] + i3 stride[3]. Missing outer dims count as 1; a broadcast dim has
@@ -98,6 +118,7 @@ typedef struct attention_args {
     args_uint  pos;           /* offset */
     args_float scale, softcap;
     args_int   causal, window;
+    args_uint  tile, splits;  /* attention_tile.cl: queries a tile, parts of the keys */
 } attention_args;
 
 /* out [n0, n1, m, n] = alpha a b + bias; head i1 of a meets head i1 / group of b. Strides in elements; the last dims of a and
@@ -117,5 +138,42 @@ typedef struct positions_args {
     args_uint n, length;
     args_uint pos; /* offset */
 } positions_args;
+
+/* Panels (cl/panel.h): tiles of PANEL_ROWS rows, rows padded to whole PANEL_PAD. */
+#define PANEL_ROWS 16
+#define PANEL_PAD  32
+
+/* Packs row (n, k) of a weight; element (row, col) at w + row * row_stride + col * col_stride. */
+typedef struct pack_args {
+    args_uint n, k;
+    args_uint w, row_stride, col_stride;
+} pack_args;
+
+/* Tokens are taken in blocks: as many of 12 as there are, then at most one each of 8, 4, 2 and 1. Quantised, block i holds for `nt`
+ * tokens, one after the other: quants char [K / 32][nt][32], scales float [K / 32][nt], sums of 16 quants int [K / 32][nt][2]. */
+#define TOKEN_BLOCK 12
+
+typedef struct quantize_args {
+    args_uint m, k;
+    args_uint n1, n2; /* dims of x that make the rows: row r is (r / n2 / n1, r / n2 % n1, r % n2) */
+    view_args x;
+} quantize_args;
+
+/* out[t, r] = alpha x[t] . w[r] + bias[r] for the tokens from `first` on, in blocks of NT. */
+typedef struct panel_args {
+    args_uint  n, k;
+    args_uint  first;
+    args_uint  m;    /* tokens in all */
+    args_uint  x;    /* f32: offset and stride of the rows of x, in elements */
+    args_uint  x_stride;
+    args_uint  bias; /* offset */
+    args_float alpha;
+} panel_args;
+
+/* The kernels of measure.cl: n vectors, `span` of them a group; mad: `rounds` of r = r * scale + shift. */
+typedef struct measure_args {
+    args_uint  n, span, rounds;
+    args_float scale, shift;
+} measure_args;
 
 #endif

@@ -1,18 +1,52 @@
-/* cache[b, h, pos[b] + t, :] = x[b, h, t, :] for x [B, H, T, D]; rows beyond the cache's capacity are dropped.
+/* cache[b, h, pos[b] + t, :] = x[b, h, t, :] for x [B, H, T, D]; rows beyond the cache's capacity are dropped. Halves are rounded to
+ * the nearest, ties to even; a block of q8_0 holds d = max |x| / 127, as a half, and the whole numbers nearest to x / d, ties away from 0.
  * Launch: one group a row of x. No two rows meet.
- *   -D WG   work-items a group
- *   -D POS  1: with pos, else every sequence begins at row 0 */
+ *   -D WG    work-items a group
+ *   -D TYPE  dtype of the cache: f32, f16 or q8_0 (D a multiple of 32)
+ *   -D POS   1: with pos, else every sequence begins at row 0 */
 #include "args.h"
 #include "group.h"
+#include "weights.h"
 
-#ifndef POS
-#  error "cache.cl needs WG and POS"
+#if !defined(TYPE) || !defined(POS)
+#  error "cache.cl needs WG, TYPE and POS"
+#endif
+
+typedef ELEM(TYPE) cache_elem;
+
+#if TYPE == DTYPE_F32
+static void write_row(global cache_elem *to, size_t at, global const float *x, uint n)
+{
+    for (uint i = get_local_id(0); i < n; i += WG)
+        to[at + i] = x[i];
+}
+#elif TYPE == DTYPE_F16
+static void write_row(global cache_elem *to, size_t at, global const float *x, uint n)
+{
+    const uint wide = n / 16;
+    for (uint i = get_local_id(0); i < wide; i += WG)
+        vstore_half16_rte(vload16(i, x), 0, to + at + 16 * i);
+    for (uint i = 16 * wide + get_local_id(0); i < n; i += WG)
+        vstore_half_rte(x[i], at + i, to);
+}
+#elif TYPE == DTYPE_Q8_0
+static void write_row(global cache_elem *to, size_t at, global const float *x, uint n)
+{
+    for (uint i = get_local_id(0); i < n / 32; i += WG) {
+        const float16 a = vload16(2 * i, x), b = vload16(2 * i + 1, x);
+        const float d = max16(fmax(fabs(a), fabs(b))) / 127.0f, inverse = d != 0 ? 1.0f / d : 0.0f;
+        global uchar *block = to + (at / 32 + i) * Q8_0_BYTES;
+        vstore_half_rte(d, 0, (global half *)block);
+        vstore16(convert_char16_sat(round(a * inverse)), 0, (global char *)block + 2);
+        vstore16(convert_char16_sat(round(b * inverse)), 0, (global char *)block + 18);
+    }
+}
 #endif
 
 GROUP_KERNEL
-void cache_write(const cache_write_args a, global float *cache, global const float *x, global const int *pos)
+void cache_write(const cache_write_args a, global cache_elem *cache, global const float *x, global const int *pos)
 {
-    const uint row = get_group_id(0), t = row % a.n[2], h = row / a.n[2] % a.n[1], b = row / a.n[2] / a.n[1], n = a.n[3];
+    const uint row = get_group_id(0), t = row % a.n[2], h = row / a.n[2] % a.n[1], b = row / a.n[2] / a.n[1];
 #if POS
     const int at = pos[a.pos + b] + (int)t;
 #else
@@ -21,7 +55,6 @@ void cache_write(const cache_write_args a, global float *cache, global const flo
     if (at < 0 || at >= (int)a.capacity)
         return;
     x += a.x.offset + b * (size_t)a.x.stride[0] + h * (size_t)a.x.stride[1] + t * (size_t)a.x.stride[2];
-    cache += a.cache.offset + b * (size_t)a.cache.stride[0] + h * (size_t)a.cache.stride[1] + (uint)at * (size_t)a.cache.stride[2];
-    for (uint i = get_local_id(0); i < n; i += WG)
-        cache[i] = x[i];
+    write_row(cache, a.cache.offset + b * (size_t)a.cache.stride[0] + h * (size_t)a.cache.stride[1] + (uint)at * (size_t)a.cache.stride[2],
+              x, a.n[3]);
 }

@@ -2,7 +2,8 @@
  * Launch: one group a piece of `span` columns of a row; the pieces of a row lie behind one another. out may be x or b.
  *   -D WG      work-items a group
  *   -D OP      place of the function in ELEMENT_OPS (args.h)
- *   -D X_TYPE  dtype of x; B_TYPE of b, DTYPE_NONE (-1) for a function of one input */
+ *   -D X_TYPE  dtype of x, and of out where OP is copy and x is I32 or I8 (else out is F32);
+ *   -D B_TYPE  dtype of b, DTYPE_NONE (-1) for a function of one input */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -70,6 +71,15 @@ typedef ELEM(B_TYPE) b_elem;
         }                                                                                                                              \
     }
 
+/* Whole numbers are copied, and no function takes them. */
+#if X_TYPE == DTYPE_I32 || X_TYPE == DTYPE_I8
+#  define INTEGERS 1
+typedef ELEM(X_TYPE) out_elem;
+#else
+#  define INTEGERS 0
+typedef float out_elem;
+#endif
+
 DEFINE_APPLY(apply, float)
 #if WG == 1
 DEFINE_APPLY(apply16, float16)
@@ -81,7 +91,7 @@ static size_t row_start(const view_args *v, uint i0, uint i1, uint i2)
 }
 
 GROUP_KERNEL
-void elementwise(const elementwise_args a, global float *out, global const ELEM(X_TYPE) *x, global const b_elem *b)
+void elementwise(const elementwise_args a, global out_elem *out, global const ELEM(X_TYPE) *x, global const b_elem *b)
 {
     const uint row = get_group_id(0) / a.pieces, piece = get_group_id(0) % a.pieces;
     const uint i2 = row % a.n[2], i1 = row / a.n[2] % a.n[1], i0 = row / a.n[2] / a.n[1];
@@ -91,7 +101,7 @@ void elementwise(const elementwise_args a, global float *out, global const ELEM(
     uint i = get_local_id(0);
     out += row_start(&a.out, i0, i1, i2) + first * (size_t)out_step;
 
-#if WG == 1
+#if WG == 1 && !INTEGERS
     if (out_step == 1 && x_step == 1 && b_step == 1) {
         for (; i + 16 <= n; i += 16)
             vstore16(apply16(LOAD16(X_TYPE, x, x0 + i), LOAD16_B(b0 + i), a.p, a.q), 0, out + i);
@@ -102,5 +112,9 @@ void elementwise(const elementwise_args a, global float *out, global const ELEM(
     }
 #endif
     for (; i < n; i += WG)
+#if INTEGERS
+        out[i * (size_t)out_step] = x[x0 + i * (size_t)x_step];
+#else
         out[i * (size_t)out_step] = apply(LOAD(X_TYPE, x, x0 + i * (size_t)x_step), LOAD_B(b0 + i * (size_t)b_step), a.p, a.q);
+#endif
 }

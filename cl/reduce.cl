@@ -1,5 +1,5 @@
 /* What each row of x [n0, n1, n2, n3] comes to: sum, mean or max; the index of the largest; the indices of the k largest.
- * Of equals the lowest index comes first. Launch: one group a row, WG work-items that share it.
+ * Of equals the lowest index comes first. A NaN makes sum, mean and max NaN. Launch: one group a row, WG work-items that share it.
  *   -D WG    work-items a group, a power of two
  *   -D KIND  reduce_rows: 0 sum, 1 mean, 2 max; else 0 */
 #include "args.h"
@@ -26,12 +26,27 @@ void reduce_rows(const reduce_args a, global float *out, global const float *x)
     x = row_of(&a, x);
     float16 wide = KIND == 2 ? -INFINITY : 0.0f;
     float one = KIND == 2 ? -INFINITY : 0.0f;
-    for (uint i = lane * 16; i < whole; i += WG * 16)
-        wide = KIND == 2 ? fmax(wide, vload16(0, x + i)) : wide + vload16(0, x + i);
-    for (uint i = whole + lane; i < n; i += WG)
+#if KIND == 2
+    int16 wide_nan = 0; /* fmax passes over NaNs, so they are kept count of beside it */
+    int one_nan = 0;
+#endif
+    for (uint i = lane * 16; i < whole; i += WG * 16) {
+        const float16 z = vload16(0, x + i);
+        wide = KIND == 2 ? fmax(wide, z) : wide + z;
+#if KIND == 2
+        wide_nan |= isnan(z);
+#endif
+    }
+    for (uint i = whole + lane; i < n; i += WG) {
         one = KIND == 2 ? fmax(one, x[i]) : one + x[i];
 #if KIND == 2
-    const float all = group_max(fmax(max16(wide), one), scratch);
+        one_nan |= isnan(x[i]);
+#endif
+    }
+#if KIND == 2
+    const float most = group_max(fmax(max16(wide), one), scratch);
+    const float has_nan = group_max(any(wide_nan) || one_nan ? 1.0f : 0.0f, scratch);
+    const float all = has_nan > 0 ? NAN : most;
 #else
     const float all = group_sum(sum16(wide) + one, scratch) / (KIND == 1 ? (float)n : 1.0f);
 #endif

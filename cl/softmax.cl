@@ -3,7 +3,7 @@
  *   -D WG    work-items a group, a power of two
  *   -D MASK  0 none, 1 f32 added, 2 int kept where not 0, 3 char kept where not 0
  *   -D POS   1: row t of sequence b stands at pos[b] + t, else at t
- * A row that keeps nothing gives zeros (log: -inf). */
+ * A row that keeps nothing gives zeros (log: -inf); a NaN that is kept makes its whole row NaN. */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -92,8 +92,7 @@ void softmax_rows(const softmax_args a, global float *out, global const float *x
     for (int s = whole + lane; s < n; s += WG)
         max_z = fmax(max_z, logit(&a, x, mask, mask_row, s, at));
     max_z = group_max(max_z, scratch);
-    const int is_empty = max_z == -INFINITY; /* the whole row is masked. No early return: barriers follow */
-    if (is_empty)
+    if (max_z == -INFINITY) /* nothing is kept, or NaNs alone, which fmax passes over */
         max_z = 0;
 #if WG == 1
     for (int s = 0; s < whole; s += 16)
@@ -103,6 +102,7 @@ void softmax_rows(const softmax_args a, global float *out, global const float *x
     for (int s = whole + lane; s < n; s += WG)
         sum += exp(logit(&a, x, mask, mask_row, s, at) - max_z);
     sum = group_sum(sum, scratch);
+    const int is_empty = sum == 0; /* else it is NaN, or at least the largest element's 1 */
     const float log_sum = a.log ? log(sum) : 0.0f, empty = a.log ? -INFINITY : 0.0f;
     /* out may be x: each element is read before it is written, by the same item */
 #if WG == 1

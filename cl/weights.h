@@ -9,7 +9,9 @@
 #define ELEM(type)         JOIN(elem_, type)
 #define LOAD(type, p, i)   JOIN(load_, type)(p, i)
 #define LOAD16(type, p, i) JOIN(load16_, type)(p, i)
-#define IS_BLOCKS(type)    ((type) == DTYPE_Q8_0 || (type) == DTYPE_Q4_0)
+#define IS_BLOCKS(type)    ((type) >= DTYPE_Q8_0)
+
+#include "blocks.h"
 
 typedef float  elem_0; /* f32 */
 typedef half   elem_1; /* f16 */
@@ -29,17 +31,8 @@ static inline float16 load16_0(global const float *p, size_t i) { return vload16
 static inline float16 load16_1(global const half *p, size_t i) { return vload_half16(0, p + i); }
 static inline float16 load16_2(global const ushort *p, size_t i) { return as_float16(convert_uint16(vload16(0, p + i)) << 16); }
 
-/* The half that a block begins with. PoCL decodes halves in software, one by one, so a CPU moves the exponent instead: the product is
- * exact, for subnormals too; a scale is never infinite. GPUs have an instruction, and may flush subnormals. */
-static inline float block_scale(global const uchar *block)
-{
-#if WG == 1
-    const uint h = *(global const ushort *)block;
-    return as_float(as_uint(as_float((h & 0x7fff) << 13) * 0x1p112f) | (h & 0x8000) << 16);
-#else
-    return vload_half(0, (global const half *)block);
-#endif
-}
+/* The half that a block begins with. */
+static inline float block_scale(global const uchar *block) { return half_of_bits(*(global const ushort *)block); }
 
 /* The whole numbers of a block, halves of 16, to be multiplied by its scale. */
 static inline float16 block16_5(global const uchar *block, uint upper)
@@ -77,6 +70,57 @@ static inline float16 load16_6(global const uchar *p, size_t i)
     p += i / 32 * Q4_0_BYTES;
     return block_scale(p) * block16_6(p, i % 32 / 16);
 }
+
+/* The other block formats, by what host and kernels share. A single element costs as much as its sixteen. */
+#define BLOCK_LOADS(number, elems, bytes, name)                                                                                        \
+    typedef uchar elem_##number;                                                                                                       \
+    static inline float16 load16_##number(global const uchar *p, size_t i)                                                             \
+    {                                                                                                                                  \
+        float x[16];                                                                                                                   \
+        name##_16(p + i / elems * bytes, (uint)(i % elems / 16), x);                                                                   \
+        return vload16(0, x);                                                                                                          \
+    }                                                                                                                                  \
+    static inline float load_##number(global const uchar *p, size_t i)                                                                 \
+    {                                                                                                                                  \
+        float x[16];                                                                                                                   \
+        name##_16(p + i / elems * bytes, (uint)(i % elems / 16), x);                                                                   \
+        return x[i % 16];                                                                                                              \
+    }
+
+BLOCK_LOADS(7, 32, 20, q4_1)
+BLOCK_LOADS(8, 32, 22, q5_0)
+BLOCK_LOADS(9, 32, 24, q5_1)
+BLOCK_LOADS(10, 256, 84, q2_k)
+BLOCK_LOADS(11, 256, 110, q3_k)
+BLOCK_LOADS(12, 256, 144, q4_k)
+BLOCK_LOADS(13, 256, 176, q5_k)
+BLOCK_LOADS(14, 256, 210, q6_k)
+BLOCK_LOADS(15, 32, 18, iq4_nl)
+BLOCK_LOADS(16, 256, 136, iq4_xs)
+#if USES_BLOCKS(DTYPE_IQ1_S)
+BLOCK_LOADS(17, 256, 50, iq1_s)
+#endif
+#if USES_BLOCKS(DTYPE_IQ1_M)
+BLOCK_LOADS(18, 256, 56, iq1_m)
+#endif
+#if USES_BLOCKS(DTYPE_IQ2_XXS)
+BLOCK_LOADS(19, 256, 66, iq2_xxs)
+#endif
+#if USES_BLOCKS(DTYPE_IQ2_XS)
+BLOCK_LOADS(20, 256, 74, iq2_xs)
+#endif
+#if USES_BLOCKS(DTYPE_IQ2_S)
+BLOCK_LOADS(21, 256, 82, iq2_s)
+#endif
+#if USES_BLOCKS(DTYPE_IQ3_XXS)
+BLOCK_LOADS(22, 256, 98, iq3_xxs)
+#endif
+#if USES_BLOCKS(DTYPE_IQ3_S)
+BLOCK_LOADS(23, 256, 110, iq3_s)
+#endif
+BLOCK_LOADS(24, 256, 54, tq1_0)
+BLOCK_LOADS(25, 256, 66, tq2_0)
+BLOCK_LOADS(26, 32, 17, mxfp4)
 
 static inline float sum16(float16 v)
 {

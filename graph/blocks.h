@@ -1,4 +1,4 @@
-/* Half floats and GGUF's block formats, element by element: what clef_dtype_decode() and _encode() are made of. */
+/* Half floats and GGUF's block formats, block by block: what clef_dtype_decode() and _encode() are made of. */
 #ifndef CLEF_GRAPH_BLOCKS_H
 #define CLEF_GRAPH_BLOCKS_H
 
@@ -10,11 +10,18 @@ uint16_t clef__f16_encode(float x);
 float    clef__bf16_decode(uint16_t h);
 uint16_t clef__bf16_encode(float x);
 
-/** One block of 32. Q8_0: half d, 32 int8 q; x = d q. Q4_0: half d, 16 bytes; x = d (q - 8), the low nibbles are elements 0..15, the
- *  high ones 16..31. Encoding rounds as ggml's quantize_row_*_ref does. */
-void clef__q8_0_decode(const uint8_t block[34], float x[32]);
-void clef__q8_0_encode(const float x[32], uint8_t block[34]);
-void clef__q4_0_decode(const uint8_t block[18], float x[32]);
-void clef__q4_0_encode(const float x[32], uint8_t block[18]);
+/** Decodes one block of `dtype` (a clef_dtype that has blocks) to its 32 or 256 elements, as ggml does, bit by bit. The layouts:
+ *  cl/blocks.h. */
+void clef__block_decode(int dtype, const uint8_t *block, float *x);
+
+/** Encodes one block: the 32 or 256 elements of x. What is not finite does no harm, and means nothing. */
+typedef void clef_block_encoder(const float *x, uint8_t *block);
+/** The one of `dtype`, NULL if there is none. */
+clef_block_encoder *clef__block_encoder(int dtype);
+
+/* Of blocks of 32: rounded as ggml's quantize_row_*_ref does. */
+clef_block_encoder clef__q8_0_encode, clef__q4_0_encode, clef__q4_1_encode, clef__q5_0_encode, clef__q5_1_encode;
+/* The scales are searched for the least squared error. */
+clef_block_encoder clef__iq4_nl_encode, clef__mxfp4_encode, clef__q4_k_encode, clef__q5_k_encode, clef__q6_k_encode;
 
 #endif

@@ -7,9 +7,10 @@
 #include "graph/blocks.h"
 
 /* Kernels are told a dtype by its number. */
-_Static_assert(CLEF_F32 == DTYPE_F32 && CLEF_F16 == DTYPE_F16 && CLEF_BF16 == DTYPE_BF16 && CLEF_I32 == DTYPE_I32 && CLEF_I8 == DTYPE_I8 &&
-                   CLEF_Q8_0 == DTYPE_Q8_0 && CLEF_Q4_0 == DTYPE_Q4_0,
-               "cl/args.h numbers the dtypes as clef/graph.h does");
+#define CLEF_X(name, text, elems, bytes)                                                                                                   \
+    _Static_assert((int)CLEF_##name == DTYPE_##name, "cl/args.h numbers the dtypes as clef/graph.h does");
+CLEF_DTYPES(CLEF_X)
+#undef CLEF_X
 
 static const struct {
     const char *name;
@@ -83,20 +84,22 @@ void clef_dtype_decode(clef_dtype dtype, const void *src, size_t n, float *dst)
         case CLEF_I8:
             dst[i] = (float)(int8_t)from[i];
             break;
-        case CLEF_Q8_0:
-            clef__q8_0_decode(from + bytes * i, dst + elems * i);
-            break;
-        case CLEF_Q4_0:
-            clef__q4_0_decode(from + bytes * i, dst + elems * i);
-            break;
         default:
-            return;
+            if (elems == 1)
+                return;
+            clef__block_decode((int)dtype, from + bytes * i, dst + elems * i);
         }
     }
 }
 
+int clef_dtype_encodes(clef_dtype dtype)
+{
+    return known(dtype) && (dtypes[dtype].elems == 1 || clef__block_encoder((int)dtype) != NULL);
+}
+
 void clef_dtype_encode(clef_dtype dtype, const float *src, size_t n, void *dst)
 {
+    clef_block_encoder *encode = clef__block_encoder((int)dtype);
     uint8_t *to = dst;
     const size_t elems = (size_t)clef_dtype_block_elems(dtype), bytes = (size_t)clef_dtype_block_bytes(dtype);
     if (dtype == CLEF_F32) {
@@ -119,14 +122,10 @@ void clef_dtype_encode(clef_dtype dtype, const float *src, size_t n, void *dst)
         case CLEF_I8:
             to[i] = (uint8_t)(int8_t)to_int(src[i], INT8_MIN, INT8_MAX);
             break;
-        case CLEF_Q8_0:
-            clef__q8_0_encode(src + elems * i, to + bytes * i);
-            break;
-        case CLEF_Q4_0:
-            clef__q4_0_encode(src + elems * i, to + bytes * i);
-            break;
         default:
-            return;
+            if (!encode)
+                return;
+            encode(src + elems * i, to + bytes * i);
         }
     }
 }

@@ -24,7 +24,7 @@ static void write_shape(FILE *to, const clef_value *v)
 static void write_number(FILE *to, double x)
 {
     if (isfinite(x))
-        fprintf(to, "%.9g", x);
+        clef__write_float(to, x);
     else
         fputs("null", to);
 }

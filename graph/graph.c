@@ -5,9 +5,7 @@
 
 #include "graph/arena.h"
 #include "graph/names.h"
-#include "graph/op.h"
-
-enum { MAX_NAME = 240 };
+#include "graph/text.h"
 
 clef_graph *clef_graph_create(void)
 {
@@ -83,11 +81,44 @@ int clef__graph_append(clef_graph *g, clef_value *v)
     }
     v->id = g->n_values;
     g->values[g->n_values++] = v;
+    clef__track_state(v);
     return 1;
+}
+
+int clef__graph_make_name(clef_graph *g, const char *scope, size_t scope_bytes, clef_op op, char name[CLEF_NAME_BYTES])
+{
+    int n;
+    do
+        n = snprintf(name, CLEF_NAME_BYTES, "%.*s%s_%d", (int)scope_bytes, scope, clef__ops[op]->name, g->next_number[op]++);
+    while (n > 0 && n < CLEF_NAME_BYTES && clef__names_find(g->names, name));
+    if (n > 0 && n < CLEF_NAME_BYTES)
+        return 1;
+    clef__graph_fail(g, CLEF_E_LIMIT, "%s: a name has at most %d bytes", name, CLEF_NAME_BYTES - 1);
+    return 0;
+}
+
+/* Takes the name away from a value that did not choose it; that value gets another one in its scope. */
+static int free_name(clef_graph *g, clef_value *v)
+{
+    char name[CLEF_NAME_BYTES];
+    const char *dot = strrchr(v->name, '.');
+    return clef__graph_make_name(g, v->name, dot ? (size_t)(dot - v->name) + 1 : 0, v->op, name) && clef__graph_rename(g, v, name);
 }
 
 int clef__graph_rename(clef_graph *g, clef_value *v, const char *name)
 {
+    clef_value *other = clef__names_find(g->names, name);
+    const size_t n = strlen(name);
+    if (!n || n >= CLEF_NAME_BYTES) {
+        clef__graph_fail(g, CLEF_E_LIMIT, "%.40s%s: a name has 1 to %d bytes", name, n > 40 ? ".." : "", CLEF_NAME_BYTES - 1);
+        return 0;
+    }
+    if (other && other != v && other->named) {
+        clef__graph_fail(g, CLEF_E_ARG, "%s: two values of this name", name);
+        return 0;
+    }
+    if (other && other != v && !free_name(g, other))
+        return 0;
     char *copy = clef__graph_strdup(g, name);
     if (!copy)
         return 0;
@@ -108,6 +139,11 @@ clef_dim clef_symbol(clef_graph *g, const char *name, int64_t bound)
     const clef_dim none = {1, 0};
     if (!g || g->error.status)
         return none;
+    if (!clef__is_symbol_name(name)) {
+        clef__graph_fail(g, CLEF_E_ARG, "'%.40s' cannot name a symbol: wanted 1 to %d letters, digits and _.-/, no digit first", name,
+                         CLEF_NAME_BYTES - 1);
+        return none;
+    }
     for (int32_t i = 0; i < g->n_symbols; i++)
         if (strcmp(g->symbols[i].name, name) == 0) {
             if (g->symbols[i].bound != bound)
@@ -175,22 +211,19 @@ clef_value *clef_named(clef_value *v, const char *format, ...)
     if (!v)
         return NULL;
     clef_graph *g = v->graph;
-    char name[MAX_NAME];
+    char name[CLEF_NAME_BYTES];
     va_list args;
     va_start(args, format);
     const int n = vsnprintf(name, sizeof name, format, args);
     va_end(args);
-    char full[MAX_NAME + sizeof g->scope];
+    char full[CLEF_NAME_BYTES + sizeof g->scope];
     snprintf(full, sizeof full, "%s%s", name[0] == '/' ? "" : g->scope, name + (name[0] == '/'));
-    if (n < 1 || n >= MAX_NAME || strlen(full) >= MAX_NAME)
-        return clef__graph_fail(g, CLEF_E_ARG, "%s: a name has 1 to %d bytes", full, MAX_NAME - 1);
-    const clef_value *other = clef__names_find(g->names, full);
-    if (other == v)
-        return v;
-    if (other)
-        return clef__graph_fail(g, CLEF_E_ARG, "%s: two values of this name", full);
+    if (n < 1 || n >= CLEF_NAME_BYTES)
+        return clef__graph_fail(g, CLEF_E_LIMIT, "%.40s: a name has 1 to %d bytes", full, CLEF_NAME_BYTES - 1);
+    if (!clef__graph_rename(g, v, full))
+        return NULL;
     v->named = 1;
-    return clef__graph_rename(g, v, full) ? v : NULL;
+    return v;
 }
 
 /* ---- leaves ------------------------------------------------------------------------------------------------------------------- */
@@ -204,10 +237,8 @@ static clef_value *leaf(clef_graph *g, clef_value_kind kind, const char *name, c
     clef_value *old = clef__names_find(g->names, name);
     if (old && old->kind == CLEF_WEIGHT && kind == CLEF_WEIGHT && old->dtype == dtype && clef__shape_equal(&old->shape, shape))
         return old;
-    if (old)
+    if (old && old->named)
         return clef__graph_fail(g, CLEF_E_ARG, "%s %s: a value of this name stands already", kinds[kind], name);
-    if (!*name || strlen(name) >= MAX_NAME)
-        return clef__graph_fail(g, CLEF_E_ARG, "%s %.40s: a name has 1 to %d bytes", kinds[kind], name, MAX_NAME - 1);
     if ((uint32_t)dtype >= CLEF_N_DTYPES || shape->rank < 0 || shape->rank > CLEF_MAX_DIMS)
         return clef__graph_fail(g, CLEF_E_ARG, "%s %s: no such dtype or rank", kinds[kind], name);
     for (int32_t i = 0; i < shape->rank; i++) {
@@ -264,6 +295,12 @@ clef_value *clef_constant(clef_graph *g, const char *name, clef_dtype dtype, cle
 
 int clef__graph_add_output(clef_graph *g, const char *name, clef_value *v)
 {
+    const clef_value *write = clef__overwritten_by(v);
+    if (write) {
+        clef__graph_fail(g, CLEF_E_ARG, "output %s: %s shows a state that %s has written since: use what the write gives", name, v->name,
+                         write->name);
+        return 0;
+    }
     for (int32_t i = 0; i < g->n_outputs; i++)
         if (strcmp(g->outputs[i].name, name) == 0) {
             clef__graph_fail(g, CLEF_E_ARG, "output %s: two outputs of this name", name);
@@ -290,14 +327,15 @@ void clef_output(clef_graph *g, const char *name, clef_value *v)
 {
     if (!g || g->error.status || !v)
         return;
-    if (v->graph != g || strlen(name) >= MAX_NAME || !*name) {
+    if (v->graph != g || strlen(name) >= CLEF_NAME_BYTES || !*name) {
         clef__graph_fail(g, CLEF_E_ARG, "output %.40s: the value is of another graph, or the name is empty or too long", name);
         return;
     }
-    if (!v->named && !clef__names_find(g->names, name)) {
-        v->named = 1;
+    const clef_value *other = clef__names_find(g->names, name);
+    if (!v->named && !(other && other->named)) {
         if (!clef__graph_rename(g, v, name))
             return;
+        v->named = 1;
     }
     clef__graph_add_output(g, name, v);
 }

@@ -15,6 +15,11 @@ uint32_t clef__n(const clef_lowering *lo, const clef_value *v, int32_t i)
     return (uint32_t)clef__dim_at(lo->graph, clef__dim_right(&v->shape, i), lo->symbols);
 }
 
+uint32_t clef__bound_n(const clef_lowering *lo, const clef_value *v, int32_t i)
+{
+    return (uint32_t)clef__dim_at(lo->graph, clef__dim_right(&v->shape, i), NULL);
+}
+
 void clef__n4(const clef_lowering *lo, const clef_value *v, args_uint n[4])
 {
     for (int32_t i = 0; i < 4; i++)

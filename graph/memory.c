@@ -6,9 +6,9 @@
 #include <string.h>
 
 /* A value that needs memory of its own in the arena. */
-static int owns(const clef_value *v)
+static int owns(const clef_value *v, const unsigned char *apart)
 {
-    return v->op != CLEF_OP_NONE && !clef__ops[v->op]->view;
+    return v->op != CLEF_OP_NONE && !clef__ops[v->op]->view && !(apart && apart[v->id]);
 }
 
 static void lifetimes(const clef_graph *g, clef_place *places)
@@ -25,7 +25,7 @@ static void lifetimes(const clef_graph *g, clef_place *places)
 }
 
 /* The input whose memory n's result may take: dense, as large for every length, last used here and read through no other input. */
-static const clef_value *reusable_input(const clef_value *n, const clef_place *places)
+static const clef_value *reusable_input(const clef_value *n, const clef_place *places, const unsigned char *apart)
 {
     for (int32_t k = 0; k < n->n_in; k++) {
         const clef_value *x = n->in[k];
@@ -35,7 +35,7 @@ static const clef_value *reusable_input(const clef_value *n, const clef_place *p
         int others = 0;
         for (int32_t j = 0; j < n->n_in; j++)
             others += j != k && n->in[j] && clef__base(n->in[j]) == base;
-        if (owns(base) && places[base->id].last == n->id && !others && clef__shape_equal(&x->shape, &n->shape) &&
+        if (owns(base, apart) && places[base->id].last == n->id && !others && clef__shape_equal(&x->shape, &n->shape) &&
             clef__bytes(base, NULL) == clef__bytes(n, NULL))
             return base;
     }
@@ -95,7 +95,8 @@ static void place_all(clef_memory *m, item *items, int32_t n_items, int32_t *pla
     }
 }
 
-clef_status clef__memory_plan(const clef_graph *g, uint64_t align, uint64_t chunk_bytes, clef_memory *out, clef_error *err)
+clef_status clef__memory_plan(const clef_graph *g, const unsigned char *apart, uint64_t align, uint64_t chunk_bytes, clef_memory *out,
+                              clef_error *err)
 {
     const size_t n = (size_t)g->n_values;
     const uint64_t chunk = chunk_bytes / align * align;
@@ -113,7 +114,7 @@ clef_status clef__memory_plan(const clef_graph *g, uint64_t align, uint64_t chun
     for (int32_t i = 0; i < g->n_values; i++) {
         const clef_value *v = g->values[i];
         clef_place *p = &out->places[i];
-        if (!owns(v))
+        if (!owns(v, apart))
             continue;
         p->bytes = ((uint64_t)clef__bytes(v, NULL) + align - 1) / align * align;
         out->sum_bytes += p->bytes;
@@ -122,7 +123,7 @@ clef_status clef__memory_plan(const clef_graph *g, uint64_t align, uint64_t chun
                                 p->bytes, chunk);
             goto out;
         }
-        const clef_value *taken = reusable_input(v, out->places);
+        const clef_value *taken = reusable_input(v, out->places, apart);
         if (taken) { /* one block, from the first owner's birth on */
             p->in_place_of = taken->id;
             int32_t root = taken->id;

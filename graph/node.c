@@ -34,11 +34,12 @@ static int dtype_fits(uint32_t flags, clef_dtype t)
 
 static const char *dtypes_wanted(uint32_t flags)
 {
-    return flags & CLEF_IN_WEIGHT  ? "a float or block format"
-           : flags & CLEF_IN_FLOAT ? "f32, f16 or bf16"
-           : flags & CLEF_IN_MASK  ? "f32, i32 or i8"
-           : flags & CLEF_IN_I32   ? "i32"
-                                   : "f32";
+    return flags & CLEF_IN_WEIGHT                              ? "a float or block format"
+           : (flags & CLEF_IN_FLOAT) && (flags & CLEF_IN_MASK) ? "f32, f16, bf16, i32 or i8"
+           : flags & CLEF_IN_FLOAT                             ? "f32, f16 or bf16"
+           : flags & CLEF_IN_MASK                              ? "f32, i32 or i8"
+           : flags & CLEF_IN_I32                               ? "i32"
+                                                               : "f32";
 }
 
 /* A copy of v where the op cannot read it as it lies. */
@@ -48,22 +49,34 @@ static clef_value *as_the_op_reads(clef_graph *g, const clef_op_def *def, int32_
     return needs_copy ? clef_copy(g, v) : v;
 }
 
-static int made_up_name(clef_graph *g, const clef_op_def *def, clef_op op, char *name, size_t capacity)
+/* States change in place: what shows one as it was before a write, or would once this node has written, is refused. */
+static int states_fit(clef_graph *g, const clef_value *n, const char *name)
 {
-    do
-        snprintf(name, capacity, "%s%s_%d", g->scope, def->name, g->next_number[op]++);
-    while (clef__names_find(g->names, name));
-    return strlen(name) < capacity - 1;
+    for (int32_t i = 0; i < n->n_in; i++) {
+        const clef_value *write = n->in[i] ? clef__overwritten_by(n->in[i]) : NULL;
+        if (write) {
+            clef__graph_fail(g, CLEF_E_ARG, "%s: input %d (%s) shows a state that %s has written since: use what the write gives", name, i,
+                             n->in[i]->name, write->name);
+            return 0;
+        }
+    }
+    for (int32_t i = 0; i < g->n_outputs && n->op == CLEF_OP_cache_write; i++)
+        if (clef__base(g->outputs[i].value) == clef__base(n->in[0])) {
+            clef__graph_fail(g, CLEF_E_ARG, "%s: output %s shows the state %s as it is before this write", name, g->outputs[i].name,
+                             clef__base(n->in[0])->name);
+            return 0;
+        }
+    return 1;
 }
 
 clef_value *clef__node(clef_graph *g, clef_op op, clef_value *const *in, int32_t n_in, const void *attr)
 {
     const clef_op_def *def = clef__ops[op];
-    char name[320];
+    char name[CLEF_NAME_BYTES];
     if (!g || g->error.status)
         return NULL;
     clef_value *n = clef__graph_alloc(g, sizeof *n);
-    if (!n || !made_up_name(g, def, op, name, sizeof name))
+    if (!n || !clef__graph_make_name(g, g->scope, strlen(g->scope), op, name))
         return NULL;
     *n = (clef_value){.graph = g, .kind = CLEF_COMPUTED, .op = op};
     if (attr)
@@ -87,6 +100,11 @@ clef_value *clef__node(clef_graph *g, clef_op op, clef_value *const *in, int32_t
     }
     if (n->n_in < def->n_min)
         return clef__graph_fail(g, CLEF_E_ARG, "%s: %d inputs, wanted at least %d", name, n->n_in, def->n_min);
+    if (!states_fit(g, n, name))
+        return NULL;
+    if (def->view && n->in[0] && clef__view_depth(n->in[0]) >= CLEF_MAX_VIEWS)
+        return clef__graph_fail(g, CLEF_E_LIMIT, "%s: more than %d views and state writes behind one another; copy %s first", name,
+                                CLEF_MAX_VIEWS, n->in[0]->name);
     clef_error why;
     const clef_status s = def->infer(n, &why);
     if (s)

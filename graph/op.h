@@ -68,6 +68,8 @@ clef_status clef__launch(clef_lowering *lo, const clef_launch *launch, clef_erro
 
 /** Dim i of v counted from the right, in numbers: 0 is the last dim; 1 beyond the rank. */
 uint32_t  clef__n(const clef_lowering *lo, const clef_value *v, int32_t i);
+/** The same at its symbol's bound: what a constant of a program may depend on, so that no new program is built when a length changes. */
+uint32_t  clef__bound_n(const clef_lowering *lo, const clef_value *v, int32_t i);
 /** All four, outermost first, into n[4] of an argument block. */
 void      clef__n4(const clef_lowering *lo, const clef_value *v, args_uint n[4]);
 /** Product of all dims; of all but the last. */
@@ -77,7 +79,8 @@ uint32_t  clef__rows(const clef_lowering *lo, const clef_value *v);
 view_args clef__view(const clef_lowering *lo, const clef_value *v);
 /** The same with v broadcast to the shape of `like`: stride 0 where v has 1. */
 view_args clef__view_as(const clef_lowering *lo, const clef_value *v, const clef_value *like);
-/** Work-items for a group that shares `n` elements: 1 on a CPU; else a power of two up to 256, no more than the device allows. */
+/** Work-items for a group that shares `n` elements: 1 on a CPU; else a power of two up to 256, no more than the device allows.
+ *  Of a symbolic n give the bound (clef__bound_n): the result is a constant of the program. */
 uint32_t  clef__fit_local(const clef_lowering *lo, uint32_t n);
 /** (a + b - 1) / b */
 uint32_t  clef__ceil_div(uint32_t a, uint32_t b);

@@ -3,12 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/variant.h"
 
-enum {
-    MAX_HEAD = 512,
-    CPU_ROWS = 4 /* queries that share a pass over the keys */
-};
+enum { MAX_HEAD = 512 };
 
 static const clef_attr_def attention_attrs[] = {
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_attention_opts, scale), NULL},
@@ -31,6 +28,25 @@ static clef_shape scores_shape(const clef_value *n)
     return clef_shape_4(q[0], q[1], q[2], k[2]);
 }
 
+attention_args clef__attention_args(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_attention_opts *o = (const void *)n->attr;
+    clef_value scores = *n; /* a shape for the mask to meet */
+    scores.shape = scores_shape(n);
+    attention_args args = {.q = clef__view(lo, n->in[0]),
+                           .k = clef__view(lo, n->in[1]),
+                           .v = clef__view(lo, n->in[2]),
+                           .mask = clef__view_as(lo, n->in[3], &scores),
+                           .pos = clef__view(lo, n->in[4]).offset,
+                           .scale = o->scale != 0 ? o->scale : 1,
+                           .softcap = o->softcap,
+                           .causal = o->causal,
+                           .window = o->window};
+    clef__n4(lo, &scores, args.n);
+    args.group = args.n[1] / clef__n(lo, n->in[1], 2);
+    return args;
+}
+
 static int head_fits(clef_dim d)
 {
     return !d.symbol && d.n <= MAX_HEAD;
@@ -51,6 +67,10 @@ static clef_status attention_infer(clef_value *n, clef_error *err)
     if (!head_fits(k->dim[3]) || !head_fits(v->dim[3]))
         return clef__fail(err, CLEF_E_SHAPE, "k %s, v %s: the last dims are numbers up to %d", clef__shape_text(n->graph, k, a),
                           clef__shape_text(n->graph, v, b), MAX_HEAD);
+    for (int32_t i = 1; i < 3; i++)
+        if (clef_dtype_block_elems(n->in[i]->dtype) > 1 && n->in[i]->dtype != CLEF_Q8_0)
+            return clef__fail(err, CLEF_E_UNSUPPORTED, "%s is %s, wanted f32, f16, bf16 or q8_0", n->in[i]->name,
+                              clef_dtype_name(n->in[i]->dtype));
     const clef_shape scores = scores_shape(n);
     if (mask && !clef__broadcasts_to(&mask->shape, &scores))
         return clef__fail(err, CLEF_E_SHAPE, "mask %s does not broadcast to %s", clef__shape_text(n->graph, &mask->shape, a),
@@ -106,7 +126,7 @@ static void attention_ref(const clef_value *n, const clef_ref_tensor *in, clef_r
             for (int64_t e = 0; e < E; e++)
                 y[e] = y[e] * keep + p * vs[e];
         }
-        for (int64_t e = 0; e < E && sum > 0; e++)
+        for (int64_t e = 0; e < E && sum != 0; e++)
             y[e] /= sum;
     }
 }
@@ -122,52 +142,23 @@ static clef_cost attention_cost(const clef_value *n, const int64_t *symbols)
     return cost;
 }
 
-static int32_t mask_kind(const clef_value *mask)
-{
-    return mask ? (int32_t)mask->dtype : DTYPE_NONE;
-}
-
-static clef_status attention_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    const clef_attention_opts *o = (const void *)n->attr;
-    const clef_value *q = n->in[0], *k = n->in[1], *v = n->in[2], *mask = n->in[3], *pos = n->in[4];
-    clef_value scores = *n; /* a shape for the mask to meet */
-    scores.shape = scores_shape(n);
-    attention_args args = {.q = clef__view(lo, q),
-                           .k = clef__view(lo, k),
-                           .v = clef__view(lo, v),
-                           .mask = clef__view_as(lo, mask, &scores),
-                           .pos = clef__view(lo, pos).offset,
-                           .scale = o->scale != 0 ? o->scale : 1,
-                           .softcap = o->softcap,
-                           .causal = o->causal,
-                           .window = o->window};
-    clef__n4(lo, &scores, args.n);
-    args.group = args.n[1] / clef__n(lo, k, 2);
-    /* A group of work-items takes one query; a CPU's takes several of the heads and positions that meet the same keys. */
-    const uint32_t wg = clef__fit_local(lo, 128), queries = args.group * args.n[2];
-    const uint32_t rows = wg > 1 || queries == 1 ? 1 : CPU_ROWS;
-    return clef__launch(lo,
-                        &(clef_launch){.source = "attention",
-                                       .kernel = "attention",
-                                       .defs = {{"WG", (int32_t)wg},
-                                                {"ROWS", (int32_t)rows},
-                                                {"D", (int32_t)clef__n(lo, k, 0)},
-                                                {"E", (int32_t)clef__n(lo, v, 0)},
-                                                {"K_TYPE", (int32_t)k->dtype},
-                                                {"V_TYPE", (int32_t)v->dtype},
-                                                {"MASK", mask_kind(mask)},
-                                                {"POS", pos != NULL}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {n, q, k, v, mask, pos},
-                                       .n_bufs = 6,
-                                       .groups = {clef__ceil_div(queries, rows) * clef__n(lo, k, 2) * args.n[0]},
-                                       .local = {wg}},
-                        err);
-}
+#define CACHE_CASE(dtype, h, hk, d, s, attributes, p)                                                                                      \
+    {                                                                                                                                      \
+        .graph =                                                                                                                           \
+            "symbol T <= 9\nsymbol S <= " s "\nstate kc " dtype " [1, " hk ", " s ", " d "]\nstate vc " dtype " [1, " hk ", " s ", " d     \
+            "]\ninput x f32 [1, T, " h ", " d "]\ninput kx f32 [1, " hk ", " s ", " d "]\ninput vx f32 [1, " hk ", " s ", " d "]\n"        \
+            "input p i32 [1]\nk = cache_write(kc, kx)\nv = cache_write(vc, vx)\nq = permute(x) axes=[0, 2, 1, 3]\n"                        \
+            "ks = slice(k) axis=2 size=S\nvs = slice(v) axis=2 size=S\no = attention(q, ks, vs, _, p) causal=1 scale=0.125" attributes     \
+            "\noutput o\n",                                                                                                                \
+        .int_lo = p, .int_hi = p + 1                                                                                                       \
+    }
 
 static const clef_op_case attention_cases[] = {
+    /* NaN stays NaN: a row of it is not one that keeps nothing */
+    {.graph = "const q f32 [1, 1, 3, 1] = 1, nan, 2\ninput k f32 [1, 1, 150, 1]\ninput v f32 [1, 1, 150, 4]\ny = attention(q, k, "
+              "v)\noutput y\n"},
+    {.graph = "const q f32 [1, 1, 7, 1] = 1, nan, 2, 3, 4, 5, nan\ninput k f32 [1, 1, 9, 1]\ninput v f32 [1, 1, 9, 4]\n"
+              "y = attention(q, k, v) causal=1\noutput y\n"},
     {.graph = "input q f32 [1, 1, 1, 1]\ninput k f32 [1, 1, 1, 1]\ninput v f32 [1, 1, 1, 1]\ny = attention(q, k, v)\noutput y\n"},
     {.graph = "symbol T <= 7\nsymbol S <= 70\ninput q f32 [2, 6, T, 16]\ninput k f32 [2, 2, S, 16]\ninput v f32 [2, 2, S, 16]\n"
               "y = attention(q, k, v) scale=0.25\noutput y\n"},
@@ -194,6 +185,21 @@ static const clef_op_case attention_cases[] = {
               "output y\n"},
     {.graph = "input q f32 [1, 1, 2, 256]\ninput k f32 [1, 1, 33, 256]\ninput v f32 [1, 1, 33, 512]\ny = attention(q, k, v) scale=0.06\n"
               "output y\n"},
+    /* caches of every type, read as a step does; three heads a group, seven, one; windows; more keys than a part or a chunk holds */
+    CACHE_CASE("f32", "14", "2", "64", "1500", "", 1400),
+    CACHE_CASE("f16", "6", "2", "40", "700", "", 600),
+    CACHE_CASE("f16", "7", "1", "64", "1100", " window=300", 1000),
+    CACHE_CASE("q8_0", "3", "3", "64", "600", "", 500),
+    CACHE_CASE("q8_0", "14", "2", "96", "1100", " window=70 softcap=5", 1000),
+    /* many tiles, more than one in each; two sequences at different places */
+    {.graph = "symbol T <= 67\nsymbol S <= 333\ninput q f32 [2, 6, T, 64]\ninput k f32 [2, 2, S, 64]\ninput v f16 [2, 2, S, 80]\n"
+              "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.125 causal=1 window=100\noutput y\n",
+     .int_hi = 260},
+    {.graph = "symbol T <= 130\ninput q f32 [1, 3, T, 33]\ninput k f32 [1, 3, 130, 33]\ninput v f32 [1, 3, 130, 112]\n"
+              "input m f32 [T, 130]\ny = attention(q, k, v, m) scale=0.2 causal=1\noutput y\n"},
+    {.graph = "symbol T <= 5\nsymbol S <= 900\ninput q f32 [1, 8, T, 64]\ninput k f32 [1, 1, S, 64]\ninput v f32 [1, 1, S, 20]\n"
+              "input m i32 [1, 1, 1, S]\ny = attention(q, k, v, m) scale=0.125\noutput y\n",
+     .int_hi = 2},
     {.graph = NULL},
 };
 
@@ -202,14 +208,14 @@ const clef_op_def clef__op_attention = {
     .formula = "out[b, t, h, :] = softmax(cap(scale q k^T) + mask) v of each head; causal, window",
     .n_min = 3,
     .n_max = 5,
-    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_FLOAT | CLEF_IN_ROWS, CLEF_IN_FLOAT | CLEF_IN_ROWS, CLEF_IN_MASK | CLEF_IN_OPTIONAL,
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS, CLEF_IN_MASK | CLEF_IN_OPTIONAL,
            CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .attrs = attention_attrs,
     .attr_bytes = sizeof(clef_attention_opts),
     .infer = attention_infer,
     .ref = attention_ref,
     .cost = attention_cost,
-    .lower = attention_lower,
+    .lower = clef__lower_variant,
     .cases = attention_cases,
     .tol = 1e-5f, /* a score of size z is wrong by (D / 16 + 5) 6e-8 |z|, and so is, relatively, its weight; |z| < 20 here */
 };

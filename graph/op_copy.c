@@ -1,4 +1,4 @@
-/* copy and concat: dense F32 values out of views. */
+/* copy and concat: dense values out of views. */
 #include <string.h>
 
 #include "graph/elementwise.h"
@@ -6,6 +6,14 @@
 clef_value *clef_copy(clef_graph *g, clef_value *x)
 {
     return clef__node(g, CLEF_OP_copy, (clef_value *[]){x}, 1, NULL);
+}
+
+static clef_status copy_infer(clef_value *n, clef_error *err)
+{
+    const clef_dtype t = n->in[0]->dtype;
+    clef__infer_same(n, err);
+    n->dtype = t == CLEF_I32 || t == CLEF_I8 ? t : CLEF_F32;
+    return CLEF_OK;
 }
 
 static void copy_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
@@ -33,16 +41,23 @@ static const clef_op_case copy_cases[] = {
               "w = permute(v) axes=[1, 0]\ny = copy(w)\noutput y\n"},
     {.graph = "weight x f16 [3, 67]\ny = copy(x)\noutput y\n"},
     {.graph = "weight x bf16 [5, 34]\nv = permute(x) axes=[1, 0]\ny = copy(v)\noutput y\n"},
+    {.graph = "input x i32 [5, 34]\ny = copy(x)\noutput y\n", .int_lo = -1000000000, .int_hi = 1000000000},
+    {.graph = "symbol T <= 6\ninput x i32 [2, T, 17]\nv = permute(x) axes=[2, 0, 1]\nr = reshape(v) : i32 [34, T]\noutput r\noutput v\n",
+     .int_lo = 16777216,
+     .int_hi = INT32_MAX},
+    {.graph = "input x i8 [3, 37]\nv = slice(x) axis=1 start=4 size=33\nw = permute(v) axes=[1, 0]\noutput v\noutput w\n",
+     .int_lo = -128,
+     .int_hi = 128},
     {.graph = NULL},
 };
 
 const clef_op_def clef__op_copy = {
     .name = "copy",
-    .formula = "out = x, dense",
+    .formula = "out = x, dense; floats become f32, whole numbers stay what they are",
     .n_min = 1,
     .n_max = 1,
-    .in = {CLEF_IN_FLOAT},
-    .infer = clef__infer_same,
+    .in = {CLEF_IN_FLOAT | CLEF_IN_MASK},
+    .infer = copy_infer,
     .ref = copy_ref,
     .cost = copy_cost,
     .lower = copy_lower,

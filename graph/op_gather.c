@@ -70,14 +70,16 @@ static clef_status gather_lower(clef_lowering *lo, const clef_value *n, clef_err
     const clef_value *table = n->in[0], *ids = n->in[1];
     gather_args args = {
         .n_outer = 1, .n_inner = 1, .n_ids = clef__size(lo, ids), .table = clef__view(lo, table).offset, .ids = clef__view(lo, ids).offset};
+    uint32_t inner_bound = 1;
     for (int32_t i = 0; i < table->shape.rank; i++) {
         const uint32_t dim = clef__n(lo, table, table->shape.rank - 1 - i);
+        inner_bound *= i > o->axis ? clef__bound_n(lo, table, table->shape.rank - 1 - i) : 1;
         if (i == o->axis)
             args.n_axis = dim;
         else
             *(i < o->axis ? &args.n_outer : &args.n_inner) *= dim;
     }
-    const uint32_t wg = clef__fit_local(lo, args.n_inner);
+    const uint32_t wg = clef__fit_local(lo, inner_bound);
     return clef__launch(lo,
                         &(clef_launch){.source = "gather",
                                        .kernel = "gather",
@@ -91,6 +93,11 @@ static clef_status gather_lower(clef_lowering *lo, const clef_value *n, clef_err
                         err);
 }
 
+#define BLOCK_CASE(dtype)                                                                                                                  \
+    {                                                                                                                                      \
+        .graph = "weight w " dtype " [11, 512]\ninput i i32 [7]\ny = gather(w, i)\noutput y\n", .int_hi = 11                               \
+    }
+
 static const clef_op_case gather_cases[] = {
     {.graph = "weight w f32 [1, 1]\ninput i i32 [1]\ny = gather(w, i)\noutput y\n", .int_hi = 1},
     {.graph = "symbol T <= 9\nweight w f32 [11, 67]\ninput i i32 [2, T]\ny = gather(w, i)\noutput y\n", .int_lo = -2, .int_hi = 13},
@@ -98,6 +105,26 @@ static const clef_op_case gather_cases[] = {
     {.graph = "weight w bf16 [11, 33]\ninput i i32 [5]\ny = gather(w, i)\noutput y\n", .int_hi = 11},
     {.graph = "weight w q8_0 [11, 96]\ninput i i32 [5]\ny = gather(w, i)\noutput y\n", .int_lo = -1, .int_hi = 12},
     {.graph = "weight w q4_0 [11, 96]\ninput i i32 [5]\ny = gather(w, i)\noutput y\n", .int_hi = 11},
+    BLOCK_CASE("q4_1"),
+    BLOCK_CASE("q5_0"),
+    BLOCK_CASE("q5_1"),
+    BLOCK_CASE("q2_k"),
+    BLOCK_CASE("q3_k"),
+    BLOCK_CASE("q4_k"),
+    BLOCK_CASE("q5_k"),
+    BLOCK_CASE("q6_k"),
+    BLOCK_CASE("iq4_nl"),
+    BLOCK_CASE("iq4_xs"),
+    BLOCK_CASE("iq1_s"),
+    BLOCK_CASE("iq1_m"),
+    BLOCK_CASE("iq2_xxs"),
+    BLOCK_CASE("iq2_xs"),
+    BLOCK_CASE("iq2_s"),
+    BLOCK_CASE("iq3_xxs"),
+    BLOCK_CASE("iq3_s"),
+    BLOCK_CASE("tq1_0"),
+    BLOCK_CASE("tq2_0"),
+    BLOCK_CASE("mxfp4"),
     {.graph = "symbol T <= 5\ninput x f32 [3, T, 17]\ninput i i32 [4]\ny = gather(x, i) axis=1\noutput y\n", .int_hi = 5},
     {.graph = "input x f32 [3, 17]\ninput i i32 [2, 3]\ny = gather(x, i) axis=-1\noutput y\n", .int_hi = 17},
     {.graph = "input x f32 [7, 3, 5]\ninput i i32 []\nj = slice(x) axis=0 start=2 size=4\ny = gather(j, i)\noutput y\n", .int_hi = 4},

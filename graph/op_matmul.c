@@ -136,20 +136,6 @@ matmul_args clef__matmul_args(const clef_lowering *lo, const clef_value *n)
     return p;
 }
 
-static const clef_variant *const variants[] = {
-#define VARIANT(op, name) &clef__##op##_##name,
-#include "graph/variants.def"
-#undef VARIANT
-};
-
-static clef_status matmul_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    size_t i = 0;
-    while (i + 1 < sizeof variants / sizeof *variants && !variants[i]->fits(lo, n))
-        i++;
-    return variants[i]->lower(lo, n, err);
-}
-
 #define WEIGHT_CASES(dtype)                                                                                                                \
     {.graph = "symbol T <= 19\ninput x f32 [2, T, 96]\nweight w " dtype " [67, 96]\ny = matmul(x, w) transpose_b=1\noutput y\n"},          \
         {.graph = "symbol T <= 3\ninput x f32 [T, 160]\nweight w " dtype " [130, 160]\nweight b f32 [130]\n"                               \
@@ -164,6 +150,12 @@ static clef_status matmul_lower(clef_lowering *lo, const clef_value *n, clef_err
                  "y = matmul(x, w, b)\noutput y\n"                                                                                         \
     }
 
+/* One row and several. */
+#define BLOCK_CASE(dtype)                                                                                                                  \
+    {                                                                                                                                      \
+        .graph = "symbol T <= 6\ninput x f32 [T, 512]\nweight w " dtype " [37, 512]\ny = matmul(x, w) transpose_b=1\noutput y\n"           \
+    }
+
 static const clef_op_case matmul_cases[] = {
     {.graph = "input a f32 [1, 1]\ninput b f32 [1, 1]\ny = matmul(a, b)\noutput y\n"},
     {.graph = "input a f32 [5, 7]\ninput b f32 [3, 7]\ny = matmul(a, b) transpose_b=1 alpha=-2\noutput y\n"},
@@ -175,6 +167,26 @@ static const clef_op_case matmul_cases[] = {
     WEIGHT_CASES("bf16"),
     WEIGHT_CASES("q8_0"),
     WEIGHT_CASES("q4_0"),
+    BLOCK_CASE("q4_1"),
+    BLOCK_CASE("q5_0"),
+    BLOCK_CASE("q5_1"),
+    BLOCK_CASE("q2_k"),
+    BLOCK_CASE("q3_k"),
+    BLOCK_CASE("q4_k"),
+    BLOCK_CASE("q5_k"),
+    BLOCK_CASE("q6_k"),
+    BLOCK_CASE("iq4_nl"),
+    BLOCK_CASE("iq4_xs"),
+    BLOCK_CASE("iq1_s"),
+    BLOCK_CASE("iq1_m"),
+    BLOCK_CASE("iq2_xxs"),
+    BLOCK_CASE("iq2_xs"),
+    BLOCK_CASE("iq2_s"),
+    BLOCK_CASE("iq3_xxs"),
+    BLOCK_CASE("iq3_s"),
+    BLOCK_CASE("tq1_0"),
+    BLOCK_CASE("tq2_0"),
+    BLOCK_CASE("mxfp4"),
     KN_CASES("f32"),
     KN_CASES("f16"),
     KN_CASES("bf16"),
@@ -205,7 +217,7 @@ const clef_op_def clef__op_matmul = {
     .infer = matmul_infer,
     .ref = matmul_ref,
     .cost = matmul_cost,
-    .lower = matmul_lower,
+    .lower = clef__lower_variant,
     .cases = matmul_cases,
     .tol = 5e-6f, /* K terms rounded to 6e-8 sqrt(K) of the largest sum at random signs; K <= 1024 here, in one chain at worst */
 };

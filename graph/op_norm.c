@@ -56,7 +56,7 @@ static clef_status norm_lower(clef_lowering *lo, const clef_value *n, clef_error
     const clef_value *x = n->in[0], *weight = n->in[1], *bias = n->in[2];
     norm_args args = {.x = clef__view(lo, x), .weight = clef__view(lo, weight).offset, .bias = clef__view(lo, bias).offset, .eps = o->eps};
     clef__n4(lo, x, args.n);
-    const uint32_t wg = clef__fit_local(lo, args.n[3]);
+    const uint32_t wg = clef__fit_local(lo, clef__bound_n(lo, x, 0));
     return clef__launch(lo,
                         &(clef_launch){.source = "norm",
                                        .kernel = "norm_rows",

@@ -16,7 +16,7 @@ static clef_status rows_lower(clef_lowering *lo, const clef_value *n, const char
     const clef_value *x = n->in[0];
     reduce_args args = {.x = clef__view(lo, x), .k = k};
     clef__n4(lo, x, args.n);
-    const uint32_t wg = clef__fit_local(lo, args.n[3]);
+    const uint32_t wg = clef__fit_local(lo, clef__bound_n(lo, x, 0));
     return clef__launch(lo,
                         &(clef_launch){.source = "reduce",
                                        .kernel = kernel,
@@ -66,6 +66,9 @@ static void reduce_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_
             sum += in->x[r * N + i];
             max = fmax(max, in->x[r * N + i]);
         }
+        if (isnan(sum)) /* of a NaN, or of infinities of both signs */
+            for (int64_t i = 0; i < N; i++)
+                max = isnan(in->x[r * N + i]) ? NAN : max;
         out->x[r] = o->kind == CLEF_REDUCE_MAX ? max : o->kind == CLEF_REDUCE_MEAN ? sum / (double)N : sum;
     }
 }
@@ -80,6 +83,8 @@ static clef_status reduce_lower(clef_lowering *lo, const clef_value *n, clef_err
     {.graph = "input x f32 [1]\ny = reduce(x) kind=" kind "\noutput y\n"},                                                                 \
         {.graph = "symbol T <= 6\ninput x f32 [2, T, 67]\ny = reduce(x) kind=" kind "\noutput y\n"},                                       \
         {.graph = "symbol S <= 40\ninput x f32 [3, S]\ny = reduce(x) kind=" kind "\noutput y\n"},                                          \
+        {.graph = "const x f32 [4, 2] = nan, nan, 1, nan, -inf, -inf, inf, -inf\ny = reduce(x) kind=" kind "\noutput y\n"},                \
+        {.graph = "const x f32 [1] = nan\ninput z f32 [37]\nc = mul(z, x)\ny = reduce(c) kind=" kind "\noutput y\n"},                      \
         {.graph = "input x f32 [2, 3, 5, 17]\nv = permute(x) axes=[0, 3, 2, 1]\ny = reduce(v) kind=" kind "\noutput y\n"},                 \
     {                                                                                                                                      \
         .graph = "input x f32 [3, 1031]\nv = slice(x) axis=1 start=5 size=1000\ny = reduce(v) kind=" kind "\noutput y\n"                   \

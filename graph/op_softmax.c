@@ -53,13 +53,14 @@ static void softmax_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
                 z[s] += m;
             max = fmax(max, z[s]);
         }
+        max = max > -INFINITY ? max : 0; /* nothing is kept: the sum is 0; or NaNs alone: it is NaN */
         for (int64_t s = 0; s < S; s++)
-            sum += max > -INFINITY ? exp(z[s] - max) : 0;
+            sum += exp(z[s] - max);
         for (int64_t s = 0; s < S; s++) {
             if (o->log)
-                z[s] = sum > 0 ? z[s] - max - log(sum) : -INFINITY;
+                z[s] = sum != 0 ? z[s] - max - log(sum) : -INFINITY;
             else
-                z[s] = sum > 0 ? exp(z[s] - max) / sum : 0;
+                z[s] = sum != 0 ? exp(z[s] - max) / sum : 0;
         }
     }
 }
@@ -82,7 +83,7 @@ static clef_status softmax_lower(clef_lowering *lo, const clef_value *n, clef_er
                          .window = o->window,
                          .log = o->log};
     clef__n4(lo, x, args.n);
-    const uint32_t wg = clef__fit_local(lo, args.n[3]);
+    const uint32_t wg = clef__fit_local(lo, clef__bound_n(lo, x, 0));
     return clef__launch(lo,
                         &(clef_launch){.source = "softmax",
                                        .kernel = "softmax_rows",
@@ -112,6 +113,10 @@ static const clef_op_case softmax_cases[] = {
          "symbol T <= 6\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput p i32 [2]\ny = softmax(x, _, p) causal=1 window=7\noutput y\n",
      .int_hi = 30},
     {.graph = "input x f32 [5, 33]\ny = softmax(x) log=1\noutput y\n", .spread = 9},
+    {.graph = "const x f32 [4, 3] = nan, nan, nan, 1, nan, 2, -inf, -inf, -inf, nan, -inf, -inf\ny = softmax(x)\noutput y\n"},
+    {.graph = "const x f32 [2, 3] = nan, nan, nan, -inf, -inf, -inf\ny = softmax(x) log=1\noutput y\n"},
+    {.graph = "const x f32 [2, 3] = nan, nan, 4, 2, nan, 1\nconst m i32 [3] = 0, 0, 1\ny = softmax(x, m)\noutput y\n"},
+    {.graph = "const n f32 [1, 1] = nan\ninput x f32 [2, 37]\nz = mul(x, n)\ny = softmax(z)\noutput y\n"},
     {.graph = "input x f32 [2, 6, 5, 3]\nv = permute(x) axes=[0, 2, 1, 3]\ny = softmax(v) causal=1\noutput y\n"},
     {.graph = NULL},
 };

@@ -16,6 +16,11 @@ static const pass_def passes[] = {
 #include "graph/passes.def"
 #undef PASS
 };
+static const char pass_list[] =
+#define PASS(name) " " #name
+#include "graph/passes.def"
+#undef PASS
+    ;
 enum { N_PASSES = sizeof passes / sizeof *passes };
 
 const char *clef_pass_name(int32_t i)
@@ -32,7 +37,7 @@ clef_status clef_graph_optimize(clef_graph *g, const char *last, clef_error *err
         for (n = 0; n < N_PASSES && strcmp(passes[n].name, last) != 0;)
             n++;
         if (n == N_PASSES)
-            return clef__fail(err, CLEF_E_NOT_FOUND, "there is no pass '%s'; the passes are verify, fold, merge, drop, fuse", last);
+            return clef__fail(err, CLEF_E_NOT_FOUND, "there is no pass '%s'; the passes are%s", last, pass_list);
         n++;
     }
     for (size_t i = 0; i < n; i++) {
@@ -49,6 +54,12 @@ int clef__is_output(const clef_value *v)
         if (v->graph->outputs[i].value == v)
             return 1;
     return 0;
+}
+
+int clef__stands_for(const clef_value *x, const clef_value *n)
+{
+    return x->dtype == n->dtype && clef__shape_equal(&x->shape, &n->shape) && clef__is_dense(x) && clef__base(x)->kind != CLEF_STATE &&
+           clef__view_depth(x) < CLEF_MAX_VIEWS / 4;
 }
 
 int clef__has_effect(const clef_value *v)
@@ -96,7 +107,7 @@ static int replace(clef_graph *g, clef_value *v, clef_value *by)
     return clef__graph_rename(g, by, v->name);
 }
 
-clef_status clef__rewrite(clef_graph *g, clef_visit visit, clef_error *err)
+clef_status clef__rewrite(clef_graph *g, clef_visit visit, const void *user, clef_error *err)
 {
     const int32_t n_old = g->n_values;
     clef_value **old = malloc((size_t)n_old * sizeof *old + 1);
@@ -111,7 +122,7 @@ clef_status clef__rewrite(clef_graph *g, clef_visit visit, clef_error *err)
             while (v->in[k] && v->in[k]->forward)
                 v->in[k] = v->in[k]->forward;
         enter_scope_of(g, v);
-        clef_value *now = visit(v);
+        clef_value *now = visit(v, user);
         g->scope[0] = 0;
         if (now == v)
             clef__graph_append(g, v);

@@ -11,11 +11,18 @@
 /** Rewrites a graph value by value: walks the values in order, with their inputs already replaced, and lets `visit` say what stands
  *  in v's place: v itself, a value before it, or a node that it makes through the builders and returns (NULL, with the graph's error
  *  set, stops the pass). A replacement takes over v's uses and its name. v->n_uses counts the uses of each value. */
-typedef clef_value *(*clef_visit)(clef_value *v);
-clef_status clef__rewrite(clef_graph *g, clef_visit visit, clef_error *err);
+typedef clef_value *(*clef_visit)(clef_value *v, const void *user);
+clef_status clef__rewrite(clef_graph *g, clef_visit visit, const void *user, clef_error *err);
+
+/** The pass that depends on the device: puts panels (and, unless `exact`, quantised activations) in the place of products with weights
+ *  where the device multiplies them fast. A plan runs it on its own copy. */
+clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm gemm, int exact, clef_error *err);
 
 /** 1 when v is an output. */
 int clef__is_output(const clef_value *v);
+/** 1 when x may stand in the place of the node n that only passes its elements on: dense, of n's dtype, and no state (which may change
+ *  between n and n's uses) nor behind so many views that those on top of n would be too many. */
+int clef__stands_for(const clef_value *x, const clef_value *n);
 /** 1 when running the node changes a state. */
 int clef__has_effect(const clef_value *v);
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/names.h"
 #include "graph/pass.h"
 
 enum { MAX_FOLDED = 1 << 20 }; /* elements: larger results cost more memory than the launch saves */
@@ -60,8 +61,10 @@ static clef_value *fold_constant(clef_value *n)
         else
             ((int32_t *)(void *)data)[i] = (int32_t)out.x[i];
     }
-    char name[320];
-    snprintf(name, sizeof name, "%.230s.folded", n->name);
+    char name[CLEF_NAME_BYTES];
+    snprintf(name, sizeof name, "%.200s.folded", n->name);
+    for (int32_t i = 0; clef__names_find(n->graph->names, name); i++)
+        snprintf(name, sizeof name, "%.200s.folded_%d", n->name, i);
     c = clef_constant(n->graph, name, n->dtype, n->shape, data);
 out:
     for (int32_t i = 0; i < n->n_in; i++)
@@ -103,6 +106,13 @@ static clef_value *fold_reshape(clef_value *n)
     return x->op == CLEF_OP_reshape ? clef_reshape(n->graph, x->in[0], n->shape) : n;
 }
 
+/* Passes the elements of in[0] on as they are. */
+static int is_identity(const clef_value *n)
+{
+    const clef_affine_opts *o = (const void *)n->attr;
+    return n->op == CLEF_OP_copy || (n->op == CLEF_OP_affine && o->scale == 1 && o->shift == 0);
+}
+
 static clef_value *fold_node(clef_value *n)
 {
     clef_value *x = n->n_in ? n->in[0] : NULL;
@@ -114,19 +124,12 @@ static clef_value *fold_node(clef_value *n)
         return fold_permute(n);
     if (n->op == CLEF_OP_slice && clef__shape_equal(&n->shape, &x->shape))
         return x;
-    /* A state may change between the copy and its use, so copies of states stay. */
-    if (n->op == CLEF_OP_copy && x->dtype == CLEF_F32 && clef__is_dense(x) && clef__base(x)->kind != CLEF_STATE && !clef__is_output(n))
-        return x;
-    if (n->op == CLEF_OP_affine) {
-        const clef_affine_opts *o = (const void *)n->attr;
-        if (o->scale == 1 && o->shift == 0)
-            return x;
-    }
-    return n;
+    return is_identity(n) && clef__stands_for(x, n) && !clef__is_output(n) ? x : n;
 }
 
-static clef_value *fold(clef_value *v)
+static clef_value *fold(clef_value *v, const void *user)
 {
+    (void)user;
     if (v->op == CLEF_OP_NONE)
         return v;
     clef_value *now = fold_node(v);
@@ -136,5 +139,5 @@ static clef_value *fold(clef_value *v)
 
 clef_status clef__pass_fold(clef_graph *g, clef_error *err)
 {
-    return clef__rewrite(g, fold, err);
+    return clef__rewrite(g, fold, NULL, err);
 }

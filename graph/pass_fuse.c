@@ -10,10 +10,17 @@ static int only_use(const clef_value *v, clef_op op)
     return v && v->op == op && v->n_uses == 1 && !clef__is_output(v);
 }
 
+/* Fused, v is read where the later of the two nodes stands: no write may have changed it by then. */
+static int still_reads(const clef_value *v)
+{
+    return !v || !clef__overwritten_by(v);
+}
+
 static int head_dim_fits(const clef_value *v)
 {
     const clef_dim d = clef__dim_right(&v->shape, 0);
-    return v->shape.rank == 4 && v->dtype == CLEF_F32 && !d.symbol && d.n <= MAX_HEAD_DIM;
+    const int dtype_fits = v->dtype == CLEF_F32 || v->dtype == CLEF_F16 || v->dtype == CLEF_BF16;
+    return v->shape.rank == 4 && dtype_fits && !d.symbol && d.n <= MAX_HEAD_DIM;
 }
 
 /* matmul(softmax(matmul(q, k^T)), v)  ->  permute(attention(q, k, v)) */
@@ -29,6 +36,10 @@ static clef_value *fuse_attention(clef_value *n)
     const int plain = !pv->transpose_b && (pv->alpha == 0 || pv->alpha == 1) && n->n_in == 2 && s->n_in == 2 && qk->transpose_b && !o->log;
     if (!plain || !head_dim_fits(q) || !head_dim_fits(k) || !head_dim_fits(v) || n->shape.rank != 4)
         return n;
+    if (q->shape.dim[1].symbol || k->shape.dim[1].symbol || q->shape.dim[1].n % k->shape.dim[1].n)
+        return n; /* matmul broadcasts heads either way, attention only those of k and v */
+    if (!still_reads(q) || !still_reads(k) || !still_reads(p->in[1]) || !still_reads(p->in[2]))
+        return n;
     if (!clef__dim_equal(q->shape.dim[0], k->shape.dim[0]) || !clef__dim_equal(k->shape.dim[0], v->shape.dim[0]) ||
         !clef__dim_equal(k->shape.dim[1], v->shape.dim[1]))
         return n;
@@ -36,6 +47,8 @@ static clef_value *fuse_attention(clef_value *n)
                                       .softcap = o->softcap,
                                       .causal = o->causal,
                                       .window = o->window};
+    if (opts.scale == 0) /* the product is too small for a float, and 0 would mean 1 */
+        return n;
     clef_value *a = clef_attention(n->graph, q, k, v, p->in[1], p->in[2], &opts);
     return clef_permute(n->graph, a, &(clef_permute_opts){{0, 2, 1, 3}});
 }
@@ -46,7 +59,8 @@ static clef_value *fuse_bias(clef_value *n)
     for (int32_t i = 0; i < 2; i++) {
         clef_value *m = n->in[i], *bias = n->in[1 - i];
         if (only_use(m, CLEF_OP_matmul) && m->n_in == 2 && bias->shape.rank == 1 &&
-            clef__dim_equal(bias->shape.dim[0], clef__dim_right(&m->shape, 0)) && bias->kind != CLEF_COMPUTED)
+            clef__dim_equal(bias->shape.dim[0], clef__dim_right(&m->shape, 0)) && bias->kind != CLEF_COMPUTED && still_reads(m->in[0]) &&
+            still_reads(m->in[1]))
             return clef_matmul(n->graph, m->in[0], m->in[1], bias, (const void *)m->attr);
     }
     return n;
@@ -57,29 +71,26 @@ static clef_value *fuse_swiglu(clef_value *n)
 {
     for (int32_t i = 0; i < 2; i++) {
         clef_value *gate = n->in[i], *up = n->in[1 - i];
-        if (only_use(gate, CLEF_OP_silu) && up->dtype == CLEF_F32 && clef__shape_equal(&gate->shape, &up->shape))
+        if (only_use(gate, CLEF_OP_silu) && up->dtype == CLEF_F32 && clef__shape_equal(&gate->shape, &up->shape) &&
+            still_reads(gate->in[0]))
             return clef_swiglu(n->graph, gate->in[0], up);
     }
     return n;
 }
 
-static clef_value *fuse(clef_value *v)
+/* By the op that such a group of nodes ends in. */
+static clef_value *(*const fusions[CLEF_N_OPS])(clef_value *) = {
+    [CLEF_OP_matmul] = fuse_attention, [CLEF_OP_add] = fuse_bias, [CLEF_OP_mul] = fuse_swiglu};
+
+static clef_value *fuse(clef_value *v, const void *user)
 {
-    switch (v->op) {
-    case CLEF_OP_matmul:
-        return v->n_in == 2 ? fuse_attention(v) : v;
-    case CLEF_OP_add:
-        return fuse_bias(v);
-    case CLEF_OP_mul:
-        return fuse_swiglu(v);
-    default:
-        return v;
-    }
+    (void)user;
+    return v->op != CLEF_OP_NONE && fusions[v->op] ? fusions[v->op](v) : v;
 }
 
 clef_status clef__pass_fuse(clef_graph *g, clef_error *err)
 {
-    clef_status s = clef__rewrite(g, fuse, err);
+    clef_status s = clef__rewrite(g, fuse, NULL, err);
     if (!s) /* attention leaves a permute that undoes the one after it */
         s = clef__pass_fold(g, err);
     return s ? s : clef__pass_drop(g, err);

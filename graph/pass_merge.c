@@ -27,8 +27,9 @@ static int mergeable(const clef_value *v)
 }
 
 /* Equal nodes share their first input, so only the nodes since that input need a look; constants are few. */
-static clef_value *merge(clef_value *v)
+static clef_value *merge(clef_value *v, const void *user)
 {
+    (void)user;
     const clef_graph *g = v->graph;
     if (!mergeable(v))
         return v;
@@ -41,5 +42,5 @@ static clef_value *merge(clef_value *v)
 
 clef_status clef__pass_merge(clef_graph *g, clef_error *err)
 {
-    return clef__rewrite(g, merge, err);
+    return clef__rewrite(g, merge, NULL, err);
 }

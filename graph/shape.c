@@ -100,6 +100,40 @@ const clef_value *clef__base(const clef_value *v)
     return v;
 }
 
+int32_t clef__view_depth(const clef_value *v)
+{
+    int32_t n = 0;
+    for (; v->op != CLEF_OP_NONE && clef__ops[v->op]->view; v = v->in[0])
+        n++;
+    return n;
+}
+
+/* What changed the state last of all that v shows: a cache_write, or the state itself. NULL when v lies in no state. */
+static const clef_value *written_by(const clef_value *v)
+{
+    while (v->op != CLEF_OP_NONE && v->op != CLEF_OP_cache_write && clef__ops[v->op]->view)
+        v = v->in[0];
+    return v->kind == CLEF_STATE || v->op == CLEF_OP_cache_write ? v : NULL;
+}
+
+void clef__track_state(clef_value *v)
+{
+    clef_value *state = v;
+    if (v->kind == CLEF_STATE)
+        v->last_write = v;
+    if (v->op != CLEF_OP_cache_write)
+        return;
+    while (state->op != CLEF_OP_NONE)
+        state = state->in[0];
+    state->last_write = v;
+}
+
+const clef_value *clef__overwritten_by(const clef_value *v)
+{
+    const clef_value *shown = written_by(v), *last = shown ? clef__base(shown)->last_write : NULL;
+    return last != shown ? last : NULL;
+}
+
 /* The axis of a slice is stored from the left, already normalised by its infer. */
 static int slice_is_dense(const clef_value *v)
 {
@@ -145,7 +179,7 @@ int clef__rows_dense(const clef_value *v)
         if (v->op == CLEF_OP_reshape)
             return 1;
         const clef_permute_opts *o = (const void *)v->attr;
-        if (v->op == CLEF_OP_permute && o->axes[v->shape.rank - 1] != v->shape.rank - 1)
+        if (v->op == CLEF_OP_permute && v->shape.rank && o->axes[v->shape.rank - 1] != v->shape.rank - 1)
             return 0;
     }
     return 1;

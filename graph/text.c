@@ -1,19 +1,27 @@
 /* Writes a graph in its text form. */
 #include "graph/text.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+
+int clef__is_name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("_.-/", c));
+}
 
 int clef__name_is_bare(const char *name)
 {
     if (!*name || strcmp(name, "_") == 0)
         return 0;
-    for (; *name; name++)
-        if (!isalnum((unsigned char)*name) && !strchr("_.-/", *name))
-            return 0;
-    return 1;
+    while (clef__is_name_char(*name))
+        name++;
+    return !*name;
+}
+
+int clef__is_symbol_name(const char *name)
+{
+    return clef__name_is_bare(name) && !(*name >= '0' && *name <= '9') && strlen(name) < CLEF_NAME_BYTES;
 }
 
 void clef__write_quoted(FILE *to, const char *text)
@@ -95,7 +103,7 @@ void clef__write_attr(FILE *to, const clef_value *n, const clef_attr_def *attr, 
         fprintf(to, "%" PRId32, *ints);
         break;
     case CLEF_ATTR_FLOAT:
-        fprintf(to, "%.9g", (double)*(const float *)at); /* nine digits give the same float back */
+        clef__write_float(to, (double)*(const float *)at);
         break;
     case CLEF_ATTR_ENUM:
         fprintf(to, json ? "\"%s\"" : "%s", attr->names[*ints]);
@@ -137,10 +145,11 @@ static void write_leaf(FILE *to, const clef_value *v)
         const int64_t n = clef__elements(v, NULL);
         fputs(" =", to);
         for (int64_t i = 0; i < n; i++) {
+            fputs(i ? ", " : " ", to);
             if (v->dtype == CLEF_F32)
-                fprintf(to, "%s%.9g", i ? ", " : " ", (double)((const float *)v->data)[i]);
+                clef__write_float(to, (double)((const float *)v->data)[i]);
             else
-                fprintf(to, "%s%" PRId32, i ? ", " : " ", ((const int32_t *)v->data)[i]);
+                fprintf(to, "%" PRId32, ((const int32_t *)v->data)[i]);
         }
     }
     fputc('\n', to);

@@ -6,8 +6,17 @@
 
 enum { CLEF_TEXT_VERSION = 1 };
 
+/** 1 for what a bare name consists of: ASCII letters, digits and _.-/, whatever the locale. */
+int  clef__is_name_char(char c);
 /** 1 when the name needs no quotes. */
 int  clef__name_is_bare(const char *name);
+/** 1 when it may name a symbol: bare, no digit first, under CLEF_NAME_BYTES. */
+int  clef__is_symbol_name(const char *name);
+/** Writes x so that the same float is read back ("0.353553385", "inf", "nan"), with a point whatever the locale. */
+void clef__write_float(FILE *to, double x);
+/** Reads what clef__write_float writes, and any decimal number with a point. 0 when it is none; -1 when it is beyond f32's range, or so
+ *  small that it would become 0. */
+int  clef__read_float(const char *text, float *out);
 /** Writes a JSON string, quotes included. */
 void clef__write_quoted(FILE *to, const char *text);
 /** Writes "B", "2*B" or "192". */

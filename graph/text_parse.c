@@ -9,7 +9,7 @@
 #include "graph/names.h"
 #include "graph/text.h"
 
-enum { WORD_BYTES = 256 };
+enum { WORD_BYTES = CLEF_NAME_BYTES };
 
 typedef struct parser {
     clef_graph *g;
@@ -108,7 +108,7 @@ static int word(parser *p, char out[WORD_BYTES])
     if (peek(p, '"'))
         return quoted(p, out);
     size_t n = 0;
-    while (p->at < p->end && (isalnum((unsigned char)*p->at) || (*p->at && strchr("_.-/+", *p->at)))) {
+    while (p->at < p->end && (clef__is_name_char(*p->at) || *p->at == '+')) {
         if (n + 1 >= WORD_BYTES)
             return fail(p, CLEF_E_FORMAT, "a name is longer than %d bytes", WORD_BYTES - 1);
         out[n++] = *p->at++;
@@ -134,12 +134,10 @@ static int integer(parser *p, const char *text, int64_t lo, int64_t hi, int64_t 
 
 static int floating(parser *p, const char *text, float *out)
 {
-    char *end;
-    const float x = strtof(text, &end);
-    if (*end || end == text)
-        return fail(p, CLEF_E_FORMAT, "wanted a number, came '%s'", text);
-    *out = x;
-    return 1;
+    const int is_number = clef__read_float(text, out);
+    if (is_number < 0)
+        return fail(p, CLEF_E_FORMAT, "'%s' does not fit f32: it would become 0 or infinite", text);
+    return is_number ? 1 : fail(p, CLEF_E_FORMAT, "wanted a number, came '%s'", text);
 }
 
 /* 192, T or 2*T */
@@ -241,6 +239,13 @@ static int constant(parser *p, const char *name, clef_dtype dtype, clef_shape sh
     return ok;
 }
 
+/* Names that the graph made up give way (clef__graph_rename). */
+static int is_taken(const parser *p, const char *name)
+{
+    const clef_value *v = clef__names_find(p->g->names, name);
+    return v && v->named;
+}
+
 static int leaf(parser *p, clef_value_kind kind)
 {
     char name[WORD_BYTES];
@@ -248,7 +253,7 @@ static int leaf(parser *p, clef_value_kind kind)
     clef_shape shape = {0};
     if (!word(p, name) || !type(p, &dtype, &shape))
         return 0;
-    if (clef__names_find(p->g->names, name))
+    if (is_taken(p, name))
         return fail(p, CLEF_E_FORMAT, "a value called '%s' stands already", name);
     if (kind == CLEF_CONSTANT)
         return constant(p, name, dtype, shape);
@@ -267,7 +272,7 @@ static int symbol(parser *p)
     int64_t bound = 0;
     if (!word(p, name) || !expect(p, '<') || !expect(p, '=') || !word(p, text) || !integer(p, text, 1, INT32_MAX, &bound))
         return 0;
-    if (isdigit((unsigned char)name[0]) || !clef__name_is_bare(name))
+    if (!clef__is_symbol_name(name))
         return fail(p, CLEF_E_FORMAT, "'%s' cannot name a symbol", name);
     for (int32_t i = 0; i < p->g->n_symbols; i++)
         if (strcmp(p->g->symbols[i].name, name) == 0)
@@ -390,7 +395,7 @@ static int node(parser *p, const char *name)
     _Alignas(8) unsigned char attr[CLEF_ATTR_BYTES] = {0};
     clef_value *in[CLEF_MAX_INPUTS] = {0}, *v = NULL;
     int32_t n_in = 0, op = 0;
-    if (clef__names_find(p->g->names, name))
+    if (is_taken(p, name))
         return fail(p, CLEF_E_FORMAT, "a value called '%s' stands already", name);
     if (!expect(p, '=') || !word(p, op_name))
         return 0;

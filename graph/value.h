@@ -13,7 +13,11 @@ typedef enum clef_op {
     CLEF_OP_NONE = -1 /* a leaf */
 } clef_op;
 
-enum { CLEF_ATTR_BYTES = 40 };
+enum {
+    CLEF_ATTR_BYTES = 40,
+    CLEF_NAME_BYTES = 256, /* of any name, its end included */
+    CLEF_MAX_VIEWS = 64    /* behind one another: lowering walks them */
+};
 
 struct clef_value {
     clef_graph     *graph;
@@ -27,6 +31,7 @@ struct clef_value {
     int32_t         n_in;              /* one past the last input given */
     const void     *data;              /* constant: its bytes, in the arena */
     int32_t         named;             /* the name was chosen, not made up */
+    const clef_value *last_write;      /* state: the last cache_write of it in the list so far; itself while there is none */
     int32_t         n_uses;            /* while passes run: by nodes and outputs */
     clef_value     *forward;           /* while passes run: what stands in its place, NULL if itself */
     _Alignas(8) unsigned char attr[CLEF_ATTR_BYTES]; /* the op's options struct */
@@ -68,8 +73,12 @@ char *clef__graph_strdup(clef_graph *g, const char *text);
 
 /* These return 0, with the graph's error set, when out of memory (add_output: or when the name is taken). */
 int clef__graph_append(clef_graph *g, clef_value *v);                          /* at the end of the list; sets v->id */
-int clef__graph_rename(clef_graph *g, clef_value *v, const char *name);         /* name must not be another value's */
 int clef__graph_add_output(clef_graph *g, const char *name, clef_value *v);     /* renames nothing */
+/** Gives v the name. A value that has it without having chosen it gets another; one that chose it is an error (0), and so is a name of no
+ *  bytes or of CLEF_NAME_BYTES and more. */
+int clef__graph_rename(clef_graph *g, clef_value *v, const char *name);
+/** The first free name "<scope>op_N" in `name`; scope_bytes of scope. 0, with the graph's error set, when it would be too long. */
+int clef__graph_make_name(clef_graph *g, const char *scope, size_t scope_bytes, clef_op op, char name[CLEF_NAME_BYTES]);
 
 /** Adds a node: checks arity and dtypes, inserts copies where the op wants a dense input, infers dtype and shape, appends.
  *  in: n_in values, NULL for an absent optional one. attr: NULL (zero) or the op's options struct (attr_bytes of its definition).
@@ -93,6 +102,13 @@ const clef_value *clef__base(const clef_value *v);
 int        clef__is_dense(const clef_value *v);
 /** 1 when the last dim of v has stride 1 (so its rows can be read by the kernels as they lie). */
 int        clef__rows_dense(const clef_value *v);
+/** How many views stand between v and its base. */
+int32_t    clef__view_depth(const clef_value *v);
+/** Keeps states' last_write right: call it for each value as it joins the list. */
+void       clef__track_state(clef_value *v);
+/** Where v shows a state as it was before a later cache_write in the list so far: that cache_write; else NULL. Such a value may not be used
+ *  any more: its memory holds something else. */
+const clef_value *clef__overwritten_by(const clef_value *v);
 /** Product of dims at the given symbol values (NULL: at their bounds). */
 int64_t    clef__dim_at(const clef_graph *g, clef_dim d, const int64_t *symbols);
 int64_t    clef__elements(const clef_value *v, const int64_t *symbols);

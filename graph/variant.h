@@ -15,9 +15,15 @@ typedef struct clef_variant {
 #include "graph/variants.def"
 #undef VARIANT
 
+/** Lowers a node by the first row of its op that fits; the op's last row is not asked. */
+clef_status clef__lower_variant(clef_lowering *lo, const clef_value *n, clef_error *err);
+
 /** A matrix product in numbers: what every variant of matmul starts from. Batch dims that lie behind one another are folded into
  *  the rows where b is the same for all. */
 matmul_args clef__matmul_args(const clef_lowering *lo, const clef_value *n);
+
+/** An attention in numbers, but for tile and splits. */
+attention_args clef__attention_args(const clef_lowering *lo, const clef_value *n);
 
 /** 1 when products may go to CLBlast on this device. Its kernels load whole vectors, so f32 weights must be aligned to 64 bytes then. */
 int clef__clblast_may_serve(const clef_caps *caps, clef_gemm gemm);

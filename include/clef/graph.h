@@ -28,7 +28,27 @@ extern "C" {
     X(I32, "i32", 1, 4)                                                                      \
     X(I8, "i8", 1, 1)                                                                        \
     X(Q8_0, "q8_0", 32, 34)                                                                  \
-    X(Q4_0, "q4_0", 32, 18)
+    X(Q4_0, "q4_0", 32, 18)                                                                  \
+    X(Q4_1, "q4_1", 32, 20)                                                                  \
+    X(Q5_0, "q5_0", 32, 22)                                                                  \
+    X(Q5_1, "q5_1", 32, 24)                                                                  \
+    X(Q2_K, "q2_k", 256, 84)                                                                 \
+    X(Q3_K, "q3_k", 256, 110)                                                                \
+    X(Q4_K, "q4_k", 256, 144)                                                                \
+    X(Q5_K, "q5_k", 256, 176)                                                                \
+    X(Q6_K, "q6_k", 256, 210)                                                                \
+    X(IQ4_NL, "iq4_nl", 32, 18)                                                              \
+    X(IQ4_XS, "iq4_xs", 256, 136)                                                            \
+    X(IQ1_S, "iq1_s", 256, 50)                                                               \
+    X(IQ1_M, "iq1_m", 256, 56)                                                               \
+    X(IQ2_XXS, "iq2_xxs", 256, 66)                                                           \
+    X(IQ2_XS, "iq2_xs", 256, 74)                                                             \
+    X(IQ2_S, "iq2_s", 256, 82)                                                               \
+    X(IQ3_XXS, "iq3_xxs", 256, 98)                                                           \
+    X(IQ3_S, "iq3_s", 256, 110)                                                              \
+    X(TQ1_0, "tq1_0", 256, 54)                                                               \
+    X(TQ2_0, "tq2_0", 256, 66)                                                               \
+    X(MXFP4, "mxfp4", 32, 17)
 
 typedef enum clef_dtype {
 #define CLEF_X(name, text, elems, bytes) CLEF_##name,
@@ -38,13 +58,17 @@ typedef enum clef_dtype {
 } clef_dtype;
 
 CLEF_API const char *clef_dtype_name(clef_dtype dtype);        /* "q8_0"; "?" if none */
-CLEF_API int32_t     clef_dtype_block_elems(clef_dtype dtype); /* elements a block: 1 or 32 */
+CLEF_API int32_t     clef_dtype_block_elems(clef_dtype dtype); /* elements a block: 1, 32 or 256 */
 CLEF_API int32_t     clef_dtype_block_bytes(clef_dtype dtype); /* bytes a block */
 
 /** Decodes `n` elements (whole blocks) of `dtype` at `src` to f32. F32, F16, BF16, I32, I8 and every block format. */
 CLEF_API void clef_dtype_decode(clef_dtype dtype, const void *src, size_t n, float *dst);
-/** Encodes `n` f32 elements (whole blocks) to `dtype`: round to nearest even for F16 and BF16; Q8_0 and Q4_0 as ggml's reference does. */
+/** Encodes `n` f32 elements (whole blocks) to `dtype`: round to nearest even for F16 and BF16; Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1 as
+ *  ggml's reference does; Q4_K, Q5_K, Q6_K, IQ4_NL and MXFP4 by a search for the scales of least squared error. Nothing is written for the
+ *  rest. */
 CLEF_API void clef_dtype_encode(clef_dtype dtype, const float *src, size_t n, void *dst);
+/** 1 when clef_dtype_encode() writes `dtype`. */
+CLEF_API int  clef_dtype_encodes(clef_dtype dtype);
 
 enum { CLEF_MAX_DIMS = 4, CLEF_MAX_INPUTS = 8, CLEF_MAX_SYMBOLS = 8 };
 
@@ -86,11 +110,13 @@ CLEF_API clef_status clef_graph_error(const clef_graph *graph, clef_error *err);
 
 /* ---- leaves ------------------------------------------------------------------------------------------------------------ */
 
-/** Declares a symbol with 1 <= value <= bound, or returns the one of that name (the bound must agree); at most CLEF_MAX_SYMBOLS. */
+/** Declares a symbol with 1 <= value <= bound, or returns the one of that name (the bound must agree); at most CLEF_MAX_SYMBOLS.
+ *  name: ASCII letters, digits and _.-/, no digit first. */
 CLEF_API clef_dim clef_symbol(clef_graph *graph, const char *name, int64_t bound);
 
-/** Leaves. Names are unique in the graph; a second leaf of one name is an error, except that asking for the same weight
- *  again (same dtype, same shape) returns the first one.
+/** Leaves. Names have 1 to 255 bytes and are unique in the graph (a name that a value has without having been
+ *  given it gives way); a second leaf of one name is an error, except that asking for the same weight again (same dtype, same shape)
+ *  returns the first one.
  *  input: written before each run.  weight: borrowed from the model file under `name`; any dtype, fixed shape.
  *  state: zeroed when the plan is made, lives across runs (the KV cache); fixed shape.
  *  constant: `data` (dense, F32 or I32, fixed shape) is copied. */
@@ -130,17 +156,32 @@ CLEF_API clef_value *clef_positions(clef_graph *graph, clef_value *pos, const cl
 typedef struct clef_matmul_opts { int32_t transpose_b; float alpha; } clef_matmul_opts;
 CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b, clef_value *bias, const clef_matmul_opts *opts);
 
+/** Panels: how a CPU likes the matrix of a product. pack lays a weight [N, K] (or, with .in_out, [K, N]) out in tiles of 16 rows of N,
+ *  so that one vector holds the same column of 16 rows; the result is I8 bytes of an order that cl/panel.h describes. quantize rounds
+ *  each block of 32 of x's last dim to 8 bits: d = max |x| / 127, q = round(x / d); K a multiple of 32; I8 [.., K + 3 K / 8].
+ *  panel_matmul: out [.., M, N] = x W^T (+ bias), with x F32 [.., M, K] (exact), or what quantize made of it: then the product is one of
+ *  integers, and the error that of rounding x: under 1 % of a row's norm where no element of a block
+ *  of x towers over the others. Plans put these in the place of matmul where it pays
+ *  (clef_plan_opts.exact keeps x in F32); model code writes matmul. */
+typedef struct clef_pack_opts { int32_t in_out; } clef_pack_opts;
+CLEF_API clef_value *clef_pack(clef_graph *graph, clef_value *weight, const clef_pack_opts *opts);
+CLEF_API clef_value *clef_quantize(clef_graph *graph, clef_value *x);
+typedef struct clef_panel_matmul_opts { int32_t n, k, dtype; float alpha; } clef_panel_matmul_opts; /* dtype: of the packed weight */
+CLEF_API clef_value *clef_panel_matmul(clef_graph *graph, clef_value *x, clef_value *packed, clef_value *bias,
+                                       const clef_panel_matmul_opts *opts);
+
 /** Softmax over the last dim of x [.., T, S]:  z = cap(scale x) + mask;  out = exp(z - max z) / sum exp(z - max z).
  *  mask: NULL, or broadcastable to x: F32 is added; I32 or I8 keeps the elements where it is not 0.
  *  pos:  NULL, or I32 [B] (B = x's dim 0): row t of sequence b stands at position pos[b] + t, else at t.
  *  scale 0 means 1. softcap c > 0: cap(z) = c tanh(z / c). causal: column s > position is dropped. window w > 0: column
- *  s <= position - w is dropped too. log: gives log(out) instead. A row that keeps nothing gives zeros (log: -inf). */
+ *  s <= position - w is dropped too. log: gives log(out) instead. A row that keeps nothing gives zeros (log: -inf); a NaN
+ *  that is kept makes its whole row NaN. */
 typedef struct clef_softmax_opts { float scale, softcap; int32_t causal, window, log; } clef_softmax_opts;
 CLEF_API clef_value *clef_softmax(clef_graph *graph, clef_value *x, clef_value *mask, clef_value *pos, const clef_softmax_opts *opts);
 
 /** Softmax attention, fused:  q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], H a multiple of Hk;  out [B, T, H, E] =
- *  softmax(q k^T) v for each head, with mask, pos and options as in clef_softmax (scale 0 means 1). D, E <= 512.
- *  Model code writes matmul, softmax, matmul and permute; the fuse pass makes this of them. */
+ *  softmax(q k^T) v for each head, with mask, pos and options as in clef_softmax (scale 0 means 1). D, E <= 512. k and v are F32, F16,
+ *  BF16 or Q8_0. Model code writes matmul, softmax, matmul and permute; the fuse pass makes this of them. */
 typedef struct clef_attention_opts { float scale, softcap; int32_t causal, window; } clef_attention_opts;
 CLEF_API clef_value *clef_attention(clef_graph *graph, clef_value *q, clef_value *k, clef_value *v, clef_value *mask, clef_value *pos,
                                     const clef_attention_opts *opts);
@@ -159,7 +200,10 @@ typedef struct clef_rope_opts { int32_t interleaved; float scale; } clef_rope_op
 CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *freqs, clef_value *pos, const clef_rope_opts *opts);
 
 /** cache[b, h, pos[b] + t, :] = x[b, h, t, :]; cache: a state (or an earlier cache_write of it) [B', H, C, D] with B' >= B,
- *  x [B, H, T, D], pos: NULL (0) or I32 [B]. Returns the cache after the write; rows beyond C are dropped. */
+ *  x [B, H, T, D], pos: NULL (0) or I32 [B]. Returns the cache after the write; rows beyond C are dropped.
+ *  The cache changes in place: the state, an earlier cache_write of it and views of either cannot be used after this
+ *  (CLEF_E_ARG), only what this returns. x may not lie in the cache.
+ *  The cache is F32, F16 (rounded to nearest even) or Q8_0 (D a multiple of 32; as GGUF's reference encodes it). */
 CLEF_API clef_value *clef_cache_write(clef_graph *graph, clef_value *cache, clef_value *x, clef_value *pos);
 
 /** Elementwise. gelu: x Phi(x) by erf; gelu_tanh: the tanh form (arXiv:1606.08415). silu: x sigmoid(x). */
@@ -182,7 +226,7 @@ CLEF_API clef_value *clef_affine(clef_graph *graph, clef_value *x, const clef_af
 /** out = silu(gate) * up: the gate of SwiGLU (arXiv:2002.05202); what the fuse pass makes of silu and mul. Same shapes. */
 CLEF_API clef_value *clef_swiglu(clef_graph *graph, clef_value *gate, clef_value *up);
 
-/** Reductions of the last dim, which becomes 1. */
+/** Reductions of the last dim, which becomes 1. A NaN in a row makes its result NaN. */
 typedef enum clef_reduction { CLEF_REDUCE_SUM, CLEF_REDUCE_MEAN, CLEF_REDUCE_MAX } clef_reduction;
 typedef struct clef_reduce_opts { int32_t kind; } clef_reduce_opts;
 CLEF_API clef_value *clef_reduce(clef_graph *graph, clef_value *x, const clef_reduce_opts *opts);
@@ -193,7 +237,8 @@ typedef struct clef_topk_opts { int32_t k; } clef_topk_opts;
 CLEF_API clef_value *clef_argmax(clef_graph *graph, clef_value *x);
 CLEF_API clef_value *clef_topk(clef_graph *graph, clef_value *x, const clef_topk_opts *opts);
 
-/** Views share memory with x: no launch. Where an op needs a dense value, the builder inserts a copy.
+/** Views share memory with x: no launch. Where an op needs a dense value, the builder inserts a copy. At most 64 views may stand behind one
+ *  another (CLEF_E_LIMIT).
  *  reshape: same elements, new shape.  permute: out dim i is x dim axes[i].
  *  slice: `size` elements of `axis` from `start` (negative: counted from the end of the axis). */
 typedef struct clef_permute_opts { int32_t axes[CLEF_MAX_DIMS]; } clef_permute_opts;
@@ -202,7 +247,8 @@ CLEF_API clef_value *clef_reshape(clef_graph *graph, clef_value *x, clef_shape s
 CLEF_API clef_value *clef_permute(clef_graph *graph, clef_value *x, const clef_permute_opts *opts);
 CLEF_API clef_value *clef_slice(clef_graph *graph, clef_value *x, const clef_slice_opts *opts);
 
-/** A dense copy of x (F32 from any float dtype), and a and b joined along `axis` (F32; other dims equal, sizes not symbolic along it). */
+/** A dense copy of x (F32 from any float dtype; I32 and I8 as they are), and a and b joined along `axis` (F32; other dims equal, sizes
+ *  not symbolic along it). */
 typedef struct clef_concat_opts { int32_t axis; } clef_concat_opts;
 CLEF_API clef_value *clef_copy(clef_graph *graph, clef_value *x);
 CLEF_API clef_value *clef_concat(clef_graph *graph, clef_value *a, clef_value *b, const clef_concat_opts *opts);

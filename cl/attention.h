@@ -1,0 +1,42 @@
+/* What the kernels of attention share: where queries lie and which keys they see. Include after args.h and weights.h. */
+#ifndef CLEF_CL_ATTENTION_H
+#define CLEF_CL_ATTENTION_H
+
+#if !defined(MASK) || !defined(POS) || !defined(K_TYPE) || !defined(V_TYPE)
+#  error "attention.h needs MASK, POS, K_TYPE and V_TYPE"
+#endif
+
+#if MASK < 0
+typedef float mask_elem;
+#else
+typedef ELEM(MASK) mask_elem;
+#endif
+typedef ELEM(K_TYPE) k_elem;
+typedef ELEM(V_TYPE) v_elem;
+
+/* Of query i: where it begins in q, or where its row of the mask begins. */
+static size_t row_at(const attention_args *a, const view_args *view, uint b, uint hk, uint i)
+{
+    const uint t = i / a->group, h = hk * a->group + i % a->group;
+    return view->offset + b * (size_t)view->stride[0] + h * (size_t)view->stride[1] + t * (size_t)view->stride[2];
+}
+
+static int position(const attention_args *a, global const int *pos, uint b, uint i)
+{
+#if POS
+    return (int)(i / a->group) + pos[a->pos + b];
+#else
+    return (int)(i / a->group);
+#endif
+}
+
+static size_t out_at(const attention_args *a, uint b, uint hk, uint i, uint last)
+{
+    return (((size_t)b * a->n[2] + i / a->group) * a->n[1] + hk * a->group + i % a->group) * last;
+}
+
+/* One past the last key, and the first, that a query at this position may see. */
+static int keys_end(const attention_args *a, int at) { return a->causal ? clamp(at + 1, 0, (int)a->n[3]) : (int)a->n[3]; }
+static int keys_begin(const attention_args *a, int at) { return a->window > 0 ? max(at - a->window + 1, 0) : 0; }
+
+#endif

@@ -1,0 +1,214 @@
+/* Encoding blocks of 32. ggml's quantize_row_*_ref say how Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1 are rounded. */
+#include <math.h>
+
+#include "clef/graph.h"
+#include "graph/blocks.h"
+
+enum { BLOCK = 32, HALF = BLOCK / 2 };
+
+static void put_half(uint8_t *to, float d)
+{
+    const uint16_t h = clef__f16_encode(d);
+    to[0] = (uint8_t)(h & 255);
+    to[1] = (uint8_t)(h >> 8);
+}
+
+static float inverse_of(float d)
+{
+    return d != 0 ? 1 / d : 0;
+}
+
+/* Cut to a whole number of 0 .. most; NaN is 0. */
+static uint8_t code_of(float q, uint8_t most)
+{
+    return (uint8_t)(q >= (float)most ? (float)most : q > 0 ? q : 0);
+}
+
+/* Nibbles in the order of all these formats; bits 4 go to `high`, 4 bytes, where it is not NULL. */
+static void put_codes(const uint8_t codes[BLOCK], uint8_t *nibbles, uint8_t *high)
+{
+    for (int i = 0; i < HALF; i++)
+        nibbles[i] = (uint8_t)((codes[i] & 15) | (codes[i + HALF] & 15) << 4);
+    for (int i = 0; high && i < BLOCK; i++)
+        high[i / 8] = (uint8_t)((i % 8 ? high[i / 8] : 0) | (codes[i] >> 4) << i % 8);
+}
+
+/* The element of the largest magnitude, the first of equals. */
+static float most_of(const float *x)
+{
+    float most = 0, at_most = 0;
+    for (int i = 0; i < BLOCK; i++)
+        if (fabsf(x[i]) > most) {
+            most = fabsf(x[i]);
+            at_most = x[i];
+        }
+    return at_most;
+}
+
+/* Out of range only when x is not finite: NaN becomes 0. */
+static uint8_t q8_0_code(float x)
+{
+    const float q = roundf(x);
+    return (uint8_t)(int8_t)(q >= 127 ? 127 : q > -127 ? q : q == q ? -127 : 0);
+}
+
+void clef__q8_0_encode(const float *x, uint8_t *block)
+{
+    const float d = fabsf(most_of(x)) / 127, inverse = inverse_of(d);
+    put_half(block, d);
+    for (int i = 0; i < BLOCK; i++)
+        block[2 + i] = q8_0_code(x[i] * inverse);
+}
+
+/* The value of the largest magnitude becomes exactly -middle d, so that all codes are used. Returns d. */
+static float centred_codes(const float *x, int middle, uint8_t codes[BLOCK])
+{
+    const float d = most_of(x) / (float)-middle, inverse = inverse_of(d);
+    for (int i = 0; i < BLOCK; i++)
+        codes[i] = code_of(x[i] * inverse + ((float)middle + 0.5f), (uint8_t)(2 * middle - 1));
+    return d;
+}
+
+/* From the least element, which is *low, to the largest. Returns d. */
+static float ranged_codes(const float *x, uint8_t most, uint8_t codes[BLOCK], float *low)
+{
+    float high = -INFINITY;
+    *low = INFINITY;
+    for (int i = 0; i < BLOCK; i++) {
+        *low = x[i] < *low ? x[i] : *low;
+        high = x[i] > high ? x[i] : high;
+    }
+    const float d = (high - *low) / (float)most, inverse = inverse_of(d);
+    for (int i = 0; i < BLOCK; i++)
+        codes[i] = code_of((x[i] - *low) * inverse + 0.5f, most);
+    return d;
+}
+
+void clef__q4_0_encode(const float *x, uint8_t *block)
+{
+    uint8_t codes[BLOCK];
+    put_half(block, centred_codes(x, 8, codes));
+    put_codes(codes, block + 2, NULL);
+}
+
+void clef__q5_0_encode(const float *x, uint8_t *block)
+{
+    uint8_t codes[BLOCK];
+    put_half(block, centred_codes(x, 16, codes));
+    put_codes(codes, block + 6, block + 2);
+}
+
+void clef__q4_1_encode(const float *x, uint8_t *block)
+{
+    uint8_t codes[BLOCK];
+    float low;
+    put_half(block, ranged_codes(x, 15, codes, &low));
+    put_half(block + 2, low);
+    put_codes(codes, block + 4, NULL);
+}
+
+void clef__q5_1_encode(const float *x, uint8_t *block)
+{
+    uint8_t codes[BLOCK];
+    float low;
+    put_half(block, ranged_codes(x, 31, codes, &low));
+    put_half(block + 2, low);
+    put_codes(codes, block + 8, block + 4);
+}
+
+/* ---- formats whose 16 numbers are not evenly spaced ------------------------------------------------------------------------------ */
+
+static const float iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+static const float mxfp4_values[16] = {-12, -8, -6, -4, -3, -2, -1, 0, 0, 1, 2, 3, 4, 6, 8, 12};
+
+/* Of ascending values the nearest to q. */
+static uint8_t nearest(const float values[16], float q)
+{
+    int lo = 0, hi = 15;
+    while (hi - lo > 1) {
+        const int middle = (lo + hi) / 2;
+        *(q < values[middle] ? &hi : &lo) = middle;
+    }
+    return (uint8_t)(q - values[lo] < values[hi] - q ? lo : hi);
+}
+
+/* The codes at scale d; what they leave of the squared error that all zeros have, less than 0 when they are better. For the best scale of
+ * these codes: sum xv / sum vv. */
+typedef struct fit {
+    float xv, vv;
+} fit;
+
+static fit fit_codes(const float *x, const float values[16], float d, uint8_t codes[BLOCK])
+{
+    const float inverse = inverse_of(d);
+    fit f = {0, 0};
+    for (int i = 0; i < BLOCK; i++) {
+        codes[i] = nearest(values, x[i] * inverse);
+        f.xv += x[i] * values[codes[i]];
+        f.vv += values[codes[i]] * values[codes[i]];
+    }
+    return f;
+}
+
+static float error_at(fit f, float d)
+{
+    return d * (d * f.vv - 2 * f.xv);
+}
+
+void clef__iq4_nl_encode(const float *x, uint8_t *block)
+{
+    const float most = most_of(x);
+    uint8_t codes[BLOCK];
+    float best = 0, best_error = 0;
+    for (int t = -8; t <= 8; t++) { /* the largest element near the least number */
+        const fit f = fit_codes(x, iq4_values, most / (iq4_values[0] + (float)t), codes);
+        const float d = f.vv > 0 ? f.xv / f.vv : 0, error = error_at(f, d);
+        if (error < best_error) {
+            best_error = error;
+            best = d;
+        }
+    }
+    put_half(block, best);
+    fit_codes(x, iq4_values, clef__f16_decode(clef__f16_encode(best)), codes);
+    put_codes(codes, block + 2, NULL);
+}
+
+/* 2^(e - 128): exact in f32, the two least as subnormals. */
+static float power_of_two(int e)
+{
+    return ldexpf(1, e - 128);
+}
+
+void clef__mxfp4_encode(const float *x, uint8_t *block)
+{
+    uint8_t codes[BLOCK];
+    int first = 0, best = 0;
+    float best_error = 0;
+    frexpf(most_of(x), &first); /* most in [2^(first - 1), 2^first): 2^(first - 3) makes it 4 to 8 of the doubled numbers' 12 */
+    for (int e = first + 128 - 4; e <= first + 128 - 2; e++) {
+        if (e < 1 || e > 254)
+            continue;
+        const fit f = fit_codes(x, mxfp4_values, power_of_two(e), codes);
+        const float error = error_at(f, power_of_two(e));
+        if (error < best_error) {
+            best_error = error;
+            best = e;
+        }
+    }
+    fit_codes(x, mxfp4_values, power_of_two(best), codes);
+    for (int i = 0; i < BLOCK; i++) /* in the file the codes 1..7 are the positive numbers, 9..15 the negative ones */
+        codes[i] = (uint8_t)(!best ? 0 : codes[i] >= 8 ? codes[i] - 8 : codes[i] < 7 ? 15 - codes[i] : 0);
+    block[0] = (uint8_t)best;
+    put_codes(codes, block + 1, NULL);
+}
+
+clef_block_encoder *clef__block_encoder(int dtype)
+{
+    static clef_block_encoder *const encoders[CLEF_N_DTYPES] = {
+        [CLEF_Q8_0] = clef__q8_0_encode,   [CLEF_Q4_0] = clef__q4_0_encode, [CLEF_Q4_1] = clef__q4_1_encode,
+        [CLEF_Q5_0] = clef__q5_0_encode,   [CLEF_Q5_1] = clef__q5_1_encode, [CLEF_IQ4_NL] = clef__iq4_nl_encode,
+        [CLEF_Q4_K] = clef__q4_k_encode,   [CLEF_Q5_K] = clef__q5_k_encode, [CLEF_Q6_K] = clef__q6_k_encode,
+        [CLEF_MXFP4] = clef__mxfp4_encode,
+    };
+    return dtype >= 0 && dtype < CLEF_N_DTYPES ? encoders[dtype] : NULL;
+}

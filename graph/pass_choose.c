@@ -1,0 +1,37 @@
+/* choose: what depends on the device. On CPUs, products with a weight become products with its panels, of quantised activations where the
+ * weight is quantised. It runs when a plan is made, not among clef_graph_optimize()'s passes, which know no device. */
+#include "graph/panel.h"
+#include "graph/pass.h"
+
+typedef struct wishes {
+    int exact;
+} wishes;
+
+static clef_value *choose_panels(clef_value *n, const void *user)
+{
+    const wishes *wanted = user;
+    clef_graph *g = n->graph;
+    clef_value *x = n->in[0], *w = n->in[1];
+    const clef_matmul_opts *o = (const void *)n->attr;
+    if (n->op != CLEF_OP_matmul || w->kind != CLEF_WEIGHT || w->shape.rank != 2)
+        return n;
+    const int in_out = !o->transpose_b, quantised = clef_dtype_block_elems(w->dtype) > 1;
+    const int64_t rows = w->shape.dim[in_out ? 1 : 0].n, columns = w->shape.dim[in_out ? 0 : 1].n;
+    if (!clef__panel_has(w->dtype, columns) || (in_out && quantised) || rows > INT32_MAX || columns > INT32_MAX)
+        return n;
+    const clef_panel_matmul_opts opts = {.n = (int32_t)rows, .k = (int32_t)columns, .dtype = (int32_t)w->dtype, .alpha = o->alpha};
+    clef_value *packed = clef_pack(g, w, &(clef_pack_opts){.in_out = in_out});
+    if (quantised && !wanted->exact)
+        x = clef_quantize(g, x);
+    return clef_panel_matmul(g, x, packed, n->in[2], &opts);
+}
+
+clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm gemm, int exact, clef_error *err)
+{
+    if (!caps->is_cpu || gemm == CLEF_GEMM_CLBLAST)
+        return CLEF_OK;
+    clef_status s = clef__rewrite(g, choose_panels, &(wishes){.exact = exact}, err);
+    if (!s) /* several products of one x, or with one weight, share what was made for the first */
+        s = clef__pass_merge(g, err);
+    return s ? s : clef__pass_drop(g, err);
+}
