@@ -9,7 +9,7 @@
 #include "runtime/os.h"
 
 enum { MAX_PLATFORMS = 64, MAX_DEVICES = 256 }; /* beyond these a driver's count is not believed */
-static const double SAVE_SECONDS = 0.5;         /* spent on the disk cache when a device is closed */
+static const double SAVE_SECONDS = 0.5;         /* spent, when a device is closed, on programs that no plan has saved */
 
 typedef struct found {
     clef_device_info info;
@@ -254,12 +254,23 @@ static clef_status open_queue(clef_device *dev, clef_error *err)
     return CLEF_OK;
 }
 
+/* Before the first OpenCL call: PoCL reads these when it starts. The first name is of PoCL 4 and older, the second of later ones. */
+static void set_threads(int32_t n)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", (int)n);
+    clef__os_set_env("POCL_MAX_PTHREAD_COUNT", text);
+    clef__os_set_env("POCL_CPU_MAX_CU_COUNT", text);
+}
+
 clef_status clef_device_open(const char *which, const clef_device_opts *opts, clef_device **out, clef_error *err)
 {
     found_list list;
     const found *f = NULL;
     clef_device *dev = NULL;
     *out = NULL;
+    if (opts && opts->n_threads > 0)
+        set_threads(opts->n_threads);
     clef_status status = find_all(&list, err);
     if (status == CLEF_OK)
         status = pick(&list, which ? which : clef__os_env("CLEF_DEVICE"), &f, err);
@@ -276,6 +287,8 @@ clef_status clef_device_open(const char *which, const clef_device_opts *opts, cl
     dev->profile = opts && opts->profile;
     take_cache_dir(dev, opts ? opts->cache_dir : NULL);
     status = open_queue(dev, err);
+    if (status == CLEF_OK)
+        status = clef__device_probe(dev, err);
     if (status != CLEF_OK)
         goto out;
     *out = dev;
@@ -292,7 +305,8 @@ void clef_device_close(clef_device *dev)
         return;
     if (dev->queue)
         clFinish(dev->queue); /* what is still under way may use the programs */
-    clef__programs_save(dev, SAVE_SECONDS);
+    for (const double end = clef__os_seconds() + SAVE_SECONDS; clef__programs_unsaved(dev) && clef__os_seconds() < end;)
+        clef__program_save(dev);
     clef__programs_release(dev);
     clef__clblast_release(dev);
     if (dev->queue)

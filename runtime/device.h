@@ -35,10 +35,12 @@ clef_status clef__cl_fail(clef_error *err, const char *call, const char *subject
  *  else in the disk cache, else built from the embedded source (or from $CLEF_CL_DIR).
  *  CLEF_E_BUILD: the text names source, kernel and defs, and the build log follows; CLEF_E_CL; CLEF_E_NOMEM. */
 clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_kernel *out, clef_error *err);
-/** Writes programs that were built from source to the disk cache, until all are or `seconds` have gone by (the rest comes another time).
- *  clef_device_close() calls it. Best late: a binary of PoCL's holds the work-group functions of the enqueues so far, and asking
- *  for it compiles one more (about 0.4 s a kernel; other drivers answer at once). */
-void clef__programs_save(clef_device *dev, double seconds);
+/** How many programs were built from source and not yet written to the disk cache; 0 without a cache. */
+int32_t clef__programs_unsaved(const clef_device *dev);
+/** Writes one of them; one that cannot be written counts as written. Plans do so after their kernels' first enqueues: a binary of
+ *  PoCL's holds the work-group functions of the enqueues so far, and asking for it compiles one more (some 0.4 s a kernel; other
+ *  drivers answer at once). */
+void clef__program_save(clef_device *dev);
 /** Releases all programs of the device. */
 void clef__programs_release(clef_device *dev);
 
@@ -55,6 +57,10 @@ clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_
                                clef_error *err);
 /** Releases what CLBlast keeps for the device; does nothing when it was not used. clef_device_close() calls it. */
 void clef__clblast_release(clef_device *dev);
+/** Finds out by trying what no driver says (runtime/probe.c), and takes away what $CLEF_CAPS masks ("-x86_vnni,-fp16"): sets
+ *  dev->info.caps. CLEF_E_ARG for a name that is no capability. */
+clef_status clef__device_probe(clef_device *dev, clef_error *err);
+
 /** 1 when CLBlast was compiled in. */
 int clef__clblast_present(void);
 

@@ -32,6 +32,14 @@ clef_status clef__os_file_write(clef_os_file *file, const void *data, size_t n_b
 clef_status clef__os_file_commit(clef_os_file *file, clef_error *err);
 void        clef__os_file_abort(clef_os_file *file);
 
+/** Memory for large, long-lived arrays: aligned to 2 MiB, zeroed, on huge pages where the system grants them. NULL when there is none.
+ *  free takes NULL. */
+void *clef__os_alloc_large(size_t n_bytes);
+void  clef__os_free_large(void *memory, size_t n_bytes);
+
+/** Lets the physical memory of a part of a mapped file go; it is read again from the file when it is touched. */
+void clef__os_forget(const void *data, size_t n_bytes);
+
 int clef__os_is_dir(const char *path);
 int clef__os_is_file(const char *path);
 /** Makes a folder and its parents. CLEF_E_IO. */
@@ -46,5 +54,7 @@ int clef__os_cache_dir(char *out, size_t capacity);
 uint64_t clef__os_peak_rss(void);
 /** An environment variable, NULL when unset or empty. */
 const char *clef__os_env(const char *name);
+/** Sets one for this process; a failure is no matter. */
+void clef__os_set_env(const char *name, const char *value);
 
 #endif

@@ -1,6 +1,8 @@
 /* runtime/os.h for POSIX systems: Linux, macOS, Android. */
 #define _POSIX_C_SOURCE 200809L
 #define _XOPEN_SOURCE 700
+#define _DEFAULT_SOURCE  /* MAP_ANONYMOUS and madvise: in no standard, on every system */
+#define _DARWIN_C_SOURCE /* the same, and macOS's word for it */
 
 #include "runtime/os.h"
 
@@ -303,4 +305,53 @@ const char *clef__os_env(const char *name)
 {
     const char *value = getenv(name);
     return value && value[0] ? value : NULL;
+}
+
+void clef__os_set_env(const char *name, const char *value)
+{
+    setenv(name, value, 1);
+}
+
+/* ---- large memory ------------------------------------------------------------------------------------------------------------------ */
+
+static const size_t HUGE_PAGE = (size_t)2 << 20;
+
+static size_t large_bytes(size_t n_bytes)
+{
+    return n_bytes > SIZE_MAX - 2 * HUGE_PAGE ? 0 : (n_bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+}
+
+void *clef__os_alloc_large(size_t n_bytes)
+{
+    void *memory;
+    const size_t size = large_bytes(n_bytes);
+    if (!size)
+        return NULL;
+    char *space = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (space == MAP_FAILED)
+        return NULL;
+    const size_t head = (HUGE_PAGE - (uintptr_t)space % HUGE_PAGE) % HUGE_PAGE;
+    memory = space + head;
+    if (head)
+        munmap(space, head);
+    if (HUGE_PAGE - head)
+        munmap(space + head + size, HUGE_PAGE - head);
+#ifdef MADV_HUGEPAGE
+    (void)madvise(memory, size, MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
+void clef__os_free_large(void *memory, size_t n_bytes)
+{
+    if (memory)
+        munmap(memory, large_bytes(n_bytes));
+}
+
+void clef__os_forget(const void *data, size_t n_bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)data + page - 1) / page * page,
+                    to = ((uintptr_t)data + n_bytes) / page * page;
+    if (to > from)
+        (void)madvise((void *)from, to - from, MADV_DONTNEED);
 }

@@ -1,5 +1,6 @@
 /* Plans: making one, binding symbols, writing, running, reading. */
 #include "runtime/plan.h"
+#include "graph/pass.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -58,23 +59,32 @@ static clef_status build_kernels(clef_plan *plan, clef_error *err)
     if (!plan->bound)
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for its launches");
     clef_status s = CLEF_OK;
-    for (int i = 0; i < N_WARM && !s; i++) /* all of them before any buffer is bound: the scratch may grow */
+    uint64_t done = 0, total = 0;
+    for (int i = 0; i < N_WARM && !s; i++) { /* all of them before any buffer is bound: the scratch may grow */
         s = lower_at(plan, warm_at[i], err);
+        total += (uint64_t)plan->n_launches;
+    }
     for (int i = 0; i < N_WARM && !s; i++) {
-        s = clef__plan_progress(plan, "kernels", (uint64_t)i, N_WARM, err);
+        s = lower_at(plan, warm_at[i], err);
         if (!s)
-            s = lower_at(plan, warm_at[i], err);
-        if (!s)
-            s = clef__plan_bind_launches(plan, err);
-        if (!s)
-            s = clef__plan_enqueue(plan, 1, err);
-        const cl_int code = s ? CL_SUCCESS : clFinish(plan->dev->queue);
-        if (code)
-            s = clef__cl_fail(err, "clFinish", "the first run of the kernels", code);
+            s = clef__plan_warm(plan, done, total, err);
+        done += (uint64_t)plan->n_launches;
     }
     if (!s)
         s = clef__plan_zero_states(plan, err);
-    return s ? s : clef__plan_progress(plan, "kernels", N_WARM, N_WARM, err);
+    return s ? s : clef__plan_progress(plan, "kernels", total, total, err);
+}
+
+/* Programs go to the disk cache all at once and here, where waiting is expected, so that the next start builds none. */
+static clef_status save_programs(const clef_plan *plan, clef_error *err)
+{
+    const int32_t n = clef__programs_unsaved(plan->dev);
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < n && !s; i++) {
+        clef__program_save(plan->dev);
+        s = clef__plan_progress(plan, "cache", (uint64_t)i + 1, (uint64_t)n, err);
+    }
+    return s;
 }
 
 clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
@@ -97,6 +107,8 @@ clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const cl
     if (!s && !plan->graph)
         s = clef__fail(err, CLEF_E_NOMEM, "no memory for a copy of the graph");
     const int32_t built = dev->n_built, cached = dev->n_cached;
+    if (!s && !plan->opts.as_stored)
+        s = clef__pass_choose(plan->graph, &dev->info.caps, plan->opts.gemm, plan->opts.exact, err);
     if (!s)
         s = make_outputs_dense(plan->graph, err);
     if (!s)
@@ -105,6 +117,8 @@ clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const cl
         s = clef__plan_allocate(plan, err);
     if (!s)
         s = build_kernels(plan, err);
+    if (!s)
+        s = save_programs(plan, err);
     if (s) {
         clef_plan_destroy(plan);
         return s;
@@ -221,7 +235,7 @@ clef_status clef_plan_run(clef_plan *plan, clef_error *err)
         plan->stale = s != CLEF_OK;
     }
     if (!s)
-        s = clef__plan_enqueue(plan, 0, err);
+        s = clef__plan_enqueue(plan, err);
     if (s)
         return s;
     const cl_int code = clFlush(plan->dev->queue);
@@ -257,11 +271,37 @@ clef_status clef_plan_reset(clef_plan *plan, clef_error *err)
     return clef__plan_zero_states(plan, err);
 }
 
+static clef_cost cost_of(const clef_plan *plan, const clef_value *n)
+{
+    const clef_op_def *def = n->op == CLEF_OP_NONE ? NULL : clef__ops[n->op];
+    return def && def->lower && def->cost ? def->cost(n, plan->symbols) : (clef_cost){0};
+}
+
 clef_plan_stats clef_plan_describe(const clef_plan *plan)
 {
     clef_plan_stats stats = plan->stats;
     stats.n_launches = plan->n_launches;
+    for (int32_t i = 0; i < plan->graph->n_values; i++) {
+        const clef_cost cost = cost_of(plan, plan->graph->values[i]);
+        stats.run_flops += cost.flops;
+        stats.run_bytes += cost.bytes;
+    }
     return stats;
+}
+
+/* Gives each node's cost to its longest launch. */
+static void add_costs(const clef_plan *plan, clef_launch_time *times, int32_t n)
+{
+    for (int32_t i = 0, next; i < n; i = next) {
+        const clef_value *node = plan->launches[i].node;
+        int32_t longest = i;
+        for (next = i + 1; next < n && plan->launches[next].node == node; next++)
+            if (times[next].us > times[longest].us)
+                longest = next;
+        const clef_cost cost = cost_of(plan, node);
+        times[longest].flops = cost.flops;
+        times[longest].bytes = cost.bytes;
+    }
 }
 
 int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err)
@@ -278,8 +318,11 @@ int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capa
         clGetEventProfilingInfo(plan->events[i], CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
         clGetEventProfilingInfo(plan->events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
         const clef_launch *l = &plan->launches[i];
-        times[i] =
-            (clef_launch_time){.node = l->node->name, .kernel = plan->list[i] ? l->kernel : "clblast", .us = (double)(end - start) / 1e3};
+        times[i] = (clef_launch_time){.node = l->node->name,
+                                      .op = clef__ops[l->node->op]->name,
+                                      .kernel = plan->list[i] ? l->kernel : "clblast",
+                                      .us = (double)(end - start) / 1e3};
     }
+    add_costs(plan, times, n);
     return n;
 }

@@ -35,6 +35,9 @@ struct clef_plan {
     cl_mem         *chunks;  /* buffers that mem[] are parts of: arena and uploaded weights */
     int32_t         n_chunks, cap_chunks;
     cl_mem          scratch;
+    unsigned char  *at_load; /* by value id: 1 for nodes of weights alone, which run once, when the plan is made */
+    void           *packed;  /* host memory behind their results, on devices that share it */
+    size_t          packed_bytes;
     clef_io        *inputs;
     int32_t         n_inputs;
     clef_bound    **bound;   /* by node id */
@@ -58,13 +61,24 @@ clef_status clef__plan_grow_scratch(clef_plan *plan, uint64_t n_bytes, clef_erro
 /** The buffer that holds v (or what it is a view of). */
 cl_mem      clef__plan_mem(const clef_plan *plan, const clef_value *v);
 
+/** The bytes of a weight from the plan's source. CLEF_E_NOT_FOUND. */
+clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out, clef_error *err);
+/** Nodes that run when the plan is made (runtime/plan_load.c): finds them; runs them, one weight after the other in memory, and tells
+ *  the source of each weight that is not needed again. */
+clef_status clef__plan_find_load_nodes(clef_plan *plan, clef_error *err);
+clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err);
+/** 1 for a weight that runs read, not only nodes at load. */
+int         clef__plan_runs_with(const clef_plan *plan, const clef_value *v);
+
 /** Lowers the graph at the present symbols and binds every launch (runtime/plan_bind.c). Allocates only for a kernel that a node
  *  never had before. */
 clef_status clef__plan_lower(clef_plan *plan, clef_error *err);
 clef_status clef__plan_bind_launches(clef_plan *plan, clef_error *err);
-/** Enqueues every launch; with only_new, one group of each kernel that was never enqueued, so that drivers that compile at first
- *  use do it now. */
-clef_status clef__plan_enqueue(clef_plan *plan, int only_new, clef_error *err);
+/** Binds every launch and enqueues what was never enqueued, so that drivers that compile at first use do it now: one group of a kernel,
+ *  and each CLBlast product of another size whole. Reports progress ("kernels") from `done` on, a launch each, of `total`. */
+clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef_error *err);
+/** Enqueues every launch. */
+clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err);
 void        clef__plan_release_bound(clef_plan *plan);
 
 /** Calls the user's progress; CLEF_E_CANCELLED when they want to stop. */

@@ -45,7 +45,7 @@ static clef_status lower_all(clef_plan *plan, clef_error *err)
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
         const clef_value *n = plan->graph->values[i];
-        if (n->op == CLEF_OP_NONE || !clef__ops[n->op]->lower)
+        if (n->op == CLEF_OP_NONE || !clef__ops[n->op]->lower || plan->at_load[i])
             continue;
         lo.node = n;
         s = clef__ops[n->op]->lower(&lo, n, err);
@@ -63,6 +63,8 @@ clef_status clef__plan_lower(clef_plan *plan, clef_error *err)
         if (s != CLEF_E_LIMIT || plan->n_launches < plan->cap_launches)
             break;
         s = grow_list(plan, plan->cap_launches * 2, err);
+        if (!s && err)
+            *err = (clef_error){0}; /* no failure after all */
     }
     return s;
 }
@@ -136,42 +138,46 @@ static clef_status set_args(const clef_plan *plan, clef_bound *b, const clef_lau
     return CLEF_OK;
 }
 
+static clef_status bind(clef_plan *plan, int32_t i, clef_error *err)
+{
+    const clef_launch *l = &plan->launches[i];
+    int32_t ordinal = 0;
+    while (ordinal < i && plan->launches[i - ordinal - 1].node == l->node)
+        ordinal++;
+    plan->list[i] = NULL;
+    if (l->call != CLEF_CALL_KERNEL)
+        return CLEF_OK;
+    clef_bound *b = find_bound(plan, l, ordinal);
+    clef_status s = b ? CLEF_OK : new_bound(plan, l, ordinal, &b, err);
+    if (!s)
+        s = set_args(plan, b, l, err);
+    plan->list[i] = b;
+    return s;
+}
+
 clef_status clef__plan_bind_launches(clef_plan *plan, clef_error *err)
 {
     clef_status s = CLEF_OK;
-    int32_t ordinal = 0;
-    for (int32_t i = 0; i < plan->n_launches && !s; i++) {
-        const clef_launch *l = &plan->launches[i];
-        ordinal = i && plan->launches[i - 1].node == l->node ? ordinal + 1 : 0;
-        plan->list[i] = NULL;
-        if (l->call != CLEF_CALL_KERNEL)
-            continue;
-        clef_bound *b = find_bound(plan, l, ordinal);
-        if (!b)
-            s = new_bound(plan, l, ordinal, &b, err);
-        if (!s)
-            s = set_args(plan, b, l, err);
-        plan->list[i] = b;
-    }
+    for (int32_t i = 0; i < plan->n_launches && !s; i++)
+        s = bind(plan, i, err);
     return s;
 }
 
 /* ---- enqueueing ------------------------------------------------------------------------------------------------------------------ */
 
-static clef_status enqueue(const clef_plan *plan, int32_t i, int only_new, cl_event *event, clef_error *err)
+typedef enum extent { WHOLE, ONE_GROUP } extent;
+
+static clef_status enqueue(const clef_plan *plan, int32_t i, extent how, cl_event *event, clef_error *err)
 {
     const clef_launch *l = &plan->launches[i];
     clef_bound *b = plan->list[i];
     if (!b)
-        return only_new ? CLEF_OK
-                        : clef__clblast_gemm(plan->dev, l->args, buffer_of(plan, l->bufs[0]), buffer_of(plan, l->bufs[1]),
-                                             buffer_of(plan, l->bufs[2]), event, err);
-    if (only_new && !b->is_new)
-        return CLEF_OK;
+        return clef__clblast_gemm(plan->dev, l->args, buffer_of(plan, l->bufs[0]), buffer_of(plan, l->bufs[1]), buffer_of(plan, l->bufs[2]),
+                                  event, err);
     size_t local[3], global[3];
     for (int32_t k = 0; k < 3; k++) {
         local[k] = l->local[k];
-        global[k] = only_new ? local[k] : local[k] * l->groups[k];
+        global[k] = how == ONE_GROUP ? local[k] : local[k] * l->groups[k];
     }
     b->is_new = 0;
     const cl_int code = clEnqueueNDRangeKernel(plan->dev->queue, b->object, 3, NULL, global, local, 0, NULL, event);
@@ -181,10 +187,41 @@ static clef_status enqueue(const clef_plan *plan, int32_t i, int only_new, cl_ev
     return CLEF_OK;
 }
 
-clef_status clef__plan_enqueue(clef_plan *plan, int only_new, clef_error *err)
+/* 1 when no launch before this one is a product of the same size: CLBlast takes its kernels by size. */
+static int is_new_gemm(const clef_plan *plan, int32_t i)
+{
+    const clef_gemm_call *a = plan->launches[i].args;
+    for (int32_t k = 0; k < i; k++) {
+        const clef_gemm_call *b = plan->launches[k].args;
+        if (plan->launches[k].call == CLEF_CALL_CLBLAST_GEMM && a->m == b->m && a->n == b->n && a->k == b->k && a->batch == b->batch &&
+            a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b)
+            return 0;
+    }
+    return 1;
+}
+
+clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef_error *err)
 {
     clef_status s = CLEF_OK;
-    const int profile = plan->dev->profile && !only_new;
+    for (int32_t i = 0; i < plan->n_launches && !s; i++) {
+        s = clef__plan_progress(plan, "kernels", done + (uint64_t)i, total, err);
+        if (!s)
+            s = bind(plan, i, err);
+        if (s || !(plan->list[i] ? plan->list[i]->is_new : is_new_gemm(plan, i)))
+            continue;
+        s = enqueue(plan, i, ONE_GROUP, NULL, err);
+        const cl_int code = !s && plan->opts.progress ? clFinish(plan->dev->queue) : CL_SUCCESS; /* so that the progress is true */
+        if (code)
+            s = clef__cl_fail(err, "clFinish", plan->launches[i].node->name, code);
+    }
+    const cl_int code = s ? CL_SUCCESS : clFinish(plan->dev->queue);
+    return code ? clef__cl_fail(err, "clFinish", "the first run of the kernels", code) : s;
+}
+
+clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    const int profile = plan->dev->profile;
     for (int32_t i = 0; i < plan->n_events; i++)
         clReleaseEvent(plan->events[i]);
     plan->n_events = 0;
@@ -196,7 +233,7 @@ clef_status clef__plan_enqueue(clef_plan *plan, int only_new, clef_error *err)
     }
     for (int32_t i = 0; i < plan->n_launches && !s; i++) {
         cl_event *event = profile ? &plan->events[i] : NULL;
-        s = enqueue(plan, i, only_new, event, err);
+        s = enqueue(plan, i, WHOLE, event, err);
         plan->n_events += profile && !s;
     }
     return s;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/variant.h"
+#include "runtime/os.h"
 #include "runtime/plan.h"
 
 cl_mem clef__plan_mem(const clef_plan *plan, const clef_value *v)
@@ -65,7 +66,7 @@ static int is_aligned(const clef_plan *plan, const clef_value *v, const void *da
     return (uintptr_t)data % to == 0;
 }
 
-static clef_status weight_data(const clef_plan *plan, const clef_value *v, const void **out, clef_error *err)
+clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out, clef_error *err)
 {
     const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL);
     char shape[96];
@@ -78,7 +79,7 @@ static clef_status weight_data(const clef_plan *plan, const clef_value *v, const
 typedef struct upload {
     cl_mem chunk;
     uint64_t used, size; /* of the chunk */
-    uint64_t left;       /* bytes of weights that have no place yet */
+    uint64_t left;       /* bytes of weights to copy that have no place yet */
     uint64_t done, total;
 } upload;
 
@@ -106,6 +107,11 @@ static clef_status upload_weight(clef_plan *plan, const clef_value *v, const voi
 }
 
 /* On a device that shares the host's memory the mapped file is the buffer. */
+static int can_map(const clef_plan *plan, const clef_value *v, const void *data)
+{
+    return plan->dev->info.caps.unified_memory && is_aligned(plan, v, data);
+}
+
 static clef_status map_weight(clef_plan *plan, const clef_value *v, const void *data, clef_error *err)
 {
     const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL);
@@ -115,28 +121,28 @@ static clef_status map_weight(clef_plan *plan, const clef_value *v, const void *
 
 static clef_status place_weights(clef_plan *plan, clef_error *err)
 {
-    const clef_caps *caps = &plan->dev->info.caps;
+    const uint64_t align = (uint64_t)plan->dev->info.caps.base_align;
     upload up = {0};
     clef_status s = CLEF_OK;
-    for (int32_t i = 0; i < plan->graph->n_values; i++)
-        if (plan->graph->values[i]->kind == CLEF_WEIGHT)
-            up.left += round_up((uint64_t)clef__bytes(plan->graph->values[i], NULL), (uint64_t)caps->base_align);
-    up.total = up.left;
+    const void *data;
+    for (int32_t i = 0; i < plan->graph->n_values && !s; i++) { /* first how much, so that few buffers hold what is copied */
+        const clef_value *v = plan->graph->values[i];
+        if (!clef__plan_runs_with(plan, v))
+            continue;
+        s = clef__plan_weight_data(plan, v, &data, err);
+        const uint64_t room = round_up((uint64_t)clef__bytes(v, NULL), align);
+        up.total += room;
+        up.left += !s && !can_map(plan, v, data) ? room : 0;
+    }
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
         const clef_value *v = plan->graph->values[i];
-        const void *data;
-        if (v->kind != CLEF_WEIGHT)
+        if (!clef__plan_runs_with(plan, v))
             continue;
-        s = weight_data(plan, v, &data, err);
+        s = clef__plan_weight_data(plan, v, &data, err);
         if (s)
             break;
-        if (caps->unified_memory && is_aligned(plan, v, data)) {
-            up.left -= round_up((uint64_t)clef__bytes(v, NULL), (uint64_t)caps->base_align);
-            s = map_weight(plan, v, data, err);
-        } else {
-            s = upload_weight(plan, v, data, &up, err);
-        }
-        up.done += round_up((uint64_t)clef__bytes(v, NULL), (uint64_t)caps->base_align);
+        s = can_map(plan, v, data) ? map_weight(plan, v, data, err) : upload_weight(plan, v, data, &up, err);
+        up.done += round_up((uint64_t)clef__bytes(v, NULL), align);
         if (!s)
             s = clef__plan_progress(plan, "weights", up.done, up.total, err);
     }
@@ -185,7 +191,7 @@ static clef_status place_arena(clef_plan *plan, clef_error *err)
 {
     const clef_caps *caps = &plan->dev->info.caps;
     const uint64_t align = (uint64_t)caps->base_align, chunk = caps->max_alloc_bytes / align * align;
-    clef_status s = clef__memory_plan(plan->graph, align, chunk, &plan->memory, err);
+    clef_status s = clef__memory_plan(plan->graph, plan->at_load, align, chunk, &plan->memory, err);
     const int32_t first = plan->n_chunks;
     cl_mem mem;
     plan->stats.arena_bytes = plan->memory.arena_bytes;
@@ -207,12 +213,16 @@ clef_status clef__plan_allocate(clef_plan *plan, clef_error *err)
     plan->mem = calloc((size_t)plan->graph->n_values + 1, sizeof *plan->mem);
     if (!plan->mem)
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d buffers", plan->graph->n_values);
-    clef_status s = place_weights(plan, err);
+    clef_status s = clef__plan_find_load_nodes(plan, err);
+    if (!s)
+        s = place_weights(plan, err);
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
         const clef_value *v = plan->graph->values[i];
         if (v->kind != CLEF_WEIGHT && v->kind != CLEF_COMPUTED)
             s = place_leaf(plan, v, err);
     }
+    if (!s)
+        s = clef__plan_run_load_nodes(plan, err);
     if (!s)
         s = place_arena(plan, err);
     return s ? s : clef__plan_zero_states(plan, err);
@@ -241,6 +251,8 @@ void clef__plan_release_memory(clef_plan *plan)
         clReleaseMemObject(plan->chunks[i]);
     if (plan->scratch)
         clReleaseMemObject(plan->scratch);
+    clef__os_free_large(plan->packed, plan->packed_bytes);
+    free(plan->at_load);
     free(plan->mem);
     free(plan->chunks);
     clef__memory_finish(&plan->memory);

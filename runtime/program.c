@@ -44,14 +44,21 @@ static void save(const clef_device *dev, clef_program *p)
     free(binary);
 }
 
-void clef__programs_save(clef_device *dev, double seconds)
+int32_t clef__programs_unsaved(const clef_device *dev)
 {
-    if (!dev->cache_dir[0])
-        return;
-    const double end = clef__os_seconds() + seconds;
-    for (clef_program *p = dev->programs; p && clef__os_seconds() < end; p = p->next)
-        if (!p->stored)
-            save(dev, p);
+    int32_t n = 0;
+    for (const clef_program *p = dev->cache_dir[0] ? dev->programs : NULL; p; p = p->next)
+        n += !p->stored;
+    return n;
+}
+
+void clef__program_save(clef_device *dev)
+{
+    clef_program *p = dev->programs;
+    while (p && p->stored)
+        p = p->next;
+    if (p && dev->cache_dir[0])
+        save(dev, p);
 }
 
 /* 1 when the disk cache has a binary and the driver takes it. */

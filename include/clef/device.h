@@ -19,6 +19,7 @@ typedef struct clef_caps {
     int32_t  subgroups;        /* cl_khr_subgroups or cl_intel_subgroups */
     int32_t  int_dot;          /* cl_khr_integer_dot_product */
     int32_t  command_buffer;   /* cl_khr_command_buffer */
+    int32_t  x86_vnni;         /* a CPU with AVX-512 VNNI whose compiler takes it as assembly */
     int32_t  opencl_version;   /* of the device, 10 * major + minor: 12, 30 */
     int32_t  n_units;          /* compute units */
     int32_t  max_group;        /* work-items a group, all dims together */
@@ -48,6 +49,9 @@ typedef struct clef_device clef_device;
 typedef struct clef_device_opts {
     int32_t     profile;   /* 1: the queue keeps device times (clef_plan_profile) */
     const char *cache_dir; /* of built programs; NULL: $CLEF_CACHE_DIR, else $XDG_CACHE_HOME/clef, else ~/.cache/clef; "": no cache */
+    int32_t     n_threads; /* of a CPU device through PoCL; 0: as many as it likes. It sets environment variables that the driver reads
+                              once: it counts in the process's first OpenCL call only, and no other thread may read the environment
+                              meanwhile */
 } clef_device_opts;
 
 /** Opens a device: context and in-order queue.
@@ -63,6 +67,21 @@ CLEF_API clef_status clef_device_open(const char *which, const clef_device_opts 
 CLEF_API void        clef_device_close(clef_device *dev);
 /** Borrowed; lives as long as the device. */
 CLEF_API const clef_device_info *clef_device_describe(const clef_device *dev);
+
+/** What a device was measured to do. Bytes are decimal (1 GB = 1e9 bytes); a multiply-add is two operations. */
+typedef struct clef_device_speed {
+    double   read_gb_s;     /* memory read, far past the caches */
+    double   copy_gb_s;     /* memory copied: bytes read plus bytes written */
+    double   mad_gflop_s;   /* f32 multiply-adds on registers */
+    double   launch_us;     /* one of many small launches in a row */
+    double   round_trip_us; /* one launch, and reading four bytes of its result */
+    uint64_t buffer_bytes;  /* what was read: 4 x the last cache and at least 512 MiB, where the device has the room */
+} clef_device_speed;
+
+/** Measures a device with kernels of its own: the best of several rounds each. Takes a few seconds and buffer_bytes of
+ *  device memory, which is given back; nothing else should run meanwhile. The sums read are checked.
+ *  CLEF_OK, CLEF_E_NOMEM, CLEF_E_BUILD, CLEF_E_CL (also where the device read something else than was written). */
+CLEF_API clef_status clef_device_measure(clef_device *dev, clef_device_speed *out, clef_error *err);
 
 #ifdef __cplusplus
 }

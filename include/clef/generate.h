@@ -16,6 +16,8 @@ typedef struct clef_session_opts {
     int32_t       n_context;     /* 0: the model's own */
     int32_t       n_batch;       /* prompt tokens a step; 0: 512 */
     clef_gemm     gemm;
+    clef_dtype    kv_type;       /* of the KV cache, as in clef_build_opts */
+    int32_t       exact;         /* 1: activations stay f32 (clef_plan_opts.exact) */
     clef_progress progress;
     void         *progress_user;
 } clef_session_opts;
@@ -32,9 +34,12 @@ CLEF_API int32_t clef_session_n_past(const clef_session *session); /* positions 
 CLEF_API clef_plan_stats clef_session_describe(const clef_session *session);
 
 /** Feeds n ids (n >= 1) after what the cache holds, in steps of n_batch; then *logits is [n_vocab] f32 of the last one, owned by the
- *  session and overwritten by the next call. CLEF_E_LIMIT when they do not fit the context (nothing is fed then); CLEF_E_ARG for an
- *  id outside the vocabulary; CLEF_E_CANCELLED when progress says so between steps ("prompt", done, total). */
+ *  session and overwritten by the next call. CLEF_E_LIMIT when they do not fit the context; CLEF_E_ARG for an id outside the
+ *  vocabulary; CLEF_E_CANCELLED when progress says so between steps ("prompt", done, total); CLEF_E_CL. After any of them the cache
+ *  holds what it held before, however many steps were done. */
 CLEF_API clef_status clef_session_feed(clef_session *session, const int32_t *ids, int32_t n, const float **logits, clef_error *err);
+/** clef_plan_profile() of the session's last step. */
+CLEF_API int32_t clef_session_profile(clef_session *session, clef_launch_time *times, int32_t capacity, clef_error *err);
 /** Empties the cache. */
 CLEF_API clef_status clef_session_reset(clef_session *session, clef_error *err);
 

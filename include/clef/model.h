@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "clef/graph.h"
+#include "clef/plan.h"
 #include "clef/tokenizer.h"
 
 #ifdef __cplusplus
@@ -66,12 +67,15 @@ CLEF_API void clef_model_metadata(const clef_model *model, void (*entry)(void *u
 
 /** A clef_weight_source over the model's tensors: pass the model as its user. */
 CLEF_API const void *clef_model_weight(void *model, const char *name, clef_dtype dtype, uint64_t n_bytes);
+/** The clef_weight_release that goes with it: lets the physical memory behind the tensor go; it stays readable. */
+CLEF_API void        clef_model_release(void *model, const char *name);
 
 typedef struct clef_build_opts {
     int32_t     n_context;   /* positions in the KV cache; 0: the model's own */
     int32_t     n_batch;     /* bound of T, tokens a step; 0: min(512, n_context) */
     int32_t     n_sequences; /* bound of B; 0: 1 */
     int32_t     all_logits;  /* 1: logits of every position [B, T, V]; 0: of the last one [B, 1, V] */
+    clef_dtype  kv_type;     /* of the KV cache: CLEF_F32 (the zero), CLEF_F16, or CLEF_Q8_0 where head_dim is a multiple of 32 */
     int32_t     padding_mask; /* 1: an input attention_mask I32 [B, S], 0 where a key is padding */
     const char *const *taps; /* names of values to make outputs: hidden_last, attention_L, or any value of the graph */
     int32_t     n_taps;
@@ -83,6 +87,27 @@ typedef struct clef_build_opts {
 CLEF_API clef_status clef_model_build(const clef_model *model, const clef_build_opts *opts, clef_graph **out, clef_error *err);
 /** Name of architecture i that clef knows, NULL beyond the last. */
 CLEF_API const char *clef_arch_name(int32_t i);
+
+/* ---- coding weights anew ------------------------------------------------------------------------------------------------------ */
+
+typedef struct clef_quantize_opts {
+    const char   *type;     /* needed: one of clef_quantize_type() */
+    clef_progress progress; /* NULL: none */
+    void         *progress_user;
+} clef_quantize_opts;
+
+/** Type i that clef_model_quantize() writes: "f32" ... "mxfp4": every matrix in that dtype; "q4_k_m", "q5_k_m": llama.cpp's mixes, which
+ *  give the output matrix and, of some layers, attn_v and ffn_down more bits. NULL beyond the last. */
+CLEF_API const char *clef_quantize_type(int32_t i);
+
+/** Writes the model as a GGUF v3 file through a temporary name, so that `path` is never half-written; it may be the model's own. One
+ *  tensor's f32 copy at most is in memory. A matrix whose rows are no whole blocks takes the next larger type that fits (q4_k q5_0, q5_k
+ *  q5_1, q6_k q8_0, at last f16), as in llama.cpp; vectors and position embeddings are f32. What is quantised already is decoded first,
+ *  unless it stays what it is: coding twice costs accuracy. From a folder, llama's query and key rows are put into GGUF's order. The
+ *  tokenizer comes along from GGUF, and from a folder with a byte-level tokenizer.json; else the file has none.
+ *  CLEF_OK, CLEF_E_ARG (the type), CLEF_E_NOT_FOUND (a weight is missing), CLEF_E_UNSUPPORTED (what GGUF's keys cannot say),
+ *  CLEF_E_CANCELLED, CLEF_E_IO, CLEF_E_NOMEM. */
+CLEF_API clef_status clef_model_quantize(const clef_model *model, const char *path, const clef_quantize_opts *opts, clef_error *err);
 
 /* ---- tensors in files: .safetensors (https://github.com/huggingface/safetensors, "Format") ----------------------------------- */
 

@@ -15,7 +15,7 @@ extern "C" {
 /** Which implementation of the matrix product may serve. auto: by a stated order (docs/ARCHITECTURE.md, "Variants"). */
 typedef enum clef_gemm { CLEF_GEMM_AUTO, CLEF_GEMM_OWN, CLEF_GEMM_CLBLAST } clef_gemm;
 
-/** Called while something long is under way: `done` of `total` (same unit), `what` is static ("weights", "kernels"). Return
+/** Called while something long is under way: `done` of `total` (same unit), `what` is static ("weights", "kernels", "cache"). Return
  *  non-zero to stop it (CLEF_E_CANCELLED). Called from the thread that called the library. */
 typedef int (*clef_progress)(void *user, const char *what, uint64_t done, uint64_t total);
 
@@ -23,9 +23,16 @@ typedef int (*clef_progress)(void *user, const char *what, uint64_t done, uint64
  *  Returns NULL when there is none of that dtype and size (CLEF_E_NOT_FOUND then). */
 typedef const void *(*clef_weight_source)(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes);
 
+/** Told when the plan has read all of a weight (it keeps a copy in another order) and will read rows of it at most: its physical memory
+ *  may be let go, but it must stay readable. */
+typedef void (*clef_weight_release)(void *user, const char *name);
+
 typedef struct clef_plan_opts {
-    clef_gemm          gemm;
-    clef_weight_source weights;
+    clef_gemm           gemm;
+    int32_t             exact;     /* 1: activations stay f32 where 8 bits would be faster (quantised weights on CPUs) */
+    int32_t             as_stored; /* 1: weights stay in the order of the file, no panels */
+    clef_weight_source  weights;
+    clef_weight_release release; /* NULL: nobody wants to know */
     void              *weights_user;
     clef_progress      progress;
     void              *progress_user;
@@ -42,9 +49,10 @@ typedef struct clef_plan clef_plan;
  *  out    set to the new plan, or to NULL on failure. Free with clef_plan_destroy().
  *  err    NULL, or filled on failure with the node, the kernel and the OpenCL code.
  *
- *  Takes all the device memory that the plan will ever need and builds the kernels for every symbol at 1 and at its bound;
- *  after that clef_plan_run() allocates nothing. The first call for a device builds kernels (seconds); later calls use the disk
- *  cache. Calls sharing a `dev` must not overlap.
+ *  Takes all the device memory that the plan will ever need; clef_plan_run() takes no more. Builds the kernels for every symbol at
+ *  1, at 2 and at its bound, lets the driver finish them, and keeps them in the disk cache: seconds at the first call for a device,
+ *  little at later ones. Where lengths in between want another kernel than these, the first run at such a length makes it.
+ *  Calls sharing a `dev` must not overlap.
  *
  *  CLEF_OK, CLEF_E_SHAPE, CLEF_E_UNSUPPORTED (no kernel fits this device), CLEF_E_NOT_FOUND (a weight), CLEF_E_NOMEM,
  *  CLEF_E_LIMIT (a buffer larger than the device allows), CLEF_E_BUILD, CLEF_E_CL, CLEF_E_CANCELLED. */
@@ -85,13 +93,16 @@ typedef struct clef_plan_stats {
     uint64_t mapped_bytes;   /* weights used where the host has them */
     uint64_t state_bytes, arena_bytes, scratch_bytes, io_bytes;
     int32_t  n_launches, n_kernels_built, n_kernels_cached;
+    double   run_flops, run_bytes; /* of one run at the present symbols: operations, and bytes that its ops read and write */
 } clef_plan_stats;
 CLEF_API clef_plan_stats clef_plan_describe(const clef_plan *plan);
 
-/** Device time of the last run, per launch, on a device opened with .profile: entry i in 0 .. n-1; returns n. Waits. */
+/** Device time of the last run, per launch, on a device opened with .profile: entry i in 0 .. n-1; returns n. Waits.
+ *  What a node does (its op's operations and bytes at the present symbols) is told with the longest of its launches; the others have 0.
+ *  The texts live as long as the plan. */
 typedef struct clef_launch_time {
-    const char *node, *kernel;
-    double      us;
+    const char *node, *op, *kernel;
+    double      us, flops, bytes;
 } clef_launch_time;
 CLEF_API int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err);
 

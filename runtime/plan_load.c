@@ -1,0 +1,145 @@
+/* Nodes of weights alone (packing) run once, when the plan is made. Their sources pass through memory one by one. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/os.h"
+#include "runtime/plan.h"
+
+enum { MAX_LOAD_LAUNCHES = 4, PACKED_ALIGN = 128 };
+
+clef_status clef__plan_find_load_nodes(clef_plan *plan, clef_error *err)
+{
+    const clef_graph *g = plan->graph;
+    plan->at_load = calloc((size_t)g->n_values + 1, 1);
+    if (!plan->at_load)
+        return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d values", g->n_values);
+    for (int32_t i = 0; i < g->n_values; i++)
+        plan->at_load[i] = g->values[i]->op == CLEF_OP_pack && g->values[i]->in[0]->kind == CLEF_WEIGHT;
+    return CLEF_OK;
+}
+
+int clef__plan_runs_with(const clef_plan *plan, const clef_value *v)
+{
+    const clef_graph *g = plan->graph;
+    if (v->kind != CLEF_WEIGHT)
+        return 0;
+    for (int32_t i = v->id + 1; i < g->n_values; i++)
+        for (int32_t k = 0; k < g->values[i]->n_in; k++)
+            if (g->values[i]->in[k] == v && !plan->at_load[i])
+                return 1;
+    for (int32_t i = 0; i < g->n_outputs; i++)
+        if (g->outputs[i].value == v)
+            return 1;
+    return 0;
+}
+
+static uint64_t packed_room(const clef_value *v)
+{
+    return ((uint64_t)clef__bytes(v, NULL) + PACKED_ALIGN - 1) / PACKED_ALIGN * PACKED_ALIGN;
+}
+
+/* The weight as a buffer for the time of its packing: where the host has it, or copied when the device cannot read it there. */
+static clef_status source_buffer(const clef_plan *plan, const clef_value *w, const void **data, cl_mem *out, clef_error *err)
+{
+    const uintptr_t align = clef_dtype_block_elems(w->dtype) > 1 ? 2 : (uintptr_t)clef_dtype_block_bytes(w->dtype);
+    clef_status s = clef__plan_weight_data(plan, w, data, err);
+    cl_int code;
+    if (s)
+        return s;
+    const int there = plan->dev->info.caps.unified_memory && (uintptr_t)*data % align == 0;
+    *out = clCreateBuffer(plan->dev->context, CL_MEM_READ_ONLY | (there ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR),
+                          (size_t)clef__bytes(w, NULL), (void *)(uintptr_t)*data, &code);
+    return *out ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", w->name, code);
+}
+
+static clef_status result_buffer(clef_plan *plan, const clef_value *n, uint64_t at, clef_error *err)
+{
+    cl_int code;
+    const size_t n_bytes = (size_t)clef__bytes(n, NULL);
+    char *host = plan->packed ? (char *)plan->packed + at : NULL;
+    plan->mem[n->id] = clCreateBuffer(plan->dev->context, CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : 0), n_bytes, host, &code);
+    plan->stats.weight_bytes += n_bytes;
+    return plan->mem[n->id] ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", n->name, code);
+}
+
+static clef_status launch(clef_plan *plan, const clef_launch *l, cl_mem source, clef_error *err)
+{
+    cl_kernel kernel;
+    clef_status s = clef__kernel_create(plan->dev, l, &kernel, err);
+    if (s)
+        return s;
+    cl_int code = clSetKernelArg(kernel, 0, l->args_bytes, l->args);
+    for (uint32_t i = 0; i < l->n_bufs && !code; i++) {
+        const cl_mem mem = l->bufs[i]->kind == CLEF_WEIGHT ? source : plan->mem[l->bufs[i]->id];
+        code = clSetKernelArg(kernel, i + 1, sizeof mem, &mem);
+    }
+    const size_t local[3] = {l->local[0], l->local[1], l->local[2]},
+                 global[3] = {local[0] * l->groups[0], local[1] * l->groups[1], local[2] * l->groups[2]};
+    if (!code)
+        code = clEnqueueNDRangeKernel(plan->dev->queue, kernel, 3, NULL, global, local, 0, NULL, NULL);
+    clReleaseKernel(kernel);
+    return code ? clef__cl_fail(err, "clEnqueueNDRangeKernel", l->node->name, code) : CLEF_OK;
+}
+
+static clef_status run_node(clef_plan *plan, const clef_value *n, clef_error *err)
+{
+    clef_launch launches[MAX_LOAD_LAUNCHES];
+    unsigned char args[MAX_LOAD_LAUNCHES * CLEF_MAX_ARGS_BYTES];
+    clef_lowering lo = {
+        .graph = plan->graph, .caps = &plan->dev->info.caps, .node = n, .launches = launches, .cap = MAX_LOAD_LAUNCHES, .args = args};
+    const void *data;
+    cl_mem source = NULL;
+    clef_status s = source_buffer(plan, n->in[0], &data, &source, err);
+    if (!s)
+        s = clef__ops[n->op]->lower(&lo, n, err);
+    for (int32_t i = 0; i < lo.n && !s; i++)
+        s = launch(plan, &launches[i], source, err);
+    const cl_int code = clFinish(plan->dev->queue); /* the source goes now */
+    if (!s && code)
+        s = clef__cl_fail(err, "clFinish", n->name, code);
+    if (source)
+        clReleaseMemObject(source);
+    return s;
+}
+
+/* The source may let the weight's memory go once no load node after `id` reads it. Runs may still read rows of it (an embedding). */
+static void release(const clef_plan *plan, const clef_value *w, int32_t id)
+{
+    const clef_graph *g = plan->graph;
+    if (!plan->opts.release)
+        return;
+    for (int32_t i = id + 1; i < g->n_values; i++)
+        if (plan->at_load[i] && g->values[i]->in[0] == w)
+            return;
+    plan->opts.release(plan->opts.weights_user, w->name);
+}
+
+clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err)
+{
+    const clef_graph *g = plan->graph;
+    uint64_t total = 0, at = 0;
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < g->n_values; i++)
+        total += plan->at_load[i] ? packed_room(g->values[i]) : 0;
+    if (total && plan->dev->info.caps.unified_memory) {
+        plan->packed = clef__os_alloc_large((size_t)total);
+        plan->packed_bytes = (size_t)total;
+        if (!plan->packed)
+            return clef__fail(err, CLEF_E_NOMEM, "packed weights: no memory for %" PRIu64 " bytes", total);
+    }
+    for (int32_t i = 0; i < g->n_values && !s; i++) {
+        const clef_value *n = g->values[i];
+        if (!plan->at_load[i])
+            continue;
+        s = result_buffer(plan, n, at, err);
+        if (!s)
+            s = run_node(plan, n, err);
+        at += packed_room(n);
+        if (!s) {
+            release(plan, n->in[0], i);
+            s = clef__plan_progress(plan, "weights", at, total, err);
+        }
+    }
+    return s;
+}

@@ -1,0 +1,110 @@
+/* Capabilities that no driver reports: tried on the device, and believed only when the result is right. And the mask that takes
+ * capabilities away, for tests. */
+#include <string.h>
+
+#include "cl/args.h"
+#include "runtime/device.h"
+#include "runtime/os.h"
+
+/* The processor that runs this has AVX-512 VNNI. A CPU device is that processor. */
+static int host_has_vnni(void)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+#else
+    return 0;
+#endif
+}
+
+enum { LANES = 16 };
+
+/* Runs DOT4 of cl/panel.h in assembly on known bytes. 1 when it compiles, runs and is right. */
+static int vnni_works(clef_device *dev)
+{
+    const clef_launch launch = {.source = "probe", .kernel = "probe_dot4", .defs = {{"DOT", 1}}};
+    int32_t w[LANES], x = (int32_t)0x81fe037f, got[LANES] = {0}; /* -127, -2, 3, 127 */
+    cl_kernel kernel = NULL;
+    cl_mem in = NULL, by = NULL, out = NULL;
+    const size_t one = 1;
+    cl_int code;
+    int works = 0;
+    for (uint32_t i = 0; i < LANES; i++)
+        w[i] = (int32_t)(0xff80017fu + i * 0x01010101u);
+    if (clef__kernel_create(dev, &launch, &kernel, NULL))
+        return 0;
+    in = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof w, w, &code);
+    by = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof x, &x, &code);
+    out = clCreateBuffer(dev->context, CL_MEM_WRITE_ONLY, sizeof got, NULL, &code);
+    if (!in || !by || !out || clSetKernelArg(kernel, 0, sizeof out, &out) || clSetKernelArg(kernel, 1, sizeof in, &in) ||
+        clSetKernelArg(kernel, 2, sizeof by, &by) || clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL) ||
+        clEnqueueReadBuffer(dev->queue, out, CL_TRUE, 0, sizeof got, got, 0, NULL, NULL))
+        goto out;
+    works = 1;
+    for (uint32_t i = 0; i < LANES; i++) {
+        int32_t want = 1;
+        for (int k = 0; k < 4; k++)
+            want += (int32_t)((uint32_t)w[i] >> 8 * k & 255u) * (int8_t)((uint32_t)x >> 8 * k & 255u);
+        works &= got[i] == want;
+    }
+out:
+    if (in)
+        clReleaseMemObject(in);
+    if (by)
+        clReleaseMemObject(by);
+    if (out)
+        clReleaseMemObject(out);
+    clReleaseKernel(kernel);
+    return works;
+}
+
+typedef struct cap_name {
+    const char *name;
+    size_t offset;
+} cap_name;
+
+/* "-cpu" makes a CPU be treated as a GPU is: work-groups, local memory. */
+static const cap_name maskable[] = {
+    {"cpu", offsetof(clef_caps, is_cpu)},
+    {"unified_memory", offsetof(clef_caps, unified_memory)},
+    {"fp16", offsetof(clef_caps, fp16)},
+    {"fp64", offsetof(clef_caps, fp64)},
+    {"subgroups", offsetof(clef_caps, subgroups)},
+    {"int_dot", offsetof(clef_caps, int_dot)},
+    {"command_buffer", offsetof(clef_caps, command_buffer)},
+    {"x86_vnni", offsetof(clef_caps, x86_vnni)},
+};
+
+static int32_t *find_cap(clef_caps *caps, const char *name, size_t n)
+{
+    for (size_t i = 0; i < sizeof maskable / sizeof *maskable; i++)
+        if (strlen(maskable[i].name) == n && memcmp(maskable[i].name, name, n) == 0)
+            return (int32_t *)(void *)((char *)caps + maskable[i].offset);
+    return NULL;
+}
+
+static clef_status mask(clef_caps *caps, clef_error *err)
+{
+    const char *at = clef__os_env("CLEF_CAPS");
+    while (at && *at) {
+        const size_t n = strcspn(at, ",");
+        int32_t *cap = *at == '-' ? find_cap(caps, at + 1, n - 1) : NULL;
+        if (!cap)
+            return clef__fail(
+                err, CLEF_E_ARG,
+                "CLEF_CAPS: '%.*s', wanted -NAME[,-NAME...] of cpu unified_memory fp16 fp64 subgroups int_dot command_buffer x86_vnni",
+                (int)n, at);
+        *cap = 0;
+        at += n + (at[n] == ',');
+    }
+    return CLEF_OK;
+}
+
+clef_status clef__device_probe(clef_device *dev, clef_error *err)
+{
+    clef_caps *caps = &dev->info.caps;
+    caps->x86_vnni = caps->is_cpu && host_has_vnni();
+    clef_status s = mask(caps, err); /* before trying: what is masked is not tried */
+    if (!s && caps->x86_vnni)
+        caps->x86_vnni = vnni_works(dev);
+    return s;
+}
