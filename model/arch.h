@@ -42,6 +42,7 @@ typedef struct clef_builder {
     int32_t               layer;   /* the one being built, -1 outside the layers */
     clef_dim              B, T, S; /* sequences, tokens of this step, cached positions that it may see */
     int32_t               max_B;
+    clef_dtype            kv_type; /* of the cache */
     clef_value           *ids;     /* I32 [B, T] */
     clef_value           *pos;     /* I32 [B]: positions in the cache before this step */
     clef_value           *mask;    /* NULL, or I32 [B, 1, 1, S]: 0 where a key is padding */

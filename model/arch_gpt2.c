@@ -43,7 +43,8 @@ static clef_value *gpt2_build(clef_builder *b)
 {
     clef_graph *g = b->g;
     clef_value *positions = clef_positions(g, b->pos, &(clef_positions_opts){.length = b->T});
-    clef_value *x = clef_add(g, clef__embed(b), clef_gather(g, clef__weight(b, CLEF_W_POSITIONS, "weight"), positions, NULL));
+    clef_value *wpe = clef__weight_shaped(b, CLEF_W_POSITIONS, "weight", clef_shape_2(clef_n(b->hp->n_context), clef_n(b->hp->d_model)));
+    clef_value *x = clef_add(g, clef__embed(b), clef_gather(g, wpe, positions, NULL));
     for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
         clef_scope_push(g, "layer%d", b->layer);
         x = clef_add(g, x, attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));

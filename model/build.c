@@ -44,6 +44,11 @@ static clef_status check_opts(const clef_model *model, clef_build_opts *o, clef_
                           hp->n_context);
     if (o->n_batch < 1 || o->n_batch > o->n_context)
         return clef__fail(err, CLEF_E_ARG, "%d tokens a step, wanted 1 to the context's %d", o->n_batch, o->n_context);
+    if (o->kv_type != CLEF_F32 && o->kv_type != CLEF_F16 && o->kv_type != CLEF_Q8_0)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "a KV cache of %s: wanted f32, f16 or q8_0", clef_dtype_name(o->kv_type));
+    if (hp->head_dim % clef_dtype_block_elems(o->kv_type))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a KV cache of %s wants heads of a multiple of %d elements, they have %d",
+                          clef_model_path(model), clef_dtype_name(o->kv_type), clef_dtype_block_elems(o->kv_type), hp->head_dim);
     return o->n_sequences >= 1 ? CLEF_OK : clef__fail(err, CLEF_E_ARG, "%d sequences, wanted at least 1", o->n_sequences);
 }
 
@@ -63,6 +68,9 @@ static clef_status add_taps(const clef_model *model, const clef_build_opts *o, c
 {
     for (int32_t i = 0; i < o->n_taps; i++) {
         clef_value *v = find_tap(g, o->taps[i]);
+        if (!v && o->kv_type == CLEF_Q8_0 && strncmp(o->taps[i], "attention_", strlen("attention_")) == 0)
+            return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s is not computed with a KV cache of q8_0; f32 and f16 have it",
+                              clef_model_path(model), o->taps[i]);
         if (!v)
             return clef__fail(err, CLEF_E_NOT_FOUND, "%s: there is no value '%s' to tap; `clef graph --after build` lists them",
                               clef_model_path(model), o->taps[i]);
@@ -89,7 +97,8 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .n_context = o.n_context,
                       .all_logits = o.all_logits,
                       .layer = -1,
-                      .max_B = o.n_sequences};
+                      .max_B = o.n_sequences,
+                      .kv_type = o.kv_type};
     b.B = clef_symbol(g, "B", o.n_sequences);
     b.T = clef_symbol(g, "T", o.n_batch);
     b.S = clef_symbol(g, "S", o.n_context);

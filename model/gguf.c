@@ -30,8 +30,7 @@ static int shown(size_t n)
     return n < 80 ? (int)n : 80;
 }
 
-/* Number of bytes of one value; 0 where the size is not fixed. */
-static size_t type_bytes(clef_gguf_type type)
+size_t clef__gguf_type_bytes(clef_gguf_type type)
 {
     static const unsigned char bytes[CLEF_GGUF_N_TYPES] = {
         [CLEF_GGUF_U8] = 1,  [CLEF_GGUF_I8] = 1,   [CLEF_GGUF_U16] = 2, [CLEF_GGUF_I16] = 2, [CLEF_GGUF_U32] = 4, [CLEF_GGUF_I32] = 4,
@@ -116,7 +115,7 @@ static void take_strings(cursor *c, clef_gguf_entry *e)
 
 static void take_numbers(cursor *c, clef_gguf_entry *e)
 {
-    const size_t item = type_bytes(e->type), at = c->at;
+    const size_t item = clef__gguf_type_bytes(e->type), at = c->at;
     if (e->is_array)
         check_count(c, e->n, item, "array items");
     if (c->status != CLEF_OK)
@@ -201,19 +200,51 @@ typedef struct ggml_type {
 } ggml_type;
 
 static const ggml_type ggml_types[] = {
-    [0] = {"f32", 1, CLEF_F32},    [1] = {"f16", 1, CLEF_F16}, [2] = {"q4_0", 1, CLEF_Q4_0}, [3] = {.name = "q4_1"},
-    [6] = {.name = "q5_0"},        [7] = {.name = "q5_1"},     [8] = {"q8_0", 1, CLEF_Q8_0}, [9] = {.name = "q8_1"},
-    [10] = {.name = "q2_K"},       [11] = {.name = "q3_K"},    [12] = {.name = "q4_K"},      [13] = {.name = "q5_K"},
-    [14] = {.name = "q6_K"},       [15] = {.name = "q8_K"},    [16] = {.name = "iq2_xxs"},   [17] = {.name = "iq2_xs"},
-    [18] = {.name = "iq3_xxs"},    [19] = {.name = "iq1_s"},   [20] = {.name = "iq4_nl"},    [21] = {.name = "iq3_s"},
-    [22] = {.name = "iq2_s"},      [23] = {.name = "iq4_xs"},  [24] = {"i8", 1, CLEF_I8},    [25] = {.name = "i16"},
-    [26] = {"i32", 1, CLEF_I32},   [27] = {.name = "i64"},     [28] = {.name = "f64"},       [29] = {.name = "iq1_m"},
-    [30] = {"bf16", 1, CLEF_BF16}, [34] = {.name = "tq1_0"},   [35] = {.name = "tq2_0"},     [39] = {.name = "mxfp4"},
+    [0] = {"f32", 1, CLEF_F32},
+    [1] = {"f16", 1, CLEF_F16},
+    [2] = {"q4_0", 1, CLEF_Q4_0},
+    [3] = {"q4_1", 1, CLEF_Q4_1},
+    [6] = {"q5_0", 1, CLEF_Q5_0},
+    [7] = {"q5_1", 1, CLEF_Q5_1},
+    [8] = {"q8_0", 1, CLEF_Q8_0},
+    [9] = {.name = "q8_1"},
+    [10] = {"q2_K", 1, CLEF_Q2_K},
+    [11] = {"q3_K", 1, CLEF_Q3_K},
+    [12] = {"q4_K", 1, CLEF_Q4_K},
+    [13] = {"q5_K", 1, CLEF_Q5_K},
+    [14] = {"q6_K", 1, CLEF_Q6_K},
+    [15] = {.name = "q8_K"},
+    [16] = {"iq2_xxs", 1, CLEF_IQ2_XXS},
+    [17] = {"iq2_xs", 1, CLEF_IQ2_XS},
+    [18] = {"iq3_xxs", 1, CLEF_IQ3_XXS},
+    [19] = {"iq1_s", 1, CLEF_IQ1_S},
+    [20] = {"iq4_nl", 1, CLEF_IQ4_NL},
+    [21] = {"iq3_s", 1, CLEF_IQ3_S},
+    [22] = {"iq2_s", 1, CLEF_IQ2_S},
+    [23] = {"iq4_xs", 1, CLEF_IQ4_XS},
+    [24] = {"i8", 1, CLEF_I8},
+    [25] = {.name = "i16"},
+    [26] = {"i32", 1, CLEF_I32},
+    [27] = {.name = "i64"},
+    [28] = {.name = "f64"},
+    [29] = {"iq1_m", 1, CLEF_IQ1_M},
+    [30] = {"bf16", 1, CLEF_BF16},
+    [34] = {"tq1_0", 1, CLEF_TQ1_0},
+    [35] = {"tq2_0", 1, CLEF_TQ2_0},
+    [39] = {"mxfp4", 1, CLEF_MXFP4},
 };
+
+int32_t clef__gguf_type_of(clef_dtype dtype)
+{
+    for (size_t i = 0; i < sizeof ggml_types / sizeof *ggml_types; i++)
+        if (ggml_types[i].known && ggml_types[i].dtype == dtype)
+            return (int32_t)i;
+    return -1;
+}
 
 static void unknown_type(cursor *c, const char *tensor, uint32_t type)
 {
-    char known[160] = "";
+    char known[320] = "";
     for (size_t i = 0; i < sizeof ggml_types / sizeof *ggml_types; i++)
         if (ggml_types[i].known && strlen(known) + strlen(ggml_types[i].name) + 2 < sizeof known) {
             strcat(known, " ");

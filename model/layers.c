@@ -58,6 +58,11 @@ static clef_value *shaped(clef_builder *b, clef_value *w, clef_shape wanted)
                             clef__shape_text(b->g, &w->shape, a), clef__shape_text(b->g, &wanted, c));
 }
 
+clef_value *clef__weight_shaped(clef_builder *b, clef_role role, const char *suffix, clef_shape wanted)
+{
+    return shaped(b, clef__weight(b, role, suffix), wanted);
+}
+
 /* ---- the pieces ------------------------------------------------------------------------------------------------------------------- */
 
 static clef_value *embedding_matrix(clef_builder *b)
@@ -119,7 +124,7 @@ static clef_value *cached(clef_builder *b, clef_value *x, const char *name, int3
     char full[NAME_BYTES];
     snprintf(full, sizeof full, "layer%d.cache_%s", b->layer, name);
     clef_value *cache =
-        clef_state(g, full, CLEF_F32, clef_shape_4(clef_n(b->max_B), clef_n(b->hp->n_kv_heads), clef_n(b->n_context), clef_n(head_dim)));
+        clef_state(g, full, b->kv_type, clef_shape_4(clef_n(b->max_B), clef_n(b->hp->n_kv_heads), clef_n(b->n_context), clef_n(head_dim)));
     x = clef_permute(g, x, &(clef_permute_opts){{0, 2, 1, 3}});
     x = clef_cache_write(g, cache, x, b->pos);
     x = clef_slice(g, x, &(clef_slice_opts){.axis = 0, .size = b->B});
@@ -135,11 +140,17 @@ clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, 
     q = clef_permute(g, q, &(clef_permute_opts){{0, 2, 1, 3}}); /* [B, H, T, D] */
     k = cached(b, k, "k", D);                                   /* [B, Hk, S, D] */
     v = cached(b, v, "v", D);
-    clef_value *scores = clef_matmul(g, q, k, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = 1.0f / sqrtf((float)D)});
+    const clef_shape merged = clef_shape_3(b->B, b->T, clef_n((int64_t)hp->n_heads * D));
+    const float scale = 1.0f / sqrtf((float)D);
+    if (clef_dtype_block_elems(b->kv_type) > 1) { /* no product runs across the blocks of v: only the fused op reads them */
+        const clef_attention_opts opts = {.scale = scale, .causal = 1, .window = window};
+        return clef_reshape(g, clef_attention(g, q, k, v, b->mask, b->pos, &opts), merged);
+    }
+    clef_value *scores = clef_matmul(g, q, k, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = scale});
     clef_value *p = clef_softmax(g, scores, b->mask, b->pos, &(clef_softmax_opts){.causal = 1, .window = window}); /* [B, H, T, S] */
     clef_named(p, "attention");
     clef_value *o = clef_permute(g, clef_matmul(g, p, v, NULL, NULL), &(clef_permute_opts){{0, 2, 1, 3}}); /* [B, T, H, D] */
-    return clef_reshape(g, o, clef_shape_3(b->B, b->T, clef_n((int64_t)hp->n_heads * D)));
+    return clef_reshape(g, o, merged);
 }
 
 clef_value *clef__wanted_positions(clef_builder *b, clef_value *x)

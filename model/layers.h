@@ -9,6 +9,8 @@
  *  NULL, without an error, when the file has none. */
 clef_value *clef__weight(clef_builder *b, clef_role role, const char *suffix);
 clef_value *clef__weight_optional(clef_builder *b, clef_role role, const char *suffix);
+/** The same, refused by name (CLEF_E_SHAPE) when it is of another shape than the hyperparameters say. */
+clef_value *clef__weight_shaped(clef_builder *b, clef_role role, const char *suffix, clef_shape wanted);
 
 /** Token embeddings [B, T, d] of b->ids. */
 clef_value *clef__embed(clef_builder *b);

@@ -353,3 +353,10 @@ const void *clef_model_weight(void *model, const char *name, clef_dtype dtype, u
     const clef_tensor_info *t = clef__model_find(model, name);
     return t && t->dtype == dtype && t->n_bytes == n_bytes ? t->data : NULL;
 }
+
+void clef_model_release(void *model, const char *name)
+{
+    const clef_tensor_info *t = clef__model_find(model, name);
+    if (t)
+        clef__os_forget(t->data, (size_t)t->n_bytes);
+}

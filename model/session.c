@@ -23,14 +23,17 @@ static clef_status make_plan(clef_session *s, clef_device *dev, clef_model *mode
 {
     clef_graph *graph;
     clef_status status = clef_model_build(
-        model, &(clef_build_opts){.n_context = s->opts.n_context, .n_batch = s->opts.n_batch, .n_sequences = 1}, &graph, err);
+        model, &(clef_build_opts){.n_context = s->opts.n_context, .n_batch = s->opts.n_batch, .n_sequences = 1, .kv_type = s->opts.kv_type},
+        &graph, err);
     if (status)
         return status;
     status = clef_graph_optimize(graph, NULL, err);
     if (!status)
         status = clef_plan_create(dev, graph,
                                   &(clef_plan_opts){.gemm = s->opts.gemm,
+                                                    .exact = s->opts.exact,
                                                     .weights = clef_model_weight,
+                                                    .release = clef_model_release,
                                                     .weights_user = model,
                                                     .progress = s->opts.progress,
                                                     .progress_user = s->opts.progress_user},
@@ -93,6 +96,11 @@ clef_plan_stats clef_session_describe(const clef_session *s)
     return clef_plan_describe(s->plan);
 }
 
+int32_t clef_session_profile(clef_session *s, clef_launch_time *times, int32_t capacity, clef_error *err)
+{
+    return clef_plan_profile(s->plan, times, capacity, err);
+}
+
 static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
 {
     int32_t visible = (s->n_past + n + VISIBLE_STEP - 1) / VISIBLE_STEP * VISIBLE_STEP;
@@ -122,6 +130,7 @@ clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, co
     for (int32_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= s->hp->n_vocab)
             return clef__fail(err, CLEF_E_ARG, "token %d of the input is %d, the vocabulary has 0 to %d", i, ids[i], s->hp->n_vocab - 1);
+    const int32_t n_past = s->n_past;
     clef_status status = CLEF_OK;
     for (int32_t at = 0; at < n && !status; at += s->opts.n_batch) {
         const int32_t step = n - at < s->opts.n_batch ? n - at : s->opts.n_batch;
@@ -131,7 +140,9 @@ clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, co
     }
     if (!status)
         status = clef_plan_read(s->plan, s->logits, s->last, (size_t)s->hp->n_vocab * sizeof *s->last, err);
-    if (!status)
+    if (status)
+        s->n_past = n_past; /* what was written beyond it is never seen, and written over */
+    else
         *logits = s->last;
     return status;
 }

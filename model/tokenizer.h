@@ -1,7 +1,8 @@
 /* The inside of a tokenizer: a chain of small parts, each behind a function pointer, so that a further normalizer, pre-tokenizer or model
  * is a further function and one line in a table of names.
  *
- *   text → repair UTF-8 → cut out raw added tokens → normalizers → cut out normalised added tokens → pre-tokenizers → model → ids
+ *   text → repair UTF-8 → cut out raw added tokens → normalizers → cut out normalised added tokens → pre-tokenizers → model
+ *        → ids
  *   ids  → each token's bytes (made once, by the decoders) → what the first token loses → repair UTF-8 → text */
 #ifndef CLEF_MODEL_TOKENIZER_H
 #define CLEF_MODEL_TOKENIZER_H
@@ -342,6 +343,8 @@ clef_status clef__tokenizer_read_json(clef_tokenizer *tok, const char *path, cle
 clef_status clef__tokenizer_read_vocab(clef_tokenizer *tok, const char *vocab_path, const char *merges_path, clef_error *err);
 clef_status clef__tokenizer_read_spm(clef_tokenizer *tok, const char *path, clef_error *err);
 clef_status clef__tokenizer_read_gguf(clef_tokenizer *tok, const char *path, clef_error *err);
+/** The tokenizer.ggml.pre whose cutting is one regex, this one, and what it says beside it; NULL if there is none. */
+const char *clef__gguf_pre_of(const char *regex, int *nfc, int *ignore_merges);
 /** The same over a tokenizer.json in memory; `name` is for messages (fuzzing, tests). */
 clef_status clef__tokenizer_parse_json(clef_tokenizer *tok, const char *text, size_t n, const char *name, clef_error *err);
 clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, size_t n, const char *name, clef_error *err);

@@ -26,6 +26,17 @@ static const pre_kind pre_kinds[] = {
     {.names = {"smollm", "starcoder"}, .regexes = {"\\p{N}", clef__gpt2_regex}},
 };
 
+const char *clef__gguf_pre_of(const char *regex, int *nfc, int *ignore_merges)
+{
+    for (size_t i = 0; i < sizeof pre_kinds / sizeof *pre_kinds; i++)
+        if (!pre_kinds[i].regexes[1] && strcmp(pre_kinds[i].regexes[0], regex) == 0) {
+            *nfc = pre_kinds[i].nfc;
+            *ignore_merges = pre_kinds[i].ignore_merges;
+            return pre_kinds[i].names[0];
+        }
+    return NULL;
+}
+
 typedef struct gguf_reader {
     const clef_gguf *gguf;
     const char *path;
