@@ -1,4 +1,5 @@
 /* Half floats and block formats: every half, rounding, and blocks worked out by hand; ggml's own blocks where they are at hand. */
+#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,12 +95,14 @@ static void odd_numbers_do_no_harm(void **state)
     (void)state;
     static const float odd[] = {0, INFINITY, NAN, 3e38f, 1e-45f};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-        float x[32] = {odd[i], -odd[i]}, back[32];
-        uint8_t block[34];
-        for (clef_dtype t = CLEF_Q8_0; t <= CLEF_Q4_0; t++) {
-            clef_dtype_encode(t, x, 32, block);
-            clef_dtype_decode(t, block, 32, back);
-            assert_true(odd[i] != 0 || back[0] == 0);
+        float x[256] = {odd[i], -odd[i]}, back[256];
+        uint8_t block[34 * 8];
+        for (clef_dtype t = CLEF_Q8_0; t < CLEF_N_DTYPES; t++) {
+            if (!clef_dtype_encodes(t))
+                continue;
+            clef_dtype_encode(t, x, 256, block);
+            clef_dtype_decode(t, block, 256, back);
+            assert_true(odd[i] != 0 || (back[0] == 0 && back[255] == 0));
         }
     }
     const float large[] = {3e9f, -3e9f, 1000, -1000, NAN};
@@ -130,7 +133,10 @@ static void blocks_are_ggmls(void **state)
         clef_dtype dtype;
         const char *input, *expected;
     } files[] = {{CLEF_Q8_0, "q8_0_64_noim_input.bin", "q8_0_64_noim_expected.bin"},
-                 {CLEF_Q4_0, "q4_0_64_noim_input.bin", "q4_0_64_noim_expected.bin"}};
+                 {CLEF_Q4_0, "q4_0_64_noim_input.bin", "q4_0_64_noim_expected.bin"},
+                 {CLEF_Q4_1, "q4_1_64_noim_input.bin", "q4_1_64_noim_expected.bin"},
+                 {CLEF_Q5_0, "q5_0_64_noim_input.bin", "q5_0_64_noim_expected.bin"},
+                 {CLEF_Q5_1, "q5_1_64_noim_input.bin", "q5_1_64_noim_expected.bin"}};
     const char *folder = getenv("CLEF_SHARED");
     (void)state;
     for (size_t i = 0; folder && i < sizeof files / sizeof *files; i++) {
@@ -146,6 +152,93 @@ static void blocks_are_ggmls(void **state)
     }
 }
 
+static uint64_t random_state;
+
+static uint32_t random_byte(void)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 56);
+}
+
+/* tests/fixtures/blocks.txt says how each format decodes random blocks (blocks.py made it). */
+static void blocks_decode_as_gguf_says(void **state)
+{
+    enum { N_BLOCKS = 64 };
+    static uint8_t blocks[N_BLOCKS * 210];
+    static float x[N_BLOCKS * 256];
+    char name[16];
+    uint32_t first[4];
+    uint64_t wanted;
+    int n_formats = 0;
+    FILE *f = fopen(CLEF_SOURCE_DIR "/tests/fixtures/blocks.txt", "r");
+    (void)state;
+    assert_non_null(f);
+    while (fscanf(f, "%15s %" SCNx32 " %" SCNx32 " %" SCNx32 " %" SCNx32 " %" SCNx64, name, &first[0], &first[1], &first[2], &first[3],
+                  &wanted) == 6) {
+        clef_dtype t = CLEF_Q8_0;
+        while (t < CLEF_N_DTYPES && strcmp(clef_dtype_name(t), name) != 0)
+            t++;
+        assert_true(t < CLEF_N_DTYPES);
+        random_state = 1;
+        for (size_t i = 0; i < (size_t)(N_BLOCKS * clef_dtype_block_bytes(t)); i++)
+            blocks[i] = (uint8_t)random_byte();
+        const size_t n = (size_t)(N_BLOCKS * clef_dtype_block_elems(t));
+        clef_dtype_decode(t, blocks, n, x);
+        uint64_t hash = 14695981039346656037u;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t bits;
+            memcpy(&bits, &x[i], sizeof bits);
+            bits = isnan(x[i]) ? 0x7fc00000u : bits;
+            if (i < 4 && bits != first[i])
+                fail_msg("%s: element %zu is %08" PRIx32 ", wanted %08" PRIx32, name, i, bits, first[i]);
+            for (int k = 0; k < 4; k++)
+                hash = (hash ^ (bits >> 8 * k & 255)) * 1099511628211u;
+        }
+        if (hash != wanted)
+            fail_msg("%s: the elements' hash is %016" PRIx64 ", wanted %016" PRIx64, name, hash, wanted);
+        n_formats++;
+    }
+    fclose(f);
+    assert_int_equal(n_formats, CLEF_N_DTYPES - CLEF_Q8_0);
+}
+
+/* The root of the mean squared error on a bell curve of width 1. */
+static void encoding_is_close(void **state)
+{
+    static const struct {
+        clef_dtype dtype;
+        float most;
+    } formats[] = {{CLEF_Q8_0, 0.006f}, {CLEF_Q4_0, 0.09f},  {CLEF_Q4_1, 0.083f}, {CLEF_Q5_0, 0.045f},   {CLEF_Q5_1, 0.04f},
+                   {CLEF_Q4_K, 0.074f}, {CLEF_Q5_K, 0.037f}, {CLEF_Q6_K, 0.018f}, {CLEF_IQ4_NL, 0.079f}, {CLEF_MXFP4, 0.117f}};
+    enum { N = 256 * 64 };
+    static float x[N], back[N];
+    static uint8_t blocks[N * 2];
+    (void)state;
+    random_state = 7;
+    for (size_t i = 0; i < N; i++) {
+        x[i] = 0;
+        for (int k = 0; k < 12; k++)
+            x[i] += (float)random_byte() / 256;
+        x[i] -= 6;
+    }
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+        for (float scale = 1e-2f; scale < 1e2f; scale *= 10) {
+            double error = 0;
+            for (size_t i = 0; i < N; i++)
+                x[i] *= scale;
+            clef_dtype_encode(formats[f].dtype, x, N, blocks);
+            clef_dtype_decode(formats[f].dtype, blocks, N, back);
+            for (size_t i = 0; i < N; i++) {
+                error += ((double)x[i] - (double)back[i]) * ((double)x[i] - (double)back[i]);
+                x[i] /= scale;
+            }
+            error = sqrt(error / N) / (double)scale;
+            if (error > (double)formats[f].most)
+                fail_msg("%s at %g: an error of %g, wanted at most %g", clef_dtype_name(formats[f].dtype), (double)scale, error,
+                         (double)formats[f].most);
+        }
+}
+
 static void names_and_sizes(void **state)
 {
     (void)state;
@@ -159,9 +252,11 @@ static void names_and_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_half_comes_back), cmocka_unit_test(halves_are_ieee), cmocka_unit_test(halves_round_to_even),
-        cmocka_unit_test(q8_0_by_hand),          cmocka_unit_test(q4_0_by_hand),    cmocka_unit_test(odd_numbers_do_no_harm),
-        cmocka_unit_test(blocks_are_ggmls),      cmocka_unit_test(names_and_sizes),
+        cmocka_unit_test(every_half_comes_back), cmocka_unit_test(halves_are_ieee),
+        cmocka_unit_test(halves_round_to_even),  cmocka_unit_test(q8_0_by_hand),
+        cmocka_unit_test(q4_0_by_hand),          cmocka_unit_test(odd_numbers_do_no_harm),
+        cmocka_unit_test(blocks_are_ggmls),      cmocka_unit_test(blocks_decode_as_gguf_says),
+        cmocka_unit_test(encoding_is_close),     cmocka_unit_test(names_and_sizes),
     };
     return cmocka_run_group_tests_name("dtype", tests, NULL, NULL);
 }

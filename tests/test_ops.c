@@ -56,6 +56,24 @@ static void free_leaf(leaf_data *d)
     *d = (leaf_data){0};
 }
 
+/* Blocks of a format that clef does not write: random bytes, drawn again until the elements are of a usual size. */
+static void draw_blocks(const clef_value *v, leaf_data *d)
+{
+    const size_t elems = (size_t)clef_dtype_block_elems(v->dtype), bytes = (size_t)clef_dtype_block_bytes(v->dtype);
+    for (size_t i = 0; i < d->n / elems; i++) {
+        uint8_t *block = (uint8_t *)d->bytes + i * bytes;
+        float *x = d->x + i * elems, most = 0;
+        while (!(most > 0.25f && most < 4)) {
+            most = 0;
+            for (size_t k = 0; k < bytes; k++)
+                block[k] = (uint8_t)(uniform() * 256);
+            clef_dtype_decode(v->dtype, block, elems, x);
+            for (size_t k = 0; k < elems; k++)
+                most = isfinite(x[k]) ? fmaxf(most, fabsf(x[k])) : INFINITY;
+        }
+    }
+}
+
 /* Draws a leaf at the present symbols; states are 0. What a format cannot hold is rounded for both sides. */
 static void fill_leaf(const case_data *c, const clef_value *v, leaf_data *d)
 {
@@ -68,6 +86,10 @@ static void fill_leaf(const case_data *c, const clef_value *v, leaf_data *d)
     d->bytes = malloc(d->n_bytes);
     assert_non_null(d->x);
     assert_non_null(d->bytes);
+    if (!clef_dtype_encodes(v->dtype)) {
+        draw_blocks(v, d);
+        return;
+    }
     for (size_t i = 0; i < d->n && v->kind != CLEF_STATE; i++)
         d->x[i] = (float)(whole ? c->of->int_lo + floor(uniform() * (c->of->int_hi - c->of->int_lo)) : spread * normal());
     clef_dtype_encode(v->dtype, d->x, d->n, d->bytes);
@@ -122,7 +144,14 @@ static void complain(const run *r, const char *what)
     print_error(": %s\n%s", what, r->data->of->graph);
 }
 
-/* The largest error over an output, in parts of what the op allows; infinite when a value is NaN or an infinity is missed. */
+static double element(clef_dtype dtype, const void *data, int64_t i)
+{
+    return dtype == CLEF_I32  ? (double)((const int32_t *)data)[i]
+           : dtype == CLEF_I8 ? (double)((const int8_t *)data)[i]
+                              : (double)((const float *)data)[i];
+}
+
+/* The largest error over an output, in parts of what the op allows; infinite when a NaN or an infinity is missed or made up. */
 static double compare(const run *r, clef_dtype dtype, const void *data, const clef_ref_tensor *ref, int64_t *at)
 {
     const int64_t n = ref->n[0] * ref->n[1] * ref->n[2] * ref->n[3];
@@ -131,8 +160,8 @@ static double compare(const run *r, clef_dtype dtype, const void *data, const cl
         most = isfinite(ref->x[i]) ? fmax(most, fabs(ref->x[i])) : most;
     const double allowed = (double)r->op->tol * (most + 1e-6);
     for (int64_t i = 0; i < n; i++) {
-        const double x = dtype == CLEF_I32 ? (double)((const int32_t *)data)[i] : (double)((const float *)data)[i];
-        const double wrong = x == ref->x[i] ? 0 : fabs(x - ref->x[i]);
+        const double x = element(dtype, data, i);
+        const double wrong = x == ref->x[i] || (isnan(x) && isnan(ref->x[i])) ? 0 : fabs(x - ref->x[i]);
         const double e = wrong <= allowed ? (wrong > 0 ? wrong / allowed : 0) : allowed > 0 && isfinite(wrong) ? wrong / allowed : INFINITY;
         if (e > worst) {
             worst = e;
@@ -160,8 +189,7 @@ static int check_output(run *r, int32_t i, const clef_ref_tensor *results)
     r->worst = fmax(r->worst, e);
     if (e > 1) {
         snprintf(text, sizeof text, "element %lld is %.9g, wanted %.9g (%.3g of the tolerance %.3g)", (long long)at,
-                 v->dtype == CLEF_I32 ? (double)((int32_t *)data)[at] : (double)((float *)data)[at], results[v->id].x[at], e,
-                 (double)r->op->tol);
+                 element(v->dtype, data, at), results[v->id].x[at], e, (double)r->op->tol);
         complain(r, text);
     }
     free(data);
@@ -200,25 +228,53 @@ static int check_run(run *r)
     return ok;
 }
 
-/* At the bounds, all at 1, and each at 1 alone; one plan serves all of them. */
-static int check_symbols(run *r)
+/* At the bounds, all at 1, each at 1 alone, in the middle, and back at the bounds; one plan of `planned` (the case's graph, or what the
+ * passes made of it) serves all of them. */
+static int check_symbols(run *r, const clef_graph *planned)
 {
     const clef_graph *g = r->data->graph;
-    const int32_t n = g->n_symbols, rounds = n == 0 ? 1 : n == 1 ? 2 : n + 2;
-    const clef_plan_opts opts = {.gemm = r->gemm, .weights = weight_for_plan, .weights_user = r->data};
+    const int32_t n = g->n_symbols, alone = n > 1 ? n : 0, rounds = n ? alone + 4 : 1;
+    const clef_plan_opts opts = {.gemm = r->gemm, .as_stored = 1, .weights = weight_for_plan, .weights_user = r->data};
     clef_error err;
     int ok = 1;
     for (int32_t round = 0; round < rounds; round++) {
         for (int32_t i = 0; i < n; i++)
-            r->data->symbols[i] = round == 1 || round == i + 2 ? 1 : g->symbols[i].bound;
+            r->data->symbols[i] = round == 1 || (alone && round == i + 2) ? 1
+                                  : round == rounds - 2                   ? (g->symbols[i].bound + 1) / 2
+                                                                          : g->symbols[i].bound;
         fill_leaves(r->data);
-        if (round == 0 && clef_plan_create(r->dev, g, &opts, &r->plan, &err)) {
+        if (round == 0 && clef_plan_create(r->dev, planned, &opts, &r->plan, &err)) {
             complain(r, err.text);
             return 0;
         }
         ok = check_run(r) && ok;
     }
     clef_plan_destroy(r->plan);
+    return ok;
+}
+
+static int differ(const clef_graph *a, const clef_graph *b)
+{
+    int same = a->n_values == b->n_values;
+    for (int32_t i = 0; i < a->n_values && same; i++)
+        same = a->values[i]->op == b->values[i]->op && clef__shape_equal(&a->values[i]->shape, &b->values[i]->shape);
+    return !same;
+}
+
+/* What the passes make of the case's graph gives what the graph as written gives. */
+static int check_optimized(run *r)
+{
+    clef_error err;
+    clef_graph *g = clef_graph_clone(r->data->graph);
+    assert_non_null(g);
+    int ok = clef_graph_optimize(g, NULL, &err) == CLEF_OK && clef_graph_optimize(g, "verify", &err) == CLEF_OK;
+    if (!ok)
+        complain(r, err.text);
+    else if (differ(g, r->data->graph))
+        ok = check_symbols(r, g);
+    if (!ok)
+        print_error("after the passes\n");
+    clef_graph_destroy(g);
     return ok;
 }
 
@@ -233,7 +289,8 @@ static int check_case(const clef_op_def *op, const clef_op_case *of, clef_device
     }
     c.leaves = calloc((size_t)c.graph->n_values, sizeof *c.leaves);
     assert_non_null(c.leaves);
-    const int ok = check_symbols(&r);
+    int ok = check_symbols(&r, c.graph);
+    ok = check_optimized(&r) && ok;
     if (verbose)
         print_message("%s: %.3f of the tolerance\n", op->name, r.worst);
     for (int32_t i = 0; i < c.graph->n_values; i++)
@@ -257,6 +314,89 @@ static void test_op(void **state)
             if (op == &clef__op_matmul)
                 failed += !check_case(op, c, devices[d], CLEF_GEMM_CLBLAST);
         }
+    assert_int_equal(failed, 0);
+}
+
+/* ---- random graphs ------------------------------------------------------------------------------------------------------------ */
+
+enum { RANDOM_GRAPHS = 60, RANDOM_NODES = 14, RANDOM_TEXT = 4096 };
+
+/* A graph of values [1, 2, 4, 4], so that everything fits everything. shows[i]: which version of the state value i shows, -1 none. */
+typedef struct random_graph {
+    char text[RANDOM_TEXT];
+    size_t n_bytes;
+    int shows[RANDOM_NODES + 2];
+    int n, version, last_write; /* last_write: the value that gives the state as it is */
+} random_graph;
+
+static int below(int n)
+{
+    return (int)(uniform() * n);
+}
+
+/* A value that may still be read, of the younger ones rather. */
+static int pick(const random_graph *g)
+{
+    for (;;) {
+        const int i = below(2) ? below(g->n) : g->n - 1 - below(g->n < 3 ? g->n : 3);
+        if (g->shows[i] < 0 || g->shows[i] == g->version)
+            return i;
+    }
+}
+
+static void add_random_node(random_graph *g)
+{
+    static const char *const forms[] = {"affine(v%d) scale=1",
+                                        "affine(v%d) scale=0.5 shift=1",
+                                        "copy(v%d)",
+                                        "silu(v%d)",
+                                        "softmax(v%d)",
+                                        "softmax(v%d) causal=1 scale=2",
+                                        "softmax(v%d)",
+                                        "matmul(v%d, v%d) transpose_b=1 alpha=0.5",
+                                        "matmul(v%d, v%d)",
+                                        "matmul(v%d, v%d)",
+                                        "mul(v%d, v%d)",
+                                        "add(v%d, v%d)",
+                                        "add(v%d, b)",
+                                        "cache_write(v%d, v%d)",
+                                        "permute(v%d) axes=[0, 1, 2, 3]",
+                                        "permute(v%d) axes=[0, 1, 3, 2]",
+                                        "permute(v%d) axes=[0, 1, 3, 2]",
+                                        "slice(v%d) size=1",
+                                        "reshape(v%d) : f32 [1, 2, 4, 4]"};
+    const int f = below((int)(sizeof forms / sizeof *forms)), writes = strncmp(forms[f], "cache", 5) == 0;
+    const int is_view = strncmp(forms[f], "permute", 7) == 0 || strncmp(forms[f], "slice", 5) == 0;
+    int a = pick(g), b = pick(g);
+    if (writes) { /* the state, or the last write of it */
+        a = g->last_write;
+        if (g->shows[b] >= 0)
+            return;
+        g->last_write = g->n;
+    }
+    g->n_bytes += (size_t)snprintf(g->text + g->n_bytes, sizeof g->text - g->n_bytes, "v%d = ", g->n);
+    g->n_bytes += (size_t)snprintf(g->text + g->n_bytes, sizeof g->text - g->n_bytes, forms[f], a, b);
+    g->text[g->n_bytes++] = '\n';
+    g->version += writes;
+    g->shows[g->n++] = writes ? g->version : is_view || strncmp(forms[f], "reshape", 7) == 0 ? g->shows[a] : -1;
+}
+
+/* With and without the passes, on each device, against the reference of the graph as written. */
+static void test_random_graphs(void **state)
+{
+    static const clef_op_def any = {.name = "random graph", .tol = 1e-4f}; /* far from the bounds of single ops, as errors add up */
+    int failed = 0;
+    (void)state;
+    for (int i = 0; i < RANDOM_GRAPHS; i++) {
+        random_graph g = {.n = 2, .shows = {-1, 0}, .last_write = 1};
+        random_state = 977 * (uint64_t)i + 5;
+        g.n_bytes = (size_t)snprintf(g.text, sizeof g.text, "weight b f32 [4]\ninput v0 f32 [1, 2, 4, 4]\nstate v1 f32 [1, 2, 4, 4]\n");
+        while (g.n < RANDOM_NODES)
+            add_random_node(&g);
+        snprintf(g.text + g.n_bytes, sizeof g.text - g.n_bytes, "output v%d\n", g.n - 1);
+        for (int d = 0; d < n_devices; d++)
+            failed += !check_case(&any, &(clef_op_case){.graph = g.text}, devices[d], CLEF_GEMM_OWN);
+    }
     assert_int_equal(failed, 0);
 }
 
@@ -296,7 +436,7 @@ static int close_devices(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[CLEF_N_OPS];
+    struct CMUnitTest tests[CLEF_N_OPS + 1];
     const char *only = getenv("CLEF_TEST_OPS");
     size_t n = 0;
     verbose = getenv("CLEF_TEST_VERBOSE") != NULL;
@@ -306,5 +446,7 @@ int main(void)
             memcpy(&op, &clef__ops[i], sizeof op); /* cmocka wants its state writable; nobody writes */
             tests[n++] = (struct CMUnitTest){.name = clef__ops[i]->name, .test_func = test_op, .initial_state = op};
         }
+    if (!only || strstr("random graphs", only))
+        tests[n++] = (struct CMUnitTest){.name = "random graphs", .test_func = test_random_graphs};
     return _cmocka_run_group_tests("ops", tests, n, open_devices, close_devices);
 }

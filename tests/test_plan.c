@@ -224,6 +224,116 @@ static void missing_weight(void **state)
     clef_graph_destroy(g);
 }
 
+/* Stops when `what` has come to its first step after `after` of them. */
+typedef struct stopper {
+    const char *what;
+    int after, seen;
+    uint64_t done, total; /* of the last call that was about `what` */
+    int is_backwards;
+} stopper;
+
+static int stop_in(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    stopper *s = user;
+    if (strcmp(s->what, what) != 0)
+        return 0;
+    s->is_backwards |= s->seen && (done < s->done || total != s->total);
+    s->done = done;
+    s->total = total;
+    return ++s->seen == s->after;
+}
+
+static void progress_of_kernels(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    clef_graph *g;
+    clef_plan *plan;
+    ok(clef_graph_parse(sum_text, strlen(sum_text), "sum.clef", &g, &err), &err);
+    stopper all = {.what = "kernels"};
+    ok(clef_plan_create(dev, g, &(clef_plan_opts){.weights = weight, .progress = stop_in, .progress_user = &all}, &plan, &err), &err);
+    assert_true(all.seen > clef_plan_describe(plan).n_launches); /* at each launch, at several lengths */
+    assert_true(!all.is_backwards && all.done == all.total);
+    clef_plan_destroy(plan);
+
+    stopper middle = {.what = "kernels", .after = 3};
+    const clef_plan_opts opts = {.weights = weight, .progress = stop_in, .progress_user = &middle};
+    assert_int_equal(clef_plan_create(dev, g, &opts, &plan, &err), CLEF_E_CANCELLED);
+    assert_true(middle.seen == 3 && middle.done == 2);
+    assert_null(plan);
+    clef_graph_destroy(g);
+}
+
+/* A plan keeps what it built: the next device with the same cache folder builds nothing. */
+static void programs_are_kept(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/clef-plan-XXXXXX", command[64];
+    clef_error err = {0};
+    clef_device *keep = dev;
+    assert_non_null(mkdtemp(dir));
+    for (int i = 0; i < 2; i++) {
+        clef_plan *plan = NULL;
+        clef_status s = clef_device_open(getenv("CLEF_TEST_DEVICE"), &(clef_device_opts){.cache_dir = dir}, &dev, &err);
+        if (!s)
+            s = make(&plan, &err);
+        const clef_plan_stats stats = s ? (clef_plan_stats){0} : clef_plan_describe(plan);
+        clef_plan_destroy(plan);
+        clef_device_close(dev);
+        dev = keep;
+        ok(s, &err);
+        assert_true(i == 0 ? stats.n_kernels_built > 0 : stats.n_kernels_built == 0 && stats.n_kernels_cached > 0);
+    }
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+static void profile(void **state)
+{
+    (void)state;
+    enum { MOST = 64 };
+    clef_error err = {0};
+    clef_device *keep = dev;
+    clef_plan *plan = NULL;
+    clef_launch_time times[MOST];
+    float y[300];
+    double flops = 0, us = 0;
+    dev = NULL;
+    clef_status s = clef_device_open(getenv("CLEF_TEST_DEVICE"), &(clef_device_opts){.profile = 1}, &dev, &err);
+    if (!s)
+        s = make(&plan, &err);
+    if (!s)
+        s = run_once(plan, 64, y, &err);
+    const int32_t n = s ? 0 : clef_plan_profile(plan, times, MOST, &err), one = s ? 0 : clef_plan_profile(plan, times, 1, &err);
+    const clef_plan_stats stats = s ? (clef_plan_stats){0} : clef_plan_describe(plan);
+    int named = 1;
+    for (int32_t i = 0; i < n; i++) {
+        named &= *times[i].node && *times[i].op && *times[i].kernel && times[i].us >= 0;
+        flops += times[i].flops;
+        us += times[i].us;
+    }
+    clef_plan_destroy(plan);
+    clef_device_close(dev);
+    dev = keep;
+    ok(s, &err);
+    assert_true(n == stats.n_launches && one == 1 && n > 2);
+    assert_true(named && us > 0);
+    assert_true(flops == stats.run_flops);
+}
+
+static void profile_without_asking(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    clef_plan *plan;
+    clef_launch_time times[4];
+    float y[300];
+    ok(make(&plan, &err), &err);
+    ok(run_once(plan, 5, y, &err), &err);
+    assert_int_equal(clef_plan_profile(plan, times, 4, &err), 0);
+    clef_plan_destroy(plan);
+}
+
 static int stop_at_once(void *user, const char *what, uint64_t done, uint64_t total)
 {
     (void)what, (void)done, (void)total;
@@ -331,7 +441,33 @@ static long count_all(const char *const *apis)
     return n;
 }
 
-/* 200 tokens with the model at `path`: from the second step on a token costs launches, two small writes, and one read-back. */
+static void feed(clef_session *session, int32_t n)
+{
+    int32_t ids[256];
+    const float *logits;
+    clef_error err = {0};
+    for (int32_t i = 0; i < n; i++)
+        ids[i] = 1 + i % 100;
+    ok(clef_session_feed(session, ids, n, &logits, &err), &err);
+}
+
+/* Prompts of one step and of several, and a failed one, which leaves the session as it was. */
+static void feed_prompts(clef_session *session)
+{
+    clef_error err = {0};
+    const float *logits;
+    ok(clef_session_reset(session, &err), &err);
+    feed(session, 3);
+    feed(session, 200);
+    assert_int_equal(clef_session_n_past(session), 203);
+    static const int32_t ids[] = {1, -1};
+    assert_int_equal(clef_session_feed(session, ids, 2, &logits, &err), CLEF_E_ARG);
+    assert_int_equal(clef_session_n_past(session), 203);
+    ok(clef_session_reset(session, &err), &err);
+}
+
+/* 200 tokens with the model at `path`: from the second step on a token costs launches, two small writes, and one read-back. Once their
+ * lengths have been seen, prompts make nothing either. */
 static void count_generation(const char *path)
 {
     static const char *const makes[] = {"clCreateBuffer",
@@ -349,8 +485,16 @@ static void count_generation(const char *path)
     clef_sampler *sampler;
     const float *logits;
     ok(clef_model_open(path, &model, &err), &err);
-    ok(clef_session_create(dev, model, NULL, &session, &err), &err);
+    ok(clef_session_create(dev, model, &(clef_session_opts){.n_batch = 64}, &session, &err), &err);
     ok(clef_sampler_create(clef_model_hparams(model)->n_vocab, NULL, &sampler, &err), &err);
+    feed_prompts(session);
+    layer_reset();
+    n_allocations = 0;
+    feed_prompts(session);
+    assert_int_equal(n_allocations, 0);
+    assert_int_equal(count_all(makes), 0);
+    assert_int_equal(layer_count("clEnqueueReadBuffer"), 2);
+    assert_int_equal(layer_count("clEnqueueWriteBuffer"), 2 * 5); /* a step of 3; 64, 64, 64, 8 */
     int32_t id = 1;
     ok(clef_session_feed(session, &id, 1, &logits, &err), &err); /* warm */
     layer_reset();
@@ -370,6 +514,53 @@ static void count_generation(const char *path)
     /* between the steps at which more of the cache comes into sight no argument changes */
     assert_true(layer_count("clSetKernelArg") <= 4L * clef_session_describe(session).n_launches);
     clef_sampler_destroy(sampler);
+    clef_session_destroy(session);
+    clef_model_close(model);
+}
+
+typedef struct stop_prompt {
+    int at, seen;
+} stop_prompt;
+
+static int stop_between_steps(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    stop_prompt *s = user;
+    (void)done, (void)total;
+    return strcmp(what, "prompt") == 0 && ++s->seen == s->at;
+}
+
+/* A prompt that stops midway leaves the session where it was, and able to go on. */
+static void failed_feed(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    clef_model *model;
+    clef_session *session;
+    const float *logits;
+    int32_t ids[40], last = 7;
+    float want[2];
+    stop_prompt stop = {0};
+    for (int32_t i = 0; i < 40; i++)
+        ids[i] = 1 + i;
+    const clef_session_opts opts = {.n_context = 64, .n_batch = 8, .progress = stop_between_steps, .progress_user = &stop};
+    ok(clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err), &err);
+    ok(clef_session_create(dev, model, &opts, &session, &err), &err);
+    ok(clef_session_feed(session, ids, 10, &logits, &err), &err);
+    ok(clef_session_feed(session, &last, 1, &logits, &err), &err);
+    memcpy(want, logits, sizeof want);
+
+    ok(clef_session_reset(session, &err), &err);
+    ok(clef_session_feed(session, ids, 10, &logits, &err), &err);
+    stop = (stop_prompt){.at = 2};
+    assert_int_equal(clef_session_feed(session, ids, 40, &logits, &err), CLEF_E_CANCELLED);
+    assert_null(logits);
+    assert_int_equal(clef_session_n_past(session), 10);
+    layer_fail("clEnqueueNDRangeKernel", clef_session_describe(session).n_launches + 2, 0); /* in the second step */
+    assert_int_equal(clef_session_feed(session, ids, 40, &logits, &err), CLEF_E_CL);
+    layer_fail(NULL, 0, 0);
+    assert_int_equal(clef_session_n_past(session), 10);
+    ok(clef_session_feed(session, &last, 1, &logits, &err), &err);
+    assert_memory_equal(logits, want, sizeof want);
     clef_session_destroy(session);
     clef_model_close(model);
 }
@@ -401,7 +592,12 @@ int main(void)
         cmocka_unit_test(wrong_use),
         cmocka_unit_test(missing_weight),
         cmocka_unit_test(cancelled),
+        cmocka_unit_test(progress_of_kernels),
+        cmocka_unit_test(programs_are_kept),
+        cmocka_unit_test(profile),
+        cmocka_unit_test(profile_without_asking),
         cmocka_unit_test(too_large_for_the_device),
+        cmocka_unit_test(failed_feed),
         cmocka_unit_test(every_opencl_call_may_fail),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(warm_generation_of_the_bundled_model),

@@ -206,9 +206,53 @@ static const clef__option *find_letter(const clef__command *c, char letter)
     return NULL;
 }
 
+/* Flags of llama.cpp that many know by heart and that mean nothing here. */
+static const char *const foreign_flags[] = {"-t",
+                                            "--threads",
+                                            "-tb",
+                                            "--threads-batch",
+                                            "-ngl",
+                                            "--gpu-layers",
+                                            "-fa",
+                                            "--flash-attn",
+                                            "--n-gpu-layers",
+                                            "-sm",
+                                            "-mg",
+                                            "--split-mode",
+                                            "-ts",
+                                            "--main-gpu",
+                                            "--tensor-split",
+                                            "--mlock",
+                                            "--numa",
+                                            "--no-mmap",
+                                            "-cnv",
+                                            "-no-cnv",
+                                            "--conversation",
+                                            "--keep",
+                                            "-ub",
+                                            "--ubatch-size",
+                                            "--jinja",
+                                            "--simple-io",
+                                            "--no-warmup",
+                                            "-st",
+                                            "--color",
+                                            "--single-turn"};
+
+static int is_foreign(const char *arg)
+{
+    const size_t n = strcspn(arg, "=");
+    for (size_t i = 0; i < sizeof foreign_flags / sizeof *foreign_flags; i++)
+        if (strlen(foreign_flags[i]) == n && memcmp(foreign_flags[i], arg, n) == 0)
+            return 1;
+    return 0;
+}
+
 static int unknown_flag(const clef__command *c, const char *arg, const char *word)
 {
     char bare[64], near_name[64];
+    if (is_foreign(arg))
+        return clef__cli_fail(CLI_USAGE, "%s: %s is a flag of llama.cpp that has no meaning here; `clef help %s` lists the flags", c->name,
+                              arg, c->name);
     const size_t n = strcspn(word, "=");
     if (n < sizeof bare) {
         memcpy(bare, word, n);
@@ -216,7 +260,8 @@ static int unknown_flag(const clef__command *c, const char *arg, const char *wor
         if (clef__cli_nearest(bare, &c->options->names, sizeof *c->options, near_name))
             return clef__cli_fail(CLI_USAGE, "%s: no flag %s; did you mean --%s?", c->name, arg, near_name);
     }
-    return clef__cli_fail(CLI_USAGE, "%s: no flag %s; `clef help %s` lists them", c->name, arg, c->name);
+    return clef__cli_fail(CLI_USAGE, "%s: no flag %s; `clef help %s` lists them; after -- an argument may begin with -", c->name, arg,
+                          c->name);
 }
 
 /* Splits argv[i], which begins with '-', into the option and its value; the value may be the next argument (then *i moves on). */
@@ -235,7 +280,8 @@ static int parse_flag(const clef__command *c, int argc, char **argv, int *i, voi
         value = arg[2] ? arg + 2 + (arg[2] == '=') : NULL;
         snprintf(shown, sizeof shown, "-%c", arg[1]);
     }
-    if (!o || (o->type == CLI_SWITCH && value && arg[1] != '-'))
+    const int is_number = o && (o->type == CLI_INT || o->type == CLI_SEED || o->type == CLI_FLOAT);
+    if (!o || (o->type == CLI_SWITCH && value && arg[1] != '-') || (is_number && arg[1] != '-' && value && is_foreign(arg)))
         return unknown_flag(c, arg, arg + 1 + (arg[1] == '-'));
     if (o->type == CLI_SWITCH && value)
         return clef__cli_fail(CLI_USAGE, "%s: takes no value, came '%s'", shown, value);

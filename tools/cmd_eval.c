@@ -8,7 +8,7 @@
 typedef struct eval_options {
     const char *model, *in, *out, *after, *device;
     clef__list taps;
-    int32_t gemm;
+    int32_t gemm, exact, quiet;
 } eval_options;
 
 static const eval_options eval_defaults = {.gemm = CLEF_GEMM_AUTO};
@@ -24,13 +24,15 @@ static const clef__option eval_option_table[] = {
     {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after), .help = "stop after this pass over the graph; build: run none"},
     DEVICE_OPTION(eval_options),
     GEMM_OPTION(eval_options),
+    EXACT_OPTION(eval_options),
+    QUIET_OPTION(eval_options),
     {.names = NULL},
 };
 /* clang-format on */
 
-/** An input of the graph with its bytes as the graph wants them. */
+/** A tensor of IN with its bytes as the graph wants them. */
 typedef struct feed {
-    const char *name; /* borrowed from the graph before it was optimised: copied */
+    char *name; /* of our own: the graph is optimised before it is used */
     void *data;
     size_t n_bytes;
 } feed;
@@ -48,6 +50,8 @@ typedef struct eval {
     clef_plan *plan;
     feed feeds[MAX_FEEDS];
     int32_t n_feeds;
+    feed *weights; /* of a text graph: those that IN has in another dtype */
+    int32_t n_weights;
     int64_t symbols[CLEF_MAX_SYMBOLS];   /* symbol i + 1; 0: no input says */
     char *symbol_from[CLEF_MAX_SYMBOLS]; /* the input that said it */
     clef_tensor_info *results;
@@ -72,27 +76,28 @@ static size_t count_of(const clef_tensor_info *t)
 /* ---- inputs ------------------------------------------------------------------------------------------------------------------------- */
 
 /* Dims of the file's tensor against the graph's shape: numbers must agree, symbols take their values. */
-static clef_status match_shape(eval *e, const char *name, const clef_shape *want, const clef_tensor_info *came, clef_error *err)
+static clef_status match_shape(eval *e, const char *kind, const clef_value_info *v, const clef_tensor_info *came, clef_error *err)
 {
+    const char *name = v->name;
+    const clef_shape *want = &v->shape;
     char dims[96];
     clef__dims_text(came->rank, came->dims, dims);
     if (came->rank != want->rank)
-        return clef__error(err, CLEF_E_SHAPE, "%s: input %s: wanted %" PRId32 " dims, came %s", e->o->in, name, want->rank, dims);
+        return clef__error(err, CLEF_E_SHAPE, "%s: %s %s: wanted %" PRId32 " dims, came %s", e->o->in, kind, name, want->rank, dims);
     for (int32_t i = 0; i < want->rank; i++) {
         const clef_dim d = want->dim[i];
         const int64_t x = came->dims[i];
         if (!d.symbol) {
             if (x != d.n)
-                return clef__error(err, CLEF_E_SHAPE, "%s: input %s: wanted %" PRId64 " in dim %" PRId32 ", came %s", e->o->in, name, d.n,
-                                   i, dims);
+                return clef__error(err, CLEF_E_SHAPE, "%s: %s %s: wanted %" PRId64 " in dim %" PRId32 ", came %s", e->o->in, kind, name,
+                                   d.n, i, dims);
             continue;
         }
         int64_t bound = 0, *value = &e->symbols[d.symbol - 1];
         const char *symbol = clef_graph_symbol(e->graph, d.symbol, &bound);
         if (d.n <= 0 || x % d.n != 0 || x / d.n < 1 || x / d.n > bound)
-            return clef__error(err, CLEF_E_SHAPE,
-                               "%s: input %s: wanted %" PRId64 " times %s (1 to %" PRId64 ") in dim %" PRId32 ", came %s", e->o->in, name,
-                               d.n, symbol, bound, i, dims);
+            return clef__error(err, CLEF_E_SHAPE, "%s: %s %s: wanted %" PRId64 " times %s (1 to %" PRId64 ") in dim %" PRId32 ", came %s",
+                               e->o->in, kind, name, d.n, symbol, bound, i, dims);
         if (*value && *value != x / d.n)
             return clef__error(err, CLEF_E_SHAPE, "%s: input %s makes %s %" PRId64 ", input %s makes it %" PRId64, e->o->in, name, symbol,
                                x / d.n, e->symbol_from[d.symbol - 1], *value);
@@ -114,6 +119,8 @@ static clef_status load_tensor(eval *e, int32_t index, clef_dtype dtype, void **
     *out = NULL;
     if (n % n_elems || n / n_elems > SIZE_MAX / 8 / elem_bytes || n > SIZE_MAX / 8)
         return clef__error(err, CLEF_E_SHAPE, "%s: %s: %zu elements do not make blocks of %s", e->o->in, t.name, n, clef_dtype_name(dtype));
+    if (!is_int && !clef_dtype_encodes(dtype))
+        return clef__error(err, CLEF_E_UNSUPPORTED, "%s: %s: clef does not write %s", e->o->in, t.name, clef_dtype_name(dtype));
     *n_bytes = n / n_elems * elem_bytes;
     raw = malloc(n ? 4 * n : 1);
     *out = malloc(*n_bytes ? *n_bytes : 1);
@@ -152,7 +159,7 @@ out:
 static clef_status add_feed(eval *e, const clef_value_info *v, int32_t index, clef_error *err)
 {
     const clef_tensor_info t = clef_tensor_file_get(e->in, index);
-    clef_status status = match_shape(e, v->name, &v->shape, &t, err);
+    clef_status status = match_shape(e, "input", v, &t, err);
     if (status != CLEF_OK)
         return status;
     if (e->n_feeds == MAX_FEEDS)
@@ -244,22 +251,54 @@ static clef_status build_model(eval *e, clef_error *err)
     return status == CLEF_OK ? check_ids(e, "input_ids", err) : status;
 }
 
+/* Compares each weight that IN has with the graph's; converts it where the dtype is another. */
+static clef_status collect_weights(eval *e, clef_error *err)
+{
+    const int32_t n = clef_graph_n_values(e->graph);
+    e->weights = calloc((size_t)n + 1, sizeof *e->weights);
+    if (!e->weights)
+        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+    for (int32_t i = 0; i < n; i++) {
+        const clef_value_info v = clef_value_describe(clef_graph_value(e->graph, i));
+        const int32_t index = v.kind == CLEF_WEIGHT ? clef_tensor_file_find(e->in, v.name) : -1;
+        if (index < 0)
+            continue; /* the plan says what is missing, if it is needed */
+        const clef_tensor_info t = clef_tensor_file_get(e->in, index);
+        clef_status status = match_shape(e, "weight", &v, &t, err);
+        if (status == CLEF_OK && t.dtype != v.dtype) {
+            feed *f = &e->weights[e->n_weights];
+            status = load_tensor(e, index, v.dtype, &f->data, &f->n_bytes, err);
+            e->n_weights += status == CLEF_OK;
+            if (status == CLEF_OK && !(f->name = copy_text(v.name)))
+                status = clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        }
+        if (status != CLEF_OK)
+            return status;
+    }
+    return CLEF_OK;
+}
+
 static clef_status build_text_graph(eval *e, clef_error *err)
 {
     clef_status status = clef__graph_file_open(e->path, &e->graph, err);
     if (status == CLEF_OK)
         status = clef__graph_tap(e->graph, e->path, &e->o->taps, err);
+    if (status == CLEF_OK)
+        status = collect_weights(e, err);
     return status == CLEF_OK ? collect_feeds(e, err) : status;
 }
 
-/* A clef_weight_source for text graphs: the tensor of IN with that name, dtype and size. */
+/* A clef_weight_source for text graphs, whose shapes collect_weights() has compared. */
 static const void *weight_of_file(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
 {
-    const clef_tensor_file *in = user;
-    const int32_t index = clef_tensor_file_find(in, name);
+    const eval *e = user;
+    for (int32_t i = 0; i < e->n_weights; i++)
+        if (strcmp(e->weights[i].name, name) == 0)
+            return e->weights[i].n_bytes == n_bytes ? e->weights[i].data : NULL;
+    const int32_t index = clef_tensor_file_find(e->in, name);
     if (index < 0)
         return NULL;
-    const clef_tensor_info t = clef_tensor_file_get(in, index);
+    const clef_tensor_info t = clef_tensor_file_get(e->in, index);
     return t.dtype == dtype && t.n_bytes == n_bytes ? t.data : NULL;
 }
 
@@ -339,10 +378,13 @@ static clef_status evaluate(eval *e, clef_error *err)
         status = clef_graph_optimize(e->graph, o->after, err);
     if (status == CLEF_OK)
         status = clef_device_open(o->device, NULL, &e->device, err);
+    if (status == CLEF_OK && !o->quiet)
+        clef__say_device(e->device);
     const clef_plan_opts opts = {
         .gemm = (clef_gemm)o->gemm,
+        .exact = o->exact,
         .weights = e->model ? clef_model_weight : weight_of_file,
-        .weights_user = e->model ? (void *)e->model : (void *)e->in,
+        .weights_user = e->model ? (void *)e->model : (void *)e,
     };
     if (status == CLEF_OK)
         status = clef_plan_create(e->device, e->graph, &opts, &e->plan, err);
@@ -360,9 +402,14 @@ static void eval_finish(eval *e)
     for (int32_t i = 0; i < e->n_results; i++)
         free((void *)(uintptr_t)e->results[i].data);
     for (int32_t i = 0; i < e->n_feeds; i++) {
-        free((void *)(uintptr_t)e->feeds[i].name);
+        free(e->feeds[i].name);
         free(e->feeds[i].data);
     }
+    for (int32_t i = 0; i < e->n_weights; i++) {
+        free(e->weights[i].name);
+        free(e->weights[i].data);
+    }
+    free(e->weights);
     for (int32_t i = 0; i < CLEF_MAX_SYMBOLS; i++)
         free(e->symbol_from[i]);
     free(e->results);
@@ -394,7 +441,8 @@ const clef__command clef__command_eval = {
     .summary = "Compute a model's or a graph's outputs from tensors",
     .notes = "Of a model: IN holds input_ids [B, T] and perhaps attention_mask [B, T] (1: a token, 0: padding), int32 or int64; OUT gets\n"
              "logits [B, T, V] and what was tapped, f32. MODEL may be a graph in the text form (graph.clef, docs/graph-format.md):\n"
-             "inputs and weights come from IN by name, their shapes give the symbols' values, and the outputs go to OUT.\n",
+             "inputs and weights come from IN by name (numbers of another dtype are converted), the inputs' shapes give the symbols'\n"
+             "values, and the outputs go to OUT.\n",
     .options = eval_option_table,
     .max_args = 1,
     .defaults = &eval_defaults,

@@ -1,8 +1,11 @@
 /* clef graph: a model's graph, written. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/common.h"
+#include "tools/terminal.h"
 
 typedef struct graph_options {
     const char *model, *after, *out;
@@ -51,17 +54,45 @@ static clef_status make_graph(const graph_options *o, const char *path, clef_gra
     return status;
 }
 
+static clef_status write_file(const graph_options *o, const clef_graph *graph, const char *path, const char *mode, clef_error *err)
+{
+    FILE *to = fopen(path, mode);
+    if (!to)
+        return clef__error(err, CLEF_E_IO, "%s: cannot write: %s", o->out, strerror(errno));
+    clef_status status = writers[o->format](graph, to, err);
+    const clef_error why = *err;
+    if (status != CLEF_OK)
+        clef__error(err, status, "%s: %.900s", o->out, why.text);
+    if (fclose(to) != 0 && status == CLEF_OK)
+        status = clef__error(err, CLEF_E_IO, "%s: cannot write: %s", o->out, strerror(errno));
+    return status;
+}
+
+/* A file is made under another name beside it, so that the one that stands there is whole at any time; a device or a pipe is written
+ * where it is. */
+static clef_status replace_file(const graph_options *o, const clef_graph *graph, clef_error *err)
+{
+    enum { SUFFIX = 32 };
+    if (!clef__terminal_can_replace(o->out))
+        return write_file(o, graph, o->out, "wb", err);
+    const size_t n = strlen(o->out) + SUFFIX;
+    char *temporary = malloc(n);
+    if (!temporary)
+        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+    snprintf(temporary, n, "%s.%016" PRIx64 ".tmp", o->out, clef__terminal_entropy());
+    clef_status status = write_file(o, graph, temporary, "wbx", err);
+    if (status == CLEF_OK && rename(temporary, o->out) != 0)
+        status = clef__error(err, CLEF_E_IO, "%s: cannot write: %s", o->out, strerror(errno));
+    if (status != CLEF_OK)
+        remove(temporary);
+    free(temporary);
+    return status;
+}
+
 static int write_graph(const graph_options *o, const clef_graph *graph)
 {
     clef_error err = {0};
-    FILE *to = o->out ? fopen(o->out, "wb") : stdout;
-    if (!to)
-        return clef__cli_fail(CLI_FAILED, "%s: cannot write: %s", o->out, strerror(errno));
-    clef_status status = writers[o->format](graph, to, &err);
-    if (o->out && fclose(to) != 0 && status == CLEF_OK)
-        status = clef__error(&err, CLEF_E_IO, "%s: cannot write: %s", o->out, strerror(errno));
-    if (o->out && status != CLEF_OK)
-        remove(o->out); /* half a graph helps nobody */
+    const clef_status status = o->out ? replace_file(o, graph, &err) : writers[o->format](graph, stdout, &err);
     return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
 }
 
@@ -82,7 +113,11 @@ const clef__command clef__command_graph = {
     .name = "graph",
     .usage = "[MODEL] [--format text|json|dot] [--after PASS] [-o FILE]",
     .summary = "Print a model's computation graph",
-    .notes = "MODEL may be a graph in the text form (graph.clef). Passes, in order: verify, fold, merge, drop, fuse.\n"
+    .notes = "MODEL may be a graph in the text form (graph.clef). Passes, in order:"
+#define PASS(name) " " #name
+#include "graph/passes.def"
+#undef PASS
+             "\n"
              "A picture: clef graph --format dot | dot -Tsvg > graph.svg\n",
     .options = graph_option_table,
     .max_args = 1,

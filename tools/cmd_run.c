@@ -13,7 +13,7 @@ enum { MAX_DEFAULT_CONTEXT = 4096 };
 
 typedef struct run_options {
     const char *model, *prompt, *file, *ids, *device;
-    int32_t n_predict, n_context, n_batch, gemm;
+    int32_t n_predict, n_context, n_batch, gemm, exact, kv_type;
     float temperature, top_p, min_p, repeat_penalty;
     int32_t top_k, repeat_last_n;
     clef__seed seed;
@@ -32,6 +32,9 @@ static const run_options run_defaults = {
     .repeat_last_n = 64,
 };
 
+static const char *const kv_type_names[] = {"f32", "f16", "q8_0", NULL};
+static const clef_dtype kv_types[] = {CLEF_F32, CLEF_F16, CLEF_Q8_0};
+
 /* clang-format off */
 #define AT(field) .offset = offsetof(run_options, field)
 static const clef__option run_option_table[] = {
@@ -45,6 +48,8 @@ static const clef__option run_option_table[] = {
      .help = "positions of the context [the model's, at most 4096]; 0: the model's"},
     {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(n_batch), .lo = 1, .hi = 65536,
      .help = "prompt tokens a step [512]"},
+    {.names = "kv-type", .type = CLI_CHOICE, .value = "TYPE", AT(kv_type), .choices = kv_type_names,
+     .help = "what the KV cache holds; f16 takes half of f32's memory, q8_0 a quarter"},
     {.names = "temp,temperature", .type = CLI_FLOAT, .value = "X", AT(temperature), .lo = 0, .hi = 100,
      .help = "temperature [0.8]; 0: always the likeliest token"},
     {.names = "top-k", .type = CLI_INT, .value = "N", AT(top_k), .lo = 0, .hi = INT32_MAX, .help = "of the N likeliest only [40]; 0: off"},
@@ -63,6 +68,7 @@ static const clef__option run_option_table[] = {
     {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no BOS or EOS to the prompt"},
     DEVICE_OPTION(run_options),
     GEMM_OPTION(run_options),
+    EXACT_OPTION(run_options),
     QUIET_OPTION(run_options),
     {.names = NULL},
 };
@@ -197,10 +203,14 @@ static int run_open(run *r)
         return clef__cli_report(&err);
     if (clef_device_open(o->device, NULL, &r->device, &err) != CLEF_OK)
         return clef__cli_report(&err);
+    if (!o->quiet)
+        clef__say_device(r->device);
     const clef_session_opts session = {
         .n_context = r->n_context,
         .n_batch = o->n_batch < r->n_context ? o->n_batch : r->n_context,
         .gemm = (clef_gemm)o->gemm,
+        .exact = o->exact,
+        .kv_type = kv_types[o->kv_type],
         .progress = clef__progress_step,
         .progress_user = &r->progress,
     };
@@ -324,12 +334,10 @@ static double rate(int32_t n, double seconds)
 
 static void print_statistics(const run *r)
 {
-    const clef_device_info *d = clef_device_describe(r->device);
     const clef_plan_stats s = clef_session_describe(r->session);
     char total[24], weights[24], mapped[24], state[24], rest[24];
     const uint64_t other = s.arena_bytes + s.scratch_bytes + s.io_bytes;
     const uint64_t all = s.weight_bytes + s.mapped_bytes + s.state_bytes + other;
-    fprintf(stderr, "clef: device %" PRId32 ":%" PRId32 " %s (%s)\n", d->platform, d->index, d->name, d->platform_name);
     fprintf(stderr, "clef: prompt %" PRId32 " tokens in %.3f s, %.1f tokens/s; first token after %.2f s\n", r->n_ids, r->prompt_seconds,
             rate(r->n_ids, r->prompt_seconds), r->first_seconds);
     fprintf(stderr, "clef: generated %" PRId32 " tokens in %.3f s, %.1f tokens/s%s%s\n", r->n_new, r->new_seconds,

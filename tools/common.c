@@ -20,6 +20,12 @@ const char *clef__model_path(const char *command, int32_t n_args, char **args, c
     return path;
 }
 
+void clef__say_device(const clef_device *device)
+{
+    const clef_device_info *d = clef_device_describe(device);
+    fprintf(stderr, "clef: device %" PRId32 ":%" PRId32 " %s (%s)\n", d->platform, d->index, d->name, d->platform_name);
+}
+
 int clef__is_graph_file(const char *path)
 {
     const size_t n = strlen(path);

@@ -14,6 +14,9 @@ extern const char *const clef__gemm_names[];
 #define GEMM_OPTION(options)                                                                                                             \
     {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, gemm), .choices = clef__gemm_names,                \
      .env = "CLEF_GEMM", .help = "who multiplies matrices"}
+#define EXACT_OPTION(options)                                                                                                            \
+    {.names = "exact", .type = CLI_SWITCH, .offset = offsetof(options, exact),                                                           \
+     .help = "keep activations in f32 where 8 bits would be faster (quantised weights on CPUs)"}
 #define QUIET_OPTION(options)                                                                                                            \
     {.names = "quiet", .letter = 'q', .type = CLI_SWITCH, .offset = offsetof(options, quiet),                                            \
      .help = "no progress and no statistics; errors still show"}
@@ -28,6 +31,9 @@ const char *clef__model_path(const char *command, int32_t n_args, char **args, c
 int clef__is_graph_file(const char *path);
 /** Reads and parses such a file. */
 clef_status clef__graph_file_open(const char *path, clef_graph **out, clef_error *err);
+
+/** One line on stderr: which device it is. */
+void clef__say_device(const clef_device *device);
 
 /** Makes each value of the list an output of its name, where it is none yet. CLEF_E_NOT_FOUND names one that is not in the graph. */
 clef_status clef__graph_tap(clef_graph *graph, const char *path, const clef__list *taps, clef_error *err);

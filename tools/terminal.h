@@ -1,4 +1,4 @@
-/* What the command needs of the operating system: terminals, interruption, a clock. One implementation a system
+/* What the command needs of the operating system: terminals, interruption, files, a clock. One implementation a system
  * (terminal_posix.c); nothing else in tools/ includes a system header. */
 #ifndef CLEF_TOOLS_TERMINAL_H
 #define CLEF_TOOLS_TERMINAL_H
@@ -18,8 +18,13 @@ void clef__terminal_clear_line(void);
 /** Shows `line` in place of the one shown before (stderr must be a terminal). */
 void clef__terminal_show_line(const char *line);
 
+/** 1 when a new file may be renamed to `path`: it is a plain file, or nothing. 0 for devices, pipes, links and folders. */
+int clef__terminal_can_replace(const char *path);
+
 /** Seconds since an arbitrary start; monotonic. */
 double clef__terminal_seconds(void);
+/** Peak resident memory of this process in bytes, 0 when unknown. */
+uint64_t clef__terminal_peak_rss(void);
 /** A number that differs from one process to the next. */
 uint64_t clef__terminal_entropy(void);
 

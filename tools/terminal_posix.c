@@ -1,8 +1,11 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tools/terminal.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,11 +55,29 @@ void clef__terminal_show_line(const char *line)
     line_shown = 1;
 }
 
+int clef__terminal_can_replace(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 ? S_ISREG(st.st_mode) : errno == ENOENT;
+}
+
 double clef__terminal_seconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+uint64_t clef__terminal_peak_rss(void)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0 || usage.ru_maxrss < 0)
+        return 0;
+#ifdef __APPLE__
+    return (uint64_t)usage.ru_maxrss; /* bytes there, KiB elsewhere */
+#else
+    return (uint64_t)usage.ru_maxrss * 1024;
+#endif
 }
 
 uint64_t clef__terminal_entropy(void)

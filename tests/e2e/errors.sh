@@ -25,6 +25,11 @@ cp "$demo"/*.json "$demo/merges.txt" "$tmp/short/"
 head -c 100000 "$demo/model.safetensors" >"$tmp/short/model.safetensors"
 refused "truncated weights" 1 "model.safetensors" "$CLEF" run "$tmp/short" -p x
 
+mkdir "$tmp/longer"
+cp "$demo"/*.json "$demo/merges.txt" "$demo/model.safetensors" "$tmp/longer/"
+sed -i 's/"n_positions": *[0-9]*/"n_positions": 4096/' "$tmp/longer/config.json"
+refused "positions that the file has no rows for" 1 "wpe.weight 256 4096" "$CLEF" graph "$tmp/longer"
+
 many=$(seq -s ' ' 1 400)
 refused "a prompt longer than the context" 1 "prompt context 256" "$CLEF" run -p "$many" -n 4
 refused "a prompt longer than -c" 1 "prompt context 8" "$CLEF" run -c 8 -p "$many" -n 4

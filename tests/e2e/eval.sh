@@ -27,6 +27,23 @@ halves=$(od -An -v -tx1 "$tmp/out.safetensors" | tr -d ' \n' | grep -o '0000003f
 same "softmax of equals" 6 "$halves"
 check "a tap" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/out.safetensors" --tap z --after build
 
+grep -q "device" "$tmp/check.log" && ok "the device is named" || fail "the device is named"
+same "-q is quiet" "" "$("$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/out.safetensors" -q 2>&1)"
+
+# A weight [2, 3] where the file has [3, 2], as many bytes: refused. f32 numbers for a q8_0 weight: converted (31.75 = 127 / 4 codes as it is).
+printf 'input w f32 [2]\nweight x f32 [2, 3]\ny = reshape(x) : f32 [3, 2]\nz = mul(y, w)\noutput z\n' >"$tmp/turned.clef"
+refused "a weight of another shape" 1 "weight x 2 [3," "$CLEF" eval "$tmp/turned.clef" --in "$tmp/in.safetensors" --out "$tmp/no"
+printf 'input x f32 [3, 2]\nweight w f32 [1, 2]\ny = mul(x, w)\noutput y\n' >"$tmp/rank.clef"
+refused "a weight of another rank" 1 "weight w 2 dims [2]" "$CLEF" eval "$tmp/rank.clef" --in "$tmp/in.safetensors" --out "$tmp/no"
+printf 'input x f32 [1, 32]\nweight w q8_0 [1, 32]\ny = matmul(x, w) transpose_b=1\noutput y\n' >"$tmp/q8.clef"
+{
+  safetensors '{"x":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},"w":{"dtype":"F32","shape":[1,32],"data_offsets":[128,256]}}'
+  printf '\0\0\x80\x3f%.0s' {1..32}
+  printf '\0\0\xfe\x41%.0s' {1..32}
+} >"$tmp/q8.safetensors"
+check "f32 numbers for a q8_0 weight" "$CLEF" eval "$tmp/q8.clef" --in "$tmp/q8.safetensors" --out "$tmp/out.safetensors"
+same "32 times 31.75" " 00 00 7e 44" "$(tail -c 4 "$tmp/out.safetensors" | od -An -tx1)"
+
 printf 'symbol T <= 2\ninput x f32 [T, 2]\ny = softmax(x)\noutput y\n' >"$tmp/bound.clef"
 refused "a symbol beyond its bound" 1 "x T 2 [3," "$CLEF" eval "$tmp/bound.clef" --in "$tmp/in.safetensors" --out "$tmp/no"
 printf 'symbol T <= 8\ninput x f32 [T, 2]\ninput w f32 [T]\ny = softmax(x)\nz = softmax(w)\noutput y\noutput z\n' >"$tmp/clash.clef"

@@ -13,5 +13,22 @@ if command -v python3 >/dev/null; then
 fi
 check "dot" "$CLEF" graph --format dot -o "$tmp/graph.dot"
 if command -v dot >/dev/null; then check "dot draws" dot -Tsvg "$tmp/graph.dot" -o "$tmp/graph.svg"; fi
+# -o: a file that stands there is replaced whole or stays as it was; a device is written to, not replaced.
+for to in "$tmp/kept/file" "$tmp/new/file"; do
+  mkdir "${to%/*}"
+done
+echo "something of the user's" >"$tmp/kept/file"
+if (trap '' XFSZ; ulimit -f 1; "$CLEF" graph -o "$tmp/kept/file") >/dev/null 2>"$tmp/err"; then fail "a write that fails"; else ok "a write that fails"; fi
+if grep -q "kept/file: .*cannot write" "$tmp/err"; then ok "is said"; else fail "is said: $(cat "$tmp/err")"; fi
+same "and leaves the file as it was" "something of the user's" "$(cat "$tmp/kept/file")"
+check "-o over a file" "$CLEF" graph -o "$tmp/kept/file"
+same "replaces it" "$(cat "$tmp/fuse.clef")" "$(cat "$tmp/kept/file")"
+if (trap '' XFSZ; ulimit -f 1; "$CLEF" graph -o "$tmp/new/file") 2>/dev/null; then fail "a new file that fails"; else ok "a new file that fails"; fi
+same "nothing half-written is left" "file" "$(ls -A "$tmp/kept" "$tmp/new" | grep -v ':$' | grep .)"
+same "-o /dev/stdout" "$(cat "$tmp/fuse.clef")" "$("$CLEF" graph -o /dev/stdout)"
+if [ -c /dev/full ]; then
+  refused "-o to a full disk" 1 "/dev/full" "$CLEF" graph -o /dev/full
+  if [ -c /dev/full ]; then ok "/dev/full is left"; else fail "/dev/full is left"; fi
+fi
 if grep -q cluster "$tmp/graph.dot"; then ok "layers are clusters"; else fail "layers are clusters"; fi
 finish

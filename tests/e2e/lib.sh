@@ -45,7 +45,9 @@ find_python() {
   for candidate in "${CLEF_PYTHON:-}" python3 "$venv/bin/python"; do
     if [ -n "$candidate" ] && "$candidate" -c 'import numpy, safetensors' 2>/dev/null; then echo "$candidate"; return; fi
   done
-  command -v python3 >/dev/null && python3 -m venv "$venv" >/dev/null 2>&1 &&
+  command -v python3 >/dev/null || return
+  echo "no Python with numpy and safetensors: making one in $venv, with pip" >&2
+  python3 -m venv "$venv" >/dev/null 2>&1 &&
     timeout 180 "$venv/bin/pip" install -q --disable-pip-version-check numpy safetensors >/dev/null 2>&1 &&
     "$venv/bin/python" -c 'import numpy, safetensors' 2>/dev/null && echo "$venv/bin/python"
 }

@@ -1,0 +1,122 @@
+/* `clef bench --profile`: which ops and which kernels a step's time goes to. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/bench.h"
+#include "tools/terminal.h"
+
+/** A line of a table: the launches of one name. */
+typedef struct group {
+    const char *name;
+    int32_t n;
+    double us, flops, bytes;
+} group;
+
+static int by_time(const void *a, const void *b)
+{
+    const double x = ((const group *)a)->us, y = ((const group *)b)->us;
+    return (x < y) - (x > y);
+}
+
+static const char *op_of(const clef_launch_time *t)
+{
+    return t->op;
+}
+
+static const char *kernel_of(const clef_launch_time *t)
+{
+    return t->kernel;
+}
+
+/* `groups` has room for n. Returns how many there are, the longest first. */
+static int32_t group_by(const clef_launch_time *times, int32_t n, const char *(*name_of)(const clef_launch_time *), group *groups)
+{
+    int32_t n_groups = 0;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t k = 0;
+        while (k < n_groups && strcmp(groups[k].name, name_of(&times[i])) != 0)
+            k++;
+        if (k == n_groups)
+            groups[n_groups++] = (group){.name = name_of(&times[i])};
+        groups[k].n++;
+        groups[k].us += times[i].us;
+        groups[k].flops += times[i].flops;
+        groups[k].bytes += times[i].bytes;
+    }
+    qsort(groups, (size_t)n_groups, sizeof *groups, by_time);
+    return n_groups;
+}
+
+static void print_groups(const bench *b, const char *title, const group *groups, int32_t n)
+{
+    const char *const row =
+        b->o->md ? "| %s | %" PRId32 " | %.3f | %.1f | %.1f | %.1f |\n" : "%-24s %8" PRId32 " %10.3f %7.1f %10.1f %10.1f\n";
+    double total = 0;
+    for (int32_t i = 0; i < n; i++)
+        total += groups[i].us;
+    printf(b->o->md ? "\n| %s | %s | %s | %s | %s | %s |\n|---|---|---|---|---|---|\n" : "%-24s %8s %10s %7s %10s %10s\n", title,
+           "launches", "ms", "%", "GB/s", "Gop/s");
+    for (int32_t i = 0; i < n; i++) {
+        const group *g = &groups[i];
+        const double us = g->us > 0 ? g->us : 1e-3;
+        printf(row, g->name, g->n, g->us * 1e-3, total > 0 ? 100 * g->us / total : 0, g->bytes / us * 1e-3, g->flops / us * 1e-3);
+    }
+}
+
+static int print_step(const bench *b, const char *what, double seconds, const clef_launch_time *times, int32_t n)
+{
+    double us = 0;
+    group *groups = malloc(((size_t)n + 1) * sizeof *groups);
+    if (!groups)
+        return clef__cli_fail(CLI_FAILED, "bench: out of host memory");
+    for (int32_t i = 0; i < n; i++)
+        us += times[i].us;
+    printf("%s: %.3f ms, of it %.3f ms in %" PRId32 " launches on the device\n", what, seconds * 1e3, us * 1e-3, n);
+    print_groups(b, "op", groups, group_by(times, n, op_of, groups));
+    print_groups(b, "kernel", groups, group_by(times, n, kernel_of, groups));
+    putchar('\n');
+    free(groups);
+    return CLI_GO_ON;
+}
+
+/* One step after one that does not count, from a cache of `depth` tokens. */
+static int profile_step(bench *b, const char *what, int32_t n_tokens, int32_t depth)
+{
+    clef_error err = {0};
+    char title[96];
+    double seconds = 0;
+    clef_status status = CLEF_OK;
+    for (int32_t i = 0; i < 2 && status == CLEF_OK; i++) {
+        status = clef_session_reset(b->session, &err);
+        if (status == CLEF_OK && depth)
+            status = clef__bench_feed(b, depth, NULL, NULL, &err);
+        const double start = clef__terminal_seconds();
+        if (status == CLEF_OK)
+            status = clef__bench_feed(b, n_tokens, NULL, NULL, &err);
+        seconds = clef__terminal_seconds() - start;
+    }
+    clef__progress_finish(&b->progress);
+    if (status != CLEF_OK)
+        return clef__cli_report(&err);
+    const int32_t capacity = clef_session_describe(b->session).n_launches;
+    clef_launch_time *times = malloc(((size_t)capacity + 1) * sizeof *times);
+    if (!times)
+        return clef__cli_fail(CLI_FAILED, "bench: out of host memory");
+    const int32_t n = clef_session_profile(b->session, times, capacity, &err);
+    snprintf(title, sizeof title, "%s of %" PRId32 " token%s after %" PRId32, what, n_tokens, n_tokens == 1 ? "" : "s", depth);
+    const int rc = err.status ? clef__cli_report(&err) : print_step(b, title, seconds, times, n);
+    free(times);
+    return rc;
+}
+
+int clef__bench_profile(bench *b)
+{
+    const int32_t step = b->n_prompt < b->o->n_batch ? b->n_prompt : b->o->n_batch;
+    int rc = CLI_GO_ON;
+    if (step)
+        rc = profile_step(b, "prefill", step, 0);
+    if (rc == CLI_GO_ON && b->n_gen)
+        rc = profile_step(b, "decode", 1, b->o->depth);
+    return rc == CLI_GO_ON ? CLI_OK : rc;
+}

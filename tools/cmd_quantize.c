@@ -1,0 +1,95 @@
+/* clef quantize: a model's weights coded anew, as a GGUF file. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/common.h"
+#include "tools/progress.h"
+#include "tools/terminal.h"
+
+typedef struct quantize_options {
+    int32_t quiet;
+} quantize_options;
+
+static const quantize_options quantize_defaults = {0};
+
+static const clef__option quantize_option_table[] = {
+    QUIET_OPTION(quantize_options),
+    {.names = NULL},
+};
+
+static uint64_t weight_bytes(const clef_model *model)
+{
+    uint64_t n = 0;
+    for (int32_t i = 0; i < clef_model_n_tensors(model); i++)
+        n += clef_model_tensor(model, i).n_bytes;
+    return n;
+}
+
+/* Opens what was written: shows its size, and says when it has no tokenizer. */
+static int show_result(const clef_model *from, const char *path, int32_t quiet)
+{
+    clef_error err = {0};
+    clef_model *written = NULL;
+    char before[24], after[24];
+    if (clef_model_open(path, &written, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    if (!quiet) {
+        fprintf(stderr, "clef: %s: %s of weights, before %s\n", path, clef__bytes_text(weight_bytes(written), after),
+                clef__bytes_text(weight_bytes(from), before));
+        if (!clef_model_tokenizer(written, &err))
+            fprintf(stderr, "clef: %s has no tokenizer: %s\n", path, err.text);
+    }
+    clef_model_close(written);
+    return CLI_OK;
+}
+
+static int known_type(const char *type)
+{
+    char all[200] = "";
+    size_t n = 0;
+    for (int32_t i = 0; clef_quantize_type(i); i++) {
+        if (strcmp(clef_quantize_type(i), type) == 0)
+            return CLI_GO_ON;
+        const int more = snprintf(all + n, sizeof all - n, " %s", clef_quantize_type(i));
+        n += more > 0 && (size_t)more < sizeof all - n ? (size_t)more : 0;
+    }
+    return clef__cli_fail(CLI_USAGE, "quantize: no type '%s'; known are:%s", type, all);
+}
+
+static int quantize_run(const void *options, int32_t n_args, char **args)
+{
+    const quantize_options *o = options;
+    clef_error err = {0};
+    clef_model *model = NULL;
+    clef__progress progress;
+    (void)n_args;
+    int rc = known_type(args[2]);
+    if (rc != CLI_GO_ON)
+        return rc;
+    if (clef_model_open(args[0], &model, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    clef__progress_init(&progress, o->quiet);
+    const clef_quantize_opts opts = {.type = args[2], .progress = clef__progress_step, .progress_user = &progress};
+    const clef_status status = clef_model_quantize(model, args[1], &opts, &err);
+    clef__progress_finish(&progress);
+    rc = status == CLEF_OK ? show_result(model, args[1], o->quiet) : clef__cli_report(&err);
+    clef_model_close(model);
+    return rc;
+}
+
+const clef__command clef__command_quantize = {
+    .name = "quantize",
+    .usage = "IN OUT TYPE",
+    .summary = "Write a model as GGUF with its weights coded anew",
+    .notes = "IN is a GGUF file or a Hugging Face folder, OUT the new file. TYPE: f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k\n"
+             "iq4_nl mxfp4 code every matrix alike; the mixes q4_k_m and q5_k_m give those more bits that need them. Rows that are\n"
+             "no whole blocks take the next larger type that fits; vectors stay f32. What is quantised in IN already is coded from\n"
+             "what it decodes to, which costs accuracy. The tokenizer comes along from GGUF, and from a folder with a byte-level\n"
+             "tokenizer.json; from other folders it is left out.",
+    .options = quantize_option_table,
+    .min_args = 3,
+    .max_args = 3,
+    .defaults = &quantize_defaults,
+    .options_bytes = sizeof quantize_defaults,
+    .run = quantize_run,
+};
