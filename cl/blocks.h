@@ -131,7 +131,7 @@ static inline void mxfp4_16(block_bytes b, args_uint g, float *x)
 /* Two bits of each element: byte j of 32 holds elements j, 32 + j, 64 + j and 96 + j of a half. */
 static inline args_uint crumb(block_bytes q, args_uint g, args_uint i)
 {
-    return q[32 * (g / 8) + 16 * (g % 2) + i] >> 2 * (g % 8 / 2) & 3u;
+    return (args_uint)q[32 * (g / 8) + 16 * (g % 2) + i] >> 2 * (g % 8 / 2) & 3u;
 }
 
 /* s(16) q(64) d(2) m(2): x = d (s & 15) q - m (s >> 4). */
@@ -145,10 +145,10 @@ static inline void q2_k_16(block_bytes b, args_uint g, float *x)
 /* h(32) q(64) s(12) d(2): scales of 6 bits less 32: low nibbles first, then the upper two bits; q is less 4 where h's bit is clear. */
 static inline void q3_k_16(block_bytes b, args_uint g, float *x)
 {
-    const args_uint s = nibble(b[96 + g % 8], g / 8) | (b[104 + g % 4] >> 2 * (g / 4) & 3u) << 4;
+    const args_uint s = nibble(b[96 + g % 8], g / 8) | ((args_uint)b[104 + g % 4] >> 2 * (g / 4) & 3u) << 4;
     const float d = half_at(b + 108) * (float)((args_int)s - 32);
     for (args_uint i = 0; i < 16; i++) {
-        const args_uint h = b[16 * (g % 2) + i] >> g / 2 & 1u;
+        const args_uint h = (args_uint)b[16 * (g % 2) + i] >> g / 2 & 1u;
         x[i] = d * (float)((args_int)(crumb(b + 32, g, i) | h << 2) - 4);
     }
 }
@@ -277,7 +277,7 @@ static inline void iq2_xs_16(block_bytes b, args_uint g, float *x)
 static inline void iq2_s_16(block_bytes b, args_uint g, float *x)
 {
     const float d = half_at(b) * (0.5f + (float)nibble(b[74 + g / 2], g % 2)) * 0.25f;
-    const args_uint l = 2 * g, h = b[66 + g / 2] >> 4 * (g % 2);
+    const args_uint l = 2 * g, h = (args_uint)b[66 + g / 2] >> 4 * (g % 2);
     iq2_8(iq2_s_grid[b[2 + l] | (h & 3) << 8], b[34 + l], d, x);
     iq2_8(iq2_s_grid[b[3 + l] | (h >> 2 & 3) << 8], b[35 + l], d, x + 8);
 }
