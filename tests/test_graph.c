@@ -728,7 +728,7 @@ static void stream_that_fails(void **state)
     (void)state;
     clef_graph *g = parse(layer_text);
     clef_error err;
-    FILE *full = fopen("/dev/full", "w");
+    FILE *full = fopen("/dev/full", "r+");
     if (full) {
         assert_int_equal(clef_graph_write_text(g, full, &err), CLEF_E_IO);
         fclose(full);
