@@ -51,6 +51,11 @@ typedef struct clef_op_case {
     float       spread;
 } clef_op_case;
 
+/** The block formats that kernels read by decoding alone, for the cases of ops that take weights: X(name), with commas between. */
+#define CLEF_BLOCK_FORMATS(X)                                                                                                      \
+    X("q4_1"), X("q5_0"), X("q5_1"), X("q2_k"), X("q3_k"), X("q4_k"), X("q5_k"), X("q6_k"), X("iq4_nl"), X("iq4_xs"), X("iq1_s"),   \
+        X("iq1_m"), X("iq2_xxs"), X("iq2_xs"), X("iq2_s"), X("iq3_xxs"), X("iq3_s"), X("tq1_0"), X("tq2_0"), X("mxfp4")
+
 /* ---- lowering ---------------------------------------------------------------------------------------------------------------- */
 typedef struct clef_lowering {
     const clef_graph *graph;
