@@ -103,18 +103,20 @@ static clef_status panel_lower(clef_lowering *lo, const clef_value *n, clef_erro
                        .bias = clef__view(lo, bias).offset,
                        .alpha = o->alpha != 0 ? o->alpha : 1};
     const uint32_t tiles = clef__ceil_div(args.n, PANEL_PAD) * (quantised ? PANEL_PAD / PANEL_ROWS : 1);
+    const int floats = clef_dtype_block_elems((clef_dtype)o->dtype) == 1;
+    const char *stem = floats ? "panel_f" : quantised ? "panel_q" : "panel_exact"; /* of the file and of the kernel in it */
     clef_status status = CLEF_OK;
     for (uint32_t size = quantised ? TOKEN_BLOCK : 8; size && !status && args.first < args.m; size = size == TOKEN_BLOCK ? 8 : size / 2) {
         const uint32_t blocks = (args.m - args.first) / size;
         if (!blocks)
             continue;
         status = clef__launch(lo,
-                              &(clef_launch){.source = "panel",
-                                             .kernel = quantised ? "panel_q" : "panel_f",
+                              &(clef_launch){.source = stem,
+                                             .kernel = stem,
                                              .defs = {{"NT", (int32_t)size},
                                                       {"W_TYPE", o->dtype},
                                                       {"BIAS_TYPE", bias ? (int32_t)bias->dtype : DTYPE_NONE},
-                                                      {"DOT", lo->caps->x86_vnni}},
+                                                      {floats ? NULL : "DOT", lo->caps->x86_vnni}},
                                              .args = &args,
                                              .args_bytes = sizeof args,
                                              .bufs = {n, x, w, bias},

@@ -1,0 +1,51 @@
+/* out[t, r] = alpha x[t] . w[r] + bias[r], x in f32 and w a panel of blocks (cl/panel.h), whose weights are decoded as they come, for NT
+ * tokens and two tiles of 16 rows. Launch: {blocks of NT tokens, pairs of tiles}, one item a group; consecutive groups share the panel.
+ *   -D NT         tokens a group
+ *   -D W_TYPE     dtype of w
+ *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without
+ *   -D DOT        as in panel.h: what instructions there are */
+#define WG 1
+#include "args.h"
+#include "weights.h"
+
+#if !defined(NT) || !defined(W_TYPE) || !defined(BIAS_TYPE) || !defined(DOT)
+#  error "panel_exact.cl needs NT, W_TYPE, BIAS_TYPE and DOT"
+#endif
+#include "panel_block.h"
+#include "panel_out.h"
+
+kernel void panel_exact(const panel_args a, global float *out, global const float *x, global const uchar *w,
+                        global const bias_elem *bias)
+{
+    const uint blocks = a.k / 32, tiles = (a.n + PANEL_PAD - 1) / PANEL_PAD * (PANEL_PAD / PANEL_ROWS);
+    const uint token = a.first + get_group_id(0) * NT;
+    x += a.x + (size_t)token * a.x_stride;
+    for (uint tile = get_group_id(1) * 2; tile < get_group_id(1) * 2 + 2; tile++) {
+        tile_ptrs p = tile_at(w, tile, tiles, blocks);
+        float16 acc[NT];
+#pragma unroll
+        for (int t = 0; t < NT; t++)
+            acc[t] = 0;
+        for (uint b = 0; b < blocks; b++) {
+            float16 sum[NT];
+#pragma unroll
+            for (int t = 0; t < NT; t++)
+                sum[t] = 0;
+            for (uint k = 0; k < 32; k++) {
+                const float16 v = tile_floats(&p, k);
+#pragma unroll
+                for (int t = 0; t < NT; t++)
+                    sum[t] = fma(v, (float16)x[t * a.x_stride + b * 32 + k], sum[t]);
+            }
+            const float16 scale = halves(p.scales);
+#pragma unroll
+            for (int t = 0; t < NT; t++)
+                acc[t] = fma(sum[t], scale, acc[t]);
+            p.quants += GROUPS;
+            p.scales += PANEL_ROWS;
+        }
+#pragma unroll
+        for (int t = 0; t < NT; t++)
+            finish(&a, out, bias, token + t, tile * PANEL_ROWS, acc[t]);
+    }
+}
