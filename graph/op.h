@@ -35,6 +35,7 @@ typedef enum clef_in_flags {
 typedef struct clef_ref_tensor {
     int64_t n[CLEF_MAX_DIMS];
     double *x; /* NULL: the input is absent */
+    const void *stored; /* of a weight: its bytes, where the caller of the reference has them */
 } clef_ref_tensor;
 
 /** Bytes a node moves and floating-point operations it does at the given symbol values. */
@@ -62,6 +63,9 @@ typedef struct clef_lowering {
     const clef_caps  *caps;
     const int64_t    *symbols; /* values of symbols 1 .. at [0] .. */
     clef_gemm         gemm;
+    const struct clef_tuning *tuning;         /* what was measured to serve best (graph/variant.h); NULL: nothing was */
+    const struct clef_variant *const *forced; /* by clef_op: the variant that has to serve wherever it fits; NULL, or NULL: none */
+    const int32_t    *tuned;    /* clef__lower_variant() sets it: the serving variant's tunables (clef__tunable()) */
     const clef_value *node;
     clef_launch      *launches; /* room for cap; n filled */
     int32_t           n, cap;
