@@ -143,10 +143,12 @@ typedef struct positions_args {
 #define PANEL_ROWS 16
 #define PANEL_PAD  32
 
-/* Packs row (n, k) of a weight; element (row, col) at w + row * row_stride + col * col_stride. */
+/* Packs a weight [n, k], its element (row, col) at w + row * row_stride + col * col_stride, into the tiles tile, tile + step ... of
+ * `tiles`. One of the strides is 1. */
 typedef struct pack_args {
     args_uint n, k;
     args_uint w, row_stride, col_stride;
+    args_uint tile, step, tiles;
 } pack_args;
 
 /* Tokens are taken in blocks: as many of 12 as there are, then at most one each of 8, 4, 2 and 1. Quantised, block i holds for `nt`

@@ -1,108 +1,167 @@
-/* pack: a weight in the panel layout that CPUs multiply fast. */
+/* pack: weights in the panel layout that CPUs multiply fast. */
 #include "graph/panel.h"
+
+enum { MAX_WEIGHTS = 4, MAX_BLOCK_ELEMS = 256, MAX_BLOCK_BYTES = 256 };
 
 static const clef_attr_def pack_attrs[] = {
     {"in_out", CLEF_ATTR_INT, offsetof(clef_pack_opts, in_out), NULL},
+    {"interleave", CLEF_ATTR_INT, offsetof(clef_pack_opts, interleave), NULL},
     {NULL, 0, 0, NULL},
 };
 
-clef_value *clef_pack(clef_graph *g, clef_value *weight, const clef_pack_opts *opts)
+clef_value *clef_pack(clef_graph *g, clef_value *const *weights, int32_t n, const clef_pack_opts *opts)
 {
-    return clef__node(g, CLEF_OP_pack, &weight, 1, opts);
+    return clef__node(g, CLEF_OP_pack, weights, n, opts);
 }
 
-static void rows_and_columns(const clef_value *n, int64_t *rows, int64_t *columns)
+static int64_t rows_of(const clef_value *n, int32_t i)
 {
     const clef_pack_opts *o = (const void *)n->attr;
-    const clef_shape *w = &n->in[0]->shape;
-    *rows = w->dim[o->in_out ? 1 : 0].n;
-    *columns = w->dim[o->in_out ? 0 : 1].n;
+    return n->in[i]->shape.dim[o->in_out ? 1 : 0].n;
+}
+
+static int64_t columns_of(const clef_value *n, int32_t i)
+{
+    const clef_pack_opts *o = (const void *)n->attr;
+    return n->in[i]->shape.dim[o->in_out ? 0 : 1].n;
+}
+
+static int64_t all_rows(const clef_value *n)
+{
+    int64_t rows = 0;
+    for (int32_t i = 0; i < n->n_in; i++)
+        rows += rows_of(n, i);
+    return rows;
+}
+
+/* Where tile `tile` of input i lies among all. */
+static int64_t place_of_tile(const clef_value *n, int32_t i, int64_t tile)
+{
+    const clef_pack_opts *o = (const void *)n->attr;
+    if (o->interleave)
+        return 2 * tile + i;
+    for (int32_t k = 0; k < i; k++)
+        tile += rows_of(n, k) / PANEL_ROWS;
+    return tile;
+}
+
+static clef_status infer_weight(const clef_value *n, int32_t i, clef_error *err)
+{
+    const clef_pack_opts *o = (const void *)n->attr;
+    const clef_value *w = n->in[i];
+    char text[96];
+    const char *shape = clef__shape_text(n->graph, &w->shape, text);
+    if (w->shape.rank != 2 || w->shape.dim[0].symbol || w->shape.dim[1].symbol)
+        return clef__fail(err, CLEF_E_SHAPE, "weight %s %s, wanted two dims in numbers", w->name, shape);
+    if (w->dtype != n->in[0]->dtype || columns_of(n, i) != columns_of(n, 0))
+        return clef__fail(err, CLEF_E_SHAPE, "weight %s %s of %lld columns, wanted %s of %lld as the first has", w->name,
+                          clef_dtype_name(w->dtype), (long long)columns_of(n, i), clef_dtype_name(n->in[0]->dtype),
+                          (long long)columns_of(n, 0));
+    if (!clef__panel_has(w->dtype, columns_of(n, i)) || (o->in_out && clef_dtype_block_elems(w->dtype) > 1))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s %s has no panel layout%s", clef_dtype_name(w->dtype), shape,
+                          o->in_out ? " with in_out" : "");
+    const int64_t whole = o->interleave ? PANEL_ROWS : PANEL_PAD;
+    if ((o->interleave || i + 1 < n->n_in) && rows_of(n, i) % whole)
+        return clef__fail(err, CLEF_E_SHAPE, "weight %s of %lld rows, wanted a multiple of %lld", w->name, (long long)rows_of(n, i),
+                          (long long)whole);
+    return CLEF_OK;
 }
 
 static clef_status pack_infer(clef_value *n, clef_error *err)
 {
     const clef_pack_opts *o = (const void *)n->attr;
-    const clef_value *w = n->in[0];
-    char text[96];
-    int64_t rows, columns;
-    if (w->shape.rank != 2 || w->shape.dim[0].symbol || w->shape.dim[1].symbol)
-        return clef__fail(err, CLEF_E_SHAPE, "weight %s, wanted two dims in numbers", clef__shape_text(n->graph, &w->shape, text));
-    rows_and_columns(n, &rows, &columns);
-    if (!clef__panel_has(w->dtype, columns) || (o->in_out && clef_dtype_block_elems(w->dtype) > 1))
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s %s has no panel layout%s", clef_dtype_name(w->dtype),
-                          clef__shape_text(n->graph, &w->shape, text), o->in_out ? " with in_out" : "");
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < n->n_in && !s; i++)
+        s = infer_weight(n, i, err);
+    if (s)
+        return s;
+    if (o->interleave && (n->n_in != 2 || rows_of(n, 0) != rows_of(n, 1)))
+        return clef__fail(err, CLEF_E_SHAPE, "interleave of %d weights of %lld and %lld rows, wanted two alike", n->n_in,
+                          (long long)rows_of(n, 0), (long long)rows_of(n, n->n_in - 1));
     n->dtype = CLEF_I8;
-    n->shape = clef_shape_1(clef_n(clef__panel_bytes(w->dtype, rows, columns)));
+    n->shape = clef_shape_1(clef_n(clef__panel_bytes(n->in[0]->dtype, all_rows(n), columns_of(n, 0))));
     return CLEF_OK;
 }
 
-/* The inverse of clef__panel_element, for every element: written by its own rule, so that the two check each other. */
-static void pack_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+/* The bytes of a block of input i as the file has them, or as what was decoded encodes. */
+static const unsigned char *stored_block(const clef_value *n, const clef_ref_tensor *in, int32_t i, int64_t row, int64_t col,
+                                         unsigned char room[MAX_BLOCK_BYTES])
 {
     const clef_pack_opts *o = (const void *)n->attr;
     const clef_dtype dtype = n->in[0]->dtype;
-    int64_t rows, columns;
-    rows_and_columns(n, &rows, &columns);
-    const int64_t block = clef_dtype_block_elems(dtype), size = clef_dtype_block_bytes(dtype), total = out->n[3];
-    for (int64_t i = 0; i < total; i++)
+    const int64_t block = clef_dtype_block_elems(dtype), columns = columns_of(n, i), rows = rows_of(n, i);
+    float x[MAX_BLOCK_ELEMS];
+    if (in[i].stored && block > 1)
+        return (const unsigned char *)in[i].stored + (row * columns + col) / block * clef_dtype_block_bytes(dtype);
+    for (int64_t j = 0; j < block; j++)
+        x[j] = (float)in[i].x[o->in_out ? (col + j) * rows + row : row * columns + col + j];
+    clef_dtype_encode(dtype, x, (size_t)block, room);
+    return room;
+}
+
+/* The inverse of clef__panel_element: written by its own rule, so that the two check each other. What pads is zero. */
+static void pack_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    const clef_dtype dtype = n->in[0]->dtype;
+    const int64_t columns = columns_of(n, 0), block = clef_dtype_block_elems(dtype), size = clef_dtype_block_bytes(dtype);
+    const int64_t quants = size - 2, scales = (all_rows(n) + PANEL_PAD - 1) / PANEL_PAD * PANEL_PAD * (columns / 32) * quants;
+    for (int64_t i = 0; i < out->n[3]; i++)
         out->x[i] = 0;
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t col = 0; col < columns; col += block) {
-            float x[32];
-            unsigned char raw[64];
-            for (int64_t j = 0; j < block; j++)
-                x[j] = (float)in[0].x[o->in_out ? (col + j) * rows + row : row * columns + col + j];
-            clef_dtype_encode(dtype, x, (size_t)block, raw); /* what was decoded encodes to the same bytes */
-            const int64_t tile = row / PANEL_ROWS, r = row % PANEL_ROWS, b = tile * (columns / block) + col / block;
-            if (block == 1) {
-                for (int64_t j = 0; j < size; j++)
-                    out->x[(b * PANEL_ROWS + r) * size + j] = (signed char)raw[j];
-                continue;
+    for (int32_t i = 0; i < n->n_in; i++)
+        for (int64_t row = 0; row < rows_of(n, i); row++)
+            for (int64_t col = 0; col < columns; col += block) {
+                unsigned char room[MAX_BLOCK_BYTES];
+                const unsigned char *raw = stored_block(n, in, i, row, col, room);
+                const int64_t tile = place_of_tile(n, i, row / PANEL_ROWS), r = row % PANEL_ROWS, b = tile * (columns / block) + col / block;
+                if (block == 1) {
+                    for (int64_t j = 0; j < size; j++)
+                        out->x[(b * PANEL_ROWS + r) * size + j] = (signed char)raw[j];
+                    continue;
+                }
+                for (int64_t j = 0; j < 2; j++)
+                    out->x[scales + (b * PANEL_ROWS + r) * 2 + j] = (signed char)raw[j];
+                for (int64_t j = 0; j < quants; j++)
+                    out->x[b * quants * PANEL_ROWS + j / 4 * 64 + r * 4 + j % 4] = (signed char)(raw[2 + j] ^ (dtype == CLEF_Q8_0 ? 0x80 : 0));
             }
-            const int64_t quants = size - 2, scales = (rows + PANEL_PAD - 1) / PANEL_PAD * PANEL_PAD * (columns / 32) * quants;
-            for (int64_t j = 0; j < 2; j++)
-                out->x[scales + (b * PANEL_ROWS + r) * 2 + j] = (signed char)raw[j];
-            for (int64_t j = 0; j < quants; j++)
-                out->x[b * quants * PANEL_ROWS + j / 4 * 64 + r * 4 + j % 4] = (signed char)(raw[2 + j] ^ (dtype == CLEF_Q8_0 ? 0x80 : 0));
-        }
-    /* padded rows of q8_0 repeat the last row's quants; their scales are zero */
-    for (int64_t row = rows; dtype != CLEF_F32 && block > 1 && row < (rows + PANEL_PAD - 1) / PANEL_PAD * PANEL_PAD; row++) {
-        const int64_t quants = size - 2, last = rows - 1;
-        for (int64_t b = 0; b < columns / 32; b++)
-            for (int64_t j = 0; j < quants; j++) {
-                const int64_t at = j / 4 * 64 + j % 4;
-                out->x[(row / PANEL_ROWS * (columns / 32) + b) * quants * PANEL_ROWS + at + row % PANEL_ROWS * 4] =
-                    out->x[(last / PANEL_ROWS * (columns / 32) + b) * quants * PANEL_ROWS + at + last % PANEL_ROWS * 4];
-            }
-    }
 }
 
 static clef_cost pack_cost(const clef_value *n, const int64_t *symbols)
 {
-    return (clef_cost){.bytes = (double)(clef__bytes(n->in[0], symbols) + clef__bytes(n, symbols))};
+    clef_cost cost = {.bytes = (double)clef__bytes(n, symbols)};
+    for (int32_t i = 0; i < n->n_in; i++)
+        cost.bytes += (double)clef__bytes(n->in[i], symbols);
+    return cost;
 }
 
+/* A launch for each weight: when a plan is made, they pass through memory one by one. */
 static clef_status pack_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_pack_opts *o = (const void *)n->attr;
-    const clef_value *w = n->in[0];
-    int64_t rows, columns;
-    rows_and_columns(n, &rows, &columns);
-    const pack_args args = {.n = (args_uint)rows,
-                            .k = (args_uint)columns,
-                            .w = clef__view(lo, w).offset,
-                            .row_stride = o->in_out ? 1 : (args_uint)columns,
-                            .col_stride = o->in_out ? (args_uint)rows : 1};
-    return clef__launch(lo,
-                        &(clef_launch){.source = "pack",
-                                       .kernel = "pack",
-                                       .defs = {{"W_TYPE", (int32_t)w->dtype}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {n, w},
-                                       .n_bufs = 2,
-                                       .groups = {clef__ceil_div(args.n, PANEL_PAD) * (PANEL_PAD / PANEL_ROWS)}},
-                        err);
+    const uint32_t tiles = clef__ceil_div((uint32_t)all_rows(n), PANEL_PAD) * (PANEL_PAD / PANEL_ROWS);
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < n->n_in && !s; i++) {
+        const clef_value *w = n->in[i];
+        const pack_args args = {.n = (args_uint)rows_of(n, i),
+                                .k = (args_uint)columns_of(n, i),
+                                .w = clef__view(lo, w).offset,
+                                .row_stride = o->in_out ? 1 : (args_uint)columns_of(n, i),
+                                .col_stride = o->in_out ? (args_uint)rows_of(n, i) : 1,
+                                .tile = (args_uint)place_of_tile(n, i, 0),
+                                .step = o->interleave ? 2 : 1,
+                                .tiles = tiles};
+        const uint32_t mine = o->interleave || i + 1 < n->n_in ? args.n / PANEL_ROWS : tiles - args.tile; /* the last one's pad, too */
+        s = clef__launch(lo,
+                         &(clef_launch){.source = "pack",
+                                        .kernel = "pack",
+                                        .defs = {{"W_TYPE", (int32_t)w->dtype}},
+                                        .args = &args,
+                                        .args_bytes = sizeof args,
+                                        .bufs = {n, w},
+                                        .n_bufs = 2,
+                                        .groups = {mine}},
+                         err);
+    }
+    return s;
 }
 
 static const clef_op_case pack_cases[] = {
@@ -112,15 +171,21 @@ static const clef_op_case pack_cases[] = {
     {.graph = "weight w bf16 [64, 33]\ny = pack(w)\noutput y\n"},
     {.graph = "weight w q8_0 [37, 96]\ny = pack(w)\noutput y\n"},
     {.graph = "weight w q4_0 [70, 64]\ny = pack(w)\noutput y\n"},
+    {.graph = "weight a q4_0 [64, 64]\nweight b q4_0 [32, 64]\nweight c q4_0 [37, 64]\nweight d q4_0 [32, 64]\ny = pack(a, b, d, c)\n"
+              "output y\n"},
+    {.graph = "weight a f16 [32, 33]\nweight b f16 [5, 33]\ny = pack(a, b)\noutput y\n"},
+    {.graph = "weight a f32 [21, 32]\nweight b f32 [21, 70]\ny = pack(a, b) in_out=1\noutput y\n"},
+    {.graph = "weight a q8_0 [48, 64]\nweight b q8_0 [48, 64]\ny = pack(a, b) interleave=1\noutput y\n"},
+    {.graph = "weight a bf16 [16, 40]\nweight b bf16 [16, 40]\ny = pack(a, b) interleave=1\noutput y\n"},
     {.graph = NULL},
 };
 
 const clef_op_def clef__op_pack = {
     .name = "pack",
-    .formula = "out = weight in panels of 16 rows, as bytes",
+    .formula = "out = weights in panels of 16 rows, as bytes",
     .n_min = 1,
-    .n_max = 1,
-    .in = {CLEF_IN_WEIGHT | CLEF_IN_DENSE},
+    .n_max = MAX_WEIGHTS,
+    .in = {CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_WEIGHT | CLEF_IN_DENSE},
     .attrs = pack_attrs,
     .attr_bytes = sizeof(clef_pack_opts),
     .infer = pack_infer,

@@ -20,7 +20,7 @@ static clef_value *choose_panels(clef_value *n, const void *user)
     if (!clef__panel_has(w->dtype, columns) || (in_out && quantised) || rows > INT32_MAX || columns > INT32_MAX)
         return n;
     const clef_panel_matmul_opts opts = {.n = (int32_t)rows, .k = (int32_t)columns, .dtype = (int32_t)w->dtype, .alpha = o->alpha};
-    clef_value *packed = clef_pack(g, w, &(clef_pack_opts){.in_out = in_out});
+    clef_value *packed = clef_pack(g, &w, 1, &(clef_pack_opts){.in_out = in_out});
     if (quantised && !wanted->exact)
         x = clef_quantize(g, x);
     return clef_panel_matmul(g, x, packed, n->in[2], &opts);

@@ -10,6 +10,7 @@ typedef clef_status (*clef_ref_source)(void *user, const clef_value *leaf, doubl
 /** Evaluates every value in order.
  *  symbols  values of symbols 1 .. at [0] ..; NULL: at their bounds.
  *  results  zeroed, one for each value of the graph, by id; free with clef__ref_free(), on failure too.
+ *           .stored of a weight may be set to its bytes (borrowed): pack of a block format is then right to the last of them.
  *  CLEF_OK, CLEF_E_NOMEM, or what `leaves` returned. */
 clef_status clef__ref_eval(const clef_graph *g, const int64_t *symbols, clef_ref_source leaves, void *user, clef_ref_tensor *results,
                            clef_error *err);

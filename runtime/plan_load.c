@@ -8,6 +8,15 @@
 
 enum { MAX_LOAD_LAUNCHES = 4, PACKED_ALIGN = 128 };
 
+/* pack of weights alone */
+static int is_load_node(const clef_value *n)
+{
+    int32_t i = 0;
+    while (n->op == CLEF_OP_pack && i < n->n_in && n->in[i]->kind == CLEF_WEIGHT)
+        i++;
+    return i > 0 && i == n->n_in;
+}
+
 clef_status clef__plan_find_load_nodes(clef_plan *plan, clef_error *err)
 {
     const clef_graph *g = plan->graph;
@@ -15,7 +24,7 @@ clef_status clef__plan_find_load_nodes(clef_plan *plan, clef_error *err)
     if (!plan->at_load)
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d values", g->n_values);
     for (int32_t i = 0; i < g->n_values; i++)
-        plan->at_load[i] = g->values[i]->op == CLEF_OP_pack && g->values[i]->in[0]->kind == CLEF_WEIGHT;
+        plan->at_load[i] = is_load_node(g->values[i]) ? 1 : 0;
     return CLEF_OK;
 }
 
@@ -40,16 +49,17 @@ static uint64_t packed_room(const clef_value *v)
 }
 
 /* The weight as a buffer for the time of its packing: where the host has it, or copied when the device cannot read it there. */
-static clef_status source_buffer(const clef_plan *plan, const clef_value *w, const void **data, cl_mem *out, clef_error *err)
+static clef_status source_buffer(const clef_plan *plan, const clef_value *w, cl_mem *out, clef_error *err)
 {
+    const void *data;
     const uintptr_t align = clef_dtype_block_elems(w->dtype) > 1 ? 2 : (uintptr_t)clef_dtype_block_bytes(w->dtype);
-    clef_status s = clef__plan_weight_data(plan, w, data, err);
+    clef_status s = clef__plan_weight_data(plan, w, &data, err);
     cl_int code;
     if (s)
         return s;
-    const int there = plan->dev->info.caps.unified_memory && (uintptr_t)*data % align == 0;
+    const int there = plan->dev->info.caps.unified_memory && (uintptr_t)data % align == 0;
     *out = clCreateBuffer(plan->dev->context, CL_MEM_READ_ONLY | (there ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR),
-                          (size_t)clef__bytes(w, NULL), (void *)(uintptr_t)*data, &code);
+                          (size_t)clef__bytes(w, NULL), (void *)(uintptr_t)data, &code);
     return *out ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", w->name, code);
 }
 
@@ -63,7 +73,7 @@ static clef_status result_buffer(clef_plan *plan, const clef_value *n, uint64_t 
     return plan->mem[n->id] ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", n->name, code);
 }
 
-static clef_status launch(clef_plan *plan, const clef_launch *l, cl_mem source, clef_error *err)
+static clef_status enqueue(clef_plan *plan, const clef_launch *l, cl_mem source, clef_error *err)
 {
     cl_kernel kernel;
     clef_status s = clef__kernel_create(plan->dev, l, &kernel, err);
@@ -82,36 +92,48 @@ static clef_status launch(clef_plan *plan, const clef_launch *l, cl_mem source, 
     return code ? clef__cl_fail(err, "clEnqueueNDRangeKernel", l->node->name, code) : CLEF_OK;
 }
 
+/* A launch reads one weight. */
+static clef_status launch(clef_plan *plan, const clef_launch *l, clef_error *err)
+{
+    const clef_value *w = NULL;
+    cl_mem source = NULL;
+    for (uint32_t i = 0; i < l->n_bufs; i++)
+        w = l->bufs[i]->kind == CLEF_WEIGHT ? l->bufs[i] : w;
+    clef_status s = source_buffer(plan, w, &source, err);
+    if (!s)
+        s = enqueue(plan, l, source, err);
+    const cl_int code = clFinish(plan->dev->queue); /* the source goes now */
+    if (!s && code)
+        s = clef__cl_fail(err, "clFinish", l->node->name, code);
+    if (source)
+        clReleaseMemObject(source);
+    return s;
+}
+
 static clef_status run_node(clef_plan *plan, const clef_value *n, clef_error *err)
 {
     clef_launch launches[MAX_LOAD_LAUNCHES];
     unsigned char args[MAX_LOAD_LAUNCHES * CLEF_MAX_ARGS_BYTES];
     clef_lowering lo = {
         .graph = plan->graph, .caps = &plan->dev->info.caps, .node = n, .launches = launches, .cap = MAX_LOAD_LAUNCHES, .args = args};
-    const void *data;
-    cl_mem source = NULL;
-    clef_status s = source_buffer(plan, n->in[0], &data, &source, err);
-    if (!s)
-        s = clef__ops[n->op]->lower(&lo, n, err);
+    clef_status s = clef__ops[n->op]->lower(&lo, n, err);
     for (int32_t i = 0; i < lo.n && !s; i++)
-        s = launch(plan, &launches[i], source, err);
-    const cl_int code = clFinish(plan->dev->queue); /* the source goes now */
-    if (!s && code)
-        s = clef__cl_fail(err, "clFinish", n->name, code);
-    if (source)
-        clReleaseMemObject(source);
+        s = launch(plan, &launches[i], err);
     return s;
 }
 
-/* The source may let the weight's memory go once no load node after `id` reads it. Runs may still read rows of it (an embedding). */
-static void release(const clef_plan *plan, const clef_value *w, int32_t id)
+/* The source may let the memory of n's input `input` go once no load node reads it any more. Runs may still read rows of it (an
+ * embedding). */
+static void release(const clef_plan *plan, const clef_value *n, int32_t input)
 {
     const clef_graph *g = plan->graph;
+    const clef_value *w = n->in[input];
     if (!plan->opts.release)
         return;
-    for (int32_t i = id + 1; i < g->n_values; i++)
-        if (plan->at_load[i] && g->values[i]->in[0] == w)
-            return;
+    for (int32_t i = n->id; i < g->n_values; i++)
+        for (int32_t k = i == n->id ? input + 1 : 0; k < g->values[i]->n_in && plan->at_load[i]; k++)
+            if (g->values[i]->in[k] == w)
+                return;
     plan->opts.release(plan->opts.weights_user, w->name);
 }
 
@@ -137,7 +159,8 @@ clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err)
             s = run_node(plan, n, err);
         at += packed_room(n);
         if (!s) {
-            release(plan, n->in[0], i);
+            for (int32_t k = 0; k < n->n_in; k++)
+                release(plan, n, k);
             s = clef__plan_progress(plan, "weights", at, total, err);
         }
     }

@@ -217,6 +217,8 @@ static int check_run(run *r)
     clef_error err;
     int ok = 1;
     assert_non_null(results);
+    for (int32_t i = 0; i < g->n_values; i++)
+        results[i].stored = g->values[i]->kind == CLEF_WEIGHT ? r->data->leaves[i].bytes : NULL;
     if (clef__ref_eval(g, r->data->symbols, leaf_for_reference, r->data, results, &err) || write_inputs(r, &err)) {
         complain(r, err.text);
         ok = 0;

@@ -157,14 +157,16 @@ typedef struct clef_matmul_opts { int32_t transpose_b; float alpha; } clef_matmu
 CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b, clef_value *bias, const clef_matmul_opts *opts);
 
 /** Panels: how a CPU likes the matrix of a product. pack lays a weight [N, K] (or, with .in_out, [K, N]) out in tiles of 16 rows of N,
- *  so that one vector holds the same column of 16 rows; the result is I8 bytes of an order that cl/panel.h describes. quantize rounds
+ *  so that one vector holds the same column of 16 rows; the result is I8 bytes of an order that cl/panel.h describes. It takes n weights, 1
+ *  to 4 of one dtype and K, as if their rows were one weight's: each but the last must have N % 32 == 0. With .interleave they are two of
+ *  one N, N % 16 == 0, and their tiles take turns: the first's, the second's, the first's next one. quantize rounds
  *  each block of 32 of x's last dim to 8 bits: d = max |x| / 127, q = round(x / d); K a multiple of 32; I8 [.., K + 3 K / 8].
  *  panel_matmul: out [.., M, N] = x W^T (+ bias), with x F32 [.., M, K] (exact), or what quantize made of it: then the product is one of
  *  integers, and the error that of rounding x: under 1 % of a row's norm where no element of a block
  *  of x towers over the others. Plans put these in the place of matmul where it pays
  *  (clef_plan_opts.exact keeps x in F32); model code writes matmul. */
-typedef struct clef_pack_opts { int32_t in_out; } clef_pack_opts;
-CLEF_API clef_value *clef_pack(clef_graph *graph, clef_value *weight, const clef_pack_opts *opts);
+typedef struct clef_pack_opts { int32_t in_out, interleave; } clef_pack_opts;
+CLEF_API clef_value *clef_pack(clef_graph *graph, clef_value *const *weights, int32_t n, const clef_pack_opts *opts);
 CLEF_API clef_value *clef_quantize(clef_graph *graph, clef_value *x);
 typedef struct clef_panel_matmul_opts { int32_t n, k, dtype; float alpha; } clef_panel_matmul_opts; /* dtype: of the packed weight */
 CLEF_API clef_value *clef_panel_matmul(clef_graph *graph, clef_value *x, clef_value *packed, clef_value *bias,
