@@ -69,14 +69,14 @@ int clef__clblast_may_serve(const clef_caps *caps, clef_gemm gemm)
 
 static int clblast_fits(const clef_lowering *lo, const clef_value *n)
 {
-    if (!clef__clblast_may_serve(lo->caps, lo->gemm))
-        return 0;
-    if (lo->gemm == CLEF_GEMM_AUTO) {
-        const matmul_args p = clef__matmul_args(lo, n);
-        if (decodes_to_scratch(n) || p.m < MIN_SIDE || p.n < MIN_SIDE || p.k < MIN_SIDE)
-            return 0;
-    }
-    return clblast_expresses(lo, n);
+    return clef__clblast_may_serve(lo->caps, lo->gemm) && clblast_expresses(lo, n);
+}
+
+/* Without a measurement: only where the gain is known to be large. */
+static int clblast_pays(const clef_lowering *lo, const clef_value *n)
+{
+    const matmul_args p = clef__matmul_args(lo, n);
+    return lo->gemm == CLEF_GEMM_CLBLAST || !(decodes_to_scratch(n) || p.m < MIN_SIDE || p.n < MIN_SIDE || p.k < MIN_SIDE);
 }
 
 /* b, decoded to dense f32. */
@@ -143,4 +143,8 @@ static clef_status clblast_lower(clef_lowering *lo, const clef_value *n, clef_er
     return status;
 }
 
-const clef_variant clef__matmul_clblast = {.name = "clblast", .fits = clblast_fits, .lower = clblast_lower};
+const clef_variant clef__matmul_clblast = {.name = "clblast",
+                                           .takes = "products without strange strides, on GPUs or with --gemm clblast",
+                                           .fits = clblast_fits,
+                                           .pays = clblast_pays,
+                                           .lower = clblast_lower};

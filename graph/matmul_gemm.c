@@ -10,13 +10,6 @@ enum {
     GPU_ROWS = 8
 };
 
-static int gemm_fits(const clef_lowering *lo, const clef_value *n)
-{
-    (void)lo;
-    (void)n;
-    return 1;
-}
-
 /* As many rows a group as leave every compute unit some groups. */
 static uint32_t cpu_rows(const clef_lowering *lo, const matmul_args *args)
 {
@@ -51,4 +44,4 @@ static clef_status gemm_lower(clef_lowering *lo, const clef_value *n, clef_error
                         err);
 }
 
-const clef_variant clef__matmul_gemm = {.name = "gemm", .fits = gemm_fits, .lower = gemm_lower};
+const clef_variant clef__matmul_gemm = {.name = "gemm", .lower = gemm_lower};

@@ -52,7 +52,8 @@ static const clef_variant *first_that_fits(const clef_lowering *lo, const clef_v
         if (rows[i].op != n->op)
             continue;
         serving = rows[i].variant;
-        if (!(lo->tuning && lo->tuning->aside && lo->tuning->aside[i]) && clef__variant_fits(lo, n, serving))
+        if (!(lo->tuning && lo->tuning->aside && lo->tuning->aside[i]) && clef__variant_fits(lo, n, serving) &&
+            (!serving->pays || serving->pays(lo, n)))
             break;
     }
     return serving;

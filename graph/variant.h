@@ -21,6 +21,8 @@ typedef struct clef_variant {
     int (*device)(const clef_caps *caps);
     /** 1 when it can do the node at the symbols' present values on a device that can run it. NULL: every node. */
     int (*fits)(const clef_lowering *lo, const clef_value *n);
+    /** 1 when the table's order may take it, unmeasured, for a node that it fits. NULL: always. The tuner and a forced choice do not ask. */
+    int (*pays)(const clef_lowering *lo, const clef_value *n);
     clef_tunable tunables[CLEF_MAX_TUNABLES];
     clef_status (*lower)(clef_lowering *lo, const clef_value *n, clef_error *err);
 } clef_variant;
@@ -63,7 +65,7 @@ const clef_variant *clef__variant_row(int32_t i, clef_op *op);
 /** 1 when the device can run it and it can do the node. */
 int clef__variant_fits(const clef_lowering *lo, const clef_value *n, const clef_variant *variant);
 /** The row that serves the node: the forced one where it fits; else the tuning's choice where it fits; else the first in the table's order that
- *  fits and is not set aside; else the op's last row. tuned: NULL, or gets the choice's values (NULL: none). NULL: an op without variants. */
+ *  fits, pays and is not set aside; else the op's last row. tuned: NULL, or gets the choice's values (NULL: none). NULL: an op without variants. */
 const clef_variant *clef__variant_of(const clef_lowering *lo, const clef_value *n, const int32_t **tuned);
 /** Lowers a node by that row. */
 clef_status clef__lower_variant(clef_lowering *lo, const clef_value *n, clef_error *err);
@@ -78,9 +80,6 @@ clef_status clef__variants_force(const char *text, const clef_variant *forced[CL
 /** A matrix product in numbers: what every variant of matmul starts from. Batch dims that lie behind one another are folded into
  *  the rows where b is the same for all. */
 matmul_args clef__matmul_args(const clef_lowering *lo, const clef_value *n);
-
-/** An attention in numbers, but for tile and splits. */
-attention_args clef__attention_args(const clef_lowering *lo, const clef_value *n);
 
 /** 1 when products may go to CLBlast on this device. Its kernels load whole vectors, so f32 weights must be aligned to 64 bytes then. */
 int clef__clblast_may_serve(const clef_caps *caps, clef_gemm gemm);

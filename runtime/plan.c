@@ -1,6 +1,7 @@
 /* Plans: making one, binding symbols, writing, running, reading. */
 #include "runtime/plan.h"
 #include "graph/pass.h"
+#include "runtime/os.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -75,18 +76,6 @@ static clef_status build_kernels(clef_plan *plan, clef_error *err)
     return s ? s : clef__plan_progress(plan, "kernels", total, total, err);
 }
 
-/* Programs go to the disk cache all at once and here, where waiting is expected, so that the next start builds none. */
-static clef_status save_programs(const clef_plan *plan, clef_error *err)
-{
-    const int32_t n = clef__programs_unsaved(plan->dev);
-    clef_status s = CLEF_OK;
-    for (int32_t i = 0; i < n && !s; i++) {
-        clef__program_save(plan->dev);
-        s = clef__plan_progress(plan, "cache", (uint64_t)i + 1, (uint64_t)n, err);
-    }
-    return s;
-}
-
 clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
 {
     *out = NULL;
@@ -103,6 +92,8 @@ clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const cl
         s = clef__fail(err, CLEF_E_UNSUPPORTED, "gemm clblast: this clef was built without CLBlast");
     if (plan->opts.gemm == CLEF_GEMM_AUTO && !clef__clblast_present())
         plan->opts.gemm = CLEF_GEMM_OWN;
+    if (!s)
+        s = clef__variants_force(plan->opts.variants ? plan->opts.variants : clef__os_env("CLEF_VARIANT"), plan->forced, err);
     plan->graph = s ? NULL : clef_graph_clone(graph);
     if (!s && !plan->graph)
         s = clef__fail(err, CLEF_E_NOMEM, "no memory for a copy of the graph");
@@ -117,8 +108,6 @@ clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const cl
         s = clef__plan_allocate(plan, err);
     if (!s)
         s = build_kernels(plan, err);
-    if (!s)
-        s = save_programs(plan, err);
     if (s) {
         clef_plan_destroy(plan);
         return s;

@@ -4,6 +4,7 @@
 
 #include "clef/plan.h"
 #include "graph/memory.h"
+#include "graph/variant.h"
 #include "runtime/device.h"
 
 /** A kernel object with its arguments set. One for each node, place among the node's launches, and kernel that it ever needed, so that
@@ -43,6 +44,8 @@ struct clef_plan {
     clef_bound    **bound;   /* by node id */
     int64_t         symbols[CLEF_MAX_SYMBOLS];
     int32_t         stale;   /* symbols changed since the list was made */
+    const clef_variant *forced[CLEF_N_OPS]; /* by the user; NULL: free choice */
+    clef_tuning     tuning;  /* our own copy of what the device's database says */
     clef_launch    *launches;
     unsigned char  *args;
     clef_bound    **list;    /* of each launch; NULL: CLBlast */

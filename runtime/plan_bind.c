@@ -39,6 +39,8 @@ static clef_status lower_all(clef_plan *plan, clef_error *err)
                         .caps = &plan->dev->info.caps,
                         .symbols = plan->symbols,
                         .gemm = plan->opts.gemm,
+                        .tuning = &plan->tuning,
+                        .forced = plan->forced,
                         .launches = plan->launches,
                         .cap = plan->cap_launches,
                         .args = plan->args};

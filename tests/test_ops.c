@@ -1,4 +1,4 @@
-/* Every op of the table, every case, on every OpenCL device, against the op's reference in double.
+/* Every op of the table, every case, every variant that fits it, on every OpenCL device, against the op's reference in double.
  * $CLEF_TEST_DEVICE: one device only, as clef_device_open() takes it. $CLEF_TEST_OPS: only the ops whose name contains it.
  * $CLEF_TEST_VERBOSE: the error of each run, too. */
 #include <math.h>
@@ -14,6 +14,7 @@
 
 #include "clef/clef.h"
 #include "graph/ref.h"
+#include "graph/variant.h"
 
 enum { MAX_DEVICES = 8 };
 
@@ -130,6 +131,7 @@ typedef struct run {
     const clef_op_def *op;
     clef_device *dev;
     clef_gemm gemm;
+    const clef_variant *variant; /* forced; NULL: free choice */
     case_data *data;
     clef_plan *plan;
     double worst; /* error relative to what is allowed */
@@ -138,7 +140,8 @@ typedef struct run {
 static void complain(const run *r, const char *what)
 {
     static const char *const gemms[] = {"auto", "own", "clblast"};
-    print_error("%s on %s, gemm %s, symbols", r->op->name, clef_device_describe(r->dev)->name, gemms[r->gemm]);
+    print_error("%s on %s, variant %s, gemm %s, symbols", r->op->name, clef_device_describe(r->dev)->name,
+                r->variant ? r->variant->name : "free", gemms[r->gemm]);
     for (int32_t i = 1; i <= r->data->graph->n_symbols; i++)
         print_error(" %s=%lld", clef_graph_symbol(r->data->graph, i, NULL), (long long)r->data->symbols[i - 1]);
     print_error(": %s\n%s", what, r->data->of->graph);
@@ -236,7 +239,11 @@ static int check_symbols(run *r, const clef_graph *planned)
 {
     const clef_graph *g = r->data->graph;
     const int32_t n = g->n_symbols, alone = n > 1 ? n : 0, rounds = n ? alone + 4 : 1;
-    const clef_plan_opts opts = {.gemm = r->gemm, .as_stored = 1, .weights = weight_for_plan, .weights_user = r->data};
+    char forced[64] = "";
+    if (r->variant)
+        snprintf(forced, sizeof forced, "%s=%s", r->op->name, r->variant->name);
+    const clef_plan_opts opts = {
+        .gemm = r->gemm, .as_stored = 1, .variants = forced, .no_tune = 1, .weights = weight_for_plan, .weights_user = r->data};
     clef_error err;
     int ok = 1;
     for (int32_t round = 0; round < rounds; round++) {
@@ -280,10 +287,28 @@ static int check_optimized(run *r)
     return ok;
 }
 
-static int check_case(const clef_op_def *op, const clef_op_case *of, clef_device *dev, clef_gemm gemm)
+/* Whether the variant can do a node of the case, at the symbols' bounds or at 1. */
+static int variant_fits(const run *r)
+{
+    const clef_graph *g = r->data->graph;
+    for (int32_t i = 0; i < 2 * g->n_values; i++) {
+        const clef_value *n = g->values[i / 2];
+        const clef_lowering lo = {
+            .graph = g, .caps = &clef_device_describe(r->dev)->caps, .symbols = r->data->symbols, .gemm = r->gemm, .node = n};
+        for (int32_t k = 0; k < g->n_symbols; k++)
+            r->data->symbols[k] = i % 2 ? 1 : g->symbols[k].bound;
+        if (n->op != CLEF_OP_NONE && clef__ops[n->op] == r->op && clef__variant_fits(&lo, n, r->variant))
+            return 1;
+    }
+    return 0;
+}
+
+/* variant: NULL, or forced; a case where it fits nothing is passed over. */
+static int check_case(const clef_op_def *op, const clef_op_case *of, clef_device *dev, const clef_variant *variant)
 {
     case_data c = {.of = of};
-    run r = {.op = op, .dev = dev, .gemm = gemm, .data = &c};
+    const clef_gemm gemm = variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN;
+    run r = {.op = op, .dev = dev, .gemm = gemm, .variant = variant, .data = &c};
     clef_error err;
     if (clef_graph_parse(of->graph, strlen(of->graph), op->name, &c.graph, &err)) {
         print_error("%s\n%s", err.text, of->graph);
@@ -291,10 +316,13 @@ static int check_case(const clef_op_def *op, const clef_op_case *of, clef_device
     }
     c.leaves = calloc((size_t)c.graph->n_values, sizeof *c.leaves);
     assert_non_null(c.leaves);
-    int ok = check_symbols(&r, c.graph);
-    ok = check_optimized(&r) && ok;
-    if (verbose)
-        print_message("%s: %.3f of the tolerance\n", op->name, r.worst);
+    int ok = 1;
+    if (!variant || variant_fits(&r)) {
+        ok = check_symbols(&r, c.graph);
+        ok = check_optimized(&r) && ok;
+        if (verbose)
+            print_message("%s %s: %.3f of the tolerance\n", op->name, variant ? variant->name : "", r.worst);
+    }
     for (int32_t i = 0; i < c.graph->n_values; i++)
         free_leaf(&c.leaves[i]);
     free(c.leaves);
@@ -312,9 +340,15 @@ static void test_op(void **state)
     assert_non_null(op->cost);
     for (int d = 0; d < n_devices; d++)
         for (const clef_op_case *c = op->cases; c->graph; c++) {
-            failed += !check_case(op, c, devices[d], CLEF_GEMM_OWN);
-            if (op == &clef__op_matmul)
-                failed += !check_case(op, c, devices[d], CLEF_GEMM_CLBLAST);
+            clef_op of;
+            int n_variants = 0;
+            for (int32_t i = 0; clef__variant_row(i, &of); i++)
+                if (clef__ops[of] == op) {
+                    failed += !check_case(op, c, devices[d], clef__variant_row(i, NULL));
+                    n_variants++;
+                }
+            if (!n_variants)
+                failed += !check_case(op, c, devices[d], NULL);
         }
     assert_int_equal(failed, 0);
 }
@@ -397,7 +431,7 @@ static void test_random_graphs(void **state)
             add_random_node(&g);
         snprintf(g.text + g.n_bytes, sizeof g.text - g.n_bytes, "output v%d\n", g.n - 1);
         for (int d = 0; d < n_devices; d++)
-            failed += !check_case(&any, &(clef_op_case){.graph = g.text}, devices[d], CLEF_GEMM_OWN);
+            failed += !check_case(&any, &(clef_op_case){.graph = g.text}, devices[d], NULL);
     }
     assert_int_equal(failed, 0);
 }

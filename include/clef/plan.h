@@ -15,10 +15,6 @@ extern "C" {
 /** Which implementation of the matrix product may serve. auto: by a stated order (docs/ARCHITECTURE.md, "Variants"). */
 typedef enum clef_gemm { CLEF_GEMM_AUTO, CLEF_GEMM_OWN, CLEF_GEMM_CLBLAST } clef_gemm;
 
-/** Called while something long is under way: `done` of `total` (same unit), `what` is static ("weights", "kernels", "cache"). Return
- *  non-zero to stop it (CLEF_E_CANCELLED). Called from the thread that called the library. */
-typedef int (*clef_progress)(void *user, const char *what, uint64_t done, uint64_t total);
-
 /** Finds the bytes of a weight by its name in the graph: dense, exactly `n_bytes`, and valid until the plan is destroyed.
  *  Returns NULL when there is none of that dtype and size (CLEF_E_NOT_FOUND then). */
 typedef const void *(*clef_weight_source)(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes);
@@ -31,6 +27,9 @@ typedef struct clef_plan_opts {
     clef_gemm           gemm;
     int32_t             exact;     /* 1: activations stay f32 where 8 bits would be faster (quantised weights on CPUs) */
     int32_t             as_stored; /* 1: weights stay in the order of the file, no panels */
+    const char         *variants;  /* "OP=NAME[,OP=NAME]": variants that serve wherever they fit, before what was measured and the stated
+                                      order (docs/ARCHITECTURE.md, "Variants"); NULL: $CLEF_VARIANT */
+    int32_t             no_tune;   /* 1: no measuring when the plan is made; what is in the tuning database still counts */
     clef_weight_source  weights;
     clef_weight_release release; /* NULL: nobody wants to know */
     void              *weights_user;
