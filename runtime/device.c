@@ -9,7 +9,7 @@
 #include "runtime/os.h"
 
 enum { MAX_PLATFORMS = 64, MAX_DEVICES = 256 }; /* beyond these a driver's count is not believed */
-static const double SAVE_SECONDS = 0.5;         /* spent, when a device is closed, on programs that no plan has saved */
+static const double SAVE_SECONDS = 20;          /* spent at most, when a device is closed, on keeping what was built */
 
 typedef struct found {
     clef_device_info info;
@@ -263,6 +263,13 @@ static void set_threads(int32_t n)
     clef__os_set_env("POCL_CPU_MAX_CU_COUNT", text);
 }
 
+/* PoCL binds thread i to processor i. Where the process may not use them all that would break its bounds, or PoCL itself. */
+static void pin_threads(void)
+{
+    if (!clef__os_env("POCL_AFFINITY") && clef__os_has_all_cpus())
+        clef__os_set_env("POCL_AFFINITY", "1");
+}
+
 clef_status clef_device_open(const char *which, const clef_device_opts *opts, clef_device **out, clef_error *err)
 {
     found_list list;
@@ -271,6 +278,8 @@ clef_status clef_device_open(const char *which, const clef_device_opts *opts, cl
     *out = NULL;
     if (opts && opts->n_threads > 0)
         set_threads(opts->n_threads);
+    if (opts && opts->pin)
+        pin_threads();
     clef_status status = find_all(&list, err);
     if (status == CLEF_OK)
         status = pick(&list, which ? which : clef__os_env("CLEF_DEVICE"), &f, err);
@@ -285,6 +294,8 @@ clef_status clef_device_open(const char *which, const clef_device_opts *opts, cl
     dev->platform = f->platform;
     dev->id = f->id;
     dev->profile = opts && opts->profile;
+    dev->progress = opts ? opts->progress : NULL;
+    dev->progress_user = opts ? opts->progress_user : NULL;
     take_cache_dir(dev, opts ? opts->cache_dir : NULL);
     status = open_queue(dev, err);
     if (status == CLEF_OK)
@@ -299,14 +310,25 @@ out:
     return status;
 }
 
+/* Here and not where they are built: nobody waits for the answer any more. */
+static void save_programs(clef_device *dev)
+{
+    const double end = clef__os_seconds() + SAVE_SECONDS;
+    const int32_t n = clef__programs_unsaved(dev);
+    for (int32_t i = 0; i < n && clef__os_seconds() < end; i++) {
+        if (dev->progress && dev->progress(dev->progress_user, "cache", (uint64_t)i, (uint64_t)n))
+            return;
+        clef__program_save(dev);
+    }
+}
+
 void clef_device_close(clef_device *dev)
 {
     if (!dev)
         return;
     if (dev->queue)
         clFinish(dev->queue); /* what is still under way may use the programs */
-    for (const double end = clef__os_seconds() + SAVE_SECONDS; clef__programs_unsaved(dev) && clef__os_seconds() < end;)
-        clef__program_save(dev);
+    save_programs(dev);
     clef__programs_release(dev);
     clef__clblast_release(dev);
     if (dev->queue)

@@ -19,6 +19,8 @@ struct clef_device {
     cl_context        context;
     cl_command_queue  queue;   /* in order */
     int32_t           profile;
+    clef_progress     progress;      /* while it is closed; NULL: none */
+    void             *progress_user;
     char              cache_dir[512]; /* empty: none */
     clef_program     *programs;       /* a list */
     int32_t           n_built, n_cached; /* programs built from source, taken from the disk cache */
@@ -37,9 +39,9 @@ clef_status clef__cl_fail(clef_error *err, const char *call, const char *subject
 clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_kernel *out, clef_error *err);
 /** How many programs were built from source and not yet written to the disk cache; 0 without a cache. */
 int32_t clef__programs_unsaved(const clef_device *dev);
-/** Writes one of them; one that cannot be written counts as written. Plans do so after their kernels' first enqueues: a binary of
- *  PoCL's holds the work-group functions of the enqueues so far, and asking for it compiles one more (some 0.4 s a kernel; other
- *  drivers answer at once). */
+/** Writes one of them; one that cannot be written counts as written. It is done when the device is closed: a binary of PoCL's holds the
+ *  work-group functions of the enqueues so far, and asking for it compiles one more (some 0.2 s a kernel, during which PoCL runs no
+ *  kernel; other drivers answer at once). */
 void clef__program_save(clef_device *dev);
 /** Releases all programs of the device. */
 void clef__programs_release(clef_device *dev);

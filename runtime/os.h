@@ -56,5 +56,7 @@ uint64_t clef__os_peak_rss(void);
 const char *clef__os_env(const char *name);
 /** Sets one for this process; a failure is no matter. */
 void clef__os_set_env(const char *name, const char *value);
+/** 1 when the process may run on every processor of the machine; 0 when it may not, or nobody knows. */
+int clef__os_has_all_cpus(void);
 
 #endif

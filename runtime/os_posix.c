@@ -3,11 +3,13 @@
 #define _XOPEN_SOURCE 700
 #define _DEFAULT_SOURCE  /* MAP_ANONYMOUS and madvise: in no standard, on every system */
 #define _DARWIN_C_SOURCE /* the same, and macOS's word for it */
+#define _GNU_SOURCE      /* sched_getaffinity: Linux alone */
 
 #include "runtime/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -310,6 +312,19 @@ const char *clef__os_env(const char *name)
 void clef__os_set_env(const char *name, const char *value)
 {
     setenv(name, value, 1);
+}
+
+int clef__os_has_all_cpus(void)
+{
+#ifdef __linux__
+    cpu_set_t mine;
+    const long n = sysconf(_SC_NPROCESSORS_CONF);
+    if (n < 1 || n > CPU_SETSIZE || sched_getaffinity(0, sizeof mine, &mine) != 0)
+        return 0;
+    return CPU_COUNT(&mine) == (int)n;
+#else
+    return 0;
+#endif
 }
 
 /* ---- large memory ------------------------------------------------------------------------------------------------------------------ */

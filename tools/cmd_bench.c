@@ -23,8 +23,9 @@ static const clef__option bench_option_table[] = {
      .help = "how often each is measured, after one round that does not count [3]"},
     {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(n_batch), .lo = 1, .hi = 65536,
      .help = "prompt tokens a step [512]"},
-    {.names = "threads", .letter = 't', .type = CLI_INT, .value = "N", AT(n_threads), .lo = 1, .hi = 65536,
-     .help = "threads of a CPU through PoCL [the driver's choice]"},
+    THREADS_OPTION(bench_options),
+    PIN_OPTION(bench_options),
+    KV_TYPE_OPTION(bench_options),
     {.names = "json", .type = CLI_SWITCH, AT(json), .help = "a JSON object a line for each figure"},
     {.names = "md", .type = CLI_SWITCH, AT(md), .help = "the table in Markdown"},
     {.names = "profile", .type = CLI_SWITCH, AT(profile), .help = "print where one prefill and one decode step spend their time"},
@@ -43,7 +44,11 @@ static const clef__option bench_option_table[] = {
 static int open_device(bench *b)
 {
     clef_error err = {0};
-    const clef_device_opts opts = {.profile = b->o->profile, .n_threads = b->o->n_threads};
+    const clef_device_opts opts = {.profile = b->o->profile,
+                                   .n_threads = b->o->n_threads,
+                                   .pin = b->o->pin,
+                                   .progress = clef__progress_step,
+                                   .progress_user = &b->progress};
     if (clef_device_open(b->o->device, &opts, &b->device, &err) != CLEF_OK)
         return clef__cli_report(&err);
     b->n_threads = b->o->n_threads ? b->o->n_threads : clef_device_describe(b->device)->caps.n_units;
@@ -104,6 +109,7 @@ static int open_all(bench *b, const char *path)
         .n_batch = b->o->n_batch < n_context ? b->o->n_batch : n_context,
         .gemm = (clef_gemm)b->o->gemm,
         .exact = b->o->exact,
+        .kv_type = clef__kv_types[b->o->kv_type],
         .progress = clef__progress_step,
         .progress_user = &b->progress,
     };
@@ -276,6 +282,7 @@ static int bench_run(const void *options, int32_t n_args, char **args)
     const int rc = o->of_device ? bench_device(&b) : bench_model(&b, path);
     close_model(&b);
     clef_device_close(b.device);
+    clef__progress_finish(&b.progress);
     return rc;
 }
 

@@ -145,7 +145,8 @@ static clef_status make_plan(work *w, clef_error *err)
     if (status == CLEF_OK)
         status = clef_graph_optimize(graph, NULL, err);
     if (status == CLEF_OK)
-        status = clef_device_open(w->o->device, NULL, &w->device, err);
+        status = clef_device_open(w->o->device, &(clef_device_opts){.progress = clef__progress_step, .progress_user = &w->progress},
+                                  &w->device, err);
     if (status == CLEF_OK)
         status = clef_plan_create(w->device, graph, &opts, &w->plan, err);
     clef_graph_destroy(graph);
@@ -189,6 +190,7 @@ static void close_all(work *w)
     clef__progress_finish(&w->progress);
     clef_plan_destroy(w->plan);
     clef_device_close(w->device);
+    clef__progress_finish(&w->progress);
     clef_model_close(w->model);
     free(w->ids);
     free(w->input);

@@ -13,7 +13,7 @@ enum { MAX_DEFAULT_CONTEXT = 4096 };
 
 typedef struct run_options {
     const char *model, *prompt, *file, *ids, *device;
-    int32_t n_predict, n_context, n_batch, gemm, exact, kv_type;
+    int32_t n_predict, n_context, n_batch, n_threads, pin, gemm, exact, kv_type;
     float temperature, top_p, min_p, repeat_penalty;
     int32_t top_k, repeat_last_n;
     clef__seed seed;
@@ -32,9 +32,6 @@ static const run_options run_defaults = {
     .repeat_last_n = 64,
 };
 
-static const char *const kv_type_names[] = {"f32", "f16", "q8_0", NULL};
-static const clef_dtype kv_types[] = {CLEF_F32, CLEF_F16, CLEF_Q8_0};
-
 /* clang-format off */
 #define AT(field) .offset = offsetof(run_options, field)
 static const clef__option run_option_table[] = {
@@ -48,8 +45,9 @@ static const clef__option run_option_table[] = {
      .help = "positions of the context [the model's, at most 4096]; 0: the model's"},
     {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(n_batch), .lo = 1, .hi = 65536,
      .help = "prompt tokens a step [512]"},
-    {.names = "kv-type", .type = CLI_CHOICE, .value = "TYPE", AT(kv_type), .choices = kv_type_names,
-     .help = "what the KV cache holds; f16 takes half of f32's memory, q8_0 a quarter"},
+    KV_TYPE_OPTION(run_options),
+    THREADS_OPTION(run_options),
+    PIN_OPTION(run_options),
     {.names = "temp,temperature", .type = CLI_FLOAT, .value = "X", AT(temperature), .lo = 0, .hi = 100,
      .help = "temperature [0.8]; 0: always the likeliest token"},
     {.names = "top-k", .type = CLI_INT, .value = "N", AT(top_k), .lo = 0, .hi = INT32_MAX, .help = "of the N likeliest only [40]; 0: off"},
@@ -201,7 +199,9 @@ static int run_open(run *r)
     };
     if (clef_sampler_create(r->hparams->n_vocab, &sampling, &r->sampler, &err) != CLEF_OK)
         return clef__cli_report(&err);
-    if (clef_device_open(o->device, NULL, &r->device, &err) != CLEF_OK)
+    const clef_device_opts device = {
+        .n_threads = o->n_threads, .pin = o->pin, .progress = clef__progress_step, .progress_user = &r->progress};
+    if (clef_device_open(o->device, &device, &r->device, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (!o->quiet)
         clef__say_device(r->device);
@@ -210,7 +210,7 @@ static int run_open(run *r)
         .n_batch = o->n_batch < r->n_context ? o->n_batch : r->n_context,
         .gemm = (clef_gemm)o->gemm,
         .exact = o->exact,
-        .kv_type = kv_types[o->kv_type],
+        .kv_type = clef__kv_types[o->kv_type],
         .progress = clef__progress_step,
         .progress_user = &r->progress,
     };
@@ -355,6 +355,7 @@ static void run_finish(run *r)
     clef_sampler_destroy(r->sampler);
     clef_session_destroy(r->session);
     clef_device_close(r->device);
+    clef__progress_finish(&r->progress);
     clef_model_close(r->model);
     free(r->ids);
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 
 const char *const clef__gemm_names[] = {"auto", "own", "clblast", NULL};
+const char *const clef__kv_type_names[] = {"f32", "f16", "q8_0", NULL};
+const clef_dtype clef__kv_types[] = {CLEF_F32, CLEF_F16, CLEF_Q8_0};
 
 const char *clef__model_path(const char *command, int32_t n_args, char **args, const char *flag)
 {

@@ -7,6 +7,9 @@
 
 /** "auto", "own", "clblast": by clef_gemm. */
 extern const char *const clef__gemm_names[];
+/** "f32", "f16", "q8_0": what a KV cache may hold, and its dtypes. */
+extern const char *const clef__kv_type_names[];
+extern const clef_dtype clef__kv_types[];
 
 #define DEVICE_OPTION(options)                                                                                                           \
     {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", .offset = offsetof(options, device), .env = "CLEF_DEVICE",   \
@@ -17,6 +20,15 @@ extern const char *const clef__gemm_names[];
 #define EXACT_OPTION(options)                                                                                                            \
     {.names = "exact", .type = CLI_SWITCH, .offset = offsetof(options, exact),                                                           \
      .help = "keep activations in f32 where 8 bits would be faster (quantised weights on CPUs)"}
+#define THREADS_OPTION(options)                                                                                                          \
+    {.names = "threads", .letter = 't', .type = CLI_INT, .value = "N", .offset = offsetof(options, n_threads), .lo = 1, .hi = 65536,     \
+     .help = "threads of a CPU through PoCL [the driver's choice]"}
+#define PIN_OPTION(options)                                                                                                              \
+    {.names = "pin", .type = CLI_SWITCH, .offset = offsetof(options, pin),                                                               \
+     .help = "keep each thread of a CPU on its processor: faster on an idle machine only (PoCL)"}
+#define KV_TYPE_OPTION(options)                                                                                                          \
+    {.names = "kv-type", .type = CLI_CHOICE, .value = "TYPE", .offset = offsetof(options, kv_type), .choices = clef__kv_type_names,      \
+     .help = "what the KV cache holds; f16 takes half of f32's memory, q8_0 a quarter"}
 #define QUIET_OPTION(options)                                                                                                            \
     {.names = "quiet", .letter = 'q', .type = CLI_SWITCH, .offset = offsetof(options, quiet),                                            \
      .help = "no progress and no statistics; errors still show"}

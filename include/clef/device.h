@@ -46,12 +46,21 @@ CLEF_API void        clef_devices_free(clef_device_info *list);
 
 typedef struct clef_device clef_device;
 
+/** Called while something long is under way: `done` of `total` (same unit), `what` is static ("weights", "kernels", "cache", "tuning").
+ *  Return non-zero to stop it (CLEF_E_CANCELLED, where there is a status). Called from the thread that called the library. */
+typedef int (*clef_progress)(void *user, const char *what, uint64_t done, uint64_t total);
+
 typedef struct clef_device_opts {
     int32_t     profile;   /* 1: the queue keeps device times (clef_plan_profile) */
     const char *cache_dir; /* of built programs; NULL: $CLEF_CACHE_DIR, else $XDG_CACHE_HOME/clef, else ~/.cache/clef; "": no cache */
     int32_t     n_threads; /* of a CPU device through PoCL; 0: as many as it likes. It sets environment variables that the driver reads
                               once: it counts in the process's first OpenCL call only, and no other thread may read the environment
                               meanwhile */
+    int32_t       pin;       /* 1: threads of a CPU through PoCL stay on their processors (POCL_AFFINITY=1, unless that is set or the
+                                process is kept to some processors). A few percent faster on an idle machine, a quarter slower beside
+                                another busy program. As n_threads: it counts in the process's first OpenCL call */
+    clef_progress progress;  /* NULL, or told while the device is closed ("cache"): built programs are kept for the next start then */
+    void         *progress_user;
 } clef_device_opts;
 
 /** Opens a device: context and in-order queue.
@@ -64,6 +73,8 @@ typedef struct clef_device_opts {
  *
  *  CLEF_OK; CLEF_E_DEVICE: none there, none fits (the text lists what there is), or the one named is refused; CLEF_E_CL. */
 CLEF_API clef_status clef_device_open(const char *which, const clef_device_opts *opts, clef_device **out, clef_error *err);
+/** Takes NULL. Writes what was built to the disk cache: at once for most drivers; PoCL compiles every kernel once more for it, seconds
+ *  after the first start with a new model. opts.progress can stop it; what is not written then is built or written another time. */
 CLEF_API void        clef_device_close(clef_device *dev);
 /** Borrowed; lives as long as the device. */
 CLEF_API const clef_device_info *clef_device_describe(const clef_device *dev);

@@ -15,7 +15,7 @@ same "no command at all prints nothing on stdout" "" "$(cat "$tmp/out")"
 refused "unknown command" 2 "rnu run" "$CLEF" rnu
 refused "unknown command, nothing near" 2 "transmogrify help" "$CLEF" transmogrify
 refused "unknown flag" 2 "--tmep --temp" "$CLEF" run --tmep 0 -p x
-for flag in "-ngl 99" -ngl=99 "-t 8" --threads=8 --no-mmap -no-cnv; do
+for flag in "-ngl 99" -ngl=99 "-tb 8" --threads-batch=8 --no-mmap -no-cnv; do
   # shellcheck disable=SC2086
   refused "llama.cpp's $flag" 2 "${flag%%[ =]*} llama.cpp" "$CLEF" run $flag -p x
 done
