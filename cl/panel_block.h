@@ -1,43 +1,118 @@
-/* Reading panels of block formats (cl/panel.h): a tile's sums with quantised tokens, and its weights as floats. Needs W_TYPE and DOT.
- * X_SPACE is the address space of quantised x (global when not given).
+/* Reading panels of block formats (cl/panel.h): a tile's sums with quantised tokens, and its weights as floats. Needs W_TYPE and DOT; with NT
+ * there are x_ptrs and tile_step, without it the floats alone. X_SPACE is the address space of quantised x (global when not given).
  *
- * A step covers STEP_BLOCKS blocks of 32 columns:
+ * A step covers STEP_BLOCKS blocks of 32 columns, which K is a multiple of:
  *   tile_ptrs p = tile_at(w, tile, tiles, blocks);   tiles of the weight (padded), blocks = K / 32
+ *   x_ptrs x = x_at(rows, k);                        a block of NT tokens
  *   tile_step(acc, &p, &x)                           acc[t] += this step's columns . token t, and p and x move to the next step
- *   tile_floats(&p, k)                               the 16 weights of column k of this step, without their scale */
+ *   block_codes, block_scales, column_floats, next_step: the weights of a step as floats */
 #ifndef CLEF_CL_PANEL_BLOCK_H
 #define CLEF_CL_PANEL_BLOCK_H
 
 #include "panel.h"
+#include "panel_format.h"
 #include "weights.h"
 
 #ifndef X_SPACE
 #  define X_SPACE global
 #endif
 
-#if W_TYPE == DTYPE_Q8_0
-enum { STEP_BLOCKS = 1, GROUPS = 8, OFFSET = 128 };
-#elif W_TYPE == DTYPE_Q4_0
-enum { STEP_BLOCKS = 1, GROUPS = 4, OFFSET = 8 };
-#else
-#  error "panel_block.h: this W_TYPE has no panels of blocks"
-#endif
+/* A scale for each 16 columns. */
+#define HALF_SCALES (W_TYPE == DTYPE_Q6_K)
+/* x = code scale + more: more is a minimum. */
+#define HAS_MINIMA (W_TYPE == DTYPE_Q4_1 || W_TYPE == DTYPE_Q5_1 || W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K)
+/* Codes that DOT 3 cannot take as unsigned bytes: they get their offset off first. */
+#define SIGNED_CODES (DOT == 3 && (W_TYPE == DTYPE_Q8_0 || W_TYPE == DTYPE_IQ4_NL || W_TYPE == DTYPE_IQ4_XS))
 
 typedef struct tile_ptrs {
-    global const int16 *quants;
-    global const ushort *scales;
+    global const int16 *codes;
+    global const uchar *scales;
 } tile_ptrs;
 
 static inline tile_ptrs tile_at(global const uchar *w, uint tile, uint tiles, uint blocks)
 {
     tile_ptrs p;
-    p.quants = (global const int16 *)(w + (size_t)tile * blocks * GROUPS * 64);
-    p.scales = (global const ushort *)(w + (size_t)tiles * blocks * GROUPS * 64) + (size_t)tile * blocks * PANEL_ROWS;
+    p.codes = (global const int16 *)w + (size_t)tile * blocks * VECTORS;
+    p.scales = w + (size_t)tiles * blocks * VECTORS * 64 + (size_t)tile * (blocks / STEP_BLOCKS) * SCALE_BYTES;
     return p;
 }
 
+/* ---- codes ----------------------------------------------------------------------------------------------------------------------- */
+
+/* The table's byte for each nibble (bytes of 0..15). */
+#if W_TYPE == DTYPE_IQ4_NL || W_TYPE == DTYPE_IQ4_XS
+#  define TABLE 0x3e2c1700u, 0x75695c4eu, 0xa5988c80u, 0xf0d8c4b4u /* iq4_values */
+#elif W_TYPE == DTYPE_MXFP4
+#  define TABLE 0x0f0e0d0cu, 0x18141210u, 0x090a0b0cu, 0x00040608u /* 12 + mxfp4_values, 12 - mxfp4_values */
+#endif
+#ifdef TABLE
+static inline int16 look_up(int16 nibbles)
+{
+#  if DOT == 1
+    const uint16 tables = {TABLE, TABLE, TABLE, TABLE};
+    int16 v;
+    __asm__("vpshufb %1, %2, %0" : "=v"(v) : "v"(nibbles), "v"(tables));
+    return v;
+#  elif DOT == 2 || DOT == 3
+    const uint8 tables = {TABLE, TABLE};
+    int8 lo, hi;
+    __asm__("vpshufb %1, %2, %0" : "=x"(lo) : "x"(nibbles.lo), "x"(tables));
+    __asm__("vpshufb %1, %2, %0" : "=x"(hi) : "x"(nibbles.hi), "x"(tables));
+    return (int16)(lo, hi);
+#  else /* a tree of choices between two, by the lowest bit first */
+    const uint words[4] = {TABLE};
+    uint16 v[16];
+#    pragma unroll
+    for (int i = 0; i < 16; i++)
+        v[i] = (words[i / 4] >> i % 4 * 8 & 255u) * 0x01010101u;
+#    pragma unroll
+    for (int bit = 0; bit < 4; bit++) {
+        const uint16 second = (as_uint16(nibbles) >> (uint)bit & 0x01010101u) * 255u;
+#    pragma unroll
+        for (int i = 0; i < 8 >> bit; i++)
+            v[i] = v[2 * i] ^ ((v[2 * i] ^ v[2 * i + 1]) & second);
+    }
+    return as_int16(v[0]);
+#  endif
+}
+#else
+#  define look_up(nibbles) (nibbles)
+#endif
+
+/* The codes of block b of the step: byte j of v[g] is that of column 4 g + j. */
+static inline void block_codes(const tile_ptrs *p, uint b, int16 v[8])
+{
+    global const int16 *from = p->codes + b * VECTORS;
+#if W_TYPE == DTYPE_Q8_0
+#  pragma unroll
+    for (int g = 0; g < 8; g++)
+        v[g] = from[g];
+#else
+#  pragma unroll
+    for (int g = 0; g < 4; g++) {
+        const int16 both = from[g];
+        v[g] = look_up(both & 0x0f0f0f0f);
+        v[g + 4] = look_up(as_int16(as_uint16(both) >> 4u) & 0x0f0f0f0f);
+    }
+#  if W_TYPE == DTYPE_Q5_0 || W_TYPE == DTYPE_Q5_1 || W_TYPE == DTYPE_Q5_K
+    const int16 high = from[4];
+#    pragma unroll
+    for (int g = 0; g < 8; g++)
+        v[g] |= (g < 4 ? high << (4 - g) : as_int16(as_uint16(high) >> (uint)(g - 4))) & 0x10101010;
+#  elif W_TYPE == DTYPE_Q6_K
+#    pragma unroll
+    for (int g = 0; g < 8; g++) {
+        const int16 high = from[4 + g / 4];
+        v[g] |= (g % 4 < 2 ? high << (4 - 2 * (g % 4)) : as_int16(as_uint16(high) >> (uint)(2 * (g % 4) - 4))) & 0x30303030;
+    }
+#  endif
+#endif
+}
+
+/* ---- scales ---------------------------------------------------------------------------------------------------------------------- */
+
 /* Sixteen halves. vload_half16 is two instructions of half the width on PoCL. */
-static inline float16 halves(global const ushort *p)
+static inline float16 halves(global const uchar *p)
 {
 #if DOT == 1
     float16 v;
@@ -48,8 +123,57 @@ static inline float16 halves(global const ushort *p)
 #endif
 }
 
+static inline uint16 words(global const uchar *p, uint i)
+{
+    return vload16(i, (global const uint *)p);
+}
+
+/* Of block b of the step: weight of column i = code scale[i / 16] + more (scale[1] is set with HALF_SCALES alone). */
+static inline void block_scales(const tile_ptrs *p, uint b, float16 scale[2], float16 *more)
+{
+    global const uchar *from = p->scales;
+#if W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K
+    const uint shift = b % 4 * 8;
+    uint16 s = words(from, b / 4 * 2) >> shift, m = words(from, 1 + b / 4) >> (shift + b / 4 * 4);
+    if (b < 4) {
+        s &= 63u;
+        m &= 63u;
+    } else {
+        s = (s & 15u) | (words(from, 0) >> (shift + 2) & 48u);
+        m = (m & 15u) | (words(from, 1) >> (shift + 2) & 48u);
+    }
+    scale[0] = halves(from + 192) * convert_float16(as_int16(s));
+    *more = -halves(from + 224) * convert_float16(as_int16(m));
+#elif W_TYPE == DTYPE_Q6_K
+    const float16 d = halves(from + 256);
+    const int16 s = as_int16(words(from, b / 2) << (16 - b % 2 * 16));
+    scale[0] = d * convert_float16(s << 8 >> 24);
+    scale[1] = d * convert_float16(s >> 24);
+#elif W_TYPE == DTYPE_IQ4_XS
+    const uint16 upper = convert_uint16(vload16(0, (global const ushort *)(from + 64)));
+    const uint16 s = (words(from, 0) >> b * 4 & 15u) | (upper >> 2 * b & 3u) << 4u;
+    scale[0] = halves(from + 96) * (convert_float16(as_int16(s)) - 32.0f);
+#elif W_TYPE == DTYPE_MXFP4 /* 2^(e - 128) */
+    const uint16 e = convert_uint16(vload16(0, from));
+    scale[0] = as_float16(select((e - 1) << 23u, (uint16)0x00200000 << e, e < 2));
+#else
+    scale[0] = halves(from);
+#  if HAS_MINIMA
+    *more = halves(from + 32);
+#  endif
+#endif
+}
+
+static inline void next_step(tile_ptrs *p)
+{
+    p->codes += STEP_BLOCKS * VECTORS;
+    p->scales += SCALE_BYTES;
+}
+
+/* ---- products with quantised tokens ---------------------------------------------------------------------------------------------- */
+
 #ifdef NT
-/* A token block's quantised rows (quantize_args): quants, a scale and two sums for each block of each token. */
+/* A token block's quantised rows (panel_rows.h): quants, a scale and two sums for each block of each token. */
 typedef struct x_ptrs {
     X_SPACE const int *q;
     X_SPACE const float *d;
@@ -65,49 +189,101 @@ static inline x_ptrs x_at(X_SPACE const uchar *x, uint k)
     return p;
 }
 
+/* sum + the products of four vectors of codes, those of 16 columns, with 16 quants of x. */
+#  if SIGNED_CODES
+static inline int8 signed8(int8 w, int x)
+{
+    int8 magnitude, with_sign;
+    __asm__("vpabsb %1, %0" : "=x"(magnitude) : "x"(w));
+    __asm__("vpsignb %2, %1, %0" : "=x"(with_sign) : "x"((int8)x), "x"(w));
+    return pairs_sum8(pairs8(magnitude, with_sign));
+}
+
+static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
+{
+#    pragma unroll
+    for (int g = 0; g < 4; g++)
+        sum += (int16)(signed8(v[g].lo, x[g]), signed8(v[g].hi, x[g]));
+    return sum;
+}
+#  elif DOT == 3
+/* As many pairs as fit 16 bits together: four of codes up to 31, two of those up to 63. */
+static inline int8 pairs_of(int8 a, int8 b, int x, int y)
+{
+    return as_int8(as_short16(pairs8(a, (int8)x)) + as_short16(pairs8(b, (int8)y)));
+}
+
+static inline int8 dots8(int8 a, int8 b, int8 c, int8 d, X_SPACE const int *x)
+{
+    const int8 ab = pairs_of(a, b, x[0], x[1]), cd = pairs_of(c, d, x[2], x[3]);
+    return MOST > 31 ? pairs_sum8(ab) + pairs_sum8(cd) : pairs_sum8(as_int8(as_short16(ab) + as_short16(cd)));
+}
+
+static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
+{
+    return sum + (int16)(dots8(v[0].lo, v[1].lo, v[2].lo, v[3].lo, x), dots8(v[0].hi, v[1].hi, v[2].hi, v[3].hi, x));
+}
+#  else
+static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
+{
+    DOT4(sum, v[0], x);
+    DOT4(sum, v[1], x + 1);
+    DOT4(sum, v[2], x + 2);
+    DOT4(sum, v[3], x + 3);
+    return sum;
+}
+#  endif
+
 static inline void tile_step(float16 acc[NT], tile_ptrs *p, x_ptrs *x)
 {
-    int16 v[8];
-#  if W_TYPE == DTYPE_Q8_0
-#    pragma unroll
-    for (int g = 0; g < 8; g++)
-        v[g] = p->quants[g];
-#  else
-#    pragma unroll
-    for (int g = 0; g < 4; g++) {
-        const int16 both = p->quants[g];
-        v[g] = both & 0x0f0f0f0f;
-        v[g + 4] = as_int16(as_uint16(both) >> 4u) & 0x0f0f0f0f;
-    }
+#  if HAS_MINIMA /* what each token's block amounts to beside the codes */
+    float whole[STEP_BLOCKS * NT];
+    for (uint i = 0; i < STEP_BLOCKS * NT; i++)
+        whole[i] = x->d[i] * (x->sums[i].x + x->sums[i].y);
 #  endif
-    const float16 scale = halves(p->scales);
+    for (uint b = 0; b < STEP_BLOCKS; b++) {
+        int16 v[8];
+        float16 scale[2], more;
+        block_codes(p, b, v);
+        block_scales(p, b, scale, &more);
+#  if SIGNED_CODES
+#    pragma unroll
+        for (int g = 0; g < 8; g++)
+            v[g] = (v[g] + (128 - OFFSET) * 0x01010101) ^ (int)0x80808080;
+#  endif
 #  pragma unroll
-    for (int t = 0; t < NT; t++) {
-        int16 i = -OFFSET * (x->sums[t].x + x->sums[t].y), j = 0; /* two chains: one instruction waits for the other */
-        DOT4(i, v[0], x->q + t * 8);
-        DOT4(j, v[1], x->q + t * 8 + 1);
-        DOT4(i, v[2], x->q + t * 8 + 2);
-        DOT4(j, v[3], x->q + t * 8 + 3);
-        DOT4(i, v[4], x->q + t * 8 + 4);
-        DOT4(j, v[5], x->q + t * 8 + 5);
-        DOT4(i, v[6], x->q + t * 8 + 6);
-        DOT4(j, v[7], x->q + t * 8 + 7);
-        acc[t] = fma(convert_float16(i + j) * x->d[t], scale, acc[t]);
+        for (int t = 0; t < NT; t++) {
+            const uint at = b * NT + t;
+            const int off = SIGNED_CODES ? 0 : -OFFSET;
+#  if HALF_SCALES
+            const int16 i = dots16(off * x->sums[at].x, v, x->q + at * 8), j = dots16(off * x->sums[at].y, v + 4, x->q + at * 8 + 4);
+            acc[t] = fma(fma(convert_float16(i), scale[0], convert_float16(j) * scale[1]), x->d[at], acc[t]);
+#  else /* two chains: one instruction waits for the other */
+            const int16 i = dots16(off * (x->sums[at].x + x->sums[at].y), v, x->q + at * 8), j = dots16(0, v + 4, x->q + at * 8 + 4);
+            acc[t] = fma(convert_float16(i + j) * x->d[at], scale[0], acc[t]);
+#  endif
+#  if HAS_MINIMA
+            acc[t] = fma(more, whole[at], acc[t]);
+#  endif
+        }
     }
-    p->quants += GROUPS;
-    p->scales += PANEL_ROWS;
-    x->q += NT * 8;
-    x->d += NT;
-    x->sums += NT;
+    next_step(p);
+    x->q += STEP_BLOCKS * NT * 8;
+    x->d += STEP_BLOCKS * NT;
+    x->sums += STEP_BLOCKS * NT;
 }
 #endif
 
-static inline float16 tile_floats(const tile_ptrs *p, uint k)
+/* ---- weights as floats ----------------------------------------------------------------------------------------------------------- */
+
+/* The weights of column i of a block whose codes and scales are v, scale and more. */
+static inline float16 column_floats(const int16 v[8], uint i, const float16 scale[2], float16 more)
 {
-#if W_TYPE == DTYPE_Q8_0
-    return convert_float16(p->quants[k / 4] >> (int)(k % 4 * 8) & 255) - (float)OFFSET;
+    const float16 code = convert_float16(v[i / 4] >> (int)(i % 4 * 8) & 255) - (float)OFFSET;
+#if HAS_MINIMA
+    return fma(code, scale[0], more);
 #else
-    return convert_float16(p->quants[k % 16 / 4] >> (int)(k % 4 * 8 + k / 16 * 4) & 15) - (float)OFFSET;
+    return code * scale[HALF_SCALES ? i / 16 : 0];
 #endif
 }
 

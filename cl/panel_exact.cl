@@ -26,23 +26,28 @@ kernel void panel_exact(const panel_args a, global float *out, global const floa
 #pragma unroll
         for (int t = 0; t < NT; t++)
             acc[t] = 0;
-        for (uint b = 0; b < blocks; b++) {
-            float16 sum[NT];
-#pragma unroll
-            for (int t = 0; t < NT; t++)
-                sum[t] = 0;
-            for (uint k = 0; k < 32; k++) {
-                const float16 v = tile_floats(&p, k);
+        for (uint first = 0; first < blocks; first += STEP_BLOCKS) {
+            for (uint b = 0; b < STEP_BLOCKS; b++) {
+                global const float *from = x + (first + b) * 32;
+                int16 v[8];
+                float16 scale[2], more, sum[NT];
+                block_codes(&p, b, v);
+                block_scales(&p, b, scale, &more);
 #pragma unroll
                 for (int t = 0; t < NT; t++)
-                    sum[t] = fma(v, (float16)x[t * a.x_stride + b * 32 + k], sum[t]);
-            }
-            const float16 scale = halves(p.scales);
+                    sum[t] = 0;
 #pragma unroll
-            for (int t = 0; t < NT; t++)
-                acc[t] = fma(sum[t], scale, acc[t]);
-            p.quants += GROUPS;
-            p.scales += PANEL_ROWS;
+                for (uint k = 0; k < 32; k++) {
+                    const float16 column = column_floats(v, k, scale, more);
+#pragma unroll
+                    for (int t = 0; t < NT; t++)
+                        sum[t] = fma(column, (float16)from[t * a.x_stride + k], sum[t]);
+                }
+#pragma unroll
+                for (int t = 0; t < NT; t++)
+                    acc[t] += sum[t];
+            }
+            next_step(&p);
         }
 #pragma unroll
         for (int t = 0; t < NT; t++)
