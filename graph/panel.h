@@ -4,6 +4,9 @@
 
 #include "graph/op.h"
 
+/** A pack node of n weights lowers to n x PACK_MAX_PIECES launches at most; each reads a part of one weight, in its order. */
+enum { PACK_MAX_PIECES = 16 };
+
 /** 1 when weights of this dtype have a panel layout for rows of k columns. */
 int     clef__panel_has(clef_dtype dtype, int64_t k);
 /** Bytes of n rows of k columns, packed. */

@@ -37,6 +37,8 @@ void        clef__os_file_abort(clef_os_file *file);
 void *clef__os_alloc_large(size_t n_bytes);
 void  clef__os_free_large(void *memory, size_t n_bytes);
 
+/** Starts reading a part of a mapped file from its disk, and does not wait. */
+void clef__os_read_ahead(const void *data, size_t n_bytes);
 /** Lets the physical memory of a part of a mapped file go; it is read again from the file when it is touched. */
 void clef__os_forget(const void *data, size_t n_bytes);
 

@@ -363,6 +363,12 @@ void clef__os_free_large(void *memory, size_t n_bytes)
         munmap(memory, large_bytes(n_bytes));
 }
 
+void clef__os_read_ahead(const void *data, size_t n_bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)data / page * page;
+    (void)posix_madvise((void *)from, (uintptr_t)data + n_bytes - from, POSIX_MADV_WILLNEED);
+}
+
 void clef__os_forget(const void *data, size_t n_bytes)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)data + page - 1) / page * page,

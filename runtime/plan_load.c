@@ -3,10 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/panel.h"
 #include "runtime/os.h"
 #include "runtime/plan.h"
 
-enum { MAX_LOAD_LAUNCHES = 4, PACKED_ALIGN = 128 };
+enum { MAX_LOAD_LAUNCHES = 4 * PACK_MAX_PIECES, PACKED_ALIGN = 128 };
 
 /* pack of weights alone */
 static int is_load_node(const clef_value *n)
@@ -107,6 +108,8 @@ static clef_status launch(clef_plan *plan, const clef_launch *l, clef_error *err
         s = clef__cl_fail(err, "clFinish", l->node->name, code);
     if (source)
         clReleaseMemObject(source);
+    if (plan->opts.release) /* what was read is not needed in memory; what was not is read from the file again */
+        plan->opts.release(plan->opts.weights_user, w->name);
     return s;
 }
 
@@ -122,19 +125,16 @@ static clef_status run_node(clef_plan *plan, const clef_value *n, clef_error *er
     return s;
 }
 
-/* The source may let the memory of n's input `input` go once no load node reads it any more. Runs may still read rows of it (an
- * embedding). */
-static void release(const clef_plan *plan, const clef_value *n, int32_t input)
+/* Starts reading the weights of the next load node from `id` on, if they lie in a file. */
+static void read_ahead(const clef_plan *plan, int32_t id)
 {
     const clef_graph *g = plan->graph;
-    const clef_value *w = n->in[input];
-    if (!plan->opts.release)
-        return;
-    for (int32_t i = n->id; i < g->n_values; i++)
-        for (int32_t k = i == n->id ? input + 1 : 0; k < g->values[i]->n_in && plan->at_load[i]; k++)
-            if (g->values[i]->in[k] == w)
-                return;
-    plan->opts.release(plan->opts.weights_user, w->name);
+    const void *data;
+    while (id < g->n_values && !plan->at_load[id])
+        id++;
+    for (int32_t k = 0; id < g->n_values && plan->dev->info.caps.unified_memory && k < g->values[id]->n_in; k++)
+        if (!clef__plan_weight_data(plan, g->values[id]->in[k], &data, NULL))
+            clef__os_read_ahead(data, (size_t)clef__bytes(g->values[id]->in[k], NULL));
 }
 
 clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err)
@@ -150,19 +150,18 @@ clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err)
         if (!plan->packed)
             return clef__fail(err, CLEF_E_NOMEM, "packed weights: no memory for %" PRIu64 " bytes", total);
     }
+    read_ahead(plan, 0);
     for (int32_t i = 0; i < g->n_values && !s; i++) {
         const clef_value *n = g->values[i];
         if (!plan->at_load[i])
             continue;
+        read_ahead(plan, i + 1);
         s = result_buffer(plan, n, at, err);
         if (!s)
             s = run_node(plan, n, err);
         at += packed_room(n);
-        if (!s) {
-            for (int32_t k = 0; k < n->n_in; k++)
-                release(plan, n, k);
+        if (!s)
             s = clef__plan_progress(plan, "weights", at, total, err);
-        }
     }
     return s;
 }

@@ -19,8 +19,8 @@ typedef enum clef_gemm { CLEF_GEMM_AUTO, CLEF_GEMM_OWN, CLEF_GEMM_CLBLAST } clef
  *  Returns NULL when there is none of that dtype and size (CLEF_E_NOT_FOUND then). */
 typedef const void *(*clef_weight_source)(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes);
 
-/** Told when the plan has read all of a weight (it keeps a copy in another order) and will read rows of it at most: its physical memory
- *  may be let go, but it must stay readable. */
+/** Told when the plan has read a weight or a part of it (it keeps a copy in another order): its physical memory may be let go, but it must
+ *  stay readable. Called for each part, so several times a weight. */
 typedef void (*clef_weight_release)(void *user, const char *name);
 
 typedef struct clef_plan_opts {
