@@ -99,29 +99,138 @@ static const unsigned char *stored_block(const clef_value *n, const clef_ref_ten
     return room;
 }
 
-/* The inverse of clef__panel_element: written by its own rule, so that the two check each other. What pads is zero. */
+/* ---- the reference: the inverse of clef__panel_element, by rules of its own, so that the two check each other -------------------- */
+
+static unsigned nibble_of(const unsigned char *p, int64_t i)
+{
+    return i < 16 ? p[i] & 15u : p[i - 16] >> 4;
+}
+
+static unsigned nibble_of_64(const unsigned char *p, int64_t i)
+{
+    return p[i / 64 * 32 + i % 32] >> i / 32 % 2 * 4 & 15u;
+}
+
+/* The code of element i of a stored block (the layouts: cl/blocks.h). */
+static unsigned stored_code(clef_dtype dtype, const unsigned char *raw, int64_t i)
+{
+    switch (dtype) {
+    case CLEF_Q8_0:
+        return raw[2 + i] ^ 0x80u;
+    case CLEF_Q4_1:
+        return nibble_of(raw + 4, i);
+    case CLEF_Q5_0:
+        return nibble_of(raw + 6, i) | (raw[2 + i / 8] >> i % 8 & 1u) << 4;
+    case CLEF_Q5_1:
+        return nibble_of(raw + 8, i) | (raw[4 + i / 8] >> i % 8 & 1u) << 4;
+    case CLEF_MXFP4:
+        return nibble_of(raw + 1, i);
+    case CLEF_Q4_K:
+        return nibble_of_64(raw + 16, i);
+    case CLEF_Q5_K:
+        return nibble_of_64(raw + 48, i) | (raw[16 + i % 32] >> i / 32 & 1u) << 4;
+    case CLEF_Q6_K:
+        return (raw[i / 128 * 64 + i % 64] >> i % 128 / 64 * 4 & 15u) | (raw[128 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3u) << 4;
+    case CLEF_IQ4_XS:
+        return nibble_of(raw + 8 + i / 32 * 16, i % 32);
+    default:
+        return nibble_of(raw + 2, i); /* q4_0, iq4_nl */
+    }
+}
+
+/* Where the bytes of a row go that are no codes: `n` of them, from `from` of the block to `to`, `each` a row and 16 rows before the next. */
+typedef struct scale_move {
+    int32_t from, to, n, each;
+} scale_move;
+
+enum { MAX_MOVES = 4 };
+
+static const scale_move *scale_moves(clef_dtype dtype)
+{
+    static const scale_move half[MAX_MOVES] = {{0, 0, 2, 2}}, two[MAX_MOVES] = {{0, 0, 4, 2}}, byte[MAX_MOVES] = {{0, 0, 1, 1}};
+    static const scale_move k[MAX_MOVES] = {{4, 0, 12, 4}, {0, 192, 4, 2}}, q6_k[MAX_MOVES] = {{192, 0, 16, 4}, {208, 256, 2, 2}};
+    static const scale_move iq4_xs[MAX_MOVES] = {{4, 0, 4, 4}, {2, 64, 2, 2}, {0, 96, 2, 2}};
+    switch (dtype) {
+    case CLEF_Q4_1:
+    case CLEF_Q5_1:
+        return two;
+    case CLEF_MXFP4:
+        return byte;
+    case CLEF_Q4_K:
+    case CLEF_Q5_K:
+        return k;
+    case CLEF_Q6_K:
+        return q6_k;
+    case CLEF_IQ4_XS:
+        return iq4_xs;
+    default:
+        return half;
+    }
+}
+
+/* Adds bits to a byte of the result, which stands there as a signed number. */
+static void add_bits(double *byte, unsigned bits)
+{
+    const unsigned sum = ((unsigned)(int)*byte & 255u) | bits;
+    *byte = (double)(sum < 128 ? (int)sum : (int)sum - 256);
+}
+
+/* Row r's codes of 32 columns into their vectors. */
+static void put_codes(clef_dtype dtype, const unsigned char *raw, int64_t first, double *to, int64_t r)
+{
+    for (int64_t i = 0; i < 32; i++) {
+        const unsigned code = stored_code(dtype, raw, first + i);
+        const int64_t byte = r * 4 + i % 4;
+        if (dtype == CLEF_Q8_0) {
+            add_bits(&to[i / 4 * 64 + byte], code);
+            continue;
+        }
+        add_bits(&to[i % 16 / 4 * 64 + byte], (code & 15u) << i / 16 * 4);
+        if (dtype == CLEF_Q6_K)
+            add_bits(&to[256 + i / 16 * 64 + byte], code >> 4 << i % 16 / 4 * 2);
+        else if (code >> 4)
+            add_bits(&to[256 + byte], 1u << i / 4);
+    }
+}
+
+/* Block b of all (tiles one after the other), row r of its tile. */
+static void put_block(clef_dtype dtype, const unsigned char *raw, clef_ref_tensor *out, int64_t b, int64_t r)
+{
+    const int64_t block = clef_dtype_block_elems(dtype), size = clef_dtype_block_bytes(dtype), all = out->n[3] / size;
+    int64_t beside = 0; /* bytes of a stored block that are no codes */
+    for (const scale_move *m = scale_moves(dtype); m->n; m++)
+        beside += m->n;
+    for (int64_t i = 0; i < block; i += 32)
+        put_codes(dtype, raw, i, out->x + (b * PANEL_ROWS * (size - beside)) + i / 32 * ((size - beside) / (block / 32)) * PANEL_ROWS, r);
+    double *scales = out->x + all * (size - beside) + b * beside * PANEL_ROWS;
+    for (const scale_move *m = scale_moves(dtype); m->n; m++)
+        for (int32_t j = 0; j < m->n; j++)
+            scales[m->to + j / m->each * m->each * PANEL_ROWS + r * m->each + j % m->each] = (signed char)raw[m->from + j];
+}
+
+/* Rows of input i, and behind the last one's what pads: zeros. */
+static int64_t rows_with_pad(const clef_value *n, int32_t i)
+{
+    const int64_t all = all_rows(n), pad = (PANEL_PAD - all % PANEL_PAD) % PANEL_PAD;
+    return rows_of(n, i) + (i + 1 == n->n_in ? pad : 0);
+}
+
 static void pack_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     const clef_dtype dtype = n->in[0]->dtype;
     const int64_t columns = columns_of(n, 0), block = clef_dtype_block_elems(dtype), size = clef_dtype_block_bytes(dtype);
-    const int64_t quants = size - 2, scales = (all_rows(n) + PANEL_PAD - 1) / PANEL_PAD * PANEL_PAD * (columns / 32) * quants;
     for (int64_t i = 0; i < out->n[3]; i++)
         out->x[i] = 0;
     for (int32_t i = 0; i < n->n_in; i++)
-        for (int64_t row = 0; row < rows_of(n, i); row++)
+        for (int64_t row = 0; row < rows_with_pad(n, i); row++)
             for (int64_t col = 0; col < columns; col += block) {
-                unsigned char room[MAX_BLOCK_BYTES];
-                const unsigned char *raw = stored_block(n, in, i, row, col, room);
+                unsigned char room[MAX_BLOCK_BYTES] = {0};
+                const unsigned char *raw = row < rows_of(n, i) ? stored_block(n, in, i, row, col, room) : room;
                 const int64_t tile = place_of_tile(n, i, row / PANEL_ROWS), r = row % PANEL_ROWS, b = tile * (columns / block) + col / block;
-                if (block == 1) {
-                    for (int64_t j = 0; j < size; j++)
-                        out->x[(b * PANEL_ROWS + r) * size + j] = (signed char)raw[j];
-                    continue;
-                }
-                for (int64_t j = 0; j < 2; j++)
-                    out->x[scales + (b * PANEL_ROWS + r) * 2 + j] = (signed char)raw[j];
-                for (int64_t j = 0; j < quants; j++)
-                    out->x[b * quants * PANEL_ROWS + j / 4 * 64 + r * 4 + j % 4] = (signed char)(raw[2 + j] ^ (dtype == CLEF_Q8_0 ? 0x80 : 0));
+                if (block > 1)
+                    put_block(dtype, raw, out, b, r);
+                for (int64_t j = 0; j < size && block == 1; j++)
+                    out->x[(b * PANEL_ROWS + r) * size + j] = (signed char)raw[j];
             }
 }
 
@@ -187,6 +296,9 @@ static clef_status pack_lower(clef_lowering *lo, const clef_value *n, clef_error
     return s;
 }
 
+#define BLOCK_CASES(one, other, k)                                                                                                         \
+    {.graph = "weight v " one " [37, " #k "]\nweight w " other " [33, " #k "]\ny = pack(v)\nz = pack(w)\noutput y\noutput z\n"}
+
 static const clef_op_case pack_cases[] = {
     {.graph = "weight w f32 [1, 1]\ny = pack(w)\noutput y\n"},
     {.graph = "weight w f32 [37, 19]\ny = pack(w)\noutput y\n"},
@@ -195,6 +307,11 @@ static const clef_op_case pack_cases[] = {
     {.graph = "weight w bf16 [64, 33]\ny = pack(w)\noutput y\n"},
     {.graph = "weight w q8_0 [37, 96]\ny = pack(w)\noutput y\n"},
     {.graph = "weight w q4_0 [70, 64]\ny = pack(w)\noutput y\n"},
+    BLOCK_CASES("q4_1", "q5_0", 96),
+    BLOCK_CASES("q5_1", "iq4_nl", 64),
+    BLOCK_CASES("mxfp4", "mxfp4", 96),
+    BLOCK_CASES("q4_k", "q5_k", 512),
+    BLOCK_CASES("q6_k", "iq4_xs", 512),
     {.graph = "weight a q4_0 [64, 64]\nweight b q4_0 [32, 64]\nweight c q4_0 [37, 64]\nweight d q4_0 [32, 64]\ny = pack(a, b, d, c)\n"
               "output y\n"},
     {.graph = "weight a f16 [32, 33]\nweight b f16 [5, 33]\ny = pack(a, b)\noutput y\n"},
