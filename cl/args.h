@@ -155,13 +155,16 @@ typedef struct pack_args {
  * tokens, one after the other: quants char [K / 32][nt][32], scales float [K / 32][nt], sums of 16 quants int [K / 32][nt][2]. */
 #define TOKEN_BLOCK 12
 
-typedef struct quantize_args {
-    args_uint m, k;
-    args_uint n1, n2; /* dims of x that make the rows: row r is (r / n2 / n1, r / n2 % n1, r % n2) */
-    view_args x;
-} quantize_args;
+/* Rows of x [m, k] as a product reads them: normed (weight and bias from their offsets; norm_args' formula), then in f32 or in 8 bits. Row r
+ * of x is (r / n2 / n1, r / n2 % n1, r % n2). */
+typedef struct rows_args {
+    args_uint  m, k, n1, n2;
+    view_args  x;
+    args_uint  weight, bias;
+    args_float eps;
+} rows_args;
 
-/* out[t, r] = alpha x[t] . w[r] + bias[r] for the tokens from `first` on, in blocks of NT. */
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] for the tokens from `first` on, in blocks of NT. */
 typedef struct panel_args {
     args_uint  n, k;
     args_uint  first;
@@ -170,7 +173,19 @@ typedef struct panel_args {
     args_uint  x_stride;
     args_uint  bias; /* offset */
     args_float alpha;
+    args_uint  residual; /* offset */
 } panel_args;
+
+/* The same for a few rows of x, prepared by each group for itself, and `span` tiles a group. */
+typedef struct panel_gemv_args {
+    panel_args p;
+    rows_args  rows;
+    args_uint  span;
+} panel_gemv_args;
+
+/* What a product ends in; swiglu: rows of w in tiles that take turns, gate and up, out = silu(gate) up. */
+#define PANEL_ACTS(X) X(none) X(swiglu) X(gelu) X(gelu_tanh) X(silu) X(relu)
+#define PANEL_NORMS(X) X(none) X(rms) X(layer)
 
 /* The kernels of measure.cl: n vectors, `span` of them a group; mad: `rounds` of r = r * scale + shift. */
 typedef struct measure_args {

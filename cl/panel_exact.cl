@@ -1,8 +1,10 @@
-/* out[t, r] = alpha x[t] . w[r] + bias[r], x in f32 and w a panel of blocks (cl/panel.h), whose weights are decoded as they come, for NT
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 and w a panel of blocks (cl/panel.h), whose weights are decoded as they come, for NT
  * tokens and two tiles of 16 rows. Launch: {blocks of NT tokens, pairs of tiles}, one item a group; consecutive groups share the panel.
  *   -D NT         tokens a group
  *   -D W_TYPE     dtype of w
  *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without
+ *   -D ACT        place in PANEL_ACTS; swiglu makes one tile of the result of the two
+ *   -D RESIDUAL   1: there is one to add
  *   -D DOT        as in panel.h: what instructions there are */
 #define WG 1
 #include "args.h"
@@ -14,10 +16,10 @@
 #include "panel_block.h"
 #include "panel_out.h"
 
-kernel void panel_exact(const panel_args a, global float *out, global const float *x, global const uchar *w,
-                        global const bias_elem *bias)
+kernel void panel_exact(const panel_args a, global float *out, global const float *x, global const uchar *w, PANEL_OUT_BUFS)
 {
-    const uint blocks = a.k / 32, tiles = (a.n + PANEL_PAD - 1) / PANEL_PAD * (PANEL_PAD / PANEL_ROWS);
+    const uint blocks = a.k / 32, tiles = W_TILES(a.n);
+    float16 gate[NT];
     const uint token = a.first + get_group_id(0) * NT;
     x += a.x + (size_t)token * a.x_stride;
     for (uint tile = get_group_id(1) * 2; tile < get_group_id(1) * 2 + 2; tile++) {
@@ -50,7 +52,16 @@ kernel void panel_exact(const panel_args a, global float *out, global const floa
             next_step(&p);
         }
 #pragma unroll
-        for (int t = 0; t < NT; t++)
-            finish(&a, out, bias, token + t, tile * PANEL_ROWS, acc[t]);
+        for (int t = 0; t < NT; t++) {
+#if GATED
+            if (tile % 2 == 0)
+                gate[t] = acc[t];
+            else
+                finish_gated(&a, out, PANEL_OUT, token + t, tile / 2 * PANEL_ROWS, gate[t], acc[t]);
+#else
+            if (tile * PANEL_ROWS < a.n)
+                finish(&a, out, PANEL_OUT, token + t, tile * PANEL_ROWS, acc[t]);
+#endif
+        }
     }
 }

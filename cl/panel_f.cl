@@ -1,8 +1,10 @@
-/* out[t, r] = alpha x[t] . w[r] + bias[r], x in f32 and w a panel of floats (cl/panel.h), for NT tokens and two tiles of 16 rows.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 and w a panel of floats (cl/panel.h), for NT tokens and two tiles of 16 rows.
  * Launch: {blocks of NT tokens, pairs of tiles}, one item a group; consecutive groups share the panel.
  *   -D NT         tokens a group
  *   -D W_TYPE     dtype of w: F32, F16, BF16
- *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without */
+ *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without
+ *   -D ACT        place in PANEL_ACTS; swiglu makes one tile of the result of the two
+ *   -D RESIDUAL   1: there is one to add */
 #define WG 1
 #include "args.h"
 #include "weights.h"
@@ -21,8 +23,7 @@ enum { CHAINS = 2 };
 enum { CHAINS = 1 };
 #endif
 
-kernel void panel_f(const panel_args a, global float *out, global const float *x, global const ELEM(W_TYPE) *w,
-                    global const bias_elem *bias)
+kernel void panel_f(const panel_args a, global float *out, global const float *x, global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
 {
     const uint pair = get_group_id(1), token = a.first + get_group_id(0) * NT;
     w += (size_t)pair * PANEL_PAD * a.k;
@@ -61,8 +62,12 @@ kernel void panel_f(const panel_args a, global float *out, global const float *x
             s[0][t] += s[c][t];
             u[0][t] += u[c][t];
         }
-        finish(&a, out, bias, token + t, pair * PANEL_PAD, s[0][t]);
+#if GATED
+        finish_gated(&a, out, PANEL_OUT, token + t, pair * PANEL_ROWS, s[0][t], u[0][t]);
+#else
+        finish(&a, out, PANEL_OUT, token + t, pair * PANEL_PAD, s[0][t]);
         if (pair * PANEL_PAD + PANEL_ROWS < a.n)
-            finish(&a, out, bias, token + t, pair * PANEL_PAD + PANEL_ROWS, u[0][t]);
+            finish(&a, out, PANEL_OUT, token + t, pair * PANEL_PAD + PANEL_ROWS, u[0][t]);
+#endif
     }
 }

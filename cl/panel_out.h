@@ -1,6 +1,13 @@
-/* The end of a panel product: v -> out[token, row ..]. Needs panel_args and BIAS_TYPE. */
+/* The end of a panel product: out[token, row ..] = act(alpha v + bias) + residual. Needs panel_args, BIAS_TYPE, ACT (a place in PANEL_ACTS)
+ * and RESIDUAL. A kernel takes PANEL_OUT_BUFS as its last arguments and gives PANEL_OUT on to finish(). */
 #ifndef CLEF_CL_PANEL_OUT_H
 #define CLEF_CL_PANEL_OUT_H
+
+#include "inline.h"
+
+#if !defined(BIAS_TYPE) || !defined(ACT) || !defined(RESIDUAL)
+#  error "panel_out.h needs BIAS_TYPE, ACT and RESIDUAL"
+#endif
 
 #if BIAS_TYPE < 0
 typedef float bias_elem;
@@ -8,26 +15,90 @@ typedef float bias_elem;
 typedef ELEM(BIAS_TYPE) bias_elem;
 #endif
 
-/* Writes one tile's 16 results of a token. */
-static inline void finish(const panel_args *a, global float *out, global const bias_elem *bias, uint token, uint row, float16 v)
+#define PANEL_OUT_BUFS global const bias_elem *bias, global const float *residual
+#define PANEL_OUT      bias, residual
+
+#define ENUMERATE_ACT(name) ACT_##name,
+enum { PANEL_ACTS(ENUMERATE_ACT) };
+/* GATED: tiles 2 i and 2 i + 1 of w make tile i of the result. W_TILES(n): how many there are for n rows of the result, padded ones too. */
+#define GATED (ACT == 1)
+#if GATED
+#  define W_TILES(n) (((n) + PANEL_ROWS - 1) / PANEL_ROWS * 2)
+#else
+#  define W_TILES(n) (((n) + PANEL_PAD - 1) / PANEL_PAD * (PANEL_PAD / PANEL_ROWS))
+#endif
+
+INLINED float16 act(float16 x)
+{
+    switch (ACT) {
+    case ACT_gelu:
+        return 0.5f * x * (1.0f + erf(x * M_SQRT1_2_F));
+    case ACT_gelu_tanh: /* as in elementwise.cl */
+        return x / (1.0f + exp(-1.5957691216f * (x + 0.044715f * x * x * x)));
+    case ACT_silu:
+    case ACT_swiglu:
+        return x / (1.0f + exp(-x));
+    case ACT_relu:
+        return fmax(x, 0.0f);
+    default:
+        return x;
+    }
+}
+
+/* Elements i .. i + 15 of p, of which the first n are there. */
+INLINED float16 first_of(global const float *p, size_t i, uint n)
+{
+    float lanes[PANEL_ROWS];
+    if (n >= PANEL_ROWS)
+        return vload16(0, p + i);
+    for (uint r = 0; r < PANEL_ROWS; r++)
+        lanes[r] = r < n ? p[i + r] : 0.0f;
+    return vload16(0, lanes);
+}
+
+/* Sums v of rows of w with what belongs to them: `at` counts in the bias, the first n of 16 are there. */
+INLINED float16 biased(const panel_args *a, global const bias_elem *bias, float16 v, uint at, uint n)
 {
     v *= a->alpha;
-    out += (size_t)token * a->n + row;
-    if (row + PANEL_ROWS <= a->n) {
 #if BIAS_TYPE >= 0
-        v += LOAD16(BIAS_TYPE, bias, a->bias + row);
+    float lanes[PANEL_ROWS];
+    if (n >= PANEL_ROWS)
+        return v + LOAD16(BIAS_TYPE, bias, a->bias + at);
+    for (uint r = 0; r < PANEL_ROWS; r++)
+        lanes[r] = r < n ? LOAD(BIAS_TYPE, bias, a->bias + at + r) : 0.0f;
+    v += vload16(0, lanes);
 #endif
-        vstore16(v, 0, out);
+    return v;
+}
+
+INLINED void finished(const panel_args *a, global float *out, global const float *residual, uint token, uint row, float16 v)
+{
+    const size_t at = (size_t)token * a->n + row;
+    const uint n = a->n - row;
+#if RESIDUAL
+    v += first_of(residual, a->residual + at, n);
+#endif
+    if (n >= PANEL_ROWS) {
+        vstore16(v, 0, out + at);
         return;
     }
     float lanes[PANEL_ROWS];
     vstore16(v, 0, lanes);
-    for (uint r = 0; row + r < a->n; r++)
-#if BIAS_TYPE >= 0
-        out[r] = lanes[r] + LOAD(BIAS_TYPE, bias, a->bias + row + r);
-#else
-        out[r] = lanes[r];
-#endif
+    for (uint r = 0; r < n; r++)
+        out[at + r] = lanes[r];
+}
+
+/* Writes one tile's 16 results of a token from its sums. */
+INLINED void finish(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint row, float16 v)
+{
+    finished(a, out, residual, token, row, act(biased(a, bias, v, row, a->n - row)));
+}
+
+/* The same from the sums of a gate's tile and of the tile that it opens or shuts. */
+INLINED void finish_gated(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint row, float16 gate, float16 up)
+{
+    gate = act(biased(a, bias, gate, row, a->n - row));
+    finished(a, out, residual, token, row, gate * biased(a, bias, up, a->n + row, a->n - row));
 }
 
 #endif

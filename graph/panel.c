@@ -143,17 +143,3 @@ double clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double 
                            (tile * (k / block) + col / block) * (size - block / 32 * row_codes) * PANEL_ROWS;
     return value_of(dtype, code_at(dtype, codes, r, col % 32), scales, r, col % block);
 }
-
-void clef__token_block(int64_t m, int64_t row, int64_t *start, int64_t *size)
-{
-    *start = row / TOKEN_BLOCK * TOKEN_BLOCK;
-    *size = TOKEN_BLOCK;
-    if (*start + TOKEN_BLOCK <= m)
-        return;
-    for (*size = 8;; *size /= 2)
-        if (*start + *size <= m) {
-            if (row < *start + *size)
-                return;
-            *start += *size;
-        }
-}

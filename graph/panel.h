@@ -4,6 +4,9 @@
 
 #include "graph/op.h"
 
+/* The inputs of panel_matmul. */
+enum { PANEL_X, PANEL_PACKED, PANEL_BIAS, PANEL_NORM_WEIGHT, PANEL_NORM_BIAS, PANEL_RESIDUAL, PANEL_INPUTS };
+
 /** A pack node of n weights lowers to n x PACK_MAX_PIECES launches at most; each reads a part of one weight, in its order. */
 enum { PACK_MAX_PIECES = 16 };
 
@@ -14,7 +17,10 @@ int64_t clef__panel_bytes(clef_dtype dtype, int64_t n, int64_t k);
 /** Element (row, col) of packed bytes (as the references have them: a double for each I8). */
 double  clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double *bytes, int64_t row, int64_t col);
 
-/** The block that row `row` of m lies in, as cl/quantize.cl cuts them: its first row and how many it has. */
-void    clef__token_block(int64_t m, int64_t row, int64_t *start, int64_t *size);
+/** Rows of the packed weight of n: those of both tiles where they take turns. */
+int64_t clef__panel_rows(const clef_panel_matmul_opts *o);
+
+/** Launches for a panel_matmul; dot: -D DOT of cl/panel.h, which the device must have. */
+clef_status clef__lower_panels(clef_lowering *lo, const clef_value *n, int32_t dot, clef_error *err);
 
 #endif

@@ -11,7 +11,7 @@ static clef_value *choose_panels(clef_value *n, const void *user)
 {
     const wishes *wanted = user;
     clef_graph *g = n->graph;
-    clef_value *x = n->in[0], *w = n->in[1];
+    clef_value *w = n->in[1];
     const clef_matmul_opts *o = (const void *)n->attr;
     if (n->op != CLEF_OP_matmul || w->kind != CLEF_WEIGHT || w->shape.rank != 2)
         return n;
@@ -19,11 +19,13 @@ static clef_value *choose_panels(clef_value *n, const void *user)
     const int64_t rows = w->shape.dim[in_out ? 1 : 0].n, columns = w->shape.dim[in_out ? 0 : 1].n;
     if (!clef__panel_has(w->dtype, columns) || (in_out && quantised) || rows > INT32_MAX || columns > INT32_MAX)
         return n;
-    const clef_panel_matmul_opts opts = {.n = (int32_t)rows, .k = (int32_t)columns, .dtype = (int32_t)w->dtype, .alpha = o->alpha};
+    const clef_panel_matmul_opts opts = {.n = (int32_t)rows,
+                                         .k = (int32_t)columns,
+                                         .dtype = (int32_t)w->dtype,
+                                         .alpha = o->alpha,
+                                         .quantise = quantised && !wanted->exact};
     clef_value *packed = clef_pack(g, &w, 1, &(clef_pack_opts){.in_out = in_out});
-    if (quantised && !wanted->exact)
-        x = clef_quantize(g, x);
-    return clef_panel_matmul(g, x, packed, n->in[2], &opts);
+    return clef_panel_matmul(g, n->in[0], packed, &(clef_panel_inputs){.bias = n->in[2]}, &opts);
 }
 
 clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm gemm, int exact, clef_error *err)

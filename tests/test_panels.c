@@ -138,7 +138,7 @@ static int count(const clef_graph *g, const char *op)
     return n;
 }
 
-/* Products of one x share its quantised form, products with one weight its panels; an embedding keeps the stored rows. */
+/* Products with one weight share its panels; an embedding keeps the stored rows. */
 static void shares(void **state)
 {
     static const char text[] =
@@ -153,7 +153,6 @@ static void shares(void **state)
         assert_int_equal(clef__pass_choose(g, gpu_too ? &gpu : &cpu, CLEF_GEMM_AUTO, 0, &err), CLEF_OK);
         assert_int_equal(count(g, "panel_matmul"), gpu_too ? 0 : 3);
         assert_int_equal(count(g, "pack"), gpu_too ? 0 : 2);
-        assert_int_equal(count(g, "quantize"), gpu_too ? 0 : 2);
         assert_int_equal(count(g, "gather"), 1);
         assert_int_equal(clef_graph_optimize(g, "verify", &err), CLEF_OK);
         clef_graph_destroy(g);

@@ -159,17 +159,26 @@ CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b
 /** Panels: how a CPU likes the matrix of a product. pack lays a weight [N, K] (or, with .in_out, [K, N]) out in tiles of 16 rows of N,
  *  so that one vector holds the same column of 16 rows; the result is I8 bytes of an order that cl/panel.h describes. It takes n weights, 1
  *  to 4 of one dtype and K, as if their rows were one weight's: each but the last must have N % 32 == 0. With .interleave they are two of
- *  one N, N % 16 == 0, and their tiles take turns: the first's, the second's, the first's next one. quantize rounds
- *  each block of 32 of x's last dim to 8 bits: d = max |x| / 127, q = round(x / d); K a multiple of 32; I8 [.., K + 3 K / 8].
- *  panel_matmul: out [.., M, N] = x W^T (+ bias), with x F32 [.., M, K] (exact), or what quantize made of it: then the product is one of
- *  integers, and the error that of rounding x: under 1 % of a row's norm where no element of a block
- *  of x towers over the others. Plans put these in the place of matmul where it pays
- *  (clef_plan_opts.exact keeps x in F32); model code writes matmul. */
+ *  one N, N % 16 == 0, and their tiles take turns: the first's, the second's, the first's next one.
+ *  panel_matmul: out [.., M, n] = act(alpha norm(x) W^T + bias) + residual, x F32 [.., M, k], W of n rows and k columns packed, of `dtype`.
+ *    quantise  x (normed) is rounded to 8 bits in blocks of 32 of its last dim: d = max |x| / 127, q = round(x / d), for dtypes in blocks and
+ *              k % 32 == 0. The product is one of integers then, and the error that of rounding x: under 1 % of a row's norm where no element
+ *              of a block of x towers over the others.
+ *    norm      of x's last dim with norm_weight and norm_bias [k] (NULL: none), eps as given: as clef_rms_norm, as clef_layer_norm.
+ *    act       swiglu: W holds n rows of a gate and n that it opens, packed with .interleave; out = silu(gate) up (+ residual); bias is [2 n],
+ *              the gate's first. The others as the ops of that name.
+ *    residual  of the result's shape, NULL: none. alpha 0 means 1.
+ *  Plans put these in the place of matmul where it pays (clef_plan_opts.exact keeps x in F32); model code writes matmul. */
 typedef struct clef_pack_opts { int32_t in_out, interleave; } clef_pack_opts;
 CLEF_API clef_value *clef_pack(clef_graph *graph, clef_value *const *weights, int32_t n, const clef_pack_opts *opts);
-CLEF_API clef_value *clef_quantize(clef_graph *graph, clef_value *x);
-typedef struct clef_panel_matmul_opts { int32_t n, k, dtype; float alpha; } clef_panel_matmul_opts; /* dtype: of the packed weight */
-CLEF_API clef_value *clef_panel_matmul(clef_graph *graph, clef_value *x, clef_value *packed, clef_value *bias,
+typedef enum clef_panel_norm { CLEF_PANEL_NO_NORM, CLEF_PANEL_RMS, CLEF_PANEL_LAYER } clef_panel_norm;
+typedef enum clef_panel_act {
+    CLEF_PANEL_NO_ACT, CLEF_PANEL_SWIGLU, CLEF_PANEL_GELU, CLEF_PANEL_GELU_TANH, CLEF_PANEL_SILU, CLEF_PANEL_RELU
+} clef_panel_act;
+typedef struct clef_panel_matmul_opts { int32_t n, k, dtype; float alpha; int32_t quantise, norm; float eps; int32_t act; } clef_panel_matmul_opts;
+typedef struct clef_panel_inputs { clef_value *bias, *norm_weight, *norm_bias, *residual; } clef_panel_inputs;
+/** more: NULL, or its inputs. */
+CLEF_API clef_value *clef_panel_matmul(clef_graph *graph, clef_value *x, clef_value *packed, const clef_panel_inputs *more,
                                        const clef_panel_matmul_opts *opts);
 
 /** Softmax over the last dim of x [.., T, S]:  z = cap(scale x) + mask;  out = exp(z - max z) / sum exp(z - max z).
