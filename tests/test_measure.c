@@ -34,6 +34,7 @@ static void test_measure(void **state)
     const double figures[] = {speed.read_gb_s, speed.copy_gb_s, speed.mad_gflop_s, speed.launch_us, speed.round_trip_us};
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         assert_true(isfinite(figures[i]) && figures[i] > 0);
+    assert_true(clef_device_describe(dev)->caps.is_cpu ? isfinite(speed.dot_gop_s) && speed.dot_gop_s > 0 : speed.dot_gop_s == 0);
     assert_true(speed.buffer_bytes > 0);
     assert_true(speed.buffer_bytes <= clef_device_describe(dev)->caps.max_alloc_bytes);
     clef_device_close(dev);

@@ -120,10 +120,23 @@ static void print_device(const bench *b)
            d->caps.is_cpu ? "threads" : "units");
 }
 
+/* Whether the model's products are of bytes: most of its weights lie in blocks, and activations may be quantised too. */
+static int multiplies_bytes(const bench *b)
+{
+    uint64_t blocks = 0, all = 0;
+    for (int32_t i = 0; i < clef_model_n_tensors(b->model); i++) {
+        const clef_tensor_info t = clef_model_tensor(b->model, i);
+        all += t.n_bytes;
+        blocks += clef_dtype_block_elems(t.dtype) > 1 ? t.n_bytes : 0;
+    }
+    return !b->o->exact && blocks > all / 2;
+}
+
 void clef__bench_print_table(const bench *b, const clef_device_speed *speed)
 {
     const char *const row = b->o->md ? "| %s | %.2f | %.2f ± %.2f | %.1f %s | %.0f %% of %.1f |\n"
                                      : "%-18s %12.2f %12.2f ± %-8.2f %10.1f %-6s %4.0f %% of %.1f\n";
+    const double multiply = speed->dot_gop_s > 0 && multiplies_bytes(b) ? speed->dot_gop_s : speed->mad_gflop_s;
     printf("%s on ", file_name(clef_model_path(b->model)));
     print_device(b);
     printf(", best of %" PRId32 "\n", b->o->n_rounds);
@@ -136,7 +149,7 @@ void clef__bench_print_table(const bench *b, const clef_device_speed *speed)
         const bench_summary s = clef__bench_summary(rate);
         const int reads = strcmp(rate->what, "decode") == 0;
         const double at = (reads ? rate->bytes : rate->flops) / rate->n_tokens * s.best * 1e-9;
-        const double limit = reads ? speed->read_gb_s : speed->mad_gflop_s;
+        const double limit = reads ? speed->read_gb_s : multiply;
         char name[64];
         rate_name(rate, name);
         printf(row, name, s.best, s.mean, s.stddev, at, reads ? "GB/s" : "Gop/s", limit > 0 ? 100 * at / limit : 0, limit);
@@ -151,11 +164,9 @@ void clef__bench_print_speed(const bench *b, const clef_device_speed *speed)
         const char *what, *unit, *label;
         double value;
     } rows[] = {
-        {"read", "GB/s", "memory read", speed->read_gb_s},
-        {"copy", "GB/s", "memory copied, read and written", speed->copy_gb_s},
-        {"mad", "GFLOP/s", "f32 multiply-add", speed->mad_gflop_s},
-        {"launch", "us", "a launch among many", speed->launch_us},
-        {"round_trip", "us", "a launch and its result", speed->round_trip_us},
+        {"read", "GB/s", "memory read", speed->read_gb_s},          {"copy", "GB/s", "memory copied, read and written", speed->copy_gb_s},
+        {"mad", "GFLOP/s", "f32 multiply-add", speed->mad_gflop_s}, {"dot", "Gop/s", "products of bytes", speed->dot_gop_s},
+        {"launch", "us", "a launch among many", speed->launch_us},  {"round_trip", "us", "a launch and its result", speed->round_trip_us},
     };
     if (!b->o->json) {
         char text[24];

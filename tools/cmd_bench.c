@@ -295,7 +295,8 @@ const clef__command clef__command_bench = {
         "value is the best of the rounds. load: from nothing to a session; first token: from nothing to the logits of one token. The "
         "limits\n"
         "are what the device is measured to do (--device) right after the model: decode is held against reading memory, prefill against\n"
-        "f32 multiply-adds, which integer arithmetic on quantised weights may exceed. --profile slows the device a little.\n",
+        "f32 multiply-adds or, where weights and activations are quantised, against products of bytes. --profile slows the device a "
+        "little.\n",
     .options = bench_option_table,
     .max_args = 1,
     .defaults = &bench_defaults,

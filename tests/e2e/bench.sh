@@ -31,7 +31,7 @@ done
 if [ -z "${CLEF_SANITIZE:-}" ]; then
   check "bench --device" "$CLEF" bench --device --json
   cp "$tmp/check.log" "$tmp/json"
-  for what in read copy mad launch round_trip; do above "the device's $what" "$(member "$tmp/json" $what value)" 0; done
+  for what in read copy mad dot launch round_trip; do above "the device's $what" "$(member "$tmp/json" $what value)" 0; done
   check "bench as a table" "$CLEF" bench --prompt 16 --gen 4 --rounds 1 --md -q
   same "a row for each rate" 2 "$(grep -c '^| .*[0-9]%* %* of' "$tmp/check.log")"
 fi
