@@ -412,6 +412,59 @@ static void test_cache(void **state)
     free(entry);
 }
 
+typedef struct stopper {
+    int n_calls, stop;
+} stopper;
+
+static int count_or_stop(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    stopper *s = user;
+    assert_string_equal(what, "cache");
+    assert_true(done < total);
+    s->n_calls++;
+    return s->stop;
+}
+
+/* What was built is written when the device is closed, unless the user stops it. */
+static void test_cache_at_close(void **state)
+{
+    (void)state;
+    char dir[512];
+    scratch_path("cache-at-close", dir);
+    const int want_cached[] = {0, 0, 1}, want_calls[] = {1, 1, 0};
+    for (int i = 0; i < 3; i++) {
+        stopper s = {.stop = i == 0};
+        clef_device *dev = open_device(&(clef_device_opts){.cache_dir = dir, .progress = count_or_stop, .progress_user = &s});
+        check_softmax(dev);
+        assert_int_equal(dev->n_cached, want_cached[i]);
+        clef_device_close(dev);
+        assert_int_equal(s.n_calls, want_calls[i]);
+    }
+}
+
+/* The variable alone: PoCL has read it long before. */
+static void test_pin(void **state)
+{
+    (void)state;
+    const char *const saved = getenv("POCL_AFFINITY");
+    char *copy = saved ? strdup(saved) : NULL;
+    setenv("POCL_AFFINITY", "0", 1);
+    clef_device_close(open_device(&(clef_device_opts){.cache_dir = "", .pin = 1}));
+    assert_string_equal(getenv("POCL_AFFINITY"), "0");
+    unsetenv("POCL_AFFINITY");
+    clef_device_close(open_device(NULL));
+    assert_null(getenv("POCL_AFFINITY"));
+    clef_device_close(open_device(&(clef_device_opts){.cache_dir = "", .pin = 1}));
+    if (clef__os_has_all_cpus())
+        assert_string_equal(getenv("POCL_AFFINITY"), "1");
+    else
+        assert_null(getenv("POCL_AFFINITY"));
+    unsetenv("POCL_AFFINITY");
+    if (copy)
+        setenv("POCL_AFFINITY", copy, 1);
+    free(copy);
+}
+
 static void test_cache_keys(void **state)
 {
     (void)state;
@@ -661,6 +714,7 @@ int main(void)
         cmocka_unit_test(test_open_default),  cmocka_unit_test(test_kernels),
         cmocka_unit_test(test_build_failure), cmocka_unit_test(test_cache),
         cmocka_unit_test(test_cache_keys),    cmocka_unit_test(test_cache_unwritable),
+        cmocka_unit_test(test_pin),           cmocka_unit_test(test_cache_at_close),
         cmocka_unit_test(test_clblast),       cmocka_unit_test(test_failing_calls),
         cmocka_unit_test(test_cache_refused), cmocka_unit_test(test_nothing_left),
     };
