@@ -118,8 +118,17 @@ typedef struct attention_args {
     args_uint  pos;           /* offset */
     args_float scale, softcap;
     args_int   causal, window;
-    args_uint  tile, splits;  /* attention_tile.cl: queries a tile, parts of the keys */
+    args_uint  tile, splits;  /* attention_tile.cl: queries a tile; attention_step.cl: parts of the keys */
 } attention_args;
+
+/* attention_step.cl: an attention whose k and v are caches, and the rows that it writes to them first. */
+typedef struct attention_step_args {
+    attention_args a;
+    view_args  new_k, new_v;          /* [B, H / group, T, D] and [B, H / group, T, E] */
+    args_uint  capacity;              /* rows of the caches */
+    args_uint  freqs, q_norm, k_norm; /* offsets */
+    args_float turn_scale, eps;
+} attention_step_args;
 
 /* out [n0, n1, m, n] = alpha a b + bias; head i1 of a meets head i1 / group of b. Strides in elements; the last dims of a and
  * b are dense. */
@@ -142,6 +151,8 @@ typedef struct positions_args {
 /* Panels (cl/panel.h): tiles of PANEL_ROWS rows, rows padded to whole PANEL_PAD. */
 #define PANEL_ROWS 16
 #define PANEL_PAD  32
+/* Floats of a column of a block of x, packed (cl/tile.h). */
+#define X_LANES 16
 
 /* Packs a weight [n, k], its element (row, col) at w + row * row_stride + col * col_stride, into the tiles tile, tile + step ... of
  * `tiles`. One of the strides is 1. */
@@ -174,6 +185,7 @@ typedef struct panel_args {
     args_uint  bias; /* offset */
     args_float alpha;
     args_uint  residual; /* offset */
+    args_uint  blocks, pairs; /* panel_f: that a group takes */
 } panel_args;
 
 /* The same for a few rows of x, prepared by each group for itself, and `span` tiles a group. */
@@ -186,6 +198,34 @@ typedef struct panel_gemv_args {
 /* What a product ends in; swiglu: rows of w in tiles that take turns, gate and up, out = silu(gate) up. */
 #define PANEL_ACTS(X) X(none) X(swiglu) X(gelu) X(gelu_tanh) X(silu) X(relu)
 #define PANEL_NORMS(X) X(none) X(rms) X(layer)
+
+/* How the next token is picked (graph/sample.h has the formulas); an I32 [SAMPLE_OPTIONS] input, floats as their bits. All zero: nothing is. */
+#define SAMPLE_OPTIONS 16
+#define SAMPLE_OFF     0 /* the step's state stays */
+#define SAMPLE_GREEDY  1
+#define SAMPLE_DRAW    2
+typedef struct sample_options {
+    args_int   mode;
+    args_int   top_k;                       /* 0: off */
+    args_int   last_n;                      /* tokens that the penalty looks back at; 0: off */
+    args_int   first;                       /* the position whose token is draw 0 */
+    args_float scale;                       /* log2(e) / temperature */
+    args_float penalty, inverse_penalty;
+    args_uint  top_p;                       /* in 2^-32; 0: off */
+    args_uint  min_weight_lo, min_weight_hi;
+    args_uint  reach;                       /* what lies farther from the largest logit than this is never picked */
+    args_uint  seed_lo, seed_hi;
+    args_uint  unused[3];
+} sample_options;
+
+/* logits [B, n_vocab]; ids [B, length]; history [any, capacity]. `blocks` of SAMPLE_BLOCK logits a row, a multiple of 16, `span` of them a
+ * group. */
+#define SAMPLE_BLOCK 64
+typedef struct sample_args {
+    args_uint n_vocab, length, capacity;
+    args_uint blocks, span;
+    args_uint logits, history, ids, pos, options; /* offsets */
+} sample_args;
 
 /* The kernels of measure.cl: n vectors, `span` of them a group; mad: `rounds` of r = r * scale + shift. */
 typedef struct measure_args {

@@ -1,5 +1,5 @@
-/* cache[b, h, pos[b] + t, :] = x[b, h, t, :] for x [B, H, T, D]; rows beyond the cache's capacity are dropped. Halves are rounded to
- * the nearest, ties to even; a block of q8_0 holds d = max |x| / 127, as a half, and the whole numbers nearest to x / d, ties away from 0.
+/* cache[b, h, pos[b] + t, :] = x[b, h, t, :] for x [B, H, T, D]; rows beyond the cache's capacity are dropped. cache_row.h
+ * says how they are rounded.
  * Launch: one group a row of x. No two rows meet.
  *   -D WG    work-items a group
  *   -D TYPE  dtype of the cache: f32, f16 or q8_0 (D a multiple of 32)
@@ -7,6 +7,7 @@
 #include "args.h"
 #include "group.h"
 #include "weights.h"
+#include "cache_row.h"
 
 #if !defined(TYPE) || !defined(POS)
 #  error "cache.cl needs WG, TYPE and POS"
@@ -32,14 +33,8 @@ static void write_row(global cache_elem *to, size_t at, global const float *x, u
 #elif TYPE == DTYPE_Q8_0
 static void write_row(global cache_elem *to, size_t at, global const float *x, uint n)
 {
-    for (uint i = get_local_id(0); i < n / 32; i += WG) {
-        const float16 a = vload16(2 * i, x), b = vload16(2 * i + 1, x);
-        const float d = max16(fmax(fabs(a), fabs(b))) / 127.0f, inverse = d != 0 ? 1.0f / d : 0.0f;
-        global uchar *block = to + (at / 32 + i) * Q8_0_BYTES;
-        vstore_half_rte(d, 0, (global half *)block);
-        vstore16(convert_char16_sat(round(a * inverse)), 0, (global char *)block + 2);
-        vstore16(convert_char16_sat(round(b * inverse)), 0, (global char *)block + 18);
-    }
+    for (uint i = get_local_id(0); i < n / 32; i += WG)
+        keep_block(to + (at / 32 + i) * Q8_0_BYTES, vload16(2 * i, x), vload16(2 * i + 1, x));
 }
 #endif
 

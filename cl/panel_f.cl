@@ -1,73 +1,99 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 and w a panel of floats (cl/panel.h), for NT tokens and two tiles of 16 rows.
- * Launch: {blocks of NT tokens, pairs of tiles}, one item a group; consecutive groups share the panel.
- *   -D NT         tokens a group
- *   -D W_TYPE     dtype of w: F32, F16, BF16
- *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without
- *   -D ACT        place in PANEL_ACTS; swiglu makes one tile of the result of the two
- *   -D RESIDUAL   1: there is one to add */
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 as panel_f_rows.cl packs it, w a panel of floats (cl/panel.h).
+ * Launch: {pairs of tiles of w / a.pairs, blocks of NT tokens / a.blocks}, one item a group; a.pairs a.blocks <= MAX_TILES. A group holds
+ * its sums, and takes DEPTH columns of k at a time through them, so that what it reads stays in the nearest caches.
+ *   -D NT, VECTORS  as in tile.h
+ *   -D W_TYPE       dtype of w: F32, F16, BF16
+ *   and those of panel_out.h; with swiglu, a pair of tiles makes one of the result */
 #define WG 1
 #include "args.h"
 #include "weights.h"
 
-#if !defined(NT) || !defined(W_TYPE) || !defined(BIAS_TYPE)
-#  error "panel_f.cl needs NT, W_TYPE and BIAS_TYPE"
+#if !defined(W_TYPE)
+#  error "panel_f.cl needs W_TYPE"
 #endif
 #include "panel_out.h"
+#include "tile.h"
 
-/* A chain of sums for each of `CHAINS` columns in turn: few tokens would wait for the multiplier otherwise. */
-#if NT == 1
-enum { CHAINS = 4 };
-#elif NT == 2
-enum { CHAINS = 2 };
+#if W_TYPE == DTYPE_F32
+TILE_SUMS(tile_sums, global)
 #else
-enum { CHAINS = 1 };
+TILE_SUMS(tile_sums, private)
+
+/* Both panels of a pair as floats: once for all blocks of tokens. */
+static inline void decode(float *to, global const ELEM(W_TYPE) *w, size_t step, uint depth)
+{
+    for (uint k = 0; k < depth; k++) {
+        vstore16(LOAD16(W_TYPE, w, k * 16), k, to);
+        vstore16(LOAD16(W_TYPE, w, step + k * 16), k, to + DEPTH * 16);
+    }
+}
 #endif
+
+static inline void finish_tile(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint pair, const float16 *sums)
+{
+    for (uint t = 0; t < NT && token + t < a->m; t++) {
+#if GATED
+        finish_gated(a, out, PANEL_OUT, token + t, pair * PANEL_ROWS, sums[t], sums[NT + t]);
+#else
+        finish(a, out, PANEL_OUT, token + t, pair * PANEL_PAD, sums[t]);
+        if (pair * PANEL_PAD + PANEL_ROWS < a->n)
+            finish(a, out, PANEL_OUT, token + t, pair * PANEL_PAD + PANEL_ROWS, sums[NT + t]);
+#endif
+    }
+}
+
+/* The lines of the result that a tile will be written to. */
+static inline void fetch_result(const panel_args *a, global const float *out, uint token, uint pair)
+{
+    const uint width = GATED ? PANEL_ROWS : PANEL_PAD;
+    out += (size_t)token * a->n + pair * width;
+    if ((pair + 1) * width > a->n)
+        return;
+    for (uint t = 0; t < NT && token + t < a->m; t++) {
+        FETCH_TO_WRITE(out);
+        FETCH_TO_WRITE(out + width - 1);
+        out += a->n;
+    }
+}
 
 kernel void panel_f(const panel_args a, global float *out, global const float *x, global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
 {
-    const uint pair = get_group_id(1), token = a.first + get_group_id(0) * NT;
-    w += (size_t)pair * PANEL_PAD * a.k;
-    x += a.x + (size_t)token * a.x_stride;
-    float16 s[CHAINS][NT], u[CHAINS][NT];
-#pragma unroll
-    for (int c = 0; c < CHAINS; c++)
-#pragma unroll
-        for (int t = 0; t < NT; t++)
-            s[c][t] = u[c][t] = 0;
-    const size_t next = (size_t)PANEL_ROWS * a.k;
-    uint k = 0;
-    for (; k + CHAINS <= a.k; k += CHAINS)
-#pragma unroll
-        for (int c = 0; c < CHAINS; c++) {
-            const float16 v0 = LOAD16(W_TYPE, w, (k + c) * PANEL_ROWS), v1 = LOAD16(W_TYPE, w, next + (k + c) * PANEL_ROWS);
-#pragma unroll
-            for (int t = 0; t < NT; t++) {
-                const float16 xt = x[t * a.x_stride + k + c];
-                s[c][t] = fma(v0, xt, s[c][t]);
-                u[c][t] = fma(v1, xt, u[c][t]);
+    const uint all_blocks = (a.m + NT - 1) / NT, all_pairs = W_TILES(a.n) / 2;
+    const uint block0 = get_group_id(1) * a.blocks, n_blocks = min(a.blocks, all_blocks - block0);
+    const uint pair0 = get_group_id(0) * a.pairs, n_pairs = min(a.pairs, all_pairs - pair0);
+    const size_t step = PANEL_ROWS * (size_t)a.k; /* from panel to panel */
+    float16 sums[MAX_TILES * 2 * NT];
+#if W_TYPE != DTYPE_F32
+    float decoded[2 * DEPTH * 16];
+#endif
+    for (uint k0 = 0; k0 < a.k; k0 += DEPTH) {
+        const uint depth = min((uint)DEPTH, a.k - k0);
+        for (uint p = 0; p < n_pairs; p++) {
+            global const ELEM(W_TYPE) *from = w + (pair0 + p) * 2 * step + k0 * PANEL_ROWS, *ahead = from;
+            if (p + 1 < n_pairs)
+                ahead = from + 2 * step;
+            else if (k0 + depth < a.k)
+                ahead = w + pair0 * 2 * step + (k0 + depth) * PANEL_ROWS;
+            else if (pair0 + n_pairs < all_pairs)
+                ahead = w + (pair0 + n_pairs) * 2 * step;
+#if W_TYPE != DTYPE_F32
+            decode(decoded, from, step, depth);
+#endif
+            for (uint b = 0; b < n_blocks; b++) {
+                global const float *xb = x + packed_at(all_blocks, block0 + b, k0, depth);
+                float16 *s = sums + (p * n_blocks + b) * 2 * NT;
+                if (k0 + depth == a.k)
+                    fetch_result(&a, out, (block0 + b) * NT, pair0 + p);
+                for (uint v = 0; v < 2; v += VECTORS)
+#if W_TYPE == DTYPE_F32
+                    tile_sums(s + v * NT, xb, from + v * step, step, depth, k0 == 0, ahead + b % 2 * step);
+#else
+                    tile_sums(s + v * NT, xb, decoded + v * DEPTH * 16, DEPTH * 16, depth, k0 == 0, ahead + b % 2 * step);
+#endif
             }
         }
-    for (; k < a.k; k++) {
-        const float16 v0 = LOAD16(W_TYPE, w, k * PANEL_ROWS), v1 = LOAD16(W_TYPE, w, next + k * PANEL_ROWS);
-#pragma unroll
-        for (int t = 0; t < NT; t++) {
-            s[0][t] = fma(v0, (float16)x[t * a.x_stride + k], s[0][t]);
-            u[0][t] = fma(v1, (float16)x[t * a.x_stride + k], u[0][t]);
-        }
     }
-#pragma unroll
-    for (int t = 0; t < NT; t++) {
-#pragma unroll
-        for (int c = 1; c < CHAINS; c++) {
-            s[0][t] += s[c][t];
-            u[0][t] += u[c][t];
-        }
-#if GATED
-        finish_gated(&a, out, PANEL_OUT, token + t, pair * PANEL_ROWS, s[0][t], u[0][t]);
-#else
-        finish(&a, out, PANEL_OUT, token + t, pair * PANEL_PAD, s[0][t]);
-        if (pair * PANEL_PAD + PANEL_ROWS < a.n)
-            finish(&a, out, PANEL_OUT, token + t, pair * PANEL_PAD + PANEL_ROWS, u[0][t]);
-#endif
-    }
+    for (uint p = 0; p < n_pairs; p++)
+        for (uint b = 0; b < n_blocks; b++)
+            finish_tile(&a, out, PANEL_OUT, (block0 + b) * NT, pair0 + p, sums + (p * n_blocks + b) * 2 * NT);
 }

@@ -60,12 +60,13 @@ static int states_fit(clef_graph *g, const clef_value *n, const char *name)
             return 0;
         }
     }
-    for (int32_t i = 0; i < g->n_outputs && n->op == CLEF_OP_cache_write; i++)
-        if (clef__base(g->outputs[i].value) == clef__base(n->in[0])) {
-            clef__graph_fail(g, CLEF_E_ARG, "%s: output %s shows the state %s as it is before this write", name, g->outputs[i].name,
-                             clef__base(n->in[0])->name);
-            return 0;
-        }
+    for (int32_t i = 0; i < n->n_in; i++)
+        for (int32_t k = 0; k < g->n_outputs && clef__ops[n->op]->writes >> i & 1; k++)
+            if (clef__base(g->outputs[k].value) == clef__base(n->in[i])) {
+                clef__graph_fail(g, CLEF_E_ARG, "%s: output %s shows the state %s as it is before this write", name, g->outputs[k].name,
+                                 clef__base(n->in[i])->name);
+                return 0;
+            }
     return 1;
 }
 

@@ -50,6 +50,7 @@ typedef struct clef_op_case {
     const char *graph; /* NULL ends the list */
     int32_t     int_lo, int_hi;
     float       spread;
+    float       tol; /* 0: the op's */
 } clef_op_case;
 
 /** The block formats that kernels read by decoding alone, for the cases of ops that take weights: X(name), with commas between. */
@@ -113,6 +114,7 @@ typedef struct clef_op_def {
     clef_status (*lower)(clef_lowering *lo, const clef_value *n, clef_error *err);
 
     int32_t view;     /* 1: the result lies in in[0]'s memory (reshape, permute, slice; cache_write updates it) */
+    int32_t writes;   /* bit i: input i is a state (or what the last write of it gave), which the node changes */
     int32_t in_place; /* bit i: the result may take input i's memory when that is dense, of the same bytes and not used later */
     const clef_op_case *cases;
     float               tol; /* |x - ref| <= tol * (max |ref| + 1e-6), on every case; set it from a bound, state which */

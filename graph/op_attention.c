@@ -3,9 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/variant.h"
-
-enum { MAX_HEAD = 512 };
+#include "graph/attention.h"
 
 static const clef_attr_def attention_attrs[] = {
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_attention_opts, scale), NULL},
@@ -28,28 +26,38 @@ static clef_shape scores_shape(const clef_value *n)
     return clef_shape_4(q[0], q[1], q[2], k[2]);
 }
 
-attention_args clef__attention_args(const clef_lowering *lo, const clef_value *n)
+clef_value clef__attention_scores(const clef_value *n, clef_dim B, clef_dim H, clef_dim T, clef_dim S)
+{
+    clef_value scores = *n;
+    scores.shape = clef_shape_4(B, H, T, S);
+    return scores;
+}
+
+/* The node in numbers, and what it reads. */
+static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
 {
     const clef_attention_opts *o = (const void *)n->attr;
-    clef_value scores = *n; /* a shape for the mask to meet */
-    scores.shape = scores_shape(n);
-    attention_args args = {.q = clef__view(lo, n->in[0]),
-                           .k = clef__view(lo, n->in[1]),
-                           .v = clef__view(lo, n->in[2]),
-                           .mask = clef__view_as(lo, n->in[3], &scores),
-                           .pos = clef__view(lo, n->in[4]).offset,
-                           .scale = o->scale != 0 ? o->scale : 1,
-                           .softcap = o->softcap,
-                           .causal = o->causal,
-                           .window = o->window};
-    clef__n4(lo, &scores, args.n);
-    args.group = args.n[1] / clef__n(lo, n->in[1], 2);
-    return args;
+    const clef_dim *q = n->in[0]->shape.dim;
+    const clef_value scores = clef__attention_scores(n, q[0], q[1], q[2], n->in[1]->shape.dim[2]);
+    clef_attention_call call = {
+        .out = n, .q = n->in[0], .k = n->in[1], .v = n->in[2], .mask = n->in[3], .pos = n->in[4]};
+    call.args.a = (attention_args){.q = clef__view(lo, call.q),
+                                   .k = clef__view(lo, call.k),
+                                   .v = clef__view(lo, call.v),
+                                   .mask = clef__view_as(lo, call.mask, &scores),
+                                   .pos = clef__view(lo, call.pos).offset,
+                                   .scale = o->scale != 0 ? o->scale : 1,
+                                   .softcap = o->softcap,
+                                   .causal = o->causal,
+                                   .window = o->window};
+    clef__n4(lo, &scores, call.args.a.n);
+    call.args.a.group = call.args.a.n[1] / clef__n(lo, call.k, 2);
+    return call;
 }
 
 static int head_fits(clef_dim d)
 {
-    return !d.symbol && d.n <= MAX_HEAD;
+    return !d.symbol && d.n <= CLEF_MAX_HEAD;
 }
 
 static clef_status attention_infer(clef_value *n, clef_error *err)
@@ -66,7 +74,7 @@ static clef_status attention_infer(clef_value *n, clef_error *err)
                           clef__shape_text(n->graph, q, a), clef__shape_text(n->graph, k, b), clef__shape_text(n->graph, v, c));
     if (!head_fits(k->dim[3]) || !head_fits(v->dim[3]))
         return clef__fail(err, CLEF_E_SHAPE, "k %s, v %s: the last dims are numbers up to %d", clef__shape_text(n->graph, k, a),
-                          clef__shape_text(n->graph, v, b), MAX_HEAD);
+                          clef__shape_text(n->graph, v, b), CLEF_MAX_HEAD);
     for (int32_t i = 1; i < 3; i++)
         if (clef_dtype_block_elems(n->in[i]->dtype) > 1 && n->in[i]->dtype != CLEF_Q8_0)
             return clef__fail(err, CLEF_E_UNSUPPORTED, "%s is %s, wanted f32, f16, bf16 or q8_0", n->in[i]->name,
@@ -141,6 +149,43 @@ static clef_cost attention_cost(const clef_value *n, const int64_t *symbols)
     cost.flops = scores * (double)(2 * n->in[1]->shape.dim[3].n + 2 * n->in[2]->shape.dim[3].n + 5);
     return cost;
 }
+
+/* ---- variants ------------------------------------------------------------------------------------------------------------------- */
+
+static int split_fits(const clef_lowering *lo, const clef_value *n)
+{
+    return clef__attention_step_takes(clef__n(lo, n, 2), clef__n(lo, n, 1) / clef__n(lo, n->in[1], 2), clef__n(lo, n, 0));
+}
+
+static clef_status split_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_attention_call call = call_of(lo, n);
+    return clef__attention_step_launch(lo, &call, err);
+}
+
+static clef_status tile_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_attention_call call = call_of(lo, n);
+    return clef__attention_tile_launch(lo, &call, err);
+}
+
+static clef_status lanes_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_attention_call call = call_of(lo, n);
+    return clef__attention_lanes_launch(lo, &call, err);
+}
+
+const clef_variant clef__attention_split = {.name = "split",
+                                            .needs = "a CPU with vectors",
+                                            .takes = "up to 4 positions",
+                                            .device = clef__attention_has_vectors,
+                                            .fits = split_fits,
+                                            .lower = split_lower};
+const clef_variant clef__attention_tile = {
+    .name = "tile", .needs = "a CPU with vectors", .device = clef__attention_has_vectors, .lower = tile_lower};
+const clef_variant clef__attention_lanes = {.name = "lanes", .lower = lanes_lower};
+
+/* ---- cases ---------------------------------------------------------------------------------------------------------------------- */
 
 #define CACHE_CASE(dtype, h, hk, d, s, attributes, p)                                                                                      \
     {                                                                                                                                      \

@@ -1,7 +1,7 @@
 /* cache_write: rows into the KV cache, which may be narrower than they are. */
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/attention.h"
 
 clef_value *clef_cache_write(clef_graph *g, clef_value *cache, clef_value *x, clef_value *pos)
 {
@@ -32,8 +32,7 @@ static clef_status cache_write_infer(clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
-/* n elements as the cache holds them. */
-static void keep(clef_dtype dtype, const double *x, int64_t n, double *out)
+void clef__ref_keep(clef_dtype dtype, const double *x, int64_t n, double *out)
 {
     enum { BLOCK = 32 }; /* of q8_0; halves may come in any number */
     float wide[BLOCK];
@@ -58,7 +57,7 @@ static void cache_write_ref(const clef_value *n, const clef_ref_tensor *in, clef
         const int64_t t = r % x->n[2], bh = r / x->n[2];
         const int64_t row = t + (in[2].x ? (int64_t)in[2].x[bh / x->n[1]] : 0);
         if (row >= 0 && row < C)
-            keep(n->dtype, x->x + r * D, D, out->x + (bh * C + row) * D);
+            clef__ref_keep(n->dtype, x->x + r * D, D, out->x + (bh * C + row) * D);
     }
 }
 
@@ -68,25 +67,31 @@ static clef_cost cache_write_cost(const clef_value *n, const int64_t *symbols)
     return (clef_cost){.bytes = (double)clef__elements(n->in[1], symbols) * (sizeof(float) + kept)};
 }
 
+clef_status clef__cache_write_launch(clef_lowering *lo, const cache_write_args *args, const clef_value *cache, const clef_value *x,
+                                     const clef_value *pos, clef_error *err)
+{
+    const uint32_t at_once = cache->dtype == CLEF_F32 ? 1 : cache->dtype == CLEF_F16 ? 16 : 32; /* elements that a work-item takes */
+    const uint32_t wg = clef__fit_local(lo, clef__ceil_div(args->n[3], at_once));
+    return clef__launch(lo,
+                        &(clef_launch){.source = "cache",
+                                       .kernel = "cache_write",
+                                       .defs = {{"WG", (int32_t)wg}, {"TYPE", (int32_t)cache->dtype}, {"POS", pos != NULL}},
+                                       .args = args,
+                                       .args_bytes = sizeof *args,
+                                       .bufs = {cache, x, pos},
+                                       .n_bufs = 3,
+                                       .groups = {args->n[0] * args->n[1] * args->n[2]}, /* one work-group a row of x */
+                                       .local = {wg}},
+                        err);
+}
+
 static clef_status cache_write_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_value *x = n->in[1], *pos = n->in[2];
     cache_write_args args = {
         .x = clef__view(lo, x), .cache = clef__view(lo, n), .pos = clef__view(lo, pos).offset, .capacity = clef__n(lo, n, 1)};
     clef__n4(lo, x, args.n);
-    const uint32_t at_once = n->dtype == CLEF_F32 ? 1 : n->dtype == CLEF_F16 ? 16 : 32; /* elements that a work-item takes */
-    const uint32_t wg = clef__fit_local(lo, clef__ceil_div(clef__bound_n(lo, x, 0), at_once));
-    return clef__launch(lo,
-                        &(clef_launch){.source = "cache",
-                                       .kernel = "cache_write",
-                                       .defs = {{"WG", (int32_t)wg}, {"TYPE", (int32_t)n->dtype}, {"POS", pos != NULL}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {n, x, pos},
-                                       .n_bufs = 3,
-                                       .groups = {clef__rows(lo, x)}, /* one work-group a row of x */
-                                       .local = {wg}},
-                        err);
+    return clef__cache_write_launch(lo, &args, n, x, pos, err);
 }
 
 static const clef_op_case cache_write_cases[] = {
@@ -121,6 +126,7 @@ const clef_op_def clef__op_cache_write = {
     .cost = cache_write_cost,
     .lower = cache_write_lower,
     .view = 1,
+    .writes = 1,
     .cases = cache_write_cases,
     .tol = 3e-7f, /* one rounding of 6e-8, in an affine after it */
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "graph/panel.h"
+#include "graph/variant.h"
 
 #define NAME_OF(name) #name,
 static const char *const norm_names[] = {PANEL_NORMS(NAME_OF) NULL};
@@ -172,11 +173,6 @@ static clef_cost panel_cost(const clef_value *n, const int64_t *symbols)
     return clef__cost_elementwise(n, symbols, (o->act == CLEF_PANEL_SWIGLU ? 4.0 : 2.0) * o->k);
 }
 
-static clef_status panel_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    return clef__lower_panels(lo, n, lo->caps->x86_vnni, err);
-}
-
 /* ---- cases ----------------------------------------------------------------------------------------------------------------------- */
 
 #define PANEL_CASES(dtype, number)                                                                                                         \
@@ -243,7 +239,7 @@ const clef_op_def clef__op_panel_matmul = {
     .infer = panel_infer,
     .ref = panel_ref,
     .cost = panel_cost,
-    .lower = panel_lower,
+    .lower = clef__lower_variant,
     .in_place = 1 << PANEL_RESIDUAL,
     .cases = panel_cases,
     .tol = 5e-6f, /* as matmul and the norms; the integer products are exact */

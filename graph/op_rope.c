@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/attention.h"
 
 static const clef_attr_def rope_attrs[] = {
     {"interleaved", CLEF_ATTR_INT, offsetof(clef_rope_opts, interleaved), NULL},
@@ -31,28 +31,49 @@ static clef_status rope_infer(clef_value *n, clef_error *err)
 }
 
 /* The angle is a product in f32, as the models were trained with: at position 100000 its rounding shows. */
+void clef__ref_turn(double *x, const double *freqs, int64_t half, double position, int32_t interleaved, double scale)
+{
+    for (int64_t i = 0; i < half; i++) {
+        const int64_t i0 = interleaved ? 2 * i : i, i1 = interleaved ? 2 * i + 1 : i + half;
+        const double angle = (double)((float)position * (float)freqs[i]), c = cos(angle) * scale, s = sin(angle) * scale;
+        const double re = x[i0], im = x[i1];
+        x[i0] = re * c - im * s;
+        x[i1] = im * c + re * s;
+    }
+}
+
 static void rope_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     const clef_rope_opts *o = (const void *)n->attr;
-    const double scale = o->scale != 0 ? (double)o->scale : 1;
-    const int64_t T = out->n[1], H = out->n[2], D = out->n[3], half = in[1].n[3];
+    const int64_t T = out->n[1], H = out->n[2], D = out->n[3];
     for (int64_t r = 0; r < out->n[0] * T * H; r++) {
         const double at = (double)(r / H % T) + (in[2].x ? in[2].x[r / H / T] : 0);
-        const double *x = in[0].x + r * D;
-        double *y = out->x + r * D;
-        memcpy(y, x, (size_t)D * sizeof *y);
-        for (int64_t i = 0; i < half; i++) {
-            const int64_t i0 = o->interleaved ? 2 * i : i, i1 = o->interleaved ? 2 * i + 1 : i + half;
-            const double angle = (double)((float)at * (float)in[1].x[i]), c = cos(angle) * scale, s = sin(angle) * scale;
-            y[i0] = x[i0] * c - x[i1] * s;
-            y[i1] = x[i1] * c + x[i0] * s;
-        }
+        memcpy(out->x + r * D, in[0].x + r * D, (size_t)D * sizeof *out->x);
+        clef__ref_turn(out->x + r * D, in[1].x, in[1].n[3], at, o->interleaved, o->scale != 0 ? (double)o->scale : 1);
     }
 }
 
 static clef_cost rope_cost(const clef_value *n, const int64_t *symbols)
 {
     return clef__cost_elementwise(n, symbols, 3);
+}
+
+clef_status clef__rope_launch(clef_lowering *lo, rope_args args, const clef_value *out, const clef_value *x, const clef_value *freqs,
+                              const clef_value *pos, int32_t interleaved, clef_error *err)
+{
+    const uint32_t wg = clef__fit_local(lo, args.n[3] / 2);
+    args.heads = wg == 1 ? args.n[2] : 1; /* a CPU takes the sines once a token */
+    return clef__launch(lo,
+                        &(clef_launch){.source = "rope",
+                                       .kernel = "rope",
+                                       .defs = {{"WG", (int32_t)wg}, {"INTERLEAVED", interleaved != 0}, {"POS", pos != NULL}},
+                                       .args = &args,
+                                       .args_bytes = sizeof args,
+                                       .bufs = {out, x, freqs, pos},
+                                       .n_bufs = 4,
+                                       .groups = {args.n[0] * args.n[1] * (args.n[2] / args.heads)},
+                                       .local = {wg},},
+                        err);
 }
 
 static clef_status rope_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
@@ -65,19 +86,7 @@ static clef_status rope_lower(clef_lowering *lo, const clef_value *n, clef_error
                       .half_n = clef__n(lo, freqs, 0),
                       .scale = o->scale != 0 ? o->scale : 1};
     clef__n4(lo, x, args.n);
-    const uint32_t wg = clef__fit_local(lo, args.n[3] / 2);
-    args.heads = wg == 1 ? args.n[2] : 1; /* a CPU takes the sines once a token */
-    return clef__launch(lo,
-                        &(clef_launch){.source = "rope",
-                                       .kernel = "rope",
-                                       .defs = {{"WG", (int32_t)wg}, {"INTERLEAVED", o->interleaved != 0}, {"POS", pos != NULL}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {n, x, freqs, pos},
-                                       .n_bufs = 4,
-                                       .groups = {args.n[0] * args.n[1] * (args.n[2] / args.heads)},
-                                       .local = {wg}},
-                        err);
+    return clef__rope_launch(lo, args, n, x, freqs, pos, o->interleaved, err);
 }
 
 static const clef_op_case rope_cases[] = {

@@ -20,6 +20,10 @@ double  clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double
 /** Rows of the packed weight of n: those of both tiles where they take turns. */
 int64_t clef__panel_rows(const clef_panel_matmul_opts *o);
 
+/** Launches for a panel_matmul with a weight of floats, for any number of rows; rows: x as it lies; panel: sizes, bias, residual. */
+clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, const rows_args *rows, const panel_args *panel,
+                                     clef_error *err);
+
 /** Launches for a panel_matmul; dot: -D DOT of cl/panel.h, which the device must have. */
 clef_status clef__lower_panels(clef_lowering *lo, const clef_value *n, int32_t dot, clef_error *err);
 

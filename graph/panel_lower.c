@@ -1,10 +1,11 @@
 /* Lowering of panel_matmul: one launch for a few rows of x, else their preparation (norm, 8 bits) and a launch for each size of block that
  * they make. */
 #include "graph/panel.h"
+#include "graph/variant.h"
 
 enum {
-    FEW_ROWS = 4,        /* rows that one launch of panel_gemv takes */
-    GROUPS_PER_UNIT = 8, /* of panel_gemv, where each has MIN_SPAN tiles; more share the work better, fewer prepare x less often */
+    FEW_ROWS = 4,         /* rows that one launch of panel_gemv takes */
+    GROUPS_PER_UNIT = 8,  /* of panel_gemv, where each has MIN_SPAN tiles; more share the work better, fewer prepare x less often */
     MIN_SPAN = 6
 };
 
@@ -77,6 +78,8 @@ static uint32_t span_of(const clef_lowering *lo, const clef_panel_matmul_opts *o
     const uint32_t smallest = o->act == CLEF_PANEL_SWIGLU ? MIN_SPAN / 2 : MIN_SPAN;
     uint32_t a_unit = tiles / units / smallest;
     a_unit = a_unit < 1 ? 1 : a_unit > GROUPS_PER_UNIT ? GROUPS_PER_UNIT : a_unit;
+    if (clef__tunable(lo, 0))
+        a_unit = (uint32_t)clef__tunable(lo, 0);
     return clef__ceil_div(tiles, units * a_unit);
 }
 
@@ -137,6 +140,10 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, int32_t 
     const uint32_t tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS);
     const uint32_t groups = o->quantise || o->act == CLEF_PANEL_SWIGLU ? tiles : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
     panel_args args = panel_of(lo, n);
+    if (floats) {
+        const rows_args rows = rows_of(lo, n);
+        return clef__lower_panel_floats(lo, n, &rows, &args, err);
+    }
     clef_status status = prepared ? lower_rows(lo, n, err) : CLEF_OK;
     if (prepared)
         args.x = 0;

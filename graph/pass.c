@@ -64,10 +64,10 @@ int clef__stands_for(const clef_value *x, const clef_value *n)
 
 int clef__has_effect(const clef_value *v)
 {
-    return v->op == CLEF_OP_cache_write;
+    return v->op != CLEF_OP_NONE && clef__ops[v->op]->writes;
 }
 
-static void count_uses(const clef_graph *g)
+void clef__count_uses(const clef_graph *g)
 {
     for (int32_t i = 0; i < g->n_values; i++) {
         g->values[i]->n_uses = 0;
@@ -114,7 +114,7 @@ clef_status clef__rewrite(clef_graph *g, clef_visit visit, const void *user, cle
     if (!old)
         return clef__fail(err, CLEF_E_NOMEM, "graph: no memory for a pass over %d values", n_old);
     memcpy(old, g->values, (size_t)n_old * sizeof *old);
-    count_uses(g);
+    clef__count_uses(g);
     g->n_values = 0;
     for (int32_t i = 0; i < n_old && !g->error.status; i++) {
         clef_value *v = old[i];

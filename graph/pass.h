@@ -14,9 +14,19 @@
 typedef clef_value *(*clef_visit)(clef_value *v, const void *user);
 clef_status clef__rewrite(clef_graph *g, clef_visit visit, const void *user, clef_error *err);
 
+/** Sets n_uses of every value, and forward to NULL. */
+void clef__count_uses(const clef_graph *g);
+
+/** The part of fuse that makes cached_attention (graph/pass_fuse_cache.c). */
+clef_status clef__fuse_cache(clef_graph *g, clef_error *err);
+
 /** The pass that depends on the device: puts panels (and, unless `exact`, quantised activations) in the place of products with weights
  *  where the device multiplies them fast. A plan runs it on its own copy. */
 clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm gemm, int exact, clef_error *err);
+
+/** The second half of choose (graph/pass_panels.c): norms, activations and residuals become part of the products around them, and products
+ *  of one x one product. */
+clef_status clef__fuse_panels(clef_graph *g, clef_error *err);
 
 /** 1 when v is an output. */
 int clef__is_output(const clef_value *v);

@@ -35,5 +35,7 @@ clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm ge
     clef_status s = clef__rewrite(g, choose_panels, &(wishes){.exact = exact}, err);
     if (!s) /* several products of one x, or with one weight, share what was made for the first */
         s = clef__pass_merge(g, err);
-    return s ? s : clef__pass_drop(g, err);
+    if (!s)
+        s = clef__pass_drop(g, err);
+    return s ? s : clef__fuse_panels(g, err);
 }

@@ -93,5 +93,9 @@ clef_status clef__pass_fuse(clef_graph *g, clef_error *err)
     clef_status s = clef__rewrite(g, fuse, NULL, err);
     if (!s) /* attention leaves a permute that undoes the one after it */
         s = clef__pass_fold(g, err);
+    if (!s)
+        s = clef__pass_drop(g, err);
+    if (!s)
+        s = clef__fuse_cache(g, err);
     return s ? s : clef__pass_drop(g, err);
 }

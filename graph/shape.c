@@ -118,14 +118,17 @@ static const clef_value *written_by(const clef_value *v)
 
 void clef__track_state(clef_value *v)
 {
-    clef_value *state = v;
+    const int32_t writes = v->op == CLEF_OP_NONE ? 0 : clef__ops[v->op]->writes;
     if (v->kind == CLEF_STATE)
         v->last_write = v;
-    if (v->op != CLEF_OP_cache_write)
-        return;
-    while (state->op != CLEF_OP_NONE)
-        state = state->in[0];
-    state->last_write = v;
+    for (int32_t i = 0; i < v->n_in; i++) {
+        if (!(writes >> i & 1))
+            continue;
+        clef_value *state = v->in[i];
+        while (state->op != CLEF_OP_NONE)
+            state = state->in[0];
+        state->last_write = v;
+    }
 }
 
 const clef_value *clef__overwritten_by(const clef_value *v)

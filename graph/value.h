@@ -31,7 +31,7 @@ struct clef_value {
     int32_t         n_in;              /* one past the last input given */
     const void     *data;              /* constant: its bytes, in the arena */
     int32_t         named;             /* the name was chosen, not made up */
-    const clef_value *last_write;      /* state: the last cache_write of it in the list so far; itself while there is none */
+    const clef_value *last_write;      /* state: the last node that writes it in the list so far; itself while there is none */
     int32_t         n_uses;            /* while passes run: by nodes and outputs */
     clef_value     *forward;           /* while passes run: what stands in its place, NULL if itself */
     _Alignas(8) unsigned char attr[CLEF_ATTR_BYTES]; /* the op's options struct */
@@ -106,7 +106,7 @@ int        clef__rows_dense(const clef_value *v);
 int32_t    clef__view_depth(const clef_value *v);
 /** Keeps states' last_write right: call it for each value as it joins the list. */
 void       clef__track_state(clef_value *v);
-/** Where v shows a state as it was before a later cache_write in the list so far: that cache_write; else NULL. Such a value may not be used
+/** Where v shows a state as it was before a later write in the list so far: the node that writes; else NULL. Such a value may not be used
  *  any more: its memory holds something else. */
 const clef_value *clef__overwritten_by(const clef_value *v);
 /** Product of dims at the given symbol values (NULL: at their bounds). */

@@ -12,11 +12,10 @@ static const struct {
 #include "graph/variants.def"
 #undef VARIANT
 };
-enum { N_VARIANTS = sizeof rows / sizeof *rows };
 
 const clef_variant *clef__variant_row(int32_t i, clef_op *op)
 {
-    if (i < 0 || i >= N_VARIANTS)
+    if (i < 0 || i >= CLEF_N_VARIANTS)
         return NULL;
     if (op)
         *op = rows[i].op;
@@ -48,7 +47,7 @@ static const clef_tune_choice *choice_for(const clef_tuning *tuning, const clef_
 static const clef_variant *first_that_fits(const clef_lowering *lo, const clef_value *n)
 {
     const clef_variant *serving = NULL;
-    for (int32_t i = 0; i < N_VARIANTS; i++) {
+    for (int32_t i = 0; i < CLEF_N_VARIANTS; i++) {
         if (rows[i].op != n->op)
             continue;
         serving = rows[i].variant;
@@ -96,7 +95,7 @@ int32_t clef__tunable(const clef_lowering *lo, int32_t i)
 
 static int32_t find_row(const char *op, size_t op_bytes, const char *name, size_t name_bytes)
 {
-    for (int32_t i = 0; i < N_VARIANTS; i++) {
+    for (int32_t i = 0; i < CLEF_N_VARIANTS; i++) {
         const char *of = clef__ops[rows[i].op]->name, *is = rows[i].variant->name;
         if (strlen(of) == op_bytes && strlen(is) == name_bytes && memcmp(of, op, op_bytes) == 0 && memcmp(is, name, name_bytes) == 0)
             return i;
@@ -108,7 +107,7 @@ static clef_status unknown(const char *text, size_t n, clef_error *err)
 {
     char all[400] = "";
     size_t used = 0;
-    for (int32_t i = 0; i < N_VARIANTS; i++) {
+    for (int32_t i = 0; i < CLEF_N_VARIANTS; i++) {
         const int more = snprintf(all + used, sizeof all - used, " %s=%s", clef__ops[rows[i].op]->name, rows[i].variant->name);
         used += more > 0 && (size_t)more < sizeof all - used ? (size_t)more : 0;
     }

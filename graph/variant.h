@@ -30,6 +30,12 @@ typedef struct clef_variant {
 #define VARIANT(op, name) extern const clef_variant clef__##op##_##name;
 #include "graph/variants.def"
 #undef VARIANT
+enum {
+#define VARIANT(op, name) CLEF_VARIANT_##op##_##name,
+#include "graph/variants.def"
+#undef VARIANT
+    CLEF_N_VARIANTS
+};
 
 /* ---- what the tuner found ------------------------------------------------------------------------------------------------------- */
 

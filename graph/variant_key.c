@@ -1,4 +1,5 @@
 /* Which nodes are alike to the tuner: the key of a node. */
+#include "graph/panel.h"
 #include "graph/variant.h"
 
 int clef__tune_key_order(const clef_tune_key *a, const clef_tune_key *b)
@@ -26,12 +27,12 @@ static clef_tune_key matmul_key(const clef_lowering *lo, const clef_value *n)
                            .form = o->transpose_b != 0};
 }
 
-/* form: 1 when the activations are quantised. */
+/* n: rows of the packed weight; form: 1 when the activations are quantised. */
 static clef_tune_key panel_matmul_key(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     return (clef_tune_key){
-        .dtype = o->dtype, .n = o->n, .k = o->k, .rows = rows_class(clef__rows(lo, n)), .form = n->in[0]->dtype == CLEF_I8};
+        .dtype = o->dtype, .n = (int32_t)clef__panel_rows(o), .k = o->k, .rows = rows_class(clef__rows(lo, n)), .form = o->quantise != 0};
 }
 
 /* n: heads of q; k: the width of a head; rows: positions; form: heads of k and v. */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cl/args.h"
 #include "graph/value.h"
 #include "model/arch.h"
 #include "model/model.h"
@@ -80,6 +81,14 @@ static clef_status add_taps(const clef_model *model, const clef_build_opts *o, c
     return clef_graph_error(g, err);
 }
 
+/* Last of all: it makes ids and pos those of the next step. */
+static void add_sample(clef_builder *b)
+{
+    clef_value *history = clef_state(b->g, "history", CLEF_I32, clef_shape_2(clef_n(b->max_B), clef_n(b->n_context)));
+    clef_value *options = clef_input(b->g, "sampling", CLEF_I32, clef_shape_1(clef_n(SAMPLE_OPTIONS)));
+    clef_output(b->g, "token", clef_sample(b->g, clef_graph_find(b->g, "logits"), history, b->ids, b->pos, options));
+}
+
 clef_status clef_model_build(const clef_model *model, const clef_build_opts *opts, clef_graph **out, clef_error *err)
 {
     clef_build_opts o = opts ? *opts : (clef_build_opts){0};
@@ -109,6 +118,8 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
         b.mask = clef_reshape(g, b.mask, clef_shape_4(b.B, clef_n(1), clef_n(1), b.S));
     }
     clef_output(g, "logits", b.arch->build(&b));
+    if (o.sample)
+        add_sample(&b);
     s = clef_graph_error(g, err);
     if (!s)
         s = add_taps(model, &o, g, err);

@@ -1,29 +1,42 @@
 /* A session: one sequence fed step by step through a plan that keeps its KV cache. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "clef/generate.h"
 #include "graph/fail.h"
+#include "model/sampler.h"
 
 /* The step sees the cache up to a multiple of this, so that most steps of a generation bind the same symbols. What lies beyond a
  * token's position is dropped by the causal rule. */
 enum { VISIBLE_STEP = 64 };
+
+/* A generation under way. The device is a step ahead of the caller: when token k is waited for, the step that takes it is enqueued already. */
+typedef struct generation {
+    int32_t active;
+    int32_t n_max;    /* tokens to come at most, 0: as many as the context holds */
+    int32_t n_given;  /* to the caller */
+    int32_t n_ahead;  /* steps enqueued that give a token nobody has asked for */
+    int32_t token;    /* where the read under way puts it */
+} generation;
 
 struct clef_session {
     const clef_hparams *hp;
     clef_plan *plan;
     clef_session_opts opts;
     int32_t n_past;
-    int32_t ids, pos, logits; /* numbers of inputs and output */
+    int32_t ids, pos, sampling, logits, token; /* numbers of inputs and outputs */
     int32_t T, S;             /* numbers of symbols */
     float *last;              /* [n_vocab] */
+    sample_options sample;    /* what the device was told */
+    generation gen;
 };
 
 static clef_status make_plan(clef_session *s, clef_device *dev, clef_model *model, clef_error *err)
 {
     clef_graph *graph;
     clef_status status = clef_model_build(
-        model, &(clef_build_opts){.n_context = s->opts.n_context, .n_batch = s->opts.n_batch, .n_sequences = 1, .kv_type = s->opts.kv_type},
+        model, &(clef_build_opts){.n_context = s->opts.n_context, .n_batch = s->opts.n_batch, .n_sequences = 1, .kv_type = s->opts.kv_type, .sample = 1},
         &graph, err);
     if (status)
         return status;
@@ -65,7 +78,9 @@ clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_
     }
     s->ids = clef_plan_input(s->plan, "input_ids");
     s->pos = clef_plan_input(s->plan, "pos");
+    s->sampling = clef_plan_input(s->plan, "sampling");
     s->logits = clef_plan_output(s->plan, "logits");
+    s->token = clef_plan_output(s->plan, "token");
     s->T = clef_plan_symbol(s->plan, "T");
     s->S = clef_plan_symbol(s->plan, "S");
     *out = s;
@@ -101,28 +116,47 @@ int32_t clef_session_profile(clef_session *s, clef_launch_time *times, int32_t c
     return clef_plan_profile(s->plan, times, capacity, err);
 }
 
-static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
+/* ---- steps ----------------------------------------------------------------------------------------------------------------------- */
+
+/* Runs the step of n tokens after `past`, whose ids and position the device has. */
+static clef_status run_step(clef_session *s, int32_t past, int32_t n, clef_error *err)
 {
-    int32_t visible = (s->n_past + n + VISIBLE_STEP - 1) / VISIBLE_STEP * VISIBLE_STEP;
+    int32_t visible = (past + n + VISIBLE_STEP - 1) / VISIBLE_STEP * VISIBLE_STEP;
     if (visible > s->opts.n_context)
         visible = s->opts.n_context;
     clef_status status = clef_plan_bind(s->plan, s->T, n, err);
     if (!status)
         status = clef_plan_bind(s->plan, s->S, visible, err);
+    return status ? status : clef_plan_run(s->plan, err);
+}
+
+/* Tells the device how to pick, unless it knows. */
+static clef_status set_sampling(clef_session *s, const sample_options *o, clef_error *err)
+{
+    if (memcmp(&s->sample, o, sizeof *o) == 0)
+        return CLEF_OK;
+    const clef_status status = clef_plan_write(s->plan, s->sampling, o, sizeof *o, err);
+    if (!status)
+        s->sample = *o;
+    return status;
+}
+
+static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
+{
+    clef_status status = clef_plan_bind(s->plan, s->T, n, err);
     if (!status)
         status = clef_plan_write(s->plan, s->ids, ids, (size_t)n * sizeof *ids, err);
     if (!status)
         status = clef_plan_write(s->plan, s->pos, &s->n_past, sizeof s->n_past, err);
     if (!status)
-        status = clef_plan_run(s->plan, err);
+        status = run_step(s, s->n_past, n, err);
     if (!status)
         s->n_past += n;
     return status;
 }
 
-clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, const float **logits, clef_error *err)
+static clef_status check_ids(const clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
 {
-    *logits = NULL;
     if (n < 1)
         return clef__fail(err, CLEF_E_ARG, "%d tokens to feed, wanted at least 1", n);
     if (n > s->opts.n_context - s->n_past)
@@ -130,14 +164,44 @@ clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, co
     for (int32_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= s->hp->n_vocab)
             return clef__fail(err, CLEF_E_ARG, "token %d of the input is %d, the vocabulary has 0 to %d", i, ids[i], s->hp->n_vocab - 1);
-    const int32_t n_past = s->n_past;
+    return CLEF_OK;
+}
+
+/* Feeds a prompt in steps; the last of them picks as `last` says, the others not at all. */
+static clef_status feed_prompt(clef_session *s, const int32_t *ids, int32_t n, const sample_options *last, clef_error *err)
+{
+    const sample_options off = {.mode = SAMPLE_OFF};
     clef_status status = CLEF_OK;
     for (int32_t at = 0; at < n && !status; at += s->opts.n_batch) {
         const int32_t step = n - at < s->opts.n_batch ? n - at : s->opts.n_batch;
-        status = feed_step(s, ids + at, step, err);
+        status = set_sampling(s, at + step == n ? last : &off, err);
+        if (!status)
+            status = feed_step(s, ids + at, step, err);
         if (!status && n > 1 && s->opts.progress && s->opts.progress(s->opts.progress_user, "prompt", (uint64_t)(at + step), (uint64_t)n))
             status = clef__fail(err, CLEF_E_CANCELLED, "prompt: interrupted at %d of %d tokens", at + step, n);
     }
+    return status;
+}
+
+/* The steps that run ahead are forgotten: what they write to the cache is never seen, and written over. */
+static clef_status end_generation(clef_session *s, clef_error *err)
+{
+    const int reads = s->gen.active && s->gen.n_ahead > 0;
+    s->gen = (generation){.token = s->gen.token};
+    return reads ? clef_plan_read_wait(s->plan, err) : CLEF_OK;
+}
+
+clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, const float **logits, clef_error *err)
+{
+    const sample_options off = {.mode = SAMPLE_OFF};
+    *logits = NULL;
+    clef_status status = check_ids(s, ids, n, err);
+    if (!status)
+        status = end_generation(s, err);
+    if (status)
+        return status;
+    const int32_t n_past = s->n_past;
+    status = feed_prompt(s, ids, n, &off, err);
     if (!status)
         status = clef_plan_read(s->plan, s->logits, s->last, (size_t)s->hp->n_vocab * sizeof *s->last, err);
     if (status)
@@ -147,8 +211,72 @@ clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, co
     return status;
 }
 
+/* ---- generation ------------------------------------------------------------------------------------------------------------------ */
+
+static clef_status start_read(clef_session *s, clef_error *err)
+{
+    const clef_status status = clef_plan_read_start(s->plan, s->token, &s->gen.token, sizeof s->gen.token, err);
+    s->gen.n_ahead += !status;
+    return status;
+}
+
+clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n, int32_t n_max, const clef_sampler_opts *opts, clef_error *err)
+{
+    sample_options sample;
+    clef_status status = check_ids(s, ids, n, err);
+    if (!status && n_max < 0)
+        status = clef__fail(err, CLEF_E_ARG, "%d tokens to generate, wanted 0 (no limit) or more", n_max);
+    if (!status)
+        status = clef__sampler_options(opts, s->n_past + n, &sample, err);
+    if (!status)
+        status = end_generation(s, err);
+    if (status)
+        return status;
+    const int32_t n_past = s->n_past;
+    s->gen = (generation){.active = 1, .n_max = n_max};
+    status = feed_prompt(s, ids, n, &sample, err);
+    if (!status)
+        status = start_read(s, err);
+    if (status) {
+        s->n_past = n_past;
+        s->gen.active = 0;
+    }
+    return status;
+}
+
+clef_status clef_session_next(clef_session *s, int32_t *id, clef_error *err)
+{
+    generation *g = &s->gen;
+    *id = -1;
+    if (!g->active)
+        return clef__fail(err, CLEF_E_ARG, "no generation is under way");
+    if (!g->n_ahead)
+        return g->n_max && g->n_given == g->n_max
+                   ? clef__fail(err, CLEF_E_LIMIT, "all %d tokens have been generated", g->n_max)
+                   : clef__fail(err, CLEF_E_LIMIT, "a token after %d: the context holds %d", s->n_past, s->opts.n_context);
+    const int32_t past = s->n_past + (g->n_given > 0); /* with the token before this one */
+    const int more = past < s->opts.n_context && (!g->n_max || g->n_given + 1 < g->n_max);
+    clef_status status = more ? run_step(s, past, 1, err) : CLEF_OK;
+    const clef_status waited = clef_plan_read_wait(s->plan, status ? NULL : err);
+    const int32_t token = g->token;
+    g->n_ahead = 0;
+    if (!status)
+        status = waited;
+    if (!status && more)
+        status = start_read(s, err);
+    if (status) {
+        g->active = 0;
+        return status;
+    }
+    s->n_past = past;
+    g->n_given++;
+    *id = token;
+    return CLEF_OK;
+}
+
 clef_status clef_session_reset(clef_session *s, clef_error *err)
 {
+    const clef_status status = end_generation(s, err);
     s->n_past = 0;
-    return clef_plan_reset(s->plan, err);
+    return status ? status : clef_plan_reset(s->plan, err);
 }

@@ -7,6 +7,7 @@
 #include "runtime/caps.h"
 #include "runtime/device.h"
 #include "runtime/os.h"
+#include "runtime/tune.h"
 
 enum { MAX_PLATFORMS = 64, MAX_DEVICES = 256 }; /* beyond these a driver's count is not believed */
 static const double SAVE_SECONDS = 20;          /* spent at most, when a device is closed, on keeping what was built */
@@ -331,6 +332,7 @@ void clef_device_close(clef_device *dev)
     save_programs(dev);
     clef__programs_release(dev);
     clef__clblast_release(dev);
+    clef__tune_db_free(dev->tuning);
     if (dev->queue)
         clReleaseCommandQueue(dev->queue);
     if (dev->context)

@@ -25,6 +25,8 @@ struct clef_device {
     clef_program     *programs;       /* a list */
     int32_t           n_built, n_cached; /* programs built from source, taken from the disk cache */
     int32_t           used_clblast;
+    int32_t           clblast_ready;  /* what the tuner found for it was applied */
+    struct clef_tune_db *tuning;      /* runtime/tune.h; NULL: not read yet */
 };
 
 /** "CL_OUT_OF_RESOURCES" for -5; "CLBlast…" names for CLBlast's own codes; "unknown" else. */

@@ -2,6 +2,7 @@
 #include "runtime/plan.h"
 #include "graph/pass.h"
 #include "runtime/os.h"
+#include "runtime/tune.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -76,6 +77,16 @@ static clef_status build_kernels(clef_plan *plan, clef_error *err)
     return s ? s : clef__plan_progress(plan, "kernels", total, total, err);
 }
 
+/* What is known of this device's variants, measured now where the database does not know the graph's products. */
+static clef_status take_tuning(clef_plan *plan, clef_error *err)
+{
+    clef_tune_db *db = NULL;
+    clef_status s = clef__tune_at_load(plan->dev, plan->graph, &plan->opts, err);
+    if (!s)
+        s = clef__tune_db_open(plan->dev, &db, err);
+    return s ? s : clef__tuning_make(db, &plan->tuning, err);
+}
+
 clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
 {
     *out = NULL;
@@ -101,6 +112,8 @@ clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const cl
     if (!s && !plan->opts.as_stored)
         s = clef__pass_choose(plan->graph, &dev->info.caps, plan->opts.gemm, plan->opts.exact, err);
     if (!s)
+        s = take_tuning(plan, err);
+    if (!s)
         s = make_outputs_dense(plan->graph, err);
     if (!s)
         s = find_inputs(plan, err);
@@ -124,12 +137,14 @@ void clef_plan_destroy(clef_plan *plan)
         return;
     if (plan->graph) {
         clFinish(plan->dev->queue); /* nothing may still read what goes now */
+        clef__plan_release_read(plan);
         clef__plan_release_bound(plan);
         clef__plan_release_memory(plan);
     }
     for (int32_t i = 0; i < plan->n_inputs; i++)
         free(plan->inputs[i].staging);
     free(plan->inputs);
+    clef__tuning_finish(&plan->tuning);
     clef_graph_destroy(plan->graph);
     free(plan);
 }
@@ -231,30 +246,6 @@ clef_status clef_plan_run(clef_plan *plan, clef_error *err)
     return code ? clef__cl_fail(err, "clFlush", "the plan's launches", code) : CLEF_OK;
 }
 
-/* After a wait no write reads its staging memory any more. */
-static void queue_is_empty(clef_plan *plan)
-{
-    for (int32_t i = 0; i < plan->n_inputs; i++)
-        plan->inputs[i].pending = 0;
-}
-
-clef_status clef_plan_read(clef_plan *plan, int32_t output, void *data, size_t n_bytes, clef_error *err)
-{
-    if (output < 0 || output >= plan->graph->n_outputs)
-        return clef__fail(err, CLEF_E_ARG, "output number %d: the graph has %d", output, plan->graph->n_outputs);
-    const clef_output_def *def = &plan->graph->outputs[output];
-    const size_t wanted = (size_t)clef__bytes(def->value, plan->symbols);
-    if (n_bytes != wanted)
-        return clef__fail(err, CLEF_E_ARG, "output %s: it has %zu bytes, came room for %zu", def->name, wanted, n_bytes);
-    const clef_lowering lo = {.graph = plan->graph, .symbols = plan->symbols};
-    const size_t offset = (size_t)clef__view(&lo, def->value).offset / (size_t)clef_dtype_block_elems(def->value->dtype) *
-                          (size_t)clef_dtype_block_bytes(def->value->dtype);
-    const cl_int code =
-        clEnqueueReadBuffer(plan->dev->queue, clef__plan_mem(plan, def->value), CL_TRUE, offset, n_bytes, data, 0, NULL, NULL);
-    queue_is_empty(plan);
-    return code ? clef__cl_fail(err, "clEnqueueReadBuffer", def->name, code) : CLEF_OK;
-}
-
 clef_status clef_plan_reset(clef_plan *plan, clef_error *err)
 {
     return clef__plan_zero_states(plan, err);
@@ -296,7 +287,7 @@ static void add_costs(const clef_plan *plan, clef_launch_time *times, int32_t n)
 int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err)
 {
     const cl_int code = clFinish(plan->dev->queue);
-    queue_is_empty(plan);
+    clef__plan_is_idle(plan);
     if (code) {
         clef__cl_fail(err, "clFinish", "profile", code);
         return 0;

@@ -24,7 +24,7 @@ typedef struct clef_bound {
 typedef struct clef_io {
     clef_value *value;
     void       *staging;     /* where a write waits for the queue */
-    int32_t     pending;     /* it may be waiting still */
+    int32_t     pending;     /* it may be waiting still; 2: and the read under way comes after it */
 } clef_io;
 
 struct clef_plan {
@@ -52,6 +52,7 @@ struct clef_plan {
     int32_t         n_launches, cap_launches;
     cl_event       *events;  /* of the last run, when profiling */
     int32_t         n_events;
+    cl_event        reading; /* of the read under way, NULL: none */
     clef_plan_stats stats;
 };
 
@@ -83,6 +84,10 @@ clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef
 /** Enqueues every launch. */
 clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err);
 void        clef__plan_release_bound(clef_plan *plan);
+
+/** No write waits any more: the queue has been waited for (runtime/plan_read.c). */
+void        clef__plan_is_idle(clef_plan *plan);
+void        clef__plan_release_read(clef_plan *plan);
 
 /** Calls the user's progress; CLEF_E_CANCELLED when they want to stop. */
 clef_status clef__plan_progress(const clef_plan *plan, const char *what, uint64_t done, uint64_t total, clef_error *err);

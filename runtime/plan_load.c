@@ -9,11 +9,12 @@
 
 enum { MAX_LOAD_LAUNCHES = 4 * PACK_MAX_PIECES, PACKED_ALIGN = 128 };
 
-/* pack of weights alone */
-static int is_load_node(const clef_value *n)
+/* pack of weights alone, and concat, of biases, which takes results of it too */
+static int is_load_node(const clef_plan *plan, const clef_value *n)
 {
     int32_t i = 0;
-    while (n->op == CLEF_OP_pack && i < n->n_in && n->in[i]->kind == CLEF_WEIGHT)
+    while ((n->op == CLEF_OP_pack || n->op == CLEF_OP_concat) && i < n->n_in &&
+           (n->in[i]->kind == CLEF_WEIGHT || plan->at_load[n->in[i]->id]))
         i++;
     return i > 0 && i == n->n_in;
 }
@@ -25,7 +26,7 @@ clef_status clef__plan_find_load_nodes(clef_plan *plan, clef_error *err)
     if (!plan->at_load)
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d values", g->n_values);
     for (int32_t i = 0; i < g->n_values; i++)
-        plan->at_load[i] = is_load_node(g->values[i]) ? 1 : 0;
+        plan->at_load[i] = is_load_node(plan, g->values[i]) ? 1 : 0;
     return CLEF_OK;
 }
 
@@ -82,8 +83,9 @@ static clef_status enqueue(clef_plan *plan, const clef_launch *l, cl_mem source,
         return s;
     cl_int code = clSetKernelArg(kernel, 0, l->args_bytes, l->args);
     for (uint32_t i = 0; i < l->n_bufs && !code; i++) {
-        const cl_mem mem = l->bufs[i]->kind == CLEF_WEIGHT ? source : plan->mem[l->bufs[i]->id];
-        code = clSetKernelArg(kernel, i + 1, sizeof mem, &mem);
+        const clef_value *v = l->bufs[i];
+        const cl_mem mem = !v ? NULL : v->kind == CLEF_WEIGHT ? source : plan->mem[v->id];
+        code = clSetKernelArg(kernel, i + 1, sizeof mem, mem ? &mem : NULL);
     }
     const size_t local[3] = {l->local[0], l->local[1], l->local[2]},
                  global[3] = {local[0] * l->groups[0], local[1] * l->groups[1], local[2] * l->groups[2]};
@@ -93,14 +95,14 @@ static clef_status enqueue(clef_plan *plan, const clef_launch *l, cl_mem source,
     return code ? clef__cl_fail(err, "clEnqueueNDRangeKernel", l->node->name, code) : CLEF_OK;
 }
 
-/* A launch reads one weight. */
+/* A launch reads one weight, or none. */
 static clef_status launch(clef_plan *plan, const clef_launch *l, clef_error *err)
 {
     const clef_value *w = NULL;
     cl_mem source = NULL;
     for (uint32_t i = 0; i < l->n_bufs; i++)
-        w = l->bufs[i]->kind == CLEF_WEIGHT ? l->bufs[i] : w;
-    clef_status s = source_buffer(plan, w, &source, err);
+        w = l->bufs[i] && l->bufs[i]->kind == CLEF_WEIGHT ? l->bufs[i] : w;
+    clef_status s = w ? source_buffer(plan, w, &source, err) : CLEF_OK;
     if (!s)
         s = enqueue(plan, l, source, err);
     const cl_int code = clFinish(plan->dev->queue); /* the source goes now */
@@ -108,7 +110,7 @@ static clef_status launch(clef_plan *plan, const clef_launch *l, clef_error *err
         s = clef__cl_fail(err, "clFinish", l->node->name, code);
     if (source)
         clReleaseMemObject(source);
-    if (plan->opts.release) /* what was read is not needed in memory; what was not is read from the file again */
+    if (w && plan->opts.release) /* what was read is not needed in memory; what was not is read from the file again */
         plan->opts.release(plan->opts.weights_user, w->name);
     return s;
 }
@@ -133,7 +135,7 @@ static void read_ahead(const clef_plan *plan, int32_t id)
     while (id < g->n_values && !plan->at_load[id])
         id++;
     for (int32_t k = 0; id < g->n_values && plan->dev->info.caps.unified_memory && k < g->values[id]->n_in; k++)
-        if (!clef__plan_weight_data(plan, g->values[id]->in[k], &data, NULL))
+        if (g->values[id]->in[k]->kind == CLEF_WEIGHT && !clef__plan_weight_data(plan, g->values[id]->in[k], &data, NULL))
             clef__os_read_ahead(data, (size_t)clef__bytes(g->values[id]->in[k], NULL));
 }
 

@@ -137,6 +137,11 @@ typedef struct run {
     double worst; /* error relative to what is allowed */
 } run;
 
+static double tolerance(const run *r)
+{
+    return (double)(r->data->of->tol != 0 ? r->data->of->tol : r->op->tol);
+}
+
 static void complain(const run *r, const char *what)
 {
     static const char *const gemms[] = {"auto", "own", "clblast"};
@@ -161,7 +166,7 @@ static double compare(const run *r, clef_dtype dtype, const void *data, const cl
     double most = 0, worst = 0;
     for (int64_t i = 0; i < n; i++)
         most = isfinite(ref->x[i]) ? fmax(most, fabs(ref->x[i])) : most;
-    const double allowed = (double)r->op->tol * (most + 1e-6);
+    const double allowed = tolerance(r) * (most + 1e-6);
     for (int64_t i = 0; i < n; i++) {
         const double x = element(dtype, data, i);
         const double wrong = x == ref->x[i] || (isnan(x) && isnan(ref->x[i])) ? 0 : fabs(x - ref->x[i]);
@@ -192,7 +197,7 @@ static int check_output(run *r, int32_t i, const clef_ref_tensor *results)
     r->worst = fmax(r->worst, e);
     if (e > 1) {
         snprintf(text, sizeof text, "element %lld is %.9g, wanted %.9g (%.3g of the tolerance %.3g)", (long long)at,
-                 element(v->dtype, data, at), results[v->id].x[at], e, (double)r->op->tol);
+                 element(v->dtype, data, at), results[v->id].x[at], e, tolerance(r));
         complain(r, text);
     }
     free(data);

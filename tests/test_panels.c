@@ -159,6 +159,128 @@ static void shares(void **state)
     }
 }
 
+/* A layer as model code writes it, %s its weights' dtype. h is the first norm. */
+static const char layer[] =
+    "symbol T <= 9\ninput x f32 [1, T, 64]\nweight g f32 [64]\nh = rms_norm(x, g) eps=1e-5\n"
+    "weight wq %s [64, 64]\nweight bq f32 [64]\nq = matmul(h, wq, bq) transpose_b=1\nqh = reshape(q) : f32 [1, T, 4, 16]\n"
+    "weight wk %s [32, 64]\nweight bk f16 [32]\nk = matmul(h, wk, bk) transpose_b=1\nkh = reshape(k) : f32 [1, T, 2, 16]\n"
+    "weight wv %s [32, 64]\nweight bv f32 [32]\nv = matmul(h, wv, bv) transpose_b=1\nvh = reshape(v) : f32 [1, T, 2, 16]\n"
+    "kp = permute(kh) axes=[0, 2, 1, 3]\nvp = permute(vh) axes=[0, 2, 1, 3]\nqp = permute(qh) axes=[0, 2, 1, 3]\n"
+    "a = attention(qp, kp, vp) causal=1\nb = reshape(a) : f32 [1, T, 64]\n"
+    "weight wo %s [64, 64]\no = matmul(b, wo) transpose_b=1\nc = add(x, o)\n"
+    "weight f f32 [64]\nweight e f32 [64]\ni = layer_norm(c, f, e) eps=1e-5\n"
+    "weight wg %s [96, 64]\ngate = matmul(i, wg) transpose_b=1\nweight wu %s [96, 64]\nup = matmul(i, wu) transpose_b=1\n"
+    "s = swiglu(gate, up)\nweight wd %s [64, 96]\nd = matmul(s, wd) transpose_b=1\nm = add(d, c)\n"
+    "weight w1 %s [64, 64]\nl = matmul(m, w1) transpose_b=1\nt = gelu_tanh(l)\noutput t\n";
+
+static const void *any_source(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
+{
+    (void)user;
+    const size_t at = (size_t)(name[strlen(name) - 1] - 'a') % 26 * 64; /* the weights differ */
+    static float floats[1024];
+    static unsigned char coded[2 * K * K], halves[2048];
+    const size_t n = 64 * (96 + 26);
+    float values[64 * (96 + 26)];
+    uint32_t state = 7;
+    for (size_t i = 0; i < n; i++)
+        values[i] = noise(&state);
+    clef_dtype_encode(CLEF_F16, values, 1024, halves);
+    memcpy(floats, values, sizeof floats);
+    if (n_bytes <= 64 * sizeof *floats)
+        return dtype == CLEF_F16 ? (const void *)(halves + at / 64 * 2) : (const void *)(floats + at / 64);
+    clef_dtype_encode(dtype, values, n, coded);
+    return coded + at / (size_t)clef_dtype_block_elems(dtype) * (size_t)clef_dtype_block_bytes(dtype);
+}
+
+static clef_graph *layer_of(const char *dtype, const char *more)
+{
+    char text[3000];
+    clef_error err = {0};
+    clef_graph *g;
+    int n = snprintf(text, sizeof text, layer, dtype, dtype, dtype, dtype, dtype, dtype, dtype, dtype);
+    n += snprintf(text + n, sizeof text - (size_t)n, "%s", more);
+    if (clef_graph_parse(text, (size_t)n, "layer", &g, &err))
+        fail_msg("%s", err.text);
+    return g;
+}
+
+static void run_layer(const char *dtype, const clef_plan_opts *opts, int32_t m, float *y)
+{
+    clef_error err = {0};
+    clef_graph *g = layer_of(dtype, "");
+    clef_plan *plan = NULL;
+    clef_status s = clef_plan_create(dev, g, opts, &plan, &err);
+    if (!s)
+        s = clef_plan_bind(plan, 1, m, &err);
+    if (!s)
+        s = clef_plan_write(plan, 0, x, (size_t)m * 64 * sizeof *x, &err);
+    if (!s)
+        s = clef_plan_run(plan, &err);
+    if (!s)
+        s = clef_plan_read(plan, 0, y, (size_t)m * 64 * sizeof *y, &err);
+    if (s)
+        fail_msg("%s: %s", dtype, err.text);
+    clef_plan_destroy(plan);
+    clef_graph_destroy(g);
+}
+
+static double difference(const float *a, const float *b, int32_t n)
+{
+    double norm = 0, error = 0;
+    for (int32_t i = 0; i < n; i++) {
+        norm += (double)b[i] * (double)b[i];
+        error += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+    }
+    return sqrt(error / norm);
+}
+
+/* Fused, a layer is four products and gives what it gave. */
+static void layers(void **state)
+{
+    static const char *const dtypes[] = {"f32", "bf16", "q8_0", "q4_0"};
+    static const int32_t ms[] = {1, 3, 9};
+    float plain[9 * 64], fused[9 * 64];
+    (void)state;
+    fill(CLEF_F32);
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+        for (size_t i = 0; i < sizeof ms / sizeof *ms; i++) {
+            run_layer(dtypes[d], &(clef_plan_opts){.as_stored = 1, .weights = any_source}, ms[i], plain);
+            run_layer(dtypes[d], &(clef_plan_opts){.exact = 1, .weights = any_source}, ms[i], fused);
+            assert_true(difference(fused, plain, ms[i] * 64) < 1e-5);
+            run_layer(dtypes[d], &(clef_plan_opts){.weights = any_source}, ms[i], fused);
+            assert_true(difference(fused, plain, ms[i] * 64) < (dtypes[d][0] == 'q' ? 2e-2 : 1e-5)); /* five products behind one another */
+        }
+}
+
+/* What becomes part of a product, and what stays because somebody looks at it. */
+static void fuses(void **state)
+{
+    static const struct {
+        const char *more;
+        int products, norms, adds, gates, activations, slices;
+    } cases[] = {{"", 5, 0, 0, 0, 0, 3},
+                 {"output h\n", 5, 1, 0, 0, 0, 3},
+                 {"output k\n", 6, 0, 0, 0, 0, 2},
+                 {"output gate\n", 6, 0, 0, 1, 0, 3},
+                 {"output o\noutput l\n", 5, 0, 1, 0, 1, 3},
+                 {"z = affine(i) scale=2\noutput z\n", 5, 1, 0, 0, 0, 3}};
+    static const clef_caps cpu = {.is_cpu = 1};
+    clef_error err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        clef_graph *g = layer_of("q8_0", cases[i].more);
+        assert_int_equal(clef__pass_choose(g, &cpu, CLEF_GEMM_AUTO, 0, &err), CLEF_OK);
+        assert_int_equal(count(g, "panel_matmul"), cases[i].products);
+        assert_int_equal(count(g, "rms_norm") + count(g, "layer_norm"), cases[i].norms);
+        assert_int_equal(count(g, "add"), cases[i].adds);
+        assert_int_equal(count(g, "swiglu"), cases[i].gates);
+        assert_int_equal(count(g, "gelu_tanh"), cases[i].activations);
+        assert_int_equal(count(g, "slice"), cases[i].slices);
+        assert_int_equal(clef_graph_optimize(g, "verify", &err), CLEF_OK);
+        clef_graph_destroy(g);
+    }
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -175,6 +297,7 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(sources_are_told), cmocka_unit_test(shares)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(sources_are_told), cmocka_unit_test(shares),
+                                       cmocka_unit_test(fuses), cmocka_unit_test(layers)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

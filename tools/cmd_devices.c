@@ -3,15 +3,20 @@
 
 #include "tools/common.h"
 #include "tools/json.h"
+#include "tools/variants.h"
 
 typedef struct devices_options {
-    int32_t json;
+    int32_t json, variants;
 } devices_options;
 
 static const devices_options devices_defaults = {0};
 
 static const clef__option devices_option_table[] = {
     {.names = "json", .type = CLI_SWITCH, .offset = offsetof(devices_options, json), .help = "as JSON"},
+    {.names = "variants",
+     .type = CLI_SWITCH,
+     .offset = offsetof(devices_options, variants),
+     .help = "which variant of each op serves and why each other one does not (clef tune measures them)"},
     {.names = NULL},
 };
 
@@ -59,7 +64,24 @@ static void print_device(const clef_device_info *d, int chosen)
         printf("     refused: %s\n", d->refused);
 }
 
-static void print_json(const clef_device_info *d, int chosen)
+/* Opens the device: what it can do is known only then. One that does not open says why, in its place. */
+static void print_variants(const clef_device_info *d, int json)
+{
+    char which[32];
+    clef_error err = {0};
+    clef_device *device = NULL;
+    snprintf(which, sizeof which, "%" PRId32 ":%" PRId32, d->platform, d->index);
+    clef_status s = d->refused[0] ? CLEF_E_DEVICE : clef_device_open(which, NULL, &device, &err);
+    if (!s)
+        s = json ? clef__variants_print_json(device, &err) : clef__variants_print(device, &err);
+    clef_device_close(device);
+    if (s && json)
+        fputs("null", stdout);
+    else if (s && err.text[0])
+        printf("     %s\n", err.text);
+}
+
+static void print_json(const clef_device_info *d, int chosen, int variants)
 {
     const clef_caps *k = &d->caps;
     const struct {
@@ -103,7 +125,12 @@ static void print_json(const clef_device_info *d, int chosen)
     else
         fputs("null", stdout);
     clef__json_member(stdout, &n, "chosen");
-    fputs(chosen ? "true}" : "false}", stdout);
+    fputs(chosen ? "true" : "false", stdout);
+    if (variants) {
+        clef__json_member(stdout, &n, "variants");
+        print_variants(d, 1);
+    }
+    putchar('}');
 }
 
 static int devices_run(const void *options, int32_t n_args, char **args)
@@ -125,9 +152,11 @@ static int devices_run(const void *options, int32_t n_args, char **args)
     for (int32_t i = 0; i < n; i++) {
         if (o->json) {
             fputs(i ? ",\n " : "", stdout);
-            print_json(&list[i], is_chosen(&list[i], chosen));
+            print_json(&list[i], is_chosen(&list[i], chosen), o->variants);
         } else {
             print_device(&list[i], is_chosen(&list[i], chosen));
+            if (o->variants)
+                print_variants(&list[i], 0);
         }
     }
     if (o->json)
@@ -138,7 +167,7 @@ static int devices_run(const void *options, int32_t n_args, char **args)
 
 const clef__command clef__command_devices = {
     .name = "devices",
-    .usage = "[--json]",
+    .usage = "[--json] [--variants]",
     .summary = "List the OpenCL devices and what they can do",
     .options = devices_option_table,
     .defaults = &devices_defaults,

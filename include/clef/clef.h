@@ -9,6 +9,7 @@
 #include "clef/plan.h"
 #include "clef/status.h"
 #include "clef/tokenizer.h"
+#include "clef/tune.h"
 
 #ifdef __cplusplus
 extern "C" {

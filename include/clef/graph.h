@@ -70,7 +70,7 @@ CLEF_API void clef_dtype_encode(clef_dtype dtype, const float *src, size_t n, vo
 /** 1 when clef_dtype_encode() writes `dtype`. */
 CLEF_API int  clef_dtype_encodes(clef_dtype dtype);
 
-enum { CLEF_MAX_DIMS = 4, CLEF_MAX_INPUTS = 8, CLEF_MAX_SYMBOLS = 8 };
+enum { CLEF_MAX_DIMS = 4, CLEF_MAX_INPUTS = 10, CLEF_MAX_SYMBOLS = 8 };
 
 /** A dim: `n`, or `n` times the value bound to symbol number `symbol` (1-based; 0 is none). */
 typedef struct clef_dim {
@@ -217,6 +217,21 @@ CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *fre
  *  The cache is F32, F16 (rounded to nearest even) or Q8_0 (D a multiple of 32; as GGUF's reference encodes it). */
 CLEF_API clef_value *clef_cache_write(clef_graph *graph, clef_value *cache, clef_value *x, clef_value *pos);
 
+/** A step of attention over a KV cache, fused: with q' = rope(rms_norm(q)) and k' = rope(rms_norm(k)), k' and v are written to their caches as
+ *  cache_write does, and then out [B, T, H, E] = attention of q' over the rows of the caches that are given here.
+ *  q [B, T, H, D]; k [B, T, Hk, D]; v [B, T, Hk, E]; k_cache [B, Hk, S, D], v_cache [B, Hk, S, E]: two states (or earlier cache_writes of
+ *  them), or slices of these from their first element on; F32, F16 or Q8_0. The states change in place, and nothing can be read of them
+ *  after this (CLEF_E_ARG). pos, mask and options as in clef_attention, interleaved and rope_scale as in clef_rope, eps of the norms.
+ *  freqs NULL: no rope; q_norm and k_norm [D] of one dtype: both, or NULL, no norm. Model code writes the ops one by one; the fuse
+ *  pass makes this of them. */
+typedef struct clef_cached_attention_in {
+    clef_value *q, *k, *v, *k_cache, *v_cache, *pos, *freqs, *mask, *q_norm, *k_norm;
+} clef_cached_attention_in;
+typedef struct clef_cached_attention_opts {
+    float scale, softcap; int32_t causal, window, interleaved; float rope_scale, eps;
+} clef_cached_attention_opts;
+CLEF_API clef_value *clef_cached_attention(clef_graph *graph, const clef_cached_attention_in *in, const clef_cached_attention_opts *opts);
+
 /** Elementwise. gelu: x Phi(x) by erf; gelu_tanh: the tanh form (arXiv:1606.08415). silu: x sigmoid(x). */
 #define CLEF_UNARY_OPS(X) \
     X(gelu) X(gelu_tanh) X(silu) X(relu) X(sigmoid) X(tanh) X(exp) X(log) X(neg) X(sqrt) X(rsqrt) X(square)
@@ -247,6 +262,14 @@ CLEF_API clef_value *clef_reduce(clef_graph *graph, clef_value *x, const clef_re
 typedef struct clef_topk_opts { int32_t k; } clef_topk_opts;
 CLEF_API clef_value *clef_argmax(clef_graph *graph, clef_value *x);
 CLEF_API clef_value *clef_topk(clef_graph *graph, clef_value *x, const clef_topk_opts *opts);
+
+/** The next token of each sequence, I32 [B], picked from logits [B, V] or [B, 1, V] as I32 `options` [16] say (all zero: none, and nothing
+ *  changes but history; the formulas are in graph/sample.h), and the step's state made ready for the step that takes it: with ids [B, T] and
+ *  pos [B] of this step, history[b, pos[b] + t] = ids[b, t], then ids[b, 0] = out[b] with the T of the next step 1, and pos[b] += T.
+ *  history [at least B, capacity], ids and pos are inputs or states; put this after all that reads them. Exact: the same pick on every
+ *  device. */
+CLEF_API clef_value *clef_sample(clef_graph *graph, clef_value *logits, clef_value *history, clef_value *ids, clef_value *pos,
+                                 clef_value *options);
 
 /** Views share memory with x: no launch. Where an op needs a dense value, the builder inserts a copy. At most 64 views may stand behind one
  *  another (CLEF_E_LIMIT).

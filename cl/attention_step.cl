@@ -1,0 +1,208 @@
+/* Softmax attention of a few positions for CPUs (decode), with an online softmax (arXiv:1805.02867) over chunks of KEYS keys: the formula of
+ * attention.cl. All queries of a head of k share each chunk while it is in the first cache. With WRITE the keys and values of these
+ * positions come first: k_cache[pos + t] = turn(norm(new_k[t])), v_cache[pos + t] = new_v[t], and q stands for turn(norm(q)); norm and turn
+ * are those of norm.cl and rope.cl.
+ *   attention_step   launch: splits Hk B groups. With a.splits > 1 the keys are cut in so many parts (flash decoding); the last one
+ *                    writes, and takes what was written, so that no part waits. Each leaves a record in `parts`: 16 floats that begin
+ *                    with max z and the sum of the weights, then the E16 elements of the sum of values.
+ *   attention_merge  launch: group T Hk B groups; joins the records.
+ *   -D ROWS       queries that are worked on at once
+ *   -D QUERIES    most queries of a head of k, group T; a multiple of ROWS
+ *   -D D, E       last dims of k and v
+ *   -D K_TYPE, V_TYPE  dtypes of k and v; with WRITE f32, f16 or q8_0
+ *   -D MASK       DTYPE_NONE (-1), DTYPE_F32: added, DTYPE_I32 or DTYPE_I8: kept where not 0
+ *   -D POS        1: query t of sequence b stands at pos[b] + t, else at t
+ *   -D WRITE      0 or 1; with 1 also:
+ *   -D TURNED     number of freqs, 0: no turning;  -D INTERLEAVED  1: pair i is (x[2i], x[2i + 1]), else (x[i], x[i + TURNED])
+ *   -D NORM_TYPE  dtype of q_norm and k_norm, DTYPE_NONE: no norm */
+#define WG 1
+#include "args.h"
+#include "weights.h"
+#include "attention.h"
+
+#if !defined(QUERIES) || !defined(ROWS) || !defined(D) || !defined(E) || !defined(WRITE)
+#  error "attention_step.cl needs QUERIES, ROWS, D, E, K_TYPE, V_TYPE, MASK, POS and WRITE"
+#endif
+#include "attention_vector.h"
+
+enum { RECORD = 16 + E16 };
+
+#if WRITE
+#  include "attention_write.h"
+#endif
+
+/* Neighbours added: the first half of the result is of a, the second of b. Four rounds add up each of 16 vectors. */
+static float16 fold(float16 a, float16 b) { return (float16)(a.even, b.even) + (float16)(a.odd, b.odd); }
+
+/* z[i][key] = q[i] . k[key] for ROWS queries and n keys, whose rows lie from `at` on. */
+static void score(float16 *z, const float *q, global const k_elem *k, size_t at, size_t stride, int n)
+{
+    for (int c = 0; c < CHUNK; c++) {
+        float16 quads[ROWS][4];
+        if (16 * c >= n) { /* never seen, but no NaN */
+#pragma unroll
+            for (int i = 0; i < ROWS; i++)
+                z[i * CHUNK + c] = 0;
+            continue;
+        }
+#pragma unroll
+        for (int u = 0; u < 4; u++) {
+            const int key = 16 * c + 4 * u;
+            const size_t k0 = at + min(key, n - 1) * stride, k1 = at + min(key + 1, n - 1) * stride;
+            const size_t k2 = at + min(key + 2, n - 1) * stride, k3 = at + min(key + 3, n - 1) * stride;
+            float16 a0[ROWS], a1[ROWS], a2[ROWS], a3[ROWS];
+#pragma unroll
+            for (int i = 0; i < ROWS; i++)
+                a0[i] = a1[i] = a2[i] = a3[i] = 0;
+#pragma unroll
+            for (uint j = 0; j < DV; j++) {
+                const float16 x0 = key16(k, k0, j), x1 = key16(k, k1, j), x2 = key16(k, k2, j), x3 = key16(k, k3, j);
+#pragma unroll
+                for (int i = 0; i < ROWS; i++) {
+                    const float16 y = vload16(j, q + i * 16 * DV);
+                    a0[i] = fma(y, x0, a0[i]);
+                    a1[i] = fma(y, x1, a1[i]);
+                    a2[i] = fma(y, x2, a2[i]);
+                    a3[i] = fma(y, x3, a3[i]);
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < ROWS; i++)
+                quads[i][u] = fold(fold(a0[i], a1[i]), fold(a2[i], a3[i]));
+        }
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+            z[i * CHUNK + c] = fold(fold(quads[i][0], quads[i][1]), fold(quads[i][2], quads[i][3]));
+    }
+}
+
+/* sum[i] = keep[i] sum[i] + sum_s p[i][s] v[s] over n values, whose rows lie from `at` on, for vectors j0 .. j0 + N - 1. */
+#define DEFINE_WEIGH(N)                                                                                                                \
+    static void weigh_##N(float16 *sum, const float *keep, const float *p, global const v_elem *v, size_t at, size_t stride, int n,    \
+                          uint j0)                                                                                                     \
+    {                                                                                                                                  \
+        float16 acc[ROWS][N];                                                                                                          \
+        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                               \
+            _Pragma("unroll") for (int j = 0; j < N; j++) acc[i][j] = sum[i * EV + j0 + j] * keep[i];                                  \
+        for (int s = 0; s < n; s++, at += stride) {                                                                                    \
+            float16 x[N];                                                                                                              \
+            _Pragma("unroll") for (int j = 0; j < N; j++) x[j] = value16(v, at, j0 + j);                                               \
+            _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                           \
+                _Pragma("unroll") for (int j = 0; j < N; j++) acc[i][j] = fma((float16)p[i * KEYS + s], x[j], acc[i][j]);              \
+        }                                                                                                                              \
+        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                               \
+            _Pragma("unroll") for (int j = 0; j < N; j++) sum[i * EV + j0 + j] = acc[i][j];                                            \
+    }
+DEFINE_WEIGH(1)
+DEFINE_WEIGH(2)
+DEFINE_WEIGH(4)
+
+static void weigh(float16 *sum, const float *keep, const float *p, global const v_elem *v, size_t at, size_t stride, int n)
+{
+#pragma unroll
+    for (uint j = 0; j + 4 <= EV; j += 4)
+        weigh_4(sum, keep, p, v, at, stride, n, j);
+    if (EV & 2)
+        weigh_2(sum, keep, p, v, at, stride, n, EV & ~3u);
+    if (EV & 1)
+        weigh_1(sum, keep, p, v, at, stride, n, EV & ~1u);
+}
+
+SINGLE_KERNEL
+void attention_step(const attention_step_args s, global float *out, global float *parts, global const float *q, global k_elem *k,
+                    global v_elem *v, global const mask_elem *mask, global const int *pos
+#if WRITE
+                    , global const float *new_k, global const float *new_v, global const float *freqs, global const norm_elem *q_norm,
+                    global const norm_elem *k_norm
+#endif
+)
+{
+    float16 acc[QUERIES * EV], sum[QUERIES], z[ROWS * CHUNK];
+    float ready[QUERIES * 16 * DV], most[QUERIES], keep[ROWS];
+    const attention_args a = s.a;
+    const uint queries = a.group * a.n[2], heads = a.n[1] / a.group;
+    const uint part = get_group_id(0) % a.splits, hk = get_group_id(0) / a.splits % heads, b = get_group_id(0) / a.splits / heads;
+    const size_t k0 = a.k.offset + b * (size_t)a.k.stride[0] + hk * (size_t)a.k.stride[1];
+    const size_t v0 = a.v.offset + b * (size_t)a.v.stride[0] + hk * (size_t)a.v.stride[1];
+    const int at = position(&a, pos, b, 0), is_last = part + 1 == a.splits;
+#if WRITE
+    for (uint t = 0; t < a.n[2]; t++) {
+        float turn_cos[TURN_PADDED], turn_sin[TURN_PADDED];
+        turns(turn_cos, turn_sin, freqs + s.freqs, at + (int)t, s.turn_scale);
+        for (uint i = t * a.group; i < (t + 1) * a.group; i++)
+            take_head(ready + i * 16 * DV, q + row_at(&a, &a.q, b, hk, i), q_norm, s.q_norm, s.eps, turn_cos, turn_sin);
+        const int row = at + (int)t;
+        if (!is_last || row < 0 || row >= (int)s.capacity)
+            continue;
+        float x[16 * DV];
+        take_head(x, new_k + new_at(&s.new_k, b, hk, t), k_norm, s.k_norm, s.eps, turn_cos, turn_sin);
+        write_key(k, k0 + (uint)row * (size_t)a.k.stride[2], x);
+        write_value(v, v0 + (uint)row * (size_t)a.v.stride[2], new_v + new_at(&s.new_v, b, hk, t));
+    }
+#else
+    for (uint i = 0; i < queries; i++)
+        for (uint d = 0; d < D; d++)
+            ready[i * 16 * DV + d] = q[row_at(&a, &a.q, b, hk, i) + d];
+#endif
+    for (uint i = 0; i < QUERIES; i++) { /* those beyond the end stand for the last one */
+        const uint from = min(i, queries - 1);
+        if (i >= (queries + ROWS - 1) / ROWS * ROWS)
+            break;
+        for (uint d = 0; d < 16 * DV; d++)
+            ready[i * 16 * DV + d] = d < D ? ready[from * 16 * DV + d] * (i < queries ? a.scale : 1.0f) : 0.0f;
+        most[i] = -INFINITY;
+        sum[i] = 0;
+        for (uint j = 0; j < EV; j++)
+            acc[i * EV + j] = 0;
+    }
+    /* Keys as [begin, old) and what this step writes: the former are cut, the last part takes the latter too. */
+    const int end = keys_end(&a, at + (int)a.n[2] - 1), begin = min(keys_begin(&a, at), end), old = WRITE ? clamp(at, begin, end) : end;
+    const int span = (old - begin + (int)(a.splits * KEYS) - 1) / (int)(a.splits * KEYS) * KEYS;
+    const int from = min(begin + (int)part * span, old), to = is_last ? end : min(from + span, old);
+    for (int key = from; key < to; key += KEYS) {
+        const int n = min((int)KEYS, to - key);
+        for (uint i = 0; i < queries; i += ROWS) {
+            const uint last = min(i + ROWS, queries) - 1;
+            if (keys_end(&a, position(&a, pos, b, last)) <= key || keys_begin(&a, position(&a, pos, b, i)) >= key + n)
+                continue;
+            score(z, ready + i * 16 * DV, k, k0 + key * (size_t)a.k.stride[2], a.k.stride[2], n);
+            soften_rows(&a, z, keep, most + i, sum + i, mask, pos, (row_id){b, hk, i, last}, key, to);
+            weigh(acc + i * EV, keep, (const float *)z, v, v0 + key * (size_t)a.v.stride[2], a.v.stride[2], n);
+        }
+    }
+    for (uint i = 0; i < queries; i++) {
+        const float total = sum16(sum[i]);
+        if (a.splits == 1) {
+            put_row(out + out_at(&a, b, hk, i, E), acc + i * EV, total);
+            continue;
+        }
+        global float *record = parts + ((((size_t)b * heads + hk) * queries + i) * a.splits + part) * RECORD;
+        record[0] = most[i];
+        record[1] = total;
+        for (uint j = 0; j < EV; j++)
+            vstore16(acc[i * EV + j], 1 + j, record);
+    }
+}
+
+SINGLE_KERNEL
+void attention_merge(const attention_step_args s, global float *out, global const float *parts)
+{
+    const attention_args a = s.a;
+    const uint queries = a.group * a.n[2], heads = a.n[1] / a.group, i = get_group_id(0) % queries;
+    const uint hk = get_group_id(0) / queries % heads, b = get_group_id(0) / queries / heads;
+    float16 acc[EV];
+    float most = -INFINITY, total = 0;
+    parts += (((size_t)b * heads + hk) * queries + i) * a.splits * RECORD;
+    for (uint p = 0; p < a.splits; p++)
+        most = fmax(most, parts[p * RECORD]);
+    const float base = most == -INFINITY ? 0.0f : most; /* a part that kept nothing weighs nothing; one of NaN alone has a NaN sum */
+    for (uint j = 0; j < EV; j++)
+        acc[j] = 0;
+    for (uint p = 0; p < a.splits; p++) {
+        const float weight = exp(parts[p * RECORD] - base);
+        total += weight * parts[p * RECORD + 1];
+        for (uint j = 0; j < EV; j++)
+            acc[j] += weight * vload16(1 + j, parts + p * RECORD);
+    }
+    put_row(out + out_at(&a, b, hk, i, E), acc, total);
+}

@@ -1,0 +1,119 @@
+/* Pieces of the attention kernels for CPUs, whose single work-items think in vectors of 16 keys, or of 16 elements: rows of k and v, scores to
+ * weights, weights to a sum of values. Include after attention.h, with ROWS, D and E defined. */
+#ifndef CLEF_CL_ATTENTION_VECTOR_H
+#define CLEF_CL_ATTENTION_VECTOR_H
+
+#if !defined(ROWS) || !defined(D) || !defined(E)
+#  error "attention_vector.h needs ROWS, D and E"
+#endif
+
+#define SINGLE_KERNEL __attribute__((reqd_work_group_size(1, 1, 1))) kernel
+
+/* Keys are taken in chunks of KEYS. Vectors of a row of k, of v. */
+enum { CHUNK = 4, KEYS = 16 * CHUNK, DV = (D + 15) / 16, EV = (E + 15) / 16, E16 = 16 * EV };
+
+static float16 iota16(void) { return (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
+
+/* Elements 16 j .. of a row of k or v; zeros beyond its end. */
+#define DEFINE_ROW16(name, type, last)                                                                                                 \
+    static float16 name(global const ELEM(type) *p, size_t at, uint j)                                                                 \
+    {                                                                                                                                  \
+        if (16 * j + 16 <= last)                                                                                                       \
+            return LOAD16(type, p, at + 16 * j);                                                                                       \
+        float x[16];                                                                                                                   \
+        for (uint i = 0; i < 16; i++)                                                                                                  \
+            x[i] = 16 * j + i < last ? LOAD(type, p, at + 16 * j + i) : 0.0f;                                                          \
+        return vload16(0, x);                                                                                                          \
+    }
+DEFINE_ROW16(key16, K_TYPE, D)
+DEFINE_ROW16(value16, V_TYPE, E)
+
+/* e^x for x <= 0 or NaN, to 2 ulp; 0 below -87. x = n ln 2 + f with |f| < 0.35, and Taylor's series to f^7. */
+static float16 exp_negative(float16 x)
+{
+    const float16 shifted = fma(x, (float16)1.44269504f, (float16)12582912.0f), n = shifted - 12582912.0f;
+    const float16 f = fma(n, (float16)-1.42860677e-6f, fma(n, (float16)-0.693145752f, x));
+    float16 y = fma(f, (float16)(1.0f / 5040), (float16)(1.0f / 720));
+    y = fma(y, f, (float16)(1.0f / 120));
+    y = fma(y, f, (float16)(1.0f / 24));
+    y = fma(y, f, (float16)(1.0f / 6));
+    y = fma(y, f, (float16)0.5f);
+    y = fma(y, f, (float16)1.0f);
+    y = fma(y, f, (float16)1.0f);
+    y = as_float16(as_int16(y) + (as_int16(shifted) << 23));
+    return select(y, (float16)0.0f, x < -87.0f);
+}
+
+/* 16 scores of the keys from s on: capped, masked, and dropped where the query does not see the key. */
+static float16 logit16(const attention_args *a, int at, global const mask_elem *mask, size_t mask_row, int s, int end, float16 z)
+{
+    if (a->softcap > 0)
+        z = a->softcap * tanh(z / a->softcap);
+#if MASK >= 0
+    mask_elem m[16];
+    for (int i = 0; i < 16; i++)
+        m[i] = mask[mask_row + min(s + i, end - 1) * (size_t)a->mask.stride[3]];
+#  if MASK == DTYPE_F32
+    z += vload16(0, m);
+#  else
+    z = select((float16)-INFINITY, z, convert_int16(vload16(0, m)) != 0);
+#  endif
+#endif
+    const int last = a->causal ? min(end - 1, at) : end - 1, begin = keys_begin(a, at);
+    if (s + 15 > last || s < begin) {
+        const float16 key = iota16();
+        z = select((float16)-INFINITY, z, key <= (float)(last - s) && key >= (float)(begin - s));
+    }
+    return z;
+}
+
+/* Scores to weights, in place, against the running maximum. Gives what the sums so far are to be multiplied by. */
+static float soften(float16 *z, float *most, float16 *sum)
+{
+    float16 high = z[0];
+#pragma unroll
+    for (int c = 1; c < CHUNK; c++)
+        high = fmax(high, z[c]);
+    const float before = *most, now = fmax(before, max16(high)), base = now == -INFINITY ? 0.0f : now;
+    const float keep = now > before ? exp(before - now) : 1.0f;
+    float16 total = 0;
+#pragma unroll
+    for (int c = 0; c < CHUNK; c++) {
+        z[c] = exp_negative(z[c] - base);
+        total += z[c];
+    }
+    *most = now;
+    *sum = *sum * keep + total;
+    return keep;
+}
+
+/* Queries first .. last, at most ROWS of them, of one sequence and one head of k. */
+typedef struct row_id {
+    uint b, hk, first, last;
+} row_id;
+
+/* The chunk's scores of ROWS queries (those beyond the last stand for it) to weights; keep[i]: what the sums of query i are multiplied by. */
+static void soften_rows(const attention_args *a, float16 *z, float *keep, float *most, float16 *sum, global const mask_elem *mask,
+                        global const int *pos, row_id row, int s, int end)
+{
+    for (uint i = 0; i < ROWS; i++) {
+        const uint query = min(row.first + i, row.last);
+        const int at = position(a, pos, row.b, query);
+        const size_t mask_row = row_at(a, &a->mask, row.b, row.hk, query);
+        for (int c = 0; c < CHUNK; c++)
+            z[i * CHUNK + c] = logit16(a, at, mask, mask_row, s + 16 * c, end, z[i * CHUNK + c]);
+        keep[i] = soften(z + i * CHUNK, most + i, sum + i);
+    }
+}
+
+/* A row of the result: the sum of values over the sum of weights. */
+static void put_row(global float *to, const float16 *acc, float total)
+{
+    const float inverse = total != 0 ? 1.0f / total : 0.0f;
+    for (uint j = 0; j < E / 16; j++)
+        vstore16(acc[j] * inverse, j, to);
+    for (uint j = E / 16 * 16; j < E; j++)
+        to[j] = ((const float *)acc)[j] * inverse;
+}
+
+#endif

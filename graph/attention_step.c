@@ -1,0 +1,81 @@
+/* attention and cached_attention of a few positions on CPUs: a group takes all queries of a head of k, or, where the heads are fewer than the
+ * cores want and the keys many, a part of the keys. */
+#include "graph/attention.h"
+
+enum {
+    POSITIONS = 4,       /* most of a step */
+    MOST_QUERIES = 64,   /* of a head of k that several positions may make */
+    MOST_VECTORS = 2048, /* of 64 bytes, that the queries' sums may take of the stack */
+    MOST_ROWS = 7,       /* at once, with four keys each: 28 sums of 32 registers */
+    PARTS_PER_UNIT = 4,  /* so that cores that come late find work */
+    LEAST_KEYS = 512     /* of a part: less is not worth the joining */
+};
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Positions that the program has room for. */
+static uint32_t positions(uint32_t group)
+{
+    return group * POSITIONS <= MOST_QUERIES ? POSITIONS : group * 2 <= MOST_QUERIES ? 2 : 1;
+}
+
+int clef__attention_step_takes(uint32_t T, uint32_t group, uint32_t E)
+{
+    return T <= positions(group) && (uint64_t)positions(group) * group * clef__ceil_div(E, 16) <= MOST_VECTORS;
+}
+
+/* Memory for the records of the parts, at the symbols' bounds. */
+static uint64_t parts_bytes(const clef_lowering *lo, const clef_attention_call *call, uint32_t splits)
+{
+    const attention_args *a = &call->args.a;
+    const uint64_t record = 16 + (uint64_t)clef__ceil_div(clef__n(lo, call->v, 0), 16) * 16;
+    return clef__bound_n(lo, call->out, 3) * (uint64_t)a->n[1] * positions(a->group) * splits * record * sizeof(float);
+}
+
+clef_status clef__attention_step_launch(clef_lowering *lo, const clef_attention_call *call, clef_error *err)
+{
+    attention_step_args args = call->args;
+    attention_args *a = &args.a;
+    const uint32_t rows = clef__ceil_div(a->group, clef__ceil_div(a->group, MOST_ROWS)), heads = a->n[1] / a->group * a->n[0];
+    const uint32_t queries = clef__ceil_div(a->group * positions(a->group), rows) * rows;
+    const uint32_t wanted = PARTS_PER_UNIT * (uint32_t)lo->caps->n_units, keys = clef__bound_n(lo, call->k, 1);
+    /* The scratch is taken once: what the largest number of parts may want, however many there are now. */
+    const uint32_t most = least(clef__ceil_div(wanted, a->n[1] / a->group), clef__ceil_div(keys, LEAST_KEYS));
+    const uint64_t scratch = most > 1 ? parts_bytes(lo, call, most) : 0;
+    a->splits = least(clef__ceil_div(wanted, heads), clef__ceil_div(a->n[3], LEAST_KEYS));
+    clef_launch launch = {.source = "attention_step",
+                          .kernel = "attention_step",
+                          .defs = {{"ROWS", (int32_t)rows},
+                                   {"QUERIES", (int32_t)queries},
+                                   {"D", (int32_t)clef__n(lo, call->k, 0)},
+                                   {"E", (int32_t)clef__n(lo, call->v, 0)},
+                                   {"K_TYPE", (int32_t)call->k->dtype},
+                                   {"V_TYPE", (int32_t)call->v->dtype},
+                                   {"MASK", call->mask ? (int32_t)call->mask->dtype : DTYPE_NONE},
+                                   {"POS", call->pos != NULL},
+                                   {"WRITE", call->new_k != NULL}},
+                          .args = &args,
+                          .args_bytes = sizeof args,
+                          .bufs = {call->out, scratch ? CLEF__SCRATCH : NULL, call->q, call->k, call->v, call->mask, call->pos},
+                          .n_bufs = 7,
+                          .groups = {a->splits * heads},
+                          .scratch_bytes = scratch};
+    if (call->new_k) {
+        const clef_value *written[] = {call->new_k, call->new_v, call->freqs, call->q_norm, call->k_norm};
+        launch.defs[9] = (clef_def){"TURNED", call->freqs ? (int32_t)clef__n(lo, call->freqs, 0) : 0};
+        launch.defs[10] = (clef_def){"INTERLEAVED", call->interleaved};
+        launch.defs[11] = (clef_def){"NORM_TYPE", call->q_norm ? (int32_t)call->q_norm->dtype : DTYPE_NONE};
+        for (uint32_t i = 0; i < sizeof written / sizeof *written; i++)
+            launch.bufs[launch.n_bufs++] = written[i];
+    }
+    const clef_status s = clef__launch(lo, &launch, err);
+    if (s || a->splits == 1)
+        return s;
+    launch.kernel = "attention_merge";
+    launch.n_bufs = 2;
+    launch.groups[0] = a->n[0] * a->n[1] * a->n[2];
+    return clef__launch(lo, &launch, err);
+}
