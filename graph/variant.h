@@ -1,5 +1,5 @@
-/* Variants: several implementations of one op. A row of graph/variants.def is one of them; the tuner (runtime/tune.c) measures them, and what
- * it found comes back here as plain data. */
+/* Variants: several implementations of one op. A row of graph/variants.def is one of them; the tuner (runtime/tune.c) measures them, and
+ * what it found comes back here as plain data. */
 #ifndef CLEF_GRAPH_VARIANT_H
 #define CLEF_GRAPH_VARIANT_H
 
@@ -21,7 +21,7 @@ typedef struct clef_variant {
     int (*device)(const clef_caps *caps);
     /** 1 when it can do the node at the symbols' present values on a device that can run it. NULL: every node. */
     int (*fits)(const clef_lowering *lo, const clef_value *n);
-    /** 1 when the table's order may take it, unmeasured, for a node that it fits. NULL: always. The tuner and a forced choice do not ask. */
+    /** 1 when the table's order may take it, unmeasured, for a node that it fits. NULL: always. The tuner and a forced choice ask not. */
     int (*pays)(const clef_lowering *lo, const clef_value *n);
     clef_tunable tunables[CLEF_MAX_TUNABLES];
     clef_status (*lower)(clef_lowering *lo, const clef_value *n, clef_error *err);
@@ -39,7 +39,7 @@ enum {
 
 /* ---- what the tuner found ------------------------------------------------------------------------------------------------------- */
 
-/** Products are alike when these numbers are (graph/variant_key.c). n and k: of the weight; dims that are symbols count with their bound. */
+/** Products are alike when these numbers are (graph/variant_key.c). n and k: of the weight; a dim that is a symbol counts as its bound. */
 typedef struct clef_tune_key {
     int32_t op, dtype, n, k;
     int32_t rows; /* class of the number of rows: CLEF_ROWS_* */
@@ -70,15 +70,16 @@ clef_tune_key clef__tune_key(const clef_lowering *lo, const clef_value *n);
 const clef_variant *clef__variant_row(int32_t i, clef_op *op);
 /** 1 when the device can run it and it can do the node. */
 int clef__variant_fits(const clef_lowering *lo, const clef_value *n, const clef_variant *variant);
-/** The row that serves the node: the forced one where it fits; else the tuning's choice where it fits; else the first in the table's order that
- *  fits, pays and is not set aside; else the op's last row. tuned: NULL, or gets the choice's values (NULL: none). NULL: an op without variants. */
+/** The row that serves the node: the forced one where it fits; else the tuning's choice where it fits; else the first in the table's order
+ *  that fits, pays and is not set aside; else the op's last row. tuned: NULL, or gets the choice's values (NULL: none). NULL: an op
+ *  without variants. */
 const clef_variant *clef__variant_of(const clef_lowering *lo, const clef_value *n, const int32_t **tuned);
 /** Lowers a node by that row. */
 clef_status clef__lower_variant(clef_lowering *lo, const clef_value *n, clef_error *err);
 /** Tunable i of the variant that is lowering: 0 for its own rule. */
 int32_t clef__tunable(const clef_lowering *lo, int32_t i);
 
-/** Reads "op=name[,op=name]" into forced, by clef_op. NULL or empty text: all NULL. CLEF_E_ARG names what is not known and lists what is. */
+/** Reads "op=name[,op=name]" into forced, by clef_op. NULL or empty text: all NULL. CLEF_E_ARG names what is unknown and lists the rest. */
 clef_status clef__variants_force(const char *text, const clef_variant *forced[CLEF_N_OPS], clef_error *err);
 
 /* ---- what variants share ------------------------------------------------------------------------------------------------------------ */

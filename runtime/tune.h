@@ -21,7 +21,7 @@ typedef struct clef_tune_result {
     clef_tune_state state;
     int32_t         values[CLEF_MAX_TUNABLES]; /* the best it was timed with; 0: its own rule */
     int64_t         ns;                        /* of one product with clef__tune_rows() rows */
-    int64_t         error_ppm;                 /* the largest of its check, in millionths of what is allowed; CLEF_TUNE_NO_NUMBER: none, or no result */
+    int64_t         error_ppm;                 /* the largest of its check, in millionths of what is allowed; or CLEF_TUNE_NO_NUMBER */
 } clef_tune_result;
 
 enum {
@@ -103,7 +103,7 @@ clef_status clef__tune_case_print(clef_tune_case *c, int32_t row, const int32_t 
 clef_status clef__tune_case_time(clef_tune_case *c, int32_t row, const int32_t *values, int32_t class_of_rows, int64_t best, int64_t *ns,
                                  clef_error *err);
 
-/* ---- the rest ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------------------------------------------------------------------ */
 
 /** The short tune when a plan is made, of what its graph (after the choose pass) multiplies and the database does not know: 2 s at most,
  *  and only weights of at least 1 MiB, so that small models start at once. CLEF_E_CANCELLED, CLEF_E_NOMEM; nothing else stops a plan. */
