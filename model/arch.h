@@ -5,6 +5,7 @@
 
 #include "clef/model.h"
 #include "graph/fail.h"
+#include "model/config.h"
 
 /** What a weight is for. Layers' weights come in one for each layer. */
 typedef enum clef_role {
@@ -46,14 +47,26 @@ typedef struct clef_builder {
     clef_value           *ids;     /* I32 [B, T] */
     clef_value           *pos;     /* I32 [B]: positions in the cache before this step */
     clef_value           *mask;    /* NULL, or I32 [B, 1, 1, S]: 0 where a key is padding */
-    clef_value           *freqs;   /* of RoPE, made at first use */
+    clef_value           *freqs[2]; /* of RoPE, made at first use: of full layers, of sliding ones */
 } clef_builder;
 
+/** A name that an architecture answers to: model_type in a config.json and general.architecture in GGUF (NULL: none), and what
+ *  transformers' config class takes for bos and eos when the file does not have the keys (-1: none). */
+typedef struct clef_arch_alias {
+    const char *hf, *gguf;
+    int32_t bos, eos;
+} clef_arch_alias;
+
 typedef struct clef_arch {
-    const char *const      *names;   /* ends with NULL */
+    const clef_arch_alias  *names;   /* ends with two NULL */
     const clef_weight_name *weights; /* [CLEF_N_ROLES] */
     const char             *hf_prefix; /* of every name in a folder but the output matrix's */
     int32_t                 hf_conv1d; /* 1: a folder's matrices are [in, out] (GPT-2's Conv1D) */
+    int32_t                 gguf_pairs; /* 1: GGUF stores q and k so that RoPE turns (2i, 2i + 1) */
+    /** The family's keys of a config.json into hp (bos, eos, n_vocab are read by the caller). NULL: only as GGUF. */
+    void (*read_json)(clef_json_fields *f, clef_hparams *hp);
+    /** What the standard keys of GGUF do not say, after they were read. NULL: nothing. */
+    void (*read_gguf)(clef_gguf_keys *k, clef_hparams *hp);
     /** Builds the graph from b->ids to the logits, which it returns. */
     clef_value *(*build)(clef_builder *b);
 } clef_arch;
@@ -62,7 +75,12 @@ typedef struct clef_arch {
 #include "model/archs.def"
 #undef ARCH
 
-/** The architecture that answers to `name`, NULL if none. */
-const clef_arch *clef__arch_find(const char *name);
+/** The architecture that answers to a model_type (is_gguf 0) or a general.architecture (1), NULL if none. */
+const clef_arch *clef__arch_find(const char *name, int is_gguf);
+/** The row of its names. */
+const clef_arch_alias *clef__arch_alias(const clef_arch *arch, const char *name, int is_gguf);
+
+/** CLEF_E_UNSUPPORTED, listing the known names. */
+clef_status clef__arch_unknown(const char *name, const char *file, clef_error *err);
 
 #endif

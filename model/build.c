@@ -12,22 +12,47 @@ static const clef_arch *const archs[] = {
 #undef ARCH
 };
 
+/* Name i of all: of each row the folder's, then GGUF's where it is another. */
 const char *clef_arch_name(int32_t i)
 {
     for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
-        for (const char *const *name = archs[a]->names; *name; name++)
-            if (i-- == 0)
-                return *name;
+        for (const clef_arch_alias *n = archs[a]->names; n->hf || n->gguf; n++) {
+            if (n->hf && i-- == 0)
+                return n->hf;
+            if (n->gguf && (!n->hf || strcmp(n->hf, n->gguf) != 0) && i-- == 0)
+                return n->gguf;
+        }
     return NULL;
 }
 
-const clef_arch *clef__arch_find(const char *name)
+const clef_arch_alias *clef__arch_alias(const clef_arch *arch, const char *name, int is_gguf)
+{
+    for (const clef_arch_alias *n = arch->names; n->hf || n->gguf; n++) {
+        const char *known = is_gguf ? n->gguf : n->hf;
+        if (known && strcmp(known, name) == 0)
+            return n;
+    }
+    return NULL;
+}
+
+const clef_arch *clef__arch_find(const char *name, int is_gguf)
 {
     for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
-        for (const char *const *n = archs[a]->names; *n; n++)
-            if (strcmp(*n, name) == 0)
-                return archs[a];
+        if (clef__arch_alias(archs[a], name, is_gguf))
+            return archs[a];
     return NULL;
+}
+
+clef_status clef__arch_unknown(const char *name, const char *file, clef_error *err)
+{
+    char known[768] = "";
+    for (int32_t i = 0; clef_arch_name(i); i++)
+        if (strlen(known) + strlen(clef_arch_name(i)) + 2 < sizeof known) {
+            strcat(known, " ");
+            strcat(known, clef_arch_name(i));
+        }
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: architecture %.40s is not supported, known are:%s", file, name[0] ? name : "\"\"",
+                      known);
 }
 
 static clef_status check_opts(const clef_model *model, clef_build_opts *o, clef_error *err)
@@ -93,7 +118,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
     clef_builder b = {.g = g,
                       .model = model,
                       .hp = &model->hparams,
-                      .arch = clef__arch_find(model->hparams.arch),
+                      .arch = clef__arch_find(model->hparams.arch, model->is_gguf),
                       .n_context = o.n_context,
                       .all_logits = o.all_logits,
                       .layer = -1,

@@ -72,7 +72,8 @@ static clef_value *embedding_matrix(clef_builder *b)
 
 clef_value *clef__embed(clef_builder *b)
 {
-    return clef_named(clef_gather(b->g, embedding_matrix(b), b->ids, NULL), "embed");
+    clef_value *x = clef_named(clef_gather(b->g, embedding_matrix(b), b->ids, NULL), "embed");
+    return clef__scaled(b, x, b->hp->embed_scale);
 }
 
 clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t n_in, int32_t n_out)
@@ -96,35 +97,53 @@ clef_value *clef__rms_norm(clef_builder *b, clef_value *x, clef_role role)
     return clef_rms_norm(b->g, x, clef__weight(b, role, "weight"), &(clef_norm_opts){.eps = b->hp->norm_eps});
 }
 
+clef_value *clef__scaled(clef_builder *b, clef_value *x, float scale)
+{
+    return scale == 0 || scale == 1 ? x : clef_affine(b->g, x, &(clef_affine_opts){.scale = scale});
+}
+
+clef_value *clef__activation(clef_builder *b, clef_value *x)
+{
+    switch (b->hp->activation) {
+    case CLEF_GELU:
+        return clef_gelu(b->g, x);
+    case CLEF_GELU_TANH:
+        return clef_gelu_tanh(b->g, x);
+    case CLEF_RELU:
+        return clef_relu(b->g, x);
+    default:
+        return clef_silu(b->g, x);
+    }
+}
+
+clef_value *clef__feed_forward(clef_builder *b, clef_value *x)
+{
+    const int32_t d = b->hp->d_model, d_ff = b->hp->d_ff;
+    return clef__linear(b, clef__activation(b, clef__linear(b, x, CLEF_W_FFN_UP, d, d_ff)), CLEF_W_FFN_DOWN, d_ff, d);
+}
+
+clef_value *clef__gated_feed_forward(clef_builder *b, clef_value *x)
+{
+    const int32_t d = b->hp->d_model, d_ff = b->hp->d_ff;
+    clef_value *gate = clef__activation(b, clef__linear(b, x, CLEF_W_FFN_GATE, d, d_ff));
+    return clef__linear(b, clef_mul(b->g, gate, clef__linear(b, x, CLEF_W_FFN_UP, d, d_ff)), CLEF_W_FFN_DOWN, d_ff, d);
+}
+
 clef_value *clef__split_heads(clef_builder *b, clef_value *x, int32_t n, int32_t head_dim)
 {
     return clef_reshape(b->g, x, clef_shape_4(b->B, b->T, clef_n(n), clef_n(head_dim)));
 }
 
-clef_value *clef__rope(clef_builder *b, clef_value *x)
-{
-    enum { MAX_FREQS = 512 };
-    const int32_t n = b->hp->rope_dims / 2;
-    if (!b->freqs) {
-        float freqs[MAX_FREQS];
-        const clef_tensor_info *factors = clef__model_find(b->model, "rope_freqs.weight");
-        if (n < 1 || n > MAX_FREQS || (factors && (factors->dtype != CLEF_F32 || factors->n_bytes != (uint64_t)n * sizeof *freqs)))
-            return clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: %d rotated dims: wanted 2 to %d, and rope_freqs.weight to be f32 [dims / 2]",
-                                    clef_model_path(b->model), 2 * n, 2 * MAX_FREQS);
-        clef__rope_freqs(b->hp, factors ? factors->data : NULL, n, freqs);
-        b->freqs = clef_constant(b->g, "rope.freqs", CLEF_F32, clef_shape_1(clef_n(n)), freqs);
-    }
-    return clef_rope(b->g, x, b->freqs, b->pos, &(clef_rope_opts){.interleaved = b->hp->rope_pairing == CLEF_ROPE_PAIRS});
-}
-
 /* Appends x [B, T, Hk, D] to the layer's cache and gives the part that this step sees: [B, Hk, S, D]. */
-static clef_value *cached(clef_builder *b, clef_value *x, const char *name, int32_t head_dim)
+static clef_value *cached(clef_builder *b, clef_value *x, const char *name)
 {
     clef_graph *g = b->g;
     char full[NAME_BYTES];
+    if (!x)
+        return NULL;
     snprintf(full, sizeof full, "layer%d.cache_%s", b->layer, name);
     clef_value *cache =
-        clef_state(g, full, b->kv_type, clef_shape_4(clef_n(b->max_B), clef_n(b->hp->n_kv_heads), clef_n(b->n_context), clef_n(head_dim)));
+        clef_state(g, full, b->kv_type, clef_shape_4(clef_n(b->max_B), x->shape.dim[2], clef_n(b->n_context), x->shape.dim[3]));
     x = clef_permute(g, x, &(clef_permute_opts){{0, 2, 1, 3}});
     x = clef_cache_write(g, cache, x, b->pos);
     x = clef_slice(g, x, &(clef_slice_opts){.axis = 0, .size = b->B});
@@ -135,21 +154,24 @@ clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, 
 {
     clef_graph *g = b->g;
     const clef_hparams *hp = b->hp;
-    const int32_t D = hp->head_dim;
-    const int32_t window = b->layer >= hp->sliding_from_layer ? hp->sliding_window : 0;
+    if (!q || !k || !v)
+        return NULL;
+    const int64_t H = q->shape.dim[2].n, D = q->shape.dim[3].n, E = v->shape.dim[3].n;
+    const int32_t window = clef__layer_slides(hp, b->layer) ? hp->sliding_window : 0;
+    const float scale = hp->attention_scale != 0 ? hp->attention_scale : 1.0f / sqrtf((float)D);
     q = clef_permute(g, q, &(clef_permute_opts){{0, 2, 1, 3}}); /* [B, H, T, D] */
-    k = cached(b, k, "k", D);                                   /* [B, Hk, S, D] */
-    v = cached(b, v, "v", D);
-    const clef_shape merged = clef_shape_3(b->B, b->T, clef_n((int64_t)hp->n_heads * D));
-    const float scale = 1.0f / sqrtf((float)D);
+    k = cached(b, k, "k");                                      /* [B, Hk, S, D] */
+    v = cached(b, v, "v");
+    const clef_shape merged = clef_shape_3(b->B, b->T, clef_n(H * E));
     if (clef_dtype_block_elems(b->kv_type) > 1) { /* no product runs across the blocks of v: only the fused op reads them */
-        const clef_attention_opts opts = {.scale = scale, .causal = 1, .window = window};
+        const clef_attention_opts opts = {.scale = scale, .softcap = hp->attention_softcap, .causal = 1, .window = window};
         return clef_reshape(g, clef_attention(g, q, k, v, b->mask, b->pos, &opts), merged);
     }
     clef_value *scores = clef_matmul(g, q, k, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = scale});
-    clef_value *p = clef_softmax(g, scores, b->mask, b->pos, &(clef_softmax_opts){.causal = 1, .window = window}); /* [B, H, T, S] */
+    clef_value *p = clef_softmax(g, scores, b->mask, b->pos,
+                                 &(clef_softmax_opts){.softcap = hp->attention_softcap, .causal = 1, .window = window}); /* [B, H, T, S] */
     clef_named(p, "attention");
-    clef_value *o = clef_permute(g, clef_matmul(g, p, v, NULL, NULL), &(clef_permute_opts){{0, 2, 1, 3}}); /* [B, T, H, D] */
+    clef_value *o = clef_permute(g, clef_matmul(g, p, v, NULL, NULL), &(clef_permute_opts){{0, 2, 1, 3}}); /* [B, T, H, E] */
     return clef_reshape(g, o, merged);
 }
 
@@ -162,28 +184,19 @@ clef_value *clef__wanted_positions(clef_builder *b, clef_value *x)
 
 clef_value *clef__lm_head(clef_builder *b, clef_value *x)
 {
-    clef_value *w = b->hp->tied_embeddings
+    const clef_hparams *hp = b->hp;
+    clef_value *w = hp->tied_embeddings
                         ? embedding_matrix(b)
-                        : shaped(b, clef__weight(b, CLEF_W_OUT, "weight"), clef_shape_2(clef_n(b->hp->n_vocab), clef_n(b->hp->d_model)));
+                        : shaped(b, clef__weight(b, CLEF_W_OUT, "weight"), clef_shape_2(clef_n(hp->n_vocab), clef_n(hp->d_model)));
     clef_named(x, "/hidden_last");
-    return clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1});
+    x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = hp->logit_scale});
+    clef_value *bias = clef__weight_optional(b, CLEF_W_OUT, "bias");
+    if (bias)
+        x = clef_add(b->g, x, shaped(b, bias, clef_shape_1(clef_n(hp->n_vocab))));
+    return clef__softcapped(b, x, hp->logit_softcap);
 }
 
-void clef__rope_freqs(const clef_hparams *hp, const float *factors, int32_t n, float *out)
+clef_value *clef__softcapped(clef_builder *b, clef_value *x, float cap)
 {
-    const double pi = 3.14159265358979323846;
-    for (int32_t i = 0; i < n; i++) {
-        double freq = pow(hp->rope_theta, -2.0 * i / (2.0 * n));
-        if (hp->rope_linear_factor > 1)
-            freq /= hp->rope_linear_factor;
-        if (hp->rope_llama3_factor > 0) {
-            const double turns = hp->rope_original_context * freq / (2 * pi); /* within the context of the first training */
-            double keep = (turns - hp->rope_low_freq_factor) / (hp->rope_high_freq_factor - hp->rope_low_freq_factor);
-            keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
-            freq = keep * freq + (1 - keep) * freq / hp->rope_llama3_factor;
-        }
-        if (factors)
-            freq /= (double)factors[i];
-        out[i] = (float)freq;
-    }
+    return cap == 0 ? x : clef__scaled(b, clef_tanh(b->g, clef__scaled(b, x, 1 / cap)), cap);
 }

@@ -25,21 +25,52 @@ CLEF_API void        clef_model_close(clef_model *model);
 /** Pairing of RoPE's dims: (i, i + R/2) as in Hugging Face's code, or (2i, 2i + 1) as GGUF stores llama. */
 typedef enum clef_rope_pairing { CLEF_ROPE_HALVES, CLEF_ROPE_PAIRS } clef_rope_pairing;
 
+/** How RoPE's frequencies are made to reach beyond the context of the first training, by the names of rope_scaling in config.json. */
+typedef enum clef_rope_type {
+    CLEF_ROPE_DEFAULT,
+    CLEF_ROPE_LINEAR,
+    CLEF_ROPE_DYNAMIC,
+    CLEF_ROPE_LLAMA3,
+    CLEF_ROPE_YARN,
+    CLEF_ROPE_LONGROPE,
+    CLEF_ROPE_PROPORTIONAL
+} clef_rope_type;
+
+typedef struct clef_rope_params {
+    int32_t dims;    /* rotated dims of each head; 0: none */
+    int32_t pairing; /* clef_rope_pairing */
+    int32_t type;    /* clef_rope_type */
+    double  theta;
+    double  factor;                            /* of every type but default */
+    double  low_freq_factor, high_freq_factor; /* llama3 */
+    double  beta_fast, beta_slow;              /* yarn: turns within the original context from which on dims keep, and lose, their speed */
+    double  mscale, mscale_all_dim;            /* yarn; 0: none */
+    int32_t truncate;                          /* yarn: 1 where its range of dims is rounded to whole ones */
+    double  attention_factor;                  /* yarn, longrope: of the rotated dims; 0: by the type's formula */
+    int32_t original_context;                  /* of the first training */
+} clef_rope_params;
+
+/** The feed-forward's function. */
+typedef enum clef_activation { CLEF_SILU, CLEF_GELU, CLEF_GELU_TANH, CLEF_RELU } clef_activation;
+
+/** Most layers a model may have. */
+enum { CLEF_MAX_LAYERS = 1024 };
+
 /** Hyperparameters in the field's words. 0 where an architecture has no such thing. */
 typedef struct clef_hparams {
     char    arch[32];         /* "gpt2", "llama", "qwen3": as the file says */
     char    name[96];         /* general.name, or the folder's name */
     int32_t n_layers, d_model, d_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_context;
-    int32_t rope_dims;        /* rotated dims of each head */
-    int32_t rope_pairing;     /* clef_rope_pairing */
-    double  rope_theta;
-    double  rope_linear_factor;                                                /* > 1: linear scaling */
-    double  rope_llama3_factor, rope_low_freq_factor, rope_high_freq_factor;   /* > 0: Llama 3 scaling */
-    int32_t rope_original_context;
-    int32_t sliding_window;   /* 0: none */
-    int32_t sliding_from_layer; /* layers from this one on use the window */
+    clef_rope_params rope;         /* of layers that see everything */
+    clef_rope_params rope_sliding; /* of layers with the window */
+    int32_t sliding_window;        /* 0: none */
+    uint32_t sliding_layers[CLEF_MAX_LAYERS / 32]; /* bit l % 32 of [l / 32]: layer l sees the window alone */
     float   norm_eps;
-    int32_t tied_embeddings;  /* the output matrix is the embedding */
+    int32_t activation;            /* clef_activation */
+    int32_t tied_embeddings;       /* the output matrix is the embedding */
+    float   embed_scale, residual_scale, logit_scale; /* multiply embeddings, what a block adds, and logits; 0: 1 */
+    float   attention_scale;       /* multiplies scores; 0: 1 / sqrt(head_dim) */
+    float   attention_softcap, logit_softcap; /* x -> cap tanh(x / cap); 0: none */
     int32_t bos, eos;         /* -1: none */
     int32_t eos_more[4], n_eos_more; /* further ids that end the text (eos_token_id as a list) */
 } clef_hparams;
