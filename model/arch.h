@@ -10,8 +10,10 @@
 /** What a weight is for. Layers' weights come in one for each layer. */
 typedef enum clef_role {
     CLEF_W_EMBED,
+    CLEF_W_EMBED_NORM,
     CLEF_W_POSITIONS,
     CLEF_W_ATTN_NORM,
+    CLEF_W_ATTN_NORM_2,
     CLEF_W_ATTN_QKV,
     CLEF_W_ATTN_Q,
     CLEF_W_ATTN_K,
@@ -19,10 +21,12 @@ typedef enum clef_role {
     CLEF_W_ATTN_Q_NORM,
     CLEF_W_ATTN_K_NORM,
     CLEF_W_ATTN_OUT,
+    CLEF_W_ATTN_POST_NORM, /* of what the attention adds */
     CLEF_W_FFN_NORM,
     CLEF_W_FFN_GATE,
     CLEF_W_FFN_UP,
     CLEF_W_FFN_DOWN,
+    CLEF_W_FFN_POST_NORM,
     CLEF_W_OUT_NORM,
     CLEF_W_OUT,
     CLEF_N_ROLES
@@ -47,6 +51,7 @@ typedef struct clef_builder {
     clef_value           *ids;     /* I32 [B, T] */
     clef_value           *pos;     /* I32 [B]: positions in the cache before this step */
     clef_value           *mask;    /* NULL, or I32 [B, 1, 1, S]: 0 where a key is padding */
+    clef_value           *bias;    /* NULL, or F32 [H, 1, S]: added to the scores of every layer */
     clef_value           *freqs[2]; /* of RoPE, made at first use: of full layers, of sliding ones */
 } clef_builder;
 
@@ -62,6 +67,7 @@ typedef struct clef_arch {
     const clef_weight_name *weights; /* [CLEF_N_ROLES] */
     const char             *hf_prefix; /* of every name in a folder but the output matrix's */
     int32_t                 hf_conv1d; /* 1: a folder's matrices are [in, out] (GPT-2's Conv1D) */
+    int32_t                 hf_norm_offset; /* 1: a folder's RMS norms multiply by 1 + weight (Gemma) */
     int32_t                 gguf_pairs; /* 1: GGUF stores q and k so that RoPE turns (2i, 2i + 1) */
     /** The family's keys of a config.json into hp (bos, eos, n_vocab are read by the caller). NULL: only as GGUF. */
     void (*read_json)(clef_json_fields *f, clef_hparams *hp);
@@ -70,6 +76,9 @@ typedef struct clef_arch {
     /** Builds the graph from b->ids to the logits, which it returns. */
     clef_value *(*build)(clef_builder *b);
 } clef_arch;
+
+/** Llama's names, which many families took over. */
+extern const clef_weight_name clef__llama_weights[CLEF_N_ROLES];
 
 #define ARCH(name) extern const clef_arch clef__arch_##name;
 #include "model/archs.def"

@@ -17,31 +17,13 @@ static const clef_weight_name gpt2_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT] = {"lm_head", "output"},
 };
 
-/* One of the three parts of qkv [B, T, 3d], as heads. */
-static clef_value *part(clef_builder *b, clef_value *qkv, int32_t i)
-{
-    const clef_hparams *hp = b->hp;
-    clef_value *x = clef_reshape(b->g, qkv, clef_shape_4(b->B, b->T, clef_n(3 * (int64_t)hp->n_heads), clef_n(hp->head_dim)));
-    return clef_slice(b->g, x, &(clef_slice_opts){.axis = 2, .start = i * hp->n_heads, .size = clef_n(hp->n_heads)});
-}
-
-static clef_value *attention(clef_builder *b, clef_value *x)
-{
-    const int32_t d = b->hp->d_model;
-    clef_value *qkv = clef__linear(b, x, CLEF_W_ATTN_QKV, d, 3 * d);
-    x = clef__self_attention(b, part(b, qkv, 0), part(b, qkv, 1), part(b, qkv, 2));
-    return clef__linear(b, x, CLEF_W_ATTN_OUT, d, d);
-}
-
 static clef_value *gpt2_build(clef_builder *b)
 {
     clef_graph *g = b->g;
-    clef_value *positions = clef_positions(g, b->pos, &(clef_positions_opts){.length = b->T});
-    clef_value *wpe = clef__weight_shaped(b, CLEF_W_POSITIONS, "weight", clef_shape_2(clef_n(b->hp->n_context), clef_n(b->hp->d_model)));
-    clef_value *x = clef_add(g, clef__embed(b), clef_gather(g, wpe, positions, NULL));
+    clef_value *x = clef_add(g, clef__embed(b), clef__learned_positions(b, 0));
     for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
         clef_scope_push(g, "layer%d", b->layer);
-        x = clef_add(g, x, attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
+        x = clef_add(g, x, clef__attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
         x = clef_add(g, x, clef__feed_forward(b, clef__layer_norm(b, x, CLEF_W_FFN_NORM)));
         clef_named(x, "out");
         clef_scope_pop(g);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/value.h"
@@ -94,7 +95,24 @@ clef_value *clef__layer_norm(clef_builder *b, clef_value *x, clef_role role)
 
 clef_value *clef__rms_norm(clef_builder *b, clef_value *x, clef_role role)
 {
-    return clef_rms_norm(b->g, x, clef__weight(b, role, "weight"), &(clef_norm_opts){.eps = b->hp->norm_eps});
+    clef_value *w = clef__weight(b, role, "weight");
+    if (b->arch->hf_norm_offset && !b->model->is_gguf)
+        w = clef_affine(b->g, w, &(clef_affine_opts){.scale = 1, .shift = 1});
+    return clef_rms_norm(b->g, x, w, &(clef_norm_opts){.eps = b->hp->norm_eps});
+}
+
+clef_value *clef__add_residual(clef_builder *b, clef_value *x, clef_value *y)
+{
+    return clef_add(b->g, x, clef__scaled(b, y, b->hp->residual_scale));
+}
+
+clef_value *clef__learned_positions(clef_builder *b, int32_t offset)
+{
+    const clef_shape shape = clef_shape_2(clef_n((int64_t)b->hp->n_context + offset), clef_n(b->hp->d_model));
+    clef_value *table = clef__weight_shaped(b, CLEF_W_POSITIONS, "weight", shape);
+    if (offset)
+        table = clef_slice(b->g, table, &(clef_slice_opts){.axis = 0, .start = offset, .size = clef_n(b->hp->n_context)});
+    return clef_gather(b->g, table, clef_positions(b->g, b->pos, &(clef_positions_opts){.length = b->T}), NULL);
 }
 
 clef_value *clef__scaled(clef_builder *b, clef_value *x, float scale)
@@ -127,6 +145,15 @@ clef_value *clef__gated_feed_forward(clef_builder *b, clef_value *x)
     const int32_t d = b->hp->d_model, d_ff = b->hp->d_ff;
     clef_value *gate = clef__activation(b, clef__linear(b, x, CLEF_W_FFN_GATE, d, d_ff));
     return clef__linear(b, clef_mul(b->g, gate, clef__linear(b, x, CLEF_W_FFN_UP, d, d_ff)), CLEF_W_FFN_DOWN, d_ff, d);
+}
+
+clef_value *clef__joint_gated_feed_forward(clef_builder *b, clef_value *x)
+{
+    const int32_t d = b->hp->d_model, d_ff = b->hp->d_ff;
+    clef_value *both = clef__linear(b, x, CLEF_W_FFN_UP, d, 2 * d_ff);
+    clef_value *gate = clef_slice(b->g, both, &(clef_slice_opts){.axis = 2, .size = clef_n(d_ff)});
+    clef_value *up = clef_slice(b->g, both, &(clef_slice_opts){.axis = 2, .start = d_ff, .size = clef_n(d_ff)});
+    return clef__linear(b, clef_mul(b->g, clef__activation(b, gate), up), CLEF_W_FFN_DOWN, d_ff, d);
 }
 
 clef_value *clef__split_heads(clef_builder *b, clef_value *x, int32_t n, int32_t head_dim)
@@ -163,16 +190,97 @@ clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, 
     k = cached(b, k, "k");                                      /* [B, Hk, S, D] */
     v = cached(b, v, "v");
     const clef_shape merged = clef_shape_3(b->B, b->T, clef_n(H * E));
+    clef_value *mask = b->mask;
+    if (mask && b->bias)
+        return clef__graph_fail(g, CLEF_E_UNSUPPORTED, "%s: a padding mask beside position biases is not supported",
+                                clef_model_path(b->model));
+    if (b->bias)
+        mask = b->bias;
     if (clef_dtype_block_elems(b->kv_type) > 1) { /* no product runs across the blocks of v: only the fused op reads them */
         const clef_attention_opts opts = {.scale = scale, .softcap = hp->attention_softcap, .causal = 1, .window = window};
-        return clef_reshape(g, clef_attention(g, q, k, v, b->mask, b->pos, &opts), merged);
+        return clef_reshape(g, clef_attention(g, q, k, v, mask, b->pos, &opts), merged);
     }
     clef_value *scores = clef_matmul(g, q, k, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = scale});
-    clef_value *p = clef_softmax(g, scores, b->mask, b->pos,
+    clef_value *p = clef_softmax(g, scores, mask, b->pos,
                                  &(clef_softmax_opts){.softcap = hp->attention_softcap, .causal = 1, .window = window}); /* [B, H, T, S] */
     clef_named(p, "attention");
     clef_value *o = clef_permute(g, clef_matmul(g, p, v, NULL, NULL), &(clef_permute_opts){{0, 2, 1, 3}}); /* [B, T, H, E] */
     return clef_reshape(g, o, merged);
+}
+
+clef_value *clef__heads(clef_builder *b, clef_value *x, clef_role projection, clef_role norm, int32_t n)
+{
+    const int32_t D = b->hp->head_dim;
+    x = clef__split_heads(b, clef__linear(b, x, projection, b->hp->d_model, n * D), n, D);
+    return norm != CLEF_N_ROLES && clef__weight_optional(b, norm, "weight") ? clef__rms_norm(b, x, norm) : x;
+}
+
+/* Heads first .. first + n - 1 of x [.., heads, D]. */
+static clef_value *some_heads(clef_builder *b, clef_value *x, int32_t first, int32_t n)
+{
+    return clef_slice(b->g, x, &(clef_slice_opts){.axis = 2, .start = first, .size = clef_n(n)});
+}
+
+clef_qkv clef__split_qkv(clef_builder *b, clef_value *x, clef_qkv_order order)
+{
+    const int32_t H = b->hp->n_heads, Hk = b->hp->n_kv_heads, D = b->hp->head_dim, r = H / Hk;
+    if (!x)
+        return (clef_qkv){NULL, NULL, NULL};
+    if (order == CLEF_QKV_PARTS) {
+        x = clef__split_heads(b, x, H + 2 * Hk, D);
+        return (clef_qkv){some_heads(b, x, 0, H), some_heads(b, x, H, Hk), some_heads(b, x, H + Hk, Hk)};
+    }
+    clef_dim groups = b->T; /* T groups of r + 2 heads for each head of k */
+    groups.n *= Hk;
+    x = clef_reshape(b->g, x, clef_shape_4(b->B, groups, clef_n(r + 2), clef_n(D)));
+    return (clef_qkv){clef_reshape(b->g, some_heads(b, x, 0, r), clef_shape_4(b->B, b->T, clef_n(H), clef_n(D))),
+                      clef_reshape(b->g, some_heads(b, x, r, 1), clef_shape_4(b->B, b->T, clef_n(Hk), clef_n(D))),
+                      clef_reshape(b->g, some_heads(b, x, r + 1, 1), clef_shape_4(b->B, b->T, clef_n(Hk), clef_n(D)))};
+}
+
+static clef_qkv project_qkv(clef_builder *b, clef_value *x)
+{
+    const clef_hparams *hp = b->hp;
+    if (clef__weight_optional(b, CLEF_W_ATTN_QKV, "weight"))
+        return clef__split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, hp->d_model, (hp->n_heads + 2 * hp->n_kv_heads) * hp->head_dim),
+                               CLEF_QKV_PARTS);
+    return (clef_qkv){clef__heads(b, x, CLEF_W_ATTN_Q, CLEF_W_ATTN_Q_NORM, hp->n_heads),
+                      clef__heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, hp->n_kv_heads),
+                      clef__heads(b, x, CLEF_W_ATTN_V, CLEF_N_ROLES, hp->n_kv_heads)};
+}
+
+clef_value *clef__attention(clef_builder *b, clef_value *x)
+{
+    const clef_qkv h = project_qkv(b, x);
+    x = clef__self_attention(b, clef__rope(b, h.q), clef__rope(b, h.k), h.v);
+    return clef__linear(b, x, CLEF_W_ATTN_OUT, b->hp->n_heads * b->hp->head_dim, b->hp->d_model);
+}
+
+/* Slopes of n heads: 2^(-8 i / n) for a power of two; else those of the next smaller one, then every second of the next larger. */
+static void alibi_slopes(int32_t n, float *out)
+{
+    int32_t whole = 1;
+    while (2 * whole <= n)
+        whole *= 2;
+    for (int32_t i = 0; i < n; i++)
+        out[i] = (float)(i < whole ? pow(2, -8.0 * (i + 1) / whole) : pow(2, -4.0 * (2 * (i - whole) + 1) / whole));
+}
+
+void clef__alibi(clef_builder *b)
+{
+    const int32_t H = b->hp->n_heads, n = b->n_context;
+    float *numbers = malloc(((size_t)H + (size_t)n) * sizeof *numbers);
+    if (!numbers) {
+        clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d positions", clef_model_path(b->model), n);
+        return;
+    }
+    alibi_slopes(H, numbers);
+    for (int32_t i = 0; i < n; i++)
+        numbers[H + i] = (float)i;
+    clef_value *slopes = clef_constant(b->g, "alibi.slopes", CLEF_F32, clef_shape_3(clef_n(H), clef_n(1), clef_n(1)), numbers);
+    clef_value *places = clef_constant(b->g, "alibi.positions", CLEF_F32, clef_shape_1(clef_n(n)), numbers + H);
+    free(numbers);
+    b->bias = clef_mul(b->g, slopes, clef_slice(b->g, places, &(clef_slice_opts){.axis = 0, .size = b->S}));
 }
 
 clef_value *clef__wanted_positions(clef_builder *b, clef_value *x)

@@ -31,9 +31,29 @@ clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, 
 clef_value *clef__activation(clef_builder *b, clef_value *x);
 clef_value *clef__feed_forward(clef_builder *b, clef_value *x);
 clef_value *clef__gated_feed_forward(clef_builder *b, clef_value *x);
+/** The same with gate and up in one matrix [2 d_ff, d] under the name of up, gate first. */
+clef_value *clef__joint_gated_feed_forward(clef_builder *b, clef_value *x);
 /** x times scale (0: 1); cap tanh(x / cap) (0: none). */
 clef_value *clef__scaled(clef_builder *b, clef_value *x, float scale);
 clef_value *clef__softcapped(clef_builder *b, clef_value *x, float cap);
+/** One of q, k, v: [B, T, d] -> [B, T, n, head_dim], each head normalised (RMS) where the file has a weight for it. */
+clef_value *clef__heads(clef_builder *b, clef_value *x, clef_role projection, clef_role norm, int32_t n);
+/** q, k and v out of one projection [B, T, (H + 2 Hk) D], as [B, T, heads, D]. */
+typedef struct clef_qkv { clef_value *q, *k, *v; } clef_qkv;
+typedef enum clef_qkv_order {
+    CLEF_QKV_PARTS, /* all of q, all of k, all of v */
+    CLEF_QKV_GROUPS /* for each head of k: its heads of q, k, v */
+} clef_qkv_order;
+clef_qkv clef__split_qkv(clef_builder *b, clef_value *x, clef_qkv_order order);
+/** The attention that most decoders have: q, k, v by their projections (one for all where the file has it, in parts), RoPE, self-attention,
+ *  output projection. [B, T, d] -> [B, T, d]. */
+clef_value *clef__attention(clef_builder *b, clef_value *x);
+/** x + scale y: what a block adds to the stream, scaled by residual_scale. */
+clef_value *clef__add_residual(clef_builder *b, clef_value *x, clef_value *y);
+/** Learned position embeddings [T, d] of this step; row 0 of the table stands `offset` rows above position 0. */
+clef_value *clef__learned_positions(clef_builder *b, int32_t offset);
+/** ALiBi (arXiv:2108.12409): b->bias [H, 1, S] = slope of the head times the key's position (softmax takes away what a row shares). */
+void clef__alibi(clef_builder *b);
 /** The last position of x [B, T, d] -> [B, 1, d]; x itself when all logits are wanted. */
 clef_value *clef__wanted_positions(clef_builder *b, clef_value *x);
 /** Logits of x [B, T, d] by the output matrix, or by the embedding when they are tied. Calls x hidden_last. */

@@ -65,6 +65,8 @@ typedef struct clef_hparams {
     clef_rope_params rope_sliding; /* of layers with the window */
     int32_t sliding_window;        /* 0: none */
     uint32_t sliding_layers[CLEF_MAX_LAYERS / 32]; /* bit l % 32 of [l / 32]: layer l sees the window alone */
+    uint32_t no_rope_layers[CLEF_MAX_LAYERS / 32]; /* layers without rotary positions, likewise */
+    int32_t parallel_residual;     /* attention and feed-forward both read the block's input */
     float   norm_eps;
     int32_t activation;            /* clef_activation */
     int32_t tied_embeddings;       /* the output matrix is the embedding */
