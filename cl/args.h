@@ -139,6 +139,12 @@ typedef struct positions_args {
     args_uint pos; /* offset */
 } positions_args;
 
+/* out [heads, queries, keys] of x [distances, heads]; offsets of x and pos. */
+typedef struct relative_args {
+    args_uint heads, queries, keys, distances;
+    args_uint x, pos;
+} relative_args;
+
 /* Panels (cl/panel.h): tiles of PANEL_ROWS rows, rows padded to whole PANEL_PAD. */
 #define PANEL_ROWS 16
 #define PANEL_PAD  32

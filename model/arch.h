@@ -11,7 +11,10 @@
 typedef enum clef_role {
     CLEF_W_EMBED,
     CLEF_W_EMBED_NORM,
+    CLEF_W_EMBED_TYPES,
+    CLEF_W_EMBED_PROJECTION,
     CLEF_W_POSITIONS,
+    CLEF_W_RELATIVE, /* biases of position buckets [buckets, heads] */
     CLEF_W_ATTN_NORM,
     CLEF_W_ATTN_NORM_2,
     CLEF_W_ATTN_QKV,
@@ -28,11 +31,14 @@ typedef enum clef_role {
     CLEF_W_FFN_DOWN,
     CLEF_W_FFN_POST_NORM,
     CLEF_W_OUT_NORM,
+    CLEF_W_HEAD_DENSE,
+    CLEF_W_HEAD_NORM,
     CLEF_W_OUT,
     CLEF_N_ROLES
 } clef_role;
 
-/** A weight's name without ".weight" or ".bias": in a Hugging Face folder and in GGUF. "%d" stands for the layer. NULL: has none. */
+/** A weight's name without ".weight" or ".bias": in a Hugging Face folder and in GGUF. "%d" stands for the layer, a leading '/' says that the
+ *  folder's prefix is not put before it. NULL: has none. */
 typedef struct clef_weight_name {
     const char *hf, *gguf;
 } clef_weight_name;
@@ -43,17 +49,26 @@ typedef struct clef_builder {
     const clef_model     *model;
     const clef_hparams   *hp;
     const struct clef_arch *arch;
-    int32_t               n_context, all_logits;
+    int32_t               n_context, all_logits, no_head;
+    int32_t               cached, causal; /* attention reads the cache; a token does not see those behind it */
     int32_t               layer;   /* the one being built, -1 outside the layers */
     clef_dim              B, T, S; /* sequences, tokens of this step, cached positions that it may see */
     int32_t               max_B;
     clef_dtype            kv_type; /* of the cache */
     clef_value           *ids;     /* I32 [B, T] */
     clef_value           *pos;     /* I32 [B]: positions in the cache before this step */
+    clef_value           *types;   /* NULL, or I32 [B, T]: token types */
     clef_value           *mask;    /* NULL, or I32 [B, 1, 1, S]: 0 where a key is padding */
-    clef_value           *bias;    /* NULL, or F32 [H, 1, S]: added to the scores of every layer */
+    clef_value           *bias;    /* NULL, or F32 [H, 1 or T, S], with a mask joined to it [B, H, ..]: added to the scores of every layer */
     clef_value           *freqs[2]; /* of RoPE, made at first use: of full layers, of sliding ones */
 } clef_builder;
+
+/** What an architecture makes of its input. */
+typedef enum clef_arch_kind {
+    CLEF_DECODER, /* each token sees those before it, through a cache */
+    CLEF_ENCODER, /* each token sees all */
+    CLEF_SEQ2SEQ  /* an encoder, and a decoder that sees its output */
+} clef_arch_kind;
 
 /** A name that an architecture answers to: model_type in a config.json and general.architecture in GGUF (NULL: none), and what
  *  transformers' config class takes for bos and eos when the file does not have the keys (-1: none). */
@@ -64,6 +79,7 @@ typedef struct clef_arch_alias {
 
 typedef struct clef_arch {
     const clef_arch_alias  *names;   /* ends with two NULL */
+    clef_arch_kind          kind;
     const clef_weight_name *weights; /* [CLEF_N_ROLES] */
     const char             *hf_prefix; /* of every name in a folder but the output matrix's */
     int32_t                 hf_conv1d; /* 1: a folder's matrices are [in, out] (GPT-2's Conv1D) */

@@ -23,7 +23,7 @@ enum { POSITION_OFFSET = 2 };
 static clef_value *build(clef_builder *b)
 {
     clef_graph *g = b->g;
-    clef_value *x = clef_add(g, clef__embed(b), clef__learned_positions(b, POSITION_OFFSET));
+    clef_value *x = clef_add(g, clef__embed(b), clef__learned_positions(b));
     for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
         clef_scope_push(g, "layer%d", b->layer);
         x = clef_add(g, x, clef__attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
@@ -45,6 +45,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->norm_eps = 1e-5f; /* PyTorch's LayerNorm; the configuration has no key for it */
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
     clef__json_activation(f, hp, "activation_function", "relu");
+    hp->position_offset = POSITION_OFFSET;
     clef__json_head_dim(f, hp);
     clef__json_refuse_flag(f, "do_layer_norm_before", 1, 1);
     clef__json_refuse_flag(f, "_remove_final_layer_norm", 0, 0);
@@ -56,6 +57,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     (void)k;
     hp->activation = CLEF_RELU;
+    hp->position_offset = POSITION_OFFSET;
     hp->rope.dims = 0;
 }
 

@@ -99,10 +99,29 @@ static clef_status add_taps(const clef_model *model, const clef_build_opts *o, c
         if (!v)
             return clef__fail(err, CLEF_E_NOT_FOUND, "%s: there is no value '%s' to tap; `clef graph --after build` lists them",
                               clef_model_path(model), o->taps[i]);
-        if (strcmp(o->taps[i], "logits") != 0)
+        if (strcmp(o->taps[i], o->no_head ? "hidden_last" : "logits") != 0)
             clef_output(g, o->taps[i], v);
     }
     return clef_graph_error(g, err);
+}
+
+/* Symbols and inputs. A decoder's tokens see S cached positions, an encoder's each other. */
+static void add_inputs(clef_builder *b, const clef_build_opts *o)
+{
+    clef_graph *g = b->g;
+    b->B = clef_symbol(g, "B", o->n_sequences);
+    b->T = b->S = clef_symbol(g, "T", o->n_batch);
+    if (b->cached)
+        b->S = clef_symbol(g, "S", o->n_context);
+    b->ids = clef_input(g, "input_ids", CLEF_I32, clef_shape_2(b->B, b->T));
+    if (b->cached)
+        b->pos = clef_input(g, "pos", CLEF_I32, clef_shape_1(b->B));
+    if (o->token_types)
+        b->types = clef_input(g, "token_type_ids", CLEF_I32, clef_shape_2(b->B, b->T));
+    if (o->padding_mask) {
+        b->mask = clef_input(g, "attention_mask", CLEF_I32, clef_shape_2(b->B, b->S));
+        b->mask = clef_reshape(g, b->mask, clef_shape_4(b->B, clef_n(1), clef_n(1), b->S));
+    }
 }
 
 clef_status clef_model_build(const clef_model *model, const clef_build_opts *opts, clef_graph **out, clef_error *err)
@@ -115,25 +134,22 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
     clef_graph *g = clef_graph_create();
     if (!g)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its graph", clef_model_path(model));
+    const clef_arch *arch = clef__arch_find(model->hparams.arch, model->is_gguf);
     clef_builder b = {.g = g,
                       .model = model,
                       .hp = &model->hparams,
-                      .arch = clef__arch_find(model->hparams.arch, model->is_gguf),
+                      .arch = arch,
+                      .no_head = o.no_head,
+                      .cached = arch->kind == CLEF_DECODER,
+                      .causal = arch->kind == CLEF_DECODER,
                       .n_context = o.n_context,
                       .all_logits = o.all_logits,
                       .layer = -1,
                       .max_B = o.n_sequences,
                       .kv_type = o.kv_type};
-    b.B = clef_symbol(g, "B", o.n_sequences);
-    b.T = clef_symbol(g, "T", o.n_batch);
-    b.S = clef_symbol(g, "S", o.n_context);
-    b.ids = clef_input(g, "input_ids", CLEF_I32, clef_shape_2(b.B, b.T));
-    b.pos = clef_input(g, "pos", CLEF_I32, clef_shape_1(b.B));
-    if (o.padding_mask) {
-        b.mask = clef_input(g, "attention_mask", CLEF_I32, clef_shape_2(b.B, b.S));
-        b.mask = clef_reshape(g, b.mask, clef_shape_4(b.B, clef_n(1), clef_n(1), b.S));
-    }
-    clef_output(g, "logits", b.arch->build(&b));
+    add_inputs(&b, &o);
+    clef_value *result = b.arch->build(&b);
+    clef_output(g, o.no_head ? "hidden_last" : "logits", result);
     s = clef_graph_error(g, err);
     if (!s)
         s = add_taps(model, &o, g, err);

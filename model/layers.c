@@ -21,6 +21,10 @@ static const clef_tensor_info *find_tensor(const clef_builder *b, clef_role role
     *name = 0;
     if (!form)
         return NULL;
+    if (*form == '/') {
+        form++;
+        prefix = "";
+    }
     const char *layer = strstr(form, "%d");
     if (layer)
         snprintf(name, NAME_BYTES, "%s%.*s%d%s.%s", prefix, (int)(layer - form), form, b->layer, layer + 2, suffix);
@@ -66,9 +70,14 @@ clef_value *clef__weight_shaped(clef_builder *b, clef_role role, const char *suf
 
 /* ---- the pieces ------------------------------------------------------------------------------------------------------------------- */
 
+static int32_t embedding_width(const clef_builder *b)
+{
+    return b->hp->d_embed ? b->hp->d_embed : b->hp->d_model;
+}
+
 static clef_value *embedding_matrix(clef_builder *b)
 {
-    return shaped(b, clef__weight(b, CLEF_W_EMBED, "weight"), clef_shape_2(clef_n(b->hp->n_vocab), clef_n(b->hp->d_model)));
+    return shaped(b, clef__weight(b, CLEF_W_EMBED, "weight"), clef_shape_2(clef_n(b->hp->n_vocab), clef_n(embedding_width(b))));
 }
 
 clef_value *clef__embed(clef_builder *b)
@@ -106,12 +115,15 @@ clef_value *clef__add_residual(clef_builder *b, clef_value *x, clef_value *y)
     return clef_add(b->g, x, clef__scaled(b, y, b->hp->residual_scale));
 }
 
-clef_value *clef__learned_positions(clef_builder *b, int32_t offset)
+clef_value *clef__learned_positions(clef_builder *b)
 {
-    const clef_shape shape = clef_shape_2(clef_n((int64_t)b->hp->n_context + offset), clef_n(b->hp->d_model));
+    const clef_hparams *hp = b->hp;
+    const clef_shape shape = clef_shape_2(clef_n((int64_t)hp->n_context + hp->position_offset), clef_n(embedding_width(b)));
     clef_value *table = clef__weight_shaped(b, CLEF_W_POSITIONS, "weight", shape);
-    if (offset)
-        table = clef_slice(b->g, table, &(clef_slice_opts){.axis = 0, .start = offset, .size = clef_n(b->hp->n_context)});
+    if (!b->pos) /* from 0 on: the rows as they lie */
+        return clef_slice(b->g, table, &(clef_slice_opts){.axis = 0, .start = hp->position_offset, .size = b->T});
+    if (hp->position_offset)
+        table = clef_slice(b->g, table, &(clef_slice_opts){.axis = 0, .start = hp->position_offset, .size = clef_n(hp->n_context)});
     return clef_gather(b->g, table, clef_positions(b->g, b->pos, &(clef_positions_opts){.length = b->T}), NULL);
 }
 
@@ -177,6 +189,19 @@ static clef_value *cached(clef_builder *b, clef_value *x, const char *name)
     return clef_slice(g, x, &(clef_slice_opts){.axis = 2, .size = b->S});
 }
 
+/* The padding mask and the position biases as one. */
+static clef_value *joint_mask(clef_builder *b)
+{
+    static const float drop_keep[] = {-1e30f, 0}; /* by what the mask says */
+    if (!b->mask || !b->bias)
+        return b->bias ? b->bias : b->mask;
+    if (b->bias->shape.rank == 4) /* joined before */
+        return b->bias;
+    clef_value *table = clef_constant(b->g, "mask.values", CLEF_F32, clef_shape_2(clef_n(2), clef_n(1)), drop_keep);
+    clef_value *x = clef_gather(b->g, table, clef_reshape(b->g, b->mask, clef_shape_2(b->B, b->S)), NULL); /* [B, S, 1] */
+    return b->bias = clef_add(b->g, b->bias, clef_reshape(b->g, x, clef_shape_4(b->B, clef_n(1), clef_n(1), b->S)));
+}
+
 clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, clef_value *v)
 {
     clef_graph *g = b->g;
@@ -186,25 +211,21 @@ clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, 
     const int64_t H = q->shape.dim[2].n, D = q->shape.dim[3].n, E = v->shape.dim[3].n;
     const int32_t window = clef__layer_slides(hp, b->layer) ? hp->sliding_window : 0;
     const float scale = hp->attention_scale != 0 ? hp->attention_scale : 1.0f / sqrtf((float)D);
-    q = clef_permute(g, q, &(clef_permute_opts){{0, 2, 1, 3}}); /* [B, H, T, D] */
-    k = cached(b, k, "k");                                      /* [B, Hk, S, D] */
-    v = cached(b, v, "v");
+    const clef_permute_opts heads_first = {{0, 2, 1, 3}};
+    clef_value *mask = joint_mask(b);
+    q = clef_permute(g, q, &heads_first); /* [B, H, T, D] */
+    k = b->cached ? cached(b, k, "k") : clef_permute(g, k, &heads_first); /* [B, Hk, S, D] */
+    v = b->cached ? cached(b, v, "v") : clef_permute(g, v, &heads_first);
     const clef_shape merged = clef_shape_3(b->B, b->T, clef_n(H * E));
-    clef_value *mask = b->mask;
-    if (mask && b->bias)
-        return clef__graph_fail(g, CLEF_E_UNSUPPORTED, "%s: a padding mask beside position biases is not supported",
-                                clef_model_path(b->model));
-    if (b->bias)
-        mask = b->bias;
-    if (clef_dtype_block_elems(b->kv_type) > 1) { /* no product runs across the blocks of v: only the fused op reads them */
-        const clef_attention_opts opts = {.scale = scale, .softcap = hp->attention_softcap, .causal = 1, .window = window};
+    if (b->cached && clef_dtype_block_elems(b->kv_type) > 1) { /* no product runs across the blocks of v: only the fused op reads them */
+        const clef_attention_opts opts = {.scale = scale, .softcap = hp->attention_softcap, .causal = b->causal, .window = window};
         return clef_reshape(g, clef_attention(g, q, k, v, mask, b->pos, &opts), merged);
     }
+    const clef_softmax_opts softmax = {.softcap = hp->attention_softcap, .causal = b->causal, .window = window};
     clef_value *scores = clef_matmul(g, q, k, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = scale});
-    clef_value *p = clef_softmax(g, scores, mask, b->pos,
-                                 &(clef_softmax_opts){.softcap = hp->attention_softcap, .causal = 1, .window = window}); /* [B, H, T, S] */
+    clef_value *p = clef_softmax(g, scores, mask, b->pos, &softmax); /* [B, H, T, S] */
     clef_named(p, "attention");
-    clef_value *o = clef_permute(g, clef_matmul(g, p, v, NULL, NULL), &(clef_permute_opts){{0, 2, 1, 3}}); /* [B, T, H, E] */
+    clef_value *o = clef_permute(g, clef_matmul(g, p, v, NULL, NULL), &heads_first); /* [B, T, H, E] */
     return clef_reshape(g, o, merged);
 }
 
@@ -296,7 +317,8 @@ clef_value *clef__lm_head(clef_builder *b, clef_value *x)
     clef_value *w = hp->tied_embeddings
                         ? embedding_matrix(b)
                         : shaped(b, clef__weight(b, CLEF_W_OUT, "weight"), clef_shape_2(clef_n(hp->n_vocab), clef_n(hp->d_model)));
-    clef_named(x, "/hidden_last");
+    if (b->causal)
+        clef_named(x, "/hidden_last");
     x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = hp->logit_scale});
     clef_value *bias = clef__weight_optional(b, CLEF_W_OUT, "bias");
     if (bias)

@@ -50,8 +50,11 @@ clef_qkv clef__split_qkv(clef_builder *b, clef_value *x, clef_qkv_order order);
 clef_value *clef__attention(clef_builder *b, clef_value *x);
 /** x + scale y: what a block adds to the stream, scaled by residual_scale. */
 clef_value *clef__add_residual(clef_builder *b, clef_value *x, clef_value *y);
-/** Learned position embeddings [T, d] of this step; row 0 of the table stands `offset` rows above position 0. */
-clef_value *clef__learned_positions(clef_builder *b, int32_t offset);
+/** Learned position embeddings [T, d] of this step; position 0's row is the table's position_offset. */
+clef_value *clef__learned_positions(clef_builder *b);
+/** Relative position biases (T5): b->bias [H, T, S] from the role's table [buckets, heads]; `bidirectional`: keys behind a query have
+ *  buckets of their own. */
+void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional);
 /** ALiBi (arXiv:2108.12409): b->bias [H, 1, S] = slope of the head times the key's position (softmax takes away what a row shares). */
 void clef__alibi(clef_builder *b);
 /** The last position of x [B, T, d] -> [B, 1, d]; x itself when all logits are wanted. */

@@ -186,6 +186,11 @@ typedef struct clef_attention_opts { float scale, softcap; int32_t causal, windo
 CLEF_API clef_value *clef_attention(clef_graph *graph, clef_value *q, clef_value *k, clef_value *v, clef_value *mask, clef_value *pos,
                                     const clef_attention_opts *opts);
 
+/** out [H, queries, keys] = x[s - (pos + t) + D / 2, h]: what x [D, H] (D odd, F32) says of each distance between key s and query t, as a bias
+ *  of attention scores (T5, arXiv:1910.10683, section 2.1). Distances beyond x's take its ends. pos: NULL (0) or I32 [1]. */
+typedef struct clef_relative_opts { clef_dim queries, keys; } clef_relative_opts;
+CLEF_API clef_value *clef_relative(clef_graph *graph, clef_value *x, clef_value *pos, const clef_relative_opts *opts);
+
 /** Norms over the last dim. layer_norm: (x - mean) / sqrt(var + eps) * weight + bias (arXiv:1607.06450; biased variance);
  *  rms_norm: x / sqrt(mean(x^2) + eps) * weight (arXiv:1910.07467). weight, bias: NULL or [N], any dtype. eps is used as given. */
 typedef struct clef_norm_opts { float eps; } clef_norm_opts;

@@ -70,10 +70,18 @@ typedef struct clef_hparams {
     float   norm_eps;
     int32_t activation;            /* clef_activation */
     int32_t tied_embeddings;       /* the output matrix is the embedding */
+    int32_t d_embed;               /* width of the embeddings, where it is not d_model */
+    int32_t position_offset;       /* rows before position 0's in the table of learned positions */
+    int32_t n_token_types;
+    int32_t n_decoder_layers;      /* of an encoder-decoder, whose n_layers are the encoder's */
+    int32_t n_buckets, max_distance; /* relative position biases */
+    int32_t gated;                 /* the feed-forward has a gate */
+    int32_t decoder_start;         /* the id that a decoder begins with; -1: none */
+    int32_t pad;                   /* -1: none */
     float   embed_scale, residual_scale, logit_scale; /* multiply embeddings, what a block adds, and logits; 0: 1 */
     float   attention_scale;       /* multiplies scores; 0: 1 / sqrt(head_dim) */
     float   attention_softcap, logit_softcap; /* x -> cap tanh(x / cap); 0: none */
-    int32_t bos, eos;         /* -1: none */
+    int32_t bos, eos;              /* -1: none */
     int32_t eos_more[4], n_eos_more; /* further ids that end the text (eos_token_id as a list) */
 } clef_hparams;
 
@@ -109,7 +117,9 @@ typedef struct clef_build_opts {
     int32_t     n_sequences; /* bound of B; 0: 1 */
     int32_t     all_logits;  /* 1: logits of every position [B, T, V]; 0: of the last one [B, 1, V] */
     clef_dtype  kv_type;     /* of the KV cache: CLEF_F32 (the zero), CLEF_F16, or CLEF_Q8_0 where head_dim is a multiple of 32 */
-    int32_t     padding_mask; /* 1: an input attention_mask I32 [B, S], 0 where a key is padding */
+    int32_t     padding_mask; /* 1: an input attention_mask I32 [B, S] (encoders: [B, T]), 0 where a key is padding */
+    int32_t     token_types;  /* encoders: 1: an input token_type_ids I32 [B, T]; 0: all are 0 */
+    int32_t     no_head;      /* encoders: 1: the hidden states alone, as output hidden_last; 0: the head that the file has, as logits */
     const char *const *taps; /* names of values to make outputs: hidden_last, attention_L, or any value of the graph */
     int32_t     n_taps;
 } clef_build_opts;
