@@ -25,15 +25,22 @@ typedef enum clef_role {
     CLEF_W_ATTN_K_NORM,
     CLEF_W_ATTN_OUT,
     CLEF_W_ATTN_POST_NORM, /* of what the attention adds */
+    CLEF_W_CROSS_NORM,
+    CLEF_W_CROSS_Q,
+    CLEF_W_CROSS_K,
+    CLEF_W_CROSS_V,
+    CLEF_W_CROSS_OUT,
     CLEF_W_FFN_NORM,
     CLEF_W_FFN_GATE,
     CLEF_W_FFN_UP,
+    CLEF_W_FFN_UP_GATED, /* where a gated feed-forward names it otherwise */
     CLEF_W_FFN_DOWN,
     CLEF_W_FFN_POST_NORM,
     CLEF_W_OUT_NORM,
     CLEF_W_HEAD_DENSE,
     CLEF_W_HEAD_NORM,
     CLEF_W_OUT,
+    CLEF_W_LOGITS_BIAS,
     CLEF_N_ROLES
 } clef_role;
 
@@ -49,6 +56,7 @@ typedef struct clef_builder {
     const clef_model     *model;
     const clef_hparams   *hp;
     const struct clef_arch *arch;
+    const clef_weight_name *weights; /* the table in use: an encoder-decoder has two */
     int32_t               n_context, all_logits, no_head;
     int32_t               cached, causal; /* attention reads the cache; a token does not see those behind it */
     int32_t               layer;   /* the one being built, -1 outside the layers */
@@ -60,6 +68,10 @@ typedef struct clef_builder {
     clef_value           *types;   /* NULL, or I32 [B, T]: token types */
     clef_value           *mask;    /* NULL, or I32 [B, 1, 1, S]: 0 where a key is padding */
     clef_value           *bias;    /* NULL, or F32 [H, 1 or T, S], with a mask joined to it [B, H, ..]: added to the scores of every layer */
+    clef_value           *memory;  /* encoder-decoders: the encoder's output [B, S', d]; NULL where its keys and values are inputs */
+    clef_value           *memory_mask; /* NULL, or I32 [B, 1, 1, S']: 0 where a source token is padding */
+    clef_dim              source;  /* S' */
+    clef_value           *sinusoids; /* F32 [n_context, d], made at first use */
     clef_value           *freqs[2]; /* of RoPE, made at first use: of full layers, of sliding ones */
 } clef_builder;
 
@@ -89,8 +101,11 @@ typedef struct clef_arch {
     void (*read_json)(clef_json_fields *f, clef_hparams *hp);
     /** What the standard keys of GGUF do not say, after they were read. NULL: nothing. */
     void (*read_gguf)(clef_gguf_keys *k, clef_hparams *hp);
-    /** Builds the graph from b->ids to the logits, which it returns. */
+    const clef_weight_name *decoder_weights; /* encoder-decoders: weights is the encoder's table */
+    /** Builds the graph from b->ids to the logits, which it returns. Encoder-decoders: from b->ids to the encoder's output. */
     clef_value *(*build)(clef_builder *b);
+    /** Encoder-decoders: from b->ids, the target's, to the logits. */
+    clef_value *(*decode)(clef_builder *b);
 } clef_arch;
 
 /** Llama's names, which many families took over. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "graph/value.h"
-#include "model/arch.h"
+#include "model/layers.h"
 #include "model/model.h"
 
 static const clef_arch *const archs[] = {
@@ -82,10 +82,15 @@ static clef_value *find_tap(const clef_graph *g, const char *name)
 {
     char in_layer[64];
     int layer, n = 0;
-    if (sscanf(name, "attention_%d%n", &layer, &n) == 1 && !name[n]) {
-        snprintf(in_layer, sizeof in_layer, "layer%d.attention", layer);
-        return clef_graph_find(g, in_layer);
-    }
+    static const char *const forms[][2] = {{"attention_%d%n", "layer%d.attention"},
+                                           {"encoder_attention_%d%n", "encoder.layer%d.attention"},
+                                           {"decoder_attention_%d%n", "decoder.layer%d.attention"},
+                                           {"cross_attention_%d%n", "decoder.layer%d.cross_attention"}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (sscanf(name, forms[i][0], &layer, &n) == 1 && !name[n]) {
+            snprintf(in_layer, sizeof in_layer, forms[i][1], layer);
+            return clef_graph_find(g, in_layer);
+        }
     return clef_graph_find(g, name);
 }
 
@@ -124,6 +129,47 @@ static void add_inputs(clef_builder *b, const clef_build_opts *o)
     }
 }
 
+/* The source's tokens up to the encoder's output. */
+static void build_encoder(clef_builder *b, const clef_build_opts *o)
+{
+    add_inputs(b, o);
+    b->source = b->T;
+    b->memory_mask = b->mask;
+    clef_scope_push(b->g, "encoder");
+    b->memory = b->arch->build(b);
+    clef_named(b->memory, "/encoder_last");
+    clef_scope_pop(b->g);
+}
+
+static void build_seq2seq(clef_builder *b, const clef_build_opts *o)
+{
+    clef_graph *g = b->g;
+    if (o->part == CLEF_PART_DECODER) {
+        b->B = clef_symbol(g, "B", o->n_sequences);
+        b->T = clef_n(1);
+        b->S = clef_symbol(g, "S", o->n_context);
+        b->source = clef_symbol(g, "U", o->n_source ? o->n_source : b->hp->n_context);
+        b->cached = 1;
+        b->ids = clef_input(g, "input_ids", CLEF_I32, clef_shape_2(b->B, b->T));
+        b->pos = clef_input(g, "pos", CLEF_I32, clef_shape_1(b->B));
+    } else {
+        build_encoder(b, o);
+        b->mask = NULL;
+    }
+    clef__enter_decoder(b);
+    if (o->part == CLEF_PART_ENCODER) {
+        clef__cross_outputs(b);
+        return;
+    }
+    if (o->part == CLEF_PART_WHOLE) {
+        b->T = b->S = clef_symbol(g, "U", o->n_context);
+        b->ids = clef_input(g, "decoder_input_ids", CLEF_I32, clef_shape_2(b->B, b->T));
+    }
+    clef_scope_push(g, "decoder");
+    clef_output(g, "logits", b->arch->decode(b));
+    clef_scope_pop(g);
+}
+
 clef_status clef_model_build(const clef_model *model, const clef_build_opts *opts, clef_graph **out, clef_error *err)
 {
     clef_build_opts o = opts ? *opts : (clef_build_opts){0};
@@ -139,6 +185,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .model = model,
                       .hp = &model->hparams,
                       .arch = arch,
+                      .weights = arch->weights,
                       .no_head = o.no_head,
                       .cached = arch->kind == CLEF_DECODER,
                       .causal = arch->kind == CLEF_DECODER,
@@ -147,9 +194,13 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .layer = -1,
                       .max_B = o.n_sequences,
                       .kv_type = o.kv_type};
-    add_inputs(&b, &o);
-    clef_value *result = b.arch->build(&b);
-    clef_output(g, o.no_head ? "hidden_last" : "logits", result);
+    if (arch->kind == CLEF_SEQ2SEQ) {
+        build_seq2seq(&b, &o);
+    } else {
+        add_inputs(&b, &o);
+        clef_value *result = arch->build(&b);
+        clef_output(g, o.no_head ? "hidden_last" : "logits", result);
+    }
     s = clef_graph_error(g, err);
     if (!s)
         s = add_taps(model, &o, g, err);

@@ -16,7 +16,7 @@ enum { NAME_BYTES = 192 };
 /* The file's tensor for a role, NULL if it has none; `name` is what was looked for ("" when the table has no name for it). */
 static const clef_tensor_info *find_tensor(const clef_builder *b, clef_role role, const char *suffix, char name[NAME_BYTES])
 {
-    const clef_weight_name *names = &b->arch->weights[role];
+    const clef_weight_name *names = &b->weights[role];
     const char *form = b->model->is_gguf ? names->gguf : names->hf, *prefix = b->model->is_gguf ? "" : b->arch->hf_prefix;
     *name = 0;
     if (!form)
@@ -25,11 +25,11 @@ static const clef_tensor_info *find_tensor(const clef_builder *b, clef_role role
         form++;
         prefix = "";
     }
-    const char *layer = strstr(form, "%d");
+    const char *layer = strstr(form, "%d"), *dot = *suffix ? "." : "";
     if (layer)
-        snprintf(name, NAME_BYTES, "%s%.*s%d%s.%s", prefix, (int)(layer - form), form, b->layer, layer + 2, suffix);
+        snprintf(name, NAME_BYTES, "%s%.*s%d%s%s%s", prefix, (int)(layer - form), form, b->layer, layer + 2, dot, suffix);
     else
-        snprintf(name, NAME_BYTES, "%s%s.%s", role == CLEF_W_OUT ? "" : prefix, form, suffix);
+        snprintf(name, NAME_BYTES, "%s%s%s%s", role == CLEF_W_OUT ? "" : prefix, form, dot, suffix);
     return clef__model_find(b->model, name);
 }
 
@@ -202,31 +202,79 @@ static clef_value *joint_mask(clef_builder *b)
     return b->bias = clef_add(b->g, b->bias, clef_reshape(b->g, x, clef_shape_4(b->B, clef_n(1), clef_n(1), b->S)));
 }
 
-clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, clef_value *v)
+/* softmax(scale q k^T) v for q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], as [B, T, H, E]; the weights get a name. */
+static clef_value *attend(clef_builder *b, clef_value *q, clef_value *k, clef_value *v, clef_value *mask, clef_value *pos,
+                          clef_softmax_opts opts, const char *name)
 {
     clef_graph *g = b->g;
     const clef_hparams *hp = b->hp;
     if (!q || !k || !v)
         return NULL;
-    const int64_t H = q->shape.dim[2].n, D = q->shape.dim[3].n, E = v->shape.dim[3].n;
-    const int32_t window = clef__layer_slides(hp, b->layer) ? hp->sliding_window : 0;
-    const float scale = hp->attention_scale != 0 ? hp->attention_scale : 1.0f / sqrtf((float)D);
-    const clef_permute_opts heads_first = {{0, 2, 1, 3}};
-    clef_value *mask = joint_mask(b);
-    q = clef_permute(g, q, &heads_first); /* [B, H, T, D] */
-    k = b->cached ? cached(b, k, "k") : clef_permute(g, k, &heads_first); /* [B, Hk, S, D] */
-    v = b->cached ? cached(b, v, "v") : clef_permute(g, v, &heads_first);
-    const clef_shape merged = clef_shape_3(b->B, b->T, clef_n(H * E));
-    if (b->cached && clef_dtype_block_elems(b->kv_type) > 1) { /* no product runs across the blocks of v: only the fused op reads them */
-        const clef_attention_opts opts = {.scale = scale, .softcap = hp->attention_softcap, .causal = b->causal, .window = window};
-        return clef_reshape(g, clef_attention(g, q, k, v, mask, b->pos, &opts), merged);
+    const float scale = hp->attention_scale != 0 ? hp->attention_scale : 1.0f / sqrtf((float)q->shape.dim[3].n);
+    opts.softcap = hp->attention_softcap;
+    if (clef_dtype_block_elems(k->dtype) > 1) { /* no product runs across the blocks of v: only the fused op reads them */
+        const clef_attention_opts fused = {.scale = scale, .softcap = opts.softcap, .causal = opts.causal, .window = opts.window};
+        return clef_attention(g, q, k, v, mask, pos, &fused);
     }
-    const clef_softmax_opts softmax = {.softcap = hp->attention_softcap, .causal = b->causal, .window = window};
     clef_value *scores = clef_matmul(g, q, k, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = scale});
-    clef_value *p = clef_softmax(g, scores, mask, b->pos, &softmax); /* [B, H, T, S] */
-    clef_named(p, "attention");
-    clef_value *o = clef_permute(g, clef_matmul(g, p, v, NULL, NULL), &heads_first); /* [B, T, H, E] */
-    return clef_reshape(g, o, merged);
+    clef_value *p = clef_softmax(g, scores, mask, pos, &opts); /* [B, H, T, S] */
+    clef_named(p, name);
+    return clef_permute(g, clef_matmul(g, p, v, NULL, NULL), &(clef_permute_opts){{0, 2, 1, 3}});
+}
+
+/* [B, T, heads, D] -> [B, heads, T, D] */
+static clef_value *heads_first(clef_builder *b, clef_value *x)
+{
+    return clef_permute(b->g, x, &(clef_permute_opts){{0, 2, 1, 3}});
+}
+
+clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, clef_value *v)
+{
+    const clef_hparams *hp = b->hp;
+    if (!q || !k || !v)
+        return NULL;
+    const int64_t H = q->shape.dim[2].n, E = v->shape.dim[3].n;
+    const clef_softmax_opts opts = {.causal = b->causal, .window = clef__layer_slides(hp, b->layer) ? hp->sliding_window : 0};
+    clef_value *mask = joint_mask(b);
+    q = heads_first(b, q);
+    k = b->cached ? cached(b, k, "k") : heads_first(b, k); /* [B, Hk, S, D] */
+    v = b->cached ? cached(b, v, "v") : heads_first(b, v);
+    return clef_reshape(b->g, attend(b, q, k, v, mask, b->pos, opts, "attention"), clef_shape_3(b->B, b->T, clef_n(H * E)));
+}
+
+/* Keys or values of the layer's cross-attention [B, H, S', D]: of the encoder's output, or an input. */
+static clef_value *of_memory(clef_builder *b, clef_role role, const char *name)
+{
+    const int32_t H = b->hp->n_heads, D = b->hp->head_dim;
+    char full[NAME_BYTES];
+    if (b->memory)
+        return heads_first(b, clef_reshape(b->g, clef__linear(b, b->memory, role, b->hp->d_model, H * D),
+                                           clef_shape_4(b->memory->shape.dim[0], b->source, clef_n(H), clef_n(D))));
+    snprintf(full, sizeof full, "/cross_%s_%d", name, b->layer);
+    return clef_input(b->g, full, CLEF_F32, clef_shape_4(clef_n(1), clef_n(H), b->source, clef_n(D)));
+}
+
+void clef__cross_outputs(clef_builder *b)
+{
+    char full[NAME_BYTES];
+    for (b->layer = 0; b->layer < b->hp->n_decoder_layers; b->layer++)
+        for (int i = 0; i < 2; i++) {
+            snprintf(full, sizeof full, "cross_%s_%d", i ? "v" : "k", b->layer);
+            clef_output(b->g, full, of_memory(b, i ? CLEF_W_CROSS_V : CLEF_W_CROSS_K, i ? "v" : "k"));
+        }
+}
+
+clef_value *clef__cross_attention(clef_builder *b, clef_value *x)
+{
+    const int32_t H = b->hp->n_heads, D = b->hp->head_dim, d = b->hp->d_model;
+    clef_value *q = clef__linear(b, x, CLEF_W_CROSS_Q, d, H * D);
+    clef_value *k = of_memory(b, CLEF_W_CROSS_K, "k"), *v = of_memory(b, CLEF_W_CROSS_V, "v");
+    /* Where the source is an input it is one for all sequences, which stand as queries of it. */
+    const clef_dim B = b->memory ? b->B : clef_n(1), T = b->memory ? b->T : b->B;
+    q = heads_first(b, clef_reshape(b->g, q, clef_shape_4(B, T, clef_n(H), clef_n(D))));
+    x = attend(b, q, k, v, b->memory_mask, NULL, (clef_softmax_opts){0}, "cross_attention");
+    x = clef_reshape(b->g, x, clef_shape_3(b->B, b->T, clef_n(H * D)));
+    return clef__linear(b, x, CLEF_W_CROSS_OUT, H * D, d);
 }
 
 clef_value *clef__heads(clef_builder *b, clef_value *x, clef_role projection, clef_role norm, int32_t n)
@@ -268,6 +316,39 @@ static clef_qkv project_qkv(clef_builder *b, clef_value *x)
     return (clef_qkv){clef__heads(b, x, CLEF_W_ATTN_Q, CLEF_W_ATTN_Q_NORM, hp->n_heads),
                       clef__heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, hp->n_kv_heads),
                       clef__heads(b, x, CLEF_W_ATTN_V, CLEF_N_ROLES, hp->n_kv_heads)};
+}
+
+void clef__enter_decoder(clef_builder *b)
+{
+    b->weights = b->arch->decoder_weights;
+    b->causal = 1;
+    b->bias = NULL;
+}
+
+/* The table [n_context, d], made once for both stacks. */
+static clef_value *sinusoids(clef_builder *b, int32_t offset)
+{
+    const int32_t n = b->n_context, d = b->hp->d_model, half = d / 2;
+    float *table = malloc((size_t)n * (size_t)d * sizeof *table);
+    if (!table)
+        return clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d positions", clef_model_path(b->model), n);
+    for (int32_t t = 0; t < n; t++)
+        for (int32_t i = 0; i < half; i++) {
+            const double rate = offset ? exp(-log(10000) * i / (half - 1)) : pow(10000, -2.0 * i / d);
+            table[(size_t)t * (size_t)d + (size_t)i] = (float)sin((t + offset) * rate);
+            table[(size_t)t * (size_t)d + (size_t)(half + i)] = (float)cos((t + offset) * rate);
+        }
+    clef_value *x = clef_constant(b->g, "positions", CLEF_F32, clef_shape_2(clef_n(n), clef_n(d)), table);
+    free(table);
+    return x;
+}
+
+clef_value *clef__sinusoidal_positions(clef_builder *b, int32_t offset)
+{
+    if (!b->sinusoids)
+        b->sinusoids = sinusoids(b, offset);
+    return b->pos ? clef_gather(b->g, b->sinusoids, clef_positions(b->g, b->pos, &(clef_positions_opts){.length = b->T}), NULL)
+                  : clef_slice(b->g, b->sinusoids, &(clef_slice_opts){.axis = 0, .size = b->T});
 }
 
 clef_value *clef__attention(clef_builder *b, clef_value *x)
@@ -323,6 +404,9 @@ clef_value *clef__lm_head(clef_builder *b, clef_value *x)
     clef_value *bias = clef__weight_optional(b, CLEF_W_OUT, "bias");
     if (bias)
         x = clef_add(b->g, x, shaped(b, bias, clef_shape_1(clef_n(hp->n_vocab))));
+    bias = clef__weight_optional(b, CLEF_W_LOGITS_BIAS, "");
+    if (bias)
+        x = clef_add(b->g, x, clef_reshape(b->g, bias, clef_shape_1(clef_n(hp->n_vocab))));
     return clef__softcapped(b, x, hp->logit_softcap);
 }
 

@@ -48,6 +48,15 @@ clef_qkv clef__split_qkv(clef_builder *b, clef_value *x, clef_qkv_order order);
 /** The attention that most decoders have: q, k, v by their projections (one for all where the file has it, in parts), RoPE, self-attention,
  *  output projection. [B, T, d] -> [B, T, d]. */
 clef_value *clef__attention(clef_builder *b, clef_value *x);
+/** Attention of the target's x [B, U, d] over the source, by the roles CROSS_*: [B, U, d]. The weights are called cross_attention. */
+clef_value *clef__cross_attention(clef_builder *b, clef_value *x);
+/** Outputs cross_k_L and cross_v_L [B, H, S', D]: what every decoder layer sees of b->memory. */
+void clef__cross_outputs(clef_builder *b);
+/** From here on weights are the decoder's, and attention is causal. */
+void clef__enter_decoder(clef_builder *b);
+/** Sinusoidal positions [T, d] of this step (arXiv:1706.03762, section 3.5), sines in the first half: the rate of pair i is 10000^(-2i / d);
+ *  with an offset (fairseq's, M2M-100) the table starts there and the rate is 10000^(-i / (d/2 - 1)). */
+clef_value *clef__sinusoidal_positions(clef_builder *b, int32_t offset);
 /** x + scale y: what a block adds to the stream, scaled by residual_scale. */
 clef_value *clef__add_residual(clef_builder *b, clef_value *x, clef_value *y);
 /** Learned position embeddings [T, d] of this step; position 0's row is the table's position_offset. */

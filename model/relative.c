@@ -38,8 +38,9 @@ void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional)
     }
     for (int32_t i = 0; i < n; i++)
         buckets[i] = bucket(i - far, hp->n_buckets, hp->max_distance, bidirectional);
-    clef_value *of_distance = clef_constant(b->g, "relative.buckets", CLEF_I32, clef_shape_1(clef_n(n)), buckets);
+    clef_value *of_distance = clef_constant(b->g, bidirectional ? "relative.buckets" : "relative.buckets_before", CLEF_I32, clef_shape_1(clef_n(n)), buckets);
     free(buckets);
-    b->bias = clef_relative(b->g, clef_gather(b->g, table, of_distance, NULL), b->pos,
+    clef_value *pos = b->pos ? clef_slice(b->g, b->pos, &(clef_slice_opts){.axis = 0, .size = clef_n(1)}) : NULL; /* all are alike */
+    b->bias = clef_relative(b->g, clef_gather(b->g, table, of_distance, NULL), pos,
                             &(clef_relative_opts){.queries = b->T, .keys = b->S});
 }

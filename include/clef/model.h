@@ -111,6 +111,14 @@ CLEF_API const void *clef_model_weight(void *model, const char *name, clef_dtype
 /** The clef_weight_release that goes with it: lets the physical memory behind the tensor go; it stays readable. */
 CLEF_API void        clef_model_release(void *model, const char *name);
 
+/** Which part of an encoder-decoder a graph is. */
+typedef enum clef_part {
+    CLEF_PART_WHOLE,   /* inputs input_ids [B, T], decoder_input_ids [B, U]; outputs logits [B, U, V] of a target that is known */
+    CLEF_PART_ENCODER, /* input input_ids [B, T]; outputs cross_k_L and cross_v_L [B, H, T, D] of each decoder layer */
+    CLEF_PART_DECODER  /* inputs input_ids [B, 1], pos [B], cross_k_L and cross_v_L [1, H, T, D]: B continuations of one source, a token
+                          a step */
+} clef_part;
+
 typedef struct clef_build_opts {
     int32_t     n_context;   /* positions in the KV cache; 0: the model's own */
     int32_t     n_batch;     /* bound of T, tokens a step; 0: min(512, n_context) */
@@ -120,6 +128,8 @@ typedef struct clef_build_opts {
     int32_t     padding_mask; /* 1: an input attention_mask I32 [B, S] (encoders: [B, T]), 0 where a key is padding */
     int32_t     token_types;  /* encoders: 1: an input token_type_ids I32 [B, T]; 0: all are 0 */
     int32_t     no_head;      /* encoders: 1: the hidden states alone, as output hidden_last; 0: the head that the file has, as logits */
+    int32_t     part;         /* clef_part; CLEF_PART_WHOLE for all but encoder-decoders */
+    int32_t     n_source;     /* CLEF_PART_DECODER: bound of the source's length; 0: the model's context */
     const char *const *taps; /* names of values to make outputs: hidden_last, attention_L, or any value of the graph */
     int32_t     n_taps;
 } clef_build_opts;
