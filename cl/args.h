@@ -148,6 +148,24 @@ typedef struct positions_args {
     args_uint pos; /* offset */
 } positions_args;
 
+/* out [heads, queries, keys] of x [distances, heads]; offsets of x and pos. */
+typedef struct relative_args {
+    args_uint heads, queries, keys, distances;
+    args_uint x, pos;
+} relative_args;
+
+/* out [n] = x[.., ids[..]]: rows of n_row elements of x, k of ids; offsets. */
+typedef struct pick_args {
+    args_uint n, k, n_row;
+    args_uint x, ids;
+} pick_args;
+
+/* out [rows, n] of x [rows, k] (each 1) or [rows / chosen, k], W of `experts` matrices; offsets in elements. */
+typedef struct expert_args {
+    args_uint n, k, experts, chosen, each;
+    args_uint x, w, ids, bias;
+} expert_args;
+
 /* Panels (cl/panel.h): tiles of PANEL_ROWS rows, rows padded to whole PANEL_PAD. */
 #define PANEL_ROWS 16
 #define PANEL_PAD  32

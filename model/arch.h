@@ -5,12 +5,18 @@
 
 #include "clef/model.h"
 #include "graph/fail.h"
+#include "model/config.h"
 
 /** What a weight is for. Layers' weights come in one for each layer. */
 typedef enum clef_role {
     CLEF_W_EMBED,
+    CLEF_W_EMBED_NORM,
+    CLEF_W_EMBED_TYPES,
+    CLEF_W_EMBED_PROJECTION,
     CLEF_W_POSITIONS,
+    CLEF_W_RELATIVE, /* biases of position buckets [buckets, heads] */
     CLEF_W_ATTN_NORM,
+    CLEF_W_ATTN_NORM_2,
     CLEF_W_ATTN_QKV,
     CLEF_W_ATTN_Q,
     CLEF_W_ATTN_K,
@@ -18,16 +24,28 @@ typedef enum clef_role {
     CLEF_W_ATTN_Q_NORM,
     CLEF_W_ATTN_K_NORM,
     CLEF_W_ATTN_OUT,
+    CLEF_W_ATTN_POST_NORM, /* of what the attention adds */
+    CLEF_W_CROSS_NORM,
+    CLEF_W_CROSS_Q,
+    CLEF_W_CROSS_K,
+    CLEF_W_CROSS_V,
+    CLEF_W_CROSS_OUT,
     CLEF_W_FFN_NORM,
     CLEF_W_FFN_GATE,
     CLEF_W_FFN_UP,
+    CLEF_W_FFN_UP_GATED, /* where a gated feed-forward names it otherwise */
     CLEF_W_FFN_DOWN,
+    CLEF_W_FFN_POST_NORM,
     CLEF_W_OUT_NORM,
+    CLEF_W_HEAD_DENSE,
+    CLEF_W_HEAD_NORM,
     CLEF_W_OUT,
+    CLEF_W_LOGITS_BIAS,
     CLEF_N_ROLES
 } clef_role;
 
-/** A weight's name without ".weight" or ".bias": in a Hugging Face folder and in GGUF. "%d" stands for the layer. NULL: has none. */
+/** A weight's name without ".weight" or ".bias": in a Hugging Face folder and in GGUF. "%d" stands for the layer, a leading '/' says that the
+ *  folder's prefix is not put before it. NULL: has none. */
 typedef struct clef_weight_name {
     const char *hf, *gguf;
 } clef_weight_name;
@@ -38,31 +56,71 @@ typedef struct clef_builder {
     const clef_model     *model;
     const clef_hparams   *hp;
     const struct clef_arch *arch;
-    int32_t               n_context, all_logits;
+    const clef_weight_name *weights; /* the table in use: an encoder-decoder has two */
+    int32_t               n_context, all_logits, no_head;
+    int32_t               cached, causal; /* attention reads the cache; a token does not see those behind it */
     int32_t               layer;   /* the one being built, -1 outside the layers */
     clef_dim              B, T, S; /* sequences, tokens of this step, cached positions that it may see */
     int32_t               max_B;
     clef_dtype            kv_type; /* of the cache */
     clef_value           *ids;     /* I32 [B, T] */
     clef_value           *pos;     /* I32 [B]: positions in the cache before this step */
+    clef_value           *types;   /* NULL, or I32 [B, T]: token types */
     clef_value           *mask;    /* NULL, or I32 [B, 1, 1, S]: 0 where a key is padding */
-    clef_value           *freqs;   /* of RoPE, made at first use */
+    clef_value           *bias;    /* NULL, or F32 [H, 1 or T, S], with a mask joined to it [B, H, ..]: added to the scores of every layer */
+    clef_value           *memory;  /* encoder-decoders: the encoder's output [B, S', d]; NULL where its keys and values are inputs */
+    clef_value           *memory_mask; /* NULL, or I32 [B, 1, 1, S']: 0 where a source token is padding */
+    clef_dim              source;  /* S' */
+    clef_value           *sinusoids; /* F32 [n_context, d], made at first use */
+    clef_value           *freqs[2]; /* of RoPE, made at first use: of full layers, of sliding ones */
 } clef_builder;
 
+/** What an architecture makes of its input. */
+typedef enum clef_arch_kind {
+    CLEF_DECODER, /* each token sees those before it, through a cache */
+    CLEF_ENCODER, /* each token sees all */
+    CLEF_SEQ2SEQ  /* an encoder, and a decoder that sees its output */
+} clef_arch_kind;
+
+/** A name that an architecture answers to: model_type in a config.json and general.architecture in GGUF (NULL: none), and what
+ *  transformers' config class takes for bos and eos when the file does not have the keys (-1: none). */
+typedef struct clef_arch_alias {
+    const char *hf, *gguf;
+    int32_t bos, eos;
+} clef_arch_alias;
+
 typedef struct clef_arch {
-    const char *const      *names;   /* ends with NULL */
+    const clef_arch_alias  *names;   /* ends with two NULL */
+    clef_arch_kind          kind;
     const clef_weight_name *weights; /* [CLEF_N_ROLES] */
     const char             *hf_prefix; /* of every name in a folder but the output matrix's */
     int32_t                 hf_conv1d; /* 1: a folder's matrices are [in, out] (GPT-2's Conv1D) */
-    /** Builds the graph from b->ids to the logits, which it returns. */
+    int32_t                 hf_norm_offset; /* 1: a folder's RMS norms multiply by 1 + weight (Gemma) */
+    int32_t                 gguf_pairs; /* 1: GGUF stores q and k so that RoPE turns (2i, 2i + 1) */
+    /** The family's keys of a config.json into hp (bos, eos, n_vocab are read by the caller). NULL: only as GGUF. */
+    void (*read_json)(clef_json_fields *f, clef_hparams *hp);
+    /** What the standard keys of GGUF do not say, after they were read. NULL: nothing. */
+    void (*read_gguf)(clef_gguf_keys *k, clef_hparams *hp);
+    const clef_weight_name *decoder_weights; /* encoder-decoders: weights is the encoder's table */
+    /** Builds the graph from b->ids to the logits, which it returns. Encoder-decoders: from b->ids to the encoder's output. */
     clef_value *(*build)(clef_builder *b);
+    /** Encoder-decoders: from b->ids, the target's, to the logits. */
+    clef_value *(*decode)(clef_builder *b);
 } clef_arch;
+
+/** Llama's names, which many families took over. */
+extern const clef_weight_name clef__llama_weights[CLEF_N_ROLES];
 
 #define ARCH(name) extern const clef_arch clef__arch_##name;
 #include "model/archs.def"
 #undef ARCH
 
-/** The architecture that answers to `name`, NULL if none. */
-const clef_arch *clef__arch_find(const char *name);
+/** The architecture that answers to a model_type (is_gguf 0) or a general.architecture (1), NULL if none. */
+const clef_arch *clef__arch_find(const char *name, int is_gguf);
+/** The row of its names. */
+const clef_arch_alias *clef__arch_alias(const clef_arch *arch, const char *name, int is_gguf);
+
+/** CLEF_E_UNSUPPORTED, listing the known names. */
+clef_status clef__arch_unknown(const char *name, const char *file, clef_error *err);
 
 #endif

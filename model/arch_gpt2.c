@@ -2,7 +2,7 @@
  * biases everywhere, GELU (tanh), tied embeddings. */
 #include "model/layers.h"
 
-static const char *const gpt2_names[] = {"gpt2", NULL};
+static const clef_arch_alias gpt2_names[] = {{"gpt2", "gpt2", 50256, 50256}, {NULL, NULL, 0, 0}};
 
 static const clef_weight_name gpt2_weights[CLEF_N_ROLES] = {
     [CLEF_W_EMBED] = {"wte", "token_embd"},
@@ -17,42 +17,42 @@ static const clef_weight_name gpt2_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT] = {"lm_head", "output"},
 };
 
-/* One of the three parts of qkv [B, T, 3d], as heads. */
-static clef_value *part(clef_builder *b, clef_value *qkv, int32_t i)
-{
-    const clef_hparams *hp = b->hp;
-    clef_value *x = clef_reshape(b->g, qkv, clef_shape_4(b->B, b->T, clef_n(3 * (int64_t)hp->n_heads), clef_n(hp->head_dim)));
-    return clef_slice(b->g, x, &(clef_slice_opts){.axis = 2, .start = i * hp->n_heads, .size = clef_n(hp->n_heads)});
-}
-
-static clef_value *attention(clef_builder *b, clef_value *x)
-{
-    const int32_t d = b->hp->d_model;
-    clef_value *qkv = clef__linear(b, x, CLEF_W_ATTN_QKV, d, 3 * d);
-    x = clef__self_attention(b, part(b, qkv, 0), part(b, qkv, 1), part(b, qkv, 2));
-    return clef__linear(b, x, CLEF_W_ATTN_OUT, d, d);
-}
-
-static clef_value *feed_forward(clef_builder *b, clef_value *x)
-{
-    const int32_t d = b->hp->d_model, d_ff = b->hp->d_ff;
-    return clef__linear(b, clef_gelu_tanh(b->g, clef__linear(b, x, CLEF_W_FFN_UP, d, d_ff)), CLEF_W_FFN_DOWN, d_ff, d);
-}
-
 static clef_value *gpt2_build(clef_builder *b)
 {
     clef_graph *g = b->g;
-    clef_value *positions = clef_positions(g, b->pos, &(clef_positions_opts){.length = b->T});
-    clef_value *wpe = clef__weight_shaped(b, CLEF_W_POSITIONS, "weight", clef_shape_2(clef_n(b->hp->n_context), clef_n(b->hp->d_model)));
-    clef_value *x = clef_add(g, clef__embed(b), clef_gather(g, wpe, positions, NULL));
+    clef_value *x = clef_add(g, clef__embed(b), clef__learned_positions(b));
     for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
         clef_scope_push(g, "layer%d", b->layer);
-        x = clef_add(g, x, attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
-        x = clef_add(g, x, feed_forward(b, clef__layer_norm(b, x, CLEF_W_FFN_NORM)));
+        x = clef_add(g, x, clef__attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
+        x = clef_add(g, x, clef__feed_forward(b, clef__layer_norm(b, x, CLEF_W_FFN_NORM)));
         clef_named(x, "out");
         clef_scope_pop(g);
     }
     return clef__lm_head(b, clef__layer_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    hp->d_model = (int32_t)clef__json_need_int(f, "n_embd", 1, CLEF_MAX_WIDTH);
+    hp->n_heads = (int32_t)clef__json_need_int(f, "n_head", 1, CLEF_MAX_HEADS);
+    hp->n_layers = (int32_t)clef__json_need_int(f, "n_layer", 1, CLEF_MAX_LAYERS);
+    hp->n_context = (int32_t)clef__json_need_int(f, "n_positions", 1, CLEF_MAX_CONTEXT);
+    hp->d_ff = (int32_t)clef__json_int(f, "n_inner", 1, CLEF_MAX_WIDTH, 4 * (int64_t)hp->d_model);
+    hp->norm_eps = (float)clef__json_double(f, "layer_norm_epsilon", 0, 1, 1e-5);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    hp->n_kv_heads = hp->n_heads;
+    clef__json_activation(f, hp, "activation_function", "gelu_new");
+    clef__json_refuse_flag(f, "scale_attn_by_inverse_layer_idx", 0, 0);
+    clef__json_refuse_flag(f, "scale_attn_weights", 1, 1);
+    clef__json_refuse_flag(f, "add_cross_attention", 0, 0);
+    clef__json_head_dim(f, hp);
+}
+
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    (void)k;
+    hp->activation = CLEF_GELU_TANH;
+    hp->rope.dims = 0;
 }
 
 const clef_arch clef__arch_gpt2 = {
@@ -60,5 +60,7 @@ const clef_arch clef__arch_gpt2 = {
     .weights = gpt2_weights,
     .hf_prefix = "transformer.",
     .hf_conv1d = 1,
+    .read_json = read_json,
+    .read_gguf = read_gguf,
     .build = gpt2_build,
 };

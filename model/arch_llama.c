@@ -1,11 +1,26 @@
 /* Llama (arXiv:2302.13971, 2307.09288, 2407.21783) and its shapes: RMS norm, rotary positions, grouped-query attention, SwiGLU.
  * Mistral (arXiv:2310.06825) adds a sliding window, Qwen2 (arXiv:2407.10671) biases of q, k and v, Qwen3 (arXiv:2505.09388) norms of
  * each head's q and k; what a file has of these is used. */
+#include <inttypes.h>
+#include <string.h>
+
 #include "model/layers.h"
 
-static const char *const llama_names[] = {"llama", "mistral", "qwen2", "qwen3", NULL};
+static const clef_arch_alias llama_names[] = {
+    {"llama", "llama", 1, 2}, {"mistral", NULL, 1, 2}, {NULL, NULL, 0, 0},
+};
 
-static const clef_weight_name llama_weights[CLEF_N_ROLES] = {
+/* GGUF leaves the halves of Qwen's heads as they are. */
+static const clef_arch_alias qwen_names[] = {
+    {"qwen2", "qwen2", -1, -1}, {"qwen3", "qwen3", -1, -1}, {NULL, NULL, 0, 0},
+};
+
+/* Granite (IBM 2024) scales embeddings, scores, what blocks add, and logits; SmolLM3 (Hugging Face 2025) leaves positions away in every
+ * fourth layer. */
+static const clef_arch_alias granite_names[] = {{"granite", "granite", 1, 2}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias smollm3_names[] = {{"smollm3", "smollm3", 128000, 128001}, {NULL, NULL, 0, 0}};
+
+const clef_weight_name clef__llama_weights[CLEF_N_ROLES] = {
     [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
     [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
     [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
@@ -22,47 +37,130 @@ static const clef_weight_name llama_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT] = {"lm_head", "output"},
 };
 
-/* n heads of x by a projection, normalised one by one where the file has a norm for them. */
-static clef_value *heads(clef_builder *b, clef_value *x, clef_role projection, clef_role norm, int32_t n)
-{
-    const int32_t D = b->hp->head_dim;
-    x = clef__split_heads(b, clef__linear(b, x, projection, b->hp->d_model, n * D), n, D);
-    return norm != CLEF_N_ROLES && clef__weight_optional(b, norm, "weight") ? clef__rms_norm(b, x, norm) : x;
-}
-
-static clef_value *attention(clef_builder *b, clef_value *x)
-{
-    const clef_hparams *hp = b->hp;
-    clef_value *q = clef__rope(b, heads(b, x, CLEF_W_ATTN_Q, CLEF_W_ATTN_Q_NORM, hp->n_heads));
-    clef_value *k = clef__rope(b, heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, hp->n_kv_heads));
-    clef_value *v = heads(b, x, CLEF_W_ATTN_V, CLEF_N_ROLES, hp->n_kv_heads);
-    return clef__linear(b, clef__self_attention(b, q, k, v), CLEF_W_ATTN_OUT, hp->n_heads * hp->head_dim, hp->d_model);
-}
-
-static clef_value *feed_forward(clef_builder *b, clef_value *x)
-{
-    const int32_t d = b->hp->d_model, d_ff = b->hp->d_ff;
-    clef_value *gate = clef_silu(b->g, clef__linear(b, x, CLEF_W_FFN_GATE, d, d_ff));
-    return clef__linear(b, clef_mul(b->g, gate, clef__linear(b, x, CLEF_W_FFN_UP, d, d_ff)), CLEF_W_FFN_DOWN, d_ff, d);
-}
-
 static clef_value *llama_build(clef_builder *b)
 {
     clef_graph *g = b->g;
     clef_value *x = clef__embed(b);
     for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
         clef_scope_push(g, "layer%d", b->layer);
-        x = clef_add(g, x, attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
-        x = clef_add(g, x, feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
+        x = clef__add_residual(b, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
+        x = clef__add_residual(b, x, clef__gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
         clef_named(x, "out");
         clef_scope_pop(g);
     }
     return clef__lm_head(b, clef__rms_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
 }
 
+/* Sliding windows. transformers' Qwen2Config has a switch and a first layer; Mistral's window holds for every layer; llama has none. Both
+ * classes' default is 4096, and null is none. */
+static void read_window(clef_json_fields *f, clef_hparams *hp)
+{
+    const int is_qwen = strncmp(hp->arch, "qwen", 4) == 0, is_mistral = strcmp(hp->arch, "mistral") == 0;
+    const int32_t missing = json_object_get(f->object, "sliding_window") ? 0 : 4096;
+    int32_t first = 0;
+    if (is_mistral || (is_qwen && clef__json_bool(f, "use_sliding_window", 0)))
+        hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 0, CLEF_MAX_CONTEXT, missing);
+    if (is_qwen)
+        first = (int32_t)clef__json_int(f, "max_window_layers", 0, INT32_MAX, 28);
+    if (!clef__json_layer_types(f, hp, NULL) && hp->sliding_window > 0)
+        clef__slide_layers(hp, first, 1);
+    for (int32_t i = 0; i < hp->n_layers && f->status == CLEF_OK && hp->sliding_window == 0; i++)
+        if (clef__layer_slides(hp, i))
+            f->status = clef__fail(f->err, CLEF_E_FORMAT,
+                                   "%s: layer_types wants sliding_attention in layer %d, but no sliding_window is in use", f->file, i);
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    clef__json_sizes(f, hp);
+    hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
+    clef__json_activation(f, hp, "hidden_act", "silu");
+    clef__json_rope(f, hp, 10000, 1);
+    read_window(f, hp);
+}
+
 const clef_arch clef__arch_llama = {
     .names = llama_names,
-    .weights = llama_weights,
+    .weights = clef__llama_weights,
     .hf_prefix = "model.",
+    .gguf_pairs = 1,
+    .read_json = read_json,
+    .build = llama_build,
+};
+
+const clef_arch clef__arch_qwen = {
+    .names = qwen_names,
+    .weights = clef__llama_weights,
+    .hf_prefix = "model.",
+    .read_json = read_json,
+    .build = llama_build,
+};
+
+static void granite_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    const double least = 1e-9, most = 1e9;
+    read_json(f, hp);
+    hp->embed_scale = (float)clef__json_double(f, "embedding_multiplier", least, most, 1);
+    hp->residual_scale = (float)clef__json_double(f, "residual_multiplier", least, most, 1);
+    hp->attention_scale = (float)clef__json_double(f, "attention_multiplier", least, most, 1);
+    hp->logit_scale = (float)(1 / clef__json_double(f, "logits_scaling", least, most, 1));
+}
+
+static void granite_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    (void)k;
+    if (hp->logit_scale > 0) /* Granite's divides */
+        hp->logit_scale = 1 / hp->logit_scale;
+}
+
+const clef_arch clef__arch_granite = {
+    .names = granite_names,
+    .weights = clef__llama_weights,
+    .hf_prefix = "model.",
+    .gguf_pairs = 1,
+    .read_json = granite_read_json,
+    .read_gguf = granite_read_gguf,
+    .build = llama_build,
+};
+
+enum { NO_ROPE_STEP = 4 };
+
+static void leave_rope(clef_hparams *hp, int32_t step)
+{
+    for (int32_t i = step - 1; i < hp->n_layers; i += step)
+        hp->no_rope_layers[i / 32] |= 1u << (i % 32);
+}
+
+static void smollm3_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    read_json(f, hp);
+    const json_t *list = json_object_get(f->object, "no_rope_layers"); /* 1: with RoPE, 0: without */
+    if (!json_is_array(list)) {
+        leave_rope(hp, (int32_t)clef__json_int(f, "no_rope_layer_interval", 1, CLEF_MAX_LAYERS, NO_ROPE_STEP));
+        return;
+    }
+    for (int32_t i = 0; i < hp->n_layers && f->status == CLEF_OK; i++) {
+        const json_t *is = json_array_get(list, (size_t)i);
+        if (!json_is_integer(is))
+            f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: no_rope_layers has no number for layer %d", f->file, i);
+        else if (json_integer_value(is) == 0)
+            hp->no_rope_layers[i / 32] |= 1u << (i % 32);
+    }
+}
+
+static void smollm3_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    (void)k;
+    leave_rope(hp, NO_ROPE_STEP);
+}
+
+const clef_arch clef__arch_smollm3 = {
+    .names = smollm3_names,
+    .weights = clef__llama_weights,
+    .hf_prefix = "model.",
+    .gguf_pairs = 1,
+    .read_json = smollm3_read_json,
+    .read_gguf = smollm3_read_gguf,
     .build = llama_build,
 };

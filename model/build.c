@@ -4,7 +4,7 @@
 
 #include "cl/args.h"
 #include "graph/value.h"
-#include "model/arch.h"
+#include "model/layers.h"
 #include "model/model.h"
 
 static const clef_arch *const archs[] = {
@@ -13,22 +13,47 @@ static const clef_arch *const archs[] = {
 #undef ARCH
 };
 
+/* Name i of all: of each row the folder's, then GGUF's where it is another. */
 const char *clef_arch_name(int32_t i)
 {
     for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
-        for (const char *const *name = archs[a]->names; *name; name++)
-            if (i-- == 0)
-                return *name;
+        for (const clef_arch_alias *n = archs[a]->names; n->hf || n->gguf; n++) {
+            if (n->hf && i-- == 0)
+                return n->hf;
+            if (n->gguf && (!n->hf || strcmp(n->hf, n->gguf) != 0) && i-- == 0)
+                return n->gguf;
+        }
     return NULL;
 }
 
-const clef_arch *clef__arch_find(const char *name)
+const clef_arch_alias *clef__arch_alias(const clef_arch *arch, const char *name, int is_gguf)
+{
+    for (const clef_arch_alias *n = arch->names; n->hf || n->gguf; n++) {
+        const char *known = is_gguf ? n->gguf : n->hf;
+        if (known && strcmp(known, name) == 0)
+            return n;
+    }
+    return NULL;
+}
+
+const clef_arch *clef__arch_find(const char *name, int is_gguf)
 {
     for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
-        for (const char *const *n = archs[a]->names; *n; n++)
-            if (strcmp(*n, name) == 0)
-                return archs[a];
+        if (clef__arch_alias(archs[a], name, is_gguf))
+            return archs[a];
     return NULL;
+}
+
+clef_status clef__arch_unknown(const char *name, const char *file, clef_error *err)
+{
+    char known[768] = "";
+    for (int32_t i = 0; clef_arch_name(i); i++)
+        if (strlen(known) + strlen(clef_arch_name(i)) + 2 < sizeof known) {
+            strcat(known, " ");
+            strcat(known, clef_arch_name(i));
+        }
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: architecture %.40s is not supported, known are:%s", file, name[0] ? name : "\"\"",
+                      known);
 }
 
 static clef_status check_opts(const clef_model *model, clef_build_opts *o, clef_error *err)
@@ -58,10 +83,15 @@ static clef_value *find_tap(const clef_graph *g, const char *name)
 {
     char in_layer[64];
     int layer, n = 0;
-    if (sscanf(name, "attention_%d%n", &layer, &n) == 1 && !name[n]) {
-        snprintf(in_layer, sizeof in_layer, "layer%d.attention", layer);
-        return clef_graph_find(g, in_layer);
-    }
+    static const char *const forms[][2] = {{"attention_%d%n", "layer%d.attention"},
+                                           {"encoder_attention_%d%n", "encoder.layer%d.attention"},
+                                           {"decoder_attention_%d%n", "decoder.layer%d.attention"},
+                                           {"cross_attention_%d%n", "decoder.layer%d.cross_attention"}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (sscanf(name, forms[i][0], &layer, &n) == 1 && !name[n]) {
+            snprintf(in_layer, sizeof in_layer, forms[i][1], layer);
+            return clef_graph_find(g, in_layer);
+        }
     return clef_graph_find(g, name);
 }
 
@@ -75,7 +105,7 @@ static clef_status add_taps(const clef_model *model, const clef_build_opts *o, c
         if (!v)
             return clef__fail(err, CLEF_E_NOT_FOUND, "%s: there is no value '%s' to tap; `clef graph --after build` lists them",
                               clef_model_path(model), o->taps[i]);
-        if (strcmp(o->taps[i], "logits") != 0)
+        if (strcmp(o->taps[i], o->no_head ? "hidden_last" : "logits") != 0)
             clef_output(g, o->taps[i], v);
     }
     return clef_graph_error(g, err);
@@ -89,6 +119,66 @@ static void add_sample(clef_builder *b)
     clef_output(b->g, "token", clef_sample(b->g, clef_graph_find(b->g, "logits"), history, b->ids, b->pos, options));
 }
 
+/* Symbols and inputs. A decoder's tokens see S cached positions, an encoder's each other. */
+static void add_inputs(clef_builder *b, const clef_build_opts *o)
+{
+    clef_graph *g = b->g;
+    b->B = clef_symbol(g, "B", o->n_sequences);
+    b->T = b->S = clef_symbol(g, "T", o->n_batch);
+    if (b->cached)
+        b->S = clef_symbol(g, "S", o->n_context);
+    b->ids = clef_input(g, "input_ids", CLEF_I32, clef_shape_2(b->B, b->T));
+    if (b->cached)
+        b->pos = clef_input(g, "pos", CLEF_I32, clef_shape_1(b->B));
+    if (o->token_types)
+        b->types = clef_input(g, "token_type_ids", CLEF_I32, clef_shape_2(b->B, b->T));
+    if (o->padding_mask) {
+        b->mask = clef_input(g, "attention_mask", CLEF_I32, clef_shape_2(b->B, b->S));
+        b->mask = clef_reshape(g, b->mask, clef_shape_4(b->B, clef_n(1), clef_n(1), b->S));
+    }
+}
+
+/* The source's tokens up to the encoder's output. */
+static void build_encoder(clef_builder *b, const clef_build_opts *o)
+{
+    add_inputs(b, o);
+    b->source = b->T;
+    b->memory_mask = b->mask;
+    clef_scope_push(b->g, "encoder");
+    b->memory = b->arch->build(b);
+    clef_named(b->memory, "/encoder_last");
+    clef_scope_pop(b->g);
+}
+
+static void build_seq2seq(clef_builder *b, const clef_build_opts *o)
+{
+    clef_graph *g = b->g;
+    if (o->part == CLEF_PART_DECODER) {
+        b->B = clef_symbol(g, "B", o->n_sequences);
+        b->T = clef_n(1);
+        b->S = clef_symbol(g, "S", o->n_context);
+        b->source = clef_symbol(g, "U", o->n_source ? o->n_source : b->hp->n_context);
+        b->cached = 1;
+        b->ids = clef_input(g, "input_ids", CLEF_I32, clef_shape_2(b->B, b->T));
+        b->pos = clef_input(g, "pos", CLEF_I32, clef_shape_1(b->B));
+    } else {
+        build_encoder(b, o);
+        b->mask = NULL;
+    }
+    clef__enter_decoder(b);
+    if (o->part == CLEF_PART_ENCODER) {
+        clef__cross_outputs(b);
+        return;
+    }
+    if (o->part == CLEF_PART_WHOLE) {
+        b->T = b->S = clef_symbol(g, "U", o->n_context);
+        b->ids = clef_input(g, "decoder_input_ids", CLEF_I32, clef_shape_2(b->B, b->T));
+    }
+    clef_scope_push(g, "decoder");
+    clef_output(g, "logits", b->arch->decode(b));
+    clef_scope_pop(g);
+}
+
 clef_status clef_model_build(const clef_model *model, const clef_build_opts *opts, clef_graph **out, clef_error *err)
 {
     clef_build_opts o = opts ? *opts : (clef_build_opts){0};
@@ -99,25 +189,27 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
     clef_graph *g = clef_graph_create();
     if (!g)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its graph", clef_model_path(model));
+    const clef_arch *arch = clef__arch_find(model->hparams.arch, model->is_gguf);
     clef_builder b = {.g = g,
                       .model = model,
                       .hp = &model->hparams,
-                      .arch = clef__arch_find(model->hparams.arch),
+                      .arch = arch,
+                      .weights = arch->weights,
+                      .no_head = o.no_head,
+                      .cached = arch->kind == CLEF_DECODER,
+                      .causal = arch->kind == CLEF_DECODER,
                       .n_context = o.n_context,
                       .all_logits = o.all_logits,
                       .layer = -1,
                       .max_B = o.n_sequences,
                       .kv_type = o.kv_type};
-    b.B = clef_symbol(g, "B", o.n_sequences);
-    b.T = clef_symbol(g, "T", o.n_batch);
-    b.S = clef_symbol(g, "S", o.n_context);
-    b.ids = clef_input(g, "input_ids", CLEF_I32, clef_shape_2(b.B, b.T));
-    b.pos = clef_input(g, "pos", CLEF_I32, clef_shape_1(b.B));
-    if (o.padding_mask) {
-        b.mask = clef_input(g, "attention_mask", CLEF_I32, clef_shape_2(b.B, b.S));
-        b.mask = clef_reshape(g, b.mask, clef_shape_4(b.B, clef_n(1), clef_n(1), b.S));
+    if (arch->kind == CLEF_SEQ2SEQ) {
+        build_seq2seq(&b, &o);
+    } else {
+        add_inputs(&b, &o);
+        clef_value *result = arch->build(&b);
+        clef_output(g, o.no_head ? "hidden_last" : "logits", result);
     }
-    clef_output(g, "logits", b.arch->build(&b));
     if (o.sample)
         add_sample(&b);
     s = clef_graph_error(g, err);

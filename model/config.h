@@ -6,20 +6,19 @@
 #include "model/gguf.h"
 #include "model/json.h"
 
-/** Fills hp from a Hugging Face config.json (model_type gpt2, llama, mistral, qwen2, qwen3) and, when there is one, the
+/** Fills hp from a Hugging Face config.json (of a model_type that an architecture answers to) and, when there is one, the
  *  generation_config.json beside it, whose bos and eos win. `file` names the config in messages. hp->name is left alone.
  *  A feature that would change the result and that clef does not have is refused: CLEF_E_UNSUPPORTED names key and value.
  *  CLEF_OK, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED. */
 clef_status clef__config_from_json(const json_t *config, const json_t *generation, const char *file, clef_hparams *hp, clef_error *err);
 
-/** Fills hp from a GGUF file's keys (gpt2, llama, qwen2, qwen3). CLEF_OK, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED. */
+/** Fills hp from a GGUF file's keys. CLEF_OK, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED. */
 clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef_hparams *hp, clef_error *err);
 
 /* ---- what both readers use ------------------------------------------------------------------------------------------------------ */
 
 /** Bounds of single numbers: far above any model, far below what could overflow a product of two in 64 bits. */
 enum {
-    CLEF_MAX_LAYERS = 4096,
     CLEF_MAX_WIDTH = 1 << 22,
     CLEF_MAX_HEADS = 1 << 14,
     CLEF_MAX_HEAD_DIM = 1 << 14,
@@ -27,11 +26,48 @@ enum {
     CLEF_MAX_CONTEXT = 1 << 30
 };
 
-/** CLEF_E_UNSUPPORTED, listing the known architectures, unless `arch` is one. */
-clef_status clef__config_check_arch(const char *arch, const char *file, clef_error *err);
 /** Checks what the single ranges do not: heads by key-value heads, rotated dims by head_dim, products. */
 clef_status clef__config_check(const clef_hparams *hp, const char *file, clef_error *err);
 /** Copies text to out, cut between UTF-8 characters, control characters as '?'. */
 void clef__config_text(const char *text, char *out, size_t capacity);
+
+/** 1 when layer `layer` sees the sliding window alone; marks layers first .. n_layers - 1, every `step`-th, as such. */
+int  clef__layer_slides(const clef_hparams *hp, int32_t layer);
+void clef__slide_layers(clef_hparams *hp, int32_t first, int32_t step);
+
+/* ---- fields of a config.json that several families have: what an architecture's read_json is made of ------------------------------- */
+
+/** Width, layers, heads, context and feed-forward under Llama's keys; head_dim of its key, or d_model / n_heads. */
+void clef__json_sizes(clef_json_fields *f, clef_hparams *hp);
+/** head_dim = d_model / n_heads, which must divide. */
+void clef__json_head_dim(clef_json_fields *f, clef_hparams *hp);
+/** hp->activation by the field's names ("silu", "gelu", "gelu_new", ...). */
+void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *key, const char *missing);
+/** RoPE from rope_parameters (transformers 5), or rope_theta and rope_scaling (before): hp->rope, and hp->rope_sliding where the layer
+ *  types have their own. Rotates head_dim, or partial_rotary_factor of it (`partial` when the file does not say). */
+void clef__json_rope(clef_json_fields *f, clef_hparams *hp, double theta, double partial);
+/** layer_types ("sliding_attention", "full_attention") into hp->sliding_layers; `others`: further types that the caller reads (ends with
+ *  NULL; NULL: none). 0 when the key is absent. */
+int  clef__json_layer_types(clef_json_fields *f, clef_hparams *hp, const char *const *others);
+/** Refuses the feature that `key` turns on: its value must be `supported`; `missing` when the key is absent. */
+void clef__json_refuse_flag(clef_json_fields *f, const char *key, int supported, int missing);
+/** Fails with CLEF_E_UNSUPPORTED and a text, unless f has failed already. */
+void clef__json_refuse(clef_json_fields *f, const char *text);
+
+/* ---- keys of a GGUF file: what an architecture's read_gguf is made of --------------------------------------------------------------- */
+
+/** Reads keys of one architecture ("llama." is put before them) and keeps the first error. */
+typedef struct clef_gguf_keys {
+    const clef_gguf *gguf;
+    const char *arch, *file;
+    clef_error *err;
+    clef_status status;
+    char key[96]; /* the last one looked up */
+} clef_gguf_keys;
+
+enum { CLEF_KEY_NEEDED = -1 }; /* as `missing`: the key must be there */
+/** A number of min..max, or an array (one item a layer) whose items are all the same. */
+int32_t clef__key_int(clef_gguf_keys *k, const char *key, int32_t min, int32_t max, int32_t missing);
+double  clef__key_float(clef_gguf_keys *k, const char *key, double min, double max, double missing);
 
 #endif

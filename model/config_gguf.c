@@ -3,28 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/arch.h"
 #include "model/config.h"
 #include "model/tensor_index.h"
 
-/* Reads keys of one architecture ("llama." is put before them) and keeps the first error. */
-typedef struct keys {
-    const clef_gguf *gguf;
-    const char *arch, *file;
-    clef_error *err;
-    clef_status status;
-    char key[96]; /* the last one looked up */
-} keys;
-
-static const clef_gguf_entry *find(keys *k, const char *key)
+static const clef_gguf_entry *find(clef_gguf_keys *k, const char *key)
 {
     snprintf(k->key, sizeof k->key, "%s.%s", k->arch, key);
     return k->status == CLEF_OK ? clef__gguf_find(k->gguf, k->key) : NULL;
 }
 
-enum { NEEDED = -1 }; /* as `missing` of read_int and read_float: the key must be there */
-
 /* A number, or an array (one item a layer) whose items are all the same. NULL when it is missing or wrong. */
-static const clef_gguf_entry *find_number(keys *k, const char *key, int needed)
+static const clef_gguf_entry *find_number(clef_gguf_keys *k, const char *key, int needed)
 {
     const clef_gguf_entry *e = find(k, key);
     if (k->status != CLEF_OK)
@@ -47,11 +37,11 @@ static const clef_gguf_entry *find_number(keys *k, const char *key, int needed)
     return e;
 }
 
-static int32_t read_int(keys *k, const char *key, int32_t min, int32_t max, int32_t missing)
+int32_t clef__key_int(clef_gguf_keys *k, const char *key, int32_t min, int32_t max, int32_t missing)
 {
-    const clef_gguf_entry *e = find_number(k, key, missing == NEEDED);
+    const clef_gguf_entry *e = find_number(k, key, missing == CLEF_KEY_NEEDED);
     if (!e)
-        return missing == NEEDED ? min : missing;
+        return missing == CLEF_KEY_NEEDED ? min : missing;
     const int64_t x = clef__gguf_item_int(e, 0);
     if (x >= min && x <= max)
         return (int32_t)x;
@@ -60,11 +50,11 @@ static int32_t read_int(keys *k, const char *key, int32_t min, int32_t max, int3
     return min;
 }
 
-static double read_float(keys *k, const char *key, double min, double max, double missing)
+double clef__key_float(clef_gguf_keys *k, const char *key, double min, double max, double missing)
 {
-    const clef_gguf_entry *e = find_number(k, key, missing == NEEDED);
+    const clef_gguf_entry *e = find_number(k, key, missing == CLEF_KEY_NEEDED);
     if (!e)
-        return missing == NEEDED ? min : missing;
+        return missing == CLEF_KEY_NEEDED ? min : missing;
     const double x = clef__gguf_item_float(e, 0);
     if (x >= min && x <= max) /* false for NaN */
         return x;
@@ -81,11 +71,11 @@ static const clef_tensor_info *find_tensor(const clef_gguf *gguf, const char *na
 }
 
 /* The embedding's rows, which the key and the token list must not contradict. */
-static void read_vocab(keys *k, clef_hparams *hp)
+static void read_vocab(clef_gguf_keys *k, clef_hparams *hp)
 {
     const clef_tensor_info *embedding = find_tensor(k->gguf, "token_embd.weight");
     const clef_gguf_entry *tokens = clef__gguf_find(k->gguf, "tokenizer.ggml.tokens");
-    const int32_t stated = read_int(k, "vocab_size", 1, CLEF_MAX_VOCAB, 0);
+    const int32_t stated = clef__key_int(k, "vocab_size", 1, CLEF_MAX_VOCAB, 0);
     if (k->status != CLEF_OK)
         return;
     if (embedding && (embedding->rank != 2 || embedding->dims[1] != hp->d_model || embedding->dims[0] > CLEF_MAX_VOCAB)) {
@@ -107,21 +97,29 @@ static void read_vocab(keys *k, clef_hparams *hp)
     hp->n_vocab = (int32_t)n;
 }
 
-static void read_rope(keys *k, clef_hparams *hp)
+/* ggml's names of scalings. Llama 3's has none: its files carry divisors of the frequencies (rope_freqs.weight). */
+static void read_rope_scaling(clef_gguf_keys *k, clef_hparams *hp)
 {
-    char key[96], type[40];
-    hp->rope_theta = read_float(k, "rope.freq_base", 1, 1e12, 10000);
-    hp->rope_dims = read_int(k, "rope.dimension_count", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
-    hp->rope_pairing = strcmp(hp->arch, "llama") == 0 ? CLEF_ROPE_PAIRS : CLEF_ROPE_HALVES;
-    const double factor = read_float(k, "rope.scaling.factor", 0, 1e6, 1);
+    static const struct {
+        const char *name;
+        clef_rope_type type;
+    } types[] = {{"linear", CLEF_ROPE_LINEAR}, {"yarn", CLEF_ROPE_YARN}, {"longrope", CLEF_ROPE_LONGROPE}};
+    clef_rope_params *r = &hp->rope;
+    char key[96], name[40];
+    const double factor = clef__key_float(k, "rope.scaling.factor", 0, 1e6, 1);
+    r->original_context = clef__key_int(k, "rope.scaling.original_context_length", 0, CLEF_MAX_CONTEXT, 0);
     snprintf(key, sizeof key, "%s.rope.scaling.type", k->arch);
-    const int has_type = clef__gguf_text(k->gguf, key, type, sizeof type);
-    if (k->status != CLEF_OK || (has_type && strcmp(type, "none") == 0))
+    const int has_type = clef__gguf_text(k->gguf, key, name, sizeof name);
+    if (k->status != CLEF_OK || (has_type && strcmp(name, "none") == 0))
         return;
-    if (has_type && strcmp(type, "linear") != 0) {
+    size_t i = 0; /* without a type the factor is linear (gguf.md); 0 and 1 say nothing */
+    while (has_type && i < sizeof types / sizeof *types && strcmp(types[i].name, name) != 0)
+        i++;
+    if (i == sizeof types / sizeof *types) {
         char shown[40];
-        clef__config_text(type, shown, sizeof shown);
-        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s %s is not supported, known are: none linear", k->file, key, shown);
+        clef__config_text(name, shown, sizeof shown);
+        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s %s is not supported, known are: none linear yarn longrope", k->file,
+                               key, shown);
         return;
     }
     if (factor > 0 && factor < 1) {
@@ -129,9 +127,22 @@ static void read_rope(keys *k, clef_hparams *hp)
             clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s.rope.scaling.factor is %g, wanted at least 1", k->file, k->arch, factor);
         return;
     }
-    if (factor > 1) /* without a type the factor is linear (gguf.md); 0 and 1 say nothing */
-        hp->rope_linear_factor = factor;
-    hp->rope_original_context = read_int(k, "rope.scaling.original_context_length", 0, CLEF_MAX_CONTEXT, 0);
+    if (factor > 1 || types[i].type == CLEF_ROPE_LONGROPE)
+        r->type = (int32_t)types[i].type;
+    r->factor = factor > 1 ? factor : 1;
+    r->attention_factor = clef__key_float(k, "rope.scaling.attn_factor", 0, 1e6, 0);
+    r->beta_fast = clef__key_float(k, "rope.scaling.yarn_beta_fast", 1e-6, 1e6, 32);
+    r->beta_slow = clef__key_float(k, "rope.scaling.yarn_beta_slow", 1e-6, 1e6, 1);
+    if (r->original_context == 0)
+        r->original_context = hp->n_context;
+}
+
+static void read_rope(clef_gguf_keys *k, const clef_arch *arch, clef_hparams *hp)
+{
+    hp->rope.theta = clef__key_float(k, "rope.freq_base", 1, 1e12, 10000);
+    hp->rope.dims = clef__key_int(k, "rope.dimension_count", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
+    hp->rope.pairing = arch->gguf_pairs ? CLEF_ROPE_PAIRS : CLEF_ROPE_HALVES;
+    read_rope_scaling(k, hp);
 }
 
 static int32_t token_id(const clef_gguf *gguf, const char *key)
@@ -152,11 +163,11 @@ static void read_marks(const clef_gguf *gguf, clef_hparams *hp)
     }
 }
 
-static void read_attention(keys *k, clef_hparams *hp)
+static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
 {
-    hp->n_heads = read_int(k, "attention.head_count", 1, CLEF_MAX_HEADS, NEEDED);
-    hp->n_kv_heads = read_int(k, "attention.head_count_kv", 1, CLEF_MAX_HEADS, hp->n_heads);
-    hp->head_dim = read_int(k, "attention.key_length", 1, CLEF_MAX_HEAD_DIM, 0);
+    hp->n_heads = clef__key_int(k, "attention.head_count", 1, CLEF_MAX_HEADS, CLEF_KEY_NEEDED);
+    hp->n_kv_heads = clef__key_int(k, "attention.head_count_kv", 1, CLEF_MAX_HEADS, hp->n_heads);
+    hp->head_dim = clef__key_int(k, "attention.key_length", 1, CLEF_MAX_HEAD_DIM, 0);
     if (k->status == CLEF_OK && hp->head_dim == 0) {
         if (hp->d_model % hp->n_heads != 0)
             k->status =
@@ -165,49 +176,58 @@ static void read_attention(keys *k, clef_hparams *hp)
                            k->file, k->arch, hp->d_model, hp->n_heads);
         hp->head_dim = hp->d_model / hp->n_heads;
     }
-    const int32_t value_length = read_int(k, "attention.value_length", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
+    const int32_t value_length = clef__key_int(k, "attention.value_length", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
     if (k->status == CLEF_OK && value_length != hp->head_dim)
         k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %" PRId32 ", which differs from key_length %" PRId32, k->file,
                                k->key, value_length, hp->head_dim);
-    hp->sliding_window = read_int(k, "attention.sliding_window", 0, CLEF_MAX_CONTEXT, 0);
-    const int32_t n_experts = read_int(k, "expert_count", 0, INT32_MAX, 0);
+    hp->sliding_window = clef__key_int(k, "attention.sliding_window", 0, CLEF_MAX_CONTEXT, 0);
+    if (hp->sliding_window > 0)
+        clef__slide_layers(hp, 0, 1);
+    hp->attention_softcap = (float)clef__key_float(k, "attn_logit_softcapping", 0, 1e6, 0);
+    hp->logit_softcap = (float)clef__key_float(k, "final_logit_softcapping", 0, 1e6, 0);
+    hp->attention_scale = (float)clef__key_float(k, "attention.scale", 0, 1e6, 0);
+    hp->embed_scale = (float)clef__key_float(k, "embedding_scale", 0, 1e6, 0);
+    hp->residual_scale = (float)clef__key_float(k, "residual_scale", 0, 1e6, 0);
+    hp->logit_scale = (float)clef__key_float(k, "logit_scale", 0, 1e6, 0);
+    const int32_t n_experts = clef__key_int(k, "expert_count", 0, INT32_MAX, 0);
     if (k->status == CLEF_OK && n_experts > 0)
         k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %" PRId32 ": mixtures of experts are not supported", k->file,
                                k->key, n_experts);
 }
 
+/* Either key of the norms' epsilon. */
+static float read_epsilon(clef_gguf_keys *k)
+{
+    const double rms = clef__key_float(k, "attention.layer_norm_rms_epsilon", 0, 1, 2);
+    return (float)(rms <= 1 ? rms : clef__key_float(k, "attention.layer_norm_epsilon", 0, 1, CLEF_KEY_NEEDED));
+}
+
 clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef_hparams *hp, clef_error *err)
 {
-    static const char *const archs[] = {"gpt2", "llama", "qwen2", "qwen3"};
     char text[sizeof hp->name + 8]; /* longer, so that clef__config_text() is the one to cut */
     if (!clef__gguf_text(gguf, "general.architecture", text, sizeof text))
         return clef__fail(err, CLEF_E_FORMAT, "%s: key general.architecture is missing or no string", file);
     clef__config_text(text, hp->arch, sizeof hp->arch);
-    clef_status status = clef__config_check_arch(hp->arch, file, err);
-    if (status != CLEF_OK)
-        return status;
-    size_t i = 0;
-    while (i < sizeof archs / sizeof *archs && strcmp(archs[i], hp->arch) != 0)
-        i++;
-    if (i == sizeof archs / sizeof *archs)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: architecture %s is only supported as a Hugging Face folder", file, hp->arch);
+    const clef_arch *arch = clef__arch_find(hp->arch, 1);
+    if (!arch)
+        return clef__arch_unknown(hp->arch, file, err);
     if (clef__gguf_text(gguf, "general.name", text, sizeof text))
         clef__config_text(text, hp->name, sizeof hp->name);
 
-    const int is_gpt2 = strcmp(hp->arch, "gpt2") == 0;
-    keys k = {.gguf = gguf, .arch = hp->arch, .file = file, .err = err};
-    hp->n_layers = read_int(&k, "block_count", 1, CLEF_MAX_LAYERS, NEEDED);
-    hp->n_context = read_int(&k, "context_length", 1, CLEF_MAX_CONTEXT, NEEDED);
-    hp->d_model = read_int(&k, "embedding_length", 1, CLEF_MAX_WIDTH, NEEDED);
-    hp->d_ff = read_int(&k, "feed_forward_length", 1, CLEF_MAX_WIDTH, NEEDED);
-    hp->norm_eps = (float)read_float(&k, is_gpt2 ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0, 1, NEEDED);
+    clef_gguf_keys k = {.gguf = gguf, .arch = hp->arch, .file = file, .err = err};
+    hp->n_layers = clef__key_int(&k, "block_count", 1, CLEF_MAX_LAYERS, CLEF_KEY_NEEDED);
+    hp->n_context = clef__key_int(&k, "context_length", 1, CLEF_MAX_CONTEXT, CLEF_KEY_NEEDED);
+    hp->d_model = clef__key_int(&k, "embedding_length", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED);
+    hp->d_ff = clef__key_int(&k, "feed_forward_length", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED);
+    hp->norm_eps = read_epsilon(&k);
     read_attention(&k, hp);
     read_vocab(&k, hp);
-    if (!is_gpt2)
-        read_rope(&k, hp);
+    read_rope(&k, arch, hp);
+    hp->tied_embeddings = find_tensor(gguf, "output.weight") == NULL;
+    if (k.status == CLEF_OK && arch->read_gguf)
+        arch->read_gguf(&k, hp);
     if (k.status != CLEF_OK)
         return k.status;
     read_marks(gguf, hp);
-    hp->tied_embeddings = find_tensor(gguf, "output.weight") == NULL;
     return clef__config_check(hp, file, err);
 }

@@ -21,19 +21,60 @@ clef_value *clef__layer_norm(clef_builder *b, clef_value *x, clef_role role);
 clef_value *clef__rms_norm(clef_builder *b, clef_value *x, clef_role role);
 /** [B, T, n * head_dim] -> [B, T, n, head_dim]. */
 clef_value *clef__split_heads(clef_builder *b, clef_value *x, int32_t n, int32_t head_dim);
-/** RoPE with the model's frequencies and pairing: [B, T, n, head_dim]. */
+/** RoPE with the frequencies and pairing of the layer (full or sliding): [B, T, n, head_dim]; x itself where nothing is rotated. */
 clef_value *clef__rope(clef_builder *b, clef_value *x);
-/** Causal self-attention over the layer's KV cache: q [B, T, H, D], k and v [B, T, Hk, D]; k and v are appended to the cache.
- *  scores / sqrt(D); the layer's sliding window when it has one. Gives [B, T, H * D]. The weights are called layerL.attention. */
+/** Causal self-attention over the layer's KV cache: q [B, T, H, D], k [B, T, Hk, D], v [B, T, Hk, E]; k and v are appended to the cache.
+ *  Scores are scaled and capped as the hyperparameters say; the sliding window holds in the layers that have it. Gives [B, T, H * E].
+ *  The weights are called layerL.attention. */
 clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, clef_value *v);
+/** The model's activation; down(act(up(x))); down(act(gate(x)) up(x)): [B, T, d] -> [B, T, d]. */
+clef_value *clef__activation(clef_builder *b, clef_value *x);
+clef_value *clef__feed_forward(clef_builder *b, clef_value *x);
+clef_value *clef__gated_feed_forward(clef_builder *b, clef_value *x);
+/** The same with gate and up in one matrix [2 d_ff, d] under the name of up, gate first. */
+clef_value *clef__joint_gated_feed_forward(clef_builder *b, clef_value *x);
+/** x times scale (0: 1); cap tanh(x / cap) (0: none). */
+clef_value *clef__scaled(clef_builder *b, clef_value *x, float scale);
+clef_value *clef__softcapped(clef_builder *b, clef_value *x, float cap);
+/** One of q, k, v: [B, T, d] -> [B, T, n, head_dim], each head normalised (RMS) where the file has a weight for it. */
+clef_value *clef__heads(clef_builder *b, clef_value *x, clef_role projection, clef_role norm, int32_t n);
+/** q, k and v out of one projection [B, T, (H + 2 Hk) D], as [B, T, heads, D]. */
+typedef struct clef_qkv { clef_value *q, *k, *v; } clef_qkv;
+typedef enum clef_qkv_order {
+    CLEF_QKV_PARTS, /* all of q, all of k, all of v */
+    CLEF_QKV_GROUPS /* for each head of k: its heads of q, k, v */
+} clef_qkv_order;
+clef_qkv clef__split_qkv(clef_builder *b, clef_value *x, clef_qkv_order order);
+/** The attention that most decoders have: q, k, v by their projections (one for all where the file has it, in parts), RoPE, self-attention,
+ *  output projection. [B, T, d] -> [B, T, d]. */
+clef_value *clef__attention(clef_builder *b, clef_value *x);
+/** Attention of the target's x [B, U, d] over the source, by the roles CROSS_*: [B, U, d]. The weights are called cross_attention. */
+clef_value *clef__cross_attention(clef_builder *b, clef_value *x);
+/** Outputs cross_k_L and cross_v_L [B, H, S', D]: what every decoder layer sees of b->memory. */
+void clef__cross_outputs(clef_builder *b);
+/** From here on weights are the decoder's, and attention is causal. */
+void clef__enter_decoder(clef_builder *b);
+/** Sinusoidal positions [T, d] of this step (arXiv:1706.03762, section 3.5), sines in the first half: the rate of pair i is 10000^(-2i / d);
+ *  with an offset (fairseq's, M2M-100) the table starts there and the rate is 10000^(-i / (d/2 - 1)). */
+clef_value *clef__sinusoidal_positions(clef_builder *b, int32_t offset);
+/** x + scale y: what a block adds to the stream, scaled by residual_scale. */
+clef_value *clef__add_residual(clef_builder *b, clef_value *x, clef_value *y);
+/** Learned position embeddings [T, d] of this step; position 0's row is the table's position_offset. */
+clef_value *clef__learned_positions(clef_builder *b);
+/** Relative position biases (T5): b->bias [H, T, S] from the role's table [buckets, heads]; `bidirectional`: keys behind a query have
+ *  buckets of their own. */
+void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional);
+/** ALiBi (arXiv:2108.12409): b->bias [H, 1, S] = slope of the head times the key's position (softmax takes away what a row shares). */
+void clef__alibi(clef_builder *b);
 /** The last position of x [B, T, d] -> [B, 1, d]; x itself when all logits are wanted. */
 clef_value *clef__wanted_positions(clef_builder *b, clef_value *x);
 /** Logits of x [B, T, d] by the output matrix, or by the embedding when they are tied. Calls x hidden_last. */
 clef_value *clef__lm_head(clef_builder *b, clef_value *x);
 
-/** RoPE's frequencies [n]: theta^(-2i / 2n), then linear scaling or Llama 3's (whose wavelengths over original / low_freq_factor are
- *  stretched by factor, under original / high_freq_factor kept, and blended in between: as in transformers' modeling_rope_utils).
- *  factors: NULL, or [n] divisors that the file carries (GGUF's rope_freqs.weight). */
-void clef__rope_freqs(const clef_hparams *hp, const float *factors, int32_t n, float *out);
+/** RoPE's frequencies [dims / 2] for a context of n_context positions, by the formulas of transformers' modeling_rope_utils.py (model/rope.c
+ *  gives them). factors: NULL, or [dims / 2] divisors that the file carries (GGUF's rope_freqs.weight, longrope's lists). */
+void clef__rope_freqs(const clef_rope_params *rope, int32_t n_context, const float *factors, float *out);
+/** What the rotated dims are multiplied by: yarn's and longrope's attention factor; else 1. */
+float clef__rope_attention_factor(const clef_rope_params *rope);
 
 #endif

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/config.h"
 #include "model/quantize.h"
 
 enum { QUANTIZATION_VERSION = 2 };
@@ -44,11 +45,11 @@ static void put_float(arch_keys *k, const char *name, double x)
 
 static void put_rope(arch_keys *k, const clef_hparams *hp)
 {
-    put_int(k, "rope.dimension_count", hp->rope_dims);
-    put_float(k, "rope.freq_base", hp->rope_theta);
-    if (hp->rope_linear_factor > 1) {
+    put_int(k, "rope.dimension_count", hp->rope.dims);
+    put_float(k, "rope.freq_base", hp->rope.theta);
+    if (hp->rope.type == CLEF_ROPE_LINEAR) {
         clef__gguf_put_text(k->w, key_of(k, "rope.scaling.type"), "linear");
-        put_float(k, "rope.scaling.factor", hp->rope_linear_factor);
+        put_float(k, "rope.scaling.factor", hp->rope.factor);
     }
 }
 
@@ -88,10 +89,11 @@ static void put_marks(clef_gguf_writer *w, const clef_hparams *hp)
 static clef_status put_folder_keys(const clef_model *m, clef_gguf_writer *w, clef_error *err)
 {
     const clef_hparams *hp = &m->hparams;
-    if (hp->sliding_window > 0 && hp->sliding_from_layer > 0)
-        return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: a sliding window from layer %d on cannot be said in GGUF, wanted one for all layers", clef_model_path(m),
-                          hp->sliding_from_layer);
+    for (int32_t i = 0; i < hp->n_layers && hp->sliding_window > 0; i++)
+        if (!clef__layer_slides(hp, i))
+            return clef__fail(err, CLEF_E_UNSUPPORTED,
+                              "%s: a sliding window in some layers alone cannot be said in GGUF, wanted one for all layers",
+                              clef_model_path(m));
     clef__gguf_put_text(w, "general.architecture", clef__quantize_arch(hp));
     if (hp->name[0])
         clef__gguf_put_text(w, "general.name", hp->name);

@@ -159,16 +159,16 @@ static clef_status add_role(const clef_model *m, const clef_quantize_type_def *t
 /* Llama 3's scaling of RoPE, which GGUF has as divisors of the frequencies. */
 static clef_status add_rope(const clef_model *m, const clef_quantize_type_def *type, clef_quantize_plan *plan, clef_error *err)
 {
-    clef_hparams plain = m->hparams;
-    const int32_t n = plain.rope_dims / 2;
-    if (!(plain.rope_llama3_factor > 0) || n < 1)
+    clef_rope_params plain = m->hparams.rope;
+    const int32_t n = plain.dims / 2;
+    if (plain.type != CLEF_ROPE_LLAMA3 || n < 1)
         return CLEF_OK;
     plan->rope = malloc(2 * (size_t)n * sizeof *plan->rope);
     if (!plan->rope)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %" PRId32 " frequencies", clef_model_path(m), n);
-    plain.rope_llama3_factor = 0;
-    clef__rope_freqs(&plain, NULL, n, plan->rope);
-    clef__rope_freqs(&m->hparams, NULL, n, plan->rope + n);
+    plain.type = CLEF_ROPE_DEFAULT;
+    clef__rope_freqs(&plain, m->hparams.n_context, NULL, plan->rope);
+    clef__rope_freqs(&m->hparams.rope, m->hparams.n_context, NULL, plan->rope + n);
     for (int32_t i = 0; i < n; i++)
         plan->rope[i] /= plan->rope[n + i];
     plan->rope_tensor = (clef_tensor_info){
@@ -180,7 +180,7 @@ static clef_status add_rope(const clef_model *m, const clef_quantize_type_def *t
 
 static clef_status plan_folder(const clef_model *m, const clef_quantize_type_def *type, clef_quantize_plan *plan, clef_error *err)
 {
-    const clef_arch *arch = clef__arch_find(m->hparams.arch);
+    const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
     clef_status status = CLEF_OK;
     for (int32_t layer = -1; layer < m->hparams.n_layers && status == CLEF_OK; layer++)
         for (int role = 0; role < CLEF_N_ROLES && status == CLEF_OK; role++) {

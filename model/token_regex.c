@@ -1,10 +1,12 @@
 /* The regexes of tokenizers: Oniguruma's dialect as Hugging Face runs it, handed to PCRE2. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/tokenizer.h"
+#include "model/unicode.h"
 #include "model/utf8.h"
 
 /* Steps of the matcher before it gives up; a run of a million spaces takes some millions under the patterns in use. */
@@ -12,6 +14,7 @@ enum { MATCH_LIMIT = 50 * 1000 * 1000, STACK_START = 64 << 10, STACK_MOST = 16 <
 
 struct clef_regex {
     pcre2_code *code;
+    pcre2_code *newer; /* for texts with characters newer than PCRE2's Unicode; NULL: the pattern asks for no class that has some */
 };
 
 /* ---- Oniguruma's syntax (its doc/RE, Ruby syntax) where PCRE2 reads the same letters otherwise */
@@ -21,6 +24,8 @@ typedef struct translation {
     size_t n, at;
     int in_class;
     int after_count; /* the last thing was {n,m} */
+    int newer;       /* classes get the characters that PCRE2's Unicode lacks */
+    int asks;        /* the pattern has such a class */
     clef_chars out;
 } translation;
 
@@ -31,51 +36,81 @@ static clef_status refuse(const translation *t, const char *what, clef_error *er
                       what, t->at);
 }
 
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xB2\\xB3\\xB9\\xBC-\\xBE" /* the last: as Latin-1 has them */
+
+static clef_status append_newer(translation *t, const char *property, size_t n, clef_error *err)
+{
+    const size_t before = t->out.n;
+    clef_status st = clef__unicode_newer(property, n, &t->out, err);
+    t->asks |= t->out.n > before;
+    if (!t->newer)
+        t->out.n = before;
+    return st;
+}
+
+/* A class item by itself, or within a class that is open already. */
+static clef_status append_class(translation *t, int negated, const char *item, const char *const *newer, clef_error *err)
+{
+    const char *open = t->in_class ? "" : negated ? "[^" : "[";
+    clef_status st = clef__chars_append(&t->out, open, strlen(open), err);
+    if (st == CLEF_OK)
+        st = clef__chars_append(&t->out, item, strlen(item), err);
+    for (; *newer && st == CLEF_OK; newer++)
+        st = append_newer(t, *newer, strlen(*newer), err);
+    return st || t->in_class ? st : clef__chars_append(&t->out, "]", 1, err);
+}
+
+/* PCRE2 reads \p{Han} as the script's extensions; there it is the script. */
+static int is_script(const char *name, size_t n)
+{
+    static const char *const scripts[] = {"Han",    "Hiragana", "Katakana", "Latin", "Greek",      "Cyrillic", "Arabic",
+                                          "Hebrew", "Thai",     "Hangul",   "Lao",   "Devanagari", "Khmer",    "Myanmar"};
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        if (strlen(scripts[i]) == n && memcmp(scripts[i], name, n) == 0)
+            return 1;
+    return 0;
+}
+
+static clef_status translate_property(translation *t, clef_error *err)
+{
+    const char *text = t->pattern + t->at, *close = memchr(text, '}', t->n - t->at);
+    if (!close || t->n - t->at < 3 || text[2] != '{')
+        return refuse(t, "a property without braces", err);
+    const size_t inverse = text[3] == '^', n_name = (size_t)(close - text) - 3 - inverse;
+    const char *name = text + 3 + inverse;
+    const int negated = (text[1] == 'P') != (inverse != 0);
+    char item[64];
+    if (n_name > 40)
+        return refuse(t, "a property of so long a name", err);
+    snprintf(item, sizeof item, "\\%c{%s%.*s}", negated && t->in_class ? 'P' : 'p', is_script(name, n_name) ? "sc:" : "", (int)n_name, name);
+    char newer[48];
+    snprintf(newer, sizeof newer, "%.*s", (int)n_name, name);
+    t->at += (size_t)(close - text) + 1;
+    const char *const of[] = {newer, NULL}, *const none[] = {NULL};
+    return append_class(t, negated, item, negated && t->in_class ? none : of, err);
+}
+
 /* \s is White_Space there; PCRE2's also has U+180E. \w has marks there. */
 static clef_status translate_escape(translation *t, clef_error *err)
 {
+    static const char *const none[] = {NULL}, *const digits[] = {"Nd", NULL}, *const words[] = {"L", "M", "Nd", NULL};
     const char c = t->at + 1 < t->n ? t->pattern[t->at + 1] : 0;
-    const char *text = NULL;
-    switch (c) {
-    case 's':
-        text = "\\p{White_Space}";
-        break;
-    case 'S':
-        text = "\\P{White_Space}";
-        break;
-    case 'w':
-        text = t->in_class ? "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}" : "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]";
-        break;
-    case 'W':
-        if (t->in_class)
-            return refuse(t, "\\W in a class", err);
-        text = "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]";
-        break;
-    case 'h':
-    case 'H':
-    case 'R':
-    case 'X':
-    case 'K':
-    case 'g':
-    case 'C':
-    case 'Q':
+    clef_status st = CLEF_OK;
+    if (c && strchr("hHRXKgCQ", c))
         return refuse(t, "this escape", err);
-    case 'p':
-    case 'P': {
-        const char *close = memchr(t->pattern + t->at, '}', t->n - t->at);
-        if (!close || t->pattern[t->at + 2] != '{')
-            return refuse(t, "a property without braces", err);
-        const size_t size = (size_t)(close - (t->pattern + t->at)) + 1;
-        const clef_status st = clef__chars_append(&t->out, t->pattern + t->at, size, err);
-        t->at += size;
-        return st;
-    }
-    default:
-        break;
-    }
+    if (c == 'p' || c == 'P')
+        return translate_property(t, err);
+    if (t->in_class && (c == 'W' || c == 'D'))
+        return refuse(t, "\\W or \\D in a class", err);
     const size_t size = t->at + 1 < t->n ? 2 : 1;
-    const clef_status st =
-        text ? clef__chars_append(&t->out, text, strlen(text), err) : clef__chars_append(&t->out, t->pattern + t->at, size, err);
+    if (c == 's' || c == 'S')
+        st = clef__chars_append(&t->out, c == 's' ? "\\p{White_Space}" : "\\P{White_Space}", 15, err);
+    else if (c == 'w' || c == 'W')
+        st = append_class(t, c == 'W', WORD, words, err);
+    else if (c == 'd' || c == 'D')
+        st = append_class(t, c == 'D', "\\p{Nd}", digits, err);
+    else
+        st = clef__chars_append(&t->out, t->pattern + t->at, size, err);
     t->at += size;
     return st;
 }
@@ -133,38 +168,42 @@ static clef_status translate(translation *t, clef_error *err)
 
 /* ---- compiling and matching */
 
+static clef_status compile(const translation *t, pcre2_code **out, clef_error *err)
+{
+    int code = 0;
+    size_t where = 0;
+    *out = pcre2_compile((PCRE2_SPTR)(t->out.at ? t->out.at : ""), t->out.n,
+                         PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &where, NULL);
+    if (!*out) {
+        char why[128] = "", quote[64];
+        pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
+        return clef__fail(err, CLEF_E_FORMAT, "regex \"%s\": %s", clef__token_quote(t->pattern, t->n, quote), why);
+    }
+    pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); /* where it cannot, pcre2_match() interprets */
+    return CLEF_OK;
+}
+
 clef_status clef__regex_create(const char *pattern, size_t n, clef_regex **out, clef_error *err)
 {
-    translation t = {.pattern = pattern, .n = n};
-    char quote[64];
     *out = NULL;
     if (n > PATTERN_BYTES)
         return clef__fail(err, CLEF_E_LIMIT, "regex of %zu bytes, at most %d are taken", n, PATTERN_BYTES);
-    clef_status st = translate(&t, err);
-    clef_regex *regex = NULL;
-    if (st)
-        goto out;
-    regex = calloc(1, sizeof *regex);
-    if (!regex) {
-        st = clef__fail(err, CLEF_E_NOMEM, "no memory for a regex");
-        goto out;
+    clef_regex *regex = calloc(1, sizeof *regex);
+    if (!regex)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a regex");
+    clef_status st = CLEF_OK;
+    for (int newer = 0, asks = 1; newer < 2 && asks && st == CLEF_OK; newer++) {
+        translation t = {.pattern = pattern, .n = n, .newer = newer};
+        st = translate(&t, err);
+        if (st == CLEF_OK)
+            st = compile(&t, newer ? &regex->newer : &regex->code, err);
+        asks = t.asks;
+        clef__chars_finish(&t.out);
     }
-    int code = 0;
-    size_t where = 0;
-    regex->code = pcre2_compile((PCRE2_SPTR)(t.out.at ? t.out.at : ""), t.out.n,
-                                PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &where, NULL);
-    if (!regex->code) {
-        char why[128] = "";
-        pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
-        st = clef__fail(err, CLEF_E_FORMAT, "regex \"%s\": %s", clef__token_quote(pattern, n, quote), why);
-        goto out;
-    }
-    pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE); /* where it cannot, pcre2_match() interprets */
-    *out = regex;
-out:
     if (st)
         clef__regex_destroy(regex);
-    clef__chars_finish(&t.out);
+    else
+        *out = regex;
     return st;
 }
 
@@ -173,6 +212,7 @@ void clef__regex_destroy(clef_regex *regex)
     if (!regex)
         return;
     pcre2_code_free(regex->code);
+    pcre2_code_free(regex->newer);
     free(regex);
 }
 
@@ -208,9 +248,10 @@ clef_status clef__regex_find(const clef_regex *regex, clef_regex_run *run, const
         if (st)
             return st;
     }
+    const pcre2_code *code = run->newer && regex->newer ? regex->newer : regex->code;
     int rc;
     do
-        rc = pcre2_match(regex->code, (PCRE2_SPTR)(text ? text : ""), n, from, PCRE2_NO_UTF_CHECK, run->data, run->context);
+        rc = pcre2_match(code, (PCRE2_SPTR)(text ? text : ""), n, from, PCRE2_NO_UTF_CHECK, run->data, run->context);
     while (rc == PCRE2_ERROR_JIT_STACKLIMIT && bigger_stack(run));
     if (rc == PCRE2_ERROR_NOMATCH)
         return CLEF_OK;
@@ -255,6 +296,20 @@ static int find_string(const clef_pattern *pattern, const char *text, size_t n, 
     return 0;
 }
 
+static int find_char(const clef_pattern *pattern, const char *text, size_t n, size_t from, size_t *start, size_t *end)
+{
+    for (size_t i = from, size; i < n; i += size) {
+        uint32_t code = 0xFFFD;
+        clef__utf8_read(text + i, n - i, &code, &size);
+        if (pattern->is(code)) {
+            *start = i;
+            *end = i + size;
+            return 1;
+        }
+    }
+    return 0;
+}
+
 clef_status clef__pattern_next(const clef_pattern *pattern, clef_regex_run *run, const char *text, size_t n, clef_pattern_walk *walk,
                                size_t *start, size_t *end, int *found, clef_error *err)
 {
@@ -262,6 +317,11 @@ clef_status clef__pattern_next(const clef_pattern *pattern, clef_regex_run *run,
         *found = 0;
         if (walk->at > n)
             return CLEF_OK;
+        if (pattern->is) {
+            *found = find_char(pattern, text, n, walk->at, start, end);
+            walk->at = *found ? *end : n + 1;
+            return CLEF_OK;
+        }
         if (!pattern->regex) {
             *found = find_string(pattern, text, n, walk->at, start);
             if (*found)

@@ -49,6 +49,7 @@ typedef struct clef_regex clef_regex;
 /** What one encoding needs to match: not shared between threads. Zeroed is ready. */
 typedef struct clef_regex_run {
     void *data, *context, *stack;
+    int   newer; /* the text has characters newer than PCRE2's Unicode (model/unicode.h) */
 } clef_regex_run;
 
 /** CLEF_E_FORMAT: no regex (the place is named); CLEF_E_UNSUPPORTED: a construct that the two engines read differently. */
@@ -59,9 +60,10 @@ clef_status clef__regex_find(const clef_regex *regex, clef_regex_run *run, const
                              size_t *end, int *found, clef_error *err);
 void        clef__regex_run_finish(clef_regex_run *run);
 
-/** What a stage looks for: a regex or, with regex NULL, a string of n_text > 0 bytes. */
+/** What a stage looks for: a regex, a character of a class or, with both NULL, a string of n_text > 0 bytes. */
 typedef struct clef_pattern {
     clef_regex *regex;
+    int (*is)(uint32_t code);
     const char *text;
     size_t      n_text;
 } clef_pattern;

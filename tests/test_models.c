@@ -56,7 +56,7 @@ static const struct {
     {llama_config, "{\"hidden_size\":0}", CLEF_E_FORMAT, "hidden_size is 0, wanted 1 to"},
     {llama_config, "{\"hidden_size\":-64}", CLEF_E_FORMAT, "hidden_size is -64"},
     {llama_config, "{\"hidden_size\":4294967360}", CLEF_E_FORMAT, "hidden_size is 4294967360"},
-    {llama_config, "{\"hidden_size\":65}", CLEF_E_FORMAT, "hidden_size 65 is no multiple of num_attention_heads 8"},
+    {llama_config, "{\"hidden_size\":65}", CLEF_E_FORMAT, "a width of 65 is no multiple of 8 heads"},
     {llama_config, "{\"num_attention_heads\":0}", CLEF_E_FORMAT, "num_attention_heads is 0"},
     {llama_config, "{\"num_key_value_heads\":3}", CLEF_E_FORMAT, "8 attention heads over 3 key-value heads"},
     {llama_config, "{\"num_key_value_heads\":0}", CLEF_E_FORMAT, "num_key_value_heads is 0"},
@@ -68,14 +68,14 @@ static const struct {
     {llama_config, "{\"rms_norm_eps\":-1}", CLEF_E_FORMAT, "rms_norm_eps is -1"},
     {llama_config, "{\"rms_norm_eps\":\"small\"}", CLEF_E_FORMAT, "rms_norm_eps is a string, wanted a number"},
     {llama_config, "{\"tie_word_embeddings\":1}", CLEF_E_FORMAT, "tie_word_embeddings is an integer, wanted true or false"},
-    {llama_config, "{\"hidden_act\":\"gelu\"}", CLEF_E_UNSUPPORTED, "hidden_act gelu is not supported, wanted silu"},
+    {llama_config, "{\"hidden_act\":\"mish\"}", CLEF_E_UNSUPPORTED, "hidden_act mish is not supported, known are: silu"},
     {llama_config, "{\"rope_theta\":0}", CLEF_E_FORMAT, "rope_theta is 0"},
-    {llama_config, "{\"partial_rotary_factor\":0.5}", CLEF_E_UNSUPPORTED, "partial_rotary_factor 0.5"},
+    {llama_config, "{\"partial_rotary_factor\":2}", CLEF_E_FORMAT, "partial_rotary_factor is 2"},
     {llama_config, "{\"rope_scaling\":3}", CLEF_E_FORMAT, "rope_scaling is an integer"},
-    {llama_config, "{\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}", CLEF_E_UNSUPPORTED, "rope_scaling.rope_type dynamic"},
-    {llama_config, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":2}}", CLEF_E_UNSUPPORTED, "rope_scaling.rope_type yarn"},
-    {llama_config, "{\"rope_parameters\":{\"rope_type\":\"longrope\"}}", CLEF_E_UNSUPPORTED, "rope_parameters.rope_type longrope"},
-    {llama_config, "{\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1e4}}}", CLEF_E_UNSUPPORTED, "rope_parameters by layer type"},
+    {llama_config, "{\"rope_scaling\":{\"type\":\"mrope\",\"factor\":2}}", CLEF_E_UNSUPPORTED, "rope_scaling.rope_type mrope"},
+    {llama_config, "{\"rope_scaling\":{\"rope_type\":\"yarn\"}}", CLEF_E_FORMAT, "rope_scaling.factor is missing"},
+    {llama_config, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":2,\"beta_slow\":32}}", CLEF_E_FORMAT, "beta_fast 32 is not above"},
+    {llama_config, "{\"rope_parameters\":{\"full_attention\":3}}", CLEF_E_FORMAT, "rope_parameters.full_attention is an integer"},
     {llama_config, "{\"rope_scaling\":{\"type\":\"linear\"}}", CLEF_E_FORMAT, "rope_scaling.factor is missing"},
     {llama_config, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}}", CLEF_E_FORMAT, "rope_scaling.factor is 0.5"},
     {llama_config, "{\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":8}}", CLEF_E_FORMAT,
@@ -97,19 +97,12 @@ static const struct {
     {llama_config, "{\"layer_types\":[\"full_attention\",\"linear_attention\",\"full_attention\"]}", CLEF_E_UNSUPPORTED,
      "layer_types[1] linear_attention"},
     {llama_config, "{\"layer_types\":[\"full_attention\",4,\"full_attention\"]}", CLEF_E_UNSUPPORTED, "layer_types[1] is no string"},
-    {llama_config,
-     "{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"sliding_window\":8,"
-     "\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\"]}",
-     CLEF_E_UNSUPPORTED, "a full layer (1) after a sliding one (0)"},
-    {llama_config,
-     "{\"model_type\":\"mistral\",\"sliding_window\":8,\"layer_types\":[\"full_attention\",\"full_attention\",\"sliding_attention\"]}",
-     CLEF_E_UNSUPPORTED, "mixes full and sliding layers"},
     {llama_config, "{\"model_type\":\"mistral\",\"sliding_window\":-1}", CLEF_E_FORMAT, "sliding_window is -1"},
     {gpt2_config, "{\"n_embd\":\"REMOVE\"}", CLEF_E_FORMAT, "n_embd is missing"},
-    {gpt2_config, "{\"n_embd\":66}", CLEF_E_FORMAT, "n_embd 66 is no multiple of n_head 4"},
+    {gpt2_config, "{\"n_embd\":66}", CLEF_E_FORMAT, "a width of 66 is no multiple of 4 heads"},
     {gpt2_config, "{\"n_positions\":null}", CLEF_E_FORMAT, "n_positions is missing"},
     {gpt2_config, "{\"n_inner\":0}", CLEF_E_FORMAT, "n_inner is 0"},
-    {gpt2_config, "{\"activation_function\":\"relu\"}", CLEF_E_UNSUPPORTED, "activation_function relu is not supported, wanted gelu_new"},
+    {gpt2_config, "{\"activation_function\":\"mish\"}", CLEF_E_UNSUPPORTED, "activation_function mish is not supported"},
     {gpt2_config, "{\"scale_attn_by_inverse_layer_idx\":true}", CLEF_E_UNSUPPORTED, "scale_attn_by_inverse_layer_idx true"},
     {gpt2_config, "{\"scale_attn_weights\":false}", CLEF_E_UNSUPPORTED, "scale_attn_weights false"},
     {gpt2_config, "{\"add_cross_attention\":true}", CLEF_E_UNSUPPORTED, "add_cross_attention true"},
@@ -139,21 +132,21 @@ static void config_llama(void **state)
     check_error("llama", read_config(llama_config, "{}", NULL, &hp, &err), &err, CLEF_OK, "");
     assert_string_equal(hp.arch, "llama");
     assert_true(hp.n_layers == 3 && hp.d_model == 64 && hp.d_ff == 160 && hp.n_heads == 8 && hp.n_kv_heads == 2 && hp.head_dim == 8);
-    assert_true(hp.n_vocab == 100 && hp.n_context == 256 && hp.rope_dims == 8 && hp.rope_pairing == CLEF_ROPE_HALVES);
-    assert_true(hp.rope_theta == 10000 && hp.norm_eps == 1e-6f && hp.bos == 1 && hp.eos == 2 && hp.tied_embeddings == 0);
-    assert_true(hp.sliding_window == 0 && hp.rope_linear_factor == 0 && hp.rope_llama3_factor == 0);
+    assert_true(hp.n_vocab == 100 && hp.n_context == 256 && hp.rope.dims == 8 && hp.rope.pairing == CLEF_ROPE_HALVES);
+    assert_true(hp.rope.theta == 10000 && hp.norm_eps == 1e-6f && hp.bos == 1 && hp.eos == 2 && hp.tied_embeddings == 0);
+    assert_true(hp.sliding_window == 0 && hp.rope.type == CLEF_ROPE_DEFAULT);
 
     read_config(llama_config, "{\"num_key_value_heads\":null,\"head_dim\":32,\"rope_theta\":500000,\"tie_word_embeddings\":true}", NULL,
                 &hp, &err);
-    assert_true(hp.n_kv_heads == 8 && hp.head_dim == 32 && hp.rope_dims == 32 && hp.rope_theta == 500000 && hp.tied_embeddings == 1);
+    assert_true(hp.n_kv_heads == 8 && hp.head_dim == 32 && hp.rope.dims == 32 && hp.rope.theta == 500000 && hp.tied_embeddings == 1);
     read_config(llama_config, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":4},\"rope_theta\":20000}", NULL, &hp, &err);
-    assert_true(hp.rope_linear_factor == 4 && hp.rope_theta == 20000);
+    assert_true(hp.rope.type == CLEF_ROPE_LINEAR && hp.rope.factor == 4 && hp.rope.theta == 20000);
     read_config(llama_config,
                 "{\"rope_parameters\":{\"rope_type\":\"llama3\",\"rope_theta\":5e5,\"factor\":8,\"low_freq_factor\":1,"
                 "\"high_freq_factor\":4,\"original_max_position_embeddings\":64}}",
                 NULL, &hp, &err);
-    assert_true(hp.rope_theta == 5e5 && hp.rope_llama3_factor == 8 && hp.rope_low_freq_factor == 1 && hp.rope_high_freq_factor == 4);
-    assert_true(hp.rope_original_context == 64);
+    assert_true(hp.rope.theta == 5e5 && hp.rope.type == CLEF_ROPE_LLAMA3 && hp.rope.factor == 8 && hp.rope.low_freq_factor == 1 && hp.rope.high_freq_factor == 4);
+    assert_true(hp.rope.original_context == 64);
 }
 
 static void config_windows(void **state)
@@ -163,26 +156,32 @@ static void config_windows(void **state)
         const char *patch;
         int32_t window, from;
     } rows[] = {
-        {"{\"sliding_window\":16}", 0, 0}, /* llama has none */
+        {"{\"sliding_window\":16}", 0, 3}, /* llama has none */
         {"{\"model_type\":\"mistral\",\"sliding_window\":16}", 16, 0},
-        {"{\"model_type\":\"mistral\",\"sliding_window\":null}", 0, 0},
+        {"{\"model_type\":\"mistral\",\"sliding_window\":null}", 0, 3},
         {"{\"model_type\":\"mistral\"}", 4096, 0},
-        {"{\"model_type\":\"qwen2\",\"sliding_window\":16}", 0, 0},
+        {"{\"model_type\":\"qwen2\",\"sliding_window\":16}", 0, 3},
         {"{\"model_type\":\"qwen2\",\"sliding_window\":16,\"use_sliding_window\":true,\"max_window_layers\":1}", 16, 1},
         {"{\"model_type\":\"qwen2\",\"sliding_window\":16,\"use_sliding_window\":true,\"max_window_layers\":0}", 16, 0},
-        {"{\"model_type\":\"qwen2\",\"sliding_window\":16,\"use_sliding_window\":true,\"max_window_layers\":3}", 0, 0},
-        {"{\"model_type\":\"qwen2\",\"sliding_window\":16,\"use_sliding_window\":true}", 0, 0}, /* 28 full layers first */
+        {"{\"model_type\":\"qwen2\",\"sliding_window\":16,\"use_sliding_window\":true,\"max_window_layers\":3}", 16, 3},
+        {"{\"model_type\":\"qwen2\",\"sliding_window\":16,\"use_sliding_window\":true}", 16, 3}, /* 28 full layers first */
         {"{\"model_type\":\"qwen3\",\"sliding_window\":16,\"use_sliding_window\":true,"
          "\"layer_types\":[\"full_attention\",\"full_attention\",\"sliding_attention\"]}",
          16, 2},
-        {"{\"model_type\":\"qwen3\",\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\"]}", 0, 0},
+        {"{\"model_type\":\"qwen3\",\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\"]}", 0, 3},
+        {"{\"model_type\":\"mistral\",\"sliding_window\":8,"
+         "\"layer_types\":[\"full_attention\",\"sliding_attention\",\"full_attention\"]}",
+         8, 1},
     };
     clef_hparams hp;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         clef_error err = {0};
         check_error(rows[i].patch, read_config(llama_config, rows[i].patch, NULL, &hp, &err), &err, CLEF_OK, "");
-        if (hp.sliding_window != rows[i].window || hp.sliding_from_layer != rows[i].from)
-            fail_msg("%s\n  gives window %d from %d", rows[i].patch, hp.sliding_window, hp.sliding_from_layer);
+        int32_t first = 0;
+        while (first < hp.n_layers && !clef__layer_slides(&hp, first))
+            first++;
+        if (hp.sliding_window != rows[i].window || first != rows[i].from)
+            fail_msg("%s\n  gives window %d from %d", rows[i].patch, hp.sliding_window, first);
     }
 }
 
@@ -193,7 +192,7 @@ static void config_gpt2_and_marks(void **state)
     clef_error err = {0};
     check_error("gpt2", read_config(gpt2_config, "{\"activation_function\":\"gelu_pytorch_tanh\"}", NULL, &hp, &err), &err, CLEF_OK, "");
     assert_true(hp.d_model == 64 && hp.d_ff == 256 && hp.n_heads == 4 && hp.n_kv_heads == 4 && hp.head_dim == 16 && hp.n_context == 128);
-    assert_true(hp.tied_embeddings == 1 && hp.rope_dims == 0 && hp.bos == 50256 && hp.eos == 50256);
+    assert_true(hp.tied_embeddings == 1 && hp.rope.dims == 0 && hp.bos == 50256 && hp.eos == 50256);
     read_config(gpt2_config, "{\"n_inner\":77,\"tie_word_embeddings\":false,\"bos_token_id\":null}", NULL, &hp, &err);
     assert_true(hp.d_ff == 77 && hp.tied_embeddings == 0 && hp.bos == -1);
 
@@ -295,13 +294,13 @@ static void gguf_config(void **state)
          "key llama.feed_forward_length differs from layer to layer"},
         {"llama.feed_forward_length", "s:K.feed_forward_length 4:9 4:4 8:0 ", CLEF_E_FORMAT, "feed_forward_length is an empty array"},
         {"llama.attention.head_count_kv", "s:K.attention.head_count_kv 4:4 4:3 ", CLEF_E_FORMAT, "4 attention heads over 3"},
-        {"llama.attention.layer_norm_rms_epsilon", "", CLEF_E_FORMAT, "layer_norm_rms_epsilon is missing"},
+        {"llama.attention.layer_norm_rms_epsilon", "", CLEF_E_FORMAT, "layer_norm_epsilon is missing"},
         {"llama.attention.layer_norm_rms_epsilon", "s:K.attention.layer_norm_rms_epsilon 4:6 f:nan ", CLEF_E_FORMAT, "epsilon is "},
         {NULL, "s:K.attention.value_length 4:4 4:16 ", CLEF_E_UNSUPPORTED, "value_length is 16, which differs from key_length 8"},
         {NULL, "s:K.rope.dimension_count 4:4 4:5 ", CLEF_E_FORMAT, "rotates 5 dims of a head of 8"},
         {NULL, "s:K.rope.dimension_count 4:4 4:10 ", CLEF_E_FORMAT, "rotates 10 dims of a head of 8"},
         {NULL, "s:K.rope.freq_base 4:6 f:0 ", CLEF_E_FORMAT, "rope.freq_base is 0"},
-        {NULL, "s:K.rope.scaling.type 4:8 s:yarn ", CLEF_E_UNSUPPORTED, "key llama.rope.scaling.type yarn is not supported"},
+        {NULL, "s:K.rope.scaling.type 4:8 s:mrope ", CLEF_E_UNSUPPORTED, "key llama.rope.scaling.type mrope is not supported"},
         {NULL, "s:K.rope.scaling.factor 4:6 f:0.5 ", CLEF_E_UNSUPPORTED, "rope.scaling.factor is 0.5"},
         {NULL, "s:K.expert_count 4:4 4:8 ", CLEF_E_UNSUPPORTED, "key llama.expert_count is 8"},
         {NULL, "s:K.vocab_size 4:4 4:9 ", CLEF_E_FORMAT, "llama.vocab_size is 9, but token_embd.weight has 7 rows"},
@@ -318,7 +317,7 @@ static void gguf_config(void **state)
     check_error("good", read_gguf_config(NULL, "", "token_embd.weight", &hp, &err), &err, CLEF_OK, "");
     assert_string_equal(hp.name, "tiny?");
     assert_true(hp.n_layers == 2 && hp.n_context == 128 && hp.d_model == 32 && hp.d_ff == 80 && hp.n_heads == 4 && hp.n_kv_heads == 2);
-    assert_true(hp.head_dim == 8 && hp.rope_dims == 8 && hp.rope_pairing == CLEF_ROPE_PAIRS && hp.rope_theta == 10000);
+    assert_true(hp.head_dim == 8 && hp.rope.dims == 8 && hp.rope.pairing == CLEF_ROPE_PAIRS && hp.rope.theta == 10000);
     assert_true(hp.n_vocab == 7 && hp.tied_embeddings == 1 && hp.bos == 1 && hp.eos == -1 && hp.norm_eps == 1e-5f);
     check_error(
         "more",
@@ -327,8 +326,8 @@ static void gguf_config(void **state)
                          "s:K.attention.key_length 4:4 4:16 s:K.rope.dimension_count 4:4 4:12 s:K.attention.sliding_window 4:4 4:9 ",
                          "output.weight", &hp, &err),
         &err, CLEF_OK, "");
-    assert_true(hp.rope_linear_factor == 4 && hp.rope_theta == 500000 && hp.head_dim == 16 && hp.rope_dims == 12);
-    assert_true(hp.sliding_window == 9 && hp.sliding_from_layer == 0 && hp.tied_embeddings == 0 && hp.n_vocab == 2);
+    assert_true(hp.rope.type == CLEF_ROPE_LINEAR && hp.rope.factor == 4 && hp.rope.theta == 500000 && hp.head_dim == 16 && hp.rope.dims == 12);
+    assert_true(hp.sliding_window == 9 && clef__layer_slides(&hp, 0) && hp.tied_embeddings == 0 && hp.n_vocab == 2);
     check_error("no vocabulary", read_gguf_config("tokenizer.ggml.tokens", "", NULL, &hp, &err), &err, CLEF_E_FORMAT,
                 "says nowhere how large its vocabulary is");
 }

@@ -210,13 +210,16 @@ static clef_status collect_feeds(eval *e, clef_error *err)
 
 static clef_status check_model_inputs(const eval *e, clef_error *err)
 {
+    const int is_seq2seq = clef_model_hparams(e->model)->n_decoder_layers > 0;
     for (int32_t i = 0; i < clef_tensor_file_count(e->in); i++) {
         const char *name = clef_tensor_file_get(e->in, i).name;
-        if (strcmp(name, "decoder_input_ids") == 0)
-            return clef__error(err, CLEF_E_UNSUPPORTED, "%s: has decoder_input_ids, but %s (%s) has a decoder only: wanted input_ids",
+        if (strcmp(name, "decoder_input_ids") == 0 && !is_seq2seq)
+            return clef__error(err, CLEF_E_UNSUPPORTED, "%s: has decoder_input_ids, but %s (%s) is no encoder-decoder: wanted input_ids",
                                e->o->in, e->path, clef_model_hparams(e->model)->arch);
-        if (strcmp(name, "input_ids") != 0 && strcmp(name, "attention_mask") != 0)
-            return clef__error(err, CLEF_E_ARG, "%s: wanted input_ids and attention_mask, came %s", e->o->in, name);
+        if (strcmp(name, "input_ids") != 0 && strcmp(name, "attention_mask") != 0 && strcmp(name, "decoder_input_ids") != 0 &&
+            strcmp(name, "token_type_ids") != 0)
+            return clef__error(err, CLEF_E_ARG, "%s: wanted input_ids, attention_mask, token_type_ids and decoder_input_ids, came %s",
+                               e->o->in, name);
     }
     return CLEF_OK;
 }
@@ -242,12 +245,15 @@ static clef_status build_model(eval *e, clef_error *err)
         .n_sequences = (int32_t)ids.dims[0],
         .all_logits = 1,
         .padding_mask = clef_tensor_file_find(e->in, "attention_mask") >= 0,
+        .token_types = clef_tensor_file_find(e->in, "token_type_ids") >= 0,
         .taps = e->o->taps.items,
         .n_taps = e->o->taps.n,
     };
     status = clef_model_build(e->model, &opts, &e->graph, err);
     if (status == CLEF_OK)
         status = collect_feeds(e, err);
+    if (status == CLEF_OK)
+        status = check_ids(e, "decoder_input_ids", err);
     return status == CLEF_OK ? check_ids(e, "input_ids", err) : status;
 }
 

@@ -25,22 +25,63 @@ CLEF_API void        clef_model_close(clef_model *model);
 /** Pairing of RoPE's dims: (i, i + R/2) as in Hugging Face's code, or (2i, 2i + 1) as GGUF stores llama. */
 typedef enum clef_rope_pairing { CLEF_ROPE_HALVES, CLEF_ROPE_PAIRS } clef_rope_pairing;
 
+/** How RoPE's frequencies are made to reach beyond the context of the first training, by the names of rope_scaling in config.json. */
+typedef enum clef_rope_type {
+    CLEF_ROPE_DEFAULT,
+    CLEF_ROPE_LINEAR,
+    CLEF_ROPE_DYNAMIC,
+    CLEF_ROPE_LLAMA3,
+    CLEF_ROPE_YARN,
+    CLEF_ROPE_LONGROPE,
+    CLEF_ROPE_PROPORTIONAL
+} clef_rope_type;
+
+typedef struct clef_rope_params {
+    int32_t dims;    /* rotated dims of each head; 0: none */
+    int32_t pairing; /* clef_rope_pairing */
+    int32_t type;    /* clef_rope_type */
+    double  theta;
+    double  factor;                            /* of every type but default */
+    double  low_freq_factor, high_freq_factor; /* llama3 */
+    double  beta_fast, beta_slow;              /* yarn: turns within the original context from which on dims keep, and lose, their speed */
+    double  mscale, mscale_all_dim;            /* yarn; 0: none */
+    int32_t truncate;                          /* yarn: 1 where its range of dims is rounded to whole ones */
+    double  attention_factor;                  /* yarn, longrope: of the rotated dims; 0: by the type's formula */
+    int32_t original_context;                  /* of the first training */
+} clef_rope_params;
+
+/** The feed-forward's function. */
+typedef enum clef_activation { CLEF_SILU, CLEF_GELU, CLEF_GELU_TANH, CLEF_RELU } clef_activation;
+
+/** Most layers a model may have. */
+enum { CLEF_MAX_LAYERS = 1024 };
+
 /** Hyperparameters in the field's words. 0 where an architecture has no such thing. */
 typedef struct clef_hparams {
     char    arch[32];         /* "gpt2", "llama", "qwen3": as the file says */
     char    name[96];         /* general.name, or the folder's name */
     int32_t n_layers, d_model, d_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_context;
-    int32_t rope_dims;        /* rotated dims of each head */
-    int32_t rope_pairing;     /* clef_rope_pairing */
-    double  rope_theta;
-    double  rope_linear_factor;                                                /* > 1: linear scaling */
-    double  rope_llama3_factor, rope_low_freq_factor, rope_high_freq_factor;   /* > 0: Llama 3 scaling */
-    int32_t rope_original_context;
-    int32_t sliding_window;   /* 0: none */
-    int32_t sliding_from_layer; /* layers from this one on use the window */
+    clef_rope_params rope;         /* of layers that see everything */
+    clef_rope_params rope_sliding; /* of layers with the window */
+    int32_t sliding_window;        /* 0: none */
+    uint32_t sliding_layers[CLEF_MAX_LAYERS / 32]; /* bit l % 32 of [l / 32]: layer l sees the window alone */
+    uint32_t no_rope_layers[CLEF_MAX_LAYERS / 32]; /* layers without rotary positions, likewise */
+    int32_t parallel_residual;     /* attention and feed-forward both read the block's input */
     float   norm_eps;
-    int32_t tied_embeddings;  /* the output matrix is the embedding */
-    int32_t bos, eos;         /* -1: none */
+    int32_t activation;            /* clef_activation */
+    int32_t tied_embeddings;       /* the output matrix is the embedding */
+    int32_t d_embed;               /* width of the embeddings, where it is not d_model */
+    int32_t position_offset;       /* rows before position 0's in the table of learned positions */
+    int32_t n_token_types;
+    int32_t n_decoder_layers;      /* of an encoder-decoder, whose n_layers are the encoder's */
+    int32_t n_buckets, max_distance; /* relative position biases */
+    int32_t gated;                 /* the feed-forward has a gate */
+    int32_t decoder_start;         /* the id that a decoder begins with; -1: none */
+    int32_t pad;                   /* -1: none */
+    float   embed_scale, residual_scale, logit_scale; /* multiply embeddings, what a block adds, and logits; 0: 1 */
+    float   attention_scale;       /* multiplies scores; 0: 1 / sqrt(head_dim) */
+    float   attention_softcap, logit_softcap; /* x -> cap tanh(x / cap); 0: none */
+    int32_t bos, eos;              /* -1: none */
     int32_t eos_more[4], n_eos_more; /* further ids that end the text (eos_token_id as a list) */
 } clef_hparams;
 
@@ -70,14 +111,26 @@ CLEF_API const void *clef_model_weight(void *model, const char *name, clef_dtype
 /** The clef_weight_release that goes with it: lets the physical memory behind the tensor go; it stays readable. */
 CLEF_API void        clef_model_release(void *model, const char *name);
 
+/** Which part of an encoder-decoder a graph is. */
+typedef enum clef_part {
+    CLEF_PART_WHOLE,   /* inputs input_ids [B, T], decoder_input_ids [B, U]; outputs logits [B, U, V] of a target that is known */
+    CLEF_PART_ENCODER, /* input input_ids [B, T]; outputs cross_k_L and cross_v_L [B, H, T, D] of each decoder layer */
+    CLEF_PART_DECODER  /* inputs input_ids [B, 1], pos [B], cross_k_L and cross_v_L [1, H, T, D]: B continuations of one source, a token
+                          a step */
+} clef_part;
+
 typedef struct clef_build_opts {
     int32_t     n_context;   /* positions in the KV cache; 0: the model's own */
     int32_t     n_batch;     /* bound of T, tokens a step; 0: min(512, n_context) */
     int32_t     n_sequences; /* bound of B; 0: 1 */
     int32_t     all_logits;  /* 1: logits of every position [B, T, V]; 0: of the last one [B, 1, V] */
     clef_dtype  kv_type;     /* of the KV cache: CLEF_F32 (the zero), CLEF_F16, or CLEF_Q8_0 where head_dim is a multiple of 32 */
-    int32_t     padding_mask; /* 1: an input attention_mask I32 [B, S], 0 where a key is padding */
+    int32_t     padding_mask; /* 1: an input attention_mask I32 [B, S] (encoders: [B, T]), 0 where a key is padding */
     int32_t     sample;       /* 1: an input sampling I32 [16] and an output token I32 [B] (clef_sample); not with all_logits */
+    int32_t     token_types;  /* encoders: 1: an input token_type_ids I32 [B, T]; 0: all are 0 */
+    int32_t     no_head;      /* encoders: 1: the hidden states alone, as output hidden_last; 0: the head that the file has, as logits */
+    int32_t     part;         /* clef_part; CLEF_PART_WHOLE for all but encoder-decoders */
+    int32_t     n_source;     /* CLEF_PART_DECODER: bound of the source's length; 0: the model's context */
     const char *const *taps; /* names of values to make outputs: hidden_last, attention_L, or any value of the graph */
     int32_t     n_taps;
 } clef_build_opts;

@@ -1,0 +1,11 @@
+/* out[i] = x[i / k, ids[i]] for rows of n_row elements; an id outside gives 0. Dense. Launch: one work-item an element. */
+#include "args.h"
+
+kernel void pick(const pick_args a, global float *out, global const float *x, global const int *ids)
+{
+    const uint i = get_global_id(0);
+    if (i >= a.n)
+        return;
+    const int id = ids[a.ids + i];
+    out[i] = id >= 0 && id < (int)a.n_row ? x[a.x + (size_t)(i / a.k) * a.n_row + (uint)id] : 0.0f;
+}

@@ -1,0 +1,152 @@
+/* expert_matmul: each token's product with the matrices of the experts that were chosen for it. No other expert is read. */
+#include "graph/op.h"
+
+static const clef_attr_def expert_attrs[] = {
+    {"transpose_b", CLEF_ATTR_INT, offsetof(clef_expert_matmul_opts, transpose_b), NULL},
+    {NULL, 0, 0, NULL},
+};
+
+clef_value *clef_expert_matmul(clef_graph *g, clef_value *x, clef_value *w, clef_value *ids, clef_value *bias,
+                               const clef_expert_matmul_opts *opts)
+{
+    return clef__node(g, CLEF_OP_expert_matmul, (clef_value *[]){x, w, ids, bias}, 4, opts);
+}
+
+static int is_transposed(const clef_value *n)
+{
+    return ((const clef_expert_matmul_opts *)(const void *)n->attr)->transpose_b != 0;
+}
+
+static clef_status expert_infer(clef_value *n, clef_error *err)
+{
+    const clef_shape *x = &n->in[0]->shape, *w = &n->in[1]->shape, *ids = &n->in[2]->shape;
+    const clef_value *bias = n->in[3];
+    char a[96], b[96];
+    if (w->rank != 3 || w->dim[0].symbol || w->dim[1].symbol || w->dim[2].symbol)
+        return clef__fail(err, CLEF_E_SHAPE, "weight %s, wanted [experts, N, K]", clef__shape_text(n->graph, w, a));
+    const clef_dim N = w->dim[is_transposed(n) ? 1 : 2], K = w->dim[is_transposed(n) ? 2 : 1];
+    int fits = ids->rank == 3 && (x->rank == 3 || x->rank == 4) && clef__dim_equal(x->dim[x->rank - 1], K);
+    for (int32_t i = 0; fits && i < x->rank - 1; i++)
+        fits = clef__dim_equal(x->dim[i], ids->dim[i]);
+    if (!fits)
+        return clef__fail(err, CLEF_E_SHAPE, "x %s and ids %s, wanted [B, T, (k,) %lld] and [B, T, k]", clef__shape_text(n->graph, x, a),
+                          clef__shape_text(n->graph, ids, b), (long long)K.n);
+    if (clef_dtype_block_elems(n->in[1]->dtype) > 1 && !is_transposed(n))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "weight %s: blocks run along the rows that are summed over, wanted transpose_b",
+                          clef_dtype_name(n->in[1]->dtype));
+    if (bias && (bias->shape.rank != 2 || !clef__dim_equal(bias->shape.dim[0], w->dim[0]) || !clef__dim_equal(bias->shape.dim[1], N)))
+        return clef__fail(err, CLEF_E_SHAPE, "bias %s, wanted [experts, N] of weight %s", clef__shape_text(n->graph, &bias->shape, a),
+                          clef__shape_text(n->graph, w, b));
+    n->dtype = CLEF_F32;
+    n->shape = clef_shape_4(ids->dim[0], ids->dim[1], ids->dim[2], N);
+    return CLEF_OK;
+}
+
+static void expert_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    const int transposed = is_transposed(n);
+    const int64_t E = in[1].n[1], N = out->n[3], K = in[0].n[3], k = out->n[2];
+    const int each = n->in[0]->shape.rank == 4;
+    for (int64_t r = 0; r < out->n[0] * out->n[1] * k; r++) {
+        const double id = in[2].x[r], *x = in[0].x + (each ? r : r / k) * K;
+        for (int64_t c = 0; c < N; c++) {
+            double sum = 0;
+            if (id >= 0 && id < (double)E) {
+                const double *w = in[1].x + (int64_t)id * N * K;
+                for (int64_t i = 0; i < K; i++)
+                    sum += x[i] * w[transposed ? c * K + i : i * N + c];
+                sum += in[3].x ? in[3].x[(int64_t)id * N + c] : 0;
+            }
+            out->x[r * N + c] = sum;
+        }
+    }
+}
+
+static clef_cost expert_cost(const clef_value *n, const int64_t *symbols)
+{
+    const double rows = (double)clef__elements(n->in[2], symbols);
+    const double per_expert = (double)clef__bytes(n->in[1], symbols) / (double)n->in[1]->shape.dim[0].n;
+    const double experts = (double)n->in[1]->shape.dim[0].n;
+    clef_cost cost = clef__cost_elementwise(n, symbols, 2.0 * (double)n->in[0]->shape.dim[n->in[0]->shape.rank - 1].n);
+    cost.bytes = (double)clef__bytes(n, symbols) + (double)clef__bytes(n->in[0], symbols) + per_expert * (rows < experts ? rows : experts);
+    return cost;
+}
+
+static clef_status expert_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    enum { CPU_COLUMNS_NK = 4, CPU_COLUMNS_KN = 64, GPU_LANES = 64 };
+    const clef_value *x = n->in[0], *w = n->in[1], *ids = n->in[2], *bias = n->in[3];
+    const int transposed = is_transposed(n);
+    const uint32_t wg = clef__fit_local(lo, GPU_LANES);
+    const uint32_t columns = !transposed ? (wg == 1 ? CPU_COLUMNS_KN : wg) : wg == 1 ? CPU_COLUMNS_NK : 1;
+    const expert_args args = {.n = clef__n(lo, n, 0),
+                              .k = clef__n(lo, x, 0),
+                              .experts = clef__n(lo, w, 2),
+                              .chosen = clef__n(lo, ids, 0),
+                              .each = x->shape.rank == 4,
+                              .x = clef__view(lo, x).offset,
+                              .w = clef__view(lo, w).offset,
+                              .ids = clef__view(lo, ids).offset,
+                              .bias = clef__view(lo, bias).offset};
+    return clef__launch(lo,
+                        &(clef_launch){.source = "expert",
+                                       .kernel = transposed ? "expert_nk" : "expert_kn",
+                                       .defs = {{"WG", (int32_t)wg},
+                                                {"COLUMNS", (int32_t)columns},
+                                                {"W_TYPE", (int32_t)w->dtype},
+                                                {"BIAS_TYPE", bias ? (int32_t)bias->dtype : DTYPE_NONE},
+                                                {"TRANSPOSED", transposed}},
+                                       .args = &args,
+                                       .args_bytes = sizeof args,
+                                       .bufs = {n, x, w, ids, bias},
+                                       .n_bufs = 5,
+                                       .groups = {clef__ceil_div(args.n, columns), clef__size(lo, ids)},
+                                       .local = {wg}},
+                        err);
+}
+
+#define BLOCK_CASE(dtype)                                                                                                                  \
+    {                                                                                                                                      \
+        .graph = "weight w " dtype " [3, 7, 512]\ninput x f32 [1, 2, 512]\ninput i i32 [1, 2, 2]\n"                                        \
+                 "y = expert_matmul(x, w, i) transpose_b=1\noutput y\n",                                                                   \
+        .int_hi = 3                                                                                                                        \
+    }
+
+static const clef_op_case expert_cases[] = {
+    {.graph = "symbol T <= 9\nweight w f32 [5, 19, 33]\ninput x f32 [2, T, 33]\ninput i i32 [2, T, 3]\n"
+              "y = expert_matmul(x, w, i) transpose_b=1\noutput y\n",
+     .int_lo = -1,
+     .int_hi = 6},
+    {.graph = "symbol T <= 4\nweight w f16 [4, 70, 64]\nweight b f32 [4, 70]\ninput x f32 [1, T, 2, 64]\ninput i i32 [1, T, 2]\n"
+              "y = expert_matmul(x, w, i, b) transpose_b=1\noutput y\n",
+     .int_hi = 4},
+    {.graph = "symbol T <= 4\nweight w f32 [4, 37, 130]\nweight b bf16 [4, 130]\ninput x f32 [1, T, 37]\ninput i i32 [1, T, 2]\n"
+              "y = expert_matmul(x, w, i, b)\noutput y\n",
+     .int_hi = 4},
+    {.graph = "weight w bf16 [2, 16, 5]\ninput x f32 [1, 3, 2, 16]\ninput i i32 [1, 3, 2]\ny = expert_matmul(x, w, i)\noutput y\n", .int_hi = 2},
+    {.graph = "weight w q8_0 [3, 40, 96]\ninput x f32 [1, 4, 96]\ninput i i32 [1, 4, 2]\n"
+              "y = expert_matmul(x, w, i) transpose_b=1\noutput y\n",
+     .int_hi = 3},
+    {.graph = "weight w q4_0 [3, 40, 96]\ninput x f32 [1, 4, 96]\ninput i i32 [1, 4, 2]\n"
+              "y = expert_matmul(x, w, i) transpose_b=1\noutput y\n",
+     .int_hi = 3},
+    CLEF_BLOCK_FORMATS(BLOCK_CASE),
+    {.graph = NULL},
+};
+
+const clef_op_def clef__op_expert_matmul = {
+    .name = "expert_matmul",
+    .formula = "out[b, t, j, :] = x[b, t, (j,) :] W[ids[b, t, j]] (+ bias[ids[b, t, j]]); an id outside gives 0",
+    .n_min = 3,
+    .n_max = 4,
+    .in = {CLEF_IN_F32 | CLEF_IN_DENSE, CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE,
+           CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .attrs = expert_attrs,
+    .attr_bytes = sizeof(clef_expert_matmul_opts),
+    .infer = expert_infer,
+    .ref = expert_ref,
+    .cost = expert_cost,
+    .lower = expert_lower,
+    .cases = expert_cases,
+    .tol = 5e-6f, /* as matmul */
+};

@@ -1,0 +1,90 @@
+/* relative: a value for each distance between a key and a query, laid out as a bias of the scores. */
+#include "graph/op.h"
+
+static const clef_attr_def relative_attrs[] = {
+    {"queries", CLEF_ATTR_DIM, offsetof(clef_relative_opts, queries), NULL},
+    {"keys", CLEF_ATTR_DIM, offsetof(clef_relative_opts, keys), NULL},
+    {NULL, 0, 0, NULL},
+};
+
+clef_value *clef_relative(clef_graph *g, clef_value *x, clef_value *pos, const clef_relative_opts *opts)
+{
+    return clef__node(g, CLEF_OP_relative, (clef_value *[]){x, pos}, 2, opts);
+}
+
+static clef_status relative_infer(clef_value *n, clef_error *err)
+{
+    const clef_relative_opts *o = (const void *)n->attr;
+    const clef_shape *x = &n->in[0]->shape;
+    char text[96];
+    if (x->rank != 2 || x->dim[0].symbol || x->dim[1].symbol || x->dim[0].n % 2 == 0)
+        return clef__fail(err, CLEF_E_SHAPE, "x %s, wanted [distances, heads], an odd number of distances",
+                          clef__shape_text(n->graph, x, text));
+    if (n->in[1] && (n->in[1]->shape.rank != 1 || !clef__dim_equal(n->in[1]->shape.dim[0], clef_n(1))))
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s, wanted [1]", clef__shape_text(n->graph, &n->in[1]->shape, text));
+    if (o->queries.n < 1 || o->keys.n < 1)
+        return clef__fail(err, CLEF_E_ARG, "%lld queries and %lld keys, wanted at least 1", (long long)o->queries.n, (long long)o->keys.n);
+    n->dtype = CLEF_F32;
+    n->shape = clef_shape_3(x->dim[1], o->queries, o->keys);
+    return CLEF_OK;
+}
+
+static void relative_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    const int64_t distances = in[0].n[2], H = in[0].n[3], T = out->n[2], S = out->n[3], pos = in[1].x ? (int64_t)in[1].x[0] : 0;
+    (void)n;
+    for (int64_t h = 0; h < H; h++)
+        for (int64_t t = 0; t < T; t++)
+            for (int64_t s = 0; s < S; s++) {
+                int64_t at = s - (pos + t) + distances / 2;
+                at = at < 0 ? 0 : at >= distances ? distances - 1 : at;
+                out->x[(h * T + t) * S + s] = in[0].x[at * H + h];
+            }
+}
+
+static clef_cost relative_cost(const clef_value *n, const int64_t *symbols)
+{
+    return clef__cost_elementwise(n, symbols, 0);
+}
+
+static clef_status relative_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const relative_args args = {.heads = clef__n(lo, n, 2),
+                                .queries = clef__n(lo, n, 1),
+                                .keys = clef__n(lo, n, 0),
+                                .distances = clef__n(lo, n->in[0], 1),
+                                .x = clef__view(lo, n->in[0]).offset,
+                                .pos = clef__view(lo, n->in[1]).offset};
+    return clef__launch(lo,
+                        &(clef_launch){.source = "relative",
+                                       .kernel = "relative",
+                                       .defs = {{"HAS_POS", n->in[1] != NULL}},
+                                       .args = &args,
+                                       .args_bytes = sizeof args,
+                                       .bufs = {n, n->in[0], n->in[1]},
+                                       .n_bufs = 3,
+                                       .groups = {args.heads * args.queries}},
+                        err);
+}
+
+static const clef_op_case relative_cases[] = {
+    {.graph = "symbol T <= 9\ninput x f32 [21, 3]\ny = relative(x) queries=T keys=T\noutput y\n"},
+    {.graph = "symbol T <= 4\ninput x f32 [5, 8]\ninput p i32 [1]\ny = relative(x, p) queries=T keys=33\noutput y\n", .int_hi = 9},
+    {.graph = NULL},
+};
+
+const clef_op_def clef__op_relative = {
+    .name = "relative",
+    .formula = "out[h, t, s] = x[s - (pos + t) + distances / 2, h], the distance held within x",
+    .n_min = 1,
+    .n_max = 2,
+    .in = {CLEF_IN_F32 | CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .attrs = relative_attrs,
+    .attr_bytes = sizeof(clef_relative_opts),
+    .infer = relative_infer,
+    .ref = relative_ref,
+    .cost = relative_cost,
+    .lower = relative_lower,
+    .cases = relative_cases,
+    .tol = 0, /* copies */
+};

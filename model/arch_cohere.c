@@ -1,0 +1,39 @@
+/* Command R (Cohere 2024): a layer norm without bias for attention and feed-forward side by side, RoPE in pairs, scaled logits. */
+#include "model/layers.h"
+
+static const clef_arch_alias cohere_names[] = {{"cohere", "command-r", 5, 255001}, {NULL, NULL, 0, 0}};
+
+static clef_value *build(clef_builder *b)
+{
+    clef_graph *g = b->g;
+    clef_value *x = clef__embed(b);
+    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
+        clef_scope_push(g, "layer%d", b->layer);
+        clef_value *y = clef__layer_norm(b, x, CLEF_W_ATTN_NORM);
+        x = clef_add(g, clef_add(g, x, clef__attention(b, y)), clef__gated_feed_forward(b, y));
+        clef_named(x, "out");
+        clef_scope_pop(g);
+    }
+    return clef__lm_head(b, clef__layer_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    clef__json_sizes(f, hp);
+    hp->norm_eps = (float)clef__json_double(f, "layer_norm_eps", 0, 1, 1e-5);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    hp->logit_scale = (float)clef__json_double(f, "logit_scale", 1e-6, 1e6, 0.0625);
+    clef__json_activation(f, hp, "hidden_act", "silu");
+    clef__json_refuse_flag(f, "use_qk_norm", 0, 0);
+    hp->rope.pairing = CLEF_ROPE_PAIRS;
+    clef__json_rope(f, hp, 10000, 1);
+}
+
+const clef_arch clef__arch_cohere = {
+    .names = cohere_names,
+    .weights = clef__llama_weights,
+    .hf_prefix = "model.",
+    .gguf_pairs = 1,
+    .read_json = read_json,
+    .build = build,
+};
