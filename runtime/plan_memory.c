@@ -106,10 +106,12 @@ static clef_status upload_weight(clef_plan *plan, const clef_value *v, const voi
     return code ? clef__cl_fail(err, "clEnqueueWriteBuffer", v->name, code) : CLEF_OK;
 }
 
-/* On a device that shares the host's memory the mapped file is the buffer. */
+/* On a device that shares the host's memory the mapped file is the buffer. Small weights are copied: reading one brings the pages around it
+ * (64 KiB on Linux) into memory, and a model has hundreds. */
 static int can_map(const clef_plan *plan, const clef_value *v, const void *data)
 {
-    return plan->dev->info.caps.unified_memory && is_aligned(plan, v, data);
+    enum { SMALL_BYTES = 64 << 10 };
+    return plan->dev->info.caps.unified_memory && clef__bytes(v, NULL) > SMALL_BYTES && is_aligned(plan, v, data);
 }
 
 static clef_status map_weight(clef_plan *plan, const clef_value *v, const void *data, clef_error *err)
