@@ -1,5 +1,5 @@
 /* What each row of x [n0, n1, n2, n3] comes to: sum, mean or max; the index of the largest; the indices of the k largest.
- * Of equals the lowest index comes first. A NaN makes sum, mean and max NaN. Launch: one group a row, WG work-items that share it.
+ * Of equals the lowest index comes first. A NaN makes sum, mean and max NaN; among the largest it counts as -inf. Launch: one group a row, WG work-items that share it.
  *   -D WG    work-items a group, a power of two
  *   -D KIND  reduce_rows: 0 sum, 1 mean, 2 max; else 0 */
 #include "args.h"
@@ -54,6 +54,11 @@ void reduce_rows(const reduce_args a, global float *out, global const float *x)
         out[get_group_id(0)] = all;
 }
 
+static float number(float x)
+{
+    return isnan(x) ? -INFINITY : x;
+}
+
 /* 1 when (x, i) comes before (y, j). */
 static int before(float x, int i, float y, int j)
 {
@@ -68,7 +73,7 @@ void argmax_rows(const reduce_args a, global int *out, global const float *x)
     const int n = a.n[3];
     int best = 0, i = 0;
     x = row_of(&a, x);
-    float most = x[0];
+    float most = -INFINITY; /* no NaN is larger */
     for (; i + 16 <= n; i += 16) { /* look closer only where 16 at once hold something larger */
         if (max16(vload16(0, x + i)) > most)
             for (int j = i; j < i + 16; j++)
@@ -116,9 +121,9 @@ void topk_rows(const reduce_args a, global int *out, global const float *x)
     for (; i + 16 <= n; i += 16)
         if (top.n < k || max16(vload16(0, x + i)) > top.value[k - 1])
             for (int j = i; j < i + 16; j++)
-                insert(&top, k, x[j], j);
+                insert(&top, k, number(x[j]), j);
     for (; i < n; i++)
-        insert(&top, k, x[i], i);
+        insert(&top, k, number(x[i]), i);
     for (int j = 0; j < k; j++)
         out[get_group_id(0) * k + j] = top.index[j];
 }
@@ -131,11 +136,13 @@ static int first_after(global const float *x, int n, float after, int after_i, l
     const int lane = get_local_id(0);
     float most = -INFINITY;
     int best = INT_MAX;
-    for (int i = lane; i < n; i += WG)
-        if (before(after, after_i, x[i], i) && before(x[i], i, most, best)) {
-            most = x[i];
+    for (int i = lane; i < n; i += WG) {
+        const float z = number(x[i]);
+        if (before(after, after_i, z, i) && before(z, i, most, best)) {
+            most = z;
             best = i;
         }
+    }
     values[lane] = most;
     indices[lane] = best;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -172,7 +179,7 @@ void topk_rows(const reduce_args a, global int *out, global const float *x)
     x = row_of(&a, x);
     for (uint j = 0; j < a.k; j++) {
         after_i = first_after(x, a.n[3], after, after_i, values, indices);
-        after = x[after_i];
+        after = number(x[after_i]);
         if (get_local_id(0) == 0)
             out[get_group_id(0) * a.k + j] = after_i;
     }

@@ -253,19 +253,17 @@ static ulong measure(global const int *x, global const ulong *w, uint n, limit i
     return sum_all(sum_wide(w ? sum : TO(ulong)(count)), s);
 }
 
-/* The distance of the k-th nearest of n. */
+/* The distance of the k-th nearest of n: the largest that fewer than k are nearer than. */
 static int kth_nearest(global const int *x, uint n, uint k, sum_scratch s)
 {
-    int lo = 0, hi = FAR;
-    for (int i = 0; i < 31; i++) {
-        limit in;
-        in.far = lo + (hi - lo) / 2;
-        in.ties = n;
-        const bool enough = in.far == FAR || measure(x, 0, n, in, s) >= k;
-        hi = enough ? in.far : hi;
-        lo = enough ? lo : in.far + 1;
+    int at = 0;
+    for (int bit = 1 << 30; bit > 0; bit >>= 1) {
+        wide_int mine = 0;
+        for (uint i = get_local_id(0); i < n / WIDE; i += WG)
+            mine -= MASK(LOAD_WIDE(i, x) < at + bit);
+        at += sum_all(sum_wide(TO(ulong)(mine)), s) < k ? bit : 0;
     }
-    return hi;
+    return at;
 }
 
 enum { FIRST_STEP, FAR_STEPS = 32, TIE_STEPS = 64 };
@@ -338,8 +336,9 @@ static uint list_blocks(const sample_args *a, global const sample_options *o, ro
         STORE_WIDE(distance(most, LOAD_WIDE(i, m.maxima), o->scale), i, m.nearest);
     GROUP_SYNC();
     int reach = (int)o->reach;
-    if (o->top_k > 0 && (uint)o->top_k <= n)
-        reach = min(reach, kth_nearest(m.nearest, n, (uint)o->top_k, s));
+    /* always, off or on: a branch around barriers costs a compiler more than this costs a device */
+    const bool cuts = o->top_k > 0 && (uint)o->top_k <= n;
+    reach = min(reach, kth_nearest(m.nearest, n, cuts ? (uint)o->top_k : n, s));
     const uint share = (n + WG - 1) / WG, from = min(lane * share, n), to = min(from + share, n);
     uint mine = 0;
     for (uint b = from; b < to; b++)
@@ -452,8 +451,10 @@ void sample_pick(PARAMETERS)
     const int at = pos[a.pos + row];
     GROUP_SCRATCH(floats);
     SUM_SCRATCH(sums);
-    if (o->mode == SAMPLE_OFF)
+    if (o->mode == SAMPLE_OFF) {
+        out[row] = 0;
         return;
+    }
     const row_memory m = memory_of(&a, scratch, row);
     const uint token = pick(&a, o, m, row, at, o->last_n > 0 ? m.z : logits + a.logits + row * (size_t)a.n_vocab, floats, sums);
     finish(&a, row, token, at, out, ids, pos);
@@ -467,8 +468,10 @@ void sample_whole(PARAMETERS)
     GROUP_SCRATCH(floats);
     SUM_SCRATCH(sums);
     keep_history(&a, 0, history, ids, at);
-    if (o->mode == SAMPLE_OFF)
+    if (o->mode == SAMPLE_OFF) {
+        out[0] = 0;
         return;
+    }
     const row_memory m = memory_of(&a, scratch, 0);
     logits += a.logits;
     blocks_of_row(&a, o, m, 0, 0, a.blocks, history, ids, at, logits);

@@ -108,6 +108,13 @@ const clef_op_def clef__op_reduce = {
     .tol = 5e-6f, /* 1000 terms in 16 or more sums: 1000 / 16 roundings of 6e-8 */
 };
 
+/* Element i of x comes before element j; NaN counts as -inf. */
+static int before(const double *x, int64_t i, int64_t j)
+{
+    const double a = isnan(x[i]) ? -INFINITY : x[i], b = isnan(x[j]) ? -INFINITY : x[j];
+    return a > b || (a == b && i < j);
+}
+
 /* ---- argmax ---------------------------------------------------------------------------------------------------------------- */
 
 clef_value *clef_argmax(clef_graph *g, clef_value *x)
@@ -133,7 +140,7 @@ static void argmax_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_
         const double *x = in->x + r * in->n[3];
         int64_t best = 0;
         for (int64_t i = 1; i < in->n[3]; i++)
-            if (x[i] > x[best])
+            if (before(x, i, best))
                 best = i;
         out->x[r] = (double)best;
     }
@@ -150,12 +157,15 @@ static const clef_op_case argmax_cases[] = {
     {.graph = "input x f32 [5, 33]\nz = affine(x)\ny = argmax(z)\noutput y\n"}, /* all equal: the first */
     {.graph = "input i i32 [3, 300]\nconst t f32 [4] = 1, 2, 3, 4\nx = gather(t, i)\ny = argmax(x)\noutput y\n", .int_hi = 4},
     {.graph = "input x f32 [2, 9000]\nv = slice(x) axis=1 start=-8001 size=8001\ny = argmax(v)\noutput y\n"},
+    {.graph = "const x f32 [4, 3] = nan, 1, 2, nan, nan, nan, nan, -inf, -inf, inf, nan, inf\ny = argmax(x)\noutput y\n"},
+    {.graph = "input i i32 [9, 77]\nconst t f32 [3] = nan, -inf, -inf\nx = gather(t, i)\ny = argmax(x)\noutput y\n", .int_hi = 3},
+    {.graph = "input i i32 [3, 300]\nconst t f32 [4] = nan, 2, nan, 4\nx = gather(t, i)\ny = argmax(x)\noutput y\n", .int_hi = 4},
     {.graph = NULL},
 };
 
 const clef_op_def clef__op_argmax = {
     .name = "argmax",
-    .formula = "out = index of the largest of the last dim; of equals the lowest",
+    .formula = "out = index of the largest of the last dim; of equals the lowest; NaN counts as -inf",
     .n_min = 1,
     .n_max = 1,
     .in = {CLEF_IN_F32 | CLEF_IN_ROWS},
@@ -197,12 +207,6 @@ static clef_status topk_infer(clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
-/* Element i of x comes before element j. */
-static int before(const double *x, int64_t i, int64_t j)
-{
-    return x[i] > x[j] || (x[i] == x[j] && i < j);
-}
-
 static void topk_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     (void)n;
@@ -232,6 +236,8 @@ static const clef_op_case topk_cases[] = {
     {.graph = "input x f32 [3, 64]\ny = topk(x) k=64\noutput y\n"},
     {.graph = "input i i32 [3, 300]\nconst t f32 [4] = 1, 2, 3, 4\nx = gather(t, i)\ny = topk(x) k=40\noutput y\n", .int_hi = 4},
     {.graph = "input x f32 [2, 9000]\nv = slice(x) axis=1 start=-8001 size=8001\ny = topk(v) k=40\noutput y\n"},
+    {.graph = "input i i32 [9, 33]\nconst t f32 [4] = nan, 2, -inf, 4\nx = gather(t, i)\ny = topk(x) k=33\noutput y\n", .int_hi = 4},
+    {.graph = "input i i32 [3, 300]\nconst t f32 [4] = nan, 2, nan, 4\nx = gather(t, i)\ny = topk(x) k=40\noutput y\n", .int_hi = 4},
     {.graph = NULL},
 };
 

@@ -125,7 +125,7 @@ static clef_status sample_lower(clef_lowering *lo, const clef_value *n, clef_err
                         .blocks = clef__ceil_div(V, 16 * SAMPLE_BLOCK) * 16,
                         .logits = clef__view(lo, x).offset,
                         .options = clef__view(lo, n->in[OPTIONS]).offset};
-    const uint32_t wg = clef__fit_local(lo, args.blocks);
+    const uint32_t wg = clef__fit_local(lo, V);
     const int one = V <= SMALL_VOCAB && B_bound == 1; /* a row's pick may not write ids that another row still reads */
     args.span = one ? args.blocks : wg > 1 ? wg : SPAN;
     clef_launch launch = {.source = "sample",

@@ -171,7 +171,8 @@ int32_t clef__sample_pick(const sample_options *o, const float *logits, int32_t 
         sort_best_first(c, kept);
         kept = top_p(o, c, kept);
     }
-    sort_by_id(c, kept);
+    if (kept < n || o->top_p)
+        sort_by_id(c, kept);
     const uint64_t least = (uint64_t)o->min_weight_hi << 32 | o->min_weight_lo;
     uint64_t sum = 0;
     for (int32_t i = 0; i < kept; i++)

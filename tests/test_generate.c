@@ -1,4 +1,4 @@
-/* Generation with the bundled model on the device, and the sampler without one. */
+/* Generation with the bundled model on the device. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -204,127 +204,117 @@ static void batch_with_padding(void **state)
         assert_true(fabsf(both[T * V + i] - alone[i]) < 1e-4f);
 }
 
-/* ---- the sampler --------------------------------------------------------------------------------------------------------------------- */
+/* ---- picking on the device -------------------------------------------------------------------------------------------------------- */
 
-enum { N_VOCAB = 500 };
+static const clef_sampler_opts ways[] = {
+    {0},
+    {.temperature = 1, .seed = 5},
+    {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .seed = 1},
+    {.temperature = 1.5f, .top_p = 0.9f, .seed = 2},
+    {.temperature = 1.2f, .min_p = 0.02f, .seed = 3},
+    {.temperature = 0.9f, .top_k = 7, .repeat_penalty = 1.4f, .repeat_last_n = 11, .seed = 4},
+    {.repeat_penalty = 1.3f},
+};
 
-static int32_t pick(clef_sampler_opts opts, const float *logits)
+/* What the host picks, one token fed at a time. */
+static void host_text(clef_session *session, const clef_sampler_opts *opts, const int32_t *ids, int32_t n, int32_t *out, int32_t n_out)
 {
     clef_error err = {0};
-    clef_sampler *s;
-    ok(clef_sampler_create(N_VOCAB, &opts, &s, &err), &err);
-    const int32_t id = clef_sampler_pick(s, logits);
-    clef_sampler_destroy(s);
-    return id;
-}
-
-static void random_logits(float *logits)
-{
-    uint32_t x = 12345;
-    for (int i = 0; i < N_VOCAB; i++) {
-        x = x * 1664525 + 1013904223;
-        logits[i] = (float)(x >> 8) / (1 << 22) - 2;
+    clef_sampler *sampler;
+    const float *logits;
+    ok(clef_sampler_create(clef_model_hparams(model)->n_vocab, opts, &sampler, &err), &err);
+    ok(clef_session_reset(session, &err), &err);
+    for (int32_t i = 0; i < n; i++)
+        clef_sampler_accept(sampler, ids[i]);
+    ok(clef_session_feed(session, ids, n, &logits, &err), &err);
+    for (int32_t i = 0; i < n_out; i++) {
+        out[i] = clef_sampler_pick(sampler, logits);
+        clef_sampler_accept(sampler, out[i]);
+        if (i + 1 < n_out)
+            ok(clef_session_feed(session, &out[i], 1, &logits, &err), &err);
     }
-    logits[77] = 9;
-    logits[78] = 8.5f;
+    clef_sampler_destroy(sampler);
 }
 
-static void sampler_greedy(void **state)
+/* The device picks what the host picks, token for token, whatever the options and however the prompt is cut. */
+static void device_picks_as_the_host(void **state)
 {
     (void)state;
-    float logits[N_VOCAB];
-    random_logits(logits);
-    assert_int_equal(pick((clef_sampler_opts){0}, logits), 77);
-    logits[12] = 9;
-    assert_int_equal(pick((clef_sampler_opts){0}, logits), 12); /* of equals the lowest id */
-    logits[3] = NAN;
-    assert_int_equal(pick((clef_sampler_opts){0}, logits), 12);
-}
-
-/* Each limit, strict enough, leaves the best alone, whatever the draw. */
-static void sampler_limits(void **state)
-{
-    (void)state;
-    float logits[N_VOCAB];
-    random_logits(logits);
-    for (uint64_t seed = 0; seed < 50; seed++) {
-        assert_int_equal(pick((clef_sampler_opts){.temperature = 5, .seed = seed, .top_k = 1}, logits), 77);
-        assert_int_equal(pick((clef_sampler_opts){.temperature = 5, .seed = seed, .top_p = 1e-6f}, logits), 77);
-        assert_int_equal(pick((clef_sampler_opts){.temperature = 0.5f, .seed = seed, .min_p = 0.99f}, logits), 77);
-        const int32_t two = pick((clef_sampler_opts){.temperature = 5, .seed = seed, .top_k = 2}, logits);
-        assert_true(two == 77 || two == 78);
-    }
-}
-
-static void sampler_draws_by_probability(void **state)
-{
-    (void)state;
-    float logits[N_VOCAB];
+    enum { N = 9, N_NEW = 100 };
+    const int32_t ids[N] = {5, 900, 17, 3, 3, 44, 260, 261, 8};
     clef_error err = {0};
-    clef_sampler *a, *b;
-    const clef_sampler_opts opts = {.temperature = 1, .seed = 7};
-    int n0 = 0;
-    for (int i = 0; i < N_VOCAB; i++)
-        logits[i] = -INFINITY;
-    logits[10] = logf(0.7f);
-    logits[20] = logf(0.3f);
-    ok(clef_sampler_create(N_VOCAB, &opts, &a, &err), &err);
-    ok(clef_sampler_create(N_VOCAB, &opts, &b, &err), &err);
-    for (int i = 0; i < 20000; i++) {
-        const int32_t id = clef_sampler_pick(a, logits);
-        assert_true(id == 10 || id == 20);
-        assert_int_equal(id, clef_sampler_pick(b, logits)); /* the same seed, the same draws */
-        n0 += id == 10;
+    for (int32_t n_batch = 0; n_batch <= 4; n_batch += 4) {
+        clef_session *session;
+        ok(clef_session_create(dev, model, &(clef_session_opts){.n_batch = n_batch}, &session, &err), &err);
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            int32_t want[N_NEW], id;
+            host_text(session, &ways[w], ids, N, want, N_NEW);
+            ok(clef_session_reset(session, &err), &err);
+            ok(clef_session_generate(session, ids, N, w % 2 ? N_NEW : 0, &ways[w], &err), &err);
+            for (int32_t i = 0; i < N_NEW; i++) {
+                ok(clef_session_next(session, &id, &err), &err);
+                if (id != want[i])
+                    fail_msg("way %zu, token %d: the device picked %d, the host %d", w, i, id, want[i]);
+                assert_int_equal(clef_session_n_past(session), N + i);
+            }
+        }
+        clef_session_destroy(session);
     }
-    assert_true(abs(n0 - 14000) < 4 * 65); /* four standard deviations of a binomial(20000, 0.7) */
-    clef_sampler_destroy(a);
-    clef_sampler_destroy(b);
 }
 
-static void sampler_repeat_penalty(void **state)
+/* Whoever stops early goes on as if nobody had run ahead. */
+static void stopped_generation(void **state)
 {
     (void)state;
-    float logits[N_VOCAB] = {0};
+    const int32_t ids[] = {5, 900, 17}, more[] = {44, 45};
     clef_error err = {0};
-    clef_sampler *s;
-    logits[5] = 2;
-    logits[6] = 1.5f;
-    logits[7] = -0.1f;
-    ok(clef_sampler_create(N_VOCAB, &(clef_sampler_opts){.repeat_penalty = 1.5f, .repeat_last_n = 3}, &s, &err), &err);
-    clef_sampler_accept(s, 5);
-    clef_sampler_accept(s, 5);
-    assert_int_equal(clef_sampler_pick(s, logits), 6); /* 2 / 1.5, once */
-    clef_sampler_accept(s, 1);
-    clef_sampler_accept(s, 1);
-    clef_sampler_accept(s, 1); /* 5 is out of sight */
-    assert_int_equal(clef_sampler_pick(s, logits), 5);
-    clef_sampler_accept(s, -1); /* no token: ignored */
-    clef_sampler_accept(s, N_VOCAB);
-    clef_sampler_destroy(s);
+    clef_session *session;
+    const float *logits;
+    float want[2][16];
+    int32_t id[4];
+    for (int stops = 0; stops < 2; stops++) {
+        ok(clef_session_create(dev, model, NULL, &session, &err), &err);
+        ok(clef_session_generate(session, ids, 3, stops ? 0 : 4, NULL, &err), &err);
+        for (int i = 0; i < 4; i++)
+            ok(clef_session_next(session, &id[i], &err), &err);
+        assert_int_equal(clef_session_n_past(session), 6);
+        if (!stops) { /* nothing ran ahead, and there is no fifth token */
+            int32_t none;
+            assert_int_equal(clef_session_next(session, &none, &err), CLEF_E_LIMIT);
+            assert_int_equal(none, -1);
+        }
+        ok(clef_session_feed(session, &id[3], 1, &logits, &err), &err);
+        ok(clef_session_feed(session, more, 2, &logits, &err), &err);
+        assert_int_equal(clef_session_n_past(session), 9);
+        memcpy(want[stops], logits, sizeof want[0]);
+        assert_int_equal(clef_session_next(session, id, &err), CLEF_E_ARG);
+        ok(clef_session_generate(session, more, 1, 0, NULL, &err), &err); /* destroyed while it runs */
+        clef_session_destroy(session);
+    }
+    assert_memory_equal(want[0], want[1], sizeof want[0]);
 }
 
-static void sampler_refuses(void **state)
+static void generation_to_the_end_of_the_context(void **state)
 {
     (void)state;
-    static const struct {
-        clef_sampler_opts opts;
-        const char *says;
-    } bad[] = {
-        {{.temperature = -1}, "temperature"},
-        {{.temperature = NAN}, "temperature"},
-        {{.top_k = -1}, "top-k"},
-        {{.top_p = 1.5f}, "top-p"},
-        {{.min_p = -0.1f}, "min-p"},
-        {{.repeat_penalty = -1}, "repeat-penalty"},
-        {{.repeat_last_n = -1}, "repeat-last-n"},
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        clef_error err = {0};
-        clef_sampler *s;
-        assert_int_equal(clef_sampler_create(N_VOCAB, &bad[i].opts, &s, &err), CLEF_E_ARG);
-        assert_non_null(strstr(err.text, bad[i].says));
-        assert_null(s);
-    }
+    const int32_t ids[] = {5, 900, 17};
+    clef_error err = {0};
+    clef_session *session;
+    int32_t id;
+    ok(clef_session_create(dev, model, &(clef_session_opts){.n_context = 8}, &session, &err), &err);
+    assert_int_equal(clef_session_next(session, &id, &err), CLEF_E_ARG);
+    assert_int_equal(clef_session_generate(session, ids, 3, -1, NULL, &err), CLEF_E_ARG);
+    assert_int_equal(clef_session_generate(session, ids, 3, 0, &(clef_sampler_opts){.top_p = 2}, &err), CLEF_E_ARG);
+    assert_int_equal(clef_session_generate(session, ids, 0, 0, NULL, &err), CLEF_E_ARG);
+    assert_int_equal(clef_session_n_past(session), 0);
+    ok(clef_session_generate(session, ids, 3, 0, NULL, &err), &err);
+    for (int i = 0; i < 6; i++) /* five fit behind the prompt, and the last of them picks one more */
+        ok(clef_session_next(session, &id, &err), &err);
+    assert_int_equal(clef_session_n_past(session), 8);
+    assert_int_equal(clef_session_next(session, &id, &err), CLEF_E_LIMIT);
+    assert_non_null(strstr(err.text, "8"));
+    assert_int_equal(clef_session_generate(session, ids, 1, 0, NULL, &err), CLEF_E_LIMIT);
+    clef_session_destroy(session);
 }
 
 static int setup(void **state)
@@ -358,11 +348,9 @@ int main(void)
         cmocka_unit_test(prompt_can_be_interrupted),
         cmocka_unit_test(taps),
         cmocka_unit_test(batch_with_padding),
-        cmocka_unit_test(sampler_greedy),
-        cmocka_unit_test(sampler_limits),
-        cmocka_unit_test(sampler_draws_by_probability),
-        cmocka_unit_test(sampler_repeat_penalty),
-        cmocka_unit_test(sampler_refuses),
+        cmocka_unit_test(device_picks_as_the_host),
+        cmocka_unit_test(stopped_generation),
+        cmocka_unit_test(generation_to_the_end_of_the_context),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

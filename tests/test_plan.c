@@ -466,6 +466,36 @@ static void feed_prompts(clef_session *session)
     ok(clef_session_reset(session, &err), &err);
 }
 
+/* The same with picks on the device: no write at all, and of all calls that wait one for each token's 4 bytes. */
+static void count_device_picks(clef_session *session, const char *const *makes)
+{
+    enum { N = 200, PROMPT = 3 };
+    static const char *const waits[] = {"clFinish", "clEnqueueMapBuffer", "clGetEventProfilingInfo", NULL};
+    const clef_sampler_opts opts = {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .repeat_penalty = 1.1f, .seed = 1};
+    const int32_t ids[PROMPT] = {1, 2, 3};
+    clef_error err = {0};
+    int32_t id;
+    for (int warm = 0; warm < 2; warm++) {
+        ok(clef_session_reset(session, &err), &err);
+        ok(clef_session_generate(session, ids, PROMPT, N + 1, &opts, &err), &err);
+        ok(clef_session_next(session, &id, &err), &err);
+        layer_reset();
+        n_allocations = 0;
+        for (int i = 0; i < N; i++)
+            ok(clef_session_next(session, &id, &err), &err);
+    }
+    const int32_t n_launches = clef_session_describe(session).n_launches;
+    assert_int_equal(n_allocations, 0);
+    assert_int_equal(count_all(makes), 0);
+    assert_int_equal(count_all(waits), 0);
+    assert_int_equal(layer_count("clEnqueueWriteBuffer"), 0);
+    assert_int_equal(layer_count("clEnqueueReadBuffer"), N - 1); /* the first was under way; behind the last comes none */
+    assert_int_equal(layer_count("clWaitForEvents"), N);
+    assert_int_equal(layer_count("clReleaseEvent"), N);
+    assert_int_equal(layer_count("clEnqueueNDRangeKernel"), (long)(N - 1) * n_launches);
+    assert_true(layer_count("clSetKernelArg") <= 4L * n_launches);
+}
+
 /* 200 tokens with the model at `path`: from the second step on a token costs launches, two small writes, and one read-back. Once their
  * lengths have been seen, prompts make nothing either. */
 static void count_generation(const char *path)
@@ -514,6 +544,7 @@ static void count_generation(const char *path)
     /* between the steps at which more of the cache comes into sight no argument changes */
     assert_true(layer_count("clSetKernelArg") <= 4L * clef_session_describe(session).n_launches);
     clef_sampler_destroy(sampler);
+    count_device_picks(session, makes);
     clef_session_destroy(session);
     clef_model_close(model);
 }

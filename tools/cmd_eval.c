@@ -8,7 +8,7 @@
 typedef struct eval_options {
     const char *model, *in, *out, *after, *device;
     clef__list taps;
-    int32_t gemm, exact, quiet;
+    int32_t gemm, exact, kv_type, quiet;
 } eval_options;
 
 static const eval_options eval_defaults = {.gemm = CLEF_GEMM_AUTO};
@@ -25,6 +25,7 @@ static const clef__option eval_option_table[] = {
     DEVICE_OPTION(eval_options),
     GEMM_OPTION(eval_options),
     EXACT_OPTION(eval_options),
+    KV_TYPE_OPTION(eval_options),
     QUIET_OPTION(eval_options),
     {.names = NULL},
 };
@@ -244,6 +245,7 @@ static clef_status build_model(eval *e, clef_error *err)
         .n_batch = (int32_t)ids.dims[1],
         .n_sequences = (int32_t)ids.dims[0],
         .all_logits = 1,
+        .kv_type = clef__kv_types[e->o->kv_type],
         .padding_mask = clef_tensor_file_find(e->in, "attention_mask") >= 0,
         .token_types = clef_tensor_file_find(e->in, "token_type_ids") >= 0,
         .taps = e->o->taps.items,

@@ -16,7 +16,7 @@ static const char *const score_names[] = {"all", "half", NULL};
 
 typedef struct perplexity_options {
     const char *model, *device;
-    int32_t n_context, score, gemm, exact, json, quiet;
+    int32_t n_context, score, gemm, exact, kv_type, json, quiet;
 } perplexity_options;
 
 static const perplexity_options perplexity_defaults = {0};
@@ -33,6 +33,7 @@ static const clef__option perplexity_option_table[] = {
     DEVICE_OPTION(perplexity_options),
     GEMM_OPTION(perplexity_options),
     EXACT_OPTION(perplexity_options),
+    KV_TYPE_OPTION(perplexity_options),
     QUIET_OPTION(perplexity_options),
     {.names = NULL},
 };
@@ -132,7 +133,11 @@ static int32_t make_window(const work *w, int32_t k)
 static clef_status make_plan(work *w, clef_error *err)
 {
     clef_graph *graph = NULL;
-    const clef_build_opts build = {.n_context = w->n_context, .n_batch = w->step, .n_sequences = 1, .all_logits = 1};
+    const clef_build_opts build = {.n_context = w->n_context,
+                                   .n_batch = w->step,
+                                   .n_sequences = 1,
+                                   .all_logits = 1,
+                                   .kv_type = clef__kv_types[w->o->kv_type]};
     const clef_plan_opts opts = {
         .gemm = (clef_gemm)w->o->gemm,
         .exact = w->o->exact,

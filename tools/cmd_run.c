@@ -82,12 +82,12 @@ typedef struct run {
     int32_t n_ids, n_context;
     clef_device *device;
     clef_session *session;
-    clef_sampler *sampler;
+    clef_sampler_opts sampling;
     clef_stream stream;
     clef__progress progress;
     uint64_t seed;
     int32_t n_new;
-    double start, prompt_seconds, first_seconds, new_seconds;
+    double start, fed, prompt_seconds, first_seconds, new_seconds;
     const char *ended; /* why it stopped short of -n; NULL when it did not */
 } run;
 
@@ -188,7 +188,7 @@ static int run_open(run *r)
     const run_options *o = r->o;
     clef_error err = {0};
     r->seed = o->seed.given ? o->seed.value : clef__terminal_entropy();
-    const clef_sampler_opts sampling = {
+    r->sampling = (clef_sampler_opts){
         .temperature = o->temperature,
         .top_k = o->top_k,
         .top_p = o->top_p,
@@ -197,8 +197,6 @@ static int run_open(run *r)
         .repeat_last_n = o->repeat_last_n,
         .seed = r->seed,
     };
-    if (clef_sampler_create(r->hparams->n_vocab, &sampling, &r->sampler, &err) != CLEF_OK)
-        return clef__cli_report(&err);
     const clef_device_opts device = {
         .n_threads = o->n_threads, .pin = o->pin, .progress = clef__progress_step, .progress_user = &r->progress};
     if (clef_device_open(o->device, &device, &r->device, &err) != CLEF_OK)
@@ -272,44 +270,54 @@ static int ends_text(const run *r, int32_t id)
     return 0;
 }
 
-static int generate(run *r)
+/* Gives out the tokens; the device works on the next while one is printed. */
+static int generate_tokens(run *r)
 {
     clef_error err = {0};
-    const float *logits = NULL;
-    for (int32_t i = 0; i < r->n_ids; i++)
-        clef_sampler_accept(r->sampler, r->ids[i]);
-    const double begin = clef__terminal_seconds();
-    if (clef_session_feed(r->session, r->ids, r->n_ids, &logits, &err) != CLEF_OK)
-        return clef__cli_report(&err);
-    const double fed = clef__terminal_seconds();
-    r->prompt_seconds = fed - begin;
-    clef__progress_finish(&r->progress);
-    int rc = put_prompt(r);
+    int rc = CLI_GO_ON;
     while (rc == CLI_GO_ON && r->n_new != r->o->n_predict) {
-        const int32_t id = clef_sampler_pick(r->sampler, logits);
-        if (ends_text(r, id)) {
+        int32_t id;
+        if (r->n_new && clef_session_n_past(r->session) >= r->n_context) {
+            r->ended = "the context is full";
+            break;
+        }
+        if (clef_session_next(r->session, &id, &err) != CLEF_OK)
+            return clef__cli_report(&err);
+        if (r->fed == 0) { /* with the first token the prompt is done */
+            r->fed = clef__terminal_seconds();
+            clef__progress_finish(&r->progress);
+            rc = put_prompt(r);
+        }
+        if (rc == CLI_GO_ON && ends_text(r, id)) {
             r->ended = "the model ended its text";
             break;
         }
-        rc = put_token(r, id);
+        if (rc == CLI_GO_ON)
+            rc = put_token(r, id);
         if (rc != CLI_GO_ON)
             break;
         if (r->n_new++ == 0)
             r->first_seconds = clef__terminal_seconds() - r->start;
-        clef_sampler_accept(r->sampler, id);
-        if (r->n_new == r->o->n_predict)
-            break;
-        if (clef__terminal_interrupted()) {
+        if (clef__terminal_interrupted() && r->n_new != r->o->n_predict) {
             rc = CLI_INTERRUPTED;
             r->ended = "interrupted";
-        } else if (clef_session_n_past(r->session) >= r->n_context) {
-            r->ended = "the context is full";
-            break;
-        } else if (clef_session_feed(r->session, &id, 1, &logits, &err) != CLEF_OK) {
-            rc = clef__cli_report(&err);
         }
     }
-    r->new_seconds = clef__terminal_seconds() - fed;
+    return rc;
+}
+
+static int generate(run *r)
+{
+    clef_error err = {0};
+    const int32_t n_max = r->o->n_predict > 0 ? r->o->n_predict : 0;
+    const double begin = clef__terminal_seconds();
+    if (clef_session_generate(r->session, r->ids, r->n_ids, n_max, &r->sampling, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    int rc = r->o->n_predict ? generate_tokens(r) : put_prompt(r);
+    if (r->fed == 0)
+        r->fed = clef__terminal_seconds();
+    r->prompt_seconds = r->fed - begin;
+    r->new_seconds = clef__terminal_seconds() - r->fed;
     return rc;
 }
 
@@ -352,7 +360,6 @@ static void print_statistics(const run *r)
 static void run_finish(run *r)
 {
     clef__progress_finish(&r->progress);
-    clef_sampler_destroy(r->sampler);
     clef_session_destroy(r->session);
     clef_device_close(r->device);
     clef__progress_finish(&r->progress);

@@ -272,12 +272,12 @@ typedef struct clef_reduce_opts { int32_t kind; } clef_reduce_opts;
 CLEF_API clef_value *clef_reduce(clef_graph *graph, clef_value *x, const clef_reduce_opts *opts);
 
 /** I32 indices into the last dim. argmax: [..]; of equals the lowest index. topk: [.., k], largest first, of equals the
- *  lowest index first; 1 <= k <= 64. */
+ *  lowest index first; 1 <= k <= 64. NaN counts as -inf. */
 typedef struct clef_topk_opts { int32_t k; } clef_topk_opts;
 CLEF_API clef_value *clef_argmax(clef_graph *graph, clef_value *x);
 CLEF_API clef_value *clef_topk(clef_graph *graph, clef_value *x, const clef_topk_opts *opts);
 
-/** The next token of each sequence, I32 [B], picked from logits [B, V] or [B, 1, V] as I32 `options` [16] say (all zero: none, and nothing
+/** The next token of each sequence, I32 [B], picked from logits [B, V] or [B, 1, V] as I32 `options` [16] say (all zero: out is 0, and nothing
  *  changes but history; the formulas are in graph/sample.h), and the step's state made ready for the step that takes it: with ids [B, T] and
  *  pos [B] of this step, history[b, pos[b] + t] = ids[b, t], then ids[b, 0] = out[b] with the T of the next step 1, and pos[b] += T.
  *  history [at least B, capacity], ids and pos are inputs or states; put this after all that reads them. Exact: the same pick on every
