@@ -354,9 +354,26 @@ const void *clef_model_weight(void *model, const char *name, clef_dtype dtype, u
     return t && t->dtype == dtype && t->n_bytes == n_bytes ? t->data : NULL;
 }
 
+/* The file that p lies in; its data is NULL where there is none. */
+static clef_mapping mapping_of(const clef_model *m, const char *p)
+{
+    for (size_t i = 0; i <= m->n_shards; i++) {
+        const clef_mapping file = i < m->n_shards ? m->shards[i].file : m->gguf.file;
+        if (file.data && (uintptr_t)p - (uintptr_t)file.data < file.n_bytes)
+            return file;
+    }
+    return (clef_mapping){0};
+}
+
+/* A fault maps what lies around it in the page cache, too (Linux: 64 KiB), so that the ends of its neighbours go with a tensor. */
 void clef_model_release(void *model, const char *name)
 {
+    enum { AROUND = 128 << 10 };
     const clef_tensor_info *t = clef__model_find(model, name);
-    if (t)
-        clef__os_forget(t->data, (size_t)t->n_bytes);
+    const clef_mapping file = t ? mapping_of(model, t->data) : (clef_mapping){0};
+    if (!file.data)
+        return;
+    const size_t at = (size_t)((uintptr_t)t->data - (uintptr_t)file.data), end = at + (size_t)t->n_bytes;
+    const size_t from = at > AROUND ? at - AROUND : 0, to = file.n_bytes - end > AROUND ? end + AROUND : file.n_bytes;
+    clef__os_forget((const char *)file.data + from, to - from);
 }

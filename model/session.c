@@ -45,6 +45,7 @@ static clef_status make_plan(clef_session *s, clef_device *dev, clef_model *mode
         status = clef_plan_create(dev, graph,
                                   &(clef_plan_opts){.gemm = s->opts.gemm,
                                                     .exact = s->opts.exact,
+                                                    .no_tune = s->opts.no_tune,
                                                     .weights = clef_model_weight,
                                                     .release = clef_model_release,
                                                     .weights_user = model,

@@ -24,10 +24,9 @@ typedef struct clef_tune_result {
     int64_t         error_ppm;                 /* the largest of its check, in millionths of what is allowed; or CLEF_TUNE_NO_NUMBER */
 } clef_tune_result;
 
-enum {
-    CLEF_TUNE_NO_NUMBER = 1000000000,
-    CLEF_TUNE_GAIN_PERCENT = 3 /* what comes later in the table, or is no variant's own rule, must be faster by more: less is noise */
-};
+/** What comes later in the table, or is no variant's own rule, must be faster by this to serve: less is noise. */
+enum { CLEF_TUNE_GAIN_PERCENT = 3 };
+#define CLEF_TUNE_NO_NUMBER INT64_C(1000000000000000) /* an error: NaN, or no result at all */
 
 enum { CLEF_MAX_CLBLAST_PARAMS = 20, CLEF_MAX_CLBLAST_KERNELS = 6 };
 /** Parameters of one of CLBlast's kernels, as CLBlastOverrideParameters() takes them. */
@@ -42,6 +41,7 @@ typedef struct clef_clblast_tuning {
     int64_t             mflops_before, mflops_after; /* of f32 1024^3; 0: not measured */
 } clef_clblast_tuning;
 
+enum { CLEF_TUNE_PATH_BYTES = 768 };
 typedef struct clef_tune_db {
     clef_tune_result   *results;
     int32_t             n, cap;
@@ -61,6 +61,8 @@ int         clef__tune_db_knows(const clef_tune_db *db, const clef_tune_key *key
 /** Writes the database, with what other processes wrote meanwhile, under the name of this device, driver and set of kernels. One that
  *  cannot be written is no error. CLEF_E_NOMEM. */
 clef_status clef__tune_db_save(clef_device *dev, clef_tune_db *db, clef_error *err);
+/** Where the file is; empty when the device has no cache. CLEF_E_NOMEM. */
+clef_status clef__tune_db_path(const clef_device *dev, char out[CLEF_TUNE_PATH_BYTES], clef_error *err);
 /** The fastest variant of each key, and which variants are set aside, in memory of its own. CLEF_E_NOMEM. */
 clef_status clef__tuning_make(const clef_tune_db *db, clef_tuning *out, clef_error *err);
 void        clef__tuning_finish(clef_tuning *tuning);

@@ -317,7 +317,7 @@ static int64_t compare(const float *x, const double *want, size_t n, double tol)
         if (isnan(wrong))
             return CLEF_TUNE_NO_NUMBER;
     }
-    return worst * 1e6 < CLEF_TUNE_NO_NUMBER ? (int64_t)(worst * 1e6) : CLEF_TUNE_NO_NUMBER;
+    return worst * 1e6 < (double)CLEF_TUNE_NO_NUMBER ? (int64_t)(worst * 1e6) : CLEF_TUNE_NO_NUMBER;
 }
 
 clef_status clef__tune_case_check(clef_tune_case *c, int32_t row, const int32_t *values, int32_t class_of_rows, int64_t *error_ppm,

@@ -8,7 +8,7 @@
 #include "runtime/source.h"
 #include "runtime/tune.h"
 
-enum { MAX_FILE_BYTES = 16 << 20, MAX_PATH = 768, NAME_BYTES = 16 /* of the hash, in the file's name */ };
+enum { MAX_FILE_BYTES = 16 << 20, NAME_BYTES = 16 /* of the hash, in the file's name */ };
 
 /* ---- results --------------------------------------------------------------------------------------------------------------------- */
 
@@ -88,8 +88,7 @@ static clef_status add_sources(clef_sha256 *s, clef_error *err)
     return CLEF_OK;
 }
 
-/* Empty when the device has no cache. */
-static clef_status file_path(const clef_device *dev, char out[MAX_PATH], clef_error *err)
+clef_status clef__tune_db_path(const clef_device *dev, char out[CLEF_TUNE_PATH_BYTES], clef_error *err)
 {
     const char *const mask = clef__os_env("CLEF_CAPS"); /* a device with less is another device */
     const char *const texts[] = {dev->info.name,   dev->info.vendor,        dev->info.version,
@@ -106,10 +105,10 @@ static clef_status file_path(const clef_device *dev, char out[MAX_PATH], clef_er
     if (status)
         return status;
     clef__sha256_finish(&s, key);
-    int n = snprintf(out, MAX_PATH, "%s/tuning/", dev->cache_dir);
+    int n = snprintf(out, CLEF_TUNE_PATH_BYTES, "%s/tuning/", dev->cache_dir);
     for (int i = 0; i < NAME_BYTES; i++)
-        n += snprintf(out + n, MAX_PATH - (size_t)n, "%02x", key[i]);
-    snprintf(out + n, MAX_PATH - (size_t)n, ".txt");
+        n += snprintf(out + n, CLEF_TUNE_PATH_BYTES - (size_t)n, "%02x", key[i]);
+    snprintf(out + n, CLEF_TUNE_PATH_BYTES - (size_t)n, ".txt");
     return CLEF_OK;
 }
 
@@ -134,14 +133,14 @@ static clef_status read_file(clef_tune_db *db, const char *path, clef_error *err
 
 clef_status clef__tune_db_open(clef_device *dev, clef_tune_db **out, clef_error *err)
 {
-    char path[MAX_PATH];
+    char path[CLEF_TUNE_PATH_BYTES];
     *out = dev->tuning;
     if (*out)
         return CLEF_OK;
     clef_tune_db *db = calloc(1, sizeof *db);
     if (!db)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for the tuning database");
-    clef_status s = file_path(dev, path, err);
+    clef_status s = clef__tune_db_path(dev, path, err);
     if (!s)
         s = read_file(db, path, err);
     if (s) {
@@ -154,8 +153,8 @@ clef_status clef__tune_db_open(clef_device *dev, clef_tune_db **out, clef_error 
 
 clef_status clef__tune_db_save(clef_device *dev, clef_tune_db *db, clef_error *err)
 {
-    char path[MAX_PATH], dir[MAX_PATH];
-    clef_status s = file_path(dev, path, err);
+    char path[CLEF_TUNE_PATH_BYTES], dir[CLEF_TUNE_PATH_BYTES];
+    clef_status s = clef__tune_db_path(dev, path, err);
     if (s || !path[0])
         return s;
     s = read_file(db, path, err);

@@ -34,6 +34,7 @@ static const clef__option bench_option_table[] = {
      .help = "P:D, a part of a device's name, or auto (`clef devices` lists them)"},
     GEMM_OPTION(bench_options),
     EXACT_OPTION(bench_options),
+    TUNE_OPTION(bench_options),
     QUIET_OPTION(bench_options),
     {.names = NULL},
 };
@@ -109,6 +110,7 @@ static int open_all(bench *b, const char *path)
         .n_batch = b->o->n_batch < n_context ? b->o->n_batch : n_context,
         .gemm = (clef_gemm)b->o->gemm,
         .exact = b->o->exact,
+        .no_tune = b->o->no_tune,
         .kv_type = clef__kv_types[b->o->kv_type],
         .progress = clef__progress_step,
         .progress_user = &b->progress,

@@ -8,7 +8,7 @@
 typedef struct eval_options {
     const char *model, *in, *out, *after, *device;
     clef__list taps;
-    int32_t gemm, exact, kv_type, quiet;
+    int32_t gemm, exact, no_tune, kv_type, quiet;
 } eval_options;
 
 static const eval_options eval_defaults = {.gemm = CLEF_GEMM_AUTO};
@@ -25,6 +25,7 @@ static const clef__option eval_option_table[] = {
     DEVICE_OPTION(eval_options),
     GEMM_OPTION(eval_options),
     EXACT_OPTION(eval_options),
+    TUNE_OPTION(eval_options),
     KV_TYPE_OPTION(eval_options),
     QUIET_OPTION(eval_options),
     {.names = NULL},
@@ -391,6 +392,7 @@ static clef_status evaluate(eval *e, clef_error *err)
     const clef_plan_opts opts = {
         .gemm = (clef_gemm)o->gemm,
         .exact = o->exact,
+        .no_tune = o->no_tune,
         .weights = e->model ? clef_model_weight : weight_of_file,
         .weights_user = e->model ? (void *)e->model : (void *)e,
     };

@@ -16,7 +16,7 @@ static const char *const score_names[] = {"all", "half", NULL};
 
 typedef struct perplexity_options {
     const char *model, *device;
-    int32_t n_context, score, gemm, exact, kv_type, json, quiet;
+    int32_t n_context, score, gemm, exact, no_tune, kv_type, json, quiet;
 } perplexity_options;
 
 static const perplexity_options perplexity_defaults = {0};
@@ -33,6 +33,7 @@ static const clef__option perplexity_option_table[] = {
     DEVICE_OPTION(perplexity_options),
     GEMM_OPTION(perplexity_options),
     EXACT_OPTION(perplexity_options),
+    TUNE_OPTION(perplexity_options),
     KV_TYPE_OPTION(perplexity_options),
     QUIET_OPTION(perplexity_options),
     {.names = NULL},
@@ -141,6 +142,7 @@ static clef_status make_plan(work *w, clef_error *err)
     const clef_plan_opts opts = {
         .gemm = (clef_gemm)w->o->gemm,
         .exact = w->o->exact,
+        .no_tune = w->o->no_tune,
         .weights = clef_model_weight,
         .weights_user = w->model,
         .progress = clef__progress_step,

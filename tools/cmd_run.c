@@ -13,7 +13,7 @@ enum { MAX_DEFAULT_CONTEXT = 4096 };
 
 typedef struct run_options {
     const char *model, *prompt, *file, *ids, *device;
-    int32_t n_predict, n_context, n_batch, n_threads, pin, gemm, exact, kv_type;
+    int32_t n_predict, n_context, n_batch, n_threads, pin, gemm, exact, no_tune, kv_type;
     float temperature, top_p, min_p, repeat_penalty;
     int32_t top_k, repeat_last_n;
     clef__seed seed;
@@ -67,6 +67,7 @@ static const clef__option run_option_table[] = {
     DEVICE_OPTION(run_options),
     GEMM_OPTION(run_options),
     EXACT_OPTION(run_options),
+    TUNE_OPTION(run_options),
     QUIET_OPTION(run_options),
     {.names = NULL},
 };
@@ -208,6 +209,7 @@ static int run_open(run *r)
         .n_batch = o->n_batch < r->n_context ? o->n_batch : r->n_context,
         .gemm = (clef_gemm)o->gemm,
         .exact = o->exact,
+        .no_tune = o->no_tune,
         .kv_type = clef__kv_types[o->kv_type],
         .progress = clef__progress_step,
         .progress_user = &r->progress,

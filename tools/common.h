@@ -29,6 +29,9 @@ extern const clef_dtype clef__kv_types[];
 #define KV_TYPE_OPTION(options)                                                                                                          \
     {.names = "kv-type", .type = CLI_CHOICE, .value = "TYPE", .offset = offsetof(options, kv_type), .choices = clef__kv_type_names,      \
      .help = "what the KV cache holds; f16 takes half of f32's memory, q8_0 a quarter"}
+#define TUNE_OPTION(options)                                                                                                             \
+    {.names = "no-tune", .type = CLI_SWITCH, .offset = offsetof(options, no_tune),                                                       \
+     .help = "measure no kernels at a model's first load; what `clef tune` found still counts (as with CLEF_TUNE=0)"}
 #define QUIET_OPTION(options)                                                                                                            \
     {.names = "quiet", .letter = 'q', .type = CLI_SWITCH, .offset = offsetof(options, quiet),                                            \
      .help = "no progress and no statistics; errors still show"}
