@@ -54,8 +54,10 @@ static clef_status lower_at(clef_plan *plan, int64_t most, clef_error *err)
     return s;
 }
 
-/* Makes the kernels, and lets the driver finish compiling them. */
-static clef_status build_kernels(clef_plan *plan, clef_error *err)
+typedef enum build { BUILD_NOW, BUILD_AT_USE } build;
+
+/* Makes the kernels, and lets the driver finish compiling them; or leaves each to the run that needs it. */
+static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
 {
     plan->bound = calloc((size_t)plan->graph->n_values + 1, sizeof(clef_bound *));
     if (!plan->bound)
@@ -66,7 +68,7 @@ static clef_status build_kernels(clef_plan *plan, clef_error *err)
         s = lower_at(plan, warm_at[i], err);
         total += (uint64_t)plan->n_launches;
     }
-    for (int i = 0; i < N_WARM && !s; i++) {
+    for (int i = 0; i < N_WARM && !s && when == BUILD_NOW; i++) {
         s = lower_at(plan, warm_at[i], err);
         if (!s)
             s = clef__plan_warm(plan, done, total, err);
@@ -87,7 +89,8 @@ static clef_status take_tuning(clef_plan *plan, clef_error *err)
     return s ? s : clef__tuning_make(db, &plan->tuning, err);
 }
 
-clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
+static clef_status create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, build when, clef_plan **out,
+                          clef_error *err)
 {
     *out = NULL;
     clef_status s = clef_graph_error(graph, err);
@@ -120,7 +123,7 @@ clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const cl
     if (!s)
         s = clef__plan_allocate(plan, err);
     if (!s)
-        s = build_kernels(plan, err);
+        s = build_kernels(plan, when, err);
     if (s) {
         clef_plan_destroy(plan);
         return s;
@@ -129,6 +132,16 @@ clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const cl
     plan->stats.n_kernels_cached = dev->n_cached - cached;
     *out = plan;
     return CLEF_OK;
+}
+
+clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
+{
+    return create(dev, graph, opts, BUILD_NOW, out, err);
+}
+
+clef_status clef__plan_create_bare(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
+{
+    return create(dev, graph, opts, BUILD_AT_USE, out, err);
 }
 
 void clef_plan_destroy(clef_plan *plan)

@@ -56,6 +56,9 @@ struct clef_plan {
     clef_plan_stats stats;
 };
 
+/** As clef_plan_create(), but no kernel is built before the run that needs it. */
+clef_status clef__plan_create_bare(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err);
+
 /** Puts weights, constants, inputs, states, arena and scratch on the device (runtime/plan_memory.c). */
 clef_status clef__plan_allocate(clef_plan *plan, clef_error *err);
 void        clef__plan_release_memory(clef_plan *plan);

@@ -88,12 +88,6 @@ static clef_status collect(const clef_graph *g, const clef_caps *caps, clef_gemm
     return s;
 }
 
-/* So that the classes of rows of one weight stand together and share their data. */
-static int by_weight(const void *a, const void *b)
-{
-    return clef__tune_key_order(a, b);
-}
-
 static int same_case(const clef_tune_key *a, const clef_tune_key *b)
 {
     clef_tune_key c = *b;
@@ -101,14 +95,20 @@ static int same_case(const clef_tune_key *a, const clef_tune_key *b)
     return clef__tune_key_order(a, &c) == 0;
 }
 
-/* rows comes before form in the order of keys: it is moved behind it here. */
-static int by_case(const void *a, const void *b)
+static int64_t weight_bytes(const clef_tune_key *key)
+{
+    return (int64_t)key->n * key->k / clef_dtype_block_elems((clef_dtype)key->dtype) * clef_dtype_block_bytes((clef_dtype)key->dtype);
+}
+
+/* The heaviest weight first, since time may run out, and the classes of rows of one weight together, since they share their data. */
+static int by_weight(const void *a, const void *b)
 {
     clef_tune_key x = *(const clef_tune_key *)a, y = *(const clef_tune_key *)b;
+    const int64_t heavier = weight_bytes(&y) - weight_bytes(&x);
     const int32_t rows = x.rows - y.rows;
     x.rows = y.rows = 0;
-    const int order = by_weight(&x, &y);
-    return order ? order : rows;
+    const int order = clef__tune_key_order(&x, &y);
+    return heavier ? (heavier < 0 ? -1 : 1) : order ? order : rows;
 }
 
 /* ---- measuring ---------------------------------------------------------------------------------------------------------------------- */
@@ -216,6 +216,20 @@ static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *ke
     return CLEF_OK;
 }
 
+/* There is no time even for a case's data. */
+static clef_status pass_over(tuner *t, const clef_tune_key *key, clef_error *err)
+{
+    clef_op op = CLEF_OP_NONE;
+    const clef_variant *v;
+    clef_status s = CLEF_OK;
+    for (int32_t row = 0; (v = clef__variant_row(row, &op)) && !s; row++)
+        if ((int32_t)op == key->op && (!v->device || v->device(&t->dev->info.caps))) {
+            s = clef__tune_db_put(t->db, &(clef_tune_result){.key = *key, .row = row, .state = CLEF_TUNE_PASSED}, err);
+            t->done++;
+        }
+    return s;
+}
+
 static uint64_t candidates(const key_list *list, const clef_tune_db *db, int again)
 {
     uint64_t n = 0;
@@ -231,13 +245,17 @@ static clef_status tune_all(tuner *t, key_list *list, clef_error *err)
     clef_tune_case *c = NULL;
     clef_status s = CLEF_OK;
     int32_t made_for = -1;
-    qsort(list->keys, (size_t)list->n, sizeof *list->keys, by_case);
+    qsort(list->keys, (size_t)list->n, sizeof *list->keys, by_weight);
     t->total = candidates(list, t->db, t->opts.again);
     t->start = clef__os_seconds();
     for (int32_t i = 0; i < list->n && !stops(s); i++) {
         const clef_tune_key *key = &list->keys[i];
         if (!t->opts.again && clef__tune_db_knows(t->db, key))
             continue;
+        if (no_time(t)) {
+            s = pass_over(t, key, err);
+            continue;
+        }
         if (made_for < 0 || !same_case(&list->keys[made_for], key)) {
             clef__tune_case_destroy(c);
             s = clef__tune_case_create(t->dev, key, &t->case_opts, &c, err);
@@ -256,11 +274,6 @@ static clef_status tune_all(tuner *t, key_list *list, clef_error *err)
 /* ---- at load ---------------------------------------------------------------------------------------------------------------------------
  */
 
-static int64_t weight_bytes(const clef_tune_key *key)
-{
-    return (int64_t)key->n * key->k / clef_dtype_block_elems((clef_dtype)key->dtype) * clef_dtype_block_bytes((clef_dtype)key->dtype);
-}
-
 /* Attention and light weights are left to the stated order here. */
 static void drop_light(key_list *list)
 {
@@ -275,7 +288,7 @@ clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const 
 {
     tuner t = {.dev = dev,
                .opts = {.seconds = at_load_seconds, .progress = opts->progress, .progress_user = opts->progress_user},
-               .case_opts = {.rotate_bytes = AT_LOAD_ROTATE_BYTES, .seconds = at_load_timing_seconds}};
+               .case_opts = {.rotate_bytes = AT_LOAD_ROTATE_BYTES, .seconds = at_load_timing_seconds, .brief = 1}};
     key_list list = {0};
     const char *wanted = clef__os_env("CLEF_TUNE");
     if (opts->no_tune || (wanted && strcmp(wanted, "0") == 0) || !dev->cache_dir[0]) /* without a cache every start would be a first one */

@@ -79,7 +79,7 @@ void clef__tune_key_text(const clef_tune_key *key, char out[CLEF_TUNE_KEY_BYTES]
 
 typedef struct clef_tune_case clef_tune_case;
 
-/** How many rows a class is timed with, and (shorter) checked with. */
+/** How many rows a class is timed with. */
 int32_t clef__tune_rows(int32_t class_of_rows);
 /** 1 when a case can be made of the key: products with a weight, and attention. */
 int clef__tune_can(const clef_tune_key *key);
@@ -87,6 +87,7 @@ int clef__tune_can(const clef_tune_key *key);
 typedef struct clef_tune_case_opts {
     uint64_t rotate_bytes; /* of weights that a timing goes through at least, so that it reads past the cache; it takes this memory twice */
     double   seconds;      /* of a timing */
+    int32_t  brief;        /* 1: many rows are checked in whole blocks only, which compiles less */
 } clef_tune_case_opts;
 
 /** Makes the graphs, random data and the plans for a key and its other classes of rows. CLEF_E_UNSUPPORTED: clef__tune_can() says no. */

@@ -14,6 +14,7 @@
 enum {
     CHECK_N = 48,    /* rows of the weight that a check takes: some tiles, the last one not whole */
     DRAWN_N = 64,    /* rows of the weight that are drawn; further ones repeat them */
+    LEAST_N = 128,   /* rows of the weight that a timing takes */
     MAX_COPIES = 48, /* of a weight that a timing goes through */
     KEYS = 512,      /* cached positions of an attention */
     MIN_RUNS = 3,
@@ -21,7 +22,7 @@ enum {
     ALIGN = 128, /* of a weight: CLBlast loads whole vectors */
     TEXT_BYTES = 16 * 1024
 };
-static const int32_t timed_rows[CLEF_N_ROWS] = {1, 4, 96}, checked_rows[CLEF_N_ROWS] = {1, 3, 23};
+static const int32_t timed_rows[CLEF_N_ROWS] = {1, 4, 96}, checked_rows[CLEF_N_ROWS] = {1, 3, 23}, brief_rows[CLEF_N_ROWS] = {1, 4, 24};
 
 /* A graph with its plan: `copies` products of n columns, for up to `rows` rows. */
 typedef struct setup {
@@ -47,6 +48,11 @@ struct clef_tune_case {
     size_t n_want[CLEF_N_ROWS];
     uint64_t random;
 };
+
+static int32_t rows_of_check(const clef_tune_case *c, int32_t class_of_rows)
+{
+    return (c->opts.brief ? brief_rows : checked_rows)[class_of_rows];
+}
 
 int32_t clef__tune_rows(int32_t class_of_rows)
 {
@@ -189,14 +195,27 @@ static clef_status make_x(clef_tune_case *c, clef_error *err)
     return CLEF_OK;
 }
 
-/* How many copies of the weight are past the cache together. */
-static int32_t copies_for(const clef_tune_case *c, uint64_t rotate_bytes)
+static uint64_t row_bytes(const clef_tune_key *key)
 {
-    const clef_dtype dtype = (clef_dtype)c->key.dtype;
-    const uint64_t rows = c->key.op == CLEF_OP_attention ? (uint64_t)c->key.form * KEYS : (uint64_t)c->key.n;
-    const uint64_t bytes = rows * (uint64_t)c->key.k / (uint64_t)clef_dtype_block_elems(dtype) * (uint64_t)clef_dtype_block_bytes(dtype);
-    const uint64_t copies = rotate_bytes / (bytes ? bytes : 1) + 1;
+    const clef_dtype dtype = (clef_dtype)key->dtype;
+    return (uint64_t)key->k / (uint64_t)clef_dtype_block_elems(dtype) * (uint64_t)clef_dtype_block_bytes(dtype);
+}
+
+/* How many copies of the weight are past the cache together. */
+static int32_t copies_for(const clef_tune_case *c, const setup *s)
+{
+    const uint64_t rows = c->key.op == CLEF_OP_attention ? (uint64_t)c->key.form * KEYS : (uint64_t)s->n;
+    const uint64_t copies = c->opts.rotate_bytes / (rows * row_bytes(&c->key)) + 1;
     return copies > MAX_COPIES ? MAX_COPIES : (int32_t)copies;
+}
+
+/* Rows of the weight that a setup takes: all, as long as they are not more memory than the rotation wants. */
+static int32_t n_for(const clef_tune_case *c, which w)
+{
+    uint64_t most = w == CHECK ? CHECK_N : c->opts.rotate_bytes / row_bytes(&c->key) / LEAST_N * LEAST_N;
+    if (most < LEAST_N && w != CHECK)
+        most = LEAST_N;
+    return c->key.op == CLEF_OP_attention || (uint64_t)c->key.n <= most ? c->key.n : (int32_t)most;
 }
 
 /* The setup, made at its first use. */
@@ -205,16 +224,16 @@ static clef_status take_setup(clef_tune_case *c, which w, setup **out, clef_erro
     setup *s = *out = &c->setups[w];
     if (s->plan)
         return s->node ? CLEF_OK : find_node(c, s, err);
-    s->n = w == CHECK && c->key.op != CLEF_OP_attention && c->key.n > CHECK_N ? CHECK_N : c->key.n;
-    s->copies = w == ROTATE ? copies_for(c, c->opts.rotate_bytes) : 1;
-    s->rows = w == CHECK ? checked_rows[CLEF_ROWS_MANY] : timed_rows[w == SINGLE ? CLEF_ROWS_MANY : CLEF_ROWS_FEW];
+    s->n = n_for(c, w);
+    s->copies = w == ROTATE ? copies_for(c, s) : 1;
+    s->rows = w == CHECK ? rows_of_check(c, CLEF_ROWS_MANY) : timed_rows[w == SINGLE ? CLEF_ROWS_MANY : CLEF_ROWS_FEW];
     clef_status status = c->x ? CLEF_OK : make_x(c, err);
     if (!status && !s->weights)
         status = make_data(c, s, err);
     if (!status && !s->graph)
         status = make_graph(c, s, err);
     if (!status)
-        status = clef_plan_create(
+        status = clef__plan_create_bare(
             c->dev, s->graph,
             &(clef_plan_opts){
                 .as_stored = 1, .variants = "", .no_tune = 1, .weights = weight_of, .weights_user = s, .gemm = CLEF_GEMM_AUTO},
@@ -288,7 +307,7 @@ static clef_status leaf(void *user, const clef_value *v, double *x, int64_t n, c
 static clef_status make_reference(clef_tune_case *c, const setup *s, int32_t class_of_rows, clef_error *err)
 {
     const clef_graph *g = s->graph;
-    const int64_t symbols[CLEF_MAX_SYMBOLS] = {checked_rows[class_of_rows]};
+    const int64_t symbols[CLEF_MAX_SYMBOLS] = {rows_of_check(c, class_of_rows)};
     clef_ref_tensor *results = calloc((size_t)g->n_values, sizeof *results);
     if (!results)
         return clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for a reference");
@@ -328,7 +347,7 @@ clef_status clef__tune_case_check(clef_tune_case *c, int32_t row, const int32_t 
     if (!status && !c->want[class_of_rows])
         status = make_reference(c, s, class_of_rows, err);
     if (!status)
-        status = serve_by(c, s, row, values, checked_rows[class_of_rows], err);
+        status = serve_by(c, s, row, values, rows_of_check(c, class_of_rows), err);
     if (!status)
         status = clef_plan_run(s->plan, err);
     const size_t n = c->n_want[class_of_rows];
@@ -395,10 +414,10 @@ clef_status clef__tune_case_time(clef_tune_case *c, int32_t row, const int32_t *
     for (int i = 0; !status && (i < MIN_RUNS || clef__os_seconds() - start < c->opts.seconds); i++) {
         status = run_once(s, &once, err);
         least = once < least ? once : least;
-        if (best && least / s->copies * 1e9 > (double)best * GIVE_UP)
+        if (best && least / s->copies * 1e9 * c->key.n / s->n > (double)best * GIVE_UP)
             break;
     }
-    *ns = (int64_t)(least / (s->copies ? s->copies : 1) * 1e9) + 1;
+    *ns = status ? 0 : (int64_t)(least * 1e9 * ((double)c->key.n / s->n) / s->copies) + 1; /* of all rows of the weight */
     return status;
 }
 
@@ -408,7 +427,7 @@ clef_status clef__tune_case_time(clef_tune_case *c, int32_t row, const int32_t *
 int clef__tune_case_fits(clef_tune_case *c, int32_t row, int32_t class_of_rows)
 {
     setup *s;
-    if (take_setup(c, CHECK, &s, NULL) || clef_plan_bind(s->plan, 1, checked_rows[class_of_rows], NULL))
+    if (take_setup(c, CHECK, &s, NULL) || clef_plan_bind(s->plan, 1, rows_of_check(c, class_of_rows), NULL))
         return 0;
     const clef_lowering lo = lowering_of(s);
     return clef__variant_fits(&lo, s->node, clef__variant_row(row, NULL));
