@@ -59,24 +59,29 @@ INLINED void transpose16(float16 r[16])
 }
 
 /* sums[VECTORS][NT] of `depth` columns of packed x and of VECTORS panels, `step` apart; added to what is there unless `is_first`. `ahead`:
- * what is read after this, `depth` vectors of it. */
-#define TILE_SUMS(name, space)                                                                                                             \
-    INLINED void name(float16 *sums, global const float *x, space const float *w, size_t step, uint depth, int is_first,                   \
-                      global const ELEM(W_TYPE) * ahead)                                                                                   \
-    {                                                                                                                                      \
-        float16 s[VECTORS][NT];                                                                                                            \
-        _Pragma("unroll") for (int v = 0; v < VECTORS; v++) _Pragma("unroll") for (int t = 0; t < NT; t++) s[v][t] =                       \
-            is_first ? (float16)0.0f : sums[v * NT + t];                                                                                   \
-        for (uint k = 0; k < depth; k++) {                                                                                                 \
-            float16 c[VECTORS];                                                                                                            \
-            FETCH(ahead + k * 16);                                                                                                         \
-            _Pragma("unroll") for (int v = 0; v < VECTORS; v++) c[v] = vload16(0, w + v * step);                                           \
-            _Pragma("unroll") for (int t = 0; t < NT; t++) _Pragma("unroll") for (int v = 0; v < VECTORS; v++) s[v][t] =                   \
-                fma(c[v], (float16)x[t], s[v][t]);                                                                                         \
-            w += 16;                                                                                                                       \
-            x += X_LANES;                                                                                                                  \
-        }                                                                                                                                  \
-        _Pragma("unroll") for (int v = 0; v < VECTORS; v++) _Pragma("unroll") for (int t = 0; t < NT; t++) sums[v * NT + t] = s[v][t];     \
+ * what is read after this, something every `ahead_bytes`. */
+/* clang-format off */
+#define TILE_SUMS(name, space)                                                                                                         \
+    INLINED void name(float16 *sums, global const float *x, space const float *w, size_t step, uint depth, int is_first,               \
+                      global const void *ahead, size_t ahead_bytes)                                                                    \
+    {                                                                                                                                  \
+        global const char *next = ahead;                                                                                               \
+        float16 s[VECTORS][NT];                                                                                                        \
+        _Pragma("unroll") for (int v = 0; v < VECTORS; v++)                                                                            \
+            _Pragma("unroll") for (int t = 0; t < NT; t++) s[v][t] = is_first ? (float16)0.0f : sums[v * NT + t];                      \
+        for (uint k = 0; k < depth; k++) {                                                                                             \
+            float16 c[VECTORS];                                                                                                        \
+            FETCH(next);                                                                                                               \
+            _Pragma("unroll") for (int v = 0; v < VECTORS; v++) c[v] = vload16(0, w + v * step);                                       \
+            _Pragma("unroll") for (int t = 0; t < NT; t++)                                                                             \
+                _Pragma("unroll") for (int v = 0; v < VECTORS; v++) s[v][t] = fma(c[v], (float16)x[t], s[v][t]);                       \
+            w += 16;                                                                                                                   \
+            x += X_LANES;                                                                                                              \
+            next += ahead_bytes;                                                                                                       \
+        }                                                                                                                              \
+        _Pragma("unroll") for (int v = 0; v < VECTORS; v++)                                                                            \
+            _Pragma("unroll") for (int t = 0; t < NT; t++) sums[v * NT + t] = s[v][t];                                                 \
     }
+/* clang-format on */
 
 #endif
