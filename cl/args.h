@@ -139,6 +139,7 @@ typedef struct matmul_args {
     args_uint  b, b_stride[3];
     args_uint  bias;           /* offset */
     args_uint  rows;           /* gemm: rows of a that a group takes */
+    args_uint  blocks, pairs;  /* gemm_panel: that a group takes */
     args_float alpha;
 } matmul_args;
 

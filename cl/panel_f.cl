@@ -9,7 +9,7 @@
 #include "weights.h"
 
 #if !defined(W_TYPE)
-#  error "panel_f.cl needs W_TYPE"
+#    error "panel_f.cl needs W_TYPE"
 #endif
 #include "panel_out.h"
 #include "tile.h"
@@ -20,7 +20,7 @@ TILE_SUMS(tile_sums, global)
 TILE_SUMS(tile_sums, private)
 
 /* Both panels of a pair as floats: once for all blocks of tokens. */
-static inline void decode(float *to, global const ELEM(W_TYPE) *w, size_t step, uint depth)
+INLINED void decode(float *to, global const ELEM(W_TYPE) * w, size_t step, uint depth)
 {
     for (uint k = 0; k < depth; k++) {
         vstore16(LOAD16(W_TYPE, w, k * 16), k, to);
@@ -29,7 +29,7 @@ static inline void decode(float *to, global const ELEM(W_TYPE) *w, size_t step, 
 }
 #endif
 
-static inline void finish_tile(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint pair, const float16 *sums)
+INLINED void finish_tile(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint pair, const float16 *sums)
 {
     for (uint t = 0; t < NT && token + t < a->m; t++) {
 #if GATED
@@ -43,7 +43,7 @@ static inline void finish_tile(const panel_args *a, global float *out, PANEL_OUT
 }
 
 /* The lines of the result that a tile will be written to. */
-static inline void fetch_result(const panel_args *a, global const float *out, uint token, uint pair)
+INLINED void fetch_result(const panel_args *a, global const float *out, uint token, uint pair)
 {
     const uint width = GATED ? PANEL_ROWS : PANEL_PAD;
     out += (size_t)token * a->n + pair * width;
@@ -56,7 +56,7 @@ static inline void fetch_result(const panel_args *a, global const float *out, ui
     }
 }
 
-kernel void panel_f(const panel_args a, global float *out, global const float *x, global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
+kernel void panel_f(const panel_args a, global float *out, global const float *x, global const ELEM(W_TYPE) * w, PANEL_OUT_BUFS)
 {
     const uint all_blocks = (a.m + NT - 1) / NT, all_pairs = W_TILES(a.n) / 2;
     const uint block0 = get_group_id(1) * a.blocks, n_blocks = min(a.blocks, all_blocks - block0);
@@ -86,9 +86,9 @@ kernel void panel_f(const panel_args a, global float *out, global const float *x
                     fetch_result(&a, out, (block0 + b) * NT, pair0 + p);
                 for (uint v = 0; v < 2; v += VECTORS)
 #if W_TYPE == DTYPE_F32
-                    tile_sums(s + v * NT, xb, from + v * step, step, depth, k0 == 0, ahead + b % 2 * step);
+                    tile_sums(s + v * NT, xb, from + v * step, step, depth, k0 == 0, ahead + b % 2 * step, 16 * sizeof *ahead);
 #else
-                    tile_sums(s + v * NT, xb, decoded + v * DEPTH * 16, DEPTH * 16, depth, k0 == 0, ahead + b % 2 * step);
+                    tile_sums(s + v * NT, xb, decoded + v * DEPTH * 16, DEPTH * 16, depth, k0 == 0, ahead + b % 2 * step, 16 * sizeof *ahead);
 #endif
             }
         }

@@ -7,11 +7,11 @@
 #include "weights.h"
 
 #define ROWS_SPACE global
-#define QUANTISE   0
+#define QUANTISE 0
 #include "panel_rows.h"
 #include "tile.h"
 
-static inline float normed1(const normed_row *r, uint i)
+INLINED float normed1(const normed_row *r, uint i)
 {
 #if NORM
     return (r->x[i] - r->mean) * r->scale * NORM_WEIGHT(i) + NORM_BIAS(i);

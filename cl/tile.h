@@ -9,36 +9,38 @@
 #define CLEF_CL_TILE_H
 
 #if !defined(NT) || !defined(VECTORS)
-#  error "tile.h needs NT and VECTORS"
+#    error "tile.h needs NT and VECTORS"
 #endif
 
-#define DEPTH     256
+#include "inline.h"
+
+#define DEPTH 256
 #define MAX_TILES 32 /* whose sums a group holds */
 
 /* A hint to bring a line near: of what is read next, of what will be written. */
 #ifdef __clang__
-#  define FETCH(p)           __builtin_prefetch(p, 0, 2)
-#  define FETCH_TO_WRITE(p)  __builtin_prefetch(p, 1, 3)
+#    define FETCH(p) __builtin_prefetch(p, 0, 2)
+#    define FETCH_TO_WRITE(p) __builtin_prefetch(p, 1, 3)
 #else
-#  define FETCH(p)           (void)(p)
-#  define FETCH_TO_WRITE(p)  (void)(p)
+#    define FETCH(p) (void)(p)
+#    define FETCH_TO_WRITE(p) (void)(p)
 #endif
 
 /* Where block `block` of `blocks` begins in packed x, for the columns from k0 (a multiple of DEPTH) on, `depth` of them. */
-static inline size_t packed_at(uint blocks, uint block, uint k0, uint depth)
+INLINED size_t packed_at(uint blocks, uint block, uint k0, uint depth)
 {
     return ((size_t)blocks * k0 + (size_t)block * depth) * X_LANES;
 }
 
-#define ZIP_LO(a, b)                                                                                                                   \
-    (float16)((a).s0, (b).s0, (a).s1, (b).s1, (a).s2, (b).s2, (a).s3, (b).s3, (a).s4, (b).s4, (a).s5, (b).s5, (a).s6, (b).s6, (a).s7,  \
+#define ZIP_LO(a, b)                                                                                                                       \
+    (float16)((a).s0, (b).s0, (a).s1, (b).s1, (a).s2, (b).s2, (a).s3, (b).s3, (a).s4, (b).s4, (a).s5, (b).s5, (a).s6, (b).s6, (a).s7,      \
               (b).s7)
-#define ZIP_HI(a, b)                                                                                                                   \
-    (float16)((a).s8, (b).s8, (a).s9, (b).s9, (a).sa, (b).sa, (a).sb, (b).sb, (a).sc, (b).sc, (a).sd, (b).sd, (a).se, (b).se, (a).sf,  \
+#define ZIP_HI(a, b)                                                                                                                       \
+    (float16)((a).s8, (b).s8, (a).s9, (b).s9, (a).sa, (b).sa, (a).sb, (b).sb, (a).sc, (b).sc, (a).sd, (b).sd, (a).se, (b).se, (a).sf,      \
               (b).sf)
 
 /* Rows to columns: four times, each vector is mixed with the one eight further. */
-static inline void transpose16(float16 r[16])
+INLINED void transpose16(float16 r[16])
 {
     float16 t[16];
 #pragma unroll
@@ -57,25 +59,29 @@ static inline void transpose16(float16 r[16])
 }
 
 /* sums[VECTORS][NT] of `depth` columns of packed x and of VECTORS panels, `step` apart; added to what is there unless `is_first`. `ahead`:
- * what is read after this, `depth` vectors of it. */
+ * what is read after this, something every `ahead_bytes`. */
+/* clang-format off */
 #define TILE_SUMS(name, space)                                                                                                         \
-    static inline void name(float16 *sums, global const float *x, space const float *w, size_t step, uint depth, int is_first,         \
-                            global const ELEM(W_TYPE) *ahead)                                                                          \
+    INLINED void name(float16 *sums, global const float *x, space const float *w, size_t step, uint depth, int is_first,               \
+                      global const void *ahead, size_t ahead_bytes)                                                                    \
     {                                                                                                                                  \
+        global const char *next = ahead;                                                                                               \
         float16 s[VECTORS][NT];                                                                                                        \
         _Pragma("unroll") for (int v = 0; v < VECTORS; v++)                                                                            \
             _Pragma("unroll") for (int t = 0; t < NT; t++) s[v][t] = is_first ? (float16)0.0f : sums[v * NT + t];                      \
         for (uint k = 0; k < depth; k++) {                                                                                             \
             float16 c[VECTORS];                                                                                                        \
-            FETCH(ahead + k * 16);                                                                                                     \
+            FETCH(next);                                                                                                               \
             _Pragma("unroll") for (int v = 0; v < VECTORS; v++) c[v] = vload16(0, w + v * step);                                       \
             _Pragma("unroll") for (int t = 0; t < NT; t++)                                                                             \
                 _Pragma("unroll") for (int v = 0; v < VECTORS; v++) s[v][t] = fma(c[v], (float16)x[t], s[v][t]);                       \
             w += 16;                                                                                                                   \
             x += X_LANES;                                                                                                              \
+            next += ahead_bytes;                                                                                                       \
         }                                                                                                                              \
         _Pragma("unroll") for (int v = 0; v < VECTORS; v++)                                                                            \
             _Pragma("unroll") for (int t = 0; t < NT; t++) sums[v * NT + t] = s[v][t];                                                 \
     }
+/* clang-format on */
 
 #endif

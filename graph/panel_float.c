@@ -27,7 +27,8 @@ static clef_status lower_pack(clef_lowering *lo, const clef_value *n, const rows
                         err);
 }
 
-clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, const rows_args *rows, const panel_args *panel, clef_error *err)
+clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, const rows_args *rows, const panel_args *panel,
+                                     clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const uint32_t tiles = clef__ceil_div(panel->n, PANEL_ROWS);

@@ -131,19 +131,15 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error
                         err);
 }
 
-/* Twelves (f32: eights) first, then one each of what is left. */
+/* Of a weight in blocks. Twelves (exact: eights) first, then one each of what is left. */
 static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, int32_t dot, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const int prepared = o->quantise || o->norm || !clef__is_dense(n->in[PANEL_X]), floats = is_floats(o);
-    const char *stem = floats ? "panel_f" : o->quantise ? "panel_q" : "panel_exact"; /* of the file and of the kernel in it */
+    const int prepared = o->quantise || o->norm || !clef__is_dense(n->in[PANEL_X]);
+    const char *stem = o->quantise ? "panel_q" : "panel_exact"; /* of the file and of the kernel in it */
     const uint32_t tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS);
     const uint32_t groups = o->quantise || o->act == CLEF_PANEL_SWIGLU ? tiles : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
     panel_args args = panel_of(lo, n);
-    if (floats) {
-        const rows_args rows = rows_of(lo, n);
-        return clef__lower_panel_floats(lo, n, &rows, &args, err);
-    }
     clef_status status = prepared ? lower_rows(lo, n, err) : CLEF_OK;
     if (prepared)
         args.x = 0;
@@ -159,7 +155,7 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, int32_t 
                                                       {"BIAS_TYPE", dtype_of(n->in[PANEL_BIAS])},
                                                       {"ACT", o->act},
                                                       {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
-                                                      {floats ? NULL : "DOT", dot}},
+                                                      {"DOT", dot}},
                                              .args = &args,
                                              .args_bytes = sizeof args,
                                              .bufs = {n, prepared ? CLEF__SCRATCH : n->in[PANEL_X], n->in[PANEL_PACKED], n->in[PANEL_BIAS],
@@ -174,5 +170,11 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, int32_t 
 
 clef_status clef__lower_panels(clef_lowering *lo, const clef_value *n, int32_t dot, clef_error *err)
 {
-    return fits_gemv(lo, n) ? lower_gemv(lo, n, dot, err) : lower_blocks(lo, n, dot, err);
+    if (fits_gemv(lo, n))
+        return lower_gemv(lo, n, dot, err);
+    if (!is_floats((const void *)n->attr))
+        return lower_blocks(lo, n, dot, err);
+    const rows_args rows = rows_of(lo, n);
+    const panel_args panel = panel_of(lo, n);
+    return clef__lower_panel_floats(lo, n, &rows, &panel, err);
 }

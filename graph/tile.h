@@ -5,7 +5,7 @@
 #include "graph/op.h"
 
 typedef struct clef_tile {
-    int32_t  rows, vectors; /* -D NT and VECTORS */
+    int32_t rows, vectors;  /* -D NT and VECTORS */
     uint32_t all_blocks;    /* of `rows` rows */
     uint32_t blocks, pairs; /* that a group takes */
 } clef_tile;
@@ -13,6 +13,6 @@ typedef struct clef_tile {
 /** For m rows of x and `pairs` pairs of 16 columns of w, `batches` times. */
 clef_tile clef__tile_of(const clef_caps *caps, uint32_t m, uint32_t pairs, uint32_t batches);
 /** Bytes that up to m packed rows of k floats take. */
-uint64_t  clef__tile_scratch(const clef_caps *caps, uint32_t m, uint32_t k);
+uint64_t clef__tile_scratch(const clef_caps *caps, uint32_t m, uint32_t k);
 
 #endif

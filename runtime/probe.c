@@ -62,7 +62,7 @@ typedef struct cap_name {
     size_t offset;
 } cap_name;
 
-/* "-cpu" makes a CPU be treated as a GPU is: work-groups, local memory. */
+/* "-cpu" makes a CPU be treated as a GPU is: work-groups, local memory. "-float_width" takes its vectors for short. */
 static const cap_name maskable[] = {
     {"cpu", offsetof(clef_caps, is_cpu)},
     {"unified_memory", offsetof(clef_caps, unified_memory)},
@@ -72,6 +72,7 @@ static const cap_name maskable[] = {
     {"int_dot", offsetof(clef_caps, int_dot)},
     {"command_buffer", offsetof(clef_caps, command_buffer)},
     {"x86_vnni", offsetof(clef_caps, x86_vnni)},
+    {"float_width", offsetof(clef_caps, float_width)},
 };
 
 static int32_t *find_cap(clef_caps *caps, const char *name, size_t n)
@@ -91,7 +92,8 @@ static clef_status mask(clef_caps *caps, clef_error *err)
         if (!cap)
             return clef__fail(
                 err, CLEF_E_ARG,
-                "CLEF_CAPS: '%.*s', wanted -NAME[,-NAME...] of cpu unified_memory fp16 fp64 subgroups int_dot command_buffer x86_vnni",
+                "CLEF_CAPS: '%.*s', wanted -NAME[,-NAME...] of cpu unified_memory fp16 fp64 subgroups int_dot command_buffer x86_vnni "
+                "float_width",
                 (int)n, at);
         *cap = 0;
         at += n + (at[n] == ',');

@@ -5,10 +5,10 @@
 #include "tools/common.h"
 #include "tools/progress.h"
 
-enum { BENCH_MAX_ROUNDS = 100 };
+enum { BENCH_MAX_ROUNDS = 100, BENCH_N_PRODUCTS = 4 };
 
 typedef struct bench_options {
-    const char *model, *device;
+    const char *model, *device, *product;
     int32_t n_prompt, n_gen, depth, n_rounds, n_batch, n_threads, pin, gemm, exact, no_tune, kv_type; /* n_prompt, n_gen -1: by the model */
     int32_t json, md, profile, of_device, quiet;
 } bench_options;
@@ -46,6 +46,19 @@ bench_summary clef__bench_summary(const bench_rate *rate);
 void clef__bench_print_json(const bench *b);
 void clef__bench_print_table(const bench *b, const clef_device_speed *speed);
 void clef__bench_print_speed(const bench *b, const clef_device_speed *speed);
+
+/** A product [M, K] x [N, K]^T by each who was asked: form of its second factor (NULL: not asked), kernel, GFLOP/s. */
+typedef struct bench_product {
+    int32_t m, n, k;
+    struct {
+        const char *form;
+        char kernel[64];
+        bench_rate rate;
+    } runs[BENCH_N_PRODUCTS];
+} bench_product;
+/** Measures the products of --product on the device, in turn, and prints them with the share of its multiply-adds. Returns an exit code. */
+int  clef__bench_product(bench *b);
+void clef__bench_print_product(const bench *b, const bench_product *p, double limit);
 
 /** Profiles one prefill and one decode step of the session (its device keeps times) and prints where the time goes. Returns an exit
  *  code. */

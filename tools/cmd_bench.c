@@ -30,6 +30,8 @@ static const clef__option bench_option_table[] = {
     {.names = "md", .type = CLI_SWITCH, AT(md), .help = "the table in Markdown"},
     {.names = "profile", .type = CLI_SWITCH, AT(profile), .help = "print where one prefill and one decode step spend their time"},
     {.names = "device", .type = CLI_SWITCH, AT(of_device), .help = "measure the device alone: memory, arithmetic, launches"},
+    {.names = "product", .type = CLI_TEXT, .value = "MxNxK,..", AT(product),
+     .help = "measure products of matrices of these sizes alone, by each who can; --gemm picks"},
     {.names = "use-device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", AT(device), .env = "CLEF_DEVICE",
      .help = "P:D, a part of a device's name, or auto (`clef devices` lists them)"},
     GEMM_OPTION(bench_options),
@@ -45,7 +47,7 @@ static const clef__option bench_option_table[] = {
 static int open_device(bench *b)
 {
     clef_error err = {0};
-    const clef_device_opts opts = {.profile = b->o->profile,
+    const clef_device_opts opts = {.profile = b->o->profile || b->o->product,
                                    .n_threads = b->o->n_threads,
                                    .pin = b->o->pin,
                                    .progress = clef__progress_step,
@@ -243,6 +245,12 @@ static int bench_device(bench *b)
     return CLI_OK;
 }
 
+static int bench_products(bench *b)
+{
+    const int rc = open_device(b);
+    return rc == CLI_GO_ON ? clef__bench_product(b) : rc;
+}
+
 static int bench_model(bench *b, const char *path)
 {
     clef_error err = {0};
@@ -276,12 +284,15 @@ static int bench_run(const void *options, int32_t n_args, char **args)
         return clef__cli_fail(CLI_USAGE, "bench: --profile prints tables, wanted it without --json");
     if (o->of_device && (n_args || o->model || o->profile))
         return clef__cli_fail(CLI_USAGE, "bench: --device measures the device alone, wanted no MODEL and no --profile; -d names a device");
-    const char *path = o->of_device ? NULL : clef__model_path("bench", n_args, args, o->model);
-    if (!path && !o->of_device)
+    if (o->product && (o->of_device || n_args || o->model || o->profile))
+        return clef__cli_fail(CLI_USAGE, "bench: --product measures products alone, wanted no MODEL, no --device and no --profile");
+    const int alone = o->of_device || o->product;
+    const char *path = alone ? NULL : clef__model_path("bench", n_args, args, o->model);
+    if (!path && !alone)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
     clef__terminal_catch_interrupt();
     clef__progress_init(&b.progress, o->quiet);
-    const int rc = o->of_device ? bench_device(&b) : bench_model(&b, path);
+    const int rc = o->product ? bench_products(&b) : o->of_device ? bench_device(&b) : bench_model(&b, path);
     close_model(&b);
     clef_device_close(b.device);
     clef__progress_finish(&b.progress);
@@ -290,7 +301,7 @@ static int bench_run(const void *options, int32_t n_args, char **args)
 
 const clef__command clef__command_bench = {
     .name = "bench",
-    .usage = "[MODEL] [FLAGS] | --device",
+    .usage = "[MODEL] [FLAGS] | --device | --product MxNxK",
     .summary = "Measure how fast a model runs, and how fast the device could run it",
     .notes =
         "prefill: a prompt into an empty cache, up to the last token's logits. decode: tokens fed one by one, after --depth others. The\n"
