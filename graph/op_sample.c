@@ -149,14 +149,14 @@ static clef_status sample_lower(clef_lowering *lo, const clef_value *n, clef_err
 /* ---- cases ------------------------------------------------------------------------------------------------------------------- */
 
 /* Options as text: floats by their bits. 1067105082 is log2(e) / 0.8 ... see sample_options for the places. */
-#define ROWS(B, V, T)                                                                                                                \
+#define ROWS(B, V, T)                                                                                                                      \
     "input x f32 [" B ", 1, " V "]\nstate h i32 [3, 40]\ninput i i32 [" B ", " T "]\ninput p i32 [" B "]\nconst o i32 [16] = "
 #define PICK "\ny = sample(x, h, i, p, o)\noutput y\n"
-#define SCALE_1  "1069066811, 1065353216, 1065353216" /* temperature 1, no penalty */
-#define SCALE_08 "1072092362, 1065353216, 1065353216" /* temperature 0.8 */
-#define PENALTY  "1069066811, 1073741824, 1056964608" /* temperature 1, penalty 2 */
-#define ALL      "0, 0, 671088640, 7, 0, 0, 0, 0"     /* no min-p, full reach, seed 7 */
-#define MIN_P    "-858993460, 12, 671088640, 9, 1, 0, 0, 0" /* 0.05 */
+#define SCALE_1 "1069066811, 1065353216, 1065353216"         /* temperature 1, no penalty */
+#define SCALE_08 "1072092362, 1065353216, 1065353216"        /* temperature 0.8 */
+#define PENALTY "1069066811, 1073741824, 1056964608"         /* temperature 1, penalty 2 */
+#define ALL "0, 0, 671088640, 7, 0, 0, 0, 0"                 /* no min-p, full reach, seed 7 */
+#define MIN_P "-858993460, 12, 671088640, 9, 1, 0, 0, 0"     /* 0.05 */
 #define MIN_P_NEAR "-858993460, 12, 72511598, 9, 1, 0, 0, 0" /* the same, and no farther than that */
 
 static const clef_op_case sample_cases[] = {

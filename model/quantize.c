@@ -11,7 +11,7 @@ static const clef_quantize_type_def types[] = {
     {"q5_k_m", CLEF_Q5_K, 17, 1}, {"iq4_nl", CLEF_IQ4_NL, 25, 0}, {"mxfp4", CLEF_MXFP4, 38, 0},
 };
 
-enum { N_TYPES = sizeof types / sizeof *types, PIECE_ELEMENTS = 1 << 18 };
+enum { N_TYPES = sizeof types / sizeof *types, PIECE_ELEMENTS = 1 << 16 };
 
 const char *clef_quantize_type(int32_t i)
 {
@@ -23,6 +23,7 @@ typedef struct coding {
     const clef_quantize_opts *opts;
     clef_os_file *file;
     uint64_t done, total; /* bytes written of the tensors */
+    size_t n_threads;
     clef_error *err;
 } coding;
 
@@ -64,32 +65,53 @@ static clef_status advance(coding *c, uint64_t n_bytes)
     return CLEF_OK;
 }
 
+/* Pieces of a tensor, one thread each: rows `first` on, `rows` a piece, decoded to `x` and coded to `blocks`, each a piece behind the other. */
+typedef struct wave {
+    const clef_quantize_item *item;
+    const float *whole; /* TRANSPOSED: the old tensor; else NULL */
+    size_t width, first, rows, n_rows;
+    float *x;
+    unsigned char *blocks;
+} wave;
+
+static void code_piece(void *user, int32_t i)
+{
+    const wave *w = user;
+    const clef_dtype to = w->item->to.dtype;
+    const size_t skip = (size_t)i * w->rows, left = w->n_rows - w->first - skip, n = left < w->rows ? left : w->rows;
+    float *x = w->x + skip * w->width;
+    decode_rows(w->item, w->whole, w->first + skip, n, w->width, x);
+    clef_dtype_encode(to, x, n * w->width, w->blocks + skip * row_bytes(to, w->width));
+}
+
 static clef_status code_rows(coding *c, const clef_quantize_item *item, size_t n_rows, size_t width)
 {
     const size_t out_row = row_bytes(item->to.dtype, width), n_elements = n_rows * width;
-    const size_t piece = width < PIECE_ELEMENTS ? PIECE_ELEMENTS / width : 1;
-    float *x = malloc(piece * width * sizeof *x);
+    wave w = {.item = item, .width = width, .rows = width < PIECE_ELEMENTS ? PIECE_ELEMENTS / width : 1, .n_rows = n_rows};
+    const size_t pieces = (n_rows + w.rows - 1) / w.rows, at_once = pieces < c->n_threads ? pieces : c->n_threads;
+    const size_t room = at_once * w.rows < n_rows ? at_once * w.rows : n_rows;
     float *whole = item->order == CLEF_ROWS_TRANSPOSED ? malloc(n_elements * sizeof *whole) : NULL;
-    void *blocks = malloc(piece * out_row);
     clef_status status = CLEF_OK;
-    if (!x || !blocks || (item->order == CLEF_ROWS_TRANSPOSED && !whole)) {
+    w.x = malloc(room * width * sizeof *w.x);
+    w.blocks = malloc(room * out_row);
+    w.whole = whole;
+    if (!w.x || !w.blocks || (item->order == CLEF_ROWS_TRANSPOSED && !whole)) {
         status = clef__fail(c->err, CLEF_E_NOMEM, "no memory to code tensor %s", item->to.name);
         goto out;
     }
     if (whole)
         clef_dtype_decode(item->from->dtype, item->from->data, n_elements, whole);
-    for (size_t first = 0; first < n_rows && status == CLEF_OK; first += piece) {
-        const size_t n = n_rows - first < piece ? n_rows - first : piece;
-        decode_rows(item, whole, first, n, width, x);
-        clef_dtype_encode(item->to.dtype, x, n * width, blocks);
-        status = clef__os_file_write(c->file, blocks, n * out_row, c->err);
+    for (; w.first < n_rows && status == CLEF_OK; w.first += room) {
+        const size_t n = n_rows - w.first < room ? n_rows - w.first : room;
+        clef__os_parallel((int32_t)((n + w.rows - 1) / w.rows), code_piece, &w);
+        status = clef__os_file_write(c->file, w.blocks, n * out_row, c->err);
         if (status == CLEF_OK)
             status = advance(c, n * out_row);
     }
 out:
-    free(x);
+    free(w.x);
     free(whole);
-    free(blocks);
+    free(w.blocks);
     return status;
 }
 
@@ -134,7 +156,7 @@ clef_status clef_model_quantize(const clef_model *model, const char *path, const
     const clef_quantize_type_def *type = find_type(opts ? opts->type : NULL);
     clef_gguf_writer w = {0};
     clef_quantize_plan plan = {0};
-    coding c = {.opts = opts, .err = err};
+    coding c = {.opts = opts, .n_threads = (size_t)clef__os_n_cpus(), .err = err};
     if (!type)
         return unknown_type(opts ? opts->type : NULL, err);
     clef_status status = clef__quantize_plan(model, type, &plan, err);

@@ -11,13 +11,14 @@
  * token's position is dropped by the causal rule. */
 enum { VISIBLE_STEP = 64 };
 
-/* A generation under way. The device is a step ahead of the caller: when token k is waited for, the step that takes it is enqueued already. */
+/* A generation under way. The device is a step ahead of the caller: when token k is waited for, the step that takes it is enqueued already.
+ */
 typedef struct generation {
     int32_t active;
-    int32_t n_max;    /* tokens to come at most, 0: as many as the context holds */
-    int32_t n_given;  /* to the caller */
-    int32_t n_ahead;  /* steps enqueued that give a token nobody has asked for */
-    int32_t token;    /* where the read under way puts it */
+    int32_t n_max;   /* tokens to come at most, 0: as many as the context holds */
+    int32_t n_given; /* to the caller */
+    int32_t n_ahead; /* steps enqueued that give a token nobody has asked for */
+    int32_t token;   /* where the read under way puts it */
 } generation;
 
 struct clef_session {
@@ -26,9 +27,9 @@ struct clef_session {
     clef_session_opts opts;
     int32_t n_past;
     int32_t ids, pos, sampling, logits, token; /* numbers of inputs and outputs */
-    int32_t T, S;             /* numbers of symbols */
-    float *last;              /* [n_vocab] */
-    sample_options sample;    /* what the device was told */
+    int32_t T, S;                              /* numbers of symbols */
+    float *last;                               /* [n_vocab] */
+    sample_options sample;                     /* what the device was told */
     generation gen;
 };
 
@@ -36,7 +37,9 @@ static clef_status make_plan(clef_session *s, clef_device *dev, clef_model *mode
 {
     clef_graph *graph;
     clef_status status = clef_model_build(
-        model, &(clef_build_opts){.n_context = s->opts.n_context, .n_batch = s->opts.n_batch, .n_sequences = 1, .kv_type = s->opts.kv_type, .sample = 1},
+        model,
+        &(clef_build_opts){
+            .n_context = s->opts.n_context, .n_batch = s->opts.n_batch, .n_sequences = 1, .kv_type = s->opts.kv_type, .sample = 1},
         &graph, err);
     if (status)
         return status;
@@ -221,7 +224,8 @@ static clef_status start_read(clef_session *s, clef_error *err)
     return status;
 }
 
-clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n, int32_t n_max, const clef_sampler_opts *opts, clef_error *err)
+clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n, int32_t n_max, const clef_sampler_opts *opts,
+                                  clef_error *err)
 {
     sample_options sample;
     clef_status status = check_ids(s, ids, n, err);

@@ -58,6 +58,11 @@ uint64_t clef__os_peak_rss(void);
 const char *clef__os_env(const char *name);
 /** Sets one for this process; a failure is no matter. */
 void clef__os_set_env(const char *name, const char *value);
+/** Calls work(user, i) once for each i below n, in no order, on as many threads as the process has processors, this one among them; returns
+ *  when all are done. Where no thread can be made, this one does all. */
+void clef__os_parallel(int32_t n, void (*work)(void *user, int32_t i), void *user);
+/** Processors that this process may run on; at least 1. */
+int32_t clef__os_n_cpus(void);
 /** 1 when the process may run on every processor of the machine; 0 when it may not, or nobody knows. */
 int clef__os_has_all_cpus(void);
 
