@@ -1,5 +1,5 @@
-/* attention and cached_attention of a few positions on CPUs: a group takes all queries of a head of k, or, where the heads are fewer than the
- * cores want and the keys many, a part of the keys. */
+/* attention and cached_attention of a few positions on CPUs: a group takes all queries of a head of k, or, where the heads are fewer than
+ * the cores want and the keys many, a part of the keys. */
 #include "graph/attention.h"
 
 enum {

@@ -39,8 +39,7 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
     const clef_attention_opts *o = (const void *)n->attr;
     const clef_dim *q = n->in[0]->shape.dim;
     const clef_value scores = clef__attention_scores(n, q[0], q[1], q[2], n->in[1]->shape.dim[2]);
-    clef_attention_call call = {
-        .out = n, .q = n->in[0], .k = n->in[1], .v = n->in[2], .mask = n->in[3], .pos = n->in[4]};
+    clef_attention_call call = {.out = n, .q = n->in[0], .k = n->in[1], .v = n->in[2], .mask = n->in[3], .pos = n->in[4]};
     call.args.a = (attention_args){.q = clef__view(lo, call.q),
                                    .k = clef__view(lo, call.k),
                                    .v = clef__view(lo, call.v),

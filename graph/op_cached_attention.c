@@ -20,8 +20,7 @@ _Static_assert(sizeof(clef_cached_attention_opts) <= CLEF_ATTR_BYTES, "the optio
 
 clef_value *clef_cached_attention(clef_graph *g, const clef_cached_attention_in *in, const clef_cached_attention_opts *opts)
 {
-    clef_value *const list[N_IN] = {in->q,   in->k,     in->v,    in->k_cache, in->v_cache,
-                                    in->pos, in->freqs, in->mask, in->q_norm,  in->k_norm};
+    clef_value *const list[N_IN] = {in->q, in->k, in->v, in->k_cache, in->v_cache, in->pos, in->freqs, in->mask, in->q_norm, in->k_norm};
     return clef__node(g, CLEF_OP_cached_attention, list, N_IN, opts);
 }
 
@@ -100,8 +99,8 @@ static clef_status check_options(const clef_value *n, clef_error *err)
     if (!n->in[Q_NORM] != !n->in[K_NORM])
         return clef__fail(err, CLEF_E_ARG, "a norm of q or of k alone");
     for (int32_t i = Q_NORM; i <= K_NORM; i++)
-        if (n->in[i] && (n->in[i]->shape.rank != 1 || !clef__dim_equal(n->in[i]->shape.dim[0], q->dim[3]) ||
-                         n->in[i]->dtype != n->in[Q_NORM]->dtype))
+        if (n->in[i] &&
+            (n->in[i]->shape.rank != 1 || !clef__dim_equal(n->in[i]->shape.dim[0], q->dim[3]) || n->in[i]->dtype != n->in[Q_NORM]->dtype))
             return clef__fail(err, CLEF_E_SHAPE, "norm %s is not the last dim of q %s, or not of the other norm's dtype",
                               clef__shape_text(n->graph, &n->in[i]->shape, a), clef__shape_text(n->graph, q, b));
     return CLEF_OK;
@@ -130,7 +129,7 @@ static clef_status cached_infer(clef_value *n, clef_error *err)
 /* ---- reference ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct ref_step {
-    const clef_value      *n;
+    const clef_value *n;
     const clef_ref_tensor *in;
     int64_t b, t, h; /* the query */
 } ref_step;
@@ -300,20 +299,18 @@ static clef_status norm_launch(clef_lowering *lo, const clef_value *n, const cle
     norm_args args = {.x = clef__view(lo, x), .weight = clef__view(lo, weight).offset, .eps = o->eps};
     clef__n4(lo, x, args.n);
     const uint32_t wg = clef__fit_local(lo, clef__n(lo, x, 0));
-    return clef__launch(lo,
-                        &(clef_launch){.source = "norm",
-                                       .kernel = "norm_rows",
-                                       .defs = {{"WG", (int32_t)wg},
-                                                {"CENTER", 0},
-                                                {"WEIGHT_TYPE", (int32_t)weight->dtype},
-                                                {"BIAS_TYPE", DTYPE_NONE}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {CLEF__SCRATCH, x, weight, NULL},
-                                       .n_bufs = 4,
-                                       .groups = {clef__rows(lo, x)},
-                                       .local = {wg}},
-                        err);
+    return clef__launch(
+        lo,
+        &(clef_launch){.source = "norm",
+                       .kernel = "norm_rows",
+                       .defs = {{"WG", (int32_t)wg}, {"CENTER", 0}, {"WEIGHT_TYPE", (int32_t)weight->dtype}, {"BIAS_TYPE", DTYPE_NONE}},
+                       .args = &args,
+                       .args_bytes = sizeof args,
+                       .bufs = {CLEF__SCRATCH, x, weight, NULL},
+                       .n_bufs = 4,
+                       .groups = {clef__rows(lo, x)},
+                       .local = {wg}},
+        err);
 }
 
 /* x normed and turned, in the scratch; x itself where there is nothing to do. */
@@ -381,21 +378,21 @@ const clef_variant clef__cached_attention_parts = {.name = "parts", .lower = par
 
 /* ---- cases ---------------------------------------------------------------------------------------------------------------------- */
 
-/* The last bit of a key that norm and rope have made may round it the other way in f16 (by 2^-11) or q8_0 (by 1/127 of its block's largest):
- * scores of up to 20, of which an element is a tenth at most, move by a thousandth, by a hundredth. */
-#define STEP_TOL_F32  0
-#define STEP_TOL_F16  2e-4f
+/* The last bit of a key that norm and rope have made may round it the other way in f16 (by 2^-11) or q8_0 (by 1/127 of its block's
+ * largest): scores of up to 20, of which an element is a tenth at most, move by a thousandth, by a hundredth. */
+#define STEP_TOL_F32 0
+#define STEP_TOL_F16 2e-4f
 #define STEP_TOL_Q8_0 2e-3f
 
 /* Two sequences of up to t positions from the one in [p, p + 4) on, caches of s rows that are filled before. */
-#define STEP_CASE(TYPE, type, h, hk, d, s, t, p, more, attributes)                                                                              \
+#define STEP_CASE(TYPE, type, h, hk, d, s, t, p, more, attributes)                                                                         \
     {                                                                                                                                      \
         .graph = "symbol T <= " t "\nsymbol S <= " s "\nstate kc " type " [2, " hk ", " s ", " d "]\nstate vc " type " [2, " hk ", " s     \
                  ", " d "]\ninput x f32 [2, T, " h ", " d "]\ninput kx f32 [2, T, " hk ", " d "]\ninput vx f32 [2, T, " hk ", " d          \
-                 "]\ninput ko f32 [2, " hk ", " s ", " d "]\ninput vo f32 [2, " hk ", " s ", " d "]\ninput p i32 [2]\nconst f f32 [8] = " \
-                 "1, 0.7, 0.5, 0.3, 0.2, 0.1, 0.03, 0.001\nweight w f32 [" d "]\nk = cache_write(kc, ko)\nv = cache_write(vc, vo)\n"      \
-                 "ks = slice(k) axis=2 size=S\nvs = slice(v) axis=2 size=S\no = cached_attention(x, kx, vx, ks, vs, p" more              \
-                 ") causal=1 scale=0.125" attributes "\noutput o\n",                                                                     \
+                 "]\ninput ko f32 [2, " hk ", " s ", " d "]\ninput vo f32 [2, " hk ", " s ", " d "]\ninput p i32 [2]\nconst f f32 [8] = "  \
+                 "1, 0.7, 0.5, 0.3, 0.2, 0.1, 0.03, 0.001\nweight w f32 [" d "]\nk = cache_write(kc, ko)\nv = cache_write(vc, vo)\n"       \
+                 "ks = slice(k) axis=2 size=S\nvs = slice(v) axis=2 size=S\no = cached_attention(x, kx, vx, ks, vs, p" more                \
+                 ") causal=1 scale=0.125" attributes "\noutput o\n",                                                                       \
         .int_lo = p, .int_hi = p + 4, .tol = STEP_TOL_##TYPE                                                                               \
     }
 

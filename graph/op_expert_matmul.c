@@ -123,7 +123,8 @@ static const clef_op_case expert_cases[] = {
     {.graph = "symbol T <= 4\nweight w f32 [4, 37, 130]\nweight b bf16 [4, 130]\ninput x f32 [1, T, 37]\ninput i i32 [1, T, 2]\n"
               "y = expert_matmul(x, w, i, b)\noutput y\n",
      .int_hi = 4},
-    {.graph = "weight w bf16 [2, 16, 5]\ninput x f32 [1, 3, 2, 16]\ninput i i32 [1, 3, 2]\ny = expert_matmul(x, w, i)\noutput y\n", .int_hi = 2},
+    {.graph = "weight w bf16 [2, 16, 5]\ninput x f32 [1, 3, 2, 16]\ninput i i32 [1, 3, 2]\ny = expert_matmul(x, w, i)\noutput y\n",
+     .int_hi = 2},
     {.graph = "weight w q8_0 [3, 40, 96]\ninput x f32 [1, 4, 96]\ninput i i32 [1, 4, 2]\n"
               "y = expert_matmul(x, w, i) transpose_b=1\noutput y\n",
      .int_hi = 3},

@@ -138,7 +138,8 @@ static unsigned stored_code(clef_dtype dtype, const unsigned char *raw, int64_t 
     }
 }
 
-/* Where the bytes of a row go that are no codes: `n` of them, from `from` of the block to `to`, `each` a row and 16 rows before the next. */
+/* Where the bytes of a row go that are no codes: `n` of them, from `from` of the block to `to`, `each` a row and 16 rows before the next.
+ */
 typedef struct scale_move {
     int32_t from, to, n, each;
 } scale_move;
@@ -226,7 +227,8 @@ static void pack_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_te
             for (int64_t col = 0; col < columns; col += block) {
                 unsigned char room[MAX_BLOCK_BYTES] = {0};
                 const unsigned char *raw = row < rows_of(n, i) ? stored_block(n, in, i, row, col, room) : room;
-                const int64_t tile = place_of_tile(n, i, row / PANEL_ROWS), r = row % PANEL_ROWS, b = tile * (columns / block) + col / block;
+                const int64_t tile = place_of_tile(n, i, row / PANEL_ROWS), r = row % PANEL_ROWS,
+                              b = tile * (columns / block) + col / block;
                 if (block > 1)
                     put_block(dtype, raw, out, b, r);
                 for (int64_t j = 0; j < size && block == 1; j++)
@@ -297,7 +299,9 @@ static clef_status pack_lower(clef_lowering *lo, const clef_value *n, clef_error
 }
 
 #define BLOCK_CASES(one, other, k)                                                                                                         \
-    {.graph = "weight v " one " [37, " #k "]\nweight w " other " [33, " #k "]\ny = pack(v)\nz = pack(w)\noutput y\noutput z\n"}
+    {                                                                                                                                      \
+        .graph = "weight v " one " [37, " #k "]\nweight w " other " [33, " #k "]\ny = pack(v)\nz = pack(w)\noutput y\noutput z\n"          \
+    }
 
 static const clef_op_case pack_cases[] = {
     {.graph = "weight w f32 [1, 1]\ny = pack(w)\noutput y\n"},

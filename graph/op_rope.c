@@ -64,15 +64,17 @@ clef_status clef__rope_launch(clef_lowering *lo, rope_args args, const clef_valu
     const uint32_t wg = clef__fit_local(lo, args.n[3] / 2);
     args.heads = wg == 1 ? args.n[2] : 1; /* a CPU takes the sines once a token */
     return clef__launch(lo,
-                        &(clef_launch){.source = "rope",
-                                       .kernel = "rope",
-                                       .defs = {{"WG", (int32_t)wg}, {"INTERLEAVED", interleaved != 0}, {"POS", pos != NULL}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {out, x, freqs, pos},
-                                       .n_bufs = 4,
-                                       .groups = {args.n[0] * args.n[1] * (args.n[2] / args.heads)},
-                                       .local = {wg},},
+                        &(clef_launch){
+                            .source = "rope",
+                            .kernel = "rope",
+                            .defs = {{"WG", (int32_t)wg}, {"INTERLEAVED", interleaved != 0}, {"POS", pos != NULL}},
+                            .args = &args,
+                            .args_bytes = sizeof args,
+                            .bufs = {out, x, freqs, pos},
+                            .n_bufs = 4,
+                            .groups = {args.n[0] * args.n[1] * (args.n[2] / args.heads)},
+                            .local = {wg},
+                        },
                         err);
 }
 

@@ -126,7 +126,8 @@ static double value_of(clef_dtype dtype, unsigned code, const double *scales, in
     case CLEF_Q6_K:
         return float_at(CLEF_F16, scales, 256 + r * 2) * scales[i / 64 * 64 + r * 4 + i / 16 % 4] * (q - 32);
     default: { /* iq4_xs */
-        const unsigned low = byte_at(scales, r * 4 + b / 2) >> b % 2 * 4 & 15u, high = byte_at(scales, 64 + r * 2 + b / 4) >> b % 4 * 2 & 3u;
+        const unsigned low = byte_at(scales, r * 4 + b / 2) >> b % 2 * 4 & 15u,
+                       high = byte_at(scales, 64 + r * 2 + b / 4) >> b % 4 * 2 & 3u;
         return float_at(CLEF_F16, scales, 96 + r * 2) * ((double)(low | high << 4) - 32) * iq4_value(code);
     }
     }
@@ -134,12 +135,13 @@ static double value_of(clef_dtype dtype, unsigned code, const double *scales, in
 
 double clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double *bytes, int64_t row, int64_t col)
 {
-    const int64_t tile = row / PANEL_ROWS, r = row % PANEL_ROWS, block = clef_dtype_block_elems(dtype), size = clef_dtype_block_bytes(dtype);
+    const int64_t tile = row / PANEL_ROWS, r = row % PANEL_ROWS, block = clef_dtype_block_elems(dtype),
+                  size = clef_dtype_block_bytes(dtype);
     const int64_t row_codes = vectors_of(dtype) * 4; /* bytes of 32 columns */
     if (!row_codes)
         return float_at(dtype, bytes, ((tile * k + col) * PANEL_ROWS + r) * size);
     const double *codes = bytes + (tile * (k / 32) + col / 32) * row_codes * PANEL_ROWS;
-    const double *scales = bytes + padded(n) * (k / 32) * row_codes +
-                           (tile * (k / block) + col / block) * (size - block / 32 * row_codes) * PANEL_ROWS;
+    const double *scales =
+        bytes + padded(n) * (k / 32) * row_codes + (tile * (k / block) + col / block) * (size - block / 32 * row_codes) * PANEL_ROWS;
     return value_of(dtype, code_at(dtype, codes, r, col % 32), scales, r, col % block);
 }

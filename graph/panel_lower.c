@@ -4,8 +4,8 @@
 #include "graph/variant.h"
 
 enum {
-    FEW_ROWS = 4,         /* rows that one launch of panel_gemv takes */
-    GROUPS_PER_UNIT = 8,  /* of panel_gemv, where each has MIN_SPAN tiles; more share the work better, fewer prepare x less often */
+    FEW_ROWS = 4,        /* rows that one launch of panel_gemv takes */
+    GROUPS_PER_UNIT = 8, /* of panel_gemv, where each has MIN_SPAN tiles; more share the work better, fewer prepare x less often */
     MIN_SPAN = 6
 };
 

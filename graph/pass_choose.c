@@ -19,11 +19,8 @@ static clef_value *choose_panels(clef_value *n, const void *user)
     const int64_t rows = w->shape.dim[in_out ? 1 : 0].n, columns = w->shape.dim[in_out ? 0 : 1].n;
     if (!clef__panel_has(w->dtype, columns) || (in_out && quantised) || rows > INT32_MAX || columns > INT32_MAX)
         return n;
-    const clef_panel_matmul_opts opts = {.n = (int32_t)rows,
-                                         .k = (int32_t)columns,
-                                         .dtype = (int32_t)w->dtype,
-                                         .alpha = o->alpha,
-                                         .quantise = quantised && !wanted->exact};
+    const clef_panel_matmul_opts opts = {
+        .n = (int32_t)rows, .k = (int32_t)columns, .dtype = (int32_t)w->dtype, .alpha = o->alpha, .quantise = quantised && !wanted->exact};
     clef_value *packed = clef_pack(g, &w, 1, &(clef_pack_opts){.in_out = in_out});
     return clef_panel_matmul(g, n->in[0], packed, &(clef_panel_inputs){.bias = n->in[2]}, &opts);
 }

@@ -41,7 +41,7 @@ static clef_value *moved_write(const clef_value *a, clef_value *cache)
 
 /* What the second look needs to know of the first: by id, an attention's two writes, and the writes that go. */
 typedef struct matches {
-    clef_value  **writes;
+    clef_value **writes;
     unsigned char *gone;
 } matches;
 
@@ -62,8 +62,8 @@ static void take_ropes(const clef_value *a, clef_cached_attention_in *in, clef_c
 {
     const clef_value *q = in->q, *k = in->k;
     if (q->op != CLEF_OP_rope || k->op != CLEF_OP_rope || !only_use(q) || !only_use(k) || q->in[1] != k->in[1] || q->in[2] != a->in[4] ||
-        k->in[2] != a->in[4] || memcmp(q->attr, k->attr, sizeof(clef_rope_opts)) != 0 || !in_no_state(q->in[0]) ||
-        !in_no_state(k->in[0]) || !in_no_state(q->in[1]))
+        k->in[2] != a->in[4] || memcmp(q->attr, k->attr, sizeof(clef_rope_opts)) != 0 || !in_no_state(q->in[0]) || !in_no_state(k->in[0]) ||
+        !in_no_state(q->in[1]))
         return;
     const clef_rope_opts *o = (const void *)q->attr;
     in->q = q->in[0];

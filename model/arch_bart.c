@@ -51,8 +51,8 @@ static const form *form_of(const clef_builder *b)
 static clef_value *embeddings(clef_builder *b)
 {
     const form *f = form_of(b);
-    clef_value *positions = f->sinusoids ? clef__sinusoidal_positions(b, f->sinusoids > 1 ? b->hp->position_offset : 0)
-                                         : clef__learned_positions(b);
+    clef_value *positions =
+        f->sinusoids ? clef__sinusoidal_positions(b, f->sinusoids > 1 ? b->hp->position_offset : 0) : clef__learned_positions(b);
     clef_value *x = clef_add(b->g, clef__embed(b), positions);
     return f->embed_norm ? clef__layer_norm(b, x, CLEF_W_EMBED_NORM) : x;
 }

@@ -1,14 +1,15 @@
-/* BERT (arXiv:1810.04805) and the encoders of its shape: RoBERTa (1907.11692), XLM-R (1911.02116), ELECTRA (2003.10555), DistilBERT (1910.01108),
- * MPNet (2004.09297), ALBERT (1909.11942). Embeddings of tokens, positions and types, normed; blocks with the norm behind each sum. What
- * differs is names, and what a file has: ELECTRA's and ALBERT's narrow embeddings with a projection, MPNet's relative positions, ALBERT's one
- * layer for all. */
+/* BERT (arXiv:1810.04805) and the encoders of its shape: RoBERTa (1907.11692), XLM-R (1911.02116), ELECTRA (2003.10555), DistilBERT
+ * (1910.01108), MPNet (2004.09297), ALBERT (1909.11942). Embeddings of tokens, positions and types, normed; blocks with the norm behind
+ * each sum. What differs is names, and what a file has: ELECTRA's and ALBERT's narrow embeddings with a projection, MPNet's relative
+ * positions, ALBERT's one layer for all. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "graph/value.h"
 #include "model/layers.h"
 
-/* ---- names ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- names -----------------------------------------------------------------------------------------------------------------------------
+ */
 
 #define BERT_NAMES                                                                                                                         \
     [CLEF_W_EMBED] = {"embeddings.word_embeddings", "token_embd"}, [CLEF_W_EMBED_NORM] = {"embeddings.LayerNorm", "token_embd_norm"},      \
@@ -97,7 +98,8 @@ static const clef_weight_name albert_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT] = {"predictions", "output"},
 };
 
-/* ---- the graph -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the graph --------------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_value *embeddings(clef_builder *b)
 {
@@ -140,7 +142,8 @@ static clef_value *build(clef_builder *b)
     return b->no_head ? x : masked_lm(b, x);
 }
 
-/* ---- configuration ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- configuration ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
@@ -189,7 +192,8 @@ static void electra_read_json(clef_json_fields *f, clef_hparams *hp)
 static void albert_read_json(clef_json_fields *f, clef_hparams *hp)
 {
     electra_read_json(f, hp);
-    if (clef__json_int(f, "num_hidden_groups", 1, CLEF_MAX_LAYERS, 1) != 1 || clef__json_int(f, "inner_group_num", 1, CLEF_MAX_LAYERS, 1) != 1)
+    if (clef__json_int(f, "num_hidden_groups", 1, CLEF_MAX_LAYERS, 1) != 1 ||
+        clef__json_int(f, "inner_group_num", 1, CLEF_MAX_LAYERS, 1) != 1)
         clef__json_refuse(f, "num_hidden_groups and inner_group_num other than 1 are not supported");
 }
 
@@ -215,14 +219,14 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     hp->rope.dims = 0;
 }
 
-#define ENCODER(family, hf, gguf, weight_names, prefix, reader)                                                                           \
-    static const clef_arch_alias family##_names[] = {{hf, gguf, -1, -1}, {NULL, NULL, 0, 0}};                                             \
-    const clef_arch clef__arch_##family = {.names = family##_names,                                                                       \
-                                           .kind = CLEF_ENCODER,                                                                          \
-                                           .weights = weight_names,                                                                       \
-                                           .hf_prefix = prefix,                                                                           \
-                                           .read_json = reader,                                                                           \
-                                           .read_gguf = read_gguf,                                                                        \
+#define ENCODER(family, hf, gguf, weight_names, prefix, reader)                                                                            \
+    static const clef_arch_alias family##_names[] = {{hf, gguf, -1, -1}, {NULL, NULL, 0, 0}};                                              \
+    const clef_arch clef__arch_##family = {.names = family##_names,                                                                        \
+                                           .kind = CLEF_ENCODER,                                                                           \
+                                           .weights = weight_names,                                                                        \
+                                           .hf_prefix = prefix,                                                                            \
+                                           .read_json = reader,                                                                            \
+                                           .read_gguf = read_gguf,                                                                         \
                                            .build = build};
 
 ENCODER(bert, "bert", "bert", bert_weights, "bert.", read_json)

@@ -21,7 +21,8 @@ static const clef_weight_name bloom_weights[CLEF_N_ROLES] = {
 static clef_value *attention(clef_builder *b, clef_value *x)
 {
     const int32_t d = b->hp->d_model;
-    const clef_qkv h = clef__split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, d, 3 * d), b->model->is_gguf ? CLEF_QKV_PARTS : CLEF_QKV_GROUPS);
+    const clef_qkv h =
+        clef__split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, d, 3 * d), b->model->is_gguf ? CLEF_QKV_PARTS : CLEF_QKV_GROUPS);
     return clef__linear(b, clef__self_attention(b, h.q, h.k, h.v), CLEF_W_ATTN_OUT, d, d);
 }
 

@@ -1,5 +1,5 @@
-/* Falcon (arXiv:2311.16867): attention and feed-forward side by side, few heads of k and v; the first layout has one norm for both, the second
- * may have one for each. */
+/* Falcon (arXiv:2311.16867): attention and feed-forward side by side, few heads of k and v; the first layout has one norm for both, the
+ * second may have one for each. */
 #include "model/layers.h"
 #include "model/model.h"
 
@@ -48,7 +48,8 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
     enum { TRAINED_ON = 2048 };
     hp->d_model = (int32_t)clef__json_need_int(f, "hidden_size", 1, CLEF_MAX_WIDTH);
-    hp->n_layers = (int32_t)clef__json_int(f, "num_hidden_layers", 1, CLEF_MAX_LAYERS, clef__json_int(f, "n_layer", 1, CLEF_MAX_LAYERS, 32));
+    hp->n_layers =
+        (int32_t)clef__json_int(f, "num_hidden_layers", 1, CLEF_MAX_LAYERS, clef__json_int(f, "n_layer", 1, CLEF_MAX_LAYERS, 32));
     hp->n_heads = (int32_t)clef__json_int(f, "num_attention_heads", 1, CLEF_MAX_HEADS, clef__json_int(f, "n_head", 1, CLEF_MAX_HEADS, 71));
     hp->n_context = (int32_t)clef__json_int(f, "max_position_embeddings", 1, CLEF_MAX_CONTEXT, TRAINED_ON);
     hp->d_ff = (int32_t)clef__json_int(f, "ffn_hidden_size", 1, CLEF_MAX_WIDTH, 4 * (int64_t)hp->d_model);

@@ -1,9 +1,9 @@
 /* Gemma (arXiv:2403.08295): scaled embeddings, norms by 1 + weight, GELU gates. Gemma 2 (arXiv:2408.00118): norms before and behind, capped
- * scores and logits, every second layer with a window. Gemma 3 (arXiv:2503.19786): norms of q and k, five layers with a window for one without,
- * each kind with RoPE of its own. */
+ * scores and logits, every second layer with a window. Gemma 3 (arXiv:2503.19786): norms of q and k, five layers with a window for one
+ * without, each kind with RoPE of its own. */
+#include "model/layers.h"
 #include <math.h>
 #include <string.h>
-#include "model/layers.h"
 
 static const clef_arch_alias gemma_names[] = {{"gemma", "gemma", 2, 1}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias gemma2_names[] = {{"gemma2", "gemma2", 2, 1}, {"gemma3_text", "gemma3", 2, 1}, {NULL, NULL, 0, 0}};
@@ -82,8 +82,8 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     const int is_2 = strcmp(hp->arch, "gemma2") == 0;
     const int has_caps = is_2 && !json_object_get(f->object, "attn_logit_softcapping"); /* its class's defaults; null is none */
     hp->attention_softcap = (float)clef__json_double(f, "attn_logit_softcapping", 0, 1e6, has_caps ? 50 : 0);
-    hp->logit_softcap =
-        (float)clef__json_double(f, "final_logit_softcapping", 0, 1e6, is_2 && !json_object_get(f->object, "final_logit_softcapping") ? 30 : 0);
+    hp->logit_softcap = (float)clef__json_double(f, "final_logit_softcapping", 0, 1e6,
+                                                 is_2 && !json_object_get(f->object, "final_logit_softcapping") ? 30 : 0);
     hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 0, CLEF_MAX_CONTEXT, 4096);
     if (!clef__json_layer_types(f, hp, NULL))
         default_windows(hp);
@@ -104,9 +104,8 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     if (hp->attention_scale == 0 && hp->n_layers == (is_3 ? LAYERS_OF_3_27B : LAYERS_OF_27B)) /* the largest scale by d / heads */
         hp->attention_scale = (float)(1 / sqrt((double)hp->d_model / hp->n_heads));
     if (is_3)
-        hp->rope_sliding = (clef_rope_params){.dims = hp->rope.dims,
-                                              .pairing = hp->rope.pairing,
-                                              .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, local_theta)};
+        hp->rope_sliding = (clef_rope_params){
+            .dims = hp->rope.dims, .pairing = hp->rope.pairing, .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, local_theta)};
 }
 
 const clef_arch clef__arch_gemma = {

@@ -7,12 +7,16 @@
 #include "model/layers.h"
 
 static const clef_arch_alias llama_names[] = {
-    {"llama", "llama", 1, 2}, {"mistral", NULL, 1, 2}, {NULL, NULL, 0, 0},
+    {"llama", "llama", 1, 2},
+    {"mistral", NULL, 1, 2},
+    {NULL, NULL, 0, 0},
 };
 
 /* GGUF leaves the halves of Qwen's heads as they are. */
 static const clef_arch_alias qwen_names[] = {
-    {"qwen2", "qwen2", -1, -1}, {"qwen3", "qwen3", -1, -1}, {NULL, NULL, 0, 0},
+    {"qwen2", "qwen2", -1, -1},
+    {"qwen3", "qwen3", -1, -1},
+    {NULL, NULL, 0, 0},
 };
 
 /* Granite (IBM 2024) scales embeddings, scores, what blocks add, and logits; SmolLM3 (Hugging Face 2025) leaves positions away in every

@@ -1,5 +1,5 @@
-/* T5 (arXiv:1910.10683) and its v1.1 and Flan forms (2210.11416): RMS norms before each block, relative position biases that the first layer
- * of each stack has for all, no scale of the scores; a ReLU or a gated GELU. */
+/* T5 (arXiv:1910.10683) and its v1.1 and Flan forms (2210.11416): RMS norms before each block, relative position biases that the first
+ * layer of each stack has for all, no scale of the scores; a ReLU or a gated GELU. */
 #include <math.h>
 #include <string.h>
 
@@ -84,8 +84,8 @@ static void read_activation(clef_json_fields *f, clef_hparams *hp)
     const char *act = hp->gated ? kind + 6 : kind;
     hp->activation = strcmp(act, "relu") == 0 ? CLEF_RELU : strcmp(act, "silu") == 0 ? CLEF_SILU : hp->gated ? CLEF_GELU_TANH : CLEF_GELU;
     if (strcmp(act, "relu") != 0 && strcmp(act, "silu") != 0 && strcmp(act, "gelu") != 0)
-        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: feed_forward_proj %.40s is not supported, known are: relu gated-gelu gated-silu",
-                               f->file, kind);
+        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED,
+                               "%s: feed_forward_proj %.40s is not supported, known are: relu gated-gelu gated-silu", f->file, kind);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

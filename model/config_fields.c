@@ -55,9 +55,8 @@ void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *ke
         const char *name;
         clef_activation is;
     } names[] = {
-        {"silu", CLEF_SILU},          {"swish", CLEF_SILU},
-        {"gelu", CLEF_GELU},          {"gelu_new", CLEF_GELU_TANH},
-        {"gelu_fast", CLEF_GELU_TANH}, {"gelu_pytorch_tanh", CLEF_GELU_TANH},
+        {"silu", CLEF_SILU},          {"swish", CLEF_SILU},          {"gelu", CLEF_GELU},
+        {"gelu_new", CLEF_GELU_TANH}, {"gelu_fast", CLEF_GELU_TANH}, {"gelu_pytorch_tanh", CLEF_GELU_TANH},
         {"relu", CLEF_RELU},
     };
     const char *value = clef__json_string(f, key, missing);
@@ -68,8 +67,8 @@ void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *ke
             hp->activation = names[i].is;
             return;
         }
-    f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %s %.40s is not supported, known are: silu gelu gelu_new relu", f->file, key,
-                           value);
+    f->status =
+        clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %s %.40s is not supported, known are: silu gelu gelu_new relu", f->file, key, value);
 }
 
 static int listed(const char *const *names, const char *name)

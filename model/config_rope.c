@@ -9,8 +9,9 @@ static const struct {
     const char *name;
     clef_rope_type type;
 } types[] = {
-    {"default", CLEF_ROPE_DEFAULT}, {"linear", CLEF_ROPE_LINEAR},     {"dynamic", CLEF_ROPE_DYNAMIC},
-    {"llama3", CLEF_ROPE_LLAMA3},   {"yarn", CLEF_ROPE_YARN},         {"longrope", CLEF_ROPE_LONGROPE},
+    {"default", CLEF_ROPE_DEFAULT}, {"linear", CLEF_ROPE_LINEAR},
+    {"dynamic", CLEF_ROPE_DYNAMIC}, {"llama3", CLEF_ROPE_LLAMA3},
+    {"yarn", CLEF_ROPE_YARN},       {"longrope", CLEF_ROPE_LONGROPE},
     {"su", CLEF_ROPE_LONGROPE},     {"proportional", CLEF_ROPE_PROPORTIONAL},
 };
 
@@ -25,9 +26,10 @@ static void read_type(clef_json_fields *f, clef_rope_params *r)
     if (i < sizeof types / sizeof *types)
         r->type = types[i].type;
     else
-        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED,
-                               "%s: %s.rope_type %.40s is not supported, known are: default linear dynamic llama3 yarn longrope proportional",
-                               f->file, f->within, type);
+        f->status =
+            clef__fail(f->err, CLEF_E_UNSUPPORTED,
+                       "%s: %s.rope_type %.40s is not supported, known are: default linear dynamic llama3 yarn longrope proportional",
+                       f->file, f->within, type);
 }
 
 /* What a type needs beside its name. The context of the first training stands here, or (longrope) beside rope_scaling. */

@@ -65,7 +65,8 @@ static clef_status advance(coding *c, uint64_t n_bytes)
     return CLEF_OK;
 }
 
-/* Pieces of a tensor, one thread each: rows `first` on, `rows` a piece, decoded to `x` and coded to `blocks`, each a piece behind the other. */
+/* Pieces of a tensor, one thread each: rows `first` on, `rows` a piece, decoded to `x` and coded to `blocks`, each a piece behind the
+ * other. */
 typedef struct wave {
     const clef_quantize_item *item;
     const float *whole; /* TRANSPOSED: the old tensor; else NULL */

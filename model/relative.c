@@ -6,8 +6,8 @@
 #include "model/layers.h"
 #include "model/model.h"
 
-/* The bucket of a key `distance` positions behind the query. The near half of the buckets stand for one distance each, the others for ranges
- * that grow as logarithms up to max_distance. In float, as the models were trained. */
+/* The bucket of a key `distance` positions behind the query. The near half of the buckets stand for one distance each, the others for
+ * ranges that grow as logarithms up to max_distance. In float, as the models were trained. */
 static int32_t bucket(int32_t distance, int32_t n_buckets, int32_t max_distance, int bidirectional)
 {
     int32_t first = 0;
@@ -38,9 +38,9 @@ void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional)
     }
     for (int32_t i = 0; i < n; i++)
         buckets[i] = bucket(i - far, hp->n_buckets, hp->max_distance, bidirectional);
-    clef_value *of_distance = clef_constant(b->g, bidirectional ? "relative.buckets" : "relative.buckets_before", CLEF_I32, clef_shape_1(clef_n(n)), buckets);
+    clef_value *of_distance =
+        clef_constant(b->g, bidirectional ? "relative.buckets" : "relative.buckets_before", CLEF_I32, clef_shape_1(clef_n(n)), buckets);
     free(buckets);
     clef_value *pos = b->pos ? clef_slice(b->g, b->pos, &(clef_slice_opts){.axis = 0, .size = clef_n(1)}) : NULL; /* all are alike */
-    b->bias = clef_relative(b->g, clef_gather(b->g, table, of_distance, NULL), pos,
-                            &(clef_relative_opts){.queries = b->T, .keys = b->S});
+    b->bias = clef_relative(b->g, clef_gather(b->g, table, of_distance, NULL), pos, &(clef_relative_opts){.queries = b->T, .keys = b->S});
 }

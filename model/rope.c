@@ -125,8 +125,7 @@ static clef_value *frequencies(clef_builder *b, const clef_rope_params *r, int s
     else if (r->type == CLEF_ROPE_LONGROPE && !(factors = longrope_factors(b, r, listed)))
         return NULL;
     clef__rope_freqs(r, b->n_context, factors, freqs);
-    return b->freqs[sliding] =
-               clef_constant(b->g, sliding ? "rope.freqs_sliding" : "rope.freqs", CLEF_F32, clef_shape_1(clef_n(n)), freqs);
+    return b->freqs[sliding] = clef_constant(b->g, sliding ? "rope.freqs_sliding" : "rope.freqs", CLEF_F32, clef_shape_1(clef_n(n)), freqs);
 }
 
 clef_value *clef__rope(clef_builder *b, clef_value *x)

@@ -145,7 +145,8 @@ static void config_llama(void **state)
                 "{\"rope_parameters\":{\"rope_type\":\"llama3\",\"rope_theta\":5e5,\"factor\":8,\"low_freq_factor\":1,"
                 "\"high_freq_factor\":4,\"original_max_position_embeddings\":64}}",
                 NULL, &hp, &err);
-    assert_true(hp.rope.theta == 5e5 && hp.rope.type == CLEF_ROPE_LLAMA3 && hp.rope.factor == 8 && hp.rope.low_freq_factor == 1 && hp.rope.high_freq_factor == 4);
+    assert_true(hp.rope.theta == 5e5 && hp.rope.type == CLEF_ROPE_LLAMA3 && hp.rope.factor == 8 && hp.rope.low_freq_factor == 1 &&
+                hp.rope.high_freq_factor == 4);
     assert_true(hp.rope.original_context == 64);
 }
 
@@ -326,7 +327,8 @@ static void gguf_config(void **state)
                          "s:K.attention.key_length 4:4 4:16 s:K.rope.dimension_count 4:4 4:12 s:K.attention.sliding_window 4:4 4:9 ",
                          "output.weight", &hp, &err),
         &err, CLEF_OK, "");
-    assert_true(hp.rope.type == CLEF_ROPE_LINEAR && hp.rope.factor == 4 && hp.rope.theta == 500000 && hp.head_dim == 16 && hp.rope.dims == 12);
+    assert_true(hp.rope.type == CLEF_ROPE_LINEAR && hp.rope.factor == 4 && hp.rope.theta == 500000 && hp.head_dim == 16 &&
+                hp.rope.dims == 12);
     assert_true(hp.sliding_window == 9 && clef__layer_slides(&hp, 0) && hp.tied_embeddings == 0 && hp.n_vocab == 2);
     check_error("no vocabulary", read_gguf_config("tokenizer.ggml.tokens", "", NULL, &hp, &err), &err, CLEF_E_FORMAT,
                 "says nowhere how large its vocabulary is");

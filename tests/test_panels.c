@@ -95,8 +95,8 @@ static double worst_row(const float *y, int32_t m)
 
 static void products(void **state)
 {
-    static const clef_dtype dtypes[] = {CLEF_F32,  CLEF_F16,  CLEF_BF16, CLEF_Q8_0, CLEF_Q4_0,   CLEF_Q4_1,
-                                        CLEF_Q5_0, CLEF_Q5_1, CLEF_Q4_K, CLEF_Q5_K, CLEF_Q6_K, CLEF_IQ4_NL, CLEF_MXFP4};
+    static const clef_dtype dtypes[] = {CLEF_F32,  CLEF_F16,  CLEF_BF16, CLEF_Q8_0, CLEF_Q4_0,   CLEF_Q4_1, CLEF_Q5_0,
+                                        CLEF_Q5_1, CLEF_Q4_K, CLEF_Q5_K, CLEF_Q6_K, CLEF_IQ4_NL, CLEF_MXFP4};
     static const int32_t ms[] = {13, 1, 2, 7, 12, 29};
     static float y[M * N];
     (void)state;
@@ -173,6 +173,7 @@ static const char layer[] =
     "s = swiglu(gate, up)\nweight wd %s [64, 96]\nd = matmul(s, wd) transpose_b=1\nm = add(d, c)\n"
     "weight w1 %s [64, 64]\nl = matmul(m, w1) transpose_b=1\nt = gelu_tanh(l)\noutput t\n";
 
+/* Weights as small as a trained layer's: with larger ones attention picks one key, and a small error of a product picks another. */
 static const void *any_source(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
 {
     (void)user;
@@ -183,7 +184,7 @@ static const void *any_source(void *user, const char *name, clef_dtype dtype, ui
     float values[64 * (96 + 26)];
     uint32_t state = 7;
     for (size_t i = 0; i < n; i++)
-        values[i] = noise(&state);
+        values[i] = noise(&state) / 8;
     clef_dtype_encode(CLEF_F16, values, 1024, halves);
     memcpy(floats, values, sizeof floats);
     if (n_bytes <= 64 * sizeof *floats)
@@ -249,7 +250,7 @@ static void layers(void **state)
             assert_true(difference(fused, plain, ms[i] * 64) < 1e-5);
             run_layer(dtypes[d], &(clef_plan_opts){.weights = any_source}, ms[i], fused);
             const double e = difference(fused, plain, ms[i] * 64);
-            if (e >= (dtypes[d][0] == 'q' ? 2e-2 : 1e-5)) /* five products behind one another */
+            if (e >= (dtypes[d][0] == 'q' ? 1e-2 : 1e-5)) /* five products behind one another */
                 fail_msg("%s, %d rows: %g", dtypes[d], ms[i], e);
         }
 }

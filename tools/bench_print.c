@@ -199,7 +199,8 @@ void clef__bench_print_product(const bench *b, const bench_product *p, double li
             clef__json_member_number(stdout, &n, "limit", rounded(limit));
             end_line();
         } else {
-            printf(b->o->md ? "| %s | %s | %s | %.1f | %.1f ± %.1f | %.0f %% of %.1f |\n" : "%-16s %-11s %-14s %8.1f GFLOP/s %8.1f ± %-6.1f %4.0f %% of %.1f\n",
+            printf(b->o->md ? "| %s | %s | %s | %.1f | %.1f ± %.1f | %.0f %% of %.1f |\n"
+                            : "%-16s %-11s %-14s %8.1f GFLOP/s %8.1f ± %-6.1f %4.0f %% of %.1f\n",
                    what, p->runs[i].form, p->runs[i].kernel, s.best, s.mean, s.stddev, share, limit);
         }
     }
