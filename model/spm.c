@@ -22,24 +22,16 @@ clef_status clef__spm_piece(clef_tokenizer *tok, clef_bpe *bpe, int32_t id, cons
     return special || type == CLEF_PIECE_USER_DEFINED ? clef__tokens_add(tok, &added, special, err) : CLEF_OK;
 }
 
-static clef_status squeeze_spaces(clef_tokenizer *tok, clef_error *err)
-{
-    static const char extra[] = "\\A +| +\\z| +(?= )";
-    clef_pattern pattern = {0};
-    const clef_status st = clef__regex_create(extra, sizeof extra - 1, &pattern.regex, err);
-    return st ? st : clef__normalizer_replace(tok, &pattern, "", 0, err);
-}
-
 clef_status clef__spm_stages(clef_tokenizer *tok, const clef_spm_opts *opts, clef_error *err)
 {
     const clef_pattern space = {.text = " ", .n_text = 1};
-    clef_status st = opts->squeeze ? squeeze_spaces(tok, err) : CLEF_OK;
+    clef_status st = opts->squeeze ? clef__normalizer_squeeze(tok, err) : CLEF_OK;
     if (st == CLEF_OK && opts->add_prefix)
         st = clef__normalizer_prepend(tok, " ", 1, err);
     if (st == CLEF_OK && opts->escape)
         st = clef__normalizer_replace(tok, &space, SPACE_MARK, 3, err);
     if (st == CLEF_OK && opts->escape)
-        st = clef__decoder_replace(tok, SPACE_MARK, 3, " ", 1, err);
+        st = clef__decoder_metaspace(tok, SPACE_MARK, 3, 0, err);
     if (st == CLEF_OK)
         st = clef__decoder_byte_fallback(tok, err);
     if (opts->add_prefix)

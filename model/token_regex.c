@@ -82,7 +82,8 @@ static clef_status translate_property(translation *t, clef_error *err)
     char item[64];
     if (n_name > 40)
         return refuse(t, "a property of so long a name", err);
-    snprintf(item, sizeof item, "\\%c{%s%.*s}", negated && t->in_class ? 'P' : 'p', is_script(name, n_name) ? "sc:" : "", (int)n_name, name);
+    snprintf(item, sizeof item, "\\%c{%s%.*s}", negated && t->in_class ? 'P' : 'p', is_script(name, n_name) ? "sc:" : "", (int)n_name,
+             name);
     char newer[48];
     snprintf(newer, sizeof newer, "%.*s", (int)n_name, name);
     t->at += (size_t)(close - text) + 1;
@@ -93,7 +94,7 @@ static clef_status translate_property(translation *t, clef_error *err)
 /* \s is White_Space there; PCRE2's also has U+180E. \w has marks there. */
 static clef_status translate_escape(translation *t, clef_error *err)
 {
-    static const char *const none[] = {NULL}, *const digits[] = {"Nd", NULL}, *const words[] = {"L", "M", "Nd", NULL};
+    static const char *const digits[] = {"Nd", NULL}, *const words[] = {"L", "M", "Nd", NULL};
     const char c = t->at + 1 < t->n ? t->pattern[t->at + 1] : 0;
     clef_status st = CLEF_OK;
     if (c && strchr("hHRXKgCQ", c))
