@@ -461,3 +461,8 @@ clef_status clef__bpe_score(clef_bpe *bpe, const clef_tokenizer *tok, int32_t id
         return CLEF_OK;
     return clef__vocab_map_put(&bpe->pieces, token->text, token->n_text, id, err);
 }
+
+int clef__is_bpe(const clef_token_model *model)
+{
+    return model->destroy == destroy;
+}

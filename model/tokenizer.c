@@ -43,9 +43,9 @@ static clef_status read_folder(clef_tokenizer *tok, const char *path, clef_error
         const char *name;
         clef_status (*read)(clef_tokenizer *tok, const char *path, clef_error *err);
     } kinds[] = {
-        {"tokenizer.json", clef__tokenizer_read_json},
-        {"tokenizer.model", clef__tokenizer_read_spm},
-        {"vocab.json", read_pair},
+        {"tokenizer.json", clef__tokenizer_read_json}, {"tokenizer.model", clef__tokenizer_read_spm},
+        {"spiece.model", clef__tokenizer_read_spm},    {"vocab.json", read_pair},
+        {"vocab.txt", clef__tokenizer_read_txt},       {"qwen.tiktoken", clef__tokenizer_read_spm},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         char file[CLEF_TOKENIZER_PATH];
@@ -55,7 +55,8 @@ static clef_status read_folder(clef_tokenizer *tok, const char *path, clef_error
         if (clef__os_is_file(file))
             return kinds[i].read(tok, file, err);
     }
-    return clef__fail(err, CLEF_E_NOT_FOUND, "%s: no tokenizer.json, tokenizer.model, or vocab.json with merges.txt", path);
+    return clef__fail(err, CLEF_E_NOT_FOUND,
+                      "%s: no tokenizer.json, tokenizer.model, spiece.model, vocab.txt, or vocab.json with merges.txt", path);
 }
 
 static int ends_with(const char *path, const char *end)
@@ -68,6 +69,8 @@ static clef_status read_file(clef_tokenizer *tok, const char *path, clef_error *
 {
     if (ends_with(path, "vocab.json") || ends_with(path, "merges.txt"))
         return read_pair(tok, path, err);
+    if (ends_with(path, ".txt"))
+        return clef__tokenizer_read_txt(tok, path, err);
     clef_mapping file;
     const clef_status st = clef__os_map(path, &file, err);
     if (st)

@@ -253,6 +253,10 @@ int32_t     clef__tokens_find(const clef_tokenizer *tok, const char *text, size_
 clef_status clef__tokens_add(clef_tokenizer *tok, const clef_added_token *like, int special, clef_error *err);
 /** One more id of those put before (or after) each text; both templates are made anew from them. */
 clef_status clef__tokens_mark(clef_tokenizer *tok, int after, int64_t id, clef_error *err);
+/** cls A sep; cls A sep B sep with types 0 and 1, as BERT has it. */
+clef_status clef__tokens_mark_pair(clef_tokenizer *tok, int64_t cls, int64_t sep, clef_error *err);
+/** cls A sep; cls A sep sep B sep, all of type 0, as RoBERTa has it. */
+clef_status clef__tokens_mark_roberta(clef_tokenizer *tok, int64_t cls, int64_t sep, clef_error *err);
 /** Appends to a template. CLEF_E_FORMAT: an id outside the vocabulary; CLEF_E_UNSUPPORTED: more than CLEF_MAX_TEMPLATE. */
 clef_status clef__template_push(const clef_tokenizer *tok, clef_template *to, int64_t id, int32_t type, clef_error *err);
 /** The last step: pieces, tries. CLEF_E_LIMIT: a token beyond CLEF_MAX_PIECE. */
@@ -353,6 +357,9 @@ clef_status clef__bpe_merge_line(clef_bpe *bpe, const clef_tokenizer *tok, const
 /** After the vocabulary and before any encoding: byte symbols and whole words. */
 clef_status clef__bpe_seal(clef_bpe *bpe, const clef_tokenizer *tok, clef_error *err);
 
+/** Whether a model is a BPE. */
+int clef__is_bpe(const clef_token_model *model);
+
 /** SentencePiece's BPE: a pair whose joined text is a piece merges, best score first. */
 clef_status clef__bpe_create_scored(clef_tokenizer *tok, const clef_bpe_opts *opts, clef_bpe **out, clef_error *err);
 /** Makes token `id` one that symbols may merge into. CLEF_E_FORMAT: a score that is no number. */
@@ -402,16 +409,30 @@ typedef enum clef_piece_type {
     CLEF_PIECE_BYTE
 } clef_piece_type;
 
-/** A piece and its place among those that merge. Call after clef__bpe_create_scored(). */
-clef_status clef__spm_piece(clef_tokenizer *tok, clef_bpe *bpe, int32_t id, const char *text, size_t n, int64_t type, double score,
-                            clef_error *err);
-
+/** SentencePiece's model: one of the two. */
+typedef struct clef_spm_model {
+    clef_bpe     *bpe;
+    clef_unigram *unigram;
+} clef_spm_model;
 typedef struct clef_spm_opts {
-    int32_t add_prefix; /* a space before the text */
-    int32_t squeeze;    /* runs of spaces become one, those at the ends vanish */
-    int32_t escape;     /* spaces are written as U+2581 */
+    int32_t unigram; /* else BPE */
+    int32_t byte_fallback, unk;
 } clef_spm_opts;
-clef_status clef__spm_stages(clef_tokenizer *tok, const clef_spm_opts *opts, clef_error *err);
+clef_status clef__spm_create(clef_tokenizer *tok, const clef_spm_opts *opts, clef_spm_model *out, clef_error *err);
+/** Sets a piece's text and enters it in the model as its type says. */
+clef_status clef__spm_piece(clef_tokenizer *tok, const clef_spm_model *model, int32_t id, const char *text, size_t n, int64_t type,
+                            double score, clef_error *err);
+/** After the last piece and clef__tokenizer_seal(). */
+clef_status clef__spm_seal(const clef_spm_model *model, const clef_tokenizer *tok, clef_error *err);
+
+typedef struct clef_spm_spaces {
+    int32_t     add_prefix; /* a space before the text */
+    int32_t     squeeze;    /* runs of spaces become one, those at the ends vanish */
+    int32_t     escape;     /* spaces are written as U+2581 */
+    const char *charsmap;   /* applied first; n_charsmap 0: none */
+    size_t      n_charsmap;
+} clef_spm_spaces;
+clef_status clef__spm_stages(clef_tokenizer *tok, const clef_spm_spaces *opts, clef_error *err);
 
 /* ---- GPT-2's writing of bytes (bytelevel.c) -------------------------------------------------------------------------------------- */
 
@@ -454,13 +475,28 @@ const char *clef__gguf_pre_of(const char *regex, int *nfc, int *ignore_merges);
 /** The same over a tokenizer.json in memory; `name` is for messages (fuzzing, tests). */
 clef_status clef__tokenizer_parse_json(clef_tokenizer *tok, const char *text, size_t n, const char *name, clef_error *err);
 clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, size_t n, const char *name, clef_error *err);
+/** tiktoken's lines, "base64 rank" each; the encoding (regex, special tokens) is told by the file's name, or by what Llama 3 has. */
+int         clef__is_tiktoken(const char *text, size_t n);
+clef_status clef__tokenizer_parse_tiktoken(clef_tokenizer *tok, const char *text, size_t n, const char *name, clef_error *err);
+/** BERT's vocab.txt, a token a line, with tokenizer_config.json beside it. */
+clef_status clef__tokenizer_read_txt(clef_tokenizer *tok, const char *path, clef_error *err);
+/** BERT's stages and marks, for a vocabulary that is there (its words inside a word with "##"): vocab.txt and GGUF. lowercase -1: as
+ *  the vocabulary shows; strip_accents -1: as lowercase. */
+typedef struct clef_bert_stages {
+    int32_t lowercase, strip_accents, space_cjk;
+} clef_bert_stages;
+clef_status clef__bert_stages(clef_tokenizer *tok, const clef_bert_stages *opts, const char *name, clef_error *err);
+
 /** Whether BOS and EOS are added: 1, 0, or -1 where the files say nothing. */
 typedef struct clef_token_marks {
     int32_t add_bos, add_eos;
+    int32_t lowercase, strip_accents, space_cjk; /* BERT's; -1 too where nothing is said */
 } clef_token_marks;
 /** Reads tokenizer_config.json, special_tokens_map.json and config.json beside `path`, as far as they are there, and sets tok->bos and
  *  tok->eos where they name them. */
 clef_status clef__tokenizer_read_marks(clef_tokenizer *tok, const char *path, clef_token_marks *marks, clef_error *err);
+/** Sets the roles that nothing has set yet by the texts that nearly all models use. */
+void clef__tokens_guess_roles(clef_tokenizer *tok);
 /** `name` in the folder of `path`, into out; CLEF_E_LIMIT when it does not fit. */
 clef_status clef__beside(const char *path, const char *name, char *out, size_t capacity, clef_error *err);
 enum { CLEF_TOKENIZER_PATH = 4096, CLEF_TOKENIZER_FILE_BYTES = 256 << 20 };

@@ -138,6 +138,29 @@ clef_status clef__template_push(const clef_tokenizer *tok, clef_template *to, in
     return CLEF_OK;
 }
 
+static clef_status mark_pair(clef_tokenizer *tok, int64_t cls, int64_t sep, int is_roberta, clef_error *err)
+{
+    const int64_t ids[] = {cls, CLEF_TEMPLATE_A, sep, is_roberta ? sep : CLEF_TEMPLATE_B, is_roberta ? CLEF_TEMPLATE_B : sep, sep};
+    clef_status st = clef__tokens_mark(tok, 0, cls, err);
+    if (st == CLEF_OK)
+        st = clef__tokens_mark(tok, 1, sep, err);
+    if (st == CLEF_OK)
+        tok->pair.n = 0;
+    for (size_t i = 0; i < (is_roberta ? 6u : 5u) && st == CLEF_OK; i++)
+        st = clef__template_push(tok, &tok->pair, ids[i], !is_roberta && i >= 3, err);
+    return st;
+}
+
+clef_status clef__tokens_mark_pair(clef_tokenizer *tok, int64_t cls, int64_t sep, clef_error *err)
+{
+    return mark_pair(tok, cls, sep, 0, err);
+}
+
+clef_status clef__tokens_mark_roberta(clef_tokenizer *tok, int64_t cls, int64_t sep, clef_error *err)
+{
+    return mark_pair(tok, cls, sep, 1, err);
+}
+
 clef_tokenizer *clef__tokenizer_new(void)
 {
     clef_tokenizer *tok = calloc(1, sizeof *tok);

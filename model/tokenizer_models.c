@@ -1,4 +1,7 @@
 /* The models of a tokenizer.json, each with its vocabulary. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/tokenizer_json.h"
@@ -94,6 +97,32 @@ static clef_status read_wordlevel(clef_json_reader *r, const json_t *model)
 
 /* ---- Unigram: [["piece", score], ...] in the order of the ids */
 
+/* The number that serde_json reads where strtod() reads x: digits as an integer, then one division by a power of ten, so that it may be a
+ * unit of the last place off. Cuts of equal score are told apart by such units. */
+static double as_serde_reads(double x)
+{
+    char text[40], power[32], *end;
+    int digits = 15;
+    do
+        snprintf(text, sizeof text, "%.*e", digits - 1, fabs(x));
+    while (strtod(text, &end) != fabs(x) && ++digits <= 17);
+    const char *mark = strchr(text, 'e');
+    if (!mark)
+        return x;
+    uint64_t whole = 0;
+    long exponent = strtol(mark + 1, NULL, 10) + 1;
+    for (const char *at = text; at < mark; at++)
+        if (*at >= '0' && *at <= '9') {
+            whole = whole * 10 + (uint64_t)(*at - '0');
+            exponent--;
+        }
+    for (; whole > 0 && whole % 10 == 0; whole /= 10)
+        exponent++;
+    snprintf(power, sizeof power, "1e%ld", labs(exponent));
+    const double value = exponent < 0 ? (double)whole / strtod(power, NULL) : (double)whole * strtod(power, NULL);
+    return x < 0 ? -value : value;
+}
+
 static clef_status set_pieces(clef_json_reader *r, const json_t *vocab)
 {
     clef_status st = CLEF_OK;
@@ -137,8 +166,9 @@ static clef_status read_unigram(clef_json_reader *r, const json_t *model)
     if (st == CLEF_OK)
         st = clef__unigram_create(r->tok, &opts, &r->unigram, r->err);
     for (size_t i = 0; i < json_array_size(vocab) && st == CLEF_OK; i++)
-        st = clef__unigram_piece(r->unigram, r->tok, (int32_t)i, json_number_value(json_array_get(json_array_get(vocab, i), 1)),
-                                 CLEF_UNIGRAM_SCORED, r->err);
+        st = clef__unigram_piece(r->unigram, r->tok, (int32_t)i,
+                                 as_serde_reads(json_number_value(json_array_get(json_array_get(vocab, i), 1))), CLEF_UNIGRAM_SCORED,
+                                 r->err);
     r->tok->unk = (int32_t)unk;
     return st;
 }

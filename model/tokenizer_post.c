@@ -207,27 +207,14 @@ static clef_status post_template(clef_json_reader *r, const json_t *object)
 static clef_status post_around(clef_json_reader *r, const json_t *object, int is_roberta)
 {
     const json_t *cls = json_array_get(json_object_get(object, "cls"), 1), *sep = json_array_get(json_object_get(object, "sep"), 1);
-    clef_tokenizer *tok = r->tok;
-    clef_status st = check_alone(r);
+    const clef_status st = check_alone(r);
     if (st)
         return st;
     if (!json_is_integer(cls) || !json_is_integer(sep))
         return clef__fail(r->err, CLEF_E_FORMAT, "%s: post_processor: cls and sep are not [token, id]", r->file);
-    const int64_t first = json_integer_value(cls), last = json_integer_value(sep);
-    st = clef__tokens_mark(tok, 0, first, r->err);
-    if (st == CLEF_OK)
-        st = clef__tokens_mark(tok, 1, last, r->err);
-    if (st)
-        return st;
-    tok->pair.n = 0;
-    st = clef__template_push(tok, &tok->pair, first, 0, r->err);
-    if (st == CLEF_OK)
-        st = clef__template_push(tok, &tok->pair, CLEF_TEMPLATE_A, 0, r->err);
-    for (int i = 0; i <= is_roberta && st == CLEF_OK; i++)
-        st = clef__template_push(tok, &tok->pair, last, 0, r->err);
-    if (st == CLEF_OK)
-        st = clef__template_push(tok, &tok->pair, CLEF_TEMPLATE_B, !is_roberta, r->err);
-    return st ? st : clef__template_push(tok, &tok->pair, last, !is_roberta, r->err);
+    if (is_roberta)
+        return clef__tokens_mark_roberta(r->tok, json_integer_value(cls), json_integer_value(sep), r->err);
+    return clef__tokens_mark_pair(r->tok, json_integer_value(cls), json_integer_value(sep), r->err);
 }
 
 static clef_status post_roberta(clef_json_reader *r, const json_t *object)
