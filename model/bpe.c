@@ -8,6 +8,8 @@
 #include "model/tokenizer.h"
 #include "model/utf8.h"
 
+enum { MAX_AFFIX = 64 };
+
 struct clef_bpe_symbol {
     int32_t id;              /* -1: not in the vocabulary */
     int32_t prev, next;      /* -1: none */
@@ -39,6 +41,8 @@ struct clef_bpe {
     int32_t byte_level;
     int32_t byte_ids[256];     /* byte-level symbols, else ASCII characters; -1: none */
     int32_t fallback_ids[256]; /* <0x00> .. <0xFF>; -1: none */
+    char prefix[MAX_AFFIX], suffix[MAX_AFFIX];
+    size_t n_prefix, n_suffix;
     const clef_tokenizer *tok;
 };
 
@@ -187,6 +191,22 @@ static int can_fall_back(const clef_bpe *bpe, const char *text, size_t n)
     return 1;
 }
 
+/* With a prefix for all but a word's first symbol or a suffix for its last: "##a", "a</w>". */
+static int32_t affixed_id(const clef_bpe *bpe, const char *text, size_t size, int first, int last)
+{
+    char symbol[2 * MAX_AFFIX + 8];
+    size_t n = first ? 0 : bpe->n_prefix;
+    memcpy(symbol, bpe->prefix, n);
+    if (bpe->byte_level) {
+        n += clef__utf8_write(clef__byte_char((uint8_t)*text), symbol + n);
+    } else {
+        memcpy(symbol + n, text, size);
+        n += size;
+    }
+    memcpy(symbol + n, bpe->suffix, last ? bpe->n_suffix : 0);
+    return clef__tokens_find(bpe->tok, symbol, n + (last ? bpe->n_suffix : 0));
+}
+
 static int32_t char_id(const clef_bpe *bpe, const char *text, size_t size)
 {
     return size == 1 ? bpe->byte_ids[(uint8_t)*text] : clef__tokens_find(bpe->tok, text, size);
@@ -199,7 +219,8 @@ static size_t first_symbols(const clef_bpe *bpe, clef_bpe_symbol *symbols, const
     clef_bpe_symbol unk = {0};
     for (size_t i = 0, size; i < n; i += size) {
         size = bpe->byte_level ? 1 : clef__utf8_size(text[i]);
-        const int32_t id = char_id(bpe, text + i, size);
+        const int32_t id =
+            bpe->n_prefix || bpe->n_suffix ? affixed_id(bpe, text + i, size, i == 0, i + size >= n) : char_id(bpe, text + i, size);
         if (id < 0 && can_fall_back(bpe, text + i, size)) {
             for (size_t b = 0; b < size; b++)
                 symbols[n_symbols++] =
@@ -246,12 +267,15 @@ static clef_status encode_by_rank(const clef_token_model *model, clef_encoding *
 static clef_status encode_by_score(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
 {
     const clef_bpe *bpe = (const clef_bpe *)model;
+    const int32_t whole = bpe->opts.bytes ? clef__vocab_map_get(&bpe->pieces, text, n) : -1;
+    if (whole >= 0)
+        return clef__ids_push(&enc->ids, whole, enc->err);
     clef_status st = make_room(enc, n);
     if (st)
         return st;
     size_t n_symbols = 0;
     for (size_t i = 0, size; i < n; i += size) {
-        size = clef__utf8_size(text[i]);
+        size = bpe->opts.bytes ? 1 : clef__utf8_size(text[i]);
         enc->symbols[n_symbols++] =
             (clef_bpe_symbol){.id = clef__vocab_map_get(&bpe->pieces, text + i, size), .start = (uint32_t)i, .n_bytes = (uint32_t)size};
     }
@@ -308,6 +332,7 @@ static clef_bpe *new_bpe(clef_tokenizer *tok, const clef_bpe_opts *opts)
         return NULL;
     bpe->base.destroy = destroy;
     bpe->opts = *opts;
+    bpe->opts.prefix = bpe->opts.suffix = NULL;
     bpe->tok = tok;
     bpe->byte_level = tok->byte_level;
     for (int i = 0; i < 256; i++)
@@ -324,6 +349,14 @@ clef_status clef__bpe_create(clef_tokenizer *tok, const clef_bpe_opts *opts, siz
     bpe->base.encode = encode_by_rank;
     bpe->pair = pair_by_rank;
     *out = bpe;
+    bpe->n_prefix = opts->prefix ? strlen(opts->prefix) : 0;
+    bpe->n_suffix = opts->suffix ? strlen(opts->suffix) : 0;
+    if (bpe->n_prefix > MAX_AFFIX || bpe->n_suffix > MAX_AFFIX)
+        return clef__fail(err, CLEF_E_LIMIT, "BPE: a prefix or suffix of more than %d bytes", MAX_AFFIX);
+    if (bpe->n_prefix)
+        memcpy(bpe->prefix, opts->prefix, bpe->n_prefix);
+    if (bpe->n_suffix)
+        memcpy(bpe->suffix, opts->suffix, bpe->n_suffix);
     return make_slots(bpe, n_merges, err);
 }
 
@@ -343,13 +376,14 @@ clef_status clef__bpe_merge(clef_bpe *bpe, const clef_tokenizer *tok, const char
         return not_there(bpe, "left part", left, n_left, err);
     if (r < 0)
         return not_there(bpe, "right part", right, n_right, err);
+    const size_t skip = n_right >= bpe->n_prefix ? bpe->n_prefix : 0; /* "a" and "##b" are "ab" */
     if (n_left + n_right > sizeof joined)
         return not_there(bpe, "the long result of", left, n_left, err);
     memcpy(joined, left, n_left);
-    memcpy(joined + n_left, right, n_right);
-    const int32_t id = clef__tokens_find(tok, joined, n_left + n_right);
+    memcpy(joined + n_left, right + skip, n_right - skip);
+    const int32_t id = clef__tokens_find(tok, joined, n_left + n_right - skip);
     if (id < 0)
-        return not_there(bpe, "result", joined, n_left + n_right, err);
+        return not_there(bpe, "result", joined, n_left + n_right - skip, err);
     pair_slot *slot = find_slot(bpe, (uint64_t)(uint32_t)l << 32 | (uint32_t)r);
     if (slot->id < 0 && ++bpe->n_pairs >= bpe->n_slots)
         return clef__fail(err, CLEF_E_LIMIT, "BPE: more merges than announced");
@@ -426,4 +460,9 @@ clef_status clef__bpe_score(clef_bpe *bpe, const clef_tokenizer *tok, int32_t id
     if (clef__vocab_map_get(&bpe->pieces, token->text, token->n_text) >= 0)
         return CLEF_OK;
     return clef__vocab_map_put(&bpe->pieces, token->text, token->n_text, id, err);
+}
+
+int clef__is_bpe(const clef_token_model *model)
+{
+    return model->destroy == destroy;
 }

@@ -4,9 +4,10 @@
 #include <utf8proc.h>
 
 #include "model/tokenizer.h"
+#include "model/unicode.h"
 #include "model/utf8.h"
 
-static clef_status next_normalizer(clef_tokenizer *tok, clef_normalizer **out, clef_error *err)
+clef_status clef__normalizer_next(clef_tokenizer *tok, clef_normalizer **out, clef_error *err)
 {
     if (tok->n_normalizers == CLEF_MAX_TOKEN_STAGES)
         return clef__fail(err, CLEF_E_LIMIT, "normalizer: more than %d steps", CLEF_MAX_TOKEN_STAGES);
@@ -25,7 +26,7 @@ static clef_status run_prepend(const clef_normalizer *self, clef_encoding *enc, 
 clef_status clef__normalizer_prepend(clef_tokenizer *tok, const char *text, size_t n, clef_error *err)
 {
     clef_normalizer *self = NULL;
-    const clef_status st = next_normalizer(tok, &self, err);
+    const clef_status st = clef__normalizer_next(tok, &self, err);
     if (st)
         return st;
     *self = (clef_normalizer){.run = run_prepend, .text = clef__token_arena_copy(&tok->arena, text, n), .n_text = n};
@@ -53,7 +54,7 @@ static clef_status run_replace(const clef_normalizer *self, clef_encoding *enc, 
 clef_status clef__normalizer_replace(clef_tokenizer *tok, const clef_pattern *pattern, const char *text, size_t n, clef_error *err)
 {
     clef_normalizer *self = NULL;
-    const clef_status st = next_normalizer(tok, &self, err);
+    const clef_status st = clef__normalizer_next(tok, &self, err);
     if (st) {
         clef__regex_destroy(pattern->regex);
         return st;
@@ -81,10 +82,15 @@ static clef_status decompose(clef_span in, utf8proc_option_t options, code_point
     for (size_t i = 0, size; i < in.n; i += size) {
         uint32_t code = 0xFFFD;
         clef__utf8_read(in.text + i, in.n - i, &code, &size);
+        const int decomposes = clef__unicode_decomposes(code);
         for (;;) {
             int boundary = 0;
             const size_t room = out->capacity - out->n;
             utf8proc_ssize_t n = 0;
+            if (room > 0 && !decomposes) {
+                out->at[out->n++] = (int32_t)code;
+                break;
+            }
             if (room > 0)
                 n = utf8proc_decompose_char((utf8proc_int32_t)code, out->at + out->n, (utf8proc_ssize_t)room, options, &boundary);
             if (room > 0 && n >= 0 && (size_t)n <= room) {
@@ -169,7 +175,7 @@ static clef_status run_unicode(const clef_normalizer *self, clef_encoding *enc, 
 clef_status clef__normalizer_unicode(clef_tokenizer *tok, clef_unicode_form form, clef_error *err)
 {
     clef_normalizer *self = NULL;
-    const clef_status st = next_normalizer(tok, &self, err);
+    const clef_status st = clef__normalizer_next(tok, &self, err);
     if (st)
         return st;
     const int composes = form == CLEF_FORM_NFC || form == CLEF_FORM_NFKC, compat = form == CLEF_FORM_NFKC || form == CLEF_FORM_NFKD;
@@ -193,7 +199,7 @@ static clef_status run_lowercase(const clef_normalizer *self, clef_encoding *enc
             memcpy(out->at + out->n, "i\xCC\x87", 3);
             out->n += 3;
         } else {
-            out->n += clef__utf8_write((uint32_t)utf8proc_tolower((utf8proc_int32_t)code), out->at + out->n);
+            out->n += clef__utf8_write(clef__to_lower(code), out->at + out->n);
         }
     }
     return CLEF_OK;
@@ -202,7 +208,7 @@ static clef_status run_lowercase(const clef_normalizer *self, clef_encoding *enc
 clef_status clef__normalizer_lowercase(clef_tokenizer *tok, clef_error *err)
 {
     clef_normalizer *self = NULL;
-    const clef_status st = next_normalizer(tok, &self, err);
+    const clef_status st = clef__normalizer_next(tok, &self, err);
     if (st == CLEF_OK)
         *self = (clef_normalizer){.run = run_lowercase};
     return st;
@@ -229,7 +235,7 @@ static clef_status run_strip(const clef_normalizer *self, clef_encoding *enc, cl
 clef_status clef__normalizer_strip(clef_tokenizer *tok, uint32_t sides, clef_error *err)
 {
     clef_normalizer *self = NULL;
-    const clef_status st = next_normalizer(tok, &self, err);
+    const clef_status st = clef__normalizer_next(tok, &self, err);
     if (st == CLEF_OK)
         *self = (clef_normalizer){.run = run_strip, .flags = sides};
     return st;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "model/tokenizer.h"
+#include "model/utf8.h"
 
 const char clef__gpt2_regex[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
@@ -106,7 +107,7 @@ clef_status clef__pretokenizer_split(clef_tokenizer *tok, const clef_pattern *pa
         return st;
     }
     *self = (clef_pretokenizer){.run = run_split, .pattern = *pattern, .behavior = behavior, .flags = flags};
-    if (pattern->regex)
+    if (pattern->regex || pattern->is)
         return CLEF_OK;
     self->pattern.text = clef__token_arena_copy(&tok->arena, pattern->text, pattern->n_text);
     if (!self->pattern.text)
@@ -121,7 +122,50 @@ clef_status clef__pretokenizer_regex(clef_tokenizer *tok, const char *regex, cle
     return st ? st : clef__pretokenizer_split(tok, &pattern, behavior, 0, err);
 }
 
+clef_status clef__pretokenizer_chars(clef_tokenizer *tok, int (*is)(uint32_t code), clef_split_behavior behavior, clef_error *err)
+{
+    return clef__pretokenizer_split(tok, &(clef_pattern){.is = is}, behavior, 0, err);
+}
+
+static clef_status run_fixed(const clef_pretokenizer *self, clef_encoding *enc, size_t index, clef_span in)
+{
+    clef_status st = CLEF_OK;
+    for (size_t i = 0, end = 0; i < in.n && st == CLEF_OK; i = end) {
+        for (uint32_t k = 0; k < self->flags && end < in.n; k++)
+            end += clef__utf8_size(in.text[end]);
+        st = clef__pretokenize(enc, index + 1, (clef_span){in.text + i, end - i, in.first && i == 0});
+    }
+    return st;
+}
+
+clef_status clef__pretokenizer_fixed(clef_tokenizer *tok, uint32_t length, clef_error *err)
+{
+    clef_pretokenizer *self = NULL;
+    const clef_status st = next_stage(tok, &self, err);
+    if (st == CLEF_OK)
+        *self = (clef_pretokenizer){.run = run_fixed, .flags = length};
+    return st;
+}
+
 /* ---- stages that change the text */
+
+static clef_status run_byte_chars(const clef_pretokenizer *self, clef_encoding *enc, size_t index, clef_span in)
+{
+    clef_chars *out = &enc->pre[index];
+    (void)self;
+    out->n = 0;
+    const clef_status st = clef__byte_chars(in.text, in.n, out, enc->err);
+    return st ? st : clef__pretokenize(enc, index + 1, (clef_span){out->at, out->n, in.first});
+}
+
+clef_status clef__pretokenizer_byte_chars(clef_tokenizer *tok, clef_error *err)
+{
+    clef_pretokenizer *self = NULL;
+    const clef_status st = next_stage(tok, &self, err);
+    if (st == CLEF_OK)
+        *self = (clef_pretokenizer){.run = run_byte_chars};
+    return st;
+}
 
 static clef_status run_prefix_space(const clef_pretokenizer *self, clef_encoding *enc, size_t index, clef_span in)
 {

@@ -1,12 +1,23 @@
-/* SentencePiece's BPE vocabulary (Kudo and Richardson 2018, arXiv:1808.06226): which pieces merge, and what happens to spaces. */
+/* SentencePiece's vocabulary (Kudo and Richardson 2018, arXiv:1808.06226), for either of its models, and what happens to spaces. */
 #include "model/tokenizer.h"
 
 #define SPACE_MARK "\xE2\x96\x81" /* U+2581 */
 
-/* Unused pieces do not merge here. (SentencePiece lets them and then splits them again, which only vocabularies cut down after training
- * can tell apart.) */
-clef_status clef__spm_piece(clef_tokenizer *tok, clef_bpe *bpe, int32_t id, const char *text, size_t n, int64_t type, double score,
-                            clef_error *err)
+clef_status clef__spm_create(clef_tokenizer *tok, const clef_spm_opts *opts, clef_spm_model *out, clef_error *err)
+{
+    *out = (clef_spm_model){0};
+    if (opts->unigram) {
+        const clef_unigram_opts unigram = {.byte_fallback = opts->byte_fallback, .single = 1, .unk = opts->unk};
+        return clef__unigram_create(tok, &unigram, &out->unigram, err);
+    }
+    const clef_bpe_opts bpe = {.byte_fallback = opts->byte_fallback, .fuse_unk = 1, .unk = opts->unk};
+    return clef__bpe_create_scored(tok, &bpe, &out->bpe, err);
+}
+
+/* Unused pieces do not merge here. (SentencePiece's BPE lets them and then splits them again, which only vocabularies cut down after
+ * training can tell apart.) */
+clef_status clef__spm_piece(clef_tokenizer *tok, const clef_spm_model *model, int32_t id, const char *text, size_t n, int64_t type,
+                            double score, clef_error *err)
 {
     const int special = type == CLEF_PIECE_CONTROL || type == CLEF_PIECE_UNKNOWN;
     const clef_added_token added = {
@@ -17,29 +28,32 @@ clef_status clef__spm_piece(clef_tokenizer *tok, clef_bpe *bpe, int32_t id, cons
     const clef_status st = clef__tokens_set(tok, id, text, n, err);
     if (st)
         return st;
+    if (type == CLEF_PIECE_NORMAL && model->unigram)
+        return clef__unigram_piece(model->unigram, tok, id, score, CLEF_UNIGRAM_SCORED, err);
     if (type == CLEF_PIECE_NORMAL)
-        return n > 0 ? clef__bpe_score(bpe, tok, id, score, err) : CLEF_OK;
+        return n > 0 ? clef__bpe_score(model->bpe, tok, id, score, err) : CLEF_OK;
     return special || type == CLEF_PIECE_USER_DEFINED ? clef__tokens_add(tok, &added, special, err) : CLEF_OK;
 }
 
-static clef_status squeeze_spaces(clef_tokenizer *tok, clef_error *err)
+clef_status clef__spm_seal(const clef_spm_model *model, const clef_tokenizer *tok, clef_error *err)
 {
-    static const char extra[] = "\\A +| +\\z| +(?= )";
-    clef_pattern pattern = {0};
-    const clef_status st = clef__regex_create(extra, sizeof extra - 1, &pattern.regex, err);
-    return st ? st : clef__normalizer_replace(tok, &pattern, "", 0, err);
+    if (model->unigram)
+        clef__unigram_seal(model->unigram, tok);
+    return model->bpe ? clef__bpe_seal(model->bpe, tok, err) : CLEF_OK;
 }
 
-clef_status clef__spm_stages(clef_tokenizer *tok, const clef_spm_opts *opts, clef_error *err)
+clef_status clef__spm_stages(clef_tokenizer *tok, const clef_spm_spaces *opts, clef_error *err)
 {
     const clef_pattern space = {.text = " ", .n_text = 1};
-    clef_status st = opts->squeeze ? squeeze_spaces(tok, err) : CLEF_OK;
+    clef_status st = clef__normalizer_charsmap(tok, opts->charsmap, opts->n_charsmap, CLEF_CHARSMAP_LONGEST, err);
+    if (st == CLEF_OK && opts->squeeze)
+        st = clef__normalizer_squeeze(tok, err);
     if (st == CLEF_OK && opts->add_prefix)
         st = clef__normalizer_prepend(tok, " ", 1, err);
     if (st == CLEF_OK && opts->escape)
         st = clef__normalizer_replace(tok, &space, SPACE_MARK, 3, err);
     if (st == CLEF_OK && opts->escape)
-        st = clef__decoder_replace(tok, SPACE_MARK, 3, " ", 1, err);
+        st = clef__decoder_metaspace(tok, SPACE_MARK, 3, 0, err);
     if (st == CLEF_OK)
         st = clef__decoder_byte_fallback(tok, err);
     if (opts->add_prefix)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/unicode.h"
 #include "model/utf8.h"
 #include "runtime/os.h"
 
@@ -42,9 +43,9 @@ static clef_status read_folder(clef_tokenizer *tok, const char *path, clef_error
         const char *name;
         clef_status (*read)(clef_tokenizer *tok, const char *path, clef_error *err);
     } kinds[] = {
-        {"tokenizer.json", clef__tokenizer_read_json},
-        {"tokenizer.model", clef__tokenizer_read_spm},
-        {"vocab.json", read_pair},
+        {"tokenizer.json", clef__tokenizer_read_json}, {"tokenizer.model", clef__tokenizer_read_spm},
+        {"spiece.model", clef__tokenizer_read_spm},    {"vocab.json", read_pair},
+        {"vocab.txt", clef__tokenizer_read_txt},       {"qwen.tiktoken", clef__tokenizer_read_spm},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         char file[CLEF_TOKENIZER_PATH];
@@ -54,7 +55,8 @@ static clef_status read_folder(clef_tokenizer *tok, const char *path, clef_error
         if (clef__os_is_file(file))
             return kinds[i].read(tok, file, err);
     }
-    return clef__fail(err, CLEF_E_NOT_FOUND, "%s: no tokenizer.json, tokenizer.model, or vocab.json with merges.txt", path);
+    return clef__fail(err, CLEF_E_NOT_FOUND,
+                      "%s: no tokenizer.json, tokenizer.model, spiece.model, vocab.txt, or vocab.json with merges.txt", path);
 }
 
 static int ends_with(const char *path, const char *end)
@@ -67,6 +69,8 @@ static clef_status read_file(clef_tokenizer *tok, const char *path, clef_error *
 {
     if (ends_with(path, "vocab.json") || ends_with(path, "merges.txt"))
         return read_pair(tok, path, err);
+    if (ends_with(path, ".txt"))
+        return clef__tokenizer_read_txt(tok, path, err);
     clef_mapping file;
     const clef_status st = clef__os_map(path, &file, err);
     if (st)
@@ -106,6 +110,8 @@ void clef_tokenizer_close(clef_tokenizer *tok)
         clef__regex_destroy(tok->normalizers[i].pattern.regex);
     for (size_t i = 0; i < tok->n_pretokenizers; i++)
         clef__regex_destroy(tok->pretokenizers[i].pattern.regex);
+    for (size_t i = 0; i < tok->n_decoders; i++)
+        clef__regex_destroy(tok->decoders[i].pattern.regex);
     if (tok->model)
         tok->model->destroy(tok->model);
     clef__added_finish(&tok->raw);
@@ -132,6 +138,19 @@ int32_t clef_tokenizer_eos(const clef_tokenizer *tok)
     return tok ? tok->eos : -1;
 }
 
+int32_t clef_tokenizer_role(const clef_tokenizer *tok, clef_token_role role)
+{
+    if (!tok || (unsigned)role > CLEF_ROLE_MASK)
+        return -1;
+    const int32_t ids[] = {tok->bos, tok->eos, tok->unk, tok->sep, tok->pad, tok->cls, tok->mask};
+    return ids[role];
+}
+
+int32_t clef_tokenizer_find(const clef_tokenizer *tok, const char *text)
+{
+    return tok && text ? clef__tokens_find(tok, text, strlen(text)) : -1;
+}
+
 /* ---- encoding */
 
 void clef__encoding_finish(clef_encoding *enc)
@@ -144,6 +163,7 @@ void clef__encoding_finish(clef_encoding *enc)
     clef__regex_run_finish(&enc->regex);
     free(enc->symbols);
     free(enc->queue);
+    free(enc->viterbi);
 }
 
 static clef_status encode_normal(clef_encoding *enc, clef_span piece)
@@ -158,50 +178,152 @@ static clef_status encode_raw(clef_encoding *enc, clef_span piece)
     return st ? st : clef__added_split(&enc->tok->normal, enc, text, encode_normal);
 }
 
-static clef_status push_marks(clef_encoding *enc, const int32_t *marks, int32_t n, clef_special special)
+/* One text's ids, without marks. */
+static clef_status encode_text(const clef_tokenizer *tok, const char *text, size_t n_bytes, clef_ids *out, clef_error *err)
 {
+    clef_encoding enc = {.tok = tok, .err = err};
+    clef_span in = {text, n_bytes, 1};
+    char *repaired = NULL;
     clef_status st = CLEF_OK;
-    for (int32_t i = 0; special == CLEF_SPECIAL_ADD && i < n && st == CLEF_OK; i++)
-        st = clef__ids_push(&enc->ids, marks[i], enc->err);
+    if (n_bytes > (size_t)INT32_MAX / 4)
+        return clef__fail(err, CLEF_E_LIMIT, "tokenizer: a text of %zu bytes, at most %d are taken at once", n_bytes, INT32_MAX / 4);
+    if (!clef__utf8_valid(text, n_bytes)) {
+        repaired = malloc(3 * n_bytes);
+        if (!repaired)
+            return clef__fail(err, CLEF_E_NOMEM, "tokenizer: no memory for %zu bytes of text", 3 * n_bytes);
+        in.n = clef__utf8_repair(text, n_bytes, repaired, NULL);
+        in.text = repaired;
+    }
+    enc.regex.newer = clef__unicode_has_newer(in.text, in.n);
+    st = clef__added_split(&tok->raw, &enc, in, encode_raw);
+    if (st == CLEF_OK) {
+        *out = enc.ids;
+        enc.ids = (clef_ids){0};
+    }
+    free(repaired);
+    clef__encoding_finish(&enc);
     return st;
+}
+
+/* What remains of the lengths of two texts when both together may have `most` tokens: the longer loses first, then both are equal. */
+static void cut_longest(size_t most, size_t *a, size_t *b)
+{
+    size_t least = *a < *b ? *a : *b, other = *a < *b ? *b : *a;
+    const int swapped = *a > *b;
+    if (*a + *b <= most)
+        return;
+    if (least > most / 2) {
+        least = most / 2;
+        other = least + most % 2;
+    } else {
+        other = most - least;
+    }
+    *a = swapped ? other : least;
+    *b = swapped ? least : other;
+}
+
+static clef_status truncate(const clef_template *form, const clef_encode_opts *opts, size_t n[2], clef_error *err)
+{
+    size_t marks = 0, most = (size_t)(opts->max_tokens > 0 ? opts->max_tokens : INT32_MAX);
+    for (int32_t i = 0; opts->special == CLEF_SPECIAL_ADD && i < form->n; i++)
+        marks += form->items[i].id >= 0;
+    if (marks > most)
+        return clef__fail(err, CLEF_E_ARG, "tokenizer: max_tokens is %d, the special tokens alone are %zu", opts->max_tokens, marks);
+    most -= marks;
+    if (n[0] + n[1] <= most)
+        return CLEF_OK;
+    if (opts->truncate == CLEF_TRUNCATE_LONGEST) {
+        cut_longest(most, &n[0], &n[1]);
+        return CLEF_OK;
+    }
+    const int which = opts->truncate == CLEF_TRUNCATE_SECOND, other = !which;
+    if (n[other] > most)
+        return clef__fail(err, CLEF_E_LIMIT, "tokenizer: text %d has %zu tokens and is not to be cut, at most %zu fit", other + 1, n[other],
+                          most);
+    n[which] = most - n[other];
+    return CLEF_OK;
+}
+
+/* Puts the texts' first n[0] and n[1] ids where the template has them. */
+static clef_status assemble(const clef_template *form, clef_special special, const clef_ids text[2], const size_t n[2], clef_encoded *out,
+                            clef_error *err)
+{
+    size_t total = 0;
+    for (int32_t i = 0; i < form->n; i++)
+        total += form->items[i].id >= 0 ? special == CLEF_SPECIAL_ADD : n[form->items[i].id == CLEF_TEMPLATE_B];
+    if (total > (size_t)INT32_MAX)
+        return clef__fail(err, CLEF_E_LIMIT, "tokenizer: %zu tokens", total);
+    if (total == 0)
+        return CLEF_OK;
+    out->ids = malloc(total * sizeof *out->ids);
+    out->types = malloc(total * sizeof *out->types);
+    if (!out->ids || !out->types)
+        return clef__fail(err, CLEF_E_NOMEM, "tokenizer: no memory for %zu tokens", total);
+    for (int32_t i = 0; i < form->n; i++) {
+        const int32_t id = form->items[i].id, type = form->items[i].type;
+        const int32_t which = id == CLEF_TEMPLATE_B;
+        const size_t count = id >= 0 ? special == CLEF_SPECIAL_ADD : n[which];
+        for (size_t k = 0; k < count; k++) {
+            out->ids[out->n] = id >= 0 ? id : text[which].at[k];
+            out->types[out->n++] = type;
+        }
+    }
+    return CLEF_OK;
+}
+
+clef_status clef_tokenizer_encode_pair(const clef_tokenizer *tok, const char *a, size_t n_a, const char *b, size_t n_b,
+                                       const clef_encode_opts *opts, clef_encoded *out, clef_error *err)
+{
+    const clef_encode_opts defaults = {0};
+    if (out)
+        *out = (clef_encoded){0};
+    if (!tok || !out || (!a && n_a > 0) || (!b && n_b > 0))
+        return clef__fail(err, CLEF_E_ARG, "tokenizer: encode needs a tokenizer, a text and places for the ids");
+    if (!opts)
+        opts = &defaults;
+    const clef_template *form = b ? &tok->pair : &tok->single;
+    clef_ids text[2] = {{0}};
+    clef_status st = encode_text(tok, a, n_a, &text[0], err);
+    if (st == CLEF_OK && b)
+        st = encode_text(tok, b, n_b, &text[1], err);
+    size_t n[2] = {text[0].n, text[1].n};
+    if (st == CLEF_OK)
+        st = truncate(form, opts, n, err);
+    if (st == CLEF_OK)
+        st = assemble(form, opts->special, text, n, out, err);
+    out->n_cut = (int32_t)(text[0].n - n[0] + text[1].n - n[1]);
+    free(text[0].at);
+    free(text[1].at);
+    if (st)
+        clef_encoded_finish(out);
+    return st;
+}
+
+void clef_encoded_finish(clef_encoded *enc)
+{
+    if (!enc)
+        return;
+    free(enc->ids);
+    free(enc->types);
+    *enc = (clef_encoded){0};
 }
 
 clef_status clef_tokenizer_encode(const clef_tokenizer *tok, const char *text, size_t n_bytes, clef_special special, int32_t **out,
                                   int32_t *n, clef_error *err)
 {
+    clef_encoded enc;
     if (!tok || !out || !n || (!text && n_bytes > 0))
         return clef__fail(err, CLEF_E_ARG, "tokenizer: encode needs a tokenizer, a text and places for the ids");
     *out = NULL;
     *n = 0;
-    if (n_bytes > (size_t)INT32_MAX / 4)
-        return clef__fail(err, CLEF_E_LIMIT, "tokenizer: a text of %zu bytes, at most %d are taken at once", n_bytes, INT32_MAX / 4);
-    clef_encoding enc = {.tok = tok, .err = err};
-    clef_span in = {text, n_bytes, 1};
-    char *repaired = NULL;
-    clef_status st = CLEF_OK;
-    if (!clef__utf8_valid(text, n_bytes)) {
-        repaired = malloc(3 * n_bytes);
-        if (!repaired) {
-            st = clef__fail(err, CLEF_E_NOMEM, "tokenizer: no memory for %zu bytes of text", 3 * n_bytes);
-            goto out;
-        }
-        in.n = clef__utf8_repair(text, n_bytes, repaired, NULL);
-        in.text = repaired;
-    }
-    st = push_marks(&enc, tok->before, tok->n_before, special);
-    if (st == CLEF_OK)
-        st = clef__added_split(&tok->raw, &enc, in, encode_raw);
-    if (st == CLEF_OK)
-        st = push_marks(&enc, tok->after, tok->n_after, special);
-    if (st == CLEF_OK && enc.ids.n > 0) {
-        *n = (int32_t)enc.ids.n;
-        *out = enc.ids.at;
-        enc.ids.at = NULL;
-    }
-out:
-    free(repaired);
-    clef__encoding_finish(&enc);
-    return st;
+    const clef_status st = clef_tokenizer_encode_pair(tok, text, n_bytes, NULL, 0, &(clef_encode_opts){.special = special}, &enc, err);
+    if (st)
+        return st;
+    *out = enc.ids;
+    *n = enc.n;
+    enc.ids = NULL;
+    clef_encoded_finish(&enc);
+    return CLEF_OK;
 }
 
 void clef_tokens_free(int32_t *ids)
@@ -215,27 +337,27 @@ void clef_tokens_free(int32_t *ids)
 static size_t put_piece(const clef_tokenizer *tok, clef_stream *stream, const clef_token *token, char *to)
 {
     const clef_first_token rule = tok->first_token;
-    const char *piece = token->piece;
-    size_t n = token->n_piece, written = 0;
-    if (stream->started && rule == CLEF_FIRST_NO_SEPARATOR)
+    const int first = !stream->started && token->first;
+    const char *piece = first ? token->first : token->piece;
+    size_t n = first ? token->n_first : token->n_piece, written = 0;
+    if (stream->held || (stream->started && rule == CLEF_FIRST_NO_SEPARATOR))
         to[written++] = ' ';
-    if (stream->started || rule == CLEF_FIRST_AS_IS || rule == CLEF_FIRST_NO_SEPARATOR || rule == CLEF_FIRST_DROPS_ALL_SPACE) {
-        for (size_t i = 0; i < n; i++)
-            if (stream->started || rule != CLEF_FIRST_DROPS_ALL_SPACE || piece[i] != ' ')
-                to[written++] = piece[i];
-        stream->started = 1;
-        return written;
-    }
-    stream->started = n > 0;
-    while (n > 0 && *piece == ' ') {
-        piece++;
-        n--;
-        if (rule == CLEF_FIRST_DROPS_SPACE)
-            break;
+    stream->held = (token->flags & CLEF_TOKEN_ENDS_WORD) && n > 0 && piece[n - 1] == ' ';
+    n -= stream->held ? 1 : 0;
+    if (!stream->started && (rule == CLEF_FIRST_DROPS_SPACE || rule == CLEF_FIRST_DROPS_SPACES)) {
         stream->started = n > 0;
+        while (n > 0 && *piece == ' ') {
+            piece++;
+            n--;
+            if (rule == CLEF_FIRST_DROPS_SPACE)
+                break;
+            stream->started = n > 0;
+        }
+    } else {
+        stream->started = 1;
     }
-    memcpy(to, piece, n);
-    return n;
+    memcpy(to + written, piece, n);
+    return written + n;
 }
 
 /* One token into out, which has CLEF_MAX_PIECE bytes. */
@@ -249,6 +371,9 @@ static clef_status push_token(clef_stream *stream, int32_t id, char *out, size_t
     const clef_token *token = &tok->tokens[id];
     if (!(token->flags & CLEF_TOKEN_PRESENT) || (token->flags & CLEF_TOKEN_SPECIAL))
         return CLEF_OK;
+    if (tok->joins_repeats && stream->last == id + 1)
+        return CLEF_OK;
+    stream->last = id + 1;
     size_t n_raw = (size_t)stream->n_pending, n_left;
     memcpy(raw, stream->pending, n_raw);
     n_raw += put_piece(tok, stream, token, raw + n_raw);

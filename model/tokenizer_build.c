@@ -109,12 +109,65 @@ const char *clef__token_quote(const char *text, size_t n, char *out)
     return out;
 }
 
+/* The marks around one text, and around each of two, the second of type 1. */
+static void make_templates(clef_tokenizer *tok)
+{
+    clef_template *both[] = {&tok->single, &tok->pair};
+    for (int32_t t = 0; t < 2; t++) {
+        clef_template *to = both[t];
+        to->n = 0;
+        for (int32_t part = 0; part <= t; part++) {
+            for (int32_t i = 0; i < tok->n_before; i++, to->n++)
+                to->items[to->n].id = tok->before[i], to->items[to->n].type = part;
+            to->items[to->n].id = part ? CLEF_TEMPLATE_B : CLEF_TEMPLATE_A;
+            to->items[to->n++].type = part;
+            for (int32_t i = 0; i < tok->n_after; i++, to->n++)
+                to->items[to->n].id = tok->after[i], to->items[to->n].type = part;
+        }
+    }
+}
+
+clef_status clef__template_push(const clef_tokenizer *tok, clef_template *to, int64_t id, int32_t type, clef_error *err)
+{
+    if (id < CLEF_TEMPLATE_B || id >= tok->n_tokens)
+        return clef__fail(err, CLEF_E_FORMAT, "post-processor: id %lld is outside the vocabulary of %d", (long long)id, tok->n_tokens);
+    if (to->n == CLEF_MAX_TEMPLATE)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "post-processor: a template of more than %d ids and texts", CLEF_MAX_TEMPLATE);
+    to->items[to->n].id = (int32_t)id;
+    to->items[to->n++].type = type;
+    return CLEF_OK;
+}
+
+static clef_status mark_pair(clef_tokenizer *tok, int64_t cls, int64_t sep, int is_roberta, clef_error *err)
+{
+    const int64_t ids[] = {cls, CLEF_TEMPLATE_A, sep, is_roberta ? sep : CLEF_TEMPLATE_B, is_roberta ? CLEF_TEMPLATE_B : sep, sep};
+    clef_status st = clef__tokens_mark(tok, 0, cls, err);
+    if (st == CLEF_OK)
+        st = clef__tokens_mark(tok, 1, sep, err);
+    if (st == CLEF_OK)
+        tok->pair.n = 0;
+    for (size_t i = 0; i < (is_roberta ? 6u : 5u) && st == CLEF_OK; i++)
+        st = clef__template_push(tok, &tok->pair, ids[i], !is_roberta && i >= 3, err);
+    return st;
+}
+
+clef_status clef__tokens_mark_pair(clef_tokenizer *tok, int64_t cls, int64_t sep, clef_error *err)
+{
+    return mark_pair(tok, cls, sep, 0, err);
+}
+
+clef_status clef__tokens_mark_roberta(clef_tokenizer *tok, int64_t cls, int64_t sep, clef_error *err)
+{
+    return mark_pair(tok, cls, sep, 1, err);
+}
+
 clef_tokenizer *clef__tokenizer_new(void)
 {
     clef_tokenizer *tok = calloc(1, sizeof *tok);
     if (!tok)
         return NULL;
-    tok->bos = tok->eos = -1;
+    tok->bos = tok->eos = tok->unk = tok->sep = tok->pad = tok->cls = tok->mask = -1;
+    make_templates(tok);
     for (int i = 0; i < 256; i++)
         tok->raw.roots[i] = tok->normal.roots[i] = -1;
     return tok;
@@ -198,36 +251,43 @@ clef_status clef__tokens_mark(clef_tokenizer *tok, int after, int64_t id, clef_e
     if (*n == CLEF_MAX_MARKS)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "post-processor: more than %d ids around a text", CLEF_MAX_MARKS);
     (after ? tok->after : tok->before)[(*n)++] = (int32_t)id;
+    make_templates(tok);
     return CLEF_OK;
 }
 
 /* ---- the last step */
 
+static clef_status keep_piece(clef_tokenizer *tok, const clef_token *token, const clef_chars *piece, const char **out, clef_error *err)
+{
+    enum { BEFORE = 4 }; /* the U+FFFD of an open character, and a separator */
+    if (clef__utf8_repair(piece->at, piece->n, NULL, NULL) > CLEF_MAX_PIECE - BEFORE)
+        return clef__fail(err, CLEF_E_LIMIT, "vocabulary: token %d decodes to more than %d bytes", (int)(token - tok->tokens),
+                          CLEF_MAX_PIECE - BEFORE);
+    *out = token->text;
+    if (piece->n != token->n_text || (piece->n > 0 && memcmp(piece->at, token->text, piece->n) != 0))
+        *out = clef__token_arena_copy(&tok->arena, piece->at, piece->n);
+    return *out ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "vocabulary: no memory for the bytes of a token");
+}
+
 /* Every piece, with what can stand before it, must fit a stream's output of CLEF_MAX_PIECE. */
 static clef_status seal_pieces(clef_tokenizer *tok, clef_error *err)
 {
-    enum { BEFORE = 4 }; /* the U+FFFD of an open character, or a separator */
     clef_chars work[2] = {{0}};
     clef_status st = CLEF_OK;
     for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++) {
         clef_token *token = &tok->tokens[id];
         if (!(token->flags & CLEF_TOKEN_PRESENT))
             continue;
-        st = clef__decode_token(tok, token->text, token->n_text, work, err);
-        if (st)
-            break;
-        const clef_chars *piece = &work[0];
-        if (clef__utf8_repair(piece->at, piece->n, NULL, NULL) > CLEF_MAX_PIECE - BEFORE) {
-            st = clef__fail(err, CLEF_E_LIMIT, "vocabulary: token %d decodes to more than %d bytes", id, CLEF_MAX_PIECE - BEFORE);
-            break;
-        }
-        token->n_piece = (uint32_t)piece->n;
-        if (piece->n == token->n_text && (piece->n == 0 || memcmp(piece->at, token->text, piece->n) == 0))
-            token->piece = token->text;
-        else
-            token->piece = clef__token_arena_copy(&tok->arena, piece->at, piece->n);
-        if (!token->piece)
-            st = clef__fail(err, CLEF_E_NOMEM, "vocabulary: no memory for the bytes of token %d", id);
+        st = clef__decode_token(tok, 0, token->text, token->n_text, work, err);
+        if (st == CLEF_OK)
+            st = keep_piece(tok, token, &work[0], &token->piece, err);
+        token->n_piece = (uint32_t)work[0].n;
+        if (st == CLEF_OK)
+            st = clef__decode_token(tok, 1, token->text, token->n_text, work, err);
+        if (st || (work[0].n == token->n_piece && (token->n_piece == 0 || memcmp(work[0].at, token->piece, token->n_piece) == 0)))
+            continue;
+        st = keep_piece(tok, token, &work[0], &token->first, err);
+        token->n_first = (uint32_t)work[0].n;
     }
     clef__chars_finish(&work[0]);
     clef__chars_finish(&work[1]);

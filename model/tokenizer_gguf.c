@@ -2,40 +2,11 @@
 #include <string.h>
 
 #include "model/gguf.h"
+#include "model/gguf_pre.h"
 #include "model/tokenizer.h"
 
 #define KEY "tokenizer.ggml."
-
-/* The cutting that a "pre" name stands for. Regexes as the models' own tokenizer.json have them. */
-typedef struct pre_kind {
-    const char *names[4];
-    const char *regexes[3]; /* one after the other, each isolating its matches */
-    int32_t ignore_merges, add_bos, nfc;
-} pre_kind;
-
-#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
-static const pre_kind pre_kinds[] = {
-    {.names = {"gpt-2", "default"}, .regexes = {clef__gpt2_regex}},
-    {.names = {"llama-bpe", "llama3", "llama-v3"},
-     .regexes = {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}" REST},
-     .ignore_merges = 1,
-     .add_bos = 1},
-    {.names = {"qwen2"}, .regexes = {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" REST}, .nfc = 1},
-    {.names = {"smollm", "starcoder"}, .regexes = {"\\p{N}", clef__gpt2_regex}},
-};
-
-const char *clef__gguf_pre_of(const char *regex, int *nfc, int *ignore_merges)
-{
-    for (size_t i = 0; i < sizeof pre_kinds / sizeof *pre_kinds; i++)
-        if (!pre_kinds[i].regexes[1] && strcmp(pre_kinds[i].regexes[0], regex) == 0) {
-            *nfc = pre_kinds[i].nfc;
-            *ignore_merges = pre_kinds[i].ignore_merges;
-            return pre_kinds[i].names[0];
-        }
-    return NULL;
-}
+#define SPACE_MARK "\xE2\x96\x81" /* U+2581 */
 
 typedef struct gguf_reader {
     const clef_gguf *gguf;
@@ -65,38 +36,25 @@ static int32_t read_id(const gguf_reader *r, const char *key, int32_t missing)
     return id >= 0 && id < r->tok->n_tokens ? (int32_t)id : -1;
 }
 
-static clef_status add_marks(const gguf_reader *r, int bos_by_default)
+static clef_status add_marks(const gguf_reader *r, int bos_by_default, int eos_by_default)
 {
     clef_tokenizer *tok = r->tok;
     clef_status st = CLEF_OK;
     if (clef__gguf_int(r->gguf, KEY "add_bos_token", bos_by_default) && tok->bos >= 0)
         st = clef__tokens_mark(tok, 0, tok->bos, r->err);
-    if (st == CLEF_OK && clef__gguf_int(r->gguf, KEY "add_eos_token", 0) && tok->eos >= 0)
+    if (st == CLEF_OK && clef__gguf_int(r->gguf, KEY "add_eos_token", eos_by_default) && tok->eos >= 0)
         st = clef__tokens_mark(tok, 1, tok->eos, r->err);
     return st;
 }
 
 /* ---- "gpt2": byte-level BPE */
 
-static clef_status read_pre(const gguf_reader *r, const pre_kind **out)
+static clef_status read_pre(const gguf_reader *r, const clef_gguf_pre **out)
 {
-    char name[64], known[256] = "";
-    if (!clef__gguf_text(r->gguf, KEY "pre", name, sizeof name)) {
-        *out = &pre_kinds[0]; /* files older than the key: GPT-2's was the only one */
-        return CLEF_OK;
-    }
-    for (size_t i = 0; i < sizeof pre_kinds / sizeof *pre_kinds; i++)
-        for (const char *const *known_name = pre_kinds[i].names; *known_name; known_name++) {
-            if (strcmp(name, *known_name) == 0) {
-                *out = &pre_kinds[i];
-                return CLEF_OK;
-            }
-            if (strlen(known) + strlen(*known_name) + 3 < sizeof known) {
-                strcat(known, *known ? ", " : "");
-                strcat(known, *known_name);
-            }
-        }
-    return clef__fail(r->err, CLEF_E_UNSUPPORTED, "%s: pre-tokenizer \"%s\" is not supported; known: %s", r->path, name, known);
+    char name[64];
+    if (!clef__gguf_text(r->gguf, KEY "pre", name, sizeof name))
+        strcpy(name, "gpt-2"); /* files older than the key: GPT-2's was the only one */
+    return clef__gguf_pre_find(name, r->path, out, r->err);
 }
 
 static clef_status set_token(const gguf_reader *r, int32_t id)
@@ -115,7 +73,7 @@ static clef_status set_token(const gguf_reader *r, int32_t id)
 static clef_status read_gpt2(const gguf_reader *r)
 {
     const clef_gguf_entry *merges = string_array(r->gguf, KEY "merges");
-    const pre_kind *pre = NULL;
+    const clef_gguf_pre *pre = NULL;
     clef_bpe *bpe = NULL;
     clef_tokenizer *tok = r->tok;
     clef_status st = read_pre(r, &pre);
@@ -125,21 +83,28 @@ static clef_status read_gpt2(const gguf_reader *r)
         st = set_token(r, id);
     if (st)
         return st;
-    tok->byte_level = 1;
-    st = clef__bpe_create(tok, &(clef_bpe_opts){.unk = -1, .ignore_merges = pre->ignore_merges}, (size_t)merges->n, &bpe, r->err);
+    tok->byte_level = !pre->escapes;
+    const clef_bpe_opts opts = {.unk = -1, .ignore_merges = pre->ignore_merges, .byte_fallback = pre->escapes};
+    st = clef__bpe_create(tok, &opts, (size_t)merges->n, &bpe, r->err);
     for (uint64_t i = 0; i < merges->n && st == CLEF_OK; i++)
         st = clef__bpe_merge_line(bpe, tok, merges->strings[i].text, merges->strings[i].n_bytes, r->err);
     if (st == CLEF_OK && pre->nfc)
         st = clef__normalizer_unicode(tok, CLEF_FORM_NFC, r->err);
-    for (size_t i = 0; i < sizeof pre->regexes / sizeof *pre->regexes && pre->regexes[i] && st == CLEF_OK; i++)
+    if (st == CLEF_OK && pre->escapes)
+        st = clef__normalizer_replace(tok, &(clef_pattern){.text = " ", .n_text = 1}, SPACE_MARK, 3, r->err);
+    for (size_t i = 0; i < CLEF_GGUF_REGEXES && pre->regexes[i] && st == CLEF_OK; i++)
         st = clef__pretokenizer_regex(tok, pre->regexes[i], CLEF_SPLIT_ISOLATED, r->err);
+    if (st == CLEF_OK && pre->escapes)
+        st = clef__decoder_metaspace(tok, SPACE_MARK, 3, 0, r->err);
     if (st == CLEF_OK)
-        st = clef__decoder_byte_level(tok, r->err);
+        st = pre->escapes ? clef__decoder_byte_fallback(tok, r->err) : clef__decoder_byte_level(tok, r->err);
     if (st == CLEF_OK)
         st = clef__tokenizer_seal(tok, r->err);
     if (st == CLEF_OK)
         st = clef__bpe_seal(bpe, tok, r->err);
-    return st ? st : add_marks(r, pre->add_bos);
+    if (st == CLEF_OK && pre->is_roberta && tok->bos >= 0 && tok->eos >= 0 && clef__gguf_int(r->gguf, KEY "add_bos_token", 1))
+        return clef__tokens_mark_roberta(tok, tok->bos, tok->eos, r->err);
+    return st ? st : add_marks(r, pre->add_bos, 0);
 }
 
 /* ---- "llama": SentencePiece's BPE */
@@ -154,28 +119,84 @@ static int64_t piece_type(const gguf_reader *r, int32_t id)
     return clef__fallback_byte(text.text, text.n_bytes) >= 0 ? CLEF_PIECE_BYTE : CLEF_PIECE_NORMAL;
 }
 
-static clef_status read_llama(const gguf_reader *r)
+static clef_status read_pieces(const gguf_reader *r, const clef_spm_opts *opts, const clef_spm_spaces *spaces)
 {
     const clef_gguf_entry *scores = number_array(r->gguf, KEY "scores");
     clef_tokenizer *tok = r->tok;
-    clef_bpe *bpe = NULL;
+    clef_spm_model model;
     if (!scores || scores->n != r->tokens->n)
         return clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "scores has %llu numbers, wanted %llu, one a token", r->path,
                           (unsigned long long)(scores ? scores->n : 0), (unsigned long long)r->tokens->n);
-    const clef_bpe_opts opts = {.byte_fallback = 1, .fuse_unk = 1, .unk = read_id(r, KEY "unknown_token_id", 0)};
-    clef_status st = clef__bpe_create_scored(tok, &opts, &bpe, r->err);
+    clef_status st = clef__spm_create(tok, opts, &model, r->err);
     for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++) {
         const clef_gguf_string text = r->tokens->strings[id];
-        st = clef__spm_piece(tok, bpe, id, text.text, text.n_bytes, piece_type(r, id), clef__gguf_item_float(scores, (uint64_t)id), r->err);
+        st = clef__spm_piece(tok, &model, id, text.text, text.n_bytes, piece_type(r, id), clef__gguf_item_float(scores, (uint64_t)id),
+                             r->err);
     }
-    const clef_spm_opts spaces = {.add_prefix = clef__gguf_int(r->gguf, KEY "add_space_prefix", 1) != 0, .escape = 1};
+    tok->unk = opts->unk;
     if (st == CLEF_OK)
-        st = clef__spm_stages(tok, &spaces, r->err);
+        st = clef__spm_stages(tok, spaces, r->err);
     if (st == CLEF_OK)
         st = clef__tokenizer_seal(tok, r->err);
-    if (st == CLEF_OK)
-        st = clef__bpe_seal(bpe, tok, r->err);
-    return st ? st : add_marks(r, 1);
+    return st ? st : clef__spm_seal(&model, tok, r->err);
+}
+
+static clef_status read_llama(const gguf_reader *r)
+{
+    const clef_spm_opts opts = {.byte_fallback = 1, .unk = read_id(r, KEY "unknown_token_id", 0)};
+    const clef_spm_spaces spaces = {.add_prefix = clef__gguf_int(r->gguf, KEY "add_space_prefix", 1) != 0, .escape = 1};
+    const clef_status st = read_pieces(r, &opts, &spaces);
+    return st ? st : add_marks(r, 1, 0);
+}
+
+/* ---- "t5": SentencePiece's Unigram */
+
+static clef_status read_t5(const gguf_reader *r)
+{
+    const clef_gguf_entry *map = number_array(r->gguf, KEY "precompiled_charsmap");
+    const clef_spm_opts opts = {.unigram = 1, .unk = read_id(r, KEY "unknown_token_id", 2)};
+    const clef_spm_spaces spaces = {.add_prefix = clef__gguf_int(r->gguf, KEY "add_space_prefix", 1) != 0,
+                                    .squeeze = clef__gguf_int(r->gguf, KEY "remove_extra_whitespaces", 1) != 0,
+                                    .escape = 1,
+                                    .charsmap = map ? map->data : NULL,
+                                    .n_charsmap = map ? (size_t)map->n : 0};
+    if (map && clef__gguf_type_bytes(map->type) != 1)
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "precompiled_charsmap is no array of bytes", r->path);
+    const clef_status st = read_pieces(r, &opts, &spaces);
+    return st ? st : add_marks(r, 0, 1);
+}
+
+/* ---- "bert": WordPiece. Tokens that begin a word are written with U+2581 before them, the others without "##" */
+
+static clef_status set_wordpiece(const gguf_reader *r, int32_t id)
+{
+    const clef_gguf_string text = r->tokens->strings[id];
+    const int64_t type = r->types ? clef__gguf_item_int(r->types, (uint64_t)id) : CLEF_PIECE_NORMAL;
+    const int bracketed = text.n_bytes > 2 && text.text[0] == '[' && text.text[text.n_bytes - 1] == ']';
+    if (text.n_bytes > 3 && memcmp(text.text, SPACE_MARK, 3) == 0)
+        return clef__tokens_set(r->tok, id, text.text + 3, text.n_bytes - 3, r->err);
+    if (type != CLEF_PIECE_NORMAL || bracketed)
+        return clef__tokens_set(r->tok, id, text.text, text.n_bytes, r->err);
+    char inner[2 + CLEF_MAX_PIECE];
+    if (text.n_bytes > CLEF_MAX_PIECE)
+        return clef__fail(r->err, CLEF_E_LIMIT, "%s: token %d has %zu bytes", r->path, id, text.n_bytes);
+    memcpy(inner, "##", 2);
+    memcpy(inner + 2, text.text, text.n_bytes);
+    return clef__tokens_set(r->tok, id, inner, text.n_bytes + 2, r->err);
+}
+
+static clef_status read_bert(const gguf_reader *r)
+{
+    clef_tokenizer *tok = r->tok;
+    clef_status st = CLEF_OK;
+    for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++)
+        st = set_wordpiece(r, id);
+    tok->unk = read_id(r, KEY "unknown_token_id", -1);
+    tok->sep = read_id(r, KEY "seperator_token_id", -1); /* the key's own spelling */
+    tok->cls = read_id(r, KEY "cls_token_id", tok->bos);
+    clef__tokens_guess_roles(tok);
+    const clef_bert_stages stages = {(int32_t)clef__gguf_int(r->gguf, KEY "normalizer.lowercase", -1), -1, 1};
+    return st ? st : clef__bert_stages(tok, &stages, r->path, r->err);
 }
 
 static const struct {
@@ -183,9 +204,20 @@ static const struct {
     int32_t bos, eos; /* where the file names none */
     clef_status (*read)(const gguf_reader *r);
 } model_kinds[] = {
-    {"gpt2", -1, -1, read_gpt2},
-    {"llama", 1, 2, read_llama},
+    {"gpt2", -1, -1, read_gpt2}, {"llama", 1, 2, read_llama},   {"t5", -1, 1, read_t5},
+    {"bert", -1, -1, read_bert}, {"gemma4", -1, -1, read_gpt2},
 };
+
+static void read_roles(const gguf_reader *r)
+{
+    clef_tokenizer *tok = r->tok;
+    tok->unk = read_id(r, KEY "unknown_token_id", tok->unk);
+    tok->sep = read_id(r, KEY "seperator_token_id", tok->sep);
+    tok->pad = read_id(r, KEY "padding_token_id", tok->pad);
+    tok->cls = read_id(r, KEY "cls_token_id", tok->cls);
+    tok->mask = read_id(r, KEY "mask_token_id", tok->mask);
+    clef__tokens_guess_roles(tok);
+}
 
 static clef_status read_model(gguf_reader *r)
 {
@@ -207,9 +239,13 @@ static clef_status read_model(gguf_reader *r)
             return st;
         r->tok->bos = read_id(r, KEY "bos_token_id", model_kinds[i].bos);
         r->tok->eos = read_id(r, KEY "eos_token_id", model_kinds[i].eos);
-        return model_kinds[i].read(r);
+        const clef_status read = model_kinds[i].read(r);
+        if (read == CLEF_OK)
+            read_roles(r);
+        return read;
     }
-    return clef__fail(r->err, CLEF_E_UNSUPPORTED, "%s: tokenizer model \"%s\" is not supported; known: gpt2, llama", r->path, name);
+    return clef__fail(r->err, CLEF_E_UNSUPPORTED, "%s: tokenizer model \"%s\" is not supported; known: gpt2, llama, t5, bert, gemma4",
+                      r->path, name);
 }
 
 clef_status clef__tokenizer_read_gguf(clef_tokenizer *tok, const char *path, clef_error *err)

@@ -1,11 +1,11 @@
-/* tokenizer.json of Hugging Face's tokenizers: vocabulary, model, added tokens. Its stages are in tokenizer_stages.c. `truncation` and
+/* tokenizer.json of Hugging Face's tokenizers: vocabulary and added tokens. Its model is in tokenizer_models.c, its
+ * stages in tokenizer_stages.c and tokenizer_post.c. `truncation` and
  * `padding` are the caller's matter and not applied. */
 #include "model/tokenizer_json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/json.h"
 #include "runtime/os.h"
 
 clef_status clef__json_by_type(clef_json_reader *r, const char *part, const clef_json_kind *kinds, size_t n_kinds, const json_t *object)
@@ -109,82 +109,6 @@ static clef_status read_added(clef_json_reader *r, const json_t *list)
     return st;
 }
 
-/* ---- the model */
-
-/* A merge is "a b" or ["a", "b"]. */
-static clef_status read_merges(clef_json_reader *r, clef_bpe *bpe, const json_t *merges)
-{
-    clef_status st = CLEF_OK;
-    for (size_t i = 0; i < json_array_size(merges) && st == CLEF_OK; i++) {
-        const json_t *merge = json_array_get(merges, i);
-        const json_t *left = json_array_get(merge, 0), *right = json_array_get(merge, 1);
-        if (json_is_string(merge) && strncmp(json_string_value(merge), "#version", 8) == 0)
-            continue;
-        if (json_is_string(merge))
-            st = clef__bpe_merge_line(bpe, r->tok, json_string_value(merge), json_string_length(merge), r->err);
-        else if (json_array_size(merge) == 2 && json_is_string(left) && json_is_string(right))
-            st = clef__bpe_merge(bpe, r->tok, json_string_value(left), json_string_length(left), json_string_value(right),
-                                 json_string_length(right), r->err);
-        else
-            st = clef__fail(r->err, CLEF_E_FORMAT, "%s: merge %zu is neither \"a b\" nor [\"a\", \"b\"]", r->file, i);
-    }
-    return st;
-}
-
-static clef_status read_bpe(clef_json_reader *r, const json_t *model)
-{
-    clef_json_fields f = {.object = model, .file = r->file, .within = "model", .err = r->err};
-    const char *prefix = clef__json_string(&f, "continuing_subword_prefix", ""), *suffix = clef__json_string(&f, "end_of_word_suffix", "");
-    const char *unk = clef__json_string(&f, "unk_token", NULL);
-    const double dropout = clef__json_double(&f, "dropout", 0, 1, 0);
-    const json_t *merges = json_object_get(model, "merges");
-    clef_bpe_opts opts = {.byte_fallback = clef__json_bool(&f, "byte_fallback", 0),
-                          .fuse_unk = clef__json_bool(&f, "fuse_unk", 0),
-                          .ignore_merges = clef__json_bool(&f, "ignore_merges", 0),
-                          .unk = -1};
-    if (f.status)
-        return f.status;
-    if (*prefix || *suffix || dropout > 0)
-        return clef__fail(r->err, CLEF_E_UNSUPPORTED, "%s: BPE with %s is not supported", r->file,
-                          *prefix   ? "continuing_subword_prefix"
-                          : *suffix ? "end_of_word_suffix"
-                                    : "dropout");
-    if (!json_is_array(merges))
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: merges is %s, wanted an array", r->file, clef__json_kind(merges));
-    if (unk) {
-        opts.unk = clef__tokens_find(r->tok, unk, strlen(unk));
-        if (opts.unk < 0)
-            return clef__fail(r->err, CLEF_E_FORMAT, "%s: unk_token \"%.48s\" is not in the vocabulary", r->file, unk);
-    }
-    clef_bpe *bpe = NULL;
-    const clef_status st = clef__bpe_create(r->tok, &opts, json_array_size(merges), &bpe, r->err);
-    return st ? st : read_merges(r, bpe, merges);
-}
-
-static const clef_json_kind model_kinds[] = {
-    {"BPE", read_bpe},
-};
-
-/* Older files do not name BPE; what else they leave out shows in the fields. */
-static clef_status read_model(clef_json_reader *r, const json_t *model)
-{
-    if (!json_is_object(model))
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: model is %s, wanted an object", r->file, clef__json_kind(model));
-    if (json_object_get(model, "type"))
-        return clef__json_by_type(r, "model", model_kinds, sizeof model_kinds / sizeof *model_kinds, model);
-    if (json_object_get(model, "merges"))
-        return read_bpe(r, model);
-    return clef__fail(r->err, CLEF_E_UNSUPPORTED, "%s: a model without a type and without merges (%s) is not supported", r->file,
-                      json_is_array(json_object_get(model, "vocab")) ? "Unigram" : "WordPiece or WordLevel");
-}
-
-/* A model of another type has a vocabulary of another shape: it must be refused by its name, before the vocabulary is read. */
-static int is_bpe(const json_t *model)
-{
-    const char *type = json_string_value(json_object_get(model, "type"));
-    return type ? strcmp(type, "BPE") == 0 : json_object_get(model, "merges") != NULL;
-}
-
 /* ---- the file */
 
 static clef_status read_root(clef_json_reader *r, const json_t *root)
@@ -193,15 +117,11 @@ static clef_status read_root(clef_json_reader *r, const json_t *root)
     clef_tokenizer *tok = r->tok;
     if (!json_is_object(root))
         return clef__fail(r->err, CLEF_E_FORMAT, "%s: the file is %s, wanted an object", r->file, clef__json_kind(root));
-    if (!is_bpe(model))
-        return read_model(r, model);
-    clef_status st = clef__json_vocab(tok, json_object_get(model, "vocab"), added, r->file, r->err);
+    clef_status st = clef__json_pretokenizer(r, json_object_get(root, "pre_tokenizer"));
+    if (st == CLEF_OK)
+        st = clef__json_model(r, model, added); /* after the pre-tokenizer, which says whether symbols are bytes */
     if (st == CLEF_OK)
         st = clef__json_normalizer(r, json_object_get(root, "normalizer"));
-    if (st == CLEF_OK)
-        st = clef__json_pretokenizer(r, json_object_get(root, "pre_tokenizer"));
-    if (st == CLEF_OK)
-        st = read_model(r, model);
     if (st == CLEF_OK)
         st = read_added(r, added);
     if (st == CLEF_OK)
@@ -210,7 +130,7 @@ static clef_status read_root(clef_json_reader *r, const json_t *root)
         st = clef__json_postprocessor(r, json_object_get(root, "post_processor"));
     if (st == CLEF_OK)
         st = clef__tokenizer_seal(tok, r->err);
-    return st ? st : clef__bpe_seal((clef_bpe *)tok->model, tok, r->err);
+    return st ? st : clef__json_model_seal(r);
 }
 
 /* Where no other file names them: what the post-processor adds, or the names that nearly all models use. */

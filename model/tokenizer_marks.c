@@ -1,6 +1,7 @@
 /* BOS and EOS as the files beside a tokenizer name them. */
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/tokenizer.h"
 #include "runtime/os.h"
@@ -52,11 +53,32 @@ static void read_flag(const json_t *root, const char *key, int32_t *flag)
         *flag = json_is_true(value);
 }
 
+/* The tokens that encoders name, with the texts they have where no file names them. */
+static const struct {
+    const char *key, *texts[2];
+} roles[] = {
+    {"unk_token", {"[UNK]", "<unk>"}}, {"sep_token", {"[SEP]", "</s>"}},     {"pad_token", {"[PAD]", "<pad>"}},
+    {"cls_token", {"[CLS]", "<s>"}},   {"mask_token", {"[MASK]", "<mask>"}},
+};
+
+static int32_t *role_of(clef_tokenizer *tok, size_t i)
+{
+    int32_t *const ids[] = {&tok->unk, &tok->sep, &tok->pad, &tok->cls, &tok->mask};
+    return ids[i];
+}
+
+void clef__tokens_guess_roles(clef_tokenizer *tok)
+{
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        for (size_t k = 0; k < 2 && *role_of(tok, i) < 0; k++)
+            *role_of(tok, i) = clef__tokens_find(tok, roles[i].texts[k], strlen(roles[i].texts[k]));
+}
+
 clef_status clef__tokenizer_read_marks(clef_tokenizer *tok, const char *path, clef_token_marks *marks, clef_error *err)
 {
     static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json", "config.json"};
-    int32_t bos = -1, eos = -1;
-    *marks = (clef_token_marks){-1, -1};
+    int32_t bos = -1, eos = -1, named[] = {-1, -1, -1, -1, -1};
+    *marks = (clef_token_marks){-1, -1, -1, -1, -1};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         json_t *root;
         const clef_status st = load_beside(path, files[i], &root, err);
@@ -68,8 +90,17 @@ clef_status clef__tokenizer_read_marks(clef_tokenizer *tok, const char *path, cl
         read_id(tok, root, "eos_token_id", &eos);
         read_flag(root, "add_bos_token", &marks->add_bos);
         read_flag(root, "add_eos_token", &marks->add_eos);
+        read_flag(root, "do_lower_case", &marks->lowercase);
+        read_flag(root, "strip_accents", &marks->strip_accents);
+        read_flag(root, "tokenize_chinese_chars", &marks->space_cjk);
+        for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
+            read_name(tok, root, roles[k].key, &named[k]);
         json_decref(root);
     }
+    for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
+        if (named[k] >= 0)
+            *role_of(tok, k) = named[k];
+    clef__tokens_guess_roles(tok);
     if (bos >= 0)
         tok->bos = bos;
     if (eos >= 0)

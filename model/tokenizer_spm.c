@@ -1,4 +1,4 @@
-/* SentencePiece's tokenizer.model: the few fields of sentencepiece_model.proto that BPE needs, read by hand
+/* SentencePiece's tokenizer.model: the few fields of sentencepiece_model.proto that encoding needs, read by hand
  * (https://protobuf.dev/programming-guides/encoding). */
 #include <stdlib.h>
 #include <string.h>
@@ -84,11 +84,11 @@ static double as_float(uint64_t value)
 
 /* What the file says besides its pieces; the first values are the format's defaults. */
 typedef struct spm_spec {
-    int64_t model_type, unk, bos, eos, byte_fallback, suffix_space;
+    int64_t model_type, unk, bos, eos, pad, byte_fallback, suffix_space;
     int64_t n_pieces;
-    const char *normalizer;
-    size_t n_normalizer, n_charsmap, n_rules;
-    clef_spm_opts spaces;
+    const char *charsmap;
+    size_t n_charsmap, n_rules;
+    clef_spm_spaces spaces;
     int bad;
 } spm_spec;
 
@@ -102,6 +102,7 @@ static void read_trainer(proto p, spm_spec *spec)
                             : f.number == 40 ? &spec->unk
                             : f.number == 41 ? &spec->bos
                             : f.number == 42 ? &spec->eos
+                            : f.number == 43 ? &spec->pad
                                              : NULL;
         if (to && f.wire == 0)
             *to = value;
@@ -112,10 +113,8 @@ static void read_trainer(proto p, spm_spec *spec)
 static void read_normalizer(proto p, spm_spec *spec)
 {
     for (proto_field f; next_field(&p, &f);) {
-        if (f.number == 1 && f.wire == 2) {
-            spec->normalizer = (const char *)f.bytes.at;
-            spec->n_normalizer = f.bytes.n;
-        } else if (f.number == 2 && f.wire == 2) {
+        if (f.number == 2 && f.wire == 2) {
+            spec->charsmap = (const char *)f.bytes.at;
             spec->n_charsmap = f.bytes.n;
         } else if (f.number == 3 && f.wire == 0) {
             spec->spaces.add_prefix = f.value != 0;
@@ -123,8 +122,6 @@ static void read_normalizer(proto p, spm_spec *spec)
             spec->spaces.squeeze = f.value != 0;
         } else if (f.number == 5 && f.wire == 0) {
             spec->spaces.escape = f.value != 0;
-        } else if (f.number == 6 && f.wire == 2) {
-            spec->n_rules = f.bytes.n;
         }
     }
     spec->bad |= p.bad;
@@ -138,25 +135,25 @@ static void read_denormalizer(proto p, spm_spec *spec)
     spec->bad |= p.bad;
 }
 
+enum { SPM_UNIGRAM = 1, SPM_BPE = 2 };
+
 static clef_status check_spec(const spm_spec *spec, const char *name, clef_error *err)
 {
     static const char *const types[] = {"?", "Unigram", "BPE", "Word", "Char"};
-    char quote[64];
     if (spec->bad || spec->n_pieces == 0)
         return clef__fail(err, CLEF_E_FORMAT, "%s: no SentencePiece model (%s)", name,
                           spec->bad ? "a field runs over its end" : "it has no pieces");
-    if (spec->model_type != 2)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: SentencePiece model type %s (%lld) is not supported; known: BPE", name,
+    if (spec->model_type != SPM_UNIGRAM && spec->model_type != SPM_BPE)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: SentencePiece model type %s (%lld) is not supported; known: Unigram, BPE", name,
                           types[spec->model_type >= 1 && spec->model_type <= 4 ? spec->model_type : 0], (long long)spec->model_type);
-    if (spec->n_charsmap > 0 || spec->n_rules > 0)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: SentencePiece normalizer \"%s\" is not supported; known: identity", name,
-                          clef__token_quote(spec->normalizer ? spec->normalizer : "", spec->n_normalizer, quote));
+    if (spec->n_rules > 0)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a SentencePiece denormalizer is not supported", name);
     if (spec->suffix_space)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: SentencePiece's treat_whitespace_as_suffix is not supported", name);
     return CLEF_OK;
 }
 
-static clef_status read_piece(clef_tokenizer *tok, clef_bpe *bpe, int32_t id, proto p, clef_error *err)
+static clef_status read_piece(clef_tokenizer *tok, const clef_spm_model *model, int32_t id, proto p, clef_error *err)
 {
     const char *text = "";
     size_t n = 0;
@@ -174,7 +171,7 @@ static clef_status read_piece(clef_tokenizer *tok, clef_bpe *bpe, int32_t id, pr
     }
     if (p.bad)
         return clef__fail(err, CLEF_E_FORMAT, "SentencePiece: a field of piece %d runs over its end", id);
-    return clef__spm_piece(tok, bpe, id, text, n, type, score, err);
+    return clef__spm_piece(tok, model, id, text, n, type, score, err);
 }
 
 static int32_t id_or_none(const clef_tokenizer *tok, int64_t id)
@@ -184,9 +181,9 @@ static int32_t id_or_none(const clef_tokenizer *tok, int64_t id)
 
 clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, size_t n, const char *name, clef_error *err)
 {
-    spm_spec spec = {.model_type = 1, .bos = 1, .eos = 2, .spaces = {1, 1, 1}};
+    spm_spec spec = {.model_type = SPM_UNIGRAM, .bos = 1, .eos = 2, .pad = -1, .spaces = {.add_prefix = 1, .squeeze = 1, .escape = 1}};
     proto root = {.at = data, .n = n};
-    clef_bpe *bpe = NULL;
+    clef_spm_model model = {0};
     for (proto_field f; next_field(&root, &f);) {
         spec.n_pieces += f.number == 1 && f.wire == 2;
         if (f.number == 2 && f.wire == 2)
@@ -202,36 +199,57 @@ clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, siz
         st = clef__tokens_reserve(tok, spec.n_pieces, err);
     if (st)
         return st;
-    const clef_bpe_opts opts = {.byte_fallback = spec.byte_fallback != 0, .fuse_unk = 1, .unk = id_or_none(tok, spec.unk)};
-    st = clef__bpe_create_scored(tok, &opts, &bpe, err);
+    const clef_spm_opts opts = {
+        .unigram = spec.model_type == SPM_UNIGRAM, .byte_fallback = spec.byte_fallback != 0, .unk = id_or_none(tok, spec.unk)};
+    st = clef__spm_create(tok, &opts, &model, err);
     root = (proto){.at = data, .n = n};
     int32_t id = 0;
     for (proto_field f; st == CLEF_OK && next_field(&root, &f);)
         if (f.number == 1 && f.wire == 2)
-            st = read_piece(tok, bpe, id++, f.bytes, err);
+            st = read_piece(tok, &model, id++, f.bytes, err);
     tok->bos = id_or_none(tok, spec.bos);
     tok->eos = id_or_none(tok, spec.eos);
+    tok->unk = opts.unk;
+    tok->pad = id_or_none(tok, spec.pad);
+    spec.spaces.charsmap = spec.charsmap;
+    spec.spaces.n_charsmap = spec.n_charsmap;
     if (st == CLEF_OK)
         st = clef__spm_stages(tok, &spec.spaces, err);
     if (st == CLEF_OK)
         st = clef__tokenizer_seal(tok, err);
-    return st ? st : clef__bpe_seal(bpe, tok, err);
+    return st ? st : clef__spm_seal(&model, tok, err);
+}
+
+/* What the models' own tokenizers add when no file says it: Llama's and Mistral's (BPE) a BOS, T5's (Unigram without BOS) an EOS, ALBERT's
+ * [CLS] and [SEP]. */
+static clef_status add_marks(clef_tokenizer *tok, clef_token_marks marks, int is_bpe, clef_error *err)
+{
+    const int32_t cls = clef__tokens_find(tok, "[CLS]", 5), sep = clef__tokens_find(tok, "[SEP]", 5);
+    if (!is_bpe && cls >= 0 && sep >= 0)
+        return clef__tokens_mark_pair(tok, cls, sep, err);
+    clef_status st = CLEF_OK;
+    if ((marks.add_bos < 0 ? is_bpe : marks.add_bos) && tok->bos >= 0)
+        st = clef__tokens_mark(tok, 0, tok->bos, err);
+    if (st == CLEF_OK && (marks.add_eos < 0 ? !is_bpe && tok->bos < 0 : marks.add_eos) && tok->eos >= 0)
+        st = clef__tokens_mark(tok, 1, tok->eos, err);
+    return st;
 }
 
 clef_status clef__tokenizer_read_spm(clef_tokenizer *tok, const char *path, clef_error *err)
 {
     char *data = NULL;
     size_t n = 0;
-    clef_token_marks marks = {-1, -1};
+    clef_token_marks marks;
     clef_status st = clef__os_read(path, CLEF_TOKENIZER_FILE_BYTES, &data, &n, err);
-    if (st == CLEF_OK)
+    const int lines = st == CLEF_OK && clef__is_tiktoken(data, n);
+    if (lines)
+        st = clef__tokenizer_parse_tiktoken(tok, data, n, path, err);
+    else if (st == CLEF_OK)
         st = clef__tokenizer_parse_spm(tok, data, n, path, err);
     free(data);
+    if (lines)
+        return st;
     if (st == CLEF_OK)
         st = clef__tokenizer_read_marks(tok, path, &marks, err);
-    if (st == CLEF_OK && marks.add_bos != 0 && tok->bos >= 0)
-        st = clef__tokens_mark(tok, 0, tok->bos, err); /* as Llama's and Mistral's own tokenizers do unless told otherwise */
-    if (st == CLEF_OK && marks.add_eos == 1 && tok->eos >= 0)
-        st = clef__tokens_mark(tok, 1, tok->eos, err);
-    return st;
+    return st ? st : add_marks(tok, marks, tok->model && clef__is_bpe(tok->model), err);
 }

@@ -23,8 +23,7 @@ static clef_status add_specials(clef_tokenizer *tok, clef_error *err)
     if (st == CLEF_OK && start >= 0 && end >= 0) {
         tok->bos = start;
         tok->eos = end;
-        st = clef__tokens_mark(tok, 0, start, err);
-        return st ? st : clef__tokens_mark(tok, 1, end, err);
+        return clef__tokens_mark_roberta(tok, start, end, err);
     }
     tok->bos = tok->eos = clef__tokens_find(tok, "<|endoftext|>", 13);
     return st;

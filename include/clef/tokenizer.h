@@ -14,7 +14,8 @@ extern "C" {
 typedef struct clef_tokenizer clef_tokenizer;
 
 /** Opens the tokenizer of `path`: a GGUF file (its tokenizer.ggml.* keys), a folder with tokenizer.json, or with tokenizer.model
- *  (SentencePiece BPE), or with vocab.json and merges.txt; or one such file itself.
+ *  or spiece.model (SentencePiece; or tiktoken's lines, as Meta writes them), or with vocab.json and merges.txt, or with vocab.txt (BERT);
+ *  or one such file itself, or a *.tiktoken file whose name says its encoding.
  *  A pre-tokenizer, normalizer or model type that clef does not know is refused by name. Free with clef_tokenizer_close().
  *  CLEF_OK, CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED, CLEF_E_NOT_FOUND (the folder has none), CLEF_E_NOMEM. */
 CLEF_API clef_status clef_tokenizer_open(const char *path, clef_tokenizer **out, clef_error *err);
@@ -24,6 +25,20 @@ CLEF_API void        clef_tokenizer_close(clef_tokenizer *tok);
 CLEF_API int32_t clef_tokenizer_n_tokens(const clef_tokenizer *tok);
 CLEF_API int32_t clef_tokenizer_bos(const clef_tokenizer *tok);
 CLEF_API int32_t clef_tokenizer_eos(const clef_tokenizer *tok);
+
+/** The id of a token by what it is for, -1 where the model has none. */
+typedef enum clef_token_role {
+    CLEF_ROLE_BOS,
+    CLEF_ROLE_EOS,
+    CLEF_ROLE_UNK,
+    CLEF_ROLE_SEP,
+    CLEF_ROLE_PAD,
+    CLEF_ROLE_CLS,
+    CLEF_ROLE_MASK
+} clef_token_role;
+CLEF_API int32_t clef_tokenizer_role(const clef_tokenizer *tok, clef_token_role role);
+/** The id of a token by its text in the vocabulary ("fra_Latn"), -1 for none. */
+CLEF_API int32_t clef_tokenizer_find(const clef_tokenizer *tok, const char *text);
 
 typedef enum clef_special {
     CLEF_SPECIAL_ADD,   /* add BOS/EOS as the model's own post-processor does */
@@ -36,6 +51,30 @@ typedef enum clef_special {
 CLEF_API clef_status clef_tokenizer_encode(const clef_tokenizer *tok, const char *text, size_t n_bytes, clef_special special, int32_t **out,
                                            int32_t *n, clef_error *err);
 CLEF_API void        clef_tokens_free(int32_t *ids);
+
+/** Which of two texts loses tokens at its end when both are too long. */
+typedef enum clef_truncate {
+    CLEF_TRUNCATE_LONGEST, /* the longer, until both are equally long, then both */
+    CLEF_TRUNCATE_FIRST,
+    CLEF_TRUNCATE_SECOND
+} clef_truncate;
+typedef struct clef_encode_opts {
+    clef_special  special;
+    int32_t       max_tokens; /* 0: no limit. Special tokens count and are never cut */
+    clef_truncate truncate;
+} clef_encode_opts;
+/** ids [n] and the token types [n] (0 or 1, as the model's post-processor gives them); n_cut tokens were left out. */
+typedef struct clef_encoded {
+    int32_t *ids, *types;
+    int32_t  n, n_cut;
+} clef_encoded;
+/** Encodes one text (b NULL) or two as the model wants a pair: "[CLS] a [SEP] b [SEP]". opts NULL: defaults. `out` is overwritten; free
+ *  what it holds with clef_encoded_finish(). Statuses of clef_tokenizer_encode(); CLEF_E_ARG: max_tokens does not hold the special
+ *  tokens; CLEF_E_LIMIT: the text that is not to be cut does not fit. */
+CLEF_API clef_status clef_tokenizer_encode_pair(const clef_tokenizer *tok, const char *a, size_t n_a, const char *b, size_t n_b,
+                                                const clef_encode_opts *opts, clef_encoded *out, clef_error *err);
+/** Accepts NULL and zeroed ones. */
+CLEF_API void clef_encoded_finish(clef_encoded *enc);
 
 /** The text of n ids at once, NUL-terminated (and its length); the caller frees it with clef_text_free(). Special tokens are left
  *  out; bytes that are no UTF-8 become U+FFFD. CLEF_E_ARG for an id outside the vocabulary. */
@@ -50,6 +89,8 @@ typedef struct clef_stream {
     uint8_t               pending[8]; /* bytes of a character that is not complete yet */
     int32_t               n_pending;
     int32_t               started;    /* something was decoded: a leading space is no longer dropped */
+    int32_t               held;       /* a space that is written when another token follows */
+    int32_t               last;       /* the last token's id + 1 */
 } clef_stream;
 /** Writes at most `capacity` bytes, no NUL, and sets *n. A token's text is at most CLEF_MAX_PIECE bytes. CLEF_E_ARG: id outside the
  *  vocabulary; CLEF_E_LIMIT: capacity too small. */

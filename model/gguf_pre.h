@@ -1,0 +1,20 @@
+/* GGUF's tokenizer.ggml.pre: names for how a text is cut before byte-level BPE. */
+#ifndef CLEF_MODEL_GGUF_PRE_H
+#define CLEF_MODEL_GGUF_PRE_H
+
+#include "clef/status.h"
+
+enum { CLEF_GGUF_PRE_NAMES = 13, CLEF_GGUF_REGEXES = 6 };
+
+typedef struct clef_gguf_pre {
+    const char *names[CLEF_GGUF_PRE_NAMES];
+    const char *regexes[CLEF_GGUF_REGEXES]; /* one after the other, each isolating its matches */
+    int32_t ignore_merges, add_bos, nfc;
+    int32_t is_roberta; /* a text is between BOS and EOS */
+    int32_t escapes;    /* no byte-level: spaces are written as U+2581, unknown characters as bytes */
+} clef_gguf_pre;
+
+/** CLEF_E_UNSUPPORTED names it and those that are known; `path` is for the message. */
+clef_status clef__gguf_pre_find(const char *name, const char *path, const clef_gguf_pre **out, clef_error *err);
+
+#endif

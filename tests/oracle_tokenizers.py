@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Compares clef's tokenizers, id by id, with Hugging Face's tokenizers and with sentencepiece (both from PyPI).
+
+    oracle_tokenizers.py LIBCLEF.so TOKENIZERS TEXTS [--random N] [--seed S] [--only NAME] [--fixture FILE]
+
+TOKENIZERS is a folder of folders (bert gpt2 llama2 t5 ...), TEXTS one of text files. Each text is compared line by line, in blocks of 64
+lines and as a whole; then N random Unicode strings. --fixture writes cases with their expected ids as JSON.
+A development tool: the product does not need it."""
+import argparse, ctypes, json, os, random, sys, tempfile, time
+
+
+class Error(ctypes.Structure):
+    _fields_ = [("pad", ctypes.c_char * 4096)]
+
+
+class Clef:
+    def __init__(self, lib, path):
+        self.lib, self.err, self.tok = lib, Error(), ctypes.c_void_p()
+        if lib.clef_tokenizer_open(path.encode(), ctypes.byref(self.tok), ctypes.byref(self.err)):
+            raise SystemExit(f"{path}: {self.err.pad if False else bytes(self.err)[:400]!r}")
+
+    def encode(self, text, special=False):
+        raw = text.encode("utf-8", "surrogatepass")
+        ids, n = ctypes.POINTER(ctypes.c_int32)(), ctypes.c_int32()
+        status = self.lib.clef_tokenizer_encode(self.tok, raw, ctypes.c_size_t(len(raw)), 0 if special else 1, ctypes.byref(ids),
+                                                ctypes.byref(n), ctypes.byref(self.err))
+        if status:
+            raise SystemExit(f"status {status}: {bytes(self.err)[:400]!r}")
+        out = ids[:n.value]
+        self.lib.clef_tokens_free(ids)
+        return out
+
+    def decode(self, ids):
+        text, n = ctypes.c_char_p(), ctypes.c_size_t()
+        array = (ctypes.c_int32 * len(ids))(*ids)
+        if self.lib.clef_tokenizer_decode(self.tok, array, len(ids), ctypes.byref(text), ctypes.byref(n), ctypes.byref(self.err)):
+            raise SystemExit(f"{bytes(self.err)[:400]!r}")
+        out = text.value.decode()
+        self.lib.clef_text_free(text)
+        return out
+
+
+class HF:
+    def __init__(self, tokenizer):
+        self.t = tokenizer
+
+    def encode(self, text, special=False):
+        return self.t.encode(text, add_special_tokens=special).ids
+
+    def decode(self, ids):
+        return self.t.decode(ids)
+
+
+class SP:
+    def __init__(self, path):
+        import sentencepiece
+        self.t = sentencepiece.SentencePieceProcessor(model_file=path)
+
+    def encode(self, text, special=False):
+        return self.t.encode(text)
+
+    def decode(self, ids):
+        return self.t.decode(ids)
+
+
+def bert(vocab, lower):
+    from tokenizers import BertWordPieceTokenizer
+    return HF(BertWordPieceTokenizer(vocab, lowercase=lower)._tokenizer)
+
+
+def byte_level(folder):
+    from tokenizers import ByteLevelBPETokenizer
+    t = ByteLevelBPETokenizer(folder + "/vocab.json", folder + "/merges.txt")._tokenizer
+    return HF(t)
+
+
+def tiktoken_of(folder):
+    """GPT-2's vocabulary as tiktoken writes it: what r50k_base is."""
+    import base64
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    char = {chr(b): b for b in shown}
+    char.update({chr(256 + i): b for i, b in enumerate(b for b in range(256) if b not in shown)})
+    vocab = json.load(open(folder + "/vocab.json", encoding="utf-8"))
+    path = os.path.join(tempfile.mkdtemp(), "r50k_base.tiktoken")
+    with open(path, "w") as f:
+        for token, rank in sorted(vocab.items(), key=lambda x: x[1]):
+            if token != "<|endoftext|>":
+                f.write(base64.b64encode(bytes(char[c] for c in token)).decode() + f" {rank}\n")
+    return path
+
+
+def pairs(root):
+    """(name, path for clef, function that makes the oracle)"""
+    from tokenizers import Tokenizer
+    for kind in ("uncased", "cased"):
+        path = f"{root}/bert/bert-base-{kind}-vocab.txt"
+        yield f"bert-{kind}", path, lambda path=path, kind=kind: bert(path, kind == "uncased")
+    for name in ("gpt-neox", "gpt2", "roberta", "t5"):
+        path = f"{root}/{name}/tokenizer.json"
+        yield name, path, lambda path=path: HF(Tokenizer.from_file(path))
+    yield "gpt2-vocab", f"{root}/gpt2/vocab.json", lambda: HF(Tokenizer.from_file(f"{root}/gpt2/tokenizer.json"))
+    yield "gpt2-tiktoken", tiktoken_of(f"{root}/gpt2"), lambda: HF(Tokenizer.from_file(f"{root}/gpt2/tokenizer.json"))
+    yield "roberta-vocab", f"{root}/roberta/vocab.json", lambda: HF(Tokenizer.from_file(f"{root}/roberta/tokenizer.json"))
+    models = [f"{root}/llama2/tokenizer.model", f"{root}/mistral/tokenizer.model.v1", f"{root}/mistral/tokenizer.model.v3",
+              f"{root}/t5/spiece.model"]
+    models += sorted(f"{root}/sentencepiece/{f}" for f in os.listdir(f"{root}/sentencepiece") if f.endswith(".model"))
+    for path in models:
+        yield "sp:" + os.path.relpath(path, root), path, lambda path=path: SP(path)
+
+
+POOLS = [(0x20, 0x7E)] * 6 + [(0xA0, 0x24F)] * 3 + [(0x300, 0x36F), (0x370, 0x52F), (0x590, 0x6FF), (0x900, 0xDFF), (0xE00, 0xFFF),
+        (0x1100, 0x11FF), (0x1E00, 0x1FFF), (0x2000, 0x206F), (0x2070, 0x2BFF), (0x3000, 0x30FF), (0x3200, 0x33FF), (0x4E00, 0x9FFF),
+        (0xAC00, 0xD7A3), (0xF900, 0xFFFF), (0x1F300, 0x1FAFF), (0x1D400, 0x1D7FF), (0x20000, 0x323AF), (0x80, 0xFFFF), (0x80, 0x10FFFF)]
+
+
+def random_text(rng):
+    out = []
+    for _ in range(rng.randrange(1, 12)):
+        low, high = rng.choice(POOLS)
+        for _ in range(rng.randrange(1, 8)):
+            c = rng.randint(low, high)
+            if not 0xD800 <= c < 0xE000:
+                out.append(chr(c))
+        out.append(rng.choice(["", "", " ", " ", "  ", "\n", "\t", "\r\n", "\u00a0", "\u3000", "'s", "123", "\u200d", "."]))
+    return "".join(out)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("lib"), p.add_argument("tokenizers"), p.add_argument("texts")
+    p.add_argument("--random", type=int, default=10000), p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--only"), p.add_argument("--fixture"), p.add_argument("--show", type=int, default=3)
+    a = p.parse_args()
+    lib = ctypes.CDLL(a.lib)
+    rng = random.Random(a.seed)
+    strings = [random_text(rng) for _ in range(a.random)]
+    files = {f: open(f"{a.texts}/{f}", encoding="utf-8", newline="").read() for f in sorted(os.listdir(a.texts)) if f.endswith(".txt")}
+    lines = [line for text in files.values() for line in text.split("\n")]
+    blocks = ["\n".join(lines[i:i + 64]) for i in range(0, len(lines), 64)]
+    fixture, bad_total = {}, 0
+    for name, path, make in pairs(a.tokenizers):
+        if a.only and a.only not in name:
+            continue
+        ours, theirs = Clef(lib, path), make()
+        bad = bad_text = shown = 0
+        for text in lines + blocks + strings:
+            mine, want = ours.encode(text), theirs.encode(text)
+            if mine != want:
+                bad += 1
+                if shown < a.show:
+                    shown += 1
+                    at = next((i for i, (x, y) in enumerate(zip(mine, want)) if x != y), min(len(mine), len(want)))
+                    print(f"  {name}: {text[:60]!r} at id {at}: {mine[at:at + 6]} wanted {want[at:at + 6]}"
+                          f" {[hex(ord(c)) for c in text][:30] if len(text) < 60 else ''}")
+        whole = "\n".join(files.values())
+        start = time.time()
+        mine = ours.encode(whole)
+        seconds = time.time() - start
+        same = mine == theirs.encode(whole)
+        for text in lines[:3000] + strings[:1000]:
+            want = theirs.encode(text)
+            if theirs.decode(want) != ours.decode(want):
+                bad_text += 1
+                if bad_text <= 1:
+                    print(f"  {name}: decode {ours.decode(want)[:80]!r} wanted {theirs.decode(want)[:80]!r}")
+        bad_total += bad + (not same)
+        print(f"{name:45s} {bad:6d} of {len(lines) + len(blocks) + len(strings)} differ, whole text {'same' if same else 'DIFFERS'}, "
+              f"{bad_text} of 4000 decoded texts differ, {len(whole.encode()) / seconds / 1e6:.1f} MB/s", flush=True)
+        fixture[name] = [[t, theirs.encode(t)] for t in
+                         [s for s in lines[::1500] if s][:14] + strings[:22]]
+    if a.fixture:
+        json.dump(fixture, open(a.fixture, "w"), ensure_ascii=True, indent=None, separators=(",", ":"))
+    return bad_total > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
