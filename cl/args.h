@@ -185,8 +185,8 @@ typedef struct pack_args {
  * tokens, one after the other: quants char [K / 32][nt][32], scales float [K / 32][nt], sums of 16 quants int [K / 32][nt][2]. */
 #define TOKEN_BLOCK 12
 
-/* Rows of x [m, k] as a product reads them: normed (weight and bias from their offsets; norm_args' formula), then in f32 or in 8 bits. Row r
- * of x is (r / n2 / n1, r / n2 % n1, r % n2). */
+/* Rows of x [m, k] as a product reads them: normed (weight and bias from their offsets; norm_args' formula), then in f32 or in 8 bits. Row
+ * r of x is (r / n2 / n1, r / n2 % n1, r % n2). */
 typedef struct rows_args {
     args_uint  m, k, n1, n2;
     view_args  x;
@@ -218,7 +218,8 @@ typedef struct panel_gemv_args {
 #define PANEL_ACTS(X) X(none) X(swiglu) X(gelu) X(gelu_tanh) X(silu) X(relu)
 #define PANEL_NORMS(X) X(none) X(rms) X(layer)
 
-/* How the next token is picked (graph/sample.h has the formulas); an I32 [SAMPLE_OPTIONS] input, floats as their bits. All zero: nothing is. */
+/* How the next token is picked (graph/sample.h has the formulas); an I32 [SAMPLE_OPTIONS] input, floats as their bits. All zero: nothing
+ * is. */
 #define SAMPLE_OPTIONS 16
 #define SAMPLE_OFF     0 /* the step's state stays */
 #define SAMPLE_GREEDY  1

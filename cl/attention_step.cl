@@ -1,5 +1,5 @@
-/* Softmax attention of a few positions for CPUs (decode), with an online softmax (arXiv:1805.02867) over chunks of KEYS keys: the formula of
- * attention.cl. All queries of a head of k share each chunk while it is in the first cache. With WRITE the keys and values of these
+/* Softmax attention of a few positions for CPUs (decode), with an online softmax (arXiv:1805.02867) over chunks of KEYS keys: the formula
+ * of attention.cl. All queries of a head of k share each chunk while it is in the first cache. With WRITE the keys and values of these
  * positions come first: k_cache[pos + t] = turn(norm(new_k[t])), v_cache[pos + t] = new_v[t], and q stands for turn(norm(q)); norm and turn
  * are those of norm.cl and rope.cl.
  *   attention_step   launch: splits Hk B groups. With a.splits > 1 the keys are cut in so many parts (flash decoding); the last one

@@ -1,5 +1,5 @@
-/* Pieces of the attention kernels for CPUs, whose single work-items think in vectors of 16 keys, or of 16 elements: rows of k and v, scores to
- * weights, weights to a sum of values. Include after attention.h, with ROWS, D and E defined. */
+/* Pieces of the attention kernels for CPUs, whose single work-items think in vectors of 16 keys, or of 16 elements: rows of k and v,
+ * scores to weights, weights to a sum of values. Include after attention.h, with ROWS, D and E defined. */
 #ifndef CLEF_CL_ATTENTION_VECTOR_H
 #define CLEF_CL_ATTENTION_VECTOR_H
 
@@ -92,7 +92,8 @@ typedef struct row_id {
     uint b, hk, first, last;
 } row_id;
 
-/* The chunk's scores of ROWS queries (those beyond the last stand for it) to weights; keep[i]: what the sums of query i are multiplied by. */
+/* The chunk's scores of ROWS queries (those beyond the last stand for it) to weights; keep[i]: what the sums of query i are multiplied
+ * by. */
 static void soften_rows(const attention_args *a, float16 *z, float *keep, float *most, float16 *sum, global const mask_elem *mask,
                         global const int *pos, row_id row, int s, int end)
 {

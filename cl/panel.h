@@ -19,7 +19,8 @@
 #ifndef CLEF_CL_PANEL_H
 #define CLEF_CL_PANEL_H
 
-/* DOT4(acc, w, x): acc += the four products of each lane's bytes of w (unsigned; with DOT 3 up to 128) with those of *x (signed, over -128).
+/* DOT4(acc, w, x): acc += the four products of each lane's bytes of w (unsigned; with DOT 3 up to 128) with those of *x (signed, over
+ * -128).
  * PoCL targets a processor without these instructions, so they are said in assembly; the caps say that they are there. */
 #if DOT == 1
 #  define DOT4(acc, w, x) __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(x)))

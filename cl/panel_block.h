@@ -1,5 +1,5 @@
-/* Reading panels of block formats (cl/panel.h): a tile's sums with quantised tokens, and its weights as floats. Needs W_TYPE and DOT; with NT
- * there are x_ptrs and tile_step, without it the floats alone. X_SPACE is the address space of quantised x (global when not given).
+/* Reading panels of block formats (cl/panel.h): a tile's sums with quantised tokens, and its weights as floats. Needs W_TYPE and DOT; with
+ * NT there are x_ptrs and tile_step, without it the floats alone. X_SPACE is the address space of quantised x (global when not given).
  *
  * A step covers STEP_BLOCKS blocks of 32 columns, which K is a multiple of:
  *   tile_ptrs p = tile_at(w, tile, tiles, blocks);   tiles of the weight (padded), blocks = K / 32

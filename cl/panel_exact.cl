@@ -1,5 +1,6 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 and w a panel of blocks (cl/panel.h), whose weights are decoded as they come, for NT
- * tokens and two tiles of 16 rows. Launch: {blocks of NT tokens, pairs of tiles}, one item a group; consecutive groups share the panel.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 and w a panel of blocks (cl/panel.h), whose weights are decoded
+ * as they come, for NT tokens and two tiles of 16 rows. Launch: {blocks of NT tokens, pairs of tiles}, one item a group; consecutive
+ * groups share the panel.
  *   -D NT         tokens a group
  *   -D W_TYPE     dtype of w
  *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without

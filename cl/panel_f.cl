@@ -86,9 +86,11 @@ kernel void panel_f(const panel_args a, global float *out, global const float *x
                     fetch_result(&a, out, (block0 + b) * NT, pair0 + p);
                 for (uint v = 0; v < 2; v += VECTORS)
 #if W_TYPE == DTYPE_F32
-                    tile_sums(s + v * NT, xb, from + v * step, step, depth, k0 == 0, ahead + b % 2 * step, 16 * sizeof *ahead);
+                    tile_sums(s + v * NT, xb, from + v * step, step, depth, k0 == 0,
+                              ahead + b % 2 * step, 16 * sizeof *ahead);
 #else
-                    tile_sums(s + v * NT, xb, decoded + v * DEPTH * 16, DEPTH * 16, depth, k0 == 0, ahead + b % 2 * step, 16 * sizeof *ahead);
+                    tile_sums(s + v * NT, xb, decoded + v * DEPTH * 16, DEPTH * 16, depth, k0 == 0,
+                              ahead + b % 2 * step, 16 * sizeof *ahead);
 #endif
             }
         }

@@ -1,5 +1,6 @@
 /* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x quantised (panel_rows.h) and w a panel of blocks (cl/panel.h), for NT
- * tokens and 16 rows of the result. Launch: {blocks of NT tokens, tiles of the result}, one item a group; consecutive groups share the panel.
+ * tokens and 16 rows of the result. Launch: {blocks of NT tokens, tiles of the result}, one item a group; consecutive groups share the
+ * panel.
  *   -D NT         tokens a group
  *   -D W_TYPE     dtype of w
  *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without

@@ -1,5 +1,6 @@
 /* What each row of x [n0, n1, n2, n3] comes to: sum, mean or max; the index of the largest; the indices of the k largest.
- * Of equals the lowest index comes first. A NaN makes sum, mean and max NaN; among the largest it counts as -inf. Launch: one group a row, WG work-items that share it.
+ * Of equals the lowest index comes first. A NaN makes sum, mean and max NaN; among the largest it counts as -inf. Launch: one group a row,
+ * WG work-items that share it.
  *   -D WG    work-items a group, a power of two
  *   -D KIND  reduce_rows: 0 sum, 1 mean, 2 max; else 0 */
 #include "args.h"

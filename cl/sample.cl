@@ -1,10 +1,10 @@
-/* The next token of each row of logits [B, V], by the chain of graph/sample.h, to the bit: sums are of integers, so that their order does not
- * matter. Then ids[b] = token and pos[b] += T, for a next step of one token a row; history[b, pos[b] + t] = ids[b, t] before that.
+/* The next token of each row of logits [B, V], by the chain of graph/sample.h, to the bit: sums are of integers, so that their order does
+ * not matter. Then ids[b] = token and pos[b] += T, for a next step of one token a row; history[b, pos[b] + t] = ids[b, t] before that.
  *   sample_blocks  launch: `span` blocks of 64 logits a group, rows in dim 1; the maximum of each block; penalties; history
  *   sample_pick    launch: one group a row
  *   sample_whole   launch: one group; both for a single row
- * Most rows are decided by few blocks: the k-th largest maximum of a block bounds the k-th largest logit from below, and blocks under it are not
- * looked at again. Limits are found by bisection of distances.
+ * Most rows are decided by few blocks: the k-th largest maximum of a block bounds the k-th largest logit from below, and blocks under it
+ * are not looked at again. Limits are found by bisection of distances.
  *   -D WG  work-items a group */
 #include "args.h"
 #include "group.h"
@@ -268,8 +268,8 @@ static int kth_nearest(global const int *x, uint n, uint k, sum_scratch s)
 
 enum { FIRST_STEP, FAR_STEPS = 32, TIE_STEPS = 64 };
 
-/* Tightens a limit to the fewest that top-k, then top-p want: by bisection of the distance, then of the index among equals. One loop and one
- * place that measures: what each inlined copy of its barriers costs a compiler is much. */
+/* Tightens a limit to the fewest that top-k, then top-p want: by bisection of the distance, then of the index among equals. One loop and
+ * one place that measures: what each inlined copy of its barriers costs a compiler is much. */
 static limit limit_of(global const sample_options *o, row_memory m, uint n, sum_scratch s)
 {
     limit in;

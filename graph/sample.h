@@ -3,8 +3,8 @@
  *
  *   penalty     z = logit, NaN as -inf; of a token among the last n: z / p where z > 0, else z p (arXiv:1909.05858); 1 / p is rounded to
  *               float before
- *   distance    x = (max z - z) * scale, scale = log2(e) / temperature; two float roundings; kept as X = floor(2^24 x), SAMPLE_FAR from 40 on
- *   weight      w = 2^-x in units of 2^-40, by a polynomial of degree 5 over integers (within 7e-8 of the true one)
+ *   distance    x = (max z - z) * scale, scale = log2(e) / temperature; two float roundings; kept as X = floor(2^24 x), SAMPLE_FAR from 40
+ *   on weight      w = 2^-x in units of 2^-40, by a polynomial of degree 5 over integers (within 7e-8 of the true one)
  *   order       smaller X first, of equals the lower id
  *   top-k       the first k
  *   top-p       of these the fewest first whose weights reach floor(p sum), at least one (arXiv:1904.09751); p in 2^-32

@@ -44,8 +44,8 @@ typedef enum clef_role {
     CLEF_N_ROLES
 } clef_role;
 
-/** A weight's name without ".weight" or ".bias": in a Hugging Face folder and in GGUF. "%d" stands for the layer, a leading '/' says that the
- *  folder's prefix is not put before it. NULL: has none. */
+/** A weight's name without ".weight" or ".bias": in a Hugging Face folder and in GGUF. "%d" stands for the layer, a leading '/' says that
+ *  the folder's prefix is not put before it. NULL: has none. */
 typedef struct clef_weight_name {
     const char *hf, *gguf;
 } clef_weight_name;
@@ -67,7 +67,7 @@ typedef struct clef_builder {
     clef_value           *pos;     /* I32 [B]: positions in the cache before this step */
     clef_value           *types;   /* NULL, or I32 [B, T]: token types */
     clef_value           *mask;    /* NULL, or I32 [B, 1, 1, S]: 0 where a key is padding */
-    clef_value           *bias;    /* NULL, or F32 [H, 1 or T, S], with a mask joined to it [B, H, ..]: added to the scores of every layer */
+    clef_value           *bias;    /* NULL, or F32 [H, 1 or T, S], with a mask joined to it [B, H, ..]: added to all scores */
     clef_value           *memory;  /* encoder-decoders: the encoder's output [B, S', d]; NULL where its keys and values are inputs */
     clef_value           *memory_mask; /* NULL, or I32 [B, 1, 1, S']: 0 where a source token is padding */
     clef_dim              source;  /* S' */

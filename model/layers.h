@@ -54,8 +54,8 @@ clef_value *clef__cross_attention(clef_builder *b, clef_value *x);
 void clef__cross_outputs(clef_builder *b);
 /** From here on weights are the decoder's, and attention is causal. */
 void clef__enter_decoder(clef_builder *b);
-/** Sinusoidal positions [T, d] of this step (arXiv:1706.03762, section 3.5), sines in the first half: the rate of pair i is 10000^(-2i / d);
- *  with an offset (fairseq's, M2M-100) the table starts there and the rate is 10000^(-i / (d/2 - 1)). */
+/** Sinusoidal positions [T, d] of this step (arXiv:1706.03762, section 3.5), sines in the first half: the rate of pair i is 10000^(-2i /
+ *  d); with an offset (fairseq's, M2M-100) the table starts there and the rate is 10000^(-i / (d/2 - 1)). */
 clef_value *clef__sinusoidal_positions(clef_builder *b, int32_t offset);
 /** x + scale y: what a block adds to the stream, scaled by residual_scale. */
 clef_value *clef__add_residual(clef_builder *b, clef_value *x, clef_value *y);
@@ -71,8 +71,8 @@ clef_value *clef__wanted_positions(clef_builder *b, clef_value *x);
 /** Logits of x [B, T, d] by the output matrix, or by the embedding when they are tied. Calls x hidden_last. */
 clef_value *clef__lm_head(clef_builder *b, clef_value *x);
 
-/** RoPE's frequencies [dims / 2] for a context of n_context positions, by the formulas of transformers' modeling_rope_utils.py (model/rope.c
- *  gives them). factors: NULL, or [dims / 2] divisors that the file carries (GGUF's rope_freqs.weight, longrope's lists). */
+/** RoPE's frequencies [dims / 2] for a context of n_context positions, by the formulas of transformers' modeling_rope_utils.py
+ *  (model/rope.c gives them). factors: NULL, or [dims / 2] divisors that the file carries (GGUF's rope_freqs.weight, longrope's lists). */
 void clef__rope_freqs(const clef_rope_params *rope, int32_t n_context, const float *factors, float *out);
 /** What the rotated dims are multiplied by: yarn's and longrope's attention factor; else 1. */
 float clef__rope_attention_factor(const clef_rope_params *rope);

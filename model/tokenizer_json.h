@@ -36,7 +36,7 @@ clef_status clef__json_vocab(clef_tokenizer *tok, const json_t *vocab, const jso
 /** Reading the fields of one object of the file. */
 clef_json_fields clef__json_part(clef_json_reader *r, const json_t *object, const char *within);
 /** CLEF_E_UNSUPPORTED: "FILE: PART: WHAT is not supported". */
-clef_status clef__json_refuse(const clef_json_reader *r, const char *part, const char *what);
+clef_status clef__stage_refuse(const clef_json_reader *r, const char *part, const char *what);
 /** {"String": " "} or {"Regex": "\\s+"}; older files write the string alone. The text is borrowed. */
 clef_status clef__json_pattern(clef_json_reader *r, const char *part, const json_t *object, clef_pattern *out);
 typedef struct clef_json_metaspace {

@@ -17,7 +17,8 @@ static clef_status decode_byte_level(clef_json_reader *r, const json_t *object)
 static clef_status decode_byte_fallback(clef_json_reader *r, const json_t *object)
 {
     (void)object;
-    return r->fused ? clef__json_refuse(r, "decoder", "ByteFallback after Fuse or ByteLevel") : clef__decoder_byte_fallback(r->tok, r->err);
+    return r->fused ? clef__stage_refuse(r, "decoder", "ByteFallback after Fuse or ByteLevel")
+                    : clef__decoder_byte_fallback(r->tok, r->err);
 }
 
 static clef_status decode_metaspace(clef_json_reader *r, const json_t *object)
@@ -27,7 +28,7 @@ static clef_status decode_metaspace(clef_json_reader *r, const json_t *object)
     if (st)
         return st;
     if (r->fused)
-        return clef__json_refuse(r, "decoder", "Metaspace after Fuse or ByteLevel");
+        return clef__stage_refuse(r, "decoder", "Metaspace after Fuse or ByteLevel");
     return clef__decoder_metaspace(r->tok, meta.replacement, strlen(meta.replacement), meta.scheme != CLEF_PREPEND_NEVER, r->err);
 }
 
@@ -41,7 +42,7 @@ static clef_status decode_replace(clef_json_reader *r, const json_t *object)
         return st;
     if (r->fused) {
         clef__regex_destroy(pattern.regex);
-        return clef__json_refuse(r, "decoder", "Replace after Fuse or ByteLevel");
+        return clef__stage_refuse(r, "decoder", "Replace after Fuse or ByteLevel");
     }
     return clef__decoder_replace(r->tok, &pattern, text, strlen(text), r->err);
 }
@@ -65,7 +66,7 @@ static clef_status decode_strip(clef_json_reader *r, const json_t *object)
     if (!r->fused)
         return clef__decoder_strip(r->tok, content, strlen(content), (int32_t)start, (int32_t)stop, r->err);
     if (start != 1 || stop != 0 || strcmp(content, " ") != 0)
-        return clef__json_refuse(r, "decoder", "Strip of anything but one leading space after Fuse");
+        return clef__stage_refuse(r, "decoder", "Strip of anything but one leading space after Fuse");
     r->tok->first_token = CLEF_FIRST_DROPS_SPACE;
     return CLEF_OK;
 }
@@ -76,7 +77,7 @@ static clef_status decode_wordpiece(clef_json_reader *r, const json_t *object)
     const char *prefix = clef__json_string(&f, "prefix", "##");
     const int cleanup = clef__json_bool(&f, "cleanup", 1);
     if (f.status || r->fused)
-        return f.status ? f.status : clef__json_refuse(r, "decoder", "WordPiece after Fuse or ByteLevel");
+        return f.status ? f.status : clef__stage_refuse(r, "decoder", "WordPiece after Fuse or ByteLevel");
     return clef__decoder_wordpiece(r->tok, prefix, strlen(prefix), cleanup, r->err);
 }
 
@@ -85,7 +86,7 @@ static clef_status decode_bpe(clef_json_reader *r, const json_t *object)
     clef_json_fields f = clef__json_part(r, object, "BPEDecoder");
     const char *suffix = clef__json_string(&f, "suffix", "</w>");
     if (f.status || r->fused || r->tok->n_decoders)
-        return f.status ? f.status : clef__json_refuse(r, "decoder", "BPEDecoder after another step");
+        return f.status ? f.status : clef__stage_refuse(r, "decoder", "BPEDecoder after another step");
     return clef__decoder_bpe(r->tok, suffix, strlen(suffix), r->err);
 }
 
@@ -95,7 +96,7 @@ static clef_status decode_ctc(clef_json_reader *r, const json_t *object)
     const char *pad = clef__json_string(&f, "pad_token", "<pad>"), *delimiter = clef__json_string(&f, "word_delimiter_token", "|");
     const int cleanup = clef__json_bool(&f, "cleanup", 1);
     if (f.status || r->fused)
-        return f.status ? f.status : clef__json_refuse(r, "decoder", "CTC after Fuse or ByteLevel");
+        return f.status ? f.status : clef__stage_refuse(r, "decoder", "CTC after Fuse or ByteLevel");
     return clef__decoder_ctc(r->tok, pad, delimiter, cleanup, r->err);
 }
 
@@ -137,7 +138,7 @@ static clef_status post_byte_level(clef_json_reader *r, const json_t *object)
 
 static clef_status check_alone(clef_json_reader *r)
 {
-    return r->posts++ ? clef__json_refuse(r, "post_processor", "a second step that adds tokens") : CLEF_OK;
+    return r->posts++ ? clef__stage_refuse(r, "post_processor", "a second step that adds tokens") : CLEF_OK;
 }
 
 /* The ids of a SpecialToken into a template, and for one text into the marks around it. */
@@ -195,12 +196,13 @@ static clef_status post_template(clef_json_reader *r, const json_t *object)
     if (st == CLEF_OK)
         st = read_template(r, object, "single", &r->tok->single, single);
     if (st == CLEF_OK && single[0] != 1)
-        st = clef__json_refuse(r, "TemplateProcessing", "a template with not exactly one Sequence A");
+        st = clef__stage_refuse(r, "TemplateProcessing", "a template with not exactly one Sequence A");
     if (st || !json_is_array(json_object_get(object, "pair")))
         return st;
     st = read_template(r, object, "pair", &r->tok->pair, pair);
-    return st || (pair[0] == 1 && pair[1] == 1) ? st
-                                                : clef__json_refuse(r, "TemplateProcessing", "a pair without exactly one Sequence A and B");
+    return st || (pair[0] == 1 && pair[1] == 1)
+               ? st
+               : clef__stage_refuse(r, "TemplateProcessing", "a pair without exactly one Sequence A and B");
 }
 
 /* "cls": ["<s>", 0], "sep": ["</s>", 2]: cls A sep, and for two texts cls A sep (RoBERTa: sep again) B sep. */

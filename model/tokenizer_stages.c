@@ -11,7 +11,7 @@ clef_json_fields clef__json_part(clef_json_reader *r, const json_t *object, cons
     return (clef_json_fields){.object = object, .file = r->file, .within = within, .err = r->err};
 }
 
-clef_status clef__json_refuse(const clef_json_reader *r, const char *part, const char *what)
+clef_status clef__stage_refuse(const clef_json_reader *r, const char *part, const char *what)
 {
     return clef__fail(r->err, CLEF_E_UNSUPPORTED, "%s: %s: %s is not supported", r->file, part, what);
 }

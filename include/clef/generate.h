@@ -49,22 +49,24 @@ typedef struct clef_sampler_opts {
     uint64_t seed;
 } clef_sampler_opts;
 
-/** Generation, with picking on the device. _generate() feeds n ids as _feed() does and enqueues the first pick; it does not wait. Each _next()
- *  then gives a token, by the same rules and, for the same seed, the same draws as a fresh clef_sampler that was told of all that the cache
- *  holds. The device is a step ahead: while the caller looks at a token the step that takes it is running, and all that the host waits for is
+/** Generation, with picking on the device. _generate() feeds n ids as _feed() does and enqueues the first pick; it does not wait. Each
+ *  _next() then gives a token, by the same rules and, for the same seed, the same draws as a fresh clef_sampler that was told of all that
+ *  the cache holds. The device is a step ahead: while the caller looks at a token the step that takes it is running, and all that the host
+ *  waits for is
  *  the 4 bytes of the token.
  *
  *  n_max  tokens wanted at most, so that no step runs for nothing; 0: until the context is full.
  *  opts   NULL: greedy.
  *
- *  n_past counts the prompt and every token given but the last, which is not in the cache (as with a sampler, whose pick has yet to be fed).
+ *  n_past counts the prompt and every token given but the last, which is not in the cache (as with a sampler, whose pick has yet to be
+ *  fed).
  *  _feed(), _generate() and _reset() end a generation; so does any error, and the cache then holds what n_past says. Stopping early costs
  *  the step under way. Neither allocates, once the lengths have been seen.
  *
- *  _generate(): as _feed(), and CLEF_E_ARG for an option out of range. _next(): CLEF_E_ARG when no generation is under way, CLEF_E_LIMIT after
- *  n_max tokens or at the context's end, CLEF_E_CL. */
-CLEF_API clef_status clef_session_generate(clef_session *session, const int32_t *ids, int32_t n, int32_t n_max, const clef_sampler_opts *opts,
-                                           clef_error *err);
+ *  _generate(): as _feed(), and CLEF_E_ARG for an option out of range. _next(): CLEF_E_ARG when no generation is under way, CLEF_E_LIMIT
+ *  after n_max tokens or at the context's end, CLEF_E_CL. */
+CLEF_API clef_status clef_session_generate(clef_session *session, const int32_t *ids, int32_t n, int32_t n_max,
+                                           const clef_sampler_opts *opts, clef_error *err);
 CLEF_API clef_status clef_session_next(clef_session *session, int32_t *id, clef_error *err);
 
 /** clef_plan_profile() of the session's last step. */
@@ -78,8 +80,8 @@ CLEF_API clef_status clef_sampler_create(int32_t n_vocab, const clef_sampler_opt
 CLEF_API void        clef_sampler_destroy(clef_sampler *sampler);
 /** Tells the sampler of a token that was fed (the prompt's too), for the repetition penalty. */
 CLEF_API void        clef_sampler_accept(clef_sampler *sampler, int32_t id);
-/** Picks the next id from logits [n_vocab] (not changed): penalty, temperature, top-k, top-p, min-p, draw; NaN never wins. Formulas, rounding and
- *  the rule at ties are in graph/sample.h: the same seed gives the same picks on every machine and device. Allocates nothing. */
+/** Picks the next id from logits [n_vocab] (not changed): penalty, temperature, top-k, top-p, min-p, draw; NaN never wins. Formulas,
+ *  rounding and the rule at ties are in graph/sample.h: the same seed gives the same picks everywhere. Allocates nothing. */
 CLEF_API int32_t     clef_sampler_pick(clef_sampler *sampler, const float *logits);
 
 #ifdef __cplusplus

@@ -161,11 +161,13 @@ CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b
  *  to 4 of one dtype and K, as if their rows were one weight's: each but the last must have N % 32 == 0. With .interleave they are two of
  *  one N, N % 16 == 0, and their tiles take turns: the first's, the second's, the first's next one.
  *  panel_matmul: out [.., M, n] = act(alpha norm(x) W^T + bias) + residual, x F32 [.., M, k], W of n rows and k columns packed, of `dtype`.
- *    quantise  x (normed) is rounded to 8 bits in blocks of 32 of its last dim: d = max |x| / 127, q = round(x / d), for dtypes in blocks and
- *              k % 32 == 0. The product is one of integers then, and the error that of rounding x: under 1 % of a row's norm where no element
- *              of a block of x towers over the others.
+ *    quantise  x (normed) is rounded to 8 bits in blocks of 32 of its last dim: d = max |x| / 127, q = round(x / d), for dtypes in blocks
+ *    and
+ *              k % 32 == 0. The product is one of integers then, and the error that of rounding x: under 1 % of a row's norm where no
+ *              element of a block of x towers over the others.
  *    norm      of x's last dim with norm_weight and norm_bias [k] (NULL: none), eps as given: as clef_rms_norm, as clef_layer_norm.
- *    act       swiglu: W holds n rows of a gate and n that it opens, packed with .interleave; out = silu(gate) up (+ residual); bias is [2 n],
+ *    act       swiglu: W holds n rows of a gate and n that it opens, packed with .interleave; out = silu(gate) up (+ residual); bias is [2
+ *    n],
  *              the gate's first. The others as the ops of that name.
  *    residual  of the result's shape, NULL: none. alpha 0 means 1.
  *  Plans put these in the place of matmul where it pays (clef_plan_opts.exact keeps x in F32); model code writes matmul. */
@@ -175,7 +177,9 @@ typedef enum clef_panel_norm { CLEF_PANEL_NO_NORM, CLEF_PANEL_RMS, CLEF_PANEL_LA
 typedef enum clef_panel_act {
     CLEF_PANEL_NO_ACT, CLEF_PANEL_SWIGLU, CLEF_PANEL_GELU, CLEF_PANEL_GELU_TANH, CLEF_PANEL_SILU, CLEF_PANEL_RELU
 } clef_panel_act;
-typedef struct clef_panel_matmul_opts { int32_t n, k, dtype; float alpha; int32_t quantise, norm; float eps; int32_t act; } clef_panel_matmul_opts;
+typedef struct clef_panel_matmul_opts {
+    int32_t n, k, dtype; float alpha; int32_t quantise, norm; float eps; int32_t act;
+} clef_panel_matmul_opts;
 typedef struct clef_panel_inputs { clef_value *bias, *norm_weight, *norm_bias, *residual; } clef_panel_inputs;
 /** more: NULL, or its inputs. */
 CLEF_API clef_value *clef_panel_matmul(clef_graph *graph, clef_value *x, clef_value *packed, const clef_panel_inputs *more,
@@ -197,16 +201,17 @@ typedef struct clef_attention_opts { float scale, softcap; int32_t causal, windo
 CLEF_API clef_value *clef_attention(clef_graph *graph, clef_value *q, clef_value *k, clef_value *v, clef_value *mask, clef_value *pos,
                                     const clef_attention_opts *opts);
 
-/** out [H, queries, keys] = x[s - (pos + t) + D / 2, h]: what x [D, H] (D odd, F32) says of each distance between key s and query t, as a bias
- *  of attention scores (T5, arXiv:1910.10683, section 2.1). Distances beyond x's take its ends. pos: NULL (0) or I32 [1]. */
+/** out [H, queries, keys] = x[s - (pos + t) + D / 2, h]: what x [D, H] (D odd, F32) says of each distance between key s and query t, as a
+ *  bias of attention scores (T5, arXiv:1910.10683, section 2.1). Distances beyond x's take its ends. pos: NULL (0) or I32 [1]. */
 typedef struct clef_relative_opts { clef_dim queries, keys; } clef_relative_opts;
 CLEF_API clef_value *clef_relative(clef_graph *graph, clef_value *x, clef_value *pos, const clef_relative_opts *opts);
 
 /** out [.., k] = x[.., ids[.., j]]: elements of each row of x [.., N] (F32) by ids [.., k] (I32); an id outside gives 0. */
 CLEF_API clef_value *clef_pick(clef_graph *graph, clef_value *x, clef_value *ids);
 
-/** Mixture of experts: out [B, T, k, N] = x W[ids[b, t, j]]^T (+ bias [E, N]) for the k experts that ids [B, T, k] (I32) choose for each token;
- *  x F32 [B, T, K], or [B, T, k, K] with a row for each choice; w [E, N, K] with transpose_b, else [E, K, N]. No other expert is read. */
+/** Mixture of experts: out [B, T, k, N] = x W[ids[b, t, j]]^T (+ bias [E, N]) for the k experts that ids [B, T, k] (I32) choose for each
+ *  token; x F32 [B, T, K], or [B, T, k, K] with a row for each choice; w [E, N, K] with transpose_b, else [E, K, N]. No other expert is
+ *  read. */
 typedef struct clef_expert_matmul_opts { int32_t transpose_b; } clef_expert_matmul_opts;
 CLEF_API clef_value *clef_expert_matmul(clef_graph *graph, clef_value *x, clef_value *w, clef_value *ids, clef_value *bias,
                                         const clef_expert_matmul_opts *opts);
@@ -231,8 +236,8 @@ CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *fre
  *  The cache is F32, F16 (rounded to nearest even) or Q8_0 (D a multiple of 32; as GGUF's reference encodes it). */
 CLEF_API clef_value *clef_cache_write(clef_graph *graph, clef_value *cache, clef_value *x, clef_value *pos);
 
-/** A step of attention over a KV cache, fused: with q' = rope(rms_norm(q)) and k' = rope(rms_norm(k)), k' and v are written to their caches as
- *  cache_write does, and then out [B, T, H, E] = attention of q' over the rows of the caches that are given here.
+/** A step of attention over a KV cache, fused: with q' = rope(rms_norm(q)) and k' = rope(rms_norm(k)), k' and v are written to their
+ *  caches as cache_write does, and then out [B, T, H, E] = attention of q' over the rows of the caches that are given here.
  *  q [B, T, H, D]; k [B, T, Hk, D]; v [B, T, Hk, E]; k_cache [B, Hk, S, D], v_cache [B, Hk, S, E]: two states (or earlier cache_writes of
  *  them), or slices of these from their first element on; F32, F16 or Q8_0. The states change in place, and nothing can be read of them
  *  after this (CLEF_E_ARG). pos, mask and options as in clef_attention, interleaved and rope_scale as in clef_rope, eps of the norms.
@@ -277,8 +282,9 @@ typedef struct clef_topk_opts { int32_t k; } clef_topk_opts;
 CLEF_API clef_value *clef_argmax(clef_graph *graph, clef_value *x);
 CLEF_API clef_value *clef_topk(clef_graph *graph, clef_value *x, const clef_topk_opts *opts);
 
-/** The next token of each sequence, I32 [B], picked from logits [B, V] or [B, 1, V] as I32 `options` [16] say (all zero: out is 0, and nothing
- *  changes but history; the formulas are in graph/sample.h), and the step's state made ready for the step that takes it: with ids [B, T] and
+/** The next token of each sequence, I32 [B], picked from logits [B, V] or [B, 1, V] as I32 `options` [16] say (all zero: out is 0, and
+ *  nothing changes but history; the formulas are in graph/sample.h), and the step's state made ready for the step that takes it: with ids
+ *  [B, T] and
  *  pos [B] of this step, history[b, pos[b] + t] = ids[b, t], then ids[b, 0] = out[b] with the T of the next step 1, and pos[b] += T.
  *  history [at least B, capacity], ids and pos are inputs or states; put this after all that reads them. Exact: the same pick on every
  *  device. */

@@ -79,8 +79,8 @@ CLEF_API clef_status clef_plan_run(clef_plan *plan, clef_error *err);
  *  CLEF_E_ARG for a wrong size. */
 CLEF_API clef_status clef_plan_read(clef_plan *plan, int32_t output, void *data, size_t n_bytes, clef_error *err);
 
-/** The same in two halves, so that more runs can be enqueued while the copy waits for the ones before it: start enqueues it, wait returns when
- *  `data` holds it; until then `data` stays where it is. One is under way at most (CLEF_E_ARG for a second, or a wait for none). */
+/** The same in two halves, so that more runs can be enqueued while the copy waits for the ones before it: start enqueues it, wait returns
+ *  when `data` holds it; until then `data` stays where it is. One is under way at most (CLEF_E_ARG for a second, or a wait for none). */
 CLEF_API clef_status clef_plan_read_start(clef_plan *plan, int32_t output, void *data, size_t n_bytes, clef_error *err);
 CLEF_API clef_status clef_plan_read_wait(clef_plan *plan, clef_error *err);
 
