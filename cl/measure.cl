@@ -5,6 +5,7 @@
  *   -D WIDTH  floats of a native vector: 1, 2, 4, 8 or 16
  *   -D FUSED  1: measure_mad uses fma(), 0: mad() */
 #include "args.h"
+#include "fetch.h"
 #include "group.h"
 
 #if !defined(WIDTH) || !defined(FUSED)
@@ -77,12 +78,7 @@ void measure_read(const measure_args a, global uint *out, global const words *x)
 #if WG == 1
 /* The same with what lies further on brought near in time, and from four places of the span at once: what is fastest differs between
  * processors, and products read in both ways. */
-#  ifdef __clang__
-#    define FETCH(p) __builtin_prefetch(p, 0, 2)
-#  else
-#    define FETCH(p) (void)(p)
-#  endif
-enum { FETCH_AHEAD = 64 };
+enum { LINES_AHEAD = FETCH_AHEAD / LINE_BYTES };
 
 GROUP_KERNEL
 void measure_read_ahead(const measure_args a, global uint *out, global const words *x)
@@ -90,10 +86,10 @@ void measure_read_ahead(const measure_args a, global uint *out, global const wor
     const uint first = get_group_id(0) * a.span, end = min(first + a.span, a.n);
     words s0 = 0, s1 = 0, s2 = 0, s3 = 0;
     for (uint i = first; i < end; i += 4) { /* spans are whole fours */
-        FETCH(x + i + FETCH_AHEAD);
-        FETCH(x + i + FETCH_AHEAD + 1);
-        FETCH(x + i + FETCH_AHEAD + 2);
-        FETCH(x + i + FETCH_AHEAD + 3);
+        FETCH(x + i + LINES_AHEAD);
+        FETCH(x + i + LINES_AHEAD + 1);
+        FETCH(x + i + LINES_AHEAD + 2);
+        FETCH(x + i + LINES_AHEAD + 3);
         s0 += x[i];
         s1 += x[i + 1];
         s2 += x[i + 2];

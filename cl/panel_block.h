@@ -9,6 +9,7 @@
 #ifndef CLEF_CL_PANEL_BLOCK_H
 #define CLEF_CL_PANEL_BLOCK_H
 
+#include "fetch.h"
 #include "panel.h"
 #include "panel_format.h"
 #include "weights.h"
@@ -162,6 +163,18 @@ static inline void block_scales(const tile_ptrs *p, uint b, float16 scale[2], fl
     *more = halves(from + 32);
 #  endif
 #endif
+}
+
+/* Asks for what the step that lies FETCH_AHEAD bytes further on will read. */
+static inline void fetch_step(const tile_ptrs *p)
+{
+    global const uchar *codes = (global const uchar *)p->codes + FETCH_AHEAD;
+#pragma unroll
+    for (uint i = 0; i < STEP_BLOCKS * VECTORS; i++)
+        FETCH(codes + i * LINE_BYTES);
+#pragma unroll
+    for (uint i = 0; i < SCALE_BYTES; i += LINE_BYTES)
+        FETCH(p->scales + FETCH_AHEAD / 8 + i);
 }
 
 static inline void next_step(tile_ptrs *p)

@@ -8,6 +8,7 @@
  *   and those of panel_rows.h and panel_out.h */
 #define WG 1
 #include "args.h"
+#include "fetch.h"
 #include "weights.h"
 
 #if !defined(NT) || !defined(ROW_BYTES) || !defined(W_TYPE) || !defined(DOT)
@@ -31,8 +32,10 @@ INLINED void tile_sums(float16 acc[NT], global const uchar *w, const panel_args 
 #  pragma unroll
     for (int t = 0; t < NT; t++)
         acc[t] = 0;
-    for (uint b = 0; b < blocks; b += STEP_BLOCKS)
+    for (uint b = 0; b < blocks; b += STEP_BLOCKS) {
+        fetch_step(&p);
         tile_step(acc, &p, &x);
+    }
 }
 
 #else
@@ -51,7 +54,11 @@ INLINED void tile_sums(float16 acc[NT], global const ELEM(W_TYPE) *w, const pane
 #  pragma unroll
         for (int t = 0; t < NT; t++)
             s[c][t] = 0;
-    for (; k + CHAINS <= a->k; k += CHAINS)
+    for (; k + CHAINS <= a->k; k += CHAINS) {
+        global const uchar *ahead = (global const uchar *)(w + k * PANEL_ROWS) + FETCH_AHEAD;
+#  pragma unroll
+        for (uint i = 0; i < CHAINS * PANEL_ROWS * sizeof *w; i += LINE_BYTES)
+            FETCH(ahead + i);
 #  pragma unroll
         for (int c = 0; c < CHAINS; c++) {
             const float16 v = LOAD16(W_TYPE, w, (k + c) * PANEL_ROWS);
@@ -59,6 +66,7 @@ INLINED void tile_sums(float16 acc[NT], global const ELEM(W_TYPE) *w, const pane
             for (int t = 0; t < NT; t++)
                 s[c][t] = fma(v, (float16)x[t * a->k + k + c], s[c][t]);
         }
+    }
     for (; k < a->k; k++) {
         const float16 v = LOAD16(W_TYPE, w, k * PANEL_ROWS);
 #  pragma unroll

@@ -12,19 +12,11 @@
 #    error "tile.h needs NT and VECTORS"
 #endif
 
+#include "fetch.h"
 #include "inline.h"
 
 #define DEPTH 256
 #define MAX_TILES 32 /* whose sums a group holds */
-
-/* A hint to bring a line near: of what is read next, of what will be written. */
-#ifdef __clang__
-#    define FETCH(p) __builtin_prefetch(p, 0, 2)
-#    define FETCH_TO_WRITE(p) __builtin_prefetch(p, 1, 3)
-#else
-#    define FETCH(p) (void)(p)
-#    define FETCH_TO_WRITE(p) (void)(p)
-#endif
 
 /* Where block `block` of `blocks` begins in packed x, for the columns from k0 (a multiple of DEPTH) on, `depth` of them. */
 INLINED size_t packed_at(uint blocks, uint block, uint k0, uint depth)
