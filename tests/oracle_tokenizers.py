@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compares clef's tokenizers, id by id, with Hugging Face's tokenizers and with sentencepiece (both from PyPI).
 
-    oracle_tokenizers.py LIBCLEF.so TOKENIZERS TEXTS [--random N] [--seed S] [--only NAME] [--fixture FILE]
+    oracle_tokenizers.py LIBCLEF.so TOKENIZERS TEXTS [--random N] [--seed S] [--only NAME] [--fixture FILE] [--stages]
 
 TOKENIZERS is a folder of folders (bert gpt2 llama2 t5 ...), TEXTS one of text files. Each text is compared line by line, in blocks of 64
-lines and as a whole; then N random Unicode strings. --fixture writes cases with their expected ids as JSON.
+lines and as a whole; then N random Unicode strings. --fixture writes cases with their expected ids as JSON. --stages compares each kind of
+normalizer, pre-tokenizer and decoder of a tokenizer.json instead, with vocabularies made here, and --seed draws other strings.
 A development tool: the product does not need it."""
 import argparse, ctypes, json, os, random, sys, tempfile, time
 
@@ -55,12 +56,13 @@ class SP:
     def __init__(self, path):
         import sentencepiece
         self.t = sentencepiece.SentencePieceProcessor(model_file=path)
+        self.unk = self.t.unk_id()
 
     def encode(self, text, special=False):
         return self.t.encode(text)
 
-    def decode(self, ids):
-        return self.t.decode(ids)
+    def decode(self, ids): # sentencepiece writes " \u2047 " for an unknown character; clef leaves special tokens out
+        return self.t.decode([i for i in ids if i != self.unk])
 
 
 def bert(vocab, lower):
@@ -77,9 +79,7 @@ def byte_level(folder):
 def tiktoken_of(folder):
     """GPT-2's vocabulary as tiktoken writes it: what r50k_base is."""
     import base64
-    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    char = {chr(b): b for b in shown}
-    char.update({chr(256 + i): b for i, b in enumerate(b for b in range(256) if b not in shown)})
+    char = {c: b for b, c in byte_chars().items()}
     vocab = json.load(open(folder + "/vocab.json", encoding="utf-8"))
     path = os.path.join(tempfile.mkdtemp(), "r50k_base.tiktoken")
     with open(path, "w") as f:
@@ -108,6 +108,59 @@ def pairs(root):
         yield "sp:" + os.path.relpath(path, root), path, lambda path=path: SP(path)
 
 
+def byte_chars():
+    """What stands for each byte in a byte-level vocabulary."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    char = {b: chr(b) for b in shown}
+    char.update({b: chr(256 + i) for i, b in enumerate(b for b in range(256) if b not in shown)})
+    return char
+
+
+def stages():
+    """(name, Tokenizer) for each normalizer, which a vocabulary of bytes shows, and for each pre-tokenizer, whose pieces get a space each"""
+    from tokenizers import Tokenizer, models, normalizers as N, pre_tokenizers as P, decoders as D, Regex
+    vocab = {c: b for b, c in byte_chars().items()}
+    show = P.ByteLevel(add_prefix_space=True, use_regex=False)
+
+    def make(normalizer=None, pre=None):
+        t = Tokenizer(models.BPE(vocab=vocab, merges=[]))
+        if normalizer:
+            t.normalizer = normalizer
+        t.pre_tokenizer = P.Sequence([pre, show]) if pre else P.ByteLevel(add_prefix_space=False, use_regex=False)
+        t.decoder = D.ByteLevel()
+        return t
+
+    for n in (N.NFC(), N.NFD(), N.NFKC(), N.NFKD(), N.Lowercase(), N.Strip(), N.Strip(left=False), N.StripAccents(), N.Nmt(),
+              N.BertNormalizer(), N.BertNormalizer(clean_text=False, lowercase=False, strip_accents=True),
+              N.BertNormalizer(handle_chinese_chars=False, strip_accents=False), N.Replace(Regex("\\s+"), "_"), N.Replace(" ", "\u2581"),
+              N.Prepend("x"), N.Sequence([N.NFD(), N.StripAccents(), N.Lowercase()])):
+        yield repr(n), make(n)
+    for p in (P.BertPreTokenizer(), P.Whitespace(), P.WhitespaceSplit(), P.Digits(), P.Digits(individual_digits=True), P.CharDelimiterSplit("."),
+              P.FixedLength(length=3), P.Metaspace(), P.Metaspace(prepend_scheme="never", split=False), P.Metaspace(prepend_scheme="first"),
+              *(P.Punctuation(b) for b in ("isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous")),
+              *(P.Split(Regex("\\w+|[^\\w\\s]+"), b) for b in ("isolated", "removed", "merged_with_previous", "merged_with_next")),
+              P.Split(Regex("\\p{L}+|\\p{N}{1,3}"), "isolated", invert=True), P.Split(Regex("\\p{Lu}|\\p{M}+|\\p{P}"), "isolated"),
+              P.Split(Regex("\\p{S}|\\p{Han}+|\\d"), "contiguous"), P.ByteLevel(add_prefix_space=False)):
+        yield repr(p), make(pre=p)
+
+
+def compare_stages(lib, strings):
+    bad_total = 0
+    for name, theirs in stages():
+        path = os.path.join(tempfile.mkdtemp(), "tokenizer.json")
+        theirs.save(path)
+        ours, bad = Clef(lib, path), 0
+        for text in strings:
+            want = theirs.encode(text, add_special_tokens=False).ids
+            if ours.encode(text) != want or ours.decode(want) != theirs.decode(want):
+                bad += 1
+                if bad == 1:
+                    print(f"  {text!r}\n  {bytes(ours.encode(text))}\n  {bytes(want)}\n  {ours.decode(want)!r}\n  {theirs.decode(want)!r}")
+        bad_total += bad
+        print(f"{bad:6d} of {len(strings)} differ: {name[:100]}", flush=True)
+    return bad_total
+
+
 POOLS = [(0x20, 0x7E)] * 6 + [(0xA0, 0x24F)] * 3 + [(0x300, 0x36F), (0x370, 0x52F), (0x590, 0x6FF), (0x900, 0xDFF), (0xE00, 0xFFF),
         (0x1100, 0x11FF), (0x1E00, 0x1FFF), (0x2000, 0x206F), (0x2070, 0x2BFF), (0x3000, 0x30FF), (0x3200, 0x33FF), (0x4E00, 0x9FFF),
         (0xAC00, 0xD7A3), (0xF900, 0xFFFF), (0x1F300, 0x1FAFF), (0x1D400, 0x1D7FF), (0x20000, 0x323AF), (0x80, 0xFFFF), (0x80, 0x10FFFF)]
@@ -125,15 +178,29 @@ def random_text(rng):
     return "".join(out)
 
 
+def marks():
+    import unicodedata
+    global MARKS
+    if not MARKS:
+        MARKS = ["a", "e", "\u1100", "\u1161", "\u3042"] * 100 + [chr(c) for c in range(0x110000) if unicodedata.combining(chr(c))]
+    return MARKS
+
+
+MARKS = []
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("lib"), p.add_argument("tokenizers"), p.add_argument("texts")
     p.add_argument("--random", type=int, default=10000), p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--stages", action="store_true")
     p.add_argument("--only"), p.add_argument("--fixture"), p.add_argument("--show", type=int, default=3)
     a = p.parse_args()
     lib = ctypes.CDLL(a.lib)
     rng = random.Random(a.seed)
     strings = [random_text(rng) for _ in range(a.random)]
+    if a.stages:
+        return compare_stages(lib, strings + ["".join(rng.choice(marks()) for _ in range(8)) for _ in range(a.random)]) > 0
     files = {f: open(f"{a.texts}/{f}", encoding="utf-8", newline="").read() for f in sorted(os.listdir(a.texts)) if f.endswith(".txt")}
     lines = [line for text in files.values() for line in text.split("\n")]
     blocks = ["\n".join(lines[i:i + 64]) for i in range(0, len(lines), 64)]
