@@ -4,7 +4,8 @@
     oracle_tokenizers.py LIBCLEF.so TOKENIZERS TEXTS [--random N] [--seed S] [--only NAME] [--fixture FILE] [--stages]
 
 TOKENIZERS is a folder of folders (bert gpt2 llama2 t5 ...), TEXTS one of text files. Each text is compared line by line, in blocks of 64
-lines and as a whole; then N random Unicode strings. --fixture writes cases with their expected ids as JSON. --stages compares each kind of
+lines and as a whole; then N random Unicode strings. --fixture writes 500 cases of texts made here with their
+expected ids as JSON. --stages compares each kind of
 normalizer, pre-tokenizer and decoder of a tokenizer.json instead, with vocabularies made here, and --seed draws other strings.
 A development tool: the product does not need it."""
 import argparse, ctypes, json, os, random, sys, tempfile, time
@@ -117,7 +118,7 @@ def byte_chars():
 
 
 def stages():
-    """(name, Tokenizer) for each normalizer, which a vocabulary of bytes shows, and for each pre-tokenizer, whose pieces get a space each"""
+    """(name, Tokenizer) for each normalizer, which a vocabulary of bytes shows, and each pre-tokenizer, whose pieces get a space"""
     from tokenizers import Tokenizer, models, normalizers as N, pre_tokenizers as P, decoders as D, Regex
     vocab = {c: b for b, c in byte_chars().items()}
     show = P.ByteLevel(add_prefix_space=True, use_regex=False)
@@ -135,8 +136,9 @@ def stages():
               N.BertNormalizer(handle_chinese_chars=False, strip_accents=False), N.Replace(Regex("\\s+"), "_"), N.Replace(" ", "\u2581"),
               N.Prepend("x"), N.Sequence([N.NFD(), N.StripAccents(), N.Lowercase()])):
         yield repr(n), make(n)
-    for p in (P.BertPreTokenizer(), P.Whitespace(), P.WhitespaceSplit(), P.Digits(), P.Digits(individual_digits=True), P.CharDelimiterSplit("."),
-              P.FixedLength(length=3), P.Metaspace(), P.Metaspace(prepend_scheme="never", split=False), P.Metaspace(prepend_scheme="first"),
+    for p in (P.BertPreTokenizer(), P.Whitespace(), P.WhitespaceSplit(), P.Digits(), P.Digits(individual_digits=True),
+              P.CharDelimiterSplit("."), P.FixedLength(length=3), P.Metaspace(), P.Metaspace(prepend_scheme="first"),
+              P.Metaspace(prepend_scheme="never", split=False),
               *(P.Punctuation(b) for b in ("isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous")),
               *(P.Split(Regex("\\w+|[^\\w\\s]+"), b) for b in ("isolated", "removed", "merged_with_previous", "merged_with_next")),
               P.Split(Regex("\\p{L}+|\\p{N}{1,3}"), "isolated", invert=True), P.Split(Regex("\\p{Lu}|\\p{M}+|\\p{P}"), "isolated"),
@@ -178,6 +180,31 @@ def random_text(rng):
     return "".join(out)
 
 
+TEXTS = ["", " ", "\n", "Hello, world!", "  two  spaces ", "it's we'll I'VE", "tab\tand\r\nlines\n\n\n end",
+         "x=3.14159*(y+20000)//7;", "na\xefve caf\xe9 e\u0301a\u0323\u0307",
+         "\u5df4\u9ece \u3053\u3093\u306b\u3061\u306f \uac00\u1100\u1161",
+         "\U0001f999\U0001f468\u200d\U0001f469\u200d\U0001f467 \u270c\U0001f3fd", "<s>[CLS] </s><|endoftext|><unk>",
+         "\u2581a\u2581 b", "\u0645\u0631\u062d\u0628\u0627 \u05e9\u05dc\u05d5\u05dd \u0928\u092e\u0938\u094d\u0924\u0947",
+         "\ufb01\u2460\uff21\u33c2 \xbd\xb2", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "----------======",
+         "\xa0\u3000\u2009\u200b|", "snake_case camelCase HTTPServer2", "\ufffd\x00\x07\x85"]
+
+
+def write_fixture(root, path, rng):
+    """{file under TOKENIZERS: [[text, ids, decoded where it is not the text], ...]}, 500 cases in all"""
+    fixture, oracles = {}, [(file, make) for name, file, make in pairs(root) if file.startswith(root)]
+    for i, (file, make) in enumerate(oracles):
+        theirs, cases = make(), fixture.setdefault(os.path.relpath(file, root), [])
+        texts = [t for t in TEXTS if "<s>" not in t or not isinstance(theirs, SP)] # sentencepiece reads no control pieces in a text
+        while len(cases) < 500 // len(oracles) + (i < 500 % len(oracles)):
+            text = texts[len(cases)] if len(cases) < len(texts) else random_text(rng)[:24]
+            ids = theirs.encode(text)
+            back = theirs.decode(ids)
+            cases.append([text, ids] if back == text else [text, ids, back])
+    with open(path, "w") as f:
+        rows = [",\n  ".join(json.dumps(c, separators=(",", ":")) for c in cases) for cases in fixture.values()]
+        f.write("{\n" + ",\n".join(f" {json.dumps(k)}: [\n  {r}]" for k, r in zip(fixture, rows)) + "\n}\n")
+
+
 def marks():
     import unicodedata
     global MARKS
@@ -199,12 +226,14 @@ def main():
     lib = ctypes.CDLL(a.lib)
     rng = random.Random(a.seed)
     strings = [random_text(rng) for _ in range(a.random)]
+    if a.fixture:
+        return write_fixture(a.tokenizers, a.fixture, rng)
     if a.stages:
         return compare_stages(lib, strings + ["".join(rng.choice(marks()) for _ in range(8)) for _ in range(a.random)]) > 0
     files = {f: open(f"{a.texts}/{f}", encoding="utf-8", newline="").read() for f in sorted(os.listdir(a.texts)) if f.endswith(".txt")}
     lines = [line for text in files.values() for line in text.split("\n")]
     blocks = ["\n".join(lines[i:i + 64]) for i in range(0, len(lines), 64)]
-    fixture, bad_total = {}, 0
+    bad_total = 0
     for name, path, make in pairs(a.tokenizers):
         if a.only and a.only not in name:
             continue
@@ -233,10 +262,6 @@ def main():
         bad_total += bad + (not same)
         print(f"{name:45s} {bad:6d} of {len(lines) + len(blocks) + len(strings)} differ, whole text {'same' if same else 'DIFFERS'}, "
               f"{bad_text} of 4000 decoded texts differ, {len(whole.encode()) / seconds / 1e6:.1f} MB/s", flush=True)
-        fixture[name] = [[t, theirs.encode(t)] for t in
-                         [s for s in lines[::1500] if s][:14] + strings[:22]]
-    if a.fixture:
-        json.dump(fixture, open(a.fixture, "w"), ensure_ascii=True, indent=None, separators=(",", ":"))
     return bad_total > 0
 
 

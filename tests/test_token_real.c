@@ -58,6 +58,24 @@ static int no_shared(void)
     return 1;
 }
 
+static void check_case(const clef_tokenizer *tok, const char *file, const json_t *one)
+{
+    const json_t *text = json_array_get(one, 0), *wanted = json_array_get(one, 1), *back = json_array_get(one, 2);
+    const size_t n_wanted = json_array_size(wanted);
+    int32_t *ids = NULL, n = 0;
+    assert_int_equal(clef_tokenizer_encode(tok, json_string_value(text), json_string_length(text), CLEF_SPECIAL_NONE, &ids, &n, NULL),
+                     CLEF_OK);
+    for (int32_t k = 0; k < n && (size_t)k < n_wanted; k++)
+        if (ids[k] != json_integer_value(json_array_get(wanted, (size_t)k)))
+            fail_msg("%s: \"%s\": id %d is %d, wanted %d", file, json_string_value(text), k, ids[k],
+                     (int)json_integer_value(json_array_get(wanted, (size_t)k)));
+    if ((size_t)n != n_wanted)
+        fail_msg("%s: \"%s\": %d ids, wanted %zu", file, json_string_value(text), n, n_wanted);
+    back = back ? back : text;
+    check_text(tok, ids, n, json_string_value(back), json_string_length(back));
+    clef_tokens_free(ids);
+}
+
 /* llama.cpp's cases: texts in .inp between separators, a line of ids for each in .out. */
 static void check_vocab(const char *name)
 {
@@ -94,11 +112,41 @@ static void test_vocabs(void **state)
     (void)state;
     if (no_shared())
         return;
+    check_vocab("vocab/ggml-vocab-bert-bge.gguf");
     check_vocab("vocab/ggml-vocab-gpt-2.gguf");
     check_vocab("vocab/ggml-vocab-llama-bpe.gguf");
     check_vocab("vocab/ggml-vocab-llama-spm.gguf");
     check_vocab("vocab/ggml-vocab-qwen2.gguf");
     check_folder(shared("tinystories-656k"));
+}
+
+/* 500 texts with the ids that Hugging Face's tokenizers and sentencepiece give, and the text of these ids where it is another
+ * (oracle_tokenizers.py --fixture). */
+static void test_fixture(void **state)
+{
+    (void)state;
+    json_t *root = json_load_file(CLEF_SOURCE_DIR "/tests/fixtures/tokenizers.json", JSON_ALLOW_NUL, NULL), *cases;
+    size_t n_cases = 0;
+    const char *file;
+    assert_non_null(root);
+    json_object_foreach(root, file, cases)
+    {
+        char path[200];
+        clef_tokenizer *tok = NULL;
+        clef_error err = {0};
+        n_cases += json_array_size(cases);
+        if (!clef__os_is_dir(shared("tokenizers")))
+            continue;
+        snprintf(path, sizeof path, "tokenizers/%s", file);
+        if (clef_tokenizer_open(shared(path), &tok, &err) != CLEF_OK)
+            fail_msg("%s", err.text);
+        for (size_t i = 0; i < json_array_size(cases); i++)
+            check_case(tok, file, json_array_get(cases, i));
+        clef_tokenizer_close(tok);
+    }
+    json_decref(root);
+    assert_int_equal(n_cases, 500);
+    no_shared();
 }
 
 static void test_llama2(void **state)
@@ -141,10 +189,8 @@ static void test_real_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_demo),
-        cmocka_unit_test(test_vocabs),
-        cmocka_unit_test(test_llama2),
-        cmocka_unit_test(test_real_refusals),
+        cmocka_unit_test(test_demo),   cmocka_unit_test(test_vocabs),        cmocka_unit_test(test_fixture),
+        cmocka_unit_test(test_llama2), cmocka_unit_test(test_real_refusals),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
 }

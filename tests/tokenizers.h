@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "clef/tokenizer.h"
+#include "model/utf8.h"
 
 #ifndef CLEF_SOURCE_DIR
 #    define CLEF_SOURCE_DIR "."
@@ -104,28 +105,35 @@ static inline void check_ids(const clef_tokenizer *tok, const char *text, size_t
     clef_tokens_free(ids);
 }
 
-static inline void check_text(const clef_tokenizer *tok, const int32_t *ids, int32_t n, const char *wanted)
+/* The text of all ids at once, and of a stream of them: the same, and each piece of whole characters. */
+static inline void check_text(const clef_tokenizer *tok, const int32_t *ids, int32_t n, const char *wanted, size_t n_wanted)
 {
     clef_error err = {0};
     clef_stream stream = {.tok = tok};
-    char *text = NULL, pieces[2 * CLEF_MAX_PIECE];
+    char *text = NULL, *pieces = malloc((size_t)(n + 1) * CLEF_MAX_PIECE);
     size_t n_text = 0, n_pieces = 0, size;
+    assert_non_null(pieces);
     if (clef_tokenizer_decode(tok, ids, n, &text, &n_text, &err) != CLEF_OK)
         fail_msg("%s", err.text);
-    assert_string_equal(text, wanted);
-    assert_int_equal(n_text, strlen(wanted));
-    for (int32_t i = 0; i < n; i++) {
-        assert_int_equal(clef_stream_push(&stream, ids[i], pieces + n_pieces, CLEF_MAX_PIECE, &size, &err), CLEF_OK);
+    if (n_text != n_wanted || memcmp(text, wanted, n_text) != 0)
+        fail_msg("\"%s\" (%zu bytes), wanted \"%s\" (%zu)", text, n_text, wanted, n_wanted);
+    for (int32_t i = 0; i <= n; i++) {
+        char *to = pieces + n_pieces;
+        assert_int_equal(i < n ? clef_stream_push(&stream, ids[i], to, CLEF_MAX_PIECE, &size, &err)
+                               : clef_stream_finish(&stream, to, CLEF_MAX_PIECE, &size, &err),
+                         CLEF_OK);
+        assert_true(clef__utf8_valid(to, size));
         n_pieces += size;
     }
-    assert_int_equal(clef_stream_finish(&stream, pieces + n_pieces, CLEF_MAX_PIECE, &size, &err), CLEF_OK);
-    assert_int_equal(n_pieces + size, n_text);
+    assert_int_equal(n_pieces, n_text);
     assert_memory_equal(pieces, text, n_text);
     clef_text_free(text);
+    free(pieces);
 }
 
 #define IDS(tok, text, wanted) check_ids(tok, text, sizeof(text) - 1, CLEF_SPECIAL_NONE, wanted)
 #define MARKED(tok, text, wanted) check_ids(tok, text, sizeof(text) - 1, CLEF_SPECIAL_ADD, wanted)
-#define TEXT(tok, wanted, ...) check_text(tok, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / 4, wanted)
+#define TEXT(tok, wanted, ...)                                                                                                             \
+    check_text(tok, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / 4, wanted, sizeof(wanted) - 1)
 
 #endif
