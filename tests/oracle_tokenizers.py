@@ -4,9 +4,9 @@
     oracle_tokenizers.py LIBCLEF.so TOKENIZERS TEXTS [--random N] [--seed S] [--only NAME] [--fixture FILE] [--stages]
 
 TOKENIZERS is a folder of folders (bert gpt2 llama2 t5 ...), TEXTS one of text files. Each text is compared line by line, in blocks of 64
-lines and as a whole; then N random Unicode strings. --fixture writes 500 cases of texts made here with their
-expected ids as JSON. --stages compares each kind of
-normalizer, pre-tokenizer and decoder of a tokenizer.json instead, with vocabularies made here, and --seed draws other strings.
+lines and as a whole; then N random Unicode strings, of which --seed draws others. --fixture writes 500 cases of texts made here with their
+expected ids as JSON. --stages compares each kind of normalizer, pre-tokenizer and decoder of a tokenizer.json instead, with vocabularies
+made here.
 A development tool: the product does not need it."""
 import argparse, ctypes, json, os, random, sys, tempfile, time
 
@@ -146,6 +146,43 @@ def stages():
         yield repr(p), make(pre=p)
 
 
+def decoders():
+    """(name, Tokenizer) for each decoder, over words that it changes"""
+    from tokenizers import Tokenizer, models, decoders as D
+    words = ["a", "the", "The", "x1", "##ing", "##s", "ing</w>", "s</w>", "b</w>", "\u2581the", "\u2581", "\u2581\u2581a", "a\u2581",
+             "<0xE4>", "<0xB8>", "<0xAD>", "<0x41>", "<0xFF>", ".", ",", "!", "?", "'", "n't",
+             "do", "not", "'s", "'m", "'ve", "'re", "|", "<pad>",
+             "\u0120a", "\u010a", "\u00e4\u00b8\u0143", "\u00e9", " ", " a", "aa ", "-", "\u4e2d", "e\u0301"]
+    for d in (None, D.WordPiece(), D.WordPiece(prefix="##", cleanup=False), D.BPEDecoder(), D.BPEDecoder(suffix="s</w>"), D.CTC(),
+              D.CTC(cleanup=False), D.Metaspace(), D.Metaspace(prepend_scheme="never"), D.ByteFallback(), D.ByteLevel(), D.Fuse(),
+              D.Strip(content="a", left=1, right=0), D.Replace("a", "bc"),
+              D.Sequence([D.Replace("\u2581", " "), D.ByteFallback(), D.Fuse(), D.Strip(content=" ", left=1, right=0)]),
+              D.Sequence([D.ByteFallback(), D.Metaspace()])):
+        t = Tokenizer(models.WordLevel(vocab={w: i for i, w in enumerate(words)}, unk_token="a"))
+        if d:
+            t.decoder = d
+        yield repr(d), t
+
+
+def compare_decoders(lib, n, rng):
+    bad_total = 0
+    for name, theirs in decoders():
+        path = os.path.join(tempfile.mkdtemp(), "tokenizer.json")
+        theirs.save(path)
+        ours, bad = Clef(lib, path), 0
+        for _ in range(n):
+            ids = [rng.randrange(theirs.get_vocab_size()) for _ in range(rng.randrange(8))]
+            if "\ufffd" in theirs.decode(ids): # ByteFallback writes one for each byte of a run with a bad one, which no stream can
+                continue
+            if ours.decode(ids) != theirs.decode(ids):
+                bad += 1
+                if bad <= 3:
+                    print(f"  {[theirs.id_to_token(i) for i in ids]}\n  {ours.decode(ids)!r}\n  {theirs.decode(ids)!r}")
+        bad_total += bad
+        print(f"{bad:6d} of {n} differ: decoder {name[:100]}", flush=True)
+    return bad_total
+
+
 def compare_stages(lib, strings):
     bad_total = 0
     for name, theirs in stages():
@@ -229,7 +266,8 @@ def main():
     if a.fixture:
         return write_fixture(a.tokenizers, a.fixture, rng)
     if a.stages:
-        return compare_stages(lib, strings + ["".join(rng.choice(marks()) for _ in range(8)) for _ in range(a.random)]) > 0
+        strings += ["".join(rng.choice(marks()) for _ in range(8)) for _ in range(a.random)]
+        return compare_decoders(lib, a.random, rng) + compare_stages(lib, strings) > 0
     files = {f: open(f"{a.texts}/{f}", encoding="utf-8", newline="").read() for f in sorted(os.listdir(a.texts)) if f.endswith(".txt")}
     lines = [line for text in files.values() for line in text.split("\n")]
     blocks = ["\n".join(lines[i:i + 64]) for i in range(0, len(lines), 64)]
