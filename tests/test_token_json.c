@@ -32,6 +32,42 @@ static const struct {
     {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"x+\"},\"content\":\"b\"}", BYTE_LEVEL, "axxxc", "8"},
     {"{\"type\":\"Replace\",\"pattern\":{\"String\":\"xx\"},\"content\":\"\"}", BYTE_LEVEL, "axxb", "6"},
     {"{\"type\":\"Prepend\",\"prepend\":\"a\"}", BYTE_LEVEL, "b", "6"},
+    {"{\"type\":\"StripAccents\"}", BYTE_LEVEL,
+     "a\xCC\x81"
+     "b",
+     "6"},
+    {"{\"type\":\"Nmt\"}", BYTE_LEVEL,
+     "a\x01"
+     "b\xE2\x80\x8B"
+     "a",
+     "6 7"}, /* U+200B is a space here */
+    {"{\"type\":\"ByteLevel\"}", "null", "a b", "0 3 1"},
+    {"{\"type\":\"BertNormalizer\",\"lowercase\":true}", BYTE_LEVEL,
+     "\xC3\x81"
+     "B\tA\x07",
+     "6 7"},
+    {"{\"type\":\"BertNormalizer\",\"lowercase\":false}", BYTE_LEVEL, "Aab", "6"},
+    {"{\"type\":\"NFC\"}", BYTE_LEVEL, "e\xE0\xBA\xBA\xCC\x81", ""}, /* U+0EBA is a mark since Unicode 12, after the library's */
+    {"{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFD\"},{\"type\":\"StripAccents\"},{\"type\":\"Lowercase\"}]}", BYTE_LEVEL,
+     "\xC3\x81"
+     "B",
+     "6"},
+    {"null", PRE("{\"type\":\"BertPreTokenizer\"}"), "a1 ab,c", "0 11 6 2"},
+    {"null", PRE("{\"type\":\"WhitespaceSplit\"}"), "a b\nc", "0 1 2"},
+    {"null", PRE("{\"type\":\"Whitespace\"}"), "ab..c", "6 2"},
+    {"null", PRE("{\"type\":\"Punctuation\",\"behavior\":\"Removed\"}"), "a.b", "0 1"},
+    {"null", PRE("{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"1\"}"), "a1b1abc", "0 1 8"},
+    {"null", PRE("{\"type\":\"FixedLength\",\"length\":2}"), "abcabc", "6 2 0 1 2"},
+    {"null", PRE("{\"type\":\"Digits\",\"individual_digits\":false}"), "a11b", "0 11 11 1"},
+    {"null", PRE(SPLIT("\"Regex\":\"[[:alpha:]]\"", "Removed", "")), "a1b", "11"},
+    {"null", PRE(SPLIT("\"Regex\":\"[^\\\\w\\\\s]+\"", "Removed", "")),
+     "a\xC2\xB2"
+     "b",
+     "0 1"}, /* U+00B2 is \w, but not in a class */
+    {"null", PRE(SPLIT("\"Regex\":\"\\\\w+\"", "Removed", "")),
+     "a\xC2\xB2"
+     "b",
+     ""},
 };
 
 static void test_stages(void **state)
@@ -56,6 +92,39 @@ static const struct {
     {META(",\"add_prefix_space\":true"), " a", "6"},
     {META(",\"prepend_scheme\":\"always\",\"split\":false"), "b a", "3 5 6"},
 };
+
+/* ---- decoders: the text of all tokens of a small vocabulary, and of one twice ------------------------------------------------------- */
+
+#define DECODED                                                                                                                            \
+    "{\"type\":\"WordLevel\",\"vocab\":{\"a\":0,\"##b\":1,\"c</w>\":2,\"" MARK "d\":3,\"<0x41>\":4,\".\":5,\"|\":6,\"<pad>\":7}}"
+
+static const struct {
+    const char *decoder, *text, *repeated; /* of 0 1 2 .. 7, of 0 0 */
+} decoders[] = {
+    {"null", "a ##b c</w> " MARK "d <0x41> . | <pad>", "a a"},
+    {"{\"type\":\"Fuse\"}", "a##bc</w>" MARK "d<0x41>.|<pad>", "aa"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", "ab c</w> " MARK "d <0x41>. | <pad>", "a a"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":false}", "ab c</w> " MARK "d <0x41> . | <pad>", "a a"},
+    {"{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", "a##bc " MARK "d<0x41>.|<pad>", "aa"},
+    {"{\"type\":\"Metaspace\",\"replacement\":\"" MARK "\",\"prepend_scheme\":\"always\"}", "a##bc</w> d<0x41>.|<pad>", "aa"},
+    {"{\"type\":\"ByteFallback\"}", "a##bc</w>" MARK "dA.|<pad>", "aa"},
+    {"{\"type\":\"CTC\",\"pad_token\":\"<pad>\",\"word_delimiter_token\":\"|\",\"cleanup\":true}", "a##bc</w>" MARK "d<0x41>. ", "a"},
+    {"{\"type\":\"Strip\",\"content\":\"#\",\"start\":1,\"stop\":0}", "a#bc</w>" MARK "d<0x41>.|<pad>", "aa"},
+    {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"[a-c]\"},\"content\":\"x\"}", "x##xx</w>" MARK "d<0x41>.|<pxd>", "xx"},
+};
+
+static void test_decoders(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++) {
+        char json[2048];
+        snprintf(json, sizeof json, ROOT("null", "null", DECODED, "%s", "null", "[]"), decoders[i].decoder);
+        clef_tokenizer *tok = must_open_json(json);
+        check_text(tok, (const int32_t[]){0, 1, 2, 3, 4, 5, 6, 7}, 8, decoders[i].text, strlen(decoders[i].text));
+        check_text(tok, (const int32_t[]){0, 0}, 2, decoders[i].repeated, strlen(decoders[i].repeated));
+        clef_tokenizer_close(tok);
+    }
+}
 
 static void test_metaspace(void **state)
 {
@@ -131,6 +200,13 @@ static const struct {
     {BYTE_ROOT("{\"type\":\"Mystery\"}", BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "pre_tokenizer \"Mystery\""},
     {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"(\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_FORMAT, "regex \"(\""},
     {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"[a[b]]\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "a class inside a class"},
+    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"[[:graph:]]\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "this POSIX class"},
+    {BYTE_ROOT("{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"ab\"}", BYTE_MODEL, "[]"), CLEF_E_FORMAT, "is not one character"},
+    {NORMAL("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}"), CLEF_E_FORMAT, "a charsmap of 3 bytes"},
+    {NORMAL("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"!\"}"), CLEF_E_FORMAT, "base64"},
+    {DECODE("{\"type\":\"Strip\",\"content\":\"\",\"start\":1,\"stop\":0}"), CLEF_E_FORMAT, "Strip of an empty string"},
+    {DECODE("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteFallback\"}]}"), CLEF_E_UNSUPPORTED,
+     "ByteFallback after Fuse"},
     {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"[a&&b]\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "&& in a class"},
     {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"\\\\h\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "this escape"},
     {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"(?m:a)\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "the option m"},
@@ -162,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_decoders),
         cmocka_unit_test(test_metaspace),
         cmocka_unit_test(test_refusals),
     };

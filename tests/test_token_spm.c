@@ -90,6 +90,29 @@ static void test_spm(void **state)
     clef_tokenizer_close(tok);
 }
 
+/* A charsmap of one rule: A becomes a. Its trie has a root, a node and the value: the rule's place among the texts. */
+#define SPM_CHARSMAP "1:18 1:18 4:12 4:0x10000 4:0xD41 4:0x80000000 t:a 1:0"
+
+static void test_spm_unigram(void **state)
+{
+    (void)state;
+    clef_tokenizer *tok = NULL;
+    clef_error err = {0};
+    blob b = make_spm("1:0x98 1:2 1:1", SPM_CHARSMAP); /* model type 1 is the default */
+    assert_int_equal(open_spm(&b, &tok, &err), CLEF_OK);
+    IDS(tok, "Ab", "9 7"); /* -2 - 7 is more than -9 - 1 */
+    IDS(tok, "  AAb ", "9 8");
+    IDS(tok, "ba", "5 7 6"); /* "ba" is unused */
+    IDS(tok, "\xC3\xA9xx", "5 3 4 0");
+    IDS(tok, "a[X]b", "9 11 7");
+    TEXT(tok, "aab", 9, 8);
+    clef_tokenizer_close(tok);
+    b = make_spm("", SPM_CHARSMAP);
+    assert_int_equal(open_spm(&b, &tok, &err), CLEF_OK);
+    IDS(tok, "\xC3\xA9xx", "5 0"); /* without byte fallback a run of unknown characters is one */
+    clef_tokenizer_close(tok);
+}
+
 static void test_spm_refusals(void **state)
 {
     (void)state;
@@ -135,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spm),
+        cmocka_unit_test(test_spm_unigram),
         cmocka_unit_test(test_spm_refusals),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
