@@ -2,6 +2,7 @@
  * regex for its own engine, the regex here is the one of the model's own tokenizer.json. */
 #include "model/gguf_pre.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/fail.h"
@@ -110,19 +111,26 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 clef_status clef__gguf_pre_find(const char *name, const char *path, const clef_gguf_pre **out, clef_error *err)
 {
-    char known[1536] = "";
+    char known[sizeof err->text] = "";
+    const size_t n_around = strlen(path) + strlen(name) + 64, room = n_around < sizeof known ? sizeof known - n_around : 0;
+    int n_more = 0;
     for (size_t i = 0; i < N_KINDS; i++)
         for (const char *const *at = kinds[i].names; *at; at++) {
             if (strcmp(name, *at) == 0) {
                 *out = &kinds[i];
                 return CLEF_OK;
             }
-            if (strlen(known) + strlen(*at) + 3 < sizeof known) {
+            if (strlen(known) + strlen(*at) + 3 < room) {
                 strcat(known, *known ? ", " : "");
                 strcat(known, *at);
+            } else {
+                n_more++;
             }
         }
-    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: pre-tokenizer \"%s\" is not supported; known: %s", path, name, known);
+    char more[32] = "";
+    if (n_more)
+        snprintf(more, sizeof more, " and %d more", n_more);
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: pre-tokenizer \"%s\" is not supported; known: %s%s", path, name, known, more);
 }
 
 const char *clef__gguf_pre_of(const char *regex, int *nfc, int *ignore_merges)
