@@ -473,6 +473,8 @@ clef_status clef__tokenizer_read_gguf(clef_tokenizer *tok, const char *path, cle
 const char *clef__gguf_pre_of(const char *regex, int *nfc, int *ignore_merges);
 /** The same over a tokenizer.json in memory; `name` is for messages (fuzzing, tests). */
 clef_status clef__tokenizer_parse_json(clef_tokenizer *tok, const char *text, size_t n, const char *name, clef_error *err);
+struct clef_gguf;
+clef_status clef__tokenizer_parse_gguf(clef_tokenizer *tok, const struct clef_gguf *gguf, const char *name, clef_error *err);
 clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, size_t n, const char *name, clef_error *err);
 /** tiktoken's lines, "base64 rank" each; the encoding (regex, special tokens) is told by the file's name, or by what Llama 3 has. */
 int         clef__is_tiktoken(const char *text, size_t n);
