@@ -206,6 +206,25 @@ static void test_config(void **state)
     clef__os_remove(temp_path("tokenizer_config.json"));
 }
 
+/* A word of 256 bytes and more is cut where no token has both characters: the same ids as for its parts. */
+static void test_long_words(void **state)
+{
+    (void)state;
+    enum { N = 200 };
+    clef_tokenizer *tok = must_open_json(SPACE_JSON);
+    char text[5 * N + 1] = "", wanted[16 * N] = "";
+    for (int i = 0; i < N; i++) {
+        strcat(text, i % 2 ? "a zz " : "ab a ");
+        strcat(wanted, i % 2 ? "6 3 0 " : "6 5 6 ");
+    }
+    strcat(wanted, "3"); /* the space at the end */
+    check_ids(tok, text, strlen(text), CLEF_SPECIAL_NONE, wanted);
+    memset(text, 'z', 5 * N); /* unknown characters are one, however many */
+    IDS(tok, "z", "3 0");
+    check_ids(tok, text, 5 * N, CLEF_SPECIAL_NONE, "3 0");
+    clef_tokenizer_close(tok);
+}
+
 /* ---- time: a megabyte of the same must not be quadratic (ctest's limit would stop it)
  * ------------------------------------------------------ */
 
@@ -237,7 +256,7 @@ int main(void)
         cmocka_unit_test(test_byte_level),  cmocka_unit_test(test_byte_fallback), cmocka_unit_test(test_stream),
         cmocka_unit_test(test_arguments),   cmocka_unit_test(test_added),         cmocka_unit_test(test_long_token),
         cmocka_unit_test(test_regex_limit), cmocka_unit_test(test_folder),        cmocka_unit_test(test_config),
-        cmocka_unit_test(test_long_runs),
+        cmocka_unit_test(test_long_words),  cmocka_unit_test(test_long_runs),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
 }
