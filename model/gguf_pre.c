@@ -104,7 +104,8 @@ static const clef_gguf_pre kinds[] = {
     {.names = {"minicpm5"}, .regexes = {"\\p{N}{1,3}", CONTRACTIONS "|" WORD "|\\p{N}+" REST}, .ignore_merges = 1},
     {.names = {"ufakzeka"}, .regexes = {WORD "|\\p{N}" REST}},
     {.names = {"laguna"}, .regexes = {"[^\\n]+|[\\n]+", GPT4_DIGITS1}},
-    {.names = {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}, .regexes = {"[^\\n]+|[\\n]+"}, .escapes = 1},
+    {.names = {"gemma4", "granite-embed-multi-311m"}, .regexes = {"[^\\n]+|[\\n]+"}, .escapes = 1, .add_bos = 1},
+    {.names = {"sarvam-moe"}, .regexes = {"[^\\n]+|[\\n]+"}, .escapes = 1},
 };
 
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
