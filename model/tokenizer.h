@@ -341,7 +341,7 @@ void        clef__added_finish(clef_added_trie *trie);
 clef_status clef__added_split(const clef_added_trie *trie, clef_encoding *enc, clef_span in,
                               clef_status (*rest)(clef_encoding *enc, clef_span piece));
 
-/* ---- models (bpe.c, bpe_build.c) -------------------------------------------------------------------------------------------------------- */
+/* ---- models (bpe.c, bpe_build.c) ----------------------------------------------------------------------------------------------- */
 
 typedef struct clef_bpe clef_bpe;
 typedef struct clef_bpe_opts {
