@@ -385,15 +385,10 @@ typedef struct clef_unigram_opts {
     int32_t single; /* sums are floats, as in SentencePiece; else doubles, as in Hugging Face's tokenizers: ties fall otherwise */
     int32_t unk;    /* of the vocabulary; a run of unknown characters is one */
 } clef_unigram_opts;
-typedef enum clef_unigram_kind {
-    CLEF_UNIGRAM_SCORED,
-    CLEF_UNIGRAM_ALWAYS /* user-defined: its score is better than any cut's */
-} clef_unigram_kind;
 /** tok->model, for a vocabulary whose room is reserved. */
 clef_status clef__unigram_create(clef_tokenizer *tok, const clef_unigram_opts *opts, clef_unigram **out, clef_error *err);
 /** Token `id`, which has its text, is a piece; of equal texts the last one counts. CLEF_E_FORMAT: a score that is no finite number. */
-clef_status clef__unigram_piece(clef_unigram *self, const clef_tokenizer *tok, int32_t id, double score, clef_unigram_kind kind,
-                                clef_error *err);
+clef_status clef__unigram_piece(clef_unigram *self, const clef_tokenizer *tok, int32_t id, double score, clef_error *err);
 /** After the last piece. */
 void clef__unigram_seal(clef_unigram *self, const clef_tokenizer *tok);
 

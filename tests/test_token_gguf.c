@@ -1,0 +1,89 @@
+/* The tokenizer.ggml.* keys of GGUF files, made here. */
+#define TEST_NAME "test-token-gguf"
+#include "tests/tokenizers.h"
+
+#define GGUF_HEAD(keys) "t:GGUF 4:3 8:0 8:" keys " "
+#define T "tokenizer.ggml."
+#define GGUF_TEXT(key, value) "s:" T key " 4:8 s:" value " "
+#define GGUF_BOOL(key, value) "s:" T key " 4:7 1:" value " "
+#define GGUF_ID(key, value) "s:" T key " 4:4 4:" value " "
+#define GGUF_GPT2 GGUF_TEXT("model", "gpt2") "s:" T "tokens 4:9 4:8 8:4 s:a s:b s:ab s:<x> s:" T "merges 4:9 4:8 8:1 8:3 t:a 1:32 t:b "
+#define GGUF_TYPES "s:" T "token_type 4:9 4:5 8:4 4:1 4:1 4:1 4:3 "
+#define GGUF_LLAMA                                                                                                                         \
+    GGUF_TEXT("model", "llama")                                                                                                            \
+    "s:" T "tokens 4:9 4:8 8:6 s:<unk> s:<s> s:" MARK " s:a s:" MARK "a s:<0x0A> s:" T "scores 4:9 4:6 8:6 f:0 f:0 f:-3 f:-2 f:-1 f:0 "
+
+static clef_status open_gguf(const char *spec, clef_tokenizer **out, clef_error *err)
+{
+    const char *path = temp_path("tiny.gguf");
+    blob b = {.n = 0};
+    assemble(&b, spec);
+    write_file(path, b.p, b.n);
+    const clef_status st = clef_tokenizer_open(path, out, err);
+    clef__os_remove(path);
+    return st;
+}
+
+static void test_gguf(void **state)
+{
+    (void)state;
+    clef_tokenizer *tok = NULL;
+    clef_error err = {0};
+    const char *gpt2 = GGUF_HEAD("6") GGUF_GPT2 GGUF_TYPES GGUF_TEXT("pre", "llama-bpe") GGUF_ID("bos_token_id", "3");
+    assert_int_equal(open_gguf(gpt2, &tok, &err), CLEF_OK);
+    assert_int_equal(clef_tokenizer_bos(tok), 3);
+    assert_int_equal(clef_tokenizer_eos(tok), -1);
+    MARKED(tok, "ab<x>b", "3 2 3 1");
+    TEXT(tok, "abb", 2, 3, 1);
+    clef_tokenizer_close(tok);
+    const char *llama =
+        GGUF_HEAD("6") GGUF_LLAMA GGUF_BOOL("add_eos_token", "1") GGUF_ID("eos_token_id", "1") GGUF_ID("padding_token_id", "-1");
+    assert_int_equal(open_gguf(llama, &tok, &err), CLEF_OK);
+    MARKED(tok, "a a\n", "1 4 4 5 1");
+    MARKED(tok, "", "1 1");
+    IDS(tok, "<s>a", "1 4");
+    TEXT(tok, "a a\n", 1, 4, 4, 5);
+    clef_tokenizer_close(tok);
+    llama = GGUF_HEAD("5") GGUF_LLAMA GGUF_BOOL("add_bos_token", "0") GGUF_BOOL("add_space_prefix", "0");
+    assert_int_equal(open_gguf(llama, &tok, &err), CLEF_OK);
+    MARKED(tok, "a a", "3 4");
+    TEXT(tok, " aa", 4, 3);
+    clef_tokenizer_close(tok);
+}
+
+static void test_gguf_refusals(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec;
+        clef_status status;
+        const char *piece;
+    } rows[] = {
+        {GGUF_HEAD("0"), CLEF_E_NOT_FOUND, "has no tokenizer"},
+        {GGUF_HEAD("1") GGUF_TEXT("model", "rwkv"), CLEF_E_UNSUPPORTED,
+         "tokenizer model \"rwkv\" is not supported; known: gpt2, llama, t5, bert"},
+        {GGUF_HEAD("1") GGUF_TEXT("model", "bert"), CLEF_E_FORMAT, "tokens is missing"},
+        {GGUF_HEAD("1") GGUF_TEXT("model", "gpt2"), CLEF_E_FORMAT, "tokens is missing"},
+        {GGUF_HEAD("4") GGUF_GPT2 GGUF_TEXT("pre", "mystery"), CLEF_E_UNSUPPORTED,
+         "pre-tokenizer \"mystery\" is not supported; known: gpt-2"},
+        {GGUF_HEAD("2") GGUF_TEXT("model", "gpt2") "s:" T "tokens 4:9 4:8 8:1 s:a", CLEF_E_FORMAT, "merges is missing"},
+        {GGUF_HEAD("2") GGUF_TEXT("model", "llama") "s:" T "tokens 4:9 4:8 8:1 s:a", CLEF_E_FORMAT, "scores has 0 numbers, wanted 1"},
+        {GGUF_HEAD("4") GGUF_LLAMA "s:" T "token_type 4:9 4:5 8:1 4:1", CLEF_E_FORMAT, "token_type has 1 items, wanted 6"},
+        {GGUF_HEAD("3") GGUF_TEXT("model", "gpt2") "s:" T "tokens 4:9 4:8 8:1 s:a s:" T "merges 4:9 4:8 8:1 8:3 t:a 1:32 t:b",
+         CLEF_E_FORMAT, "merge 0: right part \"b\" is not in the vocabulary"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        clef_tokenizer *tok = NULL;
+        clef_error err = {0};
+        check_error(rows[i].spec, open_gguf(rows[i].spec, &tok, &err), &err, rows[i].status, rows[i].piece);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gguf),
+        cmocka_unit_test(test_gguf_refusals),
+    };
+    return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
+}
