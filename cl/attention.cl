@@ -16,11 +16,9 @@
 #  error "attention.cl needs WG, D, E, K_TYPE, V_TYPE, MASK and POS"
 #endif
 
-/* What the product q . k of key s weighs before the softmax; -INFINITY where the key is dropped. */
-static float logit(const attention_args *a, int at, global const mask_elem *mask, size_t mask_row, int s, float product)
+/* What the product q . k of key s, which the query may see, weighs before the softmax; -INFINITY where the mask drops it. */
+static float logit(const attention_args *a, global const mask_elem *mask, size_t mask_row, int s, float product)
 {
-    if ((a->causal && s > at) || (a->window > 0 && s <= at - a->window))
-        return -INFINITY;
     float z = a->scale * product;
     if (a->softcap > 0)
         z = a->softcap * tanh(z / a->softcap);
@@ -68,7 +66,7 @@ void attention(const attention_args a, global float *out, global const float *q,
     const int begin = keys_begin(&a, at), end = keys_end(&a, at);
     for (int s0 = begin; s0 < end; s0 += WG) { /* a key each; the bounds are the same for the whole group */
         const int s = s0 + (int)lane, n = min((int)WG, end - s0);
-        const float z = s < end ? logit(&a, at, mask, mask_row, s, dot(q, k, k0 + s * (size_t)a.k.stride[2])) : -INFINITY;
+        const float z = s < end ? logit(&a, mask, mask_row, s, dot(q, k, k0 + s * (size_t)a.k.stride[2])) : -INFINITY;
         const float most = fmax(running_max, group_max(z, scratch));
         const float base = most == -INFINITY ? 0.0f : most; /* nothing kept yet, or NaN alone, which fmax leaves out */
         const float p = exp(z - base), keep = exp(running_max - base);

@@ -36,7 +36,11 @@ static size_t out_at(const attention_args *a, uint b, uint hk, uint i, uint last
 }
 
 /* One past the last key, and the first, that a query at this position may see. */
-static int keys_end(const attention_args *a, int at) { return a->causal ? clamp(at + 1, 0, (int)a->n[3]) : (int)a->n[3]; }
+static int keys_end(const attention_args *a, int at)
+{
+    const int n = a->n[3], ahead = a->causal ? 1 : a->window; /* keys from its own place on; 0: all */
+    return ahead <= 0 || at > n - ahead ? n : max(at + ahead, 0);
+}
 static int keys_begin(const attention_args *a, int at) { return a->window > 0 ? max(at - a->window + 1, 0) : 0; }
 
 #endif

@@ -59,7 +59,7 @@ static float16 logit16(const attention_args *a, int at, global const mask_elem *
     z = select((float16)-INFINITY, z, convert_int16(vload16(0, m)) != 0);
 #  endif
 #endif
-    const int last = a->causal ? min(end - 1, at) : end - 1, begin = keys_begin(a, at);
+    const int last = min(end, keys_end(a, at)) - 1, begin = keys_begin(a, at);
     if (s + 15 > last || s < begin) {
         const float16 key = iota16();
         z = select((float16)-INFINITY, z, key <= (float)(last - s) && key >= (float)(begin - s));

@@ -23,7 +23,7 @@ typedef float mask_t;
 /* What column s of the row weighs before the softmax; -INFINITY where it is dropped. */
 static float logit(const softmax_args *a, global const float *x, global const mask_t *mask, uint mask_row, int s, int at)
 {
-    if ((a->causal && s > at) || (a->window > 0 && s <= at - a->window))
+    if ((a->causal && s > at) || (a->window > 0 && (s <= at - a->window || s - a->window >= at)))
         return -INFINITY;
     float z = a->scale * x[s];
     if (a->softcap > 0)
@@ -58,7 +58,7 @@ static float16 logit16(const softmax_args *a, global const float *x, global cons
     if (a->causal)
         z = select(z, (float16)(-INFINITY), column > at);
     if (a->window > 0)
-        z = select(z, (float16)(-INFINITY), column <= at - a->window);
+        z = select(z, (float16)(-INFINITY), column <= at - a->window || column - a->window >= at);
     return z;
 }
 #endif

@@ -104,7 +104,7 @@ static double ref_score(const clef_value *n, const clef_ref_tensor *in, ref_row 
     const double m = mask->x ? mask->x[clef__ref_at(mask, r.b, r.h, r.t, s)] : 0;
     const int keep = mask->x && n->in[3]->dtype != CLEF_F32;
     double z = 0;
-    if ((keep && m == 0) || (o->causal && s > at) || (o->window > 0 && s <= at - o->window))
+    if ((keep && m == 0) || (o->causal && s > at) || (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
         return -INFINITY;
     for (int64_t d = 0; d < D; d++)
         z += a[d] * b[d];
@@ -212,6 +212,13 @@ static const clef_op_case attention_cases[] = {
     {.graph = "symbol T <= 7\ninput q f32 [2, 4, T, 64]\ninput k f32 [2, 1, 67, 64]\ninput v f32 [2, 1, 67, 64]\n"
               "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.125 causal=1 window=9 softcap=3\noutput y\n",
      .int_hi = 90}, /* some rows see nothing: zeros */
+    {.graph = "symbol T <= 130\ninput q f32 [2, 4, T, 20]\ninput k f32 [2, 2, T, 20]\ninput v f32 [2, 2, T, 20]\n"
+              "input m i32 [2, 1, 1, T]\ny = attention(q, k, v, m) scale=0.2 window=9\noutput y\n",
+     .int_hi = 3}, /* a window to both sides */
+    {.graph = "symbol T <= 3\ninput q f32 [2, 4, T, 64]\ninput k f32 [2, 1, 267, 64]\ninput v f32 [2, 1, 267, 64]\n"
+              "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.125 window=40\noutput y\n",
+     .int_lo = -30,
+     .int_hi = 300},
     {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 40, 20]\ninput v f32 [2, 3, 40, 48]\ninput m f32 [3, 5, 40]\n"
               "y = attention(q, k, v, m)\noutput y\n"},
     {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 40, 20]\ninput v f32 [2, 3, 40, 48]\ninput m i32 [2, 1, 1, 40]\n"

@@ -180,7 +180,7 @@ static double ref_score(const ref_step *r, const double *q, const double *k, int
     const double m = mask->x ? mask->x[clef__ref_at(mask, r->b, r->h, r->t, s)] : 0;
     const int keep = mask->x && r->n->in[MASK]->dtype != CLEF_F32;
     double z = 0;
-    if ((keep && m == 0) || (o->causal && s > at) || (o->window > 0 && s <= at - o->window))
+    if ((keep && m == 0) || (o->causal && s > at) || (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
         return -INFINITY;
     for (int64_t d = 0; d < r->in[Q].n[3]; d++)
         z += q[d] * k[d];

@@ -47,7 +47,8 @@ static void softmax_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
             if (o->softcap > 0)
                 z[s] = (double)o->softcap * tanh(z[s] / (double)o->softcap);
             const double m = mask->x ? mask->x[clef__ref_at(mask, b, h, t, s)] : 0;
-            if ((keep_mask && mask->x && m == 0) || (o->causal && s > at) || (o->window > 0 && s <= at - o->window))
+            if ((keep_mask && mask->x && m == 0) || (o->causal && s > at) ||
+                (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
                 z[s] = -INFINITY;
             else if (!keep_mask)
                 z[s] += m;
@@ -112,6 +113,10 @@ static const clef_op_case softmax_cases[] = {
     {.graph =
          "symbol T <= 6\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput p i32 [2]\ny = softmax(x, _, p) causal=1 window=7\noutput y\n",
      .int_hi = 30},
+    {.graph = "symbol T <= 9\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput m i32 [2, 1, 1, S]\ninput p i32 [2]\n"
+              "y = softmax(x, m, p) window=3\noutput y\n",
+     .int_hi = 30}, /* a window to both sides */
+    {.graph = "input x f32 [70, 70]\ny = softmax(x) window=9\noutput y\n"},
     {.graph = "input x f32 [5, 33]\ny = softmax(x) log=1\noutput y\n", .spread = 9},
     {.graph = "const x f32 [4, 3] = nan, nan, nan, 1, nan, 2, -inf, -inf, -inf, nan, -inf, -inf\ny = softmax(x)\noutput y\n"},
     {.graph = "const x f32 [2, 3] = nan, nan, nan, -inf, -inf, -inf\ny = softmax(x) log=1\noutput y\n"},

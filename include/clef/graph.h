@@ -189,8 +189,8 @@ CLEF_API clef_value *clef_panel_matmul(clef_graph *graph, clef_value *x, clef_va
  *  mask: NULL, or broadcastable to x: F32 is added; I32 or I8 keeps the elements where it is not 0.
  *  pos:  NULL, or I32 [B] (B = x's dim 0): row t of sequence b stands at position pos[b] + t, else at t.
  *  scale 0 means 1. softcap c > 0: cap(z) = c tanh(z / c). causal: column s > position is dropped. window w > 0: column
- *  s <= position - w is dropped too. log: gives log(out) instead. A row that keeps nothing gives zeros (log: -inf); a NaN
- *  that is kept makes its whole row NaN. */
+ *  s <= position - w or s >= position + w is dropped too. log: gives log(out) instead. A row that keeps nothing gives zeros (log: -inf);
+ *  a NaN that is kept makes its whole row NaN. */
 typedef struct clef_softmax_opts { float scale, softcap; int32_t causal, window, log; } clef_softmax_opts;
 CLEF_API clef_value *clef_softmax(clef_graph *graph, clef_value *x, clef_value *mask, clef_value *pos, const clef_softmax_opts *opts);
 
