@@ -6,6 +6,7 @@
 #include "clef/model.h"
 #include "graph/fail.h"
 #include "model/config.h"
+#include "model/joined.h"
 
 /** What a weight is for. Layers' weights come in one for each layer. */
 typedef enum clef_role {
@@ -36,6 +37,13 @@ typedef enum clef_role {
     CLEF_W_FFN_UP_GATED, /* where a gated feed-forward names it otherwise */
     CLEF_W_FFN_DOWN,
     CLEF_W_FFN_POST_NORM,
+    CLEF_W_ROUTER, /* mixtures of experts: the logits of each expert */
+    CLEF_W_EXPERT_GATE, /* of all experts [experts, ..]; "*" stands for their numbers where a folder has them one by one */
+    CLEF_W_EXPERT_UP,
+    CLEF_W_EXPERT_DOWN,
+    CLEF_W_SHARED_GATE, /* of the expert that every token meets */
+    CLEF_W_SHARED_UP,
+    CLEF_W_SHARED_DOWN,
     CLEF_W_OUT_NORM,
     CLEF_W_HEAD_DENSE,
     CLEF_W_HEAD_NORM,
@@ -101,6 +109,7 @@ typedef struct clef_arch {
     void (*read_json)(clef_json_fields *f, clef_hparams *hp);
     /** What the standard keys of GGUF do not say, after they were read. NULL: nothing. */
     void (*read_gguf)(clef_gguf_keys *k, clef_hparams *hp);
+    const clef_join_rule *joins; /* NULL, or weights that a folder stores in another form; ends with a NULL join */
     const clef_weight_name *decoder_weights; /* encoder-decoders: weights is the encoder's table */
     /** Builds the graph from b->ids to the logits, which it returns. Encoder-decoders: from b->ids to the encoder's output. */
     clef_value *(*build)(clef_builder *b);

@@ -16,6 +16,9 @@ clef_status clef__config_check(const clef_hparams *hp, const char *file, clef_er
     if ((int64_t)hp->n_heads * hp->head_dim > CLEF_MAX_WIDTH)
         return clef__fail(err, CLEF_E_FORMAT, "%s: %" PRId32 " heads of %" PRId32 " dims, wanted at most %d dims together", file,
                           hp->n_heads, hp->head_dim, CLEF_MAX_WIDTH);
+    if (hp->n_experts_used > hp->n_experts)
+        return clef__fail(err, CLEF_E_FORMAT, "%s: %" PRId32 " experts a token of %" PRId32 " experts", file, hp->n_experts_used,
+                          hp->n_experts);
     const clef_rope_params *const ropes[] = {&hp->rope, &hp->rope_sliding};
     for (int i = 0; i < 2; i++) {
         const clef_rope_params *r = ropes[i];

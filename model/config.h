@@ -23,7 +23,9 @@ enum {
     CLEF_MAX_HEADS = 1 << 14,
     CLEF_MAX_HEAD_DIM = 1 << 14,
     CLEF_MAX_VOCAB = 1 << 26,
-    CLEF_MAX_CONTEXT = 1 << 30
+    CLEF_MAX_CONTEXT = 1 << 30,
+    CLEF_MAX_EXPERTS = 1 << 16,
+    CLEF_MAX_EXPERTS_USED = 64 /* topk's */
 };
 
 /** Checks what the single ranges do not: heads by key-value heads, rotated dims by head_dim, products. */
@@ -49,6 +51,8 @@ void clef__json_rope(clef_json_fields *f, clef_hparams *hp, double theta, double
 /** layer_types ("sliding_attention", "full_attention") into hp->sliding_layers; `others`: further types that the caller reads (ends with
  *  NULL; NULL: none). 0 when the key is absent. */
 int  clef__json_layer_types(clef_json_fields *f, clef_hparams *hp, const char *const *others);
+/** hp->n_experts of the key, and n_experts_used of num_experts_per_tok, with the class's defaults. */
+void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, int32_t missing, int32_t missing_used);
 /** Refuses the feature that `key` turns on: its value must be `supported`; `missing` when the key is absent. */
 void clef__json_refuse_flag(clef_json_fields *f, const char *key, int supported, int missing);
 /** Fails with CLEF_E_UNSUPPORTED and a text, unless f has failed already. */

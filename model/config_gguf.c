@@ -163,6 +163,16 @@ static void read_marks(const clef_gguf *gguf, clef_hparams *hp)
     }
 }
 
+static void read_experts(clef_gguf_keys *k, clef_hparams *hp)
+{
+    if (k->status == CLEF_OK && !clef__arch_find(hp->arch, 1)->weights[CLEF_W_ROUTER].gguf)
+        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %" PRId32 ": experts are not supported in %s", k->file, k->key,
+                               hp->n_experts, hp->arch);
+    hp->n_experts_used = clef__key_int(k, "expert_used_count", 1, CLEF_MAX_EXPERTS_USED, CLEF_KEY_NEEDED);
+    hp->d_ff_expert = clef__key_int(k, "expert_feed_forward_length", 1, CLEF_MAX_WIDTH, hp->d_ff);
+    hp->expert_scale = (float)clef__key_float(k, "expert_weights_scale", 0, 1e6, 0);
+}
+
 static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
 {
     hp->n_heads = clef__key_int(k, "attention.head_count", 1, CLEF_MAX_HEADS, CLEF_KEY_NEEDED);
@@ -189,10 +199,9 @@ static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
     hp->embed_scale = (float)clef__key_float(k, "embedding_scale", 0, 1e6, 0);
     hp->residual_scale = (float)clef__key_float(k, "residual_scale", 0, 1e6, 0);
     hp->logit_scale = (float)clef__key_float(k, "logit_scale", 0, 1e6, 0);
-    const int32_t n_experts = clef__key_int(k, "expert_count", 0, INT32_MAX, 0);
-    if (k->status == CLEF_OK && n_experts > 0)
-        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %" PRId32 ": mixtures of experts are not supported", k->file,
-                               k->key, n_experts);
+    hp->n_experts = clef__key_int(k, "expert_count", 0, CLEF_MAX_EXPERTS, 0);
+    if (hp->n_experts > 0)
+        read_experts(k, hp);
 }
 
 /* Either key of the norms' epsilon. */

@@ -53,6 +53,9 @@ typedef struct clef_rope_params {
 /** The feed-forward's function. */
 typedef enum clef_activation { CLEF_SILU, CLEF_GELU, CLEF_GELU_TANH, CLEF_RELU } clef_activation;
 
+/** What an expert weighs: its probability among all, the same over their sum for the token's experts, or the softmax over these alone. */
+typedef enum clef_router { CLEF_ROUTER_ALL, CLEF_ROUTER_NORMED, CLEF_ROUTER_CHOSEN } clef_router;
+
 /** Most layers a model may have. */
 enum { CLEF_MAX_LAYERS = 1024 };
 
@@ -78,6 +81,10 @@ typedef struct clef_hparams {
     int32_t gated;                 /* the feed-forward has a gate */
     int32_t decoder_start;         /* the id that a decoder begins with; -1: none */
     int32_t pad;                   /* -1: none */
+    int32_t n_experts, n_experts_used; /* mixtures of experts: all, and those of a token */
+    int32_t d_ff_expert, d_ff_shared;  /* the feed-forward's width in an expert, in the shared one (0: none) */
+    int32_t router;                    /* clef_router */
+    float   expert_scale;          /* multiplies the experts' weights; 0: 1 */
     float   embed_scale, residual_scale, logit_scale; /* multiply embeddings, what a block adds, and logits; 0: 1 */
     float   attention_scale;       /* multiplies scores; 0: 1 / sqrt(head_dim) */
     float   attention_softcap, logit_softcap; /* x -> cap tanh(x / cap); 0: none */
