@@ -2,14 +2,19 @@
 #ifndef CLEF_CL_ATTENTION_H
 #define CLEF_CL_ATTENTION_H
 
-#if !defined(MASK) || !defined(POS) || !defined(K_TYPE) || !defined(V_TYPE)
-#  error "attention.h needs MASK, POS, K_TYPE and V_TYPE"
+#if !defined(MASK) || !defined(POS) || !defined(SINKS) || !defined(K_TYPE) || !defined(V_TYPE)
+#  error "attention.h needs MASK, POS, SINKS, K_TYPE and V_TYPE"
 #endif
 
 #if MASK < 0
 typedef float mask_elem;
 #else
 typedef ELEM(MASK) mask_elem;
+#endif
+#if SINKS < 0
+typedef float sink_elem;
+#else
+typedef ELEM(SINKS) sink_elem;
 #endif
 typedef ELEM(K_TYPE) k_elem;
 typedef ELEM(V_TYPE) v_elem;
@@ -27,6 +32,16 @@ static int position(const attention_args *a, global const int *pos, uint b, uint
     return (int)(i / a->group) + pos[a->pos + b];
 #else
     return (int)(i / a->group);
+#endif
+}
+
+/* What query i begins with: its sink has a logit, and a weight of 1, but no value. */
+static float first_logit(const attention_args *a, global const sink_elem *sinks, uint hk, uint i)
+{
+#if SINKS >= 0
+    return LOAD(SINKS, sinks, a->sinks + hk * a->group + i % a->group);
+#else
+    return -INFINITY;
 #endif
 }
 

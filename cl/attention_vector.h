@@ -67,6 +67,14 @@ static float16 logit16(const attention_args *a, int at, global const mask_elem *
     return z;
 }
 
+/* The sum of weights that a query begins with. */
+static float16 first_weight(float logit)
+{
+    float16 sum = 0;
+    sum.s0 = logit > -INFINITY ? 1.0f : 0.0f;
+    return sum;
+}
+
 /* Scores to weights, in place, against the running maximum. Gives what the sums so far are to be multiplied by. */
 static float soften(float16 *z, float *most, float16 *sum)
 {

@@ -24,6 +24,7 @@ typedef enum clef_role {
     CLEF_W_ATTN_V,
     CLEF_W_ATTN_Q_NORM,
     CLEF_W_ATTN_K_NORM,
+    CLEF_W_ATTN_SINKS, /* a logit of each head (clef_softmax_with_sinks) */
     CLEF_W_ATTN_OUT,
     CLEF_W_ATTN_POST_NORM, /* of what the attention adds */
     CLEF_W_CROSS_NORM,
@@ -109,6 +110,7 @@ typedef struct clef_arch {
     void (*read_json)(clef_json_fields *f, clef_hparams *hp);
     /** What the standard keys of GGUF do not say, after they were read. NULL: nothing. */
     void (*read_gguf)(clef_gguf_keys *k, clef_hparams *hp);
+    const char             *packed; /* NULL, or the quantization_config.quant_method that joins undo */
     const clef_join_rule *joins; /* NULL, or weights that a folder stores in another form; ends with a NULL join */
     const clef_weight_name *decoder_weights; /* encoder-decoders: weights is the encoder's table */
     /** Builds the graph from b->ids to the logits, which it returns. Encoder-decoders: from b->ids to the encoder's output. */

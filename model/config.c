@@ -114,11 +114,12 @@ static void read_marks(clef_json_fields *f, clef_hparams *hp)
 /* ---- config.json ------------------------------------------------------------------------------------------------------------------ */
 
 /* GPTQ, AWQ, bitsandbytes: the weights are packed in ways that the dtypes do not tell. */
-static void refuse_quantized(clef_json_fields *f)
+static void refuse_quantized(clef_json_fields *f, const clef_arch *arch)
 {
     const json_t *quantization = json_object_get(f->object, "quantization_config");
     const char *method = json_string_value(json_object_get(quantization, "quant_method"));
-    if (!failed(f) && clef__json_has(f, "quantization_config"))
+    const int is_known = arch->packed && method && strcmp(method, arch->packed) == 0;
+    if (!failed(f) && clef__json_has(f, "quantization_config") && !is_known)
         f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: quantization_config (%.40s) is not supported", f->file,
                                method ? method : "no quant_method");
 }
@@ -143,7 +144,7 @@ clef_status clef__config_from_json(const json_t *config, const json_t *generatio
     hp->n_vocab = (int32_t)clef__json_need_int(&f, "vocab_size", 1, CLEF_MAX_VOCAB);
     arch->read_json(&f, hp);
     read_marks(&f, hp);
-    refuse_quantized(&f);
+    refuse_quantized(&f, arch);
     if (failed(&f))
         return f.status;
     if (json_is_object(generation)) {

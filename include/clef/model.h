@@ -84,6 +84,7 @@ typedef struct clef_hparams {
     int32_t n_experts, n_experts_used; /* mixtures of experts: all, and those of a token */
     int32_t d_ff_expert, d_ff_shared;  /* the feed-forward's width in an expert, in the shared one (0: none) */
     int32_t router;                    /* clef_router */
+    float   glu_alpha, glu_limit;  /* clef_clamped_swiglu */
     float   expert_scale;          /* multiplies the experts' weights; 0: 1 */
     float   embed_scale, residual_scale, logit_scale; /* multiply embeddings, what a block adds, and logits; 0: 1 */
     float   attention_scale;       /* multiplies scores; 0: 1 / sqrt(head_dim) */
