@@ -24,6 +24,12 @@ typedef enum clef_role {
     CLEF_W_ATTN_V,
     CLEF_W_ATTN_Q_NORM,
     CLEF_W_ATTN_K_NORM,
+    CLEF_W_ATTN_Q_A, /* DeepSeek's latents: down to them, their norm, up from them */
+    CLEF_W_ATTN_Q_A_NORM,
+    CLEF_W_ATTN_Q_B,
+    CLEF_W_ATTN_KV_A,
+    CLEF_W_ATTN_KV_A_NORM,
+    CLEF_W_ATTN_KV_B,
     CLEF_W_ATTN_SINKS, /* a logit of each head (clef_softmax_with_sinks) */
     CLEF_W_ATTN_OUT,
     CLEF_W_ATTN_POST_NORM, /* of what the attention adds */

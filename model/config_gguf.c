@@ -187,7 +187,9 @@ static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
         hp->head_dim = hp->d_model / hp->n_heads;
     }
     const int32_t value_length = clef__key_int(k, "attention.value_length", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
-    if (k->status == CLEF_OK && value_length != hp->head_dim)
+    if (value_length != hp->head_dim && clef__arch_find(hp->arch, 1)->weights[CLEF_W_ATTN_KV_B].gguf)
+        hp->v_head_dim = value_length;
+    else if (k->status == CLEF_OK && value_length != hp->head_dim)
         k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %" PRId32 ", which differs from key_length %" PRId32, k->file,
                                k->key, value_length, hp->head_dim);
     hp->sliding_window = clef__key_int(k, "attention.sliding_window", 0, CLEF_MAX_CONTEXT, 0);

@@ -81,6 +81,8 @@ typedef struct clef_hparams {
     int32_t gated;                 /* the feed-forward has a gate */
     int32_t decoder_start;         /* the id that a decoder begins with; -1: none */
     int32_t pad;                   /* -1: none */
+    int32_t v_head_dim;            /* of v, where it is not head_dim */
+    int32_t q_lora_rank, kv_lora_rank; /* widths of DeepSeek's latents */
     int32_t n_experts, n_experts_used; /* mixtures of experts: all, and those of a token */
     int32_t d_ff_expert, d_ff_shared;  /* the feed-forward's width in an expert, in the shared one (0: none) */
     int32_t router;                    /* clef_router */
