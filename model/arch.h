@@ -51,6 +51,13 @@ typedef enum clef_role {
     CLEF_W_SHARED_GATE, /* of the expert that every token meets */
     CLEF_W_SHARED_UP,
     CLEF_W_SHARED_DOWN,
+    CLEF_W_EMBED_LAYERS, /* what each layer is told of each token: the table, a projection of the embedding, its norm */
+    CLEF_W_LAYERS_PROJECTION,
+    CLEF_W_LAYERS_NORM,
+    CLEF_W_LAYER_GATE, /* and how a layer takes it */
+    CLEF_W_LAYER_PROJECTION,
+    CLEF_W_LAYER_NORM,
+    CLEF_W_LAYER_SCALE, /* multiplies the layer's output */
     CLEF_W_OUT_NORM,
     CLEF_W_HEAD_DENSE,
     CLEF_W_HEAD_NORM,
@@ -87,6 +94,7 @@ typedef struct clef_builder {
     clef_value           *memory_mask; /* NULL, or I32 [B, 1, 1, S']: 0 where a source token is padding */
     clef_dim              source;  /* S' */
     clef_value           *sinusoids; /* F32 [n_context, d], made at first use */
+    clef_value           *seen_k[2], *seen_v[2]; /* of the last full, and of the last sliding layer that had keys of its own */
     clef_value           *freqs[2]; /* of RoPE, made at first use: of full layers, of sliding ones */
 } clef_builder;
 

@@ -22,7 +22,7 @@ clef_status clef__config_check(const clef_hparams *hp, const char *file, clef_er
     const clef_rope_params *const ropes[] = {&hp->rope, &hp->rope_sliding};
     for (int i = 0; i < 2; i++) {
         const clef_rope_params *r = ropes[i];
-        if (r->dims < 0 || r->dims % 2 != 0 || r->dims > hp->head_dim)
+        if (r->dims < 0 || r->dims % 2 != 0 || r->dims > (hp->full_head_dim > hp->head_dim ? hp->full_head_dim : hp->head_dim))
             return clef__fail(err, CLEF_E_FORMAT, "%s: rotates %" PRId32 " dims of a head of %" PRId32 ", wanted an even number within it",
                               file, r->dims, hp->head_dim);
         if (r->type == CLEF_ROPE_LLAMA3 && !(r->high_freq_factor > r->low_freq_factor))
@@ -59,6 +59,13 @@ void clef__slide_layers(clef_hparams *hp, int32_t first, int32_t step)
 {
     for (int32_t i = first; i < hp->n_layers && i < CLEF_MAX_LAYERS; i += step)
         hp->sliding_layers[i / 32] |= 1u << (i % 32);
+}
+
+void clef__slide_but(clef_hparams *hp, int32_t step)
+{
+    for (int32_t i = 0; i < hp->n_layers && i < CLEF_MAX_LAYERS; i++)
+        if (i % step != step - 1)
+            hp->sliding_layers[i / 32] |= 1u << (i % 32);
 }
 
 /* ---- token ids ------------------------------------------------------------------------------------------------------------------- */

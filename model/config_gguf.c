@@ -62,6 +62,24 @@ double clef__key_float(clef_gguf_keys *k, const char *key, double min, double ma
     return min;
 }
 
+void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t missing)
+{
+    const clef_gguf_entry *e = find(k, "attention.sliding_window_pattern");
+    memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
+    if (k->status != CLEF_OK || !e || !e->is_array) {
+        clef__slide_but(hp, clef__key_int(k, "attention.sliding_window_pattern", 1, CLEF_MAX_LAYERS, missing));
+        return;
+    }
+    if (e->type == CLEF_GGUF_STRING || e->n != (uint64_t)hp->n_layers) {
+        k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is no list of a number for each of %" PRId32 " layers", k->file, k->key,
+                               hp->n_layers);
+        return;
+    }
+    for (int32_t i = 0; i < hp->n_layers; i++)
+        if (clef__gguf_item_int(e, (uint64_t)i) != 0)
+            hp->sliding_layers[i / 32] |= 1u << (i % 32);
+}
+
 static const clef_tensor_info *find_tensor(const clef_gguf *gguf, const char *name)
 {
     for (uint64_t i = 0; i < gguf->n_tensors; i++)

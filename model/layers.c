@@ -236,16 +236,24 @@ static clef_value *sinks(clef_builder *b)
 
 clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, clef_value *v)
 {
-    const clef_hparams *hp = b->hp;
+    if (!q || !k || !v)
+        return NULL;
+    const int slides = clef__layer_slides(b->hp, b->layer);
+    b->seen_k[slides] = b->cached ? cached(b, k, "k") : heads_first(b, k); /* [B, Hk, S, D] */
+    b->seen_v[slides] = b->cached ? cached(b, v, "v") : heads_first(b, v);
+    return clef__shared_attention(b, q);
+}
+
+clef_value *clef__shared_attention(clef_builder *b, clef_value *q)
+{
+    const int slides = clef__layer_slides(b->hp, b->layer);
+    clef_value *k = b->seen_k[slides], *v = b->seen_v[slides];
     if (!q || !k || !v)
         return NULL;
     const int64_t H = q->shape.dim[2].n, E = v->shape.dim[3].n;
-    const clef_softmax_opts opts = {.causal = b->causal, .window = clef__layer_slides(hp, b->layer) ? hp->sliding_window : 0};
-    clef_value *mask = joint_mask(b);
-    q = heads_first(b, q);
-    k = b->cached ? cached(b, k, "k") : heads_first(b, k); /* [B, Hk, S, D] */
-    v = b->cached ? cached(b, v, "v") : heads_first(b, v);
-    return clef_reshape(b->g, attend(b, q, k, v, mask, b->pos, sinks(b), opts, "attention"), clef_shape_3(b->B, b->T, clef_n(H * E)));
+    const clef_softmax_opts opts = {.causal = b->causal, .window = slides ? b->hp->sliding_window : 0};
+    clef_value *x = attend(b, heads_first(b, q), k, v, joint_mask(b), b->pos, sinks(b), opts, "attention");
+    return clef_reshape(b->g, x, clef_shape_3(b->B, b->T, clef_n(H * E)));
 }
 
 /* Keys or values of the layer's cross-attention [B, H, S', D]: of the encoder's output, or an input. */

@@ -27,6 +27,8 @@ clef_value *clef__rope(clef_builder *b, clef_value *x);
  *  Scores are scaled and capped as the hyperparameters say; the sliding window holds in the layers that have it. Gives [B, T, H * E].
  *  The weights are called layerL.attention. */
 clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, clef_value *v);
+/** The same for q alone: over the keys and values of the last layer of this kind (sliding or full) that had its own. */
+clef_value *clef__shared_attention(clef_builder *b, clef_value *q);
 /** The model's activation; down(act(up(x))); down(act(gate(x)) up(x)): [B, T, d] -> [B, T, d]. */
 clef_value *clef__activation(clef_builder *b, clef_value *x);
 clef_value *clef__feed_forward(clef_builder *b, clef_value *x);

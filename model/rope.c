@@ -53,6 +53,8 @@ void clef__rope_freqs(const clef_rope_params *r, int32_t n_context, const float 
         double freq = pow(theta, -2.0 * i / r->dims);
         if (r->type == CLEF_ROPE_LINEAR)
             freq /= r->factor;
+        else if (r->type == CLEF_ROPE_PROPORTIONAL)
+            freq = i < r->turning ? freq / r->factor : 0;
         else if (r->type == CLEF_ROPE_LLAMA3)
             freq = llama3(r, freq);
         else if (r->type == CLEF_ROPE_YARN)

@@ -38,6 +38,7 @@ typedef enum clef_rope_type {
 
 typedef struct clef_rope_params {
     int32_t dims;    /* rotated dims of each head; 0: none */
+    int32_t turning; /* proportional: pairs of these that turn; the others stand still */
     int32_t pairing; /* clef_rope_pairing */
     int32_t type;    /* clef_rope_type */
     double  theta;
@@ -81,6 +82,10 @@ typedef struct clef_hparams {
     int32_t gated;                 /* the feed-forward has a gate */
     int32_t decoder_start;         /* the id that a decoder begins with; -1: none */
     int32_t pad;                   /* -1: none */
+    int32_t full_head_dim, full_n_kv_heads; /* of layers that see everything, where these have heads of their own; 0: as the others */
+    int32_t n_kv_shared_layers;    /* last layers, which read the keys and values of the last layer of their kind before them */
+    int32_t double_shared_ff;      /* 1: these have a feed-forward twice as wide */
+    int32_t d_layer_input;         /* what each layer is told of each token; 0: nothing */
     int32_t v_head_dim;            /* of v, where it is not head_dim */
     int32_t q_lora_rank, kv_lora_rank; /* widths of DeepSeek's latents */
     int32_t n_experts, n_experts_used; /* mixtures of experts: all, and those of a token */
