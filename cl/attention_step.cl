@@ -14,7 +14,7 @@
  *   -D POS        1: query t of sequence b stands at pos[b] + t, else at t
  *   -D SINKS      dtype of sinks [H], DTYPE_NONE without: each query of head h has a further key of logit sinks[h], of no value
  *   -D WRITE      0 or 1; with 1 also:
- *   -D TURNED     number of freqs, 0: no turning;  -D INTERLEAVED  1: pair i is (x[2i], x[2i + 1]), else (x[i], x[i + TURNED])
+ *   -D TURNED     number of freqs, 0: no turning;  -D INTERLEAVED  as in rope.cl
  *   -D NORM_TYPE  dtype of q_norm and k_norm, DTYPE_NONE: no norm */
 #define WG 1
 #include "args.h"

@@ -119,7 +119,7 @@ typedef struct clef_arch {
     const char             *hf_prefix; /* of every name in a folder but the output matrix's */
     int32_t                 hf_conv1d; /* 1: a folder's matrices are [in, out] (GPT-2's Conv1D) */
     int32_t                 hf_norm_offset; /* 1: a folder's RMS norms multiply by 1 + weight (Gemma) */
-    int32_t                 gguf_pairs; /* 1: GGUF stores q and k so that RoPE turns (2i, 2i + 1) */
+    int32_t                 gguf_pairs; /* clef_rope_pairing of what GGUF stores: PAIRS_TO_HALVES where a folder has halves */
     /** The family's keys of a config.json into hp (bos, eos, n_vocab are read by the caller). NULL: only as GGUF. */
     void (*read_json)(clef_json_fields *f, clef_hparams *hp);
     /** What the standard keys of GGUF do not say, after they were read. NULL: nothing. */

@@ -137,6 +137,6 @@ clef_value *clef__rope(clef_builder *b, clef_value *x)
     const clef_rope_params *r = sliding ? &hp->rope_sliding : &hp->rope;
     if (r->dims == 0 || (b->layer >= 0 && (hp->no_rope_layers[b->layer / 32] >> (b->layer % 32) & 1)))
         return x;
-    const clef_rope_opts opts = {.interleaved = r->pairing == CLEF_ROPE_PAIRS, .scale = clef__rope_attention_factor(r)};
+    const clef_rope_opts opts = {.interleaved = r->pairing, .scale = clef__rope_attention_factor(r)};
     return clef_rope(b->g, x, frequencies(b, r, sliding), b->pos, &opts);
 }

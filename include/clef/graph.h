@@ -233,7 +233,8 @@ CLEF_API clef_value *clef_rms_norm(clef_graph *graph, clef_value *x, clef_value 
 
 /** Rotary position embedding (arXiv:2104.09864) of x [B, T, H, D] at positions pos[b] + t; pos: NULL or I32 [B].
  *  freqs: F32 [R/2], R <= D even: pair i turns by position * freqs[i] radians (scaled variants differ in freqs alone); dims
- *  from R on pass unchanged. Pair i is (x[i], x[i + R/2]), or with .interleaved (x[2i], x[2i+1]). The result is multiplied by
+ *  from R on pass unchanged. Pair i is (x[i], x[i + R/2]), or with .interleaved 1 (x[2i], x[2i+1]); with .interleaved 2 it comes from
+ *  (x[2i], x[2i+1]) and goes to (i, i + R/2): heads in the one order leave in the other. The result is multiplied by
  *  `scale` in the rotated dims (YaRN's attention factor; 0 means 1). */
 typedef struct clef_rope_opts { int32_t interleaved; float scale; } clef_rope_opts;
 CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *freqs, clef_value *pos, const clef_rope_opts *opts);

@@ -22,8 +22,9 @@ typedef struct clef_model clef_model;
 CLEF_API clef_status clef_model_open(const char *path, clef_model **out, clef_error *err);
 CLEF_API void        clef_model_close(clef_model *model);
 
-/** Pairing of RoPE's dims: (i, i + R/2) as in Hugging Face's code, or (2i, 2i + 1) as GGUF stores llama. */
-typedef enum clef_rope_pairing { CLEF_ROPE_HALVES, CLEF_ROPE_PAIRS } clef_rope_pairing;
+/** Pairing of RoPE's dims: (i, i + R/2) as in Hugging Face's code, or (2i, 2i + 1). Where GGUF stores pairs of what was trained as halves (llama),
+ *  heads leave RoPE in the order of a folder's, so that all that follows is the same, bit for bit. */
+typedef enum clef_rope_pairing { CLEF_ROPE_HALVES, CLEF_ROPE_PAIRS, CLEF_ROPE_PAIRS_TO_HALVES } clef_rope_pairing;
 
 /** How RoPE's frequencies are made to reach beyond the context of the first training, by the names of rope_scaling in config.json. */
 typedef enum clef_rope_type {
