@@ -33,7 +33,7 @@ const clef_arch clef__arch_cohere = {
     .names = cohere_names,
     .weights = clef__llama_weights,
     .hf_prefix = "model.",
-    .gguf_pairs = 1,
+    .gguf_pairs = CLEF_ROPE_PAIRS,
     .read_json = read_json,
     .build = build,
 };

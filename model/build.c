@@ -75,6 +75,12 @@ static clef_status check_opts(const clef_model *model, clef_build_opts *o, clef_
     if (hp->head_dim % clef_dtype_block_elems(o->kv_type))
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a KV cache of %s wants heads of a multiple of %d elements, they have %d",
                           clef_model_path(model), clef_dtype_name(o->kv_type), clef_dtype_block_elems(o->kv_type), hp->head_dim);
+    if (hp->full_head_dim % clef_dtype_block_elems(o->kv_type))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a KV cache of %s wants heads of a multiple of %d elements, full layers have %d",
+                          clef_model_path(model), clef_dtype_name(o->kv_type), clef_dtype_block_elems(o->kv_type), hp->full_head_dim);
+    if (hp->v_head_dim % clef_dtype_block_elems(o->kv_type))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a KV cache of %s wants heads of a multiple of %d elements, those of v have %d",
+                          clef_model_path(model), clef_dtype_name(o->kv_type), clef_dtype_block_elems(o->kv_type), hp->v_head_dim);
     return o->n_sequences >= 1 ? CLEF_OK : clef__fail(err, CLEF_E_ARG, "%d sequences, wanted at least 1", o->n_sequences);
 }
 

@@ -53,6 +53,8 @@ void clef__rope_freqs(const clef_rope_params *r, int32_t n_context, const float 
         double freq = pow(theta, -2.0 * i / r->dims);
         if (r->type == CLEF_ROPE_LINEAR)
             freq /= r->factor;
+        else if (r->type == CLEF_ROPE_PROPORTIONAL)
+            freq = i < r->turning ? freq / r->factor : 0;
         else if (r->type == CLEF_ROPE_LLAMA3)
             freq = llama3(r, freq);
         else if (r->type == CLEF_ROPE_YARN)
@@ -135,6 +137,6 @@ clef_value *clef__rope(clef_builder *b, clef_value *x)
     const clef_rope_params *r = sliding ? &hp->rope_sliding : &hp->rope;
     if (r->dims == 0 || (b->layer >= 0 && (hp->no_rope_layers[b->layer / 32] >> (b->layer % 32) & 1)))
         return x;
-    const clef_rope_opts opts = {.interleaved = r->pairing == CLEF_ROPE_PAIRS, .scale = clef__rope_attention_factor(r)};
+    const clef_rope_opts opts = {.interleaved = r->pairing, .scale = clef__rope_attention_factor(r)};
     return clef_rope(b->g, x, frequencies(b, r, sliding), b->pos, &opts);
 }
