@@ -30,7 +30,9 @@ static const clef_tensor_info *find_tensor(const clef_builder *b, clef_role role
         snprintf(name, NAME_BYTES, "%s%.*s%d%s%s%s", prefix, (int)(layer - form), form, b->layer, layer + 2, dot, suffix);
     else
         snprintf(name, NAME_BYTES, "%s%s%s%s", role == CLEF_W_OUT ? "" : prefix, form, dot, suffix);
-    return clef__model_find(b->model, name);
+    const clef_tensor_info *t = clef__model_find(b->model, name);
+    const size_t n = strlen(prefix);
+    return t || strncmp(name, prefix, n) != 0 ? t : clef__model_find(b->model, name + n); /* a folder of the base model has no prefix */
 }
 
 clef_value *clef__weight_optional(clef_builder *b, clef_role role, const char *suffix)
@@ -400,6 +402,8 @@ clef_value *clef__lm_head(clef_builder *b, clef_value *x)
                         : shaped(b, clef__weight(b, CLEF_W_OUT, "weight"), clef_shape_2(clef_n(hp->n_vocab), clef_n(hp->d_model)));
     if (b->causal)
         clef_named(x, "/hidden_last");
+    if (b->no_head)
+        return x;
     x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = hp->logit_scale});
     clef_value *bias = clef__weight_optional(b, CLEF_W_OUT, "bias");
     if (bias)

@@ -3,6 +3,7 @@
 #define CLEF_CLEF_H
 
 #include "clef/device.h"
+#include "clef/embed.h"
 #include "clef/generate.h"
 #include "clef/graph.h"
 #include "clef/model.h"
