@@ -122,6 +122,15 @@ static void add_sample(clef_builder *b)
     clef_output(b->g, "token", clef_sample(b->g, clef_graph_find(b->g, "logits"), history, b->ids, b->pos, options));
 }
 
+/* For beam search: the likeliest next tokens of each sequence. */
+static void add_candidates(clef_builder *b, int32_t k)
+{
+    clef_value *x = clef_reshape(b->g, clef_graph_find(b->g, "logits"), clef_shape_2(b->B, clef_n(b->hp->n_vocab)));
+    clef_value *top = clef_topk(b->g, x, &(clef_topk_opts){k});
+    clef_output(b->g, "candidates", top);
+    clef_output(b->g, "candidate_scores", clef_pick(b->g, clef_softmax(b->g, x, NULL, NULL, &(clef_softmax_opts){.log = 1}), top));
+}
+
 /* Symbols and inputs. A decoder's tokens see S cached positions, an encoder's each other. */
 static void add_inputs(clef_builder *b, const clef_build_opts *o)
 {
@@ -133,6 +142,8 @@ static void add_inputs(clef_builder *b, const clef_build_opts *o)
     b->ids = clef_input(g, "input_ids", CLEF_I32, clef_shape_2(b->B, b->T));
     if (b->cached)
         b->pos = clef_input(g, "pos", CLEF_I32, clef_shape_1(b->B));
+    if (b->cached && o->candidates)
+        b->order = clef_input(g, "order", CLEF_I32, clef_shape_1(b->B));
     if (o->token_types)
         b->types = clef_input(g, "token_type_ids", CLEF_I32, clef_shape_2(b->B, b->T));
     if (o->padding_mask) {
@@ -164,6 +175,8 @@ static void build_seq2seq(clef_builder *b, const clef_build_opts *o)
         b->cached = 1;
         b->ids = clef_input(g, "input_ids", CLEF_I32, clef_shape_2(b->B, b->T));
         b->pos = clef_input(g, "pos", CLEF_I32, clef_shape_1(b->B));
+        if (o->candidates)
+            b->order = clef_input(g, "order", CLEF_I32, clef_shape_1(b->B));
     } else {
         build_encoder(b, o);
         b->mask = NULL;
@@ -216,6 +229,8 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
         else
             clef_output(g, o.no_head ? "hidden_last" : "logits", result);
     }
+    if (o.candidates)
+        add_candidates(&b, o.candidates);
     if (o.sample)
         add_sample(&b);
     s = clef_graph_error(g, err);

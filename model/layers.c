@@ -186,6 +186,8 @@ static clef_value *cached(clef_builder *b, clef_value *x, const char *name)
     clef_value *cache =
         clef_state(g, full, b->kv_type, clef_shape_4(clef_n(b->max_B), x->shape.dim[2], clef_n(b->n_context), x->shape.dim[3]));
     x = clef_permute(g, x, &(clef_permute_opts){{0, 2, 1, 3}});
+    if (b->order)
+        cache = clef_cache_reorder(g, cache, b->order, &(clef_cache_reorder_opts){b->S});
     x = clef_cache_write(g, cache, x, b->pos);
     x = clef_slice(g, x, &(clef_slice_opts){.axis = 0, .size = b->B});
     return clef_slice(g, x, &(clef_slice_opts){.axis = 2, .size = b->S});
@@ -252,7 +254,7 @@ static clef_value *of_memory(clef_builder *b, clef_role role, const char *name)
     if (b->memory)
         return heads_first(b, clef_reshape(b->g, clef__linear(b, b->memory, role, b->hp->d_model, H * D),
                                            clef_shape_4(b->memory->shape.dim[0], b->source, clef_n(H), clef_n(D))));
-    snprintf(full, sizeof full, "/cross_%s_%d", name, b->layer);
+    snprintf(full, sizeof full, "cross_%s_%d", name, b->layer);
     return clef_input(b->g, full, CLEF_F32, clef_shape_4(clef_n(1), clef_n(H), b->source, clef_n(D)));
 }
 

@@ -77,6 +77,7 @@ typedef struct clef_hparams {
     int32_t n_buckets, max_distance; /* relative position biases */
     int32_t gated;                 /* the feed-forward has a gate */
     int32_t decoder_start;         /* the id that a decoder begins with; -1: none */
+    int32_t forced_bos;            /* the id that always follows it; -1: none */
     int32_t pad;                   /* -1: none */
     float   embed_scale, residual_scale, logit_scale; /* multiply embeddings, what a block adds, and logits; 0: 1 */
     float   attention_scale;       /* multiplies scores; 0: 1 / sqrt(head_dim) */
@@ -136,6 +137,9 @@ typedef struct clef_build_opts {
     int32_t     normalize;    /* 1: embeddings are divided by their Euclidean norm */
     int32_t     part;         /* clef_part; CLEF_PART_WHOLE for all but encoder-decoders */
     int32_t     n_source;     /* CLEF_PART_DECODER: bound of the source's length; 0: the model's context */
+    int32_t     candidates;   /* k > 0, for beam search: an input order I32 [B], by which the sequences of the cache change places before the
+                                 step, and outputs candidates I32 [B, k], the likeliest next tokens, and candidate_scores F32 [B, k], the logs
+                                 of their probabilities; not with all_logits */
     const char *const *taps; /* names of values to make outputs: hidden_last, attention_L, or any value of the graph */
     int32_t     n_taps;
 } clef_build_opts;
