@@ -75,9 +75,9 @@ static clef_status check_opts(const clef_model *model, clef_build_opts *o, clef_
     if (hp->head_dim % clef_dtype_block_elems(o->kv_type))
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a KV cache of %s wants heads of a multiple of %d elements, they have %d",
                           clef_model_path(model), clef_dtype_name(o->kv_type), clef_dtype_block_elems(o->kv_type), hp->head_dim);
-    if (o->pooling && (o->padding_mask || clef__arch_find(hp->arch, model->is_gguf)->kind == CLEF_SEQ2SEQ))
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: embeddings %s", clef_model_path(model),
-                          o->padding_mask ? "of padded texts are not supported" : "of an encoder-decoder are not supported");
+    if ((o->pooling || o->classify) && (o->padding_mask || clef__arch_find(hp->arch, model->is_gguf)->kind == CLEF_SEQ2SEQ))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s of %s are not supported", clef_model_path(model),
+                          o->pooling ? "embeddings" : "classes", o->padding_mask ? "padded texts" : "an encoder-decoder");
     return o->n_sequences >= 1 ? CLEF_OK : clef__fail(err, CLEF_E_ARG, "%d sequences, wanted at least 1", o->n_sequences);
 }
 
@@ -211,11 +211,11 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .hp = &model->hparams,
                       .arch = arch,
                       .weights = arch->weights,
-                      .no_head = o.no_head || o.pooling,
+                      .no_head = o.no_head || o.pooling || o.classify,
                       .cached = arch->kind == CLEF_DECODER,
                       .causal = arch->kind == CLEF_DECODER,
                       .n_context = o.n_context,
-                      .all_logits = o.all_logits || o.pooling,
+                      .all_logits = o.all_logits || o.pooling || o.classify,
                       .layer = -1,
                       .max_B = o.n_sequences,
                       .kv_type = o.kv_type};
@@ -226,6 +226,8 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
         clef_value *result = arch->build(&b);
         if (o.pooling)
             clef_output(g, "embedding", clef__pooled(&b, result, (clef_pooling)o.pooling, o.normalize));
+        else if (o.classify)
+            clef_output(g, "logits", clef__classified(&b, result));
         else
             clef_output(g, o.no_head ? "hidden_last" : "logits", result);
     }

@@ -7,23 +7,34 @@
 #include <string.h>
 
 #include "graph/fail.h"
+#include "model/sequence_plan.h"
 
-enum {
-    DEFAULT_BATCH = 32,
-    LEAST_LENGTH = 64,      /* what a plan is made for at least, so that it is not made anew for every few tokens more */
-    MAX_RUN_TOKENS = 16384, /* of a run: bounds the plan's memory */
-    MAX_BATCH = 4096
-};
+enum { DEFAULT_BATCH = 32, MAX_BATCH = 4096 };
 
 struct clef_embedder {
-    clef_device *dev;
     clef_model *model;
     clef_embed_opts opts;
     clef_embedder_info info;
-    clef_plan *plan;                      /* NULL before the first call */
-    int32_t max_T, max_B;                 /* bounds of the plan */
-    int32_t ids, pos, embedding, B, T, S; /* numbers of inputs, outputs and symbols; pos -1 and S 0 where the graph has none */
+    clef_sequence_plan plan;
 };
+
+/* What the plan is to be made of, once a text says for how many tokens. */
+static void set_plan(clef_embedder *e, clef_device *dev)
+{
+    e->plan = (clef_sequence_plan){
+        .dev = dev,
+        .model = e->model,
+        .build = {.pooling = (int32_t)e->info.pooling, .normalize = e->info.normalize},
+        .opts = {.gemm = e->opts.gemm,
+                 .exact = e->opts.exact,
+                 .no_tune = e->opts.no_tune,
+                 .progress = e->opts.progress,
+                 .progress_user = e->opts.progress_user},
+        .output = "embedding",
+        .n_batch = e->opts.n_batch,
+        .max_tokens = e->info.max_tokens,
+    };
+}
 
 clef_status clef_embedder_create(clef_device *dev, clef_model *model, const clef_embed_opts *opts, clef_embedder **out, clef_error *err)
 {
@@ -31,7 +42,7 @@ clef_status clef_embedder_create(clef_device *dev, clef_model *model, const clef
     clef_embedder *e = calloc(1, sizeof *e);
     if (!e)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for an embedder");
-    *e = (clef_embedder){.dev = dev, .model = model, .opts = opts ? *opts : (clef_embed_opts){0}};
+    *e = (clef_embedder){.model = model, .opts = opts ? *opts : (clef_embed_opts){0}};
     clef_status status = clef__embed_config(model, &e->info, err);
     if (!e->opts.n_batch)
         e->opts.n_batch = DEFAULT_BATCH;
@@ -47,6 +58,7 @@ clef_status clef_embedder_create(clef_device *dev, clef_model *model, const clef
         e->info.pooling = e->opts.pooling;
     if (e->opts.normalize != CLEF_NORMALIZE_MODEL)
         e->info.normalize = e->opts.normalize == CLEF_NORMALIZE_YES;
+    set_plan(e, dev);
     *out = e;
     return CLEF_OK;
 }
@@ -55,66 +67,13 @@ void clef_embedder_destroy(clef_embedder *e)
 {
     if (!e)
         return;
-    clef_plan_destroy(e->plan);
+    clef__sequence_plan_finish(&e->plan);
     free(e);
 }
 
 clef_embedder_info clef_embedder_describe(const clef_embedder *e)
 {
     return e->info;
-}
-
-/* ---- the plan ----------------------------------------------------------------------------------------------------------------------- */
-
-static clef_status compile(clef_embedder *e, clef_error *err)
-{
-    clef_graph *graph;
-    const clef_build_opts build = {.n_context = e->max_T,
-                                   .n_batch = e->max_T,
-                                   .n_sequences = e->max_B,
-                                   .pooling = (int32_t)e->info.pooling,
-                                   .normalize = e->info.normalize};
-    clef_status status = clef_model_build(e->model, &build, &graph, err);
-    if (status != CLEF_OK)
-        return status;
-    status = clef_graph_optimize(graph, NULL, err);
-    const clef_plan_opts opts = {.gemm = e->opts.gemm,
-                                 .exact = e->opts.exact,
-                                 .no_tune = e->opts.no_tune,
-                                 .weights = clef_model_weight,
-                                 .release = clef_model_release,
-                                 .weights_user = e->model,
-                                 .progress = e->opts.progress,
-                                 .progress_user = e->opts.progress_user};
-    if (status == CLEF_OK)
-        status = clef_plan_create(e->dev, graph, &opts, &e->plan, err);
-    clef_graph_destroy(graph);
-    return status;
-}
-
-/* A plan for sequences of up to `longest` tokens: the one there is, or a new one of the next power of two. */
-static clef_status make_plan(clef_embedder *e, int32_t longest, clef_error *err)
-{
-    if (e->plan && longest <= e->max_T)
-        return CLEF_OK;
-    clef_plan_destroy(e->plan);
-    e->plan = NULL;
-    int64_t bound = LEAST_LENGTH;
-    while (bound < longest)
-        bound *= 2;
-    e->max_T = bound < e->info.max_tokens ? (int32_t)bound : e->info.max_tokens;
-    e->max_B = MAX_RUN_TOKENS / e->max_T;
-    e->max_B = e->max_B < 1 ? 1 : e->max_B > e->opts.n_batch ? e->opts.n_batch : e->max_B;
-    const clef_status status = compile(e, err);
-    if (status != CLEF_OK)
-        return status;
-    e->ids = clef_plan_input(e->plan, "input_ids");
-    e->pos = clef_plan_input(e->plan, "pos");
-    e->embedding = clef_plan_output(e->plan, "embedding");
-    e->B = clef_plan_symbol(e->plan, "B");
-    e->T = clef_plan_symbol(e->plan, "T");
-    e->S = clef_plan_symbol(e->plan, "S");
-    return CLEF_OK;
 }
 
 /* ---- batches ------------------------------------------------------------------------------------------------------------------------ */
@@ -150,7 +109,7 @@ static clef_status check_ids(const clef_embedder *e, const int32_t *const *ids, 
 /** What a call works in. */
 typedef struct work {
     entry *entries;
-    int32_t *tokens; /* [max_B, max_T], then zeros [max_B] for pos */
+    int32_t *tokens; /* [max_B, max_T] */
     float *rows;     /* [max_B, d] */
 } work;
 
@@ -161,20 +120,8 @@ static clef_status run_batch(clef_embedder *e, const work *w, const entry *first
     const size_t T = (size_t)first->n_ids, d = (size_t)e->info.n_dims;
     for (int32_t i = 0; i < n; i++)
         memcpy(w->tokens + (size_t)i * T, ids[first[i].index], T * sizeof **ids);
-    clef_status status = clef_plan_bind(e->plan, e->B, n, err);
-    if (status == CLEF_OK)
-        status = clef_plan_bind(e->plan, e->T, first->n_ids, err);
-    if (status == CLEF_OK && e->S)
-        status = clef_plan_bind(e->plan, e->S, first->n_ids, err);
-    if (status == CLEF_OK)
-        status = clef_plan_write(e->plan, e->ids, w->tokens, (size_t)n * T * sizeof *w->tokens, err);
-    memset(w->tokens, 0, (size_t)n * sizeof *w->tokens);
-    if (status == CLEF_OK && e->pos >= 0)
-        status = clef_plan_write(e->plan, e->pos, w->tokens, (size_t)n * sizeof *w->tokens, err);
-    if (status == CLEF_OK)
-        status = clef_plan_run(e->plan, err);
-    if (status == CLEF_OK)
-        status = clef_plan_read(e->plan, e->embedding, w->rows, (size_t)n * d * sizeof *w->rows, err);
+    const clef_status status =
+        clef__sequence_plan_run(&e->plan, w->tokens, NULL, n, first->n_ids, w->rows, (size_t)n * d * sizeof *w->rows, err);
     for (int32_t i = 0; status == CLEF_OK && i < n; i++)
         memcpy(out + (size_t)first[i].index * d, w->rows + (size_t)i * d, d * sizeof *out);
     return status;
@@ -186,7 +133,7 @@ static int32_t batch_size(const clef_embedder *e, const entry *entries, int32_t 
     int32_t n = 1;
     while (n < n_left && entries[n].n_ids == entries->n_ids)
         n++;
-    const int32_t n_runs = (n + e->max_B - 1) / e->max_B;
+    const int32_t n_runs = (n + e->plan.max_B - 1) / e->plan.max_B;
     return (n + n_runs - 1) / n_runs;
 }
 
@@ -217,12 +164,12 @@ clef_status clef_embed_ids(clef_embedder *e, const int32_t *const *ids, const in
     for (int32_t i = 0; i < n; i++)
         w.entries[i] = (entry){n_ids[i], i};
     qsort(w.entries, (size_t)n, sizeof *w.entries, by_length);
-    status = make_plan(e, w.entries->n_ids, err);
+    status = clef__sequence_plan_for(&e->plan, w.entries->n_ids, err);
     if (status == CLEF_OK) {
-        w.tokens = malloc((size_t)e->max_B * (size_t)e->max_T * sizeof *w.tokens);
-        w.rows = malloc((size_t)e->max_B * (size_t)e->info.n_dims * sizeof *w.rows);
+        w.tokens = malloc((size_t)e->plan.max_B * (size_t)e->plan.max_T * sizeof *w.tokens);
+        w.rows = malloc((size_t)e->plan.max_B * (size_t)e->info.n_dims * sizeof *w.rows);
         status = w.tokens && w.rows ? run_all(e, &w, ids, n, out, err)
-                                    : clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " texts a run", e->max_B);
+                                    : clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " texts a run", e->plan.max_B);
     }
     free(w.entries);
     free(w.tokens);
