@@ -92,6 +92,20 @@ static clef_status translate_property(translation *t, clef_error *err)
     return append_class(t, negated, item, negated && t->in_class ? none : of, err);
 }
 
+/* \b and \B, between that engine's words. */
+static clef_status append_boundary(translation *t, int negated, clef_error *err)
+{
+    static const char *const words[] = {"L", "M", "Nd", NULL};
+    static const char *const between[2][4] = {{"(?:(?<=", ")(?!", ")|(?<!", ")(?="}, {"(?:(?<=", ")(?=", ")|(?<!", ")(?!"}};
+    clef_status st = CLEF_OK;
+    for (int i = 0; i < 4 && st == CLEF_OK; i++) {
+        st = clef__chars_append(&t->out, between[negated][i], strlen(between[negated][i]), err);
+        if (st == CLEF_OK)
+            st = append_class(t, 0, WORD_ALONE, words, err);
+    }
+    return st ? st : clef__chars_append(&t->out, "))", 2, err);
+}
+
 /* \s is White_Space there; PCRE2's also has U+180E. \w has marks there. */
 static clef_status translate_escape(translation *t, clef_error *err)
 {
@@ -109,6 +123,8 @@ static clef_status translate_escape(translation *t, clef_error *err)
         st = clef__chars_append(&t->out, c == 's' ? "\\p{White_Space}" : "\\P{White_Space}", 15, err);
     else if (c == 'w' || c == 'W')
         st = append_class(t, c == 'W', t->in_class ? WORD : WORD_ALONE, words, err);
+    else if ((c == 'b' || c == 'B') && !t->in_class)
+        st = append_boundary(t, c == 'B', err);
     else if (c == 'd' || c == 'D')
         st = append_class(t, c == 'D', "\\p{Nd}", digits, err);
     else

@@ -315,6 +315,10 @@ clef_status clef__pretokenizer_split(clef_tokenizer *tok, const clef_pattern *pa
                                      clef_error *err);
 /** The same with a regex that must compile: the library's own. */
 clef_status clef__pretokenizer_regex(clef_tokenizer *tok, const char *regex, clef_split_behavior behavior, clef_error *err);
+/** The same for the two regexes that group a number's digits by three; 0 for any other. *st: how that went. */
+int clef__pretokenizer_thousands(clef_tokenizer *tok, const char *regex, clef_split_behavior behavior, clef_status *st, clef_error *err);
+/** The next free stage, for those that fill one in. */
+clef_status clef__pretokenizer_next(clef_tokenizer *tok, clef_pretokenizer **out, clef_error *err);
 /** Splits at characters of a class. */
 clef_status clef__pretokenizer_chars(clef_tokenizer *tok, int (*is)(uint32_t code), clef_split_behavior behavior, clef_error *err);
 /** The text becomes the characters that stand for its bytes. */

@@ -185,6 +185,13 @@ int clef__is_word(uint32_t code)
            c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_PC;
 }
 
+int clef__is_digit(uint32_t code)
+{
+    if (code < 0x80)
+        return code >= '0' && code <= '9';
+    return utf8proc_category((utf8proc_int32_t)code) == UTF8PROC_CATEGORY_ND || WITHIN(new_nd, code);
+}
+
 static const range new_numeric[] = {
     {0x10D40, 0x10D49}, {0x116D0, 0x116E3}, {0x11BF0, 0x11BF9}, {0x11DE0, 0x11DE9}, {0x16130, 0x16139},
     {0x16D70, 0x16D79}, {0x16FF4, 0x16FF6}, {0x1CCF0, 0x1CCF9}, {0x1E5F1, 0x1E5FA},

@@ -13,6 +13,7 @@ int clef__unicode_has_newer(const char *text, size_t n);
 int clef__is_word(uint32_t code);
 
 /** Rust's char::is_numeric and, but for U+0130, char::to_lowercase. */
+int      clef__is_digit(uint32_t code); /* \d: Nd */
 int      clef__is_numeric(uint32_t code);
 uint32_t clef__to_lower(uint32_t code);
 

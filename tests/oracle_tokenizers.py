@@ -142,7 +142,9 @@ def stages():
               *(P.Punctuation(b) for b in ("isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous")),
               *(P.Split(Regex("\\w+|[^\\w\\s]+"), b) for b in ("isolated", "removed", "merged_with_previous", "merged_with_next")),
               P.Split(Regex("\\p{L}+|\\p{N}{1,3}"), "isolated", invert=True), P.Split(Regex("\\p{Lu}|\\p{M}+|\\p{P}"), "isolated"),
-              P.Split(Regex("\\p{S}|\\p{Han}+|\\d"), "contiguous"), P.ByteLevel(add_prefix_space=False)):
+              P.Split(Regex("\\p{S}|\\p{Han}+|\\d"), "contiguous"), P.ByteLevel(add_prefix_space=False),
+              P.Split(Regex("\\d{1,3}(?=(?:\\d{3})*\\b)"), "isolated"), P.Split(Regex("(?=(\\d{3})+(?!\\d))"), "isolated"),
+              P.Split(Regex("\\b"), "isolated"), P.Split(Regex(".\\B"), "isolated")):
         yield repr(p), make(pre=p)
 
 
@@ -266,6 +268,7 @@ def main():
     if a.fixture:
         return write_fixture(a.tokenizers, a.fixture, rng)
     if a.stages:
+        strings += ["".join(rng.choice("0123456789\u0663\u00bd ab.,_") for _ in range(20)) for _ in range(a.random // 10)]
         strings += ["".join(rng.choice(marks()) for _ in range(8)) for _ in range(a.random)]
         return compare_decoders(lib, a.random, rng) + compare_stages(lib, strings) > 0
     files = {f: open(f"{a.texts}/{f}", encoding="utf-8", newline="").read() for f in sorted(os.listdir(a.texts)) if f.endswith(".txt")}

@@ -59,6 +59,8 @@ static const struct {
     {"null", PRE("{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"1\"}"), "a1b1abc", "0 1 8"},
     {"null", PRE("{\"type\":\"FixedLength\",\"length\":2}"), "abcabc", "6 2 0 1 2"},
     {"null", PRE("{\"type\":\"Digits\",\"individual_digits\":false}"), "a11b", "0 11 11 1"},
+    {"null", PRE(SPLIT("\"Regex\":\"\\\\d{1,3}(?=(?:\\\\d{3})*\\\\b)\"", "Removed", "")), "a1111b 11111 c", "0 11 11 11 11 1 3 3 2"},
+    {"null", PRE(SPLIT("\"Regex\":\"\\\\b\"", "Isolated", "")), "ab c", "6 3 2"},
     {"null", PRE(SPLIT("\"Regex\":\"[[:alpha:]]\"", "Removed", "")), "a1b", "11"},
     {"null", PRE(SPLIT("\"Regex\":\"[^\\\\w\\\\s]+\"", "Removed", "")),
      "a\xC2\xB2"
