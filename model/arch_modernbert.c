@@ -92,6 +92,7 @@ const clef_arch clef__arch_modernbert = {
     .kind = CLEF_ENCODER,
     .weights = modernbert_weights,
     .hf_prefix = "model.",
+    .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
     .build = build,

@@ -71,6 +71,9 @@ typedef struct clef_gguf_keys {
     char key[96]; /* the last one looked up */
 } clef_gguf_keys;
 
+int     clef__key_has(clef_gguf_keys *k, const char *key);
+/** Bits of layers (hp->sliding_layers) from an array with a number a layer; nothing where the key is missing. */
+void    clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits);
 /** Which layers have the window: attention.sliding_window_pattern, an array with an item a layer, or a number n as in clef__slide_but(). */
 void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t missing);
 

@@ -118,7 +118,7 @@ static clef_value *frequencies(clef_builder *b, const clef_rope_params *r, int s
     if (b->freqs[sliding])
         return b->freqs[sliding];
     const int32_t n = r->dims / 2;
-    const clef_tensor_info *t = clef__model_find(b->model, "rope_freqs.weight");
+    const clef_tensor_info *t = r->type == CLEF_ROPE_LLAMA3 ? NULL : clef__model_find(b->model, "rope_freqs.weight"); /* says the same */
     if (n < 1 || n > MAX_FREQS || (t && (t->dtype != CLEF_F32 || t->n_bytes != (uint64_t)n * sizeof *freqs)))
         return clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: %d rotated dims: wanted 2 to %d, and rope_freqs.weight to be f32 [dims / 2]",
                                 clef_model_path(b->model), 2 * n, 2 * MAX_FREQS);
