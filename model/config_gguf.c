@@ -84,14 +84,14 @@ void clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint
             bits[i / 32] |= 1u << (i % 32);
 }
 
-void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t missing)
+void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32_t missing)
 {
     const clef_gguf_entry *e = find(k, "attention.sliding_window_pattern");
     memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
     if (k->status == CLEF_OK && e && e->is_array)
         clef__key_layers(k, "attention.sliding_window_pattern", hp->n_layers, hp->sliding_layers);
     else
-        clef__slide_but(hp, clef__key_int(k, "attention.sliding_window_pattern", 1, CLEF_MAX_LAYERS, missing));
+        clef__slide_but(hp, first, clef__key_int(k, "attention.sliding_window_pattern", 1, CLEF_MAX_LAYERS, missing));
 }
 
 static const clef_tensor_info *find_tensor(const clef_gguf *gguf, const char *name)

@@ -130,13 +130,27 @@ static clef_value *frequencies(clef_builder *b, const clef_rope_params *r, int s
     return b->freqs[sliding] = clef_constant(b->g, sliding ? "rope.freqs_sliding" : "rope.freqs", CLEF_F32, clef_shape_1(clef_n(n)), freqs);
 }
 
+/* Frequencies of 0, for layers that do not turn what lies in pairs. */
+static clef_value *no_turn(clef_builder *b, const clef_rope_params *r)
+{
+    static const float zeros[MAX_FREQS];
+    clef_value *v = clef_graph_find(b->g, "rope.none");
+    if (!v && r->dims / 2 <= MAX_FREQS)
+        v = clef_constant(b->g, "rope.none", CLEF_F32, clef_shape_1(clef_n(r->dims / 2)), zeros);
+    return v;
+}
+
 clef_value *clef__rope(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
     const int sliding = clef__layer_slides(hp, b->layer) && hp->rope_sliding.dims > 0;
     const clef_rope_params *r = sliding ? &hp->rope_sliding : &hp->rope;
-    if (r->dims == 0 || (b->layer >= 0 && (hp->no_rope_layers[b->layer / 32] >> (b->layer % 32) & 1)))
+    if (r->dims == 0)
         return x;
+    if (b->layer >= 0 && (hp->no_rope_layers[b->layer / 32] >> (b->layer % 32) & 1))
+        return r->pairing == CLEF_ROPE_PAIRS_TO_HALVES
+                   ? clef_rope(b->g, x, no_turn(b, r), NULL, &(clef_rope_opts){.interleaved = r->pairing})
+                   : x;
     const clef_rope_opts opts = {.interleaved = r->pairing, .scale = clef__rope_attention_factor(r)};
     return clef_rope(b->g, x, frequencies(b, r, sliding), b->pos, &opts);
 }
