@@ -119,6 +119,9 @@ typedef struct clef_arch {
     const clef_weight_name *weights; /* [CLEF_N_ROLES] */
     const char             *hf_prefix; /* of every name in a folder but the output matrix's */
     int32_t                 hf_conv1d; /* 1: a folder's matrices are [in, out] (GPT-2's Conv1D) */
+    int32_t                 hf_grouped; /* 1: a folder has q, k and v in groups (CLEF_QKV_GROUPS), GGUF in parts */
+    int32_t                 layer_norms; /* 1: GGUF has the epsilon of layer norms, not of RMS norms */
+    const char             *written_as; /* the general.architecture that a folder is written under, where its name has none in GGUF */
     int32_t                 hf_norm_offset; /* 1: a folder's RMS norms multiply by 1 + weight (Gemma) */
     int32_t                 gguf_pairs; /* clef_rope_pairing of what GGUF stores: PAIRS_TO_HALVES where a folder has halves */
     /** The family's keys of a config.json into hp (bos, eos, n_vocab are read by the caller). NULL: only as GGUF. */

@@ -34,6 +34,7 @@ const clef_arch clef__arch_cohere = {
     .weights = clef__llama_weights,
     .hf_prefix = "model.",
     .gguf_pairs = CLEF_ROPE_PAIRS,
+    .layer_norms = 1,
     .read_json = read_json,
     .build = build,
 };

@@ -63,7 +63,7 @@ static void default_windows(clef_hparams *hp)
     if (strcmp(hp->arch, "gemma2") == 0)
         clef__slide_layers(hp, 0, 2);
     else
-        clef__slide_but(hp, 6);
+        clef__slide_but(hp, -1, 6);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

@@ -172,7 +172,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->logit_softcap = (float)clef__json_double(f, "final_logit_softcapping", 0, 1e6, 0);
     hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 1, CLEF_MAX_CONTEXT, 512);
     if (!clef__json_layer_types(f, hp, NULL))
-        clef__slide_but(hp, 6);
+        clef__slide_but(hp, -1, 6);
     read_full_heads(f, hp);
     read_rope(f, hp);
     hp->d_layer_input = (int32_t)clef__json_int(f, "hidden_size_per_layer_input", 0, CLEF_MAX_WIDTH, 256);
@@ -197,7 +197,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
                                           .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, 10000)};
     hp->d_layer_input = clef__key_int(k, "embedding_length_per_layer_input", 0, CLEF_MAX_WIDTH, 0);
     hp->n_kv_shared_layers = clef__key_int(k, "attention.shared_kv_layers", 0, hp->n_layers - 1, 0);
-    clef__key_windows(k, hp, 6);
+    clef__key_windows(k, hp, -1, 6);
 }
 
 const clef_arch clef__arch_gemma4 = {

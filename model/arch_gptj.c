@@ -58,6 +58,7 @@ const clef_arch clef__arch_gptj = {
     .weights = gptj_weights,
     .hf_prefix = "transformer.",
     .gguf_pairs = CLEF_ROPE_PAIRS,
+    .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
     .build = build,

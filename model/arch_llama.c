@@ -141,6 +141,7 @@ static void llama_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_llama = {
     .names = llama_names,
+    .written_as = "llama",
     .weights = clef__llama_weights,
     .hf_prefix = "model.",
     .gguf_pairs = CLEF_ROPE_PAIRS_TO_HALVES,
@@ -151,6 +152,8 @@ const clef_arch clef__arch_llama = {
 
 const clef_arch clef__arch_mixtral = {
     .names = mixtral_names,
+    .written_as = "llama",
+    .gguf_pairs = CLEF_ROPE_PAIRS_TO_HALVES,
     .weights = mixtral_weights,
     .hf_prefix = "model.",
     .read_json = mixtral_read_json,

@@ -47,9 +47,7 @@ static clef_value *build(clef_builder *b)
 static void set_window(clef_hparams *hp, int32_t local, int32_t full_every)
 {
     hp->sliding_window = local / 2 + 1;
-    for (int32_t i = 0; i < hp->n_layers; i++)
-        if (i % full_every != 0)
-            hp->sliding_layers[i / 32] |= 1u << (i % 32);
+    clef__slide_but(hp, 0, full_every);
 }
 
 /* Before transformers 5 the two bases of RoPE had keys of their own. */
@@ -81,9 +79,8 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     hp->activation = CLEF_GELU;
     hp->tied_embeddings = 1;
-    memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
-    set_window(hp, clef__key_int(k, "attention.sliding_window", 1, CLEF_MAX_CONTEXT, CLEF_KEY_NEEDED),
-               clef__key_int(k, "attention.sliding_window_pattern", 1, CLEF_MAX_LAYERS, 3));
+    hp->sliding_window = clef__key_int(k, "attention.sliding_window", 1, CLEF_MAX_CONTEXT, CLEF_KEY_NEEDED) / 2 + 1;
+    clef__key_windows(k, hp, 0, 3);
     hp->rope_sliding = (clef_rope_params){.dims = hp->rope.dims, .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, 10000)};
 }
 
@@ -92,6 +89,7 @@ const clef_arch clef__arch_modernbert = {
     .kind = CLEF_ENCODER,
     .weights = modernbert_weights,
     .hf_prefix = "model.",
+    .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
     .build = build,

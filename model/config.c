@@ -61,10 +61,10 @@ void clef__slide_layers(clef_hparams *hp, int32_t first, int32_t step)
         hp->sliding_layers[i / 32] |= 1u << (i % 32);
 }
 
-void clef__slide_but(clef_hparams *hp, int32_t step)
+void clef__slide_but(clef_hparams *hp, int32_t first, int32_t step)
 {
     for (int32_t i = 0; i < hp->n_layers && i < CLEF_MAX_LAYERS; i++)
-        if (i % step != step - 1)
+        if (i % step != (first < 0 ? step + first : first))
             hp->sliding_layers[i / 32] |= 1u << (i % 32);
 }
 

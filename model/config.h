@@ -36,8 +36,8 @@ void clef__config_text(const char *text, char *out, size_t capacity);
 /** 1 when layer `layer` sees the sliding window alone; marks layers first .. n_layers - 1, every `step`-th, as such. */
 int  clef__layer_slides(const clef_hparams *hp, int32_t layer);
 void clef__slide_layers(clef_hparams *hp, int32_t first, int32_t step);
-/** All layers but every `step`-th, the first of which is step - 1. */
-void clef__slide_but(clef_hparams *hp, int32_t step);
+/** All layers but `first` (negative: counted from `step`) and every `step`-th behind it. */
+void clef__slide_but(clef_hparams *hp, int32_t first, int32_t step);
 
 /* ---- fields of a config.json that several families have: what an architecture's read_json is made of ------------------------------- */
 
@@ -71,8 +71,11 @@ typedef struct clef_gguf_keys {
     char key[96]; /* the last one looked up */
 } clef_gguf_keys;
 
-/** Which layers have the window: attention.sliding_window_pattern, an array with an item a layer, or a number n as in clef__slide_but(). */
-void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t missing);
+int     clef__key_has(clef_gguf_keys *k, const char *key);
+/** Bits of layers (hp->sliding_layers) from an array with a number a layer; nothing where the key is missing. */
+void    clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits);
+/** Which layers have the window: attention.sliding_window_pattern, an array with an item a layer, or the step of clef__slide_but(). */
+void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32_t missing);
 
 enum { CLEF_KEY_NEEDED = -1 }; /* as `missing`: the key must be there */
 /** A number of min..max, or an array (one item a layer) whose items are all the same. */

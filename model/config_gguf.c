@@ -5,6 +5,7 @@
 
 #include "model/arch.h"
 #include "model/config.h"
+#include "model/config_keys.h"
 #include "model/tensor_index.h"
 
 static const clef_gguf_entry *find(clef_gguf_keys *k, const char *key)
@@ -62,22 +63,35 @@ double clef__key_float(clef_gguf_keys *k, const char *key, double min, double ma
     return min;
 }
 
-void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t missing)
+int clef__key_has(clef_gguf_keys *k, const char *key)
+{
+    return find(k, key) != NULL;
+}
+
+void clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits)
+{
+    const clef_gguf_entry *e = find(k, key);
+    if (k->status != CLEF_OK || !e)
+        return;
+    if (e->type == CLEF_GGUF_STRING || !e->is_array || e->n != (uint64_t)n_layers) {
+        k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is no list of a number for each of %" PRId32 " layers", k->file, k->key,
+                               n_layers);
+        return;
+    }
+    memset(bits, 0, CLEF_MAX_LAYERS / 8);
+    for (int32_t i = 0; i < n_layers; i++)
+        if (clef__gguf_item_int(e, (uint64_t)i) != 0)
+            bits[i / 32] |= 1u << (i % 32);
+}
+
+void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32_t missing)
 {
     const clef_gguf_entry *e = find(k, "attention.sliding_window_pattern");
     memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
-    if (k->status != CLEF_OK || !e || !e->is_array) {
-        clef__slide_but(hp, clef__key_int(k, "attention.sliding_window_pattern", 1, CLEF_MAX_LAYERS, missing));
-        return;
-    }
-    if (e->type == CLEF_GGUF_STRING || e->n != (uint64_t)hp->n_layers) {
-        k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is no list of a number for each of %" PRId32 " layers", k->file, k->key,
-                               hp->n_layers);
-        return;
-    }
-    for (int32_t i = 0; i < hp->n_layers; i++)
-        if (clef__gguf_item_int(e, (uint64_t)i) != 0)
-            hp->sliding_layers[i / 32] |= 1u << (i % 32);
+    if (k->status == CLEF_OK && e && e->is_array)
+        clef__key_layers(k, "attention.sliding_window_pattern", hp->n_layers, hp->sliding_layers);
+    else
+        clef__slide_but(hp, first, clef__key_int(k, "attention.sliding_window_pattern", 1, CLEF_MAX_LAYERS, missing));
 }
 
 static const clef_tensor_info *find_tensor(const clef_gguf *gguf, const char *name)
@@ -96,7 +110,8 @@ static void read_vocab(clef_gguf_keys *k, clef_hparams *hp)
     const int32_t stated = clef__key_int(k, "vocab_size", 1, CLEF_MAX_VOCAB, 0);
     if (k->status != CLEF_OK)
         return;
-    if (embedding && (embedding->rank != 2 || embedding->dims[1] != hp->d_model || embedding->dims[0] > CLEF_MAX_VOCAB)) {
+    const int is_narrow = clef__arch_find(hp->arch, 1)->weights[CLEF_W_EMBED_PROJECTION].gguf != NULL;
+    if (embedding && (embedding->rank != 2 || (embedding->dims[1] != hp->d_model && !is_narrow) || embedding->dims[0] > CLEF_MAX_VOCAB)) {
         k->status =
             clef__fail(k->err, CLEF_E_FORMAT,
                        "%s: tensor token_embd.weight is [%" PRId64 ", %" PRId64 "] of rank %" PRId32 ", wanted [vocabulary, %" PRId32 "]",
@@ -256,6 +271,7 @@ clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef
     hp->tied_embeddings = find_tensor(gguf, "output.weight") == NULL;
     if (k.status == CLEF_OK && arch->read_gguf)
         arch->read_gguf(&k, hp);
+    clef__config_get_keys(&k, hp);
     if (k.status != CLEF_OK)
         return k.status;
     read_marks(gguf, hp);
