@@ -74,6 +74,16 @@ static clef_value *class_token(clef_builder *b, clef_value *x, const class_form 
     return clef__pooled(b, x, f->arch ? CLEF_POOL_CLS : CLEF_POOL_LAST, 0);
 }
 
+/* The last layer, whose height is the number of classes: [labels, d] in a folder of any family. */
+static clef_value *class_logits(clef_builder *b, clef_value *x)
+{
+    clef_value *w = clef__weight(b, CLEF_W_OUT, "weight"), *bias = clef__weight_optional(b, CLEF_W_OUT, "bias");
+    if (w && w->shape.rank == 2)
+        w = clef__weight_shaped(b, CLEF_W_OUT, "weight", clef_shape_2(w->shape.dim[0], clef_n(b->hp->d_model)));
+    x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1});
+    return bias ? clef_add(b->g, x, bias) : x;
+}
+
 clef_value *clef__classified(clef_builder *b, clef_value *x)
 {
     const class_form *f = form_of(b->model);
@@ -90,8 +100,7 @@ clef_value *clef__classified(clef_builder *b, clef_value *x)
         x = f->act(b->g, clef__linear(b, x, CLEF_W_HEAD_DENSE, d, d));
     if (f->norm.hf && (!per_token || f->dense_for_tokens))
         x = clef__layer_norm(b, x, CLEF_W_HEAD_NORM);
-    const clef_value *w = clef__weight(b, CLEF_W_OUT, "weight");
-    x = w ? clef__linear(b, x, CLEF_W_OUT, d, (int32_t)w->shape.dim[0].n) : NULL;
+    x = class_logits(b, x);
     b->weights = before;
     return x;
 }

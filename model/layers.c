@@ -413,13 +413,13 @@ clef_value *clef__wanted_positions(clef_builder *b, clef_value *x)
 clef_value *clef__lm_head(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
-    clef_value *w = hp->tied_embeddings
-                        ? embedding_matrix(b)
-                        : shaped(b, clef__weight(b, CLEF_W_OUT, "weight"), clef_shape_2(clef_n(hp->n_vocab), clef_n(hp->d_model)));
     if (b->causal)
         clef_named(x, "/hidden_last");
     if (b->no_head)
         return x;
+    clef_value *w = hp->tied_embeddings
+                        ? embedding_matrix(b)
+                        : shaped(b, clef__weight(b, CLEF_W_OUT, "weight"), clef_shape_2(clef_n(hp->n_vocab), clef_n(hp->d_model)));
     x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = hp->logit_scale});
     clef_value *bias = clef__weight_optional(b, CLEF_W_OUT, "bias");
     if (bias)

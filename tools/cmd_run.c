@@ -402,6 +402,7 @@ static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
                                  .n_best = r->o->n_best,
                                  .n_max = r->o->n_predict > 0 ? r->o->n_predict : 0,
                                  .ignore_eos = r->o->ignore_eos};
+    r->fed = clef__terminal_seconds(); /* what it feeds is part of the search */
     if (clef_session_beams(r->session, ids, n_ids, &opts, &best, &n_best, &err) != CLEF_OK)
         return clef__cli_report(&err);
     clef__progress_finish(&r->progress);
@@ -450,7 +451,7 @@ static int put_end(run *r)
     char text[CLEF_MAX_PIECE];
     size_t n = 0;
     clef_error err = {0};
-    if (r->tokenizer && !r->o->print_ids && clef_stream_finish(&r->stream, text, sizeof text, &n, &err) != CLEF_OK)
+    if (r->stream.tok && !r->o->print_ids && clef_stream_finish(&r->stream, text, sizeof text, &n, &err) != CLEF_OK)
         return clef__cli_report(&err);
     int rc = n ? put(text, n) : CLI_GO_ON;
     if (rc == CLI_GO_ON && (r->o->print_ids || clef__terminal_stdout()))
