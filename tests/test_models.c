@@ -303,7 +303,7 @@ static void gguf_config(void **state)
         {NULL, "s:K.rope.freq_base 4:6 f:0 ", CLEF_E_FORMAT, "rope.freq_base is 0"},
         {NULL, "s:K.rope.scaling.type 4:8 s:mrope ", CLEF_E_UNSUPPORTED, "key llama.rope.scaling.type mrope is not supported"},
         {NULL, "s:K.rope.scaling.factor 4:6 f:0.5 ", CLEF_E_UNSUPPORTED, "rope.scaling.factor is 0.5"},
-        {NULL, "s:K.expert_count 4:4 4:8 ", CLEF_E_UNSUPPORTED, "key llama.expert_count is 8"},
+        {NULL, "s:K.expert_count 4:4 4:8 ", CLEF_E_FORMAT, "key llama.expert_used_count is missing"},
         {NULL, "s:K.vocab_size 4:4 4:9 ", CLEF_E_FORMAT, "llama.vocab_size is 9, but token_embd.weight has 7 rows"},
         {"llama.embedding_length", "s:K.embedding_length 4:4 4:64 ", CLEF_E_FORMAT, "token_embd.weight is [7, 32]"},
     };

@@ -22,7 +22,8 @@ typedef struct clef_model clef_model;
 CLEF_API clef_status clef_model_open(const char *path, clef_model **out, clef_error *err);
 CLEF_API void        clef_model_close(clef_model *model);
 
-/** Pairing of RoPE's dims: (i, i + R/2) as in Hugging Face's code, or (2i, 2i + 1). Where GGUF stores pairs of what was trained as halves (llama),
+/** Pairing of RoPE's dims: (i, i + R/2) as in Hugging Face's code, or (2i, 2i + 1). Where GGUF stores pairs of what was trained as halves
+ *  (llama),
  *  heads leave RoPE in the order of a folder's, so that all that follows is the same, bit for bit. */
 typedef enum clef_rope_pairing { CLEF_ROPE_HALVES, CLEF_ROPE_PAIRS, CLEF_ROPE_PAIRS_TO_HALVES } clef_rope_pairing;
 
@@ -149,14 +150,14 @@ typedef struct clef_build_opts {
     int32_t     sample;       /* 1: an input sampling I32 [16] and an output token I32 [B] (clef_sample); not with all_logits */
     int32_t     token_types;  /* encoders: 1: an input token_type_ids I32 [B, T]; 0: all are 0 */
     int32_t     no_head;      /* 1: the hidden states alone, as output hidden_last; 0: the head that the file has, as logits */
-    int32_t     pooling;      /* clef_pooling: in place of logits an output embedding [B, d]; no padding_mask then; not of encoder-decoders */
-    int32_t     classify;     /* 1: logits of the classifier that the file has, [B, labels], or [B, T, labels] where it labels each token; no
+    int32_t     pooling;      /* clef_pooling: an output embedding [B, d], not logits; no padding_mask then; not of encoder-decoders */
+    int32_t     classify;     /* 1: logits of the file's classifier, [B, labels], or [B, T, labels] where it labels each token; no
                                  padding_mask then; not of encoder-decoders */
     int32_t     normalize;    /* 1: embeddings are divided by their Euclidean norm */
     int32_t     part;         /* clef_part; CLEF_PART_WHOLE for all but encoder-decoders */
     int32_t     n_source;     /* CLEF_PART_DECODER: bound of the source's length; 0: the model's context */
-    int32_t     candidates;   /* k > 0, for beam search: an input order I32 [B], by which the sequences of the cache change places before the
-                                 step, and outputs candidates I32 [B, k], the likeliest next tokens, and candidate_scores F32 [B, k], the logs
+    int32_t     candidates;   /* k > 0, for beam search: an input order I32 [B], by which the cache's sequences change places before the
+                                 step, and outputs candidates I32 [B, k], the likeliest next, and candidate_scores F32 [B, k], the logs
                                  of their probabilities; not with all_logits */
     const char *const *taps; /* names of values to make outputs: hidden_last, attention_L, or any value of the graph */
     int32_t     n_taps;
