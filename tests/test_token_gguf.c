@@ -56,7 +56,7 @@ static void test_gguf(void **state)
 #define GGUF_BERT                                                                                                                          \
     GGUF_TEXT("model", "bert")                                                                                                             \
     "s:" T "tokens 4:9 4:8 8:6 s:[UNK] s:[CLS] s:[SEP] s:" MARK "ab s:c s:" MARK "d s:" T "token_type 4:9 4:5 8:6 4:2 4:3 4:3 4:1 4:1 "    \
-                                                                                          "4:1 "
+    "4:1 "
 
 /* Pieces that begin a word have the mark, the others have lost their "##". */
 static void test_gguf_bert(void **state)

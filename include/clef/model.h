@@ -22,8 +22,10 @@ typedef struct clef_model clef_model;
 CLEF_API clef_status clef_model_open(const char *path, clef_model **out, clef_error *err);
 CLEF_API void        clef_model_close(clef_model *model);
 
-/** Pairing of RoPE's dims: (i, i + R/2) as in Hugging Face's code, or (2i, 2i + 1) as GGUF stores llama. */
-typedef enum clef_rope_pairing { CLEF_ROPE_HALVES, CLEF_ROPE_PAIRS } clef_rope_pairing;
+/** Pairing of RoPE's dims: (i, i + R/2) as in Hugging Face's code, or (2i, 2i + 1). Where GGUF stores pairs of what was trained as halves
+ *  (llama),
+ *  heads leave RoPE in the order of a folder's, so that all that follows is the same, bit for bit. */
+typedef enum clef_rope_pairing { CLEF_ROPE_HALVES, CLEF_ROPE_PAIRS, CLEF_ROPE_PAIRS_TO_HALVES } clef_rope_pairing;
 
 /** How RoPE's frequencies are made to reach beyond the context of the first training, by the names of rope_scaling in config.json. */
 typedef enum clef_rope_type {
@@ -38,6 +40,7 @@ typedef enum clef_rope_type {
 
 typedef struct clef_rope_params {
     int32_t dims;    /* rotated dims of each head; 0: none */
+    int32_t turning; /* proportional: pairs of these that turn; the others stand still */
     int32_t pairing; /* clef_rope_pairing */
     int32_t type;    /* clef_rope_type */
     double  theta;
@@ -52,6 +55,9 @@ typedef struct clef_rope_params {
 
 /** The feed-forward's function. */
 typedef enum clef_activation { CLEF_SILU, CLEF_GELU, CLEF_GELU_TANH, CLEF_RELU } clef_activation;
+
+/** What an expert weighs: its probability among all, the same over their sum for the token's experts, or the softmax over these alone. */
+typedef enum clef_router { CLEF_ROUTER_ALL, CLEF_ROUTER_NORMED, CLEF_ROUTER_CHOSEN } clef_router;
 
 /** Most layers a model may have. */
 enum { CLEF_MAX_LAYERS = 1024 };
@@ -77,7 +83,19 @@ typedef struct clef_hparams {
     int32_t n_buckets, max_distance; /* relative position biases */
     int32_t gated;                 /* the feed-forward has a gate */
     int32_t decoder_start;         /* the id that a decoder begins with; -1: none */
+    int32_t forced_bos;            /* the id that always follows it; -1: none */
     int32_t pad;                   /* -1: none */
+    int32_t full_head_dim, full_n_kv_heads; /* of layers that see everything, where these have heads of their own; 0: as the others */
+    int32_t n_kv_shared_layers;    /* last layers, which read the keys and values of the last layer of their kind before them */
+    int32_t double_shared_ff;      /* 1: these have a feed-forward twice as wide */
+    int32_t d_layer_input;         /* what each layer is told of each token; 0: nothing */
+    int32_t v_head_dim;            /* of v, where it is not head_dim */
+    int32_t q_lora_rank, kv_lora_rank; /* widths of DeepSeek's latents */
+    int32_t n_experts, n_experts_used; /* mixtures of experts: all, and those of a token */
+    int32_t d_ff_expert, d_ff_shared;  /* the feed-forward's width in an expert, in the shared one (0: none) */
+    int32_t router;                    /* clef_router */
+    float   glu_alpha, glu_limit;  /* clef_clamped_swiglu */
+    float   expert_scale;          /* multiplies the experts' weights; 0: 1 */
     float   embed_scale, residual_scale, logit_scale; /* multiply embeddings, what a block adds, and logits; 0: 1 */
     float   attention_scale;       /* multiplies scores; 0: 1 / sqrt(head_dim) */
     float   attention_softcap, logit_softcap; /* x -> cap tanh(x / cap); 0: none */
@@ -119,6 +137,9 @@ typedef enum clef_part {
                           a step */
 } clef_part;
 
+/** How an embedding comes of a text's hidden states [T, d]: the first, their mean, the last. */
+typedef enum clef_pooling { CLEF_POOL_NONE, CLEF_POOL_CLS, CLEF_POOL_MEAN, CLEF_POOL_LAST } clef_pooling;
+
 typedef struct clef_build_opts {
     int32_t     n_context;   /* positions in the KV cache; 0: the model's own */
     int32_t     n_batch;     /* bound of T, tokens a step; 0: min(512, n_context) */
@@ -128,9 +149,16 @@ typedef struct clef_build_opts {
     int32_t     padding_mask; /* 1: an input attention_mask I32 [B, S] (encoders: [B, T]), 0 where a key is padding */
     int32_t     sample;       /* 1: an input sampling I32 [16] and an output token I32 [B] (clef_sample); not with all_logits */
     int32_t     token_types;  /* encoders: 1: an input token_type_ids I32 [B, T]; 0: all are 0 */
-    int32_t     no_head;      /* encoders: 1: the hidden states alone, as output hidden_last; 0: the head that the file has, as logits */
+    int32_t     no_head;      /* 1: the hidden states alone, as output hidden_last; 0: the head that the file has, as logits */
+    int32_t     pooling;      /* clef_pooling: an output embedding [B, d], not logits; no padding_mask then; not of encoder-decoders */
+    int32_t     classify;     /* 1: logits of the file's classifier, [B, labels], or [B, T, labels] where it labels each token; no
+                                 padding_mask then; not of encoder-decoders */
+    int32_t     normalize;    /* 1: embeddings are divided by their Euclidean norm */
     int32_t     part;         /* clef_part; CLEF_PART_WHOLE for all but encoder-decoders */
     int32_t     n_source;     /* CLEF_PART_DECODER: bound of the source's length; 0: the model's context */
+    int32_t     candidates;   /* k > 0, for beam search: an input order I32 [B], by which the cache's sequences change places before the
+                                 step, and outputs candidates I32 [B, k], the likeliest next, and candidate_scores F32 [B, k], the logs
+                                 of their probabilities; not with all_logits */
     const char *const *taps; /* names of values to make outputs: hidden_last, attention_L, or any value of the graph */
     int32_t     n_taps;
 } clef_build_opts;
