@@ -98,6 +98,26 @@ static const struct {
      "layer_types[1] linear_attention"},
     {llama_config, "{\"layer_types\":[\"full_attention\",4,\"full_attention\"]}", CLEF_E_UNSUPPORTED, "layer_types[1] is no string"},
     {llama_config, "{\"model_type\":\"mistral\",\"sliding_window\":-1}", CLEF_E_FORMAT, "sliding_window is -1"},
+    {llama_config, "{\"model_type\":\"mixtral\",\"num_experts_per_tok\":9}", CLEF_E_FORMAT, "9 experts a token of 8 experts"},
+    {llama_config, "{\"model_type\":\"qwen3_moe\",\"num_experts\":0}", CLEF_E_FORMAT, "num_experts is 0"},
+    {llama_config, "{\"model_type\":\"qwen3_moe\",\"num_experts_per_tok\":65}", CLEF_E_FORMAT, "num_experts_per_tok is 65"},
+    {llama_config, "{\"model_type\":\"gpt_oss\",\"quantization_config\":{\"quant_method\":\"awq\"}}", CLEF_E_UNSUPPORTED,
+     "quantization_config (awq)"},
+    {llama_config, "{\"model_type\":\"llama\",\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", CLEF_E_UNSUPPORTED,
+     "quantization_config (mxfp4)"},
+    {llama_config, "{\"model_type\":\"gpt_oss\",\"swiglu_limit\":-1}", CLEF_E_FORMAT, "swiglu_limit is -1"},
+    {llama_config, "{\"model_type\":\"deepseek_v2\",\"norm_topk_prob\":true}", CLEF_E_UNSUPPORTED, "norm_topk_prob true"},
+    {llama_config, "{\"model_type\":\"deepseek_v2\",\"topk_method\":\"group_limited_greedy\",\"n_group\":8}", CLEF_E_UNSUPPORTED,
+     "topk_method other than greedy"},
+    {llama_config, "{\"model_type\":\"deepseek_v2\",\"v_head_dim\":0}", CLEF_E_FORMAT, "v_head_dim is 0"},
+    {llama_config, "{\"model_type\":\"gemma4_text\",\"enable_moe_block\":true}", CLEF_E_UNSUPPORTED, "enable_moe_block true"},
+    {llama_config, "{\"model_type\":\"gemma4_text\",\"num_kv_shared_layers\":3}", CLEF_E_FORMAT, "num_kv_shared_layers is 3"},
+    {llama_config, "{\"model_type\":\"gemma4_text\",\"per_layer_config\":{\"0\":{\"head_dim\":32}}}", CLEF_E_UNSUPPORTED,
+     "per_layer_config of a layer with sliding_attention"},
+    {llama_config, "{\"model_type\":\"qwen3_5_text\",\"linear_conv_kernel_dim\":1}", CLEF_E_FORMAT, "linear_conv_kernel_dim is 1"},
+    {llama_config, "{\"model_type\":\"modernbert\",\"classifier_activation\":\"silu\"}", CLEF_E_UNSUPPORTED, "classifier_activation"},
+    {llama_config, "{\"model_type\":\"nomic_bert\",\"n_embd\":64,\"n_head\":4,\"n_layer\":2,\"n_positions\":64,\"prenorm\":true}",
+     CLEF_E_UNSUPPORTED, "prenorm true"},
     {gpt2_config, "{\"n_embd\":\"REMOVE\"}", CLEF_E_FORMAT, "n_embd is missing"},
     {gpt2_config, "{\"n_embd\":66}", CLEF_E_FORMAT, "a width of 66 is no multiple of 4 heads"},
     {gpt2_config, "{\"n_positions\":null}", CLEF_E_FORMAT, "n_positions is missing"},
@@ -259,6 +279,8 @@ static clef_status read_gguf_config(const char *drop, const char *add, const cha
     uint64_t n_added = 0;
     for (const char *at = strstr(add, "s:K."); at; at = strstr(at + 1, "s:K."))
         n_added++;
+    for (const char *at = strstr(add, "s:clef."); at; at = strstr(at + 1, "s:clef."))
+        n_added++;
     char expanded[600]; /* K stands for the architecture, so that keys can be counted */
     size_t n = 0;
     for (const char *at = add; *at; at++) {
@@ -303,7 +325,14 @@ static void gguf_config(void **state)
         {NULL, "s:K.rope.freq_base 4:6 f:0 ", CLEF_E_FORMAT, "rope.freq_base is 0"},
         {NULL, "s:K.rope.scaling.type 4:8 s:mrope ", CLEF_E_UNSUPPORTED, "key llama.rope.scaling.type mrope is not supported"},
         {NULL, "s:K.rope.scaling.factor 4:6 f:0.5 ", CLEF_E_UNSUPPORTED, "rope.scaling.factor is 0.5"},
-        {NULL, "s:K.expert_count 4:4 4:8 ", CLEF_E_UNSUPPORTED, "key llama.expert_count is 8"},
+        {NULL, "s:K.expert_count 4:4 4:8 ", CLEF_E_FORMAT, "key llama.expert_used_count is missing"},
+        {NULL, "s:K.expert_count 4:4 4:8 s:K.expert_used_count 4:4 4:9 ", CLEF_E_FORMAT, "9 experts a token of 8 experts"},
+        {NULL, "s:K.expert_count 4:4 4:8 s:K.expert_used_count 4:4 4:65 ", CLEF_E_FORMAT, "expert_used_count is 65, wanted 1 to 64"},
+        {NULL, "s:clef.activation 4:5 4:9 ", CLEF_E_FORMAT, "key clef.activation is 9, wanted 0 to"},
+        {NULL, "s:clef.head_dim 4:5 4:0 ", CLEF_E_FORMAT, "key clef.head_dim is 0, wanted 1 to"},
+        {NULL, "s:clef.rope.dims 4:5 4:18 ", CLEF_E_FORMAT, "rotates 18 dims of a head of 8"},
+        {NULL, "s:clef.rope.factor 4:6 f:nan ", CLEF_E_FORMAT, "key clef.rope.factor is"},
+        {NULL, "s:clef.no_rope_layers 4:9 4:5 8:1 4:0 ", CLEF_E_FORMAT, "clef.no_rope_layers is no list of a number for each of 2 layers"},
         {NULL, "s:K.vocab_size 4:4 4:9 ", CLEF_E_FORMAT, "llama.vocab_size is 9, but token_embd.weight has 7 rows"},
         {"llama.embedding_length", "s:K.embedding_length 4:4 4:64 ", CLEF_E_FORMAT, "token_embd.weight is [7, 32]"},
     };
