@@ -137,6 +137,23 @@ typedef struct attention_step_args {
     args_float turn_scale, eps;
 } attention_step_args;
 
+/* conv.cl: x [n_b, n_t, n_c]. */
+#define CONV_MAX_TAPS 16
+typedef struct conv_args {
+    args_uint n_b, n_t, n_c, channels; /* channels: that a group takes */
+    view_args x;                       /* its dims one to the right */
+    args_uint w, state, pos;           /* offsets */
+} conv_args;
+
+/* delta.cl: n = {B, T, H, E}. */
+#define DELTA_MAX_KEY 256
+typedef struct delta_args {
+    args_uint  n[4], group; /* heads of v to one of k */
+    view_args  q, k, v, a, b; /* a and b: their dims one to the right */
+    args_uint  rates, bias, state, pos; /* offsets */
+    args_float eps;
+} delta_args;
+
 /* out [n0, n1, m, n] = alpha a b + bias; head i1 of a meets head i1 / group of b. Strides in elements; the last dims of a and
  * b are dense. */
 typedef struct matmul_args {

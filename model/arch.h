@@ -58,6 +58,15 @@ typedef enum clef_role {
     CLEF_W_LAYER_PROJECTION,
     CLEF_W_LAYER_NORM,
     CLEF_W_LAYER_SCALE, /* multiplies the layer's output */
+    CLEF_W_LINEAR_QKV, /* linear attention (clef_gated_delta) */
+    CLEF_W_LINEAR_GATE,
+    CLEF_W_LINEAR_A,
+    CLEF_W_LINEAR_B,
+    CLEF_W_LINEAR_CONV,
+    CLEF_W_LINEAR_RATES,
+    CLEF_W_LINEAR_BIAS,
+    CLEF_W_LINEAR_NORM,
+    CLEF_W_LINEAR_OUT,
     CLEF_W_OUT_NORM,
     CLEF_W_HEAD_DENSE,
     CLEF_W_HEAD_NORM,

@@ -2,6 +2,7 @@
 #include "model/joined.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,26 @@ static void mxfp4_fill(const clef_tensor_info *of, const clef_tensor_info *with,
         }
 }
 
+static int rates_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step, clef_tensor_info *out)
+{
+    (void)with;
+    (void)step;
+    *out = (clef_tensor_info){.dtype = CLEF_F32, .rank = 1, .dims = {of->dims[0]}};
+    return of->rank == 1 && clef_dtype_block_elems(of->dtype) == 1;
+}
+
+static void rates_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step, int64_t i, unsigned char *to)
+{
+    float x;
+    (void)with;
+    (void)first;
+    (void)step;
+    clef_dtype_decode(of->dtype, (const unsigned char *)of->data + (size_t)i * (size_t)clef_dtype_block_bytes(of->dtype), 1, &x);
+    x = (float)-exp((double)x);
+    memcpy(to, &x, sizeof x);
+}
+
+const clef_join clef__join_rates = {rates_shape, rates_fill};
 const clef_join clef__join_columns = {columns_shape, columns_fill};
 const clef_join clef__join_elements = {elements_shape, elements_fill};
 const clef_join clef__join_mxfp4 = {mxfp4_shape, mxfp4_fill};

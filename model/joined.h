@@ -21,6 +21,9 @@ extern const clef_join clef__join_elements;
  *  of a byte is (2i, 2i + 1) there, and (i, i + 16) in a block of ggml's. */
 extern const clef_join clef__join_mxfp4;
 
+/** [H] -> [H] in F32: -exp(x). */
+extern const clef_join clef__join_rates;
+
 /** A family's rule: where a stored name ends with `of` (and one with the same beginning with `with`; NULL: alone), there is a tensor that
  *  ends with `to`. A list ends with a NULL join. */
 typedef struct clef_join_rule {

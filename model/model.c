@@ -333,7 +333,7 @@ static const clef_tensor_info *find_exactly(const clef_model *m, const char *nam
 
 static const clef_tensor_info *find_stored(const clef_model *m, const char *name)
 {
-    static const char *const prefixes[] = {"transformer.", "model."};
+    static const char *const prefixes[] = {"transformer.", "model.", "nomic_bert."};
     const clef_tensor_info *t = find_exactly(m, name);
     for (size_t i = 0; !t && !m->is_gguf && i < sizeof prefixes / sizeof *prefixes; i++) {
         const size_t n = strlen(prefixes[i]);

@@ -123,6 +123,20 @@ static void put_attention(arch_keys *k, const clef_hparams *hp, const clef_arch 
     put_window(k, hp, arch->kind == CLEF_ENCODER);
 }
 
+static void put_linear(arch_keys *k, const clef_hparams *hp)
+{
+    if (hp->linear_taps == 0)
+        return;
+    put_int(k, "ssm.conv_kernel", hp->linear_taps);
+    put_int(k, "ssm.state_size", hp->linear_k_dim);
+    put_int(k, "ssm.group_count", hp->linear_n_k_heads);
+    put_int(k, "ssm.time_step_rank", hp->linear_n_v_heads);
+    put_int(k, "ssm.inner_size", hp->linear_n_v_heads * hp->linear_v_dim);
+    clef__gguf_put_array(k->w, key_of(k, "linear_layers"), CLEF_GGUF_I32, (uint64_t)hp->n_layers);
+    for (int32_t i = 0; i < hp->n_layers; i++)
+        clef__gguf_add_i32(k->w, (int32_t)(hp->linear_layers[i / 32] >> (i % 32) & 1));
+}
+
 /* Scales where they are not 1, caps where there are any. */
 static void put_scales(arch_keys *k, const clef_hparams *hp)
 {
@@ -154,6 +168,7 @@ static void put_hparams(clef_gguf_writer *w, const clef_hparams *hp)
     put_attention(&k, hp, arch);
     put_experts(&k, hp);
     put_scales(&k, hp);
+    put_linear(&k, hp);
     put_rope(&k, hp);
     if (hp->d_layer_input > 0)
         put_int(&k, "embedding_length_per_layer_input", hp->d_layer_input);

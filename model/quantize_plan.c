@@ -61,7 +61,8 @@ static clef_dtype choose_dtype(const clef_model *m, const clef_quantize_type_def
     const clef_dtype from = item->from->dtype;
     if (from == CLEF_I8 || from == CLEF_I32)
         return from;
-    static const char *const kept[] = {"position_embd.weight", "_norm.weight", "ffn_gate_inp.weight", "attn_rel_b.weight", ".bias"};
+    static const char *const kept[] = {"position_embd.weight", "_norm.weight",      "ffn_gate_inp.weight",
+                                       "attn_rel_b.weight",    "ssm_conv1d.weight", ".bias"};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (item->to.rank < 2 || ends_with(name, kept[i]))
             return CLEF_F32;
@@ -81,6 +82,10 @@ static clef_status add_item(const clef_model *m, const clef_quantize_type_def *t
     if (item.order == CLEF_ROWS_TRANSPOSED) {
         item.to.dims[0] = item.from->dims[1];
         item.to.dims[1] = item.from->dims[0];
+    }
+    if (ends_with(item.to.name, ".ssm_conv1d.weight") && item.to.rank == 3 && item.to.dims[1] == 1) { /* [channels, 1, taps] */
+        item.to.rank = 2;
+        item.to.dims[1] = item.to.dims[2];
     }
     if (item.order == CLEF_ROWS_BEHIND)
         item.to.dims[0] -= item.first;
@@ -135,7 +140,7 @@ static clef_status set_order(const clef_model *m, const clef_arch *arch, clef_ro
     if (arch->hf_conv1d && item->from->rank == 2 &&
         (role == CLEF_W_ATTN_QKV || role == CLEF_W_ATTN_OUT || role == CLEF_W_FFN_UP || role == CLEF_W_FFN_DOWN))
         item->order = CLEF_ROWS_TRANSPOSED;
-    if (arch->hf_norm_offset && ends_with(item->name, "norm.weight"))
+    if (arch->hf_norm_offset && ends_with(item->name, "norm.weight") && role != CLEF_W_LINEAR_NORM)
         item->shift = 1;
     if (role == CLEF_W_ATTN_QKV && arch->hf_grouped) {
         item->order = CLEF_ROWS_UNGROUPED;

@@ -98,6 +98,26 @@ static const struct {
      "layer_types[1] linear_attention"},
     {llama_config, "{\"layer_types\":[\"full_attention\",4,\"full_attention\"]}", CLEF_E_UNSUPPORTED, "layer_types[1] is no string"},
     {llama_config, "{\"model_type\":\"mistral\",\"sliding_window\":-1}", CLEF_E_FORMAT, "sliding_window is -1"},
+    {llama_config, "{\"model_type\":\"mixtral\",\"num_experts_per_tok\":9}", CLEF_E_FORMAT, "9 experts a token of 8 experts"},
+    {llama_config, "{\"model_type\":\"qwen3_moe\",\"num_experts\":0}", CLEF_E_FORMAT, "num_experts is 0"},
+    {llama_config, "{\"model_type\":\"qwen3_moe\",\"num_experts_per_tok\":65}", CLEF_E_FORMAT, "num_experts_per_tok is 65"},
+    {llama_config, "{\"model_type\":\"gpt_oss\",\"quantization_config\":{\"quant_method\":\"awq\"}}", CLEF_E_UNSUPPORTED,
+     "quantization_config (awq)"},
+    {llama_config, "{\"model_type\":\"llama\",\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", CLEF_E_UNSUPPORTED,
+     "quantization_config (mxfp4)"},
+    {llama_config, "{\"model_type\":\"gpt_oss\",\"swiglu_limit\":-1}", CLEF_E_FORMAT, "swiglu_limit is -1"},
+    {llama_config, "{\"model_type\":\"deepseek_v2\",\"norm_topk_prob\":true}", CLEF_E_UNSUPPORTED, "norm_topk_prob true"},
+    {llama_config, "{\"model_type\":\"deepseek_v2\",\"topk_method\":\"group_limited_greedy\",\"n_group\":8}", CLEF_E_UNSUPPORTED,
+     "topk_method other than greedy"},
+    {llama_config, "{\"model_type\":\"deepseek_v2\",\"v_head_dim\":0}", CLEF_E_FORMAT, "v_head_dim is 0"},
+    {llama_config, "{\"model_type\":\"gemma4_text\",\"enable_moe_block\":true}", CLEF_E_UNSUPPORTED, "enable_moe_block true"},
+    {llama_config, "{\"model_type\":\"gemma4_text\",\"num_kv_shared_layers\":3}", CLEF_E_FORMAT, "num_kv_shared_layers is 3"},
+    {llama_config, "{\"model_type\":\"gemma4_text\",\"per_layer_config\":{\"0\":{\"head_dim\":32}}}", CLEF_E_UNSUPPORTED,
+     "per_layer_config of a layer with sliding_attention"},
+    {llama_config, "{\"model_type\":\"qwen3_5_text\",\"linear_conv_kernel_dim\":1}", CLEF_E_FORMAT, "linear_conv_kernel_dim is 1"},
+    {llama_config, "{\"model_type\":\"modernbert\",\"classifier_activation\":\"silu\"}", CLEF_E_UNSUPPORTED, "classifier_activation"},
+    {llama_config, "{\"model_type\":\"nomic_bert\",\"n_embd\":64,\"n_head\":4,\"n_layer\":2,\"n_positions\":64,\"prenorm\":true}",
+     CLEF_E_UNSUPPORTED, "prenorm true"},
     {gpt2_config, "{\"n_embd\":\"REMOVE\"}", CLEF_E_FORMAT, "n_embd is missing"},
     {gpt2_config, "{\"n_embd\":66}", CLEF_E_FORMAT, "a width of 66 is no multiple of 4 heads"},
     {gpt2_config, "{\"n_positions\":null}", CLEF_E_FORMAT, "n_positions is missing"},
@@ -258,6 +278,8 @@ static clef_status read_gguf_config(const char *drop, const char *add, const cha
     clef_gguf g;
     uint64_t n_added = 0;
     for (const char *at = strstr(add, "s:K."); at; at = strstr(at + 1, "s:K."))
+        n_added++;
+    for (const char *at = strstr(add, "s:clef."); at; at = strstr(at + 1, "s:clef."))
         n_added++;
     char expanded[600]; /* K stands for the architecture, so that keys can be counted */
     size_t n = 0;

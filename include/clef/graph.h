@@ -268,6 +268,19 @@ typedef struct clef_cached_attention_opts {
 } clef_cached_attention_opts;
 CLEF_API clef_value *clef_cached_attention(clef_graph *graph, const clef_cached_attention_in *in, const clef_cached_attention_opts *opts);
 
+/** out[b, t, c] = sum_j w[c, j] x[b, t + j - (K - 1), c]: a convolution of each channel over its last K positions. x [B, T, C], w [C, K]; what
+ *  lies before this step comes from `state`, F32 [at least B, 1, K - 1, C] (a state, or an earlier cache_write of it), which is left holding
+ *  the last K - 1 positions. Where pos[b] is 0 (I32 [B]; NULL: everywhere) a sequence begins, and the state counts as 0. K is 2 to 16. */
+CLEF_API clef_value *clef_causal_conv(clef_graph *graph, clef_value *x, clef_value *w, clef_value *state, clef_value *pos);
+
+/** Linear attention by the gated delta rule (arXiv:2412.06464), token after token. q, k [B, T, Hk, D], v [B, T, H, E], H a multiple of Hk;
+ *  with k' = k / sqrt(|k|^2 + eps) and q' = q / sqrt(|q|^2 + eps) / sqrt(D), for each head h and its S [D, E]:
+ *    S = exp(rates[h] softplus(a[b, t, h] + bias[h])) S;  S += k' (v - k'^T S) sigmoid(b[b, t, h]);  out[b, t, h, :] = q'^T S.
+ *  S lies in `state`, F32 [at least B, H, D, E], and goes on from step to step, as in clef_causal_conv. D <= 256. */
+typedef struct clef_gated_delta_in { clef_value *q, *k, *v, *a, *b, *rates, *bias, *state, *pos; } clef_gated_delta_in;
+typedef struct clef_gated_delta_opts { float eps; } clef_gated_delta_opts;
+CLEF_API clef_value *clef_gated_delta(clef_graph *graph, const clef_gated_delta_in *in, const clef_gated_delta_opts *opts);
+
 /** Elementwise. gelu: x Phi(x) by erf; gelu_tanh: the tanh form (arXiv:1606.08415). silu: x sigmoid(x). */
 #define CLEF_UNARY_OPS(X) \
     X(gelu) X(gelu_tanh) X(silu) X(relu) X(sigmoid) X(tanh) X(exp) X(log) X(neg) X(sqrt) X(rsqrt) X(square)

@@ -88,6 +88,8 @@ typedef struct clef_hparams {
     int32_t full_head_dim, full_n_kv_heads; /* of layers that see everything, where these have heads of their own; 0: as the others */
     int32_t n_kv_shared_layers;    /* last layers, which read the keys and values of the last layer of their kind before them */
     int32_t double_shared_ff;      /* 1: these have a feed-forward twice as wide */
+    uint32_t linear_layers[CLEF_MAX_LAYERS / 32]; /* layers of linear attention (Qwen 3.5), as sliding_layers */
+    int32_t linear_n_k_heads, linear_n_v_heads, linear_k_dim, linear_v_dim, linear_taps; /* its heads, and its convolution's reach */
     int32_t d_layer_input;         /* what each layer is told of each token; 0: nothing */
     int32_t v_head_dim;            /* of v, where it is not head_dim */
     int32_t q_lora_rank, kv_lora_rank; /* widths of DeepSeek's latents */

@@ -1,0 +1,47 @@
+/* out[b, t, c] = sum_j w[c, j] x[b, t + j - (TAPS - 1), c]; what lies before this step is state[b, .., c], the last TAPS - 1 positions, which
+ * are then those of this step. Where a sequence begins (pos[b] is 0) the state counts as 0.
+ * Launch: ceil(n_c / channels) n_b groups. out is dense, and is not x.
+ *   -D WG      work-items a group
+ *   -D TAPS    columns of w
+ *   -D W_TYPE  dtype of w
+ *   -D POS     0: every sequence begins here */
+#include "args.h"
+#include "group.h"
+#include "weights.h"
+
+#if !defined(TAPS) || !defined(W_TYPE) || !defined(POS)
+#  error "conv.cl needs WG, TAPS, W_TYPE and POS"
+#endif
+
+GROUP_KERNEL
+void causal_conv(const conv_args a, global float *out, global const float *x, global const ELEM(W_TYPE) *w, global float *state,
+                 global const int *pos)
+{
+    const uint blocks = (a.n_c + a.channels - 1) / a.channels, first = get_group_id(0) % blocks * a.channels, b = get_group_id(0) / blocks;
+#if POS
+    const int is_kept = pos[a.pos + b] != 0;
+#else
+    const int is_kept = 0;
+#endif
+    state += a.state + (size_t)b * (TAPS - 1) * a.n_c;
+    x += a.x.offset + b * (size_t)a.x.stride[1];
+    out += (size_t)b * a.n_t * a.n_c;
+    for (uint c = first + get_local_id(0); c < min(first + a.channels, a.n_c); c += WG) {
+        float seen[TAPS], by[TAPS]; /* the last is the present one */
+        for (uint j = 0; j < TAPS; j++)
+            by[j] = LOAD(W_TYPE, w, a.w + c * TAPS + j);
+        for (uint j = 0; j + 1 < TAPS; j++)
+            seen[j] = is_kept ? state[j * (size_t)a.n_c + c] : 0.0f;
+        for (uint t = 0; t < a.n_t; t++) {
+            seen[TAPS - 1] = x[t * (size_t)a.x.stride[2] + c];
+            float sum = 0;
+            for (uint j = 0; j < TAPS; j++)
+                sum = fma(by[j], seen[j], sum);
+            out[t * (size_t)a.n_c + c] = sum;
+            for (uint j = 0; j + 1 < TAPS; j++)
+                seen[j] = seen[j + 1];
+        }
+        for (uint j = 0; j + 1 < TAPS; j++)
+            state[j * (size_t)a.n_c + c] = seen[j];
+    }
+}

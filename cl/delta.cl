@@ -1,0 +1,107 @@
+/* Linear attention by the gated delta rule (arXiv:2412.06464), for q, k [B, T, H / group, D], v [B, T, H, E], a, b [B, T, H] with
+ * n = {B, T, H, E}; of each head, token after token, with k' = k / |k| and q' = q / |q| / sqrt(D):
+ *   S = exp(rates softplus(a + bias)) S;  S += k' (v - k'^T S) sigmoid(b);  out = q'^T S.
+ * S [B, H, D, E] is the state, and goes on from step to step; where a sequence begins (pos[b] is 0) it counts as 0.
+ * Launch: ceil(E / columns) H B groups; a column of S a work-item, 16 of them where WG is 1. out is dense.
+ *   -D WG         work-items a group
+ *   -D D          last dim of q and k
+ *   -D RATE_TYPE, BIAS_TYPE  dtypes of rates and bias
+ *   -D POS        0: every sequence begins here */
+#include "args.h"
+#include "group.h"
+#include "weights.h"
+
+#if !defined(D) || !defined(RATE_TYPE) || !defined(BIAS_TYPE) || !defined(POS)
+#  error "delta.cl needs WG, D, RATE_TYPE, BIAS_TYPE and POS"
+#endif
+
+#if WG == 1
+typedef float16 column;
+enum { COLUMNS = 16 };
+static column load(global const float *x, uint n)
+{
+    if (n >= 16)
+        return vload16(0, x);
+    float some[16];
+    for (uint i = 0; i < 16; i++)
+        some[i] = i < n ? x[i] : 0.0f;
+    return vload16(0, some);
+}
+static void store(column y, global float *x, uint n)
+{
+    if (n >= 16) {
+        vstore16(y, 0, x);
+        return;
+    }
+    float some[16];
+    vstore16(y, 0, some);
+    for (uint i = 0; i < n; i++)
+        x[i] = some[i];
+}
+#else
+typedef float column;
+enum { COLUMNS = 1 };
+static column load(global const float *x, uint n) { return *x; }
+static void store(column y, global float *x, uint n) { *x = y; }
+#endif
+
+static float inverse_norm(global const float *x, float eps)
+{
+    float sum = 0;
+    for (uint d = 0; d < D; d++)
+        sum = fma(x[d], x[d], sum);
+    return 1.0f / sqrt(sum + eps);
+}
+
+static size_t at(const view_args *v, uint b, uint t, uint h)
+{
+    return v->offset + b * (size_t)v->stride[0] + t * (size_t)v->stride[1] + h * (size_t)v->stride[2];
+}
+
+/* Of views [B, T, H], whose dims stand one to the right. */
+static float number(global const float *x, const view_args *v, uint b, uint t, uint h)
+{
+    return x[v->offset + b * (size_t)v->stride[1] + t * (size_t)v->stride[2] + h * (size_t)v->stride[3]];
+}
+
+GROUP_KERNEL
+void gated_delta(const delta_args a, global float *out, global const float *q, global const float *k, global const float *v,
+                 global const float *by_a, global const float *by_b, global const ELEM(RATE_TYPE) *rates,
+                 global const ELEM(BIAS_TYPE) *bias, global float *state, global const int *pos)
+{
+    const uint T = a.n[1], H = a.n[2], E = a.n[3], blocks = (E + WG * COLUMNS - 1) / (WG * COLUMNS);
+    const uint block = get_group_id(0) % blocks, h = get_group_id(0) / blocks % H, b = get_group_id(0) / blocks / H;
+    const uint e = (block * WG + get_local_id(0)) * COLUMNS;
+    if (e >= E)
+        return;
+    const uint n = E - e;
+    const float rate = LOAD(RATE_TYPE, rates, a.rates + h), shift = LOAD(BIAS_TYPE, bias, a.bias + h);
+    state += a.state + ((size_t)b * H + h) * D * E + e;
+    column s[D];
+#if POS
+    const int is_kept = pos[a.pos + b] != 0;
+#else
+    const int is_kept = 0;
+#endif
+    for (uint d = 0; d < D; d++)
+        s[d] = is_kept ? load(state + d * (size_t)E, n) : (column)0.0f;
+    for (uint t = 0; t < T; t++) {
+        global const float *qt = q + at(&a.q, b, t, h / a.group), *kt = k + at(&a.k, b, t, h / a.group);
+        const float scale_q = inverse_norm(qt, a.eps) / sqrt((float)D), scale_k = inverse_norm(kt, a.eps);
+        const float x = number(by_a, &a.a, b, t, h) + shift, decay = exp(rate * (x > 20.0f ? x : log1p(exp(x))));
+        const float beta = 1.0f / (1.0f + exp(-number(by_b, &a.b, b, t, h)));
+        column seen = 0, y = 0;
+        for (uint d = 0; d < D; d++) {
+            s[d] *= decay;
+            seen = fma(s[d], (column)(kt[d] * scale_k), seen);
+        }
+        const column change = (load(v + at(&a.v, b, t, h) + e, n) - seen) * beta;
+        for (uint d = 0; d < D; d++) {
+            s[d] = fma((column)(kt[d] * scale_k), change, s[d]);
+            y = fma(s[d], (column)(qt[d] * scale_q), y);
+        }
+        store(y, out + (((size_t)b * T + t) * H + h) * E + e, n);
+    }
+    for (uint d = 0; d < D; d++)
+        store(s[d], state + d * (size_t)E, n);
+}

@@ -1,0 +1,181 @@
+/* gated_delta: linear attention by the gated delta rule (arXiv:2412.06464), a token after the other; its memory is a state. */
+#include <math.h>
+#include <string.h>
+
+#include "graph/op.h"
+
+enum { Q, K, V, A, B, RATES, BIAS, STATE, POS, N_IN };
+
+static const clef_attr_def delta_attrs[] = {
+    {"eps", CLEF_ATTR_FLOAT, offsetof(clef_gated_delta_opts, eps), NULL},
+    {NULL, 0, 0, NULL},
+};
+
+clef_value *clef_gated_delta(clef_graph *g, const clef_gated_delta_in *in, const clef_gated_delta_opts *opts)
+{
+    clef_value *const list[N_IN] = {in->q, in->k, in->v, in->a, in->b, in->rates, in->bias, in->state, in->pos};
+    return clef__node(g, CLEF_OP_gated_delta, list, N_IN, opts);
+}
+
+static int same(const clef_shape *a, const clef_shape *b, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!clef__dim_equal(a->dim[i], b->dim[i]))
+            return 0;
+    return 1;
+}
+
+static clef_status delta_infer(clef_value *n, clef_error *err)
+{
+    const clef_shape *q = &n->in[Q]->shape, *k = &n->in[K]->shape, *v = &n->in[V]->shape, *s = &n->in[STATE]->shape;
+    char a[96], b[96], c[96], d[96];
+    if (n->in[STATE]->kind != CLEF_STATE && n->in[STATE]->op != CLEF_OP_cache_write)
+        return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write", n->in[STATE]->name);
+    int fits = q->rank == 4 && k->rank == 4 && v->rank == 4 && s->rank == 4 && same(q, k, 4) && same(q, v, 2) && !q->dim[2].symbol &&
+               !q->dim[3].symbol && !v->dim[2].symbol && !v->dim[3].symbol && v->dim[2].n % q->dim[2].n == 0 &&
+               n->in[STATE]->dtype == CLEF_F32 && q->dim[3].n <= DELTA_MAX_KEY;
+    fits = fits && clef__dim_equal(s->dim[1], v->dim[2]) && clef__dim_equal(s->dim[2], q->dim[3]) &&
+           clef__dim_equal(s->dim[3], v->dim[3]) && clef__dim_at(n->graph, q->dim[0], NULL) <= s->dim[0].n;
+    if (!fits)
+        return clef__fail(
+            err, CLEF_E_SHAPE,
+            "q %s, k %s, v %s, state %s: wanted [B, T, Hk, D] twice, [B, T, H, E] and f32 [at least B, H, D, E], H a multiple "
+            "of Hk, D up to %d",
+            clef__shape_text(n->graph, q, a), clef__shape_text(n->graph, k, b), clef__shape_text(n->graph, v, c),
+            clef__shape_text(n->graph, s, d), DELTA_MAX_KEY);
+    for (int32_t i = A; i <= B; i++)
+        if (n->in[i]->shape.rank != 3 || !same(&n->in[i]->shape, v, 3))
+            return clef__fail(err, CLEF_E_SHAPE, "%s %s is not [B, T, H] of v %s", n->in[i]->name,
+                              clef__shape_text(n->graph, &n->in[i]->shape, a), clef__shape_text(n->graph, v, b));
+    for (int32_t i = RATES; i <= BIAS; i++)
+        if (n->in[i]->shape.rank != 1 || !clef__dim_equal(n->in[i]->shape.dim[0], v->dim[2]))
+            return clef__fail(err, CLEF_E_SHAPE, "%s %s is not [H] of v %s", n->in[i]->name,
+                              clef__shape_text(n->graph, &n->in[i]->shape, a), clef__shape_text(n->graph, v, b));
+    if (n->in[POS] && (n->in[POS]->shape.rank != 1 || !clef__dim_equal(n->in[POS]->shape.dim[0], q->dim[0])))
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of q %s", clef__shape_text(n->graph, &n->in[POS]->shape, a),
+                          clef__shape_text(n->graph, q, b));
+    n->dtype = CLEF_F32;
+    n->shape = *v;
+    return CLEF_OK;
+}
+
+static double inverse_norm(const double *x, int64_t n, double eps)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return 1 / sqrt(sum + eps);
+}
+
+/* One column of the memory of a head, through all tokens. */
+static void ref_column(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out, int64_t b, int64_t h, int64_t e)
+{
+    const clef_gated_delta_opts *o = (const void *)n->attr;
+    const int64_t T = in[V].n[1], H = in[V].n[2], E = in[V].n[3], Hk = in[Q].n[2], D = in[Q].n[3];
+    const int is_kept = in[POS].x && in[POS].x[b] != 0;
+    double s[DELTA_MAX_KEY];
+    for (int64_t d = 0; d < D; d++)
+        s[d] = is_kept ? in[STATE].x[((b * H + h) * D + d) * E + e] : 0;
+    for (int64_t t = 0; t < T; t++) {
+        const int64_t head = (b * T + t) * H + h, row = ((b * T + t) * Hk + h / (H / Hk)) * D;
+        const double *q = in[Q].x + row, *k = in[K].x + row, a = in[A].x[head] + in[BIAS].x[h];
+        const double by_q = inverse_norm(q, D, (double)o->eps) / sqrt((double)D), by_k = inverse_norm(k, D, (double)o->eps);
+        const double decay = exp(in[RATES].x[h] * (a > 20 ? a : log1p(exp(a)))), beta = 1 / (1 + exp(-in[B].x[head]));
+        double seen = 0, y = 0;
+        for (int64_t d = 0; d < D; d++)
+            seen += (s[d] *= decay) * k[d] * by_k;
+        for (int64_t d = 0; d < D; d++) {
+            s[d] += k[d] * by_k * (in[V].x[head * E + e] - seen) * beta;
+            y += s[d] * q[d] * by_q;
+        }
+        out->x[head * E + e] = y;
+    }
+}
+
+static void delta_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    for (int64_t i = 0; i < in[V].n[0] * in[V].n[2] * in[V].n[3]; i++)
+        ref_column(n, in, out, i / in[V].n[3] / in[V].n[2], i / in[V].n[3] % in[V].n[2], i % in[V].n[3]);
+}
+
+static clef_cost delta_cost(const clef_value *n, const int64_t *symbols)
+{
+    return clef__cost_elementwise(n, symbols, 7.0 * (double)n->in[Q]->shape.dim[3].n);
+}
+
+static clef_status delta_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    enum { CPU_COLUMNS = 16, GPU_ITEMS = 64 };
+    const clef_gated_delta_opts *o = (const void *)n->attr;
+    const clef_value *const *in = (const clef_value *const *)n->in;
+    uint32_t wg = clef__fit_local(lo, clef__n(lo, n, 0));
+    wg = wg < GPU_ITEMS ? wg : GPU_ITEMS;
+    const uint32_t columns = wg == 1 ? CPU_COLUMNS : wg;
+    delta_args args = {.group = clef__n(lo, n, 1) / clef__n(lo, in[Q], 1),
+                       .q = clef__view(lo, in[Q]),
+                       .k = clef__view(lo, in[K]),
+                       .v = clef__view(lo, in[V]),
+                       .a = clef__view(lo, in[A]),
+                       .b = clef__view(lo, in[B]),
+                       .rates = clef__view(lo, in[RATES]).offset,
+                       .bias = clef__view(lo, in[BIAS]).offset,
+                       .state = clef__view(lo, in[STATE]).offset,
+                       .pos = clef__view(lo, in[POS]).offset,
+                       .eps = o->eps};
+    clef__n4(lo, n, args.n);
+    return clef__launch(lo,
+                        &(clef_launch){.source = "delta",
+                                       .kernel = "gated_delta",
+                                       .defs = {{"WG", (int32_t)wg},
+                                                {"D", (int32_t)clef__n(lo, in[Q], 0)},
+                                                {"RATE_TYPE", (int32_t)in[RATES]->dtype},
+                                                {"BIAS_TYPE", (int32_t)in[BIAS]->dtype},
+                                                {"POS", in[POS] != NULL}},
+                                       .args = &args,
+                                       .args_bytes = sizeof args,
+                                       .bufs = {n, in[Q], in[K], in[V], in[A], in[B], in[RATES], in[BIAS], in[STATE], in[POS]},
+                                       .n_bufs = 10,
+                                       .groups = {clef__ceil_div(args.n[3], columns) * args.n[2] * args.n[0]},
+                                       .local = {wg}},
+                        err);
+}
+
+#define DELTA_CASE(t, hk, h, d, e, lo)                                                                                                     \
+    {                                                                                                                                      \
+        .graph = "symbol T <= " t "\nstate s f32 [3, " h ", " d ", " e "]\ninput i f32 [2, " h ", " d ", " e "]\ninput q f32 [2, T, " hk   \
+                 ", " d "]\ninput k f32 [2, T, " hk ", " d "]\ninput v f32 [2, T, " h ", " e "]\ninput a f32 [2, T, " h                    \
+                 "]\ninput b f32 [2, T, " h "]\ninput r f32 [" h "]\nweight c bf16 [" h "]\ninput p i32 [2]\nn = square(r)\nm = neg(n)\n"  \
+                 "f = cache_write(s, i)\ny = gated_delta(q, k, v, a, b, m, c, f, p) eps=1e-6\noutput y\n",                                 \
+        .int_lo = lo, .int_hi = lo + 2                                                                                                     \
+    }
+
+static const clef_op_case delta_cases[] = {
+    DELTA_CASE("9", "2", "4", "16", "16", 0),
+    DELTA_CASE("2", "1", "3", "20", "37", 3),
+    DELTA_CASE("40", "2", "2", "128", "64", 1),
+    {.graph = "symbol T <= 5\nstate s f32 [1, 2, 8, 5]\ninput x f32 [1, T, 26]\nqv = slice(x) axis=2 size=8\nkv = slice(x) axis=2 start=8 "
+              "size=8\nvv = slice(x) axis=2 start=16 size=10\nq = reshape(qv) : f32 [1, T, 1, 8]\nk = reshape(kv) : f32 [1, T, 1, 8]\n"
+              "v = reshape(vv) : f32 [1, T, 2, 5]\ninput a f32 [1, T, 2]\nconst r f32 [2] = -1, -0.5\nconst c f32 [2] = 0.3, 25\n"
+              "y = gated_delta(q, k, v, a, a, r, c, s) eps=1e-6\noutput y\n"},
+    {.graph = NULL},
+};
+
+const clef_op_def clef__op_gated_delta = {
+    .name = "gated_delta",
+    .formula = "S = e^(rate softplus(a + bias)) S; S += k' (v - k' S) sigmoid(b); out = q' S / sqrt(D); k' = k / |k|, q' = q / |q|; S is "
+               "the state",
+    .n_min = 8,
+    .n_max = 9,
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS,
+           CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_FLOAT | CLEF_IN_DENSE, CLEF_IN_FLOAT | CLEF_IN_DENSE, CLEF_IN_DENSE,
+           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .attrs = delta_attrs,
+    .attr_bytes = sizeof(clef_gated_delta_opts),
+    .infer = delta_infer,
+    .ref = delta_ref,
+    .cost = delta_cost,
+    .lower = delta_lower,
+    .writes = 1 << STATE,
+    .cases = delta_cases,
+    .tol = 1e-5f, /* a memory that 40 tokens have changed, D / 16 roundings of 6e-8 each */
+};
