@@ -18,7 +18,8 @@ static const embed_options embed_defaults = {.common = {.n_batch = 32}};
 /* clang-format off */
 #define AT(field) .offset = offsetof(embed_options, field)
 static const clef__option embed_option_table[] = {
-    {.names = "file", .letter = 'f', .type = CLI_TEXT, .value = "FILE", AT(file), .help = "a text on each line of it, after those of the command line; -: stdin"},
+    {.names = "file", .letter = 'f', .type = CLI_TEXT, .value = "FILE", AT(file),
+     .help = "a text on each line of it, after those of the command line; -: stdin"},
     {.names = "json", .type = CLI_SWITCH, AT(json), .help = "as OpenAI's embeddings reply"},
     {.names = "npy", .type = CLI_SWITCH, AT(npy), .help = "as a NumPy file: float32 [texts, dims]"},
     {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "OUT", AT(out), .help = "the file to write in place of stdout"},
