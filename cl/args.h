@@ -56,7 +56,7 @@ typedef struct view_args {
 typedef struct softmax_args {
     args_uint  n[4];
     view_args  x, mask;      /* mask as broadcast to x */
-    args_uint  pos;          /* offset */
+    args_uint  pos, sinks;   /* offsets */
     args_float scale, softcap; /* softcap 0: none */
     args_int   causal, window, log;
 } softmax_args;
@@ -64,7 +64,7 @@ typedef struct softmax_args {
 /* The functions of elementwise.cl; -D OP is a place in this list. */
 #define ELEMENT_OPS(X)                                                                                                                \
     X(copy) X(gelu) X(gelu_tanh) X(silu) X(relu) X(sigmoid) X(tanh) X(exp) X(log) X(neg) X(sqrt) X(rsqrt) X(square) X(affine)         \
-    X(add) X(sub) X(mul) X(div) X(swiglu)
+    X(add) X(sub) X(mul) X(div) X(swiglu) X(clamped_swiglu)
 
 /* out[i] = op(x[i], b[i]) over n[0] x n[1] x n[2] rows of n[3] columns, a row cut in `pieces` of `span` columns. */
 typedef struct elementwise_args {
@@ -122,7 +122,7 @@ typedef struct attention_args {
     args_uint  n[4];
     args_uint  group;
     view_args  q, k, v, mask; /* mask as broadcast to [B, H, T, S] */
-    args_uint  pos;           /* offset */
+    args_uint  pos, sinks;    /* offsets */
     args_float scale, softcap;
     args_int   causal, window;
     args_uint  tile, splits;  /* attention_tile.cl: queries a tile; attention_step.cl: parts of the keys */

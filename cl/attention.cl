@@ -6,21 +6,20 @@
  *   -D D, E    last dims of k and v
  *   -D K_TYPE, V_TYPE  dtypes of k and v
  *   -D MASK    DTYPE_NONE (-1), DTYPE_F32: added, DTYPE_I32 or DTYPE_I8: kept where not 0
- *   -D POS     1: query t of sequence b stands at pos[b] + t, else at t */
+ *   -D POS     1: query t of sequence b stands at pos[b] + t, else at t
+ *   -D SINKS   dtype of sinks [H], DTYPE_NONE without: each query of head h has a further key of logit sinks[h], of no value */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
 #include "attention.h"
 
 #if !defined(D) || !defined(E)
-#  error "attention.cl needs WG, D, E, K_TYPE, V_TYPE, MASK and POS"
+#  error "attention.cl needs WG, D, E, K_TYPE, V_TYPE, MASK, POS and SINKS"
 #endif
 
-/* What the product q . k of key s weighs before the softmax; -INFINITY where the key is dropped. */
-static float logit(const attention_args *a, int at, global const mask_elem *mask, size_t mask_row, int s, float product)
+/* What the product q . k of key s, which the query may see, weighs before the softmax; -INFINITY where the mask drops it. */
+static float logit(const attention_args *a, global const mask_elem *mask, size_t mask_row, int s, float product)
 {
-    if ((a->causal && s > at) || (a->window > 0 && s <= at - a->window))
-        return -INFINITY;
     float z = a->scale * product;
     if (a->softcap > 0)
         z = a->softcap * tanh(z / a->softcap);
@@ -49,7 +48,7 @@ enum { MINE = (E + WG - 1) / WG }; /* elements of the result that a work-item ow
 
 GROUP_KERNEL
 void attention(const attention_args a, global float *out, global const float *q, global const k_elem *k, global const v_elem *v,
-               global const mask_elem *mask, global const int *pos)
+               global const mask_elem *mask, global const int *pos, global const sink_elem *sinks)
 {
     const uint queries = a.group * a.n[2], heads = a.n[1] / a.group;
     const uint query = get_group_id(0) % queries, hk = get_group_id(0) / queries % heads, b = get_group_id(0) / queries / heads;
@@ -62,13 +61,13 @@ void attention(const attention_args a, global float *out, global const float *q,
     const size_t mask_row = row_at(&a, &a.mask, b, hk, query);
     q += row_at(&a, &a.q, b, hk, query);
     out += out_at(&a, b, hk, query, E);
-    float running_max = -INFINITY, sum = 0, acc[MINE];
+    float running_max = first_logit(&a, sinks, hk, query), sum = running_max > -INFINITY ? 1.0f : 0.0f, acc[MINE];
     for (uint j = 0; j < MINE; j++)
         acc[j] = 0;
     const int begin = keys_begin(&a, at), end = keys_end(&a, at);
     for (int s0 = begin; s0 < end; s0 += WG) { /* a key each; the bounds are the same for the whole group */
         const int s = s0 + (int)lane, n = min((int)WG, end - s0);
-        const float z = s < end ? logit(&a, at, mask, mask_row, s, dot(q, k, k0 + s * (size_t)a.k.stride[2])) : -INFINITY;
+        const float z = s < end ? logit(&a, mask, mask_row, s, dot(q, k, k0 + s * (size_t)a.k.stride[2])) : -INFINITY;
         const float most = fmax(running_max, group_max(z, scratch));
         const float base = most == -INFINITY ? 0.0f : most; /* nothing kept yet, or NaN alone, which fmax leaves out */
         const float p = exp(z - base), keep = exp(running_max - base);

@@ -2,14 +2,19 @@
 #ifndef CLEF_CL_ATTENTION_H
 #define CLEF_CL_ATTENTION_H
 
-#if !defined(MASK) || !defined(POS) || !defined(K_TYPE) || !defined(V_TYPE)
-#  error "attention.h needs MASK, POS, K_TYPE and V_TYPE"
+#if !defined(MASK) || !defined(POS) || !defined(SINKS) || !defined(K_TYPE) || !defined(V_TYPE)
+#  error "attention.h needs MASK, POS, SINKS, K_TYPE and V_TYPE"
 #endif
 
 #if MASK < 0
 typedef float mask_elem;
 #else
 typedef ELEM(MASK) mask_elem;
+#endif
+#if SINKS < 0
+typedef float sink_elem;
+#else
+typedef ELEM(SINKS) sink_elem;
 #endif
 typedef ELEM(K_TYPE) k_elem;
 typedef ELEM(V_TYPE) v_elem;
@@ -30,13 +35,27 @@ static int position(const attention_args *a, global const int *pos, uint b, uint
 #endif
 }
 
+/* What query i begins with: its sink has a logit, and a weight of 1, but no value. */
+static float first_logit(const attention_args *a, global const sink_elem *sinks, uint hk, uint i)
+{
+#if SINKS >= 0
+    return LOAD(SINKS, sinks, a->sinks + hk * a->group + i % a->group);
+#else
+    return -INFINITY;
+#endif
+}
+
 static size_t out_at(const attention_args *a, uint b, uint hk, uint i, uint last)
 {
     return (((size_t)b * a->n[2] + i / a->group) * a->n[1] + hk * a->group + i % a->group) * last;
 }
 
 /* One past the last key, and the first, that a query at this position may see. */
-static int keys_end(const attention_args *a, int at) { return a->causal ? clamp(at + 1, 0, (int)a->n[3]) : (int)a->n[3]; }
+static int keys_end(const attention_args *a, int at)
+{
+    const int n = a->n[3], ahead = a->causal ? 1 : a->window; /* keys from its own place on; 0: all */
+    return ahead <= 0 || at > n - ahead ? n : max(at + ahead, 0);
+}
 static int keys_begin(const attention_args *a, int at) { return a->window > 0 ? max(at - a->window + 1, 0) : 0; }
 
 #endif

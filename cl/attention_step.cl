@@ -12,8 +12,9 @@
  *   -D K_TYPE, V_TYPE  dtypes of k and v; with WRITE f32, f16 or q8_0
  *   -D MASK       DTYPE_NONE (-1), DTYPE_F32: added, DTYPE_I32 or DTYPE_I8: kept where not 0
  *   -D POS        1: query t of sequence b stands at pos[b] + t, else at t
+ *   -D SINKS      dtype of sinks [H], DTYPE_NONE without: each query of head h has a further key of logit sinks[h], of no value
  *   -D WRITE      0 or 1; with 1 also:
- *   -D TURNED     number of freqs, 0: no turning;  -D INTERLEAVED  1: pair i is (x[2i], x[2i + 1]), else (x[i], x[i + TURNED])
+ *   -D TURNED     number of freqs, 0: no turning;  -D INTERLEAVED  as in rope.cl
  *   -D NORM_TYPE  dtype of q_norm and k_norm, DTYPE_NONE: no norm */
 #define WG 1
 #include "args.h"
@@ -21,7 +22,7 @@
 #include "attention.h"
 
 #if !defined(QUERIES) || !defined(ROWS) || !defined(D) || !defined(E) || !defined(WRITE)
-#  error "attention_step.cl needs QUERIES, ROWS, D, E, K_TYPE, V_TYPE, MASK, POS and WRITE"
+#  error "attention_step.cl needs QUERIES, ROWS, D, E, K_TYPE, V_TYPE, MASK, POS, SINKS and WRITE"
 #endif
 #include "attention_vector.h"
 
@@ -110,7 +111,7 @@ static void weigh(float16 *sum, const float *keep, const float *p, global const 
 
 SINGLE_KERNEL
 void attention_step(const attention_step_args s, global float *out, global float *parts, global const float *q, global k_elem *k,
-                    global v_elem *v, global const mask_elem *mask, global const int *pos
+                    global v_elem *v, global const mask_elem *mask, global const int *pos, global const sink_elem *sinks
 #if WRITE
                     , global const float *new_k, global const float *new_v, global const float *freqs, global const norm_elem *q_norm,
                     global const norm_elem *k_norm
@@ -150,8 +151,8 @@ void attention_step(const attention_step_args s, global float *out, global float
             break;
         for (uint d = 0; d < 16 * DV; d++)
             ready[i * 16 * DV + d] = d < D ? ready[from * 16 * DV + d] * (i < queries ? a.scale : 1.0f) : 0.0f;
-        most[i] = -INFINITY;
-        sum[i] = 0;
+        most[i] = is_last ? first_logit(&a, sinks, hk, from) : -INFINITY;
+        sum[i] = first_weight(most[i]);
         for (uint j = 0; j < EV; j++)
             acc[i * EV + j] = 0;
     }

@@ -10,14 +10,15 @@
  *   -D D, E    last dims of k and v
  *   -D K_TYPE, V_TYPE  dtypes of k and v
  *   -D MASK    DTYPE_NONE (-1), DTYPE_F32: added, DTYPE_I32 or DTYPE_I8: kept where not 0
- *   -D POS     1: query t of sequence b stands at pos[b] + t, else at t */
+ *   -D POS     1: query t of sequence b stands at pos[b] + t, else at t
+ *   -D SINKS   dtype of sinks [H], DTYPE_NONE without: each query of head h has a further key of logit sinks[h], of no value */
 #define WG 1
 #include "args.h"
 #include "weights.h"
 #include "attention.h"
 
 #if !defined(TILE) || !defined(ROWS) || !defined(D) || !defined(E)
-#  error "attention_tile.cl needs TILE, ROWS, D, E, K_TYPE, V_TYPE, MASK and POS"
+#  error "attention_tile.cl needs TILE, ROWS, D, E, K_TYPE, V_TYPE, MASK, POS and SINKS"
 #endif
 
 #include "attention_vector.h"
@@ -84,7 +85,7 @@ static void score(float16 *z, const float *q, const float16 *kt)
 
 SINGLE_KERNEL
 void attention_tile(const attention_args a, global float *out, global const float *q, global const k_elem *k, global const v_elem *v,
-                    global const mask_elem *mask, global const int *pos)
+                    global const mask_elem *mask, global const int *pos, global const sink_elem *sinks)
 {
     float16 kt[16 * DV * CHUNK], values[KEYS * EV], acc[TILE * EV], sum[TILE], z[ROWS * CHUNK];
     float packed[TILE * 16 * DV], most[TILE], keep[ROWS];
@@ -100,8 +101,8 @@ void attention_tile(const attention_args a, global float *out, global const floa
             break;
         for (uint d = 0; d < D; d++)
             packed[r * 16 * DV + d] = a.scale * q[from + d];
-        most[r] = -INFINITY;
-        sum[r] = 0;
+        most[r] = first_logit(&a, sinks, hk, i);
+        sum[r] = first_weight(most[r]);
         for (uint j = 0; j < EV; j++)
             acc[r * EV + j] = 0;
     }

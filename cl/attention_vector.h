@@ -59,12 +59,20 @@ static float16 logit16(const attention_args *a, int at, global const mask_elem *
     z = select((float16)-INFINITY, z, convert_int16(vload16(0, m)) != 0);
 #  endif
 #endif
-    const int last = a->causal ? min(end - 1, at) : end - 1, begin = keys_begin(a, at);
+    const int last = min(end, keys_end(a, at)) - 1, begin = keys_begin(a, at);
     if (s + 15 > last || s < begin) {
         const float16 key = iota16();
         z = select((float16)-INFINITY, z, key <= (float)(last - s) && key >= (float)(begin - s));
     }
     return z;
+}
+
+/* The sum of weights that a query begins with. */
+static float16 first_weight(float logit)
+{
+    float16 sum = 0;
+    sum.s0 = logit > -INFINITY ? 1.0f : 0.0f;
+    return sum;
 }
 
 /* Scores to weights, in place, against the running maximum. Gives what the sums so far are to be multiplied by. */

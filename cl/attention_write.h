@@ -36,9 +36,19 @@ static void turns(float *turn_cos, float *turn_sin, global const float *freqs, i
 static void turn(float *x, const float *turn_cos, const float *turn_sin)
 {
     uint i = 0;
+#if INTERLEAVED == 2
+    float pairs[2 * TURN_PADDED];
+    for (; i < 2 * TURNED; i++)
+        pairs[i] = x[i];
+    for (i = 0; i < TURNED; i++) {
+        x[i] = pairs[2 * i];
+        x[i + TURNED] = pairs[2 * i + 1];
+    }
+    i = 0;
+#endif
     for (; i + 16 <= TURNED; i += 16) {
         const float16 c = vload16(0, turn_cos + i), s = vload16(0, turn_sin + i);
-#if INTERLEAVED
+#if INTERLEAVED == 1
         const float16 lo = vload16(0, x + 2 * i), hi = vload16(0, x + 2 * i + 16);
         const float16 re = (float16)(lo.even, hi.even), im = (float16)(lo.odd, hi.odd);
         const float16 a = re * c - im * s, b = im * c + re * s;
@@ -56,7 +66,7 @@ static void turn(float *x, const float *turn_cos, const float *turn_sin)
 #endif
     }
     for (; i < TURNED; i++) {
-        const uint i0 = INTERLEAVED ? 2 * i : i, i1 = INTERLEAVED ? 2 * i + 1 : i + TURNED;
+        const uint i0 = INTERLEAVED == 1 ? 2 * i : i, i1 = INTERLEAVED == 1 ? 2 * i + 1 : i + TURNED;
         const float re = x[i0], im = x[i1];
         x[i0] = re * turn_cos[i] - im * turn_sin[i];
         x[i1] = im * turn_cos[i] + re * turn_sin[i];

@@ -38,6 +38,10 @@ typedef ELEM(B_TYPE) b_elem;
             return x / (1.0f + exp(-x));                                                                                               \
         case ELEMENT_swiglu:                                                                                                           \
             return x / (1.0f + exp(-x)) * b;                                                                                           \
+        case ELEMENT_clamped_swiglu:                                                                                                   \
+            x = x > q ? (T)q : x; /* NaN stays */                                                                                      \
+            b = b > q ? (T)q : b < -q ? (T)-q : b;                                                                                     \
+            return x / (1.0f + exp(-p * x)) * (b + 1.0f);                                                                              \
         case ELEMENT_sigmoid:                                                                                                          \
             return 1.0f / (1.0f + exp(-x));                                                                                            \
         case ELEMENT_relu:                                                                                                             \

@@ -2,7 +2,8 @@
  * is multiplied by scale; the dims from 2 half_n on pass unchanged.
  * Launch: one group for `heads` heads of a token; out is dense and may be x.
  *   -D WG           work-items a group
- *   -D INTERLEAVED  1: pair i is (x[2i], x[2i + 1]), else (x[i], x[i + half_n])
+ *   -D INTERLEAVED  1: pair i is (x[2i], x[2i + 1]), 0: (x[i], x[i + half_n]); 2: it is taken from the first, and put to the second; out is
+ *                   not x then
  *   -D POS          1: token t of sequence b stands at pos[b] + t, else at t
  * sin and cos are the precise ones: an angle is a position (up to 100000 and more) times up to 1. */
 #include "args.h"
@@ -38,6 +39,10 @@ void rope(const rope_args a, global float *out, global const float *x, global co
             const float16 lo = vload16(0, from + 2 * i), hi = vload16(0, from + 2 * i + 16);
             const float16 even = (float16)(lo.even, hi.even), odd = (float16)(lo.odd, hi.odd);
             const float16 re = even * c - odd * s, im = odd * c + even * s;
+#    if INTERLEAVED == 2
+            vstore16(re, 0, to + i);
+            vstore16(im, 0, to + i + half_n);
+#    else
             float16 first, second;
             first.even = re.lo;
             first.odd = im.lo;
@@ -45,6 +50,7 @@ void rope(const rope_args a, global float *out, global const float *x, global co
             second.odd = im.hi;
             vstore16(first, 0, to + 2 * i);
             vstore16(second, 0, to + 2 * i + 16);
+#    endif
 #  else
             const float16 re = vload16(0, from + i), im = vload16(0, from + i + half_n);
             vstore16(re * c - im * s, 0, to + i);
@@ -56,10 +62,11 @@ void rope(const rope_args a, global float *out, global const float *x, global co
     for (; i < half_n; i += WG) {
         const float angle = at * freqs[i], c = cos(angle) * a.scale, s = sin(angle) * a.scale;
         const uint i0 = INTERLEAVED ? 2 * i : i, i1 = INTERLEAVED ? 2 * i + 1 : i + half_n;
+        const uint to0 = INTERLEAVED == 2 ? i : i0, to1 = INTERLEAVED == 2 ? i + half_n : i1;
         for (uint h = 0; h < a.heads; h++) {
             const float re = x[h * (size_t)a.x.stride[2] + i0], im = x[h * (size_t)a.x.stride[2] + i1];
-            out[h * D + i0] = re * c - im * s;
-            out[h * D + i1] = im * c + re * s;
+            out[h * D + to0] = re * c - im * s;
+            out[h * D + to1] = im * c + re * s;
         }
     }
     for (uint h = 0; h < a.heads; h++)

@@ -3,13 +3,20 @@
  *   -D WG    work-items a group, a power of two
  *   -D MASK  0 none, 1 f32 added, 2 int kept where not 0, 3 char kept where not 0
  *   -D POS   1: row t of sequence b stands at pos[b] + t, else at t
+ *   -D SINKS dtype of sinks [n1], DTYPE_NONE (-1) without: a further column of that logit, which is not in the result
  * A row that keeps nothing gives zeros (log: -inf); a NaN that is kept makes its whole row NaN. */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
 
-#if !defined(WG) || !defined(MASK) || !defined(POS)
-#  error "softmax.cl needs WG, MASK and POS"
+#if !defined(WG) || !defined(MASK) || !defined(POS) || !defined(SINKS)
+#  error "softmax.cl needs WG, MASK, POS and SINKS"
+#endif
+
+#if SINKS < 0
+typedef float sink_elem;
+#else
+typedef ELEM(SINKS) sink_elem;
 #endif
 
 #if MASK == 3
@@ -23,7 +30,7 @@ typedef float mask_t;
 /* What column s of the row weighs before the softmax; -INFINITY where it is dropped. */
 static float logit(const softmax_args *a, global const float *x, global const mask_t *mask, uint mask_row, int s, int at)
 {
-    if ((a->causal && s > at) || (a->window > 0 && s <= at - a->window))
+    if ((a->causal && s > at) || (a->window > 0 && (s <= at - a->window || s - a->window >= at)))
         return -INFINITY;
     float z = a->scale * x[s];
     if (a->softcap > 0)
@@ -58,13 +65,14 @@ static float16 logit16(const softmax_args *a, global const float *x, global cons
     if (a->causal)
         z = select(z, (float16)(-INFINITY), column > at);
     if (a->window > 0)
-        z = select(z, (float16)(-INFINITY), column <= at - a->window);
+        z = select(z, (float16)(-INFINITY), column <= at - a->window || column - a->window >= at);
     return z;
 }
 #endif
 
 GROUP_KERNEL
-void softmax_rows(const softmax_args a, global float *out, global const float *x, global const mask_t *mask, global const int *pos)
+void softmax_rows(const softmax_args a, global float *out, global const float *x, global const mask_t *mask, global const int *pos,
+                  global const sink_elem *sinks)
 {
     const uint row = get_group_id(0), t = row % a.n[2], h = row / a.n[2] % a.n[1], b = row / a.n[2] / a.n[1];
     const int lane = get_local_id(0), n = a.n[3];
@@ -92,6 +100,10 @@ void softmax_rows(const softmax_args a, global float *out, global const float *x
     for (int s = whole + lane; s < n; s += WG)
         max_z = fmax(max_z, logit(&a, x, mask, mask_row, s, at));
     max_z = group_max(max_z, scratch);
+#if SINKS >= 0
+    const float sink = LOAD(SINKS, sinks, a.sinks + h);
+    max_z = fmax(max_z, sink);
+#endif
     if (max_z == -INFINITY) /* nothing is kept, or NaNs alone, which fmax passes over */
         max_z = 0;
 #if WG == 1
@@ -102,6 +114,9 @@ void softmax_rows(const softmax_args a, global float *out, global const float *x
     for (int s = whole + lane; s < n; s += WG)
         sum += exp(logit(&a, x, mask, mask_row, s, at) - max_z);
     sum = group_sum(sum, scratch);
+#if SINKS >= 0
+    sum += exp(sink - max_z);
+#endif
     const int is_empty = sum == 0; /* else it is NaN, or at least the largest element's 1 */
     const float log_sum = a.log ? log(sum) : 0.0f, empty = a.log ? -INFINITY : 0.0f;
     /* out may be x: each element is read before it is written, by the same item */

@@ -8,7 +8,7 @@ enum { CLEF_MAX_HEAD = 512 }; /* elements of a head */
 
 typedef struct clef_attention_call {
     attention_step_args args;                       /* but for .a.tile and .a.splits; what only a write needs may be 0 */
-    const clef_value   *out, *q, *k, *v, *mask, *pos; /* q may be CLEF__SCRATCH */
+    const clef_value   *out, *q, *k, *v, *mask, *pos, *sinks; /* q may be CLEF__SCRATCH */
     const clef_value   *new_k, *new_v, *freqs, *q_norm, *k_norm; /* new_k NULL: nothing is written */
     int32_t             interleaved;
 } clef_attention_call;

@@ -46,28 +46,30 @@ clef_status clef__attention_step_launch(clef_lowering *lo, const clef_attention_
     const uint32_t most = least(clef__ceil_div(wanted, a->n[1] / a->group), clef__ceil_div(keys, LEAST_KEYS));
     const uint64_t scratch = most > 1 ? parts_bytes(lo, call, most) : 0;
     a->splits = least(clef__ceil_div(wanted, heads), clef__ceil_div(a->n[3], LEAST_KEYS));
-    clef_launch launch = {.source = "attention_step",
-                          .kernel = "attention_step",
-                          .defs = {{"ROWS", (int32_t)rows},
-                                   {"QUERIES", (int32_t)queries},
-                                   {"D", (int32_t)clef__n(lo, call->k, 0)},
-                                   {"E", (int32_t)clef__n(lo, call->v, 0)},
-                                   {"K_TYPE", (int32_t)call->k->dtype},
-                                   {"V_TYPE", (int32_t)call->v->dtype},
-                                   {"MASK", call->mask ? (int32_t)call->mask->dtype : DTYPE_NONE},
-                                   {"POS", call->pos != NULL},
-                                   {"WRITE", call->new_k != NULL}},
-                          .args = &args,
-                          .args_bytes = sizeof args,
-                          .bufs = {call->out, scratch ? CLEF__SCRATCH : NULL, call->q, call->k, call->v, call->mask, call->pos},
-                          .n_bufs = 7,
-                          .groups = {a->splits * heads},
-                          .scratch_bytes = scratch};
+    clef_launch launch = {
+        .source = "attention_step",
+        .kernel = "attention_step",
+        .defs = {{"ROWS", (int32_t)rows},
+                 {"QUERIES", (int32_t)queries},
+                 {"D", (int32_t)clef__n(lo, call->k, 0)},
+                 {"E", (int32_t)clef__n(lo, call->v, 0)},
+                 {"K_TYPE", (int32_t)call->k->dtype},
+                 {"V_TYPE", (int32_t)call->v->dtype},
+                 {"MASK", call->mask ? (int32_t)call->mask->dtype : DTYPE_NONE},
+                 {"POS", call->pos != NULL},
+                 {"WRITE", call->new_k != NULL},
+                 {"SINKS", call->sinks ? (int32_t)call->sinks->dtype : DTYPE_NONE}},
+        .args = &args,
+        .args_bytes = sizeof args,
+        .bufs = {call->out, scratch ? CLEF__SCRATCH : NULL, call->q, call->k, call->v, call->mask, call->pos, call->sinks},
+        .n_bufs = 8,
+        .groups = {a->splits * heads},
+        .scratch_bytes = scratch};
     if (call->new_k) {
         const clef_value *written[] = {call->new_k, call->new_v, call->freqs, call->q_norm, call->k_norm};
-        launch.defs[9] = (clef_def){"TURNED", call->freqs ? (int32_t)clef__n(lo, call->freqs, 0) : 0};
-        launch.defs[10] = (clef_def){"INTERLEAVED", call->interleaved};
-        launch.defs[11] = (clef_def){"NORM_TYPE", call->q_norm ? (int32_t)call->q_norm->dtype : DTYPE_NONE};
+        launch.defs[10] = (clef_def){"TURNED", call->freqs ? (int32_t)clef__n(lo, call->freqs, 0) : 0};
+        launch.defs[11] = (clef_def){"INTERLEAVED", call->interleaved};
+        launch.defs[12] = (clef_def){"NORM_TYPE", call->q_norm ? (int32_t)call->q_norm->dtype : DTYPE_NONE};
         for (uint32_t i = 0; i < sizeof written / sizeof *written; i++)
             launch.bufs[launch.n_bufs++] = written[i];
     }

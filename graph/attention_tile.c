@@ -31,11 +31,12 @@ clef_status clef__attention_tile_launch(clef_lowering *lo, const clef_attention_
                                                 {"K_TYPE", (int32_t)call->k->dtype},
                                                 {"V_TYPE", (int32_t)call->v->dtype},
                                                 {"MASK", call->mask ? (int32_t)call->mask->dtype : DTYPE_NONE},
-                                                {"POS", call->pos != NULL}},
+                                                {"POS", call->pos != NULL},
+                                                {"SINKS", call->sinks ? (int32_t)call->sinks->dtype : DTYPE_NONE}},
                                        .args = &args,
                                        .args_bytes = sizeof args,
-                                       .bufs = {call->out, call->q, call->k, call->v, call->mask, call->pos},
-                                       .n_bufs = 6,
+                                       .bufs = {call->out, call->q, call->k, call->v, call->mask, call->pos, call->sinks},
+                                       .n_bufs = 7,
                                        .groups = {clef__ceil_div(queries, args.tile) * heads}},
                         err);
 }

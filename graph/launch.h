@@ -6,7 +6,7 @@
 
 #include "graph/value.h"
 
-enum { CLEF_MAX_BUFS = 12, CLEF_MAX_ARGS_BYTES = 256, CLEF_MAX_DEFS = 12 };
+enum { CLEF_MAX_BUFS = 13, CLEF_MAX_ARGS_BYTES = 256, CLEF_MAX_DEFS = 13 };
 
 typedef enum clef_call {
     CLEF_CALL_KERNEL,      /* one of ours */

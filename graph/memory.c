@@ -27,9 +27,10 @@ static void lifetimes(const clef_graph *g, clef_place *places)
 /* The input whose memory n's result may take: dense, as large for every length, last used here and read through no other input. */
 static const clef_value *reusable_input(const clef_value *n, const clef_place *places, const unsigned char *apart)
 {
+    const clef_op_def *def = clef__ops[n->op];
     for (int32_t k = 0; k < n->n_in; k++) {
         const clef_value *x = n->in[k];
-        if (!x || !(clef__ops[n->op]->in_place >> k & 1) || !clef__is_dense(x) || x->dtype != n->dtype)
+        if (!x || !(def->in_place >> k & 1) || (def->in_place_if && !def->in_place_if(n)) || !clef__is_dense(x) || x->dtype != n->dtype)
             continue;
         const clef_value *base = clef__base(x);
         int others = 0;

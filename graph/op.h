@@ -116,6 +116,7 @@ typedef struct clef_op_def {
     int32_t view;     /* 1: the result lies in in[0]'s memory (reshape, permute, slice; cache_write updates it) */
     int32_t writes;   /* bit i: input i is a state (or what the last write of it gave), which the node changes */
     int32_t in_place; /* bit i: the result may take input i's memory when that is dense, of the same bytes and not used later */
+    int (*in_place_if)(const clef_value *n); /* NULL, or 0 where this node may not */
     const clef_op_case *cases;
     float               tol; /* |x - ref| <= tol * (max |ref| + 1e-6), on every case; set it from a bound, state which */
 } clef_op_def;

@@ -16,7 +16,13 @@ static const clef_attr_def attention_attrs[] = {
 clef_value *clef_attention(clef_graph *g, clef_value *q, clef_value *k, clef_value *v, clef_value *mask, clef_value *pos,
                            const clef_attention_opts *opts)
 {
-    return clef__node(g, CLEF_OP_attention, (clef_value *[]){q, k, v, mask, pos}, 5, opts);
+    return clef_attention_with_sinks(g, q, k, v, mask, pos, NULL, opts);
+}
+
+clef_value *clef_attention_with_sinks(clef_graph *g, clef_value *q, clef_value *k, clef_value *v, clef_value *mask, clef_value *pos,
+                                      clef_value *sinks, const clef_attention_opts *opts)
+{
+    return clef__node(g, CLEF_OP_attention, (clef_value *[]){q, k, v, mask, pos, sinks}, 6, opts);
 }
 
 /* [B, H, T, S] of the scores, which are never stored. */
@@ -39,12 +45,14 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
     const clef_attention_opts *o = (const void *)n->attr;
     const clef_dim *q = n->in[0]->shape.dim;
     const clef_value scores = clef__attention_scores(n, q[0], q[1], q[2], n->in[1]->shape.dim[2]);
-    clef_attention_call call = {.out = n, .q = n->in[0], .k = n->in[1], .v = n->in[2], .mask = n->in[3], .pos = n->in[4]};
+    clef_attention_call call = {
+        .out = n, .q = n->in[0], .k = n->in[1], .v = n->in[2], .mask = n->in[3], .pos = n->in[4], .sinks = n->in[5]};
     call.args.a = (attention_args){.q = clef__view(lo, call.q),
                                    .k = clef__view(lo, call.k),
                                    .v = clef__view(lo, call.v),
                                    .mask = clef__view_as(lo, call.mask, &scores),
                                    .pos = clef__view(lo, call.pos).offset,
+                                   .sinks = clef__view(lo, call.sinks).offset,
                                    .scale = o->scale != 0 ? o->scale : 1,
                                    .softcap = o->softcap,
                                    .causal = o->causal,
@@ -62,7 +70,7 @@ static int head_fits(clef_dim d)
 static clef_status attention_infer(clef_value *n, clef_error *err)
 {
     const clef_shape *q = &n->in[0]->shape, *k = &n->in[1]->shape, *v = &n->in[2]->shape;
-    const clef_value *mask = n->in[3], *pos = n->in[4];
+    const clef_value *mask = n->in[3], *pos = n->in[4], *sinks = n->in[5];
     char a[96], b[96], c[96];
     const int fits = q->rank == 4 && k->rank == 4 && v->rank == 4 && clef__dim_equal(q->dim[0], k->dim[0]) &&
                      clef__dim_equal(k->dim[0], v->dim[0]) && clef__dim_equal(k->dim[1], v->dim[1]) &&
@@ -85,6 +93,9 @@ static clef_status attention_infer(clef_value *n, clef_error *err)
     if (pos && (pos->shape.rank != 1 || !clef__dim_equal(pos->shape.dim[0], q->dim[0])))
         return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of q %s", clef__shape_text(n->graph, &pos->shape, a),
                           clef__shape_text(n->graph, q, b));
+    if (sinks && (sinks->shape.rank != 1 || !clef__dim_equal(sinks->shape.dim[0], q->dim[1])))
+        return clef__fail(err, CLEF_E_SHAPE, "sinks %s are not [H] of q %s", clef__shape_text(n->graph, &sinks->shape, a),
+                          clef__shape_text(n->graph, q, b));
     n->dtype = CLEF_F32;
     n->shape = clef_shape_4(q->dim[0], q->dim[2], q->dim[1], v->dim[3]);
     return CLEF_OK;
@@ -104,7 +115,7 @@ static double ref_score(const clef_value *n, const clef_ref_tensor *in, ref_row 
     const double m = mask->x ? mask->x[clef__ref_at(mask, r.b, r.h, r.t, s)] : 0;
     const int keep = mask->x && n->in[3]->dtype != CLEF_F32;
     double z = 0;
-    if ((keep && m == 0) || (o->causal && s > at) || (o->window > 0 && s <= at - o->window))
+    if ((keep && m == 0) || (o->causal && s > at) || (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
         return -INFINITY;
     for (int64_t d = 0; d < D; d++)
         z += a[d] * b[d];
@@ -121,7 +132,8 @@ static void attention_ref(const clef_value *n, const clef_ref_tensor *in, clef_r
     const int64_t H = q->n[1], T = q->n[2], S = v->n[2], E = v->n[3];
     for (int64_t i = 0; i < q->n[0] * H * T; i++) {
         const ref_row r = {i / T / H, i / T % H, i % T};
-        double *y = out->x + clef__ref_at(out, r.b, r.t, r.h, 0), max = -INFINITY, sum = 0;
+        const double *sink = in[5].x ? in[5].x + r.h : NULL;
+        double *y = out->x + clef__ref_at(out, r.b, r.t, r.h, 0), max = sink ? *sink : -INFINITY, sum = sink ? 1 : 0;
         memset(y, 0, (size_t)E * sizeof *y);
         for (int64_t s = 0; s < S; s++) {
             const double z = ref_score(n, in, r, s), *vs = v->x + clef__ref_at(v, r.b, r.h / (H / v->n[1]), s, 0);
@@ -212,6 +224,13 @@ static const clef_op_case attention_cases[] = {
     {.graph = "symbol T <= 7\ninput q f32 [2, 4, T, 64]\ninput k f32 [2, 1, 67, 64]\ninput v f32 [2, 1, 67, 64]\n"
               "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.125 causal=1 window=9 softcap=3\noutput y\n",
      .int_hi = 90}, /* some rows see nothing: zeros */
+    {.graph = "symbol T <= 130\ninput q f32 [2, 4, T, 20]\ninput k f32 [2, 2, T, 20]\ninput v f32 [2, 2, T, 20]\n"
+              "input m i32 [2, 1, 1, T]\ny = attention(q, k, v, m) scale=0.2 window=9\noutput y\n",
+     .int_hi = 3}, /* a window to both sides */
+    {.graph = "symbol T <= 3\ninput q f32 [2, 4, T, 64]\ninput k f32 [2, 1, 267, 64]\ninput v f32 [2, 1, 267, 64]\n"
+              "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.125 window=40\noutput y\n",
+     .int_lo = -30,
+     .int_hi = 300},
     {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 40, 20]\ninput v f32 [2, 3, 40, 48]\ninput m f32 [3, 5, 40]\n"
               "y = attention(q, k, v, m)\noutput y\n"},
     {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 40, 20]\ninput v f32 [2, 3, 40, 48]\ninput m i32 [2, 1, 1, 40]\n"
@@ -244,16 +263,23 @@ static const clef_op_case attention_cases[] = {
     {.graph = "symbol T <= 5\nsymbol S <= 900\ninput q f32 [1, 8, T, 64]\ninput k f32 [1, 1, S, 64]\ninput v f32 [1, 1, S, 20]\n"
               "input m i32 [1, 1, 1, S]\ny = attention(q, k, v, m) scale=0.125\noutput y\n",
      .int_hi = 2},
+    /* sinks */
+    {.graph = "symbol T <= 130\ninput q f32 [2, 6, T, 33]\ninput k f32 [2, 2, 150, 33]\ninput v f32 [2, 2, 150, 20]\ninput p i32 [2]\n"
+              "input s f32 [6]\ny = attention(q, k, v, _, p, s) scale=0.2 causal=1 window=20\noutput y\n",
+     .int_hi = 20},
+    {.graph = "symbol T <= 3\nsymbol S <= 1100\ninput q f32 [1, 8, T, 64]\ninput k f32 [1, 1, S, 64]\ninput v f32 [1, 1, S, 64]\n"
+              "input m i32 [1, 1, 1, S]\nweight s bf16 [8]\ny = attention(q, k, v, m, _, s) scale=0.125\noutput y\n",
+     .int_hi = 2},
     {.graph = NULL},
 };
 
 const clef_op_def clef__op_attention = {
     .name = "attention",
-    .formula = "out[b, t, h, :] = softmax(cap(scale q k^T) + mask) v of each head; causal, window",
+    .formula = "out[b, t, h, :] = softmax(cap(scale q k^T) + mask) v of each head; causal, window, sinks",
     .n_min = 3,
-    .n_max = 5,
+    .n_max = 6,
     .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS, CLEF_IN_MASK | CLEF_IN_OPTIONAL,
-           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .attrs = attention_attrs,
     .attr_bytes = sizeof(clef_attention_opts),
     .infer = attention_infer,

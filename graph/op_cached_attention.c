@@ -98,6 +98,9 @@ static clef_status check_options(const clef_value *n, clef_error *err)
                           clef__shape_text(n->graph, &scores.shape, b));
     if (!n->in[Q_NORM] != !n->in[K_NORM])
         return clef__fail(err, CLEF_E_ARG, "a norm of q or of k alone");
+    const int32_t order = ((const clef_cached_attention_opts *)(const void *)n->attr)->interleaved;
+    if (order < 0 || order > 2 || (order == 2 && n->in[Q_NORM]))
+        return clef__fail(err, CLEF_E_ARG, "interleaved=%d%s, wanted 0, 1, or without norms 2", order, n->in[Q_NORM] ? " with norms" : "");
     for (int32_t i = Q_NORM; i <= K_NORM; i++)
         if (n->in[i] &&
             (n->in[i]->shape.rank != 1 || !clef__dim_equal(n->in[i]->shape.dim[0], q->dim[3]) || n->in[i]->dtype != n->in[Q_NORM]->dtype))
@@ -180,7 +183,7 @@ static double ref_score(const ref_step *r, const double *q, const double *k, int
     const double m = mask->x ? mask->x[clef__ref_at(mask, r->b, r->h, r->t, s)] : 0;
     const int keep = mask->x && r->n->in[MASK]->dtype != CLEF_F32;
     double z = 0;
-    if ((keep && m == 0) || (o->causal && s > at) || (o->window > 0 && s <= at - o->window))
+    if ((keep && m == 0) || (o->causal && s > at) || (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
         return -INFINITY;
     for (int64_t d = 0; d < r->in[Q].n[3]; d++)
         z += q[d] * k[d];
@@ -247,7 +250,7 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
                                 .freqs = in[FREQS],
                                 .q_norm = in[Q_NORM],
                                 .k_norm = in[K_NORM],
-                                .interleaved = o->interleaved != 0};
+                                .interleaved = o->interleaved};
     call.args = (attention_step_args){.new_k = by_head(clef__view(lo, in[K])),
                                       .new_v = by_head(clef__view(lo, in[V])),
                                       .capacity = clef__n(lo, sliced(in[K_CACHE]), 1),
@@ -404,6 +407,7 @@ static const clef_op_case cached_cases[] = {
     STEP_CASE(F32, "f32", "4", "2", "64", "160", "2", 100, "", ""),
     STEP_CASE(F16, "f16", "14", "2", "64", "1100", "5", 1000, ", f", " interleaved=1"),
     STEP_CASE(F16, "f16", "8", "1", "80", "300", "1", 200, ", f", " window=70"),
+    STEP_CASE(F32, "f32", "4", "2", "20", "90", "5", 60, ", f", " interleaved=2"),
     STEP_CASE(F16, "f16", "3", "3", "64", "700", "2", 600, ", f", ""),
     STEP_CASE(F16, "f16", "2", "1", "20", "80", "4", 60, ", f", " rope_scale=1.5"),
     STEP_CASE(F16, "f16", "2", "2", "256", "70", "2", 30, ", f", ""),

@@ -27,14 +27,28 @@ static clef_status rope_infer(clef_value *n, clef_error *err)
     if (pos && (pos->shape.rank != 1 || !clef__dim_equal(pos->shape.dim[0], x->shape.dim[0])))
         return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of x %s", clef__shape_text(n->graph, &pos->shape, a),
                           clef__shape_text(n->graph, &x->shape, b));
+    const int32_t order = ((const clef_rope_opts *)(const void *)n->attr)->interleaved;
+    if (order < 0 || order > 2)
+        return clef__fail(err, CLEF_E_ARG, "interleaved=%d, wanted 0, 1 or 2", order);
     return clef__infer_same(n, err);
+}
+
+/* Where pairs go elsewhere than they come from, one is read after another was written. */
+static int stays_in_place(const clef_value *n)
+{
+    return ((const clef_rope_opts *)(const void *)n->attr)->interleaved != 2;
 }
 
 /* The angle is a product in f32, as the models were trained with: at position 100000 its rounding shows. */
 void clef__ref_turn(double *x, const double *freqs, int64_t half, double position, int32_t interleaved, double scale)
 {
+    for (int64_t i = 0; i < half && interleaved == 2; i++) { /* one number after the other to its place */
+        const double moved = x[2 * i];
+        memmove(x + i + 1, x + i, (size_t)i * sizeof *x);
+        x[i] = moved;
+    }
     for (int64_t i = 0; i < half; i++) {
-        const int64_t i0 = interleaved ? 2 * i : i, i1 = interleaved ? 2 * i + 1 : i + half;
+        const int64_t i0 = interleaved == 1 ? 2 * i : i, i1 = interleaved == 1 ? 2 * i + 1 : i + half;
         const double angle = (double)((float)position * (float)freqs[i]), c = cos(angle) * scale, s = sin(angle) * scale;
         const double re = x[i0], im = x[i1];
         x[i0] = re * c - im * s;
@@ -67,7 +81,7 @@ clef_status clef__rope_launch(clef_lowering *lo, rope_args args, const clef_valu
                         &(clef_launch){
                             .source = "rope",
                             .kernel = "rope",
-                            .defs = {{"WG", (int32_t)wg}, {"INTERLEAVED", interleaved != 0}, {"POS", pos != NULL}},
+                            .defs = {{"WG", (int32_t)wg}, {"INTERLEAVED", interleaved}, {"POS", pos != NULL}},
                             .args = &args,
                             .args_bytes = sizeof args,
                             .bufs = {out, x, freqs, pos},
@@ -101,6 +115,9 @@ static const clef_op_case rope_cases[] = {
     {.graph = "input x f32 [1, 5, 2, 40]\nweight f f32 [6]\ny = rope(x, f) interleaved=1\noutput y\n"},
     {.graph = "input x f32 [2, 3, 7, 80]\nv = permute(x) axes=[0, 2, 1, 3]\nu = slice(v) axis=3 start=7 size=64\nweight f f32 [32]\n"
               "y = rope(u, f)\noutput y\n"},
+    {.graph = "symbol T <= 9\ninput x f32 [2, T, 3, 70]\nweight f f32 [33]\ninput p i32 [2]\ny = rope(x, f, p) interleaved=2\noutput y\n",
+     .int_hi = 1000},
+    {.graph = "input x f32 [1, 5, 2, 40]\nweight f f32 [20]\nz = neg(x)\ny = rope(z, f) interleaved=2 scale=1.25\noutput y\n"},
     {.graph = NULL},
 };
 
@@ -117,6 +134,7 @@ const clef_op_def clef__op_rope = {
     .cost = rope_cost,
     .lower = rope_lower,
     .in_place = 1,
+    .in_place_if = stays_in_place,
     .cases = rope_cases,
     .tol = 1e-6f, /* sin and cos to 4 ulp (OpenCL 1.2, 7.4), two products and a sum, of 6e-8 */
 };

@@ -38,7 +38,7 @@ static clef_value *fuse_attention(clef_value *n)
         return n;
     if (q->shape.dim[1].symbol || k->shape.dim[1].symbol || q->shape.dim[1].n % k->shape.dim[1].n)
         return n; /* matmul broadcasts heads either way, attention only those of k and v */
-    if (!still_reads(q) || !still_reads(k) || !still_reads(p->in[1]) || !still_reads(p->in[2]))
+    if (!still_reads(q) || !still_reads(k) || !still_reads(p->in[1]) || !still_reads(p->in[2]) || !still_reads(p->in[3]))
         return n;
     if (!clef__dim_equal(q->shape.dim[0], k->shape.dim[0]) || !clef__dim_equal(k->shape.dim[0], v->shape.dim[0]) ||
         !clef__dim_equal(k->shape.dim[1], v->shape.dim[1]))
@@ -49,7 +49,7 @@ static clef_value *fuse_attention(clef_value *n)
                                       .window = o->window};
     if (opts.scale == 0) /* the product is too small for a float, and 0 would mean 1 */
         return n;
-    clef_value *a = clef_attention(n->graph, q, k, v, p->in[1], p->in[2], &opts);
+    clef_value *a = clef_attention_with_sinks(n->graph, q, k, v, p->in[1], p->in[2], p->in[3], &opts);
     return clef_permute(n->graph, a, &(clef_permute_opts){{0, 2, 1, 3}});
 }
 

@@ -47,7 +47,8 @@ typedef struct matches {
 
 static void match(const clef_value *a, matches *m)
 {
-    if (a->op != CLEF_OP_attention || !swaps_heads(a->in[0]) || !in_no_state(a->in[0]) || !in_no_state(a->in[3]) || !in_no_state(a->in[4]))
+    if (a->op != CLEF_OP_attention || a->in[5] || !swaps_heads(a->in[0]) || !in_no_state(a->in[0]) || !in_no_state(a->in[3]) ||
+        !in_no_state(a->in[4]))
         return;
     clef_value *k = moved_write(a, a->in[1]), *v = moved_write(a, a->in[2]);
     if (!k || !v || clef__base(k) == clef__base(v))
@@ -77,9 +78,9 @@ static void take_ropes(const clef_value *a, clef_cached_attention_in *in, clef_c
 static void take_norms(clef_cached_attention_in *in, clef_cached_attention_opts *opts)
 {
     const clef_value *q = in->q, *k = in->k;
-    if (q->op != CLEF_OP_rms_norm || k->op != CLEF_OP_rms_norm || !only_use(q) || !only_use(k) || !q->in[1] || !k->in[1] ||
-        q->in[1]->dtype != k->in[1]->dtype || memcmp(q->attr, k->attr, sizeof(clef_norm_opts)) != 0 || !in_no_state(q->in[0]) ||
-        !in_no_state(k->in[0]) || !in_no_state(q->in[1]) || !in_no_state(k->in[1]) || !clef__is_dense(q->in[1]) ||
+    if (opts->interleaved == 2 || q->op != CLEF_OP_rms_norm || k->op != CLEF_OP_rms_norm || !only_use(q) || !only_use(k) || !q->in[1] ||
+        !k->in[1] || q->in[1]->dtype != k->in[1]->dtype || memcmp(q->attr, k->attr, sizeof(clef_norm_opts)) != 0 ||
+        !in_no_state(q->in[0]) || !in_no_state(k->in[0]) || !in_no_state(q->in[1]) || !in_no_state(k->in[1]) || !clef__is_dense(q->in[1]) ||
         !clef__is_dense(k->in[1]))
         return;
     in->q = q->in[0];

@@ -6,6 +6,7 @@
 #include "clef/model.h"
 #include "graph/fail.h"
 #include "model/config.h"
+#include "model/joined.h"
 
 /** What a weight is for. Layers' weights come in one for each layer. */
 typedef enum clef_role {
@@ -23,6 +24,13 @@ typedef enum clef_role {
     CLEF_W_ATTN_V,
     CLEF_W_ATTN_Q_NORM,
     CLEF_W_ATTN_K_NORM,
+    CLEF_W_ATTN_Q_A, /* DeepSeek's latents: down to them, their norm, up from them */
+    CLEF_W_ATTN_Q_A_NORM,
+    CLEF_W_ATTN_Q_B,
+    CLEF_W_ATTN_KV_A,
+    CLEF_W_ATTN_KV_A_NORM,
+    CLEF_W_ATTN_KV_B,
+    CLEF_W_ATTN_SINKS, /* a logit of each head (clef_softmax_with_sinks) */
     CLEF_W_ATTN_OUT,
     CLEF_W_ATTN_POST_NORM, /* of what the attention adds */
     CLEF_W_CROSS_NORM,
@@ -36,6 +44,20 @@ typedef enum clef_role {
     CLEF_W_FFN_UP_GATED, /* where a gated feed-forward names it otherwise */
     CLEF_W_FFN_DOWN,
     CLEF_W_FFN_POST_NORM,
+    CLEF_W_ROUTER, /* mixtures of experts: the logits of each expert */
+    CLEF_W_EXPERT_GATE, /* of all experts [experts, ..]; "*" stands for their numbers where a folder has them one by one */
+    CLEF_W_EXPERT_UP,
+    CLEF_W_EXPERT_DOWN,
+    CLEF_W_SHARED_GATE, /* of the expert that every token meets */
+    CLEF_W_SHARED_UP,
+    CLEF_W_SHARED_DOWN,
+    CLEF_W_EMBED_LAYERS, /* what each layer is told of each token: the table, a projection of the embedding, its norm */
+    CLEF_W_LAYERS_PROJECTION,
+    CLEF_W_LAYERS_NORM,
+    CLEF_W_LAYER_GATE, /* and how a layer takes it */
+    CLEF_W_LAYER_PROJECTION,
+    CLEF_W_LAYER_NORM,
+    CLEF_W_LAYER_SCALE, /* multiplies the layer's output */
     CLEF_W_OUT_NORM,
     CLEF_W_HEAD_DENSE,
     CLEF_W_HEAD_NORM,
@@ -73,6 +95,7 @@ typedef struct clef_builder {
     clef_value           *memory_mask; /* NULL, or I32 [B, 1, 1, S']: 0 where a source token is padding */
     clef_dim              source;  /* S' */
     clef_value           *sinusoids; /* F32 [n_context, d], made at first use */
+    clef_value           *seen_k[2], *seen_v[2]; /* of the last full, and of the last sliding layer that had keys of its own */
     clef_value           *freqs[2]; /* of RoPE, made at first use: of full layers, of sliding ones */
 } clef_builder;
 
@@ -96,12 +119,17 @@ typedef struct clef_arch {
     const clef_weight_name *weights; /* [CLEF_N_ROLES] */
     const char             *hf_prefix; /* of every name in a folder but the output matrix's */
     int32_t                 hf_conv1d; /* 1: a folder's matrices are [in, out] (GPT-2's Conv1D) */
+    int32_t                 hf_grouped; /* 1: a folder has q, k and v in groups (CLEF_QKV_GROUPS), GGUF in parts */
+    int32_t                 layer_norms; /* 1: GGUF has the epsilon of layer norms, not of RMS norms */
+    const char             *written_as; /* the general.architecture that a folder is written under, where its name has none in GGUF */
     int32_t                 hf_norm_offset; /* 1: a folder's RMS norms multiply by 1 + weight (Gemma) */
-    int32_t                 gguf_pairs; /* 1: GGUF stores q and k so that RoPE turns (2i, 2i + 1) */
+    int32_t                 gguf_pairs; /* clef_rope_pairing of what GGUF stores: PAIRS_TO_HALVES where a folder has halves */
     /** The family's keys of a config.json into hp (bos, eos, n_vocab are read by the caller). NULL: only as GGUF. */
     void (*read_json)(clef_json_fields *f, clef_hparams *hp);
     /** What the standard keys of GGUF do not say, after they were read. NULL: nothing. */
     void (*read_gguf)(clef_gguf_keys *k, clef_hparams *hp);
+    const char             *packed; /* NULL, or the quantization_config.quant_method that joins undo */
+    const clef_join_rule *joins; /* NULL, or weights that a folder stores in another form; ends with a NULL join */
     const clef_weight_name *decoder_weights; /* encoder-decoders: weights is the encoder's table */
     /** Builds the graph from b->ids to the logits, which it returns. Encoder-decoders: from b->ids to the encoder's output. */
     clef_value *(*build)(clef_builder *b);

@@ -124,6 +124,7 @@ const clef_arch clef__arch_bart = {
     .weights = encoder_weights,
     .decoder_weights = decoder_weights,
     .hf_prefix = "model.",
+    .layer_norms = 1,
     .read_json = read_json,
     .build = encode,
     .decode = decode,

@@ -225,6 +225,8 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
                                            .kind = CLEF_ENCODER,                                                                           \
                                            .weights = weight_names,                                                                        \
                                            .hf_prefix = prefix,                                                                            \
+                                           .layer_norms = 1,                                                                               \
+                                           .written_as = "bert",                                                                           \
                                            .read_json = reader,                                                                            \
                                            .read_gguf = read_gguf,                                                                         \
                                            .build = build};
@@ -232,7 +234,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 ENCODER(bert, "bert", "bert", bert_weights, "bert.", read_json)
 ENCODER(roberta, "roberta", NULL, roberta_weights, "roberta.", roberta_read_json)
 ENCODER(xlm_roberta, "xlm-roberta", NULL, roberta_weights, "roberta.", roberta_read_json)
-ENCODER(electra, "electra", NULL, electra_weights, "electra.", electra_read_json)
-ENCODER(distilbert, "distilbert", NULL, distilbert_weights, "distilbert.", distilbert_read_json)
-ENCODER(mpnet, "mpnet", NULL, mpnet_weights, "mpnet.", mpnet_read_json)
-ENCODER(albert, "albert", NULL, albert_weights, "albert.", albert_read_json)
+ENCODER(electra, "electra", "electra", electra_weights, "electra.", electra_read_json)
+ENCODER(distilbert, "distilbert", "distilbert", distilbert_weights, "distilbert.", distilbert_read_json)
+ENCODER(mpnet, "mpnet", "mpnet", mpnet_weights, "mpnet.", mpnet_read_json)
+ENCODER(albert, "albert", "albert", albert_weights, "albert.", albert_read_json)

@@ -33,7 +33,8 @@ const clef_arch clef__arch_cohere = {
     .names = cohere_names,
     .weights = clef__llama_weights,
     .hf_prefix = "model.",
-    .gguf_pairs = 1,
+    .gguf_pairs = CLEF_ROPE_PAIRS,
+    .layer_norms = 1,
     .read_json = read_json,
     .build = build,
 };

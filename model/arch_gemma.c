@@ -63,9 +63,7 @@ static void default_windows(clef_hparams *hp)
     if (strcmp(hp->arch, "gemma2") == 0)
         clef__slide_layers(hp, 0, 2);
     else
-        for (int32_t i = 0; i < hp->n_layers; i++)
-            if (i % 6 != 5)
-                hp->sliding_layers[i / 32] |= 1u << (i % 32);
+        clef__slide_but(hp, -1, 6);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

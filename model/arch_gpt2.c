@@ -60,6 +60,7 @@ const clef_arch clef__arch_gpt2 = {
     .weights = gpt2_weights,
     .hf_prefix = "transformer.",
     .hf_conv1d = 1,
+    .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
     .build = gpt2_build,

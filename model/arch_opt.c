@@ -65,6 +65,7 @@ const clef_arch clef__arch_opt = {
     .names = opt_names,
     .weights = opt_weights,
     .hf_prefix = "model.decoder.",
+    .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
     .build = build,

@@ -52,6 +52,7 @@ const clef_arch clef__arch_phi = {
     .names = phi_names,
     .weights = phi_weights,
     .hf_prefix = "model.",
+    .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
     .build = build,

@@ -37,6 +37,7 @@ const clef_arch clef__arch_stablelm = {
     .names = stablelm_names,
     .weights = clef__llama_weights,
     .hf_prefix = "model.",
+    .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
     .build = build,

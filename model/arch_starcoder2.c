@@ -53,6 +53,7 @@ const clef_arch clef__arch_starcoder2 = {
     .names = starcoder2_names,
     .weights = starcoder2_weights,
     .hf_prefix = "model.",
+    .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
     .build = build,

@@ -7,8 +7,9 @@
 
 #include "model/tokenizer.h"
 #include "model/utf8.h"
+#include "model/word_cuts.h"
 
-enum { MAX_AFFIX = 64 };
+enum { MAX_AFFIX = 64, LONG_WORD = 256 };
 
 struct clef_bpe_symbol {
     int32_t id;              /* -1: not in the vocabulary */
@@ -44,6 +45,8 @@ struct clef_bpe {
     char prefix[MAX_AFFIX], suffix[MAX_AFFIX];
     size_t n_prefix, n_suffix;
     const clef_tokenizer *tok;
+    clef_word_cuts cuts;
+    int merges_bytes; /* a merge has a fallback byte or <unk> in it: its token's text is not the text that it stands for */
 };
 
 /* ---- the heap */
@@ -170,6 +173,23 @@ static void merge_all(const clef_bpe *bpe, clef_encoding *enc, const char *text,
     }
 }
 
+/* Where the part of a word that begins at `at` ends. Both characters at a cut are known, so that neither a run of unknown ones nor what
+ * vanishes lies there. */
+static size_t part_end(const clef_bpe *bpe, const char *text, size_t n, size_t at, int32_t (*id_of)(const clef_bpe *, const char *, size_t))
+{
+    size_t size = clef__utf8_size(text[at]);
+    if (!bpe->cuts.bits || n - at < LONG_WORD)
+        return n;
+    for (size_t before = at; (before += size) < n;) {
+        const size_t n_before = size;
+        size = clef__utf8_size(text[before]);
+        if (clef__word_cuts_at(&bpe->cuts, text, n, before) && id_of(bpe, text + before - n_before, n_before) >= 0 &&
+            id_of(bpe, text + before, size) >= 0)
+            return before;
+    }
+    return n;
+}
+
 static void link_symbols(clef_bpe_symbol *symbols, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -243,14 +263,8 @@ static size_t first_symbols(const clef_bpe *bpe, clef_bpe_symbol *symbols, const
     return n_symbols;
 }
 
-static clef_status encode_by_rank(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
+static clef_status encode_part_by_rank(const clef_bpe *bpe, clef_encoding *enc, const char *text, size_t n)
 {
-    const clef_bpe *bpe = (const clef_bpe *)model;
-    if (bpe->opts.ignore_merges) {
-        const int32_t id = clef__vocab_map_get(&bpe->pieces, text, n);
-        if (id >= 0)
-            return clef__ids_push(&enc->ids, id, enc->err);
-    }
     clef_status st = make_room(enc, n);
     if (st)
         return st;
@@ -262,22 +276,36 @@ static clef_status encode_by_rank(const clef_token_model *model, clef_encoding *
     return st;
 }
 
-/* ---- by scores */
-
-static clef_status encode_by_score(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
+static clef_status encode_by_rank(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
 {
     const clef_bpe *bpe = (const clef_bpe *)model;
-    const int32_t whole = bpe->opts.bytes ? clef__vocab_map_get(&bpe->pieces, text, n) : -1;
+    const int32_t whole = bpe->opts.ignore_merges ? clef__vocab_map_get(&bpe->pieces, text, n) : -1;
     if (whole >= 0)
         return clef__ids_push(&enc->ids, whole, enc->err);
+    clef_status st = CLEF_OK;
+    for (size_t at = 0, end; at < n && st == CLEF_OK; at = end) {
+        end = part_end(bpe, text, n, at, char_id);
+        st = encode_part_by_rank(bpe, enc, text + at, end - at);
+    }
+    return st;
+}
+
+/* ---- by scores */
+
+static int32_t piece_id(const clef_bpe *bpe, const char *text, size_t size)
+{
+    return clef__vocab_map_get(&bpe->pieces, text, size);
+}
+
+static clef_status encode_part_by_score(const clef_bpe *bpe, clef_encoding *enc, const char *text, size_t n)
+{
     clef_status st = make_room(enc, n);
     if (st)
         return st;
     size_t n_symbols = 0;
     for (size_t i = 0, size; i < n; i += size) {
         size = bpe->opts.bytes ? 1 : clef__utf8_size(text[i]);
-        enc->symbols[n_symbols++] =
-            (clef_bpe_symbol){.id = clef__vocab_map_get(&bpe->pieces, text + i, size), .start = (uint32_t)i, .n_bytes = (uint32_t)size};
+        enc->symbols[n_symbols++] = (clef_bpe_symbol){.id = piece_id(bpe, text + i, size), .start = (uint32_t)i, .n_bytes = (uint32_t)size};
     }
     link_symbols(enc->symbols, n_symbols);
     merge_all(bpe, enc, text, n_symbols);
@@ -299,12 +327,27 @@ static clef_status encode_by_score(const clef_token_model *model, clef_encoding 
     return st;
 }
 
+static clef_status encode_by_score(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
+{
+    const clef_bpe *bpe = (const clef_bpe *)model;
+    const int32_t whole = bpe->opts.bytes ? piece_id(bpe, text, n) : -1;
+    if (whole >= 0)
+        return clef__ids_push(&enc->ids, whole, enc->err);
+    clef_status st = CLEF_OK;
+    for (size_t at = 0, end; at < n && st == CLEF_OK; at = end) {
+        end = part_end(bpe, text, n, at, piece_id);
+        st = encode_part_by_score(bpe, enc, text + at, end - at);
+    }
+    return st;
+}
+
 /* ---- building */
 
 static void destroy(clef_token_model *model)
 {
     clef_bpe *bpe = (clef_bpe *)model;
     clef__vocab_map_finish(&bpe->pieces);
+    clef__word_cuts_finish(&bpe->cuts);
     free(bpe->pairs);
     free(bpe->ranks);
     free(bpe);
@@ -384,6 +427,8 @@ clef_status clef__bpe_merge(clef_bpe *bpe, const clef_tokenizer *tok, const char
     const int32_t id = clef__tokens_find(tok, joined, n_left + n_right - skip);
     if (id < 0)
         return not_there(bpe, "result", joined, n_left + n_right - skip, err);
+    bpe->merges_bytes |=
+        l == bpe->opts.unk || r == bpe->opts.unk || clef__fallback_byte(left, n_left) >= 0 || clef__fallback_byte(right, n_right) >= 0;
     pair_slot *slot = find_slot(bpe, (uint64_t)(uint32_t)l << 32 | (uint32_t)r);
     if (slot->id < 0 && ++bpe->n_pairs >= bpe->n_slots)
         return clef__fail(err, CLEF_E_LIMIT, "BPE: more merges than announced");
@@ -417,12 +462,23 @@ static void seal_bytes(clef_bpe *bpe, const clef_tokenizer *tok)
     }
 }
 
+static clef_status learn_cuts(clef_bpe *bpe, const clef_tokenizer *tok, clef_error *err)
+{
+    const clef_status st = clef__word_cuts_start(&bpe->cuts, err);
+    for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++)
+        if (tok->tokens[id].flags & CLEF_TOKEN_PRESENT)
+            clef__word_cuts_learn(&bpe->cuts, tok->tokens[id].text, tok->tokens[id].n_text);
+    return st;
+}
+
 clef_status clef__bpe_seal(clef_bpe *bpe, const clef_tokenizer *tok, clef_error *err)
 {
     clef_status st = CLEF_OK;
     seal_bytes(bpe, tok);
-    if (!bpe->opts.ignore_merges)
-        return CLEF_OK;
+    if (!bpe->byte_level && !bpe->opts.bytes && !bpe->n_prefix && !bpe->n_suffix && !bpe->merges_bytes)
+        st = learn_cuts(bpe, tok, err);
+    if (st || !bpe->opts.ignore_merges)
+        return st;
     for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++) {
         const clef_token *token = &tok->tokens[id];
         if (!(token->flags & CLEF_TOKEN_PRESENT) || (token->flags & CLEF_TOKEN_OUTSIDE_MODEL))

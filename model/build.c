@@ -75,6 +75,12 @@ static clef_status check_opts(const clef_model *model, clef_build_opts *o, clef_
     if (hp->head_dim % clef_dtype_block_elems(o->kv_type))
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a KV cache of %s wants heads of a multiple of %d elements, they have %d",
                           clef_model_path(model), clef_dtype_name(o->kv_type), clef_dtype_block_elems(o->kv_type), hp->head_dim);
+    if (hp->full_head_dim % clef_dtype_block_elems(o->kv_type))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a KV cache of %s wants heads of a multiple of %d elements, full layers have %d",
+                          clef_model_path(model), clef_dtype_name(o->kv_type), clef_dtype_block_elems(o->kv_type), hp->full_head_dim);
+    if (hp->v_head_dim % clef_dtype_block_elems(o->kv_type))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a KV cache of %s wants heads of a multiple of %d elements, those of v have %d",
+                          clef_model_path(model), clef_dtype_name(o->kv_type), clef_dtype_block_elems(o->kv_type), hp->v_head_dim);
     if ((o->pooling || o->classify) && (o->padding_mask || clef__arch_find(hp->arch, model->is_gguf)->kind == CLEF_SEQ2SEQ))
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s of %s are not supported", clef_model_path(model),
                           o->pooling ? "embeddings" : "classes", o->padding_mask ? "padded texts" : "an encoder-decoder");

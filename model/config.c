@@ -16,10 +16,13 @@ clef_status clef__config_check(const clef_hparams *hp, const char *file, clef_er
     if ((int64_t)hp->n_heads * hp->head_dim > CLEF_MAX_WIDTH)
         return clef__fail(err, CLEF_E_FORMAT, "%s: %" PRId32 " heads of %" PRId32 " dims, wanted at most %d dims together", file,
                           hp->n_heads, hp->head_dim, CLEF_MAX_WIDTH);
+    if (hp->n_experts_used > hp->n_experts)
+        return clef__fail(err, CLEF_E_FORMAT, "%s: %" PRId32 " experts a token of %" PRId32 " experts", file, hp->n_experts_used,
+                          hp->n_experts);
     const clef_rope_params *const ropes[] = {&hp->rope, &hp->rope_sliding};
     for (int i = 0; i < 2; i++) {
         const clef_rope_params *r = ropes[i];
-        if (r->dims < 0 || r->dims % 2 != 0 || r->dims > hp->head_dim)
+        if (r->dims < 0 || r->dims % 2 != 0 || r->dims > (hp->full_head_dim > hp->head_dim ? hp->full_head_dim : hp->head_dim))
             return clef__fail(err, CLEF_E_FORMAT, "%s: rotates %" PRId32 " dims of a head of %" PRId32 ", wanted an even number within it",
                               file, r->dims, hp->head_dim);
         if (r->type == CLEF_ROPE_LLAMA3 && !(r->high_freq_factor > r->low_freq_factor))
@@ -56,6 +59,13 @@ void clef__slide_layers(clef_hparams *hp, int32_t first, int32_t step)
 {
     for (int32_t i = first; i < hp->n_layers && i < CLEF_MAX_LAYERS; i += step)
         hp->sliding_layers[i / 32] |= 1u << (i % 32);
+}
+
+void clef__slide_but(clef_hparams *hp, int32_t first, int32_t step)
+{
+    for (int32_t i = 0; i < hp->n_layers && i < CLEF_MAX_LAYERS; i++)
+        if (i % step != (first < 0 ? step + first : first))
+            hp->sliding_layers[i / 32] |= 1u << (i % 32);
 }
 
 /* ---- token ids ------------------------------------------------------------------------------------------------------------------- */
@@ -111,11 +121,12 @@ static void read_marks(clef_json_fields *f, clef_hparams *hp)
 /* ---- config.json ------------------------------------------------------------------------------------------------------------------ */
 
 /* GPTQ, AWQ, bitsandbytes: the weights are packed in ways that the dtypes do not tell. */
-static void refuse_quantized(clef_json_fields *f)
+static void refuse_quantized(clef_json_fields *f, const clef_arch *arch)
 {
     const json_t *quantization = json_object_get(f->object, "quantization_config");
     const char *method = json_string_value(json_object_get(quantization, "quant_method"));
-    if (!failed(f) && clef__json_has(f, "quantization_config"))
+    const int is_known = arch->packed && method && strcmp(method, arch->packed) == 0;
+    if (!failed(f) && clef__json_has(f, "quantization_config") && !is_known)
         f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: quantization_config (%.40s) is not supported", f->file,
                                method ? method : "no quant_method");
 }
@@ -141,7 +152,7 @@ clef_status clef__config_from_json(const json_t *config, const json_t *generatio
     hp->n_vocab = (int32_t)clef__json_need_int(&f, "vocab_size", 1, CLEF_MAX_VOCAB);
     arch->read_json(&f, hp);
     read_marks(&f, hp);
-    refuse_quantized(&f);
+    refuse_quantized(&f, arch);
     if (failed(&f))
         return f.status;
     if (json_is_object(generation)) {

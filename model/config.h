@@ -23,7 +23,9 @@ enum {
     CLEF_MAX_HEADS = 1 << 14,
     CLEF_MAX_HEAD_DIM = 1 << 14,
     CLEF_MAX_VOCAB = 1 << 26,
-    CLEF_MAX_CONTEXT = 1 << 30
+    CLEF_MAX_CONTEXT = 1 << 30,
+    CLEF_MAX_EXPERTS = 1 << 16,
+    CLEF_MAX_EXPERTS_USED = 64 /* topk's */
 };
 
 /** Checks what the single ranges do not: heads by key-value heads, rotated dims by head_dim, products. */
@@ -34,6 +36,8 @@ void clef__config_text(const char *text, char *out, size_t capacity);
 /** 1 when layer `layer` sees the sliding window alone; marks layers first .. n_layers - 1, every `step`-th, as such. */
 int  clef__layer_slides(const clef_hparams *hp, int32_t layer);
 void clef__slide_layers(clef_hparams *hp, int32_t first, int32_t step);
+/** All layers but `first` (negative: counted from `step`) and every `step`-th behind it. */
+void clef__slide_but(clef_hparams *hp, int32_t first, int32_t step);
 
 /* ---- fields of a config.json that several families have: what an architecture's read_json is made of ------------------------------- */
 
@@ -49,6 +53,8 @@ void clef__json_rope(clef_json_fields *f, clef_hparams *hp, double theta, double
 /** layer_types ("sliding_attention", "full_attention") into hp->sliding_layers; `others`: further types that the caller reads (ends with
  *  NULL; NULL: none). 0 when the key is absent. */
 int  clef__json_layer_types(clef_json_fields *f, clef_hparams *hp, const char *const *others);
+/** hp->n_experts of the key, and n_experts_used of num_experts_per_tok, with the class's defaults. */
+void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, int32_t missing, int32_t missing_used);
 /** Refuses the feature that `key` turns on: its value must be `supported`; `missing` when the key is absent. */
 void clef__json_refuse_flag(clef_json_fields *f, const char *key, int supported, int missing);
 /** Fails with CLEF_E_UNSUPPORTED and a text, unless f has failed already. */
@@ -64,6 +70,12 @@ typedef struct clef_gguf_keys {
     clef_status status;
     char key[96]; /* the last one looked up */
 } clef_gguf_keys;
+
+int     clef__key_has(clef_gguf_keys *k, const char *key);
+/** Bits of layers (hp->sliding_layers) from an array with a number a layer; nothing where the key is missing. */
+void    clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits);
+/** Which layers have the window: attention.sliding_window_pattern, an array with an item a layer, or the step of clef__slide_but(). */
+void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32_t missing);
 
 enum { CLEF_KEY_NEEDED = -1 }; /* as `missing`: the key must be there */
 /** A number of min..max, or an array (one item a layer) whose items are all the same. */

@@ -47,6 +47,12 @@ void clef__json_sizes(clef_json_fields *f, clef_hparams *hp)
         clef__json_head_dim(f, hp);
 }
 
+void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, int32_t missing, int32_t missing_used)
+{
+    hp->n_experts = (int32_t)clef__json_int(f, key, 1, CLEF_MAX_EXPERTS, missing);
+    hp->n_experts_used = (int32_t)clef__json_int(f, "num_experts_per_tok", 1, CLEF_MAX_EXPERTS_USED, missing_used);
+}
+
 /* ---- names ------------------------------------------------------------------------------------------------------------------------ */
 
 void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *key, const char *missing)

@@ -5,6 +5,7 @@
 
 #include "model/arch.h"
 #include "model/config.h"
+#include "model/config_keys.h"
 #include "model/tensor_index.h"
 
 static const clef_gguf_entry *find(clef_gguf_keys *k, const char *key)
@@ -62,6 +63,37 @@ double clef__key_float(clef_gguf_keys *k, const char *key, double min, double ma
     return min;
 }
 
+int clef__key_has(clef_gguf_keys *k, const char *key)
+{
+    return find(k, key) != NULL;
+}
+
+void clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits)
+{
+    const clef_gguf_entry *e = find(k, key);
+    if (k->status != CLEF_OK || !e)
+        return;
+    if (e->type == CLEF_GGUF_STRING || !e->is_array || e->n != (uint64_t)n_layers) {
+        k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is no list of a number for each of %" PRId32 " layers", k->file, k->key,
+                               n_layers);
+        return;
+    }
+    memset(bits, 0, CLEF_MAX_LAYERS / 8);
+    for (int32_t i = 0; i < n_layers; i++)
+        if (clef__gguf_item_int(e, (uint64_t)i) != 0)
+            bits[i / 32] |= 1u << (i % 32);
+}
+
+void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32_t missing)
+{
+    const clef_gguf_entry *e = find(k, "attention.sliding_window_pattern");
+    memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
+    if (k->status == CLEF_OK && e && e->is_array)
+        clef__key_layers(k, "attention.sliding_window_pattern", hp->n_layers, hp->sliding_layers);
+    else
+        clef__slide_but(hp, first, clef__key_int(k, "attention.sliding_window_pattern", 1, CLEF_MAX_LAYERS, missing));
+}
+
 static const clef_tensor_info *find_tensor(const clef_gguf *gguf, const char *name)
 {
     for (uint64_t i = 0; i < gguf->n_tensors; i++)
@@ -78,7 +110,8 @@ static void read_vocab(clef_gguf_keys *k, clef_hparams *hp)
     const int32_t stated = clef__key_int(k, "vocab_size", 1, CLEF_MAX_VOCAB, 0);
     if (k->status != CLEF_OK)
         return;
-    if (embedding && (embedding->rank != 2 || embedding->dims[1] != hp->d_model || embedding->dims[0] > CLEF_MAX_VOCAB)) {
+    const int is_narrow = clef__arch_find(hp->arch, 1)->weights[CLEF_W_EMBED_PROJECTION].gguf != NULL;
+    if (embedding && (embedding->rank != 2 || (embedding->dims[1] != hp->d_model && !is_narrow) || embedding->dims[0] > CLEF_MAX_VOCAB)) {
         k->status =
             clef__fail(k->err, CLEF_E_FORMAT,
                        "%s: tensor token_embd.weight is [%" PRId64 ", %" PRId64 "] of rank %" PRId32 ", wanted [vocabulary, %" PRId32 "]",
@@ -141,7 +174,7 @@ static void read_rope(clef_gguf_keys *k, const clef_arch *arch, clef_hparams *hp
 {
     hp->rope.theta = clef__key_float(k, "rope.freq_base", 1, 1e12, 10000);
     hp->rope.dims = clef__key_int(k, "rope.dimension_count", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
-    hp->rope.pairing = arch->gguf_pairs ? CLEF_ROPE_PAIRS : CLEF_ROPE_HALVES;
+    hp->rope.pairing = arch->gguf_pairs;
     read_rope_scaling(k, hp);
 }
 
@@ -163,6 +196,16 @@ static void read_marks(const clef_gguf *gguf, clef_hparams *hp)
     }
 }
 
+static void read_experts(clef_gguf_keys *k, clef_hparams *hp)
+{
+    if (k->status == CLEF_OK && !clef__arch_find(hp->arch, 1)->weights[CLEF_W_ROUTER].gguf)
+        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %" PRId32 ": experts are not supported in %s", k->file, k->key,
+                               hp->n_experts, hp->arch);
+    hp->n_experts_used = clef__key_int(k, "expert_used_count", 1, CLEF_MAX_EXPERTS_USED, CLEF_KEY_NEEDED);
+    hp->d_ff_expert = clef__key_int(k, "expert_feed_forward_length", 1, CLEF_MAX_WIDTH, hp->d_ff);
+    hp->expert_scale = (float)clef__key_float(k, "expert_weights_scale", 0, 1e6, 0);
+}
+
 static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
 {
     hp->n_heads = clef__key_int(k, "attention.head_count", 1, CLEF_MAX_HEADS, CLEF_KEY_NEEDED);
@@ -177,7 +220,9 @@ static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
         hp->head_dim = hp->d_model / hp->n_heads;
     }
     const int32_t value_length = clef__key_int(k, "attention.value_length", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
-    if (k->status == CLEF_OK && value_length != hp->head_dim)
+    if (value_length != hp->head_dim && clef__arch_find(hp->arch, 1)->weights[CLEF_W_ATTN_KV_B].gguf)
+        hp->v_head_dim = value_length;
+    else if (k->status == CLEF_OK && value_length != hp->head_dim)
         k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %" PRId32 ", which differs from key_length %" PRId32, k->file,
                                k->key, value_length, hp->head_dim);
     hp->sliding_window = clef__key_int(k, "attention.sliding_window", 0, CLEF_MAX_CONTEXT, 0);
@@ -189,10 +234,9 @@ static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
     hp->embed_scale = (float)clef__key_float(k, "embedding_scale", 0, 1e6, 0);
     hp->residual_scale = (float)clef__key_float(k, "residual_scale", 0, 1e6, 0);
     hp->logit_scale = (float)clef__key_float(k, "logit_scale", 0, 1e6, 0);
-    const int32_t n_experts = clef__key_int(k, "expert_count", 0, INT32_MAX, 0);
-    if (k->status == CLEF_OK && n_experts > 0)
-        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %" PRId32 ": mixtures of experts are not supported", k->file,
-                               k->key, n_experts);
+    hp->n_experts = clef__key_int(k, "expert_count", 0, CLEF_MAX_EXPERTS, 0);
+    if (hp->n_experts > 0)
+        read_experts(k, hp);
 }
 
 /* Either key of the norms' epsilon. */
@@ -227,6 +271,7 @@ clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef
     hp->tied_embeddings = find_tensor(gguf, "output.weight") == NULL;
     if (k.status == CLEF_OK && arch->read_gguf)
         arch->read_gguf(&k, hp);
+    clef__config_get_keys(&k, hp);
     if (k.status != CLEF_OK)
         return k.status;
     read_marks(gguf, hp);

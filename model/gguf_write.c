@@ -50,6 +50,20 @@ void clef__gguf_put_u32(clef_gguf_writer *w, const char *key, uint32_t x)
     append_int(w, &w->entries, x, 4);
 }
 
+void clef__gguf_put_i32(clef_gguf_writer *w, const char *key, int32_t x)
+{
+    put_key(w, key, strlen(key), CLEF_GGUF_I32);
+    append_int(w, &w->entries, (uint32_t)x, 4);
+}
+
+void clef__gguf_put_f64(clef_gguf_writer *w, const char *key, double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    put_key(w, key, strlen(key), CLEF_GGUF_F64);
+    append_int(w, &w->entries, bits, 8);
+}
+
 void clef__gguf_put_f32(clef_gguf_writer *w, const char *key, float x)
 {
     uint32_t bits;

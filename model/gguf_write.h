@@ -20,6 +20,8 @@ typedef struct clef_gguf_writer {
 } clef_gguf_writer;
 
 void clef__gguf_put_u32(clef_gguf_writer *w, const char *key, uint32_t x);
+void clef__gguf_put_i32(clef_gguf_writer *w, const char *key, int32_t x);
+void clef__gguf_put_f64(clef_gguf_writer *w, const char *key, double x);
 void clef__gguf_put_f32(clef_gguf_writer *w, const char *key, float x);
 void clef__gguf_put_bool(clef_gguf_writer *w, const char *key, int x);
 void clef__gguf_put_text(clef_gguf_writer *w, const char *key, const char *text);

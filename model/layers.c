@@ -208,7 +208,7 @@ static clef_value *joint_mask(clef_builder *b)
 
 /* softmax(scale q k^T) v for q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], as [B, T, H, E]; the weights get a name. */
 static clef_value *attend(clef_builder *b, clef_value *q, clef_value *k, clef_value *v, clef_value *mask, clef_value *pos,
-                          clef_softmax_opts opts, const char *name)
+                          clef_value *sinks, clef_softmax_opts opts, const char *name)
 {
     clef_graph *g = b->g;
     const clef_hparams *hp = b->hp;
@@ -218,10 +218,10 @@ static clef_value *attend(clef_builder *b, clef_value *q, clef_value *k, clef_va
     opts.softcap = hp->attention_softcap;
     if (clef_dtype_block_elems(k->dtype) > 1) { /* no product runs across the blocks of v: only the fused op reads them */
         const clef_attention_opts fused = {.scale = scale, .softcap = opts.softcap, .causal = opts.causal, .window = opts.window};
-        return clef_attention(g, q, k, v, mask, pos, &fused);
+        return clef_attention_with_sinks(g, q, k, v, mask, pos, sinks, &fused);
     }
     clef_value *scores = clef_matmul(g, q, k, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = scale});
-    clef_value *p = clef_softmax(g, scores, mask, pos, &opts); /* [B, H, T, S] */
+    clef_value *p = clef_softmax_with_sinks(g, scores, mask, pos, sinks, &opts); /* [B, H, T, S] */
     clef_named(p, name);
     return clef_permute(g, clef_matmul(g, p, v, NULL, NULL), &(clef_permute_opts){{0, 2, 1, 3}});
 }
@@ -232,18 +232,32 @@ static clef_value *heads_first(clef_builder *b, clef_value *x)
     return clef_permute(b->g, x, &(clef_permute_opts){{0, 2, 1, 3}});
 }
 
+/* The layer's attention sinks, whose name in a folder has nothing behind it; NULL where there are none. */
+static clef_value *sinks(clef_builder *b)
+{
+    return clef__weight_optional(b, CLEF_W_ATTN_SINKS, b->model->is_gguf ? "weight" : "");
+}
+
 clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, clef_value *v)
 {
-    const clef_hparams *hp = b->hp;
+    if (!q || !k || !v)
+        return NULL;
+    const int slides = clef__layer_slides(b->hp, b->layer);
+    b->seen_k[slides] = b->cached ? cached(b, k, "k") : heads_first(b, k); /* [B, Hk, S, D] */
+    b->seen_v[slides] = b->cached ? cached(b, v, "v") : heads_first(b, v);
+    return clef__shared_attention(b, q);
+}
+
+clef_value *clef__shared_attention(clef_builder *b, clef_value *q)
+{
+    const int slides = clef__layer_slides(b->hp, b->layer);
+    clef_value *k = b->seen_k[slides], *v = b->seen_v[slides];
     if (!q || !k || !v)
         return NULL;
     const int64_t H = q->shape.dim[2].n, E = v->shape.dim[3].n;
-    const clef_softmax_opts opts = {.causal = b->causal, .window = clef__layer_slides(hp, b->layer) ? hp->sliding_window : 0};
-    clef_value *mask = joint_mask(b);
-    q = heads_first(b, q);
-    k = b->cached ? cached(b, k, "k") : heads_first(b, k); /* [B, Hk, S, D] */
-    v = b->cached ? cached(b, v, "v") : heads_first(b, v);
-    return clef_reshape(b->g, attend(b, q, k, v, mask, b->pos, opts, "attention"), clef_shape_3(b->B, b->T, clef_n(H * E)));
+    const clef_softmax_opts opts = {.causal = b->causal, .window = slides ? b->hp->sliding_window : 0};
+    clef_value *x = attend(b, heads_first(b, q), k, v, joint_mask(b), b->pos, sinks(b), opts, "attention");
+    return clef_reshape(b->g, x, clef_shape_3(b->B, b->T, clef_n(H * E)));
 }
 
 /* Keys or values of the layer's cross-attention [B, H, S', D]: of the encoder's output, or an input. */
@@ -276,7 +290,7 @@ clef_value *clef__cross_attention(clef_builder *b, clef_value *x)
     /* Where the source is an input it is one for all sequences, which stand as queries of it. */
     const clef_dim B = b->memory ? b->B : clef_n(1), T = b->memory ? b->T : b->B;
     q = heads_first(b, clef_reshape(b->g, q, clef_shape_4(B, T, clef_n(H), clef_n(D))));
-    x = attend(b, q, k, v, b->memory_mask, NULL, (clef_softmax_opts){0}, "cross_attention");
+    x = attend(b, q, k, v, b->memory_mask, NULL, NULL, (clef_softmax_opts){0}, "cross_attention");
     x = clef_reshape(b->g, x, clef_shape_3(b->B, b->T, clef_n(H * D)));
     return clef__linear(b, x, CLEF_W_CROSS_OUT, H * D, d);
 }

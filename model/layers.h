@@ -27,12 +27,21 @@ clef_value *clef__rope(clef_builder *b, clef_value *x);
  *  Scores are scaled and capped as the hyperparameters say; the sliding window holds in the layers that have it. Gives [B, T, H * E].
  *  The weights are called layerL.attention. */
 clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, clef_value *v);
+/** The same for q alone: over the keys and values of the last layer of this kind (sliding or full) that had its own. */
+clef_value *clef__shared_attention(clef_builder *b, clef_value *q);
 /** The model's activation; down(act(up(x))); down(act(gate(x)) up(x)): [B, T, d] -> [B, T, d]. */
 clef_value *clef__activation(clef_builder *b, clef_value *x);
 clef_value *clef__feed_forward(clef_builder *b, clef_value *x);
 clef_value *clef__gated_feed_forward(clef_builder *b, clef_value *x);
 /** The same with gate and up in one matrix [2 d_ff, d] under the name of up, gate first. */
 clef_value *clef__joint_gated_feed_forward(clef_builder *b, clef_value *x);
+/** Mixture of experts, gated, with the shared one where there is one: [B, T, d] -> [B, T, d]. The second form is that, or, in a layer
+ *  without a router, the gated feed-forward. */
+clef_value *clef__experts(clef_builder *b, clef_value *x);
+clef_value *clef__experts_or_gated(clef_builder *b, clef_value *x);
+/** Its middle: of the router's logits [B, T, experts] the n_experts_used largest choose; gated(gate, up) [B, T, k, d_ff_expert]. */
+clef_value *clef__expert_sum(clef_builder *b, clef_value *logits, clef_value *x,
+                             clef_value *(*gated)(clef_builder *, clef_value *gate, clef_value *up));
 /** x times scale (0: 1); cap tanh(x / cap) (0: none). */
 clef_value *clef__scaled(clef_builder *b, clef_value *x, float scale);
 clef_value *clef__softcapped(clef_builder *b, clef_value *x, float cap);

@@ -7,6 +7,7 @@
 
 #include "graph/fail.h"
 #include "model/config.h"
+#include "model/joined.h"
 #include "model/tensor_index.h"
 #include "runtime/os.h"
 
@@ -251,7 +252,9 @@ static clef_status open_model(clef_model *m, clef_error *err)
     m->by_name = clef__tensor_index(m->tensors, (size_t)m->n_tensors, &twice);
     if (!m->by_name)
         return no_memory(m->path, err);
-    return twice ? clef__fail(err, CLEF_E_FORMAT, "%s: tensor %s stands there twice", m->path, twice->name) : CLEF_OK;
+    if (twice)
+        return clef__fail(err, CLEF_E_FORMAT, "%s: tensor %s stands there twice", m->path, twice->name);
+    return m->is_gguf ? CLEF_OK : clef__joined_find(m, err);
 }
 
 clef_status clef_model_open(const char *path, clef_model **out, clef_error *err)
@@ -283,6 +286,7 @@ void clef_model_close(clef_model *model)
     if (!model)
         return;
     clef_tokenizer_close(model->tokenizer);
+    clef__joined_finish(model);
     free(model->by_name);
     free(model->tensors);
     clef__gguf_close(&model->gguf);
@@ -321,14 +325,20 @@ clef_tensor_info clef_model_tensor(const clef_model *model, int32_t i)
     return i >= 0 && i < model->n_tensors ? model->tensors[i] : (clef_tensor_info){0};
 }
 
+static const clef_tensor_info *find_exactly(const clef_model *m, const char *name)
+{
+    const clef_tensor_info *t = clef__tensor_lookup(m->by_name, (size_t)m->n_tensors, name);
+    return t ? t : clef__joined_lookup(m, name);
+}
+
 static const clef_tensor_info *find_stored(const clef_model *m, const char *name)
 {
     static const char *const prefixes[] = {"transformer.", "model."};
-    const clef_tensor_info *t = clef__tensor_lookup(m->by_name, (size_t)m->n_tensors, name);
+    const clef_tensor_info *t = find_exactly(m, name);
     for (size_t i = 0; !t && !m->is_gguf && i < sizeof prefixes / sizeof *prefixes; i++) {
         const size_t n = strlen(prefixes[i]);
         if (strncmp(name, prefixes[i], n) == 0)
-            t = clef__tensor_lookup(m->by_name, (size_t)m->n_tensors, name + n);
+            t = find_exactly(m, name + n);
     }
     return t;
 }
@@ -351,7 +361,9 @@ const clef_tensor_info *clef__model_find(const clef_model *model, const char *na
 const void *clef_model_weight(void *model, const char *name, clef_dtype dtype, uint64_t n_bytes)
 {
     const clef_tensor_info *t = clef__model_find(model, name);
-    return t && t->dtype == dtype && t->n_bytes == n_bytes ? t->data : NULL;
+    if (!t || t->dtype != dtype || t->n_bytes != n_bytes)
+        return NULL;
+    return t->data ? t->data : clef__joined_data(model, t);
 }
 
 /* The file that p lies in; its data is NULL where there is none. */

@@ -1,5 +1,6 @@
 /* clef_model_quantize(): a model's tensors decoded, put in order, coded and written. */
 #include "model/quantize.h"
+#include "model/joined.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@ static const clef_quantize_type_def types[] = {
     {"f32", CLEF_F32, 0, 0},      {"f16", CLEF_F16, 1, 0},        {"bf16", CLEF_BF16, 32, 0},   {"q8_0", CLEF_Q8_0, 7, 0},
     {"q4_0", CLEF_Q4_0, 2, 0},    {"q4_1", CLEF_Q4_1, 3, 0},      {"q5_0", CLEF_Q5_0, 8, 0},    {"q5_1", CLEF_Q5_1, 9, 0},
     {"q4_k", CLEF_Q4_K, 14, 0},   {"q5_k", CLEF_Q5_K, 16, 0},     {"q6_k", CLEF_Q6_K, 18, 0},   {"q4_k_m", CLEF_Q4_K, 15, 1},
-    {"q5_k_m", CLEF_Q5_K, 17, 1}, {"iq4_nl", CLEF_IQ4_NL, 25, 0}, {"mxfp4", CLEF_MXFP4, 38, 0},
+    {"q5_k_m", CLEF_Q5_K, 17, 1}, {"iq4_nl", CLEF_IQ4_NL, 25, 0}, {"mxfp4", CLEF_MXFP4, 38, 0}, {"stored", CLEF_N_DTYPES, 0, 0},
 };
 
 enum { N_TYPES = sizeof types / sizeof *types, PIECE_ELEMENTS = 1 << 16 };
@@ -32,10 +33,23 @@ static size_t row_bytes(clef_dtype dtype, size_t n)
     return n / (size_t)clef_dtype_block_elems(dtype) * (size_t)clef_dtype_block_bytes(dtype);
 }
 
+/* Where head i of q, k and v, one behind the other, stands among the groups. */
+static size_t ungrouped_row(const clef_quantize_item *item, size_t i)
+{
+    const size_t H = (size_t)item->n_heads, Hk = (size_t)item->n_kv_heads, each = H / Hk;
+    if (i < H)
+        return i / each * (each + 2) + i % each;
+    return (i - H) % Hk * (each + 2) + each + (i - H) / Hk;
+}
+
 /* Where row `row` of the new tensor stands in the old one. */
 static size_t source_row(const clef_quantize_item *item, size_t row)
 {
     const size_t dim = (size_t)item->head_dim;
+    if (item->order == CLEF_ROWS_BEHIND)
+        return row + (size_t)item->first;
+    if (item->order == CLEF_ROWS_UNGROUPED)
+        return ungrouped_row(item, row / dim) * dim + row % dim;
     if (item->order != CLEF_ROWS_PAIRED)
         return row;
     return row / dim * dim + row % 2 * (dim / 2) + row % dim / 2;
@@ -45,6 +59,7 @@ static size_t source_row(const clef_quantize_item *item, size_t row)
 static void decode_rows(const clef_quantize_item *item, const float *whole, size_t first, size_t n, size_t width, float *x)
 {
     const clef_tensor_info *from = item->from;
+    const unsigned char *data = item->data;
     if (item->order == CLEF_ROWS_TRANSPOSED) {
         const size_t n_columns = (size_t)from->dims[1];
         for (size_t r = 0; r < n; r++)
@@ -53,8 +68,9 @@ static void decode_rows(const clef_quantize_item *item, const float *whole, size
         return;
     }
     for (size_t r = 0; r < n; r++)
-        clef_dtype_decode(from->dtype, (const unsigned char *)from->data + source_row(item, first + r) * row_bytes(from->dtype, width),
-                          width, x + r * width);
+        clef_dtype_decode(from->dtype, data + source_row(item, first + r) * row_bytes(from->dtype, width), width, x + r * width);
+    for (size_t i = 0; item->shift != 0 && i < n * width; i++)
+        x[i] += item->shift;
 }
 
 static clef_status advance(coding *c, uint64_t n_bytes)
@@ -101,7 +117,7 @@ static clef_status code_rows(coding *c, const clef_quantize_item *item, size_t n
         goto out;
     }
     if (whole)
-        clef_dtype_decode(item->from->dtype, item->from->data, n_elements, whole);
+        clef_dtype_decode(item->from->dtype, item->data, n_elements, whole);
     for (; w.first < n_rows && status == CLEF_OK; w.first += room) {
         const size_t n = n_rows - w.first < room ? n_rows - w.first : room;
         clef__os_parallel((int32_t)((n + w.rows - 1) / w.rows), code_piece, &w);
@@ -116,15 +132,15 @@ out:
     return status;
 }
 
-static clef_status write_item(coding *c, const clef_quantize_item *item)
+static clef_status code_item(coding *c, const clef_quantize_item *item)
 {
     const clef_tensor_info *to = &item->to;
     const size_t blocks = (size_t)to->n_bytes / (size_t)clef_dtype_block_bytes(to->dtype);
     const size_t n_elements = blocks * (size_t)clef_dtype_block_elems(to->dtype);
-    const int is_column = to->rank == 1 && item->order == CLEF_ROWS_PAIRED; /* a bias: rows of one element */
+    const int is_column = to->rank == 1 && (item->order == CLEF_ROWS_PAIRED || item->order == CLEF_ROWS_UNGROUPED); /* a bias */
     clef_status status = CLEF_OK;
-    if (item->from->dtype == to->dtype && item->order == CLEF_ROWS_SAME) {
-        status = clef__os_file_write(c->file, item->from->data, (size_t)to->n_bytes, c->err);
+    if (item->from->dtype == to->dtype && item->order == CLEF_ROWS_SAME && item->shift == 0) {
+        status = clef__os_file_write(c->file, item->data, (size_t)to->n_bytes, c->err);
         if (status == CLEF_OK)
             status = advance(c, to->n_bytes);
     } else if (n_elements > 0) {
@@ -132,6 +148,19 @@ static clef_status write_item(coding *c, const clef_quantize_item *item)
         status = code_rows(c, item, n_elements / width, width);
     }
     return status == CLEF_OK ? clef__gguf_write_padding(c->file, to->n_bytes, c->err) : status;
+}
+
+/* Weights that are put together in memory stay there for this alone. */
+static clef_status write_item(coding *c, clef_model *m, clef_quantize_item *item)
+{
+    item->data = item->from->data;
+    if (!item->data && item->from->n_bytes > 0)
+        item->data = clef_model_weight(m, item->from->name, item->from->dtype, item->from->n_bytes);
+    if (!item->data && item->from->n_bytes > 0)
+        return clef__fail(c->err, CLEF_E_NOMEM, "no memory for tensor %s", item->to.name);
+    const clef_status status = code_item(c, item);
+    clef__joined_drop(m, item->from);
+    return status;
 }
 
 static const clef_quantize_type_def *find_type(const char *name)
@@ -173,7 +202,7 @@ clef_status clef_model_quantize(const clef_model *model, const char *path, const
     if (status == CLEF_OK)
         status = clef__gguf_write_head(&w, c.file, err);
     for (size_t i = 0; i < plan.n_items && status == CLEF_OK; i++)
-        status = write_item(&c, &plan.items[i]);
+        status = write_item(&c, (clef_model *)(uintptr_t)model, &plan.items[i]);
     if (status == CLEF_OK) {
         status = clef__os_file_commit(c.file, err);
         c.file = NULL;

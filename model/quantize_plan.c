@@ -12,7 +12,9 @@
 
 const char *clef__quantize_arch(const clef_hparams *hp)
 {
-    return strcmp(hp->arch, "mistral") == 0 ? "llama" : hp->arch;
+    const clef_arch *arch = clef__arch_find(hp->arch, 0);
+    const clef_arch_alias *name = clef__arch_alias(arch, hp->arch, 0);
+    return name->gguf ? name->gguf : arch->written_as ? arch->written_as : arch->names[0].gguf;
 }
 
 /* ---- types ------------------------------------------------------------------------------------------------------------------------- */
@@ -59,9 +61,11 @@ static clef_dtype choose_dtype(const clef_model *m, const clef_quantize_type_def
     const clef_dtype from = item->from->dtype;
     if (from == CLEF_I8 || from == CLEF_I32)
         return from;
-    if (item->to.rank < 2 || strcmp(name, "position_embd.weight") == 0 || ends_with(name, "_norm.weight"))
-        return CLEF_F32;
-    if (!ends_with(name, ".weight"))
+    static const char *const kept[] = {"position_embd.weight", "_norm.weight", "ffn_gate_inp.weight", "attn_rel_b.weight", ".bias"};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (item->to.rank < 2 || ends_with(name, kept[i]))
+            return CLEF_F32;
+    if (!ends_with(name, ".weight") || type->dtype == CLEF_N_DTYPES)
         return from;
     return fitting_dtype(type->is_mix ? mixed_dtype(m, type, name) : type->dtype, item->to.dims[item->to.rank - 1]);
 }
@@ -78,6 +82,8 @@ static clef_status add_item(const clef_model *m, const clef_quantize_type_def *t
         item.to.dims[0] = item.from->dims[1];
         item.to.dims[1] = item.from->dims[0];
     }
+    if (item.order == CLEF_ROWS_BEHIND)
+        item.to.dims[0] -= item.first;
     item.to.dtype = choose_dtype(m, type, &item);
     const int64_t elems = clef_dtype_block_elems(item.to.dtype), bytes = clef_dtype_block_bytes(item.to.dtype);
     int64_t n = 0;
@@ -99,52 +105,81 @@ static clef_status add_item(const clef_model *m, const clef_quantize_type_def *t
 /* A role's name in the file; "%d" is the layer. */
 static void form_name(const char *prefix, const char *form, int32_t layer, const char *suffix, char *out, size_t capacity)
 {
-    const char *number = strstr(form, "%d");
+    const char *number = strstr(form, "%d"), *dot = *suffix ? "." : "";
+    if (*form == '/') {
+        form++;
+        prefix = "";
+    }
     if (number)
-        snprintf(out, capacity, "%s%.*s%" PRId32 "%s.%s", prefix, (int)(number - form), form, layer, number + 2, suffix);
+        snprintf(out, capacity, "%s%.*s%" PRId32 "%s%s%s", prefix, (int)(number - form), form, layer, number + 2, dot, suffix);
     else
-        snprintf(out, capacity, "%s%s.%s", prefix, form, suffix);
+        snprintf(out, capacity, "%s%s%s%s", prefix, form, dot, suffix);
 }
 
+static clef_status check_rows(const clef_model *m, const clef_quantize_item *item, int64_t wanted, clef_error *err)
+{
+    if (item->from->rank >= 1 && item->from->dims[0] == wanted)
+        return CLEF_OK;
+    return clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s has %" PRId64 " rows, wanted %" PRId64, clef_model_path(m), item->from->name,
+                      item->from->rank ? item->from->dims[0] : 0, wanted);
+}
+
+/* What GGUF wants otherwise than a folder has it. */
 static clef_status set_order(const clef_model *m, const clef_arch *arch, clef_role role, clef_quantize_item *item, clef_error *err)
 {
     const clef_hparams *hp = &m->hparams;
-    const int64_t n_heads = role == CLEF_W_ATTN_Q ? hp->n_heads : hp->n_kv_heads;
+    const int64_t n_heads = role == CLEF_W_ATTN_Q ? hp->n_heads : hp->n_kv_heads, D = hp->head_dim;
+    item->head_dim = hp->head_dim;
+    item->n_heads = hp->n_heads;
+    item->n_kv_heads = hp->n_kv_heads;
     if (arch->hf_conv1d && item->from->rank == 2 &&
         (role == CLEF_W_ATTN_QKV || role == CLEF_W_ATTN_OUT || role == CLEF_W_FFN_UP || role == CLEF_W_FFN_DOWN))
         item->order = CLEF_ROWS_TRANSPOSED;
-    if ((role != CLEF_W_ATTN_Q && role != CLEF_W_ATTN_K) || strcmp(clef__quantize_arch(hp), "llama") != 0)
+    if (arch->hf_norm_offset && ends_with(item->name, "norm.weight"))
+        item->shift = 1;
+    if (role == CLEF_W_ATTN_QKV && arch->hf_grouped) {
+        item->order = CLEF_ROWS_UNGROUPED;
+        return check_rows(m, item, (hp->n_heads + 2 * hp->n_kv_heads) * D, err);
+    }
+    if (role == CLEF_W_POSITIONS && clef__quantize_cuts_positions(arch, hp)) {
+        item->order = CLEF_ROWS_BEHIND;
+        item->first = hp->position_offset;
+        return check_rows(m, item, (int64_t)hp->n_context + hp->position_offset, err);
+    }
+    if ((role != CLEF_W_ATTN_Q && role != CLEF_W_ATTN_K) || arch->gguf_pairs != CLEF_ROPE_PAIRS_TO_HALVES)
         return CLEF_OK;
-    if (item->from->rank < 1 || item->from->dims[0] != n_heads * hp->head_dim)
-        return clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s has %" PRId64 " rows, wanted %" PRId64 " heads of %" PRId32, clef_model_path(m),
-                          item->from->name, item->from->rank ? item->from->dims[0] : 0, n_heads, hp->head_dim);
     item->order = CLEF_ROWS_PAIRED;
-    item->head_dim = hp->head_dim;
-    return CLEF_OK;
+    return check_rows(m, item, n_heads * D, err);
 }
 
-static int is_optional(const clef_model *m, clef_role role)
+int clef__quantize_cuts_positions(const clef_arch *arch, const clef_hparams *hp)
 {
-    return role == CLEF_W_ATTN_Q_NORM || role == CLEF_W_ATTN_K_NORM || (role == CLEF_W_OUT && m->hparams.tied_embeddings);
+    return arch->kind == CLEF_ENCODER && hp->position_offset > 0;
 }
 
-/* Weight and bias of a role in one layer (-1: outside the layers). */
-static clef_status add_role(const clef_model *m, const clef_quantize_type_def *type, const clef_arch *arch, clef_role role, int32_t layer,
-                            clef_quantize_plan *plan, clef_error *err)
+static int is_planned(const clef_quantize_plan *plan, const char *name)
 {
-    static const char *const suffixes[] = {"weight", "bias"};
-    const clef_weight_name *names = &arch->weights[role];
-    if (role == CLEF_W_OUT && m->hparams.tied_embeddings)
-        return CLEF_OK;
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < plan->n_items; i++)
+        if (strcmp(plan->items[i].name, name) == 0)
+            return 1;
+    return 0;
+}
+
+/* What the file has of a role in one layer (-1: outside the layers): weight, bias, or a name with nothing behind it, which GGUF calls a
+ * weight. */
+static clef_status add_role(const clef_model *m, const clef_quantize_type_def *type, const clef_weight_name *table, clef_role role,
+                            int32_t layer, clef_quantize_plan *plan, clef_error *err)
+{
+    static const char *const suffixes[][2] = {{"weight", "weight"}, {"bias", "bias"}, {"", "weight"}};
+    const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
+    const clef_weight_name *names = &table[role];
+    for (int i = role == CLEF_W_OUT && m->hparams.tied_embeddings ? 1 : 0; i < 3; i++) {
         char stored[192];
         clef_quantize_item item = {.order = CLEF_ROWS_SAME};
-        form_name(role == CLEF_W_OUT ? "" : arch->hf_prefix, names->hf, layer, suffixes[i], stored, sizeof stored);
-        form_name("", names->gguf, layer, suffixes[i], item.name, sizeof item.name);
+        form_name(role == CLEF_W_OUT ? "" : arch->hf_prefix, names->hf, layer, suffixes[i][0], stored, sizeof stored);
+        form_name("", names->gguf, layer, role == CLEF_W_LOGITS_BIAS ? "" : suffixes[i][1], item.name, sizeof item.name);
         item.from = clef__model_find(m, stored);
-        if (!item.from && i == 0 && !is_optional(m, role))
-            return clef__fail(err, CLEF_E_NOT_FOUND, "%s: the weight %s is missing", clef_model_path(m), stored);
-        if (!item.from)
+        if (!item.from || is_planned(plan, item.name))
             continue;
         clef_status status = set_order(m, arch, role, &item, err);
         item.to.name = item.name; /* set again when the list is complete: it moves */
@@ -171,25 +206,79 @@ static clef_status add_rope(const clef_model *m, const clef_quantize_type_def *t
     clef__rope_freqs(&m->hparams.rope, m->hparams.n_context, NULL, plan->rope + n);
     for (int32_t i = 0; i < n; i++)
         plan->rope[i] /= plan->rope[n + i];
-    plan->rope_tensor = (clef_tensor_info){
+    plan->rope_tensors[0] = (clef_tensor_info){
         .name = "rope_freqs.weight", .dtype = CLEF_F32, .rank = 1, .dims = {n}, .n_bytes = (uint64_t)n * sizeof(float), .data = plan->rope};
-    clef_quantize_item item = {.from = &plan->rope_tensor, .name = "rope_freqs.weight"};
+    clef_quantize_item item = {.from = &plan->rope_tensors[0], .name = "rope_freqs.weight"};
     item.to.name = item.name;
     return add_item(m, type, plan, &item, err);
+}
+
+/* longrope's lists, which GGUF has as tensors. */
+static clef_status add_longrope(const clef_model *m, const clef_quantize_type_def *type, clef_quantize_plan *plan, clef_error *err)
+{
+    static const char *const lists[][2] = {{"long_factor", "rope_factors_long.weight"}, {"short_factor", "rope_factors_short.weight"}};
+    const int32_t n = m->hparams.rope.dims / 2;
+    const json_t *scaling = json_object_get(m->config, "rope_parameters");
+    clef_status status = CLEF_OK;
+    if (m->hparams.rope.type != CLEF_ROPE_LONGROPE)
+        return CLEF_OK;
+    plan->rope = malloc(2 * (size_t)n * sizeof *plan->rope);
+    if (!plan->rope)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %" PRId32 " frequencies", clef_model_path(m), n);
+    for (int k = 0; k < 2 && status == CLEF_OK; k++) {
+        const json_t *list = json_object_get(scaling ? scaling : json_object_get(m->config, "rope_scaling"), lists[k][0]);
+        if (json_array_size(list) != (size_t)n)
+            return clef__fail(err, CLEF_E_SHAPE, "%s: %s has %zu numbers, wanted %" PRId32, clef_model_path(m), lists[k][0],
+                              json_array_size(list), n);
+        for (int32_t i = 0; i < n; i++)
+            plan->rope[k * n + i] = (float)json_number_value(json_array_get(list, (size_t)i));
+        plan->rope_tensors[k] = (clef_tensor_info){.name = lists[k][1],
+                                                   .dtype = CLEF_F32,
+                                                   .rank = 1,
+                                                   .dims = {n},
+                                                   .n_bytes = (uint64_t)n * sizeof(float),
+                                                   .data = plan->rope + k * n};
+        clef_quantize_item item = {.from = &plan->rope_tensors[k]};
+        snprintf(item.name, sizeof item.name, "%s", lists[k][1]);
+        item.to.name = item.name;
+        status = add_item(m, type, plan, &item, err);
+    }
+    return status;
+}
+
+static clef_status add_table(const clef_model *m, const clef_quantize_type_def *type, const clef_weight_name *table, int32_t n_layers,
+                             clef_quantize_plan *plan, clef_error *err)
+{
+    clef_status status = CLEF_OK;
+    for (int32_t layer = -1; layer < n_layers && status == CLEF_OK; layer++)
+        for (int role = 0; role < CLEF_N_ROLES && status == CLEF_OK; role++)
+            if (table[role].hf && table[role].gguf && (strstr(table[role].gguf, "%d") != NULL) == (layer >= 0))
+                status = add_role(m, type, table, (clef_role)role, layer, plan, err);
+    return status;
+}
+
+/* A folder that does not make a graph is not written: its missing weight is named. */
+static clef_status check_graph(const clef_model *m, clef_error *err)
+{
+    clef_graph *g = NULL;
+    const clef_status status =
+        clef_model_build(m, &(clef_build_opts){.no_head = clef__arch_find(m->hparams.arch, 0)->kind == CLEF_ENCODER}, &g, err);
+    clef_graph_destroy(g);
+    return status;
 }
 
 static clef_status plan_folder(const clef_model *m, const clef_quantize_type_def *type, clef_quantize_plan *plan, clef_error *err)
 {
     const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
-    clef_status status = CLEF_OK;
-    for (int32_t layer = -1; layer < m->hparams.n_layers && status == CLEF_OK; layer++)
-        for (int role = 0; role < CLEF_N_ROLES && status == CLEF_OK; role++) {
-            const clef_weight_name *names = &arch->weights[role];
-            if (names->hf && names->gguf && (strstr(names->gguf, "%d") != NULL) == (layer >= 0))
-                status = add_role(m, type, arch, (clef_role)role, layer, plan, err);
-        }
+    clef_status status = check_graph(m, err);
+    if (status == CLEF_OK)
+        status = add_table(m, type, arch->weights, m->hparams.n_layers, plan, err);
+    if (status == CLEF_OK && arch->decoder_weights)
+        status = add_table(m, type, arch->decoder_weights, m->hparams.n_decoder_layers, plan, err);
     if (status == CLEF_OK)
         status = add_rope(m, type, plan, err);
+    if (status == CLEF_OK)
+        status = add_longrope(m, type, plan, err);
     for (size_t i = 0; i < plan->n_items; i++)
         plan->items[i].to.name = plan->items[i].name;
     return status;

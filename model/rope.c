@@ -53,6 +53,8 @@ void clef__rope_freqs(const clef_rope_params *r, int32_t n_context, const float 
         double freq = pow(theta, -2.0 * i / r->dims);
         if (r->type == CLEF_ROPE_LINEAR)
             freq /= r->factor;
+        else if (r->type == CLEF_ROPE_PROPORTIONAL)
+            freq = i < r->turning ? freq / r->factor : 0;
         else if (r->type == CLEF_ROPE_LLAMA3)
             freq = llama3(r, freq);
         else if (r->type == CLEF_ROPE_YARN)
@@ -116,7 +118,7 @@ static clef_value *frequencies(clef_builder *b, const clef_rope_params *r, int s
     if (b->freqs[sliding])
         return b->freqs[sliding];
     const int32_t n = r->dims / 2;
-    const clef_tensor_info *t = clef__model_find(b->model, "rope_freqs.weight");
+    const clef_tensor_info *t = r->type == CLEF_ROPE_LLAMA3 ? NULL : clef__model_find(b->model, "rope_freqs.weight"); /* says the same */
     if (n < 1 || n > MAX_FREQS || (t && (t->dtype != CLEF_F32 || t->n_bytes != (uint64_t)n * sizeof *freqs)))
         return clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: %d rotated dims: wanted 2 to %d, and rope_freqs.weight to be f32 [dims / 2]",
                                 clef_model_path(b->model), 2 * n, 2 * MAX_FREQS);
@@ -128,13 +130,27 @@ static clef_value *frequencies(clef_builder *b, const clef_rope_params *r, int s
     return b->freqs[sliding] = clef_constant(b->g, sliding ? "rope.freqs_sliding" : "rope.freqs", CLEF_F32, clef_shape_1(clef_n(n)), freqs);
 }
 
+/* Frequencies of 0, for layers that do not turn what lies in pairs. */
+static clef_value *no_turn(clef_builder *b, const clef_rope_params *r)
+{
+    static const float zeros[MAX_FREQS];
+    clef_value *v = clef_graph_find(b->g, "rope.none");
+    if (!v && r->dims / 2 <= MAX_FREQS)
+        v = clef_constant(b->g, "rope.none", CLEF_F32, clef_shape_1(clef_n(r->dims / 2)), zeros);
+    return v;
+}
+
 clef_value *clef__rope(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
     const int sliding = clef__layer_slides(hp, b->layer) && hp->rope_sliding.dims > 0;
     const clef_rope_params *r = sliding ? &hp->rope_sliding : &hp->rope;
-    if (r->dims == 0 || (b->layer >= 0 && (hp->no_rope_layers[b->layer / 32] >> (b->layer % 32) & 1)))
+    if (r->dims == 0)
         return x;
-    const clef_rope_opts opts = {.interleaved = r->pairing == CLEF_ROPE_PAIRS, .scale = clef__rope_attention_factor(r)};
+    if (b->layer >= 0 && (hp->no_rope_layers[b->layer / 32] >> (b->layer % 32) & 1))
+        return r->pairing == CLEF_ROPE_PAIRS_TO_HALVES
+                   ? clef_rope(b->g, x, no_turn(b, r), NULL, &(clef_rope_opts){.interleaved = r->pairing})
+                   : x;
+    const clef_rope_opts opts = {.interleaved = r->pairing, .scale = clef__rope_attention_factor(r)};
     return clef_rope(b->g, x, frequencies(b, r, sliding), b->pos, &opts);
 }

@@ -303,7 +303,7 @@ static void gguf_config(void **state)
         {NULL, "s:K.rope.freq_base 4:6 f:0 ", CLEF_E_FORMAT, "rope.freq_base is 0"},
         {NULL, "s:K.rope.scaling.type 4:8 s:mrope ", CLEF_E_UNSUPPORTED, "key llama.rope.scaling.type mrope is not supported"},
         {NULL, "s:K.rope.scaling.factor 4:6 f:0.5 ", CLEF_E_UNSUPPORTED, "rope.scaling.factor is 0.5"},
-        {NULL, "s:K.expert_count 4:4 4:8 ", CLEF_E_UNSUPPORTED, "key llama.expert_count is 8"},
+        {NULL, "s:K.expert_count 4:4 4:8 ", CLEF_E_FORMAT, "key llama.expert_used_count is missing"},
         {NULL, "s:K.vocab_size 4:4 4:9 ", CLEF_E_FORMAT, "llama.vocab_size is 9, but token_embd.weight has 7 rows"},
         {"llama.embedding_length", "s:K.embedding_length 4:4 4:64 ", CLEF_E_FORMAT, "token_embd.weight is [7, 32]"},
     };
@@ -318,7 +318,7 @@ static void gguf_config(void **state)
     check_error("good", read_gguf_config(NULL, "", "token_embd.weight", &hp, &err), &err, CLEF_OK, "");
     assert_string_equal(hp.name, "tiny?");
     assert_true(hp.n_layers == 2 && hp.n_context == 128 && hp.d_model == 32 && hp.d_ff == 80 && hp.n_heads == 4 && hp.n_kv_heads == 2);
-    assert_true(hp.head_dim == 8 && hp.rope.dims == 8 && hp.rope.pairing == CLEF_ROPE_PAIRS && hp.rope.theta == 10000);
+    assert_true(hp.head_dim == 8 && hp.rope.dims == 8 && hp.rope.pairing == CLEF_ROPE_PAIRS_TO_HALVES && hp.rope.theta == 10000);
     assert_true(hp.n_vocab == 7 && hp.tied_embeddings == 1 && hp.bos == 1 && hp.eos == -1 && hp.norm_eps == 1e-5f);
     check_error(
         "more",

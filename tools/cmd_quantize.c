@@ -1,4 +1,4 @@
-/* clef quantize: a model's weights coded anew, as a GGUF file. */
+/* clef quantize and clef convert: a model as a GGUF file, its weights coded anew or kept. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,11 +8,22 @@
 
 typedef struct quantize_options {
     int32_t quiet;
+    const char *type; /* convert */
 } quantize_options;
 
-static const quantize_options quantize_defaults = {0};
+static const quantize_options quantize_defaults = {.type = "stored"};
 
 static const clef__option quantize_option_table[] = {
+    QUIET_OPTION(quantize_options),
+    {.names = NULL},
+};
+
+static const clef__option convert_option_table[] = {
+    {.names = "type",
+     .value = "TYPE",
+     .type = CLI_TEXT,
+     .offset = offsetof(quantize_options, type),
+     .help = "code matrices as `clef quantize` does"},
     QUIET_OPTION(quantize_options),
     {.names = NULL},
 };
@@ -43,7 +54,7 @@ static int show_result(const clef_model *from, const char *path, int32_t quiet)
     return CLI_OK;
 }
 
-static int known_type(const char *type)
+static int known_type(const char *command, const char *type)
 {
     char all[200] = "";
     size_t n = 0;
@@ -53,28 +64,39 @@ static int known_type(const char *type)
         const int more = snprintf(all + n, sizeof all - n, " %s", clef_quantize_type(i));
         n += more > 0 && (size_t)more < sizeof all - n ? (size_t)more : 0;
     }
-    return clef__cli_fail(CLI_USAGE, "quantize: no type '%s'; known are:%s", type, all);
+    return clef__cli_fail(CLI_USAGE, "%s: no type '%s'; known are:%s", command, type, all);
+}
+
+static int write_gguf(const char *from, const char *to, const char *type, int32_t quiet)
+{
+    clef_error err = {0};
+    clef_model *model = NULL;
+    clef__progress progress;
+    if (clef_model_open(from, &model, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    clef__progress_init(&progress, quiet);
+    const clef_quantize_opts opts = {.type = type, .progress = clef__progress_step, .progress_user = &progress};
+    const clef_status status = clef_model_quantize(model, to, &opts, &err);
+    clef__progress_finish(&progress);
+    const int rc = status == CLEF_OK ? show_result(model, to, quiet) : clef__cli_report(&err);
+    clef_model_close(model);
+    return rc;
 }
 
 static int quantize_run(const void *options, int32_t n_args, char **args)
 {
     const quantize_options *o = options;
-    clef_error err = {0};
-    clef_model *model = NULL;
-    clef__progress progress;
     (void)n_args;
-    int rc = known_type(args[2]);
-    if (rc != CLI_GO_ON)
-        return rc;
-    if (clef_model_open(args[0], &model, &err) != CLEF_OK)
-        return clef__cli_report(&err);
-    clef__progress_init(&progress, o->quiet);
-    const clef_quantize_opts opts = {.type = args[2], .progress = clef__progress_step, .progress_user = &progress};
-    const clef_status status = clef_model_quantize(model, args[1], &opts, &err);
-    clef__progress_finish(&progress);
-    rc = status == CLEF_OK ? show_result(model, args[1], o->quiet) : clef__cli_report(&err);
-    clef_model_close(model);
-    return rc;
+    const int rc = known_type("quantize", args[2]);
+    return rc == CLI_GO_ON ? write_gguf(args[0], args[1], args[2], o->quiet) : rc;
+}
+
+static int convert_run(const void *options, int32_t n_args, char **args)
+{
+    const quantize_options *o = options;
+    (void)n_args;
+    const int rc = known_type("convert", o->type);
+    return rc == CLI_GO_ON ? write_gguf(args[0], args[1], o->type, o->quiet) : rc;
 }
 
 const clef__command clef__command_quantize = {
@@ -92,4 +114,18 @@ const clef__command clef__command_quantize = {
     .defaults = &quantize_defaults,
     .options_bytes = sizeof quantize_defaults,
     .run = quantize_run,
+};
+
+const clef__command clef__command_convert = {
+    .name = "convert",
+    .usage = "FOLDER OUT",
+    .summary = "Write a Hugging Face folder as one GGUF file",
+    .notes = "Names and keys are llama.cpp's; what these cannot say stands under keys of clef's own. Matrices keep the type that the\n"
+             "folder has, and give the same logits; vectors become f32. The tokenizer comes along where its tokenizer.json is byte-level.",
+    .options = convert_option_table,
+    .min_args = 2,
+    .max_args = 2,
+    .defaults = &quantize_defaults,
+    .options_bytes = sizeof quantize_defaults,
+    .run = convert_run,
 };

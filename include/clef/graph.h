@@ -189,10 +189,15 @@ CLEF_API clef_value *clef_panel_matmul(clef_graph *graph, clef_value *x, clef_va
  *  mask: NULL, or broadcastable to x: F32 is added; I32 or I8 keeps the elements where it is not 0.
  *  pos:  NULL, or I32 [B] (B = x's dim 0): row t of sequence b stands at position pos[b] + t, else at t.
  *  scale 0 means 1. softcap c > 0: cap(z) = c tanh(z / c). causal: column s > position is dropped. window w > 0: column
- *  s <= position - w is dropped too. log: gives log(out) instead. A row that keeps nothing gives zeros (log: -inf); a NaN
- *  that is kept makes its whole row NaN. */
+ *  s <= position - w or s >= position + w is dropped too. log: gives log(out) instead. A row that keeps nothing gives zeros (log: -inf);
+ *  a NaN that is kept makes its whole row NaN. */
 typedef struct clef_softmax_opts { float scale, softcap; int32_t causal, window, log; } clef_softmax_opts;
 CLEF_API clef_value *clef_softmax(clef_graph *graph, clef_value *x, clef_value *mask, clef_value *pos, const clef_softmax_opts *opts);
+
+/** The same with attention sinks [H] (F32, F16, BF16; x is [B, H, T, S]): each row of head h has a further column of logit sinks[h], which
+ *  takes its share and is not in the result (arXiv:2309.17453; gpt-oss). Not with log. */
+CLEF_API clef_value *clef_softmax_with_sinks(clef_graph *graph, clef_value *x, clef_value *mask, clef_value *pos, clef_value *sinks,
+                                             const clef_softmax_opts *opts);
 
 /** Softmax attention, fused:  q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], H a multiple of Hk;  out [B, T, H, E] =
  *  softmax(q k^T) v for each head, with mask, pos and options as in clef_softmax (scale 0 means 1). D, E <= 512. k and v are F32, F16,
@@ -200,6 +205,10 @@ CLEF_API clef_value *clef_softmax(clef_graph *graph, clef_value *x, clef_value *
 typedef struct clef_attention_opts { float scale, softcap; int32_t causal, window; } clef_attention_opts;
 CLEF_API clef_value *clef_attention(clef_graph *graph, clef_value *q, clef_value *k, clef_value *v, clef_value *mask, clef_value *pos,
                                     const clef_attention_opts *opts);
+
+/** The same with sinks, as in clef_softmax_with_sinks. */
+CLEF_API clef_value *clef_attention_with_sinks(clef_graph *graph, clef_value *q, clef_value *k, clef_value *v, clef_value *mask,
+                                               clef_value *pos, clef_value *sinks, const clef_attention_opts *opts);
 
 /** out [H, queries, keys] = x[s - (pos + t) + D / 2, h]: what x [D, H] (D odd, F32) says of each distance between key s and query t, as a
  *  bias of attention scores (T5, arXiv:1910.10683, section 2.1). Distances beyond x's take its ends. pos: NULL (0) or I32 [1]. */
@@ -224,7 +233,8 @@ CLEF_API clef_value *clef_rms_norm(clef_graph *graph, clef_value *x, clef_value 
 
 /** Rotary position embedding (arXiv:2104.09864) of x [B, T, H, D] at positions pos[b] + t; pos: NULL or I32 [B].
  *  freqs: F32 [R/2], R <= D even: pair i turns by position * freqs[i] radians (scaled variants differ in freqs alone); dims
- *  from R on pass unchanged. Pair i is (x[i], x[i + R/2]), or with .interleaved (x[2i], x[2i+1]). The result is multiplied by
+ *  from R on pass unchanged. Pair i is (x[i], x[i + R/2]), or with .interleaved 1 (x[2i], x[2i+1]); with .interleaved 2 it comes from
+ *  (x[2i], x[2i+1]) and goes to (i, i + R/2): heads in the one order leave in the other. The result is multiplied by
  *  `scale` in the rotated dims (YaRN's attention factor; 0 means 1). */
 typedef struct clef_rope_opts { int32_t interleaved; float scale; } clef_rope_opts;
 CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *freqs, clef_value *pos, const clef_rope_opts *opts);
@@ -276,6 +286,10 @@ CLEF_API clef_value *clef_affine(clef_graph *graph, clef_value *x, const clef_af
 
 /** out = silu(gate) * up: the gate of SwiGLU (arXiv:2002.05202); what the fuse pass makes of silu and mul. Same shapes. */
 CLEF_API clef_value *clef_swiglu(clef_graph *graph, clef_value *gate, clef_value *up);
+
+/** out = g sigmoid(alpha g) (u + 1) with g = min(gate, limit) and u = up within -limit .. limit: gpt-oss's gate. Same shapes. */
+typedef struct clef_clamped_swiglu_opts { float alpha, limit; } clef_clamped_swiglu_opts;
+CLEF_API clef_value *clef_clamped_swiglu(clef_graph *graph, clef_value *gate, clef_value *up, const clef_clamped_swiglu_opts *opts);
 
 /** Reductions of the last dim, which becomes 1. A NaN in a row makes its result NaN. */
 typedef enum clef_reduction { CLEF_REDUCE_SUM, CLEF_REDUCE_MEAN, CLEF_REDUCE_MAX } clef_reduction;

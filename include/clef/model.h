@@ -22,8 +22,10 @@ typedef struct clef_model clef_model;
 CLEF_API clef_status clef_model_open(const char *path, clef_model **out, clef_error *err);
 CLEF_API void        clef_model_close(clef_model *model);
 
-/** Pairing of RoPE's dims: (i, i + R/2) as in Hugging Face's code, or (2i, 2i + 1) as GGUF stores llama. */
-typedef enum clef_rope_pairing { CLEF_ROPE_HALVES, CLEF_ROPE_PAIRS } clef_rope_pairing;
+/** Pairing of RoPE's dims: (i, i + R/2) as in Hugging Face's code, or (2i, 2i + 1). Where GGUF stores pairs of what was trained as halves
+ *  (llama),
+ *  heads leave RoPE in the order of a folder's, so that all that follows is the same, bit for bit. */
+typedef enum clef_rope_pairing { CLEF_ROPE_HALVES, CLEF_ROPE_PAIRS, CLEF_ROPE_PAIRS_TO_HALVES } clef_rope_pairing;
 
 /** How RoPE's frequencies are made to reach beyond the context of the first training, by the names of rope_scaling in config.json. */
 typedef enum clef_rope_type {
@@ -38,6 +40,7 @@ typedef enum clef_rope_type {
 
 typedef struct clef_rope_params {
     int32_t dims;    /* rotated dims of each head; 0: none */
+    int32_t turning; /* proportional: pairs of these that turn; the others stand still */
     int32_t pairing; /* clef_rope_pairing */
     int32_t type;    /* clef_rope_type */
     double  theta;
@@ -52,6 +55,9 @@ typedef struct clef_rope_params {
 
 /** The feed-forward's function. */
 typedef enum clef_activation { CLEF_SILU, CLEF_GELU, CLEF_GELU_TANH, CLEF_RELU } clef_activation;
+
+/** What an expert weighs: its probability among all, the same over their sum for the token's experts, or the softmax over these alone. */
+typedef enum clef_router { CLEF_ROUTER_ALL, CLEF_ROUTER_NORMED, CLEF_ROUTER_CHOSEN } clef_router;
 
 /** Most layers a model may have. */
 enum { CLEF_MAX_LAYERS = 1024 };
@@ -79,6 +85,17 @@ typedef struct clef_hparams {
     int32_t decoder_start;         /* the id that a decoder begins with; -1: none */
     int32_t forced_bos;            /* the id that always follows it; -1: none */
     int32_t pad;                   /* -1: none */
+    int32_t full_head_dim, full_n_kv_heads; /* of layers that see everything, where these have heads of their own; 0: as the others */
+    int32_t n_kv_shared_layers;    /* last layers, which read the keys and values of the last layer of their kind before them */
+    int32_t double_shared_ff;      /* 1: these have a feed-forward twice as wide */
+    int32_t d_layer_input;         /* what each layer is told of each token; 0: nothing */
+    int32_t v_head_dim;            /* of v, where it is not head_dim */
+    int32_t q_lora_rank, kv_lora_rank; /* widths of DeepSeek's latents */
+    int32_t n_experts, n_experts_used; /* mixtures of experts: all, and those of a token */
+    int32_t d_ff_expert, d_ff_shared;  /* the feed-forward's width in an expert, in the shared one (0: none) */
+    int32_t router;                    /* clef_router */
+    float   glu_alpha, glu_limit;  /* clef_clamped_swiglu */
+    float   expert_scale;          /* multiplies the experts' weights; 0: 1 */
     float   embed_scale, residual_scale, logit_scale; /* multiply embeddings, what a block adds, and logits; 0: 1 */
     float   attention_scale;       /* multiplies scores; 0: 1 / sqrt(head_dim) */
     float   attention_softcap, logit_softcap; /* x -> cap tanh(x / cap); 0: none */
