@@ -11,8 +11,7 @@ static void must(clef_status status)
         fprintf(stderr, "%s\n", err.text), exit(1);
 }
 
-/* What an encoder-decoder makes of TEXT, by four beams. usage: translate MODEL TEXT [TARGET], as in: translate nllb "Good morning" fra_Latn
- */
+/* What an encoder-decoder makes of TEXT, by four beams. usage: translate MODEL TEXT [TARGET]; TARGET is a language, as fra_Latn */
 int main(int argc, char **argv)
 {
     if (argc < 3)

@@ -55,6 +55,6 @@ int clef__embedding_texts(clef__embedding *e, const clef__embedding_options *o, 
     const clef_status status = clef_embed_texts(e->embedder, texts, n, o->truncate, *out, n_tokens, &err);
     clef__progress_finish(&e->progress);
     if (status == CLEF_E_LIMIT && !o->truncate)
-        return clef__cli_fail(CLI_FAILED, "%s; --truncate does", err.text);
+        return clef__cli_fail(CLI_FAILED, "%s; --truncate cuts it", err.text);
     return status == CLEF_OK ? CLI_GO_ON : clef__cli_report(&err);
 }

@@ -15,18 +15,16 @@ typedef struct clef__embedding_options {
 extern const char *const clef__pooling_names[];
 extern const char *const clef__normalize_names[];
 
-#define EMBEDDING_OPTIONS(options)  \
-    {.names = "pooling", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, common.pooling),  \
-     .choices = clef__pooling_names,  \
-     .help = "of a text's hidden states; model: as its files say, else the mean (decoders: the last)"},  \
-    {.names = "normalize", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, common.normalize),  \
-     .choices = clef__normalize_names, .help = "to length 1; model: as its files say, else no"},  \
-    {.names = "truncate", .type = CLI_SWITCH, .offset = offsetof(options, common.truncate),  \
-     .help = "cut texts that are longer than the model takes, in place of refusing them"},  \
-    THREADS_OPTION(clef__embedding_options),  \
-    DEVICE_OPTION(clef__embedding_options), GEMM_OPTION(clef__embedding_options), EXACT_OPTION(clef__embedding_options),  \
-    TUNE_OPTION(clef__embedding_options),  \
-    QUIET_OPTION(clef__embedding_options)
+#define EMBEDDING_OPTIONS(options)                                                                                                       \
+    {.names = "pooling", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, common.pooling),                                \
+     .choices = clef__pooling_names,                                                                                                     \
+     .help = "of a text's hidden states; model: as its files say, else the mean (decoders: the last)"},                                  \
+    {.names = "normalize", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, common.normalize),                            \
+     .choices = clef__normalize_names, .help = "to length 1; model: as its files say, else no"},                                         \
+    {.names = "truncate", .type = CLI_SWITCH, .offset = offsetof(options, common.truncate),                                              \
+     .help = "cut texts that are longer than the model takes, in place of refusing them"},                                               \
+    THREADS_OPTION(clef__embedding_options), DEVICE_OPTION(clef__embedding_options), GEMM_OPTION(clef__embedding_options),               \
+    EXACT_OPTION(clef__embedding_options), TUNE_OPTION(clef__embedding_options), QUIET_OPTION(clef__embedding_options)
 
 /** Finished by clef__embedding_finish() in any state, zeroed too. */
 typedef struct clef__embedding {

@@ -39,7 +39,7 @@ typedef struct clef_embedder clef_embedder;
  *  a folder's modules.json with 1_Pooling/config.json and sentence_bert_config.json, as sentence-transformers writes them, or from GGUF's
  *  pooling_type (normalised, as llama.cpp does by default). Where nothing is said: the mean, not normalised, as sentence-transformers
  *  takes a plain model; the last token of decoders.
- *  CLEF_E_FORMAT and CLEF_E_UNSUPPORTED (another module or pooling, named; an encoder-decoder), CLEF_E_NOMEM. */
+ *  CLEF_E_ARG (an option out of range), CLEF_E_FORMAT and CLEF_E_UNSUPPORTED (another module or pooling, named), CLEF_E_NOMEM. */
 CLEF_API clef_status clef_embedder_create(clef_device *dev, clef_model *model, const clef_embed_opts *opts, clef_embedder **out,
                                           clef_error *err);
 CLEF_API void        clef_embedder_destroy(clef_embedder *embedder);

@@ -247,8 +247,7 @@ CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *fre
 CLEF_API clef_value *clef_cache_write(clef_graph *graph, clef_value *cache, clef_value *x, clef_value *pos);
 
 /** Beam search: cache[b, h, s, :] = cache before[order[b], h, s, :] for s < rows (0: all), in place; order: I32 [B], B <= 64 at its bound,
- *  each
- *  0 .. B' - 1 of the cache [B', H, C, D] (another leaves row b as it is). The cache is a state, or an earlier write of it, as in
+ *  each 0 .. B' - 1 of the cache [B', H, C, D] (another leaves sequence b as it is). The cache is a state, or an earlier write of it, as in
  *  clef_cache_write, which says what holds afterwards. */
 typedef struct clef_cache_reorder_opts { clef_dim rows; } clef_cache_reorder_opts;
 CLEF_API clef_value *clef_cache_reorder(clef_graph *graph, clef_value *cache, clef_value *order, const clef_cache_reorder_opts *opts);

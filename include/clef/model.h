@@ -152,15 +152,16 @@ typedef struct clef_build_opts {
     int32_t     sample;       /* 1: an input sampling I32 [16] and an output token I32 [B] (clef_sample); not with all_logits */
     int32_t     token_types;  /* encoders: 1: an input token_type_ids I32 [B, T]; 0: all are 0 */
     int32_t     no_head;      /* 1: the hidden states alone, as output hidden_last; 0: the head that the file has, as logits */
-    int32_t     pooling;      /* clef_pooling: an output embedding [B, d], not logits; no padding_mask then; not of encoder-decoders */
-    int32_t     classify;     /* 1: logits of the file's classifier, [B, labels], or [B, T, labels] where it labels each token; no
-                                 padding_mask then; not of encoder-decoders */
+    int32_t     pooling;      /* clef_pooling: in place of logits an output embedding [B, d]; without padding_mask; not of
+                                 encoder-decoders */
+    int32_t     classify;     /* 1: logits of the classifier that the file has, [B, labels], or [B, T, labels] where it labels each
+                                 token; without padding_mask; not of encoder-decoders */
     int32_t     normalize;    /* 1: embeddings are divided by their Euclidean norm */
     int32_t     part;         /* clef_part; CLEF_PART_WHOLE for all but encoder-decoders */
     int32_t     n_source;     /* CLEF_PART_DECODER: bound of the source's length; 0: the model's context */
-    int32_t     candidates;   /* k > 0, for beam search: an input order I32 [B], by which the cache's sequences change places before the
-                                 step, and outputs candidates I32 [B, k], the likeliest next, and candidate_scores F32 [B, k], the logs
-                                 of their probabilities; not with all_logits */
+    int32_t     candidates;   /* k > 0, for beam search: an input order I32 [B], by which the sequences of the cache change places
+                                 before the step, and outputs candidates I32 [B, k], the likeliest next tokens, and candidate_scores
+                                 F32 [B, k], the logs of their probabilities; not with all_logits */
     const char *const *taps; /* names of values to make outputs: hidden_last, attention_L, or any value of the graph */
     int32_t     n_taps;
 } clef_build_opts;
