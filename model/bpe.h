@@ -51,9 +51,9 @@ static inline clef_bpe_slot *clef__bpe_slot(const clef_bpe *bpe, uint64_t key)
 /* The two kinds, by ranks and by scores: what tok->model and clef_bpe.pair are. */
 clef_status clef__bpe_encode_by_rank(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n);
 clef_status clef__bpe_encode_by_score(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n);
-int         clef__bpe_pair_by_rank(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r,
-                                   uint32_t *rank, int32_t *id);
-int         clef__bpe_pair_by_score(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r,
-                                    uint32_t *rank, int32_t *id);
+int clef__bpe_pair_by_rank(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank,
+                           int32_t *id);
+int clef__bpe_pair_by_score(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank,
+                            int32_t *id);
 
 #endif
