@@ -97,6 +97,13 @@ typedef struct cache_write_args {
     args_uint pos, capacity;
 } cache_write_args;
 
+/* cache[b, h, s, :] = cache before[order[b], h, s, :] for b < n, s < rows; rows of `words` words, strides and offset in words, too. */
+typedef struct cache_reorder_args {
+    args_uint n, n_sources, rows, words;
+    args_uint cache, stride[3]; /* of b, h, s */
+    args_uint order;            /* offset */
+} cache_reorder_args;
+
 /* out[o, j, :] = table[o, ids[j], :] for o < n_outer, j < n_ids, rows of n_inner; the table has n_axis rows an o. */
 typedef struct gather_args {
     args_uint n_outer, n_ids, n_inner, n_axis;

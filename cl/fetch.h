@@ -1,4 +1,5 @@
-/* Hints to bring the line of 64 bytes at p near: of what is read next, of what will be written. A core follows a stream by itself no further
+/* Hints to bring the line of 64 bytes at p near: of what is read next, of what will be written. A core follows a stream by itself no
+ * further
  * than the end of a page, so FETCH_AHEAD is one: bytes. */
 #ifndef CLEF_CL_FETCH_H
 #define CLEF_CL_FETCH_H

@@ -13,7 +13,7 @@ static clef_status cache_write_infer(clef_value *n, clef_error *err)
     const clef_value *cache = n->in[0], *x = n->in[1], *pos = n->in[2];
     const clef_dim *c = cache->shape.dim, *d = x->shape.dim;
     char a[96], b[96];
-    if (cache->kind != CLEF_STATE && cache->op != CLEF_OP_cache_write)
+    if (!clef__is_cache(cache))
         return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write", cache->name);
     if (cache->dtype != CLEF_F32 && cache->dtype != CLEF_F16 && cache->dtype != CLEF_Q8_0)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "the cache %s is %s, wanted f32, f16 or q8_0", cache->name,

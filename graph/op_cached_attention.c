@@ -50,7 +50,7 @@ static clef_status check_cache(const clef_value *n, int32_t i, clef_error *err)
         if (o->start || o->axis % 2)
             return clef__fail(err, CLEF_E_ARG, "%s: wanted the first sequences and the first rows of a cache", s->name);
     }
-    if (sliced(cache)->kind != CLEF_STATE && sliced(cache)->op != CLEF_OP_cache_write)
+    if (!clef__is_cache(sliced(cache)))
         return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write, nor a slice of one", cache->name);
     if (cache->dtype != CLEF_F32 && cache->dtype != CLEF_F16 && cache->dtype != CLEF_Q8_0)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "the cache %s is %s, wanted f32, f16 or q8_0", cache->name,

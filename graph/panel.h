@@ -24,7 +24,10 @@ int64_t clef__panel_rows(const clef_panel_matmul_opts *o);
 clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, const rows_args *rows, const panel_args *panel,
                                      clef_error *err);
 
-/** Launches for a panel_matmul; dot: -D DOT of cl/panel.h, which the device must have. */
-clef_status clef__lower_panels(clef_lowering *lo, const clef_value *n, int32_t dot, clef_error *err);
+/** How four bytes multiply: -D DOT of cl/panel.h. */
+typedef enum clef_dot { CLEF_DOT_PORTABLE, CLEF_DOT_VNNI, CLEF_DOT_AVXVNNI, CLEF_DOT_AVX2 } clef_dot;
+
+/** Launches for a panel_matmul with a dot that the device has. */
+clef_status clef__lower_panels(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err);
 
 #endif

@@ -83,7 +83,7 @@ static uint32_t span_of(const clef_lowering *lo, const clef_panel_matmul_opts *o
     return clef__ceil_div(tiles, units * a_unit);
 }
 
-static clef_status lower_gemv(clef_lowering *lo, const clef_value *n, int32_t dot, clef_error *err)
+static clef_status lower_gemv(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const panel_gemv_args args = {.p = panel_of(lo, n), .rows = rows_of(lo, n), .span = span_of(lo, o)};
@@ -99,7 +99,7 @@ static clef_status lower_gemv(clef_lowering *lo, const clef_value *n, int32_t do
                                                 {"NORM", o->norm},
                                                 {"NORM_WEIGHT_TYPE", dtype_of(n->in[PANEL_NORM_WEIGHT])},
                                                 {"NORM_BIAS_TYPE", dtype_of(n->in[PANEL_NORM_BIAS])},
-                                                {"DOT", dot}},
+                                                {"DOT", (int32_t)dot}},
                                        .args = &args,
                                        .args_bytes = sizeof args,
                                        .bufs = {n, n->in[PANEL_X], n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL],
@@ -132,7 +132,7 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error
 }
 
 /* Of a weight in blocks. Twelves (exact: eights) first, then one each of what is left. */
-static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, int32_t dot, clef_error *err)
+static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const int prepared = o->quantise || o->norm || !clef__is_dense(n->in[PANEL_X]);
@@ -155,7 +155,7 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, int32_t 
                                                       {"BIAS_TYPE", dtype_of(n->in[PANEL_BIAS])},
                                                       {"ACT", o->act},
                                                       {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
-                                                      {"DOT", dot}},
+                                                      {"DOT", (int32_t)dot}},
                                              .args = &args,
                                              .args_bytes = sizeof args,
                                              .bufs = {n, prepared ? CLEF__SCRATCH : n->in[PANEL_X], n->in[PANEL_PACKED], n->in[PANEL_BIAS],
@@ -168,7 +168,7 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, int32_t 
     return status;
 }
 
-clef_status clef__lower_panels(clef_lowering *lo, const clef_value *n, int32_t dot, clef_error *err)
+clef_status clef__lower_panels(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err)
 {
     if (fits_gemv(lo, n))
         return lower_gemv(lo, n, dot, err);

@@ -108,12 +108,17 @@ int32_t clef__view_depth(const clef_value *v)
     return n;
 }
 
-/* What changed the state last of all that v shows: a cache_write, or the state itself. NULL when v lies in no state. */
+int clef__is_cache(const clef_value *v)
+{
+    return v->kind == CLEF_STATE || (v->op != CLEF_OP_NONE && clef__ops[v->op]->view && clef__ops[v->op]->writes & 1);
+}
+
+/* What changed the state last of all that v shows: a cache_write or the like, or the state itself. NULL when v lies in no state. */
 static const clef_value *written_by(const clef_value *v)
 {
-    while (v->op != CLEF_OP_NONE && v->op != CLEF_OP_cache_write && clef__ops[v->op]->view)
+    while (v->op != CLEF_OP_NONE && !clef__is_cache(v) && clef__ops[v->op]->view)
         v = v->in[0];
-    return v->kind == CLEF_STATE || v->op == CLEF_OP_cache_write ? v : NULL;
+    return clef__is_cache(v) ? v : NULL;
 }
 
 void clef__track_state(clef_value *v)

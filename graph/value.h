@@ -98,6 +98,8 @@ int        clef__broadcast(const clef_shape *a, const clef_shape *b, clef_shape 
 int        clef__broadcasts_to(const clef_shape *x, const clef_shape *to);
 /** The value whose memory v lives in: v, or what a chain of views (and of state updates) starts from. */
 const clef_value *clef__base(const clef_value *v);
+/** 1 when v is a state, or what an update of one gives (cache_write): what the next update may take. */
+int        clef__is_cache(const clef_value *v);
 /** 1 when v is dense in its base's memory (no permute; a slice only of the outermost dim that is not 1). */
 int        clef__is_dense(const clef_value *v);
 /** 1 when the last dim of v has stride 1 (so its rows can be read by the kernels as they lie). */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "model/tokenizer.h"
+#include "model/unicode.h"
 #include "model/utf8.h"
 
 static clef_status new_node(clef_added_trie *trie, uint8_t byte, int32_t next, int32_t *out, clef_error *err)

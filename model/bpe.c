@@ -1,14 +1,13 @@
 /* Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909), by merge ranks as GPT-2 and Hugging Face do it and by scores as
  * SentencePiece does. One loop serves both: symbols in a linked list, the pairs that can merge in a heap, best first and then leftmost: n
  * log n. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tokenizer.h"
+#include "model/bpe.h"
 #include "model/utf8.h"
 
-enum { MAX_AFFIX = 64 };
+enum { LONG_WORD = 256 };
 
 struct clef_bpe_symbol {
     int32_t id;              /* -1: not in the vocabulary */
@@ -20,30 +19,6 @@ struct clef_bpe_merge {
     uint64_t order;   /* rank, then the left symbol: the least comes first */
     uint32_t n_bytes; /* of both symbols together when the pair was found: another sum now means that it is gone */
     int32_t id;       /* what they become */
-};
-
-typedef struct pair_slot {
-    uint64_t key; /* left id << 32 | right id */
-    uint32_t rank;
-    int32_t id; /* -1: free */
-} pair_slot;
-
-struct clef_bpe {
-    clef_token_model base;
-    clef_bpe_opts opts;
-    /** Whether l and r (adjacent in text) merge, into what and how early. */
-    int (*pair)(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank, int32_t *id);
-    pair_slot *pairs; /* by ranks */
-    size_t n_slots, n_pairs;
-    uint32_t next_rank;
-    clef_vocab_map pieces; /* by scores: tokens that symbols may merge into; with ignore_merges: whole words */
-    uint32_t *ranks;       /* by scores: rank of each token */
-    int32_t byte_level;
-    int32_t byte_ids[256];     /* byte-level symbols, else ASCII characters; -1: none */
-    int32_t fallback_ids[256]; /* <0x00> .. <0xFF>; -1: none */
-    char prefix[MAX_AFFIX], suffix[MAX_AFFIX];
-    size_t n_prefix, n_suffix;
-    const clef_tokenizer *tok;
 };
 
 /* ---- the heap */
@@ -73,34 +48,20 @@ static clef_bpe_merge heap_pop(clef_bpe_merge *heap, size_t n)
 
 /* ---- pairs */
 
-static size_t pair_hash(uint64_t key)
-{
-    key = (key ^ key >> 32) * 0x9E3779B97F4A7C15u;
-    return (size_t)(key >> 29);
-}
-
-static pair_slot *find_slot(const clef_bpe *bpe, uint64_t key)
-{
-    size_t i = pair_hash(key) & (bpe->n_slots - 1);
-    while (bpe->pairs[i].id >= 0 && bpe->pairs[i].key != key)
-        i = (i + 1) & (bpe->n_slots - 1);
-    return &bpe->pairs[i];
-}
-
-static int pair_by_rank(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank,
-                        int32_t *id)
+int clef__bpe_pair_by_rank(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank,
+                           int32_t *id)
 {
     (void)text;
     if (bpe->n_slots == 0)
         return 0;
-    const pair_slot *slot = find_slot(bpe, (uint64_t)(uint32_t)l->id << 32 | (uint32_t)r->id);
+    const clef_bpe_slot *slot = clef__bpe_slot(bpe, (uint64_t)(uint32_t)l->id << 32 | (uint32_t)r->id);
     *rank = slot->rank;
     *id = slot->id;
     return slot->id >= 0;
 }
 
-static int pair_by_score(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank,
-                         int32_t *id)
+int clef__bpe_pair_by_score(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank,
+                            int32_t *id)
 {
     *id = clef__vocab_map_get(&bpe->pieces, text + l->start, (size_t)l->n_bytes + r->n_bytes);
     if (*id >= 0)
@@ -170,6 +131,23 @@ static void merge_all(const clef_bpe *bpe, clef_encoding *enc, const char *text,
     }
 }
 
+/* Where the part of a word that begins at `at` ends. Both characters at a cut are known, so that neither a run of unknown ones nor what
+ * vanishes lies there. */
+static size_t part_end(const clef_bpe *bpe, const char *text, size_t n, size_t at, int32_t (*id_of)(const clef_bpe *, const char *, size_t))
+{
+    size_t size = clef__utf8_size(text[at]);
+    if (!bpe->cuts.bits || n - at < LONG_WORD)
+        return n;
+    for (size_t before = at; (before += size) < n;) {
+        const size_t n_before = size;
+        size = clef__utf8_size(text[before]);
+        if (clef__word_cuts_at(&bpe->cuts, text, n, before) && id_of(bpe, text + before - n_before, n_before) >= 0 &&
+            id_of(bpe, text + before, size) >= 0)
+            return before;
+    }
+    return n;
+}
+
 static void link_symbols(clef_bpe_symbol *symbols, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -194,7 +172,7 @@ static int can_fall_back(const clef_bpe *bpe, const char *text, size_t n)
 /* With a prefix for all but a word's first symbol or a suffix for its last: "##a", "a</w>". */
 static int32_t affixed_id(const clef_bpe *bpe, const char *text, size_t size, int first, int last)
 {
-    char symbol[2 * MAX_AFFIX + 8];
+    char symbol[2 * CLEF_BPE_AFFIX + 8];
     size_t n = first ? 0 : bpe->n_prefix;
     memcpy(symbol, bpe->prefix, n);
     if (bpe->byte_level) {
@@ -243,14 +221,8 @@ static size_t first_symbols(const clef_bpe *bpe, clef_bpe_symbol *symbols, const
     return n_symbols;
 }
 
-static clef_status encode_by_rank(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
+static clef_status encode_part_by_rank(const clef_bpe *bpe, clef_encoding *enc, const char *text, size_t n)
 {
-    const clef_bpe *bpe = (const clef_bpe *)model;
-    if (bpe->opts.ignore_merges) {
-        const int32_t id = clef__vocab_map_get(&bpe->pieces, text, n);
-        if (id >= 0)
-            return clef__ids_push(&enc->ids, id, enc->err);
-    }
     clef_status st = make_room(enc, n);
     if (st)
         return st;
@@ -262,22 +234,36 @@ static clef_status encode_by_rank(const clef_token_model *model, clef_encoding *
     return st;
 }
 
-/* ---- by scores */
-
-static clef_status encode_by_score(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
+clef_status clef__bpe_encode_by_rank(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
 {
     const clef_bpe *bpe = (const clef_bpe *)model;
-    const int32_t whole = bpe->opts.bytes ? clef__vocab_map_get(&bpe->pieces, text, n) : -1;
+    const int32_t whole = bpe->opts.ignore_merges ? clef__vocab_map_get(&bpe->pieces, text, n) : -1;
     if (whole >= 0)
         return clef__ids_push(&enc->ids, whole, enc->err);
+    clef_status st = CLEF_OK;
+    for (size_t at = 0, end; at < n && st == CLEF_OK; at = end) {
+        end = part_end(bpe, text, n, at, char_id);
+        st = encode_part_by_rank(bpe, enc, text + at, end - at);
+    }
+    return st;
+}
+
+/* ---- by scores */
+
+static int32_t piece_id(const clef_bpe *bpe, const char *text, size_t size)
+{
+    return clef__vocab_map_get(&bpe->pieces, text, size);
+}
+
+static clef_status encode_part_by_score(const clef_bpe *bpe, clef_encoding *enc, const char *text, size_t n)
+{
     clef_status st = make_room(enc, n);
     if (st)
         return st;
     size_t n_symbols = 0;
     for (size_t i = 0, size; i < n; i += size) {
         size = bpe->opts.bytes ? 1 : clef__utf8_size(text[i]);
-        enc->symbols[n_symbols++] =
-            (clef_bpe_symbol){.id = clef__vocab_map_get(&bpe->pieces, text + i, size), .start = (uint32_t)i, .n_bytes = (uint32_t)size};
+        enc->symbols[n_symbols++] = (clef_bpe_symbol){.id = piece_id(bpe, text + i, size), .start = (uint32_t)i, .n_bytes = (uint32_t)size};
     }
     link_symbols(enc->symbols, n_symbols);
     merge_all(bpe, enc, text, n_symbols);
@@ -299,170 +285,16 @@ static clef_status encode_by_score(const clef_token_model *model, clef_encoding 
     return st;
 }
 
-/* ---- building */
-
-static void destroy(clef_token_model *model)
+clef_status clef__bpe_encode_by_score(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
 {
-    clef_bpe *bpe = (clef_bpe *)model;
-    clef__vocab_map_finish(&bpe->pieces);
-    free(bpe->pairs);
-    free(bpe->ranks);
-    free(bpe);
-}
-
-static clef_status make_slots(clef_bpe *bpe, size_t n_merges, clef_error *err)
-{
-    if (n_merges > (size_t)INT32_MAX / 4)
-        return clef__fail(err, CLEF_E_LIMIT, "BPE: %zu merges", n_merges);
-    bpe->n_slots = 64;
-    while (bpe->n_slots < n_merges * 2)
-        bpe->n_slots *= 2;
-    bpe->pairs = malloc(bpe->n_slots * sizeof *bpe->pairs);
-    if (!bpe->pairs)
-        return clef__fail(err, CLEF_E_NOMEM, "BPE: no memory for %zu merges", n_merges);
-    for (size_t i = 0; i < bpe->n_slots; i++)
-        bpe->pairs[i].id = -1;
-    return CLEF_OK;
-}
-
-static clef_bpe *new_bpe(clef_tokenizer *tok, const clef_bpe_opts *opts)
-{
-    clef_bpe *bpe = calloc(1, sizeof *bpe);
-    if (!bpe)
-        return NULL;
-    bpe->base.destroy = destroy;
-    bpe->opts = *opts;
-    bpe->opts.prefix = bpe->opts.suffix = NULL;
-    bpe->tok = tok;
-    bpe->byte_level = tok->byte_level;
-    for (int i = 0; i < 256; i++)
-        bpe->byte_ids[i] = bpe->fallback_ids[i] = -1;
-    tok->model = &bpe->base;
-    return bpe;
-}
-
-clef_status clef__bpe_create(clef_tokenizer *tok, const clef_bpe_opts *opts, size_t n_merges, clef_bpe **out, clef_error *err)
-{
-    clef_bpe *bpe = new_bpe(tok, opts);
-    if (!bpe)
-        return clef__fail(err, CLEF_E_NOMEM, "BPE: no memory");
-    bpe->base.encode = encode_by_rank;
-    bpe->pair = pair_by_rank;
-    *out = bpe;
-    bpe->n_prefix = opts->prefix ? strlen(opts->prefix) : 0;
-    bpe->n_suffix = opts->suffix ? strlen(opts->suffix) : 0;
-    if (bpe->n_prefix > MAX_AFFIX || bpe->n_suffix > MAX_AFFIX)
-        return clef__fail(err, CLEF_E_LIMIT, "BPE: a prefix or suffix of more than %d bytes", MAX_AFFIX);
-    if (bpe->n_prefix)
-        memcpy(bpe->prefix, opts->prefix, bpe->n_prefix);
-    if (bpe->n_suffix)
-        memcpy(bpe->suffix, opts->suffix, bpe->n_suffix);
-    return make_slots(bpe, n_merges, err);
-}
-
-static clef_status not_there(const clef_bpe *bpe, const char *what, const char *text, size_t n, clef_error *err)
-{
-    char quote[64];
-    return clef__fail(err, CLEF_E_FORMAT, "BPE: merge %u: %s \"%s\" is not in the vocabulary", bpe->next_rank, what,
-                      clef__token_quote(text, n, quote));
-}
-
-clef_status clef__bpe_merge(clef_bpe *bpe, const clef_tokenizer *tok, const char *left, size_t n_left, const char *right, size_t n_right,
-                            clef_error *err)
-{
-    char joined[CLEF_MAX_PIECE * 4];
-    const int32_t l = clef__tokens_find(tok, left, n_left), r = clef__tokens_find(tok, right, n_right);
-    if (l < 0)
-        return not_there(bpe, "left part", left, n_left, err);
-    if (r < 0)
-        return not_there(bpe, "right part", right, n_right, err);
-    const size_t skip = n_right >= bpe->n_prefix ? bpe->n_prefix : 0; /* "a" and "##b" are "ab" */
-    if (n_left + n_right > sizeof joined)
-        return not_there(bpe, "the long result of", left, n_left, err);
-    memcpy(joined, left, n_left);
-    memcpy(joined + n_left, right + skip, n_right - skip);
-    const int32_t id = clef__tokens_find(tok, joined, n_left + n_right - skip);
-    if (id < 0)
-        return not_there(bpe, "result", joined, n_left + n_right - skip, err);
-    pair_slot *slot = find_slot(bpe, (uint64_t)(uint32_t)l << 32 | (uint32_t)r);
-    if (slot->id < 0 && ++bpe->n_pairs >= bpe->n_slots)
-        return clef__fail(err, CLEF_E_LIMIT, "BPE: more merges than announced");
-    *slot = (pair_slot){.key = (uint64_t)(uint32_t)l << 32 | (uint32_t)r, .rank = bpe->next_rank++, .id = id};
-    return CLEF_OK;
-}
-
-clef_status clef__bpe_merge_line(clef_bpe *bpe, const clef_tokenizer *tok, const char *line, size_t n, clef_error *err)
-{
-    const char *space = memchr(line, ' ', n);
-    const size_t n_left = space ? (size_t)(space - line) : n;
-    if (!space || memchr(space + 1, ' ', n - n_left - 1)) {
-        char quote[64];
-        return clef__fail(err, CLEF_E_FORMAT, "BPE: merge %u \"%s\" is not two tokens with one space between", bpe->next_rank,
-                          clef__token_quote(line, n, quote));
-    }
-    return clef__bpe_merge(bpe, tok, line, n_left, space + 1, n - n_left - 1, err);
-}
-
-/* Symbols of one byte, and the tokens that stand for single bytes. */
-static void seal_bytes(clef_bpe *bpe, const clef_tokenizer *tok)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    for (int i = 0; i < 256; i++) {
-        char text[8] = {(char)i};
-        const size_t n = bpe->byte_level ? clef__utf8_write(clef__byte_char((uint8_t)i), text) : 1;
-        if (bpe->byte_level || i < 0x80)
-            bpe->byte_ids[i] = clef__tokens_find(tok, text, n);
-        const char fallback[6] = {'<', '0', 'x', digits[i / 16], digits[i % 16], '>'};
-        bpe->fallback_ids[i] = clef__tokens_find(tok, fallback, sizeof fallback);
-    }
-}
-
-clef_status clef__bpe_seal(clef_bpe *bpe, const clef_tokenizer *tok, clef_error *err)
-{
+    const clef_bpe *bpe = (const clef_bpe *)model;
+    const int32_t whole = bpe->opts.bytes ? piece_id(bpe, text, n) : -1;
+    if (whole >= 0)
+        return clef__ids_push(&enc->ids, whole, enc->err);
     clef_status st = CLEF_OK;
-    seal_bytes(bpe, tok);
-    if (!bpe->opts.ignore_merges)
-        return CLEF_OK;
-    for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++) {
-        const clef_token *token = &tok->tokens[id];
-        if (!(token->flags & CLEF_TOKEN_PRESENT) || (token->flags & CLEF_TOKEN_OUTSIDE_MODEL))
-            continue;
-        if (bpe->byte_level) /* words reach the model as bytes */
-            st = clef__vocab_map_put(&bpe->pieces, token->piece, token->n_piece, id, err);
-        else
-            st = clef__vocab_map_put(&bpe->pieces, token->text, token->n_text, id, err);
+    for (size_t at = 0, end; at < n && st == CLEF_OK; at = end) {
+        end = part_end(bpe, text, n, at, piece_id);
+        st = encode_part_by_score(bpe, enc, text + at, end - at);
     }
     return st;
-}
-
-clef_status clef__bpe_create_scored(clef_tokenizer *tok, const clef_bpe_opts *opts, clef_bpe **out, clef_error *err)
-{
-    clef_bpe *bpe = new_bpe(tok, opts);
-    if (!bpe)
-        return clef__fail(err, CLEF_E_NOMEM, "BPE: no memory");
-    bpe->base.encode = encode_by_score;
-    bpe->pair = pair_by_score;
-    *out = bpe;
-    bpe->ranks = calloc((size_t)tok->n_tokens, sizeof *bpe->ranks);
-    return bpe->ranks ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "BPE: no memory for %d scores", tok->n_tokens);
-}
-
-clef_status clef__bpe_score(clef_bpe *bpe, const clef_tokenizer *tok, int32_t id, double score, clef_error *err)
-{
-    const float narrow = (float)score + 0.0f; /* -0 and 0 are one score */
-    uint32_t bits;
-    if (!isfinite(score))
-        return clef__fail(err, CLEF_E_FORMAT, "BPE: the score of token %d is no finite number", id);
-    memcpy(&bits, &narrow, sizeof bits);
-    /* the bits of a float in ascending order of its value, then inverted: the best score is the least rank */
-    bpe->ranks[id] = ~(bits & 0x80000000u ? ~bits : bits | 0x80000000u);
-    const clef_token *token = &tok->tokens[id];
-    if (clef__vocab_map_get(&bpe->pieces, token->text, token->n_text) >= 0)
-        return CLEF_OK;
-    return clef__vocab_map_put(&bpe->pieces, token->text, token->n_text, id, err);
-}
-
-int clef__is_bpe(const clef_token_model *model)
-{
-    return model->destroy == destroy;
 }

@@ -81,6 +81,9 @@ static clef_status check_opts(const clef_model *model, clef_build_opts *o, clef_
     if (hp->v_head_dim % clef_dtype_block_elems(o->kv_type))
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a KV cache of %s wants heads of a multiple of %d elements, those of v have %d",
                           clef_model_path(model), clef_dtype_name(o->kv_type), clef_dtype_block_elems(o->kv_type), hp->v_head_dim);
+    if ((o->pooling || o->classify) && (o->padding_mask || clef__arch_find(hp->arch, model->is_gguf)->kind == CLEF_SEQ2SEQ))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s of %s are not supported", clef_model_path(model),
+                          o->pooling ? "embeddings" : "classes", o->padding_mask ? "padded texts" : "an encoder-decoder");
     return o->n_sequences >= 1 ? CLEF_OK : clef__fail(err, CLEF_E_ARG, "%d sequences, wanted at least 1", o->n_sequences);
 }
 
@@ -125,6 +128,15 @@ static void add_sample(clef_builder *b)
     clef_output(b->g, "token", clef_sample(b->g, clef_graph_find(b->g, "logits"), history, b->ids, b->pos, options));
 }
 
+/* For beam search: the likeliest next tokens of each sequence. */
+static void add_candidates(clef_builder *b, int32_t k)
+{
+    clef_value *x = clef_reshape(b->g, clef_graph_find(b->g, "logits"), clef_shape_2(b->B, clef_n(b->hp->n_vocab)));
+    clef_value *top = clef_topk(b->g, x, &(clef_topk_opts){k});
+    clef_output(b->g, "candidates", top);
+    clef_output(b->g, "candidate_scores", clef_pick(b->g, clef_softmax(b->g, x, NULL, NULL, &(clef_softmax_opts){.log = 1}), top));
+}
+
 /* Symbols and inputs. A decoder's tokens see S cached positions, an encoder's each other. */
 static void add_inputs(clef_builder *b, const clef_build_opts *o)
 {
@@ -136,6 +148,8 @@ static void add_inputs(clef_builder *b, const clef_build_opts *o)
     b->ids = clef_input(g, "input_ids", CLEF_I32, clef_shape_2(b->B, b->T));
     if (b->cached)
         b->pos = clef_input(g, "pos", CLEF_I32, clef_shape_1(b->B));
+    if (b->cached && o->candidates)
+        b->order = clef_input(g, "order", CLEF_I32, clef_shape_1(b->B));
     if (o->token_types)
         b->types = clef_input(g, "token_type_ids", CLEF_I32, clef_shape_2(b->B, b->T));
     if (o->padding_mask) {
@@ -167,6 +181,8 @@ static void build_seq2seq(clef_builder *b, const clef_build_opts *o)
         b->cached = 1;
         b->ids = clef_input(g, "input_ids", CLEF_I32, clef_shape_2(b->B, b->T));
         b->pos = clef_input(g, "pos", CLEF_I32, clef_shape_1(b->B));
+        if (o->candidates)
+            b->order = clef_input(g, "order", CLEF_I32, clef_shape_1(b->B));
     } else {
         build_encoder(b, o);
         b->mask = NULL;
@@ -201,11 +217,11 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .hp = &model->hparams,
                       .arch = arch,
                       .weights = arch->weights,
-                      .no_head = o.no_head,
+                      .no_head = o.no_head || o.pooling || o.classify,
                       .cached = arch->kind == CLEF_DECODER,
                       .causal = arch->kind == CLEF_DECODER,
                       .n_context = o.n_context,
-                      .all_logits = o.all_logits,
+                      .all_logits = o.all_logits || o.pooling || o.classify,
                       .layer = -1,
                       .max_B = o.n_sequences,
                       .kv_type = o.kv_type};
@@ -214,8 +230,15 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
     } else {
         add_inputs(&b, &o);
         clef_value *result = arch->build(&b);
-        clef_output(g, o.no_head ? "hidden_last" : "logits", result);
+        if (o.pooling)
+            clef_output(g, "embedding", clef__pooled(&b, result, (clef_pooling)o.pooling, o.normalize));
+        else if (o.classify)
+            clef_output(g, "logits", clef__classified(&b, result));
+        else
+            clef_output(g, o.no_head ? "hidden_last" : "logits", result);
     }
+    if (o.candidates)
+        add_candidates(&b, o.candidates);
     if (o.sample)
         add_sample(&b);
     s = clef_graph_error(g, err);

@@ -148,6 +148,7 @@ clef_status clef__config_from_json(const json_t *config, const json_t *generatio
     const clef_arch_alias *name = clef__arch_alias(arch, hp->arch, 0);
     hp->bos = json_object_get(config, "bos_token_id") ? -1 : name->bos;
     hp->eos = json_object_get(config, "eos_token_id") ? -1 : name->eos;
+    hp->forced_bos = token_id(&f, "forced_bos_token_id", -1);
     hp->n_vocab = (int32_t)clef__json_need_int(&f, "vocab_size", 1, CLEF_MAX_VOCAB);
     arch->read_json(&f, hp);
     read_marks(&f, hp);
@@ -157,6 +158,8 @@ clef_status clef__config_from_json(const json_t *config, const json_t *generatio
     if (json_is_object(generation)) {
         clef_json_fields g = {.object = generation, .file = "generation_config.json", .err = err};
         read_marks(&g, hp);
+        hp->forced_bos = token_id(&g, "forced_bos_token_id", -1); /* with such a file, transformers asks the other for nothing */
+        hp->decoder_start = token_id(&g, "decoder_start_token_id", hp->decoder_start);
         if (failed(&g))
             return g.status;
     }

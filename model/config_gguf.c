@@ -267,6 +267,7 @@ clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef
     read_attention(&k, hp);
     read_vocab(&k, hp);
     read_rope(&k, arch, hp);
+    hp->forced_bos = -1;
     hp->tied_embeddings = find_tensor(gguf, "output.weight") == NULL;
     if (k.status == CLEF_OK && arch->read_gguf)
         arch->read_gguf(&k, hp);

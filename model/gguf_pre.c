@@ -2,6 +2,7 @@
  * regex for its own engine, the regex here is the one of the model's own tokenizer.json. */
 #include "model/gguf_pre.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/fail.h"
@@ -18,7 +19,9 @@
 #define CASED(after) "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" after "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" after
 #define CASED_REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES
 #define ASCII_PUNCTUATION "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]"
-#define DEEPSEEK_WORDS ASCII_PUNCTUATION "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*" SPACES
+#define GPT4O CASED(CONTRACTIONS "?") "|\\p{N}{1,3}" CASED_REST
+#define ASCII_WORDS ASCII_PUNCTUATION "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+#define DEEPSEEK_WORDS ASCII_WORDS "| ?[\\p{P}\\p{S}]+[\\r\\n]*" SPACES
 #define NOT_HAN_UPPER "(?:(?!\\p{Han})" UPPER ")"
 #define NOT_HAN_LOWER "(?:(?!\\p{Han})" LOWER ")"
 
@@ -38,6 +41,9 @@
 #define FULL_PUNCTUATION "\\s?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]+"
 #define CJK "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
 #define CJK_KANA "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"
+#define YOUTU_ASIAN                                                                                                                        \
+    "[\\x{AC00}-\\x{D7A3}\\x{3131}-\\x{318E}]+|[\\x{FF01}\\x{2026}\\x{201C}\\x{201D}\\x{2018}\\x{2019}\\x{2014}\\x{FF1A}\\x{FF1B}"         \
+    "\\x{FF0C}\\x{3001}-\\x{303F}\\x{FE30}-\\x{FE4F}]+|[\\x{3105}-\\x{312F}]+|" CJK_KANA
 #define BLOOM " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C})]+"
 #define ASIAN                                                                                                                              \
     "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{F900}-\\x{FAFF}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}\\x{FF65}-\\x{FF9F}\\x"               \
@@ -60,14 +66,19 @@ static const clef_gguf_pre kinds[] = {
     {.names = {"qwen35"},
      .regexes = {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" SPACES},
      .nfc = 1},
-    {.names = {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"}, .regexes = {"\\p{N}", clef__gpt2_regex}},
+    {.names = {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"},
+     .regexes = {"\\p{N}", clef__gpt2_regex}},
     {.names = {"default"}, .regexes = {"[\\p{P}\\$\\+<=>\\^~\\|]+", clef__gpt2_regex, "\\p{N}+", "[0-9][0-9][0-9]"}},
     {.names = {"falcon"}, .regexes = {"[\\p{P}\\$\\+<=>\\^~\\|`]+", clef__gpt2_regex, "[0-9][0-9][0-9]"}},
     {.names = {"tekken"}, .regexes = {CASED("") "|\\p{N}" CASED_REST}, .ignore_merges = 1, .add_bos = 1},
-    {.names = {"gpt-4o", "llama4", "kanana2", "minimax-m2"}, .regexes = {CASED(CONTRACTIONS "?") "|\\p{N}{1,3}" CASED_REST}},
+    {.names = {"gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"}, .regexes = {GPT4O}},
+    {.names = {"granite-embed-multi-97m"}, .regexes = {GPT4O}, .ignore_merges = 1},
+    {.names = {"tiny_aya", "cohere2moe"}, .regexes = {"\\d{1,3}(?=(?:\\d{3})*\\b)", GPT4O}},
+    {.names = {"youtu"}, .regexes = {YOUTU_ASIAN, CASED(CONTRACTIONS "?") "|\\p{N}" CASED_REST}, .ignore_merges = 1},
     {.names = {"deepseek-llm"}, .regexes = {"[\\r\\n]", CASED_LETTERS, FULL_PUNCTUATION, "\\s+$", CJK, "\\p{N}+"}},
     {.names = {"deepseek-coder"}, .regexes = {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", CJK, "\\p{N}"}},
-    {.names = {"deepseek-v3", "hunyuan-dense", "joyai-llm"}, .regexes = {"\\p{N}{1,3}", CJK_KANA, DEEPSEEK_WORDS}},
+    {.names = {"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, .regexes = {"\\p{N}{1,3}", CJK_KANA, DEEPSEEK_WORDS}},
+    {.names = {"spark2_5"}, .regexes = {"\\p{N}{1,3}", CJK_KANA, ASCII_WORDS "| ?[\\p{P}\\p{S}]+|[\\r\\n]|\\s+(?!\\S)|\\s+", "\\p{N}"}},
     {.names = {"poro-chat", "bloom", "gpt3-finnish"}, .regexes = {BLOOM}},
     {.names = {"viking"}, .regexes = {BLOOM, "\\p{N}"}},
     {.names = {"chameleon"},
@@ -86,26 +97,41 @@ static const clef_gguf_pre kinds[] = {
     {.names = {"exaone-moe"},
      .regexes = {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|"
                               "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
-    {.names = {"gemma4"}, .regexes = {"[^\\n]+|[\\n]+"}, .escapes = 1},
+    {.names = {"jais-2"},
+     .regexes = {CONTRACTIONS
+                 "|" WORD "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|"
+                 "\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s"}},
+    {.names = {"minicpm5"}, .regexes = {"\\p{N}{1,3}", CONTRACTIONS "|" WORD "|\\p{N}+" REST}, .ignore_merges = 1},
+    {.names = {"ufakzeka"}, .regexes = {WORD "|\\p{N}" REST}},
+    {.names = {"laguna"}, .regexes = {"[^\\n]+|[\\n]+", GPT4_DIGITS1}},
+    {.names = {"gemma4", "granite-embed-multi-311m"}, .regexes = {"[^\\n]+|[\\n]+"}, .escapes = 1, .add_bos = 1},
+    {.names = {"sarvam-moe"}, .regexes = {"[^\\n]+|[\\n]+"}, .escapes = 1},
 };
 
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 clef_status clef__gguf_pre_find(const char *name, const char *path, const clef_gguf_pre **out, clef_error *err)
 {
-    char known[1024] = "";
+    char known[sizeof err->text] = "";
+    const size_t n_around = strlen(path) + strlen(name) + 64, room = n_around < sizeof known ? sizeof known - n_around : 0;
+    int n_more = 0;
     for (size_t i = 0; i < N_KINDS; i++)
         for (const char *const *at = kinds[i].names; *at; at++) {
             if (strcmp(name, *at) == 0) {
                 *out = &kinds[i];
                 return CLEF_OK;
             }
-            if (strlen(known) + strlen(*at) + 3 < sizeof known) {
+            if (strlen(known) + strlen(*at) + 3 < room) {
                 strcat(known, *known ? ", " : "");
                 strcat(known, *at);
+            } else {
+                n_more++;
             }
         }
-    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: pre-tokenizer \"%s\" is not supported; known: %s", path, name, known);
+    char more[32] = "";
+    if (n_more)
+        snprintf(more, sizeof more, " and %d more", n_more);
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: pre-tokenizer \"%s\" is not supported; known: %s%s", path, name, known, more);
 }
 
 const char *clef__gguf_pre_of(const char *regex, int *nfc, int *ignore_merges)

@@ -30,7 +30,9 @@ static const clef_tensor_info *find_tensor(const clef_builder *b, clef_role role
         snprintf(name, NAME_BYTES, "%s%.*s%d%s%s%s", prefix, (int)(layer - form), form, b->layer, layer + 2, dot, suffix);
     else
         snprintf(name, NAME_BYTES, "%s%s%s%s", role == CLEF_W_OUT ? "" : prefix, form, dot, suffix);
-    return clef__model_find(b->model, name);
+    const clef_tensor_info *t = clef__model_find(b->model, name);
+    const size_t n = strlen(prefix);
+    return t || strncmp(name, prefix, n) != 0 ? t : clef__model_find(b->model, name + n); /* a folder of the base model has no prefix */
 }
 
 clef_value *clef__weight_optional(clef_builder *b, clef_role role, const char *suffix)
@@ -184,6 +186,8 @@ static clef_value *cached(clef_builder *b, clef_value *x, const char *name)
     clef_value *cache =
         clef_state(g, full, b->kv_type, clef_shape_4(clef_n(b->max_B), x->shape.dim[2], clef_n(b->n_context), x->shape.dim[3]));
     x = clef_permute(g, x, &(clef_permute_opts){{0, 2, 1, 3}});
+    if (b->order)
+        cache = clef_cache_reorder(g, cache, b->order, &(clef_cache_reorder_opts){b->S});
     x = clef_cache_write(g, cache, x, b->pos);
     x = clef_slice(g, x, &(clef_slice_opts){.axis = 0, .size = b->B});
     return clef_slice(g, x, &(clef_slice_opts){.axis = 2, .size = b->S});
@@ -264,7 +268,7 @@ static clef_value *of_memory(clef_builder *b, clef_role role, const char *name)
     if (b->memory)
         return heads_first(b, clef_reshape(b->g, clef__linear(b, b->memory, role, b->hp->d_model, H * D),
                                            clef_shape_4(b->memory->shape.dim[0], b->source, clef_n(H), clef_n(D))));
-    snprintf(full, sizeof full, "/cross_%s_%d", name, b->layer);
+    snprintf(full, sizeof full, "cross_%s_%d", name, b->layer);
     return clef_input(b->g, full, CLEF_F32, clef_shape_4(clef_n(1), clef_n(H), b->source, clef_n(D)));
 }
 
@@ -409,11 +413,13 @@ clef_value *clef__wanted_positions(clef_builder *b, clef_value *x)
 clef_value *clef__lm_head(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
+    if (b->causal)
+        clef_named(x, "/hidden_last");
+    if (b->no_head)
+        return x;
     clef_value *w = hp->tied_embeddings
                         ? embedding_matrix(b)
                         : shaped(b, clef__weight(b, CLEF_W_OUT, "weight"), clef_shape_2(clef_n(hp->n_vocab), clef_n(hp->d_model)));
-    if (b->causal)
-        clef_named(x, "/hidden_last");
     x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = hp->logit_scale});
     clef_value *bias = clef__weight_optional(b, CLEF_W_OUT, "bias");
     if (bias)

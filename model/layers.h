@@ -80,6 +80,14 @@ clef_value *clef__wanted_positions(clef_builder *b, clef_value *x);
 /** Logits of x [B, T, d] by the output matrix, or by the embedding when they are tied. Calls x hidden_last. */
 clef_value *clef__lm_head(clef_builder *b, clef_value *x);
 
+/** The embeddings [B, d] of hidden states x [B, T, d] without padding; normalize 1: each over its Euclidean norm. */
+clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling, int32_t normalize);
+
+/** Logits of the file's classifier, of hidden states x [B, T, d] without padding: [B, labels], or [B, T, labels] of a model that labels
+ *  tokens, which clef__labels_tokens() says by the "architectures" of its config.json. */
+clef_value *clef__classified(clef_builder *b, clef_value *x);
+int         clef__labels_tokens(const clef_model *model);
+
 /** RoPE's frequencies [dims / 2] for a context of n_context positions, by the formulas of transformers' modeling_rope_utils.py
  *  (model/rope.c gives them). factors: NULL, or [dims / 2] divisors that the file carries (GGUF's rope_freqs.weight, longrope's lists). */
 void clef__rope_freqs(const clef_rope_params *rope, int32_t n_context, const float *factors, float *out);

@@ -69,8 +69,8 @@ clef_status clef__normalizer_replace(clef_tokenizer *tok, const clef_pattern *pa
     return CLEF_OK;
 }
 
-/* ---- Unicode's forms (UAX 15). utf8proc decomposes and composes; the canonical order is ours, because utf8proc's sort is quadratic in a
- *      run of marks and the text is not ours. */
+/* ---- Unicode's forms (UAX 15). utf8proc knows which characters decompose and compose; the canonical order and the walk over the text are
+ *      ours, because utf8proc's sort is quadratic in a run of marks, and because its marks are newer (model/unicode.h). */
 
 typedef struct code_points {
     int32_t *at;
@@ -110,7 +110,9 @@ static clef_status decompose(clef_span in, utf8proc_option_t options, code_point
 
 static uint32_t combining_class(int32_t code)
 {
-    return code < 0x300 ? 0 : (uint32_t)utf8proc_get_property(code)->combining_class;
+    if (code < 0x300 || clef__unicode_is_newer_mark((uint32_t)code))
+        return 0;
+    return (uint32_t)utf8proc_get_property(code)->combining_class;
 }
 
 /* Stable counting sort of one run of marks; `copy` has its length. */
@@ -145,6 +147,37 @@ static clef_status order_marks(code_points *codes, clef_error *err)
     return CLEF_OK;
 }
 
+/* What two characters are together, 0 for nothing. The first that is ever a second has code 0x300. */
+static int32_t compose_pair(int32_t first, int32_t second)
+{
+    utf8proc_int32_t pair[2] = {first, second};
+    if (second < 0x300 || utf8proc_normalize_utf32(pair, 2, UTF8PROC_STABLE | UTF8PROC_COMPOSE) != 1)
+        return 0;
+    return clef__unicode_decomposes((uint32_t)pair[0]) ? pair[0] : 0;
+}
+
+/* UAX 15's composition in place: each character joins the last one of class 0, unless one of its own class or more stands between. */
+static void compose(code_points *codes)
+{
+    size_t n = 0, starter = SIZE_MAX;
+    uint32_t class_before = 0;
+    for (size_t i = 0; i < codes->n; i++) {
+        const int32_t code = codes->at[i];
+        const uint32_t class = combining_class(code);
+        const int adjacent = starter != SIZE_MAX && starter + 1 == n;
+        const int32_t both = adjacent || (starter != SIZE_MAX && class_before < class) ? compose_pair(codes->at[starter], code) : 0;
+        if (both) {
+            codes->at[starter] = both;
+            continue;
+        }
+        if (class == 0)
+            starter = n;
+        class_before = class;
+        codes->at[n++] = code;
+    }
+    codes->n = n;
+}
+
 enum { FORM_COMPOSES = 1, FORM_COMPAT = 2 };
 
 static clef_status run_unicode(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
@@ -160,10 +193,8 @@ static clef_status run_unicode(const clef_normalizer *self, clef_encoding *enc, 
     clef_status st = decompose(in, form | UTF8PROC_DECOMPOSE, &codes, enc->err);
     if (st == CLEF_OK)
         st = order_marks(&codes, enc->err);
-    if (st == CLEF_OK && composes) {
-        const utf8proc_ssize_t n = utf8proc_normalize_utf32(codes.at, (utf8proc_ssize_t)codes.n, form | UTF8PROC_COMPOSE);
-        codes.n = n > 0 ? (size_t)n : 0;
-    }
+    if (st == CLEF_OK && composes)
+        compose(&codes);
     if (st == CLEF_OK)
         st = clef__chars_reserve(out, codes.n * 4, enc->err);
     for (size_t i = 0; i < codes.n && st == CLEF_OK; i++)

@@ -6,7 +6,7 @@
 
 const char clef__gpt2_regex[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-static clef_status next_stage(clef_tokenizer *tok, clef_pretokenizer **out, clef_error *err)
+clef_status clef__pretokenizer_next(clef_tokenizer *tok, clef_pretokenizer **out, clef_error *err)
 {
     if (tok->n_pretokenizers == CLEF_MAX_TOKEN_STAGES)
         return clef__fail(err, CLEF_E_LIMIT, "pre_tokenizer: more than %d steps", CLEF_MAX_TOKEN_STAGES);
@@ -101,7 +101,7 @@ clef_status clef__pretokenizer_split(clef_tokenizer *tok, const clef_pattern *pa
                                      clef_error *err)
 {
     clef_pretokenizer *self = NULL;
-    const clef_status st = next_stage(tok, &self, err);
+    const clef_status st = clef__pretokenizer_next(tok, &self, err);
     if (st) {
         clef__regex_destroy(pattern->regex);
         return st;
@@ -118,7 +118,10 @@ clef_status clef__pretokenizer_split(clef_tokenizer *tok, const clef_pattern *pa
 clef_status clef__pretokenizer_regex(clef_tokenizer *tok, const char *regex, clef_split_behavior behavior, clef_error *err)
 {
     clef_pattern pattern = {0};
-    const clef_status st = clef__regex_create(regex, strlen(regex), &pattern.regex, err);
+    clef_status st = CLEF_OK;
+    if (clef__pretokenizer_thousands(tok, regex, behavior, &st, err))
+        return st;
+    st = clef__regex_create(regex, strlen(regex), &pattern.regex, err);
     return st ? st : clef__pretokenizer_split(tok, &pattern, behavior, 0, err);
 }
 
@@ -141,7 +144,7 @@ static clef_status run_fixed(const clef_pretokenizer *self, clef_encoding *enc, 
 clef_status clef__pretokenizer_fixed(clef_tokenizer *tok, uint32_t length, clef_error *err)
 {
     clef_pretokenizer *self = NULL;
-    const clef_status st = next_stage(tok, &self, err);
+    const clef_status st = clef__pretokenizer_next(tok, &self, err);
     if (st == CLEF_OK)
         *self = (clef_pretokenizer){.run = run_fixed, .flags = length};
     return st;
@@ -161,7 +164,7 @@ static clef_status run_byte_chars(const clef_pretokenizer *self, clef_encoding *
 clef_status clef__pretokenizer_byte_chars(clef_tokenizer *tok, clef_error *err)
 {
     clef_pretokenizer *self = NULL;
-    const clef_status st = next_stage(tok, &self, err);
+    const clef_status st = clef__pretokenizer_next(tok, &self, err);
     if (st == CLEF_OK)
         *self = (clef_pretokenizer){.run = run_byte_chars};
     return st;
@@ -183,7 +186,7 @@ static clef_status run_prefix_space(const clef_pretokenizer *self, clef_encoding
 clef_status clef__pretokenizer_prefix_space(clef_tokenizer *tok, clef_error *err)
 {
     clef_pretokenizer *self = NULL;
-    const clef_status st = next_stage(tok, &self, err);
+    const clef_status st = clef__pretokenizer_next(tok, &self, err);
     if (st == CLEF_OK)
         *self = (clef_pretokenizer){.run = run_prefix_space};
     return st;
@@ -223,7 +226,7 @@ clef_status clef__pretokenizer_metaspace(clef_tokenizer *tok, const char *replac
                                          clef_error *err)
 {
     clef_pretokenizer *self = NULL;
-    const clef_status st = next_stage(tok, &self, err);
+    const clef_status st = clef__pretokenizer_next(tok, &self, err);
     if (st)
         return st;
     *self = (clef_pretokenizer){

@@ -3,44 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clef/generate.h"
 #include "graph/fail.h"
-#include "model/sampler.h"
+#include "model/session.h"
 
-/* The step sees the cache up to a multiple of this, so that most steps of a generation bind the same symbols. What lies beyond a
- * token's position is dropped by the causal rule. */
-enum { VISIBLE_STEP = 64 };
-
-/* A generation under way. The device is a step ahead of the caller: when token k is waited for, the step that takes it is enqueued already.
- */
-typedef struct generation {
-    int32_t active;
-    int32_t n_max;   /* tokens to come at most, 0: as many as the context holds */
-    int32_t n_given; /* to the caller */
-    int32_t n_ahead; /* steps enqueued that give a token nobody has asked for */
-    int32_t token;   /* where the read under way puts it */
-} generation;
-
-struct clef_session {
-    const clef_hparams *hp;
-    clef_plan *plan;
-    clef_session_opts opts;
-    int32_t n_past;
-    int32_t ids, pos, sampling, logits, token; /* numbers of inputs and outputs */
-    int32_t T, S;                              /* numbers of symbols */
-    float *last;                               /* [n_vocab] */
-    sample_options sample;                     /* what the device was told */
-    generation gen;
-};
-
-static clef_status make_plan(clef_session *s, clef_device *dev, clef_model *model, clef_error *err)
+clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_model *model, const clef_build_opts *build, clef_plan **out,
+                               clef_error *err)
 {
     clef_graph *graph;
-    clef_status status = clef_model_build(
-        model,
-        &(clef_build_opts){
-            .n_context = s->opts.n_context, .n_batch = s->opts.n_batch, .n_sequences = 1, .kv_type = s->opts.kv_type, .sample = 1},
-        &graph, err);
+    clef_status status = clef_model_build(model, build, &graph, err);
     if (status)
         return status;
     status = clef_graph_optimize(graph, NULL, err);
@@ -54,9 +24,53 @@ static clef_status make_plan(clef_session *s, clef_device *dev, clef_model *mode
                                                     .weights_user = model,
                                                     .progress = s->opts.progress,
                                                     .progress_user = s->opts.progress_user},
-                                  &s->plan, err);
+                                  out, err);
     clef_graph_destroy(graph);
     return status;
+}
+
+static clef_status make_plan(clef_session *s, clef_device *dev, clef_model *model, clef_error *err)
+{
+    const clef_build_opts opts = {.n_context = s->opts.n_context,
+                                  .n_batch = s->opts.n_batch,
+                                  .n_sequences = s->n_beams ? s->n_beams : 1,
+                                  .kv_type = s->opts.kv_type,
+                                  .part = s->is_seq2seq ? CLEF_PART_DECODER : CLEF_PART_WHOLE,
+                                  .n_source = s->opts.n_source,
+                                  .candidates = s->n_candidates,
+                                  .sample = !s->n_beams};
+    clef_status status = s->is_seq2seq ? clef__session_encoder(s, dev, model, err) : CLEF_OK;
+    if (!status)
+        status = clef__session_plan(s, dev, model, &opts, &s->plan, err);
+    return status;
+}
+
+/* How many likeliest tokens of each beam the host looks at: as many as leave n_beams of all when each of the others ends its text. */
+static clef_status set_beams(clef_session *s, clef_error *err)
+{
+    const int32_t n = s->opts.n_beams, per_beam = 2 + s->hp->n_eos_more;
+    if (n < 0 || n * per_beam > MAX_CANDIDATES)
+        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " beams, wanted 0 to %d", n, MAX_CANDIDATES / per_beam);
+    if (n * per_beam > s->hp->n_vocab)
+        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " beams for a vocabulary of %" PRId32, n, s->hp->n_vocab);
+    s->n_beams = n;
+    s->n_candidates = n * per_beam;
+    return CLEF_OK;
+}
+
+static void set_defaults(clef_session *s)
+{
+    s->is_seq2seq = s->hp->n_decoder_layers > 0;
+    if (!s->opts.n_context)
+        s->opts.n_context = s->hp->n_context;
+    if (!s->opts.n_source)
+        s->opts.n_source = s->hp->n_context;
+    if (!s->opts.n_batch)
+        s->opts.n_batch = 512;
+    if (s->opts.n_batch > 1 && s->is_seq2seq)
+        s->opts.n_batch = 1; /* what precedes the target's text is a token or two */
+    if (s->opts.n_batch > s->opts.n_context && s->opts.n_context > 0)
+        s->opts.n_batch = s->opts.n_context;
 }
 
 clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_session_opts *opts, clef_session **out, clef_error *err)
@@ -67,15 +81,11 @@ clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a session");
     s->hp = clef_model_hparams(model);
     s->opts = opts ? *opts : (clef_session_opts){0};
-    if (!s->opts.n_context)
-        s->opts.n_context = s->hp->n_context;
-    if (!s->opts.n_batch)
-        s->opts.n_batch = 512;
-    if (s->opts.n_batch > s->opts.n_context && s->opts.n_context > 0)
-        s->opts.n_batch = s->opts.n_context;
+    set_defaults(s);
     s->last = malloc((size_t)s->hp->n_vocab * sizeof *s->last);
-    const clef_status status =
-        s->last ? make_plan(s, dev, model, err) : clef__fail(err, CLEF_E_NOMEM, "no memory for %d logits", s->hp->n_vocab);
+    clef_status status = s->last ? set_beams(s, err) : clef__fail(err, CLEF_E_NOMEM, "no memory for %d logits", s->hp->n_vocab);
+    if (!status)
+        status = make_plan(s, dev, model, err);
     if (status) {
         clef_session_destroy(s);
         return status;
@@ -87,6 +97,10 @@ clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_
     s->token = clef_plan_output(s->plan, "token");
     s->T = clef_plan_symbol(s->plan, "T");
     s->S = clef_plan_symbol(s->plan, "S");
+    s->B = clef_plan_symbol(s->plan, "B");
+    s->order = clef_plan_input(s->plan, "order");
+    s->candidates = clef_plan_output(s->plan, "candidates");
+    s->scores = clef_plan_output(s->plan, "candidate_scores");
     *out = s;
     return CLEF_OK;
 }
@@ -96,6 +110,8 @@ void clef_session_destroy(clef_session *s)
     if (!s)
         return;
     clef_plan_destroy(s->plan);
+    clef_plan_destroy(s->encoder.plan);
+    free(s->encoder.rows);
     free(s->last);
     free(s);
 }
@@ -123,12 +139,12 @@ int32_t clef_session_profile(clef_session *s, clef_launch_time *times, int32_t c
 /* ---- steps ----------------------------------------------------------------------------------------------------------------------- */
 
 /* Runs the step of n tokens after `past`, whose ids and position the device has. */
-static clef_status run_step(clef_session *s, int32_t past, int32_t n, clef_error *err)
+clef_status clef__session_step(clef_session *s, int32_t past, int32_t n, clef_error *err)
 {
     int32_t visible = (past + n + VISIBLE_STEP - 1) / VISIBLE_STEP * VISIBLE_STEP;
     if (visible > s->opts.n_context)
         visible = s->opts.n_context;
-    clef_status status = clef_plan_bind(s->plan, s->T, n, err);
+    clef_status status = s->T ? clef_plan_bind(s->plan, s->T, n, err) : CLEF_OK;
     if (!status)
         status = clef_plan_bind(s->plan, s->S, visible, err);
     return status ? status : clef_plan_run(s->plan, err);
@@ -137,7 +153,7 @@ static clef_status run_step(clef_session *s, int32_t past, int32_t n, clef_error
 /* Tells the device how to pick, unless it knows. */
 static clef_status set_sampling(clef_session *s, const sample_options *o, clef_error *err)
 {
-    if (memcmp(&s->sample, o, sizeof *o) == 0)
+    if (s->sampling < 0 || memcmp(&s->sample, o, sizeof *o) == 0)
         return CLEF_OK;
     const clef_status status = clef_plan_write(s->plan, s->sampling, o, sizeof *o, err);
     if (!status)
@@ -147,13 +163,18 @@ static clef_status set_sampling(clef_session *s, const sample_options *o, clef_e
 
 static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
 {
-    clef_status status = clef_plan_bind(s->plan, s->T, n, err);
+    const int32_t itself = 0;
+    clef_status status = clef_plan_bind(s->plan, s->B, 1, err);
+    if (!status && s->T)
+        status = clef_plan_bind(s->plan, s->T, n, err);
+    if (!status && s->order >= 0)
+        status = clef_plan_write(s->plan, s->order, &itself, sizeof itself, err);
     if (!status)
         status = clef_plan_write(s->plan, s->ids, ids, (size_t)n * sizeof *ids, err);
     if (!status)
         status = clef_plan_write(s->plan, s->pos, &s->n_past, sizeof s->n_past, err);
     if (!status)
-        status = run_step(s, s->n_past, n, err);
+        status = clef__session_step(s, s->n_past, n, err);
     if (!status)
         s->n_past += n;
     return status;
@@ -161,6 +182,8 @@ static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n, cle
 
 static clef_status check_ids(const clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
 {
+    if (s->is_seq2seq && !s->encoder.n)
+        return clef__fail(err, CLEF_E_ARG, "an encoder-decoder wants a source first: clef_session_encode()");
     if (n < 1)
         return clef__fail(err, CLEF_E_ARG, "%d tokens to feed, wanted at least 1", n);
     if (n > s->opts.n_context - s->n_past)
@@ -188,7 +211,7 @@ static clef_status feed_prompt(clef_session *s, const int32_t *ids, int32_t n, c
 }
 
 /* The steps that run ahead are forgotten: what they write to the cache is never seen, and written over. */
-static clef_status end_generation(clef_session *s, clef_error *err)
+clef_status clef__session_end(clef_session *s, clef_error *err)
 {
     const int reads = s->gen.active && s->gen.n_ahead > 0;
     s->gen = (generation){.token = s->gen.token};
@@ -201,7 +224,7 @@ clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, co
     *logits = NULL;
     clef_status status = check_ids(s, ids, n, err);
     if (!status)
-        status = end_generation(s, err);
+        status = clef__session_end(s, err);
     if (status)
         return status;
     const int32_t n_past = s->n_past;
@@ -229,12 +252,14 @@ clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n
 {
     sample_options sample;
     clef_status status = check_ids(s, ids, n, err);
+    if (!status && s->n_beams)
+        status = clef__fail(err, CLEF_E_ARG, "a session made for beams does not sample");
     if (!status && n_max < 0)
         status = clef__fail(err, CLEF_E_ARG, "%d tokens to generate, wanted 0 (no limit) or more", n_max);
     if (!status)
         status = clef__sampler_options(opts, s->n_past + n, &sample, err);
     if (!status)
-        status = end_generation(s, err);
+        status = clef__session_end(s, err);
     if (status)
         return status;
     const int32_t n_past = s->n_past;
@@ -261,7 +286,7 @@ clef_status clef_session_next(clef_session *s, int32_t *id, clef_error *err)
                    : clef__fail(err, CLEF_E_LIMIT, "a token after %d: the context holds %d", s->n_past, s->opts.n_context);
     const int32_t past = s->n_past + (g->n_given > 0); /* with the token before this one */
     const int more = past < s->opts.n_context && (!g->n_max || g->n_given + 1 < g->n_max);
-    clef_status status = more ? run_step(s, past, 1, err) : CLEF_OK;
+    clef_status status = more ? clef__session_step(s, past, 1, err) : CLEF_OK;
     const clef_status waited = clef_plan_read_wait(s->plan, status ? NULL : err);
     const int32_t token = g->token;
     g->n_ahead = 0;
@@ -281,7 +306,7 @@ clef_status clef_session_next(clef_session *s, int32_t *id, clef_error *err)
 
 clef_status clef_session_reset(clef_session *s, clef_error *err)
 {
-    const clef_status status = end_generation(s, err);
+    const clef_status status = clef__session_end(s, err);
     s->n_past = 0;
     return status ? status : clef_plan_reset(s->plan, err);
 }

@@ -29,7 +29,7 @@ clef_status clef__spm_piece(clef_tokenizer *tok, const clef_spm_model *model, in
     if (st)
         return st;
     if (type == CLEF_PIECE_NORMAL && model->unigram)
-        return clef__unigram_piece(model->unigram, tok, id, score, CLEF_UNIGRAM_SCORED, err);
+        return clef__unigram_piece(model->unigram, tok, id, score, err);
     if (type == CLEF_PIECE_NORMAL)
         return n > 0 ? clef__bpe_score(model->bpe, tok, id, score, err) : CLEF_OK;
     return special || type == CLEF_PIECE_USER_DEFINED ? clef__tokens_add(tok, &added, special, err) : CLEF_OK;

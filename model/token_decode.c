@@ -91,6 +91,8 @@ static clef_status replace_all(const clef_pattern *pattern, const char *text, si
     clef_pattern_walk walk = {0};
     clef_status st = CLEF_OK;
     size_t done = 0;
+    if (!text) /* an empty one */
+        text = "";
     for (int found = 1; found && st == CLEF_OK;) {
         size_t start = n, end = n;
         st = clef__pattern_next(pattern, &run, text, n, &walk, &start, &end, &found, err);

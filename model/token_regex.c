@@ -36,7 +36,8 @@ static clef_status refuse(const translation *t, const char *what, clef_error *er
                       what, t->at);
 }
 
-#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xB2\\xB3\\xB9\\xBC-\\xBE" /* the last: as Latin-1 has them */
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define WORD_ALONE WORD "\\xB2\\xB3\\xB9\\xBC-\\xBE" /* outside a class, Latin-1's fractions and superscripts are words too */
 
 static clef_status append_newer(translation *t, const char *property, size_t n, clef_error *err)
 {
@@ -91,6 +92,20 @@ static clef_status translate_property(translation *t, clef_error *err)
     return append_class(t, negated, item, negated && t->in_class ? none : of, err);
 }
 
+/* \b and \B, between that engine's words. */
+static clef_status append_boundary(translation *t, int negated, clef_error *err)
+{
+    static const char *const words[] = {"L", "M", "Nd", NULL};
+    static const char *const between[2][4] = {{"(?:(?<=", ")(?!", ")|(?<!", ")(?="}, {"(?:(?<=", ")(?=", ")|(?<!", ")(?!"}};
+    clef_status st = CLEF_OK;
+    for (int i = 0; i < 4 && st == CLEF_OK; i++) {
+        st = clef__chars_append(&t->out, between[negated][i], strlen(between[negated][i]), err);
+        if (st == CLEF_OK)
+            st = append_class(t, 0, WORD_ALONE, words, err);
+    }
+    return st ? st : clef__chars_append(&t->out, "))", 2, err);
+}
+
 /* \s is White_Space there; PCRE2's also has U+180E. \w has marks there. */
 static clef_status translate_escape(translation *t, clef_error *err)
 {
@@ -107,13 +122,46 @@ static clef_status translate_escape(translation *t, clef_error *err)
     if (c == 's' || c == 'S')
         st = clef__chars_append(&t->out, c == 's' ? "\\p{White_Space}" : "\\P{White_Space}", 15, err);
     else if (c == 'w' || c == 'W')
-        st = append_class(t, c == 'W', WORD, words, err);
+        st = append_class(t, c == 'W', t->in_class ? WORD : WORD_ALONE, words, err);
+    else if ((c == 'b' || c == 'B') && !t->in_class)
+        st = append_boundary(t, c == 'B', err);
     else if (c == 'd' || c == 'D')
         st = append_class(t, c == 'D', "\\p{Nd}", digits, err);
     else
         st = clef__chars_append(&t->out, t->pattern + t->at, size, err);
     t->at += size;
     return st;
+}
+
+/* With the older characters that have joined the class since PCRE2's Unicode. */
+#define ALPHABETIC "\\p{Alphabetic}\\x{363}-\\x{36F}\\x{C04}\\x{F82}\\x{F83}\\x{1DD3}-\\x{1DE6}\\x{11080}\\x{11081}"
+
+/* [:alpha:] and the like, which PCRE2 gives other members. */
+static clef_status translate_posix(translation *t, clef_error *err)
+{
+    static const struct {
+        const char *name, *item, *newer[4];
+    } classes[] = {
+        {"[:alpha:]", ALPHABETIC, {"Alphabetic"}},
+        {"[:alnum:]", ALPHABETIC "\\p{Nd}", {"Alphabetic", "Nd"}},
+        {"[:digit:]", "\\p{Nd}", {"Nd"}},
+        {"[:word:]", WORD, {"L", "M", "Nd"}},
+        {"[:space:]", "\\p{White_Space}", {NULL}},
+        {"[:punct:]", "\\p{P}\\p{S}", {"P", "S"}},
+        {"[:upper:]", "\\p{Uppercase}", {"Lu"}},
+        {"[:lower:]", "\\p{Lowercase}\\x{10FC}\\x{A7F2}-\\x{A7F4}\\x{AB69}\\x{1E030}-\\x{1E06D}", {"Ll"}},
+        {"[:xdigit:]", "0-9A-Fa-f", {NULL}},
+        {"[:cntrl:]", "\\p{Cc}", {NULL}},
+        {"[:ascii:]", "\\x00-\\x7F", {NULL}},
+    };
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        const size_t n = strlen(classes[i].name);
+        if (t->n - t->at < n || memcmp(t->pattern + t->at, classes[i].name, n) != 0)
+            continue;
+        t->at += n;
+        return append_class(t, 0, classes[i].item, classes[i].newer, err);
+    }
+    return refuse(t, "this POSIX class", err);
 }
 
 static const char *what_differs(const translation *t)
@@ -149,11 +197,8 @@ static clef_status translate(translation *t, clef_error *err)
         const char *differs = what_differs(t);
         if (differs)
             return refuse(t, differs, err);
-        if (t->in_class && c == '[') { /* [:alpha:] */
-            const char *close = memchr(t->pattern + t->at, ']', t->n - t->at);
-            const size_t size = close ? (size_t)(close - (t->pattern + t->at)) + 1 : 1;
-            st = clef__chars_append(&t->out, t->pattern + t->at, size, err);
-            t->at += size;
+        if (t->in_class && c == '[') {
+            st = translate_posix(t, err);
             continue;
         }
         if (c == '[' && !t->in_class)

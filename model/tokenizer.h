@@ -315,6 +315,10 @@ clef_status clef__pretokenizer_split(clef_tokenizer *tok, const clef_pattern *pa
                                      clef_error *err);
 /** The same with a regex that must compile: the library's own. */
 clef_status clef__pretokenizer_regex(clef_tokenizer *tok, const char *regex, clef_split_behavior behavior, clef_error *err);
+/** The same for the two regexes that group a number's digits by three; 0 for any other. *st: how that went. */
+int clef__pretokenizer_thousands(clef_tokenizer *tok, const char *regex, clef_split_behavior behavior, clef_status *st, clef_error *err);
+/** The next free stage, for those that fill one in. */
+clef_status clef__pretokenizer_next(clef_tokenizer *tok, clef_pretokenizer **out, clef_error *err);
 /** Splits at characters of a class. */
 clef_status clef__pretokenizer_chars(clef_tokenizer *tok, int (*is)(uint32_t code), clef_split_behavior behavior, clef_error *err);
 /** The text becomes the characters that stand for its bytes. */
@@ -337,7 +341,7 @@ void        clef__added_finish(clef_added_trie *trie);
 clef_status clef__added_split(const clef_added_trie *trie, clef_encoding *enc, clef_span in,
                               clef_status (*rest)(clef_encoding *enc, clef_span piece));
 
-/* ---- models (bpe.c) -------------------------------------------------------------------------------------------------------- */
+/* ---- models (bpe.c, bpe_build.c) ----------------------------------------------------------------------------------------------- */
 
 typedef struct clef_bpe clef_bpe;
 typedef struct clef_bpe_opts {
@@ -385,15 +389,10 @@ typedef struct clef_unigram_opts {
     int32_t single; /* sums are floats, as in SentencePiece; else doubles, as in Hugging Face's tokenizers: ties fall otherwise */
     int32_t unk;    /* of the vocabulary; a run of unknown characters is one */
 } clef_unigram_opts;
-typedef enum clef_unigram_kind {
-    CLEF_UNIGRAM_SCORED,
-    CLEF_UNIGRAM_ALWAYS /* user-defined: its score is better than any cut's */
-} clef_unigram_kind;
 /** tok->model, for a vocabulary whose room is reserved. */
 clef_status clef__unigram_create(clef_tokenizer *tok, const clef_unigram_opts *opts, clef_unigram **out, clef_error *err);
 /** Token `id`, which has its text, is a piece; of equal texts the last one counts. CLEF_E_FORMAT: a score that is no finite number. */
-clef_status clef__unigram_piece(clef_unigram *self, const clef_tokenizer *tok, int32_t id, double score, clef_unigram_kind kind,
-                                clef_error *err);
+clef_status clef__unigram_piece(clef_unigram *self, const clef_tokenizer *tok, int32_t id, double score, clef_error *err);
 /** After the last piece. */
 void clef__unigram_seal(clef_unigram *self, const clef_tokenizer *tok);
 
@@ -474,6 +473,8 @@ clef_status clef__tokenizer_read_gguf(clef_tokenizer *tok, const char *path, cle
 const char *clef__gguf_pre_of(const char *regex, int *nfc, int *ignore_merges);
 /** The same over a tokenizer.json in memory; `name` is for messages (fuzzing, tests). */
 clef_status clef__tokenizer_parse_json(clef_tokenizer *tok, const char *text, size_t n, const char *name, clef_error *err);
+struct clef_gguf;
+clef_status clef__tokenizer_parse_gguf(clef_tokenizer *tok, const struct clef_gguf *gguf, const char *name, clef_error *err);
 clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, size_t n, const char *name, clef_error *err);
 /** tiktoken's lines, "base64 rank" each; the encoding (regex, special tokens) is told by the file's name, or by what Llama 3 has. */
 int         clef__is_tiktoken(const char *text, size_t n);

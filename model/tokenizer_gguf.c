@@ -248,14 +248,19 @@ static clef_status read_model(gguf_reader *r)
                       r->path, name);
 }
 
+clef_status clef__tokenizer_parse_gguf(clef_tokenizer *tok, const clef_gguf *gguf, const char *name, clef_error *err)
+{
+    gguf_reader r = {.gguf = gguf, .path = name, .tok = tok, .err = err};
+    return read_model(&r);
+}
+
 clef_status clef__tokenizer_read_gguf(clef_tokenizer *tok, const char *path, clef_error *err)
 {
     clef_gguf gguf;
     clef_status st = clef__gguf_open(path, &gguf, err);
     if (st)
         return st;
-    gguf_reader r = {.gguf = &gguf, .path = path, .tok = tok, .err = err};
-    st = read_model(&r);
+    st = clef__tokenizer_parse_gguf(tok, &gguf, path, err);
     clef__gguf_close(&gguf);
     return st;
 }

@@ -167,8 +167,7 @@ static clef_status read_unigram(clef_json_reader *r, const json_t *model)
         st = clef__unigram_create(r->tok, &opts, &r->unigram, r->err);
     for (size_t i = 0; i < json_array_size(vocab) && st == CLEF_OK; i++)
         st = clef__unigram_piece(r->unigram, r->tok, (int32_t)i,
-                                 as_serde_reads(json_number_value(json_array_get(json_array_get(vocab, i), 1))), CLEF_UNIGRAM_SCORED,
-                                 r->err);
+                                 as_serde_reads(json_number_value(json_array_get(json_array_get(vocab, i), 1))), r->err);
     r->tok->unk = (int32_t)unk;
     return st;
 }

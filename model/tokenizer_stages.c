@@ -218,6 +218,9 @@ static clef_status pre_split(clef_json_reader *r, const json_t *object)
     clef_status st = f.status ? f.status : check_text(r);
     if (st == CLEF_OK)
         st = read_behavior(r, "Split", name, &behavior);
+    const char *regex = json_string_value(json_object_get(json_object_get(object, "pattern"), "Regex"));
+    if (st == CLEF_OK && regex && !flags && clef__pretokenizer_thousands(r->tok, regex, behavior, &st, r->err))
+        return st;
     if (st == CLEF_OK)
         st = clef__json_pattern(r, "Split", object, &pattern);
     return st ? st : clef__pretokenizer_split(r->tok, &pattern, behavior, flags, r->err);

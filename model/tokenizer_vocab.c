@@ -12,15 +12,16 @@
 static clef_status add_specials(clef_tokenizer *tok, clef_error *err)
 {
     static const char *const names[] = {"<|endoftext|>", "<s>", "</s>", "<pad>", "<unk>", "<mask>"};
+    const int32_t start = clef__tokens_find(tok, "<s>", 3), end = clef__tokens_find(tok, "</s>", 4);
+    const int is_roberta = start >= 0 && end >= 0; /* where GPT-2's mark, if it is there, is an ordinary token */
     clef_status st = CLEF_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names && st == CLEF_OK; i++) {
+    for (size_t i = (size_t)is_roberta; i < sizeof names / sizeof *names && st == CLEF_OK; i++) {
         const size_t n = strlen(names[i]);
         const clef_added_token added = {.id = clef__tokens_find(tok, names[i], n), .text = names[i], .n = n, .lstrip = i == 5};
         if (added.id >= 0)
             st = clef__tokens_add(tok, &added, 1, err);
     }
-    const int32_t start = clef__tokens_find(tok, "<s>", 3), end = clef__tokens_find(tok, "</s>", 4);
-    if (st == CLEF_OK && start >= 0 && end >= 0) {
+    if (st == CLEF_OK && is_roberta) {
         tok->bos = start;
         tok->eos = end;
         return clef__tokens_mark_roberta(tok, start, end, err);

@@ -80,6 +80,20 @@ static const range new_s[] = {
     {0x1FADA, 0x1FADC}, {0x1FADF, 0x1FADF}, {0x1FAE8, 0x1FAE9}, {0x1FAF7, 0x1FAF8}, {0x1FBCB, 0x1FBEF},
 };
 
+static const range new_alphabetic[] = {
+    {0x897, 0x897},     {0xCF3, 0xCF3},     {0x1C89, 0x1C8A},   {0xA7CB, 0xA7CD},   {0xA7DA, 0xA7DC},   {0x105C0, 0x105F3},
+    {0x10D4A, 0x10D65}, {0x10D69, 0x10D69}, {0x10D6F, 0x10D85}, {0x10EC2, 0x10EC4}, {0x10EFC, 0x10EFC}, {0x1123F, 0x11241},
+    {0x11380, 0x11389}, {0x1138B, 0x1138B}, {0x1138E, 0x1138E}, {0x11390, 0x113B5}, {0x113B7, 0x113C0}, {0x113C2, 0x113C2},
+    {0x113C5, 0x113C5}, {0x113C7, 0x113CA}, {0x113CC, 0x113CD}, {0x113D1, 0x113D1}, {0x113D3, 0x113D3}, {0x11BC0, 0x11BE0},
+    {0x11F00, 0x11F10}, {0x11F12, 0x11F3A}, {0x11F3E, 0x11F40}, {0x1342F, 0x1342F}, {0x13441, 0x13446}, {0x13460, 0x143FA},
+    {0x16100, 0x1612E}, {0x16D40, 0x16D6C}, {0x18CFF, 0x18CFF}, {0x1B132, 0x1B132}, {0x1B155, 0x1B155}, {0x1DF25, 0x1DF2A},
+    {0x1E030, 0x1E06D}, {0x1E08F, 0x1E08F}, {0x1E4D0, 0x1E4EB}, {0x1E5D0, 0x1E5ED}, {0x1E5F0, 0x1E5F0}, {0x2B739, 0x2B739},
+    {0x2EBF0, 0x2EE5D}, {0x31350, 0x323AF},
+};
+
+static const range new_hiragana[] = {{0x1B132, 0x1B132}};
+static const range new_katakana[] = {{0x1B155, 0x1B155}};
+
 static const range new_han[] = {
     {0x2B739, 0x2B739},
     {0x2EBF0, 0x2EE5D},
@@ -95,8 +109,23 @@ static const struct {
     {                                                                                                                                      \
         name, ranges, sizeof(ranges) / sizeof *(ranges)                                                                                    \
     }
-    ROW("Lu", new_lu), ROW("L", new_lu), ROW("Ll", new_ll), ROW("L", new_ll), ROW("Lm", new_lm), ROW("L", new_lm), ROW("Lo", new_lo),
-    ROW("L", new_lo),  ROW("M", new_m),  ROW("Nd", new_nd), ROW("N", new_n),  ROW("P", new_p),   ROW("S", new_s),  ROW("Han", new_han),
+    ROW("Lu", new_lu),
+    ROW("L", new_lu),
+    ROW("Ll", new_ll),
+    ROW("L", new_ll),
+    ROW("Lm", new_lm),
+    ROW("L", new_lm),
+    ROW("Lo", new_lo),
+    ROW("L", new_lo),
+    ROW("Alphabetic", new_alphabetic),
+    ROW("Hiragana", new_hiragana),
+    ROW("Katakana", new_katakana),
+    ROW("M", new_m),
+    ROW("Nd", new_nd),
+    ROW("N", new_n),
+    ROW("P", new_p),
+    ROW("S", new_s),
+    ROW("Han", new_han),
 #undef ROW
 };
 
@@ -138,7 +167,30 @@ int clef__unicode_has_newer(const char *text, size_t n)
     return 0;
 }
 
-/* ---- Rust's char */
+/* ---- Rust's char and regexes */
+
+static int is_newer_word(uint32_t code)
+{
+    return code >= 0x897 && (WITHIN(new_lu, code) || WITHIN(new_ll, code) || WITHIN(new_lm, code) || WITHIN(new_lo, code) ||
+                             WITHIN(new_m, code) || WITHIN(new_nd, code));
+}
+
+int clef__is_word(uint32_t code)
+{
+    const int joiner = code == 0x200C || code == 0x200D;
+    const int circled = (code >= 0x24B6 && code <= 0x24E9) || (code >= 0x1F130 && code <= 0x1F149) ||
+                        (code >= 0x1F150 && code <= 0x1F169) || (code >= 0x1F170 && code <= 0x1F189); /* symbols that are Alphabetic */
+    const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)code);
+    return joiner || circled || is_newer_word(code) || (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_ME) ||
+           c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_PC;
+}
+
+int clef__is_digit(uint32_t code)
+{
+    if (code < 0x80)
+        return code >= '0' && code <= '9';
+    return utf8proc_category((utf8proc_int32_t)code) == UTF8PROC_CATEGORY_ND || WITHIN(new_nd, code);
+}
 
 static const range new_numeric[] = {
     {0x10D40, 0x10D49}, {0x116D0, 0x116E3}, {0x11BF0, 0x11BF9}, {0x11DE0, 0x11DE9}, {0x16130, 0x16139},
@@ -267,8 +319,29 @@ int clef__is_bert_cjk(uint32_t code)
            (code >= 0x2F800 && code <= 0x2FA1F);
 }
 
+/* Those of `newest` are Unicode 16's, which utf8proc 2.10 brings. */
 int clef__unicode_decomposes(uint32_t code)
 {
-    return code != 0x32FF && code != 0xAB69 && code != 0x11938 && code != 0x1F16C && !(code >= 0x1FBF0 && code <= 0x1FBF9) &&
-           !(code >= 0xA7F2 && code <= 0xA7F4) && !(code >= 0x10781 && code <= 0x107BA);
+    static const range newer[] = {
+        {0x32FF, 0x32FF},   {0xA7F1, 0xA7F4},   {0xAB69, 0xAB69},   {0x10781, 0x107BA},
+        {0x11938, 0x11938}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
+    };
+    static const range newest[] = {
+        {0x105C9, 0x105C9}, {0x105E4, 0x105E4}, {0x11383, 0x113C8}, {0x16121, 0x16128}, {0x16D68, 0x16D6A}, {0x1CCD6, 0x1CCF9},
+    };
+    return !WITHIN(newer, code) && !WITHIN(newest, code);
+}
+
+int clef__unicode_is_newer_mark(uint32_t code)
+{
+    static const range marks[] = {
+        {0x7FD, 0x7FD},     {0x897, 0x897},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xC3C, 0xC3C},
+        {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},   {0x1ABF, 0x1AEB},   {0x1DF6, 0x1DFA},   {0xA82C, 0xA82C},
+        {0x10D24, 0x10D27}, {0x10D69, 0x10D6D}, {0x10EAB, 0x10EAC}, {0x10EFA, 0x10EFF}, {0x10F46, 0x10F50}, {0x10F82, 0x10F85},
+        {0x11070, 0x11070}, {0x1133B, 0x1133B}, {0x113CE, 0x113E2}, {0x1145E, 0x1145E}, {0x11839, 0x1183A}, {0x1193D, 0x1193E},
+        {0x11943, 0x11943}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47}, {0x11A99, 0x11A99}, {0x11D42, 0x11D45},
+        {0x11D97, 0x11D97}, {0x11F41, 0x11F42}, {0x1612F, 0x1612F}, {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136},
+        {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF}, {0x1E5EE, 0x1E5EF},
+    };
+    return code >= 0x7FD && WITHIN(marks, code);
 }

@@ -9,7 +9,11 @@ clef_status clef__unicode_newer(const char *property, size_t n, clef_chars *out,
 /** Whether valid UTF-8 has a character of any of those ranges. */
 int clef__unicode_has_newer(const char *text, size_t n);
 
+/** \w of Rust's regexes (UTS 18, annex C): Alphabetic, marks, decimal numbers, connectors, joiners. */
+int clef__is_word(uint32_t code);
+
 /** Rust's char::is_numeric and, but for U+0130, char::to_lowercase. */
+int      clef__is_digit(uint32_t code); /* \d: Nd */
 int      clef__is_numeric(uint32_t code);
 uint32_t clef__to_lower(uint32_t code);
 
@@ -23,5 +27,7 @@ int clef__is_bert_control(uint32_t code);
 int clef__is_bert_cjk(uint32_t code);
 /** 0 for the characters whose decomposition is newer than the normalizers of tokenizers. */
 int clef__unicode_decomposes(uint32_t code);
+/** A combining mark that they take for an ordinary character, as it is newer. */
+int clef__unicode_is_newer_mark(uint32_t code);
 
 #endif

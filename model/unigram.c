@@ -21,7 +21,7 @@ struct clef_unigram {
     clef_unigram_opts opts;
     clef_byte_trie trie;
     double *scores;
-    double least, most; /* of the normal pieces */
+    double least; /* of the pieces */
     size_t longest;
     int32_t fallback_ids[256];
 };
@@ -102,23 +102,35 @@ static void offer(walk *w, size_t end, int32_t id, double score)
         w->enc->viterbi[++w->reach - w->base].size = 0;
     if (node->size > 0 && score <= node->score)
         return;
-    node->score = w->model->opts.single ? (double)(float)score : score;
+    node->score = score;
     node->id = id;
     node->size = (uint32_t)(end - w->at);
 }
 
-static double unknown_score(const clef_unigram *self, double before)
+/* Sums are rounded as the library does it whose ties are to be met. */
+static double add(const clef_unigram *self, double score, double before)
 {
-    if (self->opts.single)
-        return (double)((float)self->least - 10.0f + (float)before);
-    return self->least - 10 + before;
+    return self->opts.single ? (double)((float)score + (float)before) : score + before;
+}
+
+/* SentencePiece (since 0.2.2) counts anew from here when a sum outgrows a float's fine steps. */
+static double count_anew(walk *w, double before)
+{
+    const float most = 100000.0f;
+    if (!w->model->opts.single || fabs(before) <= (double)most)
+        return before;
+    for (size_t i = w->at; i <= w->reach; i++) {
+        clef_viterbi *node = &w->enc->viterbi[i - w->base];
+        node->score = (double)((float)node->score - (float)before);
+    }
+    return 0;
 }
 
 /* All pieces that begin at w->at. */
 static void extend(walk *w)
 {
     const clef_unigram *self = w->model;
-    const double before = w->enc->viterbi[w->at - w->base].score;
+    const double before = count_anew(w, w->enc->viterbi[w->at - w->base].score);
     const size_t n_char = clef__utf8_size(w->text[w->at]);
     int has_char = 0;
     uint32_t node = 0;
@@ -130,12 +142,11 @@ static void extend(walk *w)
         if (id < 0)
             continue;
         const size_t size = i + 1 - w->at;
-        const double score = isnan(self->scores[id]) ? (double)size * self->most - 0.1 : self->scores[id];
-        offer(w, i + 1, id, score + before);
+        offer(w, i + 1, id, add(self, self->scores[id], before));
         has_char |= size == n_char;
     }
     if (!has_char)
-        offer(w, w->at + n_char, -1, unknown_score(self, before));
+        offer(w, w->at + n_char, -1, add(self, add(self, self->least, -10), before));
 }
 
 static clef_status encode(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
@@ -177,24 +188,19 @@ clef_status clef__unigram_create(clef_tokenizer *tok, const clef_unigram_opts *o
     self->base.encode = encode;
     self->opts = *opts;
     self->least = opts->single ? (double)FLT_MAX : INFINITY;
-    self->most = (double)FLT_MIN; /* where SentencePiece begins its search: with scores below 0 it stays */
     tok->model = &self->base;
     *out = self;
     self->scores = calloc((size_t)tok->n_tokens, sizeof *self->scores);
     return self->scores ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "Unigram: no memory for %d scores", tok->n_tokens);
 }
 
-clef_status clef__unigram_piece(clef_unigram *self, const clef_tokenizer *tok, int32_t id, double score, clef_unigram_kind kind,
-                                clef_error *err)
+clef_status clef__unigram_piece(clef_unigram *self, const clef_tokenizer *tok, int32_t id, double score, clef_error *err)
 {
     const clef_token *token = &tok->tokens[id];
     if (!isfinite(score))
         return clef__fail(err, CLEF_E_FORMAT, "Unigram: the score of token %d is no finite number", id);
-    self->scores[id] = kind == CLEF_UNIGRAM_ALWAYS ? (double)NAN : score;
-    if (kind == CLEF_UNIGRAM_SCORED) {
-        self->least = score < self->least ? score : self->least;
-        self->most = score > self->most ? score : self->most;
-    }
+    self->scores[id] = score;
+    self->least = score < self->least ? score : self->least;
     if (token->n_text == 0)
         return CLEF_OK;
     self->longest = token->n_text > self->longest ? token->n_text : self->longest;

@@ -101,13 +101,3 @@ int clef__is_space(uint32_t code)
     return code == 0x85 || code == 0xA0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 || code == 0x2029 ||
            code == 0x202F || code == 0x205F || code == 0x3000;
 }
-
-int clef__is_word(uint32_t code)
-{
-    const int joiner = code == 0x200C || code == 0x200D;
-    const int circled = (code >= 0x24B6 && code <= 0x24E9) || (code >= 0x1F130 && code <= 0x1F149) ||
-                        (code >= 0x1F150 && code <= 0x1F169) || (code >= 0x1F170 && code <= 0x1F189); /* symbols that are Alphabetic */
-    const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)code);
-    return joiner || circled || (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_ME) || c == UTF8PROC_CATEGORY_ND ||
-           c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_PC;
-}

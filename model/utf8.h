@@ -27,7 +27,5 @@ int    clef__utf8_valid(const char *text, size_t n);
 
 /** Unicode's White_Space. */
 int clef__is_space(uint32_t code);
-/** \w (UTS 18, annex C): Alphabetic, marks, decimal numbers, connectors, joiners. */
-int clef__is_word(uint32_t code);
 
 #endif

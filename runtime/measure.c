@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "cl/args.h"
+#include "graph/panel.h"
 #include "runtime/device.h"
 #include "runtime/os.h"
 
@@ -258,8 +259,12 @@ static clef_status measure_mad(const measure *m, int32_t fused, clef_device_spee
 static clef_status measure_dot(const measure *m, clef_device_speed *out, clef_error *err)
 {
     const clef_caps *caps = &m->dev->info.caps;
+    const clef_dot dot = caps->x86_vnni      ? CLEF_DOT_VNNI
+                         : caps->x86_avxvnni ? CLEF_DOT_AVXVNNI
+                         : caps->x86_avx2    ? CLEF_DOT_AVX2
+                                             : CLEF_DOT_PORTABLE;
     const int32_t chains = caps->x86_vnni ? 12 : 4; /* 32 registers of 64 bytes, or few and small ones */
-    const clef_launch launch = {.source = "measure_dot", .kernel = "measure_dot", .defs = {{"DOT", caps->x86_vnni}, {"CHAINS", chains}}};
+    const clef_launch launch = {.source = "measure_dot", .kernel = "measure_dot", .defs = {{"DOT", (int32_t)dot}, {"CHAINS", chains}}};
     cl_kernel kernel = NULL;
     if (m->group > 1)
         return CLEF_OK;

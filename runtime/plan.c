@@ -274,8 +274,10 @@ clef_plan_stats clef_plan_describe(const clef_plan *plan)
 {
     clef_plan_stats stats = plan->stats;
     stats.n_launches = plan->n_launches;
-    for (int32_t i = 0; i < plan->graph->n_values; i++) {
-        const clef_cost cost = cost_of(plan, plan->graph->values[i]);
+    for (int32_t i = 0; i < plan->n_launches; i++) { /* one behind the other where a node has several */
+        if (i && plan->launches[i].node == plan->launches[i - 1].node)
+            continue;
+        const clef_cost cost = cost_of(plan, plan->launches[i].node);
         stats.run_flops += cost.flops;
         stats.run_bytes += cost.bytes;
     }

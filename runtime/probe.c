@@ -3,33 +3,62 @@
 #include <string.h>
 
 #include "cl/args.h"
+#include "graph/panel.h"
 #include "runtime/device.h"
 #include "runtime/os.h"
 
-/* The processor that runs this has AVX-512 VNNI. A CPU device is that processor. */
+/* What the processor that runs this says of itself; a CPU device is that processor. */
+#if defined(__x86_64__) && defined(__GNUC__)
+#    include <cpuid.h>
+
 static int host_has_vnni(void)
 {
-#if defined(__x86_64__) && defined(__GNUC__)
     return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
-#else
-    return 0;
-#endif
 }
+
+static int host_has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") != 0;
+}
+
+/* CPUID leaf 7, subleaf 1, EAX bit 4 (Intel SDM vol. 2A); AVX2 says that the system keeps the registers. */
+static int host_has_avxvnni(void)
+{
+    unsigned a = 0, b, c, d;
+    return host_has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
+#else
+static int host_has_vnni(void)
+{
+    return 0;
+}
+
+static int host_has_avx2(void)
+{
+    return 0;
+}
+
+static int host_has_avxvnni(void)
+{
+    return 0;
+}
+#endif
 
 enum { LANES = 16 };
 
 /* Runs DOT4 of cl/panel.h in assembly on known bytes. 1 when it compiles, runs and is right. */
-static int vnni_works(clef_device *dev)
+static int dot_works(clef_device *dev, clef_dot dot)
 {
-    const clef_launch launch = {.source = "probe", .kernel = "probe_dot4", .defs = {{"DOT", 1}}};
-    int32_t w[LANES], x = (int32_t)0x81fe037f, got[LANES] = {0}; /* -127, -2, 3, 127 */
+    const clef_launch launch = {.source = "probe", .kernel = "probe_dot4", .defs = {{"DOT", (int32_t)dot}}};
+    const uint32_t taken = dot == CLEF_DOT_AVX2 ? 0x7f7f7f7fu : ~0u; /* the bits of w that it takes */
+    int32_t w[LANES], x = (int32_t)0x81fe037f, got[LANES] = {0};     /* -127, -2, 3, 127 */
     cl_kernel kernel = NULL;
     cl_mem in = NULL, by = NULL, out = NULL;
     const size_t one = 1;
     cl_int code;
     int works = 0;
     for (uint32_t i = 0; i < LANES; i++)
-        w[i] = (int32_t)(0xff80017fu + i * 0x01010101u);
+        w[i] = (int32_t)((0xff80017fu + i * 0x01010101u) & taken);
     if (clef__kernel_create(dev, &launch, &kernel, NULL))
         return 0;
     in = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof w, w, &code);
@@ -72,6 +101,8 @@ static const cap_name maskable[] = {
     {"int_dot", offsetof(clef_caps, int_dot)},
     {"command_buffer", offsetof(clef_caps, command_buffer)},
     {"x86_vnni", offsetof(clef_caps, x86_vnni)},
+    {"x86_avxvnni", offsetof(clef_caps, x86_avxvnni)},
+    {"x86_avx2", offsetof(clef_caps, x86_avx2)},
     {"float_width", offsetof(clef_caps, float_width)},
 };
 
@@ -93,7 +124,7 @@ static clef_status mask(clef_caps *caps, clef_error *err)
             return clef__fail(
                 err, CLEF_E_ARG,
                 "CLEF_CAPS: '%.*s', wanted -NAME[,-NAME...] of cpu unified_memory fp16 fp64 subgroups int_dot command_buffer x86_vnni "
-                "float_width",
+                "x86_avxvnni x86_avx2 float_width",
                 (int)n, at);
         *cap = 0;
         at += n + (at[n] == ',');
@@ -101,12 +132,18 @@ static clef_status mask(clef_caps *caps, clef_error *err)
     return CLEF_OK;
 }
 
+/* The widest that works is enough: each one tried is a program built. */
 clef_status clef__device_probe(clef_device *dev, clef_error *err)
 {
     clef_caps *caps = &dev->info.caps;
     caps->x86_vnni = caps->is_cpu && host_has_vnni();
+    caps->x86_avxvnni = caps->is_cpu && host_has_avxvnni();
+    caps->x86_avx2 = caps->is_cpu && host_has_avx2();
     clef_status s = mask(caps, err); /* before trying: what is masked is not tried */
-    if (!s && caps->x86_vnni)
-        caps->x86_vnni = vnni_works(dev);
-    return s;
+    if (s)
+        return s;
+    caps->x86_vnni = caps->x86_vnni && dot_works(dev, CLEF_DOT_VNNI);
+    caps->x86_avxvnni = !caps->x86_vnni && caps->x86_avxvnni && dot_works(dev, CLEF_DOT_AVXVNNI);
+    caps->x86_avx2 = !caps->x86_vnni && !caps->x86_avxvnni && caps->x86_avx2 && dot_works(dev, CLEF_DOT_AVX2);
+    return CLEF_OK;
 }

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Compares clef's tokenizers, id by id, with Hugging Face's tokenizers and with sentencepiece (both from PyPI).
 
-    oracle_tokenizers.py LIBCLEF.so TOKENIZERS TEXTS [--random N] [--seed S] [--only NAME] [--fixture FILE]
+    oracle_tokenizers.py LIBCLEF.so TOKENIZERS TEXTS [--random N] [--seed S] [--only NAME] [--fixture FILE] [--stages]
 
 TOKENIZERS is a folder of folders (bert gpt2 llama2 t5 ...), TEXTS one of text files. Each text is compared line by line, in blocks of 64
-lines and as a whole; then N random Unicode strings. --fixture writes cases with their expected ids as JSON.
+lines and as a whole; then N random Unicode strings, of which --seed draws others. --fixture writes 500 cases of texts made here with their
+expected ids as JSON. --stages compares each kind of normalizer, pre-tokenizer and decoder of a tokenizer.json instead, with vocabularies
+made here.
 A development tool: the product does not need it."""
 import argparse, ctypes, json, os, random, sys, tempfile, time
 
@@ -55,12 +57,13 @@ class SP:
     def __init__(self, path):
         import sentencepiece
         self.t = sentencepiece.SentencePieceProcessor(model_file=path)
+        self.unk = self.t.unk_id()
 
     def encode(self, text, special=False):
         return self.t.encode(text)
 
-    def decode(self, ids):
-        return self.t.decode(ids)
+    def decode(self, ids): # sentencepiece writes " \u2047 " for an unknown character; clef leaves special tokens out
+        return self.t.decode([i for i in ids if i != self.unk])
 
 
 def bert(vocab, lower):
@@ -77,9 +80,7 @@ def byte_level(folder):
 def tiktoken_of(folder):
     """GPT-2's vocabulary as tiktoken writes it: what r50k_base is."""
     import base64
-    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    char = {chr(b): b for b in shown}
-    char.update({chr(256 + i): b for i, b in enumerate(b for b in range(256) if b not in shown)})
+    char = {c: b for b, c in byte_chars().items()}
     vocab = json.load(open(folder + "/vocab.json", encoding="utf-8"))
     path = os.path.join(tempfile.mkdtemp(), "r50k_base.tiktoken")
     with open(path, "w") as f:
@@ -108,6 +109,99 @@ def pairs(root):
         yield "sp:" + os.path.relpath(path, root), path, lambda path=path: SP(path)
 
 
+def byte_chars():
+    """What stands for each byte in a byte-level vocabulary."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    char = {b: chr(b) for b in shown}
+    char.update({b: chr(256 + i) for i, b in enumerate(b for b in range(256) if b not in shown)})
+    return char
+
+
+def stages():
+    """(name, Tokenizer) for each normalizer, which a vocabulary of bytes shows, and each pre-tokenizer, whose pieces get a space"""
+    from tokenizers import Tokenizer, models, normalizers as N, pre_tokenizers as P, decoders as D, Regex
+    vocab = {c: b for b, c in byte_chars().items()}
+    show = P.ByteLevel(add_prefix_space=True, use_regex=False)
+
+    def make(normalizer=None, pre=None):
+        t = Tokenizer(models.BPE(vocab=vocab, merges=[]))
+        if normalizer:
+            t.normalizer = normalizer
+        t.pre_tokenizer = P.Sequence([pre, show]) if pre else P.ByteLevel(add_prefix_space=False, use_regex=False)
+        t.decoder = D.ByteLevel()
+        return t
+
+    for n in (N.NFC(), N.NFD(), N.NFKC(), N.NFKD(), N.Lowercase(), N.Strip(), N.Strip(left=False), N.StripAccents(), N.Nmt(),
+              N.BertNormalizer(), N.BertNormalizer(clean_text=False, lowercase=False, strip_accents=True),
+              N.BertNormalizer(handle_chinese_chars=False, strip_accents=False), N.Replace(Regex("\\s+"), "_"), N.Replace(" ", "\u2581"),
+              N.Prepend("x"), N.Sequence([N.NFD(), N.StripAccents(), N.Lowercase()])):
+        yield repr(n), make(n)
+    for p in (P.BertPreTokenizer(), P.Whitespace(), P.WhitespaceSplit(), P.Digits(), P.Digits(individual_digits=True),
+              P.CharDelimiterSplit("."), P.FixedLength(length=3), P.Metaspace(), P.Metaspace(prepend_scheme="first"),
+              P.Metaspace(prepend_scheme="never", split=False),
+              *(P.Punctuation(b) for b in ("isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous")),
+              *(P.Split(Regex("\\w+|[^\\w\\s]+"), b) for b in ("isolated", "removed", "merged_with_previous", "merged_with_next")),
+              P.Split(Regex("\\p{L}+|\\p{N}{1,3}"), "isolated", invert=True), P.Split(Regex("\\p{Lu}|\\p{M}+|\\p{P}"), "isolated"),
+              P.Split(Regex("\\p{S}|\\p{Han}+|\\d"), "contiguous"), P.ByteLevel(add_prefix_space=False),
+              P.Split(Regex("\\d{1,3}(?=(?:\\d{3})*\\b)"), "isolated"), P.Split(Regex("(?=(\\d{3})+(?!\\d))"), "isolated"),
+              P.Split(Regex("\\b"), "isolated"), P.Split(Regex(".\\B"), "isolated")):
+        yield repr(p), make(pre=p)
+
+
+def decoders():
+    """(name, Tokenizer) for each decoder, over words that it changes"""
+    from tokenizers import Tokenizer, models, decoders as D
+    words = ["a", "the", "The", "x1", "##ing", "##s", "ing</w>", "s</w>", "b</w>", "\u2581the", "\u2581", "\u2581\u2581a", "a\u2581",
+             "<0xE4>", "<0xB8>", "<0xAD>", "<0x41>", "<0xFF>", ".", ",", "!", "?", "'", "n't",
+             "do", "not", "'s", "'m", "'ve", "'re", "|", "<pad>",
+             "\u0120a", "\u010a", "\u00e4\u00b8\u0143", "\u00e9", " ", " a", "aa ", "-", "\u4e2d", "e\u0301"]
+    for d in (None, D.WordPiece(), D.WordPiece(prefix="##", cleanup=False), D.BPEDecoder(), D.BPEDecoder(suffix="s</w>"), D.CTC(),
+              D.CTC(cleanup=False), D.Metaspace(), D.Metaspace(prepend_scheme="never"), D.ByteFallback(), D.ByteLevel(), D.Fuse(),
+              D.Strip(content="a", left=1, right=0), D.Replace("a", "bc"),
+              D.Sequence([D.Replace("\u2581", " "), D.ByteFallback(), D.Fuse(), D.Strip(content=" ", left=1, right=0)]),
+              D.Sequence([D.ByteFallback(), D.Metaspace()])):
+        t = Tokenizer(models.WordLevel(vocab={w: i for i, w in enumerate(words)}, unk_token="a"))
+        if d:
+            t.decoder = d
+        yield repr(d), t
+
+
+def compare_decoders(lib, n, rng):
+    bad_total = 0
+    for name, theirs in decoders():
+        path = os.path.join(tempfile.mkdtemp(), "tokenizer.json")
+        theirs.save(path)
+        ours, bad = Clef(lib, path), 0
+        for _ in range(n):
+            ids = [rng.randrange(theirs.get_vocab_size()) for _ in range(rng.randrange(8))]
+            if "\ufffd" in theirs.decode(ids): # ByteFallback writes one for each byte of a run with a bad one, which no stream can
+                continue
+            if ours.decode(ids) != theirs.decode(ids):
+                bad += 1
+                if bad <= 3:
+                    print(f"  {[theirs.id_to_token(i) for i in ids]}\n  {ours.decode(ids)!r}\n  {theirs.decode(ids)!r}")
+        bad_total += bad
+        print(f"{bad:6d} of {n} differ: decoder {name[:100]}", flush=True)
+    return bad_total
+
+
+def compare_stages(lib, strings):
+    bad_total = 0
+    for name, theirs in stages():
+        path = os.path.join(tempfile.mkdtemp(), "tokenizer.json")
+        theirs.save(path)
+        ours, bad = Clef(lib, path), 0
+        for text in strings:
+            want = theirs.encode(text, add_special_tokens=False).ids
+            if ours.encode(text) != want or ours.decode(want) != theirs.decode(want):
+                bad += 1
+                if bad == 1:
+                    print(f"  {text!r}\n  {bytes(ours.encode(text))}\n  {bytes(want)}\n  {ours.decode(want)!r}\n  {theirs.decode(want)!r}")
+        bad_total += bad
+        print(f"{bad:6d} of {len(strings)} differ: {name[:100]}", flush=True)
+    return bad_total
+
+
 POOLS = [(0x20, 0x7E)] * 6 + [(0xA0, 0x24F)] * 3 + [(0x300, 0x36F), (0x370, 0x52F), (0x590, 0x6FF), (0x900, 0xDFF), (0xE00, 0xFFF),
         (0x1100, 0x11FF), (0x1E00, 0x1FFF), (0x2000, 0x206F), (0x2070, 0x2BFF), (0x3000, 0x30FF), (0x3200, 0x33FF), (0x4E00, 0x9FFF),
         (0xAC00, 0xD7A3), (0xF900, 0xFFFF), (0x1F300, 0x1FAFF), (0x1D400, 0x1D7FF), (0x20000, 0x323AF), (0x80, 0xFFFF), (0x80, 0x10FFFF)]
@@ -125,19 +219,62 @@ def random_text(rng):
     return "".join(out)
 
 
+TEXTS = ["", " ", "\n", "Hello, world!", "  two  spaces ", "it's we'll I'VE", "tab\tand\r\nlines\n\n\n end",
+         "x=3.14159*(y+20000)//7;", "na\xefve caf\xe9 e\u0301a\u0323\u0307",
+         "\u5df4\u9ece \u3053\u3093\u306b\u3061\u306f \uac00\u1100\u1161",
+         "\U0001f999\U0001f468\u200d\U0001f469\u200d\U0001f467 \u270c\U0001f3fd", "<s>[CLS] </s><|endoftext|><unk>",
+         "\u2581a\u2581 b", "\u0645\u0631\u062d\u0628\u0627 \u05e9\u05dc\u05d5\u05dd \u0928\u092e\u0938\u094d\u0924\u0947",
+         "\ufb01\u2460\uff21\u33c2 \xbd\xb2", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "----------======",
+         "\xa0\u3000\u2009\u200b|", "snake_case camelCase HTTPServer2", "\ufffd\x00\x07\x85"]
+
+
+def write_fixture(root, path, rng):
+    """{file under TOKENIZERS: [[text, ids, decoded where it is not the text], ...]}, 500 cases in all"""
+    fixture, oracles = {}, [(file, make) for name, file, make in pairs(root) if file.startswith(root)]
+    for i, (file, make) in enumerate(oracles):
+        theirs, cases = make(), fixture.setdefault(os.path.relpath(file, root), [])
+        texts = [t for t in TEXTS if "<s>" not in t or not isinstance(theirs, SP)] # sentencepiece reads no control pieces in a text
+        while len(cases) < 500 // len(oracles) + (i < 500 % len(oracles)):
+            text = texts[len(cases)] if len(cases) < len(texts) else random_text(rng)[:24]
+            ids = theirs.encode(text)
+            back = theirs.decode(ids)
+            cases.append([text, ids] if back == text else [text, ids, back])
+    with open(path, "w") as f:
+        rows = [",\n  ".join(json.dumps(c, separators=(",", ":")) for c in cases) for cases in fixture.values()]
+        f.write("{\n" + ",\n".join(f" {json.dumps(k)}: [\n  {r}]" for k, r in zip(fixture, rows)) + "\n}\n")
+
+
+def marks():
+    import unicodedata
+    global MARKS
+    if not MARKS:
+        MARKS = ["a", "e", "\u1100", "\u1161", "\u3042"] * 100 + [chr(c) for c in range(0x110000) if unicodedata.combining(chr(c))]
+    return MARKS
+
+
+MARKS = []
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("lib"), p.add_argument("tokenizers"), p.add_argument("texts")
     p.add_argument("--random", type=int, default=10000), p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--stages", action="store_true")
     p.add_argument("--only"), p.add_argument("--fixture"), p.add_argument("--show", type=int, default=3)
     a = p.parse_args()
     lib = ctypes.CDLL(a.lib)
     rng = random.Random(a.seed)
     strings = [random_text(rng) for _ in range(a.random)]
+    if a.fixture:
+        return write_fixture(a.tokenizers, a.fixture, rng)
+    if a.stages:
+        strings += ["".join(rng.choice("0123456789\u0663\u00bd ab.,_") for _ in range(20)) for _ in range(a.random // 10)]
+        strings += ["".join(rng.choice(marks()) for _ in range(8)) for _ in range(a.random)]
+        return compare_decoders(lib, a.random, rng) + compare_stages(lib, strings) > 0
     files = {f: open(f"{a.texts}/{f}", encoding="utf-8", newline="").read() for f in sorted(os.listdir(a.texts)) if f.endswith(".txt")}
     lines = [line for text in files.values() for line in text.split("\n")]
     blocks = ["\n".join(lines[i:i + 64]) for i in range(0, len(lines), 64)]
-    fixture, bad_total = {}, 0
+    bad_total = 0
     for name, path, make in pairs(a.tokenizers):
         if a.only and a.only not in name:
             continue
@@ -166,10 +303,6 @@ def main():
         bad_total += bad + (not same)
         print(f"{name:45s} {bad:6d} of {len(lines) + len(blocks) + len(strings)} differ, whole text {'same' if same else 'DIFFERS'}, "
               f"{bad_text} of 4000 decoded texts differ, {len(whole.encode()) / seconds / 1e6:.1f} MB/s", flush=True)
-        fixture[name] = [[t, theirs.encode(t)] for t in
-                         [s for s in lines[::1500] if s][:14] + strings[:22]]
-    if a.fixture:
-        json.dump(fixture, open(a.fixture, "w"), ensure_ascii=True, indent=None, separators=(",", ":"))
     return bad_total > 0
 
 

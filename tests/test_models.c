@@ -326,13 +326,6 @@ static void gguf_config(void **state)
         {NULL, "s:K.rope.scaling.type 4:8 s:mrope ", CLEF_E_UNSUPPORTED, "key llama.rope.scaling.type mrope is not supported"},
         {NULL, "s:K.rope.scaling.factor 4:6 f:0.5 ", CLEF_E_UNSUPPORTED, "rope.scaling.factor is 0.5"},
         {NULL, "s:K.expert_count 4:4 4:8 ", CLEF_E_FORMAT, "key llama.expert_used_count is missing"},
-        {NULL, "s:K.expert_count 4:4 4:8 s:K.expert_used_count 4:4 4:9 ", CLEF_E_FORMAT, "9 experts a token of 8 experts"},
-        {NULL, "s:K.expert_count 4:4 4:8 s:K.expert_used_count 4:4 4:65 ", CLEF_E_FORMAT, "expert_used_count is 65, wanted 1 to 64"},
-        {NULL, "s:clef.activation 4:5 4:9 ", CLEF_E_FORMAT, "key clef.activation is 9, wanted 0 to"},
-        {NULL, "s:clef.head_dim 4:5 4:0 ", CLEF_E_FORMAT, "key clef.head_dim is 0, wanted 1 to"},
-        {NULL, "s:clef.rope.dims 4:5 4:18 ", CLEF_E_FORMAT, "rotates 18 dims of a head of 8"},
-        {NULL, "s:clef.rope.factor 4:6 f:nan ", CLEF_E_FORMAT, "key clef.rope.factor is"},
-        {NULL, "s:clef.no_rope_layers 4:9 4:5 8:1 4:0 ", CLEF_E_FORMAT, "clef.no_rope_layers is no list of a number for each of 2 layers"},
         {NULL, "s:K.vocab_size 4:4 4:9 ", CLEF_E_FORMAT, "llama.vocab_size is 9, but token_embd.weight has 7 rows"},
         {"llama.embedding_length", "s:K.embedding_length 4:4 4:64 ", CLEF_E_FORMAT, "token_embd.weight is [7, 32]"},
     };

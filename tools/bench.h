@@ -66,7 +66,7 @@ int clef__bench_profile(bench *b);
 
 /** The next tokens of the prompt: feeds n ids in steps, adding each step's cost to *flops and *bytes where these are not NULL. */
 clef_status clef__bench_feed(bench *b, int32_t n, double *flops, double *bytes, clef_error *err);
-/** Feeds one token n times. */
+/** Generates n tokens, greedily, after one more of the prompt: n steps. */
 clef_status clef__bench_decode(bench *b, int32_t n, double *flops, double *bytes, clef_error *err);
 
 #endif

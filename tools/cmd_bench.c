@@ -16,7 +16,7 @@ static const clef__option bench_option_table[] = {
     {.names = "prompt", .letter = 'p', .type = CLI_INT, .value = "N", AT(n_prompt), .lo = 0, .hi = INT32_MAX,
      .help = "tokens of the prefill [512, or the model's context]; 0: none"},
     {.names = "gen", .letter = 'n', .type = CLI_INT, .value = "N", AT(n_gen), .lo = 0, .hi = INT32_MAX,
-     .help = "tokens of the decode, fed one by one [64]; 0: none"},
+     .help = "tokens of the decode, generated greedily [64]; 0: none"},
     {.names = "depth", .type = CLI_INT, .value = "N", AT(depth), .lo = 0, .hi = INT32_MAX,
      .help = "tokens in the cache before the decode [0]"},
     {.names = "rounds,repetitions", .letter = 'r', .type = CLI_INT, .value = "N", AT(n_rounds), .lo = 1, .hi = BENCH_MAX_ROUNDS,
@@ -168,10 +168,10 @@ clef_status clef__bench_feed(bench *b, int32_t n, double *flops, double *bytes, 
 
 clef_status clef__bench_decode(bench *b, int32_t n, double *flops, double *bytes, clef_error *err)
 {
-    clef_status status = CLEF_OK;
-    const float *logits;
+    int32_t id;
+    clef_status status = clef_session_generate(b->session, b->ids, 1, n, NULL, err);
     for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
-        status = clef_session_feed(b->session, b->ids, 1, &logits, err);
+        status = clef_session_next(b->session, &id, err);
         add_cost(b, flops, bytes);
         if (status == CLEF_OK)
             status = interrupted(err);
@@ -304,12 +304,10 @@ const clef__command clef__command_bench = {
     .usage = "[MODEL] [FLAGS] | --device | --product MxNxK",
     .summary = "Measure how fast a model runs, and how fast the device could run it",
     .notes =
-        "prefill: a prompt into an empty cache, up to the last token's logits. decode: tokens fed one by one, after --depth others. The\n"
-        "value is the best of the rounds. load: from nothing to a session; first token: from nothing to the logits of one token. The "
-        "limits\n"
-        "are what the device is measured to do (--device) right after the model: decode is held against reading memory, prefill against\n"
-        "f32 multiply-adds or, where weights and activations are quantised, against products of bytes. --profile slows the device a "
-        "little.\n",
+        "prefill: a prompt into an empty cache, up to the last token's logits. decode: greedy generation, after --depth other tokens. The\n"
+        "value is the best of the rounds. load: from nothing to a session; first token: from nothing to the first token. The limits are\n"
+        "what the device is measured to do (--device) right after the model: decode is held against reading memory, prefill against f32\n"
+        "multiply-adds or, where weights and activations are quantised, against products of bytes. --profile slows the device a little.\n",
     .options = bench_option_table,
     .max_args = 1,
     .defaults = &bench_defaults,

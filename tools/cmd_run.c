@@ -9,7 +9,7 @@
 #include "tools/terminal.h"
 
 /* Models state contexts of 131072 and more; a cache of that size nobody asked for would not fit most devices. */
-enum { MAX_DEFAULT_CONTEXT = 4096 };
+enum { MAX_DEFAULT_CONTEXT = 4096, START_TOKENS = 3 /* before an encoder-decoder's text, at most */ };
 
 typedef struct run_options {
     const char *model, *prompt, *file, *ids, *device;
@@ -18,6 +18,9 @@ typedef struct run_options {
     int32_t top_k, repeat_last_n;
     clef__seed seed;
     int32_t echo, print_ids, ignore_eos, no_special, quiet;
+    const char *target;
+    int32_t n_beams, n_best, early_stopping;
+    float length_penalty;
 } run_options;
 
 static const run_options run_defaults = {
@@ -30,6 +33,8 @@ static const run_options run_defaults = {
     .min_p = 0.05f,
     .repeat_penalty = 1,
     .repeat_last_n = 64,
+    .n_best = 1,
+    .length_penalty = 1,
 };
 
 /* clang-format off */
@@ -60,6 +65,15 @@ static const clef__option run_option_table[] = {
     {.names = "repeat-last-n", .type = CLI_INT, .value = "N", AT(repeat_last_n), .lo = 1, .hi = 65536,
      .help = "how many tokens \"lately\" are [64]"},
     {.names = "seed", .letter = 's', .type = CLI_SEED, .value = "N", AT(seed), .help = "of the draws [any; the statistics name it]"},
+    {.names = "beams", .type = CLI_INT, .value = "N", AT(n_beams), .lo = 1, .hi = 32,
+     .help = "search with N beams in place of sampling; the text comes at the end"},
+    {.names = "length-penalty", .type = CLI_FLOAT, .value = "X", AT(length_penalty), .lo = -100, .hi = 100,
+     .help = "of beams: log-probability / length^X; above 0 favours long texts [1]"},
+    {.names = "n-best", .type = CLI_INT, .value = "K", AT(n_best), .lo = 1, .hi = 32,
+     .help = "of beams: the K best texts, a line each [1]"},
+    {.names = "early-stopping", .type = CLI_SWITCH, AT(early_stopping), .help = "of beams: end as soon as N texts have ended"},
+    {.names = "target", .type = CLI_TEXT, .value = "TOKEN", AT(target),
+     .help = "of an encoder-decoder: the token that its text begins with, such as a language (fra_Latn)"},
     {.names = "echo", .type = CLI_SWITCH, AT(echo), .help = "print the prompt before the text"},
     {.names = "print-ids", .type = CLI_SWITCH, AT(print_ids), .help = "print the new token ids, separated by commas, in place of text"},
     {.names = "ignore-eos", .type = CLI_SWITCH, AT(ignore_eos), .help = "go on when the model ends its text"},
@@ -81,6 +95,7 @@ typedef struct run {
     const clef_tokenizer *tokenizer; /* NULL when neither the prompt nor the output is text */
     int32_t *ids;                    /* the prompt */
     int32_t n_ids, n_context;
+    int32_t is_seq2seq, target; /* an encoder-decoder: ids are its source; -1 or what --target names */
     clef_device *device;
     clef_session *session;
     clef_sampler_opts sampling;
@@ -158,6 +173,34 @@ static int encode_prompt(run *r)
     return rc;
 }
 
+/* The id that --target names; a new text begins with it. */
+static int find_target(run *r)
+{
+    r->is_seq2seq = r->hparams->n_decoder_layers > 0;
+    r->target = -1;
+    if (!r->o->target)
+        return CLI_GO_ON;
+    if (!r->is_seq2seq)
+        return clef__cli_fail(CLI_USAGE, "run: --target is of encoder-decoders, %s is %s", clef_model_path(r->model), r->hparams->arch);
+    if (r->tokenizer)
+        r->target = clef_tokenizer_find(r->tokenizer, r->o->target);
+    if (r->target < 0 || r->target >= r->hparams->n_vocab)
+        return clef__cli_fail(CLI_FAILED, "run: --target: %s has no token '%.80s'", clef_model_path(r->model), r->o->target);
+    return CLI_GO_ON;
+}
+
+/* Of an encoder-decoder the context is the target's, and the source has one of its own. */
+static int check_source(run *r)
+{
+    const run_options *o = r->o;
+    const int32_t own = r->hparams->n_context, most = own < MAX_DEFAULT_CONTEXT ? own : MAX_DEFAULT_CONTEXT;
+    const int32_t wanted = o->n_predict >= 0 && o->n_predict < most - START_TOKENS ? o->n_predict + START_TOKENS : most;
+    r->n_context = o->n_context > 0 ? o->n_context : o->n_context == 0 ? own : wanted;
+    if (r->n_ids > own)
+        return clef__cli_fail(CLI_FAILED, "run: the source has %" PRId32 " tokens, the model takes %" PRId32, r->n_ids, own);
+    return CLI_GO_ON;
+}
+
 /* The model, the prompt's ids, and whether they fit: all that can be said before a device does any work. */
 static int run_prepare(run *r, const char *path)
 {
@@ -171,9 +214,13 @@ static int run_prepare(run *r, const char *path)
         if (!r->tokenizer)
             return clef__cli_report(&err);
     }
-    const int rc = o->ids ? parse_ids(r, o->ids) : encode_prompt(r);
+    int rc = o->ids ? parse_ids(r, o->ids) : encode_prompt(r);
+    if (rc == CLI_GO_ON)
+        rc = find_target(r);
     if (rc != CLI_GO_ON)
         return rc;
+    if (r->is_seq2seq)
+        return check_source(r);
     r->n_context = o->n_context > 0 ? o->n_context : r->hparams->n_context;
     if (r->n_context <= 0 || (o->n_context < 0 && r->n_context > MAX_DEFAULT_CONTEXT))
         r->n_context = MAX_DEFAULT_CONTEXT;
@@ -211,6 +258,8 @@ static int run_open(run *r)
         .exact = o->exact,
         .no_tune = o->no_tune,
         .kv_type = clef__kv_types[o->kv_type],
+        .n_source = r->n_ids,
+        .n_beams = o->n_beams,
         .progress = clef__progress_step,
         .progress_user = &r->progress,
     };
@@ -249,6 +298,8 @@ static int put_prompt(run *r)
     clef_error err = {0};
     r->stream.tok = r->tokenizer;
     int rc = CLI_GO_ON;
+    if (r->is_seq2seq)
+        return CLI_GO_ON; /* its text is a new one */
     for (int32_t i = 0; rc == CLI_GO_ON && r->tokenizer && !r->o->print_ids && i < r->n_ids; i++) {
         size_t n = 0;
         if (clef_stream_push(&r->stream, r->ids[i], text, sizeof text, &n, &err) != CLEF_OK)
@@ -308,14 +359,86 @@ static int generate_tokens(run *r)
     return rc;
 }
 
+/* What the generation goes on from: the prompt, or what an encoder-decoder's text begins with. */
+static int32_t first_ids(const run *r, int32_t start[START_TOKENS], const int32_t **out)
+{
+    *out = r->is_seq2seq ? start : r->ids;
+    if (!r->is_seq2seq)
+        return r->n_ids;
+    int32_t n = clef_session_start(r->session, start);
+    if (r->target >= 0 && n > 1) /* in place of the one that the model forces */
+        n = 1;
+    if (r->target >= 0)
+        start[n++] = r->target;
+    return n;
+}
+
+static int put_hypothesis(run *r, const clef_hypothesis *h)
+{
+    clef_error err = {0};
+    char *text = NULL;
+    size_t n_bytes = 0;
+    int rc = CLI_GO_ON;
+    for (int32_t i = 0; rc == CLI_GO_ON && r->o->print_ids && i < h->n; i++) {
+        char id[16];
+        rc = put(id, (size_t)snprintf(id, sizeof id, "%s%" PRId32, i ? "," : "", h->ids[i]));
+    }
+    if (r->o->print_ids)
+        return rc;
+    if (clef_tokenizer_decode(r->tokenizer, h->ids, h->n, &text, &n_bytes, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    rc = put(text, n_bytes);
+    clef_text_free(text);
+    return rc;
+}
+
+static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
+{
+    clef_error err = {0};
+    clef_hypothesis *best = NULL;
+    int32_t n_best = 0;
+    const clef_beam_opts opts = {.n_beams = r->o->n_beams,
+                                 .length_penalty = r->o->length_penalty,
+                                 .early_stopping = r->o->early_stopping,
+                                 .n_best = r->o->n_best,
+                                 .n_max = r->o->n_predict > 0 ? r->o->n_predict : 0,
+                                 .ignore_eos = r->o->ignore_eos};
+    r->fed = clef__terminal_seconds(); /* what it feeds is part of the search */
+    if (clef_session_beams(r->session, ids, n_ids, &opts, &best, &n_best, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    clef__progress_finish(&r->progress);
+    r->first_seconds = clef__terminal_seconds() - r->start;
+    int rc = r->o->echo ? put_prompt(r) : CLI_GO_ON;
+    for (int32_t i = 0; rc == CLI_GO_ON && i < n_best; i++) {
+        rc = i ? put("\n", 1) : CLI_GO_ON;
+        if (rc == CLI_GO_ON)
+            rc = put_hypothesis(r, &best[i]);
+        r->n_new = best[i].n > r->n_new ? best[i].n : r->n_new;
+        if (!r->o->quiet)
+            fprintf(stderr, "%sclef: score %.6g%s\n", clef__terminal_stdout() ? "\n" : "", (double)best[i].score,
+                    best[i].ended ? "; the model ended its text" : "");
+    }
+    clef_hypotheses_free(best, n_best);
+    return rc;
+}
+
 static int generate(run *r)
 {
     clef_error err = {0};
-    const int32_t n_max = r->o->n_predict > 0 ? r->o->n_predict : 0;
+    const int32_t n_max = r->o->n_predict > 0 ? r->o->n_predict : 0, *ids;
     const double begin = clef__terminal_seconds();
-    if (clef_session_generate(r->session, r->ids, r->n_ids, n_max, &r->sampling, &err) != CLEF_OK)
+    int32_t start[START_TOKENS];
+    const int32_t n_ids = first_ids(r, start, &ids);
+    int rc;
+    if (r->is_seq2seq && clef_session_encode(r->session, r->ids, r->n_ids, &err) != CLEF_OK)
         return clef__cli_report(&err);
-    int rc = r->o->n_predict ? generate_tokens(r) : put_prompt(r);
+    if (r->o->n_beams) {
+        rc = r->o->n_predict ? search_beams(r, ids, n_ids) : CLI_GO_ON;
+    } else {
+        if (clef_session_generate(r->session, ids, n_ids, n_max, &r->sampling, &err) != CLEF_OK)
+            return clef__cli_report(&err);
+        rc = r->o->n_predict ? generate_tokens(r) : put_prompt(r);
+    }
     if (r->fed == 0)
         r->fed = clef__terminal_seconds();
     r->prompt_seconds = r->fed - begin;
@@ -329,7 +452,7 @@ static int put_end(run *r)
     char text[CLEF_MAX_PIECE];
     size_t n = 0;
     clef_error err = {0};
-    if (r->tokenizer && !r->o->print_ids && clef_stream_finish(&r->stream, text, sizeof text, &n, &err) != CLEF_OK)
+    if (r->stream.tok && !r->o->print_ids && clef_stream_finish(&r->stream, text, sizeof text, &n, &err) != CLEF_OK)
         return clef__cli_report(&err);
     int rc = n ? put(text, n) : CLI_GO_ON;
     if (rc == CLI_GO_ON && (r->o->print_ids || clef__terminal_stdout()))
@@ -375,6 +498,8 @@ static int run_run(const void *options, int32_t n_args, char **args)
     run r = {.o = o, .start = clef__terminal_seconds()};
     if ((o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) != 1)
         return clef__cli_fail(CLI_USAGE, "run: wants one prompt: -p TEXT, -f FILE or --ids 1,2,3");
+    if (o->n_best > (o->n_beams ? o->n_beams : 1))
+        return clef__cli_fail(CLI_USAGE, "run: --n-best %" PRId32 " of --beams %" PRId32, o->n_best, o->n_beams);
     const char *path = clef__model_path("run", n_args, args, o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
@@ -403,7 +528,8 @@ const clef__command clef__command_run = {
     .usage = "[MODEL] -p PROMPT [FLAGS]",
     .summary = "Generate text with a model",
     .notes = "MODEL is a GGUF file or a Hugging Face folder; without it, the model that comes with clef. The text goes to stdout as it\n"
-             "comes, and nothing else does; progress and statistics go to stderr. Ctrl-C ends the text.\n",
+             "comes, and nothing else does; progress and statistics go to stderr. Ctrl-C ends the text.\n"
+             "An encoder-decoder takes the prompt as its source. --beams N searches as transformers does, and samples nothing.\n",
     .options = run_option_table,
     .max_args = 1,
     .defaults = &run_defaults,

@@ -2,7 +2,9 @@
 #ifndef CLEF_CLEF_H
 #define CLEF_CLEF_H
 
+#include "clef/classify.h"
 #include "clef/device.h"
+#include "clef/embed.h"
 #include "clef/generate.h"
 #include "clef/graph.h"
 #include "clef/model.h"

@@ -20,6 +20,8 @@ typedef struct clef_caps {
     int32_t  int_dot;          /* cl_khr_integer_dot_product */
     int32_t  command_buffer;   /* cl_khr_command_buffer */
     int32_t  x86_vnni;         /* a CPU with AVX-512 VNNI whose compiler takes it as assembly */
+    int32_t  x86_avxvnni;      /* the same of AVX-VNNI; looked for where x86_vnni is not there */
+    int32_t  x86_avx2;         /* the same of AVX2; looked for where neither is there */
     int32_t  opencl_version;   /* of the device, 10 * major + minor: 12, 30 */
     int32_t  n_units;          /* compute units */
     int32_t  max_group;        /* work-items a group, all dims together */

@@ -1,4 +1,4 @@
-/* Generation: a session holds a model on a device with its KV cache; a sampler picks tokens. */
+/* Generation: a session holds a model on a device with its KV cache; a sampler or a beam search picks tokens. */
 #ifndef CLEF_GENERATE_H
 #define CLEF_GENERATE_H
 
@@ -15,6 +15,8 @@ extern "C" {
 typedef struct clef_session_opts {
     int32_t       n_context;     /* 0: the model's own */
     int32_t       n_batch;       /* prompt tokens a step; 0: 512 */
+    int32_t       n_source;      /* of an encoder-decoder: tokens of a source at most; 0: the model's context */
+    int32_t       n_beams;       /* 0: the session picks one token after another; else it searches, with up to so many beams */
     clef_gemm     gemm;
     clef_dtype    kv_type;       /* of the KV cache, as in clef_build_opts */
     int32_t       exact;         /* 1: activations stay f32 (clef_plan_opts.exact) */
@@ -33,6 +35,15 @@ CLEF_API void        clef_session_destroy(clef_session *session);
 CLEF_API int32_t clef_session_n_context(const clef_session *session);
 CLEF_API int32_t clef_session_n_past(const clef_session *session); /* positions in the cache */
 CLEF_API clef_plan_stats clef_session_describe(const clef_session *session);
+
+/** Encoder-decoders: takes n ids (n >= 1, special tokens and all) as the source that the text to come is about, computes keys and values
+ *  of the decoder's cross-attention once, and empties the cache. What is fed and generated after it is the target's text, which begins
+ *  with clef_session_start(). A session of an encoder-decoder refuses to feed and generate before (CLEF_E_ARG).
+ *  CLEF_E_UNSUPPORTED for a model of another kind, CLEF_E_ARG for an id outside the vocabulary, CLEF_E_LIMIT beyond n_source, CLEF_E_CL. */
+CLEF_API clef_status clef_session_encode(clef_session *session, const int32_t *ids, int32_t n, clef_error *err);
+/** What the text of an encoder-decoder begins with: its decoder_start, and the token forced behind it where the model has one. Writes them
+ *  to ids and returns how many; 0 for other models. */
+CLEF_API int32_t clef_session_start(const clef_session *session, int32_t ids[2]);
 
 /** Feeds n ids (n >= 1) after what the cache holds, in steps of n_batch; then *logits is [n_vocab] f32 of the last one, owned by the
  *  session and overwritten by the next call. CLEF_E_LIMIT when they do not fit the context; CLEF_E_ARG for an id outside the
@@ -68,6 +79,33 @@ typedef struct clef_sampler_opts {
 CLEF_API clef_status clef_session_generate(clef_session *session, const int32_t *ids, int32_t n, int32_t n_max,
                                            const clef_sampler_opts *opts, clef_error *err);
 CLEF_API clef_status clef_session_next(clef_session *session, int32_t *id, clef_error *err);
+
+typedef struct clef_beam_opts {
+    int32_t n_beams;         /* 0: what the session was made for; no more than that */
+    float   length_penalty;  /* a text's score is the sum of its tokens' log-probabilities / tokens^length_penalty; used as given */
+    int32_t early_stopping;  /* 1: ends when n_beams texts have ended; 0: when no text under way is better than the worst of them */
+    int32_t n_best;          /* texts wanted; 0: 1; at most n_beams */
+    int32_t n_max;           /* tokens of a text; 0: until the context is full */
+    int32_t ignore_eos;      /* 1: no text ends before */
+} clef_beam_opts;
+
+/** A text that a search found: its ids without the prompt and without the mark that ended it. */
+typedef struct clef_hypothesis {
+    int32_t *ids;
+    int32_t  n;
+    int32_t  ended; /* 1: by the model; 0: by n_max */
+    float    score;
+} clef_hypothesis;
+
+/** Beam search after n ids (n >= 1), which are fed first: at each step the n_beams likeliest continuations of all beams go on, as
+ *  transformers' generate(num_beams=n_beams, do_sample=False) does it. The beams share one encoder output, and their caches change places
+ *  on the device. opts NULL: a length_penalty of 1, else zeros. *out has n_best texts (*n_out), the best first; free with
+ *  clef_hypotheses_free(). The session's cache is emptied before and after; the source of an encoder-decoder stays.
+ *  CLEF_E_ARG (the session was not made for beams; an option out of range), as clef_session_feed() else; CLEF_E_CANCELLED when progress
+ *  says so ("beams", steps done, n_max). */
+CLEF_API clef_status clef_session_beams(clef_session *session, const int32_t *ids, int32_t n, const clef_beam_opts *opts,
+                                        clef_hypothesis **out, int32_t *n_out, clef_error *err);
+CLEF_API void        clef_hypotheses_free(clef_hypothesis *hypotheses, int32_t n);
 
 /** clef_plan_profile() of the session's last step. */
 CLEF_API int32_t clef_session_profile(clef_session *session, clef_launch_time *times, int32_t capacity, clef_error *err);

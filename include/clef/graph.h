@@ -246,6 +246,12 @@ CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *fre
  *  The cache is F32, F16 (rounded to nearest even) or Q8_0 (D a multiple of 32; as GGUF's reference encodes it). */
 CLEF_API clef_value *clef_cache_write(clef_graph *graph, clef_value *cache, clef_value *x, clef_value *pos);
 
+/** Beam search: cache[b, h, s, :] = cache before[order[b], h, s, :] for s < rows (0: all), in place; order: I32 [B], B <= 64 at its bound,
+ *  each 0 .. B' - 1 of the cache [B', H, C, D] (another leaves sequence b as it is). The cache is a state, or an earlier write of it, as in
+ *  clef_cache_write, which says what holds afterwards. */
+typedef struct clef_cache_reorder_opts { clef_dim rows; } clef_cache_reorder_opts;
+CLEF_API clef_value *clef_cache_reorder(clef_graph *graph, clef_value *cache, clef_value *order, const clef_cache_reorder_opts *opts);
+
 /** A step of attention over a KV cache, fused: with q' = rope(rms_norm(q)) and k' = rope(rms_norm(k)), k' and v are written to their
  *  caches as cache_write does, and then out [B, T, H, E] = attention of q' over the rows of the caches that are given here.
  *  q [B, T, H, D]; k [B, T, Hk, D]; v [B, T, Hk, E]; k_cache [B, Hk, S, D], v_cache [B, Hk, S, E]: two states (or earlier cache_writes of

@@ -82,6 +82,7 @@ typedef struct clef_hparams {
     int32_t n_buckets, max_distance; /* relative position biases */
     int32_t gated;                 /* the feed-forward has a gate */
     int32_t decoder_start;         /* the id that a decoder begins with; -1: none */
+    int32_t forced_bos;            /* the id that always follows it; -1: none */
     int32_t pad;                   /* -1: none */
     int32_t full_head_dim, full_n_kv_heads; /* of layers that see everything, where these have heads of their own; 0: as the others */
     int32_t n_kv_shared_layers;    /* last layers, which read the keys and values of the last layer of their kind before them */
@@ -137,6 +138,9 @@ typedef enum clef_part {
                           a step */
 } clef_part;
 
+/** How an embedding comes of a text's hidden states [T, d]: the first, their mean, the last. */
+typedef enum clef_pooling { CLEF_POOL_NONE, CLEF_POOL_CLS, CLEF_POOL_MEAN, CLEF_POOL_LAST } clef_pooling;
+
 typedef struct clef_build_opts {
     int32_t     n_context;   /* positions in the KV cache; 0: the model's own */
     int32_t     n_batch;     /* bound of T, tokens a step; 0: min(512, n_context) */
@@ -146,9 +150,17 @@ typedef struct clef_build_opts {
     int32_t     padding_mask; /* 1: an input attention_mask I32 [B, S] (encoders: [B, T]), 0 where a key is padding */
     int32_t     sample;       /* 1: an input sampling I32 [16] and an output token I32 [B] (clef_sample); not with all_logits */
     int32_t     token_types;  /* encoders: 1: an input token_type_ids I32 [B, T]; 0: all are 0 */
-    int32_t     no_head;      /* encoders: 1: the hidden states alone, as output hidden_last; 0: the head that the file has, as logits */
+    int32_t     no_head;      /* 1: the hidden states alone, as output hidden_last; 0: the head that the file has, as logits */
+    int32_t     pooling;      /* clef_pooling: in place of logits an output embedding [B, d]; without padding_mask; not of
+                                 encoder-decoders */
+    int32_t     classify;     /* 1: logits of the classifier that the file has, [B, labels], or [B, T, labels] where it labels each
+                                 token; without padding_mask; not of encoder-decoders */
+    int32_t     normalize;    /* 1: embeddings are divided by their Euclidean norm */
     int32_t     part;         /* clef_part; CLEF_PART_WHOLE for all but encoder-decoders */
     int32_t     n_source;     /* CLEF_PART_DECODER: bound of the source's length; 0: the model's context */
+    int32_t     candidates;   /* k > 0, for beam search: an input order I32 [B], by which the sequences of the cache change places
+                                 before the step, and outputs candidates I32 [B, k], the likeliest next tokens, and candidate_scores
+                                 F32 [B, k], the logs of their probabilities; not with all_logits */
     const char *const *taps; /* names of values to make outputs: hidden_last, attention_L, or any value of the graph */
     int32_t     n_taps;
 } clef_build_opts;

@@ -9,7 +9,10 @@ python=$(find_python) || skip "no Python with numpy and safetensors"
 # shellcheck disable=SC2012
 for gemm in own clblast; do
   if [ $gemm = clblast ] && ! nm -D "$CLEF_BUILD/libclef.so" | grep -q CLBlast; then echo "built without CLBlast"; continue; fi
-  CLEF_GEMM=$gemm "$python" "$check_py" "$CLEF" "$CLEF_SHARED/oracle/models" gpt2 llama llama3 qwen2 qwen3 mistral >"$tmp/log" 2>&1 ||
+  families="gpt2 llama llama3 qwen2 qwen3 mistral"
+  if [ $gemm = own ]; then families="$families t5 flan-t5 marian bart mbart m2m100"; fi
+  # shellcheck disable=SC2086
+  CLEF_GEMM=$gemm "$python" "$check_py" "$CLEF" "$CLEF_SHARED/oracle/models" $families >"$tmp/log" 2>&1 ||
     failures=$((failures + 1))
   sed "s/^ok  /ok $gemm/; s/^FAIL/FAIL $gemm/" "$tmp/log"
   grep -q "^[0-9]* passed, " "$tmp/log" || fail "$gemm: check.py did not finish"

@@ -1,0 +1,11 @@
+/* What a model's files say of its embeddings. */
+#ifndef CLEF_MODEL_EMBED_H
+#define CLEF_MODEL_EMBED_H
+
+#include "clef/embed.h"
+
+/** Pooling, normalisation and the longest text, as clef_embedder_create() describes. n_dims is the model's width.
+ *  CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED, CLEF_E_NOMEM. */
+clef_status clef__embed_config(const clef_model *model, clef_embedder_info *out, clef_error *err);
+
+#endif

@@ -1,0 +1,63 @@
+#include "tools/classifier.h"
+
+#include <string.h>
+
+#include "tools/terminal.h"
+
+int clef__classifier_open(clef__classifier *c, const clef__classifier_options *o, const char *path, clef_head head)
+{
+    clef_error err = {0};
+    clef__terminal_catch_interrupt();
+    clef__progress_init(&c->progress, o->quiet);
+    if (clef_model_open(path, &c->model, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    c->tokenizer = clef_model_tokenizer(c->model, &err);
+    if (!c->tokenizer)
+        return clef__cli_report(&err);
+    const clef_device_opts device = {.n_threads = o->n_threads, .progress = clef__progress_step, .progress_user = &c->progress};
+    if (clef_device_open(o->device, &device, &c->device, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    if (!o->quiet)
+        clef__say_device(c->device);
+    const clef_classifier_opts opts = {.head = head,
+                                       .gemm = (clef_gemm)o->gemm,
+                                       .exact = o->exact,
+                                       .no_tune = o->no_tune,
+                                       .progress = clef__progress_step,
+                                       .progress_user = &c->progress};
+    if (clef_classifier_create(c->device, c->model, &opts, &c->classifier, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    c->info = clef_classifier_describe(c->classifier);
+    return CLI_GO_ON;
+}
+
+void clef__classifier_finish(clef__classifier *c)
+{
+    clef__progress_finish(&c->progress);
+    clef_encoded_finish(&c->text);
+    clef_classifier_destroy(c->classifier);
+    clef_device_close(c->device);
+    clef_model_close(c->model);
+}
+
+int clef__classifier_run(clef__classifier *c, const clef__classifier_options *o, const char *a, const char *b, const float **logits)
+{
+    clef_error err = {0};
+    const clef_encode_opts opts = {.special = CLEF_SPECIAL_ADD, .max_tokens = o->truncate ? c->info.max_tokens : 0};
+    clef_status status = clef_tokenizer_encode_pair(c->tokenizer, a, strlen(a), b, b ? strlen(b) : 0, &opts, &c->text, &err);
+    if (status == CLEF_OK)
+        status = clef_classify(c->classifier, c->text.ids, c->text.types, c->text.n, logits, &err);
+    clef__progress_finish(&c->progress);
+    if (status == CLEF_E_LIMIT && !o->truncate)
+        return clef__cli_fail(CLI_FAILED, "%s; --truncate cuts it", err.text);
+    return status == CLEF_OK ? CLI_GO_ON : clef__cli_report(&err);
+}
+
+int clef__classifier_is_mark(const clef__classifier *c, int32_t id)
+{
+    static const clef_token_role marks[] = {CLEF_ROLE_BOS, CLEF_ROLE_EOS, CLEF_ROLE_SEP, CLEF_ROLE_PAD, CLEF_ROLE_CLS};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (id == clef_tokenizer_role(c->tokenizer, marks[i]))
+            return 1;
+    return 0;
+}

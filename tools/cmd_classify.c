@@ -1,0 +1,138 @@
+/* clef classify: the classes of a text, or of each of its tokens. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/classifier.h"
+#include "tools/json.h"
+
+typedef struct classify_options {
+    clef__classifier_options common;
+} classify_options;
+
+static const classify_options classify_defaults = {0};
+
+static const clef__option classify_option_table[] = {
+    CLASSIFIER_OPTIONS(classify_options),
+    {.names = NULL},
+};
+
+typedef struct ranked {
+    float p;
+    int32_t class;
+} ranked;
+
+static int by_p(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    return x->p != y->p ? (x->p < y->p ? 1 : -1) : (x->class > y->class) - (x->class < y->class);
+}
+
+/* Probabilities of a row of logits, the likeliest first, in `out` [n_classes]. */
+static void rank(const clef__classifier *c, const float *logits, float *p, ranked *out)
+{
+    const int32_t n = c->info.n_classes;
+    clef_class_probabilities(c->info.kind, logits, n, p);
+    for (int32_t i = 0; i < n; i++)
+        out[i] = (ranked){p[i], i};
+    qsort(out, (size_t)n, sizeof *out, by_p);
+}
+
+static void print_class(const clef__classifier *c, const ranked *r, int json)
+{
+    const char *label = clef_classifier_label(c->classifier, r->class);
+    if (json) {
+        printf("{\"label\": ");
+        clef__json_string(stdout, label);
+        printf(", \"score\": %.9g", (double)r->p);
+    } else {
+        printf("%s\t%.6f", label, (double)r->p);
+    }
+}
+
+static void print_text(const clef__classifier *c, const ranked *r, int json)
+{
+    if (json)
+        putchar('[');
+    for (int32_t i = 0; i < c->info.n_classes; i++) {
+        if (json && i)
+            printf(", ");
+        print_class(c, &r[i], json);
+        fputs(json ? "}" : "\n", stdout);
+    }
+    if (json)
+        puts("]");
+}
+
+/* Each token but the marks, with its likeliest class. */
+static int print_tokens(const clef__classifier *c, const float *logits, float *p, ranked *r, int json)
+{
+    int32_t n_printed = 0;
+    if (json)
+        putchar('[');
+    for (int32_t t = 0; t < c->text.n; t++) {
+        clef_error err = {0};
+        char *piece = NULL;
+        size_t n_bytes = 0;
+        if (clef__classifier_is_mark(c, c->text.ids[t]))
+            continue;
+        if (clef_tokenizer_decode(c->tokenizer, &c->text.ids[t], 1, &piece, &n_bytes, &err) != CLEF_OK)
+            return clef__cli_report(&err);
+        rank(c, logits + (size_t)t * (size_t)c->info.n_classes, p, r);
+        if (json && n_printed++)
+            printf(", ");
+        if (!json)
+            printf("%s\t", piece);
+        print_class(c, r, json);
+        if (json) {
+            printf(", \"index\": %" PRId32 ", \"word\": ", t);
+            clef__json_string(stdout, piece);
+        }
+        fputs(json ? "}" : "\n", stdout);
+        clef_text_free(piece);
+    }
+    if (json)
+        puts("]");
+    return CLI_OK;
+}
+
+static int classify_run(const void *options, int32_t n_args, char **args)
+{
+    const classify_options *o = options;
+    clef__classifier c = {0};
+    const float *logits = NULL;
+    float *p = NULL;
+    ranked *r = NULL;
+    int rc = clef__classifier_open(&c, &o->common, args[0], CLEF_HEAD_CLASSES);
+    if (rc == CLI_GO_ON)
+        rc = clef__classifier_run(&c, &o->common, args[1], n_args > 2 ? args[2] : NULL, &logits);
+    if (rc == CLI_GO_ON) {
+        p = malloc((size_t)c.info.n_classes * sizeof *p);
+        r = malloc((size_t)c.info.n_classes * sizeof *r);
+        rc = p && r ? CLI_OK : clef__cli_fail(CLI_FAILED, "classify: out of host memory");
+    }
+    if (rc == CLI_OK && c.info.per_token) {
+        rc = print_tokens(&c, logits, p, r, o->common.json);
+    } else if (rc == CLI_OK) {
+        rank(&c, logits, p, r);
+        print_text(&c, r, o->common.json);
+    }
+    free(p);
+    free(r);
+    clef__classifier_finish(&c);
+    return rc;
+}
+
+const clef__command clef__command_classify = {
+    .name = "classify",
+    .usage = "MODEL TEXT [SECOND]",
+    .summary = "Name the classes of a text, or of its tokens",
+    .notes = "MODEL has a classifier: ...ForSequenceClassification gives each label and its probability, the likeliest first;\n"
+             "...ForTokenClassification a line a token with its likeliest label. SECOND makes a pair of texts, where MODEL wants one.\n",
+    .options = classify_option_table,
+    .min_args = 2,
+    .max_args = 3,
+    .defaults = &classify_defaults,
+    .options_bytes = sizeof classify_defaults,
+    .run = classify_run,
+};

@@ -1,0 +1,44 @@
+/* What `clef embed` and `clef similarity` share: a model that makes embeddings, on a device. */
+#ifndef CLEF_TOOLS_EMBEDDING_H
+#define CLEF_TOOLS_EMBEDDING_H
+
+#include "tools/common.h"
+#include "tools/progress.h"
+
+/** Options of both; the first members of their structs. */
+typedef struct clef__embedding_options {
+    const char *device;
+    int32_t     pooling, normalize, n_batch, truncate, gemm, exact, no_tune, n_threads, quiet;
+} clef__embedding_options;
+
+/** The names of --pooling by clef_pooling, and of --normalize by clef_normalize. */
+extern const char *const clef__pooling_names[];
+extern const char *const clef__normalize_names[];
+
+#define EMBEDDING_OPTIONS(options)                                                                                                       \
+    {.names = "pooling", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, common.pooling),                                \
+     .choices = clef__pooling_names,                                                                                                     \
+     .help = "of a text's hidden states; model: as its files say, else the mean (decoders: the last)"},                                  \
+    {.names = "normalize", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, common.normalize),                            \
+     .choices = clef__normalize_names, .help = "to length 1; model: as its files say, else no"},                                         \
+    {.names = "truncate", .type = CLI_SWITCH, .offset = offsetof(options, common.truncate),                                              \
+     .help = "cut texts that are longer than the model takes, in place of refusing them"},                                               \
+    THREADS_OPTION(clef__embedding_options), DEVICE_OPTION(clef__embedding_options), GEMM_OPTION(clef__embedding_options),               \
+    EXACT_OPTION(clef__embedding_options), TUNE_OPTION(clef__embedding_options), QUIET_OPTION(clef__embedding_options)
+
+/** Finished by clef__embedding_finish() in any state, zeroed too. */
+typedef struct clef__embedding {
+    clef_model    *model;
+    clef_device   *device;
+    clef_embedder *embedder;
+    clef__progress progress;
+} clef__embedding;
+
+/** CLI_GO_ON, or an exit code after a message. */
+int  clef__embedding_open(clef__embedding *e, const clef__embedding_options *o, const char *path);
+void clef__embedding_finish(clef__embedding *e);
+/** The embeddings of n texts in memory of their own, [n, n_dims], which the caller frees; n_tokens: NULL, or their tokens. */
+int  clef__embedding_texts(clef__embedding *e, const clef__embedding_options *o, const clef_span *texts, int32_t n, float **out,
+                           int64_t *n_tokens);
+
+#endif
