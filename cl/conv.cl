@@ -1,6 +1,5 @@
 /* out[b, t, c] = sum_j w[c, j] x[b, t + j - (TAPS - 1), c]; what lies before this step is state[b, .., c], the last TAPS - 1 positions,
- * which
- * are then those of this step. Where a sequence begins (pos[b] is 0) the state counts as 0.
+ * which are then those of this step. Where a sequence begins (pos[b] is 0) the state counts as 0.
  * Launch: ceil(n_c / channels) n_b groups. out is dense, and is not x.
  *   -D WG      work-items a group
  *   -D TAPS    columns of w

@@ -23,8 +23,7 @@ CLEF_API clef_status clef_model_open(const char *path, clef_model **out, clef_er
 CLEF_API void        clef_model_close(clef_model *model);
 
 /** Pairing of RoPE's dims: (i, i + R/2) as in Hugging Face's code, or (2i, 2i + 1). Where GGUF stores pairs of what was trained as halves
- *  (llama),
- *  heads leave RoPE in the order of a folder's, so that all that follows is the same, bit for bit. */
+ *  (llama), heads leave RoPE in the order of a folder's, so that all that follows is the same, bit for bit. */
 typedef enum clef_rope_pairing { CLEF_ROPE_HALVES, CLEF_ROPE_PAIRS, CLEF_ROPE_PAIRS_TO_HALVES } clef_rope_pairing;
 
 /** How RoPE's frequencies are made to reach beyond the context of the first training, by the names of rope_scaling in config.json. */
@@ -182,13 +181,15 @@ typedef struct clef_quantize_opts {
 } clef_quantize_opts;
 
 /** Type i that clef_model_quantize() writes: "f32" ... "mxfp4": every matrix in that dtype; "q4_k_m", "q5_k_m": llama.cpp's mixes, which
- *  give the output matrix and, of some layers, attn_v and ffn_down more bits. NULL beyond the last. */
+ *  give the output matrix and, of some layers, attn_v and ffn_down more bits; "stored": every matrix keeps its own. NULL beyond the
+ *  last. */
 CLEF_API const char *clef_quantize_type(int32_t i);
 
 /** Writes the model as a GGUF v3 file through a temporary name, so that `path` is never half-written; it may be the model's own. One
  *  tensor's f32 copy at most is in memory. A matrix whose rows are no whole blocks takes the next larger type that fits (q4_k q5_0, q5_k
  *  q5_1, q6_k q8_0, at last f16), as in llama.cpp; vectors and position embeddings are f32. What is quantised already is decoded first,
- *  unless it stays what it is: coding twice costs accuracy. From a folder, llama's query and key rows are put into GGUF's order. The
+ *  unless it stays what it is: coding twice costs accuracy. A folder is written under llama.cpp's names, keys and orders (docs/models.md).
+ *  The
  *  tokenizer comes along from GGUF, and from a folder with a byte-level tokenizer.json; else the file has none.
  *  CLEF_OK, CLEF_E_ARG (the type), CLEF_E_NOT_FOUND (a weight is missing), CLEF_E_UNSUPPORTED (what GGUF's keys cannot say),
  *  CLEF_E_CANCELLED, CLEF_E_IO, CLEF_E_NOMEM. */
