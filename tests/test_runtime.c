@@ -69,7 +69,8 @@ static clef_device *open_device(const clef_device_opts *opts)
     return dev;
 }
 
-static const clef_launch softmax = {.source = "softmax", .kernel = "softmax_rows", .defs = {{"WG", 1}, {"MASK", 0}, {"POS", 0}}};
+static const clef_launch softmax = {
+    .source = "softmax", .kernel = "softmax_rows", .defs = {{"WG", 1}, {"MASK", 0}, {"POS", 0}, {"SINKS", DTYPE_NONE}}};
 
 /* Builds the softmax kernel, runs it on two rows of three, and compares. */
 static void check_softmax(clef_device *dev)
@@ -84,7 +85,7 @@ static void check_softmax(clef_device *dev)
     cl_mem buffer = clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof x, x, NULL), none = NULL;
     assert_non_null(buffer);
     assert_int_equal(clSetKernelArg(kernel, 0, sizeof args, &args), 0);
-    for (cl_uint i = 1; i <= 4; i++)
+    for (cl_uint i = 1; i <= 5; i++)
         assert_int_equal(clSetKernelArg(kernel, i, sizeof buffer, i <= 2 ? &buffer : &none), 0);
     assert_int_equal(clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &groups, &local, 0, NULL, NULL), 0);
     float y[6];
@@ -705,8 +706,8 @@ int main(void)
     snprintf(scratch, sizeof scratch, "%.200s/clef-runtime-XXXXXX", tmp ? tmp : "/tmp");
     if (!mkdtemp(scratch))
         return 1;
-    setenv("POCL_DEVICES", "pthread basic", 0); /* two devices on one platform, so that a name can fit both */
-    setenv("CLEF_CAPS", "-x86_vnni", 1);        /* trying it at opening would build a program more than the tests count */
+    setenv("POCL_DEVICES", "pthread basic", 0);                 /* two devices on one platform, so that a name can fit both */
+    setenv("CLEF_CAPS", "-x86_vnni,-x86_avxvnni,-x86_avx2", 1); /* trying one at opening would build a program more than the tests count */
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),         cmocka_unit_test(test_sha256),
         cmocka_unit_test(test_source),        cmocka_unit_test(test_source_from_disk),
