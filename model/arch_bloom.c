@@ -26,19 +26,18 @@ static clef_value *attention(clef_builder *b, clef_value *x)
     return clef__linear(b, clef__self_attention(b, h.q, h.k, h.v), CLEF_W_ATTN_OUT, d, d);
 }
 
-static clef_value *build(clef_builder *b)
+static clef_value *layer(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
+    x = clef_add(g, x, attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
+    return clef_add(g, x, clef__feed_forward(b, clef__layer_norm(b, x, CLEF_W_FFN_NORM)));
+}
+
+static clef_value *build(clef_builder *b)
+{
     clef_value *x = clef__layer_norm(b, clef__embed(b), CLEF_W_EMBED_NORM);
     clef__alibi(b);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        x = clef_add(g, x, attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
-        x = clef_add(g, x, clef__feed_forward(b, clef__layer_norm(b, x, CLEF_W_FFN_NORM)));
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    return clef__lm_head(b, clef__layer_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+    return clef__decoder(b, x, layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

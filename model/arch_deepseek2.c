@@ -93,18 +93,16 @@ static clef_value *latent_attention(clef_builder *b, clef_value *x)
     return clef__linear(b, x, CLEF_W_ATTN_OUT, H * E, hp->d_model);
 }
 
-static clef_value *build(clef_builder *b)
+static clef_value *layer(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
-    clef_value *x = clef__embed(b);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        x = clef_add(g, x, latent_attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
-        x = clef_add(g, x, clef__experts_or_gated(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    return clef__lm_head(b, clef__rms_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+    x = clef_add(g, x, latent_attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
+    return clef_add(g, x, clef__experts_or_gated(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
+}
+
+static clef_value *build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), layer);
 }
 
 /* ---- configuration --------------------------------------------------------------------------------------------------------------------

@@ -28,20 +28,18 @@ static clef_value *attention(clef_builder *b, clef_value *x)
     return clef__linear(b, clef__self_attention(b, clef__rope(b, h.q), clef__rope(b, h.k), h.v), CLEF_W_ATTN_OUT, H * hp->head_dim, d);
 }
 
-static clef_value *build(clef_builder *b)
+static clef_value *layer(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
-    clef_value *x = clef__embed(b);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        const int two_norms = clef__weight_optional(b, CLEF_W_ATTN_NORM_2, "weight") != NULL;
-        clef_value *for_attention = clef__layer_norm(b, x, two_norms ? CLEF_W_ATTN_NORM_2 : CLEF_W_ATTN_NORM);
-        clef_value *for_feed_forward = two_norms ? clef__layer_norm(b, x, CLEF_W_FFN_NORM) : for_attention;
-        x = clef_add(g, clef_add(g, x, attention(b, for_attention)), clef__feed_forward(b, for_feed_forward));
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    return clef__lm_head(b, clef__layer_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+    const int two_norms = clef__weight_optional(b, CLEF_W_ATTN_NORM_2, "weight") != NULL;
+    clef_value *for_attention = clef__layer_norm(b, x, two_norms ? CLEF_W_ATTN_NORM_2 : CLEF_W_ATTN_NORM);
+    clef_value *for_feed_forward = two_norms ? clef__layer_norm(b, x, CLEF_W_FFN_NORM) : for_attention;
+    return clef_add(g, clef_add(g, x, attention(b, for_attention)), clef__feed_forward(b, for_feed_forward));
+}
+
+static clef_value *build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

@@ -27,34 +27,30 @@ static const clef_weight_name gemma2_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT] = {"lm_head", "output"},
 };
 
-static clef_value *gemma2_build(clef_builder *b)
+static clef_value *gemma2_layer(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
-    clef_value *x = clef__embed(b);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        clef_value *y = clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM));
-        x = clef_add(g, x, clef__rms_norm(b, y, CLEF_W_ATTN_POST_NORM));
-        y = clef__gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM));
-        x = clef_add(g, x, clef__rms_norm(b, y, CLEF_W_FFN_POST_NORM));
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    return clef__lm_head(b, clef__rms_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+    clef_value *y = clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM));
+    x = clef_add(g, x, clef__rms_norm(b, y, CLEF_W_ATTN_POST_NORM));
+    y = clef__gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM));
+    return clef_add(g, x, clef__rms_norm(b, y, CLEF_W_FFN_POST_NORM));
+}
+
+static clef_value *gemma2_build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), gemma2_layer);
+}
+
+static clef_value *gemma_layer(clef_builder *b, clef_value *x)
+{
+    clef_graph *g = b->g;
+    x = clef_add(g, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
+    return clef_add(g, x, clef__gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
 }
 
 static clef_value *gemma_build(clef_builder *b)
 {
-    clef_graph *g = b->g;
-    clef_value *x = clef__embed(b);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        x = clef_add(g, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
-        x = clef_add(g, x, clef__gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    return clef__lm_head(b, clef__rms_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+    return clef__decoder(b, clef__embed(b), gemma_layer);
 }
 
 /* Gemma 2 has the window in its even layers, Gemma 3 in all but every sixth. */

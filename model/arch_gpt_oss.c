@@ -41,20 +41,18 @@ static clef_value *gated(clef_builder *b, clef_value *gate, clef_value *up)
     return clef_clamped_swiglu(b->g, gate, up, &(clef_clamped_swiglu_opts){.alpha = b->hp->glu_alpha, .limit = b->hp->glu_limit});
 }
 
-static clef_value *build(clef_builder *b)
+static clef_value *layer(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
     const int32_t d = b->hp->d_model;
-    clef_value *x = clef__embed(b);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        x = clef_add(g, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
-        clef_value *y = clef__rms_norm(b, x, CLEF_W_FFN_NORM);
-        x = clef_add(g, x, clef__expert_sum(b, clef__linear(b, y, CLEF_W_ROUTER, d, b->hp->n_experts), y, gated));
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    return clef__lm_head(b, clef__rms_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+    x = clef_add(g, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
+    clef_value *y = clef__rms_norm(b, x, CLEF_W_FFN_NORM);
+    return clef_add(g, x, clef__expert_sum(b, clef__linear(b, y, CLEF_W_ROUTER, d, b->hp->n_experts), y, gated));
+}
+
+static clef_value *build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

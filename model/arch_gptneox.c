@@ -26,19 +26,17 @@ static clef_value *attention(clef_builder *b, clef_value *x)
     return clef__linear(b, clef__self_attention(b, clef__rope(b, h.q), clef__rope(b, h.k), h.v), CLEF_W_ATTN_OUT, d, d);
 }
 
-static clef_value *build(clef_builder *b)
+static clef_value *layer(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
-    clef_value *x = clef__embed(b);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        clef_value *y = clef_add(g, x, attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
-        clef_value *ff = clef__feed_forward(b, clef__layer_norm(b, b->hp->parallel_residual ? x : y, CLEF_W_FFN_NORM));
-        x = clef_add(g, y, ff);
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    return clef__lm_head(b, clef__layer_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+    clef_value *y = clef_add(g, x, attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
+    clef_value *ff = clef__feed_forward(b, clef__layer_norm(b, b->hp->parallel_residual ? x : y, CLEF_W_FFN_NORM));
+    return clef_add(g, y, ff);
+}
+
+static clef_value *build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

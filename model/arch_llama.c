@@ -63,18 +63,15 @@ static const clef_weight_name mixtral_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT] = {"lm_head", "output"},
 };
 
+static clef_value *llama_layer(clef_builder *b, clef_value *x)
+{
+    x = clef__add_residual(b, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
+    return clef__add_residual(b, x, clef__experts_or_gated(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
+}
+
 static clef_value *llama_build(clef_builder *b)
 {
-    clef_graph *g = b->g;
-    clef_value *x = clef__embed(b);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        x = clef__add_residual(b, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
-        x = clef__add_residual(b, x, clef__experts_or_gated(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    return clef__lm_head(b, clef__rms_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+    return clef__decoder(b, clef__embed(b), llama_layer);
 }
 
 /* Sliding windows. transformers' Qwen2Config has a switch and a first layer; Mistral's window holds for every layer; llama has none. Both

@@ -31,18 +31,16 @@ static clef_value *attention(clef_builder *b, clef_value *x)
     return clef__linear(b, x, CLEF_W_ATTN_OUT, H * D, d);
 }
 
-static clef_value *build(clef_builder *b)
+static clef_value *layer(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
-    clef_value *x = clef__embed(b);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        x = clef_add(g, x, clef__rms_norm(b, attention(b, x), CLEF_W_ATTN_POST_NORM));
-        x = clef_add(g, x, clef__rms_norm(b, clef__gated_feed_forward(b, x), CLEF_W_FFN_POST_NORM));
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    return clef__lm_head(b, clef__rms_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+    x = clef_add(g, x, clef__rms_norm(b, attention(b, x), CLEF_W_ATTN_POST_NORM));
+    return clef_add(g, x, clef__rms_norm(b, clef__gated_feed_forward(b, x), CLEF_W_FFN_POST_NORM));
+}
+
+static clef_value *build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

@@ -22,16 +22,7 @@ enum { POSITION_OFFSET = 2 };
 
 static clef_value *build(clef_builder *b)
 {
-    clef_graph *g = b->g;
-    clef_value *x = clef_add(g, clef__embed(b), clef__learned_positions(b));
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        x = clef_add(g, x, clef__attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
-        x = clef_add(g, x, clef__feed_forward(b, clef__layer_norm(b, x, CLEF_W_FFN_NORM)));
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    return clef__lm_head(b, clef__layer_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+    return clef__decoder(b, clef_add(b->g, clef__embed(b), clef__learned_positions(b)), clef__sequential_layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

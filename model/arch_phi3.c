@@ -15,18 +15,16 @@ static const clef_weight_name phi3_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT] = {"lm_head", "output"},
 };
 
-static clef_value *build(clef_builder *b)
+static clef_value *layer(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
-    clef_value *x = clef__embed(b);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        x = clef_add(g, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
-        x = clef_add(g, x, clef__joint_gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    return clef__lm_head(b, clef__rms_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+    x = clef_add(g, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
+    return clef_add(g, x, clef__joint_gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
+}
+
+static clef_value *build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

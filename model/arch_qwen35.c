@@ -116,19 +116,17 @@ static int is_linear(const clef_hparams *hp, int32_t layer)
     return (int)(hp->linear_layers[layer / 32] >> (layer % 32) & 1);
 }
 
-static clef_value *build(clef_builder *b)
+static clef_value *layer(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
-    clef_value *x = clef__embed(b);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        clef_value *y = clef__rms_norm(b, x, CLEF_W_ATTN_NORM);
-        x = clef_add(g, x, is_linear(b->hp, b->layer) ? linear_attention(b, y) : gated_attention(b, y));
-        x = clef_add(g, x, clef__gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    return clef__lm_head(b, clef__rms_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+    clef_value *y = clef__rms_norm(b, x, CLEF_W_ATTN_NORM);
+    x = clef_add(g, x, is_linear(b->hp, b->layer) ? linear_attention(b, y) : gated_attention(b, y));
+    return clef_add(g, x, clef__gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
+}
+
+static clef_value *build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), layer);
 }
 
 /* ---- configuration --------------------------------------------------------------------------------------------------------------------

@@ -3,18 +3,16 @@
 
 static const clef_arch_alias stablelm_names[] = {{"stablelm", "stablelm", 0, 0}, {NULL, NULL, 0, 0}};
 
-static clef_value *build(clef_builder *b)
+static clef_value *layer(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
-    clef_value *x = clef__embed(b);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        clef_value *in = clef__layer_norm(b, x, CLEF_W_ATTN_NORM), *y = clef_add(g, x, clef__attention(b, in));
-        x = clef_add(g, y, clef__gated_feed_forward(b, b->hp->parallel_residual ? in : clef__layer_norm(b, y, CLEF_W_FFN_NORM)));
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    return clef__lm_head(b, clef__layer_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+    clef_value *in = clef__layer_norm(b, x, CLEF_W_ATTN_NORM), *y = clef_add(g, x, clef__attention(b, in));
+    return clef_add(g, y, clef__gated_feed_forward(b, b->hp->parallel_residual ? in : clef__layer_norm(b, y, CLEF_W_FFN_NORM)));
+}
+
+static clef_value *build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

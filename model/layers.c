@@ -434,3 +434,29 @@ clef_value *clef__softcapped(clef_builder *b, clef_value *x, float cap)
 {
     return cap == 0 ? x : clef__scaled(b, clef_tanh(b->g, clef__scaled(b, x, 1 / cap)), cap);
 }
+
+/* ---- whole layers ------------------------------------------------------------------------------------------------------------------ */
+
+clef_value *clef__sequential_layer(clef_builder *b, clef_value *x)
+{
+    x = clef_add(b->g, x, clef__attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
+    return clef_add(b->g, x, clef__feed_forward(b, clef__layer_norm(b, x, CLEF_W_FFN_NORM)));
+}
+
+clef_value *clef__parallel_layer(clef_builder *b, clef_value *x)
+{
+    clef_value *y = clef__layer_norm(b, x, CLEF_W_ATTN_NORM);
+    return clef_add(b->g, clef_add(b->g, x, clef__attention(b, y)), clef__feed_forward(b, y));
+}
+
+clef_value *clef__decoder(clef_builder *b, clef_value *x, clef_value *(*layer)(clef_builder *b, clef_value *x))
+{
+    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
+        clef_scope_push(b->g, "layer%d", b->layer);
+        x = layer(b, x);
+        clef_named(x, "out");
+        clef_scope_pop(b->g);
+    }
+    x = clef__wanted_positions(b, x);
+    return clef__lm_head(b, (b->arch->layer_norms ? clef__layer_norm : clef__rms_norm)(b, x, CLEF_W_OUT_NORM));
+}

@@ -80,6 +80,14 @@ clef_value *clef__wanted_positions(clef_builder *b, clef_value *x);
 /** Logits of x [B, T, d] by the output matrix, or by the embedding when they are tied. Calls x hidden_last. */
 clef_value *clef__lm_head(clef_builder *b, clef_value *x);
 
+/** The layers of a decoder, x [B, T, d] being what the first takes and layer(b, x) what b->layer makes of it; then the logits of the
+ *  wanted positions behind the last norm, which is a layer norm where the family has layer_norms, else an RMS norm. */
+clef_value *clef__decoder(clef_builder *b, clef_value *x, clef_value *(*layer)(clef_builder *b, clef_value *x));
+/** Layers with layer norms: y = x + attention(norm(x)), y + feed_forward(norm(y)) (GPT-2). */
+clef_value *clef__sequential_layer(clef_builder *b, clef_value *x);
+/** Both blocks of one norm: x + attention(norm(x)) + feed_forward(norm(x)) (GPT-J). */
+clef_value *clef__parallel_layer(clef_builder *b, clef_value *x);
+
 /** The embeddings [B, d] of hidden states x [B, T, d] without padding; normalize 1: each over its Euclidean norm. */
 clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling, int32_t normalize);
 
