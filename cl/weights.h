@@ -28,15 +28,11 @@ static inline float load_1(global const half *p, size_t i) { return vload_half(i
 static inline float load_2(global const ushort *p, size_t i) { return as_float((uint)p[i] << 16); }
 
 static inline float16 load16_0(global const float *p, size_t i) { return vload16(0, p + i); }
-#if defined(WG) && WG == 1
 static inline float16 load16_1(global const half *p, size_t i)
 {
     const ushort16 bits = vload16(0, (global const ushort *)p + i); /* PoCL's vload_half16 of memory trusts it to be aligned to 16 bytes */
     return vload_half16(0, (const half *)&bits);
 }
-#else
-static inline float16 load16_1(global const half *p, size_t i) { return vload_half16(0, p + i); }
-#endif
 static inline float16 load16_2(global const ushort *p, size_t i) { return as_float16(convert_uint16(vload16(0, p + i)) << 16); }
 
 /* The half that a block begins with. */
