@@ -1,21 +1,21 @@
 /* clef graph: a model's graph, written. */
-#include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
-#include "tools/terminal.h"
+#include "tools/graph_source.h"
+#include "tools/output.h"
 
 typedef struct graph_options {
     const char *model, *after, *out;
     clef__list taps;
-    int32_t format, n_context;
+    int32_t format, n_context, n_sequences, all_logits, padding_mask, beside;
 } graph_options;
 
 static const graph_options graph_defaults = {.format = 0};
 
-static const char *const format_names[] = {"text", "json", "dot", NULL};
+enum { ONNX_FORMAT = 3 };
+static const char *const format_names[] = {"text", "json", "dot", "onnx", NULL};
+static const char *const beside_names[] = {"inside", "beside", NULL};
 static clef_status (*const writers[])(const clef_graph *, FILE *, clef_error *) = {clef_graph_write_text, clef_graph_write_json,
                                                                                    clef_graph_write_dot};
 
@@ -30,94 +30,102 @@ static const clef__option graph_option_table[] = {
     {.names = "tap", .letter = 't', .type = CLI_LIST, .value = "NAME", AT(taps), .help = "make this value an output too; may be repeated"},
     {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "N", AT(n_context), .lo = 0, .hi = INT32_MAX,
      .help = "positions of the KV cache [the model's]"},
+    {.names = "sequences", .type = CLI_INT, .value = "N", AT(n_sequences), .lo = 1, .hi = 65536,
+     .help = "sequences at once, at most [1]"},
+    {.names = "all-logits", .type = CLI_SWITCH, AT(all_logits), .help = "logits of every position, not of the last alone (onnx: always)"},
+    {.names = "padding-mask", .type = CLI_SWITCH, AT(padding_mask),
+     .help = "with an input attention_mask, 0 where a key is padding (onnx: always)"},
+    {.names = "weights", .type = CLI_CHOICE, .value = "WHERE", AT(beside), .choices = beside_names,
+     .help = "onnx: in the file, or in FILE.data beside it [inside]"},
     {.names = NULL},
 };
 /* clang-format on */
 
-static clef_status make_graph(const graph_options *o, const char *path, clef_graph **out, clef_error *err)
+/* Passes beyond drop make ops that ONNX has not; it wants all positions' logits and padding by its usual input. */
+static clef__graph_source source_of(const graph_options *o)
 {
-    clef_model *model = NULL;
-    clef_status status;
-    if (clef__is_graph_file(path)) {
-        status = clef__graph_file_open(path, out, err);
-        if (status == CLEF_OK)
-            status = clef__graph_tap(*out, path, &o->taps, err);
-    } else {
-        const clef_build_opts opts = {.n_context = o->n_context, .taps = o->taps.items, .n_taps = o->taps.n};
-        status = clef_model_open(path, &model, err);
-        if (status == CLEF_OK)
-            status = clef_model_build(model, &opts, out, err);
-        clef_model_close(model);
-    }
-    if (status == CLEF_OK && !(o->after && strcmp(o->after, "build") == 0))
-        status = clef_graph_optimize(*out, o->after, err);
-    return status;
+    const int is_onnx = o->format == ONNX_FORMAT;
+    return (clef__graph_source){.build = {.n_context = o->n_context,
+                                          .n_sequences = o->n_sequences,
+                                          .all_logits = o->all_logits || is_onnx,
+                                          .padding_mask = o->padding_mask || is_onnx,
+                                          .taps = o->taps.items,
+                                          .n_taps = o->taps.n},
+                                .after = !o->after && is_onnx ? "drop" : o->after};
 }
 
-static clef_status write_file(const graph_options *o, const clef_graph *graph, const char *path, const char *mode, clef_error *err)
+/** What is written. */
+typedef struct graph_job {
+    const graph_options *o;
+    const clef_graph *graph;
+    clef_model *model;
+    FILE *data;
+    const char *data_name;
+} graph_job;
+
+static clef_status write_graph(void *user, FILE *to, clef_error *err)
 {
-    FILE *to = fopen(path, mode);
-    if (!to)
-        return clef__error(err, CLEF_E_IO, "%s: cannot write: %s", o->out, strerror(errno));
-    clef_status status = writers[o->format](graph, to, err);
-    const clef_error why = *err;
-    if (status != CLEF_OK)
-        clef__error(err, status, "%s: %.900s", o->out, why.text);
-    if (fclose(to) != 0 && status == CLEF_OK)
-        status = clef__error(err, CLEF_E_IO, "%s: cannot write: %s", o->out, strerror(errno));
-    return status;
+    const graph_job *job = user;
+    const clef_onnx_opts onnx = {
+        .weights = job->model ? clef_model_weight : NULL, .weights_user = job->model, .data = job->data, .data_name = job->data_name};
+    return job->o->format == ONNX_FORMAT ? clef_graph_write_onnx(job->graph, to, &onnx, err) : writers[job->o->format](job->graph, to, err);
 }
 
-/* A file is made under another name beside it, so that the one that stands there is whole at any time; a device or a pipe is written
- * where it is. */
-static clef_status replace_file(const graph_options *o, const clef_graph *graph, clef_error *err)
+/* The weights' file is open: the graph's file is written meanwhile. */
+static clef_status write_both(void *user, FILE *to, clef_error *err)
 {
-    enum { SUFFIX = 32 };
-    if (!clef__terminal_can_replace(o->out))
-        return write_file(o, graph, o->out, "wb", err);
-    const size_t n = strlen(o->out) + SUFFIX;
-    char *temporary = malloc(n);
-    if (!temporary)
+    graph_job job = *(const graph_job *)user;
+    job.data = to;
+    return clef__output(job.o->out, write_graph, &job, err);
+}
+
+static clef_status write_job(graph_job *job, clef_error *err)
+{
+    static const char suffix[] = ".data";
+    const char *out = job->o->out;
+    if (!job->o->beside)
+        return clef__output(out, write_graph, job, err);
+    if (job->o->format != ONNX_FORMAT || !out)
+        return clef__error(err, CLEF_E_ARG, "--weights beside: wanted --format onnx and -o FILE");
+    char *path = malloc(strlen(out) + sizeof suffix);
+    if (!path)
         return clef__error(err, CLEF_E_NOMEM, "out of host memory");
-    snprintf(temporary, n, "%s.%016" PRIx64 ".tmp", o->out, clef__terminal_entropy());
-    clef_status status = write_file(o, graph, temporary, "wbx", err);
-    if (status == CLEF_OK && rename(temporary, o->out) != 0)
-        status = clef__error(err, CLEF_E_IO, "%s: cannot write: %s", o->out, strerror(errno));
-    if (status != CLEF_OK)
-        remove(temporary);
-    free(temporary);
+    strcat(strcpy(path, out), suffix);
+    const char *slash = strrchr(path, '/');
+    job->data_name = slash ? slash + 1 : path;
+    const clef_status status = clef__output(path, write_both, job, err);
+    free(path);
     return status;
-}
-
-static int write_graph(const graph_options *o, const clef_graph *graph)
-{
-    clef_error err = {0};
-    const clef_status status = o->out ? replace_file(o, graph, &err) : writers[o->format](graph, stdout, &err);
-    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
 }
 
 static int graph_run(const void *options, int32_t n_args, char **args)
 {
-    const graph_options *o = options;
+    graph_job job = {.o = options};
+    const clef__graph_source source = source_of(job.o);
     clef_error err = {0};
     clef_graph *graph = NULL;
-    const char *path = clef__model_path("graph", n_args, args, o->model);
+    const char *path = clef__model_path("graph", n_args, args, job.o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
-    const int rc = make_graph(o, path, &graph, &err) == CLEF_OK ? write_graph(o, graph) : clef__cli_report(&err);
+    clef_status status = clef__graph_source_open(&source, path, &job.model, &graph, &err);
+    job.graph = graph;
+    if (status == CLEF_OK)
+        status = write_job(&job, &err);
     clef_graph_destroy(graph);
-    return rc;
+    clef_model_close(job.model);
+    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
 }
 
 const clef__command clef__command_graph = {
     .name = "graph",
-    .usage = "[MODEL] [--format text|json|dot] [--after PASS] [-o FILE]",
+    .usage = "[MODEL] [--format text|json|dot|onnx] [--after PASS] [-o FILE]",
     .summary = "Print a model's computation graph",
     .notes = "MODEL may be a graph in the text form (graph.clef). Passes, in order:"
 #define PASS(name) " " #name
 #include "graph/passes.def"
 #undef PASS
              "\n"
+             "onnx shows what drop leaves, unless --after says otherwise.\n"
              "A picture: clef graph --format dot | dot -Tsvg > graph.svg\n",
     .options = graph_option_table,
     .max_args = 1,

@@ -1,0 +1,27 @@
+/* Opening what `clef graph` and its kin look at. */
+#include "tools/graph_source.h"
+
+#include <string.h>
+
+clef_status clef__graph_source_open(const clef__graph_source *source, const char *path, clef_model **model, clef_graph **out,
+                                    clef_error *err)
+{
+    clef_status status;
+    *model = NULL;
+    *out = NULL;
+    if (clef__is_graph_file(path)) {
+        clef__list taps = {.n = source->build.n_taps};
+        for (int32_t i = 0; i < taps.n; i++)
+            taps.items[i] = source->build.taps[i];
+        status = clef__graph_file_open(path, out, err);
+        if (status == CLEF_OK)
+            status = clef__graph_tap(*out, path, &taps, err);
+    } else {
+        status = clef_model_open(path, model, err);
+        if (status == CLEF_OK)
+            status = clef_model_build(*model, &source->build, out, err);
+    }
+    if (status == CLEF_OK && !(source->after && strcmp(source->after, "build") == 0))
+        status = clef_graph_optimize(*out, source->after, err);
+    return status;
+}
