@@ -1,7 +1,7 @@
 /* clef_graph_write_onnx() of a library without protobuf-c; graph/onnx/ has the other. */
 #ifndef CLEF_HAVE_ONNX
-#include "clef/onnx.h"
-#include "graph/fail.h"
+#    include "clef/onnx.h"
+#    include "graph/fail.h"
 
 clef_status clef_graph_write_onnx(const clef_graph *graph, FILE *to, const clef_onnx_opts *opts, clef_error *err)
 {

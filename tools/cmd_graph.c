@@ -41,16 +41,17 @@ static const clef__option graph_option_table[] = {
 };
 /* clang-format on */
 
-/* Passes beyond drop make ops that ONNX has not; it wants all positions' logits and padding by its usual input. */
+/* Passes beyond drop make ops that ONNX has not. */
 static clef__graph_source source_of(const graph_options *o)
 {
     const int is_onnx = o->format == ONNX_FORMAT;
     return (clef__graph_source){.build = {.n_context = o->n_context,
                                           .n_sequences = o->n_sequences,
-                                          .all_logits = o->all_logits || is_onnx,
-                                          .padding_mask = o->padding_mask || is_onnx,
+                                          .all_logits = o->all_logits,
+                                          .padding_mask = o->padding_mask,
                                           .taps = o->taps.items,
                                           .n_taps = o->taps.n},
+                                .for_export = is_onnx,
                                 .after = !o->after && is_onnx ? "drop" : o->after};
 }
 

@@ -6,6 +6,7 @@
 
 typedef struct clef__graph_source {
     clef_build_opts build; /* of a model; its taps are made outputs of a text graph too */
+    int32_t         for_export; /* 1: logits of every position, and the padding mask as an input where the model takes one */
     const char     *after; /* the last pass to run; "build": none; NULL: all */
 } clef__graph_source;
 

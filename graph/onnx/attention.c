@@ -62,8 +62,8 @@ static const char *both(onnx_export *x, const char *a, const char *b)
 static const char *seen(onnx_export *x, const softmax_parts *p)
 {
     const clef_dim T = clef__dim_right(&p->shape, 1), S = clef__dim_right(&p->shape, 0);
-    const char *key = clef__onnx_text(x, "//seen %d %d %s %" PRId64 "*%d %" PRId64 "*%d", p->causal, p->window, clef__onnx_stored(x, p->pos),
-                                      T.n, T.symbol, S.n, S.symbol);
+    const char *key = clef__onnx_text(x, "//seen %d %d %s %" PRId64 "*%d %" PRId64 "*%d", p->causal, p->window,
+                                      clef__onnx_stored(x, p->pos), T.n, T.symbol, S.n, S.symbol);
     const char *found = clef__onnx_shared(x, key), *keep = NULL;
     if ((!p->causal && p->window <= 0) || found)
         return found;
@@ -177,7 +177,7 @@ EMIT(rope)
     const char *first = ONNX(x, "Sub", ONNX(x, "Mul", a, cos_), ONNX(x, "Mul", b, sin_));
     const char *second = ONNX(x, "Add", ONNX(x, "Mul", a, sin_), ONNX(x, "Mul", b, cos_));
     const char *rest = D > R ? clef__onnx_cut(x, in, 3, R, D, 1) : NULL; /* passes unchanged */
-    if (o->interleaved == 1) { /* pairs side by side: [.., R / 2, 2] as [.., R] */
+    if (o->interleaved == 1) {                                           /* pairs side by side: [.., R / 2, 2] as [.., R] */
         ONNX(x, "Concat", clef__onnx_unsqueeze(x, first, 4), clef__onnx_unsqueeze(x, second, 4));
         first = ONNX(x, "Reshape", clef__onnx_int(x, "axis", 4), ONNX_I64S(x, 0, 0, 0, R));
         if (!rest)

@@ -146,7 +146,8 @@ void clef__onnx_graph(onnx_export *x, const char *name, Onnx__Graph *body)
         attr->g = body;
 }
 
-/* ---- what is made once ------------------------------------------------------------------------------------------------------------------ */
+/* ---- what is made once ------------------------------------------------------------------------------------------------------------------
+ */
 
 const char *clef__onnx_shared(onnx_export *x, const char *key)
 {
@@ -295,11 +296,8 @@ const char *clef__onnx_cut(onnx_export *x, const char *in, int64_t axis, int64_t
 
 int32_t clef__onnx_type(clef_dtype dtype)
 {
-    static const int32_t types[CLEF_N_DTYPES] = {[CLEF_F32] = ONNX_FLOAT,
-                                                 [CLEF_F16] = ONNX_FLOAT16,
-                                                 [CLEF_BF16] = ONNX_BFLOAT16,
-                                                 [CLEF_I32] = ONNX_INT32,
-                                                 [CLEF_I8] = ONNX_INT8};
+    static const int32_t types[CLEF_N_DTYPES] = {
+        [CLEF_F32] = ONNX_FLOAT, [CLEF_F16] = ONNX_FLOAT16, [CLEF_BF16] = ONNX_BFLOAT16, [CLEF_I32] = ONNX_INT32, [CLEF_I8] = ONNX_INT8};
     return types[dtype];
 }
 

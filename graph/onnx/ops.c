@@ -13,7 +13,10 @@ const onnx_emit clef__onnx_table[CLEF_N_OPS] = {
 /* ---- elementwise ------------------------------------------------------------------------------------------------------------------- */
 
 #define UNARY(op, type)                                                                                                                    \
-    EMIT(op) { return ONNX(x, type, clef__onnx_value(x, n->in[0])); }
+    EMIT(op)                                                                                                                               \
+    {                                                                                                                                      \
+        return ONNX(x, type, clef__onnx_value(x, n->in[0]));                                                                               \
+    }
 UNARY(relu, "Relu")
 UNARY(sigmoid, "Sigmoid")
 UNARY(tanh, "Tanh")

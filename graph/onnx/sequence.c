@@ -15,8 +15,7 @@ static void keep_state(onnx_export *x, const clef_value *state, const char *firs
 static const char *begin_state(onnx_export *x, const clef_value *state, const clef_value *pos, clef_dim B)
 {
     const char *zero = clef__onnx_f32(x, 0);
-    const char *first =
-        ONNX(x, "Slice", clef__onnx_stored(x, state), ONNX_I64S(x, 0), clef__onnx_dim(x, B), ONNX_I64S(x, 0));
+    const char *first = ONNX(x, "Slice", clef__onnx_stored(x, state), ONNX_I64S(x, 0), clef__onnx_dim(x, B), ONNX_I64S(x, 0));
     if (!pos)
         return ONNX(x, "Mul", first, zero);
     const char *goes_on = clef__onnx_cast(x, clef__onnx_stored(x, pos), ONNX_BOOL);
@@ -39,7 +38,8 @@ EMIT(causal_conv)
     return out;
 }
 
-/* ---- gated delta ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- gated delta ----------------------------------------------------------------------------------------------------------------------
+ */
 
 /* in / sqrt(|in|^2 + eps), each head standing for the H / Hk of v that share it: [B, T, H, D]. */
 static const char *unit_heads(onnx_export *x, const clef_value *in, const clef_value *v, float eps)
@@ -121,7 +121,8 @@ EMIT(gated_delta)
     return out;
 }
 
-/* ---- experts -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- experts --------------------------------------------------------------------------------------------------------------------------
+ */
 
 EMIT(expert_matmul)
 {

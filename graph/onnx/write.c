@@ -11,7 +11,7 @@ static const uint64_t max_inside = (uint64_t)INT32_MAX; /* of protobuf */
 
 typedef struct weight_writer {
     const clef_onnx_opts *opts;
-    uint64_t offset;        /* in the data file */
+    uint64_t offset; /* in the data file */
     uint64_t inside_bytes;
 } weight_writer;
 
@@ -122,7 +122,8 @@ static void find_symbols(onnx_export *x)
         if (!x->symbols[s]) {
             x->symbols[s] = g->symbols[s].name;
             if (clef_graph_find(g, g->symbols[s].name))
-                clef__onnx_fail(x, CLEF_E_UNSUPPORTED, "ONNX: the symbol %s becomes an input, but a value has its name", g->symbols[s].name);
+                clef__onnx_fail(x, CLEF_E_UNSUPPORTED, "ONNX: the symbol %s becomes an input, but a value has its name",
+                                g->symbols[s].name);
             clef__onnx_push(x, &x->inputs, clef__onnx_info(x, g->symbols[s].name, ONNX_INT64, &one));
         }
 }
@@ -241,7 +242,7 @@ static void write_model(onnx_export *x, FILE *to)
     Onnx__OperatorSet opset = ONNX__OPERATOR_SET__INIT, *opsets[] = {&opset};
     Onnx__Model model = ONNX__MODEL__INIT;
     file_buffer buffer = {.base = {.append = append}, .to = to};
-    graph.name = (char *)(uintptr_t)"clef";
+    graph.name = (char *)(uintptr_t) "clef";
     graph.node = (Onnx__Node **)x->main_nodes.items;
     graph.n_node = x->main_nodes.n;
     graph.initializer = (Onnx__Tensor **)x->initializers.items;
@@ -252,12 +253,12 @@ static void write_model(onnx_export *x, FILE *to)
     graph.n_output = x->outputs.n;
     graph.value_info = (Onnx__ValueInfo **)x->infos.items;
     graph.n_value_info = x->infos.n;
-    opset.domain = (char *)(uintptr_t)"";
+    opset.domain = (char *)(uintptr_t) "";
     opset.has_version = 1;
     opset.version = CLEF_ONNX_OPSET;
     model.has_ir_version = 1;
     model.ir_version = CLEF_ONNX_IR;
-    model.producer_name = (char *)(uintptr_t)"clef";
+    model.producer_name = (char *)(uintptr_t) "clef";
     model.graph = &graph;
     model.opset_import = opsets;
     model.n_opset_import = 1;
