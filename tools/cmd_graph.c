@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/graph_diff.h"
 #include "tools/graph_source.h"
 #include "tools/output.h"
 
@@ -105,6 +106,10 @@ static int graph_run(const void *options, int32_t n_args, char **args)
     const clef__graph_source source = source_of(job.o);
     clef_error err = {0};
     clef_graph *graph = NULL;
+    if (n_args == 3 && strcmp(args[0], "diff") == 0)
+        return clef__graph_diff(&source, args[1], args[2]);
+    if (n_args > 1)
+        return clef__cli_fail(CLI_USAGE, "graph: wanted one MODEL, or diff A B; came %d arguments", (int)n_args);
     const char *path = clef__model_path("graph", n_args, args, job.o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
@@ -121,15 +126,18 @@ const clef__command clef__command_graph = {
     .name = "graph",
     .usage = "[MODEL] [--format text|json|dot|onnx] [--after PASS] [-o FILE]",
     .summary = "Print a model's computation graph",
-    .notes = "MODEL may be a graph in the text form (graph.clef). Passes, in order:"
+    .notes =
+        "MODEL may be a graph in the text form (graph.clef). Passes, in order:"
 #define PASS(name) " " #name
 #include "graph/passes.def"
 #undef PASS
-             "\n"
-             "onnx shows what drop leaves, unless --after says otherwise.\n"
-             "A picture: clef graph --format dot | dot -Tsvg > graph.svg\n",
+        "\n"
+        "onnx shows what drop leaves, unless --after says otherwise.\n"
+        "clef graph diff A B: which nodes came (+), went (-) and changed (< >) between two models, graph files or passes (MODEL@build,\n"
+        "MODEL@fuse); exit code 0 when none did.\n"
+        "A picture: clef graph --format dot | dot -Tsvg > graph.svg\n",
     .options = graph_option_table,
-    .max_args = 1,
+    .max_args = 3,
     .defaults = &graph_defaults,
     .options_bytes = sizeof graph_defaults,
     .run = graph_run,

@@ -382,6 +382,15 @@ CLEF_API clef_status clef_graph_write_text(const clef_graph *graph, FILE *to, cl
 CLEF_API clef_status clef_graph_write_json(const clef_graph *graph, FILE *to, clef_error *err);
 CLEF_API clef_status clef_graph_write_dot(const clef_graph *graph, FILE *to, clef_error *err);
 
+/** How many values of two graphs differ. */
+typedef struct clef_graph_difference { int32_t gone, came, changed; } clef_graph_difference;
+/** Compares two graphs, of two models or after two passes, and writes a line of the text form for each value that only `a` has ("- "), that
+ *  only `b` has ("+ "), and two for each that changed ("< " as in a, "> " as in b); symbols and outputs likewise. A node of b is a's
+ *  when it does the same to the same inputs, whatever its name; what is left is compared by name. The order of the nodes does not count, and
+ *  equal graphs write nothing. `to` may be NULL. CLEF_E_NOMEM, CLEF_E_IO. */
+CLEF_API clef_status clef_graph_write_diff(const clef_graph *a, const clef_graph *b, FILE *to, clef_graph_difference *out,
+                                           clef_error *err);
+
 /** Parses the text form. `name` is used in messages ("model.clef:12: ..."). CLEF_E_FORMAT, CLEF_E_SHAPE, CLEF_E_NOMEM. */
 CLEF_API clef_status clef_graph_parse(const char *text, size_t n_bytes, const char *name, clef_graph **out, clef_error *err);
 
