@@ -3,22 +3,76 @@
 #include <string.h>
 
 #include "tools/graph_diff.h"
+#include "tools/graph_draw.h"
+#include "tools/graph_page.h"
 #include "tools/graph_source.h"
 #include "tools/output.h"
 
 typedef struct graph_options {
-    const char *model, *after, *out;
-    clef__list taps;
-    int32_t format, n_context, n_sequences, all_logits, padding_mask, beside;
+    const char *model, *after, *out, *symbols, *device;
+    clef__list taps, expand;
+    int32_t format, n_context, n_sequences, all_logits, padding_mask, beside, profile;
 } graph_options;
 
 static const graph_options graph_defaults = {.format = 0};
 
-enum { ONNX_FORMAT = 3 };
-static const char *const format_names[] = {"text", "json", "dot", "onnx", NULL};
+/** What is written. */
+typedef struct graph_job {
+    const graph_options *o;
+    const char *path;
+    const clef_graph *graph;
+    clef_model *model;
+    FILE *data;
+    const char *data_name;
+    const clef__graph_profile *profile; /* NULL: none */
+    int32_t expand[CLI_MAX_LIST];
+    int32_t n_expand; /* -1: all layers */
+} graph_job;
+
+static clef_status as_text(const graph_job *job, FILE *to, clef_error *err)
+{
+    return clef_graph_write_text(job->graph, to, err);
+}
+
+static clef_status as_json(const graph_job *job, FILE *to, clef_error *err)
+{
+    return clef_graph_write_json(job->graph, to, err);
+}
+
+static clef_status as_dot(const graph_job *job, FILE *to, clef_error *err)
+{
+    return job->o->expand.n && job->n_expand >= 0 ? clef_graph_write_folded_dot(job->graph, job->expand, job->n_expand, to, err)
+                                                  : clef_graph_write_dot(job->graph, to, err);
+}
+
+static clef_status as_onnx(const graph_job *job, FILE *to, clef_error *err)
+{
+    const clef_onnx_opts opts = {
+        .weights = job->model ? clef_model_weight : NULL, .weights_user = job->model, .data = job->data, .data_name = job->data_name};
+    return clef_graph_write_onnx(job->graph, to, &opts, err);
+}
+
+static clef_status as_svg(const graph_job *job, FILE *to, clef_error *err)
+{
+    return clef__graph_draw(job->graph, "svg", job->expand, job->n_expand, to, err);
+}
+
+static clef_status as_png(const graph_job *job, FILE *to, clef_error *err)
+{
+    return clef__graph_draw(job->graph, "png", job->expand, job->n_expand, to, err);
+}
+
+static clef_status as_html(const graph_job *job, FILE *to, clef_error *err)
+{
+    const char *slash = strrchr(job->path, '/');
+    return clef__graph_page(job->graph, job->profile, slash && slash[1] ? slash + 1 : job->path, to, err);
+}
+
+enum { ONNX_FORMAT = 3, HTML_FORMAT = 6 };
+static const char *const format_names[] = {"text", "json", "dot", "onnx", "svg", "png", "html", NULL};
+static clef_status (*const writers[])(const graph_job *, FILE *, clef_error *) = {as_text, as_json, as_dot, as_onnx,
+                                                                                  as_svg,  as_png,  as_html};
 static const char *const beside_names[] = {"inside", "beside", NULL};
-static clef_status (*const writers[])(const clef_graph *, FILE *, clef_error *) = {clef_graph_write_text, clef_graph_write_json,
-                                                                                   clef_graph_write_dot};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(graph_options, field)
@@ -31,6 +85,11 @@ static const clef__option graph_option_table[] = {
     {.names = "tap", .letter = 't', .type = CLI_LIST, .value = "NAME", AT(taps), .help = "make this value an output too; may be repeated"},
     {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "N", AT(n_context), .lo = 0, .hi = INT32_MAX,
      .help = "positions of the KV cache [the model's]"},
+    {.names = "symbols", .type = CLI_TEXT, .value = "T=1,S=512", AT(symbols), .help = "lengths to show and to count costs at [their bounds]"},
+    {.names = "expand", .type = CLI_LIST, .value = "L", AT(expand),
+     .help = "dot, svg, png: show what is in layer L; may be repeated; all: in every layer"},
+    {.names = "profile", .type = CLI_SWITCH, AT(profile), .help = "html: run it once, and show launches and times of the device's own graph"},
+    DEVICE_OPTION(graph_options),
     {.names = "sequences", .type = CLI_INT, .value = "N", AT(n_sequences), .lo = 1, .hi = 65536,
      .help = "sequences at once, at most [1]"},
     {.names = "all-logits", .type = CLI_SWITCH, AT(all_logits), .help = "logits of every position, not of the last alone (onnx: always)"},
@@ -56,21 +115,10 @@ static clef__graph_source source_of(const graph_options *o)
                                 .after = !o->after && is_onnx ? "drop" : o->after};
 }
 
-/** What is written. */
-typedef struct graph_job {
-    const graph_options *o;
-    const clef_graph *graph;
-    clef_model *model;
-    FILE *data;
-    const char *data_name;
-} graph_job;
-
 static clef_status write_graph(void *user, FILE *to, clef_error *err)
 {
     const graph_job *job = user;
-    const clef_onnx_opts onnx = {
-        .weights = job->model ? clef_model_weight : NULL, .weights_user = job->model, .data = job->data, .data_name = job->data_name};
-    return job->o->format == ONNX_FORMAT ? clef_graph_write_onnx(job->graph, to, &onnx, err) : writers[job->o->format](job->graph, to, err);
+    return writers[job->o->format](job, to, err);
 }
 
 /* The weights' file is open: the graph's file is written meanwhile. */
@@ -100,6 +148,58 @@ static clef_status write_job(graph_job *job, clef_error *err)
     return status;
 }
 
+/* "T=1,S=512" */
+static clef_status bind_symbols(clef_graph *graph, const char *text, clef_error *err)
+{
+    char name[64];
+    while (text && *text) {
+        const size_t n = strcspn(text, "=,"), all = strcspn(text, ",");
+        char *end = NULL;
+        const long long value = text[n] == '=' ? strtoll(text + n + 1, &end, 10) : 0;
+        if (!end || end == text + n + 1 || end != text + all || n >= sizeof name)
+            return clef__error(err, CLEF_E_ARG, "--symbols: wanted NAME=NUMBER[,NAME=NUMBER], came '%s'", text);
+        memcpy(name, text, n);
+        name[n] = 0;
+        const clef_status status = clef_graph_set_bound(graph, name, value, err);
+        if (status != CLEF_OK)
+            return status;
+        text += all + (text[all] == ',');
+    }
+    return CLEF_OK;
+}
+
+static clef_status read_layers(graph_job *job, clef_error *err)
+{
+    for (int32_t i = 0; i < job->o->expand.n; i++) {
+        const char *text = job->o->expand.items[i];
+        char *end;
+        const long layer = strtol(text, &end, 10);
+        if (strcmp(text, "all") == 0)
+            job->n_expand = -1;
+        else if (end == text || *end || layer < 0 || layer > INT32_MAX)
+            return clef__error(err, CLEF_E_ARG, "--expand: wanted a layer's number or all, came '%s'", text);
+        else if (job->n_expand >= 0)
+            job->expand[job->n_expand++] = (int32_t)layer;
+    }
+    return CLEF_OK;
+}
+
+static clef_status write_profiled(graph_job *job, clef_error *err)
+{
+    clef__graph_profile profile = {0};
+    clef_status status = CLEF_OK;
+    if (job->o->profile && job->o->format != HTML_FORMAT)
+        return clef__error(err, CLEF_E_ARG, "--profile: wanted --format html");
+    if (job->o->profile) {
+        status = clef__graph_profile_run(&profile, job->o->device, job->model, job->graph, err);
+        job->profile = &profile;
+    }
+    if (status == CLEF_OK)
+        status = write_job(job, err);
+    clef__graph_profile_finish(&profile);
+    return status;
+}
+
 static int graph_run(const void *options, int32_t n_args, char **args)
 {
     graph_job job = {.o = options};
@@ -110,13 +210,17 @@ static int graph_run(const void *options, int32_t n_args, char **args)
         return clef__graph_diff(&source, args[1], args[2]);
     if (n_args > 1)
         return clef__cli_fail(CLI_USAGE, "graph: wanted one MODEL, or diff A B; came %d arguments", (int)n_args);
-    const char *path = clef__model_path("graph", n_args, args, job.o->model);
-    if (!path)
+    job.path = clef__model_path("graph", n_args, args, job.o->model);
+    if (!job.path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
-    clef_status status = clef__graph_source_open(&source, path, &job.model, &graph, &err);
+    clef_status status = read_layers(&job, &err);
+    if (status == CLEF_OK)
+        status = clef__graph_source_open(&source, job.path, &job.model, &graph, &err);
+    if (status == CLEF_OK)
+        status = bind_symbols(graph, job.o->symbols, &err);
     job.graph = graph;
     if (status == CLEF_OK)
-        status = write_job(&job, &err);
+        status = write_profiled(&job, &err);
     clef_graph_destroy(graph);
     clef_model_close(job.model);
     return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
@@ -124,7 +228,7 @@ static int graph_run(const void *options, int32_t n_args, char **args)
 
 const clef__command clef__command_graph = {
     .name = "graph",
-    .usage = "[MODEL] [--format text|json|dot|onnx] [--after PASS] [-o FILE]",
+    .usage = "[MODEL] [--format text|json|dot|svg|png|html|onnx] [--after PASS] [-o FILE]",
     .summary = "Print a model's computation graph",
     .notes =
         "MODEL may be a graph in the text form (graph.clef). Passes, in order:"

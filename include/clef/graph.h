@@ -365,6 +365,10 @@ CLEF_API int32_t     clef_graph_n_symbols(const clef_graph *graph);
 /** Name and bound of symbol number i (1-based); NULL outside. */
 CLEF_API const char *clef_graph_symbol(const clef_graph *graph, int32_t i, int64_t *bound);
 
+/** Lowers a symbol's bound to `value`: what is planned for, printed and counted is that one binding then. CLEF_E_NOT_FOUND when there is no
+ *  such symbol, CLEF_E_ARG outside 1 .. its bound. */
+CLEF_API clef_status clef_graph_set_bound(clef_graph *graph, const char *symbol, int64_t value, clef_error *err);
+
 /** Runs the passes in their order up to and including `last` (NULL: all of them): verify, fold, merge, drop, fuse. An unknown
  *  name is CLEF_E_NOT_FOUND. Values that a pass removes are freed with the graph, not before; find() no longer gives them.
  *  The memory plan is made per device and belongs to the plan (clef/plan.h). */
@@ -381,6 +385,9 @@ CLEF_API const char *clef_op_formula(int32_t i);
 CLEF_API clef_status clef_graph_write_text(const clef_graph *graph, FILE *to, clef_error *err);
 CLEF_API clef_status clef_graph_write_json(const clef_graph *graph, FILE *to, clef_error *err);
 CLEF_API clef_status clef_graph_write_dot(const clef_graph *graph, FILE *to, clef_error *err);
+
+/** The same with each layer as one node, but for the n layers whose numbers are in `expand`. */
+CLEF_API clef_status clef_graph_write_folded_dot(const clef_graph *graph, const int32_t *expand, int32_t n, FILE *to, clef_error *err);
 
 /** How many values of two graphs differ. */
 typedef struct clef_graph_difference { int32_t gone, came, changed; } clef_graph_difference;

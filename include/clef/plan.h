@@ -110,6 +110,17 @@ typedef struct clef_launch_time {
 } clef_launch_time;
 CLEF_API int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err);
 
+/** The graph that the plan runs: what it was made of, as the passes that know the device left it. Borrowed from the plan. */
+CLEF_API const clef_graph *clef_plan_graph(const clef_plan *plan);
+
+/** What the last run launched, or the next one will where no symbol was bound since: entry i in 0 .. n-1 of at most `capacity`; returns how
+ *  many there are. variant: NULL where the op has none; source: the file in cl/, NULL for CLBlast. The texts live as long as the plan. */
+typedef struct clef_launch_info {
+    const char *node, *op, *variant, *source, *kernel;
+    uint32_t    groups[3], local[3]; /* work-groups, and work-items of each */
+} clef_launch_info;
+CLEF_API int32_t clef_plan_launches(const clef_plan *plan, clef_launch_info *out, int32_t capacity);
+
 #ifdef __cplusplus
 }
 #endif
