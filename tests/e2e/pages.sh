@@ -66,7 +66,26 @@ END
 layers=$("$CLEF" graph --format dot | grep -c cluster)
 same "graph page: fold, search, click, overlay, zoom" "opened in time|$layers|$layers|true|1|true|0|true|true|true|true|true|true|requests 0" "$said"
 
-# 32 layers
+# ---- attention --------------------------------------------------------------------------------------------------------------------------
+check "attention page" "$CLEF" attention -p "Once upon a time </script>" -q -o "$tmp/attention.html"
+in_page "attention page" "$tmp/attention.html" <<'END'
+const maps = [...document.querySelectorAll("#grid canvas")];
+say(maps.length === data.maps.reduce((n, m) => n + m.heads.length, 0));
+const T = data.tokens.length;
+say(data.tokens.join("").includes("<" + "/script>"));
+say(document.querySelectorAll("#map rect.masked").length === T * (T - 1) / 2);
+click(maps[maps.length - 1]);
+const last = data.maps[data.maps.length - 1], head = last.heads[last.heads.length - 1];
+say($("facts").textContent.includes(`layer ${last.layer}, head ${head.head}`));
+const cell = document.querySelector('#map rect[data-at="1,0"]');
+cell.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: 200, clientY: 200 }));
+say($("tip").textContent.includes(head.weights[1][0].toPrecision(4)));
+document.querySelector('#map rect[data-at="0,1"]').dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+say($("tip").textContent.includes("masked"));
+END
+same "attention page: maps, masks, enlarge, hover" "opened in time|true|true|true|true|true|true|requests 0" "$said"
+
+# ---- 32 layers -------------------------------------------------------------------------------------------------------------------------
 {
   echo "symbol T <= 64"
   echo "input x f32 [T, 64]"
