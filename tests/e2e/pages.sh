@@ -85,6 +85,20 @@ say($("tip").textContent.includes("masked"));
 END
 same "attention page: maps, masks, enlarge, hover" "opened in time|true|true|true|true|true|true|requests 0" "$said"
 
+# ---- logits -----------------------------------------------------------------------------------------------------------------------------
+check "logits page" "$CLEF" logits -p "Once upon a time" --top 7 -q -o "$tmp/logits.html"
+in_page "logits page" "$tmp/logits.html" <<'END'
+const spans = [...document.querySelectorAll("#text span")];
+say(spans.length === data.tokens.length);
+say(new Set(spans.map(s => s.style.background)).size > 1);
+click(spans[spans.length - 1]);
+say(document.querySelectorAll("#side tr").length);
+say($("side").textContent.includes("rank " + data.tokens[spans.length - 1].rank));
+spans[1].dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+say($("tip").textContent.includes("bits"));
+END
+same "logits page: colours, click, hover" "opened in time|true|true|7|true|true|requests 0" "$said"
+
 # ---- 32 layers -------------------------------------------------------------------------------------------------------------------------
 {
   echo "symbol T <= 64"
