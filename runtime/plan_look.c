@@ -6,6 +6,25 @@ const clef_graph *clef_plan_graph(const clef_plan *plan)
     return plan->graph;
 }
 
+int32_t clef_plan_tensors(const clef_plan *plan, clef_plan_tensor *out, int32_t capacity)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < plan->memory.n_places; i++) {
+        const clef_place *p = &plan->memory.places[i];
+        if (!p->bytes)
+            continue;
+        if (n < capacity)
+            out[n] = (clef_plan_tensor){.name = plan->graph->values[i]->name,
+                                        .in_place_of = p->in_place_of >= 0 ? plan->graph->values[p->in_place_of]->name : NULL,
+                                        .offset = p->offset,
+                                        .bytes = p->bytes,
+                                        .first = p->first,
+                                        .last = p->last};
+        n++;
+    }
+    return n;
+}
+
 static int has_variants(clef_op op)
 {
     clef_op of;
