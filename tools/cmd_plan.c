@@ -58,10 +58,8 @@ static clef_status find_peak(memory_part *p, clef_error *err)
     for (int32_t i = 0; i < p->n_tensors; i++) {
         const clef_plan_tensor *t = &p->tensors[i];
         const int32_t last = t->last < p->n_values ? t->last : p->n_values;
-        if (t->in_place_of) /* the memory is counted once more only where the first one has gone */
-            for (int32_t k = 0; k < p->n_tensors; k++)
-                if (strcmp(p->tensors[k].name, t->in_place_of) == 0 && p->tensors[k].last >= t->first)
-                    live[t->first] -= p->tensors[k].bytes, live[p->tensors[k].last + 1] += p->tensors[k].bytes;
+        if (t->in_place_of) /* the first of a chain lives as long as all of it */
+            continue;
         live[t->first] += t->bytes;
         live[last + 1] -= t->bytes;
     }

@@ -99,6 +99,17 @@ say($("tip").textContent.includes("bits"));
 END
 same "logits page: colours, click, hover" "opened in time|true|true|7|true|true|requests 0" "$said"
 
+# ---- memory -----------------------------------------------------------------------------------------------------------------------------
+check "plan page" "$CLEF" plan -c 64 -o "$tmp/plan.html"
+in_page "plan page" "$tmp/plan.html" <<'END'
+const part = data.parts[0], boxes = [...document.querySelectorAll("svg rect.t")];
+say(boxes.length === part.arena.length);
+boxes[0].dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+say($("tip").textContent.includes(part.arena[0].name));
+say(document.body.textContent.includes(bytes(part.arena_bytes)));
+END
+same "plan page: boxes, hover" "opened in time|true|true|true|requests 0" "$said"
+
 # ---- 32 layers -------------------------------------------------------------------------------------------------------------------------
 {
   echo "symbol T <= 64"
