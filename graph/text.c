@@ -182,6 +182,19 @@ void clef__write_statement(FILE *to, const clef_value *v)
     (v->op == CLEF_OP_NONE ? write_leaf : write_node)(to, v);
 }
 
+clef_status clef_value_write_text(const clef_value *v, FILE *to, clef_error *err)
+{
+    clef__write_statement(to, v);
+    return clef__check_stream(to, v->name, err);
+}
+
+clef_value *clef_value_input(const clef_value *v, int32_t i, int32_t *n)
+{
+    if (n)
+        *n = v->n_in;
+    return i >= 0 && i < v->n_in ? v->in[i] : NULL;
+}
+
 clef_status clef_graph_write_text(const clef_graph *g, FILE *to, clef_error *err)
 {
     if (g->error.status)

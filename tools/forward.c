@@ -218,6 +218,12 @@ static clef_status write_ints(clef__forward *f, const char *input, const int32_t
 
 clef_status clef__forward_run(clef__forward *f, clef_error *err)
 {
+    const clef_status status = clef_graph_optimize(f->graph, NULL, err);
+    return status == CLEF_OK ? clef__forward_execute(f, f->graph, err) : status;
+}
+
+clef_status clef__forward_execute(clef__forward *f, const clef_graph *graph, clef_error *err)
+{
     const clef_plan_opts opts = {.gemm = (clef_gemm)f->o->gemm,
                                  .exact = f->o->exact,
                                  .no_tune = f->o->no_tune,
@@ -225,11 +231,11 @@ clef_status clef__forward_run(clef__forward *f, clef_error *err)
                                  .weights_user = f->model,
                                  .progress = clef__progress_step,
                                  .progress_user = &f->progress};
-    clef_status status = clef_graph_optimize(f->graph, NULL, err);
+    clef_status status = open_device(f, err);
+    clef_plan_destroy(f->plan);
+    f->plan = NULL;
     if (status == CLEF_OK)
-        status = open_device(f, err);
-    if (status == CLEF_OK)
-        status = clef_plan_create(f->device, f->graph, &opts, &f->plan, err);
+        status = clef_plan_create(f->device, graph, &opts, &f->plan, err);
     clef__progress_finish(&f->progress);
     if (status == CLEF_OK)
         status = bind(f, "T", f->n_ids, err);

@@ -52,8 +52,10 @@ typedef struct clef__forward {
 clef_status clef__forward_open(clef__forward *f, const clef__forward_opts *o, const char *path, clef_error *err);
 /** Builds the model's graph for exactly these ids, with logits of every position, as f->graph; taps as in clef_build_opts. */
 clef_status clef__forward_build(clef__forward *f, const char *const *taps, int32_t n_taps, clef_error *err);
-/** Plans and runs f->graph. */
+/** Optimises, plans and runs f->graph. */
 clef_status clef__forward_run(clef__forward *f, clef_error *err);
+/** Plans and runs a graph that was made of f->graph. */
+clef_status clef__forward_execute(clef__forward *f, const clef_graph *graph, clef_error *err);
 /** An output as F32; the caller frees *out. dims has CLEF_MAX_DIMS. */
 clef_status clef__forward_read(clef__forward *f, const char *name, float **out, int32_t *rank, int64_t *dims, clef_error *err);
 void        clef__forward_close(clef__forward *f);

@@ -354,6 +354,10 @@ typedef struct clef_value_info {
 } clef_value_info;
 
 CLEF_API clef_value_info clef_value_describe(const clef_value *value);
+/** Input i of a value; NULL where it is absent and beyond the last. *n (NULL: nobody asks) gets how many there are. */
+CLEF_API clef_value *clef_value_input(const clef_value *value, int32_t i, int32_t *n);
+/** Writes the value's line of the text form, its end included. CLEF_E_IO. */
+CLEF_API clef_status clef_value_write_text(const clef_value *value, FILE *to, clef_error *err);
 /** The value of that name (outputs answer to their output name too), NULL if none. */
 CLEF_API clef_value *clef_graph_find(const clef_graph *graph, const char *name);
 CLEF_API int32_t     clef_graph_n_values(const clef_graph *graph);

@@ -14,13 +14,13 @@ for (const part of data.parts) {
   }
   section.append(table, el("p", { class: "soft" }, `The arena: ${bytes(part.unshared_bytes)} without sharing; at most ${bytes(part.live_peak_bytes)} ` +
     `live at once, at ${part.peak_at}; ${bytes(part.arena_bytes - part.live_peak_bytes)} are waste. Drag to move, wheel to zoom.`));
-  const W = 1000, H = 380, svg = el("svg"), g = el("g");
+  const from = Math.min(...part.arena.map(t => t.first)), n = part.values - from, W = 1000, H = 380, svg = el("svg"), g = el("g");
   svg.append(g);
   section.append(svg);
   $("main").append(section);
   part.arena.forEach((t, i) => {
-    const r = el("rect", { class: "t", x: W * t.first / part.values, y: H * t.offset / part.arena_bytes,
-      width: W * (t.last - t.first + 1) / part.values, height: H * t.bytes / part.arena_bytes, fill: `hsl(${i * 47 % 360} 55% 72%)` });
+    const r = el("rect", { class: "t", x: W * (t.first - from) / n, y: H * t.offset / part.arena_bytes,
+      width: W * (t.last - t.first + 1) / n, height: H * t.bytes / part.arena_bytes, fill: `hsl(${i * 47 % 360} 55% 72%)` });
     r.addEventListener("pointermove", e => {
       r.classList.add("lit");
       tip(e, `${t.name}\n${bytes(t.bytes)} at ${t.offset}\nvalues ${t.first} to ${t.last}` + (t.in_place_of ? `\nin place of ${t.in_place_of}` : ""));
