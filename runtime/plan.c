@@ -321,14 +321,17 @@ int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capa
     }
     const int32_t n = plan->n_events < capacity ? plan->n_events : capacity;
     for (int32_t i = 0; i < n; i++) {
-        cl_ulong start = 0, end = 0;
+        cl_ulong queued = 0, start = 0, end = 0;
+        clGetEventProfilingInfo(plan->events[i], CL_PROFILING_COMMAND_QUEUED, sizeof queued, &queued, NULL);
         clGetEventProfilingInfo(plan->events[i], CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
         clGetEventProfilingInfo(plan->events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
         const clef_launch *l = &plan->launches[i];
         times[i] = (clef_launch_time){.node = l->node->name,
                                       .op = clef__ops[l->node->op]->name,
                                       .kernel = plan->list[i] ? l->kernel : "clblast",
-                                      .us = (double)(end - start) / 1e3};
+                                      .us = (double)(end - start) / 1e3,
+                                      .queued_us = (double)queued / 1e3,
+                                      .start_us = (double)start / 1e3};
     }
     add_costs(plan, times, n);
     return n;

@@ -112,6 +112,7 @@ CLEF_API clef_plan_stats clef_plan_describe(const clef_plan *plan);
 typedef struct clef_launch_time {
     const char *node, *op, *kernel;
     double      us, flops, bytes;
+    double      queued_us, start_us; /* when it was enqueued and when it began, on the device's clock */
 } clef_launch_time;
 CLEF_API int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err);
 
