@@ -188,7 +188,7 @@ int clef__bench_profile(bench *b)
     const int32_t step = b->n_prompt < b->o->n_batch ? b->n_prompt : b->o->n_batch;
     int rc = CLI_GO_ON;
     clef_error err = {0};
-    if (clef__trace_begin(&b->trace, b->o->trace, clef_device_describe(b->device)->name, &err) != CLEF_OK)
+    if (clef__trace_begin(&b->trace, b->o->trace, clef_model_path(b->model), clef_device_describe(b->device)->name, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (step)
         rc = profile_step(b, "prefill", step, 0);

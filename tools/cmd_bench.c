@@ -30,7 +30,7 @@ static const clef__option bench_option_table[] = {
     {.names = "md", .type = CLI_SWITCH, AT(md), .help = "the table in Markdown"},
     {.names = "profile", .type = CLI_SWITCH, AT(profile), .help = "print where one prefill and one decode step spend their time"},
     {.names = "trace", .type = CLI_TEXT, .value = "FILE", AT(trace),
-     .help = "with --profile: also as trace events, for Perfetto (ui.perfetto.dev) or chrome://tracing"},
+     .help = "with --profile: also as trace events, for Perfetto (ui.perfetto.dev) or chrome://tracing; FILE.html: a page that shows them"},
     {.names = "device", .type = CLI_SWITCH, AT(of_device), .help = "measure the device alone: memory, arithmetic, launches"},
     {.names = "product", .type = CLI_TEXT, .value = "MxNxK,..", AT(product),
      .help = "measure products of matrices of these sizes alone, by each who can; --gemm picks"},

@@ -80,7 +80,7 @@ static const clef__option run_option_table[] = {
     {.names = "ignore-eos", .type = CLI_SWITCH, AT(ignore_eos), .help = "go on when the model ends its text"},
     {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no BOS or EOS to the prompt"},
     {.names = "trace", .type = CLI_TEXT, .value = "FILE", AT(trace),
-     .help = "write where each step's time goes as trace events, for Perfetto (ui.perfetto.dev) or chrome://tracing; slows the run a little"},
+     .help = "write where each step's time goes as trace events, for Perfetto (ui.perfetto.dev) or chrome://tracing (FILE.html: a page that shows them); slows the run a little"},
     DEVICE_OPTION(run_options),
     GEMM_OPTION(run_options),
     EXACT_OPTION(run_options),
@@ -256,7 +256,7 @@ static int run_open(run *r)
                                      .progress_user = &r->progress};
     if (clef_device_open(o->device, &device, &r->device, &err) != CLEF_OK)
         return clef__cli_report(&err);
-    if (clef__trace_begin(&r->trace, o->trace, clef_device_describe(r->device)->name, &err) != CLEF_OK)
+    if (clef__trace_begin(&r->trace, o->trace, clef_model_path(r->model), clef_device_describe(r->device)->name, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (!o->quiet)
         clef__say_device(r->device);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tools/json.h"
-#include "tools/output.h"
+#include "tools/page.h"
 #include "tools/terminal.h"
 
 enum { HOST = 1, DEVICE = 2, STEPS = 1, ENQUEUE = 2, QUEUE = 1 };
@@ -30,11 +30,13 @@ static void name_track(clef__trace *t, const char *what, int pid, int tid, const
     fputs("}}", t->events);
 }
 
-clef_status clef__trace_begin(clef__trace *t, const char *path, const char *device, clef_error *err)
+clef_status clef__trace_begin(clef__trace *t, const char *path, const char *model, const char *device, clef_error *err)
 {
     if (!path)
         return CLEF_OK;
+    const char *slash = strrchr(model, '/');
     t->path = path;
+    t->title = slash && slash[1] ? slash + 1 : model;
     t->zero = clef__terminal_seconds();
     t->events = tmpfile();
     if (!t->events)
@@ -99,7 +101,7 @@ clef_status clef__trace_step(clef__trace *t, clef_session *session, const char *
     return why.status;
 }
 
-static clef_status write_file(void *user, FILE *to, clef_error *err)
+static clef_status write_json(void *user, FILE *to, clef_error *err)
 {
     const clef__trace *t = user;
     int c;
@@ -109,6 +111,15 @@ static clef_status write_file(void *user, FILE *to, clef_error *err)
         fputc(c, to);
     fprintf(to, "],\n\"otherData\": {\"device_us\": %.3f, \"wall_us\": %.3f}}\n", t->device_us, t->wall_us);
     return ferror(t->events) || ferror(to) ? clef__error(err, CLEF_E_IO, "cannot write: %s", strerror(errno)) : CLEF_OK;
+}
+
+/* FILE.html: a page that shows them itself. */
+static clef_status write_file(void *user, FILE *to, clef_error *err)
+{
+    const clef__trace *t = user;
+    const char *dot = strrchr(t->path, '.');
+    return dot && strcmp(dot, ".html") == 0 ? clef__page_write(to, "trace.html", t->title, write_json, user, err)
+                                            : write_json(user, to, err);
 }
 
 clef_status clef__trace_end(clef__trace *t, clef_error *err)

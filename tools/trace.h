@@ -9,15 +9,16 @@
 
 /** Zeroed: none. */
 typedef struct clef__trace {
-    const char *path;
+    const char *path, *title;
     FILE       *events;  /* so far */
     double      zero;    /* host seconds of its beginning */
     int64_t     n_events, n_flows;
     double      device_us, wall_us; /* in steps: sums */
 } clef__trace;
 
-/** path NULL: no trace; the other functions do nothing then. */
-clef_status clef__trace_begin(clef__trace *t, const char *path, const char *device, clef_error *err);
+/** path NULL: no trace; the other functions do nothing then. FILE.html is a page that shows the events, any other name the events' JSON.
+ *  The texts are borrowed until the trace ends. */
+clef_status clef__trace_begin(clef__trace *t, const char *path, const char *model, const char *device, clef_error *err);
 /** Something that the host did from `start` to `end` (clef__terminal_seconds()). */
 void        clef__trace_span(clef__trace *t, const char *name, double start, double end);
 /** The session's last step, which the host began to enqueue at `start`; waits for it. */

@@ -110,6 +110,23 @@ say(document.body.textContent.includes(bytes(part.arena_bytes)));
 END
 same "plan page: boxes, hover" "opened in time|true|true|true|requests 0" "$said"
 
+# ---- time -------------------------------------------------------------------------------------------------------------------------------
+check "trace page" "$CLEF" run -p "Once upon a time" -n 4 -q --trace "$tmp/trace.html"
+in_page "trace page" "$tmp/trace.html" <<'END'
+say(steps.length === $("step").options.length && steps.length === 4);
+say(document.querySelectorAll("rect.e").length > 10 && document.querySelectorAll("#canvas path").length === part(steps[0]).length);
+say($("about").textContent.includes("busy"));
+$("step").value = "2";
+$("step").dispatchEvent(new Event("change"));
+say(from === steps[2].ts);
+const was = scale;
+$("canvas").dispatchEvent(new WheelEvent("wheel", { deltaY: -300, clientX: 300, clientY: 150, cancelable: true }));
+say(scale > was);
+document.querySelector("rect.e").dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+say($("tip").textContent.includes(" us"));
+END
+same "trace page: steps, joins, zoom, hover" "opened in time|true|true|true|true|true|true|requests 0" "$said"
+
 # ---- 32 layers -------------------------------------------------------------------------------------------------------------------------
 {
   echo "symbol T <= 64"
