@@ -103,7 +103,7 @@ static clef_status plan_session(work *w, clef_error *err)
                                     .n_source = o->n_source,
                                     .n_beams = o->n_beams,
                                     .gemm = (clef_gemm)o->gemm,
-                                    .kv_type = clef__kv_types[o->kv_type],
+                                    .kv_type = clef__kv_type(w->model, o->kv_type, o->exact),
                                     .exact = o->exact,
                                     .describe_only = 1};
     clef_status status = clef_session_create(w->device, w->model, &opts, &w->session, err);
@@ -134,7 +134,7 @@ static clef_status make_plan(work *w, const char *path, clef_error *err)
         if (status == CLEF_OK)
             status = plan_encoder(w, graph, err);
     } else if (status == CLEF_OK) {
-        w->plan.kv_type = clef__kv_type_names[o->kv_type];
+        w->plan.kv_type = clef_dtype_name(clef__kv_type(w->model, o->kv_type, o->exact));
         status = plan_session(w, err);
     }
     clef_graph_destroy(graph);
