@@ -80,7 +80,7 @@ static const clef__option run_option_table[] = {
     {.names = "ignore-eos", .type = CLI_SWITCH, AT(ignore_eos), .help = "go on when the model ends its text"},
     {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no BOS or EOS to the prompt"},
     {.names = "trace", .type = CLI_TEXT, .value = "FILE", AT(trace),
-     .help = "write where each step's time goes as trace events, for Perfetto (ui.perfetto.dev) or chrome://tracing (FILE.html: a page that shows them); slows the run a little"},
+     .help = "write where each step's time goes, as trace events for Perfetto; FILE.html: a page that shows them. Slows the run a little"},
     DEVICE_OPTION(run_options),
     GEMM_OPTION(run_options),
     EXACT_OPTION(run_options),

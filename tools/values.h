@@ -25,15 +25,16 @@ double      clef__value_error(const value_data *a, const value_data *b);
 
 /** 1 when `clef compare` looks at the value: it is computed, has memory of its own, and is F32. */
 int clef__value_counts(const clef_value *value);
-/** How many values from `first` on to take at once, so that they fit in memory; writes them to `list`, which has room for all of the graph. */
+/** The next values from `first` on that are taken at once, so that they fit in memory, in `list`, which has room for all of the graph;
+ *  returns where to go on. */
 int32_t clef__values_next(const clef_graph *graph, int32_t first, const clef_value **list, int32_t *n);
 /** Runs the graph with the named values as outputs too and reads them into out[0 .. n-1]; values that it does not have stay zeroed.
  *  Free each with clef__value_free(). */
 clef_status clef__values_read(clef__forward *f, const char *const *names, int32_t n, value_data *out, clef_error *err);
 void        clef__value_free(value_data *v);
 
-/** Writes what runs the node `name` again: PATH, a graph in the text form, and its inputs and weights beside it in PATH.safetensors, with `wanted`
- *  (NULL: none) as the tensor "wanted". */
+/** Writes what runs the node `name` again: PATH, a graph in the text form, and its inputs and weights beside it in PATH.safetensors, with
+ *  `wanted` (NULL: none) as the tensor "wanted". */
 clef_status clef__value_save_case(clef__forward *f, const char *name, const value_data *wanted, const char *path, clef_error *err);
 
 #endif

@@ -397,8 +397,8 @@ CLEF_API clef_status clef_graph_write_folded_dot(const clef_graph *graph, const 
 typedef struct clef_graph_difference { int32_t gone, came, changed; } clef_graph_difference;
 /** Compares two graphs, of two models or after two passes, and writes a line of the text form for each value that only `a` has ("- "), that
  *  only `b` has ("+ "), and two for each that changed ("< " as in a, "> " as in b); symbols and outputs likewise. A node of b is a's
- *  when it does the same to the same inputs, whatever its name; what is left is compared by name. The order of the nodes does not count, and
- *  equal graphs write nothing. `to` may be NULL. CLEF_E_NOMEM, CLEF_E_IO. */
+ *  when it does the same to the same inputs, whatever its name; what is left is compared by name. The order of the nodes does not count,
+ *  and equal graphs write nothing. `to` may be NULL. CLEF_E_NOMEM, CLEF_E_IO. */
 CLEF_API clef_status clef_graph_write_diff(const clef_graph *a, const clef_graph *b, FILE *to, clef_graph_difference *out,
                                            clef_error *err);
 

@@ -117,8 +117,8 @@ typedef struct clef_launch_time {
 CLEF_API int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err);
 
 /** A value of the arena: where it lies, and between which values of clef_plan_graph() it lives (by number). One that took the place of
- *  another (in_place_of, else NULL) has its memory, and the first of such a chain lives as long as all of it. Entry i in 0 .. n-1 of at most `capacity`; returns how many there are. The names live as long
- *  as the plan. */
+ *  another (in_place_of, else NULL) has its memory, and the first of such a chain lives as long as all of it. Entry i in 0 .. n-1 of at
+ *  most `capacity`; returns how many there are. The names live as long as the plan. */
 typedef struct clef_plan_tensor {
     const char *name, *in_place_of;
     uint64_t    offset, bytes;

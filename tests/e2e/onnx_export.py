@@ -110,6 +110,60 @@ def beside(family, tmp, flags, feeds, logits):
     line(small and np.array_equal(got.astype(np.float64), logits), family, "weights beside the file give the same logits")
 
 
+# Graphs of what the models do not show: name, text, range of integer inputs.
+SMALL = [
+    ("slices", "symbol T <= 6\nsymbol S <= 9\ninput x f32 [2, S, 4]\ninput t f32 [2, T]\na = slice(x) axis=1 start=-1 size=1\n"
+     "b = slice(x) axis=2 start=-3 size=2\nc = slice(x) axis=1 size=T\nd = copy(a)\ne = copy(b)\nf = copy(c)\noutput d\noutput e\noutput f\n", 0),
+    ("reductions", "input x f32 [3, 17]\na = argmax(x)\nb = topk(x) k=5\nc = reduce(x) kind=sum\nd = reduce(x) kind=max\ne = pick(x, b)\n"
+     "output a\noutput b\noutput c\noutput d\noutput e\n", 0),
+    ("softmaxes", "input x f32 [2, 3, 5, 7]\ninput k i32 [2, 1, 1, 7]\ninput p i32 [2]\nconst m f32 [7] = 0, -inf, 1, -inf, 0, 2, -inf\n"
+     "a = softmax(x, m) scale=2\nb = softmax(x, k, p) causal=1 window=3\nc = softmax(x) log=1 causal=1\nd = softmax(x, k) softcap=2\n"
+     "output a\noutput b\noutput c\noutput d\n", 2),
+    ("attention", "symbol T <= 5\ninput q f32 [2, 4, T, 8]\ninput k f32 [2, 2, 6, 8]\ninput v f32 [2, 2, 6, 5]\ninput p i32 [2]\nconst s f32 [4] = 1, 2, 0, -1\n"
+     "a = attention(q, k, v, _, p, s) scale=0.3 causal=1\noutput a\n", 3),
+    ("ropes", "symbol T <= 5\ninput x f32 [2, T, 3, 10]\ninput p i32 [2]\nconst f f32 [3] = 1, 0.3, 0.01\na = rope(x, f, p) interleaved=1\n"
+     "b = rope(x, f) interleaved=2 scale=1.5\nc = rope(x, f, p)\noutput a\noutput b\noutput c\n", 40),
+    ("gates", "input g f32 [3, 8]\ninput u f32 [3, 8]\na = swiglu(g, u)\nb = clamped_swiglu(g, u) alpha=1.7 limit=0.8\nc = rsqrt(d)\n"
+     .replace("c = rsqrt(d)", "s = square(g)\nd = affine(s) scale=2 shift=1\nc = rsqrt(d)\ne = log(d)\nf = exp(g)") +
+     "output a\noutput b\noutput c\noutput e\noutput f\n", 0),
+    ("positions", "symbol T <= 5\ninput x f32 [11, 3]\ninput p i32 [1]\ninput t f32 [T]\na = relative(x, p) queries=T keys=9\n"
+     "b = positions(p) length=T\noutput a\noutput b\n", 7),
+    ("products", "symbol T <= 5\ninput x f32 [2, 4, T, 8]\ninput y f32 [2, 2, 8, 3]\ninput z f32 [2, 1, 3, 8]\na = matmul(x, y) alpha=0.5\n"
+     "b = matmul(x, z) transpose_b=1\noutput a\noutput b\n", 0),
+]
+
+
+def small(name, text, most, tmp):
+    """What ONNX Runtime makes of a graph in the text form against `clef eval`."""
+    paths = [os.path.join(tmp, f) for f in ("g.clef", "in.safetensors", "out.safetensors", "g.onnx")]
+    with open(paths[0], "w") as f:
+        f.write(text)
+    export(paths[0], paths[3])
+    onnx.checker.check_model(paths[3], full_check=True)
+    session = onnxruntime.InferenceSession(paths[3], providers=["CPUExecutionProvider"])
+    rng, feeds = np.random.default_rng(5), {}
+    for i in session.get_inputs():
+        dims = [d if isinstance(d, int) else 4 for d in i.shape]
+        feeds[i.name] = rng.standard_normal(dims).astype(np.float32) if "float" in i.type else rng.integers(0, max(most, 1), dims).astype(np.int32)
+    save_file(feeds, paths[1])
+    subprocess.run([clef, "eval", paths[0], "--in", paths[1], "--out", paths[2]], check=True, capture_output=True)
+    want, names = load_file(paths[2]), [o.name for o in session.get_outputs()]
+    got = dict(zip(names, session.run(names, feeds)))
+    worst = 0
+    for key, w in want.items():
+        a, b = got[key].astype(np.float64), w.astype(np.float64)
+        same = a.shape == b.shape and np.array_equal(np.isfinite(a), np.isfinite(b))
+        keep = np.isfinite(b)
+        worst = max(worst, np.abs(a - b)[keep].max() / max(np.abs(b[keep]).max(), 1e-30) if same else np.inf)
+    line(bool(worst <= 1e-5), f"graph of {name}", f"{len(want)} outputs, relative error {worst:.1e}")
+
+
+for small_case in [] if wanted else SMALL:
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            small(*small_case, folder)
+        except Exception as e:
+            line(False, small_case[0], str(e).replace("\n", " ")[-400:])
 for name in wanted or sorted(d for d in os.listdir(root) if os.path.exists(os.path.join(root, d, "expected.safetensors"))):
     with tempfile.TemporaryDirectory() as folder:
         try:
