@@ -9,6 +9,7 @@
 #    include <cairo.h>
 
 enum { MARGIN = 16, TITLE = 18, FONT = 11, LABELS = 96, GRID_CELLS = 160, ONE_CELL = 18, ONE_MOST = 1200 };
+static const double quarter_turn = 1.57079632679489662;
 
 /** Where heads stand: one large with labels, or all in rows of a layer each. */
 typedef struct picture {
@@ -111,7 +112,7 @@ static void draw_one(cairo_t *c, const picture *p, const attention_map *m, doubl
     }
     for (int32_t s = 0; s < m->n_keys; s++) {
         token_label(columns[s], label);
-        draw_text(c, label, left + (s + 0.5) * cell, top - 4, -M_PI_2, 0);
+        draw_text(c, label, left + (s + 0.5) * cell, top - 4, -quarter_turn, 0);
     }
 }
 
