@@ -4,6 +4,7 @@
 
 #include "model/config.h"
 #include "model/config_keys.h"
+#include "model/embed.h"
 #include "model/quantize.h"
 
 enum { QUANTIZATION_VERSION = 2 };
@@ -183,6 +184,8 @@ static void put_marks(clef_gguf_writer *w, const clef_hparams *hp)
 {
     if (hp->bos >= 0)
         clef__gguf_put_u32(w, "tokenizer.ggml.bos_token_id", (uint32_t)hp->bos);
+    if (hp->n_token_types > 0)
+        clef__gguf_put_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)hp->n_token_types);
     if (hp->eos >= 0)
         clef__gguf_put_u32(w, "tokenizer.ggml.eos_token_id", (uint32_t)hp->eos);
     if (hp->n_eos_more > 0)
@@ -199,7 +202,8 @@ static clef_status put_folder_keys(const clef_model *m, const clef_quantize_opts
         clef__gguf_put_text(w, "general.name", hp->name);
     put_hparams(w, hp);
     put_marks(w, hp);
-    return clef__quantize_tokenizer(m, opts, w, err);
+    const clef_status status = clef__embed_put_keys(m, clef__quantize_arch(hp), w, err);
+    return status == CLEF_OK ? clef__quantize_tokenizer(m, opts, w, err) : status;
 }
 
 /* llama.cpp's enum of what the largest tensor is stored in. */
