@@ -61,8 +61,8 @@ static clef_dtype choose_dtype(const clef_model *m, const clef_quantize_type_def
     const clef_dtype from = item->from->dtype;
     if (from == CLEF_I8 || from == CLEF_I32)
         return from;
-    static const char *const kept[] = {"position_embd.weight", "_norm.weight",      "ffn_gate_inp.weight",
-                                       "attn_rel_b.weight",    "ssm_conv1d.weight", ".bias"};
+    static const char *const kept[] = {"position_embd.weight", "token_types.weight", "_norm.weight", "ffn_gate_inp.weight",
+                                       "attn_rel_b.weight",    "ssm_conv1d.weight",  ".bias"};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (item->to.rank < 2 || ends_with(name, kept[i]))
             return CLEF_F32;
