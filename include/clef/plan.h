@@ -29,6 +29,8 @@ typedef struct clef_plan_opts {
     int32_t             as_stored; /* 1: weights stay in the order of the file, no panels */
     const char         *variants;  /* "OP=NAME[,OP=NAME]": variants that serve wherever they fit, before what was measured and the stated
                                       order (docs/ARCHITECTURE.md, "Variants"); NULL: $CLEF_VARIANT */
+    int32_t             alike;     /* 1: a row of a product with a weight is the same to the bit among any number of rows (CPUs: few rows
+                                      do without a kernel of their own) */
     int32_t             no_tune;   /* 1: no measuring when the plan is made; what is in the tuning database still counts */
     clef_weight_source  weights;
     clef_weight_release release; /* NULL: nobody wants to know */
