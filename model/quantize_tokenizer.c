@@ -46,7 +46,7 @@ static clef_status put_texts(const clef_tokenizer *tok, const clef_token_form *f
 static int32_t type_of(const clef_tokenizer *tok, const clef_token_form *form, int32_t id, int is_added)
 {
     const clef_token *t = present(tok, id);
-    if (!t || (t->flags & CLEF_TOKEN_UNUSED) || t->n_text == 0)
+    if (!t || (t->flags & CLEF_TOKEN_UNUSED) || ((t->flags & CLEF_TOKEN_BYTE) && !tok->byte_fallback) || t->n_text == 0)
         return CLEF_PIECE_UNUSED;
     if (t->flags & CLEF_TOKEN_SPECIAL)
         return id == tok->unk ? CLEF_PIECE_UNKNOWN : CLEF_PIECE_CONTROL;

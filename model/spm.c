@@ -6,6 +6,7 @@
 clef_status clef__spm_create(clef_tokenizer *tok, const clef_spm_opts *opts, clef_spm_model *out, clef_error *err)
 {
     *out = (clef_spm_model){0};
+    tok->byte_fallback = opts->byte_fallback;
     if (opts->unigram) {
         const clef_unigram_opts unigram = {.byte_fallback = opts->byte_fallback, .single = 1, .unk = opts->unk};
         return clef__unigram_create(tok, &unigram, &out->unigram, err);

@@ -226,6 +226,9 @@ static void check_marks(const clef_tokenizer *tok, clef_token_form *form)
         if (!known || !(tok->tokens[tok->added[i].id].flags & CLEF_TOKEN_SPECIAL))
             lose(form, "added token \"%s\"", clef__token_quote(tok->added[i].text, tok->added[i].n, quote));
     }
+    for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
+        if (roles[k] >= 0 && !(tok->tokens[roles[k]].flags & CLEF_TOKEN_SPECIAL))
+            lose(form, "that %s is no special token", clef__token_quote(tok->tokens[roles[k]].text, tok->tokens[roles[k]].n_text, quote));
     check_added(tok, 0, form);
 }
 

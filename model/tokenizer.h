@@ -258,6 +258,7 @@ struct clef_tokenizer {
     int32_t           bos, eos, unk, sep, pad, cls, mask; /* -1: none */
     clef_bert_opts    bert;   /* what BERT's normalizer does, for those who write it down */
     clef_spm_spaces   spaces; /* the same of SentencePiece; its charsmap is in normalizers[0] */
+    int32_t           byte_fallback; /* SentencePiece's pieces of bytes are used */
 };
 
 /* ---- building one: the readers of the formats call these (tokenizer_build.c) ---------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* The tokenizer.ggml.* keys of a GGUF file (ggml's docs/gguf.md). */
+#include <stdio.h>
 #include <string.h>
 
 #include "model/gguf.h"
@@ -58,6 +59,16 @@ static clef_status read_pre(const gguf_reader *r, const clef_gguf_pre **out)
     return clef__gguf_pre_find(name, r->path, out, r->err);
 }
 
+/* An id that no token has: writers fill the gaps of a vocabulary so. */
+static int is_gap(const gguf_reader *r, int32_t id)
+{
+    const clef_gguf_string text = r->tokens->strings[id];
+    char gap[32];
+    const int n = snprintf(gap, sizeof gap, "[PAD%d]", (int)id);
+    return r->types && clef__gguf_item_int(r->types, (uint64_t)id) == CLEF_PIECE_UNUSED && text.n_bytes == (size_t)n &&
+           memcmp(text.text, gap, (size_t)n) == 0;
+}
+
 static clef_status set_token(const gguf_reader *r, int32_t id)
 {
     const clef_gguf_string text = r->tokens->strings[id];
@@ -81,7 +92,7 @@ static clef_status read_gpt2(const gguf_reader *r)
     if (st == CLEF_OK && !merges)
         st = clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "merges is missing or no array of strings", r->path);
     for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++)
-        st = set_token(r, id);
+        st = is_gap(r, id) ? CLEF_OK : set_token(r, id);
     if (st)
         return st;
     tok->byte_level = !pre->escapes;
@@ -133,8 +144,9 @@ static clef_status read_pieces(const gguf_reader *r, const clef_spm_opts *opts, 
     clef_status st = clef__spm_create(tok, opts, &model, r->err);
     for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++) {
         const clef_gguf_string text = r->tokens->strings[id];
-        st = clef__spm_piece(tok, &model, id, text.text, text.n_bytes, piece_type(r, id), clef__gguf_item_float(scores, (uint64_t)id),
-                             r->err);
+        if (!is_gap(r, id))
+            st = clef__spm_piece(tok, &model, id, text.text, text.n_bytes, piece_type(r, id), clef__gguf_item_float(scores, (uint64_t)id),
+                                 r->err);
     }
     tok->unk = opts->unk;
     if (st == CLEF_OK)
@@ -212,7 +224,7 @@ static clef_status read_bert(const gguf_reader *r)
     clef_tokenizer *tok = r->tok;
     clef_status st = CLEF_OK;
     for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++)
-        st = set_wordpiece(r, id);
+        st = is_gap(r, id) ? CLEF_OK : set_wordpiece(r, id);
     if (st == CLEF_OK)
         st = clef__tokens_prefer_last(tok, r->err);
     tok->unk = read_id(r, KEY "unknown_token_id", -1);
