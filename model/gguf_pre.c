@@ -97,10 +97,7 @@ static const clef_gguf_pre kinds[] = {
     {.names = {"exaone-moe"},
      .regexes = {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|"
                               "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
-    {.names = {"jais-2"},
-     .regexes = {CONTRACTIONS
-                 "|" WORD "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|"
-                 "\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s"}},
+    {.names = {"jais-2"}, .regexes = {clef__jais2_regex}},
     {.names = {"minicpm5"}, .regexes = {"\\p{N}{1,3}", CONTRACTIONS "|" WORD "|\\p{N}+" REST}, .ignore_merges = 1},
     {.names = {"ufakzeka"}, .regexes = {WORD "|\\p{N}" REST}},
     {.names = {"laguna"}, .regexes = {"[^\\n]+|[\\n]+", GPT4_DIGITS1}},

@@ -325,13 +325,15 @@ typedef enum clef_split_behavior {
 typedef enum clef_prepend_scheme { CLEF_PREPEND_ALWAYS, CLEF_PREPEND_FIRST, CLEF_PREPEND_NEVER } clef_prepend_scheme;
 enum { CLEF_SPLIT_INVERT = 1, CLEF_METASPACE_SPLITS = 2 };
 
-extern const char clef__gpt2_regex[];
+extern const char clef__gpt2_regex[], clef__jais2_regex[];
 
 /** pattern->regex is taken over, also on failure; pattern->text is copied. */
 clef_status clef__pretokenizer_split(clef_tokenizer *tok, const clef_pattern *pattern, clef_split_behavior behavior, uint32_t flags,
                                      clef_error *err);
 /** The same with a regex that must compile: the library's own. */
 clef_status clef__pretokenizer_regex(clef_tokenizer *tok, const char *regex, clef_split_behavior behavior, clef_error *err);
+/** After it: where the regex is one whose spaces are better counted, the stage does so. */
+void        clef__pretokenizer_counts_spaces(clef_tokenizer *tok, const char *regex);
 /** The same for the two regexes that group a number's digits by three; 0 for any other. *st: how that went. */
 int clef__pretokenizer_thousands(clef_tokenizer *tok, const char *regex, clef_split_behavior behavior, clef_status *st, clef_error *err);
 /** The next free stage, for those that fill one in. */
