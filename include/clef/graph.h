@@ -159,7 +159,7 @@ CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b
 /** Panels: how a CPU likes the matrix of a product. pack lays a weight [N, K] (or, with .in_out, [K, N]) out in tiles of 16 rows of N,
  *  so that one vector holds the same column of 16 rows; the result is I8 bytes of an order that cl/panel.h describes. It takes n weights, 1
  *  to 4 of one dtype and K, as if their rows were one weight's: each but the last must have N % 32 == 0. With .interleave they are two of
- *  one N, N % 16 == 0, and their tiles take turns: the first's, the second's, the first's next one.
+ *  one N, and their tiles take turns: the first's, the second's, the first's next one; the last tile of each is padded with zeros.
  *  panel_matmul: out [.., M, n] = act(alpha norm(x) W^T + bias) + residual, x F32 [.., M, k], W of n rows and k columns packed, of `dtype`.
  *    quantise  x (normed) is rounded to 8 bits in blocks of 32 of its last dim: d = max |x| / 127, q = round(x / d), for dtypes in blocks
  *    and
