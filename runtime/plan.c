@@ -119,6 +119,8 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
     const int32_t built = dev->n_built, cached = dev->n_cached;
     if (!s && !plan->opts.as_stored)
         s = clef__pass_choose(plan->graph, &dev->info.caps, plan->opts.gemm, plan->opts.exact, err);
+    if (!s && plan->opts.alike)
+        clef__pass_alike(plan->graph);
     if (!s)
         s = take_tuning(plan, err);
     if (!s)
