@@ -22,6 +22,7 @@ typedef struct clef_caps {
     int32_t  x86_vnni;         /* a CPU with AVX-512 VNNI whose compiler takes it as assembly */
     int32_t  x86_avxvnni;      /* the same of AVX-VNNI; looked for where x86_vnni is not there */
     int32_t  x86_avx2;         /* the same of AVX2; looked for where neither is there */
+    int32_t  short_loops;      /* loops of a kernel end after some 65,000 rounds, whatever they say; such a CPU is treated as a GPU */
     int32_t  opencl_version;   /* of the device, 10 * major + minor: 12, 30 */
     int32_t  n_units;          /* compute units */
     int32_t  max_group;        /* work-items a group, all dims together */
