@@ -19,6 +19,7 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
                                   &(clef_plan_opts){.gemm = s->opts.gemm,
                                                     .exact = s->opts.exact,
                                                     .no_tune = s->opts.no_tune,
+                                                    .no_proof = s->opts.no_proof,
                                                     .weights = clef_model_weight,
                                                     .release = clef_model_release,
                                                     .weights_user = model,

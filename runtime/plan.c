@@ -2,6 +2,7 @@
 #include "runtime/plan.h"
 #include "graph/pass.h"
 #include "runtime/os.h"
+#include "runtime/proof.h"
 #include "runtime/tune.h"
 
 #include <inttypes.h>
@@ -115,7 +116,11 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
     if (!s && !plan->opts.as_stored)
         s = clef__pass_choose(plan->graph, &dev->info.caps, plan->opts.gemm, plan->opts.exact, err);
     if (!s)
+        s = clef__proof_at_load(plan, err);
+    if (!s)
         s = take_tuning(plan, err);
+    if (!s)
+        s = clef__proof_apply(plan, err);
     if (!s)
         s = make_outputs_dense(plan->graph, err);
     if (!s)

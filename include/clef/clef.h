@@ -9,6 +9,7 @@
 #include "clef/graph.h"
 #include "clef/model.h"
 #include "clef/plan.h"
+#include "clef/selftest.h"
 #include "clef/status.h"
 #include "clef/tokenizer.h"
 #include "clef/tune.h"

@@ -30,6 +30,7 @@ typedef struct clef_plan_opts {
     const char         *variants;  /* "OP=NAME[,OP=NAME]": variants that serve wherever they fit, before what was measured and the stated
                                       order (docs/ARCHITECTURE.md, "Variants"); NULL: $CLEF_VARIANT */
     int32_t             no_tune;   /* 1: no measuring when the plan is made; what is in the tuning database still counts */
+    int32_t             no_proof;  /* 1: kernels that this device never ran before are used unproven (docs/drivers.md, "Proof") */
     clef_weight_source  weights;
     clef_weight_release release; /* NULL: nobody wants to know */
     void              *weights_user;
