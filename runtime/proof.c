@@ -235,7 +235,6 @@ static clef_status run_child(prover *p, const char *path, const char *results, i
 static void tell(const prover *p, const clef_proof *proof)
 {
     const clef_device *dev = p->plan->dev;
-    const int has_variant = strcmp(proof->variant, "-") != 0;
     char text[400], how[64] = "gives wrong numbers";
     if (proof->verdict == CLEF_PROOF_WRONG)
         snprintf(how, sizeof how, "gives wrong numbers (%.3g times the error allowed)", proof->worst);
@@ -244,8 +243,7 @@ static void tell(const prover *p, const clef_proof *proof)
                  proof->verdict == CLEF_PROOF_HUNG      ? "does not come back"
                  : proof->verdict == CLEF_PROOF_CRASHED ? "crashes the driver"
                                                         : "does not build or run");
-    snprintf(text, sizeof text, "%s%s%s %s on %s: set aside%s", proof->op, has_variant ? " " : "", has_variant ? proof->variant : "", how,
-             dev->info.name, has_variant ? ", the next variant serves" : "");
+    snprintf(text, sizeof text, "%s %s %s on %s: set aside, the next variant serves", proof->op, proof->variant, how, dev->info.name);
     if (dev->notice)
         dev->notice(dev->notice_user, text);
 }
@@ -387,7 +385,8 @@ clef_status clef__proof_at_load(clef_plan *plan, clef_error *err)
             break;
         s = prove_units(p, err);
         for (int32_t i = before; i < p->known->n; i++)
-            if (p->known->at[i].verdict != CLEF_PROOF_RIGHT)
+            if (p->known->at[i].verdict != CLEF_PROOF_RIGHT &&
+                strcmp(p->known->at[i].variant, "-") != 0) /* else the plan fails and says why */
                 tell(p, &p->known->at[i]);
         if (p->known->n > before && s != CLEF_E_NOMEM)
             (void)clef__proofs_save(plan->dev, p->known, NULL);

@@ -31,22 +31,22 @@ static int64_t at_most(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* One row, a few and many, with room for them in what the other symbols count. */
+/* One row, a few and many; S, which counts what the rows may see, has room for them. */
 static void choose_runs(const clef_graph *g, clef_proof_case *c)
 {
     static const int64_t lengths[] = {1, 3, MOST_T};
-    int64_t others = MOST_OTHER, longest = 1;
+    int64_t room = MOST_OTHER, longest = 1;
     for (int32_t i = 0; i < g->n_symbols; i++)
-        if (strcmp(g->symbols[i].name, "T") != 0)
-            others = at_most(others, g->symbols[i].bound);
+        if (strcmp(g->symbols[i].name, "S") == 0)
+            room = at_most(room, g->symbols[i].bound);
     c->n_runs = (int32_t)(sizeof lengths / sizeof *lengths);
     for (int32_t r = 0; r < c->n_runs; r++)
         for (int32_t i = 0; i < g->n_symbols; i++) {
             const int is_length = strcmp(g->symbols[i].name, "T") == 0;
-            c->symbols[r][i] = is_length ? at_most(at_most(lengths[r], g->symbols[i].bound), others) : others;
+            c->symbols[r][i] = at_most(g->symbols[i].bound, is_length ? at_most(lengths[r], room) : room);
             longest = is_length && c->symbols[r][i] > longest ? c->symbols[r][i] : longest;
         }
-    c->int_hi = (int32_t)at_most(3, others - longest + 1);
+    c->int_hi = (int32_t)at_most(3, room - longest + 1);
 }
 
 static void write_case(FILE *to, const clef_proof_unit *u, const clef_proof_case *c)

@@ -64,9 +64,16 @@ static clef_value *leaf(copier *c, const clef_value *v, const clef_shape *shape)
     return keep(c, v, out);
 }
 
+/* A view of a state is made again of a leaf: kernels may want to see the state behind it. */
 static clef_value *same(copier *c, const clef_value *v)
 {
-    return v ? leaf(c, v, &v->shape) : NULL;
+    if (!v)
+        return NULL;
+    const int is_view = v->op != CLEF_OP_NONE && clef__ops[v->op]->view && !clef__ops[v->op]->writes;
+    if (!is_view || clef__base(v)->kind != CLEF_STATE)
+        return leaf(c, v, &v->shape);
+    clef_value *out = copied(c, v), *of = out ? NULL : same(c, v->in[0]);
+    return out ? out : keep(c, v, of ? clef__node(c->g, v->op, &of, 1, v->attr) : NULL);
 }
 
 static int64_t cut_to(int64_t n, int64_t most)

@@ -25,10 +25,18 @@ static const clef__option selftest_option_table[] = {
 };
 /* clang-format on */
 
+typedef struct table {
+    clef__progress progress;
+    int32_t n_rows;
+} table;
+
 static void print_row(void *user, const clef_selftest_row *r)
 {
+    table *t = user;
     const char *verdict = r->state == CLEF_SELFTEST_UNFIT ? "unfit" : r->state == CLEF_SELFTEST_FAILED ? "FAILED" : "ok";
-    clef__progress_finish(user);
+    clef__progress_finish(&t->progress);
+    if (!t->n_rows++)
+        printf("%-17s %-9s %-5s %6s  %-10s %s\n", "op", "variant", "used", "cases", "worst", "verdict");
     printf("%-17s %-9s %-5s %6" PRId32 "  %-10.3g %s%s%.400s\n", r->op, r->variant[0] ? r->variant : "-", r->used ? "yes" : "no", r->cases,
            r->worst, verdict, r->why[0] ? ": " : "", r->why);
     fflush(stdout);
@@ -36,17 +44,16 @@ static void print_row(void *user, const clef_selftest_row *r)
 
 static clef_status test(const selftest_options *o, clef_device *device, int32_t *n_failed, clef_error *err)
 {
-    clef__progress progress;
-    clef__progress_init(&progress, o->quiet);
+    table t = {0};
+    clef__progress_init(&t.progress, o->quiet);
     if (!o->quiet)
         clef__say_device(device);
-    printf("%-17s %-9s %-5s %6s  %-10s %s\n", "op", "variant", "used", "cases", "worst", "verdict");
     const clef_status s = clef_selftest(
         device,
         &(clef_selftest_opts){
-            .all = o->all, .op = o->op, .row = print_row, .user = &progress, .progress = clef__progress_step, .progress_user = &progress},
+            .all = o->all, .op = o->op, .row = print_row, .user = &t, .progress = clef__progress_step, .progress_user = &t.progress},
         n_failed, err);
-    clef__progress_finish(&progress);
+    clef__progress_finish(&t.progress);
     return s;
 }
 
