@@ -113,6 +113,8 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
     if (!s && !plan->graph)
         s = clef__fail(err, CLEF_E_NOMEM, "no memory for a copy of the graph");
     const int32_t built = dev->n_built, cached = dev->n_cached;
+    if (!s)
+        s = clef__pass_split(plan->graph, dev->info.caps.max_alloc_bytes, err);
     if (!s && !plan->opts.as_stored)
         s = clef__pass_choose(plan->graph, &dev->info.caps, plan->opts.gemm, plan->opts.exact, err);
     if (!s)

@@ -68,9 +68,11 @@ static int is_aligned(const clef_plan *plan, const clef_value *v, const void *da
 
 clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out, clef_error *err)
 {
-    const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL);
+    const uint64_t n_bytes = v->part ? v->part->whole_bytes : (uint64_t)clef__bytes(v, NULL);
     char shape[96];
-    *out = plan->opts.weights ? plan->opts.weights(plan->opts.weights_user, v->name, v->dtype, n_bytes) : NULL;
+    *out = plan->opts.weights ? plan->opts.weights(plan->opts.weights_user, v->part ? v->part->whole : v->name, v->dtype, n_bytes) : NULL;
+    if (*out && v->part)
+        *out = (const char *)*out + v->part->offset;
     return *out ? CLEF_OK
                 : clef__fail(err, CLEF_E_NOT_FOUND, "weight %s: wanted %s %s (%" PRIu64 " bytes), the source has none such", v->name,
                              clef_dtype_name(v->dtype), clef__shape_text(plan->graph, &v->shape, shape), n_bytes);

@@ -1,5 +1,6 @@
 /* Capabilities that no driver reports: tried on the device, and believed only when the result is right. And the mask that takes
  * capabilities away, for tests. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cl/args.h"
@@ -159,6 +160,24 @@ static clef_status mask(clef_caps *caps, clef_error *err)
     return CLEF_OK;
 }
 
+/* CLEF_MAX_ALLOC=16M: buffers of no more than that, as if the driver said so. */
+static clef_status limit_buffers(clef_caps *caps, clef_error *err)
+{
+    static const char units[] = "KMG";
+    const char *text = clef__os_env("CLEF_MAX_ALLOC");
+    char *end;
+    if (!text)
+        return CLEF_OK;
+    uint64_t bytes = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
+    const char *unit = bytes && *end ? strchr(units, *end) : NULL;
+    if (!bytes || bytes >> 34 || (*end && (!unit || end[1])))
+        return clef__fail(err, CLEF_E_ARG, "CLEF_MAX_ALLOC: '%s', wanted a number of bytes, or one with K, M or G behind it", text);
+    bytes <<= unit ? 10 * (unit - units + 1) : 0;
+    if (bytes < caps->max_alloc_bytes)
+        caps->max_alloc_bytes = bytes;
+    return CLEF_OK;
+}
+
 /* The widest that works is enough: each one tried is a program built. */
 clef_status clef__device_probe(clef_device *dev, clef_error *err)
 {
@@ -166,7 +185,9 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     caps->x86_vnni = caps->is_cpu && host_has_vnni();
     caps->x86_avxvnni = caps->is_cpu && host_has_avxvnni();
     caps->x86_avx2 = caps->is_cpu && host_has_avx2();
-    clef_status s = mask(caps, err); /* before trying: what is masked is not tried */
+    clef_status s = limit_buffers(caps, err);
+    if (!s)
+        s = mask(caps, err); /* before trying: what is masked is not tried */
     if (s)
         return s;
     if (caps->is_cpu &&
