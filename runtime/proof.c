@@ -286,7 +286,7 @@ static clef_status prove_units(prover *p, clef_error *err)
 static const clef_proof *bad(const clef_proofs *known, clef_op op, const clef_variant *variant)
 {
     for (int32_t i = 0; i < known->n; i++)
-        if (known->at[i].verdict != CLEF_PROOF_RIGHT && strcmp(known->at[i].op, clef__ops[op]->name) == 0 &&
+        if (known->at[i].verdict >= CLEF_PROOF_WRONG && strcmp(known->at[i].op, clef__ops[op]->name) == 0 &&
             strcmp(known->at[i].variant, variant->name) == 0)
             return &known->at[i];
     return NULL;
@@ -340,7 +340,7 @@ static clef_status check_nodes(prover *p, clef_error *err)
             }
         if (!n_variants)
             found = clef__proofs_find(p->known, print_of(p, n, NULL, 1));
-        if (found && found->verdict != CLEF_PROOF_RIGHT)
+        if (found && found->verdict >= CLEF_PROOF_WRONG)
             return clef__fail(err, CLEF_E_DEVICE,
                               "%s: the kernels of %s fail on %s (%s), and there are no others; CLEF_PROOF=0 uses them all the same",
                               n->name, clef__ops[n->op]->name, p->plan->dev->info.name, clef__verdict_names[found->verdict]);
@@ -385,7 +385,7 @@ clef_status clef__proof_at_load(clef_plan *plan, clef_error *err)
             break;
         s = prove_units(p, err);
         for (int32_t i = before; i < p->known->n; i++)
-            if (p->known->at[i].verdict != CLEF_PROOF_RIGHT &&
+            if (p->known->at[i].verdict >= CLEF_PROOF_WRONG &&
                 strcmp(p->known->at[i].variant, "-") != 0) /* else the plan fails and says why */
                 tell(p, &p->known->at[i]);
         if (p->known->n > before && s != CLEF_E_NOMEM)

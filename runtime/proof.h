@@ -27,7 +27,14 @@ clef_status clef__proof_run(clef_device *dev, const clef_proof_case *c, double *
 
 /* ---- what is known of a device: runtime/proof_db.c ------------------------------------------------------------------------------------- */
 
-typedef enum clef_verdict { CLEF_PROOF_RIGHT, CLEF_PROOF_WRONG, CLEF_PROOF_REFUSED, CLEF_PROOF_CRASHED, CLEF_PROOF_HUNG } clef_verdict;
+typedef enum clef_verdict {
+    CLEF_PROOF_RIGHT,
+    CLEF_PROOF_UNTRIED, /* its case does not fit into the device's memory: no fault of the kernel */
+    CLEF_PROOF_WRONG,   /* from here on: set aside */
+    CLEF_PROOF_REFUSED,
+    CLEF_PROOF_CRASHED,
+    CLEF_PROOF_HUNG
+} clef_verdict;
 extern const char *const clef__verdict_names[];
 
 /** What a kernel, with its constants, did. */

@@ -10,7 +10,7 @@
 
 enum { MAX_FILE_BYTES = 16 << 20, LINE_BYTES = 160 };
 static const char head[] = "clef proofs 1\n";
-const char *const clef__verdict_names[] = {"right", "wrong", "refused", "crashed", "hung", NULL};
+const char *const clef__verdict_names[] = {"right", "untried", "wrong", "refused", "crashed", "hung", NULL};
 
 const clef_proof *clef__proofs_find(const clef_proofs *proofs, uint64_t print)
 {

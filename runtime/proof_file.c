@@ -135,6 +135,15 @@ static int read_head(const char *line, entry *e)
     return 1;
 }
 
+/* What failed for want of memory says nothing of the kernel. */
+static clef_verdict verdict_of(clef_status s, const clef_error *why, double worst)
+{
+    const int memory = s == CLEF_E_CL && (why->cl_code == CL_MEM_OBJECT_ALLOCATION_FAILURE || why->cl_code == CL_OUT_OF_HOST_MEMORY);
+    if (!s)
+        return worst <= 1 ? CLEF_PROOF_RIGHT : CLEF_PROOF_WRONG;
+    return (s == CLEF_E_CL && !memory) || s == CLEF_E_BUILD ? CLEF_PROOF_REFUSED : CLEF_PROOF_UNTRIED;
+}
+
 static clef_status prove(clef_device *dev, entry *e, const char *text, size_t n, FILE *out, clef_error *err)
 {
     clef_graph *g = NULL;
@@ -149,11 +158,7 @@ static clef_status prove(clef_device *dev, entry *e, const char *text, size_t n,
     clef_graph_destroy(g);
     if (s == CLEF_E_NOMEM)
         return clef__fail(err, s, "%s", why.text);
-    fprintf(out, "done %016" PRIx64 " %s %.3g\n", e->print,
-            clef__verdict_names[s            ? CLEF_PROOF_REFUSED
-                                : worst <= 1 ? CLEF_PROOF_RIGHT
-                                             : CLEF_PROOF_WRONG],
-            worst);
+    fprintf(out, "done %016" PRIx64 " %s %.3g\n", e->print, clef__verdict_names[verdict_of(s, &why, worst)], worst);
     fflush(out);
     return CLEF_OK;
 }
