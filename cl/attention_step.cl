@@ -32,60 +32,93 @@ enum { RECORD = 16 + E16 };
 #  include "attention_write.h"
 #endif
 
-/* Neighbours added: the first half of the result is of a, the second of b. Four rounds add up each of 16 vectors. */
-static float16 fold(float16 a, float16 b) { return (float16)(a.even, b.even) + (float16)(a.odd, b.odd); }
+/* Shuffles of two vectors, each one instruction of AVX-512 as clang is told here; made of single elements they are many. */
+#ifdef __clang__
+#  define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#  define SHUFFLE(a, b, ...) shuffle2(a, b, (uint16)(__VA_ARGS__))
+#endif
 
-/* z[i][key] = q[i] . k[key] for ROWS queries and n keys, whose rows lie from `at` on. */
-static void score(float16 *z, const float *q, global const k_elem *k, size_t at, size_t stride, int n)
+/* Four rounds add up each of 16 vectors. Halves of a and b, then quarters: */
+static float16 fold8(float16 a, float16 b)
+{
+    return SHUFFLE(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+           SHUFFLE(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+}
+static float16 fold4(float16 a, float16 b)
+{
+    return SHUFFLE(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+           SHUFFLE(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+}
+/* then in each quarter pairs, a's and b's in turn, and elements. */
+static float16 fold2(float16 a, float16 b)
+{
+    return SHUFFLE(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29) +
+           SHUFFLE(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+}
+static float16 fold1(float16 a, float16 b)
+{
+    return SHUFFLE(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+           SHUFFLE(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+}
+
+/* z[i][key] = q[i] . k[key] for ROWS queries and n keys, whose rows lie from `at` on. Meanwhile the n values are fetched. */
+static void score(float16 *z, const float *q, global const k_elem *k, size_t at, size_t stride, int n, global const v_elem *v, size_t v_at,
+                  size_t v_stride)
 {
     for (int c = 0; c < CHUNK; c++) {
-        float16 quads[ROWS][4];
-        if (16 * c >= n) { /* never seen, but no NaN */
+        float16 pairs[ROWS][8]; /* keys u / 2 + 8 (u % 2) and the one 4 further: the order that the rounds undo */
+        if (16 * c >= n) {      /* never seen, but no NaN */
 #pragma unroll
             for (int i = 0; i < ROWS; i++)
                 z[i * CHUNK + c] = 0;
             continue;
         }
-#pragma unroll
-        for (int u = 0; u < 4; u++) {
-            const int key = 16 * c + 4 * u;
-            const size_t k0 = at + min(key, n - 1) * stride, k1 = at + min(key + 1, n - 1) * stride;
-            const size_t k2 = at + min(key + 2, n - 1) * stride, k3 = at + min(key + 3, n - 1) * stride;
-            float16 a0[ROWS], a1[ROWS], a2[ROWS], a3[ROWS];
+#pragma unroll 1
+        for (int u = 0; u < 8; u++) {
+            const int key = 16 * c + u / 2 + u % 2 * 8, value = 16 * c + 2 * u;
+            const size_t k0 = at + min(key, n - 1) * stride, k1 = at + min(key + 4, n - 1) * stride;
+            float16 a0[ROWS], a1[ROWS];
+            fetch_value(v, v_at + min(value, n - 1) * v_stride);
+            fetch_value(v, v_at + min(value + 1, n - 1) * v_stride);
 #pragma unroll
             for (int i = 0; i < ROWS; i++)
-                a0[i] = a1[i] = a2[i] = a3[i] = 0;
+                a0[i] = a1[i] = 0;
 #pragma unroll
             for (uint j = 0; j < DV; j++) {
-                const float16 x0 = key16(k, k0, j), x1 = key16(k, k1, j), x2 = key16(k, k2, j), x3 = key16(k, k3, j);
+                const float16 x0 = key16(k, k0, j), x1 = key16(k, k1, j);
 #pragma unroll
                 for (int i = 0; i < ROWS; i++) {
                     const float16 y = vload16(j, q + i * 16 * DV);
                     a0[i] = fma(y, x0, a0[i]);
                     a1[i] = fma(y, x1, a1[i]);
-                    a2[i] = fma(y, x2, a2[i]);
-                    a3[i] = fma(y, x3, a3[i]);
                 }
             }
 #pragma unroll
             for (int i = 0; i < ROWS; i++)
-                quads[i][u] = fold(fold(a0[i], a1[i]), fold(a2[i], a3[i]));
+                pairs[i][u] = fold8(a0[i], a1[i]);
         }
 #pragma unroll
-        for (int i = 0; i < ROWS; i++)
-            z[i * CHUNK + c] = fold(fold(quads[i][0], quads[i][1]), fold(quads[i][2], quads[i][3]));
+        for (int i = 0; i < ROWS; i++) {
+            const float16 q0 = fold4(pairs[i][0], pairs[i][1]), q1 = fold4(pairs[i][2], pairs[i][3]);
+            const float16 q2 = fold4(pairs[i][4], pairs[i][5]), q3 = fold4(pairs[i][6], pairs[i][7]);
+            z[i * CHUNK + c] = fold1(fold2(q0, q1), fold2(q2, q3));
+        }
     }
 }
 
-/* sum[i] = keep[i] sum[i] + sum_s p[i][s] v[s] over n values, whose rows lie from `at` on, for vectors j0 .. j0 + N - 1. */
+/* sum[i] = keep[i] sum[i] + sum_s p[i][s] v[s] over n values, whose rows lie from `at` on, for vectors j0 .. j0 + N - 1. With the first
+ * of them, meanwhile, as many keys are fetched. */
 #define DEFINE_WEIGH(N)                                                                                                                \
     static void weigh_##N(float16 *sum, const float *keep, const float *p, global const v_elem *v, size_t at, size_t stride, int n,    \
-                          uint j0)                                                                                                     \
+                          uint j0, global const k_elem *k, size_t k_at, size_t k_stride)                                               \
     {                                                                                                                                  \
         float16 acc[ROWS][N];                                                                                                          \
         _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                               \
             _Pragma("unroll") for (int j = 0; j < N; j++) acc[i][j] = sum[i * EV + j0 + j] * keep[i];                                  \
         for (int s = 0; s < n; s++, at += stride) {                                                                                    \
+            if (j0 == 0)                                                                                                               \
+                fetch_key(k, k_at + s * k_stride);                                                                                     \
             float16 x[N];                                                                                                              \
             _Pragma("unroll") for (int j = 0; j < N; j++) x[j] = value16(v, at, j0 + j);                                               \
             _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                           \
@@ -96,17 +129,14 @@ static void score(float16 *z, const float *q, global const k_elem *k, size_t at,
     }
 DEFINE_WEIGH(1)
 DEFINE_WEIGH(2)
-DEFINE_WEIGH(4)
 
-static void weigh(float16 *sum, const float *keep, const float *p, global const v_elem *v, size_t at, size_t stride, int n)
+static void weigh(float16 *sum, const float *keep, const float *p, global const v_elem *v, size_t at, size_t stride, int n,
+                  global const k_elem *k, size_t k_at, size_t k_stride)
 {
-#pragma unroll
-    for (uint j = 0; j + 4 <= EV; j += 4)
-        weigh_4(sum, keep, p, v, at, stride, n, j);
-    if (EV & 2)
-        weigh_2(sum, keep, p, v, at, stride, n, EV & ~3u);
-    if (EV & 1)
-        weigh_1(sum, keep, p, v, at, stride, n, EV & ~1u);
+    for (uint j = 0; j + 2 <= EV; j += 2)
+        weigh_2(sum, keep, p, v, at, stride, n, j, k, k_at, k_stride);
+    if (EV % 2)
+        weigh_1(sum, keep, p, v, at, stride, n, EV - 1, k, k_at, k_stride);
 }
 
 SINGLE_KERNEL
@@ -162,13 +192,14 @@ void attention_step(const attention_step_args s, global float *out, global float
     const int from = min(begin + (int)part * span, old), to = is_last ? end : min(from + span, old);
     for (int key = from; key < to; key += KEYS) {
         const int n = min((int)KEYS, to - key);
+        const size_t k_at = k0 + key * (size_t)a.k.stride[2], v_at = v0 + key * (size_t)a.v.stride[2];
         for (uint i = 0; i < queries; i += ROWS) {
             const uint last = min(i + ROWS, queries) - 1;
             if (keys_end(&a, position(&a, pos, b, last)) <= key || keys_begin(&a, position(&a, pos, b, i)) >= key + n)
                 continue;
-            score(z, ready + i * 16 * DV, k, k0 + key * (size_t)a.k.stride[2], a.k.stride[2], n);
+            score(z, ready + i * 16 * DV, k, k_at, a.k.stride[2], n, v, v_at, a.v.stride[2]);
             soften_rows(&a, z, keep, most + i, sum + i, mask, pos, (row_id){b, hk, i, last}, key, to);
-            weigh(acc + i * EV, keep, (const float *)z, v, v0 + key * (size_t)a.v.stride[2], a.v.stride[2], n);
+            weigh(acc + i * EV, keep, (const float *)z, v, v_at, a.v.stride[2], n, k, k_at + KEYS * (size_t)a.k.stride[2], a.k.stride[2]);
         }
     }
     for (uint i = 0; i < queries; i++) {

@@ -7,6 +7,8 @@
 #  error "attention_vector.h needs ROWS, D and E"
 #endif
 
+#include "fetch.h"
+
 #define SINGLE_KERNEL __attribute__((reqd_work_group_size(1, 1, 1))) kernel
 
 /* Keys are taken in chunks of KEYS. Vectors of a row of k, of v. */
@@ -27,6 +29,18 @@ static float16 iota16(void) { return (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
     }
 DEFINE_ROW16(key16, K_TYPE, D)
 DEFINE_ROW16(value16, V_TYPE, E)
+
+/* Asks for the row of k or v that begins at element `at`. */
+#define ROW_BYTES(type, n) (IS_BLOCKS(type) ? (n) / 32 * ((type) == DTYPE_Q8_0 ? Q8_0_BYTES : Q4_0_BYTES) : (n) * sizeof(ELEM(type)))
+#define DEFINE_FETCH(name, type, n)                                                                                                    \
+    static void name(global const ELEM(type) *p, size_t at)                                                                            \
+    {                                                                                                                                  \
+        global const char *row = (global const char *)p + ROW_BYTES(type, at);                                                         \
+        for (uint i = 0; i < ROW_BYTES(type, n); i += LINE_BYTES)                                                                      \
+            FETCH(row + i);                                                                                                            \
+    }
+DEFINE_FETCH(fetch_key, K_TYPE, D)
+DEFINE_FETCH(fetch_value, V_TYPE, E)
 
 /* e^x for x <= 0 or NaN, to 2 ulp; 0 below -87. x = n ln 2 + f with |f| < 0.35, and Taylor's series to f^7. */
 static float16 exp_negative(float16 x)

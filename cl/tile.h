@@ -61,7 +61,7 @@ INLINED void transpose16(float16 r[16])
         float16 s[VECTORS][NT];                                                                                                        \
         _Pragma("unroll") for (int v = 0; v < VECTORS; v++)                                                                            \
             _Pragma("unroll") for (int t = 0; t < NT; t++) s[v][t] = is_first ? (float16)0.0f : sums[v * NT + t];                      \
-        for (uint k = 0; k < depth; k++) {                                                                                             \
+        _Pragma("unroll 4") for (uint k = 0; k < depth; k++) {                                                                         \
             float16 c[VECTORS];                                                                                                        \
             FETCH(next);                                                                                                               \
             _Pragma("unroll") for (int v = 0; v < VECTORS; v++) c[v] = vload16(0, w + v * step);                                       \

@@ -6,7 +6,9 @@ enum {
     POSITIONS = 4,       /* most of a step */
     MOST_QUERIES = 64,   /* of a head of k that several positions may make */
     MOST_VECTORS = 2048, /* of 64 bytes, that the queries' sums may take of the stack */
-    MOST_ROWS = 7,       /* at once, with four keys each: 28 sums of 32 registers */
+    WIDE = 16,           /* floats of a vector, from which on there are 32 registers: */
+    MOST_ROWS = 7,       /* at once, with two keys each: 14 sums */
+    FEW_ROWS = 3,        /* 12 sums of half a vector in 16 registers */
     PARTS_PER_UNIT = 4,  /* so that cores that come late find work */
     LEAST_KEYS = 512     /* of a part: less is not worth the joining */
 };
@@ -27,6 +29,13 @@ int clef__attention_step_takes(uint32_t T, uint32_t group, uint32_t E)
     return T <= positions(group) && (uint64_t)positions(group) * group * clef__ceil_div(E, 16) <= MOST_VECTORS;
 }
 
+/* Into how many the keys are cut: not at all where the heads keep the cores busy, or the keys are few. */
+static uint32_t parts(const clef_caps *caps, uint32_t heads, uint32_t keys)
+{
+    const uint32_t units = caps->n_units > 1 ? (uint32_t)caps->n_units : 1;
+    return heads % units == 0 ? 1 : least(clef__ceil_div(PARTS_PER_UNIT * units, heads), clef__ceil_div(keys, LEAST_KEYS));
+}
+
 /* Memory for the records of the parts, at the symbols' bounds. */
 static uint64_t parts_bytes(const clef_lowering *lo, const clef_attention_call *call, uint32_t splits)
 {
@@ -39,13 +48,14 @@ clef_status clef__attention_step_launch(clef_lowering *lo, const clef_attention_
 {
     attention_step_args args = call->args;
     attention_args *a = &args.a;
-    const uint32_t rows = clef__ceil_div(a->group, clef__ceil_div(a->group, MOST_ROWS)), heads = a->n[1] / a->group * a->n[0];
+    const uint32_t most_rows = lo->caps->float_width < WIDE ? FEW_ROWS : MOST_ROWS;
+    const uint32_t rows = clef__ceil_div(a->group, clef__ceil_div(a->group, most_rows));
     const uint32_t queries = clef__ceil_div(a->group * positions(a->group), rows) * rows;
-    const uint32_t wanted = PARTS_PER_UNIT * (uint32_t)lo->caps->n_units, keys = clef__bound_n(lo, call->k, 1);
+    const uint32_t heads = a->n[1] / a->group; /* of k, of a sequence */
     /* The scratch is taken once: what the largest number of parts may want, however many there are now. */
-    const uint32_t most = least(clef__ceil_div(wanted, a->n[1] / a->group), clef__ceil_div(keys, LEAST_KEYS));
+    const uint32_t most = parts(lo->caps, heads, clef__bound_n(lo, call->k, 1));
     const uint64_t scratch = most > 1 ? parts_bytes(lo, call, most) : 0;
-    a->splits = least(clef__ceil_div(wanted, heads), clef__ceil_div(a->n[3], LEAST_KEYS));
+    a->splits = parts(lo->caps, heads * a->n[0], a->n[3]);
     clef_launch launch = {
         .source = "attention_step",
         .kernel = "attention_step",
@@ -63,7 +73,7 @@ clef_status clef__attention_step_launch(clef_lowering *lo, const clef_attention_
         .args_bytes = sizeof args,
         .bufs = {call->out, scratch ? CLEF__SCRATCH : NULL, call->q, call->k, call->v, call->mask, call->pos, call->sinks},
         .n_bufs = 8,
-        .groups = {a->splits * heads},
+        .groups = {a->splits * heads * a->n[0]},
         .scratch_bytes = scratch};
     if (call->new_k) {
         const clef_value *written[] = {call->new_k, call->new_v, call->freqs, call->q_norm, call->k_norm};

@@ -114,7 +114,7 @@ static int open_all(bench *b, const char *path)
         .gemm = (clef_gemm)b->o->gemm,
         .exact = b->o->exact,
         .no_tune = b->o->no_tune,
-        .kv_type = clef__kv_types[b->o->kv_type],
+        .kv_type = clef__kv_type(b->model, b->o->kv_type, b->o->exact),
         .progress = clef__progress_step,
         .progress_user = &b->progress,
     };

@@ -246,7 +246,7 @@ static clef_status build_model(eval *e, clef_error *err)
         .n_batch = (int32_t)ids.dims[1],
         .n_sequences = (int32_t)ids.dims[0],
         .all_logits = 1,
-        .kv_type = clef__kv_types[e->o->kv_type],
+        .kv_type = clef__kv_type(e->model, e->o->kv_type, e->o->exact),
         .padding_mask = clef_tensor_file_find(e->in, "attention_mask") >= 0,
         .token_types = clef_tensor_file_find(e->in, "token_type_ids") >= 0,
         .taps = e->o->taps.items,

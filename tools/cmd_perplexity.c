@@ -134,8 +134,11 @@ static int32_t make_window(const work *w, int32_t k)
 static clef_status make_plan(work *w, clef_error *err)
 {
     clef_graph *graph = NULL;
-    const clef_build_opts build = {
-        .n_context = w->n_context, .n_batch = w->step, .n_sequences = 1, .all_logits = 1, .kv_type = clef__kv_types[w->o->kv_type]};
+    const clef_build_opts build = {.n_context = w->n_context,
+                                   .n_batch = w->step,
+                                   .n_sequences = 1,
+                                   .all_logits = 1,
+                                   .kv_type = clef__kv_type(w->model, w->o->kv_type, w->o->exact)};
     const clef_plan_opts opts = {
         .gemm = (clef_gemm)w->o->gemm,
         .exact = w->o->exact,

@@ -262,7 +262,7 @@ static int run_open(run *r)
         .exact = o->exact,
         .no_tune = o->no_tune,
         .no_proof = o->no_proof,
-        .kv_type = clef__kv_types[o->kv_type],
+        .kv_type = clef__kv_type(r->model, o->kv_type, o->exact),
         .n_source = r->n_ids,
         .n_beams = o->n_beams,
         .progress = clef__progress_step,

@@ -7,8 +7,7 @@
 #include <string.h>
 
 const char *const clef__gemm_names[] = {"auto", "own", "clblast", NULL};
-const char *const clef__kv_type_names[] = {"f32", "f16", "q8_0", NULL};
-const clef_dtype clef__kv_types[] = {CLEF_F32, CLEF_F16, CLEF_Q8_0};
+const char *const clef__kv_type_names[] = {"auto", "f32", "f16", "q8_0", NULL};
 
 const char *clef__model_path(const char *command, int32_t n_args, char **args, const char *flag)
 {
@@ -38,6 +37,20 @@ int clef__is_graph_file(const char *path)
 {
     const size_t n = strlen(path);
     return n > 5 && strcmp(path + n - 5, ".clef") == 0;
+}
+
+clef_dtype clef__kv_type(const clef_model *model, int32_t choice, int32_t exact)
+{
+    static const clef_dtype types[] = {CLEF_F32, CLEF_F32, CLEF_F16, CLEF_Q8_0};
+    uint64_t all = 0, full = 0;
+    if (choice || exact || !model)
+        return types[choice];
+    for (int32_t i = 0; i < clef_model_n_tensors(model); i++) {
+        const clef_tensor_info t = clef_model_tensor(model, i);
+        all += t.n_bytes;
+        full += t.dtype == CLEF_F32 ? t.n_bytes : 0;
+    }
+    return 2 * full < all ? CLEF_F16 : CLEF_F32;
 }
 
 clef_status clef__error(clef_error *err, clef_status status, const char *format, ...)

@@ -7,9 +7,11 @@
 
 /** "auto", "own", "clblast": by clef_gemm. */
 extern const char *const clef__gemm_names[];
-/** "f32", "f16", "q8_0": what a KV cache may hold, and its dtypes. */
+/** "auto", "f32", "f16", "q8_0": what a KV cache may hold. */
 extern const char *const clef__kv_type_names[];
-extern const clef_dtype clef__kv_types[];
+/** The dtype of a choice of these. auto: f32 where most bytes of the weights are f32 or `exact` is asked for, or there is no model (NULL); else
+ *  f16, which loses less than the weights lost. */
+clef_dtype clef__kv_type(const clef_model *model, int32_t choice, int32_t exact);
 
 #define DEVICE_OPTION(options)                                                                                                           \
     {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", .offset = offsetof(options, device), .env = "CLEF_DEVICE",   \
@@ -28,7 +30,7 @@ extern const clef_dtype clef__kv_types[];
      .help = "keep each thread of a CPU on its processor: faster on an idle machine only (PoCL)"}
 #define KV_TYPE_OPTION(options)                                                                                                          \
     {.names = "kv-type", .type = CLI_CHOICE, .value = "TYPE", .offset = offsetof(options, kv_type), .choices = clef__kv_type_names,      \
-     .help = "what the KV cache holds; f16 takes half of f32's memory, q8_0 a quarter"}
+     .help = "what the KV cache holds; auto: f32 for weights in f32 and with --exact, else f16; q8_0 takes half of f16's memory"}
 #define TUNE_OPTION(options)                                                                                                             \
     {.names = "no-tune", .type = CLI_SWITCH, .offset = offsetof(options, no_tune),                                                       \
      .help = "measure no kernels at a model's first load; what `clef tune` found still counts (as with CLEF_TUNE=0)"}
