@@ -17,7 +17,7 @@ shared=$CLEF_SHARED/data/stories260K/stories260K.gguf
 if [ -e "$shared" ]; then
   same "stories260K in 64 KB" "$("$CLEF" run "$shared" $greedy)" "$(CLEF_MAX_ALLOC=64K "$CLEF" run "$shared" $greedy -c 128 -b 8)"
 fi
-refused "a cache that is too large" 1 "cache positions kv-type" env CLEF_MAX_ALLOC=100K "$CLEF" run "$demo" -p x -n 1 -b 8 -q
+refused "a cache that is too large" 1 "cache positions kv-type" env CLEF_MAX_ALLOC=90K "$CLEF" run "$demo" -p x -n 1 -b 4 -q
 refused "rows that are too many" 1 "clef run -b" env CLEF_MAX_ALLOC=200K "$CLEF" run "$demo" -p x -n 1 -b 256 -q
 refused "no size" 1 "CLEF_MAX_ALLOC 12Q" env CLEF_MAX_ALLOC=12Q "$CLEF" run "$demo" -p x -n 1 -q
 finish
