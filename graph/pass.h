@@ -24,7 +24,8 @@ clef_status clef__fuse_cache(clef_graph *g, clef_error *err);
  *  where the device multiplies them fast. A plan runs it on its own copy. */
 clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm gemm, int exact, clef_error *err);
 
-/** Before choose: weights of more than max_alloc_bytes, which no buffer holds, become parts (graph/pass_split.c). What cannot be cut stays. */
+/** Before choose: weights of more than max_alloc_bytes, which no buffer holds, become parts (graph/pass_split.c). What cannot be cut
+ *  stays. */
 clef_status clef__pass_split(clef_graph *g, uint64_t max_alloc_bytes, clef_error *err);
 
 /** The second half of choose (graph/pass_panels.c): norms, activations and residuals become part of the products around them, and products

@@ -25,7 +25,7 @@ typedef struct clef_proof_case {
  *  up. CLEF_E_NOMEM, and whatever making and running a plan gives. */
 clef_status clef__proof_run(clef_device *dev, const clef_proof_case *c, double *worst, clef_error *err);
 
-/* ---- what is known of a device: runtime/proof_db.c ------------------------------------------------------------------------------------- */
+/* ---- what is known of a device: runtime/proof_db.c ----------------------------------------------------------------------------------- */
 
 typedef enum clef_verdict {
     CLEF_PROOF_RIGHT,
@@ -58,7 +58,7 @@ const clef_proof *clef__proofs_find(const clef_proofs *proofs, uint64_t print); 
 /** Writes them, with what other processes wrote meanwhile. One that cannot be written is no error. */
 clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error *err);
 
-/* ---- before a plan: runtime/proof.c, runtime/proof_node.c ------------------------------------------------------------------------------- */
+/* ---- before a plan: runtime/proof.c, runtime/proof_node.c --------------------------------------------------------------------------- */
 
 /** A node's kernels that are to be proven. */
 typedef struct clef_proof_unit {

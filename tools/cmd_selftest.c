@@ -14,8 +14,8 @@ static const selftest_options selftest_defaults = {0};
 /* clang-format off */
 static const clef__option selftest_option_table[] = {
     DEVICE_OPTION(selftest_options),
-    {.names = "all", .type = CLI_SWITCH, .offset = offsetof(selftest_options, all), .help = "variants too that would not be used on the device"},
-    {.names = "op", .type = CLI_TEXT, .value = "OP", .offset = offsetof(selftest_options, op), .help = "this op alone (`clef ops` lists them)"},
+    {.names = "all", .type = CLI_SWITCH, .offset = offsetof(selftest_options, all), .help = "variants too that would not be used"},
+    {.names = "op", .type = CLI_TEXT, .value = "OP", .offset = offsetof(selftest_options, op), .help = "this op alone"},
     {.names = "prove", .type = CLI_TEXT, .value = "FILE", .offset = offsetof(selftest_options, prove),
      .help = "run the cases of a file that clef wrote to prove a plan's kernels, and nothing else"},
     {.names = "first", .type = CLI_INT, .value = "N", .offset = offsetof(selftest_options, first), .lo = 0, .hi = 1000000,

@@ -7,8 +7,8 @@
  *   CLEF_LAYER_FAIL=N      call N (from 1) of all fails and does not reach the driver; "N+": N and every later one (a lost device)
  *   CLEF_LAYER_FAIL_API=A  counts only the calls of API A for CLEF_LAYER_FAIL
  *   CLEF_LAYER_CODE=C      what a failed call returns; default -5, CL_OUT_OF_RESOURCES
- * A clFinish that fails has waited. Retain and release never fail and are not numbered. A live count is creations and retains less releases: references held by the
- * program; an event counts when an enqueue hands it out. What a driver calls inside itself is not seen.
+ * A clFinish that fails has waited. Retain and release never fail and are not numbered. A live count is creations and retains less
+ * releases: references held by the program; an event counts when an enqueue hands it out. What a driver calls inside itself is not seen.
  *
  * A test in the same process finds these functions by linking with the layer, or by dlopen(getenv("OPENCL_LAYERS"), RTLD_NOW | RTLD_NOLOAD)
  * and dlsym() (the loader must have started: call any cl function first):
