@@ -34,7 +34,7 @@ clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm ge
         s = clef__pass_merge(g, err);
     if (!s)
         s = clef__pass_drop(g, err);
-    return s ? s : clef__fuse_panels(g, err);
+    return s ? s : clef__fuse_panels(g, caps->max_alloc_bytes, err);
 }
 
 void clef__pass_alike(clef_graph *g)

@@ -142,8 +142,9 @@ CLEF_API clef_value *clef_named(clef_value *value, const char *format, ...);
 
 /** out[.., i, ..] = table[.., ids[i], ..] along `axis` of table; ids: I32. out rank = rank(table) - 1 + rank(ids) <= 4. F32.
  *  Embedding lookup is axis 0 of a [vocab, d] table of any dtype; along another axis, or with ranks over 2, table is F32.
- *  An id outside the table yields zeros: it cannot be refused on the device; callers check ids before a run. */
-typedef struct clef_gather_opts { int32_t axis; } clef_gather_opts;
+ *  An id outside the table yields zeros: it cannot be refused on the device; callers check ids before a run. first: the id of the table's
+ *  row 0, where it is a part of one. */
+typedef struct clef_gather_opts { int32_t axis, first; } clef_gather_opts;
 CLEF_API clef_value *clef_gather(clef_graph *graph, clef_value *table, clef_value *ids, const clef_gather_opts *opts);
 
 /** The positions of a step's tokens: out[b, t] = pos[b] + t, I32 [B, length]. pos: I32 [B]. */

@@ -34,6 +34,7 @@ typedef struct clef_plan_opts {
     int32_t             alike;     /* 1: a row of a product with a weight is the same to the bit among any number of rows (CPUs: few rows
                                       do without a kernel of their own) */
     int32_t             no_tune;   /* 1: no measuring when the plan is made; what is in the tuning database still counts */
+    int32_t             no_proof;  /* 1: kernels that this device never ran before are used unproven (docs/drivers.md, "Proof") */
     clef_weight_source  weights;
     clef_weight_release release; /* NULL: nobody wants to know */
     void              *weights_user;
