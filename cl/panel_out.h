@@ -28,7 +28,8 @@ enum { PANEL_ACTS(ENUMERATE_ACT) };
 #  define W_TILES(n) (((n) + PANEL_PAD - 1) / PANEL_PAD * (PANEL_PAD / PANEL_ROWS))
 #endif
 
-/* erf(z) within 4e-7: z P(z^2) / Q(z^2), fitted to it over |z| < 3.92, beyond which it is 1 in a float. PoCL's own takes a lane at a time. */
+/* erf(z) within 4e-7: z P(z^2) / Q(z^2), fitted to it over |z| < 3.92, beyond which it is 1 in a float. PoCL's own takes a lane at a
+ * time. */
 INLINED float16 erf16(float16 z)
 {
     const float16 x = clamp(z, -3.92f, 3.92f), s = x * x;

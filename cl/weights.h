@@ -32,7 +32,8 @@ static inline float16 load16_1(global const half *p, size_t i)
 {
     const ushort16 bits = vload16(0, (global const ushort *)p + i); /* PoCL's vload_half16 of memory trusts it to be aligned to 16 bytes */
 #if defined(__clang__) && defined(__AVX512F__)
-    return __builtin_ia32_vcvtph2ps512_mask(as_short16(bits), (float16)0.0f, -1, 4); /* and is eight instructions; 4: the mode that is set */
+    /* and is eight instructions; 4: the rounding that is set */
+    return __builtin_ia32_vcvtph2ps512_mask(as_short16(bits), (float16)0.0f, -1, 4);
 #else
     return vload_half16(0, (const half *)&bits);
 #endif

@@ -16,7 +16,7 @@ static const quantize_options quantize_defaults = {.type = "stored"};
 
 #define NO_TOKENIZER_OPTION                                                                                                                \
     {                                                                                                                                      \
-        .names = "no-tokenizer", .type = CLI_SWITCH, .offset = offsetof(quantize_options, no_tokenizer),                                     \
+        .names = "no-tokenizer", .type = CLI_SWITCH, .offset = offsetof(quantize_options, no_tokenizer),                                   \
         .help = "of a folder: the weights alone"                                                                                           \
     }
 

@@ -9,8 +9,8 @@
 extern const char *const clef__gemm_names[];
 /** "auto", "f32", "f16", "q8_0": what a KV cache may hold. */
 extern const char *const clef__kv_type_names[];
-/** The dtype of a choice of these. auto: f32 where most bytes of the weights are f32 or `exact` is asked for, or there is no model (NULL); else
- *  f16, which loses less than the weights lost. */
+/** The dtype of a choice of these. auto: f32 where most bytes of the weights are f32 or `exact` is asked for, or there is no model (NULL);
+ *  else f16, which loses less than the weights lost. */
 clef_dtype clef__kv_type(const clef_model *model, int32_t choice, int32_t exact);
 
 #define DEVICE_OPTION(options)                                                                                                           \
