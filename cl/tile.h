@@ -15,6 +15,10 @@
 #include "fetch.h"
 #include "inline.h"
 
+#ifdef __clang__
+#    pragma clang diagnostic ignored "-Wpass-failed" /* where a loop cannot be unrolled it stays as it is */
+#endif
+
 #define DEPTH 256
 #define MAX_TILES 32 /* whose sums a group holds */
 

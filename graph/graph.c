@@ -1,4 +1,5 @@
 /* The graph itself: making and copying it, its leaves, symbols, scopes, outputs and names. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,19 @@ const char *clef_graph_symbol(const clef_graph *g, int32_t i, int64_t *bound)
     if (bound)
         *bound = g->symbols[i - 1].bound;
     return g->symbols[i - 1].name;
+}
+
+clef_status clef_graph_set_bound(clef_graph *g, const char *symbol, int64_t value, clef_error *err)
+{
+    for (int32_t i = 0; i < g->n_symbols; i++) {
+        if (strcmp(g->symbols[i].name, symbol) != 0)
+            continue;
+        if (value < 1 || value > g->symbols[i].bound)
+            return clef__fail(err, CLEF_E_ARG, "symbol %s: wanted 1 to %" PRId64 ", came %" PRId64, symbol, g->symbols[i].bound, value);
+        g->symbols[i].bound = value;
+        return CLEF_OK;
+    }
+    return clef__fail(err, CLEF_E_NOT_FOUND, "the graph has no symbol '%s'", symbol);
 }
 
 /* ---- scopes and names -------------------------------------------------------------------------------------------------------- */

@@ -60,10 +60,9 @@ static clef_status infer_weight(const clef_value *n, int32_t i, clef_error *err)
     if (!clef__panel_has(w->dtype, columns_of(n, i)) || (o->in_out && clef_dtype_block_elems(w->dtype) > 1))
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s %s has no panel layout%s", clef_dtype_name(w->dtype), shape,
                           o->in_out ? " with in_out" : "");
-    const int64_t whole = o->interleave ? PANEL_ROWS : PANEL_PAD;
-    if ((o->interleave || i + 1 < n->n_in) && rows_of(n, i) % whole)
-        return clef__fail(err, CLEF_E_SHAPE, "weight %s of %lld rows, wanted a multiple of %lld", w->name, (long long)rows_of(n, i),
-                          (long long)whole);
+    if (!o->interleave && i + 1 < n->n_in && rows_of(n, i) % PANEL_PAD)
+        return clef__fail(err, CLEF_E_SHAPE, "weight %s of %lld rows, wanted a multiple of %d", w->name, (long long)rows_of(n, i),
+                          PANEL_PAD);
     return CLEF_OK;
 }
 
@@ -209,9 +208,12 @@ static void put_block(clef_dtype dtype, const unsigned char *raw, clef_ref_tenso
             scales[m->to + j / m->each * m->each * PANEL_ROWS + r * m->each + j % m->each] = (signed char)raw[m->from + j];
 }
 
-/* Rows of input i, and behind the last one's what pads: zeros. */
+/* Rows of input i and the zeros that pad them: to whole tiles of each when these take turns, else behind the last one. */
 static int64_t rows_with_pad(const clef_value *n, int32_t i)
 {
+    const clef_pack_opts *o = (const void *)n->attr;
+    if (o->interleave)
+        return (rows_of(n, i) + PANEL_ROWS - 1) / PANEL_ROWS * PANEL_ROWS;
     const int64_t all = all_rows(n), pad = (PANEL_PAD - all % PANEL_PAD) % PANEL_PAD;
     return rows_of(n, i) + (i + 1 == n->n_in ? pad : 0);
 }
@@ -268,7 +270,8 @@ static clef_status pack_weight(clef_lowering *lo, const clef_value *n, int32_t i
                       .tile = (args_uint)place_of_tile(n, i, 0),
                       .step = o->interleave ? 2 : 1,
                       .tiles = tiles};
-    const uint32_t mine = o->interleave || i + 1 < n->n_in ? args.n / PANEL_ROWS : tiles - args.tile; /* the last one's pad, too */
+    const int is_last = !o->interleave && i + 1 == n->n_in;
+    const uint32_t mine = is_last ? tiles - args.tile : clef__ceil_div(args.n, PANEL_ROWS); /* the last one's pad, too */
     const uint32_t piece = tiles_of_piece(n, i, mine);
     clef_status s = CLEF_OK;
     for (uint32_t left = mine, now; left > 0 && !s; left -= now) {
@@ -322,6 +325,8 @@ static const clef_op_case pack_cases[] = {
     {.graph = "weight a f32 [21, 32]\nweight b f32 [21, 70]\ny = pack(a, b) in_out=1\noutput y\n"},
     {.graph = "weight a q8_0 [48, 64]\nweight b q8_0 [48, 64]\ny = pack(a, b) interleave=1\noutput y\n"},
     {.graph = "weight a bf16 [16, 40]\nweight b bf16 [16, 40]\ny = pack(a, b) interleave=1\noutput y\n"},
+    {.graph = "weight a f32 [44, 24]\nweight b f32 [44, 24]\ny = pack(a, b) interleave=1\noutput y\n"},
+    {.graph = "weight a q4_0 [17, 64]\nweight b q4_0 [17, 64]\ny = pack(a, b) interleave=1\noutput y\n"},
     {.graph = NULL},
 };
 

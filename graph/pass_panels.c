@@ -94,8 +94,7 @@ static clef_value *gate_product(clef_value *n, uint64_t max_alloc_bytes)
 {
     clef_value *gate = n->in[0], *up = n->in[1], *bias;
     if (!only_product(gate) || !only_product(up) || gate == up || !alike(gate, up) || opts_of(gate)->n != opts_of(up)->n ||
-        (uint64_t)(packed_bytes(gate) + packed_bytes(up)) > max_alloc_bytes || opts_of(gate)->n % PANEL_ROWS || !still_reads(gate) ||
-        !still_reads(up))
+        (uint64_t)(packed_bytes(gate) + packed_bytes(up)) > max_alloc_bytes || !still_reads(gate) || !still_reads(up))
         return n;
     clef_panel_matmul_opts opts = *opts_of(gate);
     opts.act = CLEF_PANEL_SWIGLU;

@@ -177,6 +177,24 @@ static void write_node(FILE *to, const clef_value *n)
     fputc('\n', to);
 }
 
+void clef__write_statement(FILE *to, const clef_value *v)
+{
+    (v->op == CLEF_OP_NONE ? write_leaf : write_node)(to, v);
+}
+
+clef_status clef_value_write_text(const clef_value *v, FILE *to, clef_error *err)
+{
+    clef__write_statement(to, v);
+    return clef__check_stream(to, v->name, err);
+}
+
+clef_value *clef_value_input(const clef_value *v, int32_t i, int32_t *n)
+{
+    if (n)
+        *n = v->n_in;
+    return i >= 0 && i < v->n_in ? v->in[i] : NULL;
+}
+
 clef_status clef_graph_write_text(const clef_graph *g, FILE *to, clef_error *err)
 {
     if (g->error.status)
@@ -187,12 +205,8 @@ clef_status clef_graph_write_text(const clef_graph *g, FILE *to, clef_error *err
         write_name(to, g->symbols[i].name);
         fprintf(to, " <= %" PRId64 "\n", g->symbols[i].bound);
     }
-    for (int32_t i = 0; i < g->n_values; i++) {
-        if (g->values[i]->op == CLEF_OP_NONE)
-            write_leaf(to, g->values[i]);
-        else
-            write_node(to, g->values[i]);
-    }
+    for (int32_t i = 0; i < g->n_values; i++)
+        clef__write_statement(to, g->values[i]);
     for (int32_t i = 0; i < g->n_outputs; i++) {
         fputs("output ", to);
         write_name(to, g->outputs[i].name);

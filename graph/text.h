@@ -25,6 +25,8 @@ void clef__write_dim(FILE *to, const clef_graph *g, clef_dim d);
 int  clef__attr_is_zero(const clef_value *n, const clef_attr_def *attr);
 /** Writes an attribute's value as the text form spells it (json: as a JSON value). */
 void clef__write_attr(FILE *to, const clef_value *n, const clef_attr_def *attr, int json);
+/** Writes the line of a value, its end included. */
+void clef__write_statement(FILE *to, const clef_value *v);
 /** 1 when two nodes of one op have the same attributes. */
 int  clef__attrs_equal(const clef_value *a, const clef_value *b);
 /** The word for a kind of leaf: "input", "weight", "state", "const". */

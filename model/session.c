@@ -18,6 +18,7 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
         status = clef_plan_create(dev, graph,
                                   &(clef_plan_opts){.gemm = s->opts.gemm,
                                                     .exact = s->opts.exact,
+                                                    .describe_only = s->opts.describe_only,
                                                     .no_tune = s->opts.no_tune,
                                                     .no_proof = s->opts.no_proof,
                                                     .weights = clef_model_weight,
@@ -125,6 +126,11 @@ int32_t clef_session_n_context(const clef_session *s)
 int32_t clef_session_n_past(const clef_session *s)
 {
     return s->n_past;
+}
+
+const clef_plan *clef_session_plan(const clef_session *s, int32_t i)
+{
+    return i == 0 ? s->plan : i == 1 ? s->encoder.plan : NULL;
 }
 
 clef_plan_stats clef_session_describe(const clef_session *s)

@@ -34,6 +34,9 @@ static clef_status find_inputs(clef_plan *plan, clef_error *err)
             continue;
         clef_io *io = &plan->inputs[plan->n_inputs++];
         io->value = v;
+        plan->stats.staging_bytes += (uint64_t)clef__bytes(v, NULL);
+        if (plan->opts.describe_only)
+            continue;
         io->staging = malloc((size_t)clef__bytes(v, NULL));
         if (!io->staging)
             return clef__fail(err, CLEF_E_NOMEM, "input %s: no memory for %" PRId64 " bytes", v->name, clef__bytes(v, NULL));
@@ -69,6 +72,8 @@ static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
         s = lower_at(plan, warm_at[i], err);
         total += (uint64_t)plan->n_launches;
     }
+    if (plan->opts.describe_only)
+        return s;
     for (int i = 0; i < N_WARM && !s && when == BUILD_NOW; i++) {
         s = lower_at(plan, warm_at[i], err);
         if (!s)
@@ -84,7 +89,7 @@ static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
 static clef_status take_tuning(clef_plan *plan, clef_error *err)
 {
     clef_tune_db *db = NULL;
-    clef_status s = clef__tune_at_load(plan->dev, plan->graph, &plan->opts, err);
+    clef_status s = plan->opts.describe_only ? CLEF_OK : clef__tune_at_load(plan->dev, plan->graph, &plan->opts, err);
     if (!s)
         s = clef__tune_db_open(plan->dev, &db, err);
     return s ? s : clef__tuning_make(db, &plan->tuning, err);
@@ -117,6 +122,8 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
         s = clef__pass_split(plan->graph, dev->info.caps.max_alloc_bytes, err);
     if (!s && !plan->opts.as_stored)
         s = clef__pass_choose(plan->graph, &dev->info.caps, plan->opts.gemm, plan->opts.exact, err);
+    if (!s && plan->opts.alike)
+        clef__pass_alike(plan->graph);
     if (!s)
         s = clef__proof_at_load(plan, err);
     if (!s)
@@ -216,6 +223,11 @@ size_t clef_plan_input_bytes(const clef_plan *plan, int32_t input, int32_t *rank
     return input < 0 || input >= plan->n_inputs ? 0 : bytes_of(plan, plan->inputs[input].value, rank, dims);
 }
 
+clef_status clef__plan_is_description(clef_error *err)
+{
+    return clef__fail(err, CLEF_E_ARG, "the plan was made to be described (describe_only): it holds no memory");
+}
+
 /* ---- running --------------------------------------------------------------------------------------------------------------------- */
 
 clef_status clef_plan_bind(clef_plan *plan, int32_t symbol, int64_t value, clef_error *err)
@@ -235,6 +247,8 @@ clef_status clef_plan_write(clef_plan *plan, int32_t input, const void *data, si
     if (input < 0 || input >= plan->n_inputs)
         return clef__fail(err, CLEF_E_ARG, "input number %d: the graph has %d", input, plan->n_inputs);
     clef_io *io = &plan->inputs[input];
+    if (plan->opts.describe_only)
+        return clef__plan_is_description(err);
     const size_t wanted = (size_t)clef__bytes(io->value, plan->symbols);
     if (n_bytes != wanted)
         return clef__fail(err, CLEF_E_ARG, "input %s: wanted %zu bytes, came %zu", io->value->name, wanted, n_bytes);
@@ -247,8 +261,8 @@ clef_status clef_plan_write(clef_plan *plan, int32_t input, const void *data, si
 
 clef_status clef_plan_run(clef_plan *plan, clef_error *err)
 {
-    clef_status s = CLEF_OK;
-    if (plan->stale) {
+    clef_status s = plan->opts.describe_only ? clef__plan_is_description(err) : CLEF_OK;
+    if (plan->stale && !s) {
         s = clef__plan_lower(plan, err);
         for (int32_t i = 0; i < plan->n_launches && !s; i++)
             if (plan->launches[i].scratch_bytes > plan->stats.scratch_bytes)
@@ -316,14 +330,17 @@ int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capa
     }
     const int32_t n = plan->n_events < capacity ? plan->n_events : capacity;
     for (int32_t i = 0; i < n; i++) {
-        cl_ulong start = 0, end = 0;
+        cl_ulong queued = 0, start = 0, end = 0;
+        clGetEventProfilingInfo(plan->events[i], CL_PROFILING_COMMAND_QUEUED, sizeof queued, &queued, NULL);
         clGetEventProfilingInfo(plan->events[i], CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
         clGetEventProfilingInfo(plan->events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
         const clef_launch *l = &plan->launches[i];
         times[i] = (clef_launch_time){.node = l->node->name,
                                       .op = clef__ops[l->node->op]->name,
                                       .kernel = plan->list[i] ? l->kernel : "clblast",
-                                      .us = (double)(end - start) / 1e3};
+                                      .us = (double)(end - start) / 1e3,
+                                      .queued_us = (double)queued / 1e3,
+                                      .start_us = (double)start / 1e3};
     }
     add_costs(plan, times, n);
     return n;

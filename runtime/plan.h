@@ -92,6 +92,9 @@ void        clef__plan_release_bound(clef_plan *plan);
 void        clef__plan_is_idle(clef_plan *plan);
 void        clef__plan_release_read(clef_plan *plan);
 
+/** CLEF_E_ARG: the plan has describe_only. */
+clef_status clef__plan_is_description(clef_error *err);
+
 /** Calls the user's progress; CLEF_E_CANCELLED when they want to stop. */
 clef_status clef__plan_progress(const clef_plan *plan, const char *what, uint64_t done, uint64_t total, clef_error *err);
 

@@ -27,6 +27,10 @@ static clef_status create(const clef_plan *plan, const char *subject, cl_mem_fla
     if (n_bytes > most)
         return clef__fail(err, CLEF_E_LIMIT, "%s: %" PRIu64 " bytes, a buffer of %s holds at most %" PRIu64, subject, n_bytes,
                           plan->dev->info.name, most);
+    if (plan->opts.describe_only) {
+        *out = NULL;
+        return CLEF_OK;
+    }
     *out = clCreateBuffer(plan->dev->context, flags, n_bytes, host, &code);
     return *out ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", subject, code);
 }
@@ -43,15 +47,19 @@ static clef_status add_chunk(clef_plan *plan, const char *subject, cl_mem_flags 
         plan->cap_chunks = cap;
     }
     const clef_status s = create(plan, subject, flags, n_bytes, NULL, out, err);
-    if (!s)
+    if (!s && *out)
         plan->chunks[plan->n_chunks++] = *out;
     return s;
 }
 
+/* `of` NULL: of a plan that is only described. */
 static clef_status cut(cl_mem of, const char *subject, cl_mem_flags flags, uint64_t offset, uint64_t n_bytes, cl_mem *out, clef_error *err)
 {
     cl_int code;
     const cl_buffer_region region = {(size_t)offset, (size_t)n_bytes};
+    *out = NULL;
+    if (!of)
+        return CLEF_OK;
     *out = clCreateSubBuffer(of, flags, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
     return *out ? CLEF_OK : clef__cl_fail(err, "clCreateSubBuffer", subject, code);
 }
@@ -91,7 +99,7 @@ static clef_status upload_weight(clef_plan *plan, const clef_value *v, const voi
     const clef_caps *caps = &plan->dev->info.caps;
     const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL), room = round_up(n_bytes, (uint64_t)caps->base_align);
     clef_status s = CLEF_OK;
-    if (!up->chunk || up->used + room > up->size) {
+    if (!up->size || up->used + room > up->size) {
         up->size = up->left < caps->max_alloc_bytes ? up->left : caps->max_alloc_bytes;
         if (up->size < n_bytes)
             up->size = n_bytes; /* create() says why that fails */
@@ -105,6 +113,8 @@ static clef_status upload_weight(clef_plan *plan, const clef_value *v, const voi
         return s;
     up->used += room;
     up->left -= room;
+    if (plan->opts.describe_only)
+        return CLEF_OK;
     const cl_int code = clEnqueueWriteBuffer(plan->dev->queue, plan->mem[v->id], CL_TRUE, 0, (size_t)n_bytes, data, 0, NULL, NULL);
     return code ? clef__cl_fail(err, "clEnqueueWriteBuffer", v->name, code) : CLEF_OK;
 }
@@ -159,6 +169,8 @@ static clef_status place_weights(clef_plan *plan, clef_error *err)
 static clef_status zero(clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes, clef_error *err)
 {
     const cl_uchar none = 0;
+    if (plan->opts.describe_only)
+        return CLEF_OK;
     const cl_int code = clEnqueueFillBuffer(plan->dev->queue, mem, &none, sizeof none, 0, (size_t)n_bytes, 0, NULL, NULL);
     return code ? clef__cl_fail(err, "clEnqueueFillBuffer", subject, code) : CLEF_OK;
 }
@@ -205,6 +217,7 @@ static clef_status place_arena(clef_plan *plan, clef_error *err)
     clef_status s = CLEF_OK;
     cl_mem mem;
     plan->stats.arena_bytes = plan->memory.arena_bytes;
+    plan->stats.unshared_bytes = plan->memory.sum_bytes;
     for (uint64_t at = 0; at < plan->memory.arena_bytes && !s; at += chunk) {
         const uint64_t left = plan->memory.arena_bytes - at;
         s = add_chunk(plan, "arena", CL_MEM_READ_WRITE, left < chunk ? left : chunk, &mem, err);
@@ -212,8 +225,8 @@ static clef_status place_arena(clef_plan *plan, clef_error *err)
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
         const clef_place *p = &plan->memory.places[i];
         if (p->bytes)
-            s = cut(plan->chunks[first + (int32_t)(p->offset / chunk)], plan->graph->values[i]->name, CL_MEM_READ_WRITE, p->offset % chunk,
-                    p->bytes, &plan->mem[i], err);
+            s = cut(plan->opts.describe_only ? NULL : plan->chunks[first + (int32_t)(p->offset / chunk)], plan->graph->values[i]->name,
+                    CL_MEM_READ_WRITE, p->offset % chunk, p->bytes, &plan->mem[i], err);
     }
     return s;
 }

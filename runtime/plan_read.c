@@ -18,6 +18,8 @@ void clef__plan_release_read(clef_plan *plan)
 
 static clef_status enqueue_read(const clef_plan *plan, int32_t output, void *data, size_t n_bytes, cl_event *event, clef_error *err)
 {
+    if (plan->opts.describe_only)
+        return clef__plan_is_description(err);
     if (output < 0 || output >= plan->graph->n_outputs)
         return clef__fail(err, CLEF_E_ARG, "output number %d: the graph has %d", output, plan->graph->n_outputs);
     const clef_output_def *def = &plan->graph->outputs[output];

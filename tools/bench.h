@@ -4,11 +4,12 @@
 
 #include "tools/common.h"
 #include "tools/progress.h"
+#include "tools/trace.h"
 
 enum { BENCH_MAX_ROUNDS = 100, BENCH_N_PRODUCTS = 4 };
 
 typedef struct bench_options {
-    const char *model, *device, *product;
+    const char *model, *device, *product, *trace;
     int32_t n_prompt, n_gen, depth, n_rounds, n_batch, n_threads, pin, gemm, exact, no_tune, kv_type; /* n_prompt, n_gen -1: by the model */
     int32_t json, md, profile, of_device, quiet;
 } bench_options;
@@ -29,6 +30,7 @@ typedef struct bench {
     clef_model *model;
     clef_session *session;
     clef__progress progress;
+    clef__trace trace;
     int32_t *ids;                        /* the longest that is fed at once */
     int32_t n_prompt, n_gen, n_threads;
     double load_seconds, first_seconds;  /* from the start to a session; to the logits of a first token */

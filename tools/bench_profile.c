@@ -24,6 +24,74 @@ static const char *op_of(const clef_launch_time *t)
     return t->op;
 }
 
+/* What follows needs the plan's graph: a node's part of the model. */
+static const clef_graph *of_graph;
+
+static const char *layer_of(const clef_launch_time *t)
+{
+    static char names[CLEF_MAX_LAYERS][20];
+    int layer;
+    const char *name = strncmp(t->node, "encoder.", 8) == 0 || strncmp(t->node, "decoder.", 8) == 0 ? t->node + 8 : t->node;
+    if (sscanf(name, "layer%d.", &layer) != 1 || layer < 0 || layer >= CLEF_MAX_LAYERS)
+        return "outside of layers";
+    snprintf(names[layer], sizeof names[layer], "layer %d", layer);
+    return names[layer];
+}
+
+/* What a weight's name tells, in folders and in GGUF files. */
+static const char *module_of_weight(const char *name)
+{
+    static const struct {
+        const char *part, *module;
+    } parts[] = {
+        {"ffn", "feed-forward"},
+        {"mlp", "feed-forward"},
+        {"feed_forward", "feed-forward"},
+        {"fc1", "feed-forward"},
+        {"fc2", "feed-forward"},
+        {"DenseReluDense", "feed-forward"},
+        {"intermediate", "feed-forward"},
+        {"experts", "feed-forward"},
+        {"attn", "attention"},
+        {"attention", "attention"},
+        {"Attention", "attention"},
+        {"q_proj", "attention"},
+        {"embed", "embedding"},
+        {"wte", "embedding"},
+        {"wpe", "embedding"},
+        {"lm_head", "head"},
+        {"output", "head"},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(name, parts[i].part))
+            return parts[i].module;
+    return NULL;
+}
+
+/* By the weights that a node reads, packed ones too; attention has none. */
+static const char *find_module(const clef_value *v, int depth)
+{
+    int32_t n = 0;
+    const clef_value_info info = clef_value_describe(v);
+    const char *module = info.kind == CLEF_WEIGHT ? module_of_weight(info.name) : NULL;
+    if (info.op && strstr(info.op, "attention"))
+        return "attention";
+    clef_value_input(v, 0, &n);
+    for (int32_t i = n - 1; i >= 0 && !module && (depth == 0 || (info.op && strcmp(info.op, "pack") == 0)); i--)
+        if (clef_value_input(v, i, NULL))
+            module = find_module(clef_value_input(v, i, NULL), depth + 1);
+    return module;
+}
+
+static const char *module_of(const clef_launch_time *t)
+{
+    const clef_value *v = clef_graph_find(of_graph, t->node);
+    const char *module = v ? find_module(v, 0) : NULL;
+    if (strcmp(t->node, "logits") == 0)
+        return "head";
+    return module ? module : strcmp(t->op, "sample") == 0 ? "sampling" : "other";
+}
+
 static const char *kernel_of(const clef_launch_time *t)
 {
     return t->kernel;
@@ -73,6 +141,9 @@ static int print_step(const bench *b, const char *what, double seconds, const cl
     for (int32_t i = 0; i < n; i++)
         us += times[i].us;
     printf("%s: %.3f ms, of it %.3f ms in %" PRId32 " launches on the device\n", what, seconds * 1e3, us * 1e-3, n);
+    of_graph = clef_plan_graph(clef_session_plan(b->session, 0));
+    print_groups(b, "module", groups, group_by(times, n, module_of, groups));
+    print_groups(b, "layer", groups, group_by(times, n, layer_of, groups));
     print_groups(b, "op", groups, group_by(times, n, op_of, groups));
     print_groups(b, "kernel", groups, group_by(times, n, kernel_of, groups));
     putchar('\n');
@@ -95,6 +166,8 @@ static int profile_step(bench *b, const char *what, int32_t n_tokens, int32_t de
         if (status == CLEF_OK)
             status = clef__bench_feed(b, n_tokens, NULL, NULL, &err);
         seconds = clef__terminal_seconds() - start;
+        if (status == CLEF_OK && i == 1)
+            status = clef__trace_step(&b->trace, b->session, what, start, &err);
     }
     clef__progress_finish(&b->progress);
     if (status != CLEF_OK)
@@ -114,9 +187,14 @@ int clef__bench_profile(bench *b)
 {
     const int32_t step = b->n_prompt < b->o->n_batch ? b->n_prompt : b->o->n_batch;
     int rc = CLI_GO_ON;
+    clef_error err = {0};
+    if (clef__trace_begin(&b->trace, b->o->trace, clef_model_path(b->model), clef_device_describe(b->device)->name, &err) != CLEF_OK)
+        return clef__cli_report(&err);
     if (step)
         rc = profile_step(b, "prefill", step, 0);
     if (rc == CLI_GO_ON && b->n_gen)
         rc = profile_step(b, "decode", 1, b->o->depth);
+    if (clef__trace_end(&b->trace, &err) != CLEF_OK)
+        return clef__cli_report(&err);
     return rc == CLI_GO_ON ? CLI_OK : rc;
 }

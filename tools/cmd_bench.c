@@ -29,6 +29,8 @@ static const clef__option bench_option_table[] = {
     {.names = "json", .type = CLI_SWITCH, AT(json), .help = "a JSON object a line for each figure"},
     {.names = "md", .type = CLI_SWITCH, AT(md), .help = "the table in Markdown"},
     {.names = "profile", .type = CLI_SWITCH, AT(profile), .help = "print where one prefill and one decode step spend their time"},
+    {.names = "trace", .type = CLI_TEXT, .value = "FILE", AT(trace),
+     .help = "with --profile: also as trace events, for Perfetto (ui.perfetto.dev) or chrome://tracing; FILE.html: a page that shows them"},
     {.names = "device", .type = CLI_SWITCH, AT(of_device), .help = "measure the device alone: memory, arithmetic, launches"},
     {.names = "product", .type = CLI_TEXT, .value = "MxNxK,..", AT(product),
      .help = "measure products of matrices of these sizes alone, by each who can; --gemm picks"},
@@ -281,6 +283,8 @@ static int bench_run(const void *options, int32_t n_args, char **args)
     bench b = {.o = o};
     if (o->json + o->md > 1)
         return clef__cli_fail(CLI_USAGE, "bench: wants --json or --md, not both");
+    if (o->trace && !o->profile)
+        return clef__cli_fail(CLI_USAGE, "bench: --trace is of the steps of --profile");
     if (o->profile && o->json)
         return clef__cli_fail(CLI_USAGE, "bench: --profile prints tables, wanted it without --json");
     if (o->of_device && (n_args || o->model || o->profile))

@@ -390,6 +390,7 @@ static clef_status evaluate(eval *e, clef_error *err)
     if (status == CLEF_OK && !o->quiet)
         clef__say_device(e->device);
     const clef_plan_opts opts = {
+        .alike = 1,
         .gemm = (clef_gemm)o->gemm,
         .exact = o->exact,
         .no_tune = o->no_tune,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/common.h"
+#include "tools/curve.h"
 #include "tools/json.h"
 #include "tools/progress.h"
 #include "tools/terminal.h"
@@ -15,7 +16,7 @@ typedef enum score { SCORE_ALL, SCORE_HALF } score;
 static const char *const score_names[] = {"all", "half", NULL};
 
 typedef struct perplexity_options {
-    const char *model, *device;
+    const char *model, *device, *curve;
     int32_t n_context, score, gemm, exact, no_tune, kv_type, json, quiet;
 } perplexity_options;
 
@@ -29,6 +30,7 @@ static const clef__option perplexity_option_table[] = {
      .help = "tokens of a window [512, or the model's context]"},
     {.names = "score", .type = CLI_CHOICE, .value = "WHICH", AT(score), .choices = score_names,
      .help = "all: every token [all]; half: the later half of each window, as llama.cpp does"},
+    {.names = "curve", .type = CLI_TEXT, .value = "FILE", AT(curve), .help = "draw the perplexity along the text there, as SVG"},
     {.names = "json", .type = CLI_SWITCH, AT(json), .help = "as a line of JSON"},
     DEVICE_OPTION(perplexity_options),
     GEMM_OPTION(perplexity_options),
@@ -53,6 +55,7 @@ typedef struct work {
     int32_t n_context, step, n_vocab, n_windows;
     int32_t *input, *target; /* of a window: target[i] follows input[i]; -1: not scored */
     float *logits;           /* [step, n_vocab] */
+    float *nats;             /* of each scored token */
     int64_t n_scored;
     double sum, sum_squares; /* of -log p, in nats */
     double seconds;
@@ -188,7 +191,8 @@ static clef_status open_all(work *w, const char *path, const char *text, size_t 
     w->input = malloc((size_t)w->n_context * sizeof *w->input);
     w->target = malloc((size_t)w->n_context * sizeof *w->target);
     w->logits = malloc((size_t)w->step * (size_t)w->n_vocab * sizeof *w->logits);
-    if (!w->input || !w->target || !w->logits)
+    w->nats = malloc((size_t)w->n_windows * (size_t)w->n_context * sizeof *w->nats);
+    if (!w->input || !w->target || !w->logits || !w->nats)
         return clef__error(err, CLEF_E_NOMEM, "perplexity: out of host memory");
     return make_plan(w, err);
 }
@@ -204,6 +208,7 @@ static void close_all(work *w)
     free(w->input);
     free(w->target);
     free(w->logits);
+    free(w->nats);
 }
 
 /* ---- scoring ---------------------------------------------------------------------------------------------------------------------- */
@@ -241,6 +246,7 @@ static clef_status score_step(work *w, int32_t at, int32_t n, clef_error *err)
         if (w->target[at + i] < 0)
             continue;
         const double nats = negative_log(w->logits + (size_t)i * (size_t)w->n_vocab, w->n_vocab, w->target[at + i]);
+        w->nats[w->n_scored] = (float)nats;
         w->sum += nats;
         w->sum_squares += nats * nats;
         w->n_scored++;
@@ -316,6 +322,8 @@ static int perplexity_run(const void *options, int32_t n_args, char **args)
     if (status == CLEF_OK)
         status = score_text(&w, &err);
     clef__progress_finish(&w.progress);
+    if (status == CLEF_OK && o->curve)
+        status = clef__output(o->curve, clef__curve_svg, &(clef__curve){w.file, w.nats, w.n_scored}, &err);
     if (status == CLEF_OK)
         print_result(&w);
     close_all(&w);

@@ -7,6 +7,7 @@
 #include "tools/common.h"
 #include "tools/progress.h"
 #include "tools/terminal.h"
+#include "tools/trace.h"
 
 /* Models state contexts of 131072 and more; a cache of that size nobody asked for would not fit most devices. */
 enum { MAX_DEFAULT_CONTEXT = 4096, START_TOKENS = 3 /* before an encoder-decoder's text, at most */ };
@@ -18,7 +19,7 @@ typedef struct run_options {
     int32_t top_k, repeat_last_n;
     clef__seed seed;
     int32_t echo, print_ids, ignore_eos, no_special, quiet;
-    const char *target;
+    const char *target, *trace;
     int32_t n_beams, n_best, early_stopping;
     float length_penalty;
 } run_options;
@@ -78,6 +79,8 @@ static const clef__option run_option_table[] = {
     {.names = "print-ids", .type = CLI_SWITCH, AT(print_ids), .help = "print the new token ids, separated by commas, in place of text"},
     {.names = "ignore-eos", .type = CLI_SWITCH, AT(ignore_eos), .help = "go on when the model ends its text"},
     {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no BOS or EOS to the prompt"},
+    {.names = "trace", .type = CLI_TEXT, .value = "FILE", AT(trace),
+     .help = "write where each step's time goes, as trace events for Perfetto; FILE.html: a page that shows them. Slows the run a little"},
     DEVICE_OPTION(run_options),
     GEMM_OPTION(run_options),
     EXACT_OPTION(run_options),
@@ -102,6 +105,7 @@ typedef struct run {
     clef_sampler_opts sampling;
     clef_stream stream;
     clef__progress progress;
+    clef__trace trace;
     uint64_t seed;
     int32_t n_new;
     double start, fed, prompt_seconds, first_seconds, new_seconds;
@@ -247,11 +251,14 @@ static int run_open(run *r)
         .seed = r->seed,
     };
     const clef_device_opts device = {.notice = clef__say_notice,
+                                     .profile = o->trace != NULL,
                                      .n_threads = o->n_threads,
                                      .pin = o->pin,
                                      .progress = clef__progress_step,
                                      .progress_user = &r->progress};
     if (clef_device_open(o->device, &device, &r->device, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    if (clef__trace_begin(&r->trace, o->trace, clef_model_path(r->model), clef_device_describe(r->device)->name, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (!o->quiet)
         clef__say_device(r->device);
@@ -339,7 +346,9 @@ static int generate_tokens(run *r)
             r->ended = "the context is full";
             break;
         }
-        if (clef_session_next(r->session, &id, &err) != CLEF_OK)
+        const double began = clef__terminal_seconds();
+        if (clef_session_next(r->session, &id, &err) != CLEF_OK ||
+            clef__trace_step(&r->trace, r->session, r->n_new ? "token" : "prompt's last step", began, &err) != CLEF_OK)
             return clef__cli_report(&err);
         if (r->fed == 0) { /* with the first token the prompt is done */
             r->fed = clef__terminal_seconds();
@@ -487,14 +496,18 @@ static void print_statistics(const run *r)
             s.n_kernels_cached, r->seed);
 }
 
-static void run_finish(run *r)
+static int run_finish(run *r, int rc)
 {
+    clef_error err = {0};
     clef__progress_finish(&r->progress);
+    if (clef__trace_end(&r->trace, &err) != CLEF_OK)
+        rc = clef__cli_report(&err);
     clef_session_destroy(r->session);
     clef_device_close(r->device);
     clef__progress_finish(&r->progress);
     clef_model_close(r->model);
     free(r->ids);
+    return rc;
 }
 
 static int run_run(const void *options, int32_t n_args, char **args)
@@ -503,6 +516,8 @@ static int run_run(const void *options, int32_t n_args, char **args)
     run r = {.o = o, .start = clef__terminal_seconds()};
     if ((o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) != 1)
         return clef__cli_fail(CLI_USAGE, "run: wants one prompt: -p TEXT, -f FILE or --ids 1,2,3");
+    if (o->trace && o->n_beams)
+        return clef__cli_fail(CLI_USAGE, "run: --trace is of runs without --beams");
     if (o->n_best > (o->n_beams ? o->n_beams : 1))
         return clef__cli_fail(CLI_USAGE, "run: --n-best %" PRId32 " of --beams %" PRId32, o->n_best, o->n_beams);
     const char *path = clef__model_path("run", n_args, args, o->model);
@@ -524,8 +539,7 @@ static int run_run(const void *options, int32_t n_args, char **args)
                 rc = end == CLI_GO_ON ? CLI_OK : end;
         }
     }
-    run_finish(&r);
-    return rc;
+    return run_finish(&r, rc);
 }
 
 const clef__command clef__command_run = {

@@ -8,6 +8,7 @@
 #include "clef/generate.h"
 #include "clef/graph.h"
 #include "clef/model.h"
+#include "clef/onnx.h"
 #include "clef/plan.h"
 #include "clef/selftest.h"
 #include "clef/status.h"

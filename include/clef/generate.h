@@ -20,6 +20,7 @@ typedef struct clef_session_opts {
     clef_gemm     gemm;
     clef_dtype    kv_type;       /* of the KV cache, as in clef_build_opts */
     int32_t       exact;         /* 1: activations stay f32 (clef_plan_opts.exact) */
+    int32_t       describe_only; /* 1: nothing is loaded: clef_session_plan() says what would be (clef_plan_opts.describe_only) */
     int32_t       no_proof;      /* 1: kernels are not proven before use (clef_plan_opts.no_proof) */
     int32_t       no_tune;       /* 1: no measuring of kernels at the first load (clef_plan_opts.no_tune) */
     clef_progress progress;
@@ -36,6 +37,8 @@ CLEF_API void        clef_session_destroy(clef_session *session);
 CLEF_API int32_t clef_session_n_context(const clef_session *session);
 CLEF_API int32_t clef_session_n_past(const clef_session *session); /* positions in the cache */
 CLEF_API clef_plan_stats clef_session_describe(const clef_session *session);
+/** The plan of its steps (i 0), and of an encoder-decoder's encoder (i 1); NULL beyond. Borrowed from the session. */
+CLEF_API const clef_plan *clef_session_plan(const clef_session *session, int32_t i);
 
 /** Encoder-decoders: takes n ids (n >= 1, special tokens and all) as the source that the text to come is about, computes keys and values
  *  of the decoder's cross-attention once, and empties the cache. What is fed and generated after it is the target's text, which begins

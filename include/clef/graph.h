@@ -160,7 +160,7 @@ CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b
 /** Panels: how a CPU likes the matrix of a product. pack lays a weight [N, K] (or, with .in_out, [K, N]) out in tiles of 16 rows of N,
  *  so that one vector holds the same column of 16 rows; the result is I8 bytes of an order that cl/panel.h describes. It takes n weights, 1
  *  to 4 of one dtype and K, as if their rows were one weight's: each but the last must have N % 32 == 0. With .interleave they are two of
- *  one N, N % 16 == 0, and their tiles take turns: the first's, the second's, the first's next one.
+ *  one N, and their tiles take turns: the first's, the second's, the first's next one; the last tile of each is padded with zeros.
  *  panel_matmul: out [.., M, n] = act(alpha norm(x) W^T + bias) + residual, x F32 [.., M, k], W of n rows and k columns packed, of `dtype`.
  *    quantise  x (normed) is rounded to 8 bits in blocks of 32 of its last dim: d = max |x| / 127, q = round(x / d), for dtypes in blocks
  *    and
@@ -171,6 +171,7 @@ CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b
  *    n],
  *              the gate's first. The others as the ops of that name.
  *    residual  of the result's shape, NULL: none. alpha 0 means 1.
+ *    alike     1: a row's sums are to the bit the same among any number of rows.
  *  Plans put these in the place of matmul where it pays (clef_plan_opts.exact keeps x in F32); model code writes matmul. */
 typedef struct clef_pack_opts { int32_t in_out, interleave; } clef_pack_opts;
 CLEF_API clef_value *clef_pack(clef_graph *graph, clef_value *const *weights, int32_t n, const clef_pack_opts *opts);
@@ -179,7 +180,7 @@ typedef enum clef_panel_act {
     CLEF_PANEL_NO_ACT, CLEF_PANEL_SWIGLU, CLEF_PANEL_GELU, CLEF_PANEL_GELU_TANH, CLEF_PANEL_SILU, CLEF_PANEL_RELU
 } clef_panel_act;
 typedef struct clef_panel_matmul_opts {
-    int32_t n, k, dtype; float alpha; int32_t quantise, norm; float eps; int32_t act;
+    int32_t n, k, dtype; float alpha; int32_t quantise, norm; float eps; int32_t act, alike;
 } clef_panel_matmul_opts;
 typedef struct clef_panel_inputs { clef_value *bias, *norm_weight, *norm_bias, *residual; } clef_panel_inputs;
 /** more: NULL, or its inputs. */
@@ -355,6 +356,10 @@ typedef struct clef_value_info {
 } clef_value_info;
 
 CLEF_API clef_value_info clef_value_describe(const clef_value *value);
+/** Input i of a value; NULL where it is absent and beyond the last. *n (NULL: nobody asks) gets how many there are. */
+CLEF_API clef_value *clef_value_input(const clef_value *value, int32_t i, int32_t *n);
+/** Writes the value's line of the text form, its end included. CLEF_E_IO. */
+CLEF_API clef_status clef_value_write_text(const clef_value *value, FILE *to, clef_error *err);
 /** The value of that name (outputs answer to their output name too), NULL if none. */
 CLEF_API clef_value *clef_graph_find(const clef_graph *graph, const char *name);
 CLEF_API int32_t     clef_graph_n_values(const clef_graph *graph);
@@ -365,6 +370,10 @@ CLEF_API clef_value *clef_graph_output(const clef_graph *graph, int32_t i, const
 CLEF_API int32_t     clef_graph_n_symbols(const clef_graph *graph);
 /** Name and bound of symbol number i (1-based); NULL outside. */
 CLEF_API const char *clef_graph_symbol(const clef_graph *graph, int32_t i, int64_t *bound);
+
+/** Lowers a symbol's bound to `value`: what is planned for, printed and counted is that one binding then. CLEF_E_NOT_FOUND when there is no
+ *  such symbol, CLEF_E_ARG outside 1 .. its bound. */
+CLEF_API clef_status clef_graph_set_bound(clef_graph *graph, const char *symbol, int64_t value, clef_error *err);
 
 /** Runs the passes in their order up to and including `last` (NULL: all of them): verify, fold, merge, drop, fuse. An unknown
  *  name is CLEF_E_NOT_FOUND. Values that a pass removes are freed with the graph, not before; find() no longer gives them.
@@ -382,6 +391,18 @@ CLEF_API const char *clef_op_formula(int32_t i);
 CLEF_API clef_status clef_graph_write_text(const clef_graph *graph, FILE *to, clef_error *err);
 CLEF_API clef_status clef_graph_write_json(const clef_graph *graph, FILE *to, clef_error *err);
 CLEF_API clef_status clef_graph_write_dot(const clef_graph *graph, FILE *to, clef_error *err);
+
+/** The same with each layer as one node, but for the n layers whose numbers are in `expand`. */
+CLEF_API clef_status clef_graph_write_folded_dot(const clef_graph *graph, const int32_t *expand, int32_t n, FILE *to, clef_error *err);
+
+/** How many values of two graphs differ. */
+typedef struct clef_graph_difference { int32_t gone, came, changed; } clef_graph_difference;
+/** Compares two graphs, of two models or after two passes, and writes a line of the text form for each value that only `a` has ("- "), that
+ *  only `b` has ("+ "), and two for each that changed ("< " as in a, "> " as in b); symbols and outputs likewise. A node of b is a's
+ *  when it does the same to the same inputs, whatever its name; what is left is compared by name. The order of the nodes does not count,
+ *  and equal graphs write nothing. `to` may be NULL. CLEF_E_NOMEM, CLEF_E_IO. */
+CLEF_API clef_status clef_graph_write_diff(const clef_graph *a, const clef_graph *b, FILE *to, clef_graph_difference *out,
+                                           clef_error *err);
 
 /** Parses the text form. `name` is used in messages ("model.clef:12: ..."). CLEF_E_FORMAT, CLEF_E_SHAPE, CLEF_E_NOMEM. */
 CLEF_API clef_status clef_graph_parse(const char *text, size_t n_bytes, const char *name, clef_graph **out, clef_error *err);

@@ -29,6 +29,10 @@ typedef struct clef_plan_opts {
     int32_t             as_stored; /* 1: weights stay in the order of the file, no panels */
     const char         *variants;  /* "OP=NAME[,OP=NAME]": variants that serve wherever they fit, before what was measured and the stated
                                       order (docs/ARCHITECTURE.md, "Variants"); NULL: $CLEF_VARIANT */
+    int32_t             describe_only; /* 1: nothing is allocated, read or built: the plan says what it would take (clef_plan_describe,
+                                          clef_plan_tensors), and writing, running and reading it are CLEF_E_ARG */
+    int32_t             alike;     /* 1: a row of a product with a weight is the same to the bit among any number of rows (CPUs: few rows
+                                      do without a kernel of their own) */
     int32_t             no_tune;   /* 1: no measuring when the plan is made; what is in the tuning database still counts */
     int32_t             no_proof;  /* 1: kernels that this device never ran before are used unproven (docs/drivers.md, "Proof") */
     clef_weight_source  weights;
@@ -97,6 +101,9 @@ typedef struct clef_plan_stats {
     uint64_t weight_bytes;   /* in device buffers of our own */
     uint64_t mapped_bytes;   /* weights used where the host has them */
     uint64_t state_bytes, arena_bytes, scratch_bytes, io_bytes;
+    uint64_t packed_bytes;   /* of weight_bytes: in another order than the file's; memory of the host's on devices that share it */
+    uint64_t staging_bytes;  /* of the host: where inputs wait for the queue */
+    uint64_t unshared_bytes; /* what the arena's values take together: without sharing it would be that large */
     int32_t  n_launches, n_kernels_built, n_kernels_cached;
     double   run_flops, run_bytes; /* of one run at the present symbols: operations, and bytes that its ops read and write */
 } clef_plan_stats;
@@ -108,8 +115,30 @@ CLEF_API clef_plan_stats clef_plan_describe(const clef_plan *plan);
 typedef struct clef_launch_time {
     const char *node, *op, *kernel;
     double      us, flops, bytes;
+    double      queued_us, start_us; /* when it was enqueued and when it began, on the device's clock */
 } clef_launch_time;
 CLEF_API int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err);
+
+/** A value of the arena: where it lies, and between which values of clef_plan_graph() it lives (by number). One that took the place of
+ *  another (in_place_of, else NULL) has its memory, and the first of such a chain lives as long as all of it. Entry i in 0 .. n-1 of at
+ *  most `capacity`; returns how many there are. The names live as long as the plan. */
+typedef struct clef_plan_tensor {
+    const char *name, *in_place_of;
+    uint64_t    offset, bytes;
+    int32_t     first, last;
+} clef_plan_tensor;
+CLEF_API int32_t clef_plan_tensors(const clef_plan *plan, clef_plan_tensor *out, int32_t capacity);
+
+/** The graph that the plan runs: what it was made of, as the passes that know the device left it. Borrowed from the plan. */
+CLEF_API const clef_graph *clef_plan_graph(const clef_plan *plan);
+
+/** What the last run launched, or the next one will where no symbol was bound since: entry i in 0 .. n-1 of at most `capacity`; returns how
+ *  many there are. variant: NULL where the op has none; source: the file in cl/, NULL for CLBlast. The texts live as long as the plan. */
+typedef struct clef_launch_info {
+    const char *node, *op, *variant, *source, *kernel;
+    uint32_t    groups[3], local[3]; /* work-groups, and work-items of each */
+} clef_launch_info;
+CLEF_API int32_t clef_plan_launches(const clef_plan *plan, clef_launch_info *out, int32_t capacity);
 
 #ifdef __cplusplus
 }

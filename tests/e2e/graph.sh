@@ -30,5 +30,29 @@ if [ -c /dev/full ]; then
   refused "-o to a full disk" 1 "/dev/full" "$CLEF" graph -o /dev/full
   if [ -c /dev/full ]; then ok "/dev/full is left"; else fail "/dev/full is left"; fi
 fi
+# diff: nothing between a graph and its round trip; what a pass or a hand changed is named.
+for pass in build verify fold merge drop fuse; do
+  same "diff of the round trip after $pass" "" "$("$CLEF" graph diff "@$pass" "$tmp/$pass.clef@build" 2>&1)"
+done
+came=$("$CLEF" graph diff "$tmp/drop.clef@build" "$tmp/fuse.clef@build")
+if echo "$came" | grep -q '^+ .* = cached_attention(' && echo "$came" | grep -q '^- .* = softmax('; then ok "diff of two passes"
+else fail "diff of two passes: $came"; fi
+printf 'symbol T <= 4\ninput x f32 [T, 2]\na = neg(x)\nb = affine(a) scale=2\nc = exp(b)\noutput y = c\n' >"$tmp/a.clef"
+printf 'symbol T <= 4\ninput x f32 [T, 2]\nz = neg(x)\nb = affine(z) scale=3\nc = exp(b)\nd = log(c)\noutput y = d\n' >"$tmp/b.clef"
+same "diff by hand" "< b = affine(a) scale=2 : f32 [T, 2]|> b = affine(z) scale=3 : f32 [T, 2]|+ d = log(c) : f32 [T, 2]|< output y = c|> output y = d|# 0 gone, 1 came, 2 changed|" \
+  "$("$CLEF" graph diff "$tmp/a.clef@build" "$tmp/b.clef@build" | tr '\n' '|')"
+refused "diff of nothing" 1 "nowhere" "$CLEF" graph diff "$tmp/a.clef" "$tmp/nowhere.clef"
+refused "two models" 2 "diff A B" "$CLEF" graph "$tmp/a.clef" "$tmp/b.clef"
+# Every oracle model, at every pass.
+if [ -d "${CLEF_SHARED:-}/oracle/models" ]; then
+  for model in "$CLEF_SHARED"/oracle/models/*/; do
+    name=$(basename "$model") wrong=
+    for pass in build verify fold merge drop fuse; do
+      "$CLEF" graph "$model" --after $pass -o "$tmp/m.clef" && "$CLEF" graph "$tmp/m.clef" --after build -o "$tmp/again.clef" &&
+        cmp -s "$tmp/m.clef" "$tmp/again.clef" && [ -z "$("$CLEF" graph diff "$model@$pass" "$tmp/m.clef@build")" ] || wrong="$wrong $pass"
+    done
+    if [ -z "$wrong" ]; then ok "$name parses back after every pass"; else fail "$name does not parse back after$wrong"; fi
+  done
+fi
 if grep -q cluster "$tmp/graph.dot"; then ok "layers are clusters"; else fail "layers are clusters"; fi
 finish

@@ -38,18 +38,21 @@ refused() {
   ok "$name: $(cut -c 1-160 "$tmp/err")"
 }
 
-# find_python: prints a Python that has numpy and safetensors: the first on the path, or one of a virtual environment outside the tree, which
-# is made when it can be had.
+# find_python [MODULE...]: prints a Python that has numpy, safetensors and the modules: the first on the path, or one of a virtual environment
+# outside the tree, which is made when it can be had.
 find_python() {
-  local venv=${XDG_CACHE_HOME:-$HOME/.cache}/clef-oracle candidate
+  local venv candidate modules="numpy safetensors $*"
+  venv=${XDG_CACHE_HOME:-$HOME/.cache}/clef-oracle${*:+-$(echo "$*" | tr ' ' -)}
   for candidate in "${CLEF_PYTHON:-}" python3 "$venv/bin/python"; do
-    if [ -n "$candidate" ] && "$candidate" -c 'import numpy, safetensors' 2>/dev/null; then echo "$candidate"; return; fi
+    # shellcheck disable=SC2086
+    if [ -n "$candidate" ] && "$candidate" -c "import $(echo $modules | tr ' ' ,)" 2>/dev/null; then echo "$candidate"; return; fi
   done
   command -v python3 >/dev/null || return
-  echo "no Python with numpy and safetensors: making one in $venv, with pip" >&2
+  echo "no Python with $modules: making one in $venv, with pip" >&2
+  # shellcheck disable=SC2086
   python3 -m venv "$venv" >/dev/null 2>&1 &&
-    timeout 180 "$venv/bin/pip" install -q --disable-pip-version-check numpy safetensors >/dev/null 2>&1 &&
-    "$venv/bin/python" -c 'import numpy, safetensors' 2>/dev/null && echo "$venv/bin/python"
+    timeout 180 "$venv/bin/pip" install -q --disable-pip-version-check $modules >/dev/null 2>&1 &&
+    "$venv/bin/python" -c "import $(echo $modules | tr ' ' ,)" 2>/dev/null && echo "$venv/bin/python"
 }
 
 # json_case FILE KEY I: member KEY of case number I (from 1) of an expected.json: a list's numbers with commas between, or a text with its

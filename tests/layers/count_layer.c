@@ -4,6 +4,7 @@
  *   OPENCL_LAYERS=$PWD/libcount_layer.so CLEF_LAYER_OUT=counts.txt clef run ...
  * Environment, read once when the loader starts:
  *   CLEF_LAYER_OUT=FILE    at exit, writes a line "NAME COUNT" for each API called, and "live KIND COUNT" for each kind of object
+ *                          (and "peak_bytes N": the most that buffers held at once, but those in memory of the host's own and sub-buffers)
  *   CLEF_LAYER_FAIL=N      call N (from 1) of all fails and does not reach the driver; "N+": N and every later one (a lost device)
  *   CLEF_LAYER_FAIL_API=A  counts only the calls of API A for CLEF_LAYER_FAIL
  *   CLEF_LAYER_CODE=C      what a failed call returns; default -5, CL_OUT_OF_RESOURCES
@@ -65,6 +66,27 @@ static atomic_long n_calls[N_APIS], n_live[N_KINDS], n_numbered;
 static atomic_long fail_at;
 static int fail_sticky, fail_api = -1; /* -1: any */
 static cl_int fail_code = CL_OUT_OF_RESOURCES;
+
+static atomic_long live_bytes, peak_bytes;
+
+/* The bytes of a buffer that is no part of another and has memory from the driver. */
+static long own_bytes(cl_mem mem)
+{
+    size_t n = 0;
+    cl_mem_flags flags = 0;
+    cl_mem of = NULL;
+    next->clGetMemObjectInfo(mem, CL_MEM_SIZE, sizeof n, &n, NULL);
+    next->clGetMemObjectInfo(mem, CL_MEM_FLAGS, sizeof flags, &flags, NULL);
+    next->clGetMemObjectInfo(mem, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof of, &of, NULL);
+    return of || (flags & CL_MEM_USE_HOST_PTR) ? 0 : (long)n;
+}
+
+static void count_bytes(long change)
+{
+    const long now = atomic_fetch_add(&live_bytes, change) + change;
+    if (now > atomic_load(&peak_bytes))
+        atomic_store(&peak_bytes, now);
+}
 
 /* Counts a call; 1 when it is to fail. */
 static int fails(int api)
@@ -162,7 +184,17 @@ MAKE(cl_command_queue, clCreateCommandQueue, queue, (cl_context x, cl_device_id 
      (x, dev, properties, code))
 MAKE(cl_command_queue, clCreateCommandQueueWithProperties, queue,
      (cl_context x, cl_device_id dev, const cl_queue_properties *properties, cl_int *code), (x, dev, properties, code))
-MAKE(cl_mem, clCreateBuffer, mem, (cl_context x, cl_mem_flags flags, size_t n, void *host, cl_int *code), (x, flags, n, host, code))
+static cl_mem CL_API_CALL my_clCreateBuffer(cl_context x, cl_mem_flags flags, size_t n, void *host, cl_int *code)
+{
+    if (fails(API_clCreateBuffer))
+        return no_object(code);
+    const cl_mem made = next->clCreateBuffer(x, flags, n, host, code);
+    if (made) {
+        atomic_fetch_add(&n_live[LIVE_mem], 1);
+        count_bytes(own_bytes(made));
+    }
+    return made;
+}
 MAKE(cl_mem, clCreateSubBuffer, mem, (cl_mem x, cl_mem_flags flags, cl_buffer_create_type type, const void *region, cl_int *code),
      (x, flags, type, region, code))
 MAKE(cl_sampler, clCreateSampler, sampler, (cl_context x, cl_bool normalized, cl_addressing_mode mode, cl_filter_mode filter, cl_int *code),
@@ -185,7 +217,18 @@ REFER(cl_context, clReleaseContext, context, -1)
 REFER(cl_command_queue, clRetainCommandQueue, queue, 1)
 REFER(cl_command_queue, clReleaseCommandQueue, queue, -1)
 REFER(cl_mem, clRetainMemObject, mem, 1)
-REFER(cl_mem, clReleaseMemObject, mem, -1)
+/* Nothing here retains a buffer, so a release ends it. */
+static cl_int CL_API_CALL my_clReleaseMemObject(cl_mem x)
+{
+    const long n = own_bytes(x);
+    atomic_fetch_add(&n_calls[API_clReleaseMemObject], 1);
+    const cl_int code = next->clReleaseMemObject(x);
+    if (code == CL_SUCCESS) {
+        atomic_fetch_add(&n_live[LIVE_mem], -1);
+        count_bytes(-n);
+    }
+    return code;
+}
 REFER(cl_sampler, clRetainSampler, sampler, 1)
 REFER(cl_sampler, clReleaseSampler, sampler, -1)
 REFER(cl_program, clRetainProgram, program, 1)
@@ -279,6 +322,7 @@ static void write_counts(void)
             fprintf(to, "%s %ld\n", api_names[i], atomic_load(&n_calls[i]));
     for (int i = 0; i < N_KINDS; i++)
         fprintf(to, "live %s %ld\n", kind_names[i], atomic_load(&n_live[i]));
+    fprintf(to, "peak_bytes %ld\n", atomic_load(&peak_bytes));
     fclose(to);
 }
 

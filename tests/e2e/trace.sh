@@ -1,0 +1,50 @@
+# --trace of run and bench: trace events by their schema, flows that join, device times that add up; tables by module and layer.
+. "$(dirname "$0")/lib.sh"
+export CLEF_TUNE=0
+check "bench --profile --trace" "$CLEF" bench --profile --trace "$tmp/bench.json" -q
+"$CLEF" bench --profile -q >"$tmp/profile"
+for word in module attention feed-forward head "layer 0" "outside of layers" kernel; do
+  if grep -q "^$word " "$tmp/profile"; then ok "the profile has $word"; else fail "the profile has $word"; fi
+done
+check "run --trace" "$CLEF" run -p "Once upon a time" -n 5 --temp 0 -q --trace "$tmp/run.json"
+same "a traced run says the same" "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q)" \
+  "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q --trace "$tmp/again.json")"
+refused "bench --trace without --profile" 2 "--profile" "$CLEF" bench --trace "$tmp/x.json"
+refused "run --trace with beams" 2 "--beams" "$CLEF" run -p a --beams 2 --trace "$tmp/x.json"
+"$CLEF" run -p a -n 2 -q --trace "$tmp/nowhere/x.json" >"$tmp/out" 2>"$tmp/err"
+same "a trace that cannot be written" 1 $?
+if grep -q "nowhere/x.json: cannot write" "$tmp/err"; then ok "is said"; else fail "is said: $(cat "$tmp/err")"; fi
+command -v python3 >/dev/null || finish
+cat >"$tmp/check.py" <<'END'
+import json, sys
+d = json.load(open(sys.argv[1]))
+events = d["traceEvents"]
+assert d["displayTimeUnit"] == "ms"
+tracks = {(e["pid"], e["tid"]) for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+starts, ends, device, steps = {}, {}, [], []
+for e in events:
+    assert e["ph"] in "MXsf" and isinstance(e["name"], str) and isinstance(e["pid"], int) and isinstance(e["tid"], int), e
+    assert e["ts"] >= (0 if e["ph"] == "M" else -1e3), e
+    if e["ph"] == "X":
+        assert e["dur"] >= 0 and (e["pid"], e["tid"]) in tracks, e
+        if e["pid"] == 2: device.append(e)
+        elif e["tid"] == 1: steps.append(e)
+    if e["ph"] in "sf":
+        (starts if e["ph"] == "s" else ends)[e["id"]] = e
+        assert e["cat"] == "launch" and (e["ph"] == "s" or e["bp"] == "e"), e
+assert starts.keys() == ends.keys() and len(starts) == len(device)
+for k in starts:
+    assert starts[k]["ts"] <= ends[k]["ts"], k
+begins = {round(e["ts"], 3) for e in device}
+assert all(round(e["ts"], 3) in begins for e in ends.values())
+for a, b in zip(device, device[1:]):  # one queue in order
+    assert a["ts"] + a["dur"] <= b["ts"] + 1, (a, b)
+assert all({"node", "kernel", "GB/s", "Gop/s"} <= e["args"].keys() for e in device)
+busy, wall = sum(e["dur"] for e in device), sum(e["dur"] for e in steps)
+assert 0 < busy <= wall, (busy, wall)
+print(f"{len(steps)} steps, {len(device)} launches, the device is busy for {100 * busy / wall:.0f} % of the steps' wall time")
+END
+for f in bench run; do
+  if python3 "$tmp/check.py" "$tmp/$f.json" >"$tmp/log" 2>&1; then ok "$f's trace: $(cat "$tmp/log")"; else fail "$f's trace: $(tail -n 1 "$tmp/log")"; fi
+done
+finish

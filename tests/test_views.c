@@ -1,0 +1,184 @@
+/* Looking at graphs and plans: bounds, differences, launches, the arena, plans that are only described. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "clef/clef.h"
+
+static clef_error err;
+
+static clef_graph *parse(const char *text)
+{
+    clef_graph *g = NULL;
+    if (clef_graph_parse(text, strlen(text), "test", &g, &err) != CLEF_OK)
+        fail_msg("%s", err.text);
+    return g;
+}
+
+static const char layered[] =
+    "symbol T <= 32\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\nc = softmax(b)\nd = add(c, b)\noutput y = d\n";
+
+static void bounds(void **state)
+{
+    (void)state;
+    clef_graph *g = parse(layered);
+    int64_t bound = 0;
+    assert_int_equal(clef_graph_set_bound(g, "T", 8, &err), CLEF_OK);
+    assert_string_equal(clef_graph_symbol(g, 1, &bound), "T");
+    assert_int_equal(bound, 8);
+    assert_int_equal(clef_graph_set_bound(g, "T", 9, &err), CLEF_E_ARG);
+    assert_string_equal(err.text, "symbol T: wanted 1 to 8, came 9");
+    assert_int_equal(clef_graph_set_bound(g, "T", 0, &err), CLEF_E_ARG);
+    assert_int_equal(clef_graph_set_bound(g, "S", 1, &err), CLEF_E_NOT_FOUND);
+    clef_graph_destroy(g);
+}
+
+static void inputs_of_values(void **state)
+{
+    (void)state;
+    clef_graph *g = parse(layered);
+    const clef_value *b = clef_graph_find(g, "b");
+    int32_t n = 0;
+    assert_ptr_equal(clef_value_input(b, 0, &n), clef_graph_find(g, "a"));
+    assert_int_equal(n, 2);
+    assert_ptr_equal(clef_value_input(b, 1, NULL), clef_graph_find(g, "x"));
+    assert_null(clef_value_input(b, 2, NULL));
+    assert_null(clef_value_input(b, -1, NULL));
+    clef_graph_destroy(g);
+}
+
+static void check_difference(const char *text, int32_t gone, int32_t came, int32_t changed)
+{
+    clef_graph *a = parse(layered), *b = parse(text);
+    clef_graph_difference d = {-1, -1, -1}, back = {-1, -1, -1};
+    assert_int_equal(clef_graph_write_diff(a, b, NULL, &d, &err), CLEF_OK);
+    assert_int_equal(d.gone, gone);
+    assert_int_equal(d.came, came);
+    assert_int_equal(d.changed, changed);
+    assert_int_equal(clef_graph_write_diff(b, a, NULL, &back, &err), CLEF_OK);
+    assert_int_equal(back.gone, came);
+    assert_int_equal(back.came, gone);
+    assert_int_equal(back.changed, changed);
+    clef_graph_destroy(a);
+    clef_graph_destroy(b);
+}
+
+static void differences(void **state)
+{
+    (void)state;
+    check_difference(layered, 0, 0, 0);
+    /* names and order do not count; the same work does */
+    check_difference("symbol T <= 32\ninput x f32 [T, 64]\np = gelu(x)\nq = mul(p, x)\nr = softmax(q)\ns = add(r, q)\noutput y = s\n", 0, 0,
+                     0);
+    check_difference("symbol T <= 33\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\nc = softmax(b)\nd = add(c, b)\noutput y = d\n", 0, 0,
+                     1);
+    check_difference("symbol T <= 32\ninput x f32 [T, 64]\na = silu(x)\nb = mul(a, x)\nc = softmax(b)\nd = add(c, b)\noutput y = d\n", 0, 0,
+                     1);
+    check_difference(
+        "symbol T <= 32\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\nc = softmax(b) scale=2\nd = add(c, b)\noutput y = d\n", 0, 0, 1);
+    check_difference("symbol T <= 32\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\nc = softmax(b)\nd = add(c, b)\ne = neg(d)\noutput y "
+                     "= d\noutput e\n",
+                     0, 2, 0);
+    check_difference("symbol T <= 32\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\noutput y = b\n", 2, 0, 1);
+}
+
+static void folded_dot(void **state)
+{
+    (void)state;
+    clef_graph *g =
+        parse("input x f32 [2]\nlayer0.a = neg(x)\nlayer0.b = exp(layer0.a)\nlayer1.a = neg(layer0.b)\nlayer1.b = exp(layer1.a)\n"
+              "output y = layer1.b\n");
+    char text[8192];
+    FILE *to = tmpfile();
+    assert_non_null(to);
+    assert_int_equal(clef_graph_write_folded_dot(g, (const int32_t[]){1}, 1, to, &err), CLEF_OK);
+    rewind(to);
+    text[fread(text, 1, sizeof text - 1, to)] = 0;
+    fclose(to);
+    assert_non_null(strstr(text, "layer 0\\n2 nodes"));
+    assert_non_null(strstr(text, "cluster_layer1"));
+    assert_null(strstr(text, "cluster_layer0"));
+    assert_non_null(strstr(text, "layer0 -> "));
+    clef_graph_destroy(g);
+}
+
+static void described_plans(void **state)
+{
+    clef_device *dev = *state;
+    clef_graph *g = parse(layered);
+    clef_plan *real = NULL, *described = NULL;
+    float x[32 * 64] = {0};
+    assert_int_equal(clef_plan_create(dev, g, NULL, &real, &err), CLEF_OK);
+    assert_int_equal(clef_plan_create(dev, g, &(clef_plan_opts){.describe_only = 1}, &described, &err), CLEF_OK);
+    const clef_plan_stats a = clef_plan_describe(real), b = clef_plan_describe(described);
+    assert_true(a.arena_bytes > 0 && a.staging_bytes == sizeof x);
+    assert_int_equal(a.arena_bytes, b.arena_bytes);
+    assert_int_equal(a.io_bytes, b.io_bytes);
+    assert_int_equal(a.scratch_bytes, b.scratch_bytes);
+    assert_int_equal(a.weight_bytes, b.weight_bytes);
+    assert_int_equal(a.staging_bytes, b.staging_bytes);
+    assert_int_equal(a.unshared_bytes, b.unshared_bytes);
+    assert_int_equal(clef_plan_write(described, 0, x, sizeof x, &err), CLEF_E_ARG);
+    assert_int_equal(clef_plan_run(described, &err), CLEF_E_ARG);
+    assert_int_equal(clef_plan_read(described, 0, x, sizeof x, &err), CLEF_E_ARG);
+    assert_int_equal(clef_plan_reset(described, &err), CLEF_OK);
+    clef_plan_destroy(described);
+    clef_plan_destroy(real);
+    clef_graph_destroy(g);
+}
+
+static void launches_and_tensors(void **state)
+{
+    clef_device *dev = *state;
+    clef_graph *g = parse(layered);
+    clef_plan *plan = NULL;
+    clef_launch_info launches[16];
+    clef_plan_tensor tensors[16];
+    assert_int_equal(clef_plan_create(dev, g, NULL, &plan, &err), CLEF_OK);
+    assert_int_equal(clef_plan_run(plan, &err), CLEF_OK);
+    const int32_t n = clef_plan_launches(plan, launches, 16), m = clef_plan_tensors(plan, tensors, 16);
+    assert_int_equal(n, clef_plan_describe(plan).n_launches);
+    assert_int_equal(clef_plan_launches(plan, launches, 1), n);
+    assert_int_equal(clef_plan_tensors(plan, NULL, 0), m);
+    assert_true(n >= 3 && m >= 2);
+    for (int32_t i = 0; i < n; i++) {
+        assert_non_null(clef_graph_find(clef_plan_graph(plan), launches[i].node));
+        assert_true(launches[i].groups[0] * launches[i].local[0] > 0);
+    }
+    for (int32_t i = 0; i < m; i++) {
+        assert_true(tensors[i].offset + tensors[i].bytes <= clef_plan_describe(plan).arena_bytes);
+        assert_true(tensors[i].first <= tensors[i].last);
+    }
+    clef_plan_destroy(plan);
+    clef_graph_destroy(g);
+}
+
+static int open_device(void **state)
+{
+    clef_device *dev = NULL;
+    if (clef_device_open(NULL, NULL, &dev, &err) != CLEF_OK)
+        return 1;
+    *state = dev;
+    return 0;
+}
+
+static int close_device(void **state)
+{
+    clef_device_close(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bounds),     cmocka_unit_test(inputs_of_values), cmocka_unit_test(differences),
+        cmocka_unit_test(folded_dot), cmocka_unit_test(described_plans),  cmocka_unit_test(launches_and_tensors),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}

@@ -1,0 +1,21 @@
+/* Running a graph once on a device, to see what it launches and how long that takes. */
+#ifndef CLEF_TOOLS_GRAPH_PROFILE_H
+#define CLEF_TOOLS_GRAPH_PROFILE_H
+
+#include "tools/common.h"
+
+typedef struct clef__graph_profile {
+    clef_device      *device;
+    clef_plan        *plan;
+    clef_launch_info *launches;
+    clef_launch_time *times; /* of each */
+    int32_t           n;
+} clef__graph_profile;
+
+/** Plans the graph for a device and runs it at the symbols' bounds with inputs of zeros; the second run counts. model: its weights, or
+ *  NULL. Finish it in any case. */
+clef_status clef__graph_profile_run(clef__graph_profile *p, const char *device, clef_model *model, const clef_graph *graph,
+                                    clef_error *err);
+void        clef__graph_profile_finish(clef__graph_profile *p);
+
+#endif

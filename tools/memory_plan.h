@@ -1,0 +1,38 @@
+/* What a model will take: what the files of `clef plan` share. */
+#ifndef CLEF_TOOLS_MEMORY_PLAN_H
+#define CLEF_TOOLS_MEMORY_PLAN_H
+
+#include "tools/common.h"
+
+enum { MEMORY_MAX_PARTS = 2 };
+
+/** One plan of the model: its steps, or an encoder-decoder's encoder. */
+typedef struct memory_part {
+    const char       *name; /* static */
+    const clef_plan  *plan; /* borrowed */
+    clef_plan_stats   stats;
+    clef_plan_tensor *tensors; /* the arena's */
+    int32_t           n_tensors, n_values;
+    uint64_t          live_peak;  /* bytes that live at once, at most */
+    int32_t           peak_at;    /* the value at which they do */
+} memory_part;
+
+typedef struct memory_plan {
+    const char        *title;
+    const clef_device *device;
+    int32_t            n_context;
+    const char        *kv_type;
+    memory_part        parts[MEMORY_MAX_PARTS];
+    int32_t            n_parts;
+} memory_plan;
+
+/** What the process allocates for the part: on the device (weights that are used where the file is mapped do not count) and for staging. */
+uint64_t clef__memory_device(const memory_part *part);
+
+/* Forms of it; `m` is a memory_plan. */
+clef_status clef__memory_text(void *m, FILE *to, clef_error *err);
+clef_status clef__memory_json(void *m, FILE *to, clef_error *err);
+clef_status clef__memory_svg(void *m, FILE *to, clef_error *err);
+clef_status clef__memory_html(void *m, FILE *to, clef_error *err);
+
+#endif

@@ -1,0 +1,47 @@
+/* Files that are replaced whole. */
+#include "tools/output.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common.h"
+#include "tools/terminal.h"
+
+static clef_status write_file(const char *name, const char *path, const char *mode, clef__writer write, void *user, clef_error *err)
+{
+    FILE *to = fopen(path, mode);
+    if (!to)
+        return clef__error(err, CLEF_E_IO, "%s: cannot write: %s", name, strerror(errno));
+    clef_status status = write(user, to, err);
+    const clef_error why = *err;
+    if (status != CLEF_OK && strncmp(why.text, name, strlen(name)) != 0)
+        clef__error(err, status, "%s: %.900s", name, why.text);
+    if (fclose(to) != 0 && status == CLEF_OK)
+        status = clef__error(err, CLEF_E_IO, "%s: cannot write: %s", name, strerror(errno));
+    return status;
+}
+
+clef_status clef__output(const char *path, clef__writer write, void *user, clef_error *err)
+{
+    enum { SUFFIX = 32 };
+    if (!path) {
+        const clef_status status = write(user, stdout, err);
+        return status == CLEF_OK && fflush(stdout) != 0 ? clef__error(err, CLEF_E_IO, "stdout: %s", strerror(errno)) : status;
+    }
+    if (!clef__terminal_can_replace(path))
+        return write_file(path, path, "wb", write, user, err);
+    const size_t n = strlen(path) + SUFFIX;
+    char *temporary = malloc(n);
+    if (!temporary)
+        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+    snprintf(temporary, n, "%s.%016" PRIx64 ".tmp", path, clef__terminal_entropy());
+    clef_status status = write_file(path, temporary, "wbx", write, user, err);
+    if (status == CLEF_OK && rename(temporary, path) != 0)
+        status = clef__error(err, CLEF_E_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (status != CLEF_OK)
+        remove(temporary);
+    free(temporary);
+    return status;
+}

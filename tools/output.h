@@ -1,0 +1,15 @@
+/* Writing a command's result: to stdout, or to a file that is whole at any time. */
+#ifndef CLEF_TOOLS_OUTPUT_H
+#define CLEF_TOOLS_OUTPUT_H
+
+#include <stdio.h>
+
+#include "clef/status.h"
+
+typedef clef_status (*clef__writer)(void *user, FILE *to, clef_error *err);
+
+/** Lets `write` write to `path` (NULL: stdout). A file is made under another name beside it and renamed, so that the one that stands there
+ *  is whole at any time; a device or a pipe is written where it is. CLEF_E_IO, CLEF_E_NOMEM, and what `write` says. */
+clef_status clef__output(const char *path, clef__writer write, void *user, clef_error *err);
+
+#endif

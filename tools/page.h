@@ -1,0 +1,17 @@
+/* Self-contained HTML pages: a page of tools/pages/ with its data inside. They load nothing from anywhere. */
+#ifndef CLEF_TOOLS_PAGE_H
+#define CLEF_TOOLS_PAGE_H
+
+#include "tools/output.h"
+
+typedef struct clef__page_file {
+    const char *name, *text;
+} clef__page_file;
+/** The files of tools/pages/; a NULL name ends them. */
+extern const clef__page_file clef__pages[];
+
+/** Writes the page `name` ("graph.html"). In it, {{FILE}} stands for another file of the folder, {{title}} for `title`, and {{data}} for
+ *  what `data` writes, which must be JSON. CLEF_E_IO, CLEF_E_NOMEM, and what `data` says. */
+clef_status clef__page_write(FILE *to, const char *name, const char *title, clef__writer data, void *user, clef_error *err);
+
+#endif

@@ -1,0 +1,67 @@
+"use strict";
+// What the pages share: their data, numbers as text, a tip at the pointer, pan and zoom of an SVG.
+const $ = id => document.getElementById(id);
+const data = JSON.parse($("data").textContent);
+function el(name, attrs, text) {
+  const svg = ["svg", "g", "rect", "path", "text", "circle", "line", "polyline", "title"].includes(name);
+  const e = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+  for (const k in attrs || {}) e.setAttribute(k, attrs[k]);
+  if (text !== undefined) e.textContent = text;
+  return e;
+}
+function short(x, unit) {
+  if (x === 0) return "0 " + unit;
+  const steps = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+  for (const [n, s] of steps) if (Math.abs(x) >= n) return (x / n).toPrecision(3) + " " + s + unit;
+  return +x.toPrecision(3) + " " + unit;
+}
+function bytes(x) {
+  const steps = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
+  for (const [n, s] of steps) if (x >= n) return (x / n).toFixed(2) + " " + s;
+  return x + " B";
+}
+// White to red by a share of the largest.
+function heat(x) {
+  const t = Math.max(0, Math.min(1, x));
+  return `rgb(${Math.round(255 - 20 * t)},${Math.round(250 - 175 * t)},${Math.round(245 - 195 * t)})`;
+}
+function tip(event, text) {
+  const t = $("tip");
+  t.textContent = text || "";
+  t.style.display = text ? "block" : "none";
+  if (!text) return;
+  t.style.left = Math.min(event.clientX + 12, innerWidth - t.offsetWidth - 4) + "px";
+  t.style.top = Math.min(event.clientY + 14, innerHeight - t.offsetHeight - 4) + "px";
+}
+// Drag to pan, wheel to zoom about the pointer. Returns {look(x, y, scale), fit(box)}.
+function panZoom(svg, group) {
+  let x = 0, y = 0, k = 1, from = null;
+  const apply = () => group.setAttribute("transform", `translate(${x},${y}) scale(${k})`);
+  svg.addEventListener("wheel", e => {
+    e.preventDefault();
+    const r = svg.getBoundingClientRect(), f = Math.exp(-e.deltaY * 0.0015), n = Math.max(0.02, Math.min(8, k * f));
+    x = e.clientX - r.left - (e.clientX - r.left - x) * n / k;
+    y = e.clientY - r.top - (e.clientY - r.top - y) * n / k;
+    k = n;
+    apply();
+  }, { passive: false });
+  svg.addEventListener("pointerdown", e => { from = [e.clientX - x, e.clientY - y]; });
+  addEventListener("pointermove", e => { if (from && e.buttons) { x = e.clientX - from[0]; y = e.clientY - from[1]; apply(); } });
+  addEventListener("pointerup", () => { from = null; });
+  return {
+    state: () => ({ x, y, k }),
+    look(cx, cy, scale) {
+      k = scale || k;
+      x = svg.clientWidth / 2 - cx * k;
+      y = svg.clientHeight / 2 - cy * k;
+      apply();
+    },
+    fit(w, h) {
+      k = Math.min(1.2, Math.max(0.05, Math.min(svg.clientWidth / (w + 40), svg.clientHeight / (h + 40))));
+      if (h * k < 0.3 * svg.clientHeight || k < 0.35) k = Math.min(1, svg.clientWidth / (w + 40)); // tall: from its top
+      x = (svg.clientWidth - w * k) / 2;
+      y = Math.max(20, h * k < svg.clientHeight ? (svg.clientHeight - h * k) / 2 : 20);
+      apply();
+    },
+  };
+}

@@ -1,0 +1,304 @@
+// The graph: values as boxes, layers folded or as boxes of their nodes; laid out in rows by the longest path from the inputs.
+const values = data.graph.values, byName = new Map(values.map((v, i) => [v.name, i]));
+const users = values.map(() => []), launches = new Map();
+values.forEach((v, i) => {
+  v.i = i;
+  const m = /^layer(\d+)\./.exec(v.name);
+  v.layer = m ? +m[1] : -1;
+  v.drawn = v.kind !== "weight" && v.kind !== "const";
+  v.us = 0;
+  (v.inputs || []).forEach(n => { if (n !== null) users[byName.get(n)].push(i); });
+});
+for (const l of data.launches || []) {
+  if (!launches.has(l.node)) launches.set(l.node, []);
+  launches.get(l.node).push(l);
+  if (byName.has(l.node)) values[byName.get(l.node)].us += l.us;
+}
+const layers = [...new Set(values.filter(v => v.layer >= 0).map(v => v.layer))];
+const overlays = { none: ["none", () => 0, () => ""], flops: ["operations", v => v.flops || 0, x => short(x, "flop")],
+  bytes: ["bytes moved", v => v.bytes || 0, bytes] };
+if (data.launches) overlays.time = ["device time", v => v.us, x => x.toFixed(1) + " us"];
+for (const k in overlays) $("overlay").append(el("option", { value: k }, overlays[k][0]));
+const open = new Set(layers.length > 1 || values.length > 150 ? [] : layers);
+let chosen = null, hits = new Set(), items = [], place = new Map(), overlay = "none";
+const svg = $("canvas"), view = $("view"), pan = panZoom(svg, view);
+
+// What stands for a value now: its own box, or its layer's.
+const itemOf = v => v.layer >= 0 && !open.has(v.layer) ? "layer" + v.layer : v.i;
+
+function collect() {
+  items = [];
+  place = new Map();
+  for (const v of values) {
+    if (!v.drawn) continue;
+    const key = itemOf(v);
+    if (!place.has(key)) {
+      const it = { key, of: [], from: new Set(), to: new Set(), row: 0, x: 0, y: 0, w: 0, h: 0 };
+      place.set(key, it);
+      items.push(it);
+    }
+    place.get(key).of.push(v);
+  }
+  for (const it of items)
+    for (const v of it.of)
+      for (const n of v.inputs || []) {
+        const u = n === null ? null : values[byName.get(n)];
+        const s = u && u.drawn ? place.get(itemOf(u)) : null;
+        if (s && s !== it) { it.from.add(s); s.to.add(it); }
+      }
+  for (const o of data.graph.outputs) {
+    const s = place.get(itemOf(values[byName.get(o.value)]));
+    const it = { key: "out " + o.name, output: o, of: [], from: new Set([s]), to: new Set(), row: 0 };
+    s.to.add(it);
+    items.push(it);
+    place.set(it.key, it);
+  }
+}
+
+function labels(it) {
+  if (it.output) return [it.output.name, "output"];
+  const v = it.of[0];
+  if (typeof it.key === "string") {
+    const nodes = it.of.filter(u => u.op).length;
+    return ["layer " + v.layer, nodes + " nodes"];
+  }
+  const name = v.layer >= 0 ? v.name.slice(v.name.indexOf(".") + 1) : v.name;
+  return [v.op || v.kind, name, v.dtype + " [" + v.shape.join(", ") + "]"];
+}
+
+// Rows: the longest path from what has no input; leaves go down to just above their first user. Columns: by the middle of the neighbours.
+function layout() {
+  const visit = it => { // state 1: under way; a folded layer may be part of a ring, which is cut there
+    it.state = 1;
+    for (const s of it.from) {
+      if (!s.state) visit(s);
+      if (s.state === 2) it.row = Math.max(it.row, s.row + 1);
+    }
+    it.state = 2;
+  };
+  items.forEach(it => { if (!it.state) visit(it); });
+  for (const it of items)
+    if (!it.from.size && it.to.size) it.row = Math.max(0, Math.min(...[...it.to].map(t => t.row)) - 1);
+  const rows = [];
+  for (const it of items) {
+    it.text = labels(it);
+    it.w = Math.max(70, 6.3 * Math.max(...it.text.map(t => t.length)) + 16);
+    it.h = 10 + 14 * it.text.length;
+    (rows[it.row] = rows[it.row] || []).push(it);
+  }
+  let y = 0;
+  for (const row of rows) {
+    if (!row) continue;
+    row.forEach((it, i) => { it.x = i; it.y = y; });
+    y += Math.max(...row.map(it => it.h)) + 26;
+  }
+  // What many use pulls at nobody but its first users.
+  const middle = (s, at) => {
+    let n = 0, sum = 0;
+    for (const it of s) { const near = 1 / (Math.abs(it.row - at.row) ** 2 || 1); n += near; sum += near * it.x; }
+    return n ? sum / n : at.x;
+  };
+  const spread = row => {
+    let x = 0;
+    row.forEach(it => { it.want = it.want === null ? it.x : it.want; });
+    row.sort((a, b) => a.want - b.want);
+    row.forEach(it => { it.x = x + it.w / 2; x += it.w + 18; });
+    const shift = row.reduce((s, it) => s + it.want - it.x, 0) / row.length; // keeps the row about its neighbours
+    row.forEach(it => { it.x += shift; });
+  };
+  for (const row of rows) if (row) { row.forEach(it => { it.want = it.from.size ? middle(it.from, it) : 0; }); spread(row); }
+  for (let sweep = 0; sweep < 2; sweep++) {
+    for (let r = rows.length - 2; r >= 0; r--) if (rows[r]) { rows[r].forEach(it => { it.want = it.to.size ? middle(it.to, it) : it.x; }); spread(rows[r]); }
+    for (const row of rows) if (row) { row.forEach(it => { it.want = it.from.size ? middle(it.from, it) : it.x; }); spread(row); }
+  }
+  const left = Math.min(...items.map(it => it.x - it.w / 2));
+  items.forEach(it => { it.x -= left; });
+  return { w: Math.max(...items.map(it => it.x + it.w / 2)), h: y };
+}
+
+// A curve; where boxes are in the way it goes past them: on the left from inputs, else on the right.
+function route(s, it) {
+  const y0 = s.y + s.h, y1 = it.y, bend = Math.max(12, Math.abs(y1 - y0) / 2);
+  const between = items.filter(o => o.row > s.row && o.row < it.row);
+  const hit = between.some(o => Math.abs(s.x + (it.x - s.x) * (o.y + o.h / 2 - y0) / (y1 - y0) - o.x) < o.w / 2 + 4);
+  if (!hit) return `M${s.x},${y0}C${s.x},${y0 + bend} ${it.x},${y1 - bend} ${it.x},${y1}`;
+  const left = s.of.length && !s.from.size;
+  const near = between.filter(o => Math.abs(o.x - (s.x + it.x) / 2) < 400), of = near.length ? near : between;
+  const lane = left ? Math.min(...of.map(o => o.x - o.w / 2)) - 16 : Math.max(...of.map(o => o.x + o.w / 2)) + 16;
+  return `M${s.x},${y0}C${s.x},${y0 + 24} ${lane},${y0 + 4} ${lane},${y0 + 40}L${lane},${y1 - 40}C${lane},${y1 - 4} ${it.x},${y1 - 24} ${it.x},${y1}`;
+}
+
+const cost = it => it.of.reduce((s, v) => s + overlays[overlay][1](v), 0);
+
+function drawItem(it) {
+  const v = it.of[0], g = el("g", { class: "node", transform: `translate(${it.x - it.w / 2},${it.y})` });
+  const folded = typeof it.key === "string" && !it.output;
+  if (it.output) g.classList.add("output");
+  else if (folded) g.classList.add("layer");
+  else g.classList.add(v.op ? (/matmul|attention/.test(v.op) ? "matmul" : /^(reshape|permute|slice)$/.test(v.op) ? "view" : "op") : v.kind);
+  g.dataset.key = it.key;
+  const r = el("rect", { width: it.w, height: it.h, rx: folded ? 8 : 4 });
+  if (overlay !== "none" && it.of.length) {
+    r.style.fill = heat(Math.sqrt(cost(it) / drawItem.most));
+    g.classList.add("coloured");
+  }
+  g.append(r);
+  it.text.forEach((t, i) => g.append(el("text", { x: it.w / 2, y: 17 + 14 * i, class: i ? "more" : "name" }, t)));
+  if (it.of.some(u => hits.has(u.i))) g.classList.add("hit");
+  if (chosen === it.key) g.classList.add("chosen");
+  g.addEventListener("click", () => choose(it.key));
+  if (folded) g.addEventListener("dblclick", () => { open.add(v.layer); draw(); });
+  g.addEventListener("pointermove", e => tip(e, overlay === "none" || !it.of.length ? "" : overlays[overlay][2](cost(it))));
+  g.addEventListener("pointerleave", e => tip(e));
+  return g;
+}
+
+function drawBoxes(out) {
+  for (const l of open) {
+    const inside = items.filter(it => typeof it.key === "number" && values[it.key].layer === l);
+    if (!inside.length) continue;
+    const x0 = Math.min(...inside.map(it => it.x - it.w / 2)) - 10, x1 = Math.max(...inside.map(it => it.x + it.w / 2)) + 10;
+    const y0 = Math.min(...inside.map(it => it.y)) - 12, y1 = Math.max(...inside.map(it => it.y + it.h)) + 8;
+    out.append(el("rect", { class: "box", x: x0, y: y0, width: x1 - x0, height: y1 - y0, rx: 8 }));
+    const name = el("text", { class: "boxname", x: x0 + 8, y: y0 + 12 }, "layer " + l + " (fold)");
+    name.addEventListener("click", () => { open.delete(l); draw(); });
+    out.append(name);
+  }
+}
+
+function draw(fit) {
+  collect();
+  const size = layout();
+  drawItem.most = Math.max(1e-30, ...items.map(cost));
+  view.textContent = "";
+  drawBoxes(view);
+  for (const it of items)
+    for (const s of it.from) {
+      const e = el("path", { class: "edge", d: route(s, it) });
+      if (chosen === it.key || chosen === s.key) e.classList.add("lit");
+      view.append(e);
+    }
+  for (const it of items) view.append(drawItem(it));
+  if (fit) pan.fit(size.w, size.h);
+}
+
+function link(name, text) {
+  const a = el("a", {}, text || name);
+  a.addEventListener("click", () => show(name));
+  return a;
+}
+
+// Brings a value into sight, its layer unfolded.
+function show(name) {
+  const v = values[byName.get(name)];
+  if (!v) return;
+  if (v.layer >= 0) open.add(v.layer);
+  const key = v.drawn ? itemOf(v) : users[v.i].length ? itemOf(values[users[v.i][0]]) : null;
+  choose(key, v);
+  const it = place.get(key);
+  if (it) pan.look(it.x, it.y + it.h / 2, Math.max(pan.state().k, 0.8));
+}
+
+function row(table, name, ...cells) {
+  const tr = el("tr");
+  tr.append(el("th", {}, name));
+  const td = el("td");
+  cells.forEach(c => td.append(c));
+  tr.append(td);
+  table.append(tr);
+}
+
+const type = v => v.dtype + " [" + v.shape.join(", ") + "]";
+function list(names) {
+  const div = el("div");
+  names.forEach(n => {
+    const p = el("div");
+    if (n === null) p.append("(absent)");
+    else { p.append(link(n)); p.append(el("span", { class: "soft" }, " " + type(values[byName.get(n)]))); }
+    div.append(p);
+  });
+  return div;
+}
+
+function describe(v) {
+  const side = $("side"), t = el("table");
+  side.textContent = "";
+  side.append(el("h2", {}, v.name));
+  row(t, "is", v.op || v.kind);
+  row(t, "type", el("code", {}, type(v)));
+  if (v.op) row(t, "formula", el("code", {}, data.formulas[v.op] || ""));
+  const attrs = Object.entries(v.attributes || {});
+  if (attrs.length) row(t, "attributes", el("code", {}, attrs.map(([k, x]) => k + "=" + JSON.stringify(x)).join(" ")));
+  const inputs = v.inputs || [], leaf = n => n !== null && ["weight", "const"].includes(values[byName.get(n)].kind);
+  if (inputs.some(n => !leaf(n))) row(t, "inputs", list(inputs.filter(n => !leaf(n))));
+  if (inputs.some(leaf)) row(t, "weights", list(inputs.filter(leaf)));
+  if (users[v.i].length) row(t, "used by", list(users[v.i].map(i => values[i].name)));
+  if (v.op) row(t, "cost", short(v.flops, "flop") + ", " + bytes(v.bytes) + " moved " + binding());
+  const ran = launches.get(v.name) || [];
+  if (data.launches && v.op) row(t, "device time", v.us.toFixed(1) + " us");
+  if (ran.length) {
+    if (ran[0].variant) row(t, "variant", ran[0].variant);
+    row(t, "launches", ...ran.map(l => el("div", {}, `${l.kernel} (${l.source}.cl), groups ${l.groups.join(" x ")}, items ${l.local.join(" x ")}, ` +
+      l.us.toFixed(1) + " us")));
+  }
+  side.append(t);
+}
+
+function describeLayer(it) {
+  const side = $("side"), t = el("table"), of = it.of, l = of[0].layer;
+  side.textContent = "";
+  side.append(el("h2", {}, "layer " + l));
+  const b = el("button", { id: "open-layer" }, "unfold");
+  b.addEventListener("click", () => { open.add(l); draw(); });
+  side.append(b);
+  const sum = f => of.reduce((s, v) => s + f(v), 0);
+  row(t, "nodes", String(of.filter(v => v.op).length));
+  row(t, "cost", short(sum(v => v.flops || 0), "flop") + ", " + bytes(sum(v => v.bytes || 0)) + " moved " + binding());
+  if (data.launches) row(t, "device time", sum(v => v.us).toFixed(1) + " us");
+  const ops = {};
+  of.forEach(v => { if (v.op) ops[v.op] = (ops[v.op] || 0) + 1; });
+  row(t, "ops", Object.entries(ops).map(([k, n]) => n > 1 ? k + " x" + n : k).join(", "));
+  const weights = new Set();
+  of.forEach(v => (v.inputs || []).forEach(n => { if (n !== null && values[byName.get(n)].kind === "weight") weights.add(n); }));
+  if (weights.size) row(t, "weights", list([...weights]));
+  side.append(t);
+}
+
+const binding = () => data.graph.symbols.length ? "at " + data.graph.symbols.map(s => s.name + " = " + s.bound).join(", ") : "";
+
+function choose(key, value) {
+  chosen = key;
+  draw();
+  const it = place.get(key);
+  if (value) describe(value);
+  else if (it && it.output) show(it.output.value);
+  else if (it && typeof it.key === "string") describeLayer(it);
+  else if (it) describe(it.of[0]);
+}
+
+function search(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean), side = $("side");
+  hits = new Set();
+  if (words.length)
+    for (const v of values)
+      if (words.every(w => v.name.toLowerCase().includes(w) || (v.op || v.kind).includes(w) ||
+        (v.inputs || []).some(n => n !== null && values[byName.get(n)].kind === "weight" && n.toLowerCase().includes(w)))) hits.add(v.i);
+  draw();
+  side.textContent = "";
+  if (!words.length) return;
+  side.append(el("h2", {}, hits.size + " found"));
+  const div = el("div", { id: "hits" });
+  [...hits].slice(0, 500).forEach(i => { const p = el("div"); p.append(link(values[i].name)); p.append(el("span", { class: "soft" }, " " + (values[i].op || values[i].kind))); div.append(p); });
+  side.append(div);
+}
+
+$("search").addEventListener("input", e => search(e.target.value));
+$("search").addEventListener("keydown", e => { if (e.key === "Enter" && hits.size) show(values[[...hits][0]].name); });
+$("fold").addEventListener("click", () => { open.clear(); draw(true); });
+$("unfold").addEventListener("click", () => { layers.forEach(l => open.add(l)); draw(true); });
+$("fit").addEventListener("click", () => draw(true));
+$("overlay").addEventListener("change", e => { overlay = e.target.value; draw(); });
+$("about").textContent = [layers.length + " layers", values.filter(v => v.op).length + " nodes", binding(), data.device].filter(Boolean).join(" · ");
+draw(true);
+$("side").append(el("h2", {}, "What to do here"), el("p", { class: "soft" },
+  "Drag to move, wheel to zoom. Click a box for its shapes, formula, weights and cost; double-click a layer to unfold it; click a layer's name to fold it."));

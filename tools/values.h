@@ -1,0 +1,40 @@
+/* Every value of a graph, side by side: what `clef compare` and `clef replay` share. */
+#ifndef CLEF_TOOLS_VALUES_H
+#define CLEF_TOOLS_VALUES_H
+
+#include "tools/forward.h"
+
+/** A value that was read. F32 or I32. */
+typedef struct value_data {
+    const char *name, *op; /* of the graph */
+    clef_dtype  dtype;
+    int32_t     rank;
+    int64_t     dims[CLEF_MAX_DIMS];
+    size_t      n;
+    void       *data;
+} value_data;
+
+typedef struct value_stats {
+    double  min, max, mean, std; /* of what is a number */
+    int64_t n_nan, n_inf;
+} value_stats;
+
+value_stats clef__value_stats(const value_data *v);
+/** max |a - b| / max |b| over finite b; infinity where one is no number and the other is, and where the shapes differ. */
+double      clef__value_error(const value_data *a, const value_data *b);
+
+/** 1 when `clef compare` looks at the value: it is computed, has memory of its own, and is F32. */
+int clef__value_counts(const clef_value *value);
+/** The next values from `first` on that are taken at once, so that they fit in memory, in `list`, which has room for all of the graph;
+ *  returns where to go on. */
+int32_t clef__values_next(const clef_graph *graph, int32_t first, const clef_value **list, int32_t *n);
+/** Runs the graph with the named values as outputs too and reads them into out[0 .. n-1]; values that it does not have stay zeroed.
+ *  Free each with clef__value_free(). */
+clef_status clef__values_read(clef__forward *f, const char *const *names, int32_t n, value_data *out, clef_error *err);
+void        clef__value_free(value_data *v);
+
+/** Writes what runs the node `name` again: PATH, a graph in the text form, and its inputs and weights beside it in PATH.safetensors, with
+ *  `wanted` (NULL: none) as the tensor "wanted". */
+clef_status clef__value_save_case(clef__forward *f, const char *name, const value_data *wanted, const char *path, clef_error *err);
+
+#endif
