@@ -108,6 +108,7 @@ typedef struct cache_reorder_args {
 typedef struct gather_args {
     args_uint n_outer, n_ids, n_inner, n_axis;
     args_uint table, ids; /* offsets */
+    args_uint first;      /* id of the table's row 0 */
 } gather_args;
 
 /* Of each row of x [n0, n1, n2, n3]. */

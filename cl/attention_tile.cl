@@ -37,7 +37,7 @@
 /* n rows of k from `at` on, as kt[element][key]; keys from n on repeat the last one. */
 static void pack_keys(float16 *kt, global const k_elem *k, size_t at, size_t stride, int n)
 {
-    for (int c = 0; c < CHUNK; c++)
+    for (int c = 0; 16 * c < n; c++)
         for (uint j = 0; j < DV; j++) {
             float16 x[16], y[16];
 #pragma unroll
@@ -61,26 +61,33 @@ static void pack_values(float16 *to, global const v_elem *v, size_t at, size_t s
             to[s * EV + j] = value16(v, at + s * stride, j);
 }
 
-/* z[i][key] = q[i] . k[key] for ROWS queries and the whole chunk. */
-static void score(float16 *z, const float *q, const float16 *kt)
+/* z[i][key] = q[i] . k[key] for ROWS queries and N vectors of keys. */
+#define DEFINE_SCORE(N)                                                                                                                \
+    static void score_##N(float16 *z, const float *q, const float16 *kt)                                                               \
+    {                                                                                                                                  \
+        float16 acc[ROWS][N];                                                                                                          \
+        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                               \
+            _Pragma("unroll") for (int c = 0; c < N; c++) acc[i][c] = 0;                                                               \
+        for (int d = 0; d < D; d++)                                                                                                    \
+            _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                           \
+                _Pragma("unroll") for (int c = 0; c < N; c++)                                                                          \
+                    acc[i][c] = fma((float16)q[i * 16 * DV + d], kt[d * CHUNK + c], acc[i][c]);                                        \
+        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                               \
+            _Pragma("unroll") for (int c = 0; c < N; c++) z[i * CHUNK + c] = acc[i][c];                                                \
+    }
+DEFINE_SCORE(1)
+DEFINE_SCORE(2)
+DEFINE_SCORE(4)
+
+/* The same of the vectors that hold the chunk's n keys. */
+static void score(float16 *z, const float *q, const float16 *kt, int n)
 {
-    float16 acc[ROWS][CHUNK];
-#pragma unroll
-    for (int i = 0; i < ROWS; i++)
-#pragma unroll
-        for (int c = 0; c < CHUNK; c++)
-            acc[i][c] = 0;
-    for (int d = 0; d < D; d++)
-#pragma unroll
-        for (int i = 0; i < ROWS; i++)
-#pragma unroll
-            for (int c = 0; c < CHUNK; c++)
-                acc[i][c] = fma((float16)q[i * 16 * DV + d], kt[d * CHUNK + c], acc[i][c]);
-#pragma unroll
-    for (int i = 0; i < ROWS; i++)
-#pragma unroll
-        for (int c = 0; c < CHUNK; c++)
-            z[i * CHUNK + c] = acc[i][c];
+    if (n <= 16)
+        score_1(z, q, kt);
+    else if (n <= 32)
+        score_2(z, q, kt);
+    else
+        score_4(z, q, kt);
 }
 
 SINGLE_KERNEL
@@ -117,7 +124,7 @@ void attention_tile(const attention_args a, global float *out, global const floa
             const uint last = min(r + ROWS, rows) - 1;
             if (keys_end(&a, position(&a, pos, b, first + last)) <= s || keys_begin(&a, position(&a, pos, b, first + r)) >= s + n)
                 continue;
-            score(z, packed + r * 16 * DV, kt);
+            score(z, packed + r * 16 * DV, kt, n);
             soften_rows(&a, z, keep, most + r, sum + r, mask, pos, (row_id){b, hk, first + r, first + last}, s, end);
             weigh(acc + r * EV, keep, (const float *)z, values, n);
         }

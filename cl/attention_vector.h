@@ -89,24 +89,32 @@ static float16 first_weight(float logit)
     return sum;
 }
 
-/* Scores to weights, in place, against the running maximum. Gives what the sums so far are to be multiplied by. */
-static float soften(float16 *z, float *most, float16 *sum)
-{
-    float16 high = z[0];
-#pragma unroll
-    for (int c = 1; c < CHUNK; c++)
-        high = fmax(high, z[c]);
-    const float before = *most, now = fmax(before, max16(high)), base = now == -INFINITY ? 0.0f : now;
-    const float keep = now > before ? exp(before - now) : 1.0f;
-    float16 total = 0;
-#pragma unroll
-    for (int c = 0; c < CHUNK; c++) {
-        z[c] = exp_negative(z[c] - base);
-        total += z[c];
+/* Scores to weights, in place, against the running maximum, of N vectors of keys. Gives what the sums so far are to be multiplied by. */
+#define DEFINE_SOFTEN(N)                                                                                                               \
+    static float soften_##N(float16 *z, float *most, float16 *sum)                                                                     \
+    {                                                                                                                                  \
+        float16 high = z[0];                                                                                                           \
+        _Pragma("unroll") for (int c = 1; c < N; c++) high = fmax(high, z[c]);                                                         \
+        const float before = *most, now = fmax(before, max16(high)), base = now == -INFINITY ? 0.0f : now;                             \
+        const float keep = now > before ? exp(before - now) : 1.0f;                                                                    \
+        float16 total = 0;                                                                                                             \
+        _Pragma("unroll") for (int c = 0; c < N; c++)                                                                                  \
+        {                                                                                                                              \
+            z[c] = exp_negative(z[c] - base);                                                                                          \
+            total += z[c];                                                                                                             \
+        }                                                                                                                              \
+        *most = now;                                                                                                                   \
+        *sum = *sum * keep + total;                                                                                                    \
+        return keep;                                                                                                                   \
     }
-    *most = now;
-    *sum = *sum * keep + total;
-    return keep;
+DEFINE_SOFTEN(1)
+DEFINE_SOFTEN(2)
+DEFINE_SOFTEN(4)
+
+/* Of the vectors that hold n keys: those behind them have no weight, and no one reads it. */
+static float soften(float16 *z, float *most, float16 *sum, int n)
+{
+    return n <= 16 ? soften_1(z, most, sum) : n <= 32 ? soften_2(z, most, sum) : soften_4(z, most, sum);
 }
 
 /* Queries first .. last, at most ROWS of them, of one sequence and one head of k. */
@@ -119,13 +127,14 @@ typedef struct row_id {
 static void soften_rows(const attention_args *a, float16 *z, float *keep, float *most, float16 *sum, global const mask_elem *mask,
                         global const int *pos, row_id row, int s, int end)
 {
+    const int n = end - s;
     for (uint i = 0; i < ROWS; i++) {
         const uint query = min(row.first + i, row.last);
         const int at = position(a, pos, row.b, query);
         const size_t mask_row = row_at(a, &a->mask, row.b, row.hk, query);
-        for (int c = 0; c < CHUNK; c++)
+        for (int c = 0; c < (n <= 16 ? 1 : n <= 32 ? 2 : CHUNK); c++)
             z[i * CHUNK + c] = logit16(a, at, mask, mask_row, s + 16 * c, end, z[i * CHUNK + c]);
-        keep[i] = soften(z + i * CHUNK, most + i, sum + i);
+        keep[i] = soften(z + i * CHUNK, most + i, sum + i, n);
     }
 }
 

@@ -1,4 +1,4 @@
-/* out[o, j, :] = table[o, ids[j], :] for table [n_outer, n_axis, n_inner] and n_ids ids; an id outside the table gives zeros.
+/* out[o, j, :] = table[o, ids[j] - first, :] for table [n_outer, n_axis, n_inner] and n_ids ids; an id outside the table gives zeros.
  * Launch: one group a row of out. Table, ids and out are dense.
  *   -D WG          work-items a group
  *   -D TABLE_TYPE  dtype of table */
@@ -14,7 +14,7 @@ GROUP_KERNEL
 void gather(const gather_args a, global float *out, global const ELEM(TABLE_TYPE) *table, global const int *ids)
 {
     const uint row = get_group_id(0), j = row % a.n_ids, o = row / a.n_ids, n = a.n_inner;
-    const int id = ids[a.ids + j];
+    const int id = ids[a.ids + j] - (int)a.first;
     const int inside = id >= 0 && id < (int)a.n_axis;
     const size_t from = a.table + ((size_t)o * a.n_axis + (inside ? (uint)id : 0)) * n;
     uint i = get_local_id(0);

@@ -190,7 +190,7 @@ static inline void next_step(tile_ptrs *p)
 typedef struct x_ptrs {
     X_SPACE const int *q;
     X_SPACE const float *d;
-    X_SPACE const int2 *sums;
+    X_SPACE const int *sums; /* pairs, aligned as ints */
 } x_ptrs;
 
 static inline x_ptrs x_at(X_SPACE const uchar *x, uint k)
@@ -198,7 +198,7 @@ static inline x_ptrs x_at(X_SPACE const uchar *x, uint k)
     x_ptrs p;
     p.q = (X_SPACE const int *)x;
     p.d = (X_SPACE const float *)(x + (size_t)NT * k);
-    p.sums = (X_SPACE const int2 *)(p.d + (size_t)NT * (k / 32));
+    p.sums = (X_SPACE const int *)(p.d + (size_t)NT * (k / 32));
     return p;
 }
 
@@ -252,7 +252,7 @@ static inline void tile_step(float16 acc[NT], tile_ptrs *p, x_ptrs *x)
 #  if HAS_MINIMA /* what each token's block amounts to beside the codes */
     float whole[STEP_BLOCKS * NT];
     for (uint i = 0; i < STEP_BLOCKS * NT; i++)
-        whole[i] = x->d[i] * (x->sums[i].x + x->sums[i].y);
+        whole[i] = x->d[i] * (x->sums[2 * i] + x->sums[2 * i + 1]);
 #  endif
     for (uint b = 0; b < STEP_BLOCKS; b++) {
         int16 v[8];
@@ -267,12 +267,13 @@ static inline void tile_step(float16 acc[NT], tile_ptrs *p, x_ptrs *x)
 #  pragma unroll
         for (int t = 0; t < NT; t++) {
             const uint at = b * NT + t;
+            const int2 sums = vload2(at, x->sums);
             const int off = SIGNED_CODES ? 0 : -OFFSET;
 #  if HALF_SCALES
-            const int16 i = dots16(off * x->sums[at].x, v, x->q + at * 8), j = dots16(off * x->sums[at].y, v + 4, x->q + at * 8 + 4);
+            const int16 i = dots16(off * sums.x, v, x->q + at * 8), j = dots16(off * sums.y, v + 4, x->q + at * 8 + 4);
             acc[t] = fma(fma(convert_float16(i), scale[0], convert_float16(j) * scale[1]), x->d[at], acc[t]);
 #  else /* two chains: one instruction waits for the other */
-            const int16 i = dots16(off * (x->sums[at].x + x->sums[at].y), v, x->q + at * 8), j = dots16(0, v + 4, x->q + at * 8 + 4);
+            const int16 i = dots16(off * (sums.x + sums.y), v, x->q + at * 8), j = dots16(0, v + 4, x->q + at * 8 + 4);
             acc[t] = fma(convert_float16(i + j) * x->d[at], scale[0], acc[t]);
 #  endif
 #  if HAS_MINIMA
@@ -283,7 +284,7 @@ static inline void tile_step(float16 acc[NT], tile_ptrs *p, x_ptrs *x)
     next_step(p);
     x->q += STEP_BLOCKS * NT * 8;
     x->d += STEP_BLOCKS * NT;
-    x->sums += STEP_BLOCKS * NT;
+    x->sums += 2 * STEP_BLOCKS * NT;
 }
 #endif
 

@@ -1,6 +1,20 @@
 /* Tries what a driver does not report (runtime/probe.c). Launch: one item.
- *   -D DOT  as in panel.h */
+ *   -D DOT  as in panel.h; without it probe_loop alone */
 #include "args.h"
+
+/* out[0]: how many of n rounds were done; out[1]: what n rounds of a generator make of 1. */
+kernel void probe_loop(global uint *out, uint n)
+{
+    uint rounds = 0, x = 1;
+    for (uint i = 0; i < n; i++) {
+        x = (x ^ i) * 1664525u + 1013904223u;
+        rounds++;
+    }
+    out[0] = rounds;
+    out[1] = x;
+}
+
+#ifdef DOT
 #include "panel.h"
 
 kernel void probe_dot4(global int16 *out, global const int16 *w, global const int *x)
@@ -9,3 +23,4 @@ kernel void probe_dot4(global int16 *out, global const int16 *w, global const in
     DOT4(acc, *w, x);
     *out = acc;
 }
+#endif

@@ -33,6 +33,7 @@ typedef struct clef_launch {
     uint32_t          local[3];  /* work-items a group; 0 means 1 */
     uint64_t          scratch_bytes; /* of the node, shared by its launches; the plan takes the largest */
     const clef_value *node;   /* filled by clef__launch */
+    const struct clef_variant *variant; /* the same: what serves the node; NULL where the op has one implementation */
 } clef_launch;
 
 extern const clef_value clef__scratch_marker;

@@ -120,6 +120,7 @@ clef_status clef__launch(clef_lowering *lo, const clef_launch *launch, clef_erro
     if (launch->args_bytes)
         memcpy(lo->args + (size_t)lo->n * CLEF_MAX_ARGS_BYTES, launch->args, launch->args_bytes);
     to->node = lo->node;
+    to->variant = lo->serving;
     for (int32_t i = 0; i < 3; i++) {
         to->groups[i] = launch->groups[i] ? launch->groups[i] : 1;
         to->local[i] = launch->local[i] ? launch->local[i] : 1;

@@ -120,8 +120,10 @@ clef_status clef__memory_plan(const clef_graph *g, const unsigned char *apart, u
         p->bytes = ((uint64_t)clef__bytes(v, NULL) + align - 1) / align * align;
         out->sum_bytes += p->bytes;
         if (p->bytes > chunk) {
-            status = clef__fail(err, CLEF_E_LIMIT, "%s: %" PRIu64 " bytes, a buffer of the device holds at most %" PRIu64, v->name,
-                                p->bytes, chunk);
+            status = clef__fail(err, CLEF_E_LIMIT,
+                                "%s: %" PRIu64 " bytes, a buffer of the device holds at most %" PRIu64
+                                ": fewer rows at a time (clef run -b) make it smaller",
+                                v->name, p->bytes, chunk);
             goto out;
         }
         const clef_value *taken = reusable_input(v, out->places, apart);

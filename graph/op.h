@@ -67,6 +67,7 @@ typedef struct clef_lowering {
     const struct clef_tuning *tuning;         /* what was measured to serve best (graph/variant.h); NULL: nothing was */
     const struct clef_variant *const *forced; /* by clef_op: the variant that has to serve wherever it fits; NULL, or NULL: none */
     const int32_t    *tuned;    /* clef__lower_variant() sets it: the serving variant's tunables (clef__tunable()) */
+    const struct clef_variant *serving; /* it sets this too: whose launches these are */
     const clef_value *node;
     clef_launch      *launches; /* room for cap; n filled */
     int32_t           n, cap;

@@ -5,6 +5,7 @@
 
 static const clef_attr_def gather_attrs[] = {
     {"axis", CLEF_ATTR_INT, offsetof(clef_gather_opts, axis), NULL},
+    {"first", CLEF_ATTR_INT, offsetof(clef_gather_opts, first), NULL},
     {NULL, 0, 0, NULL},
 };
 
@@ -47,7 +48,7 @@ static void gather_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_
         inner *= i > axis ? table->n[i] : 1;
     }
     for (int64_t r = 0; r < outer * n_ids; r++) {
-        const double id = ids->x[r % n_ids];
+        const double id = ids->x[r % n_ids] - o->first;
         double *to = out->x + r * inner;
         if (id >= 0 && id < (double)table->n[axis])
             memcpy(to, table->x + (r / n_ids * table->n[axis] + (int64_t)id) * inner, (size_t)inner * sizeof *to);
@@ -68,8 +69,12 @@ static clef_status gather_lower(clef_lowering *lo, const clef_value *n, clef_err
 {
     const clef_gather_opts *o = (const void *)n->attr;
     const clef_value *table = n->in[0], *ids = n->in[1];
-    gather_args args = {
-        .n_outer = 1, .n_inner = 1, .n_ids = clef__size(lo, ids), .table = clef__view(lo, table).offset, .ids = clef__view(lo, ids).offset};
+    gather_args args = {.n_outer = 1,
+                        .n_inner = 1,
+                        .n_ids = clef__size(lo, ids),
+                        .table = clef__view(lo, table).offset,
+                        .ids = clef__view(lo, ids).offset,
+                        .first = (args_uint)o->first};
     uint32_t inner_bound = 1;
     for (int32_t i = 0; i < table->shape.rank; i++) {
         const uint32_t dim = clef__n(lo, table, table->shape.rank - 1 - i);
@@ -104,6 +109,7 @@ static const clef_op_case gather_cases[] = {
     {.graph = "symbol T <= 9\nweight w f16 [11, 67]\ninput i i32 [2, T]\ny = gather(w, i)\noutput y\n", .int_hi = 11},
     {.graph = "weight w bf16 [11, 33]\ninput i i32 [5]\ny = gather(w, i)\noutput y\n", .int_hi = 11},
     {.graph = "weight w q8_0 [11, 96]\ninput i i32 [5]\ny = gather(w, i)\noutput y\n", .int_lo = -1, .int_hi = 12},
+    {.graph = "weight w q8_0 [11, 96]\ninput i i32 [7]\ny = gather(w, i) first=20\noutput y\n", .int_lo = 18, .int_hi = 33},
     {.graph = "weight w q4_0 [11, 96]\ninput i i32 [5]\ny = gather(w, i)\noutput y\n", .int_hi = 11},
     CLEF_BLOCK_FORMATS(BLOCK_CASE),
     {.graph = "symbol T <= 5\ninput x f32 [3, T, 17]\ninput i i32 [4]\ny = gather(x, i) axis=1\noutput y\n", .int_hi = 5},

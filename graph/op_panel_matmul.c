@@ -19,6 +19,7 @@ static const clef_attr_def panel_attrs[] = {
     {"norm", CLEF_ATTR_ENUM, offsetof(clef_panel_matmul_opts, norm), norm_names},
     {"eps", CLEF_ATTR_FLOAT, offsetof(clef_panel_matmul_opts, eps), NULL},
     {"act", CLEF_ATTR_ENUM, offsetof(clef_panel_matmul_opts, act), act_names},
+    {"alike", CLEF_ATTR_INT, offsetof(clef_panel_matmul_opts, alike), NULL},
     {NULL, 0, 0, NULL},
 };
 

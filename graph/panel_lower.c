@@ -67,7 +67,7 @@ static int fits_gemv(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const uint32_t m = clef__rows(lo, n);
-    return m <= FEW_ROWS && o->k <= 1 << 24 && (is_floats(o) || o->quantise) &&
+    return m <= FEW_ROWS && !o->alike && o->k <= 1 << 24 && (is_floats(o) || o->quantise) &&
            (uint64_t)tokens_a_group(m) * row_bytes(o) <= lo->caps->local_bytes;
 }
 

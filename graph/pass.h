@@ -23,10 +23,16 @@ clef_status clef__fuse_cache(clef_graph *g, clef_error *err);
 /** The pass that depends on the device: puts panels (and, unless `exact`, quantised activations) in the place of products with weights
  *  where the device multiplies them fast. A plan runs it on its own copy. */
 clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm gemm, int exact, clef_error *err);
+/** After it: products of a few rows add in the order of those of many, so that a row's result is to the bit the same among others. */
+void clef__pass_alike(clef_graph *g);
+
+/** Before choose: weights of more than max_alloc_bytes, which no buffer holds, become parts (graph/pass_split.c). What cannot be cut
+ *  stays. */
+clef_status clef__pass_split(clef_graph *g, uint64_t max_alloc_bytes, clef_error *err);
 
 /** The second half of choose (graph/pass_panels.c): norms, activations and residuals become part of the products around them, and products
- *  of one x one product. */
-clef_status clef__fuse_panels(clef_graph *g, clef_error *err);
+ *  of one x one product, of max_alloc_bytes at most. */
+clef_status clef__fuse_panels(clef_graph *g, uint64_t max_alloc_bytes, clef_error *err);
 
 /** 1 when v is an output. */
 int clef__is_output(const clef_value *v);

@@ -34,5 +34,12 @@ clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm ge
         s = clef__pass_merge(g, err);
     if (!s)
         s = clef__pass_drop(g, err);
-    return s ? s : clef__fuse_panels(g, err);
+    return s ? s : clef__fuse_panels(g, caps->max_alloc_bytes, err);
+}
+
+void clef__pass_alike(clef_graph *g)
+{
+    for (int32_t i = 0; i < g->n_values; i++)
+        if (g->values[i]->op == CLEF_OP_panel_matmul)
+            ((clef_panel_matmul_opts *)(void *)g->values[i]->attr)->alike = 1;
 }

@@ -85,11 +85,16 @@ static clef_value *join(clef_value *const *products, int32_t n, int interleave, 
     return clef_pack(products[0]->graph, weights, n, &pack);
 }
 
-static clef_value *gate_product(clef_value *n)
+static int64_t packed_bytes(const clef_value *p)
+{
+    return p->in[PANEL_PACKED]->shape.dim[0].n;
+}
+
+static clef_value *gate_product(clef_value *n, uint64_t max_alloc_bytes)
 {
     clef_value *gate = n->in[0], *up = n->in[1], *bias;
     if (!only_product(gate) || !only_product(up) || gate == up || !alike(gate, up) || opts_of(gate)->n != opts_of(up)->n ||
-        !still_reads(gate) || !still_reads(up))
+        (uint64_t)(packed_bytes(gate) + packed_bytes(up)) > max_alloc_bytes || !still_reads(gate) || !still_reads(up))
         return n;
     clef_panel_matmul_opts opts = *opts_of(gate);
     opts.act = CLEF_PANEL_SWIGLU;
@@ -110,10 +115,9 @@ static clef_value *activate_product(clef_value *n, int32_t act)
 
 static clef_value *fuse_act(clef_value *n, const void *user)
 {
-    (void)user;
     switch (n->op) {
     case CLEF_OP_swiglu:
-        return gate_product(n);
+        return gate_product(n, *(const uint64_t *)user);
     case CLEF_OP_gelu:
         return activate_product(n, CLEF_PANEL_GELU);
     case CLEF_OP_gelu_tanh:
@@ -143,6 +147,7 @@ typedef struct member {
 typedef struct members {
     member *list;
     int32_t n;
+    uint64_t max_alloc_bytes;
 } members;
 
 static member *find_member(const members *m, const clef_value *v)
@@ -181,14 +186,16 @@ static void find_sets(const members *m)
 {
     for (int32_t i = 0; i < m->n; i++) {
         member *a = &m->list[i], *last = a;
-        int64_t rows = opts_of(a->product)->n;
+        int64_t rows = opts_of(a->product)->n, bytes = packed_bytes(a->product);
         if (a->head || a->unit <= 0 || clef__is_output(a->product))
             continue;
         for (int32_t k = i + 1, n = 1; k < m->n && n < MAX_MERGED && rows % PANEL_PAD == 0; k++) {
             member *b = &m->list[k];
             const int64_t more = opts_of(b->product)->n;
-            if (b->head || b->unit != a->unit || clef__is_output(b->product) || !alike(a->product, b->product) || rows + more > INT32_MAX)
+            if (b->head || b->unit != a->unit || clef__is_output(b->product) || !alike(a->product, b->product) || rows + more > INT32_MAX ||
+                (uint64_t)(bytes + packed_bytes(b->product)) > m->max_alloc_bytes)
                 continue;
+            bytes += packed_bytes(b->product);
             a->head = b->head = a;
             b->first = rows;
             rows += more;
@@ -254,9 +261,9 @@ static clef_status leaves_first(clef_graph *g, clef_error *err)
     return clef_graph_error(g, err);
 }
 
-static clef_status merge_products(clef_graph *g, clef_error *err)
+static clef_status merge_products(clef_graph *g, uint64_t max_alloc_bytes, clef_error *err)
 {
-    members m = {0};
+    members m = {.max_alloc_bytes = max_alloc_bytes};
     clef_status s = leaves_first(g, err);
     if (s)
         return s;
@@ -348,13 +355,13 @@ static clef_value *fuse_residual(clef_value *n, const void *user)
     return n;
 }
 
-clef_status clef__fuse_panels(clef_graph *g, clef_error *err)
+clef_status clef__fuse_panels(clef_graph *g, uint64_t max_alloc_bytes, clef_error *err)
 {
-    clef_status s = clef__rewrite(g, fuse_act, NULL, err);
+    clef_status s = clef__rewrite(g, fuse_act, &max_alloc_bytes, err);
     if (!s)
         s = clef__pass_drop(g, err);
     if (!s)
-        s = merge_products(g, err);
+        s = merge_products(g, max_alloc_bytes, err);
     if (!s)
         s = clef__rewrite(g, fuse_residual, NULL, err);
     if (!s)

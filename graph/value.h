@@ -19,6 +19,12 @@ enum {
     CLEF_MAX_VIEWS = 64    /* behind one another: lowering walks them */
 };
 
+/** What a weight is that stands for some rows of one in the file. */
+typedef struct clef_weight_part {
+    const char *whole;
+    uint64_t    whole_bytes, offset;
+} clef_weight_part;
+
 struct clef_value {
     clef_graph     *graph;
     int32_t         id; /* position in the graph's list */
@@ -30,6 +36,7 @@ struct clef_value {
     clef_value     *in[CLEF_MAX_INPUTS]; /* NULL: an optional input that is absent */
     int32_t         n_in;              /* one past the last input given */
     const void     *data;              /* constant: its bytes, in the arena */
+    const clef_weight_part *part;      /* weight: NULL, or what it is a part of */
     int32_t         named;             /* the name was chosen, not made up */
     const clef_value *last_write;      /* state: the last node that writes it in the list so far; itself while there is none */
     int32_t         n_uses;            /* while passes run: by nodes and outputs */

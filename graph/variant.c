@@ -80,9 +80,11 @@ const clef_variant *clef__variant_of(const clef_lowering *lo, const clef_value *
 
 clef_status clef__lower_variant(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    const clef_variant *serving = clef__variant_of(lo, n, &lo->tuned);
+    const clef_variant *before = lo->serving, *serving = clef__variant_of(lo, n, &lo->tuned);
+    lo->serving = serving;
     const clef_status s = serving ? serving->lower(lo, n, err) : clef__fail(err, CLEF_E_UNSUPPORTED, "%s: no kernel", n->name);
     lo->tuned = NULL;
+    lo->serving = before;
     return s;
 }
 

@@ -181,6 +181,15 @@ clef_status clef__bpe_score(clef_bpe *bpe, const clef_tokenizer *tok, int32_t id
     return clef__vocab_map_put(&bpe->pieces, token->text, token->n_text, id, err);
 }
 
+double clef__bpe_score_of(const clef_token_model *model, int32_t id)
+{
+    const clef_bpe *bpe = (const clef_bpe *)model;
+    const uint32_t ordered = ~bpe->ranks[id], bits = ordered & 0x80000000u ? ordered & 0x7FFFFFFFu : ~ordered;
+    float score;
+    memcpy(&score, &bits, sizeof score);
+    return bpe->ranks[id] ? (double)score : 0;
+}
+
 int clef__is_bpe(const clef_token_model *model)
 {
     return model->destroy == destroy;

@@ -160,16 +160,40 @@ static clef_status read_modules(const clef_model *m, clef_embedder_info *out, cl
 /* ---- GGUF --------------------------------------------------------------------------------------------------------------------------- */
 
 /* llama.cpp's enum llama_pooling_type. */
+static const clef_pooling by_number[] = {CLEF_POOL_NONE, CLEF_POOL_MEAN, CLEF_POOL_CLS, CLEF_POOL_LAST};
+
+/* The text that a model takes at most, and whether vectors have length 1, are clef's own keys: llama.cpp always normalises. */
 static clef_status read_gguf(const clef_model *m, clef_embedder_info *out, clef_error *err)
 {
-    static const clef_pooling by_number[] = {CLEF_POOL_NONE, CLEF_POOL_MEAN, CLEF_POOL_CLS, CLEF_POOL_LAST};
     char key[96];
     snprintf(key, sizeof key, "%s.pooling_type", m->hparams.arch);
     const int64_t n = clef__gguf_int(&m->gguf, key, 0);
     if (n < 0 || n >= (int64_t)(sizeof by_number / sizeof *by_number))
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s %lld is not supported, known are 0 to 3", m->path, key, (long long)n);
+    const int64_t most = clef__gguf_int(&m->gguf, "clef.embedding.max_tokens", out->max_tokens);
+    if (most < 1)
+        return clef__fail(err, CLEF_E_FORMAT, "%s: clef.embedding.max_tokens is %lld, wanted 1 or more", m->path, (long long)most);
     out->pooling = by_number[n];
-    out->normalize = 1;
+    out->normalize = clef__gguf_int(&m->gguf, "clef.embedding.normalize", 1) != 0;
+    out->max_tokens = most < out->max_tokens ? (int32_t)most : out->max_tokens;
+    return CLEF_OK;
+}
+
+clef_status clef__embed_put_keys(const clef_model *m, const char *arch, clef_gguf_writer *w, clef_error *err)
+{
+    clef_embedder_info info = {.max_tokens = m->hparams.n_context};
+    char key[96];
+    uint32_t n = 0;
+    const clef_status status = read_modules(m, &info, err);
+    if (status != CLEF_OK)
+        return status;
+    while (by_number[n] != info.pooling)
+        n++;
+    snprintf(key, sizeof key, "%s.pooling_type", arch);
+    if (info.pooling)
+        clef__gguf_put_u32(w, key, n);
+    clef__gguf_put_bool(w, "clef.embedding.normalize", info.normalize);
+    clef__gguf_put_i32(w, "clef.embedding.max_tokens", info.max_tokens);
     return CLEF_OK;
 }
 

@@ -97,10 +97,7 @@ static const clef_gguf_pre kinds[] = {
     {.names = {"exaone-moe"},
      .regexes = {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|"
                               "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
-    {.names = {"jais-2"},
-     .regexes = {CONTRACTIONS
-                 "|" WORD "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|"
-                 "\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s"}},
+    {.names = {"jais-2"}, .regexes = {clef__jais2_regex}},
     {.names = {"minicpm5"}, .regexes = {"\\p{N}{1,3}", CONTRACTIONS "|" WORD "|\\p{N}+" REST}, .ignore_merges = 1},
     {.names = {"ufakzeka"}, .regexes = {WORD "|\\p{N}" REST}},
     {.names = {"laguna"}, .regexes = {"[^\\n]+|[\\n]+", GPT4_DIGITS1}},
@@ -134,13 +131,27 @@ clef_status clef__gguf_pre_find(const char *name, const char *path, const clef_g
     return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: pre-tokenizer \"%s\" is not supported; known: %s%s", path, name, known, more);
 }
 
-const char *clef__gguf_pre_of(const char *regex, int *nfc, int *ignore_merges)
+static int same_regexes(const clef_gguf_pre *kind, const char *const *regexes, size_t n)
 {
-    for (size_t i = 0; i < N_KINDS; i++)
-        if (!kinds[i].regexes[1] && strcmp(kinds[i].regexes[0], regex) == 0) {
-            *nfc = kinds[i].nfc;
-            *ignore_merges = kinds[i].ignore_merges;
-            return kinds[i].names[0];
+    size_t i = 0;
+    while (i < n && i < CLEF_GGUF_REGEXES && kind->regexes[i] && strcmp(kind->regexes[i], regexes[i]) == 0)
+        i++;
+    return i == n && (i == CLEF_GGUF_REGEXES || !kind->regexes[i]);
+}
+
+const clef_gguf_pre *clef__gguf_pre_of(const clef_gguf_pre *like, size_t n_regexes)
+{
+    const clef_gguf_pre *best = NULL;
+    int most = -1;
+    for (size_t i = 0; i < N_KINDS; i++) {
+        if (kinds[i].escapes || !same_regexes(&kinds[i], like->regexes, n_regexes))
+            continue;
+        const int score = 4 * (kinds[i].nfc == like->nfc) + 2 * (kinds[i].ignore_merges == like->ignore_merges) +
+                          (kinds[i].is_roberta == like->is_roberta);
+        if (score > most) {
+            most = score;
+            best = &kinds[i];
         }
-    return NULL;
+    }
+    return best;
 }

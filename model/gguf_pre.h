@@ -2,6 +2,8 @@
 #ifndef CLEF_MODEL_GGUF_PRE_H
 #define CLEF_MODEL_GGUF_PRE_H
 
+#include <stddef.h>
+
 #include "clef/status.h"
 
 enum { CLEF_GGUF_PRE_NAMES = 13, CLEF_GGUF_REGEXES = 6 };
@@ -16,5 +18,8 @@ typedef struct clef_gguf_pre {
 
 /** CLEF_E_UNSUPPORTED names it and those that are known; `path` is for the message. */
 clef_status clef__gguf_pre_find(const char *name, const char *path, const clef_gguf_pre **out, clef_error *err);
+
+/** The kind with these n_regexes regexes that is most like in nfc, ignore_merges and is_roberta; NULL if none has the regexes. */
+const clef_gguf_pre *clef__gguf_pre_of(const clef_gguf_pre *like, size_t n_regexes);
 
 #endif

@@ -84,6 +84,12 @@ void clef__gguf_put_text(clef_gguf_writer *w, const char *key, const char *text)
     append_text(w, &w->entries, text, strlen(text));
 }
 
+void clef__gguf_put_bytes(clef_gguf_writer *w, const char *key, const char *text, size_t n)
+{
+    put_key(w, key, strlen(key), CLEF_GGUF_STRING);
+    append_text(w, &w->entries, text, n);
+}
+
 void clef__gguf_put_array(clef_gguf_writer *w, const char *key, clef_gguf_type type, uint64_t n)
 {
     put_key(w, key, strlen(key), CLEF_GGUF_ARRAY);
@@ -99,6 +105,18 @@ void clef__gguf_add_text(clef_gguf_writer *w, const char *text, size_t n)
 void clef__gguf_add_i32(clef_gguf_writer *w, int32_t x)
 {
     append_int(w, &w->entries, (uint32_t)x, 4);
+}
+
+void clef__gguf_add_f32(clef_gguf_writer *w, float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    append_int(w, &w->entries, bits, 4);
+}
+
+void clef__gguf_add_bytes(clef_gguf_writer *w, const void *bytes, size_t n)
+{
+    append(w, &w->entries, bytes, n);
 }
 
 void clef__gguf_put_entry(clef_gguf_writer *w, const clef_gguf_entry *e)

@@ -25,10 +25,15 @@ void clef__gguf_put_f64(clef_gguf_writer *w, const char *key, double x);
 void clef__gguf_put_f32(clef_gguf_writer *w, const char *key, float x);
 void clef__gguf_put_bool(clef_gguf_writer *w, const char *key, int x);
 void clef__gguf_put_text(clef_gguf_writer *w, const char *key, const char *text);
+/** A string of n bytes. */
+void clef__gguf_put_bytes(clef_gguf_writer *w, const char *key, const char *text, size_t n);
 /** The head of an array, to be followed by n items of clef__gguf_add_...(). */
 void clef__gguf_put_array(clef_gguf_writer *w, const char *key, clef_gguf_type type, uint64_t n);
 void clef__gguf_add_text(clef_gguf_writer *w, const char *text, size_t n);
 void clef__gguf_add_i32(clef_gguf_writer *w, int32_t x);
+void clef__gguf_add_f32(clef_gguf_writer *w, float x);
+/** Items of one byte each. */
+void clef__gguf_add_bytes(clef_gguf_writer *w, const void *bytes, size_t n);
 /** An entry of another file, as it is. */
 void clef__gguf_put_entry(clef_gguf_writer *w, const clef_gguf_entry *entry);
 /** The next tensor, t->n_bytes of data; t->data is not looked at. */

@@ -111,6 +111,7 @@ static clef_status add_stage(clef_tokenizer *tok, clef_status (*run)(const clef_
 
 clef_status clef__normalizer_bert(clef_tokenizer *tok, const clef_bert_opts *opts, clef_error *err)
 {
+    tok->bert = *opts;
     clef_status st = opts->clean ? add_stage(tok, run_clean, err) : CLEF_OK;
     if (st == CLEF_OK && opts->space_cjk)
         st = add_stage(tok, run_cjk, err);

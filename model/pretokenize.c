@@ -2,9 +2,16 @@
 #include <string.h>
 
 #include "model/tokenizer.h"
+#include "model/unicode.h"
 #include "model/utf8.h"
 
 const char clef__gpt2_regex[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+/* Jais 2's. It takes spaces by 512 and less, and looks for a line's end behind them each time: see run_by_512(). */
+const char clef__jais2_regex[] =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
+    "\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|"
+    "\\s{1,2}(?!\\S)|\\s";
 
 clef_status clef__pretokenizer_next(clef_tokenizer *tok, clef_pretokenizer **out, clef_error *err)
 {
@@ -115,6 +122,55 @@ clef_status clef__pretokenizer_split(clef_tokenizer *tok, const clef_pattern *pa
     return pattern->n_text ? CLEF_OK : clef__fail(err, CLEF_E_FORMAT, "pre_tokenizer: Split at an empty string");
 }
 
+/* The end of the spaces at `at`; *from, *n: those behind the last line's end among them, where a match ends in any case. */
+static size_t spaces_end(clef_span in, size_t at, size_t *from, size_t *n)
+{
+    uint32_t code;
+    *from = at;
+    *n = 0;
+    for (size_t size; at < in.n; at += size) {
+        clef__utf8_read(in.text + at, in.n - at, &code, &size);
+        if (!clef__is_space(code))
+            break;
+        ++*n;
+        if (code == '\n' || code == '\r') {
+            *from = at + size;
+            *n = 0;
+        }
+    }
+    return at;
+}
+
+/* The cutting of clef__jais2_regex, whose 512 spaces are counted where no line ends behind them, so that the time is linear. */
+static clef_status run_by_512(const clef_pretokenizer *self, clef_encoding *enc, size_t index, clef_span in)
+{
+    enum { CHUNK = 512 };
+    size_t done = 0, from, n;
+    clef_status st = CLEF_OK;
+    for (size_t at = 0, end; at < in.n && st == CLEF_OK; at = end > at ? end : at + clef__utf8_size(in.text[at])) {
+        end = spaces_end(in, at, &from, &n);
+        if (n < CHUNK)
+            continue;
+        if (from > done)
+            st = run_split(self, enc, index, (clef_span){in.text + done, from - done, in.first && done == 0});
+        for (done = from; st == CLEF_OK && (n > CHUNK || (n == CHUNK && end == in.n)); n -= CHUNK) {
+            const size_t start = done;
+            for (int i = 0; i < CHUNK; i++)
+                done += clef__utf8_size(in.text[done]);
+            st = clef__pretokenize(enc, index + 1, (clef_span){in.text + start, done - start, in.first && start == 0});
+        }
+    }
+    if (st == CLEF_OK && done < in.n)
+        st = run_split(self, enc, index, (clef_span){in.text + done, in.n - done, in.first && done == 0});
+    return st;
+}
+
+void clef__pretokenizer_counts_spaces(clef_tokenizer *tok, const char *regex)
+{
+    if (strcmp(regex, clef__jais2_regex) == 0)
+        tok->pretokenizers[tok->n_pretokenizers - 1].run = run_by_512;
+}
+
 clef_status clef__pretokenizer_regex(clef_tokenizer *tok, const char *regex, clef_split_behavior behavior, clef_error *err)
 {
     clef_pattern pattern = {0};
@@ -122,7 +178,11 @@ clef_status clef__pretokenizer_regex(clef_tokenizer *tok, const char *regex, cle
     if (clef__pretokenizer_thousands(tok, regex, behavior, &st, err))
         return st;
     st = clef__regex_create(regex, strlen(regex), &pattern.regex, err);
-    return st ? st : clef__pretokenizer_split(tok, &pattern, behavior, 0, err);
+    if (st == CLEF_OK)
+        st = clef__pretokenizer_split(tok, &pattern, behavior, 0, err);
+    if (st == CLEF_OK && behavior == CLEF_SPLIT_ISOLATED)
+        clef__pretokenizer_counts_spaces(tok, regex);
+    return st;
 }
 
 clef_status clef__pretokenizer_chars(clef_tokenizer *tok, int (*is)(uint32_t code), clef_split_behavior behavior, clef_error *err)

@@ -191,7 +191,7 @@ clef_status clef_model_quantize(const clef_model *model, const char *path, const
         return unknown_type(opts ? opts->type : NULL, err);
     clef_status status = clef__quantize_plan(model, type, &plan, err);
     if (status == CLEF_OK)
-        status = clef__quantize_keys(model, type, &w, err);
+        status = clef__quantize_keys(model, type, opts, &w, err);
     if (status != CLEF_OK)
         goto out;
     for (size_t i = 0; i < plan.n_items; i++) {

@@ -48,9 +48,10 @@ clef_status clef__quantize_plan(const clef_model *model, const clef_quantize_typ
 void        clef__quantize_plan_finish(clef_quantize_plan *plan);
 
 /** general.*, the architecture's and the tokenizer's keys. */
-clef_status clef__quantize_keys(const clef_model *model, const clef_quantize_type_def *type, clef_gguf_writer *w, clef_error *err);
-/** The tokenizer's keys of a folder, if it has a tokenizer.json that they can say; else none. */
-clef_status clef__quantize_tokenizer(const clef_model *model, clef_gguf_writer *w, clef_error *err);
+clef_status clef__quantize_keys(const clef_model *model, const clef_quantize_type_def *type, const clef_quantize_opts *opts,
+                                clef_gguf_writer *w, clef_error *err);
+/** The tokenizer's keys of a folder, unless it has none or opts says so. CLEF_E_UNSUPPORTED for one that no key can hold. */
+clef_status clef__quantize_tokenizer(const clef_model *model, const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err);
 /** 1 when the file begins its positions at the first, and leaves the rows before it away (llama.cpp's RoBERTa is a bert). */
 int clef__quantize_cuts_positions(const clef_arch *arch, const clef_hparams *hp);
 /** The name in GGUF of a folder's architecture. */

@@ -4,6 +4,7 @@
 
 #include "model/config.h"
 #include "model/config_keys.h"
+#include "model/embed.h"
 #include "model/quantize.h"
 
 enum { QUANTIZATION_VERSION = 2 };
@@ -183,6 +184,8 @@ static void put_marks(clef_gguf_writer *w, const clef_hparams *hp)
 {
     if (hp->bos >= 0)
         clef__gguf_put_u32(w, "tokenizer.ggml.bos_token_id", (uint32_t)hp->bos);
+    if (hp->n_token_types > 0)
+        clef__gguf_put_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)hp->n_token_types);
     if (hp->eos >= 0)
         clef__gguf_put_u32(w, "tokenizer.ggml.eos_token_id", (uint32_t)hp->eos);
     if (hp->n_eos_more > 0)
@@ -191,7 +194,7 @@ static void put_marks(clef_gguf_writer *w, const clef_hparams *hp)
         clef__gguf_put_u32(w, "tokenizer.ggml.eom_token_id", (uint32_t)hp->eos_more[1]);
 }
 
-static clef_status put_folder_keys(const clef_model *m, clef_gguf_writer *w, clef_error *err)
+static clef_status put_folder_keys(const clef_model *m, const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err)
 {
     const clef_hparams *hp = &m->hparams;
     clef__gguf_put_text(w, "general.architecture", clef__quantize_arch(hp));
@@ -199,7 +202,8 @@ static clef_status put_folder_keys(const clef_model *m, clef_gguf_writer *w, cle
         clef__gguf_put_text(w, "general.name", hp->name);
     put_hparams(w, hp);
     put_marks(w, hp);
-    return clef__quantize_tokenizer(m, w, err);
+    const clef_status status = clef__embed_put_keys(m, clef__quantize_arch(hp), w, err);
+    return status == CLEF_OK ? clef__quantize_tokenizer(m, opts, w, err) : status;
 }
 
 /* llama.cpp's enum of what the largest tensor is stored in. */
@@ -212,14 +216,15 @@ static uint32_t stored_type(const clef_model *m)
     return largest && largest->dtype == CLEF_BF16 ? 32 : largest && largest->dtype == CLEF_F16 ? 1 : 0;
 }
 
-clef_status clef__quantize_keys(const clef_model *model, const clef_quantize_type_def *type, clef_gguf_writer *w, clef_error *err)
+clef_status clef__quantize_keys(const clef_model *model, const clef_quantize_type_def *type, const clef_quantize_opts *opts,
+                                clef_gguf_writer *w, clef_error *err)
 {
     clef_status status = CLEF_OK;
     for (uint64_t i = 0; i < model->gguf.n_entries; i++)
         if (!is_dropped(&model->gguf.entries[i].key))
             clef__gguf_put_entry(w, &model->gguf.entries[i]);
     if (!model->is_gguf)
-        status = put_folder_keys(model, w, err);
+        status = put_folder_keys(model, opts, w, err);
     clef__gguf_put_u32(w, "general.file_type", type->dtype == CLEF_N_DTYPES ? stored_type(model) : type->file_type);
     clef__gguf_put_u32(w, "general.quantization_version", QUANTIZATION_VERSION);
     return status;

@@ -61,8 +61,8 @@ static clef_dtype choose_dtype(const clef_model *m, const clef_quantize_type_def
     const clef_dtype from = item->from->dtype;
     if (from == CLEF_I8 || from == CLEF_I32)
         return from;
-    static const char *const kept[] = {"position_embd.weight", "_norm.weight",      "ffn_gate_inp.weight",
-                                       "attn_rel_b.weight",    "ssm_conv1d.weight", ".bias"};
+    static const char *const kept[] = {"position_embd.weight", "token_types.weight", "_norm.weight", "ffn_gate_inp.weight",
+                                       "attn_rel_b.weight",    "ssm_conv1d.weight",  ".bias"};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (item->to.rank < 2 || ends_with(name, kept[i]))
             return CLEF_F32;
@@ -178,12 +178,15 @@ static clef_status add_role(const clef_model *m, const clef_quantize_type_def *t
     static const char *const suffixes[][2] = {{"weight", "weight"}, {"bias", "bias"}, {"", "weight"}};
     const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
     const clef_weight_name *names = &table[role];
+    const size_t n_prefix = strlen(arch->hf_prefix);
     for (int i = role == CLEF_W_OUT && m->hparams.tied_embeddings ? 1 : 0; i < 3; i++) {
         char stored[192];
         clef_quantize_item item = {.order = CLEF_ROWS_SAME};
         form_name(role == CLEF_W_OUT ? "" : arch->hf_prefix, names->hf, layer, suffixes[i][0], stored, sizeof stored);
         form_name("", names->gguf, layer, role == CLEF_W_LOGITS_BIAS ? "" : suffixes[i][1], item.name, sizeof item.name);
         item.from = clef__model_find(m, stored);
+        if (!item.from && strncmp(stored, arch->hf_prefix, n_prefix) == 0)
+            item.from = clef__model_find(m, stored + n_prefix); /* a folder of the base model has no prefix */
         if (!item.from || is_planned(plan, item.name))
             continue;
         clef_status status = set_order(m, arch, role, &item, err);
@@ -262,20 +265,30 @@ static clef_status add_table(const clef_model *m, const clef_quantize_type_def *
     return status;
 }
 
-/* A folder that does not make a graph is not written: its missing weight is named. */
-static clef_status check_graph(const clef_model *m, clef_error *err)
+static int has_source(const clef_quantize_plan *plan, const char *name)
 {
-    clef_graph *g = NULL;
-    const clef_status status =
-        clef_model_build(m, &(clef_build_opts){.no_head = clef__arch_find(m->hparams.arch, 0)->kind == CLEF_ENCODER}, &g, err);
-    clef_graph_destroy(g);
-    return status;
+    for (size_t i = 0; i < plan->n_items; i++)
+        if (strcmp(plan->items[i].from->name, name) == 0)
+            return 1;
+    return 0;
+}
+
+/* Whatever weight the model's graph has is in the file. */
+static clef_status check_complete(const clef_model *m, const clef_graph *g, const clef_quantize_plan *plan, clef_error *err)
+{
+    for (int32_t i = 0; i < clef_graph_n_values(g); i++) {
+        const clef_value_info v = clef_value_describe(clef_graph_value(g, i));
+        if (v.kind == CLEF_WEIGHT && !has_source(plan, v.name))
+            return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: tensor %s has no name in GGUF", clef_model_path(m), v.name);
+    }
+    return CLEF_OK;
 }
 
 static clef_status plan_folder(const clef_model *m, const clef_quantize_type_def *type, clef_quantize_plan *plan, clef_error *err)
 {
     const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
-    clef_status status = check_graph(m, err);
+    clef_graph *g = NULL; /* a folder that does not make one is not written: its missing weight is named */
+    clef_status status = clef_model_build(m, &(clef_build_opts){.no_head = arch->kind == CLEF_ENCODER}, &g, err);
     if (status == CLEF_OK)
         status = add_table(m, type, arch->weights, m->hparams.n_layers, plan, err);
     if (status == CLEF_OK && arch->decoder_weights)
@@ -284,6 +297,9 @@ static clef_status plan_folder(const clef_model *m, const clef_quantize_type_def
         status = add_rope(m, type, plan, err);
     if (status == CLEF_OK)
         status = add_longrope(m, type, plan, err);
+    if (status == CLEF_OK)
+        status = check_complete(m, g, plan, err);
+    clef_graph_destroy(g);
     for (size_t i = 0; i < plan->n_items; i++)
         plan->items[i].to.name = plan->items[i].name;
     return status;

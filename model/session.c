@@ -20,6 +20,7 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
                                                     .exact = s->opts.exact,
                                                     .describe_only = s->opts.describe_only,
                                                     .no_tune = s->opts.no_tune,
+                                                    .no_proof = s->opts.no_proof,
                                                     .weights = clef_model_weight,
                                                     .release = clef_model_release,
                                                     .weights_user = model,

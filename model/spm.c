@@ -6,6 +6,7 @@
 clef_status clef__spm_create(clef_tokenizer *tok, const clef_spm_opts *opts, clef_spm_model *out, clef_error *err)
 {
     *out = (clef_spm_model){0};
+    tok->byte_fallback = opts->byte_fallback;
     if (opts->unigram) {
         const clef_unigram_opts unigram = {.byte_fallback = opts->byte_fallback, .single = 1, .unk = opts->unk};
         return clef__unigram_create(tok, &unigram, &out->unigram, err);
@@ -28,6 +29,7 @@ clef_status clef__spm_piece(clef_tokenizer *tok, const clef_spm_model *model, in
     const clef_status st = clef__tokens_set(tok, id, text, n, err);
     if (st)
         return st;
+    tok->tokens[id].flags |= type == CLEF_PIECE_UNUSED ? CLEF_TOKEN_UNUSED : type == CLEF_PIECE_BYTE ? CLEF_TOKEN_BYTE : 0;
     if (type == CLEF_PIECE_NORMAL && model->unigram)
         return clef__unigram_piece(model->unigram, tok, id, score, err);
     if (type == CLEF_PIECE_NORMAL)
@@ -45,6 +47,8 @@ clef_status clef__spm_seal(const clef_spm_model *model, const clef_tokenizer *to
 clef_status clef__spm_stages(clef_tokenizer *tok, const clef_spm_spaces *opts, clef_error *err)
 {
     const clef_pattern space = {.text = " ", .n_text = 1};
+    tok->spaces = *opts;
+    tok->spaces.charsmap = NULL;
     clef_status st = clef__normalizer_charsmap(tok, opts->charsmap, opts->n_charsmap, CLEF_CHARSMAP_LONGEST, err);
     if (st == CLEF_OK && opts->squeeze)
         st = clef__normalizer_squeeze(tok, err);

@@ -37,24 +37,44 @@ static clef_status read_pair(clef_tokenizer *tok, const char *path, clef_error *
     return st ? st : clef__tokenizer_read_vocab(tok, vocab, merges, err);
 }
 
+static const struct {
+    const char *name;
+    clef_status (*read)(clef_tokenizer *tok, const char *path, clef_error *err);
+} file_kinds[] = {
+    {"tokenizer.json", clef__tokenizer_read_json}, {"tokenizer.model", clef__tokenizer_read_spm},
+    {"spiece.model", clef__tokenizer_read_spm},    {"vocab.json", read_pair},
+    {"vocab.txt", clef__tokenizer_read_txt},       {"qwen.tiktoken", clef__tokenizer_read_spm},
+};
+
+enum { N_FILE_KINDS = sizeof file_kinds / sizeof *file_kinds };
+
+/* The first kind whose file the folder has; N_FILE_KINDS when it has none. */
+static clef_status find_file(const char *folder, char *file, size_t capacity, size_t *kind, clef_error *err)
+{
+    for (*kind = 0; *kind < N_FILE_KINDS; ++*kind) {
+        const clef_status st = clef__beside(folder, file_kinds[*kind].name, file, capacity, err);
+        if (st || clef__os_is_file(file))
+            return st;
+    }
+    return CLEF_OK;
+}
+
+const char *clef__tokenizer_file(const char *folder)
+{
+    char file[CLEF_TOKENIZER_PATH];
+    size_t kind;
+    return find_file(folder, file, sizeof file, &kind, NULL) == CLEF_OK && kind < N_FILE_KINDS ? file_kinds[kind].name : NULL;
+}
+
 static clef_status read_folder(clef_tokenizer *tok, const char *path, clef_error *err)
 {
-    static const struct {
-        const char *name;
-        clef_status (*read)(clef_tokenizer *tok, const char *path, clef_error *err);
-    } kinds[] = {
-        {"tokenizer.json", clef__tokenizer_read_json}, {"tokenizer.model", clef__tokenizer_read_spm},
-        {"spiece.model", clef__tokenizer_read_spm},    {"vocab.json", read_pair},
-        {"vocab.txt", clef__tokenizer_read_txt},       {"qwen.tiktoken", clef__tokenizer_read_spm},
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        char file[CLEF_TOKENIZER_PATH];
-        const clef_status st = clef__beside(path, kinds[i].name, file, sizeof file, err);
-        if (st)
-            return st;
-        if (clef__os_is_file(file))
-            return kinds[i].read(tok, file, err);
-    }
+    char file[CLEF_TOKENIZER_PATH];
+    size_t kind;
+    const clef_status st = find_file(path, file, sizeof file, &kind, err);
+    if (st)
+        return st;
+    if (kind < N_FILE_KINDS)
+        return file_kinds[kind].read(tok, file, err);
     return clef__fail(err, CLEF_E_NOT_FOUND,
                       "%s: no tokenizer.json, tokenizer.model, spiece.model, vocab.txt, or vocab.json with merges.txt", path);
 }

@@ -197,7 +197,9 @@ enum {
     CLEF_TOKEN_SPECIAL = 1,
     CLEF_TOKEN_PRESENT = 2,
     CLEF_TOKEN_OUTSIDE_MODEL = 4,
-    CLEF_TOKEN_ENDS_WORD = 8 /* its piece's last space is written only when another token follows */
+    CLEF_TOKEN_ENDS_WORD = 8, /* its piece's last space is written only when another token follows */
+    CLEF_TOKEN_UNUSED = 16,   /* a SentencePiece piece that nothing becomes */
+    CLEF_TOKEN_BYTE = 32      /* a SentencePiece piece for a byte that no other piece has */
 };
 
 typedef struct clef_token {
@@ -207,6 +209,20 @@ typedef struct clef_token {
     uint32_t    n_text, n_piece, n_first;
     uint32_t    flags;
 } clef_token;
+
+/** The parts of BertNormalizer that a file asks for, in this order. */
+typedef struct clef_bert_opts {
+    int32_t clean, space_cjk, strip_accents, lowercase;
+} clef_bert_opts;
+
+/** What SentencePiece does before it cuts. */
+typedef struct clef_spm_spaces {
+    int32_t     add_prefix; /* a space before the text */
+    int32_t     squeeze;    /* runs of spaces become one, those at the ends vanish */
+    int32_t     escape;     /* spaces are written as U+2581 */
+    const char *charsmap;   /* applied first; n_charsmap 0: none */
+    size_t      n_charsmap;
+} clef_spm_spaces;
 
 enum { CLEF_MAX_MARKS = 8, CLEF_MAX_TEMPLATE = 40 };
 
@@ -240,6 +256,9 @@ struct clef_tokenizer {
     clef_template     single, pair; /* the same with types, and for two texts */
     int32_t           joins_repeats; /* equal tokens in a row are one (CTC) */
     int32_t           bos, eos, unk, sep, pad, cls, mask; /* -1: none */
+    clef_bert_opts    bert;   /* what BERT's normalizer does, for those who write it down */
+    clef_spm_spaces   spaces; /* the same of SentencePiece; its charsmap is in normalizers[0] */
+    int32_t           byte_fallback; /* SentencePiece's pieces of bytes are used */
 };
 
 /* ---- building one: the readers of the formats call these (tokenizer_build.c) ---------------------------------------------------- */
@@ -248,6 +267,8 @@ struct clef_tokenizer {
 clef_status clef__tokens_reserve(clef_tokenizer *tok, int64_t n, clef_error *err);
 /** Sets a token's text. CLEF_E_FORMAT: the id is outside, or is another token's already. Texts may repeat: the first one's id is found. */
 clef_status clef__tokens_set(clef_tokenizer *tok, int64_t id, const char *text, size_t n, clef_error *err);
+/** After the last of them: of equal texts the last one's id is found (BERT's vocabularies). */
+clef_status clef__tokens_prefer_last(clef_tokenizer *tok, clef_error *err);
 int32_t     clef__tokens_find(const clef_tokenizer *tok, const char *text, size_t n);
 /** A token to cut out of the text; like->text is copied, and tokens_set() is done when the id has no text yet. */
 clef_status clef__tokens_add(clef_tokenizer *tok, const clef_added_token *like, int special, clef_error *err);
@@ -275,10 +296,6 @@ clef_status clef__normalizer_replace(clef_tokenizer *tok, const clef_pattern *pa
 clef_status clef__normalizer_unicode(clef_tokenizer *tok, clef_unicode_form form, clef_error *err);
 clef_status clef__normalizer_lowercase(clef_tokenizer *tok, clef_error *err);
 clef_status clef__normalizer_strip(clef_tokenizer *tok, uint32_t sides, clef_error *err);
-/** The parts of BertNormalizer that a file asks for, in this order. */
-typedef struct clef_bert_opts {
-    int32_t clean, space_cjk, strip_accents, lowercase;
-} clef_bert_opts;
 clef_status clef__normalizer_bert(clef_tokenizer *tok, const clef_bert_opts *opts, clef_error *err);
 clef_status clef__normalizer_strip_accents(clef_tokenizer *tok, clef_error *err);
 clef_status clef__normalizer_nmt(clef_tokenizer *tok, clef_error *err);
@@ -308,13 +325,15 @@ typedef enum clef_split_behavior {
 typedef enum clef_prepend_scheme { CLEF_PREPEND_ALWAYS, CLEF_PREPEND_FIRST, CLEF_PREPEND_NEVER } clef_prepend_scheme;
 enum { CLEF_SPLIT_INVERT = 1, CLEF_METASPACE_SPLITS = 2 };
 
-extern const char clef__gpt2_regex[];
+extern const char clef__gpt2_regex[], clef__jais2_regex[];
 
 /** pattern->regex is taken over, also on failure; pattern->text is copied. */
 clef_status clef__pretokenizer_split(clef_tokenizer *tok, const clef_pattern *pattern, clef_split_behavior behavior, uint32_t flags,
                                      clef_error *err);
 /** The same with a regex that must compile: the library's own. */
 clef_status clef__pretokenizer_regex(clef_tokenizer *tok, const char *regex, clef_split_behavior behavior, clef_error *err);
+/** After it: where the regex is one whose spaces are better counted, the stage does so. */
+void        clef__pretokenizer_counts_spaces(clef_tokenizer *tok, const char *regex);
 /** The same for the two regexes that group a number's digits by three; 0 for any other. *st: how that went. */
 int clef__pretokenizer_thousands(clef_tokenizer *tok, const char *regex, clef_split_behavior behavior, clef_status *st, clef_error *err);
 /** The next free stage, for those that fill one in. */
@@ -363,6 +382,8 @@ clef_status clef__bpe_seal(clef_bpe *bpe, const clef_tokenizer *tok, clef_error 
 
 /** Whether a model is a BPE. */
 int clef__is_bpe(const clef_token_model *model);
+/** By scores: the score of a token, 0 for one that symbols do not merge into. */
+double clef__bpe_score_of(const clef_token_model *model, int32_t id);
 
 /** SentencePiece's BPE: a pair whose joined text is a piece merges, best score first. */
 clef_status clef__bpe_create_scored(clef_tokenizer *tok, const clef_bpe_opts *opts, clef_bpe **out, clef_error *err);
@@ -393,6 +414,8 @@ typedef struct clef_unigram_opts {
 clef_status clef__unigram_create(clef_tokenizer *tok, const clef_unigram_opts *opts, clef_unigram **out, clef_error *err);
 /** Token `id`, which has its text, is a piece; of equal texts the last one counts. CLEF_E_FORMAT: a score that is no finite number. */
 clef_status clef__unigram_piece(clef_unigram *self, const clef_tokenizer *tok, int32_t id, double score, clef_error *err);
+/** The score of token `id`, 0 for one that is no piece. */
+double clef__unigram_score_of(const clef_token_model *model, int32_t id);
 /** After the last piece. */
 void clef__unigram_seal(clef_unigram *self, const clef_tokenizer *tok);
 
@@ -424,13 +447,6 @@ clef_status clef__spm_piece(clef_tokenizer *tok, const clef_spm_model *model, in
 /** After the last piece and clef__tokenizer_seal(). */
 clef_status clef__spm_seal(const clef_spm_model *model, const clef_tokenizer *tok, clef_error *err);
 
-typedef struct clef_spm_spaces {
-    int32_t     add_prefix; /* a space before the text */
-    int32_t     squeeze;    /* runs of spaces become one, those at the ends vanish */
-    int32_t     escape;     /* spaces are written as U+2581 */
-    const char *charsmap;   /* applied first; n_charsmap 0: none */
-    size_t      n_charsmap;
-} clef_spm_spaces;
 clef_status clef__spm_stages(clef_tokenizer *tok, const clef_spm_spaces *opts, clef_error *err);
 
 /* ---- GPT-2's writing of bytes (bytelevel.c) -------------------------------------------------------------------------------------- */
@@ -465,12 +481,12 @@ clef_status clef__decode_token(const clef_tokenizer *tok, int first, const char 
 
 /* ---- formats --------------------------------------------------------------------------------------------------------------- */
 
+/** Which of the files that hold a tokenizer the folder has, by order of trust; NULL: none. */
+const char *clef__tokenizer_file(const char *folder);
 clef_status clef__tokenizer_read_json(clef_tokenizer *tok, const char *path, clef_error *err);
 clef_status clef__tokenizer_read_vocab(clef_tokenizer *tok, const char *vocab_path, const char *merges_path, clef_error *err);
 clef_status clef__tokenizer_read_spm(clef_tokenizer *tok, const char *path, clef_error *err);
 clef_status clef__tokenizer_read_gguf(clef_tokenizer *tok, const char *path, clef_error *err);
-/** The tokenizer.ggml.pre whose cutting is one regex, this one, and what it says beside it; NULL if there is none. */
-const char *clef__gguf_pre_of(const char *regex, int *nfc, int *ignore_merges);
 /** The same over a tokenizer.json in memory; `name` is for messages (fuzzing, tests). */
 clef_status clef__tokenizer_parse_json(clef_tokenizer *tok, const char *text, size_t n, const char *name, clef_error *err);
 struct clef_gguf;

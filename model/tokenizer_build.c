@@ -207,6 +207,17 @@ clef_status clef__tokens_set(clef_tokenizer *tok, int64_t id, const char *text, 
     return clef__vocab_map_put(&tok->by_text, token->text, n, (int32_t)id, err);
 }
 
+clef_status clef__tokens_prefer_last(clef_tokenizer *tok, clef_error *err)
+{
+    clef_status st = CLEF_OK;
+    for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++) {
+        const clef_token *token = &tok->tokens[id];
+        if ((token->flags & CLEF_TOKEN_PRESENT) && clef__tokens_find(tok, token->text, token->n_text) < id)
+            st = clef__vocab_map_put(&tok->by_text, token->text, token->n_text, id, err);
+    }
+    return st;
+}
+
 int32_t clef__tokens_find(const clef_tokenizer *tok, const char *text, size_t n)
 {
     return clef__vocab_map_get(&tok->by_text, text, n);

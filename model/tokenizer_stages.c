@@ -223,7 +223,11 @@ static clef_status pre_split(clef_json_reader *r, const json_t *object)
         return st;
     if (st == CLEF_OK)
         st = clef__json_pattern(r, "Split", object, &pattern);
-    return st ? st : clef__pretokenizer_split(r->tok, &pattern, behavior, flags, r->err);
+    if (st == CLEF_OK)
+        st = clef__pretokenizer_split(r->tok, &pattern, behavior, flags, r->err);
+    if (st == CLEF_OK && regex && !flags && behavior == CLEF_SPLIT_ISOLATED)
+        clef__pretokenizer_counts_spaces(r->tok, regex);
+    return st;
 }
 
 static clef_status pre_digits(clef_json_reader *r, const json_t *object)

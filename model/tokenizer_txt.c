@@ -81,7 +81,7 @@ static clef_status read_lines(clef_tokenizer *tok, const char *text, size_t n, c
         next = next_line(text, n, at, &n_line);
         st = clef__tokens_set(tok, id++, text + at, n_line, err);
     }
-    return st;
+    return st ? st : clef__tokens_prefer_last(tok, err);
 }
 
 clef_status clef__tokenizer_read_txt(clef_tokenizer *tok, const char *path, clef_error *err)

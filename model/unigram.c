@@ -207,6 +207,11 @@ clef_status clef__unigram_piece(clef_unigram *self, const clef_tokenizer *tok, i
     return clef__byte_trie_put(&self->trie, token->text, token->n_text, id, err);
 }
 
+double clef__unigram_score_of(const clef_token_model *model, int32_t id)
+{
+    return ((const clef_unigram *)model)->scores[id];
+}
+
 void clef__unigram_seal(clef_unigram *self, const clef_tokenizer *tok)
 {
     for (int i = 0; i < 256; i++) {

@@ -7,6 +7,7 @@
 #include "runtime/caps.h"
 #include "runtime/device.h"
 #include "runtime/os.h"
+#include "runtime/proof.h"
 #include "runtime/tune.h"
 
 enum { MAX_PLATFORMS = 64, MAX_DEVICES = 256 }; /* beyond these a driver's count is not believed */
@@ -242,6 +243,16 @@ static void take_cache_dir(clef_device *dev, const char *wanted)
         dev->cache_dir[0] = 0;
 }
 
+/* A path that does not fit is no prover. */
+static void take_prover(clef_device *dev, const clef_device_opts *opts)
+{
+    const char *prover = opts && opts->prover ? opts->prover : clef__os_env("CLEF_PROVER");
+    if (prover && strlen(prover) < sizeof dev->prover)
+        strcpy(dev->prover, prover);
+    dev->notice = opts ? opts->notice : NULL;
+    dev->notice_user = opts ? opts->notice_user : NULL;
+}
+
 static clef_status open_queue(clef_device *dev, clef_error *err)
 {
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)dev->platform, 0};
@@ -298,6 +309,7 @@ clef_status clef_device_open(const char *which, const clef_device_opts *opts, cl
     dev->progress = opts ? opts->progress : NULL;
     dev->progress_user = opts ? opts->progress_user : NULL;
     take_cache_dir(dev, opts ? opts->cache_dir : NULL);
+    take_prover(dev, opts);
     status = open_queue(dev, err);
     if (status == CLEF_OK)
         status = clef__device_probe(dev, err);
@@ -333,6 +345,7 @@ void clef_device_close(clef_device *dev)
     clef__programs_release(dev);
     clef__clblast_release(dev);
     clef__tune_db_free(dev->tuning);
+    clef__proofs_free(dev->proofs);
     if (dev->queue)
         clReleaseCommandQueue(dev->queue);
     if (dev->context)

@@ -61,6 +61,17 @@ void clef__os_set_env(const char *name, const char *value);
 /** Calls work(user, i) once for each i below n, in no order, on as many threads as the process has processors, this one among them; returns
  *  when all are done. Where no thread can be made, this one does all. */
 void clef__os_parallel(int32_t n, void (*work)(void *user, int32_t i), void *user);
+/** Starts a program (argv[0] is its path; NULL ends the list) with this process's environment and stderr; its stdin and stdout are the null
+ *  device. CLEF_E_IO. */
+clef_status clef__os_spawn(const char *const *argv, int64_t *process, clef_error *err);
+/** 0 while it runs; 1 when it has ended: *code is its exit code, or minus the signal that ended it. */
+int         clef__os_ended(int64_t process, int *code);
+/** Ends it, and waits until it has. */
+void        clef__os_kill(int64_t process);
+/** Waits some milliseconds. */
+void        clef__os_sleep(int32_t ms);
+/** This process's number. */
+int64_t     clef__os_pid(void);
 /** Processors that this process may run on; at least 1. */
 int32_t clef__os_n_cpus(void);
 /** 1 when the process may run on every processor of the machine; 0 when it may not, or nobody knows. */

@@ -2,6 +2,7 @@
 #include "runtime/plan.h"
 #include "graph/pass.h"
 #include "runtime/os.h"
+#include "runtime/proof.h"
 #include "runtime/tune.h"
 
 #include <inttypes.h>
@@ -117,10 +118,18 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
     if (!s && !plan->graph)
         s = clef__fail(err, CLEF_E_NOMEM, "no memory for a copy of the graph");
     const int32_t built = dev->n_built, cached = dev->n_cached;
+    if (!s)
+        s = clef__pass_split(plan->graph, dev->info.caps.max_alloc_bytes, err);
     if (!s && !plan->opts.as_stored)
         s = clef__pass_choose(plan->graph, &dev->info.caps, plan->opts.gemm, plan->opts.exact, err);
+    if (!s && plan->opts.alike)
+        clef__pass_alike(plan->graph);
+    if (!s)
+        s = clef__proof_at_load(plan, err);
     if (!s)
         s = take_tuning(plan, err);
+    if (!s)
+        s = clef__proof_apply(plan, err);
     if (!s)
         s = make_outputs_dense(plan->graph, err);
     if (!s)

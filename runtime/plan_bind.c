@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/broken.h"
 #include "runtime/plan.h"
 
 enum { FIRST_LAUNCHES = 64 };
@@ -182,6 +183,8 @@ static clef_status enqueue(const clef_plan *plan, int32_t i, extent how, cl_even
         global[k] = how == ONE_GROUP ? local[k] : local[k] * l->groups[k];
     }
     b->is_new = 0;
+    if (clef__broken(l)) /* tests: as if the kernel wrote nothing */
+        return CLEF_OK;
     const cl_int code = clEnqueueNDRangeKernel(plan->dev->queue, b->object, 3, NULL, global, local, 0, NULL, event);
     if (code)
         return clef__fail_cl(err, CLEF_E_CL, code, "%s: clEnqueueNDRangeKernel(%s): %s (%d)", l->node->name, l->kernel, clef__cl_name(code),

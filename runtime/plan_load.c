@@ -111,7 +111,7 @@ static clef_status launch(clef_plan *plan, const clef_launch *l, clef_error *err
     if (source)
         clReleaseMemObject(source);
     if (w && plan->opts.release) /* what was read is not needed in memory; what was not is read from the file again */
-        plan->opts.release(plan->opts.weights_user, w->name);
+        plan->opts.release(plan->opts.weights_user, w->part ? w->part->whole : w->name);
     return s;
 }
 

@@ -1,6 +1,7 @@
 /* A plan's memory on the device: weights where the host has them or in as many buffers as the device's limit wants, one arena cut
  * into parts, states, inputs, scratch. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,9 +77,11 @@ static int is_aligned(const clef_plan *plan, const clef_value *v, const void *da
 
 clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out, clef_error *err)
 {
-    const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL);
+    const uint64_t n_bytes = v->part ? v->part->whole_bytes : (uint64_t)clef__bytes(v, NULL);
     char shape[96];
-    *out = plan->opts.weights ? plan->opts.weights(plan->opts.weights_user, v->name, v->dtype, n_bytes) : NULL;
+    *out = plan->opts.weights ? plan->opts.weights(plan->opts.weights_user, v->part ? v->part->whole : v->name, v->dtype, n_bytes) : NULL;
+    if (*out && v->part)
+        *out = (const char *)*out + v->part->offset;
     return *out ? CLEF_OK
                 : clef__fail(err, CLEF_E_NOT_FOUND, "weight %s: wanted %s %s (%" PRIu64 " bytes), the source has none such", v->name,
                              clef_dtype_name(v->dtype), clef__shape_text(plan->graph, &v->shape, shape), n_bytes);
@@ -201,12 +204,17 @@ static clef_status place_leaf(clef_plan *plan, const clef_value *v, clef_error *
     return s ? s : zero(plan, *mem, v->name, n_bytes, err);
 }
 
-static clef_status place_arena(clef_plan *plan, clef_error *err)
+static uint64_t arena_chunk(const clef_plan *plan)
 {
     const clef_caps *caps = &plan->dev->info.caps;
-    const uint64_t align = (uint64_t)caps->base_align, chunk = caps->max_alloc_bytes / align * align;
-    clef_status s = clef__memory_plan(plan->graph, plan->at_load, align, chunk, &plan->memory, err);
+    return caps->max_alloc_bytes / (uint64_t)caps->base_align * (uint64_t)caps->base_align;
+}
+
+static clef_status place_arena(clef_plan *plan, clef_error *err)
+{
+    const uint64_t chunk = arena_chunk(plan);
     const int32_t first = plan->n_chunks;
+    clef_status s = CLEF_OK;
     cl_mem mem;
     plan->stats.arena_bytes = plan->memory.arena_bytes;
     plan->stats.unshared_bytes = plan->memory.sum_bytes;
@@ -223,12 +231,82 @@ static clef_status place_arena(clef_plan *plan, clef_error *err)
     return s;
 }
 
+/* ---- before anything is loaded: does it fit? ------------------------------------------------------------------------------------ */
+
+/* Of a KV cache [B, H, C, D]: how many positions would fit into so many bytes. */
+static uint64_t positions_in(const clef_value *state, uint64_t n_bytes)
+{
+    const uint64_t all = (uint64_t)clef__bytes(state, NULL);
+    const uint64_t positions = state->shape.rank == 4 ? (uint64_t)clef__dim_at(state->graph, state->shape.dim[2], NULL) : 1;
+    return positions ? n_bytes / (all / positions ? all / positions : 1) : 0;
+}
+
+static clef_status check_buffer(const clef_plan *plan, const clef_value *v, clef_error *err)
+{
+    const uint64_t most = plan->dev->info.caps.max_alloc_bytes, n_bytes = (uint64_t)clef__bytes(v, NULL);
+    const char *device = plan->dev->info.name;
+    if (n_bytes <= most || (v->kind == CLEF_COMPUTED && !plan->at_load[v->id])) /* of the rest the arena's plan tells */
+        return CLEF_OK;
+    if (v->kind == CLEF_STATE && positions_in(v, most) > 0)
+        return clef__fail(err, CLEF_E_LIMIT,
+                          "%s: %" PRIu64 " bytes, a buffer of %s holds at most %" PRIu64 ": a context of at most %" PRIu64
+                          " positions fits (clef run -c), or a type of fewer bytes (--kv-type f16, q8_0)",
+                          v->name, n_bytes, device, most, positions_in(v, most));
+    return clef__fail(err, CLEF_E_LIMIT, "%s: %" PRIu64 " bytes, a buffer of %s holds at most %" PRIu64 "%s", v->name, n_bytes, device,
+                      most, v->kind == CLEF_WEIGHT || v->kind == CLEF_COMPUTED ? ", and it cannot be cut into parts" : "");
+}
+
+/* Weights that are used where the host has them are not counted. */
+static clef_status check_total(const clef_plan *plan, clef_error *err)
+{
+    const clef_caps *caps = &plan->dev->info.caps;
+    uint64_t weights = 0, states = 0, positions = 0, rest = plan->memory.arena_bytes;
+    for (int32_t i = 0; i < plan->graph->n_values; i++) {
+        const clef_value *v = plan->graph->values[i];
+        const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL);
+        if (plan->at_load[i] || (!caps->unified_memory && clef__plan_runs_with(plan, v)))
+            weights += n_bytes;
+        else if (v->kind == CLEF_STATE)
+            states += n_bytes;
+        else if (v->kind == CLEF_INPUT || v->kind == CLEF_CONSTANT)
+            rest += n_bytes;
+        if (v->kind == CLEF_STATE && v->shape.rank == 4 && positions_in(v, n_bytes) > positions)
+            positions = positions_in(v, n_bytes);
+    }
+    const uint64_t all = weights + states + rest;
+    if (all <= caps->global_bytes || !caps->global_bytes)
+        return CLEF_OK;
+    char fits[128] = "";
+    if (weights + rest < caps->global_bytes && states)
+        snprintf(fits, sizeof fits, ": a context of about %" PRIu64 " positions fits (clef run -c), or a type of fewer bytes (--kv-type)",
+                 (uint64_t)((double)positions * (double)(caps->global_bytes - weights - rest) / (double)states));
+    return clef__fail(err, CLEF_E_LIMIT,
+                      "%.1f MiB of device memory are needed (weights %.1f, KV cache %.1f, working memory %.1f), %s has %.1f%s",
+                      (double)all / 1048576, (double)weights / 1048576, (double)states / 1048576, (double)rest / 1048576,
+                      plan->dev->info.name, (double)caps->global_bytes / 1048576, fits);
+}
+
+static clef_status check_room(clef_plan *plan, clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
+        const clef_value *v = plan->graph->values[i];
+        if (v->kind != CLEF_WEIGHT || clef__plan_runs_with(plan, v))
+            s = check_buffer(plan, v, err);
+    }
+    if (!s)
+        s = clef__memory_plan(plan->graph, plan->at_load, (uint64_t)plan->dev->info.caps.base_align, arena_chunk(plan), &plan->memory, err);
+    return s ? s : check_total(plan, err);
+}
+
 clef_status clef__plan_allocate(clef_plan *plan, clef_error *err)
 {
     plan->mem = calloc((size_t)plan->graph->n_values + 1, sizeof *plan->mem);
     if (!plan->mem)
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d buffers", plan->graph->n_values);
     clef_status s = clef__plan_find_load_nodes(plan, err);
+    if (!s)
+        s = check_room(plan, err);
     if (!s)
         s = place_weights(plan, err);
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {

@@ -1,5 +1,6 @@
 /* Capabilities that no driver reports: tried on the device, and believed only when the result is right. And the mask that takes
  * capabilities away, for tests. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cl/args.h"
@@ -86,6 +87,33 @@ out:
     return works;
 }
 
+enum { ROUNDS = 200000 };
+
+/* 1 when a loop of many rounds ends early, as on llvmpipe, which ends all loops of a work-item after 65,536 rounds together. */
+static int loops_are_short(clef_device *dev)
+{
+    const clef_launch launch = {.source = "probe", .kernel = "probe_loop"};
+    const cl_uint n = ROUNDS;
+    const size_t one = 1;
+    cl_uint got[2] = {0}, want = 1;
+    cl_kernel kernel = NULL;
+    cl_int code;
+    int ran = 0;
+    if (clef__kernel_create(dev, &launch, &kernel, NULL))
+        return 0;
+    cl_mem out = clCreateBuffer(dev->context, CL_MEM_WRITE_ONLY, sizeof got, NULL, &code);
+    if (out && !clSetKernelArg(kernel, 0, sizeof out, &out) && !clSetKernelArg(kernel, 1, sizeof n, &n) &&
+        !clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL) &&
+        !clEnqueueReadBuffer(dev->queue, out, CL_TRUE, 0, sizeof got, got, 0, NULL, NULL))
+        ran = 1;
+    if (out)
+        clReleaseMemObject(out);
+    clReleaseKernel(kernel);
+    for (cl_uint i = 0; i < n; i++)
+        want = (want ^ i) * 1664525u + 1013904223u;
+    return ran && (got[0] != n || got[1] != want);
+}
+
 typedef struct cap_name {
     const char *name;
     size_t offset;
@@ -132,6 +160,24 @@ static clef_status mask(clef_caps *caps, clef_error *err)
     return CLEF_OK;
 }
 
+/* CLEF_MAX_ALLOC=16M: buffers of no more than that, as if the driver said so. */
+static clef_status limit_buffers(clef_caps *caps, clef_error *err)
+{
+    static const char units[] = "KMG";
+    const char *text = clef__os_env("CLEF_MAX_ALLOC");
+    char *end;
+    if (!text)
+        return CLEF_OK;
+    uint64_t bytes = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
+    const char *unit = bytes && *end ? strchr(units, *end) : NULL;
+    if (!bytes || bytes >> 34 || (*end && (!unit || end[1])))
+        return clef__fail(err, CLEF_E_ARG, "CLEF_MAX_ALLOC: '%s', wanted a number of bytes, or one with K, M or G behind it", text);
+    bytes <<= unit ? 10 * (unit - units + 1) : 0;
+    if (bytes < caps->max_alloc_bytes)
+        caps->max_alloc_bytes = bytes;
+    return CLEF_OK;
+}
+
 /* The widest that works is enough: each one tried is a program built. */
 clef_status clef__device_probe(clef_device *dev, clef_error *err)
 {
@@ -139,9 +185,16 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     caps->x86_vnni = caps->is_cpu && host_has_vnni();
     caps->x86_avxvnni = caps->is_cpu && host_has_avxvnni();
     caps->x86_avx2 = caps->is_cpu && host_has_avx2();
-    clef_status s = mask(caps, err); /* before trying: what is masked is not tried */
+    clef_status s = limit_buffers(caps, err);
+    if (!s)
+        s = mask(caps, err); /* before trying: what is masked is not tried */
     if (s)
         return s;
+    if (caps->is_cpu &&
+        caps->float_width <= 1) /* a CPU that runs kernels as a GPU does; asked there alone, since it is a program to build */
+        caps->short_loops = loops_are_short(dev);
+    if (caps->short_loops) /* groups share the rounds */
+        caps->is_cpu = caps->x86_vnni = caps->x86_avxvnni = caps->x86_avx2 = 0;
     caps->x86_vnni = caps->x86_vnni && dot_works(dev, CLEF_DOT_VNNI);
     caps->x86_avxvnni = !caps->x86_vnni && caps->x86_avxvnni && dot_works(dev, CLEF_DOT_AVXVNNI);
     caps->x86_avx2 = !caps->x86_vnni && !caps->x86_avxvnni && caps->x86_avx2 && dot_works(dev, CLEF_DOT_AVX2);

@@ -6,6 +6,7 @@
 
 #include "graph/pass.h"
 #include "runtime/os.h"
+#include "runtime/proof.h"
 #include "runtime/tune.h"
 
 enum {
@@ -197,7 +198,7 @@ static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *ke
     clef_op op = CLEF_OP_NONE;
     for (int32_t row = 0; clef__variant_row(row, &op); row++) {
         clef_tune_result r = {.key = *key, .row = row};
-        if ((int32_t)op != key->op || !clef__tune_case_fits(c, row, key->rows))
+        if ((int32_t)op != key->op || !clef__tune_case_fits(c, row, key->rows) || clef__proof_failed(t->dev, row))
             continue;
         clef_status s = progress(t, err);
         if (!s)

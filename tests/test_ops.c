@@ -1,6 +1,7 @@
 /* Every op of the table, every case, every variant that fits it, on every OpenCL device, against the op's reference in double.
- * $CLEF_TEST_DEVICE: one device only, as clef_device_open() takes it. $CLEF_TEST_OPS: only the ops whose name contains it.
- * $CLEF_TEST_VERBOSE: the error of each run, too. */
+ * $CLEF_TEST_DEVICE: one device only, as clef_device_open() takes it. $CLEF_TEST_OPS: only the ops whose name contains it; "=name": the op
+ * of that name. $CLEF_TEST_VERBOSE: the error of each run, too. $CLEF_TEST_MOST: only cases of at most so many operations (for simulators).
+ * $CLEF_TEST_REPORT: a file to which a line "op variant cases failed" is appended for each op and variant that ran (tools/matrix). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,6 +21,7 @@ enum { MAX_DEVICES = 8 };
 
 static clef_device *devices[MAX_DEVICES];
 static int n_devices, verbose;
+static double most_flops = INFINITY;
 
 /* ---- a case's data ----------------------------------------------------------------------------------------------------------- */
 
@@ -308,8 +310,27 @@ static int variant_fits(const run *r)
     return 0;
 }
 
+static double flops_at_bounds(const clef_graph *g)
+{
+    int64_t symbols[CLEF_MAX_SYMBOLS] = {0};
+    double flops = 0;
+    for (int32_t i = 0; i < g->n_symbols; i++)
+        symbols[i] = g->symbols[i].bound;
+    for (int32_t i = 0; i < g->n_values; i++)
+        if (g->values[i]->op != CLEF_OP_NONE) {
+            const clef_cost cost = clef__ops[g->values[i]->op]->cost(g->values[i], symbols);
+            flops += cost.flops + cost.bytes / 8;
+        }
+    return flops;
+}
+
+/* Cases of an op or of one of its variants. */
+typedef struct tally {
+    int cases, failed;
+} tally;
+
 /* variant: NULL, or forced; a case where it fits nothing is passed over. */
-static int check_case(const clef_op_def *op, const clef_op_case *of, clef_device *dev, const clef_variant *variant)
+static int check_case(const clef_op_def *op, const clef_op_case *of, clef_device *dev, const clef_variant *variant, tally *count)
 {
     case_data c = {.of = of};
     const clef_gemm gemm = variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN;
@@ -322,9 +343,11 @@ static int check_case(const clef_op_def *op, const clef_op_case *of, clef_device
     c.leaves = calloc((size_t)c.graph->n_values, sizeof *c.leaves);
     assert_non_null(c.leaves);
     int ok = 1;
-    if (!variant || variant_fits(&r)) {
+    if (flops_at_bounds(c.graph) <= most_flops && (!variant || variant_fits(&r))) {
         ok = check_symbols(&r, c.graph);
         ok = check_optimized(&r) && ok;
+        count->cases++;
+        count->failed += !ok;
         if (verbose)
             print_message("%s %s: %.3f of the tolerance\n", op->name, variant ? variant->name : "", r.worst);
     }
@@ -335,26 +358,40 @@ static int check_case(const clef_op_def *op, const clef_op_case *of, clef_device
     return ok;
 }
 
+/* All cases on all devices. */
+static tally check_variant(const clef_op_def *op, const clef_variant *variant)
+{
+    const char *report = getenv("CLEF_TEST_REPORT");
+    tally count = {0};
+    for (int d = 0; d < n_devices; d++)
+        for (const clef_op_case *c = op->cases; c->graph; c++)
+            if (!check_case(op, c, devices[d], variant, &count) && count.failed == 0)
+                count.failed = 1; /* it did not get so far as to run */
+    FILE *f = report && count.cases ? fopen(report, "a") : NULL;
+    if (f) {
+        fprintf(f, "%s %s %d %d\n", op->name, variant ? variant->name : "-", count.cases, count.failed);
+        fclose(f);
+    }
+    return count;
+}
+
 static void test_op(void **state)
 {
     const clef_op_def *op = *state;
-    int failed = 0;
+    const clef_variant *variant;
+    clef_op of;
+    int failed = 0, n_variants = 0;
     assert_non_null(op->cases);
     assert_non_null(op->cases[0].graph);
     assert_non_null(op->ref);
     assert_non_null(op->cost);
-    for (int d = 0; d < n_devices; d++)
-        for (const clef_op_case *c = op->cases; c->graph; c++) {
-            clef_op of;
-            int n_variants = 0;
-            for (int32_t i = 0; clef__variant_row(i, &of); i++)
-                if (clef__ops[of] == op) {
-                    failed += !check_case(op, c, devices[d], clef__variant_row(i, NULL));
-                    n_variants++;
-                }
-            if (!n_variants)
-                failed += !check_case(op, c, devices[d], NULL);
+    for (int32_t i = 0; (variant = clef__variant_row(i, &of)); i++)
+        if (clef__ops[of] == op) {
+            failed += check_variant(op, variant).failed;
+            n_variants++;
         }
+    if (!n_variants)
+        failed += check_variant(op, NULL).failed;
     assert_int_equal(failed, 0);
 }
 
@@ -426,6 +463,7 @@ static void add_random_node(random_graph *g)
 static void test_random_graphs(void **state)
 {
     static const clef_op_def any = {.name = "random graph", .tol = 1e-4f}; /* far from the bounds of single ops, as errors add up */
+    tally count = {0};
     int failed = 0;
     (void)state;
     for (int i = 0; i < RANDOM_GRAPHS; i++) {
@@ -436,7 +474,7 @@ static void test_random_graphs(void **state)
             add_random_node(&g);
         snprintf(g.text + g.n_bytes, sizeof g.text - g.n_bytes, "output v%d\n", g.n - 1);
         for (int d = 0; d < n_devices; d++)
-            failed += !check_case(&any, &(clef_op_case){.graph = g.text}, devices[d], NULL);
+            failed += !check_case(&any, &(clef_op_case){.graph = g.text}, devices[d], NULL, &count);
     }
     assert_int_equal(failed, 0);
 }
@@ -475,19 +513,26 @@ static int close_devices(void **state)
     return 0;
 }
 
+static int is_wanted(const char *only, const char *name)
+{
+    return !only || (*only == '=' ? strcmp(only + 1, name) == 0 : strstr(name, only) != NULL);
+}
+
 int main(void)
 {
     struct CMUnitTest tests[CLEF_N_OPS + 1];
     const char *only = getenv("CLEF_TEST_OPS");
     size_t n = 0;
     verbose = getenv("CLEF_TEST_VERBOSE") != NULL;
+    if (getenv("CLEF_TEST_MOST"))
+        most_flops = atof(getenv("CLEF_TEST_MOST"));
     for (int32_t i = 0; i < CLEF_N_OPS; i++)
-        if (!only || strstr(clef__ops[i]->name, only)) {
+        if (is_wanted(only, clef__ops[i]->name)) {
             void *op;
             memcpy(&op, &clef__ops[i], sizeof op); /* cmocka wants its state writable; nobody writes */
             tests[n++] = (struct CMUnitTest){.name = clef__ops[i]->name, .test_func = test_op, .initial_state = op};
         }
-    if (!only || strstr("random graphs", only))
+    if (is_wanted(only, "random graphs"))
         tests[n++] = (struct CMUnitTest){.name = "random graphs", .test_func = test_random_graphs};
     return _cmocka_run_group_tests("ops", tests, n, open_devices, close_devices);
 }

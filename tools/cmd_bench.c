@@ -49,7 +49,8 @@ static const clef__option bench_option_table[] = {
 static int open_device(bench *b)
 {
     clef_error err = {0};
-    const clef_device_opts opts = {.profile = b->o->profile || b->o->product,
+    const clef_device_opts opts = {.notice = clef__say_notice,
+                                   .profile = b->o->profile || b->o->product,
                                    .n_threads = b->o->n_threads,
                                    .pin = b->o->pin,
                                    .progress = clef__progress_step,

@@ -10,7 +10,7 @@
 typedef struct embed_options {
     clef__embedding_options common;
     const char *file, *out;
-    int32_t json, npy;
+    int32_t json, npy, n_repeats;
 } embed_options;
 
 static const embed_options embed_defaults = {.common = {.n_batch = 32}};
@@ -25,6 +25,8 @@ static const clef__option embed_option_table[] = {
     {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "OUT", AT(out), .help = "the file to write in place of stdout"},
     {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(common.n_batch), .lo = 1, .hi = 4096,
      .help = "texts a run at most [32]"},
+    {.names = "repeat", .type = CLI_INT, .value = "N", AT(n_repeats), .lo = 0, .hi = 1000,
+     .help = "embed all texts N times more and tell the best rate, without loading"},
     EMBEDDING_OPTIONS(embed_options),
     {.names = NULL},
 };
@@ -134,6 +136,28 @@ static int write_result(const embed_options *o, const char *model, const float *
     return CLI_OK;
 }
 
+/* How fast it is once kernels and plans are made; tokenising counts. */
+static int measure(clef__embedding *e, const embed_options *o, const texts *t)
+{
+    double best = 0;
+    for (int32_t i = 0; i < o->n_repeats; i++) {
+        float *rows = NULL;
+        int64_t n_tokens = 0;
+        const double begin = clef__terminal_seconds();
+        const int rc = clef__embedding_texts(e, &o->common, t->spans, t->n, &rows, &n_tokens);
+        const double seconds = clef__terminal_seconds() - begin;
+        free(rows);
+        if (rc != CLI_GO_ON)
+            return rc;
+        if (i == 0 || seconds < best)
+            best = seconds;
+    }
+    if (best > 0)
+        fprintf(stderr, "clef: %" PRId32 " texts in %.3f s, %.1f texts/s, the best of %" PRId32 "\n", t->n, best, t->n / best,
+                o->n_repeats);
+    return CLI_GO_ON;
+}
+
 static int embed_run(const void *options, int32_t n_args, char **args)
 {
     const embed_options *o = options;
@@ -156,8 +180,10 @@ static int embed_run(const void *options, int32_t n_args, char **args)
         if (!o->common.quiet)
             fprintf(stderr, "clef: %" PRId32 " texts of %" PRId64 " tokens in %.3f s, %.1f texts/s, with loading\n", t.n, n_tokens, seconds,
                     seconds > 0 ? t.n / seconds : 0);
-        rc = write_result(o, clef_model_hparams(e.model)->name, rows, t.n, clef_embedder_describe(e.embedder).n_dims, n_tokens);
+        rc = measure(&e, o, &t);
     }
+    if (rc == CLI_GO_ON)
+        rc = write_result(o, clef_model_hparams(e.model)->name, rows, t.n, clef_embedder_describe(e.embedder).n_dims, n_tokens);
     clef__embedding_finish(&e);
     free(rows);
     free(t.spans);

@@ -393,10 +393,11 @@ static clef_status evaluate(eval *e, clef_error *err)
     if (status == CLEF_OK && !(o->after && strcmp(o->after, "build") == 0))
         status = clef_graph_optimize(e->graph, o->after, err);
     if (status == CLEF_OK)
-        status = clef_device_open(o->device, NULL, &e->device, err);
+        status = clef_device_open(o->device, &(clef_device_opts){.notice = clef__say_notice}, &e->device, err);
     if (status == CLEF_OK && !o->quiet)
         clef__say_device(e->device);
     const clef_plan_opts opts = {
+        .alike = 1,
         .gemm = (clef_gemm)o->gemm,
         .exact = o->exact,
         .no_tune = o->no_tune,

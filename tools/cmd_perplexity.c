@@ -155,8 +155,9 @@ static clef_status make_plan(work *w, clef_error *err)
     if (status == CLEF_OK)
         status = clef_graph_optimize(graph, NULL, err);
     if (status == CLEF_OK)
-        status = clef_device_open(w->o->device, &(clef_device_opts){.progress = clef__progress_step, .progress_user = &w->progress},
-                                  &w->device, err);
+        status = clef_device_open(
+            w->o->device, &(clef_device_opts){.notice = clef__say_notice, .progress = clef__progress_step, .progress_user = &w->progress},
+            &w->device, err);
     if (status == CLEF_OK)
         status = clef_plan_create(w->device, graph, &opts, &w->plan, err);
     clef_graph_destroy(graph);

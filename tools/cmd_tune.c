@@ -81,7 +81,7 @@ static int tune_run(const void *options, int32_t n_args, char **args)
     clef__progress progress;
     clef__progress_init(&progress, o->quiet);
     const clef_tune_opts opts = {.again = o->again, .progress = clef__progress_step, .progress_user = &progress};
-    clef_status s = clef_device_open(o->device, NULL, &device, &err);
+    clef_status s = clef_device_open(o->device, &(clef_device_opts){.notice = clef__say_notice}, &device, &err);
     if (!s && !o->quiet)
         clef__say_device(device);
     if (!s && what != WHAT_CLBLAST)

@@ -21,6 +21,12 @@ const char *clef__model_path(const char *command, int32_t n_args, char **args, c
     return path;
 }
 
+void clef__say_notice(void *user, const char *text)
+{
+    (void)user;
+    fprintf(stderr, "clef: %s\n", text);
+}
+
 void clef__say_device(const clef_device *device)
 {
     const clef_device_info *d = clef_device_describe(device);

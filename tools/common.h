@@ -34,6 +34,9 @@ clef_dtype clef__kv_type(const clef_model *model, int32_t choice, int32_t exact)
 #define TUNE_OPTION(options)                                                                                                             \
     {.names = "no-tune", .type = CLI_SWITCH, .offset = offsetof(options, no_tune),                                                       \
      .help = "measure no kernels at a model's first load; what `clef tune` found still counts (as with CLEF_TUNE=0)"}
+#define PROOF_OPTION(options)                                                                                                            \
+    {.names = "no-proof", .type = CLI_SWITCH, .offset = offsetof(options, no_proof),                                                     \
+     .help = "use kernels that this device never ran before without proving them first (as with CLEF_PROOF=0)"}
 #define QUIET_OPTION(options)                                                                                                            \
     {.names = "quiet", .letter = 'q', .type = CLI_SWITCH, .offset = offsetof(options, quiet),                                            \
      .help = "no progress and no statistics; errors still show"}
@@ -49,6 +52,8 @@ int clef__is_graph_file(const char *path);
 /** Reads and parses such a file. */
 clef_status clef__graph_file_open(const char *path, clef_graph **out, clef_error *err);
 
+/** A device's notice (clef_device_opts): one line on stderr. */
+void clef__say_notice(void *user, const char *text);
 /** One line on stderr: which device it is. */
 void clef__say_device(const clef_device *device);
 

@@ -5,6 +5,7 @@
 
 #include "clef/clef.h"
 #include "tools/cli.h"
+#include "tools/terminal.h"
 
 static const clef__command *const commands[] = {
 #define COMMAND(name) &clef__command_##name,
@@ -91,6 +92,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    clef__terminal_offer_prover();
     int rc = dispatch(argc, argv);
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && rc == CLI_OK) {

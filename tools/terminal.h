@@ -21,6 +21,9 @@ void clef__terminal_show_line(const char *line);
 /** 1 when a new file may be renamed to `path`: it is a plain file, or nothing. 0 for devices, pipes, links and folders. */
 int clef__terminal_can_replace(const char *path);
 
+/** Tells the library, by $CLEF_PROVER unless that is set, that this program can prove kernels (clef_device_opts.prover). */
+void clef__terminal_offer_prover(void);
+
 /** Seconds since an arbitrary start; monotonic. */
 double clef__terminal_seconds(void);
 /** Peak resident memory of this process in bytes, 0 when unknown. */

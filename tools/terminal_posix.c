@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -85,4 +86,14 @@ uint64_t clef__terminal_entropy(void)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (uint64_t)now.tv_sec * 1000000007u ^ (uint64_t)now.tv_nsec << 20 ^ (uint64_t)getpid();
+}
+
+void clef__terminal_offer_prover(void)
+{
+    char path[512];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0 || n >= (ssize_t)sizeof path - 1)
+        return;
+    path[n] = 0;
+    setenv("CLEF_PROVER", path, 0);
 }

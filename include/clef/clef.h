@@ -10,6 +10,7 @@
 #include "clef/model.h"
 #include "clef/onnx.h"
 #include "clef/plan.h"
+#include "clef/selftest.h"
 #include "clef/status.h"
 #include "clef/tokenizer.h"
 #include "clef/tune.h"

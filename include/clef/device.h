@@ -22,6 +22,7 @@ typedef struct clef_caps {
     int32_t  x86_vnni;         /* a CPU with AVX-512 VNNI whose compiler takes it as assembly */
     int32_t  x86_avxvnni;      /* the same of AVX-VNNI; looked for where x86_vnni is not there */
     int32_t  x86_avx2;         /* the same of AVX2; looked for where neither is there */
+    int32_t  short_loops;      /* loops of a kernel end after some 65,000 rounds, whatever they say; such a CPU is treated as a GPU */
     int32_t  opencl_version;   /* of the device, 10 * major + minor: 12, 30 */
     int32_t  n_units;          /* compute units */
     int32_t  max_group;        /* work-items a group, all dims together */
@@ -61,6 +62,11 @@ typedef struct clef_device_opts {
     int32_t       pin;       /* 1: threads of a CPU through PoCL stay on their processors (POCL_AFFINITY=1, unless that is set or the
                                 process is kept to some processors). A few percent faster on an idle machine, a quarter slower beside
                                 another busy program. As n_threads: it counts in the process's first OpenCL call */
+    const char   *prover;    /* a program that `PROVER selftest --prove FILE` starts, as the command `clef` is: kernels that the device has
+                                never run are proven in it before a plan uses them (docs/drivers.md, "Proof"). NULL: $CLEF_PROVER; without
+                                either, or without a cache folder, nothing is proven */
+    void        (*notice)(void *user, const char *text); /* NULL, or told in one line what no status says: a kernel was set aside */
+    void         *notice_user;
     clef_progress progress;  /* NULL, or told while the device is closed ("cache"): built programs are kept for the next start then */
     void         *progress_user;
 } clef_device_opts;

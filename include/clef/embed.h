@@ -46,7 +46,7 @@ CLEF_API void        clef_embedder_destroy(clef_embedder *embedder);
 CLEF_API clef_embedder_info clef_embedder_describe(const clef_embedder *embedder);
 
 /** Embeddings of n sequences of ids, special tokens and all: out [n, n_dims] f32, row i of ids[i] [n_ids[i]]. They run in batches of equal
- *  lengths, so that nothing is computed for padding; in a batch each row is what it is alone, as long as the same kernel variants serve.
+ *  lengths, so that nothing is computed for padding; on a CPU each row is to the bit what it is alone.
  *  The first call, and one with a longer sequence than the plan was made for, makes a plan (seconds; memory by its longest).
  *  CLEF_E_ARG (an id outside the vocabulary, an empty sequence), CLEF_E_LIMIT (one beyond max_tokens), statuses of clef_model_build() and
  *  clef_plan_create(), CLEF_E_CANCELLED, CLEF_E_CL. `out` holds nothing of use after an error. */

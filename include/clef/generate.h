@@ -21,6 +21,7 @@ typedef struct clef_session_opts {
     clef_dtype    kv_type;       /* of the KV cache, as in clef_build_opts */
     int32_t       exact;         /* 1: activations stay f32 (clef_plan_opts.exact) */
     int32_t       describe_only; /* 1: nothing is loaded: clef_session_plan() says what would be (clef_plan_opts.describe_only) */
+    int32_t       no_proof;      /* 1: kernels are not proven before use (clef_plan_opts.no_proof) */
     int32_t       no_tune;       /* 1: no measuring of kernels at the first load (clef_plan_opts.no_tune) */
     clef_progress progress;
     void         *progress_user;

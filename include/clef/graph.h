@@ -142,8 +142,9 @@ CLEF_API clef_value *clef_named(clef_value *value, const char *format, ...);
 
 /** out[.., i, ..] = table[.., ids[i], ..] along `axis` of table; ids: I32. out rank = rank(table) - 1 + rank(ids) <= 4. F32.
  *  Embedding lookup is axis 0 of a [vocab, d] table of any dtype; along another axis, or with ranks over 2, table is F32.
- *  An id outside the table yields zeros: it cannot be refused on the device; callers check ids before a run. */
-typedef struct clef_gather_opts { int32_t axis; } clef_gather_opts;
+ *  An id outside the table yields zeros: it cannot be refused on the device; callers check ids before a run. first: the id of the table's
+ *  row 0, where it is a part of one. */
+typedef struct clef_gather_opts { int32_t axis, first; } clef_gather_opts;
 CLEF_API clef_value *clef_gather(clef_graph *graph, clef_value *table, clef_value *ids, const clef_gather_opts *opts);
 
 /** The positions of a step's tokens: out[b, t] = pos[b] + t, I32 [B, length]. pos: I32 [B]. */
@@ -170,6 +171,7 @@ CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b
  *    n],
  *              the gate's first. The others as the ops of that name.
  *    residual  of the result's shape, NULL: none. alpha 0 means 1.
+ *    alike     1: a row's sums are to the bit the same among any number of rows.
  *  Plans put these in the place of matmul where it pays (clef_plan_opts.exact keeps x in F32); model code writes matmul. */
 typedef struct clef_pack_opts { int32_t in_out, interleave; } clef_pack_opts;
 CLEF_API clef_value *clef_pack(clef_graph *graph, clef_value *const *weights, int32_t n, const clef_pack_opts *opts);
@@ -178,7 +180,7 @@ typedef enum clef_panel_act {
     CLEF_PANEL_NO_ACT, CLEF_PANEL_SWIGLU, CLEF_PANEL_GELU, CLEF_PANEL_GELU_TANH, CLEF_PANEL_SILU, CLEF_PANEL_RELU
 } clef_panel_act;
 typedef struct clef_panel_matmul_opts {
-    int32_t n, k, dtype; float alpha; int32_t quantise, norm; float eps; int32_t act;
+    int32_t n, k, dtype; float alpha; int32_t quantise, norm; float eps; int32_t act, alike;
 } clef_panel_matmul_opts;
 typedef struct clef_panel_inputs { clef_value *bias, *norm_weight, *norm_bias, *residual; } clef_panel_inputs;
 /** more: NULL, or its inputs. */

@@ -178,6 +178,10 @@ typedef struct clef_quantize_opts {
     const char   *type;     /* needed: one of clef_quantize_type() */
     clef_progress progress; /* NULL: none */
     void         *progress_user;
+    int32_t       no_tokenizer; /* of a folder: the file is to have none */
+    /** NULL, or told what a user should know of the file: a line without its end. */
+    void (*note)(void *user, const char *text);
+    void *note_user;
 } clef_quantize_opts;
 
 /** Type i that clef_model_quantize() writes: "f32" ... "mxfp4": every matrix in that dtype; "q4_k_m", "q5_k_m": llama.cpp's mixes, which
@@ -189,8 +193,9 @@ CLEF_API const char *clef_quantize_type(int32_t i);
  *  tensor's f32 copy at most is in memory. A matrix whose rows are no whole blocks takes the next larger type that fits (q4_k q5_0, q5_k
  *  q5_1, q6_k q8_0, at last f16), as in llama.cpp; vectors and position embeddings are f32. What is quantised already is decoded first,
  *  unless it stays what it is: coding twice costs accuracy. A folder is written under llama.cpp's names, keys and orders (docs/models.md).
- *  The
- *  tokenizer comes along from GGUF, and from a folder with a byte-level tokenizer.json; else the file has none.
+ *  The tokenizer of a folder comes along under llama.cpp's keys. Where these leave something of a tokenizer.json out, all of it stands
+ *  under tokenizer.huggingface.json too (GGUF's name for it), which clef reads first, so that the ids are those of the folder; a note says
+ *  what it was. A tokenizer that no key can hold is refused (CLEF_E_UNSUPPORTED), unless opts->no_tokenizer leaves it out.
  *  CLEF_OK, CLEF_E_ARG (the type), CLEF_E_NOT_FOUND (a weight is missing), CLEF_E_UNSUPPORTED (what GGUF's keys cannot say),
  *  CLEF_E_CANCELLED, CLEF_E_IO, CLEF_E_NOMEM. */
 CLEF_API clef_status clef_model_quantize(const clef_model *model, const char *path, const clef_quantize_opts *opts, clef_error *err);

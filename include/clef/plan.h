@@ -31,7 +31,10 @@ typedef struct clef_plan_opts {
                                       order (docs/ARCHITECTURE.md, "Variants"); NULL: $CLEF_VARIANT */
     int32_t             describe_only; /* 1: nothing is allocated, read or built: the plan says what it would take (clef_plan_describe,
                                           clef_plan_tensors), and writing, running and reading it are CLEF_E_ARG */
+    int32_t             alike;     /* 1: a row of a product with a weight is the same to the bit among any number of rows (CPUs: few rows
+                                      do without a kernel of their own) */
     int32_t             no_tune;   /* 1: no measuring when the plan is made; what is in the tuning database still counts */
+    int32_t             no_proof;  /* 1: kernels that this device never ran before are used unproven (docs/drivers.md, "Proof") */
     clef_weight_source  weights;
     clef_weight_release release; /* NULL: nobody wants to know */
     void              *weights_user;

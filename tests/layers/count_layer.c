@@ -8,8 +8,8 @@
  *   CLEF_LAYER_FAIL=N      call N (from 1) of all fails and does not reach the driver; "N+": N and every later one (a lost device)
  *   CLEF_LAYER_FAIL_API=A  counts only the calls of API A for CLEF_LAYER_FAIL
  *   CLEF_LAYER_CODE=C      what a failed call returns; default -5, CL_OUT_OF_RESOURCES
- * Retain and release never fail and are not numbered. A live count is creations and retains less releases: references held by the
- * program; an event counts when an enqueue hands it out. What a driver calls inside itself is not seen.
+ * A clFinish that fails has waited. Retain and release never fail and are not numbered. A live count is creations and retains less
+ * releases: references held by the program; an event counts when an enqueue hands it out. What a driver calls inside itself is not seen.
  *
  * A test in the same process finds these functions by linking with the layer, or by dlopen(getenv("OPENCL_LAYERS"), RTLD_NOW | RTLD_NOLOAD)
  * and dlsym() (the loader must have started: call any cl function first):
@@ -167,7 +167,14 @@ PLAIN(clCompileProgram,
 PLAIN(clSetKernelArg, (cl_kernel x, cl_uint i, size_t n, const void *value), (x, i, n, value))
 PLAIN(clWaitForEvents, (cl_uint n, const cl_event *events), (n, events))
 PLAIN(clFlush, (cl_command_queue x), (x))
-PLAIN(clFinish, (cl_command_queue x), (x))
+
+/* One that fails has waited all the same: a device that is lost runs nothing any more, and memory may be freed. */
+static cl_int CL_API_CALL my_clFinish(cl_command_queue x)
+{
+    const int to_fail = fails(API_clFinish);
+    const cl_int code = next->clFinish(x);
+    return to_fail ? fail_code : code;
+}
 
 MAKE(cl_context, clCreateContext, context,
      (const cl_context_properties *properties, cl_uint n, const cl_device_id *devs,

@@ -1,0 +1,19 @@
+/* A hook for tests (builds with CLEF_TESTS alone): CLEF_BREAK=OP[.VARIANT]=wrong|hang|crash makes what enqueues its kernels write nothing,
+ * never return, or abort. */
+#ifndef CLEF_RUNTIME_BROKEN_H
+#define CLEF_RUNTIME_BROKEN_H
+
+#include "graph/launch.h"
+
+#ifdef CLEF_TEST_HOOKS
+/** 1 when the launch is not to be enqueued. */
+int clef__broken(const clef_launch *launch);
+#else
+static inline int clef__broken(const clef_launch *launch)
+{
+    (void)launch;
+    return 0;
+}
+#endif
+
+#endif

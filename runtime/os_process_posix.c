@@ -1,0 +1,63 @@
+/* Child processes. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "graph/fail.h"
+#include "runtime/os.h"
+
+extern char **environ;
+
+clef_status clef__os_spawn(const char *const *argv, int64_t *process, clef_error *err)
+{
+    posix_spawn_file_actions_t actions;
+    pid_t pid = 0;
+    int code = posix_spawn_file_actions_init(&actions);
+    if (!code) {
+        code = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        if (!code)
+            code = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+        if (!code)
+            code = posix_spawn(&pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
+        posix_spawn_file_actions_destroy(&actions);
+    }
+    *process = (int64_t)pid;
+    return code ? clef__fail(err, CLEF_E_IO, "%s: cannot be started: %s", argv[0], strerror(code)) : CLEF_OK;
+}
+
+int clef__os_ended(int64_t process, int *code)
+{
+    int status = 0;
+    pid_t pid;
+    do
+        pid = waitpid((pid_t)process, &status, WNOHANG);
+    while (pid < 0 && errno == EINTR);
+    if (pid == 0)
+        return 0;
+    *code = pid < 0 ? -1 : WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+    return 1;
+}
+
+void clef__os_kill(int64_t process)
+{
+    kill((pid_t)process, SIGKILL);
+    while (waitpid((pid_t)process, NULL, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+void clef__os_sleep(int32_t ms)
+{
+    const struct timespec time = {ms / 1000, ms % 1000 * 1000000L};
+    nanosleep(&time, NULL);
+}
+
+int64_t clef__os_pid(void)
+{
+    return (int64_t)getpid();
+}

@@ -1,0 +1,85 @@
+/* Proof before use: a kernel is held against its op's reference in double, on this device, before anybody's answer depends on it. */
+#ifndef CLEF_RUNTIME_PROOF_H
+#define CLEF_RUNTIME_PROOF_H
+
+#include "graph/variant.h"
+#include "runtime/device.h"
+
+/* ---- a case: runtime/proof_case.c ---------------------------------------------------------------------------------------------------- */
+
+enum { CLEF_PROOF_MAX_RUNS = 8 };
+
+/** A graph and how it is run. Inputs and weights are random: I32 and I8 in [int_lo, int_hi), floats N(0, 1) * spread (0: 1). */
+typedef struct clef_proof_case {
+    const clef_graph *graph;
+    const char       *variants; /* "op=name" or "" */
+    clef_gemm         gemm;
+    int32_t           int_lo, int_hi;
+    float             spread;
+    double            tol;      /* |x - ref| <= tol * (max |ref| + 1e-6) */
+    int32_t           n_runs;   /* 0: the symbols at their bounds, then at 1 */
+    int64_t           symbols[CLEF_PROOF_MAX_RUNS][CLEF_MAX_SYMBOLS];
+} clef_proof_case;
+
+/** Runs the case. worst: the largest error over outputs and runs, in parts of the tolerance; infinite where a number is missing or made
+ *  up. CLEF_E_NOMEM, and whatever making and running a plan gives. */
+clef_status clef__proof_run(clef_device *dev, const clef_proof_case *c, double *worst, clef_error *err);
+
+/* ---- what is known of a device: runtime/proof_db.c ----------------------------------------------------------------------------------- */
+
+typedef enum clef_verdict {
+    CLEF_PROOF_RIGHT,
+    CLEF_PROOF_UNTRIED, /* its case does not fit into the device's memory: no fault of the kernel */
+    CLEF_PROOF_WRONG,   /* from here on: set aside */
+    CLEF_PROOF_REFUSED,
+    CLEF_PROOF_CRASHED,
+    CLEF_PROOF_HUNG
+} clef_verdict;
+extern const char *const clef__verdict_names[];
+
+/** What a kernel, with its constants, did. */
+typedef struct clef_proof {
+    uint64_t     print;          /* of its launches: kernels, constants, the dtypes that they read */
+    char         op[32], variant[32]; /* variant "-": the op has one implementation */
+    clef_verdict verdict;
+    double       worst;          /* in parts of what is allowed */
+} clef_proof;
+typedef struct clef_proofs {
+    clef_proof *at;
+    int32_t     n, cap;
+} clef_proofs;
+
+/** The device's, read at the first call; they belong to the device. A missing or damaged file holds none. CLEF_E_NOMEM. */
+clef_status clef__proofs_open(clef_device *dev, clef_proofs **out, clef_error *err);
+void        clef__proofs_free(clef_proofs *proofs); /* takes NULL */
+/** Adds one; the first of a print stays. CLEF_E_NOMEM. */
+clef_status clef__proofs_put(clef_proofs *proofs, const clef_proof *proof, clef_error *err);
+const clef_proof *clef__proofs_find(const clef_proofs *proofs, uint64_t print); /* NULL: none */
+/** Writes them, with what other processes wrote meanwhile. One that cannot be written is no error. */
+clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error *err);
+
+/* ---- before a plan: runtime/proof.c, runtime/proof_node.c --------------------------------------------------------------------------- */
+
+/** A node's kernels that are to be proven. */
+typedef struct clef_proof_unit {
+    uint64_t            print;
+    const clef_value   *node;
+    const clef_variant *variant; /* NULL: the op has one implementation */
+} clef_proof_unit;
+/** Writes the cases of units for a prover: runtime/proof_file.c. CLEF_E_IO, CLEF_E_NOMEM. */
+clef_status clef__proof_write(const char *path, const clef_proof_unit *units, int32_t n, clef_error *err);
+
+struct clef_plan;
+/** Proves, in the device's prover, the kernels that the plan's graph wants and the device has never run; tells each that fails by the
+ *  device's notice. Nothing, where there is no prover or no cache folder, or the user wants none. CLEF_E_NOMEM, CLEF_E_CANCELLED, and
+ *  CLEF_E_DEVICE: a kernel fails and its op has no other. */
+clef_status clef__proof_at_load(struct clef_plan *plan, clef_error *err);
+/** Sets aside, in the plan's tuning, what failed on this device. CLEF_E_NOMEM. */
+clef_status clef__proof_apply(struct clef_plan *plan, clef_error *err);
+/** 1 when the row of the table of variants failed on this device. */
+int         clef__proof_failed(clef_device *dev, int32_t row);
+/** A graph of one node alone, its inputs leaves of the same shapes and dtypes; weights of many rows have fewer. *out NULL without an
+ *  error: it would be too large. */
+clef_status clef__proof_graph(const clef_value *n, clef_graph **out, clef_error *err);
+
+#endif

@@ -1,0 +1,86 @@
+/* clef selftest: every op and variant on a device, against the reference. With --prove, what a plan starts to prove kernels. */
+#include <inttypes.h>
+
+#include "tools/common.h"
+#include "tools/progress.h"
+
+typedef struct selftest_options {
+    const char *device, *op, *prove;
+    int32_t all, first, quiet;
+} selftest_options;
+
+static const selftest_options selftest_defaults = {0};
+
+/* clang-format off */
+static const clef__option selftest_option_table[] = {
+    DEVICE_OPTION(selftest_options),
+    {.names = "all", .type = CLI_SWITCH, .offset = offsetof(selftest_options, all), .help = "variants too that would not be used"},
+    {.names = "op", .type = CLI_TEXT, .value = "OP", .offset = offsetof(selftest_options, op), .help = "this op alone"},
+    {.names = "prove", .type = CLI_TEXT, .value = "FILE", .offset = offsetof(selftest_options, prove),
+     .help = "run the cases of a file that clef wrote to prove a plan's kernels, and nothing else"},
+    {.names = "first", .type = CLI_INT, .value = "N", .offset = offsetof(selftest_options, first), .lo = 0, .hi = 1000000,
+     .help = "with --prove: begin with this case"},
+    QUIET_OPTION(selftest_options),
+    {.names = NULL},
+};
+/* clang-format on */
+
+typedef struct table {
+    clef__progress progress;
+    int32_t n_rows;
+} table;
+
+static void print_row(void *user, const clef_selftest_row *r)
+{
+    table *t = user;
+    const char *verdict = r->state == CLEF_SELFTEST_UNFIT ? "unfit" : r->state == CLEF_SELFTEST_FAILED ? "FAILED" : "ok";
+    clef__progress_finish(&t->progress);
+    if (!t->n_rows++)
+        printf("%-17s %-9s %-5s %6s  %-10s %s\n", "op", "variant", "used", "cases", "worst", "verdict");
+    printf("%-17s %-9s %-5s %6" PRId32 "  %-10.3g %s%s%.400s\n", r->op, r->variant[0] ? r->variant : "-", r->used ? "yes" : "no", r->cases,
+           r->worst, verdict, r->why[0] ? ": " : "", r->why);
+    fflush(stdout);
+}
+
+static clef_status test(const selftest_options *o, clef_device *device, int32_t *n_failed, clef_error *err)
+{
+    table t = {0};
+    clef__progress_init(&t.progress, o->quiet);
+    if (!o->quiet)
+        clef__say_device(device);
+    const clef_status s = clef_selftest(
+        device,
+        &(clef_selftest_opts){
+            .all = o->all, .op = o->op, .row = print_row, .user = &t, .progress = clef__progress_step, .progress_user = &t.progress},
+        n_failed, err);
+    clef__progress_finish(&t.progress);
+    return s;
+}
+
+static int selftest_run(const void *options, int32_t n_args, char **args)
+{
+    const selftest_options *o = options;
+    clef_error err = {0};
+    clef_device *device = NULL;
+    int32_t n_failed = 0;
+    (void)n_args, (void)args;
+    clef_status s = clef_device_open(o->device, NULL, &device, &err);
+    if (!s)
+        s = o->prove ? clef_prove(device, o->prove, o->first, &err) : test(o, device, &n_failed, &err);
+    clef_device_close(device);
+    if (s)
+        return clef__cli_report(&err);
+    return n_failed ? clef__cli_fail(CLI_FAILED, "%" PRId32 " of what would be used on this device failed", n_failed) : CLI_OK;
+}
+
+const clef__command clef__command_selftest = {
+    .name = "selftest",
+    .usage = "[-d DEVICE] [--all] [--op OP]",
+    .summary = "Hold every op on a device against the reference in double",
+    .notes = "worst: the largest error in parts of what the op allows. used: the stated order, or what was measured, takes the variant.\n"
+             "Exit code 1 when a variant fails that would be used. Takes minutes where kernels compile slowly.\n",
+    .options = selftest_option_table,
+    .defaults = &selftest_defaults,
+    .options_bytes = sizeof selftest_defaults,
+    .run = selftest_run,
+};
