@@ -5,15 +5,22 @@
 
 #include "graph/text.h"
 
-/* Length of the "layerN" that the name begins with, 0 when it begins otherwise. */
+/* Where "layerN" begins in a name: behind "encoder." or "decoder.". */
+static const char *at_layer(const char *name)
+{
+    return strncmp(name, "encoder.", 8) == 0 || strncmp(name, "decoder.", 8) == 0 ? name + 8 : name;
+}
+
+/* Length of the "layerN" or "encoder.layerN" that the name begins with, 0 when it begins otherwise. */
 static size_t layer_of(const char *name)
 {
+    const char *at = at_layer(name);
     size_t n = 5;
-    if (strncmp(name, "layer", 5) != 0 || !isdigit((unsigned char)name[5]))
+    if (strncmp(at, "layer", 5) != 0 || !isdigit((unsigned char)at[5]))
         return 0;
-    while (isdigit((unsigned char)name[n]))
+    while (isdigit((unsigned char)at[n]))
         n++;
-    return name[n] == '.' ? n : 0;
+    return at[n] == '.' ? (size_t)(at - name) + n : 0;
 }
 
 static int same_layer(const clef_value *a, const clef_value *b)
@@ -87,7 +94,7 @@ static int is_folded(const fold *f, const clef_value *v)
 {
     if (!f->is_on || !layer_of(v->name))
         return 0;
-    const long layer = strtol(v->name + 5, NULL, 10);
+    const long layer = strtol(at_layer(v->name) + 5, NULL, 10);
     for (int32_t i = 0; i < f->n_expand; i++)
         if (f->expand[i] == layer)
             return 0;
@@ -97,7 +104,7 @@ static int is_folded(const fold *f, const clef_value *v)
 static void write_id(FILE *to, const fold *f, const clef_value *v)
 {
     if (is_folded(f, v))
-        fprintf(to, "%.*s", (int)layer_of(v->name), v->name);
+        fprintf(to, "\"%.*s\"", (int)layer_of(v->name), v->name);
     else
         fprintf(to, "v%d", v->id);
 }
@@ -130,10 +137,13 @@ static void write_folded_layer(FILE *to, const clef_graph *g, const clef_value *
             if (v->in[k] && v->in[k]->kind == CLEF_WEIGHT)
                 elements += (double)clef__elements(v->in[k], NULL);
     }
-    fprintf(to,
-            "    %.*s [style=\"rounded,filled\", fillcolor=\"#cfdcf0\", label=\"layer %.*s\\n%d nodes, %.4g M weights\\n%.4g GFLOP at the "
-            "bounds\"];\n",
-            (int)n, first->name, (int)n - 5, first->name + 5, n_nodes, elements / 1e6, flops / 1e9);
+    const char *at = at_layer(first->name);
+    fprintf(
+        to,
+        "    \"%.*s\" [style=\"rounded,filled\", fillcolor=\"#cfdcf0\", label=\"%.*s%slayer %.*s\\n%d nodes, %.4g M weights\\n%.4g GFLOP "
+        "at the bounds\"];\n",
+        (int)n, first->name, at > first->name ? (int)(at - first->name) - 1 : 0, first->name, at > first->name ? " " : "",
+        (int)(first->name + n - at) - 5, at + 5, n_nodes, elements / 1e6, flops / 1e9);
 }
 
 static void write_layer(FILE *to, const clef_graph *g, const fold *f, const clef_value *first)

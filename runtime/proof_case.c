@@ -118,9 +118,13 @@ static const void *weight_for_plan(void *user, const char *name, clef_dtype dtyp
 
 static double element(clef_dtype dtype, const void *data, int64_t i)
 {
-    return dtype == CLEF_I32  ? (double)((const int32_t *)data)[i]
-           : dtype == CLEF_I8 ? (double)((const int8_t *)data)[i]
-                              : (double)((const float *)data)[i];
+    enum { MOST = 256 }; /* elements of a block */
+    const int64_t elems = clef_dtype_block_elems(dtype);
+    float block[MOST];
+    if (dtype == CLEF_I32)
+        return (double)((const int32_t *)data)[i];
+    clef_dtype_decode(dtype, (const char *)data + i / elems * clef_dtype_block_bytes(dtype), (size_t)elems, block);
+    return (double)block[i % elems];
 }
 
 static double compare(double tol, clef_dtype dtype, const void *data, const clef_ref_tensor *ref)

@@ -104,7 +104,7 @@ static void folded_dot(void **state)
     assert_non_null(strstr(text, "layer 0\\n2 nodes"));
     assert_non_null(strstr(text, "cluster_layer1"));
     assert_null(strstr(text, "cluster_layer0"));
-    assert_non_null(strstr(text, "layer0 -> "));
+    assert_non_null(strstr(text, "\"layer0\" -> "));
     clef_graph_destroy(g);
 }
 

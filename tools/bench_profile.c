@@ -83,6 +83,27 @@ static const char *find_module(const clef_value *v, int depth)
     return module;
 }
 
+/* What was launched, entry by entry as the times. */
+static const clef_launch_info *of_launches;
+static const clef_launch_time *of_times;
+
+static const char *variant_of(const clef_launch_time *t)
+{
+    static char names[64][64]; /* op and variant; more than there are variants */
+    static int32_t n_names;
+    char name[sizeof *names];
+    const clef_launch_info *l = &of_launches[t - of_times];
+    int32_t i = 0;
+    if (!l->variant)
+        return "without variants";
+    snprintf(name, sizeof name, "%s %s", l->op, l->variant);
+    while (i < n_names && strcmp(names[i], name) != 0)
+        i++;
+    if (i == n_names && n_names < (int32_t)(sizeof names / sizeof *names))
+        strcpy(names[n_names++], name);
+    return i < n_names ? names[i] : "further variants";
+}
+
 static const char *module_of(const clef_launch_time *t)
 {
     const clef_value *v = clef_graph_find(of_graph, t->node);
@@ -132,6 +153,17 @@ static void print_groups(const bench *b, const char *title, const group *groups,
     }
 }
 
+/* The device's idle time from its first launch to its last. */
+static double gaps(const clef_launch_time *times, int32_t n)
+{
+    double sum = 0;
+    for (int32_t i = 1; i < n; i++) {
+        const double gap = times[i].start_us - times[i - 1].start_us - times[i - 1].us;
+        sum += gap > 0 ? gap : 0;
+    }
+    return sum;
+}
+
 static int print_step(const bench *b, const char *what, double seconds, const clef_launch_time *times, int32_t n)
 {
     double us = 0;
@@ -140,13 +172,24 @@ static int print_step(const bench *b, const char *what, double seconds, const cl
         return clef__cli_fail(CLI_FAILED, "bench: out of host memory");
     for (int32_t i = 0; i < n; i++)
         us += times[i].us;
-    printf("%s: %.3f ms, of it %.3f ms in %" PRId32 " launches on the device\n", what, seconds * 1e3, us * 1e-3, n);
+    printf("%s: %.3f ms, of it %.3f ms in %" PRId32 " launches on the device and %.3f ms between them\n", what, seconds * 1e3, us * 1e-3, n,
+           gaps(times, n) * 1e-3);
+    clef_launch_info *launches = calloc((size_t)n + 1, sizeof *launches);
+    if (!launches) {
+        free(groups);
+        return clef__cli_fail(CLI_FAILED, "bench: out of host memory");
+    }
+    clef_plan_launches(clef_session_plan(b->session, 0), launches, n);
     of_graph = clef_plan_graph(clef_session_plan(b->session, 0));
+    of_launches = launches;
+    of_times = times;
     print_groups(b, "module", groups, group_by(times, n, module_of, groups));
     print_groups(b, "layer", groups, group_by(times, n, layer_of, groups));
     print_groups(b, "op", groups, group_by(times, n, op_of, groups));
+    print_groups(b, "variant", groups, group_by(times, n, variant_of, groups));
     print_groups(b, "kernel", groups, group_by(times, n, kernel_of, groups));
     putchar('\n');
+    free(launches);
     free(groups);
     return CLI_GO_ON;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/common.h"
+#include "tools/taps.h"
 
 typedef struct eval_options {
     const char *model, *in, *out, *after, *device;
@@ -20,7 +21,7 @@ static const clef__option eval_option_table[] = {
     {.names = "in", .letter = 'i', .type = CLI_TEXT, .value = "FILE", AT(in), .help = "a .safetensors file with the inputs"},
     {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "the .safetensors file to write"},
     {.names = "tap", .letter = 't', .type = CLI_LIST, .value = "NAME", AT(taps),
-     .help = "write this value too; may be repeated: hidden_last, attention_0, or any value of `clef graph`"},
+     .help = "write this value too; may be repeated: hidden_last, attention_0, any value of `clef graph`, or a pattern: 'layer*.out'"},
     {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after), .help = "stop after this pass over the graph; build: run none"},
     DEVICE_OPTION(eval_options),
     GEMM_OPTION(eval_options),
@@ -241,6 +242,7 @@ static clef_status build_model(eval *e, clef_error *err)
         return clef__error(err, CLEF_E_NOT_FOUND, "%s: wanted a tensor input_ids [B, T]; there is none", e->o->in);
     if (ids.rank != 2 || ids.dims[0] < 1 || ids.dims[1] < 1 || ids.dims[0] > INT32_MAX || ids.dims[1] > INT32_MAX)
         return clef__error(err, CLEF_E_SHAPE, "%s: input_ids: wanted [B, T], came %s", e->o->in, clef__dims_text(ids.rank, ids.dims, dims));
+    const clef__list plain = clef__plain_taps(&e->o->taps);
     const clef_build_opts opts = {
         .n_context = (int32_t)ids.dims[1],
         .n_batch = (int32_t)ids.dims[1],
@@ -249,10 +251,12 @@ static clef_status build_model(eval *e, clef_error *err)
         .kv_type = clef__kv_type(e->model, e->o->kv_type, e->o->exact),
         .padding_mask = clef_tensor_file_find(e->in, "attention_mask") >= 0,
         .token_types = clef_tensor_file_find(e->in, "token_type_ids") >= 0,
-        .taps = e->o->taps.items,
-        .n_taps = e->o->taps.n,
+        .taps = plain.items,
+        .n_taps = plain.n,
     };
     status = clef_model_build(e->model, &opts, &e->graph, err);
+    if (status == CLEF_OK)
+        status = clef__graph_tap_patterns(e->graph, e->path, &e->o->taps, err);
     if (status == CLEF_OK)
         status = collect_feeds(e, err);
     if (status == CLEF_OK)
@@ -289,9 +293,12 @@ static clef_status collect_weights(eval *e, clef_error *err)
 
 static clef_status build_text_graph(eval *e, clef_error *err)
 {
+    const clef__list plain = clef__plain_taps(&e->o->taps);
     clef_status status = clef__graph_file_open(e->path, &e->graph, err);
     if (status == CLEF_OK)
-        status = clef__graph_tap(e->graph, e->path, &e->o->taps, err);
+        status = clef__graph_tap(e->graph, e->path, &plain, err);
+    if (status == CLEF_OK)
+        status = clef__graph_tap_patterns(e->graph, e->path, &e->o->taps, err);
     if (status == CLEF_OK)
         status = collect_weights(e, err);
     return status == CLEF_OK ? collect_feeds(e, err) : status;
@@ -343,7 +350,7 @@ static int is_wanted(const eval *e, const char *name)
     if (!e->model || strcmp(name, "logits") == 0)
         return 1;
     for (int32_t i = 0; i < e->o->taps.n; i++)
-        if (strcmp(e->o->taps.items[i], name) == 0)
+        if (clef__pattern_fits(e->o->taps.items[i], name))
             return 1;
     return 0;
 }

@@ -70,5 +70,13 @@ header=$(head -c 600 "$tmp/logits.safetensors" | tr -d '\0 ' | tr '{' '\n')
 for want in '[2,3,1024]' '[2,3,192]' '[2,6,3,3]'; do
   if grep -qaF "\"shape\":$want" <<<"$header"; then ok "shape $want"; else fail "shape $want: $header"; fi
 done
+# --tap with * and ?: every value that fits, each once, as its name alone gives it.
+check "taps by a pattern" "$CLEF" eval --in "$tmp/batch.safetensors" --out "$tmp/taps.safetensors" --tap 'layer?.out' --tap '*.attention' --tap layer0.out -q
+names=$(head -c 4000 "$tmp/taps.safetensors" | grep -ao '"[a-z0-9_.]*":{"dtype"' | cut -d '"' -f 2 | sort | tr '\n' ' ')
+layers=$("$CLEF" graph --format dot | grep -c cluster)
+want=$(for l in $(seq 0 $((layers - 1))); do echo "layer$l.attention layer$l.out"; done | tr '\n' ' ')
+same "they are those" "$(echo "$want logits" | tr ' ' '\n' | grep . | sort | tr '\n' ' ')" "$names"
+refused "a pattern that nothing fits" 1 "layer9?.out" "$CLEF" eval --in "$tmp/batch.safetensors" --out "$tmp/no" --tap 'layer9?.out' -q
+check "of a text graph" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/all.safetensors" --tap '*' --after build -q
 if [ -e "$tmp/no" ]; then fail "a refused eval writes nothing"; else ok "a refused eval writes nothing"; fi
 finish

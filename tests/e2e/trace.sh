@@ -3,7 +3,7 @@
 export CLEF_TUNE=0
 check "bench --profile --trace" "$CLEF" bench --profile --trace "$tmp/bench.json" -q
 "$CLEF" bench --profile -q >"$tmp/profile"
-for word in module attention feed-forward head "layer 0" "outside of layers" kernel; do
+for word in module variant attention feed-forward head "layer 0" "outside of layers" kernel; do
   if grep -q "^$word " "$tmp/profile"; then ok "the profile has $word"; else fail "the profile has $word"; fi
 done
 check "run --trace" "$CLEF" run -p "Once upon a time" -n 5 --temp 0 -q --trace "$tmp/run.json"

@@ -3,8 +3,8 @@ const values = data.graph.values, byName = new Map(values.map((v, i) => [v.name,
 const users = values.map(() => []), launches = new Map();
 values.forEach((v, i) => {
   v.i = i;
-  const m = /^layer(\d+)\./.exec(v.name);
-  v.layer = m ? +m[1] : -1;
+  const m = /^(?:encoder\.|decoder\.)?layer\d+(?=\.)/.exec(v.name);
+  v.layer = m ? m[0] : "";
   v.drawn = v.kind !== "weight" && v.kind !== "const";
   v.us = 0;
   (v.inputs || []).forEach(n => { if (n !== null) users[byName.get(n)].push(i); });
@@ -14,7 +14,8 @@ for (const l of data.launches || []) {
   launches.get(l.node).push(l);
   if (byName.has(l.node)) values[byName.get(l.node)].us += l.us;
 }
-const layers = [...new Set(values.filter(v => v.layer >= 0).map(v => v.layer))];
+const layers = [...new Set(values.filter(v => v.layer).map(v => v.layer))];
+const title = layer => layer.replace(".", " ").replace("layer", "layer ");
 const overlays = { none: ["none", () => 0, () => ""], flops: ["operations", v => v.flops || 0, x => short(x, "flop")],
   bytes: ["bytes moved", v => v.bytes || 0, bytes] };
 if (data.launches) overlays.time = ["device time", v => v.us, x => x.toFixed(1) + " us"];
@@ -24,7 +25,7 @@ let chosen = null, hits = new Set(), items = [], place = new Map(), overlay = "n
 const svg = $("canvas"), view = $("view"), pan = panZoom(svg, view);
 
 // What stands for a value now: its own box, or its layer's.
-const itemOf = v => v.layer >= 0 && !open.has(v.layer) ? "layer" + v.layer : v.i;
+const itemOf = v => v.layer && !open.has(v.layer) ? v.layer : v.i;
 
 function collect() {
   items = [];
@@ -60,9 +61,9 @@ function labels(it) {
   const v = it.of[0];
   if (typeof it.key === "string") {
     const nodes = it.of.filter(u => u.op).length;
-    return ["layer " + v.layer, nodes + " nodes"];
+    return [title(v.layer), nodes + " nodes"];
   }
-  const name = v.layer >= 0 ? v.name.slice(v.name.indexOf(".") + 1) : v.name;
+  const name = v.layer ? v.name.slice(v.layer.length + 1) : v.name;
   return [v.op || v.kind, name, v.dtype + " [" + v.shape.join(", ") + "]"];
 }
 
@@ -160,7 +161,7 @@ function drawBoxes(out) {
     const x0 = Math.min(...inside.map(it => it.x - it.w / 2)) - 10, x1 = Math.max(...inside.map(it => it.x + it.w / 2)) + 10;
     const y0 = Math.min(...inside.map(it => it.y)) - 12, y1 = Math.max(...inside.map(it => it.y + it.h)) + 8;
     out.append(el("rect", { class: "box", x: x0, y: y0, width: x1 - x0, height: y1 - y0, rx: 8 }));
-    const name = el("text", { class: "boxname", x: x0 + 8, y: y0 + 12 }, "layer " + l + " (fold)");
+    const name = el("text", { class: "boxname", x: x0 + 8, y: y0 + 12 }, title(l) + " (fold)");
     name.addEventListener("click", () => { open.delete(l); draw(); });
     out.append(name);
   }
@@ -192,7 +193,7 @@ function link(name, text) {
 function show(name) {
   const v = values[byName.get(name)];
   if (!v) return;
-  if (v.layer >= 0) open.add(v.layer);
+  if (v.layer) open.add(v.layer);
   const key = v.drawn ? itemOf(v) : users[v.i].length ? itemOf(values[users[v.i][0]]) : null;
   choose(key, v);
   const it = place.get(key);
@@ -247,7 +248,7 @@ function describe(v) {
 function describeLayer(it) {
   const side = $("side"), t = el("table"), of = it.of, l = of[0].layer;
   side.textContent = "";
-  side.append(el("h2", {}, "layer " + l));
+  side.append(el("h2", {}, title(l)));
   const b = el("button", { id: "open-layer" }, "unfold");
   b.addEventListener("click", () => { open.add(l); draw(); });
   side.append(b);

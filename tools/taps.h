@@ -1,0 +1,16 @@
+/* --tap: values by name, or by a pattern in which * stands for any text and ? for one character. */
+#ifndef CLEF_TOOLS_TAPS_H
+#define CLEF_TOOLS_TAPS_H
+
+#include "tools/common.h"
+
+int clef__is_pattern(const char *text);
+/** 1 when `name` is what the pattern stands for; a pattern without * and ? stands for itself. */
+int clef__pattern_fits(const char *pattern, const char *name);
+/** The taps that are no patterns. */
+clef__list clef__plain_taps(const clef__list *taps);
+/** Makes an output of each computed value that one of the patterns fits, but of views of a cache. CLEF_E_NOT_FOUND names a pattern that
+ *  fits none. */
+clef_status clef__graph_tap_patterns(clef_graph *graph, const char *path, const clef__list *taps, clef_error *err);
+
+#endif
