@@ -2,6 +2,8 @@
 #define TEST_NAME "test-token-json"
 #include "tests/tokenizers.h"
 
+#include "model/tokenizer.h"
+
 /* ---- stages: one tokenizer a row, with the byte model ------------------------------------------------------------------------------- */
 
 static const struct {
@@ -224,6 +226,77 @@ static const struct {
     {POST("{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<x>\"}}]}"), CLEF_E_FORMAT, "names \"<x>\""},
 };
 
+/* ---- Jais 2's spaces */
+
+static size_t put_spaces(char *to, size_t n, const char *space)
+{
+    const size_t size = strlen(space);
+    for (size_t i = 0; i < n; i++)
+        memcpy(to + i * size, space, size);
+    return n * size;
+}
+
+/* Cuts with Jais 2's regex, `more` behind it; runs of 1, 2, 4 .. 512 spaces are tokens. */
+static clef_tokenizer *open_jais(const char *more)
+{
+    static char json[32768];
+    size_t n =
+        (size_t)snprintf(json, sizeof json,
+                         "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"behavior\":\"Isolated\","
+                         "\"pattern\":{\"Regex\":\"");
+    for (const char *at = clef__jais2_regex; *at; at++) {
+        if (*at == '\\')
+            json[n++] = '\\';
+        json[n++] = *at;
+    }
+    n += (size_t)snprintf(json + n, sizeof json - n,
+                          "%s\"}},{\"type\":\"ByteLevel\",\"use_regex\":false,\"add_prefix_space\":false}]},\"decoder\":{\"type\":"
+                          "\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\\u010a\":1",
+                          more);
+    for (size_t size = 1, id = 2; size <= 512; size *= 2, id++) {
+        n += (size_t)snprintf(json + n, sizeof json - n, ",\"");
+        n += put_spaces(json + n, size, "\xC4\xA0");
+        n += (size_t)snprintf(json + n, sizeof json - n, "\":%zu", id);
+    }
+    n += (size_t)snprintf(json + n, sizeof json - n, "},\"merges\":[");
+    for (size_t size = 1; size < 512; size *= 2) {
+        n += (size_t)snprintf(json + n, sizeof json - n, "%s[\"", size > 1 ? "," : "");
+        n += put_spaces(json + n, size, "\xC4\xA0");
+        n += (size_t)snprintf(json + n, sizeof json - n, "\",\"");
+        n += put_spaces(json + n, size, "\xC4\xA0");
+        n += (size_t)snprintf(json + n, sizeof json - n, "\"]");
+    }
+    snprintf(json + n, sizeof json - n, "]}}");
+    return must_open_json(json);
+}
+
+/* Counting them gives what the regex gives; a regex with a branch more, which nothing takes, is run as it is. */
+static void test_many_spaces(void **state)
+{
+    static const size_t runs[] = {1, 2, 3, 510, 511, 512, 513, 1023, 1024, 1025, 2600};
+    static const char *const ends[] = {"", "a", "\n", "\na", "a\n", "\n \n   a"};
+    clef_tokenizer *counted = open_jais(""), *plain = open_jais("|a");
+    char text[8192];
+    (void)state;
+    for (size_t i = 0; i < 11; i++)
+        for (size_t k = 0; k < 6 * 6; k++) {
+            clef_error err = {0};
+            size_t n = (size_t)snprintf(text, sizeof text, "%s", ends[k / 6]);
+            n += put_spaces(text + n, runs[i], " ");
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s", ends[k % 6]);
+            n += put_spaces(text + n, runs[(i + k) % 11], " ");
+            clef_encoded a, b;
+            assert_int_equal(clef_tokenizer_encode_pair(counted, text, n, NULL, 0, NULL, &a, &err), CLEF_OK);
+            assert_int_equal(clef_tokenizer_encode_pair(plain, text, n, NULL, 0, NULL, &b, &err), CLEF_OK);
+            assert_int_equal(a.n, b.n);
+            assert_memory_equal(a.ids, b.ids, (size_t)a.n * sizeof *a.ids);
+            clef_encoded_finish(&a);
+            clef_encoded_finish(&b);
+        }
+    clef_tokenizer_close(counted);
+    clef_tokenizer_close(plain);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -239,10 +312,8 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stages),
-        cmocka_unit_test(test_decoders),
-        cmocka_unit_test(test_metaspace),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_stages),      cmocka_unit_test(test_decoders), cmocka_unit_test(test_metaspace),
+        cmocka_unit_test(test_many_spaces), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
 }
