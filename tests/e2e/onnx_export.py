@@ -112,8 +112,8 @@ def beside(family, tmp, flags, feeds, logits):
 
 # Graphs of what the models do not show: name, text, range of integer inputs.
 SMALL = [
-    ("slices", "symbol T <= 6\nsymbol S <= 9\ninput x f32 [2, S, 4]\ninput t f32 [2, T]\na = slice(x) axis=1 start=-1 size=1\n"
-     "b = slice(x) axis=2 start=-3 size=2\nc = slice(x) axis=1 size=T\nd = copy(a)\ne = copy(b)\nf = copy(c)\noutput d\noutput e\noutput f\n", 0),
+    ("slices", "symbol T <= 6\nsymbol S <= 9\ninput x f32 [2, S, 4]\ninput t f32 [2, T]\ninput y f32 [2, 9, 4]\na = slice(x) axis=1 start=-1 size=1\n"
+     "b = slice(x) axis=2 start=-3 size=2\nc = slice(y) axis=1 size=T\nh = slice(y) axis=1 start=-6 size=T\ni = copy(h)\nd = copy(a)\ne = copy(b)\nf = copy(c)\noutput i\noutput d\noutput e\noutput f\n", 0),
     ("reductions", "input x f32 [3, 17]\na = argmax(x)\nb = topk(x) k=5\nc = reduce(x) kind=sum\nd = reduce(x) kind=max\ne = pick(x, b)\n"
      "output a\noutput b\noutput c\noutput d\noutput e\n", 0),
     ("softmaxes", "input x f32 [2, 3, 5, 7]\ninput k i32 [2, 1, 1, 7]\ninput p i32 [2]\nconst m f32 [7] = 0, -inf, 1, -inf, 0, 2, -inf\n"
