@@ -74,7 +74,7 @@ kernel void pack(const pack_args a, global uchar *bytes, global const word *w)
 
 kernel void pack(const pack_args a, global uchar *bytes, global const uchar *w)
 {
-    enum { CODES = STEP_BLOCKS * VECTORS * 64 };
+    enum { CODES = STEP_BLOCKS * CODE_VECTORS * 64 };
     const uint tile = a.tile + get_group_id(0) * a.step, first = get_group_id(0) * PANEL_ROWS, steps = a.k / (32 * STEP_BLOCKS);
     global uchar *codes = bytes + (size_t)tile * steps * CODES;
     global uchar *scales = bytes + (size_t)a.tiles * steps * CODES + (size_t)tile * steps * SCALE_BYTES;

@@ -107,7 +107,7 @@ static inline void pack_nibbles(global uchar *lower, global uchar *upper, const 
 /* One block of the format, of 16 rows. */
 static inline void pack_codes(global uchar *out, const stored_rows *s)
 {
-    enum { BLOCK = VECTORS * 64 };
+    enum { BLOCK = CODE_VECTORS * 64 };
 #if W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K
     for (uint b = 0; b < 8; b += 2)
         pack_nibbles(out + b * BLOCK, out + (b + 1) * BLOCK, s, STORED_BYTES - 128 + 16 * b);

@@ -33,8 +33,8 @@ typedef struct tile_ptrs {
 static inline tile_ptrs tile_at(global const uchar *w, uint tile, uint tiles, uint blocks)
 {
     tile_ptrs p;
-    p.codes = (global const int16 *)w + (size_t)tile * blocks * VECTORS;
-    p.scales = w + (size_t)tiles * blocks * VECTORS * 64 + (size_t)tile * (blocks / STEP_BLOCKS) * SCALE_BYTES;
+    p.codes = (global const int16 *)w + (size_t)tile * blocks * CODE_VECTORS;
+    p.scales = w + (size_t)tiles * blocks * CODE_VECTORS * 64 + (size_t)tile * (blocks / STEP_BLOCKS) * SCALE_BYTES;
     return p;
 }
 
@@ -83,7 +83,7 @@ static inline int16 look_up(int16 nibbles)
 /* The codes of block b of the step: byte j of v[g] is that of column 4 g + j. */
 static inline void block_codes(const tile_ptrs *p, uint b, int16 v[8])
 {
-    global const int16 *from = p->codes + b * VECTORS;
+    global const int16 *from = p->codes + b * CODE_VECTORS;
 #if W_TYPE == DTYPE_Q8_0
 #  pragma unroll
     for (int g = 0; g < 8; g++)
@@ -170,7 +170,7 @@ static inline void fetch_step(const tile_ptrs *p)
 {
     global const uchar *codes = (global const uchar *)p->codes + FETCH_AHEAD;
 #pragma unroll
-    for (uint i = 0; i < STEP_BLOCKS * VECTORS; i++)
+    for (uint i = 0; i < STEP_BLOCKS * CODE_VECTORS; i++)
         FETCH(codes + i * LINE_BYTES);
 #pragma unroll
     for (uint i = 0; i < SCALE_BYTES; i += LINE_BYTES)
@@ -179,7 +179,7 @@ static inline void fetch_step(const tile_ptrs *p)
 
 static inline void next_step(tile_ptrs *p)
 {
-    p->codes += STEP_BLOCKS * VECTORS;
+    p->codes += STEP_BLOCKS * CODE_VECTORS;
     p->scales += SCALE_BYTES;
 }
 

@@ -20,12 +20,13 @@ double  clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double
 /** Rows of the packed weight of n: those of both tiles where they take turns. */
 int64_t clef__panel_rows(const clef_panel_matmul_opts *o);
 
-/** Launches for a panel_matmul with a weight of floats, for any number of rows; rows: x as it lies; panel: sizes, bias, residual. */
-clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, const rows_args *rows, const panel_args *panel,
-                                     clef_error *err);
-
 /** How four bytes multiply: -D DOT of cl/panel.h. */
 typedef enum clef_dot { CLEF_DOT_PORTABLE, CLEF_DOT_VNNI, CLEF_DOT_AVXVNNI, CLEF_DOT_AVX2 } clef_dot;
+
+/** Launches for a panel_matmul of x in f32, for any number of rows; dot: what instructions decode a weight in blocks; rows: x as it lies;
+ *  panel: sizes, bias, residual. */
+clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, const rows_args *rows, const panel_args *panel,
+                                     clef_dot dot, clef_error *err);
 
 /** Launches for a panel_matmul with a dot that the device has. */
 clef_status clef__lower_panels(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err);

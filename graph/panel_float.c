@@ -1,4 +1,4 @@
-/* Products of f32 rows with panels of floats, for more rows than a gemv takes: the rows are packed, then multiplied tile by tile. */
+/* Products of f32 rows with panels, for more rows than a gemv takes: the rows are packed, then multiplied tile by tile. */
 #include "graph/panel.h"
 #include "graph/tile.h"
 
@@ -27,7 +27,7 @@ static clef_status lower_pack(clef_lowering *lo, const clef_value *n, const rows
                         err);
 }
 
-clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, const rows_args *rows, const panel_args *panel,
+clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, const rows_args *rows, const panel_args *panel, clef_dot dot,
                                      clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
@@ -49,7 +49,8 @@ clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, con
                                                 {"W_TYPE", o->dtype},
                                                 {"BIAS_TYPE", dtype_of(n->in[PANEL_BIAS])},
                                                 {"ACT", o->act},
-                                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}},
+                                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
+                                                {clef_dtype_block_elems(o->dtype) > 1 ? "DOT" : NULL, (int32_t)dot}},
                                        .args = &args,
                                        .args_bytes = sizeof args,
                                        .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},

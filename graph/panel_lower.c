@@ -5,6 +5,7 @@
 
 enum {
     FEW_ROWS = 4,        /* rows that one launch of panel_gemv takes */
+    EXACT_FEW_ROWS = 8,  /* rows of x in f32 up to which a weight in blocks is decoded for each; more share what is decoded once */
     GROUPS_PER_UNIT = 8, /* of panel_gemv, where each has MIN_SPAN tiles; more share the work better, fewer prepare x less often */
     MIN_SPAN = 6
 };
@@ -143,7 +144,8 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_dot
     clef_status status = prepared ? lower_rows(lo, n, err) : CLEF_OK;
     if (prepared)
         args.x = 0;
-    for (uint32_t size = o->quantise ? TOKEN_BLOCK : 8; size && !status && args.first < args.m; size = size == TOKEN_BLOCK ? 8 : size / 2) {
+    for (uint32_t size = o->quantise ? TOKEN_BLOCK : EXACT_FEW_ROWS; size && !status && args.first < args.m;
+         size = size == TOKEN_BLOCK ? 8 : size / 2) {
         const uint32_t blocks = (args.m - args.first) / size;
         if (!blocks)
             continue;
@@ -172,9 +174,10 @@ clef_status clef__lower_panels(clef_lowering *lo, const clef_value *n, clef_dot 
 {
     if (fits_gemv(lo, n))
         return lower_gemv(lo, n, dot, err);
-    if (!is_floats((const void *)n->attr))
-        return lower_blocks(lo, n, dot, err);
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
     const rows_args rows = rows_of(lo, n);
     const panel_args panel = panel_of(lo, n);
-    return clef__lower_panel_floats(lo, n, &rows, &panel, err);
+    if (!is_floats(o) && (o->quantise || (panel.m <= EXACT_FEW_ROWS && !o->alike)))
+        return lower_blocks(lo, n, dot, err);
+    return clef__lower_panel_floats(lo, n, &rows, &panel, dot, err);
 }
