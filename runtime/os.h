@@ -66,6 +66,8 @@ void clef__os_parallel(int32_t n, void (*work)(void *user, int32_t i), void *use
 clef_status clef__os_spawn(const char *const *argv, int64_t *process, clef_error *err);
 /** 0 while it runs; 1 when it has ended: *code is its exit code, or minus the signal that ended it. */
 int         clef__os_ended(int64_t process, int *code);
+/** 1 for a code of a process that did not end by its own doing: Ctrl-C, a kill, no memory left. */
+int clef__os_ended_from_outside(int code);
 /** Ends it, and waits until it has. */
 void        clef__os_kill(int64_t process);
 /** Waits some milliseconds. */

@@ -44,6 +44,11 @@ int clef__os_ended(int64_t process, int *code)
     return 1;
 }
 
+int clef__os_ended_from_outside(int code)
+{
+    return code == -SIGINT || code == -SIGTERM || code == -SIGHUP || code == -SIGKILL;
+}
+
 void clef__os_kill(int64_t process)
 {
     kill((pid_t)process, SIGKILL);

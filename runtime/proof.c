@@ -10,7 +10,14 @@
 #include "runtime/proof.h"
 #include "runtime/tune.h"
 
-enum { MAX_NODE_LAUNCHES = 64, MAX_ROUNDS = CLEF_N_VARIANTS + 1, DEFAULT_SECONDS = 60, PATH_BYTES = 640, POLL_MS = 3 };
+enum {
+    MAX_NODE_LAUNCHES = 64,
+    MAX_ROUNDS = CLEF_N_VARIANTS + 1,
+    DEFAULT_SECONDS = 60,
+    PATH_BYTES = 640,
+    POLL_MS = 3,
+    EXIT_INTERRUPTED = 130
+};
 static const int64_t warm_at[] = {1, 2, INT64_MAX};
 static const int64_t LIGHT_ELEMENTS = 1 << 20; /* of a weight: the tuner measures none below */
 
@@ -200,8 +207,9 @@ static clef_status read_results(prover *p, const char *path, progress *to, clef_
     return s;
 }
 
-/* Runs the prover from case `first` on until it ends, or one case takes too long. */
-static clef_status run_child(prover *p, const char *path, const char *results, int32_t first, int *hung, progress *done, clef_error *err)
+/* Runs the prover from case `first` on until it ends, or one case takes too long; *cut: 1 when somebody ended it. */
+static clef_status run_child(prover *p, const char *path, const char *results, int32_t first, int *hung, int *cut, progress *done,
+                             clef_error *err)
 {
     const clef_device_info *info = &p->plan->dev->info;
     char which[32], from[16];
@@ -229,6 +237,9 @@ static clef_status run_child(prover *p, const char *path, const char *results, i
             break;
         }
     }
+    *cut = !*hung && (code == EXIT_INTERRUPTED || clef__os_ended_from_outside(code));
+    if (*cut && !s) /* Ctrl-C comes to both processes */
+        s = clef__plan_progress(p->plan, "proof", (uint64_t)done->n_done, (uint64_t)p->n, err);
     return s ? s : read_results(p, results, done, err);
 }
 
@@ -248,7 +259,8 @@ static void tell(const prover *p, const clef_proof *proof)
         dev->notice(dev->notice_user, text);
 }
 
-/* Every unit gets a verdict. A child that ended by itself, without a case under way, ran none: that is no fault of the kernels. */
+/* Every unit gets a verdict, but for those of a child that ended by itself without a case under way, or was ended: that is no fault of the
+ * kernels. */
 static clef_status prove_units(prover *p, clef_error *err)
 {
     char path[PATH_BYTES], results[PATH_BYTES + 8];
@@ -262,9 +274,9 @@ static clef_status prove_units(prover *p, clef_error *err)
     clef_status s = CLEF_OK;
     for (int32_t first = 0; first < p->n && !s;) {
         progress done;
-        int hung;
-        s = run_child(p, path, results, first, &hung, &done, err);
-        if (s || (done.at < 0 && !hung))
+        int hung, cut;
+        s = run_child(p, path, results, first, &hung, &cut, &done, err);
+        if (s || cut || (done.at < 0 && !hung))
             break;
         const int32_t at = done.at >= 0 ? done.at : done.n_done;
         if (at >= p->n)
