@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
+#include "tools/npy.h"
 #include "tools/taps.h"
 
 typedef struct eval_options {
@@ -19,7 +19,7 @@ static const eval_options eval_defaults = {.gemm = CLEF_GEMM_AUTO};
 static const clef__option eval_option_table[] = {
     MODEL_OPTION(eval_options),
     {.names = "in", .letter = 'i', .type = CLI_TEXT, .value = "FILE", AT(in), .help = "a .safetensors file with the inputs"},
-    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "the .safetensors file to write"},
+    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "what to write: FILE.safetensors; FILE.npy for one value; a folder or NAME/ for a .npy file of each"},
     {.names = "tap", .letter = 't', .type = CLI_LIST, .value = "NAME", AT(taps),
      .help = "write this value too; may be repeated: hidden_last, attention_0, any value of `clef graph`, or a pattern: 'layer*.out'"},
     {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after), .help = "stop after this pass over the graph; build: run none"},
@@ -344,10 +344,11 @@ static clef_status bind_and_write(eval *e, clef_error *err)
     return status;
 }
 
-/* Of a model only the logits and what was tapped; argmax is for generation. */
+/* Of a model only the logits and what was tapped; argmax is for generation. FILE.npy has room for one: what was tapped. */
 static int is_wanted(const eval *e, const char *name)
 {
-    if (!e->model || strcmp(name, "logits") == 0)
+    const int all = !e->model || strcmp(name, "logits") == 0;
+    if (all && !(e->o->taps.n && clef__is_npy(e->o->out)))
         return 1;
     for (int32_t i = 0; i < e->o->taps.n; i++)
         if (clef__pattern_fits(e->o->taps.items[i], name))
@@ -412,7 +413,7 @@ static clef_status evaluate(eval *e, clef_error *err)
         status = clef_plan_run(e->plan, err);
     if (status == CLEF_OK)
         status = read_outputs(e, err);
-    return status == CLEF_OK ? clef_tensor_file_write(o->out, e->results, e->n_results, err) : status;
+    return status == CLEF_OK ? clef__tensors_write(o->out, e->results, e->n_results, err) : status;
 }
 
 static void eval_finish(eval *e)
@@ -455,7 +456,7 @@ static int eval_run(const void *options, int32_t n_args, char **args)
 
 const clef__command clef__command_eval = {
     .name = "eval",
-    .usage = "[MODEL] --in IN.safetensors --out OUT.safetensors [--tap NAME]...",
+    .usage = "[MODEL] --in IN.safetensors --out OUT [--tap NAME]...",
     .summary = "Compute a model's or a graph's outputs from tensors",
     .notes = "Of a model: IN holds input_ids [B, T] and perhaps attention_mask [B, T] (1: a token, 0: padding), int32 or int64; OUT gets\n"
              "logits [B, T, V] and what was tapped, f32. MODEL may be a graph in the text form (graph.clef, docs/graph-format.md):\n"

@@ -78,5 +78,17 @@ want=$(for l in $(seq 0 $((layers - 1))); do echo "layer$l.attention layer$l.out
 same "they are those" "$(echo "$want logits" | tr ' ' '\n' | grep . | sort | tr '\n' ' ')" "$names"
 refused "a pattern that nothing fits" 1 "layer9?.out" "$CLEF" eval --in "$tmp/batch.safetensors" --out "$tmp/no" --tap 'layer9?.out' -q
 check "of a text graph" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/all.safetensors" --tap '*' --after build -q
-if [ -e "$tmp/no" ]; then fail "a refused eval writes nothing"; else ok "a refused eval writes nothing"; fi
+# .npy: one value in a file, or a folder of them. The numbers are those of the .safetensors file.
+check "a .npy file" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/y.npy" --tap y -q
+same "NumPy's head" "934e554d505901007600" "$(head -c 10 "$tmp/y.npy" | od -An -tx1 | tr -d ' ')"
+if head -c 128 "$tmp/y.npy" | grep -qaF "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }"; then ok "and its shape"; else fail "and its shape"; fi
+same "and six halves" 6 "$(tail -c +129 "$tmp/y.npy" | od -An -v -tx1 | tr -d ' \n' | grep -o '0000003f' | wc -l)"
+check "a folder of them" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/values/" -q
+same "they are all" "i.npy y.npy z.npy" "$(cd "$tmp/values" && echo *)"
+if head -c 128 "$tmp/values/i.npy" | grep -qaF "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }"; then ok "whole numbers too"; else fail "whole numbers too"; fi
+check "a tap of a model" "$CLEF" eval --in "$tmp/batch.safetensors" --out "$tmp/hidden.npy" --tap hidden_last -q
+if head -c 128 "$tmp/hidden.npy" | grep -qaF "'shape': (2, 3, 192), }"; then ok "is alone in its file"; else fail "is alone in its file"; fi
+refused "several for one .npy" 1 "no.npy 3 folder" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/no.npy" -q
+refused "a folder that cannot be" 1 "nowhere" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/nowhere/x/" -q
+if [ -e "$tmp/no" ] || [ -e "$tmp/no.npy" ]; then fail "a refused eval writes nothing"; else ok "a refused eval writes nothing"; fi
 finish
