@@ -5,11 +5,12 @@
 
 #include "tools/npy.h"
 #include "tools/taps.h"
+#include "tools/values.h"
 
 typedef struct eval_options {
     const char *model, *in, *out, *after, *device;
     clef__list taps;
-    int32_t gemm, exact, no_tune, kv_type, quiet;
+    int32_t gemm, exact, no_tune, kv_type, stats, quiet;
 } eval_options;
 
 static const eval_options eval_defaults = {.gemm = CLEF_GEMM_AUTO};
@@ -22,6 +23,8 @@ static const clef__option eval_option_table[] = {
     {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "what to write: FILE.safetensors; FILE.npy for one value; a folder or NAME/ for a .npy file of each"},
     {.names = "tap", .letter = 't', .type = CLI_LIST, .value = "NAME", AT(taps),
      .help = "write this value too; may be repeated: hidden_last, attention_0, any value of `clef graph`, or a pattern: 'layer*.out'"},
+    {.names = "stats", .type = CLI_SWITCH, AT(stats),
+     .help = "print each value's range, mean, NaN and infinities; stop at the first NaN. Without --after: before ops are fused"},
     {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after), .help = "stop after this pass over the graph; build: run none"},
     DEVICE_OPTION(eval_options),
     GEMM_OPTION(eval_options),
@@ -385,32 +388,63 @@ static clef_status read_outputs(eval *e, clef_error *err)
     return CLEF_OK;
 }
 
-static clef_status evaluate(eval *e, clef_error *err)
+/* A clef__values_run: the graph is e->graph or a copy of it, optimised or with more outputs. */
+static clef_status run_graph(void *user, const clef_graph *graph, clef_plan **plan, clef_error *err)
 {
-    const eval_options *o = e->o;
-    clef_status status = clef_tensor_file_open(o->in, &e->in, err);
-    if (status == CLEF_OK)
-        status = clef__is_graph_file(e->path) ? build_text_graph(e, err) : build_model(e, err);
-    if (status == CLEF_OK && !(o->after && strcmp(o->after, "build") == 0))
-        status = clef_graph_optimize(e->graph, o->after, err);
-    if (status == CLEF_OK)
-        status = clef_device_open(o->device, &(clef_device_opts){.notice = clef__say_notice}, &e->device, err);
-    if (status == CLEF_OK && !o->quiet)
-        clef__say_device(e->device);
+    eval *e = user;
     const clef_plan_opts opts = {
         .alike = 1,
-        .gemm = (clef_gemm)o->gemm,
-        .exact = o->exact,
-        .no_tune = o->no_tune,
+        .gemm = (clef_gemm)e->o->gemm,
+        .exact = e->o->exact,
+        .no_tune = e->o->no_tune,
         .weights = e->model ? clef_model_weight : weight_of_file,
         .weights_user = e->model ? (void *)e->model : (void *)e,
     };
-    if (status == CLEF_OK)
-        status = clef_plan_create(e->device, e->graph, &opts, &e->plan, err);
+    clef_plan_destroy(e->plan);
+    e->plan = NULL;
+    clef_status status = clef_plan_create(e->device, graph, &opts, &e->plan, err);
     if (status == CLEF_OK)
         status = bind_and_write(e, err);
     if (status == CLEF_OK)
         status = clef_plan_run(e->plan, err);
+    *plan = e->plan;
+    return status;
+}
+
+static clef_status optimize(const eval *e, clef_graph *graph, const char *after, clef_error *err)
+{
+    return e->o->after && strcmp(e->o->after, "build") == 0 ? CLEF_OK : clef_graph_optimize(graph, after, err);
+}
+
+static clef_status print_stats(eval *e, clef_error *err)
+{
+    clef_graph *graph = clef_graph_clone(e->graph);
+    clef_status status =
+        graph ? optimize(e, graph, e->o->after ? e->o->after : "drop", err) : clef__error(err, CLEF_E_NOMEM, "--stats: out of host memory");
+    if (status == CLEF_OK)
+        status = clef__stats_walk(graph, run_graph, e, stdout, err);
+    clef_graph_destroy(graph);
+    return status;
+}
+
+static clef_status evaluate(eval *e, clef_error *err)
+{
+    const eval_options *o = e->o;
+    clef_plan *plan;
+    clef_status status = clef_tensor_file_open(o->in, &e->in, err);
+    if (status == CLEF_OK)
+        status = clef__is_graph_file(e->path) ? build_text_graph(e, err) : build_model(e, err);
+    if (status == CLEF_OK)
+        status = clef_device_open(o->device, &(clef_device_opts){.notice = clef__say_notice}, &e->device, err);
+    if (status == CLEF_OK && !o->quiet)
+        clef__say_device(e->device);
+    if (status == CLEF_OK && o->stats)
+        status = print_stats(e, err);
+    if (status != CLEF_OK || !o->out)
+        return status;
+    status = optimize(e, e->graph, o->after, err);
+    if (status == CLEF_OK)
+        status = run_graph(e, e->graph, &plan, err);
     if (status == CLEF_OK)
         status = read_outputs(e, err);
     return status == CLEF_OK ? clef__tensors_write(o->out, e->results, e->n_results, err) : status;
@@ -443,8 +477,11 @@ static int eval_run(const void *options, int32_t n_args, char **args)
 {
     const eval_options *o = options;
     clef_error err = {0};
-    if (!o->in || !o->out)
-        return clef__cli_fail(CLI_USAGE, "eval: wants --%s FILE", o->in ? "out" : "in");
+    if (!o->in || (!o->out && (!o->stats || o->taps.n)))
+        return clef__cli_fail(CLI_USAGE, "eval: wants --%s",
+                              !o->in      ? "in FILE"
+                              : o->taps.n ? "out FILE for --tap"
+                                          : "out FILE, or --stats");
     const char *path = clef__model_path("eval", n_args, args, o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
@@ -456,7 +493,7 @@ static int eval_run(const void *options, int32_t n_args, char **args)
 
 const clef__command clef__command_eval = {
     .name = "eval",
-    .usage = "[MODEL] --in IN.safetensors --out OUT [--tap NAME]...",
+    .usage = "[MODEL] --in IN.safetensors --out OUT [--tap NAME]... [--stats]",
     .summary = "Compute a model's or a graph's outputs from tensors",
     .notes = "Of a model: IN holds input_ids [B, T] and perhaps attention_mask [B, T] (1: a token, 0: padding), int32 or int64; OUT gets\n"
              "logits [B, T, V] and what was tapped, f32. MODEL may be a graph in the text form (graph.clef, docs/graph-format.md):\n"

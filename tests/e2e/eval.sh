@@ -78,6 +78,18 @@ want=$(for l in $(seq 0 $((layers - 1))); do echo "layer$l.attention layer$l.out
 same "they are those" "$(echo "$want logits" | tr ' ' '\n' | grep . | sort | tr '\n' ' ')" "$names"
 refused "a pattern that nothing fits" 1 "layer9?.out" "$CLEF" eval --in "$tmp/batch.safetensors" --out "$tmp/no" --tap 'layer9?.out' -q
 check "of a text graph" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/all.safetensors" --tap '*' --after build -q
+# --stats: a line a value, and a stop at the first NaN: x / x of zeros.
+check "--stats" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --stats --after build -q
+same "a line a value of floats" "y z" "$(awk 'NR > 1 { print $1 }' "$tmp/check.log" | tr '\n' ' ' | sed 's/ $//')"
+same "range, mean, deviation" "y softmax 0.5 0.5 0.5 0 0 0" "$(sed -n 's/  */ /gp' "$tmp/check.log" | sed 's/ $//' | grep '^y ')"
+printf 'input x f32 [3, 2]\nweight w f32 [2]\na = mul(x, w)\nb = div(a, x)\nc = softmax(b)\noutput c\n' >"$tmp/nan.clef"
+if "$CLEF" eval "$tmp/nan.clef" --in "$tmp/in.safetensors" --stats -q >"$tmp/stats" 2>"$tmp/err"; then fail "a NaN is an error"; fi
+same "the first NaN is named" "clef: b (div) is the first value with a NaN; its inputs: a, x" "$(cat "$tmp/err")"
+same "and stops it" "b 6" "$(tail -n 1 "$tmp/stats" | awk '{ print $1, $7 }')"
+check "--stats of a model, and its logits" "$CLEF" eval --in "$tmp/batch.safetensors" --out "$tmp/again.safetensors" --stats --tap hidden_last --tap attention_0
+check "are what they are without" cmp "$tmp/logits.safetensors" "$tmp/again.safetensors"
+refused "neither --out nor --stats" 2 "--out --stats" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors"
+refused "a tap without a file" 2 "--out --tap" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --stats --tap z
 # .npy: one value in a file, or a folder of them. The numbers are those of the .safetensors file.
 check "a .npy file" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/y.npy" --tap y -q
 same "NumPy's head" "934e554d505901007600" "$(head -c 10 "$tmp/y.npy" | od -An -tx1 | tr -d ' ')"
