@@ -348,44 +348,12 @@ static clef_status bind_and_write(eval *e, clef_error *err)
 }
 
 /* Of a model only the logits and what was tapped; argmax is for generation. FILE.npy has room for one: what was tapped. */
-static int is_wanted(const eval *e, const char *name)
-{
-    const int all = !e->model || strcmp(name, "logits") == 0;
-    if (all && !(e->o->taps.n && clef__is_npy(e->o->out)))
-        return 1;
-    for (int32_t i = 0; i < e->o->taps.n; i++)
-        if (clef__pattern_fits(e->o->taps.items[i], name))
-            return 1;
-    return 0;
-}
-
 static clef_status read_outputs(eval *e, clef_error *err)
 {
-    const int32_t n = clef_graph_n_outputs(e->graph);
-    e->results = calloc((size_t)n + 1, sizeof *e->results);
-    if (!e->results)
-        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
-    for (int32_t i = 0; i < n; i++) {
-        const char *name = NULL;
-        const clef_value *value = clef_graph_output(e->graph, i, &name);
-        clef_tensor_info *t = &e->results[e->n_results];
-        if (!is_wanted(e, name))
-            continue;
-        const int32_t output = clef_plan_output(e->plan, name);
-        const size_t n_bytes = clef_plan_output_bytes(e->plan, output, &t->rank, t->dims);
-        void *data = malloc(n_bytes ? n_bytes : 1);
-        if (!data)
-            return clef__error(err, CLEF_E_NOMEM, "%s: out of host memory", name);
-        t->name = name;
-        t->dtype = clef_value_describe(value).dtype;
-        t->n_bytes = n_bytes;
-        t->data = data;
-        e->n_results++;
-        const clef_status status = clef_plan_read(e->plan, output, data, n_bytes, err);
-        if (status != CLEF_OK)
-            return status;
-    }
-    return CLEF_OK;
+    const clef__list *taps = &e->o->taps;
+    const int taps_alone = taps->n && clef__is_npy(e->o->out);
+    return clef__taps_read(e->plan, e->graph, e->model || taps_alone ? taps : NULL, taps_alone ? NULL : "logits", &e->results,
+                           &e->n_results, err);
 }
 
 /* A clef__values_run: the graph is e->graph or a copy of it, optimised or with more outputs. */
@@ -452,8 +420,6 @@ static clef_status evaluate(eval *e, clef_error *err)
 
 static void eval_finish(eval *e)
 {
-    for (int32_t i = 0; i < e->n_results; i++)
-        free((void *)(uintptr_t)e->results[i].data);
     for (int32_t i = 0; i < e->n_feeds; i++) {
         free(e->feeds[i].name);
         free(e->feeds[i].data);
@@ -465,7 +431,7 @@ static void eval_finish(eval *e)
     free(e->weights);
     for (int32_t i = 0; i < CLEF_MAX_SYMBOLS; i++)
         free(e->symbol_from[i]);
-    free(e->results);
+    clef__taps_free(e->results, e->n_results);
     clef_plan_destroy(e->plan);
     clef_device_close(e->device);
     clef_graph_destroy(e->graph);

@@ -6,6 +6,7 @@
 
 #include "tools/common.h"
 #include "tools/progress.h"
+#include "tools/run_inside.h"
 #include "tools/terminal.h"
 #include "tools/trace.h"
 
@@ -22,6 +23,7 @@ typedef struct run_options {
     const char *target, *trace;
     int32_t n_beams, n_best, early_stopping;
     float length_penalty;
+    clef__inside_opts inside;
 } run_options;
 
 static const run_options run_defaults = {
@@ -81,6 +83,12 @@ static const clef__option run_option_table[] = {
     {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no BOS or EOS to the prompt"},
     {.names = "trace", .type = CLI_TEXT, .value = "FILE", AT(trace),
      .help = "write where each step's time goes, as trace events for Perfetto; FILE.html: a page that shows them. Slows the run a little"},
+    {.names = "tap", .type = CLI_LIST, .value = "NAME", AT(inside.taps),
+     .help = "afterwards write this value of every step to --tap-out; may be repeated: any value of `clef graph`, or a pattern: 'layer*.out'"},
+    {.names = "tap-out", .type = CLI_TEXT, .value = "FILE", AT(inside.tap_out),
+     .help = "FILE.safetensors; FILE.npy for one value; a folder or NAME/ for a .npy file of each"},
+    {.names = "stats", .type = CLI_SWITCH, AT(inside.stats),
+     .help = "afterwards print each value's range, mean, NaN and infinities over all steps to stderr; stop at the first NaN"},
     DEVICE_OPTION(run_options),
     GEMM_OPTION(run_options),
     EXACT_OPTION(run_options),
@@ -107,6 +115,7 @@ typedef struct run {
     clef__progress progress;
     clef__trace trace;
     uint64_t seed;
+    int32_t *kept, n_kept, n_start; /* for --tap and --stats: what was fed and what came, one after the other; how many were fed */
     int32_t n_new;
     double start, fed, prompt_seconds, first_seconds, new_seconds;
     const char *ended; /* why it stopped short of -n; NULL when it did not */
@@ -335,6 +344,20 @@ static int ends_text(const run *r, int32_t id)
     return 0;
 }
 
+static int keep(run *r, const int32_t *ids, int32_t n)
+{
+    if (!r->o->inside.taps.n && !r->o->inside.stats)
+        return CLI_GO_ON;
+    int32_t *kept = realloc(r->kept, ((size_t)r->n_kept + (size_t)n + 1) * sizeof *kept);
+    if (!kept)
+        return clef__cli_fail(CLI_FAILED, "run: out of host memory");
+    if (n)
+        memcpy(kept + r->n_kept, ids, (size_t)n * sizeof *ids);
+    r->kept = kept;
+    r->n_kept += n;
+    return CLI_GO_ON;
+}
+
 /* Gives out the tokens; the device works on the next while one is printed. */
 static int generate_tokens(run *r)
 {
@@ -361,6 +384,8 @@ static int generate_tokens(run *r)
         }
         if (rc == CLI_GO_ON)
             rc = put_token(r, id);
+        if (rc == CLI_GO_ON)
+            rc = keep(r, &id, 1);
         if (rc != CLI_GO_ON)
             break;
         if (r->n_new++ == 0)
@@ -423,6 +448,8 @@ static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
     clef__progress_finish(&r->progress);
     r->first_seconds = clef__terminal_seconds() - r->start;
     int rc = r->o->echo ? put_prompt(r) : CLI_GO_ON;
+    if (rc == CLI_GO_ON && n_best)
+        rc = keep(r, best[0].ids, best[0].n);
     for (int32_t i = 0; rc == CLI_GO_ON && i < n_best; i++) {
         rc = i ? put("\n", 1) : CLI_GO_ON;
         if (rc == CLI_GO_ON)
@@ -443,7 +470,10 @@ static int generate(run *r)
     const double begin = clef__terminal_seconds();
     int32_t start[START_TOKENS];
     const int32_t n_ids = first_ids(r, start, &ids);
-    int rc;
+    r->n_start = n_ids;
+    int rc = keep(r, ids, n_ids);
+    if (rc != CLI_GO_ON)
+        return rc;
     if (r->is_seq2seq && clef_session_encode(r->session, r->ids, r->n_ids, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (r->o->n_beams) {
@@ -496,7 +526,25 @@ static void print_statistics(const run *r)
             s.n_kernels_cached, r->seed);
 }
 
-static int run_finish(run *r, int rc)
+/* The last token came of a step and went into none. */
+static int look_inside(const run *r, const char *path)
+{
+    const int32_t n = r->n_kept - (r->n_kept > r->n_start);
+    const clef__forward_opts forward = {
+        .known_ids = r->is_seq2seq ? r->ids : r->kept,
+        .n_known_ids = r->is_seq2seq ? r->n_ids : n,
+        .known_target = r->is_seq2seq ? r->kept : NULL,
+        .n_known_target = r->is_seq2seq ? n : 0,
+        .device = r->o->device,
+        .gemm = r->o->gemm,
+        .exact = r->o->exact,
+        .no_tune = r->o->no_tune,
+        .quiet = r->o->quiet,
+    };
+    return clef__run_inside(&r->o->inside, &forward, path);
+}
+
+static int run_finish(run *r, const char *path, int rc)
 {
     clef_error err = {0};
     clef__progress_finish(&r->progress);
@@ -506,7 +554,10 @@ static int run_finish(run *r, int rc)
     clef_device_close(r->device);
     clef__progress_finish(&r->progress);
     clef_model_close(r->model);
+    if (rc == CLI_OK && r->kept)
+        rc = look_inside(r, path);
     free(r->ids);
+    free(r->kept);
     return rc;
 }
 
@@ -517,7 +568,9 @@ static int run_run(const void *options, int32_t n_args, char **args)
     if ((o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) != 1)
         return clef__cli_fail(CLI_USAGE, "run: wants one prompt: -p TEXT, -f FILE or --ids 1,2,3");
     if (o->trace && o->n_beams)
-        return clef__cli_fail(CLI_USAGE, "run: --trace is of runs without --beams");
+        return clef__cli_fail(CLI_USAGE, "run: --trace is of runs without --beams: a search is one call, which tells nothing of its steps");
+    if (!o->inside.taps.n != !o->inside.tap_out)
+        return clef__cli_fail(CLI_USAGE, "run: wants --tap NAME and --tap-out FILE together");
     if (o->n_best > (o->n_beams ? o->n_beams : 1))
         return clef__cli_fail(CLI_USAGE, "run: --n-best %" PRId32 " of --beams %" PRId32, o->n_best, o->n_beams);
     const char *path = clef__model_path("run", n_args, args, o->model);
@@ -539,7 +592,7 @@ static int run_run(const void *options, int32_t n_args, char **args)
                 rc = end == CLI_GO_ON ? CLI_OK : end;
         }
     }
-    return run_finish(&r, rc);
+    return run_finish(&r, path, rc);
 }
 
 const clef__command clef__command_run = {

@@ -100,6 +100,32 @@ same "they are all" "i.npy y.npy z.npy" "$(cd "$tmp/values" && echo *)"
 if head -c 128 "$tmp/values/i.npy" | grep -qaF "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }"; then ok "whole numbers too"; else fail "whole numbers too"; fi
 check "a tap of a model" "$CLEF" eval --in "$tmp/batch.safetensors" --out "$tmp/hidden.npy" --tap hidden_last -q
 if head -c 128 "$tmp/hidden.npy" | grep -qaF "'shape': (2, 3, 192), }"; then ok "is alone in its file"; else fail "is alone in its file"; fi
+# `clef run --tap`: every step that a text took; what `clef eval` makes of its tokens.
+new=$("$CLEF" run --ids 3,4,5 -n 4 --temp 0 --print-ids --ignore-eos -q --tap 'layer?.out' --tap hidden_last --tap-out "$tmp/run" 2>"$tmp/err")
+same "run --tap is quiet" "" "$(cat "$tmp/err")"
+names=$(head -c 4000 "$tmp/run" | grep -ao '"[a-z0-9_.]*":{"dtype":"F32","shape":\[1,6,192\]' | wc -l)
+same "values of the six tokens that were read" $((layers + 1)) "$names"
+check "run --tap, one .npy" "$CLEF" run --ids "3,4,5,${new%,*}" -n 0 -q --tap hidden_last --tap-out "$tmp/run.npy"
+{
+  safetensors '{"input_ids":{"dtype":"I32","shape":[1,6],"data_offsets":[0,24]}}'
+  for x in 3 4 5 ${new//,/ }; do u32 "$x"; done | head -c 24
+} >"$tmp/six.safetensors"
+"$CLEF" eval --in "$tmp/six.safetensors" --out "$tmp/six.npy" --tap hidden_last -q
+same "as large as eval's" "$(wc -c <"$tmp/six.npy")" "$(wc -c <"$tmp/run.npy")"
+python=$(find_python)
+if [ -n "$python" ]; then
+  check "the numbers are eval's" "$python" -c "
+import sys, numpy as np
+from safetensors.numpy import load_file
+run, six, all = np.load(sys.argv[1]), np.load(sys.argv[2]), load_file(sys.argv[3])['hidden_last']
+assert run.shape == six.shape == (1, 6, 192) and np.abs(six).max() > 0.1
+assert np.abs(run - six).max() < 1e-3 * np.abs(six).max() and np.abs(all - six).max() < 1e-3 * np.abs(six).max()" \
+    "$tmp/run.npy" "$tmp/six.npy" "$tmp/run"
+fi
+said=$("$CLEF" run --ids 3,4,5 -n 4 --temp 0 --print-ids --ignore-eos -q --stats 2>"$tmp/stats")
+same "run --stats says what it says without" "$new" "$said"
+if grep -q '^layer0.* softmax .* 0 * 0$' "$tmp/stats"; then ok "and tells of each value"; else fail "and tells of each value: $(head -n 3 "$tmp/stats")"; fi
+refused "a tap of a run without a file" 2 "--tap-out" "$CLEF" run -p a --tap layer0.out
 refused "several for one .npy" 1 "no.npy 3 folder" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/no.npy" -q
 refused "a folder that cannot be" 1 "nowhere" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/nowhere/x/" -q
 if [ -e "$tmp/no" ] || [ -e "$tmp/no.npy" ]; then fail "a refused eval writes nothing"; else ok "a refused eval writes nothing"; fi
