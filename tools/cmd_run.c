@@ -114,6 +114,8 @@ typedef struct run {
     clef_stream stream;
     clef__progress progress;
     clef__trace trace;
+    double step_began; /* of a search: its step */
+    int32_t n_traced;
     uint64_t seed;
     int32_t *kept, n_kept, n_start; /* for --tap and --stats: what was fed and what came, one after the other; how many were fed */
     int32_t n_new;
@@ -431,6 +433,15 @@ static int put_hypothesis(run *r, const clef_hypothesis *h)
     return rc;
 }
 
+/* The steps of a search follow one another: each begins where the one before it was told of. */
+static clef_status trace_beams(void *user, clef_error *err)
+{
+    run *r = user;
+    const clef_status status = clef__trace_step(&r->trace, r->session, r->n_traced++ ? "beams" : "prompt's last step", r->step_began, err);
+    r->step_began = clef__terminal_seconds();
+    return status;
+}
+
 static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
 {
     clef_error err = {0};
@@ -441,8 +452,10 @@ static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
                                  .early_stopping = r->o->early_stopping,
                                  .n_best = r->o->n_best,
                                  .n_max = r->o->n_predict > 0 ? r->o->n_predict : 0,
-                                 .ignore_eos = r->o->ignore_eos};
-    r->fed = clef__terminal_seconds(); /* what it feeds is part of the search */
+                                 .ignore_eos = r->o->ignore_eos,
+                                 .step = r->o->trace ? trace_beams : NULL,
+                                 .step_user = r};
+    r->step_began = r->fed = clef__terminal_seconds(); /* what it feeds is part of the search */
     if (clef_session_beams(r->session, ids, n_ids, &opts, &best, &n_best, &err) != CLEF_OK)
         return clef__cli_report(&err);
     clef__progress_finish(&r->progress);
@@ -567,8 +580,6 @@ static int run_run(const void *options, int32_t n_args, char **args)
     run r = {.o = o, .start = clef__terminal_seconds()};
     if ((o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) != 1)
         return clef__cli_fail(CLI_USAGE, "run: wants one prompt: -p TEXT, -f FILE or --ids 1,2,3");
-    if (o->trace && o->n_beams)
-        return clef__cli_fail(CLI_USAGE, "run: --trace is of runs without --beams: a search is one call, which tells nothing of its steps");
     if (!o->inside.taps.n != !o->inside.tap_out)
         return clef__cli_fail(CLI_USAGE, "run: wants --tap NAME and --tap-out FILE together");
     if (o->n_best > (o->n_beams ? o->n_beams : 1))

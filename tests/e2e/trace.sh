@@ -10,7 +10,9 @@ check "run --trace" "$CLEF" run -p "Once upon a time" -n 5 --temp 0 -q --trace "
 same "a traced run says the same" "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q)" \
   "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q --trace "$tmp/again.json")"
 refused "bench --trace without --profile" 2 "--profile" "$CLEF" bench --trace "$tmp/x.json"
-refused "run --trace with beams" 2 "--beams" "$CLEF" run -p a --beams 2 --trace "$tmp/x.json"
+t5=$CLEF_SOURCE/tests/fixtures/tiny-t5
+same "a traced search says the same" "$("$CLEF" run "$t5" -p "the sea" --beams 4 -n 6 --print-ids -q)" \
+  "$("$CLEF" run "$t5" -p "the sea" --beams 4 -n 6 --print-ids -q --trace "$tmp/beams.json")"
 "$CLEF" run -p a -n 2 -q --trace "$tmp/nowhere/x.json" >"$tmp/out" 2>"$tmp/err"
 same "a trace that cannot be written" 1 $?
 if grep -q "nowhere/x.json: cannot write" "$tmp/err"; then ok "is said"; else fail "is said: $(cat "$tmp/err")"; fi
@@ -44,7 +46,7 @@ busy, wall = sum(e["dur"] for e in device), sum(e["dur"] for e in steps)
 assert 0 < busy <= wall, (busy, wall)
 print(f"{len(steps)} steps, {len(device)} launches, the device is busy for {100 * busy / wall:.0f} % of the steps' wall time")
 END
-for f in bench run; do
+for f in bench run beams; do
   if python3 "$tmp/check.py" "$tmp/$f.json" >"$tmp/log" 2>&1; then ok "$f's trace: $(cat "$tmp/log")"; else fail "$f's trace: $(tail -n 1 "$tmp/log")"; fi
 done
 finish
