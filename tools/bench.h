@@ -31,6 +31,7 @@ typedef struct bench {
     clef_session *session;
     clef__progress progress;
     clef__trace trace;
+    clef_device_speed speed;             /* with --profile: measured before the model is loaded */
     int32_t *ids;                        /* the longest that is fed at once */
     int32_t n_prompt, n_gen, n_threads;
     double load_seconds, first_seconds;  /* from the start to a session; to the logits of a first token */
@@ -46,6 +47,8 @@ bench_summary clef__bench_summary(const bench_rate *rate);
 
 /** Prints the rates: JSON lines, or a table with the share of what the device was measured to do. */
 void clef__bench_print_json(const bench *b);
+/** The device's limit for the model's products in 1e9 operations a second: of bytes where its weights and activations are quantised. */
+double clef__bench_limit(const bench *b, const clef_device_speed *speed);
 void clef__bench_print_table(const bench *b, const clef_device_speed *speed);
 void clef__bench_print_speed(const bench *b, const clef_device_speed *speed);
 

@@ -6,6 +6,15 @@ check "bench --profile --trace" "$CLEF" bench --profile --trace "$tmp/bench.json
 for word in module variant attention feed-forward head "layer 0" "outside of layers" kernel; do
   if grep -q "^$word " "$tmp/profile"; then ok "the profile has $word"; else fail "the profile has $word"; fi
 done
+# Each row's last columns: share of the limit, idle time before its launches. Each table adds up to the step's idle time.
+if grep -q '^limits of the device: [1-9][0-9.]* GB/s read, [1-9][0-9.]* Gop/s' "$tmp/profile"; then ok "the limits are named"; else fail "the limits are named"; fi
+if awk '
+  function near(a, b) { return a - b < 0.0005 * (rows + 1) && b - a < 0.0005 * (rows + 1) }
+  function end() { if (rows && !near(sum, idle)) bad = 1; rows = sum = 0 }
+  /between them$/ { end(); for (i = 1; i <= NF; i++) if ($i == "and") idle = $(i + 1); next }
+  / % limit +idle ms$/ { end(); tables++; next }
+  tables && NF > 7 { rows++; sum += $NF; limited += $(NF - 1) > 0; if ($(NF - 1) < 0 || $NF < 0) bad = 1 }
+  END { end(); exit bad || tables != 10 || limited < 10 }' "$tmp/profile"; then ok "limit and idle time of each row"; else fail "limit and idle time of each row"; cat "$tmp/profile"; fi
 check "run --trace" "$CLEF" run -p "Once upon a time" -n 5 --temp 0 -q --trace "$tmp/run.json"
 same "a traced run says the same" "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q)" \
   "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q --trace "$tmp/again.json")"
