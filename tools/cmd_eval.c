@@ -20,7 +20,8 @@ static const eval_options eval_defaults = {.gemm = CLEF_GEMM_AUTO};
 static const clef__option eval_option_table[] = {
     MODEL_OPTION(eval_options),
     {.names = "in", .letter = 'i', .type = CLI_TEXT, .value = "FILE", AT(in), .help = "a .safetensors file with the inputs"},
-    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "what to write: FILE.safetensors; FILE.npy for one value; a folder or NAME/ for a .npy file of each"},
+    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out),
+     .help = "what to write: FILE.safetensors; FILE.npy for one value; a folder or NAME/ for a .npy file of each"},
     {.names = "tap", .letter = 't', .type = CLI_LIST, .value = "NAME", AT(taps),
      .help = "write this value too; may be repeated: hidden_last, attention_0, any value of `clef graph`, or a pattern: 'layer*.out'"},
     {.names = "stats", .type = CLI_SWITCH, AT(stats),

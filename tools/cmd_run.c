@@ -84,7 +84,7 @@ static const clef__option run_option_table[] = {
     {.names = "trace", .type = CLI_TEXT, .value = "FILE", AT(trace),
      .help = "write where each step's time goes, as trace events for Perfetto; FILE.html: a page that shows them. Slows the run a little"},
     {.names = "tap", .type = CLI_LIST, .value = "NAME", AT(inside.taps),
-     .help = "afterwards write this value of every step to --tap-out; may be repeated: any value of `clef graph`, or a pattern: 'layer*.out'"},
+     .help = "afterwards write this value of all steps to --tap-out; may be repeated: a value of `clef graph`, or a pattern: 'layer*.out'"},
     {.names = "tap-out", .type = CLI_TEXT, .value = "FILE", AT(inside.tap_out),
      .help = "FILE.safetensors; FILE.npy for one value; a folder or NAME/ for a .npy file of each"},
     {.names = "stats", .type = CLI_SWITCH, AT(inside.stats),
