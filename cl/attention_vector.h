@@ -22,6 +22,8 @@ static float16 iota16(void) { return (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
     {                                                                                                                                  \
         if (16 * j + 16 <= last)                                                                                                       \
             return LOAD16(type, p, at + 16 * j);                                                                                       \
+        if (type == DTYPE_F32 && 16 * j + 8 == last) /* half a vector at once: by elements, what was stored is waited for */           \
+            return (float16)(vload8(0, (global const float *)p + at + 16 * j), (float8)(0.0f));                                        \
         float x[16];                                                                                                                   \
         for (uint i = 0; i < 16; i++)                                                                                                  \
             x[i] = 16 * j + i < last ? LOAD(type, p, at + 16 * j + i) : 0.0f;                                                          \

@@ -2,6 +2,7 @@
 #include "model/quantize.h"
 #include "model/joined.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,12 +164,27 @@ static clef_status write_item(coding *c, clef_model *m, clef_quantize_item *item
     return status;
 }
 
+/* 1 when b says what a, in small letters, says: Q4_K_M is q4_k_m. */
+static int same_type(const char *a, const char *b)
+{
+    while (*a && *a == tolower((unsigned char)*b)) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
 static const clef_quantize_type_def *find_type(const char *name)
 {
     for (int i = 0; i < N_TYPES; i++)
-        if (name && strcmp(types[i].name, name) == 0)
+        if (name && same_type(types[i].name, name))
             return &types[i];
     return NULL;
+}
+
+int32_t clef_quantize_knows(const char *type)
+{
+    return find_type(type) != NULL;
 }
 
 static clef_status unknown_type(const char *name, clef_error *err)

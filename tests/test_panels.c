@@ -267,7 +267,7 @@ static void fuses(void **state)
                  {"output gate\n", 6, 0, 0, 1, 0, 3},
                  {"output o\noutput l\n", 5, 0, 1, 0, 1, 3},
                  {"z = affine(i) scale=2\noutput z\n", 5, 1, 0, 0, 0, 3}};
-    static const clef_caps cpu = {.is_cpu = 1};
+    static const clef_caps cpu = {.is_cpu = 1, .max_alloc_bytes = 1u << 30};
     clef_error err = {0};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -70,9 +70,9 @@ static int known_type(const char *command, const char *type)
 {
     char all[200] = "";
     size_t n = 0;
+    if (clef_quantize_knows(type))
+        return CLI_GO_ON;
     for (int32_t i = 0; clef_quantize_type(i); i++) {
-        if (strcmp(clef_quantize_type(i), type) == 0)
-            return CLI_GO_ON;
         const int more = snprintf(all + n, sizeof all - n, " %s", clef_quantize_type(i));
         n += more > 0 && (size_t)more < sizeof all - n ? (size_t)more : 0;
     }

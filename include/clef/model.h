@@ -175,7 +175,7 @@ CLEF_API const char *clef_arch_name(int32_t i);
 /* ---- coding weights anew ------------------------------------------------------------------------------------------------------ */
 
 typedef struct clef_quantize_opts {
-    const char   *type;     /* needed: one of clef_quantize_type() */
+    const char   *type;     /* needed: one of clef_quantize_type(), in letters of either case */
     clef_progress progress; /* NULL: none */
     void         *progress_user;
     int32_t       no_tokenizer; /* of a folder: the file is to have none */
@@ -188,6 +188,8 @@ typedef struct clef_quantize_opts {
  *  give the output matrix and, of some layers, attn_v and ffn_down more bits; "stored": every matrix keeps its own. NULL beyond the
  *  last. */
 CLEF_API const char *clef_quantize_type(int32_t i);
+/** 1 when there is such a type, in letters of either case. */
+CLEF_API int32_t clef_quantize_knows(const char *type);
 
 /** Writes the model as a GGUF v3 file through a temporary name, so that `path` is never half-written; it may be the model's own. One
  *  tensor's f32 copy at most is in memory. A matrix whose rows are no whole blocks takes the next larger type that fits (q4_k q5_0, q5_k

@@ -14,6 +14,8 @@ for type in f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k q4_k_m q5_k_m i
 done
 same "nothing else is left" 15 "$(find "$tmp" -name '*.gguf*' | wc -l)"
 
+check "a type in capitals" "$CLEF" quantize "$demo" "$tmp/capitals.gguf" Q4_K_M -q
+same "is the same type" "$(sha256sum <"$tmp/q4_k_m.gguf")" "$(sha256sum <"$tmp/capitals.gguf")"
 check "coded again in the same type" "$CLEF" quantize "$tmp/q4_0.gguf" "$tmp/again.gguf" q4_0 -q
 same "is the same file" "$(cksum <"$tmp/q4_0.gguf")" "$(cksum <"$tmp/again.gguf")"
 check "onto itself" "$CLEF" quantize "$tmp/again.gguf" "$tmp/again.gguf" f32 -q
