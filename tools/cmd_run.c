@@ -360,6 +360,14 @@ static int keep(run *r, const int32_t *ids, int32_t n)
     return CLI_GO_ON;
 }
 
+/* The step that clef_session_next() enqueued behind the token that it gave; none where the text ends with it. */
+static clef_status trace_token(run *r, double began, clef_error *err)
+{
+    const int ahead =
+        clef_session_n_past(r->session) < clef_session_n_context(r->session) && (r->o->n_predict < 0 || r->n_new + 1 < r->o->n_predict);
+    return ahead ? clef__trace_step(&r->trace, r->session, "token", began, err) : CLEF_OK;
+}
+
 /* Gives out the tokens; the device works on the next while one is printed. */
 static int generate_tokens(run *r)
 {
@@ -372,8 +380,7 @@ static int generate_tokens(run *r)
             break;
         }
         const double began = clef__terminal_seconds();
-        if (clef_session_next(r->session, &id, &err) != CLEF_OK ||
-            clef__trace_step(&r->trace, r->session, r->n_new ? "token" : "prompt's last step", began, &err) != CLEF_OK)
+        if (clef_session_next(r->session, &id, &err) != CLEF_OK || trace_token(r, began, &err) != CLEF_OK)
             return clef__cli_report(&err);
         if (r->fed == 0) { /* with the first token the prompt is done */
             r->fed = clef__terminal_seconds();
@@ -455,7 +462,8 @@ static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
                                  .ignore_eos = r->o->ignore_eos,
                                  .step = r->o->trace ? trace_beams : NULL,
                                  .step_user = r};
-    r->step_began = r->fed = clef__terminal_seconds(); /* what it feeds is part of the search */
+    r->fed = clef__terminal_seconds(); /* what it feeds is part of the search */
+    r->step_began = n_ids <= r->o->n_batch ? r->fed : -1;
     if (clef_session_beams(r->session, ids, n_ids, &opts, &best, &n_best, &err) != CLEF_OK)
         return clef__cli_report(&err);
     clef__progress_finish(&r->progress);
@@ -492,7 +500,9 @@ static int generate(run *r)
     if (r->o->n_beams) {
         rc = r->o->n_predict ? search_beams(r, ids, n_ids) : CLI_GO_ON;
     } else {
-        if (clef_session_generate(r->session, ids, n_ids, n_max, &r->sampling, &err) != CLEF_OK)
+        const double began = n_ids <= r->o->n_batch ? clef__terminal_seconds() : -1;
+        if (clef_session_generate(r->session, ids, n_ids, n_max, &r->sampling, &err) != CLEF_OK ||
+            clef__trace_step(&r->trace, r->session, "prompt's last step", began, &err) != CLEF_OK)
             return clef__cli_report(&err);
         rc = r->o->n_predict ? generate_tokens(r) : put_prompt(r);
     }

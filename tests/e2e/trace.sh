@@ -16,6 +16,7 @@ if awk '
   tables && NF > 7 { rows++; sum += $NF; limited += $(NF - 1) > 0; if ($(NF - 1) < 0 || $NF < 0) bad = 1 }
   END { end(); exit bad || tables != 10 || limited < 10 }' "$tmp/profile"; then ok "limit and idle time of each row"; else fail "limit and idle time of each row"; cat "$tmp/profile"; fi
 check "run --trace" "$CLEF" run -p "Once upon a time" -n 5 --temp 0 -q --trace "$tmp/run.json"
+check "of a prompt in parts" "$CLEF" run -p "Once upon a time there was a little girl" -b 4 -n 5 --temp 0 -q --trace "$tmp/parts.json"
 same "a traced run says the same" "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q)" \
   "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q --trace "$tmp/again.json")"
 refused "bench --trace without --profile" 2 "--profile" "$CLEF" bench --trace "$tmp/x.json"
@@ -51,11 +52,21 @@ assert all(round(e["ts"], 3) in begins for e in ends.values())
 for a, b in zip(device, device[1:]):  # one queue in order
     assert a["ts"] + a["dur"] <= b["ts"] + 1, (a, b)
 assert all({"node", "kernel", "GB/s", "Gop/s"} <= e["args"].keys() for e in device)
+# each step's launches lie in its span, and no others
+inside = [sum(s["ts"] - 1 <= e["ts"] and e["ts"] + e["dur"] <= s["ts"] + s["dur"] + 1 for e in device) for s in steps]
+assert min(inside) > 0 and sum(inside) == len(device), inside
+if len(sys.argv) > 2:
+    assert len(steps) == int(sys.argv[2]), len(steps)
+    ops = lambda s: sum(e["args"]["Gop/s"] * e["dur"] for e in device if s["ts"] - 1 <= e["ts"] < s["ts"] + s["dur"])
+    assert steps[0]["name"] == "prompt's last step" and all(s["name"] != steps[0]["name"] for s in steps[1:])
+    assert len(steps) < 2 or ops(steps[0]) > 2 * ops(steps[1]), "a prompt takes more than a token"
 busy, wall = sum(e["dur"] for e in device), sum(e["dur"] for e in steps)
 assert 0 < busy <= wall, (busy, wall)
 print(f"{len(steps)} steps, {len(device)} launches, the device is busy for {100 * busy / wall:.0f} % of the steps' wall time")
 END
-for f in bench run beams; do
-  if python3 "$tmp/check.py" "$tmp/$f.json" >"$tmp/log" 2>&1; then ok "$f's trace: $(cat "$tmp/log")"; else fail "$f's trace: $(tail -n 1 "$tmp/log")"; fi
+for f in bench run parts beams; do
+  steps=
+  if [ $f = run ]; then steps=5; fi # the prompt, and what the first four of five tokens went into
+  if python3 "$tmp/check.py" "$tmp/$f.json" $steps >"$tmp/log" 2>&1; then ok "$f's trace: $(cat "$tmp/log")"; else fail "$f's trace: $(tail -n 1 "$tmp/log")"; fi
 done
 finish
