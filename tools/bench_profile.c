@@ -165,14 +165,15 @@ static void print_groups(const bench *b, const char *title, const group *groups,
     double total = 0;
     for (int32_t i = 0; i < n; i++)
         total += groups[i].us;
-    printf(b->o->md ? "\n| %s | %s | %s | %s | %s | %s | %s | %s |\n|---|---|---|---|---|---|---|---|\n"
-                    : "%-24s %8s %10s %7s %10s %10s %9s %9s\n",
-           title, "launches", "ms", "%", "GB/s", "Gop/s", "% limit", "idle ms");
+    fprintf(b->to,
+            b->o->md ? "\n| %s | %s | %s | %s | %s | %s | %s | %s |\n|---|---|---|---|---|---|---|---|\n"
+                     : "%-24s %8s %10s %7s %10s %10s %9s %9s\n",
+            title, "launches", "ms", "%", "GB/s", "Gop/s", "% limit", "idle ms");
     for (int32_t i = 0; i < n; i++) {
         const group *g = &groups[i];
         const double us = g->us > 0 ? g->us : 1e-3;
-        printf(row, g->name, g->n, g->us * 1e-3, total > 0 ? 100 * g->us / total : 0, g->bytes / us * 1e-3, g->flops / us * 1e-3,
-               100 * g->least_us / us, g->idle_us * 1e-3);
+        fprintf(b->to, row, g->name, g->n, g->us * 1e-3, total > 0 ? 100 * g->us / total : 0, g->bytes / us * 1e-3, g->flops / us * 1e-3,
+                100 * g->least_us / us, g->idle_us * 1e-3);
     }
 }
 
@@ -181,17 +182,17 @@ static int print_step(const bench *b, const char *what, double seconds, const cl
     double us = 0, idle = 0;
     group *groups = malloc(((size_t)n + 1) * sizeof *groups);
     if (!groups)
-        return clef__cli_fail(CLI_FAILED, "bench: out of host memory");
+        return clef__cli_fail(CLI_FAILED, "--profile: out of host memory");
     for (int32_t i = 0; i < n; i++) {
         us += times[i].us;
         idle += idle_before(times, i);
     }
-    printf("%s: %.3f ms, of it %.3f ms in %" PRId32 " launches on the device and %.3f ms between them\n", what, seconds * 1e3, us * 1e-3, n,
-           idle * 1e-3);
+    fprintf(b->to, "%s: %.3f ms, of it %.3f ms in %" PRId32 " launches on the device and %.3f ms between them\n", what, seconds * 1e3,
+            us * 1e-3, n, idle * 1e-3);
     clef_launch_info *launches = calloc((size_t)n + 1, sizeof *launches);
     if (!launches) {
         free(groups);
-        return clef__cli_fail(CLI_FAILED, "bench: out of host memory");
+        return clef__cli_fail(CLI_FAILED, "--profile: out of host memory");
     }
     clef_plan_launches(clef_session_plan(b->session, 0), launches, n);
     of_graph = clef_plan_graph(clef_session_plan(b->session, 0));
@@ -202,10 +203,25 @@ static int print_step(const bench *b, const char *what, double seconds, const cl
     print_groups(b, "op", groups, group_by(b, times, n, op_of, groups));
     print_groups(b, "variant", groups, group_by(b, times, n, variant_of, groups));
     print_groups(b, "kernel", groups, group_by(b, times, n, kernel_of, groups));
-    putchar('\n');
+    fputc('\n', b->to);
     free(launches);
     free(groups);
     return CLI_GO_ON;
+}
+
+int clef__profile_step(const bench *b, const char *title, double seconds)
+{
+    clef_error err = {0};
+    const int32_t capacity = clef_session_describe(b->session).n_launches;
+    clef_launch_time *times = malloc(((size_t)capacity + 1) * sizeof *times);
+    if (!times)
+        return clef__cli_fail(CLI_FAILED, "--profile: out of host memory");
+    const int32_t n = clef_session_profile(b->session, times, capacity, &err);
+    if (n && seconds <= 0)
+        seconds = (times[n - 1].start_us + times[n - 1].us - times[0].queued_us) * 1e-6;
+    const int rc = err.status ? clef__cli_report(&err) : print_step(b, title, seconds, times, n);
+    free(times);
+    return rc;
 }
 
 /* One step after one that does not count, from a cache of `depth` tokens. */
@@ -229,15 +245,16 @@ static int profile_step(bench *b, const char *what, int32_t n_tokens, int32_t de
     clef__progress_finish(&b->progress);
     if (status != CLEF_OK)
         return clef__cli_report(&err);
-    const int32_t capacity = clef_session_describe(b->session).n_launches;
-    clef_launch_time *times = malloc(((size_t)capacity + 1) * sizeof *times);
-    if (!times)
-        return clef__cli_fail(CLI_FAILED, "bench: out of host memory");
-    const int32_t n = clef_session_profile(b->session, times, capacity, &err);
     snprintf(title, sizeof title, "%s of %" PRId32 " token%s after %" PRId32, what, n_tokens, n_tokens == 1 ? "" : "s", depth);
-    const int rc = err.status ? clef__cli_report(&err) : print_step(b, title, seconds, times, n);
-    free(times);
-    return rc;
+    return clef__profile_step(b, title, seconds);
+}
+
+void clef__profile_limits(const bench *b)
+{
+    fprintf(
+        b->to,
+        "limits of the device: %.1f GB/s read, %.1f Gop/s; %% limit: the least time that they allow, as a share of the time it took\n\n",
+        b->speed.read_gb_s, clef__bench_limit(b, &b->speed));
 }
 
 int clef__bench_profile(bench *b)
@@ -245,8 +262,7 @@ int clef__bench_profile(bench *b)
     const int32_t step = b->n_prompt < b->o->n_batch ? b->n_prompt : b->o->n_batch;
     int rc = CLI_GO_ON;
     clef_error err = {0};
-    printf("limits of the device: %.1f GB/s read, %.1f Gop/s; %% limit: the least time that they allow, as a share of the time it took\n\n",
-           b->speed.read_gb_s, clef__bench_limit(b, &b->speed));
+    clef__profile_limits(b);
     if (clef__trace_begin(&b->trace, b->o->trace, clef_model_path(b->model), clef_device_describe(b->device)->name, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (step)

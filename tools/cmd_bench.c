@@ -284,7 +284,7 @@ static int bench_model(bench *b, const char *path)
 static int bench_run(const void *options, int32_t n_args, char **args)
 {
     const bench_options *o = options;
-    bench b = {.o = o};
+    bench b = {.o = o, .to = stdout};
     if (o->json + o->md > 1)
         return clef__cli_fail(CLI_USAGE, "bench: wants --json or --md, not both");
     if (o->trace && !o->profile)

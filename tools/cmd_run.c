@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/bench.h"
 #include "tools/common.h"
 #include "tools/progress.h"
 #include "tools/run_inside.h"
@@ -24,6 +25,7 @@ typedef struct run_options {
     int32_t n_beams, n_best, early_stopping;
     float length_penalty;
     clef__inside_opts inside;
+    int32_t profile;
 } run_options;
 
 static const run_options run_defaults = {
@@ -83,6 +85,8 @@ static const clef__option run_option_table[] = {
     {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no BOS or EOS to the prompt"},
     {.names = "trace", .type = CLI_TEXT, .value = "FILE", AT(trace),
      .help = "write where each step's time goes, as trace events for Perfetto; FILE.html: a page that shows them. Slows the run a little"},
+    {.names = "profile", .type = CLI_SWITCH, AT(profile),
+     .help = "afterwards print to stderr where the prompt's last step and the last token's spent their time (as `clef bench --profile`)"},
     {.names = "tap", .type = CLI_LIST, .value = "NAME", AT(inside.taps),
      .help = "afterwards write this value of all steps to --tap-out; may be repeated: a value of `clef graph`, or a pattern: 'layer*.out'"},
     {.names = "tap-out", .type = CLI_TEXT, .value = "FILE", AT(inside.tap_out),
@@ -114,6 +118,8 @@ typedef struct run {
     clef_stream stream;
     clef__progress progress;
     clef__trace trace;
+    bench_options profile_options;
+    bench profile;     /* its `to` holds the tables until the text is out */
     double step_began; /* of a search: its step */
     int32_t n_traced;
     uint64_t seed;
@@ -247,6 +253,29 @@ static int run_prepare(run *r, const char *path)
     return CLI_GO_ON;
 }
 
+/* The device is measured before the model, which may leave no room for it. */
+static int begin_profile(run *r)
+{
+    clef_error err = {0};
+    r->profile_options.exact = r->o->exact;
+    r->profile = (bench){.o = &r->profile_options, .device = r->device, .model = r->model, .to = tmpfile()};
+    if (!r->profile.to)
+        return clef__cli_fail(CLI_FAILED, "run: --profile: no temporary file: %s", strerror(errno));
+    if (clef_device_measure(r->device, &r->profile.speed, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    clef__profile_limits(&r->profile);
+    return CLI_GO_ON;
+}
+
+static int end_profile(run *r)
+{
+    const int rc = r->n_new > 1 ? clef__profile_step(&r->profile, "the last token's step", 0) : CLI_GO_ON;
+    rewind(r->profile.to);
+    for (int c; (c = fgetc(r->profile.to)) != EOF;)
+        fputc(c, stderr);
+    return rc;
+}
+
 static int run_open(run *r)
 {
     const run_options *o = r->o;
@@ -262,7 +291,7 @@ static int run_open(run *r)
         .seed = r->seed,
     };
     const clef_device_opts device = {.notice = clef__say_notice,
-                                     .profile = o->trace != NULL,
+                                     .profile = o->trace || o->profile,
                                      .n_threads = o->n_threads,
                                      .pin = o->pin,
                                      .progress = clef__progress_step,
@@ -286,8 +315,12 @@ static int run_open(run *r)
         .progress = clef__progress_step,
         .progress_user = &r->progress,
     };
+    const int rc = o->profile ? begin_profile(r) : CLI_GO_ON;
+    if (rc != CLI_GO_ON)
+        return rc;
     if (clef_session_create(r->device, r->model, &session, &r->session, &err) != CLEF_OK)
         return clef__cli_report(&err);
+    r->profile.session = r->session;
     return CLI_GO_ON;
 }
 
@@ -504,6 +537,9 @@ static int generate(run *r)
         if (clef_session_generate(r->session, ids, n_ids, n_max, &r->sampling, &err) != CLEF_OK ||
             clef__trace_step(&r->trace, r->session, "prompt's last step", began, &err) != CLEF_OK)
             return clef__cli_report(&err);
+        rc = r->o->profile ? clef__profile_step(&r->profile, "the prompt's last step", 0) : CLI_GO_ON;
+        if (rc != CLI_GO_ON)
+            return rc;
         rc = r->o->n_predict ? generate_tokens(r) : put_prompt(r);
     }
     if (r->fed == 0)
@@ -573,6 +609,8 @@ static int run_finish(run *r, const char *path, int rc)
     clef__progress_finish(&r->progress);
     if (clef__trace_end(&r->trace, &err) != CLEF_OK)
         rc = clef__cli_report(&err);
+    if (r->profile.to)
+        fclose(r->profile.to);
     clef_session_destroy(r->session);
     clef_device_close(r->device);
     clef__progress_finish(&r->progress);
@@ -590,6 +628,8 @@ static int run_run(const void *options, int32_t n_args, char **args)
     run r = {.o = o, .start = clef__terminal_seconds()};
     if ((o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) != 1)
         return clef__cli_fail(CLI_USAGE, "run: wants one prompt: -p TEXT, -f FILE or --ids 1,2,3");
+    if (o->profile && o->n_beams)
+        return clef__cli_fail(CLI_USAGE, "run: --profile is of runs without --beams; --trace takes both");
     if (!o->inside.taps.n != !o->inside.tap_out)
         return clef__cli_fail(CLI_USAGE, "run: wants --tap NAME and --tap-out FILE together");
     if (o->n_best > (o->n_beams ? o->n_beams : 1))
@@ -610,7 +650,10 @@ static int run_run(const void *options, int32_t n_args, char **args)
             if (!o->quiet)
                 print_statistics(&r);
             if (rc == CLI_GO_ON)
-                rc = end == CLI_GO_ON ? CLI_OK : end;
+                rc = end;
+            if (rc == CLI_GO_ON && o->profile)
+                rc = end_profile(&r);
+            rc = rc == CLI_GO_ON ? CLI_OK : rc;
         }
     }
     return run_finish(&r, path, rc);

@@ -16,6 +16,11 @@ if awk '
   tables && NF > 7 { rows++; sum += $NF; limited += $(NF - 1) > 0; if ($(NF - 1) < 0 || $NF < 0) bad = 1 }
   END { end(); exit bad || tables != 10 || limited < 10 }' "$tmp/profile"; then ok "limit and idle time of each row"; else fail "limit and idle time of each row"; cat "$tmp/profile"; fi
 check "run --trace" "$CLEF" run -p "Once upon a time" -n 5 --temp 0 -q --trace "$tmp/run.json"
+same "a profiled run says the same" "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q)" \
+  "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q --profile 2>"$tmp/run.profile")"
+same "and tells of two steps" "the prompt's last step: the last token's step: " "$(grep -o "^the .* step: " "$tmp/run.profile" | tr -d '\n')"
+same "in ten tables" 10 "$(grep -c ' % limit  *idle ms$' "$tmp/run.profile")"
+refused "--profile of beams" 2 "--profile --beams" "$CLEF" run -p a --beams 2 --profile
 check "of a prompt in parts" "$CLEF" run -p "Once upon a time there was a little girl" -b 4 -n 5 --temp 0 -q --trace "$tmp/parts.json"
 same "a traced run says the same" "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q)" \
   "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q --trace "$tmp/again.json")"
