@@ -214,6 +214,8 @@ static clef_status run_search(search *q, clef_error *err)
     int32_t n_running = 1; /* all begin as one */
     for (int32_t n = 1; !status; n++) {
         status = read_candidates(q, n_running, err);
+        if (!status && q->o.step)
+            status = q->o.step(q->o.step_user, err);
         if (status)
             break;
         n_running = take_candidates(q, n);

@@ -467,6 +467,13 @@ static void beams_are_pytorchs(void **state)
 }
 
 /* A decoder searches, too: with one beam it finds what greedy picking finds, whatever the prompt's length. */
+static clef_status stop_at_third(void *user, clef_error *err)
+{
+    int *n = user;
+    (void)err;
+    return ++*n == 3 ? CLEF_E_CANCELLED : CLEF_OK;
+}
+
 static void beams_of_a_decoder(void **state)
 {
     enum { N = 9, N_NEW = 12 };
@@ -486,6 +493,17 @@ static void beams_of_a_decoder(void **state)
     float greedy_score, score;
     ok(clef_session_beams(s, prompt, N, &three, &best, &n_best, &err), &err);
     score = best->score;
+    clef_hypotheses_free(best, n_best);
+    int n_steps = 0;
+    clef_beam_opts told = three;
+    told.step = stop_at_third;
+    told.step_user = &n_steps;
+    assert_int_equal(clef_session_beams(s, prompt, N, &told, &best, &n_best, &err), CLEF_E_CANCELLED);
+    assert_null(best);
+    assert_int_equal(n_steps, 3);
+    n_steps = 3; /* never again */
+    ok(clef_session_beams(s, prompt, N, &told, &best, &n_best, &err), &err);
+    assert_int_equal(n_steps, 3 + N_NEW);
     clef_hypotheses_free(best, n_best);
     ok(clef_session_beams(s, prompt, N, &one, &best, &n_best, &err), &err);
     greedy_score = best->score;

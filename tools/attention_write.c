@@ -6,6 +6,7 @@
 
 #include "tools/attention.h"
 #include "tools/json.h"
+#include "tools/npy.h"
 #include "tools/page.h"
 #include "tools/terminal.h"
 
@@ -168,30 +169,18 @@ clef_status clef__attention_html(void *user, FILE *to, clef_error *err)
     return clef__page_write(to, "attention.html", a->title, page_data, user, err);
 }
 
-/* ---- npy (numpy.lib.format, version 1.0)
- * ------------------------------------------------------------------------------------------------- */
+/* ---- npy --------------------------------------------------------------------------------------------------------------------------------
+ */
 
 clef_status clef__attention_npy(void *user, FILE *to, clef_error *err)
 {
-    enum { ALIGN = 64, PREFIX = 10 };
     const attention_maps *a = user;
     const attention_map *m = &a->maps[0];
-    const uint16_t one = 1;
-    char header[256];
     for (int32_t i = 1; i < a->n; i++)
         if (a->maps[i].kind != m->kind || a->maps[i].n_heads != m->n_heads)
             return clef__error(err, CLEF_E_UNSUPPORTED, "attention: %s and %s do not make one array: choose a --kind or a --layer", m->name,
                                a->maps[i].name);
-    int n = snprintf(header, sizeof header,
-                     "{'descr': '%cf4', 'fortran_order': False, 'shape': (%" PRId32 ", %" PRId32 ", %" PRId32 ", %" PRId32 "), }",
-                     *(const unsigned char *)&one ? '<' : '>', a->n, end_head(a, m) - first_head(a), m->n_queries, m->n_keys);
-    while ((PREFIX + n + 1) % ALIGN)
-        header[n++] = ' ';
-    header[n++] = '\n';
-    fwrite("\x93NUMPY\x01\x00", 1, 8, to);
-    fputc(n & 255, to);
-    fputc(n >> 8, to);
-    fwrite(header, 1, (size_t)n, to);
+    clef__npy_head(to, 4, (const int64_t[]){a->n, end_head(a, m) - first_head(a), m->n_queries, m->n_keys});
     for (int32_t i = 0; i < a->n; i++)
         fwrite(clef__attention_head(&a->maps[i], first_head(a)), sizeof(float),
                (size_t)(end_head(a, m) - first_head(a)) * (size_t)m->n_queries * (size_t)m->n_keys, to);

@@ -2,6 +2,8 @@
 #ifndef CLEF_TOOLS_BENCH_H
 #define CLEF_TOOLS_BENCH_H
 
+#include <stdio.h>
+
 #include "tools/common.h"
 #include "tools/progress.h"
 #include "tools/trace.h"
@@ -31,6 +33,8 @@ typedef struct bench {
     clef_session *session;
     clef__progress progress;
     clef__trace trace;
+    FILE *to;                            /* where profiles go */
+    clef_device_speed speed;             /* with --profile: measured before the model is loaded */
     int32_t *ids;                        /* the longest that is fed at once */
     int32_t n_prompt, n_gen, n_threads;
     double load_seconds, first_seconds;  /* from the start to a session; to the logits of a first token */
@@ -46,6 +50,8 @@ bench_summary clef__bench_summary(const bench_rate *rate);
 
 /** Prints the rates: JSON lines, or a table with the share of what the device was measured to do. */
 void clef__bench_print_json(const bench *b);
+/** The device's limit for the model's products in 1e9 operations a second: of bytes where its weights and activations are quantised. */
+double clef__bench_limit(const bench *b, const clef_device_speed *speed);
 void clef__bench_print_table(const bench *b, const clef_device_speed *speed);
 void clef__bench_print_speed(const bench *b, const clef_device_speed *speed);
 
@@ -62,6 +68,11 @@ typedef struct bench_product {
 int  clef__bench_product(bench *b);
 void clef__bench_print_product(const bench *b, const bench_product *p, double limit);
 
+/** Prints where the session's last step spent its time, and waits for it; b has o, model, session, speed and to. seconds: what the step
+ *  took; 0: from its first launch's enqueueing to its last launch's end. Returns CLI_GO_ON or an exit code. */
+int  clef__profile_step(const bench *b, const char *title, double seconds);
+/** The line above: the limits that the shares are of. */
+void clef__profile_limits(const bench *b);
 /** Profiles one prefill and one decode step of the session (its device keeps times) and prints where the time goes. Returns an exit
  *  code. */
 int clef__bench_profile(bench *b);

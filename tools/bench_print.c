@@ -132,11 +132,16 @@ static int multiplies_bytes(const bench *b)
     return !b->o->exact && blocks > all / 2;
 }
 
+double clef__bench_limit(const bench *b, const clef_device_speed *speed)
+{
+    return speed->dot_gop_s > 0 && multiplies_bytes(b) ? speed->dot_gop_s : speed->mad_gflop_s;
+}
+
 void clef__bench_print_table(const bench *b, const clef_device_speed *speed)
 {
     const char *const row = b->o->md ? "| %s | %.2f | %.2f ± %.2f | %.1f %s | %.0f %% of %.1f |\n"
                                      : "%-18s %12.2f %12.2f ± %-8.2f %10.1f %-6s %4.0f %% of %.1f\n";
-    const double multiply = speed->dot_gop_s > 0 && multiplies_bytes(b) ? speed->dot_gop_s : speed->mad_gflop_s;
+    const double multiply = clef__bench_limit(b, speed);
     printf("%s on ", file_name(clef_model_path(b->model)));
     print_device(b);
     printf(", best of %" PRId32 "\n", b->o->n_rounds);

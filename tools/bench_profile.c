@@ -11,6 +11,8 @@ typedef struct group {
     const char *name;
     int32_t n;
     double us, flops, bytes;
+    double least_us; /* what the device's limits allow */
+    double idle_us;  /* before its launches */
 } group;
 
 static int by_time(const void *a, const void *b)
@@ -118,8 +120,25 @@ static const char *kernel_of(const clef_launch_time *t)
     return t->kernel;
 }
 
+/* Memory must be read and operations done; the slower of both. */
+static double least_us(const bench *b, const clef_launch_time *t)
+{
+    const double limit = clef__bench_limit(b, &b->speed);
+    const double reading = b->speed.read_gb_s > 0 ? t->bytes / b->speed.read_gb_s * 1e-3 : 0;
+    const double computing = limit > 0 ? t->flops / limit * 1e-3 : 0;
+    return reading > computing ? reading : computing;
+}
+
+/* The device's idle time before launch i. */
+static double idle_before(const clef_launch_time *times, int32_t i)
+{
+    const double gap = i ? times[i].start_us - times[i - 1].start_us - times[i - 1].us : 0;
+    return gap > 0 ? gap : 0;
+}
+
 /* `groups` has room for n. Returns how many there are, the longest first. */
-static int32_t group_by(const clef_launch_time *times, int32_t n, const char *(*name_of)(const clef_launch_time *), group *groups)
+static int32_t group_by(const bench *b, const clef_launch_time *times, int32_t n, const char *(*name_of)(const clef_launch_time *),
+                        group *groups)
 {
     int32_t n_groups = 0;
     for (int32_t i = 0; i < n; i++) {
@@ -132,6 +151,8 @@ static int32_t group_by(const clef_launch_time *times, int32_t n, const char *(*
         groups[k].us += times[i].us;
         groups[k].flops += times[i].flops;
         groups[k].bytes += times[i].bytes;
+        groups[k].least_us += least_us(b, &times[i]);
+        groups[k].idle_us += idle_before(times, i);
     }
     qsort(groups, (size_t)n_groups, sizeof *groups, by_time);
     return n_groups;
@@ -139,59 +160,68 @@ static int32_t group_by(const clef_launch_time *times, int32_t n, const char *(*
 
 static void print_groups(const bench *b, const char *title, const group *groups, int32_t n)
 {
-    const char *const row =
-        b->o->md ? "| %s | %" PRId32 " | %.3f | %.1f | %.1f | %.1f |\n" : "%-24s %8" PRId32 " %10.3f %7.1f %10.1f %10.1f\n";
+    const char *const row = b->o->md ? "| %s | %" PRId32 " | %.3f | %.1f | %.1f | %.1f | %.0f | %.3f |\n"
+                                     : "%-24s %8" PRId32 " %10.3f %7.1f %10.1f %10.1f %9.0f %9.3f\n";
     double total = 0;
     for (int32_t i = 0; i < n; i++)
         total += groups[i].us;
-    printf(b->o->md ? "\n| %s | %s | %s | %s | %s | %s |\n|---|---|---|---|---|---|\n" : "%-24s %8s %10s %7s %10s %10s\n", title,
-           "launches", "ms", "%", "GB/s", "Gop/s");
+    fprintf(b->to,
+            b->o->md ? "\n| %s | %s | %s | %s | %s | %s | %s | %s |\n|---|---|---|---|---|---|---|---|\n"
+                     : "%-24s %8s %10s %7s %10s %10s %9s %9s\n",
+            title, "launches", "ms", "%", "GB/s", "Gop/s", "% limit", "idle ms");
     for (int32_t i = 0; i < n; i++) {
         const group *g = &groups[i];
         const double us = g->us > 0 ? g->us : 1e-3;
-        printf(row, g->name, g->n, g->us * 1e-3, total > 0 ? 100 * g->us / total : 0, g->bytes / us * 1e-3, g->flops / us * 1e-3);
+        fprintf(b->to, row, g->name, g->n, g->us * 1e-3, total > 0 ? 100 * g->us / total : 0, g->bytes / us * 1e-3, g->flops / us * 1e-3,
+                100 * g->least_us / us, g->idle_us * 1e-3);
     }
-}
-
-/* The device's idle time from its first launch to its last. */
-static double gaps(const clef_launch_time *times, int32_t n)
-{
-    double sum = 0;
-    for (int32_t i = 1; i < n; i++) {
-        const double gap = times[i].start_us - times[i - 1].start_us - times[i - 1].us;
-        sum += gap > 0 ? gap : 0;
-    }
-    return sum;
 }
 
 static int print_step(const bench *b, const char *what, double seconds, const clef_launch_time *times, int32_t n)
 {
-    double us = 0;
+    double us = 0, idle = 0;
     group *groups = malloc(((size_t)n + 1) * sizeof *groups);
     if (!groups)
-        return clef__cli_fail(CLI_FAILED, "bench: out of host memory");
-    for (int32_t i = 0; i < n; i++)
+        return clef__cli_fail(CLI_FAILED, "--profile: out of host memory");
+    for (int32_t i = 0; i < n; i++) {
         us += times[i].us;
-    printf("%s: %.3f ms, of it %.3f ms in %" PRId32 " launches on the device and %.3f ms between them\n", what, seconds * 1e3, us * 1e-3, n,
-           gaps(times, n) * 1e-3);
+        idle += idle_before(times, i);
+    }
+    fprintf(b->to, "%s: %.3f ms, of it %.3f ms in %" PRId32 " launches on the device and %.3f ms between them\n", what, seconds * 1e3,
+            us * 1e-3, n, idle * 1e-3);
     clef_launch_info *launches = calloc((size_t)n + 1, sizeof *launches);
     if (!launches) {
         free(groups);
-        return clef__cli_fail(CLI_FAILED, "bench: out of host memory");
+        return clef__cli_fail(CLI_FAILED, "--profile: out of host memory");
     }
     clef_plan_launches(clef_session_plan(b->session, 0), launches, n);
     of_graph = clef_plan_graph(clef_session_plan(b->session, 0));
     of_launches = launches;
     of_times = times;
-    print_groups(b, "module", groups, group_by(times, n, module_of, groups));
-    print_groups(b, "layer", groups, group_by(times, n, layer_of, groups));
-    print_groups(b, "op", groups, group_by(times, n, op_of, groups));
-    print_groups(b, "variant", groups, group_by(times, n, variant_of, groups));
-    print_groups(b, "kernel", groups, group_by(times, n, kernel_of, groups));
-    putchar('\n');
+    print_groups(b, "module", groups, group_by(b, times, n, module_of, groups));
+    print_groups(b, "layer", groups, group_by(b, times, n, layer_of, groups));
+    print_groups(b, "op", groups, group_by(b, times, n, op_of, groups));
+    print_groups(b, "variant", groups, group_by(b, times, n, variant_of, groups));
+    print_groups(b, "kernel", groups, group_by(b, times, n, kernel_of, groups));
+    fputc('\n', b->to);
     free(launches);
     free(groups);
     return CLI_GO_ON;
+}
+
+int clef__profile_step(const bench *b, const char *title, double seconds)
+{
+    clef_error err = {0};
+    const int32_t capacity = clef_session_describe(b->session).n_launches;
+    clef_launch_time *times = malloc(((size_t)capacity + 1) * sizeof *times);
+    if (!times)
+        return clef__cli_fail(CLI_FAILED, "--profile: out of host memory");
+    const int32_t n = clef_session_profile(b->session, times, capacity, &err);
+    if (n && seconds <= 0)
+        seconds = (times[n - 1].start_us + times[n - 1].us - times[0].queued_us) * 1e-6;
+    const int rc = err.status ? clef__cli_report(&err) : print_step(b, title, seconds, times, n);
+    free(times);
+    return rc;
 }
 
 /* One step after one that does not count, from a cache of `depth` tokens. */
@@ -215,15 +245,16 @@ static int profile_step(bench *b, const char *what, int32_t n_tokens, int32_t de
     clef__progress_finish(&b->progress);
     if (status != CLEF_OK)
         return clef__cli_report(&err);
-    const int32_t capacity = clef_session_describe(b->session).n_launches;
-    clef_launch_time *times = malloc(((size_t)capacity + 1) * sizeof *times);
-    if (!times)
-        return clef__cli_fail(CLI_FAILED, "bench: out of host memory");
-    const int32_t n = clef_session_profile(b->session, times, capacity, &err);
     snprintf(title, sizeof title, "%s of %" PRId32 " token%s after %" PRId32, what, n_tokens, n_tokens == 1 ? "" : "s", depth);
-    const int rc = err.status ? clef__cli_report(&err) : print_step(b, title, seconds, times, n);
-    free(times);
-    return rc;
+    return clef__profile_step(b, title, seconds);
+}
+
+void clef__profile_limits(const bench *b)
+{
+    fprintf(
+        b->to,
+        "limits of the device: %.1f GB/s read, %.1f Gop/s; %% limit: the least time that they allow, as a share of the time it took\n\n",
+        b->speed.read_gb_s, clef__bench_limit(b, &b->speed));
 }
 
 int clef__bench_profile(bench *b)
@@ -231,6 +262,7 @@ int clef__bench_profile(bench *b)
     const int32_t step = b->n_prompt < b->o->n_batch ? b->n_prompt : b->o->n_batch;
     int rc = CLI_GO_ON;
     clef_error err = {0};
+    clef__profile_limits(b);
     if (clef__trace_begin(&b->trace, b->o->trace, clef_model_path(b->model), clef_device_describe(b->device)->name, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (step)

@@ -101,7 +101,7 @@ static int open_all(bench *b, const char *path)
 {
     clef_error err = {0};
     const double start = clef__terminal_seconds();
-    int rc = open_device(b);
+    int rc = b->device ? CLI_GO_ON : open_device(b);
     if (rc != CLI_GO_ON)
         return rc;
     if (clef_model_open(path, &b->model, &err) != CLEF_OK)
@@ -258,7 +258,11 @@ static int bench_model(bench *b, const char *path)
 {
     clef_error err = {0};
     clef_device_speed speed = {0};
-    int rc = open_all(b, path);
+    int rc = b->o->profile ? open_device(b) : CLI_GO_ON;
+    if (rc == CLI_GO_ON && b->o->profile && clef_device_measure(b->device, &b->speed, &err) != CLEF_OK)
+        rc = clef__cli_report(&err); /* before the model, which may leave no room for it */
+    if (rc == CLI_GO_ON)
+        rc = open_all(b, path);
     if (rc == CLI_GO_ON && b->o->profile)
         return clef__bench_profile(b);
     if (rc == CLI_GO_ON)
@@ -280,7 +284,7 @@ static int bench_model(bench *b, const char *path)
 static int bench_run(const void *options, int32_t n_args, char **args)
 {
     const bench_options *o = options;
-    bench b = {.o = o};
+    bench b = {.o = o, .to = stdout};
     if (o->json + o->md > 1)
         return clef__cli_fail(CLI_USAGE, "bench: wants --json or --md, not both");
     if (o->trace && !o->profile)

@@ -133,38 +133,12 @@ static clef_status keep_bad(compare *c, const char *name, double error, const va
     return clef__value_save_case(&c->a, name, wanted, c->o->save ? c->o->save : "compare.clef", err);
 }
 
-static void print_stats(const compare *c, const clef_value *node, const value_data *v)
-{
-    const value_stats s = clef__value_stats(v);
-    (void)c;
-    printf("%-32s %-16s %12.5g %12.5g %12.5g %12.5g %8" PRId64 " %8" PRId64 "\n", v->name, clef_value_describe(node).op, s.min, s.max,
-           s.mean, s.std, s.n_nan, s.n_inf);
-}
-
-/* Stops where a value has a NaN, whose inputs are named. */
-static clef_status check_nan(const clef_value *node, const value_data *v, clef_error *err)
-{
-    char inputs[600] = "";
-    int32_t n = 0;
-    if (clef__value_stats(v).n_nan == 0)
-        return CLEF_OK;
-    clef_value_input(node, 0, &n);
-    for (int32_t i = 0; i < n; i++) {
-        const clef_value *in = clef_value_input(node, i, NULL);
-        const size_t at = strlen(inputs);
-        if (in)
-            snprintf(inputs + at, sizeof inputs - at, "%s%s", at ? ", " : "", clef_value_describe(in).name);
-    }
-    return clef__error(err, CLEF_E_LIMIT, "%s (%s) is the first value with a NaN; its inputs: %s", v->name, clef_value_describe(node).op,
-                       inputs);
-}
-
 static clef_status look_at(compare *c, const clef_value *node, value_data *a, value_data *b, clef_error *err)
 {
     clef_status status = CLEF_OK;
     if (c->o->stats) {
-        print_stats(c, node, a);
-        status = check_nan(node, a, err);
+        clef__stats_line(stdout, node, a);
+        status = clef__stats_check(node, a, err);
     }
     if (status == CLEF_OK && c->reference)
         status = read_reference(c, a->name, b, err);
@@ -215,7 +189,7 @@ static clef_status walk(compare *c, clef_error *err)
 {
     clef_status status = CLEF_OK;
     if (c->o->stats)
-        printf("%-32s %-16s %12s %12s %12s %12s %8s %8s\n", "value", "op", "min", "max", "mean", "std", "NaN", "inf");
+        clef__stats_head(stdout);
     for (int32_t at = 0; at < clef_graph_n_values(c->a.graph) && status == CLEF_OK && !c->bad;) {
         int32_t n;
         at = clef__values_next(c->a.graph, at, c->list, &n);

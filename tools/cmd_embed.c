@@ -5,6 +5,7 @@
 
 #include "tools/embedding.h"
 #include "tools/json.h"
+#include "tools/npy.h"
 #include "tools/terminal.h"
 
 typedef struct embed_options {
@@ -100,32 +101,17 @@ static void write_json(FILE *to, const char *model, const float *rows, int32_t n
     fprintf(to, ", \"usage\": {\"prompt_tokens\": %" PRId64 ", \"total_tokens\": %" PRId64 "}}\n", n_tokens, n_tokens);
 }
 
-/* NumPy's format 1.0 (numpy.lib.format): the header's length in 2 bytes, the header padded to 64, little-endian floats. */
-static void write_npy(FILE *to, const float *rows, int32_t n, int32_t d)
-{
-    enum { ALIGN = 64, BEFORE = 10 };
-    char header[2 * ALIGN + 1];
-    const int text =
-        snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': (%" PRId32 ", %" PRId32 "), }", n, d);
-    const int total = (BEFORE + text + 1 + ALIGN - 1) / ALIGN * ALIGN - BEFORE;
-    fprintf(to, "\x93NUMPY%c%c%c%c%-*s\n", 1, 0, total & 255, total >> 8, total - 1, header);
-    for (size_t i = 0; i < (size_t)n * (size_t)d; i++) {
-        uint32_t x;
-        memcpy(&x, &rows[i], sizeof x);
-        const unsigned char bytes[4] = {(unsigned char)x, (unsigned char)(x >> 8), (unsigned char)(x >> 16), (unsigned char)(x >> 24)};
-        fwrite(bytes, 1, sizeof bytes, to);
-    }
-}
-
 static int write_result(const embed_options *o, const char *model, const float *rows, int32_t n, int32_t d, int64_t n_tokens)
 {
     FILE *to = o->out ? fopen(o->out, "wb") : stdout;
     if (!to)
         return clef__cli_fail(CLI_FAILED, "embed: cannot write %s", o->out);
-    if (o->json)
+    if (o->json) {
         write_json(to, model, rows, n, d, n_tokens);
-    else if (o->npy)
-        write_npy(to, rows, n, d);
+    } else if (o->npy) {
+        clef__npy_head(to, 2, (const int64_t[]){n, d});
+        fwrite(rows, sizeof *rows, (size_t)n * (size_t)d, to);
+    }
     for (int32_t i = 0; !o->json && !o->npy && i < n; i++) {
         write_row(to, rows + (size_t)i * (size_t)d, d, " ");
         fputc('\n', to);

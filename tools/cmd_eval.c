@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common.h"
+#include "tools/npy.h"
 #include "tools/taps.h"
+#include "tools/values.h"
 
 typedef struct eval_options {
     const char *model, *in, *out, *after, *device;
     clef__list taps;
-    int32_t gemm, exact, no_tune, kv_type, quiet;
+    int32_t gemm, exact, no_tune, kv_type, stats, quiet;
 } eval_options;
 
 static const eval_options eval_defaults = {.gemm = CLEF_GEMM_AUTO};
@@ -19,9 +20,12 @@ static const eval_options eval_defaults = {.gemm = CLEF_GEMM_AUTO};
 static const clef__option eval_option_table[] = {
     MODEL_OPTION(eval_options),
     {.names = "in", .letter = 'i', .type = CLI_TEXT, .value = "FILE", AT(in), .help = "a .safetensors file with the inputs"},
-    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "the .safetensors file to write"},
+    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out),
+     .help = "what to write: FILE.safetensors; FILE.npy for one value; a folder or NAME/ for a .npy file of each"},
     {.names = "tap", .letter = 't', .type = CLI_LIST, .value = "NAME", AT(taps),
      .help = "write this value too; may be repeated: hidden_last, attention_0, any value of `clef graph`, or a pattern: 'layer*.out'"},
+    {.names = "stats", .type = CLI_SWITCH, AT(stats),
+     .help = "print each value's range, mean, NaN and infinities; stop at the first NaN. Without --after: before ops are fused"},
     {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after), .help = "stop after this pass over the graph; build: run none"},
     DEVICE_OPTION(eval_options),
     GEMM_OPTION(eval_options),
@@ -344,81 +348,79 @@ static clef_status bind_and_write(eval *e, clef_error *err)
     return status;
 }
 
-/* Of a model only the logits and what was tapped; argmax is for generation. */
-static int is_wanted(const eval *e, const char *name)
-{
-    if (!e->model || strcmp(name, "logits") == 0)
-        return 1;
-    for (int32_t i = 0; i < e->o->taps.n; i++)
-        if (clef__pattern_fits(e->o->taps.items[i], name))
-            return 1;
-    return 0;
-}
-
+/* Of a model only the logits and what was tapped; argmax is for generation. FILE.npy has room for one: what was tapped. */
 static clef_status read_outputs(eval *e, clef_error *err)
 {
-    const int32_t n = clef_graph_n_outputs(e->graph);
-    e->results = calloc((size_t)n + 1, sizeof *e->results);
-    if (!e->results)
-        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
-    for (int32_t i = 0; i < n; i++) {
-        const char *name = NULL;
-        const clef_value *value = clef_graph_output(e->graph, i, &name);
-        clef_tensor_info *t = &e->results[e->n_results];
-        if (!is_wanted(e, name))
-            continue;
-        const int32_t output = clef_plan_output(e->plan, name);
-        const size_t n_bytes = clef_plan_output_bytes(e->plan, output, &t->rank, t->dims);
-        void *data = malloc(n_bytes ? n_bytes : 1);
-        if (!data)
-            return clef__error(err, CLEF_E_NOMEM, "%s: out of host memory", name);
-        t->name = name;
-        t->dtype = clef_value_describe(value).dtype;
-        t->n_bytes = n_bytes;
-        t->data = data;
-        e->n_results++;
-        const clef_status status = clef_plan_read(e->plan, output, data, n_bytes, err);
-        if (status != CLEF_OK)
-            return status;
-    }
-    return CLEF_OK;
+    const clef__list *taps = &e->o->taps;
+    const int taps_alone = taps->n && clef__is_npy(e->o->out);
+    return clef__taps_read(e->plan, e->graph, e->model || taps_alone ? taps : NULL, taps_alone ? NULL : "logits", &e->results,
+                           &e->n_results, err);
+}
+
+/* A clef__values_run: the graph is e->graph or a copy of it, optimised or with more outputs. */
+static clef_status run_graph(void *user, const clef_graph *graph, clef_plan **plan, clef_error *err)
+{
+    eval *e = user;
+    const clef_plan_opts opts = {
+        .alike = 1,
+        .gemm = (clef_gemm)e->o->gemm,
+        .exact = e->o->exact,
+        .no_tune = e->o->no_tune,
+        .weights = e->model ? clef_model_weight : weight_of_file,
+        .weights_user = e->model ? (void *)e->model : (void *)e,
+    };
+    clef_plan_destroy(e->plan);
+    e->plan = NULL;
+    clef_status status = clef_plan_create(e->device, graph, &opts, &e->plan, err);
+    if (status == CLEF_OK)
+        status = bind_and_write(e, err);
+    if (status == CLEF_OK)
+        status = clef_plan_run(e->plan, err);
+    *plan = e->plan;
+    return status;
+}
+
+static clef_status optimize(const eval *e, clef_graph *graph, const char *after, clef_error *err)
+{
+    return e->o->after && strcmp(e->o->after, "build") == 0 ? CLEF_OK : clef_graph_optimize(graph, after, err);
+}
+
+static clef_status print_stats(eval *e, clef_error *err)
+{
+    clef_graph *graph = clef_graph_clone(e->graph);
+    clef_status status =
+        graph ? optimize(e, graph, e->o->after ? e->o->after : "drop", err) : clef__error(err, CLEF_E_NOMEM, "--stats: out of host memory");
+    if (status == CLEF_OK)
+        status = clef__stats_walk(graph, run_graph, e, stdout, err);
+    clef_graph_destroy(graph);
+    return status;
 }
 
 static clef_status evaluate(eval *e, clef_error *err)
 {
     const eval_options *o = e->o;
+    clef_plan *plan;
     clef_status status = clef_tensor_file_open(o->in, &e->in, err);
     if (status == CLEF_OK)
         status = clef__is_graph_file(e->path) ? build_text_graph(e, err) : build_model(e, err);
-    if (status == CLEF_OK && !(o->after && strcmp(o->after, "build") == 0))
-        status = clef_graph_optimize(e->graph, o->after, err);
     if (status == CLEF_OK)
         status = clef_device_open(o->device, &(clef_device_opts){.notice = clef__say_notice}, &e->device, err);
     if (status == CLEF_OK && !o->quiet)
         clef__say_device(e->device);
-    const clef_plan_opts opts = {
-        .alike = 1,
-        .gemm = (clef_gemm)o->gemm,
-        .exact = o->exact,
-        .no_tune = o->no_tune,
-        .weights = e->model ? clef_model_weight : weight_of_file,
-        .weights_user = e->model ? (void *)e->model : (void *)e,
-    };
+    if (status == CLEF_OK && o->stats)
+        status = print_stats(e, err);
+    if (status != CLEF_OK || !o->out)
+        return status;
+    status = optimize(e, e->graph, o->after, err);
     if (status == CLEF_OK)
-        status = clef_plan_create(e->device, e->graph, &opts, &e->plan, err);
-    if (status == CLEF_OK)
-        status = bind_and_write(e, err);
-    if (status == CLEF_OK)
-        status = clef_plan_run(e->plan, err);
+        status = run_graph(e, e->graph, &plan, err);
     if (status == CLEF_OK)
         status = read_outputs(e, err);
-    return status == CLEF_OK ? clef_tensor_file_write(o->out, e->results, e->n_results, err) : status;
+    return status == CLEF_OK ? clef__tensors_write(o->out, e->results, e->n_results, err) : status;
 }
 
 static void eval_finish(eval *e)
 {
-    for (int32_t i = 0; i < e->n_results; i++)
-        free((void *)(uintptr_t)e->results[i].data);
     for (int32_t i = 0; i < e->n_feeds; i++) {
         free(e->feeds[i].name);
         free(e->feeds[i].data);
@@ -430,7 +432,7 @@ static void eval_finish(eval *e)
     free(e->weights);
     for (int32_t i = 0; i < CLEF_MAX_SYMBOLS; i++)
         free(e->symbol_from[i]);
-    free(e->results);
+    clef__taps_free(e->results, e->n_results);
     clef_plan_destroy(e->plan);
     clef_device_close(e->device);
     clef_graph_destroy(e->graph);
@@ -442,8 +444,11 @@ static int eval_run(const void *options, int32_t n_args, char **args)
 {
     const eval_options *o = options;
     clef_error err = {0};
-    if (!o->in || !o->out)
-        return clef__cli_fail(CLI_USAGE, "eval: wants --%s FILE", o->in ? "out" : "in");
+    if (!o->in || (!o->out && (!o->stats || o->taps.n)))
+        return clef__cli_fail(CLI_USAGE, "eval: wants --%s",
+                              !o->in      ? "in FILE"
+                              : o->taps.n ? "out FILE for --tap"
+                                          : "out FILE, or --stats");
     const char *path = clef__model_path("eval", n_args, args, o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
@@ -455,7 +460,7 @@ static int eval_run(const void *options, int32_t n_args, char **args)
 
 const clef__command clef__command_eval = {
     .name = "eval",
-    .usage = "[MODEL] --in IN.safetensors --out OUT.safetensors [--tap NAME]...",
+    .usage = "[MODEL] --in IN.safetensors --out OUT [--tap NAME]... [--stats]",
     .summary = "Compute a model's or a graph's outputs from tensors",
     .notes = "Of a model: IN holds input_ids [B, T] and perhaps attention_mask [B, T] (1: a token, 0: padding), int32 or int64; OUT gets\n"
              "logits [B, T, V] and what was tapped, f32. MODEL may be a graph in the text form (graph.clef, docs/graph-format.md):\n"

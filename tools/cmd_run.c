@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/bench.h"
 #include "tools/common.h"
 #include "tools/progress.h"
+#include "tools/run_inside.h"
 #include "tools/terminal.h"
 #include "tools/trace.h"
 
@@ -22,6 +24,8 @@ typedef struct run_options {
     const char *target, *trace;
     int32_t n_beams, n_best, early_stopping;
     float length_penalty;
+    clef__inside_opts inside;
+    int32_t profile;
 } run_options;
 
 static const run_options run_defaults = {
@@ -81,6 +85,14 @@ static const clef__option run_option_table[] = {
     {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no BOS or EOS to the prompt"},
     {.names = "trace", .type = CLI_TEXT, .value = "FILE", AT(trace),
      .help = "write where each step's time goes, as trace events for Perfetto; FILE.html: a page that shows them. Slows the run a little"},
+    {.names = "profile", .type = CLI_SWITCH, AT(profile),
+     .help = "afterwards print to stderr where the prompt's last step and the last token's spent their time (as `clef bench --profile`)"},
+    {.names = "tap", .type = CLI_LIST, .value = "NAME", AT(inside.taps),
+     .help = "afterwards write this value of all steps to --tap-out; may be repeated: a value of `clef graph`, or a pattern: 'layer*.out'"},
+    {.names = "tap-out", .type = CLI_TEXT, .value = "FILE", AT(inside.tap_out),
+     .help = "FILE.safetensors; FILE.npy for one value; a folder or NAME/ for a .npy file of each"},
+    {.names = "stats", .type = CLI_SWITCH, AT(inside.stats),
+     .help = "afterwards print each value's range, mean, NaN and infinities over all steps to stderr; stop at the first NaN"},
     DEVICE_OPTION(run_options),
     GEMM_OPTION(run_options),
     EXACT_OPTION(run_options),
@@ -106,7 +118,12 @@ typedef struct run {
     clef_stream stream;
     clef__progress progress;
     clef__trace trace;
+    bench_options profile_options;
+    bench profile;     /* its `to` holds the tables until the text is out */
+    double step_began; /* of a search: its step */
+    int32_t n_traced;
     uint64_t seed;
+    int32_t *kept, n_kept, n_start; /* for --tap and --stats: what was fed and what came, one after the other; how many were fed */
     int32_t n_new;
     double start, fed, prompt_seconds, first_seconds, new_seconds;
     const char *ended; /* why it stopped short of -n; NULL when it did not */
@@ -236,6 +253,29 @@ static int run_prepare(run *r, const char *path)
     return CLI_GO_ON;
 }
 
+/* The device is measured before the model, which may leave no room for it. */
+static int begin_profile(run *r)
+{
+    clef_error err = {0};
+    r->profile_options.exact = r->o->exact;
+    r->profile = (bench){.o = &r->profile_options, .device = r->device, .model = r->model, .to = tmpfile()};
+    if (!r->profile.to)
+        return clef__cli_fail(CLI_FAILED, "run: --profile: no temporary file: %s", strerror(errno));
+    if (clef_device_measure(r->device, &r->profile.speed, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    clef__profile_limits(&r->profile);
+    return CLI_GO_ON;
+}
+
+static int end_profile(run *r)
+{
+    const int rc = r->n_new > 1 ? clef__profile_step(&r->profile, "the last token's step", 0) : CLI_GO_ON;
+    rewind(r->profile.to);
+    for (int c; (c = fgetc(r->profile.to)) != EOF;)
+        fputc(c, stderr);
+    return rc;
+}
+
 static int run_open(run *r)
 {
     const run_options *o = r->o;
@@ -251,7 +291,7 @@ static int run_open(run *r)
         .seed = r->seed,
     };
     const clef_device_opts device = {.notice = clef__say_notice,
-                                     .profile = o->trace != NULL,
+                                     .profile = o->trace || o->profile,
                                      .n_threads = o->n_threads,
                                      .pin = o->pin,
                                      .progress = clef__progress_step,
@@ -275,8 +315,12 @@ static int run_open(run *r)
         .progress = clef__progress_step,
         .progress_user = &r->progress,
     };
+    const int rc = o->profile ? begin_profile(r) : CLI_GO_ON;
+    if (rc != CLI_GO_ON)
+        return rc;
     if (clef_session_create(r->device, r->model, &session, &r->session, &err) != CLEF_OK)
         return clef__cli_report(&err);
+    r->profile.session = r->session;
     return CLI_GO_ON;
 }
 
@@ -335,6 +379,28 @@ static int ends_text(const run *r, int32_t id)
     return 0;
 }
 
+static int keep(run *r, const int32_t *ids, int32_t n)
+{
+    if (!r->o->inside.taps.n && !r->o->inside.stats)
+        return CLI_GO_ON;
+    int32_t *kept = realloc(r->kept, ((size_t)r->n_kept + (size_t)n + 1) * sizeof *kept);
+    if (!kept)
+        return clef__cli_fail(CLI_FAILED, "run: out of host memory");
+    if (n)
+        memcpy(kept + r->n_kept, ids, (size_t)n * sizeof *ids);
+    r->kept = kept;
+    r->n_kept += n;
+    return CLI_GO_ON;
+}
+
+/* The step that clef_session_next() enqueued behind the token that it gave; none where the text ends with it. */
+static clef_status trace_token(run *r, double began, clef_error *err)
+{
+    const int ahead =
+        clef_session_n_past(r->session) < clef_session_n_context(r->session) && (r->o->n_predict < 0 || r->n_new + 1 < r->o->n_predict);
+    return ahead ? clef__trace_step(&r->trace, r->session, "token", began, err) : CLEF_OK;
+}
+
 /* Gives out the tokens; the device works on the next while one is printed. */
 static int generate_tokens(run *r)
 {
@@ -347,8 +413,7 @@ static int generate_tokens(run *r)
             break;
         }
         const double began = clef__terminal_seconds();
-        if (clef_session_next(r->session, &id, &err) != CLEF_OK ||
-            clef__trace_step(&r->trace, r->session, r->n_new ? "token" : "prompt's last step", began, &err) != CLEF_OK)
+        if (clef_session_next(r->session, &id, &err) != CLEF_OK || trace_token(r, began, &err) != CLEF_OK)
             return clef__cli_report(&err);
         if (r->fed == 0) { /* with the first token the prompt is done */
             r->fed = clef__terminal_seconds();
@@ -361,6 +426,8 @@ static int generate_tokens(run *r)
         }
         if (rc == CLI_GO_ON)
             rc = put_token(r, id);
+        if (rc == CLI_GO_ON)
+            rc = keep(r, &id, 1);
         if (rc != CLI_GO_ON)
             break;
         if (r->n_new++ == 0)
@@ -406,6 +473,15 @@ static int put_hypothesis(run *r, const clef_hypothesis *h)
     return rc;
 }
 
+/* The steps of a search follow one another: each begins where the one before it was told of. */
+static clef_status trace_beams(void *user, clef_error *err)
+{
+    run *r = user;
+    const clef_status status = clef__trace_step(&r->trace, r->session, r->n_traced++ ? "beams" : "prompt's last step", r->step_began, err);
+    r->step_began = clef__terminal_seconds();
+    return status;
+}
+
 static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
 {
     clef_error err = {0};
@@ -416,13 +492,18 @@ static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
                                  .early_stopping = r->o->early_stopping,
                                  .n_best = r->o->n_best,
                                  .n_max = r->o->n_predict > 0 ? r->o->n_predict : 0,
-                                 .ignore_eos = r->o->ignore_eos};
+                                 .ignore_eos = r->o->ignore_eos,
+                                 .step = r->o->trace ? trace_beams : NULL,
+                                 .step_user = r};
     r->fed = clef__terminal_seconds(); /* what it feeds is part of the search */
+    r->step_began = n_ids <= r->o->n_batch ? r->fed : -1;
     if (clef_session_beams(r->session, ids, n_ids, &opts, &best, &n_best, &err) != CLEF_OK)
         return clef__cli_report(&err);
     clef__progress_finish(&r->progress);
     r->first_seconds = clef__terminal_seconds() - r->start;
     int rc = r->o->echo ? put_prompt(r) : CLI_GO_ON;
+    if (rc == CLI_GO_ON && n_best)
+        rc = keep(r, best[0].ids, best[0].n);
     for (int32_t i = 0; rc == CLI_GO_ON && i < n_best; i++) {
         rc = i ? put("\n", 1) : CLI_GO_ON;
         if (rc == CLI_GO_ON)
@@ -443,14 +524,22 @@ static int generate(run *r)
     const double begin = clef__terminal_seconds();
     int32_t start[START_TOKENS];
     const int32_t n_ids = first_ids(r, start, &ids);
-    int rc;
+    r->n_start = n_ids;
+    int rc = keep(r, ids, n_ids);
+    if (rc != CLI_GO_ON)
+        return rc;
     if (r->is_seq2seq && clef_session_encode(r->session, r->ids, r->n_ids, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (r->o->n_beams) {
         rc = r->o->n_predict ? search_beams(r, ids, n_ids) : CLI_GO_ON;
     } else {
-        if (clef_session_generate(r->session, ids, n_ids, n_max, &r->sampling, &err) != CLEF_OK)
+        const double began = n_ids <= r->o->n_batch ? clef__terminal_seconds() : -1;
+        if (clef_session_generate(r->session, ids, n_ids, n_max, &r->sampling, &err) != CLEF_OK ||
+            clef__trace_step(&r->trace, r->session, "prompt's last step", began, &err) != CLEF_OK)
             return clef__cli_report(&err);
+        rc = r->o->profile ? clef__profile_step(&r->profile, "the prompt's last step", 0) : CLI_GO_ON;
+        if (rc != CLI_GO_ON)
+            return rc;
         rc = r->o->n_predict ? generate_tokens(r) : put_prompt(r);
     }
     if (r->fed == 0)
@@ -496,17 +585,40 @@ static void print_statistics(const run *r)
             s.n_kernels_cached, r->seed);
 }
 
-static int run_finish(run *r, int rc)
+/* The last token came of a step and went into none. */
+static int look_inside(const run *r, const char *path)
+{
+    const int32_t n = r->n_kept - (r->n_kept > r->n_start);
+    const clef__forward_opts forward = {
+        .known_ids = r->is_seq2seq ? r->ids : r->kept,
+        .n_known_ids = r->is_seq2seq ? r->n_ids : n,
+        .known_target = r->is_seq2seq ? r->kept : NULL,
+        .n_known_target = r->is_seq2seq ? n : 0,
+        .device = r->o->device,
+        .gemm = r->o->gemm,
+        .exact = r->o->exact,
+        .no_tune = r->o->no_tune,
+        .quiet = r->o->quiet,
+    };
+    return clef__run_inside(&r->o->inside, &forward, path);
+}
+
+static int run_finish(run *r, const char *path, int rc)
 {
     clef_error err = {0};
     clef__progress_finish(&r->progress);
     if (clef__trace_end(&r->trace, &err) != CLEF_OK)
         rc = clef__cli_report(&err);
+    if (r->profile.to)
+        fclose(r->profile.to);
     clef_session_destroy(r->session);
     clef_device_close(r->device);
     clef__progress_finish(&r->progress);
     clef_model_close(r->model);
+    if (rc == CLI_OK && r->kept)
+        rc = look_inside(r, path);
     free(r->ids);
+    free(r->kept);
     return rc;
 }
 
@@ -516,8 +628,10 @@ static int run_run(const void *options, int32_t n_args, char **args)
     run r = {.o = o, .start = clef__terminal_seconds()};
     if ((o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) != 1)
         return clef__cli_fail(CLI_USAGE, "run: wants one prompt: -p TEXT, -f FILE or --ids 1,2,3");
-    if (o->trace && o->n_beams)
-        return clef__cli_fail(CLI_USAGE, "run: --trace is of runs without --beams");
+    if (o->profile && o->n_beams)
+        return clef__cli_fail(CLI_USAGE, "run: --profile is of runs without --beams; --trace takes both");
+    if (!o->inside.taps.n != !o->inside.tap_out)
+        return clef__cli_fail(CLI_USAGE, "run: wants --tap NAME and --tap-out FILE together");
     if (o->n_best > (o->n_beams ? o->n_beams : 1))
         return clef__cli_fail(CLI_USAGE, "run: --n-best %" PRId32 " of --beams %" PRId32, o->n_best, o->n_beams);
     const char *path = clef__model_path("run", n_args, args, o->model);
@@ -536,10 +650,13 @@ static int run_run(const void *options, int32_t n_args, char **args)
             if (!o->quiet)
                 print_statistics(&r);
             if (rc == CLI_GO_ON)
-                rc = end == CLI_GO_ON ? CLI_OK : end;
+                rc = end;
+            if (rc == CLI_GO_ON && o->profile)
+                rc = end_profile(&r);
+            rc = rc == CLI_GO_ON ? CLI_OK : rc;
         }
     }
-    return run_finish(&r, rc);
+    return run_finish(&r, path, rc);
 }
 
 const clef__command clef__command_run = {

@@ -159,16 +159,36 @@ static clef_status encode_target(clef__forward *f, clef_error *err)
     return status;
 }
 
+static clef_status copy_ids(const int32_t *ids, int32_t n, int32_t **out, int32_t *n_out, clef_error *err)
+{
+    *out = malloc(((size_t)n + 1) * sizeof **out);
+    if (!*out)
+        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+    if (n)
+        memcpy(*out, ids, (size_t)n * sizeof *ids);
+    *n_out = n;
+    return CLEF_OK;
+}
+
+static clef_status read_known(clef__forward *f, clef_error *err)
+{
+    const clef__forward_opts *o = f->o;
+    const clef_status status = copy_ids(o->known_ids, o->n_known_ids, &f->ids, &f->n_ids, err);
+    if (status != CLEF_OK || !o->n_known_target)
+        return status;
+    return copy_ids(o->known_target, o->n_known_target, &f->target, &f->n_target, err);
+}
+
 clef_status clef__forward_open(clef__forward *f, const clef__forward_opts *o, const char *path, clef_error *err)
 {
     const int n_sources = (o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) + (o->in != NULL);
     f->o = o;
     clef__progress_init(&f->progress, o->quiet);
-    if (n_sources != 1)
+    if (n_sources != 1 && !o->known_ids)
         return clef__error(err, CLEF_E_ARG, "wanted one of -p TEXT, -f FILE, --ids and --in, came %d of them", n_sources);
     clef_status status = clef_model_open(path, &f->model, err);
     if (status == CLEF_OK)
-        status = o->ids ? parse_ids(f, o->ids, err) : o->in ? read_in(f, err) : encode_text(f, err);
+        status = o->known_ids ? read_known(f, err) : o->ids ? parse_ids(f, o->ids, err) : o->in ? read_in(f, err) : encode_text(f, err);
     if (status != CLEF_OK)
         return status;
     clef_error none = {0};

@@ -1,6 +1,7 @@
 /* Patterns of --tap. */
 #include "tools/taps.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int clef__is_pattern(const char *text)
@@ -79,4 +80,50 @@ clef_status clef__graph_tap_patterns(clef_graph *graph, const char *path, const 
                                taps->items[i]);
     }
     return clef_graph_error(graph, err);
+}
+
+static int fits_one(const clef__list *taps, const char *name)
+{
+    for (int32_t i = 0; taps && i < taps->n; i++)
+        if (clef__pattern_fits(taps->items[i], name))
+            return 1;
+    return !taps;
+}
+
+clef_status clef__taps_read(clef_plan *plan, const clef_graph *graph, const clef__list *taps, const char *also, clef_tensor_info **out,
+                            int32_t *n, clef_error *err)
+{
+    const int32_t n_outputs = clef_graph_n_outputs(graph);
+    *n = 0;
+    *out = calloc((size_t)n_outputs + 1, sizeof **out);
+    if (!*out)
+        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+    for (int32_t i = 0; i < n_outputs; i++) {
+        const char *name = NULL;
+        const clef_value *value = clef_graph_output(graph, i, &name);
+        clef_tensor_info *t = &(*out)[*n];
+        if (!fits_one(taps, name) && !(also && strcmp(name, also) == 0))
+            continue;
+        const int32_t output = clef_plan_output(plan, name);
+        const size_t n_bytes = clef_plan_output_bytes(plan, output, &t->rank, t->dims);
+        void *data = malloc(n_bytes ? n_bytes : 1);
+        if (!data)
+            return clef__error(err, CLEF_E_NOMEM, "%s: out of host memory", name);
+        t->name = name;
+        t->dtype = clef_value_describe(value).dtype;
+        t->n_bytes = n_bytes;
+        t->data = data;
+        ++*n;
+        const clef_status status = clef_plan_read(plan, output, data, n_bytes, err);
+        if (status != CLEF_OK)
+            return status;
+    }
+    return CLEF_OK;
+}
+
+void clef__taps_free(clef_tensor_info *tensors, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        free((void *)(uintptr_t)tensors[i].data);
+    free(tensors);
 }

@@ -13,4 +13,10 @@ clef__list clef__plain_taps(const clef__list *taps);
  *  fits none. */
 clef_status clef__graph_tap_patterns(clef_graph *graph, const char *path, const clef__list *taps, clef_error *err);
 
+/** Reads the outputs of a plan of `graph` that a tap fits, and the one called `also` (NULL: none); without taps (NULL) all. Names are the
+ *  graph's. clef__taps_free() frees *out, also after a failure. */
+clef_status clef__taps_read(clef_plan *plan, const clef_graph *graph, const clef__list *taps, const char *also, clef_tensor_info **out,
+                            int32_t *n, clef_error *err);
+void        clef__taps_free(clef_tensor_info *tensors, int32_t n);
+
 #endif

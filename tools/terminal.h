@@ -20,6 +20,10 @@ void clef__terminal_show_line(const char *line);
 
 /** 1 when a new file may be renamed to `path`: it is a plain file, or nothing. 0 for devices, pipes, links and folders. */
 int clef__terminal_can_replace(const char *path);
+/** 1 when `path` is a folder. */
+int clef__terminal_is_folder(const char *path);
+/** Makes a folder where there is none, in one that is there; 0 and errno when that fails. */
+int clef__terminal_make_folder(const char *path);
 
 /** Tells the library, by $CLEF_PROVER unless that is set, that this program can prove kernels (clef_device_opts.prover). */
 void clef__terminal_offer_prover(void);

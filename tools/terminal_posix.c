@@ -62,6 +62,17 @@ int clef__terminal_can_replace(const char *path)
     return lstat(path, &st) == 0 ? S_ISREG(st.st_mode) : errno == ENOENT;
 }
 
+int clef__terminal_is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int clef__terminal_make_folder(const char *path)
+{
+    return mkdir(path, 0777) == 0 || (errno == EEXIST && clef__terminal_is_folder(path));
+}
+
 double clef__terminal_seconds(void)
 {
     struct timespec now;

@@ -87,7 +87,10 @@ clef_status clef__trace_step(clef__trace *t, clef_session *session, const char *
     if (!times)
         return clef__error(err, CLEF_E_NOMEM, "--trace: out of host memory");
     const int32_t n = clef_session_profile(session, times, capacity, &why);
-    const double end = clef__terminal_seconds(), offset = n ? (start - t->zero) * 1e6 - times[0].queued_us : 0;
+    const double end = clef__terminal_seconds();
+    if (start < 0)
+        start = end - (n ? times[n - 1].start_us + times[n - 1].us - times[0].queued_us : 0) * 1e-6;
+    const double offset = n ? (start - t->zero) * 1e6 - times[0].queued_us : 0;
     clef__trace_span(t, name, start, end);
     for (int32_t i = 0; i < n; i++) {
         const double next = i + 1 < n ? times[i + 1].queued_us - times[i].queued_us : 1;

@@ -21,7 +21,7 @@ typedef struct clef__trace {
 clef_status clef__trace_begin(clef__trace *t, const char *path, const char *model, const char *device, clef_error *err);
 /** Something that the host did from `start` to `end` (clef__terminal_seconds()). */
 void        clef__trace_span(clef__trace *t, const char *name, double start, double end);
-/** The session's last step, which the host began to enqueue at `start`; waits for it. */
+/** The session's last step, which the host began to enqueue at `start` (negative: not known, reckoned from its end); waits for it. */
 clef_status clef__trace_step(clef__trace *t, clef_session *session, const char *name, double start, clef_error *err);
 /** Writes the file; and lets go of what the trace holds, also after a failure. */
 clef_status clef__trace_end(clef__trace *t, clef_error *err);

@@ -94,11 +94,11 @@ int32_t clef__values_next(const clef_graph *graph, int32_t first, const clef_val
     return i;
 }
 
-static clef_status read_one(clef__forward *f, const clef_graph *graph, const char *name, value_data *out, clef_error *err)
+static clef_status read_one(clef_plan *plan, const clef_graph *graph, const char *name, value_data *out, clef_error *err)
 {
     const clef_value_info v = clef_value_describe(clef_graph_find(graph, name));
-    const int32_t output = clef_plan_output(f->plan, name);
-    const size_t n_bytes = clef_plan_output_bytes(f->plan, output, &out->rank, out->dims);
+    const int32_t output = clef_plan_output(plan, name);
+    const size_t n_bytes = clef_plan_output_bytes(plan, output, &out->rank, out->dims);
     out->name = name;
     out->op = v.op;
     out->dtype = v.dtype;
@@ -106,12 +106,14 @@ static clef_status read_one(clef__forward *f, const clef_graph *graph, const cha
     out->data = malloc(n_bytes + 1);
     if (!out->data)
         return clef__error(err, CLEF_E_NOMEM, "%s: out of host memory for %zu bytes", name, n_bytes);
-    return clef_plan_read(f->plan, output, out->data, n_bytes, err);
+    return clef_plan_read(plan, output, out->data, n_bytes, err);
 }
 
-clef_status clef__values_read(clef__forward *f, const char *const *names, int32_t n, value_data *out, clef_error *err)
+clef_status clef__values_read_by(const clef_graph *of, clef__values_run run, void *user, const char *const *names, int32_t n,
+                                 value_data *out, clef_error *err)
 {
-    clef_graph *graph = clef_graph_clone(f->graph);
+    clef_plan *plan = NULL;
+    clef_graph *graph = clef_graph_clone(of);
     clef_status status = graph ? CLEF_OK : clef__error(err, CLEF_E_NOMEM, "out of host memory");
     memset(out, 0, (size_t)n * sizeof *out);
     for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
@@ -128,14 +130,35 @@ clef_status clef__values_read(clef__forward *f, const char *const *names, int32_
     if (status == CLEF_OK)
         status = clef_graph_error(graph, err);
     if (status == CLEF_OK)
-        status = clef__forward_execute(f, graph, err);
+        status = run(user, graph, &plan, err);
     for (int32_t i = 0; i < n && status == CLEF_OK; i++)
         if (clef_graph_find(graph, names[i]))
-            status = read_one(f, graph, names[i], &out[i], err);
+            status = read_one(plan, graph, names[i], &out[i], err);
     for (int32_t i = 0; i < n; i++)
         out[i].op = NULL; /* of the copy, which goes */
     clef_graph_destroy(graph);
     return status;
+}
+
+static clef_status run_forward(void *user, const clef_graph *graph, clef_plan **plan, clef_error *err)
+{
+    clef__forward *f = user;
+    const clef_status status = clef__forward_execute(f, graph, err);
+    *plan = f->plan;
+    return status;
+}
+
+clef_status clef__values_read(clef__forward *f, const char *const *names, int32_t n, value_data *out, clef_error *err)
+{
+    return clef__values_read_by(f->graph, run_forward, f, names, n, out, err);
+}
+
+clef_status clef__stats_forward(clef__forward *f, const char *after, FILE *to, clef_error *err)
+{
+    clef_status status = clef__forward_build(f, NULL, 0, err);
+    if (status == CLEF_OK && !(after && strcmp(after, "build") == 0))
+        status = clef_graph_optimize(f->graph, after ? after : "drop", err);
+    return status == CLEF_OK ? clef__stats_walk(f->graph, run_forward, f, to, err) : status;
 }
 
 void clef__value_free(value_data *v)

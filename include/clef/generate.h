@@ -91,6 +91,9 @@ typedef struct clef_beam_opts {
     int32_t n_best;          /* texts wanted; 0: 1; at most n_beams */
     int32_t n_max;           /* tokens of a text; 0: until the context is full */
     int32_t ignore_eos;      /* 1: no text ends before */
+    clef_status (*step)(void *user, clef_error *err); /* NULL, or called when a step is done, as long as clef_session_profile() tells of
+                                                         it; anything but CLEF_OK ends the search, which returns it */
+    void   *step_user;
 } clef_beam_opts;
 
 /** A text that a search found: its ids without the prompt and without the mark that ended it. */

@@ -78,5 +78,55 @@ want=$(for l in $(seq 0 $((layers - 1))); do echo "layer$l.attention layer$l.out
 same "they are those" "$(echo "$want logits" | tr ' ' '\n' | grep . | sort | tr '\n' ' ')" "$names"
 refused "a pattern that nothing fits" 1 "layer9?.out" "$CLEF" eval --in "$tmp/batch.safetensors" --out "$tmp/no" --tap 'layer9?.out' -q
 check "of a text graph" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/all.safetensors" --tap '*' --after build -q
-if [ -e "$tmp/no" ]; then fail "a refused eval writes nothing"; else ok "a refused eval writes nothing"; fi
+# --stats: a line a value, and a stop at the first NaN: x / x of zeros.
+check "--stats" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --stats --after build -q
+same "a line a value of floats" "y z" "$(awk 'NR > 1 { print $1 }' "$tmp/check.log" | tr '\n' ' ' | sed 's/ $//')"
+same "range, mean, deviation" "y softmax 0.5 0.5 0.5 0 0 0" "$(sed -n 's/  */ /gp' "$tmp/check.log" | sed 's/ $//' | grep '^y ')"
+printf 'input x f32 [3, 2]\nweight w f32 [2]\na = mul(x, w)\nb = div(a, x)\nc = softmax(b)\noutput c\n' >"$tmp/nan.clef"
+if "$CLEF" eval "$tmp/nan.clef" --in "$tmp/in.safetensors" --stats -q >"$tmp/stats" 2>"$tmp/err"; then fail "a NaN is an error"; fi
+same "the first NaN is named" "clef: b (div) is the first value with a NaN; its inputs: a, x" "$(cat "$tmp/err")"
+same "and stops it" "b 6" "$(tail -n 1 "$tmp/stats" | awk '{ print $1, $7 }')"
+check "--stats of a model, and its logits" "$CLEF" eval --in "$tmp/batch.safetensors" --out "$tmp/again.safetensors" --stats --tap hidden_last --tap attention_0
+check "are what they are without" cmp "$tmp/logits.safetensors" "$tmp/again.safetensors"
+refused "neither --out nor --stats" 2 "--out --stats" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors"
+refused "a tap without a file" 2 "--out --tap" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --stats --tap z
+# .npy: one value in a file, or a folder of them. The numbers are those of the .safetensors file.
+check "a .npy file" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/y.npy" --tap y -q
+same "NumPy's head" "934e554d505901007600" "$(head -c 10 "$tmp/y.npy" | od -An -tx1 | tr -d ' ')"
+if head -c 128 "$tmp/y.npy" | grep -qaF "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }"; then ok "and its shape"; else fail "and its shape"; fi
+same "and six halves" 6 "$(tail -c +129 "$tmp/y.npy" | od -An -v -tx1 | tr -d ' \n' | grep -o '0000003f' | wc -l)"
+check "a folder of them" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/values/" -q
+same "they are all" "i.npy y.npy z.npy" "$(cd "$tmp/values" && echo *)"
+if head -c 128 "$tmp/values/i.npy" | grep -qaF "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }"; then ok "whole numbers too"; else fail "whole numbers too"; fi
+check "a tap of a model" "$CLEF" eval --in "$tmp/batch.safetensors" --out "$tmp/hidden.npy" --tap hidden_last -q
+if head -c 128 "$tmp/hidden.npy" | grep -qaF "'shape': (2, 3, 192), }"; then ok "is alone in its file"; else fail "is alone in its file"; fi
+# `clef run --tap`: every step that a text took; what `clef eval` makes of its tokens.
+new=$("$CLEF" run --ids 3,4,5 -n 4 --temp 0 --print-ids --ignore-eos -q --tap 'layer?.out' --tap hidden_last --tap-out "$tmp/run" 2>"$tmp/err")
+same "run --tap is quiet" "" "$(cat "$tmp/err")"
+names=$(head -c 4000 "$tmp/run" | grep -ao '"[a-z0-9_.]*":{"dtype":"F32","shape":\[1,6,192\]' | wc -l)
+same "values of the six tokens that were read" $((layers + 1)) "$names"
+check "run --tap, one .npy" "$CLEF" run --ids "3,4,5,${new%,*}" -n 0 -q --tap hidden_last --tap-out "$tmp/run.npy"
+{
+  safetensors '{"input_ids":{"dtype":"I32","shape":[1,6],"data_offsets":[0,24]}}'
+  for x in 3 4 5 ${new//,/ }; do u32 "$x"; done | head -c 24
+} >"$tmp/six.safetensors"
+"$CLEF" eval --in "$tmp/six.safetensors" --out "$tmp/six.npy" --tap hidden_last -q
+same "as large as eval's" "$(wc -c <"$tmp/six.npy")" "$(wc -c <"$tmp/run.npy")"
+python=$(find_python)
+if [ -n "$python" ]; then
+  check "the numbers are eval's" "$python" -c "
+import sys, numpy as np
+from safetensors.numpy import load_file
+run, six, all = np.load(sys.argv[1]), np.load(sys.argv[2]), load_file(sys.argv[3])['hidden_last']
+assert run.shape == six.shape == (1, 6, 192) and np.abs(six).max() > 0.1
+assert np.abs(run - six).max() < 1e-3 * np.abs(six).max() and np.abs(all - six).max() < 1e-3 * np.abs(six).max()" \
+    "$tmp/run.npy" "$tmp/six.npy" "$tmp/run"
+fi
+said=$("$CLEF" run --ids 3,4,5 -n 4 --temp 0 --print-ids --ignore-eos -q --stats 2>"$tmp/stats")
+same "run --stats says what it says without" "$new" "$said"
+if grep -q '^layer0.* softmax .* 0 * 0$' "$tmp/stats"; then ok "and tells of each value"; else fail "and tells of each value: $(head -n 3 "$tmp/stats")"; fi
+refused "a tap of a run without a file" 2 "--tap-out" "$CLEF" run -p a --tap layer0.out
+refused "several for one .npy" 1 "no.npy 3 folder" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/no.npy" -q
+refused "a folder that cannot be" 1 "nowhere" "$CLEF" eval "$tmp/g.clef" --in "$tmp/in.safetensors" --out "$tmp/nowhere/x/" -q
+if [ -e "$tmp/no" ] || [ -e "$tmp/no.npy" ]; then fail "a refused eval writes nothing"; else ok "a refused eval writes nothing"; fi
 finish
