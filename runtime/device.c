@@ -290,7 +290,7 @@ clef_status clef_device_open(const char *which, const clef_device_opts *opts, cl
     *out = NULL;
     if (opts && opts->n_threads > 0)
         set_threads(opts->n_threads);
-    if (opts && opts->pin)
+    if (opts && (opts->pin == CLEF_PIN_ON || (opts->pin == CLEF_PIN_AUTO && clef__os_is_idle())))
         pin_threads();
     clef_status status = find_all(&list, err);
     if (status == CLEF_OK)

@@ -78,5 +78,7 @@ int64_t     clef__os_pid(void);
 int32_t clef__os_n_cpus(void);
 /** 1 when the process may run on every processor of the machine; 0 when it may not, or nobody knows. */
 int clef__os_has_all_cpus(void);
+/** 1 when nothing but this process runs now; 0 when something does, or nobody knows. */
+int clef__os_is_idle(void);
 
 #endif

@@ -327,6 +327,34 @@ int clef__os_has_all_cpus(void)
 #endif
 }
 
+#ifdef __linux__
+/* Tasks of the machine that run or could, this one too; 0: nobody knows. */
+static int running_tasks(void)
+{
+    int running = 0;
+    FILE *file = fopen("/proc/loadavg", "r"); /* proc(5): load of 1, 5 and 15 minutes, running/all tasks, last pid */
+    const int n = file ? fscanf(file, "%*f %*f %*f %d/", &running) : 0;
+    if (file)
+        fclose(file);
+    return n == 1 ? running : 0;
+}
+#endif
+
+int clef__os_is_idle(void)
+{
+#ifdef __linux__
+    enum { LOOKS = 3, MS_BETWEEN = 1 };
+    for (int i = 0; i < LOOKS; i++) {
+        if (running_tasks() != 1)
+            return 0;
+        clef__os_sleep(MS_BETWEEN);
+    }
+    return 1;
+#else
+    return 0;
+#endif
+}
+
 /* ---- large memory ------------------------------------------------------------------------------------------------------------------ */
 
 static const size_t HUGE_PAGE = (size_t)2 << 20;

@@ -461,6 +461,10 @@ static void test_pin(void **state)
     else
         assert_null(getenv("POCL_AFFINITY"));
     unsetenv("POCL_AFFINITY");
+    clef_device_close(open_device(&(clef_device_opts){.cache_dir = "", .pin = CLEF_PIN_AUTO}));
+    if (!clef__os_has_all_cpus()) /* else as the machine is */
+        assert_null(getenv("POCL_AFFINITY"));
+    unsetenv("POCL_AFFINITY");
     if (copy)
         setenv("POCL_AFFINITY", copy, 1);
     free(copy);

@@ -7,7 +7,7 @@
 
 enum { DEFAULT_PROMPT = 512, DEFAULT_GEN = 64 };
 
-static const bench_options bench_defaults = {.n_prompt = -1, .n_gen = -1, .n_rounds = 3, .n_batch = 512};
+static const bench_options bench_defaults = {.n_prompt = -1, .n_gen = -1, .n_rounds = 3, .n_batch = 512, .pin = CLEF_PIN_AUTO};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(bench_options, field)
@@ -52,7 +52,7 @@ static int open_device(bench *b)
     const clef_device_opts opts = {.notice = clef__say_notice,
                                    .profile = b->o->profile || b->o->product,
                                    .n_threads = b->o->n_threads,
-                                   .pin = b->o->pin,
+                                   .pin = (clef_pin)b->o->pin,
                                    .progress = clef__progress_step,
                                    .progress_user = &b->progress};
     if (clef_device_open(b->o->device, &opts, &b->device, &err) != CLEF_OK)

@@ -29,6 +29,7 @@ typedef struct run_options {
 } run_options;
 
 static const run_options run_defaults = {
+    .pin = CLEF_PIN_AUTO,
     .n_predict = 128,
     .n_context = -1,
     .n_batch = 512,
@@ -293,7 +294,7 @@ static int run_open(run *r)
     const clef_device_opts device = {.notice = clef__say_notice,
                                      .profile = o->trace || o->profile,
                                      .n_threads = o->n_threads,
-                                     .pin = o->pin,
+                                     .pin = (clef_pin)o->pin,
                                      .progress = clef__progress_step,
                                      .progress_user = &r->progress};
     if (clef_device_open(o->device, &device, &r->device, &err) != CLEF_OK)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const clef__pin_names[] = {"off", "on", "auto", NULL};
 const char *const clef__gemm_names[] = {"auto", "own", "clblast", NULL};
 const char *const clef__kv_type_names[] = {"auto", "f32", "f16", "q8_0", NULL};
 

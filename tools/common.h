@@ -5,6 +5,8 @@
 #include "clef/clef.h"
 #include "tools/cli.h"
 
+/** "off", "on", "auto": by clef_pin. */
+extern const char *const clef__pin_names[];
 /** "auto", "own", "clblast": by clef_gemm. */
 extern const char *const clef__gemm_names[];
 /** "auto", "f32", "f16", "q8_0": what a KV cache may hold. */
@@ -26,8 +28,8 @@ clef_dtype clef__kv_type(const clef_model *model, int32_t choice, int32_t exact)
     {.names = "threads", .letter = 't', .type = CLI_INT, .value = "N", .offset = offsetof(options, n_threads), .lo = 1, .hi = 65536,     \
      .help = "threads of a CPU through PoCL [the driver's choice]"}
 #define PIN_OPTION(options)                                                                                                              \
-    {.names = "pin", .type = CLI_SWITCH, .offset = offsetof(options, pin),                                                               \
-     .help = "keep each thread of a CPU on its processor: faster on an idle machine only (PoCL)"}
+    {.names = "pin", .type = CLI_CHOICE, .value = "WHEN", .offset = offsetof(options, pin), .choices = clef__pin_names,                  \
+     .help = "keep each thread of a CPU on its processor; auto: on an idle machine, where it is faster (PoCL)"}
 #define KV_TYPE_OPTION(options)                                                                                                          \
     {.names = "kv-type", .type = CLI_CHOICE, .value = "TYPE", .offset = offsetof(options, kv_type), .choices = clef__kv_type_names,      \
      .help = "what the KV cache holds; auto: f32 for weights in f32 and with --exact, else f16; q8_0 takes half of f16's memory"}

@@ -53,15 +53,18 @@ typedef struct clef_device clef_device;
  *  Return non-zero to stop it (CLEF_E_CANCELLED, where there is a status). Called from the thread that called the library. */
 typedef int (*clef_progress)(void *user, const char *what, uint64_t done, uint64_t total);
 
+/** Whether threads of a CPU through PoCL stay on their processors: a few percent faster on an idle machine, where small models gain a
+ *  third, and a quarter slower beside another busy program. CLEF_PIN_AUTO: where the machine is idle when the device is opened. */
+typedef enum clef_pin { CLEF_PIN_OFF, CLEF_PIN_ON, CLEF_PIN_AUTO } clef_pin;
+
 typedef struct clef_device_opts {
     int32_t     profile;   /* 1: the queue keeps device times (clef_plan_profile) */
     const char *cache_dir; /* of built programs; NULL: $CLEF_CACHE_DIR, else $XDG_CACHE_HOME/clef, else ~/.cache/clef; "": no cache */
     int32_t     n_threads; /* of a CPU device through PoCL; 0: as many as it likes. It sets environment variables that the driver reads
                               once: it counts in the process's first OpenCL call only, and no other thread may read the environment
                               meanwhile */
-    int32_t       pin;       /* 1: threads of a CPU through PoCL stay on their processors (POCL_AFFINITY=1, unless that is set or the
-                                process is kept to some processors). A few percent faster on an idle machine, a quarter slower beside
-                                another busy program. As n_threads: it counts in the process's first OpenCL call */
+    clef_pin      pin;       /* POCL_AFFINITY=1, unless that is set or the process is kept to some processors. As n_threads: it counts in
+                                the process's first OpenCL call */
     const char   *prover;    /* a program that `PROVER selftest --prove FILE` starts, as the command `clef` is: kernels that the device has
                                 never run are proven in it before a plan uses them (docs/drivers.md, "Proof"). NULL: $CLEF_PROVER; without
                                 either, or without a cache folder, nothing is proven */
