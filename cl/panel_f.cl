@@ -1,5 +1,5 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 as panel_f_rows.cl packs it, w a panel (cl/panel.h) whose weights,
- * where they are no f32, are decoded once for all the tokens of a group.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 as panel_f_rows.cl packs it, w a panel (cl/panel.h) whose
+ * weights, where they are no f32, are decoded once for all the tokens of a group.
  * Launch: {pairs of tiles of w / a.pairs, blocks of NT tokens / a.blocks}, one item a group; a.pairs a.blocks <= MAX_TILES. A group holds
  * its sums, and takes DEPTH columns of k at a time through them, so that what it reads stays in the nearest caches.
  *   -D NT, VECTORS  as in tile.h
