@@ -19,10 +19,8 @@
  *                                               resets the counts and makes call n of `api` (NULL: of all) from now on fail (sticky: and
  *                                               all later ones); 0: none
  *   void clef_layer_reset(void)                 sets the call counts to 0; live counts stay */
-#define CL_TARGET_OPENCL_VERSION 300
-#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
-#include <CL/cl.h>
-#include <CL/cl_layer.h>
+#include "tests/layers/layer.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,8 +58,6 @@ static const char *const api_names[N_APIS] = {APIS(TEXT)};
 static const char *const kind_names[N_KINDS] = {KINDS(TEXT)};
 #undef TEXT
 
-static const cl_icd_dispatch *next; /* the driver, or the layer below */
-static cl_icd_dispatch ours;
 static atomic_long n_calls[N_APIS], n_live[N_KINDS], n_numbered;
 static atomic_long fail_at;
 static int fail_sticky, fail_api = -1; /* -1: any */
@@ -342,33 +338,12 @@ static void read_environment(void)
         atexit(write_counts);
 }
 
-EXPORTED CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t n, void *out, size_t *n_out)
-{
-    static const char name[] = "clef count layer";
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    const void *from = what == CL_LAYER_NAME ? (const void *)name : &version;
-    const size_t n_from = what == CL_LAYER_NAME ? sizeof name : sizeof version;
-    if ((what != CL_LAYER_NAME && what != CL_LAYER_API_VERSION) || (out && n < n_from))
-        return CL_INVALID_VALUE;
-    if (out)
-        memcpy(out, from, n_from);
-    if (n_out)
-        *n_out = n_from;
-    return CL_SUCCESS;
-}
+static const char *const layer_name = "clef count layer";
 
-EXPORTED CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint n, const cl_icd_dispatch *target, cl_uint *n_out, const cl_icd_dispatch **out)
+static void take_over(void)
 {
-    const cl_uint n_ours = sizeof ours / sizeof(void *);
-    if (!target || !n_out || !out)
-        return CL_INVALID_VALUE;
-    memcpy(&ours, target, (n < n_ours ? n : n_ours) * sizeof(void *));
-    next = target;
 #define SET(name) ours.name = my_##name;
     APIS(SET)
 #undef SET
     read_environment();
-    *n_out = n_ours;
-    *out = &ours;
-    return CL_SUCCESS;
 }
