@@ -3,7 +3,8 @@
  *
  * What is lowered: each case of the op table, by each variant that the target admits, as written and as the passes leave it; and layers of
  * models in their usual sizes (layers.c), by each variant and as a plan would choose. The symbols are at 1, at 2 and at their bounds.
- * A kernel that is met with several sizes of group (-D WG) is written with the largest.
+ * Ops that passes make for processors alone (panels, as long as no GPU's plan has any) are left out. A kernel that is met with several
+ * sizes of group (-D WG) is written with the largest.
  *
  * DIR/NUMBER.cl: a program, its build options in the first line behind "// options: ". DIR/list: lines
  *   NUMBER TARGET KERNEL GROUP OP VARIANT WHERE      GROUP: work-items; VARIANT: - where the op has one; WHERE: layer or case
@@ -38,6 +39,16 @@ static const target targets[] = {
 #undef TARGET
 };
 enum { N_TARGETS = sizeof targets / sizeof *targets, MAX_KERNELS = 8192, MAX_LAUNCHES = 512, MAX_TEXT = 8192, MAX_OPTIONS = 512 };
+
+/* A processor that has all that variants for processors ask for. */
+static const clef_caps any_cpu = {.is_cpu = 1,
+                                  .float_width = 16,
+                                  .x86_vnni = 1,
+                                  .x86_avxvnni = 1,
+                                  .x86_avx2 = 1,
+                                  .max_group = 4096,
+                                  .max_items = {4096, 4096, 4096},
+                                  .max_alloc_bytes = (uint64_t)8 << 30};
 
 /* A kernel on a target, of the largest group so far. */
 typedef struct kernel {
@@ -155,14 +166,13 @@ static int lower_graph(lister *l, const clef_graph *g, const clef_variant *const
     return failed;
 }
 
-/* As the passes leave it, and as a plan on the target would: NULL after a message. */
-static clef_graph *passed(const lister *l, const clef_graph *g)
+/* As the passes leave it, and as a plan on a device of these capabilities would: NULL after a message. */
+static clef_graph *passed(const clef_caps *caps, const clef_graph *g)
 {
-    const clef_caps *caps = &targets[l->target].caps;
     clef_error err = {0};
     clef_graph *copy = clef_graph_clone(g);
     if (!copy || clef_graph_optimize(copy, NULL, &err) || clef__pass_choose(copy, caps, CLEF_GEMM_OWN, 0, &err)) {
-        stop(targets[l->target].name, err.text);
+        stop("passes", err.text);
         clef_graph_destroy(copy);
         return NULL;
     }
@@ -175,7 +185,7 @@ static int list_text(lister *l, const char *text, const char *name, const clef_v
     clef_error err = {0};
     if (clef_graph_parse(text, strlen(text), name, &g, &err))
         return stop(name, err.text);
-    copy = passed(l, g);
+    copy = passed(&targets[l->target].caps, g);
     const int failed = !copy || (!l->in_layer && lower_graph(l, g, forced)) || lower_graph(l, copy, forced);
     clef_graph_destroy(copy);
     clef_graph_destroy(g);
@@ -198,20 +208,44 @@ static int list_variant(lister *l, clef_op op, const clef_variant *variant)
     return failed;
 }
 
+/* Marks the ops of all layers as a plan would have them. */
+static int ops_of_layers(const clef_caps *caps, unsigned char has[CLEF_N_OPS])
+{
+    static char text[MAX_TEXT];
+    const char *name;
+    int failed = 0;
+    memset(has, 0, CLEF_N_OPS);
+    for (int i = 0; (name = layer_text(i, text, sizeof text)) && !failed; i++) {
+        clef_graph *g = NULL, *copy = NULL;
+        clef_error err = {0};
+        if (clef_graph_parse(text, strlen(text), name, &g, &err))
+            return stop(name, err.text);
+        copy = passed(caps, g);
+        failed = !copy;
+        for (int32_t k = 0; copy && k < copy->n_values; k++)
+            if (copy->values[k]->op != CLEF_OP_NONE)
+                has[copy->values[k]->op] = 1;
+        clef_graph_destroy(copy);
+        clef_graph_destroy(g);
+    }
+    return failed;
+}
+
 static int list_target(lister *l)
 {
     static char text[MAX_TEXT];
+    const clef_caps *caps = &targets[l->target].caps;
     const clef_variant *variant;
-    unsigned char has_rows[CLEF_N_OPS] = {0};
+    unsigned char has_rows[CLEF_N_OPS] = {0}, here[CLEF_N_OPS], on_cpu[CLEF_N_OPS];
     clef_op op = CLEF_OP_NONE;
-    int failed = 0;
+    int failed = ops_of_layers(caps, here) || ops_of_layers(&any_cpu, on_cpu);
     for (int32_t i = 0; (variant = clef__variant_row(i, &op)) && !failed; i++) {
         has_rows[op] = 1;
-        if (!variant->device || variant->device(&targets[l->target].caps))
+        if ((!variant->device || variant->device(caps)) && (here[op] || !on_cpu[op]))
             failed = list_variant(l, op, variant);
     }
     for (int32_t i = 0; i < CLEF_N_OPS && !failed; i++)
-        if (!has_rows[i])
+        if (!has_rows[i] && (here[i] || !on_cpu[i]))
             failed = list_variant(l, (clef_op)i, NULL);
     l->in_layer = 1;
     for (int i = 0; !failed && layer_text(i, text, sizeof text); i++)
@@ -224,14 +258,14 @@ static int list_target(lister *l)
 
 static int check_served(const lister *l)
 {
-    const clef_caps cpu = {.is_cpu = 1, .float_width = 16, .x86_vnni = 1, .x86_avxvnni = 1, .x86_avx2 = 1};
-    int failed = 0;
+    unsigned char on_cpu[CLEF_N_OPS];
     clef_op op = CLEF_OP_NONE;
+    int failed = ops_of_layers(&any_cpu, on_cpu);
     for (int32_t i = 0; i < CLEF_N_VARIANTS; i++) {
         const clef_variant *v = clef__variant_row(i, &op);
         char name[96];
         snprintf(name, sizeof name, "%s %s", clef__ops[op]->name, v->name);
-        if (l->served[i] || v == &clef__matmul_clblast || (v->device && v->device(&cpu)))
+        if (l->served[i] || v == &clef__matmul_clblast || (on_cpu[op] && (!v->device || v->device(&any_cpu))))
             continue;
         failed |= stop(name, "no target of tests/offline/targets.def admits it, and it is no CPU's");
     }
