@@ -190,6 +190,13 @@ static clef_cost panel_cost(const clef_value *n, const int64_t *symbols)
         .graph = "symbol T <= 14\ninput x f32 [T, 512]\nweight w " dtype " [37, 512]\np = pack(w)\n"                                       \
                  "y = panel_matmul(x, p) n=37 k=512 dtype=" number " alpha=-2 quantise=1\noutput y\n"                                      \
     }
+#define FORMAT_CASES(dtype, number)                                                                                                        \
+    {.graph = "symbol T <= 18\ninput x f32 [T, 512]\nweight w " dtype " [37, 512]\np = pack(w)\n"                                        \
+              "y = panel_matmul(x, p) n=37 k=512 dtype=" number " quantise=1\noutput y\n"},                                               \
+    {                                                                                                                                      \
+        .graph = "symbol T <= 18\ninput x f32 [T, 256]\nweight w " dtype " [37, 256]\np = pack(w)\n"                                     \
+                 "y = panel_matmul(x, p) n=37 k=256 dtype=" number "\noutput y\n"                                                         \
+    }
 /* What stands around the product, each at one row, at a few and at many. `options` are those of the dtype. */
 #define FUSED_CASES(dtype, options)                                                                                                        \
     {.graph = "symbol T <= 13\ninput x f32 [T, 64]\ninput r f32 [T, 37]\nweight w " dtype " [37, 64]\np = pack(w)\nweight b f32 [37]\n"    \
@@ -214,6 +221,15 @@ static const clef_op_case panel_cases[] = {
     PANEL_CASES("q4_0", "6"),
     QUANTISED_CASES("q8_0", "5"),
     QUANTISED_CASES("q4_0", "6"),
+    FORMAT_CASES("q4_1", "7"),
+    FORMAT_CASES("q5_0", "8"),
+    FORMAT_CASES("q5_1", "9"),
+    FORMAT_CASES("q4_k", "12"),
+    FORMAT_CASES("q5_k", "13"),
+    FORMAT_CASES("q6_k", "14"),
+    FORMAT_CASES("iq4_nl", "15"),
+    FORMAT_CASES("iq4_xs", "16"),
+    FORMAT_CASES("mxfp4", "26"),
     FUSED_CASES("f32", "dtype=0"),
     FUSED_CASES("f16", "dtype=1"),
     FUSED_CASES("q4_0", "dtype=6"),

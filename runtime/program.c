@@ -22,7 +22,8 @@ struct clef_program {
 /* Strict maths: no option that lets the compiler round otherwise than OpenCL C says. */
 static clef_status write_options(const clef_launch *launch, char out[MAX_OPTIONS], clef_error *err)
 {
-    int n = snprintf(out, MAX_OPTIONS, "-cl-std=CL1.2");
+    const int version = launch->c_version ? launch->c_version : 12;
+    int n = snprintf(out, MAX_OPTIONS, "-cl-std=CL%d.%d", version / 10, version % 10);
     for (int i = 0; i < CLEF_MAX_DEFS && launch->defs[i].name && n < MAX_OPTIONS; i++)
         n += snprintf(out + n, (size_t)(MAX_OPTIONS - n), " -D %s=%d", launch->defs[i].name, (int)launch->defs[i].value);
     if (n >= MAX_OPTIONS)
