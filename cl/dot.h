@@ -21,23 +21,16 @@ static inline int dot4s(int acc, uint a, uint b)
     __asm__("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(acc));
     return sum;
 }
-#elif INT_DOT == 3 || INT_DOT == 4
-#  if INT_DOT == 3
-#    define DOT_BUILTIN __builtin_amdgcn_sdot4
-#  else
-#    define DOT_BUILTIN __builtin_amdgcn_sudot4
+#elif INT_DOT == 3
+#  if !__has_builtin(__builtin_amdgcn_sdot4)
+#    error "no sdot4"
 #  endif
-#  if !__has_builtin(DOT_BUILTIN)
-#    error "no such built-in"
+static inline int dot4s(int acc, uint a, uint b) { return __builtin_amdgcn_sdot4((int)a, (int)b, acc, false); }
+#elif INT_DOT == 4
+#  if !__has_builtin(__builtin_amdgcn_sudot4)
+#    error "no sudot4"
 #  endif
-static inline int dot4s(int acc, uint a, uint b)
-{
-#  if INT_DOT == 3
-    return __builtin_amdgcn_sdot4((int)a, (int)b, acc, false);
-#  else
-    return __builtin_amdgcn_sudot4(true, (int)a, true, (int)b, acc, false);
-#  endif
-}
+static inline int dot4s(int acc, uint a, uint b) { return __builtin_amdgcn_sudot4(true, (int)a, true, (int)b, acc, false); }
 #elif INT_DOT == 5
 #  pragma OPENCL EXTENSION cl_arm_integer_dot_product_accumulate_int8 : enable
 static inline int dot4s(int acc, uint a, uint b) { return arm_dot_acc(as_char4(a), as_char4(b), acc); }

@@ -59,8 +59,21 @@ static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const 
 #  pragma unroll
     for (uint t = 0; t < NT; t++)
         acc[t] = 0;
-#  pragma unroll 4
-    for (uint k = team; k < a->k; k += TEAMS) {
+    uint k = team;
+    for (; k + 3 * TEAMS < a->k; k += 4 * TEAMS) { /* four reads on their way at once */
+        float v[4];
+#  pragma unroll
+        for (uint i = 0; i < 4; i++)
+            v[i] = LOAD(W_TYPE, w, (size_t)(k + i * TEAMS) * PANEL_ROWS);
+#  pragma unroll
+        for (uint t = 0; t < NT; t++) {
+            global const float *of = xs + min(t, x->m - 1) * (size_t)x->stride + k;
+#  pragma unroll
+            for (uint i = 0; i < 4; i++)
+                acc[t] = fma(v[i], of[i * TEAMS], acc[t]);
+        }
+    }
+    for (; k < a->k; k += TEAMS) {
         const float v = LOAD(W_TYPE, w, (size_t)k * PANEL_ROWS);
 #  pragma unroll
         for (uint t = 0; t < NT; t++)

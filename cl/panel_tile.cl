@@ -155,7 +155,6 @@ static inline void load_step(const step_data *s, global const ELEM(W_TYPE) *w, c
 
 static inline void multiply_step(const step_data *s, float acc[TILES][TOKENS], uint row, uint t)
 {
-#  pragma unroll 4
     for (uint k = 0; k < 32; k++) {
         float w[TILES], x[TOKENS];
 #  pragma unroll
