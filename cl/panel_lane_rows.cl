@@ -1,10 +1,12 @@
 /* Rows of x [m, k] as products on GPUs read them: normed where NORM says so (mean and scale as in norm.cl), then in f32 or rounded to 8
- * bits in blocks of 32 (d = max |x| / 127, q = round(x / d)). Launch: one group a row.
+ * bits in blocks of 32 (d = max |x| / 127, q = round(x / d)), or to half precision (d = the power of two below max |x|). Launch: one group
+ * a row.
  * Quantised: quants char [m][K / 32][32], scales float [m][K / 32], sums of 16 quants int [m][K / 32][2], one plane after the other.
+ * Halves: half x / d, d, and as float the sums of 16 of x, in the same order.
  *   -D WG                work-items a group, a power of two
  *   -D NORM              place in PANEL_NORMS
  *   -D NORM_WEIGHT_TYPE  dtype of the norm's weight, DTYPE_NONE without; NORM_BIAS_TYPE the same for its bias
- *   -D QUANTISE          1: to 8 bits; k is a multiple of 32 then
+ *   -D QUANTISE          1: to 8 bits; 2: to half precision; k is a multiple of 32 then
  *   and those of group.h */
 #include "args.h"
 #include "group.h"
@@ -48,7 +50,7 @@ static float share(global const float *x, uint n, float mean, int power)
     return sum;
 }
 
-#if QUANTISE
+#if QUANTISE == 1
 /* One step of Newton's brings a quotient that a GPU rounds loosely to the nearest float. */
 static float divided(float x, float y)
 {
@@ -73,7 +75,7 @@ void panel_lane_rows(const rows_args a, global uchar *out, global const float *x
 #if NORM
     const float scale = 1.0f / sqrt(group_sum(share(x, a.k, mean, 2), scratch) / a.k + a.eps);
 #endif
-#if QUANTISE
+#if QUANTISE == 1
     const uint blocks = a.k / 32;
     global float *scales = (global float *)(out + (size_t)a.m * a.k) + (size_t)row * blocks;
     global int *sums = (global int *)(out + (size_t)a.m * (a.k + blocks * 4)) + (size_t)row * blocks * 2;
@@ -93,6 +95,26 @@ void panel_lane_rows(const rows_args a, global uchar *out, global const float *x
             ((global uint *)out)[b * 8 + i / 4] = as_uint(convert_char4(q));
         }
         scales[b] = d;
+        sums[2 * b] = sum[0];
+        sums[2 * b + 1] = sum[1];
+    }
+#elif QUANTISE == 2
+    const uint blocks = a.k / 32;
+    global float *scales = (global float *)(out + (size_t)a.m * a.k * 2) + (size_t)row * blocks;
+    global float *sums = (global float *)(out + (size_t)a.m * (a.k * 2 + blocks * 4)) + (size_t)row * blocks * 2;
+    global half *halves = (global half *)out + (size_t)row * a.k;
+    for (uint b = lane; b < blocks; b += WG) {
+        float v[32], most = 0, sum[2] = {0, 0};
+        for (uint i = 0; i < 32; i++) {
+            v[i] = NORMED(b * 32 + i);
+            most = fmax(most, fabs(v[i]));
+            sum[i / 16] += v[i];
+        }
+        const uint power = clamp(as_uint(most) & 0x7f800000u, 0x00800000u, 0x7e000000u); /* of which the inverse is a float, too */
+        const float inverse = as_float(0x7f000000u - power);
+        for (uint i = 0; i < 32; i += 4)
+            vstore_half4_rte((float4)(v[i], v[i + 1], v[i + 2], v[i + 3]) * inverse, b * 8 + i / 4, halves);
+        scales[b] = as_float(power);
         sums[2 * b] = sum[0];
         sums[2 * b + 1] = sum[1];
     }

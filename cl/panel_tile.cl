@@ -3,9 +3,9 @@
  * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of 256 items; item (r, t) has row r of each tile and the tokens
  * t, 16 + t, ..
  *   -D TILES      2 or more, even
- *   -D TOKENS
+ *   -D TOKENS     with QUANTISE 2 even
  *   -D W_TYPE     dtype of w
- *   -D QUANTISE   1: x is in 8 bits (panel_lane_rows.cl), w in blocks
+ *   -D QUANTISE   1: x is in 8 bits (panel_lane_rows.cl), w in blocks; 2: x is in half precision, and so are the sums of 32 products
  *   -D INT_DOT    as in dot.h; counts with QUANTISE
  *   and those of panel_lane_out.h */
 #define WG 256
@@ -26,7 +26,7 @@ enum { W_ROWS = TILES * PANEL_ROWS, X_ROWS = TOKENS * 16 };
 #  define SCALES (1 + HALF_SCALES)
 #endif
 
-#if QUANTISE
+#if QUANTISE == 1
 
 /* 32 columns of a step: words of four codes or quants, word g of all rows behind one another. */
 typedef struct step_data {
@@ -108,6 +108,106 @@ static inline void multiply_step(const step_data *s, float acc[TILES][TOKENS], u
     }
 }
 
+#elif QUANTISE == 2
+
+#  pragma OPENCL EXTENSION cl_khr_fp16 : enable
+
+/* 32 columns of a step: column k of all rows behind one another. Tokens lie in pairs: (j, t) has 32 j + t and 32 j + 16 + t. */
+typedef struct step_data {
+    local half *w;
+    local half2 *x;
+    local float *scale, *base, *d, *sums; /* as with 8 bits */
+} step_data;
+
+enum { PAIRS = TOKENS / 2 };
+
+static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a, global const uchar *x, uint tile, uint token,
+                             uint b, uint item)
+{
+    const uint blocks = a->k / 32, tiles = W_TILES(a->n), row = item % PANEL_ROWS, g = item / PANEL_ROWS % 4;
+    global const half *halves = (global const half *)x;
+    global const float *d = (global const float *)(x + (size_t)a->m * a->k * 2);
+    global const float *sums = (global const float *)(x + (size_t)a->m * (a->k * 2 + blocks * 4));
+    for (uint i = item / (PANEL_ROWS * 4); i < TILES; i += WG / (PANEL_ROWS * 4)) {
+        const lane_ptrs p = lane_at(w, min(tile + i, tiles - 1), tiles, blocks, row);
+        const uint2 v = lane_codes(&p, b, g);
+        const half4 first = convert_half4(as_char4(v.x)), second = convert_half4(as_char4(v.y));
+        local half *to = s->w + g * 4 * W_ROWS + i * PANEL_ROWS + row;
+        to[0] = first.x;
+        to[W_ROWS] = first.y;
+        to[2 * W_ROWS] = first.z;
+        to[3 * W_ROWS] = first.w;
+        to += 16 * W_ROWS;
+        to[0] = second.x;
+        to[W_ROWS] = second.y;
+        to[2 * W_ROWS] = second.z;
+        to[3 * W_ROWS] = second.w;
+        if (g == 0) {
+            float2 scale, base;
+            lane_scales(&p, b, &scale, &base);
+            s->scale[i * PANEL_ROWS + row] = scale.x;
+            s->base[i * PANEL_ROWS + row] = base.x;
+            if (HALF_SCALES) {
+                s->scale[W_ROWS + i * PANEL_ROWS + row] = scale.y;
+                s->base[W_ROWS + i * PANEL_ROWS + row] = base.y;
+            }
+        }
+    }
+    for (uint i = item; i < X_ROWS / 2 * 32; i += WG) {
+        const uint k = i % 32, pair = i / 32, first = token + pair / 16 * 32 + pair % 16;
+        const half one = halves[(size_t)min(first, a->m - 1) * a->k + b * 32 + k];
+        const half other = halves[(size_t)min(first + 16, a->m - 1) * a->k + b * 32 + k];
+        s->x[k * (X_ROWS / 2) + pair] = (half2)(one, other);
+    }
+    for (uint i = item; i < X_ROWS; i += WG) {
+        const size_t at = (size_t)min(token + i, a->m - 1) * blocks + b;
+        const float2 pair = vload2(at, sums);
+        s->d[i] = d[at];
+        s->sums[i] = HALF_SCALES ? pair.x : pair.x + pair.y;
+        if (HALF_SCALES)
+            s->sums[X_ROWS + i] = pair.y;
+    }
+}
+
+static inline void multiply_step(const step_data *s, float acc[TILES][TOKENS], uint row, uint t)
+{
+#  pragma unroll
+    for (uint part = 0; part < SCALES; part++) {
+        half2 sum[TILES][PAIRS];
+#  pragma unroll
+        for (uint i = 0; i < TILES; i++)
+#  pragma unroll
+            for (uint j = 0; j < PAIRS; j++)
+                sum[i][j] = (half2)(0);
+        for (uint k = part * 16; k < part * 16 + 32 / SCALES; k++) {
+            half w[TILES];
+            half2 x[PAIRS];
+#  pragma unroll
+            for (uint i = 0; i < TILES; i++)
+                w[i] = s->w[k * W_ROWS + i * PANEL_ROWS + row];
+#  pragma unroll
+            for (uint j = 0; j < PAIRS; j++)
+                x[j] = s->x[k * (X_ROWS / 2) + j * 16 + t];
+#  pragma unroll
+            for (uint i = 0; i < TILES; i++)
+#  pragma unroll
+                for (uint j = 0; j < PAIRS; j++)
+                    sum[i][j] = fma((half2)(w[i]), x[j], sum[i][j]);
+        }
+#  pragma unroll
+        for (uint i = 0; i < TILES; i++) {
+            const float scale = s->scale[part * W_ROWS + i * PANEL_ROWS + row], base = s->base[part * W_ROWS + i * PANEL_ROWS + row];
+#  pragma unroll
+            for (uint j = 0; j < TOKENS; j++) {
+                const float found = (float)(j % 2 ? sum[i][j / 2].y : sum[i][j / 2].x);
+                acc[i][j] = fma(found * s->d[j * 16 + t], scale, acc[i][j]);
+                if (HAS_BASE)
+                    acc[i][j] = fma(base, s->sums[part * X_ROWS + j * 16 + t], acc[i][j]);
+            }
+        }
+    }
+}
+
 #else
 
 typedef struct step_data {
@@ -176,10 +276,15 @@ static inline void multiply_step(const step_data *s, float acc[TILES][TOKENS], u
 GROUP_KERNEL
 void panel_tile(const panel_args a, global float *out, global const uchar *x, global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
 {
-#if QUANTISE
+#if QUANTISE == 1
     local uint w_words[8 * W_ROWS], x_words[8 * X_ROWS];
     local float scale[SCALES * W_ROWS], base[SCALES * W_ROWS], d[X_ROWS], sums[SCALES * X_ROWS];
     const step_data s = {w_words, x_words, scale, base, d, sums};
+#elif QUANTISE == 2
+    local half w_halves[32 * W_ROWS];
+    local half2 x_halves[32 * X_ROWS / 2];
+    local float scale[SCALES * W_ROWS], base[SCALES * W_ROWS], d[X_ROWS], sums[SCALES * X_ROWS];
+    const step_data s = {w_halves, x_halves, scale, base, d, sums};
 #else
     local float w_floats[32 * W_ROWS], x_floats[32 * X_ROWS];
     const step_data s = {w_floats, x_floats};

@@ -1,19 +1,22 @@
 /* Lowering of panel_matmul on GPUs: rows of x are prepared where they need it (norm, 8 bits), then a few are multiplied tile by tile of the
- * weight (cl/panel_lanes.cl), many in tiles of both. And the variants: by what bytes multiply, and how a group's items reach one another. */
+ * weight (cl/panel_lanes.cl), many in tiles of both. And the variants: by what bytes multiply, and how a group's items reach one another.
+ */
 #include "graph/panel.h"
 #include "graph/variant.h"
 
 enum {
-    FEW_ROWS = 4,          /* that one group of panel_lanes takes */
-    LEAST_GROUP = 32,      /* work-items: two teams of 16 */
+    FEW_ROWS = 4,     /* that one group of panel_lanes takes */
+    LEAST_GROUP = 32, /* work-items: two teams of 16 */
     MOST_GROUP = 256,
-    ITEMS_PER_UNIT = 1024  /* wanted of a launch, so that reads of memory wait for one another */
+    ITEMS_PER_UNIT = 1024 /* wanted of a launch, so that reads of memory wait for one another */
 };
 
-/* What of the device a variant uses. */
+/* What of the device a variant uses. x: how rows of x are prepared, -D QUANTISE. */
+typedef enum x_form { X_FLOATS, X_BYTES, X_HALVES } x_form;
 typedef struct means {
     clef_int_dot dot;
     clef_subgroups subgroups;
+    x_form x;
 } means;
 
 static int is_floats(const clef_panel_matmul_opts *o)
@@ -48,10 +51,10 @@ static uint32_t group_for(const clef_lowering *lo, uint32_t n)
 
 /* ---- rows of x --------------------------------------------------------------------------------------------------------------------- */
 
-static int is_prepared(const clef_value *n)
+static int is_prepared(const clef_value *n, const means *by)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    return o->quantise || o->norm || !clef__is_dense(n->in[PANEL_X]);
+    return by->x != X_FLOATS || o->norm || !clef__is_dense(n->in[PANEL_X]);
 }
 
 static clef_status lower_rows(clef_lowering *lo, const clef_value *n, const means *by, clef_error *err)
@@ -66,7 +69,9 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, const mean
                             .weight = clef__view(lo, n->in[PANEL_NORM_WEIGHT]).offset,
                             .bias = clef__view(lo, n->in[PANEL_NORM_BIAS]).offset,
                             .eps = o->eps};
-    const uint32_t wg = group_for(lo, args.k / (o->quantise ? 32 : 4));
+    const uint64_t row_bytes[] = {
+        [X_FLOATS] = 32 * (uint64_t)args.k, [X_BYTES] = 11 * (uint64_t)args.k, [X_HALVES] = 19 * (uint64_t)args.k};
+    const uint32_t wg = group_for(lo, args.k / (by->x == X_FLOATS ? 4 : 32));
     return clef__launch(lo,
                         &(clef_launch){.source = "panel_lane_rows",
                                        .kernel = "panel_lane_rows",
@@ -74,7 +79,7 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, const mean
                                                 {"NORM", o->norm},
                                                 {"NORM_WEIGHT_TYPE", dtype_of(n->in[PANEL_NORM_WEIGHT])},
                                                 {"NORM_BIAS_TYPE", dtype_of(n->in[PANEL_NORM_BIAS])},
-                                                {"QUANTISE", o->quantise != 0},
+                                                {"QUANTISE", (int32_t)by->x},
                                                 {"SUBGROUPS", (int32_t)by->subgroups},
                                                 {"SUBGROUP_SIZE", clef__subgroup_demand(lo->caps, by->subgroups)}},
                                        .args = &args,
@@ -83,7 +88,7 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, const mean
                                        .n_bufs = 4,
                                        .groups = {args.m},
                                        .local = {wg},
-                                       .scratch_bytes = (uint64_t)args.m * (o->quantise ? args.k / 8 * 11 : (uint64_t)args.k * 4)},
+                                       .scratch_bytes = (uint64_t)args.m * row_bytes[by->x] / 8},
                         err);
 }
 
@@ -115,7 +120,7 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
                                              .defs = {{"WG", (int32_t)wg},
                                                       {"NT", (int32_t)(args.m == 1 ? 1 : FEW_ROWS)},
                                                       {"W_TYPE", o->dtype},
-                                                      {"QUANTISE", o->quantise != 0},
+                                                      {"QUANTISE", (int32_t)by->x},
                                                       {"INT_DOT", (int32_t)by->dot},
                                                       {"SUBGROUPS", (int32_t)by->subgroups},
                                                       {"SUBGROUP_SIZE", clef__subgroup_demand(lo->caps, by->subgroups)},
@@ -124,7 +129,7 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
                                                       {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}},
                                              .args = &args,
                                              .args_bytes = sizeof args,
-                                             .bufs = {n, is_prepared(n) ? CLEF__SCRATCH : n->in[PANEL_X], n->in[PANEL_PACKED],
+                                             .bufs = {n, is_prepared(n, by) ? CLEF__SCRATCH : n->in[PANEL_X], n->in[PANEL_PACKED],
                                                       n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
                                              .n_bufs = 5,
                                              .groups = {tiles},
@@ -136,32 +141,37 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
 /* ---- many rows ------------------------------------------------------------------------------------------------------------------- */
 
 enum {
-    TILE_GROUP = 256,    /* items of a group of panel_tile */
-    SMALL_TILES = 4,     /* tiles of the weight a group: 64 rows */
+    TILE_GROUP = 256, /* items of a group of panel_tile */
+    SMALL_TILES = 4,  /* tiles of the weight a group: 64 rows */
     LARGE_TILES = 8,
     TILE_TOKENS = 4,     /* rows of x for an item: 64 a group */
     GROUPS_PER_UNIT = 2, /* wanted before a group takes more */
 };
 
 /* Local memory of panel_tile: 32 columns of all rows, in words of four bytes where x is in 8 bits, with scales. */
-static uint64_t tile_bytes(const clef_panel_matmul_opts *o, uint32_t tiles, uint32_t tokens)
+static uint64_t tile_bytes(x_form x, uint32_t tiles, uint32_t tokens)
 {
-    const uint64_t rows = (uint64_t)tiles * PANEL_ROWS + (uint64_t)tokens * 16;
-    return rows * (o->quantise ? 8 + 4 : 32) * 4;
+    static const uint64_t words[] = {[X_FLOATS] = 32, [X_BYTES] = 8 + 4, [X_HALVES] = 16 + 4};
+    return ((uint64_t)tiles * PANEL_ROWS + (uint64_t)tokens * 16) * words[x] * 4;
 }
 
-static int has_tile(const clef_caps *caps, const clef_panel_matmul_opts *o)
+static int takes_tiles(const clef_lowering *lo, const clef_value *n, x_form x)
 {
-    return clef__group_most(caps) >= TILE_GROUP && caps->local_bytes >= tile_bytes(o, SMALL_TILES, TILE_TOKENS);
+    const int few = clef__rows(lo, n) <= FEW_ROWS && !((const clef_panel_matmul_opts *)(const void *)n->attr)->alike;
+    return !few && clef__group_most(lo->caps) >= TILE_GROUP && lo->caps->local_bytes >= tile_bytes(x, SMALL_TILES, TILE_TOKENS);
 }
 
 static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const means *by, panel_args args, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS), units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1;
-    const uint32_t tokens = args.m <= 16 ? 1 : args.m <= 32 ? 2 : TILE_TOKENS, blocks = clef__ceil_div(args.m, tokens * 16);
+    const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS),
+                   units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1;
+    const uint32_t tokens = args.m <= 16 && by->x != X_HALVES ? 1
+                            : args.m <= 32                    ? 2
+                                                              : TILE_TOKENS,
+                   blocks = clef__ceil_div(args.m, tokens * 16);
     uint32_t tiles = LARGE_TILES;
-    if (blocks * clef__ceil_div(all, tiles) < units * GROUPS_PER_UNIT || lo->caps->local_bytes < tile_bytes(o, tiles, tokens))
+    if (blocks * clef__ceil_div(all, tiles) < units * GROUPS_PER_UNIT || lo->caps->local_bytes < tile_bytes(by->x, tiles, tokens))
         tiles = SMALL_TILES;
     return clef__launch(lo,
                         &(clef_launch){.source = "panel_tile",
@@ -170,15 +180,15 @@ static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const mea
                                        .defs = {{"TILES", (int32_t)tiles},
                                                 {"TOKENS", (int32_t)tokens},
                                                 {"W_TYPE", o->dtype},
-                                                {"QUANTISE", o->quantise != 0},
+                                                {"QUANTISE", (int32_t)by->x},
                                                 {"INT_DOT", (int32_t)by->dot},
                                                 {"BIAS_TYPE", dtype_of(n->in[PANEL_BIAS])},
                                                 {"ACT", o->act},
                                                 {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}},
                                        .args = &args,
                                        .args_bytes = sizeof args,
-                                       .bufs = {n, is_prepared(n) ? CLEF__SCRATCH : n->in[PANEL_X], n->in[PANEL_PACKED], n->in[PANEL_BIAS],
-                                                n->in[PANEL_RESIDUAL]},
+                                       .bufs = {n, is_prepared(n, by) ? CLEF__SCRATCH : n->in[PANEL_X], n->in[PANEL_PACKED],
+                                                n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
                                        .n_bufs = 5,
                                        .groups = {blocks, clef__ceil_div(all, tiles)},
                                        .local = {TILE_GROUP}},
@@ -188,18 +198,20 @@ static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const mea
 static clef_status lower(clef_lowering *lo, const clef_value *n, means by, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
+    if (o->quantise)
+        by.x = X_BYTES;
     const panel_args args = {.n = (args_uint)o->n,
                              .k = (args_uint)o->k,
                              .m = clef__rows(lo, n),
-                             .x = is_prepared(n) ? 0 : clef__view(lo, n->in[PANEL_X]).offset,
+                             .x = is_prepared(n, &by) ? 0 : clef__view(lo, n->in[PANEL_X]).offset,
                              .x_stride = (args_uint)o->k,
                              .bias = clef__view(lo, n->in[PANEL_BIAS]).offset,
                              .alpha = o->alpha != 0 ? o->alpha : 1,
                              .residual = clef__view(lo, n->in[PANEL_RESIDUAL]).offset};
-    const clef_status status = is_prepared(n) ? lower_rows(lo, n, &by, err) : CLEF_OK;
+    const clef_status status = is_prepared(n, &by) ? lower_rows(lo, n, &by, err) : CLEF_OK;
     if (status)
         return status;
-    return (args.m > FEW_ROWS || o->alike) && has_tile(lo->caps, o) ? lower_tiles(lo, n, &by, args, err) : lower_lanes(lo, n, &by, args, err);
+    return takes_tiles(lo, n, by.x) ? lower_tiles(lo, n, &by, args, err) : lower_lanes(lo, n, &by, args, err);
 }
 
 /* ---- variants ---------------------------------------------------------------------------------------------------------------------- */
@@ -274,32 +286,48 @@ static int is_for_groups(const clef_caps *caps)
 
 static clef_status dot_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    return lower(lo, n, (means){CLEF_INT_DOT_KHR, shuffles_of(lo->caps)}, err);
+    return lower(lo, n, (means){CLEF_INT_DOT_KHR, shuffles_of(lo->caps), X_FLOATS}, err);
 }
 
 static clef_status dp4a_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    return lower(lo, n, (means){CLEF_INT_DOT_PTX, shuffles_of(lo->caps)}, err);
+    return lower(lo, n, (means){CLEF_INT_DOT_PTX, shuffles_of(lo->caps), X_FLOATS}, err);
 }
 
 static clef_status sdot4_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    return lower(lo, n, (means){(clef_int_dot)lo->caps->amd_dot, shuffles_of(lo->caps)}, err);
+    return lower(lo, n, (means){(clef_int_dot)lo->caps->amd_dot, shuffles_of(lo->caps), X_FLOATS}, err);
 }
 
 static clef_status arm_dot_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    return lower(lo, n, (means){CLEF_INT_DOT_ARM, shuffles_of(lo->caps)}, err);
+    return lower(lo, n, (means){CLEF_INT_DOT_ARM, shuffles_of(lo->caps), X_FLOATS}, err);
 }
 
 static clef_status subgroup_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    return lower(lo, n, (means){CLEF_INT_DOT_PLAIN, shuffles_of(lo->caps)}, err);
+    return lower(lo, n, (means){CLEF_INT_DOT_PLAIN, shuffles_of(lo->caps), X_FLOATS}, err);
 }
 
 static clef_status groups_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    return lower(lo, n, (means){CLEF_INT_DOT_PLAIN, CLEF_SUBGROUPS_NONE}, err);
+    return lower(lo, n, (means){CLEF_INT_DOT_PLAIN, CLEF_SUBGROUPS_NONE, X_FLOATS}, err);
+}
+
+static int has_fp16(const clef_caps *caps)
+{
+    return has_groups(caps) && caps->fp16;
+}
+
+/* A few rows wait for memory: halves gain nothing there. */
+static int takes_halves(const clef_lowering *lo, const clef_value *n)
+{
+    return ((const clef_panel_matmul_opts *)(const void *)n->attr)->half && takes_tiles(lo, n, X_HALVES);
+}
+
+static clef_status half_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    return lower(lo, n, (means){CLEF_INT_DOT_PLAIN, CLEF_SUBGROUPS_NONE, X_HALVES}, err);
 }
 
 const clef_variant clef__panel_matmul_dot = {.name = "dot",
@@ -332,6 +360,13 @@ const clef_variant clef__panel_matmul_arm_dot = {.name = "arm_dot",
                                                  .pays = is_no_cpu,
                                                  .tunables = TUNABLES,
                                                  .lower = arm_dot_lower};
+const clef_variant clef__panel_matmul_half = {.name = "half",
+                                              .needs = "cl_khr_fp16",
+                                              .takes = "more than 4 rows of half activations",
+                                              .device = has_fp16,
+                                              .fits = takes_halves,
+                                              .pays = is_no_cpu,
+                                              .lower = half_lower};
 const clef_variant clef__panel_matmul_subgroup = {.name = "subgroup",
                                                   .needs = "subgroups with shuffles (OpenCL's, Intel's, or by PTX)",
                                                   .device = has_subgroups,

@@ -1,5 +1,6 @@
 /* choose: what depends on the device. Products with a weight become products with its panels, of quantised activations where the weight
- * is quantised and the device multiplies bytes. It runs when a plan is made, not among clef_graph_optimize()'s passes, which know no device. */
+ * is quantised and the device multiplies bytes. It runs when a plan is made, not among clef_graph_optimize()'s passes, which know no
+ * device. */
 #include "graph/panel.h"
 #include "graph/pass.h"
 #include "graph/variant.h"
@@ -24,6 +25,12 @@ static int rounds(const wishes *wanted)
     return !wanted->exact && (wanted->caps->is_cpu || clef__has_byte_products(wanted->caps));
 }
 
+/* Whether x may be rounded to half precision instead: on GPUs whose bytes do not multiply, and halves do. */
+static int halves(const wishes *wanted)
+{
+    return !wanted->exact && !rounds(wanted) && wanted->caps->fp16;
+}
+
 static clef_value *choose_panels(clef_value *n, const void *user)
 {
     const wishes *wanted = user;
@@ -36,8 +43,12 @@ static clef_value *choose_panels(clef_value *n, const void *user)
     const int64_t rows = w->shape.dim[in_out ? 1 : 0].n, columns = w->shape.dim[in_out ? 0 : 1].n;
     if (left_alone(wanted, w) || !clef__panel_has(w->dtype, columns) || (in_out && quantised) || rows > INT32_MAX || columns > INT32_MAX)
         return n;
-    const clef_panel_matmul_opts opts = {
-        .n = (int32_t)rows, .k = (int32_t)columns, .dtype = (int32_t)w->dtype, .alpha = o->alpha, .quantise = quantised && rounds(wanted)};
+    const clef_panel_matmul_opts opts = {.n = (int32_t)rows,
+                                         .k = (int32_t)columns,
+                                         .dtype = (int32_t)w->dtype,
+                                         .alpha = o->alpha,
+                                         .quantise = quantised && rounds(wanted),
+                                         .half = quantised && halves(wanted)};
     clef_value *packed = clef_pack(g, &w, 1, &(clef_pack_opts){.in_out = in_out});
     return clef_panel_matmul(g, n->in[0], packed, &(clef_panel_inputs){.bias = n->in[2]}, &opts);
 }

@@ -142,8 +142,8 @@ void clef__probe_gpu(clef_device *dev)
     caps->int_dot = caps->int_dot && dot_works(dev, CLEF_INT_DOT_KHR);
     caps->arm_dot = caps->arm_dot && dot_works(dev, CLEF_INT_DOT_ARM);
     const int wanted = !caps->is_cpu && (caps->nv_asm || caps->amd_dot) && run(dev, &compiler, 1, nothing, 0, got);
-    caps->nv_asm = wanted && caps->nv_asm && got[0] == 1 && dot_works(dev, CLEF_INT_DOT_PTX) &&
-                   subgroups_work(dev, CLEF_SUBGROUPS_PTX, 0, 1) == 32;
+    caps->nv_asm =
+        wanted && caps->nv_asm && got[0] == 1 && dot_works(dev, CLEF_INT_DOT_PTX) && subgroups_work(dev, CLEF_SUBGROUPS_PTX, 0, 1) == 32;
     if (!wanted || got[0] != 2)
         caps->amd_dot = 0;
     if (caps->amd_dot)
