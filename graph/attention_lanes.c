@@ -27,6 +27,7 @@ clef_status clef__attention_lanes_launch(clef_lowering *lo, const clef_attention
                         &(clef_launch){.source = "attention",
                                        .kernel = "attention",
                                        .defs = {{"WG", (int32_t)wg},
+                                                CLEF_SUBGROUP_DEFS(lo),
                                                 {"D", (int32_t)clef__n(lo, call->k, 0)},
                                                 {"E", (int32_t)clef__n(lo, call->v, 0)},
                                                 {"K_TYPE", (int32_t)call->k->dtype},

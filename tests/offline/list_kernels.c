@@ -2,9 +2,10 @@
  * Lowering needs no device: it is a pure function of a node, the symbols' values and capabilities, which a target has here as plain data.
  *
  * What is lowered: each case of the op table, by each variant that the target admits, as written and as the passes leave it; and layers of
- * models in their usual sizes (layers.c), by each variant and as a plan would choose. The symbols are at 1, at 2 and at their bounds.
- * Ops that passes make for processors alone (panels, as long as no GPU's plan has any) are left out. A kernel that is met with several
- * sizes of group (-D WG) is written with the largest.
+ * models in their usual sizes (layers.c), by each variant and as a plan would choose. The symbols are at 1 and at their bounds, layers' at
+ * 2 too. What a GPU gets only when all else was set aside, kernels of one work-item, is left out. Ops that passes make for processors alone
+ * (panels, as long as no GPU's plan has any) are left out. A kernel that is met with several sizes of group (-D WG) is written with the
+ * largest.
  *
  * DIR/NUMBER.cl: a program, its build options in the first line behind "// options: ". DIR/list: lines
  *   NUMBER TARGET KERNEL GROUP OP VARIANT WHERE      GROUP: work-items; VARIANT: - where the op has one; WHERE: layer or case
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/panel.h"
 #include "graph/pass.h"
 #include "graph/variant.h"
 #include "runtime/device.h"
@@ -35,10 +37,19 @@ static const target targets[] = {
               .max_alloc_bytes = (uint64_t)8 << 30,                                                                                        \
               .global_bytes = (uint64_t)16 << 30,                                                                                          \
               __VA_ARGS__}},
+#define NOT_COMPILED(op, variant)
 #include "tests/offline/targets.def"
+#undef NOT_COMPILED
 #undef TARGET
 };
-enum { N_TARGETS = sizeof targets / sizeof *targets, MAX_KERNELS = 8192, MAX_LAUNCHES = 512, MAX_TEXT = 8192, MAX_OPTIONS = 512 };
+static const clef_variant *const not_compiled[] = {
+#define TARGET(...)
+#define NOT_COMPILED(op, variant) &clef__##op##_##variant,
+#include "tests/offline/targets.def"
+#undef NOT_COMPILED
+#undef TARGET
+    NULL};
+enum { N_TARGETS = sizeof targets / sizeof *targets, MAX_KERNELS = 32768, MAX_LAUNCHES = 512, MAX_TEXT = 8192, MAX_OPTIONS = 512 };
 
 /* A processor that has all that variants for processors ask for. */
 static const clef_caps any_cpu = {.is_cpu = 1,
@@ -61,7 +72,7 @@ typedef struct kernel {
 
 typedef struct lister {
     kernel kernels[MAX_KERNELS];
-    int32_t n, n_programs;
+    int32_t n, n_programs, n_before; /* n_before: those of earlier targets */
     unsigned char served[CLEF_N_VARIANTS];
     int32_t target, in_layer;
     clef_launch launches[MAX_LAUNCHES];
@@ -99,8 +110,8 @@ static int same_code(const clef_launch *a, const clef_launch *b)
 static int note(lister *l, const clef_launch *launch)
 {
     const uint32_t group = launch->local[0] * launch->local[1] * launch->local[2];
-    kernel *k = l->kernels, *end = l->kernels + l->n;
-    while (k < end && (k->target != l->target || !same_code(&k->launch, launch)))
+    kernel *k = l->kernels + l->n_before, *end = l->kernels + l->n;
+    while (k < end && !same_code(&k->launch, launch))
         k++;
     if (k == end) {
         if (l->n == MAX_KERNELS)
@@ -120,6 +131,20 @@ static void note_variant(lister *l, const clef_variant *variant)
 {
     for (int32_t i = 0; i < CLEF_N_VARIANTS; i++)
         l->served[i] |= clef__variant_row(i, NULL) == variant;
+}
+
+/* A kernel of one work-item, where a row of the table before it takes the node: a plan comes to it only when all before it were set aside.
+ */
+static int is_last_resort(const clef_lowering *lo, const clef_launch *launch)
+{
+    const clef_variant *row;
+    clef_op op = CLEF_OP_NONE;
+    if (!launch->variant || launch->local[0] * launch->local[1] * launch->local[2] > 1)
+        return 0;
+    for (int32_t i = 0; (row = clef__variant_row(i, &op)) && row != launch->variant; i++)
+        if (op == lo->node->op && clef__variant_fits(lo, lo->node, row))
+            return 1;
+    return 0;
 }
 
 /* All nodes at the symbols' present values. */
@@ -146,7 +171,7 @@ static int lower_nodes(lister *l, const clef_graph *g, const int64_t *symbols, c
             failed = stop(targets[l->target].name, err.text);
         for (int32_t k = 0; k < lo.n && !s && !failed; k++)
             if (l->launches[k].call == CLEF_CALL_KERNEL) {
-                failed = note(l, &l->launches[k]);
+                failed = !is_last_resort(&lo, &l->launches[k]) && note(l, &l->launches[k]);
                 note_variant(l, l->launches[k].variant);
             }
     }
@@ -155,10 +180,10 @@ static int lower_nodes(lister *l, const clef_graph *g, const int64_t *symbols, c
 
 static int lower_graph(lister *l, const clef_graph *g, const clef_variant *const *forced)
 {
-    static const int64_t at[] = {1, 2, INT64_MAX};
+    static const int64_t at[] = {1, INT64_MAX, 2};
     int64_t symbols[CLEF_MAX_SYMBOLS];
     int failed = 0;
-    for (size_t i = 0; i < sizeof at / sizeof *at && !failed; i++) {
+    for (size_t i = 0; i < (l->in_layer ? 3 : 2) && !failed; i++) {
         for (int32_t k = 0; k < g->n_symbols; k++)
             symbols[k] = g->symbols[k].bound < at[i] ? g->symbols[k].bound : at[i];
         failed = lower_nodes(l, g, symbols, forced);
@@ -256,6 +281,14 @@ static int list_target(lister *l)
 /* ---- variants that nothing here compiles ------------------------------------------------------------------------------------------------
  */
 
+static int is_left_out(const clef_variant *variant)
+{
+    int i = 0;
+    while (not_compiled[i] && not_compiled[i] != variant)
+        i++;
+    return not_compiled[i] != NULL || variant == &clef__matmul_clblast;
+}
+
 static int check_served(const lister *l)
 {
     unsigned char on_cpu[CLEF_N_OPS];
@@ -265,7 +298,7 @@ static int check_served(const lister *l)
         const clef_variant *v = clef__variant_row(i, &op);
         char name[96];
         snprintf(name, sizeof name, "%s %s", clef__ops[op]->name, v->name);
-        if (l->served[i] || v == &clef__matmul_clblast || (on_cpu[op] && (!v->device || v->device(&any_cpu))))
+        if (l->served[i] || is_left_out(v) || (on_cpu[op] && (!v->device || v->device(&any_cpu))))
             continue;
         failed |= stop(name, "no target of tests/offline/targets.def admits it, and it is no CPU's");
     }
@@ -331,6 +364,7 @@ int main(int argc, char **argv)
     int failed = l ? 0 : stop("memory", "none");
     for (int32_t i = 0; i < N_TARGETS && !failed; i++) {
         l->target = i;
+        l->n_before = l->n;
         failed = list_target(l);
     }
     failed = failed || check_served(l) || write_list(l, argv[1]);
