@@ -5,7 +5,7 @@
  *   -D TILES      2 or more, even
  *   -D TOKENS     with QUANTISE 2 even
  *   -D W_TYPE     dtype of w
- *   -D QUANTISE   1: x is in 8 bits (panel_lane_rows.cl), w in blocks; 2: x is in half precision, and so are the sums of 32 products
+ *   -D QUANTISE   1: x is in 8 bits (panel_lane_rows.cl), w in blocks; 2: x is in half precision, and so are the sums of 16 products
  *   -D INT_DOT    as in dot.h; counts with QUANTISE
  *   and those of panel_lane_out.h */
 #define WG 256
@@ -119,7 +119,8 @@ typedef struct step_data {
     local float *scale, *base, *d, *sums; /* as with 8 bits */
 } step_data;
 
-enum { PAIRS = TOKENS / 2 };
+/* Codes with an offset or minima have no sign: taken less their middle, so that sums in halves stay small. */
+enum { PAIRS = TOKENS / 2, MIDDLE = HAS_BASE ? (MOST + 1) / 2 : 0 };
 
 static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a, global const uchar *x, uint tile, uint token,
                              uint b, uint item)
@@ -131,7 +132,7 @@ static inline void load_step(const step_data *s, global const uchar *w, const pa
     for (uint i = item / (PANEL_ROWS * 4); i < TILES; i += WG / (PANEL_ROWS * 4)) {
         const lane_ptrs p = lane_at(w, min(tile + i, tiles - 1), tiles, blocks, row);
         const uint2 v = lane_codes(&p, b, g);
-        const half4 first = convert_half4(as_char4(v.x)), second = convert_half4(as_char4(v.y));
+        const half4 first = convert_half4(as_char4(v.x) - (char)MIDDLE), second = convert_half4(as_char4(v.y) - (char)MIDDLE);
         local half *to = s->w + g * 4 * W_ROWS + i * PANEL_ROWS + row;
         to[0] = first.x;
         to[W_ROWS] = first.y;
@@ -146,10 +147,10 @@ static inline void load_step(const step_data *s, global const uchar *w, const pa
             float2 scale, base;
             lane_scales(&p, b, &scale, &base);
             s->scale[i * PANEL_ROWS + row] = scale.x;
-            s->base[i * PANEL_ROWS + row] = base.x;
+            s->base[i * PANEL_ROWS + row] = fma((float)MIDDLE, scale.x, base.x);
             if (HALF_SCALES) {
                 s->scale[W_ROWS + i * PANEL_ROWS + row] = scale.y;
-                s->base[W_ROWS + i * PANEL_ROWS + row] = base.y;
+                s->base[W_ROWS + i * PANEL_ROWS + row] = fma((float)MIDDLE, scale.y, base.y);
             }
         }
     }
@@ -172,14 +173,15 @@ static inline void load_step(const step_data *s, global const uchar *w, const pa
 static inline void multiply_step(const step_data *s, float acc[TILES][TOKENS], uint row, uint t)
 {
 #  pragma unroll
-    for (uint part = 0; part < SCALES; part++) {
+    for (uint part = 0; part < 2; part++) { /* 16 columns each: more in one sum would round too much */
+        const uint of = HALF_SCALES ? part : 0;
         half2 sum[TILES][PAIRS];
 #  pragma unroll
         for (uint i = 0; i < TILES; i++)
 #  pragma unroll
             for (uint j = 0; j < PAIRS; j++)
                 sum[i][j] = (half2)(0);
-        for (uint k = part * 16; k < part * 16 + 32 / SCALES; k++) {
+        for (uint k = part * 16; k < part * 16 + 16; k++) {
             half w[TILES];
             half2 x[PAIRS];
 #  pragma unroll
@@ -196,13 +198,13 @@ static inline void multiply_step(const step_data *s, float acc[TILES][TOKENS], u
         }
 #  pragma unroll
         for (uint i = 0; i < TILES; i++) {
-            const float scale = s->scale[part * W_ROWS + i * PANEL_ROWS + row], base = s->base[part * W_ROWS + i * PANEL_ROWS + row];
+            const float scale = s->scale[of * W_ROWS + i * PANEL_ROWS + row], base = s->base[of * W_ROWS + i * PANEL_ROWS + row];
 #  pragma unroll
             for (uint j = 0; j < TOKENS; j++) {
                 const float found = (float)(j % 2 ? sum[i][j / 2].y : sum[i][j / 2].x);
                 acc[i][j] = fma(found * s->d[j * 16 + t], scale, acc[i][j]);
-                if (HAS_BASE)
-                    acc[i][j] = fma(base, s->sums[part * X_ROWS + j * 16 + t], acc[i][j]);
+                if (HAS_BASE && (HALF_SCALES || part == 0))
+                    acc[i][j] = fma(base, s->sums[of * X_ROWS + j * 16 + t], acc[i][j]);
             }
         }
     }

@@ -4,7 +4,7 @@
  *   -D SUBGROUP_SIZE  0, or the size to demand (cl_intel_required_subgroup_size)
  *   subgroup_count()  in this group; subgroup_index() of them, subgroup_width() items each (the last may have fewer), subgroup_lane()
  *   subgroup_sum(x), subgroup_max(x): of all its items, for each; a maximum passes over NaNs
- *   subgroup_xor(x, mask): x of item lane ^ mask, which has to be there; cl_khr_subgroup_shuffle or cl_intel_subgroups have it */
+ *   subgroup_xor(x, mask): x of item lane ^ mask, which has to be there: of cl_khr_subgroup_shuffle, cl_intel_subgroups or AMD's built-in */
 #ifndef CLEF_CL_SUBGROUP_H
 #define CLEF_CL_SUBGROUP_H
 
@@ -26,6 +26,11 @@ static inline float subgroup_max(float x) { return sub_group_reduce_max(isnan(x)
 static inline float subgroup_xor(float x, uint mask) { return sub_group_shuffle_xor(x, mask); }
 #  elif defined(cl_intel_subgroups)
 static inline float subgroup_xor(float x, uint mask) { return intel_sub_group_shuffle_xor(x, mask); }
+#  elif defined(__AMDGCN__)
+static inline float subgroup_xor(float x, uint mask)
+{
+    return as_float(__builtin_amdgcn_ds_bpermute((int)((get_sub_group_local_id() ^ mask) * 4), as_int(x)));
+}
 #  endif
 #elif SUBGROUPS == 2
 enum { WARP = 32 };

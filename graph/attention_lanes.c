@@ -26,6 +26,7 @@ clef_status clef__attention_lanes_launch(clef_lowering *lo, const clef_attention
     return clef__launch(lo,
                         &(clef_launch){.source = "attention",
                                        .kernel = "attention",
+                                       .c_version = CLEF_SUBGROUP_C_VERSION(lo),
                                        .defs = {{"WG", (int32_t)wg},
                                                 CLEF_SUBGROUP_DEFS(lo),
                                                 {"D", (int32_t)clef__n(lo, call->k, 0)},

@@ -61,6 +61,7 @@ static clef_status norm_lower(clef_lowering *lo, const clef_value *n, clef_error
     return clef__launch(lo,
                         &(clef_launch){.source = "norm",
                                        .kernel = "norm_rows",
+                                       .c_version = CLEF_SUBGROUP_C_VERSION(lo),
                                        .defs = {{"WG", (int32_t)wg},
                                                 CLEF_SUBGROUP_DEFS(lo),
                                                 {"CENTER", n->op == CLEF_OP_layer_norm},

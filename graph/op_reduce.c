@@ -21,6 +21,7 @@ static clef_status rows_lower(clef_lowering *lo, const clef_value *n, const char
     return clef__launch(lo,
                         &(clef_launch){.source = "reduce",
                                        .kernel = kernel,
+                                       .c_version = CLEF_SUBGROUP_C_VERSION(lo),
                                        .defs = {{"WG", (int32_t)wg}, def, CLEF_SUBGROUP_DEFS(lo)},
                                        .args = &args,
                                        .args_bytes = sizeof args,

@@ -102,6 +102,7 @@ static clef_status softmax_lower(clef_lowering *lo, const clef_value *n, clef_er
     return clef__launch(lo,
                         &(clef_launch){.source = "softmax",
                                        .kernel = "softmax_rows",
+                                       .c_version = CLEF_SUBGROUP_C_VERSION(lo),
                                        .defs = {{"WG", (int32_t)wg},
                                                 CLEF_SUBGROUP_DEFS(lo),
                                                 {"MASK", !mask                     ? 0

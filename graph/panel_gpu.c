@@ -75,6 +75,7 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, const mean
     return clef__launch(lo,
                         &(clef_launch){.source = "panel_lane_rows",
                                        .kernel = "panel_lane_rows",
+                                       .c_version = clef__subgroup_c_version(lo->caps, by->subgroups),
                                        .defs = {{"WG", (int32_t)wg},
                                                 {"NORM", o->norm},
                                                 {"NORM_WEIGHT_TYPE", dtype_of(n->in[PANEL_NORM_WEIGHT])},
@@ -111,12 +112,14 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const uint32_t tiles = clef__ceil_div(args.n, PANEL_ROWS), wg = lanes_of(lo, o, tiles);
+    const int32_t of_dot = clef__int_dot_c_version(by->dot), of_subgroups = clef__subgroup_c_version(lo->caps, by->subgroups);
+    const int32_t version = of_dot > of_subgroups ? of_dot : of_subgroups;
     clef_status status = CLEF_OK;
     for (; args.first < args.m && !status; args.first += FEW_ROWS)
         status = clef__launch(lo,
                               &(clef_launch){.source = "panel_lanes",
                                              .kernel = "panel_lanes",
-                                             .c_version = clef__int_dot_c_version(by->dot),
+                                             .c_version = version,
                                              .defs = {{"WG", (int32_t)wg},
                                                       {"NT", (int32_t)(args.m == 1 ? 1 : FEW_ROWS)},
                                                       {"W_TYPE", o->dtype},

@@ -15,6 +15,11 @@ int32_t clef__subgroup_demand(const clef_caps *caps, clef_subgroups kind)
     return kind == CLEF_SUBGROUPS_BUILTIN ? caps->subgroup_demand : 0;
 }
 
+int32_t clef__subgroup_c_version(const clef_caps *caps, clef_subgroups kind)
+{
+    return kind != CLEF_SUBGROUPS_BUILTIN ? 12 : caps->opencl_version >= 30 ? 30 : caps->opencl_version >= 20 ? 20 : 12;
+}
+
 int clef__has_subgroups(const clef_caps *caps)
 {
     return clef__subgroups_of(caps) != CLEF_SUBGROUPS_NONE;

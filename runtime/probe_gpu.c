@@ -95,6 +95,7 @@ static int32_t subgroups_work(clef_device *dev, clef_subgroups kind, int32_t dem
 {
     const clef_launch launch = {.source = "probe_gpu",
                                 .kernel = "probe_subgroups",
+                                .c_version = clef__subgroup_c_version(&dev->info.caps, kind),
                                 .defs = {{"SUBGROUPS", (int32_t)kind}, {"SUBGROUP_SIZE", demanded}, {"SHUFFLES", shuffles}}};
     const size_t n = group_of(&dev->info.caps);
     cl_uint w[ITEMS];
@@ -128,25 +129,34 @@ static void probe_subgroups(clef_device *dev, clef_caps *caps)
     caps->subgroup_demand = demanded;
 }
 
+/* Which compiler's own words there are (cl/probe_gpu.cl). */
+static cl_int find_compiler(clef_device *dev)
+{
+    static const cl_uint nothing[ITEMS] = {0};
+    const clef_launch launch = {.source = "probe_gpu", .kernel = "probe_compiler"};
+    cl_int got[ITEMS * WORDS];
+    return run(dev, &launch, 1, nothing, 0, got) ? got[0] : 0;
+}
+
 /* What is masked is not tried. A CPU whose driver reports none of it is left alone. */
 void clef__probe_gpu(clef_device *dev)
 {
-    static const cl_uint nothing[ITEMS] = {0};
+    enum { PTX = 1, AMD = 2 };
     clef_caps *caps = &dev->info.caps;
-    const clef_launch compiler = {.source = "probe_gpu", .kernel = "probe_compiler"};
-    cl_int got[ITEMS * WORDS];
+    const cl_int compiler = !caps->is_cpu && (caps->nv_asm || caps->amd_dot) ? find_compiler(dev) : 0;
+    if (compiler == AMD && caps->amd_dot) /* no extension tells of it */
+        caps->subgroup_shuffle = caps->subgroups > 0;
     if (caps->subgroups)
         probe_subgroups(dev, caps);
     else
         caps->subgroup_size = caps->subgroup_demand = caps->subgroup_shuffle = 0;
     caps->int_dot = caps->int_dot && dot_works(dev, CLEF_INT_DOT_KHR);
     caps->arm_dot = caps->arm_dot && dot_works(dev, CLEF_INT_DOT_ARM);
-    const int wanted = !caps->is_cpu && (caps->nv_asm || caps->amd_dot) && run(dev, &compiler, 1, nothing, 0, got);
     caps->nv_asm =
-        wanted && caps->nv_asm && got[0] == 1 && dot_works(dev, CLEF_INT_DOT_PTX) && subgroups_work(dev, CLEF_SUBGROUPS_PTX, 0, 1) == 32;
-    if (!wanted || got[0] != 2)
+        compiler == PTX && caps->nv_asm && dot_works(dev, CLEF_INT_DOT_PTX) && subgroups_work(dev, CLEF_SUBGROUPS_PTX, 0, 1) == 32;
+    if (compiler != AMD || !caps->amd_dot)
         caps->amd_dot = 0;
-    if (caps->amd_dot)
+    else
         caps->amd_dot = dot_works(dev, CLEF_INT_DOT_SUDOT4)  ? CLEF_INT_DOT_SUDOT4
                         : dot_works(dev, CLEF_INT_DOT_SDOT4) ? CLEF_INT_DOT_SDOT4
                                                              : 0;
