@@ -1,6 +1,7 @@
 /* Every op of the table, every case, every variant that fits it, on every OpenCL device, against the op's reference in double.
  * $CLEF_TEST_DEVICE: one device only, as clef_device_open() takes it. $CLEF_TEST_OPS: only the ops whose name contains it; "=name": the op
- * of that name. $CLEF_TEST_VARIANT: of ops with variants only those of that name. $CLEF_TEST_VERBOSE: the error of each run, too. $CLEF_TEST_MOST: only cases of at most so many operations (for simulators).
+ * of that name. $CLEF_TEST_VARIANT: of ops with variants only those of that name. $CLEF_TEST_VERBOSE: the error of each run, too.
+ * $CLEF_TEST_MOST: only cases of at most so many operations (for simulators).
  * $CLEF_TEST_REPORT: a file to which a line "op variant cases failed" is appended for each op and variant that ran (tools/matrix). */
 #include <math.h>
 #include <setjmp.h>
