@@ -1,5 +1,7 @@
 /* Reductions over a work-group of WG items (a power of two; 1 needs no barrier at all). Every item gets the result.
- * The order of the sums is fixed, so results repeat. Barriers here are uniform: call from uniform control flow only. */
+ * The order of the sums is fixed, so results repeat. Barriers here are uniform: call from uniform control flow only.
+ *   -D SUBGROUPS, SUBGROUP_SIZE  as in subgroup.h: subgroups reduce first, and a group of one has no barrier
+ * group_item() is a number for each item, of which a subgroup has those that lie together. */
 #ifndef CLEF_CL_GROUP_H
 #define CLEF_CL_GROUP_H
 
@@ -7,13 +9,56 @@
 #  error "group.h needs WG"
 #endif
 
-#define GROUP_KERNEL __attribute__((reqd_work_group_size(WG, 1, 1))) kernel
+#include "subgroup.h"
+
+#define GROUP_KERNEL __attribute__((reqd_work_group_size(WG, 1, 1))) SUBGROUP_ATTRIBUTE kernel
+
+#if SUBGROUPS
+static inline uint group_item(void) { return subgroup_index() * subgroup_width() + subgroup_lane(); }
+#else
+static inline uint group_item(void) { return get_local_id(0); }
+#endif
 
 #if WG == 1
 #  define GROUP_SCRATCH(name) float *const name = 0
 typedef float *group_scratch;
 static float group_sum(float x, group_scratch s) { return x; }
 static float group_max(float x, group_scratch s) { return x; }
+#elif SUBGROUPS
+#  define GROUP_SCRATCH(name) local float name[WG]
+typedef local float *group_scratch;
+
+static float group_sum(float x, group_scratch s)
+{
+    const uint n = subgroup_count();
+    x = subgroup_sum(x);
+    if (n == 1)
+        return x;
+    if (subgroup_lane() == 0)
+        s[subgroup_index()] = x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    x = s[0];
+    for (uint i = 1; i < n; i++)
+        x += s[i];
+    barrier(CLK_LOCAL_MEM_FENCE); /* s may be reused at once */
+    return x;
+}
+
+static float group_max(float x, group_scratch s)
+{
+    const uint n = subgroup_count();
+    x = subgroup_max(x);
+    if (n == 1)
+        return x;
+    if (subgroup_lane() == 0)
+        s[subgroup_index()] = x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    x = s[0];
+    for (uint i = 1; i < n; i++)
+        x = fmax(x, s[i]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return x;
+}
 #else
 #  define GROUP_SCRATCH(name) local float name[WG]
 typedef local float *group_scratch;

@@ -11,10 +11,6 @@
 #include "panel_format.h"
 #include "weights.h"
 
-/* A scale for each 16 columns. */
-#define HALF_SCALES (W_TYPE == DTYPE_Q6_K)
-/* x = code scale + more: more is a minimum. */
-#define HAS_MINIMA (W_TYPE == DTYPE_Q4_1 || W_TYPE == DTYPE_Q5_1 || W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K)
 /* Codes that DOT 3 cannot take as unsigned bytes: they get their offset off first. */
 #define SIGNED_CODES (DOT == 3 && (W_TYPE == DTYPE_Q8_0 || W_TYPE == DTYPE_IQ4_NL || W_TYPE == DTYPE_IQ4_XS))
 

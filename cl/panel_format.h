@@ -10,6 +10,11 @@
 
 #include "args.h"
 
+/* A scale for each 16 columns. */
+#define HALF_SCALES (W_TYPE == DTYPE_Q6_K)
+/* x = code scale + more: more is a minimum. */
+#define HAS_MINIMA (W_TYPE == DTYPE_Q4_1 || W_TYPE == DTYPE_Q5_1 || W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K)
+
 #if W_TYPE == DTYPE_Q8_0
 enum { STEP_BLOCKS = 1, CODE_VECTORS = 8, SCALE_BYTES = 32, STORED_BYTES = 34, OFFSET = 128, MOST = 255 };
 #elif W_TYPE == DTYPE_Q4_0

@@ -2,6 +2,7 @@
 #ifndef CLEF_GRAPH_ATTENTION_H
 #define CLEF_GRAPH_ATTENTION_H
 
+#include "graph/subgroup.h"
 #include "graph/variant.h"
 
 enum { CLEF_MAX_HEAD = 512 }; /* elements of a head */

@@ -24,6 +24,7 @@ typedef struct clef_launch {
     const char       *source; /* static: the stem of the file in cl/ ("softmax") */
     const char       *kernel; /* static: the function in it ("softmax_rows") */
     clef_def          defs[CLEF_MAX_DEFS]; /* up to the first NULL name */
+    int32_t           c_version; /* of OpenCL C that the program is built as, 10 * major + minor; 0 means 12 */
     const void       *args;   /* argument block (cl/args.h), kernel argument 0; copied by clef__launch */
     uint32_t          args_bytes;
     const clef_value *bufs[CLEF_MAX_BUFS]; /* kernel arguments 1 ..: outputs, then inputs; up to n_bufs; NULL passes a null

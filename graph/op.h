@@ -119,6 +119,7 @@ typedef struct clef_op_def {
     int32_t in_place; /* bit i: the result may take input i's memory when that is dense, of the same bytes and not used later */
     int (*in_place_if)(const clef_value *n); /* NULL, or 0 where this node may not */
     const clef_op_case *cases;
+    float             (*tol_of)(const clef_value *n); /* NULL, or what a node's options make of tol */
     float               tol; /* |x - ref| <= tol * (max |ref| + 1e-6), on every case; set it from a bound, state which */
 } clef_op_def;
 
@@ -127,6 +128,9 @@ typedef struct clef_op_def {
 #undef OP
 /** The table, by clef_op. */
 extern const clef_op_def *const clef__ops[CLEF_N_OPS];
+
+/** What is allowed of n's error: def.tol_of, else def.tol. */
+float clef__tolerance(const clef_value *n);
 
 /* ---- pieces that several ops use (graph/op_common.c) ---------------------------------------------------------------------------- */
 clef_status clef__infer_same(clef_value *n, clef_error *err);      /* F32, shape of in[0] */

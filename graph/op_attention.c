@@ -194,6 +194,19 @@ const clef_variant clef__attention_split = {.name = "split",
                                             .lower = split_lower};
 const clef_variant clef__attention_tile = {
     .name = "tile", .needs = "a CPU with vectors", .device = clef__attention_has_vectors, .lower = tile_lower};
+/* A group of 128 takes a query. */
+static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
+{
+    (void)n;
+    return clef__fit_local(lo, 128) >= 128;
+}
+
+const clef_variant clef__attention_subgroup = {.name = "subgroup",
+                                               .needs = CLEF_NEEDS_SUBGROUPS,
+                                               .takes = "what groups of 128 can",
+                                               .device = clef__has_subgroups,
+                                               .fits = group_takes_subgroups,
+                                               .lower = lanes_lower};
 const clef_variant clef__attention_lanes = {.name = "lanes", .lower = lanes_lower};
 
 /* ---- cases ---------------------------------------------------------------------------------------------------------------------- */

@@ -377,6 +377,19 @@ const clef_variant clef__cached_attention_step = {.name = "step",
                                                   .device = clef__attention_has_vectors,
                                                   .fits = step_fits,
                                                   .lower = step_lower};
+/* A group of 128 takes a query. */
+static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
+{
+    (void)n;
+    return clef__fit_local(lo, 128) >= 128;
+}
+
+const clef_variant clef__cached_attention_subgroup = {.name = "subgroup",
+                                                      .needs = CLEF_NEEDS_SUBGROUPS,
+                                                      .takes = "what groups of 128 can",
+                                                      .device = clef__has_subgroups,
+                                                      .fits = group_takes_subgroups,
+                                                      .lower = parts_lower};
 const clef_variant clef__cached_attention_parts = {.name = "parts", .lower = parts_lower};
 
 /* ---- cases ---------------------------------------------------------------------------------------------------------------------- */

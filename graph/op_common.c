@@ -37,3 +37,9 @@ int64_t clef__ref_at(const clef_ref_tensor *t, int64_t i0, int64_t i1, int64_t i
     i3 = t->n[3] == 1 ? 0 : i3;
     return ((i0 * t->n[1] + i1) * t->n[2] + i2) * t->n[3] + i3;
 }
+
+float clef__tolerance(const clef_value *n)
+{
+    const clef_op_def *def = clef__ops[n->op];
+    return def->tol_of ? def->tol_of(n) : def->tol;
+}

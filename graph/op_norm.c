@@ -1,7 +1,8 @@
 /* layer_norm and rms_norm: normalisation of each row. */
 #include <math.h>
 
-#include "graph/op.h"
+#include "graph/subgroup.h"
+#include "graph/variant.h"
 
 static const clef_attr_def norm_attrs[] = {
     {"eps", CLEF_ATTR_FLOAT, offsetof(clef_norm_opts, eps), NULL},
@@ -60,7 +61,9 @@ static clef_status norm_lower(clef_lowering *lo, const clef_value *n, clef_error
     return clef__launch(lo,
                         &(clef_launch){.source = "norm",
                                        .kernel = "norm_rows",
+                                       .c_version = CLEF_SUBGROUP_C_VERSION(lo),
                                        .defs = {{"WG", (int32_t)wg},
+                                                CLEF_SUBGROUP_DEFS(lo),
                                                 {"CENTER", n->op == CLEF_OP_layer_norm},
                                                 {"WEIGHT_TYPE", weight ? (int32_t)weight->dtype : DTYPE_NONE},
                                                 {"BIAS_TYPE", bias ? (int32_t)bias->dtype : DTYPE_NONE}},
@@ -72,6 +75,9 @@ static clef_status norm_lower(clef_lowering *lo, const clef_value *n, clef_error
                                        .local = {wg}},
                         err);
 }
+
+CLEF_ROW_VARIANTS(layer_norm, norm_lower);
+CLEF_ROW_VARIANTS(rms_norm, norm_lower);
 
 static const clef_op_case layer_norm_cases[] = {
     {.graph = "input x f32 [1, 1]\ny = layer_norm(x) eps=1e-5\noutput y\n"},
@@ -108,7 +114,7 @@ const clef_op_def clef__op_layer_norm = {
     .infer = norm_infer,
     .ref = norm_ref,
     .cost = norm_cost,
-    .lower = norm_lower,
+    .lower = clef__lower_variant,
     .in_place = 1,
     .cases = layer_norm_cases,
     .tol = 4e-6f,
@@ -125,7 +131,7 @@ const clef_op_def clef__op_rms_norm = {
     .infer = norm_infer,
     .ref = norm_ref,
     .cost = norm_cost,
-    .lower = norm_lower,
+    .lower = clef__lower_variant,
     .in_place = 1,
     .cases = rms_norm_cases,
     .tol = 4e-6f,

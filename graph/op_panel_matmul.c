@@ -16,6 +16,7 @@ static const clef_attr_def panel_attrs[] = {
     {"dtype", CLEF_ATTR_INT, offsetof(clef_panel_matmul_opts, dtype), NULL},
     {"alpha", CLEF_ATTR_FLOAT, offsetof(clef_panel_matmul_opts, alpha), NULL},
     {"quantise", CLEF_ATTR_INT, offsetof(clef_panel_matmul_opts, quantise), NULL},
+    {"half", CLEF_ATTR_INT, offsetof(clef_panel_matmul_opts, half), NULL},
     {"norm", CLEF_ATTR_ENUM, offsetof(clef_panel_matmul_opts, norm), norm_names},
     {"eps", CLEF_ATTR_FLOAT, offsetof(clef_panel_matmul_opts, eps), NULL},
     {"act", CLEF_ATTR_ENUM, offsetof(clef_panel_matmul_opts, act), act_names},
@@ -46,8 +47,10 @@ static clef_status options_fit(const clef_panel_matmul_opts *o, clef_error *err)
         !act_known)
         return clef__fail(err, CLEF_E_ARG, "n %d, k %d, dtype %d, norm %d, act %d: wanted a matrix of a dtype with panels", o->n, o->k,
                           o->dtype, o->norm, o->act);
-    if (o->quantise && (clef_dtype_block_elems((clef_dtype)o->dtype) == 1 || o->k % 32))
-        return clef__fail(err, CLEF_E_ARG, "quantise with %s of %d columns: wanted a format of blocks, and whole blocks of 32",
+    if (o->quantise && o->half)
+        return clef__fail(err, CLEF_E_ARG, "quantise and half: wanted one of them");
+    if ((o->quantise || o->half) && (clef_dtype_block_elems((clef_dtype)o->dtype) == 1 || o->k % 32))
+        return clef__fail(err, CLEF_E_ARG, "quantise or half with %s of %d columns: wanted a format of blocks, and whole blocks of 32",
                           clef_dtype_name((clef_dtype)o->dtype), o->k);
     return CLEF_OK;
 }
@@ -176,6 +179,10 @@ static clef_cost panel_cost(const clef_value *n, const int64_t *symbols)
 
 /* ---- cases ----------------------------------------------------------------------------------------------------------------------- */
 
+#define HALF_TOL                                                                                                                           \
+    4e-3f /* each sum of 16 products rounded by 2^-11 of it, and codes without a sign make such sums large; 8 bits make more               \
+           */
+
 #define PANEL_CASES(dtype, number)                                                                                                         \
     {.graph = "symbol T <= 27\ninput x f32 [T, 96]\nweight w " dtype " [70, 96]\np = pack(w)\nweight b f32 [70]\n"                         \
               "y = panel_matmul(x, p, b) n=70 k=96 dtype=" number " alpha=0.5\noutput y\n"},                                               \
@@ -189,6 +196,16 @@ static clef_cost panel_cost(const clef_value *n, const int64_t *symbols)
     {                                                                                                                                      \
         .graph = "symbol T <= 14\ninput x f32 [T, 512]\nweight w " dtype " [37, 512]\np = pack(w)\n"                                       \
                  "y = panel_matmul(x, p) n=37 k=512 dtype=" number " alpha=-2 quantise=1\noutput y\n"                                      \
+    }
+#define FORMAT_CASES(dtype, number)                                                                                                        \
+    {.graph = "symbol T <= 18\ninput x f32 [T, 512]\nweight w " dtype " [37, 512]\np = pack(w)\n"                                          \
+              "y = panel_matmul(x, p) n=37 k=512 dtype=" number " quantise=1\noutput y\n"},                                                \
+        {.graph = "symbol T <= 18\ninput x f32 [T, 256]\nweight w " dtype " [37, 256]\np = pack(w)\n"                                      \
+                  "y = panel_matmul(x, p) n=37 k=256 dtype=" number " half=1\noutput y\n",                                                 \
+         .tol = HALF_TOL},                                                                                                                 \
+    {                                                                                                                                      \
+        .graph = "symbol T <= 18\ninput x f32 [T, 256]\nweight w " dtype " [37, 256]\np = pack(w)\n"                                       \
+                 "y = panel_matmul(x, p) n=37 k=256 dtype=" number "\noutput y\n"                                                          \
     }
 /* What stands around the product, each at one row, at a few and at many. `options` are those of the dtype. */
 #define FUSED_CASES(dtype, options)                                                                                                        \
@@ -214,11 +231,26 @@ static const clef_op_case panel_cases[] = {
     PANEL_CASES("q4_0", "6"),
     QUANTISED_CASES("q8_0", "5"),
     QUANTISED_CASES("q4_0", "6"),
+    FORMAT_CASES("q4_1", "7"),
+    FORMAT_CASES("q5_0", "8"),
+    FORMAT_CASES("q5_1", "9"),
+    FORMAT_CASES("q4_k", "12"),
+    FORMAT_CASES("q5_k", "13"),
+    FORMAT_CASES("q6_k", "14"),
+    FORMAT_CASES("iq4_nl", "15"),
+    FORMAT_CASES("iq4_xs", "16"),
+    FORMAT_CASES("mxfp4", "26"),
     FUSED_CASES("f32", "dtype=0"),
     FUSED_CASES("f16", "dtype=1"),
     FUSED_CASES("q4_0", "dtype=6"),
     FUSED_CASES("q4_0", "dtype=6 quantise=1"),
     FUSED_CASES("q8_0", "dtype=5 quantise=1"),
+    {.graph = "symbol T <= 70\ninput x f32 [T, 96]\nweight w q4_0 [70, 96]\np = pack(w)\nweight b f32 [70]\n"
+              "y = panel_matmul(x, p, b) n=70 k=96 dtype=6 half=1 act=silu\noutput y\n",
+     .tol = HALF_TOL},
+    {.graph = "symbol T <= 40\ninput x f32 [T, 64]\nweight w q8_0 [48, 64]\nweight v q8_0 [48, 64]\np = pack(w, v) interleave=1\n"
+              "weight g f32 [64]\ny = panel_matmul(x, p, _, g) n=48 k=64 dtype=5 half=1 norm=rms eps=1e-5 act=swiglu\noutput y\n",
+     .tol = HALF_TOL},
     {.graph = "input x f32 [3, 33]\nweight w f32 [33, 40]\np = pack(w) in_out=1\ny = panel_matmul(x, p) n=40 k=33\noutput y\n"},
     {.graph = "symbol T <= 6\ninput x f32 [T, 33]\nweight w f32 [40, 33]\np = pack(w)\nweight g f32 [33]\n"
               "y = panel_matmul(x, p, _, g) n=40 k=33 norm=layer eps=1e-6 act=gelu\noutput y\n"},
@@ -226,6 +258,12 @@ static const clef_op_case panel_cases[] = {
               "weight w q4_0 [20, 32]\np = pack(w)\ny = panel_matmul(x, p) n=20 k=32 dtype=6 quantise=1\noutput y\n"},
     {.graph = NULL},
 };
+
+static float panel_tol(const clef_value *n)
+{
+    return ((const clef_panel_matmul_opts *)(const void *)n->attr)->half ? HALF_TOL
+                                                                         : 5e-6f; /* as matmul and the norms; integers are exact */
+}
 
 const clef_op_def clef__op_panel_matmul = {
     .name = "panel_matmul",
@@ -243,5 +281,6 @@ const clef_op_def clef__op_panel_matmul = {
     .lower = clef__lower_variant,
     .in_place = 1 << PANEL_RESIDUAL,
     .cases = panel_cases,
-    .tol = 5e-6f, /* as matmul and the norms; the integer products are exact */
+    .tol_of = panel_tol,
+    .tol = 5e-6f,
 };

@@ -1,7 +1,8 @@
 /* reduce, argmax and topk: what each row comes to. */
 #include <math.h>
 
-#include "graph/op.h"
+#include "graph/subgroup.h"
+#include "graph/variant.h"
 
 static clef_cost row_cost(const clef_value *n, const int64_t *symbols)
 {
@@ -20,7 +21,8 @@ static clef_status rows_lower(clef_lowering *lo, const clef_value *n, const char
     return clef__launch(lo,
                         &(clef_launch){.source = "reduce",
                                        .kernel = kernel,
-                                       .defs = {{"WG", (int32_t)wg}, def},
+                                       .c_version = CLEF_SUBGROUP_C_VERSION(lo),
+                                       .defs = {{"WG", (int32_t)wg}, def, CLEF_SUBGROUP_DEFS(lo)},
                                        .args = &args,
                                        .args_bytes = sizeof args,
                                        .bufs = {n, x},
@@ -79,6 +81,8 @@ static clef_status reduce_lower(clef_lowering *lo, const clef_value *n, clef_err
     return rows_lower(lo, n, "reduce_rows", (clef_def){"KIND", o->kind}, 0, err);
 }
 
+CLEF_ROW_VARIANTS(reduce, reduce_lower);
+
 #define REDUCE_CASES(kind)                                                                                                                 \
     {.graph = "input x f32 [1]\ny = reduce(x) kind=" kind "\noutput y\n"},                                                                 \
         {.graph = "symbol T <= 6\ninput x f32 [2, T, 67]\ny = reduce(x) kind=" kind "\noutput y\n"},                                       \
@@ -103,7 +107,7 @@ const clef_op_def clef__op_reduce = {
     .infer = reduce_infer,
     .ref = reduce_ref,
     .cost = row_cost,
-    .lower = reduce_lower,
+    .lower = clef__lower_variant,
     .cases = reduce_cases,
     .tol = 5e-6f, /* 1000 terms in 16 or more sums: 1000 / 16 roundings of 6e-8 */
 };

@@ -1,7 +1,8 @@
 /* softmax: scale, soft cap, mask, causal and sliding window, then the softmax of each row. */
 #include <math.h>
 
-#include "graph/op.h"
+#include "graph/subgroup.h"
+#include "graph/variant.h"
 
 static const clef_attr_def softmax_attrs[] = {
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_softmax_opts, scale), NULL},
@@ -101,7 +102,9 @@ static clef_status softmax_lower(clef_lowering *lo, const clef_value *n, clef_er
     return clef__launch(lo,
                         &(clef_launch){.source = "softmax",
                                        .kernel = "softmax_rows",
+                                       .c_version = CLEF_SUBGROUP_C_VERSION(lo),
                                        .defs = {{"WG", (int32_t)wg},
+                                                CLEF_SUBGROUP_DEFS(lo),
                                                 {"MASK", !mask                     ? 0
                                                          : mask->dtype == CLEF_F32 ? 1
                                                          : mask->dtype == CLEF_I32 ? 2
@@ -116,6 +119,8 @@ static clef_status softmax_lower(clef_lowering *lo, const clef_value *n, clef_er
                                        .local = {wg}},
                         err);
 }
+
+CLEF_ROW_VARIANTS(softmax, softmax_lower);
 
 static const clef_op_case softmax_cases[] = {
     {.graph = "input x f32 [1, 1]\ny = softmax(x)\noutput y\n"},
@@ -156,7 +161,7 @@ const clef_op_def clef__op_softmax = {
     .infer = softmax_infer,
     .ref = softmax_ref,
     .cost = softmax_cost,
-    .lower = softmax_lower,
+    .lower = clef__lower_variant,
     .in_place = 1,
     .cases = softmax_cases,
     .tol = 2e-6f, /* exp to 3 ulp (OpenCL 1.2, 7.4), a sum of up to 1031 terms in groups */

@@ -2,7 +2,7 @@
 #ifndef CLEF_GRAPH_PANEL_H
 #define CLEF_GRAPH_PANEL_H
 
-#include "graph/op.h"
+#include "graph/subgroup.h"
 
 /* The inputs of panel_matmul. */
 enum { PANEL_X, PANEL_PACKED, PANEL_BIAS, PANEL_NORM_WEIGHT, PANEL_NORM_BIAS, PANEL_RESIDUAL, PANEL_INPUTS };
@@ -22,6 +22,24 @@ int64_t clef__panel_rows(const clef_panel_matmul_opts *o);
 
 /** How four bytes multiply: -D DOT of cl/panel.h. */
 typedef enum clef_dot { CLEF_DOT_PORTABLE, CLEF_DOT_VNNI, CLEF_DOT_AVXVNNI, CLEF_DOT_AVX2 } clef_dot;
+
+/** How four signed bytes multiply on GPUs: -D INT_DOT of cl/dot.h. */
+typedef enum clef_int_dot {
+    CLEF_INT_DOT_PLAIN,
+    CLEF_INT_DOT_KHR,
+    CLEF_INT_DOT_PTX,
+    CLEF_INT_DOT_SDOT4,
+    CLEF_INT_DOT_SUDOT4,
+    CLEF_INT_DOT_ARM
+} clef_int_dot;
+
+/** clef_launch.c_version of a program with it. */
+int32_t clef__int_dot_c_version(clef_int_dot dot);
+
+/** The most work-items that a group of one dim may have, up to 256. */
+uint32_t clef__group_most(const clef_caps *caps);
+/** 1 when the device multiplies bytes by instructions of its own, in groups. */
+int      clef__has_byte_products(const clef_caps *caps);
 
 /** Launches for a panel_matmul of x in f32, for any number of rows; dot: what instructions decode a weight in blocks; rows: x as it lies;
  *  panel: sizes, bias, residual. */

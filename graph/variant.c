@@ -107,7 +107,7 @@ static int32_t find_row(const char *op, size_t op_bytes, const char *name, size_
 
 static clef_status unknown(const char *text, size_t n, clef_error *err)
 {
-    char all[400] = "";
+    char all[800] = "";
     size_t used = 0;
     for (int32_t i = 0; i < CLEF_N_VARIANTS; i++) {
         const int more = snprintf(all + used, sizeof all - used, " %s=%s", clef__ops[rows[i].op]->name, rows[i].variant->name);

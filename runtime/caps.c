@@ -6,6 +6,7 @@
 
 /* Extension lists are the longest texts: a few KiB in practice. */
 enum { TEXT_BYTES = 32 * 1024, MIN_BASE_ALIGN = 128 };
+enum { MAX_SUBGROUPS = 0x105C /* CL_DEVICE_MAX_NUM_SUB_GROUPS, of OpenCL 2.1 and later headers */ };
 
 /* A device's or, with device NULL, a platform's text; empty when the driver does not answer or the text is longer. */
 static void query_text(cl_platform_id platform, cl_device_id device, cl_uint what, char text[TEXT_BYTES])
@@ -97,8 +98,9 @@ static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
         .unified_memory = query_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0,
         .fp16 = has_word(extensions, "cl_khr_fp16"),
         .fp64 = has_word(extensions, "cl_khr_fp64") || query_number(id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0,
-        .subgroups = has_word(extensions, "cl_khr_subgroups") || has_word(extensions, "cl_intel_subgroups"),
         .int_dot = has_word(extensions, "cl_khr_integer_dot_product"),
+        .arm_dot = has_word(extensions, "cl_arm_integer_dot_product_accumulate_int8"),
+        .subgroup_demand = has_word(extensions, "cl_intel_required_subgroup_size"),
         .command_buffer = has_word(extensions, "cl_khr_command_buffer"),
         .opencl_version = parse_version(version),
         .n_units = query_int(id, CL_DEVICE_MAX_COMPUTE_UNITS),
@@ -111,6 +113,10 @@ static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
         .global_bytes = query_number(id, CL_DEVICE_GLOBAL_MEM_SIZE),
     };
     query_items(id, caps->max_items);
+    if (has_word(extensions, "cl_khr_subgroup_shuffle") || has_word(extensions, "cl_intel_subgroups"))
+        caps->subgroups = 2;
+    else
+        caps->subgroups = has_word(extensions, "cl_khr_subgroups") || (caps->opencl_version >= 30 && query_number(id, MAX_SUBGROUPS) > 0);
     if (caps->base_align < MIN_BASE_ALIGN) /* what every full-profile device has at least (long16), and no smaller one minds */
         caps->base_align = MIN_BASE_ALIGN;
 }

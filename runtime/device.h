@@ -70,6 +70,8 @@ void clef__clblast_release(clef_device *dev);
 /** Finds out by trying what no driver says (runtime/probe.c), and takes away what $CLEF_CAPS masks ("-x86_vnni,-fp16"): sets
  *  dev->info.caps. CLEF_E_ARG for a name that is no capability. */
 clef_status clef__device_probe(clef_device *dev, clef_error *err);
+/** Its part for what GPUs have (runtime/probe_gpu.c). */
+void clef__probe_gpu(clef_device *dev);
 
 /** 1 when CLBlast was compiled in. */
 int clef__clblast_present(void);

@@ -127,6 +127,10 @@ static const cap_name maskable[] = {
     {"fp64", offsetof(clef_caps, fp64)},
     {"subgroups", offsetof(clef_caps, subgroups)},
     {"int_dot", offsetof(clef_caps, int_dot)},
+    {"nv_asm", offsetof(clef_caps, nv_asm)},
+    {"amd_dot", offsetof(clef_caps, amd_dot)},
+    {"arm_dot", offsetof(clef_caps, arm_dot)},
+    {"subgroup_shuffle", offsetof(clef_caps, subgroup_shuffle)},
     {"command_buffer", offsetof(clef_caps, command_buffer)},
     {"x86_vnni", offsetof(clef_caps, x86_vnni)},
     {"x86_avxvnni", offsetof(clef_caps, x86_avxvnni)},
@@ -151,8 +155,8 @@ static clef_status mask(clef_caps *caps, clef_error *err)
         if (!cap)
             return clef__fail(
                 err, CLEF_E_ARG,
-                "CLEF_CAPS: '%.*s', wanted -NAME[,-NAME...] of cpu unified_memory fp16 fp64 subgroups int_dot command_buffer x86_vnni "
-                "x86_avxvnni x86_avx2 float_width",
+                "CLEF_CAPS: '%.*s', wanted -NAME[,-NAME...] of cpu unified_memory fp16 fp64 subgroups subgroup_shuffle int_dot nv_asm "
+                "amd_dot arm_dot command_buffer x86_vnni x86_avxvnni x86_avx2 float_width",
                 (int)n, at);
         *cap = 0;
         at += n + (at[n] == ',');
@@ -185,6 +189,8 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     caps->x86_vnni = caps->is_cpu && host_has_vnni();
     caps->x86_avxvnni = caps->is_cpu && host_has_avxvnni();
     caps->x86_avx2 = caps->is_cpu && host_has_avx2();
+    caps->nv_asm = caps->amd_dot = !caps->is_cpu;
+    caps->subgroup_shuffle = caps->subgroups > 1;
     clef_status s = limit_buffers(caps, err);
     if (!s)
         s = mask(caps, err); /* before trying: what is masked is not tried */
@@ -198,5 +204,6 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     caps->x86_vnni = caps->x86_vnni && dot_works(dev, CLEF_DOT_VNNI);
     caps->x86_avxvnni = !caps->x86_vnni && caps->x86_avxvnni && dot_works(dev, CLEF_DOT_AVXVNNI);
     caps->x86_avx2 = !caps->x86_vnni && !caps->x86_avxvnni && caps->x86_avx2 && dot_works(dev, CLEF_DOT_AVX2);
+    clef__probe_gpu(dev);
     return CLEF_OK;
 }

@@ -22,7 +22,8 @@ struct clef_program {
 /* Strict maths: no option that lets the compiler round otherwise than OpenCL C says. */
 clef_status clef__program_options(const clef_launch *launch, char *out, size_t n_bytes, clef_error *err)
 {
-    int n = snprintf(out, n_bytes, "-cl-std=CL1.2");
+    const int version = launch->c_version ? launch->c_version : 12;
+    int n = snprintf(out, n_bytes, "-cl-std=CL%d.%d", version / 10, version % 10);
     for (int i = 0; i < CLEF_MAX_DEFS && launch->defs[i].name && (size_t)n < n_bytes; i++)
         n += snprintf(out + n, n_bytes - (size_t)n, " -D %s=%d", launch->defs[i].name, (int)launch->defs[i].value);
     if ((size_t)n >= n_bytes)

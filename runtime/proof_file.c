@@ -18,10 +18,11 @@ static const unsigned char by_case[CLEF_N_OPS] = {[CLEF_OP_sample] = 1, [CLEF_OP
 /* ---- writing --------------------------------------------------------------------------------------------------------------------------
  */
 
-static double tolerance(const clef_op_def *def)
+static double tolerance(const clef_value *n)
 {
-    double tol = (double)def->tol;
-    for (const clef_op_case *c = def->cases; c->graph; c++)
+    const clef_op_def *def = clef__ops[n->op];
+    double tol = (double)clef__tolerance(n);
+    for (const clef_op_case *c = def->cases; c->graph && !def->tol_of; c++)
         tol = (double)c->tol > tol ? (double)c->tol : tol;
     return SLACK * tol;
 }
@@ -62,7 +63,7 @@ static void write_case(FILE *to, const clef_proof_unit *u, const clef_proof_case
 static clef_status write_unit(FILE *to, const clef_proof_unit *u, clef_error *err)
 {
     const clef_op_def *def = clef__ops[u->node->op];
-    clef_proof_case c = {.tol = tolerance(def), .gemm = u->variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN};
+    clef_proof_case c = {.tol = tolerance(u->node), .gemm = u->variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN};
     clef_graph *g = NULL;
     clef_status s = by_case[u->node->op] ? CLEF_OK : clef__proof_graph(u->node, &g, err);
     if (s)

@@ -169,7 +169,7 @@ static clef_status make_graph(const clef_tune_case *c, setup *s, clef_error *err
                                          : clef__fail(err, CLEF_E_LIMIT, "tuning: a graph of over %d bytes", TEXT_BYTES);
     free(text);
     if (!status && c->key.op == CLEF_OP_panel_matmul)
-        status = clef__pass_choose(s->graph, &c->dev->info.caps, CLEF_GEMM_AUTO, !c->key.form, err);
+        status = clef__pass_choose(s->graph, &c->dev->info.caps, CLEF_GEMM_OWN, !c->key.form, err);
     return status;
 }
 
@@ -357,7 +357,7 @@ clef_status clef__tune_case_check(clef_tune_case *c, int32_t row, const int32_t 
     if (!status)
         status = clef_plan_read(s->plan, 0, x, n * sizeof *x, err);
     if (!status)
-        *error_ppm = compare(x, c->want[class_of_rows], n, (double)clef__ops[c->key.op]->tol);
+        *error_ppm = compare(x, c->want[class_of_rows], n, (double)clef__tolerance(s->node));
     free(x);
     return status;
 }

@@ -1,6 +1,7 @@
 /* Every op of the table, every case, every variant that fits it, on every OpenCL device, against the op's reference in double.
  * $CLEF_TEST_DEVICE: one device only, as clef_device_open() takes it. $CLEF_TEST_OPS: only the ops whose name contains it; "=name": the op
- * of that name. $CLEF_TEST_VERBOSE: the error of each run, too. $CLEF_TEST_MOST: only cases of at most so many operations (for simulators).
+ * of that name. $CLEF_TEST_VARIANT: of ops with variants only those of that name. $CLEF_TEST_VERBOSE: the error of each run, too.
+ * $CLEF_TEST_MOST: only cases of at most so many operations (for simulators).
  * $CLEF_TEST_REPORT: a file to which a line "op variant cases failed left" is appended for each op and variant that ran (tools/matrix).
  * $CLEF_TEST_SECONDS: no case of a variant begins after so many seconds; those left are counted and told. */
 #include <math.h>
@@ -392,9 +393,10 @@ static void test_op(void **state)
     assert_non_null(op->cases[0].graph);
     assert_non_null(op->ref);
     assert_non_null(op->cost);
+    const char *only = getenv("CLEF_TEST_VARIANT");
     for (int32_t i = 0; (variant = clef__variant_row(i, &of)); i++)
         if (clef__ops[of] == op) {
-            failed += check_variant(op, variant).failed;
+            failed += only && strcmp(only, variant->name) != 0 ? 0 : check_variant(op, variant).failed;
             n_variants++;
         }
     if (!n_variants)

@@ -16,9 +16,16 @@ typedef struct clef_caps {
     int32_t  is_cpu, is_gpu;
     int32_t  unified_memory;   /* host and device share memory: weights are used where they lie */
     int32_t  fp16, fp64;       /* arithmetic; half storage needs neither */
-    int32_t  subgroups;        /* cl_khr_subgroups or cl_intel_subgroups */
+    int32_t  subgroups;        /* of work-items: by cl_khr_subgroups, cl_intel_subgroups or OpenCL 3.0; 2: with shuffles */
     int32_t  int_dot;          /* cl_khr_integer_dot_product */
     int32_t  command_buffer;   /* cl_khr_command_buffer */
+    /* From here to x86_avx2: tried on the device when it is opened, and its results right; 0 in a list of devices. */
+    int32_t  subgroup_size;    /* work-items of a subgroup, as a kernel was told; 0: no subgroups, or wrong ones */
+    int32_t  subgroup_demand;  /* 0, or the size that a kernel can demand; in a list 1: it can demand one */
+    int32_t  subgroup_shuffle; /* its items can read one another */
+    int32_t  nv_asm;           /* the compiler takes PTX: dp4a and shfl.sync */
+    int32_t  amd_dot;          /* the compiler has sdot4 (3) or sudot4 (4) */
+    int32_t  arm_dot;          /* cl_arm_integer_dot_product_accumulate_int8 */
     int32_t  x86_vnni;         /* a CPU with AVX-512 VNNI whose compiler takes it as assembly */
     int32_t  x86_avxvnni;      /* the same of AVX-VNNI; looked for where x86_vnni is not there */
     int32_t  x86_avx2;         /* the same of AVX2; looked for where neither is there */

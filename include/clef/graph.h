@@ -166,6 +166,7 @@ CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b
  *    and
  *              k % 32 == 0. The product is one of integers then, and the error that of rounding x: under 1 % of a row's norm where no
  *              element of a block of x towers over the others.
+ *    half      x (normed) may be rounded to half precision, in blocks as with quantise, and a block's products added so; else as f32.
  *    norm      of x's last dim with norm_weight and norm_bias [k] (NULL: none), eps as given: as clef_rms_norm, as clef_layer_norm.
  *    act       swiglu: W holds n rows of a gate and n that it opens, packed with .interleave; out = silu(gate) up (+ residual); bias is [2
  *    n],
@@ -180,7 +181,7 @@ typedef enum clef_panel_act {
     CLEF_PANEL_NO_ACT, CLEF_PANEL_SWIGLU, CLEF_PANEL_GELU, CLEF_PANEL_GELU_TANH, CLEF_PANEL_SILU, CLEF_PANEL_RELU
 } clef_panel_act;
 typedef struct clef_panel_matmul_opts {
-    int32_t n, k, dtype; float alpha; int32_t quantise, norm; float eps; int32_t act, alike;
+    int32_t n, k, dtype; float alpha; int32_t quantise, half, norm; float eps; int32_t act, alike;
 } clef_panel_matmul_opts;
 typedef struct clef_panel_inputs { clef_value *bias, *norm_weight, *norm_bias, *residual; } clef_panel_inputs;
 /** more: NULL, or its inputs. */

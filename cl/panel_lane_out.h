@@ -1,0 +1,69 @@
+/* The end of a panel product on GPUs, one element at a time; panel_out.h has the same for CPUs, and says what the constants are. */
+#ifndef CLEF_CL_PANEL_LANE_OUT_H
+#define CLEF_CL_PANEL_LANE_OUT_H
+
+#if !defined(BIAS_TYPE) || !defined(ACT) || !defined(RESIDUAL)
+#  error "panel_lane_out.h needs BIAS_TYPE, ACT and RESIDUAL"
+#endif
+
+#if BIAS_TYPE < 0
+typedef float bias_elem;
+#else
+typedef ELEM(BIAS_TYPE) bias_elem;
+#endif
+
+#define PANEL_OUT_BUFS global const bias_elem *bias, global const float *residual
+#define PANEL_OUT      bias, residual
+
+#define ENUMERATE_ACT(name) ACT_##name,
+enum { PANEL_ACTS(ENUMERATE_ACT) };
+#define GATED (ACT == 1)
+#if GATED
+#  define W_TILES(n) (((n) + PANEL_ROWS - 1) / PANEL_ROWS * 2)
+#else
+#  define W_TILES(n) (((n) + PANEL_PAD - 1) / PANEL_PAD * (PANEL_PAD / PANEL_ROWS))
+#endif
+
+static inline float act(float x)
+{
+    switch (ACT) {
+    case ACT_gelu:
+        return 0.5f * x * (1.0f + erf(x * M_SQRT1_2_F));
+    case ACT_gelu_tanh: /* as in elementwise.cl */
+        return x / (1.0f + exp(-1.5957691216f * (x + 0.044715f * x * x * x)));
+    case ACT_silu:
+    case ACT_swiglu:
+        return x / (1.0f + exp(-x));
+    case ACT_relu:
+        return fmax(x, 0.0f);
+    default:
+        return x;
+    }
+}
+
+/* A sum with what belongs to it: `at` counts in the bias. */
+static inline float biased(const panel_args *a, global const bias_elem *bias, float v, uint at)
+{
+#if BIAS_TYPE >= 0
+    return fma(a->alpha, v, LOAD(BIAS_TYPE, bias, a->bias + at));
+#else
+    return a->alpha * v;
+#endif
+}
+
+/* Writes the result of row `row` (below a->n) from its sum; gated: from the gate's and that of what it opens or shuts. */
+static inline void finish(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint row, float gate, float v)
+{
+    const size_t at = (size_t)token * a->n + row;
+#if GATED
+    v = act(biased(a, bias, gate, row)) * biased(a, bias, v, a->n + row);
+#else
+    v = act(biased(a, bias, v, row));
+#endif
+#if RESIDUAL
+    v += residual[a->residual + at];
+#endif
+    out[at] = v;
+}
+
+#endif
