@@ -1,5 +1,5 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs, for up to NT rows of x and a tile of w (cl/panel.h) a group, or two
- * that make one of the result: w is read once. Launch: one group for each tile of the result.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs, for up to NT rows of x and a tile of w (cl/panel.h) a group, or
+ * two that make one of the result: w is read once. Launch: one group for each tile of the result.
  * A work-item has a row of the tile and a part of K; sixteen of them read what lies together. The parts of a row are added by subgroups
  * first, if there are any, then in local memory.
  *   -D WG         work-items a group, a multiple of 16
@@ -52,7 +52,8 @@ static x_rows x_at(const panel_args *a, global const uchar *x)
 #if !IS_BLOCKS(W_TYPE)
 
 /* This item's part of the sums of a row with NT tokens. */
-static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile, uint row, uint team, const x_rows *x)
+static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile, uint row, uint team,
+                             const x_rows *x)
 {
     global const float *xs = (global const float *)x->q;
     w += (size_t)tile * a->k * PANEL_ROWS + row;
@@ -85,7 +86,8 @@ static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const 
 
 #  include "panel_lane.h"
 
-static inline void part_sums(float acc[NT], global const uchar *w, const panel_args *a, uint tile, uint row, uint team, const x_rows *x)
+static inline void part_sums(float acc[NT], global const uchar *w, const panel_args *a, uint tile, uint row, uint team,
+                             const x_rows *x)
 {
     const uint blocks = a->k / 32;
     const lane_ptrs p = lane_at(w, tile, W_TILES(a->n), blocks, row);

@@ -4,7 +4,7 @@
  *   -D SUBGROUP_SIZE  0, or the size to demand (cl_intel_required_subgroup_size)
  *   subgroup_count()  in this group; subgroup_index() of them, subgroup_width() items each (the last may have fewer), subgroup_lane()
  *   subgroup_sum(x), subgroup_max(x): of all its items, for each; a maximum passes over NaNs
- *   subgroup_xor(x, mask): x of item lane ^ mask, which has to be there: of cl_khr_subgroup_shuffle, cl_intel_subgroups or AMD's built-in */
+ *   subgroup_xor(x, mask): x of item lane ^ mask, which has to be there; by cl_khr_subgroup_shuffle, cl_intel_subgroups, AMD's built-in */
 #ifndef CLEF_CL_SUBGROUP_H
 #define CLEF_CL_SUBGROUP_H
 

@@ -179,8 +179,9 @@ static clef_cost panel_cost(const clef_value *n, const int64_t *symbols)
 
 /* ---- cases ----------------------------------------------------------------------------------------------------------------------- */
 
-#define HALF_TOL 4e-3f /* each sum of 16 products rounded by 2^-11 of it, and codes without a sign make such sums large; 8 bits make more  \
-                        */
+#define HALF_TOL                                                                                                                           \
+    4e-3f /* each sum of 16 products rounded by 2^-11 of it, and codes without a sign make such sums large; 8 bits make more               \
+           */
 
 #define PANEL_CASES(dtype, number)                                                                                                         \
     {.graph = "symbol T <= 27\ninput x f32 [T, 96]\nweight w " dtype " [70, 96]\np = pack(w)\nweight b f32 [70]\n"                         \

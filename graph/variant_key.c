@@ -31,8 +31,13 @@ static clef_tune_key matmul_key(const clef_lowering *lo, const clef_value *n)
 static clef_tune_key panel_matmul_key(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    return (clef_tune_key){
-        .dtype = o->dtype, .n = (int32_t)clef__panel_rows(o), .k = o->k, .rows = rows_class(clef__rows(lo, n)), .form = o->quantise ? 1 : o->half ? 2 : 0};
+    return (clef_tune_key){.dtype = o->dtype,
+                           .n = (int32_t)clef__panel_rows(o),
+                           .k = o->k,
+                           .rows = rows_class(clef__rows(lo, n)),
+                           .form = o->quantise ? 1
+                                   : o->half   ? 2
+                                               : 0};
 }
 
 /* n: heads of q; k: the width of a head; rows: positions; form: heads of k and v. */

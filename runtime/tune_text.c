@@ -312,5 +312,7 @@ void clef__tune_key_text(const clef_tune_key *key, char out[CLEF_TUNE_KEY_BYTES]
                  positions[key->rows]);
     else
         snprintf(out, CLEF_TUNE_KEY_BYTES, "%s [%" PRId32 ", %" PRId32 "] x %s%s", dtype, key->n, key->k, rows[key->rows],
-                 key->op != CLEF_OP_panel_matmul || !key->form ? "" : key->form == 1 ? ", 8-bit activations" : ", half activations");
+                 key->op != CLEF_OP_panel_matmul || !key->form ? ""
+                 : key->form == 1                              ? ", 8-bit activations"
+                                                               : ", half activations");
 }

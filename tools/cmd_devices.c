@@ -58,8 +58,11 @@ static void print_device(const clef_device_info *d, int chosen)
            k->n_units, k->mhz, clef__bytes_text(k->global_bytes, global), clef__bytes_text(k->max_alloc_bytes, alloc),
            clef__bytes_text(k->local_bytes, local), k->max_group);
     printf("     float vectors of %" PRId32 "%s%s%s%s%s%s\n", k->float_width, k->unified_memory ? ", memory shared with the host" : "",
-           k->fp16 ? ", fp16" : "", k->fp64 ? ", fp64" : "", k->subgroups > 1 ? ", subgroups with shuffles" : k->subgroups ? ", subgroups" : "", k->int_dot || k->arm_dot ? ", integer dot" : "",
-           k->command_buffer ? ", command buffers" : "");
+           k->fp16 ? ", fp16" : "", k->fp64 ? ", fp64" : "",
+           k->subgroups > 1 ? ", subgroups with shuffles"
+           : k->subgroups   ? ", subgroups"
+                            : "",
+           k->int_dot || k->arm_dot ? ", integer dot" : "", k->command_buffer ? ", command buffers" : "");
     if (d->refused[0])
         printf("     refused: %s\n", d->refused);
 }
