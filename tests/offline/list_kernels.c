@@ -38,7 +38,7 @@ static const target targets[] = {
 #include "tests/offline/targets.def"
 #undef TARGET
 };
-enum { N_TARGETS = sizeof targets / sizeof *targets, MAX_KERNELS = 8192, MAX_LAUNCHES = 512, MAX_TEXT = 8192, MAX_OPTIONS = 512 };
+enum { N_TARGETS = sizeof targets / sizeof *targets, MAX_KERNELS = 32768, MAX_LAUNCHES = 512, MAX_TEXT = 8192, MAX_OPTIONS = 512 };
 
 /* A processor that has all that variants for processors ask for. */
 static const clef_caps any_cpu = {.is_cpu = 1,
