@@ -58,15 +58,15 @@ static wide_int is_in(wide_int d, uint i, limit in)
 static ulong measure(global const int *x, global const ulong *w, uint n, limit in, sum_scratch s)
 {
     wide_ulong sum = 0;
-    wide_int count = 0;
+    wide_int count = 0; /* counted down, here and below: Oclgrind takes -(a < b) of vectors for 255 (docs/drivers.md) */
     for (uint i = get_local_id(0); i < n / WIDE; i += WG) {
         const wide_int mask = is_in(LOAD_WIDE(i, x), i, in);
         if (w)
             sum += LOAD_WIDE(i, w) & as_mask(mask);
         else
-            count -= mask;
+            count += mask;
     }
-    return sum_all(sum_wide(w ? sum : TO(ulong)(count)), s);
+    return sum_all(sum_wide(w ? sum : TO(ulong)(-count)), s);
 }
 
 /* The distance of the k-th nearest of n: the largest that fewer than k are nearer than. */
@@ -76,8 +76,8 @@ static int kth_nearest(global const int *x, uint n, uint k, sum_scratch s)
     for (int bit = 1 << 30; bit > 0; bit >>= 1) {
         wide_int mine = 0;
         for (uint i = get_local_id(0); i < n / WIDE; i += WG)
-            mine -= MASK(LOAD_WIDE(i, x) < at + bit);
-        at += sum_all(sum_wide(TO(ulong)(mine)), s) < k ? bit : 0;
+            mine += MASK(LOAD_WIDE(i, x) < at + bit);
+        at += sum_all(sum_wide(TO(ulong)(-mine)), s) < k ? bit : 0;
     }
     return at;
 }

@@ -20,14 +20,14 @@ struct clef_program {
 };
 
 /* Strict maths: no option that lets the compiler round otherwise than OpenCL C says. */
-static clef_status write_options(const clef_launch *launch, char out[MAX_OPTIONS], clef_error *err)
+clef_status clef__program_options(const clef_launch *launch, char *out, size_t n_bytes, clef_error *err)
 {
     const int version = launch->c_version ? launch->c_version : 12;
-    int n = snprintf(out, MAX_OPTIONS, "-cl-std=CL%d.%d", version / 10, version % 10);
-    for (int i = 0; i < CLEF_MAX_DEFS && launch->defs[i].name && n < MAX_OPTIONS; i++)
-        n += snprintf(out + n, (size_t)(MAX_OPTIONS - n), " -D %s=%d", launch->defs[i].name, (int)launch->defs[i].value);
-    if (n >= MAX_OPTIONS)
-        return clef__fail(err, CLEF_E_LIMIT, "%s/%s: build options of %d bytes or more", launch->source, launch->kernel, MAX_OPTIONS);
+    int n = snprintf(out, n_bytes, "-cl-std=CL%d.%d", version / 10, version % 10);
+    for (int i = 0; i < CLEF_MAX_DEFS && launch->defs[i].name && (size_t)n < n_bytes; i++)
+        n += snprintf(out + n, n_bytes - (size_t)n, " -D %s=%d", launch->defs[i].name, (int)launch->defs[i].value);
+    if ((size_t)n >= n_bytes)
+        return clef__fail(err, CLEF_E_LIMIT, "%s/%s: build options of %zu bytes or more", launch->source, launch->kernel, n_bytes);
     return CLEF_OK;
 }
 
@@ -171,7 +171,7 @@ clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_
 {
     char options[MAX_OPTIONS];
     *out = NULL;
-    clef_status status = write_options(launch, options, err);
+    clef_status status = clef__program_options(launch, options, sizeof options, err);
     if (status != CLEF_OK)
         return status;
     clef_program *p = dev->programs;

@@ -2,7 +2,8 @@
  * $CLEF_TEST_DEVICE: one device only, as clef_device_open() takes it. $CLEF_TEST_OPS: only the ops whose name contains it; "=name": the op
  * of that name. $CLEF_TEST_VARIANT: of ops with variants only those of that name. $CLEF_TEST_VERBOSE: the error of each run, too.
  * $CLEF_TEST_MOST: only cases of at most so many operations (for simulators).
- * $CLEF_TEST_REPORT: a file to which a line "op variant cases failed" is appended for each op and variant that ran (tools/matrix). */
+ * $CLEF_TEST_REPORT: a file to which a line "op variant cases failed left" is appended for each op and variant that ran (tools/matrix).
+ * $CLEF_TEST_SECONDS: no case of a variant begins after so many seconds; those left are counted and told. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -22,7 +24,7 @@ enum { MAX_DEVICES = 8 };
 
 static clef_device *devices[MAX_DEVICES];
 static int n_devices, verbose;
-static double most_flops = INFINITY;
+static double most_flops = INFINITY, most_seconds = INFINITY;
 
 /* ---- a case's data ----------------------------------------------------------------------------------------------------------- */
 
@@ -327,7 +329,7 @@ static double flops_at_bounds(const clef_graph *g)
 
 /* Cases of an op or of one of its variants. */
 typedef struct tally {
-    int cases, failed;
+    int cases, failed, left;
 } tally;
 
 /* variant: NULL, or forced; a case where it fits nothing is passed over. */
@@ -364,15 +366,20 @@ static tally check_variant(const clef_op_def *op, const clef_variant *variant)
 {
     const char *report = getenv("CLEF_TEST_REPORT");
     tally count = {0};
+    const time_t start = time(NULL);
     for (int d = 0; d < n_devices; d++)
         for (const clef_op_case *c = op->cases; c->graph; c++)
-            if (!check_case(op, c, devices[d], variant, &count) && count.failed == 0)
+            if (difftime(time(NULL), start) > most_seconds)
+                count.left++;
+            else if (!check_case(op, c, devices[d], variant, &count) && count.failed == 0)
                 count.failed = 1; /* it did not get so far as to run */
     FILE *f = report && count.cases ? fopen(report, "a") : NULL;
     if (f) {
-        fprintf(f, "%s %s %d %d\n", op->name, variant ? variant->name : "-", count.cases, count.failed);
+        fprintf(f, "%s %s %d %d %d\n", op->name, variant ? variant->name : "-", count.cases, count.failed, count.left);
         fclose(f);
     }
+    if (count.left)
+        print_message("%s %s: %d cases left: no time\n", op->name, variant ? variant->name : "", count.left);
     return count;
 }
 
@@ -528,6 +535,8 @@ int main(void)
     verbose = getenv("CLEF_TEST_VERBOSE") != NULL;
     if (getenv("CLEF_TEST_MOST"))
         most_flops = atof(getenv("CLEF_TEST_MOST"));
+    if (getenv("CLEF_TEST_SECONDS"))
+        most_seconds = atof(getenv("CLEF_TEST_SECONDS"));
     for (int32_t i = 0; i < CLEF_N_OPS; i++)
         if (is_wanted(only, clef__ops[i]->name)) {
             void *op;

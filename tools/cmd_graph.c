@@ -11,7 +11,7 @@
 typedef struct graph_options {
     const char *model, *after, *out, *symbols, *device;
     clef__list taps, expand;
-    int32_t format, n_context, n_sequences, all_logits, padding_mask, beside, profile;
+    int32_t format, n_context, n_sequences, all_logits, padding_mask, beside, profile, no_proof;
 } graph_options;
 
 static const graph_options graph_defaults = {.format = 0};
@@ -93,6 +93,7 @@ static const clef__option graph_option_table[] = {
     {.names = "profile", .type = CLI_SWITCH, AT(profile),
      .help = "html: run it once, and show launches and times of the device's own graph"},
     DEVICE_OPTION(graph_options),
+    PROOF_OPTION(graph_options),
     {.names = "sequences", .type = CLI_INT, .value = "N", AT(n_sequences), .lo = 1, .hi = 65536,
      .help = "sequences at once, at most [1]"},
     {.names = "all-logits", .type = CLI_SWITCH, AT(all_logits), .help = "logits of every position, not of the last alone (onnx: always)"},
@@ -194,7 +195,7 @@ static clef_status write_profiled(graph_job *job, clef_error *err)
     if (job->o->profile && job->o->format != HTML_FORMAT)
         return clef__error(err, CLEF_E_ARG, "--profile: wanted --format html");
     if (job->o->profile) {
-        status = clef__graph_profile_run(&profile, job->o->device, job->model, job->graph, err);
+        status = clef__graph_profile_run(&profile, job->o->device, job->o->no_proof, job->model, job->graph, err);
         job->profile = &profile;
     }
     if (status == CLEF_OK)

@@ -8,7 +8,7 @@
 typedef struct replay_options {
     const char *device;
     float tol;
-    int32_t gemm, exact;
+    int32_t gemm, exact, no_proof;
 } replay_options;
 
 static const replay_options replay_defaults = {.tol = 1e-3f, .exact = 1};
@@ -18,6 +18,7 @@ static const replay_options replay_defaults = {.tol = 1e-3f, .exact = 1};
 static const clef__option replay_option_table[] = {
     DEVICE_OPTION(replay_options),
     GEMM_OPTION(replay_options),
+    PROOF_OPTION(replay_options),
     {.names = "tol", .type = CLI_FLOAT, .value = "X", AT(tol), .lo = 0, .hi = 1e30, .help = "max |a - b| / max |b| [0.001]"},
     {.names = NULL},
 };
@@ -46,7 +47,8 @@ static const void *weight_of(void *user, const char *name, clef_dtype dtype, uin
 static clef_status open_case(replay *r, const char *path, const replay_options *o, clef_error *err)
 {
     char *tensors = malloc(strlen(path) + 16);
-    const clef_plan_opts opts = {.gemm = (clef_gemm)o->gemm, .exact = o->exact, .no_tune = 1, .weights = weight_of, .weights_user = r};
+    const clef_plan_opts opts = {
+        .gemm = (clef_gemm)o->gemm, .exact = o->exact, .no_tune = 1, .no_proof = o->no_proof, .weights = weight_of, .weights_user = r};
     if (!tensors)
         return clef__error(err, CLEF_E_NOMEM, "replay: out of host memory");
     clef_status status = clef__graph_file_open(path, &r->graph, err);

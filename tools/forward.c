@@ -118,6 +118,7 @@ static clef_status generate_target(clef__forward *f, clef_error *err)
                                     .gemm = (clef_gemm)f->o->gemm,
                                     .exact = 1,
                                     .no_tune = f->o->no_tune,
+                                    .no_proof = f->o->no_proof,
                                     .progress = clef__progress_step,
                                     .progress_user = &f->progress};
     clef_session *session = NULL;
@@ -247,6 +248,7 @@ clef_status clef__forward_execute(clef__forward *f, const clef_graph *graph, cle
     const clef_plan_opts opts = {.gemm = (clef_gemm)f->o->gemm,
                                  .exact = f->o->exact,
                                  .no_tune = f->o->no_tune,
+                                 .no_proof = f->o->no_proof,
                                  .weights = clef_model_weight,
                                  .weights_user = f->model,
                                  .progress = clef__progress_step,

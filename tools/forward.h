@@ -11,7 +11,7 @@ typedef struct clef__forward_opts {
     const char *device;
     const int32_t *known_ids, *known_target; /* in place of all of these: ids, and an encoder-decoder's own */
     int32_t     n_known_ids, n_known_target;
-    int32_t     n_predict, gemm, exact, no_tune, quiet;
+    int32_t     n_predict, gemm, exact, no_tune, no_proof, quiet;
 } clef__forward_opts;
 
 /** The options that stand for it in a command's options struct, which has a clef__forward_opts called `forward`. */
@@ -31,6 +31,8 @@ typedef struct clef__forward_opts {
         {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", FORWARD_AT(options, gemm), .choices = clef__gemm_names,                    \
          .env = "CLEF_GEMM", .help = "who multiplies matrices"},                                                                         \
         {.names = "no-tune", .type = CLI_SWITCH, FORWARD_AT(options, no_tune), .help = "measure no kernels at a model's first load"},    \
+        {.names = "no-proof", .type = CLI_SWITCH, FORWARD_AT(options, no_proof),                                                         \
+         .help = "use kernels that this device never ran before without proving them first"},                                            \
     {                                                                                                                                    \
         .names = "quiet", .letter = 'q', .type = CLI_SWITCH, FORWARD_AT(options, quiet), .help = "no progress; errors still show"        \
     }

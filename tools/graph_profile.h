@@ -12,10 +12,10 @@ typedef struct clef__graph_profile {
     int32_t           n;
 } clef__graph_profile;
 
-/** Plans the graph for a device and runs it at the symbols' bounds with inputs of zeros; the second run counts. model: its weights, or
- *  NULL. Finish it in any case. */
-clef_status clef__graph_profile_run(clef__graph_profile *p, const char *device, clef_model *model, const clef_graph *graph,
-                                    clef_error *err);
+/** Plans the graph for a device and runs it at the symbols' bounds with inputs of zeros; the second run counts.
+ *  no_proof: as of clef_plan_opts. model: its weights, or NULL. Finish it in any case. */
+clef_status clef__graph_profile_run(clef__graph_profile *p, const char *device, int32_t no_proof, clef_model *model,
+                                    const clef_graph *graph, clef_error *err);
 void        clef__graph_profile_finish(clef__graph_profile *p);
 
 #endif

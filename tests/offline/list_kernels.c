@@ -1,0 +1,340 @@
+/* list_kernels DIR: writes every kernel that the GPUs of tests/offline/targets.def would be given, for compilers to try (tools/offline).
+ * Lowering needs no device: it is a pure function of a node, the symbols' values and capabilities, which a target has here as plain data.
+ *
+ * What is lowered: each case of the op table, by each variant that the target admits, as written and as the passes leave it; and layers of
+ * models in their usual sizes (layers.c), by each variant and as a plan would choose. The symbols are at 1, at 2 and at their bounds.
+ * Ops that passes make for processors alone (panels, as long as no GPU's plan has any) are left out. A kernel that is met with several
+ * sizes of group (-D WG) is written with the largest.
+ *
+ * DIR/NUMBER.cl: a program, its build options in the first line behind "// options: ". DIR/list: lines
+ *   NUMBER TARGET KERNEL GROUP OP VARIANT WHERE      GROUP: work-items; VARIANT: - where the op has one; WHERE: layer or case
+ * It fails where a variant serves no target and is no CPU's either. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/pass.h"
+#include "graph/variant.h"
+#include "runtime/device.h"
+#include "runtime/source.h"
+#include "tests/offline/layers.h"
+
+typedef struct target {
+    const char *name;
+    clef_caps caps;
+} target;
+
+static const target targets[] = {
+#define TARGET(target_name, ...)                                                                                                           \
+    {.name = #target_name,                                                                                                                 \
+     .caps = {.is_gpu = 1,                                                                                                                 \
+              .n_units = 64,                                                                                                               \
+              .float_width = 1,                                                                                                            \
+              .mhz = 1500,                                                                                                                 \
+              .base_align = 512,                                                                                                           \
+              .max_alloc_bytes = (uint64_t)8 << 30,                                                                                        \
+              .global_bytes = (uint64_t)16 << 30,                                                                                          \
+              __VA_ARGS__}},
+#include "tests/offline/targets.def"
+#undef TARGET
+};
+enum { N_TARGETS = sizeof targets / sizeof *targets, MAX_KERNELS = 32768, MAX_LAUNCHES = 512, MAX_TEXT = 8192, MAX_OPTIONS = 512 };
+
+/* A processor that has all that variants for processors ask for. */
+static const clef_caps any_cpu = {.is_cpu = 1,
+                                  .float_width = 16,
+                                  .x86_vnni = 1,
+                                  .x86_avxvnni = 1,
+                                  .x86_avx2 = 1,
+                                  .max_group = 4096,
+                                  .max_items = {4096, 4096, 4096},
+                                  .max_alloc_bytes = (uint64_t)8 << 30};
+
+/* A kernel on a target, of the largest group so far. */
+typedef struct kernel {
+    int32_t target;
+    clef_op op;
+    clef_launch launch; /* its node is gone */
+    uint32_t group;
+    int32_t in_layer;
+} kernel;
+
+typedef struct lister {
+    kernel kernels[MAX_KERNELS];
+    int32_t n, n_programs;
+    unsigned char served[CLEF_N_VARIANTS];
+    int32_t target, in_layer;
+    clef_launch launches[MAX_LAUNCHES];
+    unsigned char args[MAX_LAUNCHES * CLEF_MAX_ARGS_BYTES];
+} lister;
+
+static int stop(const char *what, const char *text)
+{
+    fprintf(stderr, "list_kernels: %s: %s\n", what, text);
+    return 1;
+}
+
+/* ---- collecting ---------------------------------------------------------------------------------------------------------------------- */
+
+static int is_group_size(const clef_def *d)
+{
+    return strcmp(d->name, "WG") == 0;
+}
+
+/* The same code, whatever the size of the group. */
+static int same_code(const clef_launch *a, const clef_launch *b)
+{
+    if (strcmp(a->source, b->source) != 0 || strcmp(a->kernel, b->kernel) != 0)
+        return 0;
+    for (int32_t i = 0; i < CLEF_MAX_DEFS; i++) {
+        const clef_def *x = &a->defs[i], *y = &b->defs[i];
+        if (!x->name || !y->name)
+            return x->name == y->name;
+        if (strcmp(x->name, y->name) != 0 || (x->value != y->value && !is_group_size(x)))
+            return 0;
+    }
+    return 1;
+}
+
+static int note(lister *l, const clef_launch *launch)
+{
+    const uint32_t group = launch->local[0] * launch->local[1] * launch->local[2];
+    kernel *k = l->kernels, *end = l->kernels + l->n;
+    while (k < end && (k->target != l->target || !same_code(&k->launch, launch)))
+        k++;
+    if (k == end) {
+        if (l->n == MAX_KERNELS)
+            return stop("limit", "more kernels than there is room for: MAX_KERNELS");
+        l->n++;
+        *k = (kernel){.target = l->target, .op = launch->node->op};
+    }
+    if (group > k->group) {
+        k->group = group;
+        k->launch = *launch;
+    }
+    k->in_layer |= l->in_layer;
+    return 0;
+}
+
+static void note_variant(lister *l, const clef_variant *variant)
+{
+    for (int32_t i = 0; i < CLEF_N_VARIANTS; i++)
+        l->served[i] |= clef__variant_row(i, NULL) == variant;
+}
+
+/* All nodes at the symbols' present values. */
+static int lower_nodes(lister *l, const clef_graph *g, const int64_t *symbols, const clef_variant *const *forced)
+{
+    clef_lowering lo = {.graph = g,
+                        .caps = &targets[l->target].caps,
+                        .symbols = symbols,
+                        .gemm = CLEF_GEMM_OWN,
+                        .forced = forced,
+                        .launches = l->launches,
+                        .cap = MAX_LAUNCHES,
+                        .args = l->args};
+    int failed = 0;
+    for (int32_t i = 0; i < g->n_values && !failed; i++) {
+        const clef_value *n = g->values[i];
+        clef_error err = {0};
+        if (n->op == CLEF_OP_NONE || !clef__ops[n->op]->lower)
+            continue;
+        lo.node = n;
+        lo.n = 0;
+        const clef_status s = clef__ops[n->op]->lower(&lo, n, &err);
+        if (s)
+            failed = stop(targets[l->target].name, err.text);
+        for (int32_t k = 0; k < lo.n && !s && !failed; k++)
+            if (l->launches[k].call == CLEF_CALL_KERNEL) {
+                failed = note(l, &l->launches[k]);
+                note_variant(l, l->launches[k].variant);
+            }
+    }
+    return failed;
+}
+
+static int lower_graph(lister *l, const clef_graph *g, const clef_variant *const *forced)
+{
+    static const int64_t at[] = {1, 2, INT64_MAX};
+    int64_t symbols[CLEF_MAX_SYMBOLS];
+    int failed = 0;
+    for (size_t i = 0; i < sizeof at / sizeof *at && !failed; i++) {
+        for (int32_t k = 0; k < g->n_symbols; k++)
+            symbols[k] = g->symbols[k].bound < at[i] ? g->symbols[k].bound : at[i];
+        failed = lower_nodes(l, g, symbols, forced);
+    }
+    return failed;
+}
+
+/* As the passes leave it, and as a plan on a device of these capabilities would: NULL after a message. */
+static clef_graph *passed(const clef_caps *caps, const clef_graph *g)
+{
+    clef_error err = {0};
+    clef_graph *copy = clef_graph_clone(g);
+    if (!copy || clef_graph_optimize(copy, NULL, &err) || clef__pass_choose(copy, caps, CLEF_GEMM_OWN, 0, &err)) {
+        stop("passes", err.text);
+        clef_graph_destroy(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+static int list_text(lister *l, const char *text, const char *name, const clef_variant *const *forced)
+{
+    clef_graph *g = NULL, *copy = NULL;
+    clef_error err = {0};
+    if (clef_graph_parse(text, strlen(text), name, &g, &err))
+        return stop(name, err.text);
+    copy = passed(&targets[l->target].caps, g);
+    const int failed = !copy || (!l->in_layer && lower_graph(l, g, forced)) || lower_graph(l, copy, forced);
+    clef_graph_destroy(copy);
+    clef_graph_destroy(g);
+    return failed;
+}
+
+/* The op's cases by one of its variants, and all layers by it. */
+static int list_variant(lister *l, clef_op op, const clef_variant *variant)
+{
+    static char text[MAX_TEXT];
+    const clef_variant *forced[CLEF_N_OPS] = {0};
+    int failed = 0;
+    forced[op] = variant;
+    l->in_layer = 0;
+    for (const clef_op_case *c = clef__ops[op]->cases; c && c->graph && !failed; c++)
+        failed = list_text(l, c->graph, clef__ops[op]->name, forced);
+    l->in_layer = 1;
+    for (int i = 0; variant && !failed && layer_text(i, text, sizeof text); i++)
+        failed = list_text(l, text, layer_text(i, text, sizeof text), forced);
+    return failed;
+}
+
+/* Marks the ops of all layers as a plan would have them. */
+static int ops_of_layers(const clef_caps *caps, unsigned char has[CLEF_N_OPS])
+{
+    static char text[MAX_TEXT];
+    const char *name;
+    int failed = 0;
+    memset(has, 0, CLEF_N_OPS);
+    for (int i = 0; (name = layer_text(i, text, sizeof text)) && !failed; i++) {
+        clef_graph *g = NULL, *copy = NULL;
+        clef_error err = {0};
+        if (clef_graph_parse(text, strlen(text), name, &g, &err))
+            return stop(name, err.text);
+        copy = passed(caps, g);
+        failed = !copy;
+        for (int32_t k = 0; copy && k < copy->n_values; k++)
+            if (copy->values[k]->op != CLEF_OP_NONE)
+                has[copy->values[k]->op] = 1;
+        clef_graph_destroy(copy);
+        clef_graph_destroy(g);
+    }
+    return failed;
+}
+
+static int list_target(lister *l)
+{
+    static char text[MAX_TEXT];
+    const clef_caps *caps = &targets[l->target].caps;
+    const clef_variant *variant;
+    unsigned char has_rows[CLEF_N_OPS] = {0}, here[CLEF_N_OPS], on_cpu[CLEF_N_OPS];
+    clef_op op = CLEF_OP_NONE;
+    int failed = ops_of_layers(caps, here) || ops_of_layers(&any_cpu, on_cpu);
+    for (int32_t i = 0; (variant = clef__variant_row(i, &op)) && !failed; i++) {
+        has_rows[op] = 1;
+        if ((!variant->device || variant->device(caps)) && (here[op] || !on_cpu[op]))
+            failed = list_variant(l, op, variant);
+    }
+    for (int32_t i = 0; i < CLEF_N_OPS && !failed; i++)
+        if (!has_rows[i] && (here[i] || !on_cpu[i]))
+            failed = list_variant(l, (clef_op)i, NULL);
+    l->in_layer = 1;
+    for (int i = 0; !failed && layer_text(i, text, sizeof text); i++)
+        failed = list_text(l, text, layer_text(i, text, sizeof text), NULL);
+    return failed;
+}
+
+/* ---- variants that nothing here compiles ------------------------------------------------------------------------------------------------
+ */
+
+static int check_served(const lister *l)
+{
+    unsigned char on_cpu[CLEF_N_OPS];
+    clef_op op = CLEF_OP_NONE;
+    int failed = ops_of_layers(&any_cpu, on_cpu);
+    for (int32_t i = 0; i < CLEF_N_VARIANTS; i++) {
+        const clef_variant *v = clef__variant_row(i, &op);
+        char name[96];
+        snprintf(name, sizeof name, "%s %s", clef__ops[op]->name, v->name);
+        if (l->served[i] || v == &clef__matmul_clblast || v == &clef__panel_matmul_arm_dot || /* no compiler of Arm's can be had */
+            (on_cpu[op] && (!v->device || v->device(&any_cpu))))
+            continue;
+        failed |= stop(name, "no target of tests/offline/targets.def admits it, and it is no CPU's");
+    }
+    return failed;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------------------------- */
+
+/* The program's number; it is written where it is new. -1 after a message. */
+static int32_t program(lister *l, const char *dir, const clef_launch *launch)
+{
+    static struct {
+        const char *source;
+        char options[MAX_OPTIONS];
+    } known[MAX_KERNELS];
+    char path[1024], options[MAX_OPTIONS], *source = NULL;
+    size_t n = 0;
+    int32_t i = 0;
+    clef_error err = {0};
+    if (clef__program_options(launch, options, sizeof options, &err))
+        return stop(launch->kernel, err.text), -1;
+    while (i < l->n_programs && (strcmp(known[i].source, launch->source) != 0 || strcmp(known[i].options, options) != 0))
+        i++;
+    if (i < l->n_programs)
+        return i;
+    if (clef__source_assemble(launch->source, &source, &n, &err))
+        return stop(launch->source, err.text), -1;
+    snprintf(path, sizeof path, "%s/%04d.cl", dir, (int)i);
+    FILE *to = fopen(path, "w");
+    const int wrong = !to || fprintf(to, "// options: %s\n%s", options, source) < 0;
+    free(source);
+    if ((to && fclose(to)) || wrong)
+        return stop(path, "cannot be written"), -1;
+    known[i].source = launch->source;
+    strcpy(known[i].options, options);
+    l->n_programs++;
+    return i;
+}
+
+static int write_list(lister *l, const char *dir)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/list", dir);
+    FILE *to = fopen(path, "w");
+    int failed = to ? 0 : stop(path, "cannot be written");
+    for (int32_t i = 0; i < l->n && !failed; i++) {
+        const kernel *k = &l->kernels[i];
+        const int32_t number = program(l, dir, &k->launch);
+        failed = number < 0;
+        fprintf(to, "%04d %s %s %u %s %s %s\n", (int)number, targets[k->target].name, k->launch.kernel, (unsigned)k->group,
+                clef__ops[k->op]->name, k->launch.variant ? k->launch.variant->name : "-", k->in_layer ? "layer" : "case");
+    }
+    if (to && fclose(to))
+        failed = stop(path, "cannot be written");
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2)
+        return stop("usage", "list_kernels DIR");
+    lister *l = calloc(1, sizeof *l);
+    int failed = l ? 0 : stop("memory", "none");
+    for (int32_t i = 0; i < N_TARGETS && !failed; i++) {
+        l->target = i;
+        failed = list_target(l);
+    }
+    failed = failed || check_served(l) || write_list(l, argv[1]);
+    free(l);
+    return failed;
+}
