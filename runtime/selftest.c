@@ -110,7 +110,7 @@ static clef_status run_variant(tester *t, clef_op op, const clef_variant *varian
     if (row.failed)
         row.state = CLEF_SELFTEST_FAILED;
     t->n_failed += row.used && row.failed;
-    if (!s && t->opts->row && (row.cases || row.state == CLEF_SELFTEST_UNFIT))
+    if (!s && t->opts->row && (row.cases || row.state == CLEF_SELFTEST_UNFIT || t->opts->all))
         t->opts->row(t->opts->user, &row);
     return s;
 }

@@ -33,7 +33,10 @@ typedef struct table {
 static void print_row(void *user, const clef_selftest_row *r)
 {
     table *t = user;
-    const char *verdict = r->state == CLEF_SELFTEST_UNFIT ? "unfit" : r->state == CLEF_SELFTEST_FAILED ? "FAILED" : "ok";
+    const char *verdict = r->state == CLEF_SELFTEST_UNFIT    ? "unfit"
+                          : r->state == CLEF_SELFTEST_FAILED ? "FAILED"
+                          : r->cases                         ? "ok"
+                                                             : "no case";
     clef__progress_finish(&t->progress);
     if (!t->n_rows++)
         printf("%-17s %-9s %-5s %6s  %-10s %s\n", "op", "variant", "used", "cases", "worst", "verdict");

@@ -9,6 +9,12 @@ want=$(CLEF_PROOF=0 "$CLEF" run "$demo" $greedy)
 same "CLEF_PROOF=0 proves nothing" "" "$(ls "$tmp/cache/proof" 2>/dev/null)"
 same "--no-proof neither" "$want" "$("$CLEF" run "$demo" $greedy --no-proof)"
 same "and leaves nothing" "" "$(ls "$tmp/cache/proof" 2>/dev/null)"
+for command in run embed similarity classify fill eval graph attention logits compare replay bench perplexity; do
+  if "$CLEF" "$command" --help | grep -q -e --no-proof; then ok "$command takes --no-proof"; else fail "$command takes no --no-proof"; fi
+done
+"$CLEF" embed "$CLEF_SOURCE/tests/fixtures/tiny-bert" "a cat" -q --no-proof >"$tmp/out" || fail "embed --no-proof"
+"$CLEF" logits "$demo" -p ROMEO: -q --no-proof >"$tmp/out" || fail "logits --no-proof"
+same "nor do embed and logits" "" "$(ls "$tmp/cache/proof" 2>/dev/null)"
 
 same "proven, the ids are the same" "$want" "$("$CLEF" run "$demo" $greedy 2>"$tmp/err")"
 same "with nothing to say" "" "$(cat "$tmp/err")"
@@ -44,6 +50,9 @@ same "a prover that is none is as none" "$want" "$(CLEF_PROVER=/nonexistent "$CL
 # The self-test.
 if "$CLEF" selftest --op rope -q >"$tmp/table" 2>"$tmp/err"; then ok "selftest of one op"; else fail "selftest: $(cat "$tmp/err")"; fi
 same "a row for it" 1 "$(grep -c "^rope .* ok" "$tmp/table")"
+"$CLEF" selftest --op softmax --all -q >"$tmp/table" || fail "selftest --all"
+same "--all has a row for every variant" "$(sed -n 's/^VARIANT(softmax, \(.*\))/\1/p' "$CLEF_SOURCE/graph/variants.def" | grep . || echo -)" \
+  "$(awk '$1 == "softmax" { print $2 }' "$tmp/table")"
 if CLEF_BREAK=rope=wrong "$CLEF" selftest --op rope -q >"$tmp/table" 2>"$tmp/err"; then fail "selftest of a broken op"; else ok "selftest of a broken op"; fi
 same "FAILED stands in its row" 1 "$(grep -c "^rope .* FAILED" "$tmp/table")"
 refused "no such op" 1 "nonsense" "$CLEF" selftest --op nonsense -q
