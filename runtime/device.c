@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/cut.h"
 #include "runtime/caps.h"
 #include "runtime/device.h"
 #include "runtime/os.h"
@@ -282,26 +283,17 @@ static void pin_threads(void)
         clef__os_set_env("POCL_AFFINITY", "1");
 }
 
-clef_status clef_device_open(const char *which, const clef_device_opts *opts, clef_device **out, clef_error *err)
+/* One device of the list. */
+static clef_status open_one(const found_list *list, const char *which, const clef_device_opts *opts, clef_device **out, clef_error *err)
 {
-    found_list list;
     const found *f = NULL;
-    clef_device *dev = NULL;
     *out = NULL;
-    if (opts && opts->n_threads > 0)
-        set_threads(opts->n_threads);
-    if (opts && (opts->pin == CLEF_PIN_ON || (opts->pin == CLEF_PIN_AUTO && clef__os_is_idle())))
-        pin_threads();
-    clef_status status = find_all(&list, err);
-    if (status == CLEF_OK)
-        status = pick(&list, which ? which : clef__os_env("CLEF_DEVICE"), &f, err);
+    clef_status status = pick(list, which, &f, err);
     if (status != CLEF_OK)
-        goto out;
-    dev = calloc(1, sizeof *dev);
-    if (!dev) {
-        status = clef__fail(err, CLEF_E_NOMEM, "no memory for device %s", f->info.name);
-        goto out;
-    }
+        return status;
+    clef_device *dev = calloc(1, sizeof *dev);
+    if (!dev)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for device %s", f->info.name);
     dev->info = f->info;
     dev->platform = f->platform;
     dev->id = f->id;
@@ -313,14 +305,94 @@ clef_status clef_device_open(const char *which, const clef_device_opts *opts, cl
     status = open_queue(dev, err);
     if (status == CLEF_OK)
         status = clef__device_probe(dev, err);
-    if (status != CLEF_OK)
-        goto out;
+    if (status != CLEF_OK) {
+        clef_device_close(dev);
+        return status;
+    }
     *out = dev;
-    dev = NULL;
-out:
-    clef_device_close(dev);
+    return CLEF_OK;
+}
+
+/* 1 when all of the text, with its commas, is a part of one device's name. */
+static int names_one(const found_list *list, const char *which)
+{
+    for (int32_t i = 0; i < list->n; i++)
+        if (contains(list->at[i].info.name, which) || contains(list->at[i].info.platform_name, which))
+            return 1;
+    return 0;
+}
+
+static clef_status check_shares(const clef_device_opts *opts, int32_t n, clef_error *err)
+{
+    if (opts->n_shares != n)
+        return clef__fail(err, CLEF_E_ARG, "%d shares of the layers for %d devices, wanted one for each", (int)opts->n_shares, (int)n);
+    for (int32_t i = 0; i < n; i++)
+        if (!(opts->shares[i] > 0) || opts->shares[i] > 1e30f)
+            return clef__fail(err, CLEF_E_ARG, "share number %d of the layers is %g, wanted more than 0", (int)i + 1,
+                              (double)opts->shares[i]);
+    return CLEF_OK;
+}
+
+/* "A,B,C", a device for each. */
+static clef_status open_list(const found_list *list, const char *which, const clef_device_opts *opts, clef_device **out, clef_error *err)
+{
+    char one[256];
+    clef_device **last = out;
+    clef_status status = CLEF_OK;
+    int32_t n = 0;
+    for (const char *at = which; at && !status; n++) {
+        const size_t bytes = strcspn(at, ",");
+        if (n == CLEF_MAX_STAGES)
+            return clef__fail(err, CLEF_E_LIMIT, "\"%.100s\": clef splits over %d devices at most", which, CLEF_MAX_STAGES);
+        if (!bytes || bytes >= sizeof one)
+            return clef__fail(err, CLEF_E_ARG, "\"%.100s\": device number %d of the list has %s name", which, (int)n + 1,
+                              bytes ? "too long a" : "no");
+        memcpy(one, at, bytes);
+        one[bytes] = 0;
+        status = open_one(list, one, opts, last, err);
+        if (!status && opts->shares)
+            (*last)->share = n < opts->n_shares ? (double)opts->shares[n] : 0;
+        if (!status)
+            last = &(*last)->others;
+        at = at[bytes] ? at + bytes + 1 : NULL;
+    }
+    return status || !opts->shares ? status : check_shares(opts, n, err);
+}
+
+clef_status clef_device_open(const char *which, const clef_device_opts *opts, clef_device **out, clef_error *err)
+{
+    found_list list;
+    *out = NULL;
+    if (opts && opts->n_threads > 0)
+        set_threads(opts->n_threads);
+    if (opts && (opts->pin == CLEF_PIN_ON || (opts->pin == CLEF_PIN_AUTO && clef__os_is_idle())))
+        pin_threads();
+    if (!which)
+        which = clef__os_env("CLEF_DEVICE");
+    clef_status status = find_all(&list, err);
+    const int is_list = which && strchr(which, ',') && !status && !names_one(&list, which);
+    if (!status && is_list && !(opts && opts->several))
+        status = clef__fail(err, CLEF_E_ARG, "\"%.100s\" names several devices, wanted one here", which);
+    else if (!status && is_list)
+        status = open_list(&list, which, opts, out, err);
+    else if (!status && opts && opts->shares)
+        status =
+            clef__fail(err, CLEF_E_ARG, "%d shares of the layers for one device: wanted several devices, \"A,B\"", (int)opts->n_shares);
+    else if (!status)
+        status = open_one(&list, which, opts, out, err);
+    if (status) {
+        clef_device_close(*out);
+        *out = NULL;
+    }
     free(list.at);
     return status;
+}
+
+clef_device *clef_device_part(clef_device *dev, int32_t i)
+{
+    for (; dev && i > 0; i--)
+        dev = dev->others;
+    return i < 0 ? NULL : dev;
 }
 
 /* Here and not where they are built: nobody waits for the answer any more. */
@@ -339,6 +411,7 @@ void clef_device_close(clef_device *dev)
 {
     if (!dev)
         return;
+    clef_device_close(dev->others);
     if (dev->queue)
         clFinish(dev->queue); /* what is still under way may use the programs */
     save_programs(dev);

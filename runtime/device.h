@@ -31,6 +31,8 @@ struct clef_device {
     char              prover[512];    /* empty: none */
     void            (*notice)(void *user, const char *text);
     void             *notice_user;
+    struct clef_device *others;       /* the next of several that were opened as one; NULL: the last, or the only one */
+    double            share;          /* of the layers, as asked for; 0: by measured speed and memory */
 };
 
 /** "CL_OUT_OF_RESOURCES" for -5; "CLBlast…" names for CLBlast's own codes; "unknown" else. */

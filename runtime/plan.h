@@ -29,6 +29,7 @@ typedef struct clef_io {
 
 struct clef_plan {
     clef_device    *dev;
+    struct clef_chain *chain; /* over several devices (runtime/chain.h): then the plan has graph, symbols and inputs of its own alone */
     clef_graph     *graph;   /* our own copy */
     clef_plan_opts  opts;
     clef_memory     memory;
@@ -55,6 +56,9 @@ struct clef_plan {
     cl_event        reading; /* of the read under way, NULL: none */
     clef_plan_stats stats;
 };
+
+/** As clef_plan_create(), on this device alone, others that were opened with it or not. */
+clef_status clef__plan_create_on(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err);
 
 /** As clef_plan_create(), but no kernel is built before the run that needs it. */
 clef_status clef__plan_create_bare(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err);

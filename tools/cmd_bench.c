@@ -35,7 +35,9 @@ static const clef__option bench_option_table[] = {
     {.names = "product", .type = CLI_TEXT, .value = "MxNxK,..", AT(product),
      .help = "measure products of matrices of these sizes alone, by each who can; --gemm picks"},
     {.names = "use-device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", AT(device), .env = "CLEF_DEVICE",
-     .help = "P:D, a part of a device's name, or auto (`clef devices` lists them)"},
+     .help = "P:D, a part of a device's name, or auto (`clef devices` lists them); A,B: the layers are split over both"},
+    {.names = "split", .type = CLI_TEXT, .value = "60,40", AT(split),
+     .help = "of several devices: what each gets of the layers [by measured speed, as far as memory allows]"},
     GEMM_OPTION(bench_options),
     EXACT_OPTION(bench_options),
     TUNE_OPTION(bench_options),
@@ -55,7 +57,7 @@ static int open_device(bench *b)
                                    .pin = (clef_pin)b->o->pin,
                                    .progress = clef__progress_step,
                                    .progress_user = &b->progress};
-    if (clef_device_open(b->o->device, &opts, &b->device, &err) != CLEF_OK)
+    if (clef__devices_open(b->o->device, b->o->split, &opts, &b->device, &err) != CLEF_OK)
         return clef__cli_report(&err);
     b->n_threads = b->o->n_threads ? b->o->n_threads : clef_device_describe(b->device)->caps.n_units;
     return CLI_GO_ON;

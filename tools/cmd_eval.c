@@ -8,7 +8,7 @@
 #include "tools/values.h"
 
 typedef struct eval_options {
-    const char *model, *in, *out, *after, *device;
+    const char *model, *in, *out, *after, *device, *split;
     clef__list taps;
     int32_t gemm, exact, no_tune, kv_type, stats, quiet;
 } eval_options;
@@ -27,7 +27,7 @@ static const clef__option eval_option_table[] = {
     {.names = "stats", .type = CLI_SWITCH, AT(stats),
      .help = "print each value's range, mean, NaN and infinities; stop at the first NaN. Without --after: before ops are fused"},
     {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after), .help = "stop after this pass over the graph; build: run none"},
-    DEVICE_OPTION(eval_options),
+    DEVICES_OPTION(eval_options),
     GEMM_OPTION(eval_options),
     EXACT_OPTION(eval_options),
     TUNE_OPTION(eval_options),
@@ -404,7 +404,7 @@ static clef_status evaluate(eval *e, clef_error *err)
     if (status == CLEF_OK)
         status = clef__is_graph_file(e->path) ? build_text_graph(e, err) : build_model(e, err);
     if (status == CLEF_OK)
-        status = clef_device_open(o->device, &(clef_device_opts){.notice = clef__say_notice}, &e->device, err);
+        status = clef__devices_open(o->device, o->split, &(clef_device_opts){.notice = clef__say_notice}, &e->device, err);
     if (status == CLEF_OK && !o->quiet)
         clef__say_device(e->device);
     if (status == CLEF_OK && o->stats)

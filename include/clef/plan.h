@@ -46,7 +46,9 @@ typedef struct clef_plan clef_plan;
 
 /** Compiles `graph` for one device into a list of launches that can be replayed.
  *
- *  dev    borrowed; must outlive the plan.
+ *  dev    borrowed; must outlive the plan. Several devices opened as one (clef_device_opts.several): each gets a stage of the graph, some
+ *         of its layers (scopes called layerN), with their weights and states, and what one computes and another reads goes through the
+ *         host. All functions below take such a plan.
  *  graph  borrowed for this call only, and not changed; it may be destroyed afterwards. Run clef_graph_optimize() on it first
  *         if it should be fast; any valid graph works.
  *  opts   NULL, or a struct whose zero fields mean "default".
@@ -129,7 +131,14 @@ typedef struct clef_plan_tensor {
 } clef_plan_tensor;
 CLEF_API int32_t clef_plan_tensors(const clef_plan *plan, clef_plan_tensor *out, int32_t capacity);
 
-/** The graph that the plan runs: what it was made of, as the passes that know the device left it. Borrowed from the plan. */
+/** Of a plan over several devices, the stage on device i (clef_device_part()); NULL beyond the last. Of any other the plan itself is stage
+ *  0. Borrowed from the plan: look at it only. clef_plan_launches() and clef_plan_profile() of the whole are those of its stages, one after
+ *  the other (each by its device's own clock); clef_plan_tensors() are asked of the stages, the whole has none. */
+CLEF_API const clef_plan   *clef_plan_stage(const clef_plan *plan, int32_t i);
+/** What it was made for; of a plan over several devices the first. Borrowed. */
+CLEF_API const clef_device *clef_plan_device(const clef_plan *plan);
+
+/** The graph that the plan runs (over several devices: the whole, as it was given): what it was made of, as the passes that know the device left it. Borrowed from the plan. */
 CLEF_API const clef_graph *clef_plan_graph(const clef_plan *plan);
 
 /** What the last run launched, or the next one will where no symbol was bound since: entry i in 0 .. n-1 of at most `capacity`; returns how
