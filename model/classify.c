@@ -102,7 +102,7 @@ static clef_status set_up(clef_classifier *c, clef_error *err)
 clef_status clef_classifier_create(clef_device *dev, clef_model *model, const clef_classifier_opts *opts, clef_classifier **out,
                                    clef_error *err)
 {
-    const clef_classifier_opts none = {CLEF_HEAD_CLASSES, CLEF_GEMM_AUTO, 0, 0, NULL, NULL}, *o = opts ? opts : &none;
+    const clef_classifier_opts none = {.head = CLEF_HEAD_CLASSES}, *o = opts ? opts : &none;
     *out = NULL;
     clef_classifier *c = calloc(1, sizeof *c);
     if (!c)
@@ -113,7 +113,12 @@ clef_status clef_classifier_create(clef_device *dev, clef_model *model, const cl
         .dev = dev,
         .model = model,
         .build = {.classify = o->head == CLEF_HEAD_CLASSES, .all_logits = 1},
-        .opts = {.gemm = o->gemm, .exact = o->exact, .no_tune = o->no_tune, .progress = o->progress, .progress_user = o->progress_user},
+        .opts = {.gemm = o->gemm,
+                 .exact = o->exact,
+                 .no_tune = o->no_tune,
+                 .strict = o->strict,
+                 .progress = o->progress,
+                 .progress_user = o->progress_user},
         .output = "logits",
         .n_batch = 1,
     };

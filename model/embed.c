@@ -28,6 +28,7 @@ static void set_plan(clef_embedder *e, clef_device *dev)
         .opts = {.gemm = e->opts.gemm,
                  .exact = e->opts.exact,
                  .no_tune = e->opts.no_tune,
+                 .strict = e->opts.strict,
                  .progress = e->opts.progress,
                  .progress_user = e->opts.progress_user},
         .output = "embedding",

@@ -64,8 +64,8 @@ clef_status clef__sequence_plan_for(clef_sequence_plan *p, int32_t longest, clef
     return CLEF_OK;
 }
 
-clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types, int32_t B, int32_t T, float *out,
-                                    size_t n_bytes, clef_error *err)
+static clef_status run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types, int32_t B, int32_t T, float *out, size_t n_bytes,
+                       clef_error *err)
 {
     const size_t n_ids = (size_t)B * (size_t)T * sizeof *ids;
     clef_status status = clef_plan_bind(p->plan, p->B, B, err);
@@ -82,6 +82,24 @@ clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, c
     if (status == CLEF_OK)
         status = clef_plan_run(p->plan, err);
     return status == CLEF_OK ? clef_plan_read(p->plan, p->out, out, n_bytes, err) : status;
+}
+
+clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types, int32_t B, int32_t T, float *out,
+                                    size_t n_bytes, clef_error *err)
+{
+    const int32_t longest = p->max_T;
+    clef_error why = {0};
+    clef_status status = run(p, ids, types, B, T, out, n_bytes, &why);
+    if (!status || !clef_error_is_lost(&why)) {
+        if (status && err)
+            *err = why;
+        return status;
+    }
+    clef__sequence_plan_finish(p); /* once more, on a context made anew */
+    status = clef_device_reopen(p->dev, err);
+    if (!status)
+        status = clef__sequence_plan_for(p, longest, err);
+    return status ? status : run(p, ids, types, B, T, out, n_bytes, err);
 }
 
 void clef__sequence_plan_finish(clef_sequence_plan *p)

@@ -48,6 +48,6 @@ int32_t     clef__chain_launches(const clef_plan *plan, clef_launch_info *out, i
 
 /** How much of the layers each of the devices gets: as it was opened with, else by measured speed, as far as memory allows
  *  (runtime/shares.c). shares: room for each device. */
-clef_status clef__shares(const clef_device *first, const clef_cut *cut, double *shares, clef_error *err);
+clef_status clef__shares(clef_device *first, const clef_cut *cut, double *shares, clef_error *err);
 
 #endif

@@ -175,20 +175,29 @@ static clef_status pick_number(const found_list *list, const char *which, int32_
         if (platform < 0 ? i == index : info->platform == platform && info->index == index)
             *out = &list->at[i];
     }
-    if (!*out)
-        return clef__fail(err, CLEF_E_DEVICE, "no OpenCL device \"%s\"; there are %s", which, list_text(list, NULL, text, sizeof text));
-    return CLEF_OK;
+    if (*out)
+        return CLEF_OK;
+    list_text(list, NULL, text, sizeof text);
+    if (platform < 0)
+        return clef__fail(err, CLEF_E_DEVICE, "no OpenCL device \"%s\": counted over all platforms they are 0 to %d; there are %s", which,
+                          (int)list->n - 1, text);
+    if (platform >= list->n_platforms)
+        return clef__fail(err, CLEF_E_DEVICE, "no OpenCL device \"%s\": platforms are 0 to %d; there are %s", which,
+                          (int)list->n_platforms - 1, text);
+    return clef__fail(err, CLEF_E_DEVICE, "no OpenCL device \"%s\": platform %d has no device %d; there are %s", which, (int)platform,
+                      (int)index, text);
 }
 
 /* A refused device counts only where no usable one fits. */
 static clef_status pick_substring(const found_list *list, const char *which, const found **out, clef_error *err)
 {
     char text[800];
-    int32_t n_usable = 0, n_refused = 0;
+    int32_t n_usable = 0, n_refused = 0, by_name = 0;
     for (int32_t i = 0; i < list->n; i++) {
         const clef_device_info *info = &list->at[i].info;
         if (!contains(info->name, which) && !contains(info->platform_name, which))
             continue;
+        by_name += contains(info->name, which);
         if (info->refused[0])
             n_refused++;
         else
@@ -200,8 +209,8 @@ static clef_status pick_substring(const found_list *list, const char *which, con
         return clef__fail(err, CLEF_E_DEVICE, "no OpenCL device is called \"%.100s\"; there are %s", which,
                           list_text(list, NULL, text, sizeof text));
     if (n_usable > 1 || (n_usable == 0 && n_refused > 1))
-        return clef__fail(err, CLEF_E_DEVICE, "\"%.100s\" fits %d OpenCL devices, wanted one: %s", which, (int)(n_usable + n_refused),
-                          list_text(list, which, text, sizeof text));
+        return clef__fail(err, CLEF_E_DEVICE, "\"%.100s\" %s %d OpenCL devices, wanted one: %s", which,
+                          by_name ? "fits" : "is a platform of", (int)(n_usable + n_refused), list_text(list, which, text, sizeof text));
     return CLEF_OK;
 }
 
@@ -407,6 +416,18 @@ static void save_programs(clef_device *dev)
     }
 }
 
+static void close_context(clef_device *dev)
+{
+    clef__programs_release(dev);
+    clef__clblast_release(dev);
+    if (dev->queue)
+        clReleaseCommandQueue(dev->queue);
+    if (dev->context)
+        clReleaseContext(dev->context);
+    dev->queue = NULL;
+    dev->context = NULL;
+}
+
 void clef_device_close(clef_device *dev)
 {
     if (!dev)
@@ -415,15 +436,38 @@ void clef_device_close(clef_device *dev)
     if (dev->queue)
         clFinish(dev->queue); /* what is still under way may use the programs */
     save_programs(dev);
-    clef__programs_release(dev);
-    clef__clblast_release(dev);
+    close_context(dev);
     clef__tune_db_free(dev->tuning);
     clef__proofs_free(dev->proofs);
-    if (dev->queue)
-        clReleaseCommandQueue(dev->queue);
-    if (dev->context)
-        clReleaseContext(dev->context);
     free(dev);
+}
+
+int32_t clef_error_is_lost(const clef_error *err)
+{
+    static const int32_t codes[] = {CL_OUT_OF_RESOURCES, CL_DEVICE_NOT_AVAILABLE, CL_INVALID_COMMAND_QUEUE, CL_INVALID_CONTEXT,
+                                    CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST};
+    for (size_t i = 0; err->status == CLEF_E_CL && i < sizeof codes / sizeof *codes; i++)
+        if (err->cl_code == codes[i])
+            return 1;
+    return 0;
+}
+
+clef_status clef_device_reopen(clef_device *dev, clef_error *err)
+{
+    for (const clef_device *d = dev; d; d = d->others)
+        if (d->n_plans)
+            return clef__fail(err, CLEF_E_ARG, "%s: %d plans are left, wanted none before its context goes", d->info.name, (int)d->n_plans);
+    char text[256];
+    clef_status s = CLEF_OK;
+    snprintf(text, sizeof text, "%s was lost or had no room: its context is made anew", dev->info.name);
+    if (dev->notice)
+        dev->notice(dev->notice_user, text);
+    for (clef_device *d = dev; d && !s; d = d->others) {
+        save_programs(d); /* else they would be built anew from their sources */
+        close_context(d);
+        s = open_queue(d, err);
+    }
+    return s;
 }
 
 const clef_device_info *clef_device_describe(const clef_device *dev)

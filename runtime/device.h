@@ -32,8 +32,12 @@ struct clef_device {
     void            (*notice)(void *user, const char *text);
     void             *notice_user;
     struct clef_device *others;       /* the next of several that were opened as one; NULL: the last, or the only one */
+    int32_t           n_plans;        /* alive */
     double            share;          /* of the layers, as asked for; 0: by measured speed and memory */
 };
+
+/** Keeps what clef_device_measure() found (runtime/speed.c). */
+void clef__speed_keep(const clef_device *dev, const clef_device_speed *speed);
 
 /** "CL_OUT_OF_RESOURCES" for -5; "CLBlast…" names for CLBlast's own codes; "unknown" else. */
 const char *clef__cl_name(int32_t code);

@@ -71,6 +71,8 @@ static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
     uint64_t done = 0, total = 0;
     for (int i = 0; i < N_WARM && !s; i++) { /* all of them before any buffer is bound: the scratch may grow */
         s = lower_at(plan, warm_at[i], err);
+        if (!s && plan->opts.strict)
+            s = clef__strict_check(plan, err);
         total += (uint64_t)plan->n_launches;
     }
     if (plan->opts.describe_only)
@@ -107,6 +109,7 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
     if (!plan)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a plan");
     plan->dev = dev;
+    dev->n_plans++;
     if (opts)
         plan->opts = *opts;
     if (plan->opts.gemm == CLEF_GEMM_CLBLAST && !clef__clblast_present())
@@ -164,6 +167,7 @@ static clef_status create_chain(clef_device *dev, const clef_graph *graph, const
     if (s)
         return s;
     plan->dev = dev;
+    dev->n_plans++;
     if (opts)
         plan->opts = *opts;
     plan->graph = clef_graph_clone(graph);
@@ -197,6 +201,7 @@ void clef_plan_destroy(clef_plan *plan)
         clef__plan_release_memory(plan);
     }
     clef__chain_destroy(plan->chain);
+    plan->dev->n_plans--;
     for (int32_t i = 0; i < plan->n_inputs; i++)
         free(plan->inputs[i].staging);
     free(plan->inputs);

@@ -92,6 +92,9 @@ clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef
 clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err);
 void        clef__plan_release_bound(clef_plan *plan);
 
+/** CLEF_E_UNSUPPORTED names the first node that would run otherwise than asked at the present symbols (runtime/strict.c). */
+clef_status clef__strict_check(const clef_plan *plan, clef_error *err);
+
 /** No write waits any more: the queue has been waited for (runtime/plan_read.c). */
 void        clef__plan_is_idle(clef_plan *plan);
 void        clef__plan_release_read(clef_plan *plan);

@@ -25,14 +25,15 @@ static int32_t layers_that_fit(const clef_cut *cut, const clef_device *dev, int3
 
 /* Time goes by bytes read, so layers go by bandwidth; a device that is full gives what it cannot hold to the ones behind it, and what these
  * cannot hold goes back to the front. The plan says so where it does not fit at all. */
-static clef_status measured_shares(const clef_device *first, const clef_cut *cut, double *shares, clef_error *err)
+static clef_status measured_shares(clef_device *first, const clef_cut *cut, double *shares, clef_error *err)
 {
     clef_status s = CLEF_OK;
     int32_t n = 0;
     double all = 0;
-    for (const clef_device *d = first; d && !s; d = d->others, n++) {
+    for (clef_device *d = first; d && !s; d = d->others, n++) {
         clef_device_speed speed;
-        s = clef_device_speed_of((clef_device *)(uintptr_t)d, &speed, NULL, err);
+        if (clef_device_speed_known(d, &speed, NULL))
+            s = clef_device_measure(d, &speed, err);
         shares[n] = speed.read_gb_s > 0 ? speed.read_gb_s : 1;
         all += shares[n];
     }
@@ -55,7 +56,7 @@ static clef_status measured_shares(const clef_device *first, const clef_cut *cut
     return CLEF_OK;
 }
 
-clef_status clef__shares(const clef_device *first, const clef_cut *cut, double *shares, clef_error *err)
+clef_status clef__shares(clef_device *first, const clef_cut *cut, double *shares, clef_error *err)
 {
     int32_t n = 0;
     for (const clef_device *d = first; d; d = d->others)

@@ -42,26 +42,23 @@ static int read_speed(const char *path, clef_device_speed *out)
     return 1;
 }
 
-static void write_speed(const clef_device *dev, const char *path, const clef_device_speed *x)
+/* What cannot be kept is measured another time. */
+void clef__speed_keep(const clef_device *dev, const clef_device_speed *x)
 {
-    char text[512], folder[CLEF_TUNE_PATH_BYTES];
+    char path[CLEF_TUNE_PATH_BYTES], text[512], folder[CLEF_TUNE_PATH_BYTES];
     const int n = snprintf(text, sizeof text, "%s%.6g %.6g %.6g %.6g %.6g %.6g %llu\n", head, x->read_gb_s, x->copy_gb_s, x->mad_gflop_s,
                            x->dot_gop_s, x->launch_us, x->round_trip_us, (unsigned long long)x->buffer_bytes);
     snprintf(folder, sizeof folder, "%s/speed", dev->cache_dir);
-    if (path[0] && n > 0 && !clef__os_make_dirs(folder, NULL)) /* what cannot be kept is measured another time */
+    if (!path_of(dev, path, NULL) && path[0] && n > 0 && !clef__os_make_dirs(folder, NULL))
         clef__os_write(path, text, (size_t)n, NULL);
 }
 
-clef_status clef_device_speed_of(clef_device *dev, clef_device_speed *out, int32_t *kept, clef_error *err)
+clef_status clef_device_speed_known(const clef_device *dev, clef_device_speed *out, clef_error *err)
 {
     char path[CLEF_TUNE_PATH_BYTES];
-    clef_status s = path_of(dev, path, err);
-    const int known = !s && read_speed(path, out);
-    if (kept)
-        *kept = known;
-    if (!s && !known)
-        s = clef_device_measure(dev, out, err);
-    if (!s && !known)
-        write_speed(dev, path, out);
+    *out = (clef_device_speed){0};
+    const clef_status s = path_of(dev, path, err);
+    if (!s && !read_speed(path, out))
+        return clef__fail(err, CLEF_E_NOT_FOUND, "%s was not measured yet", dev->info.name);
     return s;
 }

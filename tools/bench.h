@@ -12,7 +12,7 @@ enum { BENCH_MAX_ROUNDS = 100, BENCH_N_PRODUCTS = 4 };
 
 typedef struct bench_options {
     const char *model, *device, *split, *product, *trace;
-    int32_t n_prompt, n_gen, depth, n_rounds, n_batch, n_threads, pin, gemm, exact, no_tune, kv_type; /* n_prompt, n_gen -1: by the model */
+    int32_t n_prompt, n_gen, depth, n_rounds, n_batch, n_threads, pin, gemm, exact, no_tune, strict, kv_type; /* n_prompt, n_gen -1: by the model */
     int32_t json, md, profile, of_device, quiet;
 } bench_options;
 

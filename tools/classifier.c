@@ -24,6 +24,7 @@ int clef__classifier_open(clef__classifier *c, const clef__classifier_options *o
                                        .gemm = (clef_gemm)o->gemm,
                                        .exact = o->exact,
                                        .no_tune = o->no_tune,
+                                       .strict = o->strict,
                                        .progress = clef__progress_step,
                                        .progress_user = &c->progress};
     if (clef_classifier_create(c->device, c->model, &opts, &c->classifier, &err) != CLEF_OK)

@@ -41,6 +41,7 @@ static const clef__option bench_option_table[] = {
     GEMM_OPTION(bench_options),
     EXACT_OPTION(bench_options),
     TUNE_OPTION(bench_options),
+    STRICT_OPTION(bench_options),
     QUIET_OPTION(bench_options),
     {.names = NULL},
 };
@@ -118,6 +119,7 @@ static int open_all(bench *b, const char *path)
         .gemm = (clef_gemm)b->o->gemm,
         .exact = b->o->exact,
         .no_tune = b->o->no_tune,
+        .strict = b->o->strict,
         .kv_type = clef__kv_type(b->model, b->o->kv_type, b->o->exact),
         .progress = clef__progress_step,
         .progress_user = &b->progress,

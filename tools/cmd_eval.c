@@ -10,7 +10,7 @@
 typedef struct eval_options {
     const char *model, *in, *out, *after, *device, *split;
     clef__list taps;
-    int32_t gemm, exact, no_tune, kv_type, stats, quiet;
+    int32_t gemm, exact, no_tune, strict, kv_type, stats, quiet;
 } eval_options;
 
 static const eval_options eval_defaults = {.gemm = CLEF_GEMM_AUTO};
@@ -31,6 +31,7 @@ static const clef__option eval_option_table[] = {
     GEMM_OPTION(eval_options),
     EXACT_OPTION(eval_options),
     TUNE_OPTION(eval_options),
+    STRICT_OPTION(eval_options),
     KV_TYPE_OPTION(eval_options),
     QUIET_OPTION(eval_options),
     {.names = NULL},
@@ -366,6 +367,7 @@ static clef_status run_graph(void *user, const clef_graph *graph, clef_plan **pl
         .gemm = (clef_gemm)e->o->gemm,
         .exact = e->o->exact,
         .no_tune = e->o->no_tune,
+        .strict = e->o->strict,
         .weights = e->model ? clef_model_weight : weight_of_file,
         .weights_user = e->model ? (void *)e->model : (void *)e,
     };

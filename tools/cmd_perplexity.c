@@ -17,7 +17,7 @@ static const char *const score_names[] = {"all", "half", NULL};
 
 typedef struct perplexity_options {
     const char *model, *device, *split, *curve;
-    int32_t n_context, score, gemm, exact, no_tune, kv_type, json, quiet;
+    int32_t n_context, score, gemm, exact, no_tune, strict, kv_type, json, quiet;
 } perplexity_options;
 
 static const perplexity_options perplexity_defaults = {0};
@@ -36,6 +36,7 @@ static const clef__option perplexity_option_table[] = {
     GEMM_OPTION(perplexity_options),
     EXACT_OPTION(perplexity_options),
     TUNE_OPTION(perplexity_options),
+    STRICT_OPTION(perplexity_options),
     KV_TYPE_OPTION(perplexity_options),
     QUIET_OPTION(perplexity_options),
     {.names = NULL},
@@ -146,6 +147,7 @@ static clef_status make_plan(work *w, clef_error *err)
         .gemm = (clef_gemm)w->o->gemm,
         .exact = w->o->exact,
         .no_tune = w->o->no_tune,
+        .strict = w->o->strict,
         .weights = clef_model_weight,
         .weights_user = w->model,
         .progress = clef__progress_step,

@@ -16,7 +16,7 @@ enum { MAX_DEFAULT_CONTEXT = 4096, START_TOKENS = 3 /* before an encoder-decoder
 
 typedef struct run_options {
     const char *model, *prompt, *file, *ids, *device, *split;
-    int32_t n_predict, n_context, n_batch, n_threads, pin, gemm, exact, no_tune, no_proof, kv_type;
+    int32_t n_predict, n_context, n_batch, n_threads, pin, gemm, exact, no_tune, strict, no_proof, kv_type;
     float temperature, top_p, min_p, repeat_penalty;
     int32_t top_k, repeat_last_n;
     clef__seed seed;
@@ -98,6 +98,7 @@ static const clef__option run_option_table[] = {
     GEMM_OPTION(run_options),
     EXACT_OPTION(run_options),
     TUNE_OPTION(run_options),
+    STRICT_OPTION(run_options),
     PROOF_OPTION(run_options),
     QUIET_OPTION(run_options),
     {.names = NULL},
@@ -309,6 +310,7 @@ static int run_open(run *r)
         .gemm = (clef_gemm)o->gemm,
         .exact = o->exact,
         .no_tune = o->no_tune,
+        .strict = o->strict,
         .no_proof = o->no_proof,
         .kv_type = clef__kv_type(r->model, o->kv_type, o->exact),
         .n_source = r->n_ids,

@@ -45,6 +45,10 @@ clef_dtype clef__kv_type(const clef_model *model, int32_t choice, int32_t exact)
 #define PROOF_OPTION(options)                                                                                                            \
     {.names = "no-proof", .type = CLI_SWITCH, .offset = offsetof(options, no_proof),                                                     \
      .help = "use kernels that this device never ran before without proving them first (as with CLEF_PROOF=0)"}
+#define STRICT_OPTION(options)                                                                                                           \
+    {.names = "strict", .type = CLI_SWITCH, .offset = offsetof(options, strict),                                                         \
+     .help = "fail where an op would run otherwise than asked: by another kernel than --gemm or CLEF_VARIANT name, or a lesser one\n"     \
+             "                               because the first failed its proof on this device"}
 #define QUIET_OPTION(options)                                                                                                            \
     {.names = "quiet", .letter = 'q', .type = CLI_SWITCH, .offset = offsetof(options, quiet),                                            \
      .help = "no progress and no statistics; errors still show"}

@@ -29,6 +29,7 @@ int clef__embedding_open(clef__embedding *e, const clef__embedding_options *o, c
         .gemm = (clef_gemm)o->gemm,
         .exact = o->exact,
         .no_tune = o->no_tune,
+        .strict = o->strict,
         .progress = clef__progress_step,
         .progress_user = &e->progress,
     };

@@ -8,7 +8,7 @@
 /** Options of both; the first members of their structs. */
 typedef struct clef__embedding_options {
     const char *device, *split;
-    int32_t     pooling, normalize, n_batch, truncate, gemm, exact, no_tune, n_threads, quiet;
+    int32_t     pooling, normalize, n_batch, truncate, gemm, exact, no_tune, strict, n_threads, quiet;
 } clef__embedding_options;
 
 /** The names of --pooling by clef_pooling, and of --normalize by clef_normalize. */
@@ -24,7 +24,8 @@ extern const char *const clef__normalize_names[];
     {.names = "truncate", .type = CLI_SWITCH, .offset = offsetof(options, common.truncate),                                              \
      .help = "cut texts that are longer than the model takes, in place of refusing them"},                                               \
     THREADS_OPTION(clef__embedding_options), DEVICES_OPTION(clef__embedding_options), GEMM_OPTION(clef__embedding_options),               \
-    EXACT_OPTION(clef__embedding_options), TUNE_OPTION(clef__embedding_options), QUIET_OPTION(clef__embedding_options)
+    EXACT_OPTION(clef__embedding_options), TUNE_OPTION(clef__embedding_options), STRICT_OPTION(clef__embedding_options),                       \
+    QUIET_OPTION(clef__embedding_options)
 
 /** Finished by clef__embedding_finish() in any state, zeroed too. */
 typedef struct clef__embedding {

@@ -73,8 +73,9 @@ typedef struct clef_device_opts {
     clef_progress progress;  /* NULL, or told while the device is closed ("cache"): built programs are kept for the next start then */
     void         *progress_user;
     int32_t       several;   /* 1: `which` may name several devices, with commas between: "0:0,1:0". Plans are split over them */
-    const float  *shares;    /* of several: what each gets of the layers, in any unit (60, 40); NULL: by measured read bandwidth
-                                (clef_device_speed_of), as far as their memory allows */
+    const float  *shares;    /* of several: what each gets of the layers, in any unit (60, 40); NULL: by read bandwidth, as
+                                clef_device_measure() gives it (it runs when a plan is made, where nothing is known), as far as memory
+                                allows */
     int32_t       n_shares;  /* as many as there are devices */
 } clef_device_opts;
 
@@ -94,6 +95,13 @@ CLEF_API clef_status clef_device_open(const char *which, const clef_device_opts 
 /** Takes NULL. Writes what was built to the disk cache: at once for most drivers; PoCL compiles every kernel once more for it, seconds
  *  after the first start with a new model. opts.progress can stop it; what is not written then is built or written another time. */
 CLEF_API void        clef_device_close(clef_device *dev);
+/** 1 when a call failed because the device was lost or had no room for the moment: CLEF_E_CL with CL_OUT_OF_RESOURCES (-5),
+ *  CL_DEVICE_NOT_AVAILABLE (-2), CL_INVALID_COMMAND_QUEUE (-36), CL_INVALID_CONTEXT (-34) or
+ *  CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST (-14). */
+CLEF_API int32_t     clef_error_is_lost(const clef_error *err);
+/** Gives up the context of a device, and of those opened with it, and makes a new one. No plan may be left (CLEF_E_ARG). Programs come from
+ *  the disk cache, and opts->notice is told. clef_session_* do it by themselves (clef/generate.h). CLEF_E_CL: the device does not come back. */
+CLEF_API clef_status clef_device_reopen(clef_device *dev, clef_error *err);
 /** Device i of those that were opened as one; i 0 of any device is itself; NULL beyond. Borrowed: close the first alone. */
 CLEF_API clef_device *clef_device_part(clef_device *dev, int32_t i);
 /** Borrowed; lives as long as the device. */
@@ -114,8 +122,9 @@ typedef struct clef_device_speed {
  *  device memory, which is given back; nothing else should run meanwhile. The sums read are checked.
  *  CLEF_OK, CLEF_E_NOMEM, CLEF_E_BUILD, CLEF_E_CL (also where the device read something else than was written). */
 CLEF_API clef_status clef_device_measure(clef_device *dev, clef_device_speed *out, clef_error *err);
-/** The same, or what it gave the last time with this driver, from the cache folder. kept: NULL, or set to 1 for the latter. */
-CLEF_API clef_status clef_device_speed_of(clef_device *dev, clef_device_speed *out, int32_t *kept, clef_error *err);
+/** What clef_device_measure() gave the last time on this device with this driver: it keeps that in the cache folder, if there is one.
+ *  CLEF_E_NOT_FOUND: it was not measured yet. */
+CLEF_API clef_status clef_device_speed_known(const clef_device *dev, clef_device_speed *out, clef_error *err);
 
 #ifdef __cplusplus
 }

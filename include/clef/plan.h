@@ -35,6 +35,10 @@ typedef struct clef_plan_opts {
                                       do without a kernel of their own) */
     int32_t             no_tune;   /* 1: no measuring when the plan is made; what is in the tuning database still counts */
     int32_t             no_proof;  /* 1: kernels that this device never ran before are used unproven (docs/drivers.md, "Proof") */
+    int32_t             strict;    /* 1: CLEF_E_UNSUPPORTED where an op would run otherwise than asked: by another variant than `variants`
+                                      or `gemm` name, or by the next one because the first was set aside on this device. The text names
+                                      the node, both variants and the device. (No op ever runs on another device than the plan's, nor on
+                                      the host.) */
     clef_weight_source  weights;
     clef_weight_release release; /* NULL: nobody wants to know */
     void              *weights_user;
