@@ -2,13 +2,27 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph/fail.h"
+#include "runtime/bounded.h"
 
 enum {
     LEAST_LENGTH = 64,     /* so that no plan is made anew for every few tokens more */
     MAX_RUN_TOKENS = 16384 /* bounds the plan's memory */
 };
+
+/* Fewer sequences at once where a launch would last too long. */
+static clef_status bound_batch(clef_sequence_plan *p, clef_graph *graph, clef_error *err)
+{
+    int64_t bound = p->max_B;
+    const clef_status status = clef__bound_rows(p->dev, graph, "B", 1, err);
+    for (int32_t i = 1; i <= clef_graph_n_symbols(graph); i++)
+        if (strcmp(clef_graph_symbol(graph, i, NULL), "B") == 0)
+            clef_graph_symbol(graph, i, &bound);
+    p->max_B = (int32_t)bound;
+    return status;
+}
 
 static clef_status compile(clef_sequence_plan *p, clef_error *err)
 {
@@ -17,6 +31,8 @@ static clef_status compile(clef_sequence_plan *p, clef_error *err)
     if (status != CLEF_OK)
         return status;
     status = clef_graph_optimize(graph, NULL, err);
+    if (status == CLEF_OK)
+        status = bound_batch(p, graph, err);
     if (status == CLEF_OK)
         status = clef_plan_create(p->dev, graph, &p->opts, &p->plan, err);
     clef_graph_destroy(graph);

@@ -5,6 +5,7 @@
 
 #include "graph/fail.h"
 #include "model/session.h"
+#include "runtime/bounded.h"
 
 clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_model *model, const clef_build_opts *build, clef_plan **out,
                                clef_error *err)
@@ -14,6 +15,8 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
     if (status)
         return status;
     status = clef_graph_optimize(graph, NULL, err);
+    if (!status && build->part != CLEF_PART_ENCODER) /* which takes its source whole */
+        status = clef__bound_rows(dev, graph, "T", LEAST_ROWS, err);
     if (!status)
         status = clef_plan_create(dev, graph,
                                   &(clef_plan_opts){.gemm = s->opts.gemm,
@@ -76,6 +79,14 @@ static void set_defaults(clef_session *s)
         s->opts.n_batch = s->opts.n_context;
 }
 
+/* The most tokens of a step: what was asked for, or fewer where the device has to be bounded. */
+static int32_t rows_of(const clef_plan *plan)
+{
+    int64_t bound = 1;
+    clef_graph_symbol(clef_plan_graph(plan), clef_plan_symbol(plan, "T"), &bound);
+    return (int32_t)bound;
+}
+
 clef_status clef__session_open(clef_session *s, clef_error *err)
 {
     const clef_status status = make_plan(s, err);
@@ -89,6 +100,8 @@ clef_status clef__session_open(clef_session *s, clef_error *err)
     s->T = clef_plan_symbol(s->plan, "T");
     s->S = clef_plan_symbol(s->plan, "S");
     s->B = clef_plan_symbol(s->plan, "B");
+    if (s->T)
+        s->n_batch = rows_of(s->plan);
     s->order = clef_plan_input(s->plan, "order");
     s->candidates = clef_plan_output(s->plan, "candidates");
     s->scores = clef_plan_output(s->plan, "candidate_scores");
@@ -106,6 +119,7 @@ clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_
     s->hp = clef_model_hparams(model);
     s->opts = opts ? *opts : (clef_session_opts){0};
     set_defaults(s);
+    s->n_batch = s->opts.n_batch;
     s->last = malloc((size_t)s->hp->n_vocab * sizeof *s->last);
     s->seen = calloc(s->opts.n_context > 0 ? (size_t)s->opts.n_context + 1 : 1, sizeof *s->seen);
     clef_status status = s->last && s->seen
@@ -225,8 +239,8 @@ clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n,
 {
     const sample_options off = {.mode = SAMPLE_OFF};
     clef_status status = CLEF_OK;
-    for (int32_t at = 0; at < n && !status; at += s->opts.n_batch) {
-        const int32_t step = n - at < s->opts.n_batch ? n - at : s->opts.n_batch;
+    for (int32_t at = 0; at < n && !status; at += s->n_batch) {
+        const int32_t step = n - at < s->n_batch ? n - at : s->n_batch;
         status = set_sampling(s, at + step == n ? last : &off, err);
         if (!status)
             status = feed_step(s, ids + at, step, err);

@@ -9,6 +9,9 @@
  * token's position is dropped by the causal rule. */
 enum { VISIBLE_STEP = 64 };
 
+/* A step of a prompt is not cut below so many tokens. */
+enum { LEAST_ROWS = 16 };
+
 /* Candidates that the device gives of each beam: what topk can. */
 enum { MAX_CANDIDATES = 64 };
 
@@ -39,7 +42,7 @@ struct clef_session {
     int32_t *seen;                             /* [n_context + 1]: what the cache holds, and the token that is to follow it */
     clef_plan *plan;
     clef_session_opts opts;
-    int32_t n_past;
+    int32_t n_past, n_batch; /* positions in the cache; tokens of a step at most */
     int32_t ids, pos, sampling, logits, token; /* numbers of inputs and outputs */
     int32_t T, S;                              /* numbers of symbols */
     float *last;                               /* [n_vocab] */

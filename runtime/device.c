@@ -452,6 +452,14 @@ int32_t clef_error_is_lost(const clef_error *err)
     return 0;
 }
 
+clef_status clef__device_ready(clef_device *dev, clef_error *err)
+{
+    if (dev->queue)
+        return CLEF_OK;
+    close_context(dev);
+    return open_queue(dev, err);
+}
+
 clef_status clef_device_reopen(clef_device *dev, clef_error *err)
 {
     for (const clef_device *d = dev; d; d = d->others)

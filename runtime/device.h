@@ -36,6 +36,8 @@ struct clef_device {
     double            share;          /* of the layers, as asked for; 0: by measured speed and memory */
 };
 
+/** Opens the context of a device that was lost and did not come back so far; nothing else to do for others. CLEF_E_CL. */
+clef_status clef__device_ready(clef_device *dev, clef_error *err);
 /** Keeps what clef_device_measure() found (runtime/speed.c). */
 void clef__speed_keep(const clef_device *dev, const clef_device_speed *speed);
 

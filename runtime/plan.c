@@ -103,6 +103,8 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
 {
     *out = NULL;
     clef_status s = clef_graph_error(graph, err);
+    if (!s)
+        s = clef__device_ready(dev, err);
     if (s)
         return s;
     clef_plan *plan = calloc(1, sizeof *plan);

@@ -300,6 +300,9 @@ static int run_open(run *r)
                                      .progress_user = &r->progress};
     if (clef__devices_open(o->device, o->split, &device, &r->device, &err) != CLEF_OK)
         return clef__cli_report(&err);
+    const int one = o->trace || o->profile ? clef__one_device(r->device, "run", o->trace ? "--trace" : "--profile") : CLI_GO_ON;
+    if (one != CLI_GO_ON)
+        return one;
     if (clef__trace_begin(&r->trace, o->trace, clef_model_path(r->model), clef_device_describe(r->device)->name, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (!o->quiet)

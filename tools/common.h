@@ -68,6 +68,8 @@ clef_status clef__graph_file_open(const char *path, clef_graph **out, clef_error
 void clef__say_notice(void *user, const char *text);
 /** A line on stderr for each device: which it is. */
 void clef__say_device(clef_device *device);
+/** CLI_GO_ON where it is one device; else says that `what` is of one, and returns an exit code. */
+int clef__one_device(clef_device *device, const char *command, const char *what);
 /** Opens what -d names, several devices too, and gives them what --split (NULL: not given) says. */
 clef_status clef__devices_open(const char *which, const char *split, const clef_device_opts *opts, clef_device **out, clef_error *err);
 

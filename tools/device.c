@@ -37,6 +37,11 @@ clef_status clef__devices_open(const char *which, const char *split, const clef_
     return status == CLEF_OK ? clef_device_open(which, &o, out, err) : status;
 }
 
+int clef__one_device(clef_device *device, const char *command, const char *what)
+{
+    return clef_device_part(device, 1) ? clef__cli_fail(CLI_USAGE, "%s: %s is of one device, came several", command, what) : CLI_GO_ON;
+}
+
 void clef__say_device(clef_device *device)
 {
     for (int32_t i = 0; clef_device_part(device, i); i++) {

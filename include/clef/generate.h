@@ -14,7 +14,7 @@ extern "C" {
 
 typedef struct clef_session_opts {
     int32_t       n_context;     /* 0: the model's own */
-    int32_t       n_batch;       /* prompt tokens a step; 0: 512 */
+    int32_t       n_batch;       /* prompt tokens a step, at most: fewer on a GPU where a launch would last too long; 0: 512 */
     int32_t       n_source;      /* of an encoder-decoder: tokens of a source at most; 0: the model's context */
     int32_t       n_beams;       /* 0: the session picks one token after another; else it searches, with up to so many beams */
     clef_gemm     gemm;
