@@ -9,6 +9,7 @@
 #include "runtime/device.h"
 #include "runtime/os.h"
 #include "runtime/proof.h"
+#include "runtime/replay.h"
 #include "runtime/tune.h"
 
 enum { MAX_PLATFORMS = 64, MAX_DEVICES = 256 }; /* beyond these a driver's count is not believed */
@@ -418,6 +419,7 @@ static void save_programs(clef_device *dev)
 
 static void close_context(clef_device *dev)
 {
+    clef__replay_close(dev);
     clef__programs_release(dev);
     clef__clblast_release(dev);
     if (dev->queue)

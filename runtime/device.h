@@ -27,6 +27,7 @@ struct clef_device {
     int32_t           used_clblast;
     int32_t           clblast_ready;  /* what the tuner found for it was applied */
     struct clef_tune_db *tuning;      /* runtime/tune.h; NULL: not read yet */
+    struct clef_replay *replay;       /* runtime/replay.h; NULL: not tried yet */
     struct clef_proofs *proofs;       /* runtime/proof.h; NULL: not read yet */
     char              prover[512];    /* empty: none */
     void            (*notice)(void *user, const char *text);

@@ -4,6 +4,7 @@
 #include "runtime/chain.h"
 #include "runtime/os.h"
 #include "runtime/proof.h"
+#include "runtime/replay.h"
 #include "runtime/tune.h"
 
 #include <inttypes.h>
@@ -144,6 +145,7 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
         s = clef__plan_allocate(plan, err);
     if (!s)
         s = build_kernels(plan, when, err);
+    plan->replays = !s && !plan->opts.describe_only && when == BUILD_NOW && clef__replay_serves(dev, plan->opts.no_tune);
     if (s) {
         clef_plan_destroy(plan);
         return s;
@@ -199,6 +201,7 @@ void clef_plan_destroy(clef_plan *plan)
     if (plan->graph && !plan->chain) {
         clFinish(plan->dev->queue); /* nothing may still read what goes now */
         clef__plan_release_read(plan);
+        clef__replay_drop(plan);
         clef__plan_release_bound(plan);
         clef__plan_release_memory(plan);
     }
@@ -305,6 +308,7 @@ clef_status clef_plan_run(clef_plan *plan, clef_error *err)
         return clef__chain_run(plan, err);
     clef_status s = plan->opts.describe_only ? clef__plan_is_description(err) : CLEF_OK;
     if (plan->stale && !s) {
+        clef__replay_drop(plan);
         s = clef__plan_lower(plan, err);
         for (int32_t i = 0; i < plan->n_launches && !s; i++)
             if (plan->launches[i].scratch_bytes > plan->stats.scratch_bytes)
@@ -314,7 +318,7 @@ clef_status clef_plan_run(clef_plan *plan, clef_error *err)
             s = clef__plan_bind_launches(plan, err);
         plan->stale = s != CLEF_OK;
     }
-    if (!s)
+    if (!s && !clef__replay_run(plan, &s, err))
         s = clef__plan_enqueue(plan, err);
     if (s)
         return s;

@@ -51,6 +51,9 @@ struct clef_plan {
     unsigned char  *args;
     clef_bound    **list;    /* of each launch; NULL: CLBlast */
     int32_t         n_launches, cap_launches;
+    int32_t         replays; /* 1: launches that stay the same are recorded (runtime/replay.h) */
+    int32_t         n_same;  /* runs of the present list */
+    struct _cl_command_buffer_khr *recording; /* of the present list; NULL: none */
     cl_event       *events;  /* of the last run, when profiling */
     int32_t         n_events;
     cl_event        reading; /* of the read under way, NULL: none */

@@ -127,6 +127,8 @@ static void print_opened(const clef_device_info *d, const devices_options *o)
     if (!s)
         print_speed(device, o->measure);
     if (!s && o->variants)
+        printf("     command buffers: %s\n", clef_device_command_buffers(device));
+    if (!s && o->variants)
         s = clef__variants_print(device, &err);
     clef_device_close(device);
     if (s && err.text[0])

@@ -122,6 +122,10 @@ typedef struct clef_device_speed {
  *  device memory, which is given back; nothing else should run meanwhile. The sums read are checked.
  *  CLEF_OK, CLEF_E_NOMEM, CLEF_E_BUILD, CLEF_E_CL (also where the device read something else than was written). */
 CLEF_API clef_status clef_device_measure(clef_device *dev, clef_device_speed *out, clef_error *err);
+/** Why the device's command buffers (cl_khr_command_buffer) are used or not, in one line; tries them where that was not done yet. Lives as
+ *  long as the device. */
+CLEF_API const char *clef_device_command_buffers(clef_device *dev);
+
 /** What clef_device_measure() gave the last time on this device with this driver: it keeps that in the cache folder, if there is one.
  *  CLEF_E_NOT_FOUND: it was not measured yet. */
 CLEF_API clef_status clef_device_speed_known(const clef_device *dev, clef_device_speed *out, clef_error *err);
