@@ -44,10 +44,19 @@ static clef_status bring_back(clef_session *s, const generation *gen, clef_error
     return status;
 }
 
+static int32_t plans_of(const clef_plan *plan)
+{
+    int32_t n = 0;
+    while (plan && clef_plan_stage(plan, n))
+        n++;
+    return n + (n > 1);
+}
+
 clef_status clef__session_recover(clef_session *s, const generation *gen, const clef_error *why, clef_error *err)
 {
     clef_error again = {0};
-    if (!clef_error_is_lost(why) || !s->plan) {
+    const int alone = clef_device_n_plans(s->dev) == plans_of(s->plan) + plans_of(s->encoder.plan);
+    if (!clef_error_is_lost(why) || !s->plan || !alone) {
         if (err)
             *err = *why;
         return why->status;

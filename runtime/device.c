@@ -462,11 +462,19 @@ clef_status clef__device_ready(clef_device *dev, clef_error *err)
     return open_queue(dev, err);
 }
 
+int32_t clef_device_n_plans(const clef_device *dev)
+{
+    int32_t n = 0;
+    for (; dev; dev = dev->others)
+        n += dev->n_plans;
+    return n;
+}
+
 clef_status clef_device_reopen(clef_device *dev, clef_error *err)
 {
-    for (const clef_device *d = dev; d; d = d->others)
-        if (d->n_plans)
-            return clef__fail(err, CLEF_E_ARG, "%s: %d plans are left, wanted none before its context goes", d->info.name, (int)d->n_plans);
+    const int32_t n = clef_device_n_plans(dev);
+    if (n)
+        return clef__fail(err, CLEF_E_ARG, "%s: %d plans are left, wanted none before its context goes", dev->info.name, (int)n);
     char text[256];
     clef_status s = CLEF_OK;
     snprintf(text, sizeof text, "%s was lost or had no room: its context is made anew", dev->info.name);

@@ -99,6 +99,8 @@ CLEF_API void        clef_device_close(clef_device *dev);
  *  CL_DEVICE_NOT_AVAILABLE (-2), CL_INVALID_COMMAND_QUEUE (-36), CL_INVALID_CONTEXT (-34) or
  *  CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST (-14). */
 CLEF_API int32_t     clef_error_is_lost(const clef_error *err);
+/** How many plans are alive on a device and those opened with it: one for each stage, and one more for each plan over several. */
+CLEF_API int32_t     clef_device_n_plans(const clef_device *dev);
 /** Gives up the context of a device, and of those opened with it, and makes a new one. No plan may be left (CLEF_E_ARG). Programs come from
  *  the disk cache, and opts->notice is told. clef_session_* do it by themselves (clef/generate.h). CLEF_E_CL: the device does not come back. */
 CLEF_API clef_status clef_device_reopen(clef_device *dev, clef_error *err);
