@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/fail.h"
+#include "model/session.h"
 #include "runtime/bounded.h"
 
 enum {
@@ -100,22 +101,13 @@ static clef_status run(clef_sequence_plan *p, const int32_t *ids, const int32_t 
     return status == CLEF_OK ? clef_plan_read(p->plan, p->out, out, n_bytes, err) : status;
 }
 
-static int32_t plans_of(const clef_plan *plan)
-{
-    int32_t n = 0;
-    while (clef_plan_stage(plan, n))
-        n++;
-    return n + (n > 1);
-}
-
 clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types, int32_t B, int32_t T, float *out,
                                     size_t n_bytes, clef_error *err)
 {
     const int32_t longest = p->max_T;
     clef_error why = {0};
     clef_status status = run(p, ids, types, B, T, out, n_bytes, &why);
-    const int32_t n_stages = plans_of(p->plan);
-    if (!status || !clef_error_is_lost(&why) || clef_device_n_plans(p->dev) != n_stages) {
+    if (!status || !clef_error_is_lost(&why) || clef_device_n_plans(p->dev) != clef__plans_of(p->plan)) {
         if (status && err)
             *err = why;
         return status;

@@ -68,6 +68,9 @@ clef_status clef__session_encode(clef_session *s, const int32_t *ids, int32_t n,
  *  failed may be made again. Else `why`, in *err (model/session_recover.c). */
 clef_status clef__session_recover(clef_session *s, const generation *gen, const clef_error *why, clef_error *err);
 
+/** How many plans clef_device_n_plans() counts for one; 0 for NULL. */
+int32_t clef__plans_of(const clef_plan *plan);
+
 /** Compiles a graph of the model with the session's options. */
 clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_model *model, const clef_build_opts *build, clef_plan **out,
                                clef_error *err);

@@ -44,7 +44,7 @@ static clef_status bring_back(clef_session *s, const generation *gen, clef_error
     return status;
 }
 
-static int32_t plans_of(const clef_plan *plan)
+int32_t clef__plans_of(const clef_plan *plan)
 {
     int32_t n = 0;
     while (plan && clef_plan_stage(plan, n))
@@ -55,7 +55,7 @@ static int32_t plans_of(const clef_plan *plan)
 clef_status clef__session_recover(clef_session *s, const generation *gen, const clef_error *why, clef_error *err)
 {
     clef_error again = {0};
-    const int alone = clef_device_n_plans(s->dev) == plans_of(s->plan) + plans_of(s->encoder.plan);
+    const int alone = clef_device_n_plans(s->dev) == clef__plans_of(s->plan) + clef__plans_of(s->encoder.plan);
     if (!clef_error_is_lost(why) || !s->plan || !alone) {
         if (err)
             *err = *why;
