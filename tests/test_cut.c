@@ -60,7 +60,7 @@ static void layers_and_places(void **state)
         double shares[3];
         int32_t n, begin[3];
     } cases[] = {
-        {{1, 1}, 2, {0, 1}},   {{3, 1}, 2, {0, 3}},       {{1, 100}, 2, {0, 1}},
+        {{1, 1}, 2, {0, 3}},   {{3, 1}, 2, {0, 3}},       {{1, 100}, 2, {0, 1}},
         {{100, 1}, 2, {0, 3}}, {{1, 1, 1}, 3, {0, 1, 3}}, {{9, 1, 1}, 3, {0, 1, 3}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

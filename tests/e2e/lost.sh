@@ -11,6 +11,7 @@ losing() { OPENCL_LAYERS=$layer CLEF_LAYER_FAIL_API=$1 CLEF_LAYER_FAIL=$(($(sed 
 
 for how in "--temp 0" "--seed 5 --repeat-penalty 1.3"; do
   want=$($run $how -q)
+  if [ -z "$want" ]; then fail "$how: an undisturbed run"; fi
   OPENCL_LAYERS=$layer CLEF_LAYER_OUT=$tmp/counts $run $how -q >/dev/null
   for back in 3 500 1300; do
     same "$how: launch $back before the last, CL_OUT_OF_RESOURCES" "$want" "$(losing clEnqueueNDRangeKernel $back -5 "$how")"

@@ -10,4 +10,5 @@ done
 same "masked" "the device has none (cl_khr_command_buffer)" "$(CLEF_CAPS=-command_buffer "$CLEF" devices --variants | sed -n 's/^ *command buffers: //p')"
 same "by measurement" "$(CLEF_REPLAY=0 $run --temp 0)" "$(CLEF_TUNE=1 $run --temp 0)"
 same "two devices" "$(CLEF_REPLAY=0 $run --temp 0)" "$(CLEF_REPLAY=1 $run --temp 0 -d 0:0,0:0 --split 1,1)"
+if [ -z "$(CLEF_REPLAY=1 $run --temp 0)" ]; then fail "a run"; fi
 finish

@@ -8,6 +8,7 @@ n=$("$CLEF" devices | grep -c '^[0-9]*:[0-9]') || n=0
 if [ "$n" -lt 2 ]; then skip "two devices are needed: PoCL gives them by POCL_DEVICES"; fi
 
 want=$("$CLEF" run "$demo" $greedy -d 0:0)
+if [ -z "$want" ]; then fail "one device"; fi
 for split in 60,40 1,5 5,1; do
   same "split $split" "$want" "$("$CLEF" run "$demo" $greedy -d 0:0,0:1 --split $split)"
 done
