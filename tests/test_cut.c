@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "graph/cut.h"
+#include "runtime/chain.h"
 
 /* Three layers, each adding its weight; layer2 reads the state of layer1. skip reaches from layer0 to the end; mask stands in no layer. */
 static const char text[] = "clef-graph 1\n"
@@ -75,6 +75,34 @@ static void layers_and_places(void **state)
     assert_non_null(strstr(err.text, "2 places"));
     clef__cut_finish(&cut);
     clef_graph_destroy(g);
+}
+
+/* Ten layers of 10 bytes. */
+static void shares_by_speed(void **state)
+{
+    double bytes[10];
+    const clef_cut cut = {.n_layers = 10, .bytes = bytes};
+    static const struct {
+        double speeds[3], rooms[3], want[3];
+        int32_t n;
+    } cases[] = {
+        {{1, 1}, {0, 0}, {5, 5}, 2}, /* by speed */
+        {{40, 10}, {0, 0}, {8, 2}, 2},
+        {{40, 10}, {55, 0}, {5, 5}, 2}, /* the first is full: the second gets the rest */
+        {{10, 40}, {0, 45}, {6, 4}, 2}, /* the last is full: back to the front */
+        {{1, 1, 2}, {25, 1000, 35}, {2, 5, 3}, 3},
+        {{1, 1}, {5, 1000}, {1e-3, 10}, 2}, /* not even a layer fits: it gets one all the same, and its plan says so */
+    };
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        bytes[i] = 10;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double shares[3];
+        clef__shares_by_speed(&cut, cases[i].speeds, cases[i].rooms, cases[i].n, shares);
+        for (int32_t k = 0; k < cases[i].n; k++)
+            if (shares[k] < cases[i].want[k] - 1e-9 || shares[k] > cases[i].want[k] + 1e-9)
+                fail_msg("case %zu: device %d gets %g layers, wanted %g", i, k, shares[k], cases[i].want[k]);
+    }
 }
 
 static void forced_apart(void **state)
@@ -146,6 +174,7 @@ static void stages(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layers_and_places), cmocka_unit_test(forced_apart), cmocka_unit_test(stages)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layers_and_places), cmocka_unit_test(shares_by_speed),
+                                       cmocka_unit_test(forced_apart), cmocka_unit_test(stages)};
     return cmocka_run_group_tests_name("cut", tests, NULL, NULL);
 }
