@@ -1,22 +1,15 @@
-/* Reading panels of block formats (cl/panel.h): a tile's sums with quantised tokens, and its weights as floats. Needs W_TYPE and DOT; with
- * NT there are x_ptrs and tile_step, without it the floats alone. X_SPACE is the address space of quantised x (global when not given).
+/* Reading panels of block formats (cl/panel.h): codes, scales, and the weights as floats; products with quantised tokens are in
+ * panel_products.h. Needs W_TYPE and DOT.
  *
  * A step covers STEP_BLOCKS blocks of 32 columns, which K is a multiple of:
  *   tile_ptrs p = tile_at(w, tile, tiles, blocks);   tiles of the weight (padded), blocks = K / 32
- *   x_ptrs x = x_at(rows, k);                        a block of NT tokens
- *   tile_step(acc, &p, &x)                           acc[t] += this step's columns . token t, and p and x move to the next step
- *   block_codes, block_scales, column_floats, next_step: the weights of a step as floats */
+ *   block_codes, block_scales, column_floats: the weights of a step; next_step(&p) moves on */
 #ifndef CLEF_CL_PANEL_BLOCK_H
 #define CLEF_CL_PANEL_BLOCK_H
 
-#include "fetch.h"
 #include "panel.h"
 #include "panel_format.h"
 #include "weights.h"
-
-#ifndef X_SPACE
-#  define X_SPACE global
-#endif
 
 /* A scale for each 16 columns. */
 #define HALF_SCALES (W_TYPE == DTYPE_Q6_K)
@@ -165,128 +158,11 @@ static inline void block_scales(const tile_ptrs *p, uint b, float16 scale[2], fl
 #endif
 }
 
-/* Asks for what the step that lies FETCH_AHEAD bytes further on will read. */
-static inline void fetch_step(const tile_ptrs *p)
-{
-    global const uchar *codes = (global const uchar *)p->codes + FETCH_AHEAD;
-#pragma unroll
-    for (uint i = 0; i < STEP_BLOCKS * CODE_VECTORS; i++)
-        FETCH(codes + i * LINE_BYTES);
-#pragma unroll
-    for (uint i = 0; i < SCALE_BYTES; i += LINE_BYTES)
-        FETCH(p->scales + FETCH_AHEAD / 8 + i);
-}
-
 static inline void next_step(tile_ptrs *p)
 {
     p->codes += STEP_BLOCKS * CODE_VECTORS;
     p->scales += SCALE_BYTES;
 }
-
-/* ---- products with quantised tokens ---------------------------------------------------------------------------------------------- */
-
-#ifdef NT
-/* A token block's quantised rows (panel_rows.h): quants, a scale and two sums for each block of each token. */
-typedef struct x_ptrs {
-    X_SPACE const int *q;
-    X_SPACE const float *d;
-    X_SPACE const int *sums; /* pairs, aligned as ints */
-} x_ptrs;
-
-static inline x_ptrs x_at(X_SPACE const uchar *x, uint k)
-{
-    x_ptrs p;
-    p.q = (X_SPACE const int *)x;
-    p.d = (X_SPACE const float *)(x + (size_t)NT * k);
-    p.sums = (X_SPACE const int *)(p.d + (size_t)NT * (k / 32));
-    return p;
-}
-
-/* sum + the products of four vectors of codes, those of 16 columns, with 16 quants of x. */
-#  if SIGNED_CODES
-static inline int8 signed8(int8 w, int x)
-{
-    int8 magnitude, with_sign;
-    __asm__("vpabsb %1, %0" : "=x"(magnitude) : "x"(w));
-    __asm__("vpsignb %2, %1, %0" : "=x"(with_sign) : "x"((int8)x), "x"(w));
-    return pairs_sum8(pairs8(magnitude, with_sign));
-}
-
-static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
-{
-#    pragma unroll
-    for (int g = 0; g < 4; g++)
-        sum += (int16)(signed8(v[g].lo, x[g]), signed8(v[g].hi, x[g]));
-    return sum;
-}
-#  elif DOT == 3
-/* As many pairs as fit 16 bits together: four of codes up to 31, two of those up to 63. */
-static inline int8 pairs_of(int8 a, int8 b, int x, int y)
-{
-    return as_int8(as_short16(pairs8(a, (int8)x)) + as_short16(pairs8(b, (int8)y)));
-}
-
-static inline int8 dots8(int8 a, int8 b, int8 c, int8 d, X_SPACE const int *x)
-{
-    const int8 ab = pairs_of(a, b, x[0], x[1]), cd = pairs_of(c, d, x[2], x[3]);
-    return MOST > 31 ? pairs_sum8(ab) + pairs_sum8(cd) : pairs_sum8(as_int8(as_short16(ab) + as_short16(cd)));
-}
-
-static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
-{
-    return sum + (int16)(dots8(v[0].lo, v[1].lo, v[2].lo, v[3].lo, x), dots8(v[0].hi, v[1].hi, v[2].hi, v[3].hi, x));
-}
-#  else
-static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
-{
-    DOT4(sum, v[0], x);
-    DOT4(sum, v[1], x + 1);
-    DOT4(sum, v[2], x + 2);
-    DOT4(sum, v[3], x + 3);
-    return sum;
-}
-#  endif
-
-static inline void tile_step(float16 acc[NT], tile_ptrs *p, x_ptrs *x)
-{
-#  if HAS_MINIMA /* what each token's block amounts to beside the codes */
-    float whole[STEP_BLOCKS * NT];
-    for (uint i = 0; i < STEP_BLOCKS * NT; i++)
-        whole[i] = x->d[i] * (x->sums[2 * i] + x->sums[2 * i + 1]);
-#  endif
-    for (uint b = 0; b < STEP_BLOCKS; b++) {
-        int16 v[8];
-        float16 scale[2], more;
-        block_codes(p, b, v);
-        block_scales(p, b, scale, &more);
-#  if SIGNED_CODES
-#    pragma unroll
-        for (int g = 0; g < 8; g++)
-            v[g] = (v[g] + (128 - OFFSET) * 0x01010101) ^ (int)0x80808080;
-#  endif
-#  pragma unroll
-        for (int t = 0; t < NT; t++) {
-            const uint at = b * NT + t;
-            const int2 sums = vload2(at, x->sums);
-            const int off = SIGNED_CODES ? 0 : -OFFSET;
-#  if HALF_SCALES
-            const int16 i = dots16(off * sums.x, v, x->q + at * 8), j = dots16(off * sums.y, v + 4, x->q + at * 8 + 4);
-            acc[t] = fma(fma(convert_float16(i), scale[0], convert_float16(j) * scale[1]), x->d[at], acc[t]);
-#  else /* two chains: one instruction waits for the other */
-            const int16 i = dots16(off * (sums.x + sums.y), v, x->q + at * 8), j = dots16(0, v + 4, x->q + at * 8 + 4);
-            acc[t] = fma(convert_float16(i + j) * x->d[at], scale[0], acc[t]);
-#  endif
-#  if HAS_MINIMA
-            acc[t] = fma(more, whole[at], acc[t]);
-#  endif
-        }
-    }
-    next_step(p);
-    x->q += STEP_BLOCKS * NT * 8;
-    x->d += STEP_BLOCKS * NT;
-    x->sums += 2 * STEP_BLOCKS * NT;
-}
-#endif
 
 /* ---- weights as floats ----------------------------------------------------------------------------------------------------------- */
 

@@ -22,7 +22,8 @@
 
 #if QUANTISE
 
-#  include "panel_block.h"
+#  define STREAMS 1
+#  include "panel_products.h"
 
 INLINED void tile_sums(float16 acc[NT], global const uchar *w, const panel_args *a, uint tile, local const uchar *rows)
 {
@@ -32,10 +33,8 @@ INLINED void tile_sums(float16 acc[NT], global const uchar *w, const panel_args 
 #  pragma unroll
     for (int t = 0; t < NT; t++)
         acc[t] = 0;
-    for (uint b = 0; b < blocks; b += STEP_BLOCKS) {
-        fetch_step(&p);
+    for (uint b = 0; b < blocks; b += STEP_BLOCKS)
         tile_step(acc, &p, &x);
-    }
 }
 
 #else

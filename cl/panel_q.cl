@@ -14,7 +14,7 @@
 #if !defined(NT) || !defined(W_TYPE) || !defined(BIAS_TYPE) || !defined(DOT)
 #  error "panel_q.cl needs NT, W_TYPE, BIAS_TYPE and DOT"
 #endif
-#include "panel_block.h"
+#include "panel_products.h"
 #include "panel_out.h"
 
 /* The sums of a tile with NT tokens. */

@@ -1,0 +1,238 @@
+/* Products of a tile of a panel of blocks (panel_block.h) with NT quantised tokens (panel_rows.h). Needs W_TYPE, DOT, NT.
+ *   X_SPACE  address space of the tokens (global when not given)
+ *   STREAMS  1: the panel comes from memory, and a step asks for what is read later
+ *
+ *   x_ptrs x = x_at(rows, k);   a block of NT tokens
+ *   tile_step(acc, &p, &x)      acc[t] += this step's columns . token t, and p and x move to the next step */
+#ifndef CLEF_CL_PANEL_PRODUCTS_H
+#define CLEF_CL_PANEL_PRODUCTS_H
+
+#include "fetch.h"
+#include "panel_block.h"
+
+#ifndef X_SPACE
+#  define X_SPACE global
+#endif
+#ifndef STREAMS
+#  define STREAMS 0
+#endif
+
+/* A token block's quantised rows (panel_rows.h): quants, a scale and two sums for each block of each token. */
+typedef struct x_ptrs {
+    X_SPACE const int *q;
+    X_SPACE const float *d;
+    X_SPACE const int *sums; /* pairs, aligned as ints */
+} x_ptrs;
+
+static inline x_ptrs x_at(X_SPACE const uchar *x, uint k)
+{
+    x_ptrs p;
+    p.q = (X_SPACE const int *)x;
+    p.d = (X_SPACE const float *)(x + (size_t)NT * k);
+    p.sums = (X_SPACE const int *)(p.d + (size_t)NT * (k / 32));
+    return p;
+}
+
+/* sum + the products of four vectors of codes, those of 16 columns, with 16 quants of x. */
+#if SIGNED_CODES
+static inline int8 signed8(int8 w, int x)
+{
+    int8 magnitude, with_sign;
+    __asm__("vpabsb %1, %0" : "=x"(magnitude) : "x"(w));
+    __asm__("vpsignb %2, %1, %0" : "=x"(with_sign) : "x"((int8)x), "x"(w));
+    return pairs_sum8(pairs8(magnitude, with_sign));
+}
+
+static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
+{
+#  pragma unroll
+    for (int g = 0; g < 4; g++)
+        sum += (int16)(signed8(v[g].lo, x[g]), signed8(v[g].hi, x[g]));
+    return sum;
+}
+#elif DOT == 3
+/* As many pairs as fit 16 bits together: four of codes up to 31, two of those up to 63. */
+static inline int8 pairs_of(int8 a, int8 b, int x, int y)
+{
+    return as_int8(as_short16(pairs8(a, (int8)x)) + as_short16(pairs8(b, (int8)y)));
+}
+
+static inline int8 dots8(int8 a, int8 b, int8 c, int8 d, X_SPACE const int *x)
+{
+    const int8 ab = pairs_of(a, b, x[0], x[1]), cd = pairs_of(c, d, x[2], x[3]);
+    return MOST > 31 ? pairs_sum8(ab) + pairs_sum8(cd) : pairs_sum8(as_int8(as_short16(ab) + as_short16(cd)));
+}
+
+static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
+{
+    return sum + (int16)(dots8(v[0].lo, v[1].lo, v[2].lo, v[3].lo, x), dots8(v[0].hi, v[1].hi, v[2].hi, v[3].hi, x));
+}
+#else
+static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
+{
+    DOT4(sum, v[0], x);
+    DOT4(sum, v[1], x + 1);
+    DOT4(sum, v[2], x + 2);
+    DOT4(sum, v[3], x + 3);
+    return sum;
+}
+#endif
+
+/* ---- codes as products take them -------------------------------------------------------------------------------------------------- */
+
+/* For few tokens the high nibble stays where it is: products with it are 16 times what they are, which a shift of their sum mends. */
+#define HIGH_IN_PLACE (NT < 4 && DOT != 3 && (W_TYPE == DTYPE_Q4_0 || W_TYPE == DTYPE_Q4_1 || W_TYPE == DTYPE_Q4_K))
+#if HIGH_IN_PLACE
+#  define HIGH_SUM(sum) ((sum) >> 4)
+#else
+#  define HIGH_SUM(sum) (sum)
+#endif
+
+static inline void product_codes(const tile_ptrs *p, uint b, int16 v[8])
+{
+#if HIGH_IN_PLACE
+    global const int16 *from = p->codes + b * CODE_VECTORS;
+#  pragma unroll
+    for (int g = 0; g < 4; g++) {
+        v[g] = from[g] & 0x0f0f0f0f;
+        v[g + 4] = from[g] & (int)0xf0f0f0f0;
+    }
+#else
+    block_codes(p, b, v);
+#  if SIGNED_CODES
+#    pragma unroll
+    for (int g = 0; g < 8; g++)
+        v[g] = (v[g] + (128 - OFFSET) * 0x01010101) ^ (int)0x80808080;
+#  endif
+#endif
+}
+
+/* Asks for the codes that lie FETCH_AHEAD bytes behind those of block b, and for the nearer ones once more, now next to the core. Block by
+ * block: a burst of them fills the core's buffers, and it waits. */
+static inline void fetch_block(const tile_ptrs *p, uint b)
+{
+#if STREAMS
+    global const uchar *codes = (global const uchar *)(p->codes + b * CODE_VECTORS);
+#  pragma unroll
+    for (uint i = 0; i < CODE_VECTORS; i++) {
+        FETCH(codes + FETCH_AHEAD + i * LINE_BYTES);
+        FETCH_NEAR(codes + FETCH_NEAR_AHEAD + i * LINE_BYTES);
+    }
+#endif
+}
+
+/* The same for the scales of a step. */
+static inline void fetch_scales(const tile_ptrs *p)
+{
+#if STREAMS
+#  pragma unroll
+    for (uint i = 0; i < SCALE_BYTES; i += LINE_BYTES)
+        FETCH(p->scales + FETCH_AHEAD / 8 + i);
+#endif
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------------------------ */
+
+/* super_step: a step of 256 columns with one token, where scales are in words: acc += the step's columns . token. */
+#if NT == 1 && (W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K)
+#  define SUPER_STEP 1
+/* A scale is converted where it lies in its word, 2^(8 (b % 4)) times what it is; these powers and d come in once a step. */
+static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
+{
+    global const uchar *from = p->scales;
+    const uint16 w0 = words(from, 0), w1 = words(from, 1), w2 = words(from, 2);
+    const uint16 s[2] = {w0 & 0x3f3f3f3fu, (w2 & 0x0f0f0f0fu) | (w0 >> 2u & 0x30303030u)};
+    const uint16 m[2] = {w1 & 0x3f3f3f3fu, (w2 >> 4u & 0x0f0f0f0fu) | (w1 >> 2u & 0x30303030u)};
+    const int16 sums = vload16(0, x->sums);
+    float whole[8]; /* what each block of the token amounts to beside the codes */
+    float16 codes[4], minima[4];
+    vstore8(convert_float8(sums.even + sums.odd) * vload8(0, x->d), 0, whole);
+    fetch_scales(p);
+#  pragma unroll
+    for (uint b = 0; b < 8; b++) {
+        const uint16 byte = 255u << b % 4 * 8;
+        int16 v[8];
+        fetch_block(p, b);
+        product_codes(p, b, v);
+        const int16 i = dots16(0, v, x->q + b * 8), j = dots16(0, v + 4, x->q + b * 8 + 4);
+        const float16 sum = convert_float16(i + HIGH_SUM(j)) * x->d[b];
+        const float16 scale = convert_float16(as_int16(s[b / 4] & byte)), least = convert_float16(as_int16(m[b / 4] & byte));
+        codes[b % 4] = b < 4 ? sum * scale : fma(sum, scale, codes[b % 4]);
+        minima[b % 4] = b < 4 ? least * whole[b] : fma(least, (float16)whole[b], minima[b % 4]);
+    }
+#  pragma unroll
+    for (uint i = 3; i > 0; i--) {
+        codes[i - 1] = fma(codes[i], (float16)0x1p-8f, codes[i - 1]);
+        minima[i - 1] = fma(minima[i], (float16)0x1p-8f, minima[i - 1]);
+    }
+    *acc = fma(halves(from + 192), codes[0], *acc);
+    *acc = fma(-halves(from + 224), minima[0], *acc);
+}
+#elif NT == 1 && W_TYPE == DTYPE_Q6_K
+#  define SUPER_STEP 1
+/* A scale is converted in the upper byte of a word, 2^24 times what it is, which comes in once a step with d. */
+static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
+{
+    int off[16];
+    float16 sum = 0, other = 0;
+    vstore16(vload16(0, x->sums) * -OFFSET, 0, off);
+    fetch_scales(p);
+#  pragma unroll
+    for (uint b = 0; b < 8; b++) {
+        const uint16 s = words(p->scales, b / 2);
+        const uint16 first = b % 2 ? s << 8u & 0xff000000u : s << 24u, second = b % 2 ? s & 0xff000000u : s << 16u & 0xff000000u;
+        int16 v[8];
+        fetch_block(p, b);
+        product_codes(p, b, v);
+        const int16 i = dots16(off[2 * b], v, x->q + b * 8), j = dots16(off[2 * b + 1], v + 4, x->q + b * 8 + 4);
+        sum = fma(convert_float16(i) * x->d[b], convert_float16(as_int16(first)), sum);
+        other = fma(convert_float16(j) * x->d[b], convert_float16(as_int16(second)), other);
+    }
+    *acc = fma(halves(p->scales + 256) * 0x1p-24f, sum + other, *acc);
+}
+#else
+#  define SUPER_STEP 0
+#endif
+
+static inline void tile_step(float16 acc[NT], tile_ptrs *p, x_ptrs *x)
+{
+#if SUPER_STEP
+    super_step(acc, p, x);
+#else
+    fetch_scales(p);
+#  if HAS_MINIMA /* what each token's block amounts to beside the codes */
+    float whole[STEP_BLOCKS * NT];
+    for (uint i = 0; i < STEP_BLOCKS * NT; i++)
+        whole[i] = x->d[i] * (x->sums[2 * i] + x->sums[2 * i + 1]);
+#  endif
+    for (uint b = 0; b < STEP_BLOCKS; b++) {
+        int16 v[8];
+        float16 scale[2], more;
+        fetch_block(p, b);
+        product_codes(p, b, v);
+        block_scales(p, b, scale, &more);
+#  pragma unroll
+        for (int t = 0; t < NT; t++) {
+            const uint at = b * NT + t;
+            const int2 sums = vload2(at, x->sums);
+            const int off = SIGNED_CODES ? 0 : -OFFSET;
+#  if HALF_SCALES
+            const int16 i = dots16(off * sums.x, v, x->q + at * 8), j = dots16(off * sums.y, v + 4, x->q + at * 8 + 4);
+            acc[t] = fma(fma(convert_float16(i), scale[0], convert_float16(j) * scale[1]), x->d[at], acc[t]);
+#  else /* two chains: one instruction waits for the other */
+            const int16 i = dots16(off * (sums.x + sums.y), v, x->q + at * 8), j = dots16(0, v + 4, x->q + at * 8 + 4);
+            acc[t] = fma(convert_float16(i + HIGH_SUM(j)) * x->d[at], scale[0], acc[t]);
+#  endif
+#  if HAS_MINIMA
+            acc[t] = fma(more, whole[at], acc[t]);
+#  endif
+        }
+    }
+#endif
+    next_step(p);
+    x->q += STEP_BLOCKS * NT * 8;
+    x->d += STEP_BLOCKS * NT;
+    x->sums += 2 * STEP_BLOCKS * NT;
+}
+
+#endif
