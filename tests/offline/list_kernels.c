@@ -8,7 +8,8 @@
  * largest.
  *
  * DIR/NUMBER.cl: a program, its build options in the first line behind "// options: ". DIR/list: lines
- *   NUMBER TARGET KERNEL GROUP OP VARIANT WHERE      GROUP: work-items; VARIANT: - where the op has one; WHERE: layer or case
+ *   NUMBER TARGET KERNEL GROUP OP VARIANT WHERE      GROUP: work-items; VARIANT: - where the op has one; WHERE: layer (a plan of a layer
+ *   has it) or case
  * It fails where a variant serves no target and is no CPU's either. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +75,7 @@ typedef struct lister {
     kernel kernels[MAX_KERNELS];
     int32_t n, n_programs, n_before; /* n_before: those of earlier targets */
     unsigned char served[CLEF_N_VARIANTS];
-    int32_t target, in_layer;
+    int32_t target, in_layer, chosen; /* chosen: as a plan would, no variant forced */
     clef_launch launches[MAX_LAUNCHES];
     unsigned char args[MAX_LAUNCHES * CLEF_MAX_ARGS_BYTES];
 } lister;
@@ -123,7 +124,7 @@ static int note(lister *l, const clef_launch *launch)
         k->group = group;
         k->launch = *launch;
     }
-    k->in_layer |= l->in_layer;
+    k->in_layer |= l->in_layer && l->chosen;
     return 0;
 }
 
@@ -263,6 +264,7 @@ static int list_target(lister *l)
     const clef_variant *variant;
     unsigned char has_rows[CLEF_N_OPS] = {0}, here[CLEF_N_OPS], on_cpu[CLEF_N_OPS];
     clef_op op = CLEF_OP_NONE;
+    l->chosen = 0;
     int failed = ops_of_layers(caps, here) || ops_of_layers(&any_cpu, on_cpu);
     for (int32_t i = 0; (variant = clef__variant_row(i, &op)) && !failed; i++) {
         has_rows[op] = 1;
@@ -272,7 +274,7 @@ static int list_target(lister *l)
     for (int32_t i = 0; i < CLEF_N_OPS && !failed; i++)
         if (!has_rows[i] && (here[i] || !on_cpu[i]))
             failed = list_variant(l, (clef_op)i, NULL);
-    l->in_layer = 1;
+    l->in_layer = l->chosen = 1;
     for (int i = 0; !failed && layer_text(i, text, sizeof text); i++)
         failed = list_text(l, text, layer_text(i, text, sizeof text), NULL);
     return failed;
