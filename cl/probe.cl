@@ -14,6 +14,12 @@ kernel void probe_loop(global uint *out, uint n)
     out[1] = x;
 }
 
+/* A step of a chain: what came before counts. */
+kernel void probe_step(global uint *out, uint i)
+{
+    *out = *out * 1664525u + i + 1013904223u;
+}
+
 #ifdef DOT
 #include "panel.h"
 

@@ -117,6 +117,7 @@ clef_status clef_classifier_create(clef_device *dev, clef_model *model, const cl
                  .exact = o->exact,
                  .no_tune = o->no_tune,
                  .no_proof = o->no_proof,
+                 .strict = o->strict,
                  .progress = o->progress,
                  .progress_user = o->progress_user},
         .output = "logits",

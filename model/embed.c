@@ -29,6 +29,7 @@ static void set_plan(clef_embedder *e, clef_device *dev)
                  .exact = e->opts.exact,
                  .no_tune = e->opts.no_tune,
                  .no_proof = e->opts.no_proof,
+                 .strict = e->opts.strict,
                  .progress = e->opts.progress,
                  .progress_user = e->opts.progress_user},
         .output = "embedding",

@@ -2,13 +2,28 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph/fail.h"
+#include "model/session.h"
+#include "runtime/bounded.h"
 
 enum {
     LEAST_LENGTH = 64,     /* so that no plan is made anew for every few tokens more */
     MAX_RUN_TOKENS = 16384 /* bounds the plan's memory */
 };
+
+/* Fewer sequences at once where a launch would last too long. */
+static clef_status bound_batch(clef_sequence_plan *p, clef_graph *graph, clef_error *err)
+{
+    int64_t bound = p->max_B;
+    const clef_status status = clef__bound_rows(p->dev, graph, "B", 1, err);
+    for (int32_t i = 1; i <= clef_graph_n_symbols(graph); i++)
+        if (strcmp(clef_graph_symbol(graph, i, NULL), "B") == 0)
+            clef_graph_symbol(graph, i, &bound);
+    p->max_B = (int32_t)bound;
+    return status;
+}
 
 static clef_status compile(clef_sequence_plan *p, clef_error *err)
 {
@@ -17,6 +32,8 @@ static clef_status compile(clef_sequence_plan *p, clef_error *err)
     if (status != CLEF_OK)
         return status;
     status = clef_graph_optimize(graph, NULL, err);
+    if (status == CLEF_OK)
+        status = bound_batch(p, graph, err);
     if (status == CLEF_OK)
         status = clef_plan_create(p->dev, graph, &p->opts, &p->plan, err);
     clef_graph_destroy(graph);
@@ -64,8 +81,8 @@ clef_status clef__sequence_plan_for(clef_sequence_plan *p, int32_t longest, clef
     return CLEF_OK;
 }
 
-clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types, int32_t B, int32_t T, float *out,
-                                    size_t n_bytes, clef_error *err)
+static clef_status run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types, int32_t B, int32_t T, float *out, size_t n_bytes,
+                       clef_error *err)
 {
     const size_t n_ids = (size_t)B * (size_t)T * sizeof *ids;
     clef_status status = clef_plan_bind(p->plan, p->B, B, err);
@@ -82,6 +99,24 @@ clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, c
     if (status == CLEF_OK)
         status = clef_plan_run(p->plan, err);
     return status == CLEF_OK ? clef_plan_read(p->plan, p->out, out, n_bytes, err) : status;
+}
+
+clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types, int32_t B, int32_t T, float *out,
+                                    size_t n_bytes, clef_error *err)
+{
+    const int32_t longest = p->max_T;
+    clef_error why = {0};
+    clef_status status = run(p, ids, types, B, T, out, n_bytes, &why);
+    if (!status || !clef_error_is_lost(&why) || clef_device_n_plans(p->dev) != clef__plans_of(p->plan)) {
+        if (status && err)
+            *err = why;
+        return status;
+    }
+    clef__sequence_plan_finish(p); /* once more, on a context made anew */
+    status = clef_device_reopen(p->dev, err);
+    if (!status)
+        status = clef__sequence_plan_for(p, longest, err);
+    return status ? status : run(p, ids, types, B, T, out, n_bytes, err);
 }
 
 void clef__sequence_plan_finish(clef_sequence_plan *p)

@@ -5,6 +5,7 @@
 
 #include "graph/fail.h"
 #include "model/session.h"
+#include "runtime/bounded.h"
 
 clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_model *model, const clef_build_opts *build, clef_plan **out,
                                clef_error *err)
@@ -14,6 +15,8 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
     if (status)
         return status;
     status = clef_graph_optimize(graph, NULL, err);
+    if (!status && build->part != CLEF_PART_ENCODER) /* which takes its source whole */
+        status = clef__bound_rows(dev, graph, "T", LEAST_ROWS, err);
     if (!status)
         status = clef_plan_create(dev, graph,
                                   &(clef_plan_opts){.gemm = s->opts.gemm,
@@ -21,6 +24,7 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
                                                     .describe_only = s->opts.describe_only,
                                                     .no_tune = s->opts.no_tune,
                                                     .no_proof = s->opts.no_proof,
+                                                    .strict = s->opts.strict,
                                                     .weights = clef_model_weight,
                                                     .release = clef_model_release,
                                                     .weights_user = model,
@@ -31,7 +35,7 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
     return status;
 }
 
-static clef_status make_plan(clef_session *s, clef_device *dev, clef_model *model, clef_error *err)
+static clef_status make_plan(clef_session *s, clef_error *err)
 {
     const clef_build_opts opts = {.n_context = s->opts.n_context,
                                   .n_batch = s->opts.n_batch,
@@ -41,9 +45,9 @@ static clef_status make_plan(clef_session *s, clef_device *dev, clef_model *mode
                                   .n_source = s->opts.n_source,
                                   .candidates = s->n_candidates,
                                   .sample = !s->n_beams};
-    clef_status status = s->is_seq2seq ? clef__session_encoder(s, dev, model, err) : CLEF_OK;
+    clef_status status = s->is_seq2seq ? clef__session_encoder(s, s->dev, s->model, err) : CLEF_OK;
     if (!status)
-        status = clef__session_plan(s, dev, model, &opts, &s->plan, err);
+        status = clef__session_plan(s, s->dev, s->model, &opts, &s->plan, err);
     return status;
 }
 
@@ -75,23 +79,19 @@ static void set_defaults(clef_session *s)
         s->opts.n_batch = s->opts.n_context;
 }
 
-clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_session_opts *opts, clef_session **out, clef_error *err)
+/* The most tokens of a step: what was asked for, or fewer where the device has to be bounded. */
+static int32_t rows_of(const clef_plan *plan)
 {
-    *out = NULL;
-    clef_session *s = calloc(1, sizeof *s);
-    if (!s)
-        return clef__fail(err, CLEF_E_NOMEM, "no memory for a session");
-    s->hp = clef_model_hparams(model);
-    s->opts = opts ? *opts : (clef_session_opts){0};
-    set_defaults(s);
-    s->last = malloc((size_t)s->hp->n_vocab * sizeof *s->last);
-    clef_status status = s->last ? set_beams(s, err) : clef__fail(err, CLEF_E_NOMEM, "no memory for %d logits", s->hp->n_vocab);
-    if (!status)
-        status = make_plan(s, dev, model, err);
-    if (status) {
-        clef_session_destroy(s);
+    int64_t bound = 1;
+    clef_graph_symbol(clef_plan_graph(plan), clef_plan_symbol(plan, "T"), &bound);
+    return (int32_t)bound;
+}
+
+clef_status clef__session_open(clef_session *s, clef_error *err)
+{
+    const clef_status status = make_plan(s, err);
+    if (status)
         return status;
-    }
     s->ids = clef_plan_input(s->plan, "input_ids");
     s->pos = clef_plan_input(s->plan, "pos");
     s->sampling = clef_plan_input(s->plan, "sampling");
@@ -100,9 +100,37 @@ clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_
     s->T = clef_plan_symbol(s->plan, "T");
     s->S = clef_plan_symbol(s->plan, "S");
     s->B = clef_plan_symbol(s->plan, "B");
+    if (s->T)
+        s->n_batch = rows_of(s->plan);
     s->order = clef_plan_input(s->plan, "order");
     s->candidates = clef_plan_output(s->plan, "candidates");
     s->scores = clef_plan_output(s->plan, "candidate_scores");
+    return CLEF_OK;
+}
+
+clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_session_opts *opts, clef_session **out, clef_error *err)
+{
+    *out = NULL;
+    clef_session *s = calloc(1, sizeof *s);
+    if (!s)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a session");
+    s->dev = dev;
+    s->model = model;
+    s->hp = clef_model_hparams(model);
+    s->opts = opts ? *opts : (clef_session_opts){0};
+    set_defaults(s);
+    s->n_batch = s->opts.n_batch;
+    s->last = malloc((size_t)s->hp->n_vocab * sizeof *s->last);
+    s->seen = calloc(s->opts.n_context > 0 ? (size_t)s->opts.n_context + 1 : 1, sizeof *s->seen);
+    clef_status status = s->last && s->seen
+                             ? set_beams(s, err)
+                             : clef__fail(err, CLEF_E_NOMEM, "no memory for %d logits and %d tokens", s->hp->n_vocab, s->opts.n_context);
+    if (!status)
+        status = clef__session_open(s, err);
+    if (status) {
+        clef_session_destroy(s);
+        return status;
+    }
     *out = s;
     return CLEF_OK;
 }
@@ -114,7 +142,9 @@ void clef_session_destroy(clef_session *s)
     clef_plan_destroy(s->plan);
     clef_plan_destroy(s->encoder.plan);
     free(s->encoder.rows);
+    free(s->encoder.source);
     free(s->last);
+    free(s->seen);
     free(s);
 }
 
@@ -135,12 +165,12 @@ const clef_plan *clef_session_plan(const clef_session *s, int32_t i)
 
 clef_plan_stats clef_session_describe(const clef_session *s)
 {
-    return clef_plan_describe(s->plan);
+    return s->plan ? clef_plan_describe(s->plan) : (clef_plan_stats){0};
 }
 
 int32_t clef_session_profile(clef_session *s, clef_launch_time *times, int32_t capacity, clef_error *err)
 {
-    return clef_plan_profile(s->plan, times, capacity, err);
+    return s->plan ? clef_plan_profile(s->plan, times, capacity, err) : 0;
 }
 
 /* ---- steps ----------------------------------------------------------------------------------------------------------------------- */
@@ -182,13 +212,17 @@ static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n, cle
         status = clef_plan_write(s->plan, s->pos, &s->n_past, sizeof s->n_past, err);
     if (!status)
         status = clef__session_step(s, s->n_past, n, err);
-    if (!status)
-        s->n_past += n;
-    return status;
+    if (status)
+        return status;
+    memmove(s->seen + s->n_past, ids, (size_t)n * sizeof *ids); /* they may lie there already */
+    s->n_past += n;
+    return CLEF_OK;
 }
 
 static clef_status check_ids(const clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
 {
+    if (!s->plan)
+        return clef__fail(err, CLEF_E_ARG, "the session's device was lost and did not come back");
     if (s->is_seq2seq && !s->encoder.n)
         return clef__fail(err, CLEF_E_ARG, "an encoder-decoder wants a source first: clef_session_encode()");
     if (n < 1)
@@ -201,13 +235,12 @@ static clef_status check_ids(const clef_session *s, const int32_t *ids, int32_t 
     return CLEF_OK;
 }
 
-/* Feeds a prompt in steps; the last of them picks as `last` says, the others not at all. */
-static clef_status feed_prompt(clef_session *s, const int32_t *ids, int32_t n, const sample_options *last, clef_error *err)
+clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n, const sample_options *last, clef_error *err)
 {
     const sample_options off = {.mode = SAMPLE_OFF};
     clef_status status = CLEF_OK;
-    for (int32_t at = 0; at < n && !status; at += s->opts.n_batch) {
-        const int32_t step = n - at < s->opts.n_batch ? n - at : s->opts.n_batch;
+    for (int32_t at = 0; at < n && !status; at += s->n_batch) {
+        const int32_t step = n - at < s->n_batch ? n - at : s->n_batch;
         status = set_sampling(s, at + step == n ? last : &off, err);
         if (!status)
             status = feed_step(s, ids + at, step, err);
@@ -225,32 +258,57 @@ clef_status clef__session_end(clef_session *s, clef_error *err)
     return reads ? clef_plan_read_wait(s->plan, err) : CLEF_OK;
 }
 
-clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, const float **logits, clef_error *err)
+static clef_status feed(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
 {
     const sample_options off = {.mode = SAMPLE_OFF};
+    const int32_t n_past = s->n_past;
+    clef_status status = clef__session_prompt(s, ids, n, &off, err);
+    if (!status)
+        status = clef_plan_read(s->plan, s->logits, s->last, (size_t)s->hp->n_vocab * sizeof *s->last, err);
+    if (status)
+        s->n_past = n_past; /* what was written beyond it is never seen, and written over */
+    return status;
+}
+
+clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, const float **logits, clef_error *err)
+{
+    clef_error why = {0};
     *logits = NULL;
     clef_status status = check_ids(s, ids, n, err);
     if (!status)
         status = clef__session_end(s, err);
     if (status)
         return status;
-    const int32_t n_past = s->n_past;
-    status = feed_prompt(s, ids, n, &off, err);
-    if (!status)
-        status = clef_plan_read(s->plan, s->logits, s->last, (size_t)s->hp->n_vocab * sizeof *s->last, err);
+    status = feed(s, ids, n, &why);
     if (status)
-        s->n_past = n_past; /* what was written beyond it is never seen, and written over */
-    else
+        status = clef__session_recover(s, NULL, &why, err);
+    if (!status && why.status)
+        status = feed(s, ids, n, err);
+    if (!status)
         *logits = s->last;
     return status;
 }
 
 /* ---- generation ------------------------------------------------------------------------------------------------------------------ */
 
-static clef_status start_read(clef_session *s, clef_error *err)
+clef_status clef__session_start_read(clef_session *s, clef_error *err)
 {
     const clef_status status = clef_plan_read_start(s->plan, s->token, &s->gen.token, sizeof s->gen.token, err);
     s->gen.n_ahead += !status;
+    return status;
+}
+
+static clef_status generate(clef_session *s, const int32_t *ids, int32_t n, int32_t n_max, const sample_options *sample, clef_error *err)
+{
+    const int32_t n_past = s->n_past;
+    s->gen = (generation){.active = 1, .n_max = n_max, .sample = *sample};
+    clef_status status = clef__session_prompt(s, ids, n, sample, err);
+    if (!status)
+        status = clef__session_start_read(s, err);
+    if (status) {
+        s->n_past = n_past;
+        s->gen.active = 0;
+    }
     return status;
 }
 
@@ -258,6 +316,7 @@ clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n
                                   clef_error *err)
 {
     sample_options sample;
+    clef_error why = {0};
     clef_status status = check_ids(s, ids, n, err);
     if (!status && s->n_beams)
         status = clef__fail(err, CLEF_E_ARG, "a session made for beams does not sample");
@@ -269,22 +328,15 @@ clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n
         status = clef__session_end(s, err);
     if (status)
         return status;
-    const int32_t n_past = s->n_past;
-    s->gen = (generation){.active = 1, .n_max = n_max};
-    status = feed_prompt(s, ids, n, &sample, err);
-    if (!status)
-        status = start_read(s, err);
-    if (status) {
-        s->n_past = n_past;
-        s->gen.active = 0;
-    }
-    return status;
+    status = generate(s, ids, n, n_max, &sample, &why);
+    if (status)
+        status = clef__session_recover(s, NULL, &why, err);
+    return !status && why.status ? generate(s, ids, n, n_max, &sample, err) : status;
 }
 
-clef_status clef_session_next(clef_session *s, int32_t *id, clef_error *err)
+static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)
 {
     generation *g = &s->gen;
-    *id = -1;
     if (!g->active)
         return clef__fail(err, CLEF_E_ARG, "no generation is under way");
     if (!g->n_ahead)
@@ -300,20 +352,33 @@ clef_status clef_session_next(clef_session *s, int32_t *id, clef_error *err)
     if (!status)
         status = waited;
     if (!status && more)
-        status = start_read(s, err);
+        status = clef__session_start_read(s, err);
     if (status) {
         g->active = 0;
         return status;
     }
     s->n_past = past;
+    s->seen[past] = token;
     g->n_given++;
     *id = token;
     return CLEF_OK;
+}
+
+clef_status clef_session_next(clef_session *s, int32_t *id, clef_error *err)
+{
+    const generation before = s->gen;
+    clef_error why = {0};
+    *id = -1;
+    clef_status status = next_token(s, id, &why);
+    if (!status)
+        return CLEF_OK;
+    status = clef__session_recover(s, &before, &why, err);
+    return status ? status : next_token(s, id, err);
 }
 
 clef_status clef_session_reset(clef_session *s, clef_error *err)
 {
     const clef_status status = clef__session_end(s, err);
     s->n_past = 0;
-    return status ? status : clef_plan_reset(s->plan, err);
+    return status || !s->plan ? status : clef_plan_reset(s->plan, err);
 }

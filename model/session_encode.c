@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph/fail.h"
 #include "model/session.h"
@@ -13,8 +14,11 @@ clef_status clef__session_encoder(clef_session *s, clef_device *dev, clef_model 
     const clef_status status = clef__session_plan(s, dev, model, &opts, &e->plan, err);
     if (status)
         return status;
-    e->rows = malloc((size_t)s->opts.n_source * (size_t)s->hp->n_heads * (size_t)s->hp->head_dim * sizeof *e->rows);
     if (!e->rows)
+        e->rows = malloc((size_t)s->opts.n_source * (size_t)s->hp->n_heads * (size_t)s->hp->head_dim * sizeof *e->rows);
+    if (!e->source)
+        e->source = malloc((size_t)s->opts.n_source * sizeof *e->source);
+    if (!e->rows || !e->source)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a source of %" PRId32 " tokens", s->opts.n_source);
     e->ids = clef_plan_input(e->plan, "input_ids");
     e->T = clef_plan_symbol(e->plan, "T");
@@ -25,6 +29,8 @@ static clef_status check_source(const clef_session *s, const int32_t *ids, int32
 {
     if (!s->is_seq2seq)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s is no encoder-decoder: it takes no source", s->hp->arch);
+    if (!s->plan || !s->encoder.plan)
+        return clef__fail(err, CLEF_E_ARG, "the session's device was lost and did not come back");
     if (n < 1)
         return clef__fail(err, CLEF_E_ARG, "a source of %" PRId32 " tokens, wanted at least 1", n);
     if (n > s->opts.n_source)
@@ -45,17 +51,12 @@ static clef_status hand_over(clef_session *s, const char *form, int32_t layer, s
     return status ? status : clef_plan_write(s->plan, clef_plan_input(s->plan, name), s->encoder.rows, n_bytes, err);
 }
 
-clef_status clef_session_encode(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
+clef_status clef__session_encode(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
 {
     session_encoder *e = &s->encoder;
-    clef_status status = check_source(s, ids, n, err);
-    if (!status)
-        status = clef__session_end(s, err);
-    if (status)
-        return status;
     const size_t n_bytes = (size_t)n * (size_t)s->hp->n_heads * (size_t)s->hp->head_dim * sizeof *e->rows;
-    s->n_past = e->n = 0;
-    status = clef_plan_bind(e->plan, e->T, n, err);
+    e->n = 0;
+    clef_status status = clef_plan_bind(e->plan, e->T, n, err);
     if (!status)
         status = clef_plan_bind(s->plan, clef_plan_symbol(s->plan, "U"), n, err);
     if (!status)
@@ -70,6 +71,22 @@ clef_status clef_session_encode(clef_session *s, const int32_t *ids, int32_t n, 
     if (!status)
         e->n = n;
     return status;
+}
+
+clef_status clef_session_encode(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
+{
+    clef_error why = {0};
+    clef_status status = check_source(s, ids, n, err);
+    if (!status)
+        status = clef__session_end(s, err);
+    if (status)
+        return status;
+    s->n_past = 0;
+    memmove(s->encoder.source, ids, (size_t)n * sizeof *ids);
+    status = clef__session_encode(s, ids, n, &why);
+    if (status)
+        status = clef__session_recover(s, NULL, &why, err);
+    return !status && why.status ? clef__session_encode(s, ids, n, err) : status;
 }
 
 int32_t clef_session_start(const clef_session *s, int32_t ids[2])

@@ -27,11 +27,20 @@ struct clef_device {
     int32_t           used_clblast;
     int32_t           clblast_ready;  /* what the tuner found for it was applied */
     struct clef_tune_db *tuning;      /* runtime/tune.h; NULL: not read yet */
+    struct clef_replay *replay;       /* runtime/replay.h; NULL: not tried yet */
     struct clef_proofs *proofs;       /* runtime/proof.h; NULL: not read yet */
     char              prover[512];    /* empty: none */
     void            (*notice)(void *user, const char *text);
     void             *notice_user;
+    struct clef_device *others;       /* the next of several that were opened as one; NULL: the last, or the only one */
+    int32_t           n_plans;        /* alive */
+    double            share;          /* of the layers, as asked for; 0: by measured speed and memory */
 };
+
+/** Opens the context of a device that was lost and did not come back so far; nothing else to do for others. CLEF_E_CL. */
+clef_status clef__device_ready(clef_device *dev, clef_error *err);
+/** Keeps what clef_device_measure() found (runtime/speed.c). */
+void clef__speed_keep(const clef_device *dev, const clef_device_speed *speed);
 
 /** "CL_OUT_OF_RESOURCES" for -5; "CLBlast…" names for CLBlast's own codes; "unknown" else. */
 const char *clef__cl_name(int32_t code);

@@ -332,5 +332,7 @@ clef_status clef_device_measure(clef_device *dev, clef_device_speed *out, clef_e
     release_buffers(&m);
     if (s)
         *out = (clef_device_speed){0};
+    else
+        clef__speed_keep(dev, out);
     return s;
 }

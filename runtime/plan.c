@@ -1,8 +1,10 @@
 /* Plans: making one, binding symbols, writing, running, reading. */
 #include "runtime/plan.h"
 #include "graph/pass.h"
+#include "runtime/chain.h"
 #include "runtime/os.h"
 #include "runtime/proof.h"
+#include "runtime/replay.h"
 #include "runtime/tune.h"
 
 #include <inttypes.h>
@@ -70,6 +72,8 @@ static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
     uint64_t done = 0, total = 0;
     for (int i = 0; i < N_WARM && !s; i++) { /* all of them before any buffer is bound: the scratch may grow */
         s = lower_at(plan, warm_at[i], err);
+        if (!s && plan->opts.strict)
+            s = clef__strict_check(plan, err);
         total += (uint64_t)plan->n_launches;
     }
     if (plan->opts.describe_only)
@@ -100,12 +104,15 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
 {
     *out = NULL;
     clef_status s = clef_graph_error(graph, err);
+    if (!s)
+        s = clef__device_ready(dev, err);
     if (s)
         return s;
     clef_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a plan");
     plan->dev = dev;
+    dev->n_plans++;
     if (opts)
         plan->opts = *opts;
     if (plan->opts.gemm == CLEF_GEMM_CLBLAST && !clef__clblast_present())
@@ -138,6 +145,7 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
         s = clef__plan_allocate(plan, err);
     if (!s)
         s = build_kernels(plan, when, err);
+    plan->replays = !s && !plan->opts.describe_only && when == BUILD_NOW && clef__replay_serves(dev, plan->opts.no_tune);
     if (s) {
         clef_plan_destroy(plan);
         return s;
@@ -148,9 +156,37 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
     return CLEF_OK;
 }
 
-clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
+clef_status clef__plan_create_on(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
 {
     return create(dev, graph, opts, BUILD_NOW, out, err);
+}
+
+/* Over several devices. */
+static clef_status create_chain(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
+{
+    clef_status s = clef_graph_error(graph, err);
+    clef_plan *plan = s ? NULL : calloc(1, sizeof *plan);
+    if (!s && !plan)
+        s = clef__fail(err, CLEF_E_NOMEM, "no memory for a plan");
+    if (s)
+        return s;
+    plan->dev = dev;
+    dev->n_plans++;
+    if (opts)
+        plan->opts = *opts;
+    plan->graph = clef_graph_clone(graph);
+    s = plan->graph ? clef__chain_create(plan, err) : clef__fail(err, CLEF_E_NOMEM, "no memory for a copy of the graph");
+    if (s)
+        clef_plan_destroy(plan);
+    else
+        *out = plan;
+    return s;
+}
+
+clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
+{
+    *out = NULL;
+    return dev->others ? create_chain(dev, graph, opts, out, err) : create(dev, graph, opts, BUILD_NOW, out, err);
 }
 
 clef_status clef__plan_create_bare(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
@@ -162,12 +198,15 @@ void clef_plan_destroy(clef_plan *plan)
 {
     if (!plan)
         return;
-    if (plan->graph) {
+    if (plan->graph && !plan->chain) {
         clFinish(plan->dev->queue); /* nothing may still read what goes now */
         clef__plan_release_read(plan);
+        clef__replay_drop(plan);
         clef__plan_release_bound(plan);
         clef__plan_release_memory(plan);
     }
+    clef__chain_destroy(plan->chain);
+    plan->dev->n_plans--;
     for (int32_t i = 0; i < plan->n_inputs; i++)
         free(plan->inputs[i].staging);
     free(plan->inputs);
@@ -237,6 +276,8 @@ clef_status clef_plan_bind(clef_plan *plan, int32_t symbol, int64_t value, clef_
     const clef_symbol_def *def = &plan->graph->symbols[symbol - 1];
     if (value < 1 || value > def->bound)
         return clef__fail(err, CLEF_E_ARG, "symbol %s: %" PRId64 ", wanted 1 to %" PRId64, def->name, value, def->bound);
+    if (plan->chain)
+        return clef__chain_bind(plan, symbol, value, err);
     plan->stale |= plan->symbols[symbol - 1] != value;
     plan->symbols[symbol - 1] = value;
     return CLEF_OK;
@@ -249,6 +290,8 @@ clef_status clef_plan_write(clef_plan *plan, int32_t input, const void *data, si
     clef_io *io = &plan->inputs[input];
     if (plan->opts.describe_only)
         return clef__plan_is_description(err);
+    if (plan->chain)
+        return clef__chain_write(plan, input, data, n_bytes, err);
     const size_t wanted = (size_t)clef__bytes(io->value, plan->symbols);
     if (n_bytes != wanted)
         return clef__fail(err, CLEF_E_ARG, "input %s: wanted %zu bytes, came %zu", io->value->name, wanted, n_bytes);
@@ -261,8 +304,11 @@ clef_status clef_plan_write(clef_plan *plan, int32_t input, const void *data, si
 
 clef_status clef_plan_run(clef_plan *plan, clef_error *err)
 {
+    if (plan->chain)
+        return clef__chain_run(plan, err);
     clef_status s = plan->opts.describe_only ? clef__plan_is_description(err) : CLEF_OK;
     if (plan->stale && !s) {
+        clef__replay_drop(plan);
         s = clef__plan_lower(plan, err);
         for (int32_t i = 0; i < plan->n_launches && !s; i++)
             if (plan->launches[i].scratch_bytes > plan->stats.scratch_bytes)
@@ -272,7 +318,7 @@ clef_status clef_plan_run(clef_plan *plan, clef_error *err)
             s = clef__plan_bind_launches(plan, err);
         plan->stale = s != CLEF_OK;
     }
-    if (!s)
+    if (!s && !clef__replay_run(plan, &s, err))
         s = clef__plan_enqueue(plan, err);
     if (s)
         return s;
@@ -282,7 +328,7 @@ clef_status clef_plan_run(clef_plan *plan, clef_error *err)
 
 clef_status clef_plan_reset(clef_plan *plan, clef_error *err)
 {
-    return clef__plan_zero_states(plan, err);
+    return plan->chain ? clef__chain_reset(plan, err) : clef__plan_zero_states(plan, err);
 }
 
 static clef_cost cost_of(const clef_plan *plan, const clef_value *n)
@@ -293,6 +339,8 @@ static clef_cost cost_of(const clef_plan *plan, const clef_value *n)
 
 clef_plan_stats clef_plan_describe(const clef_plan *plan)
 {
+    if (plan->chain)
+        return clef__chain_describe(plan);
     clef_plan_stats stats = plan->stats;
     stats.n_launches = plan->n_launches;
     for (int32_t i = 0; i < plan->n_launches; i++) { /* one behind the other where a node has several */
@@ -322,6 +370,8 @@ static void add_costs(const clef_plan *plan, clef_launch_time *times, int32_t n)
 
 int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err)
 {
+    if (plan->chain)
+        return clef__chain_profile(plan, times, capacity, err);
     const cl_int code = clFinish(plan->dev->queue);
     clef__plan_is_idle(plan);
     if (code) {

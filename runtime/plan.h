@@ -29,6 +29,7 @@ typedef struct clef_io {
 
 struct clef_plan {
     clef_device    *dev;
+    struct clef_chain *chain; /* over several devices (runtime/chain.h): then the plan has graph, symbols and inputs of its own alone */
     clef_graph     *graph;   /* our own copy */
     clef_plan_opts  opts;
     clef_memory     memory;
@@ -50,11 +51,17 @@ struct clef_plan {
     unsigned char  *args;
     clef_bound    **list;    /* of each launch; NULL: CLBlast */
     int32_t         n_launches, cap_launches;
+    int32_t         replays; /* 1: launches that stay the same are recorded (runtime/replay.h) */
+    int32_t         n_same;  /* runs of the present list */
+    struct _cl_command_buffer_khr *recording; /* of the present list; NULL: none */
     cl_event       *events;  /* of the last run, when profiling */
     int32_t         n_events;
     cl_event        reading; /* of the read under way, NULL: none */
     clef_plan_stats stats;
 };
+
+/** As clef_plan_create(), on this device alone, others that were opened with it or not. */
+clef_status clef__plan_create_on(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err);
 
 /** As clef_plan_create(), but no kernel is built before the run that needs it. */
 clef_status clef__plan_create_bare(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err);
@@ -87,6 +94,9 @@ clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef
 /** Enqueues every launch. */
 clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err);
 void        clef__plan_release_bound(clef_plan *plan);
+
+/** CLEF_E_UNSUPPORTED names the first node that would run otherwise than asked at the present symbols (runtime/strict.c). */
+clef_status clef__strict_check(const clef_plan *plan, clef_error *err);
 
 /** No write waits any more: the queue has been waited for (runtime/plan_read.c). */
 void        clef__plan_is_idle(clef_plan *plan);

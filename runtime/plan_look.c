@@ -1,9 +1,21 @@
 /* Looking at a plan: its graph, its launches. */
-#include "runtime/plan.h"
+#include "runtime/chain.h"
 
 const clef_graph *clef_plan_graph(const clef_plan *plan)
 {
     return plan->graph;
+}
+
+const clef_plan *clef_plan_stage(const clef_plan *plan, int32_t i)
+{
+    if (plan->chain)
+        return i >= 0 && i < plan->chain->n ? plan->chain->stages[i] : NULL;
+    return i == 0 ? plan : NULL;
+}
+
+const clef_device *clef_plan_device(const clef_plan *plan)
+{
+    return plan->dev;
 }
 
 int32_t clef_plan_tensors(const clef_plan *plan, clef_plan_tensor *out, int32_t capacity)
@@ -36,6 +48,8 @@ static int has_variants(clef_op op)
 
 int32_t clef_plan_launches(const clef_plan *plan, clef_launch_info *out, int32_t capacity)
 {
+    if (plan->chain)
+        return clef__chain_launches(plan, out, capacity);
     const clef_lowering lo = {.graph = plan->graph,
                               .caps = &plan->dev->info.caps,
                               .symbols = plan->symbols,

@@ -281,7 +281,8 @@ static clef_status check_total(const clef_plan *plan, clef_error *err)
         snprintf(fits, sizeof fits, ": a context of about %" PRIu64 " positions fits (clef run -c), or a type of fewer bytes (--kv-type)",
                  (uint64_t)((double)positions * (double)(caps->global_bytes - weights - rest) / (double)states));
     return clef__fail(err, CLEF_E_LIMIT,
-                      "%.1f MiB of device memory are needed (weights %.1f, KV cache %.1f, working memory %.1f), %s has %.1f%s",
+                      "%.1f MiB of device memory are needed (weights %.1f, KV cache %.1f, working memory %.1f), %s has %.1f%s; further "
+                      "devices can take some of the layers (-d A,B)",
                       (double)all / 1048576, (double)weights / 1048576, (double)states / 1048576, (double)rest / 1048576,
                       plan->dev->info.name, (double)caps->global_bytes / 1048576, fits);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/proof.h"
 #include "runtime/tune.h"
 
 typedef struct listing {
@@ -87,13 +88,16 @@ static void describe(const clef_tune_db *db, const clef_tuning *tuning, const cl
 }
 
 /* A variant without any measurement. */
-static void describe_unmeasured(const clef_device *dev, int32_t row, clef_variant_info *info)
+static void describe_unmeasured(clef_device *dev, int32_t row, clef_variant_info *info)
 {
     clef_op op = CLEF_OP_NONE;
     const clef_variant *v = clef__variant_row(row, &op);
     const int able = !v->device || v->device(&dev->info.caps);
     *info = (clef_variant_info){.op = clef__ops[op]->name, .variant = v->name, .state = able ? CLEF_VARIANT_BY_ORDER : CLEF_VARIANT_UNFIT};
-    if (able)
+    if (able && clef__proof_failed(dev, row)) {
+        info->state = CLEF_VARIANT_FAILED;
+        snprintf(info->why, sizeof info->why, "failed its proof; set aside (clef selftest --op %s)", info->op);
+    } else if (able)
         snprintf(info->why, sizeof info->why, "not measured (clef tune): serves where the stated order comes to it%s%s",
                  v->takes ? "; takes " : "", v->takes ? v->takes : "");
     else

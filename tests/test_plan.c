@@ -566,7 +566,7 @@ static void failed_feed(void **state)
     (void)state;
     clef_error err = {0};
     clef_model *model;
-    clef_session *session;
+    clef_session *session, *other;
     const float *logits;
     int32_t ids[40], last = 7;
     float want[2];
@@ -576,6 +576,7 @@ static void failed_feed(void **state)
     const clef_session_opts opts = {.n_context = 64, .n_batch = 8, .progress = stop_between_steps, .progress_user = &stop};
     ok(clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err), &err);
     ok(clef_session_create(dev, model, &opts, &session, &err), &err);
+    ok(clef_session_create(dev, model, &(clef_session_opts){.n_context = 16, .n_batch = 8}, &other, &err), &err);
     ok(clef_session_feed(session, ids, 10, &logits, &err), &err);
     ok(clef_session_feed(session, &last, 1, &logits, &err), &err);
     memcpy(want, logits, sizeof want);
@@ -587,9 +588,20 @@ static void failed_feed(void **state)
     assert_null(logits);
     assert_int_equal(clef_session_n_past(session), 10);
     layer_fail("clEnqueueNDRangeKernel", clef_session_describe(session).n_launches + 2, 0); /* in the second step */
-    assert_int_equal(clef_session_feed(session, ids, 40, &logits, &err), CLEF_E_CL);
+    assert_int_equal(clef_session_feed(session, ids, 40, &logits, &err), CLEF_E_CL); /* the other's plan would be lost with the context */
     layer_fail(NULL, 0, 0);
     assert_int_equal(clef_session_n_past(session), 10);
+    ok(clef_session_feed(session, &last, 1, &logits, &err), &err);
+    assert_memory_equal(logits, want, sizeof want);
+    clef_session_destroy(other);
+
+    layer_fail("clEnqueueNDRangeKernel", clef_session_describe(session).n_launches + 2, 0); /* alone, it gets its device back */
+    ok(clef_session_feed(session, ids, 40, &logits, &err), &err);
+    layer_fail(NULL, 0, 0);
+    assert_int_equal(clef_session_n_past(session), 51);
+    assert_int_equal(clef_device_reopen(dev, &err), CLEF_E_ARG);
+    ok(clef_session_reset(session, &err), &err);
+    ok(clef_session_feed(session, ids, 10, &logits, &err), &err);
     ok(clef_session_feed(session, &last, 1, &logits, &err), &err);
     assert_memory_equal(logits, want, sizeof want);
     clef_session_destroy(session);

@@ -118,6 +118,10 @@ static void print_device(const bench *b)
     const clef_device_info *d = clef_device_describe(b->device);
     printf("%" PRId32 ":%" PRId32 " %s (%s), %" PRId32 " %s", d->platform, d->index, d->name, d->platform_name, b->n_threads,
            d->caps.is_cpu ? "threads" : "units");
+    for (int32_t i = 1; clef_device_part(b->device, i); i++) {
+        const clef_device_info *more = clef_device_describe(clef_device_part(b->device, i));
+        printf(", and %" PRId32 ":%" PRId32 " %s (%s)", more->platform, more->index, more->name, more->platform_name);
+    }
 }
 
 /* Whether the model's products are of bytes: most of its weights lie in blocks, and activations may be quantised too. */

@@ -16,7 +16,7 @@ int clef__classifier_open(clef__classifier *c, const clef__classifier_options *o
         return clef__cli_report(&err);
     const clef_device_opts device = {
         .notice = clef__say_notice, .n_threads = o->n_threads, .progress = clef__progress_step, .progress_user = &c->progress};
-    if (clef_device_open(o->device, &device, &c->device, &err) != CLEF_OK)
+    if (clef__devices_open(o->device, o->split, &device, &c->device, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (!o->quiet)
         clef__say_device(c->device);
@@ -25,6 +25,7 @@ int clef__classifier_open(clef__classifier *c, const clef__classifier_options *o
                                        .exact = o->exact,
                                        .no_tune = o->no_tune,
                                        .no_proof = o->no_proof,
+                                       .strict = o->strict,
                                        .progress = clef__progress_step,
                                        .progress_user = &c->progress};
     if (clef_classifier_create(c->device, c->model, &opts, &c->classifier, &err) != CLEF_OK)

@@ -5,7 +5,7 @@
 #include "tools/bench.h"
 #include "tools/terminal.h"
 
-enum { DEFAULT_PROMPT = 512, DEFAULT_GEN = 64 };
+enum { DEFAULT_PROMPT = 512, DEFAULT_GEN = 64, MAX_DEVICES = 16 };
 
 static const bench_options bench_defaults = {.n_prompt = -1, .n_gen = -1, .n_rounds = 3, .n_batch = 512, .pin = CLEF_PIN_AUTO};
 
@@ -35,11 +35,14 @@ static const clef__option bench_option_table[] = {
     {.names = "product", .type = CLI_TEXT, .value = "MxNxK,..", AT(product),
      .help = "measure products of matrices of these sizes alone, by each who can; --gemm picks"},
     {.names = "use-device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", AT(device), .env = "CLEF_DEVICE",
-     .help = "P:D, a part of a device's name, or auto (`clef devices` lists them)"},
+     .help = "P:D, a part of a device's name, or auto (`clef devices` lists them); A,B: the layers are split over both"},
+    {.names = "split", .type = CLI_TEXT, .value = "60,40", AT(split),
+     .help = "of several devices: what each gets of the layers [by measured speed, as far as memory allows]"},
     GEMM_OPTION(bench_options),
     EXACT_OPTION(bench_options),
     TUNE_OPTION(bench_options),
     PROOF_OPTION(bench_options),
+    STRICT_OPTION(bench_options),
     QUIET_OPTION(bench_options),
     {.names = NULL},
 };
@@ -56,8 +59,12 @@ static int open_device(bench *b)
                                    .pin = (clef_pin)b->o->pin,
                                    .progress = clef__progress_step,
                                    .progress_user = &b->progress};
-    if (clef_device_open(b->o->device, &opts, &b->device, &err) != CLEF_OK)
+    if (clef__devices_open(b->o->device, b->o->split, &opts, &b->device, &err) != CLEF_OK)
         return clef__cli_report(&err);
+    const char *alone = b->o->profile ? "--profile" : b->o->of_device ? "--device" : b->o->product ? "--product" : NULL;
+    const int rc = alone ? clef__one_device(b->device, "bench", alone) : CLI_GO_ON;
+    if (rc != CLI_GO_ON)
+        return rc;
     b->n_threads = b->o->n_threads ? b->o->n_threads : clef_device_describe(b->device)->caps.n_units;
     return CLI_GO_ON;
 }
@@ -118,6 +125,7 @@ static int open_all(bench *b, const char *path)
         .exact = b->o->exact,
         .no_tune = b->o->no_tune,
         .no_proof = b->o->no_proof,
+        .strict = b->o->strict,
         .kv_type = clef__kv_type(b->model, b->o->kv_type, b->o->exact),
         .progress = clef__progress_step,
         .progress_user = &b->progress,
@@ -256,6 +264,33 @@ static int bench_products(bench *b)
     return rc == CLI_GO_ON ? clef__bench_product(b) : rc;
 }
 
+/* What the devices are measured to do; of several, which work one after the other, each counts by the bytes and operations of its layers.
+ */
+static clef_status measure_limits(bench *b, clef_device_speed *out, clef_error *err)
+{
+    clef_plan_stats of[MAX_DEVICES], all = clef_session_describe(b->session);
+    int32_t n = 0;
+    for (const clef_plan *stage; n < MAX_DEVICES && (stage = clef_plan_stage(clef_session_plan(b->session, 0), n)); n++)
+        of[n] = clef_plan_describe(stage);
+    clef_session_destroy(b->session); /* its memory goes before the device's is measured */
+    b->session = NULL;
+    clef_status status = clef_device_measure(b->device, out, err);
+    if (n < 2 || status != CLEF_OK)
+        return status;
+    double read = 0, mad = 0, dot = 0;
+    for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
+        clef_device_speed s = *out;
+        status = i ? clef_device_measure(clef_device_part(b->device, i), &s, err) : CLEF_OK;
+        read += of[i].run_bytes / s.read_gb_s;
+        mad += of[i].run_flops / s.mad_gflop_s;
+        dot += of[i].run_flops / (s.dot_gop_s > 0 ? s.dot_gop_s : s.mad_gflop_s);
+    }
+    out->read_gb_s = all.run_bytes / read;
+    out->mad_gflop_s = all.run_flops / mad;
+    out->dot_gop_s = out->dot_gop_s > 0 ? all.run_flops / dot : 0;
+    return status;
+}
+
 static int bench_model(bench *b, const char *path)
 {
     clef_error err = {0};
@@ -275,9 +310,7 @@ static int bench_model(bench *b, const char *path)
         clef__bench_print_json(b);
         return CLI_OK;
     }
-    clef_session_destroy(b->session); /* its memory goes before the device's is measured */
-    b->session = NULL;
-    if (clef_device_measure(b->device, &speed, &err) != CLEF_OK)
+    if (measure_limits(b, &speed, &err) != CLEF_OK)
         return clef__cli_report(&err);
     clef__bench_print_table(b, &speed);
     return CLI_OK;

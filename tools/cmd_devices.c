@@ -6,7 +6,7 @@
 #include "tools/variants.h"
 
 typedef struct devices_options {
-    int32_t json, variants;
+    int32_t json, variants, measure;
 } devices_options;
 
 static const devices_options devices_defaults = {0};
@@ -17,6 +17,10 @@ static const clef__option devices_option_table[] = {
      .type = CLI_SWITCH,
      .offset = offsetof(devices_options, variants),
      .help = "which variant of each op serves and why each other one does not (clef tune measures them)"},
+    {.names = "measure",
+     .type = CLI_SWITCH,
+     .offset = offsetof(devices_options, measure),
+     .help = "measure each device's memory, arithmetic and launches now (seconds, and 512 MiB of it); else what is known is shown"},
     {.names = NULL},
 };
 
@@ -67,8 +71,56 @@ static void print_device(const clef_device_info *d, int chosen)
         printf("     refused: %s\n", d->refused);
 }
 
-/* Opens the device: what it can do is known only then. One that does not open says why, in its place. */
-static void print_variants(const clef_device_info *d, int json)
+/* How a device's speed came to be known. */
+typedef enum speed_from { SPEED_UNKNOWN, SPEED_KEPT, SPEED_NOW } speed_from;
+static const char *const speed_names[] = {"unknown", "kept", "now"};
+
+static speed_from speed_of(clef_device *device, int measure, clef_device_speed *speed)
+{
+    clef_error err = {0};
+    if (measure && clef_device_measure(device, speed, &err) == CLEF_OK)
+        return SPEED_NOW;
+    if (measure)
+        clef__cli_report(&err);
+    return clef_device_speed_known(device, speed, &err) == CLEF_OK ? SPEED_KEPT : SPEED_UNKNOWN;
+}
+
+static void print_speed(clef_device *device, int measure)
+{
+    clef_device_speed s;
+    const speed_from from = speed_of(device, measure, &s);
+    if (from == SPEED_UNKNOWN) {
+        puts("     speed not measured yet (clef devices --measure)");
+        return;
+    }
+    printf("     reads %.1f GB/s, copies %.1f GB/s, %.1f Gflop/s of f32", s.read_gb_s, s.copy_gb_s, s.mad_gflop_s);
+    if (s.dot_gop_s > 0)
+        printf(", %.1f Gop/s of bytes", s.dot_gop_s);
+    printf(", %.1f us a launch (%s)\n", s.launch_us, from == SPEED_NOW ? "measured now" : "measured earlier");
+}
+
+static void print_speed_json(clef_device *device, int measure)
+{
+    clef_device_speed s;
+    int32_t n = 0;
+    const speed_from from = speed_of(device, measure, &s);
+    if (from == SPEED_UNKNOWN) {
+        fputs("null", stdout);
+        return;
+    }
+    putchar('{');
+    clef__json_member_text(stdout, &n, "measured", speed_names[from]);
+    clef__json_member_number(stdout, &n, "read_gb_s", s.read_gb_s);
+    clef__json_member_number(stdout, &n, "copy_gb_s", s.copy_gb_s);
+    clef__json_member_number(stdout, &n, "mad_gflop_s", s.mad_gflop_s);
+    clef__json_member_number(stdout, &n, "dot_gop_s", s.dot_gop_s);
+    clef__json_member_number(stdout, &n, "launch_us", s.launch_us);
+    clef__json_member_number(stdout, &n, "round_trip_us", s.round_trip_us);
+    putchar('}');
+}
+
+/* What is known only of a device that was opened. One that does not open says why, in its place. */
+static void print_opened(const clef_device_info *d, const devices_options *o)
 {
     char which[32];
     clef_error err = {0};
@@ -76,15 +128,38 @@ static void print_variants(const clef_device_info *d, int json)
     snprintf(which, sizeof which, "%" PRId32 ":%" PRId32, d->platform, d->index);
     clef_status s = d->refused[0] ? CLEF_E_DEVICE : clef_device_open(which, NULL, &device, &err);
     if (!s)
-        s = json ? clef__variants_print_json(device, &err) : clef__variants_print(device, &err);
+        print_speed(device, o->measure);
+    if (!s && o->variants)
+        printf("     command buffers: %s\n", clef_device_command_buffers(device));
+    if (!s && o->variants)
+        s = clef__variants_print(device, &err);
     clef_device_close(device);
-    if (s && json)
-        fputs("null", stdout);
-    else if (s && err.text[0])
+    if (s && err.text[0])
         printf("     %s\n", err.text);
 }
 
-static void print_json(const clef_device_info *d, int chosen, int variants)
+/* The same as members of the device's object. */
+static void print_opened_json(const clef_device_info *d, const devices_options *o, int32_t *n)
+{
+    char which[32];
+    clef_error err = {0};
+    clef_device *device = NULL;
+    snprintf(which, sizeof which, "%" PRId32 ":%" PRId32, d->platform, d->index);
+    clef_status s = d->refused[0] ? CLEF_E_DEVICE : clef_device_open(which, NULL, &device, &err);
+    clef__json_member(stdout, n, "speed");
+    if (s)
+        fputs("null", stdout);
+    else
+        print_speed_json(device, o->measure);
+    if (o->variants) {
+        clef__json_member(stdout, n, "variants");
+        if (s || clef__variants_print_json(device, &err))
+            fputs("null", stdout);
+    }
+    clef_device_close(device);
+}
+
+static void print_json(const clef_device_info *d, int chosen, const devices_options *o)
 {
     const clef_caps *k = &d->caps;
     const struct {
@@ -130,10 +205,7 @@ static void print_json(const clef_device_info *d, int chosen, int variants)
         fputs("null", stdout);
     clef__json_member(stdout, &n, "chosen");
     fputs(chosen ? "true" : "false", stdout);
-    if (variants) {
-        clef__json_member(stdout, &n, "variants");
-        print_variants(d, 1);
-    }
+    print_opened_json(d, o, &n);
     putchar('}');
 }
 
@@ -156,11 +228,10 @@ static int devices_run(const void *options, int32_t n_args, char **args)
     for (int32_t i = 0; i < n; i++) {
         if (o->json) {
             fputs(i ? ",\n " : "", stdout);
-            print_json(&list[i], is_chosen(&list[i], chosen), o->variants);
+            print_json(&list[i], is_chosen(&list[i], chosen), o);
         } else {
             print_device(&list[i], is_chosen(&list[i], chosen));
-            if (o->variants)
-                print_variants(&list[i], 0);
+            print_opened(&list[i], o);
         }
     }
     if (o->json)
@@ -171,7 +242,7 @@ static int devices_run(const void *options, int32_t n_args, char **args)
 
 const clef__command clef__command_devices = {
     .name = "devices",
-    .usage = "[--json] [--variants]",
+    .usage = "[--json] [--variants] [--measure]",
     .summary = "List the OpenCL devices and what they can do",
     .options = devices_option_table,
     .defaults = &devices_defaults,

@@ -8,9 +8,9 @@
 #include "tools/values.h"
 
 typedef struct eval_options {
-    const char *model, *in, *out, *after, *device;
+    const char *model, *in, *out, *after, *device, *split;
     clef__list taps;
-    int32_t gemm, exact, no_tune, no_proof, kv_type, stats, quiet;
+    int32_t gemm, exact, no_tune, no_proof, strict, kv_type, stats, quiet;
 } eval_options;
 
 static const eval_options eval_defaults = {.gemm = CLEF_GEMM_AUTO};
@@ -27,11 +27,12 @@ static const clef__option eval_option_table[] = {
     {.names = "stats", .type = CLI_SWITCH, AT(stats),
      .help = "print each value's range, mean, NaN and infinities; stop at the first NaN. Without --after: before ops are fused"},
     {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after), .help = "stop after this pass over the graph; build: run none"},
-    DEVICE_OPTION(eval_options),
+    DEVICES_OPTION(eval_options),
     GEMM_OPTION(eval_options),
     EXACT_OPTION(eval_options),
     TUNE_OPTION(eval_options),
     PROOF_OPTION(eval_options),
+    STRICT_OPTION(eval_options),
     KV_TYPE_OPTION(eval_options),
     QUIET_OPTION(eval_options),
     {.names = NULL},
@@ -368,6 +369,7 @@ static clef_status run_graph(void *user, const clef_graph *graph, clef_plan **pl
         .exact = e->o->exact,
         .no_tune = e->o->no_tune,
         .no_proof = e->o->no_proof,
+        .strict = e->o->strict,
         .weights = e->model ? clef_model_weight : weight_of_file,
         .weights_user = e->model ? (void *)e->model : (void *)e,
     };
@@ -406,7 +408,7 @@ static clef_status evaluate(eval *e, clef_error *err)
     if (status == CLEF_OK)
         status = clef__is_graph_file(e->path) ? build_text_graph(e, err) : build_model(e, err);
     if (status == CLEF_OK)
-        status = clef_device_open(o->device, &(clef_device_opts){.notice = clef__say_notice}, &e->device, err);
+        status = clef__devices_open(o->device, o->split, &(clef_device_opts){.notice = clef__say_notice}, &e->device, err);
     if (status == CLEF_OK && !o->quiet)
         clef__say_device(e->device);
     if (status == CLEF_OK && o->stats)

@@ -16,8 +16,8 @@ typedef enum score { SCORE_ALL, SCORE_HALF } score;
 static const char *const score_names[] = {"all", "half", NULL};
 
 typedef struct perplexity_options {
-    const char *model, *device, *curve;
-    int32_t n_context, score, gemm, exact, no_tune, no_proof, kv_type, json, quiet;
+    const char *model, *device, *split, *curve;
+    int32_t n_context, score, gemm, exact, no_tune, no_proof, strict, kv_type, json, quiet;
 } perplexity_options;
 
 static const perplexity_options perplexity_defaults = {0};
@@ -32,11 +32,12 @@ static const clef__option perplexity_option_table[] = {
      .help = "all: every token [all]; half: the later half of each window, as llama.cpp does"},
     {.names = "curve", .type = CLI_TEXT, .value = "FILE", AT(curve), .help = "draw the perplexity along the text there, as SVG"},
     {.names = "json", .type = CLI_SWITCH, AT(json), .help = "as a line of JSON"},
-    DEVICE_OPTION(perplexity_options),
+    DEVICES_OPTION(perplexity_options),
     GEMM_OPTION(perplexity_options),
     EXACT_OPTION(perplexity_options),
     TUNE_OPTION(perplexity_options),
     PROOF_OPTION(perplexity_options),
+    STRICT_OPTION(perplexity_options),
     KV_TYPE_OPTION(perplexity_options),
     QUIET_OPTION(perplexity_options),
     {.names = NULL},
@@ -148,6 +149,7 @@ static clef_status make_plan(work *w, clef_error *err)
         .exact = w->o->exact,
         .no_tune = w->o->no_tune,
         .no_proof = w->o->no_proof,
+        .strict = w->o->strict,
         .weights = clef_model_weight,
         .weights_user = w->model,
         .progress = clef__progress_step,
@@ -157,9 +159,10 @@ static clef_status make_plan(work *w, clef_error *err)
     if (status == CLEF_OK)
         status = clef_graph_optimize(graph, NULL, err);
     if (status == CLEF_OK)
-        status = clef_device_open(
-            w->o->device, &(clef_device_opts){.notice = clef__say_notice, .progress = clef__progress_step, .progress_user = &w->progress},
-            &w->device, err);
+        status = clef__devices_open(
+            w->o->device, w->o->split,
+            &(clef_device_opts){.notice = clef__say_notice, .progress = clef__progress_step, .progress_user = &w->progress}, &w->device,
+            err);
     if (status == CLEF_OK)
         status = clef_plan_create(w->device, graph, &opts, &w->plan, err);
     clef_graph_destroy(graph);

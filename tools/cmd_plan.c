@@ -9,7 +9,7 @@
 enum { MAX_DEFAULT_CONTEXT = 4096, DEFAULT_BATCH = 512 };
 
 typedef struct plan_options {
-    const char *model, *device, *out;
+    const char *model, *device, *split, *out;
     int32_t n_context, n_batch, n_source, n_beams, kv_type, gemm, exact, format;
 } plan_options;
 
@@ -30,7 +30,7 @@ static const clef__option plan_option_table[] = {
      .help = "tokens of an encoder-decoder's source [the model's]"},
     {.names = "beams", .type = CLI_INT, .value = "N", AT(n_beams), .lo = 0, .hi = 64, .help = "of a beam search [none]"},
     KV_TYPE_OPTION(plan_options),
-    DEVICE_OPTION(plan_options),
+    DEVICES_OPTION(plan_options),
     GEMM_OPTION(plan_options),
     EXACT_OPTION(plan_options),
     {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = formats, .help = "[by FILE's name, else text]"},
@@ -74,10 +74,15 @@ static clef_status find_peak(memory_part *p, clef_error *err)
     return CLEF_OK;
 }
 
-static clef_status add_part(memory_plan *m, const char *name, const clef_plan *plan, clef_error *err)
+static clef_status add_stage(memory_plan *m, const char *name, const clef_plan *plan, clef_error *err)
 {
     memory_part *p = &m->parts[m->n_parts++];
-    *p = (memory_part){.name = name, .plan = plan, .stats = clef_plan_describe(plan)};
+    *p = (memory_part){.plan = plan, .stats = clef_plan_describe(plan)};
+    const clef_device_info *d = clef_device_describe(clef_plan_device(plan));
+    if (clef_device_part(m->device, 1))
+        snprintf(p->name, sizeof p->name, "%s on %" PRId32 ":%" PRId32 " %s", name, d->platform, d->index, d->name);
+    else
+        snprintf(p->name, sizeof p->name, "%s", name);
     p->n_values = clef_graph_n_values(clef_plan_graph(plan));
     p->n_tensors = clef_plan_tensors(plan, NULL, 0);
     p->tensors = calloc((size_t)p->n_tensors + 1, sizeof *p->tensors);
@@ -85,6 +90,18 @@ static clef_status add_part(memory_plan *m, const char *name, const clef_plan *p
         return clef__error(err, CLEF_E_NOMEM, "plan: out of host memory");
     clef_plan_tensors(plan, p->tensors, p->n_tensors);
     return find_peak(p, err);
+}
+
+/* A part for each device. */
+static clef_status add_part(memory_plan *m, const char *name, const clef_plan *plan, clef_error *err)
+{
+    clef_status status = CLEF_OK;
+    for (int32_t i = 0; clef_plan_stage(plan, i) && status == CLEF_OK; i++) {
+        if (m->n_parts == MEMORY_MAX_PARTS)
+            return clef__error(err, CLEF_E_LIMIT, "plan: more than %d parts", MEMORY_MAX_PARTS);
+        status = add_stage(m, name, clef_plan_stage(plan, i), err);
+    }
+    return status;
 }
 
 static clef_status plan_encoder(work *w, const clef_graph *graph, clef_error *err)
@@ -125,7 +142,7 @@ static clef_status make_plan(work *w, const char *path, clef_error *err)
     const int32_t own = hp->n_context > 0 ? hp->n_context : MAX_DEFAULT_CONTEXT;
     w->plan.n_context = o->n_context > 0 ? o->n_context : o->n_context == 0 || own < MAX_DEFAULT_CONTEXT ? own : MAX_DEFAULT_CONTEXT;
     const clef_build_opts build = {.n_context = w->plan.n_context, .n_batch = w->plan.n_context, .n_sequences = 1};
-    status = clef_device_open(o->device, NULL, &w->device, err);
+    status = clef__devices_open(o->device, o->split, NULL, &w->device, err);
     w->plan.device = w->device;
     if (status == CLEF_OK)
         status = clef_model_build(w->model, &build, &graph, err);

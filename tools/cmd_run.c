@@ -15,8 +15,8 @@
 enum { MAX_DEFAULT_CONTEXT = 4096, START_TOKENS = 3 /* before an encoder-decoder's text, at most */ };
 
 typedef struct run_options {
-    const char *model, *prompt, *file, *ids, *device;
-    int32_t n_predict, n_context, n_batch, n_threads, pin, gemm, exact, no_tune, no_proof, kv_type;
+    const char *model, *prompt, *file, *ids, *device, *split;
+    int32_t n_predict, n_context, n_batch, n_threads, pin, gemm, exact, no_tune, strict, no_proof, kv_type;
     float temperature, top_p, min_p, repeat_penalty;
     int32_t top_k, repeat_last_n;
     clef__seed seed;
@@ -94,10 +94,11 @@ static const clef__option run_option_table[] = {
      .help = "FILE.safetensors; FILE.npy for one value; a folder or NAME/ for a .npy file of each"},
     {.names = "stats", .type = CLI_SWITCH, AT(inside.stats),
      .help = "afterwards print each value's range, mean, NaN and infinities over all steps to stderr; stop at the first NaN"},
-    DEVICE_OPTION(run_options),
+    DEVICES_OPTION(run_options),
     GEMM_OPTION(run_options),
     EXACT_OPTION(run_options),
     TUNE_OPTION(run_options),
+    STRICT_OPTION(run_options),
     PROOF_OPTION(run_options),
     QUIET_OPTION(run_options),
     {.names = NULL},
@@ -297,8 +298,11 @@ static int run_open(run *r)
                                      .pin = (clef_pin)o->pin,
                                      .progress = clef__progress_step,
                                      .progress_user = &r->progress};
-    if (clef_device_open(o->device, &device, &r->device, &err) != CLEF_OK)
+    if (clef__devices_open(o->device, o->split, &device, &r->device, &err) != CLEF_OK)
         return clef__cli_report(&err);
+    const int one = o->trace || o->profile ? clef__one_device(r->device, "run", o->trace ? "--trace" : "--profile") : CLI_GO_ON;
+    if (one != CLI_GO_ON)
+        return one;
     if (clef__trace_begin(&r->trace, o->trace, clef_model_path(r->model), clef_device_describe(r->device)->name, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (!o->quiet)
@@ -309,6 +313,7 @@ static int run_open(run *r)
         .gemm = (clef_gemm)o->gemm,
         .exact = o->exact,
         .no_tune = o->no_tune,
+        .strict = o->strict,
         .no_proof = o->no_proof,
         .kv_type = clef__kv_type(r->model, o->kv_type, o->exact),
         .n_source = r->n_ids,
@@ -596,6 +601,7 @@ static int look_inside(const run *r, const char *path)
         .known_target = r->is_seq2seq ? r->kept : NULL,
         .n_known_target = r->is_seq2seq ? n : 0,
         .device = r->o->device,
+        .split = r->o->split,
         .gemm = r->o->gemm,
         .exact = r->o->exact,
         .no_tune = r->o->no_tune,

@@ -28,12 +28,6 @@ void clef__say_notice(void *user, const char *text)
     fprintf(stderr, "clef: %s\n", text);
 }
 
-void clef__say_device(const clef_device *device)
-{
-    const clef_device_info *d = clef_device_describe(device);
-    fprintf(stderr, "clef: device %" PRId32 ":%" PRId32 " %s (%s)\n", d->platform, d->index, d->name, d->platform_name);
-}
-
 int clef__is_graph_file(const char *path)
 {
     const size_t n = strlen(path);

@@ -18,6 +18,12 @@ clef_dtype clef__kv_type(const clef_model *model, int32_t choice, int32_t exact)
 #define DEVICE_OPTION(options)                                                                                                           \
     {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", .offset = offsetof(options, device), .env = "CLEF_DEVICE",   \
      .help = "P:D, a part of a device's name, or auto (`clef devices` lists them)"}
+/* Of commands that split a model over devices. */
+#define DEVICES_OPTION(options)                                                                                                          \
+    {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", .offset = offsetof(options, device), .env = "CLEF_DEVICE",   \
+     .help = "P:D, a part of a device's name, or auto (`clef devices` lists them); A,B: the layers are split over both"},                \
+    {.names = "split", .type = CLI_TEXT, .value = "60,40", .offset = offsetof(options, split),                                           \
+     .help = "of several devices: what each gets of the layers [by measured speed, as far as memory allows]"}
 #define GEMM_OPTION(options)                                                                                                             \
     {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, gemm), .choices = clef__gemm_names,                \
      .env = "CLEF_GEMM", .help = "who multiplies matrices"}
@@ -39,6 +45,10 @@ clef_dtype clef__kv_type(const clef_model *model, int32_t choice, int32_t exact)
 #define PROOF_OPTION(options)                                                                                                            \
     {.names = "no-proof", .type = CLI_SWITCH, .offset = offsetof(options, no_proof),                                                     \
      .help = "use kernels that this device never ran before without proving them first (as with CLEF_PROOF=0)"}
+#define STRICT_OPTION(options)                                                                                                           \
+    {.names = "strict", .type = CLI_SWITCH, .offset = offsetof(options, strict),                                                         \
+     .help = "fail where an op would run otherwise than asked: by another kernel than --gemm or CLEF_VARIANT name, or a lesser one\n"     \
+             "                               because the first failed its proof on this device"}
 #define QUIET_OPTION(options)                                                                                                            \
     {.names = "quiet", .letter = 'q', .type = CLI_SWITCH, .offset = offsetof(options, quiet),                                            \
      .help = "no progress and no statistics; errors still show"}
@@ -56,8 +66,12 @@ clef_status clef__graph_file_open(const char *path, clef_graph **out, clef_error
 
 /** A device's notice (clef_device_opts): one line on stderr. */
 void clef__say_notice(void *user, const char *text);
-/** One line on stderr: which device it is. */
-void clef__say_device(const clef_device *device);
+/** A line on stderr for each device: which it is. */
+void clef__say_device(clef_device *device);
+/** CLI_GO_ON where it is one device; else says that `what` is of one, and returns an exit code. */
+int clef__one_device(clef_device *device, const char *command, const char *what);
+/** Opens what -d names, several devices too, and gives them what --split (NULL: not given) says. */
+clef_status clef__devices_open(const char *which, const char *split, const clef_device_opts *opts, clef_device **out, clef_error *err);
 
 /** Makes each value of the list an output of its name, where it is none yet. CLEF_E_NOT_FOUND names one that is not in the graph. */
 clef_status clef__graph_tap(clef_graph *graph, const char *path, const clef__list *taps, clef_error *err);

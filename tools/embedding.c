@@ -18,7 +18,7 @@ int clef__embedding_open(clef__embedding *e, const clef__embedding_options *o, c
         return clef__cli_report(&err);
     const clef_device_opts device = {
         .notice = clef__say_notice, .n_threads = o->n_threads, .progress = clef__progress_step, .progress_user = &e->progress};
-    if (clef_device_open(o->device, &device, &e->device, &err) != CLEF_OK)
+    if (clef__devices_open(o->device, o->split, &device, &e->device, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (!o->quiet)
         clef__say_device(e->device);
@@ -30,6 +30,7 @@ int clef__embedding_open(clef__embedding *e, const clef__embedding_options *o, c
         .exact = o->exact,
         .no_tune = o->no_tune,
         .no_proof = o->no_proof,
+        .strict = o->strict,
         .progress = clef__progress_step,
         .progress_user = &e->progress,
     };

@@ -104,7 +104,7 @@ static clef_status check_ids(const clef__forward *f, const int32_t *ids, int32_t
 static clef_status open_device(clef__forward *f, clef_error *err)
 {
     const clef_device_opts opts = {.progress = clef__progress_step, .progress_user = &f->progress};
-    return f->device ? CLEF_OK : clef_device_open(f->o->device, &opts, &f->device, err);
+    return f->device ? CLEF_OK : clef__devices_open(f->o->device, f->o->split, &opts, &f->device, err);
 }
 
 /* What begins its text, and then what it says. */

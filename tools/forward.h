@@ -8,7 +8,7 @@
 typedef struct clef__forward_opts {
     const char *prompt, *file, *ids, *in; /* one of them: text, a file of text, "1,2,3", a .safetensors file as `clef eval` reads it */
     const char *target;                   /* an encoder-decoder's text; NULL: what it says itself, n_predict tokens at most */
-    const char *device;
+    const char *device, *split;
     const int32_t *known_ids, *known_target; /* in place of all of these: ids, and an encoder-decoder's own */
     int32_t     n_known_ids, n_known_target;
     int32_t     n_predict, gemm, exact, no_tune, no_proof, quiet;
@@ -28,6 +28,8 @@ typedef struct clef__forward_opts {
          .help = "tokens that an encoder-decoder generates at most [32]"},                                                               \
         {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", FORWARD_AT(options, device), .env = "CLEF_DEVICE",       \
          .help = "P:D, a part of a device's name, or auto (`clef devices` lists them)"},                                                 \
+        {.names = "split", .type = CLI_TEXT, .value = "60,40", FORWARD_AT(options, split),                                               \
+         .help = "of several devices (-d A,B): what each gets of the layers [by measured speed, as far as memory allows]"},              \
         {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", FORWARD_AT(options, gemm), .choices = clef__gemm_names,                    \
          .env = "CLEF_GEMM", .help = "who multiplies matrices"},                                                                         \
         {.names = "no-tune", .type = CLI_SWITCH, FORWARD_AT(options, no_tune), .help = "measure no kernels at a model's first load"},    \

@@ -4,11 +4,11 @@
 
 #include "tools/common.h"
 
-enum { MEMORY_MAX_PARTS = 2 };
+enum { MEMORY_MAX_PARTS = 32 }; /* plans, times devices */
 
 /** One plan of the model: its steps, or an encoder-decoder's encoder. */
 typedef struct memory_part {
-    const char       *name; /* static */
+    char              name[160]; /* and the device, where there are several */
     const clef_plan  *plan; /* borrowed */
     clef_plan_stats   stats;
     clef_plan_tensor *tensors; /* the arena's */
@@ -19,7 +19,7 @@ typedef struct memory_part {
 
 typedef struct memory_plan {
     const char        *title;
-    const clef_device *device;
+    clef_device       *device;
     int32_t            n_context;
     const char        *kv_type;
     memory_part        parts[MEMORY_MAX_PARTS];

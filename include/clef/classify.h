@@ -19,9 +19,10 @@ typedef enum clef_head {
 typedef struct clef_classifier_opts {
     clef_head     head;
     clef_gemm     gemm;
-    int32_t       exact;   /* 1: activations stay f32 (clef_plan_opts.exact) */
-    int32_t       no_tune; /* 1: no measuring of kernels at the first load */
+    int32_t       exact;    /* 1: activations stay f32 (clef_plan_opts.exact) */
+    int32_t       no_tune;  /* 1: no measuring of kernels at the first load */
     int32_t       no_proof; /* 1: kernels are not proven before use (clef_plan_opts.no_proof) */
+    int32_t       strict;   /* 1: nothing may run otherwise than asked (clef_plan_opts.strict) */
     clef_progress progress; /* NULL: none */
     void         *progress_user;
 } clef_classifier_opts;

@@ -79,21 +79,40 @@ typedef struct clef_device_opts {
     void         *notice_user;
     clef_progress progress;  /* NULL, or told while the device is closed ("cache"): built programs are kept for the next start then */
     void         *progress_user;
+    int32_t       several;   /* 1: `which` may name several devices, with commas between: "0:0,1:0". Plans are split over them */
+    const float  *shares;    /* of several: what each gets of the layers, in any unit (60, 40); NULL: by read bandwidth, as
+                                clef_device_measure() gives it (it runs when a plan is made, where nothing is known), as far as memory
+                                allows */
+    int32_t       n_shares;  /* as many as there are devices */
 } clef_device_opts;
 
 /** Opens a device: context and in-order queue.
  *
  *  which  NULL or "auto": the best one: a GPU before an accelerator before a CPU, then by units x clock. "P:D": by numbers;
  *         "D" alone is device D counted over all platforms. Else a substring of the name or of the platform's name, any case;
- *         it must fit one device only; a refused one counts only where no other fits.
+ *         it must fit one device only; a refused one counts only where no other fits. With opts->several, as many of these as you like,
+ *         with commas between, of different platforms too; the same one twice is allowed. What is returned stands for all of them, and
+ *         the first is what describes it.
  *  opts   NULL, or zero fields for defaults.
  *  out    the device, NULL on failure. Free with clef_device_close(), after its plans.
  *
- *  CLEF_OK; CLEF_E_DEVICE: none there, none fits (the text lists what there is), or the one named is refused; CLEF_E_CL. */
+ *  CLEF_OK; CLEF_E_ARG: a list without opts->several, or shares that are not one for each device, or not positive; CLEF_E_LIMIT: more
+ *  devices than clef splits over (16); CLEF_E_DEVICE: none there, none fits (the text lists what there is), or the one named is refused; CLEF_E_CL. */
 CLEF_API clef_status clef_device_open(const char *which, const clef_device_opts *opts, clef_device **out, clef_error *err);
 /** Takes NULL. Writes what was built to the disk cache: at once for most drivers; PoCL compiles every kernel once more for it, seconds
  *  after the first start with a new model. opts.progress can stop it; what is not written then is built or written another time. */
 CLEF_API void        clef_device_close(clef_device *dev);
+/** 1 when a call failed because the device was lost or had no room for the moment: CLEF_E_CL with CL_OUT_OF_RESOURCES (-5),
+ *  CL_DEVICE_NOT_AVAILABLE (-2), CL_INVALID_COMMAND_QUEUE (-36), CL_INVALID_CONTEXT (-34) or
+ *  CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST (-14). */
+CLEF_API int32_t     clef_error_is_lost(const clef_error *err);
+/** How many plans are alive on a device and those opened with it: one for each stage, and one more for each plan over several. */
+CLEF_API int32_t     clef_device_n_plans(const clef_device *dev);
+/** Gives up the context of a device, and of those opened with it, and makes a new one. No plan may be left (CLEF_E_ARG). Programs come from
+ *  the disk cache, and opts->notice is told. clef_session_* do it by themselves (clef/generate.h). CLEF_E_CL: the device does not come back. */
+CLEF_API clef_status clef_device_reopen(clef_device *dev, clef_error *err);
+/** Device i of those that were opened as one; i 0 of any device is itself; NULL beyond. Borrowed: close the first alone. */
+CLEF_API clef_device *clef_device_part(clef_device *dev, int32_t i);
 /** Borrowed; lives as long as the device. */
 CLEF_API const clef_device_info *clef_device_describe(const clef_device *dev);
 
@@ -112,6 +131,13 @@ typedef struct clef_device_speed {
  *  device memory, which is given back; nothing else should run meanwhile. The sums read are checked.
  *  CLEF_OK, CLEF_E_NOMEM, CLEF_E_BUILD, CLEF_E_CL (also where the device read something else than was written). */
 CLEF_API clef_status clef_device_measure(clef_device *dev, clef_device_speed *out, clef_error *err);
+/** Why the device's command buffers (cl_khr_command_buffer) are used or not, in one line; tries them where that was not done yet. Lives as
+ *  long as the device. */
+CLEF_API const char *clef_device_command_buffers(clef_device *dev);
+
+/** What clef_device_measure() gave the last time on this device with this driver: it keeps that in the cache folder, if there is one.
+ *  CLEF_E_NOT_FOUND: it was not measured yet. */
+CLEF_API clef_status clef_device_speed_known(const clef_device *dev, clef_device_speed *out, clef_error *err);
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,7 @@ extern "C" {
 
 typedef struct clef_session_opts {
     int32_t       n_context;     /* 0: the model's own */
-    int32_t       n_batch;       /* prompt tokens a step; 0: 512 */
+    int32_t       n_batch;       /* prompt tokens a step, at most: fewer on a GPU where a launch would last too long; 0: 512 */
     int32_t       n_source;      /* of an encoder-decoder: tokens of a source at most; 0: the model's context */
     int32_t       n_beams;       /* 0: the session picks one token after another; else it searches, with up to so many beams */
     clef_gemm     gemm;
@@ -23,6 +23,7 @@ typedef struct clef_session_opts {
     int32_t       describe_only; /* 1: nothing is loaded: clef_session_plan() says what would be (clef_plan_opts.describe_only) */
     int32_t       no_proof;      /* 1: kernels are not proven before use (clef_plan_opts.no_proof) */
     int32_t       no_tune;       /* 1: no measuring of kernels at the first load (clef_plan_opts.no_tune) */
+    int32_t       strict;         /* 1: nothing may run otherwise than asked (clef_plan_opts.strict) */
     clef_progress progress;
     void         *progress_user;
 } clef_session_opts;
@@ -77,6 +78,10 @@ typedef struct clef_sampler_opts {
  *  fed).
  *  _feed(), _generate() and _reset() end a generation; so does any error, and the cache then holds what n_past says. Stopping early costs
  *  the step under way. Neither allocates, once the lengths have been seen.
+ *
+ *  A lost device (clef_error_is_lost()): _feed(), _generate(), _next() and clef_session_encode() make its context anew, load the model again,
+ *  feed what the cache held and try once more; only what fails then is an error. Other plans on the device prevent it. What was fed token by
+ *  token is fed many at a time then, so that logits may differ in their last bits.
  *
  *  _generate(): as _feed(), and CLEF_E_ARG for an option out of range. _next(): CLEF_E_ARG when no generation is under way, CLEF_E_LIMIT
  *  after n_max tokens or at the context's end, CLEF_E_CL. */

@@ -35,6 +35,10 @@ typedef struct clef_plan_opts {
                                       do without a kernel of their own) */
     int32_t             no_tune;   /* 1: no measuring when the plan is made; what is in the tuning database still counts */
     int32_t             no_proof;  /* 1: kernels that this device never ran before are used unproven (docs/drivers.md, "Proof") */
+    int32_t             strict;    /* 1: CLEF_E_UNSUPPORTED where an op would run otherwise than asked: by another variant than `variants`
+                                      or `gemm` name, or by the next one because the first was set aside on this device. The text names
+                                      the node, both variants and the device. (No op ever runs on another device than the plan's, nor on
+                                      the host.) */
     clef_weight_source  weights;
     clef_weight_release release; /* NULL: nobody wants to know */
     void              *weights_user;
@@ -46,7 +50,9 @@ typedef struct clef_plan clef_plan;
 
 /** Compiles `graph` for one device into a list of launches that can be replayed.
  *
- *  dev    borrowed; must outlive the plan.
+ *  dev    borrowed; must outlive the plan. Several devices opened as one (clef_device_opts.several): each gets a stage of the graph, some
+ *         of its layers (scopes called layerN), with their weights and states, and what one computes and another reads goes through the
+ *         host. All functions below take such a plan.
  *  graph  borrowed for this call only, and not changed; it may be destroyed afterwards. Run clef_graph_optimize() on it first
  *         if it should be fast; any valid graph works.
  *  opts   NULL, or a struct whose zero fields mean "default".
@@ -129,7 +135,14 @@ typedef struct clef_plan_tensor {
 } clef_plan_tensor;
 CLEF_API int32_t clef_plan_tensors(const clef_plan *plan, clef_plan_tensor *out, int32_t capacity);
 
-/** The graph that the plan runs: what it was made of, as the passes that know the device left it. Borrowed from the plan. */
+/** Of a plan over several devices, the stage on device i (clef_device_part()); NULL beyond the last. Of any other the plan itself is stage
+ *  0. Borrowed from the plan: look at it only. clef_plan_launches() and clef_plan_profile() of the whole are those of its stages, one after
+ *  the other (each by its device's own clock); clef_plan_tensors() are asked of the stages, the whole has none. */
+CLEF_API const clef_plan   *clef_plan_stage(const clef_plan *plan, int32_t i);
+/** What it was made for; of a plan over several devices the first. Borrowed. */
+CLEF_API const clef_device *clef_plan_device(const clef_plan *plan);
+
+/** The graph that the plan runs (over several devices: the whole, as it was given): what it was made of, as the passes that know the device left it. Borrowed from the plan. */
 CLEF_API const clef_graph *clef_plan_graph(const clef_plan *plan);
 
 /** What the last run launched, or the next one will where no symbol was bound since: entry i in 0 .. n-1 of at most `capacity`; returns how
