@@ -173,8 +173,10 @@ static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const mea
                             : args.m <= 32                    ? 2
                                                               : TILE_TOKENS,
                    blocks = clef__ceil_div(args.m, tokens * 16);
+    const int multiplies = by->x == X_BYTES && by->dot == CLEF_INT_DOT_PLAIN; /* which takes registers */
     uint32_t tiles = LARGE_TILES;
-    if (blocks * clef__ceil_div(all, tiles) < units * GROUPS_PER_UNIT || lo->caps->local_bytes < tile_bytes(by->x, tiles, tokens))
+    if (multiplies || blocks * clef__ceil_div(all, tiles) < units * GROUPS_PER_UNIT ||
+        lo->caps->local_bytes < tile_bytes(by->x, tiles, tokens))
         tiles = SMALL_TILES;
     return clef__launch(lo,
                         &(clef_launch){.source = "panel_tile",

@@ -268,6 +268,8 @@ static int list_target(lister *l)
     int failed = ops_of_layers(caps, here) || ops_of_layers(&any_cpu, on_cpu);
     for (int32_t i = 0; (variant = clef__variant_row(i, &op)) && !failed; i++) {
         has_rows[op] = 1;
+        if (variant == &clef__panel_matmul_portable) /* items alone, for processors; targets have groups before it */
+            continue;
         if ((!variant->device || variant->device(caps)) && (here[op] || !on_cpu[op]))
             failed = list_variant(l, op, variant);
     }
