@@ -58,21 +58,32 @@ static clef_status build_graph(const compare *c, clef__forward *f, clef_error *e
     return status == CLEF_OK && strcmp(after, "build") != 0 ? clef_graph_optimize(f->graph, after, err) : status;
 }
 
+/* The other side runs what a runs: what a's decoder said is its input too. */
+static clef_status open_b(compare *c, const char *path, clef_error *err)
+{
+    const compare_options *o = c->o;
+    c->opts_b = o->forward;
+    c->opts_b.device = o->device_b ? o->device_b : o->forward.device;
+    c->opts_b.gemm = o->gemm_b >= 0 ? o->gemm_b : o->forward.gemm;
+    c->opts_b.known_ids = c->a.ids;
+    c->opts_b.n_known_ids = c->a.n_ids;
+    c->opts_b.known_mask = c->a.mask;
+    c->opts_b.known_target = c->a.target;
+    c->opts_b.n_known_target = c->a.n_target;
+    clef_status status = clef__forward_open(&c->b, &c->opts_b, o->model_b ? o->model_b : path, err);
+    if (status == CLEF_OK)
+        status = build_graph(c, &c->b, err);
+    return status;
+}
+
 static clef_status open_all(compare *c, const char *path, clef_error *err)
 {
     const compare_options *o = c->o;
-    const int has_b = o->model_b || o->device_b || o->gemm_b >= 0;
     clef_status status = clef__forward_open(&c->a, &o->forward, path, err);
     if (status == CLEF_OK)
         status = build_graph(c, &c->a, err);
-    if (status == CLEF_OK && has_b) {
-        c->opts_b = o->forward;
-        c->opts_b.device = o->device_b ? o->device_b : o->forward.device;
-        c->opts_b.gemm = o->gemm_b >= 0 ? o->gemm_b : o->forward.gemm;
-        status = clef__forward_open(&c->b, &c->opts_b, o->model_b ? o->model_b : path, err);
-        if (status == CLEF_OK)
-            status = build_graph(c, &c->b, err);
-    }
+    if (status == CLEF_OK && (o->model_b || o->device_b || o->gemm_b >= 0))
+        status = open_b(c, path, err);
     if (status == CLEF_OK && o->reference)
         status = clef_tensor_file_open(o->reference, &c->reference, err);
     const size_t n = status == CLEF_OK ? (size_t)clef_graph_n_values(c->a.graph) + 1 : 1;
@@ -230,6 +241,7 @@ static int compare_run(const void *options, int32_t n_args, char **args)
         return clef__cli_fail(CLI_USAGE, "compare: wanted a --reference or another side, came both");
     if (o.reference && !o.forward.prompt && !o.forward.file && !o.forward.ids && !o.forward.in)
         o.forward.in = o.reference;
+    o.forward.said = o.reference;
     clef_status status = open_all(&c, path, &err);
     if (status == CLEF_OK)
         status = walk(&c, &err);

@@ -50,6 +50,24 @@ END
   "$CLEF" compare "$models/llama" --ids $ids -q --after fuse --model-b "$models/llama" --tol 0 --save "$tmp/none.clef" >"$tmp/log"
   came=$(compare "$tmp/nan" --ids $ids --stats | tail -n 1)
   case $came in *"$node (matmul) is the first value with a NaN; its inputs: layer1."*) ok "--stats: $came" ;; *) fail "--stats: wanted $node: $came" ;; esac
+  # An encoder-decoder: the other side takes what the first one's decoder said, and so does a run against a record.
+  "$python" - "$models/t5" "$tmp/t5" <<'END'
+import shutil, sys
+from safetensors.numpy import load_file, save_file
+src, to = sys.argv[1:]
+name = "decoder.block.1.layer.2.DenseReluDense.wo.weight"
+w = load_file(src + "/model.safetensors")
+shutil.copytree(src, to)
+save_file({**w, name: w[name] * -3}, to + "/model.safetensors")
+END
+  ids=5,6,7,1
+  node=$("$CLEF" graph "$models/t5" --after drop |
+    sed -n 's/^\(decoder\.layer1[^ ]*\) = matmul(.*decoder\.block\.1\.layer\.2\.DenseReluDense\.wo\.weight.*/\1/p')
+  for other in "$models/t5 --ids $ids --model-b $tmp/t5"; do
+    # shellcheck disable=SC2086
+    came=$(compare $other --save "$tmp/t5.clef")
+    case $came in "$node is the first value out of tolerance"*) ok "an encoder-decoder: $came" ;; *) fail "an encoder-decoder: wanted $node: $came" ;; esac
+  done
   # PyTorch's attention weights, logits and last hidden states.
   "$python" - "$models/gpt2" "$tmp" <<'END'
 import sys
