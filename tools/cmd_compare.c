@@ -49,6 +49,7 @@ typedef struct compare {
     int32_t n_recorded, n_compared;
     char *bad; /* the first value out of tolerance */
     double worst;
+    clef_error not_saved; /* why */
 } compare;
 
 static clef_status build_graph(const compare *c, clef__forward *f, clef_error *err)
@@ -141,7 +142,8 @@ static clef_status keep_bad(compare *c, const char *name, double error, const va
         return clef__error(err, CLEF_E_NOMEM, "compare: out of host memory");
     strcpy(c->bad, name);
     c->worst = error;
-    return clef__value_save_case(&c->a, name, wanted, c->o->save ? c->o->save : "compare.clef", err);
+    clef__value_save_case(&c->a, name, wanted, c->o->save ? c->o->save : "compare.clef", &c->not_saved);
+    return CLEF_OK;
 }
 
 static clef_status look_at(compare *c, const clef_value *node, value_data *a, value_data *b, clef_error *err)
@@ -214,8 +216,11 @@ static int report(const compare *c)
 {
     const int compares = c->b.graph || c->reference;
     if (c->bad) {
-        printf("%s is the first value out of tolerance: error %.3g, wanted at most %.3g. `clef replay %s` runs it again.\n", c->bad,
-               c->worst, (double)c->o->tol, c->o->save ? c->o->save : "compare.clef");
+        printf("%s is the first value out of tolerance: error %.3g, wanted at most %.3g.", c->bad, c->worst, (double)c->o->tol);
+        if (c->not_saved.status != CLEF_OK)
+            printf("\nnot saved: %s\n", c->not_saved.text);
+        else
+            printf(" `clef replay %s` runs it again.\n", c->o->save ? c->o->save : "compare.clef");
         return CLI_FAILED;
     }
     if (compares && c->n_compared == 0)

@@ -68,6 +68,20 @@ END
     came=$(compare $other --save "$tmp/t5.clef")
     case $came in "$node is the first value out of tolerance"*) ok "an encoder-decoder: $came" ;; *) fail "an encoder-decoder: wanted $node: $came" ;; esac
   done
+  # What cannot be saved is named all the same.
+  came=$(compare "$models/llama" --ids $ids --model-b "$tmp/flip" --save "$tmp/nowhere/x.clef")
+  case $came in
+    layer1.*" is the first value out of tolerance: error "*"not saved: "*nowhere*) ok "no place to save" ;;
+    *) fail "no place to save: $came" ;;
+  esac
+  check "a record of experts" "$CLEF" compare "$models/mixtral" --ids $ids -q --record "$tmp/experts"
+  "$python" -c 'import sys; from safetensors.numpy import load_file, save_file
+w = load_file(sys.argv[1]); save_file({**w, "layer1.expert_matmul_3": w["layer1.expert_matmul_3"] * 2}, sys.argv[1])' "$tmp/experts"
+  came=$(compare "$models/mixtral" --ids $ids --reference "$tmp/experts" --save "$tmp/experts.clef")
+  case $came in
+    "layer1.expert_matmul_3 is the first value out of tolerance: error 0.5,"*"not saved: "*experts*) ok "experts" ;;
+    *) fail "experts: $came" ;;
+  esac
   # PyTorch's attention weights, logits and last hidden states.
   "$python" - "$models/gpt2" "$tmp" <<'END'
 import sys
