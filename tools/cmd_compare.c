@@ -49,6 +49,7 @@ typedef struct compare {
     int32_t n_recorded, n_compared;
     char *bad; /* the first value out of tolerance */
     double worst;
+    clef_error not_saved; /* why */
 } compare;
 
 static clef_status build_graph(const compare *c, clef__forward *f, clef_error *err)
@@ -58,21 +59,66 @@ static clef_status build_graph(const compare *c, clef__forward *f, clef_error *e
     return status == CLEF_OK && strcmp(after, "build") != 0 ? clef_graph_optimize(f->graph, after, err) : status;
 }
 
+static int32_t n_computed(const clef_graph *g)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < clef_graph_n_values(g); i++)
+        n += clef_value_describe(clef_graph_value(g, i)).kind == CLEF_COMPUTED;
+    return n;
+}
+
+static int is_same(const clef_value_info *a, const clef_value_info *b)
+{
+    int same = b->kind == CLEF_COMPUTED && strcmp(a->op, b->op) == 0 && a->dtype == b->dtype && a->shape.rank == b->shape.rank;
+    for (int32_t i = 0; same && i < a->shape.rank; i++)
+        same = a->shape.dim[i].n == b->shape.dim[i].n && a->shape.dim[i].symbol == b->shape.dim[i].symbol;
+    return same;
+}
+
+/* Nodes by name, op and shape; weights may have other names and dtypes, as in a GGUF file of the same model. */
+static clef_status check_same_graph(const compare *c, const char *path, clef_error *err)
+{
+    const int32_t n_a = n_computed(c->a.graph), n_b = n_computed(c->b.graph);
+    for (int32_t i = 0; i < clef_graph_n_values(c->a.graph); i++) {
+        const clef_value_info v = clef_value_describe(clef_graph_value(c->a.graph, i));
+        const clef_value *named = clef_graph_find(c->b.graph, v.name);
+        const clef_value_info other = named ? clef_value_describe(named) : (clef_value_info){.kind = CLEF_INPUT};
+        if (v.kind == CLEF_COMPUTED && !is_same(&v, &other))
+            return clef__error(err, CLEF_E_ARG,
+                               "--model-b %s: wanted the graph of %s with other weights; %s %s (`clef graph diff` shows all)",
+                               c->o->model_b, path, v.name, named ? "differs" : "is missing");
+    }
+    return n_a == n_b ? CLEF_OK
+                      : clef__error(err, CLEF_E_ARG, "--model-b %s: wanted the graph of %s, of %" PRId32 " nodes, came %" PRId32,
+                                    c->o->model_b, path, n_a, n_b);
+}
+
+/* The other side runs what a runs: what a's decoder said is its input too. */
+static clef_status open_b(compare *c, const char *path, clef_error *err)
+{
+    const compare_options *o = c->o;
+    c->opts_b = o->forward;
+    c->opts_b.device = o->device_b ? o->device_b : o->forward.device;
+    c->opts_b.gemm = o->gemm_b >= 0 ? o->gemm_b : o->forward.gemm;
+    c->opts_b.known_ids = c->a.ids;
+    c->opts_b.n_known_ids = c->a.n_ids;
+    c->opts_b.known_mask = c->a.mask;
+    c->opts_b.known_target = c->a.target;
+    c->opts_b.n_known_target = c->a.n_target;
+    clef_status status = clef__forward_open(&c->b, &c->opts_b, o->model_b ? o->model_b : path, err);
+    if (status == CLEF_OK)
+        status = build_graph(c, &c->b, err);
+    return status == CLEF_OK && o->model_b ? check_same_graph(c, path, err) : status;
+}
+
 static clef_status open_all(compare *c, const char *path, clef_error *err)
 {
     const compare_options *o = c->o;
-    const int has_b = o->model_b || o->device_b || o->gemm_b >= 0;
     clef_status status = clef__forward_open(&c->a, &o->forward, path, err);
     if (status == CLEF_OK)
         status = build_graph(c, &c->a, err);
-    if (status == CLEF_OK && has_b) {
-        c->opts_b = o->forward;
-        c->opts_b.device = o->device_b ? o->device_b : o->forward.device;
-        c->opts_b.gemm = o->gemm_b >= 0 ? o->gemm_b : o->forward.gemm;
-        status = clef__forward_open(&c->b, &c->opts_b, o->model_b ? o->model_b : path, err);
-        if (status == CLEF_OK)
-            status = build_graph(c, &c->b, err);
-    }
+    if (status == CLEF_OK && (o->model_b || o->device_b || o->gemm_b >= 0))
+        status = open_b(c, path, err);
     if (status == CLEF_OK && o->reference)
         status = clef_tensor_file_open(o->reference, &c->reference, err);
     const size_t n = status == CLEF_OK ? (size_t)clef_graph_n_values(c->a.graph) + 1 : 1;
@@ -130,7 +176,17 @@ static clef_status keep_bad(compare *c, const char *name, double error, const va
         return clef__error(err, CLEF_E_NOMEM, "compare: out of host memory");
     strcpy(c->bad, name);
     c->worst = error;
-    return clef__value_save_case(&c->a, name, wanted, c->o->save ? c->o->save : "compare.clef", err);
+    clef__value_save_case(&c->a, name, wanted, c->o->save ? c->o->save : "compare.clef", &c->not_saved);
+    return CLEF_OK;
+}
+
+static clef_status check_shape(const value_data *a, const value_data *b, clef_error *err)
+{
+    char here[96], wanted[96];
+    if (a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0)
+        return CLEF_OK;
+    return clef__error(err, CLEF_E_SHAPE, "%s: wanted the shape %s of the reference, came %s; is it another text?", a->name,
+                       clef__dims_text(b->rank, b->dims, wanted), clef__dims_text(a->rank, a->dims, here));
 }
 
 static clef_status look_at(compare *c, const clef_value *node, value_data *a, value_data *b, clef_error *err)
@@ -142,6 +198,8 @@ static clef_status look_at(compare *c, const clef_value *node, value_data *a, va
     }
     if (status == CLEF_OK && c->reference)
         status = read_reference(c, a->name, b, err);
+    if (status == CLEF_OK && b->data)
+        status = check_shape(a, b, err);
     if (status != CLEF_OK || !b->data)
         return status;
     const double error = clef__value_error(a, b);
@@ -170,9 +228,18 @@ static clef_status walk_part(compare *c, int32_t n, clef_error *err)
     return status;
 }
 
+/* The values, and what they are of, as --in reads it. */
 static clef_status write_record(const compare *c, clef_error *err)
 {
-    clef_tensor_info *tensors = calloc((size_t)c->n_recorded + 1, sizeof *tensors);
+    const struct {
+        const char *name;
+        const int32_t *data;
+        int32_t n;
+    } inputs[] = {
+        {"input_ids", c->a.ids, c->a.n_ids}, {"attention_mask", c->a.mask, c->a.n_ids}, {"decoder_input_ids", c->a.target, c->a.n_target}};
+    const int32_t n_inputs = sizeof inputs / sizeof *inputs;
+    int32_t n = c->n_recorded;
+    clef_tensor_info *tensors = calloc((size_t)(n + n_inputs), sizeof *tensors);
     if (!tensors)
         return clef__error(err, CLEF_E_NOMEM, "compare: out of host memory");
     for (int32_t i = 0; i < c->n_recorded; i++) {
@@ -180,7 +247,15 @@ static clef_status write_record(const compare *c, clef_error *err)
         tensors[i] = (clef_tensor_info){.name = v->name, .dtype = v->dtype, .rank = v->rank, .n_bytes = v->n * 4, .data = v->data};
         memcpy(tensors[i].dims, v->dims, sizeof v->dims);
     }
-    const clef_status status = clef_tensor_file_write(c->o->record, tensors, c->n_recorded, err);
+    for (int32_t i = 0; i < n_inputs; i++)
+        if (inputs[i].data)
+            tensors[n++] = (clef_tensor_info){.name = inputs[i].name,
+                                              .dtype = CLEF_I32,
+                                              .rank = 2,
+                                              .dims = {1, inputs[i].n},
+                                              .n_bytes = (uint64_t)inputs[i].n * sizeof(int32_t),
+                                              .data = inputs[i].data};
+    const clef_status status = clef_tensor_file_write(c->o->record, tensors, n, err);
     free(tensors);
     return status;
 }
@@ -203,8 +278,11 @@ static int report(const compare *c)
 {
     const int compares = c->b.graph || c->reference;
     if (c->bad) {
-        printf("%s is the first value out of tolerance: error %.3g, wanted at most %.3g. `clef replay %s` runs it again.\n", c->bad,
-               c->worst, (double)c->o->tol, c->o->save ? c->o->save : "compare.clef");
+        printf("%s is the first value out of tolerance: error %.3g, wanted at most %.3g.", c->bad, c->worst, (double)c->o->tol);
+        if (c->not_saved.status != CLEF_OK)
+            printf("\nnot saved: %s\n", c->not_saved.text);
+        else
+            printf(" `clef replay %s` runs it again.\n", c->o->save ? c->o->save : "compare.clef");
         return CLI_FAILED;
     }
     if (compares && c->n_compared == 0)
@@ -230,6 +308,7 @@ static int compare_run(const void *options, int32_t n_args, char **args)
         return clef__cli_fail(CLI_USAGE, "compare: wanted a --reference or another side, came both");
     if (o.reference && !o.forward.prompt && !o.forward.file && !o.forward.ids && !o.forward.in)
         o.forward.in = o.reference;
+    o.forward.said = o.reference;
     clef_status status = open_all(&c, path, &err);
     if (status == CLEF_OK)
         status = walk(&c, &err);

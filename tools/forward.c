@@ -174,10 +174,23 @@ static clef_status copy_ids(const int32_t *ids, int32_t n, int32_t **out, int32_
 static clef_status read_known(clef__forward *f, clef_error *err)
 {
     const clef__forward_opts *o = f->o;
-    const clef_status status = copy_ids(o->known_ids, o->n_known_ids, &f->ids, &f->n_ids, err);
+    int32_t n_mask;
+    clef_status status = copy_ids(o->known_ids, o->n_known_ids, &f->ids, &f->n_ids, err);
+    if (status == CLEF_OK && o->known_mask)
+        status = copy_ids(o->known_mask, o->n_known_ids, &f->mask, &n_mask, err);
     if (status != CLEF_OK || !o->n_known_target)
         return status;
     return copy_ids(o->known_target, o->n_known_target, &f->target, &f->n_target, err);
+}
+
+static clef_status read_said(clef__forward *f, clef_error *err)
+{
+    clef_tensor_file *in = NULL;
+    clef_status status = clef_tensor_file_open(f->o->said, &in, err);
+    if (status == CLEF_OK)
+        status = read_row(in, f->o->said, "decoder_input_ids", &f->target, &f->n_target, err);
+    clef_tensor_file_close(in);
+    return status;
 }
 
 clef_status clef__forward_open(clef__forward *f, const clef__forward_opts *o, const char *path, clef_error *err)
@@ -190,6 +203,8 @@ clef_status clef__forward_open(clef__forward *f, const clef__forward_opts *o, co
     clef_status status = clef_model_open(path, &f->model, err);
     if (status == CLEF_OK)
         status = o->known_ids ? read_known(f, err) : o->ids ? parse_ids(f, o->ids, err) : o->in ? read_in(f, err) : encode_text(f, err);
+    if (status == CLEF_OK && !f->target && !o->target && o->said)
+        status = read_said(f, err);
     if (status != CLEF_OK)
         return status;
     clef_error none = {0};
@@ -198,7 +213,7 @@ clef_status clef__forward_open(clef__forward *f, const clef__forward_opts *o, co
     if (f->n_ids < 1)
         return clef__error(err, CLEF_E_ARG, "the text has no tokens");
     if (f->target && !f->is_seq2seq)
-        return clef__error(err, CLEF_E_UNSUPPORTED, "%s: has decoder_input_ids, but %s is no encoder-decoder", o->in, path);
+        return clef__error(err, CLEF_E_UNSUPPORTED, "there are decoder_input_ids, but %s is no encoder-decoder", path);
     if (o->target && !f->is_seq2seq)
         return clef__error(err, CLEF_E_UNSUPPORTED, "--target is of encoder-decoders, %s is %s", path, clef_model_hparams(f->model)->arch);
     status = check_ids(f, f->ids, f->n_ids, err);

@@ -9,7 +9,8 @@ typedef struct clef__forward_opts {
     const char *prompt, *file, *ids, *in; /* one of them: text, a file of text, "1,2,3", a .safetensors file as `clef eval` reads it */
     const char *target;                   /* an encoder-decoder's text; NULL: what it says itself, n_predict tokens at most */
     const char *device, *split;
-    const int32_t *known_ids, *known_target; /* in place of all of these: ids, and an encoder-decoder's own */
+    const char *said;                        /* where target is NULL: decoder_input_ids of this .safetensors file, if it has them */
+    const int32_t *known_ids, *known_mask, *known_target; /* in place of all of these: ids, their mask or NULL, an encoder-decoder's own */
     int32_t     n_known_ids, n_known_target;
     int32_t     n_predict, gemm, exact, no_tune, no_proof, quiet;
 } clef__forward_opts;
