@@ -11,6 +11,10 @@ same "npy's magic" "NUMPY" "$(head -c 6 "$tmp/a.npy" | tail -c 5)"
 check "html" "$CLEF" attention -p "$text" -q -o "$tmp/a.html"
 if "$CLEF" attention -p "$text" -q -o "$tmp/a.svg" 2>"$tmp/err"; then
   ok "svg"
+  yes "Once upon a time" | head -n 40 >"$tmp/long"
+  check "svg of many tokens" "$CLEF" attention -f "$tmp/long" -q -o "$tmp/long.svg"
+  same "all heads of it take less than 8 MB" 1 $(($(wc -c <"$tmp/long.svg") < 8000000))
+  same "a map each" "$(grep -c "^layer" "$tmp/a.txt")" "$(grep -c "<image " "$tmp/long.svg")"
   check "png" "$CLEF" attention -p "$text" -q --layer 1 -o "$tmp/a.png"
   same "png's magic" "PNG" "$(head -c 4 "$tmp/a.png" | tail -c 3)"
 else
