@@ -12,4 +12,7 @@ typedef clef_status (*clef__writer)(void *user, FILE *to, clef_error *err);
  *  is whole at any time; a device or a pipe is written where it is. CLEF_E_IO, CLEF_E_NOMEM, and what `write` says. */
 clef_status clef__output(const char *path, clef__writer write, void *user, clef_error *err);
 
+/** Writes text as XML and HTML take it between tags; a control character becomes a space. */
+void clef__xml_text(FILE *to, const char *text);
+
 #endif
