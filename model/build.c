@@ -68,6 +68,9 @@ static clef_status check_opts(const clef_model *model, clef_build_opts *o, clef_
     if (o->n_context < 1 || o->n_context > hp->n_context)
         return clef__fail(err, CLEF_E_LIMIT, "%s: a context of %d, the model has 1 to %d", clef_model_path(model), o->n_context,
                           hp->n_context);
+    if (o->sample && clef__arch_find(hp->arch, model->is_gguf)->kind == CLEF_ENCODER)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s is an encoder, which goes on with no text; wanted a decoder",
+                          clef_model_path(model), hp->arch);
     if (o->n_batch < 1 || o->n_batch > o->n_context)
         return clef__fail(err, CLEF_E_ARG, "%d tokens a step, wanted 1 to the context's %d", o->n_batch, o->n_context);
     if (o->kv_type != CLEF_F32 && o->kv_type != CLEF_F16 && o->kv_type != CLEF_Q8_0)

@@ -49,9 +49,9 @@ int32_t     clef__chain_launches(const clef_plan *plan, clef_launch_info *out, i
 /** How much of the layers each of the devices gets: as it was opened with, else by measured speed, as far as memory allows
  *  (runtime/shares.c). shares: room for each device. */
 clef_status clef__shares(clef_device *first, const clef_cut *cut, double *shares, clef_error *err);
-/** The second of these: time goes by bytes read, so layers go by bandwidth (any unit). A device whose room (bytes; 0: no limit) is full gives
- *  what it cannot hold to those behind it, and what these cannot hold goes back to the front. Where it does not fit at all the shares fall
- *  short of it, and the plan of the device that is too small says so. */
+/** The second of these: time goes by bytes read, so layers go by bandwidth (any unit). A device whose room (bytes; 0: no limit) is full
+ *  gives what it cannot hold to those behind it, and what these cannot hold goes back to the front. Where it does not fit at all the shares
+ *  fall short of it, and the plan of the device that is too small says so. */
 void        clef__shares_by_speed(const clef_cut *cut, const double *speeds, const double *rooms, int32_t n, double *shares);
 
 #endif

@@ -6,9 +6,22 @@
 #include "tools/bench.h"
 #include "tools/terminal.h"
 
+enum { NAME_BYTES = 64 };
+
+/** A step's launches, entry by entry as their times. */
+typedef struct profiled {
+    const clef_graph *graph; /* the plan's: a node's part of the model */
+    const clef_launch_info *launches;
+    const clef_launch_time *times;
+    int32_t n;
+} profiled;
+
+/** The name that launch i goes by in a table. */
+typedef void (*namer)(const profiled *s, int32_t i, char name[NAME_BYTES]);
+
 /** A line of a table: the launches of one name. */
 typedef struct group {
-    const char *name;
+    char name[NAME_BYTES];
     int32_t n;
     double us, flops, bytes;
     double least_us; /* what the device's limits allow */
@@ -21,23 +34,20 @@ static int by_time(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static const char *op_of(const clef_launch_time *t)
+static void op_of(const profiled *s, int32_t i, char name[NAME_BYTES])
 {
-    return t->op;
+    snprintf(name, NAME_BYTES, "%s", s->times[i].op);
 }
 
-/* What follows needs the plan's graph: a node's part of the model. */
-static const clef_graph *of_graph;
-
-static const char *layer_of(const clef_launch_time *t)
+static void layer_of(const profiled *s, int32_t i, char name[NAME_BYTES])
 {
-    static char names[CLEF_MAX_LAYERS][20];
+    const char *node = s->times[i].node;
+    const int stack = strncmp(node, "encoder.", 8) == 0 || strncmp(node, "decoder.", 8) == 0 ? 8 : 0;
     int layer;
-    const char *name = strncmp(t->node, "encoder.", 8) == 0 || strncmp(t->node, "decoder.", 8) == 0 ? t->node + 8 : t->node;
-    if (sscanf(name, "layer%d.", &layer) != 1 || layer < 0 || layer >= CLEF_MAX_LAYERS)
-        return "outside of layers";
-    snprintf(names[layer], sizeof names[layer], "layer %d", layer);
-    return names[layer];
+    if (sscanf(node + stack, "layer%d.", &layer) == 1 && layer >= 0)
+        snprintf(name, NAME_BYTES, "%.*s%slayer %d", stack ? stack - 1 : 0, node, stack ? " " : "", layer);
+    else
+        snprintf(name, NAME_BYTES, "outside of layers");
 }
 
 /* What a weight's name tells, in folders and in GGUF files. */
@@ -85,39 +95,26 @@ static const char *find_module(const clef_value *v, int depth)
     return module;
 }
 
-/* What was launched, entry by entry as the times. */
-static const clef_launch_info *of_launches;
-static const clef_launch_time *of_times;
-
-static const char *variant_of(const clef_launch_time *t)
+static void variant_of(const profiled *s, int32_t i, char name[NAME_BYTES])
 {
-    static char names[64][64]; /* op and variant; more than there are variants */
-    static int32_t n_names;
-    char name[sizeof *names];
-    const clef_launch_info *l = &of_launches[t - of_times];
-    int32_t i = 0;
-    if (!l->variant)
-        return "without variants";
-    snprintf(name, sizeof name, "%s %s", l->op, l->variant);
-    while (i < n_names && strcmp(names[i], name) != 0)
-        i++;
-    if (i == n_names && n_names < (int32_t)(sizeof names / sizeof *names))
-        strcpy(names[n_names++], name);
-    return i < n_names ? names[i] : "further variants";
+    const clef_launch_info *l = &s->launches[i];
+    if (l->variant)
+        snprintf(name, NAME_BYTES, "%s %s", l->op, l->variant);
+    else
+        snprintf(name, NAME_BYTES, "without variants");
 }
 
-static const char *module_of(const clef_launch_time *t)
+static void module_of(const profiled *s, int32_t i, char name[NAME_BYTES])
 {
-    const clef_value *v = clef_graph_find(of_graph, t->node);
-    const char *module = v ? find_module(v, 0) : NULL;
-    if (strcmp(t->node, "logits") == 0)
-        return "head";
-    return module ? module : strcmp(t->op, "sample") == 0 ? "sampling" : "other";
+    const clef_launch_time *t = &s->times[i];
+    const clef_value *v = clef_graph_find(s->graph, t->node);
+    const char *module = strcmp(t->node, "logits") == 0 ? "head" : v ? find_module(v, 0) : NULL;
+    snprintf(name, NAME_BYTES, "%s", module ? module : strcmp(t->op, "sample") == 0 ? "sampling" : "other");
 }
 
-static const char *kernel_of(const clef_launch_time *t)
+static void kernel_of(const profiled *s, int32_t i, char name[NAME_BYTES])
 {
-    return t->kernel;
+    snprintf(name, NAME_BYTES, "%s", s->times[i].kernel);
 }
 
 /* Memory must be read and operations done; the slower of both. */
@@ -136,23 +133,26 @@ static double idle_before(const clef_launch_time *times, int32_t i)
     return gap > 0 ? gap : 0;
 }
 
-/* `groups` has room for n. Returns how many there are, the longest first. */
-static int32_t group_by(const bench *b, const clef_launch_time *times, int32_t n, const char *(*name_of)(const clef_launch_time *),
-                        group *groups)
+/* `groups` has room for the step's launches. Returns how many there are, the longest first. */
+static int32_t group_by(const bench *b, const profiled *s, namer name_of, group *groups)
 {
     int32_t n_groups = 0;
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; i < s->n; i++) {
+        char name[NAME_BYTES];
         int32_t k = 0;
-        while (k < n_groups && strcmp(groups[k].name, name_of(&times[i])) != 0)
+        name_of(s, i, name);
+        while (k < n_groups && strcmp(groups[k].name, name) != 0)
             k++;
-        if (k == n_groups)
-            groups[n_groups++] = (group){.name = name_of(&times[i])};
+        if (k == n_groups) {
+            groups[n_groups++] = (group){0};
+            memcpy(groups[k].name, name, sizeof name);
+        }
         groups[k].n++;
-        groups[k].us += times[i].us;
-        groups[k].flops += times[i].flops;
-        groups[k].bytes += times[i].bytes;
-        groups[k].least_us += least_us(b, &times[i]);
-        groups[k].idle_us += idle_before(times, i);
+        groups[k].us += s->times[i].us;
+        groups[k].flops += s->times[i].flops;
+        groups[k].bytes += s->times[i].bytes;
+        groups[k].least_us += least_us(b, &s->times[i]);
+        groups[k].idle_us += idle_before(s->times, i);
     }
     qsort(groups, (size_t)n_groups, sizeof *groups, by_time);
     return n_groups;
@@ -177,49 +177,47 @@ static void print_groups(const bench *b, const char *title, const group *groups,
     }
 }
 
-static int print_step(const bench *b, const char *what, double seconds, const clef_launch_time *times, int32_t n)
+static void print_step(const bench *b, const char *what, double seconds, const profiled *s, group *groups)
 {
+    static const struct {
+        const char *title;
+        namer name_of;
+    } tables[] = {{"module", module_of}, {"layer", layer_of}, {"op", op_of}, {"variant", variant_of}, {"kernel", kernel_of}};
     double us = 0, idle = 0;
-    group *groups = malloc(((size_t)n + 1) * sizeof *groups);
-    if (!groups)
-        return clef__cli_fail(CLI_FAILED, "--profile: out of host memory");
-    for (int32_t i = 0; i < n; i++) {
-        us += times[i].us;
-        idle += idle_before(times, i);
+    for (int32_t i = 0; i < s->n; i++) {
+        us += s->times[i].us;
+        idle += idle_before(s->times, i);
     }
     fprintf(b->to, "%s: %.3f ms, of it %.3f ms in %" PRId32 " launches on the device and %.3f ms between them\n", what, seconds * 1e3,
-            us * 1e-3, n, idle * 1e-3);
-    clef_launch_info *launches = calloc((size_t)n + 1, sizeof *launches);
-    if (!launches) {
-        free(groups);
-        return clef__cli_fail(CLI_FAILED, "--profile: out of host memory");
-    }
-    clef_plan_launches(clef_session_plan(b->session, 0), launches, n);
-    of_graph = clef_plan_graph(clef_session_plan(b->session, 0));
-    of_launches = launches;
-    of_times = times;
-    print_groups(b, "module", groups, group_by(b, times, n, module_of, groups));
-    print_groups(b, "layer", groups, group_by(b, times, n, layer_of, groups));
-    print_groups(b, "op", groups, group_by(b, times, n, op_of, groups));
-    print_groups(b, "variant", groups, group_by(b, times, n, variant_of, groups));
-    print_groups(b, "kernel", groups, group_by(b, times, n, kernel_of, groups));
+            us * 1e-3, s->n, idle * 1e-3);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        print_groups(b, tables[i].title, groups, group_by(b, s, tables[i].name_of, groups));
     fputc('\n', b->to);
-    free(launches);
-    free(groups);
-    return CLI_GO_ON;
 }
 
 int clef__profile_step(const bench *b, const char *title, double seconds)
 {
     clef_error err = {0};
+    const clef_plan *plan = clef_session_plan(b->session, 0);
     const int32_t capacity = clef_session_describe(b->session).n_launches;
     clef_launch_time *times = malloc(((size_t)capacity + 1) * sizeof *times);
-    if (!times)
-        return clef__cli_fail(CLI_FAILED, "--profile: out of host memory");
-    const int32_t n = clef_session_profile(b->session, times, capacity, &err);
-    if (n && seconds <= 0)
-        seconds = (times[n - 1].start_us + times[n - 1].us - times[0].queued_us) * 1e-6;
-    const int rc = err.status ? clef__cli_report(&err) : print_step(b, title, seconds, times, n);
+    clef_launch_info *launches = calloc((size_t)capacity + 1, sizeof *launches);
+    group *groups = malloc(((size_t)capacity + 1) * sizeof *groups);
+    int rc = CLI_GO_ON;
+    if (!times || !launches || !groups) {
+        rc = clef__cli_fail(CLI_FAILED, "--profile: out of host memory");
+    } else {
+        const int32_t n = clef_session_profile(b->session, times, capacity, &err);
+        if (n && seconds <= 0)
+            seconds = (times[n - 1].start_us + times[n - 1].us - times[0].queued_us) * 1e-6;
+        clef_plan_launches(plan, launches, n);
+        if (err.status)
+            rc = clef__cli_report(&err);
+        else
+            print_step(b, title, seconds, &(profiled){clef_plan_graph(plan), launches, times, n}, groups);
+    }
+    free(groups);
+    free(launches);
     free(times);
     return rc;
 }

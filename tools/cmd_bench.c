@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "tools/bench.h"
+#include "tools/output.h"
 #include "tools/terminal.h"
 
 enum { DEFAULT_PROMPT = 512, DEFAULT_GEN = 64, MAX_DEVICES = 16 };
@@ -114,6 +115,9 @@ static int open_all(bench *b, const char *path)
         return rc;
     if (clef_model_open(path, &b->model, &err) != CLEF_OK)
         return clef__cli_report(&err);
+    if (clef_model_hparams(b->model)->n_decoder_layers > 0)
+        return clef__cli_fail(CLI_FAILED, "bench: %s is an encoder-decoder (%s), wanted a decoder", path,
+                              clef_model_hparams(b->model)->arch);
     rc = choose_sizes(b);
     if (rc != CLI_GO_ON)
         return rc;
@@ -324,6 +328,9 @@ static int bench_run(const void *options, int32_t n_args, char **args)
         return clef__cli_fail(CLI_USAGE, "bench: wants --json or --md, not both");
     if (o->trace && !o->profile)
         return clef__cli_fail(CLI_USAGE, "bench: --trace is of the steps of --profile");
+    clef_error err = {0};
+    if (clef__output_check(o->trace, &err) != CLEF_OK)
+        return clef__cli_report(&err);
     if (o->profile && o->json)
         return clef__cli_fail(CLI_USAGE, "bench: --profile prints tables, wanted it without --json");
     if (o->of_device && (n_args || o->model || o->profile))

@@ -71,13 +71,15 @@ static clef_status score_all(logits_result *r, const float *logits, int32_t n_vo
         r->places[i].top = calloc((size_t)r->n_top + 1, sizeof *r->places[i].top);
         if (!r->places[i].top)
             return clef__error(err, CLEF_E_NOMEM, "logits: out of host memory");
-        if (i < first || (f->mask && !f->is_seq2seq && !f->mask[i]))
+        if (i < first || (f->mask && !f->is_seq2seq && (!f->mask[i] || !f->mask[i - first])))
             continue;
         score(&r->places[i], logits + (size_t)(i - first) * (size_t)n_vocab, n_vocab, r->n_top);
         r->nats += r->places[i].nats;
         r->n_scored++;
     }
-    r->nats /= r->n_scored ? r->n_scored : 1;
+    if (!r->n_scored)
+        return clef__error(err, CLEF_E_LIMIT, "logits: no token stands behind another; wanted two or more");
+    r->nats /= r->n_scored;
     return CLEF_OK;
 }
 

@@ -6,6 +6,7 @@
 
 #include "tools/bench.h"
 #include "tools/common.h"
+#include "tools/output.h"
 #include "tools/progress.h"
 #include "tools/run_inside.h"
 #include "tools/terminal.h"
@@ -605,6 +606,7 @@ static int look_inside(const run *r, const char *path)
         .gemm = r->o->gemm,
         .exact = r->o->exact,
         .no_tune = r->o->no_tune,
+        .no_proof = r->o->no_proof,
         .quiet = r->o->quiet,
     };
     return clef__run_inside(&r->o->inside, &forward, path);
@@ -641,6 +643,9 @@ static int run_run(const void *options, int32_t n_args, char **args)
         return clef__cli_fail(CLI_USAGE, "run: wants --tap NAME and --tap-out FILE together");
     if (o->n_best > (o->n_beams ? o->n_beams : 1))
         return clef__cli_fail(CLI_USAGE, "run: --n-best %" PRId32 " of --beams %" PRId32, o->n_best, o->n_beams);
+    clef_error err = {0};
+    if (clef__output_check(o->trace, &err) != CLEF_OK || clef__output_check(o->inside.tap_out, &err) != CLEF_OK)
+        return clef__cli_report(&err);
     const char *path = clef__model_path("run", n_args, args, o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;

@@ -34,25 +34,58 @@ void clef__xml_text(FILE *to, const char *text)
             fputc((unsigned char)*text < 0x20 ? ' ' : *text, to);
 }
 
-clef_status clef__output(const char *path, clef__writer write, void *user, clef_error *err)
+/* A name beside the file; NULL when out of memory. */
+static char *temporary_of(const char *path)
 {
     enum { SUFFIX = 32 };
+    const size_t n = strlen(path) + SUFFIX;
+    char *temporary = malloc(n);
+    if (temporary)
+        snprintf(temporary, n, "%s.%016" PRIx64 ".tmp", path, clef__terminal_entropy());
+    return temporary;
+}
+
+static clef_status replace(const char *name, const char *path, clef__writer write, void *user, clef_error *err)
+{
+    char *temporary = temporary_of(path);
+    if (!temporary)
+        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+    clef_status status = write_file(name, temporary, "wbx", write, user, err);
+    if (status == CLEF_OK && rename(temporary, path) != 0)
+        status = clef__error(err, CLEF_E_IO, "%s: cannot write: %s", name, strerror(errno));
+    if (status != CLEF_OK)
+        remove(temporary);
+    free(temporary);
+    return status;
+}
+
+clef_status clef__output(const char *path, clef__writer write, void *user, clef_error *err)
+{
     if (!path) {
         const clef_status status = write(user, stdout, err);
         return status == CLEF_OK && fflush(stdout) != 0 ? clef__error(err, CLEF_E_IO, "stdout: %s", strerror(errno)) : status;
     }
-    if (!clef__terminal_can_replace(path))
-        return write_file(path, path, "wb", write, user, err);
-    const size_t n = strlen(path) + SUFFIX;
-    char *temporary = malloc(n);
+    char *linked = clef__terminal_link_target(path);
+    const char *to = linked ? linked : path;
+    const clef_status status =
+        clef__terminal_can_replace(to) ? replace(path, to, write, user, err) : write_file(path, path, "wb", write, user, err);
+    free(linked);
+    return status;
+}
+
+clef_status clef__output_check(const char *path, clef_error *err)
+{
+    if (!path || !clef__terminal_can_replace(path))
+        return CLEF_OK; /* a link, a device, a pipe: opening one may change what stands behind it */
+    char *temporary = temporary_of(path);
     if (!temporary)
         return clef__error(err, CLEF_E_NOMEM, "out of host memory");
-    snprintf(temporary, n, "%s.%016" PRIx64 ".tmp", path, clef__terminal_entropy());
-    clef_status status = write_file(path, temporary, "wbx", write, user, err);
-    if (status == CLEF_OK && rename(temporary, path) != 0)
-        status = clef__error(err, CLEF_E_IO, "%s: cannot write: %s", path, strerror(errno));
-    if (status != CLEF_OK)
+    FILE *to = fopen(temporary, "wbx");
+    const clef_status status = to ? CLEF_OK : clef__error(err, CLEF_E_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (to) {
+        fclose(to);
         remove(temporary);
+    }
     free(temporary);
     return status;
 }

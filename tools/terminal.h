@@ -20,6 +20,8 @@ void clef__terminal_show_line(const char *line);
 
 /** 1 when a new file may be renamed to `path`: it is a plain file, or nothing. 0 for devices, pipes, links and folders. */
 int clef__terminal_can_replace(const char *path);
+/** The file that a link names, which the caller frees; NULL for anything else, and for a link to nothing. */
+char *clef__terminal_link_target(const char *path);
 /** 1 when `path` is a folder. */
 int clef__terminal_is_folder(const char *path);
 /** Makes a folder where there is none, in one that is there; 0 and errno when that fails. */

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include "tools/terminal.h"
 
 #include <errno.h>
@@ -60,6 +60,12 @@ int clef__terminal_can_replace(const char *path)
 {
     struct stat st;
     return lstat(path, &st) == 0 ? S_ISREG(st.st_mode) : errno == ENOENT;
+}
+
+char *clef__terminal_link_target(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode) ? realpath(path, NULL) : NULL;
 }
 
 int clef__terminal_is_folder(const char *path)

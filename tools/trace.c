@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tools/json.h"
+#include "tools/output.h"
 #include "tools/page.h"
 #include "tools/terminal.h"
 
@@ -34,6 +35,9 @@ clef_status clef__trace_begin(clef__trace *t, const char *path, const char *mode
 {
     if (!path)
         return CLEF_OK;
+    const clef_status status = clef__output_check(path, err);
+    if (status != CLEF_OK)
+        return status;
     const char *slash = strrchr(model, '/');
     t->path = path;
     t->title = slash && slash[1] ? slash + 1 : model;

@@ -97,7 +97,8 @@ typedef struct clef_device_opts {
  *  out    the device, NULL on failure. Free with clef_device_close(), after its plans.
  *
  *  CLEF_OK; CLEF_E_ARG: a list without opts->several, or shares that are not one for each device, or not positive; CLEF_E_LIMIT: more
- *  devices than clef splits over (16); CLEF_E_DEVICE: none there, none fits (the text lists what there is), or the one named is refused; CLEF_E_CL. */
+ *  devices than clef splits over (16); CLEF_E_DEVICE: none there, none fits (the text lists what there is), or the one named is refused;
+ *  CLEF_E_CL. */
 CLEF_API clef_status clef_device_open(const char *which, const clef_device_opts *opts, clef_device **out, clef_error *err);
 /** Takes NULL. Writes what was built to the disk cache: at once for most drivers; PoCL compiles every kernel once more for it, seconds
  *  after the first start with a new model. opts.progress can stop it; what is not written then is built or written another time. */
@@ -109,7 +110,8 @@ CLEF_API int32_t     clef_error_is_lost(const clef_error *err);
 /** How many plans are alive on a device and those opened with it: one for each stage, and one more for each plan over several. */
 CLEF_API int32_t     clef_device_n_plans(const clef_device *dev);
 /** Gives up the context of a device, and of those opened with it, and makes a new one. No plan may be left (CLEF_E_ARG). Programs come from
- *  the disk cache, and opts->notice is told. clef_session_* do it by themselves (clef/generate.h). CLEF_E_CL: the device does not come back. */
+ *  the disk cache, and opts->notice is told. clef_session_* do it by themselves (clef/generate.h). CLEF_E_CL: the device does not come
+ *  back. */
 CLEF_API clef_status clef_device_reopen(clef_device *dev, clef_error *err);
 /** Device i of those that were opened as one; i 0 of any device is itself; NULL beyond. Borrowed: close the first alone. */
 CLEF_API clef_device *clef_device_part(clef_device *dev, int32_t i);

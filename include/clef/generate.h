@@ -79,9 +79,9 @@ typedef struct clef_sampler_opts {
  *  _feed(), _generate() and _reset() end a generation; so does any error, and the cache then holds what n_past says. Stopping early costs
  *  the step under way. Neither allocates, once the lengths have been seen.
  *
- *  A lost device (clef_error_is_lost()): _feed(), _generate(), _next() and clef_session_encode() make its context anew, load the model again,
- *  feed what the cache held and try once more; only what fails then is an error. Other plans on the device prevent it. What was fed token by
- *  token is fed many at a time then, so that logits may differ in their last bits.
+ *  A lost device (clef_error_is_lost()): _feed(), _generate(), _next() and clef_session_encode() make its context anew, load the model
+ *  again, feed what the cache held and try once more; only what fails then is an error. Other plans on the device prevent it. What was fed
+ *  token by token is fed many at a time then, so that logits may differ in their last bits.
  *
  *  _generate(): as _feed(), and CLEF_E_ARG for an option out of range. _next(): CLEF_E_ARG when no generation is under way, CLEF_E_LIMIT
  *  after n_max tokens or at the context's end, CLEF_E_CL. */

@@ -142,7 +142,8 @@ CLEF_API const clef_plan   *clef_plan_stage(const clef_plan *plan, int32_t i);
 /** What it was made for; of a plan over several devices the first. Borrowed. */
 CLEF_API const clef_device *clef_plan_device(const clef_plan *plan);
 
-/** The graph that the plan runs (over several devices: the whole, as it was given): what it was made of, as the passes that know the device left it. Borrowed from the plan. */
+/** The graph that the plan runs (over several devices: the whole, as it was given): what it was made of, as the passes that know the device
+ *  left it. Borrowed from the plan. */
 CLEF_API const clef_graph *clef_plan_graph(const clef_plan *plan);
 
 /** What the last run launched, or the next one will where no symbol was bound since: entry i in 0 .. n-1 of at most `capacity`; returns how

@@ -25,6 +25,8 @@ check "of a prompt in parts" "$CLEF" run -p "Once upon a time there was a little
 same "a traced run says the same" "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q)" \
   "$("$CLEF" run -p "Once upon a time" -n 9 --temp 0 -q --trace "$tmp/again.json")"
 refused "bench --trace without --profile" 2 "--profile" "$CLEF" bench --trace "$tmp/x.json"
+refused "a trace that cannot be written, before the work" 1 "$tmp/nowhere/t.json: cannot write" "$CLEF" run -p a -n 2 --trace "$tmp/nowhere/t.json"
+refused "the same of bench" 1 "$tmp/nowhere/t.json: cannot write" "$CLEF" bench --profile --trace "$tmp/nowhere/t.json"
 t5=$CLEF_SOURCE/tests/fixtures/tiny-t5
 same "a traced search says the same" "$("$CLEF" run "$t5" -p "the sea" --beams 4 -n 6 --print-ids -q)" \
   "$("$CLEF" run "$t5" -p "the sea" --beams 4 -n 6 --print-ids -q --trace "$tmp/beams.json")"

@@ -5,7 +5,8 @@
 
 #include <stddef.h>
 
-/** Writes the text of layer i into out[n_bytes]; NULL behind the last, else its name. A text that does not fit is cut, and does not parse. */
+/** Writes the text of layer i into out[n_bytes]; NULL behind the last, else its name. A text that does not fit is cut, and does not
+ *  parse. */
 const char *layer_text(int i, char *out, size_t n_bytes);
 
 #endif
