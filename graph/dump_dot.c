@@ -1,5 +1,6 @@
 /* Writes a graph for Graphviz: nodes with op, shape and weights; one cluster a layer (a scope called layerN). */
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -197,7 +198,18 @@ clef_status clef_graph_write_dot(const clef_graph *g, FILE *to, clef_error *err)
     return write_dot(g, &(fold){0}, to, err);
 }
 
+static int has_layer(const clef_graph *g, int32_t layer)
+{
+    for (int32_t i = 0; i < g->n_values; i++)
+        if (layer_of(g->values[i]->name) && strtol(at_layer(g->values[i]->name) + 5, NULL, 10) == layer)
+            return 1;
+    return 0;
+}
+
 clef_status clef_graph_write_folded_dot(const clef_graph *g, const int32_t *expand, int32_t n, FILE *to, clef_error *err)
 {
+    for (int32_t i = 0; i < n; i++)
+        if (!has_layer(g, expand[i]))
+            return clef__fail(err, CLEF_E_ARG, "graph DOT: wanted to expand layer %" PRId32 ", which the graph has not", expand[i]);
     return write_dot(g, &(fold){.is_on = 1, .expand = expand, .n_expand = n}, to, err);
 }

@@ -100,6 +100,8 @@ static void folded_dot(void **state)
     assert_int_equal(clef_graph_write_folded_dot(g, (const int32_t[]){1}, 1, to, &err), CLEF_OK);
     rewind(to);
     text[fread(text, 1, sizeof text - 1, to)] = 0;
+    assert_int_equal(clef_graph_write_folded_dot(g, (const int32_t[]){1, 2}, 2, to, &err), CLEF_E_ARG);
+    assert_non_null(strstr(err.text, "layer 2"));
     fclose(to);
     assert_non_null(strstr(text, "layer 0\\n2 nodes"));
     assert_non_null(strstr(text, "cluster_layer1"));

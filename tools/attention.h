@@ -7,7 +7,7 @@
 typedef enum attention_kind { ATTENTION_SELF, ATTENTION_ENCODER, ATTENTION_CROSS, ATTENTION_N_KINDS } attention_kind;
 extern const char *const clef__attention_kinds[]; /* "self", "encoder", "cross" */
 
-/** Of one head: means over the queries that see anything. */
+/** Of one head: means over the queries that see anything; NaN where a weight is. */
 typedef struct attention_summary {
     double entropy;  /* of the weights, in nats */
     double distance; /* between query and key, weighted; 0 for cross-attention */

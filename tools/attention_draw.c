@@ -8,14 +8,14 @@
 #    include <cairo-svg.h>
 #    include <cairo.h>
 
-enum { MARGIN = 16, TITLE = 18, FONT = 11, LABELS = 96, GRID_CELLS = 160, ONE_CELL = 18, ONE_MOST = 1200 };
+enum { MARGIN = 16, TITLE = 18, FONT = 11, LABELS = 96, GRID_CELLS = 160, GRID_MOST = 480, ONE_CELL = 18, ONE_MOST = 1200 };
 static const double quarter_turn = 1.57079632679489662;
 
 /** Where heads stand: one large with labels, or all in rows of a layer each. */
 typedef struct picture {
     const attention_maps *a;
     int32_t first, heads; /* of each layer */
-    int is_one;
+    int is_one, is_png;
     double panel_w, panel_h, width, height;
 } picture;
 
@@ -39,28 +39,70 @@ static void plan_picture(picture *p, const attention_maps *a)
     p->height = MARGIN + a->n * (p->panel_h + MARGIN);
 }
 
-/* White to blue; what a mask left at exactly 0 is grey. */
-static void set_colour(cairo_t *c, float w)
+/* White to blue; what a mask left at exactly 0 is grey, NaN red. */
+static uint32_t colour_of(float w)
 {
-    const double t = sqrt((double)w);
     if (w == 0)
-        cairo_set_source_rgb(c, 0.87, 0.87, 0.87);
-    else
-        cairo_set_source_rgb(c, 1 - 0.92 * t, 1 - 0.72 * t, 1 - 0.35 * t);
+        return 0xdedede;
+    if (isnan(w))
+        return 0xd62728;
+    const double t = sqrt(fmin(fmax((double)w, 0), 1));
+    return (uint32_t)(255 - 235 * t) << 16 | (uint32_t)(255 - 184 * t) << 8 | (uint32_t)(255 - 89 * t);
 }
 
-static void draw_cells(cairo_t *c, const attention_map *m, int32_t head, double x, double y, double w, double h)
+/* The largest weight of those that fall on pixel (x, y) of an image of w x h; NaN where one is. */
+static float pixel_of(const attention_map *m, const float *p, int32_t x, int32_t y, int32_t w, int32_t h)
 {
-    const float *p = clef__attention_head(m, head);
-    const double cw = w / m->n_keys, ch = h / m->n_queries;
-    cairo_set_antialias(c, CAIRO_ANTIALIAS_NONE);
-    for (int32_t t = 0; t < m->n_queries; t++)
-        for (int32_t s = 0; s < m->n_keys; s++) {
-            set_colour(c, *p++);
-            cairo_rectangle(c, x + s * cw, y + t * ch, cw, ch);
-            cairo_fill(c);
+    float most = 0;
+    for (int64_t t = (int64_t)y * m->n_queries / h; t < (int64_t)(y + 1) * m->n_queries / h; t++)
+        for (int64_t s = (int64_t)x * m->n_keys / w; s < (int64_t)(x + 1) * m->n_keys / w; s++) {
+            const float weight = p[t * m->n_keys + s];
+            most = isnan(weight) || weight > most ? weight : most;
+            if (isnan(most))
+                return most;
         }
-    cairo_set_antialias(c, CAIRO_ANTIALIAS_DEFAULT);
+    return most;
+}
+
+/* The map as an image: a cell is `repeat` pixels wide and high, or where they are more than `most` along a side, a pixel several cells. */
+static cairo_surface_t *image_of(const attention_map *m, int32_t head, int32_t most, int32_t repeat)
+{
+    const int32_t w = m->n_keys < most ? m->n_keys : most, h = m->n_queries < most ? m->n_queries : most;
+    cairo_surface_t *image = cairo_image_surface_create(CAIRO_FORMAT_RGB24, w * repeat, h * repeat);
+    unsigned char *pixels = cairo_image_surface_get_data(image);
+    const size_t stride = (size_t)cairo_image_surface_get_stride(image);
+    cairo_surface_flush(image);
+    for (int32_t y = 0; y < h && pixels; y++) {
+        unsigned char *row = pixels + (size_t)y * (size_t)repeat * stride;
+        for (int32_t x = 0; x < w; x++) {
+            const uint32_t colour = colour_of(pixel_of(m, clef__attention_head(m, head), x, y, w, h));
+            for (int32_t k = 0; k < repeat; k++)
+                memcpy(row + ((size_t)x * (size_t)repeat + (size_t)k) * sizeof colour, &colour, sizeof colour);
+        }
+        for (int32_t k = 1; k < repeat; k++)
+            memcpy(row + (size_t)k * stride, row, (size_t)w * (size_t)repeat * 4);
+    }
+    cairo_surface_mark_dirty(image);
+    return image;
+}
+
+/* An image takes less than a path a cell. cairo 1.16 drops the filter where it writes SVG, so cells are repeated there: their edges stay
+ * sharp enough. */
+static void draw_cells(cairo_t *c, const picture *p, const attention_map *m, int32_t head, double x, double y, double w, double h)
+{
+    const int32_t most = p->is_one   ? ONE_MOST
+                         : p->is_png ? GRID_CELLS
+                                     : GRID_MOST,
+                  side = m->n_keys > m->n_queries ? m->n_keys : m->n_queries;
+    cairo_surface_t *image = image_of(m, head, most, p->is_png || 2 * side > most ? 1 : most / side);
+    cairo_save(c);
+    cairo_translate(c, x, y);
+    cairo_scale(c, w / cairo_image_surface_get_width(image), h / cairo_image_surface_get_height(image));
+    cairo_set_source_surface(c, image, 0, 0);
+    cairo_pattern_set_filter(cairo_get_source(c), CAIRO_FILTER_NEAREST);
+    cairo_paint(c);
+    cairo_restore(c);
+    cairo_surface_destroy(image);
     cairo_set_source_rgb(c, 0.6, 0.6, 0.65);
     cairo_set_line_width(c, 0.7);
     cairo_rectangle(c, x, y, w, h);
@@ -103,7 +145,7 @@ static void draw_one(cairo_t *c, const picture *p, const attention_map *m, doubl
     char label[64];
     const double cell = (p->panel_w - LABELS) / m->n_keys, left = x + LABELS, top = y + TITLE + LABELS;
     char **rows = clef__attention_row_texts(p->a, m), **columns = clef__attention_column_texts(p->a, m);
-    draw_cells(c, m, p->first, left, top, cell * m->n_keys, cell * m->n_queries);
+    draw_cells(c, p, m, p->first, left, top, cell * m->n_keys, cell * m->n_queries);
     if (cell < 7)
         return; /* labels would lie on one another */
     for (int32_t t = 0; t < m->n_queries; t++) {
@@ -132,7 +174,7 @@ static void draw(cairo_t *c, const picture *p)
             if (p->is_one)
                 draw_one(c, p, m, x, y);
             else
-                draw_cells(c, m, p->first + h, x, y + TITLE, GRID_CELLS, GRID_CELLS);
+                draw_cells(c, p, m, p->first + h, x, y + TITLE, GRID_CELLS, GRID_CELLS);
         }
     }
 }
@@ -145,7 +187,7 @@ static cairo_status_t write_part(void *to, const unsigned char *data, unsigned i
 static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_error *err)
 {
     enum { MOST = 16000 };
-    picture p = {0};
+    picture p = {.is_png = is_png};
     plan_picture(&p, a);
     if (is_png && (p.width > MOST || p.height > MOST))
         return clef__error(err, CLEF_E_LIMIT, "attention: a picture of %.0f x %.0f, at most %d either way: choose a --layer", p.width,

@@ -62,7 +62,7 @@ static void summarize(attention_map *m, int32_t head, const int32_t *mask)
         for (int32_t s = 0; s < m->n_keys; s++) {
             const double w = (double)p[s];
             total += w;
-            entropy -= w > 0 ? w * log(w) : 0;
+            entropy -= w == 0 ? 0 : w * log(w); /* NaN stays one */
             distance += w * fabs((double)(t - s));
         }
         if (total == 0 || (mask && !mask[t]))

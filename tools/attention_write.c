@@ -1,6 +1,7 @@
 /* Attention maps as text, JSON, npy and as a page. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,14 +25,20 @@ static int32_t end_head(const attention_maps *a, const attention_map *m)
 /* ---- the terminal -------------------------------------------------------------------------------------------------------------------- */
 
 /* Exactly 0 is what a mask leaves. */
+static int step_of(float w, int n)
+{
+    const float at = w * (float)n;
+    return at >= (float)n ? n - 1 : at > 0 ? (int)at : 0;
+}
+
 static void write_cell(FILE *to, float w, int colour)
 {
     static const char steps[] = " .:-=+*#%@";
     static const unsigned char blues[] = {255, 195, 159, 123, 87, 81, 75, 69, 33, 27, 21, 18};
-    const int n = colour ? (int)sizeof blues : (int)sizeof steps - 1;
-    int k = (int)(w * (float)n);
-    k = k >= n ? n - 1 : k < 0 ? 0 : k;
-    if (colour && w == 0)
+    const int k = step_of(w, colour ? (int)sizeof blues : (int)sizeof steps - 1);
+    if (isnan(w))
+        fputs(colour ? "\033[48;5;196m\033[38;5;231mNN\033[0m" : "NN", to);
+    else if (colour && w == 0)
         fputs("\033[48;5;250m\033[38;5;244m//\033[0m", to);
     else if (colour)
         fprintf(to, "\033[48;5;%dm  \033[0m", blues[k]);
@@ -56,7 +63,7 @@ static void write_blocks(FILE *to, const attention_maps *a, const attention_map 
     const int colour = to == stdout && clef__terminal_stdout() && !getenv("NO_COLOR");
     const float *p = clef__attention_head(m, head);
     char **rows = clef__attention_row_texts(a, m);
-    fprintf(to, "%s head %" PRId32 ": rows are queries, columns keys; // is masked\n", m->name, head);
+    fprintf(to, "%s head %" PRId32 ": rows are queries, columns keys; // is masked, NN is NaN\n", m->name, head);
     for (int32_t t = 0; t < m->n_queries; t++) {
         write_label(to, rows[t], WIDTH);
         for (int32_t s = 0; s < m->n_keys; s++)
@@ -64,6 +71,14 @@ static void write_blocks(FILE *to, const attention_maps *a, const attention_map 
         fputc('\n', to);
     }
     fputc('\n', to);
+}
+
+static void write_number(FILE *to, double x)
+{
+    if (isnan(x))
+        fprintf(to, " %10s", "NaN");
+    else
+        fprintf(to, " %10.3f", x);
 }
 
 clef_status clef__attention_text(void *user, FILE *to, clef_error *err)
@@ -77,7 +92,11 @@ clef_status clef__attention_text(void *user, FILE *to, clef_error *err)
     for (int32_t i = 0; i < a->n; i++)
         for (int32_t h = first_head(a); h < end_head(a, &a->maps[i]); h++) {
             const attention_summary *s = &a->maps[i].heads[h];
-            fprintf(to, "%-28s %5" PRId32 " %10.3f %10.3f %10.3f\n", a->maps[i].name, h, s->entropy, s->distance, s->first);
+            fprintf(to, "%-28s %5" PRId32, a->maps[i].name, h);
+            write_number(to, s->entropy);
+            write_number(to, s->distance);
+            write_number(to, s->first);
+            fputc('\n', to);
         }
     return CLEF_OK;
 }
@@ -109,8 +128,10 @@ static void write_head(FILE *to, const attention_map *m, int32_t head, int digit
     clef__json_member(to, &n, "weights");
     for (int32_t t = 0; t < m->n_queries; t++) {
         fputs(t ? ", [" : "[[", to);
-        for (int32_t k = 0; k < m->n_keys; k++)
-            fprintf(to, "%s%.*g", k ? "," : "", digits, (double)*p++);
+        for (int32_t k = 0; k < m->n_keys; k++) {
+            fputs(k ? "," : "", to);
+            clef__json_number(to, (double)*p++, digits);
+        }
         fputc(']', to);
     }
     fputs("]}", to);

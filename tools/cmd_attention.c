@@ -32,18 +32,6 @@ static const clef__option attention_option_table[] = {
 };
 /* clang-format on */
 
-/* By --format, else by what FILE ends in; -1 where it ends in nothing known. */
-static int32_t format_of(const attention_options *o)
-{
-    const char *dot = o->out ? strrchr(o->out, '.') : NULL;
-    if (o->format >= 0)
-        return o->format;
-    for (int32_t i = 1; dot && formats[i]; i++)
-        if (strcmp(dot + 1, formats[i]) == 0)
-            return i;
-    return dot && strcmp(dot, ".txt") != 0 ? -1 : 0;
-}
-
 static uint32_t kinds_of(const attention_options *o, const clef__forward *f, int32_t format)
 {
     if (o->kind >= 0)
@@ -70,11 +58,11 @@ static int attention_run(const void *options, int32_t n_args, char **args)
     clef__forward f = {0};
     attention_maps maps = {0};
     const char *path = clef__model_path("attention", n_args, args, o->model);
-    const int32_t format = format_of(o);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    const int32_t format = clef__format_of("attention", formats, "txt", o->format, o->out);
     if (format < 0)
-        return clef__cli_fail(CLI_USAGE, "attention: -o %s: wanted a name that ends in .json, .npy, .svg, .png, .html or .txt", o->out);
+        return CLI_USAGE;
     clef_status status = clef__forward_open(&f, &o->forward, path, &err);
     if (status == CLEF_OK)
         status = clef__attention_collect(&f, kinds_of(o, &f, format), o->layer, &maps, &err);

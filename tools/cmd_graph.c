@@ -14,7 +14,7 @@ typedef struct graph_options {
     int32_t format, n_context, n_sequences, all_logits, padding_mask, beside, profile, no_proof;
 } graph_options;
 
-static const graph_options graph_defaults = {.format = 0};
+static const graph_options graph_defaults = {.format = -1};
 
 /** What is written. */
 typedef struct graph_job {
@@ -68,7 +68,7 @@ static clef_status as_html(const graph_job *job, FILE *to, clef_error *err)
     return clef__graph_page(job->graph, job->profile, slash && slash[1] ? slash + 1 : job->path, to, err);
 }
 
-enum { ONNX_FORMAT = 3, HTML_FORMAT = 6 };
+enum { DOT_FORMAT = 2, ONNX_FORMAT, SVG_FORMAT, PNG_FORMAT, HTML_FORMAT };
 static const char *const format_names[] = {"text", "json", "dot", "onnx", "svg", "png", "html", NULL};
 static clef_status (*const writers[])(const graph_job *, FILE *, clef_error *) = {as_text, as_json, as_dot, as_onnx,
                                                                                   as_svg,  as_png,  as_html};
@@ -78,7 +78,7 @@ static const char *const beside_names[] = {"inside", "beside", NULL};
 #define AT(field) .offset = offsetof(graph_options, field)
 static const clef__option graph_option_table[] = {
     MODEL_OPTION(graph_options),
-    {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = format_names, .help = "the form to write [text]"},
+    {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = format_names, .help = "[by FILE's name, else text]"},
     {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after),
      .help = "show it as this pass leaves it [after the last]; build: before any"},
     {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "write there instead of stdout"},
@@ -174,6 +174,9 @@ static clef_status bind_symbols(clef_graph *graph, const char *text, clef_error 
 
 static clef_status read_layers(graph_job *job, clef_error *err)
 {
+    const int32_t format = job->o->format;
+    if (job->o->expand.n && format != DOT_FORMAT && format != SVG_FORMAT && format != PNG_FORMAT)
+        return clef__error(err, CLEF_E_ARG, "--expand: wanted --format dot, svg or png, came %s", format_names[format]);
     for (int32_t i = 0; i < job->o->expand.n; i++) {
         const char *text = job->o->expand.items[i];
         char *end;
@@ -204,24 +207,45 @@ static clef_status write_profiled(graph_job *job, clef_error *err)
     return status;
 }
 
+/* It writes text alone, of graphs with their own bounds. */
+static int run_diff(const graph_options *o, char **args)
+{
+    const char *extra = o->format > 0 ? "--format"
+                        : o->symbols  ? "--symbols"
+                        : o->expand.n ? "--expand"
+                        : o->profile  ? "--profile"
+                        : o->beside   ? "--weights"
+                        : o->no_proof ? "--no-proof"
+                        : o->model    ? "--model"
+                                      : NULL;
+    const clef__graph_source source = source_of(o);
+    if (extra)
+        return clef__cli_fail(CLI_USAGE, "graph diff: does not take %s", extra);
+    return clef__graph_diff(&source, args[1], args[2], o->out);
+}
+
 static int graph_run(const void *options, int32_t n_args, char **args)
 {
-    graph_job job = {.o = options};
-    const clef__graph_source source = source_of(job.o);
+    graph_options o = *(const graph_options *)options;
+    graph_job job = {.o = &o};
     clef_error err = {0};
     clef_graph *graph = NULL;
     if (n_args == 3 && strcmp(args[0], "diff") == 0)
-        return clef__graph_diff(&source, args[1], args[2]);
+        return run_diff(&o, args);
     if (n_args > 1)
         return clef__cli_fail(CLI_USAGE, "graph: wanted one MODEL, or diff A B; came %d arguments", (int)n_args);
-    job.path = clef__model_path("graph", n_args, args, job.o->model);
+    job.path = clef__model_path("graph", n_args, args, o.model);
     if (!job.path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    o.format = clef__format_of("graph", format_names, "clef", o.format, o.out);
+    if (o.format < 0)
+        return CLI_USAGE;
+    const clef__graph_source source = source_of(&o);
     clef_status status = read_layers(&job, &err);
     if (status == CLEF_OK)
         status = clef__graph_source_open(&source, job.path, &job.model, &graph, &err);
     if (status == CLEF_OK)
-        status = bind_symbols(graph, job.o->symbols, &err);
+        status = bind_symbols(graph, o.symbols, &err);
     job.graph = graph;
     if (status == CLEF_OK)
         status = write_profiled(&job, &err);
@@ -242,7 +266,7 @@ const clef__command clef__command_graph = {
         "\n"
         "onnx shows what drop leaves, unless --after says otherwise.\n"
         "clef graph diff A B: which nodes came (+), went (-) and changed (< >) between two models, graph files or passes (MODEL@build,\n"
-        "MODEL@fuse); exit code 0 when none did.\n"
+        "MODEL@fuse); exit code 0 when none did. It takes --after, -o and the flags that build a graph.\n"
         "A picture: clef graph --format dot | dot -Tsvg > graph.svg\n",
     .options = graph_option_table,
     .max_args = 3,

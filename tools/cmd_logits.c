@@ -104,28 +104,17 @@ static clef_status collect(clef__forward *f, logits_result *r, clef_error *err)
     return status;
 }
 
-static int32_t format_of(const logits_options *o)
-{
-    const char *dot = o->out ? strrchr(o->out, '.') : NULL;
-    if (o->format >= 0)
-        return o->format;
-    for (int32_t i = 1; dot && formats[i]; i++)
-        if (strcmp(dot + 1, formats[i]) == 0)
-            return i;
-    return dot && strcmp(dot, ".txt") != 0 ? -1 : 0;
-}
-
 static int logits_run(const void *options, int32_t n_args, char **args)
 {
     const logits_options *o = options;
     clef_error err = {0};
     clef__forward f = {0};
     const char *path = clef__model_path("logits", n_args, args, o->model);
-    const int32_t format = format_of(o);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    const int32_t format = clef__format_of("logits", formats, "txt", o->format, o->out);
     if (format < 0)
-        return clef__cli_fail(CLI_USAGE, "logits: -o %s: wanted a name that ends in .json, .html, .svg or .txt", o->out);
+        return CLI_USAGE;
     const char *slash = strrchr(path, '/');
     logits_result r = {.f = &f, .n_top = o->top, .title = slash && slash[1] ? slash + 1 : path};
     clef_status status = clef__forward_open(&f, &o->forward, path, &err);

@@ -168,27 +168,16 @@ static void close_all(work *w)
     clef_model_close(w->model);
 }
 
-static int32_t format_of(const plan_options *o)
-{
-    const char *dot = o->out ? strrchr(o->out, '.') : NULL;
-    if (o->format >= 0)
-        return o->format;
-    for (int32_t i = 1; dot && formats[i]; i++)
-        if (strcmp(dot + 1, formats[i]) == 0)
-            return i;
-    return dot && strcmp(dot, ".txt") != 0 ? -1 : 0;
-}
-
 static int plan_run(const void *options, int32_t n_args, char **args)
 {
     work w = {.o = options};
     clef_error err = {0};
     const char *path = clef__model_path("plan", n_args, args, w.o->model);
-    const int32_t format = format_of(w.o);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    const int32_t format = clef__format_of("plan", formats, "txt", w.o->format, w.o->out);
     if (format < 0)
-        return clef__cli_fail(CLI_USAGE, "plan: -o %s: wanted a name that ends in .json, .svg, .html or .txt", w.o->out);
+        return CLI_USAGE;
     const char *slash = strrchr(path, '/');
     w.plan.title = slash && slash[1] ? slash + 1 : path;
     clef_status status = make_plan(&w, path, &err);

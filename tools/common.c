@@ -22,6 +22,22 @@ const char *clef__model_path(const char *command, int32_t n_args, char **args, c
     return path;
 }
 
+int32_t clef__format_of(const char *command, const char *const *names, const char *text, int32_t format, const char *out)
+{
+    char wanted[160] = "";
+    size_t n = 0;
+    const char *slash = out ? strrchr(out, '/') : NULL, *dot = out ? strrchr(slash ? slash : out, '.') : NULL;
+    if (format >= 0 || !dot || strcmp(dot, ".txt") == 0 || strcmp(dot + 1, text) == 0)
+        return format >= 0 ? format : 0;
+    for (int32_t i = 1; names[i]; i++) {
+        if (strcmp(dot + 1, names[i]) == 0)
+            return i;
+        n += (size_t)snprintf(wanted + n, sizeof wanted - n, ".%s, ", names[i]);
+    }
+    clef__cli_fail(CLI_USAGE, "%s: -o %s: wanted --format, or a name that ends in %s.%s or nothing", command, out, wanted, text);
+    return -1;
+}
+
 void clef__say_notice(void *user, const char *text)
 {
     (void)user;

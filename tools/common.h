@@ -59,6 +59,10 @@ clef_dtype clef__kv_type(const clef_model *model, int32_t choice, int32_t exact)
 /** The model that the command line names: the argument, else `flag`, else the one that comes with clef. NULL after a message. */
 const char *clef__model_path(const char *command, int32_t n_args, char **args, const char *flag);
 
+/** Which of the forms `names` (ended by NULL) is written: `format` where that is one (-1: not said), else what the file `out` ends in;
+ *  names[0], text, for one that ends in nothing, in .txt or in .`text`, and for NULL, stdout. -1 after a message: CLI_USAGE. */
+int32_t clef__format_of(const char *command, const char *const *names, const char *text, int32_t format, const char *out);
+
 /** 1 when the path names a graph in the text form (it ends in .clef). */
 int clef__is_graph_file(const char *path);
 /** Reads and parses such a file. */

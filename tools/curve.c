@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tools/common.h"
+#include "tools/output.h"
 
 enum { WIDTH = 900, HEIGHT = 360, LEFT = 72, RIGHT = 16, TOP = 36, BOTTOM = 40, POINTS = 400, STRETCHES = 60, TICKS = 5 };
 
@@ -45,12 +46,6 @@ static void scan(const clef__curve *c, int64_t step, FILE *to, const axes *a, in
     }
 }
 
-static void write_title(FILE *to, const char *text)
-{
-    for (; *text; text++)
-        *text == '<' ? fputs("&lt;", to) : *text == '&' ? fputs("&amp;", to) : fputc(*text, to);
-}
-
 static void write_axes(FILE *to, const axes *a)
 {
     for (int i = 0; i <= TICKS; i++) {
@@ -81,7 +76,7 @@ clef_status clef__curve_svg(void *curve, FILE *to, clef_error *err)
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
             "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"20\" font-size=\"14\">",
             WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT);
-    write_title(to, c->title);
+    clef__xml_text(to, c->title);
     fprintf(to, ": perplexity %.4f over %" PRId64 " tokens</text>\n", exp(sum / (double)c->n), c->n);
     write_axes(to, &a);
     fputs("<polyline fill=\"none\" stroke=\"#b9cdec\" points=\"", to);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/output.h"
+
 /* The pass behind the last @, NULL where there is none of that name. */
 static const char *pass_of(const char *spec)
 {
@@ -37,22 +39,37 @@ static clef_status open_one(const clef__graph_source *source, const char *spec, 
     return status;
 }
 
-int clef__graph_diff(const clef__graph_source *source, const char *a, const char *b)
+typedef struct two_graphs {
+    clef_graph *a, *b;
+    clef_graph_difference d;
+} two_graphs;
+
+static int is_same(const clef_graph_difference *d)
+{
+    return !d->gone && !d->came && !d->changed;
+}
+
+static clef_status write_diff(void *user, FILE *to, clef_error *err)
+{
+    two_graphs *g = user;
+    const clef_status status = clef_graph_write_diff(g->a, g->b, to, &g->d, err);
+    if (status == CLEF_OK && !is_same(&g->d))
+        fprintf(to, "# %" PRId32 " gone, %" PRId32 " came, %" PRId32 " changed\n", g->d.gone, g->d.came, g->d.changed);
+    return status;
+}
+
+int clef__graph_diff(const clef__graph_source *source, const char *a, const char *b, const char *out)
 {
     clef_error err = {0};
-    clef_graph *graphs[2] = {NULL, NULL};
-    clef_graph_difference d = {0};
-    clef_status status = open_one(source, a, &graphs[0], &err);
+    two_graphs g = {0};
+    clef_status status = open_one(source, a, &g.a, &err);
     if (status == CLEF_OK)
-        status = open_one(source, b, &graphs[1], &err);
+        status = open_one(source, b, &g.b, &err);
     if (status == CLEF_OK)
-        status = clef_graph_write_diff(graphs[0], graphs[1], stdout, &d, &err);
-    clef_graph_destroy(graphs[0]);
-    clef_graph_destroy(graphs[1]);
+        status = clef__output(out, write_diff, &g, &err);
+    clef_graph_destroy(g.a);
+    clef_graph_destroy(g.b);
     if (status != CLEF_OK)
         return clef__cli_report(&err);
-    if (!d.gone && !d.came && !d.changed)
-        return CLI_OK;
-    printf("# %" PRId32 " gone, %" PRId32 " came, %" PRId32 " changed\n", d.gone, d.came, d.changed);
-    return CLI_FAILED;
+    return is_same(&g.d) ? CLI_OK : CLI_FAILED;
 }

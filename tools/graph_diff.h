@@ -4,8 +4,8 @@
 
 #include "tools/graph_source.h"
 
-/** Compares two graphs: each a model or a text file, with @PASS behind it as that pass leaves it (else as source->after says), and prints
- *  what differs. CLI_OK when nothing does, CLI_FAILED otherwise and after a message. */
-int clef__graph_diff(const clef__graph_source *source, const char *a, const char *b);
+/** Compares two graphs: each a model or a text file, with @PASS behind it as that pass leaves it (else as source->after says), and writes
+ *  what differs to `out` (NULL: stdout). CLI_OK when nothing does, CLI_FAILED otherwise and after a message. */
+int clef__graph_diff(const clef__graph_source *source, const char *a, const char *b, const char *out);
 
 #endif

@@ -35,6 +35,29 @@ static clef_status dot_text(const clef_graph *graph, const int32_t *expand, int3
     return status;
 }
 
+/* gvRenderData() tells the length as an unsigned until Graphviz 12, as a size_t from 13. */
+typedef union picture_length {
+    unsigned narrow;
+    size_t wide;
+} picture_length;
+#    define LENGTH(n)                                                                                                                      \
+        (_Generic(gvRenderData, int (*)(GVC_t *, graph_t *, const char *, char **, unsigned *) : (n).narrow, default : (n).wide))
+
+/* Into memory first: Graphviz ends the process where its own write fails. */
+static clef_status render(GVC_t *gvc, Agraph_t *drawn, const char *format, FILE *to, clef_error *err)
+{
+    char *picture = NULL;
+    picture_length length = {0};
+    if (gvRenderData(gvc, drawn, format, &picture, (void *)&length) != 0)
+        return clef__error(err, CLEF_E_UNSUPPORTED, "graph: this Graphviz does not draw %s", format);
+    const size_t n = LENGTH(length);
+    errno = 0;
+    const int is_written = fwrite(picture, 1, n, to) == n && fflush(to) == 0;
+    const int why = errno ? errno : EIO;
+    gvFreeRenderData(picture);
+    return is_written ? CLEF_OK : clef__error(err, CLEF_E_IO, "graph: cannot write: %s", strerror(why));
+}
+
 clef_status clef__graph_draw(const clef_graph *graph, const char *format, const int32_t *expand, int32_t n, FILE *to, clef_error *err)
 {
     char *text = NULL;
@@ -46,10 +69,8 @@ clef_status clef__graph_draw(const clef_graph *graph, const char *format, const 
     Agraph_t *drawn = gvc ? agmemread(text) : NULL;
     if (!drawn || gvLayout(gvc, drawn, "dot") != 0)
         status = clef__error(err, CLEF_E_UNSUPPORTED, "graph: Graphviz cannot lay it out");
-    else if (gvRender(gvc, drawn, format, to) != 0)
-        status = clef__error(err, CLEF_E_UNSUPPORTED, "graph: this Graphviz does not draw %s", format);
-    else if (fflush(to) != 0 || ferror(to))
-        status = clef__error(err, CLEF_E_IO, "graph: cannot write: %s", strerror(errno));
+    else
+        status = render(gvc, drawn, format, to, err);
     if (drawn) {
         gvFreeLayout(gvc, drawn);
         agclose(drawn);

@@ -64,10 +64,16 @@ void clef__json_member_text(FILE *to, int32_t *n_members, const char *key, const
 void clef__json_member_number(FILE *to, int32_t *n_members, const char *key, double x)
 {
     clef__json_member(to, n_members, key);
-    if (!isfinite(x))
-        fputs("null", to);
-    else if (fabs(x) < 9e15 && x == floor(x))
+    if (fabs(x) < 9e15 && x == floor(x))
         fprintf(to, "%.0f", x);
     else
-        fprintf(to, "%.9g", x);
+        clef__json_number(to, x, 9);
+}
+
+void clef__json_number(FILE *to, double x, int digits)
+{
+    if (isfinite(x))
+        fprintf(to, "%.*g", digits, x);
+    else
+        fputs("null", to);
 }

@@ -11,8 +11,10 @@ void clef__json_string(FILE *to, const char *text);
 void clef__json_ints(FILE *to, const int32_t *x, int32_t n);
 /** Writes `, "key": "text"`, without the comma when *n_members was 0; counts it. */
 void clef__json_member_text(FILE *to, int32_t *n_members, const char *key, const char *text);
-/** The same with a number: %.9g for a fraction, all digits for a whole number. */
+/** The same with a number: 9 digits of a fraction, all of a whole number, null where it is NaN or infinite. */
 void clef__json_member_number(FILE *to, int32_t *n_members, const char *key, double x);
+/** A fraction with that many digits; null where it is NaN or infinite, which JSON has not. */
+void clef__json_number(FILE *to, double x, int digits);
 /** Only `, "key": `. */
 void clef__json_member(FILE *to, int32_t *n_members, const char *key);
 

@@ -23,13 +23,22 @@ static void write_token(FILE *to, const clef__forward *f, int32_t id)
     free(text);
 }
 
-/* Green to red over ten bits. */
+/* Green to red over ten bits; what is no number purple. */
 static const char *colour_of(double surprise)
 {
     static const char *const steps[] = {"\033[38;5;34m",  "\033[38;5;70m",  "\033[38;5;106m", "\033[38;5;142m", "\033[38;5;178m",
                                         "\033[38;5;172m", "\033[38;5;166m", "\033[38;5;160m", "\033[38;5;124m"};
-    const int n = (int)(sizeof steps / sizeof *steps), k = (int)surprise;
-    return steps[k < 0 ? 0 : k >= n ? n - 1 : k];
+    const int n = (int)(sizeof steps / sizeof *steps), k = surprise >= n ? n - 1 : surprise > 0 ? (int)surprise : 0;
+    return isnan(surprise) ? "\033[38;5;201m" : steps[k];
+}
+
+static void write_surprise(FILE *to, int32_t at, const logits_place *p, int colour)
+{
+    if (isnan(p->nats))
+        fprintf(to, "%5" PRId32 " %8s %6s %6s  ", at, "NaN", "NaN", "NaN");
+    else
+        fprintf(to, "%5" PRId32 " %8.4f %6.2f %6" PRId32 "  ", at, exp(-p->nats), bits(p->nats), p->rank);
+    fputs(colour ? colour_of(bits(p->nats)) : "", to);
 }
 
 clef_status clef__logits_text(void *user, FILE *to, clef_error *err)
@@ -41,8 +50,7 @@ clef_status clef__logits_text(void *user, FILE *to, clef_error *err)
     for (int32_t i = 0; i < r->n; i++) {
         const logits_place *p = &r->places[i];
         if (p->rank)
-            fprintf(to, "%5" PRId32 " %8.4f %6.2f %6" PRId32 "  %s", i, exp(-p->nats), bits(p->nats), p->rank,
-                    colour ? colour_of(bits(p->nats)) : "");
+            write_surprise(to, i, p, colour);
         else
             fprintf(to, "%5" PRId32 " %8s %6s %6s  ", i, "", "", "");
         write_token(to, r->f, p->id);
@@ -50,11 +58,15 @@ clef_status clef__logits_text(void *user, FILE *to, clef_error *err)
         for (int32_t k = 0; k < r->n_top && p->rank; k++) {
             fputs(k ? ", " : "   ", to);
             write_token(to, r->f, p->top[k].id);
-            fprintf(to, " %.3f", (double)p->top[k].p);
+            fprintf(to, isnan(p->top[k].p) ? " NaN" : " %.3f", (double)p->top[k].p);
         }
         fputc('\n', to);
     }
-    fprintf(to, "perplexity %.4f, %.4f bits a token, %" PRId32 " tokens scored\n", exp(r->nats), bits(r->nats), r->n_scored);
+    if (isnan(r->nats))
+        fputs("perplexity NaN, NaN", to);
+    else
+        fprintf(to, "perplexity %.4f, %.4f", exp(r->nats), bits(r->nats));
+    fprintf(to, " bits a token, %" PRId32 " tokens scored\n", r->n_scored);
     return CLEF_OK;
 }
 
@@ -68,7 +80,7 @@ static void write_place(FILE *to, const logits_result *r, const logits_place *p)
     if (p->rank) {
         clef__json_member_number(to, &n, "p", exp(-p->nats));
         clef__json_member_number(to, &n, "bits", bits(p->nats));
-        clef__json_member_number(to, &n, "rank", p->rank);
+        clef__json_member_number(to, &n, "rank", isnan(p->nats) ? (double)NAN : p->rank);
         clef__json_member(to, &n, "top");
         for (int32_t k = 0; k < r->n_top; k++) {
             int32_t m = 0;

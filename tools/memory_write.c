@@ -147,12 +147,6 @@ clef_status clef__memory_html(void *user, FILE *to, clef_error *err)
 
 enum { WIDTH = 900, PART_HEIGHT = 320, TITLE = 40, LEFT = 16 };
 
-static void write_escaped(FILE *to, const char *text)
-{
-    for (; *text; text++)
-        *text == '<' ? fputs("&lt;", to) : *text == '&' ? fputs("&amp;", to) : fputc(*text, to);
-}
-
 static void draw_part(FILE *to, const memory_part *p, int32_t y)
 {
     int32_t from = p->n_values; /* what comes before runs at load */
@@ -161,9 +155,10 @@ static void draw_part(FILE *to, const memory_part *p, int32_t y)
     const double sx = (WIDTH - 2.0 * LEFT) / (p->n_values > from ? p->n_values - from : 1);
     const double sy = p->stats.arena_bytes ? (PART_HEIGHT - TITLE - 16.0) / (double)p->stats.arena_bytes : 0;
     char a[24], b[24], c[24];
-    fprintf(to, "<text x=\"%d\" y=\"%d\" font-size=\"13\">%s: arena %s, %s live at once at most, %s without sharing</text>\n", LEFT, y + 24,
-            p->name, clef__bytes_text(p->stats.arena_bytes, a), clef__bytes_text(p->live_peak, b),
-            clef__bytes_text(p->stats.unshared_bytes, c));
+    fprintf(to, "<text x=\"%d\" y=\"%d\" font-size=\"13\">", LEFT, y + 24);
+    clef__xml_text(to, p->name);
+    fprintf(to, ": arena %s, %s live at once at most, %s without sharing</text>\n", clef__bytes_text(p->stats.arena_bytes, a),
+            clef__bytes_text(p->live_peak, b), clef__bytes_text(p->stats.unshared_bytes, c));
     fprintf(to, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#f5f7fa\" stroke=\"#d5dae3\"/>\n", LEFT, y + TITLE,
             WIDTH - 2 * LEFT, PART_HEIGHT - TITLE - 16);
     for (int32_t i = 0; i < p->n_tensors; i++) {
@@ -174,7 +169,7 @@ static void draw_part(FILE *to, const memory_part *p, int32_t y)
                 "stroke-width=\"0.4\"><title>",
                 LEFT + (t->first - from) * sx, y + TITLE + (double)t->offset * sy, (last - t->first + 1) * sx, (double)t->bytes * sy,
                 i * 47 % 360);
-        write_escaped(to, t->name);
+        clef__xml_text(to, t->name);
         fprintf(to, ", %s</title></rect>\n", clef__bytes_text(t->bytes, a));
     }
 }
@@ -188,7 +183,7 @@ clef_status clef__memory_svg(void *user, FILE *to, clef_error *err)
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"26\" font-size=\"15\">",
             WIDTH, height, WIDTH, height, LEFT);
-    write_escaped(to, m->title);
+    clef__xml_text(to, m->title);
     fprintf(to, ", context %" PRId32 ": %s in all</text>\n", m->n_context, clef__bytes_text(total_of(m), text));
     for (int32_t i = 0; i < m->n_parts; i++)
         draw_part(to, &m->parts[i], TITLE + i * PART_HEIGHT);

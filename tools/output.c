@@ -23,6 +23,17 @@ static clef_status write_file(const char *name, const char *path, const char *mo
     return status;
 }
 
+void clef__xml_text(FILE *to, const char *text)
+{
+    for (; *text; text++)
+        if (*text == '<' || *text == '>')
+            fputs(*text == '<' ? "&lt;" : "&gt;", to);
+        else if (*text == '&')
+            fputs("&amp;", to);
+        else
+            fputc((unsigned char)*text < 0x20 ? ' ' : *text, to);
+}
+
 /* A name beside the file; NULL when out of memory. */
 static char *temporary_of(const char *path)
 {

@@ -15,4 +15,7 @@ clef_status clef__output(const char *path, clef__writer write, void *user, clef_
 /** Before long work: CLEF_E_IO when a file could not be made at `path` (NULL: stdout, always). */
 clef_status clef__output_check(const char *path, clef_error *err);
 
+/** Writes text as XML and HTML take it between tags; a control character becomes a space. */
+void clef__xml_text(FILE *to, const char *text);
+
 #endif

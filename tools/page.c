@@ -29,16 +29,6 @@ static clef_status copy_json(FILE *from, FILE *to, clef_error *err)
     return ferror(from) ? clef__error(err, CLEF_E_IO, "page: cannot read the data back: %s", strerror(errno)) : CLEF_OK;
 }
 
-static void write_title(FILE *to, const char *title)
-{
-    for (; *title; title++) {
-        if (*title == '<' || *title == '&')
-            fputs(*title == '<' ? "&lt;" : "&amp;", to);
-        else
-            fputc(*title, to);
-    }
-}
-
 static clef_status fill(FILE *to, const char *text, const char *title, FILE *data, clef_error *err)
 {
     clef_status status = CLEF_OK;
@@ -51,7 +41,7 @@ static clef_status fill(FILE *to, const char *text, const char *title, FILE *dat
         if (part)
             status = fill(to, part, title, data, err);
         else if (strncmp(name, "title}}", 7) == 0)
-            write_title(to, title);
+            clef__xml_text(to, title);
         else if (strncmp(name, "data}}", 6) == 0)
             status = copy_json(data, to, err);
         else

@@ -393,7 +393,8 @@ CLEF_API clef_status clef_graph_write_text(const clef_graph *graph, FILE *to, cl
 CLEF_API clef_status clef_graph_write_json(const clef_graph *graph, FILE *to, clef_error *err);
 CLEF_API clef_status clef_graph_write_dot(const clef_graph *graph, FILE *to, clef_error *err);
 
-/** The same with each layer as one node, but for the n layers whose numbers are in `expand`. */
+/** The same with each layer as one node, but for the n layers whose numbers are in `expand`. CLEF_E_ARG
+ *  where the graph has not one of them. */
 CLEF_API clef_status clef_graph_write_folded_dot(const clef_graph *graph, const int32_t *expand, int32_t n, FILE *to, clef_error *err);
 
 /** How many values of two graphs differ. */

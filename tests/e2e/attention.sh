@@ -11,11 +11,26 @@ same "npy's magic" "NUMPY" "$(head -c 6 "$tmp/a.npy" | tail -c 5)"
 check "html" "$CLEF" attention -p "$text" -q -o "$tmp/a.html"
 if "$CLEF" attention -p "$text" -q -o "$tmp/a.svg" 2>"$tmp/err"; then
   ok "svg"
+  yes "Once upon a time" | head -n 40 >"$tmp/long"
+  check "svg of many tokens" "$CLEF" attention -f "$tmp/long" -q -o "$tmp/long.svg"
+  same "all heads of it take less than 8 MB" 1 $(($(wc -c <"$tmp/long.svg") < 8000000))
+  same "a map each" "$(grep -c "^layer" "$tmp/a.txt")" "$(grep -c "<image " "$tmp/long.svg")"
   check "png" "$CLEF" attention -p "$text" -q --layer 1 -o "$tmp/a.png"
   same "png's magic" "PNG" "$(head -c 4 "$tmp/a.png" | tail -c 3)"
 else
   if grep -q "without cairo" "$tmp/err"; then ok "svg is refused: $(cat "$tmp/err")"; else fail "svg: $(cat "$tmp/err")"; fi
 fi
+# NaN: null in JSON, and told in the terminal.
+nan_model "$tmp/nan"
+check "json of a model with NaN" "$CLEF" attention "$tmp/nan" -p "$text" -q -o "$tmp/nan.json"
+same "has no nan" 0 "$(grep -ci 'nan[,] \|nan]' "$tmp/nan.json")"
+same "has null in the fourth row" "[null,null,null,null" "$(grep -m 1 -o '\[null,null,null,null' "$tmp/nan.json" | head -n 1)"
+if command -v python3 >/dev/null; then
+  check "and is JSON" python3 -c 'import json, sys; json.load(open(sys.argv[1]), parse_constant=lambda x: 1 / 0)' "$tmp/nan.json"
+fi
+check "blocks with NaN" "$CLEF" attention "$tmp/nan" -p "$text" -q --layer 0 --head 0 -o "$tmp/nan.txt"
+same "rows without and with NaN" "3 $(($(grep -c '//$\|NN$' "$tmp/nan.txt") - 3))" "$(grep -c '^ .*[^N/]//' "$tmp/nan.txt") $(grep -c 'NNNN' "$tmp/nan.txt")"
+same "the means of it" 3 "$(grep '^layer0.attention   ' "$tmp/nan.txt" | grep -o NaN | wc -l | tr -d ' ')"
 refused "no text" 1 "-p TEXT" "$CLEF" attention -q
 refused "two texts" 1 "came 2" "$CLEF" attention -p a --ids 1 -q
 refused "a layer beyond" 1 "layer 999" "$CLEF" attention -p "$text" -q --layer 999

@@ -30,6 +30,17 @@ if [ -c /dev/full ]; then
   refused "-o to a full disk" 1 "/dev/full" "$CLEF" graph -o /dev/full
   if [ -c /dev/full ]; then ok "/dev/full is left"; else fail "/dev/full is left"; fi
 fi
+# Pictures: a full disk is said, and leaves nothing.
+if "$CLEF" graph -o "$tmp/drawn.svg" 2>"$tmp/err"; then
+  mkdir "$tmp/full"
+  for form in svg png; do
+    refused "a full disk while a $form is drawn" 1 "o.$form write" \
+      bash -c 'trap "" XFSZ; ulimit -f 4; exec "$@"' full "$CLEF" graph -o "$tmp/full/o.$form"
+  done
+  same "nothing half-drawn is left" "" "$(ls -A "$tmp/full")"
+else
+  if grep -q "without Graphviz" "$tmp/err"; then ok "svg is refused: $(cat "$tmp/err")"; else fail "svg: $(cat "$tmp/err")"; fi
+fi
 # diff: nothing between a graph and its round trip; what a pass or a hand changed is named.
 for pass in build verify fold merge drop fuse; do
   same "diff of the round trip after $pass" "" "$("$CLEF" graph diff "@$pass" "$tmp/$pass.clef@build" 2>&1)"
@@ -41,6 +52,13 @@ printf 'symbol T <= 4\ninput x f32 [T, 2]\na = neg(x)\nb = affine(a) scale=2\nc 
 printf 'symbol T <= 4\ninput x f32 [T, 2]\nz = neg(x)\nb = affine(z) scale=3\nc = exp(b)\nd = log(c)\noutput y = d\n' >"$tmp/b.clef"
 same "diff by hand" "< b = affine(a) scale=2 : f32 [T, 2]|> b = affine(z) scale=3 : f32 [T, 2]|+ d = log(c) : f32 [T, 2]|< output y = c|> output y = d|# 0 gone, 1 came, 2 changed|" \
   "$("$CLEF" graph diff "$tmp/a.clef@build" "$tmp/b.clef@build" | tr '\n' '|')"
+code=0
+"$CLEF" graph diff "$tmp/a.clef@build" "$tmp/b.clef@build" -o "$tmp/ab.diff" >"$tmp/out" || code=$?
+same "diff -o: exit code, stdout, the file" "1 0 # 0 gone, 1 came, 2 changed" "$code $(wc -c <"$tmp/out" | tr -d ' ') $(tail -n 1 "$tmp/ab.diff")"
+for flag in "--symbols T=2" "--format json" "--expand 0" --profile "--weights beside"; do
+  # shellcheck disable=SC2086
+  refused "diff $flag" 2 "${flag%% *}" "$CLEF" graph diff "$tmp/a.clef" "$tmp/b.clef" $flag
+done
 refused "diff of nothing" 1 "nowhere" "$CLEF" graph diff "$tmp/a.clef" "$tmp/nowhere.clef"
 refused "two models" 2 "diff A B" "$CLEF" graph "$tmp/a.clef" "$tmp/b.clef"
 # Every oracle model, at every pass.
@@ -54,5 +72,23 @@ if [ -d "${CLEF_SHARED:-}/oracle/models" ]; then
     if [ -z "$wrong" ]; then ok "$name parses back after every pass"; else fail "$name does not parse back after$wrong"; fi
   done
 fi
+# -o FILE says the form.
+for form in json dot; do
+  check "-o of a .$form" "$CLEF" graph -o "$tmp/named.$form"
+  same "is that form" "$("$CLEF" graph --format $form | cksum)" "$(cksum <"$tmp/named.$form")"
+done
+check "-o of a .html" "$CLEF" graph -o "$tmp/named.html"
+same "is a page" "<!DOCTYPE html>" "$(head -n 1 "$tmp/named.html")"
+check "--format goes before the name" "$CLEF" graph --format text -o "$tmp/named.json"
+same "and is written" "$(cat "$tmp/fuse.clef")" "$(cat "$tmp/named.json")"
+mkdir "$tmp/some.dir"
+check "a folder's name says no form" "$CLEF" graph -o "$tmp/some.dir/file"
+refused "an unknown form" 2 ".gif .svg .clef" "$CLEF" graph -o "$tmp/g.gif"
+# --expand: of pictures, and of layers that are there.
+check "--expand of a layer" "$CLEF" graph --format dot --expand 0 -o "$tmp/one.dot"
+same "shows that one" 1 "$(grep -c cluster "$tmp/one.dot")"
+refused "--expand of no layer" 1 "layer 99" "$CLEF" graph --expand 99 -o "$tmp/99.dot"
+if [ -e "$tmp/99.dot" ]; then fail "and nothing is written"; else ok "and nothing is written"; fi
+for form in text json html onnx; do refused "--expand of $form" 1 "--expand $form" "$CLEF" graph --format $form --expand 0; done
 if grep -q cluster "$tmp/graph.dot"; then ok "layers are clusters"; else fail "layers are clusters"; fi
 finish

@@ -66,6 +66,16 @@ json_case() {
     list { gsub(/[ ,]/, ""); printf "%s%s", comma, $0; comma = "," }' "$1" | sed 's/\\"/"/g' | { IFS= read -r line || :; printf '%bx' "$line"; }
 }
 
+# nan_model FOLDER: the model that comes with clef, the first number of position 3's embedding NaN: rows of layer 0's attention are NaN from the
+# fourth on, what comes after it everywhere.
+nan_model() {
+  local file=$1/model.safetensors head at
+  cp -r "$CLEF_SOURCE/model/demo" "$1" && chmod -R u+w "$1" || return
+  head=$(od -An -tu4 -N4 "$file" | tr -d ' ')
+  at=$(head -c $((head + 8)) "$file" | tail -c "$head" | sed 's/.*"transformer.wpe.weight":{[^}]*"data_offsets":\[\([0-9]*\),.*/\1/')
+  printf '\000\176' | dd of="$file" bs=1 seek=$((8 + head + at + 3 * 192 * 2)) conv=notrunc 2>/dev/null
+}
+
 # Bytes of numbers, little-endian: u32 N, u64 N, and a GGUF string.
 u32() { printf "\\x$(printf %02x $(($1 & 255)))\\x$(printf %02x $(($1 >> 8 & 255)))\\x$(printf %02x $(($1 >> 16 & 255)))\\x$(printf %02x $(($1 >> 24 & 255)))"; }
 u64() { u32 $(($1 & 0xffffffff)); u32 $(($1 >> 32 & 0xffffffff)); }

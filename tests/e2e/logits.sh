@@ -14,6 +14,15 @@ for f in l curve; do
 done
 same "a curve has a point a token" "$(awk '/tokens scored/ { print $1 }' "$tmp/perplexity")" \
   "$(sed -n 's/.*stroke-width="2" points="\([^"]*\)".*/\1/p' "$tmp/curve.svg" | wc -w | tr -d ' ')"
+nan_model "$tmp/nan"
+check "text of a model with NaN" "$CLEF" logits "$tmp/nan" -p "$text" -q -o "$tmp/nan.txt"
+same "it is told" "perplexity NaN, NaN bits" "$(grep -o '^perplexity NaN, NaN bits' "$tmp/nan.txt")"
+same "at every token but the first" "$(awk '/tokens scored/ { print $(NF - 2) }' "$tmp/l.txt")" "$(grep -c '^ *[0-9]* *NaN *NaN *NaN  ' "$tmp/nan.txt")"
+check "json of it" "$CLEF" logits "$tmp/nan" -p "$text" -q -o "$tmp/nan.json"
+if command -v python3 >/dev/null; then
+  check "is JSON" python3 -c 'import json, sys; d = json.load(open(sys.argv[1]), parse_constant=lambda x: 1 / 0); assert d["tokens"][5]["rank"] is None' "$tmp/nan.json"
+fi
+refused "a curve of it" 1 "no number" "$CLEF" logits "$tmp/nan" -p "$text" -q -o "$tmp/nan.svg"
 refused "no text" 1 "-p TEXT" "$CLEF" logits -q
 refused "one token" 1 "wanted two or more" "$CLEF" logits --ids 5 -q
 printf old >"$tmp/real.txt"

@@ -99,6 +99,27 @@ say($("tip").textContent.includes("bits"));
 END
 same "logits page: colours, click, hover" "opened in time|true|true|7|true|true|requests 0" "$said"
 
+# ---- NaN --------------------------------------------------------------------------------------------------------------------------------
+nan_model "$tmp/nan"
+check "attention page with NaN" "$CLEF" attention "$tmp/nan" -p "Once upon a time there was" -q -o "$tmp/nan.html"
+in_page "attention page with NaN" "$tmp/nan.html" <<'END'
+const fill = at => document.querySelector(`#map rect[data-at="${at}"]`).style.fill;
+say(fill("3,0") === "rgb(214, 39, 40)" && fill("1,0") !== fill("3,0"));
+document.querySelector('#map rect[data-at="3,0"]').dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+say($("tip").textContent.includes("NaN") && $("facts").textContent.includes("NaN"));
+END
+same "attention page with NaN: its colour, hover, means" "opened in time|true|true|requests 0" "$said"
+check "logits page with NaN" "$CLEF" logits "$tmp/nan" -p "Once upon a time there was" -q -o "$tmp/nan.html"
+in_page "logits page with NaN" "$tmp/nan.html" <<'END'
+const spans = [...document.querySelectorAll("#text span")];
+say(spans.length === data.tokens.length && $("about").textContent.includes("perplexity NaN"));
+click(spans[5]);
+say($("side").textContent.includes("probability NaN") && spans[5].style.background === "rgb(243, 166, 240)");
+spans[5].dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+say($("tip").textContent.includes("NaN bits"));
+END
+same "logits page with NaN: its colour, click, hover" "opened in time|true|true|true|requests 0" "$said"
+
 # ---- memory -----------------------------------------------------------------------------------------------------------------------------
 check "plan page" "$CLEF" plan -c 64 -o "$tmp/plan.html"
 in_page "plan page" "$tmp/plan.html" <<'END'

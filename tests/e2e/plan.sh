@@ -57,5 +57,10 @@ for part in json.load(open(sys.argv[1]))["parts"]:
 END
 fi
 refused "a context beyond" 1 "" "$CLEF" plan -c 100000
+ln -s "$CLEF_SOURCE/model/demo" "$tmp/a<b&c"
+check "svg of a model with < and & in its name" "$CLEF" plan "$tmp/a<b&c" -c 64 -o "$tmp/marked.svg"
+same "which are escaped" 1 "$(grep -c '>a&lt;b&amp;c, context' "$tmp/marked.svg")"
+check "a page of it" "$CLEF" plan "$tmp/a<b&c" -c 64 -o "$tmp/marked.html"
+same "likewise" 1 "$(grep -c '<title>a&lt;b&amp;c' "$tmp/marked.html")"
 refused "an unknown form" 2 ".svg" "$CLEF" plan -o "$tmp/plan.gif"
 finish

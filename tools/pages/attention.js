@@ -6,8 +6,9 @@ let kind = kinds.includes("cross") ? "cross" : kinds[0], chosen = null;
 $("kind").value = kind;
 const rowsOf = m => m.kind === "encoder" || !data.target ? data.tokens : data.target;
 const columnsOf = m => m.kind === "self" && data.target ? data.target : data.tokens;
-// White to blue by the root of the weight, so that small ones are seen.
+// White to blue by the root of the weight, so that small ones are seen; NaN red.
 function colour(w) {
+  if (w === null) return [214, 39, 40];
   const t = Math.sqrt(w);
   return [255 - 235 * t, 255 - 184 * t, 255 - 89 * t];
 }
@@ -76,20 +77,20 @@ function enlarge(m, h, canvas) {
     const box = (l, x, y, width, height) => Object.entries({ x, y, width, height }).forEach(([k, v]) => l.setAttribute(k, v));
     box(lit[0], left, top + t * size, S * size, size);
     box(lit[1], left + s * size, top, size, T * size);
-    tip(e, `"${rows[t]}" (${t}) → "${columns[s]}" (${s}): ${w === 0 ? "masked" : w.toPrecision(4)}`);
+    tip(e, `"${rows[t]}" (${t}) → "${columns[s]}" (${s}): ${w === 0 ? "masked" : number(w, x => x.toPrecision(4))}`);
   };
   svg.onpointerleave = e => { tip(e); lit.forEach(l => l.setAttribute("width", 0)); };
   const facts = $("facts");
   facts.textContent = "";
   facts.append(el("h2", {}, `layer ${m.layer}, head ${h.head}`));
   const table = el("table");
-  [["entropy of a row", h.entropy.toFixed(3) + " nats"], ["weight of the first token", h.first.toFixed(3)],
-    ...(m.kind === "cross" ? [] : [["distance to the key", h.distance.toFixed(2) + " tokens"]])].forEach(([k, v]) => {
+  [["entropy of a row", number(h.entropy, x => x.toFixed(3) + " nats")], ["weight of the first token", number(h.first, x => x.toFixed(3))],
+    ...(m.kind === "cross" ? [] : [["distance to the key", number(h.distance, x => x.toFixed(2) + " tokens")]])].forEach(([k, v]) => {
     const tr = el("tr");
     tr.append(el("th", {}, k), el("td", {}, v));
     table.append(tr);
   });
-  facts.append(table, el("p", { class: "soft" }, "Rows are queries, columns keys; grey is masked. Point at a cell for its weight, click a small map to see it large."));
+  facts.append(table, el("p", { class: "soft" }, "Rows are queries, columns keys; grey is masked, red NaN. Point at a cell for its weight, click a small map to see it large."));
 }
 
 $("kind").addEventListener("change", e => { kind = e.target.value; chosen = null; overview(); });

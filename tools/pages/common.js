@@ -20,6 +20,8 @@ function bytes(x) {
   for (const [n, s] of steps) if (x >= n) return (x / n).toFixed(2) + " " + s;
   return x + " B";
 }
+// JSON has null where a number is NaN or infinite.
+const number = (x, text) => x === null ? "NaN" : text(x);
 // White to red by a share of the largest.
 function heat(x) {
   const t = Math.max(0, Math.min(1, x));
