@@ -1,28 +1,8 @@
-/* The end of a panel product on GPUs, one element at a time; panel_out.h has the same for CPUs, and says what the constants are. */
+/* The end of a panel product on GPUs, one element at a time; panel_out.h has the same for CPUs. */
 #ifndef CLEF_CL_PANEL_LANE_OUT_H
 #define CLEF_CL_PANEL_LANE_OUT_H
 
-#if !defined(BIAS_TYPE) || !defined(ACT) || !defined(RESIDUAL)
-#  error "panel_lane_out.h needs BIAS_TYPE, ACT and RESIDUAL"
-#endif
-
-#if BIAS_TYPE < 0
-typedef float bias_elem;
-#else
-typedef ELEM(BIAS_TYPE) bias_elem;
-#endif
-
-#define PANEL_OUT_BUFS global const bias_elem *bias, global const float *residual
-#define PANEL_OUT      bias, residual
-
-#define ENUMERATE_ACT(name) ACT_##name,
-enum { PANEL_ACTS(ENUMERATE_ACT) };
-#define GATED (ACT == 1)
-#if GATED
-#  define W_TILES(n) (((n) + PANEL_ROWS - 1) / PANEL_ROWS * 2)
-#else
-#  define W_TILES(n) (((n) + PANEL_PAD - 1) / PANEL_PAD * (PANEL_PAD / PANEL_ROWS))
-#endif
+#include "panel_ends.h"
 
 static inline float act(float x)
 {

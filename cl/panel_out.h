@@ -4,29 +4,7 @@
 #define CLEF_CL_PANEL_OUT_H
 
 #include "inline.h"
-
-#if !defined(BIAS_TYPE) || !defined(ACT) || !defined(RESIDUAL)
-#  error "panel_out.h needs BIAS_TYPE, ACT and RESIDUAL"
-#endif
-
-#if BIAS_TYPE < 0
-typedef float bias_elem;
-#else
-typedef ELEM(BIAS_TYPE) bias_elem;
-#endif
-
-#define PANEL_OUT_BUFS global const bias_elem *bias, global const float *residual
-#define PANEL_OUT      bias, residual
-
-#define ENUMERATE_ACT(name) ACT_##name,
-enum { PANEL_ACTS(ENUMERATE_ACT) };
-/* GATED: tiles 2 i and 2 i + 1 of w make tile i of the result. W_TILES(n): how many there are for n rows of the result, padded ones too. */
-#define GATED (ACT == 1)
-#if GATED
-#  define W_TILES(n) (((n) + PANEL_ROWS - 1) / PANEL_ROWS * 2)
-#else
-#  define W_TILES(n) (((n) + PANEL_PAD - 1) / PANEL_PAD * (PANEL_PAD / PANEL_ROWS))
-#endif
+#include "panel_ends.h"
 
 /* erf(z) within 4e-7: z P(z^2) / Q(z^2), fitted to it over |z| < 3.92, beyond which it is 1 in a float. PoCL's own takes a lane at a
  * time. */

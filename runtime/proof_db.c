@@ -43,18 +43,6 @@ void clef__proofs_free(clef_proofs *proofs)
     free(proofs);
 }
 
-/* <cache>/proof/<the name of the tuning database>; empty without a cache. */
-static clef_status path_of(const clef_device *dev, char out[CLEF_TUNE_PATH_BYTES], clef_error *err)
-{
-    char tuning[CLEF_TUNE_PATH_BYTES];
-    const clef_status s = clef__tune_db_path(dev, tuning, err);
-    const char *name = strrchr(tuning, '/');
-    out[0] = 0;
-    if (!s && name)
-        snprintf(out, CLEF_TUNE_PATH_BYTES, "%s/proof%s", dev->cache_dir, name);
-    return s;
-}
-
 static clef_status parse_line(clef_proofs *proofs, const char *line, clef_error *err)
 {
     clef_proof p = {0};
@@ -94,7 +82,7 @@ clef_status clef__proofs_open(clef_device *dev, clef_proofs **out, clef_error *e
     clef_proofs *proofs = calloc(1, sizeof *proofs);
     if (!proofs)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for what was proven");
-    clef_status s = path_of(dev, path, err);
+    clef_status s = clef__tune_db_beside(dev, "proof", path, err);
     if (!s)
         s = read_file(proofs, path, err);
     if (s) {
@@ -108,7 +96,7 @@ clef_status clef__proofs_open(clef_device *dev, clef_proofs **out, clef_error *e
 clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error *err)
 {
     char path[CLEF_TUNE_PATH_BYTES], dir[CLEF_TUNE_PATH_BYTES];
-    clef_status s = path_of(dev, path, err);
+    clef_status s = clef__tune_db_beside(dev, "proof", path, err);
     if (s || !path[0])
         return s;
     s = read_file(proofs, path, err);

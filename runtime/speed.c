@@ -9,18 +9,6 @@
 enum { MAX_FILE_BYTES = 4096 };
 static const char head[] = "clef speed 1\n";
 
-/* <cache>/speed/<the name of the tuning database>; empty without a cache. */
-static clef_status path_of(const clef_device *dev, char out[CLEF_TUNE_PATH_BYTES], clef_error *err)
-{
-    char tuning[CLEF_TUNE_PATH_BYTES];
-    const clef_status s = clef__tune_db_path(dev, tuning, err);
-    const char *name = strrchr(tuning, '/');
-    out[0] = 0;
-    if (!s && name)
-        snprintf(out, CLEF_TUNE_PATH_BYTES, "%s/speed%s", dev->cache_dir, name);
-    return s;
-}
-
 /* 1 when the file says it all; one that is damaged counts for none. */
 static int read_speed(const char *path, clef_device_speed *out)
 {
@@ -49,7 +37,7 @@ void clef__speed_keep(const clef_device *dev, const clef_device_speed *x)
     const int n = snprintf(text, sizeof text, "%s%.6g %.6g %.6g %.6g %.6g %.6g %llu\n", head, x->read_gb_s, x->copy_gb_s, x->mad_gflop_s,
                            x->dot_gop_s, x->launch_us, x->round_trip_us, (unsigned long long)x->buffer_bytes);
     snprintf(folder, sizeof folder, "%s/speed", dev->cache_dir);
-    if (!path_of(dev, path, NULL) && path[0] && n > 0 && !clef__os_make_dirs(folder, NULL))
+    if (!clef__tune_db_beside(dev, "speed", path, NULL) && path[0] && n > 0 && !clef__os_make_dirs(folder, NULL))
         clef__os_write(path, text, (size_t)n, NULL);
 }
 
@@ -57,7 +45,7 @@ clef_status clef_device_speed_known(const clef_device *dev, clef_device_speed *o
 {
     char path[CLEF_TUNE_PATH_BYTES];
     *out = (clef_device_speed){0};
-    const clef_status s = path_of(dev, path, err);
+    const clef_status s = clef__tune_db_beside(dev, "speed", path, err);
     if (!s && !read_speed(path, out))
         return clef__fail(err, CLEF_E_NOT_FOUND, "%s was not measured yet", dev->info.name);
     return s;

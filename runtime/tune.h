@@ -63,6 +63,8 @@ int         clef__tune_db_knows(const clef_tune_db *db, const clef_tune_key *key
 clef_status clef__tune_db_save(clef_device *dev, clef_tune_db *db, clef_error *err);
 /** Where the file is; empty when the device has no cache. CLEF_E_NOMEM. */
 clef_status clef__tune_db_path(const clef_device *dev, char out[CLEF_TUNE_PATH_BYTES], clef_error *err);
+/** <cache>/<folder>/<the name of that file>, for what else is kept of a device; empty without a cache. */
+clef_status clef__tune_db_beside(const clef_device *dev, const char *folder, char out[CLEF_TUNE_PATH_BYTES], clef_error *err);
 /** The fastest variant of each key, and which variants are set aside, in memory of its own. CLEF_E_NOMEM. */
 clef_status clef__tuning_make(const clef_tune_db *db, clef_tuning *out, clef_error *err);
 void        clef__tuning_finish(clef_tuning *tuning);

@@ -112,6 +112,17 @@ clef_status clef__tune_db_path(const clef_device *dev, char out[CLEF_TUNE_PATH_B
     return CLEF_OK;
 }
 
+clef_status clef__tune_db_beside(const clef_device *dev, const char *folder, char out[CLEF_TUNE_PATH_BYTES], clef_error *err)
+{
+    char tuning[CLEF_TUNE_PATH_BYTES];
+    const clef_status s = clef__tune_db_path(dev, tuning, err);
+    const char *name = strrchr(tuning, '/');
+    out[0] = 0;
+    if (!s && name)
+        snprintf(out, CLEF_TUNE_PATH_BYTES, "%s/%s%s", dev->cache_dir, folder, name);
+    return s;
+}
+
 static clef_status read_file(clef_tune_db *db, const char *path, clef_error *err)
 {
     char *text = NULL;
