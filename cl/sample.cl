@@ -127,6 +127,13 @@ static void finish(const sample_args *a, uint row, uint token, int at, global in
     pos[a->pos + row] = at + (int)a->length;
 }
 
+/* What a row gives where sampling is off: one item writes. */
+static void no_token(global int *out)
+{
+    if (get_local_id(0) == 0)
+        *out = 0;
+}
+
 GROUP_KERNEL
 void sample_blocks(PARAMETERS)
 {
@@ -150,7 +157,7 @@ void sample_pick(PARAMETERS)
     GROUP_SCRATCH(floats);
     SUM_SCRATCH(sums);
     if (o->mode == SAMPLE_OFF) {
-        out[row] = 0;
+        no_token(out + row);
         return;
     }
     const row_memory m = memory_of(&a, scratch, row);
@@ -167,7 +174,7 @@ void sample_whole(PARAMETERS)
     SUM_SCRATCH(sums);
     keep_history(&a, 0, history, ids, at);
     if (o->mode == SAMPLE_OFF) {
-        out[0] = 0;
+        no_token(out);
         return;
     }
     const row_memory m = memory_of(&a, scratch, 0);

@@ -23,6 +23,7 @@ typedef int16 wide_int;
 typedef uint16 wide_uint;
 typedef ulong16 wide_ulong;
 #  define GROUP_SYNC()
+#  define STORE_SAME(p, x) (*(p) = (x))
 #  define SUM_SCRATCH(name) ulong *const name = 0
 typedef ulong *sum_scratch;
 static ulong sum_all(ulong x, sum_scratch s) { return x; }
@@ -54,6 +55,7 @@ typedef int wide_int;
 typedef uint wide_uint;
 typedef ulong wide_ulong;
 #  define GROUP_SYNC() barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE)
+#  define STORE_SAME(p, x) ((void)atomic_xchg((volatile global float *)(p), x)) /* more than one work-item may store the same there */
 #  define SUM_SCRATCH(name) local ulong name[WG]
 typedef local ulong *sum_scratch;
 
@@ -163,7 +165,7 @@ static void penalise(const sample_args *a, global const sample_options *o, uint 
         else if ((uint)q < a->capacity)
             id = history[a->history + row * (size_t)a->capacity + q];
         if (id >= (int)from && id < (int)to) /* once, however often it came: from the logit */
-            z[id] = logits[id] > 0 ? logits[id] * o->inverse_penalty : logits[id] * o->penalty;
+            STORE_SAME(z + id, logits[id] > 0 ? logits[id] * o->inverse_penalty : logits[id] * o->penalty);
     }
     GROUP_SYNC();
 }
