@@ -16,7 +16,16 @@
 #include "panel_out.h"
 #include "panel_amx.h"
 
-enum { DEPTH_BLOCKS = AMX_DEPTH / TILE_COLUMNS, B_BYTES = DEPTH_BLOCKS * AMX_TILE_BYTES };
+enum { B_BYTES = DEPTH_BLOCKS * AMX_TILE_BYTES };
+
+/* The weights of column c of a block whose codes are v: a code is converted where it lies in its word, and `scale` takes the power of two
+ * off: scale[j] for byte j of the words, 2^(-8 j) of it for j < 3. */
+INLINED float16 column_of(const int16 v[8], uint c, const float16 scale[3], float16 more)
+{
+    const int16 word = v[c / 4];
+    const int16 code = c % 4 < 3 ? word & (int)(255u << c % 4 * 8) : as_int16(as_uint16(word) >> 24u);
+    return fma(convert_float16(code), scale[c % 4 < 3 ? c % 4 : 0], more);
+}
 
 /* Blocks first .. first + n - 1 of a tile of w, as tiles to multiply with. */
 INLINED void decode(local uchar *to, global const uchar *w, const panel_args *a, uint tile, uint first, uint n)
@@ -31,15 +40,20 @@ INLINED void decode(local uchar *to, global const uchar *w, const panel_args *a,
             block_codes(&p, b, v);
             block_scales(&p, b, scale, &more);
 #pragma unroll
-            for (uint c = 0; c < 32; c += 2)
-                vstore16(bf16_pairs(column_floats(v, c, scale, more), column_floats(v, c + 1, scale, more)), 0,
-                         (local int *)(to + c / 2 * AMX_STEP));
+            for (uint h = 0; h < 2; h++) {
+                const float16 s = scale[HALF_SCALES ? h : 0], steps[3] = {s, s * 0x1p-8f, s * 0x1p-16f};
+                const float16 least = HAS_MINIMA ? more : s * -(float)OFFSET;
+#pragma unroll
+                for (uint c = 16 * h; c < 16 * h + 16; c += 2)
+                    vstore16(bf16_pairs(column_of(v, c, steps, least), column_of(v, c + 1, steps, least)), 0,
+                             (local int *)(to + c / 2 * AMX_STEP));
+            }
             to += AMX_TILE_BYTES;
         }
 }
 
 /* sums[2][w's tile]: += two tiles of x (`step` bytes apart) . two of w, over n blocks. */
-INLINED void multiply_two(local uchar *sums, global const uchar *x, size_t step, local const uchar *b, uint n, int is_first)
+INLINED void multiply_two(local uchar *sums, global const uchar *x, uint step, local const uchar *b, uint n, int is_first)
 {
     if (is_first) {
         AMX_ZERO(0);
@@ -107,18 +121,17 @@ kernel void panel_amx(const panel_args a, global float *out, global const uchar 
     const uint pair0 = get_group_id(1) * a.pairs, n_pairs = min(a.pairs, all_pairs - pair0);
     const uint token0 = get_group_id(0) * a.blocks, n_tokens = min(a.blocks, a.m - token0);
     const uint n_tiles = (n_tokens + TILE_TOKENS - 1) / TILE_TOKENS;
-    const size_t step = (size_t)blocks * AMX_TILE_BYTES;
+    const uint all_tiles = (a.m + TILE_TOKENS - 1) / TILE_TOKENS;
     local uchar b[2 * B_BYTES] __attribute__((aligned(64)));
     local uchar sums[AMX_PAIRS * AMX_TOKENS / TILE_TOKENS * 2 * AMX_TILE_BYTES] __attribute__((aligned(64)));
-    x += token0 / TILE_TOKENS * step;
     AMX_BEGIN();
     for (uint first = 0; first < blocks; first += DEPTH_BLOCKS) {
-        const uint n = min((uint)DEPTH_BLOCKS, blocks - first);
+        const uint n = min((uint)DEPTH_BLOCKS, blocks - first), step = n * AMX_TILE_BYTES;
         for (uint p = 0; p < n_pairs; p++) {
             decode(b, w, &a, 2 * (pair0 + p), first, n);
             decode(b + B_BYTES, w, &a, 2 * (pair0 + p) + 1, first, n);
             local uchar *s = sums + (size_t)p * n_tiles * 2 * AMX_TILE_BYTES;
-            global const uchar *xs = x + (size_t)first * AMX_TILE_BYTES;
+            global const uchar *xs = x + amx_tile_at(all_tiles, blocks, token0 / TILE_TOKENS, first);
             uint t = 0;
             for (; t + 2 <= n_tiles; t += 2, xs += 2 * step)
                 multiply_two(s + t * 2 * AMX_TILE_BYTES, xs, step, b, n, first == 0);
@@ -127,8 +140,8 @@ kernel void panel_amx(const panel_args a, global float *out, global const uchar 
         }
     }
     AMX_END();
-    for (uint p = 0; p < n_pairs; p++)
-        for (uint t = 0; t < n_tokens; t++)
+    for (uint t = 0; t < n_tokens; t++)
+        for (uint p = 0; p < n_pairs; p++)
             finish_token(&a, out, PANEL_OUT, token0 + t, pair0 + p,
                          (local const float *)(sums + ((size_t)p * n_tiles + t / TILE_TOKENS) * 2 * AMX_TILE_BYTES +
                                                t % TILE_TOKENS * AMX_STEP));

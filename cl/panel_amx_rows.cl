@@ -12,9 +12,9 @@
 kernel void panel_amx_rows(const rows_args a, global uchar *out, global const float *x, global const norm_weight_elem *weight,
                            global const norm_bias_elem *bias)
 {
-    const uint row = get_group_id(0), blocks = a.k / TILE_COLUMNS;
+    const uint row = get_group_id(0), blocks = a.k / TILE_COLUMNS, tiles = (a.m + TILE_TOKENS - 1) / TILE_TOKENS;
     const normed_row r = row_at(&a, row, x, weight, bias);
-    out += (size_t)(row / TILE_TOKENS) * blocks * AMX_TILE_BYTES + row % TILE_TOKENS * AMX_STEP;
-    for (uint b = 0; b < blocks; b++, out += AMX_TILE_BYTES)
-        vstore16(to_bf16(normed16(&r, b * TILE_COLUMNS), normed16(&r, b * TILE_COLUMNS + 16)), 0, (global int *)out);
+    for (uint b = 0; b < blocks; b++)
+        vstore16(to_bf16(normed16(&r, b * TILE_COLUMNS), normed16(&r, b * TILE_COLUMNS + 16)), 0,
+                 (global int *)(out + amx_tile_at(tiles, blocks, row / TILE_TOKENS, b) + row % TILE_TOKENS * AMX_STEP));
 }
