@@ -1,5 +1,6 @@
 /* What the products of bf16 in tiles (panel_amx.cl, panel_amx_rows.cl) agree on. x lies in tiles of 16 tokens by 32 columns, rounded to
- * bf16; the tiles of AMX_DEPTH columns lie together, so that they fall evenly into a cache. Tokens behind the last hold whatever is there. */
+ * bf16; the tiles of AMX_DEPTH columns lie together, so that they fall evenly into a cache. Tokens behind the last hold whatever is
+ * there. */
 #ifndef CLEF_CL_PANEL_AMX_H
 #define CLEF_CL_PANEL_AMX_H
 
