@@ -32,6 +32,16 @@ static inline int16 to_bf16(float16 lo, float16 hi)
     return both;
 }
 
+/* What is left of each number when its bf16, one of `rounded` above, is taken off; nothing of what is infinite. */
+static inline float16 bf16_left(float16 x, float16 rounded)
+{
+    return isinf(rounded) ? (float16)0.0f : x - rounded;
+}
+
+/* The bf16 in the lower (upper) half of each word, as a float. */
+#define BF16_LOWER(words) as_float16((words) << 16)
+#define BF16_UPPER(words) as_float16((words) & (int)0xffff0000)
+
 /* Word i: a[i] and b[i] as bf16, each to the nearest; a's in the lower half. No NaNs. */
 static inline int16 bf16_pairs(float16 a, float16 b)
 {

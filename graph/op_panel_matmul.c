@@ -280,6 +280,14 @@ static const clef_op_case panel_cases[] = {
               "weight g f32 [64]\nweight s f32 [64]\nweight b f32 [96]\n"
               "y = panel_matmul(x, p, b, g, s) n=48 k=64 dtype=5 quantise=2 norm=layer eps=1e-5 act=swiglu alike=1\noutput y\n",
      .tol = BYTES_TOL},
+    {.graph = "symbol T <= 50\ninput x f32 [T, 301]\nweight w f32 [301, 100]\np = pack(w) in_out=1\nweight g f32 [301]\n"
+              "y = panel_matmul(x, p, _, g) n=100 k=301 norm=rms eps=1e-5\noutput y\n"},
+    {.graph = "symbol T <= 50\ninput x f32 [T, 320]\nweight w bf16 [100, 320]\np = pack(w)\n"
+              "y = panel_matmul(x, p) n=100 k=320 dtype=2\noutput y\n"},
+    {.graph = "symbol T <= 50\ninput x f32 [T, 320]\nweight w f16 [100, 320]\np = pack(w)\n"
+              "y = panel_matmul(x, p) n=100 k=320 dtype=1\noutput y\n"},
+    {.graph = "symbol T <= 50\ninput x f32 [T, 512]\nweight w q4_k [100, 512]\np = pack(w)\n"
+              "y = panel_matmul(x, p) n=100 k=512 dtype=12\noutput y\n"},
     {.graph = "input x f32 [3, 33]\nweight w f32 [33, 40]\np = pack(w) in_out=1\ny = panel_matmul(x, p) n=40 k=33\noutput y\n"},
     {.graph = "symbol T <= 6\ninput x f32 [T, 33]\nweight w f32 [40, 33]\np = pack(w)\nweight g f32 [33]\n"
               "y = panel_matmul(x, p, _, g) n=40 k=33 norm=layer eps=1e-6 act=gelu\noutput y\n"},

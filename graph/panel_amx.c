@@ -1,18 +1,26 @@
 /* The variant of panel_matmul for many rows on x86 AMX (cl/panel_amx.cl); few rows go where the others go. */
 #include "graph/panel.h"
+#include "graph/tile.h"
 #include "graph/variant.h"
 
-enum { LEAST_ROWS = 24, TILE_TOKENS = 16 }; /* fewer cost more than they save: a weight is decoded for all of them */
+enum { LEAST_ROWS = 24, TILE_TOKENS = 16, TILE_COLUMNS = 32 }; /* fewer cost more than they save: a weight is decoded for all of them */
 
 static int has_amx(const clef_caps *caps)
 {
     return caps->x86_amx && caps->x86_vnni && caps->local_bytes >= (AMX_PAIRS * AMX_TOKENS + AMX_DEPTH) * 128;
 }
 
+/* x in 24 bits, or, where it may be rounded to fewer, in 8. Not what is to be rounded in blocks. */
 static int takes_bf16(const clef_lowering *lo, const clef_value *n)
 {
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
     (void)lo;
-    return ((const clef_panel_matmul_opts *)(const void *)n->attr)->quantise == 2;
+    return o->quantise != 1;
+}
+
+static int32_t planes_of(const clef_panel_matmul_opts *o)
+{
+    return o->quantise || o->half ? 1 : 3;
 }
 
 static int32_t dtype_of(const clef_value *v)
@@ -34,14 +42,23 @@ static uint32_t pairs_a_group(uint32_t pairs, uint32_t blocks, uint32_t units)
     return best;
 }
 
+/* Of the prepared rows: no less than what fewer rows take where they go another way, since a plan asks for the most rows alone. */
+static uint64_t scratch_of(const clef_lowering *lo, const clef_panel_matmul_opts *o, const rows_args *rows)
+{
+    const uint64_t tokens = (uint64_t)clef__ceil_div(rows->m, TILE_TOKENS) * TILE_TOKENS;
+    const uint64_t bytes = tokens * clef__ceil_div(rows->k, TILE_COLUMNS) * TILE_COLUMNS * 2 * (uint64_t)planes_of(o);
+    const uint64_t few = clef__tile_scratch(lo->caps, LEAST_ROWS, rows->k);
+    return bytes > few ? bytes : few;
+}
+
 static clef_status lower_rows(clef_lowering *lo, const clef_value *n, const rows_args *rows, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const uint64_t padded = (uint64_t)clef__ceil_div(rows->m, TILE_TOKENS) * TILE_TOKENS;
     return clef__launch(lo,
                         &(clef_launch){.source = "panel_amx_rows",
                                        .kernel = "panel_amx_rows",
-                                       .defs = {{"NORM", o->norm},
+                                       .defs = {{"PLANES", planes_of(o)},
+                                                {"NORM", o->norm},
                                                 {"NORM_WEIGHT_TYPE", dtype_of(n->in[PANEL_NORM_WEIGHT])},
                                                 {"NORM_BIAS_TYPE", dtype_of(n->in[PANEL_NORM_BIAS])}},
                                        .args = rows,
@@ -49,7 +66,7 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, const rows
                                        .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
                                        .n_bufs = 4,
                                        .groups = {rows->m},
-                                       .scratch_bytes = padded * rows->k * 2},
+                                       .scratch_bytes = scratch_of(lo, o, rows)},
                         err);
 }
 
@@ -72,11 +89,12 @@ static clef_status amx_lower(clef_lowering *lo, const clef_value *n, clef_error 
     return clef__launch(lo,
                         &(clef_launch){.source = "panel_amx",
                                        .kernel = "panel_amx",
-                                       .defs = {{"W_TYPE", o->dtype},
+                                       .defs = {{"PLANES", planes_of(o)},
+                                                {"W_TYPE", o->dtype},
                                                 {"BIAS_TYPE", dtype_of(n->in[PANEL_BIAS])},
                                                 {"ACT", o->act},
                                                 {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
-                                                {"DOT", CLEF_DOT_VNNI}},
+                                                {clef_dtype_block_elems((clef_dtype)o->dtype) > 1 ? "DOT" : NULL, CLEF_DOT_VNNI}},
                                        .args = &args,
                                        .args_bytes = sizeof args,
                                        .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
@@ -87,7 +105,7 @@ static clef_status amx_lower(clef_lowering *lo, const clef_value *n, clef_error 
 
 const clef_variant clef__panel_matmul_amx = {.name = "amx",
                                              .needs = "a CPU with AMX (bf16) and AVX-512 VNNI whose compiler takes them as assembly",
-                                             .takes = "activations of 8 bits or bf16",
+                                             .takes = "all but 8-bit activations",
                                              .device = has_amx,
                                              .fits = takes_bf16,
                                              .tunables = {{"groups", {1, 2, 4, 8, 16}}},
