@@ -1,7 +1,7 @@
 /* What the products of bf16 in tiles (panel_amx.cl, panel_amx_rows.cl) agree on.
  *   -D PLANES  1: x is rounded to bf16; 3: x = the sum of three bf16, each of what the one before left: 24 bits
- * x lies in tiles of 16 tokens by 32 columns, those of the planes one after the other; the tiles of TILE_DEPTH columns lie together, so that
- * they fall evenly into a cache. Tokens behind the last hold whatever is there, columns behind the last 0. */
+ * x lies in tiles of 16 tokens by 32 columns, those of the planes one after the other; the tiles of TILE_DEPTH columns lie together, so
+ * that they fall evenly into a cache. Tokens behind the last hold whatever is there, columns behind the last 0. */
 #ifndef CLEF_CL_PANEL_AMX_H
 #define CLEF_CL_PANEL_AMX_H
 

@@ -276,6 +276,20 @@ static clef_status measure_dot(const measure *m, clef_device_speed *out, clef_er
     return s;
 }
 
+static clef_status measure_tiles(const measure *m, clef_device_speed *out, clef_error *err)
+{
+    const clef_launch launch = {.source = "measure_amx", .kernel = "measure_amx"};
+    cl_kernel kernel = NULL;
+    if (m->group > 1 || !m->dev->info.caps.x86_amx)
+        return CLEF_OK;
+    clef_status s = clef__kernel_create(m->dev, &launch, &kernel, err);
+    if (!s) /* four products of 16 x 32 by 32 x 16 a round */
+        s = time_rounds(m, kernel, NULL, 4 * 2.0 * 16 * 32 * 16, &out->tile_gop_s, err);
+    if (kernel)
+        clReleaseKernel(kernel);
+    return s;
+}
+
 static clef_status time_trips(const measure *m, cl_kernel kernel, double *best, clef_error *err)
 {
     *best = 1e9;
@@ -327,6 +341,8 @@ clef_status clef_device_measure(clef_device *dev, clef_device_speed *out, clef_e
         s = measure_mad(&m, fused, out, err);
     if (!s)
         s = measure_dot(&m, out, err);
+    if (!s)
+        s = measure_tiles(&m, out, err);
     if (!s)
         s = measure_launches(&m, out, err);
     release_buffers(&m);

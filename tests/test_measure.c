@@ -35,6 +35,7 @@ static void test_measure(void **state)
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         assert_true(isfinite(figures[i]) && figures[i] > 0);
     assert_true(clef_device_describe(dev)->caps.is_cpu ? isfinite(speed.dot_gop_s) && speed.dot_gop_s > 0 : speed.dot_gop_s == 0);
+    assert_true(clef_device_describe(dev)->caps.x86_amx ? isfinite(speed.tile_gop_s) && speed.tile_gop_s > 0 : speed.tile_gop_s == 0);
     assert_true(speed.buffer_bytes > 0);
     assert_true(speed.buffer_bytes <= clef_device_describe(dev)->caps.max_alloc_bytes);
     clef_device_close(dev);

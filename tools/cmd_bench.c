@@ -281,17 +281,19 @@ static clef_status measure_limits(bench *b, clef_device_speed *out, clef_error *
     clef_status status = clef_device_measure(b->device, out, err);
     if (n < 2 || status != CLEF_OK)
         return status;
-    double read = 0, mad = 0, dot = 0;
+    double read = 0, mad = 0, dot = 0, tile = 0;
     for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
         clef_device_speed s = *out;
         status = i ? clef_device_measure(clef_device_part(b->device, i), &s, err) : CLEF_OK;
         read += of[i].run_bytes / s.read_gb_s;
         mad += of[i].run_flops / s.mad_gflop_s;
         dot += of[i].run_flops / (s.dot_gop_s > 0 ? s.dot_gop_s : s.mad_gflop_s);
+        tile += of[i].run_flops / (s.tile_gop_s > 0 ? s.tile_gop_s : s.dot_gop_s > 0 ? s.dot_gop_s : s.mad_gflop_s);
     }
     out->read_gb_s = all.run_bytes / read;
     out->mad_gflop_s = all.run_flops / mad;
     out->dot_gop_s = out->dot_gop_s > 0 ? all.run_flops / dot : 0;
+    out->tile_gop_s = out->tile_gop_s > 0 ? all.run_flops / tile : 0;
     return status;
 }
 

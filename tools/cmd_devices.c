@@ -96,6 +96,8 @@ static void print_speed(clef_device *device, int measure)
     printf("     reads %.1f GB/s, copies %.1f GB/s, %.1f Gflop/s of f32", s.read_gb_s, s.copy_gb_s, s.mad_gflop_s);
     if (s.dot_gop_s > 0)
         printf(", %.1f Gop/s of bytes", s.dot_gop_s);
+    if (s.tile_gop_s > 0)
+        printf(", %.1f Gop/s of bf16 in tiles", s.tile_gop_s);
     printf(", %.1f us a launch (%s)\n", s.launch_us, from == SPEED_NOW ? "measured now" : "measured earlier");
 }
 
@@ -114,6 +116,7 @@ static void print_speed_json(clef_device *device, int measure)
     clef__json_member_number(stdout, &n, "copy_gb_s", s.copy_gb_s);
     clef__json_member_number(stdout, &n, "mad_gflop_s", s.mad_gflop_s);
     clef__json_member_number(stdout, &n, "dot_gop_s", s.dot_gop_s);
+    clef__json_member_number(stdout, &n, "tile_gop_s", s.tile_gop_s);
     clef__json_member_number(stdout, &n, "launch_us", s.launch_us);
     clef__json_member_number(stdout, &n, "round_trip_us", s.round_trip_us);
     putchar('}');

@@ -125,6 +125,7 @@ typedef struct clef_device_speed {
     double   copy_gb_s;     /* memory copied: bytes read plus bytes written */
     double   mad_gflop_s;   /* f32 multiply-adds on registers */
     double   dot_gop_s;     /* products of bytes added in 32 bits, on registers: what coded weights multiply with on CPUs; 0 on others */
+    double   tile_gop_s;    /* products of bf16 added in f32, in tiles of x86 AMX; 0 without */
     double   launch_us;     /* one of many small launches in a row */
     double   round_trip_us; /* one launch, and reading four bytes of its result */
     uint64_t buffer_bytes;  /* what was read: twice the last cache and at least 512 MiB, where the device has the room */

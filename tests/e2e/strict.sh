@@ -35,7 +35,7 @@ grep -q 'speed not measured yet' "$tmp/devices" && ok "speed is unknown" || fail
 check "measured now" sh -c "'$CLEF' devices --measure | grep -q 'GB/s.*measured now'"
 check "kept" sh -c "'$CLEF' devices | grep -q 'GB/s.*measured earlier'"
 check "kept, as JSON" sh -c "'$CLEF' devices --json | grep -q '\"measured\": *\"kept\"'"
-for file in "$tmp"/cache/speed/*; do echo "clef speed 1 broken" >"$file"; done
+for file in "$tmp"/cache/speed/*; do echo "clef speed 2 broken" >"$file"; done
 check "a damaged file counts for none" sh -c "'$CLEF' devices | grep -q 'not measured yet'"
 
 # -d
