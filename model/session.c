@@ -22,6 +22,7 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
                                   &(clef_plan_opts){.gemm = s->opts.gemm,
                                                     .exact = s->opts.exact,
                                                     .describe_only = s->opts.describe_only,
+                                                    .first = s->opts.n_first < s->n_batch ? s->opts.n_first : s->n_batch,
                                                     .no_tune = s->opts.no_tune,
                                                     .no_proof = s->opts.no_proof,
                                                     .strict = s->opts.strict,
