@@ -73,6 +73,8 @@ typedef struct clef_proof_kernels {
 /** `lo` gives caps, gemm, symbols, tuning and forced; its node and launches are not looked at. n is 0 where the node launches nothing or
  *  cannot be lowered. */
 void clef__proof_kernels(const clef_lowering *lo, const clef_value *n, clef_proof_kernels *out);
+/** Builds the programs of the node's kernels, so that a plan finds them. What fails here fails there, with its reason. */
+void clef__proof_build(clef_device *dev, const clef_lowering *lo, const clef_value *n);
 /** 1 when a launches each of b's kernels, and no other. */
 int  clef__proof_same_kernels(const clef_proof_kernels *a, const clef_proof_kernels *b);
 
@@ -86,6 +88,7 @@ typedef struct clef_proof_unit {
     clef_verdict       verdict;                   /* from here on what the prover said */
     double             worst;
     int32_t            known;                     /* 1: it said so */
+    int32_t            built;                     /* 1: the plan's process has its programs meanwhile */
 } clef_proof_unit;
 typedef struct clef_proof_units {
     clef_proof_unit *at;

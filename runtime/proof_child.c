@@ -133,6 +133,22 @@ static clef_status watch(crew *c, child *w, clef_error *err)
     return CLEF_OK;
 }
 
+/* One more program, of a unit that was proven, while others are: the driver's cache, or ours, has it now. */
+static void build_one(const crew *c)
+{
+    const clef_variant *forced[CLEF_N_OPS] = {0};
+    int32_t i = 0;
+    while (i < c->units->n && (!c->units->at[i].known || c->units->at[i].built || c->units->at[i].verdict != CLEF_PROOF_RIGHT))
+        i++;
+    if (i == c->units->n)
+        return;
+    clef_proof_unit *u = &c->units->at[i];
+    const clef_lowering lo = {.caps = &c->plan->dev->info.caps, .symbols = u->symbols, .gemm = c->plan->opts.gemm, .forced = forced};
+    forced[u->node->op] = u->kernels.variant;
+    clef__proof_build(c->plan->dev, &lo, u->node);
+    u->built = 1;
+}
+
 static int32_t n_running(const crew *c)
 {
     int32_t n = 0;
@@ -166,6 +182,7 @@ static clef_status run(crew *c, clef_error *err)
         for (int32_t i = 0; i < c->n && !s; i++)
             if (c->children[i].runs)
                 s = watch(c, &c->children[i], err);
+        build_one(c);
         if (!s)
             s = tell_progress(c, err);
     }

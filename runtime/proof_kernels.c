@@ -48,27 +48,47 @@ static int has(const clef_proof_kernels *k, uint64_t print)
     return i < k->n;
 }
 
-void clef__proof_kernels(const clef_lowering *lo, const clef_value *n, clef_proof_kernels *out)
-{
+typedef struct lowered {
     clef_launch launches[CLEF_PROOF_MAX_KERNELS];
     unsigned char args[CLEF_PROOF_MAX_KERNELS * CLEF_MAX_ARGS_BYTES];
+    int32_t n;
+} lowered;
+
+/* n is 0 where it cannot be. */
+static void lower(const clef_lowering *lo, const clef_value *n, lowered *out)
+{
     clef_lowering own = *lo;
-    *out = (clef_proof_kernels){0};
     own.graph = n->graph;
     own.node = n;
-    own.launches = launches;
-    own.args = args;
+    own.launches = out->launches;
+    own.args = out->args;
     own.cap = CLEF_PROOF_MAX_KERNELS;
     own.n = 0;
-    if (clef__ops[n->op]->lower(&own, n, NULL))
-        return;
-    out->variant = own.n ? launches[0].variant : NULL;
+    out->n = clef__ops[n->op]->lower(&own, n, NULL) ? 0 : own.n;
+}
+
+void clef__proof_kernels(const clef_lowering *lo, const clef_value *n, clef_proof_kernels *out)
+{
+    lowered l;
+    *out = (clef_proof_kernels){0};
+    lower(lo, n, &l);
+    out->variant = l.n ? l.launches[0].variant : NULL;
     const uint64_t node = print_of_node(n, out->variant);
-    for (int32_t i = 0; i < own.n; i++) {
-        const uint64_t print = mix_launch(node, &launches[i]);
+    for (int32_t i = 0; i < l.n; i++) {
+        const uint64_t print = mix_launch(node, &l.launches[i]);
         if (!has(out, print))
             out->prints[out->n++] = print;
     }
+}
+
+void clef__proof_build(clef_device *dev, const clef_lowering *lo, const clef_value *n)
+{
+    lowered l;
+    cl_kernel kernel;
+    lower(lo, n, &l);
+    for (int32_t i = 0; i < l.n; i++)
+        if (l.launches[i].call == CLEF_CALL_KERNEL && !clef__kernel_create(dev, &l.launches[i], &kernel, NULL))
+            clReleaseKernel(kernel);
 }
 
 int clef__proof_same_kernels(const clef_proof_kernels *a, const clef_proof_kernels *b)
