@@ -79,6 +79,7 @@ static clef_status open_one(const clef_found_list *list, const char *which, cons
     dev->platform = f->platform;
     dev->id = f->id;
     dev->profile = opts && opts->profile;
+    dev->foreground = opts && opts->foreground;
     dev->progress = opts ? opts->progress : NULL;
     dev->progress_user = opts ? opts->progress_user : NULL;
     take_cache_dir(dev, opts ? opts->cache_dir : NULL);
@@ -177,7 +178,7 @@ static double seconds_to_save(const clef_device *dev)
         return 0;
     if (dev->saves_behind)
         return SAVE_BEHIND_SECONDS;
-    if (!clef__programs_go_behind())
+    if (!clef__programs_go_behind(dev))
         return SAVE_SECONDS;
     return dev->saved_behind ? 0 : built < SAVE_SECONDS ? built : SAVE_SECONDS;
 }

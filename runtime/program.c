@@ -92,15 +92,15 @@ void clef__programs_save_cheap(clef_device *dev)
     }
 }
 
-int clef__programs_go_behind(void)
+int clef__programs_go_behind(const clef_device *dev)
 {
     const char *wanted = clef__os_env("CLEF_BACKGROUND");
-    return !wanted || strcmp(wanted, "0") != 0;
+    return !dev->foreground && !(wanted && strcmp(wanted, "0") == 0);
 }
 
 void clef__programs_save_behind(clef_device *dev)
 {
-    dev->saves_behind = clef__programs_go_behind();
+    dev->saves_behind = clef__programs_go_behind(dev);
     dev->saves_nothing = !dev->saves_behind;
     if (dev->saves_behind)
         clef__os_go_behind();

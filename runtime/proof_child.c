@@ -40,8 +40,12 @@ static double seconds_for_a_case(void)
 
 static clef_status start(crew *c, child *w, clef_error *err)
 {
-    /* Bound to processors, the first threads of all children would share one. */
-    const char *const environment[] = {"POCL_AFFINITY=0", c->plan->dev->dear_binaries ? CLEF_DEAR "=1" : NULL, NULL};
+    const char *environment[CLEF_OS_MAX_SET + 1] = {"POCL_AFFINITY=0"}; /* bound, the first threads of all would share a processor */
+    int n = 1;
+    if (c->plan->dev->dear_binaries)
+        environment[n++] = CLEF_DEAR "=1";
+    if (!clef__programs_go_behind(c->plan->dev))
+        environment[n++] = "CLEF_BACKGROUND=0";
     const char *const argv[] = {c->plan->dev->prover, "selftest", "--prove", c->path, "--first", w->first, "-d", c->device, NULL};
     const clef_status s = clef__os_spawn(argv, environment, &w->process, err);
     w->runs = !s;
@@ -223,7 +227,7 @@ clef_status clef__proof_by_children(clef_plan *plan, clef_proof_units *units, cl
     clef__programs_save_cheap(plan->dev); /* finds out for all whether it is cheap */
     if (!s) {
         s = run(c, err);
-        plan->dev->saved_behind |= clef__programs_go_behind();
+        plan->dev->saved_behind |= clef__programs_go_behind(plan->dev);
     }
     remove_files(c);
     free(c);

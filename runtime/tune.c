@@ -383,6 +383,7 @@ clef_status clef_tune(clef_device *dev, const clef_graph *graph, const clef_plan
     const clef_plan_opts none = {0}, *po = plan_opts ? plan_opts : &none;
     tuner t = {.dev = dev, .opts = opts ? *opts : (clef_tune_opts){0}};
     key_list list = {0};
+    dev->foreground = 1; /* nothing else may run while candidates are timed */
     t.case_opts = (clef_tune_case_opts){.rotate_bytes = rotate_bytes(dev), .seconds = timing_seconds};
     clef_status s = clef__tune_db_open(dev, &t.db, err);
     if (!s)
