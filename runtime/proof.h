@@ -102,9 +102,9 @@ clef_status clef__proof_write(const char *path, const struct clef_plan *plan, co
 /** Has the units proven by as many child processes as there are processors (runtime/proof_child.c), which take one case after the other
  *  each. Units that no child came to stay unknown. CLEF_E_IO, CLEF_E_NOMEM, CLEF_E_CANCELLED. */
 clef_status clef__proof_by_children(struct clef_plan *plan, clef_proof_units *units, clef_error *err);
-/** Proves, in the device's provers, the kernels that the plan's graph launches with its symbols at 1 and at their bounds (or at the first run's
- *  values) and the device has never run; tells each that fails by the device's notice. Nothing, where there is no prover or no cache folder, or the user wants none.
- *  CLEF_E_NOMEM, CLEF_E_CANCELLED, and CLEF_E_DEVICE: a kernel fails and its op has no other. */
+/** Proves, in the device's provers, the kernels that the plan's graph launches with its symbols at 1 and at their bounds (or at the first
+ *  run's values) and the device has never run; tells each that fails by the device's notice. Nothing, where there is no prover or no cache
+ *  folder, or the user wants none. CLEF_E_NOMEM, CLEF_E_CANCELLED, and CLEF_E_DEVICE: a kernel fails and its op has no other. */
 clef_status clef__proof_at_load(struct clef_plan *plan, clef_error *err);
 /** The same for what the plan is about to launch at its symbols' present values, after it was lowered, and sets aside in the plan's tuning
  *  what fails: *again is 1 then, and the plan is to be lowered anew. */

@@ -114,12 +114,28 @@ static clef_status blame(crew *c, child *w, clef_verdict verdict, clef_error *er
     return start(c, w, err);
 }
 
+/* It is keeping its programs. Those that have ended meanwhile are forgotten. */
+static void leave(clef_device *dev, int64_t process)
+{
+    int code;
+    for (size_t i = 0; i < sizeof dev->behind / sizeof *dev->behind; i++) {
+        if (dev->behind[i] && clef__os_ended(dev->behind[i], &code))
+            dev->behind[i] = 0;
+        if (!dev->behind[i] && process) {
+            dev->behind[i] = process;
+            process = 0;
+        }
+    }
+}
+
 static clef_status watch(crew *c, child *w, clef_error *err)
 {
     int code = 0;
     const int over = clef__os_ended(w->process, &code);
     read_results(c, w);
-    if (w->ended) { /* it may be keeping its programs still */
+    if (w->ended) {
+        if (!over)
+            leave(c->plan->dev, w->process);
         w->runs = 0;
         return CLEF_OK;
     }
