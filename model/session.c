@@ -7,6 +7,12 @@
 #include "model/session.h"
 #include "runtime/bounded.h"
 
+/* Rows of the plan's first run; an encoder takes its source whole. */
+static int32_t first_rows(const clef_session *s, int32_t part)
+{
+    return part == CLEF_PART_ENCODER || s->opts.n_first < s->n_batch ? s->opts.n_first : s->n_batch;
+}
+
 clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_model *model, const clef_build_opts *build, clef_plan **out,
                                clef_error *err)
 {
@@ -22,6 +28,7 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
                                   &(clef_plan_opts){.gemm = s->opts.gemm,
                                                     .exact = s->opts.exact,
                                                     .describe_only = s->opts.describe_only,
+                                                    .first = first_rows(s, build->part),
                                                     .no_tune = s->opts.no_tune,
                                                     .no_proof = s->opts.no_proof,
                                                     .strict = s->opts.strict,

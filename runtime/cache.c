@@ -116,6 +116,12 @@ void clef__cache_store(const clef_device *dev, const clef_cache_key *key, const 
     free(file);
 }
 
+int clef__cache_has(const clef_device *dev, const clef_cache_key *key)
+{
+    char path[MAX_PATH];
+    return entry_path(dev, key, path) && clef__os_is_file(path);
+}
+
 void clef__cache_drop(const clef_device *dev, const clef_cache_key *key)
 {
     char path[MAX_PATH];

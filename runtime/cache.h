@@ -18,6 +18,8 @@ clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_
 int  clef__cache_load(const clef_device *dev, const clef_cache_key *key, unsigned char **binary, size_t *n_bytes);
 /** Writes an entry, folder included. A cache that cannot be written is no error: the next start builds again. */
 void clef__cache_store(const clef_device *dev, const clef_cache_key *key, const unsigned char *binary, size_t n_bytes);
+/** 1 when there is a file of it. */
+int  clef__cache_has(const clef_device *dev, const clef_cache_key *key);
 /** Removes an entry (the driver did not take it). */
 void clef__cache_drop(const clef_device *dev, const clef_cache_key *key);
 

@@ -10,7 +10,7 @@
 #include "runtime/replay.h"
 #include "runtime/tune.h"
 
-static const double SAVE_SECONDS = 20; /* spent at most, when a device is closed, on keeping what was built */
+static const double SAVE_SECONDS = 20, SAVE_BEHIND_SECONDS = 300; /* spent at most, when a device is closed, on keeping what was built */
 
 /* ---- opening ------------------------------------------------------------------------------------------------------------------ */
 
@@ -79,6 +79,7 @@ static clef_status open_one(const clef_found_list *list, const char *which, cons
     dev->platform = f->platform;
     dev->id = f->id;
     dev->profile = opts && opts->profile;
+    dev->foreground = opts && opts->foreground;
     dev->progress = opts ? opts->progress : NULL;
     dev->progress_user = opts ? opts->progress_user : NULL;
     take_cache_dir(dev, opts ? opts->cache_dir : NULL);
@@ -168,10 +169,26 @@ clef_device *clef_device_part(clef_device *dev, int32_t i)
     return i < 0 ? NULL : dev;
 }
 
+/* No longer than building took, which is what the next start saves by it; what is left is kept at the end of that one. Where provers keep
+ * the same behind, nothing but what is cheap. */
+static double seconds_to_save(const clef_device *dev)
+{
+    const double built = clef__programs_unsaved_seconds(dev);
+    if (dev->saves_nothing)
+        return 0;
+    if (dev->saves_behind)
+        return SAVE_BEHIND_SECONDS;
+    if (!clef__programs_go_behind(dev))
+        return SAVE_SECONDS;
+    return dev->saved_behind ? 0 : built < SAVE_SECONDS ? built : SAVE_SECONDS;
+}
+
 /* Here and not where they are built: nobody waits for the answer any more. */
 static void save_programs(clef_device *dev)
 {
-    const double end = clef__os_seconds() + SAVE_SECONDS;
+    if (dev->saved_behind)
+        clef__programs_save_cheap(dev);
+    const double end = clef__os_seconds() + seconds_to_save(dev);
     const int32_t n = clef__programs_unsaved(dev);
     for (int32_t i = 0; i < n && clef__os_seconds() < end; i++) {
         if (dev->progress && dev->progress(dev->progress_user, "cache", (uint64_t)i, (uint64_t)n))

@@ -24,6 +24,12 @@ struct clef_device {
     char              cache_dir[512]; /* empty: none */
     clef_program     *programs;       /* a list */
     int32_t           n_built, n_cached; /* programs built from source, taken from the disk cache */
+    int32_t           dear_binaries;     /* the driver takes long to hand out a binary */
+    int32_t           foreground;        /* clef_device_opts.foreground */
+    int32_t           saves_nothing;     /* no program is written any more */
+    int32_t           saves_behind;      /* nobody waits for this process: it writes what it built at leisure */
+    int32_t           saved_behind;      /* provers do that with what this device's plans launch: */
+    int64_t           behind[16];        /* such processes, 0: none */
     int32_t           used_clblast;
     int32_t           clblast_ready;  /* what the tuner found for it was applied */
     struct clef_tune_db *tuning;      /* runtime/tune.h; NULL: not read yet */
@@ -60,6 +66,18 @@ int32_t clef__programs_unsaved(const clef_device *dev);
  *  work-group functions of the enqueues so far, and asking for it compiles one more (some 0.2 s a kernel, during which PoCL runs no
  *  kernel; other drivers answer at once). */
 void clef__program_save(clef_device *dev);
+/** Writes what is not yet written as long as the driver hands binaries out at once, as most do: finds out by the oldest, unless the
+ *  environment says that it does not. */
+#define CLEF_DEAR "CLEF_DEAR_BINARIES"
+void clef__programs_save_cheap(clef_device *dev);
+/** For a prover whose cases are done, before its device is closed: what it built is written behind the user's back, when the plan that
+ *  waited goes on; with CLEF_BACKGROUND=0 it is not written. */
+void clef__programs_save_behind(clef_device *dev);
+/** 1 unless the device is for the foreground or $CLEF_BACKGROUND is 0: then all is written before a device is closed, and nothing goes on
+ *  behind. */
+int  clef__programs_go_behind(const clef_device *dev);
+/** Seconds that it took to build what is not written. */
+double clef__programs_unsaved_seconds(const clef_device *dev);
 /** Releases all programs of the device. */
 void clef__programs_release(clef_device *dev);
 

@@ -63,13 +63,17 @@ void clef__os_set_env(const char *name, const char *value);
 /** Calls work(user, i) once for each i below n, in no order, on as many threads as the process has processors, this one among them; returns
  *  when all are done. Where no thread can be made, this one does all. */
 void clef__os_parallel(int32_t n, void (*work)(void *user, int32_t i), void *user);
-/** Starts a program (argv[0] is its path; NULL ends the list) with this process's environment and stderr; its stdin and stdout are the null
- *  device. CLEF_E_IO. */
-clef_status clef__os_spawn(const char *const *argv, int64_t *process, clef_error *err);
+/** Starts a program (argv[0] is its path; NULL ends the list) with this process's environment, but for the "NAME=value" of `environment`
+ *  (NULL ends it, CLEF_OS_MAX_SET at most), and stderr; its stdin and stdout are the null device. CLEF_E_IO, CLEF_E_NOMEM. */
+enum { CLEF_OS_MAX_SET = 4 };
+clef_status clef__os_spawn(const char *const *argv, const char *const *environment, int64_t *process, clef_error *err);
 /** 0 while it runs; 1 when it has ended: *code is its exit code, or minus the signal that ended it. */
 int         clef__os_ended(int64_t process, int *code);
 /** 1 for a code of a process that did not end by its own doing: Ctrl-C, a kill, no memory left. */
 int clef__os_ended_from_outside(int code);
+/** Makes this process one that works behind the user's back: out of the terminal's reach, its stderr the null device, and on processors
+ *  that nobody else wants. */
+void        clef__os_go_behind(void);
 /** Ends it, and waits until it has. */
 void        clef__os_kill(int64_t process);
 /** Waits some milliseconds. */

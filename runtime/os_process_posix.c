@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,8 +16,36 @@
 
 extern char **environ;
 
-clef_status clef__os_spawn(const char *const *argv, int64_t *process, clef_error *err)
+static int sets(const char *const *list, const char *variable)
 {
+    const size_t n = strcspn(variable, "=") + 1;
+    while (*list && strncmp(*list, variable, n) != 0)
+        list++;
+    return *list != NULL;
+}
+
+/* This process's environment with the list's; NULL: no memory. */
+static char **environment_with(const char *const *list)
+{
+    size_t n = 0, k = 0;
+    while (environ[n])
+        n++;
+    char **out = malloc((n + CLEF_OS_MAX_SET + 1) * sizeof *out);
+    for (size_t i = 0; out && i < n; i++)
+        if (!sets(list, environ[i]))
+            out[k++] = environ[i];
+    for (size_t i = 0; out && list[i] && i < CLEF_OS_MAX_SET; i++)
+        out[k++] = (char *)(uintptr_t)list[i];
+    if (out)
+        out[k] = NULL;
+    return out;
+}
+
+clef_status clef__os_spawn(const char *const *argv, const char *const *environment, int64_t *process, clef_error *err)
+{
+    char **variables = environment_with(environment);
+    if (!variables)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its environment", argv[0]);
     posix_spawn_file_actions_t actions;
     pid_t pid = 0;
     int code = posix_spawn_file_actions_init(&actions);
@@ -24,9 +54,10 @@ clef_status clef__os_spawn(const char *const *argv, int64_t *process, clef_error
         if (!code)
             code = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
         if (!code)
-            code = posix_spawn(&pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
+            code = posix_spawn(&pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, variables);
         posix_spawn_file_actions_destroy(&actions);
     }
+    free(variables);
     *process = (int64_t)pid;
     return code ? clef__fail(err, CLEF_E_IO, "%s: cannot be started: %s", argv[0], strerror(code)) : CLEF_OK;
 }
@@ -47,6 +78,17 @@ int clef__os_ended(int64_t process, int *code)
 int clef__os_ended_from_outside(int code)
 {
     return code == -SIGINT || code == -SIGTERM || code == -SIGHUP || code == -SIGKILL;
+}
+
+void clef__os_go_behind(void)
+{
+    const int null = open("/dev/null", O_WRONLY);
+    if (null >= 0) {
+        dup2(null, STDERR_FILENO);
+        close(null);
+    }
+    setsid();
+    setpriority(PRIO_PROCESS, 0, 19);
 }
 
 void clef__os_kill(int64_t process)

@@ -46,10 +46,6 @@ static clef_status find_inputs(clef_plan *plan, clef_error *err)
     return CLEF_OK;
 }
 
-/* Where kernels are built: every symbol at 1, at 2 (kernels for a few rows) and at its bound. */
-static const int64_t warm_at[] = {1, 2, INT64_MAX};
-enum { N_WARM = sizeof warm_at / sizeof *warm_at };
-
 static clef_status lower_at(clef_plan *plan, int64_t most, clef_error *err)
 {
     for (int32_t i = 0; i < plan->graph->n_symbols; i++)
@@ -62,27 +58,41 @@ static clef_status lower_at(clef_plan *plan, int64_t most, clef_error *err)
 
 typedef enum build { BUILD_NOW, BUILD_AT_USE } build;
 
-/* Makes the kernels, and lets the driver finish compiling them; or leaves each to the run that needs it. */
+static clef_status build_at(clef_plan *plan, int64_t most, uint64_t *done, uint64_t total, clef_error *err)
+{
+    clef_status s = lower_at(plan, most, err);
+    if (!s)
+        s = clef__plan_warm(plan, *done, total, err);
+    *done += (uint64_t)plan->n_launches;
+    return s;
+}
+
+/* Makes the kernels for the symbols at 1 and at the first run's values, and lets the driver finish compiling them; or leaves each to the
+ * run that needs it. */
 static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
 {
+    static const int64_t counted[] = {1, 2, INT64_MAX};
+    const int64_t first = plan->opts.first > 0 ? plan->opts.first : INT64_MAX;
     plan->bound = calloc((size_t)plan->graph->n_values + 1, sizeof(clef_bound *));
     if (!plan->bound)
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for its launches");
     clef_status s = CLEF_OK;
     uint64_t done = 0, total = 0;
-    for (int i = 0; i < N_WARM && !s; i++) { /* all of them before any buffer is bound: the scratch may grow */
-        s = lower_at(plan, warm_at[i], err);
+    for (size_t i = 0; i < sizeof counted / sizeof *counted && !s; i++) { /* before any buffer is bound: the scratch may grow */
+        s = lower_at(plan, counted[i], err);
         if (!s && plan->opts.strict)
             s = clef__strict_check(plan, err);
-        total += (uint64_t)plan->n_launches;
+        total = counted[i] == 2 ? total : total + (uint64_t)plan->n_launches;
     }
-    if (plan->opts.describe_only)
+    if (s || plan->opts.describe_only)
         return s;
-    for (int i = 0; i < N_WARM && !s && when == BUILD_NOW; i++) {
-        s = lower_at(plan, warm_at[i], err);
-        if (!s)
-            s = clef__plan_warm(plan, done, total, err);
-        done += (uint64_t)plan->n_launches;
+    if (when == BUILD_NOW)
+        s = build_at(plan, 1, &done, total, err);
+    if (!s && when == BUILD_NOW && first > 1)
+        s = build_at(plan, first, &done, total, err);
+    if (!s && (when == BUILD_AT_USE || first != INT64_MAX)) {
+        s = lower_at(plan, INT64_MAX, err);
+        plan->stale = 1; /* nothing of it is bound */
     }
     if (!s)
         s = clef__plan_zero_states(plan, err);
@@ -132,13 +142,15 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
     if (!s && plan->opts.alike)
         clef__pass_alike(plan->graph);
     if (!s)
+        s = make_outputs_dense(plan->graph, err);
+    if (!s && when == BUILD_NOW)
         s = clef__proof_at_load(plan, err);
     if (!s)
         s = take_tuning(plan, err);
+    if (!s && when == BUILD_NOW) /* what was measured may prefer others */
+        s = clef__proof_at_load(plan, err);
     if (!s)
         s = clef__proof_apply(plan, err);
-    if (!s)
-        s = make_outputs_dense(plan->graph, err);
     if (!s)
         s = find_inputs(plan, err);
     if (!s)
@@ -302,6 +314,16 @@ clef_status clef_plan_write(clef_plan *plan, int32_t input, const void *data, si
     return code ? clef__cl_fail(err, "clEnqueueWriteBuffer", io->value->name, code) : CLEF_OK;
 }
 
+/* Kernels that no run wanted so far are proven before this one. */
+static clef_status lower_proven(clef_plan *plan, clef_error *err)
+{
+    int again = 0;
+    clef_status s = clef__plan_lower(plan, err);
+    if (!s && clef__plan_wants_new(plan))
+        s = clef__proof_at_use(plan, &again, err);
+    return !s && again ? clef__plan_lower(plan, err) : s;
+}
+
 clef_status clef_plan_run(clef_plan *plan, clef_error *err)
 {
     if (plan->chain)
@@ -309,7 +331,7 @@ clef_status clef_plan_run(clef_plan *plan, clef_error *err)
     clef_status s = plan->opts.describe_only ? clef__plan_is_description(err) : CLEF_OK;
     if (plan->stale && !s) {
         clef__replay_drop(plan);
-        s = clef__plan_lower(plan, err);
+        s = lower_proven(plan, err);
         for (int32_t i = 0; i < plan->n_launches && !s; i++)
             if (plan->launches[i].scratch_bytes > plan->stats.scratch_bytes)
                 s = clef__fail(err, CLEF_E_LIMIT, "%s: wants %" PRIu64 " bytes of scratch, more than at the symbols' bounds (%" PRIu64 ")",

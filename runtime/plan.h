@@ -88,6 +88,8 @@ int         clef__plan_runs_with(const clef_plan *plan, const clef_value *v);
  *  never had before. */
 clef_status clef__plan_lower(clef_plan *plan, clef_error *err);
 clef_status clef__plan_bind_launches(clef_plan *plan, clef_error *err);
+/** 1 when a launch needs a kernel object that its node does not have yet. */
+int         clef__plan_wants_new(const clef_plan *plan);
 /** Binds every launch and enqueues what was never enqueued, so that drivers that compile at first use do it now: one group of a kernel,
  *  and each CLBlast product of another size whole. Reports progress ("kernels") from `done` on, a launch each, of `total`. */
 clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef_error *err);

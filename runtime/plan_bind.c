@@ -141,12 +141,27 @@ static clef_status set_args(const clef_plan *plan, clef_bound *b, const clef_lau
     return CLEF_OK;
 }
 
+/* Which of its node's launches number i is. */
+static int32_t ordinal_of(const clef_plan *plan, int32_t i)
+{
+    int32_t ordinal = 0;
+    while (ordinal < i && plan->launches[i - ordinal - 1].node == plan->launches[i].node)
+        ordinal++;
+    return ordinal;
+}
+
+int clef__plan_wants_new(const clef_plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_launches; i++)
+        if (plan->launches[i].call != CLEF_CALL_KERNEL || !find_bound(plan, &plan->launches[i], ordinal_of(plan, i)))
+            return 1;
+    return 0;
+}
+
 static clef_status bind(clef_plan *plan, int32_t i, clef_error *err)
 {
     const clef_launch *l = &plan->launches[i];
-    int32_t ordinal = 0;
-    while (ordinal < i && plan->launches[i - ordinal - 1].node == l->node)
-        ordinal++;
+    const int32_t ordinal = ordinal_of(plan, i);
     plan->list[i] = NULL;
     if (l->call != CLEF_CALL_KERNEL)
         return CLEF_OK;

@@ -9,12 +9,14 @@
 #include "runtime/source.h"
 
 enum { MAX_OPTIONS = 512 };
+static const double cheap_share = 0.1, cheap_seconds = 0.003; /* of building a program; of asking for its binary */
 
 struct clef_program {
     clef_program *next;
     const char *source; /* static: the launch's */
     char options[MAX_OPTIONS];
     cl_program program;
+    double seconds; /* that building it took */
     clef_cache_key key;
     int32_t stored; /* on disk */
 };
@@ -36,6 +38,10 @@ clef_status clef__program_options(const clef_launch *launch, char *out, size_t n
 static void save(const clef_device *dev, clef_program *p)
 {
     size_t n = 0;
+    if (clef__cache_has(dev, &p->key)) { /* another process wrote it */
+        p->stored = 1;
+        return;
+    }
     p->stored = 1; /* once tried: PoCL hands out the same binary for ever after the first question */
     if (clGetProgramInfo(p->program, CL_PROGRAM_BINARY_SIZES, sizeof n, &n, NULL) != CL_SUCCESS || n == 0)
         return;
@@ -53,6 +59,14 @@ int32_t clef__programs_unsaved(const clef_device *dev)
     return n;
 }
 
+double clef__programs_unsaved_seconds(const clef_device *dev)
+{
+    double seconds = 0;
+    for (const clef_program *p = dev->programs; p; p = p->next)
+        seconds += p->stored ? 0 : p->seconds;
+    return seconds;
+}
+
 void clef__program_save(clef_device *dev)
 {
     clef_program *p = dev->programs;
@@ -60,6 +74,36 @@ void clef__program_save(clef_device *dev)
         p = p->next;
     if (p && dev->cache_dir[0])
         save(dev, p);
+}
+
+void clef__programs_save_cheap(clef_device *dev)
+{
+    dev->dear_binaries |= clef__os_env(CLEF_DEAR) != NULL;
+    while (!dev->dear_binaries && dev->cache_dir[0]) {
+        clef_program *oldest = NULL;
+        for (clef_program *p = dev->programs; p; p = p->next)
+            oldest = p->stored ? oldest : p;
+        if (!oldest)
+            return;
+        const double start = clef__os_seconds();
+        save(dev, oldest);
+        const double took = clef__os_seconds() - start;
+        dev->dear_binaries = took > cheap_seconds && took > cheap_share * oldest->seconds;
+    }
+}
+
+int clef__programs_go_behind(const clef_device *dev)
+{
+    const char *wanted = clef__os_env("CLEF_BACKGROUND");
+    return !dev->foreground && !(wanted && strcmp(wanted, "0") == 0);
+}
+
+void clef__programs_save_behind(clef_device *dev)
+{
+    dev->saves_behind = clef__programs_go_behind(dev);
+    dev->saves_nothing = !dev->saves_behind;
+    if (dev->saves_behind)
+        clef__os_go_behind();
 }
 
 /* 1 when the disk cache has a binary and the driver takes it. */
@@ -122,7 +166,9 @@ static clef_status build(clef_device *dev, clef_program *p, const clef_launch *l
     p->program = clCreateProgramWithSource(dev->context, 1, &source, &n, &code);
     if (!p->program)
         return clef__cl_fail(err, "clCreateProgramWithSource", launch->source, code);
+    const double start = clef__os_seconds();
     code = clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL);
+    p->seconds = clef__os_seconds() - start;
     if (code == CL_SUCCESS)
         return CLEF_OK;
     return is_build_error(code) ? fail_build(dev, p, launch, code, err) : clef__cl_fail(err, "clBuildProgram", launch->source, code);

@@ -39,7 +39,7 @@ extern const char *const clef__verdict_names[];
 
 /** What a kernel, with its constants, did. */
 typedef struct clef_proof {
-    uint64_t     print;          /* of its launches: kernels, constants, the dtypes that they read */
+    uint64_t     print;          /* clef_proof_kernels */
     char         op[32], variant[32]; /* variant "-": the op has one implementation */
     clef_verdict verdict;
     double       worst;          /* in parts of what is allowed */
@@ -58,26 +58,63 @@ const clef_proof *clef__proofs_find(const clef_proofs *proofs, uint64_t print); 
 /** Writes them, with what other processes wrote meanwhile. One that cannot be written is no error. */
 clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error *err);
 
-/* ---- before a plan: runtime/proof.c, runtime/proof_node.c --------------------------------------------------------------------------- */
+/* ---- kernels: runtime/proof_kernels.c ------------------------------------------------------------------------------------------------ */
+
+enum { CLEF_PROOF_MAX_KERNELS = 64 }; /* launches of a node */
+
+/** The kernels that a node launches at some values of the symbols, each once: a print for each, of op, variant, dtypes, kernel, constants
+ *  and local size. What proofs are kept by. */
+typedef struct clef_proof_kernels {
+    uint64_t            prints[CLEF_PROOF_MAX_KERNELS];
+    int32_t             n;
+    const clef_variant *variant; /* that serves the node there; NULL: the op has one implementation */
+} clef_proof_kernels;
+
+/** `lo` gives caps, gemm, symbols, tuning and forced; its node and launches are not looked at. n is 0 where the node launches nothing or
+ *  cannot be lowered. */
+void clef__proof_kernels(const clef_lowering *lo, const clef_value *n, clef_proof_kernels *out);
+/** Builds the programs of the node's kernels, so that a plan finds them. What fails here fails there, with its reason. */
+void clef__proof_build(clef_device *dev, const clef_lowering *lo, const clef_value *n);
+/** 1 when a launches each of b's kernels, and no other. */
+int  clef__proof_same_kernels(const clef_proof_kernels *a, const clef_proof_kernels *b);
+
+/* ---- before a plan: runtime/proof.c, runtime/proof_child.c, runtime/proof_node.c ------------------------------------------------------ */
 
 /** A node's kernels that are to be proven. */
 typedef struct clef_proof_unit {
-    uint64_t            print;
-    const clef_value   *node;
-    const clef_variant *variant; /* NULL: the op has one implementation */
+    const clef_value  *node;
+    int64_t            symbols[CLEF_MAX_SYMBOLS]; /* where the plan launches them */
+    clef_proof_kernels kernels;                   /* all of the node's there */
+    clef_verdict       verdict;                   /* from here on what the prover said */
+    double             worst;
+    int32_t            known;                     /* 1: it said so */
+    int32_t            built;                     /* 1: the plan's process has its programs meanwhile */
 } clef_proof_unit;
-/** Writes the cases of units for a prover: runtime/proof_file.c. CLEF_E_IO, CLEF_E_NOMEM. */
-clef_status clef__proof_write(const char *path, const clef_proof_unit *units, int32_t n, clef_error *err);
+typedef struct clef_proof_units {
+    clef_proof_unit *at;
+    int32_t          n, cap;
+} clef_proof_units;
 
 struct clef_plan;
-/** Proves, in the device's prover, the kernels that the plan's graph wants and the device has never run; tells each that fails by the
- *  device's notice. Nothing, where there is no prover or no cache folder, or the user wants none. CLEF_E_NOMEM, CLEF_E_CANCELLED, and
- *  CLEF_E_DEVICE: a kernel fails and its op has no other. */
+/** Writes the cases of units for provers: runtime/proof_file.c. Where a few rows launch the same kernels as many do, few are proven.
+ *  CLEF_E_IO, CLEF_E_NOMEM. */
+clef_status clef__proof_write(const char *path, const struct clef_plan *plan, const clef_proof_units *units, clef_error *err);
+/** Has the units proven by as many child processes as there are processors (runtime/proof_child.c), which take one case after the other
+ *  each. Units that no child came to stay unknown. CLEF_E_IO, CLEF_E_NOMEM, CLEF_E_CANCELLED. */
+clef_status clef__proof_by_children(struct clef_plan *plan, clef_proof_units *units, clef_error *err);
+/** Proves, in the device's provers, the kernels that the plan's graph launches with its symbols at 1 and at their bounds (or at the first
+ *  run's values) and the device has never run; tells each that fails by the device's notice. Nothing, where there is no prover or no cache
+ *  folder, or the user wants none. CLEF_E_NOMEM, CLEF_E_CANCELLED, and CLEF_E_DEVICE: a kernel fails and its op has no other. */
 clef_status clef__proof_at_load(struct clef_plan *plan, clef_error *err);
+/** The same for what the plan is about to launch at its symbols' present values, after it was lowered, and sets aside in the plan's tuning
+ *  what fails: *again is 1 then, and the plan is to be lowered anew. */
+clef_status clef__proof_at_use(struct clef_plan *plan, int *again, clef_error *err);
 /** Sets aside, in the plan's tuning, what failed on this device. CLEF_E_NOMEM. */
 clef_status clef__proof_apply(struct clef_plan *plan, clef_error *err);
 /** 1 when the row of the table of variants failed on this device. */
 int         clef__proof_failed(clef_device *dev, int32_t row);
+/** 1 when the device proves nothing, or a kernel of the row was proven right on it. */
+int         clef__proof_trusts(clef_device *dev, int32_t row);
 /** A graph of one node alone, its inputs leaves of the same shapes and dtypes; weights of many rows have fewer. *out NULL without an
  *  error: it would be too large. */
 clef_status clef__proof_graph(const clef_value *n, clef_graph **out, clef_error *err);

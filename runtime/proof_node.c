@@ -6,6 +6,7 @@
 
 enum {
     PANEL_CUT = 3 * 16,      /* rows that remain of a weight in panels: some tiles */
+    STACK_CUT = 4 * 16,      /* of each of several, one behind the other: a multiple of two tiles */
     MATRIX_CUT = 160,        /* of another weight that is multiplied with */
     TABLE_CUT = 16,          /* of a table that rows are gathered from */
     MAX_ELEMENTS = 24 << 20, /* of all leaves: beyond these the op's own first case serves */
@@ -95,13 +96,14 @@ static clef_value *cut(copier *c, const clef_value *v, int32_t axis, int64_t n)
 static clef_value *pack_less(copier *c, const clef_value *packed, int32_t *n)
 {
     const clef_pack_opts *o = (const void *)packed->attr;
+    const int64_t most = packed->n_in > 1 && !o->interleave ? STACK_CUT : PANEL_CUT;
     clef_value *weights[CLEF_MAX_INPUTS];
     *n = 0;
     if (packed->op != CLEF_OP_pack)
         return NULL;
     for (int32_t i = 0; i < packed->n_in; i++) {
         const int32_t axis = o->in_out ? 1 : 0;
-        const int64_t rows = cut_to(packed->in[i]->shape.dim[axis].n, PANEL_CUT);
+        const int64_t rows = cut_to(packed->in[i]->shape.dim[axis].n, most);
         if (packed->in[i]->kind != CLEF_WEIGHT)
             return NULL;
         weights[i] = cut(c, packed->in[i], axis, rows);

@@ -28,6 +28,7 @@ typedef struct tuner {
     clef_tune_db *db;
     clef_tune_opts opts;
     clef_tune_case_opts case_opts;
+    int at_load;           /* 1: what is not there is passed over */
     double start, longest; /* seconds: of a candidate so far */
     uint64_t done, total;  /* candidates, as far as known */
 } tuner;
@@ -198,7 +199,8 @@ static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *ke
     clef_op op = CLEF_OP_NONE;
     for (int32_t row = 0; clef__variant_row(row, &op); row++) {
         clef_tune_result r = {.key = *key, .row = row};
-        if ((int32_t)op != key->op || !clef__tune_case_fits(c, row, key->rows) || clef__proof_failed(t->dev, row))
+        if ((int32_t)op != key->op || !clef__tune_case_fits(c, row, key->rows) || clef__proof_failed(t->dev, row) ||
+            (t->at_load && !clef__proof_trusts(t->dev, row)))
             continue;
         clef_status s = progress(t, err);
         if (!s)
@@ -215,6 +217,18 @@ static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *ke
             return s;
     }
     return CLEF_OK;
+}
+
+/* 1 when there is a choice among variants that this device has run rightly before: others would have to be compiled and proven first, and
+ * are left to the user's `clef tune`. */
+static int has_choice(clef_device *dev, const clef_tune_key *key)
+{
+    clef_op op = CLEF_OP_NONE;
+    const clef_variant *v;
+    int n = 0;
+    for (int32_t row = 0; (v = clef__variant_row(row, &op)); row++)
+        n += (int32_t)op == key->op && (!v->device || v->device(&dev->info.caps)) && clef__proof_trusts(dev, row);
+    return n > 1;
 }
 
 /* There is no time even for a case's data. */
@@ -253,7 +267,7 @@ static clef_status tune_all(tuner *t, key_list *list, clef_error *err)
         const clef_tune_key *key = &list->keys[i];
         if (!t->opts.again && clef__tune_db_knows(t->db, key))
             continue;
-        if (no_time(t)) {
+        if (no_time(t) || (t->at_load && !has_choice(t->dev, key))) {
             s = pass_over(t, key, err);
             continue;
         }
@@ -288,6 +302,7 @@ static void drop_light(key_list *list)
 clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_error *err)
 {
     tuner t = {.dev = dev,
+               .at_load = 1,
                .opts = {.seconds = at_load_seconds, .progress = opts->progress, .progress_user = opts->progress_user},
                .case_opts = {.rotate_bytes = AT_LOAD_ROTATE_BYTES, .seconds = at_load_timing_seconds, .brief = 1}};
     key_list list = {0};
@@ -368,6 +383,7 @@ clef_status clef_tune(clef_device *dev, const clef_graph *graph, const clef_plan
     const clef_plan_opts none = {0}, *po = plan_opts ? plan_opts : &none;
     tuner t = {.dev = dev, .opts = opts ? *opts : (clef_tune_opts){0}};
     key_list list = {0};
+    dev->foreground = 1; /* nothing else may run while candidates are timed */
     t.case_opts = (clef_tune_case_opts){.rotate_bytes = rotate_bytes(dev), .seconds = timing_seconds};
     clef_status s = clef__tune_db_open(dev, &t.db, err);
     if (!s)

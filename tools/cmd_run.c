@@ -318,6 +318,7 @@ static int run_open(run *r)
         .no_proof = o->no_proof,
         .kv_type = clef__kv_type(r->model, o->kv_type, o->exact),
         .n_source = r->n_ids,
+        .n_first = r->n_ids,
         .n_beams = o->n_beams,
         .progress = clef__progress_step,
         .progress_user = &r->progress,

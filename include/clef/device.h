@@ -74,12 +74,15 @@ typedef struct clef_device_opts {
     clef_pin      pin;       /* POCL_AFFINITY=1, unless that is set or the process is kept to some processors. As n_threads: it counts in
                                 the process's first OpenCL call */
     const char   *prover;    /* a program that `PROVER selftest --prove FILE` starts, as the command `clef` is: kernels that the device has
-                                never run are proven in it before a plan uses them (docs/drivers.md, "Proof"). NULL: $CLEF_PROVER; without
-                                either, or without a cache folder, nothing is proven */
+                                never run are proven by it before a plan uses them, in as many processes as there are processors, 8 at most
+                                (docs/drivers.md, "Proof"). NULL: $CLEF_PROVER; without either, or without a cache folder, nothing is
+                                proven */
     void        (*notice)(void *user, const char *text); /* NULL, or told in one line what no status says: a kernel was set aside */
     void         *notice_user;
     clef_progress progress;  /* NULL, or told while the device is closed ("cache"): built programs are kept for the next start then */
     void         *progress_user;
+    int32_t       foreground; /* 1: as $CLEF_BACKGROUND=0: provers do not go on beside the caller to keep what they built (for those who
+                                measure, and where nothing may outlive a command); clef_device_close() does it then */
     int32_t       several;   /* 1: `which` may name several devices, with commas between: "0:0,1:0". Plans are split over them */
     const float  *shares;    /* of several: what each gets of the layers, in any unit (60, 40); NULL: by read bandwidth, as
                                 clef_device_measure() gives it (it runs when a plan is made, where nothing is known), as far as memory
@@ -101,8 +104,9 @@ typedef struct clef_device_opts {
  *  devices than clef splits over (16); CLEF_E_DEVICE: none there, none fits (the text lists what there is), or the one named is refused;
  *  CLEF_E_CL. */
 CLEF_API clef_status clef_device_open(const char *which, const clef_device_opts *opts, clef_device **out, clef_error *err);
-/** Takes NULL. Writes what was built to the disk cache: at once for most drivers; PoCL compiles every kernel once more for it, seconds
- *  after the first start with a new model. opts.progress can stop it; what is not written then is built or written another time. */
+/** Takes NULL. Writes what was built to the disk cache: at once for most drivers; PoCL compiles every kernel once more for it, so that it
+ *  may take as long again as building took (20 s at most). Where provers built the same they write it, after their end has been waited for
+ *  by nobody, on processors that are idle. opts.progress can stop it; what is not written then is built or written another time. */
 CLEF_API void        clef_device_close(clef_device *dev);
 /** 1 when a call failed because the device was lost or had no room for the moment: CLEF_E_CL with CL_OUT_OF_RESOURCES (-5),
  *  CL_DEVICE_NOT_AVAILABLE (-2), CL_INVALID_COMMAND_QUEUE (-36), CL_INVALID_CONTEXT (-34) or

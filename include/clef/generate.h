@@ -17,6 +17,8 @@ typedef struct clef_session_opts {
     int32_t       n_batch;       /* prompt tokens a step, at most: fewer on a GPU where a launch would last too long; 0: 512 */
     int32_t       n_source;      /* of an encoder-decoder: tokens of a source at most; 0: the model's context */
     int32_t       n_beams;       /* 0: the session picks one token after another; else it searches, with up to so many beams */
+    int32_t       n_first;       /* tokens of the first prompt, if known: on a device that never ran the model its kernels alone are built
+                                    before the first token, and others when they are wanted; 0: those of whole steps */
     clef_gemm     gemm;
     clef_dtype    kv_type;       /* of the KV cache, as in clef_build_opts */
     int32_t       exact;         /* 1: activations stay f32 (clef_plan_opts.exact) */

@@ -35,6 +35,8 @@ typedef struct clef_plan_opts {
                                       do without a kernel of their own) */
     int32_t             no_tune;   /* 1: no measuring when the plan is made; what is in the tuning database still counts */
     int32_t             no_proof;  /* 1: kernels that this device never ran before are used unproven (docs/drivers.md, "Proof") */
+    int32_t             first;     /* what the first run binds its longest symbol to, where the caller knows it; 0: symbols may stand at
+                                      their bounds. Which kernels are built before, nothing else */
     int32_t             strict;    /* 1: CLEF_E_UNSUPPORTED where an op would run otherwise than asked: by another variant than `variants`
                                       or `gemm` name, or by the next one because the first was set aside on this device. The text names
                                       the node, both variants and the device. (No op ever runs on another device than the plan's, nor on
@@ -60,8 +62,8 @@ typedef struct clef_plan clef_plan;
  *  err    NULL, or filled on failure with the node, the kernel and the OpenCL code.
  *
  *  Takes all the device memory that the plan will ever need; clef_plan_run() takes no more. Builds the kernels for every symbol at
- *  1, at 2 and at its bound, lets the driver finish them, and keeps them in the disk cache: seconds at the first call for a device,
- *  little at later ones. Where lengths in between want another kernel than these, the first run at such a length makes it.
+ *  1 and at its bound (or at opts->first), lets the driver finish them, and keeps them in the disk cache: seconds at the first call for a
+ *  device, little at later ones. Where other lengths want another kernel than these, the first run at such a length proves and makes it.
  *  Calls sharing a `dev` must not overlap.
  *
  *  CLEF_OK, CLEF_E_SHAPE, CLEF_E_UNSUPPORTED (no kernel fits this device), CLEF_E_NOT_FOUND (a weight), CLEF_E_NOMEM,
@@ -83,7 +85,8 @@ CLEF_API clef_status clef_plan_bind(clef_plan *plan, int32_t symbol, int64_t val
  *  once. CLEF_E_ARG for a wrong size. */
 CLEF_API clef_status clef_plan_write(clef_plan *plan, int32_t input, const void *data, size_t n_bytes, clef_error *err);
 
-/** Enqueues every launch and flushes; does not wait. CLEF_E_CL, CLEF_E_BUILD. */
+/** Enqueues every launch and flushes; does not wait, but for kernels that no run wanted so far (seconds on a device that never had them).
+ *  CLEF_E_CL, CLEF_E_BUILD, CLEF_E_DEVICE (a kernel failed its proof, and its op has no other), CLEF_E_CANCELLED, CLEF_E_NOMEM. */
 CLEF_API clef_status clef_plan_run(clef_plan *plan, clef_error *err);
 
 /** Waits for the runs so far and copies an output, dense, to `data`: exactly `n_bytes`, which is its size at the present symbols.
