@@ -1,7 +1,8 @@
 /* Kernels that follow one another as one launch: each is a stage, a function that relay_program.c compiles from the kernel's own source
  * (stage.h), and a group runs stage after stage. Of each it takes groups as long as there are any that no other took, then waits for
  * those that were taken. It waits for nothing that has not begun, so it needs no promise that groups run at the same time: late ones find
- * nothing left. The last to leave makes the counters ready for the next launch.
+ * nothing left. One that waits long, since what it waits for has lost its core to another program, leaves its own: who waits holds
+ * nothing, and who holds something goes on to the end. The last to leave makes the counters ready for the next launch.
  * Launch: one item a group, as many groups as cores. For CPUs.
  *   sync  two lines for each stage: groups claimed and, behind the first stage's, groups that have left; groups done. All 0 at first
  *   -D STAGES  how many kinds of stages there are */
@@ -47,13 +48,27 @@ EACH_OF(STAGES, DECLARE)
 #else
 #  define SEE_OTHERS() mem_fence(CLK_GLOBAL_MEM_FENCE)
 #endif
+/* PATIENCE: looks at a counter that take about a millisecond. */
 #if defined(__clang__) && defined(__x86_64__)
-#  define PAUSE() __asm__ volatile("pause")
+#  define PAUSE()  __asm__ volatile("pause")
+#  define PATIENCE (1u << 15)
 #else
 #  define PAUSE()
+#  define PATIENCE (1u << 19)
 #endif
 
 enum { LINE_WORDS = 16 };
+
+/* 1 when n are done, 0 when the wait was too long. */
+static int wait_for(volatile global uint *done, uint n)
+{
+    for (uint i = 0; i < PATIENCE; i++) {
+        if (*done >= n)
+            return 1;
+        PAUSE();
+    }
+    return 0;
+}
 
 static void run_stage(global const relay_stage *s, uint i, global const uint *blocks, global void *const *bufs)
 {
@@ -91,8 +106,8 @@ void relay(const relay_args a, global uint *sync, global const relay_stage *stag
             SEE_OTHERS();
             if (mine)
                 atomic_add(done, mine);
-            while (*done < n)
-                PAUSE();
+            if (!wait_for(done, n))
+                break;
         }
         SEE_OTHERS();
     }

@@ -62,6 +62,8 @@ typedef struct clef_unit {
 clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, cl_kernel *out, clef_error *err);
 /** The build options of a launch's program: the language's version, and -D for each constant. CLEF_E_LIMIT. */
 clef_status clef__program_options(const clef_launch *launch, char *out, size_t n_bytes, clef_error *err);
+/** The program of this kernel is never written to the disk cache. */
+void clef__program_forget(clef_device *dev, cl_kernel kernel);
 /** How many programs were built from source and not yet written to the disk cache; 0 without a cache. */
 int32_t clef__programs_unsaved(const clef_device *dev);
 /** Writes one of them; one that cannot be written counts as written. It is done when the device is closed: a binary of PoCL's holds the

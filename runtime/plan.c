@@ -83,10 +83,10 @@ static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
         s = lower_at(plan, warm_at[i], err);
         if (!s)
             s = clef__plan_warm(plan, done, total, err);
-        if (!s && i == 0)
-            s = clef__relay_make(plan, err);
         done += (uint64_t)plan->n_launches;
     }
+    if (!s && when == BUILD_NOW)
+        s = clef__relay_make(plan, err);
     if (!s)
         s = clef__plan_zero_states(plan, err);
     return s ? s : clef__plan_progress(plan, "kernels", total, total, err);

@@ -284,6 +284,16 @@ clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t 
     return s || *out ? s : clef__cl_fail(err, "clCreateKernel", launch->kernel, code);
 }
 
+void clef__program_forget(clef_device *dev, cl_kernel kernel)
+{
+    cl_program of = NULL;
+    if (clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof of, &of, NULL))
+        return;
+    for (clef_program *p = dev->programs; p; p = p->next)
+        if (p->program == of)
+            p->stored = 1;
+}
+
 void clef__programs_release(clef_device *dev)
 {
     while (dev->programs) {

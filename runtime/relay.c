@@ -128,26 +128,52 @@ static int make_room(const clef_plan *plan, struct clef_relay *r, int32_t n)
     return made;
 }
 
-clef_status clef__relay_make(clef_plan *plan, clef_error *err)
+/* Of the present list. A program that was built now is checked; one that does not pass is not kept on disk. */
+static clef_status make(clef_plan *plan, clef_error *err)
 {
-    struct clef_relay *r = serves(plan) ? calloc(1, sizeof *r) : NULL;
+    struct clef_relay *r = calloc(1, sizeof *r);
     if (!r)
-        return CLEF_OK;
+        return clef__fail(err, CLEF_E_NOMEM, "relay: no memory");
     plan->relay = r;
     find_kinds(plan, r);
-    clef_error why = {0};
-    clef_status s = CLEF_OK;
-    if (r->n_kinds < SHORTEST || !make_room(plan, r, plan->n_launches)) {
+    if (r->n_kinds < SHORTEST) {
         clef__relay_release(plan);
         return CLEF_OK;
     }
-    s = clef__relay_link(plan->dev, r->kinds, r->n_kinds, &r->kernel, &why);
+    if (!make_room(plan, r, plan->n_launches))
+        return clef__fail(err, CLEF_E_NOMEM, "relay: no memory for %d stages", (int)plan->n_launches);
+    const int32_t built = plan->dev->n_built;
+    clef_status s = clef__relay_link(plan->dev, r->kinds, r->n_kinds, &r->kernel, err);
     if (!s)
-        s = run_once(plan, r, &why);
-    if (!s)
+        s = run_once(plan, r, err);
+    if (!s && plan->dev->n_built > built) {
+        s = clef__relay_check(plan, err);
+        if (s)
+            clef__program_forget(plan->dev, r->kernel);
+    }
+    return s;
+}
+
+clef_status clef__relay_make(clef_plan *plan, clef_error *err)
+{
+    if (!serves(plan))
         return CLEF_OK;
-    clef__relay_release(plan);
-    if (!is_asked("1"))
+    int64_t symbols[CLEF_MAX_SYMBOLS];
+    clef_error why = {0};
+    memcpy(symbols, plan->symbols, sizeof symbols);
+    for (int32_t i = 0; i < plan->graph->n_symbols; i++)
+        plan->symbols[i] = 1;
+    clef_status s = clef__plan_lower(plan, &why);
+    if (!s)
+        s = clef__plan_bind_launches(plan, &why);
+    if (!s)
+        s = make(plan, &why);
+    memcpy(plan->symbols, symbols, sizeof symbols);
+    plan->stale = 1;
+    clef__relay_drop(plan);
+    if (s)
+        clef__relay_release(plan);
+    if (!s || !is_asked("1"))
         return CLEF_OK;
     if (err)
         *err = why;

@@ -5,9 +5,9 @@
 
 #include "runtime/plan.h"
 
-/** Makes a relay of the kernels of the plan's present list that can be its stages, for CPUs alone; without one the plan enqueues launch by
- *  launch. Devices opened for profiles have none: a profile is of launches. CLEF_RELAY=0: none; 1: one that cannot
- *  be built is an error, which else is none. */
+/** Makes a relay of the kernels that can be its stages, of those that the plan wants with every symbol at 1, for CPUs alone; without one
+ *  the plan enqueues launch by launch. Devices opened for profiles have none: a profile is of launches. The list is stale behind it.
+ *  CLEF_RELAY=0: none; 1: one that cannot be built, or gives other results, is an error, which else is none. */
 clef_status clef__relay_make(clef_plan *plan, clef_error *err);
 /** Enqueues the plan's launches, those of the relay as one. 0: it has none that serves the list, enqueue them. */
 int  clef__relay_run(clef_plan *plan, clef_status *status, clef_error *err);
@@ -15,6 +15,9 @@ int  clef__relay_run(clef_plan *plan, clef_status *status, clef_error *err);
 void clef__relay_drop(clef_plan *plan);
 /** With the plan, which is idle. */
 void clef__relay_release(clef_plan *plan);
+
+/** One step from zeroed states by the relay, and one launch by launch, of the present list. CLEF_E_CL: they differ. (relay_check.c) */
+clef_status clef__relay_check(clef_plan *plan, clef_error *err);
 
 /* ---- its program (runtime/relay_program.c) ------------------------------------------------------------------------------------------ */
 
