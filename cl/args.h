@@ -272,7 +272,7 @@ typedef struct sample_args {
     args_uint logits, history, ids, pos, options; /* offsets */
 } sample_args;
 
-/* A stage of a relay (relay.cl): `groups` of the kernel of this number, n_groups in all; its arguments from word `args` of the blocks on,
+/* A stage of a relay (relay.cl): `groups` of the kernel of this number, n_groups in all; its arguments from word `args` of the list on,
  * its buffers from unit `at`, of RELAY_UNIT bytes, of base `base` on, RELAY_NONE: null. */
 #define RELAY_BUFS  13
 #define RELAY_BASES 16

@@ -5,6 +5,7 @@
  * nothing, and who holds something goes on to the end. The last to leave makes the counters ready for the next launch.
  * Launch: one item a group, as many groups as cores. For CPUs.
  *   sync  two lines for each stage: groups claimed and, behind the first stage's, groups that have left; groups done. All 0 at first
+ *   list  a relay_stage for each stage, and their arguments
  *   -D STAGES  how many kinds of stages there are */
 #include "args.h"
 
@@ -70,10 +71,10 @@ static int wait_for(volatile global uint *done, uint n)
     return 0;
 }
 
-static void run_stage(global const relay_stage *s, uint i, global const uint *blocks, global void *const *bufs)
+static void run_stage(global const relay_stage *s, uint i, global const uint *list, global void *const *bufs)
 {
     const uint group[3] = {i % s->groups[0], i / s->groups[0] % s->groups[1], i / s->groups[0] / s->groups[1]};
-    global const uint *args = blocks + s->args;
+    global const uint *args = list + s->args;
 #define RUN(i)                                                                                                                         \
     case i:                                                                                                                            \
         relay_stage_##i(group, args, bufs);                                                                                            \
@@ -88,12 +89,12 @@ static void run_stage(global const relay_stage *s, uint i, global const uint *bl
 #define ELEMENT(i)   base##i,
 
 __attribute__((reqd_work_group_size(1, 1, 1))) kernel
-void relay(const relay_args a, global uint *sync, global const relay_stage *stages, global const uint *blocks BASES(PARAMETER))
+void relay(const relay_args a, global uint *sync, global const uint *list BASES(PARAMETER))
 {
     global uchar *const bases[RELAY_BASES] = {BASES(ELEMENT)};
     volatile global uint *left = sync + 2 * LINE_WORDS * a.first + 1;
     for (uint i = a.first; i < a.first + a.n; i++) {
-        global const relay_stage *s = stages + i;
+        global const relay_stage *s = (global const relay_stage *)list + i;
         volatile global uint *claimed = sync + 2 * LINE_WORDS * i, *done = claimed + LINE_WORDS;
         const uint n = s->n_groups;
         if (*done < n) {
@@ -102,7 +103,7 @@ void relay(const relay_args a, global uint *sync, global const relay_stage *stag
             for (uint k = 0; group < n && k < RELAY_BUFS; k++)
                 bufs[k] = s->base[k] == RELAY_NONE ? 0 : (global void *)(bases[s->base[k]] + s->at[k] * (size_t)RELAY_UNIT);
             for (; group < n; mine++, group = atomic_inc(claimed))
-                run_stage(s, group, blocks, bufs);
+                run_stage(s, group, list, bufs);
             SEE_OTHERS();
             if (mine)
                 atomic_add(done, mine);

@@ -7,7 +7,7 @@
 #include "runtime/broken.h"
 #include "runtime/os.h"
 
-enum { LINE_BYTES = 64, SHORTEST = 2 /* launches that are worth one */ };
+enum { LINE_BYTES = 64, SHORTEST = 2 /* launches that are worth one */, STAGE_BYTES = sizeof(relay_stage) + CLEF_MAX_ARGS_BYTES };
 
 /* Part of the list, in order: launches that the relay takes as one, or one that it does not take. */
 typedef struct part {
@@ -19,12 +19,12 @@ struct clef_relay {
     clef_relay_kind kinds[CLEF_RELAY_KINDS];
     int32_t n_kinds;
     cl_kernel kernel;
-    cl_mem sync, stages, blocks; /* for `room` launches */
+    cl_mem sync, list; /* for `room` launches */
     int32_t room;
+    relay_args set; /* the kernel's argument */
     cl_mem bases[RELAY_BASES];
     uint32_t n_bases;
-    relay_stage *table; /* of the list */
-    unsigned char *args;
+    relay_stage *table; /* the list: `room` stages, then as many blocks of arguments */
     part *parts;
     int32_t n_parts;
     enum { NOT_LAID, LAID, UNFIT } state; /* of the list */
@@ -77,7 +77,7 @@ static clef_status run_once(const clef_plan *plan, struct clef_relay *r, clef_er
     const size_t one = 1;
     const cl_mem no_mem = NULL;
     cl_int code = clSetKernelArg(r->kernel, 0, sizeof none, &none);
-    for (cl_uint i = 0; i < RELAY_BASES + 3 && !code; i++)
+    for (cl_uint i = 0; i < RELAY_BASES + 2 && !code; i++)
         code = clSetKernelArg(r->kernel, i + 1, sizeof no_mem, NULL);
     if (!code)
         code = clSetKernelArg(r->kernel, 1, sizeof r->sync, &r->sync);
@@ -90,16 +90,14 @@ static clef_status run_once(const clef_plan *plan, struct clef_relay *r, clef_er
 
 static void release(struct clef_relay *r)
 {
-    const cl_mem mems[] = {r->sync, r->stages, r->blocks};
+    const cl_mem mems[] = {r->sync, r->list};
     for (size_t i = 0; i < sizeof mems / sizeof *mems; i++)
         if (mems[i])
             clReleaseMemObject(mems[i]);
-    r->sync = r->stages = r->blocks = NULL;
+    r->sync = r->list = NULL;
     free(r->table);
-    free(r->args);
     free(r->parts);
     r->table = NULL;
-    r->args = NULL;
     r->parts = NULL;
     r->room = 0;
 }
@@ -110,17 +108,15 @@ static int make_room(const clef_plan *plan, struct clef_relay *r, int32_t n)
     const size_t count = (size_t)n, sync_bytes = count * 2 * LINE_BYTES;
     const cl_context context = plan->dev->context;
     const cl_uchar zero = 0;
-    cl_int code[3], filled = CL_SUCCESS;
+    cl_int code[2], filled = CL_SUCCESS;
     release(r);
-    r->table = calloc(count, sizeof *r->table);
-    r->args = calloc(count, CLEF_MAX_ARGS_BYTES);
+    r->table = calloc(count, STAGE_BYTES);
     r->parts = calloc(count, sizeof *r->parts);
     r->sync = clCreateBuffer(context, CL_MEM_READ_WRITE, sync_bytes, NULL, &code[0]);
-    r->stages = clCreateBuffer(context, CL_MEM_READ_ONLY, count * sizeof *r->table, NULL, &code[1]);
-    r->blocks = clCreateBuffer(context, CL_MEM_READ_ONLY, count * CLEF_MAX_ARGS_BYTES, NULL, &code[2]);
+    r->list = clCreateBuffer(context, CL_MEM_READ_ONLY, count * STAGE_BYTES, NULL, &code[1]);
     if (r->sync)
         filled = clEnqueueFillBuffer(plan->dev->queue, r->sync, &zero, sizeof zero, 0, sync_bytes, 0, NULL, NULL);
-    const int made = r->table && r->args && r->parts && r->sync && r->stages && r->blocks && !filled;
+    const int made = r->table && r->parts && r->sync && r->list && !filled;
     if (made)
         r->room = n;
     else
@@ -232,11 +228,12 @@ static int lay_stage(const clef_plan *plan, struct clef_relay *r, int32_t i)
     if (number < 0)
         return 0;
     const uint32_t before = r->n_bases;
+    unsigned char *at = (unsigned char *)(r->table + r->room) + (size_t)i * CLEF_MAX_ARGS_BYTES;
     *stage = (relay_stage){.number = (args_uint)number,
                            .n_groups = l->groups[0] * l->groups[1] * l->groups[2],
                            .groups = {l->groups[0], l->groups[1]},
-                           .args = (args_uint)i * (CLEF_MAX_ARGS_BYTES / 4)};
-    memcpy(r->args + (size_t)i * CLEF_MAX_ARGS_BYTES, l->args, l->args_bytes);
+                           .args = (args_uint)((size_t)(at - (unsigned char *)r->table) / sizeof(args_uint))};
+    memcpy(at, l->args, l->args_bytes);
     for (uint32_t k = 0; k < RELAY_BUFS; k++) {
         const cl_mem mem = k < l->n_bufs ? plan->list[i]->bufs[k] : NULL;
         stage->base[k] = RELAY_NONE;
@@ -262,45 +259,44 @@ static void find_parts(const clef_plan *plan, struct clef_relay *r)
     }
 }
 
-static cl_int write_table(const clef_plan *plan, struct clef_relay *r)
+static cl_int write_list(const clef_plan *plan, struct clef_relay *r)
 {
-    const size_t n = (size_t)plan->n_launches;
-    const cl_command_queue queue = plan->dev->queue;
-    const cl_mem heads[] = {r->sync, r->stages, r->blocks};
-    cl_int code = clEnqueueWriteBuffer(queue, r->stages, CL_TRUE, 0, n * sizeof *r->table, r->table, 0, NULL, NULL);
-    if (!code)
-        code = clEnqueueWriteBuffer(queue, r->blocks, CL_TRUE, 0, n * CLEF_MAX_ARGS_BYTES, r->args, 0, NULL, NULL);
-    for (cl_uint i = 0; i < 3 && !code; i++)
+    const size_t n_bytes = (size_t)r->room * STAGE_BYTES;
+    const cl_mem heads[] = {r->sync, r->list};
+    cl_int code = clEnqueueWriteBuffer(plan->dev->queue, r->list, CL_TRUE, 0, n_bytes, r->table, 0, NULL, NULL);
+    for (cl_uint i = 0; i < 2 && !code; i++)
         code = clSetKernelArg(r->kernel, i + 1, sizeof heads[i], &heads[i]);
     for (cl_uint i = 0; i < RELAY_BASES && !code; i++)
-        code = clSetKernelArg(r->kernel, i + 4, sizeof *r->bases, i < r->n_bases ? &r->bases[i] : NULL);
+        code = clSetKernelArg(r->kernel, i + 3, sizeof *r->bases, i < r->n_bases ? &r->bases[i] : NULL);
     return code;
 }
 
-/* What the relay takes of the present list. */
+/* What the relay takes of the present list: most of it, or nothing. */
 static void lay(const clef_plan *plan, struct clef_relay *r)
 {
-    int32_t longest = 0;
+    uint32_t relayed = 0;
     r->state = UNFIT;
     if (r->room < plan->n_launches && (clFinish(plan->dev->queue) || !make_room(plan, r, plan->n_launches)))
         return;
     find_parts(plan, r);
     for (int32_t i = 0; i < r->n_parts; i++)
-        if (r->parts[i].relayed && (int32_t)r->parts[i].n > longest)
-            longest = (int32_t)r->parts[i].n;
-    if (longest >= SHORTEST && !write_table(plan, r))
+        relayed += r->parts[i].relayed && r->parts[i].n >= SHORTEST ? r->parts[i].n : 0;
+    if (2 * relayed >= (uint32_t)plan->n_launches && !write_list(plan, r))
         r->state = LAID;
 }
 
 /* ---- running --------------------------------------------------------------------------------------------------------------------- */
 
-static clef_status enqueue_part(const clef_plan *plan, const struct clef_relay *r, const part *p, clef_error *err)
+static clef_status enqueue_part(const clef_plan *plan, struct clef_relay *r, const part *p, clef_error *err)
 {
     if (!p->relayed)
         return clef__plan_enqueue_launch(plan, (int32_t)p->first, err);
     const relay_args args = {p->first, p->n};
     const size_t groups = plan->dev->info.caps.n_units > 1 ? (size_t)plan->dev->info.caps.n_units : 1, one = 1;
-    cl_int code = clSetKernelArg(r->kernel, 0, sizeof args, &args);
+    cl_int code = CL_SUCCESS;
+    if (r->set.first != args.first || r->set.n != args.n)
+        code = clSetKernelArg(r->kernel, 0, sizeof args, &args);
+    r->set = args;
     if (!code)
         code = clEnqueueNDRangeKernel(plan->dev->queue, r->kernel, 1, NULL, &groups, &one, 0, NULL, NULL);
     return code ? clef__cl_fail(err, "clEnqueueNDRangeKernel", "the plan's relay", code) : CLEF_OK;

@@ -13,15 +13,13 @@ alike() {
   if [ -n "$want" ]; then ok "$what: a text"; else fail "$what: a text"; fi
 }
 
-alike "gpt2" "$demo" -p "Once upon a time" -n 180
+for type in auto f32 q8_0; do alike "gpt2, cache in $type" "$demo" -p "Once upon a time" -n 150 --kv-type $type; done
 alike "gpt2, a draw" "$demo" -p "Once upon" -n 60 --temp 0.9 -s 3
 alike "gpt2 in steps of 2" "$demo" -p "Once upon a time there was" -n 20 -b 2
 (while :; do :; done) &
 busy=$!
 alike "gpt2 beside other work" "$demo" -p "The cat" -n 100
 kill $busy
-if [ -f "$llama" ]; then
-  for type in f32 f16 q8_0; do alike "llama, cache in $type" "$llama" -p "Once upon a time" -n 200 --kv-type $type; done
-fi
+[ -f "$llama" ] && alike "llama" "$llama" -p "Once upon a time" -n 200
 check "a profile is of launches" sh -c "'$CLEF' bench '$demo' --prompt 0 --gen 4 --rounds 1 --profile 2>/dev/null | grep -q attention_step"
 finish
