@@ -229,8 +229,13 @@ typedef struct panel_args {
     args_uint  bias; /* offset */
     args_float alpha;
     args_uint  residual; /* offset */
-    args_uint  blocks, pairs; /* panel_f: that a group takes */
+    args_uint  blocks, pairs; /* panel_f: that a group takes; panel_amx: tokens, and pairs */
 } panel_args;
+
+/* panel_amx: what a group takes at most, and the columns that it takes through its sums at a time. */
+#define AMX_TOKENS 512
+#define AMX_PAIRS  4
+#define AMX_DEPTH  512
 
 /* The same for a few rows of x, prepared by each group for itself, and `span` tiles a group. */
 typedef struct panel_gemv_args {

@@ -47,6 +47,8 @@ static clef_status options_fit(const clef_panel_matmul_opts *o, clef_error *err)
         !act_known)
         return clef__fail(err, CLEF_E_ARG, "n %d, k %d, dtype %d, norm %d, act %d: wanted a matrix of a dtype with panels", o->n, o->k,
                           o->dtype, o->norm, o->act);
+    if (o->quantise < 0 || o->quantise > 2)
+        return clef__fail(err, CLEF_E_ARG, "quantise %d: wanted 0, 1 or 2", o->quantise);
     if (o->quantise && o->half)
         return clef__fail(err, CLEF_E_ARG, "quantise and half: wanted one of them");
     if ((o->quantise || o->half) && (clef_dtype_block_elems((clef_dtype)o->dtype) == 1 || o->k % 32))
@@ -156,7 +158,7 @@ static void panel_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_t
     for (int64_t row = 0; row < m; row++) {
         if (x)
             norm_row(o, in[PANEL_X].x + row * o->k, in[PANEL_NORM_WEIGHT].x, in[PANEL_NORM_BIAS].x, x);
-        if (x && o->quantise)
+        if (x && o->quantise == 1)
             quantise_row(x, o->k);
         for (int64_t r = 0; r < o->n; r++) {
             const int64_t at = row * o->n + r, gate = r / PANEL_ROWS * PANEL_PAD + r % PANEL_ROWS;
@@ -183,6 +185,8 @@ static clef_cost panel_cost(const clef_value *n, const int64_t *symbols)
     4e-3f /* each sum of 16 products rounded by 2^-11 of it, and codes without a sign make such sums large; 8 bits make more               \
            */
 
+#define BYTES_TOL 1e-2f /* x in 8 bits of a block's largest, or bf16 */
+
 #define PANEL_CASES(dtype, number)                                                                                                         \
     {.graph = "symbol T <= 27\ninput x f32 [T, 96]\nweight w " dtype " [70, 96]\np = pack(w)\nweight b f32 [70]\n"                         \
               "y = panel_matmul(x, p, b) n=70 k=96 dtype=" number " alpha=0.5\noutput y\n"},                                               \
@@ -206,6 +210,12 @@ static clef_cost panel_cost(const clef_value *n, const int64_t *symbols)
     {                                                                                                                                      \
         .graph = "symbol T <= 18\ninput x f32 [T, 256]\nweight w " dtype " [37, 256]\np = pack(w)\n"                                       \
                  "y = panel_matmul(x, p) n=37 k=256 dtype=" number "\noutput y\n"                                                          \
+    }
+#define ROUNDED_CASES(dtype, number)                                                                                                       \
+    {                                                                                                                                      \
+        .graph = "symbol T <= 43\ninput x f32 [T, 768]\nweight w " dtype " [77, 768]\np = pack(w)\n"                                       \
+                 "y = panel_matmul(x, p) n=77 k=768 dtype=" number " quantise=2 alpha=-2\noutput y\n",                                     \
+        .tol = BYTES_TOL                                                                                                                   \
     }
 /* What stands around the product, each at one row, at a few and at many. `options` are those of the dtype. */
 #define FUSED_CASES(dtype, options)                                                                                                        \
@@ -251,6 +261,33 @@ static const clef_op_case panel_cases[] = {
     {.graph = "symbol T <= 40\ninput x f32 [T, 64]\nweight w q8_0 [48, 64]\nweight v q8_0 [48, 64]\np = pack(w, v) interleave=1\n"
               "weight g f32 [64]\ny = panel_matmul(x, p, _, g) n=48 k=64 dtype=5 half=1 norm=rms eps=1e-5 act=swiglu\noutput y\n",
      .tol = HALF_TOL},
+    ROUNDED_CASES("q8_0", "5"),
+    ROUNDED_CASES("q4_0", "6"),
+    ROUNDED_CASES("q4_1", "7"),
+    ROUNDED_CASES("q5_0", "8"),
+    ROUNDED_CASES("q5_1", "9"),
+    ROUNDED_CASES("q4_k", "12"),
+    ROUNDED_CASES("q5_k", "13"),
+    ROUNDED_CASES("q6_k", "14"),
+    ROUNDED_CASES("iq4_nl", "15"),
+    ROUNDED_CASES("iq4_xs", "16"),
+    ROUNDED_CASES("mxfp4", "26"),
+    {.graph = "symbol T <= 600\ninput x f32 [T, 1280]\ninput r f32 [T, 200]\nweight w q8_0 [200, 1280]\np = pack(w)\n" /* blocks of all */
+              "weight b f32 [200]\nweight g f32 [1280]\ny = panel_matmul(x, p, b, g, _, r) n=200 k=1280 dtype=5 quantise=2 norm=rms "
+              "eps=1e-5 act=gelu alike=1\noutput y\n",
+     .tol = BYTES_TOL},
+    {.graph = "symbol T <= 70\ninput x f32 [T, 64]\nweight w q8_0 [48, 64]\nweight v q8_0 [48, 64]\np = pack(w, v) interleave=1\n"
+              "weight g f32 [64]\nweight s f32 [64]\nweight b f32 [96]\n"
+              "y = panel_matmul(x, p, b, g, s) n=48 k=64 dtype=5 quantise=2 norm=layer eps=1e-5 act=swiglu alike=1\noutput y\n",
+     .tol = BYTES_TOL},
+    {.graph = "symbol T <= 50\ninput x f32 [T, 301]\nweight w f32 [301, 100]\np = pack(w) in_out=1\nweight g f32 [301]\n"
+              "y = panel_matmul(x, p, _, g) n=100 k=301 norm=rms eps=1e-5\noutput y\n"},
+    {.graph = "symbol T <= 50\ninput x f32 [T, 320]\nweight w bf16 [100, 320]\np = pack(w)\n"
+              "y = panel_matmul(x, p) n=100 k=320 dtype=2\noutput y\n"},
+    {.graph = "symbol T <= 50\ninput x f32 [T, 320]\nweight w f16 [100, 320]\np = pack(w)\n"
+              "y = panel_matmul(x, p) n=100 k=320 dtype=1\noutput y\n"},
+    {.graph = "symbol T <= 50\ninput x f32 [T, 512]\nweight w q4_k [100, 512]\np = pack(w)\n"
+              "y = panel_matmul(x, p) n=100 k=512 dtype=12\noutput y\n"},
     {.graph = "input x f32 [3, 33]\nweight w f32 [33, 40]\np = pack(w) in_out=1\ny = panel_matmul(x, p) n=40 k=33\noutput y\n"},
     {.graph = "symbol T <= 6\ninput x f32 [T, 33]\nweight w f32 [40, 33]\np = pack(w)\nweight g f32 [33]\n"
               "y = panel_matmul(x, p, _, g) n=40 k=33 norm=layer eps=1e-6 act=gelu\noutput y\n"},
@@ -261,8 +298,8 @@ static const clef_op_case panel_cases[] = {
 
 static float panel_tol(const clef_value *n)
 {
-    return ((const clef_panel_matmul_opts *)(const void *)n->attr)->half ? HALF_TOL
-                                                                         : 5e-6f; /* as matmul and the norms; integers are exact */
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    return o->quantise == 2 ? BYTES_TOL : o->half ? HALF_TOL : 5e-6f; /* as matmul and the norms; integers are exact */
 }
 
 const clef_op_def clef__op_panel_matmul = {

@@ -41,6 +41,11 @@ uint32_t clef__group_most(const clef_caps *caps);
 /** 1 when the device multiplies bytes by instructions of its own, in groups. */
 int      clef__has_byte_products(const clef_caps *caps);
 
+/** A panel_matmul's rows of x and their norm. */
+rows_args  clef__panel_rows_args(const clef_lowering *lo, const clef_value *n);
+/** The product in numbers, of x as it lies. */
+panel_args clef__panel_args(const clef_lowering *lo, const clef_value *n);
+
 /** Launches for a panel_matmul of x in f32, for any number of rows; dot: what instructions decode a weight in blocks; rows: x as it lies;
  *  panel: sizes, bias, residual. */
 clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, const rows_args *rows, const panel_args *panel,

@@ -20,7 +20,7 @@ static int32_t dtype_of(const clef_value *v)
     return v ? (int32_t)v->dtype : DTYPE_NONE;
 }
 
-static rows_args rows_of(const clef_lowering *lo, const clef_value *n)
+rows_args clef__panel_rows_args(const clef_lowering *lo, const clef_value *n)
 {
     const clef_value *x = n->in[PANEL_X];
     return (rows_args){.m = clef__rows(lo, x),
@@ -33,8 +33,7 @@ static rows_args rows_of(const clef_lowering *lo, const clef_value *n)
                        .eps = ((const clef_panel_matmul_opts *)(const void *)n->attr)->eps};
 }
 
-/* Of x as it lies. */
-static panel_args panel_of(const clef_lowering *lo, const clef_value *n)
+panel_args clef__panel_args(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     return (panel_args){.n = (args_uint)o->n,
@@ -87,7 +86,7 @@ static uint32_t span_of(const clef_lowering *lo, const clef_panel_matmul_opts *o
 static clef_status lower_gemv(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const panel_gemv_args args = {.p = panel_of(lo, n), .rows = rows_of(lo, n), .span = span_of(lo, o)};
+    const panel_gemv_args args = {.p = clef__panel_args(lo, n), .rows = clef__panel_rows_args(lo, n), .span = span_of(lo, o)};
     return clef__launch(lo,
                         &(clef_launch){.source = "panel_gemv",
                                        .kernel = "panel_gemv",
@@ -115,7 +114,7 @@ static clef_status lower_gemv(clef_lowering *lo, const clef_value *n, clef_dot d
 static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const rows_args args = rows_of(lo, n);
+    const rows_args args = clef__panel_rows_args(lo, n);
     return clef__launch(lo,
                         &(clef_launch){.source = "panel_rows",
                                        .kernel = "panel_rows",
@@ -140,7 +139,7 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_dot
     const char *stem = o->quantise ? "panel_q" : "panel_exact"; /* of the file and of the kernel in it */
     const uint32_t tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS);
     const uint32_t groups = o->quantise || o->act == CLEF_PANEL_SWIGLU ? tiles : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
-    panel_args args = panel_of(lo, n);
+    panel_args args = clef__panel_args(lo, n);
     clef_status status = prepared ? lower_rows(lo, n, err) : CLEF_OK;
     if (prepared)
         args.x = 0;
@@ -175,8 +174,8 @@ clef_status clef__lower_panels(clef_lowering *lo, const clef_value *n, clef_dot 
     if (fits_gemv(lo, n))
         return lower_gemv(lo, n, dot, err);
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const rows_args rows = rows_of(lo, n);
-    const panel_args panel = panel_of(lo, n);
+    const rows_args rows = clef__panel_rows_args(lo, n);
+    const panel_args panel = clef__panel_args(lo, n);
     if (!is_floats(o) && (o->quantise || (panel.m <= EXACT_FEW_ROWS && !o->alike)))
         return lower_blocks(lo, n, dot, err);
     return clef__lower_panel_floats(lo, n, &rows, &panel, dot, err);

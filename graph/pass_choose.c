@@ -19,10 +19,13 @@ static int left_alone(const wishes *wanted, const clef_value *w)
     return !wanted->caps->is_cpu && w->dtype == CLEF_F32 && clef__clblast_may_serve(wanted->caps, wanted->gemm);
 }
 
-/* Whether x is rounded to 8 bits for a weight in blocks: where bytes multiply faster than floats, which CPUs do in any case. */
+/* Whether x is rounded to 8 bits for a weight in blocks: where bytes multiply faster than floats, which CPUs do in any case. 2: or to bf16,
+ * where tiles of them multiply faster still. */
 static int rounds(const wishes *wanted)
 {
-    return !wanted->exact && (wanted->caps->is_cpu || clef__has_byte_products(wanted->caps));
+    if (wanted->exact || (!wanted->caps->is_cpu && !clef__has_byte_products(wanted->caps)))
+        return 0;
+    return wanted->caps->x86_amx ? 2 : 1;
 }
 
 /* Whether x may be rounded to half precision instead: on GPUs whose bytes do not multiply, and halves do. */
@@ -47,7 +50,7 @@ static clef_value *choose_panels(clef_value *n, const void *user)
                                          .k = (int32_t)columns,
                                          .dtype = (int32_t)w->dtype,
                                          .alpha = o->alpha,
-                                         .quantise = quantised && rounds(wanted),
+                                         .quantise = quantised ? rounds(wanted) : 0,
                                          .half = quantised && halves(wanted)};
     clef_value *packed = clef_pack(g, &w, 1, &(clef_pack_opts){.in_out = in_out});
     return clef_panel_matmul(g, n->in[0], packed, &(clef_panel_inputs){.bias = n->in[2]}, &opts);

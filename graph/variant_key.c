@@ -27,17 +27,19 @@ static clef_tune_key matmul_key(const clef_lowering *lo, const clef_value *n)
                            .form = o->transpose_b != 0};
 }
 
-/* n: rows of the packed weight; form: 1 when the activations are quantised, 2 when they are in half precision. */
+/* n: rows of the packed weight; form: 1 when the activations are quantised, 2 when they are in half precision, 3 when as the device likes.
+ * Rows that are to be alike among any number are of one class. */
 static clef_tune_key panel_matmul_key(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     return (clef_tune_key){.dtype = o->dtype,
                            .n = (int32_t)clef__panel_rows(o),
                            .k = o->k,
-                           .rows = rows_class(clef__rows(lo, n)),
-                           .form = o->quantise ? 1
-                                   : o->half   ? 2
-                                               : 0};
+                           .rows = o->alike ? CLEF_ROWS_MANY : rows_class(clef__rows(lo, n)),
+                           .form = o->quantise == 2 ? 3
+                                   : o->quantise    ? 1
+                                   : o->half        ? 2
+                                                    : 0};
 }
 
 /* n: heads of q; k: the width of a head; rows: positions; form: heads of k and v. */

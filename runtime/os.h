@@ -54,6 +54,8 @@ double clef__os_seconds(void);
 int clef__os_cache_dir(char *out, size_t capacity);
 /** Peak resident memory of this process in bytes, 0 when unknown. */
 uint64_t clef__os_peak_rss(void);
+/** Asks the system to let this process use the tiles of x86 AMX (Linux: arch_prctl, ARCH_REQ_XCOMP_PERM). 1 when it may. */
+int clef__os_allow_tiles(void);
 /** An environment variable, NULL when unset or empty. */
 const char *clef__os_env(const char *name);
 /** Sets one for this process; a failure is no matter. */

@@ -19,6 +19,9 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__linux__) && defined(__x86_64__)
+#    include <sys/syscall.h>
+#endif
 
 #include "graph/fail.h"
 
@@ -300,6 +303,19 @@ uint64_t clef__os_peak_rss(void)
     return (uint64_t)usage.ru_maxrss; /* bytes there, KiB elsewhere */
 #else
     return (uint64_t)usage.ru_maxrss * 1024;
+#endif
+}
+
+int clef__os_allow_tiles(void)
+{
+#if defined(__linux__) && defined(__x86_64__) && defined(SYS_arch_prctl)
+    enum { REQUEST = 0x1023, ALLOWED = 0x1022, TILE_DATA = 18 }; /* <asm/prctl.h>, arch/x86/include/asm/fpu/types.h */
+    unsigned long features = 0;
+    if (syscall(SYS_arch_prctl, REQUEST, TILE_DATA) || syscall(SYS_arch_prctl, ALLOWED, &features))
+        return 0;
+    return features >> TILE_DATA & 1;
+#else
+    return 0;
 #endif
 }
 

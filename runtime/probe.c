@@ -28,7 +28,20 @@ static int host_has_avxvnni(void)
     unsigned a = 0, b, c, d;
     return host_has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
 }
+/* CPUID leaf 7: bf16 tiles, subleaf 0, EDX bits 22 and 24; AVX-512 with bf16, subleaf 1, EAX bit 5 (Intel SDM vol. 2A). */
+static int host_has_amx(void)
+{
+    unsigned a = 0, b, c, d = 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1) || !(d >> 24 & 1))
+        return 0;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1) && clef__os_allow_tiles();
+}
 #else
+static int host_has_amx(void)
+{
+    return 0;
+}
+
 static int host_has_vnni(void)
 {
     return 0;
@@ -87,6 +100,47 @@ out:
     return works;
 }
 
+/* Multiplies bf16 tiles of cl/amx.h: small whole numbers, sums of which are exact. */
+static int amx_works(clef_device *dev)
+{
+    enum { ROWS = 16, COLUMNS = 32 };
+    const clef_launch launch = {.source = "probe_amx", .kernel = "probe_amx"};
+    float x[ROWS * COLUMNS], w[ROWS * COLUMNS], got[ROWS * ROWS] = {0}; /* w: row n of 32 */
+    cl_kernel kernel = NULL;
+    cl_mem in = NULL, by = NULL, out = NULL;
+    const size_t one = 1;
+    cl_int code;
+    int works = 0;
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        x[i] = (float)(i * 7 % 31 - 15);
+        w[i] = (float)(i * 5 % 29 - 14) / 4;
+    }
+    if (clef__kernel_create(dev, &launch, &kernel, NULL))
+        return 0;
+    in = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof x, x, &code);
+    by = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof w, w, &code);
+    out = clCreateBuffer(dev->context, CL_MEM_WRITE_ONLY, sizeof got, NULL, &code);
+    if (in && by && out && !clSetKernelArg(kernel, 0, sizeof out, &out) && !clSetKernelArg(kernel, 1, sizeof in, &in) &&
+        !clSetKernelArg(kernel, 2, sizeof by, &by) && !clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL) &&
+        !clEnqueueReadBuffer(dev->queue, out, CL_TRUE, 0, sizeof got, got, 0, NULL, NULL))
+        works = 1;
+    for (int t = 0; t < ROWS; t++)
+        for (int n = 0; n < ROWS; n++) {
+            float want = 0;
+            for (int k = 0; k < COLUMNS; k++)
+                want += x[t * COLUMNS + k] * w[n * COLUMNS + k];
+            works &= got[t * ROWS + n] == want;
+        }
+    if (in)
+        clReleaseMemObject(in);
+    if (by)
+        clReleaseMemObject(by);
+    if (out)
+        clReleaseMemObject(out);
+    clReleaseKernel(kernel);
+    return works;
+}
+
 enum { ROUNDS = 200000 };
 
 /* 1 when a loop of many rounds ends early, as on llvmpipe, which ends all loops of a work-item after 65,536 rounds together. */
@@ -135,6 +189,7 @@ static const cap_name maskable[] = {
     {"x86_vnni", offsetof(clef_caps, x86_vnni)},
     {"x86_avxvnni", offsetof(clef_caps, x86_avxvnni)},
     {"x86_avx2", offsetof(clef_caps, x86_avx2)},
+    {"x86_amx", offsetof(clef_caps, x86_amx)},
     {"float_width", offsetof(clef_caps, float_width)},
 };
 
@@ -156,7 +211,7 @@ static clef_status mask(clef_caps *caps, clef_error *err)
             return clef__fail(
                 err, CLEF_E_ARG,
                 "CLEF_CAPS: '%.*s', wanted -NAME[,-NAME...] of cpu unified_memory fp16 fp64 subgroups subgroup_shuffle int_dot nv_asm "
-                "amd_dot arm_dot command_buffer x86_vnni x86_avxvnni x86_avx2 float_width",
+                "amd_dot arm_dot command_buffer x86_vnni x86_avxvnni x86_avx2 x86_amx float_width",
                 (int)n, at);
         *cap = 0;
         at += n + (at[n] == ',');
@@ -189,6 +244,7 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     caps->x86_vnni = caps->is_cpu && host_has_vnni();
     caps->x86_avxvnni = caps->is_cpu && host_has_avxvnni();
     caps->x86_avx2 = caps->is_cpu && host_has_avx2();
+    caps->x86_amx = caps->is_cpu && host_has_amx();
     caps->nv_asm = caps->amd_dot = !caps->is_cpu;
     caps->subgroup_shuffle = caps->subgroups > 1;
     clef_status s = limit_buffers(caps, err);
@@ -200,10 +256,11 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
         caps->float_width <= 1) /* a CPU that runs kernels as a GPU does; asked there alone, since it is a program to build */
         caps->short_loops = loops_are_short(dev);
     if (caps->short_loops) /* groups share the rounds */
-        caps->is_cpu = caps->x86_vnni = caps->x86_avxvnni = caps->x86_avx2 = 0;
+        caps->is_cpu = caps->x86_vnni = caps->x86_avxvnni = caps->x86_avx2 = caps->x86_amx = 0;
     caps->x86_vnni = caps->x86_vnni && dot_works(dev, CLEF_DOT_VNNI);
     caps->x86_avxvnni = !caps->x86_vnni && caps->x86_avxvnni && dot_works(dev, CLEF_DOT_AVXVNNI);
     caps->x86_avx2 = !caps->x86_vnni && !caps->x86_avxvnni && caps->x86_avx2 && dot_works(dev, CLEF_DOT_AVX2);
+    caps->x86_amx = caps->x86_amx && caps->x86_vnni && amx_works(dev);
     clef__probe_gpu(dev);
     return CLEF_OK;
 }

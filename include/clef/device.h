@@ -19,7 +19,7 @@ typedef struct clef_caps {
     int32_t  subgroups;        /* of work-items: by cl_khr_subgroups, cl_intel_subgroups or OpenCL 3.0; 2: with shuffles */
     int32_t  int_dot;          /* cl_khr_integer_dot_product */
     int32_t  command_buffer;   /* cl_khr_command_buffer */
-    /* From here to x86_avx2: tried on the device when it is opened, and its results right; 0 in a list of devices. */
+    /* From here to x86_amx: tried on the device when it is opened, and its results right; 0 in a list of devices. */
     int32_t  subgroup_size;    /* work-items of a subgroup, as a kernel was told; 0: no subgroups, or wrong ones */
     int32_t  subgroup_demand;  /* 0, or the size that a kernel can demand; in a list 1: it can demand one */
     int32_t  subgroup_shuffle; /* its items can read one another */
@@ -29,6 +29,7 @@ typedef struct clef_caps {
     int32_t  x86_vnni;         /* a CPU with AVX-512 VNNI whose compiler takes it as assembly */
     int32_t  x86_avxvnni;      /* the same of AVX-VNNI; looked for where x86_vnni is not there */
     int32_t  x86_avx2;         /* the same of AVX2; looked for where neither is there */
+    int32_t  x86_amx;          /* the same of AMX with bf16, beside x86_vnni, where the system lets the process have its tiles */
     int32_t  short_loops;      /* loops of a kernel end after some 65,000 rounds, whatever they say; such a CPU is treated as a GPU */
     int32_t  opencl_version;   /* of the device, 10 * major + minor: 12, 30 */
     int32_t  n_units;          /* compute units */

@@ -58,6 +58,8 @@ static const clef_caps any_cpu = {.is_cpu = 1,
                                   .x86_vnni = 1,
                                   .x86_avxvnni = 1,
                                   .x86_avx2 = 1,
+                                  .x86_amx = 1,
+                                  .local_bytes = 2 << 20,
                                   .max_group = 4096,
                                   .max_items = {4096, 4096, 4096},
                                   .max_alloc_bytes = (uint64_t)8 << 30};
