@@ -58,16 +58,17 @@ static void find_kinds(const clef_plan *plan, struct clef_relay *r)
     }
 }
 
-static int is_asked(const char *answer)
+static int is_asked(const char *variable, const char *answer)
 {
-    const char *relay = clef__os_env("CLEF_RELAY");
-    return relay && strcmp(relay, answer) == 0;
+    const char *text = clef__os_env(variable);
+    return text && strcmp(text, answer) == 0;
 }
 
+/* What is asked for by name goes first: recordings (runtime/replay.h). */
 static int serves(const clef_plan *plan)
 {
     const clef_caps *caps = &plan->dev->info.caps;
-    return caps->is_cpu && caps->unified_memory && !plan->dev->profile && !is_asked("0");
+    return caps->is_cpu && caps->unified_memory && !plan->dev->profile && !is_asked("CLEF_RELAY", "0") && !is_asked("CLEF_REPLAY", "1");
 }
 
 /* A launch of no stages: drivers that compile at first use do it now. */
@@ -169,7 +170,7 @@ clef_status clef__relay_make(clef_plan *plan, clef_error *err)
     clef__relay_drop(plan);
     if (s)
         clef__relay_release(plan);
-    if (!s || !is_asked("1"))
+    if (!s || !is_asked("CLEF_RELAY", "1"))
         return CLEF_OK;
     if (err)
         *err = why;
