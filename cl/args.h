@@ -277,6 +277,22 @@ typedef struct sample_args {
     args_uint logits, history, ids, pos, options; /* offsets */
 } sample_args;
 
+/* A stage of a relay (relay.cl): `groups` of the kernel of this number, n_groups in all; its arguments from word `args` of the list on,
+ * its buffers from unit `at`, of RELAY_UNIT bytes, of base `base` on, RELAY_NONE: null. */
+#define RELAY_BUFS  13
+#define RELAY_BASES 16
+#define RELAY_UNIT  64
+#define RELAY_NONE  0xffffffffu
+typedef struct relay_stage {
+    args_uint number, n_groups, groups[2], args;
+    args_uint base[RELAY_BUFS], at[RELAY_BUFS];
+} relay_stage;
+
+/* The stages of a launch. */
+typedef struct relay_args {
+    args_uint first, n;
+} relay_args;
+
 /* The kernels of measure.cl: n vectors, `span` of them a group; mad: `rounds` of r = r * scale + shift. */
 typedef struct measure_args {
     args_uint  n, span, rounds;

@@ -140,7 +140,7 @@ static void weigh(float16 *sum, const float *keep, const float *p, global const 
 }
 
 SINGLE_KERNEL
-void attention_step(const attention_step_args s, global float *out, global float *parts, global const float *q, global k_elem *k,
+void attention_step(STAGE_GROUP const attention_step_args s, global float *out, global float *parts, global const float *q, global k_elem *k,
                     global v_elem *v, global const mask_elem *mask, global const int *pos, global const sink_elem *sinks
 #if WRITE
                     , global const float *new_k, global const float *new_v, global const float *freqs, global const norm_elem *q_norm,
@@ -152,7 +152,7 @@ void attention_step(const attention_step_args s, global float *out, global float
     float ready[QUERIES * 16 * DV], most[QUERIES], keep[ROWS];
     const attention_args a = s.a;
     const uint queries = a.group * a.n[2], heads = a.n[1] / a.group;
-    const uint part = get_group_id(0) % a.splits, hk = get_group_id(0) / a.splits % heads, b = get_group_id(0) / a.splits / heads;
+    const uint part = group_id(0) % a.splits, hk = group_id(0) / a.splits % heads, b = group_id(0) / a.splits / heads;
     const size_t k0 = a.k.offset + b * (size_t)a.k.stride[0] + hk * (size_t)a.k.stride[1];
     const size_t v0 = a.v.offset + b * (size_t)a.v.stride[0] + hk * (size_t)a.v.stride[1];
     const int at = position(&a, pos, b, 0), is_last = part + 1 == a.splits;
@@ -217,11 +217,11 @@ void attention_step(const attention_step_args s, global float *out, global float
 }
 
 SINGLE_KERNEL
-void attention_merge(const attention_step_args s, global float *out, global const float *parts)
+void attention_merge(STAGE_GROUP const attention_step_args s, global float *out, global const float *parts)
 {
     const attention_args a = s.a;
-    const uint queries = a.group * a.n[2], heads = a.n[1] / a.group, i = get_group_id(0) % queries;
-    const uint hk = get_group_id(0) / queries % heads, b = get_group_id(0) / queries / heads;
+    const uint queries = a.group * a.n[2], heads = a.n[1] / a.group, i = group_id(0) % queries;
+    const uint hk = group_id(0) / queries % heads, b = group_id(0) / queries / heads;
     float16 acc[EV];
     float most = -INFINITY, total = 0;
     parts += (((size_t)b * heads + hk) * queries + i) * a.splits * RECORD;

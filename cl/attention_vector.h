@@ -8,8 +8,13 @@
 #endif
 
 #include "fetch.h"
+#include "stage.h"
 
-#define SINGLE_KERNEL __attribute__((reqd_work_group_size(1, 1, 1))) kernel
+#ifdef STAGE
+#  define SINGLE_KERNEL STAGE_KERNEL
+#else
+#  define SINGLE_KERNEL __attribute__((reqd_work_group_size(1, 1, 1))) kernel
+#endif
 
 /* Keys are taken in chunks of KEYS. Vectors of a row of k, of v. */
 enum { CHUNK = 4, KEYS = 16 * CHUNK, DV = (D + 15) / 16, EV = (E + 15) / 16, E16 = 16 * EV };

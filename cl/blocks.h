@@ -10,7 +10,7 @@
 typedef uchar  block_u8;
 typedef ushort block_u16;
 typedef global const uchar *block_bytes;
-#  define BLOCK_TABLE(type)  constant block_##type
+#  define BLOCK_TABLE(type)  static constant block_##type
 /* Tables are built into the programs alone that read such a format. */
 #  define USES_BLOCKS(dtype) (W_TYPE == dtype || TABLE_TYPE == dtype || X_TYPE == dtype || WEIGHT_TYPE == dtype || BIAS_TYPE == dtype)
 

@@ -39,9 +39,9 @@ static void write_row(global cache_elem *to, size_t at, global const float *x, u
 #endif
 
 GROUP_KERNEL
-void cache_write(const cache_write_args a, global cache_elem *cache, global const float *x, global const int *pos)
+void cache_write(STAGE_GROUP const cache_write_args a, global cache_elem *cache, global const float *x, global const int *pos)
 {
-    const uint row = get_group_id(0), t = row % a.n[2], h = row / a.n[2] % a.n[1], b = row / a.n[2] / a.n[1];
+    const uint row = group_id(0), t = row % a.n[2], h = row / a.n[2] % a.n[1], b = row / a.n[2] / a.n[1];
 #if POS
     const int at = pos[a.pos + b] + (int)t;
 #else

@@ -95,9 +95,9 @@ static size_t row_start(const view_args *v, uint i0, uint i1, uint i2)
 }
 
 GROUP_KERNEL
-void elementwise(const elementwise_args a, global out_elem *out, global const ELEM(X_TYPE) *x, global const b_elem *b)
+void elementwise(STAGE_GROUP const elementwise_args a, global out_elem *out, global const ELEM(X_TYPE) *x, global const b_elem *b)
 {
-    const uint row = get_group_id(0) / a.pieces, piece = get_group_id(0) % a.pieces;
+    const uint row = group_id(0) / a.pieces, piece = group_id(0) % a.pieces;
     const uint i2 = row % a.n[2], i1 = row / a.n[2] % a.n[1], i0 = row / a.n[2] / a.n[1];
     const uint first = piece * a.span, n = min(a.span, a.n[3] - first);
     const uint out_step = a.out.stride[3], x_step = a.x.stride[3], b_step = a.b.stride[3];

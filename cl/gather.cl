@@ -11,9 +11,9 @@
 #endif
 
 GROUP_KERNEL
-void gather(const gather_args a, global float *out, global const ELEM(TABLE_TYPE) *table, global const int *ids)
+void gather(STAGE_GROUP const gather_args a, global float *out, global const ELEM(TABLE_TYPE) *table, global const int *ids)
 {
-    const uint row = get_group_id(0), j = row % a.n_ids, o = row / a.n_ids, n = a.n_inner;
+    const uint row = group_id(0), j = row % a.n_ids, o = row / a.n_ids, n = a.n_inner;
     const int id = ids[a.ids + j] - (int)a.first;
     const int inside = id >= 0 && id < (int)a.n_axis;
     const size_t from = a.table + ((size_t)o * a.n_axis + (inside ? (uint)id : 0)) * n;

@@ -10,8 +10,13 @@
 #endif
 
 #include "subgroup.h"
+#include "stage.h"
 
-#define GROUP_KERNEL __attribute__((reqd_work_group_size(WG, 1, 1))) SUBGROUP_ATTRIBUTE kernel
+#ifdef STAGE
+#  define GROUP_KERNEL STAGE_KERNEL
+#else
+#  define GROUP_KERNEL __attribute__((reqd_work_group_size(WG, 1, 1))) SUBGROUP_ATTRIBUTE kernel
+#endif
 
 #if SUBGROUPS
 static inline uint group_item(void) { return subgroup_index() * subgroup_width() + subgroup_lane(); }

@@ -14,10 +14,10 @@
 #endif
 
 GROUP_KERNEL
-void rope(const rope_args a, global float *out, global const float *x, global const float *freqs, global const int *pos)
+void rope(STAGE_GROUP const rope_args a, global float *out, global const float *x, global const float *freqs, global const int *pos)
 {
     const uint B_T = a.n[0] * a.n[1], H = a.n[2], D = a.n[3], half_n = a.half_n;
-    const uint token = get_group_id(0) % B_T, h0 = get_group_id(0) / B_T * a.heads, t = token % a.n[1], b = token / a.n[1];
+    const uint token = group_id(0) % B_T, h0 = group_id(0) / B_T * a.heads, t = token % a.n[1], b = token / a.n[1];
     const uint lane = get_local_id(0);
 #if POS
     const float at = (float)(pos[a.pos + b] + (int)t);

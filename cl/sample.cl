@@ -114,7 +114,7 @@ static uint pick(const sample_args *a, global const sample_options *o, row_memor
 /* ---- kernels ------------------------------------------------------------------------------------------------------------------ */
 
 #define PARAMETERS                                                                                                                         \
-    const sample_args a, global int *out, global ulong *scratch, global int *history, global int *ids, global int *pos,                    \
+    STAGE_GROUP const sample_args a, global int *out, global ulong *scratch, global int *history, global int *ids, global int *pos,        \
         global const float *logits, global const int *options
 
 static void finish(const sample_args *a, uint row, uint token, int at, global int *out, global int *ids, global int *pos)
@@ -138,9 +138,9 @@ GROUP_KERNEL
 void sample_blocks(PARAMETERS)
 {
     global const sample_options *o = (global const sample_options *)(options + a.options);
-    const uint row = get_group_id(1), first = get_group_id(0) * a.span, last = min(first + a.span, a.blocks);
+    const uint row = group_id(1), first = group_id(0) * a.span, last = min(first + a.span, a.blocks);
     const int at = pos[a.pos + row];
-    if (get_group_id(0) == 0)
+    if (group_id(0) == 0)
         keep_history(&a, row, history, ids, at);
     if (o->mode == SAMPLE_OFF)
         return;
@@ -152,7 +152,7 @@ GROUP_KERNEL
 void sample_pick(PARAMETERS)
 {
     global const sample_options *o = (global const sample_options *)(options + a.options);
-    const uint row = get_group_id(1);
+    const uint row = group_id(1);
     const int at = pos[a.pos + row];
     GROUP_SCRATCH(floats);
     SUM_SCRATCH(sums);

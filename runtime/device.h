@@ -58,8 +58,18 @@ clef_status clef__cl_fail(clef_error *err, const char *call, const char *subject
  *  else in the disk cache, else built from the embedded source (or from $CLEF_CL_DIR).
  *  CLEF_E_BUILD: the text names source, kernel and defs, and the build log follows; CLEF_E_CL; CLEF_E_NOMEM. */
 clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_kernel *out, clef_error *err);
+/** A source, whole, with its build options: what is compiled alone and then linked with others. */
+typedef struct clef_unit {
+    const char *text;
+    size_t      n_bytes;
+    const char *options;
+} clef_unit;
+/** The same for a kernel of a program that is linked of several sources; launch->source and ->kernel name it. */
+clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, cl_kernel *out, clef_error *err);
 /** The build options of a launch's program: the language's version, and -D for each constant. CLEF_E_LIMIT. */
 clef_status clef__program_options(const clef_launch *launch, char *out, size_t n_bytes, clef_error *err);
+/** The program of this kernel is never written to the disk cache. */
+void clef__program_forget(clef_device *dev, cl_kernel kernel);
 /** How many programs were built from source and not yet written to the disk cache; 0 without a cache. */
 int32_t clef__programs_unsaved(const clef_device *dev);
 /** Writes one of them; one that cannot be written counts as written. It is done when the device is closed: a binary of PoCL's holds the

@@ -4,6 +4,7 @@
 #include "runtime/chain.h"
 #include "runtime/os.h"
 #include "runtime/proof.h"
+#include "runtime/relay.h"
 #include "runtime/replay.h"
 #include "runtime/tune.h"
 
@@ -94,6 +95,8 @@ static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
         s = lower_at(plan, INT64_MAX, err);
         plan->stale = 1; /* nothing of it is bound */
     }
+    if (!s && when == BUILD_NOW)
+        s = clef__relay_make(plan, err);
     if (!s)
         s = clef__plan_zero_states(plan, err);
     return s ? s : clef__plan_progress(plan, "kernels", total, total, err);
@@ -214,6 +217,7 @@ void clef_plan_destroy(clef_plan *plan)
         clFinish(plan->dev->queue); /* nothing may still read what goes now */
         clef__plan_release_read(plan);
         clef__replay_drop(plan);
+        clef__relay_release(plan);
         clef__plan_release_bound(plan);
         clef__plan_release_memory(plan);
     }
@@ -331,6 +335,7 @@ clef_status clef_plan_run(clef_plan *plan, clef_error *err)
     clef_status s = plan->opts.describe_only ? clef__plan_is_description(err) : CLEF_OK;
     if (plan->stale && !s) {
         clef__replay_drop(plan);
+        clef__relay_drop(plan);
         s = lower_proven(plan, err);
         for (int32_t i = 0; i < plan->n_launches && !s; i++)
             if (plan->launches[i].scratch_bytes > plan->stats.scratch_bytes)
@@ -340,7 +345,7 @@ clef_status clef_plan_run(clef_plan *plan, clef_error *err)
             s = clef__plan_bind_launches(plan, err);
         plan->stale = s != CLEF_OK;
     }
-    if (!s && !clef__replay_run(plan, &s, err))
+    if (!s && !clef__relay_run(plan, &s, err) && !clef__replay_run(plan, &s, err))
         s = clef__plan_enqueue(plan, err);
     if (s)
         return s;

@@ -21,6 +21,9 @@ typedef struct clef_bound {
     int32_t            is_new;   /* not enqueued yet */
 } clef_bound;
 
+/** 1 when both say the same constants in the same order. */
+int clef__same_defs(const clef_def *a, const clef_def *b);
+
 typedef struct clef_io {
     clef_value *value;
     void       *staging;     /* where a write waits for the queue */
@@ -53,6 +56,7 @@ struct clef_plan {
     int32_t         n_launches, cap_launches;
     int32_t         replays; /* 1: launches that stay the same are recorded (runtime/replay.h) */
     int32_t         n_same;  /* runs of the present list */
+    struct clef_relay *relay; /* runtime/relay.h; NULL: none */
     struct _cl_command_buffer_khr *recording; /* of the present list; NULL: none */
     cl_event       *events;  /* of the last run, when profiling */
     int32_t         n_events;
@@ -75,6 +79,13 @@ clef_status clef__plan_grow_scratch(clef_plan *plan, uint64_t n_bytes, clef_erro
 /** The buffer that holds v (or what it is a view of). */
 cl_mem      clef__plan_mem(const clef_plan *plan, const clef_value *v);
 
+/** A new buffer that parts are cut of; the plan owns it. `host`: NULL, or the memory that it is. *out is NULL in a description. */
+clef_status clef__plan_add_chunk(clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes, void *host, cl_mem *out,
+                                 clef_error *err);
+/** A part of it; of NULL, NULL. */
+clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, uint64_t offset, uint64_t n_bytes, cl_mem *out,
+                           clef_error *err);
+
 /** The bytes of a weight from the plan's source. CLEF_E_NOT_FOUND. */
 clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out, clef_error *err);
 /** Nodes that run when the plan is made (runtime/plan_load.c): finds them; runs them, one weight after the other in memory, and tells
@@ -93,6 +104,8 @@ int         clef__plan_wants_new(const clef_plan *plan);
 /** Binds every launch and enqueues what was never enqueued, so that drivers that compile at first use do it now: one group of a kernel,
  *  and each CLBlast product of another size whole. Reports progress ("kernels") from `done` on, a launch each, of `total`. */
 clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef_error *err);
+/** Enqueues launch i of the list. */
+clef_status clef__plan_enqueue_launch(const clef_plan *plan, int32_t i, clef_error *err);
 /** Enqueues every launch. */
 clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err);
 void        clef__plan_release_bound(clef_plan *plan);

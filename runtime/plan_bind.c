@@ -74,7 +74,7 @@ clef_status clef__plan_lower(clef_plan *plan, clef_error *err)
 
 /* ---- binding -------------------------------------------------------------------------------------------------------------------- */
 
-static int same_defs(const clef_def *a, const clef_def *b)
+int clef__same_defs(const clef_def *a, const clef_def *b)
 {
     for (int32_t i = 0; i < CLEF_MAX_DEFS; i++) {
         if (!a[i].name || !b[i].name)
@@ -88,7 +88,8 @@ static int same_defs(const clef_def *a, const clef_def *b)
 static clef_bound *find_bound(const clef_plan *plan, const clef_launch *l, int32_t ordinal)
 {
     for (clef_bound *b = plan->bound[l->node->id]; b; b = b->next)
-        if (b->ordinal == ordinal && strcmp(b->kernel, l->kernel) == 0 && strcmp(b->source, l->source) == 0 && same_defs(b->defs, l->defs))
+        if (b->ordinal == ordinal && strcmp(b->kernel, l->kernel) == 0 && strcmp(b->source, l->source) == 0 &&
+            clef__same_defs(b->defs, l->defs))
             return b;
     return NULL;
 }
@@ -205,6 +206,11 @@ static clef_status enqueue(const clef_plan *plan, int32_t i, extent how, cl_even
         return clef__fail_cl(err, CLEF_E_CL, code, "%s: clEnqueueNDRangeKernel(%s): %s (%d)", l->node->name, l->kernel, clef__cl_name(code),
                              code);
     return CLEF_OK;
+}
+
+clef_status clef__plan_enqueue_launch(const clef_plan *plan, int32_t i, clef_error *err)
+{
+    return enqueue(plan, i, WHOLE, NULL, err);
 }
 
 /* 1 when no launch before this one is a product of the same size: CLBlast takes its kernels by size. */

@@ -65,11 +65,16 @@ static clef_status source_buffer(const clef_plan *plan, const clef_value *w, cl_
     return *out ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", w->name, code);
 }
 
-static clef_status result_buffer(clef_plan *plan, const clef_value *n, uint64_t at, clef_error *err)
+/* Of `whole`, where one buffer holds all results. */
+static clef_status result_buffer(clef_plan *plan, const clef_value *n, cl_mem whole, uint64_t at, clef_error *err)
 {
     cl_int code;
     const size_t n_bytes = (size_t)clef__bytes(n, NULL);
     char *host = plan->packed ? (char *)plan->packed + at : NULL;
+    if (whole) {
+        plan->stats.weight_bytes += n_bytes;
+        return clef__plan_cut(whole, n->name, CL_MEM_READ_WRITE, at, n_bytes, &plan->mem[n->id], err);
+    }
     plan->mem[n->id] = clCreateBuffer(plan->dev->context, CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : 0), n_bytes, host, &code);
     plan->stats.weight_bytes += n_bytes;
     return plan->mem[n->id] ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", n->name, code);
@@ -142,7 +147,9 @@ static void read_ahead(const clef_plan *plan, int32_t id)
 clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err)
 {
     const clef_graph *g = plan->graph;
+    const clef_caps *caps = &plan->dev->info.caps;
     uint64_t total = 0, at = 0;
+    cl_mem whole = NULL;
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < g->n_values; i++)
         total += plan->at_load[i] ? packed_room(g->values[i]) : 0;
@@ -157,6 +164,8 @@ clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err)
         plan->packed_bytes = (size_t)total;
         if (!plan->packed)
             return clef__fail(err, CLEF_E_NOMEM, "packed weights: no memory for %" PRIu64 " bytes", total);
+        if (total <= caps->max_alloc_bytes && PACKED_ALIGN % caps->base_align == 0)
+            s = clef__plan_add_chunk(plan, "packed weights", CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, total, plan->packed, &whole, err);
     }
     read_ahead(plan, 0);
     for (int32_t i = 0; i < g->n_values && !s; i++) {
@@ -164,7 +173,7 @@ clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err)
         if (!plan->at_load[i])
             continue;
         read_ahead(plan, i + 1);
-        s = result_buffer(plan, n, at, err);
+        s = result_buffer(plan, n, whole, at, err);
         if (!s)
             s = run_node(plan, n, err);
         at += packed_room(n);

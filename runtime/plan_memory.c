@@ -35,8 +35,8 @@ static clef_status create(const clef_plan *plan, const char *subject, cl_mem_fla
     return *out ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", subject, code);
 }
 
-/* A new buffer that parts are cut of; the plan owns it. */
-static clef_status add_chunk(clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes, cl_mem *out, clef_error *err)
+clef_status clef__plan_add_chunk(clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes, void *host, cl_mem *out,
+                                 clef_error *err)
 {
     if (plan->n_chunks == plan->cap_chunks) {
         const int32_t cap = plan->cap_chunks ? plan->cap_chunks * 2 : 8;
@@ -46,14 +46,14 @@ static clef_status add_chunk(clef_plan *plan, const char *subject, cl_mem_flags 
         plan->chunks = bigger;
         plan->cap_chunks = cap;
     }
-    const clef_status s = create(plan, subject, flags, n_bytes, NULL, out, err);
+    const clef_status s = create(plan, subject, flags, n_bytes, host, out, err);
     if (!s && *out)
         plan->chunks[plan->n_chunks++] = *out;
     return s;
 }
 
-/* `of` NULL: of a plan that is only described. */
-static clef_status cut(cl_mem of, const char *subject, cl_mem_flags flags, uint64_t offset, uint64_t n_bytes, cl_mem *out, clef_error *err)
+clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, uint64_t offset, uint64_t n_bytes, cl_mem *out,
+                           clef_error *err)
 {
     cl_int code;
     const cl_buffer_region region = {(size_t)offset, (size_t)n_bytes};
@@ -104,11 +104,11 @@ static clef_status upload_weight(clef_plan *plan, const clef_value *v, const voi
         if (up->size < n_bytes)
             up->size = n_bytes; /* create() says why that fails */
         up->used = 0;
-        s = add_chunk(plan, v->name, CL_MEM_READ_ONLY, up->size, &up->chunk, err);
+        s = clef__plan_add_chunk(plan, v->name, CL_MEM_READ_ONLY, up->size, NULL, &up->chunk, err);
         plan->stats.weight_bytes += s ? 0 : up->size;
     }
     if (!s)
-        s = cut(up->chunk, v->name, CL_MEM_READ_ONLY, up->used, n_bytes, &plan->mem[v->id], err);
+        s = clef__plan_cut(up->chunk, v->name, CL_MEM_READ_ONLY, up->used, n_bytes, &plan->mem[v->id], err);
     if (s)
         return s;
     up->used += room;
@@ -186,8 +186,31 @@ clef_status clef__plan_zero_states(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* Constants, states and inputs: a buffer each. */
-static clef_status place_leaf(clef_plan *plan, const clef_value *v, clef_error *err)
+/* States and inputs: parts of one buffer on devices that share the host's memory, which a relay asks for (runtime/relay.h); else, and
+ * where that would be too large, a buffer each. */
+typedef struct pool {
+    cl_mem chunk; /* NULL: a buffer each */
+    uint64_t used;
+} pool;
+
+static int is_pooled(const clef_value *v)
+{
+    return v->kind == CLEF_STATE || v->kind == CLEF_INPUT;
+}
+
+static clef_status make_pool(clef_plan *plan, pool *p, clef_error *err)
+{
+    const clef_caps *caps = &plan->dev->info.caps;
+    uint64_t total = 0;
+    for (int32_t i = 0; i < plan->graph->n_values; i++)
+        if (is_pooled(plan->graph->values[i]))
+            total += round_up((uint64_t)clef__bytes(plan->graph->values[i], NULL), (uint64_t)caps->base_align);
+    if (!total || !caps->unified_memory || total > caps->max_alloc_bytes)
+        return CLEF_OK;
+    return clef__plan_add_chunk(plan, "states and inputs", CL_MEM_READ_WRITE, total, NULL, &p->chunk, err);
+}
+
+static clef_status place_leaf(clef_plan *plan, const clef_value *v, pool *p, clef_error *err)
 {
     const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL);
     cl_mem *mem = &plan->mem[v->id];
@@ -195,13 +218,11 @@ static clef_status place_leaf(clef_plan *plan, const clef_value *v, clef_error *
         plan->stats.weight_bytes += n_bytes;
         return create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, n_bytes, (void *)(uintptr_t)v->data, mem, err);
     }
-    if (v->kind == CLEF_STATE) {
-        plan->stats.state_bytes += n_bytes;
-        return create(plan, v->name, CL_MEM_READ_WRITE, n_bytes, NULL, mem, err);
-    }
-    plan->stats.io_bytes += n_bytes;
-    const clef_status s = create(plan, v->name, CL_MEM_READ_WRITE, n_bytes, NULL, mem, err);
-    return s ? s : zero(plan, *mem, v->name, n_bytes, err);
+    *(v->kind == CLEF_STATE ? &plan->stats.state_bytes : &plan->stats.io_bytes) += n_bytes;
+    clef_status s = p->chunk ? clef__plan_cut(p->chunk, v->name, CL_MEM_READ_WRITE, p->used, n_bytes, mem, err)
+                             : create(plan, v->name, CL_MEM_READ_WRITE, n_bytes, NULL, mem, err);
+    p->used += round_up(n_bytes, (uint64_t)plan->dev->info.caps.base_align);
+    return s || v->kind == CLEF_STATE ? s : zero(plan, *mem, v->name, n_bytes, err);
 }
 
 static uint64_t arena_chunk(const clef_plan *plan)
@@ -220,13 +241,13 @@ static clef_status place_arena(clef_plan *plan, clef_error *err)
     plan->stats.unshared_bytes = plan->memory.sum_bytes;
     for (uint64_t at = 0; at < plan->memory.arena_bytes && !s; at += chunk) {
         const uint64_t left = plan->memory.arena_bytes - at;
-        s = add_chunk(plan, "arena", CL_MEM_READ_WRITE, left < chunk ? left : chunk, &mem, err);
+        s = clef__plan_add_chunk(plan, "arena", CL_MEM_READ_WRITE, left < chunk ? left : chunk, NULL, &mem, err);
     }
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
         const clef_place *p = &plan->memory.places[i];
         if (p->bytes)
-            s = cut(plan->opts.describe_only ? NULL : plan->chunks[first + (int32_t)(p->offset / chunk)], plan->graph->values[i]->name,
-                    CL_MEM_READ_WRITE, p->offset % chunk, p->bytes, &plan->mem[i], err);
+            s = clef__plan_cut(plan->opts.describe_only ? NULL : plan->chunks[first + (int32_t)(p->offset / chunk)],
+                               plan->graph->values[i]->name, CL_MEM_READ_WRITE, p->offset % chunk, p->bytes, &plan->mem[i], err);
     }
     return s;
 }
@@ -302,6 +323,7 @@ static clef_status check_room(clef_plan *plan, clef_error *err)
 
 clef_status clef__plan_allocate(clef_plan *plan, clef_error *err)
 {
+    pool states = {0};
     plan->mem = calloc((size_t)plan->graph->n_values + 1, sizeof *plan->mem);
     if (!plan->mem)
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d buffers", plan->graph->n_values);
@@ -310,10 +332,12 @@ clef_status clef__plan_allocate(clef_plan *plan, clef_error *err)
         s = check_room(plan, err);
     if (!s)
         s = place_weights(plan, err);
+    if (!s)
+        s = make_pool(plan, &states, err);
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
         const clef_value *v = plan->graph->values[i];
         if (v->kind != CLEF_WEIGHT && v->kind != CLEF_COMPUTED)
-            s = place_leaf(plan, v, err);
+            s = place_leaf(plan, v, &states, err);
     }
     if (!s)
         s = clef__plan_run_load_nodes(plan, err);

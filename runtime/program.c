@@ -237,6 +237,109 @@ clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_
     return clef__cl_fail(err, "clCreateKernel", subject, code);
 }
 
+/* ---- linking ------------------------------------------------------------------------------------------------------------------ */
+
+/* One text that tells this program from any other. */
+static char *joined_text(const clef_unit *units, int32_t n, size_t *n_bytes)
+{
+    size_t room = 1, at = 0;
+    for (int32_t i = 0; i < n; i++)
+        room += units[i].n_bytes + strlen(units[i].options) + 2;
+    char *text = malloc(room);
+    for (int32_t i = 0; i < n && text; i++) {
+        at += (size_t)sprintf(text + at, "%s\n", units[i].options);
+        memcpy(text + at, units[i].text, units[i].n_bytes);
+        at += units[i].n_bytes;
+    }
+    *n_bytes = at;
+    return text;
+}
+
+static clef_status compile_unit(clef_device *dev, const clef_unit *unit, const clef_launch *launch, cl_program *out, clef_error *err)
+{
+    clef_program p = {.program = NULL};
+    cl_int code;
+    const char *text = unit->text;
+    *out = p.program = clCreateProgramWithSource(dev->context, 1, &text, &unit->n_bytes, &code);
+    if (!*out)
+        return clef__cl_fail(err, "clCreateProgramWithSource", launch->source, code);
+    code = clCompileProgram(*out, 1, &dev->id, unit->options, 0, NULL, NULL, NULL, NULL);
+    if (!code)
+        return CLEF_OK;
+    snprintf(p.options, sizeof p.options, "%s", unit->options);
+    return is_build_error(code) ? fail_build(dev, &p, launch, code, err) : clef__cl_fail(err, "clCompileProgram", launch->source, code);
+}
+
+static clef_status link_units(clef_device *dev, clef_program *p, const clef_unit *units, int32_t n, const clef_launch *launch,
+                              clef_error *err)
+{
+    cl_program *objects = calloc((size_t)n, sizeof *objects);
+    clef_status s = objects ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
+    cl_int code = CL_SUCCESS;
+    for (int32_t i = 0; i < n && !s; i++)
+        s = compile_unit(dev, &units[i], launch, &objects[i], err);
+    if (!s)
+        p->program = clLinkProgram(dev->context, 1, &dev->id, NULL, (cl_uint)n, objects, NULL, NULL, &code);
+    if (!s && code)
+        s = clef__cl_fail(err, "clLinkProgram", launch->source, code);
+    for (int32_t i = 0; i < n && objects; i++)
+        if (objects[i])
+            clReleaseProgram(objects[i]);
+    free(objects);
+    return s;
+}
+
+static clef_status add_linked(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, const clef_cache_key *key,
+                              clef_program **out, clef_error *err)
+{
+    clef_program *p = calloc(1, sizeof *p);
+    if (!p)
+        return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
+    p->source = launch->source;
+    p->key = *key;
+    const int is_cached = load(dev, p);
+    const clef_status s = is_cached ? CLEF_OK : link_units(dev, p, units, n, launch, err);
+    if (s) {
+        program_free(p);
+        return s;
+    }
+    dev->n_cached += is_cached;
+    dev->n_built += !is_cached;
+    p->next = dev->programs;
+    dev->programs = *out = p;
+    return CLEF_OK;
+}
+
+clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, cl_kernel *out,
+                              clef_error *err)
+{
+    size_t n_bytes = 0;
+    char *text = joined_text(units, n, &n_bytes);
+    *out = NULL;
+    if (!text)
+        return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for its text", launch->source);
+    const clef_cache_key key = clef__cache_key(dev, text, n_bytes, "linked");
+    free(text);
+    clef_program *p = dev->programs;
+    while (p && memcmp(&p->key, &key, sizeof key) != 0)
+        p = p->next;
+    const clef_status s = p ? CLEF_OK : add_linked(dev, units, n, launch, &key, &p, err);
+    cl_int code = CL_SUCCESS;
+    if (!s)
+        *out = clCreateKernel(p->program, launch->kernel, &code);
+    return s || *out ? s : clef__cl_fail(err, "clCreateKernel", launch->kernel, code);
+}
+
+void clef__program_forget(clef_device *dev, cl_kernel kernel)
+{
+    cl_program of = NULL;
+    if (clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof of, &of, NULL))
+        return;
+    for (clef_program *p = dev->programs; p; p = p->next)
+        if (p->program == of)
+            p->stored = 1;
+}
+
 void clef__programs_release(clef_device *dev)
 {
     while (dev->programs) {

@@ -466,7 +466,14 @@ static void feed_prompts(clef_session *session)
     ok(clef_session_reset(session, &err), &err);
 }
 
-/* The same with picks on the device: no write at all, and of all calls that wait one for each token's 4 bytes. */
+/* A CPU takes a step's launches as one, a relay, whose list is written anew where more of the cache comes into sight. */
+enum { N_TABLES = 4, RELAY_ARGS = 20 };
+static int32_t enqueues(int32_t n_launches)
+{
+    return clef_device_describe(dev)->caps.is_cpu ? 1 : n_launches;
+}
+
+/* The same with picks on the device: no write at all but the lists, and of all calls that wait one for each token's 4 bytes. */
 static void count_device_picks(clef_session *session, const char *const *makes)
 {
     enum { N = 200, PROMPT = 3 };
@@ -488,12 +495,12 @@ static void count_device_picks(clef_session *session, const char *const *makes)
     assert_int_equal(n_allocations, 0);
     assert_int_equal(count_all(makes), 0);
     assert_int_equal(count_all(waits), 0);
-    assert_int_equal(layer_count("clEnqueueWriteBuffer"), 0);
+    assert_true(layer_count("clEnqueueWriteBuffer") <= N_TABLES);
     assert_int_equal(layer_count("clEnqueueReadBuffer"), N - 1); /* the first was under way; behind the last comes none */
     assert_int_equal(layer_count("clWaitForEvents"), N);
     assert_int_equal(layer_count("clReleaseEvent"), N);
-    assert_int_equal(layer_count("clEnqueueNDRangeKernel"), (long)(N - 1) * n_launches);
-    assert_true(layer_count("clSetKernelArg") <= 4L * n_launches);
+    assert_int_equal(layer_count("clEnqueueNDRangeKernel"), (long)(N - 1) * enqueues(n_launches));
+    assert_true(layer_count("clSetKernelArg") <= (long)N_TABLES * (n_launches + RELAY_ARGS));
 }
 
 /* 200 tokens with the model at `path`: from the second step on a token costs launches, two small writes, and one read-back. Once their
@@ -539,10 +546,11 @@ static void count_generation(const char *path)
     assert_int_equal(layer_count("clFinish"), 0);
     assert_int_equal(layer_count("clWaitForEvents"), 0);
     assert_int_equal(layer_count("clEnqueueReadBuffer"), N);
-    assert_int_equal(layer_count("clEnqueueWriteBuffer"), 2 * N);
-    assert_int_equal(layer_count("clEnqueueNDRangeKernel"), (long)N * clef_session_describe(session).n_launches);
+    const int32_t n_launches = clef_session_describe(session).n_launches;
+    assert_in_range(layer_count("clEnqueueWriteBuffer"), 2 * N, 2 * N + N_TABLES);
+    assert_int_equal(layer_count("clEnqueueNDRangeKernel"), (long)N * enqueues(n_launches));
     /* between the steps at which more of the cache comes into sight no argument changes */
-    assert_true(layer_count("clSetKernelArg") <= 4L * clef_session_describe(session).n_launches);
+    assert_true(layer_count("clSetKernelArg") <= (long)N_TABLES * (n_launches + RELAY_ARGS));
     clef_sampler_destroy(sampler);
     count_device_picks(session, makes);
     clef_session_destroy(session);
