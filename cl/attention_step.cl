@@ -140,8 +140,8 @@ static void weigh(float16 *sum, const float *keep, const float *p, global const 
 }
 
 SINGLE_KERNEL
-void attention_step(STAGE_GROUP const attention_step_args s, global float *out, global float *parts, global const float *q, global k_elem *k,
-                    global v_elem *v, global const mask_elem *mask, global const int *pos, global const sink_elem *sinks
+void attention_step(STAGE_GROUP const attention_step_args s, global float *out, global float *parts, global const float *q,
+                    global k_elem *k, global v_elem *v, global const mask_elem *mask, global const int *pos, global const sink_elem *sinks
 #if WRITE
                     , global const float *new_k, global const float *new_v, global const float *freqs, global const norm_elem *q_norm,
                     global const norm_elem *k_norm

@@ -1,8 +1,8 @@
 /* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in bf16 tiles (panel_amx.h) and w a panel (cl/panel.h), whose weights
  * are decoded and rounded to bf16 once for all the tokens of a group; sums are f32. With three planes of x a weight is the sum of up to
  * three bf16, too, and products of planes i and j with i + j < 3 are added: the others are under 2^-24 of the product.
- * Launch: {blocks of AMX_TOKENS tokens, pairs of tiles of w / a.pairs}, one item a group. A group takes TILE_DEPTH columns at a time through
- * all its sums, so that what it reads of x stays in the second cache.
+ * Launch: {blocks of AMX_TOKENS tokens, pairs of tiles of w / a.pairs}, one item a group. A group takes TILE_DEPTH columns at a time
+ * through all its sums, so that what it reads of x stays in the second cache.
  *   -D PLANES  as in panel_amx.h
  *   -D W_TYPE  dtype of w: F32, F16, BF16, or a format of blocks, and then
  *   -D DOT     as in panel.h: what instructions there are

@@ -283,6 +283,7 @@ clef_plan_stats clef__chain_describe(const clef_plan *plan)
         all.arena_bytes += s.arena_bytes;
         all.scratch_bytes += s.scratch_bytes;
         all.io_bytes += s.io_bytes;
+        all.relay_bytes += s.relay_bytes;
         all.packed_bytes += s.packed_bytes;
         all.staging_bytes += s.staging_bytes;
         all.unshared_bytes += s.unshared_bytes;

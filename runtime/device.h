@@ -65,7 +65,8 @@ typedef struct clef_unit {
     const char *options;
 } clef_unit;
 /** The same for a kernel of a program that is linked of several sources; launch->source and ->kernel name it. */
-clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, cl_kernel *out, clef_error *err);
+clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, cl_kernel *out,
+                              clef_error *err);
 /** The build options of a launch's program: the language's version, and -D for each constant. CLEF_E_LIMIT. */
 clef_status clef__program_options(const clef_launch *launch, char *out, size_t n_bytes, clef_error *err);
 /** The program of this kernel is never written to the disk cache. */

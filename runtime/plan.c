@@ -83,6 +83,8 @@ static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
         s = lower_at(plan, counted[i], err);
         if (!s && plan->opts.strict)
             s = clef__strict_check(plan, err);
+        if (!s && counted[i] == 1)
+            plan->stats.relay_bytes = clef__relay_bytes(plan);
         total = counted[i] == 2 ? total : total + (uint64_t)plan->n_launches;
     }
     if (s || plan->opts.describe_only)

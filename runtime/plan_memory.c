@@ -191,6 +191,7 @@ clef_status clef__plan_zero_states(clef_plan *plan, clef_error *err)
 typedef struct pool {
     cl_mem chunk; /* NULL: a buffer each */
     uint64_t used;
+    int aligned; /* parts of one buffer begin at whole units of the device's alignment */
 } pool;
 
 static int is_pooled(const clef_value *v)
@@ -207,6 +208,7 @@ static clef_status make_pool(clef_plan *plan, pool *p, clef_error *err)
             total += round_up((uint64_t)clef__bytes(plan->graph->values[i], NULL), (uint64_t)caps->base_align);
     if (!total || !caps->unified_memory || total > caps->max_alloc_bytes)
         return CLEF_OK;
+    p->aligned = 1;
     return clef__plan_add_chunk(plan, "states and inputs", CL_MEM_READ_WRITE, total, NULL, &p->chunk, err);
 }
 
@@ -218,10 +220,11 @@ static clef_status place_leaf(clef_plan *plan, const clef_value *v, pool *p, cle
         plan->stats.weight_bytes += n_bytes;
         return create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, n_bytes, (void *)(uintptr_t)v->data, mem, err);
     }
-    *(v->kind == CLEF_STATE ? &plan->stats.state_bytes : &plan->stats.io_bytes) += n_bytes;
+    const uint64_t room = round_up(n_bytes, (uint64_t)plan->dev->info.caps.base_align);
+    *(v->kind == CLEF_STATE ? &plan->stats.state_bytes : &plan->stats.io_bytes) += p->aligned ? room : n_bytes;
     clef_status s = p->chunk ? clef__plan_cut(p->chunk, v->name, CL_MEM_READ_WRITE, p->used, n_bytes, mem, err)
                              : create(plan, v->name, CL_MEM_READ_WRITE, n_bytes, NULL, mem, err);
-    p->used += round_up(n_bytes, (uint64_t)plan->dev->info.caps.base_align);
+    p->used += room;
     return s || v->kind == CLEF_STATE ? s : zero(plan, *mem, v->name, n_bytes, err);
 }
 

@@ -78,7 +78,7 @@ void clef__proof_build(clef_device *dev, const clef_lowering *lo, const clef_val
 /** 1 when a launches each of b's kernels, and no other. */
 int  clef__proof_same_kernels(const clef_proof_kernels *a, const clef_proof_kernels *b);
 
-/* ---- before a plan: runtime/proof.c, runtime/proof_child.c, runtime/proof_node.c ------------------------------------------------------ */
+/* ---- before a plan: runtime/proof.c, runtime/proof_child.c, runtime/proof_node.c --- */
 
 /** A node's kernels that are to be proven. */
 typedef struct clef_proof_unit {

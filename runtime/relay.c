@@ -71,6 +71,15 @@ static int serves(const clef_plan *plan)
     return caps->is_cpu && caps->unified_memory && !plan->dev->profile && !is_asked("CLEF_RELAY", "0") && !is_asked("CLEF_REPLAY", "1");
 }
 
+uint64_t clef__relay_bytes(const clef_plan *plan)
+{
+    struct clef_relay r = {0};
+    if (!serves(plan))
+        return 0;
+    find_kinds(plan, &r);
+    return r.n_kinds < SHORTEST ? 0 : (uint64_t)plan->n_launches * (2 * LINE_BYTES + STAGE_BYTES);
+}
+
 /* A launch of no stages: drivers that compile at first use do it now. */
 static clef_status run_once(const clef_plan *plan, struct clef_relay *r, clef_error *err)
 {
@@ -277,7 +286,7 @@ static void lay(const clef_plan *plan, struct clef_relay *r)
 {
     uint32_t relayed = 0;
     r->state = UNFIT;
-    if (r->room < plan->n_launches && (clFinish(plan->dev->queue) || !make_room(plan, r, plan->n_launches)))
+    if (r->room < plan->n_launches) /* a longer list than that of one row: launch by launch, as it was planned */
         return;
     find_parts(plan, r);
     for (int32_t i = 0; i < r->n_parts; i++)

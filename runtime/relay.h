@@ -9,6 +9,8 @@
  *  the plan enqueues launch by launch. Devices opened for profiles have none: a profile is of launches. The list is stale behind it.
  *  CLEF_RELAY=0 or CLEF_REPLAY=1: none; CLEF_RELAY=1: one that cannot be built, or gives other results, is an error, which else is none. */
 clef_status clef__relay_make(clef_plan *plan, clef_error *err);
+/** Bytes of device memory that a relay of the present list would be told in; 0 where there will be none. */
+uint64_t    clef__relay_bytes(const clef_plan *plan);
 /** Enqueues the plan's launches, those of the relay as one. 0: it has none that serves the list, enqueue them. */
 int  clef__relay_run(clef_plan *plan, clef_status *status, clef_error *err);
 /** The list changes. */

@@ -8,7 +8,7 @@
 #include "runtime/device.h"
 #include "runtime/os.h"
 
-enum { MAX_FILES = 16, MAX_NAME = 64, MAX_BYTES = 1 << 20 };
+enum { MAX_FILES = 24, MAX_NAME = 64, MAX_BYTES = 1 << 20 };
 
 typedef struct assembly {
     char *text;

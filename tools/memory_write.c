@@ -10,7 +10,7 @@
 uint64_t clef__memory_device(const memory_part *part)
 {
     const clef_plan_stats *s = &part->stats;
-    return s->weight_bytes + s->state_bytes + s->arena_bytes + s->scratch_bytes + s->io_bytes;
+    return s->weight_bytes + s->state_bytes + s->arena_bytes + s->scratch_bytes + s->io_bytes + s->relay_bytes;
 }
 
 /** A line of the table: a name for people and one for JSON. */
@@ -19,14 +19,18 @@ typedef struct memory_row {
     uint64_t n_bytes;
 } memory_row;
 
-enum { N_ROWS = 6 };
+enum { N_ROWS = 7 };
 
 static void rows_of(const memory_part *p, memory_row rows[N_ROWS])
 {
     const clef_plan_stats *s = &p->stats;
-    const memory_row all[N_ROWS] = {{"weights", "weight_bytes", s->weight_bytes}, {"KV cache and states", "state_bytes", s->state_bytes},
-                                    {"arena", "arena_bytes", s->arena_bytes},     {"scratch", "scratch_bytes", s->scratch_bytes},
-                                    {"inputs", "io_bytes", s->io_bytes},          {"staging (host)", "staging_bytes", s->staging_bytes}};
+    const memory_row all[N_ROWS] = {{"weights", "weight_bytes", s->weight_bytes},
+                                    {"KV cache and states", "state_bytes", s->state_bytes},
+                                    {"arena", "arena_bytes", s->arena_bytes},
+                                    {"scratch", "scratch_bytes", s->scratch_bytes},
+                                    {"inputs", "io_bytes", s->io_bytes},
+                                    {"a step as one launch", "relay_bytes", s->relay_bytes},
+                                    {"staging (host)", "staging_bytes", s->staging_bytes}};
     memcpy(rows, all, sizeof all);
 }
 

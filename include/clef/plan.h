@@ -110,6 +110,7 @@ typedef struct clef_plan_stats {
     uint64_t weight_bytes;   /* in device buffers of our own */
     uint64_t mapped_bytes;   /* weights used where the host has them */
     uint64_t state_bytes, arena_bytes, scratch_bytes, io_bytes;
+    uint64_t relay_bytes;    /* what a step's launches are told in where they are enqueued as one */
     uint64_t packed_bytes;   /* of weight_bytes: in another order than the file's; memory of the host's on devices that share it */
     uint64_t staging_bytes;  /* of the host: where inputs wait for the queue */
     uint64_t unshared_bytes; /* what the arena's values take together: without sharing it would be that large */
