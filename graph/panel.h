@@ -41,6 +41,8 @@ uint32_t clef__group_most(const clef_caps *caps);
 /** 1 when the device multiplies bytes by instructions of its own, in groups. */
 int      clef__has_byte_products(const clef_caps *caps);
 
+/** The dtype of an input as kernels are told it: DTYPE_NONE where it is not given. */
+int32_t    clef__panel_dtype(const clef_value *v);
 /** A panel_matmul's rows of x and their norm. */
 rows_args  clef__panel_rows_args(const clef_lowering *lo, const clef_value *n);
 /** The product in numbers, of x as it lies. */

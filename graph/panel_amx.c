@@ -23,11 +23,6 @@ static int32_t planes_of(const clef_panel_matmul_opts *o)
     return o->quantise || o->half ? 1 : 3;
 }
 
-static int32_t dtype_of(const clef_value *v)
-{
-    return v ? (int32_t)v->dtype : DTYPE_NONE;
-}
-
 /* Pairs of tiles that a group takes: those that end soonest where groups are dealt out in rounds. */
 static uint32_t pairs_a_group(uint32_t pairs, uint32_t blocks, uint32_t units)
 {
@@ -59,8 +54,8 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, const rows
                                        .kernel = "panel_amx_rows",
                                        .defs = {{"PLANES", planes_of(o)},
                                                 {"NORM", o->norm},
-                                                {"NORM_WEIGHT_TYPE", dtype_of(n->in[PANEL_NORM_WEIGHT])},
-                                                {"NORM_BIAS_TYPE", dtype_of(n->in[PANEL_NORM_BIAS])}},
+                                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
+                                                {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])}},
                                        .args = rows,
                                        .args_bytes = sizeof *rows,
                                        .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
@@ -91,7 +86,7 @@ static clef_status amx_lower(clef_lowering *lo, const clef_value *n, clef_error 
                                        .kernel = "panel_amx",
                                        .defs = {{"PLANES", planes_of(o)},
                                                 {"W_TYPE", o->dtype},
-                                                {"BIAS_TYPE", dtype_of(n->in[PANEL_BIAS])},
+                                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
                                                 {"ACT", o->act},
                                                 {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
                                                 {clef_dtype_block_elems((clef_dtype)o->dtype) > 1 ? "DOT" : NULL, CLEF_DOT_VNNI}},

@@ -2,11 +2,6 @@
 #include "graph/panel.h"
 #include "graph/tile.h"
 
-static int32_t dtype_of(const clef_value *v)
-{
-    return v ? (int32_t)v->dtype : DTYPE_NONE;
-}
-
 static clef_status lower_pack(clef_lowering *lo, const clef_value *n, const rows_args *rows, const clef_tile *tile, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
@@ -16,8 +11,8 @@ static clef_status lower_pack(clef_lowering *lo, const clef_value *n, const rows
                                        .defs = {{"NT", tile->rows},
                                                 {"VECTORS", tile->vectors},
                                                 {"NORM", o->norm},
-                                                {"NORM_WEIGHT_TYPE", dtype_of(n->in[PANEL_NORM_WEIGHT])},
-                                                {"NORM_BIAS_TYPE", dtype_of(n->in[PANEL_NORM_BIAS])}},
+                                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
+                                                {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])}},
                                        .args = rows,
                                        .args_bytes = sizeof *rows,
                                        .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
@@ -47,7 +42,7 @@ clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, con
                                        .defs = {{"NT", tile.rows},
                                                 {"VECTORS", tile.vectors},
                                                 {"W_TYPE", o->dtype},
-                                                {"BIAS_TYPE", dtype_of(n->in[PANEL_BIAS])},
+                                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
                                                 {"ACT", o->act},
                                                 {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
                                                 {clef_dtype_block_elems(o->dtype) > 1 ? "DOT" : NULL, (int32_t)dot}},

@@ -24,11 +24,6 @@ static int is_floats(const clef_panel_matmul_opts *o)
     return clef_dtype_block_elems((clef_dtype)o->dtype) == 1;
 }
 
-static int32_t dtype_of(const clef_value *v)
-{
-    return v ? (int32_t)v->dtype : DTYPE_NONE;
-}
-
 int32_t clef__int_dot_c_version(clef_int_dot dot)
 {
     return dot == CLEF_INT_DOT_KHR ? 30 : 12;
@@ -78,8 +73,8 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, const mean
                                        .c_version = clef__subgroup_c_version(lo->caps, by->subgroups),
                                        .defs = {{"WG", (int32_t)wg},
                                                 {"NORM", o->norm},
-                                                {"NORM_WEIGHT_TYPE", dtype_of(n->in[PANEL_NORM_WEIGHT])},
-                                                {"NORM_BIAS_TYPE", dtype_of(n->in[PANEL_NORM_BIAS])},
+                                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
+                                                {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
                                                 {"QUANTISE", (int32_t)by->x},
                                                 {"SUBGROUPS", (int32_t)by->subgroups},
                                                 {"SUBGROUP_SIZE", clef__subgroup_demand(lo->caps, by->subgroups)}},
@@ -127,7 +122,7 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
                                                       {"INT_DOT", (int32_t)by->dot},
                                                       {"SUBGROUPS", (int32_t)by->subgroups},
                                                       {"SUBGROUP_SIZE", clef__subgroup_demand(lo->caps, by->subgroups)},
-                                                      {"BIAS_TYPE", dtype_of(n->in[PANEL_BIAS])},
+                                                      {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
                                                       {"ACT", o->act},
                                                       {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}},
                                              .args = &args,
@@ -187,7 +182,7 @@ static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const mea
                                                 {"W_TYPE", o->dtype},
                                                 {"QUANTISE", (int32_t)by->x},
                                                 {"INT_DOT", (int32_t)by->dot},
-                                                {"BIAS_TYPE", dtype_of(n->in[PANEL_BIAS])},
+                                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
                                                 {"ACT", o->act},
                                                 {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}},
                                        .args = &args,

@@ -15,7 +15,7 @@ static int is_floats(const clef_panel_matmul_opts *o)
     return clef_dtype_block_elems((clef_dtype)o->dtype) == 1;
 }
 
-static int32_t dtype_of(const clef_value *v)
+int32_t clef__panel_dtype(const clef_value *v)
 {
     return v ? (int32_t)v->dtype : DTYPE_NONE;
 }
@@ -93,12 +93,12 @@ static clef_status lower_gemv(clef_lowering *lo, const clef_value *n, clef_dot d
                                        .defs = {{"NT", (int32_t)tokens_a_group(args.p.m)},
                                                 {"ROW_BYTES", (int32_t)row_bytes(o)},
                                                 {"W_TYPE", o->dtype},
-                                                {"BIAS_TYPE", dtype_of(n->in[PANEL_BIAS])},
+                                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
                                                 {"ACT", o->act},
                                                 {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
                                                 {"NORM", o->norm},
-                                                {"NORM_WEIGHT_TYPE", dtype_of(n->in[PANEL_NORM_WEIGHT])},
-                                                {"NORM_BIAS_TYPE", dtype_of(n->in[PANEL_NORM_BIAS])},
+                                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
+                                                {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
                                                 {"DOT", (int32_t)dot}},
                                        .args = &args,
                                        .args_bytes = sizeof args,
@@ -119,8 +119,8 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error
                         &(clef_launch){.source = "panel_rows",
                                        .kernel = "panel_rows",
                                        .defs = {{"NORM", o->norm},
-                                                {"NORM_WEIGHT_TYPE", dtype_of(n->in[PANEL_NORM_WEIGHT])},
-                                                {"NORM_BIAS_TYPE", dtype_of(n->in[PANEL_NORM_BIAS])},
+                                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
+                                                {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
                                                 {"QUANTISE", o->quantise != 0}},
                                        .args = &args,
                                        .args_bytes = sizeof args,
@@ -153,7 +153,7 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_dot
                                              .kernel = stem,
                                              .defs = {{"NT", (int32_t)size},
                                                       {"W_TYPE", o->dtype},
-                                                      {"BIAS_TYPE", dtype_of(n->in[PANEL_BIAS])},
+                                                      {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
                                                       {"ACT", o->act},
                                                       {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
                                                       {"DOT", (int32_t)dot}},

@@ -60,36 +60,22 @@ static int host_has_avxvnni(void)
 
 enum { LANES = 16 };
 
-/* Runs DOT4 of cl/panel.h in assembly on known bytes. 1 when it compiles, runs and is right. */
-static int dot_works(clef_device *dev, clef_dot dot)
+/* Runs a kernel of one work-item: out, then two inputs. 1 when it compiles and runs. */
+static int run_probe(clef_device *dev, const clef_launch *launch, const void *a, size_t a_bytes, const void *b, size_t b_bytes, void *got,
+                     size_t got_bytes)
 {
-    const clef_launch launch = {.source = "probe", .kernel = "probe_dot4", .defs = {{"DOT", (int32_t)dot}}};
-    const uint32_t taken = dot == CLEF_DOT_AVX2 ? 0x7f7f7f7fu : ~0u; /* the bits of w that it takes */
-    int32_t w[LANES], x = (int32_t)0x81fe037f, got[LANES] = {0};     /* -127, -2, 3, 127 */
     cl_kernel kernel = NULL;
-    cl_mem in = NULL, by = NULL, out = NULL;
     const size_t one = 1;
     cl_int code;
-    int works = 0;
-    for (uint32_t i = 0; i < LANES; i++)
-        w[i] = (int32_t)((0xff80017fu + i * 0x01010101u) & taken);
-    if (clef__kernel_create(dev, &launch, &kernel, NULL))
+    if (clef__kernel_create(dev, launch, &kernel, NULL))
         return 0;
-    in = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof w, w, &code);
-    by = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof x, &x, &code);
-    out = clCreateBuffer(dev->context, CL_MEM_WRITE_ONLY, sizeof got, NULL, &code);
-    if (!in || !by || !out || clSetKernelArg(kernel, 0, sizeof out, &out) || clSetKernelArg(kernel, 1, sizeof in, &in) ||
-        clSetKernelArg(kernel, 2, sizeof by, &by) || clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL) ||
-        clEnqueueReadBuffer(dev->queue, out, CL_TRUE, 0, sizeof got, got, 0, NULL, NULL))
-        goto out;
-    works = 1;
-    for (uint32_t i = 0; i < LANES; i++) {
-        int32_t want = 1;
-        for (int k = 0; k < 4; k++)
-            want += (int32_t)((uint32_t)w[i] >> 8 * k & 255u) * (int8_t)((uint32_t)x >> 8 * k & 255u);
-        works &= got[i] == want;
-    }
-out:
+    cl_mem in = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, a_bytes, (void *)(uintptr_t)a, &code);
+    cl_mem by = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, b_bytes, (void *)(uintptr_t)b, &code);
+    cl_mem out = clCreateBuffer(dev->context, CL_MEM_WRITE_ONLY, got_bytes, NULL, &code);
+    const int ran = in && by && out && !clSetKernelArg(kernel, 0, sizeof out, &out) && !clSetKernelArg(kernel, 1, sizeof in, &in) &&
+                    !clSetKernelArg(kernel, 2, sizeof by, &by) &&
+                    !clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL) &&
+                    !clEnqueueReadBuffer(dev->queue, out, CL_TRUE, 0, got_bytes, got, 0, NULL, NULL);
     if (in)
         clReleaseMemObject(in);
     if (by)
@@ -97,6 +83,24 @@ out:
     if (out)
         clReleaseMemObject(out);
     clReleaseKernel(kernel);
+    return ran;
+}
+
+/* Runs DOT4 of cl/panel.h in assembly on known bytes. 1 when it compiles, runs and is right. */
+static int dot_works(clef_device *dev, clef_dot dot)
+{
+    const clef_launch launch = {.source = "probe", .kernel = "probe_dot4", .defs = {{"DOT", (int32_t)dot}}};
+    const uint32_t taken = dot == CLEF_DOT_AVX2 ? 0x7f7f7f7fu : ~0u; /* the bits of w that it takes */
+    int32_t w[LANES], x = (int32_t)0x81fe037f, got[LANES] = {0};     /* -127, -2, 3, 127 */
+    for (uint32_t i = 0; i < LANES; i++)
+        w[i] = (int32_t)((0xff80017fu + i * 0x01010101u) & taken);
+    int works = run_probe(dev, &launch, w, sizeof w, &x, sizeof x, got, sizeof got);
+    for (uint32_t i = 0; i < LANES; i++) {
+        int32_t want = 1;
+        for (int k = 0; k < 4; k++)
+            want += (int32_t)((uint32_t)w[i] >> 8 * k & 255u) * (int8_t)((uint32_t)x >> 8 * k & 255u);
+        works &= got[i] == want;
+    }
     return works;
 }
 
@@ -106,24 +110,11 @@ static int amx_works(clef_device *dev)
     enum { ROWS = 16, COLUMNS = 32 };
     const clef_launch launch = {.source = "probe_amx", .kernel = "probe_amx"};
     float x[ROWS * COLUMNS], w[ROWS * COLUMNS], got[ROWS * ROWS] = {0}; /* w: row n of 32 */
-    cl_kernel kernel = NULL;
-    cl_mem in = NULL, by = NULL, out = NULL;
-    const size_t one = 1;
-    cl_int code;
-    int works = 0;
     for (int i = 0; i < ROWS * COLUMNS; i++) {
         x[i] = (float)(i * 7 % 31 - 15);
         w[i] = (float)(i * 5 % 29 - 14) / 4;
     }
-    if (clef__kernel_create(dev, &launch, &kernel, NULL))
-        return 0;
-    in = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof x, x, &code);
-    by = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof w, w, &code);
-    out = clCreateBuffer(dev->context, CL_MEM_WRITE_ONLY, sizeof got, NULL, &code);
-    if (in && by && out && !clSetKernelArg(kernel, 0, sizeof out, &out) && !clSetKernelArg(kernel, 1, sizeof in, &in) &&
-        !clSetKernelArg(kernel, 2, sizeof by, &by) && !clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL) &&
-        !clEnqueueReadBuffer(dev->queue, out, CL_TRUE, 0, sizeof got, got, 0, NULL, NULL))
-        works = 1;
+    int works = run_probe(dev, &launch, x, sizeof x, w, sizeof w, got, sizeof got);
     for (int t = 0; t < ROWS; t++)
         for (int n = 0; n < ROWS; n++) {
             float want = 0;
@@ -131,13 +122,6 @@ static int amx_works(clef_device *dev)
                 want += x[t * COLUMNS + k] * w[n * COLUMNS + k];
             works &= got[t * ROWS + n] == want;
         }
-    if (in)
-        clReleaseMemObject(in);
-    if (by)
-        clReleaseMemObject(by);
-    if (out)
-        clReleaseMemObject(out);
-    clReleaseKernel(kernel);
     return works;
 }
 
