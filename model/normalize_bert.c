@@ -86,16 +86,24 @@ static clef_status run_byte_level(const clef_normalizer *self, clef_encoding *en
     return clef__byte_chars(in.text, in.n, out, enc->err);
 }
 
+/* Bytes of the space that ends a text; where spaces are written as U+2581 (flags), SentencePiece counts that as one. */
+static size_t space_at_end(const clef_normalizer *self, const clef_chars *text)
+{
+    static const char mark[] = "\xE2\x96\x81";
+    if (text->n > 0 && text->at[text->n - 1] == ' ')
+        return 1;
+    return self->flags && text->n > 2 && memcmp(text->at + text->n - 3, mark, 3) == 0 ? 3 : 0;
+}
+
 /* Spaces at the ends vanish, runs of them become one: SentencePiece's remove_extra_whitespaces. */
 static clef_status run_squeeze(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
 {
-    (void)self;
     clef_status st = clef__chars_reserve(out, in.n, enc->err);
     for (size_t i = 0; i < in.n && st == CLEF_OK; i++)
         if (in.text[i] != ' ' || (out->n > 0 && out->at[out->n - 1] != ' '))
             out->at[out->n++] = in.text[i];
-    if (st == CLEF_OK && out->n > 0 && out->at[out->n - 1] == ' ')
-        out->n--;
+    for (size_t n; st == CLEF_OK && (n = space_at_end(self, out)) > 0;)
+        out->n -= n;
     return st;
 }
 
@@ -137,7 +145,11 @@ clef_status clef__normalizer_byte_level(clef_tokenizer *tok, clef_error *err)
     return add_stage(tok, run_byte_level, err);
 }
 
-clef_status clef__normalizer_squeeze(clef_tokenizer *tok, clef_error *err)
+clef_status clef__normalizer_squeeze(clef_tokenizer *tok, int32_t escape, clef_error *err)
 {
-    return add_stage(tok, run_squeeze, err);
+    clef_normalizer *self = NULL;
+    const clef_status st = clef__normalizer_next(tok, &self, err);
+    if (st == CLEF_OK)
+        *self = (clef_normalizer){.run = run_squeeze, .flags = escape != 0};
+    return st;
 }

@@ -51,7 +51,7 @@ clef_status clef__spm_stages(clef_tokenizer *tok, const clef_spm_spaces *opts, c
     tok->spaces.charsmap = NULL;
     clef_status st = clef__normalizer_charsmap(tok, opts->charsmap, opts->n_charsmap, CLEF_CHARSMAP_LONGEST, err);
     if (st == CLEF_OK && opts->squeeze)
-        st = clef__normalizer_squeeze(tok, err);
+        st = clef__normalizer_squeeze(tok, opts->escape, err);
     if (st == CLEF_OK && opts->add_prefix)
         st = clef__normalizer_prepend(tok, " ", 1, err);
     if (st == CLEF_OK && opts->escape)

@@ -300,8 +300,8 @@ clef_status clef__normalizer_bert(clef_tokenizer *tok, const clef_bert_opts *opt
 clef_status clef__normalizer_strip_accents(clef_tokenizer *tok, clef_error *err);
 clef_status clef__normalizer_nmt(clef_tokenizer *tok, clef_error *err);
 clef_status clef__normalizer_byte_level(clef_tokenizer *tok, clef_error *err);
-/** Spaces at the ends vanish, runs of them become one. */
-clef_status clef__normalizer_squeeze(clef_tokenizer *tok, clef_error *err);
+/** Spaces at the ends vanish, runs of them become one. escape: 1 where U+2581 at the text's end is a space as well. */
+clef_status clef__normalizer_squeeze(clef_tokenizer *tok, int32_t escape, clef_error *err);
 typedef enum clef_charsmap_use { CLEF_CHARSMAP_LONGEST, CLEF_CHARSMAP_GRAPHEMES } clef_charsmap_use;
 /** SentencePiece's way or Hugging Face's. The data is copied; 0 bytes do nothing. CLEF_E_FORMAT: not of that layout. */
 clef_status clef__normalizer_charsmap(clef_tokenizer *tok, const char *data, size_t n, clef_charsmap_use use, clef_error *err);

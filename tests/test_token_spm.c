@@ -85,6 +85,8 @@ static void test_spm(void **state)
     assert_int_equal(open_spm(&b, &tok, &err), CLEF_OK);
     IDS(tok, "  b   b ", "5 7 5 7");
     IDS(tok, "   ", "");
+    IDS(tok, "b" MARK " b" MARK " " MARK, "5 7 5 5 7"); /* U+2581 is a space at the end alone */
+    IDS(tok, MARK, "");
     IDS(tok, "xyz\xC3\xA9", "5 0");
     TEXT(tok, "b", 5, 5, 7);
     clef_tokenizer_close(tok);
