@@ -13,7 +13,7 @@ static clef_status conv_infer(clef_value *n, clef_error *err)
     const clef_value *x = n->in[0], *w = n->in[1], *state = n->in[2], *pos = n->in[3];
     const clef_dim *s = state->shape.dim;
     char a[96], b[96], c[96];
-    if (state->kind != CLEF_STATE && state->op != CLEF_OP_cache_write)
+    if (!clef__is_cache(state))
         return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write", state->name);
     const int fits = x->shape.rank == 3 && w->shape.rank == 2 && state->shape.rank == 4 && state->dtype == CLEF_F32 &&
                      !w->shape.dim[0].symbol && !w->shape.dim[1].symbol && clef__dim_equal(x->shape.dim[2], w->shape.dim[0]) &&
@@ -90,6 +90,11 @@ static clef_status conv_lower(clef_lowering *lo, const clef_value *n, clef_error
 static const clef_op_case conv_cases[] = {
     CONV_CASE("9", "35", "3", 0),
     CONV_CASE("2", "64", "3", 5),
+    {.graph = "symbol B <= 3\nsymbol T <= 2\nstate s f32 [3, 1, 3, 17]\ninput i f32 [3, 1, 3, 17]\ninput x f32 [B, T, 17]\nweight w f32 "
+              "[17, 4]\n"
+              "input p i32 [B]\ninput o i32 [B]\nf = cache_write(s, i)\nr = cache_reorder(f, o)\ny = causal_conv(x, w, r, p)\noutput y\n",
+     .int_lo = 1,
+     .int_hi = 3}, /* as beam search has it */
     {.graph = "symbol T <= 70\nstate s f32 [1, 1, 1, 5]\ninput v f32 [1, T, 12]\nx = slice(v) axis=2 start=4 size=5\nweight w bf16 [5, 2]\n"
               "y = causal_conv(x, w, s)\noutput y\n"},
     {.graph = NULL},

@@ -29,7 +29,7 @@ static clef_status delta_infer(clef_value *n, clef_error *err)
 {
     const clef_shape *q = &n->in[Q]->shape, *k = &n->in[K]->shape, *v = &n->in[V]->shape, *s = &n->in[STATE]->shape;
     char a[96], b[96], c[96], d[96];
-    if (n->in[STATE]->kind != CLEF_STATE && n->in[STATE]->op != CLEF_OP_cache_write)
+    if (!clef__is_cache(n->in[STATE]))
         return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write", n->in[STATE]->name);
     int fits = q->rank == 4 && k->rank == 4 && v->rank == 4 && s->rank == 4 && same(q, k, 4) && same(q, v, 2) && !q->dim[2].symbol &&
                !q->dim[3].symbol && !v->dim[2].symbol && !v->dim[3].symbol && v->dim[2].n % q->dim[2].n == 0 &&
@@ -153,6 +153,11 @@ static const clef_op_case delta_cases[] = {
     DELTA_CASE("9", "2", "4", "16", "16", 0),
     DELTA_CASE("2", "1", "3", "20", "37", 3),
     DELTA_CASE("40", "2", "2", "128", "64", 1),
+    {.graph = "symbol B <= 3\nstate s f32 [3, 2, 8, 5]\ninput i f32 [3, 2, 8, 5]\ninput q f32 [B, 1, 1, 8]\ninput v f32 [B, 1, 2, 5]\n"
+              "input a f32 [B, 1, 2]\nconst r f32 [2] = -1, -0.5\nconst c f32 [2] = 0.3, 25\ninput p i32 [B]\ninput o i32 [B]\n"
+              "f = cache_write(s, i)\nm = cache_reorder(f, o)\ny = gated_delta(q, q, v, a, a, r, c, m, p) eps=1e-6\noutput y\n",
+     .int_lo = 1,
+     .int_hi = 3}, /* as beam search has it */
     {.graph = "symbol T <= 5\nstate s f32 [1, 2, 8, 5]\ninput x f32 [1, T, 26]\nqv = slice(x) axis=2 size=8\nkv = slice(x) axis=2 start=8 "
               "size=8\nvv = slice(x) axis=2 start=16 size=10\nq = reshape(qv) : f32 [1, T, 1, 8]\nk = reshape(kv) : f32 [1, T, 1, 8]\n"
               "v = reshape(vv) : f32 [1, T, 2, 5]\ninput a f32 [1, T, 2]\nconst r f32 [2] = -1, -0.5\nconst c f32 [2] = 0.3, 25\n"

@@ -56,12 +56,13 @@ static clef_value *bare_weight(clef_builder *b, clef_role role)
     return clef__weight(b, role, b->model->is_gguf ? "weight" : "");
 }
 
-/* Memory of each sequence, [n, rows, columns] of it, in f32 whatever the cache is. */
+/* Memory of each sequence, [n, rows, columns] of it, in f32 whatever the cache is. Beams change places in it as they do in the cache. */
 static clef_value *memory(clef_builder *b, const char *name, int32_t n, int32_t rows, int32_t columns)
 {
     char full[64];
     snprintf(full, sizeof full, "layer%d.%s", b->layer, name);
-    return clef_state(b->g, full, CLEF_F32, clef_shape_4(clef_n(b->max_B), clef_n(n), clef_n(rows), clef_n(columns)));
+    clef_value *state = clef_state(b->g, full, CLEF_F32, clef_shape_4(clef_n(b->max_B), clef_n(n), clef_n(rows), clef_n(columns)));
+    return b->order ? clef_cache_reorder(b->g, state, b->order, &(clef_cache_reorder_opts){.rows = {0}}) : state;
 }
 
 /* q, k and v together, each channel mixed with its last positions. */

@@ -272,7 +272,7 @@ typedef struct clef_cached_attention_opts {
 CLEF_API clef_value *clef_cached_attention(clef_graph *graph, const clef_cached_attention_in *in, const clef_cached_attention_opts *opts);
 
 /** out[b, t, c] = sum_j w[c, j] x[b, t + j - (K - 1), c]: a convolution of each channel over its last K positions. x [B, T, C], w [C, K];
- *  what lies before this step comes from `state`, F32 [at least B, 1, K - 1, C] (a state, or an earlier cache_write of it), which is left
+ *  what lies before this step comes from `state`, F32 [at least B, 1, K - 1, C] (a state, or an earlier write of it), which is left
  *  holding the last K - 1 positions. Where pos[b] is 0 (I32 [B]; NULL: everywhere) a sequence begins, and the state counts as 0. K is 2 to
  *  16. */
 CLEF_API clef_value *clef_causal_conv(clef_graph *graph, clef_value *x, clef_value *w, clef_value *state, clef_value *pos);
