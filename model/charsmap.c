@@ -5,6 +5,7 @@
 #include <utf8proc.h>
 
 #include "model/tokenizer.h"
+#include "model/unicode.h"
 #include "model/utf8.h"
 
 static uint32_t read_u32(const char *at)
@@ -78,8 +79,10 @@ static size_t grapheme_size(const char *text, size_t n)
     utf8proc_int32_t state = 0;
     size_t size, at = 0;
     clef__utf8_read(text, n, &before, &at);
+    before = clef__unicode_grapheme_class(before);
     while (at < n) {
         clef__utf8_read(text + at, n - at, &code, &size);
+        code = clef__unicode_grapheme_class(code);
         if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)code, &state))
             break;
         before = code;

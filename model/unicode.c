@@ -345,3 +345,11 @@ int clef__unicode_is_newer_mark(uint32_t code)
     };
     return code >= 0x7FD && WITHIN(marks, code);
 }
+
+/* Of Unicode 15 and before utf8proc has no Extend that came later, and to it what is unassigned is no Control. */
+uint32_t clef__unicode_grapheme_class(uint32_t code)
+{
+    static const range extends[] = {{0x897, 0x897}, {0x1ACF, 0x1ADD}, {0x1AE0, 0x1AEB}};
+    static const range controls[] = {{0x2065, 0x2065}, {0xFFF0, 0xFFF8}};
+    return WITHIN(extends, code) ? 0x300 : WITHIN(controls, code) ? 0x2060 : code;
+}

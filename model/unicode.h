@@ -29,5 +29,8 @@ int clef__is_bert_cjk(uint32_t code);
 int clef__unicode_decomposes(uint32_t code);
 /** A combining mark that they take for an ordinary character, as it is newer. */
 int clef__unicode_is_newer_mark(uint32_t code);
+/** A character that utf8proc joins to a grapheme as they join `code`, Unicode 17's way: itself, but for those of up to three bytes on which
+ *  the two disagree. */
+uint32_t clef__unicode_grapheme_class(uint32_t code);
 
 #endif

@@ -43,6 +43,11 @@ static const struct {
      "b\xE2\x80\x8B"
      "a",
      "6 7"}, /* U+200B is a space here */
+    {"{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"DAAAAAAAAQBBDQAAAAAAgGEA\"}", BYTE_LEVEL,
+     "A\xE1\xAB\x8F"
+     "b\xEF\xBF\xB0\xCC\x81"
+     "A",
+     "6 0"}, /* A becomes a, with the mark (U+1ACF, since Unicode 17) of its grapheme */
     {"{\"type\":\"ByteLevel\"}", "null", "a b", "0 3 1"},
     {"{\"type\":\"BertNormalizer\",\"lowercase\":true}", BYTE_LEVEL,
      "\xC3\x81"
