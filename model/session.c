@@ -74,6 +74,7 @@ static clef_status set_beams(clef_session *s, clef_error *err)
 static void set_defaults(clef_session *s)
 {
     s->is_seq2seq = s->hp->n_decoder_layers > 0;
+    s->has_memory = s->hp->linear_taps > 0;
     if (!s->opts.n_context)
         s->opts.n_context = s->hp->n_context;
     if (!s->opts.n_source)
@@ -261,19 +262,43 @@ clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n,
 clef_status clef__session_end(clef_session *s, clef_error *err)
 {
     const int reads = s->gen.active && s->gen.n_ahead > 0;
+    s->is_ahead |= s->has_memory && reads && s->gen.n_given > 0;
     s->gen = (generation){.token = s->gen.token};
     return reads ? clef_plan_read_wait(s->plan, err) : CLEF_OK;
+}
+
+/* What was written beyond n_past is never seen, and written over. */
+static void go_back(clef_session *s, int32_t n_past)
+{
+    s->n_past = n_past;
+    s->is_ahead = s->has_memory;
+}
+
+/* A memory that is ahead begins anew: it is empty at position 0. */
+static clef_status catch_up(clef_session *s, clef_error *err)
+{
+    const sample_options off = {.mode = SAMPLE_OFF};
+    const int32_t n = s->n_past;
+    if (!s->is_ahead)
+        return CLEF_OK;
+    s->n_past = 0;
+    const clef_status status = clef__session_prompt(s, s->seen, n, &off, err);
+    s->n_past = n;
+    s->is_ahead = status != CLEF_OK;
+    return status;
 }
 
 static clef_status feed(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
 {
     const sample_options off = {.mode = SAMPLE_OFF};
     const int32_t n_past = s->n_past;
-    clef_status status = clef__session_prompt(s, ids, n, &off, err);
+    clef_status status = catch_up(s, err);
+    if (!status)
+        status = clef__session_prompt(s, ids, n, &off, err);
     if (!status)
         status = clef_plan_read(s->plan, s->logits, s->last, (size_t)s->hp->n_vocab * sizeof *s->last, err);
     if (status)
-        s->n_past = n_past; /* what was written beyond it is never seen, and written over */
+        go_back(s, n_past);
     return status;
 }
 
@@ -309,11 +334,13 @@ static clef_status generate(clef_session *s, const int32_t *ids, int32_t n, int3
 {
     const int32_t n_past = s->n_past;
     s->gen = (generation){.active = 1, .n_max = n_max, .sample = *sample};
-    clef_status status = clef__session_prompt(s, ids, n, sample, err);
+    clef_status status = catch_up(s, err);
+    if (!status)
+        status = clef__session_prompt(s, ids, n, sample, err);
     if (!status)
         status = clef__session_start_read(s, err);
     if (status) {
-        s->n_past = n_past;
+        go_back(s, n_past);
         s->gen.active = 0;
     }
     return status;
@@ -361,6 +388,7 @@ static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)
     if (!status && more)
         status = clef__session_start_read(s, err);
     if (status) {
+        go_back(s, s->n_past);
         g->active = 0;
         return status;
     }
@@ -386,6 +414,6 @@ clef_status clef_session_next(clef_session *s, int32_t *id, clef_error *err)
 clef_status clef_session_reset(clef_session *s, clef_error *err)
 {
     const clef_status status = clef__session_end(s, err);
-    s->n_past = 0;
+    s->n_past = s->is_ahead = 0;
     return status || !s->plan ? status : clef_plan_reset(s->plan, err);
 }

@@ -317,6 +317,121 @@ static void generation_to_the_end_of_the_context(void **state)
     clef_session_destroy(session);
 }
 
+/* ---- linear attention: a memory that cannot be written over ----------------------------------------------------------------------- */
+
+enum { MEMORY_V = 384, MEMORY_N = 6 };
+static const int32_t memory_ids[MEMORY_N] = {5, 300, 17, 44, 45, 260};
+
+/* $CLEF_SHARED: a model with random weights; NULL without it. */
+static clef_model *memory_model(void)
+{
+    const char *shared = getenv("CLEF_SHARED");
+    char path[1024];
+    clef_model *m = NULL;
+    clef_error err = {0};
+    snprintf(path, sizeof path, "%s/oracle/models/qwen3.5/config.json", shared ? shared : "");
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return NULL;
+    fclose(f);
+    *strrchr(path, '/') = 0;
+    ok(clef_model_open(path, &m, &err), &err);
+    return m;
+}
+
+/* The logits after the ids, fed to a new session: a memory as it should be. */
+static void fresh_logits(clef_model *m, const int32_t *ids, int32_t n, float *out)
+{
+    clef_error err = {0};
+    clef_session *session;
+    const float *logits;
+    ok(clef_session_create(dev, m, NULL, &session, &err), &err);
+    ok(clef_session_feed(session, ids, n, &logits, &err), &err);
+    memcpy(out, logits, MEMORY_V * sizeof *out);
+    clef_session_destroy(session);
+}
+
+static void assert_near(const float *a, const float *b)
+{
+    for (int i = 0; i < MEMORY_V; i++)
+        if (!(fabsf(a[i] - b[i]) < 1e-4f))
+            fail_msg("logit %d is %g, wanted %g", i, (double)a[i], (double)b[i]);
+}
+
+/* Neither the step ahead of a generation that is stopped nor the steps of an interrupted prompt stay in the memory. */
+static void memory_goes_back(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    clef_session *session;
+    clef_model *m = memory_model();
+    const float *logits;
+    float want[MEMORY_V];
+    int32_t ids[9];
+    int calls = 100; /* the second call stops, and none after it */
+    if (!m)
+        skip();
+    memcpy(ids, memory_ids, sizeof memory_ids);
+    ok(clef_session_create(dev, m, &(clef_session_opts){.n_batch = 2, .progress = stop, .progress_user = &calls}, &session, &err), &err);
+    ok(clef_session_generate(session, ids, MEMORY_N, 0, NULL, &err), &err);
+    for (int i = 0; i < 2; i++)
+        ok(clef_session_next(session, &ids[MEMORY_N + i], &err), &err);
+    ids[MEMORY_N + 2] = 9;
+    ok(clef_session_feed(session, ids + MEMORY_N + 1, 2, &logits, &err), &err);
+    fresh_logits(m, ids, 9, want);
+    assert_near(logits, want);
+    calls = 0;
+    assert_int_equal(clef_session_feed(session, memory_ids, MEMORY_N, &logits, &err), CLEF_E_CANCELLED);
+    assert_int_equal(clef_session_n_past(session), 9);
+    ok(clef_session_reset(session, &err), &err);
+    ok(clef_session_feed(session, memory_ids, 4, &logits, &err), &err);
+    calls = 0;
+    assert_int_equal(clef_session_feed(session, memory_ids, MEMORY_N, &logits, &err), CLEF_E_CANCELLED);
+    ok(clef_session_feed(session, memory_ids + 4, 2, &logits, &err), &err);
+    fresh_logits(m, memory_ids, MEMORY_N, want);
+    assert_near(logits, want);
+    clef_session_destroy(session);
+    clef_model_close(m);
+}
+
+/* A beam's score is what its tokens have when they are fed one by one: each beam has the memory of its own text. */
+static void memory_goes_with_the_beams(void **state)
+{
+    (void)state;
+    enum { N = 8, BEAMS = 3 };
+    clef_error err = {0};
+    clef_session *session;
+    clef_hypothesis *texts;
+    clef_model *m = memory_model();
+    float logits[MEMORY_V];
+    int32_t n_texts, ids[MEMORY_N + N];
+    if (!m)
+        skip();
+    memcpy(ids, memory_ids, sizeof memory_ids);
+    ok(clef_session_create(dev, m, &(clef_session_opts){.n_beams = BEAMS}, &session, &err), &err);
+    ok(clef_session_beams(session, memory_ids, MEMORY_N, &(clef_beam_opts){.n_best = BEAMS, .n_max = N, .ignore_eos = 1}, &texts, &n_texts,
+                          &err),
+       &err);
+    clef_session_destroy(session);
+    assert_int_equal(n_texts, BEAMS);
+    for (int t = 0; t < BEAMS; t++) {
+        double sum = 0;
+        assert_int_equal(texts[t].n, N);
+        for (int i = 0; i < N; i++) {
+            double all = 0;
+            fresh_logits(m, ids, MEMORY_N + i, logits);
+            for (int v = 0; v < MEMORY_V; v++)
+                all += exp((double)logits[v]);
+            ids[MEMORY_N + i] = texts[t].ids[i];
+            sum += (double)logits[texts[t].ids[i]] - log(all);
+        }
+        if (!(fabs(sum - (double)texts[t].score) < 1e-3))
+            fail_msg("text %d scores %g, its tokens %g", t, (double)texts[t].score, sum);
+    }
+    clef_hypotheses_free(texts, n_texts);
+    clef_model_close(m);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -351,6 +466,8 @@ int main(void)
         cmocka_unit_test(device_picks_as_the_host),
         cmocka_unit_test(stopped_generation),
         cmocka_unit_test(generation_to_the_end_of_the_context),
+        cmocka_unit_test(memory_goes_back),
+        cmocka_unit_test(memory_goes_with_the_beams),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
