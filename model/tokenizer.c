@@ -66,6 +66,15 @@ const char *clef__tokenizer_file(const char *folder)
     return find_file(folder, file, sizeof file, &kind, NULL) == CLEF_OK && kind < N_FILE_KINDS ? file_kinds[kind].name : NULL;
 }
 
+/* What is wrong inside of a file is said without its name; other messages begin with `path` or a file below it. */
+static clef_status name_file(const char *path, const char *file, clef_status status, clef_error *err)
+{
+    if (!status || !err || strncmp(err->text, path, strlen(path)) == 0)
+        return status;
+    const clef_error why = *err;
+    return clef__fail(err, status, "%s: %.600s", file, why.text);
+}
+
 static clef_status read_folder(clef_tokenizer *tok, const char *path, clef_error *err)
 {
     char file[CLEF_TOKENIZER_PATH];
@@ -74,7 +83,7 @@ static clef_status read_folder(clef_tokenizer *tok, const char *path, clef_error
     if (st)
         return st;
     if (kind < N_FILE_KINDS)
-        return file_kinds[kind].read(tok, file, err);
+        return name_file(path, file, file_kinds[kind].read(tok, file, err), err);
     return clef__fail(err, CLEF_E_NOT_FOUND,
                       "%s: no tokenizer.json, tokenizer.model, spiece.model, vocab.txt, or vocab.json with merges.txt", path);
 }
@@ -115,11 +124,12 @@ clef_status clef_tokenizer_open(const char *path, clef_tokenizer **out, clef_err
     if (!tok)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for a tokenizer", path);
     const clef_status st = clef__os_is_dir(path) ? read_folder(tok, path, err) : read_file(tok, path, err);
-    if (st)
-        clef_tokenizer_close(tok);
-    else
+    if (!st) {
         *out = tok;
-    return st;
+        return CLEF_OK;
+    }
+    clef_tokenizer_close(tok);
+    return name_file(path, path, st, err);
 }
 
 void clef_tokenizer_close(clef_tokenizer *tok)
