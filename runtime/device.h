@@ -72,7 +72,7 @@ clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t 
                               clef_error *err);
 /** The build options of a launch's program: the language's version, and -D for each constant. CLEF_E_LIMIT. */
 clef_status clef__program_options(const clef_launch *launch, char *out, size_t n_bytes, clef_error *err);
-/** Writes the program of this kernel to the disk cache now; never. */
+/** Writes the program of this kernel to the disk cache now; forgets it: nobody gets another kernel of it, and it is not written. */
 void clef__program_keep(clef_device *dev, cl_kernel kernel);
 void clef__program_forget(clef_device *dev, cl_kernel kernel);
 /** How many programs were built from source and not yet written to the disk cache; 0 without a cache. */

@@ -59,10 +59,16 @@ static void leave(const char *why)
     _exit(LEFT);
 }
 
+enum { MAX_SIGNAL = 32 };
+static struct sigaction others[MAX_SIGNAL]; /* whose the signals are: a driver's compiler removes its files */
+
 static void on_fault(int number)
 {
-    (void)number;
-    leave("\ncrashed\n");
+    if (guarded)
+        clef__os_held_write("\ncrashed\n");
+    guarded = 0;
+    sigaction(number, &others[number], NULL);
+    raise(number);
 }
 
 /* Processor time, so that a machine with much else to do is no fault; a process that does nothing at all waits for what does not come. */
@@ -83,31 +89,37 @@ static void on_exit_early(void)
         leave("\ncrashed\n");
 }
 
-/* A signal that somebody handles already is theirs. */
-static void take_signal(int number, void (*handler)(int), int flags)
+/* Once more at each step: a driver may take them when it first needs its compiler. SIGFPE is left to those who handle it: PoCL lets kernels
+ * divide by 0. */
+static void take_faults(void)
 {
-    struct sigaction now, ours = {.sa_handler = handler, .sa_flags = flags};
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP};
+    struct sigaction now, ours = {.sa_handler = on_fault, .sa_flags = SA_ONSTACK};
     sigemptyset(&ours.sa_mask);
-    if (!sigaction(number, NULL, &now) && now.sa_handler == SIG_DFL)
-        sigaction(number, &ours, NULL);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        if (sigaction(faults[i], NULL, &now) || now.sa_handler == on_fault || (faults[i] == SIGFPE && now.sa_handler != SIG_DFL))
+            continue;
+        others[faults[i]] = now;
+        sigaction(faults[i], &ours, NULL);
+    }
 }
 
 void clef__os_guard(double seconds)
 {
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP};
     static char stack[1 << 16]; /* a stack that overflowed is of no use */
     const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
     const double tick = seconds / TICKS;
     const struct timeval every = {(time_t)tick, (suseconds_t)((tick - (double)(time_t)tick) * 1e6)};
     const struct itimerval timer = {every, every};
+    struct sigaction alarm = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
     sigaltstack(&other, NULL);
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        take_signal(faults[i], on_fault, SA_ONSTACK);
+    take_faults();
     allowed = seconds;
     since = seen = used();
     guarded = 1;
     atexit(on_exit_early);
-    take_signal(SIGALRM, on_tick, SA_RESTART);
+    sigemptyset(&alarm.sa_mask);
+    sigaction(SIGALRM, &alarm, NULL);
     setitimer(ITIMER_REAL, &timer, NULL);
 }
 
@@ -117,6 +129,7 @@ void clef__os_guard_step(void)
         return;
     since = used();
     idle_ticks = 0;
+    take_faults();
     clef__os_held_write(".");
 }
 

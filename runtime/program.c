@@ -343,29 +343,32 @@ clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t 
     return s || *out ? s : clef__cl_fail(err, "clCreateKernel", launch->kernel, code);
 }
 
-static clef_program *program_of(const clef_device *dev, cl_kernel kernel)
+/* Where it stands in the list; NULL: nowhere. */
+static clef_program **place_of(clef_device *dev, cl_kernel kernel)
 {
     cl_program of = NULL;
     if (clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof of, &of, NULL))
         return NULL;
-    clef_program *p = dev->programs;
-    while (p && p->program != of)
-        p = p->next;
-    return p;
+    clef_program **at = &dev->programs;
+    while (*at && (*at)->program != of)
+        at = &(*at)->next;
+    return *at ? at : NULL;
 }
 
 void clef__program_keep(clef_device *dev, cl_kernel kernel)
 {
-    clef_program *p = program_of(dev, kernel);
-    if (p && !p->stored && dev->cache_dir[0])
-        save(dev, p);
+    clef_program **at = place_of(dev, kernel);
+    if (at && !(*at)->stored && dev->cache_dir[0])
+        save(dev, *at);
 }
 
 void clef__program_forget(clef_device *dev, cl_kernel kernel)
 {
-    clef_program *p = program_of(dev, kernel);
-    if (p)
-        p->stored = 1;
+    clef_program **at = place_of(dev, kernel), *p = at ? *at : NULL;
+    if (p) {
+        *at = p->next;
+        program_free(p);
+    }
 }
 
 void clef__programs_release(clef_device *dev)

@@ -21,6 +21,25 @@ static void step_finish(step *s, int32_t n)
     free(s->n_bytes);
 }
 
+/* Not what a run before left: one that writes nothing must not be taken for right. */
+static clef_status spoil_outputs(clef_plan *plan, clef_error *err)
+{
+    const cl_uchar ones = 0xff;
+    for (int32_t i = 0; i < plan->graph->n_outputs; i++) {
+        const clef_value *v = plan->graph->outputs[i].value, *base = clef__base(v);
+        const cl_mem mem = clef__plan_mem(plan, v);
+        size_t n = 0;
+        if (base->op == CLEF_OP_NONE || !mem)
+            continue;
+        cl_int code = clGetMemObjectInfo(mem, CL_MEM_SIZE, sizeof n, &n, NULL);
+        if (!code)
+            code = clEnqueueFillBuffer(plan->dev->queue, mem, &ones, sizeof ones, 0, n, 0, NULL, NULL);
+        if (code)
+            return clef__cl_fail(err, "clEnqueueFillBuffer", "the relay's check", code);
+    }
+    return CLEF_OK;
+}
+
 /* Runs the present list, by the relay or without, and reads the outputs. */
 static clef_status run_step(clef_plan *plan, const clef_relay_trial *trial, int relayed, step *out, clef_error *err)
 {
@@ -30,6 +49,8 @@ static clef_status run_step(clef_plan *plan, const clef_relay_trial *trial, int 
     if (!out->outputs || !out->n_bytes)
         return clef__fail(err, CLEF_E_NOMEM, "relay: no memory for its check");
     clef_status s = trial->begin(trial->user, err);
+    if (!s)
+        s = spoil_outputs(plan, err);
     for (int32_t i = 0; i < trial->repeats && !s && !relayed; i++)
         s = clef__plan_enqueue(plan, err);
     if (relayed && !s && !clef__relay_run(plan, &s, err))

@@ -155,6 +155,15 @@ clef_relay_news clef__relay_news(clef_device *dev, clef_relay_job *job)
     return job->news;
 }
 
+/* Who waited knows what serves: the child was ended by somebody else, or had no memory. */
+static void tell_missing(const clef_device *dev, const clef_relay_job *job)
+{
+    char text[400];
+    snprintf(text, sizeof text, "a step as one launch could not be tried on %s: its launches serve one by one", dev->info.name);
+    if (clef__relay_verdict(job->record) < CLEF_PROOF_WRONG && dev->notice)
+        dev->notice(dev->notice_user, text);
+}
+
 /* In steps, as the record counts them. One that says nothing for long is none: its device does not open, or who holds the record is stuck. */
 clef_status clef__relay_wait(clef_plan *plan, clef_relay_job *job, clef_error *err)
 {
@@ -179,6 +188,8 @@ clef_status clef__relay_wait(clef_plan *plan, clef_relay_job *job, clef_error *e
         clef__os_kill(job->process);
         conclude(plan->dev, job);
     }
+    if (!s && job->news == CLEF_RELAY_NONE)
+        tell_missing(plan->dev, job);
     return s;
 }
 
@@ -186,7 +197,10 @@ void clef__relay_jobs_release(clef_device *dev)
 {
     while (dev->relay_jobs) {
         clef_relay_job *job = dev->relay_jobs;
+        int code;
         dev->relay_jobs = job->next;
+        if (job->process)
+            (void)clef__os_ended(job->process, &code);
         free(job);
     }
 }
