@@ -43,7 +43,8 @@ void clef__os_held_write(const char *text)
     (void)n; /* a record that cannot be written is none */
 }
 
-/* ---- from here on to clef__os_guard(): called by signals ------------------------------------------------------------------------------ */
+/* ---- from here on to clef__os_guard(): called by signals ------------------------------------------------------------------------------
+ */
 
 static double used(void)
 {

@@ -41,8 +41,10 @@ double clef__proof_seconds(void)
 clef_status clef__proof_spawn(clef_device *dev, const char *path, const char *first, int64_t *process, clef_error *err)
 {
     const char *environment[CLEF_OS_MAX_SET + 1] = {"POCL_AFFINITY=0"}; /* bound, the first threads of all would share a processor */
-    char device[32];
+    char device[32], cache[sizeof dev->cache_dir + 16];
     int n = 1;
+    snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir); /* which the program may have named */
+    environment[n++] = cache;
     if (dev->dear_binaries)
         environment[n++] = CLEF_DEAR "=1";
     if (!clef__programs_go_behind(dev))

@@ -234,7 +234,8 @@ static int read_head(const char *line, clef_proof_entry *e)
 
 clef_verdict clef__proof_verdict(clef_status s, const clef_error *why, double worst)
 {
-    const int memory = s == CLEF_E_NOMEM || (s == CLEF_E_CL && (why->cl_code == CL_MEM_OBJECT_ALLOCATION_FAILURE || why->cl_code == CL_OUT_OF_HOST_MEMORY));
+    const int memory = s == CLEF_E_NOMEM ||
+                       (s == CLEF_E_CL && (why->cl_code == CL_MEM_OBJECT_ALLOCATION_FAILURE || why->cl_code == CL_OUT_OF_HOST_MEMORY));
     if (!s)
         return worst <= 1 ? CLEF_PROOF_RIGHT : CLEF_PROOF_WRONG;
     return (s == CLEF_E_CL && !memory) || s == CLEF_E_BUILD ? CLEF_PROOF_REFUSED : CLEF_PROOF_UNTRIED;

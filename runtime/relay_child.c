@@ -18,7 +18,7 @@ struct clef_relay_job {
     clef_relay_news news;
     int64_t process;
     double looked;
-    int32_t n_steps; /* that the child will take */
+    int32_t n_steps;                                      /* that the child will take */
     char record[CLEF_RELAY_PATH], cases[CLEF_RELAY_PATH]; /* the file that the child is told by */
 };
 
@@ -83,13 +83,14 @@ static int has_failed(const clef_device *dev, const char *record)
     return 1;
 }
 
-/* ---- the child ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the child ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status start(clef_plan *plan, const clef_relay_kinds *kinds, clef_relay_job *job, clef_error *err)
 {
     static int32_t n_started; /* two plans of a process may want one each */
-    const int n = snprintf(job->cases, sizeof job->cases, "%.*s-%lld-%d", (int)strlen(job->record) - 4, job->record, (long long)clef__os_pid(),
-                           (int)n_started++);
+    const int n = snprintf(job->cases, sizeof job->cases, "%.*s-%lld-%d", (int)strlen(job->record) - 4, job->record,
+                           (long long)clef__os_pid(), (int)n_started++);
     if (n < 0 || (size_t)n >= sizeof job->cases)
         return clef__fail(err, CLEF_E_IO, "relay: the cache folder's name is too long");
     clef_status s = clef__relay_write(job->cases, plan, kinds, &job->n_steps, err);
@@ -143,6 +144,12 @@ static void conclude(clef_device *dev, clef_relay_job *job)
     job->news = !has_failed(dev, job->record) && clef__cache_has(dev, &job->key) ? CLEF_RELAY_BUILT : CLEF_RELAY_NONE;
 }
 
+static void give_up(clef_device *dev, clef_relay_job *job)
+{
+    clef__os_kill(job->process);
+    conclude(dev, job);
+}
+
 clef_relay_news clef__relay_news(clef_device *dev, clef_relay_job *job)
 {
     const double now = job->news == CLEF_RELAY_WAITS ? clef__os_seconds() : 0;
@@ -164,7 +171,8 @@ static void tell_missing(const clef_device *dev, const clef_relay_job *job)
         dev->notice(dev->notice_user, text);
 }
 
-/* In steps, as the record counts them. One that says nothing for long is none: its device does not open, or who holds the record is stuck. */
+/* In steps, as the record counts them. One that says nothing for long is none: its device does not open, or who holds the record is stuck.
+ */
 clef_status clef__relay_wait(clef_plan *plan, clef_relay_job *job, clef_error *err)
 {
     const double seconds = PATIENCE * clef__proof_seconds();
@@ -174,19 +182,14 @@ clef_status clef__relay_wait(clef_plan *plan, clef_relay_job *job, clef_error *e
     clef_status s = CLEF_OK;
     while (!s && clef__relay_news(plan->dev, job) == CLEF_RELAY_WAITS) {
         read_record(job->record, &is_told, &n_steps);
-        if (n_steps != seen) {
-            since = clef__os_seconds();
-            s = clef__plan_progress(plan, "relay", (uint64_t)(n_steps < job->n_steps ? n_steps : job->n_steps), (uint64_t)job->n_steps, err);
-        } else if (clef__os_seconds() - since > seconds) {
-            clef__os_kill(job->process);
-            conclude(plan->dev, job);
-        }
+        n_steps = n_steps < job->n_steps ? n_steps : job->n_steps;
+        since = n_steps != seen ? clef__os_seconds() : since;
         seen = n_steps;
-        clef__os_sleep(POLL_MS);
-    }
-    if (s) {
-        clef__os_kill(job->process);
-        conclude(plan->dev, job);
+        s = clef__plan_progress(plan, "relay", (uint64_t)n_steps, (uint64_t)job->n_steps, err);
+        if (s || clef__os_seconds() - since > seconds)
+            give_up(plan->dev, job);
+        else
+            clef__os_sleep(POLL_MS);
     }
     if (!s && job->news == CLEF_RELAY_NONE)
         tell_missing(plan->dev, job);

@@ -29,11 +29,8 @@ typedef struct chosen {
 /* The node's kernels there, if none of those so far launches the same. */
 static void choose(const clef_plan *plan, const clef_value *n, const int64_t *symbols, chosen *c)
 {
-    const clef_lowering lo = {.caps = &plan->dev->info.caps,
-                              .symbols = symbols,
-                              .gemm = plan->opts.gemm,
-                              .tuning = &plan->tuning,
-                              .forced = plan->forced};
+    const clef_lowering lo = {
+        .caps = &plan->dev->info.caps, .symbols = symbols, .gemm = plan->opts.gemm, .tuning = &plan->tuning, .forced = plan->forced};
     clef_proof_unit *u = &c->at[c->n];
     if (c->n == MAX_UNITS)
         return;
@@ -126,7 +123,8 @@ static const char *read_kinds(char *text, clef_relay_kinds *out)
     return NULL;
 }
 
-/* ---- trying --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- trying ---------------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct trial {
     const clef_relay_kinds *kinds;
