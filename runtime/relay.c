@@ -169,12 +169,13 @@ static clef_status zero_states(void *user, clef_error *err)
     return clef__plan_zero_states(user, err);
 }
 
-/* A program that was built now is checked; one that does not pass is not kept on disk. */
+/* A program that was built now is checked; one that does not pass is not kept. */
 static clef_status build_here(clef_plan *plan, clef_error *err)
 {
     const clef_relay_trial step = {1, zero_states, plan};
+    const int32_t built = plan->dev->n_built;
     clef_status s = take(plan, CLEF_LINK_BUILD, err);
-    if (!s)
+    if (!s && plan->dev->n_built > built)
         s = clef__relay_check(plan, &step, err);
     if (s && plan->relay->kernel)
         clef__program_forget(plan->dev, plan->relay->kernel);
@@ -207,10 +208,10 @@ static clef_status make(clef_plan *plan, clef_error *err)
     if (s)
         return s;
     r->kinds = found.kinds;
+    if (!clef__proof_wanted(plan) || is_asked("CLEF_RELAY", "1"))
+        return build_here(plan, err);
     s = take(plan, CLEF_LINK_FOUND, err);
-    if (s != CLEF_E_NOT_FOUND)
-        return s;
-    if (clef__proof_wanted(plan) && !is_asked("CLEF_RELAY", "1"))
+    if (s == CLEF_E_NOT_FOUND)
         s = build_beside(plan, err);
     return s == CLEF_E_NOT_FOUND || s == CLEF_E_IO /* no child can be started */ ? build_here(plan, err) : s;
 }

@@ -90,18 +90,25 @@ int clef__relay_is_case(const char *text)
     return strncmp(text, head, sizeof head - 1) == 0;
 }
 
+/* NULL: none is left. */
+static const char *next_word(char **rest)
+{
+    char *word = *rest + strspn(*rest, " "), *end = word + strcspn(word, " ");
+    *rest = *end ? end + 1 : end;
+    *end = 0;
+    return *word ? word : NULL;
+}
+
 /* "kind SOURCE KERNEL BUFS [NAME VALUE]..": its names stay in the line. */
 static int read_kind(char *line, clef_relay_kind *out)
 {
-    char *rest = NULL;
-    const char *word = strtok_r(line, " ", &rest), *source = strtok_r(NULL, " ", &rest), *kernel = strtok_r(NULL, " ", &rest),
-               *n_bufs = strtok_r(NULL, " ", &rest), *name, *value;
+    const char *word = next_word(&line), *source = next_word(&line), *kernel = next_word(&line), *n_bufs = next_word(&line), *name, *value;
     clef_launch l = {.source = source, .kernel = kernel};
     if (!n_bufs || strcmp(word, "kind") != 0)
         return 0;
     l.n_bufs = (uint32_t)strtoul(n_bufs, NULL, 10);
-    for (int32_t i = 0; (name = strtok_r(NULL, " ", &rest)) != NULL; i++) {
-        value = strtok_r(NULL, " ", &rest);
+    for (int32_t i = 0; (name = next_word(&line)) != NULL; i++) {
+        value = next_word(&line);
         if (!value || i == CLEF_MAX_DEFS)
             return 0;
         l.defs[i] = (clef_def){name, (int32_t)strtol(value, NULL, 10)};
