@@ -78,8 +78,8 @@ int clef__os_ended_from_outside(int code);
 void        clef__os_go_behind(void);
 /** Ends it, and waits until it has. */
 void        clef__os_kill(int64_t process);
-/** Holds a file, a record of what is tried: it is made where it is missing, and while another process holds it this one waits. It is held to
- *  the end of the process, once in a process. CLEF_E_IO. */
+/** Holds a file, a record of what is tried: it is made where it is missing, and while another process holds it this one waits. It is held
+ *  to the end of the process, once in a process. CLEF_E_IO. */
 clef_status clef__os_hold(const char *path, clef_error *err);
 /** Empties the record; adds a text to it. */
 void        clef__os_held_clear(void);

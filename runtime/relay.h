@@ -57,7 +57,7 @@ clef_status clef__relay_link(clef_device *dev, const clef_relay_kinds *kinds, cl
 /** What its program is kept by. */
 clef_status clef__relay_key(clef_device *dev, const clef_relay_kinds *kinds, clef_cache_key *out, clef_error *err);
 
-/* ---- built by a child (runtime/relay_child.c) ----------------------------------------------------------------------------------------- */
+/* ---- built by a child (runtime/relay_child.c) ---------------------------------------------------------------------------------------- */
 
 /** A child that builds and tries a relay's program; it belongs to the device, and plans that want the same program share it. */
 typedef struct clef_relay_job clef_relay_job;
@@ -82,7 +82,8 @@ void        clef__relay_jobs_release(clef_device *dev);
 /** 1 when the text, of a file for provers, is of a relay. */
 int         clef__relay_is_case(const char *text);
 /** Builds the relay, runs it on the file's cases against the launches, and puts its program to the disk cache; what fails is noted in the
- *  program's record. One process at a time: others wait, and find what was done. Removes the file. CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_NOMEM. */
+ *  program's record. One process at a time: others wait, and find what was done. Removes the file. CLEF_E_IO, CLEF_E_FORMAT,
+ *  CLEF_E_NOMEM. */
 clef_status clef__relay_prove(clef_device *dev, const char *path, char *text, clef_error *err);
 /** Gives the plan a relay of these kinds, which is linked, for lists that are run `repeats` times. */
 clef_status clef__relay_give(clef_plan *plan, const clef_relay_kinds *kinds, int32_t repeats, clef_error *err);
