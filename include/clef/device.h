@@ -76,7 +76,7 @@ typedef struct clef_device_opts {
     const char   *prover;    /* a program that `PROVER selftest --prove FILE` starts, as the command `clef` is: kernels that the device has
                                 never run are proven by it before a plan uses them, in as many processes as there are processors, 8 at most
                                 (docs/drivers.md, "Proof"). NULL: $CLEF_PROVER; without either, or without a cache folder, nothing is
-                                proven. On CPUs one also builds a step's launches as one launch, which the plan takes over when it is there */
+                                proven. On CPUs one also builds a step as one launch, which a plan takes over when it is there */
     void        (*notice)(void *user, const char *text); /* NULL, or told in one line what no status says: a kernel was set aside */
     void         *notice_user;
     clef_progress progress;  /* NULL, or told while the device is closed ("cache"): built programs are kept for the next start then */
