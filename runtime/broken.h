@@ -1,5 +1,6 @@
 /* A hook for tests (builds with CLEF_TESTS alone): CLEF_BREAK=OP[.VARIANT]=wrong|hang|crash makes what enqueues its kernels write nothing,
- * never return, or abort. */
+ * never return, or abort.
+ * OP is also `relay` (its run) and `relay.build`. */
 #ifndef CLEF_RUNTIME_BROKEN_H
 #define CLEF_RUNTIME_BROKEN_H
 
@@ -8,7 +9,15 @@
 #ifdef CLEF_TEST_HOOKS
 /** 1 when the launch is not to be enqueued. */
 int clef__broken(const clef_launch *launch);
+/** The same for what is no launch. */
+int clef__broken_at(const char *name);
 #else
+static inline int clef__broken_at(const char *name)
+{
+    (void)name;
+    return 0;
+}
+
 static inline int clef__broken(const clef_launch *launch)
 {
     (void)launch;

@@ -13,6 +13,9 @@ typedef struct clef_cache_key {
  *  options. */
 clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_t n_bytes, const char *options);
 
+/** The key of a program that is linked of these (runtime/program.c). CLEF_E_NOMEM. */
+clef_status clef__link_key(const clef_device *dev, const clef_unit *units, int32_t n, clef_cache_key *out, clef_error *err);
+
 /** Reads an entry. 1 when it is there and whole: *binary is malloced. 0: there is none, or it is damaged or foreign (then it is
  *  removed). */
 int  clef__cache_load(const clef_device *dev, const clef_cache_key *key, unsigned char **binary, size_t *n_bytes);

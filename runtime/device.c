@@ -7,6 +7,7 @@
 #include "runtime/device_find.h"
 #include "runtime/os.h"
 #include "runtime/proof.h"
+#include "runtime/relay.h"
 #include "runtime/replay.h"
 #include "runtime/tune.h"
 
@@ -221,6 +222,7 @@ void clef_device_close(clef_device *dev)
     close_context(dev);
     clef__tune_db_free(dev->tuning);
     clef__proofs_free(dev->proofs);
+    clef__relay_jobs_release(dev);
     free(dev);
 }
 

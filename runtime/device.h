@@ -35,6 +35,7 @@ struct clef_device {
     struct clef_tune_db *tuning;      /* runtime/tune.h; NULL: not read yet */
     struct clef_replay *replay;       /* runtime/replay.h; NULL: not tried yet */
     struct clef_proofs *proofs;       /* runtime/proof.h; NULL: not read yet */
+    struct clef_relay_job *relay_jobs; /* runtime/relay.h: relays that are built beside this process */
     char              prover[512];    /* empty: none */
     void            (*notice)(void *user, const char *text);
     void             *notice_user;
@@ -64,12 +65,15 @@ typedef struct clef_unit {
     size_t      n_bytes;
     const char *options;
 } clef_unit;
-/** The same for a kernel of a program that is linked of several sources; launch->source and ->kernel name it. */
-clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, cl_kernel *out,
+/** The same for a kernel of a program that is linked of several sources; launch->source and ->kernel name it. CLEF_LINK_FOUND: of one that
+ *  is there, else CLEF_E_NOT_FOUND. */
+typedef enum clef_link { CLEF_LINK_BUILD, CLEF_LINK_FOUND } clef_link;
+clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, clef_link how, cl_kernel *out,
                               clef_error *err);
 /** The build options of a launch's program: the language's version, and -D for each constant. CLEF_E_LIMIT. */
 clef_status clef__program_options(const clef_launch *launch, char *out, size_t n_bytes, clef_error *err);
-/** The program of this kernel is never written to the disk cache. */
+/** Writes the program of this kernel to the disk cache now; forgets it: nobody gets another kernel of it, and it is not written. */
+void clef__program_keep(clef_device *dev, cl_kernel kernel);
 void clef__program_forget(clef_device *dev, cl_kernel kernel);
 /** How many programs were built from source and not yet written to the disk cache; 0 without a cache. */
 int32_t clef__programs_unsaved(const clef_device *dev);

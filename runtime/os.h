@@ -78,6 +78,18 @@ int clef__os_ended_from_outside(int code);
 void        clef__os_go_behind(void);
 /** Ends it, and waits until it has. */
 void        clef__os_kill(int64_t process);
+/** Holds a file, a record of what is tried: it is made where it is missing, and while another process holds it this one waits. It is held
+ *  to the end of the process, once in a process. CLEF_E_IO. */
+clef_status clef__os_hold(const char *path, clef_error *err);
+/** Empties the record; adds a text to it. */
+void        clef__os_held_clear(void);
+void        clef__os_held_write(const char *text);
+/** From now on an end of this process that it did not choose leaves a line in the record: "crashed" for a fault's signal, or an exit before
+ *  guard_end; "hung" (and it ends) where since the last step it has used `seconds` of processor time, or done nothing for as long. A kill
+ *  from outside leaves none. A step adds a "." to the record; where nothing is guarded it does nothing. Once in a process. */
+void        clef__os_guard(double seconds);
+void        clef__os_guard_step(void);
+void        clef__os_guard_end(void);
 /** Waits some milliseconds. */
 void        clef__os_sleep(int32_t ms);
 /** This process's number. */

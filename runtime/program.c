@@ -276,8 +276,10 @@ static clef_status link_units(clef_device *dev, clef_program *p, const clef_unit
     cl_program *objects = calloc((size_t)n, sizeof *objects);
     clef_status s = objects ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
     cl_int code = CL_SUCCESS;
-    for (int32_t i = 0; i < n && !s; i++)
+    for (int32_t i = 0; i < n && !s; i++) {
         s = compile_unit(dev, &units[i], launch, &objects[i], err);
+        clef__os_guard_step();
+    }
     if (!s)
         p->program = clLinkProgram(dev->context, 1, &dev->id, NULL, (cl_uint)n, objects, NULL, NULL, &code);
     if (!s && code)
@@ -290,7 +292,7 @@ static clef_status link_units(clef_device *dev, clef_program *p, const clef_unit
 }
 
 static clef_status add_linked(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, const clef_cache_key *key,
-                              clef_program **out, clef_error *err)
+                              clef_link how, clef_program **out, clef_error *err)
 {
     clef_program *p = calloc(1, sizeof *p);
     if (!p)
@@ -298,7 +300,9 @@ static clef_status add_linked(clef_device *dev, const clef_unit *units, int32_t 
     p->source = launch->source;
     p->key = *key;
     const int is_cached = load(dev, p);
-    const clef_status s = is_cached ? CLEF_OK : link_units(dev, p, units, n, launch, err);
+    const clef_status s = is_cached                ? CLEF_OK
+                          : how == CLEF_LINK_FOUND ? clef__fail(err, CLEF_E_NOT_FOUND, "cl/%s.cl: not built yet", launch->source)
+                                                   : link_units(dev, p, units, n, launch, err);
     if (s) {
         program_free(p);
         return s;
@@ -310,34 +314,61 @@ static clef_status add_linked(clef_device *dev, const clef_unit *units, int32_t 
     return CLEF_OK;
 }
 
-clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, cl_kernel *out,
-                              clef_error *err)
+clef_status clef__link_key(const clef_device *dev, const clef_unit *units, int32_t n, clef_cache_key *out, clef_error *err)
 {
     size_t n_bytes = 0;
     char *text = joined_text(units, n, &n_bytes);
-    *out = NULL;
     if (!text)
-        return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for its text", launch->source);
-    const clef_cache_key key = clef__cache_key(dev, text, n_bytes, "linked");
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for the text of %d sources", (int)n);
+    *out = clef__cache_key(dev, text, n_bytes, "linked");
     free(text);
+    return CLEF_OK;
+}
+
+clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, clef_link how, cl_kernel *out,
+                              clef_error *err)
+{
+    clef_cache_key key;
+    *out = NULL;
+    clef_status s = clef__link_key(dev, units, n, &key, err);
+    if (s)
+        return s;
     clef_program *p = dev->programs;
     while (p && memcmp(&p->key, &key, sizeof key) != 0)
         p = p->next;
-    const clef_status s = p ? CLEF_OK : add_linked(dev, units, n, launch, &key, &p, err);
+    s = p ? CLEF_OK : add_linked(dev, units, n, launch, &key, how, &p, err);
     cl_int code = CL_SUCCESS;
     if (!s)
         *out = clCreateKernel(p->program, launch->kernel, &code);
     return s || *out ? s : clef__cl_fail(err, "clCreateKernel", launch->kernel, code);
 }
 
-void clef__program_forget(clef_device *dev, cl_kernel kernel)
+/* Where it stands in the list; NULL: nowhere. */
+static clef_program **place_of(clef_device *dev, cl_kernel kernel)
 {
     cl_program of = NULL;
     if (clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof of, &of, NULL))
-        return;
-    for (clef_program *p = dev->programs; p; p = p->next)
-        if (p->program == of)
-            p->stored = 1;
+        return NULL;
+    clef_program **at = &dev->programs;
+    while (*at && (*at)->program != of)
+        at = &(*at)->next;
+    return *at ? at : NULL;
+}
+
+void clef__program_keep(clef_device *dev, cl_kernel kernel)
+{
+    clef_program **at = place_of(dev, kernel);
+    if (at && !(*at)->stored && dev->cache_dir[0])
+        save(dev, *at);
+}
+
+void clef__program_forget(clef_device *dev, cl_kernel kernel)
+{
+    clef_program **at = place_of(dev, kernel), *p = at ? *at : NULL;
+    if (p) {
+        *at = p->next;
+        program_free(p);
+    }
 }
 
 void clef__programs_release(clef_device *dev)

@@ -90,18 +90,22 @@ static clef_status collect(prover *p, clef_error *err)
 /* ---- what came out --------------------------------------------------------------------------------------------------------------------
  */
 
+const char *clef__proof_says(clef_verdict verdict)
+{
+    return verdict == CLEF_PROOF_WRONG     ? "gives wrong numbers"
+           : verdict == CLEF_PROOF_HUNG    ? "does not come back"
+           : verdict == CLEF_PROOF_CRASHED ? "crashes the driver"
+                                           : "does not build or run";
+}
+
 static void tell(const prover *p, const clef_proof *proof)
 {
     const clef_device *dev = p->plan->dev;
-    char text[400], how[64] = "gives wrong numbers";
+    char text[400], much[64] = "";
     if (proof->verdict == CLEF_PROOF_WRONG)
-        snprintf(how, sizeof how, "gives wrong numbers (%.3g times the error allowed)", proof->worst);
-    else
-        snprintf(how, sizeof how, "%s",
-                 proof->verdict == CLEF_PROOF_HUNG      ? "does not come back"
-                 : proof->verdict == CLEF_PROOF_CRASHED ? "crashes the driver"
-                                                        : "does not build or run");
-    snprintf(text, sizeof text, "%s %s %s on %s: set aside, the next variant serves", proof->op, proof->variant, how, dev->info.name);
+        snprintf(much, sizeof much, " (%.3g times the error allowed)", proof->worst);
+    snprintf(text, sizeof text, "%s %s %s%s on %s: set aside, the next variant serves", proof->op, proof->variant,
+             clef__proof_says(proof->verdict), much, dev->info.name);
     if (dev->notice)
         dev->notice(dev->notice_user, text);
 }
@@ -194,7 +198,7 @@ static int device_proves(const clef_device *dev)
     return dev->prover[0] && dev->cache_dir[0] && !(proof && strcmp(proof, "0") == 0);
 }
 
-static int wanted(const clef_plan *plan)
+int clef__proof_wanted(const clef_plan *plan)
 {
     return !plan->opts.no_proof && device_proves(plan->dev);
 }
@@ -255,7 +259,7 @@ clef_status clef__proof_at_load(clef_plan *plan, clef_error *err)
     clef_tuning tuning = {0};
     settings at = {.n = 1};
     int proven = 0;
-    if (!wanted(plan))
+    if (!clef__proof_wanted(plan))
         return CLEF_OK;
     for (int32_t i = 0; i < plan->graph->n_symbols; i++) {
         const int64_t bound = plan->graph->symbols[i].bound;
@@ -276,7 +280,7 @@ clef_status clef__proof_at_use(clef_plan *plan, int *again, clef_error *err)
 {
     settings at = {.n = 1};
     *again = 0;
-    if (!wanted(plan))
+    if (!clef__proof_wanted(plan))
         return CLEF_OK;
     memcpy(at.symbols[0], plan->symbols, sizeof at.symbols[0]);
     return prove(plan, &at, &plan->tuning, again, err);
@@ -285,7 +289,7 @@ clef_status clef__proof_at_use(clef_plan *plan, int *again, clef_error *err)
 clef_status clef__proof_apply(clef_plan *plan, clef_error *err)
 {
     clef_proofs *known = NULL;
-    if (!wanted(plan))
+    if (!clef__proof_wanted(plan))
         return CLEF_OK;
     const clef_status s = clef__proofs_open(plan->dev, &known, err);
     if (!s)

@@ -2,6 +2,8 @@
 #ifndef CLEF_RUNTIME_PROOF_H
 #define CLEF_RUNTIME_PROOF_H
 
+#include <stdio.h>
+
 #include "graph/variant.h"
 #include "runtime/device.h"
 
@@ -24,6 +26,15 @@ typedef struct clef_proof_case {
 /** Runs the case. worst: the largest error over outputs and runs, in parts of the tolerance; infinite where a number is missing or made
  *  up. CLEF_E_NOMEM, and whatever making and running a plan gives. */
 clef_status clef__proof_run(clef_device *dev, const clef_proof_case *c, double *worst, clef_error *err);
+
+struct clef_plan;
+/** Called for each run of a case, with its plan run once: begin(run) zeroes its states and writes its inputs, as before that. */
+typedef struct clef_proof_visit {
+    clef_status (*visit)(void *user, struct clef_plan *plan, clef_status (*begin)(void *run, clef_error *err), void *run, clef_error *err);
+    void *user;
+} clef_proof_visit;
+/** The case on the device, not held against anything. As clef__proof_run(), and what visit() gives. */
+clef_status clef__proof_visit(clef_device *dev, const clef_proof_case *c, const clef_proof_visit *visit, clef_error *err);
 
 /* ---- what is known of a device: runtime/proof_db.c ----------------------------------------------------------------------------------- */
 
@@ -95,7 +106,32 @@ typedef struct clef_proof_units {
     int32_t          n, cap;
 } clef_proof_units;
 
-struct clef_plan;
+/** What a proof's end says; CLEF_PROOF_UNTRIED for want of memory, which is no fault of the kernel. `worst` in parts of what is allowed. */
+clef_verdict clef__proof_verdict(clef_status s, const clef_error *why, double worst);
+/** "crashes the driver" */
+const char *clef__proof_says(clef_verdict verdict);
+/** 1 when kernels of this plan are proven in children before use. */
+int         clef__proof_wanted(const struct clef_plan *plan);
+/** Seconds that a case may take: $CLEF_PROOF_SECONDS, else 60. */
+double      clef__proof_seconds(void);
+/** Starts a prover of the device on a file, beginning with case `first`. CLEF_E_IO, CLEF_E_NOMEM. */
+clef_status clef__proof_spawn(clef_device *dev, const char *path, const char *first, int64_t *process, clef_error *err);
+
+/* A file's cases: runtime/proof_file.c */
+
+/** A case as it is read: its graph is a text of n bytes behind its first line. */
+typedef struct clef_proof_entry {
+    clef_proof_case c; /* without its graph */
+    char            op[32], variant[32], forced[80];
+    const char     *text;
+    size_t          n;
+} clef_proof_entry;
+clef_status clef__proof_write_unit(FILE *to, const struct clef_plan *plan, const clef_proof_unit *u, clef_error *err);
+/** Where each of at most `most` cases of a text begins. Returns how many there are, or -1: the text is not one of cases. */
+int32_t     clef__proof_cases(const char *text, const char **starts, int32_t most);
+/** 0: it does not read as one. */
+int         clef__proof_read_case(const char *start, clef_proof_entry *out);
+
 /** Writes the cases of units for provers: runtime/proof_file.c. Where a few rows launch the same kernels as many do, few are proven.
  *  CLEF_E_IO, CLEF_E_NOMEM. */
 clef_status clef__proof_write(const char *path, const struct clef_plan *plan, const clef_proof_units *units, clef_error *err);

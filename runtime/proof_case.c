@@ -155,8 +155,10 @@ static clef_status check_output(run *r, int32_t i, const clef_ref_tensor *result
     return s;
 }
 
-static clef_status run_plan(run *r, clef_error *err)
+/* States zeroed, symbols bound, inputs written. */
+static clef_status begin(void *user, clef_error *err)
 {
+    run *r = user;
     const clef_graph *g = r->of->graph;
     clef_status s = clef_plan_reset(r->plan, err);
     for (int32_t i = 1; i <= g->n_symbols && !s; i++)
@@ -164,11 +166,18 @@ static clef_status run_plan(run *r, clef_error *err)
     for (int32_t i = 0; i < g->n_values && !s; i++)
         if (g->values[i]->kind == CLEF_INPUT)
             s = clef_plan_write(r->plan, clef_plan_input(r->plan, g->values[i]->name), r->leaves[i].bytes, r->leaves[i].n_bytes, err);
+    return s;
+}
+
+static clef_status run_plan(run *r, clef_error *err)
+{
+    const clef_status s = begin(r, err);
     return s ? s : clef_plan_run(r->plan, err);
 }
 
-static clef_status run_once(run *r, double *worst, clef_error *err)
+static clef_status run_once(run *r, void *user, clef_error *err)
 {
+    double *worst = user;
     const clef_graph *g = r->of->graph;
     clef_ref_tensor *results = calloc((size_t)g->n_values + 1, sizeof *results);
     if (!results)
@@ -185,7 +194,9 @@ static clef_status run_once(run *r, double *worst, clef_error *err)
     return s;
 }
 
-clef_status clef__proof_run(clef_device *dev, const clef_proof_case *c, double *worst, clef_error *err)
+/* Each run of the case. */
+static clef_status run_all(clef_device *dev, const clef_proof_case *c, clef_status (*once)(run *, void *, clef_error *), void *user,
+                           clef_error *err)
 {
     int64_t bounds[CLEF_MAX_SYMBOLS] = {0}, ones[CLEF_MAX_SYMBOLS];
     run r = {.of = c, .leaves = calloc((size_t)c->graph->n_values + 1, sizeof *r.leaves)};
@@ -198,7 +209,6 @@ clef_status clef__proof_run(clef_device *dev, const clef_proof_case *c, double *
                                  .weights_user = &r};
     const int32_t n_runs = c->n_runs ? c->n_runs : c->graph->n_symbols ? 2 : 1;
     clef_status s = r.leaves ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory for the data of a case");
-    *worst = 0;
     for (int32_t i = 0; i < CLEF_MAX_SYMBOLS; i++) {
         bounds[i] = i < c->graph->n_symbols ? c->graph->symbols[i].bound : 1;
         ones[i] = 1;
@@ -209,11 +219,29 @@ clef_status clef__proof_run(clef_device *dev, const clef_proof_case *c, double *
         if (!s && !r.plan)
             s = clef__plan_create_bare(dev, c->graph, &opts, &r.plan, err); /* no kernel but those that run */
         if (!s)
-            s = run_once(&r, worst, err);
+            s = once(&r, user, err);
     }
     clef_plan_destroy(r.plan);
     for (int32_t i = 0; r.leaves && i < c->graph->n_values; i++)
         free_leaf(&r.leaves[i]);
     free(r.leaves);
     return s;
+}
+
+clef_status clef__proof_run(clef_device *dev, const clef_proof_case *c, double *worst, clef_error *err)
+{
+    *worst = 0;
+    return run_all(dev, c, run_once, worst, err);
+}
+
+static clef_status visit_once(run *r, void *user, clef_error *err)
+{
+    const clef_proof_visit *v = user;
+    const clef_status s = run_plan(r, err); /* which lowers and binds */
+    return s ? s : v->visit(v->user, r->plan, begin, r, err);
+}
+
+clef_status clef__proof_visit(clef_device *dev, const clef_proof_case *c, const clef_proof_visit *visit, clef_error *err)
+{
+    return run_all(dev, c, visit_once, (void *)(uintptr_t)visit, err);
 }

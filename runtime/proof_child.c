@@ -24,30 +24,39 @@ typedef struct child {
 typedef struct crew {
     clef_plan *plan;
     clef_proof_units *units;
-    char path[PATH_BYTES + 32], device[32];
+    char path[PATH_BYTES + 32];
     child children[MAX_CHILDREN];
     int32_t n, n_told;
     double seconds; /* that a case may take */
     int interrupted;
 } crew;
 
-static double seconds_for_a_case(void)
+double clef__proof_seconds(void)
 {
     const char *text = clef__os_env("CLEF_PROOF_SECONDS");
     const double seconds = text ? strtod(text, NULL) : 0;
     return seconds > 0 ? seconds : DEFAULT_SECONDS;
 }
 
-static clef_status start(crew *c, child *w, clef_error *err)
+clef_status clef__proof_spawn(clef_device *dev, const char *path, const char *first, int64_t *process, clef_error *err)
 {
     const char *environment[CLEF_OS_MAX_SET + 1] = {"POCL_AFFINITY=0"}; /* bound, the first threads of all would share a processor */
+    char device[32], cache[sizeof dev->cache_dir + 16];
     int n = 1;
-    if (c->plan->dev->dear_binaries)
+    snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir); /* which the program may have named */
+    environment[n++] = cache;
+    if (dev->dear_binaries)
         environment[n++] = CLEF_DEAR "=1";
-    if (!clef__programs_go_behind(c->plan->dev))
+    if (!clef__programs_go_behind(dev))
         environment[n++] = "CLEF_BACKGROUND=0";
-    const char *const argv[] = {c->plan->dev->prover, "selftest", "--prove", c->path, "--first", w->first, "-d", c->device, NULL};
-    const clef_status s = clef__os_spawn(argv, environment, &w->process, err);
+    snprintf(device, sizeof device, "%d:%d", (int)dev->info.platform, (int)dev->info.index);
+    const char *const argv[] = {dev->prover, "selftest", "--prove", path, "--first", first, "-d", device, NULL};
+    return clef__os_spawn(argv, environment, process, err);
+}
+
+static clef_status start(crew *c, child *w, clef_error *err)
+{
+    const clef_status s = clef__proof_spawn(c->plan->dev, c->path, w->first, &w->process, err);
     w->runs = !s;
     w->at = -1;
     w->since = clef__os_seconds();
@@ -226,19 +235,17 @@ static void remove_files(const crew *c)
 
 clef_status clef__proof_by_children(clef_plan *plan, clef_proof_units *units, clef_error *err)
 {
-    const clef_device_info *info = &plan->dev->info;
     char dir[PATH_BYTES];
     crew *c = calloc(1, sizeof *c);
     if (!c)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a proof");
     c->plan = plan;
     c->units = units;
-    c->seconds = seconds_for_a_case();
+    c->seconds = clef__proof_seconds();
     c->n = clef__os_n_cpus() < units->n ? clef__os_n_cpus() : units->n;
     c->n = c->n > MAX_CHILDREN ? MAX_CHILDREN : c->n;
     snprintf(dir, sizeof dir, "%s/proof", plan->dev->cache_dir);
     snprintf(c->path, sizeof c->path, "%s/cases-%lld", dir, (long long)clef__os_pid());
-    snprintf(c->device, sizeof c->device, "%d:%d", (int)info->platform, (int)info->index);
     clef_status s = clef__os_make_dirs(dir, NULL) ? CLEF_E_IO : clef__proof_write(c->path, plan, units, NULL);
     clef__programs_save_cheap(plan->dev); /* finds out for all whether it is cheap */
     if (!s) {

@@ -10,6 +10,7 @@
 #include "runtime/os.h"
 #include "runtime/plan.h"
 #include "runtime/proof.h"
+#include "runtime/relay.h"
 
 enum {
     MAX_FILE_BYTES = 64 << 20,
@@ -159,7 +160,7 @@ static void write_case(FILE *to, const clef_proof_unit *u, const clef_proof_case
     fputc('\n', to);
 }
 
-static clef_status write_unit(FILE *to, const clef_plan *plan, const clef_proof_unit *u, clef_error *err)
+clef_status clef__proof_write_unit(FILE *to, const clef_plan *plan, const clef_proof_unit *u, clef_error *err)
 {
     clef_proof_case c = {.tol = tolerance(u->node),
                          .gemm = u->kernels.variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN};
@@ -195,7 +196,7 @@ clef_status clef__proof_write(const char *path, const clef_plan *plan, const cle
     fputs(head, to);
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < units->n && !s; i++)
-        s = write_unit(to, plan, &units->at[i], err);
+        s = clef__proof_write_unit(to, plan, &units->at[i], err);
     if (ferror(to) && !s)
         s = clef__fail(err, CLEF_E_IO, "%s: cannot be written", path);
     if (fclose(to) && !s)
@@ -206,12 +207,7 @@ clef_status clef__proof_write(const char *path, const clef_plan *plan, const cle
 /* ---- reading, in the prover ------------------------------------------------------------------------------------------------------------
  */
 
-typedef struct entry {
-    clef_proof_case c;
-    char op[32], variant[32], forced[80];
-} entry;
-
-static int read_head(const char *line, entry *e)
+static int read_head(const char *line, clef_proof_entry *e)
 {
     int gemm = 0, at = 0, n_runs = 0, lo = 0, hi = 0;
     double spread = 0;
@@ -236,23 +232,34 @@ static int read_head(const char *line, entry *e)
     return 1;
 }
 
-/* What failed for want of memory says nothing of the kernel. */
-static clef_verdict verdict_of(clef_status s, const clef_error *why, double worst)
+clef_verdict clef__proof_verdict(clef_status s, const clef_error *why, double worst)
 {
-    const int memory = s == CLEF_E_CL && (why->cl_code == CL_MEM_OBJECT_ALLOCATION_FAILURE || why->cl_code == CL_OUT_OF_HOST_MEMORY);
+    const int memory = s == CLEF_E_NOMEM ||
+                       (s == CLEF_E_CL && (why->cl_code == CL_MEM_OBJECT_ALLOCATION_FAILURE || why->cl_code == CL_OUT_OF_HOST_MEMORY));
     if (!s)
         return worst <= 1 ? CLEF_PROOF_RIGHT : CLEF_PROOF_WRONG;
     return (s == CLEF_E_CL && !memory) || s == CLEF_E_BUILD ? CLEF_PROOF_REFUSED : CLEF_PROOF_UNTRIED;
 }
 
-static clef_status prove(clef_device *dev, entry *e, const char *text, size_t n, int32_t number, FILE *out, clef_error *err)
+int clef__proof_read_case(const char *start, clef_proof_entry *out)
+{
+    const char *line = strchr(start, '\n'), *end = line ? strstr(line, "\nend\n") : NULL;
+    *out = (clef_proof_entry){0};
+    if (!end || !read_head(start, out))
+        return 0;
+    out->text = line + 1;
+    out->n = (size_t)(end - line);
+    return 1;
+}
+
+static clef_status prove(clef_device *dev, clef_proof_entry *e, int32_t number, FILE *out, clef_error *err)
 {
     clef_graph *g = NULL;
     clef_error why = {0};
     double worst = 0;
     fprintf(out, "begin %d\n", (int)number);
     fflush(out);
-    clef_status s = clef_graph_parse(text, n, e->op, &g, &why);
+    clef_status s = clef_graph_parse(e->text, e->n, e->op, &g, &why);
     e->c.graph = g;
     if (!s)
         s = clef__proof_run(dev, &e->c, &worst, &why);
@@ -260,7 +267,7 @@ static clef_status prove(clef_device *dev, entry *e, const char *text, size_t n,
     if (s == CLEF_E_NOMEM)
         return clef__fail(err, s, "%s", why.text);
     clef__programs_save_cheap(dev); /* for the plan that waits: else it builds them again */
-    fprintf(out, "done %d %s %.3g\n", (int)number, clef__verdict_names[verdict_of(s, &why, worst)], worst);
+    fprintf(out, "done %d %s %.3g\n", (int)number, clef__verdict_names[clef__proof_verdict(s, &why, worst)], worst);
     fflush(out);
     return CLEF_OK;
 }
@@ -276,13 +283,10 @@ static int take(const char *path, int32_t number)
     return file != NULL;
 }
 
-/* Where each case begins. Returns how many there are, or -1: the text is not one of cases. */
-static int32_t find_cases(const char *text, const char **starts, int32_t most)
+int32_t clef__proof_cases(const char *text, const char **starts, int32_t most)
 {
     int32_t n = 0;
-    if (strncmp(text, head, sizeof head - 1) != 0)
-        return -1;
-    for (const char *at = text + sizeof head - 1, *end; *at; at = end + 5, n++) {
+    for (const char *at = text, *end; *at; at = end + 5, n++) {
         end = strstr(at, "\nend\n");
         if (!end)
             return -1;
@@ -294,22 +298,23 @@ static int32_t find_cases(const char *text, const char **starts, int32_t most)
 
 static clef_status prove_all(clef_device *dev, const char *path, const char *text, int32_t first, FILE *out, clef_error *err)
 {
-    const int32_t n = find_cases(text, NULL, 0);
+    const char *cases = text + sizeof head - 1;
+    const int32_t n = strncmp(text, head, sizeof head - 1) == 0 ? clef__proof_cases(cases, NULL, 0) : -1;
     const char **starts = n > 0 ? malloc((size_t)n * sizeof *starts) : NULL;
     if (n < 0)
         return clef__fail(err, CLEF_E_FORMAT, "%s: wanted the cases of a proof", path);
     if (n && !starts)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %d cases", (int)n);
-    find_cases(text, starts, n);
+    clef__proof_cases(cases, starts, n);
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < n && !s; i++) {
         const int32_t number = (int32_t)(((int64_t)first + i) % n);
-        const char *graph = strchr(starts[number], '\n') + 1;
-        entry e = {0};
+        clef_proof_entry e;
         if (!take(path, number))
             continue;
-        s = read_head(starts[number], &e) ? prove(dev, &e, graph, (size_t)(strstr(graph - 1, "\nend\n") + 1 - graph), number, out, err)
-                                          : clef__fail(err, CLEF_E_FORMAT, "%s: case %d does not read as one", path, (int)number);
+        s = clef__proof_read_case(starts[number], &e)
+                ? prove(dev, &e, number, out, err)
+                : clef__fail(err, CLEF_E_FORMAT, "%s: case %d does not read as one", path, (int)number);
     }
     free(starts);
     return s;
@@ -322,6 +327,11 @@ clef_status clef_prove(clef_device *dev, const char *path, int32_t first, clef_e
     clef_status s = clef__os_read(path, MAX_FILE_BYTES, &text, &n, err);
     if (s)
         return s;
+    if (clef__relay_is_case(text)) {
+        s = clef__relay_prove(dev, path, text, err);
+        free(text);
+        return s;
+    }
     snprintf(out_path, sizeof out_path, "%s.%d.out", path, (int)first);
     FILE *out = fopen(out_path, "a");
     if (!out)

@@ -3,10 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/broken.h"
 #include "runtime/relay.h"
 #include "runtime/source.h"
 
-enum { MAX_OPTIONS = 640, MAX_ENTRY = 160 };
+enum { MAX_OPTIONS = 640, MAX_ENTRY = 160, STAGE_OPTION = 24 };
 
 /* Sources that include cl/stage.h. */
 static const clef_relay_kind able[] = {
@@ -64,12 +65,12 @@ static clef_status stage_text(texts *t, int32_t i, const clef_relay_kind *kind, 
     char *source = NULL, entry[MAX_ENTRY];
     size_t n = 0;
     memcpy(l.defs, kind->defs, sizeof l.defs);
-    clef_status s = clef__program_options(&l, t->options[i], MAX_OPTIONS - 16, err);
+    clef_status s = clef__program_options(&l, t->options[i], MAX_OPTIONS - STAGE_OPTION, err);
     if (!s)
         s = clef__source_assemble(kind->source, &source, &n, err);
     if (s)
         return s;
-    snprintf(t->options[i] + strlen(t->options[i]), 16, " -D STAGE=%d", (int)i);
+    snprintf(t->options[i] + strlen(t->options[i]), STAGE_OPTION, " -D STAGE=%d", (int)i);
     const int more = snprintf(entry, sizeof entry, "\nSTAGE_ENTRY(%s, %s, STAGE_BUFS_%u)\n", kind->kernel, kind->args, kind->n_bufs);
     char *grown = realloc(source, n + (size_t)more + 1);
     t->owned[i] = grown ? grown : source;
@@ -91,20 +92,41 @@ static clef_status relay_text(texts *t, int32_t n_kinds, clef_error *err)
     return s;
 }
 
-clef_status clef__relay_link(clef_device *dev, const clef_relay_kind *kinds, int32_t n, cl_kernel *out, clef_error *err)
+static void texts_free(texts *t)
 {
-    texts *t = calloc(1, sizeof *t);
-    if (!t)
-        return clef__fail(err, CLEF_E_NOMEM, "cl/relay.cl: no memory for its text");
-    clef_status s = CLEF_OK;
-    for (int32_t i = 0; i < n && !s; i++)
-        s = stage_text(t, i, &kinds[i], err);
-    if (!s)
-        s = relay_text(t, n, err);
-    if (!s)
-        s = clef__kernel_link(dev, t->units, n + 1, &(clef_launch){.source = "relay", .kernel = "relay"}, out, err);
-    for (int32_t i = 0; i <= n; i++)
+    for (int32_t i = 0; t && i <= CLEF_RELAY_KINDS; i++)
         free(t->owned[i]);
     free(t);
+}
+
+static clef_status texts_make(const clef_relay_kinds *kinds, texts **out, clef_error *err)
+{
+    texts *t = *out = calloc(1, sizeof *t);
+    clef_status s = t ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "cl/relay.cl: no memory for its text");
+    for (int32_t i = 0; i < kinds->n && !s; i++)
+        s = stage_text(t, i, &kinds->at[i], err);
+    return s ? s : relay_text(t, kinds->n, err);
+}
+
+clef_status clef__relay_link(clef_device *dev, const clef_relay_kinds *kinds, clef_link how, cl_kernel *out, clef_error *err)
+{
+    texts *t = NULL;
+    *out = NULL;
+    clef_status s = texts_make(kinds, &t, err);
+    if (!s && how == CLEF_LINK_BUILD && clef__broken_at("relay.build"))
+        s = clef__fail(err, CLEF_E_BUILD, "cl/relay.cl: broken on purpose");
+    if (!s)
+        s = clef__kernel_link(dev, t->units, kinds->n + 1, &(clef_launch){.source = "relay", .kernel = "relay"}, how, out, err);
+    texts_free(t);
+    return s;
+}
+
+clef_status clef__relay_key(clef_device *dev, const clef_relay_kinds *kinds, clef_cache_key *out, clef_error *err)
+{
+    texts *t = NULL;
+    clef_status s = texts_make(kinds, &t, err);
+    if (!s)
+        s = clef__link_key(dev, t->units, kinds->n + 1, out, err);
+    texts_free(t);
     return s;
 }

@@ -57,8 +57,8 @@ CLEF_API void        clef_devices_free(clef_device_info *list);
 
 typedef struct clef_device clef_device;
 
-/** Called while something long is under way: `done` of `total` (same unit), `what` is static ("weights", "kernels", "cache", "tuning").
- *  Return non-zero to stop it (CLEF_E_CANCELLED, where there is a status). Called from the thread that called the library. */
+/** Called while something long is under way: `done` of `total` (same unit), `what` is static ("weights", "kernels", "relay", "cache",
+ *  "tuning"). Return non-zero to stop it (CLEF_E_CANCELLED, where there is a status). Called from the thread that called the library. */
 typedef int (*clef_progress)(void *user, const char *what, uint64_t done, uint64_t total);
 
 /** Whether threads of a CPU through PoCL stay on their processors: a few percent faster on an idle machine, where small models gain a
@@ -76,13 +76,14 @@ typedef struct clef_device_opts {
     const char   *prover;    /* a program that `PROVER selftest --prove FILE` starts, as the command `clef` is: kernels that the device has
                                 never run are proven by it before a plan uses them, in as many processes as there are processors, 8 at most
                                 (docs/drivers.md, "Proof"). NULL: $CLEF_PROVER; without either, or without a cache folder, nothing is
-                                proven */
+                                proven. On CPUs one also builds a step as one launch, which a plan takes over when it is there */
     void        (*notice)(void *user, const char *text); /* NULL, or told in one line what no status says: a kernel was set aside */
     void         *notice_user;
     clef_progress progress;  /* NULL, or told while the device is closed ("cache"): built programs are kept for the next start then */
     void         *progress_user;
     int32_t       foreground; /* 1: as $CLEF_BACKGROUND=0: provers do not go on beside the caller to keep what they built (for those who
-                                measure, and where nothing may outlive a command); clef_device_close() does it then */
+                                measure, and where nothing may outlive a command); clef_device_close() does it then, and making a plan waits
+                                for its step as one launch */
     int32_t       several;   /* 1: `which` may name several devices, with commas between: "0:0,1:0". Plans are split over them */
     const float  *shares;    /* of several: what each gets of the layers, in any unit (60, 40); NULL: by read bandwidth, as
                                 clef_device_measure() gives it (it runs when a plan is made, where nothing is known), as far as memory
