@@ -199,8 +199,10 @@ static inline matrix_ints matrix_plain_bytes(matrix_w w, matrix_x x, uint from, 
     const uint lane = matrix_lane();
     int sums[MATRIX_SUMS];
     matrix_share(s, w, x);
+#  pragma unroll 1
     for (uint i = 0; i < MATRIX_SUMS; i++) {
         sums[i] = 0;
+#  pragma unroll 1
         for (uint k = from; k < to; k++)
             sums[i] = dot4s(sums[i], matrix_word_w(s, matrix_row(i, lane), k, lane), matrix_word_x(s, matrix_token(i, lane), k, lane));
     }
@@ -227,7 +229,9 @@ static inline matrix_floats matrix_plain_floats(matrix_w w, matrix_x x, matrix_f
     float sums[MATRIX_SUMS];
     MATRIX_STORE(more, 0, sums);
     matrix_share(s, w, x);
+#  pragma unroll 1
     for (uint i = 0; i < MATRIX_SUMS; i++)
+#  pragma unroll 1
         for (uint k = 0; k < 8; k++) {
             const float2 a = matrix_pair(matrix_word_w(s, matrix_row(i, lane), k, lane), halves);
             const float2 b = matrix_pair(matrix_word_x(s, matrix_token(i, lane), k, lane), halves);

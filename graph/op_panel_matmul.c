@@ -53,8 +53,10 @@ static clef_status options_fit(const clef_panel_matmul_opts *o, clef_error *err)
         return clef__fail(err, CLEF_E_ARG, "quantise and half: wanted one of them");
     const int blocks = clef_dtype_block_elems((clef_dtype)o->dtype) > 1;
     if ((o->quantise && !blocks) || (o->half && o->dtype == CLEF_F32) || ((o->quantise || o->half) && o->k % 32))
-        return clef__fail(err, CLEF_E_ARG, "quantise or half with %s of %d columns: wanted a format of blocks (half: or f16, bf16), and whole "
-                          "blocks of 32", clef_dtype_name((clef_dtype)o->dtype), o->k);
+        return clef__fail(err, CLEF_E_ARG,
+                          "quantise or half with %s of %d columns: wanted a format of blocks (half: or f16, bf16), and whole "
+                          "blocks of 32",
+                          clef_dtype_name((clef_dtype)o->dtype), o->k);
     return CLEF_OK;
 }
 
@@ -313,7 +315,9 @@ static const clef_op_case panel_cases[] = {
 static float panel_tol(const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    return o->quantise == 2 || (o->half && o->dtype == CLEF_BF16) ? BYTES_TOL : o->half ? HALF_TOL : 5e-6f; /* as matmul and the norms; integers are exact */
+    return o->quantise == 2 || (o->half && o->dtype == CLEF_BF16) ? BYTES_TOL
+           : o->half                                              ? HALF_TOL
+                                                                  : 5e-6f; /* as matmul and the norms; integers are exact */
 }
 
 const clef_op_def clef__op_panel_matmul = {

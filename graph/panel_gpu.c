@@ -156,7 +156,8 @@ int clef__has_many_rows(const clef_lowering *lo, const clef_value *n)
 
 static int takes_tiles(const clef_lowering *lo, const clef_value *n, clef_x_form x)
 {
-    return clef__has_many_rows(lo, n) && clef__group_most(lo->caps) >= TILE_GROUP && lo->caps->local_bytes >= tile_bytes(x, SMALL_TILES, TILE_TOKENS);
+    return clef__has_many_rows(lo, n) && clef__group_most(lo->caps) >= TILE_GROUP &&
+           lo->caps->local_bytes >= tile_bytes(x, SMALL_TILES, TILE_TOKENS);
 }
 
 static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const means *by, panel_args args, clef_error *err)
@@ -165,8 +166,8 @@ static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const mea
     const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS),
                    units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1;
     const uint32_t tokens = args.m <= 16 && by->x != CLEF_X_HALVES ? 1
-                            : args.m <= 32                    ? 2
-                                                              : TILE_TOKENS,
+                            : args.m <= 32                         ? 2
+                                                                   : TILE_TOKENS,
                    blocks = clef__ceil_div(args.m, tokens * 16);
     const int multiplies = by->x == CLEF_X_BYTES && by->dot == CLEF_INT_DOT_PLAIN; /* which takes registers */
     uint32_t tiles = LARGE_TILES;

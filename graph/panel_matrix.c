@@ -1,21 +1,28 @@
-/* Lowering of panel_matmul to units that multiply small matrices (cl/matrix.h): many rows of x in 8 bits with a weight in blocks, or in half
- * precision or bf16 with a weight of the same. A variant for each vendor's unit; they share all else. */
+/* Lowering of panel_matmul to units that multiply small matrices (cl/matrix.h): many rows of x in 8 bits with a weight in blocks, or in
+ * half precision or bf16 with a weight of the same. A variant for each vendor's unit; they share all else. */
 #include "graph/panel_gpu.h"
 #include "graph/variant.h"
 
 enum {
-    UNIT_ROWS = 32,    /* of the weight for a unit */
-    SMALL_TILES = 4,   /* tiles of the weight a group */
+    UNIT_ROWS = 32,  /* of the weight for a unit */
+    SMALL_TILES = 4, /* tiles of the weight a group */
     LARGE_TILES = 8,
-    FEW_TOKENS = 2,    /* sixteens of rows of x a group */
+    FEW_TOKENS = 2, /* sixteens of rows of x a group */
     MANY_TOKENS = 4,
     GROUPS_PER_UNIT = 2 /* wanted before a group takes more */
 };
 
-/* By clef_matrix: items of a unit, and the rows of x that it takes, as many sums as its registers hold. */
+/* By clef_matrix: items of a unit, and the rows of x that it takes, as many sums as its registers hold; a plain unit's compile in less
+ * time. */
 static const struct {
-    uint32_t lanes, tokens;
-} units[] = {[CLEF_MATRIX_NONE] = {1, 1}, [CLEF_MATRIX_MMA] = {32, 32}, [CLEF_MATRIX_WMMA] = {32, 32}, [CLEF_MATRIX_DPAS] = {8, 16}};
+    uint32_t lanes, tokens, plain_tokens;
+} units[] = {
+    [CLEF_MATRIX_NONE] = {1, 1, 1}, [CLEF_MATRIX_MMA] = {32, 32, 16}, [CLEF_MATRIX_WMMA] = {32, 32, 32}, [CLEF_MATRIX_DPAS] = {8, 16, 8}};
+
+static uint32_t tokens_of(const clef_caps *caps)
+{
+    return caps->matrix_plain ? units[caps->matrix].plain_tokens : units[caps->matrix].tokens;
+}
 
 int32_t clef__matrix_lanes(const clef_caps *caps)
 {
@@ -45,7 +52,7 @@ int32_t clef__matrix_c_version(const clef_caps *caps)
 
 static uint32_t group_of(const clef_caps *caps, uint32_t tiles, uint32_t tokens)
 {
-    return units[caps->matrix].lanes * (tiles * PANEL_ROWS / UNIT_ROWS) * (tokens * 16 / units[caps->matrix].tokens);
+    return units[caps->matrix].lanes * (tiles * PANEL_ROWS / UNIT_ROWS) * (tokens * 16 / tokens_of(caps));
 }
 
 /* Local memory of panel_matrix: 32 columns of all rows, their scales, and what a plain unit's items show each other. */
@@ -87,8 +94,9 @@ static clef_status lower_products(clef_lowering *lo, const clef_value *n, clef_x
     const clef_caps *caps = lo->caps;
     panel_args args = clef__panel_args(lo, n);
     args.x = 0;
-    const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS), wanted = caps->n_units > 0 ? (uint32_t)caps->n_units : 1,
-                   tokens = args.m <= FEW_TOKENS * 16 ? FEW_TOKENS : MANY_TOKENS, blocks = clef__ceil_div(args.m, tokens * 16);
+    const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS),
+                   wanted = caps->n_units > 0 ? (uint32_t)caps->n_units : 1, tokens = args.m <= FEW_TOKENS * 16 ? FEW_TOKENS : MANY_TOKENS,
+                   blocks = clef__ceil_div(args.m, tokens * 16);
     uint32_t tiles = LARGE_TILES;
     if (blocks * clef__ceil_div(all, tiles) < wanted * GROUPS_PER_UNIT || !serves(caps, x, tiles, tokens))
         tiles = SMALL_TILES;
@@ -98,7 +106,7 @@ static clef_status lower_products(clef_lowering *lo, const clef_value *n, clef_x
                                        .c_version = clef__matrix_c_version(caps),
                                        .defs = {{"TILES", (int32_t)tiles},
                                                 {"TOKENS", (int32_t)tokens},
-                                                {"UNIT_TOKENS", (int32_t)units[caps->matrix].tokens},
+                                                {"UNIT_TOKENS", (int32_t)tokens_of(caps)},
                                                 {"W_TYPE", o->dtype},
                                                 {"QUANTISE", (int32_t)x},
                                                 {"MATRIX", caps->matrix},
