@@ -6,7 +6,7 @@
  *   -D TOKENS       16 TOKENS a multiple of UNIT_TOKENS
  *   -D UNIT_TOKENS  a multiple of MATRIX_TOKENS
  *   -D W_TYPE       dtype of w
- *   -D QUANTISE     how panel_lane_rows.cl made x: 1 in 8 bits, w in blocks; 3 in halves, w too; 4 in bf16, w too
+ *   -D QUANTISE     how panel_lane_rows.cl made x: 1 in 8 bits, w in blocks; 2 in halves, w in blocks; 3 in halves, w too; 4 in bf16, w too
  *   and those of matrix.h and panel_lane_out.h */
 #include "matrix.h"
 #if !defined(TILES) || !defined(TOKENS) || !defined(UNIT_TOKENS) || !defined(W_TYPE) || !defined(QUANTISE)
@@ -27,8 +27,8 @@ enum {
     TOKEN_PARTS = UNIT_TOKENS / MATRIX_TOKENS
 };
 
-#if QUANTISE == 1
-#  include "panel_matrix_bytes.h"
+#if QUANTISE <= 2
+#  include "panel_matrix_blocks.h"
 #else
 #  include "panel_matrix_halves.h"
 #endif
@@ -38,7 +38,7 @@ void panel_matrix(const panel_args a, global float *out, global const uchar *x, 
 {
     local uint w_words[STRIDE * W_ROWS], x_words[STRIDE * X_ROWS];
     MATRIX_SCRATCH(scratch, WG);
-#if QUANTISE == 1
+#if QUANTISE <= 2
     local float scale[SCALES * W_ROWS], base[HAS_MINIMA ? W_ROWS : 1], d[X_ROWS], sums[HAS_MINIMA ? X_ROWS : 1];
     const step_data s = {w_words, x_words, scale, base, d, sums, scratch};
 #else

@@ -279,6 +279,9 @@ static const clef_op_case panel_cases[] = {
               "weight g f32 [256]\ny = panel_matmul(x, p, _, g) n=48 k=256 dtype=14 quantise=1 norm=rms eps=1e-5 act=swiglu\noutput y\n"},
     {.graph = "input x f32 [9, 32]\nweight w q4_1 [17, 32]\np = pack(w)\n" /* small ones, for simulators */
               "y = panel_matmul(x, p) n=17 k=32 dtype=7 quantise=1\noutput y\n"},
+    {.graph = "input x f32 [9, 32]\nweight w q5_1 [17, 32]\np = pack(w)\n"
+              "y = panel_matmul(x, p) n=17 k=32 dtype=9 half=1\noutput y\n",
+     .tol = HALF_TOL},
     {.graph = "input x f32 [5, 256]\nweight w q6_k [3, 256]\np = pack(w)\n"
               "y = panel_matmul(x, p) n=3 k=256 dtype=14 quantise=1\noutput y\n"},
     {.graph = "input x f32 [6, 32]\nweight w f16 [16, 32]\nweight v f16 [16, 32]\np = pack(w, v) interleave=1\n"

@@ -1,5 +1,5 @@
-/* Lowering of panel_matmul to units that multiply small matrices (cl/matrix.h): many rows of x in 8 bits with a weight in blocks, or in
- * half precision or bf16 with a weight of the same. A variant for each vendor's unit; they share all else. */
+/* Lowering of panel_matmul to units that multiply small matrices (cl/matrix.h): many rows of x in 8 bits or halves with a weight
+ * in blocks, in halves or bf16 with a weight of the same. A variant for each vendor's unit; they share all else. */
 #include "graph/panel_gpu.h"
 #include "graph/variant.h"
 
@@ -58,7 +58,9 @@ static uint32_t group_of(const clef_caps *caps, uint32_t tiles, uint32_t tokens)
 /* Local memory of panel_matrix: 32 columns of all rows, their scales, and what a plain unit's items show each other. */
 static uint64_t local_bytes(const clef_caps *caps, clef_x_form x, uint32_t tiles, uint32_t tokens)
 {
-    const uint64_t words = x == CLEF_X_BYTES ? 12 + 3 : 20, plain = caps->matrix_plain ? 64 : 0;
+    static const uint64_t row_words[] = {
+        [CLEF_X_BYTES] = 12 + 3, [CLEF_X_HALVES] = 20 + 3, [CLEF_X_ROW_HALVES] = 20, [CLEF_X_ROW_BF16] = 20};
+    const uint64_t words = row_words[x], plain = caps->matrix_plain ? 64 : 0;
     return ((uint64_t)tiles + tokens) * 16 * words * 4 + group_of(caps, tiles, tokens) * plain;
 }
 
@@ -69,7 +71,7 @@ static int serves(const clef_caps *caps, clef_x_form x, uint32_t tiles, uint32_t
 
 int clef__matrix_multiplies(const clef_caps *caps, int32_t type)
 {
-    const clef_x_form x = type == CLEF_MATRIX_BYTES ? CLEF_X_BYTES : CLEF_X_ROW_HALVES;
+    const clef_x_form x = type == CLEF_MATRIX_BYTES ? CLEF_X_BYTES : CLEF_X_HALVES; /* what takes most local memory */
     return caps->matrix && (caps->matrix_types & type) && serves(caps, x, SMALL_TILES, MANY_TOKENS);
 }
 
@@ -80,6 +82,8 @@ static clef_x_form form_of(const clef_caps *caps, const clef_panel_matmul_opts *
         return clef__matrix_multiplies(caps, CLEF_MATRIX_BYTES) ? CLEF_X_BYTES : CLEF_X_FLOATS;
     if (o->half && o->dtype == CLEF_F16 && clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES))
         return CLEF_X_ROW_HALVES;
+    if (o->half && clef_dtype_block_elems((clef_dtype)o->dtype) > 1 && clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES))
+        return CLEF_X_HALVES;
     return o->half && o->dtype == CLEF_BF16 && clef__matrix_multiplies(caps, CLEF_MATRIX_BF16) ? CLEF_X_ROW_BF16 : CLEF_X_FLOATS;
 }
 
@@ -147,7 +151,7 @@ static int has_dpas(const clef_caps *caps)
     return caps->matrix == CLEF_MATRIX_DPAS;
 }
 
-#define TAKES "more than 4 rows of 8-bit activations, or of half ones with f16 or bf16 weights"
+#define TAKES "more than 4 rows of activations in 8 bits or half precision"
 
 const clef_variant clef__panel_matmul_mma = {
     .name = "mma", .needs = "a compiler that takes PTX, and mma.sync", .takes = TAKES, .device = has_mma, .fits = takes, .lower = lower};

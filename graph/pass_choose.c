@@ -31,7 +31,7 @@ static int rounds(const wishes *wanted)
 /* Whether x may be rounded to half precision instead: on GPUs whose bytes do not multiply, and halves do. */
 static int halves(const wishes *wanted)
 {
-    return !wanted->exact && !rounds(wanted) && wanted->caps->fp16;
+    return !wanted->exact && !rounds(wanted) && (wanted->caps->fp16 || clef__matrix_multiplies(wanted->caps, CLEF_MATRIX_HALVES));
 }
 
 /* Whether x may be rounded as the weight is, where a unit multiplies matrices of it (k columns). */
