@@ -126,7 +126,7 @@ typedef struct attention_args {
     args_uint  pos, sinks;    /* offsets */
     args_float scale, softcap;
     args_int   causal, window;
-    args_uint  tile, splits;  /* attention_tile.cl: queries a tile; attention_step.cl: parts of the keys */
+    args_uint  tile, splits;  /* attention_tile.cl: queries a tile; attention_step.cl, attention_flash.cl: parts of the keys */
 } attention_args;
 
 /* attention_step.cl: an attention whose k and v are caches, and the rows that it writes to them first. */
@@ -137,6 +137,12 @@ typedef struct attention_step_args {
     args_uint  freqs, q_norm, k_norm; /* offsets */
     args_float turn_scale, eps;
 } attention_step_args;
+
+/* attention_flash.cl */
+typedef struct attention_flash_args {
+    attention_args a;
+    args_uint      parts; /* where the records begin in their buffer */
+} attention_flash_args;
 
 /* conv.cl: x [n_b, n_t, n_c]. */
 #define CONV_MAX_TAPS 16

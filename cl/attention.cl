@@ -12,25 +12,11 @@
 #include "group.h"
 #include "weights.h"
 #include "attention.h"
+#include "attention_logit.h"
 
 #if !defined(D) || !defined(E)
 #  error "attention.cl needs WG, D, E, K_TYPE, V_TYPE, MASK, POS and SINKS"
 #endif
-
-/* What the product q . k of key s, which the query may see, weighs before the softmax; -INFINITY where the mask drops it. */
-static float logit(const attention_args *a, global const mask_elem *mask, size_t mask_row, int s, float product)
-{
-    float z = a->scale * product;
-    if (a->softcap > 0)
-        z = a->softcap * tanh(z / a->softcap);
-#if MASK == DTYPE_F32
-    z += mask[mask_row + s * (size_t)a->mask.stride[3]];
-#elif MASK >= 0
-    if (!mask[mask_row + s * (size_t)a->mask.stride[3]])
-        return -INFINITY;
-#endif
-    return z;
-}
 
 static float dot(global const float *q, global const k_elem *k, size_t k0)
 {

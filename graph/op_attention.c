@@ -186,6 +186,17 @@ static clef_status lanes_lower(clef_lowering *lo, const clef_value *n, clef_erro
     return clef__attention_lanes_launch(lo, &call, err);
 }
 
+static int flash_fits(const clef_lowering *lo, const clef_value *n)
+{
+    return clef__attention_flash_takes(lo->caps, clef__n(lo, n->in[1], 0), clef__n(lo, n->in[2], 0));
+}
+
+static clef_status flash_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_attention_call call = call_of(lo, n);
+    return clef__attention_flash_launch(lo, &call, err);
+}
+
 const clef_variant clef__attention_split = {.name = "split",
                                             .needs = "a CPU with vectors",
                                             .takes = "up to 4 positions",
@@ -194,6 +205,12 @@ const clef_variant clef__attention_split = {.name = "split",
                                             .lower = split_lower};
 const clef_variant clef__attention_tile = {
     .name = "tile", .needs = "a CPU with vectors", .device = clef__attention_has_vectors, .lower = tile_lower};
+const clef_variant clef__attention_flash = {.name = "flash",
+                                            .needs = "a GPU",
+                                            .takes = "heads that fit local memory",
+                                            .device = clef__attention_flash_runs,
+                                            .fits = flash_fits,
+                                            .lower = flash_lower};
 /* A group of 128 takes a query. */
 static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
 {

@@ -350,11 +350,11 @@ static clef_status write_launch(clef_lowering *lo, const clef_value *n, int32_t 
     return clef__cache_write_launch(lo, &args, n->in[cache], x.buf, n->in[POS], err);
 }
 
-/* One after the other; k leaves the scratch before q takes it. */
-static clef_status parts_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+/* What comes before the attention itself, one after the other; k leaves the scratch before q takes it. */
+static clef_status ready(clef_lowering *lo, const clef_value *n, clef_attention_call *call, clef_error *err)
 {
-    clef_attention_call call = call_of(lo, n);
     heads k, q;
+    *call = call_of(lo, n);
     clef_status s = make_heads(lo, n, K, &k, err);
     if (!s)
         s = write_launch(lo, n, K_CACHE, k, err);
@@ -364,9 +364,30 @@ static clef_status parts_lower(clef_lowering *lo, const clef_value *n, clef_erro
         s = make_heads(lo, n, Q, &q, err);
     if (s)
         return s;
-    call.q = q.buf;
-    call.args.a.q = by_head(q.view);
-    call.new_k = NULL;
+    call->q = q.buf;
+    call->args.a.q = by_head(q.view);
+    call->new_k = NULL;
+    return CLEF_OK;
+}
+
+static int flash_fits(const clef_lowering *lo, const clef_value *n)
+{
+    return clef__attention_flash_takes(lo->caps, clef__n(lo, n->in[K], 0), clef__n(lo, n->in[V], 0));
+}
+
+static clef_status flash_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    clef_attention_call call;
+    const clef_status s = ready(lo, n, &call, err);
+    return s ? s : clef__attention_flash_launch(lo, &call, err);
+}
+
+static clef_status parts_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    clef_attention_call call;
+    const clef_status s = ready(lo, n, &call, err);
+    if (s)
+        return s;
     const int tiles = clef__attention_has_vectors(lo->caps);
     return tiles ? clef__attention_tile_launch(lo, &call, err) : clef__attention_lanes_launch(lo, &call, err);
 }
@@ -377,6 +398,12 @@ const clef_variant clef__cached_attention_step = {.name = "step",
                                                   .device = clef__attention_has_vectors,
                                                   .fits = step_fits,
                                                   .lower = step_lower};
+const clef_variant clef__cached_attention_flash = {.name = "flash",
+                                                   .needs = "a GPU",
+                                                   .takes = "heads that fit local memory",
+                                                   .device = clef__attention_flash_runs,
+                                                   .fits = flash_fits,
+                                                   .lower = flash_lower};
 /* A group of 128 takes a query. */
 static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
 {

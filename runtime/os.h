@@ -36,6 +36,8 @@ void        clef__os_file_abort(clef_os_file *file);
  *  free takes NULL. */
 void *clef__os_alloc_large(size_t n_bytes);
 void  clef__os_free_large(void *memory, size_t n_bytes);
+/** Asks for huge pages where a whole one lies within memory that is somebody else's, before it is first touched. */
+void clef__os_prefer_large(void *memory, size_t n_bytes);
 
 /** Starts reading a part of a mapped file from its disk, and does not wait. */
 void clef__os_read_ahead(const void *data, size_t n_bytes);

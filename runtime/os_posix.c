@@ -407,6 +407,18 @@ void clef__os_free_large(void *memory, size_t n_bytes)
         munmap(memory, large_bytes(n_bytes));
 }
 
+void clef__os_prefer_large(void *memory, size_t n_bytes)
+{
+#ifdef MADV_HUGEPAGE
+    const size_t head = (HUGE_PAGE - (uintptr_t)memory % HUGE_PAGE) % HUGE_PAGE;
+    if (n_bytes >= head + HUGE_PAGE)
+        (void)madvise((char *)memory + head, (n_bytes - head) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+#else
+    (void)memory;
+    (void)n_bytes;
+#endif
+}
+
 void clef__os_read_ahead(const void *data, size_t n_bytes)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)data / page * page;

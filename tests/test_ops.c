@@ -3,7 +3,8 @@
  * of that name. $CLEF_TEST_VARIANT: of ops with variants only those of that name. $CLEF_TEST_VERBOSE: the error of each run, too.
  * $CLEF_TEST_MOST: only cases of at most so many operations (for simulators).
  * $CLEF_TEST_REPORT: a file to which a line "op variant cases failed left" is appended for each op and variant that ran (tools/matrix).
- * $CLEF_TEST_SECONDS: no case of a variant begins after so many seconds; those left are counted and told. */
+ * $CLEF_TEST_SECONDS: no case of an op begins after so many seconds, of which each variant gets a share; those left are counted and told.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -361,15 +362,15 @@ static int check_case(const clef_op_def *op, const clef_op_case *of, clef_device
     return ok;
 }
 
-/* All cases on all devices. */
-static tally check_variant(const clef_op_def *op, const clef_variant *variant)
+/* All cases on all devices, none of which begins after so many seconds. */
+static tally check_variant(const clef_op_def *op, const clef_variant *variant, double seconds)
 {
     const char *report = getenv("CLEF_TEST_REPORT");
     tally count = {0};
     const time_t start = time(NULL);
     for (int d = 0; d < n_devices; d++)
         for (const clef_op_case *c = op->cases; c->graph; c++)
-            if (difftime(time(NULL), start) > most_seconds)
+            if (difftime(time(NULL), start) > seconds)
                 count.left++;
             else if (!check_case(op, c, devices[d], variant, &count) && count.failed == 0)
                 count.failed = 1; /* it did not get so far as to run */
@@ -388,19 +389,24 @@ static void test_op(void **state)
     const clef_op_def *op = *state;
     const clef_variant *variant;
     clef_op of;
-    int failed = 0, n_variants = 0;
+    const time_t start = time(NULL);
+    int failed = 0, n_variants = 0, left = 0;
     assert_non_null(op->cases);
     assert_non_null(op->cases[0].graph);
     assert_non_null(op->ref);
     assert_non_null(op->cost);
     const char *only = getenv("CLEF_TEST_VARIANT");
     for (int32_t i = 0; (variant = clef__variant_row(i, &of)); i++)
-        if (clef__ops[of] == op) {
-            failed += only && strcmp(only, variant->name) != 0 ? 0 : check_variant(op, variant).failed;
-            n_variants++;
-        }
+        left += clef__ops[of] == op;
+    for (int32_t i = 0; (variant = clef__variant_row(i, &of)); i++) {
+        if (clef__ops[of] != op)
+            continue;
+        const double share = (most_seconds - difftime(time(NULL), start)) / left--;
+        failed += only && strcmp(only, variant->name) != 0 ? 0 : check_variant(op, variant, share).failed;
+        n_variants++;
+    }
     if (!n_variants)
-        failed += check_variant(op, NULL).failed;
+        failed += check_variant(op, NULL, most_seconds).failed;
     assert_int_equal(failed, 0);
 }
 
