@@ -1,9 +1,9 @@
 /* Softmax attention on GPUs, tiles of queries by chunks of keys in local memory (FlashAttention, arXiv:2205.14135; parts: Flash-Decoding):
  * the formula of attention.cl. The queries of a head of k, counted as there (i = t group + h), lie in tiles of ROWS, so that all heads of
  * a group and neighbouring positions share each read of k and v.
- *   attention_flash        launch: splits ceil(group T / ROWS) Hk B groups of WG items. With a.splits > 1 the keys are cut in so many parts;
- *                          each leaves a record for each query in `parts`: max z, the sum of the weights, two floats that count for
- *                          nothing, then the sum of values, E rounded up to a multiple of 4.
+ *   attention_flash        launch: splits ceil(group T / ROWS) Hk B groups of WG items. With a.splits > 1 the keys are cut in so many
+ *                          parts; each leaves a record for each query in `parts`: max z, the sum of the weights, two floats that count
+ *                          for nothing, then the sum of values, E rounded up to a multiple of 4.
  *   attention_flash_merge  launch: group T Hk B groups of WG items; joins the records.
  * Item (r, c) of ROWS / TALL by SLOTS has the rows r TALL .. and, of a chunk, the keys c, c + SLOTS ..; of the values the vectors of four
  * elements c, c + SLOTS ... No sum crosses items: each adds up the weights of its rows for itself.

@@ -24,8 +24,8 @@ int clef__attention_has_vectors(const clef_caps *caps);
 clef_status clef__attention_tile_launch(clef_lowering *lo, const clef_attention_call *call, clef_error *err);
 /** Each query alone, by a group of work-items. Any device. Nothing is written. */
 clef_status clef__attention_lanes_launch(clef_lowering *lo, const clef_attention_call *call, clef_error *err);
-/** Tiles of queries, chunks of keys in local memory. Devices that run groups, where clef__attention_flash_takes(). Nothing is written. Takes
- *  scratch behind q's. */
+/** Tiles of queries, chunks of keys in local memory. GPUs, where clef__attention_flash_takes(). Nothing is written. Takes scratch, behind
+ *  q's where q lies there. */
 clef_status clef__attention_flash_launch(clef_lowering *lo, const clef_attention_call *call, clef_error *err);
 int         clef__attention_flash_runs(const clef_caps *caps);
 /** 1 when the device's local memory holds a tile and a chunk of heads of D and E. */

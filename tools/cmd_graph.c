@@ -217,6 +217,7 @@ static int run_diff(const graph_options *o, char **args)
                         : o->beside   ? "--weights"
                         : o->no_proof ? "--no-proof"
                         : o->model    ? "--model"
+                        : o->device   ? "--use-device"
                                       : NULL;
     const clef__graph_source source = source_of(o);
     if (extra)
@@ -232,6 +233,9 @@ static int graph_run(const void *options, int32_t n_args, char **args)
     clef_graph *graph = NULL;
     if (n_args == 3 && strcmp(args[0], "diff") == 0)
         return run_diff(&o, args);
+    if (!o.profile && (o.device || o.no_proof))
+        return clef__cli_fail(CLI_USAGE, "graph: %s counts with --profile alone: no device has a part in the graph before its own passes",
+                              o.device ? "--use-device" : "--no-proof");
     if (n_args > 1)
         return clef__cli_fail(CLI_USAGE, "graph: wanted one MODEL, or diff A B; came %d arguments", (int)n_args);
     job.path = clef__model_path("graph", n_args, args, o.model);
