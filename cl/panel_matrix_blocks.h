@@ -1,5 +1,5 @@
-/* A step of panel_matrix.cl with w in blocks: what a group takes to local memory, and its products. Codes less their offset, and x, lie there
- * as bytes (QUANTISE 1) or halves (2): rows of 8 or 16 words, STRIDE words apart, so that the items of a unit meet no bank twice. */
+/* A step of panel_matrix.cl with w in blocks: what a group takes to local memory, and its products. Codes less their offset, and x, lie
+ * there as bytes (QUANTISE 1) or halves (2): rows of 8 or 16 words, STRIDE words apart, so that the items of a unit meet no bank twice. */
 #ifndef CLEF_CL_PANEL_MATRIX_BLOCKS_H
 #define CLEF_CL_PANEL_MATRIX_BLOCKS_H
 
