@@ -1,12 +1,12 @@
 /* Rows of x [m, k] as products on GPUs read them: normed where NORM says so (mean and scale as in norm.cl), then in f32 or rounded to 8
- * bits in blocks of 32 (d = max |x| / 127, q = round(x / d)), or to half precision (d = the power of two below max |x|). Launch: one group
- * a row.
+ * bits in blocks of 32 (d = max |x| / 127, q = round(x / d)), or to half precision (d = the power of two below max |x|), or rows of them
+ * or of bf16 with one d each. Launch: one group a row.
  * Quantised: quants char [m][K / 32][32], scales float [m][K / 32], sums of 16 quants int [m][K / 32][2], one plane after the other.
- * Halves: half x / d, d, and as float the sums of 16 of x, in the same order.
+ * Halves: half x / d, d, and as float the sums of 16 of x, in the same order. Rows of them: half or bf16 x / d [m][K], d [m].
  *   -D WG                work-items a group, a power of two
  *   -D NORM              place in PANEL_NORMS
  *   -D NORM_WEIGHT_TYPE  dtype of the norm's weight, DTYPE_NONE without; NORM_BIAS_TYPE the same for its bias
- *   -D QUANTISE          1: to 8 bits; 2: to half precision; k is a multiple of 32 then
+ *   -D QUANTISE          1: to 8 bits; 2: to half precision; 3: rows of halves; 4: rows of bf16; k is a multiple of 32 then
  *   and those of group.h */
 #include "args.h"
 #include "group.h"
@@ -56,6 +56,19 @@ static float divided(float x, float y)
 {
     const float inverse = 1.0f / y, q = x * inverse;
     return fma(fma(-q, y, x), inverse, q);
+}
+#endif
+
+#if QUANTISE > 1
+/* The power of two below `most`, as bits of a float, of which the inverse is a float, too. */
+static uint power_below(float most) { return clamp(as_uint(most) & 0x7f800000u, 0x00800000u, 0x7e000000u); }
+#endif
+
+#if QUANTISE == 4
+static uint to_bf16(float x)
+{
+    const uint u = as_uint(x);
+    return isnan(x) ? 0x7fc0u : (u + 0x7fffu + (u >> 16 & 1u)) >> 16; /* to the nearest, ties to even */
 }
 #endif
 
@@ -110,7 +123,7 @@ void panel_lane_rows(const rows_args a, global uchar *out, global const float *x
             most = fmax(most, fabs(v[i]));
             sum[i / 16] += v[i];
         }
-        const uint power = clamp(as_uint(most) & 0x7f800000u, 0x00800000u, 0x7e000000u); /* of which the inverse is a float, too */
+        const uint power = power_below(most);
         const float inverse = as_float(0x7f000000u - power);
         for (uint i = 0; i < 32; i += 4)
             vstore_half4_rte((float4)(v[i], v[i + 1], v[i + 2], v[i + 3]) * inverse, b * 8 + i / 4, halves);
@@ -118,6 +131,23 @@ void panel_lane_rows(const rows_args a, global uchar *out, global const float *x
         sums[2 * b] = sum[0];
         sums[2 * b + 1] = sum[1];
     }
+#elif QUANTISE >= 3
+    float most = 0;
+    for (uint i = lane; i < a.k; i += WG)
+        most = fmax(most, fabs(NORMED(i)));
+    const uint power = power_below(group_max(most, scratch));
+    const float inverse = as_float(0x7f000000u - power);
+    for (uint i = lane; i < a.k / 2; i += WG) {
+        const size_t at = (size_t)row * (a.k / 2) + i;
+        const float2 v = (float2)(NORMED(2 * i), NORMED(2 * i + 1)) * inverse;
+#  if QUANTISE == 3
+        vstore_half2_rte(v, at, (global half *)out);
+#  else
+        ((global uint *)out)[at] = to_bf16(v.x) | to_bf16(v.y) << 16;
+#  endif
+    }
+    if (lane == 0)
+        ((global float *)(out + (size_t)a.m * a.k * 2))[row] = as_float(power);
 #else
     for (uint i = lane; i < a.k; i += WG)
         ((global float *)out)[(size_t)row * a.k + i] = NORMED(i);

@@ -51,8 +51,11 @@ static clef_status options_fit(const clef_panel_matmul_opts *o, clef_error *err)
         return clef__fail(err, CLEF_E_ARG, "quantise %d: wanted 0, 1 or 2", o->quantise);
     if (o->quantise && o->half)
         return clef__fail(err, CLEF_E_ARG, "quantise and half: wanted one of them");
-    if ((o->quantise || o->half) && (clef_dtype_block_elems((clef_dtype)o->dtype) == 1 || o->k % 32))
-        return clef__fail(err, CLEF_E_ARG, "quantise or half with %s of %d columns: wanted a format of blocks, and whole blocks of 32",
+    const int blocks = clef_dtype_block_elems((clef_dtype)o->dtype) > 1;
+    if ((o->quantise && !blocks) || (o->half && o->dtype == CLEF_F32) || ((o->quantise || o->half) && o->k % 32))
+        return clef__fail(err, CLEF_E_ARG,
+                          "quantise or half with %s of %d columns: wanted a format of blocks (half: or f16, bf16), and whole "
+                          "blocks of 32",
                           clef_dtype_name((clef_dtype)o->dtype), o->k);
     return CLEF_OK;
 }
@@ -261,6 +264,29 @@ static const clef_op_case panel_cases[] = {
     {.graph = "symbol T <= 40\ninput x f32 [T, 64]\nweight w q8_0 [48, 64]\nweight v q8_0 [48, 64]\np = pack(w, v) interleave=1\n"
               "weight g f32 [64]\ny = panel_matmul(x, p, _, g) n=48 k=64 dtype=5 half=1 norm=rms eps=1e-5 act=swiglu\noutput y\n",
      .tol = HALF_TOL},
+    {.graph = "symbol T <= 70\ninput x f32 [T, 96]\nweight w f16 [150, 96]\np = pack(w)\nweight b f32 [150]\n" /* units for matrices */
+              "y = panel_matmul(x, p, b) n=150 k=96 dtype=1 half=1 alpha=0.5\noutput y\n",
+     .tol = HALF_TOL},
+    {.graph = "symbol T <= 40\ninput x f32 [T, 64]\nweight w bf16 [48, 64]\nweight v bf16 [48, 64]\np = pack(w, v) interleave=1\n"
+              "weight g f32 [64]\ny = panel_matmul(x, p, _, g) n=48 k=64 dtype=2 half=1 norm=rms eps=1e-5 act=swiglu\noutput y\n",
+     .tol = BYTES_TOL},
+    {.graph = "symbol T <= 70\ninput x f32 [T, 320]\ninput r f32 [T, 37]\nweight w bf16 [37, 320]\np = pack(w)\n"
+              "y = panel_matmul(x, p, _, _, _, r) n=37 k=320 dtype=2 half=1 act=gelu alike=1\noutput y\n",
+     .tol = BYTES_TOL},
+    {.graph = "symbol T <= 70\ninput x f32 [T, 96]\nweight w q4_0 [150, 96]\np = pack(w)\nweight b f32 [150]\n"
+              "y = panel_matmul(x, p, b) n=150 k=96 dtype=6 quantise=1 act=silu\noutput y\n"},
+    {.graph = "symbol T <= 70\ninput x f32 [T, 256]\nweight w q6_k [48, 256]\nweight v q6_k [48, 256]\np = pack(w, v) interleave=1\n"
+              "weight g f32 [256]\ny = panel_matmul(x, p, _, g) n=48 k=256 dtype=14 quantise=1 norm=rms eps=1e-5 act=swiglu\noutput y\n"},
+    {.graph = "input x f32 [9, 32]\nweight w q4_1 [17, 32]\np = pack(w)\n" /* small ones, for simulators */
+              "y = panel_matmul(x, p) n=17 k=32 dtype=7 quantise=1\noutput y\n"},
+    {.graph = "input x f32 [9, 32]\nweight w q5_1 [17, 32]\np = pack(w)\n"
+              "y = panel_matmul(x, p) n=17 k=32 dtype=9 half=1\noutput y\n",
+     .tol = HALF_TOL},
+    {.graph = "input x f32 [5, 256]\nweight w q6_k [3, 256]\np = pack(w)\n"
+              "y = panel_matmul(x, p) n=3 k=256 dtype=14 quantise=1\noutput y\n"},
+    {.graph = "input x f32 [6, 32]\nweight w f16 [16, 32]\nweight v f16 [16, 32]\np = pack(w, v) interleave=1\n"
+              "y = panel_matmul(x, p) n=16 k=32 dtype=1 half=1 act=swiglu\noutput y\n",
+     .tol = HALF_TOL},
     ROUNDED_CASES("q8_0", "5"),
     ROUNDED_CASES("q4_0", "6"),
     ROUNDED_CASES("q4_1", "7"),
@@ -299,7 +325,9 @@ static const clef_op_case panel_cases[] = {
 static float panel_tol(const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    return o->quantise == 2 ? BYTES_TOL : o->half ? HALF_TOL : 5e-6f; /* as matmul and the norms; integers are exact */
+    return o->quantise == 2 || (o->half && o->dtype == CLEF_BF16) ? BYTES_TOL
+           : o->half                                              ? HALF_TOL
+                                                                  : 5e-6f; /* as matmul and the norms; integers are exact */
 }
 
 const clef_op_def clef__op_panel_matmul = {

@@ -36,6 +36,19 @@ typedef enum clef_int_dot {
 /** clef_launch.c_version of a program with it. */
 int32_t clef__int_dot_c_version(clef_int_dot dot);
 
+/** Units that multiply small matrices: -D MATRIX of cl/matrix.h; and what they multiply, as bits of clef_caps.matrix_types. */
+typedef enum clef_matrix { CLEF_MATRIX_NONE, CLEF_MATRIX_MMA, CLEF_MATRIX_WMMA, CLEF_MATRIX_DPAS } clef_matrix;
+enum { CLEF_MATRIX_BYTES = 1, CLEF_MATRIX_HALVES = 2, CLEF_MATRIX_BF16 = 4 };
+
+/** 1 when the device has such a unit for this of them, and groups for its kernel. */
+int     clef__matrix_multiplies(const clef_caps *caps, int32_t type);
+/** What the device's unit (clef_caps.matrix, .matrix_plain) asks of a program: work-items of a unit, and clef_launch.c_version. */
+int32_t clef__matrix_lanes(const clef_caps *caps);
+int32_t clef__matrix_c_version(const clef_caps *caps);
+/** -D SUBGROUPS of it, and SUBGROUP_SIZE. */
+int32_t clef__matrix_subgroups(const clef_caps *caps);
+int32_t clef__matrix_subgroup_size(const clef_caps *caps);
+
 /** The most work-items that a group of one dim may have, up to 256. */
 uint32_t clef__group_most(const clef_caps *caps);
 /** 1 when the device multiplies bytes by instructions of its own, in groups. */

@@ -1,7 +1,7 @@
 /* Lowering of panel_matmul on GPUs: rows of x are prepared where they need it (norm, 8 bits), then a few are multiplied tile by tile of the
  * weight (cl/panel_lanes.cl), many in tiles of both. And the variants: by what bytes multiply, and how a group's items reach one another.
  */
-#include "graph/panel.h"
+#include "graph/panel_gpu.h"
 #include "graph/variant.h"
 
 enum {
@@ -11,12 +11,11 @@ enum {
     ITEMS_PER_UNIT = 1024 /* wanted of a launch, so that reads of memory wait for one another */
 };
 
-/* What of the device a variant uses. x: how rows of x are prepared, -D QUANTISE. */
-typedef enum x_form { X_FLOATS, X_BYTES, X_HALVES } x_form;
+/* What of the device a variant uses. */
 typedef struct means {
     clef_int_dot dot;
     clef_subgroups subgroups;
-    x_form x;
+    clef_x_form x;
 } means;
 
 static int is_floats(const clef_panel_matmul_opts *o)
@@ -49,42 +48,39 @@ static uint32_t group_for(const clef_lowering *lo, uint32_t n)
 static int is_prepared(const clef_value *n, const means *by)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    return by->x != X_FLOATS || o->norm || !clef__is_dense(n->in[PANEL_X]);
+    return by->x != CLEF_X_FLOATS || o->norm || !clef__is_dense(n->in[PANEL_X]);
 }
 
-static clef_status lower_rows(clef_lowering *lo, const clef_value *n, const means *by, clef_error *err)
+clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x_form x, clef_subgroups subgroups, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const clef_value *x = n->in[PANEL_X];
-    const rows_args args = {.m = clef__rows(lo, x),
-                            .k = clef__n(lo, x, 0),
-                            .n1 = clef__n(lo, x, 2),
-                            .n2 = clef__n(lo, x, 1),
-                            .x = clef__view(lo, x),
-                            .weight = clef__view(lo, n->in[PANEL_NORM_WEIGHT]).offset,
-                            .bias = clef__view(lo, n->in[PANEL_NORM_BIAS]).offset,
-                            .eps = o->eps};
-    const uint64_t row_bytes[] = {
-        [X_FLOATS] = 32 * (uint64_t)args.k, [X_BYTES] = 11 * (uint64_t)args.k, [X_HALVES] = 19 * (uint64_t)args.k};
-    const uint32_t wg = group_for(lo, args.k / (by->x == X_FLOATS ? 4 : 32));
+    const rows_args args = clef__panel_rows_args(lo, n);
+    const uint64_t k = args.k;
+    const uint64_t row_bytes[] = {[CLEF_X_FLOATS] = 4 * k,
+                                  [CLEF_X_BYTES] = k / 8 * 11,
+                                  [CLEF_X_HALVES] = k / 8 * 19,
+                                  [CLEF_X_ROW_HALVES] = 2 * k + 4,
+                                  [CLEF_X_ROW_BF16] = 2 * k + 4};
+    const int by_blocks = x == CLEF_X_BYTES || x == CLEF_X_HALVES;
+    const uint32_t wg = group_for(lo, args.k / (by_blocks ? 32 : 4));
     return clef__launch(lo,
                         &(clef_launch){.source = "panel_lane_rows",
                                        .kernel = "panel_lane_rows",
-                                       .c_version = clef__subgroup_c_version(lo->caps, by->subgroups),
+                                       .c_version = clef__subgroup_c_version(lo->caps, subgroups),
                                        .defs = {{"WG", (int32_t)wg},
                                                 {"NORM", o->norm},
                                                 {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
                                                 {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
-                                                {"QUANTISE", (int32_t)by->x},
-                                                {"SUBGROUPS", (int32_t)by->subgroups},
-                                                {"SUBGROUP_SIZE", clef__subgroup_demand(lo->caps, by->subgroups)}},
+                                                {"QUANTISE", (int32_t)x},
+                                                {"SUBGROUPS", (int32_t)subgroups},
+                                                {"SUBGROUP_SIZE", clef__subgroup_demand(lo->caps, subgroups)}},
                                        .args = &args,
                                        .args_bytes = sizeof args,
-                                       .bufs = {CLEF__SCRATCH, x, n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
+                                       .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
                                        .n_bufs = 4,
                                        .groups = {args.m},
                                        .local = {wg},
-                                       .scratch_bytes = (uint64_t)args.m * row_bytes[by->x] / 8},
+                                       .scratch_bytes = args.m * row_bytes[x]},
                         err);
 }
 
@@ -147,16 +143,21 @@ enum {
 };
 
 /* Local memory of panel_tile: 32 columns of all rows, in words of four bytes where x is in 8 bits, with scales. */
-static uint64_t tile_bytes(x_form x, uint32_t tiles, uint32_t tokens)
+static uint64_t tile_bytes(clef_x_form x, uint32_t tiles, uint32_t tokens)
 {
-    static const uint64_t words[] = {[X_FLOATS] = 32, [X_BYTES] = 8 + 4, [X_HALVES] = 16 + 4};
+    static const uint64_t words[] = {[CLEF_X_FLOATS] = 32, [CLEF_X_BYTES] = 8 + 4, [CLEF_X_HALVES] = 16 + 4};
     return ((uint64_t)tiles * PANEL_ROWS + (uint64_t)tokens * 16) * words[x] * 4;
 }
 
-static int takes_tiles(const clef_lowering *lo, const clef_value *n, x_form x)
+int clef__has_many_rows(const clef_lowering *lo, const clef_value *n)
 {
-    const int few = clef__rows(lo, n) <= FEW_ROWS && !((const clef_panel_matmul_opts *)(const void *)n->attr)->alike;
-    return !few && clef__group_most(lo->caps) >= TILE_GROUP && lo->caps->local_bytes >= tile_bytes(x, SMALL_TILES, TILE_TOKENS);
+    return clef__rows(lo, n) > FEW_ROWS || ((const clef_panel_matmul_opts *)(const void *)n->attr)->alike;
+}
+
+static int takes_tiles(const clef_lowering *lo, const clef_value *n, clef_x_form x)
+{
+    return clef__has_many_rows(lo, n) && clef__group_most(lo->caps) >= TILE_GROUP &&
+           lo->caps->local_bytes >= tile_bytes(x, SMALL_TILES, TILE_TOKENS);
 }
 
 static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const means *by, panel_args args, clef_error *err)
@@ -164,11 +165,11 @@ static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const mea
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS),
                    units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1;
-    const uint32_t tokens = args.m <= 16 && by->x != X_HALVES ? 1
-                            : args.m <= 32                    ? 2
-                                                              : TILE_TOKENS,
+    const uint32_t tokens = args.m <= 16 && by->x != CLEF_X_HALVES ? 1
+                            : args.m <= 32                         ? 2
+                                                                   : TILE_TOKENS,
                    blocks = clef__ceil_div(args.m, tokens * 16);
-    const int multiplies = by->x == X_BYTES && by->dot == CLEF_INT_DOT_PLAIN; /* which takes registers */
+    const int multiplies = by->x == CLEF_X_BYTES && by->dot == CLEF_INT_DOT_PLAIN; /* which takes registers */
     uint32_t tiles = LARGE_TILES;
     if (multiplies || blocks * clef__ceil_div(all, tiles) < units * GROUPS_PER_UNIT ||
         lo->caps->local_bytes < tile_bytes(by->x, tiles, tokens))
@@ -199,16 +200,11 @@ static clef_status lower(clef_lowering *lo, const clef_value *n, means by, clef_
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     if (o->quantise)
-        by.x = X_BYTES;
-    const panel_args args = {.n = (args_uint)o->n,
-                             .k = (args_uint)o->k,
-                             .m = clef__rows(lo, n),
-                             .x = is_prepared(n, &by) ? 0 : clef__view(lo, n->in[PANEL_X]).offset,
-                             .x_stride = (args_uint)o->k,
-                             .bias = clef__view(lo, n->in[PANEL_BIAS]).offset,
-                             .alpha = o->alpha != 0 ? o->alpha : 1,
-                             .residual = clef__view(lo, n->in[PANEL_RESIDUAL]).offset};
-    const clef_status status = is_prepared(n, &by) ? lower_rows(lo, n, &by, err) : CLEF_OK;
+        by.x = CLEF_X_BYTES;
+    panel_args args = clef__panel_args(lo, n);
+    if (is_prepared(n, &by))
+        args.x = 0;
+    const clef_status status = is_prepared(n, &by) ? clef__lower_lane_rows(lo, n, by.x, by.subgroups, err) : CLEF_OK;
     if (status)
         return status;
     return takes_tiles(lo, n, by.x) ? lower_tiles(lo, n, &by, args, err) : lower_lanes(lo, n, &by, args, err);
@@ -271,10 +267,10 @@ static int has_subgroups(const clef_caps *caps)
 
 int clef__has_byte_products(const clef_caps *caps)
 {
-    return has_int_dot(caps) || has_dp4a(caps) || has_sdot4(caps) || has_arm_dot(caps);
+    return clef__matrix_multiplies(caps, CLEF_MATRIX_BYTES) || has_int_dot(caps) || has_dp4a(caps) || has_sdot4(caps) || has_arm_dot(caps);
 }
 
-static clef_subgroups shuffles_of(const clef_caps *caps)
+clef_subgroups clef__shuffles_of(const clef_caps *caps)
 {
     return clef__has_shuffles(caps) ? clef__subgroups_of(caps) : CLEF_SUBGROUPS_NONE;
 }
@@ -286,32 +282,32 @@ static int is_for_groups(const clef_caps *caps)
 
 static clef_status dot_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    return lower(lo, n, (means){CLEF_INT_DOT_KHR, shuffles_of(lo->caps), X_FLOATS}, err);
+    return lower(lo, n, (means){CLEF_INT_DOT_KHR, clef__shuffles_of(lo->caps), CLEF_X_FLOATS}, err);
 }
 
 static clef_status dp4a_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    return lower(lo, n, (means){CLEF_INT_DOT_PTX, shuffles_of(lo->caps), X_FLOATS}, err);
+    return lower(lo, n, (means){CLEF_INT_DOT_PTX, clef__shuffles_of(lo->caps), CLEF_X_FLOATS}, err);
 }
 
 static clef_status sdot4_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    return lower(lo, n, (means){(clef_int_dot)lo->caps->amd_dot, shuffles_of(lo->caps), X_FLOATS}, err);
+    return lower(lo, n, (means){(clef_int_dot)lo->caps->amd_dot, clef__shuffles_of(lo->caps), CLEF_X_FLOATS}, err);
 }
 
 static clef_status arm_dot_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    return lower(lo, n, (means){CLEF_INT_DOT_ARM, shuffles_of(lo->caps), X_FLOATS}, err);
+    return lower(lo, n, (means){CLEF_INT_DOT_ARM, clef__shuffles_of(lo->caps), CLEF_X_FLOATS}, err);
 }
 
 static clef_status subgroup_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    return lower(lo, n, (means){CLEF_INT_DOT_PLAIN, shuffles_of(lo->caps), X_FLOATS}, err);
+    return lower(lo, n, (means){CLEF_INT_DOT_PLAIN, clef__shuffles_of(lo->caps), CLEF_X_FLOATS}, err);
 }
 
 static clef_status groups_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    return lower(lo, n, (means){CLEF_INT_DOT_PLAIN, CLEF_SUBGROUPS_NONE, X_FLOATS}, err);
+    return lower(lo, n, (means){CLEF_INT_DOT_PLAIN, CLEF_SUBGROUPS_NONE, CLEF_X_FLOATS}, err);
 }
 
 static int has_fp16(const clef_caps *caps)
@@ -322,12 +318,13 @@ static int has_fp16(const clef_caps *caps)
 /* A few rows wait for memory: halves gain nothing there. */
 static int takes_halves(const clef_lowering *lo, const clef_value *n)
 {
-    return ((const clef_panel_matmul_opts *)(const void *)n->attr)->half && takes_tiles(lo, n, X_HALVES);
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    return o->half && !is_floats(o) && takes_tiles(lo, n, CLEF_X_HALVES);
 }
 
 static clef_status half_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    return lower(lo, n, (means){CLEF_INT_DOT_PLAIN, CLEF_SUBGROUPS_NONE, X_HALVES}, err);
+    return lower(lo, n, (means){CLEF_INT_DOT_PLAIN, CLEF_SUBGROUPS_NONE, CLEF_X_HALVES}, err);
 }
 
 const clef_variant clef__panel_matmul_dot = {.name = "dot",

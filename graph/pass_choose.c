@@ -31,7 +31,14 @@ static int rounds(const wishes *wanted)
 /* Whether x may be rounded to half precision instead: on GPUs whose bytes do not multiply, and halves do. */
 static int halves(const wishes *wanted)
 {
-    return !wanted->exact && !rounds(wanted) && wanted->caps->fp16;
+    return !wanted->exact && !rounds(wanted) && (wanted->caps->fp16 || clef__matrix_multiplies(wanted->caps, CLEF_MATRIX_HALVES));
+}
+
+/* Whether x may be rounded as the weight is, where a unit multiplies matrices of it (k columns). */
+static int rounds_alike(const wishes *wanted, clef_dtype dtype, int64_t k)
+{
+    const int32_t type = dtype == CLEF_F16 ? CLEF_MATRIX_HALVES : dtype == CLEF_BF16 ? CLEF_MATRIX_BF16 : 0;
+    return type && !wanted->exact && !wanted->caps->is_cpu && k % 32 == 0 && clef__matrix_multiplies(wanted->caps, type);
 }
 
 static clef_value *choose_panels(clef_value *n, const void *user)
@@ -51,7 +58,7 @@ static clef_value *choose_panels(clef_value *n, const void *user)
                                          .dtype = (int32_t)w->dtype,
                                          .alpha = o->alpha,
                                          .quantise = quantised ? rounds(wanted) : 0,
-                                         .half = quantised && halves(wanted)};
+                                         .half = quantised ? halves(wanted) : rounds_alike(wanted, w->dtype, columns)};
     clef_value *packed = clef_pack(g, &w, 1, &(clef_pack_opts){.in_out = in_out});
     return clef_panel_matmul(g, n->in[0], packed, &(clef_panel_inputs){.bias = n->in[2]}, &opts);
 }

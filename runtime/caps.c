@@ -1,6 +1,8 @@
 /* Asks a driver what its device is and can do. Nothing here looks at a name. */
 #include "runtime/caps.h"
 
+#include "graph/panel.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -100,6 +102,7 @@ static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
         .fp64 = has_word(extensions, "cl_khr_fp64") || query_number(id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0,
         .int_dot = has_word(extensions, "cl_khr_integer_dot_product"),
         .arm_dot = has_word(extensions, "cl_arm_integer_dot_product_accumulate_int8"),
+        .matrix = has_word(extensions, "cl_intel_subgroup_matrix_multiply_accumulate") ? CLEF_MATRIX_DPAS : CLEF_MATRIX_NONE,
         .subgroup_demand = has_word(extensions, "cl_intel_required_subgroup_size"),
         .command_buffer = has_word(extensions, "cl_khr_command_buffer"),
         .opencl_version = parse_version(version),

@@ -114,6 +114,11 @@ void clef__clblast_release(clef_device *dev);
 clef_status clef__device_probe(clef_device *dev, clef_error *err);
 /** Its part for what GPUs have (runtime/probe_gpu.c). */
 void clef__probe_gpu(clef_device *dev);
+/** What the unit that caps.matrix and .matrix_plain say multiplies rightly, as bits of caps.matrix_types (runtime/probe_matrix.c). */
+int32_t clef__matrix_works(clef_device *dev);
+/** Runs a probe's kernel by one group of n items: out (read and written: got), then two inputs. 1 when it compiles and runs. */
+int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const void *a, size_t a_bytes, const void *b, size_t b_bytes,
+                    void *got, size_t got_bytes);
 
 /** 1 when CLBlast was compiled in. */
 int clef__clblast_present(void);

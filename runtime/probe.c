@@ -60,21 +60,19 @@ static int host_has_avxvnni(void)
 
 enum { LANES = 16 };
 
-/* Runs a kernel of one work-item: out, then two inputs. 1 when it compiles and runs. */
-static int run_probe(clef_device *dev, const clef_launch *launch, const void *a, size_t a_bytes, const void *b, size_t b_bytes, void *got,
-                     size_t got_bytes)
+int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const void *a, size_t a_bytes, const void *b, size_t b_bytes,
+                    void *got, size_t got_bytes)
 {
     cl_kernel kernel = NULL;
-    const size_t one = 1;
     cl_int code;
     if (clef__kernel_create(dev, launch, &kernel, NULL))
         return 0;
     cl_mem in = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, a_bytes, (void *)(uintptr_t)a, &code);
     cl_mem by = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, b_bytes, (void *)(uintptr_t)b, &code);
-    cl_mem out = clCreateBuffer(dev->context, CL_MEM_WRITE_ONLY, got_bytes, NULL, &code);
+    cl_mem out = clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, got_bytes, got, &code);
     const int ran = in && by && out && !clSetKernelArg(kernel, 0, sizeof out, &out) && !clSetKernelArg(kernel, 1, sizeof in, &in) &&
                     !clSetKernelArg(kernel, 2, sizeof by, &by) &&
-                    !clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL) &&
+                    !clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &n, &n, 0, NULL, NULL) &&
                     !clEnqueueReadBuffer(dev->queue, out, CL_TRUE, 0, got_bytes, got, 0, NULL, NULL);
     if (in)
         clReleaseMemObject(in);
@@ -94,7 +92,7 @@ static int dot_works(clef_device *dev, clef_dot dot)
     int32_t w[LANES], x = (int32_t)0x81fe037f, got[LANES] = {0};     /* -127, -2, 3, 127 */
     for (uint32_t i = 0; i < LANES; i++)
         w[i] = (int32_t)((0xff80017fu + i * 0x01010101u) & taken);
-    int works = run_probe(dev, &launch, w, sizeof w, &x, sizeof x, got, sizeof got);
+    int works = clef__probe_run(dev, &launch, 1, w, sizeof w, &x, sizeof x, got, sizeof got);
     for (uint32_t i = 0; i < LANES; i++) {
         int32_t want = 1;
         for (int k = 0; k < 4; k++)
@@ -114,7 +112,7 @@ static int amx_works(clef_device *dev)
         x[i] = (float)(i * 7 % 31 - 15);
         w[i] = (float)(i * 5 % 29 - 14) / 4;
     }
-    int works = run_probe(dev, &launch, x, sizeof x, w, sizeof w, got, sizeof got);
+    int works = clef__probe_run(dev, &launch, 1, x, sizeof x, w, sizeof w, got, sizeof got);
     for (int t = 0; t < ROWS; t++)
         for (int n = 0; n < ROWS; n++) {
             float want = 0;
@@ -169,6 +167,7 @@ static const cap_name maskable[] = {
     {"amd_dot", offsetof(clef_caps, amd_dot)},
     {"arm_dot", offsetof(clef_caps, arm_dot)},
     {"subgroup_shuffle", offsetof(clef_caps, subgroup_shuffle)},
+    {"matrix", offsetof(clef_caps, matrix)},
     {"command_buffer", offsetof(clef_caps, command_buffer)},
     {"x86_vnni", offsetof(clef_caps, x86_vnni)},
     {"x86_avxvnni", offsetof(clef_caps, x86_avxvnni)},
@@ -185,19 +184,35 @@ static int32_t *find_cap(clef_caps *caps, const char *name, size_t n)
     return NULL;
 }
 
+/* "+mma": the kernels of that unit, whose instruction plain C stands in for (cl/matrix.h). CLEF_MATRIX_NONE: no such name. */
+static clef_matrix find_plain(const char *name, size_t n)
+{
+    static const char *const names[] = {[CLEF_MATRIX_MMA] = "mma", [CLEF_MATRIX_WMMA] = "wmma", [CLEF_MATRIX_DPAS] = "dpas"};
+    for (clef_matrix i = CLEF_MATRIX_MMA; i <= CLEF_MATRIX_DPAS; i++)
+        if (strlen(names[i]) == n && memcmp(names[i], name, n) == 0)
+            return i;
+    return CLEF_MATRIX_NONE;
+}
+
 static clef_status mask(clef_caps *caps, clef_error *err)
 {
     const char *at = clef__os_env("CLEF_CAPS");
     while (at && *at) {
         const size_t n = strcspn(at, ",");
         int32_t *cap = *at == '-' ? find_cap(caps, at + 1, n - 1) : NULL;
-        if (!cap)
+        const clef_matrix plain = *at == '+' ? find_plain(at + 1, n - 1) : CLEF_MATRIX_NONE;
+        if (!cap && !plain)
             return clef__fail(
                 err, CLEF_E_ARG,
                 "CLEF_CAPS: '%.*s', wanted -NAME[,-NAME...] of cpu unified_memory fp16 fp64 subgroups subgroup_shuffle int_dot nv_asm "
-                "amd_dot arm_dot command_buffer x86_vnni x86_avxvnni x86_avx2 x86_amx float_width",
+                "amd_dot arm_dot matrix command_buffer x86_vnni x86_avxvnni x86_avx2 x86_amx float_width, or +mma, +wmma, +dpas",
                 (int)n, at);
-        *cap = 0;
+        if (cap)
+            *cap = 0;
+        if (plain) {
+            caps->matrix = (int32_t)plain;
+            caps->matrix_plain = 1;
+        }
         at += n + (at[n] == ',');
     }
     return CLEF_OK;
@@ -230,6 +245,8 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     caps->x86_avx2 = caps->is_cpu && host_has_avx2();
     caps->x86_amx = caps->is_cpu && host_has_amx();
     caps->nv_asm = caps->amd_dot = !caps->is_cpu;
+    if (!caps->is_cpu && !caps->matrix) /* which one, its compiler tells */
+        caps->matrix = CLEF_MATRIX_MMA;
     caps->subgroup_shuffle = caps->subgroups > 1;
     clef_status s = limit_buffers(caps, err);
     if (!s)

@@ -6,34 +6,13 @@
 #include <string.h>
 
 enum { ITEMS = 64, WORDS = 8 };
+enum { PTX = 1, AMD = 2 }; /* compilers */
 
 /* Runs a kernel of cl/probe_gpu.cl by one group of `n` items on w and x[0]; got: n x WORDS ints. 0: it did not build or run. */
 static int run(clef_device *dev, const clef_launch *launch, size_t n, const cl_uint w[ITEMS], cl_uint x, cl_int got[ITEMS * WORDS])
 {
-    const size_t out_bytes = ITEMS * WORDS * sizeof *got;
-    cl_uint words[ITEMS];
-    cl_kernel kernel = NULL;
-    cl_int code;
-    int ran = 0;
-    memcpy(words, w, sizeof words);
-    memset(got, 0, out_bytes);
-    if (clef__kernel_create(dev, launch, &kernel, NULL))
-        return 0;
-    cl_mem out = clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, out_bytes, got, &code);
-    cl_mem in = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof words, words, &code);
-    cl_mem by = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof x, &x, &code);
-    if (out && in && by && !clSetKernelArg(kernel, 0, sizeof out, &out) && !clSetKernelArg(kernel, 1, sizeof in, &in) &&
-        !clSetKernelArg(kernel, 2, sizeof by, &by) && !clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &n, &n, 0, NULL, NULL) &&
-        !clEnqueueReadBuffer(dev->queue, out, CL_TRUE, 0, out_bytes, got, 0, NULL, NULL))
-        ran = 1;
-    if (out)
-        clReleaseMemObject(out);
-    if (in)
-        clReleaseMemObject(in);
-    if (by)
-        clReleaseMemObject(by);
-    clReleaseKernel(kernel);
-    return ran;
+    memset(got, 0, ITEMS * WORDS * sizeof *got);
+    return clef__probe_run(dev, launch, n, w, ITEMS * sizeof *w, &x, sizeof x, got, ITEMS * WORDS * sizeof *got);
 }
 
 static size_t group_of(const clef_caps *caps)
@@ -140,12 +119,22 @@ static cl_int find_compiler(clef_device *dev)
     return run(dev, &launch, 1, nothing, 0, got) ? got[0] : 0;
 }
 
+/* The one of the extension or, where there is none, of the compiler; or what a test asked for. */
+static void probe_matrix(clef_device *dev, clef_caps *caps, cl_int compiler)
+{
+    if (caps->matrix && !caps->matrix_plain && caps->matrix != CLEF_MATRIX_DPAS)
+        caps->matrix = compiler == AMD ? CLEF_MATRIX_WMMA : compiler == PTX && caps->nv_asm ? CLEF_MATRIX_MMA : CLEF_MATRIX_NONE;
+    if (caps->matrix)
+        caps->matrix_types = clef__matrix_works(dev);
+    if (!caps->matrix_types)
+        caps->matrix = caps->matrix_plain = 0;
+}
+
 /* What is masked is not tried. A CPU whose driver reports none of it is left alone. */
 void clef__probe_gpu(clef_device *dev)
 {
-    enum { PTX = 1, AMD = 2 };
     clef_caps *caps = &dev->info.caps;
-    const cl_int compiler = !caps->is_cpu && (caps->nv_asm || caps->amd_dot) ? find_compiler(dev) : 0;
+    const cl_int compiler = !caps->is_cpu && (caps->nv_asm || caps->amd_dot || caps->matrix) ? find_compiler(dev) : 0;
     if (compiler == AMD && caps->amd_dot) /* no extension tells of it */
         caps->subgroup_shuffle = caps->subgroups > 0;
     if (caps->subgroups)
@@ -162,4 +151,5 @@ void clef__probe_gpu(clef_device *dev)
         caps->amd_dot = dot_works(dev, CLEF_INT_DOT_SUDOT4)  ? CLEF_INT_DOT_SUDOT4
                         : dot_works(dev, CLEF_INT_DOT_SDOT4) ? CLEF_INT_DOT_SDOT4
                                                              : 0;
+    probe_matrix(dev, caps, compiler);
 }

@@ -7,7 +7,8 @@
 #include <cmocka.h>
 
 #include "clef/clef.h"
-#include "graph/op.h"
+#include "graph/panel.h"
+#include "graph/variant.h"
 
 /* What lowering the graph's last node says on a device whose loops are short, or are not. */
 static clef_status lower_last(const char *text, int32_t short_loops, clef_error *err)
@@ -43,8 +44,61 @@ static void short_loops(void **state)
     assert_int_equal(lower_last("input x f32 [3, 1000000]\ny = softmax(x)\noutput y\n", 1, &err), CLEF_OK); /* groups share the row */
 }
 
+/* The kernel that multiplies for the graph's output, at most `rows` rows of x. */
+static const char *multiplies(const char *text, clef_caps caps, int64_t rows)
+{
+    static clef_launch launches[8];
+    unsigned char args[8 * CLEF_MAX_ARGS_BYTES];
+    int64_t symbols[CLEF_MAX_SYMBOLS] = {rows};
+    clef_error err = {0};
+    clef_graph *g = NULL;
+    assert_int_equal(clef_graph_parse(text, strlen(text), "test", &g, &err), CLEF_OK);
+    const clef_value *n = g->outputs[0].value;
+    clef_lowering lo = {.graph = g, .caps = &caps, .symbols = symbols, .node = n, .launches = launches, .cap = 8, .args = args};
+    assert_int_equal(clef__ops[n->op]->lower(&lo, n, &err), CLEF_OK);
+    clef_graph_destroy(g);
+    assert_true(lo.n > 0);
+    assert_true(launches[lo.n - 1].local[0] <= (uint32_t)caps.max_group);
+    return launches[lo.n - 1].kernel;
+}
+
+#define PRODUCT(dtype, number, options)                                                                                                    \
+    "symbol T <= 512\ninput x f32 [T, 256]\nweight w " dtype " [300, 256]\np = pack(w)\ny = panel_matmul(x, p) n=300 k=256 dtype=" number  \
+    " " options "\noutput y\n"
+
+/* Units for matrices take many rows of what they multiply, where a group and its memory suffice. */
+static void matrix_units(void **state)
+{
+    (void)state;
+    for (int32_t unit = CLEF_MATRIX_MMA; unit <= CLEF_MATRIX_DPAS; unit++) {
+        const clef_caps all = {.is_gpu = 1,
+                               .max_group = 256,
+                               .max_items = {256, 256, 256},
+                               .n_units = 4,
+                               .local_bytes = 48 << 10,
+                               .matrix = unit,
+                               .matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES | CLEF_MATRIX_BF16};
+        clef_caps less = all;
+        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), all, 512), "panel_matrix");
+        assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1"), all, 5), "panel_matrix");
+        assert_string_equal(multiplies(PRODUCT("bf16", "2", "half=1"), all, 512), "panel_matrix");
+        assert_string_equal(multiplies(PRODUCT("q8_0", "5", "half=1"), all, 512), "panel_matrix");
+        assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1"), all, 4), "panel_lanes");
+        assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1 alike=1"), all, 1), "panel_matrix");
+        assert_string_equal(multiplies(PRODUCT("f16", "1", ""), all, 512), "panel_tile");
+        less.matrix_types = CLEF_MATRIX_BYTES;
+        assert_string_equal(multiplies(PRODUCT("bf16", "2", "half=1"), less, 512), "panel_tile");
+        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), less, 512), "panel_matrix");
+        less.max_group = 32;
+        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), less, 8), "panel_lanes");
+        less.max_group = 256;
+        less.local_bytes = 4096;
+        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), less, 8), "panel_lanes");
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(short_loops)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(short_loops), cmocka_unit_test(matrix_units)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

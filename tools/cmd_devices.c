@@ -122,16 +122,32 @@ static void print_speed_json(clef_device *device, int measure)
     putchar('}');
 }
 
+/* Its unit that multiplies small matrices, and what of. */
+static const char *unit_of(const clef_caps *caps, char text[64])
+{
+    static const char *const names[] = {NULL, "mma", "wmma", "dpas"}, *const types[] = {"bytes", "halves", "bf16"};
+    if (!caps->matrix)
+        return "none";
+    int n = snprintf(text, 64, "%s%s (", caps->matrix_plain ? "plain C for " : "", names[caps->matrix]), first = n;
+    for (int i = 0; i < 3; i++)
+        if (caps->matrix_types >> i & 1)
+            n += snprintf(text + n, 64 - (size_t)n, "%s%s", n > first ? ", " : "", types[i]);
+    snprintf(text + n, 64 - (size_t)n, ")");
+    return text;
+}
+
 /* What is known only of a device that was opened. One that does not open says why, in its place. */
 static void print_opened(const clef_device_info *d, const devices_options *o)
 {
-    char which[32];
+    char which[32], unit[64];
     clef_error err = {0};
     clef_device *device = NULL;
     snprintf(which, sizeof which, "%" PRId32 ":%" PRId32, d->platform, d->index);
     clef_status s = d->refused[0] ? CLEF_E_DEVICE : clef_device_open(which, NULL, &device, &err);
     if (!s)
         print_speed(device, o->measure);
+    if (!s && o->variants)
+        printf("     matrix units: %s\n", unit_of(&clef_device_describe(device)->caps, unit));
     if (!s && o->variants)
         printf("     command buffers: %s\n", clef_device_command_buffers(device));
     if (!s && o->variants)
@@ -144,7 +160,7 @@ static void print_opened(const clef_device_info *d, const devices_options *o)
 /* The same as members of the device's object. */
 static void print_opened_json(const clef_device_info *d, const devices_options *o, int32_t *n)
 {
-    char which[32];
+    char which[32], unit[64];
     clef_error err = {0};
     clef_device *device = NULL;
     snprintf(which, sizeof which, "%" PRId32 ":%" PRId32, d->platform, d->index);
@@ -155,6 +171,7 @@ static void print_opened_json(const clef_device_info *d, const devices_options *
     else
         print_speed_json(device, o->measure);
     if (o->variants) {
+        clef__json_member_text(stdout, n, "matrix_units", s ? "unknown" : unit_of(&clef_device_describe(device)->caps, unit));
         clef__json_member(stdout, n, "variants");
         if (s || clef__variants_print_json(device, &err))
             fputs("null", stdout);

@@ -26,6 +26,9 @@ typedef struct clef_caps {
     int32_t  nv_asm;           /* the compiler takes PTX: dp4a and shfl.sync */
     int32_t  amd_dot;          /* the compiler has sdot4 (3) or sudot4 (4) */
     int32_t  arm_dot;          /* cl_arm_integer_dot_product_accumulate_int8 */
+    int32_t  matrix;           /* a unit that multiplies small matrices: 1 mma.sync in PTX, 2 AMD's WMMA, 3 Intel's; in a list 3 or 0 */
+    int32_t  matrix_types;     /* what it multiplies: 1 bytes, 2 halves, 4 bf16, added */
+    int32_t  matrix_plain;     /* 1: $CLEF_CAPS asks for the unit's kernels with plain C in the instruction's place, a test */
     int32_t  x86_vnni;         /* a CPU with AVX-512 VNNI whose compiler takes it as assembly */
     int32_t  x86_avxvnni;      /* the same of AVX-VNNI; looked for where x86_vnni is not there */
     int32_t  x86_avx2;         /* the same of AVX2; looked for where neither is there */

@@ -167,7 +167,8 @@ CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b
  *              k % 32 == 0. The product is one of integers then, and the error that of rounding x: under 1 % of a row's norm where no
  *              element of a block of x towers over the others. 2: or, as the device likes, x and W are rounded to bf16 (8 significant
  *              bits) and sums are f32: an error of about 0.2 %, also where elements tower.
- *    half      x (normed) may be rounded to half precision, in blocks as with quantise, and a block's products added so; else as f32.
+ *    half      x (normed) may be rounded to half precision, in blocks as with quantise, and a block's products added so; else as f32. With
+ *              weights in f16 or bf16 (k % 32 == 0) it may be rounded as they are, in rows; sums are f32 then. Not with weights in f32.
  *    norm      of x's last dim with norm_weight and norm_bias [k] (NULL: none), eps as given: as clef_rms_norm, as clef_layer_norm.
  *    act       swiglu: W holds n rows of a gate and n that it opens, packed with .interleave; out = silu(gate) up (+ residual); bias is [2
  *    n],
