@@ -13,7 +13,7 @@
  *   matrix_lane(), matrix_unit()
  *   MATRIX_SCRATCH(name, items)              declares what a kernel passes on as scratch
  * Where the elements lie: 1 PTX ISA, "Matrix Fragments for mma.m16n8k32", ".m16n8k16"; 2 AMD, "RDNA3 Instruction Set Architecture", 7.9;
- * 3 the extension's specification. A compiler that has no such unit ends here: runtime/probe_gpu.c tries it before any kernel. */
+ * 3 the extension's specification. A compiler that has no such unit ends here: runtime/probe_matrix.c tries it before any kernel. */
 #ifndef CLEF_CL_MATRIX_H
 #define CLEF_CL_MATRIX_H
 

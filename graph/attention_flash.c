@@ -51,8 +51,9 @@ int clef__attention_flash_takes(const clef_caps *caps, uint32_t D, uint32_t E)
 /* Into how many the keys are cut. */
 static uint32_t parts(const clef_caps *caps, const attention_args *a, uint32_t groups)
 {
-    const uint32_t seen = a->window > 0 && a->n[3] > (uint32_t)a->window ? (uint32_t)a->window + a->n[2] : a->n[3];
-    const uint32_t keys = seen < a->n[3] ? seen : a->n[3], wanted = GROUPS_PER_UNIT * (uint32_t)(caps->n_units > 1 ? caps->n_units : 1);
+    const uint64_t seen = (uint64_t)a->window * (a->causal ? 1 : 2) + a->n[2]; /* of a window, by all positions */
+    const uint32_t keys = a->window > 0 && seen < a->n[3] ? (uint32_t)seen : a->n[3],
+                   wanted = GROUPS_PER_UNIT * (uint32_t)(caps->n_units > 1 ? caps->n_units : 1);
     const uint32_t useful = clef__ceil_div(keys, LEAST_KEYS), of_units = groups < wanted ? clef__ceil_div(wanted, groups) : 1;
     const uint32_t of_loops = caps->short_loops ? clef__ceil_div(keys, SHORT_KEYS) : 1;
     const uint32_t n = of_units < useful ? of_units : useful;

@@ -18,7 +18,7 @@ static const double IDLE_SECONDS = 0.01; /* of a processor, in a tick: nothing w
 
 /* Signal handlers see these, so there is one of each. */
 static int held = -1;
-static volatile sig_atomic_t guarded, idle_ticks;
+static volatile sig_atomic_t guarded, faulted, idle_ticks;
 static volatile double allowed, since, seen; /* seconds of processor time */
 
 clef_status clef__os_hold(const char *path, clef_error *err)
@@ -68,6 +68,7 @@ static void on_fault(int number)
     if (guarded)
         clef__os_held_write("\ncrashed\n");
     guarded = 0;
+    faulted = 1;
     sigaction(number, &others[number], NULL);
     raise(number);
 }
@@ -77,6 +78,8 @@ static void on_tick(int number)
 {
     const double now = used();
     (void)number;
+    if (faulted) /* whoever the fault was handed to does not come to an end */
+        _exit(LEFT);
     idle_ticks = now - seen < IDLE_SECONDS ? idle_ticks + 1 : 0;
     seen = now;
     if (guarded && (now - since > allowed || idle_ticks >= TICKS))

@@ -36,17 +36,18 @@ static clef_status create(const clef_plan *plan, const char *subject, cl_mem_fla
 }
 
 /* A CPU's kernels read the driver's own memory, where page after page of a long row would be looked up. */
-static void prefer_large_pages(const clef_plan *plan, cl_mem mem, uint64_t n_bytes)
+static clef_status prefer_large_pages(const clef_plan *plan, cl_mem mem, uint64_t n_bytes, clef_error *err)
 {
     const clef_caps *caps = &plan->dev->info.caps;
     cl_int code;
     if (!caps->is_cpu || !caps->unified_memory)
-        return;
+        return CLEF_OK;
     void *at = clEnqueueMapBuffer(plan->dev->queue, mem, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, (size_t)n_bytes, 0, NULL, NULL, &code);
     if (!at)
-        return;
+        return clef__cl_fail(err, "clEnqueueMapBuffer", "the plan's memory", code);
     clef__os_prefer_large(at, (size_t)n_bytes);
-    (void)clEnqueueUnmapMemObject(plan->dev->queue, mem, at, 0, NULL, NULL);
+    code = clEnqueueUnmapMemObject(plan->dev->queue, mem, at, 0, NULL, NULL);
+    return code ? clef__cl_fail(err, "clEnqueueUnmapMemObject", "the plan's memory", code) : CLEF_OK;
 }
 
 clef_status clef__plan_add_chunk(clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes, void *host, cl_mem *out,
@@ -64,9 +65,7 @@ clef_status clef__plan_add_chunk(clef_plan *plan, const char *subject, cl_mem_fl
     if (s || !*out)
         return s;
     plan->chunks[plan->n_chunks++] = *out;
-    if (!host)
-        prefer_large_pages(plan, *out, n_bytes);
-    return CLEF_OK;
+    return host ? CLEF_OK : prefer_large_pages(plan, *out, n_bytes, err);
 }
 
 clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, uint64_t offset, uint64_t n_bytes, cl_mem *out,

@@ -1,4 +1,5 @@
-/* A relay that was just built is held against the launches that it stands for, before it is used: both from the same state. */
+/* A relay that was just built is held against the launches that it stands for, by the child that built it or by the plan: both from the
+ * same state. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,23 +22,25 @@ static void step_finish(step *s, int32_t n)
     free(s->n_bytes);
 }
 
-/* Not what a run before left: one that writes nothing must not be taken for right. */
-static clef_status spoil_outputs(clef_plan *plan, clef_error *err)
+static clef_status fill(const clef_plan *plan, cl_mem mem, clef_error *err)
 {
     const cl_uchar ones = 0xff;
-    for (int32_t i = 0; i < plan->graph->n_outputs; i++) {
-        const clef_value *v = plan->graph->outputs[i].value, *base = clef__base(v);
-        const cl_mem mem = clef__plan_mem(plan, v);
-        size_t n = 0;
-        if (base->op == CLEF_OP_NONE || !mem)
-            continue;
-        cl_int code = clGetMemObjectInfo(mem, CL_MEM_SIZE, sizeof n, &n, NULL);
-        if (!code)
-            code = clEnqueueFillBuffer(plan->dev->queue, mem, &ones, sizeof ones, 0, n, 0, NULL, NULL);
-        if (code)
-            return clef__cl_fail(err, "clEnqueueFillBuffer", "the relay's check", code);
-    }
-    return CLEF_OK;
+    size_t n = 0;
+    cl_int code = clGetMemObjectInfo(mem, CL_MEM_SIZE, sizeof n, &n, NULL);
+    if (!code)
+        code = clEnqueueFillBuffer(plan->dev->queue, mem, &ones, sizeof ones, 0, n, 0, NULL, NULL);
+    return code ? clef__cl_fail(err, "clEnqueueFillBuffer", "the relay's check", code) : CLEF_OK;
+}
+
+/* Nothing of what a run before left, neither results nor what lies between: a stage that writes nothing, or reads before another has
+ * written, must not be taken for right. */
+static clef_status spoil(const clef_plan *plan, clef_error *err)
+{
+    clef_status s = plan->scratch ? fill(plan, plan->scratch, err) : CLEF_OK;
+    for (int32_t i = 0; i < plan->graph->n_values && !s; i++)
+        if (plan->memory.places[i].bytes && plan->mem[i])
+            s = fill(plan, plan->mem[i], err);
+    return s;
 }
 
 /* Runs the present list, by the relay or without, and reads the outputs. */
@@ -50,7 +53,7 @@ static clef_status run_step(clef_plan *plan, const clef_relay_trial *trial, int 
         return clef__fail(err, CLEF_E_NOMEM, "relay: no memory for its check");
     clef_status s = trial->begin(trial->user, err);
     if (!s)
-        s = spoil_outputs(plan, err);
+        s = spoil(plan, err);
     for (int32_t i = 0; i < trial->repeats && !s && !relayed; i++)
         s = clef__plan_enqueue(plan, err);
     if (relayed && !s && !clef__relay_run(plan, &s, err))
