@@ -97,8 +97,63 @@ static void matrix_units(void **state)
     }
 }
 
+/* Checks the launches of an attention at T positions and S keys: parts cover the keys, none has more than a device with short loops takes,
+ * and their records fit the scratch that is stated, which is the same for all lengths. */
+static void check_flash(const clef_graph *g, const clef_caps *caps, int64_t T, int64_t S, uint64_t *scratch)
+{
+    unsigned char args[8 * CLEF_MAX_ARGS_BYTES];
+    clef_launch launches[8];
+    clef_error err = {0};
+    const int64_t symbols[CLEF_MAX_SYMBOLS] = {T, S};
+    const clef_value *n = g->outputs[0].value;
+    clef_lowering lo = {.graph = g, .caps = caps, .symbols = symbols, .node = n, .launches = launches, .cap = 8, .args = args};
+    assert_int_equal(clef__ops[n->op]->lower(&lo, n, &err), CLEF_OK);
+    assert_string_equal(launches[0].kernel, "attention_flash");
+    const attention_flash_args *f = (const void *)launches[0].args;
+    const uint64_t E = (uint64_t)n->shape.dim[3].n, queries = (uint64_t)f->a.n[0] * f->a.n[1] * f->a.n[2], record = 4 + E;
+    assert_int_equal(lo.n, f->a.splits > 1 ? 2 : 1);
+    if (f->a.splits > 1)
+        assert_true(4 * (f->parts + queries * f->a.splits * record) <= launches[0].scratch_bytes);
+    assert_true(!*scratch || *scratch == launches[0].scratch_bytes);
+    *scratch = launches[0].scratch_bytes;
+    const int64_t window = f->a.window, seen = window && window * (f->a.causal ? 1 : 2) + T < S ? window * (f->a.causal ? 1 : 2) + T : S;
+    if (caps->short_loops)
+        assert_true(seen <= 2048 * (int64_t)f->a.splits);
+}
+
+static void flash_records(void **state)
+{
+    static const char *const graphs[] = {"symbol T <= 512\nsymbol S <= 32768\ninput q f32 [1, 14, T, 64]\ninput k f16 [1, 2, S, 64]\ny = "
+                                         "attention(q, k, k) causal=1\noutput y\n",
+                                         "symbol T <= 512\nsymbol S <= 32768\ninput q f32 [3, 8, T, 128]\ninput k f16 [3, 8, S, 128]\ny = "
+                                         "attention(q, k, k) causal=1 window=2047\n"
+                                         "output y\n",
+                                         "symbol T <= 512\nsymbol S <= 32768\ninput q f32 [1, 4, T, 512]\ninput k f16 [1, 1, S, 512]\ny = "
+                                         "attention(q, k, k) window=2047\noutput y\n"};
+    static const int32_t units[] = {1, 2, 16, 132};
+    static const int64_t T[] = {1, 2, 5, 33, 512}, S[] = {1, 64, 127, 4096, 32768};
+    (void)state;
+    for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++)
+        for (int32_t j = 0; j < 8; j++) {
+            const clef_caps caps = {.is_gpu = 1,
+                                    .short_loops = j / 4,
+                                    .max_group = 256,
+                                    .max_items = {256, 256, 256},
+                                    .n_units = units[j % 4],
+                                    .local_bytes = 32 << 10};
+            clef_graph *g = NULL;
+            clef_error err = {0};
+            uint64_t scratch = 0;
+            assert_int_equal(clef_graph_parse(graphs[i], strlen(graphs[i]), "test", &g, &err), CLEF_OK);
+            for (size_t t = 0; t < sizeof T / sizeof *T; t++)
+                for (size_t s = 0; s < sizeof S / sizeof *S; s++)
+                    check_flash(g, &caps, T[t], S[s], &scratch);
+            clef_graph_destroy(g);
+        }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(short_loops), cmocka_unit_test(matrix_units)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(short_loops), cmocka_unit_test(matrix_units), cmocka_unit_test(flash_records)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
