@@ -28,8 +28,7 @@ struct clef_device {
     int32_t           foreground;        /* clef_device_opts.foreground */
     int32_t           saves_nothing;     /* no program is written any more */
     int32_t           saves_behind;      /* nobody waits for this process: it writes what it built at leisure */
-    int32_t           saved_behind;      /* provers do that with what this device's plans launch: */
-    int64_t           behind[16];        /* such processes, 0: none */
+    int32_t           saved_behind;      /* provers do that with what this device's plans launch */
     int32_t           used_clblast;
     int32_t           clblast_ready;  /* what the tuner found for it was applied */
     struct clef_tune_db *tuning;      /* runtime/tune.h; NULL: not read yet */

@@ -71,6 +71,9 @@ enum { CLEF_OS_MAX_SET = 4 };
 clef_status clef__os_spawn(const char *const *argv, const char *const *environment, int64_t *process, clef_error *err);
 /** 0 while it runs; 1 when it has ended: *code is its exit code, or minus the signal that ended it. */
 int         clef__os_ended(int64_t process, int *code);
+/** It goes on by itself, and nobody asks for it any more (0: none is left). Those that have ended meanwhile are forgotten here, and when a
+ *  process is started; of more than 64 at once the rest stay in the system's list to the end of this process. */
+void        clef__os_leave(int64_t process);
 /** 1 for a code of a process that did not end by its own doing: Ctrl-C, a kill, no memory left. */
 int clef__os_ended_from_outside(int code);
 /** Makes this process one that works behind the user's back: out of the terminal's reach, its stderr the null device, and on processors

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -41,9 +42,27 @@ static char **environment_with(const char *const *list)
     return out;
 }
 
+void clef__os_leave(int64_t process)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int64_t left[64]; /* 0: none */
+    int code;
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+        if (left[i] && clef__os_ended(left[i], &code))
+            left[i] = 0;
+        if (!left[i]) {
+            left[i] = process;
+            process = 0;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 clef_status clef__os_spawn(const char *const *argv, const char *const *environment, int64_t *process, clef_error *err)
 {
     char **variables = environment_with(environment);
+    clef__os_leave(0);
     if (!variables)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its environment", argv[0]);
     posix_spawn_file_actions_t actions;

@@ -123,20 +123,6 @@ static clef_status blame(crew *c, child *w, clef_verdict verdict, clef_error *er
     return start(c, w, err);
 }
 
-/* It is keeping its programs. Those that have ended meanwhile are forgotten. */
-static void leave(clef_device *dev, int64_t process)
-{
-    int code;
-    for (size_t i = 0; i < sizeof dev->behind / sizeof *dev->behind; i++) {
-        if (dev->behind[i] && clef__os_ended(dev->behind[i], &code))
-            dev->behind[i] = 0;
-        if (!dev->behind[i] && process) {
-            dev->behind[i] = process;
-            process = 0;
-        }
-    }
-}
-
 static clef_status watch(crew *c, child *w, clef_error *err)
 {
     int code = 0;
@@ -144,7 +130,7 @@ static clef_status watch(crew *c, child *w, clef_error *err)
     read_results(c, w);
     if (w->ended) {
         if (!over)
-            leave(c->plan->dev, w->process);
+            clef__os_leave(w->process);
         w->runs = 0;
         return CLEF_OK;
     }

@@ -200,10 +200,9 @@ void clef__relay_jobs_release(clef_device *dev)
 {
     while (dev->relay_jobs) {
         clef_relay_job *job = dev->relay_jobs;
-        int code;
         dev->relay_jobs = job->next;
         if (job->process)
-            (void)clef__os_ended(job->process, &code);
+            clef__os_leave(job->process);
         free(job);
     }
 }
