@@ -37,7 +37,7 @@ enum {
     static void name(local float *to, global const ELEM(type) *p, size_t at, size_t stride, int n, uint item)                          \
     {                                                                                                                                  \
         const uint units = (N + 15) / 16;                                                                                              \
-        for (uint u = item; u < KEYS * units; u += WG) {                                                                               \
+        _Pragma("unroll 1") for (uint u = item; u < KEYS * units; u += WG) {                                                           \
             const uint row = u / units, e = u % units * 16;                                                                            \
             const size_t from = at + row * stride + e;                                                                                 \
             local float *x = to + row * 4 * WIDE + e;                                                                                  \
@@ -56,6 +56,7 @@ static void score(float *z, local const float4 *q, local const float4 *k)
 {
     for (uint i = 0; i < TALL * MINE; i++)
         z[i] = 0;
+#pragma unroll 1 /* a loop of loads that is unrolled asks for all of them first: some compilers spill hundreds of registers */
     for (uint d = 0; d < D4; d++) {
         float4 x[MINE];
 #pragma unroll
@@ -131,6 +132,7 @@ void attention_flash(const attention_flash_args f, global float *out, global flo
 #pragma unroll
         for (uint i = 0; i < TALL; i++) {
             float high = most[i];
+#pragma unroll 4
             for (uint s = 0; s < KEYS; s++)
                 high = fmax(high, weights[(first + i) * PITCH + s]);
             const float base = high == -INFINITY ? 0.0f : high; /* nothing kept yet, or NaN alone, which fmax leaves out */
@@ -152,6 +154,7 @@ void attention_flash(const attention_flash_args f, global float *out, global flo
                 acc[i * VECTORS + j] *= keep[i];
         }
         barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll 1
         for (uint s = 0; s < KEYS; s++) {
             float4 x[VECTORS];
 #pragma unroll
