@@ -14,6 +14,12 @@ typedef struct clef_attention_call {
     int32_t             interleaved;
 } clef_attention_call;
 
+/** Rows of clef_launch.defs that every kernel of attention takes (cl/attention.h). */
+#define CLEF_ATTENTION_DEFS(lo, call)                                                                                                  \
+    {"D", (int32_t)clef__n(lo, (call)->k, 0)}, {"E", (int32_t)clef__n(lo, (call)->v, 0)}, {"K_TYPE", (int32_t)(call)->k->dtype},       \
+        {"V_TYPE", (int32_t)(call)->v->dtype}, {"MASK", (call)->mask ? (int32_t)(call)->mask->dtype : DTYPE_NONE},                     \
+        {"POS", (call)->pos != NULL}, {"SINKS", (call)->sinks ? (int32_t)(call)->sinks->dtype : DTYPE_NONE}
+
 /** [B, H, T, S] of the scores, as a value that a mask is held against. */
 clef_value clef__attention_scores(const clef_value *n, clef_dim B, clef_dim H, clef_dim T, clef_dim S);
 
