@@ -198,7 +198,7 @@ typedef struct expert_args {
     args_uint x, w, ids, bias;
 } expert_args;
 
-/* Panels (cl/panel.h): tiles of PANEL_ROWS rows, rows padded to whole PANEL_PAD. */
+/* Panels (cl/panel/panel.h): tiles of PANEL_ROWS rows, rows padded to whole PANEL_PAD. */
 #define PANEL_ROWS 16
 #define PANEL_PAD  32
 /* Floats of a column of a block of x, packed (cl/tile.h). */
@@ -254,7 +254,7 @@ typedef struct panel_gemv_args {
 #define PANEL_ACTS(X) X(none) X(swiglu) X(gelu) X(gelu_tanh) X(silu) X(relu)
 #define PANEL_NORMS(X) X(none) X(rms) X(layer)
 
-/* How the next token is picked (graph/sample.h has the formulas); an I32 [SAMPLE_OPTIONS] input, floats as their bits. All zero: nothing
+/* How the next token is picked (graph/op/sample.h has the formulas); an I32 [SAMPLE_OPTIONS] input, floats as their bits. All zero: nothing
  * is. */
 #define SAMPLE_OPTIONS 16
 #define SAMPLE_OFF     0 /* the step's state stays */

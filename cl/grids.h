@@ -1,4 +1,4 @@
-/* The codebooks of GGUF's IQ formats: facts of the format, written by tools/grids.py. An entry stands for 8 numbers of 2 bits, or (IQ3)
+/* The codebooks of GGUF's IQ formats: facts of the format, written by scripts/grids.py. An entry stands for 8 numbers of 2 bits, or (IQ3)
  * for 4 of 4 bits, the lowest bits first; cl/blocks.h says what the numbers mean. Host and kernels share them. */
 #ifndef CLEF_CL_GRIDS_H
 #define CLEF_CL_GRIDS_H

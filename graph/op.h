@@ -64,7 +64,7 @@ typedef struct clef_lowering {
     const clef_caps  *caps;
     const int64_t    *symbols; /* values of symbols 1 .. at [0] .. */
     clef_gemm         gemm;
-    const struct clef_tuning *tuning;         /* what was measured to serve best (graph/variant.h); NULL: nothing was */
+    const struct clef_tuning *tuning;         /* what was measured to serve best (graph/lower/variant.h); NULL: nothing was */
     const struct clef_variant *const *forced; /* by clef_op: the variant that has to serve wherever it fits; NULL, or NULL: none */
     const int32_t    *tuned;    /* clef__lower_variant() sets it: the serving variant's tunables (clef__tunable()) */
     const struct clef_variant *serving; /* it sets this too: whose launches these are */
@@ -132,7 +132,7 @@ extern const clef_op_def *const clef__ops[CLEF_N_OPS];
 /** What is allowed of n's error: def.tol_of, else def.tol. */
 float clef__tolerance(const clef_value *n);
 
-/* ---- pieces that several ops use (graph/op_common.c) ---------------------------------------------------------------------------- */
+/* ---- pieces that several ops use (graph/op/op_common.c) ---------------------------------------------------------------------------- */
 clef_status clef__infer_same(clef_value *n, clef_error *err);      /* F32, shape of in[0] */
 clef_status clef__infer_broadcast(clef_value *n, clef_error *err); /* F32, in[0] and in[1] broadcast */
 /** flops_per_element of the output; bytes of the inputs and the output. */

@@ -1,6 +1,6 @@
 /* What the library says of itself: its version, and where the model that comes with it lies. */
 #include "clef/clef.h"
-#include "runtime/os.h"
+#include "runtime/os/os.h"
 
 #if !defined(CLEF_VERSION) || !defined(CLEF_INSTALL_DATADIR) || !defined(CLEF_SOURCE_DIR)
 #    error "about.c needs CLEF_VERSION, CLEF_INSTALL_DATADIR and CLEF_SOURCE_DIR: CMakeLists.txt defines them"

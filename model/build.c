@@ -4,12 +4,12 @@
 
 #include "cl/args.h"
 #include "graph/value.h"
-#include "model/layers.h"
-#include "model/model.h"
+#include "model/arch/layers.h"
+#include "model/open/model.h"
 
 static const clef_arch *const archs[] = {
 #define ARCH(name) &clef__arch_##name,
-#include "model/archs.def"
+#include "model/open/archs.def"
 #undef ARCH
 };
 

@@ -22,7 +22,7 @@
 #include <time.h>
 
 #include "clef/status.h"
-#include "runtime/os.h"
+#include "runtime/os/os.h"
 
 static char temp_dir[256];
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/onnx/onnx.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 
 enum { DATA_ALIGN = 64 };
 static const uint64_t max_inside = (uint64_t)INT32_MAX; /* of protobuf */

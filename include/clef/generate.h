@@ -134,7 +134,7 @@ CLEF_API void        clef_sampler_destroy(clef_sampler *sampler);
 /** Tells the sampler of a token that was fed (the prompt's too), for the repetition penalty. */
 CLEF_API void        clef_sampler_accept(clef_sampler *sampler, int32_t id);
 /** Picks the next id from logits [n_vocab] (not changed): penalty, temperature, top-k, top-p, min-p, draw; NaN never wins. Formulas,
- *  rounding and the rule at ties are in graph/sample.h: the same seed gives the same picks everywhere. Allocates nothing. */
+ *  rounding and the rule at ties are in graph/op/sample.h: the same seed gives the same picks everywhere. Allocates nothing. */
 CLEF_API int32_t     clef_sampler_pick(clef_sampler *sampler, const float *logits);
 
 #ifdef __cplusplus

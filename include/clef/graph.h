@@ -158,7 +158,7 @@ typedef struct clef_matmul_opts { int32_t transpose_b; float alpha; } clef_matmu
 CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b, clef_value *bias, const clef_matmul_opts *opts);
 
 /** Panels: how a CPU likes the matrix of a product. pack lays a weight [N, K] (or, with .in_out, [K, N]) out in tiles of 16 rows of N,
- *  so that one vector holds the same column of 16 rows; the result is I8 bytes of an order that cl/panel.h describes. It takes n weights, 1
+ *  so that one vector holds the same column of 16 rows; the result is I8 bytes of an order that cl/panel/panel.h describes. It takes n weights, 1
  *  to 4 of one dtype and K, as if their rows were one weight's: each but the last must have N % 32 == 0. With .interleave they are two of
  *  one N, and their tiles take turns: the first's, the second's, the first's next one; the last tile of each is padded with zeros.
  *  panel_matmul: out [.., M, n] = act(alpha norm(x) W^T + bias) + residual, x F32 [.., M, k], W of n rows and k columns packed, of `dtype`.
@@ -322,7 +322,7 @@ CLEF_API clef_value *clef_argmax(clef_graph *graph, clef_value *x);
 CLEF_API clef_value *clef_topk(clef_graph *graph, clef_value *x, const clef_topk_opts *opts);
 
 /** The next token of each sequence, I32 [B], picked from logits [B, V] or [B, 1, V] as I32 `options` [16] say (all zero: out is 0, and
- *  nothing changes but history; the formulas are in graph/sample.h), and the step's state made ready for the step that takes it: with ids
+ *  nothing changes but history; the formulas are in graph/op/sample.h), and the step's state made ready for the step that takes it: with ids
  *  [B, T] and
  *  pos [B] of this step, history[b, pos[b] + t] = ids[b, t], then ids[b, 0] = out[b] with the T of the next step 1, and pos[b] += T.
  *  history [at least B, capacity], ids and pos are inputs or states; put this after all that reads them. Exact: the same pick on every

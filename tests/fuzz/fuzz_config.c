@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "model/config.h"
+#include "model/open/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tokenizer.h"
-#include "model/utf8.h"
+#include "model/tokenizer/tokenizer.h"
+#include "model/file/utf8.h"
 
 #define MARK "\xE2\x96\x81"
 #define ADDED                                                                                                                              \

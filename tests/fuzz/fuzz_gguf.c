@@ -2,8 +2,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "model/config.h"
-#include "model/gguf.h"
+#include "model/open/config.h"
+#include "model/file/gguf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

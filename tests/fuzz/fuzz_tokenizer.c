@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "model/gguf.h"
-#include "model/tokenizer.h"
+#include "model/file/gguf.h"
+#include "model/tokenizer/tokenizer.h"
 
 static void use(const clef_tokenizer *tok)
 {

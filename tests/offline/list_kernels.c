@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/panel.h"
-#include "graph/pass.h"
-#include "graph/variant.h"
-#include "runtime/device.h"
-#include "runtime/source.h"
+#include "graph/lower/panel.h"
+#include "graph/pass/pass.h"
+#include "graph/lower/variant.h"
+#include "runtime/device/device.h"
+#include "runtime/device/source.h"
 #include "tests/offline/layers.h"
 
 typedef struct target {

@@ -1,0 +1,342 @@
+/* Units that multiply small matrices, one for each MATRIX_LANES items of a group: sums[r, t] += w[r] . x[t] for MATRIX_ROWS rows of w and
+ * MATRIX_TOKENS rows of x, over 8 words of each: 32 bytes or 16 halves or bf16. Each item has a part of w, of x and of the sums, a
+ * fragment; all items of a unit come to a product together.
+ *   -D MATRIX        1 NVIDIA's mma.sync in PTX (sm_80 and later), 2 AMD's WMMA (gfx11, wave32), 3 Intel's
+ *                    cl_intel_subgroup_matrix_multiply_accumulate (subgroups of 8: SUBGROUPS 1, SUBGROUP_SIZE 8)
+ *   -D MATRIX_PLAIN  1: the instruction alone is plain C, which finds the fragments' elements where the unit's description has them:
+ *                    for tests, on any device
+ *   matrix_load_w(from, stride, lane), matrix_load_x  a fragment of rows of 8 words, `stride` words apart in local memory
+ *   matrix_bytes(w, x, scratch)              32 products of bytes; matrix_half_bytes(.., part, ..): those of columns 16 part ..
+ *   matrix_halves(w, x, sums, scratch), matrix_bf16  16 products added to sums
+ *   matrix_row(i, lane), matrix_token(i, lane)       whose sum element i of a fragment is
+ *   matrix_of_rows(p, lane), matrix_of_tokens        p[matrix_row(i, lane)] as element i
+ *   matrix_lane(), matrix_unit()
+ *   MATRIX_SCRATCH(name, items)              declares what a kernel passes on as scratch
+ * Where the elements lie: 1 PTX ISA, "Matrix Fragments for mma.m16n8k32", ".m16n8k16"; 2 AMD, "RDNA3 Instruction Set Architecture", 7.9;
+ * 3 the extension's specification. A compiler that has no such unit ends here: runtime/device/probe_matrix.c tries it before any kernel. */
+#ifndef CLEF_CL_MATRIX_H
+#define CLEF_CL_MATRIX_H
+
+#if !defined(MATRIX) || !defined(MATRIX_PLAIN)
+#  error "matrix.h needs MATRIX and MATRIX_PLAIN"
+#endif
+
+#include "subgroup.h"
+
+#if MATRIX == 3
+#  define MATRIX_LANES 8
+#else
+#  define MATRIX_LANES 32
+#endif
+
+#if MATRIX == 3 && !MATRIX_PLAIN
+static inline uint matrix_lane(void) { return subgroup_lane(); }
+static inline uint matrix_unit(void) { return subgroup_index(); }
+#else
+static inline uint matrix_lane(void) { return get_local_id(0) % MATRIX_LANES; }
+static inline uint matrix_unit(void) { return get_local_id(0) / MATRIX_LANES; }
+#endif
+
+/* ---- fragments --------------------------------------------------------------------------------------------------------------------- */
+
+#if MATRIX == 1
+/* Items in eight fours: four g has row g and g + 8 of w and row g of x, its item t the words t and t + 4. Of the sums: rows g and g + 8,
+ * tokens 2 t and 2 t + 1. */
+#  define MATRIX_ROWS   16
+#  define MATRIX_TOKENS 8
+#  define MATRIX_SUMS   4
+typedef uint4 matrix_w;
+typedef uint2 matrix_x;
+
+static inline matrix_w matrix_load_w(local const uint *from, uint stride, uint lane)
+{
+    local const uint *first = from + lane / 4 * stride + lane % 4, *second = first + 8 * stride;
+    return (uint4)(first[0], second[0], first[4], second[4]);
+}
+
+static inline matrix_x matrix_load_x(local const uint *from, uint stride, uint lane)
+{
+    from += lane / 4 * stride + lane % 4;
+    return (uint2)(from[0], from[4]);
+}
+
+static inline uint matrix_row(uint i, uint lane) { return lane / 4 + i / 2 * 8; }
+static inline uint matrix_token(uint i, uint lane) { return lane % 4 * 2 + i % 2; }
+#elif MATRIX == 2
+/* Items l and l + 16 have row l of w and row l of x. Of the sums: row l, tokens 2 i of the first sixteen items, 2 i + 1 of the others. */
+#  define MATRIX_ROWS   16
+#  define MATRIX_TOKENS 16
+#  define MATRIX_SUMS   8
+typedef uint8 matrix_w;
+typedef uint8 matrix_x;
+
+static inline matrix_w matrix_load_w(local const uint *from, uint stride, uint lane)
+{
+    from += lane % 16 * stride;
+    return (uint8)(vload4(0, from), vload4(1, from));
+}
+
+static inline matrix_x matrix_load_x(local const uint *from, uint stride, uint lane) { return matrix_load_w(from, stride, lane); }
+
+static inline uint matrix_row(uint i, uint lane) { return lane % 16; }
+static inline uint matrix_token(uint i, uint lane) { return i * 2 + lane / 16; }
+#elif MATRIX == 3
+/* Item l has row l of w, word l of each row of x, and of the sums row l, all tokens. */
+#  define MATRIX_ROWS   8
+#  define MATRIX_TOKENS 8
+#  define MATRIX_SUMS   8
+typedef uint8 matrix_w;
+typedef uint8 matrix_x;
+
+static inline matrix_w matrix_load_w(local const uint *from, uint stride, uint lane)
+{
+    from += lane * stride;
+    return (uint8)(vload4(0, from), vload4(1, from));
+}
+
+static inline matrix_x matrix_load_x(local const uint *from, uint stride, uint lane)
+{
+    from += lane;
+    return (uint8)(from[0], from[stride], from[2 * stride], from[3 * stride], from[4 * stride], from[5 * stride], from[6 * stride],
+                   from[7 * stride]);
+}
+
+static inline uint matrix_row(uint i, uint lane) { return lane; }
+static inline uint matrix_token(uint i, uint lane) { return i; }
+#else
+#  error "matrix.h: no such MATRIX"
+#endif
+
+#if MATRIX_SUMS == 4
+typedef int4 matrix_ints;
+typedef float4 matrix_floats;
+#  define MATRIX_TO_FLOATS convert_float4
+#  define MATRIX_TO_INTS   convert_int4
+#  define MATRIX_STORE     vstore4
+#  define MATRIX_LOAD      vload4
+#else
+typedef int8 matrix_ints;
+typedef float8 matrix_floats;
+#  define MATRIX_TO_FLOATS convert_float8
+#  define MATRIX_TO_INTS   convert_int8
+#  define MATRIX_STORE     vstore8
+#  define MATRIX_LOAD      vload8
+#endif
+
+static inline matrix_floats matrix_of_rows(local const float *p, uint lane)
+{
+#if MATRIX == 1
+    return (float4)((float2)p[lane / 4], (float2)p[lane / 4 + 8]);
+#else
+    return (matrix_floats)p[matrix_row(0, lane)];
+#endif
+}
+
+static inline matrix_floats matrix_of_tokens(local const float *p, uint lane)
+{
+#if MATRIX == 1
+    const float2 pair = vload2(lane % 4, p);
+    return (float4)(pair, pair);
+#elif MATRIX == 2
+    p += lane / 16;
+    return (float8)(p[0], p[2], p[4], p[6], p[8], p[10], p[12], p[14]);
+#else
+    return vload8(0, p);
+#endif
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------------------------- */
+
+typedef local uint *matrix_scratch;
+
+#if MATRIX_PLAIN
+#  ifndef INT_DOT
+#    define INT_DOT 0
+#  endif
+#  include "dot.h"
+#  define MATRIX_SCRATCH(name, items) local uint name[(items) * 16]
+
+/* The words of all items' fragments. Then: word k of row r of w, and of row t of x. */
+static inline void matrix_share(matrix_scratch s, matrix_w w, matrix_x x)
+{
+    s += get_local_id(0) * 16;
+#  if MATRIX == 1
+    vstore4(w, 0, s);
+    vstore2(x, 4, s);
+#  else
+    vstore8(w, 0, s);
+    vstore8(x, 1, s);
+#  endif
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+static inline uint matrix_word_w(matrix_scratch s, uint r, uint k, uint lane)
+{
+    s += matrix_unit() * MATRIX_LANES * 16;
+#  if MATRIX == 1
+    return s[(r % 8 * 4 + k % 4) * 16 + r / 8 + k / 4 * 2];
+#  elif MATRIX == 2
+    return s[(r + lane / 16 * 16) * 16 + k];
+#  else
+    return s[r * 16 + k];
+#  endif
+}
+
+static inline uint matrix_word_x(matrix_scratch s, uint t, uint k, uint lane)
+{
+    s += matrix_unit() * MATRIX_LANES * 16 + 8;
+#  if MATRIX == 1
+    return s[(t * 4 + k % 4) * 16 + k / 4];
+#  elif MATRIX == 2
+    return s[(t + lane / 16 * 16) * 16 + k];
+#  else
+    return s[k * 16 + t];
+#  endif
+}
+
+static inline matrix_ints matrix_plain_bytes(matrix_w w, matrix_x x, uint from, uint to, matrix_scratch s)
+{
+    const uint lane = matrix_lane();
+    int sums[MATRIX_SUMS];
+    matrix_share(s, w, x);
+#  pragma unroll 1
+    for (uint i = 0; i < MATRIX_SUMS; i++) {
+        sums[i] = 0;
+#  pragma unroll 1
+        for (uint k = from; k < to; k++)
+            sums[i] = dot4s(sums[i], matrix_word_w(s, matrix_row(i, lane), k, lane), matrix_word_x(s, matrix_token(i, lane), k, lane));
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return MATRIX_LOAD(0, sums);
+}
+
+static inline matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s) { return matrix_plain_bytes(w, x, 0, 8, s); }
+
+static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
+{
+    return matrix_plain_bytes(w, x, part * 4, part * 4 + 4, s);
+}
+
+/* Both floats of a word of halves or bf16. */
+static inline float2 matrix_pair(uint word, int halves)
+{
+    return halves ? vload_half2(0, (const half *)&word) : (float2)(as_float(word << 16), as_float(word & 0xffff0000u));
+}
+
+static inline matrix_floats matrix_plain_floats(matrix_w w, matrix_x x, matrix_floats more, int halves, matrix_scratch s)
+{
+    const uint lane = matrix_lane();
+    float sums[MATRIX_SUMS];
+    MATRIX_STORE(more, 0, sums);
+    matrix_share(s, w, x);
+#  pragma unroll 1
+    for (uint i = 0; i < MATRIX_SUMS; i++)
+#  pragma unroll 1
+        for (uint k = 0; k < 8; k++) {
+            const float2 a = matrix_pair(matrix_word_w(s, matrix_row(i, lane), k, lane), halves);
+            const float2 b = matrix_pair(matrix_word_x(s, matrix_token(i, lane), k, lane), halves);
+            sums[i] = fma(a.x, b.x, fma(a.y, b.y, sums[i]));
+        }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return MATRIX_LOAD(0, sums);
+}
+
+static inline matrix_floats matrix_halves(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+{
+    return matrix_plain_floats(w, x, sums, 1, s);
+}
+
+static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+{
+    return matrix_plain_floats(w, x, sums, 0, s);
+}
+#else
+#  define MATRIX_SCRATCH(name, items) matrix_scratch const name = 0
+#endif
+
+#if MATRIX == 1 && !MATRIX_PLAIN
+/* volatile: products stay where all items of the warp come to them. */
+#  define MATRIX_MMA(type, letter, instruction)                                                                                            \
+      type a = sums.x, b = sums.y, c = sums.z, d = sums.w;                                                                                 \
+      __asm__ volatile("mma.sync.aligned." instruction " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                  \
+                       : "+" letter(a), "+" letter(b), "+" letter(c), "+" letter(d)                                                        \
+                       : "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w), "r"(x.x), "r"(x.y));                                                      \
+      return (type##4)(a, b, c, d)
+
+static inline matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
+{
+    const int4 sums = 0;
+    MATRIX_MMA(int, "r", "m16n8k32.row.col.s32.s8.s8.s32");
+}
+
+static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
+{
+    const uint first = part ? w.z : w.x, second = part ? w.w : w.y, of = part ? x.y : x.x;
+    int a = 0, b = 0, c = 0, d = 0;
+    __asm__ volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                     : "+r"(a), "+r"(b), "+r"(c), "+r"(d)
+                     : "r"(first), "r"(second), "r"(of));
+    return (int4)(a, b, c, d);
+}
+
+static inline matrix_floats matrix_halves(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+{
+    MATRIX_MMA(float, "f", "m16n8k16.row.col.f32.f16.f16.f32");
+}
+
+static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+{
+    MATRIX_MMA(float, "f", "m16n8k16.row.col.f32.bf16.bf16.f32");
+}
+#elif MATRIX == 2 && !MATRIX_PLAIN
+#  if !__has_builtin(__builtin_amdgcn_wmma_i32_16x16x16_iu8_w32)
+#    error "no WMMA"
+#  endif
+#  pragma OPENCL EXTENSION cl_khr_fp16 : enable
+
+/* x is the unit's A, w its B: an item's sums are of one row of w. */
+static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
+{
+    return __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, as_int4(part ? x.hi : x.lo), true, as_int4(part ? w.hi : w.lo), (int8)0, false);
+}
+
+static inline matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
+{
+    const int8 sums = matrix_half_bytes(w, x, 0, s);
+    return __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, as_int4(x.hi), true, as_int4(w.hi), sums, false);
+}
+
+static inline matrix_floats matrix_halves(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+{
+    return __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(as_half16(x), as_half16(w), sums);
+}
+
+static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+{
+    return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(as_short16(x), as_short16(w), sums);
+}
+#elif MATRIX == 3 && !MATRIX_PLAIN
+/* x is the unit's A, w its B. */
+static inline matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
+{
+    return intel_sub_group_i8_i8_matrix_mad_k32(as_int8(x), as_int8(w), (int8)0);
+}
+
+/* There is none of 16 columns: zeros for the others. */
+static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
+{
+    return matrix_bytes(part ? (uint8)((uint4)0, w.hi) : (uint8)(w.lo, (uint4)0), x, s);
+}
+
+static inline matrix_floats matrix_halves(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+{
+    return intel_sub_group_f16_f16_matrix_mad_k16(as_int8(x), as_int8(w), sums);
+}
+
+static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats sums, matrix_scratch s)
+{
+    return intel_sub_group_bf16_bf16_matrix_mad_k16(as_int8(x), as_int8(w), sums);
+}
+#endif
+
+#endif

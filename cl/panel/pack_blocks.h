@@ -1,0 +1,184 @@
+/* Rows of weights in blocks as panels hold them (cl/panel/panel.h), for pack.cl: sixteen rows' codes in vectors of words, then what the format
+ * has besides. Needs W_TYPE. */
+#ifndef CLEF_CL_PACK_BLOCKS_H
+#define CLEF_CL_PACK_BLOCKS_H
+
+#include "panel_format.h"
+
+/* Of sixteen rows whose four words v holds one after the other: word i of all of them in v[i]. */
+static inline void words4(uint16 v[4])
+{
+#pragma unroll
+    for (int round = 0; round < 2; round++) {
+        const uint16 a = (uint16)(v[0].even, v[1].even), b = (uint16)(v[2].even, v[3].even);
+        const uint16 c = (uint16)(v[0].odd, v[1].odd), d = (uint16)(v[2].odd, v[3].odd);
+        v[0] = a;
+        v[1] = b;
+        v[2] = c;
+        v[3] = d;
+    }
+}
+
+/* Sixteen rows' blocks as stored; those from n on are missing, and read as zeros. */
+typedef struct stored_rows {
+    global const uchar *at;
+    size_t row_bytes;
+    uint n;
+} stored_rows;
+
+static inline uint row_word(const stored_rows *s, uint r, uint at)
+{
+    return r < s->n ? as_uint(vload4(0, s->at + r * s->row_bytes + at)) : 0;
+}
+
+static inline ushort row_half(const stored_rows *s, uint r, uint at)
+{
+    return r < s->n ? as_ushort(vload2(0, s->at + r * s->row_bytes + at)) : (ushort)0;
+}
+
+static inline uint4 row_words(const stored_rows *s, uint r, uint at)
+{
+    return r < s->n ? as_uint4(vload16(0, s->at + r * s->row_bytes + at)) : (uint4)0;
+}
+
+/* v[i]: the word at `at` + 4 i of all rows. */
+static inline void words_at(const stored_rows *s, uint at, uint16 v[4])
+{
+#pragma unroll
+    for (uint i = 0; i < 4; i++)
+        v[i] = (uint16)(row_words(s, 4 * i, at), row_words(s, 4 * i + 1, at), row_words(s, 4 * i + 2, at), row_words(s, 4 * i + 3, at));
+    words4(v);
+}
+
+static inline uint16 word_at(const stored_rows *s, uint at)
+{
+    uint each[PANEL_ROWS];
+#pragma unroll
+    for (uint r = 0; r < PANEL_ROWS; r++)
+        each[r] = row_word(s, r, at);
+    return vload16(0, each);
+}
+
+static inline void put_words(global uchar *to, uint16 v)
+{
+    vstore16(v, 0, (global uint *)to);
+}
+
+static inline void put_halves(global uchar *to, const stored_rows *s, uint at)
+{
+#pragma unroll
+    for (uint r = 0; r < PANEL_ROWS; r++)
+        ((global ushort *)to)[r] = row_half(s, r, at);
+}
+
+/* Bits 4 g + j to 8 j + g. */
+static inline uint16 spread_bits(uint16 bits)
+{
+    uint16 out = 0;
+#pragma unroll
+    for (uint j = 0; j < 4; j++) {
+        uint16 u = bits >> j & 0x11111111u;
+        u = (u | u >> 3) & 0x03030303u;
+        u = (u | u >> 6) & 0x000f000fu;
+        out |= ((u | u >> 12) & 255u) << 8 * j;
+    }
+    return out;
+}
+
+/* Codes whose bytes, those of columns i and 16 + i, lie in two words, in their lower nibbles or the upper ones. */
+static inline uint16 join(uint16 first, uint16 second, int upper)
+{
+    return upper ? (first >> 4u & 0x0f0f0f0fu) | (second & 0xf0f0f0f0u) : (first & 0x0f0f0f0fu) | (second & 0x0f0f0f0fu) << 4u;
+}
+
+/* Two blocks, whose nibbles lie in the same 32 bytes. */
+static inline void pack_nibbles(global uchar *lower, global uchar *upper, const stored_rows *s, uint at)
+{
+    uint16 v[4], u[4];
+    words_at(s, at, v);
+    words_at(s, at + 16, u);
+#pragma unroll
+    for (uint i = 0; i < 4; i++) {
+        put_words(lower + 64 * i, join(v[i], u[i], 0));
+        put_words(upper + 64 * i, join(v[i], u[i], 1));
+    }
+}
+
+/* One block of the format, of 16 rows. */
+static inline void pack_codes(global uchar *out, const stored_rows *s)
+{
+    enum { BLOCK = CODE_VECTORS * 64 };
+#if W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K
+    for (uint b = 0; b < 8; b += 2)
+        pack_nibbles(out + b * BLOCK, out + (b + 1) * BLOCK, s, STORED_BYTES - 128 + 16 * b);
+#  if W_TYPE == DTYPE_Q5_K
+    uint16 h[8];
+    words_at(s, 16, h);
+    words_at(s, 32, h + 4);
+    for (uint b = 0; b < 8; b++) {
+        uint16 high = 0;
+#    pragma unroll
+        for (uint g = 0; g < 8; g++)
+            high |= (h[g] >> b & 0x01010101u) << g;
+        put_words(out + b * BLOCK + 256, high);
+    }
+#  endif
+#elif W_TYPE == DTYPE_Q6_K
+    for (uint half_of_it = 0; half_of_it < 2; half_of_it++) {
+        global uchar *to = out + half_of_it * 4 * BLOCK;
+        uint16 h[8];
+        pack_nibbles(to, to + 2 * BLOCK, s, 64 * half_of_it);
+        pack_nibbles(to + BLOCK, to + 3 * BLOCK, s, 64 * half_of_it + 32);
+        words_at(s, 128 + 32 * half_of_it, h);
+        words_at(s, 144 + 32 * half_of_it, h + 4);
+        for (uint b = 0; b < 4; b++)
+#  pragma unroll
+            for (uint i = 0; i < 2; i++) {
+                uint16 high = 0;
+#  pragma unroll
+                for (uint g = 0; g < 4; g++)
+                    high |= (h[4 * i + g] >> 2 * b & 0x03030303u) << 2 * g;
+                put_words(to + b * BLOCK + 256 + 64 * i, high);
+            }
+    }
+#else
+    enum { CODE_BYTES = W_TYPE == DTYPE_Q8_0 ? 32 : 16 };
+#  if W_TYPE == DTYPE_Q5_0 || W_TYPE == DTYPE_Q5_1
+    put_words(out + 256, spread_bits(word_at(s, STORED_BYTES - 20)));
+#  endif
+    for (uint i = 0; i < STEP_BLOCKS * CODE_BYTES / 16; i++) {
+        uint16 v[4];
+        words_at(s, STORED_BYTES - STEP_BLOCKS * CODE_BYTES + 16 * i, v);
+#  pragma unroll
+        for (uint g = 0; g < 4; g++)
+            put_words(out + 256 * i + 64 * g, W_TYPE == DTYPE_Q8_0 ? v[g] ^ 0x80808080u : v[g]);
+    }
+#endif
+}
+
+static inline void pack_scales(global uchar *out, const stored_rows *s)
+{
+#if W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K
+    for (uint i = 0; i < 3; i++)
+        put_words(out + 64 * i, word_at(s, 4 + 4 * i));
+    put_halves(out + 192, s, 0);
+    put_halves(out + 224, s, 2);
+#elif W_TYPE == DTYPE_Q6_K
+    for (uint i = 0; i < 4; i++)
+        put_words(out + 64 * i, word_at(s, 192 + 4 * i));
+    put_halves(out + 256, s, 208);
+#elif W_TYPE == DTYPE_IQ4_XS
+    put_words(out, word_at(s, 4));
+    put_halves(out + 64, s, 2);
+    put_halves(out + 96, s, 0);
+#elif W_TYPE == DTYPE_MXFP4
+    for (uint r = 0; r < PANEL_ROWS; r++)
+        out[r] = r < s->n ? s->at[r * s->row_bytes] : (uchar)0;
+#else
+    put_halves(out, s, 0);
+    if (SCALE_BYTES == 64)
+        put_halves(out + 32, s, 2);
+#endif
+}
+
+#endif

@@ -1,0 +1,176 @@
+/* Reading panels of block formats (cl/panel/panel.h): codes, scales, and the weights as floats; products with quantised tokens are in
+ * panel_products.h. Needs W_TYPE and DOT.
+ *
+ * A step covers STEP_BLOCKS blocks of 32 columns, which K is a multiple of:
+ *   tile_ptrs p = tile_at(w, tile, tiles, blocks);   tiles of the weight (padded), blocks = K / 32
+ *   block_codes, block_scales, column_floats: the weights of a step; next_step(&p) moves on */
+#ifndef CLEF_CL_PANEL_BLOCK_H
+#define CLEF_CL_PANEL_BLOCK_H
+
+#include "panel.h"
+#include "panel_format.h"
+#include "weights.h"
+
+/* Codes that DOT 3 cannot take as unsigned bytes: they get their offset off first. */
+#define SIGNED_CODES (DOT == 3 && (W_TYPE == DTYPE_Q8_0 || W_TYPE == DTYPE_IQ4_NL || W_TYPE == DTYPE_IQ4_XS))
+
+typedef struct tile_ptrs {
+    global const int16 *codes;
+    global const uchar *scales;
+} tile_ptrs;
+
+static inline tile_ptrs tile_at(global const uchar *w, uint tile, uint tiles, uint blocks)
+{
+    tile_ptrs p;
+    p.codes = (global const int16 *)w + (size_t)tile * blocks * CODE_VECTORS;
+    p.scales = w + (size_t)tiles * blocks * CODE_VECTORS * 64 + (size_t)tile * (blocks / STEP_BLOCKS) * SCALE_BYTES;
+    return p;
+}
+
+/* ---- codes ----------------------------------------------------------------------------------------------------------------------- */
+
+/* The table's byte for each nibble (bytes of 0..15). */
+#if W_TYPE == DTYPE_IQ4_NL || W_TYPE == DTYPE_IQ4_XS
+#  define TABLE 0x3e2c1700u, 0x75695c4eu, 0xa5988c80u, 0xf0d8c4b4u /* iq4_values */
+#elif W_TYPE == DTYPE_MXFP4
+#  define TABLE 0x0f0e0d0cu, 0x18141210u, 0x090a0b0cu, 0x00040608u /* 12 + mxfp4_values, 12 - mxfp4_values */
+#endif
+#ifdef TABLE
+static inline int16 look_up(int16 nibbles)
+{
+#  if DOT == 1
+    const uint16 tables = {TABLE, TABLE, TABLE, TABLE};
+    int16 v;
+    __asm__("vpshufb %1, %2, %0" : "=v"(v) : "v"(nibbles), "v"(tables));
+    return v;
+#  elif DOT == 2 || DOT == 3
+    const uint8 tables = {TABLE, TABLE};
+    int8 lo, hi;
+    __asm__("vpshufb %1, %2, %0" : "=x"(lo) : "x"(nibbles.lo), "x"(tables));
+    __asm__("vpshufb %1, %2, %0" : "=x"(hi) : "x"(nibbles.hi), "x"(tables));
+    return (int16)(lo, hi);
+#  else /* a tree of choices between two, by the lowest bit first */
+    const uint words[4] = {TABLE};
+    uint16 v[16];
+#    pragma unroll
+    for (int i = 0; i < 16; i++)
+        v[i] = (words[i / 4] >> i % 4 * 8 & 255u) * 0x01010101u;
+#    pragma unroll
+    for (int bit = 0; bit < 4; bit++) {
+        const uint16 second = (as_uint16(nibbles) >> (uint)bit & 0x01010101u) * 255u;
+#    pragma unroll
+        for (int i = 0; i < 8 >> bit; i++)
+            v[i] = v[2 * i] ^ ((v[2 * i] ^ v[2 * i + 1]) & second);
+    }
+    return as_int16(v[0]);
+#  endif
+}
+#else
+#  define look_up(nibbles) (nibbles)
+#endif
+
+/* The codes of block b of the step: byte j of v[g] is that of column 4 g + j. */
+static inline void block_codes(const tile_ptrs *p, uint b, int16 v[8])
+{
+    global const int16 *from = p->codes + b * CODE_VECTORS;
+#if W_TYPE == DTYPE_Q8_0
+#  pragma unroll
+    for (int g = 0; g < 8; g++)
+        v[g] = from[g];
+#else
+#  pragma unroll
+    for (int g = 0; g < 4; g++) {
+        const int16 both = from[g];
+        v[g] = look_up(both & 0x0f0f0f0f);
+        v[g + 4] = look_up(as_int16(as_uint16(both) >> 4u) & 0x0f0f0f0f);
+    }
+#  if W_TYPE == DTYPE_Q5_0 || W_TYPE == DTYPE_Q5_1 || W_TYPE == DTYPE_Q5_K
+    const int16 high = from[4];
+#    pragma unroll
+    for (int g = 0; g < 8; g++)
+        v[g] |= (g < 4 ? high << (4 - g) : as_int16(as_uint16(high) >> (uint)(g - 4))) & 0x10101010;
+#  elif W_TYPE == DTYPE_Q6_K
+#    pragma unroll
+    for (int g = 0; g < 8; g++) {
+        const int16 high = from[4 + g / 4];
+        v[g] |= (g % 4 < 2 ? high << (4 - 2 * (g % 4)) : as_int16(as_uint16(high) >> (uint)(2 * (g % 4) - 4))) & 0x30303030;
+    }
+#  endif
+#endif
+}
+
+/* ---- scales ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Sixteen halves. vload_half16 is two instructions of half the width on PoCL. */
+static inline float16 halves(global const uchar *p)
+{
+#if DOT == 1
+    float16 v;
+    __asm__("vcvtph2ps %1, %0" : "=v"(v) : "m"(*(global const ushort16 *)p));
+    return v;
+#else
+    return vload_half16(0, (global const half *)p);
+#endif
+}
+
+static inline uint16 words(global const uchar *p, uint i)
+{
+    return vload16(i, (global const uint *)p);
+}
+
+/* Of block b of the step: weight of column i = code scale[i / 16] + more (scale[1] is set with HALF_SCALES alone). */
+static inline void block_scales(const tile_ptrs *p, uint b, float16 scale[2], float16 *more)
+{
+    global const uchar *from = p->scales;
+#if W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K
+    const uint shift = b % 4 * 8;
+    uint16 s = words(from, b / 4 * 2) >> shift, m = words(from, 1 + b / 4) >> (shift + b / 4 * 4);
+    if (b < 4) {
+        s &= 63u;
+        m &= 63u;
+    } else {
+        s = (s & 15u) | (words(from, 0) >> (shift + 2) & 48u);
+        m = (m & 15u) | (words(from, 1) >> (shift + 2) & 48u);
+    }
+    scale[0] = halves(from + 192) * convert_float16(as_int16(s));
+    *more = -halves(from + 224) * convert_float16(as_int16(m));
+#elif W_TYPE == DTYPE_Q6_K
+    const float16 d = halves(from + 256);
+    const int16 s = as_int16(words(from, b / 2) << (16 - b % 2 * 16));
+    scale[0] = d * convert_float16(s << 8 >> 24);
+    scale[1] = d * convert_float16(s >> 24);
+#elif W_TYPE == DTYPE_IQ4_XS
+    const uint16 upper = convert_uint16(vload16(0, (global const ushort *)(from + 64)));
+    const uint16 s = (words(from, 0) >> b * 4 & 15u) | (upper >> 2 * b & 3u) << 4u;
+    scale[0] = halves(from + 96) * (convert_float16(as_int16(s)) - 32.0f);
+#elif W_TYPE == DTYPE_MXFP4 /* 2^(e - 128) */
+    const uint16 e = convert_uint16(vload16(0, from));
+    scale[0] = as_float16(select((e - 1) << 23u, (uint16)0x00200000 << e, e < 2));
+#else
+    scale[0] = halves(from);
+#  if HAS_MINIMA
+    *more = halves(from + 32);
+#  endif
+#endif
+}
+
+static inline void next_step(tile_ptrs *p)
+{
+    p->codes += STEP_BLOCKS * CODE_VECTORS;
+    p->scales += SCALE_BYTES;
+}
+
+/* ---- weights as floats ----------------------------------------------------------------------------------------------------------- */
+
+/* The weights of column i of a block whose codes and scales are v, scale and more. */
+static inline float16 column_floats(const int16 v[8], uint i, const float16 scale[2], float16 more)
+{
+    const float16 code = convert_float16(v[i / 4] >> (int)(i % 4 * 8) & 255) - (float)OFFSET;
+#if HAS_MINIMA
+    return fma(code, scale[0], more);
+#else
+    return code * scale[HALF_SCALES ? i / 16 : 0];
+#endif
+}
+
+#endif

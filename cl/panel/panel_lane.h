@@ -1,0 +1,114 @@
+/* Reading panels of blocks (cl/panel/panel.h) on GPUs: a work-item has one row of a tile, so that sixteen of them read vectors as they lie. Codes
+ * come as signed bytes: weight of a column = code scale + base. Needs W_TYPE. */
+#ifndef CLEF_CL_PANEL_LANE_H
+#define CLEF_CL_PANEL_LANE_H
+
+#include "panel_format.h"
+#include "weights.h"
+
+/* base is not 0: the codes have an offset, or the format has minima. The other formats' codes lose their offset when they are read. */
+#define HAS_OFFSET (W_TYPE == DTYPE_Q4_0 || W_TYPE == DTYPE_Q5_0 || W_TYPE == DTYPE_Q6_K)
+#define HAS_BASE   (HAS_OFFSET || HAS_MINIMA)
+
+typedef struct lane_ptrs {
+    global const uint *codes;
+    global const uchar *scales;
+    uint row; /* of the tile */
+} lane_ptrs;
+
+/* Row `row` of a tile; tiles: of the weight (padded), blocks = K / 32. */
+static inline lane_ptrs lane_at(global const uchar *w, uint tile, uint tiles, uint blocks, uint row)
+{
+    lane_ptrs p;
+    p.codes = (global const uint *)w + (size_t)tile * blocks * CODE_VECTORS * PANEL_ROWS + row;
+    p.scales = w + (size_t)tiles * blocks * CODE_VECTORS * 64 + (size_t)tile * (blocks / STEP_BLOCKS) * SCALE_BYTES;
+    p.row = row;
+    return p;
+}
+
+/* ---- codes ------------------------------------------------------------------------------------------------------------------------- */
+
+/* The table's signed byte for each nibble (bytes of 0..15). */
+#if W_TYPE == DTYPE_IQ4_NL || W_TYPE == DTYPE_IQ4_XS
+#  define LANE_TABLE 0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u /* iq4_values */
+#elif W_TYPE == DTYPE_MXFP4
+#  define LANE_TABLE 0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu
+#endif
+#ifdef LANE_TABLE
+static inline uint signed_codes(uint nibbles)
+{
+    const uint4 n = (uint4)(nibbles, nibbles >> 8, nibbles >> 16, nibbles >> 24) & 15u, table = (uint4)(LANE_TABLE);
+    const uint4 low = select((uint4)table.x, (uint4)table.y, (n & 4u) != 0u), high = select((uint4)table.z, (uint4)table.w, (n & 4u) != 0u);
+    const uint4 v = select(low, high, (n & 8u) != 0u) >> (n & 3u) * 8u & 255u;
+    return v.x | v.y << 8 | v.z << 16 | v.w << 24;
+}
+#else
+#  define signed_codes(nibbles) (nibbles)
+#endif
+
+/* The codes of columns 4 g .. 4 g + 3, and of 16 + 4 g .. 16 + 4 g + 3, of block b; g < 4. */
+static inline uint2 lane_codes(const lane_ptrs *p, uint b, uint g)
+{
+    global const uint *from = p->codes + (size_t)b * CODE_VECTORS * PANEL_ROWS;
+#if W_TYPE == DTYPE_Q8_0
+    return (uint2)(from[g * PANEL_ROWS], from[(g + 4) * PANEL_ROWS]) ^ 0x80808080u;
+#else
+    const uint both = from[g * PANEL_ROWS];
+    uint2 v = (uint2)(signed_codes(both & 0x0f0f0f0fu), signed_codes(both >> 4 & 0x0f0f0f0fu));
+#  if W_TYPE == DTYPE_Q5_0 || W_TYPE == DTYPE_Q5_1 || W_TYPE == DTYPE_Q5_K
+    const uint upper = from[4 * PANEL_ROWS] >> g;
+    v |= (uint2)(upper & 0x01010101u, upper >> 4 & 0x01010101u) << 4u;
+#  elif W_TYPE == DTYPE_Q6_K
+    v |= ((uint2)(from[4 * PANEL_ROWS], from[5 * PANEL_ROWS]) >> 2 * g & 0x03030303u) << 4u;
+#  endif
+    return v;
+#endif
+}
+
+/* ---- scales ------------------------------------------------------------------------------------------------------------------------ */
+
+static inline uint lane_word(const lane_ptrs *p, global const uchar *from, uint i)
+{
+    return ((global const uint *)from)[i * PANEL_ROWS + p->row];
+}
+
+static inline float lane_half(const lane_ptrs *p, global const uchar *from) { return vload_half(p->row, (global const half *)from); }
+
+/* Of block b: scale and base of its columns, .x of the first 16, .y of the rest (alike but for HALF_SCALES). */
+static inline void lane_scales(const lane_ptrs *p, uint b, float2 *scale, float2 *base)
+{
+    global const uchar *from = p->scales + (size_t)(b / STEP_BLOCKS) * SCALE_BYTES;
+    float s, m = 0;
+#if W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K
+    const uint shift = b % 4 * 8, first = b % 8 < 4;
+    const uint w0 = lane_word(p, from, 0) >> shift, w1 = lane_word(p, from, 1) >> shift, w2 = lane_word(p, from, 2) >> shift;
+    const uint six = first ? w0 & 63u : (w2 & 15u) | (w0 >> 2 & 48u), six_m = first ? w1 & 63u : (w2 >> 4 & 15u) | (w1 >> 2 & 48u);
+    s = lane_half(p, from + 192) * (float)six;
+    m = -lane_half(p, from + 224) * (float)six_m;
+#elif W_TYPE == DTYPE_Q6_K
+    const char4 both = as_char4(lane_word(p, from, b % 8 / 2) >> b % 2 * 16);
+    const float d = lane_half(p, from + 256);
+    *scale = d * (float2)((float)both.x, (float)both.y);
+    *base = *scale * -(float)OFFSET;
+    return;
+#elif W_TYPE == DTYPE_IQ4_XS
+    const uint upper = ((global const ushort *)(from + 64))[p->row];
+    const uint six = (lane_word(p, from, 0) >> b % 8 * 4 & 15u) | (upper >> 2 * (b % 8) & 3u) << 4;
+    s = lane_half(p, from + 96) * ((float)six - 32.0f);
+#elif W_TYPE == DTYPE_MXFP4 /* 2^(e - 128) */
+    const uint e = from[p->row];
+    s = as_float(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+#else
+    s = lane_half(p, from);
+#  if HAS_MINIMA
+    m = lane_half(p, from + 32);
+#  endif
+#endif
+#if HAS_OFFSET && W_TYPE != DTYPE_Q6_K
+    m = -(float)OFFSET * s;
+#endif
+    *scale = s;
+    *base = m;
+}
+
+#endif

@@ -1,0 +1,186 @@
+/* The next token of each row of logits [B, V], by the chain of graph/op/sample.h, to the bit: sums are of integers, so that their order does
+ * not matter. Then ids[b] = token and pos[b] += T, for a next step of one token a row; history[b, pos[b] + t] = ids[b, t] before that.
+ *   sample_blocks  launch: `span` blocks of 64 logits a group, rows in dim 1; the maximum of each block; penalties; history
+ *   sample_pick    launch: one group a row
+ *   sample_whole   launch: one group; both for a single row
+ * Most rows are decided by few blocks: the k-th largest maximum of a block bounds the k-th largest logit from below, and blocks under it
+ * are not looked at again. Limits are found by bisection of distances.
+ *   -D WG  work-items a group */
+#include "args.h"
+#include "group.h"
+#include "weights.h"
+#include "sample_limits.h"
+
+/* ---- the pick ----------------------------------------------------------------------------------------------------------------- */
+
+/* The lowest id whose logit is the largest. */
+static uint first_of(const sample_args *a, row_memory m, global const float *z, float most, sum_scratch s)
+{
+    uint best = a->n_vocab;
+    for (uint b = get_local_id(0); b < a->blocks; b += WG)
+        if (m.maxima[b] == most && b * BLOCK < best)
+            for (uint i = b * BLOCK; i < min((b + 1) * BLOCK, a->n_vocab); i++)
+                if (z[i] == most)
+                    best = min(best, i);
+    best = min_all(best, s);
+    return best < a->n_vocab && most > -INFINITY ? best : 0;
+}
+
+/* Lists the blocks that may hold what is picked, in rising order, and gives how many there are. */
+static uint list_blocks(const sample_args *a, global const sample_options *o, row_memory m, float most, sum_scratch s)
+{
+    const uint n = a->blocks, lane = get_local_id(0);
+    for (uint i = lane; i < n / WIDE; i += WG)
+        STORE_WIDE(distance(most, LOAD_WIDE(i, m.maxima), o->scale), i, m.nearest);
+    GROUP_SYNC();
+    int reach = (int)o->reach;
+    /* always, off or on: a branch around barriers costs a compiler more than this costs a device */
+    const bool cuts = o->top_k > 0 && (uint)o->top_k <= n;
+    reach = min(reach, kth_nearest(m.nearest, n, cuts ? (uint)o->top_k : n, s));
+    const uint share = (n + WG - 1) / WG, from = min(lane * share, n), to = min(from + share, n);
+    uint mine = 0;
+    for (uint b = from; b < to; b++)
+        mine += m.nearest[b] <= reach;
+    uint at = (uint)sum_before(mine, s);
+    const uint all = (uint)sum_all(mine, s);
+    for (uint b = from; b < to; b++)
+        if (m.nearest[b] <= reach)
+            m.list[at++] = b;
+    GROUP_SYNC();
+    return all;
+}
+
+/* Weights that all limits leave, in vector i. */
+static wide_ulong kept(global const sample_options *o, row_memory m, limit in, uint i)
+{
+    const wide_ulong w = LOAD_WIDE(i, m.weights);
+    const ulong least = (ulong)o->min_weight_hi << 32 | o->min_weight_lo;
+    return w & as_mask(is_in(LOAD_WIDE(i, m.distances), i, in)) & MASK_LONG(w >= (wide_ulong)least);
+}
+
+/* The id at which the sum of weights goes beyond floor(random sum / 2^64). */
+static uint draw(const sample_args *a, global const sample_options *o, row_memory m, limit in, uint n, ulong random, sum_scratch s)
+{
+    const uint lane = get_local_id(0), share = (n / WIDE + WG - 1) / WG;
+    const uint from = min(lane * share, n / WIDE), to = min(from + share, n / WIDE);
+    ulong mine = 0;
+    for (uint i = from; i < to; i++)
+        mine += sum_wide(kept(o, m, in, i));
+    const ulong before = sum_before(mine, s), all = sum_all(mine, s), at = mul_hi(random, all);
+    uint best = a->n_vocab;
+    if (at >= before && at - before < mine) {
+        ulong left = at - before;
+        for (uint i = from; i < to && best == a->n_vocab; i++) {
+            const wide_ulong w = kept(o, m, in, i);
+            const ulong sum = sum_wide(w);
+            if (left >= sum) {
+                left -= sum;
+                continue;
+            }
+            ulong one[WIDE];
+            STORE_WIDE(w, 0, one);
+            uint k = 0;
+            for (; k < WIDE - 1 && left >= one[k]; k++)
+                left -= one[k];
+            best = m.list[(i * WIDE + k) / BLOCK] * BLOCK + (i * WIDE + k) % BLOCK;
+        }
+    }
+    return min_all(best, s);
+}
+
+static uint pick(const sample_args *a, global const sample_options *o, row_memory m, uint row, int pos, global const float *z,
+                 group_scratch floats, sum_scratch s)
+{
+    const uint lane = get_local_id(0);
+    wide_float wide = -INFINITY;
+    for (uint i = lane; i < a->blocks / WIDE; i += WG)
+        wide = fmax(wide, LOAD_WIDE(i, m.maxima));
+    const float most = group_max(max_wide(wide), floats);
+    if (o->mode != SAMPLE_DRAW || isinf(most))
+        return first_of(a, m, z, most, s);
+    const uint n = list_blocks(a, o, m, most, s) * BLOCK;
+    for (uint i = lane; i < n / WIDE; i += WG) {
+        const uint id = m.list[i * WIDE / BLOCK] * BLOCK + i * WIDE % BLOCK;
+        const wide_int far = distance(most, load_logits(z, id, a->n_vocab), o->scale);
+        STORE_WIDE(far, i, m.distances);
+        STORE_WIDE(weight(far), i, m.weights);
+    }
+    GROUP_SYNC();
+    const limit in = limit_of(o, m, n, s);
+    const ulong seed = (ulong)o->seed_hi << 32 | o->seed_lo, number = (ulong)(pos + (int)a->length - o->first) + 1;
+    return draw(a, o, m, in, n, mix(seed + mix(row) + number * 0x9e3779b97f4a7c15UL), s);
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------------------------------------ */
+
+#define PARAMETERS                                                                                                                         \
+    STAGE_GROUP const sample_args a, global int *out, global ulong *scratch, global int *history, global int *ids, global int *pos,        \
+        global const float *logits, global const int *options
+
+static void finish(const sample_args *a, uint row, uint token, int at, global int *out, global int *ids, global int *pos)
+{
+    GROUP_SYNC(); /* all have read the state */
+    if (get_local_id(0) != 0)
+        return;
+    out[row] = (int)token;
+    ids[a->ids + row] = (int)token;
+    pos[a->pos + row] = at + (int)a->length;
+}
+
+/* What a row gives where sampling is off: one item writes. */
+static void no_token(global int *out)
+{
+    if (get_local_id(0) == 0)
+        *out = 0;
+}
+
+GROUP_KERNEL
+void sample_blocks(PARAMETERS)
+{
+    global const sample_options *o = (global const sample_options *)(options + a.options);
+    const uint row = group_id(1), first = group_id(0) * a.span, last = min(first + a.span, a.blocks);
+    const int at = pos[a.pos + row];
+    if (group_id(0) == 0)
+        keep_history(&a, row, history, ids, at);
+    if (o->mode == SAMPLE_OFF)
+        return;
+    blocks_of_row(&a, o, memory_of(&a, scratch, row), row, first, last, history, ids, at,
+                  logits + a.logits + row * (size_t)a.n_vocab);
+}
+
+GROUP_KERNEL
+void sample_pick(PARAMETERS)
+{
+    global const sample_options *o = (global const sample_options *)(options + a.options);
+    const uint row = group_id(1);
+    const int at = pos[a.pos + row];
+    GROUP_SCRATCH(floats);
+    SUM_SCRATCH(sums);
+    if (o->mode == SAMPLE_OFF) {
+        no_token(out + row);
+        return;
+    }
+    const row_memory m = memory_of(&a, scratch, row);
+    const uint token = pick(&a, o, m, row, at, o->last_n > 0 ? m.z : logits + a.logits + row * (size_t)a.n_vocab, floats, sums);
+    finish(&a, row, token, at, out, ids, pos);
+}
+
+GROUP_KERNEL
+void sample_whole(PARAMETERS)
+{
+    global const sample_options *o = (global const sample_options *)(options + a.options);
+    const int at = pos[a.pos];
+    GROUP_SCRATCH(floats);
+    SUM_SCRATCH(sums);
+    keep_history(&a, 0, history, ids, at);
+    if (o->mode == SAMPLE_OFF) {
+        no_token(out);
+        return;
+    }
+    const row_memory m = memory_of(&a, scratch, 0);
+    logits += a.logits;
+    blocks_of_row(&a, o, m, 0, 0, a.blocks, history, ids, at, logits);
+    GROUP_SYNC();
+    const uint token = pick(&a, o, m, 0, at, o->last_n > 0 ? m.z : logits, floats, sums);
+    finish(&a, 0, token, at, out, ids, pos);
+}

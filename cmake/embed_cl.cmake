@@ -1,0 +1,24 @@
+# Writes every kernel source into one C file, as the array clef__embedded_cl of runtime/device/device.h.
+# usage: cmake -DOUT=FILE -DROOT=FOLDER "-DSOURCES=a.cl;b.h" -P embed_cl.cmake
+set(arrays "")
+set(rows "")
+set(i 0)
+foreach(path IN LISTS SOURCES)
+  file(RELATIVE_PATH name "${ROOT}" "${path}")
+  file(READ "${path}" hex HEX)
+  string(LENGTH "${hex}" n_digits)
+  math(EXPR n_bytes "${n_digits} / 2")
+  string(REGEX REPLACE "(................................)" "\\1\n" hex "${hex}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")
+  string(APPEND arrays "static const unsigned char text_${i}[] = { /* ${name} */\n${hex}0x00};\n")
+  string(APPEND rows "    {\"${name}\", text_${i}, ${n_bytes}},\n")
+  math(EXPR i "${i} + 1")
+endforeach()
+file(WRITE "${OUT}" "/* Made by cmake/embed_cl.cmake from cl/. */
+#include \"runtime/device/device.h\"
+
+${arrays}
+const clef_embedded clef__embedded_cl[] = {
+${rows}    {0, 0, 0},
+};
+")

@@ -1,0 +1,150 @@
+/* matmul by CLBlast's strided batched GEMM. Weights that are not f32 are decoded to scratch first; the bias is laid under the product. */
+#include "graph/lower/elementwise.h"
+#include "graph/lower/variant.h"
+
+enum { MIN_SIDE = 64 }; /* below it, CLBlast's launches cost more than they save */
+
+/* The product as calls over `outer` x `middle` pairs of one batch each. */
+typedef struct gemm_batches {
+    uint32_t n0, n1, batch;                /* calls: n0 x n1 */
+    uint32_t a[2], b[2], c[2];             /* steps in elements from call to call, by dim of the calls */
+    uint32_t a_stride, b_stride, c_stride; /* within a call */
+} gemm_batches;
+
+static int decodes_to_scratch(const clef_value *n)
+{
+    return n->in[1]->dtype != CLEF_F32;
+}
+
+/* Grouped heads: either a call for each head of b with its group as the batch, or one for each place in the group with b's heads. */
+static gemm_batches split(const matmul_args *p)
+{
+    const uint32_t mn = p->m * p->n, heads = p->n1 / p->group;
+    const uint32_t ha = p->a_stride[1], hb = p->b_stride[1];
+    gemm_batches s = {.n0 = p->n0, .a = {p->a_stride[0]}, .b = {p->b_stride[0]}, .c = {p->n1 * mn}};
+    if (heads < p->group) {
+        s.n1 = heads;
+        s.batch = p->group;
+        s.a[1] = p->group * ha;
+        s.b[1] = hb;
+        s.c[1] = p->group * mn;
+        s.a_stride = ha;
+        s.c_stride = mn;
+    } else {
+        s.n1 = p->group;
+        s.batch = heads;
+        s.a[1] = ha;
+        s.c[1] = mn;
+        s.a_stride = p->group * ha;
+        s.b_stride = hb;
+        s.c_stride = p->group * mn;
+    }
+    if (s.n1 == 1 && s.a[0] == s.batch * s.a_stride && s.b[0] == s.batch * s.b_stride && s.c[0] == s.batch * s.c_stride) {
+        s.batch *= s.n0;
+        s.n0 = 1;
+    }
+    return s;
+}
+
+/* A leading dimension of a single row may be anything that is large enough. */
+static uint32_t leading(uint32_t stride, uint32_t rows, uint32_t width)
+{
+    return rows == 1 && stride < width ? width : stride;
+}
+
+static int clblast_expresses(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_matmul_opts *o = (const void *)n->attr;
+    const matmul_args p = clef__matmul_args(lo, n);
+    const uint32_t b_rows = o->transpose_b ? p.n : p.k, b_width = o->transpose_b ? p.k : p.n;
+    if (leading(p.a_stride[2], p.m, p.k) < p.k || leading(p.b_stride[2], b_rows, b_width) < b_width)
+        return 0;
+    return !decodes_to_scratch(n) || !(p.b_stride[0] || p.b_stride[1]);
+}
+
+int clef__clblast_may_serve(const clef_caps *caps, clef_gemm gemm)
+{
+    return gemm == CLEF_GEMM_CLBLAST || (gemm == CLEF_GEMM_AUTO && caps->is_gpu);
+}
+
+static int clblast_fits(const clef_lowering *lo, const clef_value *n)
+{
+    return clef__clblast_may_serve(lo->caps, lo->gemm) && clblast_expresses(lo, n);
+}
+
+/* Without a measurement: only where the gain is known to be large. */
+static int clblast_pays(const clef_lowering *lo, const clef_value *n)
+{
+    const matmul_args p = clef__matmul_args(lo, n);
+    return lo->gemm == CLEF_GEMM_CLBLAST || !(decodes_to_scratch(n) || p.m < MIN_SIDE || p.n < MIN_SIDE || p.k < MIN_SIDE);
+}
+
+/* b, decoded to dense f32. */
+static clef_status decode_b(clef_lowering *lo, const clef_value *b, matmul_args *p, uint32_t rows, uint32_t width, clef_error *err)
+{
+    clef_elementwise e = {.what = "copy",
+                          .out = CLEF__SCRATCH,
+                          .x = b,
+                          .n = {1, 1, rows, width},
+                          .x_view = {.offset = p->b, .stride = {0, 0, p->b_stride[2], 1}},
+                          .scratch_bytes = (uint64_t)rows * width * sizeof(float)};
+    e.out_view = clef__dense_view(e.n);
+    p->b = 0;
+    p->b_stride[2] = width;
+    return clef__launch_elementwise(lo, &e, err);
+}
+
+static clef_status lay_bias(clef_lowering *lo, const clef_value *n, const matmul_args *p, clef_error *err)
+{
+    clef_elementwise e = {.what = "copy", .out = n, .x = n->in[2], .x_view = {.offset = p->bias, .stride = {0, 0, 0, 1}}};
+    clef__n4(lo, n, e.n);
+    e.out_view = clef__dense_view(e.n);
+    return clef__launch_elementwise(lo, &e, err);
+}
+
+static clef_status clblast_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_matmul_opts *o = (const void *)n->attr;
+    const int decoded = decodes_to_scratch(n);
+    matmul_args p = clef__matmul_args(lo, n);
+    const gemm_batches s = split(&p);
+    const uint32_t b_rows = o->transpose_b ? p.n : p.k, b_width = o->transpose_b ? p.k : p.n;
+    clef_status status = decoded ? decode_b(lo, n->in[1], &p, b_rows, b_width, err) : CLEF_OK;
+    if (!status && n->in[2])
+        status = lay_bias(lo, n, &p, err);
+    for (uint32_t i = 0; i < s.n0 * s.n1 && !status; i++) {
+        const uint32_t i0 = i / s.n1, i1 = i % s.n1;
+        const clef_gemm_call call = {.m = p.m,
+                                     .n = p.n,
+                                     .k = p.k,
+                                     .batch = s.batch,
+                                     .transpose_b = o->transpose_b != 0,
+                                     .a_offset = p.a + i0 * s.a[0] + i1 * s.a[1],
+                                     .b_offset = p.b + i0 * s.b[0] + i1 * s.b[1],
+                                     .c_offset = i0 * s.c[0] + i1 * s.c[1],
+                                     .a_ld = leading(p.a_stride[2], p.m, p.k),
+                                     .b_ld = leading(p.b_stride[2], b_rows, b_width),
+                                     .c_ld = p.n,
+                                     .a_stride = s.a_stride,
+                                     .b_stride = s.b_stride,
+                                     .c_stride = s.c_stride,
+                                     .alpha = p.alpha,
+                                     .beta = n->in[2] ? 1.0f : 0.0f};
+        status = clef__launch(lo,
+                              &(clef_launch){.call = CLEF_CALL_CLBLAST_GEMM,
+                                             .source = "clblast",
+                                             .kernel = "gemm",
+                                             .args = &call,
+                                             .args_bytes = sizeof call,
+                                             .bufs = {n, n->in[0], decoded ? CLEF__SCRATCH : n->in[1]},
+                                             .n_bufs = 3},
+                              err);
+    }
+    return status;
+}
+
+const clef_variant clef__matmul_clblast = {.name = "clblast",
+                                           .takes = "products without strange strides, on GPUs or with --gemm clblast",
+                                           .fits = clblast_fits,
+                                           .pays = clblast_pays,
+                                           .lower = clblast_lower};

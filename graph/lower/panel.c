@@ -1,0 +1,147 @@
+#include "graph/lower/panel.h"
+
+#include <math.h>
+
+/* Vectors of codes that 32 columns of a tile take (cl/panel/panel.h); 0 for what has no panels of blocks. */
+static int64_t vectors_of(clef_dtype dtype)
+{
+    switch (dtype) {
+    case CLEF_Q8_0:
+        return 8;
+    case CLEF_Q4_0:
+    case CLEF_Q4_1:
+    case CLEF_Q4_K:
+    case CLEF_IQ4_NL:
+    case CLEF_IQ4_XS:
+    case CLEF_MXFP4:
+        return 4;
+    case CLEF_Q5_0:
+    case CLEF_Q5_1:
+    case CLEF_Q5_K:
+        return 5;
+    case CLEF_Q6_K:
+        return 6;
+    default:
+        return 0;
+    }
+}
+
+int clef__panel_has(clef_dtype dtype, int64_t k)
+{
+    return dtype == CLEF_F32 || dtype == CLEF_F16 || dtype == CLEF_BF16 || (vectors_of(dtype) && k % clef_dtype_block_elems(dtype) == 0);
+}
+
+static int64_t padded(int64_t n)
+{
+    return (n + PANEL_PAD - 1) / PANEL_PAD * PANEL_PAD;
+}
+
+/* Packing moves bytes about, but adds and drops none. */
+int64_t clef__panel_bytes(clef_dtype dtype, int64_t n, int64_t k)
+{
+    return padded(n) * (k / clef_dtype_block_elems(dtype)) * clef_dtype_block_bytes(dtype);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------------------- */
+
+static unsigned byte_at(const double *bytes, int64_t at)
+{
+    return (unsigned)(int)bytes[at] & 255u;
+}
+
+static double float_at(clef_dtype dtype, const double *bytes, int64_t at)
+{
+    unsigned char raw[4];
+    float x;
+    for (int64_t i = 0; i < clef_dtype_block_bytes(dtype); i++)
+        raw[i] = (unsigned char)byte_at(bytes, at + i);
+    clef_dtype_decode(dtype, raw, 1, &x);
+    return (double)x;
+}
+
+/* The code of row r and column i of 32 whose vectors begin at `bytes`. */
+static unsigned code_at(clef_dtype dtype, const double *bytes, int64_t r, int64_t i)
+{
+    const int64_t g = i / 4, j = i % 4;
+    if (dtype == CLEF_Q8_0)
+        return byte_at(bytes, g * 64 + r * 4 + j);
+    const unsigned nibble = byte_at(bytes, g % 4 * 64 + r * 4 + j) >> (i < 16 ? 0 : 4) & 15u;
+    switch (dtype) {
+    case CLEF_Q5_0:
+    case CLEF_Q5_1:
+    case CLEF_Q5_K:
+        return nibble | (byte_at(bytes, 256 + r * 4 + j) >> g & 1u) << 4;
+    case CLEF_Q6_K:
+        return nibble | (byte_at(bytes, 256 + g / 4 * 64 + r * 4 + j) >> g % 4 * 2 & 3u) << 4;
+    default:
+        return nibble;
+    }
+}
+
+/* The six bits of q4_k's and q5_k's block b: of the scale, or of the minimum. bytes: words 0, 1, 2 of 16 rows each. */
+static unsigned six_bits(const double *bytes, int64_t r, int64_t b, int is_min)
+{
+    const int64_t at = r * 4 + b % 4;
+    const unsigned own = byte_at(bytes, (is_min ? 64 : 0) + at), nibbles = byte_at(bytes, 128 + at);
+    return b < 4 ? own & 63u : (is_min ? nibbles >> 4 : nibbles & 15u) | own >> 6 << 4;
+}
+
+static double iq4_value(unsigned code)
+{
+    static const signed char values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    return values[code];
+}
+
+/* Twice the e2m1 number. */
+static double mxfp4_value(unsigned code)
+{
+    const unsigned e = code >> 1 & 3u, m = code & 1u;
+    const double magnitude = e ? (double)((2 + m) << (e - 1)) : (double)m;
+    return code & 8u ? -magnitude : magnitude;
+}
+
+/* Column i of a format's block, of row r: `code` there, and the block's bytes beside the codes. */
+static double value_of(clef_dtype dtype, unsigned code, const double *scales, int64_t r, int64_t i)
+{
+    const int64_t b = i / 32;
+    const double q = (double)code, half = float_at(CLEF_F16, scales, r * 2);
+    switch (dtype) {
+    case CLEF_Q8_0:
+        return half * (q - 128);
+    case CLEF_Q4_0:
+        return half * (q - 8);
+    case CLEF_Q5_0:
+        return half * (q - 16);
+    case CLEF_Q4_1:
+    case CLEF_Q5_1:
+        return half * q + float_at(CLEF_F16, scales, 32 + r * 2);
+    case CLEF_IQ4_NL:
+        return half * iq4_value(code);
+    case CLEF_MXFP4:
+        return ldexp(mxfp4_value(code), (int)byte_at(scales, r) - 128);
+    case CLEF_Q4_K:
+    case CLEF_Q5_K:
+        return float_at(CLEF_F16, scales, 192 + r * 2) * six_bits(scales, r, b, 0) * q -
+               float_at(CLEF_F16, scales, 224 + r * 2) * six_bits(scales, r, b, 1);
+    case CLEF_Q6_K:
+        return float_at(CLEF_F16, scales, 256 + r * 2) * scales[i / 64 * 64 + r * 4 + i / 16 % 4] * (q - 32);
+    default: { /* iq4_xs */
+        const unsigned low = byte_at(scales, r * 4 + b / 2) >> b % 2 * 4 & 15u,
+                       high = byte_at(scales, 64 + r * 2 + b / 4) >> b % 4 * 2 & 3u;
+        return float_at(CLEF_F16, scales, 96 + r * 2) * ((double)(low | high << 4) - 32) * iq4_value(code);
+    }
+    }
+}
+
+double clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double *bytes, int64_t row, int64_t col)
+{
+    const int64_t tile = row / PANEL_ROWS, r = row % PANEL_ROWS, block = clef_dtype_block_elems(dtype),
+                  size = clef_dtype_block_bytes(dtype);
+    const int64_t row_codes = vectors_of(dtype) * 4; /* bytes of 32 columns */
+    if (!row_codes)
+        return float_at(dtype, bytes, ((tile * k + col) * PANEL_ROWS + r) * size);
+    const double *codes = bytes + (tile * (k / 32) + col / 32) * row_codes * PANEL_ROWS;
+    const double *scales =
+        bytes + padded(n) * (k / 32) * row_codes + (tile * (k / block) + col / block) * (size - block / 32 * row_codes) * PANEL_ROWS;
+    return value_of(dtype, code_at(dtype, codes, r, col % 32), scales, r, col % block);
+}

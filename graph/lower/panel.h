@@ -1,0 +1,72 @@
+/* The panel layouts on the host: sizes, and reading them for the references. The orders are described in cl/panel/panel.h. */
+#ifndef CLEF_GRAPH_PANEL_H
+#define CLEF_GRAPH_PANEL_H
+
+#include "graph/lower/subgroup.h"
+
+/* The inputs of panel_matmul. */
+enum { PANEL_X, PANEL_PACKED, PANEL_BIAS, PANEL_NORM_WEIGHT, PANEL_NORM_BIAS, PANEL_RESIDUAL, PANEL_INPUTS };
+
+/** A pack node of n weights lowers to n x PACK_MAX_PIECES launches at most; each reads a part of one weight, in its order. */
+enum { PACK_MAX_PIECES = 16 };
+
+/** 1 when weights of this dtype have a panel layout for rows of k columns. */
+int     clef__panel_has(clef_dtype dtype, int64_t k);
+/** Bytes of n rows of k columns, packed. */
+int64_t clef__panel_bytes(clef_dtype dtype, int64_t n, int64_t k);
+/** Element (row, col) of packed bytes (as the references have them: a double for each I8). */
+double  clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double *bytes, int64_t row, int64_t col);
+
+/** Rows of the packed weight of n: those of both tiles where they take turns. */
+int64_t clef__panel_rows(const clef_panel_matmul_opts *o);
+
+/** How four bytes multiply: -D DOT of cl/panel/panel.h. */
+typedef enum clef_dot { CLEF_DOT_PORTABLE, CLEF_DOT_VNNI, CLEF_DOT_AVXVNNI, CLEF_DOT_AVX2 } clef_dot;
+
+/** How four signed bytes multiply on GPUs: -D INT_DOT of cl/panel/dot.h. */
+typedef enum clef_int_dot {
+    CLEF_INT_DOT_PLAIN,
+    CLEF_INT_DOT_KHR,
+    CLEF_INT_DOT_PTX,
+    CLEF_INT_DOT_SDOT4,
+    CLEF_INT_DOT_SUDOT4,
+    CLEF_INT_DOT_ARM
+} clef_int_dot;
+
+/** clef_launch.c_version of a program with it. */
+int32_t clef__int_dot_c_version(clef_int_dot dot);
+
+/** Units that multiply small matrices: -D MATRIX of cl/panel/matrix.h; and what they multiply, as bits of clef_caps.matrix_types. */
+typedef enum clef_matrix { CLEF_MATRIX_NONE, CLEF_MATRIX_MMA, CLEF_MATRIX_WMMA, CLEF_MATRIX_DPAS } clef_matrix;
+enum { CLEF_MATRIX_BYTES = 1, CLEF_MATRIX_HALVES = 2, CLEF_MATRIX_BF16 = 4 };
+
+/** 1 when the device has such a unit for this of them, and groups for its kernel. */
+int     clef__matrix_multiplies(const clef_caps *caps, int32_t type);
+/** What the device's unit (clef_caps.matrix, .matrix_plain) asks of a program: work-items of a unit, and clef_launch.c_version. */
+int32_t clef__matrix_lanes(const clef_caps *caps);
+int32_t clef__matrix_c_version(const clef_caps *caps);
+/** -D SUBGROUPS of it, and SUBGROUP_SIZE. */
+int32_t clef__matrix_subgroups(const clef_caps *caps);
+int32_t clef__matrix_subgroup_size(const clef_caps *caps);
+
+/** The most work-items that a group of one dim may have, up to 256. */
+uint32_t clef__group_most(const clef_caps *caps);
+/** 1 when the device multiplies bytes by instructions of its own, in groups. */
+int      clef__has_byte_products(const clef_caps *caps);
+
+/** The dtype of an input as kernels are told it: DTYPE_NONE where it is not given. */
+int32_t    clef__panel_dtype(const clef_value *v);
+/** A panel_matmul's rows of x and their norm. */
+rows_args  clef__panel_rows_args(const clef_lowering *lo, const clef_value *n);
+/** The product in numbers, of x as it lies. */
+panel_args clef__panel_args(const clef_lowering *lo, const clef_value *n);
+
+/** Launches for a panel_matmul of x in f32, for any number of rows; dot: what instructions decode a weight in blocks; rows: x as it lies;
+ *  panel: sizes, bias, residual. */
+clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, const rows_args *rows, const panel_args *panel,
+                                     clef_dot dot, clef_error *err);
+
+/** Launches for a panel_matmul with a dot that the device has. */
+clef_status clef__lower_panels(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err);
+
+#endif

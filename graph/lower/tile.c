@@ -1,0 +1,54 @@
+/* The cut of an f32 product on CPUs. */
+#include "graph/lower/tile.h"
+
+enum {
+    WIDE = 16,       /* floats of a vector from which the registers hold the large tile */
+    LARGE_ROWS = 14, /* 28 sums, two vectors of w and an element of x in 32 registers */
+    MEDIUM_ROWS = 8,
+    MEDIUM_MOST = 48, /* rows of x up to which the medium tile may waste less */
+    SMALL_ROWS = 6,   /* 12 sums of half a vector in 16 registers */
+    MAX_BLOCKS = 8,
+    MAX_PAIRS = 4,       /* of a group: 8 blocks of x and a pair of panels for 256 of k fill half a second-level cache */
+    GROUPS_PER_UNIT = 16 /* wanted, so that the compute units end together */
+};
+
+static int is_wide(const clef_caps *caps)
+{
+    return caps->float_width >= WIDE;
+}
+
+/* The rows that are computed for m, those behind the last too, and a little for each tile. */
+static uint32_t cost(uint32_t m, uint32_t rows)
+{
+    return clef__ceil_div(m, rows) * (rows + 1);
+}
+
+static uint32_t rows_of_tile(const clef_caps *caps, uint32_t m)
+{
+    if (!is_wide(caps))
+        return SMALL_ROWS;
+    return m <= MEDIUM_MOST && cost(m, MEDIUM_ROWS) < cost(m, LARGE_ROWS) ? MEDIUM_ROWS : LARGE_ROWS;
+}
+
+clef_tile clef__tile_of(const clef_caps *caps, uint32_t m, uint32_t pairs, uint32_t batches)
+{
+    const uint32_t rows = rows_of_tile(caps, m), all_blocks = clef__ceil_div(m, rows);
+    const uint64_t wanted = (uint64_t)GROUPS_PER_UNIT * (uint64_t)(caps->n_units > 0 ? caps->n_units : 1);
+    clef_tile t = {
+        .rows = (int32_t)rows, .vectors = is_wide(caps) ? 2 : 1, .all_blocks = all_blocks, .blocks = MAX_BLOCKS, .pairs = MAX_PAIRS};
+    while (t.pairs * t.blocks > 1 && (uint64_t)clef__ceil_div(pairs, t.pairs) * clef__ceil_div(all_blocks, t.blocks) * batches < wanted) {
+        if (t.pairs > 1)
+            t.pairs /= 2;
+        else
+            t.blocks /= 2;
+    }
+    t.blocks = clef__ceil_div(all_blocks, clef__ceil_div(all_blocks, t.blocks)); /* all groups alike */
+    return t;
+}
+
+uint64_t clef__tile_scratch(const clef_caps *caps, uint32_t m, uint32_t k)
+{
+    const uint32_t medium = clef__ceil_div(m < MEDIUM_MOST ? m : MEDIUM_MOST, MEDIUM_ROWS), large = clef__ceil_div(m, LARGE_ROWS);
+    const uint32_t blocks = !is_wide(caps) ? clef__ceil_div(m, SMALL_ROWS) : medium > large ? medium : large;
+    return (uint64_t)blocks * k * X_LANES * sizeof(float);
+}

@@ -1,0 +1,131 @@
+/* Choosing among the variants of an op. */
+#include "graph/lower/variant.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    clef_op op;
+    const clef_variant *variant;
+} rows[] = {
+#define VARIANT(op, name) {CLEF_OP_##op, &clef__##op##_##name},
+#include "graph/lower/variants.def"
+#undef VARIANT
+};
+
+const clef_variant *clef__variant_row(int32_t i, clef_op *op)
+{
+    if (i < 0 || i >= CLEF_N_VARIANTS)
+        return NULL;
+    if (op)
+        *op = rows[i].op;
+    return rows[i].variant;
+}
+
+int clef__variant_fits(const clef_lowering *lo, const clef_value *n, const clef_variant *variant)
+{
+    return (!variant->device || variant->device(lo->caps)) && (!variant->fits || variant->fits(lo, n));
+}
+
+static const clef_tune_choice *choice_for(const clef_tuning *tuning, const clef_tune_key *key)
+{
+    int32_t low = 0, high = tuning->n;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        const int order = clef__tune_key_order(&tuning->choices[middle].key, key);
+        if (!order)
+            return &tuning->choices[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+/* The table's order. */
+static const clef_variant *first_that_fits(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_variant *serving = NULL;
+    for (int32_t i = 0; i < CLEF_N_VARIANTS; i++) {
+        if (rows[i].op != n->op)
+            continue;
+        serving = rows[i].variant;
+        if (!(lo->tuning && lo->tuning->aside && lo->tuning->aside[i]) && clef__variant_fits(lo, n, serving) &&
+            (!serving->pays || serving->pays(lo, n)))
+            break;
+    }
+    return serving;
+}
+
+const clef_variant *clef__variant_of(const clef_lowering *lo, const clef_value *n, const int32_t **tuned)
+{
+    const clef_variant *forced = lo->forced ? lo->forced[n->op] : NULL;
+    const clef_tune_choice *choice = NULL;
+    if (lo->tuning && lo->tuning->n) {
+        const clef_tune_key key = clef__tune_key(lo, n);
+        choice = choice_for(lo->tuning, &key);
+    }
+    if (forced && clef__variant_fits(lo, n, forced)) {
+        if (tuned)
+            *tuned = choice && choice->variant == forced ? choice->values : NULL;
+        return forced;
+    }
+    if (choice && !clef__variant_fits(lo, n, choice->variant))
+        choice = NULL;
+    if (tuned)
+        *tuned = choice ? choice->values : NULL;
+    return choice ? choice->variant : first_that_fits(lo, n);
+}
+
+clef_status clef__lower_variant(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_variant *before = lo->serving, *serving = clef__variant_of(lo, n, &lo->tuned);
+    lo->serving = serving;
+    const clef_status s = serving ? serving->lower(lo, n, err) : clef__fail(err, CLEF_E_UNSUPPORTED, "%s: no kernel", n->name);
+    lo->tuned = NULL;
+    lo->serving = before;
+    return s;
+}
+
+int32_t clef__tunable(const clef_lowering *lo, int32_t i)
+{
+    return lo->tuned ? lo->tuned[i] : 0;
+}
+
+/* ---- CLEF_VARIANT ----------------------------------------------------------------------------------------------------------------- */
+
+static int32_t find_row(const char *op, size_t op_bytes, const char *name, size_t name_bytes)
+{
+    for (int32_t i = 0; i < CLEF_N_VARIANTS; i++) {
+        const char *of = clef__ops[rows[i].op]->name, *is = rows[i].variant->name;
+        if (strlen(of) == op_bytes && strlen(is) == name_bytes && memcmp(of, op, op_bytes) == 0 && memcmp(is, name, name_bytes) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static clef_status unknown(const char *text, size_t n, clef_error *err)
+{
+    char all[800] = "";
+    size_t used = 0;
+    for (int32_t i = 0; i < CLEF_N_VARIANTS; i++) {
+        const int more = snprintf(all + used, sizeof all - used, " %s=%s", clef__ops[rows[i].op]->name, rows[i].variant->name);
+        used += more > 0 && (size_t)more < sizeof all - used ? (size_t)more : 0;
+    }
+    return clef__fail(err, CLEF_E_ARG, "variant '%.*s': wanted OP=NAME[,OP=NAME...] of%s", (int)(n < 60 ? n : 60), text, all);
+}
+
+clef_status clef__variants_force(const char *text, const clef_variant *forced[CLEF_N_OPS], clef_error *err)
+{
+    memset(forced, 0, CLEF_N_OPS * sizeof *forced);
+    while (text && *text) {
+        const size_t n = strcspn(text, ","), op_bytes = strcspn(text, "=,");
+        const int32_t i = op_bytes < n ? find_row(text, op_bytes, text + op_bytes + 1, n - op_bytes - 1) : -1;
+        if (i < 0)
+            return unknown(text, n, err);
+        forced[rows[i].op] = rows[i].variant;
+        text += n + (text[n] == ',');
+    }
+    return CLEF_OK;
+}

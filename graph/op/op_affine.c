@@ -1,0 +1,56 @@
+/* affine: scale and shift by numbers. */
+#include "graph/lower/elementwise.h"
+
+static const clef_attr_def affine_attrs[] = {
+    {"scale", CLEF_ATTR_FLOAT, offsetof(clef_affine_opts, scale), NULL},
+    {"shift", CLEF_ATTR_FLOAT, offsetof(clef_affine_opts, shift), NULL},
+    {NULL, 0, 0, NULL},
+};
+
+clef_value *clef_affine(clef_graph *g, clef_value *x, const clef_affine_opts *opts)
+{
+    return clef__node(g, CLEF_OP_affine, (clef_value *[]){x}, 1, opts);
+}
+
+static void affine_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    const clef_affine_opts *o = (const void *)n->attr;
+    for (int64_t i = 0; i < out->n[0] * out->n[1] * out->n[2] * out->n[3]; i++)
+        out->x[i] = (double)o->scale * in[0].x[i] + (double)o->shift;
+}
+
+static clef_cost affine_cost(const clef_value *n, const int64_t *symbols)
+{
+    return clef__cost_elementwise(n, symbols, 2);
+}
+
+static clef_status affine_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_affine_opts *o = (const void *)n->attr;
+    return clef__lower_elementwise(lo, n, "affine", o->scale, o->shift, err);
+}
+
+static const clef_op_case affine_cases[] = {
+    {.graph = "input x f32 []\ny = affine(x) scale=2 shift=-1\noutput y\n"},
+    {.graph = "symbol T <= 9\ninput x f32 [3, T, 67]\ny = affine(x) scale=-0.5\noutput y\n"},
+    {.graph = "input x f32 [3, 17]\ny = affine(x) shift=2.5\noutput y\n"},
+    {.graph = "input x f32 [6, 2, 17]\nv = permute(x) axes=[1, 2, 0]\ny = affine(v) scale=3 shift=1\noutput y\n"},
+    {.graph = NULL},
+};
+
+const clef_op_def clef__op_affine = {
+    .name = "affine",
+    .formula = "out = scale x + shift",
+    .n_min = 1,
+    .n_max = 1,
+    .in = {CLEF_IN_F32},
+    .attrs = affine_attrs,
+    .attr_bytes = sizeof(clef_affine_opts),
+    .infer = clef__infer_same,
+    .ref = affine_ref,
+    .cost = affine_cost,
+    .lower = affine_lower,
+    .in_place = 1,
+    .cases = affine_cases,
+    .tol = 3e-7f, /* two roundings of 6e-8 */
+};

@@ -1,0 +1,160 @@
+/* copy and concat: dense values out of views. */
+#include <string.h>
+
+#include "graph/lower/elementwise.h"
+
+clef_value *clef_copy(clef_graph *g, clef_value *x)
+{
+    return clef__node(g, CLEF_OP_copy, (clef_value *[]){x}, 1, NULL);
+}
+
+static clef_status copy_infer(clef_value *n, clef_error *err)
+{
+    const clef_dtype t = n->in[0]->dtype;
+    clef__infer_same(n, err);
+    n->dtype = t == CLEF_I32 || t == CLEF_I8 ? t : CLEF_F32;
+    return CLEF_OK;
+}
+
+static void copy_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    (void)n;
+    memcpy(out->x, in[0].x, (size_t)(out->n[0] * out->n[1] * out->n[2] * out->n[3]) * sizeof *out->x);
+}
+
+static clef_cost copy_cost(const clef_value *n, const int64_t *symbols)
+{
+    return clef__cost_elementwise(n, symbols, 0);
+}
+
+static clef_status copy_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    return clef__lower_elementwise(lo, n, "copy", 0, 0, err);
+}
+
+static const clef_op_case copy_cases[] = {
+    {.graph = "input x f32 [1]\ny = copy(x)\noutput y\n"},
+    {.graph = "symbol T <= 6\ninput x f32 [2, T, 3, 17]\nv = permute(x) axes=[0, 2, 1, 3]\ny = copy(v)\noutput y\n"},
+    {.graph = "symbol T <= 6\ninput x f32 [2, T, 3, 17]\nv = permute(x) axes=[3, 0, 1, 2]\ny = copy(v)\noutput y\n"},
+    {.graph = "symbol T <= 6\ninput x f32 [2, T, 40]\nv = slice(x) axis=1 start=-1 size=1\ny = copy(v)\noutput y\n"},
+    {.graph = "input x f32 [9, 40]\nu = slice(x) axis=1 start=7 size=33\nv = slice(u) axis=0 start=2 size=5\n"
+              "w = permute(v) axes=[1, 0]\ny = copy(w)\noutput y\n"},
+    {.graph = "weight x f16 [3, 67]\ny = copy(x)\noutput y\n"},
+    {.graph = "weight x bf16 [5, 34]\nv = permute(x) axes=[1, 0]\ny = copy(v)\noutput y\n"},
+    {.graph = "input x i32 [5, 34]\ny = copy(x)\noutput y\n", .int_lo = -1000000000, .int_hi = 1000000000},
+    {.graph = "symbol T <= 6\ninput x i32 [2, T, 17]\nv = permute(x) axes=[2, 0, 1]\nr = reshape(v) : i32 [34, T]\noutput r\noutput v\n",
+     .int_lo = 16777216,
+     .int_hi = INT32_MAX},
+    {.graph = "input x i8 [3, 37]\nv = slice(x) axis=1 start=4 size=33\nw = permute(v) axes=[1, 0]\noutput v\noutput w\n",
+     .int_lo = -128,
+     .int_hi = 128},
+    {.graph = NULL},
+};
+
+const clef_op_def clef__op_copy = {
+    .name = "copy",
+    .formula = "out = x, dense; floats become f32, whole numbers stay what they are",
+    .n_min = 1,
+    .n_max = 1,
+    .in = {CLEF_IN_FLOAT | CLEF_IN_MASK},
+    .infer = copy_infer,
+    .ref = copy_ref,
+    .cost = copy_cost,
+    .lower = copy_lower,
+    .cases = copy_cases,
+    .tol = 0, /* exact */
+};
+
+/* ---- concat ------------------------------------------------------------------------------------------------------------------- */
+
+static const clef_attr_def concat_attrs[] = {
+    {"axis", CLEF_ATTR_INT, offsetof(clef_concat_opts, axis), NULL},
+    {NULL, 0, 0, NULL},
+};
+
+clef_value *clef_concat(clef_graph *g, clef_value *a, clef_value *b, const clef_concat_opts *opts)
+{
+    return clef__node(g, CLEF_OP_concat, (clef_value *[]){a, b}, 2, opts);
+}
+
+static clef_status concat_infer(clef_value *n, clef_error *err)
+{
+    clef_concat_opts *o = (void *)n->attr;
+    const clef_shape *a = &n->in[0]->shape, *b = &n->in[1]->shape;
+    char text[2][96];
+    if (o->axis < 0)
+        o->axis += a->rank;
+    if (o->axis < 0 || o->axis >= a->rank)
+        return clef__fail(err, CLEF_E_ARG, "axis %d of %s", o->axis, clef__shape_text(n->graph, a, text[0]));
+    n->dtype = CLEF_F32;
+    n->shape = *a;
+    int fits = a->rank == b->rank;
+    for (int32_t i = 0; i < a->rank && fits; i++)
+        fits = i == o->axis ? !a->dim[i].symbol && !b->dim[i].symbol : clef__dim_equal(a->dim[i], b->dim[i]);
+    if (!fits)
+        return clef__fail(err, CLEF_E_SHAPE, "%s and %s do not join along axis %d", clef__shape_text(n->graph, a, text[0]),
+                          clef__shape_text(n->graph, b, text[1]), o->axis);
+    n->shape.dim[o->axis].n += b->dim[o->axis].n;
+    if (n->shape.dim[o->axis].n > INT32_MAX)
+        return clef__fail(err, CLEF_E_LIMIT, "axis %d has more than %d elements", o->axis, INT32_MAX);
+    return CLEF_OK;
+}
+
+/* In padded dims: how many runs there are before the axis, and how long they are in a and b. */
+static void concat_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    const clef_concat_opts *o = (const void *)n->attr;
+    const int32_t axis = o->axis + CLEF_MAX_DIMS - n->shape.rank;
+    int64_t outer = 1, inner = 1;
+    for (int32_t i = 0; i < CLEF_MAX_DIMS; i++) {
+        outer *= i < axis ? out->n[i] : 1;
+        inner *= i > axis ? out->n[i] : 1;
+    }
+    const size_t na = (size_t)(in[0].n[axis] * inner), nb = (size_t)(in[1].n[axis] * inner);
+    for (size_t r = 0; r < (size_t)outer; r++) {
+        memcpy(out->x + r * (na + nb), in[0].x + r * na, na * sizeof *out->x);
+        memcpy(out->x + r * (na + nb) + na, in[1].x + r * nb, nb * sizeof *out->x);
+    }
+}
+
+/* Two copies into the slices of the output. */
+static clef_status concat_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_concat_opts *o = (const void *)n->attr;
+    const int32_t axis = o->axis + CLEF_MAX_DIMS - n->shape.rank;
+    clef_status s = CLEF_OK;
+    args_uint whole[4];
+    clef__n4(lo, n, whole);
+    view_args to = clef__dense_view(whole);
+    for (int32_t i = 0; i < 2 && !s; i++) {
+        clef_elementwise e = {.what = "copy", .out = n, .x = n->in[i], .out_view = to, .x_view = clef__view(lo, n->in[i])};
+        clef__n4(lo, n->in[i], e.n);
+        s = clef__launch_elementwise(lo, &e, err);
+        to.offset += e.n[axis] * to.stride[axis];
+    }
+    return s;
+}
+
+static const clef_op_case concat_cases[] = {
+    {.graph = "input a f32 [1]\ninput b f32 [2]\ny = concat(a, b)\noutput y\n"},
+    {.graph = "symbol T <= 5\ninput a f32 [T, 17]\ninput b f32 [T, 33]\ny = concat(a, b) axis=1\noutput y\n"},
+    {.graph = "symbol T <= 5\ninput a f32 [2, 3, T, 7]\ninput b f32 [2, 1, T, 7]\ny = concat(a, b) axis=1\noutput y\n"},
+    {.graph = "input a f32 [34, 5]\ninput b f16 [5, 34]\nv = permute(a) axes=[1, 0]\ny = concat(b, v) axis=-1\noutput y\n"},
+    {.graph = NULL},
+};
+
+const clef_op_def clef__op_concat = {
+    .name = "concat",
+    .formula = "out = a and b joined along an axis",
+    .n_min = 2,
+    .n_max = 2,
+    .in = {CLEF_IN_FLOAT, CLEF_IN_FLOAT},
+    .attrs = concat_attrs,
+    .attr_bytes = sizeof(clef_concat_opts),
+    .infer = concat_infer,
+    .ref = concat_ref,
+    .cost = copy_cost,
+    .lower = concat_lower,
+    .cases = concat_cases,
+    .tol = 0, /* exact */
+};

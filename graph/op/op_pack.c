@@ -1,0 +1,347 @@
+/* pack: weights in the panel layout that CPUs multiply fast. */
+#include "graph/lower/panel.h"
+
+enum { MAX_WEIGHTS = 4, MAX_BLOCK_ELEMS = 256, MAX_BLOCK_BYTES = 256 };
+
+static const clef_attr_def pack_attrs[] = {
+    {"in_out", CLEF_ATTR_INT, offsetof(clef_pack_opts, in_out), NULL},
+    {"interleave", CLEF_ATTR_INT, offsetof(clef_pack_opts, interleave), NULL},
+    {NULL, 0, 0, NULL},
+};
+
+clef_value *clef_pack(clef_graph *g, clef_value *const *weights, int32_t n, const clef_pack_opts *opts)
+{
+    return clef__node(g, CLEF_OP_pack, weights, n, opts);
+}
+
+static int64_t rows_of(const clef_value *n, int32_t i)
+{
+    const clef_pack_opts *o = (const void *)n->attr;
+    return n->in[i]->shape.dim[o->in_out ? 1 : 0].n;
+}
+
+static int64_t columns_of(const clef_value *n, int32_t i)
+{
+    const clef_pack_opts *o = (const void *)n->attr;
+    return n->in[i]->shape.dim[o->in_out ? 0 : 1].n;
+}
+
+static int64_t all_rows(const clef_value *n)
+{
+    int64_t rows = 0;
+    for (int32_t i = 0; i < n->n_in; i++)
+        rows += rows_of(n, i);
+    return rows;
+}
+
+/* Where tile `tile` of input i lies among all. */
+static int64_t place_of_tile(const clef_value *n, int32_t i, int64_t tile)
+{
+    const clef_pack_opts *o = (const void *)n->attr;
+    if (o->interleave)
+        return 2 * tile + i;
+    for (int32_t k = 0; k < i; k++)
+        tile += rows_of(n, k) / PANEL_ROWS;
+    return tile;
+}
+
+static clef_status infer_weight(const clef_value *n, int32_t i, clef_error *err)
+{
+    const clef_pack_opts *o = (const void *)n->attr;
+    const clef_value *w = n->in[i];
+    char text[96];
+    const char *shape = clef__shape_text(n->graph, &w->shape, text);
+    if (w->shape.rank != 2 || w->shape.dim[0].symbol || w->shape.dim[1].symbol)
+        return clef__fail(err, CLEF_E_SHAPE, "weight %s %s, wanted two dims in numbers", w->name, shape);
+    if (w->dtype != n->in[0]->dtype || columns_of(n, i) != columns_of(n, 0))
+        return clef__fail(err, CLEF_E_SHAPE, "weight %s %s of %lld columns, wanted %s of %lld as the first has", w->name,
+                          clef_dtype_name(w->dtype), (long long)columns_of(n, i), clef_dtype_name(n->in[0]->dtype),
+                          (long long)columns_of(n, 0));
+    if (!clef__panel_has(w->dtype, columns_of(n, i)) || (o->in_out && clef_dtype_block_elems(w->dtype) > 1))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s %s has no panel layout%s", clef_dtype_name(w->dtype), shape,
+                          o->in_out ? " with in_out" : "");
+    if (!o->interleave && i + 1 < n->n_in && rows_of(n, i) % PANEL_PAD)
+        return clef__fail(err, CLEF_E_SHAPE, "weight %s of %lld rows, wanted a multiple of %d", w->name, (long long)rows_of(n, i),
+                          PANEL_PAD);
+    return CLEF_OK;
+}
+
+static clef_status pack_infer(clef_value *n, clef_error *err)
+{
+    const clef_pack_opts *o = (const void *)n->attr;
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < n->n_in && !s; i++)
+        s = infer_weight(n, i, err);
+    if (s)
+        return s;
+    if (o->interleave && (n->n_in != 2 || rows_of(n, 0) != rows_of(n, 1)))
+        return clef__fail(err, CLEF_E_SHAPE, "interleave of %d weights of %lld and %lld rows, wanted two alike", n->n_in,
+                          (long long)rows_of(n, 0), (long long)rows_of(n, n->n_in - 1));
+    n->dtype = CLEF_I8;
+    n->shape = clef_shape_1(clef_n(clef__panel_bytes(n->in[0]->dtype, all_rows(n), columns_of(n, 0))));
+    return CLEF_OK;
+}
+
+/* The bytes of a block of input i as the file has them, or as what was decoded encodes. */
+static const unsigned char *stored_block(const clef_value *n, const clef_ref_tensor *in, int32_t i, int64_t row, int64_t col,
+                                         unsigned char room[MAX_BLOCK_BYTES])
+{
+    const clef_pack_opts *o = (const void *)n->attr;
+    const clef_dtype dtype = n->in[0]->dtype;
+    const int64_t block = clef_dtype_block_elems(dtype), columns = columns_of(n, i), rows = rows_of(n, i);
+    float x[MAX_BLOCK_ELEMS];
+    if (in[i].stored && block > 1)
+        return (const unsigned char *)in[i].stored + (row * columns + col) / block * clef_dtype_block_bytes(dtype);
+    for (int64_t j = 0; j < block; j++)
+        x[j] = (float)in[i].x[o->in_out ? (col + j) * rows + row : row * columns + col + j];
+    clef_dtype_encode(dtype, x, (size_t)block, room);
+    return room;
+}
+
+/* ---- the reference: the inverse of clef__panel_element, by rules of its own, so that the two check each other -------------------- */
+
+static unsigned nibble_of(const unsigned char *p, int64_t i)
+{
+    return i < 16 ? p[i] & 15u : p[i - 16] >> 4;
+}
+
+static unsigned nibble_of_64(const unsigned char *p, int64_t i)
+{
+    return p[i / 64 * 32 + i % 32] >> i / 32 % 2 * 4 & 15u;
+}
+
+/* The code of element i of a stored block (the layouts: cl/blocks.h). */
+static unsigned stored_code(clef_dtype dtype, const unsigned char *raw, int64_t i)
+{
+    switch (dtype) {
+    case CLEF_Q8_0:
+        return raw[2 + i] ^ 0x80u;
+    case CLEF_Q4_1:
+        return nibble_of(raw + 4, i);
+    case CLEF_Q5_0:
+        return nibble_of(raw + 6, i) | (raw[2 + i / 8] >> i % 8 & 1u) << 4;
+    case CLEF_Q5_1:
+        return nibble_of(raw + 8, i) | (raw[4 + i / 8] >> i % 8 & 1u) << 4;
+    case CLEF_MXFP4:
+        return nibble_of(raw + 1, i);
+    case CLEF_Q4_K:
+        return nibble_of_64(raw + 16, i);
+    case CLEF_Q5_K:
+        return nibble_of_64(raw + 48, i) | (raw[16 + i % 32] >> i / 32 & 1u) << 4;
+    case CLEF_Q6_K:
+        return (raw[i / 128 * 64 + i % 64] >> i % 128 / 64 * 4 & 15u) | (raw[128 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3u) << 4;
+    case CLEF_IQ4_XS:
+        return nibble_of(raw + 8 + i / 32 * 16, i % 32);
+    default:
+        return nibble_of(raw + 2, i); /* q4_0, iq4_nl */
+    }
+}
+
+/* Where the bytes of a row go that are no codes: `n` of them, from `from` of the block to `to`, `each` a row and 16 rows before the next.
+ */
+typedef struct scale_move {
+    int32_t from, to, n, each;
+} scale_move;
+
+enum { MAX_MOVES = 4 };
+
+static const scale_move *scale_moves(clef_dtype dtype)
+{
+    static const scale_move half[MAX_MOVES] = {{0, 0, 2, 2}}, two[MAX_MOVES] = {{0, 0, 4, 2}}, byte[MAX_MOVES] = {{0, 0, 1, 1}};
+    static const scale_move k[MAX_MOVES] = {{4, 0, 12, 4}, {0, 192, 4, 2}}, q6_k[MAX_MOVES] = {{192, 0, 16, 4}, {208, 256, 2, 2}};
+    static const scale_move iq4_xs[MAX_MOVES] = {{4, 0, 4, 4}, {2, 64, 2, 2}, {0, 96, 2, 2}};
+    switch (dtype) {
+    case CLEF_Q4_1:
+    case CLEF_Q5_1:
+        return two;
+    case CLEF_MXFP4:
+        return byte;
+    case CLEF_Q4_K:
+    case CLEF_Q5_K:
+        return k;
+    case CLEF_Q6_K:
+        return q6_k;
+    case CLEF_IQ4_XS:
+        return iq4_xs;
+    default:
+        return half;
+    }
+}
+
+/* Adds bits to a byte of the result, which stands there as a signed number. */
+static void add_bits(double *byte, unsigned bits)
+{
+    const unsigned sum = ((unsigned)(int)*byte & 255u) | bits;
+    *byte = (double)(sum < 128 ? (int)sum : (int)sum - 256);
+}
+
+/* Row r's codes of 32 columns into their vectors. */
+static void put_codes(clef_dtype dtype, const unsigned char *raw, int64_t first, double *to, int64_t r)
+{
+    for (int64_t i = 0; i < 32; i++) {
+        const unsigned code = stored_code(dtype, raw, first + i);
+        const int64_t byte = r * 4 + i % 4;
+        if (dtype == CLEF_Q8_0) {
+            add_bits(&to[i / 4 * 64 + byte], code);
+            continue;
+        }
+        add_bits(&to[i % 16 / 4 * 64 + byte], (code & 15u) << i / 16 * 4);
+        if (dtype == CLEF_Q6_K)
+            add_bits(&to[256 + i / 16 * 64 + byte], code >> 4 << i % 16 / 4 * 2);
+        else if (code >> 4)
+            add_bits(&to[256 + byte], 1u << i / 4);
+    }
+}
+
+/* Block b of all (tiles one after the other), row r of its tile. */
+static void put_block(clef_dtype dtype, const unsigned char *raw, clef_ref_tensor *out, int64_t b, int64_t r)
+{
+    const int64_t block = clef_dtype_block_elems(dtype), size = clef_dtype_block_bytes(dtype), all = out->n[3] / size;
+    int64_t beside = 0; /* bytes of a stored block that are no codes */
+    for (const scale_move *m = scale_moves(dtype); m->n; m++)
+        beside += m->n;
+    for (int64_t i = 0; i < block; i += 32)
+        put_codes(dtype, raw, i, out->x + (b * PANEL_ROWS * (size - beside)) + i / 32 * ((size - beside) / (block / 32)) * PANEL_ROWS, r);
+    double *scales = out->x + all * (size - beside) + b * beside * PANEL_ROWS;
+    for (const scale_move *m = scale_moves(dtype); m->n; m++)
+        for (int32_t j = 0; j < m->n; j++)
+            scales[m->to + j / m->each * m->each * PANEL_ROWS + r * m->each + j % m->each] = (signed char)raw[m->from + j];
+}
+
+/* Rows of input i and the zeros that pad them: to whole tiles of each when these take turns, else behind the last one. */
+static int64_t rows_with_pad(const clef_value *n, int32_t i)
+{
+    const clef_pack_opts *o = (const void *)n->attr;
+    if (o->interleave)
+        return (rows_of(n, i) + PANEL_ROWS - 1) / PANEL_ROWS * PANEL_ROWS;
+    const int64_t all = all_rows(n), pad = (PANEL_PAD - all % PANEL_PAD) % PANEL_PAD;
+    return rows_of(n, i) + (i + 1 == n->n_in ? pad : 0);
+}
+
+static void pack_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    const clef_dtype dtype = n->in[0]->dtype;
+    const int64_t columns = columns_of(n, 0), block = clef_dtype_block_elems(dtype), size = clef_dtype_block_bytes(dtype);
+    for (int64_t i = 0; i < out->n[3]; i++)
+        out->x[i] = 0;
+    for (int32_t i = 0; i < n->n_in; i++)
+        for (int64_t row = 0; row < rows_with_pad(n, i); row++)
+            for (int64_t col = 0; col < columns; col += block) {
+                unsigned char room[MAX_BLOCK_BYTES] = {0};
+                const unsigned char *raw = row < rows_of(n, i) ? stored_block(n, in, i, row, col, room) : room;
+                const int64_t tile = place_of_tile(n, i, row / PANEL_ROWS), r = row % PANEL_ROWS,
+                              b = tile * (columns / block) + col / block;
+                if (block > 1)
+                    put_block(dtype, raw, out, b, r);
+                for (int64_t j = 0; j < size && block == 1; j++)
+                    out->x[(b * PANEL_ROWS + r) * size + j] = (signed char)raw[j];
+            }
+}
+
+static clef_cost pack_cost(const clef_value *n, const int64_t *symbols)
+{
+    clef_cost cost = {.bytes = (double)clef__bytes(n, symbols)};
+    for (int32_t i = 0; i < n->n_in; i++)
+        cost.bytes += (double)clef__bytes(n->in[i], symbols);
+    return cost;
+}
+
+/* How many tiles of input i a launch takes. When a plan is made they pass through memory launch by launch, so a large weight is cut in
+ * pieces, where its rows lie one after the other. */
+static uint32_t tiles_of_piece(const clef_value *n, int32_t i, uint32_t tiles)
+{
+    enum { PIECE_BYTES = 8 << 20 };
+    const clef_pack_opts *o = (const void *)n->attr;
+    const int64_t tile_bytes = clef__bytes(n->in[i], NULL) / rows_of(n, i) * PANEL_ROWS;
+    const uint32_t most = clef__ceil_div(tiles, PACK_MAX_PIECES), fit = (uint32_t)(PIECE_BYTES / (tile_bytes + 1)) + 1;
+    return o->in_out ? tiles : most > fit ? most : fit;
+}
+
+static clef_status pack_weight(clef_lowering *lo, const clef_value *n, int32_t i, clef_error *err)
+{
+    const clef_pack_opts *o = (const void *)n->attr;
+    const clef_value *w = n->in[i];
+    const uint32_t tiles = clef__ceil_div((uint32_t)all_rows(n), PANEL_PAD) * (PANEL_PAD / PANEL_ROWS);
+    pack_args args = {.n = (args_uint)rows_of(n, i),
+                      .k = (args_uint)columns_of(n, i),
+                      .w = clef__view(lo, w).offset,
+                      .row_stride = o->in_out ? 1 : (args_uint)columns_of(n, i),
+                      .col_stride = o->in_out ? (args_uint)rows_of(n, i) : 1,
+                      .tile = (args_uint)place_of_tile(n, i, 0),
+                      .step = o->interleave ? 2 : 1,
+                      .tiles = tiles};
+    const int is_last = !o->interleave && i + 1 == n->n_in;
+    const uint32_t mine = is_last ? tiles - args.tile : clef__ceil_div(args.n, PANEL_ROWS); /* the last one's pad, too */
+    const uint32_t piece = tiles_of_piece(n, i, mine);
+    clef_status s = CLEF_OK;
+    for (uint32_t left = mine, now; left > 0 && !s; left -= now) {
+        now = args.n > piece * PANEL_ROWS ? piece : left; /* what pads goes with the last rows */
+        s = clef__launch(lo,
+                         &(clef_launch){.source = "pack",
+                                        .kernel = "pack",
+                                        .defs = {{"W_TYPE", (int32_t)w->dtype}},
+                                        .args = &args,
+                                        .args_bytes = sizeof args,
+                                        .bufs = {n, w},
+                                        .n_bufs = 2,
+                                        .groups = {now}},
+                         err);
+        args.n -= now * PANEL_ROWS;
+        args.w += now * PANEL_ROWS * args.k;
+        args.tile += now * args.step;
+    }
+    return s;
+}
+
+static clef_status pack_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < n->n_in && !s; i++)
+        s = pack_weight(lo, n, i, err);
+    return s;
+}
+
+#define BLOCK_CASES(one, other, k)                                                                                                         \
+    {                                                                                                                                      \
+        .graph = "weight v " one " [37, " #k "]\nweight w " other " [33, " #k "]\ny = pack(v)\nz = pack(w)\noutput y\noutput z\n"          \
+    }
+
+static const clef_op_case pack_cases[] = {
+    {.graph = "weight w f32 [1, 1]\ny = pack(w)\noutput y\n"},
+    {.graph = "weight w f32 [37, 19]\ny = pack(w)\noutput y\n"},
+    {.graph = "weight w f16 [19, 70]\ny = pack(w) in_out=1\noutput y\n"},
+    {.graph = "weight w f32 [2065, 1056]\ny = pack(w)\noutput y\n"}, /* in pieces */
+    {.graph = "weight w bf16 [64, 33]\ny = pack(w)\noutput y\n"},
+    {.graph = "weight w q8_0 [37, 96]\ny = pack(w)\noutput y\n"},
+    {.graph = "weight w q4_0 [70, 64]\ny = pack(w)\noutput y\n"},
+    BLOCK_CASES("q4_1", "q5_0", 96),
+    BLOCK_CASES("q5_1", "iq4_nl", 64),
+    BLOCK_CASES("mxfp4", "mxfp4", 96),
+    BLOCK_CASES("q4_k", "q5_k", 512),
+    BLOCK_CASES("q6_k", "iq4_xs", 512),
+    {.graph = "weight a q4_0 [64, 64]\nweight b q4_0 [32, 64]\nweight c q4_0 [37, 64]\nweight d q4_0 [32, 64]\ny = pack(a, b, d, c)\n"
+              "output y\n"},
+    {.graph = "weight a f16 [32, 33]\nweight b f16 [5, 33]\ny = pack(a, b)\noutput y\n"},
+    {.graph = "weight a f32 [21, 32]\nweight b f32 [21, 70]\ny = pack(a, b) in_out=1\noutput y\n"},
+    {.graph = "weight a q8_0 [48, 64]\nweight b q8_0 [48, 64]\ny = pack(a, b) interleave=1\noutput y\n"},
+    {.graph = "weight a bf16 [16, 40]\nweight b bf16 [16, 40]\ny = pack(a, b) interleave=1\noutput y\n"},
+    {.graph = "weight a f32 [44, 24]\nweight b f32 [44, 24]\ny = pack(a, b) interleave=1\noutput y\n"},
+    {.graph = "weight a q4_0 [17, 64]\nweight b q4_0 [17, 64]\ny = pack(a, b) interleave=1\noutput y\n"},
+    {.graph = NULL},
+};
+
+const clef_op_def clef__op_pack = {
+    .name = "pack",
+    .formula = "out = weights in panels of 16 rows, as bytes",
+    .n_min = 1,
+    .n_max = MAX_WEIGHTS,
+    .in = {CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_WEIGHT | CLEF_IN_DENSE},
+    .attrs = pack_attrs,
+    .attr_bytes = sizeof(clef_pack_opts),
+    .infer = pack_infer,
+    .ref = pack_ref,
+    .cost = pack_cost,
+    .lower = pack_lower,
+    .cases = pack_cases,
+    .tol = 0, /* bytes */
+};

@@ -1,0 +1,262 @@
+/* reduce, argmax and topk: what each row comes to. */
+#include <math.h>
+
+#include "graph/lower/subgroup.h"
+#include "graph/lower/variant.h"
+
+static clef_cost row_cost(const clef_value *n, const int64_t *symbols)
+{
+    clef_cost cost = clef__cost_elementwise(n, symbols, 0);
+    cost.flops = (double)clef__elements(n->in[0], symbols);
+    return cost;
+}
+
+/* One launch of `kernel`: a group a row of x. */
+static clef_status rows_lower(clef_lowering *lo, const clef_value *n, const char *kernel, clef_def def, uint32_t k, clef_error *err)
+{
+    const clef_value *x = n->in[0];
+    reduce_args args = {.x = clef__view(lo, x), .k = k};
+    clef__n4(lo, x, args.n);
+    const uint32_t wg = clef__fit_local(lo, clef__bound_n(lo, x, 0));
+    return clef__launch(lo,
+                        &(clef_launch){.source = "reduce",
+                                       .kernel = kernel,
+                                       .c_version = CLEF_SUBGROUP_C_VERSION(lo),
+                                       .defs = {{"WG", (int32_t)wg}, def, CLEF_SUBGROUP_DEFS(lo)},
+                                       .args = &args,
+                                       .args_bytes = sizeof args,
+                                       .bufs = {n, x},
+                                       .n_bufs = 2,
+                                       .groups = {clef__rows(lo, x)},
+                                       .local = {wg}},
+                        err);
+}
+
+/* ---- reduce ---------------------------------------------------------------------------------------------------------------- */
+
+static const char *const reductions[] = {"sum", "mean", "max", NULL};
+
+static const clef_attr_def reduce_attrs[] = {
+    {"kind", CLEF_ATTR_ENUM, offsetof(clef_reduce_opts, kind), reductions},
+    {NULL, 0, 0, NULL},
+};
+
+clef_value *clef_reduce(clef_graph *g, clef_value *x, const clef_reduce_opts *opts)
+{
+    return clef__node(g, CLEF_OP_reduce, (clef_value *[]){x}, 1, opts);
+}
+
+static clef_status reduce_infer(clef_value *n, clef_error *err)
+{
+    const clef_reduce_opts *o = (const void *)n->attr;
+    if (o->kind < CLEF_REDUCE_SUM || o->kind > CLEF_REDUCE_MAX)
+        return clef__fail(err, CLEF_E_ARG, "kind %d is no reduction", o->kind);
+    if (n->in[0]->shape.rank == 0)
+        return clef__fail(err, CLEF_E_SHAPE, "x is a scalar, wanted a last dim");
+    clef__infer_same(n, err);
+    n->shape.dim[n->shape.rank - 1] = clef_n(1);
+    return CLEF_OK;
+}
+
+static void reduce_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    const clef_reduce_opts *o = (const void *)n->attr;
+    const int64_t N = in->n[3];
+    for (int64_t r = 0; r < in->n[0] * in->n[1] * in->n[2]; r++) {
+        double sum = 0, max = -INFINITY;
+        for (int64_t i = 0; i < N; i++) {
+            sum += in->x[r * N + i];
+            max = fmax(max, in->x[r * N + i]);
+        }
+        if (isnan(sum)) /* of a NaN, or of infinities of both signs */
+            for (int64_t i = 0; i < N; i++)
+                max = isnan(in->x[r * N + i]) ? NAN : max;
+        out->x[r] = o->kind == CLEF_REDUCE_MAX ? max : o->kind == CLEF_REDUCE_MEAN ? sum / (double)N : sum;
+    }
+}
+
+static clef_status reduce_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_reduce_opts *o = (const void *)n->attr;
+    return rows_lower(lo, n, "reduce_rows", (clef_def){"KIND", o->kind}, 0, err);
+}
+
+CLEF_ROW_VARIANTS(reduce, reduce_lower);
+
+#define REDUCE_CASES(kind)                                                                                                                 \
+    {.graph = "input x f32 [1]\ny = reduce(x) kind=" kind "\noutput y\n"},                                                                 \
+        {.graph = "symbol T <= 6\ninput x f32 [2, T, 67]\ny = reduce(x) kind=" kind "\noutput y\n"},                                       \
+        {.graph = "symbol S <= 40\ninput x f32 [3, S]\ny = reduce(x) kind=" kind "\noutput y\n"},                                          \
+        {.graph = "const x f32 [4, 2] = nan, nan, 1, nan, -inf, -inf, inf, -inf\ny = reduce(x) kind=" kind "\noutput y\n"},                \
+        {.graph = "const x f32 [1] = nan\ninput z f32 [37]\nc = mul(z, x)\ny = reduce(c) kind=" kind "\noutput y\n"},                      \
+        {.graph = "input x f32 [2, 3, 5, 17]\nv = permute(x) axes=[0, 3, 2, 1]\ny = reduce(v) kind=" kind "\noutput y\n"},                 \
+    {                                                                                                                                      \
+        .graph = "input x f32 [3, 1031]\nv = slice(x) axis=1 start=5 size=1000\ny = reduce(v) kind=" kind "\noutput y\n"                   \
+    }
+
+static const clef_op_case reduce_cases[] = {REDUCE_CASES("sum"), REDUCE_CASES("mean"), REDUCE_CASES("max"), {.graph = NULL}};
+
+const clef_op_def clef__op_reduce = {
+    .name = "reduce",
+    .formula = "out = sum, mean or max of the last dim, which becomes 1",
+    .n_min = 1,
+    .n_max = 1,
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS},
+    .attrs = reduce_attrs,
+    .attr_bytes = sizeof(clef_reduce_opts),
+    .infer = reduce_infer,
+    .ref = reduce_ref,
+    .cost = row_cost,
+    .lower = clef__lower_variant,
+    .cases = reduce_cases,
+    .tol = 5e-6f, /* 1000 terms in 16 or more sums: 1000 / 16 roundings of 6e-8 */
+};
+
+/* Element i of x comes before element j; NaN counts as -inf. */
+static int before(const double *x, int64_t i, int64_t j)
+{
+    const double a = isnan(x[i]) ? -INFINITY : x[i], b = isnan(x[j]) ? -INFINITY : x[j];
+    return a > b || (a == b && i < j);
+}
+
+/* ---- argmax ---------------------------------------------------------------------------------------------------------------- */
+
+clef_value *clef_argmax(clef_graph *g, clef_value *x)
+{
+    return clef__node(g, CLEF_OP_argmax, (clef_value *[]){x}, 1, NULL);
+}
+
+static clef_status argmax_infer(clef_value *n, clef_error *err)
+{
+    if (n->in[0]->shape.rank == 0)
+        return clef__fail(err, CLEF_E_SHAPE, "x is a scalar, wanted a last dim");
+    n->dtype = CLEF_I32;
+    n->shape = n->in[0]->shape;
+    n->shape.rank--;
+    n->shape.dim[n->shape.rank] = (clef_dim){0};
+    return CLEF_OK;
+}
+
+static void argmax_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    (void)n;
+    for (int64_t r = 0; r < in->n[0] * in->n[1] * in->n[2]; r++) {
+        const double *x = in->x + r * in->n[3];
+        int64_t best = 0;
+        for (int64_t i = 1; i < in->n[3]; i++)
+            if (before(x, i, best))
+                best = i;
+        out->x[r] = (double)best;
+    }
+}
+
+static clef_status argmax_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    return rows_lower(lo, n, "argmax_rows", (clef_def){"KIND", 0}, 0, err);
+}
+
+static const clef_op_case argmax_cases[] = {
+    {.graph = "input x f32 [1]\ny = argmax(x)\noutput y\n"},
+    {.graph = "symbol T <= 6\ninput x f32 [2, T, 67]\ny = argmax(x)\noutput y\n"},
+    {.graph = "input x f32 [5, 33]\nz = affine(x)\ny = argmax(z)\noutput y\n"}, /* all equal: the first */
+    {.graph = "input i i32 [3, 300]\nconst t f32 [4] = 1, 2, 3, 4\nx = gather(t, i)\ny = argmax(x)\noutput y\n", .int_hi = 4},
+    {.graph = "input x f32 [2, 9000]\nv = slice(x) axis=1 start=-8001 size=8001\ny = argmax(v)\noutput y\n"},
+    {.graph = "const x f32 [4, 3] = nan, 1, 2, nan, nan, nan, nan, -inf, -inf, inf, nan, inf\ny = argmax(x)\noutput y\n"},
+    {.graph = "input i i32 [9, 77]\nconst t f32 [3] = nan, -inf, -inf\nx = gather(t, i)\ny = argmax(x)\noutput y\n", .int_hi = 3},
+    {.graph = "input i i32 [3, 300]\nconst t f32 [4] = nan, 2, nan, 4\nx = gather(t, i)\ny = argmax(x)\noutput y\n", .int_hi = 4},
+    {.graph = NULL},
+};
+
+const clef_op_def clef__op_argmax = {
+    .name = "argmax",
+    .formula = "out = index of the largest of the last dim; of equals the lowest; NaN counts as -inf",
+    .n_min = 1,
+    .n_max = 1,
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS},
+    .infer = argmax_infer,
+    .ref = argmax_ref,
+    .cost = row_cost,
+    .lower = argmax_lower,
+    .cases = argmax_cases,
+    .tol = 0, /* exact */
+};
+
+/* ---- topk ------------------------------------------------------------------------------------------------------------------ */
+
+enum { MAX_K = 64 };
+
+static const clef_attr_def topk_attrs[] = {
+    {"k", CLEF_ATTR_INT, offsetof(clef_topk_opts, k), NULL},
+    {NULL, 0, 0, NULL},
+};
+
+clef_value *clef_topk(clef_graph *g, clef_value *x, const clef_topk_opts *opts)
+{
+    return clef__node(g, CLEF_OP_topk, (clef_value *[]){x}, 1, opts);
+}
+
+static clef_status topk_infer(clef_value *n, clef_error *err)
+{
+    const clef_topk_opts *o = (const void *)n->attr;
+    const clef_shape *x = &n->in[0]->shape;
+    char text[96];
+    if (x->rank == 0)
+        return clef__fail(err, CLEF_E_SHAPE, "x is a scalar, wanted a last dim");
+    if (o->k < 1 || o->k > MAX_K || o->k > x->dim[x->rank - 1].n)
+        return clef__fail(err, CLEF_E_ARG, "k %d, wanted 1 to %d and no more than x %s has", o->k, MAX_K,
+                          clef__shape_text(n->graph, x, text));
+    n->dtype = CLEF_I32;
+    n->shape = *x;
+    n->shape.dim[x->rank - 1] = clef_n(o->k);
+    return CLEF_OK;
+}
+
+static void topk_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    (void)n;
+    for (int64_t r = 0; r < in->n[0] * in->n[1] * in->n[2]; r++) {
+        const double *x = in->x + r * in->n[3];
+        double *y = out->x + r * out->n[3];
+        for (int64_t k = 0, last = -1; k < out->n[3]; k++) {
+            int64_t best = -1;
+            for (int64_t i = 0; i < in->n[3]; i++)
+                if ((last < 0 || before(x, last, i)) && (best < 0 || before(x, i, best)))
+                    best = i;
+            y[k] = (double)best;
+            last = best;
+        }
+    }
+}
+
+static clef_status topk_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_topk_opts *o = (const void *)n->attr;
+    return rows_lower(lo, n, "topk_rows", (clef_def){"KIND", 0}, (uint32_t)o->k, err);
+}
+
+static const clef_op_case topk_cases[] = {
+    {.graph = "input x f32 [1]\ny = topk(x) k=1\noutput y\n"},
+    {.graph = "symbol T <= 6\ninput x f32 [2, T, 67]\ny = topk(x) k=5\noutput y\n"},
+    {.graph = "input x f32 [3, 64]\ny = topk(x) k=64\noutput y\n"},
+    {.graph = "input i i32 [3, 300]\nconst t f32 [4] = 1, 2, 3, 4\nx = gather(t, i)\ny = topk(x) k=40\noutput y\n", .int_hi = 4},
+    {.graph = "input x f32 [2, 9000]\nv = slice(x) axis=1 start=-8001 size=8001\ny = topk(v) k=40\noutput y\n"},
+    {.graph = "input i i32 [9, 33]\nconst t f32 [4] = nan, 2, -inf, 4\nx = gather(t, i)\ny = topk(x) k=33\noutput y\n", .int_hi = 4},
+    {.graph = "input i i32 [3, 300]\nconst t f32 [4] = nan, 2, nan, 4\nx = gather(t, i)\ny = topk(x) k=40\noutput y\n", .int_hi = 4},
+    {.graph = NULL},
+};
+
+const clef_op_def clef__op_topk = {
+    .name = "topk",
+    .formula = "out = indices of the k largest of the last dim, largest first; of equals the lowest first",
+    .n_min = 1,
+    .n_max = 1,
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS},
+    .attrs = topk_attrs,
+    .attr_bytes = sizeof(clef_topk_opts),
+    .infer = topk_infer,
+    .ref = topk_ref,
+    .cost = row_cost,
+    .lower = topk_lower,
+    .cases = topk_cases,
+    .tol = 0, /* exact */
+};

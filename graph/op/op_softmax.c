@@ -1,0 +1,168 @@
+/* softmax: scale, soft cap, mask, causal and sliding window, then the softmax of each row. */
+#include <math.h>
+
+#include "graph/lower/subgroup.h"
+#include "graph/lower/variant.h"
+
+static const clef_attr_def softmax_attrs[] = {
+    {"scale", CLEF_ATTR_FLOAT, offsetof(clef_softmax_opts, scale), NULL},
+    {"softcap", CLEF_ATTR_FLOAT, offsetof(clef_softmax_opts, softcap), NULL},
+    {"causal", CLEF_ATTR_INT, offsetof(clef_softmax_opts, causal), NULL},
+    {"window", CLEF_ATTR_INT, offsetof(clef_softmax_opts, window), NULL},
+    {"log", CLEF_ATTR_INT, offsetof(clef_softmax_opts, log), NULL},
+    {NULL, 0, 0, NULL},
+};
+
+clef_value *clef_softmax(clef_graph *g, clef_value *x, clef_value *mask, clef_value *pos, const clef_softmax_opts *opts)
+{
+    return clef_softmax_with_sinks(g, x, mask, pos, NULL, opts);
+}
+
+clef_value *clef_softmax_with_sinks(clef_graph *g, clef_value *x, clef_value *mask, clef_value *pos, clef_value *sinks,
+                                    const clef_softmax_opts *opts)
+{
+    return clef__node(g, CLEF_OP_softmax, (clef_value *[]){x, mask, pos, sinks}, 4, opts);
+}
+
+static clef_status softmax_infer(clef_value *n, clef_error *err)
+{
+    const clef_value *x = n->in[0], *mask = n->in[1], *pos = n->in[2], *sinks = n->in[3];
+    char a[96], b[96];
+    if (mask && !clef__broadcasts_to(&mask->shape, &x->shape))
+        return clef__fail(err, CLEF_E_SHAPE, "mask %s does not broadcast to x %s", clef__shape_text(n->graph, &mask->shape, a),
+                          clef__shape_text(n->graph, &x->shape, b));
+    if (pos && (x->shape.rank != 4 || pos->shape.rank != 1 || !clef__dim_equal(pos->shape.dim[0], x->shape.dim[0])))
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of x %s", clef__shape_text(n->graph, &pos->shape, a),
+                          clef__shape_text(n->graph, &x->shape, b));
+    if (sinks && (x->shape.rank != 4 || sinks->shape.rank != 1 || !clef__dim_equal(sinks->shape.dim[0], x->shape.dim[1])))
+        return clef__fail(err, CLEF_E_SHAPE, "sinks %s are not [H] of x %s", clef__shape_text(n->graph, &sinks->shape, a),
+                          clef__shape_text(n->graph, &x->shape, b));
+    if (sinks && ((const clef_softmax_opts *)(const void *)n->attr)->log)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "log with sinks");
+    return clef__infer_same(n, err);
+}
+
+static void softmax_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    const clef_softmax_opts *o = (const void *)n->attr;
+    const double scale = o->scale != 0 ? (double)o->scale : 1.0;
+    const clef_ref_tensor *x = &in[0], *mask = &in[1], *pos = &in[2], *sinks = &in[3];
+    const int keep_mask = mask->x && n->in[1]->dtype != CLEF_F32;
+    const int64_t S = x->n[3];
+
+    for (int64_t r = 0; r < x->n[0] * x->n[1] * x->n[2]; r++) {
+        const int64_t t = r % x->n[2], h = r / x->n[2] % x->n[1], b = r / x->n[2] / x->n[1];
+        const int64_t at = t + (pos->x ? (int64_t)pos->x[b] : 0);
+        double *z = out->x + r * S, max = sinks->x ? sinks->x[h] : -INFINITY, sum;
+        for (int64_t s = 0; s < S; s++) {
+            z[s] = scale * x->x[r * S + s];
+            if (o->softcap > 0)
+                z[s] = (double)o->softcap * tanh(z[s] / (double)o->softcap);
+            const double m = mask->x ? mask->x[clef__ref_at(mask, b, h, t, s)] : 0;
+            if ((keep_mask && mask->x && m == 0) || (o->causal && s > at) ||
+                (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
+                z[s] = -INFINITY;
+            else if (!keep_mask)
+                z[s] += m;
+            max = fmax(max, z[s]);
+        }
+        max = max > -INFINITY ? max : 0; /* nothing is kept: the sum is 0; or NaNs alone: it is NaN */
+        sum = sinks->x ? exp(sinks->x[h] - max) : 0;
+        for (int64_t s = 0; s < S; s++)
+            sum += exp(z[s] - max);
+        for (int64_t s = 0; s < S; s++) {
+            if (o->log)
+                z[s] = sum != 0 ? z[s] - max - log(sum) : -INFINITY;
+            else
+                z[s] = sum != 0 ? exp(z[s] - max) / sum : 0;
+        }
+    }
+}
+
+static clef_cost softmax_cost(const clef_value *n, const int64_t *symbols)
+{
+    return clef__cost_elementwise(n, symbols, 5); /* scale, max, subtract, exp, divide */
+}
+
+static clef_status softmax_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_softmax_opts *o = (const void *)n->attr;
+    const clef_value *x = n->in[0], *mask = n->in[1], *pos = n->in[2], *sinks = n->in[3];
+    softmax_args args = {.x = clef__view(lo, x),
+                         .mask = clef__view_as(lo, mask, x),
+                         .pos = clef__view(lo, pos).offset,
+                         .sinks = clef__view(lo, sinks).offset,
+                         .scale = o->scale != 0 ? o->scale : 1,
+                         .softcap = o->softcap,
+                         .causal = o->causal,
+                         .window = o->window,
+                         .log = o->log};
+    clef__n4(lo, x, args.n);
+    const uint32_t wg = clef__fit_local(lo, clef__bound_n(lo, x, 0));
+    return clef__launch(lo,
+                        &(clef_launch){.source = "softmax",
+                                       .kernel = "softmax_rows",
+                                       .c_version = CLEF_SUBGROUP_C_VERSION(lo),
+                                       .defs = {{"WG", (int32_t)wg},
+                                                CLEF_SUBGROUP_DEFS(lo),
+                                                {"MASK", !mask                     ? 0
+                                                         : mask->dtype == CLEF_F32 ? 1
+                                                         : mask->dtype == CLEF_I32 ? 2
+                                                                                   : 3},
+                                                {"POS", pos != NULL},
+                                                {"SINKS", sinks ? (int32_t)sinks->dtype : DTYPE_NONE}},
+                                       .args = &args,
+                                       .args_bytes = sizeof args,
+                                       .bufs = {n, x, mask, pos, sinks},
+                                       .n_bufs = 5,
+                                       .groups = {clef__rows(lo, x)}, /* one work-group a row */
+                                       .local = {wg}},
+                        err);
+}
+
+CLEF_ROW_VARIANTS(softmax, softmax_lower);
+
+static const clef_op_case softmax_cases[] = {
+    {.graph = "input x f32 [1, 1]\ny = softmax(x)\noutput y\n"},
+    {.graph = "input x f32 [3, 5]\ny = softmax(x) scale=0.125\noutput y\n", .spread = 30},
+    {.graph = "input x f32 [7, 1031]\ny = softmax(x)\noutput y\n", .spread = 4},
+    {.graph = "input x f32 [2, 3, 4, 9]\ninput m f32 [4, 9]\ny = softmax(x, m) softcap=2\noutput y\n"},
+    {.graph = "input x f32 [2, 3, 4, 9]\ninput m i32 [2, 1, 1, 9]\ny = softmax(x, m)\noutput y\n", .int_hi = 2},
+    {.graph = "input x f32 [2, 3, 4, 9]\ninput m i8 [4, 9]\ny = softmax(x, m) causal=1\noutput y\n", .int_hi = 2},
+    {.graph =
+         "symbol T <= 6\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput p i32 [2]\ny = softmax(x, _, p) causal=1 window=7\noutput y\n",
+     .int_hi = 30},
+    {.graph = "symbol T <= 6\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput m i32 [2, 1, 1, S]\ninput p i32 [2]\ninput s f32 [3]\n"
+              "y = softmax(x, m, p, s) causal=1 window=7 scale=2\noutput y\n",
+     .int_hi = 30},
+    {.graph = "input x f32 [2, 3, 5, 7]\ninput m i32 [2, 1, 1, 7]\nweight s bf16 [3]\ny = softmax(x, m, _, s)\noutput y\n", .int_hi = 2},
+    {.graph = "symbol T <= 9\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput m i32 [2, 1, 1, S]\ninput p i32 [2]\n"
+              "y = softmax(x, m, p) window=3\noutput y\n",
+     .int_hi = 30}, /* a window to both sides */
+    {.graph = "input x f32 [70, 70]\ny = softmax(x) window=9\noutput y\n"},
+    {.graph = "input x f32 [5, 33]\ny = softmax(x) log=1\noutput y\n", .spread = 9},
+    {.graph = "const x f32 [4, 3] = nan, nan, nan, 1, nan, 2, -inf, -inf, -inf, nan, -inf, -inf\ny = softmax(x)\noutput y\n"},
+    {.graph = "const x f32 [2, 3] = nan, nan, nan, -inf, -inf, -inf\ny = softmax(x) log=1\noutput y\n"},
+    {.graph = "const x f32 [2, 3] = nan, nan, 4, 2, nan, 1\nconst m i32 [3] = 0, 0, 1\ny = softmax(x, m)\noutput y\n"},
+    {.graph = "const n f32 [1, 1] = nan\ninput x f32 [2, 37]\nz = mul(x, n)\ny = softmax(z)\noutput y\n"},
+    {.graph = "input x f32 [2, 6, 5, 3]\nv = permute(x) axes=[0, 2, 1, 3]\ny = softmax(v) causal=1\noutput y\n"},
+    {.graph = NULL},
+};
+
+const clef_op_def clef__op_softmax = {
+    .name = "softmax",
+    .formula = "out = softmax(cap(scale x) + mask) over the last dim; causal, window, sinks; a fully masked row gives zeros",
+    .n_min = 1,
+    .n_max = 4,
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_MASK | CLEF_IN_OPTIONAL, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,
+           CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .attrs = softmax_attrs,
+    .attr_bytes = sizeof(clef_softmax_opts),
+    .infer = softmax_infer,
+    .ref = softmax_ref,
+    .cost = softmax_cost,
+    .lower = clef__lower_variant,
+    .in_place = 1,
+    .cases = softmax_cases,
+    .tol = 2e-6f, /* exp to 3 ulp (OpenCL 1.2, 7.4), a sum of up to 1031 terms in groups */
+};

@@ -1,0 +1,58 @@
+/* swiglu: the gated activation of SwiGLU. */
+#include <math.h>
+
+#include "graph/lower/elementwise.h"
+
+clef_value *clef_swiglu(clef_graph *g, clef_value *gate, clef_value *up)
+{
+    return clef__node(g, CLEF_OP_swiglu, (clef_value *[]){gate, up}, 2, NULL);
+}
+
+static clef_status swiglu_infer(clef_value *n, clef_error *err)
+{
+    char a[96], b[96];
+    if (!clef__shape_equal(&n->in[0]->shape, &n->in[1]->shape))
+        return clef__fail(err, CLEF_E_SHAPE, "gate %s and up %s differ", clef__shape_text(n->graph, &n->in[0]->shape, a),
+                          clef__shape_text(n->graph, &n->in[1]->shape, b));
+    return clef__infer_same(n, err);
+}
+
+static void swiglu_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+{
+    (void)n;
+    for (int64_t i = 0; i < out->n[0] * out->n[1] * out->n[2] * out->n[3]; i++)
+        out->x[i] = in[0].x[i] / (1 + exp(-in[0].x[i])) * in[1].x[i];
+}
+
+static clef_cost swiglu_cost(const clef_value *n, const int64_t *symbols)
+{
+    return clef__cost_elementwise(n, symbols, 5);
+}
+
+static clef_status swiglu_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    return clef__lower_elementwise(lo, n, "swiglu", 0, 0, err);
+}
+
+static const clef_op_case swiglu_cases[] = {
+    {.graph = "input g f32 [1]\ninput u f32 [1]\ny = swiglu(g, u)\noutput y\n"},
+    {.graph = "symbol T <= 9\ninput g f32 [2, T, 67]\ninput u f32 [2, T, 67]\ny = swiglu(g, u)\noutput y\n", .spread = 5},
+    {.graph = "symbol T <= 5\ninput x f32 [T, 68]\ng = slice(x) axis=1 size=34\nu = slice(x) axis=1 start=34 size=34\n"
+              "y = swiglu(g, u)\noutput y\n"},
+    {.graph = NULL},
+};
+
+const clef_op_def clef__op_swiglu = {
+    .name = "swiglu",
+    .formula = "out = silu(gate) up",
+    .n_min = 2,
+    .n_max = 2,
+    .in = {CLEF_IN_F32, CLEF_IN_F32},
+    .infer = swiglu_infer,
+    .ref = swiglu_ref,
+    .cost = swiglu_cost,
+    .lower = swiglu_lower,
+    .in_place = 3,
+    .cases = swiglu_cases,
+    .tol = 1e-6f, /* exp 3 ulp, quotient 2.5, sum and product 0.5 each (OpenCL 1.2, 7.4), of 6e-8 */
+};

@@ -1,0 +1,353 @@
+/* Cuts a graph between layers, for devices that each take some of them. */
+#include "graph/pass/cut.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/names.h"
+#include "graph/pass/pass.h"
+
+enum { ANYWHERE = -1, SMALL_BYTES = 1 << 20 };
+
+/* ---- layers ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Length of the "layerN" or "encoder.layerN" that the name begins with, 0 when it begins otherwise. */
+static size_t layer_bytes(const char *name)
+{
+    static const char *const before[] = {"encoder.", "decoder."};
+    const char *at = name;
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        if (strncmp(name, before[i], strlen(before[i])) == 0)
+            at = name + strlen(before[i]);
+    if (strncmp(at, "layer", 5) != 0 || !isdigit((unsigned char)at[5]))
+        return 0;
+    for (at += 5; isdigit((unsigned char)*at); at++)
+        ;
+    return *at == '.' ? (size_t)(at - name) : 0;
+}
+
+/* Numbers layers in the order in which their first nodes stand. */
+static void find_layers(clef_cut *cut, const char **names)
+{
+    for (int32_t i = 0; i < cut->graph->n_values; i++) {
+        const clef_value *v = cut->graph->values[i];
+        const size_t n = v->op == CLEF_OP_NONE ? 0 : layer_bytes(v->name);
+        int32_t l = cut->n_layers - 1;
+        while (n && l >= 0 && (strncmp(names[l], v->name, n) != 0 || layer_bytes(names[l]) != n))
+            l--;
+        if (n && l < 0)
+            names[l = cut->n_layers++] = v->name;
+        cut->layer[i] = n ? l : -1;
+    }
+}
+
+/* The state that v shows or has just written, else NULL. */
+static const clef_value *state_of(const clef_value *v)
+{
+    const clef_value *base = clef__base(v);
+    return base->kind == CLEF_STATE ? base : NULL;
+}
+
+/* Layers from the first to the last that use a state stay together. */
+static void find_places(clef_cut *cut, int32_t *first, int32_t *last)
+{
+    const clef_graph *g = cut->graph;
+    for (int32_t i = 0; i < g->n_values; i++)
+        first[i] = last[i] = -1;
+    for (int32_t i = 0; i < g->n_values; i++)
+        for (int32_t k = 0; k < g->values[i]->n_in && cut->layer[i] >= 0; k++) {
+            const clef_value *state = g->values[i]->in[k] ? state_of(g->values[i]->in[k]) : NULL;
+            if (!state)
+                continue;
+            if (first[state->id] < 0 || cut->layer[i] < first[state->id])
+                first[state->id] = cut->layer[i];
+            if (cut->layer[i] > last[state->id])
+                last[state->id] = cut->layer[i];
+        }
+    for (int32_t l = 1; l < cut->n_layers; l++)
+        cut->may_begin[l] = 1;
+    for (int32_t i = 0; i < g->n_values; i++)
+        for (int32_t l = first[i] + 1; first[i] >= 0 && l <= last[i]; l++)
+            cut->may_begin[l] = 0;
+}
+
+/* Weights and states count where they are used first. */
+static void weigh(clef_cut *cut, unsigned char *seen)
+{
+    const clef_graph *g = cut->graph;
+    int32_t now = 0;
+    for (int32_t i = 0; i < g->n_values; i++) {
+        if (g->values[i]->op != CLEF_OP_NONE)
+            now = cut->layer[i] > now ? cut->layer[i] : now;
+        for (int32_t k = 0; k < g->values[i]->n_in; k++) {
+            const clef_value *base = g->values[i]->in[k] ? clef__base(g->values[i]->in[k]) : NULL;
+            if (!base || seen[base->id] || (base->kind != CLEF_WEIGHT && base->kind != CLEF_STATE))
+                continue;
+            seen[base->id] = 1;
+            cut->bytes[now] += (double)clef__bytes(base, NULL);
+        }
+    }
+}
+
+clef_status clef__cut_init(clef_cut *cut, const clef_graph *g, clef_error *err)
+{
+    const size_t n = (size_t)g->n_values + 1;
+    *cut = (clef_cut){.graph = g};
+    cut->layer = calloc(n, sizeof *cut->layer);
+    cut->stage = calloc(n, sizeof *cut->stage);
+    cut->may_begin = calloc(n, 1);
+    cut->bytes = calloc(n, sizeof *cut->bytes);
+    const char **names = calloc(n, sizeof *names);
+    int32_t *range = calloc(2 * n, sizeof *range);
+    unsigned char *seen = calloc(n, 1);
+    clef_status s = CLEF_OK;
+    if (cut->layer && cut->stage && cut->may_begin && cut->bytes && names && range && seen) {
+        find_layers(cut, names);
+        find_places(cut, range, range + n);
+        weigh(cut, seen);
+    } else {
+        s = clef__fail(err, CLEF_E_NOMEM, "no memory to split a graph of %" PRId32 " values", g->n_values);
+    }
+    free((void *)names);
+    free(range);
+    free(seen);
+    return s;
+}
+
+void clef__cut_finish(clef_cut *cut)
+{
+    free(cut->layer);
+    free(cut->stage);
+    free(cut->may_begin);
+    free(cut->bytes);
+    for (int32_t s = 0; s < CLEF_MAX_STAGES; s++)
+        free(cut->marks[s]);
+    *cut = (clef_cut){0};
+}
+
+/* ---- where to cut ---------------------------------------------------------------------------------------------------------------- */
+
+clef_status clef__cut_choose(const clef_cut *cut, const double *shares, int32_t n_stages, int32_t *begin, clef_error *err)
+{
+    int32_t places = 0;
+    double all = 0, before = 0;
+    for (int32_t l = 1; l < cut->n_layers; l++)
+        places += cut->may_begin[l];
+    for (int32_t s = 0; s < n_stages; s++)
+        all += shares[s];
+    if (places < n_stages - 1)
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "a split over %" PRId32 " devices: the model has %" PRId32 " layers, which can be cut at %" PRId32 " places",
+                          n_stages, cut->n_layers, places);
+    begin[0] = 0;
+    for (int32_t s = 1; s < n_stages; s++) {
+        before += shares[s - 1];
+        const double wanted = before / all * cut->n_layers;
+        int32_t left = 0;
+        begin[s] = -1;
+        for (int32_t l = cut->n_layers - 1; l > begin[s - 1]; l--) {
+            if (!cut->may_begin[l])
+                continue;
+            if (left++ >= n_stages - 1 - s && (begin[s] < 0 || fabs(l - wanted) < fabs(begin[s] - wanted)))
+                begin[s] = l;
+        }
+    }
+    return CLEF_OK;
+}
+
+/* 1 for a node that is computed again in each stage that reads it. */
+static int is_anywhere(const clef_cut *cut, const clef_value *v, const unsigned char *of_weights)
+{
+    int64_t weights = 0;
+    if (of_weights[v->id])
+        return 1;
+    if (cut->layer[v->id] >= 0 || clef__has_effect(v))
+        return 0;
+    for (int32_t k = 0; k < v->n_in; k++) {
+        const clef_value *x = v->in[k];
+        if (!x)
+            continue;
+        if (x->kind == CLEF_STATE || (x->op != CLEF_OP_NONE && cut->stage[x->id] != ANYWHERE))
+            return 0;
+        weights += x->kind == CLEF_WEIGHT ? clef__bytes(x, NULL) : 0;
+    }
+    return weights <= SMALL_BYTES;
+}
+
+/* 1 for leaves that are weights or constants, and what is made of these alone. */
+static unsigned char is_of_weights(const clef_value *v, const unsigned char *of_weights)
+{
+    if (v->op == CLEF_OP_NONE)
+        return v->kind == CLEF_WEIGHT || v->kind == CLEF_CONSTANT;
+    for (int32_t k = 0; k < v->n_in; k++)
+        if (v->in[k] && !of_weights[v->in[k]->id])
+            return 0;
+    return 1;
+}
+
+static int32_t stage_of_layer(int32_t layer, const int32_t *begin, int32_t n_stages)
+{
+    int32_t s = n_stages - 1;
+    while (s > 0 && layer < begin[s])
+        s--;
+    return s;
+}
+
+static clef_status check_states(const clef_cut *cut, clef_error *err)
+{
+    const clef_graph *g = cut->graph;
+    for (int32_t i = 0; i < g->n_values; i++)
+        for (int32_t k = 0; k < g->values[i]->n_in; k++) {
+            const clef_value *state = g->values[i]->in[k] ? state_of(g->values[i]->in[k]) : NULL;
+            if (state && cut->stage[i] != cut->stage[state->id])
+                return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s uses it on another device than its own: the model cannot be split there",
+                                  state->name, g->values[i]->name);
+        }
+    return CLEF_OK;
+}
+
+/* ---- what each stage has
+ * ----------------------------------------------------------------------------------------------------------------------- */
+
+enum { WANTED = 1, CROSSES_IN = 2, CROSSES_OUT = 4 };
+
+/* Where an output stands: what could stand anywhere is of the first stage. */
+static int32_t home_of(const clef_cut *cut, const clef_value *v)
+{
+    return cut->stage[v->id] == ANYWHERE ? 0 : cut->stage[v->id];
+}
+
+static void mark_outputs(const clef_cut *cut, int32_t s, unsigned char *marks)
+{
+    const clef_graph *g = cut->graph;
+    for (int32_t i = 0; i < g->n_values; i++)
+        if ((g->values[i]->kind == CLEF_INPUT && s == 0) || (clef__has_effect(g->values[i]) && cut->stage[i] == s))
+            marks[i] |= WANTED;
+    for (int32_t i = 0; i < g->n_outputs; i++)
+        if (home_of(cut, g->outputs[i].value) == s)
+            marks[g->outputs[i].value->id] |= WANTED;
+}
+
+/* Marks what stage s needs for what is wanted of it, backwards, and asks earlier stages for what it has not itself. */
+static void mark_needed(clef_cut *cut, int32_t s)
+{
+    const clef_graph *g = cut->graph;
+    unsigned char *marks = cut->marks[s];
+    mark_outputs(cut, s, marks);
+    for (int32_t i = g->n_values - 1; i >= 0; i--) {
+        if (!(marks[i] & WANTED) || (marks[i] & CROSSES_IN))
+            continue;
+        for (int32_t k = 0; k < g->values[i]->n_in; k++) {
+            const clef_value *x = g->values[i]->in[k];
+            if (!x)
+                continue;
+            marks[x->id] |= WANTED;
+            if (x->op == CLEF_OP_NONE || cut->stage[x->id] == ANYWHERE || cut->stage[x->id] == s)
+                continue;
+            marks[x->id] |= CROSSES_IN;
+            cut->marks[cut->stage[x->id]][x->id] |= WANTED | CROSSES_OUT;
+        }
+    }
+}
+
+static clef_status mark_all(clef_cut *cut, clef_error *err)
+{
+    for (int32_t s = 0; s < cut->n_stages; s++) {
+        cut->marks[s] = calloc((size_t)cut->graph->n_values + 1, 1);
+        if (!cut->marks[s])
+            return clef__fail(err, CLEF_E_NOMEM, "no memory to split a graph of %" PRId32 " values", cut->graph->n_values);
+    }
+    for (int32_t s = cut->n_stages - 1; s >= 0; s--) /* the last asks first */
+        mark_needed(cut, s);
+    return CLEF_OK;
+}
+
+clef_status clef__cut_at(clef_cut *cut, const int32_t *begin, int32_t n_stages, clef_error *err)
+{
+    const clef_graph *g = cut->graph;
+    unsigned char *of_weights = calloc((size_t)g->n_values + 1, 1);
+    if (!of_weights)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory to split a graph of %" PRId32 " values", g->n_values);
+    cut->n_stages = n_stages;
+    for (int32_t i = 0; i < g->n_values; i++) {
+        const clef_value *v = g->values[i];
+        of_weights[i] = is_of_weights(v, of_weights);
+        if (v->op == CLEF_OP_NONE || is_anywhere(cut, v, of_weights)) {
+            cut->stage[i] = ANYWHERE;
+            continue;
+        }
+        int32_t s = cut->layer[i] >= 0 ? stage_of_layer(cut->layer[i], begin, n_stages) : 0;
+        for (int32_t k = 0; k < v->n_in; k++)
+            if (v->in[k] && cut->stage[v->in[k]->id] > s && !(v->in[k]->kind == CLEF_STATE))
+                s = cut->stage[v->in[k]->id];
+        cut->stage[i] = s;
+        for (int32_t k = 0; k < v->n_in; k++) { /* a state stands with those who use it */
+            const clef_value *state = v->in[k] ? state_of(v->in[k]) : NULL;
+            if (state && cut->stage[state->id] < s)
+                cut->stage[state->id] = s;
+        }
+    }
+    free(of_weights);
+    const clef_status status = check_states(cut, err);
+    return status ? status : mark_all(cut, err);
+}
+
+/* ---- a stage as a graph
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* Keeps the values of a copy of the whole that are marked; those that cross in become inputs. */
+static void keep_marked(clef_graph *g, const unsigned char *marks)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->n_values; i++) {
+        clef_value *v = g->values[i];
+        if (!(marks[i] & WANTED)) {
+            clef__names_remove(g->names, v);
+            continue;
+        }
+        if (marks[i] & CROSSES_IN) {
+            v->kind = CLEF_INPUT;
+            v->op = CLEF_OP_NONE;
+            v->n_in = 0;
+            memset(v->in, 0, sizeof v->in);
+            memset(v->attr, 0, sizeof v->attr);
+        }
+        v->id = n;
+        g->values[n++] = v;
+    }
+    g->n_values = n;
+}
+
+static void keep_outputs(const clef_cut *cut, int32_t s, clef_graph *g)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->n_outputs; i++)
+        if (home_of(cut, cut->graph->outputs[i].value) == s)
+            g->outputs[n++] = g->outputs[i];
+    g->n_outputs = n;
+}
+
+clef_status clef__cut_stage(const clef_cut *cut, int32_t s, clef_graph **out, clef_error *err)
+{
+    char name[CLEF_NAME_BYTES + sizeof CLEF_CROSS];
+    clef_graph *g = *out = clef_graph_clone(cut->graph);
+    if (!g)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a copy of the graph");
+    keep_outputs(cut, s, g);
+    for (int32_t i = 0; i < cut->graph->n_values; i++)
+        if (cut->marks[s][i] & CROSSES_OUT) {
+            snprintf(name, sizeof name, CLEF_CROSS "%s", g->values[i]->name);
+            clef__graph_add_output(g, name, g->values[i]);
+        }
+    keep_marked(g, cut->marks[s]);
+    const clef_status status = clef_graph_error(g, err);
+    if (status) {
+        clef_graph_destroy(g);
+        *out = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,215 @@
+/* Writes a graph for Graphviz: nodes with op, shape and weights; one cluster a layer (a scope called layerN). */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/text/text.h"
+
+/* Where "layerN" begins in a name: behind "encoder." or "decoder.". */
+static const char *at_layer(const char *name)
+{
+    return strncmp(name, "encoder.", 8) == 0 || strncmp(name, "decoder.", 8) == 0 ? name + 8 : name;
+}
+
+/* Length of the "layerN" or "encoder.layerN" that the name begins with, 0 when it begins otherwise. */
+static size_t layer_of(const char *name)
+{
+    const char *at = at_layer(name);
+    size_t n = 5;
+    if (strncmp(at, "layer", 5) != 0 || !isdigit((unsigned char)at[5]))
+        return 0;
+    while (isdigit((unsigned char)at[n]))
+        n++;
+    return at[n] == '.' ? (size_t)(at - name) + n : 0;
+}
+
+static int same_layer(const clef_value *a, const clef_value *b)
+{
+    const size_t n = layer_of(a->name);
+    return n == layer_of(b->name) && strncmp(a->name, b->name, n) == 0;
+}
+
+/* Inside a label: quotes, backslashes and what Graphviz takes for markup are escaped. */
+static void write_label(FILE *to, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            fputc('\\', to);
+        fputc((unsigned char)*text < 0x20 ? ' ' : *text, to);
+    }
+}
+
+static int is_drawn(const clef_value *v)
+{
+    return v->op != CLEF_OP_NONE || v->kind == CLEF_INPUT || v->kind == CLEF_STATE;
+}
+
+static const char *style_of(const clef_value *v)
+{
+    if (v->kind == CLEF_INPUT)
+        return "shape=ellipse, style=filled, fillcolor=\"#d8e8d0\"";
+    if (v->kind == CLEF_STATE)
+        return "shape=cylinder, style=filled, fillcolor=\"#f3e3c0\"";
+    if (!clef__ops[v->op]->lower)
+        return "style=\"rounded,dashed\", color=\"#909090\", fontcolor=\"#707070\"";
+    if (v->op == CLEF_OP_matmul || v->op == CLEF_OP_attention)
+        return "style=\"rounded,filled\", fillcolor=\"#cfdcf0\"";
+    return "style=\"rounded,filled\", fillcolor=\"#f0f0f0\"";
+}
+
+/* The part of the name after the layer's. */
+static const char *short_name(const clef_value *v)
+{
+    const size_t n = layer_of(v->name);
+    return n ? v->name + n + 1 : v->name;
+}
+
+static void write_node(FILE *to, const clef_value *v)
+{
+    char shape[96];
+    fprintf(to, "    v%d [%s, label=\"", v->id, style_of(v));
+    if (v->op != CLEF_OP_NONE)
+        fprintf(to, "%s\\n", clef__ops[v->op]->name);
+    write_label(to, short_name(v));
+    fprintf(to, "\\n%s %s", clef_dtype_name(v->dtype), clef__shape_text(v->graph, &v->shape, shape));
+    for (int32_t i = 0; i < v->n_in; i++)
+        if (v->in[i] && !is_drawn(v->in[i])) {
+            fputs("\\n+ ", to);
+            write_label(to, v->in[i]->name);
+            fprintf(to, " %s %s", clef_dtype_name(v->in[i]->dtype), clef__shape_text(v->graph, &v->in[i]->shape, shape));
+        }
+    fputs("\"];\n", to);
+}
+
+/* ---- folded: a layer is one node unless it is to be shown ------------------------------------------------------------------------------
+ */
+
+typedef struct fold {
+    int32_t is_on;
+    const int32_t *expand;
+    int32_t n_expand;
+} fold;
+
+static int is_folded(const fold *f, const clef_value *v)
+{
+    if (!f->is_on || !layer_of(v->name))
+        return 0;
+    const long layer = strtol(at_layer(v->name) + 5, NULL, 10);
+    for (int32_t i = 0; i < f->n_expand; i++)
+        if (f->expand[i] == layer)
+            return 0;
+    return 1;
+}
+
+static void write_id(FILE *to, const fold *f, const clef_value *v)
+{
+    if (is_folded(f, v))
+        fprintf(to, "\"%.*s\"", (int)layer_of(v->name), v->name);
+    else
+        fprintf(to, "v%d", v->id);
+}
+
+static void write_edges(FILE *to, const fold *f, const clef_value *v)
+{
+    for (int32_t i = 0; i < v->n_in; i++)
+        if (v->in[i] && is_drawn(v->in[i]) && !(is_folded(f, v) && is_folded(f, v->in[i]) && same_layer(v, v->in[i]))) {
+            fputs("  ", to);
+            write_id(to, f, v->in[i]);
+            fputs(" -> ", to);
+            write_id(to, f, v);
+            fputs(";\n", to);
+        }
+}
+
+/* What the layer that begins with `first` holds: its nodes and the elements of the weights that they read. */
+static void write_folded_layer(FILE *to, const clef_graph *g, const clef_value *first)
+{
+    const size_t n = layer_of(first->name);
+    int32_t n_nodes = 0;
+    double elements = 0, flops = 0;
+    for (int32_t i = first->id; i < g->n_values; i++) {
+        const clef_value *v = g->values[i];
+        if (!same_layer(v, first) || v->op == CLEF_OP_NONE)
+            continue;
+        n_nodes += clef__ops[v->op]->lower != NULL;
+        flops += clef__ops[v->op]->view ? 0 : clef__ops[v->op]->cost(v, NULL).flops;
+        for (int32_t k = 0; k < v->n_in; k++)
+            if (v->in[k] && v->in[k]->kind == CLEF_WEIGHT)
+                elements += (double)clef__elements(v->in[k], NULL);
+    }
+    const char *at = at_layer(first->name);
+    fprintf(
+        to,
+        "    \"%.*s\" [style=\"rounded,filled\", fillcolor=\"#cfdcf0\", label=\"%.*s%slayer %.*s\\n%d nodes, %.4g M weights\\n%.4g GFLOP "
+        "at the bounds\"];\n",
+        (int)n, first->name, at > first->name ? (int)(at - first->name) - 1 : 0, first->name, at > first->name ? " " : "",
+        (int)(first->name + n - at) - 5, at + 5, n_nodes, elements / 1e6, flops / 1e9);
+}
+
+static void write_layer(FILE *to, const clef_graph *g, const fold *f, const clef_value *first)
+{
+    const size_t n = layer_of(first->name);
+    if (is_folded(f, first)) {
+        write_folded_layer(to, g, first);
+        return;
+    }
+    fprintf(to, "  subgraph \"cluster_%.*s\" {\n    label=\"%.*s\"; style=rounded; color=\"#a0a0a0\";\n", (int)n, first->name, (int)n,
+            first->name);
+    for (int32_t j = first->id; j < g->n_values; j++)
+        if (same_layer(g->values[j], first) && is_drawn(g->values[j]))
+            write_node(to, g->values[j]);
+    fputs("  }\n", to);
+}
+
+static clef_status write_dot(const clef_graph *g, const fold *f, FILE *to, clef_error *err)
+{
+    if (g->error.status)
+        return clef_graph_error(g, err);
+    fprintf(to,
+            "%sdigraph clef {\n  graph [fontname=\"Helvetica\", ranksep=0.3];\n  node [shape=box, fontname=\"Helvetica\", fontsize=10];\n",
+            f->is_on ? "strict " : "");
+    for (int32_t i = 0; i < g->n_values; i++) {
+        const clef_value *v = g->values[i];
+        const size_t layer = layer_of(v->name);
+        int first = 1; /* of its layer: writes all of it */
+        for (int32_t j = 0; j < i && layer && first; j++)
+            first = !same_layer(g->values[j], v);
+        if (layer && first)
+            write_layer(to, g, f, v);
+        else if (!layer && is_drawn(v))
+            write_node(to, v);
+    }
+    for (int32_t i = 0; i < g->n_values; i++)
+        write_edges(to, f, g->values[i]);
+    for (int32_t i = 0; i < g->n_outputs; i++) {
+        fprintf(to, "  out%d [shape=ellipse, style=filled, fillcolor=\"#e8d0d8\", label=\"", i);
+        write_label(to, g->outputs[i].name);
+        fputs("\"];\n  ", to);
+        write_id(to, f, g->outputs[i].value);
+        fprintf(to, " -> out%d;\n", i);
+    }
+    fputs("}\n", to);
+    return clef__check_stream(to, "graph DOT", err);
+}
+
+clef_status clef_graph_write_dot(const clef_graph *g, FILE *to, clef_error *err)
+{
+    return write_dot(g, &(fold){0}, to, err);
+}
+
+static int has_layer(const clef_graph *g, int32_t layer)
+{
+    for (int32_t i = 0; i < g->n_values; i++)
+        if (layer_of(g->values[i]->name) && strtol(at_layer(g->values[i]->name) + 5, NULL, 10) == layer)
+            return 1;
+    return 0;
+}
+
+clef_status clef_graph_write_folded_dot(const clef_graph *g, const int32_t *expand, int32_t n, FILE *to, clef_error *err)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!has_layer(g, expand[i]))
+            return clef__fail(err, CLEF_E_ARG, "graph DOT: wanted to expand layer %" PRId32 ", which the graph has not", expand[i]);
+    return write_dot(g, &(fold){.is_on = 1, .expand = expand, .n_expand = n}, to, err);
+}

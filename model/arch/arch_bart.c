@@ -1,0 +1,131 @@
+/* The original Transformer (arXiv:1706.03762) and what came of it: Marian (1804.00344; sinusoids, norms behind), BART (1910.13461; learned
+ * positions, norms behind), mBART (2001.08210) and M2M-100 (2010.11125; sinusoids): norms before. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "graph/value.h"
+#include "model/arch/layers.h"
+
+#define STACK_NAMES(stack, short_name)                                                                                                     \
+    [CLEF_W_EMBED] = {"shared", "token_embd"}, [CLEF_W_POSITIONS] = {stack ".embed_positions", short_name ".position_embd"},               \
+    [CLEF_W_EMBED_NORM] = {stack ".layernorm_embedding", short_name ".token_embd_norm"},                                                   \
+    [CLEF_W_ATTN_NORM] = {stack ".layers.%d.self_attn_layer_norm", short_name ".blk.%d.attn_norm"},                                        \
+    [CLEF_W_ATTN_Q] = {stack ".layers.%d.self_attn.q_proj", short_name ".blk.%d.attn_q"},                                                  \
+    [CLEF_W_ATTN_K] = {stack ".layers.%d.self_attn.k_proj", short_name ".blk.%d.attn_k"},                                                  \
+    [CLEF_W_ATTN_V] = {stack ".layers.%d.self_attn.v_proj", short_name ".blk.%d.attn_v"},                                                  \
+    [CLEF_W_ATTN_OUT] = {stack ".layers.%d.self_attn.out_proj", short_name ".blk.%d.attn_o"},                                              \
+    [CLEF_W_FFN_NORM] = {stack ".layers.%d.final_layer_norm", short_name ".blk.%d.ffn_norm"},                                              \
+    [CLEF_W_FFN_UP] = {stack ".layers.%d.fc1", short_name ".blk.%d.ffn_up"},                                                               \
+    [CLEF_W_FFN_DOWN] = {stack ".layers.%d.fc2", short_name ".blk.%d.ffn_down"},                                                           \
+    [CLEF_W_OUT_NORM] = {stack ".layer_norm", short_name ".output_norm"}
+
+static const clef_weight_name encoder_weights[CLEF_N_ROLES] = {STACK_NAMES("encoder", "enc")};
+static const clef_weight_name decoder_weights[CLEF_N_ROLES] = {
+    STACK_NAMES("decoder", "dec"),
+    [CLEF_W_CROSS_NORM] = {"decoder.layers.%d.encoder_attn_layer_norm", "dec.blk.%d.cross_attn_norm"},
+    [CLEF_W_CROSS_Q] = {"decoder.layers.%d.encoder_attn.q_proj", "dec.blk.%d.cross_attn_q"},
+    [CLEF_W_CROSS_K] = {"decoder.layers.%d.encoder_attn.k_proj", "dec.blk.%d.cross_attn_k"},
+    [CLEF_W_CROSS_V] = {"decoder.layers.%d.encoder_attn.v_proj", "dec.blk.%d.cross_attn_v"},
+    [CLEF_W_CROSS_OUT] = {"decoder.layers.%d.encoder_attn.out_proj", "dec.blk.%d.cross_attn_o"},
+    [CLEF_W_OUT] = {"lm_head", "output"},
+    [CLEF_W_LOGITS_BIAS] = {"/final_logits_bias", "output_bias"},
+};
+
+/* How the families differ. */
+typedef struct form {
+    const char *name;
+    int pre_norm, embed_norm, sinusoids; /* sinusoids 2: fairseq's, counted from behind the padding id */
+} form;
+
+static const form forms[] = {{"marian", 0, 0, 1}, {"bart", 0, 1, 0}, {"mbart", 1, 1, 0}, {"m2m_100", 1, 0, 2}};
+
+static const form *form_of(const clef_builder *b)
+{
+    for (size_t i = 1; i < sizeof forms / sizeof *forms; i++)
+        if (strcmp(forms[i].name, b->hp->arch) == 0)
+            return &forms[i];
+    return &forms[0];
+}
+
+static clef_value *embeddings(clef_builder *b)
+{
+    const form *f = form_of(b);
+    clef_value *positions =
+        f->sinusoids ? clef__sinusoidal_positions(b, f->sinusoids > 1 ? b->hp->position_offset : 0) : clef__learned_positions(b);
+    clef_value *x = clef_add(b->g, clef__embed(b), positions);
+    return f->embed_norm ? clef__layer_norm(b, x, CLEF_W_EMBED_NORM) : x;
+}
+
+/* x + block(x), normed before the block or behind the sum. */
+static clef_value *residual(clef_builder *b, clef_value *x, clef_role norm, clef_value *(*block)(clef_builder *, clef_value *))
+{
+    if (form_of(b)->pre_norm)
+        return clef_add(b->g, x, block(b, clef__layer_norm(b, x, norm)));
+    return clef__layer_norm(b, clef_add(b->g, x, block(b, x)), norm);
+}
+
+static clef_value *stack(clef_builder *b, int32_t n_layers, int crosses)
+{
+    clef_value *x = embeddings(b);
+    for (b->layer = 0; b->layer < n_layers; b->layer++) {
+        clef_scope_push(b->g, "layer%d", b->layer);
+        x = residual(b, x, CLEF_W_ATTN_NORM, clef__attention);
+        if (crosses)
+            x = residual(b, x, CLEF_W_CROSS_NORM, clef__cross_attention);
+        x = residual(b, x, CLEF_W_FFN_NORM, clef__feed_forward);
+        clef_named(x, "out");
+        clef_scope_pop(b->g);
+    }
+    return form_of(b)->pre_norm ? clef__layer_norm(b, x, CLEF_W_OUT_NORM) : x;
+}
+
+static clef_value *encode(clef_builder *b)
+{
+    return stack(b, b->hp->n_layers, 0);
+}
+
+static clef_value *decode(clef_builder *b)
+{
+    return clef__lm_head(b, clef__wanted_positions(b, stack(b, b->hp->n_decoder_layers, 1)));
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    const int is_marian = strcmp(hp->arch, "marian") == 0;
+    hp->d_model = (int32_t)clef__json_need_int(f, "d_model", 1, CLEF_MAX_WIDTH);
+    hp->d_ff = (int32_t)clef__json_need_int(f, "encoder_ffn_dim", 1, CLEF_MAX_WIDTH);
+    hp->n_layers = (int32_t)clef__json_need_int(f, "encoder_layers", 1, CLEF_MAX_LAYERS);
+    hp->n_decoder_layers = (int32_t)clef__json_need_int(f, "decoder_layers", 1, CLEF_MAX_LAYERS);
+    hp->n_heads = (int32_t)clef__json_need_int(f, "encoder_attention_heads", 1, CLEF_MAX_HEADS);
+    hp->n_context = (int32_t)clef__json_need_int(f, "max_position_embeddings", 1, CLEF_MAX_CONTEXT);
+    hp->n_kv_heads = hp->n_heads;
+    hp->norm_eps = 1e-5f; /* PyTorch's LayerNorm; the configuration has no key for it */
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    hp->pad = (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_VOCAB, 1);
+    hp->position_offset = strcmp(hp->arch, "m2m_100") == 0 ? hp->pad + 1 : is_marian ? 0 : 2;
+    hp->decoder_start = (int32_t)clef__json_int(f, "decoder_start_token_id", 0, CLEF_MAX_VOCAB, 2);
+    clef__json_activation(f, hp, "activation_function", "gelu");
+    clef__json_head_dim(f, hp);
+    if (clef__json_bool(f, "scale_embedding", 0))
+        hp->embed_scale = (float)sqrt(hp->d_model);
+    if (clef__json_int(f, "decoder_ffn_dim", 1, CLEF_MAX_WIDTH, hp->d_ff) != hp->d_ff ||
+        clef__json_int(f, "decoder_attention_heads", 1, CLEF_MAX_HEADS, hp->n_heads) != hp->n_heads)
+        clef__json_refuse(f, "a decoder of another width or number of heads than the encoder's is not supported");
+}
+
+static const clef_arch_alias names[] = {
+    {"marian", "marian", 0, 0}, {"bart", "bart", 0, 2}, {"mbart", "mbart", 0, 2}, {"m2m_100", "m2m_100", 0, 2}, {NULL, NULL, 0, 0},
+};
+
+const clef_arch clef__arch_bart = {
+    .names = names,
+    .kind = CLEF_SEQ2SEQ,
+    .weights = encoder_weights,
+    .decoder_weights = decoder_weights,
+    .hf_prefix = "model.",
+    .layer_norms = 1,
+    .read_json = read_json,
+    .build = encode,
+    .decode = decode,
+};

@@ -1,0 +1,240 @@
+/* BERT (arXiv:1810.04805) and the encoders of its shape: RoBERTa (1907.11692), XLM-R (1911.02116), ELECTRA (2003.10555), DistilBERT
+ * (1910.01108), MPNet (2004.09297), ALBERT (1909.11942). Embeddings of tokens, positions and types, normed; blocks with the norm behind
+ * each sum. What differs is names, and what a file has: ELECTRA's and ALBERT's narrow embeddings with a projection, MPNet's relative
+ * positions, ALBERT's one layer for all. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "graph/value.h"
+#include "model/arch/layers.h"
+
+/* ---- names -----------------------------------------------------------------------------------------------------------------------------
+ */
+
+#define BERT_NAMES                                                                                                                         \
+    [CLEF_W_EMBED] = {"embeddings.word_embeddings", "token_embd"}, [CLEF_W_EMBED_NORM] = {"embeddings.LayerNorm", "token_embd_norm"},      \
+    [CLEF_W_EMBED_TYPES] = {"embeddings.token_type_embeddings", "token_types"},                                                            \
+    [CLEF_W_POSITIONS] = {"embeddings.position_embeddings", "position_embd"}
+#define BERT_LAYER_NAMES                                                                                                                   \
+    [CLEF_W_ATTN_Q] = {"encoder.layer.%d.attention.self.query", "blk.%d.attn_q"},                                                          \
+    [CLEF_W_ATTN_K] = {"encoder.layer.%d.attention.self.key", "blk.%d.attn_k"},                                                            \
+    [CLEF_W_ATTN_V] = {"encoder.layer.%d.attention.self.value", "blk.%d.attn_v"},                                                          \
+    [CLEF_W_ATTN_OUT] = {"encoder.layer.%d.attention.output.dense", "blk.%d.attn_output"},                                                 \
+    [CLEF_W_ATTN_POST_NORM] = {"encoder.layer.%d.attention.output.LayerNorm", "blk.%d.attn_output_norm"},                                  \
+    [CLEF_W_FFN_UP] = {"encoder.layer.%d.intermediate.dense", "blk.%d.ffn_up"},                                                            \
+    [CLEF_W_FFN_DOWN] = {"encoder.layer.%d.output.dense", "blk.%d.ffn_down"},                                                              \
+    [CLEF_W_FFN_POST_NORM] = {"encoder.layer.%d.output.LayerNorm", "blk.%d.layer_output_norm"}
+
+static const clef_weight_name bert_weights[CLEF_N_ROLES] = {
+    BERT_NAMES,
+    BERT_LAYER_NAMES,
+    [CLEF_W_HEAD_DENSE] = {"/cls.predictions.transform.dense", "head.dense"},
+    [CLEF_W_HEAD_NORM] = {"/cls.predictions.transform.LayerNorm", "head.norm"},
+    [CLEF_W_OUT] = {"cls.predictions", "output"},
+};
+
+static const clef_weight_name roberta_weights[CLEF_N_ROLES] = {
+    BERT_NAMES,
+    BERT_LAYER_NAMES,
+    [CLEF_W_HEAD_DENSE] = {"/lm_head.dense", "head.dense"},
+    [CLEF_W_HEAD_NORM] = {"/lm_head.layer_norm", "head.norm"},
+    [CLEF_W_OUT] = {"lm_head", "output"},
+};
+
+static const clef_weight_name electra_weights[CLEF_N_ROLES] = {
+    BERT_NAMES,
+    BERT_LAYER_NAMES,
+    [CLEF_W_EMBED_PROJECTION] = {"embeddings_project", "token_embd_proj"},
+    [CLEF_W_HEAD_DENSE] = {"/generator_predictions.dense", "head.dense"},
+    [CLEF_W_HEAD_NORM] = {"/generator_predictions.LayerNorm", "head.norm"},
+    [CLEF_W_OUT] = {"generator_lm_head", "output"},
+};
+
+static const clef_weight_name distilbert_weights[CLEF_N_ROLES] = {
+    BERT_NAMES,
+    [CLEF_W_ATTN_Q] = {"transformer.layer.%d.attention.q_lin", "blk.%d.attn_q"},
+    [CLEF_W_ATTN_K] = {"transformer.layer.%d.attention.k_lin", "blk.%d.attn_k"},
+    [CLEF_W_ATTN_V] = {"transformer.layer.%d.attention.v_lin", "blk.%d.attn_v"},
+    [CLEF_W_ATTN_OUT] = {"transformer.layer.%d.attention.out_lin", "blk.%d.attn_output"},
+    [CLEF_W_ATTN_POST_NORM] = {"transformer.layer.%d.sa_layer_norm", "blk.%d.attn_output_norm"},
+    [CLEF_W_FFN_UP] = {"transformer.layer.%d.ffn.lin1", "blk.%d.ffn_up"},
+    [CLEF_W_FFN_DOWN] = {"transformer.layer.%d.ffn.lin2", "blk.%d.ffn_down"},
+    [CLEF_W_FFN_POST_NORM] = {"transformer.layer.%d.output_layer_norm", "blk.%d.layer_output_norm"},
+    [CLEF_W_HEAD_DENSE] = {"/vocab_transform", "head.dense"},
+    [CLEF_W_HEAD_NORM] = {"/vocab_layer_norm", "head.norm"},
+    [CLEF_W_OUT] = {"vocab_projector", "output"},
+};
+
+static const clef_weight_name mpnet_weights[CLEF_N_ROLES] = {
+    BERT_NAMES,
+    [CLEF_W_RELATIVE] = {"encoder.relative_attention_bias", "attn_rel_b"},
+    [CLEF_W_ATTN_Q] = {"encoder.layer.%d.attention.attn.q", "blk.%d.attn_q"},
+    [CLEF_W_ATTN_K] = {"encoder.layer.%d.attention.attn.k", "blk.%d.attn_k"},
+    [CLEF_W_ATTN_V] = {"encoder.layer.%d.attention.attn.v", "blk.%d.attn_v"},
+    [CLEF_W_ATTN_OUT] = {"encoder.layer.%d.attention.attn.o", "blk.%d.attn_output"},
+    [CLEF_W_ATTN_POST_NORM] = {"encoder.layer.%d.attention.LayerNorm", "blk.%d.attn_output_norm"},
+    [CLEF_W_FFN_UP] = {"encoder.layer.%d.intermediate.dense", "blk.%d.ffn_up"},
+    [CLEF_W_FFN_DOWN] = {"encoder.layer.%d.output.dense", "blk.%d.ffn_down"},
+    [CLEF_W_FFN_POST_NORM] = {"encoder.layer.%d.output.LayerNorm", "blk.%d.layer_output_norm"},
+    [CLEF_W_HEAD_DENSE] = {"/lm_head.dense", "head.dense"},
+    [CLEF_W_HEAD_NORM] = {"/lm_head.layer_norm", "head.norm"},
+    [CLEF_W_OUT] = {"lm_head", "output"},
+};
+
+#define ALBERT_LAYER "encoder.albert_layer_groups.0.albert_layers.0."
+static const clef_weight_name albert_weights[CLEF_N_ROLES] = {
+    BERT_NAMES,
+    [CLEF_W_EMBED_PROJECTION] = {"encoder.embedding_hidden_mapping_in", "token_embd_proj"},
+    [CLEF_W_ATTN_Q] = {ALBERT_LAYER "attention.query", "blk.0.attn_q"},
+    [CLEF_W_ATTN_K] = {ALBERT_LAYER "attention.key", "blk.0.attn_k"},
+    [CLEF_W_ATTN_V] = {ALBERT_LAYER "attention.value", "blk.0.attn_v"},
+    [CLEF_W_ATTN_OUT] = {ALBERT_LAYER "attention.dense", "blk.0.attn_output"},
+    [CLEF_W_ATTN_POST_NORM] = {ALBERT_LAYER "attention.LayerNorm", "blk.0.attn_output_norm"},
+    [CLEF_W_FFN_UP] = {ALBERT_LAYER "ffn", "blk.0.ffn_up"},
+    [CLEF_W_FFN_DOWN] = {ALBERT_LAYER "ffn_output", "blk.0.ffn_down"},
+    [CLEF_W_FFN_POST_NORM] = {ALBERT_LAYER "full_layer_layer_norm", "blk.0.layer_output_norm"},
+    [CLEF_W_HEAD_DENSE] = {"/predictions.dense", "head.dense"},
+    [CLEF_W_HEAD_NORM] = {"/predictions.LayerNorm", "head.norm"},
+    [CLEF_W_OUT] = {"predictions", "output"},
+};
+
+/* ---- the graph --------------------------------------------------------------------------------------------------------------------------
+ */
+
+static clef_value *embeddings(clef_builder *b)
+{
+    clef_graph *g = b->g;
+    const clef_hparams *hp = b->hp;
+    const int32_t width = hp->d_embed ? hp->d_embed : hp->d_model;
+    clef_value *x = clef__embed(b);
+    if (hp->n_token_types > 0) {
+        clef_value *types = clef__weight_shaped(b, CLEF_W_EMBED_TYPES, "weight", clef_shape_2(clef_n(hp->n_token_types), clef_n(width)));
+        x = clef_add(g, x,
+                     b->types ? clef_gather(g, types, b->types, NULL)
+                              : clef_slice(g, types, &(clef_slice_opts){.axis = 0, .size = clef_n(1)}));
+    }
+    x = clef__layer_norm(b, clef_add(g, x, clef__learned_positions(b)), CLEF_W_EMBED_NORM);
+    return width == hp->d_model ? x : clef__linear(b, x, CLEF_W_EMBED_PROJECTION, width, hp->d_model);
+}
+
+/* Masked language modelling: the head's own dense layer, then the embedding. */
+static clef_value *masked_lm(clef_builder *b, clef_value *x)
+{
+    const int32_t width = b->hp->d_embed ? b->hp->d_embed : b->hp->d_model;
+    x = clef__activation(b, clef__linear(b, x, CLEF_W_HEAD_DENSE, b->hp->d_model, width));
+    return clef__lm_head(b, clef__layer_norm(b, x, CLEF_W_HEAD_NORM));
+}
+
+static clef_value *build(clef_builder *b)
+{
+    clef_graph *g = b->g;
+    clef_value *x = embeddings(b);
+    if (b->hp->n_buckets > 0)
+        clef__relative_bias(b, CLEF_W_RELATIVE, 1);
+    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
+        clef_scope_push(g, "layer%d", b->layer);
+        x = clef__layer_norm(b, clef_add(g, x, clef__attention(b, x)), CLEF_W_ATTN_POST_NORM);
+        x = clef__layer_norm(b, clef_add(g, x, clef__feed_forward(b, x)), CLEF_W_FFN_POST_NORM);
+        clef_named(x, "out");
+        clef_scope_pop(g);
+    }
+    clef_named(x, "/hidden_last");
+    return b->no_head ? x : masked_lm(b, x);
+}
+
+/* ---- configuration ----------------------------------------------------------------------------------------------------------------------
+ */
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    clef__json_sizes(f, hp);
+    hp->norm_eps = (float)clef__json_double(f, "layer_norm_eps", 0, 1, 1e-12);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    hp->n_token_types = (int32_t)clef__json_int(f, "type_vocab_size", 0, CLEF_MAX_WIDTH, 2);
+    clef__json_activation(f, hp, "hidden_act", "gelu");
+    if (strcmp(clef__json_string(f, "position_embedding_type", "absolute"), "absolute") != 0)
+        clef__json_refuse(f, "position_embedding_type other than absolute is not supported");
+    clef__json_refuse_flag(f, "is_decoder", 0, 0);
+}
+
+/* RoBERTa counts positions from behind the padding id on; its table has that many rows more. */
+static void offset_positions(clef_json_fields *f, clef_hparams *hp)
+{
+    hp->position_offset = (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_CONTEXT - 1, 1) + 1;
+    if (f->status == CLEF_OK && hp->position_offset >= hp->n_context)
+        f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: max_position_embeddings %" PRId32 ", wanted more than pad_token_id + 1", f->file,
+                               hp->n_context);
+    hp->n_context -= hp->position_offset;
+}
+
+static void roberta_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    read_json(f, hp);
+    offset_positions(f, hp);
+}
+
+static void mpnet_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    enum { MAX_DISTANCE = 128 };
+    read_json(f, hp);
+    offset_positions(f, hp);
+    hp->n_token_types = 0;
+    hp->n_buckets = (int32_t)clef__json_int(f, "relative_attention_num_buckets", 4, CLEF_MAX_WIDTH, 32);
+    hp->max_distance = MAX_DISTANCE;
+}
+
+static void electra_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    read_json(f, hp);
+    hp->d_embed = (int32_t)clef__json_int(f, "embedding_size", 1, CLEF_MAX_WIDTH, 128);
+}
+
+static void albert_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    electra_read_json(f, hp);
+    if (clef__json_int(f, "num_hidden_groups", 1, CLEF_MAX_LAYERS, 1) != 1 ||
+        clef__json_int(f, "inner_group_num", 1, CLEF_MAX_LAYERS, 1) != 1)
+        clef__json_refuse(f, "num_hidden_groups and inner_group_num other than 1 are not supported");
+}
+
+static void distilbert_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    hp->d_model = (int32_t)clef__json_need_int(f, "dim", 1, CLEF_MAX_WIDTH);
+    hp->d_ff = (int32_t)clef__json_need_int(f, "hidden_dim", 1, CLEF_MAX_WIDTH);
+    hp->n_layers = (int32_t)clef__json_need_int(f, "n_layers", 1, CLEF_MAX_LAYERS);
+    hp->n_heads = (int32_t)clef__json_need_int(f, "n_heads", 1, CLEF_MAX_HEADS);
+    hp->n_context = (int32_t)clef__json_need_int(f, "max_position_embeddings", 1, CLEF_MAX_CONTEXT);
+    hp->n_kv_heads = hp->n_heads;
+    hp->norm_eps = 1e-12f; /* stands in its code alone */
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    clef__json_activation(f, hp, "activation", "gelu");
+    clef__json_head_dim(f, hp);
+}
+
+/* GGUF's bert says the number of token types, and nothing of the activation. */
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    hp->activation = clef__key_int(k, "activation_gelu_tanh", 0, 1, 0) ? CLEF_GELU_TANH : CLEF_GELU;
+    hp->tied_embeddings = 1;
+    hp->rope.dims = 0;
+}
+
+#define ENCODER(family, hf, gguf, weight_names, prefix, reader)                                                                            \
+    static const clef_arch_alias family##_names[] = {{hf, gguf, -1, -1}, {NULL, NULL, 0, 0}};                                              \
+    const clef_arch clef__arch_##family = {.names = family##_names,                                                                        \
+                                           .kind = CLEF_ENCODER,                                                                           \
+                                           .weights = weight_names,                                                                        \
+                                           .hf_prefix = prefix,                                                                            \
+                                           .layer_norms = 1,                                                                               \
+                                           .written_as = "bert",                                                                           \
+                                           .read_json = reader,                                                                            \
+                                           .read_gguf = read_gguf,                                                                         \
+                                           .build = build};
+
+ENCODER(bert, "bert", "bert", bert_weights, "bert.", read_json)
+ENCODER(roberta, "roberta", NULL, roberta_weights, "roberta.", roberta_read_json)
+ENCODER(xlm_roberta, "xlm-roberta", NULL, roberta_weights, "roberta.", roberta_read_json)
+ENCODER(electra, "electra", "electra", electra_weights, "electra.", electra_read_json)
+ENCODER(distilbert, "distilbert", "distilbert", distilbert_weights, "distilbert.", distilbert_read_json)
+ENCODER(mpnet, "mpnet", "mpnet", mpnet_weights, "mpnet.", mpnet_read_json)
+ENCODER(albert, "albert", "albert", albert_weights, "albert.", albert_read_json)

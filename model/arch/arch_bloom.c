@@ -1,0 +1,75 @@
+/* BLOOM (arXiv:2211.05100): a norm of the embeddings, ALiBi instead of positions. */
+#include "model/arch/layers.h"
+#include "model/open/model.h"
+
+static const clef_arch_alias bloom_names[] = {{"bloom", "bloom", 1, 2}, {NULL, NULL, 0, 0}};
+
+static const clef_weight_name bloom_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = {"word_embeddings", "token_embd"},
+    [CLEF_W_EMBED_NORM] = {"word_embeddings_layernorm", "token_embd_norm"},
+    [CLEF_W_ATTN_NORM] = {"h.%d.input_layernorm", "blk.%d.attn_norm"},
+    [CLEF_W_ATTN_QKV] = {"h.%d.self_attention.query_key_value", "blk.%d.attn_qkv"},
+    [CLEF_W_ATTN_OUT] = {"h.%d.self_attention.dense", "blk.%d.attn_output"},
+    [CLEF_W_FFN_NORM] = {"h.%d.post_attention_layernorm", "blk.%d.ffn_norm"},
+    [CLEF_W_FFN_UP] = {"h.%d.mlp.dense_h_to_4h", "blk.%d.ffn_up"},
+    [CLEF_W_FFN_DOWN] = {"h.%d.mlp.dense_4h_to_h", "blk.%d.ffn_down"},
+    [CLEF_W_OUT_NORM] = {"ln_f", "output_norm"},
+    [CLEF_W_OUT] = {"lm_head", "output"},
+};
+
+/* A folder has q, k and v of each head together; GGUF all of q first. */
+static clef_value *attention(clef_builder *b, clef_value *x)
+{
+    const int32_t d = b->hp->d_model;
+    const clef_qkv h =
+        clef__split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, d, 3 * d), b->model->is_gguf ? CLEF_QKV_PARTS : CLEF_QKV_GROUPS);
+    return clef__linear(b, clef__self_attention(b, h.q, h.k, h.v), CLEF_W_ATTN_OUT, d, d);
+}
+
+static clef_value *layer(clef_builder *b, clef_value *x)
+{
+    clef_graph *g = b->g;
+    x = clef_add(g, x, attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
+    return clef_add(g, x, clef__feed_forward(b, clef__layer_norm(b, x, CLEF_W_FFN_NORM)));
+}
+
+static clef_value *build(clef_builder *b)
+{
+    clef_value *x = clef__layer_norm(b, clef__embed(b), CLEF_W_EMBED_NORM);
+    clef__alibi(b);
+    return clef__decoder(b, x, layer);
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    enum { TRAINED_ON = 2048 };
+    hp->d_model = (int32_t)clef__json_int(f, "hidden_size", 1, CLEF_MAX_WIDTH, clef__json_int(f, "n_embed", 1, CLEF_MAX_WIDTH, 64));
+    hp->n_layers = (int32_t)clef__json_need_int(f, "n_layer", 1, CLEF_MAX_LAYERS);
+    hp->n_heads = (int32_t)clef__json_int(f, "n_head", 1, CLEF_MAX_HEADS, clef__json_int(f, "num_attention_heads", 1, CLEF_MAX_HEADS, 8));
+    hp->n_context = (int32_t)clef__json_int(f, "seq_length", 1, CLEF_MAX_CONTEXT, TRAINED_ON);
+    hp->d_ff = 4 * hp->d_model;
+    hp->n_kv_heads = hp->n_heads;
+    hp->norm_eps = (float)clef__json_double(f, "layer_norm_epsilon", 0, 1, 1e-5);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    hp->activation = CLEF_GELU_TANH;
+    clef__json_refuse_flag(f, "apply_residual_connection_post_layernorm", 0, 0);
+    clef__json_head_dim(f, hp);
+}
+
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    (void)k;
+    hp->activation = CLEF_GELU_TANH;
+    hp->rope.dims = 0;
+}
+
+const clef_arch clef__arch_bloom = {
+    .names = bloom_names,
+    .weights = bloom_weights,
+    .hf_prefix = "transformer.",
+    .hf_grouped = 1,
+    .layer_norms = 1,
+    .read_json = read_json,
+    .read_gguf = read_gguf,
+    .build = build,
+};

@@ -1,0 +1,123 @@
+/* Gemma (arXiv:2403.08295): scaled embeddings, norms by 1 + weight, GELU gates. Gemma 2 (arXiv:2408.00118): norms before and behind, capped
+ * scores and logits, every second layer with a window. Gemma 3 (arXiv:2503.19786): norms of q and k, five layers with a window for one
+ * without, each kind with RoPE of its own. */
+#include "model/arch/layers.h"
+#include <math.h>
+#include <string.h>
+
+static const clef_arch_alias gemma_names[] = {{"gemma", "gemma", 2, 1}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias gemma2_names[] = {{"gemma2", "gemma2", 2, 1}, {"gemma3_text", "gemma3", 2, 1}, {NULL, NULL, 0, 0}};
+
+static const clef_weight_name gemma2_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
+    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
+    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
+    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
+    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
+    [CLEF_W_ATTN_Q_NORM] = {"layers.%d.self_attn.q_norm", "blk.%d.attn_q_norm"},
+    [CLEF_W_ATTN_K_NORM] = {"layers.%d.self_attn.k_norm", "blk.%d.attn_k_norm"},
+    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
+    [CLEF_W_ATTN_POST_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.post_attention_norm"},
+    [CLEF_W_FFN_NORM] = {"layers.%d.pre_feedforward_layernorm", "blk.%d.ffn_norm"},
+    [CLEF_W_FFN_GATE] = {"layers.%d.mlp.gate_proj", "blk.%d.ffn_gate"},
+    [CLEF_W_FFN_UP] = {"layers.%d.mlp.up_proj", "blk.%d.ffn_up"},
+    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down"},
+    [CLEF_W_FFN_POST_NORM] = {"layers.%d.post_feedforward_layernorm", "blk.%d.post_ffw_norm"},
+    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
+    [CLEF_W_OUT] = {"lm_head", "output"},
+};
+
+static clef_value *gemma2_layer(clef_builder *b, clef_value *x)
+{
+    clef_graph *g = b->g;
+    clef_value *y = clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM));
+    x = clef_add(g, x, clef__rms_norm(b, y, CLEF_W_ATTN_POST_NORM));
+    y = clef__gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM));
+    return clef_add(g, x, clef__rms_norm(b, y, CLEF_W_FFN_POST_NORM));
+}
+
+static clef_value *gemma2_build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), gemma2_layer);
+}
+
+static clef_value *gemma_layer(clef_builder *b, clef_value *x)
+{
+    clef_graph *g = b->g;
+    x = clef_add(g, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
+    return clef_add(g, x, clef__gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
+}
+
+static clef_value *gemma_build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), gemma_layer);
+}
+
+/* Gemma 2 has the window in its even layers, Gemma 3 in all but every sixth. */
+static void default_windows(clef_hparams *hp)
+{
+    if (strcmp(hp->arch, "gemma2") == 0)
+        clef__slide_layers(hp, 0, 2);
+    else
+        clef__slide_but(hp, -1, 6);
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    clef__json_sizes(f, hp);
+    hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    hp->embed_scale = (float)sqrt(hp->d_model);
+    clef__json_activation(f, hp, clef__json_has(f, "hidden_activation") ? "hidden_activation" : "hidden_act", "gelu_pytorch_tanh");
+    clef__json_rope(f, hp, 10000, 1);
+    if (strcmp(hp->arch, "gemma") == 0)
+        return;
+    hp->attention_scale = (float)(1 / sqrt(clef__json_double(f, "query_pre_attn_scalar", 1e-6, 1e6, 256)));
+    const int is_2 = strcmp(hp->arch, "gemma2") == 0;
+    const int has_caps = is_2 && !json_object_get(f->object, "attn_logit_softcapping"); /* its class's defaults; null is none */
+    hp->attention_softcap = (float)clef__json_double(f, "attn_logit_softcapping", 0, 1e6, has_caps ? 50 : 0);
+    hp->logit_softcap = (float)clef__json_double(f, "final_logit_softcapping", 0, 1e6,
+                                                 is_2 && !json_object_get(f->object, "final_logit_softcapping") ? 30 : 0);
+    hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 0, CLEF_MAX_CONTEXT, 4096);
+    if (!clef__json_layer_types(f, hp, NULL))
+        default_windows(hp);
+}
+
+/* Gemma 3 before transformers 5 had rope_local_base_freq, which GGUF files leave at its default too. */
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    enum { LAYERS_OF_27B = 46, LAYERS_OF_3_27B = 62 };
+    const double local_theta = 10000;
+    hp->embed_scale = (float)sqrt(hp->d_model);
+    hp->activation = CLEF_GELU_TANH;
+    if (strcmp(hp->arch, "gemma") == 0)
+        return;
+    const int is_3 = strcmp(hp->arch, "gemma3") == 0;
+    memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
+    default_windows(hp);
+    if (hp->attention_scale == 0 && hp->n_layers == (is_3 ? LAYERS_OF_3_27B : LAYERS_OF_27B)) /* the largest scale by d / heads */
+        hp->attention_scale = (float)(1 / sqrt((double)hp->d_model / hp->n_heads));
+    if (is_3)
+        hp->rope_sliding = (clef_rope_params){
+            .dims = hp->rope.dims, .pairing = hp->rope.pairing, .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, local_theta)};
+}
+
+const clef_arch clef__arch_gemma = {
+    .names = gemma_names,
+    .weights = clef__llama_weights,
+    .hf_prefix = "model.",
+    .hf_norm_offset = 1,
+    .read_json = read_json,
+    .read_gguf = read_gguf,
+    .build = gemma_build,
+};
+
+const clef_arch clef__arch_gemma2 = {
+    .names = gemma2_names,
+    .weights = gemma2_weights,
+    .hf_prefix = "model.",
+    .hf_norm_offset = 1,
+    .read_json = read_json,
+    .read_gguf = read_gguf,
+    .build = gemma2_build,
+};

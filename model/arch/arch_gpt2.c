@@ -1,0 +1,58 @@
+/* GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"): learned positions, pre-norm blocks,
+ * biases everywhere, GELU (tanh), tied embeddings. */
+#include "model/arch/layers.h"
+
+static const clef_arch_alias gpt2_names[] = {{"gpt2", "gpt2", 50256, 50256}, {NULL, NULL, 0, 0}};
+
+static const clef_weight_name gpt2_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = {"wte", "token_embd"},
+    [CLEF_W_POSITIONS] = {"wpe", "position_embd"},
+    [CLEF_W_ATTN_NORM] = {"h.%d.ln_1", "blk.%d.attn_norm"},
+    [CLEF_W_ATTN_QKV] = {"h.%d.attn.c_attn", "blk.%d.attn_qkv"},
+    [CLEF_W_ATTN_OUT] = {"h.%d.attn.c_proj", "blk.%d.attn_output"},
+    [CLEF_W_FFN_NORM] = {"h.%d.ln_2", "blk.%d.ffn_norm"},
+    [CLEF_W_FFN_UP] = {"h.%d.mlp.c_fc", "blk.%d.ffn_up"},
+    [CLEF_W_FFN_DOWN] = {"h.%d.mlp.c_proj", "blk.%d.ffn_down"},
+    [CLEF_W_OUT_NORM] = {"ln_f", "output_norm"},
+    [CLEF_W_OUT] = {"lm_head", "output"},
+};
+
+static clef_value *gpt2_build(clef_builder *b)
+{
+    return clef__decoder(b, clef_add(b->g, clef__embed(b), clef__learned_positions(b)), clef__sequential_layer);
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    hp->d_model = (int32_t)clef__json_need_int(f, "n_embd", 1, CLEF_MAX_WIDTH);
+    hp->n_heads = (int32_t)clef__json_need_int(f, "n_head", 1, CLEF_MAX_HEADS);
+    hp->n_layers = (int32_t)clef__json_need_int(f, "n_layer", 1, CLEF_MAX_LAYERS);
+    hp->n_context = (int32_t)clef__json_need_int(f, "n_positions", 1, CLEF_MAX_CONTEXT);
+    hp->d_ff = (int32_t)clef__json_int(f, "n_inner", 1, CLEF_MAX_WIDTH, 4 * (int64_t)hp->d_model);
+    hp->norm_eps = (float)clef__json_double(f, "layer_norm_epsilon", 0, 1, 1e-5);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    hp->n_kv_heads = hp->n_heads;
+    clef__json_activation(f, hp, "activation_function", "gelu_new");
+    clef__json_refuse_flag(f, "scale_attn_by_inverse_layer_idx", 0, 0);
+    clef__json_refuse_flag(f, "scale_attn_weights", 1, 1);
+    clef__json_refuse_flag(f, "add_cross_attention", 0, 0);
+    clef__json_head_dim(f, hp);
+}
+
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    (void)k;
+    hp->activation = CLEF_GELU_TANH;
+    hp->rope.dims = 0;
+}
+
+const clef_arch clef__arch_gpt2 = {
+    .names = gpt2_names,
+    .weights = gpt2_weights,
+    .hf_prefix = "transformer.",
+    .hf_conv1d = 1,
+    .layer_norms = 1,
+    .read_json = read_json,
+    .read_gguf = read_gguf,
+    .build = gpt2_build,
+};

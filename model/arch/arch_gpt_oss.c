@@ -1,0 +1,96 @@
+/* gpt-oss (arXiv:2508.10925): experts with a clamped SwiGLU, attention sinks, a window in every second layer, YaRN. The experts' matrices
+ * come in MXFP4 as blocks and scales, or as [experts, in, out]; gate and up take turns in one. */
+#include <string.h>
+
+#include "model/arch/layers.h"
+
+static const clef_arch_alias gpt_oss_names[] = {{"gpt_oss", "gpt-oss", -1, -1}, {NULL, NULL, 0, 0}};
+
+static const clef_weight_name gpt_oss_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
+    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
+    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
+    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
+    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
+    [CLEF_W_ATTN_SINKS] = {"layers.%d.self_attn.sinks", "blk.%d.attn_sinks"},
+    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
+    [CLEF_W_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.post_attention_norm"},
+    [CLEF_W_ROUTER] = {"layers.%d.mlp.router", "blk.%d.ffn_gate_inp"},
+    [CLEF_W_EXPERT_GATE] = {"layers.%d.mlp.experts.*.gate_proj", "blk.%d.ffn_gate_exps"},
+    [CLEF_W_EXPERT_UP] = {"layers.%d.mlp.experts.*.up_proj", "blk.%d.ffn_up_exps"},
+    [CLEF_W_EXPERT_DOWN] = {"layers.%d.mlp.experts.*.down_proj", "blk.%d.ffn_down_exps"},
+    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
+    [CLEF_W_OUT] = {"lm_head", "output"},
+};
+
+static const clef_join_rule gpt_oss_joins[] = {
+    {&clef__join_mxfp4, ".gate_up_proj_blocks", ".gate_up_proj_scales", ".*.gate_proj.weight", 0, 2},
+    {&clef__join_mxfp4, ".gate_up_proj_blocks", ".gate_up_proj_scales", ".*.up_proj.weight", 1, 2},
+    {&clef__join_mxfp4, ".down_proj_blocks", ".down_proj_scales", ".*.down_proj.weight", 0, 1},
+    {&clef__join_columns, ".experts.gate_up_proj", NULL, ".experts.*.gate_proj.weight", 0, 2},
+    {&clef__join_columns, ".experts.gate_up_proj", NULL, ".experts.*.up_proj.weight", 1, 2},
+    {&clef__join_columns, ".experts.down_proj", NULL, ".experts.*.down_proj.weight", 0, 1},
+    {&clef__join_elements, ".gate_up_proj_bias", NULL, ".*.gate_proj.bias", 0, 2},
+    {&clef__join_elements, ".gate_up_proj_bias", NULL, ".*.up_proj.bias", 1, 2},
+    {&clef__join_elements, ".down_proj_bias", NULL, ".*.down_proj.bias", 0, 1},
+    {NULL, NULL, NULL, NULL, 0, 0},
+};
+
+static clef_value *gated(clef_builder *b, clef_value *gate, clef_value *up)
+{
+    return clef_clamped_swiglu(b->g, gate, up, &(clef_clamped_swiglu_opts){.alpha = b->hp->glu_alpha, .limit = b->hp->glu_limit});
+}
+
+static clef_value *layer(clef_builder *b, clef_value *x)
+{
+    clef_graph *g = b->g;
+    const int32_t d = b->hp->d_model;
+    x = clef_add(g, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
+    clef_value *y = clef__rms_norm(b, x, CLEF_W_FFN_NORM);
+    return clef_add(g, x, clef__expert_sum(b, clef__linear(b, y, CLEF_W_ROUTER, d, b->hp->n_experts), y, gated));
+}
+
+static clef_value *build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), layer);
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    const double most = 1e6;
+    clef__json_sizes(f, hp);
+    hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-5);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
+    clef__json_rope(f, hp, 150000, 1);
+    clef__json_experts(f, hp, clef__json_has(f, "num_local_experts") ? "num_local_experts" : "num_experts", 128, 4);
+    hp->d_ff_expert = hp->d_ff;
+    hp->router = CLEF_ROUTER_CHOSEN;
+    hp->glu_alpha = (float)clef__json_double(f, "swiglu_alpha", 0, most, 1.702);
+    hp->glu_limit = (float)clef__json_double(f, "swiglu_limit", 0, most, 7);
+    hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 1, CLEF_MAX_CONTEXT, 128);
+    if (!clef__json_layer_types(f, hp, NULL))
+        clef__slide_layers(hp, 0, 2);
+}
+
+/* GGUF does not say that YaRN's range of dims is not rounded here. */
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    (void)k;
+    hp->router = CLEF_ROUTER_CHOSEN;
+    hp->glu_alpha = 1.702f;
+    hp->glu_limit = 7;
+    hp->rope.truncate = 0;
+    memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
+    clef__slide_layers(hp, 0, 2);
+}
+
+const clef_arch clef__arch_gpt_oss = {
+    .names = gpt_oss_names,
+    .weights = gpt_oss_weights,
+    .hf_prefix = "model.",
+    .joins = gpt_oss_joins,
+    .packed = "mxfp4",
+    .read_json = read_json,
+    .read_gguf = read_gguf,
+    .build = build,
+};

@@ -1,0 +1,56 @@
+/* GPT-J (Wang and Komatsuzaki 2021, mesh-transformer-jax): one layer norm for attention and feed-forward side by side, RoPE in pairs over
+ * the first dims of each head, a bias of the output matrix. */
+#include "model/arch/layers.h"
+
+static const clef_arch_alias gptj_names[] = {{"gptj", "gptj", 50256, 50256}, {NULL, NULL, 0, 0}};
+
+static const clef_weight_name gptj_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = {"wte", "token_embd"},
+    [CLEF_W_ATTN_NORM] = {"h.%d.ln_1", "blk.%d.attn_norm"},
+    [CLEF_W_ATTN_Q] = {"h.%d.attn.q_proj", "blk.%d.attn_q"},
+    [CLEF_W_ATTN_K] = {"h.%d.attn.k_proj", "blk.%d.attn_k"},
+    [CLEF_W_ATTN_V] = {"h.%d.attn.v_proj", "blk.%d.attn_v"},
+    [CLEF_W_ATTN_OUT] = {"h.%d.attn.out_proj", "blk.%d.attn_output"},
+    [CLEF_W_FFN_UP] = {"h.%d.mlp.fc_in", "blk.%d.ffn_up"},
+    [CLEF_W_FFN_DOWN] = {"h.%d.mlp.fc_out", "blk.%d.ffn_down"},
+    [CLEF_W_OUT_NORM] = {"ln_f", "output_norm"},
+    [CLEF_W_OUT] = {"lm_head", "output"},
+};
+
+static clef_value *build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), clef__parallel_layer);
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    hp->d_model = (int32_t)clef__json_need_int(f, "n_embd", 1, CLEF_MAX_WIDTH);
+    hp->n_heads = (int32_t)clef__json_need_int(f, "n_head", 1, CLEF_MAX_HEADS);
+    hp->n_layers = (int32_t)clef__json_need_int(f, "n_layer", 1, CLEF_MAX_LAYERS);
+    hp->n_context = (int32_t)clef__json_need_int(f, "n_positions", 1, CLEF_MAX_CONTEXT);
+    hp->d_ff = (int32_t)clef__json_int(f, "n_inner", 1, CLEF_MAX_WIDTH, 4 * (int64_t)hp->d_model);
+    hp->norm_eps = (float)clef__json_double(f, "layer_norm_epsilon", 0, 1, 1e-5);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
+    hp->n_kv_heads = hp->n_heads;
+    clef__json_activation(f, hp, "activation_function", "gelu_new");
+    clef__json_head_dim(f, hp);
+    hp->rope = (clef_rope_params){
+        .dims = (int32_t)clef__json_int(f, "rotary_dim", 0, CLEF_MAX_HEAD_DIM, hp->head_dim), .pairing = CLEF_ROPE_PAIRS, .theta = 10000};
+}
+
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    (void)k;
+    hp->activation = CLEF_GELU_TANH;
+}
+
+const clef_arch clef__arch_gptj = {
+    .names = gptj_names,
+    .weights = gptj_weights,
+    .hf_prefix = "transformer.",
+    .gguf_pairs = CLEF_ROPE_PAIRS,
+    .layer_norms = 1,
+    .read_json = read_json,
+    .read_gguf = read_gguf,
+    .build = build,
+};

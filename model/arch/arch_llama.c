@@ -1,0 +1,235 @@
+/* Llama (arXiv:2302.13971, 2307.09288, 2407.21783) and its shapes: RMS norm, rotary positions, grouped-query attention, SwiGLU.
+ * Mistral (arXiv:2310.06825) adds a sliding window, Qwen2 (arXiv:2407.10671) biases of q, k and v, Qwen3 (arXiv:2505.09388) norms of
+ * each head's q and k, Mixtral (arXiv:2401.04088) and Qwen3's larger ones mixtures of experts; what a file has of these is used. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "model/arch/layers.h"
+
+static const clef_arch_alias llama_names[] = {
+    {"llama", "llama", 1, 2},
+    {"mistral", NULL, 1, 2},
+    {NULL, NULL, 0, 0},
+};
+static const clef_arch_alias mixtral_names[] = {{"mixtral", NULL, 1, 2}, {NULL, NULL, 0, 0}}; /* GGUF's llama */
+
+/* GGUF leaves the halves of Qwen's heads as they are. */
+static const clef_arch_alias qwen_names[] = {
+    {"qwen2", "qwen2", -1, -1},
+    {"qwen3", "qwen3", -1, -1},
+    {"qwen3_moe", "qwen3moe", -1, -1},
+    {NULL, NULL, 0, 0},
+};
+
+/* Granite (IBM 2024) scales embeddings, scores, what blocks add, and logits; SmolLM3 (Hugging Face 2025) leaves positions away in every
+ * fourth layer. */
+static const clef_arch_alias granite_names[] = {{"granite", "granite", 1, 2}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias smollm3_names[] = {{"smollm3", "smollm3", 128000, 128001}, {NULL, NULL, 0, 0}};
+
+const clef_weight_name clef__llama_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
+    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
+    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
+    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
+    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
+    [CLEF_W_ATTN_Q_NORM] = {"layers.%d.self_attn.q_norm", "blk.%d.attn_q_norm"},
+    [CLEF_W_ATTN_K_NORM] = {"layers.%d.self_attn.k_norm", "blk.%d.attn_k_norm"},
+    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
+    [CLEF_W_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.ffn_norm"},
+    [CLEF_W_FFN_GATE] = {"layers.%d.mlp.gate_proj", "blk.%d.ffn_gate"},
+    [CLEF_W_FFN_UP] = {"layers.%d.mlp.up_proj", "blk.%d.ffn_up"},
+    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down"},
+    [CLEF_W_ROUTER] = {"layers.%d.mlp.gate", "blk.%d.ffn_gate_inp"},
+    [CLEF_W_EXPERT_GATE] = {"layers.%d.mlp.experts.*.gate_proj", "blk.%d.ffn_gate_exps"},
+    [CLEF_W_EXPERT_UP] = {"layers.%d.mlp.experts.*.up_proj", "blk.%d.ffn_up_exps"},
+    [CLEF_W_EXPERT_DOWN] = {"layers.%d.mlp.experts.*.down_proj", "blk.%d.ffn_down_exps"},
+    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
+    [CLEF_W_OUT] = {"lm_head", "output"},
+};
+
+static const clef_weight_name mixtral_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
+    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
+    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
+    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
+    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
+    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
+    [CLEF_W_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.ffn_norm"},
+    [CLEF_W_ROUTER] = {"layers.%d.block_sparse_moe.gate", "blk.%d.ffn_gate_inp"},
+    [CLEF_W_EXPERT_GATE] = {"layers.%d.block_sparse_moe.experts.*.w1", "blk.%d.ffn_gate_exps"},
+    [CLEF_W_EXPERT_UP] = {"layers.%d.block_sparse_moe.experts.*.w3", "blk.%d.ffn_up_exps"},
+    [CLEF_W_EXPERT_DOWN] = {"layers.%d.block_sparse_moe.experts.*.w2", "blk.%d.ffn_down_exps"},
+    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
+    [CLEF_W_OUT] = {"lm_head", "output"},
+};
+
+static clef_value *llama_layer(clef_builder *b, clef_value *x)
+{
+    x = clef__add_residual(b, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
+    return clef__add_residual(b, x, clef__experts_or_gated(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
+}
+
+static clef_value *llama_build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), llama_layer);
+}
+
+/* Sliding windows. transformers' Qwen2Config has a switch and a first layer; Mistral's window holds for every layer; llama has none. Both
+ * classes' default is 4096, and null is none. */
+static void read_window(clef_json_fields *f, clef_hparams *hp)
+{
+    const int is_qwen = strncmp(hp->arch, "qwen", 4) == 0,
+              is_mistral = strcmp(hp->arch, "mistral") == 0 || strcmp(hp->arch, "mixtral") == 0;
+    const int32_t missing = json_object_get(f->object, "sliding_window") ? 0 : 4096;
+    int32_t first = 0;
+    if (is_mistral || (is_qwen && clef__json_bool(f, "use_sliding_window", 0)))
+        hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 0, CLEF_MAX_CONTEXT, missing);
+    if (is_qwen)
+        first = (int32_t)clef__json_int(f, "max_window_layers", 0, INT32_MAX, 28);
+    if (!clef__json_layer_types(f, hp, NULL) && hp->sliding_window > 0)
+        clef__slide_layers(hp, first, 1);
+    for (int32_t i = 0; i < hp->n_layers && f->status == CLEF_OK && hp->sliding_window == 0; i++)
+        if (clef__layer_slides(hp, i))
+            f->status = clef__fail(f->err, CLEF_E_FORMAT,
+                                   "%s: layer_types wants sliding_attention in layer %d, but no sliding_window is in use", f->file, i);
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    clef__json_sizes(f, hp);
+    hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
+    clef__json_activation(f, hp, "hidden_act", "silu");
+    clef__json_rope(f, hp, 10000, 1);
+    read_window(f, hp);
+}
+
+/* Experts, under Qwen's keys. */
+static void qwen_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    read_json(f, hp);
+    if (strcmp(hp->arch, "qwen3_moe") != 0)
+        return;
+    clef__json_experts(f, hp, clef__json_has(f, "num_experts") ? "num_experts" : "num_local_experts", 128, 8);
+    hp->d_ff_expert = (int32_t)clef__json_int(f, "moe_intermediate_size", 1, CLEF_MAX_WIDTH, 768);
+    hp->router = clef__json_bool(f, "norm_topk_prob", 0) ? CLEF_ROUTER_NORMED : CLEF_ROUTER_ALL;
+}
+
+static void qwen_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    (void)k;
+    hp->router = CLEF_ROUTER_NORMED;
+}
+
+static void mixtral_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    read_json(f, hp);
+    clef__json_experts(f, hp, "num_local_experts", 8, 2);
+    hp->d_ff_expert = hp->d_ff;
+    hp->router = CLEF_ROUTER_NORMED;
+}
+
+/* A llama file with experts is a Mixtral. */
+static void llama_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    (void)k;
+    hp->router = CLEF_ROUTER_NORMED;
+}
+
+const clef_arch clef__arch_llama = {
+    .names = llama_names,
+    .written_as = "llama",
+    .weights = clef__llama_weights,
+    .hf_prefix = "model.",
+    .gguf_pairs = CLEF_ROPE_PAIRS_TO_HALVES,
+    .read_json = read_json,
+    .read_gguf = llama_read_gguf,
+    .build = llama_build,
+};
+
+const clef_arch clef__arch_mixtral = {
+    .names = mixtral_names,
+    .written_as = "llama",
+    .gguf_pairs = CLEF_ROPE_PAIRS_TO_HALVES,
+    .weights = mixtral_weights,
+    .hf_prefix = "model.",
+    .read_json = mixtral_read_json,
+    .build = llama_build,
+};
+
+const clef_arch clef__arch_qwen = {
+    .names = qwen_names,
+    .weights = clef__llama_weights,
+    .hf_prefix = "model.",
+    .read_json = qwen_read_json,
+    .read_gguf = qwen_read_gguf,
+    .build = llama_build,
+};
+
+static void granite_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    const double least = 1e-9, most = 1e9;
+    read_json(f, hp);
+    hp->embed_scale = (float)clef__json_double(f, "embedding_multiplier", least, most, 1);
+    hp->residual_scale = (float)clef__json_double(f, "residual_multiplier", least, most, 1);
+    hp->attention_scale = (float)clef__json_double(f, "attention_multiplier", least, most, 1);
+    hp->logit_scale = (float)(1 / clef__json_double(f, "logits_scaling", least, most, 1));
+}
+
+static void granite_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    (void)k;
+    if (hp->logit_scale > 0) /* Granite's divides */
+        hp->logit_scale = 1 / hp->logit_scale;
+}
+
+const clef_arch clef__arch_granite = {
+    .names = granite_names,
+    .weights = clef__llama_weights,
+    .hf_prefix = "model.",
+    .gguf_pairs = CLEF_ROPE_PAIRS_TO_HALVES,
+    .read_json = granite_read_json,
+    .read_gguf = granite_read_gguf,
+    .build = llama_build,
+};
+
+enum { NO_ROPE_STEP = 4 };
+
+static void leave_rope(clef_hparams *hp, int32_t step)
+{
+    for (int32_t i = step - 1; i < hp->n_layers; i += step)
+        hp->no_rope_layers[i / 32] |= 1u << (i % 32);
+}
+
+static void smollm3_read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    read_json(f, hp);
+    const json_t *list = json_object_get(f->object, "no_rope_layers"); /* 1: with RoPE, 0: without */
+    if (!json_is_array(list)) {
+        leave_rope(hp, (int32_t)clef__json_int(f, "no_rope_layer_interval", 1, CLEF_MAX_LAYERS, NO_ROPE_STEP));
+        return;
+    }
+    for (int32_t i = 0; i < hp->n_layers && f->status == CLEF_OK; i++) {
+        const json_t *is = json_array_get(list, (size_t)i);
+        if (!json_is_integer(is))
+            f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: no_rope_layers has no number for layer %d", f->file, i);
+        else if (json_integer_value(is) == 0)
+            hp->no_rope_layers[i / 32] |= 1u << (i % 32);
+    }
+}
+
+static void smollm3_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    (void)k;
+    leave_rope(hp, NO_ROPE_STEP);
+}
+
+const clef_arch clef__arch_smollm3 = {
+    .names = smollm3_names,
+    .weights = clef__llama_weights,
+    .hf_prefix = "model.",
+    .gguf_pairs = CLEF_ROPE_PAIRS_TO_HALVES,
+    .read_json = smollm3_read_json,
+    .read_gguf = smollm3_read_gguf,
+    .build = llama_build,
+};

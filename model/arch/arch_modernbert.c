@@ -1,0 +1,96 @@
+/* ModernBERT (arXiv:2412.13663): an encoder with rotary positions and gates, normed before each block, without biases. Every third layer
+ * sees everything, the others a window to both sides, each kind with RoPE of its own. The embeddings' norm serves the first block too. */
+#include <string.h>
+
+#include "model/arch/layers.h"
+
+static const clef_arch_alias modernbert_names[] = {{"modernbert", "modern-bert", -1, -1}, {NULL, NULL, 0, 0}};
+
+static const clef_weight_name modernbert_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = {"embeddings.tok_embeddings", "token_embd"},
+    [CLEF_W_EMBED_NORM] = {"embeddings.norm", "token_embd_norm"},
+    [CLEF_W_ATTN_NORM] = {"layers.%d.attn_norm", "blk.%d.attn_norm"},
+    [CLEF_W_ATTN_QKV] = {"layers.%d.attn.Wqkv", "blk.%d.attn_qkv"},
+    [CLEF_W_ATTN_OUT] = {"layers.%d.attn.Wo", "blk.%d.attn_output"},
+    [CLEF_W_FFN_NORM] = {"layers.%d.mlp_norm", "blk.%d.ffn_norm"},
+    [CLEF_W_FFN_UP] = {"layers.%d.mlp.Wi", "blk.%d.ffn_up"},
+    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.Wo", "blk.%d.ffn_down"},
+    [CLEF_W_OUT_NORM] = {"final_norm", "output_norm"},
+    [CLEF_W_HEAD_DENSE] = {"/head.dense", "head.dense"},
+    [CLEF_W_HEAD_NORM] = {"/head.norm", "head.norm"},
+    [CLEF_W_OUT] = {"decoder", "output"},
+};
+
+static clef_value *masked_lm(clef_builder *b, clef_value *x)
+{
+    const int32_t d = b->hp->d_model;
+    return clef__lm_head(b, clef__layer_norm(b, clef__activation(b, clef__linear(b, x, CLEF_W_HEAD_DENSE, d, d)), CLEF_W_HEAD_NORM));
+}
+
+static clef_value *build(clef_builder *b)
+{
+    clef_graph *g = b->g;
+    clef_value *x = clef__layer_norm(b, clef__embed(b), CLEF_W_EMBED_NORM);
+    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
+        clef_scope_push(g, "layer%d", b->layer);
+        clef_value *y = b->layer == 0 ? x : clef__layer_norm(b, x, CLEF_W_ATTN_NORM);
+        x = clef_add(g, x, clef__attention(b, y));
+        x = clef_add(g, x, clef__joint_gated_feed_forward(b, clef__layer_norm(b, x, CLEF_W_FFN_NORM)));
+        clef_named(x, "out");
+        clef_scope_pop(g);
+    }
+    x = clef_named(clef__layer_norm(b, x, CLEF_W_OUT_NORM), "/hidden_last");
+    return b->no_head ? x : masked_lm(b, x);
+}
+
+/* Both files state the whole window, its middle included: a token sees local / 2 others to each side. */
+static void set_window(clef_hparams *hp, int32_t local, int32_t full_every)
+{
+    hp->sliding_window = local / 2 + 1;
+    clef__slide_but(hp, 0, full_every);
+}
+
+/* Before transformers 5 the two bases of RoPE had keys of their own. */
+static void read_rope(clef_json_fields *f, clef_hparams *hp)
+{
+    const double full = clef__json_double(f, "global_rope_theta", 1, 1e12, 160000);
+    const double local = clef__json_double(f, "local_rope_theta", 1, 1e12, 10000);
+    clef__json_rope(f, hp, full, 1);
+    if (hp->rope_sliding.dims == 0)
+        hp->rope_sliding = (clef_rope_params){.dims = hp->rope.dims, .theta = local};
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    clef__json_sizes(f, hp);
+    hp->norm_eps = (float)clef__json_double(f, "norm_eps", 0, 1, 1e-5);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    clef__json_activation(f, hp, "hidden_activation", "gelu");
+    read_rope(f, hp);
+    set_window(hp, (int32_t)clef__json_int(f, "local_attention", 1, CLEF_MAX_CONTEXT, 128),
+               (int32_t)clef__json_int(f, "global_attn_every_n_layers", 1, CLEF_MAX_LAYERS, 3));
+    clef__json_layer_types(f, hp, NULL);
+    const char *head = clef__json_string(f, "classifier_activation", "gelu");
+    if (head && strcmp(head, clef__json_string(f, "hidden_activation", "gelu")) != 0)
+        clef__json_refuse(f, "classifier_activation other than hidden_activation is not supported");
+}
+
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    hp->activation = CLEF_GELU;
+    hp->tied_embeddings = 1;
+    hp->sliding_window = clef__key_int(k, "attention.sliding_window", 1, CLEF_MAX_CONTEXT, CLEF_KEY_NEEDED) / 2 + 1;
+    clef__key_windows(k, hp, 0, 3);
+    hp->rope_sliding = (clef_rope_params){.dims = hp->rope.dims, .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, 10000)};
+}
+
+const clef_arch clef__arch_modernbert = {
+    .names = modernbert_names,
+    .kind = CLEF_ENCODER,
+    .weights = modernbert_weights,
+    .hf_prefix = "model.",
+    .layer_norms = 1,
+    .read_json = read_json,
+    .read_gguf = read_gguf,
+    .build = build,
+};

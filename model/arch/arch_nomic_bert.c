@@ -1,0 +1,112 @@
+/* Nomic BERT (arXiv:2402.01613): BERT's blocks, normed behind each sum, with rotary positions, SwiGLU and no biases but the norms'. */
+#include <string.h>
+
+#include "model/arch/layers.h"
+
+static const clef_arch_alias nomic_names[] = {{"nomic_bert", "nomic-bert", -1, -1}, {NULL, NULL, 0, 0}};
+
+static const clef_weight_name nomic_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = {"embeddings.word_embeddings", "token_embd"},
+    [CLEF_W_EMBED_TYPES] = {"embeddings.token_type_embeddings", "token_types"},
+    [CLEF_W_EMBED_NORM] = {"emb_ln", "token_embd_norm"},
+    [CLEF_W_ATTN_QKV] = {"encoder.layers.%d.attn.Wqkv", "blk.%d.attn_qkv"},
+    [CLEF_W_ATTN_OUT] = {"encoder.layers.%d.attn.out_proj", "blk.%d.attn_output"},
+    [CLEF_W_ATTN_POST_NORM] = {"encoder.layers.%d.norm1", "blk.%d.attn_output_norm"},
+    [CLEF_W_FFN_UP] = {"encoder.layers.%d.mlp.fc11", "blk.%d.ffn_up"},
+    [CLEF_W_FFN_GATE] = {"encoder.layers.%d.mlp.fc12", "blk.%d.ffn_gate"},
+    [CLEF_W_FFN_DOWN] = {"encoder.layers.%d.mlp.fc2", "blk.%d.ffn_down"},
+    [CLEF_W_FFN_POST_NORM] = {"encoder.layers.%d.norm2", "blk.%d.layer_output_norm"},
+    [CLEF_W_HEAD_DENSE] = {"/cls.predictions.transform.dense", "head.dense"},
+    [CLEF_W_HEAD_NORM] = {"/cls.predictions.transform.layer_norm", "head.norm"},
+    [CLEF_W_OUT] = {"cls.predictions", "output"},
+};
+
+static clef_value *embeddings(clef_builder *b)
+{
+    clef_graph *g = b->g;
+    clef_value *x = clef__embed(b);
+    if (b->hp->n_token_types > 0) {
+        const clef_shape shape = clef_shape_2(clef_n(b->hp->n_token_types), clef_n(b->hp->d_model));
+        clef_value *types = clef__weight_shaped(b, CLEF_W_EMBED_TYPES, "weight", shape);
+        x = clef_add(g, x,
+                     b->types ? clef_gather(g, types, b->types, NULL)
+                              : clef_slice(g, types, &(clef_slice_opts){.axis = 0, .size = clef_n(1)}));
+    }
+    return clef__layer_norm(b, x, CLEF_W_EMBED_NORM);
+}
+
+static clef_value *masked_lm(clef_builder *b, clef_value *x)
+{
+    const int32_t d = b->hp->d_model;
+    return clef__lm_head(b, clef__layer_norm(b, clef__activation(b, clef__linear(b, x, CLEF_W_HEAD_DENSE, d, d)), CLEF_W_HEAD_NORM));
+}
+
+static clef_value *build(clef_builder *b)
+{
+    clef_graph *g = b->g;
+    clef_value *x = embeddings(b);
+    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
+        clef_scope_push(g, "layer%d", b->layer);
+        x = clef__layer_norm(b, clef_add(g, x, clef__attention(b, x)), CLEF_W_ATTN_POST_NORM);
+        x = clef__layer_norm(b, clef_add(g, x, clef__gated_feed_forward(b, x)), CLEF_W_FFN_POST_NORM);
+        clef_named(x, "out");
+        clef_scope_pop(g);
+    }
+    clef_named(x, "/hidden_last");
+    return b->no_head ? x : masked_lm(b, x);
+}
+
+/* The model's own code has GPT-2's keys. */
+static void read_own_json(clef_json_fields *f, clef_hparams *hp)
+{
+    hp->d_model = (int32_t)clef__json_need_int(f, "n_embd", 1, CLEF_MAX_WIDTH);
+    hp->d_ff = (int32_t)clef__json_int(f, "n_inner", 1, CLEF_MAX_WIDTH, 4 * (int64_t)hp->d_model);
+    hp->n_layers = (int32_t)clef__json_need_int(f, "n_layer", 1, CLEF_MAX_LAYERS);
+    hp->n_heads = (int32_t)clef__json_need_int(f, "n_head", 1, CLEF_MAX_HEADS);
+    hp->n_context = (int32_t)clef__json_need_int(f, "n_positions", 1, CLEF_MAX_CONTEXT);
+    hp->norm_eps = (float)clef__json_double(f, "layer_norm_epsilon", 0, 1, 1e-12);
+    hp->n_kv_heads = hp->n_heads;
+    clef__json_head_dim(f, hp);
+    const char *activation = clef__json_string(f, "activation_function", "swiglu");
+    if (activation && strcmp(activation, "swiglu") != 0)
+        clef__json_refuse(f, "activation_function other than swiglu is not supported");
+    if (clef__json_has(f, "rotary_scaling_factor"))
+        clef__json_refuse(f, "rotary_scaling_factor is not supported");
+    clef__json_refuse_flag(f, "prenorm", 0, 0);
+    clef__json_refuse_flag(f, "use_rms_norm", 0, 0);
+    clef__json_refuse_flag(f, "rotary_emb_interleaved", 0, 0);
+    if (clef__json_int(f, "moe_every_n_layers", 0, CLEF_MAX_LAYERS, 0) != 0)
+        clef__json_refuse(f, "moe_every_n_layers is not supported");
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    if (clef__json_has(f, "n_embd")) {
+        read_own_json(f, hp);
+    } else {
+        clef__json_sizes(f, hp);
+        hp->norm_eps = (float)clef__json_double(f, "layer_norm_eps", 0, 1, 1e-12);
+        clef__json_activation(f, hp, "hidden_act", "silu");
+    }
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
+    hp->n_token_types = (int32_t)clef__json_int(f, "type_vocab_size", 0, CLEF_MAX_WIDTH, 2);
+    clef__json_rope(f, hp, clef__json_double(f, "rotary_emb_base", 1, 1e12, 1000), clef__json_double(f, "rotary_emb_fraction", 0, 1, 1));
+}
+
+/* GGUF says nothing of the token types: how many there are shows in the table, of which the first serves unless others are asked for. */
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    hp->tied_embeddings = 1;
+    hp->n_token_types = clef__key_int(k, "token_type_count", 0, CLEF_MAX_WIDTH, 2);
+}
+
+const clef_arch clef__arch_nomic_bert = {
+    .names = nomic_names,
+    .kind = CLEF_ENCODER,
+    .weights = nomic_weights,
+    .hf_prefix = "nomic_bert.",
+    .layer_norms = 1,
+    .read_json = read_json,
+    .read_gguf = read_gguf,
+    .build = build,
+};

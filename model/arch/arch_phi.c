@@ -1,0 +1,50 @@
+/* Phi-1, 1.5 and 2 (arXiv:2306.11644, 2309.05463): one layer norm for attention and feed-forward side by side, RoPE over a part of each
+ * head, biases everywhere. */
+#include "model/arch/layers.h"
+
+static const clef_arch_alias phi_names[] = {{"phi", "phi2", 1, 2}, {NULL, NULL, 0, 0}};
+
+static const clef_weight_name phi_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
+    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
+    [CLEF_W_ATTN_QKV] = {NULL, "blk.%d.attn_qkv"},
+    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
+    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
+    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
+    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.dense", "blk.%d.attn_output"},
+    [CLEF_W_FFN_UP] = {"layers.%d.mlp.fc1", "blk.%d.ffn_up"},
+    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.fc2", "blk.%d.ffn_down"},
+    [CLEF_W_OUT_NORM] = {"final_layernorm", "output_norm"},
+    [CLEF_W_OUT] = {"lm_head", "output"},
+};
+
+static clef_value *build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), clef__parallel_layer);
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    clef__json_sizes(f, hp);
+    hp->norm_eps = (float)clef__json_double(f, "layer_norm_eps", 0, 1, 1e-5);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
+    clef__json_activation(f, hp, "hidden_act", "gelu_new");
+    clef__json_rope(f, hp, 10000, 0.5);
+    clef__json_refuse_flag(f, "qk_layernorm", 0, 0);
+}
+
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    (void)k;
+    hp->activation = CLEF_GELU_TANH;
+}
+
+const clef_arch clef__arch_phi = {
+    .names = phi_names,
+    .weights = phi_weights,
+    .hf_prefix = "model.",
+    .layer_norms = 1,
+    .read_json = read_json,
+    .read_gguf = read_gguf,
+    .build = build,
+};

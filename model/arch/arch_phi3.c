@@ -1,0 +1,48 @@
+/* Phi-3 and 4 (arXiv:2404.14219): Llama's block with q, k, v in one matrix and gate and up in another; longrope for the long contexts. */
+#include "model/arch/layers.h"
+
+static const clef_arch_alias phi3_names[] = {{"phi3", "phi3", 1, 32000}, {NULL, NULL, 0, 0}};
+
+static const clef_weight_name phi3_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
+    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
+    [CLEF_W_ATTN_QKV] = {"layers.%d.self_attn.qkv_proj", "blk.%d.attn_qkv"},
+    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
+    [CLEF_W_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.ffn_norm"},
+    [CLEF_W_FFN_UP] = {"layers.%d.mlp.gate_up_proj", "blk.%d.ffn_up"},
+    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down"},
+    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
+    [CLEF_W_OUT] = {"lm_head", "output"},
+};
+
+static clef_value *layer(clef_builder *b, clef_value *x)
+{
+    clef_graph *g = b->g;
+    x = clef_add(g, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
+    return clef_add(g, x, clef__joint_gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
+}
+
+static clef_value *build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), layer);
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    clef__json_sizes(f, hp);
+    hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-5);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
+    clef__json_activation(f, hp, "hidden_act", "silu");
+    clef__json_rope(f, hp, 10000, 1);
+    hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 0, CLEF_MAX_CONTEXT, 0);
+    if (hp->sliding_window > 0)
+        clef__slide_layers(hp, 0, 1);
+}
+
+const clef_arch clef__arch_phi3 = {
+    .names = phi3_names,
+    .weights = phi3_weights,
+    .hf_prefix = "model.",
+    .read_json = read_json,
+    .build = build,
+};

@@ -1,0 +1,185 @@
+/* Qwen 3.5 (Alibaba 2026; Gated DeltaNet, arXiv:2412.06464): three layers of linear attention, whose memory is a matrix of each head, for
+ * one of gated attention over the cache. Norms multiply by 1 + weight. */
+#include <math.h>
+#include <string.h>
+
+#include "graph/value.h"
+#include "model/arch/layers.h"
+#include "model/open/model.h"
+
+/* llama.cpp's qwen35 has the heads of v in another order: a file of ours has a name of its own. */
+static const clef_arch_alias qwen35_names[] = {{"qwen3_5_text", "qwen3_5_text", -1, -1}, {NULL, NULL, 0, 0}};
+
+static const clef_weight_name qwen35_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
+    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
+    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
+    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
+    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
+    [CLEF_W_ATTN_Q_NORM] = {"layers.%d.self_attn.q_norm", "blk.%d.attn_q_norm"},
+    [CLEF_W_ATTN_K_NORM] = {"layers.%d.self_attn.k_norm", "blk.%d.attn_k_norm"},
+    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
+    [CLEF_W_LINEAR_QKV] = {"layers.%d.linear_attn.in_proj_qkv", "blk.%d.attn_qkv"},
+    [CLEF_W_LINEAR_GATE] = {"layers.%d.linear_attn.in_proj_z", "blk.%d.attn_gate"},
+    [CLEF_W_LINEAR_A] = {"layers.%d.linear_attn.in_proj_a", "blk.%d.ssm_alpha"},
+    [CLEF_W_LINEAR_B] = {"layers.%d.linear_attn.in_proj_b", "blk.%d.ssm_beta"},
+    [CLEF_W_LINEAR_CONV] = {"layers.%d.linear_attn.conv1d", "blk.%d.ssm_conv1d"},
+    [CLEF_W_LINEAR_RATES] = {"layers.%d.linear_attn.rates", "blk.%d.ssm_a"},
+    [CLEF_W_LINEAR_BIAS] = {"layers.%d.linear_attn.dt_bias", "blk.%d.ssm_dt"},
+    [CLEF_W_LINEAR_NORM] = {"layers.%d.linear_attn.norm", "blk.%d.ssm_norm"},
+    [CLEF_W_LINEAR_OUT] = {"layers.%d.linear_attn.out_proj", "blk.%d.ssm_out"},
+    [CLEF_W_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.post_attention_norm"},
+    [CLEF_W_FFN_GATE] = {"layers.%d.mlp.gate_proj", "blk.%d.ffn_gate"},
+    [CLEF_W_FFN_UP] = {"layers.%d.mlp.up_proj", "blk.%d.ffn_up"},
+    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down"},
+    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
+    [CLEF_W_OUT] = {"lm_head", "output"},
+};
+
+/* The file has the logarithms of the rates; GGUF has the rates. */
+static const clef_join_rule qwen35_joins[] = {
+    {&clef__join_rates, ".linear_attn.A_log", NULL, ".linear_attn.rates", 0, 1},
+    {NULL, NULL, NULL, NULL, 0, 0},
+};
+
+/* ---- the graph ------------------------------------------------------------------------------------------------------------------------
+ */
+
+static clef_value *part(clef_builder *b, clef_value *x, int32_t axis, int32_t start, int32_t size)
+{
+    return clef_slice(b->g, x, &(clef_slice_opts){.axis = axis, .start = start, .size = clef_n(size)});
+}
+
+/* A name with nothing behind it in a folder. */
+static clef_value *bare_weight(clef_builder *b, clef_role role)
+{
+    return clef__weight(b, role, b->model->is_gguf ? "weight" : "");
+}
+
+/* Memory of each sequence, [n, rows, columns] of it, in f32 whatever the cache is. Beams change places in it as they do in the cache. */
+static clef_value *memory(clef_builder *b, const char *name, int32_t n, int32_t rows, int32_t columns)
+{
+    char full[64];
+    snprintf(full, sizeof full, "layer%d.%s", b->layer, name);
+    clef_value *state = clef_state(b->g, full, CLEF_F32, clef_shape_4(clef_n(b->max_B), clef_n(n), clef_n(rows), clef_n(columns)));
+    return b->order ? clef_cache_reorder(b->g, state, b->order, &(clef_cache_reorder_opts){.rows = {0}}) : state;
+}
+
+/* q, k and v together, each channel mixed with its last positions. */
+static clef_value *mixed(clef_builder *b, clef_value *x, int32_t n)
+{
+    const int32_t taps = b->hp->linear_taps;
+    x = clef__linear(b, x, CLEF_W_LINEAR_QKV, b->hp->d_model, n);
+    clef_value *w = clef_reshape(b->g, clef__weight(b, CLEF_W_LINEAR_CONV, "weight"), clef_shape_2(clef_n(n), clef_n(taps)));
+    return clef_silu(b->g, clef_causal_conv(b->g, x, w, memory(b, "conv", 1, taps - 1, n), b->pos));
+}
+
+static clef_value *linear_attention(clef_builder *b, clef_value *x)
+{
+    clef_graph *g = b->g;
+    const clef_hparams *hp = b->hp;
+    if (b->mask) /* a token would have to be taken out of the memory */
+        return clef__graph_fail(g, CLEF_E_UNSUPPORTED, "%s: a padding mask with linear attention is not supported",
+                                clef_model_path(b->model));
+    const int32_t d = hp->d_model, Hk = hp->linear_n_k_heads, H = hp->linear_n_v_heads, D = hp->linear_k_dim, E = hp->linear_v_dim;
+    clef_value *qkv = mixed(b, x, 2 * Hk * D + H * E);
+    const clef_gated_delta_in in = {.q = clef__split_heads(b, part(b, qkv, 2, 0, Hk * D), Hk, D),
+                                    .k = clef__split_heads(b, part(b, qkv, 2, Hk * D, Hk * D), Hk, D),
+                                    .v = clef__split_heads(b, part(b, qkv, 2, 2 * Hk * D, H * E), H, E),
+                                    .a = clef__linear(b, x, CLEF_W_LINEAR_A, d, H),
+                                    .b = clef__linear(b, x, CLEF_W_LINEAR_B, d, H),
+                                    .rates = bare_weight(b, CLEF_W_LINEAR_RATES),
+                                    .bias = bare_weight(b, CLEF_W_LINEAR_BIAS),
+                                    .state = memory(b, "memory", H, D, E),
+                                    .pos = b->pos};
+    clef_value *y = clef_gated_delta(g, &in, &(clef_gated_delta_opts){.eps = 1e-6f});
+    y = clef_rms_norm(g, y, clef__weight(b, CLEF_W_LINEAR_NORM, "weight"), &(clef_norm_opts){.eps = hp->norm_eps});
+    y = clef_reshape(g, y, clef_shape_3(b->B, b->T, clef_n(H * E)));
+    y = clef_mul(g, y, clef_silu(g, clef__linear(b, x, CLEF_W_LINEAR_GATE, d, H * E)));
+    return clef__linear(b, y, CLEF_W_LINEAR_OUT, H * E, d);
+}
+
+/* The projection of q has a gate behind each head, which opens what the head gives. */
+static clef_value *gated_attention(clef_builder *b, clef_value *x)
+{
+    clef_graph *g = b->g;
+    const int32_t H = b->hp->n_heads, Hk = b->hp->n_kv_heads, D = b->hp->head_dim, d = b->hp->d_model;
+    clef_value *both = clef__split_heads(b, clef__linear(b, x, CLEF_W_ATTN_Q, d, 2 * H * D), H, 2 * D);
+    clef_value *gate = clef_reshape(g, part(b, both, 3, D, D), clef_shape_3(b->B, b->T, clef_n(H * D)));
+    clef_value *q = clef__rope(b, clef__rms_norm(b, part(b, both, 3, 0, D), CLEF_W_ATTN_Q_NORM));
+    clef_value *k = clef__rope(b, clef__heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, Hk));
+    clef_value *y = clef__self_attention(b, q, k, clef__heads(b, x, CLEF_W_ATTN_V, CLEF_N_ROLES, Hk));
+    return clef__linear(b, clef_mul(g, y, clef_sigmoid(g, gate)), CLEF_W_ATTN_OUT, H * D, d);
+}
+
+static int is_linear(const clef_hparams *hp, int32_t layer)
+{
+    return (int)(hp->linear_layers[layer / 32] >> (layer % 32) & 1);
+}
+
+static clef_value *layer(clef_builder *b, clef_value *x)
+{
+    clef_graph *g = b->g;
+    clef_value *y = clef__rms_norm(b, x, CLEF_W_ATTN_NORM);
+    x = clef_add(g, x, is_linear(b->hp, b->layer) ? linear_attention(b, y) : gated_attention(b, y));
+    return clef_add(g, x, clef__gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
+}
+
+static clef_value *build(clef_builder *b)
+{
+    return clef__decoder(b, clef__embed(b), layer);
+}
+
+/* ---- configuration --------------------------------------------------------------------------------------------------------------------
+ */
+
+static void read_layers(clef_json_fields *f, clef_hparams *hp)
+{
+    static const char *const others[] = {"linear_attention", NULL};
+    const json_t *types = json_object_get(f->object, "layer_types");
+    const int listed = clef__json_layer_types(f, hp, others);
+    const int32_t every = (int32_t)clef__json_int(f, "full_attention_interval", 1, CLEF_MAX_LAYERS, 4);
+    for (int32_t i = 0; i < hp->n_layers && f->status == CLEF_OK; i++) {
+        const char *type = listed ? json_string_value(json_array_get(types, (size_t)i)) : NULL;
+        if (type ? strcmp(type, "linear_attention") == 0 : i % every != every - 1)
+            hp->linear_layers[i / 32] |= 1u << (i % 32);
+        if (clef__layer_slides(hp, i))
+            clef__json_refuse(f, "layer_types with sliding_attention is not supported");
+    }
+}
+
+static void read_json(clef_json_fields *f, clef_hparams *hp)
+{
+    clef__json_sizes(f, hp);
+    hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
+    hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
+    clef__json_activation(f, hp, "hidden_act", "silu");
+    clef__json_rope(f, hp, 10000, 0.25);
+    hp->linear_n_k_heads = (int32_t)clef__json_int(f, "linear_num_key_heads", 1, CLEF_MAX_HEADS, 16);
+    hp->linear_n_v_heads = (int32_t)clef__json_int(f, "linear_num_value_heads", 1, CLEF_MAX_HEADS, 32);
+    hp->linear_k_dim = (int32_t)clef__json_int(f, "linear_key_head_dim", 1, CLEF_MAX_HEAD_DIM, 128);
+    hp->linear_v_dim = (int32_t)clef__json_int(f, "linear_value_head_dim", 1, CLEF_MAX_HEAD_DIM, 128);
+    hp->linear_taps = (int32_t)clef__json_int(f, "linear_conv_kernel_dim", 2, 16, 4);
+    read_layers(f, hp);
+}
+
+static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
+{
+    hp->linear_taps = clef__key_int(k, "ssm.conv_kernel", 2, 16, CLEF_KEY_NEEDED);
+    hp->linear_k_dim = clef__key_int(k, "ssm.state_size", 1, CLEF_MAX_HEAD_DIM, CLEF_KEY_NEEDED);
+    hp->linear_n_k_heads = clef__key_int(k, "ssm.group_count", 1, CLEF_MAX_HEADS, CLEF_KEY_NEEDED);
+    hp->linear_n_v_heads = clef__key_int(k, "ssm.time_step_rank", 1, CLEF_MAX_HEADS, CLEF_KEY_NEEDED);
+    hp->linear_v_dim = clef__key_int(k, "ssm.inner_size", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED) / hp->linear_n_v_heads;
+    clef__key_layers(k, "linear_layers", hp->n_layers, hp->linear_layers);
+}
+
+const clef_arch clef__arch_qwen35 = {
+    .names = qwen35_names,
+    .weights = qwen35_weights,
+    .hf_prefix = "model.",
+    .hf_norm_offset = 1,
+    .joins = qwen35_joins,
+    .read_json = read_json,
+    .read_gguf = read_gguf,
+    .build = build,
+};

@@ -1,0 +1,156 @@
+/* Rotary positions: the frequencies of each kind of scaling (transformers' modeling_rope_utils.py), and the op with the layer's own. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/value.h"
+#include "model/arch/layers.h"
+#include "model/open/model.h"
+
+enum { MAX_FREQS = 512 };
+
+static const double two_pi = 6.28318530717958647692;
+
+/* Llama 3: wavelengths over original / low_freq_factor are stretched by factor, under original / high_freq_factor kept, and blended in
+ * between. */
+static double llama3(const clef_rope_params *r, double freq)
+{
+    const double turns = r->original_context * freq / two_pi; /* within the context of the first training */
+    double keep = (turns - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
+    keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
+    return keep * freq + (1 - keep) * freq / r->factor;
+}
+
+/* The dim that turns `turns` times within the original context (YaRN, arXiv:2309.00071, section 3.2). */
+static double yarn_dim(const clef_rope_params *r, double turns)
+{
+    return r->dims * log(r->original_context / (turns * two_pi)) / (2 * log(r->theta));
+}
+
+/* YaRN: dims that turn often keep their speed, slow ones are stretched by factor, with a ramp between. */
+static double yarn(const clef_rope_params *r, int32_t i, double freq)
+{
+    double low = yarn_dim(r, r->beta_fast), high = yarn_dim(r, r->beta_slow);
+    if (r->truncate) {
+        low = floor(low);
+        high = ceil(high);
+    }
+    low = low < 0 ? 0 : low;
+    high = high > r->dims - 1 ? r->dims - 1 : high;
+    if (low == high)
+        high += 0.001;
+    double ramp = (i - low) / (high - low);
+    ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
+    return freq * (1 - ramp) + freq / r->factor * ramp;
+}
+
+void clef__rope_freqs(const clef_rope_params *r, int32_t n_context, const float *factors, float *out)
+{
+    double theta = r->theta;
+    if (r->type == CLEF_ROPE_DYNAMIC && n_context > r->original_context && r->dims > 2) /* NTK-aware: the base grows with the context */
+        theta *= pow(r->factor * n_context / r->original_context - (r->factor - 1), r->dims / (r->dims - 2.0));
+    for (int32_t i = 0; i < r->dims / 2; i++) {
+        double freq = pow(theta, -2.0 * i / r->dims);
+        if (r->type == CLEF_ROPE_LINEAR)
+            freq /= r->factor;
+        else if (r->type == CLEF_ROPE_PROPORTIONAL)
+            freq = i < r->turning ? freq / r->factor : 0;
+        else if (r->type == CLEF_ROPE_LLAMA3)
+            freq = llama3(r, freq);
+        else if (r->type == CLEF_ROPE_YARN)
+            freq = yarn(r, i, freq);
+        if (factors)
+            freq /= (double)factors[i];
+        out[i] = (float)freq;
+    }
+}
+
+static double mscale(double factor, double by)
+{
+    return factor <= 1 ? 1 : 0.1 * by * log(factor) + 1;
+}
+
+float clef__rope_attention_factor(const clef_rope_params *r)
+{
+    if (r->attention_factor > 0)
+        return (float)r->attention_factor;
+    if (r->type == CLEF_ROPE_YARN)
+        return (float)(r->mscale > 0 && r->mscale_all_dim > 0 ? mscale(r->factor, r->mscale) / mscale(r->factor, r->mscale_all_dim)
+                                                              : mscale(r->factor, 1));
+    if (r->type == CLEF_ROPE_LONGROPE && r->factor > 1 && r->original_context > 1)
+        return (float)sqrt(1 + log(r->factor) / log(r->original_context));
+    return 1;
+}
+
+/* ---- the layer's own ---------------------------------------------------------------------------------------------------------------- */
+
+/* longrope's divisors for this context: the file's list for short contexts or for long ones. */
+static const float *longrope_factors(clef_builder *b, const clef_rope_params *r, float out[MAX_FREQS])
+{
+    const int is_long = b->n_context > r->original_context, n = r->dims / 2;
+    if (b->model->is_gguf) {
+        const clef_tensor_info *t = clef__model_find(b->model, is_long ? "rope_factors_long.weight" : "rope_factors_short.weight");
+        if (t && t->dtype == CLEF_F32 && t->n_bytes == (uint64_t)n * sizeof *out)
+            return t->data;
+    } else {
+        const json_t *scaling = json_object_get(b->model->config, "rope_parameters");
+        if (!scaling)
+            scaling = json_object_get(b->model->config, "rope_scaling");
+        const json_t *list = json_object_get(scaling, is_long ? "long_factor" : "short_factor");
+        int32_t i = 0;
+        while (json_array_size(list) == (size_t)n && i < n && json_number_value(json_array_get(list, (size_t)i)) > 0) {
+            out[i] = (float)json_number_value(json_array_get(list, (size_t)i));
+            i++;
+        }
+        if (i == n)
+            return out;
+    }
+    clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: longrope wants %d positive numbers in %s", clef_model_path(b->model), n,
+                     is_long ? "its long factors" : "its short factors");
+    return NULL;
+}
+
+/* The frequencies as a constant, made at first use; `sliding`: of layers with the window. */
+static clef_value *frequencies(clef_builder *b, const clef_rope_params *r, int sliding)
+{
+    float freqs[MAX_FREQS], listed[MAX_FREQS];
+    const float *factors = NULL;
+    if (b->freqs[sliding])
+        return b->freqs[sliding];
+    const int32_t n = r->dims / 2;
+    const clef_tensor_info *t = r->type == CLEF_ROPE_LLAMA3 ? NULL : clef__model_find(b->model, "rope_freqs.weight"); /* says the same */
+    if (n < 1 || n > MAX_FREQS || (t && (t->dtype != CLEF_F32 || t->n_bytes != (uint64_t)n * sizeof *freqs)))
+        return clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: %d rotated dims: wanted 2 to %d, and rope_freqs.weight to be f32 [dims / 2]",
+                                clef_model_path(b->model), 2 * n, 2 * MAX_FREQS);
+    if (t)
+        factors = t->data;
+    else if (r->type == CLEF_ROPE_LONGROPE && !(factors = longrope_factors(b, r, listed)))
+        return NULL;
+    clef__rope_freqs(r, b->n_context, factors, freqs);
+    return b->freqs[sliding] = clef_constant(b->g, sliding ? "rope.freqs_sliding" : "rope.freqs", CLEF_F32, clef_shape_1(clef_n(n)), freqs);
+}
+
+/* Frequencies of 0, for layers that do not turn what lies in pairs. */
+static clef_value *no_turn(clef_builder *b, const clef_rope_params *r)
+{
+    static const float zeros[MAX_FREQS];
+    clef_value *v = clef_graph_find(b->g, "rope.none");
+    if (!v && r->dims / 2 <= MAX_FREQS)
+        v = clef_constant(b->g, "rope.none", CLEF_F32, clef_shape_1(clef_n(r->dims / 2)), zeros);
+    return v;
+}
+
+clef_value *clef__rope(clef_builder *b, clef_value *x)
+{
+    const clef_hparams *hp = b->hp;
+    const int sliding = clef__layer_slides(hp, b->layer) && hp->rope_sliding.dims > 0;
+    const clef_rope_params *r = sliding ? &hp->rope_sliding : &hp->rope;
+    if (r->dims == 0)
+        return x;
+    if (b->layer >= 0 && (hp->no_rope_layers[b->layer / 32] >> (b->layer % 32) & 1))
+        return r->pairing == CLEF_ROPE_PAIRS_TO_HALVES
+                   ? clef_rope(b->g, x, no_turn(b, r), NULL, &(clef_rope_opts){.interleaved = r->pairing})
+                   : x;
+    const clef_rope_opts opts = {.interleaved = r->pairing, .scale = clef__rope_attention_factor(r)};
+    return clef_rope(b->g, x, frequencies(b, r, sliding), b->pos, &opts);
+}

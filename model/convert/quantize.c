@@ -1,0 +1,231 @@
+/* clef_model_quantize(): a model's tensors decoded, put in order, coded and written. */
+#include "model/convert/quantize.h"
+#include "model/open/joined.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const clef_quantize_type_def types[] = {
+    {"f32", CLEF_F32, 0, 0},      {"f16", CLEF_F16, 1, 0},        {"bf16", CLEF_BF16, 32, 0},   {"q8_0", CLEF_Q8_0, 7, 0},
+    {"q4_0", CLEF_Q4_0, 2, 0},    {"q4_1", CLEF_Q4_1, 3, 0},      {"q5_0", CLEF_Q5_0, 8, 0},    {"q5_1", CLEF_Q5_1, 9, 0},
+    {"q4_k", CLEF_Q4_K, 14, 0},   {"q5_k", CLEF_Q5_K, 16, 0},     {"q6_k", CLEF_Q6_K, 18, 0},   {"q4_k_m", CLEF_Q4_K, 15, 1},
+    {"q5_k_m", CLEF_Q5_K, 17, 1}, {"iq4_nl", CLEF_IQ4_NL, 25, 0}, {"mxfp4", CLEF_MXFP4, 38, 0}, {"stored", CLEF_N_DTYPES, 0, 0},
+};
+
+enum { N_TYPES = sizeof types / sizeof *types, PIECE_ELEMENTS = 1 << 16 };
+
+const char *clef_quantize_type(int32_t i)
+{
+    return i >= 0 && i < N_TYPES ? types[i].name : NULL;
+}
+
+/* One call's state. */
+typedef struct coding {
+    const clef_quantize_opts *opts;
+    clef_os_file *file;
+    uint64_t done, total; /* bytes written of the tensors */
+    size_t n_threads;
+    clef_error *err;
+} coding;
+
+static size_t row_bytes(clef_dtype dtype, size_t n)
+{
+    return n / (size_t)clef_dtype_block_elems(dtype) * (size_t)clef_dtype_block_bytes(dtype);
+}
+
+/* Where head i of q, k and v, one behind the other, stands among the groups. */
+static size_t ungrouped_row(const clef_quantize_item *item, size_t i)
+{
+    const size_t H = (size_t)item->n_heads, Hk = (size_t)item->n_kv_heads, each = H / Hk;
+    if (i < H)
+        return i / each * (each + 2) + i % each;
+    return (i - H) % Hk * (each + 2) + each + (i - H) / Hk;
+}
+
+/* Where row `row` of the new tensor stands in the old one. */
+static size_t source_row(const clef_quantize_item *item, size_t row)
+{
+    const size_t dim = (size_t)item->head_dim;
+    if (item->order == CLEF_ROWS_BEHIND)
+        return row + (size_t)item->first;
+    if (item->order == CLEF_ROWS_UNGROUPED)
+        return ungrouped_row(item, row / dim) * dim + row % dim;
+    if (item->order != CLEF_ROWS_PAIRED)
+        return row;
+    return row / dim * dim + row % 2 * (dim / 2) + row % dim / 2;
+}
+
+/* Rows first .. first + n - 1 of the new tensor as floats. `whole`: TRANSPOSED, the old tensor. */
+static void decode_rows(const clef_quantize_item *item, const float *whole, size_t first, size_t n, size_t width, float *x)
+{
+    const clef_tensor_info *from = item->from;
+    const unsigned char *data = item->data;
+    if (item->order == CLEF_ROWS_TRANSPOSED) {
+        const size_t n_columns = (size_t)from->dims[1];
+        for (size_t r = 0; r < n; r++)
+            for (size_t c = 0; c < width; c++)
+                x[r * width + c] = whole[c * n_columns + first + r];
+        return;
+    }
+    for (size_t r = 0; r < n; r++)
+        clef_dtype_decode(from->dtype, data + source_row(item, first + r) * row_bytes(from->dtype, width), width, x + r * width);
+    for (size_t i = 0; item->shift != 0 && i < n * width; i++)
+        x[i] += item->shift;
+}
+
+static clef_status advance(coding *c, uint64_t n_bytes)
+{
+    c->done += n_bytes;
+    if (c->opts->progress && c->opts->progress(c->opts->progress_user, "quantising", c->done, c->total))
+        return clef__fail(c->err, CLEF_E_CANCELLED, "quantising was interrupted");
+    return CLEF_OK;
+}
+
+/* Pieces of a tensor, one thread each: rows `first` on, `rows` a piece, decoded to `x` and coded to `blocks`, each a piece behind the
+ * other. */
+typedef struct wave {
+    const clef_quantize_item *item;
+    const float *whole; /* TRANSPOSED: the old tensor; else NULL */
+    size_t width, first, rows, n_rows;
+    float *x;
+    unsigned char *blocks;
+} wave;
+
+static void code_piece(void *user, int32_t i)
+{
+    const wave *w = user;
+    const clef_dtype to = w->item->to.dtype;
+    const size_t skip = (size_t)i * w->rows, left = w->n_rows - w->first - skip, n = left < w->rows ? left : w->rows;
+    float *x = w->x + skip * w->width;
+    decode_rows(w->item, w->whole, w->first + skip, n, w->width, x);
+    clef_dtype_encode(to, x, n * w->width, w->blocks + skip * row_bytes(to, w->width));
+}
+
+static clef_status code_rows(coding *c, const clef_quantize_item *item, size_t n_rows, size_t width)
+{
+    const size_t out_row = row_bytes(item->to.dtype, width), n_elements = n_rows * width;
+    wave w = {.item = item, .width = width, .rows = width < PIECE_ELEMENTS ? PIECE_ELEMENTS / width : 1, .n_rows = n_rows};
+    const size_t pieces = (n_rows + w.rows - 1) / w.rows, at_once = pieces < c->n_threads ? pieces : c->n_threads;
+    const size_t room = at_once * w.rows < n_rows ? at_once * w.rows : n_rows;
+    float *whole = item->order == CLEF_ROWS_TRANSPOSED ? malloc(n_elements * sizeof *whole) : NULL;
+    clef_status status = CLEF_OK;
+    w.x = malloc(room * width * sizeof *w.x);
+    w.blocks = malloc(room * out_row);
+    w.whole = whole;
+    if (!w.x || !w.blocks || (item->order == CLEF_ROWS_TRANSPOSED && !whole)) {
+        status = clef__fail(c->err, CLEF_E_NOMEM, "no memory to code tensor %s", item->to.name);
+        goto out;
+    }
+    if (whole)
+        clef_dtype_decode(item->from->dtype, item->data, n_elements, whole);
+    for (; w.first < n_rows && status == CLEF_OK; w.first += room) {
+        const size_t n = n_rows - w.first < room ? n_rows - w.first : room;
+        clef__os_parallel((int32_t)((n + w.rows - 1) / w.rows), code_piece, &w);
+        status = clef__os_file_write(c->file, w.blocks, n * out_row, c->err);
+        if (status == CLEF_OK)
+            status = advance(c, n * out_row);
+    }
+out:
+    free(w.x);
+    free(whole);
+    free(w.blocks);
+    return status;
+}
+
+static clef_status code_item(coding *c, const clef_quantize_item *item)
+{
+    const clef_tensor_info *to = &item->to;
+    const size_t blocks = (size_t)to->n_bytes / (size_t)clef_dtype_block_bytes(to->dtype);
+    const size_t n_elements = blocks * (size_t)clef_dtype_block_elems(to->dtype);
+    const int is_column = to->rank == 1 && (item->order == CLEF_ROWS_PAIRED || item->order == CLEF_ROWS_UNGROUPED); /* a bias */
+    clef_status status = CLEF_OK;
+    if (item->from->dtype == to->dtype && item->order == CLEF_ROWS_SAME && item->shift == 0) {
+        status = clef__os_file_write(c->file, item->data, (size_t)to->n_bytes, c->err);
+        if (status == CLEF_OK)
+            status = advance(c, to->n_bytes);
+    } else if (n_elements > 0) {
+        const size_t width = is_column || to->rank == 0 ? 1 : (size_t)to->dims[to->rank - 1];
+        status = code_rows(c, item, n_elements / width, width);
+    }
+    return status == CLEF_OK ? clef__gguf_write_padding(c->file, to->n_bytes, c->err) : status;
+}
+
+/* Weights that are put together in memory stay there for this alone. */
+static clef_status write_item(coding *c, clef_model *m, clef_quantize_item *item)
+{
+    item->data = item->from->data;
+    if (!item->data && item->from->n_bytes > 0)
+        item->data = clef_model_weight(m, item->from->name, item->from->dtype, item->from->n_bytes);
+    if (!item->data && item->from->n_bytes > 0)
+        return clef__fail(c->err, CLEF_E_NOMEM, "no memory for tensor %s", item->to.name);
+    const clef_status status = code_item(c, item);
+    clef__joined_drop(m, item->from);
+    return status;
+}
+
+/* 1 when b says what a, in small letters, says: Q4_K_M is q4_k_m. */
+static int same_type(const char *a, const char *b)
+{
+    while (*a && *a == tolower((unsigned char)*b)) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
+static const clef_quantize_type_def *find_type(const char *name)
+{
+    for (int i = 0; i < N_TYPES; i++)
+        if (name && same_type(types[i].name, name))
+            return &types[i];
+    return NULL;
+}
+
+int32_t clef_quantize_knows(const char *type)
+{
+    return find_type(type) != NULL;
+}
+
+static clef_status unknown_type(const char *name, clef_error *err)
+{
+    char known[160] = "";
+    for (int i = 0; i < N_TYPES; i++) {
+        strcat(known, " ");
+        strcat(known, types[i].name);
+    }
+    return clef__fail(err, CLEF_E_ARG, "there is no type %.40s to quantise to, known are:%s", name ? name : "NULL", known);
+}
+
+clef_status clef_model_quantize(const clef_model *model, const char *path, const clef_quantize_opts *opts, clef_error *err)
+{
+    const clef_quantize_type_def *type = find_type(opts ? opts->type : NULL);
+    clef_gguf_writer w = {0};
+    clef_quantize_plan plan = {0};
+    coding c = {.opts = opts, .n_threads = (size_t)clef__os_n_cpus(), .err = err};
+    if (!type)
+        return unknown_type(opts ? opts->type : NULL, err);
+    clef_status status = clef__quantize_plan(model, type, &plan, err);
+    if (status == CLEF_OK)
+        status = clef__quantize_keys(model, type, opts, &w, err);
+    if (status != CLEF_OK)
+        goto out;
+    for (size_t i = 0; i < plan.n_items; i++) {
+        clef__gguf_put_tensor(&w, &plan.items[i].to);
+        c.total += plan.items[i].to.n_bytes;
+    }
+    status = clef__os_file_begin(path, &c.file, err);
+    if (status == CLEF_OK)
+        status = clef__gguf_write_head(&w, c.file, err);
+    for (size_t i = 0; i < plan.n_items && status == CLEF_OK; i++)
+        status = write_item(&c, (clef_model *)(uintptr_t)model, &plan.items[i]);
+    if (status == CLEF_OK) {
+        status = clef__os_file_commit(c.file, err);
+        c.file = NULL;
+    }
+out:
+    clef__os_file_abort(c.file);
+    clef__gguf_writer_finish(&w);
+    clef__quantize_plan_finish(&plan);
+    return status;
+}

@@ -1,0 +1,231 @@
+/* The keys of a quantised file (ggml's docs/gguf.md): another GGUF file's, or made of a folder's config. */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/open/config.h"
+#include "model/open/config_keys.h"
+#include "model/session/embed.h"
+#include "model/convert/quantize.h"
+
+enum { QUANTIZATION_VERSION = 2 };
+
+/* Keys that are said anew, or that hold no longer. */
+static int is_dropped(const clef_gguf_string *key)
+{
+    static const char *const dropped[] = {"general.file_type", "general.quantization_version", "general.alignment"};
+    if (key->n_bytes > 6 && memcmp(key->text, "split.", 6) == 0)
+        return 1;
+    for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
+        if (strlen(dropped[i]) == key->n_bytes && memcmp(dropped[i], key->text, key->n_bytes) == 0)
+            return 1;
+    return 0;
+}
+
+/* ---- keys of the architecture ------------------------------------------------------------------------------------------------------ */
+
+typedef struct arch_keys {
+    clef_gguf_writer *w;
+    const char *arch;
+    char key[96];
+} arch_keys;
+
+static const char *key_of(arch_keys *k, const char *name)
+{
+    snprintf(k->key, sizeof k->key, "%s.%s", k->arch, name);
+    return k->key;
+}
+
+static void put_int(arch_keys *k, const char *name, int32_t x)
+{
+    clef__gguf_put_u32(k->w, key_of(k, name), (uint32_t)x);
+}
+
+static void put_float(arch_keys *k, const char *name, double x)
+{
+    clef__gguf_put_f32(k->w, key_of(k, name), (float)x);
+}
+
+/* ggml has no name for the other scalings; Llama 3's and longrope's factors are tensors. */
+static void put_rope(arch_keys *k, const clef_hparams *hp)
+{
+    static const char *const types[] = {[CLEF_ROPE_LINEAR] = "linear", [CLEF_ROPE_YARN] = "yarn", [CLEF_ROPE_LONGROPE] = "longrope"};
+    const clef_rope_params *r = &hp->rope, *local = &hp->rope_sliding;
+    if (r->dims == 0)
+        return;
+    put_int(k, "rope.dimension_count", r->dims);
+    put_float(k, "rope.freq_base", r->theta);
+    if (local->dims > 0) {
+        put_int(k, "rope.dimension_count_swa", local->dims);
+        put_float(k, "rope.freq_base_swa", local->theta);
+    }
+    if ((size_t)r->type >= sizeof types / sizeof *types || !types[r->type])
+        return;
+    clef__gguf_put_text(k->w, key_of(k, "rope.scaling.type"), types[r->type]);
+    put_float(k, "rope.scaling.factor", r->factor);
+    put_int(k, "rope.scaling.original_context_length", r->original_context);
+    if (r->attention_factor > 0)
+        put_float(k, "rope.scaling.attn_factor", r->attention_factor);
+    if (r->type != CLEF_ROPE_YARN)
+        return;
+    put_float(k, "rope.scaling.yarn_beta_fast", r->beta_fast);
+    put_float(k, "rope.scaling.yarn_beta_slow", r->beta_slow);
+    if (r->mscale_all_dim > 0)
+        put_float(k, "rope.scaling.yarn_log_multiplier", r->mscale_all_dim / 10);
+}
+
+static void put_window(arch_keys *k, const clef_hparams *hp, int32_t is_encoder)
+{
+    if (hp->sliding_window == 0)
+        return;
+    put_int(k, "attention.sliding_window", is_encoder ? 2 * (hp->sliding_window - 1) : hp->sliding_window);
+    int32_t all = 1;
+    for (int32_t i = 0; i < hp->n_layers; i++)
+        all = all && clef__layer_slides(hp, i);
+    if (all)
+        return;
+    clef__gguf_put_array(k->w, key_of(k, "attention.sliding_window_pattern"), CLEF_GGUF_I32, (uint64_t)hp->n_layers);
+    for (int32_t i = 0; i < hp->n_layers; i++)
+        clef__gguf_add_i32(k->w, clef__layer_slides(hp, i));
+}
+
+static void put_experts(arch_keys *k, const clef_hparams *hp)
+{
+    if (hp->n_experts == 0)
+        return;
+    put_int(k, "expert_count", hp->n_experts);
+    put_int(k, "expert_used_count", hp->n_experts_used);
+    put_int(k, "expert_feed_forward_length", hp->d_ff_expert);
+    if (hp->d_ff_shared > 0)
+        put_int(k, "expert_shared_count", hp->d_ff_shared / hp->d_ff_expert);
+    if (hp->expert_scale > 0)
+        put_float(k, "expert_weights_scale", (double)hp->expert_scale);
+}
+
+static void put_attention(arch_keys *k, const clef_hparams *hp, const clef_arch *arch)
+{
+    const int32_t wide = hp->full_head_dim ? hp->full_head_dim : hp->head_dim;
+    put_int(k, "attention.head_count", hp->n_heads);
+    put_int(k, "attention.head_count_kv", hp->n_kv_heads);
+    put_int(k, "attention.key_length", wide);
+    put_int(k, "attention.value_length", hp->v_head_dim ? hp->v_head_dim : wide);
+    if (hp->full_head_dim) {
+        put_int(k, "attention.key_length_swa", hp->head_dim);
+        put_int(k, "attention.value_length_swa", hp->head_dim);
+    }
+    if (hp->kv_lora_rank > 0)
+        put_int(k, "attention.kv_lora_rank", hp->kv_lora_rank);
+    if (hp->q_lora_rank > 0)
+        put_int(k, "attention.q_lora_rank", hp->q_lora_rank);
+    if (hp->n_kv_shared_layers > 0)
+        put_int(k, "attention.shared_kv_layers", hp->n_kv_shared_layers);
+    put_float(k, arch->layer_norms ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", (double)hp->norm_eps);
+    if (arch->kind == CLEF_ENCODER)
+        clef__gguf_put_bool(k->w, key_of(k, "attention.causal"), 0);
+    put_window(k, hp, arch->kind == CLEF_ENCODER);
+}
+
+static void put_linear(arch_keys *k, const clef_hparams *hp)
+{
+    if (hp->linear_taps == 0)
+        return;
+    put_int(k, "ssm.conv_kernel", hp->linear_taps);
+    put_int(k, "ssm.state_size", hp->linear_k_dim);
+    put_int(k, "ssm.group_count", hp->linear_n_k_heads);
+    put_int(k, "ssm.time_step_rank", hp->linear_n_v_heads);
+    put_int(k, "ssm.inner_size", hp->linear_n_v_heads * hp->linear_v_dim);
+    clef__gguf_put_array(k->w, key_of(k, "linear_layers"), CLEF_GGUF_I32, (uint64_t)hp->n_layers);
+    for (int32_t i = 0; i < hp->n_layers; i++)
+        clef__gguf_add_i32(k->w, (int32_t)(hp->linear_layers[i / 32] >> (i % 32) & 1));
+}
+
+/* Scales where they are not 1, caps where there are any. */
+static void put_scales(arch_keys *k, const clef_hparams *hp)
+{
+    const struct {
+        const char *name;
+        float x;
+    } all[] = {{"attn_logit_softcapping", hp->attention_softcap},
+               {"final_logit_softcapping", hp->logit_softcap},
+               {"attention.scale", hp->attention_scale},
+               {"embedding_scale", hp->embed_scale},
+               {"residual_scale", hp->residual_scale},
+               {"logit_scale", hp->logit_scale}};
+    const int divides = strcmp(k->arch, "granite") == 0; /* its logit_scale */
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].x > 0)
+            put_float(k, all[i].name, divides && strcmp(all[i].name, "logit_scale") == 0 ? 1 / (double)all[i].x : (double)all[i].x);
+}
+
+static void put_hparams(clef_gguf_writer *w, const clef_hparams *hp)
+{
+    const clef_arch *arch = clef__arch_find(hp->arch, 0);
+    clef_hparams written = *hp;
+    arch_keys k = {.w = w, .arch = clef__quantize_arch(hp)};
+    put_int(&k, "context_length", hp->n_context);
+    put_int(&k, "embedding_length", hp->d_model);
+    put_int(&k, "block_count", hp->n_layers);
+    put_int(&k, "feed_forward_length", hp->d_ff);
+    put_int(&k, "vocab_size", hp->n_vocab);
+    put_attention(&k, hp, arch);
+    put_experts(&k, hp);
+    put_scales(&k, hp);
+    put_linear(&k, hp);
+    put_rope(&k, hp);
+    if (hp->d_layer_input > 0)
+        put_int(&k, "embedding_length_per_layer_input", hp->d_layer_input);
+    if (hp->parallel_residual)
+        clef__gguf_put_bool(w, key_of(&k, "use_parallel_residual"), 1);
+    if (clef__quantize_cuts_positions(arch, hp))
+        written.position_offset = 0;
+    clef__config_put_keys(w, &written);
+}
+
+static void put_marks(clef_gguf_writer *w, const clef_hparams *hp)
+{
+    if (hp->bos >= 0)
+        clef__gguf_put_u32(w, "tokenizer.ggml.bos_token_id", (uint32_t)hp->bos);
+    if (hp->n_token_types > 0)
+        clef__gguf_put_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)hp->n_token_types);
+    if (hp->eos >= 0)
+        clef__gguf_put_u32(w, "tokenizer.ggml.eos_token_id", (uint32_t)hp->eos);
+    if (hp->n_eos_more > 0)
+        clef__gguf_put_u32(w, "tokenizer.ggml.eot_token_id", (uint32_t)hp->eos_more[0]);
+    if (hp->n_eos_more > 1)
+        clef__gguf_put_u32(w, "tokenizer.ggml.eom_token_id", (uint32_t)hp->eos_more[1]);
+}
+
+static clef_status put_folder_keys(const clef_model *m, const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err)
+{
+    const clef_hparams *hp = &m->hparams;
+    clef__gguf_put_text(w, "general.architecture", clef__quantize_arch(hp));
+    if (hp->name[0])
+        clef__gguf_put_text(w, "general.name", hp->name);
+    put_hparams(w, hp);
+    put_marks(w, hp);
+    const clef_status status = clef__embed_put_keys(m, clef__quantize_arch(hp), w, err);
+    return status == CLEF_OK ? clef__quantize_tokenizer(m, opts, w, err) : status;
+}
+
+/* llama.cpp's enum of what the largest tensor is stored in. */
+static uint32_t stored_type(const clef_model *m)
+{
+    const clef_tensor_info *largest = NULL;
+    for (int32_t i = 0; i < m->n_tensors; i++)
+        if (!largest || m->tensors[i].n_bytes > largest->n_bytes)
+            largest = &m->tensors[i];
+    return largest && largest->dtype == CLEF_BF16 ? 32 : largest && largest->dtype == CLEF_F16 ? 1 : 0;
+}
+
+clef_status clef__quantize_keys(const clef_model *model, const clef_quantize_type_def *type, const clef_quantize_opts *opts,
+                                clef_gguf_writer *w, clef_error *err)
+{
+    clef_status status = CLEF_OK;
+    for (uint64_t i = 0; i < model->gguf.n_entries; i++)
+        if (!is_dropped(&model->gguf.entries[i].key))
+            clef__gguf_put_entry(w, &model->gguf.entries[i]);
+    if (!model->is_gguf)
+        status = put_folder_keys(model, opts, w, err);
+    clef__gguf_put_u32(w, "general.file_type", type->dtype == CLEF_N_DTYPES ? stored_type(model) : type->file_type);
+    clef__gguf_put_u32(w, "general.quantization_version", QUANTIZATION_VERSION);
+    return status;
+}

@@ -1,0 +1,342 @@
+/* The tokenizer's keys of a file made of a folder: llama.cpp's (ggml's docs/gguf.md), the whole tokenizer.json where these leave something
+ * out, and clef's own for what stands around a text. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/tokenizer/bpe.h"
+#include "model/convert/quantize.h"
+#include "model/tokenizer/token_form.h"
+#include "runtime/os/os.h"
+
+#define KEY "tokenizer.ggml."
+#define LEAVE_OUT " (no_tokenizer, --no-tokenizer: a file without one)"
+
+/* ---- the table of tokens */
+
+static const clef_token *present(const clef_tokenizer *tok, int32_t id)
+{
+    return id < tok->n_tokens && (tok->tokens[id].flags & CLEF_TOKEN_PRESENT) ? &tok->tokens[id] : NULL;
+}
+
+static clef_status put_texts(const clef_tokenizer *tok, const clef_token_form *form, int32_t n, clef_gguf_writer *w, clef_error *err)
+{
+    const int is_bert = strcmp(form->model, "bert") == 0;
+    clef_chars word = {0};
+    clef_status st = CLEF_OK;
+    char unused[32];
+    clef__gguf_put_array(w, KEY "tokens", CLEF_GGUF_STRING, (uint64_t)n);
+    for (int32_t id = 0; id < n && st == CLEF_OK; id++) {
+        const clef_token *t = present(tok, id);
+        const int bracketed = t && t->n_text > 2 && t->text[0] == '[' && t->text[t->n_text - 1] == ']';
+        if (!t) {
+            snprintf(unused, sizeof unused, "[PAD%d]", (int)id);
+            clef__gguf_add_text(w, unused, strlen(unused));
+        } else if (is_bert && !(t->flags & CLEF_TOKEN_SPECIAL) && !bracketed && t->n_text > 0) {
+            st = clef__wordpiece_to_gguf(t->text, t->n_text, &word, err);
+            clef__gguf_add_text(w, word.at, word.n);
+        } else {
+            clef__gguf_add_text(w, t->text, t->n_text);
+        }
+    }
+    clef__chars_finish(&word);
+    return st;
+}
+
+static int32_t type_of(const clef_tokenizer *tok, const clef_token_form *form, int32_t id, int is_added)
+{
+    const clef_token *t = present(tok, id);
+    if (!t || (t->flags & CLEF_TOKEN_UNUSED) || ((t->flags & CLEF_TOKEN_BYTE) && !tok->byte_fallback) || t->n_text == 0)
+        return CLEF_PIECE_UNUSED;
+    if (t->flags & CLEF_TOKEN_SPECIAL)
+        return id == tok->unk ? CLEF_PIECE_UNKNOWN : CLEF_PIECE_CONTROL;
+    if (is_added)
+        return CLEF_PIECE_USER_DEFINED;
+    const int is_byte = (t->flags & CLEF_TOKEN_BYTE) || form->byte_fallback;
+    return is_byte && clef__fallback_byte(t->text, t->n_text) >= 0 ? CLEF_PIECE_BYTE : CLEF_PIECE_NORMAL;
+}
+
+static clef_status put_types(const clef_tokenizer *tok, const clef_token_form *form, int32_t n, clef_gguf_writer *w, clef_error *err)
+{
+    char *is_added = calloc((size_t)n, 1);
+    if (!is_added)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for the types of %d tokens", (int)n);
+    for (size_t i = 0; i < tok->n_added; i++)
+        is_added[tok->added[i].id] = 1;
+    clef__gguf_put_array(w, KEY "token_type", CLEF_GGUF_I32, (uint64_t)n);
+    for (int32_t id = 0; id < n; id++)
+        clef__gguf_add_i32(w, type_of(tok, form, id, is_added[id]));
+    free(is_added);
+    return CLEF_OK;
+}
+
+/* ---- merges and scores */
+
+/* The merges by their rank: *out has next_rank slots, NULL where a later merge took a pair's place. The caller frees it. */
+static clef_status sort_merges(const clef_bpe *bpe, const clef_bpe_slot ***out, clef_error *err)
+{
+    *out = calloc((size_t)bpe->next_rank + 1, sizeof **out);
+    if (!*out)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %u merges", bpe->next_rank);
+    for (size_t i = 0; i < bpe->n_slots; i++)
+        if (bpe->pairs[i].id >= 0)
+            (*out)[bpe->pairs[i].rank] = &bpe->pairs[i];
+    return CLEF_OK;
+}
+
+static const clef_token *half(const clef_tokenizer *tok, const clef_bpe_slot *merge, int right)
+{
+    return &tok->tokens[right ? (uint32_t)merge->key : (uint32_t)(merge->key >> 32)];
+}
+
+/* "left right". A part with a space in it cannot be written, nor does it come of any text. */
+static int is_writable(const clef_tokenizer *tok, const clef_bpe_slot *merge)
+{
+    for (int right = 0; merge && right < 2; right++)
+        if (memchr(half(tok, merge, right)->text, ' ', half(tok, merge, right)->n_text))
+            return 0;
+    return merge != NULL;
+}
+
+static clef_status put_merges(const clef_tokenizer *tok, clef_gguf_writer *w, clef_error *err)
+{
+    const clef_bpe *bpe = (const clef_bpe *)tok->model;
+    const clef_bpe_slot **merges;
+    clef_chars line = {0};
+    uint64_t n = 0;
+    clef_status st = sort_merges(bpe, &merges, err);
+    if (st)
+        return st;
+    for (uint32_t i = 0; i < bpe->next_rank; i++)
+        n += (uint64_t)is_writable(tok, merges[i]);
+    clef__gguf_put_array(w, KEY "merges", CLEF_GGUF_STRING, n);
+    for (uint32_t i = 0; i < bpe->next_rank && st == CLEF_OK; i++) {
+        if (!is_writable(tok, merges[i]))
+            continue;
+        line.n = 0;
+        for (int right = 0; right < 2 && st == CLEF_OK; right++) {
+            const clef_token *t = half(tok, merges[i], right);
+            st = right ? clef__chars_append(&line, " ", 1, err) : CLEF_OK;
+            if (st == CLEF_OK)
+                st = clef__chars_append(&line, t->text, t->n_text, err);
+        }
+        clef__gguf_add_text(w, line.at, line.n);
+    }
+    clef__chars_finish(&line);
+    free(merges);
+    return st;
+}
+
+/* Of a BPE by ranks: minus the rank of the first merge that gives a token, and less than any rank for one that none gives. */
+static clef_status rank_scores(const clef_tokenizer *tok, float *scores, clef_error *err)
+{
+    const clef_bpe *bpe = (const clef_bpe *)tok->model;
+    const clef_bpe_slot **merges;
+    const clef_status st = sort_merges(bpe, &merges, err);
+    for (int32_t id = 0; id < tok->n_tokens; id++)
+        scores[id] = -1e9f;
+    for (uint32_t i = bpe->next_rank; st == CLEF_OK && i-- > 0;)
+        if (merges[i])
+            scores[merges[i]->id] = -(float)i;
+    free(merges);
+    return st;
+}
+
+static clef_status put_scores(const clef_tokenizer *tok, int32_t n, clef_gguf_writer *w, clef_error *err)
+{
+    const int is_bpe = clef__is_bpe(tok->model), by_rank = is_bpe && !((const clef_bpe *)tok->model)->ranks;
+    clef_status st = CLEF_OK;
+    float *scores = calloc((size_t)n, sizeof *scores);
+    if (!scores)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for the scores of %d tokens", (int)n);
+    if (by_rank)
+        st = rank_scores(tok, scores, err);
+    for (int32_t id = 0; !by_rank && id < tok->n_tokens; id++)
+        scores[id] = (float)(is_bpe ? clef__bpe_score_of(tok->model, id) : clef__unigram_score_of(tok->model, id));
+    clef__gguf_put_array(w, KEY "scores", CLEF_GGUF_F32, (uint64_t)n);
+    for (int32_t id = 0; id < n; id++)
+        clef__gguf_add_f32(w, scores[id]);
+    free(scores);
+    return st;
+}
+
+/* ---- what each model has beside its tokens */
+
+static void put_charsmap(const clef_tokenizer *tok, clef_gguf_writer *w)
+{
+    const clef_charsmap *map = NULL;
+    for (size_t i = 0; i < tok->n_normalizers && !map; i++)
+        if (tok->normalizers[i].map.units)
+            map = &tok->normalizers[i].map;
+    if (!map)
+        return;
+    const uint32_t n_trie = (uint32_t)(4 * map->n_units);
+    const unsigned char head[] = {(unsigned char)n_trie, (unsigned char)(n_trie >> 8), (unsigned char)(n_trie >> 16),
+                                  (unsigned char)(n_trie >> 24)};
+    clef__gguf_put_array(w, KEY "precompiled_charsmap", CLEF_GGUF_U8, sizeof head + n_trie + map->n_texts);
+    clef__gguf_add_bytes(w, head, sizeof head);
+    clef__gguf_add_bytes(w, map->units, n_trie);
+    clef__gguf_add_bytes(w, map->texts, map->n_texts);
+}
+
+static clef_status put_gpt2(const clef_tokenizer *tok, const clef_token_form *form, int32_t n, clef_gguf_writer *w, clef_error *err)
+{
+    (void)form;
+    (void)n;
+    return put_merges(tok, w, err);
+}
+
+static clef_status put_spm(const clef_tokenizer *tok, const clef_token_form *form, int32_t n, clef_gguf_writer *w, clef_error *err)
+{
+    clef__gguf_put_bool(w, KEY "add_space_prefix", form->spaces.add_prefix);
+    clef__gguf_put_bool(w, KEY "remove_extra_whitespaces", form->spaces.squeeze);
+    if (!form->spaces.escape)
+        clef__gguf_put_bool(w, "clef.tokenizer.escape_whitespaces", 0);
+    put_charsmap(tok, w);
+    return put_scores(tok, n, w, err);
+}
+
+static clef_status put_bert(const clef_tokenizer *tok, const clef_token_form *form, int32_t n, clef_gguf_writer *w, clef_error *err)
+{
+    (void)form;
+    (void)n;
+    (void)err;
+    clef__gguf_put_bool(w, KEY "normalizer.lowercase", tok->bert.lowercase);
+    clef__gguf_put_bool(w, "clef.tokenizer.strip_accents", tok->bert.strip_accents);
+    clef__gguf_put_bool(w, "clef.tokenizer.space_cjk", tok->bert.space_cjk);
+    return CLEF_OK;
+}
+
+static const struct {
+    const char *model;
+    clef_status (*put)(const clef_tokenizer *tok, const clef_token_form *form, int32_t n, clef_gguf_writer *w, clef_error *err);
+} models[] = {{"gpt2", put_gpt2}, {"llama", put_spm}, {"t5", put_spm}, {"bert", put_bert}};
+
+static clef_status put_model(const clef_tokenizer *tok, const clef_token_form *form, int32_t n_vocab, clef_gguf_writer *w, clef_error *err)
+{
+    const int32_t n = n_vocab > tok->n_tokens ? n_vocab : tok->n_tokens;
+    if (!form->model)
+        return CLEF_OK;
+    clef__gguf_put_text(w, KEY "model", form->model);
+    clef__gguf_put_text(w, KEY "pre", form->pre);
+    clef_status st = put_texts(tok, form, n, w, err);
+    if (st == CLEF_OK)
+        st = put_types(tok, form, n, w, err);
+    for (size_t i = 0; i < sizeof models / sizeof *models && st == CLEF_OK; i++)
+        if (strcmp(form->model, models[i].model) == 0)
+            st = models[i].put(tok, form, n, w, err);
+    return st;
+}
+
+/* ---- marks */
+
+static void put_template(clef_gguf_writer *w, const char *key, const clef_template *form)
+{
+    clef__gguf_put_array(w, key, CLEF_GGUF_I32, (uint64_t)form->n * 2);
+    for (int32_t i = 0; i < form->n; i++) {
+        clef__gguf_add_i32(w, form->items[i].id);
+        clef__gguf_add_i32(w, form->items[i].type);
+    }
+}
+
+/* The ids of the roles; BOS and EOS are the model's where its configuration names them. */
+static void put_marks(const clef_tokenizer *tok, const clef_hparams *hp, clef_gguf_writer *w)
+{
+    const struct {
+        const char *key;
+        int32_t id;
+    } roles[] = {{KEY "bos_token_id", hp->bos >= 0 ? -1 : tok->bos},
+                 {KEY "eos_token_id", hp->eos >= 0 ? -1 : tok->eos},
+                 {KEY "unknown_token_id", tok->unk},
+                 {KEY "seperator_token_id", tok->sep},
+                 {KEY "padding_token_id", tok->pad},
+                 {KEY "cls_token_id", tok->cls},
+                 {KEY "mask_token_id", tok->mask}};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (roles[i].id >= 0)
+            clef__gguf_put_u32(w, roles[i].key, (uint32_t)roles[i].id);
+    clef__gguf_put_bool(w, KEY "add_bos_token", tok->n_before > 0);
+    clef__gguf_put_bool(w, KEY "add_eos_token", tok->n_after > 0);
+    clef__gguf_put_bool(w, KEY "add_sep_token", tok->n_after > 0 && tok->after[tok->n_after - 1] == tok->sep);
+    put_template(w, "clef.tokenizer.single", &tok->single);
+    put_template(w, "clef.tokenizer.pair", &tok->pair);
+}
+
+/* ---- the folder */
+
+/* What is not as in the folder, for llama.cpp or at all. */
+static void tell(const clef_quantize_opts *opts, const char *folder, const char *file, const clef_tokenizer *tok,
+                 const clef_token_form *form, int32_t n_vocab)
+{
+    char text[512];
+    if (!opts->note)
+        return;
+    if (form->lost[0]) {
+        snprintf(text, sizeof text, "%.200s/%s: llama.cpp's keys cannot say %s: tokenizer.huggingface.json holds all of it%s", folder, file,
+                 form->lost, form->model ? "" : ", and llama.cpp itself finds no tokenizer");
+        opts->note(opts->note_user, text);
+    }
+    if (tok->n_tokens > n_vocab) {
+        snprintf(text, sizeof text, "%.200s/%s: has %d tokens, the model's vocabulary %d", folder, file, (int)tok->n_tokens, (int)n_vocab);
+        opts->note(opts->note_user, text);
+    }
+}
+
+/* tokenizer.json: its keys, and all of it where they leave something out. */
+static clef_status put_json(const char *path, const clef_tokenizer *tok, int32_t n_vocab, clef_token_form *form, clef_gguf_writer *w,
+                            clef_error *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    json_t *root = NULL;
+    clef_status st = clef__os_read(path, CLEF_TOKENIZER_FILE_BYTES, &text, &n, err);
+    if (st == CLEF_OK)
+        st = clef__json_parse(text, n, path, &root, err);
+    if (st == CLEF_OK) {
+        clef__token_form_of_json(root, tok, form);
+        st = put_model(tok, form, n_vocab, w, err);
+    }
+    if (st == CLEF_OK && form->lost[0])
+        clef__gguf_put_bytes(w, "tokenizer.huggingface.json", text, n);
+    json_decref(root);
+    free(text);
+    return st;
+}
+
+static clef_status put_tokenizer(const clef_model *m, const char *file, const clef_tokenizer *tok, const clef_quantize_opts *opts,
+                                 clef_gguf_writer *w, clef_error *err)
+{
+    const clef_hparams *hp = &m->hparams;
+    char path[CLEF_TOKENIZER_PATH];
+    clef_token_form form;
+    clef_status st = clef__beside(m->path, file, path, sizeof path, err);
+    if (st == CLEF_OK && strcmp(file, "tokenizer.json") == 0) {
+        st = put_json(path, tok, hp->n_vocab, &form, w, err);
+    } else if (st == CLEF_OK) {
+        st = clef__token_form_of_file(file, tok, &form, err);
+        if (st == CLEF_OK)
+            st = put_model(tok, &form, hp->n_vocab, w, err);
+    }
+    if (st)
+        return st;
+    put_marks(tok, hp, w);
+    tell(opts, m->path, file, tok, &form, hp->n_vocab);
+    return CLEF_OK;
+}
+
+clef_status clef__quantize_tokenizer(const clef_model *model, const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err)
+{
+    const char *file = opts->no_tokenizer ? NULL : clef__tokenizer_file(model->path);
+    clef_tokenizer *tok = NULL;
+    clef_error why = {0};
+    if (!file) {
+        if (!opts->no_tokenizer && opts->note)
+            opts->note(opts->note_user, "the folder has no tokenizer, nor will the file");
+        return CLEF_OK;
+    }
+    clef_status st = clef_tokenizer_open(model->path, &tok, &why);
+    if (st == CLEF_OK)
+        st = put_tokenizer(model, file, tok, opts, w, &why);
+    clef_tokenizer_close(tok);
+    return st ? clef__fail(err, st, "%s%s", why.text, LEAVE_OUT) : CLEF_OK;
+}

@@ -1,0 +1,85 @@
+/* Hyperparameters from a config.json or from GGUF keys, checked. */
+#ifndef CLEF_MODEL_CONFIG_H
+#define CLEF_MODEL_CONFIG_H
+
+#include "clef/model.h"
+#include "model/file/gguf.h"
+#include "model/file/json.h"
+
+/** Fills hp from a Hugging Face config.json (of a model_type that an architecture answers to) and, when there is one, the
+ *  generation_config.json beside it, whose bos and eos win. `file` names the config in messages. hp->name is left alone.
+ *  A feature that would change the result and that clef does not have is refused: CLEF_E_UNSUPPORTED names key and value.
+ *  CLEF_OK, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED. */
+clef_status clef__config_from_json(const json_t *config, const json_t *generation, const char *file, clef_hparams *hp, clef_error *err);
+
+/** Fills hp from a GGUF file's keys. CLEF_OK, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED. */
+clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef_hparams *hp, clef_error *err);
+
+/* ---- what both readers use ------------------------------------------------------------------------------------------------------ */
+
+/** Bounds of single numbers: far above any model, far below what could overflow a product of two in 64 bits. */
+enum {
+    CLEF_MAX_WIDTH = 1 << 22,
+    CLEF_MAX_HEADS = 1 << 14,
+    CLEF_MAX_HEAD_DIM = 1 << 14,
+    CLEF_MAX_VOCAB = 1 << 26,
+    CLEF_MAX_CONTEXT = 1 << 30,
+    CLEF_MAX_EXPERTS = 1 << 16,
+    CLEF_MAX_EXPERTS_USED = 64 /* topk's */
+};
+
+/** Checks what the single ranges do not: heads by key-value heads, rotated dims by head_dim, products. */
+clef_status clef__config_check(const clef_hparams *hp, const char *file, clef_error *err);
+/** Copies text to out, cut between UTF-8 characters, control characters as '?'. */
+void clef__config_text(const char *text, char *out, size_t capacity);
+
+/** 1 when layer `layer` sees the sliding window alone; marks layers first .. n_layers - 1, every `step`-th, as such. */
+int  clef__layer_slides(const clef_hparams *hp, int32_t layer);
+void clef__slide_layers(clef_hparams *hp, int32_t first, int32_t step);
+/** All layers but `first` (negative: counted from `step`) and every `step`-th behind it. */
+void clef__slide_but(clef_hparams *hp, int32_t first, int32_t step);
+
+/* ---- fields of a config.json that several families have: what an architecture's read_json is made of ------------------------------- */
+
+/** Width, layers, heads, context and feed-forward under Llama's keys; head_dim of its key, or d_model / n_heads. */
+void clef__json_sizes(clef_json_fields *f, clef_hparams *hp);
+/** head_dim = d_model / n_heads, which must divide. */
+void clef__json_head_dim(clef_json_fields *f, clef_hparams *hp);
+/** hp->activation by the field's names ("silu", "gelu", "gelu_new", ...). */
+void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *key, const char *missing);
+/** RoPE from rope_parameters (transformers 5), or rope_theta and rope_scaling (before): hp->rope, and hp->rope_sliding where the layer
+ *  types have their own. Rotates head_dim, or partial_rotary_factor of it (`partial` when the file does not say). */
+void clef__json_rope(clef_json_fields *f, clef_hparams *hp, double theta, double partial);
+/** layer_types ("sliding_attention", "full_attention") into hp->sliding_layers; `others`: further types that the caller reads (ends with
+ *  NULL; NULL: none). 0 when the key is absent. */
+int  clef__json_layer_types(clef_json_fields *f, clef_hparams *hp, const char *const *others);
+/** hp->n_experts of the key, and n_experts_used of num_experts_per_tok, with the class's defaults. */
+void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, int32_t missing, int32_t missing_used);
+/** Refuses the feature that `key` turns on: its value must be `supported`; `missing` when the key is absent. */
+void clef__json_refuse_flag(clef_json_fields *f, const char *key, int supported, int missing);
+/** Fails with CLEF_E_UNSUPPORTED and a text, unless f has failed already. */
+void clef__json_refuse(clef_json_fields *f, const char *text);
+
+/* ---- keys of a GGUF file: what an architecture's read_gguf is made of --------------------------------------------------------------- */
+
+/** Reads keys of one architecture ("llama." is put before them) and keeps the first error. */
+typedef struct clef_gguf_keys {
+    const clef_gguf *gguf;
+    const char *arch, *file;
+    clef_error *err;
+    clef_status status;
+    char key[96]; /* the last one looked up */
+} clef_gguf_keys;
+
+int     clef__key_has(clef_gguf_keys *k, const char *key);
+/** Bits of layers (hp->sliding_layers) from an array with a number a layer; nothing where the key is missing. */
+void    clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits);
+/** Which layers have the window: attention.sliding_window_pattern, an array with an item a layer, or the step of clef__slide_but(). */
+void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32_t missing);
+
+enum { CLEF_KEY_NEEDED = -1 }; /* as `missing`: the key must be there */
+/** A number of min..max, or an array (one item a layer) whose items are all the same. */
+int32_t clef__key_int(clef_gguf_keys *k, const char *key, int32_t min, int32_t max, int32_t missing);
+double  clef__key_float(clef_gguf_keys *k, const char *key, double min, double max, double missing);
+
+#endif

@@ -1,0 +1,279 @@
+/* Hyperparameters from a GGUF file's keys (ggml's docs/gguf.md, "Standardized key-value pairs"). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/open/arch.h"
+#include "model/open/config.h"
+#include "model/open/config_keys.h"
+#include "model/file/tensor_index.h"
+
+static const clef_gguf_entry *find(clef_gguf_keys *k, const char *key)
+{
+    snprintf(k->key, sizeof k->key, "%s.%s", k->arch, key);
+    return k->status == CLEF_OK ? clef__gguf_find(k->gguf, k->key) : NULL;
+}
+
+/* A number, or an array (one item a layer) whose items are all the same. NULL when it is missing or wrong. */
+static const clef_gguf_entry *find_number(clef_gguf_keys *k, const char *key, int needed)
+{
+    const clef_gguf_entry *e = find(k, key);
+    if (k->status != CLEF_OK)
+        return NULL;
+    if (!e) {
+        if (needed)
+            k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is missing", k->file, k->key);
+        return NULL;
+    }
+    if (e->type == CLEF_GGUF_STRING || e->n == 0) {
+        k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is %s, wanted a number", k->file, k->key,
+                               e->type == CLEF_GGUF_STRING ? "a string" : "an empty array");
+        return NULL;
+    }
+    for (uint64_t i = 1; i < e->n; i++)
+        if (clef__gguf_item_float(e, i) != clef__gguf_item_float(e, 0)) {
+            k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s differs from layer to layer", k->file, k->key);
+            return NULL;
+        }
+    return e;
+}
+
+int32_t clef__key_int(clef_gguf_keys *k, const char *key, int32_t min, int32_t max, int32_t missing)
+{
+    const clef_gguf_entry *e = find_number(k, key, missing == CLEF_KEY_NEEDED);
+    if (!e)
+        return missing == CLEF_KEY_NEEDED ? min : missing;
+    const int64_t x = clef__gguf_item_int(e, 0);
+    if (x >= min && x <= max)
+        return (int32_t)x;
+    k->status =
+        clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is %" PRId64 ", wanted %" PRId32 " to %" PRId32, k->file, k->key, x, min, max);
+    return min;
+}
+
+double clef__key_float(clef_gguf_keys *k, const char *key, double min, double max, double missing)
+{
+    const clef_gguf_entry *e = find_number(k, key, missing == CLEF_KEY_NEEDED);
+    if (!e)
+        return missing == CLEF_KEY_NEEDED ? min : missing;
+    const double x = clef__gguf_item_float(e, 0);
+    if (x >= min && x <= max) /* false for NaN */
+        return x;
+    k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is %g, wanted %g to %g", k->file, k->key, x, min, max);
+    return min;
+}
+
+int clef__key_has(clef_gguf_keys *k, const char *key)
+{
+    return find(k, key) != NULL;
+}
+
+void clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits)
+{
+    const clef_gguf_entry *e = find(k, key);
+    if (k->status != CLEF_OK || !e)
+        return;
+    if (e->type == CLEF_GGUF_STRING || !e->is_array || e->n != (uint64_t)n_layers) {
+        k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is no list of a number for each of %" PRId32 " layers", k->file, k->key,
+                               n_layers);
+        return;
+    }
+    memset(bits, 0, CLEF_MAX_LAYERS / 8);
+    for (int32_t i = 0; i < n_layers; i++)
+        if (clef__gguf_item_int(e, (uint64_t)i) != 0)
+            bits[i / 32] |= 1u << (i % 32);
+}
+
+void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32_t missing)
+{
+    const clef_gguf_entry *e = find(k, "attention.sliding_window_pattern");
+    memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
+    if (k->status == CLEF_OK && e && e->is_array)
+        clef__key_layers(k, "attention.sliding_window_pattern", hp->n_layers, hp->sliding_layers);
+    else
+        clef__slide_but(hp, first, clef__key_int(k, "attention.sliding_window_pattern", 1, CLEF_MAX_LAYERS, missing));
+}
+
+static const clef_tensor_info *find_tensor(const clef_gguf *gguf, const char *name)
+{
+    for (uint64_t i = 0; i < gguf->n_tensors; i++)
+        if (strcmp(gguf->tensors[i].name, name) == 0)
+            return &gguf->tensors[i];
+    return NULL;
+}
+
+/* The embedding's rows, which the key and the token list must not contradict. */
+static void read_vocab(clef_gguf_keys *k, clef_hparams *hp)
+{
+    const clef_tensor_info *embedding = find_tensor(k->gguf, "token_embd.weight");
+    const clef_gguf_entry *tokens = clef__gguf_find(k->gguf, "tokenizer.ggml.tokens");
+    const int32_t stated = clef__key_int(k, "vocab_size", 1, CLEF_MAX_VOCAB, 0);
+    if (k->status != CLEF_OK)
+        return;
+    const int is_narrow = clef__arch_find(hp->arch, 1)->weights[CLEF_W_EMBED_PROJECTION].gguf != NULL;
+    if (embedding && (embedding->rank != 2 || (embedding->dims[1] != hp->d_model && !is_narrow) || embedding->dims[0] > CLEF_MAX_VOCAB)) {
+        k->status =
+            clef__fail(k->err, CLEF_E_FORMAT,
+                       "%s: tensor token_embd.weight is [%" PRId64 ", %" PRId64 "] of rank %" PRId32 ", wanted [vocabulary, %" PRId32 "]",
+                       k->file, embedding->dims[0], embedding->dims[1], embedding->rank, hp->d_model);
+        return;
+    }
+    const int64_t n = embedding ? embedding->dims[0] : stated ? stated : tokens && tokens->n <= CLEF_MAX_VOCAB ? (int64_t)tokens->n : 0;
+    if (n == 0)
+        k->status = clef__fail(k->err, CLEF_E_FORMAT,
+                               "%s: says nowhere how large its vocabulary is: no %s.vocab_size, token_embd.weight or "
+                               "tokenizer.ggml.tokens",
+                               k->file, k->arch);
+    else if (stated && stated != n)
+        k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s.vocab_size is %" PRId32 ", but token_embd.weight has %" PRId64 " rows",
+                               k->file, k->arch, stated, n);
+    hp->n_vocab = (int32_t)n;
+}
+
+/* ggml's names of scalings. Llama 3's has none: its files carry divisors of the frequencies (rope_freqs.weight). */
+static void read_rope_scaling(clef_gguf_keys *k, clef_hparams *hp)
+{
+    static const struct {
+        const char *name;
+        clef_rope_type type;
+    } types[] = {{"linear", CLEF_ROPE_LINEAR}, {"yarn", CLEF_ROPE_YARN}, {"longrope", CLEF_ROPE_LONGROPE}};
+    clef_rope_params *r = &hp->rope;
+    char key[96], name[40];
+    const double factor = clef__key_float(k, "rope.scaling.factor", 0, 1e6, 1);
+    r->original_context = clef__key_int(k, "rope.scaling.original_context_length", 0, CLEF_MAX_CONTEXT, 0);
+    snprintf(key, sizeof key, "%s.rope.scaling.type", k->arch);
+    const int has_type = clef__gguf_text(k->gguf, key, name, sizeof name);
+    if (k->status != CLEF_OK || (has_type && strcmp(name, "none") == 0))
+        return;
+    size_t i = 0; /* without a type the factor is linear (gguf.md); 0 and 1 say nothing */
+    while (has_type && i < sizeof types / sizeof *types && strcmp(types[i].name, name) != 0)
+        i++;
+    if (i == sizeof types / sizeof *types) {
+        char shown[40];
+        clef__config_text(name, shown, sizeof shown);
+        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s %s is not supported, known are: none linear yarn longrope", k->file,
+                               key, shown);
+        return;
+    }
+    if (factor > 0 && factor < 1) {
+        k->status =
+            clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s.rope.scaling.factor is %g, wanted at least 1", k->file, k->arch, factor);
+        return;
+    }
+    if (factor > 1 || types[i].type == CLEF_ROPE_LONGROPE)
+        r->type = (int32_t)types[i].type;
+    r->factor = factor > 1 ? factor : 1;
+    r->attention_factor = clef__key_float(k, "rope.scaling.attn_factor", 0, 1e6, 0);
+    r->beta_fast = clef__key_float(k, "rope.scaling.yarn_beta_fast", 1e-6, 1e6, 32);
+    r->beta_slow = clef__key_float(k, "rope.scaling.yarn_beta_slow", 1e-6, 1e6, 1);
+    if (r->original_context == 0)
+        r->original_context = hp->n_context;
+}
+
+static void read_rope(clef_gguf_keys *k, const clef_arch *arch, clef_hparams *hp)
+{
+    hp->rope.theta = clef__key_float(k, "rope.freq_base", 1, 1e12, 10000);
+    hp->rope.dims = clef__key_int(k, "rope.dimension_count", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
+    hp->rope.pairing = arch->gguf_pairs;
+    read_rope_scaling(k, hp);
+}
+
+static int32_t token_id(const clef_gguf *gguf, const char *key)
+{
+    const int64_t id = clef__gguf_int(gguf, key, -1);
+    return id >= 0 && id <= INT32_MAX ? (int32_t)id : -1; /* 2^32 - 1 stands for none */
+}
+
+static void read_marks(const clef_gguf *gguf, clef_hparams *hp)
+{
+    static const char *const more[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
+    hp->bos = token_id(gguf, "tokenizer.ggml.bos_token_id");
+    hp->eos = token_id(gguf, "tokenizer.ggml.eos_token_id");
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        const int32_t id = token_id(gguf, more[i]);
+        if (id >= 0 && id != hp->eos)
+            hp->eos_more[hp->n_eos_more++] = id;
+    }
+}
+
+static void read_experts(clef_gguf_keys *k, clef_hparams *hp)
+{
+    if (k->status == CLEF_OK && !clef__arch_find(hp->arch, 1)->weights[CLEF_W_ROUTER].gguf)
+        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %" PRId32 ": experts are not supported in %s", k->file, k->key,
+                               hp->n_experts, hp->arch);
+    hp->n_experts_used = clef__key_int(k, "expert_used_count", 1, CLEF_MAX_EXPERTS_USED, CLEF_KEY_NEEDED);
+    hp->d_ff_expert = clef__key_int(k, "expert_feed_forward_length", 1, CLEF_MAX_WIDTH, hp->d_ff);
+    hp->expert_scale = (float)clef__key_float(k, "expert_weights_scale", 0, 1e6, 0);
+}
+
+static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
+{
+    hp->n_heads = clef__key_int(k, "attention.head_count", 1, CLEF_MAX_HEADS, CLEF_KEY_NEEDED);
+    hp->n_kv_heads = clef__key_int(k, "attention.head_count_kv", 1, CLEF_MAX_HEADS, hp->n_heads);
+    hp->head_dim = clef__key_int(k, "attention.key_length", 1, CLEF_MAX_HEAD_DIM, 0);
+    if (k->status == CLEF_OK && hp->head_dim == 0) {
+        if (hp->d_model % hp->n_heads != 0)
+            k->status =
+                clef__fail(k->err, CLEF_E_FORMAT,
+                           "%s: no key %s.attention.key_length, and embedding_length %" PRId32 " is no multiple of head_count %" PRId32,
+                           k->file, k->arch, hp->d_model, hp->n_heads);
+        hp->head_dim = hp->d_model / hp->n_heads;
+    }
+    const int32_t value_length = clef__key_int(k, "attention.value_length", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
+    if (value_length != hp->head_dim && clef__arch_find(hp->arch, 1)->weights[CLEF_W_ATTN_KV_B].gguf)
+        hp->v_head_dim = value_length;
+    else if (k->status == CLEF_OK && value_length != hp->head_dim)
+        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %" PRId32 ", which differs from key_length %" PRId32, k->file,
+                               k->key, value_length, hp->head_dim);
+    hp->sliding_window = clef__key_int(k, "attention.sliding_window", 0, CLEF_MAX_CONTEXT, 0);
+    if (hp->sliding_window > 0)
+        clef__slide_layers(hp, 0, 1);
+    hp->attention_softcap = (float)clef__key_float(k, "attn_logit_softcapping", 0, 1e6, 0);
+    hp->logit_softcap = (float)clef__key_float(k, "final_logit_softcapping", 0, 1e6, 0);
+    hp->attention_scale = (float)clef__key_float(k, "attention.scale", 0, 1e6, 0);
+    hp->embed_scale = (float)clef__key_float(k, "embedding_scale", 0, 1e6, 0);
+    hp->residual_scale = (float)clef__key_float(k, "residual_scale", 0, 1e6, 0);
+    hp->logit_scale = (float)clef__key_float(k, "logit_scale", 0, 1e6, 0);
+    hp->n_experts = clef__key_int(k, "expert_count", 0, CLEF_MAX_EXPERTS, 0);
+    if (hp->n_experts > 0)
+        read_experts(k, hp);
+}
+
+/* Either key of the norms' epsilon. */
+static float read_epsilon(clef_gguf_keys *k)
+{
+    const double rms = clef__key_float(k, "attention.layer_norm_rms_epsilon", 0, 1, 2);
+    return (float)(rms <= 1 ? rms : clef__key_float(k, "attention.layer_norm_epsilon", 0, 1, CLEF_KEY_NEEDED));
+}
+
+clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef_hparams *hp, clef_error *err)
+{
+    char text[sizeof hp->name + 8]; /* longer, so that clef__config_text() is the one to cut */
+    if (!clef__gguf_text(gguf, "general.architecture", text, sizeof text))
+        return clef__fail(err, CLEF_E_FORMAT, "%s: key general.architecture is missing or no string", file);
+    clef__config_text(text, hp->arch, sizeof hp->arch);
+    const clef_arch *arch = clef__arch_find(hp->arch, 1);
+    if (!arch)
+        return clef__arch_unknown(hp->arch, file, err);
+    if (clef__gguf_text(gguf, "general.name", text, sizeof text))
+        clef__config_text(text, hp->name, sizeof hp->name);
+
+    clef_gguf_keys k = {.gguf = gguf, .arch = hp->arch, .file = file, .err = err};
+    hp->n_layers = clef__key_int(&k, "block_count", 1, CLEF_MAX_LAYERS, CLEF_KEY_NEEDED);
+    hp->n_context = clef__key_int(&k, "context_length", 1, CLEF_MAX_CONTEXT, CLEF_KEY_NEEDED);
+    hp->d_model = clef__key_int(&k, "embedding_length", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED);
+    hp->d_ff = clef__key_int(&k, "feed_forward_length", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED);
+    hp->norm_eps = read_epsilon(&k);
+    read_attention(&k, hp);
+    read_vocab(&k, hp);
+    read_rope(&k, arch, hp);
+    hp->forced_bos = -1;
+    hp->tied_embeddings = find_tensor(gguf, "output.weight") == NULL;
+    if (k.status == CLEF_OK && arch->read_gguf)
+        arch->read_gguf(&k, hp);
+    clef__config_get_keys(&k, hp);
+    if (k.status != CLEF_OK)
+        return k.status;
+    read_marks(gguf, hp);
+    return clef__config_check(hp, file, err);
+}

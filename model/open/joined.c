@@ -1,0 +1,314 @@
+/* Joined weights (model/open/joined.h). */
+#include "model/open/joined.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/fail.h"
+#include "model/open/arch.h"
+#include "model/open/model.h"
+#include "model/file/tensor_index.h"
+#include "runtime/os/os.h"
+
+enum { NAME_BYTES = 256, LARGE_BYTES = 2 << 20 };
+static const char experts[] = ".experts.";
+
+/* A tensor that is put together: by a rule of one or two parts, or (rule NULL) of parts that lie one behind another. */
+struct clef_joined {
+    const clef_join_rule *rule;
+    const clef_tensor_info **parts;
+    size_t n_parts;
+    void *memory;
+    char name[NAME_BYTES];
+};
+
+/* ---- ways of putting together -------------------------------------------------------------------------------------------------------- */
+
+static int columns_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step, clef_tensor_info *out)
+{
+    (void)with;
+    *out = (clef_tensor_info){.dtype = of->dtype, .rank = 3, .dims = {of->dims[0], of->dims[2] / step, of->dims[1]}};
+    return of->rank == 3 && clef_dtype_block_elems(of->dtype) == 1 && of->dims[2] % step == 0;
+}
+
+static void columns_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step, int64_t i,
+                         unsigned char *to)
+{
+    const int64_t K = of->dims[1], N = of->dims[2];
+    const size_t size = (size_t)clef_dtype_block_bytes(of->dtype);
+    const unsigned char *from = (const unsigned char *)of->data + (size_t)(i * K * N) * size;
+    (void)with;
+    for (int64_t n = first; n < N; n += step)
+        for (int64_t k = 0; k < K; k++, to += size)
+            memcpy(to, from + (size_t)(k * N + n) * size, size);
+}
+
+static int elements_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step, clef_tensor_info *out)
+{
+    (void)with;
+    *out = (clef_tensor_info){.dtype = of->dtype, .rank = 2, .dims = {of->dims[0], of->dims[1] / step}};
+    return of->rank == 2 && clef_dtype_block_elems(of->dtype) == 1 && of->dims[1] % step == 0;
+}
+
+static void elements_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step, int64_t i,
+                          unsigned char *to)
+{
+    const int64_t N = of->dims[1];
+    const size_t size = (size_t)clef_dtype_block_bytes(of->dtype);
+    const unsigned char *from = (const unsigned char *)of->data + (size_t)(i * N) * size;
+    (void)with;
+    for (int64_t n = first; n < N; n += step, to += size)
+        memcpy(to, from + (size_t)n * size, size);
+}
+
+enum { MXFP4_ELEMS = 32, MXFP4_CODES = MXFP4_ELEMS / 2 };
+
+static int mxfp4_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step, clef_tensor_info *out)
+{
+    *out = (clef_tensor_info){.dtype = CLEF_MXFP4, .rank = 3, .dims = {of->dims[0], of->dims[1] / step, of->dims[2] * MXFP4_ELEMS}};
+    return of->rank == 4 && with->rank == 3 && of->dtype == CLEF_I8 && with->dtype == CLEF_I8 && of->dims[3] == MXFP4_CODES &&
+           of->dims[1] % step == 0 && memcmp(of->dims, with->dims, 3 * sizeof *of->dims) == 0;
+}
+
+static void mxfp4_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step, int64_t i, unsigned char *to)
+{
+    const int64_t N = of->dims[1], n_blocks = of->dims[2];
+    for (int64_t n = first; n < N; n += step)
+        for (int64_t b = 0; b < n_blocks; b++, to += 1 + MXFP4_CODES) {
+            const size_t block = (size_t)((i * N + n) * n_blocks + b);
+            const unsigned char *from = (const unsigned char *)of->data + block * MXFP4_CODES;
+            to[0] = ((const unsigned char *)with->data)[block];
+            for (int j = 0; j < MXFP4_CODES; j++) {
+                const int shift = j % 2 * 4, low = from[j / 2] >> shift & 15, high = from[MXFP4_CODES / 2 + j / 2] >> shift & 15;
+                to[1 + j] = (unsigned char)(low | high << 4);
+            }
+        }
+}
+
+static int rates_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step, clef_tensor_info *out)
+{
+    (void)with;
+    (void)step;
+    *out = (clef_tensor_info){.dtype = CLEF_F32, .rank = 1, .dims = {of->dims[0]}};
+    return of->rank == 1 && clef_dtype_block_elems(of->dtype) == 1;
+}
+
+static void rates_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step, int64_t i, unsigned char *to)
+{
+    float x;
+    (void)with;
+    (void)first;
+    (void)step;
+    clef_dtype_decode(of->dtype, (const unsigned char *)of->data + (size_t)i * (size_t)clef_dtype_block_bytes(of->dtype), 1, &x);
+    x = (float)-exp((double)x);
+    memcpy(to, &x, sizeof x);
+}
+
+const clef_join clef__join_rates = {rates_shape, rates_fill};
+const clef_join clef__join_columns = {columns_shape, columns_fill};
+const clef_join clef__join_elements = {elements_shape, elements_fill};
+const clef_join clef__join_mxfp4 = {mxfp4_shape, mxfp4_fill};
+
+/* ---- finding them -------------------------------------------------------------------------------------------------------------------- */
+
+static clef_status add(clef_model *m, const clef_joined *like, clef_tensor_info info, clef_error *err)
+{
+    const size_t n = m->n_joined;
+    const int64_t elems = clef_dtype_block_elems(info.dtype), bytes = clef_dtype_block_bytes(info.dtype);
+    clef_joined *grown = realloc(m->joined, (n + 1) * sizeof *grown);
+    m->joined = grown ? grown : m->joined;
+    clef_tensor_info *infos = grown ? realloc(m->joined_infos, (n + 1) * sizeof *infos) : NULL;
+    m->joined_infos = infos ? infos : m->joined_infos;
+    int64_t count;
+    if (!infos)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for the list of its tensors", m->path);
+    if (!clef__dims_product(info.dims, info.rank, &count) || count / elems > INT64_MAX / bytes)
+        return clef__fail(err, CLEF_E_LIMIT, "%s: tensor %s would have too many bytes", m->path, like->name);
+    info.n_bytes = (uint64_t)(count / elems * bytes);
+    m->joined[n] = *like;
+    infos[n] = info;
+    m->n_joined++;
+    return CLEF_OK;
+}
+
+static const clef_tensor_info *stored(const clef_model *m, const char *name)
+{
+    return clef__tensor_lookup(m->by_name, (size_t)m->n_tensors, name);
+}
+
+/* Part i of a stack whose first is `first`: the same name with another number behind ".experts.". */
+static const clef_tensor_info *part_of(const clef_model *m, const char *first, size_t i)
+{
+    char name[NAME_BYTES];
+    const char *at = strstr(first, experts) + strlen(experts);
+    const int n = snprintf(name, sizeof name, "%.*s%zu%s", (int)(at - first), first, i, at + 1);
+    return n > 0 && (size_t)n < sizeof name ? stored(m, name) : NULL;
+}
+
+static clef_status add_stack(clef_model *m, const clef_tensor_info *first, clef_error *err)
+{
+    const char *at = strstr(first->name, experts) + strlen(experts);
+    clef_joined j = {.rule = NULL};
+    clef_tensor_info info = {.dtype = first->dtype, .rank = first->rank + 1};
+    if (first->rank >= CLEF_MAX_DIMS)
+        return clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s has %" PRId32 " dims, wanted at most %d for an expert's", m->path, first->name,
+                          first->rank, CLEF_MAX_DIMS - 1);
+    if ((size_t)snprintf(j.name, sizeof j.name, "%.*s*%s", (int)(at - first->name), first->name, at + 1) >= sizeof j.name)
+        return clef__fail(err, CLEF_E_LIMIT, "%s: the name of tensor %.80s... is too long", m->path, first->name);
+    while (part_of(m, first->name, j.n_parts))
+        j.n_parts++;
+    j.parts = malloc((j.n_parts + 1) * sizeof *j.parts);
+    if (!j.parts)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for the list of its tensors", m->path);
+    info.dims[0] = (int64_t)j.n_parts;
+    memcpy(info.dims + 1, first->dims, (size_t)first->rank * sizeof *info.dims);
+    clef_status status = CLEF_OK;
+    for (size_t i = 0; i < j.n_parts && status == CLEF_OK; i++) {
+        const clef_tensor_info *p = j.parts[i] = part_of(m, first->name, i);
+        if (p->dtype != first->dtype || p->rank != first->rank || memcmp(p->dims, first->dims, (size_t)p->rank * sizeof *p->dims) != 0)
+            status = clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s is of another shape or dtype than %s", m->path, p->name, first->name);
+    }
+    if (status == CLEF_OK)
+        status = add(m, &j, info, err);
+    if (status != CLEF_OK)
+        free(j.parts);
+    return status;
+}
+
+static clef_status add_by_rule(clef_model *m, const clef_join_rule *rule, const clef_tensor_info *of, clef_error *err)
+{
+    const int begin = (int)(strlen(of->name) - strlen(rule->of));
+    char beside[NAME_BYTES];
+    clef_joined j = {.rule = rule, .n_parts = 1};
+    clef_tensor_info info;
+    if (snprintf(j.name, sizeof j.name, "%.*s%s", begin, of->name, rule->to) >= NAME_BYTES)
+        return clef__fail(err, CLEF_E_LIMIT, "%s: the name of tensor %.80s... is too long", m->path, of->name);
+    const clef_tensor_info *with = NULL;
+    if (rule->with) {
+        snprintf(beside, sizeof beside, "%.*s%s", begin, of->name, rule->with);
+        with = stored(m, beside);
+        if (!with)
+            return clef__fail(err, CLEF_E_NOT_FOUND, "%s: the weight %s is missing", m->path, beside);
+        j.n_parts = 2;
+    }
+    if (!rule->join->shape(of, with, rule->step, &info))
+        return clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s%s%s is not of a shape and dtype that %s can be made of", m->path, of->name,
+                          with ? " with " : "", with ? with->name : "", j.name);
+    j.parts = malloc(2 * sizeof *j.parts);
+    if (!j.parts)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for the list of its tensors", m->path);
+    j.parts[0] = of;
+    j.parts[1] = with;
+    const clef_status status = add(m, &j, info, err);
+    if (status != CLEF_OK)
+        free(j.parts);
+    return status;
+}
+
+static int ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+clef_status clef__joined_find(clef_model *m, clef_error *err)
+{
+    const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
+    clef_status status = CLEF_OK;
+    for (int32_t i = 0; i < m->n_tensors && status == CLEF_OK; i++) {
+        const clef_tensor_info *t = &m->tensors[i];
+        const char *at = strstr(t->name, experts);
+        if (at && strncmp(at + strlen(experts), "0.", 2) == 0)
+            status = add_stack(m, t, err);
+        for (const clef_join_rule *r = arch->joins; r && r->join && status == CLEF_OK; r++)
+            if (ends_with(t->name, r->of))
+                status = add_by_rule(m, r, t, err);
+    }
+    for (size_t i = 0; i < m->n_joined; i++)
+        m->joined_infos[i].name = m->joined[i].name;
+    if (status != CLEF_OK || m->n_joined == 0)
+        return status;
+    const clef_tensor_info *twice = NULL;
+    m->joined_by_name = clef__tensor_index(m->joined_infos, m->n_joined, &twice);
+    if (!m->joined_by_name)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for the list of its tensors", m->path);
+    return twice ? clef__fail(err, CLEF_E_FORMAT, "%s: tensor %s can be made of several tensors of the file", m->path, twice->name)
+                 : CLEF_OK;
+}
+
+/* ---- use ----------------------------------------------------------------------------------------------------------------------------- */
+
+const clef_tensor_info *clef__joined_lookup(const clef_model *m, const char *name)
+{
+    return m->n_joined ? clef__tensor_lookup(m->joined_by_name, m->n_joined, name) : NULL;
+}
+
+static clef_joined *joined_of(clef_model *m, const clef_tensor_info *t)
+{
+    for (size_t i = 0; i < m->n_joined; i++)
+        if (&m->joined_infos[i] == t)
+            return &m->joined[i];
+    return NULL;
+}
+
+typedef struct filling {
+    const clef_joined *j;
+    size_t bytes; /* of a matrix */
+} filling;
+
+static void fill(void *user, int32_t i)
+{
+    const filling *f = user;
+    const clef_joined *j = f->j;
+    unsigned char *to = (unsigned char *)j->memory + (size_t)i * f->bytes;
+    if (j->rule)
+        j->rule->join->fill(j->parts[0], j->parts[1], j->rule->first, j->rule->step, i, to);
+    else
+        memcpy(to, j->parts[i]->data, f->bytes);
+}
+
+const void *clef__joined_data(clef_model *m, const clef_tensor_info *t)
+{
+    clef_joined *j = joined_of(m, t);
+    const size_t n = (size_t)t->n_bytes;
+    if (!j || j->memory)
+        return j ? j->memory : NULL;
+    j->memory = n >= LARGE_BYTES ? clef__os_alloc_large(n) : malloc(n + 1);
+    if (!j->memory)
+        return NULL;
+    if (n > 0)
+        clef__os_parallel((int32_t)t->dims[0], fill, &(filling){j, n / (size_t)t->dims[0]});
+    for (size_t i = 0; i < j->n_parts; i++) /* the file's pages are not needed beside the copy */
+        clef_model_release(m, j->parts[i]->name);
+    return j->memory;
+}
+
+static void drop(clef_joined *j, size_t n_bytes)
+{
+    if (n_bytes >= LARGE_BYTES)
+        clef__os_free_large(j->memory, n_bytes);
+    else
+        free(j->memory);
+    j->memory = NULL;
+}
+
+void clef__joined_drop(clef_model *m, const clef_tensor_info *t)
+{
+    clef_joined *j = joined_of(m, t);
+    if (j)
+        drop(j, (size_t)t->n_bytes);
+}
+
+void clef__joined_finish(clef_model *m)
+{
+    for (size_t i = 0; i < m->n_joined; i++) {
+        drop(&m->joined[i], (size_t)m->joined_infos[i].n_bytes);
+        free(m->joined[i].parts);
+    }
+    free(m->joined_by_name);
+    free(m->joined_infos);
+    free(m->joined);
+}

@@ -1,0 +1,106 @@
+/* What a model's files say about themselves, as text: clef_model_metadata(). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/open/model.h"
+
+enum { SHOWN_ITEMS = 6 }; /* of a long array */
+
+typedef void entry_callback(void *user, const char *key, const char *value);
+
+/* A growing text; failed is set, and everything after it dropped, when memory runs out. */
+typedef struct text {
+    char *bytes;
+    size_t n, capacity;
+    int failed;
+} text;
+
+static void append(text *t, const char *bytes, size_t n)
+{
+    if (t->failed)
+        return;
+    if (n >= t->capacity - t->n) { /* one byte is kept for the NUL */
+        const size_t capacity = 2 * t->capacity + n + 64;
+        char *grown = capacity > n ? realloc(t->bytes, capacity) : NULL;
+        if (!grown) {
+            t->failed = 1;
+            return;
+        }
+        t->bytes = grown;
+        t->capacity = capacity;
+    }
+    if (n > 0)
+        memcpy(t->bytes + t->n, bytes, n);
+    t->n += n;
+    t->bytes[t->n] = '\0';
+}
+
+static void append_item(text *t, const clef_gguf_entry *e, uint64_t i)
+{
+    char number[40];
+    switch (e->type) {
+    case CLEF_GGUF_STRING:
+        append(t, e->strings[i].text, e->strings[i].n_bytes);
+        return;
+    case CLEF_GGUF_BOOL:
+        append(t, clef__gguf_item_int(e, i) ? "true" : "false", clef__gguf_item_int(e, i) ? 4 : 5);
+        return;
+    case CLEF_GGUF_F32:
+    case CLEF_GGUF_F64:
+        snprintf(number, sizeof number, "%.9g", clef__gguf_item_float(e, i));
+        break;
+    default:
+        snprintf(number, sizeof number, "%" PRId64, clef__gguf_item_int(e, i));
+        break;
+    }
+    append(t, number, strlen(number));
+}
+
+static void append_array(text *t, const clef_gguf_entry *e)
+{
+    append(t, "[", 1);
+    for (uint64_t i = 0; i < e->n && i < SHOWN_ITEMS; i++) {
+        if (i > 0)
+            append(t, ", ", 2);
+        append_item(t, e, i);
+    }
+    if (e->n > SHOWN_ITEMS) {
+        char more[48];
+        snprintf(more, sizeof more, ", ... %" PRIu64 " in all", e->n);
+        append(t, more, strlen(more));
+    }
+    append(t, "]", 1);
+}
+
+static void gguf_entry(const clef_gguf_entry *e, entry_callback *callback, void *user)
+{
+    text key = {0}, value = {0};
+    append(&key, e->key.text, e->key.n_bytes);
+    append(&value, "", 0);
+    if (e->is_array)
+        append_array(&value, e);
+    else
+        append_item(&value, e, 0);
+    if (!key.failed && !value.failed)
+        callback(user, key.bytes, value.bytes);
+    free(key.bytes);
+    free(value.bytes);
+}
+
+void clef_model_metadata(const clef_model *model, void (*entry)(void *user, const char *key, const char *value), void *user)
+{
+    for (uint64_t i = 0; i < model->gguf.n_entries; i++)
+        gguf_entry(&model->gguf.entries[i], entry, user);
+
+    const char *key;
+    json_t *value;
+    json_object_foreach(model->config, key, value)
+    {
+        char *dumped = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
+        if (dumped || json_is_string(value))
+            entry(user, key, dumped ? dumped : json_string_value(value));
+        free(dumped);
+    }
+}

@@ -1,0 +1,391 @@
+/* Opening models: which files, their tensors by name, what they say about themselves. */
+#include "model/open/model.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/fail.h"
+#include "model/open/config.h"
+#include "model/open/joined.h"
+#include "model/file/tensor_index.h"
+#include "runtime/os/os.h"
+
+enum { MAX_CONFIG_BYTES = 16 << 20, MAX_INDEX_BYTES = 256 << 20, MAX_SHARDS = 4096 };
+
+static clef_status no_memory(const char *path, clef_error *err)
+{
+    return clef__fail(err, CLEF_E_NOMEM, "%s: no memory to open it", path);
+}
+
+/* "folder/file" in new memory; NULL when there is none. */
+static char *join(const char *folder, const char *file)
+{
+    const size_t n = strlen(folder), m = strlen(file);
+    char *path = malloc(n + m + 2);
+    if (!path)
+        return NULL;
+    memcpy(path, folder, n);
+    path[n] = '/';
+    memcpy(path + n + 1, file, m + 1);
+    return path;
+}
+
+/* The last part of a path: "stories" for "models/stories/". */
+static void set_name_from_path(clef_model *m)
+{
+    char part[sizeof m->hparams.name + 8];
+    size_t end = strlen(m->path);
+    while (end > 1 && m->path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && m->path[begin - 1] != '/')
+        begin--;
+    const size_t n = end - begin < sizeof part - 1 ? end - begin : sizeof part - 1;
+    memcpy(part, m->path + begin, n);
+    part[n] = '\0';
+    clef__config_text(part, m->hparams.name, sizeof m->hparams.name);
+}
+
+/* ---- GGUF ------------------------------------------------------------------------------------------------------------------------ */
+
+static clef_status open_gguf(clef_model *m, clef_error *err)
+{
+    m->is_gguf = 1;
+    clef_status status = clef__gguf_open(m->path, &m->gguf, err);
+    if (status == CLEF_OK)
+        status = clef__config_from_gguf(&m->gguf, m->path, &m->hparams, err);
+    if (status != CLEF_OK)
+        return status;
+    if (m->gguf.n_tensors == 0)
+        return clef__fail(err, CLEF_E_NOT_FOUND, "%s: has no tensors: it holds a vocabulary alone", m->path);
+    if (m->gguf.n_tensors > INT32_MAX)
+        return clef__fail(err, CLEF_E_LIMIT, "%s: has %" PRIu64 " tensors", m->path, m->gguf.n_tensors);
+    const size_t n = (size_t)m->gguf.n_tensors;
+    m->tensors = calloc(n, sizeof *m->tensors);
+    if (!m->tensors)
+        return no_memory(m->path, err);
+    memcpy(m->tensors, m->gguf.tensors, n * sizeof *m->tensors);
+    m->n_tensors = (int32_t)n;
+    return CLEF_OK;
+}
+
+/* ---- Hugging Face folder --------------------------------------------------------------------------------------------------------- */
+
+/* Integers that clef has no dtype for are buffers (position_ids); a float without a dtype would be a weight. */
+static int is_buffer(clef_st_dtype dtype)
+{
+    return dtype == CLEF_ST_I64 || dtype == CLEF_ST_U64 || dtype == CLEF_ST_U32 || dtype == CLEF_ST_I16 || dtype == CLEF_ST_U16;
+}
+
+/* Appends the tensors of a shard that `map` (name -> file; NULL: any) gives to `file`. */
+static clef_status add_tensors(clef_model *m, const clef_safetensors *st, const json_t *map, const char *file, size_t *n_mapped,
+                               clef_error *err)
+{
+    if (st->n_tensors > INT32_MAX - m->n_tensors)
+        return clef__fail(err, CLEF_E_LIMIT, "%s: has too many tensors", m->path);
+    clef_tensor_info *grown = realloc(m->tensors, ((size_t)m->n_tensors + (size_t)st->n_tensors + 1) * sizeof *grown);
+    if (!grown)
+        return no_memory(m->path, err);
+    m->tensors = grown;
+    for (int32_t i = 0; i < st->n_tensors; i++) {
+        const clef_tensor_info *t = &st->tensors[i];
+        const char *mapped = map ? json_string_value(json_object_get(map, t->name)) : file;
+        if (!mapped || strcmp(mapped, file) != 0)
+            continue;
+        ++*n_mapped;
+        if (is_buffer(st->stored[i]))
+            continue;
+        if (t->dtype == CLEF_N_DTYPES)
+            return clef__fail(err, CLEF_E_UNSUPPORTED, "%s/%s: tensor %s is %s, wanted F32, F16 or BF16", m->path, file, t->name,
+                              clef__st_dtype_name(st->stored[i]));
+        m->tensors[m->n_tensors++] = *t;
+    }
+    return CLEF_OK;
+}
+
+static clef_status open_shard(clef_model *m, const char *file, const json_t *map, size_t *n_mapped, clef_error *err)
+{
+    clef_safetensors *grown = realloc(m->shards, (m->n_shards + 1) * sizeof *grown);
+    if (!grown)
+        return no_memory(m->path, err);
+    m->shards = grown;
+    char *path = join(m->path, file);
+    if (!path)
+        return no_memory(m->path, err);
+    clef_status status = clef__safetensors_open(path, &m->shards[m->n_shards], err);
+    free(path);
+    if (status != CLEF_OK)
+        return status;
+    m->n_shards++;
+    return add_tensors(m, &m->shards[m->n_shards - 1], map, file, n_mapped, err);
+}
+
+/* A shard lies in the folder itself: the index must not lead elsewhere. */
+static int is_shard_name(const char *name)
+{
+    const size_t n = name ? strlen(name) : 0;
+    return n > 12 && n < 256 && name[0] != '.' && !strpbrk(name, "/\\:") && clef__name_is_plain(name, n) &&
+           strcmp(name + n - 12, ".safetensors") == 0;
+}
+
+/* Names a tensor of the index that its shard does not have. */
+static clef_status missing_tensor(const clef_model *m, const char *index, json_t *map, clef_error *err)
+{
+    const char *key, *missing = "?", *file = "?";
+    json_t *value;
+    json_object_foreach(map, key, value)
+    {
+        int found = 0;
+        for (size_t i = 0; i < m->n_shards && !found; i++)
+            found = clef__safetensors_find(&m->shards[i], key) >= 0;
+        if (!found) {
+            missing = key;
+            file = json_string_value(value);
+            break;
+        }
+    }
+    return clef__fail(err, CLEF_E_NOT_FOUND, "%s: weight_map puts %.200s into %s, which has no such tensor", index, missing, file);
+}
+
+static clef_status open_shards(clef_model *m, const char *index, json_t *root, clef_error *err)
+{
+    json_t *map = json_object_get(root, "weight_map"), *value;
+    if (!json_is_object(map) || json_object_size(map) == 0)
+        return clef__fail(err, CLEF_E_FORMAT, "%s: weight_map is %s, wanted an object with entries", index, clef__json_kind(map));
+
+    clef_status status = CLEF_OK;
+    const char *key;
+    size_t n_mapped = 0;
+    json_t *seen = json_object();
+    if (!seen)
+        return no_memory(m->path, err);
+    json_object_foreach(map, key, value)
+    {
+        const char *file = json_string_value(value);
+        if (!is_shard_name(file)) {
+            status = clef__fail(err, CLEF_E_FORMAT, "%s: weight_map.%.80s is %.80s, wanted the name of a .safetensors file beside it",
+                                index, key, file ? file : clef__json_kind(value));
+            goto out;
+        }
+        if (json_object_get(seen, file))
+            continue;
+        if (json_object_size(seen) == MAX_SHARDS) {
+            status = clef__fail(err, CLEF_E_LIMIT, "%s: names more than %d files", index, MAX_SHARDS);
+            goto out;
+        }
+        if (json_object_set_new(seen, file, json_true()) != 0) {
+            status = no_memory(m->path, err);
+            goto out;
+        }
+        status = open_shard(m, file, map, &n_mapped, err);
+        if (status != CLEF_OK)
+            goto out;
+    }
+    if (n_mapped != json_object_size(map))
+        status = missing_tensor(m, index, map, err);
+out:
+    json_decref(seen);
+    return status;
+}
+
+static clef_status open_weights(clef_model *m, clef_error *err)
+{
+    clef_status status;
+    char *single = join(m->path, "model.safetensors"), *index = join(m->path, "model.safetensors.index.json");
+    json_t *root = NULL;
+    size_t n_mapped = 0;
+    if (!single || !index) {
+        status = no_memory(m->path, err);
+    } else if (clef__os_is_file(single)) {
+        status = open_shard(m, "model.safetensors", NULL, &n_mapped, err);
+    } else if (clef__os_is_file(index)) {
+        status = clef__json_load(index, MAX_INDEX_BYTES, &root, err);
+        if (status == CLEF_OK)
+            status = open_shards(m, index, root, err);
+    } else {
+        status = clef__fail(err, CLEF_E_NOT_FOUND, "%s: has neither model.safetensors nor model.safetensors.index.json", m->path);
+    }
+    json_decref(root);
+    free(single);
+    free(index);
+    return status;
+}
+
+static clef_status open_configs(clef_model *m, clef_error *err)
+{
+    clef_status status = CLEF_OK;
+    json_t *generation = NULL;
+    char *config = join(m->path, "config.json"), *beside = join(m->path, "generation_config.json");
+    if (!config || !beside)
+        status = no_memory(m->path, err);
+    else if (!clef__os_is_file(config))
+        status = clef__fail(err, CLEF_E_NOT_FOUND, "%s: has no config.json, wanted a Hugging Face folder or a GGUF file", m->path);
+    else
+        status = clef__json_load(config, MAX_CONFIG_BYTES, &m->config, err);
+    if (status == CLEF_OK && clef__os_is_file(beside))
+        status = clef__json_load(beside, MAX_CONFIG_BYTES, &generation, err);
+    if (status == CLEF_OK)
+        status = clef__config_from_json(m->config, generation, config, &m->hparams, err);
+    json_decref(generation);
+    free(config);
+    free(beside);
+    return status;
+}
+
+/* ---- open, close, ask ------------------------------------------------------------------------------------------------------------ */
+
+static clef_status open_model(clef_model *m, clef_error *err)
+{
+    clef_status status;
+    set_name_from_path(m);
+    if (clef__os_is_dir(m->path)) {
+        status = open_configs(m, err);
+        if (status == CLEF_OK)
+            status = open_weights(m, err);
+    } else {
+        status = open_gguf(m, err);
+    }
+    if (status != CLEF_OK)
+        return status;
+    const clef_tensor_info *twice = NULL;
+    m->by_name = clef__tensor_index(m->tensors, (size_t)m->n_tensors, &twice);
+    if (!m->by_name)
+        return no_memory(m->path, err);
+    if (twice)
+        return clef__fail(err, CLEF_E_FORMAT, "%s: tensor %s stands there twice", m->path, twice->name);
+    return m->is_gguf ? CLEF_OK : clef__joined_find(m, err);
+}
+
+clef_status clef_model_open(const char *path, clef_model **out, clef_error *err)
+{
+    if (!out)
+        return clef__fail(err, CLEF_E_ARG, "clef_model_open: out is NULL");
+    *out = NULL;
+    if (!path || !path[0])
+        return clef__fail(err, CLEF_E_ARG, "clef_model_open: path is NULL or empty");
+    const size_t n = strlen(path);
+    clef_model *m = calloc(1, sizeof *m);
+    if (m)
+        m->path = malloc(n + 1);
+    if (!m || !m->path) {
+        free(m);
+        return no_memory(path, err);
+    }
+    memcpy(m->path, path, n + 1);
+    const clef_status status = open_model(m, err);
+    if (status == CLEF_OK)
+        *out = m;
+    else
+        clef_model_close(m);
+    return status;
+}
+
+void clef_model_close(clef_model *model)
+{
+    if (!model)
+        return;
+    clef_tokenizer_close(model->tokenizer);
+    clef__joined_finish(model);
+    free(model->by_name);
+    free(model->tensors);
+    clef__gguf_close(&model->gguf);
+    for (size_t i = 0; i < model->n_shards; i++)
+        clef__safetensors_close(&model->shards[i]);
+    free(model->shards);
+    json_decref(model->config);
+    free(model->path);
+    free(model);
+}
+
+const clef_hparams *clef_model_hparams(const clef_model *model)
+{
+    return &model->hparams;
+}
+
+const char *clef_model_path(const clef_model *model)
+{
+    return model->path;
+}
+
+const clef_tokenizer *clef_model_tokenizer(clef_model *model, clef_error *err)
+{
+    if (!model->tokenizer)
+        clef_tokenizer_open(model->path, &model->tokenizer, err);
+    return model->tokenizer;
+}
+
+int32_t clef_model_n_tensors(const clef_model *model)
+{
+    return model->n_tensors;
+}
+
+clef_tensor_info clef_model_tensor(const clef_model *model, int32_t i)
+{
+    return i >= 0 && i < model->n_tensors ? model->tensors[i] : (clef_tensor_info){0};
+}
+
+static const clef_tensor_info *find_exactly(const clef_model *m, const char *name)
+{
+    const clef_tensor_info *t = clef__tensor_lookup(m->by_name, (size_t)m->n_tensors, name);
+    return t ? t : clef__joined_lookup(m, name);
+}
+
+static const clef_tensor_info *find_stored(const clef_model *m, const char *name)
+{
+    static const char *const prefixes[] = {"transformer.", "model.", "nomic_bert."};
+    const clef_tensor_info *t = find_exactly(m, name);
+    for (size_t i = 0; !t && !m->is_gguf && i < sizeof prefixes / sizeof *prefixes; i++) {
+        const size_t n = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], n) == 0)
+            t = find_exactly(m, name + n);
+    }
+    return t;
+}
+
+const clef_tensor_info *clef__model_find(const clef_model *model, const char *name)
+{
+    static const char *const embeddings[] = {"model.embed_tokens.weight", "transformer.wte.weight"};
+    const clef_tensor_info *t = find_stored(model, name);
+    if (t || model->is_gguf || !model->hparams.tied_embeddings)
+        return t;
+    for (size_t i = 0; !t && i < sizeof embeddings / sizeof *embeddings; i++) {
+        if (strcmp(name, embeddings[i]) == 0)
+            t = find_stored(model, "lm_head.weight");
+        else if (strcmp(name, "lm_head.weight") == 0)
+            t = find_stored(model, embeddings[i]);
+    }
+    return t;
+}
+
+const void *clef_model_weight(void *model, const char *name, clef_dtype dtype, uint64_t n_bytes)
+{
+    const clef_tensor_info *t = clef__model_find(model, name);
+    if (!t || t->dtype != dtype || t->n_bytes != n_bytes)
+        return NULL;
+    return t->data ? t->data : clef__joined_data(model, t);
+}
+
+/* The file that p lies in; its data is NULL where there is none. */
+static clef_mapping mapping_of(const clef_model *m, const char *p)
+{
+    for (size_t i = 0; i <= m->n_shards; i++) {
+        const clef_mapping file = i < m->n_shards ? m->shards[i].file : m->gguf.file;
+        if (file.data && (uintptr_t)p - (uintptr_t)file.data < file.n_bytes)
+            return file;
+    }
+    return (clef_mapping){0};
+}
+
+/* A fault maps what lies around it in the page cache, too (Linux: 64 KiB), so that the ends of its neighbours go with a tensor. */
+void clef_model_release(void *model, const char *name)
+{
+    enum { AROUND = 128 << 10 };
+    const clef_tensor_info *t = clef__model_find(model, name);
+    const clef_mapping file = t ? mapping_of(model, t->data) : (clef_mapping){0};
+    if (!file.data)
+        return;
+    const size_t at = (size_t)((uintptr_t)t->data - (uintptr_t)file.data), end = at + (size_t)t->n_bytes;
+    const size_t from = at > AROUND ? at - AROUND : 0, to = file.n_bytes - end > AROUND ? end + AROUND : file.n_bytes;
+    clef__os_forget((const char *)file.data + from, to - from);
+}

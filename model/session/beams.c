@@ -1,0 +1,300 @@
+/* Beam search: the device gives each beam's likeliest continuations, the host says which go on, and the device puts the caches in that
+ * order at the next step. The rules are those of transformers' generate() (generation/utils.py, _beam_search): see clef_session_beams(). */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/fail.h"
+#include "model/session/session.h"
+
+/* A text under way, or an ended one. */
+typedef struct text {
+    int32_t *ids;
+    int32_t n, ended;
+    float score; /* sum of log-probabilities; of an ended one / n^length_penalty */
+} text;
+
+typedef struct candidate {
+    float score;
+    int32_t beam, token;
+} candidate;
+
+typedef struct search {
+    clef_session *s;
+    clef_beam_opts o;
+    int32_t n_steps;      /* tokens that a text may have */
+    int32_t n_first;      /* tokens of the prompt */
+    int32_t n_forced;     /* of them those that count as the text's length: what follows an encoder-decoder's first one */
+    text *running, *next; /* [n_beams] */
+    text *finished;       /* [n_beams], the best first; those that are there: n_finished */
+    int32_t n_finished;
+    candidate *candidates; /* [n_beams * n_candidates], of which the first n_kept count */
+    int32_t n_kept;
+    int32_t *tokens; /* [n_beams * n_candidates] of the device */
+    float *logs;
+    int32_t *ids, *order, *pos; /* [n_beams] for the device */
+} search;
+
+/* ---- memory ------------------------------------------------------------------------------------------------------------------------- */
+
+static text *make_texts(int32_t n, int32_t n_steps)
+{
+    text *t = calloc((size_t)n, sizeof *t);
+    for (int32_t i = 0; t && i < n; i++) {
+        t[i].ids = malloc((size_t)n_steps * sizeof *t->ids);
+        if (!t[i].ids) {
+            while (i-- > 0)
+                free(t[i].ids);
+            free(t);
+            return NULL;
+        }
+    }
+    return t;
+}
+
+static void free_texts(text *t, int32_t n)
+{
+    for (int32_t i = 0; t && i < n; i++)
+        free(t[i].ids);
+    free(t);
+}
+
+static void search_finish(search *q)
+{
+    const int32_t n = q->o.n_beams;
+    free_texts(q->running, n);
+    free_texts(q->next, n);
+    free_texts(q->finished, n);
+    free(q->candidates);
+    free(q->tokens);
+    free(q->logs);
+    free(q->ids);
+}
+
+static clef_status search_init(search *q, clef_error *err)
+{
+    const int32_t n = q->o.n_beams;
+    const size_t n_all = (size_t)n * (size_t)q->s->n_candidates;
+    q->running = make_texts(n, q->n_steps);
+    q->next = make_texts(n, q->n_steps);
+    q->finished = make_texts(n, q->n_steps);
+    q->candidates = malloc(n_all * sizeof *q->candidates);
+    q->tokens = malloc(n_all * sizeof *q->tokens);
+    q->logs = malloc(n_all * sizeof *q->logs);
+    q->ids = malloc(3 * (size_t)n * sizeof *q->ids);
+    if (!q->running || !q->next || !q->finished || !q->candidates || !q->tokens || !q->logs || !q->ids)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " beams of %" PRId32 " tokens", n, q->n_steps);
+    q->order = q->ids + n;
+    q->pos = q->order + n;
+    return CLEF_OK;
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------------------------- */
+
+static int ends_text(const search *q, int32_t id)
+{
+    const clef_hparams *hp = q->s->hp;
+    int ends = id == hp->eos;
+    for (int32_t i = 0; i < hp->n_eos_more; i++)
+        ends |= id == hp->eos_more[i];
+    return ends && !q->o.ignore_eos;
+}
+
+/* What a text of n tokens is divided by. */
+static float length_of(const search *q, int32_t n)
+{
+    return powf((float)(n + q->n_forced), q->o.length_penalty);
+}
+
+/* The best first; of equals the lower beam, then the order of the device's topk, which is the lower id's. */
+static int by_score(const void *a, const void *b)
+{
+    const candidate *x = a, *y = b;
+    if (x->score != y->score)
+        return x->score < y->score ? 1 : -1;
+    return x->beam != y->beam ? (x->beam > y->beam) - (x->beam < y->beam) : (x->token > y->token) - (x->token < y->token);
+}
+
+/* What the device says of the n beams under way: the best continuations of all, n_candidates of them. */
+static clef_status read_candidates(search *q, int32_t n, clef_error *err)
+{
+    const clef_session *s = q->s;
+    const int32_t k = s->n_candidates, n_all = n * k;
+    clef_status status = clef_plan_read(s->plan, s->candidates, q->tokens, (size_t)n_all * sizeof *q->tokens, err);
+    if (!status)
+        status = clef_plan_read(s->plan, s->scores, q->logs, (size_t)n_all * sizeof *q->logs, err);
+    if (status)
+        return status;
+    for (int32_t i = 0; i < n_all; i++) {
+        const float score = q->running[i / k].score + q->logs[i];
+        q->candidates[i] = (candidate){isnan(score) ? -INFINITY : score, i / k, q->tokens[i]};
+    }
+    qsort(q->candidates, (size_t)n_all, sizeof *q->candidates, by_score);
+    q->n_kept = n_all < k ? n_all : k;
+    return CLEF_OK;
+}
+
+/* Puts an ended text where its score says, if it is better than the worst. */
+static void add_finished(search *q, const candidate *c, int32_t n, int ended)
+{
+    const int32_t n_beams = q->o.n_beams;
+    const float score = c->score / length_of(q, n);
+    int32_t at = q->n_finished;
+    while (at > 0 && q->finished[at - 1].score < score)
+        at--;
+    if (at == n_beams)
+        return;
+    const int32_t last = q->n_finished < n_beams ? q->n_finished++ : n_beams - 1;
+    const text spare = q->finished[last];
+    memmove(q->finished + at + 1, q->finished + at, (size_t)(last - at) * sizeof *q->finished);
+    text *t = &q->finished[at];
+    *t = (text){.ids = spare.ids, .n = n - ended, .ended = ended, .score = score};
+    memcpy(t->ids, q->running[c->beam].ids, (size_t)(n - 1) * sizeof *t->ids);
+    if (!ended)
+        t->ids[n - 1] = c->token;
+}
+
+/* Sorts out the candidates for token number n (from 1): those that end a text, and the n_beams that go on. Returns how many go on. */
+static int32_t take_candidates(search *q, int32_t n)
+{
+    int32_t n_next = 0;
+    for (int32_t i = 0; i < q->n_kept; i++) {
+        const candidate *c = &q->candidates[i];
+        const int ended = ends_text(q, c->token);
+        if ((ended || n == q->n_steps) && i < q->o.n_beams) /* the others are there to go on, not to end */
+            add_finished(q, c, n, ended);
+        if (ended || n_next == q->o.n_beams)
+            continue;
+        text *t = &q->next[n_next];
+        const text *from = &q->running[c->beam];
+        t->score = c->score;
+        t->n = n;
+        memcpy(t->ids, from->ids, (size_t)(n - 1) * sizeof *t->ids);
+        t->ids[n - 1] = q->ids[n_next] = c->token;
+        q->order[n_next++] = c->beam;
+    }
+    text *done = q->running;
+    q->running = q->next;
+    q->next = done;
+    return n_next;
+}
+
+/* 1 while a text under way may still be better than the worst of n_beams ended ones. */
+static int may_improve(const search *q, int32_t n)
+{
+    if (q->n_finished < q->o.n_beams)
+        return 1;
+    return !q->o.early_stopping && q->running[0].score / length_of(q, n) > q->finished[q->o.n_beams - 1].score;
+}
+
+/* The step that takes the n texts' last tokens, at position `past`. */
+static clef_status run_beams(search *q, int32_t n, int32_t past, clef_error *err)
+{
+    clef_session *s = q->s;
+    const size_t n_bytes = (size_t)n * sizeof *q->ids;
+    for (int32_t i = 0; i < n; i++)
+        q->pos[i] = past;
+    clef_status status = clef_plan_bind(s->plan, s->B, n, err);
+    if (!status && s->T)
+        status = clef_plan_bind(s->plan, s->T, 1, err);
+    if (!status)
+        status = clef_plan_write(s->plan, s->ids, q->ids, n_bytes, err);
+    if (!status)
+        status = clef_plan_write(s->plan, s->pos, q->pos, n_bytes, err);
+    if (!status)
+        status = clef_plan_write(s->plan, s->order, q->order, n_bytes, err);
+    return status ? status : clef__session_step(s, past, 1, err);
+}
+
+static clef_status run_search(search *q, clef_error *err)
+{
+    const clef_session_opts *o = &q->s->opts;
+    clef_status status = CLEF_OK;
+    int32_t n_running = 1; /* all begin as one */
+    for (int32_t n = 1; !status; n++) {
+        status = read_candidates(q, n_running, err);
+        if (!status && q->o.step)
+            status = q->o.step(q->o.step_user, err);
+        if (status)
+            break;
+        n_running = take_candidates(q, n);
+        if (n == q->n_steps || !n_running || !may_improve(q, n))
+            break;
+        status = run_beams(q, n_running, q->n_first + n - 1, err);
+        if (!status && o->progress && o->progress(o->progress_user, "beams", (uint64_t)n, (uint64_t)q->n_steps))
+            status = clef__fail(err, CLEF_E_CANCELLED, "beams: interrupted at %" PRId32 " of %" PRId32 " tokens", n, q->n_steps);
+    }
+    return status;
+}
+
+/* ---- the call ----------------------------------------------------------------------------------------------------------------------- */
+
+static clef_status check_opts(const clef_session *s, int32_t n, clef_beam_opts *o, int32_t *n_steps, clef_error *err)
+{
+    if (!s->n_beams)
+        return clef__fail(err, CLEF_E_ARG, "the session was not made for beams (clef_session_opts.n_beams)");
+    if (!o->n_beams)
+        o->n_beams = s->n_beams;
+    if (!o->n_best)
+        o->n_best = 1;
+    if (o->n_beams < 1 || o->n_beams > s->n_beams)
+        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " beams, the session was made for %" PRId32, o->n_beams, s->n_beams);
+    if (o->n_best < 1 || o->n_best > o->n_beams)
+        return clef__fail(err, CLEF_E_ARG, "the best %" PRId32 " of %" PRId32 " beams, wanted 1 to %" PRId32, o->n_best, o->n_beams,
+                          o->n_beams);
+    if (!isfinite(o->length_penalty))
+        return clef__fail(err, CLEF_E_ARG, "length penalty %g, wanted a number", (double)o->length_penalty);
+    if (o->n_max < 0)
+        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " tokens to generate, wanted 0 (no limit) or more", o->n_max);
+    const int32_t room = s->opts.n_context - n + 1; /* the last token is not fed */
+    *n_steps = o->n_max && o->n_max < room ? o->n_max : room;
+    return CLEF_OK;
+}
+
+/* Hands the texts' ids over. */
+static clef_status give_best(search *q, clef_hypothesis **out, int32_t *n_out, clef_error *err)
+{
+    const int32_t n = q->n_finished < q->o.n_best ? q->n_finished : q->o.n_best;
+    *out = calloc((size_t)n + 1, sizeof **out);
+    if (!*out)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " texts", n);
+    for (int32_t i = 0; i < n; i++) {
+        text *t = &q->finished[i];
+        (*out)[i] = (clef_hypothesis){.ids = t->ids, .n = t->n, .ended = t->ended, .score = t->score};
+        t->ids = NULL;
+    }
+    *n_out = n;
+    return CLEF_OK;
+}
+
+clef_status clef_session_beams(clef_session *s, const int32_t *ids, int32_t n, const clef_beam_opts *opts, clef_hypothesis **out,
+                               int32_t *n_out, clef_error *err)
+{
+    search q = {.s = s, .o = opts ? *opts : (clef_beam_opts){.length_penalty = 1}, .n_first = n, .n_forced = s->is_seq2seq ? n - 1 : 0};
+    const float *logits;
+    *out = NULL;
+    *n_out = 0;
+    clef_status status = check_opts(s, n, &q.o, &q.n_steps, err);
+    if (!status)
+        status = clef_session_reset(s, err);
+    if (!status)
+        status = clef_session_feed(s, ids, n, &logits, err); /* checks the ids, too */
+    if (status)
+        return status;
+    status = search_init(&q, err);
+    if (!status)
+        status = run_search(&q, err);
+    if (!status)
+        status = give_best(&q, out, n_out, err);
+    search_finish(&q);
+    const clef_status reset = clef_session_reset(s, status ? NULL : err);
+    return status ? status : reset;
+}
+
+void clef_hypotheses_free(clef_hypothesis *hypotheses, int32_t n)
+{
+    for (int32_t i = 0; hypotheses && i < n; i++)
+        free(hypotheses[i].ids);
+    free(hypotheses);
+}

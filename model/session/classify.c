@@ -1,0 +1,222 @@
+/* A classifier: one text at a time through a model that ends in classes, or in what stands at each place. */
+#include "clef/classify.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/arch/layers.h"
+#include "model/open/model.h"
+#include "model/session/sequence_plan.h"
+
+enum { LABEL_BYTES = 96 };
+
+struct clef_classifier {
+    clef_model *model;
+    clef_classifier_info info;
+    clef_head head;
+    clef_sequence_plan plan;
+    char (*labels)[LABEL_BYTES]; /* [n_classes]; NULL of CLEF_HEAD_MASKED */
+    int32_t *types;              /* [max_T]: zeros for who gives none */
+    float *logits;               /* [max_T or 1, n_classes] */
+    int32_t capacity;            /* rows of logits */
+};
+
+/* ---- what the files say ------------------------------------------------------------------------------------------------------------- */
+
+/* The labels' number is the classifier's width, which the graph knows. */
+static clef_status count_classes(clef_classifier *c, clef_error *err)
+{
+    clef_graph *graph;
+    clef_build_opts opts = c->plan.build;
+    opts.n_context = opts.n_batch = 1;
+    const clef_status status = clef_model_build(c->model, &opts, &graph, err);
+    if (status != CLEF_OK)
+        return status;
+    const clef_value_info v = clef_value_describe(clef_graph_find(graph, "logits"));
+    c->info.n_classes = (int32_t)v.shape.dim[v.shape.rank - 1].n;
+    clef_graph_destroy(graph);
+    return CLEF_OK;
+}
+
+static clef_status read_kind(clef_classifier *c, clef_error *err)
+{
+    static const struct {
+        const char *name;
+        clef_class_kind kind;
+    } kinds[] = {{"single_label_classification", CLEF_CLASS_SOFTMAX},
+                 {"multi_label_classification", CLEF_CLASS_SIGMOID},
+                 {"regression", CLEF_CLASS_REGRESSION}};
+    clef_json_fields f = {.object = c->model->config, .file = "config.json", .err = err};
+    const char *type = c->model->config ? clef__json_string(&f, "problem_type", NULL) : NULL;
+    if (f.status != CLEF_OK)
+        return f.status;
+    c->info.kind = c->info.n_classes == 1 && !c->info.per_token ? CLEF_CLASS_SIGMOID : CLEF_CLASS_SOFTMAX;
+    for (size_t i = 0; type && i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(type, kinds[i].name) == 0) {
+            c->info.kind = kinds[i].kind;
+            return CLEF_OK;
+        }
+    return type ? clef__fail(err, CLEF_E_UNSUPPORTED, "config.json: problem_type %.40s is not supported", type) : CLEF_OK;
+}
+
+/* id2label is an object of numbers as texts. */
+static clef_status read_labels(clef_classifier *c, clef_error *err)
+{
+    const json_t *map = json_object_get(c->model->config, "id2label");
+    c->labels = calloc((size_t)c->info.n_classes, sizeof *c->labels);
+    if (!c->labels)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " labels", c->info.n_classes);
+    for (int32_t i = 0; i < c->info.n_classes; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%" PRId32, i);
+        const char *label = json_string_value(json_object_get(map, key));
+        if (label)
+            clef__config_text(label, c->labels[i], LABEL_BYTES);
+        else
+            snprintf(c->labels[i], LABEL_BYTES, "LABEL_%" PRId32, i);
+    }
+    return CLEF_OK;
+}
+
+static clef_status set_up(clef_classifier *c, clef_error *err)
+{
+    const clef_hparams *hp = clef_model_hparams(c->model);
+    const clef_arch *arch = clef__arch_find(hp->arch, c->model->is_gguf);
+    c->info.max_tokens = hp->n_context;
+    if (arch->kind == CLEF_SEQ2SEQ || (c->head == CLEF_HEAD_MASKED && arch->kind != CLEF_ENCODER))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s is no encoder%s", clef_model_path(c->model), hp->arch,
+                          c->head == CLEF_HEAD_MASKED ? ", and has no masked places to fill" : "");
+    c->info.per_token = c->head == CLEF_HEAD_MASKED || clef__labels_tokens(c->model);
+    c->plan.build.token_types = hp->n_token_types > 1;
+    clef_status status = count_classes(c, err);
+    if (status == CLEF_OK && c->head == CLEF_HEAD_CLASSES)
+        status = read_kind(c, err);
+    if (status == CLEF_OK && c->head == CLEF_HEAD_CLASSES)
+        status = read_labels(c, err);
+    return status;
+}
+
+clef_status clef_classifier_create(clef_device *dev, clef_model *model, const clef_classifier_opts *opts, clef_classifier **out,
+                                   clef_error *err)
+{
+    const clef_classifier_opts none = {.head = CLEF_HEAD_CLASSES}, *o = opts ? opts : &none;
+    *out = NULL;
+    clef_classifier *c = calloc(1, sizeof *c);
+    if (!c)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a classifier");
+    c->model = model;
+    c->head = o->head;
+    c->plan = (clef_sequence_plan){
+        .dev = dev,
+        .model = model,
+        .build = {.classify = o->head == CLEF_HEAD_CLASSES, .all_logits = 1},
+        .opts = {.gemm = o->gemm,
+                 .exact = o->exact,
+                 .no_tune = o->no_tune,
+                 .no_proof = o->no_proof,
+                 .strict = o->strict,
+                 .progress = o->progress,
+                 .progress_user = o->progress_user},
+        .output = "logits",
+        .n_batch = 1,
+    };
+    const clef_status status = set_up(c, err);
+    c->plan.max_tokens = c->info.max_tokens;
+    if (status == CLEF_OK)
+        *out = c;
+    else
+        clef_classifier_destroy(c);
+    return status;
+}
+
+void clef_classifier_destroy(clef_classifier *c)
+{
+    if (!c)
+        return;
+    clef__sequence_plan_finish(&c->plan);
+    free(c->labels);
+    free(c->types);
+    free(c->logits);
+    free(c);
+}
+
+clef_classifier_info clef_classifier_describe(const clef_classifier *c)
+{
+    return c->info;
+}
+
+const char *clef_classifier_label(const clef_classifier *c, int32_t i)
+{
+    return c->labels && i >= 0 && i < c->info.n_classes ? c->labels[i] : NULL;
+}
+
+/* ---- a text ------------------------------------------------------------------------------------------------------------------------- */
+
+static clef_status check_text(const clef_classifier *c, const int32_t *ids, const int32_t *types, int32_t n, clef_error *err)
+{
+    const clef_hparams *hp = clef_model_hparams(c->model);
+    if (n < 1)
+        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " tokens, wanted at least 1", n);
+    if (n > c->info.max_tokens)
+        return clef__fail(err, CLEF_E_LIMIT, "the text has %" PRId32 " tokens, %s takes at most %" PRId32, n, clef_model_path(c->model),
+                          c->info.max_tokens);
+    for (int32_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= hp->n_vocab)
+            return clef__fail(err, CLEF_E_ARG, "token %" PRId32 " is %" PRId32 ", the vocabulary has 0 to %" PRId32, i, ids[i],
+                              hp->n_vocab - 1);
+    for (int32_t i = 0; types && c->plan.build.token_types && i < n; i++)
+        if (types[i] < 0 || types[i] >= hp->n_token_types)
+            return clef__fail(err, CLEF_E_ARG, "token %" PRId32 " is of type %" PRId32 ", the model has 0 to %" PRId32, i, types[i],
+                              hp->n_token_types - 1);
+    return CLEF_OK;
+}
+
+/* Room for what a plan of max_T tokens gives. */
+static clef_status make_room(clef_classifier *c, clef_error *err)
+{
+    const int32_t T = c->plan.max_T;
+    if (T <= c->capacity)
+        return CLEF_OK;
+    free(c->types);
+    free(c->logits);
+    c->capacity = 0;
+    c->types = calloc((size_t)T, sizeof *c->types);
+    c->logits = malloc((size_t)(c->info.per_token ? T : 1) * (size_t)c->info.n_classes * sizeof *c->logits);
+    if (!c->types || !c->logits)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " tokens of %" PRId32 " classes", T, c->info.n_classes);
+    c->capacity = T;
+    return CLEF_OK;
+}
+
+clef_status clef_classify(clef_classifier *c, const int32_t *ids, const int32_t *types, int32_t n, const float **logits, clef_error *err)
+{
+    *logits = NULL;
+    clef_status status = check_text(c, ids, types, n, err);
+    if (status == CLEF_OK)
+        status = clef__sequence_plan_for(&c->plan, n, err);
+    if (status == CLEF_OK)
+        status = make_room(c, err);
+    if (status != CLEF_OK)
+        return status;
+    const size_t n_bytes = (size_t)(c->info.per_token ? n : 1) * (size_t)c->info.n_classes * sizeof *c->logits;
+    status = clef__sequence_plan_run(&c->plan, ids, types ? types : c->types, 1, n, c->logits, n_bytes, err);
+    if (status == CLEF_OK)
+        *logits = c->logits;
+    return status;
+}
+
+void clef_class_probabilities(clef_class_kind kind, const float *logits, int32_t n, float *probabilities)
+{
+    double most = -INFINITY, sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        most = fmax(most, (double)logits[i]);
+    for (int32_t i = 0; i < n; i++)
+        sum += exp((double)logits[i] - most);
+    for (int32_t i = 0; i < n; i++) {
+        const double x = (double)logits[i];
+        probabilities[i] = (float)(kind == CLEF_CLASS_SOFTMAX ? exp(x - most) / sum : kind == CLEF_CLASS_SIGMOID ? 1 / (1 + exp(-x)) : x);
+    }
+}

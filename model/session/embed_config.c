@@ -1,0 +1,209 @@
+/* Pooling as the model's files say: sentence-transformers' modules.json and what it names, or GGUF's pooling_type. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/open/arch.h"
+#include "model/session/embed.h"
+#include "model/open/model.h"
+#include "runtime/os/os.h"
+
+enum { MAX_FILE_BYTES = 1 << 20 };
+
+/* Opens FOLDER/part/file, "" for no part. *out NULL and CLEF_OK when it is not there; the caller frees *path in any case. */
+static clef_status load_beside(const clef_model *m, const char *part, const char *file, char **path, json_t **out, clef_error *err)
+{
+    const size_t n = strlen(m->path) + strlen(part) + strlen(file) + 3;
+    *out = NULL;
+    *path = malloc(n);
+    if (!*path)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for a path", m->path);
+    snprintf(*path, n, "%s/%s%s%s", m->path, part, *part ? "/" : "", file);
+    return clef__os_is_file(*path) ? clef__json_load(*path, MAX_FILE_BYTES, out, err) : CLEF_OK;
+}
+
+/* A module's folder lies in the model's: the list must not lead elsewhere. */
+static int is_plain_folder(const char *name)
+{
+    return name && name[0] != '.' && !strpbrk(name, "/\\:");
+}
+
+/* ---- sentence-transformers -------------------------------------------------------------------------------------------------------- */
+
+/* The modes that clef has, by the flags of a 1_Pooling/config.json, and by its word in newer ones. */
+static const struct {
+    const char *flag, *word;
+    clef_pooling pooling;
+} modes[] = {
+    {"pooling_mode_cls_token", "cls", CLEF_POOL_CLS},
+    {"pooling_mode_mean_tokens", "mean", CLEF_POOL_MEAN},
+    {"pooling_mode_lasttoken", "lasttoken", CLEF_POOL_LAST},
+};
+
+static clef_pooling mode_of_word(clef_json_fields *f, const char *word)
+{
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (strcmp(word, modes[i].word) == 0)
+            return modes[i].pooling;
+    f->status =
+        clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: pooling_mode %.40s is not supported, known are: cls mean lasttoken", f->file, word);
+    return CLEF_POOL_NONE;
+}
+
+static clef_pooling mode_of_flags(clef_json_fields *f)
+{
+    clef_pooling mode = CLEF_POOL_NONE;
+    int n = 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)f->object, key, value)
+    {
+        if (strncmp(key, "pooling_mode_", strlen("pooling_mode_")) != 0 || !clef__json_bool(f, key, 0))
+            continue;
+        n++;
+        for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+            if (strcmp(key, modes[i].flag) == 0)
+                mode = modes[i].pooling;
+        if (!mode && f->status == CLEF_OK)
+            f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %.60s is not supported", f->file, key);
+    }
+    if (f->status == CLEF_OK && n != 1)
+        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %d kinds of pooling, wanted one", f->file, n);
+    return mode;
+}
+
+static clef_status read_pooling(const clef_model *m, const char *part, clef_embedder_info *out, clef_error *err)
+{
+    char *path;
+    json_t *root;
+    clef_status status = load_beside(m, part, "config.json", &path, &root, err);
+    if (status == CLEF_OK && !json_is_object(root))
+        status = clef__fail(err, root ? CLEF_E_FORMAT : CLEF_E_NOT_FOUND, "%s: %s", path, root ? "is no object" : "is missing");
+    if (status == CLEF_OK) {
+        clef_json_fields f = {.object = root, .file = path, .err = err};
+        const char *word = clef__json_string(&f, "pooling_mode", NULL);
+        if (f.status == CLEF_OK)
+            out->pooling = word ? mode_of_word(&f, word) : mode_of_flags(&f);
+        status = f.status;
+    }
+    json_decref(root);
+    free(path);
+    return status;
+}
+
+/* The longest text; sentence-transformers cuts there. */
+static clef_status read_transformer(const clef_model *m, const char *part, clef_embedder_info *out, clef_error *err)
+{
+    char *path;
+    json_t *root;
+    clef_status status = load_beside(m, part, "sentence_bert_config.json", &path, &root, err);
+    if (status == CLEF_OK && root && !json_is_object(root))
+        status = clef__fail(err, CLEF_E_FORMAT, "%s: is no object", path);
+    if (status == CLEF_OK && root) {
+        clef_json_fields f = {.object = root, .file = path, .err = err};
+        const int32_t n = (int32_t)clef__json_int(&f, "max_seq_length", 1, INT32_MAX, out->max_tokens);
+        out->max_tokens = n < out->max_tokens ? n : out->max_tokens;
+        if (clef__json_bool(&f, "do_lower_case", 0) && f.status == CLEF_OK)
+            f.status = clef__fail(err, CLEF_E_UNSUPPORTED, "%s: do_lower_case true is not supported", path);
+        status = f.status;
+    }
+    json_decref(root);
+    free(path);
+    return status;
+}
+
+static clef_status read_normalize(const clef_model *m, const char *part, clef_embedder_info *out, clef_error *err)
+{
+    (void)m;
+    (void)part;
+    (void)err;
+    out->normalize = 1;
+    return CLEF_OK;
+}
+
+static const struct {
+    const char *name; /* the last part of a module's type */
+    clef_status (*read)(const clef_model *m, const char *part, clef_embedder_info *out, clef_error *err);
+} modules[] = {{"Transformer", read_transformer}, {"Pooling", read_pooling}, {"Normalize", read_normalize}};
+
+static clef_status read_module(const clef_model *m, const char *file, const json_t *module, clef_embedder_info *out, clef_error *err)
+{
+    clef_json_fields f = {.object = module, .file = file, .err = err};
+    if (!json_is_object(module))
+        return clef__fail(err, CLEF_E_FORMAT, "%s: holds %s, wanted objects", file, clef__json_kind(module));
+    const char *type = clef__json_string(&f, "type", ""), *part = clef__json_string(&f, "path", "");
+    if (f.status != CLEF_OK)
+        return f.status;
+    if (!is_plain_folder(part))
+        return clef__fail(err, CLEF_E_FORMAT, "%s: path %.80s, wanted the name of a folder beside it", file, part);
+    const char *dot = strrchr(type, '.'), *name = dot ? dot + 1 : type;
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        if (strcmp(name, modules[i].name) == 0)
+            return modules[i].read(m, part, out, err);
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: module %.80s is not supported, known are: Transformer Pooling Normalize", file, type);
+}
+
+static clef_status read_modules(const clef_model *m, clef_embedder_info *out, clef_error *err)
+{
+    char *path;
+    json_t *root;
+    clef_status status = load_beside(m, "", "modules.json", &path, &root, err);
+    if (status == CLEF_OK && root && !json_is_array(root))
+        status = clef__fail(err, CLEF_E_FORMAT, "%s: is %s, wanted an array", path, clef__json_kind(root));
+    for (size_t i = 0; status == CLEF_OK && i < json_array_size(root); i++)
+        status = read_module(m, path, json_array_get(root, i), out, err);
+    json_decref(root);
+    free(path);
+    return status;
+}
+
+/* ---- GGUF --------------------------------------------------------------------------------------------------------------------------- */
+
+/* llama.cpp's enum llama_pooling_type. */
+static const clef_pooling by_number[] = {CLEF_POOL_NONE, CLEF_POOL_MEAN, CLEF_POOL_CLS, CLEF_POOL_LAST};
+
+/* The text that a model takes at most, and whether vectors have length 1, are clef's own keys: llama.cpp always normalises. */
+static clef_status read_gguf(const clef_model *m, clef_embedder_info *out, clef_error *err)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s.pooling_type", m->hparams.arch);
+    const int64_t n = clef__gguf_int(&m->gguf, key, 0);
+    if (n < 0 || n >= (int64_t)(sizeof by_number / sizeof *by_number))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s %lld is not supported, known are 0 to 3", m->path, key, (long long)n);
+    const int64_t most = clef__gguf_int(&m->gguf, "clef.embedding.max_tokens", out->max_tokens);
+    if (most < 1)
+        return clef__fail(err, CLEF_E_FORMAT, "%s: clef.embedding.max_tokens is %lld, wanted 1 or more", m->path, (long long)most);
+    out->pooling = by_number[n];
+    out->normalize = clef__gguf_int(&m->gguf, "clef.embedding.normalize", 1) != 0;
+    out->max_tokens = most < out->max_tokens ? (int32_t)most : out->max_tokens;
+    return CLEF_OK;
+}
+
+clef_status clef__embed_put_keys(const clef_model *m, const char *arch, clef_gguf_writer *w, clef_error *err)
+{
+    clef_embedder_info info = {.max_tokens = m->hparams.n_context};
+    char key[96];
+    uint32_t n = 0;
+    const clef_status status = read_modules(m, &info, err);
+    if (status != CLEF_OK)
+        return status;
+    while (by_number[n] != info.pooling)
+        n++;
+    snprintf(key, sizeof key, "%s.pooling_type", arch);
+    if (info.pooling)
+        clef__gguf_put_u32(w, key, n);
+    clef__gguf_put_bool(w, "clef.embedding.normalize", info.normalize);
+    clef__gguf_put_i32(w, "clef.embedding.max_tokens", info.max_tokens);
+    return CLEF_OK;
+}
+
+clef_status clef__embed_config(const clef_model *model, clef_embedder_info *out, clef_error *err)
+{
+    const clef_hparams *hp = &model->hparams;
+    const clef_arch *arch = clef__arch_find(hp->arch, model->is_gguf);
+    *out = (clef_embedder_info){.n_dims = hp->d_model, .max_tokens = hp->n_context};
+    const clef_status status = model->is_gguf ? read_gguf(model, out, err) : read_modules(model, out, err);
+    if (status == CLEF_OK && !out->pooling)
+        out->pooling = arch->kind == CLEF_DECODER ? CLEF_POOL_LAST : CLEF_POOL_MEAN;
+    return status;
+}

@@ -1,0 +1,419 @@
+/* A session: one sequence fed step by step through a plan that keeps its KV cache. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/fail.h"
+#include "model/session/session.h"
+#include "runtime/plan/bounded.h"
+
+/* Rows of the plan's first run; an encoder takes its source whole. */
+static int32_t first_rows(const clef_session *s, int32_t part)
+{
+    return part == CLEF_PART_ENCODER || s->opts.n_first < s->n_batch ? s->opts.n_first : s->n_batch;
+}
+
+clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_model *model, const clef_build_opts *build, clef_plan **out,
+                               clef_error *err)
+{
+    clef_graph *graph;
+    clef_status status = clef_model_build(model, build, &graph, err);
+    if (status)
+        return status;
+    status = clef_graph_optimize(graph, NULL, err);
+    if (!status && build->part != CLEF_PART_ENCODER) /* which takes its source whole */
+        status = clef__bound_rows(dev, graph, "T", LEAST_ROWS, err);
+    if (!status)
+        status = clef_plan_create(dev, graph,
+                                  &(clef_plan_opts){.gemm = s->opts.gemm,
+                                                    .exact = s->opts.exact,
+                                                    .describe_only = s->opts.describe_only,
+                                                    .first = first_rows(s, build->part),
+                                                    .no_tune = s->opts.no_tune,
+                                                    .no_proof = s->opts.no_proof,
+                                                    .strict = s->opts.strict,
+                                                    .weights = clef_model_weight,
+                                                    .release = clef_model_release,
+                                                    .weights_user = model,
+                                                    .progress = s->opts.progress,
+                                                    .progress_user = s->opts.progress_user},
+                                  out, err);
+    clef_graph_destroy(graph);
+    return status;
+}
+
+static clef_status make_plan(clef_session *s, clef_error *err)
+{
+    const clef_build_opts opts = {.n_context = s->opts.n_context,
+                                  .n_batch = s->opts.n_batch,
+                                  .n_sequences = s->n_beams ? s->n_beams : 1,
+                                  .kv_type = s->opts.kv_type,
+                                  .part = s->is_seq2seq ? CLEF_PART_DECODER : CLEF_PART_WHOLE,
+                                  .n_source = s->opts.n_source,
+                                  .candidates = s->n_candidates,
+                                  .sample = !s->n_beams};
+    clef_status status = s->is_seq2seq ? clef__session_encoder(s, s->dev, s->model, err) : CLEF_OK;
+    if (!status)
+        status = clef__session_plan(s, s->dev, s->model, &opts, &s->plan, err);
+    return status;
+}
+
+/* How many likeliest tokens of each beam the host looks at: as many as leave n_beams of all when each of the others ends its text. */
+static clef_status set_beams(clef_session *s, clef_error *err)
+{
+    const int32_t n = s->opts.n_beams, per_beam = 2 + s->hp->n_eos_more;
+    if (n < 0 || n * per_beam > MAX_CANDIDATES)
+        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " beams, wanted 0 to %d", n, MAX_CANDIDATES / per_beam);
+    if (n * per_beam > s->hp->n_vocab)
+        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " beams for a vocabulary of %" PRId32, n, s->hp->n_vocab);
+    s->n_beams = n;
+    s->n_candidates = n * per_beam;
+    return CLEF_OK;
+}
+
+static void set_defaults(clef_session *s)
+{
+    s->is_seq2seq = s->hp->n_decoder_layers > 0;
+    s->has_memory = s->hp->linear_taps > 0;
+    if (!s->opts.n_context)
+        s->opts.n_context = s->hp->n_context;
+    if (!s->opts.n_source)
+        s->opts.n_source = s->hp->n_context;
+    if (!s->opts.n_batch)
+        s->opts.n_batch = 512;
+    if (s->opts.n_batch > 1 && s->is_seq2seq)
+        s->opts.n_batch = 1; /* what precedes the target's text is a token or two */
+    if (s->opts.n_batch > s->opts.n_context && s->opts.n_context > 0)
+        s->opts.n_batch = s->opts.n_context;
+}
+
+/* The most tokens of a step: what was asked for, or fewer where the device has to be bounded. */
+static int32_t rows_of(const clef_plan *plan)
+{
+    int64_t bound = 1;
+    clef_graph_symbol(clef_plan_graph(plan), clef_plan_symbol(plan, "T"), &bound);
+    return (int32_t)bound;
+}
+
+clef_status clef__session_open(clef_session *s, clef_error *err)
+{
+    const clef_status status = make_plan(s, err);
+    if (status)
+        return status;
+    s->ids = clef_plan_input(s->plan, "input_ids");
+    s->pos = clef_plan_input(s->plan, "pos");
+    s->sampling = clef_plan_input(s->plan, "sampling");
+    s->logits = clef_plan_output(s->plan, "logits");
+    s->token = clef_plan_output(s->plan, "token");
+    s->T = clef_plan_symbol(s->plan, "T");
+    s->S = clef_plan_symbol(s->plan, "S");
+    s->B = clef_plan_symbol(s->plan, "B");
+    if (s->T)
+        s->n_batch = rows_of(s->plan);
+    s->order = clef_plan_input(s->plan, "order");
+    s->candidates = clef_plan_output(s->plan, "candidates");
+    s->scores = clef_plan_output(s->plan, "candidate_scores");
+    return CLEF_OK;
+}
+
+clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_session_opts *opts, clef_session **out, clef_error *err)
+{
+    *out = NULL;
+    clef_session *s = calloc(1, sizeof *s);
+    if (!s)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a session");
+    s->dev = dev;
+    s->model = model;
+    s->hp = clef_model_hparams(model);
+    s->opts = opts ? *opts : (clef_session_opts){0};
+    set_defaults(s);
+    s->n_batch = s->opts.n_batch;
+    s->last = malloc((size_t)s->hp->n_vocab * sizeof *s->last);
+    s->seen = calloc(s->opts.n_context > 0 ? (size_t)s->opts.n_context + 1 : 1, sizeof *s->seen);
+    clef_status status = s->last && s->seen
+                             ? set_beams(s, err)
+                             : clef__fail(err, CLEF_E_NOMEM, "no memory for %d logits and %d tokens", s->hp->n_vocab, s->opts.n_context);
+    if (!status)
+        status = clef__session_open(s, err);
+    if (status) {
+        clef_session_destroy(s);
+        return status;
+    }
+    *out = s;
+    return CLEF_OK;
+}
+
+void clef_session_destroy(clef_session *s)
+{
+    if (!s)
+        return;
+    clef_plan_destroy(s->plan);
+    clef_plan_destroy(s->encoder.plan);
+    free(s->encoder.rows);
+    free(s->encoder.source);
+    free(s->last);
+    free(s->seen);
+    free(s);
+}
+
+int32_t clef_session_n_context(const clef_session *s)
+{
+    return s->opts.n_context;
+}
+
+int32_t clef_session_n_past(const clef_session *s)
+{
+    return s->n_past;
+}
+
+const clef_plan *clef_session_plan(const clef_session *s, int32_t i)
+{
+    return i == 0 ? s->plan : i == 1 ? s->encoder.plan : NULL;
+}
+
+clef_plan_stats clef_session_describe(const clef_session *s)
+{
+    return s->plan ? clef_plan_describe(s->plan) : (clef_plan_stats){0};
+}
+
+int32_t clef_session_profile(clef_session *s, clef_launch_time *times, int32_t capacity, clef_error *err)
+{
+    return s->plan ? clef_plan_profile(s->plan, times, capacity, err) : 0;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------------------------------------------- */
+
+/* Runs the step of n tokens after `past`, whose ids and position the device has. */
+clef_status clef__session_step(clef_session *s, int32_t past, int32_t n, clef_error *err)
+{
+    int32_t visible = (past + n + VISIBLE_STEP - 1) / VISIBLE_STEP * VISIBLE_STEP;
+    if (visible > s->opts.n_context)
+        visible = s->opts.n_context;
+    clef_status status = s->T ? clef_plan_bind(s->plan, s->T, n, err) : CLEF_OK;
+    if (!status)
+        status = clef_plan_bind(s->plan, s->S, visible, err);
+    return status ? status : clef_plan_run(s->plan, err);
+}
+
+/* Tells the device how to pick, unless it knows. */
+static clef_status set_sampling(clef_session *s, const sample_options *o, clef_error *err)
+{
+    if (s->sampling < 0 || memcmp(&s->sample, o, sizeof *o) == 0)
+        return CLEF_OK;
+    const clef_status status = clef_plan_write(s->plan, s->sampling, o, sizeof *o, err);
+    if (!status)
+        s->sample = *o;
+    return status;
+}
+
+static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
+{
+    const int32_t itself = 0;
+    clef_status status = clef_plan_bind(s->plan, s->B, 1, err);
+    if (!status && s->T)
+        status = clef_plan_bind(s->plan, s->T, n, err);
+    if (!status && s->order >= 0)
+        status = clef_plan_write(s->plan, s->order, &itself, sizeof itself, err);
+    if (!status)
+        status = clef_plan_write(s->plan, s->ids, ids, (size_t)n * sizeof *ids, err);
+    if (!status)
+        status = clef_plan_write(s->plan, s->pos, &s->n_past, sizeof s->n_past, err);
+    if (!status)
+        status = clef__session_step(s, s->n_past, n, err);
+    if (status)
+        return status;
+    memmove(s->seen + s->n_past, ids, (size_t)n * sizeof *ids); /* they may lie there already */
+    s->n_past += n;
+    return CLEF_OK;
+}
+
+static clef_status check_ids(const clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
+{
+    if (!s->plan)
+        return clef__fail(err, CLEF_E_ARG, "the session's device was lost and did not come back");
+    if (s->is_seq2seq && !s->encoder.n)
+        return clef__fail(err, CLEF_E_ARG, "an encoder-decoder wants a source first: clef_session_encode()");
+    if (n < 1)
+        return clef__fail(err, CLEF_E_ARG, "%d tokens to feed, wanted at least 1", n);
+    if (n > s->opts.n_context - s->n_past)
+        return clef__fail(err, CLEF_E_LIMIT, "%d tokens after %d: the context holds %d", n, s->n_past, s->opts.n_context);
+    for (int32_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= s->hp->n_vocab)
+            return clef__fail(err, CLEF_E_ARG, "token %d of the input is %d, the vocabulary has 0 to %d", i, ids[i], s->hp->n_vocab - 1);
+    return CLEF_OK;
+}
+
+clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n, const sample_options *last, clef_error *err)
+{
+    const sample_options off = {.mode = SAMPLE_OFF};
+    clef_status status = CLEF_OK;
+    for (int32_t at = 0; at < n && !status; at += s->n_batch) {
+        const int32_t step = n - at < s->n_batch ? n - at : s->n_batch;
+        status = set_sampling(s, at + step == n ? last : &off, err);
+        if (!status)
+            status = feed_step(s, ids + at, step, err);
+        if (!status && n > 1 && s->opts.progress && s->opts.progress(s->opts.progress_user, "prompt", (uint64_t)(at + step), (uint64_t)n))
+            status = clef__fail(err, CLEF_E_CANCELLED, "prompt: interrupted at %d of %d tokens", at + step, n);
+    }
+    return status;
+}
+
+/* The steps that run ahead are forgotten: what they write to the cache is never seen, and written over. */
+clef_status clef__session_end(clef_session *s, clef_error *err)
+{
+    const int reads = s->gen.active && s->gen.n_ahead > 0;
+    s->is_ahead |= s->has_memory && reads && s->gen.n_given > 0;
+    s->gen = (generation){.token = s->gen.token};
+    return reads ? clef_plan_read_wait(s->plan, err) : CLEF_OK;
+}
+
+/* What was written beyond n_past is never seen, and written over. */
+static void go_back(clef_session *s, int32_t n_past)
+{
+    s->n_past = n_past;
+    s->is_ahead = s->has_memory;
+}
+
+/* A memory that is ahead begins anew: it is empty at position 0. */
+static clef_status catch_up(clef_session *s, clef_error *err)
+{
+    const sample_options off = {.mode = SAMPLE_OFF};
+    const int32_t n = s->n_past;
+    if (!s->is_ahead)
+        return CLEF_OK;
+    s->n_past = 0;
+    const clef_status status = clef__session_prompt(s, s->seen, n, &off, err);
+    s->n_past = n;
+    s->is_ahead = status != CLEF_OK;
+    return status;
+}
+
+static clef_status feed(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
+{
+    const sample_options off = {.mode = SAMPLE_OFF};
+    const int32_t n_past = s->n_past;
+    clef_status status = catch_up(s, err);
+    if (!status)
+        status = clef__session_prompt(s, ids, n, &off, err);
+    if (!status)
+        status = clef_plan_read(s->plan, s->logits, s->last, (size_t)s->hp->n_vocab * sizeof *s->last, err);
+    if (status)
+        go_back(s, n_past);
+    return status;
+}
+
+clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, const float **logits, clef_error *err)
+{
+    clef_error why = {0};
+    *logits = NULL;
+    clef_status status = check_ids(s, ids, n, err);
+    if (!status)
+        status = clef__session_end(s, err);
+    if (status)
+        return status;
+    status = feed(s, ids, n, &why);
+    if (status)
+        status = clef__session_recover(s, NULL, &why, err);
+    if (!status && why.status)
+        status = feed(s, ids, n, err);
+    if (!status)
+        *logits = s->last;
+    return status;
+}
+
+/* ---- generation ------------------------------------------------------------------------------------------------------------------ */
+
+clef_status clef__session_start_read(clef_session *s, clef_error *err)
+{
+    const clef_status status = clef_plan_read_start(s->plan, s->token, &s->gen.token, sizeof s->gen.token, err);
+    s->gen.n_ahead += !status;
+    return status;
+}
+
+static clef_status generate(clef_session *s, const int32_t *ids, int32_t n, int32_t n_max, const sample_options *sample, clef_error *err)
+{
+    const int32_t n_past = s->n_past;
+    s->gen = (generation){.active = 1, .n_max = n_max, .sample = *sample};
+    clef_status status = catch_up(s, err);
+    if (!status)
+        status = clef__session_prompt(s, ids, n, sample, err);
+    if (!status)
+        status = clef__session_start_read(s, err);
+    if (status) {
+        go_back(s, n_past);
+        s->gen.active = 0;
+    }
+    return status;
+}
+
+clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n, int32_t n_max, const clef_sampler_opts *opts,
+                                  clef_error *err)
+{
+    sample_options sample;
+    clef_error why = {0};
+    clef_status status = check_ids(s, ids, n, err);
+    if (!status && s->n_beams)
+        status = clef__fail(err, CLEF_E_ARG, "a session made for beams does not sample");
+    if (!status && n_max < 0)
+        status = clef__fail(err, CLEF_E_ARG, "%d tokens to generate, wanted 0 (no limit) or more", n_max);
+    if (!status)
+        status = clef__sampler_options(opts, s->n_past + n, &sample, err);
+    if (!status)
+        status = clef__session_end(s, err);
+    if (status)
+        return status;
+    status = generate(s, ids, n, n_max, &sample, &why);
+    if (status)
+        status = clef__session_recover(s, NULL, &why, err);
+    return !status && why.status ? generate(s, ids, n, n_max, &sample, err) : status;
+}
+
+static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)
+{
+    generation *g = &s->gen;
+    if (!g->active)
+        return clef__fail(err, CLEF_E_ARG, "no generation is under way");
+    if (!g->n_ahead)
+        return g->n_max && g->n_given == g->n_max
+                   ? clef__fail(err, CLEF_E_LIMIT, "all %d tokens have been generated", g->n_max)
+                   : clef__fail(err, CLEF_E_LIMIT, "a token after %d: the context holds %d", s->n_past, s->opts.n_context);
+    const int32_t past = s->n_past + (g->n_given > 0); /* with the token before this one */
+    const int more = past < s->opts.n_context && (!g->n_max || g->n_given + 1 < g->n_max);
+    clef_status status = more ? clef__session_step(s, past, 1, err) : CLEF_OK;
+    const clef_status waited = clef_plan_read_wait(s->plan, status ? NULL : err);
+    const int32_t token = g->token;
+    g->n_ahead = 0;
+    if (!status)
+        status = waited;
+    if (!status && more)
+        status = clef__session_start_read(s, err);
+    if (status) {
+        go_back(s, s->n_past);
+        g->active = 0;
+        return status;
+    }
+    s->n_past = past;
+    s->seen[past] = token;
+    g->n_given++;
+    *id = token;
+    return CLEF_OK;
+}
+
+clef_status clef_session_next(clef_session *s, int32_t *id, clef_error *err)
+{
+    const generation before = s->gen;
+    clef_error why = {0};
+    *id = -1;
+    clef_status status = next_token(s, id, &why);
+    if (!status)
+        return CLEF_OK;
+    status = clef__session_recover(s, &before, &why, err);
+    return status ? status : next_token(s, id, err);
+}
+
+clef_status clef_session_reset(clef_session *s, clef_error *err)
+{
+    const clef_status status = clef__session_end(s, err);
+    s->n_past = s->is_ahead = 0;
+    return status || !s->plan ? status : clef_plan_reset(s->plan, err);
+}

@@ -1,0 +1,144 @@
+/* Added tokens: found in the text by a trie, leftmost and longest, with Hugging Face's rules for what surrounds them. */
+#include <stdlib.h>
+
+#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/unicode.h"
+#include "model/file/utf8.h"
+
+static clef_status new_node(clef_added_trie *trie, uint8_t byte, int32_t next, int32_t *out, clef_error *err)
+{
+    if (trie->n == trie->capacity) {
+        const size_t capacity = trie->capacity ? trie->capacity * 2 : 64;
+        clef_added_node *nodes = capacity < (size_t)INT32_MAX ? realloc(trie->nodes, capacity * sizeof *nodes) : NULL;
+        if (!nodes)
+            return clef__fail(err, CLEF_E_NOMEM, "added tokens: no memory for %zu trie nodes", capacity);
+        trie->nodes = nodes;
+        trie->capacity = capacity;
+    }
+    trie->nodes[trie->n] = (clef_added_node){.child = -1, .next = next, .token = -1, .byte = byte};
+    *out = (int32_t)trie->n++;
+    return CLEF_OK;
+}
+
+static int32_t child_of(const clef_added_trie *trie, int32_t node, uint8_t byte)
+{
+    if (node < 0)
+        return trie->roots[byte];
+    int32_t child = trie->nodes[node].child;
+    while (child >= 0 && trie->nodes[child].byte != byte)
+        child = trie->nodes[child].next;
+    return child;
+}
+
+clef_status clef__added_enter(clef_added_trie *trie, const char *text, size_t n, int32_t token, clef_error *err)
+{
+    int32_t node = -1;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t byte = (uint8_t)text[i];
+        int32_t child = child_of(trie, node, byte);
+        if (child < 0) {
+            const clef_status st = new_node(trie, byte, node < 0 ? -1 : trie->nodes[node].child, &child, err);
+            if (st)
+                return st;
+            if (node < 0)
+                trie->roots[byte] = child;
+            else
+                trie->nodes[node].child = child;
+        }
+        node = child;
+    }
+    if (node >= 0 && trie->nodes[node].token < 0)
+        trie->nodes[node].token = token;
+    return CLEF_OK;
+}
+
+void clef__added_finish(clef_added_trie *trie)
+{
+    free(trie->nodes);
+    trie->nodes = NULL;
+    trie->n = trie->capacity = 0;
+}
+
+/* The longest token at text[at]; 0 bytes when there is none. */
+static size_t longest_at(const clef_added_trie *trie, const char *text, size_t n, size_t at, int32_t *token)
+{
+    size_t length = 0;
+    int32_t node = -1;
+    for (size_t i = at; i < n; i++) {
+        node = child_of(trie, node, (uint8_t)text[i]);
+        if (node < 0)
+            break;
+        if (trie->nodes[node].token >= 0) {
+            *token = trie->nodes[node].token;
+            length = i + 1 - at;
+        }
+    }
+    return length;
+}
+
+static uint32_t char_before(const char *text, size_t at, size_t *start)
+{
+    size_t i = at - 1, size;
+    uint32_t code = 0;
+    while (i > 0 && ((unsigned char)text[i] & 0xC0) == 0x80)
+        i--;
+    clef__utf8_read(text + i, at - i, &code, &size);
+    *start = i;
+    return code;
+}
+
+static uint32_t char_at(const char *text, size_t n, size_t at, size_t *size)
+{
+    uint32_t code = 0;
+    clef__utf8_read(text + at, n - at, &code, size);
+    return code;
+}
+
+static int inside_word(clef_span in, size_t start, size_t end)
+{
+    size_t unused;
+    return (start > 0 && clef__is_word(char_before(in.text, start, &unused))) ||
+           (end < in.n && clef__is_word(char_at(in.text, in.n, end, &unused)));
+}
+
+static clef_status send_rest(clef_encoding *enc, clef_span in, size_t from, size_t to, clef_status (*rest)(clef_encoding *, clef_span))
+{
+    if (from >= to)
+        return CLEF_OK;
+    return rest(enc, (clef_span){in.text + from, to - from, in.first && from == 0});
+}
+
+clef_status clef__added_split(const clef_added_trie *trie, clef_encoding *enc, clef_span in,
+                              clef_status (*rest)(clef_encoding *enc, clef_span piece))
+{
+    if (trie->n == 0)
+        return send_rest(enc, in, 0, in.n, rest);
+    clef_status st = CLEF_OK;
+    size_t done = 0;
+    for (size_t at = 0; at < in.n && st == CLEF_OK;) {
+        int32_t token = -1;
+        const size_t length = trie->roots[(uint8_t)in.text[at]] < 0 ? 0 : longest_at(trie, in.text, in.n, at, &token);
+        if (length == 0) {
+            at++;
+            continue;
+        }
+        const clef_added_token *added = &enc->tok->added[token];
+        size_t start = at, end = at + length, size;
+        at = end; /* neither a match that is set aside below nor spaces taken by rstrip change where the search goes on */
+        if (added->single_word && inside_word(in, start, end))
+            continue;
+        if (added->lstrip)
+            for (size_t before; start > done && clef__is_space(char_before(in.text, start, &before));)
+                start = before;
+        if (added->lstrip && start < done)
+            start = done;
+        if (added->rstrip)
+            while (end < in.n && clef__is_space(char_at(in.text, in.n, end, &size)))
+                end += size;
+        st = send_rest(enc, in, done, start, rest);
+        if (st == CLEF_OK && start < end)
+            st = clef__ids_push(&enc->ids, added->id, enc->err);
+        done = end;
+    }
+    return st ? st : send_rest(enc, in, done, in.n, rest);
+}

@@ -1,0 +1,59 @@
+/* The inside of BPE: what bpe_build.c makes and bpe.c encodes with. */
+#ifndef CLEF_MODEL_BPE_H
+#define CLEF_MODEL_BPE_H
+
+#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/word_cuts.h"
+
+enum { CLEF_BPE_AFFIX = 64 };
+
+typedef struct clef_bpe_slot {
+    uint64_t key; /* left id << 32 | right id */
+    uint32_t rank;
+    int32_t  id; /* -1: free */
+} clef_bpe_slot;
+
+struct clef_bpe {
+    clef_token_model base;
+    clef_bpe_opts    opts;
+    /** Whether l and r (adjacent in text) merge, into what and how early. */
+    int (*pair)(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank, int32_t *id);
+    clef_bpe_slot *pairs; /* by ranks */
+    size_t         n_slots, n_pairs;
+    uint32_t       next_rank;
+    clef_vocab_map pieces; /* by scores: tokens that symbols may merge into; with ignore_merges: whole words */
+    uint32_t      *ranks;  /* by scores: rank of each token */
+    int32_t        byte_level;
+    int32_t        byte_ids[256];     /* byte-level symbols, else ASCII characters; -1: none */
+    int32_t        fallback_ids[256]; /* <0x00> .. <0xFF>; -1: none */
+    char           prefix[CLEF_BPE_AFFIX], suffix[CLEF_BPE_AFFIX];
+    size_t         n_prefix, n_suffix;
+    const clef_tokenizer *tok;
+    clef_word_cuts cuts;
+    int            merges_bytes; /* a merge has a fallback byte or <unk> in it: its token's text is not the text that it stands for */
+};
+
+static inline size_t clef__bpe_pair_hash(uint64_t key)
+{
+    key = (key ^ key >> 32) * 0x9E3779B97F4A7C15u;
+    return (size_t)(key >> 29);
+}
+
+/** The slot of a pair, or the free one where it would be. n_slots > 0. */
+static inline clef_bpe_slot *clef__bpe_slot(const clef_bpe *bpe, uint64_t key)
+{
+    size_t i = clef__bpe_pair_hash(key) & (bpe->n_slots - 1);
+    while (bpe->pairs[i].id >= 0 && bpe->pairs[i].key != key)
+        i = (i + 1) & (bpe->n_slots - 1);
+    return &bpe->pairs[i];
+}
+
+/* The two kinds, by ranks and by scores: what tok->model and clef_bpe.pair are. */
+clef_status clef__bpe_encode_by_rank(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n);
+clef_status clef__bpe_encode_by_score(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n);
+int clef__bpe_pair_by_rank(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank,
+                           int32_t *id);
+int clef__bpe_pair_by_score(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank,
+                            int32_t *id);
+
+#endif

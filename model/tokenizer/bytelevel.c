@@ -1,0 +1,73 @@
+/* Bytes as text. GPT-2's writing of bytes as printable characters (Radford et al. 2019, encoder.py, bytes_to_unicode): the bytes that
+ * Latin-1 shows stand for themselves; the other 68, in order, for U+0100 and on. */
+#include <stdlib.h>
+
+#include "model/tokenizer/tokenizer.h"
+
+static int shows(uint32_t byte)
+{
+    return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
+}
+
+uint32_t clef__byte_char(uint8_t byte)
+{
+    uint32_t hidden = 0;
+    if (shows(byte))
+        return byte;
+    for (uint32_t i = 0; i < byte; i++)
+        hidden += !shows(i);
+    return 0x100 + hidden;
+}
+
+int32_t clef__char_byte(uint32_t code)
+{
+    if (code < 0x100)
+        return shows(code) ? (int32_t)code : -1;
+    uint32_t hidden = 0x100;
+    for (int32_t byte = 0; code <= 0x143 && byte < 256; byte++)
+        if (!shows((uint32_t)byte) && hidden++ == code)
+            return byte;
+    return -1;
+}
+
+/* ---- base64 (RFC 4648, section 4) */
+
+static int32_t base64_value(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+clef_status clef__base64(const char *text, size_t n, char **out, size_t *n_out, clef_error *err)
+{
+    uint32_t bits = 0;
+    int n_bits = 0;
+    *out = NULL;
+    *n_out = 0;
+    while (n > 0 && text[n - 1] == '=')
+        n--;
+    char *bytes = malloc(n / 4 * 3 + 4);
+    if (!bytes)
+        return clef__fail(err, CLEF_E_NOMEM, "base64: no memory for %zu characters", n);
+    for (size_t i = 0; i < n; i++) {
+        const int32_t value = base64_value(text[i]);
+        if (value < 0 || n % 4 == 1) {
+            free(bytes);
+            return clef__fail(err, CLEF_E_FORMAT, "base64: %zu characters, of which number %zu is 0x%02X", n, i,
+                              (unsigned)(uint8_t)text[i]);
+        }
+        bits = (bits << 6 | (uint32_t)value) & 0xFFFFFF;
+        n_bits += 6;
+        if (n_bits >= 8) {
+            n_bits -= 8;
+            bytes[(*n_out)++] = (char)(bits >> n_bits & 0xFF);
+        }
+    }
+    *out = bytes;
+    return CLEF_OK;
+}

@@ -1,0 +1,289 @@
+/* Normalizers: what happens to the text before it is cut into pieces. */
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/unicode.h"
+#include "model/file/utf8.h"
+
+clef_status clef__normalizer_next(clef_tokenizer *tok, clef_normalizer **out, clef_error *err)
+{
+    if (tok->n_normalizers == CLEF_MAX_TOKEN_STAGES)
+        return clef__fail(err, CLEF_E_LIMIT, "normalizer: more than %d steps", CLEF_MAX_TOKEN_STAGES);
+    *out = &tok->normalizers[tok->n_normalizers++];
+    return CLEF_OK;
+}
+
+/* ---- prepend and replace */
+
+static clef_status run_prepend(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
+{
+    const clef_status st = in.n > 0 ? clef__chars_append(out, self->text, self->n_text, enc->err) : CLEF_OK;
+    return st ? st : clef__chars_append(out, in.text, in.n, enc->err);
+}
+
+clef_status clef__normalizer_prepend(clef_tokenizer *tok, const char *text, size_t n, clef_error *err)
+{
+    clef_normalizer *self = NULL;
+    const clef_status st = clef__normalizer_next(tok, &self, err);
+    if (st)
+        return st;
+    *self = (clef_normalizer){.run = run_prepend, .text = clef__token_arena_copy(&tok->arena, text, n), .n_text = n};
+    return self->text ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "normalizer: no memory for a string");
+}
+
+static clef_status run_replace(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
+{
+    clef_pattern_walk walk = {0};
+    size_t done = 0, start, end;
+    for (;;) {
+        int found;
+        clef_status st = clef__pattern_next(&self->pattern, &enc->regex, in.text, in.n, &walk, &start, &end, &found, enc->err);
+        if (st || !found)
+            return st ? st : clef__chars_append(out, in.text + done, in.n - done, enc->err);
+        st = clef__chars_append(out, in.text + done, start - done, enc->err);
+        if (st == CLEF_OK)
+            st = clef__chars_append(out, self->text, self->n_text, enc->err);
+        if (st)
+            return st;
+        done = end;
+    }
+}
+
+clef_status clef__normalizer_replace(clef_tokenizer *tok, const clef_pattern *pattern, const char *text, size_t n, clef_error *err)
+{
+    clef_normalizer *self = NULL;
+    const clef_status st = clef__normalizer_next(tok, &self, err);
+    if (st) {
+        clef__regex_destroy(pattern->regex);
+        return st;
+    }
+    *self = (clef_normalizer){.run = run_replace, .pattern = *pattern, .text = clef__token_arena_copy(&tok->arena, text, n), .n_text = n};
+    if (!pattern->regex)
+        self->pattern.text = clef__token_arena_copy(&tok->arena, pattern->text, pattern->n_text);
+    if (!self->text || (!pattern->regex && !self->pattern.text))
+        return clef__fail(err, CLEF_E_NOMEM, "normalizer: no memory for a string");
+    if (!pattern->regex && pattern->n_text == 0)
+        return clef__fail(err, CLEF_E_FORMAT, "normalizer: Replace of an empty string");
+    return CLEF_OK;
+}
+
+/* ---- Unicode's forms (UAX 15). utf8proc knows which characters decompose and compose; the canonical order and the walk over the text are
+ *      ours, because utf8proc's sort is quadratic in a run of marks, and because its marks are newer (model/tokenizer/unicode.h). */
+
+typedef struct code_points {
+    int32_t *at;
+    size_t n, capacity;
+} code_points;
+
+static clef_status decompose(clef_span in, utf8proc_option_t options, code_points *out, clef_error *err)
+{
+    for (size_t i = 0, size; i < in.n; i += size) {
+        uint32_t code = 0xFFFD;
+        clef__utf8_read(in.text + i, in.n - i, &code, &size);
+        const int decomposes = clef__unicode_decomposes(code);
+        for (;;) {
+            int boundary = 0;
+            const size_t room = out->capacity - out->n;
+            utf8proc_ssize_t n = 0;
+            if (room > 0 && !decomposes) {
+                out->at[out->n++] = (int32_t)code;
+                break;
+            }
+            if (room > 0)
+                n = utf8proc_decompose_char((utf8proc_int32_t)code, out->at + out->n, (utf8proc_ssize_t)room, options, &boundary);
+            if (room > 0 && n >= 0 && (size_t)n <= room) {
+                out->n += (size_t)n;
+                break;
+            }
+            const size_t capacity = out->capacity + (n > 0 ? (size_t)n : 0) + out->capacity / 2 + 64;
+            int32_t *at = n >= 0 ? realloc(out->at, capacity * sizeof *at) : NULL;
+            if (!at)
+                return clef__fail(err, CLEF_E_NOMEM, "normalizer: no memory for %zu characters", capacity);
+            out->at = at;
+            out->capacity = capacity;
+        }
+    }
+    return CLEF_OK;
+}
+
+static uint32_t combining_class(int32_t code)
+{
+    if (code < 0x300 || clef__unicode_is_newer_mark((uint32_t)code))
+        return 0;
+    return (uint32_t)utf8proc_get_property(code)->combining_class;
+}
+
+/* Stable counting sort of one run of marks; `copy` has its length. */
+static void order_run(int32_t *run, size_t n, int32_t *copy)
+{
+    size_t start[257] = {0};
+    memcpy(copy, run, n * sizeof *run);
+    for (size_t i = 0; i < n; i++)
+        start[(combining_class(copy[i]) & 255) + 1]++;
+    for (size_t c = 0; c < 256; c++)
+        start[c + 1] += start[c];
+    for (size_t i = 0; i < n; i++)
+        run[start[combining_class(copy[i]) & 255]++] = copy[i];
+}
+
+static clef_status order_marks(code_points *codes, clef_error *err)
+{
+    int32_t *copy = NULL;
+    for (size_t i = 0, end; i < codes->n; i = end) {
+        int sorted = 1;
+        for (end = i; end < codes->n && combining_class(codes->at[end]) > 0; end++)
+            sorted &= end == i || combining_class(codes->at[end - 1]) <= combining_class(codes->at[end]);
+        if (!sorted && !copy)
+            copy = malloc(codes->n * sizeof *copy);
+        if (!sorted && !copy)
+            return clef__fail(err, CLEF_E_NOMEM, "normalizer: no memory for %zu characters", codes->n);
+        if (!sorted)
+            order_run(codes->at + i, end - i, copy);
+        end += end == i;
+    }
+    free(copy);
+    return CLEF_OK;
+}
+
+/* What two characters are together, 0 for nothing. The first that is ever a second has code 0x300. */
+static int32_t compose_pair(int32_t first, int32_t second)
+{
+    utf8proc_int32_t pair[2] = {first, second};
+    if (second < 0x300 || utf8proc_normalize_utf32(pair, 2, UTF8PROC_STABLE | UTF8PROC_COMPOSE) != 1)
+        return 0;
+    return clef__unicode_decomposes((uint32_t)pair[0]) ? pair[0] : 0;
+}
+
+/* UAX 15's composition in place: each character joins the last one of class 0, unless one of its own class or more stands between. */
+static void compose(code_points *codes)
+{
+    size_t n = 0, starter = SIZE_MAX;
+    uint32_t class_before = 0;
+    for (size_t i = 0; i < codes->n; i++) {
+        const int32_t code = codes->at[i];
+        const uint32_t class = combining_class(code);
+        const int adjacent = starter != SIZE_MAX && starter + 1 == n;
+        const int32_t both = adjacent || (starter != SIZE_MAX && class_before < class) ? compose_pair(codes->at[starter], code) : 0;
+        if (both) {
+            codes->at[starter] = both;
+            continue;
+        }
+        if (class == 0)
+            starter = n;
+        class_before = class;
+        codes->at[n++] = code;
+    }
+    codes->n = n;
+}
+
+enum { FORM_COMPOSES = 1, FORM_COMPAT = 2 };
+
+static clef_status run_unicode(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
+{
+    size_t ascii = 0;
+    while (ascii < in.n && (unsigned char)in.text[ascii] < 0x80)
+        ascii++;
+    if (ascii == in.n)
+        return clef__chars_append(out, in.text, in.n, enc->err);
+    const int composes = self->flags & FORM_COMPOSES;
+    const utf8proc_option_t form = UTF8PROC_STABLE | (self->flags & FORM_COMPAT ? UTF8PROC_COMPAT : 0);
+    code_points codes = {0};
+    clef_status st = decompose(in, form | UTF8PROC_DECOMPOSE, &codes, enc->err);
+    if (st == CLEF_OK)
+        st = order_marks(&codes, enc->err);
+    if (st == CLEF_OK && composes)
+        compose(&codes);
+    if (st == CLEF_OK)
+        st = clef__chars_reserve(out, codes.n * 4, enc->err);
+    for (size_t i = 0; i < codes.n && st == CLEF_OK; i++)
+        out->n += clef__utf8_write((uint32_t)codes.at[i], out->at + out->n);
+    free(codes.at);
+    return st;
+}
+
+clef_status clef__normalizer_unicode(clef_tokenizer *tok, clef_unicode_form form, clef_error *err)
+{
+    clef_normalizer *self = NULL;
+    const clef_status st = clef__normalizer_next(tok, &self, err);
+    if (st)
+        return st;
+    const int composes = form == CLEF_FORM_NFC || form == CLEF_FORM_NFKC, compat = form == CLEF_FORM_NFKC || form == CLEF_FORM_NFKD;
+    *self = (clef_normalizer){.run = run_unicode, .flags = (composes ? FORM_COMPOSES : 0u) | (compat ? FORM_COMPAT : 0u)};
+    return CLEF_OK;
+}
+
+/* ---- case and ends */
+
+/* Character by character, so without the rule for final sigma; of Unicode's SpecialCasing only U+0130 lowers to two characters. */
+static clef_status run_lowercase(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
+{
+    (void)self;
+    for (size_t i = 0, size; i < in.n; i += size) {
+        uint32_t code = 0xFFFD;
+        clef__utf8_read(in.text + i, in.n - i, &code, &size);
+        const clef_status st = clef__chars_reserve(out, 4, enc->err);
+        if (st)
+            return st;
+        if (code == 0x130) {
+            memcpy(out->at + out->n, "i\xCC\x87", 3);
+            out->n += 3;
+        } else {
+            out->n += clef__utf8_write(clef__to_lower(code), out->at + out->n);
+        }
+    }
+    return CLEF_OK;
+}
+
+clef_status clef__normalizer_lowercase(clef_tokenizer *tok, clef_error *err)
+{
+    clef_normalizer *self = NULL;
+    const clef_status st = clef__normalizer_next(tok, &self, err);
+    if (st == CLEF_OK)
+        *self = (clef_normalizer){.run = run_lowercase};
+    return st;
+}
+
+static clef_status run_strip(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
+{
+    size_t start = 0, end = 0;
+    for (size_t i = 0, size; i < in.n; i += size) {
+        uint32_t code = 0xFFFD;
+        clef__utf8_read(in.text + i, in.n - i, &code, &size);
+        if (!clef__is_space(code))
+            end = i + size;
+        else if (start == i)
+            start = i + size;
+    }
+    if (!(self->flags & CLEF_STRIP_LEFT))
+        start = 0;
+    if (!(self->flags & CLEF_STRIP_RIGHT))
+        end = in.n;
+    return end > start ? clef__chars_append(out, in.text + start, end - start, enc->err) : CLEF_OK;
+}
+
+clef_status clef__normalizer_strip(clef_tokenizer *tok, uint32_t sides, clef_error *err)
+{
+    clef_normalizer *self = NULL;
+    const clef_status st = clef__normalizer_next(tok, &self, err);
+    if (st == CLEF_OK)
+        *self = (clef_normalizer){.run = run_strip, .flags = sides};
+    return st;
+}
+
+clef_status clef__normalize(clef_encoding *enc, clef_span in, clef_span *out)
+{
+    const clef_tokenizer *tok = enc->tok;
+    for (size_t i = 0; i < tok->n_normalizers; i++) {
+        clef_chars *to = &enc->normal[i % 2];
+        to->n = 0;
+        const clef_status st = tok->normalizers[i].run(&tok->normalizers[i], enc, in, to);
+        if (st)
+            return st;
+        in.text = to->at ? to->at : "";
+        in.n = to->n;
+    }
+    *out = in;
+    return CLEF_OK;
+}

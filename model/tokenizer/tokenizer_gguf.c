@@ -1,0 +1,365 @@
+/* The tokenizer.ggml.* keys of a GGUF file (ggml's docs/gguf.md). */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/file/gguf.h"
+#include "model/tokenizer/gguf_pre.h"
+#include "model/tokenizer/tokenizer.h"
+
+#define KEY "tokenizer.ggml."
+#define OWN "clef.tokenizer."
+#define SPACE_MARK "\xE2\x96\x81" /* U+2581 */
+
+typedef struct gguf_reader {
+    const clef_gguf *gguf;
+    const char *path;
+    clef_tokenizer *tok;
+    const clef_gguf_entry *tokens, *types;
+    clef_error *err;
+} gguf_reader;
+
+/* An array of strings of that key; NULL when there is none. */
+static const clef_gguf_entry *string_array(const clef_gguf *gguf, const char *key)
+{
+    const clef_gguf_entry *entry = clef__gguf_find(gguf, key);
+    return entry && entry->is_array && entry->type == CLEF_GGUF_STRING ? entry : NULL;
+}
+
+static const clef_gguf_entry *number_array(const clef_gguf *gguf, const char *key)
+{
+    const clef_gguf_entry *entry = clef__gguf_find(gguf, key);
+    return entry && entry->is_array && entry->type != CLEF_GGUF_STRING && entry->type != CLEF_GGUF_ARRAY ? entry : NULL;
+}
+
+/* Writers put 2^32 - 1 for "none". */
+static int32_t read_id(const gguf_reader *r, const char *key, int32_t missing)
+{
+    const int64_t id = clef__gguf_int(r->gguf, key, missing);
+    return id >= 0 && id < r->tok->n_tokens ? (int32_t)id : -1;
+}
+
+static clef_status add_marks(const gguf_reader *r, int bos_by_default, int eos_by_default)
+{
+    clef_tokenizer *tok = r->tok;
+    clef_status st = CLEF_OK;
+    if (clef__gguf_int(r->gguf, KEY "add_bos_token", bos_by_default) && tok->bos >= 0)
+        st = clef__tokens_mark(tok, 0, tok->bos, r->err);
+    if (st == CLEF_OK && clef__gguf_int(r->gguf, KEY "add_eos_token", eos_by_default) && tok->eos >= 0)
+        st = clef__tokens_mark(tok, 1, tok->eos, r->err);
+    return st;
+}
+
+/* ---- "gpt2": byte-level BPE */
+
+static clef_status read_pre(const gguf_reader *r, const clef_gguf_pre **out)
+{
+    char name[64];
+    if (!clef__gguf_text(r->gguf, KEY "pre", name, sizeof name))
+        strcpy(name, "gpt-2"); /* files older than the key: GPT-2's was the only one */
+    return clef__gguf_pre_find(name, r->path, out, r->err);
+}
+
+/* An id that no token has: writers fill the gaps of a vocabulary so. */
+static int is_gap(const gguf_reader *r, int32_t id)
+{
+    const clef_gguf_string text = r->tokens->strings[id];
+    char gap[32];
+    const int n = snprintf(gap, sizeof gap, "[PAD%d]", (int)id);
+    return r->types && clef__gguf_item_int(r->types, (uint64_t)id) == CLEF_PIECE_UNUSED && text.n_bytes == (size_t)n &&
+           memcmp(text.text, gap, (size_t)n) == 0;
+}
+
+static clef_status set_token(const gguf_reader *r, int32_t id)
+{
+    const clef_gguf_string text = r->tokens->strings[id];
+    int64_t type = r->types ? clef__gguf_item_int(r->types, (uint64_t)id) : CLEF_PIECE_NORMAL;
+    if (!r->types && (id == r->tok->bos || id == r->tok->eos))
+        type = CLEF_PIECE_CONTROL;
+    const clef_added_token added = {.id = id, .text = text.text, .n = text.n_bytes};
+    const clef_status st = clef__tokens_set(r->tok, id, text.text, text.n_bytes, r->err);
+    if (st || (type != CLEF_PIECE_CONTROL && type != CLEF_PIECE_UNKNOWN && type != CLEF_PIECE_USER_DEFINED))
+        return st;
+    return clef__tokens_add(r->tok, &added, type != CLEF_PIECE_USER_DEFINED, r->err);
+}
+
+static clef_status read_gpt2(const gguf_reader *r)
+{
+    const clef_gguf_entry *merges = string_array(r->gguf, KEY "merges");
+    const clef_gguf_pre *pre = NULL;
+    clef_bpe *bpe = NULL;
+    clef_tokenizer *tok = r->tok;
+    clef_status st = read_pre(r, &pre);
+    if (st == CLEF_OK && !merges)
+        st = clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "merges is missing or no array of strings", r->path);
+    for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++)
+        st = is_gap(r, id) ? CLEF_OK : set_token(r, id);
+    if (st)
+        return st;
+    tok->byte_level = !pre->escapes;
+    const clef_bpe_opts opts = {.unk = -1, .ignore_merges = pre->ignore_merges, .byte_fallback = pre->escapes};
+    st = clef__bpe_create(tok, &opts, (size_t)merges->n, &bpe, r->err);
+    for (uint64_t i = 0; i < merges->n && st == CLEF_OK; i++)
+        st = clef__bpe_merge_line(bpe, tok, merges->strings[i].text, merges->strings[i].n_bytes, r->err);
+    if (st == CLEF_OK && pre->nfc)
+        st = clef__normalizer_unicode(tok, CLEF_FORM_NFC, r->err);
+    if (st == CLEF_OK && pre->escapes)
+        st = clef__normalizer_replace(tok, &(clef_pattern){.text = " ", .n_text = 1}, SPACE_MARK, 3, r->err);
+    for (size_t i = 0; i < CLEF_GGUF_REGEXES && pre->regexes[i] && st == CLEF_OK; i++)
+        st = clef__pretokenizer_regex(tok, pre->regexes[i], CLEF_SPLIT_ISOLATED, r->err);
+    if (st == CLEF_OK && pre->escapes)
+        st = clef__decoder_metaspace(tok, SPACE_MARK, 3, 0, r->err);
+    if (st == CLEF_OK)
+        st = pre->escapes ? clef__decoder_byte_fallback(tok, r->err) : clef__decoder_byte_level(tok, r->err);
+    if (st == CLEF_OK)
+        st = clef__tokenizer_seal(tok, r->err);
+    if (st == CLEF_OK)
+        st = clef__bpe_seal(bpe, tok, r->err);
+    for (size_t i = 0; i < tok->n_added && pre->is_roberta; i++) /* as RoBERTa's own files have it */
+        tok->added[i].lstrip |= tok->added[i].n == 6 && memcmp(tok->added[i].text, "<mask>", 6) == 0;
+    if (st == CLEF_OK && pre->is_roberta && tok->bos >= 0 && tok->eos >= 0 && clef__gguf_int(r->gguf, KEY "add_bos_token", 1))
+        return clef__tokens_mark_roberta(tok, tok->bos, tok->eos, r->err);
+    return st ? st : add_marks(r, pre->add_bos, 0);
+}
+
+/* ---- "llama": SentencePiece's BPE */
+
+static int64_t piece_type(const gguf_reader *r, int32_t id)
+{
+    const clef_gguf_string text = r->tokens->strings[id];
+    if (r->types)
+        return clef__gguf_item_int(r->types, (uint64_t)id);
+    if (id == r->tok->bos || id == r->tok->eos)
+        return CLEF_PIECE_CONTROL;
+    return clef__fallback_byte(text.text, text.n_bytes) >= 0 ? CLEF_PIECE_BYTE : CLEF_PIECE_NORMAL;
+}
+
+static clef_status read_pieces(const gguf_reader *r, const clef_spm_opts *opts, const clef_spm_spaces *spaces)
+{
+    const clef_gguf_entry *scores = number_array(r->gguf, KEY "scores");
+    clef_tokenizer *tok = r->tok;
+    clef_spm_model model;
+    if (!scores || scores->n != r->tokens->n)
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "scores has %llu numbers, wanted %llu, one a token", r->path,
+                          (unsigned long long)(scores ? scores->n : 0), (unsigned long long)r->tokens->n);
+    clef_status st = clef__spm_create(tok, opts, &model, r->err);
+    for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++) {
+        const clef_gguf_string text = r->tokens->strings[id];
+        if (!is_gap(r, id))
+            st = clef__spm_piece(tok, &model, id, text.text, text.n_bytes, piece_type(r, id), clef__gguf_item_float(scores, (uint64_t)id),
+                                 r->err);
+    }
+    tok->unk = opts->unk;
+    if (st == CLEF_OK)
+        st = clef__spm_stages(tok, spaces, r->err);
+    if (st == CLEF_OK)
+        st = clef__tokenizer_seal(tok, r->err);
+    return st ? st : clef__spm_seal(&model, tok, r->err);
+}
+
+/* 1 when there are pieces for bytes, or nothing is said of pieces. */
+static int has_bytes(const gguf_reader *r)
+{
+    for (uint64_t i = 0; r->types && i < r->types->n; i++)
+        if (clef__gguf_item_int(r->types, i) == CLEF_PIECE_BYTE)
+            return 1;
+    return !r->types;
+}
+
+static clef_status read_spaces(const gguf_reader *r, int squeeze_by_default, clef_spm_spaces *out)
+{
+    const clef_gguf_entry *map = number_array(r->gguf, KEY "precompiled_charsmap");
+    *out = (clef_spm_spaces){.add_prefix = clef__gguf_int(r->gguf, KEY "add_space_prefix", 1) != 0,
+                             .squeeze = clef__gguf_int(r->gguf, KEY "remove_extra_whitespaces", squeeze_by_default) != 0,
+                             .escape = clef__gguf_int(r->gguf, OWN "escape_whitespaces", 1) != 0,
+                             .charsmap = map ? map->data : NULL,
+                             .n_charsmap = map ? (size_t)map->n : 0};
+    return map && clef__gguf_type_bytes(map->type) != 1
+               ? clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "precompiled_charsmap is no array of bytes", r->path)
+               : CLEF_OK;
+}
+
+static clef_status read_llama(const gguf_reader *r)
+{
+    const clef_spm_opts opts = {.byte_fallback = has_bytes(r), .unk = read_id(r, KEY "unknown_token_id", 0)};
+    clef_spm_spaces spaces;
+    clef_status st = read_spaces(r, 0, &spaces);
+    if (st == CLEF_OK)
+        st = read_pieces(r, &opts, &spaces);
+    return st ? st : add_marks(r, 1, 0);
+}
+
+/* ---- "t5": SentencePiece's Unigram */
+
+static clef_status read_t5(const gguf_reader *r)
+{
+    const clef_spm_opts opts = {.unigram = 1, .byte_fallback = r->types && has_bytes(r), .unk = read_id(r, KEY "unknown_token_id", 2)};
+    clef_spm_spaces spaces;
+    clef_status st = read_spaces(r, 1, &spaces);
+    if (st == CLEF_OK)
+        st = read_pieces(r, &opts, &spaces);
+    return st ? st : add_marks(r, 0, 1);
+}
+
+/* ---- "bert": WordPiece. Tokens that begin a word are written with U+2581 before them, the others without "##" */
+
+static clef_status set_wordpiece(const gguf_reader *r, int32_t id)
+{
+    const clef_gguf_string text = r->tokens->strings[id];
+    const int64_t type = r->types ? clef__gguf_item_int(r->types, (uint64_t)id) : CLEF_PIECE_NORMAL;
+    const int bracketed = text.n_bytes > 2 && text.text[0] == '[' && text.text[text.n_bytes - 1] == ']';
+    if (text.n_bytes > 3 && memcmp(text.text, SPACE_MARK, 3) == 0)
+        return clef__tokens_set(r->tok, id, text.text + 3, text.n_bytes - 3, r->err);
+    if (type != CLEF_PIECE_NORMAL || bracketed)
+        return clef__tokens_set(r->tok, id, text.text, text.n_bytes, r->err);
+    char inner[2 + CLEF_MAX_PIECE];
+    if (text.n_bytes > CLEF_MAX_PIECE)
+        return clef__fail(r->err, CLEF_E_LIMIT, "%s: token %d has %zu bytes", r->path, id, text.n_bytes);
+    memcpy(inner, "##", 2);
+    memcpy(inner + 2, text.text, text.n_bytes);
+    return clef__tokens_set(r->tok, id, inner, text.n_bytes + 2, r->err);
+}
+
+static clef_status read_bert(const gguf_reader *r)
+{
+    clef_tokenizer *tok = r->tok;
+    clef_status st = CLEF_OK;
+    for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++)
+        st = is_gap(r, id) ? CLEF_OK : set_wordpiece(r, id);
+    if (st == CLEF_OK)
+        st = clef__tokens_prefer_last(tok, r->err);
+    tok->unk = read_id(r, KEY "unknown_token_id", -1);
+    tok->sep = read_id(r, KEY "seperator_token_id", -1); /* the key's own spelling */
+    tok->cls = read_id(r, KEY "cls_token_id", tok->bos);
+    clef__tokens_guess_roles(tok);
+    const clef_bert_stages stages = {(int32_t)clef__gguf_int(r->gguf, KEY "normalizer.lowercase", -1),
+                                     (int32_t)clef__gguf_int(r->gguf, OWN "strip_accents", -1),
+                                     (int32_t)clef__gguf_int(r->gguf, OWN "space_cjk", 1)};
+    return st ? st : clef__bert_stages(tok, &stages, r->path, r->err);
+}
+
+static const struct {
+    const char *name;
+    int32_t bos, eos; /* where the file names none */
+    clef_status (*read)(const gguf_reader *r);
+} model_kinds[] = {
+    {"gpt2", -1, -1, read_gpt2}, {"llama", 1, 2, read_llama},   {"t5", -1, 1, read_t5},
+    {"bert", -1, -1, read_bert}, {"gemma4", -1, -1, read_gpt2},
+};
+
+static void read_roles(const gguf_reader *r)
+{
+    clef_tokenizer *tok = r->tok;
+    tok->unk = read_id(r, KEY "unknown_token_id", tok->unk);
+    tok->sep = read_id(r, KEY "seperator_token_id", tok->sep);
+    tok->pad = read_id(r, KEY "padding_token_id", tok->pad);
+    tok->cls = read_id(r, KEY "cls_token_id", tok->cls);
+    tok->mask = read_id(r, KEY "mask_token_id", tok->mask);
+    clef__tokens_guess_roles(tok);
+}
+
+/* clef's own: what stands around a text, or two, as pairs of an id and its type. */
+static clef_status read_template(const gguf_reader *r, const char *key, int n_texts, clef_template *out)
+{
+    const clef_gguf_entry *items = number_array(r->gguf, key);
+    int seen[2] = {0};
+    if (!items)
+        return CLEF_OK;
+    out->n = 0;
+    for (uint64_t i = 0; i + 1 < items->n; i += 2) {
+        const int64_t id = clef__gguf_item_int(items, i), type = clef__gguf_item_int(items, i + 1);
+        const clef_status st = clef__template_push(r->tok, out, id, (int32_t)(type & INT32_MAX), r->err);
+        if (st)
+            return st;
+        if (id < 0)
+            seen[id == CLEF_TEMPLATE_B]++;
+    }
+    if (seen[0] != 1 || seen[1] != n_texts - 1)
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: %s has %d first texts and %d second ones, wanted one of %d", r->path, key, seen[0],
+                          seen[1], n_texts);
+    return CLEF_OK;
+}
+
+static clef_status read_templates(const gguf_reader *r)
+{
+    clef_tokenizer *tok = r->tok;
+    const int is_said = number_array(r->gguf, OWN "single") != NULL;
+    clef_status st = read_template(r, OWN "single", 1, &tok->single);
+    if (st == CLEF_OK)
+        st = read_template(r, OWN "pair", 2, &tok->pair);
+    if (st || !is_said)
+        return st;
+    tok->n_before = tok->n_after = 0;
+    for (int32_t i = 0, after = 0; i < tok->single.n; i++) {
+        const int32_t id = tok->single.items[i].id;
+        int32_t *n = after ? &tok->n_after : &tok->n_before;
+        if (id >= 0 && *n < CLEF_MAX_MARKS)
+            (after ? tok->after : tok->before)[(*n)++] = id;
+        after |= id < 0;
+    }
+    return CLEF_OK;
+}
+
+/* All of a tokenizer.json, which GGUF may hold beside its own keys or in their place. */
+static clef_status read_json(gguf_reader *r, const clef_gguf_entry *json)
+{
+    clef_tokenizer *tok = r->tok;
+    clef_status st = clef__tokenizer_parse_json(tok, json->strings[0].text, json->strings[0].n_bytes, r->path, r->err);
+    if (st)
+        return st;
+    tok->bos = read_id(r, KEY "bos_token_id", tok->bos);
+    tok->eos = read_id(r, KEY "eos_token_id", tok->eos);
+    if (tok->n_before == 0 && tok->n_after == 0)
+        st = add_marks(r, 0, 0);
+    read_roles(r);
+    return st;
+}
+
+static clef_status read_model(gguf_reader *r)
+{
+    const clef_gguf_entry *json = clef__gguf_find(r->gguf, "tokenizer.huggingface.json");
+    char name[64];
+    if (json && json->type == CLEF_GGUF_STRING && !json->is_array)
+        return read_json(r, json);
+    if (!clef__gguf_text(r->gguf, KEY "model", name, sizeof name))
+        return clef__fail(r->err, CLEF_E_NOT_FOUND, "%s: no " KEY "model: the file has no tokenizer", r->path);
+    for (size_t i = 0; i < sizeof model_kinds / sizeof *model_kinds; i++) {
+        if (strcmp(name, model_kinds[i].name) != 0)
+            continue;
+        r->tokens = string_array(r->gguf, KEY "tokens");
+        r->types = number_array(r->gguf, KEY "token_type");
+        if (!r->tokens || r->tokens->n == 0 || r->tokens->n > INT32_MAX / 2)
+            return clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "tokens is missing or no array of strings", r->path);
+        if (r->types && r->types->n != r->tokens->n)
+            return clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "token_type has %llu items, wanted %llu, one a token", r->path,
+                              (unsigned long long)r->types->n, (unsigned long long)r->tokens->n);
+        const clef_status st = clef__tokens_reserve(r->tok, (int64_t)r->tokens->n, r->err);
+        if (st)
+            return st;
+        r->tok->bos = read_id(r, KEY "bos_token_id", model_kinds[i].bos);
+        r->tok->eos = read_id(r, KEY "eos_token_id", model_kinds[i].eos);
+        const clef_status read = model_kinds[i].read(r);
+        if (read == CLEF_OK)
+            read_roles(r);
+        return read;
+    }
+    return clef__fail(r->err, CLEF_E_UNSUPPORTED, "%s: tokenizer model \"%s\" is not supported; known: gpt2, llama, t5, bert, gemma4",
+                      r->path, name);
+}
+
+clef_status clef__tokenizer_parse_gguf(clef_tokenizer *tok, const clef_gguf *gguf, const char *name, clef_error *err)
+{
+    gguf_reader r = {.gguf = gguf, .path = name, .tok = tok, .err = err};
+    const clef_status st = read_model(&r);
+    return st ? st : read_templates(&r);
+}
+
+clef_status clef__tokenizer_read_gguf(clef_tokenizer *tok, const char *path, clef_error *err)
+{
+    clef_gguf gguf;
+    clef_status st = clef__gguf_open(path, &gguf, err);
+    if (st)
+        return st;
+    st = clef__tokenizer_parse_gguf(tok, &gguf, path, err);
+    clef__gguf_close(&gguf);
+    return st;
+}

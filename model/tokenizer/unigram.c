@@ -1,0 +1,224 @@
+/* Unigram (Kudo 2018, arXiv:1804.10959): of all ways to cut a text into pieces, the one whose scores add up to most, found by Viterbi's
+ * algorithm over a trie of the pieces. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "model/tokenizer/byte_trie.h"
+#include "model/tokenizer/tokenizer.h"
+#include "model/file/utf8.h"
+
+/* The best path that ends at a byte. */
+struct clef_viterbi {
+    double score;
+    int32_t id;    /* of its last piece; -1: an unknown character */
+    uint32_t size; /* bytes of that piece; 0: no path ends here */
+};
+
+struct clef_unigram {
+    clef_token_model base;
+    clef_unigram_opts opts;
+    clef_byte_trie trie;
+    double *scores;
+    double least; /* of the pieces */
+    size_t longest;
+    int32_t fallback_ids[256];
+};
+
+/* A path is written once no piece crosses its end, so memory follows the longest stretch without such a place, not the text. */
+typedef struct walk {
+    const clef_unigram *model;
+    clef_encoding *enc;
+    const char *text;
+    size_t n, base, at; /* the path before `base` is written; enc->viterbi[0] stands for base */
+    size_t reach;       /* the farthest byte where a path ends */
+    int in_unknown;     /* the last piece written was unknown */
+} walk;
+
+static clef_status reserve(walk *w, size_t n)
+{
+    clef_encoding *enc = w->enc;
+    if (n <= enc->n_viterbi)
+        return CLEF_OK;
+    const size_t capacity = n + n / 2 + 256;
+    clef_viterbi *nodes = realloc(enc->viterbi, capacity * sizeof *nodes);
+    if (!nodes)
+        return clef__fail(enc->err, CLEF_E_NOMEM, "Unigram: no memory for %zu bytes of text", capacity);
+    enc->viterbi = nodes;
+    enc->n_viterbi = capacity;
+    return CLEF_OK;
+}
+
+static clef_status push_unknown(walk *w, size_t at, size_t size)
+{
+    const clef_unigram *self = w->model;
+    clef_status st = CLEF_OK;
+    int falls_back = self->opts.byte_fallback;
+    for (size_t i = 0; i < size; i++)
+        falls_back = falls_back && self->fallback_ids[(uint8_t)w->text[at + i]] >= 0;
+    for (size_t i = 0; falls_back && i < size && st == CLEF_OK; i++)
+        st = clef__ids_push(&w->enc->ids, self->fallback_ids[(uint8_t)w->text[at + i]], w->enc->err);
+    if (falls_back || w->in_unknown)
+        return st;
+    w->in_unknown = 1;
+    return clef__ids_push(&w->enc->ids, self->opts.unk, w->enc->err);
+}
+
+/* Writes the best path from base to `at`: turned round in place, then forwards. */
+static clef_status flush(walk *w)
+{
+    clef_viterbi *nodes = w->enc->viterbi;
+    const size_t n = w->at - w->base;
+    const double score = nodes[n].score;
+    clef_viterbi after = {0};
+    for (size_t i = n; i > 0;) {
+        const clef_viterbi here = nodes[i];
+        nodes[i] = after;
+        after = here;
+        i -= here.size;
+        if (i == 0)
+            nodes[0] = after;
+    }
+    clef_status st = CLEF_OK;
+    for (size_t i = 0; i < n && st == CLEF_OK;) {
+        const clef_viterbi piece = nodes[i];
+        if (piece.id < 0)
+            st = push_unknown(w, w->base + i, piece.size);
+        else
+            st = clef__ids_push(&w->enc->ids, piece.id, w->enc->err);
+        w->in_unknown = w->in_unknown && piece.id < 0;
+        i += piece.size;
+    }
+    nodes[0] = (clef_viterbi){.score = score};
+    w->base = w->reach = w->at;
+    return st;
+}
+
+static void offer(walk *w, size_t end, int32_t id, double score)
+{
+    clef_viterbi *node = &w->enc->viterbi[end - w->base];
+    while (w->reach < end)
+        w->enc->viterbi[++w->reach - w->base].size = 0;
+    if (node->size > 0 && score <= node->score)
+        return;
+    node->score = score;
+    node->id = id;
+    node->size = (uint32_t)(end - w->at);
+}
+
+/* Sums are rounded as the library does it whose ties are to be met. */
+static double add(const clef_unigram *self, double score, double before)
+{
+    return self->opts.single ? (double)((float)score + (float)before) : score + before;
+}
+
+/* SentencePiece (since 0.2.2) counts anew from here when a sum outgrows a float's fine steps. */
+static double count_anew(walk *w, double before)
+{
+    const float most = 100000.0f;
+    if (!w->model->opts.single || fabs(before) <= (double)most)
+        return before;
+    for (size_t i = w->at; i <= w->reach; i++) {
+        clef_viterbi *node = &w->enc->viterbi[i - w->base];
+        node->score = (double)((float)node->score - (float)before);
+    }
+    return 0;
+}
+
+/* All pieces that begin at w->at. */
+static void extend(walk *w)
+{
+    const clef_unigram *self = w->model;
+    const double before = count_anew(w, w->enc->viterbi[w->at - w->base].score);
+    const size_t n_char = clef__utf8_size(w->text[w->at]);
+    int has_char = 0;
+    uint32_t node = 0;
+    for (size_t i = w->at; i < w->n; i++) {
+        node = clef__byte_trie_step(&self->trie, node, (uint8_t)w->text[i]);
+        if (!node)
+            break;
+        const int32_t id = self->trie.ids[node];
+        if (id < 0)
+            continue;
+        const size_t size = i + 1 - w->at;
+        offer(w, i + 1, id, add(self, self->scores[id], before));
+        has_char |= size == n_char;
+    }
+    if (!has_char)
+        offer(w, w->at + n_char, -1, add(self, add(self, self->least, -10), before));
+}
+
+static clef_status encode(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
+{
+    walk w = {.model = (const clef_unigram *)model, .enc = enc, .text = text, .n = n};
+    clef_status st = reserve(&w, w.model->longest + 8);
+    if (st)
+        return st;
+    enc->viterbi[0] = (clef_viterbi){0};
+    while (w.at < n && st == CLEF_OK) {
+        if (w.at == w.reach && w.at > w.base)
+            st = flush(&w);
+        if (st == CLEF_OK)
+            st = reserve(&w, w.at - w.base + w.model->longest + 8);
+        if (st)
+            return st;
+        extend(&w);
+        w.at += clef__utf8_size(text[w.at]);
+    }
+    return st || n == 0 ? st : flush(&w);
+}
+
+/* ---- building */
+
+static void destroy(clef_token_model *model)
+{
+    clef_unigram *self = (clef_unigram *)model;
+    clef__byte_trie_finish(&self->trie);
+    free(self->scores);
+    free(self);
+}
+
+clef_status clef__unigram_create(clef_tokenizer *tok, const clef_unigram_opts *opts, clef_unigram **out, clef_error *err)
+{
+    clef_unigram *self = calloc(1, sizeof *self);
+    if (!self)
+        return clef__fail(err, CLEF_E_NOMEM, "Unigram: no memory");
+    self->base.destroy = destroy;
+    self->base.encode = encode;
+    self->opts = *opts;
+    self->least = opts->single ? (double)FLT_MAX : INFINITY;
+    tok->model = &self->base;
+    *out = self;
+    self->scores = calloc((size_t)tok->n_tokens, sizeof *self->scores);
+    return self->scores ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "Unigram: no memory for %d scores", tok->n_tokens);
+}
+
+clef_status clef__unigram_piece(clef_unigram *self, const clef_tokenizer *tok, int32_t id, double score, clef_error *err)
+{
+    const clef_token *token = &tok->tokens[id];
+    if (!isfinite(score))
+        return clef__fail(err, CLEF_E_FORMAT, "Unigram: the score of token %d is no finite number", id);
+    self->scores[id] = score;
+    self->least = score < self->least ? score : self->least;
+    if (token->n_text == 0)
+        return CLEF_OK;
+    self->longest = token->n_text > self->longest ? token->n_text : self->longest;
+    return clef__byte_trie_put(&self->trie, token->text, token->n_text, id, err);
+}
+
+double clef__unigram_score_of(const clef_token_model *model, int32_t id)
+{
+    return ((const clef_unigram *)model)->scores[id];
+}
+
+void clef__unigram_seal(clef_unigram *self, const clef_tokenizer *tok)
+{
+    for (int i = 0; i < 256; i++) {
+        char text[8];
+        snprintf(text, sizeof text, "<0x%02X>", (unsigned)i);
+        self->fallback_ids[i] = clef__tokens_find(tok, text, 6);
+    }
+    if (!isfinite(self->least) || self->least == (double)FLT_MAX)
+        self->least = 0;
+}

@@ -1,0 +1,33 @@
+#include "runtime/device/broken.h"
+
+#ifdef CLEF_TEST_HOOKS
+#    include <stdio.h>
+#    include <stdlib.h>
+#    include <string.h>
+
+#    include "graph/lower/variant.h"
+#    include "runtime/os/os.h"
+
+int clef__broken_at(const char *name)
+{
+    const char *wanted = clef__os_env("CLEF_BREAK"), *how = wanted ? strchr(wanted, '=') : NULL;
+    const size_t n = how ? (size_t)(how - wanted) : 0;
+    if (!how || strlen(name) != n || memcmp(name, wanted, n) != 0)
+        return 0;
+    if (strcmp(how, "=crash") == 0)
+        abort();
+    while (strcmp(how, "=hang") == 0)
+        clef__os_sleep(1000);
+    return 1;
+}
+
+int clef__broken(const clef_launch *launch)
+{
+    char name[96];
+    if (!clef__os_env("CLEF_BREAK"))
+        return 0;
+    snprintf(name, sizeof name, "%s%s%s", clef__ops[launch->node->op]->name, launch->variant ? "." : "",
+             launch->variant ? launch->variant->name : "");
+    return clef__broken_at(name);
+}
+#endif

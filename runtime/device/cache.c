@@ -1,0 +1,130 @@
+/* The disk cache of program binaries. An entry is a header (magic, format, key, payload size, payload checksum; numbers little-endian)
+ * and the driver's binary. Nothing in a file is believed before its checksum fits: drivers crash on damaged binaries. */
+#include "runtime/device/cache.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/os/os.h"
+
+enum {
+    FORMAT = 1,
+    AT_FORMAT = 8,
+    AT_KEY = 12,
+    AT_SIZE = AT_KEY + CLEF_SHA256_BYTES,
+    AT_CHECKSUM = AT_SIZE + 8,
+    HEADER_BYTES = AT_CHECKSUM + CLEF_SHA256_BYTES,
+    MAX_BINARY_BYTES = 256 << 20,
+    MAX_PATH = 768
+};
+static const char magic[] = "clefprog"; /* 8 bytes without its NUL */
+
+static void write_le(unsigned char *to, uint64_t x, int n_bytes)
+{
+    for (int i = 0; i < n_bytes; i++)
+        to[i] = (unsigned char)(x >> (8 * i));
+}
+
+static void fill_header(unsigned char out[HEADER_BYTES], const clef_cache_key *key, const void *binary, size_t n_bytes)
+{
+    clef_sha256 sum;
+    memcpy(out, magic, AT_FORMAT);
+    write_le(out + AT_FORMAT, FORMAT, AT_KEY - AT_FORMAT);
+    memcpy(out + AT_KEY, key->bytes, sizeof key->bytes);
+    write_le(out + AT_SIZE, n_bytes, AT_CHECKSUM - AT_SIZE);
+    clef__sha256_init(&sum);
+    clef__sha256_add(&sum, binary, n_bytes);
+    clef__sha256_finish(&sum, out + AT_CHECKSUM);
+}
+
+/* 0 when the device has no cache or the path does not fit. */
+static int entry_path(const clef_device *dev, const clef_cache_key *key, char out[MAX_PATH])
+{
+    if (!dev->cache_dir[0])
+        return 0;
+    int n = snprintf(out, MAX_PATH, "%s/programs/", dev->cache_dir);
+    if (n < 0 || n + 2 * (int)sizeof key->bytes + 5 > MAX_PATH)
+        return 0;
+    for (size_t i = 0; i < sizeof key->bytes; i++, n += 2)
+        snprintf(out + n, 3, "%02x", key->bytes[i]);
+    strcpy(out + n, ".bin");
+    return 1;
+}
+
+/* With its length, so that no two lists of fields read the same. */
+static void add_field(clef_sha256 *s, const void *data, size_t n_bytes)
+{
+    unsigned char length[8];
+    write_le(length, n_bytes, 8);
+    clef__sha256_add(s, length, sizeof length);
+    clef__sha256_add(s, data, n_bytes);
+}
+
+clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_t n_bytes, const char *options)
+{
+    clef_cache_key key;
+    clef_sha256 s;
+    unsigned char format[4];
+    write_le(format, FORMAT, 4);
+    clef__sha256_init(&s);
+    add_field(&s, format, sizeof format);
+    const char *const texts[] = {dev->info.name, dev->info.vendor, dev->info.version, dev->info.driver, dev->info.platform_name, options};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        add_field(&s, texts[i], strlen(texts[i]));
+    add_field(&s, source, n_bytes);
+    clef__sha256_finish(&s, key.bytes);
+    return key;
+}
+
+int clef__cache_load(const clef_device *dev, const clef_cache_key *key, unsigned char **binary, size_t *n_bytes)
+{
+    char path[MAX_PATH], *file = NULL;
+    size_t n = 0;
+    unsigned char header[HEADER_BYTES];
+    if (!entry_path(dev, key, path) || !clef__os_is_file(path))
+        return 0;
+    if (clef__os_read(path, MAX_BINARY_BYTES + (size_t)HEADER_BYTES, &file, &n, NULL) != CLEF_OK)
+        return 0;
+    if (n > HEADER_BYTES) {
+        fill_header(header, key, file + HEADER_BYTES, n - HEADER_BYTES);
+        if (memcmp(file, header, HEADER_BYTES) == 0) {
+            memmove(file, file + HEADER_BYTES, n - HEADER_BYTES);
+            *binary = (unsigned char *)file;
+            *n_bytes = n - HEADER_BYTES;
+            return 1;
+        }
+    }
+    free(file);
+    clef__os_remove(path);
+    return 0;
+}
+
+void clef__cache_store(const clef_device *dev, const clef_cache_key *key, const unsigned char *binary, size_t n_bytes)
+{
+    char path[MAX_PATH], dir[MAX_PATH];
+    if (n_bytes == 0 || n_bytes > MAX_BINARY_BYTES || !entry_path(dev, key, path))
+        return;
+    snprintf(dir, sizeof dir, "%s/programs", dev->cache_dir);
+    unsigned char *file = malloc(HEADER_BYTES + n_bytes);
+    if (!file)
+        return;
+    fill_header(file, key, binary, n_bytes);
+    memcpy(file + HEADER_BYTES, binary, n_bytes);
+    if (clef__os_make_dirs(dir, NULL) == CLEF_OK)
+        clef__os_write(path, file, HEADER_BYTES + n_bytes, NULL);
+    free(file);
+}
+
+int clef__cache_has(const clef_device *dev, const clef_cache_key *key)
+{
+    char path[MAX_PATH];
+    return entry_path(dev, key, path) && clef__os_is_file(path);
+}
+
+void clef__cache_drop(const clef_device *dev, const clef_cache_key *key)
+{
+    char path[MAX_PATH];
+    if (entry_path(dev, key, path))
+        clef__os_remove(path);
+}

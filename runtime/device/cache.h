@@ -1,0 +1,29 @@
+/* Program binaries on disk: <cache_dir>/programs/<key in hex>.bin. */
+#ifndef CLEF_RUNTIME_CACHE_H
+#define CLEF_RUNTIME_CACHE_H
+
+#include "runtime/device/device.h"
+#include "runtime/os/sha256.h"
+
+typedef struct clef_cache_key {
+    unsigned char bytes[CLEF_SHA256_BYTES];
+} clef_cache_key;
+
+/** The key of a program: SHA-256 over the entry's format, the device's name, vendor, version, driver and platform, the source and the
+ *  options. */
+clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_t n_bytes, const char *options);
+
+/** The key of a program that is linked of these (runtime/device/program.c). CLEF_E_NOMEM. */
+clef_status clef__link_key(const clef_device *dev, const clef_unit *units, int32_t n, clef_cache_key *out, clef_error *err);
+
+/** Reads an entry. 1 when it is there and whole: *binary is malloced. 0: there is none, or it is damaged or foreign (then it is
+ *  removed). */
+int  clef__cache_load(const clef_device *dev, const clef_cache_key *key, unsigned char **binary, size_t *n_bytes);
+/** Writes an entry, folder included. A cache that cannot be written is no error: the next start builds again. */
+void clef__cache_store(const clef_device *dev, const clef_cache_key *key, const unsigned char *binary, size_t n_bytes);
+/** 1 when there is a file of it. */
+int  clef__cache_has(const clef_device *dev, const clef_cache_key *key);
+/** Removes an entry (the driver did not take it). */
+void clef__cache_drop(const clef_device *dev, const clef_cache_key *key);
+
+#endif

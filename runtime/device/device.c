@@ -1,0 +1,276 @@
+/* Opening devices, one or several as one; losing and closing them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/pass/cut.h"
+#include "runtime/device/device_find.h"
+#include "runtime/os/os.h"
+#include "runtime/prove/proof.h"
+#include "runtime/plan/relay.h"
+#include "runtime/plan/replay.h"
+#include "runtime/tune/tune.h"
+
+static const double SAVE_SECONDS = 20, SAVE_BEHIND_SECONDS = 300; /* spent at most, when a device is closed, on keeping what was built */
+
+/* ---- opening ------------------------------------------------------------------------------------------------------------------ */
+
+/* A path that does not fit leaves the device without a cache, as an unwritable one does. */
+static void take_cache_dir(clef_device *dev, const char *wanted)
+{
+    const char *dir = wanted ? wanted : clef__os_env("CLEF_CACHE_DIR");
+    if (dir && strlen(dir) < sizeof dev->cache_dir)
+        strcpy(dev->cache_dir, dir);
+    else if (dir || !clef__os_cache_dir(dev->cache_dir, sizeof dev->cache_dir))
+        dev->cache_dir[0] = 0;
+}
+
+/* A path that does not fit is no prover. */
+static void take_prover(clef_device *dev, const clef_device_opts *opts)
+{
+    const char *prover = opts && opts->prover ? opts->prover : clef__os_env("CLEF_PROVER");
+    if (prover && strlen(prover) < sizeof dev->prover)
+        strcpy(dev->prover, prover);
+    dev->notice = opts ? opts->notice : NULL;
+    dev->notice_user = opts ? opts->notice_user : NULL;
+}
+
+static clef_status open_queue(clef_device *dev, clef_error *err)
+{
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)dev->platform, 0};
+    cl_int code;
+    dev->context = clCreateContext(properties, 1, &dev->id, NULL, NULL, &code);
+    if (!dev->context)
+        return clef__cl_fail(err, "clCreateContext", dev->info.name, code);
+    dev->queue = clCreateCommandQueue(dev->context, dev->id, dev->profile ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
+    if (!dev->queue)
+        return clef__cl_fail(err, "clCreateCommandQueue", dev->info.name, code);
+    return CLEF_OK;
+}
+
+/* Before the first OpenCL call: PoCL reads these when it starts. The first name is of PoCL 4 and older, the second of later ones. */
+static void set_threads(int32_t n)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", (int)n);
+    clef__os_set_env("POCL_MAX_PTHREAD_COUNT", text);
+    clef__os_set_env("POCL_CPU_MAX_CU_COUNT", text);
+}
+
+/* PoCL binds thread i to processor i. Where the process may not use them all that would break its bounds, or PoCL itself. */
+static void pin_threads(void)
+{
+    if (!clef__os_env("POCL_AFFINITY") && clef__os_has_all_cpus())
+        clef__os_set_env("POCL_AFFINITY", "1");
+}
+
+/* One device of the list. */
+static clef_status open_one(const clef_found_list *list, const char *which, const clef_device_opts *opts, clef_device **out,
+                            clef_error *err)
+{
+    const clef_found *f = NULL;
+    *out = NULL;
+    clef_status status = clef__find_one(list, which, &f, err);
+    if (status != CLEF_OK)
+        return status;
+    clef_device *dev = calloc(1, sizeof *dev);
+    if (!dev)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for device %s", f->info.name);
+    dev->info = f->info;
+    dev->platform = f->platform;
+    dev->id = f->id;
+    dev->profile = opts && opts->profile;
+    dev->foreground = opts && opts->foreground;
+    dev->progress = opts ? opts->progress : NULL;
+    dev->progress_user = opts ? opts->progress_user : NULL;
+    take_cache_dir(dev, opts ? opts->cache_dir : NULL);
+    take_prover(dev, opts);
+    status = open_queue(dev, err);
+    if (status == CLEF_OK)
+        status = clef__device_probe(dev, err);
+    if (status != CLEF_OK) {
+        clef_device_close(dev);
+        return status;
+    }
+    *out = dev;
+    return CLEF_OK;
+}
+
+static clef_status check_shares(const clef_device_opts *opts, int32_t n, clef_error *err)
+{
+    if (opts->n_shares != n)
+        return clef__fail(err, CLEF_E_ARG, "%d shares of the layers for %d devices, wanted one for each", (int)opts->n_shares, (int)n);
+    for (int32_t i = 0; i < n; i++)
+        if (!(opts->shares[i] > 0) || opts->shares[i] > 1e30f)
+            return clef__fail(err, CLEF_E_ARG, "share number %d of the layers is %g, wanted more than 0", (int)i + 1,
+                              (double)opts->shares[i]);
+    return CLEF_OK;
+}
+
+/* "A,B,C", a device for each. */
+static clef_status open_list(const clef_found_list *list, const char *which, const clef_device_opts *opts, clef_device **out,
+                             clef_error *err)
+{
+    char one[256];
+    clef_device **last = out;
+    clef_status status = CLEF_OK;
+    int32_t n = 0;
+    for (const char *at = which; at && !status; n++) {
+        const size_t bytes = strcspn(at, ",");
+        if (n == CLEF_MAX_STAGES)
+            return clef__fail(err, CLEF_E_LIMIT, "\"%.100s\": clef splits over %d devices at most", which, CLEF_MAX_STAGES);
+        if (!bytes || bytes >= sizeof one)
+            return clef__fail(err, CLEF_E_ARG, "\"%.100s\": device number %d of the list has %s name", which, (int)n + 1,
+                              bytes ? "too long a" : "no");
+        memcpy(one, at, bytes);
+        one[bytes] = 0;
+        status = open_one(list, one, opts, last, err);
+        if (!status && opts->shares)
+            (*last)->share = n < opts->n_shares ? (double)opts->shares[n] : 0;
+        if (!status)
+            last = &(*last)->others;
+        at = at[bytes] ? at + bytes + 1 : NULL;
+    }
+    return status || !opts->shares ? status : check_shares(opts, n, err);
+}
+
+clef_status clef_device_open(const char *which, const clef_device_opts *opts, clef_device **out, clef_error *err)
+{
+    clef_found_list list;
+    *out = NULL;
+    if (opts && opts->n_threads > 0)
+        set_threads(opts->n_threads);
+    if (opts && (opts->pin == CLEF_PIN_ON || (opts->pin == CLEF_PIN_AUTO && clef__os_is_idle())))
+        pin_threads();
+    if (!which)
+        which = clef__os_env("CLEF_DEVICE");
+    clef_status status = clef__find_all(&list, err);
+    const int is_list = which && strchr(which, ',') && !status && !clef__found_named(&list, which);
+    if (!status && is_list && !(opts && opts->several))
+        status = clef__fail(err, CLEF_E_ARG, "\"%.100s\" names several devices, wanted one here", which);
+    else if (!status && is_list)
+        status = open_list(&list, which, opts, out, err);
+    else if (!status && opts && opts->shares)
+        status =
+            clef__fail(err, CLEF_E_ARG, "%d shares of the layers for one device: wanted several devices, \"A,B\"", (int)opts->n_shares);
+    else if (!status)
+        status = open_one(&list, which, opts, out, err);
+    if (status) {
+        clef_device_close(*out);
+        *out = NULL;
+    }
+    free(list.at);
+    return status;
+}
+
+clef_device *clef_device_part(clef_device *dev, int32_t i)
+{
+    for (; dev && i > 0; i--)
+        dev = dev->others;
+    return i < 0 ? NULL : dev;
+}
+
+/* No longer than building took, which is what the next start saves by it; what is left is kept at the end of that one. Where provers keep
+ * the same behind, nothing but what is cheap. */
+static double seconds_to_save(const clef_device *dev)
+{
+    const double built = clef__programs_unsaved_seconds(dev);
+    if (dev->saves_nothing)
+        return 0;
+    if (dev->saves_behind)
+        return SAVE_BEHIND_SECONDS;
+    if (!clef__programs_go_behind(dev))
+        return SAVE_SECONDS;
+    return dev->saved_behind ? 0 : built < SAVE_SECONDS ? built : SAVE_SECONDS;
+}
+
+/* Here and not where they are built: nobody waits for the answer any more. */
+static void save_programs(clef_device *dev)
+{
+    if (dev->saved_behind)
+        clef__programs_save_cheap(dev);
+    const double end = clef__os_seconds() + seconds_to_save(dev);
+    const int32_t n = clef__programs_unsaved(dev);
+    for (int32_t i = 0; i < n && clef__os_seconds() < end; i++) {
+        if (dev->progress && dev->progress(dev->progress_user, "cache", (uint64_t)i, (uint64_t)n))
+            return;
+        clef__program_save(dev);
+    }
+}
+
+static void close_context(clef_device *dev)
+{
+    clef__replay_close(dev);
+    clef__programs_release(dev);
+    clef__clblast_release(dev);
+    if (dev->queue)
+        clReleaseCommandQueue(dev->queue);
+    if (dev->context)
+        clReleaseContext(dev->context);
+    dev->queue = NULL;
+    dev->context = NULL;
+}
+
+void clef_device_close(clef_device *dev)
+{
+    if (!dev)
+        return;
+    clef_device_close(dev->others);
+    if (dev->queue)
+        clFinish(dev->queue); /* what is still under way may use the programs */
+    save_programs(dev);
+    close_context(dev);
+    clef__tune_db_free(dev->tuning);
+    clef__proofs_free(dev->proofs);
+    clef__relay_jobs_release(dev);
+    free(dev);
+}
+
+int32_t clef_error_is_lost(const clef_error *err)
+{
+    static const int32_t codes[] = {CL_OUT_OF_RESOURCES, CL_DEVICE_NOT_AVAILABLE, CL_INVALID_COMMAND_QUEUE, CL_INVALID_CONTEXT,
+                                    CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST};
+    for (size_t i = 0; err->status == CLEF_E_CL && i < sizeof codes / sizeof *codes; i++)
+        if (err->cl_code == codes[i])
+            return 1;
+    return 0;
+}
+
+clef_status clef__device_ready(clef_device *dev, clef_error *err)
+{
+    if (dev->queue)
+        return CLEF_OK;
+    close_context(dev);
+    return open_queue(dev, err);
+}
+
+int32_t clef_device_n_plans(const clef_device *dev)
+{
+    int32_t n = 0;
+    for (; dev; dev = dev->others)
+        n += dev->n_plans;
+    return n;
+}
+
+clef_status clef_device_reopen(clef_device *dev, clef_error *err)
+{
+    const int32_t n = clef_device_n_plans(dev);
+    if (n)
+        return clef__fail(err, CLEF_E_ARG, "%s: %d plans are left, wanted none before its context goes", dev->info.name, (int)n);
+    char text[256];
+    clef_status s = CLEF_OK;
+    snprintf(text, sizeof text, "%s was lost or had no room: its context is made anew", dev->info.name);
+    if (dev->notice)
+        dev->notice(dev->notice_user, text);
+    for (clef_device *d = dev; d && !s; d = d->others) {
+        save_programs(d); /* else they would be built anew from their sources */
+        close_context(d);
+        s = open_queue(d, err);
+    }
+    return s;
+}
+
+const clef_device_info *clef_device_describe(const clef_device *dev)
+{
+    return &dev->info;
+}

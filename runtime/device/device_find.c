@@ -1,0 +1,233 @@
+/* Finds devices, and picks the one that the user means. */
+#include "runtime/device/device_find.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/device/caps.h"
+
+enum { MAX_PLATFORMS = 64, MAX_DEVICES = 256 }; /* beyond these a driver's count is not believed */
+
+/* ---- finding ------------------------------------------------------------------------------------------------------------------ */
+
+/* Adds the devices of a platform. One that fails or has none is skipped: another platform may work. */
+static clef_status find_on_platform(cl_platform_id platform, int32_t number, clef_found_list *list, clef_error *err)
+{
+    cl_device_id ids[MAX_DEVICES];
+    cl_uint n = 0;
+    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_DEVICES, ids, &n) != CL_SUCCESS || n == 0)
+        return CLEF_OK;
+    n = n < MAX_DEVICES ? n : MAX_DEVICES;
+    clef_found *at = realloc(list->at, ((size_t)list->n + n) * sizeof *at);
+    if (!at)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a list of %d OpenCL devices", (int)list->n + (int)n);
+    list->at = at;
+    for (cl_uint i = 0; i < n; i++) {
+        clef_found *f = &list->at[list->n++];
+        *f = (clef_found){.platform = platform, .id = ids[i], .info = {.platform = number, .index = (int32_t)i}};
+        clef__caps_query(platform, ids[i], &f->info);
+        if (clGetDeviceInfo(ids[i], CL_DEVICE_TYPE, sizeof f->type, &f->type, NULL) != CL_SUCCESS)
+            f->type = 0;
+    }
+    return CLEF_OK;
+}
+
+clef_status clef__find_all(clef_found_list *list, clef_error *err)
+{
+    cl_platform_id platforms[MAX_PLATFORMS];
+    cl_uint n = 0;
+    *list = (clef_found_list){0};
+    const cl_int code = clGetPlatformIDs(MAX_PLATFORMS, platforms, &n);
+    if (code == -1001) /* CL_PLATFORM_NOT_FOUND_KHR (cl_khr_icd): how the loader says that there is no driver */
+        return CLEF_OK;
+    if (code != CL_SUCCESS)
+        return clef__cl_fail(err, "clGetPlatformIDs", "all", code);
+    list->n_platforms = (int32_t)(n < MAX_PLATFORMS ? n : MAX_PLATFORMS);
+    clef_status status = CLEF_OK;
+    for (int32_t i = 0; i < list->n_platforms && status == CLEF_OK; i++)
+        status = find_on_platform(platforms[i], i, list, err);
+    return status;
+}
+
+clef_status clef_devices_list(clef_device_info **out, int32_t *n, clef_error *err)
+{
+    clef_found_list list;
+    *out = NULL;
+    *n = 0;
+    clef_status status = clef__find_all(&list, err);
+    if (status != CLEF_OK || list.n == 0)
+        goto out;
+    *out = calloc((size_t)list.n, sizeof **out);
+    if (!*out) {
+        status = clef__fail(err, CLEF_E_NOMEM, "no memory for a list of %d OpenCL devices", (int)list.n);
+        goto out;
+    }
+    for (int32_t i = 0; i < list.n; i++)
+        (*out)[i] = list.at[i].info;
+    *n = list.n;
+out:
+    free(list.at);
+    return status;
+}
+
+void clef_devices_free(clef_device_info *list)
+{
+    free(list);
+}
+
+/* ---- choosing ----------------------------------------------------------------------------------------------------------------- */
+
+/* Digits and nothing else, to a number; -1 otherwise. Reads up to end. */
+static int32_t parse_digits(const char *text, const char *end)
+{
+    int32_t x = 0;
+    if (text == end || end - text > 6)
+        return -1;
+    for (const char *p = text; p < end; p++) {
+        if (*p < '0' || *p > '9')
+            return -1;
+        x = x * 10 + (*p - '0');
+    }
+    return x;
+}
+
+static int contains(const char *text, const char *part)
+{
+    const size_t n = strlen(part);
+    for (; *text; text++) {
+        size_t i = 0;
+        while (i < n && text[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]))
+            i++;
+        if (i == n)
+            return 1;
+    }
+    return 0;
+}
+
+/* Every device (or those that contain `part`) in one line: "0:0 pthread-cpu, 1:0 llvmpipe (refused: OpenCL 1.1, wanted 1.2)". */
+static const char *list_text(const clef_found_list *list, const char *part, char *out, size_t capacity)
+{
+    size_t at = 0;
+    out[0] = 0;
+    for (int32_t i = 0; i < list->n && at < capacity; i++) {
+        const clef_device_info *info = &list->at[i].info;
+        if (part && !contains(info->name, part) && !contains(info->platform_name, part))
+            continue;
+        const int refused = info->refused[0] != 0;
+        const int n = snprintf(out + at, capacity - at, "%s%d:%d %s%s%s%s", at ? ", " : "", (int)info->platform, (int)info->index,
+                               info->name, refused ? " (refused: " : "", info->refused, refused ? ")" : "");
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return out;
+}
+
+static int class_of(const clef_found *f)
+{
+    return f->type & CL_DEVICE_TYPE_GPU ? 3 : f->type & CL_DEVICE_TYPE_ACCELERATOR ? 2 : f->type & CL_DEVICE_TYPE_CPU ? 1 : 0;
+}
+
+static int is_better(const clef_found *a, const clef_found *b)
+{
+    if (class_of(a) != class_of(b))
+        return class_of(a) > class_of(b);
+    const int64_t a_mhz = a->info.caps.mhz > 0 ? a->info.caps.mhz : 1, b_mhz = b->info.caps.mhz > 0 ? b->info.caps.mhz : 1;
+    return a->info.caps.n_units * a_mhz > b->info.caps.n_units * b_mhz;
+}
+
+static clef_status pick_best(const clef_found_list *list, const clef_found **out, clef_error *err)
+{
+    char text[800];
+    for (int32_t i = 0; i < list->n; i++) {
+        const clef_found *f = &list->at[i];
+        if (!f->info.refused[0] && (!*out || is_better(f, *out)))
+            *out = f;
+    }
+    if (!*out)
+        return clef__fail(err, CLEF_E_DEVICE, "no usable OpenCL device among %s", list_text(list, NULL, text, sizeof text));
+    return CLEF_OK;
+}
+
+static clef_status pick_number(const clef_found_list *list, const char *which, int32_t platform, int32_t index, const clef_found **out,
+                               clef_error *err)
+{
+    char text[800];
+    for (int32_t i = 0; i < list->n && !*out; i++) {
+        const clef_device_info *info = &list->at[i].info;
+        if (platform < 0 ? i == index : info->platform == platform && info->index == index)
+            *out = &list->at[i];
+    }
+    if (*out)
+        return CLEF_OK;
+    list_text(list, NULL, text, sizeof text);
+    if (platform < 0)
+        return clef__fail(err, CLEF_E_DEVICE, "no OpenCL device \"%s\": counted over all platforms they are 0 to %d; there are %s", which,
+                          (int)list->n - 1, text);
+    if (platform >= list->n_platforms)
+        return clef__fail(err, CLEF_E_DEVICE, "no OpenCL device \"%s\": platforms are 0 to %d; there are %s", which,
+                          (int)list->n_platforms - 1, text);
+    return clef__fail(err, CLEF_E_DEVICE, "no OpenCL device \"%s\": platform %d has no device %d; there are %s", which, (int)platform,
+                      (int)index, text);
+}
+
+/* A refused device counts only where no usable one fits. */
+static clef_status pick_substring(const clef_found_list *list, const char *which, const clef_found **out, clef_error *err)
+{
+    char text[800];
+    int32_t n_usable = 0, n_refused = 0, by_name = 0;
+    for (int32_t i = 0; i < list->n; i++) {
+        const clef_device_info *info = &list->at[i].info;
+        if (!contains(info->name, which) && !contains(info->platform_name, which))
+            continue;
+        by_name += contains(info->name, which);
+        if (info->refused[0])
+            n_refused++;
+        else
+            n_usable++;
+        if (!*out || ((*out)->info.refused[0] && !info->refused[0]))
+            *out = &list->at[i];
+    }
+    if (!*out)
+        return clef__fail(err, CLEF_E_DEVICE, "no OpenCL device is called \"%.100s\"; there are %s", which,
+                          list_text(list, NULL, text, sizeof text));
+    if (n_usable > 1 || (n_usable == 0 && n_refused > 1))
+        return clef__fail(err, CLEF_E_DEVICE, "\"%.100s\" %s %d OpenCL devices, wanted one: %s", which,
+                          by_name ? "fits" : "is a platform of", (int)(n_usable + n_refused), list_text(list, which, text, sizeof text));
+    return CLEF_OK;
+}
+
+clef_status clef__find_one(const clef_found_list *list, const char *which, const clef_found **out, clef_error *err)
+{
+    *out = NULL;
+    if (list->n_platforms == 0)
+        return clef__fail(err, CLEF_E_DEVICE,
+                          "no OpenCL platform: install an OpenCL driver (for a GPU: its vendor's; for a CPU: the package pocl-opencl-icd)");
+    if (list->n == 0)
+        return clef__fail(err, CLEF_E_DEVICE,
+                          "no OpenCL device: %d platform(s) found, with none; install the driver of yours (for a CPU: the package "
+                          "pocl-opencl-icd)",
+                          (int)list->n_platforms);
+    if (!which || !*which || strcmp(which, "auto") == 0)
+        return pick_best(list, out, err);
+
+    const char *colon = strchr(which, ':'), *end = which + strlen(which);
+    const int32_t platform = colon ? parse_digits(which, colon) : -1, index = parse_digits(colon ? colon + 1 : which, end);
+    clef_status status;
+    if (index >= 0 && (!colon || platform >= 0))
+        status = pick_number(list, which, platform, index, out, err);
+    else
+        status = pick_substring(list, which, out, err);
+    if (status == CLEF_OK && (*out)->info.refused[0])
+        return clef__fail(err, CLEF_E_DEVICE, "OpenCL device %d:%d (%s) is refused: %s", (int)(*out)->info.platform,
+                          (int)(*out)->info.index, (*out)->info.name, (*out)->info.refused);
+    return status;
+}
+
+int clef__found_named(const clef_found_list *list, const char *which)
+{
+    for (int32_t i = 0; i < list->n; i++)
+        if (contains(list->at[i].info.name, which) || contains(list->at[i].info.platform_name, which))
+            return 1;
+    return 0;
+}

@@ -1,0 +1,354 @@
+/* What a device can do at most: memory, arithmetic, launches (clef_device_measure). */
+#include <stdlib.h>
+
+#include "cl/args.h"
+#include "graph/lower/panel.h"
+#include "runtime/device/device.h"
+#include "runtime/os/os.h"
+
+enum { MIN_ROUNDS = 3, MAX_ROUNDS = 20, N_LAUNCHES = 256, N_TRIPS = 64, MAD_CHAINS = 10, DOT_LANES = 16 };
+static const double ROUNDS_SECONDS = 0.4;  /* rounds of one figure, after MIN_ROUNDS */
+static const double LAUNCH_SECONDS = 0.02; /* at least this long is one launch of arithmetic */
+static const uint64_t LEAST_BYTES = 512u << 20;
+
+typedef struct measure {
+    clef_device *dev;
+    size_t group;        /* work-items a group */
+    size_t n_groups;     /* for arithmetic: enough to fill every unit */
+    int32_t width;       /* floats of a native vector */
+    size_t vector_bytes; /* what an item of the memory kernels takes at once */
+    size_t n_bytes;      /* of the buffer, whole spans */
+    size_t span_bytes;   /* of a group */
+    void *pages;         /* NULL: the driver's own memory */
+    cl_mem buffer, second_half, results;
+    size_t results_bytes;
+} measure;
+
+/* ---- launching ------------------------------------------------------------------------------------------------------------------ */
+
+static clef_status make_kernel(const measure *m, const char *name, int32_t fused, cl_kernel *out, clef_error *err)
+{
+    const clef_launch launch = {
+        .source = "measure", .kernel = name, .defs = {{"WG", (int32_t)m->group}, {"WIDTH", m->width}, {"FUSED", fused}}};
+    return clef__kernel_create(m->dev, &launch, out, err);
+}
+
+static clef_status set_args(cl_kernel kernel, const measure_args *args, cl_mem first, cl_mem second, clef_error *err)
+{
+    cl_int code = clSetKernelArg(kernel, 0, sizeof *args, args);
+    if (!code)
+        code = clSetKernelArg(kernel, 1, sizeof first, &first);
+    if (!code && second)
+        code = clSetKernelArg(kernel, 2, sizeof second, &second);
+    return code ? clef__cl_fail(err, "clSetKernelArg", "measure", code) : CLEF_OK;
+}
+
+/* Enqueues `kernel` n times and waits for all. */
+static clef_status run(const measure *m, cl_kernel kernel, size_t n_groups, int n, double *seconds, clef_error *err)
+{
+    const size_t local = m->group, global = n_groups * m->group;
+    const double start = clef__os_seconds();
+    cl_int code = CL_SUCCESS;
+    for (int i = 0; i < n && !code; i++)
+        code = clEnqueueNDRangeKernel(m->dev->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
+    if (code)
+        return clef__cl_fail(err, "clEnqueueNDRangeKernel", "measure", code);
+    code = clFinish(m->dev->queue);
+    *seconds = clef__os_seconds() - start;
+    return code ? clef__cl_fail(err, "clFinish", "measure", code) : CLEF_OK;
+}
+
+/* The shortest of several runs; the first does not count, since drivers compile in it. */
+static clef_status best_run(const measure *m, cl_kernel kernel, size_t n_groups, int n, double *best, clef_error *err)
+{
+    double spent = 0, seconds = 0;
+    clef_status s = run(m, kernel, n_groups, n, &seconds, err);
+    for (int i = 0; i < MAX_ROUNDS && !s && (i < MIN_ROUNDS || spent < ROUNDS_SECONDS); i++) {
+        s = run(m, kernel, n_groups, n, &seconds, err);
+        spent += seconds;
+        if (i == 0 || seconds < *best)
+            *best = seconds;
+    }
+    return s;
+}
+
+/* ---- buffers -------------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t at_most(uint64_t x, uint64_t limit)
+{
+    return x < limit ? x : limit;
+}
+
+/* Past the last cache by far, within what the device has. */
+static void choose_sizes(measure *m)
+{
+    const clef_caps *caps = &m->dev->info.caps;
+    cl_ulong cache = 0;
+    if (clGetDeviceInfo(m->dev->id, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, sizeof cache, &cache, NULL) != CL_SUCCESS)
+        cache = 0;
+    const uint64_t limit = at_most(at_most(caps->max_alloc_bytes, caps->global_bytes / 4), SIZE_MAX / 4);
+    uint64_t wanted = 2 * at_most(cache, UINT32_MAX); /* read in order it leaves nothing there for the next round */
+    wanted = at_most(wanted > LEAST_BYTES ? wanted : LEAST_BYTES, limit);
+
+    const size_t n_units = caps->n_units > 0 ? (size_t)caps->n_units : 1;
+    m->group = 1;
+    while (!caps->is_cpu && m->group < 256 && m->group * 2 <= (size_t)caps->max_group)
+        m->group *= 2;
+    m->width = 1;
+    while (m->width < 16 && m->width * 2 <= caps->float_width)
+        m->width *= 2;
+    m->n_groups = n_units * (caps->is_cpu ? 4 : 32);
+    m->vector_bytes = m->group == 1 ? 64 : 16;
+    m->span_bytes = (size_t)1 << 20;
+    while (m->span_bytes > 4096 && m->span_bytes * m->n_groups * 2 > wanted)
+        m->span_bytes /= 2;
+    m->n_bytes = (size_t)wanted / (2 * m->span_bytes) * (2 * m->span_bytes); /* each half in whole spans */
+}
+
+static clef_status make_buffers(measure *m, clef_error *err)
+{
+    cl_int code = CL_SUCCESS;
+    if (m->dev->info.caps.is_cpu) /* where weights lie too: huge pages, if the system has them */
+        m->pages = clef__os_alloc_large(m->n_bytes);
+    m->buffer = clCreateBuffer(m->dev->context, m->pages ? CL_MEM_USE_HOST_PTR : CL_MEM_READ_WRITE, m->n_bytes, m->pages, &code);
+    if (!m->buffer)
+        return clef__cl_fail(err, "clCreateBuffer", "memory to measure", code);
+    const cl_buffer_region half = {.origin = m->n_bytes / 2, .size = m->n_bytes / 2};
+    m->second_half = clCreateSubBuffer(m->buffer, 0, CL_BUFFER_CREATE_TYPE_REGION, &half, &code);
+    if (!m->second_half)
+        return clef__cl_fail(err, "clCreateSubBuffer", "memory to measure", code);
+    const size_t sums = m->n_bytes / m->span_bytes * m->group * sizeof(cl_uint);
+    const size_t wide = (size_t)(m->width > DOT_LANES ? m->width : DOT_LANES);
+    const size_t lanes = m->n_groups * m->group * wide * sizeof(cl_float);
+    m->results_bytes = sums > lanes ? sums : lanes;
+    m->results = clCreateBuffer(m->dev->context, CL_MEM_READ_WRITE, m->results_bytes, NULL, &code);
+    return m->results ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", "results", code);
+}
+
+static void release_buffers(measure *m)
+{
+    clFinish(m->dev->queue);
+    const cl_mem all[] = {m->second_half, m->buffer, m->results};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i])
+            clReleaseMemObject(all[i]);
+    clef__os_free_large(m->pages, m->n_bytes);
+}
+
+/* ---- the figures ---------------------------------------------------------------------------------------------------------------- */
+
+static measure_args memory_args(const measure *m, size_t n_bytes)
+{
+    return (measure_args){.n = (args_uint)(n_bytes / m->vector_bytes), .span = (args_uint)(m->span_bytes / m->vector_bytes)};
+}
+
+/* One kernel over n_bytes. */
+static clef_status time_memory(const measure *m, const char *name, cl_mem first, cl_mem second, size_t n_bytes, double *best,
+                               clef_error *err)
+{
+    const measure_args args = memory_args(m, n_bytes);
+    cl_kernel kernel = NULL;
+    clef_status s = make_kernel(m, name, 0, &kernel, err);
+    if (!s)
+        s = set_args(kernel, &args, first, second, err);
+    if (!s)
+        s = best_run(m, kernel, n_bytes / m->span_bytes, 1, best, err);
+    if (kernel)
+        clReleaseKernel(kernel);
+    return s;
+}
+
+static clef_status fill(const measure *m, clef_error *err)
+{
+    const measure_args args = memory_args(m, m->n_bytes);
+    double seconds;
+    cl_kernel kernel = NULL;
+    clef_status s = make_kernel(m, "measure_fill", 0, &kernel, err);
+    if (!s)
+        s = set_args(kernel, &args, m->buffer, NULL, err);
+    if (!s)
+        s = run(m, kernel, m->n_bytes / m->span_bytes, 1, &seconds, err);
+    if (kernel)
+        clReleaseKernel(kernel);
+    return s;
+}
+
+/* The words 0 .. n-1 were written: their sum says that all of them were read. */
+static clef_status check_sums(const measure *m, clef_error *err)
+{
+    const size_t n = m->n_bytes / m->span_bytes * m->group;
+    const uint64_t n_words = m->n_bytes / 4;
+    const cl_uint want = (cl_uint)(n_words % 2 ? (n_words - 1) / 2 * n_words : n_words / 2 * (n_words - 1));
+    cl_uint *sums = malloc(n * sizeof *sums), sum = 0;
+    if (!sums)
+        return clef__fail(err, CLEF_E_NOMEM, "measure: no memory for %zu sums", n);
+    const cl_int code = clEnqueueReadBuffer(m->dev->queue, m->results, CL_TRUE, 0, n * sizeof *sums, sums, 0, NULL, NULL);
+    for (size_t i = 0; i < n && !code; i++)
+        sum += sums[i];
+    free(sums);
+    if (code)
+        return clef__cl_fail(err, "clEnqueueReadBuffer", "sums", code);
+    return sum == want ? CLEF_OK
+                       : clef__fail(err, CLEF_E_CL, "measure: the sum of %zu bytes is %u on %s, wanted %u", m->n_bytes, sum,
+                                    m->dev->info.name, want);
+}
+
+/* The fastest of several ways to read. */
+static clef_status measure_read(const measure *m, clef_device_speed *out, clef_error *err)
+{
+    static const char *const ways[] = {"measure_read", "measure_read_ahead", "measure_read_streams"};
+    const size_t n_ways = m->group == 1 ? sizeof ways / sizeof *ways : 1;
+    clef_status s = CLEF_OK;
+    for (size_t i = 0; i < n_ways && !s; i++) {
+        double seconds = 0;
+        s = time_memory(m, ways[i], m->results, m->buffer, m->n_bytes, &seconds, err);
+        if (!s)
+            s = check_sums(m, err);
+        if (!s && (double)m->n_bytes / seconds * 1e-9 > out->read_gb_s)
+            out->read_gb_s = (double)m->n_bytes / seconds * 1e-9;
+    }
+    return s;
+}
+
+static clef_status measure_memory(const measure *m, clef_device_speed *out, clef_error *err)
+{
+    double seconds = 0;
+    clef_status s = fill(m, err);
+    if (!s)
+        s = measure_read(m, out, err);
+    if (s)
+        return s;
+    out->buffer_bytes = m->n_bytes;
+    s = time_memory(m, "measure_copy", m->second_half, m->buffer, m->n_bytes / 2, &seconds, err);
+    out->copy_gb_s = s ? 0 : (double)m->n_bytes / seconds * 1e-9; /* half of it read, half written */
+    return s;
+}
+
+/* Operations a second of a kernel that does `ops` of them in a round of a work-item. */
+static clef_status time_rounds(const measure *m, cl_kernel kernel, cl_mem second, double ops, double *gop_s, clef_error *err)
+{
+    measure_args args = {.rounds = 1000, .scale = 0.75f, .shift = 0.25f}; /* towards 1: no number that is slow to compute with */
+    double seconds = 0;
+    clef_status s = CLEF_OK;
+    for (int i = 0; i < 16 && !s && seconds < LAUNCH_SECONDS; i++) {
+        args.rounds *= 2;
+        s = set_args(kernel, &args, m->results, second, err);
+        if (!s)
+            s = run(m, kernel, m->n_groups, 1, &seconds, err);
+    }
+    if (!s)
+        s = best_run(m, kernel, m->n_groups, 1, &seconds, err);
+    const double all = ops * (double)args.rounds * (double)(m->n_groups * m->group);
+    if (!s && all / seconds * 1e-9 > *gop_s)
+        *gop_s = all / seconds * 1e-9;
+    return s;
+}
+
+static clef_status measure_mad(const measure *m, int32_t fused, clef_device_speed *out, clef_error *err)
+{
+    cl_kernel kernel = NULL;
+    clef_status s = make_kernel(m, "measure_mad", fused, &kernel, err);
+    if (!s)
+        s = time_rounds(m, kernel, NULL, 2.0 * MAD_CHAINS * m->width, &out->mad_gflop_s, err);
+    if (kernel)
+        clReleaseKernel(kernel);
+    return s;
+}
+
+/* Our products of bytes are for CPUs; with the instructions that the capabilities name, as lowering chooses them. */
+static clef_status measure_dot(const measure *m, clef_device_speed *out, clef_error *err)
+{
+    const clef_caps *caps = &m->dev->info.caps;
+    const clef_dot dot = caps->x86_vnni      ? CLEF_DOT_VNNI
+                         : caps->x86_avxvnni ? CLEF_DOT_AVXVNNI
+                         : caps->x86_avx2    ? CLEF_DOT_AVX2
+                                             : CLEF_DOT_PORTABLE;
+    const int32_t chains = caps->x86_vnni ? 12 : 4; /* 32 registers of 64 bytes, or few and small ones */
+    const clef_launch launch = {.source = "measure_dot", .kernel = "measure_dot", .defs = {{"DOT", (int32_t)dot}, {"CHAINS", chains}}};
+    cl_kernel kernel = NULL;
+    if (m->group > 1)
+        return CLEF_OK;
+    clef_status s = clef__kernel_create(m->dev, &launch, &kernel, err);
+    if (!s)
+        s = time_rounds(m, kernel, m->buffer, 2.0 * 4 * DOT_LANES * chains, &out->dot_gop_s, err);
+    if (kernel)
+        clReleaseKernel(kernel);
+    return s;
+}
+
+static clef_status measure_tiles(const measure *m, clef_device_speed *out, clef_error *err)
+{
+    const clef_launch launch = {.source = "measure_amx", .kernel = "measure_amx"};
+    cl_kernel kernel = NULL;
+    if (m->group > 1 || !m->dev->info.caps.x86_amx)
+        return CLEF_OK;
+    clef_status s = clef__kernel_create(m->dev, &launch, &kernel, err);
+    if (!s) /* four products of 16 x 32 by 32 x 16 a round */
+        s = time_rounds(m, kernel, NULL, 4 * 2.0 * 16 * 32 * 16, &out->tile_gop_s, err);
+    if (kernel)
+        clReleaseKernel(kernel);
+    return s;
+}
+
+static clef_status time_trips(const measure *m, cl_kernel kernel, double *best, clef_error *err)
+{
+    *best = 1e9;
+    for (int i = 0; i < N_TRIPS; i++) {
+        double seconds;
+        cl_uint word;
+        const size_t local = m->group;
+        const double start = clef__os_seconds();
+        cl_int code = clEnqueueNDRangeKernel(m->dev->queue, kernel, 1, NULL, &local, &local, 0, NULL, NULL);
+        if (!code)
+            code = clEnqueueReadBuffer(m->dev->queue, m->results, CL_TRUE, 0, sizeof word, &word, 0, NULL, NULL);
+        if (code)
+            return clef__cl_fail(err, "a launch and a read", "measure", code);
+        seconds = clef__os_seconds() - start;
+        if (seconds < *best)
+            *best = seconds;
+    }
+    return CLEF_OK;
+}
+
+static clef_status measure_launches(const measure *m, clef_device_speed *out, clef_error *err)
+{
+    const measure_args args = {.n = 1};
+    double seconds = 0, trip = 0;
+    cl_kernel kernel = NULL;
+    clef_status s = make_kernel(m, "measure_nothing", 0, &kernel, err);
+    if (!s)
+        s = set_args(kernel, &args, m->results, NULL, err);
+    if (!s)
+        s = best_run(m, kernel, m->n_groups, N_LAUNCHES, &seconds, err);
+    if (!s)
+        s = time_trips(m, kernel, &trip, err);
+    out->launch_us = seconds / N_LAUNCHES * 1e6;
+    out->round_trip_us = trip * 1e6;
+    if (kernel)
+        clReleaseKernel(kernel);
+    return s;
+}
+
+clef_status clef_device_measure(clef_device *dev, clef_device_speed *out, clef_error *err)
+{
+    measure m = {.dev = dev};
+    *out = (clef_device_speed){0};
+    choose_sizes(&m);
+    clef_status s = make_buffers(&m, err);
+    if (!s)
+        s = measure_memory(&m, out, err);
+    for (int32_t fused = 0; fused <= 1 && !s; fused++)
+        s = measure_mad(&m, fused, out, err);
+    if (!s)
+        s = measure_dot(&m, out, err);
+    if (!s)
+        s = measure_tiles(&m, out, err);
+    if (!s)
+        s = measure_launches(&m, out, err);
+    release_buffers(&m);
+    if (s)
+        *out = (clef_device_speed){0};
+    else
+        clef__speed_keep(dev, out);
+    return s;
+}

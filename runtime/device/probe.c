@@ -1,0 +1,267 @@
+/* Capabilities that no driver reports: tried on the device, and believed only when the result is right. And the mask that takes
+ * capabilities away, for tests. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/args.h"
+#include "graph/lower/panel.h"
+#include "runtime/device/device.h"
+#include "runtime/os/os.h"
+
+/* What the processor that runs this says of itself; a CPU device is that processor. */
+#if defined(__x86_64__) && defined(__GNUC__)
+#    include <cpuid.h>
+
+static int host_has_vnni(void)
+{
+    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+}
+
+static int host_has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") != 0;
+}
+
+/* CPUID leaf 7, subleaf 1, EAX bit 4 (Intel SDM vol. 2A); AVX2 says that the system keeps the registers. */
+static int host_has_avxvnni(void)
+{
+    unsigned a = 0, b, c, d;
+    return host_has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
+/* CPUID leaf 7: bf16 tiles, subleaf 0, EDX bits 22 and 24; AVX-512 with bf16, subleaf 1, EAX bit 5 (Intel SDM vol. 2A). */
+static int host_has_amx(void)
+{
+    unsigned a = 0, b, c, d = 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1) || !(d >> 24 & 1))
+        return 0;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1) && clef__os_allow_tiles();
+}
+#else
+static int host_has_amx(void)
+{
+    return 0;
+}
+
+static int host_has_vnni(void)
+{
+    return 0;
+}
+
+static int host_has_avx2(void)
+{
+    return 0;
+}
+
+static int host_has_avxvnni(void)
+{
+    return 0;
+}
+#endif
+
+enum { LANES = 16 };
+
+int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const void *a, size_t a_bytes, const void *b, size_t b_bytes,
+                    void *got, size_t got_bytes)
+{
+    cl_kernel kernel = NULL;
+    cl_int code;
+    if (clef__kernel_create(dev, launch, &kernel, NULL))
+        return 0;
+    cl_mem in = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, a_bytes, (void *)(uintptr_t)a, &code);
+    cl_mem by = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, b_bytes, (void *)(uintptr_t)b, &code);
+    cl_mem out = clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, got_bytes, got, &code);
+    const int ran = in && by && out && !clSetKernelArg(kernel, 0, sizeof out, &out) && !clSetKernelArg(kernel, 1, sizeof in, &in) &&
+                    !clSetKernelArg(kernel, 2, sizeof by, &by) &&
+                    !clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &n, &n, 0, NULL, NULL) &&
+                    !clEnqueueReadBuffer(dev->queue, out, CL_TRUE, 0, got_bytes, got, 0, NULL, NULL);
+    if (in)
+        clReleaseMemObject(in);
+    if (by)
+        clReleaseMemObject(by);
+    if (out)
+        clReleaseMemObject(out);
+    clReleaseKernel(kernel);
+    return ran;
+}
+
+/* Runs DOT4 of cl/panel/panel.h in assembly on known bytes. 1 when it compiles, runs and is right. */
+static int dot_works(clef_device *dev, clef_dot dot)
+{
+    const clef_launch launch = {.source = "probe", .kernel = "probe_dot4", .defs = {{"DOT", (int32_t)dot}}};
+    const uint32_t taken = dot == CLEF_DOT_AVX2 ? 0x7f7f7f7fu : ~0u; /* the bits of w that it takes */
+    int32_t w[LANES], x = (int32_t)0x81fe037f, got[LANES] = {0};     /* -127, -2, 3, 127 */
+    for (uint32_t i = 0; i < LANES; i++)
+        w[i] = (int32_t)((0xff80017fu + i * 0x01010101u) & taken);
+    int works = clef__probe_run(dev, &launch, 1, w, sizeof w, &x, sizeof x, got, sizeof got);
+    for (uint32_t i = 0; i < LANES; i++) {
+        int32_t want = 1;
+        for (int k = 0; k < 4; k++)
+            want += (int32_t)((uint32_t)w[i] >> 8 * k & 255u) * (int8_t)((uint32_t)x >> 8 * k & 255u);
+        works &= got[i] == want;
+    }
+    return works;
+}
+
+/* Multiplies bf16 tiles of cl/panel/amx.h: small whole numbers, sums of which are exact. */
+static int amx_works(clef_device *dev)
+{
+    enum { ROWS = 16, COLUMNS = 32 };
+    const clef_launch launch = {.source = "probe_amx", .kernel = "probe_amx"};
+    float x[ROWS * COLUMNS], w[ROWS * COLUMNS], got[ROWS * ROWS] = {0}; /* w: row n of 32 */
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        x[i] = (float)(i * 7 % 31 - 15);
+        w[i] = (float)(i * 5 % 29 - 14) / 4;
+    }
+    int works = clef__probe_run(dev, &launch, 1, x, sizeof x, w, sizeof w, got, sizeof got);
+    for (int t = 0; t < ROWS; t++)
+        for (int n = 0; n < ROWS; n++) {
+            float want = 0;
+            for (int k = 0; k < COLUMNS; k++)
+                want += x[t * COLUMNS + k] * w[n * COLUMNS + k];
+            works &= got[t * ROWS + n] == want;
+        }
+    return works;
+}
+
+enum { ROUNDS = 200000 };
+
+/* 1 when a loop of many rounds ends early, as on llvmpipe, which ends all loops of a work-item after 65,536 rounds together. */
+static int loops_are_short(clef_device *dev)
+{
+    const clef_launch launch = {.source = "probe", .kernel = "probe_loop"};
+    const cl_uint n = ROUNDS;
+    const size_t one = 1;
+    cl_uint got[2] = {0}, want = 1;
+    cl_kernel kernel = NULL;
+    cl_int code;
+    int ran = 0;
+    if (clef__kernel_create(dev, &launch, &kernel, NULL))
+        return 0;
+    cl_mem out = clCreateBuffer(dev->context, CL_MEM_WRITE_ONLY, sizeof got, NULL, &code);
+    if (out && !clSetKernelArg(kernel, 0, sizeof out, &out) && !clSetKernelArg(kernel, 1, sizeof n, &n) &&
+        !clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL) &&
+        !clEnqueueReadBuffer(dev->queue, out, CL_TRUE, 0, sizeof got, got, 0, NULL, NULL))
+        ran = 1;
+    if (out)
+        clReleaseMemObject(out);
+    clReleaseKernel(kernel);
+    for (cl_uint i = 0; i < n; i++)
+        want = (want ^ i) * 1664525u + 1013904223u;
+    return ran && (got[0] != n || got[1] != want);
+}
+
+typedef struct cap_name {
+    const char *name;
+    size_t offset;
+} cap_name;
+
+/* "-cpu" makes a CPU be treated as a GPU is: work-groups, local memory. "-float_width" takes its vectors for short. */
+static const cap_name maskable[] = {
+    {"cpu", offsetof(clef_caps, is_cpu)},
+    {"unified_memory", offsetof(clef_caps, unified_memory)},
+    {"fp16", offsetof(clef_caps, fp16)},
+    {"fp64", offsetof(clef_caps, fp64)},
+    {"subgroups", offsetof(clef_caps, subgroups)},
+    {"int_dot", offsetof(clef_caps, int_dot)},
+    {"nv_asm", offsetof(clef_caps, nv_asm)},
+    {"amd_dot", offsetof(clef_caps, amd_dot)},
+    {"arm_dot", offsetof(clef_caps, arm_dot)},
+    {"subgroup_shuffle", offsetof(clef_caps, subgroup_shuffle)},
+    {"matrix", offsetof(clef_caps, matrix)},
+    {"command_buffer", offsetof(clef_caps, command_buffer)},
+    {"x86_vnni", offsetof(clef_caps, x86_vnni)},
+    {"x86_avxvnni", offsetof(clef_caps, x86_avxvnni)},
+    {"x86_avx2", offsetof(clef_caps, x86_avx2)},
+    {"x86_amx", offsetof(clef_caps, x86_amx)},
+    {"float_width", offsetof(clef_caps, float_width)},
+};
+
+static int32_t *find_cap(clef_caps *caps, const char *name, size_t n)
+{
+    for (size_t i = 0; i < sizeof maskable / sizeof *maskable; i++)
+        if (strlen(maskable[i].name) == n && memcmp(maskable[i].name, name, n) == 0)
+            return (int32_t *)(void *)((char *)caps + maskable[i].offset);
+    return NULL;
+}
+
+/* "+mma": the kernels of that unit, whose instruction plain C stands in for (cl/panel/matrix.h). CLEF_MATRIX_NONE: no such name. */
+static clef_matrix find_plain(const char *name, size_t n)
+{
+    static const char *const names[] = {[CLEF_MATRIX_MMA] = "mma", [CLEF_MATRIX_WMMA] = "wmma", [CLEF_MATRIX_DPAS] = "dpas"};
+    for (clef_matrix i = CLEF_MATRIX_MMA; i <= CLEF_MATRIX_DPAS; i++)
+        if (strlen(names[i]) == n && memcmp(names[i], name, n) == 0)
+            return i;
+    return CLEF_MATRIX_NONE;
+}
+
+static clef_status mask(clef_caps *caps, clef_error *err)
+{
+    const char *at = clef__os_env("CLEF_CAPS");
+    while (at && *at) {
+        const size_t n = strcspn(at, ",");
+        int32_t *cap = *at == '-' ? find_cap(caps, at + 1, n - 1) : NULL;
+        const clef_matrix plain = *at == '+' ? find_plain(at + 1, n - 1) : CLEF_MATRIX_NONE;
+        if (!cap && !plain)
+            return clef__fail(
+                err, CLEF_E_ARG,
+                "CLEF_CAPS: '%.*s', wanted -NAME[,-NAME...] of cpu unified_memory fp16 fp64 subgroups subgroup_shuffle int_dot nv_asm "
+                "amd_dot arm_dot matrix command_buffer x86_vnni x86_avxvnni x86_avx2 x86_amx float_width, or +mma, +wmma, +dpas",
+                (int)n, at);
+        if (cap)
+            *cap = 0;
+        if (plain) {
+            caps->matrix = (int32_t)plain;
+            caps->matrix_plain = 1;
+        }
+        at += n + (at[n] == ',');
+    }
+    return CLEF_OK;
+}
+
+/* CLEF_MAX_ALLOC=16M: buffers of no more than that, as if the driver said so. */
+static clef_status limit_buffers(clef_caps *caps, clef_error *err)
+{
+    static const char units[] = "KMG";
+    const char *text = clef__os_env("CLEF_MAX_ALLOC");
+    char *end;
+    if (!text)
+        return CLEF_OK;
+    uint64_t bytes = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
+    const char *unit = bytes && *end ? strchr(units, *end) : NULL;
+    if (!bytes || bytes >> 34 || (*end && (!unit || end[1])))
+        return clef__fail(err, CLEF_E_ARG, "CLEF_MAX_ALLOC: '%s', wanted a number of bytes, or one with K, M or G behind it", text);
+    bytes <<= unit ? 10 * (unit - units + 1) : 0;
+    if (bytes < caps->max_alloc_bytes)
+        caps->max_alloc_bytes = bytes;
+    return CLEF_OK;
+}
+
+/* The widest that works is enough: each one tried is a program built. */
+clef_status clef__device_probe(clef_device *dev, clef_error *err)
+{
+    clef_caps *caps = &dev->info.caps;
+    caps->x86_vnni = caps->is_cpu && host_has_vnni();
+    caps->x86_avxvnni = caps->is_cpu && host_has_avxvnni();
+    caps->x86_avx2 = caps->is_cpu && host_has_avx2();
+    caps->x86_amx = caps->is_cpu && host_has_amx();
+    caps->nv_asm = caps->amd_dot = !caps->is_cpu;
+    if (!caps->is_cpu && !caps->matrix) /* which one, its compiler tells */
+        caps->matrix = CLEF_MATRIX_MMA;
+    caps->subgroup_shuffle = caps->subgroups > 1;
+    clef_status s = limit_buffers(caps, err);
+    if (!s)
+        s = mask(caps, err); /* before trying: what is masked is not tried */
+    if (s)
+        return s;
+    if (caps->is_cpu &&
+        caps->float_width <= 1) /* a CPU that runs kernels as a GPU does; asked there alone, since it is a program to build */
+        caps->short_loops = loops_are_short(dev);
+    if (caps->short_loops) /* groups share the rounds */
+        caps->is_cpu = caps->x86_vnni = caps->x86_avxvnni = caps->x86_avx2 = caps->x86_amx = 0;
+    caps->x86_vnni = caps->x86_vnni && dot_works(dev, CLEF_DOT_VNNI);
+    caps->x86_avxvnni = !caps->x86_vnni && caps->x86_avxvnni && dot_works(dev, CLEF_DOT_AVXVNNI);
+    caps->x86_avx2 = !caps->x86_vnni && !caps->x86_avxvnni && caps->x86_avx2 && dot_works(dev, CLEF_DOT_AVX2);
+    caps->x86_amx = caps->x86_amx && caps->x86_vnni && amx_works(dev);
+    clef__probe_gpu(dev);
+    return CLEF_OK;
+}

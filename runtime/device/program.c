@@ -1,0 +1,381 @@
+/* Programs: found in the device's list, else in the disk cache, else built from source. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/device/cache.h"
+#include "runtime/device/device.h"
+#include "runtime/os/os.h"
+#include "runtime/device/source.h"
+
+enum { MAX_OPTIONS = 512 };
+static const double cheap_share = 0.1, cheap_seconds = 0.003; /* of building a program; of asking for its binary */
+
+struct clef_program {
+    clef_program *next;
+    const char *source; /* static: the launch's */
+    char options[MAX_OPTIONS];
+    cl_program program;
+    double seconds; /* that building it took */
+    clef_cache_key key;
+    int32_t stored; /* on disk */
+};
+
+/* Strict maths: no option that lets the compiler round otherwise than OpenCL C says. */
+clef_status clef__program_options(const clef_launch *launch, char *out, size_t n_bytes, clef_error *err)
+{
+    const int version = launch->c_version ? launch->c_version : 12;
+    int n = snprintf(out, n_bytes, "-cl-std=CL%d.%d", version / 10, version % 10);
+    for (int i = 0; i < CLEF_MAX_DEFS && launch->defs[i].name && (size_t)n < n_bytes; i++)
+        n += snprintf(out + n, n_bytes - (size_t)n, " -D %s=%d", launch->defs[i].name, (int)launch->defs[i].value);
+    if ((size_t)n >= n_bytes)
+        return clef__fail(err, CLEF_E_LIMIT, "%s/%s: build options of %zu bytes or more", launch->source, launch->kernel, n_bytes);
+    return CLEF_OK;
+}
+
+/* ---- binaries ----------------------------------------------------------------------------------------------------------------- */
+
+static void save(const clef_device *dev, clef_program *p)
+{
+    size_t n = 0;
+    if (clef__cache_has(dev, &p->key)) { /* another process wrote it */
+        p->stored = 1;
+        return;
+    }
+    p->stored = 1; /* once tried: PoCL hands out the same binary for ever after the first question */
+    if (clGetProgramInfo(p->program, CL_PROGRAM_BINARY_SIZES, sizeof n, &n, NULL) != CL_SUCCESS || n == 0)
+        return;
+    unsigned char *binary = malloc(n);
+    if (binary && clGetProgramInfo(p->program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
+        clef__cache_store(dev, &p->key, binary, n);
+    free(binary);
+}
+
+int32_t clef__programs_unsaved(const clef_device *dev)
+{
+    int32_t n = 0;
+    for (const clef_program *p = dev->cache_dir[0] ? dev->programs : NULL; p; p = p->next)
+        n += !p->stored;
+    return n;
+}
+
+double clef__programs_unsaved_seconds(const clef_device *dev)
+{
+    double seconds = 0;
+    for (const clef_program *p = dev->programs; p; p = p->next)
+        seconds += p->stored ? 0 : p->seconds;
+    return seconds;
+}
+
+void clef__program_save(clef_device *dev)
+{
+    clef_program *p = dev->programs;
+    while (p && p->stored)
+        p = p->next;
+    if (p && dev->cache_dir[0])
+        save(dev, p);
+}
+
+void clef__programs_save_cheap(clef_device *dev)
+{
+    dev->dear_binaries |= clef__os_env(CLEF_DEAR) != NULL;
+    while (!dev->dear_binaries && dev->cache_dir[0]) {
+        clef_program *oldest = NULL;
+        for (clef_program *p = dev->programs; p; p = p->next)
+            oldest = p->stored ? oldest : p;
+        if (!oldest)
+            return;
+        const double start = clef__os_seconds();
+        save(dev, oldest);
+        const double took = clef__os_seconds() - start;
+        dev->dear_binaries = took > cheap_seconds && took > cheap_share * oldest->seconds;
+    }
+}
+
+int clef__programs_go_behind(const clef_device *dev)
+{
+    const char *wanted = clef__os_env("CLEF_BACKGROUND");
+    return !dev->foreground && !(wanted && strcmp(wanted, "0") == 0);
+}
+
+void clef__programs_save_behind(clef_device *dev)
+{
+    dev->saves_behind = clef__programs_go_behind(dev);
+    dev->saves_nothing = !dev->saves_behind;
+    if (dev->saves_behind)
+        clef__os_go_behind();
+}
+
+/* 1 when the disk cache has a binary and the driver takes it. */
+static int load(clef_device *dev, clef_program *p)
+{
+    unsigned char *binary = NULL;
+    size_t n = 0;
+    cl_int code, binary_code = CL_SUCCESS;
+    if (!clef__cache_load(dev, &p->key, &binary, &n))
+        return 0;
+    const unsigned char *bytes = binary;
+    p->program = clCreateProgramWithBinary(dev->context, 1, &dev->id, &n, &bytes, &binary_code, &code);
+    free(binary);
+    if (p->program && binary_code == CL_SUCCESS && clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL) == CL_SUCCESS) {
+        p->stored = 1;
+        return 1;
+    }
+    if (p->program)
+        clReleaseProgram(p->program);
+    p->program = NULL;
+    clef__cache_drop(dev, &p->key);
+    return 0;
+}
+
+/* ---- building ----------------------------------------------------------------------------------------------------------------- */
+
+/* Out of something, or a lost device: the source is not to blame. */
+static int is_build_error(cl_int code)
+{
+    return code == CL_BUILD_PROGRAM_FAILURE || code == CL_COMPILE_PROGRAM_FAILURE || code == CL_LINK_PROGRAM_FAILURE ||
+           code == CL_INVALID_BUILD_OPTIONS || code == CL_INVALID_BINARY || code == CL_INVALID_VALUE || code == CL_INVALID_OPERATION;
+}
+
+static clef_status fail_build(const clef_device *dev, const clef_program *p, const clef_launch *launch, cl_int code, clef_error *err)
+{
+    size_t n = 0;
+    char *log = NULL;
+    if (clGetProgramBuildInfo(p->program, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &n) == CL_SUCCESS && n > 0 && n < 16 << 20)
+        log = malloc(n + 1);
+    if (log && clGetProgramBuildInfo(p->program, dev->id, CL_PROGRAM_BUILD_LOG, n, log, NULL) == CL_SUCCESS)
+        log[n] = 0;
+    else if (log)
+        log[0] = 0;
+
+    /* The record is short: warnings before the first error are left out. */
+    const char *from = log ? log : "", *error = strstr(from, "error");
+    while (error && error > from && error[-1] != '\n')
+        error--;
+    if (error)
+        from = error;
+    clef__fail_cl(err, CLEF_E_BUILD, code, "cl/%s.cl, kernel %s, %s does not build on %s: %s (%d)\n%s", launch->source, launch->kernel,
+                  p->options, dev->info.name, clef__cl_name(code), (int)code, from);
+    free(log);
+    return CLEF_E_BUILD;
+}
+
+static clef_status build(clef_device *dev, clef_program *p, const clef_launch *launch, const char *source, size_t n, clef_error *err)
+{
+    cl_int code;
+    p->program = clCreateProgramWithSource(dev->context, 1, &source, &n, &code);
+    if (!p->program)
+        return clef__cl_fail(err, "clCreateProgramWithSource", launch->source, code);
+    const double start = clef__os_seconds();
+    code = clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL);
+    p->seconds = clef__os_seconds() - start;
+    if (code == CL_SUCCESS)
+        return CLEF_OK;
+    return is_build_error(code) ? fail_build(dev, p, launch, code, err) : clef__cl_fail(err, "clBuildProgram", launch->source, code);
+}
+
+static void program_free(clef_program *p)
+{
+    if (p && p->program)
+        clReleaseProgram(p->program);
+    free(p);
+}
+
+/* A program for the launch, put into the device's list. */
+static clef_status add_program(clef_device *dev, const clef_launch *launch, const char *options, clef_program **out, clef_error *err)
+{
+    char *source = NULL;
+    size_t n = 0;
+    clef_program *p = calloc(1, sizeof *p);
+    if (!p)
+        return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
+    clef_status status = clef__source_assemble(launch->source, &source, &n, err);
+    if (status != CLEF_OK)
+        goto out;
+    p->source = launch->source;
+    strcpy(p->options, options);
+    p->key = clef__cache_key(dev, source, n, options);
+    if (load(dev, p)) {
+        dev->n_cached++;
+    } else {
+        status = build(dev, p, launch, source, n, err);
+        if (status != CLEF_OK)
+            goto out;
+        dev->n_built++;
+    }
+    p->next = dev->programs;
+    dev->programs = p;
+    *out = p;
+    p = NULL;
+out:
+    program_free(p);
+    free(source);
+    return status;
+}
+
+clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_kernel *out, clef_error *err)
+{
+    char options[MAX_OPTIONS];
+    *out = NULL;
+    clef_status status = clef__program_options(launch, options, sizeof options, err);
+    if (status != CLEF_OK)
+        return status;
+    clef_program *p = dev->programs;
+    while (p && (strcmp(p->source, launch->source) != 0 || strcmp(p->options, options) != 0))
+        p = p->next;
+    if (!p) {
+        status = add_program(dev, launch, options, &p, err);
+        if (status != CLEF_OK)
+            return status;
+    }
+    cl_int code;
+    *out = clCreateKernel(p->program, launch->kernel, &code);
+    if (*out)
+        return CLEF_OK;
+    char subject[128];
+    snprintf(subject, sizeof subject, "%s of cl/%s.cl", launch->kernel, launch->source);
+    return clef__cl_fail(err, "clCreateKernel", subject, code);
+}
+
+/* ---- linking ------------------------------------------------------------------------------------------------------------------ */
+
+/* One text that tells this program from any other. */
+static char *joined_text(const clef_unit *units, int32_t n, size_t *n_bytes)
+{
+    size_t room = 1, at = 0;
+    for (int32_t i = 0; i < n; i++)
+        room += units[i].n_bytes + strlen(units[i].options) + 2;
+    char *text = malloc(room);
+    for (int32_t i = 0; i < n && text; i++) {
+        at += (size_t)sprintf(text + at, "%s\n", units[i].options);
+        memcpy(text + at, units[i].text, units[i].n_bytes);
+        at += units[i].n_bytes;
+    }
+    *n_bytes = at;
+    return text;
+}
+
+static clef_status compile_unit(clef_device *dev, const clef_unit *unit, const clef_launch *launch, cl_program *out, clef_error *err)
+{
+    clef_program p = {.program = NULL};
+    cl_int code;
+    const char *text = unit->text;
+    *out = p.program = clCreateProgramWithSource(dev->context, 1, &text, &unit->n_bytes, &code);
+    if (!*out)
+        return clef__cl_fail(err, "clCreateProgramWithSource", launch->source, code);
+    code = clCompileProgram(*out, 1, &dev->id, unit->options, 0, NULL, NULL, NULL, NULL);
+    if (!code)
+        return CLEF_OK;
+    snprintf(p.options, sizeof p.options, "%s", unit->options);
+    return is_build_error(code) ? fail_build(dev, &p, launch, code, err) : clef__cl_fail(err, "clCompileProgram", launch->source, code);
+}
+
+static clef_status link_units(clef_device *dev, clef_program *p, const clef_unit *units, int32_t n, const clef_launch *launch,
+                              clef_error *err)
+{
+    cl_program *objects = calloc((size_t)n, sizeof *objects);
+    clef_status s = objects ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
+    cl_int code = CL_SUCCESS;
+    for (int32_t i = 0; i < n && !s; i++) {
+        s = compile_unit(dev, &units[i], launch, &objects[i], err);
+        clef__os_guard_step();
+    }
+    if (!s)
+        p->program = clLinkProgram(dev->context, 1, &dev->id, NULL, (cl_uint)n, objects, NULL, NULL, &code);
+    if (!s && code)
+        s = clef__cl_fail(err, "clLinkProgram", launch->source, code);
+    for (int32_t i = 0; i < n && objects; i++)
+        if (objects[i])
+            clReleaseProgram(objects[i]);
+    free(objects);
+    return s;
+}
+
+static clef_status add_linked(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, const clef_cache_key *key,
+                              clef_link how, clef_program **out, clef_error *err)
+{
+    clef_program *p = calloc(1, sizeof *p);
+    if (!p)
+        return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
+    p->source = launch->source;
+    p->key = *key;
+    const int is_cached = load(dev, p);
+    const clef_status s = is_cached                ? CLEF_OK
+                          : how == CLEF_LINK_FOUND ? clef__fail(err, CLEF_E_NOT_FOUND, "cl/%s.cl: not built yet", launch->source)
+                                                   : link_units(dev, p, units, n, launch, err);
+    if (s) {
+        program_free(p);
+        return s;
+    }
+    dev->n_cached += is_cached;
+    dev->n_built += !is_cached;
+    p->next = dev->programs;
+    dev->programs = *out = p;
+    return CLEF_OK;
+}
+
+clef_status clef__link_key(const clef_device *dev, const clef_unit *units, int32_t n, clef_cache_key *out, clef_error *err)
+{
+    size_t n_bytes = 0;
+    char *text = joined_text(units, n, &n_bytes);
+    if (!text)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for the text of %d sources", (int)n);
+    *out = clef__cache_key(dev, text, n_bytes, "linked");
+    free(text);
+    return CLEF_OK;
+}
+
+clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, clef_link how, cl_kernel *out,
+                              clef_error *err)
+{
+    clef_cache_key key;
+    *out = NULL;
+    clef_status s = clef__link_key(dev, units, n, &key, err);
+    if (s)
+        return s;
+    clef_program *p = dev->programs;
+    while (p && memcmp(&p->key, &key, sizeof key) != 0)
+        p = p->next;
+    s = p ? CLEF_OK : add_linked(dev, units, n, launch, &key, how, &p, err);
+    cl_int code = CL_SUCCESS;
+    if (!s)
+        *out = clCreateKernel(p->program, launch->kernel, &code);
+    return s || *out ? s : clef__cl_fail(err, "clCreateKernel", launch->kernel, code);
+}
+
+/* Where it stands in the list; NULL: nowhere. */
+static clef_program **place_of(clef_device *dev, cl_kernel kernel)
+{
+    cl_program of = NULL;
+    if (clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof of, &of, NULL))
+        return NULL;
+    clef_program **at = &dev->programs;
+    while (*at && (*at)->program != of)
+        at = &(*at)->next;
+    return *at ? at : NULL;
+}
+
+void clef__program_keep(clef_device *dev, cl_kernel kernel)
+{
+    clef_program **at = place_of(dev, kernel);
+    if (at && !(*at)->stored && dev->cache_dir[0])
+        save(dev, *at);
+}
+
+void clef__program_forget(clef_device *dev, cl_kernel kernel)
+{
+    clef_program **at = place_of(dev, kernel), *p = at ? *at : NULL;
+    if (p) {
+        *at = p->next;
+        program_free(p);
+    }
+}
+
+void clef__programs_release(clef_device *dev)
+{
+    while (dev->programs) {
+        clef_program *p = dev->programs;
+        dev->programs = p->next;
+        program_free(p);
+    }
+}

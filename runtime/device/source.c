@@ -1,0 +1,155 @@
+/* Assembles a program's source: drivers see one text and need no include path. */
+#include "runtime/device/source.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/device/device.h"
+#include "runtime/os/os.h"
+
+enum { MAX_FILES = 24, MAX_NAME = 64, MAX_BYTES = 1 << 20 };
+
+typedef struct assembly {
+    char *text;
+    size_t n, capacity;
+    char files[MAX_FILES][MAX_NAME]; /* already in the text */
+    int n_files;
+} assembly;
+
+static clef_status append(assembly *a, const char *text, size_t n, clef_error *err)
+{
+    if (n > MAX_BYTES - a->n)
+        return clef__fail(err, CLEF_E_LIMIT, "cl/%s: over %d bytes with its headers", a->files[0], MAX_BYTES);
+    if (a->capacity - a->n <= n) { /* one more byte for the NUL */
+        const size_t capacity = 2 * (a->n + n) + 4096;
+        char *grown = realloc(a->text, capacity);
+        if (!grown)
+            return clef__fail(err, CLEF_E_NOMEM, "cl/%s: no memory for %zu bytes of source", a->files[0], capacity);
+        a->text = grown;
+        a->capacity = capacity;
+    }
+    memcpy(a->text + a->n, text, n);
+    a->n += n;
+    a->text[a->n] = 0;
+    return CLEF_OK;
+}
+
+/* Tells the compiler that the next line is line `line` of `name`. */
+static clef_status append_mark(assembly *a, int line, const char *name, clef_error *err)
+{
+    char mark[MAX_NAME + 32];
+    const int n = snprintf(mark, sizeof mark, "#line %d \"%s\"\n", line, name);
+    return append(a, mark, (size_t)n, err);
+}
+
+/* The path below cl/ of the embedded file of this name, whatever folder it is in: names are unique. NULL: there is none. */
+static const char *path_below_cl(const char *name)
+{
+    for (const clef_embedded *e = clef__embedded_cl; e->name; e++) {
+        const char *slash = strrchr(e->name, '/');
+        if (strcmp(slash ? slash + 1 : e->name, name) == 0)
+            return e->name;
+    }
+    return NULL;
+}
+
+/* The text of the kernel source NAME; *owned is what the caller frees (NULL for an embedded one). */
+static clef_status find_text(const char *name, const char **text, size_t *n, char **owned, clef_error *err)
+{
+    const char *dir = clef__os_env("CLEF_CL_DIR");
+    const char *below = path_below_cl(name);
+    *owned = NULL;
+    if (dir) {
+        char path[1024];
+        if (snprintf(path, sizeof path, "%s/%s", dir, below ? below : name) >= (int)sizeof path)
+            return clef__fail(err, CLEF_E_LIMIT, "CLEF_CL_DIR: a path of %zu bytes, wanted under %zu", strlen(dir), sizeof path - MAX_NAME);
+        const clef_status status = clef__os_read(path, MAX_BYTES, owned, n, err);
+        *text = *owned;
+        return status;
+    }
+    for (const clef_embedded *e = clef__embedded_cl; e->name; e++)
+        if (e->name == below) {
+            *text = (const char *)e->text;
+            *n = e->n_bytes;
+            return CLEF_OK;
+        }
+    return clef__fail(err, CLEF_E_NOT_FOUND, "no kernel source cl/%s in this build", name);
+}
+
+/* Whether the line [p, end) is #include "NAME" with a plain file name, which is copied to name. */
+static int parse_include(const char *p, const char *end, char name[MAX_NAME])
+{
+    static const char word[] = "include";
+    size_t n = 0;
+    while (p < end && (*p == ' ' || *p == '\t'))
+        p++;
+    if (p == end || *p++ != '#')
+        return 0;
+    while (p < end && (*p == ' ' || *p == '\t'))
+        p++;
+    if ((size_t)(end - p) < sizeof word || memcmp(p, word, sizeof word - 1) != 0)
+        return 0;
+    p += sizeof word - 1;
+    while (p < end && (*p == ' ' || *p == '\t'))
+        p++;
+    if (p == end || *p++ != '"')
+        return 0;
+    while (p < end && *p != '"' && *p != '/' && *p != '\\' && n + 1 < MAX_NAME)
+        name[n++] = *p++;
+    name[n] = 0;
+    return n > 0 && p < end && *p == '"';
+}
+
+static clef_status append_file(assembly *a, const char *name, clef_error *err)
+{
+    const char *text = NULL;
+    char *owned = NULL;
+    size_t n = 0;
+    for (int i = 0; i < a->n_files; i++)
+        if (strcmp(a->files[i], name) == 0)
+            return CLEF_OK;
+    if (a->n_files == MAX_FILES || strlen(name) >= MAX_NAME)
+        return clef__fail(err, CLEF_E_LIMIT, "cl/%s: more than %d headers, or a name of over %d bytes", name, MAX_FILES - 1, MAX_NAME - 1);
+    strcpy(a->files[a->n_files++], name);
+
+    clef_status status = find_text(name, &text, &n, &owned, err);
+    if (status == CLEF_OK)
+        status = append_mark(a, 1, name, err);
+    int line = 1;
+    for (const char *p = text, *end = text ? text + n : NULL; status == CLEF_OK && p < end; line++) {
+        const char *newline = memchr(p, '\n', (size_t)(end - p));
+        const char *stop = newline ? newline : end;
+        char header[MAX_NAME];
+        if (parse_include(p, stop, header)) {
+            status = append_file(a, header, err); /* as deep as there are files at most: each comes in once */
+            if (status == CLEF_OK)
+                status = append_mark(a, line + 1, name, err);
+        } else {
+            status = append(a, p, (size_t)(stop - p), err);
+            if (status == CLEF_OK)
+                status = append(a, "\n", 1, err);
+        }
+        p = newline ? newline + 1 : end;
+    }
+    free(owned);
+    return status;
+}
+
+clef_status clef__source_assemble(const char *stem, char **out, size_t *n_bytes, clef_error *err)
+{
+    assembly a = {0};
+    char name[MAX_NAME];
+    *out = NULL;
+    *n_bytes = 0;
+    if (snprintf(name, sizeof name, "%s.cl", stem) >= (int)sizeof name)
+        return clef__fail(err, CLEF_E_LIMIT, "cl/%s.cl: a name of over %d bytes", stem, MAX_NAME - 1);
+    const clef_status status = append_file(&a, name, err);
+    if (status != CLEF_OK) {
+        free(a.text);
+        return status;
+    }
+    *out = a.text;
+    *n_bytes = a.n;
+    return CLEF_OK;
+}

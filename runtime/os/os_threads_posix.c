@@ -1,0 +1,49 @@
+/* Work on all processors. */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "runtime/os/os.h"
+
+enum { MAX_THREADS = 64 };
+
+typedef struct job {
+    void (*work)(void *user, int32_t i);
+    void *user;
+    int32_t n;
+    atomic_int next;
+} job;
+
+int32_t clef__os_n_cpus(void)
+{
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return CPU_COUNT(&set);
+#endif
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 && n < INT32_MAX ? (int32_t)n : 1;
+}
+
+static void *take_turns(void *argument)
+{
+    job *j = argument;
+    for (int32_t i; (i = atomic_fetch_add(&j->next, 1)) < j->n;)
+        j->work(j->user, i);
+    return NULL;
+}
+
+void clef__os_parallel(int32_t n, void (*work)(void *user, int32_t i), void *user)
+{
+    pthread_t threads[MAX_THREADS];
+    job j = {.work = work, .user = user, .n = n};
+    const int32_t wanted = n < clef__os_n_cpus() ? n : clef__os_n_cpus();
+    int32_t made = 0;
+    while (made + 1 < wanted && made < MAX_THREADS && pthread_create(&threads[made], NULL, take_turns, &j) == 0)
+        made++;
+    take_turns(&j);
+    while (made > 0)
+        pthread_join(threads[--made], NULL);
+}

@@ -1,0 +1,283 @@
+/* From the graph to launches with their arguments set, and their enqueueing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/device/broken.h"
+#include "runtime/plan/plan.h"
+
+enum { FIRST_LAUNCHES = 64 };
+
+clef_status clef__plan_progress(const clef_plan *plan, const char *what, uint64_t done, uint64_t total, clef_error *err)
+{
+    if (plan->opts.progress && plan->opts.progress(plan->opts.progress_user, what, done, total))
+        return clef__fail(err, CLEF_E_CANCELLED, "%s: interrupted at %llu of %llu", what, (unsigned long long)done,
+                          (unsigned long long)total);
+    return CLEF_OK;
+}
+
+/* ---- lowering ------------------------------------------------------------------------------------------------------------------- */
+
+static clef_status grow_list(clef_plan *plan, int32_t cap, clef_error *err)
+{
+    clef_launch *launches = realloc(plan->launches, (size_t)cap * sizeof *launches);
+    if (launches)
+        plan->launches = launches;
+    unsigned char *args = realloc(plan->args, (size_t)cap * CLEF_MAX_ARGS_BYTES);
+    if (args)
+        plan->args = args;
+    clef_bound **list = realloc(plan->list, (size_t)cap * sizeof *list);
+    if (list)
+        plan->list = list;
+    if (!launches || !args || !list)
+        return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d launches", cap);
+    plan->cap_launches = cap;
+    return CLEF_OK;
+}
+
+static clef_status lower_all(clef_plan *plan, clef_error *err)
+{
+    clef_lowering lo = {.graph = plan->graph,
+                        .caps = &plan->dev->info.caps,
+                        .symbols = plan->symbols,
+                        .gemm = plan->opts.gemm,
+                        .tuning = &plan->tuning,
+                        .forced = plan->forced,
+                        .launches = plan->launches,
+                        .cap = plan->cap_launches,
+                        .args = plan->args};
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
+        const clef_value *n = plan->graph->values[i];
+        if (n->op == CLEF_OP_NONE || !clef__ops[n->op]->lower || plan->at_load[i])
+            continue;
+        lo.node = n;
+        s = clef__ops[n->op]->lower(&lo, n, err);
+    }
+    plan->n_launches = lo.n;
+    return s;
+}
+
+/* The list is as long as the longest lowering so far; a longer one is tried again with twice the room. */
+clef_status clef__plan_lower(clef_plan *plan, clef_error *err)
+{
+    clef_status s = plan->cap_launches ? CLEF_OK : grow_list(plan, FIRST_LAUNCHES, err);
+    while (!s) {
+        s = lower_all(plan, err);
+        if (s != CLEF_E_LIMIT || plan->n_launches < plan->cap_launches)
+            break;
+        s = grow_list(plan, plan->cap_launches * 2, err);
+        if (!s && err)
+            *err = (clef_error){0}; /* no failure after all */
+    }
+    return s;
+}
+
+/* ---- binding -------------------------------------------------------------------------------------------------------------------- */
+
+int clef__same_defs(const clef_def *a, const clef_def *b)
+{
+    for (int32_t i = 0; i < CLEF_MAX_DEFS; i++) {
+        if (!a[i].name || !b[i].name)
+            return a[i].name == b[i].name;
+        if (a[i].value != b[i].value || strcmp(a[i].name, b[i].name) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+static clef_bound *find_bound(const clef_plan *plan, const clef_launch *l, int32_t ordinal)
+{
+    for (clef_bound *b = plan->bound[l->node->id]; b; b = b->next)
+        if (b->ordinal == ordinal && strcmp(b->kernel, l->kernel) == 0 && strcmp(b->source, l->source) == 0 &&
+            clef__same_defs(b->defs, l->defs))
+            return b;
+    return NULL;
+}
+
+static clef_status new_bound(clef_plan *plan, const clef_launch *l, int32_t ordinal, clef_bound **out, clef_error *err)
+{
+    clef_bound *b = calloc(1, sizeof *b);
+    if (!b)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for a launch", l->node->name);
+    const clef_status s = clef__kernel_create(plan->dev, l, &b->object, err);
+    if (s) {
+        free(b);
+        return s;
+    }
+    b->ordinal = ordinal;
+    b->source = l->source;
+    b->kernel = l->kernel;
+    memcpy(b->defs, l->defs, sizeof b->defs);
+    b->is_new = 1;
+    b->next = plan->bound[l->node->id];
+    plan->bound[l->node->id] = b;
+    *out = b;
+    return CLEF_OK;
+}
+
+static cl_mem buffer_of(const clef_plan *plan, const clef_value *v)
+{
+    return v == CLEF__SCRATCH ? plan->scratch : v ? clef__plan_mem(plan, v) : NULL;
+}
+
+/* Sets what differs from what is set. */
+static clef_status set_args(const clef_plan *plan, clef_bound *b, const clef_launch *l, clef_error *err)
+{
+    cl_int code = CL_SUCCESS;
+    if (b->args_bytes != l->args_bytes || memcmp(b->args, l->args, l->args_bytes) != 0) {
+        code = clSetKernelArg(b->object, 0, l->args_bytes, l->args);
+        b->args_bytes = l->args_bytes;
+        memcpy(b->args, l->args, l->args_bytes);
+    }
+    for (uint32_t i = 0; i < l->n_bufs && !code; i++) {
+        const cl_mem mem = buffer_of(plan, l->bufs[i]);
+        if (i < b->n_bufs && b->bufs[i] == mem)
+            continue;
+        code = clSetKernelArg(b->object, i + 1, sizeof mem, mem ? &mem : NULL);
+        b->bufs[i] = mem;
+    }
+    b->n_bufs = l->n_bufs;
+    if (code)
+        return clef__fail_cl(err, CLEF_E_CL, code, "%s: clSetKernelArg(%s): %s (%d)", l->node->name, l->kernel, clef__cl_name(code), code);
+    return CLEF_OK;
+}
+
+/* Which of its node's launches number i is. */
+static int32_t ordinal_of(const clef_plan *plan, int32_t i)
+{
+    int32_t ordinal = 0;
+    while (ordinal < i && plan->launches[i - ordinal - 1].node == plan->launches[i].node)
+        ordinal++;
+    return ordinal;
+}
+
+int clef__plan_wants_new(const clef_plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_launches; i++)
+        if (plan->launches[i].call != CLEF_CALL_KERNEL || !find_bound(plan, &plan->launches[i], ordinal_of(plan, i)))
+            return 1;
+    return 0;
+}
+
+static clef_status bind(clef_plan *plan, int32_t i, clef_error *err)
+{
+    const clef_launch *l = &plan->launches[i];
+    const int32_t ordinal = ordinal_of(plan, i);
+    plan->list[i] = NULL;
+    if (l->call != CLEF_CALL_KERNEL)
+        return CLEF_OK;
+    clef_bound *b = find_bound(plan, l, ordinal);
+    clef_status s = b ? CLEF_OK : new_bound(plan, l, ordinal, &b, err);
+    if (!s)
+        s = set_args(plan, b, l, err);
+    plan->list[i] = b;
+    return s;
+}
+
+clef_status clef__plan_bind_launches(clef_plan *plan, clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < plan->n_launches && !s; i++)
+        s = bind(plan, i, err);
+    return s;
+}
+
+/* ---- enqueueing ------------------------------------------------------------------------------------------------------------------ */
+
+typedef enum extent { WHOLE, ONE_GROUP } extent;
+
+static clef_status enqueue(const clef_plan *plan, int32_t i, extent how, cl_event *event, clef_error *err)
+{
+    const clef_launch *l = &plan->launches[i];
+    clef_bound *b = plan->list[i];
+    if (!b)
+        return clef__clblast_gemm(plan->dev, l->args, buffer_of(plan, l->bufs[0]), buffer_of(plan, l->bufs[1]), buffer_of(plan, l->bufs[2]),
+                                  event, err);
+    size_t local[3], global[3];
+    for (int32_t k = 0; k < 3; k++) {
+        local[k] = l->local[k];
+        global[k] = how == ONE_GROUP ? local[k] : local[k] * l->groups[k];
+    }
+    b->is_new = 0;
+    if (clef__broken(l)) /* tests: as if the kernel wrote nothing */
+        return CLEF_OK;
+    const cl_int code = clEnqueueNDRangeKernel(plan->dev->queue, b->object, 3, NULL, global, local, 0, NULL, event);
+    if (code)
+        return clef__fail_cl(err, CLEF_E_CL, code, "%s: clEnqueueNDRangeKernel(%s): %s (%d)", l->node->name, l->kernel, clef__cl_name(code),
+                             code);
+    return CLEF_OK;
+}
+
+clef_status clef__plan_enqueue_launch(const clef_plan *plan, int32_t i, clef_error *err)
+{
+    return enqueue(plan, i, WHOLE, NULL, err);
+}
+
+/* 1 when no launch before this one is a product of the same size: CLBlast takes its kernels by size. */
+static int is_new_gemm(const clef_plan *plan, int32_t i)
+{
+    const clef_gemm_call *a = plan->launches[i].args;
+    for (int32_t k = 0; k < i; k++) {
+        const clef_gemm_call *b = plan->launches[k].args;
+        if (plan->launches[k].call == CLEF_CALL_CLBLAST_GEMM && a->m == b->m && a->n == b->n && a->k == b->k && a->batch == b->batch &&
+            a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b)
+            return 0;
+    }
+    return 1;
+}
+
+clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < plan->n_launches && !s; i++) {
+        s = clef__plan_progress(plan, "kernels", done + (uint64_t)i, total, err);
+        if (!s)
+            s = bind(plan, i, err);
+        if (s || !(plan->list[i] ? plan->list[i]->is_new : is_new_gemm(plan, i)))
+            continue;
+        s = enqueue(plan, i, ONE_GROUP, NULL, err);
+        const cl_int code = !s && plan->opts.progress ? clFinish(plan->dev->queue) : CL_SUCCESS; /* so that the progress is true */
+        if (code)
+            s = clef__cl_fail(err, "clFinish", plan->launches[i].node->name, code);
+    }
+    const cl_int code = s ? CL_SUCCESS : clFinish(plan->dev->queue);
+    return code ? clef__cl_fail(err, "clFinish", "the first run of the kernels", code) : s;
+}
+
+clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    const int profile = plan->dev->profile;
+    for (int32_t i = 0; i < plan->n_events; i++)
+        clReleaseEvent(plan->events[i]);
+    plan->n_events = 0;
+    if (profile) {
+        cl_event *events = realloc(plan->events, (size_t)plan->n_launches * sizeof *events + 1);
+        if (!events)
+            return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d events", plan->n_launches);
+        plan->events = events;
+    }
+    for (int32_t i = 0; i < plan->n_launches && !s; i++) {
+        cl_event *event = profile ? &plan->events[i] : NULL;
+        s = enqueue(plan, i, WHOLE, event, err);
+        plan->n_events += profile && !s;
+    }
+    return s;
+}
+
+void clef__plan_release_bound(clef_plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_events; i++)
+        clReleaseEvent(plan->events[i]);
+    for (int32_t i = 0; plan->bound && i < plan->graph->n_values; i++)
+        for (clef_bound *b = plan->bound[i], *next; b; b = next) {
+            next = b->next;
+            clReleaseKernel(b->object);
+            free(b);
+        }
+    free(plan->bound);
+    free(plan->events);
+    free(plan->launches);
+    free(plan->args);
+    free(plan->list);
+}

@@ -1,0 +1,184 @@
+/* Nodes of weights alone (packing) run once, when the plan is made. Their sources pass through memory one by one. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/lower/panel.h"
+#include "runtime/os/os.h"
+#include "runtime/plan/plan.h"
+
+enum { MAX_LOAD_LAUNCHES = 4 * PACK_MAX_PIECES, PACKED_ALIGN = 128 };
+
+/* pack of weights alone, and concat, of biases, which takes results of it too */
+static int is_load_node(const clef_plan *plan, const clef_value *n)
+{
+    int32_t i = 0;
+    while ((n->op == CLEF_OP_pack || n->op == CLEF_OP_concat) && i < n->n_in &&
+           (n->in[i]->kind == CLEF_WEIGHT || plan->at_load[n->in[i]->id]))
+        i++;
+    return i > 0 && i == n->n_in;
+}
+
+clef_status clef__plan_find_load_nodes(clef_plan *plan, clef_error *err)
+{
+    const clef_graph *g = plan->graph;
+    plan->at_load = calloc((size_t)g->n_values + 1, 1);
+    if (!plan->at_load)
+        return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d values", g->n_values);
+    for (int32_t i = 0; i < g->n_values; i++)
+        plan->at_load[i] = is_load_node(plan, g->values[i]) ? 1 : 0;
+    return CLEF_OK;
+}
+
+int clef__plan_runs_with(const clef_plan *plan, const clef_value *v)
+{
+    const clef_graph *g = plan->graph;
+    if (v->kind != CLEF_WEIGHT)
+        return 0;
+    for (int32_t i = v->id + 1; i < g->n_values; i++)
+        for (int32_t k = 0; k < g->values[i]->n_in; k++)
+            if (g->values[i]->in[k] == v && !plan->at_load[i])
+                return 1;
+    for (int32_t i = 0; i < g->n_outputs; i++)
+        if (g->outputs[i].value == v)
+            return 1;
+    return 0;
+}
+
+static uint64_t packed_room(const clef_value *v)
+{
+    return ((uint64_t)clef__bytes(v, NULL) + PACKED_ALIGN - 1) / PACKED_ALIGN * PACKED_ALIGN;
+}
+
+/* The weight as a buffer for the time of its packing: where the host has it, or copied when the device cannot read it there. */
+static clef_status source_buffer(const clef_plan *plan, const clef_value *w, cl_mem *out, clef_error *err)
+{
+    const void *data;
+    const uintptr_t align = clef_dtype_block_elems(w->dtype) > 1 ? 2 : (uintptr_t)clef_dtype_block_bytes(w->dtype);
+    clef_status s = clef__plan_weight_data(plan, w, &data, err);
+    cl_int code;
+    if (s)
+        return s;
+    const int there = plan->dev->info.caps.unified_memory && (uintptr_t)data % align == 0;
+    *out = clCreateBuffer(plan->dev->context, CL_MEM_READ_ONLY | (there ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR),
+                          (size_t)clef__bytes(w, NULL), (void *)(uintptr_t)data, &code);
+    return *out ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", w->name, code);
+}
+
+/* Of `whole`, where one buffer holds all results. */
+static clef_status result_buffer(clef_plan *plan, const clef_value *n, cl_mem whole, uint64_t at, clef_error *err)
+{
+    cl_int code;
+    const size_t n_bytes = (size_t)clef__bytes(n, NULL);
+    char *host = plan->packed ? (char *)plan->packed + at : NULL;
+    if (whole) {
+        plan->stats.weight_bytes += n_bytes;
+        return clef__plan_cut(whole, n->name, CL_MEM_READ_WRITE, at, n_bytes, &plan->mem[n->id], err);
+    }
+    plan->mem[n->id] = clCreateBuffer(plan->dev->context, CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : 0), n_bytes, host, &code);
+    plan->stats.weight_bytes += n_bytes;
+    return plan->mem[n->id] ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", n->name, code);
+}
+
+static clef_status enqueue(clef_plan *plan, const clef_launch *l, cl_mem source, clef_error *err)
+{
+    cl_kernel kernel;
+    clef_status s = clef__kernel_create(plan->dev, l, &kernel, err);
+    if (s)
+        return s;
+    cl_int code = clSetKernelArg(kernel, 0, l->args_bytes, l->args);
+    for (uint32_t i = 0; i < l->n_bufs && !code; i++) {
+        const clef_value *v = l->bufs[i];
+        const cl_mem mem = !v ? NULL : v->kind == CLEF_WEIGHT ? source : plan->mem[v->id];
+        code = clSetKernelArg(kernel, i + 1, sizeof mem, mem ? &mem : NULL);
+    }
+    const size_t local[3] = {l->local[0], l->local[1], l->local[2]},
+                 global[3] = {local[0] * l->groups[0], local[1] * l->groups[1], local[2] * l->groups[2]};
+    if (!code)
+        code = clEnqueueNDRangeKernel(plan->dev->queue, kernel, 3, NULL, global, local, 0, NULL, NULL);
+    clReleaseKernel(kernel);
+    return code ? clef__cl_fail(err, "clEnqueueNDRangeKernel", l->node->name, code) : CLEF_OK;
+}
+
+/* A launch reads one weight, or none. */
+static clef_status launch(clef_plan *plan, const clef_launch *l, clef_error *err)
+{
+    const clef_value *w = NULL;
+    cl_mem source = NULL;
+    for (uint32_t i = 0; i < l->n_bufs; i++)
+        w = l->bufs[i] && l->bufs[i]->kind == CLEF_WEIGHT ? l->bufs[i] : w;
+    clef_status s = w ? source_buffer(plan, w, &source, err) : CLEF_OK;
+    if (!s)
+        s = enqueue(plan, l, source, err);
+    const cl_int code = clFinish(plan->dev->queue); /* the source goes now */
+    if (!s && code)
+        s = clef__cl_fail(err, "clFinish", l->node->name, code);
+    if (source)
+        clReleaseMemObject(source);
+    if (w && plan->opts.release) /* what was read is not needed in memory; what was not is read from the file again */
+        plan->opts.release(plan->opts.weights_user, w->part ? w->part->whole : w->name);
+    return s;
+}
+
+static clef_status run_node(clef_plan *plan, const clef_value *n, clef_error *err)
+{
+    clef_launch launches[MAX_LOAD_LAUNCHES];
+    unsigned char args[MAX_LOAD_LAUNCHES * CLEF_MAX_ARGS_BYTES];
+    clef_lowering lo = {
+        .graph = plan->graph, .caps = &plan->dev->info.caps, .node = n, .launches = launches, .cap = MAX_LOAD_LAUNCHES, .args = args};
+    clef_status s = clef__ops[n->op]->lower(&lo, n, err);
+    for (int32_t i = 0; i < lo.n && !s; i++)
+        s = launch(plan, &launches[i], err);
+    return s;
+}
+
+/* Starts reading the weights of the next load node from `id` on, if they lie in a file. */
+static void read_ahead(const clef_plan *plan, int32_t id)
+{
+    const clef_graph *g = plan->graph;
+    const void *data;
+    while (id < g->n_values && !plan->at_load[id])
+        id++;
+    for (int32_t k = 0; id < g->n_values && plan->dev->info.caps.unified_memory && k < g->values[id]->n_in; k++)
+        if (g->values[id]->in[k]->kind == CLEF_WEIGHT && !clef__plan_weight_data(plan, g->values[id]->in[k], &data, NULL))
+            clef__os_read_ahead(data, (size_t)clef__bytes(g->values[id]->in[k], NULL));
+}
+
+clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err)
+{
+    const clef_graph *g = plan->graph;
+    const clef_caps *caps = &plan->dev->info.caps;
+    uint64_t total = 0, at = 0;
+    cl_mem whole = NULL;
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < g->n_values; i++)
+        total += plan->at_load[i] ? packed_room(g->values[i]) : 0;
+    for (int32_t i = 0; i < g->n_values; i++)
+        plan->stats.packed_bytes += plan->at_load[i] ? (uint64_t)clef__bytes(g->values[i], NULL) : 0;
+    if (plan->opts.describe_only) {
+        plan->stats.weight_bytes += plan->stats.packed_bytes;
+        return CLEF_OK;
+    }
+    if (total && plan->dev->info.caps.unified_memory) {
+        plan->packed = clef__os_alloc_large((size_t)total);
+        plan->packed_bytes = (size_t)total;
+        if (!plan->packed)
+            return clef__fail(err, CLEF_E_NOMEM, "packed weights: no memory for %" PRIu64 " bytes", total);
+        if (total <= caps->max_alloc_bytes && PACKED_ALIGN % caps->base_align == 0)
+            s = clef__plan_add_chunk(plan, "packed weights", CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, total, plan->packed, &whole, err);
+    }
+    read_ahead(plan, 0);
+    for (int32_t i = 0; i < g->n_values && !s; i++) {
+        const clef_value *n = g->values[i];
+        if (!plan->at_load[i])
+            continue;
+        read_ahead(plan, i + 1);
+        s = result_buffer(plan, n, whole, at, err);
+        if (!s)
+            s = run_node(plan, n, err);
+        at += packed_room(n);
+        if (!s)
+            s = clef__plan_progress(plan, "weights", at, total, err);
+    }
+    return s;
+}

@@ -1,0 +1,298 @@
+/* Proof before use, from a plan's side: finds the kernels that its graph launches and the device has never run, has them proven in child
+ * processes, and sets aside what failed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/os/os.h"
+#include "runtime/plan/plan.h"
+#include "runtime/prove/proof.h"
+#include "runtime/tune/tune.h"
+
+enum { MAX_ROUNDS = CLEF_N_VARIANTS + 1, MAX_SETTINGS = 2 };
+
+/* Values of the symbols that a plan is to be proven at. */
+typedef struct settings {
+    int64_t symbols[MAX_SETTINGS][CLEF_MAX_SYMBOLS];
+    int32_t n;
+} settings;
+
+typedef struct prover {
+    clef_plan *plan;
+    clef_proofs *known;
+    clef_tuning *tuning; /* with what failed set aside */
+    const settings *at;
+    clef_proof_units units;
+} prover;
+
+/* ---- which kernels are unknown --------------------------------------------------------------------------------------------------------
+ */
+
+static void kernels_of(const prover *p, const clef_value *n, int32_t setting, clef_proof_kernels *out)
+{
+    const clef_lowering lo = {.caps = &p->plan->dev->info.caps,
+                              .symbols = p->at->symbols[setting],
+                              .gemm = p->plan->opts.gemm,
+                              .tuning = p->tuning,
+                              .forced = p->plan->forced};
+    clef__proof_kernels(&lo, n, out);
+}
+
+static int needs_proof(const clef_value *n)
+{
+    return n->op != CLEF_OP_NONE && clef__ops[n->op]->lower && n->op != CLEF_OP_pack; /* packing is proven by what reads it */
+}
+
+static int is_asked_for(const prover *p, uint64_t print)
+{
+    for (int32_t i = 0; i < p->units.n; i++)
+        for (int32_t k = 0; k < p->units.at[i].kernels.n; k++)
+            if (p->units.at[i].kernels.prints[k] == print)
+                return 1;
+    return 0;
+}
+
+/* A unit, if one of its kernels is neither known nor among the units so far. */
+static clef_status add_unit(prover *p, const clef_value *n, int32_t setting, clef_error *err)
+{
+    clef_proof_unit unit = {.node = n};
+    int32_t i = 0;
+    kernels_of(p, n, setting, &unit.kernels);
+    while (i < unit.kernels.n && (clef__proofs_find(p->known, unit.kernels.prints[i]) || is_asked_for(p, unit.kernels.prints[i])))
+        i++;
+    if (i == unit.kernels.n)
+        return CLEF_OK;
+    memcpy(unit.symbols, p->at->symbols[setting], sizeof unit.symbols);
+    if (p->units.n == p->units.cap) {
+        const int32_t cap = 2 * p->units.cap + 32;
+        clef_proof_unit *grown = realloc(p->units.at, (size_t)cap * sizeof *grown);
+        if (!grown)
+            return clef__fail(err, CLEF_E_NOMEM, "no memory for %d proofs", (int)cap);
+        p->units.at = grown;
+        p->units.cap = cap;
+    }
+    p->units.at[p->units.n++] = unit;
+    return CLEF_OK;
+}
+
+static clef_status collect(prover *p, clef_error *err)
+{
+    const clef_graph *g = p->plan->graph;
+    clef_status s = CLEF_OK;
+    p->units.n = 0;
+    for (int32_t m = 0; m < p->at->n; m++)
+        for (int32_t i = 0; i < g->n_values && !s; i++)
+            if (needs_proof(g->values[i]))
+                s = add_unit(p, g->values[i], m, err);
+    return s;
+}
+
+/* ---- what came out --------------------------------------------------------------------------------------------------------------------
+ */
+
+const char *clef__proof_says(clef_verdict verdict)
+{
+    return verdict == CLEF_PROOF_WRONG     ? "gives wrong numbers"
+           : verdict == CLEF_PROOF_HUNG    ? "does not come back"
+           : verdict == CLEF_PROOF_CRASHED ? "crashes the driver"
+                                           : "does not build or run";
+}
+
+static void tell(const prover *p, const clef_proof *proof)
+{
+    const clef_device *dev = p->plan->dev;
+    char text[400], much[64] = "";
+    if (proof->verdict == CLEF_PROOF_WRONG)
+        snprintf(much, sizeof much, " (%.3g times the error allowed)", proof->worst);
+    snprintf(text, sizeof text, "%s %s %s%s on %s: set aside, the next variant serves", proof->op, proof->variant,
+             clef__proof_says(proof->verdict), much, dev->info.name);
+    if (dev->notice)
+        dev->notice(dev->notice_user, text);
+}
+
+static const clef_proof *bad(const clef_proofs *known, clef_op op, const clef_variant *variant)
+{
+    for (int32_t i = 0; i < known->n; i++)
+        if (known->at[i].verdict >= CLEF_PROOF_WRONG && strcmp(known->at[i].op, clef__ops[op]->name) == 0 &&
+            strcmp(known->at[i].variant, variant->name) == 0)
+            return &known->at[i];
+    return NULL;
+}
+
+/* The unit's verdict to each of its kernels. The first of a variant that is bad is told; where an op has no other the plan fails and says
+ * why. */
+static clef_status keep(prover *p, const clef_proof_unit *u, clef_error *err)
+{
+    const clef_variant *variant = u->kernels.variant;
+    clef_proof proof = {.verdict = u->verdict, .worst = u->worst};
+    clef_status s = CLEF_OK;
+    snprintf(proof.op, sizeof proof.op, "%s", clef__ops[u->node->op]->name);
+    snprintf(proof.variant, sizeof proof.variant, "%s", variant ? variant->name : "-");
+    if (proof.verdict >= CLEF_PROOF_WRONG && variant && !bad(p->known, u->node->op, variant))
+        tell(p, &proof);
+    for (int32_t i = 0; i < u->kernels.n && !s; i++) {
+        proof.print = u->kernels.prints[i];
+        s = clef__proofs_put(p->known, &proof, err);
+    }
+    return s;
+}
+
+/* 1 when something is known now that was not. */
+static int prove_units(prover *p, clef_status *s, clef_error *err)
+{
+    const int32_t before = p->known->n;
+    *s = clef__proof_by_children(p->plan, &p->units, err);
+    for (int32_t i = 0; i < p->units.n && *s != CLEF_E_NOMEM; i++)
+        if (p->units.at[i].known && keep(p, &p->units.at[i], *s ? NULL : err))
+            *s = CLEF_E_NOMEM;
+    if (p->known->n > before && *s != CLEF_E_NOMEM)
+        (void)clef__proofs_save(p->plan->dev, p->known, NULL);
+    return p->known->n > before;
+}
+
+/* ---- setting aside --------------------------------------------------------------------------------------------------------------------
+ */
+
+static void set_aside(const clef_proofs *known, clef_tuning *tuning)
+{
+    clef_tune_choice *choices = (clef_tune_choice *)(uintptr_t)tuning->choices;
+    unsigned char *aside = (unsigned char *)(uintptr_t)tuning->aside;
+    const clef_variant *variant;
+    clef_op op = CLEF_OP_NONE;
+    int32_t n = 0;
+    for (int32_t row = 0; aside && (variant = clef__variant_row(row, &op)); row++)
+        if (bad(known, op, variant))
+            aside[row] = 1;
+    for (int32_t i = 0; i < tuning->n; i++)
+        if (!bad(known, (clef_op)choices[i].key.op, choices[i].variant))
+            choices[n++] = choices[i];
+    tuning->n = n;
+}
+
+/* Every kernel of the plan is one that did not fail. */
+static clef_status check_nodes(const prover *p, clef_error *err)
+{
+    const clef_graph *g = p->plan->graph;
+    for (int32_t m = 0; m < p->at->n; m++)
+        for (int32_t i = 0; i < g->n_values; i++) {
+            const clef_value *n = g->values[i];
+            const clef_proof *found = NULL;
+            clef_proof_kernels k = {0};
+            if (needs_proof(n))
+                kernels_of(p, n, m, &k);
+            if (k.n && k.variant)
+                found = bad(p->known, n->op, k.variant);
+            for (int32_t at = 0; at < k.n && !k.variant && (!found || found->verdict < CLEF_PROOF_WRONG); at++)
+                found = clef__proofs_find(p->known, k.prints[at]);
+            if (found && found->verdict >= CLEF_PROOF_WRONG)
+                return clef__fail(err, CLEF_E_DEVICE,
+                                  "%s: the kernels of %s fail on %s (%s), and there are no others; CLEF_PROOF=0 uses them all the same",
+                                  n->name, clef__ops[n->op]->name, p->plan->dev->info.name, clef__verdict_names[found->verdict]);
+        }
+    return CLEF_OK;
+}
+
+static int device_proves(const clef_device *dev)
+{
+    const char *proof = clef__os_env("CLEF_PROOF");
+    return dev->prover[0] && dev->cache_dir[0] && !(proof && strcmp(proof, "0") == 0);
+}
+
+int clef__proof_wanted(const clef_plan *plan)
+{
+    return !plan->opts.no_proof && device_proves(plan->dev);
+}
+
+int clef__proof_failed(clef_device *dev, int32_t row)
+{
+    clef_proofs *known = NULL;
+    clef_op op = CLEF_OP_NONE;
+    const clef_variant *variant = clef__variant_row(row, &op);
+    return device_proves(dev) && !clef__proofs_open(dev, &known, NULL) && bad(known, op, variant);
+}
+
+int clef__proof_trusts(clef_device *dev, int32_t row)
+{
+    clef_proofs *known = NULL;
+    clef_op op = CLEF_OP_NONE;
+    const clef_variant *variant = clef__variant_row(row, &op);
+    if (!device_proves(dev))
+        return 1;
+    for (int32_t i = 0; !clef__proofs_open(dev, &known, NULL) && i < known->n; i++)
+        if (known->at[i].verdict == CLEF_PROOF_RIGHT && strcmp(known->at[i].op, clef__ops[op]->name) == 0 &&
+            strcmp(known->at[i].variant, variant->name) == 0)
+            return 1;
+    return 0;
+}
+
+/* ---- entries --------------------------------------------------------------------------------------------------------------------------
+ */
+
+/* Until nothing is unknown: what is set aside brings the next variant, which may be unknown too. *proven: 1 when something was. */
+static clef_status prove(clef_plan *plan, const settings *at, clef_tuning *tuning, int *proven, clef_error *err)
+{
+    prover p = {.plan = plan, .at = at, .tuning = tuning};
+    clef_status s = clef__proofs_open(plan->dev, &p.known, err);
+    for (int round = 0; round < MAX_ROUNDS && !s; round++) {
+        set_aside(p.known, tuning);
+        s = collect(&p, err);
+        if (s || !p.units.n || !prove_units(&p, &s, err)) /* no prover ran: the plan is made without, as where there is none */
+            break;
+        *proven = 1;
+    }
+    if (s == CLEF_E_IO) {
+        s = CLEF_OK;
+        if (err)
+            *err = (clef_error){0};
+    }
+    if (!s) {
+        set_aside(p.known, tuning);
+        s = check_nodes(&p, err);
+    }
+    free(p.units.at);
+    return s;
+}
+
+clef_status clef__proof_at_load(clef_plan *plan, clef_error *err)
+{
+    clef_tune_db *db = NULL;
+    clef_tuning tuning = {0};
+    settings at = {.n = 1};
+    int proven = 0;
+    if (!clef__proof_wanted(plan))
+        return CLEF_OK;
+    for (int32_t i = 0; i < plan->graph->n_symbols; i++) {
+        const int64_t bound = plan->graph->symbols[i].bound;
+        at.symbols[0][i] = 1;
+        at.symbols[1][i] = plan->opts.first > 0 && plan->opts.first < bound ? plan->opts.first : bound;
+        at.n = 2;
+    }
+    clef_status s = clef__tune_db_open(plan->dev, &db, err);
+    if (!s)
+        s = clef__tuning_make(db, &tuning, err);
+    if (!s)
+        s = prove(plan, &at, &tuning, &proven, err);
+    clef__tuning_finish(&tuning);
+    return s;
+}
+
+clef_status clef__proof_at_use(clef_plan *plan, int *again, clef_error *err)
+{
+    settings at = {.n = 1};
+    *again = 0;
+    if (!clef__proof_wanted(plan))
+        return CLEF_OK;
+    memcpy(at.symbols[0], plan->symbols, sizeof at.symbols[0]);
+    return prove(plan, &at, &plan->tuning, again, err);
+}
+
+clef_status clef__proof_apply(clef_plan *plan, clef_error *err)
+{
+    clef_proofs *known = NULL;
+    if (!clef__proof_wanted(plan))
+        return CLEF_OK;
+    const clef_status s = clef__proofs_open(plan->dev, &known, err);
+    if (!s)
+        set_aside(known, &plan->tuning);
+    return s;
+}

@@ -1,0 +1,158 @@
+/* Proof before use: a kernel is held against its op's reference in double, on this device, before anybody's answer depends on it. */
+#ifndef CLEF_RUNTIME_PROOF_H
+#define CLEF_RUNTIME_PROOF_H
+
+#include <stdio.h>
+
+#include "graph/lower/variant.h"
+#include "runtime/device/device.h"
+
+/* ---- a case: runtime/prove/proof_case.c ---------------------------------------------------------------------------------------------------- */
+
+enum { CLEF_PROOF_MAX_RUNS = 8 };
+
+/** A graph and how it is run. Inputs and weights are random: I32 and I8 in [int_lo, int_hi), floats N(0, 1) * spread (0: 1). */
+typedef struct clef_proof_case {
+    const clef_graph *graph;
+    const char       *variants; /* "op=name" or "" */
+    clef_gemm         gemm;
+    int32_t           int_lo, int_hi;
+    float             spread;
+    double            tol;      /* |x - ref| <= tol * (max |ref| + 1e-6) */
+    int32_t           n_runs;   /* 0: the symbols at their bounds, then at 1 */
+    int64_t           symbols[CLEF_PROOF_MAX_RUNS][CLEF_MAX_SYMBOLS];
+} clef_proof_case;
+
+/** Runs the case. worst: the largest error over outputs and runs, in parts of the tolerance; infinite where a number is missing or made
+ *  up. CLEF_E_NOMEM, and whatever making and running a plan gives. */
+clef_status clef__proof_run(clef_device *dev, const clef_proof_case *c, double *worst, clef_error *err);
+
+struct clef_plan;
+/** Called for each run of a case, with its plan run once: begin(run) zeroes its states and writes its inputs, as before that. */
+typedef struct clef_proof_visit {
+    clef_status (*visit)(void *user, struct clef_plan *plan, clef_status (*begin)(void *run, clef_error *err), void *run, clef_error *err);
+    void *user;
+} clef_proof_visit;
+/** The case on the device, not held against anything. As clef__proof_run(), and what visit() gives. */
+clef_status clef__proof_visit(clef_device *dev, const clef_proof_case *c, const clef_proof_visit *visit, clef_error *err);
+
+/* ---- what is known of a device: runtime/prove/proof_db.c ----------------------------------------------------------------------------------- */
+
+typedef enum clef_verdict {
+    CLEF_PROOF_RIGHT,
+    CLEF_PROOF_UNTRIED, /* its case does not fit into the device's memory: no fault of the kernel */
+    CLEF_PROOF_WRONG,   /* from here on: set aside */
+    CLEF_PROOF_REFUSED,
+    CLEF_PROOF_CRASHED,
+    CLEF_PROOF_HUNG
+} clef_verdict;
+extern const char *const clef__verdict_names[];
+
+/** What a kernel, with its constants, did. */
+typedef struct clef_proof {
+    uint64_t     print;          /* clef_proof_kernels */
+    char         op[32], variant[32]; /* variant "-": the op has one implementation */
+    clef_verdict verdict;
+    double       worst;          /* in parts of what is allowed */
+} clef_proof;
+typedef struct clef_proofs {
+    clef_proof *at;
+    int32_t     n, cap;
+} clef_proofs;
+
+/** The device's, read at the first call; they belong to the device. A missing or damaged file holds none. CLEF_E_NOMEM. */
+clef_status clef__proofs_open(clef_device *dev, clef_proofs **out, clef_error *err);
+void        clef__proofs_free(clef_proofs *proofs); /* takes NULL */
+/** Adds one; the first of a print stays. CLEF_E_NOMEM. */
+clef_status clef__proofs_put(clef_proofs *proofs, const clef_proof *proof, clef_error *err);
+const clef_proof *clef__proofs_find(const clef_proofs *proofs, uint64_t print); /* NULL: none */
+/** Writes them, with what other processes wrote meanwhile. One that cannot be written is no error. */
+clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error *err);
+
+/* ---- kernels: runtime/prove/proof_kernels.c ------------------------------------------------------------------------------------------------ */
+
+enum { CLEF_PROOF_MAX_KERNELS = 64 }; /* launches of a node */
+
+/** The kernels that a node launches at some values of the symbols, each once: a print for each, of op, variant, dtypes, kernel, constants
+ *  and local size. What proofs are kept by. */
+typedef struct clef_proof_kernels {
+    uint64_t            prints[CLEF_PROOF_MAX_KERNELS];
+    int32_t             n;
+    const clef_variant *variant; /* that serves the node there; NULL: the op has one implementation */
+} clef_proof_kernels;
+
+/** `lo` gives caps, gemm, symbols, tuning and forced; its node and launches are not looked at. n is 0 where the node launches nothing or
+ *  cannot be lowered. */
+void clef__proof_kernels(const clef_lowering *lo, const clef_value *n, clef_proof_kernels *out);
+/** Builds the programs of the node's kernels, so that a plan finds them. What fails here fails there, with its reason. */
+void clef__proof_build(clef_device *dev, const clef_lowering *lo, const clef_value *n);
+/** 1 when a launches each of b's kernels, and no other. */
+int  clef__proof_same_kernels(const clef_proof_kernels *a, const clef_proof_kernels *b);
+
+/* ---- before a plan: runtime/prove/proof.c, runtime/prove/proof_child.c, runtime/prove/proof_node.c --- */
+
+/** A node's kernels that are to be proven. */
+typedef struct clef_proof_unit {
+    const clef_value  *node;
+    int64_t            symbols[CLEF_MAX_SYMBOLS]; /* where the plan launches them */
+    clef_proof_kernels kernels;                   /* all of the node's there */
+    clef_verdict       verdict;                   /* from here on what the prover said */
+    double             worst;
+    int32_t            known;                     /* 1: it said so */
+    int32_t            built;                     /* 1: the plan's process has its programs meanwhile */
+} clef_proof_unit;
+typedef struct clef_proof_units {
+    clef_proof_unit *at;
+    int32_t          n, cap;
+} clef_proof_units;
+
+/** What a proof's end says; CLEF_PROOF_UNTRIED for want of memory, which is no fault of the kernel. `worst` in parts of what is allowed. */
+clef_verdict clef__proof_verdict(clef_status s, const clef_error *why, double worst);
+/** "crashes the driver" */
+const char *clef__proof_says(clef_verdict verdict);
+/** 1 when kernels of this plan are proven in children before use. */
+int         clef__proof_wanted(const struct clef_plan *plan);
+/** Seconds that a case may take: $CLEF_PROOF_SECONDS, else 60. */
+double      clef__proof_seconds(void);
+/** Starts a prover of the device on a file, beginning with case `first`. CLEF_E_IO, CLEF_E_NOMEM. */
+clef_status clef__proof_spawn(clef_device *dev, const char *path, const char *first, int64_t *process, clef_error *err);
+
+/* A file's cases: runtime/prove/proof_file.c */
+
+/** A case as it is read: its graph is a text of n bytes behind its first line. */
+typedef struct clef_proof_entry {
+    clef_proof_case c; /* without its graph */
+    char            op[32], variant[32], forced[80];
+    const char     *text;
+    size_t          n;
+} clef_proof_entry;
+clef_status clef__proof_write_unit(FILE *to, const struct clef_plan *plan, const clef_proof_unit *u, clef_error *err);
+/** Where each of at most `most` cases of a text begins. Returns how many there are, or -1: the text is not one of cases. */
+int32_t     clef__proof_cases(const char *text, const char **starts, int32_t most);
+/** 0: it does not read as one. */
+int         clef__proof_read_case(const char *start, clef_proof_entry *out);
+
+/** Writes the cases of units for provers: runtime/prove/proof_file.c. Where a few rows launch the same kernels as many do, few are proven.
+ *  CLEF_E_IO, CLEF_E_NOMEM. */
+clef_status clef__proof_write(const char *path, const struct clef_plan *plan, const clef_proof_units *units, clef_error *err);
+/** Has the units proven by as many child processes as there are processors (runtime/prove/proof_child.c), which take one case after the other
+ *  each. Units that no child came to stay unknown. CLEF_E_IO, CLEF_E_NOMEM, CLEF_E_CANCELLED. */
+clef_status clef__proof_by_children(struct clef_plan *plan, clef_proof_units *units, clef_error *err);
+/** Proves, in the device's provers, the kernels that the plan's graph launches with its symbols at 1 and at their bounds (or at the first
+ *  run's values) and the device has never run; tells each that fails by the device's notice. Nothing, where there is no prover or no cache
+ *  folder, or the user wants none. CLEF_E_NOMEM, CLEF_E_CANCELLED, and CLEF_E_DEVICE: a kernel fails and its op has no other. */
+clef_status clef__proof_at_load(struct clef_plan *plan, clef_error *err);
+/** The same for what the plan is about to launch at its symbols' present values, after it was lowered, and sets aside in the plan's tuning
+ *  what fails: *again is 1 then, and the plan is to be lowered anew. */
+clef_status clef__proof_at_use(struct clef_plan *plan, int *again, clef_error *err);
+/** Sets aside, in the plan's tuning, what failed on this device. CLEF_E_NOMEM. */
+clef_status clef__proof_apply(struct clef_plan *plan, clef_error *err);
+/** 1 when the row of the table of variants failed on this device. */
+int         clef__proof_failed(clef_device *dev, int32_t row);
+/** 1 when the device proves nothing, or a kernel of the row was proven right on it. */
+int         clef__proof_trusts(clef_device *dev, int32_t row);
+/** A graph of one node alone, its inputs leaves of the same shapes and dtypes; weights of many rows have fewer. *out NULL without an
+ *  error: it would be too large. */
+clef_status clef__proof_graph(const clef_value *n, clef_graph **out, clef_error *err);
+
+#endif

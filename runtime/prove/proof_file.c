@@ -1,0 +1,348 @@
+/* The file between a plan and its provers: cases, each a line of numbers, a graph in the text form, and the line "end". Prover number N
+ * writes what it found to FILE.N.out: "begin CASE" and "done CASE VERDICT WORST", and "end" when no case is left. A case is whose prover
+ * makes FILE.CASE first. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clef/selftest.h"
+#include "runtime/os/os.h"
+#include "runtime/plan/plan.h"
+#include "runtime/prove/proof.h"
+#include "runtime/plan/relay.h"
+
+enum {
+    MAX_FILE_BYTES = 64 << 20,
+    PATH_BYTES = 700,
+    MANY = 29, /* rows that a case of many tries first: two tiles and a rest of most kernels */
+    MOST = 64, /* then others, up to these */
+    ROOM = 16, /* of other symbols, such as the keys that rows may see */
+    SLACK = 8  /* a proof looks for broken kernels: accuracy is the tests' */
+};
+static const char head[] = "clef proof 1\n";
+
+/* What random inputs mean nothing to: a case of the table serves. */
+static const unsigned char by_case[CLEF_N_OPS] = {[CLEF_OP_sample] = 1, [CLEF_OP_cache_reorder] = 1, [CLEF_OP_gated_delta] = 1};
+
+/* ---- writing --------------------------------------------------------------------------------------------------------------------------
+ */
+
+static double tolerance(const clef_value *n)
+{
+    const clef_op_def *def = clef__ops[n->op];
+    double tol = (double)clef__tolerance(n);
+    for (const clef_op_case *c = def->cases; c->graph && !def->tol_of; c++)
+        tol = (double)c->tol > tol ? (double)c->tol : tol;
+    return SLACK * tol;
+}
+
+static int64_t at_most(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- a case that launches the same kernels ----------------------------------------------------------------------------------------------
+ */
+
+/* What the plan's unit is looked for in another graph with. */
+typedef struct search {
+    const clef_proof_unit *unit;
+    clef_lowering lo;
+    const clef_variant *forced[CLEF_N_OPS];
+} search;
+
+static void search_init(search *s, const clef_plan *plan, const clef_proof_unit *u)
+{
+    *s = (search){.unit = u};
+    s->forced[u->node->op] = u->kernels.variant;
+    s->lo = (clef_lowering){.caps = &plan->dev->info.caps, .gemm = plan->opts.gemm};
+}
+
+static int launches_the_same(search *s, const clef_value *n, const int64_t *symbols)
+{
+    clef_proof_kernels k;
+    s->lo.symbols = symbols;
+    s->lo.forced = s->forced;
+    clef__proof_kernels(&s->lo, n, &k);
+    return clef__proof_same_kernels(&k, &s->unit->kernels);
+}
+
+static const clef_value *node_of(const clef_graph *g, clef_op op)
+{
+    const clef_value *found = NULL;
+    for (int32_t i = 0; i < g->n_values; i++)
+        found = g->values[i]->op == op ? g->values[i] : found;
+    return found;
+}
+
+static int is_length(const clef_graph *g, int32_t symbol)
+{
+    return strcmp(g->symbols[symbol].name, "T") == 0;
+}
+
+/* `rows` where the symbol counts rows; elsewhere room for them and some, or what the plan has there. */
+static void bind(const clef_graph *g, const clef_proof_unit *u, int64_t rows, int as_there, clef_proof_case *c)
+{
+    const int64_t room = rows + 3 > ROOM ? rows + 3 : ROOM;
+    c->n_runs = 1;
+    c->int_hi = 3;
+    for (int32_t i = 0; i < g->n_symbols; i++)
+        c->symbols[0][i] = is_length(g, i) ? rows : as_there ? u->symbols[i] : at_most(room, g->symbols[i].bound);
+    for (int32_t i = 0; i < g->n_symbols; i++) /* what positions may be, for the rows to lie within S */
+        if (strcmp(g->symbols[i].name, "S") == 0)
+            c->int_hi = (int32_t)at_most(3, c->symbols[0][i] >= rows ? c->symbols[0][i] - rows + 1 : 1);
+}
+
+/* The number of rows number i to be tried. */
+static int64_t rows_to_try(int64_t i)
+{
+    return i < MANY ? MANY - i : i + 1;
+}
+
+/* Few rows that launch what the plan's many do: 29, 28 .. 1, 30, 31 .. 64, among few keys, then among as many as the plan has. Without
+ * such the last of them stand: as much of it as is proven. */
+static void choose_run(search *s, const clef_graph *g, clef_proof_case *c)
+{
+    const clef_value *n = node_of(g, s->unit->node->op);
+    int64_t rows = 1;
+    for (int32_t i = 0; i < g->n_symbols; i++)
+        rows = is_length(g, i) ? s->unit->symbols[i] : rows;
+    for (int as_there = 0; as_there <= 1; as_there++)
+        for (int64_t i = 0; i < MOST; i++) {
+            if (rows_to_try(i) > rows)
+                continue;
+            bind(g, s->unit, rows_to_try(i), as_there, c);
+            if (launches_the_same(s, n, c->symbols[0]))
+                return;
+        }
+    bind(g, s->unit, at_most(rows, MANY), 0, c);
+}
+
+static int64_t leaf_elements(const clef_graph *g)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < g->n_values; i++)
+        n += g->values[i]->op == CLEF_OP_NONE ? clef__elements(g->values[i], NULL) : 0;
+    return n;
+}
+
+/* The largest case of the op's own that launches the same; its first where none does. */
+static const clef_op_case *choose_case(search *s)
+{
+    const clef_op_def *def = clef__ops[s->unit->node->op];
+    const clef_op_case *best = def->cases;
+    int64_t most = 0;
+    for (const clef_op_case *c = def->cases; c->graph; c++) {
+        int64_t bounds[CLEF_MAX_SYMBOLS] = {0};
+        clef_graph *g = NULL;
+        if (clef_graph_parse(c->graph, strlen(c->graph), def->name, &g, NULL))
+            continue;
+        for (int32_t i = 0; i < g->n_symbols; i++)
+            bounds[i] = g->symbols[i].bound;
+        const clef_value *n = node_of(g, s->unit->node->op);
+        if (n && leaf_elements(g) > most && launches_the_same(s, n, bounds)) {
+            most = leaf_elements(g);
+            best = c;
+        }
+        clef_graph_destroy(g);
+    }
+    return best;
+}
+
+static void write_case(FILE *to, const clef_proof_unit *u, const clef_proof_case *c)
+{
+    fprintf(to, "case %s %s %d %d %d %.9g %.9g %d", clef__ops[u->node->op]->name, u->kernels.variant ? u->kernels.variant->name : "-",
+            (int)c->gemm, (int)c->int_lo, (int)c->int_hi, (double)c->spread, c->tol, (int)c->n_runs);
+    for (int32_t r = 0; r < c->n_runs; r++)
+        for (int32_t i = 0; i < CLEF_MAX_SYMBOLS; i++)
+            fprintf(to, " %" PRId64, c->symbols[r][i]);
+    fputc('\n', to);
+}
+
+clef_status clef__proof_write_unit(FILE *to, const clef_plan *plan, const clef_proof_unit *u, clef_error *err)
+{
+    clef_proof_case c = {.tol = tolerance(u->node),
+                         .gemm = u->kernels.variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN};
+    clef_graph *g = NULL;
+    search find;
+    search_init(&find, plan, u);
+    clef_status s = by_case[u->node->op] ? CLEF_OK : clef__proof_graph(u->node, &g, err);
+    if (s)
+        return s;
+    if (g) {
+        choose_run(&find, g, &c);
+        write_case(to, u, &c);
+        s = clef_graph_write_text(g, to, err);
+        fputc('\n', to);
+    } else {
+        const clef_op_case *of = choose_case(&find);
+        c.int_lo = of->int_lo;
+        c.int_hi = of->int_hi;
+        c.spread = of->spread;
+        write_case(to, u, &c);
+        fputs(of->graph, to);
+    }
+    clef_graph_destroy(g);
+    fputs("end\n", to);
+    return s;
+}
+
+clef_status clef__proof_write(const char *path, const clef_plan *plan, const clef_proof_units *units, clef_error *err)
+{
+    FILE *to = fopen(path, "w");
+    if (!to)
+        return clef__fail(err, CLEF_E_IO, "%s: cannot be written", path);
+    fputs(head, to);
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < units->n && !s; i++)
+        s = clef__proof_write_unit(to, plan, &units->at[i], err);
+    if (ferror(to) && !s)
+        s = clef__fail(err, CLEF_E_IO, "%s: cannot be written", path);
+    if (fclose(to) && !s)
+        s = clef__fail(err, CLEF_E_IO, "%s: cannot be written", path);
+    return s;
+}
+
+/* ---- reading, in the prover ------------------------------------------------------------------------------------------------------------
+ */
+
+static int read_head(const char *line, clef_proof_entry *e)
+{
+    int gemm = 0, at = 0, n_runs = 0, lo = 0, hi = 0;
+    double spread = 0;
+    if (sscanf(line, "case %31s %31s %d %d %d %lf %lf %d%n", e->op, e->variant, &gemm, &lo, &hi, &spread, &e->c.tol, &n_runs, &at) != 8 ||
+        n_runs < 0 || n_runs > CLEF_PROOF_MAX_RUNS || gemm < 0 || gemm > CLEF_GEMM_CLBLAST)
+        return 0;
+    e->c.gemm = (clef_gemm)gemm;
+    e->c.int_lo = lo;
+    e->c.int_hi = hi;
+    e->c.spread = (float)spread;
+    e->c.n_runs = n_runs;
+    for (int32_t i = 0; i < n_runs * CLEF_MAX_SYMBOLS; i++) {
+        char *end;
+        e->c.symbols[i / CLEF_MAX_SYMBOLS][i % CLEF_MAX_SYMBOLS] = strtoll(line + at, &end, 10);
+        if (end == line + at)
+            return 0;
+        at = (int)(end - line);
+    }
+    if (strcmp(e->variant, "-") != 0)
+        snprintf(e->forced, sizeof e->forced, "%s=%s", e->op, e->variant);
+    e->c.variants = e->forced;
+    return 1;
+}
+
+clef_verdict clef__proof_verdict(clef_status s, const clef_error *why, double worst)
+{
+    const int memory = s == CLEF_E_NOMEM ||
+                       (s == CLEF_E_CL && (why->cl_code == CL_MEM_OBJECT_ALLOCATION_FAILURE || why->cl_code == CL_OUT_OF_HOST_MEMORY));
+    if (!s)
+        return worst <= 1 ? CLEF_PROOF_RIGHT : CLEF_PROOF_WRONG;
+    return (s == CLEF_E_CL && !memory) || s == CLEF_E_BUILD ? CLEF_PROOF_REFUSED : CLEF_PROOF_UNTRIED;
+}
+
+int clef__proof_read_case(const char *start, clef_proof_entry *out)
+{
+    const char *line = strchr(start, '\n'), *end = line ? strstr(line, "\nend\n") : NULL;
+    *out = (clef_proof_entry){0};
+    if (!end || !read_head(start, out))
+        return 0;
+    out->text = line + 1;
+    out->n = (size_t)(end - line);
+    return 1;
+}
+
+static clef_status prove(clef_device *dev, clef_proof_entry *e, int32_t number, FILE *out, clef_error *err)
+{
+    clef_graph *g = NULL;
+    clef_error why = {0};
+    double worst = 0;
+    fprintf(out, "begin %d\n", (int)number);
+    fflush(out);
+    clef_status s = clef_graph_parse(e->text, e->n, e->op, &g, &why);
+    e->c.graph = g;
+    if (!s)
+        s = clef__proof_run(dev, &e->c, &worst, &why);
+    clef_graph_destroy(g);
+    if (s == CLEF_E_NOMEM)
+        return clef__fail(err, s, "%s", why.text);
+    clef__programs_save_cheap(dev); /* for the plan that waits: else it builds them again */
+    fprintf(out, "done %d %s %.3g\n", (int)number, clef__verdict_names[clef__proof_verdict(s, &why, worst)], worst);
+    fflush(out);
+    return CLEF_OK;
+}
+
+/* 1 for the first who asks. */
+static int take(const char *path, int32_t number)
+{
+    char name[PATH_BYTES];
+    snprintf(name, sizeof name, "%s.%d", path, (int)number);
+    FILE *file = fopen(name, "wx");
+    if (file)
+        fclose(file);
+    return file != NULL;
+}
+
+int32_t clef__proof_cases(const char *text, const char **starts, int32_t most)
+{
+    int32_t n = 0;
+    for (const char *at = text, *end; *at; at = end + 5, n++) {
+        end = strstr(at, "\nend\n");
+        if (!end)
+            return -1;
+        if (n < most)
+            starts[n] = at;
+    }
+    return n;
+}
+
+static clef_status prove_all(clef_device *dev, const char *path, const char *text, int32_t first, FILE *out, clef_error *err)
+{
+    const char *cases = text + sizeof head - 1;
+    const int32_t n = strncmp(text, head, sizeof head - 1) == 0 ? clef__proof_cases(cases, NULL, 0) : -1;
+    const char **starts = n > 0 ? malloc((size_t)n * sizeof *starts) : NULL;
+    if (n < 0)
+        return clef__fail(err, CLEF_E_FORMAT, "%s: wanted the cases of a proof", path);
+    if (n && !starts)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %d cases", (int)n);
+    clef__proof_cases(cases, starts, n);
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < n && !s; i++) {
+        const int32_t number = (int32_t)(((int64_t)first + i) % n);
+        clef_proof_entry e;
+        if (!take(path, number))
+            continue;
+        s = clef__proof_read_case(starts[number], &e)
+                ? prove(dev, &e, number, out, err)
+                : clef__fail(err, CLEF_E_FORMAT, "%s: case %d does not read as one", path, (int)number);
+    }
+    free(starts);
+    return s;
+}
+
+clef_status clef_prove(clef_device *dev, const char *path, int32_t first, clef_error *err)
+{
+    char *text = NULL, out_path[PATH_BYTES];
+    size_t n = 0;
+    clef_status s = clef__os_read(path, MAX_FILE_BYTES, &text, &n, err);
+    if (s)
+        return s;
+    if (clef__relay_is_case(text)) {
+        s = clef__relay_prove(dev, path, text, err);
+        free(text);
+        return s;
+    }
+    snprintf(out_path, sizeof out_path, "%s.%d.out", path, (int)first);
+    FILE *out = fopen(out_path, "a");
+    if (!out)
+        s = clef__fail(err, CLEF_E_IO, "%s: cannot be written", out_path);
+    if (!s)
+        s = prove_all(dev, path, text, first, out, err);
+    if (!s)
+        fputs("end\n", out);
+    if (out)
+        fclose(out);
+    free(text);
+    clef__programs_save_behind(dev);
+    return s;
+}

@@ -1,0 +1,100 @@
+/* Prints of kernels: what a proof is of. */
+#include <string.h>
+
+#include "runtime/prove/proof.h"
+
+static uint64_t mix(uint64_t print, const void *data, size_t n)
+{
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < n; i++)
+        print = (print ^ bytes[i]) * 1099511628211u;
+    return print;
+}
+
+static uint64_t mix_text(uint64_t print, const char *text)
+{
+    return mix(print, text, strlen(text) + 1);
+}
+
+/* Op, variant, and the dtypes that its kernels read. */
+static uint64_t print_of_node(const clef_value *n, const clef_variant *variant)
+{
+    const clef_dtype none = CLEF_N_DTYPES;
+    uint64_t print = mix_text(14695981039346656037u, clef__ops[n->op]->name);
+    print = mix_text(print, variant ? variant->name : "-");
+    for (int32_t i = 0; i < n->n_in; i++)
+        print = mix(print, n->in[i] ? &n->in[i]->dtype : &none, sizeof none);
+    return print;
+}
+
+static uint64_t mix_launch(uint64_t print, const clef_launch *l)
+{
+    print = mix_text(print, l->source ? l->source : "clblast");
+    print = mix_text(print, l->kernel ? l->kernel : "gemm");
+    print = mix(print, &l->c_version, sizeof l->c_version);
+    print = mix(print, l->local, sizeof l->local);
+    for (int32_t i = 0; i < CLEF_MAX_DEFS && l->defs[i].name; i++) {
+        print = mix_text(print, l->defs[i].name);
+        print = mix(print, &l->defs[i].value, sizeof l->defs[i].value);
+    }
+    return print;
+}
+
+static int has(const clef_proof_kernels *k, uint64_t print)
+{
+    int32_t i = 0;
+    while (i < k->n && k->prints[i] != print)
+        i++;
+    return i < k->n;
+}
+
+typedef struct lowered {
+    clef_launch launches[CLEF_PROOF_MAX_KERNELS];
+    unsigned char args[CLEF_PROOF_MAX_KERNELS * CLEF_MAX_ARGS_BYTES];
+    int32_t n;
+} lowered;
+
+/* n is 0 where it cannot be. */
+static void lower(const clef_lowering *lo, const clef_value *n, lowered *out)
+{
+    clef_lowering own = *lo;
+    own.graph = n->graph;
+    own.node = n;
+    own.launches = out->launches;
+    own.args = out->args;
+    own.cap = CLEF_PROOF_MAX_KERNELS;
+    own.n = 0;
+    out->n = clef__ops[n->op]->lower(&own, n, NULL) ? 0 : own.n;
+}
+
+void clef__proof_kernels(const clef_lowering *lo, const clef_value *n, clef_proof_kernels *out)
+{
+    lowered l;
+    *out = (clef_proof_kernels){0};
+    lower(lo, n, &l);
+    out->variant = l.n ? l.launches[0].variant : NULL;
+    const uint64_t node = print_of_node(n, out->variant);
+    for (int32_t i = 0; i < l.n; i++) {
+        const uint64_t print = mix_launch(node, &l.launches[i]);
+        if (!has(out, print))
+            out->prints[out->n++] = print;
+    }
+}
+
+void clef__proof_build(clef_device *dev, const clef_lowering *lo, const clef_value *n)
+{
+    lowered l;
+    cl_kernel kernel;
+    lower(lo, n, &l);
+    for (int32_t i = 0; i < l.n; i++)
+        if (l.launches[i].call == CLEF_CALL_KERNEL && !clef__kernel_create(dev, &l.launches[i], &kernel, NULL))
+            clReleaseKernel(kernel);
+}
+
+int clef__proof_same_kernels(const clef_proof_kernels *a, const clef_proof_kernels *b)
+{
+    int32_t i = 0;
+    while (i < a->n && has(b, a->prints[i]))
+        i++;
+    return a->n == b->n && i == a->n;
+}

@@ -1,0 +1,168 @@
+/* The self-test: the cases of the op table, on one device, variant by variant. */
+#include "clef/selftest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/prove/proof.h"
+#include "runtime/tune/tune.h"
+
+typedef struct tester {
+    clef_device *dev;
+    const clef_selftest_opts *opts;
+    clef_tuning tuning;
+    uint64_t done, total;
+    int32_t n_failed;
+    char why[sizeof((clef_error *)0)->text];
+} tester;
+
+/* ---- which variant a case takes ---------------------------------------------------------------------------------------------------- */
+
+/* Whether the variant fits a node of the graph at the symbols' bounds or at 1, and whether it would serve it. */
+static int fits(const tester *t, const clef_graph *g, clef_op op, const clef_variant *variant, clef_gemm gemm, int *serves)
+{
+    int64_t symbols[CLEF_MAX_SYMBOLS];
+    int fit = 0;
+    for (int32_t i = 0; i < 2 * g->n_values; i++) {
+        const clef_value *n = g->values[i / 2];
+        const clef_lowering lo = {
+            .graph = g, .caps = &t->dev->info.caps, .symbols = symbols, .gemm = gemm, .tuning = &t->tuning, .node = n};
+        for (int32_t k = 0; k < g->n_symbols; k++)
+            symbols[k] = i % 2 ? 1 : g->symbols[k].bound;
+        if (n->op != op)
+            continue;
+        fit |= clef__variant_fits(&lo, n, variant);
+        *serves |= clef__variant_of(&lo, n, NULL) == variant;
+    }
+    return fit;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------------------------- */
+
+static clef_status tell_progress(tester *t, clef_error *err)
+{
+    if (t->opts->progress && t->opts->progress(t->opts->progress_user, "selftest", t->done, t->total))
+        return clef__fail(err, CLEF_E_CANCELLED, "selftest: interrupted at case %llu of %llu", (unsigned long long)t->done,
+                          (unsigned long long)t->total);
+    t->done++;
+    return CLEF_OK;
+}
+
+static void note_failure(tester *t, clef_selftest_row *row, const char *why)
+{
+    if (!row->failed++)
+        snprintf(t->why, sizeof t->why, "%s", why);
+}
+
+/* One case: passed over where the variant fits none of its nodes. */
+static clef_status run_case(tester *t, clef_op op, const clef_variant *variant, const clef_op_case *of, clef_selftest_row *row,
+                            clef_error *err)
+{
+    const clef_op_def *def = clef__ops[op];
+    clef_graph *g = NULL;
+    char forced[64] = "", text[200];
+    clef_error why = {0};
+    double worst = 0;
+    int serves = 0;
+    clef_status s = tell_progress(t, err);
+    if (!s)
+        s = clef_graph_parse(of->graph, strlen(of->graph), def->name, &g, err);
+    if (s)
+        return s;
+    const clef_gemm gemm = variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : variant ? CLEF_GEMM_OWN : CLEF_GEMM_AUTO;
+    const int fit = !variant || fits(t, g, op, variant, gemm == CLEF_GEMM_CLBLAST ? CLEF_GEMM_CLBLAST : CLEF_GEMM_AUTO, &serves);
+    row->used |= !variant || serves;
+    if (fit && (row->used || t->opts->all)) {
+        if (variant)
+            snprintf(forced, sizeof forced, "%s=%s", def->name, variant->name);
+        const clef_proof_case c = {.graph = g,
+                                   .variants = forced,
+                                   .gemm = gemm,
+                                   .int_lo = of->int_lo,
+                                   .int_hi = of->int_hi,
+                                   .spread = of->spread,
+                                   .tol = (double)(of->tol != 0 ? of->tol : def->tol)};
+        s = clef__proof_run(t->dev, &c, &worst, &why);
+        row->cases++;
+        row->worst = worst > row->worst ? worst : row->worst;
+        snprintf(text, sizeof text, "an error of %.3g times what is allowed", worst);
+        if (s || worst > 1)
+            note_failure(t, row, s ? why.text : text);
+    }
+    clef_graph_destroy(g);
+    return s == CLEF_E_NOMEM ? clef__fail(err, s, "%s", why.text) : CLEF_OK;
+}
+
+static clef_status run_variant(tester *t, clef_op op, const clef_variant *variant, clef_error *err)
+{
+    const clef_op_def *def = clef__ops[op];
+    clef_selftest_row row = {.op = def->name, .variant = variant ? variant->name : "", .why = t->why};
+    clef_status s = CLEF_OK;
+    t->why[0] = 0;
+    if (variant && variant->device && !variant->device(&t->dev->info.caps)) {
+        row.state = CLEF_SELFTEST_UNFIT;
+        snprintf(t->why, sizeof t->why, "needs %s", variant->needs ? variant->needs : "another device");
+        for (const clef_op_case *c = def->cases; c->graph; c++)
+            t->done++;
+    }
+    for (const clef_op_case *c = def->cases; c->graph && row.state != CLEF_SELFTEST_UNFIT && !s; c++)
+        s = run_case(t, op, variant, c, &row, err);
+    if (row.failed)
+        row.state = CLEF_SELFTEST_FAILED;
+    t->n_failed += row.used && row.failed;
+    if (!s && t->opts->row && (row.cases || row.state == CLEF_SELFTEST_UNFIT || t->opts->all))
+        t->opts->row(t->opts->user, &row);
+    return s;
+}
+
+static clef_status run_op(tester *t, clef_op op, clef_error *err)
+{
+    clef_op of = CLEF_OP_NONE;
+    const clef_variant *variant;
+    clef_status s = CLEF_OK;
+    int n = 0;
+    for (int32_t i = 0; (variant = clef__variant_row(i, &of)) && !s; i++)
+        if (of == op) {
+            s = run_variant(t, op, variant, err);
+            n++;
+        }
+    return s || n ? s : run_variant(t, op, NULL, err);
+}
+
+/* How many cases there are, each counted for every variant. */
+static uint64_t count(clef_op op)
+{
+    clef_op of = CLEF_OP_NONE;
+    uint64_t cases = 0, rows = 0;
+    for (const clef_op_case *c = clef__ops[op]->cases; c && c->graph; c++)
+        cases++;
+    for (int32_t i = 0; clef__variant_row(i, &of); i++)
+        rows += of == op;
+    return cases * (rows ? rows : 1);
+}
+
+clef_status clef_selftest(clef_device *dev, const clef_selftest_opts *opts, int32_t *n_failed, clef_error *err)
+{
+    static const clef_selftest_opts none;
+    tester t = {.dev = dev, .opts = opts ? opts : &none};
+    clef_tune_db *db = NULL;
+    int found = 0;
+    *n_failed = 0;
+    clef_status s = clef__tune_db_open(dev, &db, err);
+    if (!s)
+        s = clef__tuning_make(db, &t.tuning, err);
+    for (int32_t i = 0; i < CLEF_N_OPS; i++)
+        if (!t.opts->op || strcmp(t.opts->op, clef__ops[i]->name) == 0)
+            t.total += count((clef_op)i);
+    for (int32_t i = 0; i < CLEF_N_OPS && !s; i++) {
+        if (t.opts->op && strcmp(t.opts->op, clef__ops[i]->name) != 0)
+            continue;
+        found = 1;
+        s = run_op(&t, (clef_op)i, err);
+    }
+    if (!s && !found)
+        s = clef__fail(err, CLEF_E_NOT_FOUND, "no op '%s': `clef ops` lists them", t.opts->op);
+    clef__tuning_finish(&t.tuning);
+    *n_failed = t.n_failed;
+    return s;
+}

@@ -1,0 +1,395 @@
+/* The tuner: which keys a graph has, and each admitted variant measured at them. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/pass/pass.h"
+#include "runtime/os/os.h"
+#include "runtime/prove/proof.h"
+#include "runtime/tune/tune.h"
+
+enum {
+    AT_LOAD_ROTATE_BYTES = 32 << 20,
+    ROTATE_CACHES = 2,
+    MOST_ROTATE_BYTES = 256 << 20,
+    LEAST_WEIGHT_BYTES = 1 << 20,
+    RIGHT_PPM = 1000000
+};
+static const double at_load_seconds = 2, at_load_timing_seconds = 0.01, timing_seconds = 0.15;
+
+typedef struct key_list {
+    clef_tune_key *keys;
+    int32_t n, cap;
+} key_list;
+
+typedef struct tuner {
+    clef_device *dev;
+    clef_tune_db *db;
+    clef_tune_opts opts;
+    clef_tune_case_opts case_opts;
+    int at_load;           /* 1: what is not there is passed over */
+    double start, longest; /* seconds: of a candidate so far */
+    uint64_t done, total;  /* candidates, as far as known */
+} tuner;
+
+/* ---- keys ------------------------------------------------------------------------------------------------------------------------- */
+
+static clef_status add_key(key_list *list, const clef_tune_key *key, clef_error *err)
+{
+    for (int32_t i = 0; i < list->n; i++)
+        if (clef__tune_key_order(&list->keys[i], key) == 0)
+            return CLEF_OK;
+    if (list->n == list->cap) {
+        const int32_t cap = 2 * list->cap + 16;
+        clef_tune_key *grown = realloc(list->keys, (size_t)cap * sizeof *grown);
+        if (!grown)
+            return clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for %d keys", (int)cap);
+        list->keys = grown;
+        list->cap = cap;
+    }
+    list->keys[list->n++] = *key;
+    return CLEF_OK;
+}
+
+static int has_variants(clef_op op)
+{
+    clef_op of = CLEF_OP_NONE;
+    for (int32_t i = 0; clef__variant_row(i, &of); i++)
+        if (of == op)
+            return 1;
+    return 0;
+}
+
+/* What can be tried of a node: a product with a weight, or an attention. */
+static int may_tune(const clef_value *n)
+{
+    if (n->op == CLEF_OP_NONE || !has_variants(n->op))
+        return 0;
+    return n->op != CLEF_OP_matmul || (n->in[1]->kind == CLEF_WEIGHT && n->in[1]->shape.rank == 2);
+}
+
+/* The keys of a graph with its symbols at 1, at a few and at their bounds. */
+static clef_status collect(const clef_graph *g, const clef_caps *caps, clef_gemm gemm, key_list *list, clef_error *err)
+{
+    static const int64_t most[] = {1, 4, INT64_MAX};
+    int64_t symbols[CLEF_MAX_SYMBOLS] = {0};
+    clef_status s = CLEF_OK;
+    for (size_t m = 0; m < sizeof most / sizeof *most; m++) {
+        for (int32_t i = 0; i < g->n_symbols; i++)
+            symbols[i] = g->symbols[i].bound < most[m] ? g->symbols[i].bound : most[m];
+        for (int32_t i = 0; i < g->n_values && !s; i++) {
+            const clef_lowering lo = {.graph = g, .caps = caps, .symbols = symbols, .gemm = gemm, .node = g->values[i]};
+            if (!may_tune(g->values[i]))
+                continue;
+            const clef_tune_key key = clef__tune_key(&lo, g->values[i]);
+            if (clef__tune_can(&key))
+                s = add_key(list, &key, err);
+        }
+    }
+    return s;
+}
+
+static int same_case(const clef_tune_key *a, const clef_tune_key *b)
+{
+    clef_tune_key c = *b;
+    c.rows = a->rows;
+    return clef__tune_key_order(a, &c) == 0;
+}
+
+static int64_t weight_bytes(const clef_tune_key *key)
+{
+    return (int64_t)key->n * key->k / clef_dtype_block_elems((clef_dtype)key->dtype) * clef_dtype_block_bytes((clef_dtype)key->dtype);
+}
+
+/* The heaviest weight first, since time may run out, and the classes of rows of one weight together, since they share their data. */
+static int by_weight(const void *a, const void *b)
+{
+    clef_tune_key x = *(const clef_tune_key *)a, y = *(const clef_tune_key *)b;
+    const int64_t heavier = weight_bytes(&y) - weight_bytes(&x);
+    const int32_t rows = x.rows - y.rows;
+    x.rows = y.rows = 0;
+    const int order = clef__tune_key_order(&x, &y);
+    return heavier ? (heavier < 0 ? -1 : 1) : order ? order : rows;
+}
+
+/* ---- measuring ---------------------------------------------------------------------------------------------------------------------- */
+
+static clef_status progress(const tuner *t, clef_error *err)
+{
+    if (t->opts.progress && t->opts.progress(t->opts.progress_user, "tuning", t->done, t->total > t->done ? t->total : t->done))
+        return clef__fail(err, CLEF_E_CANCELLED, "tuning: interrupted after %" PRIu64 " candidates", t->done);
+    return CLEF_OK;
+}
+
+static int no_time(const tuner *t)
+{
+    return t->opts.seconds > 0 && clef__os_seconds() - t->start + t->longest > t->opts.seconds;
+}
+
+/* What a variant's failure says of the variant; memory and interruptions say nothing of it. */
+static int stops(clef_status s)
+{
+    return s == CLEF_E_NOMEM || s == CLEF_E_CANCELLED;
+}
+
+/* One more set of values: kept in r when it is right and faster. Values that change no launch are passed over. */
+static clef_status try_set(clef_tune_case *c, clef_tune_result *r, const int32_t *values, int64_t best, clef_error *err)
+{
+    uint64_t print[2];
+    int64_t error = 0, ns = 0;
+    clef_status s = clef__tune_case_print(c, r->row, r->values, r->key.rows, &print[0], err);
+    if (!s)
+        s = clef__tune_case_print(c, r->row, values, r->key.rows, &print[1], err);
+    if (s || print[0] == print[1])
+        return s;
+    s = clef__tune_case_check(c, r->row, values, r->key.rows, &error, err);
+    if (s || error > RIGHT_PPM)
+        return s;
+    s = clef__tune_case_time(c, r->row, values, r->key.rows, best && best < r->ns ? best : r->ns, &ns, err);
+    if (!s && ns < r->ns - r->ns / 100 * CLEF_TUNE_GAIN_PERCENT) {
+        r->ns = ns;
+        memcpy(r->values, values, sizeof r->values);
+    }
+    return s;
+}
+
+/* Each tunable's candidates, with the best so far for the others. */
+static clef_status try_values(const tuner *t, clef_tune_case *c, clef_tune_result *r, int64_t best, clef_error *err)
+{
+    const clef_variant *v = clef__variant_row(r->row, NULL);
+    clef_status s = CLEF_OK;
+    for (int i = 0; i < CLEF_MAX_TUNABLES && v->tunables[i].name; i++)
+        for (int k = 0; k < CLEF_MAX_TUNABLE_VALUES && v->tunables[i].values[k] && !no_time(t) && !s; k++) {
+            int32_t values[CLEF_MAX_TUNABLES];
+            memcpy(values, r->values, sizeof values);
+            values[i] = v->tunables[i].values[k];
+            s = try_set(c, r, values, best, err);
+        }
+    return s;
+}
+
+/* A variant at a key: check, then time. best: of the variants before it. */
+static clef_status try_variant(tuner *t, clef_tune_case *c, clef_tune_result *r, int64_t best, clef_error *err)
+{
+    const double start = clef__os_seconds();
+    if (no_time(t)) {
+        r->state = CLEF_TUNE_PASSED;
+        return CLEF_OK;
+    }
+    clef_status s = clef__tune_case_check(c, r->row, r->values, r->key.rows, &r->error_ppm, err);
+    r->state = s || r->error_ppm > RIGHT_PPM ? CLEF_TUNE_FAILED : CLEF_TUNE_MEASURED;
+    if (!s && r->state == CLEF_TUNE_MEASURED)
+        s = clef__tune_case_time(c, r->row, r->values, r->key.rows, best, &r->ns, err);
+    if (!s && r->state == CLEF_TUNE_MEASURED)
+        s = try_values(t, c, r, best, err);
+    if (s) {
+        r->state = CLEF_TUNE_FAILED;
+        r->error_ppm = CLEF_TUNE_NO_NUMBER;
+    }
+    const double took = clef__os_seconds() - start;
+    t->longest = took > t->longest ? took : t->longest;
+    return s;
+}
+
+/* All variants of a key, in the table's order. */
+static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *key, clef_error *err)
+{
+    int64_t best = 0;
+    clef_op op = CLEF_OP_NONE;
+    for (int32_t row = 0; clef__variant_row(row, &op); row++) {
+        clef_tune_result r = {.key = *key, .row = row};
+        if ((int32_t)op != key->op || !clef__tune_case_fits(c, row, key->rows) || clef__proof_failed(t->dev, row) ||
+            (t->at_load && !clef__proof_trusts(t->dev, row)))
+            continue;
+        clef_status s = progress(t, err);
+        if (!s)
+            s = try_variant(t, c, &r, best, err);
+        if (stops(s))
+            return s;
+        if (s && err)
+            *err = (clef_error){0}; /* it stands in the result */
+        if (r.state == CLEF_TUNE_MEASURED && (!best || r.ns < best))
+            best = r.ns;
+        t->done++;
+        s = clef__tune_db_put(t->db, &r, err);
+        if (s)
+            return s;
+    }
+    return CLEF_OK;
+}
+
+/* 1 when there is a choice among variants that this device has run rightly before: others would have to be compiled and proven first, and
+ * are left to the user's `clef tune`. */
+static int has_choice(clef_device *dev, const clef_tune_key *key)
+{
+    clef_op op = CLEF_OP_NONE;
+    const clef_variant *v;
+    int n = 0;
+    for (int32_t row = 0; (v = clef__variant_row(row, &op)); row++)
+        n += (int32_t)op == key->op && (!v->device || v->device(&dev->info.caps)) && clef__proof_trusts(dev, row);
+    return n > 1;
+}
+
+/* There is no time even for a case's data. */
+static clef_status pass_over(tuner *t, const clef_tune_key *key, clef_error *err)
+{
+    clef_op op = CLEF_OP_NONE;
+    const clef_variant *v;
+    clef_status s = CLEF_OK;
+    for (int32_t row = 0; (v = clef__variant_row(row, &op)) && !s; row++)
+        if ((int32_t)op == key->op && (!v->device || v->device(&t->dev->info.caps))) {
+            s = clef__tune_db_put(t->db, &(clef_tune_result){.key = *key, .row = row, .state = CLEF_TUNE_PASSED}, err);
+            t->done++;
+        }
+    return s;
+}
+
+static uint64_t candidates(const key_list *list, const clef_tune_db *db, int again)
+{
+    uint64_t n = 0;
+    clef_op op = CLEF_OP_NONE;
+    for (int32_t i = 0; i < list->n; i++)
+        for (int32_t row = 0; (again || !clef__tune_db_knows(db, &list->keys[i])) && clef__variant_row(row, &op); row++)
+            n += (int32_t)op == list->keys[i].op;
+    return n;
+}
+
+static clef_status tune_all(tuner *t, key_list *list, clef_error *err)
+{
+    clef_tune_case *c = NULL;
+    clef_status s = CLEF_OK;
+    int32_t made_for = -1;
+    qsort(list->keys, (size_t)list->n, sizeof *list->keys, by_weight);
+    t->total = candidates(list, t->db, t->opts.again);
+    t->start = clef__os_seconds();
+    for (int32_t i = 0; i < list->n && !stops(s); i++) {
+        const clef_tune_key *key = &list->keys[i];
+        if (!t->opts.again && clef__tune_db_knows(t->db, key))
+            continue;
+        if (no_time(t) || (t->at_load && !has_choice(t->dev, key))) {
+            s = pass_over(t, key, err);
+            continue;
+        }
+        if (made_for < 0 || !same_case(&list->keys[made_for], key)) {
+            clef__tune_case_destroy(c);
+            s = clef__tune_case_create(t->dev, key, &t->case_opts, &c, err);
+            made_for = s ? -1 : i;
+        }
+        if (c)
+            s = tune_key(t, c, key, err);
+    }
+    clef__tune_case_destroy(c);
+    if (!stops(s) && s && err)
+        *err = (clef_error){0}; /* what cannot be tried is left to the stated order */
+    const clef_status saved = t->done ? clef__tune_db_save(t->dev, t->db, stops(s) ? NULL : err) : CLEF_OK;
+    return stops(s) ? s : saved;
+}
+
+/* ---- at load ---------------------------------------------------------------------------------------------------------------------------
+ */
+
+/* Attention and light weights are left to the stated order here. */
+static void drop_light(key_list *list)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < list->n; i++)
+        if (list->keys[i].op != CLEF_OP_attention && weight_bytes(&list->keys[i]) >= LEAST_WEIGHT_BYTES)
+            list->keys[n++] = list->keys[i];
+    list->n = n;
+}
+
+clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_error *err)
+{
+    tuner t = {.dev = dev,
+               .at_load = 1,
+               .opts = {.seconds = at_load_seconds, .progress = opts->progress, .progress_user = opts->progress_user},
+               .case_opts = {.rotate_bytes = AT_LOAD_ROTATE_BYTES, .seconds = at_load_timing_seconds, .brief = 1}};
+    key_list list = {0};
+    const char *wanted = clef__os_env("CLEF_TUNE");
+    if (opts->no_tune || (wanted && strcmp(wanted, "0") == 0) || !dev->cache_dir[0]) /* without a cache every start would be a first one */
+        return CLEF_OK;
+    clef_status s = clef__tune_db_open(dev, &t.db, err);
+    if (!s)
+        s = collect(graph, &dev->info.caps, opts->gemm, &list, err);
+    drop_light(&list);
+    if (!s && candidates(&list, t.db, 0))
+        s = tune_all(&t, &list, err);
+    free(list.keys);
+    return s;
+}
+
+/* ---- at will ---------------------------------------------------------------------------------------------------------------------------
+ */
+
+/* What models of half a billion to eight billion weights multiply with: rows, columns; and in which dtypes. */
+static const int32_t common_shapes[][2] = {{896, 896}, {4864, 896}, {896, 4864}, {2048, 2048}, {8192, 2048}, {4096, 4096}, {14336, 4096}};
+static const clef_dtype common_dtypes[] = {CLEF_F32, CLEF_F16, CLEF_Q8_0, CLEF_Q4_0, CLEF_Q4_K, CLEF_Q6_K};
+
+/* Graphs of one product each, as a model would have them. */
+static clef_status common_keys(const clef_device *dev, const clef_plan_opts *opts, key_list *list, clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    for (size_t i = 0; i < sizeof common_shapes / sizeof *common_shapes; i++)
+        for (size_t d = 0; d < sizeof common_dtypes / sizeof *common_dtypes && !s; d++) {
+            const int32_t *shape = common_shapes[i];
+            char text[256];
+            clef_graph *g = NULL;
+            if (shape[1] % clef_dtype_block_elems(common_dtypes[d]))
+                continue;
+            snprintf(text, sizeof text,
+                     "symbol T <= 512\ninput x f32 [T, %" PRId32 "]\nweight w %s [%" PRId32 ", %" PRId32
+                     "]\ny = matmul(x, w) transpose_b=1\noutput y\n",
+                     shape[1], clef_dtype_name(common_dtypes[d]), shape[0], shape[1]);
+            s = clef_graph_parse(text, strlen(text), "tuning", &g, err);
+            if (!s && !opts->as_stored)
+                s = clef__pass_choose(g, &dev->info.caps, opts->gemm, opts->exact, err);
+            if (!s)
+                s = collect(g, &dev->info.caps, opts->gemm, list, err);
+            clef_graph_destroy(g);
+        }
+    return s;
+}
+
+static clef_status keys_of(const clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, key_list *list, clef_error *err)
+{
+    clef_status s = clef_graph_error(graph, err);
+    clef_graph *g = s ? NULL : clef_graph_clone(graph);
+    if (!s && !g)
+        s = clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for a copy of the graph");
+    if (!s && !opts->as_stored)
+        s = clef__pass_choose(g, &dev->info.caps, opts->gemm, opts->exact, err);
+    if (!s)
+        s = collect(g, &dev->info.caps, opts->gemm, list, err);
+    clef_graph_destroy(g);
+    return s;
+}
+
+static uint64_t rotate_bytes(const clef_device *dev)
+{
+    cl_ulong cache = 0;
+    if (clGetDeviceInfo(dev->id, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, sizeof cache, &cache, NULL) != CL_SUCCESS)
+        cache = 0;
+    const uint64_t room = dev->info.caps.global_bytes / 16, wanted = ROTATE_CACHES * (uint64_t)cache;
+    uint64_t most = MOST_ROTATE_BYTES;
+    if (most > room)
+        most = room;
+    return wanted < AT_LOAD_ROTATE_BYTES ? AT_LOAD_ROTATE_BYTES : wanted > most ? most : wanted;
+}
+
+clef_status clef_tune(clef_device *dev, const clef_graph *graph, const clef_plan_opts *plan_opts, const clef_tune_opts *opts,
+                      clef_error *err)
+{
+    const clef_plan_opts none = {0}, *po = plan_opts ? plan_opts : &none;
+    tuner t = {.dev = dev, .opts = opts ? *opts : (clef_tune_opts){0}};
+    key_list list = {0};
+    dev->foreground = 1; /* nothing else may run while candidates are timed */
+    t.case_opts = (clef_tune_case_opts){.rotate_bytes = rotate_bytes(dev), .seconds = timing_seconds};
+    clef_status s = clef__tune_db_open(dev, &t.db, err);
+    if (!s)
+        s = graph ? keys_of(dev, graph, po, &list, err) : common_keys(dev, po, &list, err);
+    if (!s)
+        s = tune_all(&t, &list, err);
+    free(list.keys);
+    return s;
+}

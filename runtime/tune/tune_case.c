@@ -1,0 +1,471 @@
+/* One candidate of the tuner, tried: a graph of the product alone, on random data, checked against the reference and timed. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/pass/pass.h"
+#include "graph/op/ref.h"
+#include "runtime/os/os.h"
+#include "runtime/plan/plan.h"
+#include "runtime/tune/tune.h"
+
+enum {
+    CHECK_N = 48,    /* rows of the weight that a check takes: some tiles, the last one not whole */
+    DRAWN_N = 64,    /* rows of the weight that are drawn; further ones repeat them */
+    LEAST_N = 128,   /* rows of the weight that a timing takes */
+    MAX_COPIES = 48, /* of a weight that a timing goes through */
+    KEYS = 512,      /* cached positions of an attention */
+    MIN_RUNS = 3,
+    GIVE_UP = 3, /* times the best: what takes longer is not run again */
+    ALIGN = 128, /* of a weight: CLBlast loads whole vectors */
+    TEXT_BYTES = 16 * 1024
+};
+static const int32_t timed_rows[CLEF_N_ROWS] = {1, 4, 96}, checked_rows[CLEF_N_ROWS] = {1, 3, 23}, brief_rows[CLEF_N_ROWS] = {1, 4, 24};
+
+/* A graph with its plan: `copies` products of n columns, for up to `rows` rows. */
+typedef struct setup {
+    clef_graph *graph;
+    clef_plan *plan;
+    const clef_value *node; /* in the plan's graph */
+    unsigned char *weights; /* `distinct` times weight_bytes, rounded up */
+    size_t all_bytes, weight_bytes, step;
+    int32_t n, copies, rows;
+    clef_tune_choice choice; /* what the plan's tuning shows */
+} setup;
+
+typedef enum which { CHECK, ROTATE, SINGLE, N_SETUPS } which;
+
+struct clef_tune_case {
+    clef_device *dev;
+    clef_tune_key key;
+    clef_tune_case_opts opts;
+    setup setups[N_SETUPS];
+    float *x;
+    size_t n_x;
+    double *want[CLEF_N_ROWS]; /* the reference's result */
+    size_t n_want[CLEF_N_ROWS];
+    uint64_t random;
+};
+
+static int32_t rows_of_check(const clef_tune_case *c, int32_t class_of_rows)
+{
+    return (c->opts.brief ? brief_rows : checked_rows)[class_of_rows];
+}
+
+int32_t clef__tune_rows(int32_t class_of_rows)
+{
+    return timed_rows[class_of_rows];
+}
+
+int clef__tune_can(const clef_tune_key *key)
+{
+    const clef_dtype dtype = (clef_dtype)key->dtype;
+    if (key->op == CLEF_OP_attention)
+        return key->form > 0 && key->n % key->form == 0 && key->k % clef_dtype_block_elems(dtype) == 0;
+    return (key->op == CLEF_OP_matmul || key->op == CLEF_OP_panel_matmul) && key->k % clef_dtype_block_elems(dtype) == 0 &&
+           (clef_dtype_block_elems(dtype) == 1 || key->op == CLEF_OP_panel_matmul || key->form);
+}
+
+/* ---- data ------------------------------------------------------------------------------------------------------------------------ */
+
+static double uniform(clef_tune_case *c) /* (0, 1) */
+{
+    c->random = c->random * 6364136223846793005u + 1442695040888963407u;
+    return ((double)(c->random >> 11) + 0.5) / 9007199254740992.0;
+}
+
+/* Near enough to a normal distribution, and cheap. */
+static float draw(clef_tune_case *c)
+{
+    return (float)((uniform(c) + uniform(c) + uniform(c) - 1.5) * 2);
+}
+
+/* A block of random bytes whose elements are of a usual size. */
+static void draw_block(clef_tune_case *c, clef_dtype dtype, unsigned char *block)
+{
+    const size_t elems = (size_t)clef_dtype_block_elems(dtype), bytes = (size_t)clef_dtype_block_bytes(dtype);
+    float x[256], most = 0;
+    while (!(most > 0.25f && most < 4)) {
+        most = 0;
+        for (size_t i = 0; i < bytes; i++)
+            block[i] = (unsigned char)(uniform(c) * 256);
+        clef_dtype_decode(dtype, block, elems, x);
+        for (size_t i = 0; i < elems; i++)
+            most = isfinite(x[i]) ? fmaxf(most, fabsf(x[i])) : INFINITY;
+    }
+}
+
+static void draw_weight(clef_tune_case *c, setup *s, size_t drawn_bytes)
+{
+    const clef_dtype dtype = (clef_dtype)c->key.dtype;
+    const size_t block = (size_t)clef_dtype_block_bytes(dtype);
+    for (size_t at = 0; at + block <= drawn_bytes; at += block) {
+        const float x = draw(c);
+        if (clef_dtype_block_elems(dtype) > 1)
+            draw_block(c, dtype, s->weights + at);
+        else
+            clef_dtype_encode(dtype, &x, 1, s->weights + at);
+    }
+    for (size_t at = drawn_bytes; at < s->all_bytes; at += drawn_bytes)
+        memcpy(s->weights + at, s->weights, drawn_bytes < s->all_bytes - at ? drawn_bytes : s->all_bytes - at);
+}
+
+/* The weight (and of an attention, k and v) of copy i: "w12". Packed weights are copies of their own, so that one source serves all. */
+static const void *weight_of(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
+{
+    const setup *s = user;
+    const size_t at = (size_t)strtoul(name + 1, NULL, 10) * s->step;
+    (void)dtype;
+    return n_bytes == s->weight_bytes && at + s->weight_bytes <= s->all_bytes ? s->weights + at : NULL;
+}
+
+static clef_status make_data(clef_tune_case *c, setup *s, clef_error *err)
+{
+    const clef_tune_key *key = &c->key;
+    const clef_dtype dtype = (clef_dtype)key->dtype;
+    const int64_t rows = key->op == CLEF_OP_attention ? (int64_t)key->form * KEYS : s->n;
+    const int64_t row_bytes = key->k / clef_dtype_block_elems(dtype) * clef_dtype_block_bytes(dtype);
+    const int packed = key->op == CLEF_OP_panel_matmul;
+    s->weight_bytes = (size_t)(rows * row_bytes);
+    s->step = packed ? 0 : (s->weight_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    s->all_bytes = packed ? s->weight_bytes : s->step * (size_t)s->copies;
+    s->weights = clef__os_alloc_large(s->all_bytes);
+    if (!s->weights)
+        return clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for %zu bytes of weights", s->all_bytes);
+    const size_t drawn = (size_t)((rows < DRAWN_N ? rows : DRAWN_N) * row_bytes);
+    draw_weight(c, s, drawn);
+    return CLEF_OK;
+}
+
+/* ---- graph and plan ---------------------------------------------------------------------------------------------------------------- */
+
+static int write_product(const clef_tune_case *c, const setup *s, int32_t i, char *text, size_t room)
+{
+    const clef_tune_key *key = &c->key;
+    const char *dtype = clef_dtype_name((clef_dtype)key->dtype);
+    if (key->op == CLEF_OP_attention)
+        return snprintf(text, room,
+                        "input x%" PRId32 " f32 [1, %" PRId32 ", T, %" PRId32 "]\nweight w%" PRId32 " %s [1, %" PRId32 ", %d, %" PRId32
+                        "]\ny%" PRId32 " = attention(x%" PRId32 ", w%" PRId32 ", w%" PRId32 ") scale=0.125\noutput y%" PRId32 "\n",
+                        i, key->n, key->k, i, dtype, key->form, KEYS, key->k, i, i, i, i, i);
+    const int n_by_k = key->op == CLEF_OP_panel_matmul || key->form;
+    return snprintf(text, room,
+                    "input x%" PRId32 " f32 [T, %" PRId32 "]\nweight w%" PRId32 " %s [%" PRId32 ", %" PRId32 "]\ny%" PRId32
+                    " = matmul(x%" PRId32 ", w%" PRId32 ")%s\noutput y%" PRId32 "\n",
+                    i, key->k, i, dtype, n_by_k ? s->n : key->k, n_by_k ? key->k : s->n, i, i, i, n_by_k ? " transpose_b=1" : "", i);
+}
+
+static clef_status make_graph(const clef_tune_case *c, setup *s, clef_error *err)
+{
+    char *text = malloc(TEXT_BYTES);
+    if (!text)
+        return clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for a graph");
+    int at = snprintf(text, TEXT_BYTES, "symbol T <= %" PRId32 "\n", s->rows);
+    for (int32_t i = 0; i < s->copies && at < TEXT_BYTES; i++)
+        at += write_product(c, s, i, text + at, (size_t)(TEXT_BYTES - at));
+    clef_status status = at < TEXT_BYTES ? clef_graph_parse(text, strlen(text), "tuning", &s->graph, err)
+                                         : clef__fail(err, CLEF_E_LIMIT, "tuning: a graph of over %d bytes", TEXT_BYTES);
+    free(text);
+    if (!status && c->key.op == CLEF_OP_panel_matmul)
+        status = clef__pass_choose(s->graph, &c->dev->info.caps, CLEF_GEMM_OWN, !c->key.form, err);
+    return status;
+}
+
+static clef_status find_node(const clef_tune_case *c, setup *s, clef_error *err)
+{
+    const clef_graph *g = s->plan->graph;
+    for (int32_t i = 0; i < g->n_values; i++)
+        if ((int32_t)g->values[i]->op == c->key.op) {
+            s->node = g->values[i];
+            return CLEF_OK;
+        }
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "tuning: on this device no plan has %s", clef__ops[c->key.op]->name);
+}
+
+static clef_status make_x(clef_tune_case *c, clef_error *err)
+{
+    c->n_x = (size_t)timed_rows[CLEF_ROWS_MANY] * (size_t)c->key.k * (c->key.op == CLEF_OP_attention ? (size_t)c->key.n : 1);
+    c->x = malloc(c->n_x * sizeof *c->x);
+    if (!c->x)
+        return clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for %zu activations", c->n_x);
+    for (size_t i = 0; i < c->n_x; i++)
+        c->x[i] = draw(c);
+    return CLEF_OK;
+}
+
+static uint64_t row_bytes(const clef_tune_key *key)
+{
+    const clef_dtype dtype = (clef_dtype)key->dtype;
+    return (uint64_t)key->k / (uint64_t)clef_dtype_block_elems(dtype) * (uint64_t)clef_dtype_block_bytes(dtype);
+}
+
+/* How many copies of the weight are past the cache together. */
+static int32_t copies_for(const clef_tune_case *c, const setup *s)
+{
+    const uint64_t rows = c->key.op == CLEF_OP_attention ? (uint64_t)c->key.form * KEYS : (uint64_t)s->n;
+    const uint64_t copies = c->opts.rotate_bytes / (rows * row_bytes(&c->key)) + 1;
+    return copies > MAX_COPIES ? MAX_COPIES : (int32_t)copies;
+}
+
+/* Rows of the weight that a setup takes: all, as long as they are not more memory than the rotation wants. */
+static int32_t n_for(const clef_tune_case *c, which w)
+{
+    uint64_t most = w == CHECK ? CHECK_N : c->opts.rotate_bytes / row_bytes(&c->key) / LEAST_N * LEAST_N;
+    if (most < LEAST_N && w != CHECK)
+        most = LEAST_N;
+    return c->key.op == CLEF_OP_attention || (uint64_t)c->key.n <= most ? c->key.n : (int32_t)most;
+}
+
+/* The setup, made at its first use. */
+static clef_status take_setup(clef_tune_case *c, which w, setup **out, clef_error *err)
+{
+    setup *s = *out = &c->setups[w];
+    if (s->plan)
+        return s->node ? CLEF_OK : find_node(c, s, err);
+    s->n = n_for(c, w);
+    s->copies = w == ROTATE ? copies_for(c, s) : 1;
+    s->rows = w == CHECK ? rows_of_check(c, CLEF_ROWS_MANY) : timed_rows[w == SINGLE ? CLEF_ROWS_MANY : CLEF_ROWS_FEW];
+    clef_status status = c->x ? CLEF_OK : make_x(c, err);
+    if (!status && !s->weights)
+        status = make_data(c, s, err);
+    if (!status && !s->graph)
+        status = make_graph(c, s, err);
+    if (!status)
+        status = clef__plan_create_bare(
+            c->dev, s->graph,
+            &(clef_plan_opts){
+                .as_stored = 1, .variants = "", .no_tune = 1, .weights = weight_of, .weights_user = s, .gemm = CLEF_GEMM_AUTO},
+            &s->plan, err);
+    return status ? status : find_node(c, s, err);
+}
+
+static clef_lowering lowering_of(const setup *s)
+{
+    return (clef_lowering){.graph = s->plan->graph,
+                           .caps = &s->plan->dev->info.caps,
+                           .symbols = s->plan->symbols,
+                           .gemm = s->plan->opts.gemm,
+                           .node = s->node};
+}
+
+/* The plan's tuning is ours: it may not be freed with the plan. */
+static void stop_serving(setup *s)
+{
+    if (s->plan && s->plan->tuning.choices == &s->choice)
+        s->plan->tuning = (clef_tuning){0};
+}
+
+/* Makes the plan run the candidate, and puts its inputs on the device. */
+static clef_status serve_by(clef_tune_case *c, setup *s, int32_t row, const int32_t *values, int32_t rows, clef_error *err)
+{
+    clef_plan *plan = s->plan;
+    clef_status status = clef_plan_bind(plan, 1, rows, err);
+    const clef_lowering lo = lowering_of(s);
+    s->choice = (clef_tune_choice){.key = clef__tune_key(&lo, s->node), .variant = clef__variant_row(row, NULL)};
+    memcpy(s->choice.values, values, sizeof s->choice.values);
+    stop_serving(s);
+    clef__tuning_finish(&plan->tuning);
+    plan->forced[s->node->op] = s->choice.variant;
+    plan->tuning = (clef_tuning){.choices = &s->choice, .n = 1};
+    plan->stale = 1;
+    if (!status)
+        status = clef__plan_lower(plan, err);
+    for (int32_t i = 0; i < plan->n_launches && !status; i++)
+        status = clef__plan_grow_scratch(plan, plan->launches[i].scratch_bytes, err);
+    for (int32_t i = 0; i < plan->graph->n_values; i++)
+        for (clef_bound *b = plan->bound[i]; b; b = b->next)
+            b->n_bufs = 0; /* all are set again: the scratch may be another buffer */
+    for (int32_t i = 0; i < plan->n_inputs && !status; i++)
+        status = clef_plan_write(plan, i, c->x, clef_plan_input_bytes(plan, i, NULL, NULL), err);
+    return status;
+}
+
+/* ---- check --------------------------------------------------------------------------------------------------------------------------- */
+
+static clef_status leaf(void *user, const clef_value *v, double *x, int64_t n, clef_error *err)
+{
+    const clef_tune_case *c = user;
+    const setup *s = &c->setups[CHECK];
+    const size_t elems = (size_t)clef_dtype_block_elems(v->dtype), bytes = (size_t)clef_dtype_block_bytes(v->dtype);
+    float block[256];
+    (void)err;
+    if (v->kind != CLEF_WEIGHT) {
+        for (int64_t i = 0; i < n; i++)
+            x[i] = (double)c->x[i];
+        return CLEF_OK;
+    }
+    for (size_t i = 0; i < (size_t)n; i++) {
+        if (i % elems == 0)
+            clef_dtype_decode(v->dtype, s->weights + i / elems * bytes, elems, block);
+        x[i] = (double)block[i % elems];
+    }
+    return CLEF_OK;
+}
+
+static clef_status make_reference(clef_tune_case *c, const setup *s, int32_t class_of_rows, clef_error *err)
+{
+    const clef_graph *g = s->graph;
+    const int64_t symbols[CLEF_MAX_SYMBOLS] = {rows_of_check(c, class_of_rows)};
+    clef_ref_tensor *results = calloc((size_t)g->n_values, sizeof *results);
+    if (!results)
+        return clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for a reference");
+    for (int32_t i = 0; i < g->n_values; i++)
+        results[i].stored = g->values[i]->kind == CLEF_WEIGHT ? s->weights : NULL;
+    const clef_status status = clef__ref_eval(g, symbols, leaf, c, results, err);
+    const clef_value *out = g->outputs[0].value;
+    if (!status) {
+        c->want[class_of_rows] = results[out->id].x;
+        c->n_want[class_of_rows] = (size_t)clef__elements(out, symbols);
+        results[out->id].x = NULL;
+    }
+    clef__ref_free(results, g->n_values);
+    free(results);
+    return status;
+}
+
+static int64_t compare(const float *x, const double *want, size_t n, double tol)
+{
+    double most = 0, worst = 0;
+    for (size_t i = 0; i < n; i++)
+        most = fmax(most, fabs(want[i]));
+    for (size_t i = 0; i < n; i++) {
+        const double wrong = fabs((double)x[i] - want[i]) / (tol * (most + 1e-6));
+        worst = wrong > worst || isnan(wrong) ? wrong : worst;
+        if (isnan(wrong))
+            return CLEF_TUNE_NO_NUMBER;
+    }
+    return worst * 1e6 < (double)CLEF_TUNE_NO_NUMBER ? (int64_t)(worst * 1e6) : CLEF_TUNE_NO_NUMBER;
+}
+
+clef_status clef__tune_case_check(clef_tune_case *c, int32_t row, const int32_t *values, int32_t class_of_rows, int64_t *error_ppm,
+                                  clef_error *err)
+{
+    setup *s;
+    clef_status status = take_setup(c, CHECK, &s, err);
+    if (!status && !c->want[class_of_rows])
+        status = make_reference(c, s, class_of_rows, err);
+    if (!status)
+        status = serve_by(c, s, row, values, rows_of_check(c, class_of_rows), err);
+    if (!status)
+        status = clef_plan_run(s->plan, err);
+    const size_t n = c->n_want[class_of_rows];
+    float *x = status ? NULL : malloc(n * sizeof *x);
+    if (!status && !x)
+        status = clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for %zu results", n);
+    if (!status)
+        status = clef_plan_read(s->plan, 0, x, n * sizeof *x, err);
+    if (!status)
+        *error_ppm = compare(x, c->want[class_of_rows], n, (double)clef__tolerance(s->node));
+    free(x);
+    return status;
+}
+
+/* ---- time ---------------------------------------------------------------------------------------------------------------------------- */
+
+static clef_status run_once(const setup *s, double *seconds, clef_error *err)
+{
+    const double start = clef__os_seconds();
+    const clef_status status = clef_plan_run(s->plan, err);
+    const cl_int code = status ? CL_SUCCESS : clFinish(s->plan->dev->queue);
+    *seconds = clef__os_seconds() - start;
+    return code ? clef__cl_fail(err, "clFinish", "tuning", code) : status;
+}
+
+static uint64_t mix(uint64_t print, const void *data, size_t n)
+{
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < n; i++)
+        print = (print ^ bytes[i]) * 1099511628211u;
+    return print;
+}
+
+clef_status clef__tune_case_print(clef_tune_case *c, int32_t row, const int32_t *values, int32_t class_of_rows, uint64_t *print,
+                                  clef_error *err)
+{
+    setup *s;
+    clef_status status = take_setup(c, class_of_rows == CLEF_ROWS_MANY ? SINGLE : ROTATE, &s, err);
+    if (!status)
+        status = serve_by(c, s, row, values, timed_rows[class_of_rows], err);
+    *print = 14695981039346656037u;
+    for (int32_t i = 0; !status && i < s->plan->n_launches; i++) {
+        const clef_launch *l = &s->plan->launches[i];
+        *print = mix(*print, l->args, l->args_bytes);
+        *print = mix(*print, l->groups, sizeof l->groups);
+        *print = mix(*print, l->local, sizeof l->local);
+        for (int d = 0; d < CLEF_MAX_DEFS && l->defs[d].name; d++)
+            *print = mix(*print, &l->defs[d].value, sizeof l->defs[d].value);
+    }
+    return status;
+}
+
+clef_status clef__tune_case_time(clef_tune_case *c, int32_t row, const int32_t *values, int32_t class_of_rows, int64_t best, int64_t *ns,
+                                 clef_error *err)
+{
+    setup *s;
+    double once = 0, least = 1e9;
+    clef_status status = take_setup(c, class_of_rows == CLEF_ROWS_MANY ? SINGLE : ROTATE, &s, err);
+    if (!status)
+        status = serve_by(c, s, row, values, timed_rows[class_of_rows], err);
+    if (!status) /* compiles, and brings the inputs */
+        status = run_once(s, &once, err);
+    const double start = clef__os_seconds();
+    for (int i = 0; !status && (i < MIN_RUNS || clef__os_seconds() - start < c->opts.seconds); i++) {
+        status = run_once(s, &once, err);
+        least = once < least ? once : least;
+        if (best && least / s->copies * 1e9 * c->key.n / s->n > (double)best * GIVE_UP)
+            break;
+    }
+    *ns = status ? 0 : (int64_t)(least * 1e9 * ((double)c->key.n / s->n) / s->copies) + 1; /* of all rows of the weight */
+    return status;
+}
+
+/* ---- the case -------------------------------------------------------------------------------------------------------------------------
+ */
+
+int clef__tune_case_fits(clef_tune_case *c, int32_t row, int32_t class_of_rows)
+{
+    setup *s;
+    if (take_setup(c, CHECK, &s, NULL) || clef_plan_bind(s->plan, 1, rows_of_check(c, class_of_rows), NULL))
+        return 0;
+    const clef_lowering lo = lowering_of(s);
+    return clef__variant_fits(&lo, s->node, clef__variant_row(row, NULL));
+}
+
+clef_status clef__tune_case_create(clef_device *dev, const clef_tune_key *key, const clef_tune_case_opts *opts, clef_tune_case **out,
+                                   clef_error *err)
+{
+    *out = NULL;
+    if (!clef__tune_can(key))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "tuning: no case of %s", clef__ops[key->op]->name);
+    clef_tune_case *c = calloc(1, sizeof *c);
+    if (!c)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a case of the tuner");
+    *c = (clef_tune_case){.dev = dev, .key = *key, .opts = *opts, .random = 20240817};
+    *out = c;
+    setup *s;
+    const clef_status status = take_setup(c, CHECK, &s, err);
+    if (status) {
+        clef__tune_case_destroy(c);
+        *out = NULL;
+    }
+    return status;
+}
+
+void clef__tune_case_destroy(clef_tune_case *c)
+{
+    if (!c)
+        return;
+    for (int i = 0; i < N_SETUPS; i++) {
+        setup *s = &c->setups[i];
+        stop_serving(s);
+        clef_plan_destroy(s->plan);
+        clef_graph_destroy(s->graph);
+        clef__os_free_large(s->weights, s->all_bytes);
+    }
+    for (int i = 0; i < CLEF_N_ROWS; i++)
+        free(c->want[i]);
+    free(c->x);
+    free(c);
+}

@@ -1,0 +1,37 @@
+# The first start builds kernels and can be interrupted while it does; it keeps them, so that the second start builds none. The driver's own
+# cache is off.
+. "$(dirname "$0")/../lib.sh"
+export POCL_KERNEL_CACHE=0 CLEF_CACHE_DIR=$tmp/cache
+
+# `timeout`: a shell's background jobs ignore SIGINT. --foreground: one signal, to clef alone; a second one would end it at once.
+timeout --foreground --preserve-status -s INT 1 "$CLEF" run -p "ROMEO:" -n 200 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
+same "Ctrl-C while kernels are built" 130 $?
+same "writes nothing" "" "$(cat "$tmp/out")"
+if grep -q "interrupted" "$tmp/err"; then ok "and says so"; else fail "and says so: $(cat "$tmp/err")"; fi
+# To the prover too, as a terminal does it: that it ended says nothing of the kernels.
+timeout --preserve-status -s INT 2 "$CLEF" run -p "ROMEO:" -n 200 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
+same "Ctrl-C to all processes" 130 $?
+same "a half-built cache is no obstacle" "$("$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q 2>"$tmp/aside")" \
+  "$(POCL_KERNEL_CACHE=1 CLEF_CACHE_DIR= "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q)"
+
+"$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
+if grep -q "set aside" "$tmp/aside"; then fail "a prover that was interrupted: $(cat "$tmp/aside")"; else ok "sets no kernel aside"; fi
+if grep -q "kernels 0 built, [1-9][0-9]* from the cache" "$tmp/err"; then ok "the next start builds no kernel"; else fail "the next start: $(cat "$tmp/err")"; fi
+
+# As everybody has it: the driver keeps its own builds, the prover writes clef's behind the command's back, and its end waits for nothing.
+unset POCL_KERNEL_CACHE CLEF_PROVER
+export POCL_CACHE_DIR=$tmp/driver CLEF_CACHE_DIR=$tmp/behind
+mkdir -p "$POCL_CACHE_DIR"
+CLEF_BACKGROUND=1 "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q >"$tmp/out" 2>"$tmp/err"
+same "a first start, kernels kept behind it" 0 $?
+same "nothing to say" "" "$(cat "$tmp/err")"
+same "no file of a proof is left but what was proven" 1 "$(find "$CLEF_CACHE_DIR/proof" -type f | wc -l)"
+for _ in $(seq 240); do
+  before=$(ls "$CLEF_CACHE_DIR/programs" 2>/dev/null | wc -l)
+  if [ "$before" -gt 10 ] && ! pgrep -f "selftest --prove $CLEF_CACHE_DIR/" >/dev/null; then break; fi
+  sleep 0.25
+done
+CLEF_PROVER=/nonexistent "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos >"$tmp/again" 2>"$tmp/err"
+same "the next start has the same text" "$(cat "$tmp/out")" "$(cat "$tmp/again")"
+if grep -Eq "kernels [0-3] built, [1-9][0-9]* from the cache" "$tmp/err"; then ok "and finds what was kept"; else fail "and finds what was kept: $(cat "$tmp/err")"; fi
+finish

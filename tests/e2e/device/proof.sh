@@ -1,0 +1,59 @@
+# Proof before use: what is wrong, hangs or crashes is set aside with one line, and the answer stays; nothing is proven twice.
+. "$(dirname "$0")/../lib.sh"
+demo=$CLEF_SOURCE/model/demo
+greedy="-p ROMEO: --temp 0 --ignore-eos -n 12 -q --print-ids"
+export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0
+unset CLEF_PROOF CLEF_BREAK CLEF_PROVER
+
+want=$(CLEF_PROOF=0 "$CLEF" run "$demo" $greedy)
+same "CLEF_PROOF=0 proves nothing" "" "$(ls "$tmp/cache/proof" 2>/dev/null)"
+same "--no-proof neither" "$want" "$("$CLEF" run "$demo" $greedy --no-proof)"
+same "and leaves nothing" "" "$(ls "$tmp/cache/proof" 2>/dev/null)"
+for command in run embed similarity classify fill eval graph attention logits compare replay bench perplexity; do
+  if "$CLEF" "$command" --help | grep -q -e --no-proof; then ok "$command takes --no-proof"; else fail "$command takes no --no-proof"; fi
+done
+"$CLEF" embed "$CLEF_SOURCE/tests/fixtures/tiny-bert" "a cat" -q --no-proof >"$tmp/out" || fail "embed --no-proof"
+"$CLEF" logits "$demo" -p ROMEO: -q --no-proof >"$tmp/out" || fail "logits --no-proof"
+same "nor do embed and logits" "" "$(ls "$tmp/cache/proof" 2>/dev/null)"
+
+same "proven, the ids are the same" "$want" "$("$CLEF" run "$demo" $greedy 2>"$tmp/err")"
+same "with nothing to say" "" "$(cat "$tmp/err")"
+same "one file of proofs" 1 "$(find "$tmp/cache/proof" -type f | wc -l)"
+same "and all right" "" "$(tail -n +2 "$tmp"/cache/proof/*.txt | grep -v " right ")"
+before=$(cksum "$tmp"/cache/proof/*.txt)
+# A prover that leaves a trace: a second start must not call it.
+printf '#!/bin/sh\ntouch "%s"\nexec "%s" "$@"\n' "$tmp/called" "$CLEF" >"$tmp/prover"
+chmod +x "$tmp/prover"
+same "a second start" "$want" "$(CLEF_PROVER=$tmp/prover "$CLEF" run "$demo" $greedy)"
+if [ -e "$tmp/called" ]; then fail "proves nothing again"; else ok "proves nothing again"; fi
+same "its file is as it was" "$before" "$(cksum "$tmp"/cache/proof/*.txt)"
+
+# The variant that serves decode on CPUs with vectors; elsewhere another one serves and the break is not seen.
+variant=cached_attention.step
+grep -q " cached_attention step " "$tmp"/cache/proof/*.txt || variant=$(awk '$3 != "-" { print $2 "." $3; exit }' "$tmp"/cache/proof/*.txt)
+for how in wrong crash hang; do
+  rm -rf "$tmp/cache/proof"
+  came=$(CLEF_BREAK=$variant=$how CLEF_PROOF_SECONDS=8 "$CLEF" run "$demo" $greedy 2>"$tmp/err")
+  same "$how: the ids are the same" "$want" "$came"
+  same "$how: one line says so" 1 "$(grep -c "${variant/./ } .*set aside" "$tmp/err")"
+  echo "$how: $(cat "$tmp/err")"
+  came=$(CLEF_BREAK=$variant=$how CLEF_PROVER=$tmp/prover "$CLEF" run "$demo" $greedy 2>"$tmp/err")
+  same "$how: again, the ids are the same" "$want" "$came"
+  if [ -e "$tmp/called" ]; then fail "$how: remembered"; else ok "$how: remembered"; fi
+done
+
+rm -rf "$tmp/cache/proof"
+refused "an op without another kernel" 1 "gather CLEF_PROOF=0" env CLEF_BREAK=gather=wrong "$CLEF" run "$demo" $greedy
+rm -rf "$tmp/cache/proof"
+same "a prover that is none is as none" "$want" "$(CLEF_PROVER=/nonexistent "$CLEF" run "$demo" $greedy)"
+
+# The self-test.
+if "$CLEF" selftest --op rope -q >"$tmp/table" 2>"$tmp/err"; then ok "selftest of one op"; else fail "selftest: $(cat "$tmp/err")"; fi
+same "a row for it" 1 "$(grep -c "^rope .* ok" "$tmp/table")"
+"$CLEF" selftest --op softmax --all -q >"$tmp/table" || fail "selftest --all"
+same "--all has a row for every variant" "$(sed -n 's/^VARIANT(softmax, \(.*\))/\1/p' "$CLEF_SOURCE/graph/variants.def" | grep . || echo -)" \
+  "$(awk '$1 == "softmax" { print $2 }' "$tmp/table")"
+if CLEF_BREAK=rope=wrong "$CLEF" selftest --op rope -q >"$tmp/table" 2>"$tmp/err"; then fail "selftest of a broken op"; else ok "selftest of a broken op"; fi
+same "FAILED stands in its row" 1 "$(grep -c "^rope .* FAILED" "$tmp/table")"
+refused "no such op" 1 "nonsense" "$CLEF" selftest --op nonsense -q
+finish

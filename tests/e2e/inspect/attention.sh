@@ -1,0 +1,50 @@
+# `clef attention`: every form of it, what it refuses, and its numbers against PyTorch's (with ../shared and Python).
+. "$(dirname "$0")/../lib.sh"
+text="Once upon a time there was a cat"
+check "summaries" "$CLEF" attention -p "$text" -q -o "$tmp/a.txt"
+check "blocks of one head" "$CLEF" attention -p "$text" -q --layer 0 --head 0 -o "$tmp/blocks.txt"
+if grep -q '//$' "$tmp/blocks.txt"; then ok "masked cells are seen"; else fail "masked cells are seen"; fi
+same "a map has no escapes outside a terminal" 0 "$(grep -c "$(printf '\033')" "$tmp/blocks.txt")"
+check "json" "$CLEF" attention -p "$text" -q -o "$tmp/a.json"
+check "npy" "$CLEF" attention -p "$text" -q -o "$tmp/a.npy"
+same "npy's magic" "NUMPY" "$(head -c 6 "$tmp/a.npy" | tail -c 5)"
+check "html" "$CLEF" attention -p "$text" -q -o "$tmp/a.html"
+if "$CLEF" attention -p "$text" -q -o "$tmp/a.svg" 2>"$tmp/err"; then
+  ok "svg"
+  yes "Once upon a time" | head -n 40 >"$tmp/long"
+  check "svg of many tokens" "$CLEF" attention -f "$tmp/long" -q -o "$tmp/long.svg"
+  same "all heads of it take less than 8 MB" 1 $(($(wc -c <"$tmp/long.svg") < 8000000))
+  same "a map each" "$(grep -c "^layer" "$tmp/a.txt")" "$(grep -c "<image " "$tmp/long.svg")"
+  check "png" "$CLEF" attention -p "$text" -q --layer 1 -o "$tmp/a.png"
+  same "png's magic" "PNG" "$(head -c 4 "$tmp/a.png" | tail -c 3)"
+else
+  if grep -q "without cairo" "$tmp/err"; then ok "svg is refused: $(cat "$tmp/err")"; else fail "svg: $(cat "$tmp/err")"; fi
+fi
+# NaN: null in JSON, and told in the terminal.
+nan_model "$tmp/nan"
+check "json of a model with NaN" "$CLEF" attention "$tmp/nan" -p "$text" -q -o "$tmp/nan.json"
+same "has no nan" 0 "$(grep -ci 'nan[,] \|nan]' "$tmp/nan.json")"
+same "has null in the fourth row" "[null,null,null,null" "$(grep -m 1 -o '\[null,null,null,null' "$tmp/nan.json" | head -n 1)"
+if command -v python3 >/dev/null; then
+  check "and is JSON" python3 -c 'import json, sys; json.load(open(sys.argv[1]), parse_constant=lambda x: 1 / 0)' "$tmp/nan.json"
+fi
+check "blocks with NaN" "$CLEF" attention "$tmp/nan" -p "$text" -q --layer 0 --head 0 -o "$tmp/nan.txt"
+same "rows without and with NaN" "3 $(($(grep -c '//$\|NN$' "$tmp/nan.txt") - 3))" "$(grep -c '^ .*[^N/]//' "$tmp/nan.txt") $(grep -c 'NNNN' "$tmp/nan.txt")"
+same "the means of it" 3 "$(grep '^layer0.attention   ' "$tmp/nan.txt" | grep -o NaN | wc -l | tr -d ' ')"
+refused "no text" 1 "-p TEXT" "$CLEF" attention -q
+refused "two texts" 1 "came 2" "$CLEF" attention -p a --ids 1 -q
+refused "a layer beyond" 1 "layer 999" "$CLEF" attention -p "$text" -q --layer 999
+refused "a head beyond" 1 "head 99" "$CLEF" attention -p "$text" -q --head 99
+refused "ids beyond" 1 "wanted ids" "$CLEF" attention --ids 1,99999999 -q
+refused "ids that are none" 1 "--ids" "$CLEF" attention --ids 1,x -q
+refused "an unknown form" 2 ".json" "$CLEF" attention -p "$text" -o "$tmp/a.gif"
+refused "--target of a decoder" 1 "encoder-decoders" "$CLEF" attention -p "$text" --target b -q
+
+[ -d "${CLEF_SHARED:-}/oracle/models" ] || finish
+python=$(find_python)
+[ -n "$python" ] || { echo "no Python with numpy and safetensors: PyTorch's weights are not compared"; finish; }
+"$python" "$CLEF_SOURCE/tests/e2e/inspect/attention.py" "$CLEF" "$CLEF_SHARED/oracle/models" gpt2 llama bert t5 marian \
+  >"$tmp/log" 2>&1 || failures=$((failures + 1))
+cat "$tmp/log"
+grep -q "^[0-9]* passed, " "$tmp/log" || fail "attention.py did not finish"
+finish

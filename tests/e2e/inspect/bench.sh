@@ -1,0 +1,78 @@
+# clef bench and clef perplexity: the figures' form, and what they must satisfy on any machine.
+. "$(dirname "$0")/../lib.sh"
+
+# member FILE WHAT KEY: a member of the JSON line of that figure.
+member() { sed -n "s/^{.*\"what\": \"$2\".*\"$3\": \"\{0,1\}\([^,\"}]*\).*/\1/p" "$1"; }
+# above NAME X LIMIT
+above() { if awk -v x="$2" -v limit="$3" 'BEGIN { exit !(x != "" && x + 0 > limit) }'; then ok "$1"; else fail "$1: '$2', wanted more than $3"; fi; }
+
+check "bench in JSON" "$CLEF" bench --prompt 16 --gen 4 --rounds 2 --json -q
+cp "$tmp/check.log" "$tmp/json"
+for line in load:s first_token:s prefill16:tok/s decode4:tok/s peak_rss:MiB; do
+  what=${line%:*}
+  above "$what" "$(member "$tmp/json" "$what" value)" 0
+  same "unit of $what" "${line#*:}" "$(member "$tmp/json" "$what" unit)"
+done
+same "a line for each figure and no other" 5 "$(wc -l <"$tmp/json")"
+for key in median mean gb_s gop_s; do above "prefill's $key" "$(member "$tmp/json" prefill16 $key)" 0; done
+same "a sample a round" 2 "$(sed -n 's/.*"what": "decode4".*"samples": \[\(.*\)\].*/\1/p' "$tmp/json" | tr ',' '\n' | wc -l)"
+best=$(sed -n 's/.*"what": "decode4".*"samples": \[\(.*\)\].*/\1/p' "$tmp/json" | tr ', ' '\n\n' | sort -g | tail -n 1)
+same "the value is the best sample" "$(printf %.2f "$best")" "$(printf %.2f "$(member "$tmp/json" decode4 value)")"
+
+"$CLEF" bench --prompt 0 --gen 2 --depth 9 --rounds 1 --threads 1 --json -q >"$tmp/json"
+same "no prefill wanted, a decode at depth" "load first_token decode2@d9 peak_rss" \
+  "$(sed 's/.*"what": "\([^"]*\)".*/\1/' "$tmp/json" | tr '\n' ' ' | sed 's/ $//')"
+same "one thread" 1 "$(member "$tmp/json" load threads)"
+
+check "bench --profile" "$CLEF" bench --profile --prompt 16 -q
+for word in "prefill of 16 tokens" "decode of 1 token" matmul kernel; do
+  if grep -q "$word" "$tmp/check.log"; then ok "the profile names $word"; else fail "the profile names $word"; fi
+done
+if [ -z "${CLEF_SANITIZE:-}" ]; then
+  check "bench --device" "$CLEF" bench --device --json
+  cp "$tmp/check.log" "$tmp/json"
+  for what in read copy mad dot launch round_trip; do above "the device's $what" "$(member "$tmp/json" $what value)" 0; done
+  check "bench as a table" "$CLEF" bench --prompt 16 --gen 4 --rounds 1 --md -q
+  same "a row for each rate" 2 "$(grep -c '^| .*[0-9]%* %* of' "$tmp/check.log")"
+fi
+
+refused "nothing to measure" 2 "--prompt --gen" "$CLEF" bench --prompt 0 --gen 0
+refused "JSON and Markdown" 2 "--json --md" "$CLEF" bench --json --md
+refused "a profile in JSON" 2 "--profile --json" "$CLEF" bench --json --profile
+refused "a device and a model" 2 "--device MODEL" "$CLEF" bench --device some.gguf
+refused "rounds out of range" 2 "--rounds 0" "$CLEF" bench --rounds 0
+refused "a prompt beyond the context" 1 "--prompt 9999 256" "$CLEF" bench --prompt 9999
+refused "a decode beyond the context" 1 "--gen 200 256" "$CLEF" bench --gen 200 --depth 100
+refused "no such model" 1 "nothing.gguf" "$CLEF" bench nothing.gguf
+
+# The text: some lines of the licence. The model's tokenizer adds no BOS, so the first token of all is not scored.
+head -n 40 "$CLEF_SOURCE/LICENSE" >"$tmp/text"
+n=$("$CLEF" tokenize "$CLEF_SOURCE/model/demo" "$(cat "$tmp/text"; printf x)" | tr ',' '\n' | wc -l)
+check "perplexity in JSON" "$CLEF" perplexity "$tmp/text" -c 64 --json -q
+cp "$tmp/check.log" "$tmp/json"
+above "perplexity" "$(member "$tmp/json" perplexity value)" 1
+same "perplexity is e to the nats" "$(awk -v x="$(member "$tmp/json" perplexity nats_per_token)" 'BEGIN { printf "%.3f", exp(x) }')" \
+  "$(awk -v x="$(member "$tmp/json" perplexity value)" 'BEGIN { printf "%.3f", x }')"
+scored=$(member "$tmp/json" perplexity tokens)
+if [ "$scored" -ge $((n - 3)) ] && [ "$scored" -le $((n - 1)) ]; then ok "every token but the first is scored"; else fail "$scored of $n tokens scored"; fi
+same "windows" $(((scored + 63) / 64)) "$(member "$tmp/json" perplexity windows)"
+"$CLEF" perplexity "$CLEF_SOURCE/model/demo" - -c 64 --score half --json -q <"$tmp/text" >"$tmp/half"
+same "half of each whole window" $(((scored + 1) / 64 * 31)) "$(member "$tmp/half" perplexity tokens)"
+check "perplexity as text" "$CLEF" perplexity "$tmp/text" -q
+refused "perplexity of nothing" 2 "FILE" "$CLEF" perplexity
+: >"$tmp/empty"
+refused "perplexity of an empty file" 1 "empty 0 tokens" "$CLEF" perplexity "$tmp/empty"
+refused "perplexity of a missing file" 1 "missing" "$CLEF" perplexity "$tmp/missing"
+refused "a window beyond the context" 1 "9999 256" "$CLEF" perplexity "$tmp/text" -c 9999
+refused "a score that is none" 2 "--score all half" "$CLEF" perplexity "$tmp/text" --score none
+refused "two models" 2 "--model" "$CLEF" perplexity a "$tmp/text" --model b
+
+# The loss on the last twentieth of the training text, as the training measured it: 3.575 nats.
+text=${CLEF_SHARED:-}/data/text/tinyshakespeare.txt
+if [ -f "$text" ] && [ -z "${CLEF_SANITIZE:-}" ]; then
+  size=$(wc -c <"$text")
+  tail -c $((size / 20)) "$text" >"$tmp/valid"
+  nats=$("$CLEF" perplexity "$tmp/valid" -c 256 --json -q | sed 's/.*"nats_per_token": \([^,]*\).*/\1/')
+  if awk -v x="$nats" 'BEGIN { exit !(x > 3.56 && x < 3.59) }'; then ok "the training's loss: $nats"; else fail "the loss is $nats, the training's 3.575"; fi
+fi
+finish

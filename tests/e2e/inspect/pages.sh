@@ -1,0 +1,185 @@
+# The HTML pages in a headless Chromium: they open fast, ask for nothing, say nothing on the console, and do what is clicked.
+. "$(dirname "$0")/../lib.sh"
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || skip "no chromium here"
+export HOME=$tmp
+
+# in_page NAME PAGE: runs the script of stdin in the page and prints what it hands to say(); any error, console line or request is a failure.
+in_page() {
+  local page=$tmp/in_page.html
+  {
+    sed 's|</body>.*||; s|</html>.*||' "$2"
+    cat <<'END'
+<pre id="said"></pre>
+<script>
+const said = [];
+const say = x => said.push(String(x));
+const click = e => e.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+const node = text => [...document.querySelectorAll(".node")].find(n => n.textContent.includes(text));
+say("opened in " + (performance.now() < 2000 ? "time" : performance.now() + " ms"));
+try {
+END
+    cat
+    cat <<'END'
+} catch (e) { say("error: " + e.message); }
+say("requests " + performance.getEntriesByType("resource").filter(r => !r.name.startsWith("data:")).length);
+document.getElementById("said").textContent = said.join("|");
+</script></body></html>
+END
+  } >"$page"
+  timeout 60 "$browser" --headless=new --no-sandbox --disable-gpu --user-data-dir="$tmp/chromium" --enable-logging=stderr --window-size=1400,900 \
+    --virtual-time-budget=3000 --dump-dom "file://$page" >"$tmp/dom" 2>"$tmp/console"
+  if grep -q "CONSOLE" "$tmp/console"; then fail "$1: the console is empty"; grep "CONSOLE" "$tmp/console" | head -3; else ok "$1: the console is empty"; fi
+  said=$(sed -n 's/.*<pre id="said">//; t p; b; :p; s|</pre>.*||; p' "$tmp/dom" | sed 's/&gt;/>/g; s/&lt;/</g; s/&amp;/\&/g')
+}
+
+# ---- the graph --------------------------------------------------------------------------------------------------------------------------
+check "graph page" "$CLEF" graph --format html --profile --symbols T=4,S=64 -o "$tmp/graph.html"
+in_page "graph page" "$tmp/graph.html" <<'END'
+say(layers.length);
+click($("fold"));
+say(document.querySelectorAll(".node.layer").length);
+const folded = document.querySelectorAll(".node").length;
+node("layer 0").dispatchEvent(new MouseEvent("dblclick", { bubbles: true }));
+say(document.querySelectorAll(".node").length > folded + 5);
+say(document.querySelectorAll(".boxname").length);
+click(document.querySelector(".boxname"));
+say(document.querySelectorAll(".node").length === folded);
+click($("unfold"));
+say(document.querySelectorAll(".node.layer").length);
+$("search").value = "cached_attention";
+$("search").dispatchEvent(new Event("input"));
+say(document.querySelectorAll(".node.hit").length === layers.length);
+click(document.querySelector("#hits a"));
+const side = $("side").textContent;
+for (const word of ["is", "type", "formula", "attention", "cost", "device time", "launches", "groups"]) if (!side.includes(word)) say("no " + word);
+click(node("logits"));
+say(/weights/.test($("side").textContent) || /pack/.test($("side").textContent));
+for (const how of ["time", "flops", "bytes"]) {
+  $("overlay").value = how;
+  $("overlay").dispatchEvent(new Event("change"));
+  say(new Set([...document.querySelectorAll(".node.coloured rect")].map(r => r.style.fill)).size > 3);
+}
+const before = $("view").getAttribute("transform");
+$("canvas").dispatchEvent(new WheelEvent("wheel", { deltaY: -300, clientX: 300, clientY: 300, cancelable: true }));
+say($("view").getAttribute("transform") !== before);
+END
+layers=$("$CLEF" graph --format dot | grep -c cluster)
+same "graph page: fold, search, click, overlay, zoom" "opened in time|$layers|$layers|true|1|true|0|true|true|true|true|true|true|requests 0" "$said"
+
+# ---- attention --------------------------------------------------------------------------------------------------------------------------
+check "attention page" "$CLEF" attention -p "Once upon a time </script>" -q -o "$tmp/attention.html"
+in_page "attention page" "$tmp/attention.html" <<'END'
+const maps = [...document.querySelectorAll("#grid canvas")];
+say(maps.length === data.maps.reduce((n, m) => n + m.heads.length, 0));
+const T = data.tokens.length;
+say(data.tokens.join("").includes("<" + "/script>"));
+say(document.querySelectorAll("#map rect.masked").length === T * (T - 1) / 2);
+click(maps[maps.length - 1]);
+const last = data.maps[data.maps.length - 1], head = last.heads[last.heads.length - 1];
+say($("facts").textContent.includes(`layer ${last.layer}, head ${head.head}`));
+const cell = document.querySelector('#map rect[data-at="1,0"]');
+cell.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: 200, clientY: 200 }));
+say($("tip").textContent.includes(head.weights[1][0].toPrecision(4)));
+document.querySelector('#map rect[data-at="0,1"]').dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+say($("tip").textContent.includes("masked"));
+END
+same "attention page: maps, masks, enlarge, hover" "opened in time|true|true|true|true|true|true|requests 0" "$said"
+
+# ---- logits -----------------------------------------------------------------------------------------------------------------------------
+check "logits page" "$CLEF" logits -p "Once upon a time" --top 7 -q -o "$tmp/logits.html"
+in_page "logits page" "$tmp/logits.html" <<'END'
+const spans = [...document.querySelectorAll("#text span")];
+say(spans.length === data.tokens.length);
+say(new Set(spans.map(s => s.style.background)).size > 1);
+click(spans[spans.length - 1]);
+say(document.querySelectorAll("#side tr").length);
+say($("side").textContent.includes("rank " + data.tokens[spans.length - 1].rank));
+spans[1].dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+say($("tip").textContent.includes("bits"));
+END
+same "logits page: colours, click, hover" "opened in time|true|true|7|true|true|requests 0" "$said"
+
+# ---- NaN --------------------------------------------------------------------------------------------------------------------------------
+nan_model "$tmp/nan"
+check "attention page with NaN" "$CLEF" attention "$tmp/nan" -p "Once upon a time there was" -q -o "$tmp/nan.html"
+in_page "attention page with NaN" "$tmp/nan.html" <<'END'
+const fill = at => document.querySelector(`#map rect[data-at="${at}"]`).style.fill;
+say(fill("3,0") === "rgb(214, 39, 40)" && fill("1,0") !== fill("3,0"));
+document.querySelector('#map rect[data-at="3,0"]').dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+say($("tip").textContent.includes("NaN") && $("facts").textContent.includes("NaN"));
+END
+same "attention page with NaN: its colour, hover, means" "opened in time|true|true|requests 0" "$said"
+check "logits page with NaN" "$CLEF" logits "$tmp/nan" -p "Once upon a time there was" -q -o "$tmp/nan.html"
+in_page "logits page with NaN" "$tmp/nan.html" <<'END'
+const spans = [...document.querySelectorAll("#text span")];
+say(spans.length === data.tokens.length && $("about").textContent.includes("perplexity NaN"));
+click(spans[5]);
+say($("side").textContent.includes("probability NaN") && spans[5].style.background === "rgb(243, 166, 240)");
+spans[5].dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+say($("tip").textContent.includes("NaN bits"));
+END
+same "logits page with NaN: its colour, click, hover" "opened in time|true|true|true|requests 0" "$said"
+
+# ---- memory -----------------------------------------------------------------------------------------------------------------------------
+check "plan page" "$CLEF" plan -c 64 -o "$tmp/plan.html"
+in_page "plan page" "$tmp/plan.html" <<'END'
+const part = data.parts[0], boxes = [...document.querySelectorAll("svg rect.t")];
+say(boxes.length === part.arena.length);
+boxes[0].dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+say($("tip").textContent.includes(part.arena[0].name));
+say(document.body.textContent.includes(bytes(part.arena_bytes)));
+END
+same "plan page: boxes, hover" "opened in time|true|true|true|requests 0" "$said"
+
+# ---- time -------------------------------------------------------------------------------------------------------------------------------
+check "trace page" "$CLEF" run -p "Once upon a time" -n 4 -q --trace "$tmp/trace.html"
+in_page "trace page" "$tmp/trace.html" <<'END'
+say(steps.length === $("step").options.length && steps.length === 4);
+say(document.querySelectorAll("rect.e").length > 10 && document.querySelectorAll("#canvas path").length === part(steps[0]).length);
+say($("about").textContent.includes("busy"));
+$("step").value = "2";
+$("step").dispatchEvent(new Event("change"));
+say(from === steps[2].ts);
+const was = scale;
+$("canvas").dispatchEvent(new WheelEvent("wheel", { deltaY: -300, clientX: 300, clientY: 150, cancelable: true }));
+say(scale > was);
+document.querySelector("rect.e").dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+say($("tip").textContent.includes(" us"));
+END
+same "trace page: steps, joins, zoom, hover" "opened in time|true|true|true|true|true|true|requests 0" "$said"
+
+# ---- 32 layers -------------------------------------------------------------------------------------------------------------------------
+{
+  echo "symbol T <= 64"
+  echo "input x f32 [T, 64]"
+  last=x
+  for l in $(seq 0 31); do
+    echo "weight layer$l.w f32 [64, 64]"
+    for k in 0 1 2 3 4 5 6; do
+      echo "layer$l.m$k = matmul($last, layer$l.w) transpose_b=1"
+      echo "layer$l.g$k = gelu(layer$l.m$k)"
+      echo "layer$l.a$k = add(layer$l.g$k, $last)"
+      last=layer$l.a$k
+    done
+  done
+  echo "output y = $last"
+} >"$tmp/deep.clef"
+check "graph page of 32 layers" "$CLEF" graph "$tmp/deep.clef" --after build --format html -o "$tmp/deep.html"
+in_page "graph page of 32 layers" "$tmp/deep.html" <<'END'
+say(document.querySelectorAll(".node.layer").length);
+const start = performance.now();
+click($("unfold"));
+say(document.querySelectorAll(".node").length > 600);
+say(performance.now() - start < 2000);
+END
+same "graph page of 32 layers: folded, unfolded" "opened in time|32|true|true|requests 0" "$said"
+if ! "$CLEF" graph --format svg 2>&1 | grep -q "without Graphviz"; then
+  for format in svg png; do
+    start=$(date +%s)
+    check "32 layers as $format" "$CLEF" graph "$tmp/deep.clef" --after build --format $format --expand 3 -o "$tmp/deep.$format"
+    if [ $(($(date +%s) - start)) -lt 5 ]; then ok "in time"; else fail "32 layers as $format take $(($(date +%s) - start)) s"; fi
+  done
+  same "the layers are in the svg" 31 "$(grep -c '<text.*>layer [0-9]*<' "$tmp/deep.svg")"
+  same "a png" "PNG" "$(head -c 4 "$tmp/deep.png" | tail -c 3)"
+fi
+finish

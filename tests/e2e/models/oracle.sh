@@ -1,0 +1,20 @@
+# Random-weight models of each family against PyTorch's answers, with both matrix products. Needs ../shared and Python with numpy and
+# safetensors; where these are missing, a virtual environment outside the tree gets them, if that can be had.
+. "$(dirname "$0")/../lib.sh"
+check_py=${CLEF_SHARED:-}/oracle/check.py
+[ -f "$check_py" ] || skip "no oracle models here (CLEF_SHARED)"
+
+python=$(find_python) || skip "no Python with numpy and safetensors"
+
+# shellcheck disable=SC2012
+for gemm in own clblast; do
+  if [ $gemm = clblast ] && ! nm -D "$CLEF_BUILD/libclef.so" | grep -q CLBlast; then echo "built without CLBlast"; continue; fi
+  families="gpt2 llama llama3 qwen2 qwen3 mistral"
+  if [ $gemm = own ]; then families="$families t5 flan-t5 marian bart mbart m2m100"; fi
+  # shellcheck disable=SC2086
+  CLEF_GEMM=$gemm "$python" "$check_py" "$CLEF" "$CLEF_SHARED/oracle/models" $families >"$tmp/log" 2>&1 ||
+    failures=$((failures + 1))
+  sed "s/^ok  /ok $gemm/; s/^FAIL/FAIL $gemm/" "$tmp/log"
+  grep -q "^[0-9]* passed, " "$tmp/log" || fail "$gemm: check.py did not finish"
+done
+finish

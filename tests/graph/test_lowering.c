@@ -1,0 +1,159 @@
+/* Lowering for devices that are not here: capabilities are plain data. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "clef/clef.h"
+#include "graph/lower/panel.h"
+#include "graph/lower/variant.h"
+
+/* What lowering the graph's last node says on a device whose loops are short, or are not. */
+static clef_status lower_last(const char *text, int32_t short_loops, clef_error *err)
+{
+    const clef_caps caps = {.short_loops = short_loops, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4};
+    unsigned char args[8 * CLEF_MAX_ARGS_BYTES];
+    clef_launch launches[8];
+    int64_t symbols[CLEF_MAX_SYMBOLS] = {0};
+    clef_graph *g = NULL;
+    assert_int_equal(clef_graph_parse(text, strlen(text), "test", &g, err), CLEF_OK);
+    const clef_value *n = g->outputs[0].value;
+    for (int32_t i = 0; i < g->n_symbols; i++)
+        symbols[i] = g->symbols[i].bound;
+    clef_lowering lo = {.graph = g, .caps = &caps, .symbols = symbols, .node = n, .launches = launches, .cap = 8, .args = args};
+    const clef_status s = clef__ops[n->op]->lower(&lo, n, err);
+    clef_graph_destroy(g);
+    return s;
+}
+
+#define ATTENTION(keys, options)                                                                                                           \
+    "symbol S <= " keys "\ninput q f32 [1, 1, 1, 64]\ninput k f16 [1, 1, S, 64]\ny = attention(q, k, k) " options "\noutput y\n"
+
+/* A device that ends loops early is told of before it gives wrong numbers. */
+static void short_loops(void **state)
+{
+    clef_error err = {0};
+    (void)state;
+    assert_int_equal(lower_last(ATTENTION("40000", "scale=1"), 1, &err), CLEF_OK);
+    assert_int_equal(lower_last(ATTENTION("70000", "scale=1"), 0, &err), CLEF_OK);
+    assert_int_equal(lower_last(ATTENTION("70000", "scale=1 causal=1 window=4096"), 1, &err), CLEF_OK);
+    assert_int_equal(lower_last(ATTENTION("70000", "scale=1"), 1, &err), CLEF_E_LIMIT);
+    assert_non_null(strstr(err.text, "70000 keys"));
+    assert_int_equal(lower_last("input x f32 [3, 1000000]\ny = softmax(x)\noutput y\n", 1, &err), CLEF_OK); /* groups share the row */
+}
+
+/* The kernel that multiplies for the graph's output, at most `rows` rows of x. */
+static const char *multiplies(const char *text, clef_caps caps, int64_t rows)
+{
+    static clef_launch launches[8];
+    unsigned char args[8 * CLEF_MAX_ARGS_BYTES];
+    int64_t symbols[CLEF_MAX_SYMBOLS] = {rows};
+    clef_error err = {0};
+    clef_graph *g = NULL;
+    assert_int_equal(clef_graph_parse(text, strlen(text), "test", &g, &err), CLEF_OK);
+    const clef_value *n = g->outputs[0].value;
+    clef_lowering lo = {.graph = g, .caps = &caps, .symbols = symbols, .node = n, .launches = launches, .cap = 8, .args = args};
+    assert_int_equal(clef__ops[n->op]->lower(&lo, n, &err), CLEF_OK);
+    clef_graph_destroy(g);
+    assert_true(lo.n > 0);
+    assert_true(launches[lo.n - 1].local[0] <= (uint32_t)caps.max_group);
+    return launches[lo.n - 1].kernel;
+}
+
+#define PRODUCT(dtype, number, options)                                                                                                    \
+    "symbol T <= 512\ninput x f32 [T, 256]\nweight w " dtype " [300, 256]\np = pack(w)\ny = panel_matmul(x, p) n=300 k=256 dtype=" number  \
+    " " options "\noutput y\n"
+
+/* Units for matrices take many rows of what they multiply, where a group and its memory suffice. */
+static void matrix_units(void **state)
+{
+    (void)state;
+    for (int32_t unit = CLEF_MATRIX_MMA; unit <= CLEF_MATRIX_DPAS; unit++) {
+        const clef_caps all = {.is_gpu = 1,
+                               .max_group = 256,
+                               .max_items = {256, 256, 256},
+                               .n_units = 4,
+                               .local_bytes = 48 << 10,
+                               .matrix = unit,
+                               .matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES | CLEF_MATRIX_BF16};
+        clef_caps less = all;
+        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), all, 512), "panel_matrix");
+        assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1"), all, 5), "panel_matrix");
+        assert_string_equal(multiplies(PRODUCT("bf16", "2", "half=1"), all, 512), "panel_matrix");
+        assert_string_equal(multiplies(PRODUCT("q8_0", "5", "half=1"), all, 512), "panel_matrix");
+        assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1"), all, 4), "panel_lanes");
+        assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1 alike=1"), all, 1), "panel_matrix");
+        assert_string_equal(multiplies(PRODUCT("f16", "1", ""), all, 512), "panel_tile");
+        less.matrix_types = CLEF_MATRIX_BYTES;
+        assert_string_equal(multiplies(PRODUCT("bf16", "2", "half=1"), less, 512), "panel_tile");
+        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), less, 512), "panel_matrix");
+        less.max_group = 32;
+        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), less, 8), "panel_lanes");
+        less.max_group = 256;
+        less.local_bytes = 4096;
+        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), less, 8), "panel_lanes");
+    }
+}
+
+/* Checks the launches of an attention at T positions and S keys: parts cover the keys, none has more than a device with short loops takes,
+ * and their records fit the scratch that is stated, which is the same for all lengths. */
+static void check_flash(const clef_graph *g, const clef_caps *caps, int64_t T, int64_t S, uint64_t *scratch)
+{
+    unsigned char args[8 * CLEF_MAX_ARGS_BYTES];
+    clef_launch launches[8];
+    clef_error err = {0};
+    const int64_t symbols[CLEF_MAX_SYMBOLS] = {T, S};
+    const clef_value *n = g->outputs[0].value;
+    clef_lowering lo = {.graph = g, .caps = caps, .symbols = symbols, .node = n, .launches = launches, .cap = 8, .args = args};
+    assert_int_equal(clef__ops[n->op]->lower(&lo, n, &err), CLEF_OK);
+    assert_string_equal(launches[0].kernel, "attention_flash");
+    const attention_flash_args *f = (const void *)launches[0].args;
+    const uint64_t E = (uint64_t)n->shape.dim[3].n, queries = (uint64_t)f->a.n[0] * f->a.n[1] * f->a.n[2], record = 4 + E;
+    assert_int_equal(lo.n, f->a.splits > 1 ? 2 : 1);
+    if (f->a.splits > 1)
+        assert_true(4 * (f->parts + queries * f->a.splits * record) <= launches[0].scratch_bytes);
+    assert_true(!*scratch || *scratch == launches[0].scratch_bytes);
+    *scratch = launches[0].scratch_bytes;
+    const int64_t window = f->a.window, seen = window && window * (f->a.causal ? 1 : 2) + T < S ? window * (f->a.causal ? 1 : 2) + T : S;
+    if (caps->short_loops)
+        assert_true(seen <= 2048 * (int64_t)f->a.splits);
+}
+
+static void flash_records(void **state)
+{
+    static const char *const graphs[] = {"symbol T <= 512\nsymbol S <= 32768\ninput q f32 [1, 14, T, 64]\ninput k f16 [1, 2, S, 64]\ny = "
+                                         "attention(q, k, k) causal=1\noutput y\n",
+                                         "symbol T <= 512\nsymbol S <= 32768\ninput q f32 [3, 8, T, 128]\ninput k f16 [3, 8, S, 128]\ny = "
+                                         "attention(q, k, k) causal=1 window=2047\n"
+                                         "output y\n",
+                                         "symbol T <= 512\nsymbol S <= 32768\ninput q f32 [1, 4, T, 512]\ninput k f16 [1, 1, S, 512]\ny = "
+                                         "attention(q, k, k) window=2047\noutput y\n"};
+    static const int32_t units[] = {1, 2, 16, 132};
+    static const int64_t T[] = {1, 2, 5, 33, 512}, S[] = {1, 64, 127, 4096, 32768};
+    (void)state;
+    for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++)
+        for (int32_t j = 0; j < 8; j++) {
+            const clef_caps caps = {.is_gpu = 1,
+                                    .short_loops = j / 4,
+                                    .max_group = 256,
+                                    .max_items = {256, 256, 256},
+                                    .n_units = units[j % 4],
+                                    .local_bytes = 32 << 10};
+            clef_graph *g = NULL;
+            clef_error err = {0};
+            uint64_t scratch = 0;
+            assert_int_equal(clef_graph_parse(graphs[i], strlen(graphs[i]), "test", &g, &err), CLEF_OK);
+            for (size_t t = 0; t < sizeof T / sizeof *T; t++)
+                for (size_t s = 0; s < sizeof S / sizeof *S; s++)
+                    check_flash(g, &caps, T[t], S[s], &scratch);
+            clef_graph_destroy(g);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(short_loops), cmocka_unit_test(matrix_units), cmocka_unit_test(flash_records)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

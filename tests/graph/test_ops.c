@@ -1,0 +1,557 @@
+/* Every op of the table, every case, every variant that fits it, on every OpenCL device, against the op's reference in double.
+ * $CLEF_TEST_DEVICE: one device only, as clef_device_open() takes it. $CLEF_TEST_OPS: only the ops whose name contains it; "=name": the op
+ * of that name. $CLEF_TEST_VARIANT: of ops with variants only those of that name. $CLEF_TEST_VERBOSE: the error of each run, too.
+ * $CLEF_TEST_MOST: only cases of at most so many operations (for simulators).
+ * $CLEF_TEST_REPORT: a file to which a line "op variant cases failed left" is appended for each op and variant that ran (tools/matrix).
+ * $CLEF_TEST_SECONDS: no case of an op begins after so many seconds, of which each variant gets a share; those left are counted and told.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "clef/clef.h"
+#include "graph/op/ref.h"
+#include "graph/lower/variant.h"
+
+enum { MAX_DEVICES = 8 };
+
+static clef_device *devices[MAX_DEVICES];
+static int n_devices, verbose;
+static double most_flops = INFINITY, most_seconds = INFINITY;
+
+/* ---- a case's data ----------------------------------------------------------------------------------------------------------- */
+
+/* A leaf's elements as the device gets them, and as the reference does. */
+typedef struct leaf_data {
+    void *bytes;
+    float *x;
+    size_t n, n_bytes;
+} leaf_data;
+
+typedef struct case_data {
+    const clef_op_case *of;
+    clef_graph *graph;
+    leaf_data *leaves; /* by value id */
+    int64_t symbols[CLEF_MAX_SYMBOLS];
+} case_data;
+
+static uint64_t random_state;
+
+static double uniform(void) /* (0, 1) */
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return ((double)(random_state >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double normal(void)
+{
+    return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
+}
+
+static void free_leaf(leaf_data *d)
+{
+    free(d->bytes);
+    free(d->x);
+    *d = (leaf_data){0};
+}
+
+/* Blocks of a format that clef does not write: random bytes, drawn again until the elements are of a usual size. */
+static void draw_blocks(const clef_value *v, leaf_data *d)
+{
+    const size_t elems = (size_t)clef_dtype_block_elems(v->dtype), bytes = (size_t)clef_dtype_block_bytes(v->dtype);
+    for (size_t i = 0; i < d->n / elems; i++) {
+        uint8_t *block = (uint8_t *)d->bytes + i * bytes;
+        float *x = d->x + i * elems, most = 0;
+        while (!(most > 0.25f && most < 4)) {
+            most = 0;
+            for (size_t k = 0; k < bytes; k++)
+                block[k] = (uint8_t)(uniform() * 256);
+            clef_dtype_decode(v->dtype, block, elems, x);
+            for (size_t k = 0; k < elems; k++)
+                most = isfinite(x[k]) ? fmaxf(most, fabsf(x[k])) : INFINITY;
+        }
+    }
+}
+
+/* Draws a leaf at the present symbols; states are 0. What a format cannot hold is rounded for both sides. */
+static void fill_leaf(const case_data *c, const clef_value *v, leaf_data *d)
+{
+    const double spread = c->of->spread != 0 ? (double)c->of->spread : 1;
+    const int whole = v->dtype == CLEF_I32 || v->dtype == CLEF_I8;
+    random_state = 20240817 + (uint64_t)v->id * 1000003;
+    d->n = (size_t)clef__elements(v, c->symbols);
+    d->n_bytes = (size_t)clef__bytes(v, c->symbols);
+    d->x = calloc(d->n, sizeof *d->x);
+    d->bytes = malloc(d->n_bytes);
+    assert_non_null(d->x);
+    assert_non_null(d->bytes);
+    if (!clef_dtype_encodes(v->dtype)) {
+        draw_blocks(v, d);
+        return;
+    }
+    for (size_t i = 0; i < d->n && v->kind != CLEF_STATE; i++)
+        d->x[i] = (float)(whole ? c->of->int_lo + floor(uniform() * (c->of->int_hi - c->of->int_lo)) : spread * normal());
+    clef_dtype_encode(v->dtype, d->x, d->n, d->bytes);
+    clef_dtype_decode(v->dtype, d->bytes, d->n, d->x);
+}
+
+/* Inputs anew, weights and states once: the plan borrows the weights. */
+static void fill_leaves(case_data *c)
+{
+    for (int32_t i = 0; i < c->graph->n_values; i++) {
+        const clef_value *v = c->graph->values[i];
+        if (v->op != CLEF_OP_NONE || v->kind == CLEF_CONSTANT || (v->kind != CLEF_INPUT && c->leaves[i].bytes))
+            continue;
+        free_leaf(&c->leaves[i]);
+        fill_leaf(c, v, &c->leaves[i]);
+    }
+}
+
+static clef_status leaf_for_reference(void *user, const clef_value *leaf, double *x, int64_t n, clef_error *err)
+{
+    const case_data *c = user;
+    (void)err;
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (double)c->leaves[leaf->id].x[i];
+    return CLEF_OK;
+}
+
+static const void *weight_for_plan(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
+{
+    const case_data *c = user;
+    const clef_value *v = clef_graph_find(c->graph, name);
+    return v && v->dtype == dtype && c->leaves[v->id].n_bytes == n_bytes ? c->leaves[v->id].bytes : NULL;
+}
+
+/* ---- running and comparing --------------------------------------------------------------------------------------------------- */
+
+typedef struct run {
+    const clef_op_def *op;
+    clef_device *dev;
+    clef_gemm gemm;
+    const clef_variant *variant; /* forced; NULL: free choice */
+    case_data *data;
+    clef_plan *plan;
+    double worst; /* error relative to what is allowed */
+} run;
+
+static double tolerance(const run *r)
+{
+    return (double)(r->data->of->tol != 0 ? r->data->of->tol : r->op->tol);
+}
+
+static void complain(const run *r, const char *what)
+{
+    static const char *const gemms[] = {"auto", "own", "clblast"};
+    print_error("%s on %s, variant %s, gemm %s, symbols", r->op->name, clef_device_describe(r->dev)->name,
+                r->variant ? r->variant->name : "free", gemms[r->gemm]);
+    for (int32_t i = 1; i <= r->data->graph->n_symbols; i++)
+        print_error(" %s=%lld", clef_graph_symbol(r->data->graph, i, NULL), (long long)r->data->symbols[i - 1]);
+    print_error(": %s\n%s", what, r->data->of->graph);
+}
+
+static double element(clef_dtype dtype, const void *data, int64_t i)
+{
+    return dtype == CLEF_I32  ? (double)((const int32_t *)data)[i]
+           : dtype == CLEF_I8 ? (double)((const int8_t *)data)[i]
+                              : (double)((const float *)data)[i];
+}
+
+/* The largest error over an output, in parts of what the op allows; infinite when a NaN or an infinity is missed or made up. */
+static double compare(const run *r, clef_dtype dtype, const void *data, const clef_ref_tensor *ref, int64_t *at)
+{
+    const int64_t n = ref->n[0] * ref->n[1] * ref->n[2] * ref->n[3];
+    double most = 0, worst = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = isfinite(ref->x[i]) ? fmax(most, fabs(ref->x[i])) : most;
+    const double allowed = tolerance(r) * (most + 1e-6);
+    for (int64_t i = 0; i < n; i++) {
+        const double x = element(dtype, data, i);
+        const double wrong = x == ref->x[i] || (isnan(x) && isnan(ref->x[i])) ? 0 : fabs(x - ref->x[i]);
+        const double e = wrong <= allowed ? (wrong > 0 ? wrong / allowed : 0) : allowed > 0 && isfinite(wrong) ? wrong / allowed : INFINITY;
+        if (e > worst) {
+            worst = e;
+            *at = i;
+        }
+    }
+    return worst;
+}
+
+static int check_output(run *r, int32_t i, const clef_ref_tensor *results)
+{
+    const clef_value *v = r->data->graph->outputs[i].value;
+    const size_t n_bytes = (size_t)clef__bytes(v, r->data->symbols);
+    char text[400];
+    int64_t at = 0;
+    clef_error err;
+    void *data = malloc(n_bytes);
+    assert_non_null(data);
+    if (clef_plan_read(r->plan, clef_plan_output(r->plan, r->data->graph->outputs[i].name), data, n_bytes, &err)) {
+        complain(r, err.text);
+        free(data);
+        return 0;
+    }
+    const double e = compare(r, v->dtype, data, &results[v->id], &at);
+    r->worst = fmax(r->worst, e);
+    if (e > 1) {
+        snprintf(text, sizeof text, "element %lld is %.9g, wanted %.9g (%.3g of the tolerance %.3g)", (long long)at,
+                 element(v->dtype, data, at), results[v->id].x[at], e, tolerance(r));
+        complain(r, text);
+    }
+    free(data);
+    return e <= 1;
+}
+
+static clef_status write_inputs(run *r, clef_error *err)
+{
+    clef_status s = clef_plan_reset(r->plan, err);
+    for (int32_t i = 1; i <= r->data->graph->n_symbols && !s; i++)
+        s = clef_plan_bind(r->plan, clef_plan_symbol(r->plan, clef_graph_symbol(r->data->graph, i, NULL)), r->data->symbols[i - 1], err);
+    for (int32_t i = 0; i < r->data->graph->n_values && !s; i++) {
+        const clef_value *v = r->data->graph->values[i];
+        if (v->kind == CLEF_INPUT)
+            s = clef_plan_write(r->plan, clef_plan_input(r->plan, v->name), r->data->leaves[i].bytes, r->data->leaves[i].n_bytes, err);
+    }
+    return s ? s : clef_plan_run(r->plan, err);
+}
+
+/* One run at the present symbols. */
+static int check_run(run *r)
+{
+    const clef_graph *g = r->data->graph;
+    clef_ref_tensor *results = calloc((size_t)g->n_values, sizeof *results);
+    clef_error err;
+    int ok = 1;
+    assert_non_null(results);
+    for (int32_t i = 0; i < g->n_values; i++)
+        results[i].stored = g->values[i]->kind == CLEF_WEIGHT ? r->data->leaves[i].bytes : NULL;
+    if (clef__ref_eval(g, r->data->symbols, leaf_for_reference, r->data, results, &err) || write_inputs(r, &err)) {
+        complain(r, err.text);
+        ok = 0;
+    }
+    for (int32_t i = 0; i < g->n_outputs && ok; i++)
+        ok = check_output(r, i, results);
+    clef__ref_free(results, g->n_values);
+    free(results);
+    return ok;
+}
+
+/* At the bounds, all at 1, each at 1 alone, in the middle, and back at the bounds; one plan of `planned` (the case's graph, or what the
+ * passes made of it) serves all of them. */
+static int check_symbols(run *r, const clef_graph *planned)
+{
+    const clef_graph *g = r->data->graph;
+    const int32_t n = g->n_symbols, alone = n > 1 ? n : 0, rounds = n ? alone + 4 : 1;
+    char forced[64] = "";
+    if (r->variant)
+        snprintf(forced, sizeof forced, "%s=%s", r->op->name, r->variant->name);
+    const clef_plan_opts opts = {
+        .gemm = r->gemm, .as_stored = 1, .variants = forced, .no_tune = 1, .weights = weight_for_plan, .weights_user = r->data};
+    clef_error err;
+    int ok = 1;
+    for (int32_t round = 0; round < rounds; round++) {
+        for (int32_t i = 0; i < n; i++)
+            r->data->symbols[i] = round == 1 || (alone && round == i + 2) ? 1
+                                  : round == rounds - 2                   ? (g->symbols[i].bound + 1) / 2
+                                                                          : g->symbols[i].bound;
+        fill_leaves(r->data);
+        if (round == 0 && clef_plan_create(r->dev, planned, &opts, &r->plan, &err)) {
+            complain(r, err.text);
+            return 0;
+        }
+        ok = check_run(r) && ok;
+    }
+    clef_plan_destroy(r->plan);
+    return ok;
+}
+
+static int differ(const clef_graph *a, const clef_graph *b)
+{
+    int same = a->n_values == b->n_values;
+    for (int32_t i = 0; i < a->n_values && same; i++)
+        same = a->values[i]->op == b->values[i]->op && clef__shape_equal(&a->values[i]->shape, &b->values[i]->shape);
+    return !same;
+}
+
+/* What the passes make of the case's graph gives what the graph as written gives. */
+static int check_optimized(run *r)
+{
+    clef_error err;
+    clef_graph *g = clef_graph_clone(r->data->graph);
+    assert_non_null(g);
+    int ok = clef_graph_optimize(g, NULL, &err) == CLEF_OK && clef_graph_optimize(g, "verify", &err) == CLEF_OK;
+    if (!ok)
+        complain(r, err.text);
+    else if (differ(g, r->data->graph))
+        ok = check_symbols(r, g);
+    if (!ok)
+        print_error("after the passes\n");
+    clef_graph_destroy(g);
+    return ok;
+}
+
+/* Whether the variant can do a node of the case, at the symbols' bounds or at 1. */
+static int variant_fits(const run *r)
+{
+    const clef_graph *g = r->data->graph;
+    for (int32_t i = 0; i < 2 * g->n_values; i++) {
+        const clef_value *n = g->values[i / 2];
+        const clef_lowering lo = {
+            .graph = g, .caps = &clef_device_describe(r->dev)->caps, .symbols = r->data->symbols, .gemm = r->gemm, .node = n};
+        for (int32_t k = 0; k < g->n_symbols; k++)
+            r->data->symbols[k] = i % 2 ? 1 : g->symbols[k].bound;
+        if (n->op != CLEF_OP_NONE && clef__ops[n->op] == r->op && clef__variant_fits(&lo, n, r->variant))
+            return 1;
+    }
+    return 0;
+}
+
+static double flops_at_bounds(const clef_graph *g)
+{
+    int64_t symbols[CLEF_MAX_SYMBOLS] = {0};
+    double flops = 0;
+    for (int32_t i = 0; i < g->n_symbols; i++)
+        symbols[i] = g->symbols[i].bound;
+    for (int32_t i = 0; i < g->n_values; i++)
+        if (g->values[i]->op != CLEF_OP_NONE) {
+            const clef_cost cost = clef__ops[g->values[i]->op]->cost(g->values[i], symbols);
+            flops += cost.flops + cost.bytes / 8;
+        }
+    return flops;
+}
+
+/* Cases of an op or of one of its variants. */
+typedef struct tally {
+    int cases, failed, left;
+} tally;
+
+/* variant: NULL, or forced; a case where it fits nothing is passed over. */
+static int check_case(const clef_op_def *op, const clef_op_case *of, clef_device *dev, const clef_variant *variant, tally *count)
+{
+    case_data c = {.of = of};
+    const clef_gemm gemm = variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN;
+    run r = {.op = op, .dev = dev, .gemm = gemm, .variant = variant, .data = &c};
+    clef_error err;
+    if (clef_graph_parse(of->graph, strlen(of->graph), op->name, &c.graph, &err)) {
+        print_error("%s\n%s", err.text, of->graph);
+        return 0;
+    }
+    c.leaves = calloc((size_t)c.graph->n_values, sizeof *c.leaves);
+    assert_non_null(c.leaves);
+    int ok = 1;
+    if (flops_at_bounds(c.graph) <= most_flops && (!variant || variant_fits(&r))) {
+        ok = check_symbols(&r, c.graph);
+        ok = check_optimized(&r) && ok;
+        count->cases++;
+        count->failed += !ok;
+        if (verbose)
+            print_message("%s %s: %.3f of the tolerance\n", op->name, variant ? variant->name : "", r.worst);
+    }
+    for (int32_t i = 0; i < c.graph->n_values; i++)
+        free_leaf(&c.leaves[i]);
+    free(c.leaves);
+    clef_graph_destroy(c.graph);
+    return ok;
+}
+
+/* All cases on all devices, none of which begins after so many seconds. */
+static tally check_variant(const clef_op_def *op, const clef_variant *variant, double seconds)
+{
+    const char *report = getenv("CLEF_TEST_REPORT");
+    tally count = {0};
+    const time_t start = time(NULL);
+    for (int d = 0; d < n_devices; d++)
+        for (const clef_op_case *c = op->cases; c->graph; c++)
+            if (difftime(time(NULL), start) > seconds)
+                count.left++;
+            else if (!check_case(op, c, devices[d], variant, &count) && count.failed == 0)
+                count.failed = 1; /* it did not get so far as to run */
+    FILE *f = report && count.cases ? fopen(report, "a") : NULL;
+    if (f) {
+        fprintf(f, "%s %s %d %d %d\n", op->name, variant ? variant->name : "-", count.cases, count.failed, count.left);
+        fclose(f);
+    }
+    if (count.left)
+        print_message("%s %s: %d cases left: no time\n", op->name, variant ? variant->name : "", count.left);
+    return count;
+}
+
+static void test_op(void **state)
+{
+    const clef_op_def *op = *state;
+    const clef_variant *variant;
+    clef_op of;
+    const time_t start = time(NULL);
+    int failed = 0, n_variants = 0, left = 0;
+    assert_non_null(op->cases);
+    assert_non_null(op->cases[0].graph);
+    assert_non_null(op->ref);
+    assert_non_null(op->cost);
+    const char *only = getenv("CLEF_TEST_VARIANT");
+    for (int32_t i = 0; (variant = clef__variant_row(i, &of)); i++)
+        left += clef__ops[of] == op && !(only && strcmp(only, variant->name) != 0);
+    for (int32_t i = 0; (variant = clef__variant_row(i, &of)); i++) {
+        if (clef__ops[of] != op)
+            continue;
+        n_variants++;
+        if (only && strcmp(only, variant->name) != 0)
+            continue;
+        const double share = (most_seconds - difftime(time(NULL), start)) / left--;
+        failed += check_variant(op, variant, share).failed;
+    }
+    if (!n_variants)
+        failed += check_variant(op, NULL, most_seconds).failed;
+    assert_int_equal(failed, 0);
+}
+
+/* ---- random graphs ------------------------------------------------------------------------------------------------------------ */
+
+enum { RANDOM_GRAPHS = 60, RANDOM_NODES = 14, RANDOM_TEXT = 4096 };
+
+/* A graph of values [1, 2, 4, 4], so that everything fits everything. shows[i]: which version of the state value i shows, -1 none. */
+typedef struct random_graph {
+    char text[RANDOM_TEXT];
+    size_t n_bytes;
+    int shows[RANDOM_NODES + 2];
+    int n, version, last_write; /* last_write: the value that gives the state as it is */
+} random_graph;
+
+static int below(int n)
+{
+    return (int)(uniform() * n);
+}
+
+/* A value that may still be read, of the younger ones rather. */
+static int pick(const random_graph *g)
+{
+    for (;;) {
+        const int i = below(2) ? below(g->n) : g->n - 1 - below(g->n < 3 ? g->n : 3);
+        if (g->shows[i] < 0 || g->shows[i] == g->version)
+            return i;
+    }
+}
+
+static void add_random_node(random_graph *g)
+{
+    static const char *const forms[] = {"affine(v%d) scale=1",
+                                        "affine(v%d) scale=0.5 shift=1",
+                                        "copy(v%d)",
+                                        "silu(v%d)",
+                                        "softmax(v%d)",
+                                        "softmax(v%d) causal=1 scale=2",
+                                        "softmax(v%d)",
+                                        "matmul(v%d, v%d) transpose_b=1 alpha=0.5",
+                                        "matmul(v%d, v%d)",
+                                        "matmul(v%d, v%d)",
+                                        "mul(v%d, v%d)",
+                                        "add(v%d, v%d)",
+                                        "add(v%d, b)",
+                                        "cache_write(v%d, v%d)",
+                                        "permute(v%d) axes=[0, 1, 2, 3]",
+                                        "permute(v%d) axes=[0, 1, 3, 2]",
+                                        "permute(v%d) axes=[0, 1, 3, 2]",
+                                        "slice(v%d) size=1",
+                                        "reshape(v%d) : f32 [1, 2, 4, 4]"};
+    const int f = below((int)(sizeof forms / sizeof *forms)), writes = strncmp(forms[f], "cache", 5) == 0;
+    const int is_view = strncmp(forms[f], "permute", 7) == 0 || strncmp(forms[f], "slice", 5) == 0;
+    int a = pick(g), b = pick(g);
+    if (writes) { /* the state, or the last write of it */
+        a = g->last_write;
+        if (g->shows[b] >= 0)
+            return;
+        g->last_write = g->n;
+    }
+    g->n_bytes += (size_t)snprintf(g->text + g->n_bytes, sizeof g->text - g->n_bytes, "v%d = ", g->n);
+    g->n_bytes += (size_t)snprintf(g->text + g->n_bytes, sizeof g->text - g->n_bytes, forms[f], a, b);
+    g->text[g->n_bytes++] = '\n';
+    g->version += writes;
+    g->shows[g->n++] = writes ? g->version : is_view || strncmp(forms[f], "reshape", 7) == 0 ? g->shows[a] : -1;
+}
+
+/* With and without the passes, on each device, against the reference of the graph as written. */
+static void test_random_graphs(void **state)
+{
+    static const clef_op_def any = {.name = "random graph", .tol = 1e-4f}; /* far from the bounds of single ops, as errors add up */
+    tally count = {0};
+    int failed = 0;
+    (void)state;
+    for (int i = 0; i < RANDOM_GRAPHS; i++) {
+        random_graph g = {.n = 2, .shows = {-1, 0}, .last_write = 1};
+        random_state = 977 * (uint64_t)i + 5;
+        g.n_bytes = (size_t)snprintf(g.text, sizeof g.text, "weight b f32 [4]\ninput v0 f32 [1, 2, 4, 4]\nstate v1 f32 [1, 2, 4, 4]\n");
+        while (g.n < RANDOM_NODES)
+            add_random_node(&g);
+        snprintf(g.text + g.n_bytes, sizeof g.text - g.n_bytes, "output v%d\n", g.n - 1);
+        for (int d = 0; d < n_devices; d++)
+            failed += !check_case(&any, &(clef_op_case){.graph = g.text}, devices[d], NULL, &count);
+    }
+    assert_int_equal(failed, 0);
+}
+
+/* ---- devices ----------------------------------------------------------------------------------------------------------------- */
+
+static int open_devices(void **state)
+{
+    const char *wanted = getenv("CLEF_TEST_DEVICE");
+    clef_device_info *list = NULL;
+    int32_t n = 0;
+    clef_error err;
+    (void)state;
+    if (wanted && *wanted) {
+        if (clef_device_open(wanted, NULL, &devices[n_devices], &err) == CLEF_OK)
+            n_devices++;
+    } else if (clef_devices_list(&list, &n, &err) == CLEF_OK) {
+        for (int32_t i = 0; i < n && n_devices < MAX_DEVICES; i++) {
+            char which[32];
+            snprintf(which, sizeof which, "%d:%d", list[i].platform, list[i].index);
+            if (!list[i].refused[0] && clef_device_open(which, NULL, &devices[n_devices], &err) == CLEF_OK)
+                n_devices++;
+        }
+        clef_devices_free(list);
+    }
+    if (!n_devices)
+        print_error("no OpenCL device: %s\n", wanted ? wanted : "none is there");
+    return n_devices ? 0 : -1;
+}
+
+static int close_devices(void **state)
+{
+    (void)state;
+    while (n_devices)
+        clef_device_close(devices[--n_devices]);
+    return 0;
+}
+
+static int is_wanted(const char *only, const char *name)
+{
+    return !only || (*only == '=' ? strcmp(only + 1, name) == 0 : strstr(name, only) != NULL);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[CLEF_N_OPS + 1];
+    const char *only = getenv("CLEF_TEST_OPS");
+    size_t n = 0;
+    verbose = getenv("CLEF_TEST_VERBOSE") != NULL;
+    if (getenv("CLEF_TEST_MOST"))
+        most_flops = atof(getenv("CLEF_TEST_MOST"));
+    if (getenv("CLEF_TEST_SECONDS"))
+        most_seconds = atof(getenv("CLEF_TEST_SECONDS"));
+    for (int32_t i = 0; i < CLEF_N_OPS; i++)
+        if (is_wanted(only, clef__ops[i]->name)) {
+            void *op;
+            memcpy(&op, &clef__ops[i], sizeof op); /* cmocka wants its state writable; nobody writes */
+            tests[n++] = (struct CMUnitTest){.name = clef__ops[i]->name, .test_func = test_op, .initial_state = op};
+        }
+    if (is_wanted(only, "random graphs"))
+        tests[n++] = (struct CMUnitTest){.name = "random graphs", .test_func = test_random_graphs};
+    return _cmocka_run_group_tests("ops", tests, n, open_devices, close_devices);
+}

@@ -1,0 +1,225 @@
+/* The figures of `clef bench`: as JSON lines, and as a table with the share of the device's limits. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/bench/bench.h"
+#include "tools/json.h"
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+bench_summary clef__bench_summary(const bench_rate *rate)
+{
+    bench_summary s = {0};
+    double sorted[BENCH_MAX_ROUNDS];
+    const int32_t n = rate->n_samples;
+    if (n < 1)
+        return s;
+    memcpy(sorted, rate->samples, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    s.best = sorted[n - 1];
+    s.median = n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    for (int32_t i = 0; i < n; i++)
+        s.mean += sorted[i] / n;
+    for (int32_t i = 0; i < n && n > 1; i++)
+        s.stddev += (sorted[i] - s.mean) * (sorted[i] - s.mean) / (n - 1);
+    s.stddev = sqrt(s.stddev);
+    return s;
+}
+
+static const char *file_name(const char *path)
+{
+    const char *name = path;
+    for (const char *s = path; *s; s++)
+        if (*s == '/' && s[1])
+            name = s + 1;
+    return name;
+}
+
+/* "prefill512", "decode64", "decode64@d4096". */
+static void rate_name(const bench_rate *rate, char out[64])
+{
+    if (rate->depth)
+        snprintf(out, 64, "%s%" PRId32 "@d%" PRId32, rate->what, rate->n_tokens, rate->depth);
+    else
+        snprintf(out, 64, "%s%" PRId32, rate->what, rate->n_tokens);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------------------------- */
+
+static double rounded(double x)
+{
+    return round(x * 1000) / 1000;
+}
+
+/* Everything up to the value's unit; the caller adds members and ends the line. */
+static int32_t begin_line(const bench *b, const char *what, double value, const char *unit)
+{
+    int32_t n = 0;
+    putchar('{');
+    clef__json_member_text(stdout, &n, "peer", "clef");
+    if (b->model)
+        clef__json_member_text(stdout, &n, "model", file_name(clef_model_path(b->model)));
+    clef__json_member_text(stdout, &n, "what", what);
+    clef__json_member_number(stdout, &n, "value", rounded(value));
+    clef__json_member_text(stdout, &n, "unit", unit);
+    clef__json_member_number(stdout, &n, "threads", b->n_threads);
+    clef__json_member_text(stdout, &n, "device", clef_device_describe(b->device)->name);
+    return n;
+}
+
+static void end_line(void)
+{
+    puts("}");
+    fflush(stdout);
+}
+
+static void print_plain_line(const bench *b, const char *what, double value, const char *unit)
+{
+    begin_line(b, what, value, unit);
+    end_line();
+}
+
+void clef__bench_print_json(const bench *b)
+{
+    print_plain_line(b, "load", b->load_seconds, "s");
+    print_plain_line(b, "first_token", b->first_seconds, "s");
+    for (int32_t i = 0; i < b->n_rates; i++) {
+        const bench_rate *rate = &b->rates[i];
+        const bench_summary s = clef__bench_summary(rate);
+        char name[64];
+        rate_name(rate, name);
+        int32_t n = begin_line(b, name, s.best, "tok/s");
+        clef__json_member_number(stdout, &n, "depth", rate->depth);
+        clef__json_member_number(stdout, &n, "median", rounded(s.median));
+        clef__json_member_number(stdout, &n, "mean", rounded(s.mean));
+        clef__json_member_number(stdout, &n, "stddev", rounded(s.stddev));
+        clef__json_member_number(stdout, &n, "gb_s", rounded(rate->bytes / rate->n_tokens * s.best * 1e-9));
+        clef__json_member_number(stdout, &n, "gop_s", rounded(rate->flops / rate->n_tokens * s.best * 1e-9));
+        clef__json_member(stdout, &n, "samples");
+        putchar('[');
+        for (int32_t k = 0; k < rate->n_samples; k++)
+            printf("%s%.3f", k ? ", " : "", rate->samples[k]);
+        putchar(']');
+        end_line();
+    }
+    print_plain_line(b, "peak_rss", (double)b->peak_rss / 1048576, "MiB");
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------------------------------- */
+
+static void print_device(const bench *b)
+{
+    const clef_device_info *d = clef_device_describe(b->device);
+    printf("%" PRId32 ":%" PRId32 " %s (%s), %" PRId32 " %s", d->platform, d->index, d->name, d->platform_name, b->n_threads,
+           d->caps.is_cpu ? "threads" : "units");
+    for (int32_t i = 1; clef_device_part(b->device, i); i++) {
+        const clef_device_info *more = clef_device_describe(clef_device_part(b->device, i));
+        printf(", and %" PRId32 ":%" PRId32 " %s (%s)", more->platform, more->index, more->name, more->platform_name);
+    }
+}
+
+/* Whether the model's products are of bytes: most of its weights lie in blocks, and activations may be quantised too. */
+static int multiplies_bytes(const bench *b)
+{
+    uint64_t blocks = 0, all = 0;
+    for (int32_t i = 0; i < clef_model_n_tensors(b->model); i++) {
+        const clef_tensor_info t = clef_model_tensor(b->model, i);
+        all += t.n_bytes;
+        blocks += clef_dtype_block_elems(t.dtype) > 1 ? t.n_bytes : 0;
+    }
+    return !b->o->exact && blocks > all / 2;
+}
+
+double clef__bench_limit(const bench *b, const clef_device_speed *speed)
+{
+    enum { PLANES = 6 }; /* products of bf16 for one of f32 (cl/panel/panel_amx.cl) */
+    const int bytes = multiplies_bytes(b);
+    const double tiles = bytes ? speed->tile_gop_s : speed->tile_gop_s / PLANES;
+    const double vectors = bytes && speed->dot_gop_s > 0 ? speed->dot_gop_s : speed->mad_gflop_s;
+    return tiles > vectors ? tiles : vectors;
+}
+
+void clef__bench_print_table(const bench *b, const clef_device_speed *speed)
+{
+    const char *const row = b->o->md ? "| %s | %.2f | %.2f ± %.2f | %.1f %s | %.0f %% of %.1f |\n"
+                                     : "%-18s %12.2f %12.2f ± %-8.2f %10.1f %-6s %4.0f %% of %.1f\n";
+    const double multiply = clef__bench_limit(b, speed);
+    printf("%s on ", file_name(clef_model_path(b->model)));
+    print_device(b);
+    printf(", best of %" PRId32 "\n", b->o->n_rounds);
+    if (b->o->md)
+        puts("\n| test | tok/s | mean ± stddev | at | of the device's limit |\n|---|---|---|---|---|");
+    else
+        printf("%-18s %12s %12s   %-8s %10s %-6s %s\n", "test", "tok/s", "mean", "stddev", "at", "", "of the device's limit");
+    for (int32_t i = 0; i < b->n_rates; i++) {
+        const bench_rate *rate = &b->rates[i];
+        const bench_summary s = clef__bench_summary(rate);
+        const int reads = strcmp(rate->what, "decode") == 0;
+        const double at = (reads ? rate->bytes : rate->flops) / rate->n_tokens * s.best * 1e-9;
+        const double limit = reads ? speed->read_gb_s : multiply;
+        char name[64];
+        rate_name(rate, name);
+        printf(row, name, s.best, s.mean, s.stddev, at, reads ? "GB/s" : "Gop/s", limit > 0 ? 100 * at / limit : 0, limit);
+    }
+    printf("%sload %.3f s; first token after %.3f s; peak memory %.1f MiB\n", b->o->md ? "\n" : "", b->load_seconds, b->first_seconds,
+           (double)b->peak_rss / 1048576);
+}
+
+void clef__bench_print_speed(const bench *b, const clef_device_speed *speed)
+{
+    const struct {
+        const char *what, *unit, *label;
+        double value;
+    } rows[] = {
+        {"read", "GB/s", "memory read", speed->read_gb_s},
+        {"copy", "GB/s", "memory copied, read and written", speed->copy_gb_s},
+        {"mad", "GFLOP/s", "f32 multiply-add", speed->mad_gflop_s},
+        {"dot", "Gop/s", "products of bytes", speed->dot_gop_s},
+        {"tile", "Gop/s", "products of bf16 in tiles", speed->tile_gop_s},
+        {"launch", "us", "a launch among many", speed->launch_us},
+        {"round_trip", "us", "a launch and its result", speed->round_trip_us},
+    };
+    if (!b->o->json) {
+        char text[24];
+        print_device(b);
+        printf(", over %s%s\n", clef__bytes_text(speed->buffer_bytes, text), b->o->md ? "\n\n| figure | | |\n|---|---|---|" : "");
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (b->o->json)
+            print_plain_line(b, rows[i].what, rows[i].value, rows[i].unit);
+        else
+            printf(b->o->md ? "| %s | %.2f | %s |\n" : "%-32s %10.2f %s\n", rows[i].label, rows[i].value, rows[i].unit);
+    }
+}
+
+void clef__bench_print_product(const bench *b, const bench_product *p, double limit)
+{
+    char what[64];
+    snprintf(what, sizeof what, "%" PRId32 "x%" PRId32 "x%" PRId32, p->m, p->n, p->k);
+    for (int i = 0; i < BENCH_N_PRODUCTS; i++) {
+        if (!p->runs[i].form)
+            continue;
+        const bench_summary s = clef__bench_summary(&p->runs[i].rate);
+        const double share = limit > 0 ? 100 * s.best / limit : 0;
+        if (b->o->json) {
+            int32_t n = begin_line(b, what, s.best, "GFLOP/s");
+            clef__json_member_text(stdout, &n, "form", p->runs[i].form);
+            clef__json_member_text(stdout, &n, "kernel", p->runs[i].kernel);
+            clef__json_member_number(stdout, &n, "mean", rounded(s.mean));
+            clef__json_member_number(stdout, &n, "stddev", rounded(s.stddev));
+            clef__json_member_number(stdout, &n, "limit", rounded(limit));
+            end_line();
+        } else {
+            printf(b->o->md ? "| %s | %s | %s | %.1f | %.1f ± %.1f | %.0f %% of %.1f |\n"
+                            : "%-16s %-11s %-14s %8.1f GFLOP/s %8.1f ± %-6.1f %4.0f %% of %.1f\n",
+                   what, p->runs[i].form, p->runs[i].kernel, s.best, s.mean, s.stddev, share, limit);
+        }
+    }
+    fflush(stdout);
+}

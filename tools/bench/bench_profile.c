@@ -1,0 +1,273 @@
+/* `clef bench --profile`: which ops and which kernels a step's time goes to. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/bench/bench.h"
+#include "tools/terminal.h"
+
+enum { NAME_BYTES = 64 };
+
+/** A step's launches, entry by entry as their times. */
+typedef struct profiled {
+    const clef_graph *graph; /* the plan's: a node's part of the model */
+    const clef_launch_info *launches;
+    const clef_launch_time *times;
+    int32_t n;
+} profiled;
+
+/** The name that launch i goes by in a table. */
+typedef void (*namer)(const profiled *s, int32_t i, char name[NAME_BYTES]);
+
+/** A line of a table: the launches of one name. */
+typedef struct group {
+    char name[NAME_BYTES];
+    int32_t n;
+    double us, flops, bytes;
+    double least_us; /* what the device's limits allow */
+    double idle_us;  /* before its launches */
+} group;
+
+static int by_time(const void *a, const void *b)
+{
+    const double x = ((const group *)a)->us, y = ((const group *)b)->us;
+    return (x < y) - (x > y);
+}
+
+static void op_of(const profiled *s, int32_t i, char name[NAME_BYTES])
+{
+    snprintf(name, NAME_BYTES, "%s", s->times[i].op);
+}
+
+static void layer_of(const profiled *s, int32_t i, char name[NAME_BYTES])
+{
+    const char *node = s->times[i].node;
+    const int stack = strncmp(node, "encoder.", 8) == 0 || strncmp(node, "decoder.", 8) == 0 ? 8 : 0;
+    int layer;
+    if (sscanf(node + stack, "layer%d.", &layer) == 1 && layer >= 0)
+        snprintf(name, NAME_BYTES, "%.*s%slayer %d", stack ? stack - 1 : 0, node, stack ? " " : "", layer);
+    else
+        snprintf(name, NAME_BYTES, "outside of layers");
+}
+
+/* What a weight's name tells, in folders and in GGUF files. */
+static const char *module_of_weight(const char *name)
+{
+    static const struct {
+        const char *part, *module;
+    } parts[] = {
+        {"ffn", "feed-forward"},
+        {"mlp", "feed-forward"},
+        {"feed_forward", "feed-forward"},
+        {"fc1", "feed-forward"},
+        {"fc2", "feed-forward"},
+        {"DenseReluDense", "feed-forward"},
+        {"intermediate", "feed-forward"},
+        {"experts", "feed-forward"},
+        {"attn", "attention"},
+        {"attention", "attention"},
+        {"Attention", "attention"},
+        {"q_proj", "attention"},
+        {"embed", "embedding"},
+        {"wte", "embedding"},
+        {"wpe", "embedding"},
+        {"lm_head", "head"},
+        {"output", "head"},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(name, parts[i].part))
+            return parts[i].module;
+    return NULL;
+}
+
+/* By the weights that a node reads, packed ones too; attention has none. */
+static const char *find_module(const clef_value *v, int depth)
+{
+    int32_t n = 0;
+    const clef_value_info info = clef_value_describe(v);
+    const char *module = info.kind == CLEF_WEIGHT ? module_of_weight(info.name) : NULL;
+    if (info.op && strstr(info.op, "attention"))
+        return "attention";
+    clef_value_input(v, 0, &n);
+    for (int32_t i = n - 1; i >= 0 && !module && (depth == 0 || (info.op && strcmp(info.op, "pack") == 0)); i--)
+        if (clef_value_input(v, i, NULL))
+            module = find_module(clef_value_input(v, i, NULL), depth + 1);
+    return module;
+}
+
+static void variant_of(const profiled *s, int32_t i, char name[NAME_BYTES])
+{
+    const clef_launch_info *l = &s->launches[i];
+    if (l->variant)
+        snprintf(name, NAME_BYTES, "%s %s", l->op, l->variant);
+    else
+        snprintf(name, NAME_BYTES, "without variants");
+}
+
+static void module_of(const profiled *s, int32_t i, char name[NAME_BYTES])
+{
+    const clef_launch_time *t = &s->times[i];
+    const clef_value *v = clef_graph_find(s->graph, t->node);
+    const char *module = strcmp(t->node, "logits") == 0 ? "head" : v ? find_module(v, 0) : NULL;
+    snprintf(name, NAME_BYTES, "%s", module ? module : strcmp(t->op, "sample") == 0 ? "sampling" : "other");
+}
+
+static void kernel_of(const profiled *s, int32_t i, char name[NAME_BYTES])
+{
+    snprintf(name, NAME_BYTES, "%s", s->times[i].kernel);
+}
+
+/* Memory must be read and operations done; the slower of both. */
+static double least_us(const bench *b, const clef_launch_time *t)
+{
+    const double limit = clef__bench_limit(b, &b->speed);
+    const double reading = b->speed.read_gb_s > 0 ? t->bytes / b->speed.read_gb_s * 1e-3 : 0;
+    const double computing = limit > 0 ? t->flops / limit * 1e-3 : 0;
+    return reading > computing ? reading : computing;
+}
+
+/* The device's idle time before launch i. */
+static double idle_before(const clef_launch_time *times, int32_t i)
+{
+    const double gap = i ? times[i].start_us - times[i - 1].start_us - times[i - 1].us : 0;
+    return gap > 0 ? gap : 0;
+}
+
+/* `groups` has room for the step's launches. Returns how many there are, the longest first. */
+static int32_t group_by(const bench *b, const profiled *s, namer name_of, group *groups)
+{
+    int32_t n_groups = 0;
+    for (int32_t i = 0; i < s->n; i++) {
+        char name[NAME_BYTES];
+        int32_t k = 0;
+        name_of(s, i, name);
+        while (k < n_groups && strcmp(groups[k].name, name) != 0)
+            k++;
+        if (k == n_groups) {
+            groups[n_groups++] = (group){0};
+            memcpy(groups[k].name, name, sizeof name);
+        }
+        groups[k].n++;
+        groups[k].us += s->times[i].us;
+        groups[k].flops += s->times[i].flops;
+        groups[k].bytes += s->times[i].bytes;
+        groups[k].least_us += least_us(b, &s->times[i]);
+        groups[k].idle_us += idle_before(s->times, i);
+    }
+    qsort(groups, (size_t)n_groups, sizeof *groups, by_time);
+    return n_groups;
+}
+
+static void print_groups(const bench *b, const char *title, const group *groups, int32_t n)
+{
+    const char *const row = b->o->md ? "| %s | %" PRId32 " | %.3f | %.1f | %.1f | %.1f | %.0f | %.3f |\n"
+                                     : "%-24s %8" PRId32 " %10.3f %7.1f %10.1f %10.1f %9.0f %9.3f\n";
+    double total = 0;
+    for (int32_t i = 0; i < n; i++)
+        total += groups[i].us;
+    fprintf(b->to,
+            b->o->md ? "\n| %s | %s | %s | %s | %s | %s | %s | %s |\n|---|---|---|---|---|---|---|---|\n"
+                     : "%-24s %8s %10s %7s %10s %10s %9s %9s\n",
+            title, "launches", "ms", "%", "GB/s", "Gop/s", "% limit", "idle ms");
+    for (int32_t i = 0; i < n; i++) {
+        const group *g = &groups[i];
+        const double us = g->us > 0 ? g->us : 1e-3;
+        fprintf(b->to, row, g->name, g->n, g->us * 1e-3, total > 0 ? 100 * g->us / total : 0, g->bytes / us * 1e-3, g->flops / us * 1e-3,
+                100 * g->least_us / us, g->idle_us * 1e-3);
+    }
+}
+
+static void print_step(const bench *b, const char *what, double seconds, const profiled *s, group *groups)
+{
+    static const struct {
+        const char *title;
+        namer name_of;
+    } tables[] = {{"module", module_of}, {"layer", layer_of}, {"op", op_of}, {"variant", variant_of}, {"kernel", kernel_of}};
+    double us = 0, idle = 0;
+    for (int32_t i = 0; i < s->n; i++) {
+        us += s->times[i].us;
+        idle += idle_before(s->times, i);
+    }
+    fprintf(b->to, "%s: %.3f ms, of it %.3f ms in %" PRId32 " launches on the device and %.3f ms between them\n", what, seconds * 1e3,
+            us * 1e-3, s->n, idle * 1e-3);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        print_groups(b, tables[i].title, groups, group_by(b, s, tables[i].name_of, groups));
+    fputc('\n', b->to);
+}
+
+int clef__profile_step(const bench *b, const char *title, double seconds)
+{
+    clef_error err = {0};
+    const clef_plan *plan = clef_session_plan(b->session, 0);
+    const int32_t capacity = clef_session_describe(b->session).n_launches;
+    clef_launch_time *times = malloc(((size_t)capacity + 1) * sizeof *times);
+    clef_launch_info *launches = calloc((size_t)capacity + 1, sizeof *launches);
+    group *groups = malloc(((size_t)capacity + 1) * sizeof *groups);
+    int rc = CLI_GO_ON;
+    if (!times || !launches || !groups) {
+        rc = clef__cli_fail(CLI_FAILED, "--profile: out of host memory");
+    } else {
+        const int32_t n = clef_session_profile(b->session, times, capacity, &err);
+        if (n && seconds <= 0)
+            seconds = (times[n - 1].start_us + times[n - 1].us - times[0].queued_us) * 1e-6;
+        clef_plan_launches(plan, launches, n);
+        if (err.status)
+            rc = clef__cli_report(&err);
+        else
+            print_step(b, title, seconds, &(profiled){clef_plan_graph(plan), launches, times, n}, groups);
+    }
+    free(groups);
+    free(launches);
+    free(times);
+    return rc;
+}
+
+/* One step after one that does not count, from a cache of `depth` tokens. */
+static int profile_step(bench *b, const char *what, int32_t n_tokens, int32_t depth)
+{
+    clef_error err = {0};
+    char title[96];
+    double seconds = 0;
+    clef_status status = CLEF_OK;
+    for (int32_t i = 0; i < 2 && status == CLEF_OK; i++) {
+        status = clef_session_reset(b->session, &err);
+        if (status == CLEF_OK && depth)
+            status = clef__bench_feed(b, depth, NULL, NULL, &err);
+        const double start = clef__terminal_seconds();
+        if (status == CLEF_OK)
+            status = clef__bench_feed(b, n_tokens, NULL, NULL, &err);
+        seconds = clef__terminal_seconds() - start;
+        if (status == CLEF_OK && i == 1)
+            status = clef__trace_step(&b->trace, b->session, what, start, &err);
+    }
+    clef__progress_finish(&b->progress);
+    if (status != CLEF_OK)
+        return clef__cli_report(&err);
+    snprintf(title, sizeof title, "%s of %" PRId32 " token%s after %" PRId32, what, n_tokens, n_tokens == 1 ? "" : "s", depth);
+    return clef__profile_step(b, title, seconds);
+}
+
+void clef__profile_limits(const bench *b)
+{
+    fprintf(
+        b->to,
+        "limits of the device: %.1f GB/s read, %.1f Gop/s; %% limit: the least time that they allow, as a share of the time it took\n\n",
+        b->speed.read_gb_s, clef__bench_limit(b, &b->speed));
+}
+
+int clef__bench_profile(bench *b)
+{
+    const int32_t step = b->n_prompt < b->o->n_batch ? b->n_prompt : b->o->n_batch;
+    int rc = CLI_GO_ON;
+    clef_error err = {0};
+    clef__profile_limits(b);
+    if (clef__trace_begin(&b->trace, b->o->trace, clef_model_path(b->model), clef_device_describe(b->device)->name, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    if (step)
+        rc = profile_step(b, "prefill", step, 0);
+    if (rc == CLI_GO_ON && b->n_gen)
+        rc = profile_step(b, "decode", 1, b->o->depth);
+    if (clef__trace_end(&b->trace, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    return rc == CLI_GO_ON ? CLI_OK : rc;
+}

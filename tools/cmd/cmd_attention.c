@@ -1,0 +1,94 @@
+/* clef attention: who looks at whom. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/inspect/attention.h"
+#include "tools/output.h"
+
+typedef struct attention_options {
+    clef__forward_opts forward;
+    const char *model, *out;
+    int32_t layer, head, kind, format;
+} attention_options;
+
+static const attention_options attention_defaults = {.layer = -1, .head = -1, .kind = -1, .format = -1, .forward = {.exact = 1}};
+
+static const char *const formats[] = {"text", "json", "npy", "svg", "png", "html", NULL};
+static const clef__writer writers[] = {clef__attention_text, clef__attention_json, clef__attention_npy,
+                                       clef__attention_svg,  clef__attention_png,  clef__attention_html};
+
+/* clang-format off */
+#define AT(field) .offset = offsetof(attention_options, field)
+static const clef__option attention_option_table[] = {
+    MODEL_OPTION(attention_options),
+    FORWARD_OPTIONS(attention_options),
+    {.names = "layer", .letter = 'l', .type = CLI_INT, .value = "L", AT(layer), .lo = 0, .hi = 1023, .help = "this layer alone [all]"},
+    {.names = "head", .type = CLI_INT, .value = "H", AT(head), .lo = 0, .hi = 4095, .help = "this head alone [all]"},
+    {.names = "kind", .type = CLI_CHOICE, .value = "KIND", AT(kind), .choices = clef__attention_kinds,
+     .help = "of an encoder-decoder: the decoder's, the encoder's, or the decoder's over the source [html, json: all; else cross]"},
+    {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = formats, .help = "[by FILE's name, else text]"},
+    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "write there instead of stdout"},
+    {.names = NULL},
+};
+/* clang-format on */
+
+static uint32_t kinds_of(const attention_options *o, const clef__forward *f, int32_t format)
+{
+    if (o->kind >= 0)
+        return 1u << o->kind;
+    if (!f->is_seq2seq)
+        return 1u << ATTENTION_SELF;
+    return writers[format] == clef__attention_json || writers[format] == clef__attention_html ? (1u << ATTENTION_N_KINDS) - 1
+                                                                                              : 1u << ATTENTION_CROSS;
+}
+
+static clef_status check_head(const attention_maps *a, int32_t head, clef_error *err)
+{
+    for (int32_t i = 0; i < a->n; i++)
+        if (head >= a->maps[i].n_heads)
+            return clef__error(err, CLEF_E_ARG, "attention: --head %" PRId32 ": %s has heads 0 to %" PRId32, head, a->maps[i].name,
+                               a->maps[i].n_heads - 1);
+    return CLEF_OK;
+}
+
+static int attention_run(const void *options, int32_t n_args, char **args)
+{
+    const attention_options *o = options;
+    clef_error err = {0};
+    clef__forward f = {0};
+    attention_maps maps = {0};
+    const char *path = clef__model_path("attention", n_args, args, o->model);
+    if (!path)
+        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    const int32_t format = clef__format_of("attention", formats, "txt", o->format, o->out);
+    if (format < 0)
+        return CLI_USAGE;
+    clef_status status = clef__forward_open(&f, &o->forward, path, &err);
+    if (status == CLEF_OK)
+        status = clef__attention_collect(&f, kinds_of(o, &f, format), o->layer, &maps, &err);
+    if (status == CLEF_OK)
+        status = check_head(&maps, o->head, &err);
+    const char *slash = strrchr(path, '/');
+    maps.title = slash && slash[1] ? slash + 1 : path;
+    maps.head = o->head;
+    if (status == CLEF_OK)
+        status = clef__output(o->out, writers[format], &maps, &err);
+    clef__attention_finish(&maps);
+    clef__forward_close(&f);
+    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+}
+
+const clef__command clef__command_attention = {
+    .name = "attention",
+    .usage = "[MODEL] -p TEXT [--layer L] [--head H] [-o FILE]",
+    .summary = "Show attention weights: which token looks at which",
+    .notes =
+        "Without -o: per head the mean entropy of a row, the mean distance between query and key, and the mean weight of the first token;\n"
+        "with --layer or --head the weights as blocks too. FILE's name says the form: .html (all heads, to click in), .svg, .png,\n"
+        ".json and .npy (numbers). Cells that a mask left out are exactly 0, and are drawn grey.\n",
+    .options = attention_option_table,
+    .max_args = 1,
+    .defaults = &attention_defaults,
+    .options_bytes = sizeof attention_defaults,
+    .run = attention_run,
+};

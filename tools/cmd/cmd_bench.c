@@ -1,0 +1,370 @@
+/* clef bench: how fast a model runs on a device, and how fast it could. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "tools/bench/bench.h"
+#include "tools/output.h"
+#include "tools/terminal.h"
+
+enum { DEFAULT_PROMPT = 512, DEFAULT_GEN = 64, MAX_DEVICES = 16 };
+
+static const bench_options bench_defaults = {.n_prompt = -1, .n_gen = -1, .n_rounds = 3, .n_batch = 512, .pin = CLEF_PIN_AUTO};
+
+/* clang-format off */
+#define AT(field) .offset = offsetof(bench_options, field)
+static const clef__option bench_option_table[] = {
+    MODEL_OPTION(bench_options),
+    {.names = "prompt", .letter = 'p', .type = CLI_INT, .value = "N", AT(n_prompt), .lo = 0, .hi = INT32_MAX,
+     .help = "tokens of the prefill [512, or the model's context]; 0: none"},
+    {.names = "gen", .letter = 'n', .type = CLI_INT, .value = "N", AT(n_gen), .lo = 0, .hi = INT32_MAX,
+     .help = "tokens of the decode, generated greedily [64]; 0: none"},
+    {.names = "depth", .type = CLI_INT, .value = "N", AT(depth), .lo = 0, .hi = INT32_MAX,
+     .help = "tokens in the cache before the decode [0]"},
+    {.names = "rounds,repetitions", .letter = 'r', .type = CLI_INT, .value = "N", AT(n_rounds), .lo = 1, .hi = BENCH_MAX_ROUNDS,
+     .help = "how often each is measured, after one round that does not count [3]"},
+    {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(n_batch), .lo = 1, .hi = 65536,
+     .help = "prompt tokens a step [512]"},
+    THREADS_OPTION(bench_options),
+    PIN_OPTION(bench_options),
+    KV_TYPE_OPTION(bench_options),
+    {.names = "json", .type = CLI_SWITCH, AT(json), .help = "a JSON object a line for each figure"},
+    {.names = "md", .type = CLI_SWITCH, AT(md), .help = "the table in Markdown"},
+    {.names = "profile", .type = CLI_SWITCH, AT(profile), .help = "print where one prefill and one decode step spend their time"},
+    {.names = "trace", .type = CLI_TEXT, .value = "FILE", AT(trace),
+     .help = "with --profile: also as trace events, for Perfetto (ui.perfetto.dev) or chrome://tracing; FILE.html: a page that shows them"},
+    {.names = "device", .type = CLI_SWITCH, AT(of_device), .help = "measure the device alone: memory, arithmetic, launches"},
+    {.names = "product", .type = CLI_TEXT, .value = "MxNxK,..", AT(product),
+     .help = "measure products of matrices of these sizes alone, by each who can; --gemm picks"},
+    {.names = "use-device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", AT(device), .env = "CLEF_DEVICE",
+     .help = "P:D, a part of a device's name, or auto (`clef devices` lists them); A,B: the layers are split over both"},
+    {.names = "split", .type = CLI_TEXT, .value = "60,40", AT(split),
+     .help = "of several devices: what each gets of the layers [by measured speed, as far as memory allows]"},
+    GEMM_OPTION(bench_options),
+    EXACT_OPTION(bench_options),
+    TUNE_OPTION(bench_options),
+    PROOF_OPTION(bench_options),
+    STRICT_OPTION(bench_options),
+    QUIET_OPTION(bench_options),
+    {.names = NULL},
+};
+/* clang-format on */
+
+/* ---- opening ---------------------------------------------------------------------------------------------------------------------- */
+
+static int open_device(bench *b)
+{
+    clef_error err = {0};
+    const clef_device_opts opts = {.notice = clef__say_notice,
+                                   .foreground = 1,
+                                   .profile = b->o->profile || b->o->product,
+                                   .n_threads = b->o->n_threads,
+                                   .pin = (clef_pin)b->o->pin,
+                                   .progress = clef__progress_step,
+                                   .progress_user = &b->progress};
+    if (clef__devices_open(b->o->device, b->o->split, &opts, &b->device, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    const char *alone = b->o->profile ? "--profile" : b->o->of_device ? "--device" : b->o->product ? "--product" : NULL;
+    const int rc = alone ? clef__one_device(b->device, "bench", alone) : CLI_GO_ON;
+    if (rc != CLI_GO_ON)
+        return rc;
+    b->n_threads = b->o->n_threads ? b->o->n_threads : clef_device_describe(b->device)->caps.n_units;
+    return CLI_GO_ON;
+}
+
+/* What is measured, within the model's context. */
+static int choose_sizes(bench *b)
+{
+    const bench_options *o = b->o;
+    const clef_hparams *hp = clef_model_hparams(b->model);
+    const int32_t room = hp->n_context;
+    b->n_prompt = o->n_prompt >= 0 ? o->n_prompt : room < DEFAULT_PROMPT ? room : DEFAULT_PROMPT;
+    if (b->n_prompt > room)
+        return clef__cli_fail(CLI_FAILED, "bench: --prompt %" PRId32 ": the model's context holds %" PRId32, b->n_prompt, room);
+    if (o->depth > room)
+        return clef__cli_fail(CLI_FAILED, "bench: --depth %" PRId32 ": the model's context holds %" PRId32, o->depth, room);
+    b->n_gen = o->n_gen >= 0 ? o->n_gen : room - o->depth < DEFAULT_GEN ? room - o->depth : DEFAULT_GEN;
+    if (b->n_gen > room - o->depth)
+        return clef__cli_fail(CLI_FAILED, "bench: --gen %" PRId32 " after %" PRId32 ": the model's context holds %" PRId32, b->n_gen,
+                              o->depth, room);
+    if (b->n_prompt == 0 && b->n_gen == 0)
+        return clef__cli_fail(CLI_USAGE, "bench: wants --prompt or --gen above 0: there is nothing to measure");
+
+    const int32_t n = b->n_prompt > o->depth ? b->n_prompt : o->depth;
+    const int32_t n_ids = hp->n_vocab < 30000 ? hp->n_vocab : 30000;
+    b->ids = malloc(((size_t)n + 1) * sizeof *b->ids);
+    if (!b->ids)
+        return clef__cli_fail(CLI_FAILED, "bench: out of host memory");
+    for (int32_t i = 0; i <= n; i++)
+        b->ids[i] = (int32_t)((7 * (int64_t)i + 3) % n_ids); /* any would do: each token costs the same */
+    return CLI_GO_ON;
+}
+
+/* Positions of the cache: what is fed, and a few to spare where the model has them. */
+static int32_t context_of(const bench *b)
+{
+    const int32_t room = clef_model_hparams(b->model)->n_context, depth = b->o->depth + b->n_gen;
+    const int32_t n = b->n_prompt > depth ? b->n_prompt : depth;
+    return n < room - 8 ? n + 8 : room;
+}
+
+static int open_all(bench *b, const char *path)
+{
+    clef_error err = {0};
+    const double start = clef__terminal_seconds();
+    int rc = b->device ? CLI_GO_ON : open_device(b);
+    if (rc != CLI_GO_ON)
+        return rc;
+    if (clef_model_open(path, &b->model, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    if (clef_model_hparams(b->model)->n_decoder_layers > 0)
+        return clef__cli_fail(CLI_FAILED, "bench: %s is an encoder-decoder (%s), wanted a decoder", path,
+                              clef_model_hparams(b->model)->arch);
+    rc = choose_sizes(b);
+    if (rc != CLI_GO_ON)
+        return rc;
+    const int32_t n_context = context_of(b);
+    const clef_session_opts opts = {
+        .n_context = n_context,
+        .n_batch = b->o->n_batch < n_context ? b->o->n_batch : n_context,
+        .gemm = (clef_gemm)b->o->gemm,
+        .exact = b->o->exact,
+        .no_tune = b->o->no_tune,
+        .no_proof = b->o->no_proof,
+        .strict = b->o->strict,
+        .kv_type = clef__kv_type(b->model, b->o->kv_type, b->o->exact),
+        .progress = clef__progress_step,
+        .progress_user = &b->progress,
+    };
+    if (clef_session_create(b->device, b->model, &opts, &b->session, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    b->load_seconds = clef__terminal_seconds() - start;
+    if (clef__bench_decode(b, 1, NULL, NULL, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    b->first_seconds = clef__terminal_seconds() - start;
+    return CLI_GO_ON;
+}
+
+/* The model's part; the device may be measured afterwards. */
+static void close_model(bench *b)
+{
+    clef__progress_finish(&b->progress);
+    clef_session_destroy(b->session);
+    clef_model_close(b->model);
+    free(b->ids);
+    b->session = NULL;
+    b->model = NULL;
+    b->ids = NULL;
+}
+
+/* ---- measuring -------------------------------------------------------------------------------------------------------------------- */
+
+static void add_cost(const bench *b, double *flops, double *bytes)
+{
+    if (!flops)
+        return;
+    const clef_plan_stats stats = clef_session_describe(b->session);
+    *flops += stats.run_flops;
+    *bytes += stats.run_bytes;
+}
+
+static clef_status interrupted(clef_error *err)
+{
+    return clef__terminal_interrupted() ? clef__error(err, CLEF_E_CANCELLED, "bench: interrupted") : CLEF_OK;
+}
+
+clef_status clef__bench_feed(bench *b, int32_t n, double *flops, double *bytes, clef_error *err)
+{
+    clef_status status = CLEF_OK;
+    const float *logits;
+    for (int32_t at = 0, step; at < n && status == CLEF_OK; at += step) {
+        step = n - at < b->o->n_batch ? n - at : b->o->n_batch;
+        status = clef_session_feed(b->session, b->ids + at, step, &logits, err);
+        add_cost(b, flops, bytes);
+    }
+    return status;
+}
+
+clef_status clef__bench_decode(bench *b, int32_t n, double *flops, double *bytes, clef_error *err)
+{
+    int32_t id;
+    clef_status status = clef_session_generate(b->session, b->ids, 1, n, NULL, err);
+    for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
+        status = clef_session_next(b->session, &id, err);
+        add_cost(b, flops, bytes);
+        if (status == CLEF_OK)
+            status = interrupted(err);
+    }
+    return status;
+}
+
+static clef_status decode_round(bench *b, double *seconds, double *flops, double *bytes, clef_error *err)
+{
+    clef_status status = clef_session_reset(b->session, err);
+    if (status == CLEF_OK && b->o->depth)
+        status = clef__bench_feed(b, b->o->depth, NULL, NULL, err);
+    const double start = clef__terminal_seconds();
+    if (status == CLEF_OK)
+        status = clef__bench_decode(b, b->n_gen, flops, bytes, err);
+    *seconds = clef__terminal_seconds() - start;
+    return status;
+}
+
+static clef_status prefill_round(bench *b, double *seconds, double *flops, double *bytes, clef_error *err)
+{
+    clef_status status = clef_session_reset(b->session, err);
+    const double start = clef__terminal_seconds();
+    if (status == CLEF_OK)
+        status = clef__bench_feed(b, b->n_prompt, flops, bytes, err);
+    *seconds = clef__terminal_seconds() - start;
+    return status == CLEF_OK ? interrupted(err) : status;
+}
+
+/* A round that does not count, in which the costs are added up; then those that do. */
+static clef_status measure(bench *b, bench_rate rate, clef_status (*round)(bench *, double *, double *, double *, clef_error *),
+                           clef_error *err)
+{
+    double seconds = 0;
+    clef_status status = round(b, &seconds, &rate.flops, &rate.bytes, err);
+    for (int32_t i = 0; i < b->o->n_rounds && status == CLEF_OK; i++) {
+        clef__progress_step(&b->progress, rate.what, (uint64_t)i, (uint64_t)b->o->n_rounds);
+        status = round(b, &seconds, NULL, NULL, err);
+        rate.samples[rate.n_samples++] = seconds > 0 ? rate.n_tokens / seconds : 0;
+    }
+    if (status == CLEF_OK)
+        b->rates[b->n_rates++] = rate;
+    return status;
+}
+
+static int measure_model(bench *b)
+{
+    clef_error err = {0};
+    clef_status status = CLEF_OK;
+    if (b->n_prompt)
+        status = measure(b, (bench_rate){.what = "prefill", .n_tokens = b->n_prompt}, prefill_round, &err);
+    if (b->n_gen && status == CLEF_OK)
+        status = measure(b, (bench_rate){.what = "decode", .n_tokens = b->n_gen, .depth = b->o->depth}, decode_round, &err);
+    b->peak_rss = clef__terminal_peak_rss();
+    clef__progress_finish(&b->progress);
+    return status == CLEF_OK ? CLI_GO_ON : clef__cli_report(&err);
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------------------------ */
+
+static int bench_device(bench *b)
+{
+    clef_error err = {0};
+    clef_device_speed speed;
+    const int rc = open_device(b);
+    if (rc != CLI_GO_ON)
+        return rc;
+    if (clef_device_measure(b->device, &speed, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    clef__bench_print_speed(b, &speed);
+    return CLI_OK;
+}
+
+static int bench_products(bench *b)
+{
+    const int rc = open_device(b);
+    return rc == CLI_GO_ON ? clef__bench_product(b) : rc;
+}
+
+/* What the devices are measured to do; of several, which work one after the other, each counts by the bytes and operations of its layers.
+ */
+static clef_status measure_limits(bench *b, clef_device_speed *out, clef_error *err)
+{
+    clef_plan_stats of[MAX_DEVICES], all = clef_session_describe(b->session);
+    int32_t n = 0;
+    for (const clef_plan *stage; n < MAX_DEVICES && (stage = clef_plan_stage(clef_session_plan(b->session, 0), n)); n++)
+        of[n] = clef_plan_describe(stage);
+    clef_session_destroy(b->session); /* its memory goes before the device's is measured */
+    b->session = NULL;
+    clef_status status = clef_device_measure(b->device, out, err);
+    if (n < 2 || status != CLEF_OK)
+        return status;
+    double read = 0, mad = 0, dot = 0, tile = 0;
+    for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
+        clef_device_speed s = *out;
+        status = i ? clef_device_measure(clef_device_part(b->device, i), &s, err) : CLEF_OK;
+        read += of[i].run_bytes / s.read_gb_s;
+        mad += of[i].run_flops / s.mad_gflop_s;
+        dot += of[i].run_flops / (s.dot_gop_s > 0 ? s.dot_gop_s : s.mad_gflop_s);
+        tile += of[i].run_flops / (s.tile_gop_s > 0 ? s.tile_gop_s : s.dot_gop_s > 0 ? s.dot_gop_s : s.mad_gflop_s);
+    }
+    out->read_gb_s = all.run_bytes / read;
+    out->mad_gflop_s = all.run_flops / mad;
+    out->dot_gop_s = out->dot_gop_s > 0 ? all.run_flops / dot : 0;
+    out->tile_gop_s = out->tile_gop_s > 0 ? all.run_flops / tile : 0;
+    return status;
+}
+
+static int bench_model(bench *b, const char *path)
+{
+    clef_error err = {0};
+    clef_device_speed speed = {0};
+    int rc = b->o->profile ? open_device(b) : CLI_GO_ON;
+    if (rc == CLI_GO_ON && b->o->profile && clef_device_measure(b->device, &b->speed, &err) != CLEF_OK)
+        rc = clef__cli_report(&err); /* before the model, which may leave no room for it */
+    if (rc == CLI_GO_ON)
+        rc = open_all(b, path);
+    if (rc == CLI_GO_ON && b->o->profile)
+        return clef__bench_profile(b);
+    if (rc == CLI_GO_ON)
+        rc = measure_model(b);
+    if (rc != CLI_GO_ON)
+        return rc;
+    if (b->o->json) {
+        clef__bench_print_json(b);
+        return CLI_OK;
+    }
+    if (measure_limits(b, &speed, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    clef__bench_print_table(b, &speed);
+    return CLI_OK;
+}
+
+static int bench_run(const void *options, int32_t n_args, char **args)
+{
+    const bench_options *o = options;
+    bench b = {.o = o, .to = stdout};
+    if (o->json + o->md > 1)
+        return clef__cli_fail(CLI_USAGE, "bench: wants --json or --md, not both");
+    if (o->trace && !o->profile)
+        return clef__cli_fail(CLI_USAGE, "bench: --trace is of the steps of --profile");
+    clef_error err = {0};
+    if (clef__output_check(o->trace, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    if (o->profile && o->json)
+        return clef__cli_fail(CLI_USAGE, "bench: --profile prints tables, wanted it without --json");
+    if (o->of_device && (n_args || o->model || o->profile))
+        return clef__cli_fail(CLI_USAGE, "bench: --device measures the device alone, wanted no MODEL and no --profile; -d names a device");
+    if (o->product && (o->of_device || n_args || o->model || o->profile))
+        return clef__cli_fail(CLI_USAGE, "bench: --product measures products alone, wanted no MODEL, no --device and no --profile");
+    const int alone = o->of_device || o->product;
+    const char *path = alone ? NULL : clef__model_path("bench", n_args, args, o->model);
+    if (!path && !alone)
+        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    clef__terminal_catch_interrupt();
+    clef__progress_init(&b.progress, o->quiet);
+    const int rc = o->product ? bench_products(&b) : o->of_device ? bench_device(&b) : bench_model(&b, path);
+    close_model(&b);
+    clef_device_close(b.device);
+    clef__progress_finish(&b.progress);
+    return rc;
+}
+
+const clef__command clef__command_bench = {
+    .name = "bench",
+    .usage = "[MODEL] [FLAGS] | --device | --product MxNxK",
+    .summary = "Measure how fast a model runs, and how fast the device could run it",
+    .notes =
+        "prefill: a prompt into an empty cache, up to the last token's logits. decode: greedy generation, after --depth other tokens. The\n"
+        "value is the best of the rounds. load: from nothing to a session; first token: from nothing to the first token. The limits are\n"
+        "what the device is measured to do (--device) right after the model: decode is held against reading memory, prefill against f32\n"
+        "multiply-adds or, where weights and activations are quantised, against products of bytes. --profile slows the device a little.\n",
+    .options = bench_option_table,
+    .max_args = 1,
+    .defaults = &bench_defaults,
+    .options_bytes = sizeof bench_defaults,
+    .run = bench_run,
+};

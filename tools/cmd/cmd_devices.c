@@ -1,0 +1,271 @@
+/* clef devices: the OpenCL devices, what each can do, and which one clef would take. */
+#include <inttypes.h>
+
+#include "tools/common.h"
+#include "tools/json.h"
+#include "tools/inspect/variants.h"
+
+typedef struct devices_options {
+    int32_t json, variants, measure;
+} devices_options;
+
+static const devices_options devices_defaults = {0};
+
+static const clef__option devices_option_table[] = {
+    {.names = "json", .type = CLI_SWITCH, .offset = offsetof(devices_options, json), .help = "as JSON"},
+    {.names = "variants",
+     .type = CLI_SWITCH,
+     .offset = offsetof(devices_options, variants),
+     .help = "which variant of each op serves and why each other one does not (clef tune measures them)"},
+    {.names = "measure",
+     .type = CLI_SWITCH,
+     .offset = offsetof(devices_options, measure),
+     .help = "measure each device's memory, arithmetic and launches now (seconds, and 512 MiB of it); else what is known is shown"},
+    {.names = NULL},
+};
+
+/* Whether the best device, opened for a moment, is this one. */
+typedef struct choice {
+    int32_t platform, index;
+} choice;
+
+static choice choose(void)
+{
+    clef_error err = {0};
+    clef_device *device = NULL;
+    choice c = {-1, -1};
+    if (clef_device_open(NULL, &(clef_device_opts){.cache_dir = ""}, &device, &err) == CLEF_OK) {
+        const clef_device_info *info = clef_device_describe(device);
+        c = (choice){info->platform, info->index};
+    }
+    clef_device_close(device);
+    return c;
+}
+
+static int is_chosen(const clef_device_info *d, choice c)
+{
+    return d->platform == c.platform && d->index == c.index;
+}
+
+static const char *kind_of(const clef_caps *caps)
+{
+    return caps->is_gpu ? "GPU" : caps->is_cpu ? "CPU" : "accelerator";
+}
+
+static void print_device(const clef_device_info *d, int chosen)
+{
+    const clef_caps *k = &d->caps;
+    char global[24], alloc[24], local[24];
+    printf("%" PRId32 ":%" PRId32 "  %s%s\n", d->platform, d->index, d->name, chosen ? "  (chosen when none is named)" : "");
+    printf("     %s, %s; %s; driver %s\n", d->vendor, d->platform_name, d->version, d->driver);
+    printf("     %s, %" PRId32 " units at %" PRId32 " MHz, memory %s, one buffer %s, local %s, groups up to %" PRId32 "\n", kind_of(k),
+           k->n_units, k->mhz, clef__bytes_text(k->global_bytes, global), clef__bytes_text(k->max_alloc_bytes, alloc),
+           clef__bytes_text(k->local_bytes, local), k->max_group);
+    printf("     float vectors of %" PRId32 "%s%s%s%s%s%s\n", k->float_width, k->unified_memory ? ", memory shared with the host" : "",
+           k->fp16 ? ", fp16" : "", k->fp64 ? ", fp64" : "",
+           k->subgroups > 1 ? ", subgroups with shuffles"
+           : k->subgroups   ? ", subgroups"
+                            : "",
+           k->int_dot || k->arm_dot ? ", integer dot" : "", k->command_buffer ? ", command buffers" : "");
+    if (d->refused[0])
+        printf("     refused: %s\n", d->refused);
+}
+
+/* How a device's speed came to be known. */
+typedef enum speed_from { SPEED_UNKNOWN, SPEED_KEPT, SPEED_NOW } speed_from;
+static const char *const speed_names[] = {"unknown", "kept", "now"};
+
+static speed_from speed_of(clef_device *device, int measure, clef_device_speed *speed)
+{
+    clef_error err = {0};
+    if (measure && clef_device_measure(device, speed, &err) == CLEF_OK)
+        return SPEED_NOW;
+    if (measure)
+        clef__cli_report(&err);
+    return clef_device_speed_known(device, speed, &err) == CLEF_OK ? SPEED_KEPT : SPEED_UNKNOWN;
+}
+
+static void print_speed(clef_device *device, int measure)
+{
+    clef_device_speed s;
+    const speed_from from = speed_of(device, measure, &s);
+    if (from == SPEED_UNKNOWN) {
+        puts("     speed not measured yet (clef devices --measure)");
+        return;
+    }
+    printf("     reads %.1f GB/s, copies %.1f GB/s, %.1f Gflop/s of f32", s.read_gb_s, s.copy_gb_s, s.mad_gflop_s);
+    if (s.dot_gop_s > 0)
+        printf(", %.1f Gop/s of bytes", s.dot_gop_s);
+    if (s.tile_gop_s > 0)
+        printf(", %.1f Gop/s of bf16 in tiles", s.tile_gop_s);
+    printf(", %.1f us a launch (%s)\n", s.launch_us, from == SPEED_NOW ? "measured now" : "measured earlier");
+}
+
+static void print_speed_json(clef_device *device, int measure)
+{
+    clef_device_speed s;
+    int32_t n = 0;
+    const speed_from from = speed_of(device, measure, &s);
+    if (from == SPEED_UNKNOWN) {
+        fputs("null", stdout);
+        return;
+    }
+    putchar('{');
+    clef__json_member_text(stdout, &n, "measured", speed_names[from]);
+    clef__json_member_number(stdout, &n, "read_gb_s", s.read_gb_s);
+    clef__json_member_number(stdout, &n, "copy_gb_s", s.copy_gb_s);
+    clef__json_member_number(stdout, &n, "mad_gflop_s", s.mad_gflop_s);
+    clef__json_member_number(stdout, &n, "dot_gop_s", s.dot_gop_s);
+    clef__json_member_number(stdout, &n, "tile_gop_s", s.tile_gop_s);
+    clef__json_member_number(stdout, &n, "launch_us", s.launch_us);
+    clef__json_member_number(stdout, &n, "round_trip_us", s.round_trip_us);
+    putchar('}');
+}
+
+/* Its unit that multiplies small matrices, and what of. */
+static const char *unit_of(const clef_caps *caps, char text[64])
+{
+    static const char *const names[] = {NULL, "mma", "wmma", "dpas"}, *const types[] = {"bytes", "halves", "bf16"};
+    if (!caps->matrix)
+        return "none";
+    int n = snprintf(text, 64, "%s%s (", caps->matrix_plain ? "plain C for " : "", names[caps->matrix]), first = n;
+    for (int i = 0; i < 3; i++)
+        if (caps->matrix_types >> i & 1)
+            n += snprintf(text + n, 64 - (size_t)n, "%s%s", n > first ? ", " : "", types[i]);
+    snprintf(text + n, 64 - (size_t)n, ")");
+    return text;
+}
+
+/* What is known only of a device that was opened. One that does not open says why, in its place. */
+static void print_opened(const clef_device_info *d, const devices_options *o)
+{
+    char which[32], unit[64];
+    clef_error err = {0};
+    clef_device *device = NULL;
+    snprintf(which, sizeof which, "%" PRId32 ":%" PRId32, d->platform, d->index);
+    clef_status s = d->refused[0] ? CLEF_E_DEVICE : clef_device_open(which, NULL, &device, &err);
+    if (!s)
+        print_speed(device, o->measure);
+    if (!s && o->variants)
+        printf("     matrix units: %s\n", unit_of(&clef_device_describe(device)->caps, unit));
+    if (!s && o->variants)
+        printf("     command buffers: %s\n", clef_device_command_buffers(device));
+    if (!s && o->variants)
+        s = clef__variants_print(device, &err);
+    clef_device_close(device);
+    if (s && err.text[0])
+        printf("     %s\n", err.text);
+}
+
+/* The same as members of the device's object. */
+static void print_opened_json(const clef_device_info *d, const devices_options *o, int32_t *n)
+{
+    char which[32], unit[64];
+    clef_error err = {0};
+    clef_device *device = NULL;
+    snprintf(which, sizeof which, "%" PRId32 ":%" PRId32, d->platform, d->index);
+    clef_status s = d->refused[0] ? CLEF_E_DEVICE : clef_device_open(which, NULL, &device, &err);
+    clef__json_member(stdout, n, "speed");
+    if (s)
+        fputs("null", stdout);
+    else
+        print_speed_json(device, o->measure);
+    if (o->variants) {
+        clef__json_member_text(stdout, n, "matrix_units", s ? "unknown" : unit_of(&clef_device_describe(device)->caps, unit));
+        clef__json_member(stdout, n, "variants");
+        if (s || clef__variants_print_json(device, &err))
+            fputs("null", stdout);
+    }
+    clef_device_close(device);
+}
+
+static void print_json(const clef_device_info *d, int chosen, const devices_options *o)
+{
+    const clef_caps *k = &d->caps;
+    const struct {
+        const char *key;
+        double x;
+    } numbers[] = {
+        {"platform", d->platform},
+        {"device", d->index},
+        {"is_cpu", k->is_cpu},
+        {"is_gpu", k->is_gpu},
+        {"unified_memory", k->unified_memory},
+        {"fp16", k->fp16},
+        {"fp64", k->fp64},
+        {"subgroups", k->subgroups},
+        {"int_dot", k->int_dot},
+        {"arm_dot", k->arm_dot},
+        {"command_buffer", k->command_buffer},
+        {"opencl_version", k->opencl_version},
+        {"n_units", k->n_units},
+        {"max_group", k->max_group},
+        {"float_width", k->float_width},
+        {"mhz", k->mhz},
+        {"base_align", k->base_align},
+        {"local_bytes", (double)k->local_bytes},
+        {"max_alloc_bytes", (double)k->max_alloc_bytes},
+        {"global_bytes", (double)k->global_bytes},
+    };
+    int32_t n = 0;
+    putchar('{');
+    clef__json_member_text(stdout, &n, "name", d->name);
+    clef__json_member_text(stdout, &n, "vendor", d->vendor);
+    clef__json_member_text(stdout, &n, "platform_name", d->platform_name);
+    clef__json_member_text(stdout, &n, "version", d->version);
+    clef__json_member_text(stdout, &n, "driver", d->driver);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        clef__json_member_number(stdout, &n, numbers[i].key, numbers[i].x);
+    clef__json_member(stdout, &n, "max_items");
+    clef__json_ints(stdout, k->max_items, 3);
+    clef__json_member(stdout, &n, "refused");
+    if (d->refused[0])
+        clef__json_string(stdout, d->refused);
+    else
+        fputs("null", stdout);
+    clef__json_member(stdout, &n, "chosen");
+    fputs(chosen ? "true" : "false", stdout);
+    print_opened_json(d, o, &n);
+    putchar('}');
+}
+
+static int devices_run(const void *options, int32_t n_args, char **args)
+{
+    const devices_options *o = options;
+    clef_error err = {0};
+    clef_device_info *list = NULL;
+    int32_t n = 0;
+    (void)n_args;
+    (void)args;
+    if (clef_devices_list(&list, &n, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    if (n == 0 && !o->json)
+        return clef__cli_fail(CLI_FAILED,
+                              "no OpenCL device: wanted at least one platform with a device; a CPU serves with PoCL (pocl-opencl-icd)");
+    const choice chosen = choose();
+    if (o->json)
+        putchar('[');
+    for (int32_t i = 0; i < n; i++) {
+        if (o->json) {
+            fputs(i ? ",\n " : "", stdout);
+            print_json(&list[i], is_chosen(&list[i], chosen), o);
+        } else {
+            print_device(&list[i], is_chosen(&list[i], chosen));
+            print_opened(&list[i], o);
+        }
+    }
+    if (o->json)
+        puts("]");
+    clef_devices_free(list);
+    return CLI_OK;
+}
+
+const clef__command clef__command_devices = {
+    .name = "devices",
+    .usage = "[--json] [--variants] [--measure]",
+    .summary = "List the OpenCL devices and what they can do",
+    .options = devices_option_table,
+    .defaults = &devices_defaults,
+    .options_bytes = sizeof devices_defaults,
+    .run = devices_run,
+};

@@ -1,0 +1,195 @@
+/* clef embed: texts to vectors. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/embedding.h"
+#include "tools/json.h"
+#include "tools/inspect/npy.h"
+#include "tools/terminal.h"
+
+typedef struct embed_options {
+    clef__embedding_options common;
+    const char *file, *out;
+    int32_t json, npy, n_repeats;
+} embed_options;
+
+static const embed_options embed_defaults = {.common = {.n_batch = 32}};
+
+/* clang-format off */
+#define AT(field) .offset = offsetof(embed_options, field)
+static const clef__option embed_option_table[] = {
+    {.names = "file", .letter = 'f', .type = CLI_TEXT, .value = "FILE", AT(file),
+     .help = "a text on each line of it, after those of the command line; -: stdin"},
+    {.names = "json", .type = CLI_SWITCH, AT(json), .help = "as OpenAI's embeddings reply"},
+    {.names = "npy", .type = CLI_SWITCH, AT(npy), .help = "as a NumPy file: float32 [texts, dims]"},
+    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "OUT", AT(out), .help = "the file to write in place of stdout"},
+    {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(common.n_batch), .lo = 1, .hi = 4096,
+     .help = "texts a run at most [32]"},
+    {.names = "repeat", .type = CLI_INT, .value = "N", AT(n_repeats), .lo = 0, .hi = 1000,
+     .help = "embed all texts N times more and tell the best rate, without loading"},
+    EMBEDDING_OPTIONS(embed_options),
+    {.names = NULL},
+};
+/* clang-format on */
+
+/** The texts: of the command line, and lines of a file that is held here. */
+typedef struct texts {
+    clef_span *spans;
+    int32_t n;
+    char *file;
+} texts;
+
+/* A line ends with \n or \r\n; the last one may do without. */
+static int add_lines(texts *t, size_t n_bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < n_bytes; i++)
+        n += t->file[i] == '\n';
+    if (n > INT32_MAX / 2)
+        return clef__cli_fail(CLI_FAILED, "embed: %zu lines are too many", n);
+    clef_span *more = realloc(t->spans, ((size_t)t->n + n + 1) * sizeof *more);
+    if (!more)
+        return clef__cli_fail(CLI_FAILED, "embed: out of host memory");
+    t->spans = more;
+    for (size_t at = 0; at < n_bytes;) {
+        const char *end = memchr(t->file + at, '\n', n_bytes - at);
+        const size_t length = end ? (size_t)(end - t->file) - at : n_bytes - at;
+        const size_t cr = length > 0 && t->file[at + length - 1] == '\r';
+        t->spans[t->n++] = (clef_span){t->file + at, length - cr};
+        at += length + 1;
+    }
+    return CLI_GO_ON;
+}
+
+static int collect(texts *t, const embed_options *o, int32_t n_args, char **args)
+{
+    t->spans = malloc(((size_t)n_args + 1) * sizeof *t->spans);
+    if (!t->spans)
+        return clef__cli_fail(CLI_FAILED, "embed: out of host memory");
+    for (int32_t i = 0; i < n_args; i++)
+        t->spans[t->n++] = (clef_span){args[i], strlen(args[i])};
+    size_t n_bytes = 0;
+    int rc = o->file ? clef__read_file(o->file, &t->file, &n_bytes) : CLI_GO_ON;
+    if (rc == CLI_GO_ON && o->file)
+        rc = add_lines(t, n_bytes);
+    if (rc == CLI_GO_ON && t->n == 0)
+        rc = clef__cli_fail(o->file ? CLI_FAILED : CLI_USAGE, "embed: %s",
+                            o->file ? "the file holds no line" : "wants a TEXT or --file FILE");
+    return rc;
+}
+
+/* ---- what is written ---------------------------------------------------------------------------------------------------------------- */
+
+static void write_row(FILE *to, const float *row, int32_t d, const char *between)
+{
+    for (int32_t i = 0; i < d; i++)
+        fprintf(to, "%s%.9g", i ? between : "", (double)row[i]);
+}
+
+/* A reply of POST /v1/embeddings (platform.openai.com/docs/api-reference/embeddings). */
+static void write_json(FILE *to, const char *model, const float *rows, int32_t n, int32_t d, int64_t n_tokens)
+{
+    fputs("{\"object\": \"list\", \"data\": [", to);
+    for (int32_t i = 0; i < n; i++) {
+        fprintf(to, "%s{\"object\": \"embedding\", \"index\": %" PRId32 ", \"embedding\": [", i ? ", " : "", i);
+        write_row(to, rows + (size_t)i * (size_t)d, d, ", ");
+        fputs("]}", to);
+    }
+    fputs("], \"model\": ", to);
+    clef__json_string(to, model);
+    fprintf(to, ", \"usage\": {\"prompt_tokens\": %" PRId64 ", \"total_tokens\": %" PRId64 "}}\n", n_tokens, n_tokens);
+}
+
+static int write_result(const embed_options *o, const char *model, const float *rows, int32_t n, int32_t d, int64_t n_tokens)
+{
+    FILE *to = o->out ? fopen(o->out, "wb") : stdout;
+    if (!to)
+        return clef__cli_fail(CLI_FAILED, "embed: cannot write %s", o->out);
+    if (o->json) {
+        write_json(to, model, rows, n, d, n_tokens);
+    } else if (o->npy) {
+        clef__npy_head(to, 2, (const int64_t[]){n, d});
+        fwrite(rows, sizeof *rows, (size_t)n * (size_t)d, to);
+    }
+    for (int32_t i = 0; !o->json && !o->npy && i < n; i++) {
+        write_row(to, rows + (size_t)i * (size_t)d, d, " ");
+        fputc('\n', to);
+    }
+    const int failed = fflush(to) != 0 || ferror(to);
+    if ((o->out && fclose(to) != 0) || failed)
+        return clef__cli_fail(CLI_FAILED, "embed: cannot write %s", o->out ? o->out : "to stdout");
+    return CLI_OK;
+}
+
+/* How fast it is once kernels and plans are made; tokenising counts. */
+static int measure(clef__embedding *e, const embed_options *o, const texts *t)
+{
+    double best = 0;
+    for (int32_t i = 0; i < o->n_repeats; i++) {
+        float *rows = NULL;
+        int64_t n_tokens = 0;
+        const double begin = clef__terminal_seconds();
+        const int rc = clef__embedding_texts(e, &o->common, t->spans, t->n, &rows, &n_tokens);
+        const double seconds = clef__terminal_seconds() - begin;
+        free(rows);
+        if (rc != CLI_GO_ON)
+            return rc;
+        if (i == 0 || seconds < best)
+            best = seconds;
+    }
+    if (best > 0)
+        fprintf(stderr, "clef: %" PRId32 " texts in %.3f s, %.1f texts/s, the best of %" PRId32 "\n", t->n, best, t->n / best,
+                o->n_repeats);
+    return CLI_GO_ON;
+}
+
+static int embed_run(const void *options, int32_t n_args, char **args)
+{
+    const embed_options *o = options;
+    clef__embedding e = {0};
+    texts t = {0};
+    float *rows = NULL;
+    int64_t n_tokens = 0;
+    if (o->json && o->npy)
+        return clef__cli_fail(CLI_USAGE, "embed: --json or --npy, not both");
+    if (o->npy && !o->out && clef__terminal_stdout())
+        return clef__cli_fail(CLI_USAGE, "embed: --npy is no text; --out FILE, or stdout to a file");
+    int rc = collect(&t, o, n_args - 1, args + 1);
+    if (rc == CLI_GO_ON)
+        rc = clef__embedding_open(&e, &o->common, args[0]);
+    const double begin = clef__terminal_seconds();
+    if (rc == CLI_GO_ON)
+        rc = clef__embedding_texts(&e, &o->common, t.spans, t.n, &rows, &n_tokens);
+    if (rc == CLI_GO_ON) {
+        const double seconds = clef__terminal_seconds() - begin;
+        if (!o->common.quiet)
+            fprintf(stderr, "clef: %" PRId32 " texts of %" PRId64 " tokens in %.3f s, %.1f texts/s, with loading\n", t.n, n_tokens, seconds,
+                    seconds > 0 ? t.n / seconds : 0);
+        rc = measure(&e, o, &t);
+    }
+    if (rc == CLI_GO_ON)
+        rc = write_result(o, clef_model_hparams(e.model)->name, rows, t.n, clef_embedder_describe(e.embedder).n_dims, n_tokens);
+    clef__embedding_finish(&e);
+    free(rows);
+    free(t.spans);
+    free(t.file);
+    return rc;
+}
+
+const clef__command clef__command_embed = {
+    .name = "embed",
+    .usage = "MODEL TEXT... [--file FILE] [--json|--npy]",
+    .summary = "Turn texts into vectors",
+    .notes =
+        "MODEL is an encoder, or a decoder trained for embeddings: a GGUF file or a Hugging Face folder. How the vector comes of the\n"
+        "hidden states is read from modules.json and 1_Pooling/config.json, or GGUF's pooling_type; where nothing is said it is their\n"
+        "mean, not normalised. A line a text, numbers with spaces between. Texts run in batches of equal lengths, so that no\n"
+        "work is done on padding; a text longer than the model takes is refused.\n",
+    .options = embed_option_table,
+    .min_args = 1,
+    .max_args = INT32_MAX,
+    .defaults = &embed_defaults,
+    .options_bytes = sizeof embed_defaults,
+    .run = embed_run,
+};

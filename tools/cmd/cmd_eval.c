@@ -1,0 +1,478 @@
+/* clef eval: tensors in, tensors out; through a model, or through a graph in the text form. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/inspect/npy.h"
+#include "tools/inspect/taps.h"
+#include "tools/inspect/values.h"
+
+typedef struct eval_options {
+    const char *model, *in, *out, *after, *device, *split;
+    clef__list taps;
+    int32_t gemm, exact, no_tune, no_proof, strict, kv_type, stats, quiet;
+} eval_options;
+
+static const eval_options eval_defaults = {.gemm = CLEF_GEMM_AUTO};
+
+/* clang-format off */
+#define AT(field) .offset = offsetof(eval_options, field)
+static const clef__option eval_option_table[] = {
+    MODEL_OPTION(eval_options),
+    {.names = "in", .letter = 'i', .type = CLI_TEXT, .value = "FILE", AT(in), .help = "a .safetensors file with the inputs"},
+    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out),
+     .help = "what to write: FILE.safetensors; FILE.npy for one value; a folder or NAME/ for a .npy file of each"},
+    {.names = "tap", .letter = 't', .type = CLI_LIST, .value = "NAME", AT(taps),
+     .help = "write this value too; may be repeated: hidden_last, attention_0, any value of `clef graph`, or a pattern: 'layer*.out'"},
+    {.names = "stats", .type = CLI_SWITCH, AT(stats),
+     .help = "print each value's range, mean, NaN and infinities; stop at the first NaN. Without --after: before ops are fused"},
+    {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after), .help = "stop after this pass over the graph; build: run none"},
+    DEVICES_OPTION(eval_options),
+    GEMM_OPTION(eval_options),
+    EXACT_OPTION(eval_options),
+    TUNE_OPTION(eval_options),
+    PROOF_OPTION(eval_options),
+    STRICT_OPTION(eval_options),
+    KV_TYPE_OPTION(eval_options),
+    QUIET_OPTION(eval_options),
+    {.names = NULL},
+};
+/* clang-format on */
+
+/** A tensor of IN with its bytes as the graph wants them. */
+typedef struct feed {
+    char *name; /* of our own: the graph is optimised before it is used */
+    void *data;
+    size_t n_bytes;
+} feed;
+
+enum { MAX_FEEDS = 256 };
+
+/** What an evaluation holds; finished by eval_finish() in any state. */
+typedef struct eval {
+    const eval_options *o;
+    const char *path;
+    clef_tensor_file *in;
+    clef_model *model; /* NULL for a text graph */
+    clef_graph *graph;
+    clef_device *device;
+    clef_plan *plan;
+    feed feeds[MAX_FEEDS];
+    int32_t n_feeds;
+    feed *weights; /* of a text graph: those that IN has in another dtype */
+    int32_t n_weights;
+    int64_t symbols[CLEF_MAX_SYMBOLS];   /* symbol i + 1; 0: no input says */
+    char *symbol_from[CLEF_MAX_SYMBOLS]; /* the input that said it */
+    clef_tensor_info *results;
+    int32_t n_results;
+} eval;
+
+static char *copy_text(const char *text)
+{
+    const size_t n = strlen(text) + 1;
+    char *copy = malloc(n);
+    return copy ? memcpy(copy, text, n) : NULL;
+}
+
+static size_t count_of(const clef_tensor_info *t)
+{
+    size_t n = 1; /* the file's reader has checked the product against the file's size */
+    for (int32_t i = 0; i < t->rank; i++)
+        n *= (size_t)t->dims[i];
+    return n;
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------------------------------------------- */
+
+/* Dims of the file's tensor against the graph's shape: numbers must agree, symbols take their values. */
+static clef_status match_shape(eval *e, const char *kind, const clef_value_info *v, const clef_tensor_info *came, clef_error *err)
+{
+    const char *name = v->name;
+    const clef_shape *want = &v->shape;
+    char dims[96];
+    clef__dims_text(came->rank, came->dims, dims);
+    if (came->rank != want->rank)
+        return clef__error(err, CLEF_E_SHAPE, "%s: %s %s: wanted %" PRId32 " dims, came %s", e->o->in, kind, name, want->rank, dims);
+    for (int32_t i = 0; i < want->rank; i++) {
+        const clef_dim d = want->dim[i];
+        const int64_t x = came->dims[i];
+        if (!d.symbol) {
+            if (x != d.n)
+                return clef__error(err, CLEF_E_SHAPE, "%s: %s %s: wanted %" PRId64 " in dim %" PRId32 ", came %s", e->o->in, kind, name,
+                                   d.n, i, dims);
+            continue;
+        }
+        int64_t bound = 0, *value = &e->symbols[d.symbol - 1];
+        const char *symbol = clef_graph_symbol(e->graph, d.symbol, &bound);
+        if (d.n <= 0 || x % d.n != 0 || x / d.n < 1 || x / d.n > bound)
+            return clef__error(err, CLEF_E_SHAPE, "%s: %s %s: wanted %" PRId64 " times %s (1 to %" PRId64 ") in dim %" PRId32 ", came %s",
+                               e->o->in, kind, name, d.n, symbol, bound, i, dims);
+        if (*value && *value != x / d.n)
+            return clef__error(err, CLEF_E_SHAPE, "%s: input %s makes %s %" PRId64 ", input %s makes it %" PRId64, e->o->in, name, symbol,
+                               x / d.n, e->symbol_from[d.symbol - 1], *value);
+        if (!*value && !(e->symbol_from[d.symbol - 1] = copy_text(name)))
+            return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        *value = x / d.n;
+    }
+    return CLEF_OK;
+}
+
+/* Tensor `index` of IN as `dtype`, in memory of its own. */
+static clef_status load_tensor(eval *e, int32_t index, clef_dtype dtype, void **out, size_t *n_bytes, clef_error *err)
+{
+    const clef_tensor_info t = clef_tensor_file_get(e->in, index);
+    const size_t n = count_of(&t), n_elems = (size_t)clef_dtype_block_elems(dtype), elem_bytes = (size_t)clef_dtype_block_bytes(dtype);
+    const int is_int = dtype == CLEF_I32 || dtype == CLEF_I8;
+    void *raw = NULL;
+    clef_status status = CLEF_OK;
+    *out = NULL;
+    if (n % n_elems || n / n_elems > SIZE_MAX / 8 / elem_bytes || n > SIZE_MAX / 8)
+        return clef__error(err, CLEF_E_SHAPE, "%s: %s: %zu elements do not make blocks of %s", e->o->in, t.name, n, clef_dtype_name(dtype));
+    if (!is_int && !clef_dtype_encodes(dtype))
+        return clef__error(err, CLEF_E_UNSUPPORTED, "%s: %s: clef does not write %s", e->o->in, t.name, clef_dtype_name(dtype));
+    *n_bytes = n / n_elems * elem_bytes;
+    raw = malloc(n ? 4 * n : 1);
+    *out = malloc(*n_bytes ? *n_bytes : 1);
+    if (!raw || !*out) {
+        status = clef__error(err, CLEF_E_NOMEM, "%s: %s: out of host memory", e->o->in, t.name);
+        goto out;
+    }
+    status = clef_tensor_file_read(e->in, index, is_int ? CLEF_I32 : CLEF_F32, raw, n, err);
+    if (status != CLEF_OK)
+        goto out;
+    if (dtype == CLEF_F32 || dtype == CLEF_I32) {
+        memcpy(*out, raw, *n_bytes);
+    } else if (dtype != CLEF_I8) {
+        clef_dtype_encode(dtype, raw, n, *out);
+    } else {
+        const int32_t *x = raw;
+        int8_t *to = *out;
+        for (size_t i = 0; i < n; i++) {
+            if (x[i] < INT8_MIN || x[i] > INT8_MAX) {
+                status = clef__error(err, CLEF_E_LIMIT, "%s: %s: wanted i8, came %" PRId32, e->o->in, t.name, x[i]);
+                goto out;
+            }
+            to[i] = (int8_t)x[i];
+        }
+    }
+out:
+    free(raw);
+    if (status != CLEF_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* Reads what IN holds for an input. */
+static clef_status add_feed(eval *e, const clef_value_info *v, int32_t index, clef_error *err)
+{
+    const clef_tensor_info t = clef_tensor_file_get(e->in, index);
+    clef_status status = match_shape(e, "input", v, &t, err);
+    if (status != CLEF_OK)
+        return status;
+    if (e->n_feeds == MAX_FEEDS)
+        return clef__error(err, CLEF_E_LIMIT, "%s: more than %d inputs", e->path, MAX_FEEDS);
+    feed *f = &e->feeds[e->n_feeds];
+    status = load_tensor(e, index, v->dtype, &f->data, &f->n_bytes, err);
+    if (status != CLEF_OK)
+        return status;
+    e->n_feeds++;
+    f->name = copy_text(v->name);
+    return f->name ? CLEF_OK : clef__error(err, CLEF_E_NOMEM, "out of host memory");
+}
+
+/* Ids outside the vocabulary would read as zeros on the device. */
+static clef_status check_ids(const eval *e, const char *name, clef_error *err)
+{
+    const int32_t n_vocab = clef_model_hparams(e->model)->n_vocab;
+    for (int32_t k = 0; k < e->n_feeds; k++) {
+        const int32_t *ids = e->feeds[k].data;
+        for (size_t i = 0; strcmp(e->feeds[k].name, name) == 0 && i < e->feeds[k].n_bytes / sizeof *ids; i++)
+            if (ids[i] < 0 || ids[i] >= n_vocab)
+                return clef__error(err, CLEF_E_ARG, "%s: %s: wanted ids from 0 to %" PRId32 ", came %" PRId32, e->o->in, name, n_vocab - 1,
+                                   ids[i]);
+    }
+    return CLEF_OK;
+}
+
+/* Each input of the graph from IN; what IN does not hold is zeros for `pos`, an error for any other. */
+static clef_status collect_feeds(eval *e, clef_error *err)
+{
+    for (int32_t i = 0; i < clef_graph_n_values(e->graph); i++) {
+        const clef_value_info v = clef_value_describe(clef_graph_value(e->graph, i));
+        const int32_t index = clef_tensor_file_find(e->in, v.name);
+        clef_status status = CLEF_OK;
+        if (v.kind == CLEF_STATE && index >= 0 && !e->model)
+            status = clef__error(err, CLEF_E_UNSUPPORTED, "%s: %s is a state, which begins as zeros", e->o->in, v.name);
+        if (v.kind == CLEF_INPUT && index >= 0)
+            status = add_feed(e, &v, index, err);
+        else if (v.kind == CLEF_INPUT && !(e->model && strcmp(v.name, "pos") == 0))
+            status = clef__error(err, CLEF_E_NOT_FOUND, "%s: wanted a tensor %s, an input of %s; there is none", e->o->in, v.name, e->path);
+        if (status != CLEF_OK)
+            return status;
+    }
+    return CLEF_OK;
+}
+
+/* ---- what to evaluate --------------------------------------------------------------------------------------------------------------- */
+
+static clef_status check_model_inputs(const eval *e, clef_error *err)
+{
+    const int is_seq2seq = clef_model_hparams(e->model)->n_decoder_layers > 0;
+    for (int32_t i = 0; i < clef_tensor_file_count(e->in); i++) {
+        const char *name = clef_tensor_file_get(e->in, i).name;
+        if (strcmp(name, "decoder_input_ids") == 0 && !is_seq2seq)
+            return clef__error(err, CLEF_E_UNSUPPORTED, "%s: has decoder_input_ids, but %s (%s) is no encoder-decoder: wanted input_ids",
+                               e->o->in, e->path, clef_model_hparams(e->model)->arch);
+        if (strcmp(name, "input_ids") != 0 && strcmp(name, "attention_mask") != 0 && strcmp(name, "decoder_input_ids") != 0 &&
+            strcmp(name, "token_type_ids") != 0)
+            return clef__error(err, CLEF_E_ARG, "%s: wanted input_ids, attention_mask, token_type_ids and decoder_input_ids, came %s",
+                               e->o->in, name);
+    }
+    return CLEF_OK;
+}
+
+/* The model's graph for exactly the B sequences of T tokens that IN holds. */
+static clef_status build_model(eval *e, clef_error *err)
+{
+    clef_status status = clef_model_open(e->path, &e->model, err);
+    if (status == CLEF_OK)
+        status = check_model_inputs(e, err);
+    if (status != CLEF_OK)
+        return status;
+    const int32_t index = clef_tensor_file_find(e->in, "input_ids");
+    const clef_tensor_info ids = clef_tensor_file_get(e->in, index < 0 ? 0 : index);
+    char dims[96];
+    if (index < 0)
+        return clef__error(err, CLEF_E_NOT_FOUND, "%s: wanted a tensor input_ids [B, T]; there is none", e->o->in);
+    if (ids.rank != 2 || ids.dims[0] < 1 || ids.dims[1] < 1 || ids.dims[0] > INT32_MAX || ids.dims[1] > INT32_MAX)
+        return clef__error(err, CLEF_E_SHAPE, "%s: input_ids: wanted [B, T], came %s", e->o->in, clef__dims_text(ids.rank, ids.dims, dims));
+    const clef__list plain = clef__plain_taps(&e->o->taps);
+    const clef_build_opts opts = {
+        .n_context = (int32_t)ids.dims[1],
+        .n_batch = (int32_t)ids.dims[1],
+        .n_sequences = (int32_t)ids.dims[0],
+        .all_logits = 1,
+        .kv_type = clef__kv_type(e->model, e->o->kv_type, e->o->exact),
+        .padding_mask = clef_tensor_file_find(e->in, "attention_mask") >= 0,
+        .token_types = clef_tensor_file_find(e->in, "token_type_ids") >= 0,
+        .taps = plain.items,
+        .n_taps = plain.n,
+    };
+    status = clef_model_build(e->model, &opts, &e->graph, err);
+    if (status == CLEF_OK)
+        status = clef__graph_tap_patterns(e->graph, e->path, &e->o->taps, err);
+    if (status == CLEF_OK)
+        status = collect_feeds(e, err);
+    if (status == CLEF_OK)
+        status = check_ids(e, "decoder_input_ids", err);
+    return status == CLEF_OK ? check_ids(e, "input_ids", err) : status;
+}
+
+/* Compares each weight that IN has with the graph's; converts it where the dtype is another. */
+static clef_status collect_weights(eval *e, clef_error *err)
+{
+    const int32_t n = clef_graph_n_values(e->graph);
+    e->weights = calloc((size_t)n + 1, sizeof *e->weights);
+    if (!e->weights)
+        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+    for (int32_t i = 0; i < n; i++) {
+        const clef_value_info v = clef_value_describe(clef_graph_value(e->graph, i));
+        const int32_t index = v.kind == CLEF_WEIGHT ? clef_tensor_file_find(e->in, v.name) : -1;
+        if (index < 0)
+            continue; /* the plan says what is missing, if it is needed */
+        const clef_tensor_info t = clef_tensor_file_get(e->in, index);
+        clef_status status = match_shape(e, "weight", &v, &t, err);
+        if (status == CLEF_OK && t.dtype != v.dtype) {
+            feed *f = &e->weights[e->n_weights];
+            status = load_tensor(e, index, v.dtype, &f->data, &f->n_bytes, err);
+            e->n_weights += status == CLEF_OK;
+            if (status == CLEF_OK && !(f->name = copy_text(v.name)))
+                status = clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        }
+        if (status != CLEF_OK)
+            return status;
+    }
+    return CLEF_OK;
+}
+
+static clef_status build_text_graph(eval *e, clef_error *err)
+{
+    const clef__list plain = clef__plain_taps(&e->o->taps);
+    clef_status status = clef__graph_file_open(e->path, &e->graph, err);
+    if (status == CLEF_OK)
+        status = clef__graph_tap(e->graph, e->path, &plain, err);
+    if (status == CLEF_OK)
+        status = clef__graph_tap_patterns(e->graph, e->path, &e->o->taps, err);
+    if (status == CLEF_OK)
+        status = collect_weights(e, err);
+    return status == CLEF_OK ? collect_feeds(e, err) : status;
+}
+
+/* A clef_weight_source for text graphs, whose shapes collect_weights() has compared. */
+static const void *weight_of_file(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
+{
+    const eval *e = user;
+    for (int32_t i = 0; i < e->n_weights; i++)
+        if (strcmp(e->weights[i].name, name) == 0)
+            return e->weights[i].n_bytes == n_bytes ? e->weights[i].data : NULL;
+    const int32_t index = clef_tensor_file_find(e->in, name);
+    if (index < 0)
+        return NULL;
+    const clef_tensor_info t = clef_tensor_file_get(e->in, index);
+    return t.dtype == dtype && t.n_bytes == n_bytes ? t.data : NULL;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------------------------ */
+
+static clef_status bind_and_write(eval *e, clef_error *err)
+{
+    clef_status status = CLEF_OK;
+    for (int32_t i = 0; status == CLEF_OK && i < CLEF_MAX_SYMBOLS; i++) {
+        const char *name = clef_graph_symbol(e->graph, i + 1, NULL);
+        const int32_t symbol = name ? clef_plan_symbol(e->plan, name) : 0;
+        if (symbol && e->symbols[i])
+            status = clef_plan_bind(e->plan, symbol, e->symbols[i], err);
+    }
+    for (int32_t i = 0; status == CLEF_OK && i < e->n_feeds; i++) {
+        const int32_t input = clef_plan_input(e->plan, e->feeds[i].name);
+        if (input >= 0) /* a pass may have found that nothing needs it */
+            status = clef_plan_write(e->plan, input, e->feeds[i].data, e->feeds[i].n_bytes, err);
+    }
+    const int32_t pos = e->model ? clef_plan_input(e->plan, "pos") : -1;
+    if (status == CLEF_OK && pos >= 0) {
+        const size_t n_bytes = clef_plan_input_bytes(e->plan, pos, NULL, NULL);
+        void *zeros = calloc(n_bytes ? n_bytes : 1, 1);
+        status = zeros ? clef_plan_write(e->plan, pos, zeros, n_bytes, err) : clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        free(zeros);
+    }
+    return status;
+}
+
+/* Of a model only the logits and what was tapped; argmax is for generation. FILE.npy has room for one: what was tapped. */
+static clef_status read_outputs(eval *e, clef_error *err)
+{
+    const clef__list *taps = &e->o->taps;
+    const int taps_alone = taps->n && clef__is_npy(e->o->out);
+    return clef__taps_read(e->plan, e->graph, e->model || taps_alone ? taps : NULL, taps_alone ? NULL : "logits", &e->results,
+                           &e->n_results, err);
+}
+
+/* A clef__values_run: the graph is e->graph or a copy of it, optimised or with more outputs. */
+static clef_status run_graph(void *user, const clef_graph *graph, clef_plan **plan, clef_error *err)
+{
+    eval *e = user;
+    const clef_plan_opts opts = {
+        .alike = 1,
+        .gemm = (clef_gemm)e->o->gemm,
+        .exact = e->o->exact,
+        .no_tune = e->o->no_tune,
+        .no_proof = e->o->no_proof,
+        .strict = e->o->strict,
+        .weights = e->model ? clef_model_weight : weight_of_file,
+        .weights_user = e->model ? (void *)e->model : (void *)e,
+    };
+    clef_plan_destroy(e->plan);
+    e->plan = NULL;
+    clef_status status = clef_plan_create(e->device, graph, &opts, &e->plan, err);
+    if (status == CLEF_OK)
+        status = bind_and_write(e, err);
+    if (status == CLEF_OK)
+        status = clef_plan_run(e->plan, err);
+    *plan = e->plan;
+    return status;
+}
+
+static clef_status optimize(const eval *e, clef_graph *graph, const char *after, clef_error *err)
+{
+    return e->o->after && strcmp(e->o->after, "build") == 0 ? CLEF_OK : clef_graph_optimize(graph, after, err);
+}
+
+static clef_status print_stats(eval *e, clef_error *err)
+{
+    clef_graph *graph = clef_graph_clone(e->graph);
+    clef_status status =
+        graph ? optimize(e, graph, e->o->after ? e->o->after : "drop", err) : clef__error(err, CLEF_E_NOMEM, "--stats: out of host memory");
+    if (status == CLEF_OK)
+        status = clef__stats_walk(graph, run_graph, e, stdout, err);
+    clef_graph_destroy(graph);
+    return status;
+}
+
+static clef_status evaluate(eval *e, clef_error *err)
+{
+    const eval_options *o = e->o;
+    clef_plan *plan;
+    clef_status status = clef_tensor_file_open(o->in, &e->in, err);
+    if (status == CLEF_OK)
+        status = clef__is_graph_file(e->path) ? build_text_graph(e, err) : build_model(e, err);
+    if (status == CLEF_OK)
+        status = clef__devices_open(o->device, o->split, &(clef_device_opts){.notice = clef__say_notice}, &e->device, err);
+    if (status == CLEF_OK && !o->quiet)
+        clef__say_device(e->device);
+    if (status == CLEF_OK && o->stats)
+        status = print_stats(e, err);
+    if (status != CLEF_OK || !o->out)
+        return status;
+    status = optimize(e, e->graph, o->after, err);
+    if (status == CLEF_OK)
+        status = run_graph(e, e->graph, &plan, err);
+    if (status == CLEF_OK)
+        status = read_outputs(e, err);
+    return status == CLEF_OK ? clef__tensors_write(o->out, e->results, e->n_results, err) : status;
+}
+
+static void eval_finish(eval *e)
+{
+    for (int32_t i = 0; i < e->n_feeds; i++) {
+        free(e->feeds[i].name);
+        free(e->feeds[i].data);
+    }
+    for (int32_t i = 0; i < e->n_weights; i++) {
+        free(e->weights[i].name);
+        free(e->weights[i].data);
+    }
+    free(e->weights);
+    for (int32_t i = 0; i < CLEF_MAX_SYMBOLS; i++)
+        free(e->symbol_from[i]);
+    clef__taps_free(e->results, e->n_results);
+    clef_plan_destroy(e->plan);
+    clef_device_close(e->device);
+    clef_graph_destroy(e->graph);
+    clef_model_close(e->model);
+    clef_tensor_file_close(e->in);
+}
+
+static int eval_run(const void *options, int32_t n_args, char **args)
+{
+    const eval_options *o = options;
+    clef_error err = {0};
+    if (!o->in || (!o->out && (!o->stats || o->taps.n)))
+        return clef__cli_fail(CLI_USAGE, "eval: wants --%s",
+                              !o->in      ? "in FILE"
+                              : o->taps.n ? "out FILE for --tap"
+                                          : "out FILE, or --stats");
+    const char *path = clef__model_path("eval", n_args, args, o->model);
+    if (!path)
+        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    eval e = {.o = o, .path = path};
+    const clef_status status = evaluate(&e, &err);
+    eval_finish(&e);
+    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+}
+
+const clef__command clef__command_eval = {
+    .name = "eval",
+    .usage = "[MODEL] --in IN.safetensors --out OUT [--tap NAME]... [--stats]",
+    .summary = "Compute a model's or a graph's outputs from tensors",
+    .notes = "Of a model: IN holds input_ids [B, T] and perhaps attention_mask [B, T] (1: a token, 0: padding), int32 or int64; OUT gets\n"
+             "logits [B, T, V] and what was tapped, f32. MODEL may be a graph in the text form (graph.clef, docs/graph-format.md):\n"
+             "inputs and weights come from IN by name (numbers of another dtype are converted), the inputs' shapes give the symbols'\n"
+             "values, and the outputs go to OUT.\n",
+    .options = eval_option_table,
+    .max_args = 1,
+    .defaults = &eval_defaults,
+    .options_bytes = sizeof eval_defaults,
+    .run = eval_run,
+};

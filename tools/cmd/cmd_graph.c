@@ -1,0 +1,280 @@
+/* clef graph: a model's graph, written. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/graph/graph_diff.h"
+#include "tools/graph/graph_draw.h"
+#include "tools/graph/graph_page.h"
+#include "tools/graph/graph_source.h"
+#include "tools/output.h"
+
+typedef struct graph_options {
+    const char *model, *after, *out, *symbols, *device;
+    clef__list taps, expand;
+    int32_t format, n_context, n_sequences, all_logits, padding_mask, beside, profile, no_proof;
+} graph_options;
+
+static const graph_options graph_defaults = {.format = -1};
+
+/** What is written. */
+typedef struct graph_job {
+    const graph_options *o;
+    const char *path;
+    const clef_graph *graph;
+    clef_model *model;
+    FILE *data;
+    const char *data_name;
+    const clef__graph_profile *profile; /* NULL: none */
+    int32_t expand[CLI_MAX_LIST];
+    int32_t n_expand; /* -1: all layers */
+} graph_job;
+
+static clef_status as_text(const graph_job *job, FILE *to, clef_error *err)
+{
+    return clef_graph_write_text(job->graph, to, err);
+}
+
+static clef_status as_json(const graph_job *job, FILE *to, clef_error *err)
+{
+    return clef_graph_write_json(job->graph, to, err);
+}
+
+static clef_status as_dot(const graph_job *job, FILE *to, clef_error *err)
+{
+    return job->o->expand.n && job->n_expand >= 0 ? clef_graph_write_folded_dot(job->graph, job->expand, job->n_expand, to, err)
+                                                  : clef_graph_write_dot(job->graph, to, err);
+}
+
+static clef_status as_onnx(const graph_job *job, FILE *to, clef_error *err)
+{
+    const clef_onnx_opts opts = {
+        .weights = job->model ? clef_model_weight : NULL, .weights_user = job->model, .data = job->data, .data_name = job->data_name};
+    return clef_graph_write_onnx(job->graph, to, &opts, err);
+}
+
+static clef_status as_svg(const graph_job *job, FILE *to, clef_error *err)
+{
+    return clef__graph_draw(job->graph, "svg", job->expand, job->n_expand, to, err);
+}
+
+static clef_status as_png(const graph_job *job, FILE *to, clef_error *err)
+{
+    return clef__graph_draw(job->graph, "png", job->expand, job->n_expand, to, err);
+}
+
+static clef_status as_html(const graph_job *job, FILE *to, clef_error *err)
+{
+    const char *slash = strrchr(job->path, '/');
+    return clef__graph_page(job->graph, job->profile, slash && slash[1] ? slash + 1 : job->path, to, err);
+}
+
+enum { DOT_FORMAT = 2, ONNX_FORMAT, SVG_FORMAT, PNG_FORMAT, HTML_FORMAT };
+static const char *const format_names[] = {"text", "json", "dot", "onnx", "svg", "png", "html", NULL};
+static clef_status (*const writers[])(const graph_job *, FILE *, clef_error *) = {as_text, as_json, as_dot, as_onnx,
+                                                                                  as_svg,  as_png,  as_html};
+static const char *const beside_names[] = {"inside", "beside", NULL};
+
+/* clang-format off */
+#define AT(field) .offset = offsetof(graph_options, field)
+static const clef__option graph_option_table[] = {
+    MODEL_OPTION(graph_options),
+    {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = format_names, .help = "[by FILE's name, else text]"},
+    {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after),
+     .help = "show it as this pass leaves it [after the last]; build: before any"},
+    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "write there instead of stdout"},
+    {.names = "tap", .letter = 't', .type = CLI_LIST, .value = "NAME", AT(taps),
+     .help = "make this value an output too; may be repeated"},
+    {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "N", AT(n_context), .lo = 0, .hi = INT32_MAX,
+     .help = "positions of the KV cache [the model's]"},
+    {.names = "symbols", .type = CLI_TEXT, .value = "T=1,S=512", AT(symbols),
+     .help = "lengths to show and to count costs at [their bounds]"},
+    {.names = "expand", .type = CLI_LIST, .value = "L", AT(expand),
+     .help = "dot, svg, png: show what is in layer L; may be repeated; all: in every layer"},
+    {.names = "profile", .type = CLI_SWITCH, AT(profile),
+     .help = "html: run it once, and show launches and times of the device's own graph"},
+    DEVICE_OPTION(graph_options),
+    PROOF_OPTION(graph_options),
+    {.names = "sequences", .type = CLI_INT, .value = "N", AT(n_sequences), .lo = 1, .hi = 65536,
+     .help = "sequences at once, at most [1]"},
+    {.names = "all-logits", .type = CLI_SWITCH, AT(all_logits), .help = "logits of every position, not of the last alone (onnx: always)"},
+    {.names = "padding-mask", .type = CLI_SWITCH, AT(padding_mask),
+     .help = "with an input attention_mask, 0 where a key is padding (onnx: always)"},
+    {.names = "weights", .type = CLI_CHOICE, .value = "WHERE", AT(beside), .choices = beside_names,
+     .help = "onnx: in the file, or in FILE.data beside it [inside]"},
+    {.names = NULL},
+};
+/* clang-format on */
+
+/* Passes beyond drop make ops that ONNX has not. */
+static clef__graph_source source_of(const graph_options *o)
+{
+    const int is_onnx = o->format == ONNX_FORMAT;
+    return (clef__graph_source){.build = {.n_context = o->n_context,
+                                          .n_sequences = o->n_sequences,
+                                          .all_logits = o->all_logits,
+                                          .padding_mask = o->padding_mask,
+                                          .taps = o->taps.items,
+                                          .n_taps = o->taps.n},
+                                .for_export = is_onnx,
+                                .after = !o->after && is_onnx ? "drop" : o->after};
+}
+
+static clef_status write_graph(void *user, FILE *to, clef_error *err)
+{
+    const graph_job *job = user;
+    return writers[job->o->format](job, to, err);
+}
+
+/* The weights' file is open: the graph's file is written meanwhile. */
+static clef_status write_both(void *user, FILE *to, clef_error *err)
+{
+    graph_job job = *(const graph_job *)user;
+    job.data = to;
+    return clef__output(job.o->out, write_graph, &job, err);
+}
+
+static clef_status write_job(graph_job *job, clef_error *err)
+{
+    static const char suffix[] = ".data";
+    const char *out = job->o->out;
+    if (!job->o->beside)
+        return clef__output(out, write_graph, job, err);
+    if (job->o->format != ONNX_FORMAT || !out)
+        return clef__error(err, CLEF_E_ARG, "--weights beside: wanted --format onnx and -o FILE");
+    char *path = malloc(strlen(out) + sizeof suffix);
+    if (!path)
+        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+    strcat(strcpy(path, out), suffix);
+    const char *slash = strrchr(path, '/');
+    job->data_name = slash ? slash + 1 : path;
+    const clef_status status = clef__output(path, write_both, job, err);
+    free(path);
+    return status;
+}
+
+/* "T=1,S=512" */
+static clef_status bind_symbols(clef_graph *graph, const char *text, clef_error *err)
+{
+    char name[64];
+    while (text && *text) {
+        const size_t n = strcspn(text, "=,"), all = strcspn(text, ",");
+        char *end = NULL;
+        const long long value = text[n] == '=' ? strtoll(text + n + 1, &end, 10) : 0;
+        if (!end || end == text + n + 1 || end != text + all || n >= sizeof name)
+            return clef__error(err, CLEF_E_ARG, "--symbols: wanted NAME=NUMBER[,NAME=NUMBER], came '%s'", text);
+        memcpy(name, text, n);
+        name[n] = 0;
+        const clef_status status = clef_graph_set_bound(graph, name, value, err);
+        if (status != CLEF_OK)
+            return status;
+        text += all + (text[all] == ',');
+    }
+    return CLEF_OK;
+}
+
+static clef_status read_layers(graph_job *job, clef_error *err)
+{
+    const int32_t format = job->o->format;
+    if (job->o->expand.n && format != DOT_FORMAT && format != SVG_FORMAT && format != PNG_FORMAT)
+        return clef__error(err, CLEF_E_ARG, "--expand: wanted --format dot, svg or png, came %s", format_names[format]);
+    for (int32_t i = 0; i < job->o->expand.n; i++) {
+        const char *text = job->o->expand.items[i];
+        char *end;
+        const long layer = strtol(text, &end, 10);
+        if (strcmp(text, "all") == 0)
+            job->n_expand = -1;
+        else if (end == text || *end || layer < 0 || layer > INT32_MAX)
+            return clef__error(err, CLEF_E_ARG, "--expand: wanted a layer's number or all, came '%s'", text);
+        else if (job->n_expand >= 0)
+            job->expand[job->n_expand++] = (int32_t)layer;
+    }
+    return CLEF_OK;
+}
+
+static clef_status write_profiled(graph_job *job, clef_error *err)
+{
+    clef__graph_profile profile = {0};
+    clef_status status = CLEF_OK;
+    if (job->o->profile && job->o->format != HTML_FORMAT)
+        return clef__error(err, CLEF_E_ARG, "--profile: wanted --format html");
+    if (job->o->profile) {
+        status = clef__graph_profile_run(&profile, job->o->device, job->o->no_proof, job->model, job->graph, err);
+        job->profile = &profile;
+    }
+    if (status == CLEF_OK)
+        status = write_job(job, err);
+    clef__graph_profile_finish(&profile);
+    return status;
+}
+
+/* It writes text alone, of graphs with their own bounds. */
+static int run_diff(const graph_options *o, char **args)
+{
+    const char *extra = o->format > 0 ? "--format"
+                        : o->symbols  ? "--symbols"
+                        : o->expand.n ? "--expand"
+                        : o->profile  ? "--profile"
+                        : o->beside   ? "--weights"
+                        : o->no_proof ? "--no-proof"
+                        : o->model    ? "--model"
+                        : o->device   ? "--use-device"
+                                      : NULL;
+    const clef__graph_source source = source_of(o);
+    if (extra)
+        return clef__cli_fail(CLI_USAGE, "graph diff: does not take %s", extra);
+    return clef__graph_diff(&source, args[1], args[2], o->out);
+}
+
+static int graph_run(const void *options, int32_t n_args, char **args)
+{
+    graph_options o = *(const graph_options *)options;
+    graph_job job = {.o = &o};
+    clef_error err = {0};
+    clef_graph *graph = NULL;
+    if (n_args == 3 && strcmp(args[0], "diff") == 0)
+        return run_diff(&o, args);
+    if (!o.profile && (o.device || o.no_proof))
+        return clef__cli_fail(CLI_USAGE, "graph: %s counts with --profile alone: no device has a part in the graph before its own passes",
+                              o.device ? "--use-device" : "--no-proof");
+    if (n_args > 1)
+        return clef__cli_fail(CLI_USAGE, "graph: wanted one MODEL, or diff A B; came %d arguments", (int)n_args);
+    job.path = clef__model_path("graph", n_args, args, o.model);
+    if (!job.path)
+        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    o.format = clef__format_of("graph", format_names, "clef", o.format, o.out);
+    if (o.format < 0)
+        return CLI_USAGE;
+    const clef__graph_source source = source_of(&o);
+    clef_status status = read_layers(&job, &err);
+    if (status == CLEF_OK)
+        status = clef__graph_source_open(&source, job.path, &job.model, &graph, &err);
+    if (status == CLEF_OK)
+        status = bind_symbols(graph, o.symbols, &err);
+    job.graph = graph;
+    if (status == CLEF_OK)
+        status = write_profiled(&job, &err);
+    clef_graph_destroy(graph);
+    clef_model_close(job.model);
+    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+}
+
+const clef__command clef__command_graph = {
+    .name = "graph",
+    .usage = "[MODEL] [--format text|json|dot|svg|png|html|onnx] [--after PASS] [-o FILE]",
+    .summary = "Print a model's computation graph",
+    .notes =
+        "MODEL may be a graph in the text form (graph.clef). Passes, in order:"
+#define PASS(name) " " #name
+#include "graph/pass/passes.def"
+#undef PASS
+        "\n"
+        "onnx shows what drop leaves, unless --after says otherwise.\n"
+        "clef graph diff A B: which nodes came (+), went (-) and changed (< >) between two models, graph files or passes (MODEL@build,\n"
+        "MODEL@fuse); exit code 0 when none did. It takes --after, -o and the flags that build a graph.\n"
+        "A picture: clef graph --format dot | dot -Tsvg > graph.svg\n",
+    .options = graph_option_table,
+    .max_args = 3,
+    .defaults = &graph_defaults,
+    .options_bytes = sizeof graph_defaults,
+    .run = graph_run,
+};

@@ -1,0 +1,351 @@
+/* clef perplexity: how well a model predicts a text. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common.h"
+#include "tools/inspect/curve.h"
+#include "tools/json.h"
+#include "tools/progress.h"
+#include "tools/terminal.h"
+
+enum { DEFAULT_CONTEXT = 512, MAX_STEP = 512, MIN_STEP = 8, LOGITS_A_STEP = 1 << 24, VISIBLE_STEP = 64 };
+
+typedef enum score { SCORE_ALL, SCORE_HALF } score;
+static const char *const score_names[] = {"all", "half", NULL};
+
+typedef struct perplexity_options {
+    const char *model, *device, *split, *curve;
+    int32_t n_context, score, gemm, exact, no_tune, no_proof, strict, kv_type, json, quiet;
+} perplexity_options;
+
+static const perplexity_options perplexity_defaults = {0};
+
+/* clang-format off */
+#define AT(field) .offset = offsetof(perplexity_options, field)
+static const clef__option perplexity_option_table[] = {
+    MODEL_OPTION(perplexity_options),
+    {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "CTX", AT(n_context), .lo = 2, .hi = INT32_MAX,
+     .help = "tokens of a window [512, or the model's context]"},
+    {.names = "score", .type = CLI_CHOICE, .value = "WHICH", AT(score), .choices = score_names,
+     .help = "all: every token [all]; half: the later half of each window, as llama.cpp does"},
+    {.names = "curve", .type = CLI_TEXT, .value = "FILE", AT(curve), .help = "draw the perplexity along the text there, as SVG"},
+    {.names = "json", .type = CLI_SWITCH, AT(json), .help = "as a line of JSON"},
+    DEVICES_OPTION(perplexity_options),
+    GEMM_OPTION(perplexity_options),
+    EXACT_OPTION(perplexity_options),
+    TUNE_OPTION(perplexity_options),
+    PROOF_OPTION(perplexity_options),
+    STRICT_OPTION(perplexity_options),
+    KV_TYPE_OPTION(perplexity_options),
+    QUIET_OPTION(perplexity_options),
+    {.names = NULL},
+};
+/* clang-format on */
+
+/** What an evaluation holds; finished by close_all() in any state. */
+typedef struct work {
+    const perplexity_options *o;
+    const char *file;
+    clef_model *model;
+    clef_device *device;
+    clef_plan *plan;
+    clef__progress progress;
+    int32_t *ids;       /* the text's tokens; in half mode after BOS, where the model wants one */
+    int32_t n_ids, bos; /* bos -1: windows begin without */
+    int32_t n_context, step, n_vocab, n_windows;
+    int32_t *input, *target; /* of a window: target[i] follows input[i]; -1: not scored */
+    float *logits;           /* [step, n_vocab] */
+    float *nats;             /* of each scored token */
+    int64_t n_scored;
+    double sum, sum_squares; /* of -log p, in nats */
+    double seconds;
+} work;
+
+/* ---- the text --------------------------------------------------------------------------------------------------------------------- */
+
+/* Whether the model's own tokenizer begins every text with BOS. */
+static clef_status find_bos(work *w, const clef_tokenizer *tok, clef_error *err)
+{
+    int32_t *ids = NULL, n = 0;
+    const int32_t bos = clef_tokenizer_bos(tok);
+    const clef_status status = clef_tokenizer_encode(tok, "", 0, CLEF_SPECIAL_ADD, &ids, &n, err);
+    w->bos = status == CLEF_OK && n > 0 && bos >= 0 && ids[0] == bos ? bos : -1;
+    clef_tokens_free(ids);
+    return status;
+}
+
+static clef_status encode(work *w, const clef_tokenizer *tok, const char *text, size_t n_bytes, clef_error *err)
+{
+    int32_t *ids = NULL, n = 0;
+    clef_status status = clef_tokenizer_encode(tok, text, n_bytes, CLEF_SPECIAL_NONE, &ids, &n, err);
+    const int32_t lead = w->o->score == SCORE_HALF && w->bos >= 0;
+    w->ids = status == CLEF_OK ? malloc(((size_t)n + 1) * sizeof *w->ids) : NULL;
+    if (status == CLEF_OK && !w->ids)
+        status = clef__error(err, CLEF_E_NOMEM, "perplexity: out of host memory");
+    if (status == CLEF_OK) {
+        w->ids[0] = w->bos;
+        if (n)
+            memcpy(w->ids + lead, ids, (size_t)n * sizeof *ids);
+        w->n_ids = n + lead;
+    }
+    clef_tokens_free(ids);
+    return status;
+}
+
+/* How many windows the text makes. */
+static clef_status count_windows(work *w, clef_error *err)
+{
+    const int32_t n_targets = w->bos >= 0 ? w->n_ids : w->n_ids - 1;
+    if (w->o->score == SCORE_HALF)
+        w->n_windows = w->n_ids / w->n_context;
+    else
+        w->n_windows = n_targets > 0 ? (n_targets - 1) / w->n_context + 1 : 0;
+    if (w->n_windows < 1)
+        return clef__error(err, CLEF_E_ARG, "%s: %" PRId32 " tokens, wanted at least %" PRId32, w->file, w->n_ids,
+                           w->o->score == SCORE_HALF ? w->n_context
+                           : w->bos >= 0             ? 1
+                                                     : 2);
+    return CLEF_OK;
+}
+
+/* Fills input and target of window k and returns how many tokens are fed. */
+static int32_t make_window(const work *w, int32_t k)
+{
+    const int32_t first = k * w->n_context, rest = w->n_ids - first, n_context = w->n_context;
+    int32_t n = 0;
+    if (w->o->score == SCORE_HALF) {
+        for (; n < n_context; n++) {
+            w->input[n] = n == 0 && w->bos >= 0 ? w->bos : w->ids[first + n];
+            w->target[n] = n >= n_context / 2 && n + 1 < n_context ? w->ids[first + n + 1] : -1;
+        }
+    } else if (w->bos >= 0) {
+        for (; n < n_context && n < rest; n++) {
+            w->input[n] = n == 0 ? w->bos : w->ids[first + n - 1];
+            w->target[n] = w->ids[first + n];
+        }
+    } else {
+        for (; n < n_context && n + 1 < rest; n++) {
+            w->input[n] = w->ids[first + n];
+            w->target[n] = w->ids[first + n + 1];
+        }
+    }
+    return n;
+}
+
+/* ---- the model -------------------------------------------------------------------------------------------------------------------- */
+
+static clef_status make_plan(work *w, clef_error *err)
+{
+    clef_graph *graph = NULL;
+    const clef_build_opts build = {.n_context = w->n_context,
+                                   .n_batch = w->step,
+                                   .n_sequences = 1,
+                                   .all_logits = 1,
+                                   .kv_type = clef__kv_type(w->model, w->o->kv_type, w->o->exact)};
+    const clef_plan_opts opts = {
+        .gemm = (clef_gemm)w->o->gemm,
+        .exact = w->o->exact,
+        .no_tune = w->o->no_tune,
+        .no_proof = w->o->no_proof,
+        .strict = w->o->strict,
+        .weights = clef_model_weight,
+        .weights_user = w->model,
+        .progress = clef__progress_step,
+        .progress_user = &w->progress,
+    };
+    clef_status status = clef_model_build(w->model, &build, &graph, err);
+    if (status == CLEF_OK)
+        status = clef_graph_optimize(graph, NULL, err);
+    if (status == CLEF_OK)
+        status = clef__devices_open(
+            w->o->device, w->o->split,
+            &(clef_device_opts){.notice = clef__say_notice, .progress = clef__progress_step, .progress_user = &w->progress}, &w->device,
+            err);
+    if (status == CLEF_OK)
+        status = clef_plan_create(w->device, graph, &opts, &w->plan, err);
+    clef_graph_destroy(graph);
+    return status;
+}
+
+static clef_status open_all(work *w, const char *path, const char *text, size_t n_bytes, clef_error *err)
+{
+    clef_status status = clef_model_open(path, &w->model, err);
+    if (status != CLEF_OK)
+        return status;
+    const clef_hparams *hp = clef_model_hparams(w->model);
+    const clef_tokenizer *tok = clef_model_tokenizer(w->model, err);
+    if (!tok)
+        return err->status;
+    if (w->o->n_context > hp->n_context)
+        return clef__error(err, CLEF_E_LIMIT, "perplexity: -c %" PRId32 ": the model's context holds %" PRId32, w->o->n_context,
+                           hp->n_context);
+    w->n_context = w->o->n_context ? w->o->n_context : hp->n_context < DEFAULT_CONTEXT ? hp->n_context : DEFAULT_CONTEXT;
+    w->n_vocab = hp->n_vocab;
+    w->step = LOGITS_A_STEP / w->n_vocab; /* so that the logits of a step stay within 64 MiB */
+    w->step = w->step > MAX_STEP ? MAX_STEP : w->step < MIN_STEP ? MIN_STEP : w->step;
+    w->step = w->step > w->n_context ? w->n_context : w->step;
+    status = find_bos(w, tok, err);
+    if (status == CLEF_OK)
+        status = encode(w, tok, text, n_bytes, err);
+    if (status == CLEF_OK)
+        status = count_windows(w, err);
+    if (status != CLEF_OK)
+        return status;
+    w->input = malloc((size_t)w->n_context * sizeof *w->input);
+    w->target = malloc((size_t)w->n_context * sizeof *w->target);
+    w->logits = malloc((size_t)w->step * (size_t)w->n_vocab * sizeof *w->logits);
+    w->nats = malloc((size_t)w->n_windows * (size_t)w->n_context * sizeof *w->nats);
+    if (!w->input || !w->target || !w->logits || !w->nats)
+        return clef__error(err, CLEF_E_NOMEM, "perplexity: out of host memory");
+    return make_plan(w, err);
+}
+
+static void close_all(work *w)
+{
+    clef__progress_finish(&w->progress);
+    clef_plan_destroy(w->plan);
+    clef_device_close(w->device);
+    clef__progress_finish(&w->progress);
+    clef_model_close(w->model);
+    free(w->ids);
+    free(w->input);
+    free(w->target);
+    free(w->logits);
+    free(w->nats);
+}
+
+/* ---- scoring ---------------------------------------------------------------------------------------------------------------------- */
+
+/* -log softmax(x)[target], in double. */
+static double negative_log(const float *x, int32_t n, int32_t target)
+{
+    double sum = 0;
+    float most = x[0];
+    for (int32_t i = 1; i < n; i++)
+        most = x[i] > most ? x[i] : most;
+    for (int32_t i = 0; i < n; i++)
+        sum += exp((double)x[i] - (double)most);
+    return log(sum) + (double)most - (double)x[target];
+}
+
+/* Tokens `at` to `at + n` of the window. */
+static clef_status score_step(work *w, int32_t at, int32_t n, clef_error *err)
+{
+    clef_plan *p = w->plan;
+    int32_t visible = (at + n + VISIBLE_STEP - 1) / VISIBLE_STEP * VISIBLE_STEP;
+    visible = visible > w->n_context ? w->n_context : visible;
+    clef_status status = clef_plan_bind(p, clef_plan_symbol(p, "T"), n, err);
+    if (status == CLEF_OK)
+        status = clef_plan_bind(p, clef_plan_symbol(p, "S"), visible, err);
+    if (status == CLEF_OK)
+        status = clef_plan_write(p, clef_plan_input(p, "input_ids"), w->input + at, (size_t)n * sizeof *w->input, err);
+    if (status == CLEF_OK)
+        status = clef_plan_write(p, clef_plan_input(p, "pos"), &at, sizeof at, err);
+    if (status == CLEF_OK)
+        status = clef_plan_run(p, err);
+    if (status == CLEF_OK)
+        status = clef_plan_read(p, clef_plan_output(p, "logits"), w->logits, (size_t)n * (size_t)w->n_vocab * sizeof *w->logits, err);
+    for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
+        if (w->target[at + i] < 0)
+            continue;
+        const double nats = negative_log(w->logits + (size_t)i * (size_t)w->n_vocab, w->n_vocab, w->target[at + i]);
+        w->nats[w->n_scored] = (float)nats;
+        w->sum += nats;
+        w->sum_squares += nats * nats;
+        w->n_scored++;
+    }
+    return status;
+}
+
+static clef_status score_text(work *w, clef_error *err)
+{
+    clef_status status = CLEF_OK;
+    const double start = clef__terminal_seconds();
+    for (int32_t k = 0; k < w->n_windows && status == CLEF_OK; k++) {
+        const int32_t n = make_window(w, k);
+        status = clef_plan_reset(w->plan, err);
+        for (int32_t at = 0; at < n && status == CLEF_OK; at += w->step) {
+            status = score_step(w, at, n - at < w->step ? n - at : w->step, err);
+            if (status == CLEF_OK && clef__progress_step(&w->progress, "windows", (uint64_t)k, (uint64_t)w->n_windows))
+                status = clef__error(err, CLEF_E_CANCELLED, "perplexity: interrupted at window %" PRId32 " of %" PRId32, k, w->n_windows);
+        }
+    }
+    w->seconds = clef__terminal_seconds() - start;
+    return status;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------------------------ */
+
+static void print_result(const work *w)
+{
+    const double n = (double)w->n_scored, nats = w->sum / n, variance = w->sum_squares / n - nats * nats;
+    const double nats_error = n > 1 && variance > 0 ? sqrt(variance / (n - 1)) : 0, value = exp(nats);
+    if (!w->o->json) {
+        printf("perplexity %.4f ± %.4f, %.5f ± %.5f nats/token\n", value, value * nats_error, nats, nats_error);
+        printf("%" PRId64 " tokens scored (%s) in %" PRId32 " windows of %" PRId32 ", %.2f s\n", w->n_scored, score_names[w->o->score],
+               w->n_windows, w->n_context, w->seconds);
+        return;
+    }
+    int32_t m = 0;
+    putchar('{');
+    clef__json_member_text(stdout, &m, "what", "perplexity");
+    clef__json_member_text(stdout, &m, "model", clef_model_path(w->model));
+    clef__json_member_number(stdout, &m, "value", value);
+    clef__json_member_text(stdout, &m, "unit", "ppl");
+    clef__json_member_number(stdout, &m, "error", value * nats_error);
+    clef__json_member_number(stdout, &m, "nats_per_token", nats);
+    clef__json_member_number(stdout, &m, "tokens", n);
+    clef__json_member_number(stdout, &m, "windows", w->n_windows);
+    clef__json_member_number(stdout, &m, "context", w->n_context);
+    clef__json_member_text(stdout, &m, "score", score_names[w->o->score]);
+    clef__json_member_number(stdout, &m, "seconds", w->seconds);
+    puts("}");
+}
+
+static int perplexity_run(const void *options, int32_t n_args, char **args)
+{
+    const perplexity_options *o = options;
+    clef_error err = {0};
+    work w = {.o = o};
+    char *text = NULL;
+    size_t n_bytes = 0;
+    if (n_args < 1)
+        return clef__cli_fail(CLI_USAGE, "perplexity: wants [MODEL] FILE, no FILE came");
+    w.file = args[n_args - 1];
+    const char *path = clef__model_path("perplexity", n_args - 1, args, o->model);
+    if (!path)
+        return n_args > 1 ? CLI_USAGE : CLI_FAILED;
+    const int rc = clef__read_file(w.file, &text, &n_bytes);
+    if (rc != CLI_GO_ON)
+        return rc;
+    clef__terminal_catch_interrupt();
+    clef__progress_init(&w.progress, o->quiet);
+    clef_status status = open_all(&w, path, text, n_bytes, &err);
+    free(text);
+    if (status == CLEF_OK)
+        status = score_text(&w, &err);
+    clef__progress_finish(&w.progress);
+    if (status == CLEF_OK && o->curve)
+        status = clef__output(o->curve, clef__curve_svg, &(clef__curve){w.file, w.nats, w.n_scored}, &err);
+    if (status == CLEF_OK)
+        print_result(&w);
+    close_all(&w);
+    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+}
+
+const clef__command clef__command_perplexity = {
+    .name = "perplexity",
+    .usage = "[MODEL] FILE [FLAGS]",
+    .summary = "Measure how well a model predicts a text",
+    .notes = "FILE is UTF-8 text (-: stdin). It is cut in windows of CTX tokens, each read by itself, after BOS where the model's "
+             "tokenizer adds\n"
+             "one. all: every token is scored once, but the first where there is no BOS; half: whole windows only, their later half, as\n"
+             "llama.cpp's perplexity counts. Prints e to the mean of -log p, and that mean; ± is the standard error.\n",
+    .options = perplexity_option_table,
+    .max_args = 2,
+    .defaults = &perplexity_defaults,
+    .options_bytes = sizeof perplexity_defaults,
+    .run = perplexity_run,
+};

@@ -1,0 +1,203 @@
+/* clef plan: the memory that a model will take, before anything is loaded. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/inspect/memory_plan.h"
+#include "tools/output.h"
+
+enum { MAX_DEFAULT_CONTEXT = 4096, DEFAULT_BATCH = 512 };
+
+typedef struct plan_options {
+    const char *model, *device, *split, *out;
+    int32_t n_context, n_batch, n_source, n_beams, kv_type, gemm, exact, format;
+} plan_options;
+
+static const plan_options plan_defaults = {.n_context = -1, .format = -1};
+
+static const char *const formats[] = {"text", "json", "svg", "html", NULL};
+static const clef__writer writers[] = {clef__memory_text, clef__memory_json, clef__memory_svg, clef__memory_html};
+
+/* clang-format off */
+#define AT(field) .offset = offsetof(plan_options, field)
+static const clef__option plan_option_table[] = {
+    MODEL_OPTION(plan_options),
+    {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "CTX", AT(n_context), .lo = 0, .hi = INT32_MAX,
+     .help = "positions of the context; 0: the model's own [its own, at most 4096]"},
+    {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(n_batch), .lo = 1, .hi = INT32_MAX,
+     .help = "prompt tokens a step [512]"},
+    {.names = "source-size", .type = CLI_INT, .value = "N", AT(n_source), .lo = 1, .hi = INT32_MAX,
+     .help = "tokens of an encoder-decoder's source [the model's]"},
+    {.names = "beams", .type = CLI_INT, .value = "N", AT(n_beams), .lo = 0, .hi = 64, .help = "of a beam search [none]"},
+    KV_TYPE_OPTION(plan_options),
+    DEVICES_OPTION(plan_options),
+    GEMM_OPTION(plan_options),
+    EXACT_OPTION(plan_options),
+    {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = formats, .help = "[by FILE's name, else text]"},
+    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "write there instead of stdout"},
+    {.names = NULL},
+};
+/* clang-format on */
+
+/** What the command holds; finished by close_all() in any state. */
+typedef struct work {
+    const plan_options *o;
+    clef_device *device;
+    clef_model *model;
+    clef_session *session; /* of decoders and encoder-decoders */
+    clef_plan *encoder;    /* of encoders */
+    memory_plan plan;
+} work;
+
+/* How many bytes of the arena live at each value. */
+static clef_status find_peak(memory_part *p, clef_error *err)
+{
+    uint64_t *live = calloc((size_t)p->n_values + 2, sizeof *live), now = 0;
+    if (!live)
+        return clef__error(err, CLEF_E_NOMEM, "plan: out of host memory");
+    for (int32_t i = 0; i < p->n_tensors; i++) {
+        const clef_plan_tensor *t = &p->tensors[i];
+        const int32_t last = t->last < p->n_values ? t->last : p->n_values;
+        if (t->in_place_of) /* the first of a chain lives as long as all of it */
+            continue;
+        live[t->first] += t->bytes;
+        live[last + 1] -= t->bytes;
+    }
+    for (int32_t i = 0; i < p->n_values; i++) {
+        now += live[i];
+        if (now > p->live_peak) {
+            p->live_peak = now;
+            p->peak_at = i;
+        }
+    }
+    free(live);
+    return CLEF_OK;
+}
+
+static clef_status add_stage(memory_plan *m, const char *name, const clef_plan *plan, clef_error *err)
+{
+    memory_part *p = &m->parts[m->n_parts++];
+    *p = (memory_part){.plan = plan, .stats = clef_plan_describe(plan)};
+    const clef_device_info *d = clef_device_describe(clef_plan_device(plan));
+    if (clef_device_part(m->device, 1))
+        snprintf(p->name, sizeof p->name, "%s on %" PRId32 ":%" PRId32 " %s", name, d->platform, d->index, d->name);
+    else
+        snprintf(p->name, sizeof p->name, "%s", name);
+    p->n_values = clef_graph_n_values(clef_plan_graph(plan));
+    p->n_tensors = clef_plan_tensors(plan, NULL, 0);
+    p->tensors = calloc((size_t)p->n_tensors + 1, sizeof *p->tensors);
+    if (!p->tensors)
+        return clef__error(err, CLEF_E_NOMEM, "plan: out of host memory");
+    clef_plan_tensors(plan, p->tensors, p->n_tensors);
+    return find_peak(p, err);
+}
+
+/* A part for each device. */
+static clef_status add_part(memory_plan *m, const char *name, const clef_plan *plan, clef_error *err)
+{
+    clef_status status = CLEF_OK;
+    for (int32_t i = 0; clef_plan_stage(plan, i) && status == CLEF_OK; i++) {
+        if (m->n_parts == MEMORY_MAX_PARTS)
+            return clef__error(err, CLEF_E_LIMIT, "plan: more than %d parts", MEMORY_MAX_PARTS);
+        status = add_stage(m, name, clef_plan_stage(plan, i), err);
+    }
+    return status;
+}
+
+static clef_status plan_encoder(work *w, const clef_graph *graph, clef_error *err)
+{
+    const clef_plan_opts opts = {
+        .gemm = (clef_gemm)w->o->gemm, .exact = w->o->exact, .describe_only = 1, .weights = clef_model_weight, .weights_user = w->model};
+    const clef_status status = clef_plan_create(w->device, graph, &opts, &w->encoder, err);
+    return status == CLEF_OK ? add_part(&w->plan, "a text", w->encoder, err) : status;
+}
+
+static clef_status plan_session(work *w, clef_error *err)
+{
+    const plan_options *o = w->o;
+    const clef_session_opts opts = {.n_context = w->plan.n_context,
+                                    .n_batch = o->n_batch,
+                                    .n_source = o->n_source,
+                                    .n_beams = o->n_beams,
+                                    .gemm = (clef_gemm)o->gemm,
+                                    .kv_type = clef__kv_type(w->model, o->kv_type, o->exact),
+                                    .exact = o->exact,
+                                    .describe_only = 1};
+    clef_status status = clef_session_create(w->device, w->model, &opts, &w->session, err);
+    if (status == CLEF_OK)
+        status = add_part(&w->plan, clef_session_plan(w->session, 1) ? "decoder" : "model", clef_session_plan(w->session, 0), err);
+    if (status == CLEF_OK && clef_session_plan(w->session, 1))
+        status = add_part(&w->plan, "encoder", clef_session_plan(w->session, 1), err);
+    return status;
+}
+
+static clef_status make_plan(work *w, const char *path, clef_error *err)
+{
+    const plan_options *o = w->o;
+    clef_graph *graph = NULL;
+    clef_status status = clef_model_open(path, &w->model, err);
+    if (status != CLEF_OK)
+        return status;
+    const clef_hparams *hp = clef_model_hparams(w->model);
+    const int32_t own = hp->n_context > 0 ? hp->n_context : MAX_DEFAULT_CONTEXT;
+    w->plan.n_context = o->n_context > 0 ? o->n_context : o->n_context == 0 || own < MAX_DEFAULT_CONTEXT ? own : MAX_DEFAULT_CONTEXT;
+    const clef_build_opts build = {.n_context = w->plan.n_context, .n_batch = w->plan.n_context, .n_sequences = 1};
+    status = clef__devices_open(o->device, o->split, NULL, &w->device, err);
+    w->plan.device = w->device;
+    if (status == CLEF_OK)
+        status = clef_model_build(w->model, &build, &graph, err);
+    if (status == CLEF_OK && !clef_graph_find(graph, "pos") && !hp->n_decoder_layers) { /* no cache: whole texts */
+        status = clef_graph_optimize(graph, NULL, err);
+        if (status == CLEF_OK)
+            status = plan_encoder(w, graph, err);
+    } else if (status == CLEF_OK) {
+        w->plan.kv_type = clef_dtype_name(clef__kv_type(w->model, o->kv_type, o->exact));
+        status = plan_session(w, err);
+    }
+    clef_graph_destroy(graph);
+    return status;
+}
+
+static void close_all(work *w)
+{
+    for (int32_t i = 0; i < w->plan.n_parts; i++)
+        free(w->plan.parts[i].tensors);
+    clef_session_destroy(w->session);
+    clef_plan_destroy(w->encoder);
+    clef_device_close(w->device);
+    clef_model_close(w->model);
+}
+
+static int plan_run(const void *options, int32_t n_args, char **args)
+{
+    work w = {.o = options};
+    clef_error err = {0};
+    const char *path = clef__model_path("plan", n_args, args, w.o->model);
+    if (!path)
+        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    const int32_t format = clef__format_of("plan", formats, "txt", w.o->format, w.o->out);
+    if (format < 0)
+        return CLI_USAGE;
+    const char *slash = strrchr(path, '/');
+    w.plan.title = slash && slash[1] ? slash + 1 : path;
+    clef_status status = make_plan(&w, path, &err);
+    if (status == CLEF_OK)
+        status = clef__output(w.o->out, writers[format], &w.plan, &err);
+    close_all(&w);
+    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+}
+
+const clef__command clef__command_plan = {
+    .name = "plan",
+    .usage = "[MODEL] [-c CTX] [--kv-type TYPE] [-o FILE]",
+    .summary = "Show the memory that a model will take, before it is loaded",
+    .notes =
+        "Of a run with these flags: weights, KV cache, arena (activations, which share memory where they do not live at once), scratch,\n"
+        "inputs and staging. FILE.svg and FILE.html draw the arena: each value a rectangle, its lifetime by its place. Nothing is read\n"
+        "or built, and no kernel is measured: what `clef tune` found counts.\n",
+    .options = plan_option_table,
+    .max_args = 1,
+    .defaults = &plan_defaults,
+    .options_bytes = sizeof plan_defaults,
+    .run = plan_run,
+};

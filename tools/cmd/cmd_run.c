@@ -1,0 +1,687 @@
+/* clef run: text from a model. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/bench/bench.h"
+#include "tools/common.h"
+#include "tools/output.h"
+#include "tools/progress.h"
+#include "tools/inspect/run_inside.h"
+#include "tools/terminal.h"
+#include "tools/inspect/trace.h"
+
+/* Models state contexts of 131072 and more; a cache of that size nobody asked for would not fit most devices. */
+enum { MAX_DEFAULT_CONTEXT = 4096, START_TOKENS = 3 /* before an encoder-decoder's text, at most */ };
+
+typedef struct run_options {
+    const char *model, *prompt, *file, *ids, *device, *split;
+    int32_t n_predict, n_context, n_batch, n_threads, pin, gemm, exact, no_tune, strict, no_proof, kv_type;
+    float temperature, top_p, min_p, repeat_penalty;
+    int32_t top_k, repeat_last_n;
+    clef__seed seed;
+    int32_t echo, print_ids, ignore_eos, no_special, quiet;
+    const char *target, *trace;
+    int32_t n_beams, n_best, early_stopping;
+    float length_penalty;
+    clef__inside_opts inside;
+    int32_t profile;
+} run_options;
+
+static const run_options run_defaults = {
+    .pin = CLEF_PIN_AUTO,
+    .n_predict = 128,
+    .n_context = -1,
+    .n_batch = 512,
+    .temperature = 0.8f,
+    .top_k = 40,
+    .top_p = 0.95f,
+    .min_p = 0.05f,
+    .repeat_penalty = 1,
+    .repeat_last_n = 64,
+    .n_best = 1,
+    .length_penalty = 1,
+};
+
+/* clang-format off */
+#define AT(field) .offset = offsetof(run_options, field)
+static const clef__option run_option_table[] = {
+    MODEL_OPTION(run_options),
+    {.names = "prompt", .letter = 'p', .type = CLI_TEXT, .value = "TEXT", AT(prompt), .help = "the prompt; empty: from the model's BOS"},
+    {.names = "file", .letter = 'f', .type = CLI_TEXT, .value = "FILE", AT(file), .help = "a file with the prompt; -: stdin"},
+    {.names = "ids", .type = CLI_TEXT, .value = "1,2,3", AT(ids), .help = "the prompt as token ids, taken as they are"},
+    {.names = "n-predict,predict", .letter = 'n', .type = CLI_INT, .value = "N", AT(n_predict), .lo = -1, .hi = INT32_MAX,
+     .help = "tokens to generate [128]; -1: until the model ends or the context is full"},
+    {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "N", AT(n_context), .lo = 0, .hi = INT32_MAX,
+     .help = "positions of the context [the model's, at most 4096]; 0: the model's"},
+    {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(n_batch), .lo = 1, .hi = 65536,
+     .help = "prompt tokens a step [512]"},
+    KV_TYPE_OPTION(run_options),
+    THREADS_OPTION(run_options),
+    PIN_OPTION(run_options),
+    {.names = "temp,temperature", .type = CLI_FLOAT, .value = "X", AT(temperature), .lo = 0, .hi = 100,
+     .help = "temperature [0.8]; 0: always the likeliest token"},
+    {.names = "top-k", .type = CLI_INT, .value = "N", AT(top_k), .lo = 0, .hi = INT32_MAX, .help = "of the N likeliest only [40]; 0: off"},
+    {.names = "top-p", .type = CLI_FLOAT, .value = "X", AT(top_p), .lo = 0, .hi = 1,
+     .help = "of the likeliest that together reach X [0.95]; 1: off"},
+    {.names = "min-p", .type = CLI_FLOAT, .value = "X", AT(min_p), .lo = 0, .hi = 1,
+     .help = "of those with X times the likeliest's probability [0.05]; 0: off"},
+    {.names = "repeat-penalty", .type = CLI_FLOAT, .value = "X", AT(repeat_penalty), .lo = 0, .hi = 100,
+     .help = "penalty of tokens that came lately [1: off]"},
+    {.names = "repeat-last-n", .type = CLI_INT, .value = "N", AT(repeat_last_n), .lo = 1, .hi = 65536,
+     .help = "how many tokens \"lately\" are [64]"},
+    {.names = "seed", .letter = 's', .type = CLI_SEED, .value = "N", AT(seed), .help = "of the draws [any; the statistics name it]"},
+    {.names = "beams", .type = CLI_INT, .value = "N", AT(n_beams), .lo = 1, .hi = 32,
+     .help = "search with N beams in place of sampling; the text comes at the end"},
+    {.names = "length-penalty", .type = CLI_FLOAT, .value = "X", AT(length_penalty), .lo = -100, .hi = 100,
+     .help = "of beams: log-probability / length^X; above 0 favours long texts [1]"},
+    {.names = "n-best", .type = CLI_INT, .value = "K", AT(n_best), .lo = 1, .hi = 32,
+     .help = "of beams: the K best texts, a line each [1]"},
+    {.names = "early-stopping", .type = CLI_SWITCH, AT(early_stopping), .help = "of beams: end as soon as N texts have ended"},
+    {.names = "target", .type = CLI_TEXT, .value = "TOKEN", AT(target),
+     .help = "of an encoder-decoder: the token that its text begins with, such as a language (fra_Latn)"},
+    {.names = "echo", .type = CLI_SWITCH, AT(echo), .help = "print the prompt before the text"},
+    {.names = "print-ids", .type = CLI_SWITCH, AT(print_ids), .help = "print the new token ids, separated by commas, in place of text"},
+    {.names = "ignore-eos", .type = CLI_SWITCH, AT(ignore_eos), .help = "go on when the model ends its text"},
+    {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no BOS or EOS to the prompt"},
+    {.names = "trace", .type = CLI_TEXT, .value = "FILE", AT(trace),
+     .help = "write where each step's time goes, as trace events for Perfetto; FILE.html: a page that shows them. Slows the run a little"},
+    {.names = "profile", .type = CLI_SWITCH, AT(profile),
+     .help = "afterwards print to stderr where the prompt's last step and the last token's spent their time (as `clef bench --profile`)"},
+    {.names = "tap", .type = CLI_LIST, .value = "NAME", AT(inside.taps),
+     .help = "afterwards write this value of all steps to --tap-out; may be repeated: a value of `clef graph`, or a pattern: 'layer*.out'"},
+    {.names = "tap-out", .type = CLI_TEXT, .value = "FILE", AT(inside.tap_out),
+     .help = "FILE.safetensors; FILE.npy for one value; a folder or NAME/ for a .npy file of each"},
+    {.names = "stats", .type = CLI_SWITCH, AT(inside.stats),
+     .help = "afterwards print each value's range, mean, NaN and infinities over all steps to stderr; stop at the first NaN"},
+    DEVICES_OPTION(run_options),
+    GEMM_OPTION(run_options),
+    EXACT_OPTION(run_options),
+    TUNE_OPTION(run_options),
+    STRICT_OPTION(run_options),
+    PROOF_OPTION(run_options),
+    QUIET_OPTION(run_options),
+    {.names = NULL},
+};
+/* clang-format on */
+
+/** What a run holds; finished by run_finish() in any state. */
+typedef struct run {
+    const run_options *o;
+    clef_model *model;
+    const clef_hparams *hparams;
+    const clef_tokenizer *tokenizer; /* NULL when neither the prompt nor the output is text */
+    int32_t *ids;                    /* the prompt */
+    int32_t n_ids, n_context;
+    int32_t is_seq2seq, target; /* an encoder-decoder: ids are its source; -1 or what --target names */
+    clef_device *device;
+    clef_session *session;
+    clef_sampler_opts sampling;
+    clef_stream stream;
+    clef__progress progress;
+    clef__trace trace;
+    bench_options profile_options;
+    bench profile;     /* its `to` holds the tables until the text is out */
+    double step_began; /* of a search: its step */
+    int32_t n_traced;
+    uint64_t seed;
+    int32_t *kept, n_kept, n_start; /* for --tap and --stats: what was fed and what came, one after the other; how many were fed */
+    int32_t n_new;
+    double start, fed, prompt_seconds, first_seconds, new_seconds;
+    const char *ended; /* why it stopped short of -n; NULL when it did not */
+} run;
+
+/* Parses "1,2,3" (spaces do as well). */
+static int parse_ids(run *r, const char *text)
+{
+    int32_t capacity = 0;
+    for (const char *s = text; *s;) {
+        char *end;
+        const long long id = strtoll(s, &end, 10);
+        if (end == s || id < 0 || id >= r->hparams->n_vocab)
+            return clef__cli_fail(CLI_USAGE, "--ids: wants numbers from 0 to %" PRId32 ", came '%.20s'", r->hparams->n_vocab - 1, s);
+        if (r->n_ids == capacity) {
+            int32_t *more = capacity < INT32_MAX / 8 ? realloc(r->ids, sizeof *more * (size_t)(2 * capacity + 64)) : NULL;
+            if (!more)
+                return clef__cli_fail(CLI_FAILED, "--ids: out of host memory");
+            r->ids = more;
+            capacity = 2 * capacity + 64;
+        }
+        r->ids[r->n_ids++] = (int32_t)id;
+        s = end + strspn(end, ", \n\t");
+    }
+    return r->n_ids ? CLI_GO_ON : clef__cli_fail(CLI_USAGE, "--ids: wants at least one id, none came");
+}
+
+/* An empty prompt stands for BOS, where the tokenizer does not say so itself. */
+static int use_bos(run *r)
+{
+    const int32_t of_tokenizer = r->tokenizer ? clef_tokenizer_bos(r->tokenizer) : -1;
+    const int32_t bos = of_tokenizer >= 0 ? of_tokenizer : r->hparams->bos;
+    if (bos < 0 || bos >= r->hparams->n_vocab)
+        return clef__cli_fail(CLI_FAILED, "run: the prompt is empty, and %s has no BOS token to begin with", clef_model_path(r->model));
+    r->ids = malloc(sizeof *r->ids);
+    if (!r->ids)
+        return clef__cli_fail(CLI_FAILED, "run: out of host memory");
+    r->ids[0] = bos;
+    r->n_ids = 1;
+    return CLI_GO_ON;
+}
+
+static int encode_prompt(run *r)
+{
+    clef_error err = {0};
+    char *text = NULL;
+    int32_t *ids = NULL;
+    size_t n_bytes = 0;
+    int rc = CLI_GO_ON;
+    if (r->o->file)
+        rc = clef__read_file(r->o->file, &text, &n_bytes);
+    if (rc != CLI_GO_ON)
+        return rc;
+    const char *prompt = text ? text : r->o->prompt;
+    if (!text)
+        n_bytes = strlen(prompt);
+    const clef_special special = r->o->no_special ? CLEF_SPECIAL_NONE : CLEF_SPECIAL_ADD;
+    int32_t n = 0;
+    if (clef_tokenizer_encode(r->tokenizer, prompt, n_bytes, special, &ids, &n, &err) != CLEF_OK)
+        rc = clef__cli_report(&err);
+    else if (n == 0)
+        rc = use_bos(r);
+    else if ((r->ids = malloc(sizeof *ids * (size_t)n)) == NULL)
+        rc = clef__cli_fail(CLI_FAILED, "run: out of host memory");
+    else
+        memcpy(r->ids, ids, sizeof *ids * (size_t)n), r->n_ids = n;
+    clef_tokens_free(ids);
+    free(text);
+    return rc;
+}
+
+/* The id that --target names; a new text begins with it. */
+static int find_target(run *r)
+{
+    r->is_seq2seq = r->hparams->n_decoder_layers > 0;
+    r->target = -1;
+    if (!r->o->target)
+        return CLI_GO_ON;
+    if (!r->is_seq2seq)
+        return clef__cli_fail(CLI_USAGE, "run: --target is of encoder-decoders, %s is %s", clef_model_path(r->model), r->hparams->arch);
+    if (r->tokenizer)
+        r->target = clef_tokenizer_find(r->tokenizer, r->o->target);
+    if (r->target < 0 || r->target >= r->hparams->n_vocab)
+        return clef__cli_fail(CLI_FAILED, "run: --target: %s has no token '%.80s'", clef_model_path(r->model), r->o->target);
+    return CLI_GO_ON;
+}
+
+/* Of an encoder-decoder the context is the target's, and the source has one of its own. */
+static int check_source(run *r)
+{
+    const run_options *o = r->o;
+    const int32_t own = r->hparams->n_context, most = own < MAX_DEFAULT_CONTEXT ? own : MAX_DEFAULT_CONTEXT;
+    const int32_t wanted = o->n_predict >= 0 && o->n_predict < most - START_TOKENS ? o->n_predict + START_TOKENS : most;
+    r->n_context = o->n_context > 0 ? o->n_context : o->n_context == 0 ? own : wanted;
+    if (r->n_ids > own)
+        return clef__cli_fail(CLI_FAILED, "run: the source has %" PRId32 " tokens, the model takes %" PRId32, r->n_ids, own);
+    return CLI_GO_ON;
+}
+
+/* The model, the prompt's ids, and whether they fit: all that can be said before a device does any work. */
+static int run_prepare(run *r, const char *path)
+{
+    const run_options *o = r->o;
+    clef_error err = {0};
+    if (clef_model_open(path, &r->model, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    r->hparams = clef_model_hparams(r->model);
+    if (!o->ids || !o->print_ids) {
+        r->tokenizer = clef_model_tokenizer(r->model, &err);
+        if (!r->tokenizer)
+            return clef__cli_report(&err);
+    }
+    int rc = o->ids ? parse_ids(r, o->ids) : encode_prompt(r);
+    if (rc == CLI_GO_ON)
+        rc = find_target(r);
+    if (rc != CLI_GO_ON)
+        return rc;
+    if (r->is_seq2seq)
+        return check_source(r);
+    r->n_context = o->n_context > 0 ? o->n_context : r->hparams->n_context;
+    if (r->n_context <= 0 || (o->n_context < 0 && r->n_context > MAX_DEFAULT_CONTEXT))
+        r->n_context = MAX_DEFAULT_CONTEXT;
+    if (r->n_ids > r->n_context)
+        return clef__cli_fail(
+            CLI_FAILED, "run: the prompt has %" PRId32 " tokens, the context holds %" PRId32 "; -c sets it (the model's own: %" PRId32 ")",
+            r->n_ids, r->n_context, r->hparams->n_context);
+    return CLI_GO_ON;
+}
+
+/* The device is measured before the model, which may leave no room for it. */
+static int begin_profile(run *r)
+{
+    clef_error err = {0};
+    r->profile_options.exact = r->o->exact;
+    r->profile = (bench){.o = &r->profile_options, .device = r->device, .model = r->model, .to = tmpfile()};
+    if (!r->profile.to)
+        return clef__cli_fail(CLI_FAILED, "run: --profile: no temporary file: %s", strerror(errno));
+    if (clef_device_measure(r->device, &r->profile.speed, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    clef__profile_limits(&r->profile);
+    return CLI_GO_ON;
+}
+
+static int end_profile(run *r)
+{
+    const int rc = r->n_new > 1 ? clef__profile_step(&r->profile, "the last token's step", 0) : CLI_GO_ON;
+    rewind(r->profile.to);
+    for (int c; (c = fgetc(r->profile.to)) != EOF;)
+        fputc(c, stderr);
+    return rc;
+}
+
+static int run_open(run *r)
+{
+    const run_options *o = r->o;
+    clef_error err = {0};
+    r->seed = o->seed.given ? o->seed.value : clef__terminal_entropy();
+    r->sampling = (clef_sampler_opts){
+        .temperature = o->temperature,
+        .top_k = o->top_k,
+        .top_p = o->top_p,
+        .min_p = o->min_p,
+        .repeat_penalty = o->repeat_penalty,
+        .repeat_last_n = o->repeat_last_n,
+        .seed = r->seed,
+    };
+    const clef_device_opts device = {.notice = clef__say_notice,
+                                     .profile = o->trace || o->profile,
+                                     .n_threads = o->n_threads,
+                                     .pin = (clef_pin)o->pin,
+                                     .progress = clef__progress_step,
+                                     .progress_user = &r->progress};
+    if (clef__devices_open(o->device, o->split, &device, &r->device, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    const int one = o->trace || o->profile ? clef__one_device(r->device, "run", o->trace ? "--trace" : "--profile") : CLI_GO_ON;
+    if (one != CLI_GO_ON)
+        return one;
+    if (clef__trace_begin(&r->trace, o->trace, clef_model_path(r->model), clef_device_describe(r->device)->name, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    if (!o->quiet)
+        clef__say_device(r->device);
+    const clef_session_opts session = {
+        .n_context = r->n_context,
+        .n_batch = o->n_batch < r->n_context ? o->n_batch : r->n_context,
+        .gemm = (clef_gemm)o->gemm,
+        .exact = o->exact,
+        .no_tune = o->no_tune,
+        .strict = o->strict,
+        .no_proof = o->no_proof,
+        .kv_type = clef__kv_type(r->model, o->kv_type, o->exact),
+        .n_source = r->n_ids,
+        .n_first = r->n_ids,
+        .n_beams = o->n_beams,
+        .progress = clef__progress_step,
+        .progress_user = &r->progress,
+    };
+    const int rc = o->profile ? begin_profile(r) : CLI_GO_ON;
+    if (rc != CLI_GO_ON)
+        return rc;
+    if (clef_session_create(r->device, r->model, &session, &r->session, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    r->profile.session = r->session;
+    return CLI_GO_ON;
+}
+
+/* Writes to stdout at once; when its reader has gone, the run ends without a word. */
+static int put(const char *text, size_t n)
+{
+    errno = 0;
+    if (fwrite(text, 1, n, stdout) == n && fflush(stdout) == 0)
+        return CLI_GO_ON;
+    return errno == EPIPE ? CLI_FAILED : clef__cli_fail(CLI_FAILED, "run: cannot write to stdout: %s", strerror(errno));
+}
+
+static int put_token(run *r, int32_t id)
+{
+    char text[CLEF_MAX_PIECE + 16];
+    size_t n = 0;
+    clef_error err = {0};
+    if (r->o->print_ids) {
+        n = (size_t)snprintf(text, sizeof text, "%s%" PRId32, r->n_new ? "," : "", id);
+        return put(text, n);
+    }
+    if (clef_stream_push(&r->stream, id, text, sizeof text, &n, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    return n ? put(text, n) : CLI_GO_ON;
+}
+
+/* The prompt goes through the stream too, so that the text continues it as one text: its first space, its half characters. */
+static int put_prompt(run *r)
+{
+    char text[CLEF_MAX_PIECE + 16];
+    clef_error err = {0};
+    r->stream.tok = r->tokenizer;
+    int rc = CLI_GO_ON;
+    if (r->is_seq2seq)
+        return CLI_GO_ON; /* its text is a new one */
+    for (int32_t i = 0; rc == CLI_GO_ON && r->tokenizer && !r->o->print_ids && i < r->n_ids; i++) {
+        size_t n = 0;
+        if (clef_stream_push(&r->stream, r->ids[i], text, sizeof text, &n, &err) != CLEF_OK)
+            return clef__cli_report(&err);
+        if (r->o->echo && n)
+            rc = put(text, n);
+    }
+    return rc;
+}
+
+static int ends_text(const run *r, int32_t id)
+{
+    const int32_t of_tokenizer = r->tokenizer ? clef_tokenizer_eos(r->tokenizer) : -1;
+    if (r->o->ignore_eos)
+        return 0;
+    if (id == r->hparams->eos || id == of_tokenizer)
+        return 1;
+    for (int32_t i = 0; i < r->hparams->n_eos_more; i++)
+        if (id == r->hparams->eos_more[i])
+            return 1;
+    return 0;
+}
+
+static int keep(run *r, const int32_t *ids, int32_t n)
+{
+    if (!r->o->inside.taps.n && !r->o->inside.stats)
+        return CLI_GO_ON;
+    int32_t *kept = realloc(r->kept, ((size_t)r->n_kept + (size_t)n + 1) * sizeof *kept);
+    if (!kept)
+        return clef__cli_fail(CLI_FAILED, "run: out of host memory");
+    if (n)
+        memcpy(kept + r->n_kept, ids, (size_t)n * sizeof *ids);
+    r->kept = kept;
+    r->n_kept += n;
+    return CLI_GO_ON;
+}
+
+/* The step that clef_session_next() enqueued behind the token that it gave; none where the text ends with it. */
+static clef_status trace_token(run *r, double began, clef_error *err)
+{
+    const int ahead =
+        clef_session_n_past(r->session) < clef_session_n_context(r->session) && (r->o->n_predict < 0 || r->n_new + 1 < r->o->n_predict);
+    return ahead ? clef__trace_step(&r->trace, r->session, "token", began, err) : CLEF_OK;
+}
+
+/* Gives out the tokens; the device works on the next while one is printed. */
+static int generate_tokens(run *r)
+{
+    clef_error err = {0};
+    int rc = CLI_GO_ON;
+    while (rc == CLI_GO_ON && r->n_new != r->o->n_predict) {
+        int32_t id;
+        if (r->n_new && clef_session_n_past(r->session) >= r->n_context) {
+            r->ended = "the context is full";
+            break;
+        }
+        const double began = clef__terminal_seconds();
+        if (clef_session_next(r->session, &id, &err) != CLEF_OK || trace_token(r, began, &err) != CLEF_OK)
+            return clef__cli_report(&err);
+        if (r->fed == 0) { /* with the first token the prompt is done */
+            r->fed = clef__terminal_seconds();
+            clef__progress_finish(&r->progress);
+            rc = put_prompt(r);
+        }
+        if (rc == CLI_GO_ON && ends_text(r, id)) {
+            r->ended = "the model ended its text";
+            break;
+        }
+        if (rc == CLI_GO_ON)
+            rc = put_token(r, id);
+        if (rc == CLI_GO_ON)
+            rc = keep(r, &id, 1);
+        if (rc != CLI_GO_ON)
+            break;
+        if (r->n_new++ == 0)
+            r->first_seconds = clef__terminal_seconds() - r->start;
+        if (clef__terminal_interrupted() && r->n_new != r->o->n_predict) {
+            rc = CLI_INTERRUPTED;
+            r->ended = "interrupted";
+        }
+    }
+    return rc;
+}
+
+/* What the generation goes on from: the prompt, or what an encoder-decoder's text begins with. */
+static int32_t first_ids(const run *r, int32_t start[START_TOKENS], const int32_t **out)
+{
+    *out = r->is_seq2seq ? start : r->ids;
+    if (!r->is_seq2seq)
+        return r->n_ids;
+    int32_t n = clef_session_start(r->session, start);
+    if (r->target >= 0 && n > 1) /* in place of the one that the model forces */
+        n = 1;
+    if (r->target >= 0)
+        start[n++] = r->target;
+    return n;
+}
+
+static int put_hypothesis(run *r, const clef_hypothesis *h)
+{
+    clef_error err = {0};
+    char *text = NULL;
+    size_t n_bytes = 0;
+    int rc = CLI_GO_ON;
+    for (int32_t i = 0; rc == CLI_GO_ON && r->o->print_ids && i < h->n; i++) {
+        char id[16];
+        rc = put(id, (size_t)snprintf(id, sizeof id, "%s%" PRId32, i ? "," : "", h->ids[i]));
+    }
+    if (r->o->print_ids)
+        return rc;
+    if (clef_tokenizer_decode(r->tokenizer, h->ids, h->n, &text, &n_bytes, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    rc = put(text, n_bytes);
+    clef_text_free(text);
+    return rc;
+}
+
+/* The steps of a search follow one another: each begins where the one before it was told of. */
+static clef_status trace_beams(void *user, clef_error *err)
+{
+    run *r = user;
+    const clef_status status = clef__trace_step(&r->trace, r->session, r->n_traced++ ? "beams" : "prompt's last step", r->step_began, err);
+    r->step_began = clef__terminal_seconds();
+    return status;
+}
+
+static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
+{
+    clef_error err = {0};
+    clef_hypothesis *best = NULL;
+    int32_t n_best = 0;
+    const clef_beam_opts opts = {.n_beams = r->o->n_beams,
+                                 .length_penalty = r->o->length_penalty,
+                                 .early_stopping = r->o->early_stopping,
+                                 .n_best = r->o->n_best,
+                                 .n_max = r->o->n_predict > 0 ? r->o->n_predict : 0,
+                                 .ignore_eos = r->o->ignore_eos,
+                                 .step = r->o->trace ? trace_beams : NULL,
+                                 .step_user = r};
+    r->fed = clef__terminal_seconds(); /* what it feeds is part of the search */
+    r->step_began = n_ids <= r->o->n_batch ? r->fed : -1;
+    if (clef_session_beams(r->session, ids, n_ids, &opts, &best, &n_best, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    clef__progress_finish(&r->progress);
+    r->first_seconds = clef__terminal_seconds() - r->start;
+    int rc = r->o->echo ? put_prompt(r) : CLI_GO_ON;
+    if (rc == CLI_GO_ON && n_best)
+        rc = keep(r, best[0].ids, best[0].n);
+    for (int32_t i = 0; rc == CLI_GO_ON && i < n_best; i++) {
+        rc = i ? put("\n", 1) : CLI_GO_ON;
+        if (rc == CLI_GO_ON)
+            rc = put_hypothesis(r, &best[i]);
+        r->n_new = best[i].n > r->n_new ? best[i].n : r->n_new;
+        if (!r->o->quiet)
+            fprintf(stderr, "%sclef: score %.6g%s\n", clef__terminal_stdout() ? "\n" : "", (double)best[i].score,
+                    best[i].ended ? "; the model ended its text" : "");
+    }
+    clef_hypotheses_free(best, n_best);
+    return rc;
+}
+
+static int generate(run *r)
+{
+    clef_error err = {0};
+    const int32_t n_max = r->o->n_predict > 0 ? r->o->n_predict : 0, *ids;
+    const double begin = clef__terminal_seconds();
+    int32_t start[START_TOKENS];
+    const int32_t n_ids = first_ids(r, start, &ids);
+    r->n_start = n_ids;
+    int rc = keep(r, ids, n_ids);
+    if (rc != CLI_GO_ON)
+        return rc;
+    if (r->is_seq2seq && clef_session_encode(r->session, r->ids, r->n_ids, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    if (r->o->n_beams) {
+        rc = r->o->n_predict ? search_beams(r, ids, n_ids) : CLI_GO_ON;
+    } else {
+        const double began = n_ids <= r->o->n_batch ? clef__terminal_seconds() : -1;
+        if (clef_session_generate(r->session, ids, n_ids, n_max, &r->sampling, &err) != CLEF_OK ||
+            clef__trace_step(&r->trace, r->session, "prompt's last step", began, &err) != CLEF_OK)
+            return clef__cli_report(&err);
+        rc = r->o->profile ? clef__profile_step(&r->profile, "the prompt's last step", 0) : CLI_GO_ON;
+        if (rc != CLI_GO_ON)
+            return rc;
+        rc = r->o->n_predict ? generate_tokens(r) : put_prompt(r);
+    }
+    if (r->fed == 0)
+        r->fed = clef__terminal_seconds();
+    r->prompt_seconds = r->fed - begin;
+    r->new_seconds = clef__terminal_seconds() - r->fed;
+    return rc;
+}
+
+/* The last, incomplete character, and the end of the line where a person reads. */
+static int put_end(run *r)
+{
+    char text[CLEF_MAX_PIECE];
+    size_t n = 0;
+    clef_error err = {0};
+    if (r->stream.tok && !r->o->print_ids && clef_stream_finish(&r->stream, text, sizeof text, &n, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    int rc = n ? put(text, n) : CLI_GO_ON;
+    if (rc == CLI_GO_ON && (r->o->print_ids || clef__terminal_stdout()))
+        rc = put("\n", 1);
+    return rc;
+}
+
+static double rate(int32_t n, double seconds)
+{
+    return seconds > 0 ? n / seconds : 0;
+}
+
+static void print_statistics(const run *r)
+{
+    const clef_plan_stats s = clef_session_describe(r->session);
+    char total[24], weights[24], mapped[24], state[24], rest[24];
+    const uint64_t other = s.arena_bytes + s.scratch_bytes + s.io_bytes + s.relay_bytes;
+    const uint64_t all = s.weight_bytes + s.mapped_bytes + s.state_bytes + other;
+    fprintf(stderr, "clef: prompt %" PRId32 " tokens in %.3f s, %.1f tokens/s; first token after %.2f s\n", r->n_ids, r->prompt_seconds,
+            rate(r->n_ids, r->prompt_seconds), r->first_seconds);
+    fprintf(stderr, "clef: generated %" PRId32 " tokens in %.3f s, %.1f tokens/s%s%s\n", r->n_new, r->new_seconds,
+            rate(r->n_new, r->new_seconds), r->ended ? "; " : "", r->ended ? r->ended : "");
+    fprintf(stderr, "clef: memory %s: weights %s and %s used in the file, KV cache %s, activations %s\n", clef__bytes_text(all, total),
+            clef__bytes_text(s.weight_bytes, weights), clef__bytes_text(s.mapped_bytes, mapped), clef__bytes_text(s.state_bytes, state),
+            clef__bytes_text(other, rest));
+    fprintf(stderr, "clef: kernels %" PRId32 " built, %" PRId32 " from the cache; seed %" PRIu64 "\n", s.n_kernels_built,
+            s.n_kernels_cached, r->seed);
+}
+
+/* The last token came of a step and went into none. */
+static int look_inside(const run *r, const char *path)
+{
+    const int32_t n = r->n_kept - (r->n_kept > r->n_start);
+    const clef__forward_opts forward = {
+        .known_ids = r->is_seq2seq ? r->ids : r->kept,
+        .n_known_ids = r->is_seq2seq ? r->n_ids : n,
+        .known_target = r->is_seq2seq ? r->kept : NULL,
+        .n_known_target = r->is_seq2seq ? n : 0,
+        .device = r->o->device,
+        .split = r->o->split,
+        .gemm = r->o->gemm,
+        .exact = r->o->exact,
+        .no_tune = r->o->no_tune,
+        .no_proof = r->o->no_proof,
+        .quiet = r->o->quiet,
+    };
+    return clef__run_inside(&r->o->inside, &forward, path);
+}
+
+static int run_finish(run *r, const char *path, int rc)
+{
+    clef_error err = {0};
+    clef__progress_finish(&r->progress);
+    if (clef__trace_end(&r->trace, &err) != CLEF_OK)
+        rc = clef__cli_report(&err);
+    if (r->profile.to)
+        fclose(r->profile.to);
+    clef_session_destroy(r->session);
+    clef_device_close(r->device);
+    clef__progress_finish(&r->progress);
+    clef_model_close(r->model);
+    if (rc == CLI_OK && r->kept)
+        rc = look_inside(r, path);
+    free(r->ids);
+    free(r->kept);
+    return rc;
+}
+
+static int run_run(const void *options, int32_t n_args, char **args)
+{
+    const run_options *o = options;
+    run r = {.o = o, .start = clef__terminal_seconds()};
+    if ((o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) != 1)
+        return clef__cli_fail(CLI_USAGE, "run: wants one prompt: -p TEXT, -f FILE or --ids 1,2,3");
+    if (o->profile && o->n_beams)
+        return clef__cli_fail(CLI_USAGE, "run: --profile is of runs without --beams; --trace takes both");
+    if (!o->inside.taps.n != !o->inside.tap_out)
+        return clef__cli_fail(CLI_USAGE, "run: wants --tap NAME and --tap-out FILE together");
+    if (o->n_best > (o->n_beams ? o->n_beams : 1))
+        return clef__cli_fail(CLI_USAGE, "run: --n-best %" PRId32 " of --beams %" PRId32, o->n_best, o->n_beams);
+    clef_error err = {0};
+    if (clef__output_check(o->trace, &err) != CLEF_OK || clef__output_check(o->inside.tap_out, &err) != CLEF_OK)
+        return clef__cli_report(&err);
+    const char *path = clef__model_path("run", n_args, args, o->model);
+    if (!path)
+        return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    clef__terminal_catch_interrupt();
+    clef__progress_init(&r.progress, o->quiet);
+    int rc = run_prepare(&r, path);
+    if (rc == CLI_GO_ON)
+        rc = run_open(&r);
+    if (rc == CLI_GO_ON) {
+        rc = generate(&r);
+        if (rc == CLI_GO_ON || rc == CLI_INTERRUPTED) {
+            const int end = put_end(&r);
+            clef__progress_finish(&r.progress);
+            if (!o->quiet)
+                print_statistics(&r);
+            if (rc == CLI_GO_ON)
+                rc = end;
+            if (rc == CLI_GO_ON && o->profile)
+                rc = end_profile(&r);
+            rc = rc == CLI_GO_ON ? CLI_OK : rc;
+        }
+    }
+    return run_finish(&r, path, rc);
+}
+
+const clef__command clef__command_run = {
+    .name = "run",
+    .usage = "[MODEL] -p PROMPT [FLAGS]",
+    .summary = "Generate text with a model",
+    .notes = "MODEL is a GGUF file or a Hugging Face folder; without it, the model that comes with clef. The text goes to stdout as it\n"
+             "comes, and nothing else does; progress and statistics go to stderr. Ctrl-C ends the text.\n"
+             "An encoder-decoder takes the prompt as its source. --beams N searches as transformers does, and samples nothing.\n",
+    .options = run_option_table,
+    .max_args = 1,
+    .defaults = &run_defaults,
+    .options_bytes = sizeof run_defaults,
+    .run = run_run,
+};

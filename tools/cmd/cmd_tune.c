@@ -1,0 +1,111 @@
+/* clef tune: measures which variants serve best on a device, and keeps the answer. */
+#include <inttypes.h>
+
+#include "tools/common.h"
+#include "tools/progress.h"
+#include "tools/inspect/variants.h"
+
+typedef struct tune_options {
+    const char *device, *model;
+    int32_t gemm, exact, what, again, quiet;
+} tune_options;
+
+enum { WHAT_AUTO, WHAT_VARIANTS, WHAT_CLBLAST, WHAT_ALL };
+static const char *const what_names[] = {"auto", "variants", "clblast", "all", NULL};
+static const tune_options tune_defaults = {.gemm = CLEF_GEMM_AUTO, .what = WHAT_AUTO};
+
+/* clang-format off */
+static const clef__option tune_option_table[] = {
+    DEVICE_OPTION(tune_options),
+    MODEL_OPTION(tune_options),
+    GEMM_OPTION(tune_options),
+    EXACT_OPTION(tune_options),
+    {.names = "what", .type = CLI_CHOICE, .value = "WHAT", .offset = offsetof(tune_options, what), .choices = what_names,
+     .help = "what to measure [variants with MODEL, else all]"},
+    {.names = "again", .type = CLI_SWITCH, .offset = offsetof(tune_options, again), .help = "measure also what is known already"},
+    QUIET_OPTION(tune_options),
+    {.names = NULL},
+};
+/* clang-format on */
+
+static clef_status load_graph(const char *path, clef_graph **out, clef_error *err)
+{
+    clef_model *model = NULL;
+    clef_status s;
+    if (clef__is_graph_file(path)) {
+        s = clef__graph_file_open(path, out, err);
+    } else {
+        s = clef_model_open(path, &model, err);
+        if (!s)
+            s = clef_model_build(model, NULL, out, err);
+        clef_model_close(model);
+    }
+    return s ? s : clef_graph_optimize(*out, NULL, err);
+}
+
+static clef_status tune_variants(const tune_options *o, const char *path, clef_device *device, const clef_tune_opts *opts, clef_error *err)
+{
+    clef_graph *graph = NULL;
+    clef_status s = path ? load_graph(path, &graph, err) : CLEF_OK;
+    if (!s)
+        s = clef_tune(device, graph, &(clef_plan_opts){.gemm = (clef_gemm)o->gemm, .exact = o->exact}, opts, err);
+    clef_graph_destroy(graph);
+    return s;
+}
+
+static clef_status tune_clblast(clef_device *device, const clef_tune_opts *opts, clef_clblast_report *report, clef_error *err)
+{
+    const clef_status s = clef_tune_clblast(device, opts, report, err);
+    if (s == CLEF_E_UNSUPPORTED && err)
+        *err = (clef_error){0}; /* a clef without CLBlast has nothing to tune there */
+    return s == CLEF_E_UNSUPPORTED ? CLEF_OK : s;
+}
+
+static void print_clblast(const clef_clblast_report *r)
+{
+    if (r->gflops_before > 0)
+        printf("CLBlast f32 1024 x 1024 x 1024: %.1f GFLOP/s untuned, %.1f tuned: %.2f x; %" PRId32 " sets of parameters tried, %" PRId32
+               " wrong\n%s%s%s",
+               r->gflops_before, r->gflops_after, r->gflops_after / r->gflops_before, r->n_tried, r->n_wrong, r->params[0] ? "     " : "",
+               r->params, r->params[0] ? "\n" : "");
+}
+
+static int tune_run(const void *options, int32_t n_args, char **args)
+{
+    const tune_options *o = options;
+    const char *path = n_args > 0 ? args[0] : o->model;
+    const int32_t what = o->what != WHAT_AUTO ? o->what : path ? WHAT_VARIANTS : WHAT_ALL;
+    clef_error err = {0};
+    clef_device *device = NULL;
+    clef_clblast_report report = {0};
+    clef__progress progress;
+    clef__progress_init(&progress, o->quiet);
+    const clef_tune_opts opts = {.again = o->again, .progress = clef__progress_step, .progress_user = &progress};
+    clef_status s = clef_device_open(o->device, &(clef_device_opts){.notice = clef__say_notice}, &device, &err);
+    if (!s && !o->quiet)
+        clef__say_device(device);
+    if (!s && what != WHAT_CLBLAST)
+        s = tune_variants(o, path, device, &opts, &err);
+    if (!s && what != WHAT_VARIANTS)
+        s = tune_clblast(device, &opts, &report, &err);
+    clef__progress_finish(&progress);
+    if (!s && what != WHAT_CLBLAST)
+        s = clef__variants_print(device, &err);
+    if (!s)
+        print_clblast(&report);
+    clef_device_close(device);
+    return s ? clef__cli_report(&err) : CLI_OK;
+}
+
+const clef__command clef__command_tune = {
+    .name = "tune",
+    .usage = "[MODEL] [--what variants|clblast|all]",
+    .summary = "Measure which kernels serve best on a device, and keep the answer",
+    .notes = "Every variant is checked against the reference before it is timed. With MODEL, at the model's own shapes;\n"
+             "else at common ones, and CLBlast's parameters are searched (a minute). `clef devices --variants` shows what is known.\n",
+    .options = tune_option_table,
+    .max_args = 1,
+    .defaults = &tune_defaults,
+    .options_bytes = sizeof tune_defaults,
+    .run = tune_run,
+};

@@ -1,0 +1,75 @@
+/* What differs between two graphs. */
+#include "tools/graph/graph_diff.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/output.h"
+
+/* The pass behind the last @, NULL where there is none of that name. */
+static const char *pass_of(const char *spec)
+{
+    const char *at = strrchr(spec, '@');
+    if (at && strcmp(at + 1, "build") == 0)
+        return at + 1;
+    for (int32_t i = 0; at && clef_pass_name(i); i++)
+        if (strcmp(at + 1, clef_pass_name(i)) == 0)
+            return at + 1;
+    return NULL;
+}
+
+static clef_status open_one(const clef__graph_source *source, const char *spec, clef_graph **out, clef_error *err)
+{
+    clef__graph_source s = *source;
+    clef_model *model = NULL;
+    const char *pass = pass_of(spec);
+    const size_t n = pass ? (size_t)(pass - 1 - spec) : strlen(spec);
+    char *path = malloc(n + 1);
+    if (!path)
+        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+    memcpy(path, spec, n);
+    path[n] = 0;
+    if (pass)
+        s.after = pass;
+    const char *demo = n ? NULL : clef_demo_model(); /* "@fuse": of the model that comes with clef */
+    const clef_status status = clef__graph_source_open(&s, demo ? demo : path, &model, out, err);
+    clef_model_close(model);
+    free(path);
+    return status;
+}
+
+typedef struct two_graphs {
+    clef_graph *a, *b;
+    clef_graph_difference d;
+} two_graphs;
+
+static int is_same(const clef_graph_difference *d)
+{
+    return !d->gone && !d->came && !d->changed;
+}
+
+static clef_status write_diff(void *user, FILE *to, clef_error *err)
+{
+    two_graphs *g = user;
+    const clef_status status = clef_graph_write_diff(g->a, g->b, to, &g->d, err);
+    if (status == CLEF_OK && !is_same(&g->d))
+        fprintf(to, "# %" PRId32 " gone, %" PRId32 " came, %" PRId32 " changed\n", g->d.gone, g->d.came, g->d.changed);
+    return status;
+}
+
+int clef__graph_diff(const clef__graph_source *source, const char *a, const char *b, const char *out)
+{
+    clef_error err = {0};
+    two_graphs g = {0};
+    clef_status status = open_one(source, a, &g.a, &err);
+    if (status == CLEF_OK)
+        status = open_one(source, b, &g.b, &err);
+    if (status == CLEF_OK)
+        status = clef__output(out, write_diff, &g, &err);
+    clef_graph_destroy(g.a);
+    clef_graph_destroy(g.b);
+    if (status != CLEF_OK)
+        return clef__cli_report(&err);
+    return is_same(&g.d) ? CLI_OK : CLI_FAILED;
+}

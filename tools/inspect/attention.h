@@ -1,0 +1,55 @@
+/* Attention maps: what the files of `clef attention` share. */
+#ifndef CLEF_TOOLS_ATTENTION_H
+#define CLEF_TOOLS_ATTENTION_H
+
+#include "tools/inspect/forward.h"
+
+typedef enum attention_kind { ATTENTION_SELF, ATTENTION_ENCODER, ATTENTION_CROSS, ATTENTION_N_KINDS } attention_kind;
+extern const char *const clef__attention_kinds[]; /* "self", "encoder", "cross" */
+
+/** Of one head: means over the queries that see anything; NaN where a weight is. */
+typedef struct attention_summary {
+    double entropy;  /* of the weights, in nats */
+    double distance; /* between query and key, weighted; 0 for cross-attention */
+    double first;    /* weight of key 0 */
+} attention_summary;
+
+/** Of one layer: weights [H, T, S], rows of queries. */
+typedef struct attention_map {
+    char           *name; /* of the value in the graph */
+    attention_kind  kind;
+    int32_t         layer, n_heads, n_queries, n_keys;
+    float          *weights;
+    attention_summary *heads;
+} attention_map;
+
+typedef struct attention_maps {
+    attention_map *maps;
+    int32_t        n;
+    char         **source, **target; /* tokens' texts: of the ids, and of an encoder-decoder's target */
+    int32_t        n_source, n_target;
+    int32_t        layer, head;      /* what was asked for; -1: all */
+    const char    *title;
+} attention_maps;
+
+/** Runs the model and reads every map of the kinds asked for (bit k: kind k). layer -1: all. CLEF_E_NOT_FOUND where there is none. */
+clef_status clef__attention_collect(clef__forward *f, uint32_t kinds, int32_t layer, attention_maps *out, clef_error *err);
+void        clef__attention_finish(attention_maps *maps);
+
+/** Tokens along the rows and the columns of a map. */
+char **clef__attention_row_texts(const attention_maps *a, const attention_map *m);
+char **clef__attention_column_texts(const attention_maps *a, const attention_map *m);
+static inline const float *clef__attention_head(const attention_map *m, int32_t head)
+{
+    return m->weights + (size_t)head * (size_t)m->n_queries * (size_t)m->n_keys;
+}
+
+/* Each form of the result; `a` is an attention_maps. */
+clef_status clef__attention_text(void *a, FILE *to, clef_error *err); /* summaries; the heads as blocks where a layer is asked for */
+clef_status clef__attention_json(void *a, FILE *to, clef_error *err);
+clef_status clef__attention_npy(void *a, FILE *to, clef_error *err);  /* [layers, heads, queries, keys] of one kind */
+clef_status clef__attention_svg(void *a, FILE *to, clef_error *err);
+clef_status clef__attention_png(void *a, FILE *to, clef_error *err);
+clef_status clef__attention_html(void *a, FILE *to, clef_error *err);
+
+#endif

@@ -1,0 +1,209 @@
+/* Attention maps as text, JSON, npy and as a page. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/inspect/attention.h"
+#include "tools/json.h"
+#include "tools/inspect/npy.h"
+#include "tools/inspect/page.h"
+#include "tools/terminal.h"
+
+/** The heads that were asked for. */
+static int32_t first_head(const attention_maps *a)
+{
+    return a->head < 0 ? 0 : a->head;
+}
+
+static int32_t end_head(const attention_maps *a, const attention_map *m)
+{
+    return a->head < 0 ? m->n_heads : a->head + 1;
+}
+
+/* ---- the terminal -------------------------------------------------------------------------------------------------------------------- */
+
+/* Exactly 0 is what a mask leaves. */
+static int step_of(float w, int n)
+{
+    const float at = w * (float)n;
+    return at >= (float)n ? n - 1 : at > 0 ? (int)at : 0;
+}
+
+static void write_cell(FILE *to, float w, int colour)
+{
+    static const char steps[] = " .:-=+*#%@";
+    static const unsigned char blues[] = {255, 195, 159, 123, 87, 81, 75, 69, 33, 27, 21, 18};
+    const int k = step_of(w, colour ? (int)sizeof blues : (int)sizeof steps - 1);
+    if (isnan(w))
+        fputs(colour ? "\033[48;5;196m\033[38;5;231mNN\033[0m" : "NN", to);
+    else if (colour && w == 0)
+        fputs("\033[48;5;250m\033[38;5;244m//\033[0m", to);
+    else if (colour)
+        fprintf(to, "\033[48;5;%dm  \033[0m", blues[k]);
+    else
+        fprintf(to, "%c%c", w == 0 ? '/' : steps[k], w == 0 ? '/' : steps[k]);
+}
+
+/* The text in `width` columns at most; what is no plain text becomes a point, and a cut is shown by one. */
+static void write_label(FILE *to, const char *text, int width)
+{
+    char out[64];
+    int n = 0;
+    for (const unsigned char *s = (const unsigned char *)text; *s && n < width; s++)
+        if ((*s & 0xc0) != 0x80)
+            out[n++] = *s < 0x20 || *s > 0x7e ? '.' : (char)*s;
+    fprintf(to, "%*.*s ", width, n, out);
+}
+
+static void write_blocks(FILE *to, const attention_maps *a, const attention_map *m, int32_t head)
+{
+    enum { WIDTH = 14 };
+    const int colour = to == stdout && clef__terminal_stdout() && !getenv("NO_COLOR");
+    const float *p = clef__attention_head(m, head);
+    char **rows = clef__attention_row_texts(a, m);
+    fprintf(to, "%s head %" PRId32 ": rows are queries, columns keys; // is masked, NN is NaN\n", m->name, head);
+    for (int32_t t = 0; t < m->n_queries; t++) {
+        write_label(to, rows[t], WIDTH);
+        for (int32_t s = 0; s < m->n_keys; s++)
+            write_cell(to, *p++, colour);
+        fputc('\n', to);
+    }
+    fputc('\n', to);
+}
+
+static void write_number(FILE *to, double x)
+{
+    if (isnan(x))
+        fprintf(to, " %10s", "NaN");
+    else
+        fprintf(to, " %10.3f", x);
+}
+
+clef_status clef__attention_text(void *user, FILE *to, clef_error *err)
+{
+    const attention_maps *a = user;
+    (void)err;
+    for (int32_t i = 0; i < a->n && (a->layer >= 0 || a->head >= 0); i++)
+        for (int32_t h = first_head(a); h < end_head(a, &a->maps[i]); h++)
+            write_blocks(to, a, &a->maps[i], h);
+    fprintf(to, "%-28s %5s %10s %10s %10s\n", "attention", "head", "entropy", "distance", "first");
+    for (int32_t i = 0; i < a->n; i++)
+        for (int32_t h = first_head(a); h < end_head(a, &a->maps[i]); h++) {
+            const attention_summary *s = &a->maps[i].heads[h];
+            fprintf(to, "%-28s %5" PRId32, a->maps[i].name, h);
+            write_number(to, s->entropy);
+            write_number(to, s->distance);
+            write_number(to, s->first);
+            fputc('\n', to);
+        }
+    return CLEF_OK;
+}
+
+/* ---- JSON, and the page -----------------------------------------------------------------------------------------------------------------
+ */
+
+static void write_texts(FILE *to, int32_t *n_members, const char *key, char **texts, int32_t n)
+{
+    clef__json_member(to, n_members, key);
+    fputc('[', to);
+    for (int32_t i = 0; i < n; i++) {
+        fputs(i ? ", " : "", to);
+        clef__json_string(to, texts[i]);
+    }
+    fputc(']', to);
+}
+
+static void write_head(FILE *to, const attention_map *m, int32_t head, int digits)
+{
+    const float *p = clef__attention_head(m, head);
+    const attention_summary *s = &m->heads[head];
+    int32_t n = 0;
+    fputc('{', to);
+    clef__json_member_number(to, &n, "head", head);
+    clef__json_member_number(to, &n, "entropy", s->entropy);
+    clef__json_member_number(to, &n, "distance", s->distance);
+    clef__json_member_number(to, &n, "first", s->first);
+    clef__json_member(to, &n, "weights");
+    for (int32_t t = 0; t < m->n_queries; t++) {
+        fputs(t ? ", [" : "[[", to);
+        for (int32_t k = 0; k < m->n_keys; k++) {
+            fputs(k ? "," : "", to);
+            clef__json_number(to, (double)*p++, digits);
+        }
+        fputc(']', to);
+    }
+    fputs("]}", to);
+}
+
+static clef_status write_json(const attention_maps *a, FILE *to, int digits, clef_error *err)
+{
+    enum { MOST = 40 * 1000 * 1000 };
+    double n_weights = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < a->n; i++)
+        n_weights += (double)a->maps[i].n_queries * a->maps[i].n_keys * (a->head < 0 ? a->maps[i].n_heads : 1);
+    if (n_weights > MOST)
+        return clef__error(err, CLEF_E_LIMIT,
+                           "attention: %.0f weights are more than a page or JSON takes (%d): choose a --layer and a --head", n_weights,
+                           MOST);
+    fputc('{', to);
+    clef__json_member_text(to, &n, "format", "clef-attention");
+    clef__json_member_number(to, &n, "version", 1);
+    clef__json_member_text(to, &n, "model", a->title);
+    write_texts(to, &n, "tokens", a->source, a->n_source);
+    if (a->n_target)
+        write_texts(to, &n, "target", a->target, a->n_target);
+    clef__json_member(to, &n, "maps");
+    for (int32_t i = 0; i < a->n; i++) {
+        const attention_map *m = &a->maps[i];
+        int32_t k = 0;
+        fputs(i ? ",\n {" : "[\n {", to);
+        clef__json_member_text(to, &k, "name", m->name);
+        clef__json_member_text(to, &k, "kind", clef__attention_kinds[m->kind]);
+        clef__json_member_number(to, &k, "layer", m->layer);
+        clef__json_member(to, &k, "heads");
+        for (int32_t h = first_head(a); h < end_head(a, m); h++) {
+            fputs(h == first_head(a) ? "[\n  " : ",\n  ", to);
+            write_head(to, m, h, digits);
+        }
+        fputs("]}", to);
+    }
+    fputs("]}\n", to);
+    return CLEF_OK;
+}
+
+clef_status clef__attention_json(void *user, FILE *to, clef_error *err)
+{
+    return write_json(user, to, 9, err);
+}
+
+static clef_status page_data(void *user, FILE *to, clef_error *err)
+{
+    return write_json(user, to, 4, err);
+}
+
+clef_status clef__attention_html(void *user, FILE *to, clef_error *err)
+{
+    const attention_maps *a = user;
+    return clef__page_write(to, "attention.html", a->title, page_data, user, err);
+}
+
+/* ---- npy --------------------------------------------------------------------------------------------------------------------------------
+ */
+
+clef_status clef__attention_npy(void *user, FILE *to, clef_error *err)
+{
+    const attention_maps *a = user;
+    const attention_map *m = &a->maps[0];
+    for (int32_t i = 1; i < a->n; i++)
+        if (a->maps[i].kind != m->kind || a->maps[i].n_heads != m->n_heads)
+            return clef__error(err, CLEF_E_UNSUPPORTED, "attention: %s and %s do not make one array: choose a --kind or a --layer", m->name,
+                               a->maps[i].name);
+    clef__npy_head(to, 4, (const int64_t[]){a->n, end_head(a, m) - first_head(a), m->n_queries, m->n_keys});
+    for (int32_t i = 0; i < a->n; i++)
+        fwrite(clef__attention_head(&a->maps[i], first_head(a)), sizeof(float),
+               (size_t)(end_head(a, m) - first_head(a)) * (size_t)m->n_queries * (size_t)m->n_keys, to);
+    return ferror(to) ? clef__error(err, CLEF_E_IO, "attention: cannot write: %s", strerror(errno)) : CLEF_OK;
+}
