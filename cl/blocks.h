@@ -28,7 +28,6 @@ static inline float half_of_bits(uint h)
 
 static inline float float_of_bits(uint u) { return as_float(u); }
 #else
-#  include "graph/blocks.h"
 #  include <string.h>
 #  ifdef __clang__
 #    pragma STDC FP_CONTRACT OFF /* gcc contracts nothing in ISO C */
@@ -39,6 +38,7 @@ typedef const uint8_t *block_bytes;
 #  define BLOCK_TABLE(type)  static const block_##type
 #  define USES_BLOCKS(dtype) 1
 
+/* The host's own; whoever includes this there includes graph/blocks.h first. */
 static inline float half_of_bits(args_uint h) { return clef__f16_decode((uint16_t)h); }
 
 static inline float float_of_bits(args_uint u)

@@ -1,5 +1,8 @@
 /* Decoding of block formats on the host, by the text that the kernels share. */
+/* clang-format off: blocks.h before the text that uses it */
+#include "graph/blocks.h"
 #include "cl/blocks.h"
+/* clang-format on */
 
 #include "clef/graph.h"
 

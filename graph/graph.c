@@ -6,7 +6,7 @@
 
 #include "graph/arena.h"
 #include "graph/names.h"
-#include "graph/text/text.h"
+#include "graph/op.h"
 
 clef_graph *clef_graph_create(void)
 {

@@ -13,4 +13,11 @@ clef_value  *clef__names_find(const clef__names *names, const char *name);
 int          clef__names_add(clef__names *names, clef_value *value);
 void         clef__names_remove(clef__names *names, const clef_value *value);
 
+/** 1 for what a bare name consists of: ASCII letters, digits and _.-/, whatever the locale. */
+int  clef__is_name_char(char c);
+/** 1 when the name needs no quotes. */
+int  clef__name_is_bare(const char *name);
+/** 1 when it may name a symbol: bare, no digit first, under CLEF_NAME_BYTES. */
+int  clef__is_symbol_name(const char *name);
+
 #endif

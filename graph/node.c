@@ -46,7 +46,7 @@ static const char *dtypes_wanted(uint32_t flags)
 static clef_value *as_the_op_reads(clef_graph *g, const clef_op_def *def, int32_t i, clef_value *v)
 {
     const int needs_copy = ((def->in[i] & CLEF_IN_DENSE) && !clef__is_dense(v)) || ((def->in[i] & CLEF_IN_ROWS) && !clef__rows_dense(v));
-    return needs_copy ? clef_copy(g, v) : v;
+    return needs_copy ? clef__node(g, CLEF_OP_copy, &v, 1, NULL) : v;
 }
 
 /* States change in place: what shows one as it was before a write, or would once this node has written, is refused. */

@@ -145,3 +145,8 @@ double clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double 
         bytes + padded(n) * (k / 32) * row_codes + (tile * (k / block) + col / block) * (size - block / 32 * row_codes) * PANEL_ROWS;
     return value_of(dtype, code_at(dtype, codes, r, col % 32), scales, r, col % block);
 }
+
+int64_t clef__panel_rows(const clef_panel_matmul_opts *o)
+{
+    return o->act == CLEF_PANEL_SWIGLU ? 2 * (((int64_t)o->n + PANEL_ROWS - 1) / PANEL_ROWS * PANEL_ROWS) : o->n;
+}

@@ -87,6 +87,8 @@ clef_status clef__variants_force(const char *text, const clef_variant *forced[CL
 /** A matrix product in numbers: what every variant of matmul starts from. Batch dims that lie behind one another are folded into
  *  the rows where b is the same for all. */
 matmul_args clef__matmul_args(const clef_lowering *lo, const clef_value *n);
+/** How many heads of a share one of b: 1 when they broadcast plainly, 0 when they do not fit. */
+int64_t     clef__head_group(const clef_shape *a, const clef_shape *b);
 
 /** 1 when products may go to CLBlast on this device. Its kernels load whole vectors, so f32 weights must be aligned to 64 bytes then. */
 int clef__clblast_may_serve(const clef_caps *caps, clef_gemm gemm);

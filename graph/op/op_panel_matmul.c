@@ -35,11 +35,6 @@ clef_value *clef_panel_matmul(clef_graph *g, clef_value *x, clef_value *packed, 
                       opts);
 }
 
-int64_t clef__panel_rows(const clef_panel_matmul_opts *o)
-{
-    return o->act == CLEF_PANEL_SWIGLU ? 2 * (((int64_t)o->n + PANEL_ROWS - 1) / PANEL_ROWS * PANEL_ROWS) : o->n;
-}
-
 static clef_status options_fit(const clef_panel_matmul_opts *o, clef_error *err)
 {
     const int norm_known = o->norm >= 0 && o->norm <= CLEF_PANEL_LAYER, act_known = o->act >= 0 && o->act <= CLEF_PANEL_RELU;

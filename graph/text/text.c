@@ -5,25 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-int clef__is_name_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("_.-/", c));
-}
-
-int clef__name_is_bare(const char *name)
-{
-    if (!*name || strcmp(name, "_") == 0)
-        return 0;
-    while (clef__is_name_char(*name))
-        name++;
-    return !*name;
-}
-
-int clef__is_symbol_name(const char *name)
-{
-    return clef__name_is_bare(name) && !(*name >= '0' && *name <= '9') && strlen(name) < CLEF_NAME_BYTES;
-}
-
 void clef__write_quoted(FILE *to, const char *text)
 {
     fputc('"', to);

@@ -2,16 +2,11 @@
 #ifndef CLEF_GRAPH_TEXT_H
 #define CLEF_GRAPH_TEXT_H
 
+#include "graph/names.h"
 #include "graph/op.h"
 
 enum { CLEF_TEXT_VERSION = 1 };
 
-/** 1 for what a bare name consists of: ASCII letters, digits and _.-/, whatever the locale. */
-int  clef__is_name_char(char c);
-/** 1 when the name needs no quotes. */
-int  clef__name_is_bare(const char *name);
-/** 1 when it may name a symbol: bare, no digit first, under CLEF_NAME_BYTES. */
-int  clef__is_symbol_name(const char *name);
 /** Writes x so that the same float is read back ("0.353553385", "inf", "nan"), with a point whatever the locale. */
 void clef__write_float(FILE *to, double x);
 /** Reads what clef__write_float writes, and any decimal number with a point. 0 when it is none; -1 when it is beyond f32's range, or so

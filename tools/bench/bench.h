@@ -78,6 +78,8 @@ void clef__profile_limits(const bench *b);
  *  code. */
 int clef__bench_profile(bench *b);
 
+/** CLEF_E_CANCELLED when the user has interrupted the command. */
+clef_status clef__bench_interrupted(clef_error *err);
 /** The next tokens of the prompt: feeds n ids in steps, adding each step's cost to *flops and *bytes where these are not NULL. */
 clef_status clef__bench_feed(bench *b, int32_t n, double *flops, double *bytes, clef_error *err);
 /** Generates n tokens, greedily, after one more of the prompt: n steps. */
