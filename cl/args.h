@@ -126,19 +126,19 @@ typedef struct attention_args {
     args_uint  pos, sinks;    /* offsets */
     args_float scale, softcap;
     args_int   causal, window;
-    args_uint  tile, splits;  /* attention_tile.cl: queries a tile; attention_step.cl, attention_flash.cl: parts of the keys */
+    args_uint  tile, splits;  /* attention_cpu_prefill.cl: queries a tile; attention_cpu_decode.cl, attention_gpu_flash.cl: parts of the keys */
 } attention_args;
 
-/* attention_step.cl: an attention whose k and v are caches, and the rows that it writes to them first. */
-typedef struct attention_step_args {
+/* attention_cpu_decode.cl: an attention whose k and v are caches, and the rows that it writes to them first. */
+typedef struct attention_cpu_decode_args {
     attention_args a;
     view_args  new_k, new_v;          /* [B, H / group, T, D] and [B, H / group, T, E] */
     args_uint  capacity;              /* rows of the caches */
     args_uint  freqs, q_norm, k_norm; /* offsets */
     args_float turn_scale, eps;
-} attention_step_args;
+} attention_cpu_decode_args;
 
-/* attention_flash.cl */
+/* attention_gpu_flash.cl */
 typedef struct attention_flash_args {
     attention_args a;
     args_uint      parts; /* where the records begin in their buffer */
@@ -235,10 +235,10 @@ typedef struct panel_args {
     args_uint  bias; /* offset */
     args_float alpha;
     args_uint  residual; /* offset */
-    args_uint  blocks, pairs; /* panel_f: that a group takes; panel_amx: tokens, and pairs */
+    args_uint  blocks, pairs; /* panel_cpu_gemm_f32: that a group takes; panel_cpu_gemm_amx: tokens, and pairs */
 } panel_args;
 
-/* panel_amx: what a group takes at most, and the columns that it takes through its sums at a time. */
+/* panel_cpu_gemm_amx: what a group takes at most, and the columns that it takes through its sums at a time. */
 #define AMX_TOKENS 512
 #define AMX_PAIRS  4
 #define AMX_DEPTH  512
@@ -283,21 +283,21 @@ typedef struct sample_args {
     args_uint logits, history, ids, pos, options; /* offsets */
 } sample_args;
 
-/* A stage of a relay (relay.cl): `groups` of the kernel of this number, n_groups in all; its arguments from word `args` of the list on,
- * its buffers from unit `at`, of RELAY_UNIT bytes, of base `base` on, RELAY_NONE: null. */
-#define RELAY_BUFS  13
-#define RELAY_BASES 16
-#define RELAY_UNIT  64
-#define RELAY_NONE  0xffffffffu
-typedef struct relay_stage {
+/* A stage of a fused step (fused_step.cl): `groups` of the kernel of this number, n_groups in all; its arguments from word `args` of the list on,
+ * its buffers from unit `at`, of FUSED_UNIT bytes, of base `base` on, FUSED_NONE: null. */
+#define FUSED_BUFS  13
+#define FUSED_BASES 16
+#define FUSED_UNIT  64
+#define FUSED_NONE  0xffffffffu
+typedef struct fused_stage {
     args_uint number, n_groups, groups[2], args;
-    args_uint base[RELAY_BUFS], at[RELAY_BUFS];
-} relay_stage;
+    args_uint base[FUSED_BUFS], at[FUSED_BUFS];
+} fused_stage;
 
 /* The stages of a launch. */
-typedef struct relay_args {
+typedef struct fused_args {
     args_uint first, n;
-} relay_args;
+} fused_args;
 
 /* The kernels of measure.cl: n vectors, `span` of them a group; mad: `rounds` of r = r * scale + shift. */
 typedef struct measure_args {

@@ -10,7 +10,7 @@
 #endif
 
 #include "subgroup.h"
-#include "stage.h"
+#include "substep.h"
 
 #ifdef STAGE
 #  define GROUP_KERNEL STAGE_KERNEL

@@ -1,6 +1,6 @@
 /* out[b, t] = pos[b] + t, int [B, length]. Launch: one work-item an element. */
 #include "args.h"
-#include "stage.h"
+#include "substep.h"
 
 STAGE_KERNEL void positions(STAGE_GROUP const positions_args a, global int *out, global const int *pos)
 {

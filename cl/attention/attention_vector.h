@@ -8,7 +8,7 @@
 #endif
 
 #include "fetch.h"
-#include "stage.h"
+#include "substep.h"
 
 #ifdef STAGE
 #  define SINGLE_KERNEL STAGE_KERNEL

@@ -1,4 +1,4 @@
-/* From weights to a weighted sum of values that lie decoded, for attention_tile.cl. Include after attention_vector.h. */
+/* From weights to a weighted sum of values that lie decoded, for attention_cpu_prefill.cl. Include after attention_vector.h. */
 #ifndef CLEF_CL_ATTENTION_WEIGH_H
 #define CLEF_CL_ATTENTION_WEIGH_H
 

@@ -1,4 +1,4 @@
-/* For attention_step.cl: heads of q and k as they are to be multiplied, and the rows that go to the caches. */
+/* For attention_cpu_decode.cl: heads of q and k as they are to be multiplied, and the rows that go to the caches. */
 #ifndef CLEF_CL_ATTENTION_WRITE_H
 #define CLEF_CL_ATTENTION_WRITE_H
 

@@ -1,4 +1,4 @@
-/* Products of a tile of a panel of blocks (panel_block.h) with NT quantised tokens (panel_rows.h). Needs W_TYPE, DOT, NT.
+/* Products of a tile of a panel of blocks (panel_cpu_codes.h) with NT quantised tokens (panel_cpu_activations.h). Needs W_TYPE, DOT, NT.
  *   X_SPACE  address space of the tokens (global when not given)
  *   STREAMS  1: the panel comes from memory, and a step asks for what is read later
  *
@@ -8,7 +8,7 @@
 #define CLEF_CL_PANEL_PRODUCTS_H
 
 #include "fetch.h"
-#include "panel_block.h"
+#include "panel_cpu_codes.h"
 
 #ifndef X_SPACE
 #  define X_SPACE global
@@ -17,7 +17,7 @@
 #  define STREAMS 0
 #endif
 
-/* A token block's quantised rows (panel_rows.h): quants, a scale and two sums for each block of each token. */
+/* A token block's quantised rows (panel_cpu_activations.h): quants, a scale and two sums for each block of each token. */
 typedef struct x_ptrs {
     X_SPACE const int *q;
     X_SPACE const float *d;

@@ -8,7 +8,7 @@
 enum { CLEF_MAX_HEAD = 512 }; /* elements of a head */
 
 typedef struct clef_attention_call {
-    attention_step_args args;                       /* but for .a.tile and .a.splits; what only a write needs may be 0 */
+    attention_cpu_decode_args args;                       /* but for .a.tile and .a.splits; what only a write needs may be 0 */
     const clef_value   *out, *q, *k, *v, *mask, *pos, *sinks; /* q may be CLEF__SCRATCH */
     const clef_value   *new_k, *new_v, *freqs, *q_norm, *k_norm; /* new_k NULL: nothing is written */
     int32_t             interleaved;
@@ -27,19 +27,19 @@ clef_value clef__attention_scores(const clef_value *n, clef_dim B, clef_dim H, c
 int clef__attention_has_vectors(const clef_caps *caps);
 
 /** A tile of queries shares each chunk of keys. CPUs with vectors. Nothing is written. */
-clef_status clef__attention_tile_launch(clef_lowering *lo, const clef_attention_call *call, clef_error *err);
+clef_status clef__attention_cpu_prefill_launch(clef_lowering *lo, const clef_attention_call *call, clef_error *err);
 /** Each query alone, by a group of work-items. Any device. Nothing is written. */
-clef_status clef__attention_lanes_launch(clef_lowering *lo, const clef_attention_call *call, clef_error *err);
-/** Tiles of queries, chunks of keys in local memory. GPUs, where clef__attention_flash_takes(). Nothing is written. Takes scratch, behind
+clef_status clef__attention_gpu_query_launch(clef_lowering *lo, const clef_attention_call *call, clef_error *err);
+/** Tiles of queries, chunks of keys in local memory. GPUs, where clef__attention_gpu_flash_takes(). Nothing is written. Takes scratch, behind
  *  q's where q lies there. */
-clef_status clef__attention_flash_launch(clef_lowering *lo, const clef_attention_call *call, clef_error *err);
-int         clef__attention_flash_runs(const clef_caps *caps);
+clef_status clef__attention_gpu_flash_launch(clef_lowering *lo, const clef_attention_call *call, clef_error *err);
+int         clef__attention_gpu_flash_runs(const clef_caps *caps);
 /** 1 when the device's local memory holds a tile and a chunk of heads of D and E. */
-int         clef__attention_flash_takes(const clef_caps *caps, uint32_t D, uint32_t E);
+int         clef__attention_gpu_flash_takes(const clef_caps *caps, uint32_t D, uint32_t E);
 /** A few positions, rows written before. CPUs with vectors. Takes scratch where the keys are cut in parts. */
-clef_status clef__attention_step_launch(clef_lowering *lo, const clef_attention_call *call, clef_error *err);
+clef_status clef__attention_cpu_decode_launch(clef_lowering *lo, const clef_attention_call *call, clef_error *err);
 /** 1 when T positions of `group` queries a head of k, with values of E, are few enough for that. */
-int         clef__attention_step_takes(uint32_t T, uint32_t group, uint32_t E);
+int         clef__attention_cpu_decode_takes(uint32_t T, uint32_t group, uint32_t E);
 
 /* The parts of cached_attention on devices that take them one by one (graph/op/op_rope.c, graph/op/op_cache_write.c). */
 clef_status clef__rope_launch(clef_lowering *lo, rope_args args, const clef_value *out, const clef_value *x, const clef_value *freqs,

@@ -1,11 +1,11 @@
 /* Lowering of panel_matmul on GPUs: rows of x are prepared where they need it (norm, 8 bits), then a few are multiplied tile by tile of the
- * weight (cl/panel/panel_lanes.cl), many in tiles of both. And the variants: by what bytes multiply, and how a group's items reach one another.
+ * weight (cl/panel/panel_gpu_gemv.cl), many in tiles of both. And the variants: by what bytes multiply, and how a group's items reach one another.
  */
 #include "graph/lower/panel_gpu.h"
 #include "graph/lower/variant.h"
 
 enum {
-    FEW_ROWS = 4,     /* that one group of panel_lanes takes */
+    FEW_ROWS = 4,     /* that one group of panel_gpu_gemv takes */
     LEAST_GROUP = 32, /* work-items: two teams of 16 */
     MOST_GROUP = 256,
     ITEMS_PER_UNIT = 1024 /* wanted of a launch, so that reads of memory wait for one another */
@@ -64,8 +64,8 @@ clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x
     const int by_blocks = x == CLEF_X_BYTES || x == CLEF_X_HALVES;
     const uint32_t wg = group_for(lo, args.k / (by_blocks ? 32 : 4));
     return clef__launch(lo,
-                        &(clef_launch){.source = "panel_lane_rows",
-                                       .kernel = "panel_lane_rows",
+                        &(clef_launch){.source = "panel_gpu_activations",
+                                       .kernel = "panel_gpu_activations",
                                        .c_version = clef__subgroup_c_version(lo->caps, subgroups),
                                        .defs = {{"WG", (int32_t)wg},
                                                 {"NORM", o->norm},
@@ -108,8 +108,8 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
     clef_status status = CLEF_OK;
     for (; args.first < args.m && !status; args.first += FEW_ROWS)
         status = clef__launch(lo,
-                              &(clef_launch){.source = "panel_lanes",
-                                             .kernel = "panel_lanes",
+                              &(clef_launch){.source = "panel_gpu_gemv",
+                                             .kernel = "panel_gpu_gemv",
                                              .c_version = version,
                                              .defs = {{"WG", (int32_t)wg},
                                                       {"NT", (int32_t)(args.m == 1 ? 1 : FEW_ROWS)},
@@ -135,14 +135,14 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
 /* ---- many rows ------------------------------------------------------------------------------------------------------------------- */
 
 enum {
-    TILE_GROUP = 256, /* items of a group of panel_tile */
+    TILE_GROUP = 256, /* items of a group of panel_gpu_gemm */
     SMALL_TILES = 4,  /* tiles of the weight a group: 64 rows */
     LARGE_TILES = 8,
     TILE_TOKENS = 4,     /* rows of x for an item: 64 a group */
     GROUPS_PER_UNIT = 2, /* wanted before a group takes more */
 };
 
-/* Local memory of panel_tile: 32 columns of all rows, in words of four bytes where x is in 8 bits, with scales. */
+/* Local memory of panel_gpu_gemm: 32 columns of all rows, in words of four bytes where x is in 8 bits, with scales. */
 static uint64_t tile_bytes(clef_x_form x, uint32_t tiles, uint32_t tokens)
 {
     static const uint64_t words[] = {[CLEF_X_FLOATS] = 32, [CLEF_X_BYTES] = 8 + 4, [CLEF_X_HALVES] = 16 + 4};
@@ -151,7 +151,7 @@ static uint64_t tile_bytes(clef_x_form x, uint32_t tiles, uint32_t tokens)
 
 int clef__has_many_rows(const clef_lowering *lo, const clef_value *n)
 {
-    return clef__rows(lo, n) > FEW_ROWS || ((const clef_panel_matmul_opts *)(const void *)n->attr)->alike;
+    return clef__rows(lo, n) > FEW_ROWS || ((const clef_panel_matmul_opts *)(const void *)n->attr)->batch_invariant;
 }
 
 static int takes_tiles(const clef_lowering *lo, const clef_value *n, clef_x_form x)
@@ -175,8 +175,8 @@ static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const mea
         lo->caps->local_bytes < tile_bytes(by->x, tiles, tokens))
         tiles = SMALL_TILES;
     return clef__launch(lo,
-                        &(clef_launch){.source = "panel_tile",
-                                       .kernel = "panel_tile",
+                        &(clef_launch){.source = "panel_gpu_gemm",
+                                       .kernel = "panel_gpu_gemm",
                                        .c_version = clef__int_dot_c_version(by->dot),
                                        .defs = {{"TILES", (int32_t)tiles},
                                                 {"TOKENS", (int32_t)tokens},

@@ -4,7 +4,7 @@
 
 #include "graph/lower/panel.h"
 
-/** How rows of x are prepared: -D QUANTISE of cl/panel/panel_lane_rows.cl. */
+/** How rows of x are prepared: -D QUANTISE of cl/panel/panel_gpu_activations.cl. */
 typedef enum clef_x_form { CLEF_X_FLOATS, CLEF_X_BYTES, CLEF_X_HALVES, CLEF_X_ROW_HALVES, CLEF_X_ROW_BF16 } clef_x_form;
 
 /** The launch that prepares them, into the node's scratch. */

@@ -3,7 +3,7 @@
 #include "graph/lower/panel.h"
 #include "graph/lower/variant.h"
 
-/* Groups for each unit where a few rows take one launch (graph/lower/panel_lower.c). */
+/* Groups for each unit where a few rows take one launch (graph/lower/panel_cpu.c). */
 #define TUNABLES                                                                                                                           \
     {                                                                                                                                      \
         {                                                                                                                                  \

@@ -35,7 +35,7 @@ static clef_tune_key panel_matmul_key(const clef_lowering *lo, const clef_value 
     return (clef_tune_key){.dtype = o->dtype,
                            .n = (int32_t)clef__panel_rows(o),
                            .k = o->k,
-                           .rows = o->alike ? CLEF_ROWS_MANY : rows_class(clef__rows(lo, n)),
+                           .rows = o->batch_invariant ? CLEF_ROWS_MANY : rows_class(clef__rows(lo, n)),
                            .form = o->quantise == 2 ? 3
                                    : o->quantise    ? 1
                                    : o->half        ? 2

@@ -165,50 +165,50 @@ static clef_cost attention_cost(const clef_value *n, const int64_t *symbols)
 
 static int split_fits(const clef_lowering *lo, const clef_value *n)
 {
-    return clef__attention_step_takes(clef__n(lo, n, 2), clef__n(lo, n, 1) / clef__n(lo, n->in[1], 2), clef__n(lo, n, 0));
+    return clef__attention_cpu_decode_takes(clef__n(lo, n, 2), clef__n(lo, n, 1) / clef__n(lo, n->in[1], 2), clef__n(lo, n, 0));
 }
 
 static clef_status split_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_attention_call call = call_of(lo, n);
-    return clef__attention_step_launch(lo, &call, err);
+    return clef__attention_cpu_decode_launch(lo, &call, err);
 }
 
 static clef_status tile_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_attention_call call = call_of(lo, n);
-    return clef__attention_tile_launch(lo, &call, err);
+    return clef__attention_cpu_prefill_launch(lo, &call, err);
 }
 
 static clef_status lanes_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_attention_call call = call_of(lo, n);
-    return clef__attention_lanes_launch(lo, &call, err);
+    return clef__attention_gpu_query_launch(lo, &call, err);
 }
 
 static int flash_fits(const clef_lowering *lo, const clef_value *n)
 {
-    return clef__attention_flash_takes(lo->caps, clef__n(lo, n->in[1], 0), clef__n(lo, n->in[2], 0));
+    return clef__attention_gpu_flash_takes(lo->caps, clef__n(lo, n->in[1], 0), clef__n(lo, n->in[2], 0));
 }
 
 static clef_status flash_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_attention_call call = call_of(lo, n);
-    return clef__attention_flash_launch(lo, &call, err);
+    return clef__attention_gpu_flash_launch(lo, &call, err);
 }
 
-const clef_variant clef__attention_split = {.name = "split",
+const clef_variant clef__attention_cpu_decode = {.name = "cpu_decode",
                                             .needs = "a CPU with vectors",
                                             .takes = "up to 4 positions",
                                             .device = clef__attention_has_vectors,
                                             .fits = split_fits,
                                             .lower = split_lower};
-const clef_variant clef__attention_tile = {
-    .name = "tile", .needs = "a CPU with vectors", .device = clef__attention_has_vectors, .lower = tile_lower};
-const clef_variant clef__attention_flash = {.name = "flash",
+const clef_variant clef__attention_cpu_prefill = {
+    .name = "cpu_prefill", .needs = "a CPU with vectors", .device = clef__attention_has_vectors, .lower = tile_lower};
+const clef_variant clef__attention_gpu_flash = {.name = "gpu_flash",
                                             .needs = "a GPU",
                                             .takes = "heads that fit local memory",
-                                            .device = clef__attention_flash_runs,
+                                            .device = clef__attention_gpu_flash_runs,
                                             .fits = flash_fits,
                                             .lower = flash_lower};
 /* A group of 128 takes a query. */
@@ -218,13 +218,13 @@ static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
     return clef__fit_local(lo, 128) >= 128;
 }
 
-const clef_variant clef__attention_subgroup = {.name = "subgroup",
+const clef_variant clef__attention_gpu_query_subgroup = {.name = "gpu_query_subgroup",
                                                .needs = CLEF_NEEDS_SUBGROUPS,
                                                .takes = "what groups of 128 can",
                                                .device = clef__has_subgroups,
                                                .fits = group_takes_subgroups,
                                                .lower = lanes_lower};
-const clef_variant clef__attention_lanes = {.name = "lanes", .lower = lanes_lower};
+const clef_variant clef__attention_gpu_query = {.name = "gpu_query", .lower = lanes_lower};
 
 /* ---- cases ---------------------------------------------------------------------------------------------------------------------- */
 

@@ -251,7 +251,7 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
                                 .q_norm = in[Q_NORM],
                                 .k_norm = in[K_NORM],
                                 .interleaved = o->interleaved};
-    call.args = (attention_step_args){.new_k = by_head(clef__view(lo, in[K])),
+    call.args = (attention_cpu_decode_args){.new_k = by_head(clef__view(lo, in[K])),
                                       .new_v = by_head(clef__view(lo, in[V])),
                                       .capacity = clef__n(lo, sliced(in[K_CACHE]), 1),
                                       .freqs = clef__view(lo, in[FREQS]).offset,
@@ -275,13 +275,13 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
 
 static int step_fits(const clef_lowering *lo, const clef_value *n)
 {
-    return clef__attention_step_takes(clef__n(lo, n, 2), clef__n(lo, n, 1) / clef__n(lo, n->in[K], 1), clef__n(lo, n, 0));
+    return clef__attention_cpu_decode_takes(clef__n(lo, n, 2), clef__n(lo, n, 1) / clef__n(lo, n->in[K], 1), clef__n(lo, n, 0));
 }
 
 static clef_status step_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_attention_call call = call_of(lo, n);
-    return clef__attention_step_launch(lo, &call, err);
+    return clef__attention_cpu_decode_launch(lo, &call, err);
 }
 
 /* Heads of q or k on their way: where they are now, as [B, T, H, D]. */
@@ -372,14 +372,14 @@ static clef_status ready(clef_lowering *lo, const clef_value *n, clef_attention_
 
 static int flash_fits(const clef_lowering *lo, const clef_value *n)
 {
-    return clef__attention_flash_takes(lo->caps, clef__n(lo, n->in[K], 0), clef__n(lo, n->in[V], 0));
+    return clef__attention_gpu_flash_takes(lo->caps, clef__n(lo, n->in[K], 0), clef__n(lo, n->in[V], 0));
 }
 
 static clef_status flash_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     clef_attention_call call;
     const clef_status s = ready(lo, n, &call, err);
-    return s ? s : clef__attention_flash_launch(lo, &call, err);
+    return s ? s : clef__attention_gpu_flash_launch(lo, &call, err);
 }
 
 static clef_status parts_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
@@ -389,19 +389,19 @@ static clef_status parts_lower(clef_lowering *lo, const clef_value *n, clef_erro
     if (s)
         return s;
     const int tiles = clef__attention_has_vectors(lo->caps);
-    return tiles ? clef__attention_tile_launch(lo, &call, err) : clef__attention_lanes_launch(lo, &call, err);
+    return tiles ? clef__attention_cpu_prefill_launch(lo, &call, err) : clef__attention_gpu_query_launch(lo, &call, err);
 }
 
-const clef_variant clef__cached_attention_step = {.name = "step",
+const clef_variant clef__cached_attention_cpu_decode = {.name = "cpu_decode",
                                                   .needs = "a CPU with vectors",
                                                   .takes = "up to 4 positions",
                                                   .device = clef__attention_has_vectors,
                                                   .fits = step_fits,
                                                   .lower = step_lower};
-const clef_variant clef__cached_attention_flash = {.name = "flash",
+const clef_variant clef__cached_attention_gpu_flash = {.name = "gpu_flash",
                                                    .needs = "a GPU",
                                                    .takes = "heads that fit local memory",
-                                                   .device = clef__attention_flash_runs,
+                                                   .device = clef__attention_gpu_flash_runs,
                                                    .fits = flash_fits,
                                                    .lower = flash_lower};
 /* A group of 128 takes a query. */
@@ -411,7 +411,7 @@ static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
     return clef__fit_local(lo, 128) >= 128;
 }
 
-const clef_variant clef__cached_attention_subgroup = {.name = "subgroup",
+const clef_variant clef__cached_attention_parts_subgroup = {.name = "parts_subgroup",
                                                       .needs = CLEF_NEEDS_SUBGROUPS,
                                                       .takes = "what groups of 128 can",
                                                       .device = clef__has_subgroups,

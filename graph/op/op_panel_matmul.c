@@ -20,7 +20,7 @@ static const clef_attr_def panel_attrs[] = {
     {"norm", CLEF_ATTR_ENUM, offsetof(clef_panel_matmul_opts, norm), norm_names},
     {"eps", CLEF_ATTR_FLOAT, offsetof(clef_panel_matmul_opts, eps), NULL},
     {"act", CLEF_ATTR_ENUM, offsetof(clef_panel_matmul_opts, act), act_names},
-    {"alike", CLEF_ATTR_INT, offsetof(clef_panel_matmul_opts, alike), NULL},
+    {"batch_invariant", CLEF_ATTR_INT, offsetof(clef_panel_matmul_opts, batch_invariant), NULL},
     {NULL, 0, 0, NULL},
 };
 
@@ -266,7 +266,7 @@ static const clef_op_case panel_cases[] = {
               "weight g f32 [64]\ny = panel_matmul(x, p, _, g) n=48 k=64 dtype=2 half=1 norm=rms eps=1e-5 act=swiglu\noutput y\n",
      .tol = BYTES_TOL},
     {.graph = "symbol T <= 70\ninput x f32 [T, 320]\ninput r f32 [T, 37]\nweight w bf16 [37, 320]\np = pack(w)\n"
-              "y = panel_matmul(x, p, _, _, _, r) n=37 k=320 dtype=2 half=1 act=gelu alike=1\noutput y\n",
+              "y = panel_matmul(x, p, _, _, _, r) n=37 k=320 dtype=2 half=1 act=gelu batch_invariant=1\noutput y\n",
      .tol = BYTES_TOL},
     {.graph = "symbol T <= 70\ninput x f32 [T, 96]\nweight w q4_0 [150, 96]\np = pack(w)\nweight b f32 [150]\n"
               "y = panel_matmul(x, p, b) n=150 k=96 dtype=6 quantise=1 act=silu\noutput y\n"},
@@ -295,11 +295,11 @@ static const clef_op_case panel_cases[] = {
     ROUNDED_CASES("mxfp4", "26"),
     {.graph = "symbol T <= 600\ninput x f32 [T, 1280]\ninput r f32 [T, 200]\nweight w q8_0 [200, 1280]\np = pack(w)\n" /* blocks of all */
               "weight b f32 [200]\nweight g f32 [1280]\ny = panel_matmul(x, p, b, g, _, r) n=200 k=1280 dtype=5 quantise=2 norm=rms "
-              "eps=1e-5 act=gelu alike=1\noutput y\n",
+              "eps=1e-5 act=gelu batch_invariant=1\noutput y\n",
      .tol = BYTES_TOL},
     {.graph = "symbol T <= 70\ninput x f32 [T, 64]\nweight w q8_0 [48, 64]\nweight v q8_0 [48, 64]\np = pack(w, v) interleave=1\n"
               "weight g f32 [64]\nweight s f32 [64]\nweight b f32 [96]\n"
-              "y = panel_matmul(x, p, b, g, s) n=48 k=64 dtype=5 quantise=2 norm=layer eps=1e-5 act=swiglu alike=1\noutput y\n",
+              "y = panel_matmul(x, p, b, g, s) n=48 k=64 dtype=5 quantise=2 norm=layer eps=1e-5 act=swiglu batch_invariant=1\noutput y\n",
      .tol = BYTES_TOL},
     {.graph = "symbol T <= 50\ninput x f32 [T, 301]\nweight w f32 [301, 100]\np = pack(w) in_out=1\nweight g f32 [301]\n"
               "y = panel_matmul(x, p, _, g) n=100 k=301 norm=rms eps=1e-5\noutput y\n"},

@@ -1,4 +1,4 @@
-/* A graph as a chain of stages, each for a device of its own: layers behind layers. */
+/* A graph as a pipeline of stages, each for a device of its own: layers behind layers. */
 #ifndef CLEF_GRAPH_CUT_H
 #define CLEF_GRAPH_CUT_H
 

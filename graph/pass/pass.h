@@ -24,7 +24,7 @@ clef_status clef__fuse_cache(clef_graph *g, clef_error *err);
  *  where the device multiplies them fast. A plan runs it on its own copy. */
 clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm gemm, int exact, clef_error *err);
 /** After it: products of a few rows add in the order of those of many, so that a row's result is to the bit the same among others. */
-void clef__pass_alike(clef_graph *g);
+void clef__pass_batch_invariant(clef_graph *g);
 
 /** Before choose: weights of more than max_alloc_bytes, which no buffer holds, become parts (graph/pass/pass_split.c). What cannot be cut
  *  stays. */

@@ -75,9 +75,9 @@ clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm ge
     return s ? s : clef__fuse_panels(g, caps->max_alloc_bytes, err);
 }
 
-void clef__pass_alike(clef_graph *g)
+void clef__pass_batch_invariant(clef_graph *g)
 {
     for (int32_t i = 0; i < g->n_values; i++)
         if (g->values[i]->op == CLEF_OP_panel_matmul)
-            ((clef_panel_matmul_opts *)(void *)g->values[i]->attr)->alike = 1;
+            ((clef_panel_matmul_opts *)(void *)g->values[i]->attr)->batch_invariant = 1;
 }

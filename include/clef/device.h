@@ -60,7 +60,7 @@ CLEF_API void        clef_devices_free(clef_device_info *list);
 
 typedef struct clef_device clef_device;
 
-/** Called while something long is under way: `done` of `total` (same unit), `what` is static ("weights", "kernels", "relay", "cache",
+/** Called while something long is under way: `done` of `total` (same unit), `what` is static ("weights", "kernels", "fused step", "cache",
  *  "tuning"). Return non-zero to stop it (CLEF_E_CANCELLED, where there is a status). Called from the thread that called the library. */
 typedef int (*clef_progress)(void *user, const char *what, uint64_t done, uint64_t total);
 

@@ -80,7 +80,7 @@ typedef struct clef_sampler_opts {
  *  fed).
  *  _feed(), _generate() and _reset() end a generation; so does any error, and the cache then holds what n_past says. Stopping early costs
  *  the step under way; of models with a recurrent memory (linear attention) the next feed also goes over what the cache holds once more.
- *  Neither allocates, once the lengths have been seen, but for the step at which a relay that was built meanwhile takes over.
+ *  Neither allocates, once the lengths have been seen, but for the step at which a fused step that was built meanwhile takes over.
  *
  *  A lost device (clef_error_is_lost()): _feed(), _generate(), _next() and clef_session_encode() make its context anew, load the model
  *  again, feed what the cache held and try once more; only what fails then is an error. Other plans on the device prevent it. What was fed

@@ -174,7 +174,7 @@ CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b
  *    n],
  *              the gate's first. The others as the ops of that name.
  *    residual  of the result's shape, NULL: none. alpha 0 means 1.
- *    alike     1: a row's sums are to the bit the same among any number of rows.
+ *    batch_invariant 1: a row's sums are to the bit the same among any number of rows.
  *  Plans put these in the place of matmul where it pays (clef_plan_opts.exact keeps x in F32); model code writes matmul. */
 typedef struct clef_pack_opts { int32_t in_out, interleave; } clef_pack_opts;
 CLEF_API clef_value *clef_pack(clef_graph *graph, clef_value *const *weights, int32_t n, const clef_pack_opts *opts);
@@ -183,7 +183,7 @@ typedef enum clef_panel_act {
     CLEF_PANEL_NO_ACT, CLEF_PANEL_SWIGLU, CLEF_PANEL_GELU, CLEF_PANEL_GELU_TANH, CLEF_PANEL_SILU, CLEF_PANEL_RELU
 } clef_panel_act;
 typedef struct clef_panel_matmul_opts {
-    int32_t n, k, dtype; float alpha; int32_t quantise, half, norm; float eps; int32_t act, alike;
+    int32_t n, k, dtype; float alpha; int32_t quantise, half, norm; float eps; int32_t act, batch_invariant;
 } clef_panel_matmul_opts;
 typedef struct clef_panel_inputs { clef_value *bias, *norm_weight, *norm_bias, *residual; } clef_panel_inputs;
 /** more: NULL, or its inputs. */

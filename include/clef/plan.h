@@ -31,7 +31,7 @@ typedef struct clef_plan_opts {
                                       order (docs/ARCHITECTURE.md, "Variants"); NULL: $CLEF_VARIANT */
     int32_t             describe_only; /* 1: nothing is allocated, read or built: the plan says what it would take (clef_plan_describe,
                                           clef_plan_tensors), and writing, running and reading it are CLEF_E_ARG */
-    int32_t             alike;     /* 1: a row of a product with a weight is the same to the bit among any number of rows (CPUs: few rows
+    int32_t             batch_invariant; /* 1: a row of a product with a weight is the same to the bit among any number of rows (CPUs: few rows
                                       do without a kernel of their own) */
     int32_t             no_tune;   /* 1: no measuring when the plan is made; what is in the tuning database still counts */
     int32_t             no_proof;  /* 1: kernels that this device never ran before are used unproven (docs/drivers.md, "Proof") */
@@ -110,7 +110,7 @@ typedef struct clef_plan_stats {
     uint64_t weight_bytes;   /* in device buffers of our own */
     uint64_t mapped_bytes;   /* weights used where the host has them */
     uint64_t state_bytes, arena_bytes, scratch_bytes, io_bytes;
-    uint64_t relay_bytes;    /* what a step's launches are told in where they are enqueued as one */
+    uint64_t fused_bytes;    /* what a step's launches are told in where they are enqueued as one */
     uint64_t packed_bytes;   /* of weight_bytes: in another order than the file's; memory of the host's on devices that share it */
     uint64_t staging_bytes;  /* of the host: where inputs wait for the queue */
     uint64_t unshared_bytes; /* what the arena's values take together: without sharing it would be that large */

@@ -59,7 +59,7 @@ clef_status clef__sequence_plan_for(clef_sequence_plan *p, int32_t longest, clef
         return CLEF_OK;
     clef__sequence_plan_finish(p);
     set_bounds(p, longest);
-    p->opts.alike = 1;
+    p->opts.batch_invariant = 1;
     p->opts.weights = clef_model_weight;
     p->opts.release = clef_model_release;
     p->opts.weights_user = p->model;

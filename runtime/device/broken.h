@@ -1,6 +1,6 @@
 /* A hook for tests (builds with CLEF_TESTS alone): CLEF_BREAK=OP[.VARIANT]=wrong|hang|crash makes what enqueues its kernels write nothing,
  * never return, or abort.
- * OP is also `relay` (its run) and `relay.build`. */
+ * OP is also `fused step` (its run) and `fused.build`. */
 #ifndef CLEF_RUNTIME_BROKEN_H
 #define CLEF_RUNTIME_BROKEN_H
 

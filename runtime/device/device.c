@@ -7,7 +7,7 @@
 #include "runtime/device/device_find.h"
 #include "runtime/os/os.h"
 #include "runtime/prove/proof.h"
-#include "runtime/plan/relay.h"
+#include "runtime/plan/fused.h"
 #include "runtime/plan/replay.h"
 #include "runtime/tune/tune.h"
 
@@ -222,7 +222,7 @@ void clef_device_close(clef_device *dev)
     close_context(dev);
     clef__tune_db_free(dev->tuning);
     clef__proofs_free(dev->proofs);
-    clef__relay_jobs_release(dev);
+    clef__fused_jobs_release(dev);
     free(dev);
 }
 

@@ -34,7 +34,7 @@ struct clef_device {
     struct clef_tune_db *tuning;      /* runtime/tune/tune.h; NULL: not read yet */
     struct clef_replay *replay;       /* runtime/plan/replay.h; NULL: not tried yet */
     struct clef_proofs *proofs;       /* runtime/prove/proof.h; NULL: not read yet */
-    struct clef_relay_job *relay_jobs; /* runtime/plan/relay.h: relays that are built beside this process */
+    struct clef_fused_job *fused_jobs; /* runtime/plan/fused.h: fused steps that are built beside this process */
     char              prover[512];    /* empty: none */
     void            (*notice)(void *user, const char *text);
     void             *notice_user;

@@ -1,10 +1,10 @@
 /* Plans: making one, binding symbols, writing, running, reading. */
 #include "runtime/plan/plan.h"
 #include "graph/pass/pass.h"
-#include "runtime/plan/chain.h"
+#include "runtime/plan/pipeline.h"
 #include "runtime/os/os.h"
 #include "runtime/prove/proof.h"
-#include "runtime/plan/relay.h"
+#include "runtime/plan/fused.h"
 #include "runtime/plan/replay.h"
 #include "runtime/tune/tune.h"
 
@@ -84,7 +84,7 @@ static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
         if (!s && plan->opts.strict)
             s = clef__strict_check(plan, err);
         if (!s && counted[i] == 1)
-            plan->stats.relay_bytes = clef__relay_bytes(plan);
+            plan->stats.fused_bytes = clef__fused_bytes(plan);
         total = counted[i] == 2 ? total : total + (uint64_t)plan->n_launches;
     }
     if (s || plan->opts.describe_only)
@@ -98,7 +98,7 @@ static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
         plan->stale = 1; /* nothing of it is bound */
     }
     if (!s && when == BUILD_NOW)
-        s = clef__relay_make(plan, err);
+        s = clef__fused_make(plan, err);
     if (!s)
         s = clef__plan_zero_states(plan, err);
     return s ? s : clef__plan_progress(plan, "kernels", total, total, err);
@@ -144,8 +144,8 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
         s = clef__pass_split(plan->graph, dev->info.caps.max_alloc_bytes, err);
     if (!s && !plan->opts.as_stored)
         s = clef__pass_choose(plan->graph, &dev->info.caps, plan->opts.gemm, plan->opts.exact, err);
-    if (!s && plan->opts.alike)
-        clef__pass_alike(plan->graph);
+    if (!s && plan->opts.batch_invariant)
+        clef__pass_batch_invariant(plan->graph);
     if (!s)
         s = make_outputs_dense(plan->graph, err);
     if (!s && when == BUILD_NOW)
@@ -179,7 +179,7 @@ clef_status clef__plan_create_on(clef_device *dev, const clef_graph *graph, cons
 }
 
 /* Over several devices. */
-static clef_status create_chain(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
+static clef_status create_pipeline(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
 {
     clef_status s = clef_graph_error(graph, err);
     clef_plan *plan = s ? NULL : calloc(1, sizeof *plan);
@@ -192,7 +192,7 @@ static clef_status create_chain(clef_device *dev, const clef_graph *graph, const
     if (opts)
         plan->opts = *opts;
     plan->graph = clef_graph_clone(graph);
-    s = plan->graph ? clef__chain_create(plan, err) : clef__fail(err, CLEF_E_NOMEM, "no memory for a copy of the graph");
+    s = plan->graph ? clef__pipeline_create(plan, err) : clef__fail(err, CLEF_E_NOMEM, "no memory for a copy of the graph");
     if (s)
         clef_plan_destroy(plan);
     else
@@ -203,7 +203,7 @@ static clef_status create_chain(clef_device *dev, const clef_graph *graph, const
 clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
 {
     *out = NULL;
-    return dev->others ? create_chain(dev, graph, opts, out, err) : create(dev, graph, opts, BUILD_NOW, out, err);
+    return dev->others ? create_pipeline(dev, graph, opts, out, err) : create(dev, graph, opts, BUILD_NOW, out, err);
 }
 
 clef_status clef__plan_create_bare(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
@@ -215,15 +215,15 @@ void clef_plan_destroy(clef_plan *plan)
 {
     if (!plan)
         return;
-    if (plan->graph && !plan->chain) {
+    if (plan->graph && !plan->pipeline) {
         clFinish(plan->dev->queue); /* nothing may still read what goes now */
         clef__plan_release_read(plan);
         clef__replay_drop(plan);
-        clef__relay_release(plan);
+        clef__fused_release(plan);
         clef__plan_release_bound(plan);
         clef__plan_release_memory(plan);
     }
-    clef__chain_destroy(plan->chain);
+    clef__pipeline_destroy(plan->pipeline);
     plan->dev->n_plans--;
     for (int32_t i = 0; i < plan->n_inputs; i++)
         free(plan->inputs[i].staging);
@@ -294,8 +294,8 @@ clef_status clef_plan_bind(clef_plan *plan, int32_t symbol, int64_t value, clef_
     const clef_symbol_def *def = &plan->graph->symbols[symbol - 1];
     if (value < 1 || value > def->bound)
         return clef__fail(err, CLEF_E_ARG, "symbol %s: %" PRId64 ", wanted 1 to %" PRId64, def->name, value, def->bound);
-    if (plan->chain)
-        return clef__chain_bind(plan, symbol, value, err);
+    if (plan->pipeline)
+        return clef__pipeline_bind(plan, symbol, value, err);
     plan->stale |= plan->symbols[symbol - 1] != value;
     plan->symbols[symbol - 1] = value;
     return CLEF_OK;
@@ -308,8 +308,8 @@ clef_status clef_plan_write(clef_plan *plan, int32_t input, const void *data, si
     clef_io *io = &plan->inputs[input];
     if (plan->opts.describe_only)
         return clef__plan_is_description(err);
-    if (plan->chain)
-        return clef__chain_write(plan, input, data, n_bytes, err);
+    if (plan->pipeline)
+        return clef__pipeline_write(plan, input, data, n_bytes, err);
     const size_t wanted = (size_t)clef__bytes(io->value, plan->symbols);
     if (n_bytes != wanted)
         return clef__fail(err, CLEF_E_ARG, "input %s: wanted %zu bytes, came %zu", io->value->name, wanted, n_bytes);
@@ -332,12 +332,12 @@ static clef_status lower_proven(clef_plan *plan, clef_error *err)
 
 clef_status clef_plan_run(clef_plan *plan, clef_error *err)
 {
-    if (plan->chain)
-        return clef__chain_run(plan, err);
+    if (plan->pipeline)
+        return clef__pipeline_run(plan, err);
     clef_status s = plan->opts.describe_only ? clef__plan_is_description(err) : CLEF_OK;
     if (plan->stale && !s) {
         clef__replay_drop(plan);
-        clef__relay_drop(plan);
+        clef__fused_drop(plan);
         s = lower_proven(plan, err);
         for (int32_t i = 0; i < plan->n_launches && !s; i++)
             if (plan->launches[i].scratch_bytes > plan->stats.scratch_bytes)
@@ -347,7 +347,7 @@ clef_status clef_plan_run(clef_plan *plan, clef_error *err)
             s = clef__plan_bind_launches(plan, err);
         plan->stale = s != CLEF_OK;
     }
-    if (!s && !clef__relay_run(plan, &s, err) && !clef__replay_run(plan, &s, err))
+    if (!s && !clef__fused_run(plan, &s, err) && !clef__replay_run(plan, &s, err))
         s = clef__plan_enqueue(plan, err);
     if (s)
         return s;
@@ -357,7 +357,7 @@ clef_status clef_plan_run(clef_plan *plan, clef_error *err)
 
 clef_status clef_plan_reset(clef_plan *plan, clef_error *err)
 {
-    return plan->chain ? clef__chain_reset(plan, err) : clef__plan_zero_states(plan, err);
+    return plan->pipeline ? clef__pipeline_reset(plan, err) : clef__plan_zero_states(plan, err);
 }
 
 static clef_cost cost_of(const clef_plan *plan, const clef_value *n)
@@ -368,8 +368,8 @@ static clef_cost cost_of(const clef_plan *plan, const clef_value *n)
 
 clef_plan_stats clef_plan_describe(const clef_plan *plan)
 {
-    if (plan->chain)
-        return clef__chain_describe(plan);
+    if (plan->pipeline)
+        return clef__pipeline_describe(plan);
     clef_plan_stats stats = plan->stats;
     stats.n_launches = plan->n_launches;
     for (int32_t i = 0; i < plan->n_launches; i++) { /* one behind the other where a node has several */
@@ -399,8 +399,8 @@ static void add_costs(const clef_plan *plan, clef_launch_time *times, int32_t n)
 
 int32_t clef_plan_profile(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err)
 {
-    if (plan->chain)
-        return clef__chain_profile(plan, times, capacity, err);
+    if (plan->pipeline)
+        return clef__pipeline_profile(plan, times, capacity, err);
     const cl_int code = clFinish(plan->dev->queue);
     clef__plan_is_idle(plan);
     if (code) {

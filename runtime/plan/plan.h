@@ -32,7 +32,7 @@ typedef struct clef_io {
 
 struct clef_plan {
     clef_device    *dev;
-    struct clef_chain *chain; /* over several devices (runtime/plan/chain.h): then the plan has graph, symbols and inputs of its own alone */
+    struct clef_pipeline *pipeline; /* over several devices (runtime/plan/pipeline.h): then the plan has graph, symbols and inputs of its own alone */
     clef_graph     *graph;   /* our own copy */
     clef_plan_opts  opts;
     clef_memory     memory;
@@ -56,7 +56,7 @@ struct clef_plan {
     int32_t         n_launches, cap_launches;
     int32_t         replays; /* 1: launches that stay the same are recorded (runtime/plan/replay.h) */
     int32_t         n_same;  /* runs of the present list */
-    struct clef_relay *relay; /* runtime/plan/relay.h; NULL: none */
+    struct clef_fused *fused; /* runtime/plan/fused.h; NULL: none */
     struct _cl_command_buffer_khr *recording; /* of the present list; NULL: none */
     cl_event       *events;  /* of the last run, when profiling */
     int32_t         n_events;

@@ -1,5 +1,5 @@
 /* Looking at a plan: its graph, its launches. */
-#include "runtime/plan/chain.h"
+#include "runtime/plan/pipeline.h"
 
 const clef_graph *clef_plan_graph(const clef_plan *plan)
 {
@@ -8,8 +8,8 @@ const clef_graph *clef_plan_graph(const clef_plan *plan)
 
 const clef_plan *clef_plan_stage(const clef_plan *plan, int32_t i)
 {
-    if (plan->chain)
-        return i >= 0 && i < plan->chain->n ? plan->chain->stages[i] : NULL;
+    if (plan->pipeline)
+        return i >= 0 && i < plan->pipeline->n ? plan->pipeline->stages[i] : NULL;
     return i == 0 ? plan : NULL;
 }
 
@@ -48,8 +48,8 @@ static int has_variants(clef_op op)
 
 int32_t clef_plan_launches(const clef_plan *plan, clef_launch_info *out, int32_t capacity)
 {
-    if (plan->chain)
-        return clef__chain_launches(plan, out, capacity);
+    if (plan->pipeline)
+        return clef__pipeline_launches(plan, out, capacity);
     const clef_lowering lo = {.graph = plan->graph,
                               .caps = &plan->dev->info.caps,
                               .symbols = plan->symbols,

@@ -202,7 +202,7 @@ clef_status clef__plan_zero_states(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* States and inputs: parts of one buffer on devices that share the host's memory, which a relay asks for (runtime/plan/relay.h); else, and
+/* States and inputs: parts of one buffer on devices that share the host's memory, which a fused step asks for (runtime/plan/fused.h); else, and
  * where that would be too large, a buffer each. */
 typedef struct pool {
     cl_mem chunk; /* NULL: a buffer each */

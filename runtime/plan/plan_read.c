@@ -1,7 +1,7 @@
 /* Outputs back to the host: at once, or while further runs are enqueued. */
 #include <inttypes.h>
 
-#include "runtime/plan/chain.h"
+#include "runtime/plan/pipeline.h"
 
 void clef__plan_is_idle(clef_plan *plan)
 {
@@ -36,8 +36,8 @@ static clef_status enqueue_read(const clef_plan *plan, int32_t output, void *dat
 
 clef_status clef_plan_read(clef_plan *plan, int32_t output, void *data, size_t n_bytes, clef_error *err)
 {
-    if (plan->chain)
-        return clef__chain_read(plan, output, data, n_bytes, err);
+    if (plan->pipeline)
+        return clef__pipeline_read(plan, output, data, n_bytes, err);
     const clef_status s = enqueue_read(plan, output, data, n_bytes, NULL, err);
     if (!s)
         clef__plan_is_idle(plan);
@@ -46,8 +46,8 @@ clef_status clef_plan_read(clef_plan *plan, int32_t output, void *data, size_t n
 
 clef_status clef_plan_read_start(clef_plan *plan, int32_t output, void *data, size_t n_bytes, clef_error *err)
 {
-    if (plan->chain)
-        return clef__chain_read_start(plan, output, data, n_bytes, err);
+    if (plan->pipeline)
+        return clef__pipeline_read_start(plan, output, data, n_bytes, err);
     if (plan->reading)
         return clef__fail(err, CLEF_E_ARG, "output number %d: another read is under way", output);
     const clef_status s = enqueue_read(plan, output, data, n_bytes, &plan->reading, err);
@@ -58,8 +58,8 @@ clef_status clef_plan_read_start(clef_plan *plan, int32_t output, void *data, si
 
 clef_status clef_plan_read_wait(clef_plan *plan, clef_error *err)
 {
-    if (plan->chain)
-        return clef__chain_read_wait(plan, err);
+    if (plan->pipeline)
+        return clef__pipeline_read_wait(plan, err);
     if (!plan->reading)
         return clef__fail(err, CLEF_E_ARG, "no read is under way");
     const cl_int code = clWaitForEvents(1, &plan->reading);

@@ -1,5 +1,5 @@
 /* How much of a model each of several devices gets. */
-#include "runtime/plan/chain.h"
+#include "runtime/plan/pipeline.h"
 
 /* What of a device's memory weights and caches may take; activations and the system want the rest. */
 static const double MOST_OF_MEMORY = 0.9;

@@ -10,7 +10,7 @@
 #include "runtime/os/os.h"
 #include "runtime/plan/plan.h"
 #include "runtime/prove/proof.h"
-#include "runtime/plan/relay.h"
+#include "runtime/plan/fused.h"
 
 enum {
     MAX_FILE_BYTES = 64 << 20,
@@ -327,8 +327,8 @@ clef_status clef_prove(clef_device *dev, const char *path, int32_t first, clef_e
     clef_status s = clef__os_read(path, MAX_FILE_BYTES, &text, &n, err);
     if (s)
         return s;
-    if (clef__relay_is_case(text)) {
-        s = clef__relay_prove(dev, path, text, err);
+    if (clef__fused_is_case(text)) {
+        s = clef__fused_prove(dev, path, text, err);
         free(text);
         return s;
     }

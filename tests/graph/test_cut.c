@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/plan/chain.h"
+#include "runtime/plan/pipeline.h"
 
 /* Three layers, each adding its weight; layer2 reads the state of layer1. skip reaches from layer0 to the end; mask stands in no layer. */
 static const char text[] = "clef-graph 1\n"

@@ -79,21 +79,21 @@ static void matrix_units(void **state)
                                .matrix = unit,
                                .matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES | CLEF_MATRIX_BF16};
         clef_caps less = all;
-        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), all, 512), "panel_matrix");
-        assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1"), all, 5), "panel_matrix");
-        assert_string_equal(multiplies(PRODUCT("bf16", "2", "half=1"), all, 512), "panel_matrix");
-        assert_string_equal(multiplies(PRODUCT("q8_0", "5", "half=1"), all, 512), "panel_matrix");
-        assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1"), all, 4), "panel_lanes");
-        assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1 alike=1"), all, 1), "panel_matrix");
-        assert_string_equal(multiplies(PRODUCT("f16", "1", ""), all, 512), "panel_tile");
+        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), all, 512), "panel_gpu_gemm_mma");
+        assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1"), all, 5), "panel_gpu_gemm_mma");
+        assert_string_equal(multiplies(PRODUCT("bf16", "2", "half=1"), all, 512), "panel_gpu_gemm_mma");
+        assert_string_equal(multiplies(PRODUCT("q8_0", "5", "half=1"), all, 512), "panel_gpu_gemm_mma");
+        assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1"), all, 4), "panel_gpu_gemv");
+        assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1 batch_invariant=1"), all, 1), "panel_gpu_gemm_mma");
+        assert_string_equal(multiplies(PRODUCT("f16", "1", ""), all, 512), "panel_gpu_gemm");
         less.matrix_types = CLEF_MATRIX_BYTES;
-        assert_string_equal(multiplies(PRODUCT("bf16", "2", "half=1"), less, 512), "panel_tile");
-        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), less, 512), "panel_matrix");
+        assert_string_equal(multiplies(PRODUCT("bf16", "2", "half=1"), less, 512), "panel_gpu_gemm");
+        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), less, 512), "panel_gpu_gemm_mma");
         less.max_group = 32;
-        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), less, 8), "panel_lanes");
+        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), less, 8), "panel_gpu_gemv");
         less.max_group = 256;
         less.local_bytes = 4096;
-        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), less, 8), "panel_lanes");
+        assert_string_equal(multiplies(PRODUCT("q4_k", "12", "quantise=1"), less, 8), "panel_gpu_gemv");
     }
 }
 
@@ -108,7 +108,7 @@ static void check_flash(const clef_graph *g, const clef_caps *caps, int64_t T, i
     const clef_value *n = g->outputs[0].value;
     clef_lowering lo = {.graph = g, .caps = caps, .symbols = symbols, .node = n, .launches = launches, .cap = 8, .args = args};
     assert_int_equal(clef__ops[n->op]->lower(&lo, n, &err), CLEF_OK);
-    assert_string_equal(launches[0].kernel, "attention_flash");
+    assert_string_equal(launches[0].kernel, "attention_gpu_flash");
     const attention_flash_args *f = (const void *)launches[0].args;
     const uint64_t E = (uint64_t)n->shape.dim[3].n, queries = (uint64_t)f->a.n[0] * f->a.n[1] * f->a.n[2], record = 4 + E;
     assert_int_equal(lo.n, f->a.splits > 1 ? 2 : 1);

@@ -115,7 +115,7 @@ static void hidden(const int32_t *ids, const int32_t *mask, int32_t B, int32_t T
     const clef_build_opts opts = {.n_context = T, .n_batch = T, .n_sequences = B, .no_head = 1, .padding_mask = mask != NULL};
     ok(clef_model_build(bert, &opts, &g, &err), &err);
     ok(clef_graph_optimize(g, NULL, &err), &err);
-    ok(clef_plan_create(dev, g, &(clef_plan_opts){.alike = 1, .weights = clef_model_weight, .weights_user = bert}, &plan, &err), &err);
+    ok(clef_plan_create(dev, g, &(clef_plan_opts){.batch_invariant = 1, .weights = clef_model_weight, .weights_user = bert}, &plan, &err), &err);
     const size_t bytes = (size_t)(B * T) * sizeof *ids;
     ok(clef_plan_write(plan, clef_plan_input(plan, "input_ids"), ids, bytes, &err), &err);
     if (mask)
@@ -133,7 +133,7 @@ static void padding_changes_nothing(void **state)
     static float together[B * T * D], alone[T * D];
     int32_t ids[B * T] = {0}, mask[B * T] = {0}, n[B];
     (void)state;
-    assert_int_equal(setenv("CLEF_VARIANT", "attention=tile", 1), 0); /* which of them serves is a matter of the length */
+    assert_int_equal(setenv("CLEF_VARIANT", "attention=cpu_prefill", 1), 0); /* which of them serves is a matter of the length */
     for (int32_t b = 0; b < B; b++) {
         clef_encoded enc = encode(b ? texts[b].text : "a", NULL);
         n[b] = enc.n;

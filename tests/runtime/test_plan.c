@@ -466,8 +466,8 @@ static void feed_prompts(clef_session *session)
     ok(clef_session_reset(session, &err), &err);
 }
 
-/* A CPU takes a step's launches as one, a relay, whose list is written anew where more of the cache comes into sight. */
-enum { N_TABLES = 4, RELAY_ARGS = 20 };
+/* A CPU takes a step's launches as one, a fused step, whose list is written anew where more of the cache comes into sight. */
+enum { N_TABLES = 4, FUSED_ARGS = 20 };
 static int32_t enqueues(int32_t n_launches)
 {
     return clef_device_describe(dev)->caps.is_cpu ? 1 : n_launches;
@@ -500,7 +500,7 @@ static void count_device_picks(clef_session *session, const char *const *makes)
     assert_int_equal(layer_count("clWaitForEvents"), N);
     assert_int_equal(layer_count("clReleaseEvent"), N);
     assert_int_equal(layer_count("clEnqueueNDRangeKernel"), (long)(N - 1) * enqueues(n_launches));
-    assert_true(layer_count("clSetKernelArg") <= (long)N_TABLES * (n_launches + RELAY_ARGS));
+    assert_true(layer_count("clSetKernelArg") <= (long)N_TABLES * (n_launches + FUSED_ARGS));
 }
 
 /* 200 tokens with the model at `path`: from the second step on a token costs launches, two small writes, and one read-back. Once their
@@ -550,7 +550,7 @@ static void count_generation(const char *path)
     assert_in_range(layer_count("clEnqueueWriteBuffer"), 2 * N, 2 * N + N_TABLES);
     assert_int_equal(layer_count("clEnqueueNDRangeKernel"), (long)N * enqueues(n_launches));
     /* between the steps at which more of the cache comes into sight no argument changes */
-    assert_true(layer_count("clSetKernelArg") <= (long)N_TABLES * (n_launches + RELAY_ARGS));
+    assert_true(layer_count("clSetKernelArg") <= (long)N_TABLES * (n_launches + FUSED_ARGS));
     clef_sampler_destroy(sampler);
     count_device_picks(session, makes);
     clef_session_destroy(session);
@@ -583,7 +583,7 @@ static void failed_feed(void **state)
         ids[i] = 1 + i;
     const clef_session_opts opts = {.n_context = 64, .n_batch = 8, .progress = stop_between_steps, .progress_user = &stop};
     ok(clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err), &err);
-    setenv("CLEF_RELAY", "0", 1); /* launches are counted */
+    setenv("CLEF_FUSED", "0", 1); /* launches are counted */
     ok(clef_session_create(dev, model, &opts, &session, &err), &err);
     ok(clef_session_create(dev, model, &(clef_session_opts){.n_context = 16, .n_batch = 8}, &other, &err), &err);
     ok(clef_session_feed(session, ids, 10, &logits, &err), &err);
@@ -613,7 +613,7 @@ static void failed_feed(void **state)
     ok(clef_session_feed(session, &last, 1, &logits, &err), &err);
     assert_memory_equal(logits, want, sizeof want);
     clef_session_destroy(session);
-    unsetenv("CLEF_RELAY");
+    unsetenv("CLEF_FUSED");
     clef_model_close(model);
 }
 

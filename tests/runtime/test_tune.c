@@ -249,9 +249,9 @@ static void test_unknown_variant(void **state)
             assert_int_equal(clef__variants_force(wrong[i], forced, &err), CLEF_E_ARG);
             assert_non_null(strstr(err.text, "matmul=gemv"));
         }
-    assert_int_equal(clef__variants_force("matmul=gemm,attention=lanes", forced, &err), CLEF_OK);
+    assert_int_equal(clef__variants_force("matmul=gemm,attention=gpu_query", forced, &err), CLEF_OK);
     assert_ptr_equal(forced[CLEF_OP_matmul], &clef__matmul_gemm);
-    assert_ptr_equal(forced[CLEF_OP_attention], &clef__attention_lanes);
+    assert_ptr_equal(forced[CLEF_OP_attention], &clef__attention_gpu_query);
     assert_int_equal(clef__variants_force(NULL, forced, &err), CLEF_OK);
     assert_null(forced[CLEF_OP_matmul]);
 }

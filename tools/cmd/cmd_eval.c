@@ -364,7 +364,7 @@ static clef_status run_graph(void *user, const clef_graph *graph, clef_plan **pl
 {
     eval *e = user;
     const clef_plan_opts opts = {
-        .alike = 1,
+        .batch_invariant = 1,
         .gemm = (clef_gemm)e->o->gemm,
         .exact = e->o->exact,
         .no_tune = e->o->no_tune,

@@ -580,7 +580,7 @@ static void print_statistics(const run *r)
 {
     const clef_plan_stats s = clef_session_describe(r->session);
     char total[24], weights[24], mapped[24], state[24], rest[24];
-    const uint64_t other = s.arena_bytes + s.scratch_bytes + s.io_bytes + s.relay_bytes;
+    const uint64_t other = s.arena_bytes + s.scratch_bytes + s.io_bytes + s.fused_bytes;
     const uint64_t all = s.weight_bytes + s.mapped_bytes + s.state_bytes + other;
     fprintf(stderr, "clef: prompt %" PRId32 " tokens in %.3f s, %.1f tokens/s; first token after %.2f s\n", r->n_ids, r->prompt_seconds,
             rate(r->n_ids, r->prompt_seconds), r->first_seconds);

@@ -10,7 +10,7 @@
 uint64_t clef__memory_device(const memory_part *part)
 {
     const clef_plan_stats *s = &part->stats;
-    return s->weight_bytes + s->state_bytes + s->arena_bytes + s->scratch_bytes + s->io_bytes + s->relay_bytes;
+    return s->weight_bytes + s->state_bytes + s->arena_bytes + s->scratch_bytes + s->io_bytes + s->fused_bytes;
 }
 
 /** A line of the table: a name for people and one for JSON. */
@@ -29,7 +29,7 @@ static void rows_of(const memory_part *p, memory_row rows[N_ROWS])
                                     {"arena", "arena_bytes", s->arena_bytes},
                                     {"scratch", "scratch_bytes", s->scratch_bytes},
                                     {"inputs", "io_bytes", s->io_bytes},
-                                    {"a step as one launch", "relay_bytes", s->relay_bytes},
+                                    {"a step as one launch", "fused_bytes", s->fused_bytes},
                                     {"staging (host)", "staging_bytes", s->staging_bytes}};
     memcpy(rows, all, sizeof all);
 }

@@ -10,10 +10,10 @@ if [ ! -e "$layer" ]; then skip "the layer $layer was not built"; fi
 losing() { OPENCL_LAYERS=$layer CLEF_LAYER_FAIL_API=$1 CLEF_LAYER_FAIL=$(($(sed -n "s/^$1 //p" "$tmp/counts") - $2)) CLEF_LAYER_CODE=$3 $run $4 2>"$tmp/err"; }
 
 # launch by launch, and with a launch a token
-for how in "--temp 0" "--seed 5 --repeat-penalty 1.3" "relay --temp 0"; do
-  export CLEF_RELAY=0
+for how in "--temp 0" "--seed 5 --repeat-penalty 1.3" "fused step --temp 0"; do
+  export CLEF_FUSED=0
   backs="3 500 1300"
-  if [ "${how%% *}" = relay ]; then CLEF_RELAY=1 backs="3 20 50" how=${how#relay }; fi
+  if [ "${how%% *}" = fused step ]; then CLEF_FUSED=1 backs="3 20 50" how=${how#fused step }; fi
   want=$($run $how -q)
   if [ -z "$want" ]; then fail "$how: an undisturbed run"; fi
   OPENCL_LAYERS=$layer CLEF_LAYER_OUT=$tmp/counts $run $how -q >/dev/null
@@ -24,7 +24,7 @@ for how in "--temp 0" "--seed 5 --repeat-penalty 1.3" "relay --temp 0"; do
   same "$how: a token's read, CL_DEVICE_NOT_AVAILABLE" "$want" "$(losing clEnqueueReadBuffer 20 -2 "$how")"
   same "$how: a flush, CL_INVALID_COMMAND_QUEUE" "$want" "$(losing clFlush 20 -36 "$how")"
 done
-CLEF_RELAY=0
+CLEF_FUSED=0
 two="-d 0:0,0:0 --split 1,1 --temp 0"
 want=$($run $two -q)
 OPENCL_LAYERS=$layer CLEF_LAYER_OUT=$tmp/counts $run $two -q >/dev/null

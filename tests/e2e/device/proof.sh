@@ -29,7 +29,7 @@ if [ -e "$tmp/called" ]; then fail "proves nothing again"; else ok "proves nothi
 same "its file is as it was" "$before" "$(cksum "$tmp"/cache/proof/*.txt)"
 
 # The variant that serves decode on CPUs with vectors; elsewhere another one serves and the break is not seen.
-variant=cached_attention.step
+variant=cached_attention.cpu_decode
 grep -q " cached_attention step " "$tmp"/cache/proof/*.txt || variant=$(awk '$3 != "-" { print $2 "." $3; exit }' "$tmp"/cache/proof/*.txt)
 for how in wrong crash hang; do
   rm -rf "$tmp/cache/proof"

@@ -1,0 +1,201 @@
+/* Rows of x as a product reads them (rows_args): normed where NORM says so, then in f32 or rounded to 8 bits in blocks of 32 (d = max |x| /
+ * 127, q = round(x / d), in the order that args.h gives with TOKEN_BLOCK). k is a multiple of 32 with QUANTISE.
+ *   -D NORM              place in PANEL_NORMS
+ *   -D NORM_WEIGHT_TYPE  dtype of the norm's weight, DTYPE_NONE without; NORM_BIAS_TYPE the same for its bias
+ *   -D QUANTISE          1: to 8 bits
+ *   ROWS_SPACE           address space of the result */
+#ifndef CLEF_CL_PANEL_ROWS_H
+#define CLEF_CL_PANEL_ROWS_H
+
+#include "inline.h"
+
+#if !defined(NORM) || !defined(NORM_WEIGHT_TYPE) || !defined(NORM_BIAS_TYPE) || !defined(QUANTISE) || !defined(ROWS_SPACE)
+#  error "panel_cpu_activations.h needs NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE, QUANTISE and ROWS_SPACE"
+#endif
+
+#pragma OPENCL FP_CONTRACT OFF /* products round before they are rounded to whole numbers: results repeat on every device */
+
+#define ENUMERATE_NORM(name) NORM_##name,
+enum { PANEL_NORMS(ENUMERATE_NORM) };
+
+#if NORM_WEIGHT_TYPE < 0
+typedef float norm_weight_elem;
+#  define NORM_WEIGHT(i)   1.0f
+#  define NORM_WEIGHT16(i) 1.0f
+#else
+typedef ELEM(NORM_WEIGHT_TYPE) norm_weight_elem;
+#  define NORM_WEIGHT(i)   LOAD(NORM_WEIGHT_TYPE, r->weight, r->weight_at + (i))
+#  define NORM_WEIGHT16(i) LOAD16(NORM_WEIGHT_TYPE, r->weight, r->weight_at + (i))
+#endif
+#if NORM_BIAS_TYPE < 0
+typedef float norm_bias_elem;
+#  define NORM_BIAS(i)   0.0f
+#  define NORM_BIAS16(i) 0.0f
+#else
+typedef ELEM(NORM_BIAS_TYPE) norm_bias_elem;
+#  define NORM_BIAS(i)   LOAD(NORM_BIAS_TYPE, r->bias, r->bias_at + (i))
+#  define NORM_BIAS16(i) LOAD16(NORM_BIAS_TYPE, r->bias, r->bias_at + (i))
+#endif
+
+/* A row, and what its norm found. */
+typedef struct normed_row {
+    global const float *x;
+    global const norm_weight_elem *weight;
+    global const norm_bias_elem *bias;
+    uint weight_at, bias_at;
+    float mean, scale;
+} normed_row;
+
+/* The sum of (x - mean)^power over a row, power 1 or 2. */
+INLINED float row_sum(global const float *x, uint n, float mean, int power)
+{
+    float16 s[4];
+    float tail = 0;
+    uint i = 0;
+#pragma unroll
+    for (int c = 0; c < 4; c++)
+        s[c] = 0;
+    for (; i + 64 <= n; i += 64)
+#pragma unroll
+        for (int c = 0; c < 4; c++) {
+            const float16 d = vload16(0, x + i + 16 * c) - mean;
+            s[c] = power == 1 ? s[c] + d : fma(d, d, s[c]);
+        }
+    for (; i + 16 <= n; i += 16) {
+        const float16 d = vload16(0, x + i) - mean;
+        s[0] = power == 1 ? s[0] + d : fma(d, d, s[0]);
+    }
+    for (; i < n; i++) {
+        const float d = x[i] - mean;
+        tail += power == 1 ? d : d * d;
+    }
+    return sum16((s[0] + s[1]) + (s[2] + s[3])) + tail;
+}
+
+INLINED normed_row row_at(const rows_args *a, uint row, global const float *x, global const norm_weight_elem *weight,
+                         global const norm_bias_elem *bias)
+{
+    normed_row r;
+    r.x = x + a->x.offset + row / a->n2 / a->n1 * (size_t)a->x.stride[0] + row / a->n2 % a->n1 * (size_t)a->x.stride[1] +
+          row % a->n2 * (size_t)a->x.stride[2];
+    r.weight = weight;
+    r.bias = bias;
+    r.weight_at = a->weight;
+    r.bias_at = a->bias;
+    r.mean = 0;
+    r.scale = 1;
+#if NORM == 2
+    r.mean = row_sum(r.x, a->k, 0, 1) / a->k;
+#endif
+#if NORM
+    r.scale = 1.0f / sqrt(row_sum(r.x, a->k, r.mean, 2) / a->k + a->eps);
+#endif
+    return r;
+}
+
+/* Elements i .. i + 15 of the row. */
+INLINED float16 normed16(const normed_row *r, uint i)
+{
+    const float16 x = vload16(0, r->x + i);
+#if NORM
+    return (x - r->mean) * r->scale * NORM_WEIGHT16(i) + NORM_BIAS16(i);
+#else
+    return x;
+#endif
+}
+
+#if QUANTISE
+
+/* One vector of two: the pairs of a joined, then those of b. After four rounds over sixteen vectors lane i holds all of vector i. */
+#  define PAIRS_SUM(a, b) ((int16)(a.even, b.even) + (int16)(a.odd, b.odd))
+#  define PAIRS_MAX(a, b) fmax((float16)(a.even, b.even), (float16)(a.odd, b.odd))
+
+/* Rounds to the nearest even whole number, |x| < 2^22: adding 1.5 2^23 leaves no room for less than ones. */
+INLINED int16 nearest(float16 x)
+{
+    return as_int16(x + 12582912.0f) - 0x4b400000;
+}
+
+/* Row t of a block of nt tokens whose quantised form begins at `out`. Eight blocks of 32 at a time, so that their maxima and sums are found
+ * by vectors; behind the last block the last is taken again. */
+INLINED void prepare_row(const rows_args *a, const normed_row *r, ROWS_SPACE uchar *out, uint t, uint nt)
+{
+    const uint blocks = a->k / 32;
+    ROWS_SPACE float *scales = (ROWS_SPACE float *)(out + (size_t)nt * a->k);
+    ROWS_SPACE int *sums = (ROWS_SPACE int *)(scales + (size_t)nt * blocks);
+    for (uint first = 0; first < blocks; first += 8) {
+        const uint n = min(8u, blocks - first);
+        float16 m[8];
+        int16 q[16];
+#  pragma unroll
+        for (uint i = 0; i < 8; i++) {
+            const uint at = (first + min(i, n - 1)) * 32;
+            m[i] = fmax(fabs(normed16(r, at)), fabs(normed16(r, at + 16)));
+        }
+#  pragma unroll
+        for (uint i = 0; i < 4; i++)
+            m[i] = PAIRS_MAX(m[2 * i], m[2 * i + 1]);
+#  pragma unroll
+        for (uint i = 0; i < 2; i++)
+            m[i] = PAIRS_MAX(m[2 * i], m[2 * i + 1]);
+        m[0] = PAIRS_MAX(m[0], m[1]);
+        const float8 d = fmax(m[0].even, m[0].odd) / 127.0f;
+        const float8 inverse = d > 0.0f ? 1.0f / d : 0.0f;
+        float ds[8], inverses[8];
+        vstore8(d, 0, ds);
+        vstore8(inverse, 0, inverses);
+#  pragma unroll
+        for (uint i = 0; i < 8; i++) {
+            const uint b = first + min(i, n - 1);
+            q[2 * i] = nearest(normed16(r, b * 32) * inverses[i]);
+            q[2 * i + 1] = nearest(normed16(r, b * 32 + 16) * inverses[i]);
+            ROWS_SPACE char *to = (ROWS_SPACE char *)out + ((size_t)b * nt + t) * 32;
+            vstore16(convert_char16(q[2 * i]), 0, to);
+            vstore16(convert_char16(q[2 * i + 1]), 1, to);
+        }
+#  pragma unroll
+        for (uint i = 0; i < 8; i++)
+            q[i] = PAIRS_SUM(q[2 * i], q[2 * i + 1]);
+#  pragma unroll
+        for (uint i = 0; i < 4; i++)
+            q[i] = PAIRS_SUM(q[2 * i], q[2 * i + 1]);
+#  pragma unroll
+        for (uint i = 0; i < 2; i++)
+            q[i] = PAIRS_SUM(q[2 * i], q[2 * i + 1]);
+        const int16 both = PAIRS_SUM(q[0], q[1]);
+        if (nt == 1 && n == 8) {
+            vstore8(d, 0, scales + first);
+            vstore16(both, 0, sums + first * 2);
+            continue;
+        }
+        int each[16];
+        vstore16(both, 0, each);
+        for (uint i = 0; i < n; i++) {
+            const size_t at = (size_t)(first + i) * nt + t;
+            scales[at] = ds[i];
+            sums[at * 2] = each[2 * i];
+            sums[at * 2 + 1] = each[2 * i + 1];
+        }
+    }
+}
+
+#else
+
+/* Row t of rows in f32 that begin at `out`. */
+INLINED void prepare_row(const rows_args *a, const normed_row *r, ROWS_SPACE uchar *out, uint t, uint nt)
+{
+    ROWS_SPACE float *to = (ROWS_SPACE float *)out + (size_t)t * a->k;
+    uint i = 0;
+    for (; i + 16 <= a->k; i += 16)
+        vstore16(normed16(r, i), 0, to + i);
+    for (; i < a->k; i++)
+#  if NORM
+        to[i] = (r->x[i] - r->mean) * r->scale * NORM_WEIGHT(i) + NORM_BIAS(i);
+#  else
+        to[i] = r->x[i];
+#  endif
+}
+
+#endif
+
+#endif

@@ -1,0 +1,68 @@
+/* Rows of x, normed where NORM says so (panel_cpu_activations.h), packed as tile.h's products read them. Rows beyond the last stand for it.
+ * Launch: {blocks of NT rows}, one item a group.
+ *   -D NT, VECTORS  as in tile.h
+ *   -D NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE  as in panel_cpu_activations.h */
+#define WG 1
+#include "args.h"
+#include "weights.h"
+
+#define ROWS_SPACE global
+#define QUANTISE 0
+#include "panel_cpu_activations.h"
+#include "tile.h"
+
+INLINED float normed1(const normed_row *r, uint i)
+{
+#if NORM
+    return (r->x[i] - r->mean) * r->scale * NORM_WEIGHT(i) + NORM_BIAS(i);
+#else
+    return r->x[i];
+#endif
+}
+
+kernel void panel_cpu_activations_f32(const rows_args a, global float *out, global const float *x, global const norm_weight_elem *weight,
+                         global const norm_bias_elem *bias)
+{
+    const uint block = get_group_id(0), blocks = (a.m + NT - 1) / NT;
+    global const float *from[NT];
+    float mean[NT], scale[NT];
+    normed_row r;
+    for (uint t = 0; t < NT; t++) {
+        r = row_at(&a, min(block * NT + t, a.m - 1), x, weight, bias);
+        from[t] = r.x;
+        mean[t] = r.mean;
+        scale[t] = r.scale;
+    }
+    for (uint k0 = 0; k0 < a.k; k0 += DEPTH) {
+        const uint end = min(k0 + DEPTH, a.k);
+        global float *to = out + packed_at(blocks, block, k0, end - k0);
+        uint k = k0;
+        for (; k + 16 <= end; k += 16) {
+            float16 v[X_LANES];
+#pragma unroll
+            for (uint t = 0; t < X_LANES; t++) {
+                v[t] = 0;
+                if (t < NT) {
+                    r.x = from[t];
+                    r.mean = mean[t];
+                    r.scale = scale[t];
+                    v[t] = normed16(&r, k);
+                }
+            }
+            transpose16(v);
+#pragma unroll
+            for (uint i = 0; i < 16; i++)
+                vstore16(v[i], i, to);
+            to += 16 * X_LANES;
+        }
+        for (; k < end; k++) {
+            for (uint t = 0; t < NT; t++) {
+                r.x = from[t];
+                r.mean = mean[t];
+                r.scale = scale[t];
+                to[t] = normed1(&r, k);
+            }
+            to += X_LANES;
+        }
+    }
+}

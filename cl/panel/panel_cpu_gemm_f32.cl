@@ -1,0 +1,138 @@
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 as panel_cpu_activations_f32.cl packs it, w a panel (cl/panel/panel.h) whose
+ * weights, where they are no f32, are decoded once for all the tokens of a group.
+ * Launch: {pairs of tiles of w / a.pairs, blocks of NT tokens / a.blocks}, one item a group; a.pairs a.blocks <= MAX_TILES. A group holds
+ * its sums, and takes DEPTH columns of k at a time through them, so that what it reads stays in the nearest caches.
+ *   -D NT, VECTORS  as in tile.h
+ *   -D W_TYPE       dtype of w: F32, F16, BF16, or a format of blocks, and then
+ *   -D DOT          as in panel.h: what instructions there are
+ *   and those of panel_cpu_epilogue.h; with swiglu, a pair of tiles makes one of the result */
+#define WG 1
+#include "args.h"
+#include "fetch.h" /* here: each file is taken in once, where it is first named */
+#include "weights.h"
+
+#if !defined(W_TYPE)
+#    error "panel_cpu_gemm_f32.cl needs W_TYPE"
+#endif
+#if IS_BLOCKS(W_TYPE)
+#    include "panel_cpu_codes.h"
+typedef uchar panel_elem;
+#else
+typedef ELEM(W_TYPE) panel_elem;
+#endif
+#include "panel_cpu_epilogue.h"
+#include "tile.h"
+
+#if W_TYPE == DTYPE_F32
+TILE_SUMS(tile_sums, global)
+#else
+TILE_SUMS(tile_sums, private)
+#endif
+
+/* Columns k0 .. k0 + depth - 1 of both panels of a pair as floats. */
+#if IS_BLOCKS(W_TYPE)
+INLINED void decode(float *to, global const uchar *w, const panel_args *a, uint pair, uint k0, uint depth)
+{
+    for (uint tile = 2 * pair; tile < 2 * pair + 2; tile++, to += DEPTH * 16) {
+        tile_ptrs p = tile_at(w, tile, W_TILES(a->n), a->k / 32);
+        p.codes += k0 / 32 * CODE_VECTORS;
+        p.scales += k0 / 32 / STEP_BLOCKS * SCALE_BYTES;
+        for (uint k = 0; k < depth; next_step(&p))
+            for (uint b = 0; b < STEP_BLOCKS; b++) {
+                int16 v[8];
+                float16 scale[2], more;
+                block_codes(&p, b, v);
+                block_scales(&p, b, scale, &more);
+#    pragma unroll
+                for (uint c = 0; c < 32; c++)
+                    vstore16(column_floats(v, c, scale, more), k++, to);
+            }
+    }
+}
+#elif W_TYPE != DTYPE_F32
+INLINED void decode(float *to, global const panel_elem *w, const panel_args *a, uint pair, uint k0, uint depth)
+{
+    const size_t step = PANEL_ROWS * (size_t)a->k;
+    w += pair * 2 * step + k0 * PANEL_ROWS;
+    for (uint k = 0; k < depth; k++) {
+        vstore16(LOAD16(W_TYPE, w, k * 16), k, to);
+        vstore16(LOAD16(W_TYPE, w, step + k * 16), k, to + DEPTH * 16);
+    }
+}
+#endif
+
+INLINED void finish_tile(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint pair, const float16 *sums)
+{
+    for (uint t = 0; t < NT && token + t < a->m; t++) {
+#if GATED
+        finish_gated(a, out, PANEL_OUT, token + t, pair * PANEL_ROWS, sums[t], sums[NT + t]);
+#else
+        finish(a, out, PANEL_OUT, token + t, pair * PANEL_PAD, sums[t]);
+        if (pair * PANEL_PAD + PANEL_ROWS < a->n)
+            finish(a, out, PANEL_OUT, token + t, pair * PANEL_PAD + PANEL_ROWS, sums[NT + t]);
+#endif
+    }
+}
+
+/* The lines of the result that a tile will be written to. */
+INLINED void fetch_result(const panel_args *a, global const float *out, uint token, uint pair)
+{
+    const uint width = GATED ? PANEL_ROWS : PANEL_PAD;
+    out += (size_t)token * a->n + pair * width;
+    if ((pair + 1) * width > a->n)
+        return;
+    for (uint t = 0; t < NT && token + t < a->m; t++) {
+        FETCH_TO_WRITE(out);
+        FETCH_TO_WRITE(out + width - 1);
+        out += a->n;
+    }
+}
+
+kernel void panel_cpu_gemm_f32(const panel_args a, global float *out, global const float *x, global const panel_elem *w, PANEL_OUT_BUFS)
+{
+    const uint all_blocks = (a.m + NT - 1) / NT, all_pairs = W_TILES(a.n) / 2;
+    const uint block0 = get_group_id(1) * a.blocks, n_blocks = min(a.blocks, all_blocks - block0);
+    const uint pair0 = get_group_id(0) * a.pairs, n_pairs = min(a.pairs, all_pairs - pair0);
+    const size_t step = PANEL_ROWS * (size_t)a.k; /* from panel to panel */
+    float16 sums[MAX_TILES * 2 * NT];
+#if W_TYPE != DTYPE_F32
+    float decoded[2 * DEPTH * 16];
+#endif
+    for (uint k0 = 0; k0 < a.k; k0 += DEPTH) {
+        const uint depth = min((uint)DEPTH, a.k - k0);
+        for (uint p = 0; p < n_pairs; p++) {
+#if W_TYPE != DTYPE_F32
+            decode(decoded, w, &a, pair0 + p, k0, depth);
+#endif
+#if IS_BLOCKS(W_TYPE)
+            global const uchar *ahead = w; /* nothing */
+            const size_t ahead_step = 0, ahead_bytes = 0;
+#else
+            global const panel_elem *from = w + (pair0 + p) * 2 * step + k0 * PANEL_ROWS, *ahead = from;
+            const size_t ahead_step = step, ahead_bytes = 16 * sizeof *ahead;
+            if (p + 1 < n_pairs)
+                ahead = from + 2 * step;
+            else if (k0 + depth < a.k)
+                ahead = w + pair0 * 2 * step + (k0 + depth) * PANEL_ROWS;
+            else if (pair0 + n_pairs < all_pairs)
+                ahead = w + (pair0 + n_pairs) * 2 * step;
+#endif
+            for (uint b = 0; b < n_blocks; b++) {
+                global const float *xb = x + packed_at(all_blocks, block0 + b, k0, depth);
+                float16 *s = sums + (p * n_blocks + b) * 2 * NT;
+                if (k0 + depth == a.k)
+                    fetch_result(&a, out, (block0 + b) * NT, pair0 + p);
+                for (uint v = 0; v < 2; v += VECTORS)
+#if W_TYPE == DTYPE_F32
+                    tile_sums(s + v * NT, xb, from + v * step, step, depth, k0 == 0, ahead + b % 2 * ahead_step, ahead_bytes);
+#else
+                    tile_sums(s + v * NT, xb, decoded + v * DEPTH * 16, DEPTH * 16, depth, k0 == 0, ahead + b % 2 * ahead_step,
+                              ahead_bytes);
+#endif
+            }
+        }
+    }
+    for (uint p = 0; p < n_pairs; p++)
+        for (uint b = 0; b < n_blocks; b++)
+            finish_tile(&a, out, PANEL_OUT, (block0 + b) * NT, pair0 + p, sums + (p * n_blocks + b) * 2 * NT);
+}

@@ -1,0 +1,51 @@
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x quantised (panel_cpu_activations.h) and w a panel of blocks (cl/panel/panel.h), for NT
+ * tokens and 16 rows of the result. Launch: {blocks of NT tokens, tiles of the result}, one item a group; consecutive groups share the
+ * panel.
+ *   -D NT         tokens a group
+ *   -D W_TYPE     dtype of w
+ *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without
+ *   -D ACT        place in PANEL_ACTS; swiglu takes two tiles of w for one of the result
+ *   -D RESIDUAL   1: there is one to add
+ *   -D DOT        how four bytes multiply: 0 plain, 1 x86 AVX-512 VNNI */
+#define WG 1
+#include "args.h"
+#include "weights.h"
+
+#if !defined(NT) || !defined(W_TYPE) || !defined(BIAS_TYPE) || !defined(DOT)
+#  error "panel_cpu_gemm_int8.cl needs NT, W_TYPE, BIAS_TYPE and DOT"
+#endif
+#include "panel_products.h"
+#include "panel_cpu_epilogue.h"
+
+/* The sums of a tile with NT tokens. */
+INLINED void tile_sums(float16 acc[NT], global const uchar *w, uint tile, uint tiles, uint blocks, x_ptrs x)
+{
+    tile_ptrs p = tile_at(w, tile, tiles, blocks);
+#pragma unroll
+    for (int t = 0; t < NT; t++)
+        acc[t] = 0;
+    for (uint b = 0; b < blocks; b += STEP_BLOCKS)
+        tile_step(acc, &p, &x);
+}
+
+kernel void panel_cpu_gemm_int8(const panel_args a, global float *out, global const uchar *x, global const uchar *w, PANEL_OUT_BUFS)
+{
+    const uint tile = get_group_id(1), blocks = a.k / 32, tiles = W_TILES(a.n);
+    const uint token = a.first + get_group_id(0) * NT;
+    const x_ptrs xs = x_at(x + a.x + (size_t)token * (a.k / 8 * 11), a.k);
+    float16 acc[NT];
+#if GATED
+    float16 gate[NT];
+    tile_sums(gate, w, 2 * tile, tiles, blocks, xs);
+    tile_sums(acc, w, 2 * tile + 1, tiles, blocks, xs);
+#else
+    tile_sums(acc, w, tile, tiles, blocks, xs);
+#endif
+#pragma unroll
+    for (int t = 0; t < NT; t++)
+#if GATED
+        finish_gated(&a, out, PANEL_OUT, token + t, tile * PANEL_ROWS, gate[t], acc[t]);
+#else
+        finish(&a, out, PANEL_OUT, token + t, tile * PANEL_ROWS, acc[t]);
+#endif
+}

@@ -1,0 +1,49 @@
+/* The end of a panel product on GPUs, one element at a time; panel_cpu_epilogue.h has the same for CPUs. */
+#ifndef CLEF_CL_PANEL_LANE_OUT_H
+#define CLEF_CL_PANEL_LANE_OUT_H
+
+#include "panel_epilogue.h"
+
+static inline float act(float x)
+{
+    switch (ACT) {
+    case ACT_gelu:
+        return 0.5f * x * (1.0f + erf(x * M_SQRT1_2_F));
+    case ACT_gelu_tanh: /* as in elementwise.cl */
+        return x / (1.0f + exp(-1.5957691216f * (x + 0.044715f * x * x * x)));
+    case ACT_silu:
+    case ACT_swiglu:
+        return x / (1.0f + exp(-x));
+    case ACT_relu:
+        return fmax(x, 0.0f);
+    default:
+        return x;
+    }
+}
+
+/* A sum with what belongs to it: `at` counts in the bias. */
+static inline float biased(const panel_args *a, global const bias_elem *bias, float v, uint at)
+{
+#if BIAS_TYPE >= 0
+    return fma(a->alpha, v, LOAD(BIAS_TYPE, bias, a->bias + at));
+#else
+    return a->alpha * v;
+#endif
+}
+
+/* Writes the result of row `row` (below a->n) from its sum; gated: from the gate's and that of what it opens or shuts. */
+static inline void finish(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint row, float gate, float v)
+{
+    const size_t at = (size_t)token * a->n + row;
+#if GATED
+    v = act(biased(a, bias, gate, row)) * biased(a, bias, v, a->n + row);
+#else
+    v = act(biased(a, bias, v, row));
+#endif
+#if RESIDUAL
+    v += residual[a->residual + at];
+#endif
+    out[at] = v;
+}
+
+#endif

@@ -1,0 +1,85 @@
+/* A step of panel_gpu_gemm.cl with 8-bit tokens, by products of four bytes: what a group takes to local memory, and its products. */
+#ifndef CLEF_CL_PANEL_TILE_BYTES_H
+#define CLEF_CL_PANEL_TILE_BYTES_H
+
+/* 32 columns of a step: words of four codes or quants, word g of all rows behind one another. */
+typedef struct step_data {
+    local uint *w, *x;
+    local float *scale, *base; /* of 16 columns (HALF_SCALES) or 32 of each row of w */
+    local float *d, *sums;     /* of the tokens: scale, and what a base counts: scale times the sum of the quants */
+} step_data;
+
+static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a, global const uchar *x, uint tile, uint token,
+                             uint b, uint item)
+{
+    const uint blocks = a->k / 32, tiles = W_TILES(a->n), row = item % PANEL_ROWS, g = item / PANEL_ROWS % 4;
+    global const uint *quants = (global const uint *)x;
+    global const float *d = (global const float *)(x + (size_t)a->m * a->k);
+    global const int *sums = (global const int *)(x + (size_t)a->m * (a->k + blocks * 4));
+    for (uint i = item / (PANEL_ROWS * 4); i < TILES; i += WG / (PANEL_ROWS * 4)) {
+        const lane_ptrs p = lane_at(w, min(tile + i, tiles - 1), tiles, blocks, row);
+        const uint2 v = lane_codes(&p, b, g);
+        s->w[g * W_ROWS + i * PANEL_ROWS + row] = v.x;
+        s->w[(g + 4) * W_ROWS + i * PANEL_ROWS + row] = v.y;
+        if (g == 0) {
+            float2 scale, base;
+            lane_scales(&p, b, &scale, &base);
+            s->scale[i * PANEL_ROWS + row] = scale.x;
+            s->base[i * PANEL_ROWS + row] = base.x;
+            if (HALF_SCALES) {
+                s->scale[W_ROWS + i * PANEL_ROWS + row] = scale.y;
+                s->base[W_ROWS + i * PANEL_ROWS + row] = base.y;
+            }
+        }
+    }
+    for (uint i = item; i < X_ROWS * 8; i += WG)
+        s->x[i % 8 * X_ROWS + i / 8] = quants[(size_t)min(token + i / 8, a->m - 1) * (a->k / 4) + b * 8 + i % 8];
+    for (uint i = item; i < X_ROWS; i += WG) {
+        const size_t at = (size_t)min(token + i, a->m - 1) * blocks + b;
+        const int2 pair = vload2(at, sums);
+        s->d[i] = d[at];
+        s->sums[i] = d[at] * (float)(HALF_SCALES ? pair.x : pair.x + pair.y);
+        if (HALF_SCALES)
+            s->sums[X_ROWS + i] = d[at] * (float)pair.y;
+    }
+}
+
+static inline void multiply_step(const step_data *s, float acc[TILES][TOKENS], uint row, uint t)
+{
+#pragma unroll
+    for (uint part = 0; part < SCALES; part++) {
+        int sum[TILES][TOKENS];
+#pragma unroll
+        for (uint i = 0; i < TILES; i++)
+#pragma unroll
+            for (uint j = 0; j < TOKENS; j++)
+                sum[i][j] = 0;
+#pragma unroll
+        for (uint g = part * 4; g < part * 4 + 8 / SCALES; g++) {
+            uint w[TILES], x[TOKENS];
+#pragma unroll
+            for (uint i = 0; i < TILES; i++)
+                w[i] = s->w[g * W_ROWS + i * PANEL_ROWS + row];
+#pragma unroll
+            for (uint j = 0; j < TOKENS; j++)
+                x[j] = s->x[g * X_ROWS + j * 16 + t];
+#pragma unroll
+            for (uint i = 0; i < TILES; i++)
+#pragma unroll
+                for (uint j = 0; j < TOKENS; j++)
+                    sum[i][j] = dot4s(sum[i][j], w[i], x[j]);
+        }
+#pragma unroll
+        for (uint i = 0; i < TILES; i++) {
+            const float scale = s->scale[part * W_ROWS + i * PANEL_ROWS + row], base = s->base[part * W_ROWS + i * PANEL_ROWS + row];
+#pragma unroll
+            for (uint j = 0; j < TOKENS; j++) {
+                acc[i][j] = fma((float)sum[i][j] * s->d[j * 16 + t], scale, acc[i][j]);
+                if (HAS_BASE)
+                    acc[i][j] = fma(base, s->sums[part * X_ROWS + j * 16 + t], acc[i][j]);
+            }
+        }
+    }
+}
+
+#endif

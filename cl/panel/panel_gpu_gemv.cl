@@ -1,0 +1,205 @@
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs, for up to NT rows of x and a tile of w (cl/panel/panel.h) a group, or
+ * two that make one of the result: w is read once. Launch: one group for each tile of the result.
+ * A work-item has a row of the tile and a part of K; sixteen of them read what lies together. The parts of a row are added by subgroups
+ * first, if there are any, then in local memory.
+ *   -D WG         work-items a group, a multiple of 16
+ *   -D NT         rows of x; those behind the last are computed and dropped
+ *   -D W_TYPE     dtype of w
+ *   -D QUANTISE   1: x is in 8 bits (panel_gpu_activations.cl), w in blocks
+ *   -D INT_DOT    as in dot.h; counts with QUANTISE
+ *   -D SUBGROUPS  as in subgroup.h, with subgroup_xor
+ *   and those of panel_gpu_epilogue.h */
+#include "args.h"
+#include "dot.h"
+#include "group.h"
+#include "weights.h"
+#include "panel_gpu_epilogue.h"
+
+#if !defined(NT) || !defined(W_TYPE) || !defined(QUANTISE)
+#  error "panel_gpu_gemv.cl needs WG, NT, W_TYPE, QUANTISE and INT_DOT"
+#endif
+
+enum { TEAMS = WG / PANEL_ROWS }; /* of sixteen items: parts of K */
+
+/* x of a token, and where the next token's begins. */
+typedef struct x_rows {
+    global const uchar *q;    /* quants, or floats */
+    global const float *d;    /* with QUANTISE: scales of blocks */
+    global const int   *sums; /* and sums of their halves */
+    uint stride;              /* f32: of a row */
+    uint m;
+} x_rows;
+
+static x_rows x_at(const panel_args *a, global const uchar *x)
+{
+    x_rows r;
+    const uint blocks = a->k / 32;
+#if QUANTISE
+    r.q = x;
+    r.d = (global const float *)(x + (size_t)a->m * a->k) + (size_t)a->first * blocks;
+    r.sums = (global const int *)(x + (size_t)a->m * (a->k + blocks * 4)) + (size_t)a->first * blocks * 2;
+    r.q += (size_t)a->first * a->k;
+#else
+    r.q = (global const uchar *)((global const float *)x + a->x + (size_t)a->first * a->x_stride);
+    r.d = 0;
+    r.sums = 0;
+#endif
+    r.stride = a->x_stride;
+    r.m = a->m - a->first;
+    return r;
+}
+
+#if !IS_BLOCKS(W_TYPE)
+
+/* This item's part of the sums of a row with NT tokens. */
+static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile, uint row, uint team,
+                             const x_rows *x)
+{
+    global const float *xs = (global const float *)x->q;
+    w += (size_t)tile * a->k * PANEL_ROWS + row;
+#  pragma unroll
+    for (uint t = 0; t < NT; t++)
+        acc[t] = 0;
+    uint k = team;
+    for (; k + 3 * TEAMS < a->k; k += 4 * TEAMS) { /* four reads on their way at once */
+        float v[4];
+#  pragma unroll
+        for (uint i = 0; i < 4; i++)
+            v[i] = LOAD(W_TYPE, w, (size_t)(k + i * TEAMS) * PANEL_ROWS);
+#  pragma unroll
+        for (uint t = 0; t < NT; t++) {
+            global const float *of = xs + min(t, x->m - 1) * (size_t)x->stride + k;
+#  pragma unroll
+            for (uint i = 0; i < 4; i++)
+                acc[t] = fma(v[i], of[i * TEAMS], acc[t]);
+        }
+    }
+    for (; k < a->k; k += TEAMS) {
+        const float v = LOAD(W_TYPE, w, (size_t)k * PANEL_ROWS);
+#  pragma unroll
+        for (uint t = 0; t < NT; t++)
+            acc[t] = fma(v, xs[min(t, x->m - 1) * (size_t)x->stride + k], acc[t]);
+    }
+}
+
+#else
+
+#  include "panel_gpu_codes.h"
+
+static inline void part_sums(float acc[NT], global const uchar *w, const panel_args *a, uint tile, uint row, uint team,
+                             const x_rows *x)
+{
+    const uint blocks = a->k / 32;
+    const lane_ptrs p = lane_at(w, tile, W_TILES(a->n), blocks, row);
+#  pragma unroll
+    for (uint t = 0; t < NT; t++)
+        acc[t] = 0;
+    for (uint b = team; b < blocks; b += TEAMS) {
+        uint2 v[4];
+        float2 scale, base;
+#  pragma unroll
+        for (uint g = 0; g < 4; g++)
+            v[g] = lane_codes(&p, b, g);
+        lane_scales(&p, b, &scale, &base);
+#  pragma unroll
+        for (uint t = 0; t < NT; t++) {
+            const uint token = min(t, x->m - 1);
+#  if QUANTISE
+            const size_t at = (size_t)token * blocks + b;
+            const uint4 lo = vload4(2 * at, (global const uint *)x->q), hi = vload4(2 * at + 1, (global const uint *)x->q);
+            const int2 sums = vload2(at, x->sums);
+            const float d = x->d[at];
+            const int i = dot4s(dot4s(dot4s(dot4s(0, v[0].x, lo.x), v[1].x, lo.y), v[2].x, lo.z), v[3].x, lo.w);
+            const int j = dot4s(dot4s(dot4s(dot4s(0, v[0].y, hi.x), v[1].y, hi.y), v[2].y, hi.z), v[3].y, hi.w);
+#    if HALF_SCALES
+            float s = fma((float)i, scale.x, (float)j * scale.y);
+            s = fma((float)sums.x, base.x, fma((float)sums.y, base.y, s));
+#    else
+            float s = (float)(i + j) * scale.x;
+#      if HAS_BASE
+            s = fma((float)(sums.x + sums.y), base.x, s);
+#      endif
+#    endif
+            acc[t] = fma(s, d, acc[t]);
+#  else
+            global const float *xs = (global const float *)x->q + token * (size_t)x->stride + b * 32;
+            float4 lo = 0, hi = 0, lo_x = 0, hi_x = 0;
+#    pragma unroll
+            for (uint g = 0; g < 4; g++) {
+                const float4 first = vload4(g, xs), second = vload4(g + 4, xs);
+                lo = fma(convert_float4(as_char4(v[g].x)), first, lo);
+                hi = fma(convert_float4(as_char4(v[g].y)), second, hi);
+                lo_x += first;
+                hi_x += second;
+            }
+            const float4 sum = lo * scale.x + hi * scale.y;
+            acc[t] += (sum.x + sum.y) + (sum.z + sum.w);
+#    if HAS_BASE
+            const float4 rest = lo_x * base.x + hi_x * base.y;
+            acc[t] += (rest.x + rest.y) + (rest.z + rest.w);
+#    endif
+#  endif
+        }
+    }
+}
+
+#endif
+
+/* The sums of rows, in the items of the first team, from all items' parts. Every item of the group comes here. */
+static inline void add_parts(float acc[NT], local float *parts, uint item)
+{
+    uint n = TEAMS, part = item / PANEL_ROWS, writes = 1;
+#if SUBGROUPS
+    const uint width = subgroup_width(), lane = subgroup_lane();
+    if (width % PANEL_ROWS == 0 && WG % width == 0) { /* the same for all */
+#  pragma unroll
+        for (uint t = 0; t < NT; t++)
+            for (uint step = PANEL_ROWS; step < width; step *= 2)
+                acc[t] += subgroup_xor(acc[t], step);
+        n = WG / width;
+        part = subgroup_index();
+        writes = lane < PANEL_ROWS;
+    }
+#endif
+    if (n == 1)
+        return;
+    if (writes)
+#pragma unroll
+        for (uint t = 0; t < NT; t++)
+            parts[(part * NT + t) * PANEL_ROWS + item % PANEL_ROWS] = acc[t];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (item < PANEL_ROWS)
+#pragma unroll
+        for (uint t = 0; t < NT; t++) {
+            acc[t] = 0;
+            for (uint i = 0; i < n; i++)
+                acc[t] += parts[(i * NT + t) * PANEL_ROWS + item];
+        }
+}
+
+GROUP_KERNEL
+void panel_gpu_gemv(const panel_args a, global float *out, global const uchar *x, global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
+{
+    local float parts[GATED + 1][WG * NT];
+    const uint item = group_item(), tile = get_group_id(0), row = item % PANEL_ROWS, team = item / PANEL_ROWS;
+    const x_rows xs = x_at(&a, x);
+    float acc[NT], gate[NT];
+#if GATED
+    part_sums(gate, w, &a, 2 * tile, row, team, &xs);
+    add_parts(gate, parts[0], item);
+    part_sums(acc, w, &a, 2 * tile + 1, row, team, &xs);
+    add_parts(acc, parts[GATED], item);
+#else
+    part_sums(acc, w, &a, tile, row, team, &xs);
+    add_parts(acc, parts[0], item);
+#endif
+    if (item < PANEL_ROWS && tile * PANEL_ROWS + row < a.n)
+#pragma unroll
+        for (uint t = 0; t < NT; t++)
+            if (t < xs.m)
+#if GATED
+                finish(&a, out, PANEL_OUT, a.first + t, tile * PANEL_ROWS + row, gate[t], acc[t]);
+#else
+                finish(&a, out, PANEL_OUT, a.first + t, tile * PANEL_ROWS + row, 0.0f, acc[t]);
+#endif
+}

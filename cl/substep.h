@@ -1,0 +1,44 @@
+/* Kernels that can also be stages of a fused step (fused_step.cl): STAGE_KERNEL stands for `kernel`, STAGE_GROUP for nothing, group_id(i) for
+ * get_group_id(i). As a stage a kernel is a function that is given its group, of one work-item.
+ *   -D STAGE  its number in the fused step; without it, kernels are kernels
+ * STAGE_ENTRY(name, args type, STAGE_BUFS_n) behind the source makes the function that the fused step calls. */
+#ifndef CLEF_CL_STAGE_H
+#define CLEF_CL_STAGE_H
+
+#include "inline.h"
+
+#ifndef STAGE
+#  define STAGE_KERNEL kernel
+#  define STAGE_GROUP
+#  define group_id(i) get_group_id(i)
+#  define STAGE_LOCAL local
+#else
+#  define STAGE_KERNEL INLINED
+#  define STAGE_GROUP  const uint *stage_group,
+#  define group_id(i)  stage_group[i]
+#  define STAGE_LOCAL  private /* what a group of one item shares with itself */
+
+#  define STAGE_BUFS_1  b[0]
+#  define STAGE_BUFS_2  STAGE_BUFS_1, b[1]
+#  define STAGE_BUFS_3  STAGE_BUFS_2, b[2]
+#  define STAGE_BUFS_4  STAGE_BUFS_3, b[3]
+#  define STAGE_BUFS_5  STAGE_BUFS_4, b[4]
+#  define STAGE_BUFS_6  STAGE_BUFS_5, b[5]
+#  define STAGE_BUFS_7  STAGE_BUFS_6, b[6]
+#  define STAGE_BUFS_8  STAGE_BUFS_7, b[7]
+#  define STAGE_BUFS_9  STAGE_BUFS_8, b[8]
+#  define STAGE_BUFS_10 STAGE_BUFS_9, b[9]
+#  define STAGE_BUFS_11 STAGE_BUFS_10, b[10]
+#  define STAGE_BUFS_12 STAGE_BUFS_11, b[11]
+#  define STAGE_BUFS_13 STAGE_BUFS_12, b[12]
+#  define STAGE_ENTRY(name, type, ...)          STAGE_ENTRY_OF(STAGE, name, type, __VA_ARGS__)
+#  define STAGE_ENTRY_OF(stage, name, type, ...) STAGE_ENTRY_NAMED(stage, name, type, __VA_ARGS__)
+#  define STAGE_ENTRY_NAMED(stage, name, type, ...)                                                                                    \
+    void fused_stage_##stage(const uint *group, global const uint *args, global void *const *b);                                       \
+    __attribute__((always_inline)) void fused_stage_##stage(const uint *group, global const uint *args, global void *const *b)         \
+    {                                                                                                                                  \
+        name(group, *(global const type *)args, __VA_ARGS__);                                                                          \
+    }
+#endif
+
+#endif

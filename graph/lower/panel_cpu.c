@@ -1,0 +1,182 @@
+/* Lowering of panel_matmul: one launch for a few rows of x, else their preparation (norm, 8 bits) and a launch for each size of block that
+ * they make. */
+#include "graph/lower/panel.h"
+#include "graph/lower/variant.h"
+
+enum {
+    FEW_ROWS = 4,        /* rows that one launch of panel_cpu_gemv takes */
+    EXACT_FEW_ROWS = 8,  /* rows of x in f32 up to which a weight in blocks is decoded for each; more share what is decoded once */
+    GROUPS_PER_UNIT = 8, /* of panel_cpu_gemv, where each has MIN_SPAN tiles; more share the work better, fewer prepare x less often */
+    MIN_SPAN = 6
+};
+
+static int is_floats(const clef_panel_matmul_opts *o)
+{
+    return clef_dtype_block_elems((clef_dtype)o->dtype) == 1;
+}
+
+int32_t clef__panel_dtype(const clef_value *v)
+{
+    return v ? (int32_t)v->dtype : DTYPE_NONE;
+}
+
+rows_args clef__panel_rows_args(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_value *x = n->in[PANEL_X];
+    return (rows_args){.m = clef__rows(lo, x),
+                       .k = clef__n(lo, x, 0),
+                       .n1 = clef__n(lo, x, 2),
+                       .n2 = clef__n(lo, x, 1),
+                       .x = clef__view(lo, x),
+                       .weight = clef__view(lo, n->in[PANEL_NORM_WEIGHT]).offset,
+                       .bias = clef__view(lo, n->in[PANEL_NORM_BIAS]).offset,
+                       .eps = ((const clef_panel_matmul_opts *)(const void *)n->attr)->eps};
+}
+
+panel_args clef__panel_args(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    return (panel_args){.n = (args_uint)o->n,
+                        .k = (args_uint)o->k,
+                        .m = clef__rows(lo, n),
+                        .x = clef__view(lo, n->in[PANEL_X]).offset,
+                        .x_stride = (args_uint)o->k,
+                        .bias = clef__view(lo, n->in[PANEL_BIAS]).offset,
+                        .alpha = o->alpha != 0 ? o->alpha : 1,
+                        .residual = clef__view(lo, n->in[PANEL_RESIDUAL]).offset};
+}
+
+/* ---- a few rows ------------------------------------------------------------------------------------------------------------------ */
+
+/* Bytes of a prepared row: rounded up to a power of two, so that rows of nearly one length share a program. */
+static uint32_t row_bytes(const clef_panel_matmul_opts *o)
+{
+    const uint32_t needed = o->quantise ? (uint32_t)o->k / 8 * 11 : (uint32_t)o->k * 4;
+    uint32_t bytes = 64;
+    while (bytes < needed)
+        bytes *= 2;
+    return bytes;
+}
+
+static uint32_t tokens_a_group(uint32_t m)
+{
+    return m == 3 ? 4 : m;
+}
+
+static int fits_gemv(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    const uint32_t m = clef__rows(lo, n);
+    return m <= FEW_ROWS && !o->batch_invariant && o->k <= 1 << 24 && (is_floats(o) || o->quantise) &&
+           (uint64_t)tokens_a_group(m) * row_bytes(o) <= lo->caps->local_bytes;
+}
+
+/* Tiles of the result that a group takes: all groups alike, a whole number of them for each unit. */
+static uint32_t span_of(const clef_lowering *lo, const clef_panel_matmul_opts *o)
+{
+    const uint32_t tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS), units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1;
+    const uint32_t smallest = o->act == CLEF_PANEL_SWIGLU ? MIN_SPAN / 2 : MIN_SPAN;
+    uint32_t a_unit = tiles / units / smallest;
+    a_unit = a_unit < 1 ? 1 : a_unit > GROUPS_PER_UNIT ? GROUPS_PER_UNIT : a_unit;
+    if (clef__tunable(lo, 0))
+        a_unit = (uint32_t)clef__tunable(lo, 0);
+    return clef__ceil_div(tiles, units * a_unit);
+}
+
+static clef_status lower_gemv(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    const panel_gemv_args args = {.p = clef__panel_args(lo, n), .rows = clef__panel_rows_args(lo, n), .span = span_of(lo, o)};
+    return clef__launch(lo,
+                        &(clef_launch){.source = "panel_cpu_gemv",
+                                       .kernel = "panel_cpu_gemv",
+                                       .defs = {{"NT", (int32_t)tokens_a_group(args.p.m)},
+                                                {"ROW_BYTES", (int32_t)row_bytes(o)},
+                                                {"W_TYPE", o->dtype},
+                                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
+                                                {"ACT", o->act},
+                                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
+                                                {"NORM", o->norm},
+                                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
+                                                {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
+                                                {"DOT", (int32_t)dot}},
+                                       .args = &args,
+                                       .args_bytes = sizeof args,
+                                       .bufs = {n, n->in[PANEL_X], n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL],
+                                                n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
+                                       .n_bufs = 7,
+                                       .groups = {clef__ceil_div(clef__ceil_div(args.p.n, PANEL_ROWS), args.span)}},
+                        err);
+}
+
+/* ---- many rows ------------------------------------------------------------------------------------------------------------------- */
+
+static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error *err)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    const rows_args args = clef__panel_rows_args(lo, n);
+    return clef__launch(lo,
+                        &(clef_launch){.source = "panel_cpu_activations_int8",
+                                       .kernel = "panel_cpu_activations_int8",
+                                       .defs = {{"NORM", o->norm},
+                                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
+                                                {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
+                                                {"QUANTISE", o->quantise != 0}},
+                                       .args = &args,
+                                       .args_bytes = sizeof args,
+                                       .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
+                                       .n_bufs = 4,
+                                       .groups = {args.m},
+                                       .scratch_bytes = (uint64_t)args.m * (o->quantise ? args.k / 8 * 11 : (uint64_t)args.k * 4)},
+                        err);
+}
+
+/* Of a weight in blocks. Twelves (exact: eights) first, then one each of what is left. */
+static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    const int prepared = o->quantise || o->norm || !clef__is_dense(n->in[PANEL_X]);
+    const char *stem = o->quantise ? "panel_cpu_gemm_int8" : "panel_cpu_gemv_exact"; /* of the file and of the kernel in it */
+    const uint32_t tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS);
+    const uint32_t groups = o->quantise || o->act == CLEF_PANEL_SWIGLU ? tiles : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
+    panel_args args = clef__panel_args(lo, n);
+    clef_status status = prepared ? lower_rows(lo, n, err) : CLEF_OK;
+    if (prepared)
+        args.x = 0;
+    for (uint32_t size = o->quantise ? TOKEN_BLOCK : EXACT_FEW_ROWS; size && !status && args.first < args.m;
+         size = size == TOKEN_BLOCK ? 8 : size / 2) {
+        const uint32_t blocks = (args.m - args.first) / size;
+        if (!blocks)
+            continue;
+        status = clef__launch(lo,
+                              &(clef_launch){.source = stem,
+                                             .kernel = stem,
+                                             .defs = {{"NT", (int32_t)size},
+                                                      {"W_TYPE", o->dtype},
+                                                      {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
+                                                      {"ACT", o->act},
+                                                      {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
+                                                      {"DOT", (int32_t)dot}},
+                                             .args = &args,
+                                             .args_bytes = sizeof args,
+                                             .bufs = {n, prepared ? CLEF__SCRATCH : n->in[PANEL_X], n->in[PANEL_PACKED], n->in[PANEL_BIAS],
+                                                      n->in[PANEL_RESIDUAL]},
+                                             .n_bufs = 5,
+                                             .groups = {blocks, groups}},
+                              err);
+        args.first += blocks * size;
+    }
+    return status;
+}
+
+clef_status clef__lower_panels(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err)
+{
+    if (fits_gemv(lo, n))
+        return lower_gemv(lo, n, dot, err);
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    const rows_args rows = clef__panel_rows_args(lo, n);
+    const panel_args panel = clef__panel_args(lo, n);
+    if (!is_floats(o) && (o->quantise || (panel.m <= EXACT_FEW_ROWS && !o->batch_invariant)))
+        return lower_blocks(lo, n, dot, err);
+    return clef__lower_panel_floats(lo, n, &rows, &panel, dot, err);
+}

@@ -1,0 +1,132 @@
+/* A fused step's program: each kind of stage compiled from its kernel's own source, and linked with cl/fused_step.cl. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/device/broken.h"
+#include "runtime/plan/fused.h"
+#include "runtime/device/source.h"
+
+enum { MAX_OPTIONS = 640, MAX_ENTRY = 160, STAGE_OPTION = 24 };
+
+/* Sources that include cl/substep.h. */
+static const clef_fused_kind able[] = {
+    {.source = "panel_cpu_gemv", .kernel = "panel_cpu_gemv", .args = "panel_gemv_args"},
+    {.source = "attention_cpu_decode", .kernel = "attention_cpu_decode", .args = "attention_cpu_decode_args"},
+    {.source = "attention_cpu_decode", .kernel = "attention_merge", .args = "attention_cpu_decode_args"},
+    {.source = "gather", .kernel = "gather", .args = "gather_args"},
+    {.source = "elementwise", .kernel = "elementwise", .args = "elementwise_args"},
+    {.source = "norm", .kernel = "norm_rows", .args = "norm_args"},
+    {.source = "rope", .kernel = "rope", .args = "rope_args"},
+    {.source = "cache", .kernel = "cache_write", .args = "cache_write_args"},
+    {.source = "positions", .kernel = "positions", .args = "positions_args"},
+    {.source = "sample", .kernel = "sample_whole", .args = "sample_args"},
+};
+enum { N_ABLE = sizeof able / sizeof *able };
+
+int clef__fused_kind_of(const clef_launch *l, clef_fused_kind *out)
+{
+    if (l->call != CLEF_CALL_KERNEL || l->c_version || l->local[0] > 1 || l->local[1] > 1 || l->local[2] > 1 || l->n_bufs > FUSED_BUFS)
+        return 0;
+    for (int i = 0; i < N_ABLE; i++)
+        if (strcmp(able[i].source, l->source) == 0 && strcmp(able[i].kernel, l->kernel) == 0) {
+            *out = able[i];
+            memcpy(out->defs, l->defs, sizeof out->defs);
+            out->n_bufs = l->n_bufs;
+            return 1;
+        }
+    return 0;
+}
+
+int clef__fused_same(const clef_fused_kind *a, const clef_fused_kind *b)
+{
+    return a->kernel == b->kernel && a->source == b->source && a->n_bufs == b->n_bufs && clef__same_defs(a->defs, b->defs);
+}
+
+int clef__fused_companion(const clef_fused_kind *kind, clef_fused_kind *out)
+{
+    enum { MERGE_BUFS = 2 };
+    if (strcmp(kind->kernel, "attention_cpu_decode") != 0) /* whose keys are cut in parts when there are many */
+        return 0;
+    clef_launch l = {.source = "attention_cpu_decode", .kernel = "attention_merge", .n_bufs = MERGE_BUFS};
+    memcpy(l.defs, kind->defs, sizeof l.defs);
+    return clef__fused_kind_of(&l, out);
+}
+
+typedef struct texts {
+    clef_unit units[CLEF_FUSED_KINDS + 1];
+    char *owned[CLEF_FUSED_KINDS + 1];
+    char options[CLEF_FUSED_KINDS + 1][MAX_OPTIONS];
+} texts;
+
+static clef_status stage_text(texts *t, int32_t i, const clef_fused_kind *kind, clef_error *err)
+{
+    clef_launch l = {.source = kind->source, .kernel = kind->kernel};
+    char *source = NULL, entry[MAX_ENTRY];
+    size_t n = 0;
+    memcpy(l.defs, kind->defs, sizeof l.defs);
+    clef_status s = clef__program_options(&l, t->options[i], MAX_OPTIONS - STAGE_OPTION, err);
+    if (!s)
+        s = clef__source_assemble(kind->source, &source, &n, err);
+    if (s)
+        return s;
+    snprintf(t->options[i] + strlen(t->options[i]), STAGE_OPTION, " -D STAGE=%d", (int)i);
+    const int more = snprintf(entry, sizeof entry, "\nSTAGE_ENTRY(%s, %s, STAGE_BUFS_%u)\n", kind->kernel, kind->args, kind->n_bufs);
+    char *grown = realloc(source, n + (size_t)more + 1);
+    t->owned[i] = grown ? grown : source;
+    if (!grown)
+        return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for its text", kind->source);
+    memcpy(grown + n, entry, (size_t)more + 1);
+    t->units[i] = (clef_unit){grown, n + (size_t)more, t->options[i]};
+    return CLEF_OK;
+}
+
+static clef_status fused_text(texts *t, int32_t n_kinds, clef_error *err)
+{
+    size_t n = 0;
+    const clef_launch l = {.source = "fused_step", .kernel = "fused_step", .defs = {{"STAGES", n_kinds}}};
+    clef_status s = clef__program_options(&l, t->options[n_kinds], MAX_OPTIONS, err);
+    if (!s)
+        s = clef__source_assemble("fused_step", &t->owned[n_kinds], &n, err);
+    t->units[n_kinds] = (clef_unit){t->owned[n_kinds], n, t->options[n_kinds]};
+    return s;
+}
+
+static void texts_free(texts *t)
+{
+    for (int32_t i = 0; t && i <= CLEF_FUSED_KINDS; i++)
+        free(t->owned[i]);
+    free(t);
+}
+
+static clef_status texts_make(const clef_fused_kinds *kinds, texts **out, clef_error *err)
+{
+    texts *t = *out = calloc(1, sizeof *t);
+    clef_status s = t ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "cl/fused_step.cl: no memory for its text");
+    for (int32_t i = 0; i < kinds->n && !s; i++)
+        s = stage_text(t, i, &kinds->at[i], err);
+    return s ? s : fused_text(t, kinds->n, err);
+}
+
+clef_status clef__fused_link(clef_device *dev, const clef_fused_kinds *kinds, clef_link how, cl_kernel *out, clef_error *err)
+{
+    texts *t = NULL;
+    *out = NULL;
+    clef_status s = texts_make(kinds, &t, err);
+    if (!s && how == CLEF_LINK_BUILD && clef__broken_at("fused.build"))
+        s = clef__fail(err, CLEF_E_BUILD, "cl/fused_step.cl: broken on purpose");
+    if (!s)
+        s = clef__kernel_link(dev, t->units, kinds->n + 1, &(clef_launch){.source = "fused_step", .kernel = "fused_step"}, how, out, err);
+    texts_free(t);
+    return s;
+}
+
+clef_status clef__fused_key(clef_device *dev, const clef_fused_kinds *kinds, clef_cache_key *out, clef_error *err)
+{
+    texts *t = NULL;
+    clef_status s = texts_make(kinds, &t, err);
+    if (!s)
+        s = clef__link_key(dev, t->units, kinds->n + 1, out, err);
+    texts_free(t);
+    return s;
+}

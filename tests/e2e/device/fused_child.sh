@@ -1,0 +1,83 @@
+# A fused step is built and tried by a child: the first start goes on launch by launch, later ones have it. One that fails is set aside with one line,
+# a child that is stopped leaves nothing, and two at once are no matter.
+. "$(dirname "$0")/../lib.sh"
+demo=$CLEF_SOURCE/model/demo
+layer=$CLEF_BUILD/tests/count_layer.so
+greedy="-p ROMEO: --temp 0 --ignore-eos -n 40 -q --print-ids"
+export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0
+unset CLEF_PROOF CLEF_BREAK CLEF_PROVER CLEF_FUSED
+if [ ! -e "$layer" ]; then skip "the layer $layer was not built"; fi
+if ! "$CLEF" devices 2>/dev/null | grep -qi "cpu\|processor"; then skip "no CPU, no fused steps"; fi
+
+# launches ARGS..: runs, and prints how many launches it enqueued; its text is in $tmp/text.
+launches() { OPENCL_LAYERS=$layer CLEF_LAYER_OUT=$tmp/counts "$CLEF" run "$demo" $greedy "$@" >"$tmp/text" 2>"$tmp/err"; sed -n 's/^clEnqueueNDRangeKernel //p' "$tmp/counts"; }
+# no_child: waits until none is left at work in the cache.
+no_child() { for _ in $(seq 400); do if ! pgrep -f "selftest --prove $CLEF_CACHE_DIR/" >/dev/null; then return; fi; sleep 0.25; done; }
+# cold: as before any fused step was built, but with all kernels proven
+cold() { rm -rf "$CLEF_CACHE_DIR" && cp -r "$tmp/kernels" "$CLEF_CACHE_DIR"; }
+
+want=$(CLEF_FUSED=0 "$CLEF" run "$demo" $greedy)
+cp -r "$CLEF_CACHE_DIR" "$tmp/kernels"
+export CLEF_FUSED=0
+plain=$(launches)
+unset CLEF_FUSED
+
+came=$(CLEF_BACKGROUND=1 launches)
+same "while a child builds it, the ids are the same" "$want" "$(cat "$tmp/text")"
+if [ "$came" -gt $((plain / 2)) ]; then ok "of $came launches, as $plain without"; else fail "$came launches, wanted some $plain"; fi
+no_child
+came=$(CLEF_BACKGROUND=1 launches)
+same "then they are too" "$want" "$(cat "$tmp/text")"
+if [ "$came" -lt $((plain / 4)) ]; then ok "of $came launches"; else fail "$came launches, wanted far less than $plain"; fi
+same "nothing is said" "" "$(cat "$tmp/err")"
+same "what the child was told is gone" 1 "$(find "$CLEF_CACHE_DIR/fused step" -type f | wc -l)"
+
+cold
+came=$(launches) # CLEF_BACKGROUND=0
+same "who waits for it has the same ids" "$want" "$(cat "$tmp/text")"
+if [ "$came" -lt $((plain / 4)) ]; then ok "of $came launches at once"; else fail "$came launches at once, wanted far less than $plain"; fi
+
+cold
+for how in fused step=wrong fused step=crash fused step=hang fused.build=wrong fused.build=crash; do
+  rm -rf "$CLEF_CACHE_DIR/fused step"
+  export CLEF_BREAK=$how CLEF_PROOF_SECONDS=4
+  same "$how: the ids are the same" "$want" "$("$CLEF" run "$demo" $greedy 2>"$tmp/err")"
+  same "$how: one line says so" "1 1" "$(grep -c "one launch .*set aside" "$tmp/err") $(wc -l <"$tmp/err")"
+  echo "$how: $(cat "$tmp/err")"
+  came=$(launches)
+  same "$how: again" "$want" "$(cat "$tmp/text")"
+  same "$how: remembered, launch by launch" "$plain" "$came"
+  same "$how: and said once" "" "$(cat "$tmp/err")"
+  unset CLEF_BREAK CLEF_PROOF_SECONDS
+done
+rm -rf "$CLEF_CACHE_DIR/fused step"
+export CLEF_BREAK=fused=crash
+same "crash behind the user's back" "$want" "$(CLEF_BACKGROUND=1 "$CLEF" run "$demo" $greedy 2>"$tmp/err")"
+no_child
+same "the next start" "$want" "$("$CLEF" run "$demo" $greedy 2>"$tmp/err")"
+same "says it" 1 "$(grep -c "crashes the driver" "$tmp/err")"
+unset CLEF_BREAK
+
+cold
+CLEF_BACKGROUND=1 "$CLEF" run "$demo" $greedy >"$tmp/text"
+kill -KILL $(pgrep -f "selftest --prove $CLEF_CACHE_DIR/fused/")
+same "a child that was killed: the ids" "$want" "$("$CLEF" run "$demo" $greedy 2>"$tmp/err")"
+same "is no fault of the fused step" "" "$(cat "$tmp/err")"
+same "which is built by the next" 1 "$(comm -13 <(ls "$tmp/kernels/programs") <(ls "$CLEF_CACHE_DIR/programs") | wc -l)"
+
+cold
+"$CLEF" run "$demo" $greedy >"$tmp/one" 2>"$tmp/err1" &
+first=$!
+"$CLEF" run "$demo" $greedy >"$tmp/two" 2>"$tmp/err2"
+wait $first
+same "two at once: the first" "$want" "$(cat "$tmp/one" "$tmp/err1")"
+same "two at once: the second" "$want" "$(cat "$tmp/two" "$tmp/err2")"
+same "one program, one record" "1 1" "$(find "$CLEF_CACHE_DIR/fused step" -type f | wc -l) $(comm -13 <(ls "$tmp/kernels/programs") <(ls "$CLEF_CACHE_DIR/programs") | wc -l)"
+
+cold
+rm -rf "$CLEF_CACHE_DIR/fused step" && : >"$CLEF_CACHE_DIR/fused step" # a file where the folder belongs, which stops root, too
+same "a cache that cannot be written" "$want" "$("$CLEF" run "$demo" $greedy 2>/dev/null)"
+rm "$CLEF_CACHE_DIR/fused step"
+cold
+check "bench waits for it" sh -c "'$CLEF' bench '$demo' --prompt 0 --gen 8 --rounds 1 --json >'$tmp/json' && [ \$(ls '$CLEF_CACHE_DIR/fused step' | wc -l) = 1 ] && [ \$(ls '$CLEF_CACHE_DIR/programs' | wc -l) -gt \$(ls '$tmp/kernels/programs' | wc -l) ] && ! grep -qE 'wrong|refused|crashed|hung' '$CLEF_CACHE_DIR'/fused/*"
+finish
