@@ -24,7 +24,8 @@ int main(int argc, char **argv)
     must(clef_model_open(argc > 2 ? argv[2] : clef_demo_model(), &model, &err));
     must(clef_session_create(dev, model, NULL, &session, &err));
     must(clef_sampler_create(clef_model_hparams(model)->n_vocab, NULL, &sampler, &err));
-    clef_stream stream = {.tok = clef_model_tokenizer(model, &err), .started = 1}; /* 1: the text goes on after the prompt */
+    clef_stream stream = {.tok = clef_model_tokenizer(model, &err),
+                          .started = 1}; /* 1: the text goes on after the prompt */
     must(stream.tok ? CLEF_OK : err.status);
     must(clef_tokenizer_encode(stream.tok, prompt, strlen(prompt), CLEF_SPECIAL_ADD, &ids, &n_ids, &err));
     for (int i = 0; i < 32; i++) {

@@ -11,7 +11,8 @@ static void must(clef_status status)
         fprintf(stderr, "%s\n", err.text), exit(1);
 }
 
-/* What an encoder-decoder makes of TEXT, by four beams. usage: translate MODEL TEXT [TARGET]; TARGET is a language, as fra_Latn */
+/* What an encoder-decoder makes of TEXT, by four beams. usage: translate MODEL TEXT [TARGET]; TARGET is a
+ * language, as fra_Latn */
 int main(int argc, char **argv)
 {
     if (argc < 3)
@@ -27,12 +28,15 @@ int main(int argc, char **argv)
     const clef_tokenizer *tok = clef_model_tokenizer(model, &err);
     must(tok ? CLEF_OK : err.status);
     must(clef_tokenizer_encode(tok, argv[2], strlen(argv[2]), CLEF_SPECIAL_ADD, &source, &n_source, &err));
-    must(clef_session_create(dev, model, &(clef_session_opts){.n_source = n_source, .n_context = 64, .n_beams = 4}, &session, &err));
+    must(clef_session_create(dev, model,
+                             &(clef_session_opts){.n_source = n_source, .n_context = 64, .n_beams = 4},
+                             &session, &err));
     must(clef_session_encode(session, source, n_source, &err));
     n_start = clef_session_start(session, start);
     if (argc > 3) /* the language: behind the first id, in place of one that the model would force */
         start[1] = clef_tokenizer_find(tok, argv[3]), n_start = 2;
-    must(clef_session_beams(session, start, n_start, &(clef_beam_opts){.length_penalty = 1}, &best, &n_best, &err));
+    must(clef_session_beams(session, start, n_start, &(clef_beam_opts){.length_penalty = 1}, &best, &n_best,
+                            &err));
     must(clef_tokenizer_decode(tok, best->ids, best->n, &text, NULL, &err));
     printf("%s\n", text);
     clef_text_free(text);

@@ -116,9 +116,11 @@ void clef__q5_1_encode(const float *x, uint8_t *block)
     put_codes(codes, block + 8, block + 4);
 }
 
-/* ---- formats whose 16 numbers are not evenly spaced ------------------------------------------------------------------------------ */
+/* ---- formats whose 16 numbers are not evenly spaced
+ * ------------------------------------------------------------------------------ */
 
-static const float iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+static const float iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                     1,    13,   25,  38,  53,  69,  89,  113};
 static const float mxfp4_values[16] = {-12, -8, -6, -4, -3, -2, -1, 0, 0, 1, 2, 3, 4, 6, 8, 12};
 
 /* Of ascending values the nearest to q. */
@@ -132,8 +134,8 @@ static uint8_t nearest(const float values[16], float q)
     return (uint8_t)(q - values[lo] < values[hi] - q ? lo : hi);
 }
 
-/* The codes at scale d; what they leave of the squared error that all zeros have, less than 0 when they are better. For the best scale of
- * these codes: sum xv / sum vv. */
+/* The codes at scale d; what they leave of the squared error that all zeros have, less than 0 when they are
+ * better. For the best scale of these codes: sum xv / sum vv. */
 typedef struct fit {
     float xv, vv;
 } fit;
@@ -184,7 +186,8 @@ void clef__mxfp4_encode(const float *x, uint8_t *block)
     uint8_t codes[BLOCK];
     int first = 0, best = 0;
     float best_error = 0;
-    frexpf(most_of(x), &first); /* most in [2^(first - 1), 2^first): 2^(first - 3) makes it 4 to 8 of the doubled numbers' 12 */
+    frexpf(most_of(x), &first); /* most in [2^(first - 1), 2^first): 2^(first - 3) makes it 4 to 8 of the
+                                   doubled numbers' 12 */
     for (int e = first + 128 - 4; e <= first + 128 - 2; e++) {
         if (e < 1 || e > 254)
             continue;
@@ -196,7 +199,8 @@ void clef__mxfp4_encode(const float *x, uint8_t *block)
         }
     }
     fit_codes(x, mxfp4_values, power_of_two(best), codes);
-    for (int i = 0; i < BLOCK; i++) /* in the file the codes 1..7 are the positive numbers, 9..15 the negative ones */
+    for (int i = 0; i < BLOCK;
+         i++) /* in the file the codes 1..7 are the positive numbers, 9..15 the negative ones */
         codes[i] = (uint8_t)(!best ? 0 : codes[i] >= 8 ? codes[i] - 8 : codes[i] < 7 ? 15 - codes[i] : 0);
     block[0] = (uint8_t)best;
     put_codes(codes, block + 1, NULL);
@@ -205,10 +209,11 @@ void clef__mxfp4_encode(const float *x, uint8_t *block)
 clef_block_encoder *clef__block_encoder(int dtype)
 {
     static clef_block_encoder *const encoders[CLEF_N_DTYPES] = {
-        [CLEF_Q8_0] = clef__q8_0_encode,   [CLEF_Q4_0] = clef__q4_0_encode, [CLEF_Q4_1] = clef__q4_1_encode,
-        [CLEF_Q5_0] = clef__q5_0_encode,   [CLEF_Q5_1] = clef__q5_1_encode, [CLEF_IQ4_NL] = clef__iq4_nl_encode,
-        [CLEF_Q4_K] = clef__q4_k_encode,   [CLEF_Q5_K] = clef__q5_k_encode, [CLEF_Q6_K] = clef__q6_k_encode,
-        [CLEF_MXFP4] = clef__mxfp4_encode,
+        [CLEF_Q8_0] = clef__q8_0_encode, [CLEF_Q4_0] = clef__q4_0_encode,
+        [CLEF_Q4_1] = clef__q4_1_encode, [CLEF_Q5_0] = clef__q5_0_encode,
+        [CLEF_Q5_1] = clef__q5_1_encode, [CLEF_IQ4_NL] = clef__iq4_nl_encode,
+        [CLEF_Q4_K] = clef__q4_k_encode, [CLEF_Q5_K] = clef__q5_k_encode,
+        [CLEF_Q6_K] = clef__q6_k_encode, [CLEF_MXFP4] = clef__mxfp4_encode,
     };
     return dtype >= 0 && dtype < CLEF_N_DTYPES ? encoders[dtype] : NULL;
 }

@@ -1,11 +1,19 @@
-/* Encoding Q4_K, Q5_K and Q6_K: blocks of 256 in groups with a scale each, which are themselves coded against the block's. For each group
- * several scales are tried; for the codes that a try gives, the best scale (and minimum) follow by least squares. */
+/* Encoding Q4_K, Q5_K and Q6_K: blocks of 256 in groups with a scale each, which are themselves coded against
+ * the block's. For each group several scales are tried; for the codes that a try gives, the best scale (and
+ * minimum) follow by least squares. */
 #include <math.h>
 #include <string.h>
 
 #include "graph/blocks.h"
 
-enum { BLOCK = 256, GROUP = 32, N_GROUPS = BLOCK / GROUP, GROUP_6 = 16, N_GROUPS_6 = BLOCK / GROUP_6, N_TRIES = 10 };
+enum {
+    BLOCK = 256,
+    GROUP = 32,
+    N_GROUPS = BLOCK / GROUP,
+    GROUP_6 = 16,
+    N_GROUPS_6 = BLOCK / GROUP_6,
+    N_TRIES = 10
+};
 
 /* Puts d as a half and returns what a reader will see. */
 static float put_half(uint8_t *to, float d)
@@ -16,15 +24,17 @@ static float put_half(uint8_t *to, float d)
     return clef__f16_decode(h);
 }
 
-/* Held within and rounded to even; NaN is the least. Beyond 2^23 a float has no fraction: the sum rounds, which compilers turn into
- * vector code where rintf() would be a call. */
+/* Held within and rounded to even; NaN is the least. Beyond 2^23 a float has no fraction: the sum rounds,
+ * which compilers turn into vector code where rintf() would be a call. */
 static inline float held(float q, float least, float most)
 {
     const float over = q > least ? q : least, in = over < most ? over : most;
     return in + 0x1.8p23f - 0x1.8p23f;
 }
 
-/* ---- x = d q - m ------------------------------------------------------------------------------------------------------------------- */
+/* ---- x = d q - m
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct line {
     float d, m; /* both >= 0 */
@@ -98,7 +108,8 @@ static line fit_line(const float x[GROUP], float most)
     if (!(hi - lo > 0) || !isfinite(hi - lo))
         return (line){0};
     line best = refit(x, (line){.d = (hi - lo) / most, .m = -lo}, most);
-    for (int t = 1; t <= 2 * N_TRIES; t++) { /* ranges that cut a little off, at both ends or at the upper one alone */
+    for (int t = 1; t <= 2 * N_TRIES;
+         t++) { /* ranges that cut a little off, at both ends or at the upper one alone */
         const float cut = 0.02f * (float)((t + 1) / 2), low = t % 2 ? lo : lo * (1 - cut);
         const line l = refit(x, (line){.d = (hi * (1 - cut) - low) / most, .m = -low}, most);
         const line again = refit(x, l, most);
@@ -187,7 +198,9 @@ void clef__q5_k_encode(const float *x, uint8_t *block)
     put_nibbles(q, block + 48);
 }
 
-/* ---- x = d q ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- x = d q
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
 /* The scale, of either sign, that suits codes of -32 .. 31 best. */
 static float fit_scale(const float x[GROUP_6])
@@ -223,7 +236,8 @@ void clef__q6_k_encode(const float *x, uint8_t *block)
     }
     const float d = put_half(block + 208, most / -128), inverse = d != 0 ? 1 / d : 0;
     for (int g = 0; g < N_GROUPS_6; g++) {
-        const float code = held(scales[g] * inverse, -128, 127), dg = d * code, inverse_g = dg != 0 ? 1 / dg : 0;
+        const float code = held(scales[g] * inverse, -128, 127), dg = d * code,
+                    inverse_g = dg != 0 ? 1 / dg : 0;
         block[192 + g] = (uint8_t)(int8_t)code;
         for (int i = 0; i < GROUP_6; i++)
             q[GROUP_6 * g + i] = (uint8_t)(held(x[GROUP_6 * g + i] * inverse_g, -32, 31) + 32);

@@ -7,7 +7,7 @@
 #include "graph/blocks.h"
 
 /* Kernels are told a dtype by its number. */
-#define CLEF_X(name, text, elems, bytes)                                                                                                   \
+#define CLEF_X(name, text, elems, bytes)                                                                     \
     _Static_assert((int)CLEF_##name == DTYPE_##name, "cl/args.h numbers the dtypes as clef/graph.h does");
 CLEF_DTYPES(CLEF_X)
 #undef CLEF_X

@@ -41,9 +41,11 @@ static void drop_partial_character(char *text, size_t n)
         text[n - 1 - tail] = '\0';
 }
 
-static clef_status fill(clef_error *err, clef_status status, int32_t cl_code, const char *format, va_list args) CLEF_PRINTF(4, 0);
+static clef_status fill(clef_error *err, clef_status status, int32_t cl_code, const char *format,
+                        va_list args) CLEF_PRINTF(4, 0);
 
-static clef_status fill(clef_error *err, clef_status status, int32_t cl_code, const char *format, va_list args)
+static clef_status fill(clef_error *err, clef_status status, int32_t cl_code, const char *format,
+                        va_list args)
 {
     if (!err)
         return status;

@@ -86,11 +86,13 @@ int clef__graph_append(clef_graph *g, clef_value *v)
     return 1;
 }
 
-int clef__graph_make_name(clef_graph *g, const char *scope, size_t scope_bytes, clef_op op, char name[CLEF_NAME_BYTES])
+int clef__graph_make_name(clef_graph *g, const char *scope, size_t scope_bytes, clef_op op,
+                          char name[CLEF_NAME_BYTES])
 {
     int n;
     do
-        n = snprintf(name, CLEF_NAME_BYTES, "%.*s%s_%d", (int)scope_bytes, scope, clef__ops[op]->name, g->next_number[op]++);
+        n = snprintf(name, CLEF_NAME_BYTES, "%.*s%s_%d", (int)scope_bytes, scope, clef__ops[op]->name,
+                     g->next_number[op]++);
     while (n > 0 && n < CLEF_NAME_BYTES && clef__names_find(g->names, name));
     if (n > 0 && n < CLEF_NAME_BYTES)
         return 1;
@@ -103,7 +105,8 @@ static int free_name(clef_graph *g, clef_value *v)
 {
     char name[CLEF_NAME_BYTES];
     const char *dot = strrchr(v->name, '.');
-    return clef__graph_make_name(g, v->name, dot ? (size_t)(dot - v->name) + 1 : 0, v->op, name) && clef__graph_rename(g, v, name);
+    return clef__graph_make_name(g, v->name, dot ? (size_t)(dot - v->name) + 1 : 0, v->op, name) &&
+           clef__graph_rename(g, v, name);
 }
 
 int clef__graph_rename(clef_graph *g, clef_value *v, const char *name)
@@ -111,7 +114,8 @@ int clef__graph_rename(clef_graph *g, clef_value *v, const char *name)
     clef_value *other = clef__names_find(g->names, name);
     const size_t n = strlen(name);
     if (!n || n >= CLEF_NAME_BYTES) {
-        clef__graph_fail(g, CLEF_E_LIMIT, "%.40s%s: a name has 1 to %d bytes", name, n > 40 ? ".." : "", CLEF_NAME_BYTES - 1);
+        clef__graph_fail(g, CLEF_E_LIMIT, "%.40s%s: a name has 1 to %d bytes", name, n > 40 ? ".." : "",
+                         CLEF_NAME_BYTES - 1);
         return 0;
     }
     if (other && other != v && other->named) {
@@ -133,7 +137,9 @@ int clef__graph_rename(clef_graph *g, clef_value *v, const char *name)
     return 1;
 }
 
-/* ---- symbols --------------------------------------------------------------------------------------------------------------- */
+/* ---- symbols
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 clef_dim clef_symbol(clef_graph *g, const char *name, int64_t bound)
 {
@@ -141,23 +147,27 @@ clef_dim clef_symbol(clef_graph *g, const char *name, int64_t bound)
     if (!g || g->error.status)
         return none;
     if (!clef__is_symbol_name(name)) {
-        clef__graph_fail(g, CLEF_E_ARG, "'%.40s' cannot name a symbol: wanted 1 to %d letters, digits and _.-/, no digit first", name,
-                         CLEF_NAME_BYTES - 1);
+        clef__graph_fail(
+            g, CLEF_E_ARG,
+            "'%.40s' cannot name a symbol: expected 1 to %d letters, digits and _.-/, no digit first", name,
+            CLEF_NAME_BYTES - 1);
         return none;
     }
     for (int32_t i = 0; i < g->n_symbols; i++)
         if (strcmp(g->symbols[i].name, name) == 0) {
             if (g->symbols[i].bound != bound)
-                clef__graph_fail(g, CLEF_E_ARG, "symbol %s: bound %lld, but it was declared with %lld", name, (long long)bound,
-                                 (long long)g->symbols[i].bound);
+                clef__graph_fail(g, CLEF_E_ARG, "symbol %s: bound %lld, but it was declared with %lld", name,
+                                 (long long)bound, (long long)g->symbols[i].bound);
             return (clef_dim){1, i + 1};
         }
     if (bound < 1 || bound > INT32_MAX) {
-        clef__graph_fail(g, CLEF_E_ARG, "symbol %s: bound %lld, wanted 1 to %d", name, (long long)bound, INT32_MAX);
+        clef__graph_fail(g, CLEF_E_ARG, "symbol %s: bound %lld, expected 1 to %d", name, (long long)bound,
+                         INT32_MAX);
         return none;
     }
     if (g->n_symbols == CLEF_MAX_SYMBOLS) {
-        clef__graph_fail(g, CLEF_E_LIMIT, "symbol %s: a graph has at most %d symbols", name, CLEF_MAX_SYMBOLS);
+        clef__graph_fail(g, CLEF_E_LIMIT, "symbol %s: a graph has at most %d symbols", name,
+                         CLEF_MAX_SYMBOLS);
         return none;
     }
     char *copy = clef__graph_strdup(g, name);
@@ -187,14 +197,16 @@ clef_status clef_graph_set_bound(clef_graph *g, const char *symbol, int64_t valu
         if (strcmp(g->symbols[i].name, symbol) != 0)
             continue;
         if (value < 1 || value > g->symbols[i].bound)
-            return clef__fail(err, CLEF_E_ARG, "symbol %s: wanted 1 to %" PRId64 ", came %" PRId64, symbol, g->symbols[i].bound, value);
+            return clef__fail(err, CLEF_E_ARG, "symbol %s: expected 1 to %" PRId64 ", got %" PRId64, symbol,
+                              g->symbols[i].bound, value);
         g->symbols[i].bound = value;
         return CLEF_OK;
     }
     return clef__fail(err, CLEF_E_NOT_FOUND, "the graph has no symbol '%s'", symbol);
 }
 
-/* ---- scopes and names -------------------------------------------------------------------------------------------------------- */
+/* ---- scopes and names
+ * -------------------------------------------------------------------------------------------------------- */
 
 void clef_scope_push(clef_graph *g, const char *format, ...)
 {
@@ -233,45 +245,53 @@ clef_value *clef_named(clef_value *v, const char *format, ...)
     char full[CLEF_NAME_BYTES + sizeof g->scope];
     snprintf(full, sizeof full, "%s%s", name[0] == '/' ? "" : g->scope, name + (name[0] == '/'));
     if (n < 1 || n >= CLEF_NAME_BYTES)
-        return clef__graph_fail(g, CLEF_E_LIMIT, "%.40s: a name has 1 to %d bytes", full, CLEF_NAME_BYTES - 1);
+        return clef__graph_fail(g, CLEF_E_LIMIT, "%.40s: a name has 1 to %d bytes", full,
+                                CLEF_NAME_BYTES - 1);
     if (!clef__graph_rename(g, v, full))
         return NULL;
     v->named = 1;
     return v;
 }
 
-/* ---- leaves ------------------------------------------------------------------------------------------------------------------- */
+/* ---- leaves
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
-static clef_value *leaf(clef_graph *g, clef_value_kind kind, const char *name, clef_dtype dtype, const clef_shape *shape)
+static clef_value *leaf(clef_graph *g, clef_value_kind kind, const char *name, clef_dtype dtype,
+                        const clef_shape *shape)
 {
     static const char *const kinds[] = {"input", "weight", "state", "constant"};
     char text[96];
     if (!g || g->error.status)
         return NULL;
     clef_value *old = clef__names_find(g->names, name);
-    if (old && old->kind == CLEF_WEIGHT && kind == CLEF_WEIGHT && old->dtype == dtype && clef__shape_equal(&old->shape, shape))
+    if (old && old->kind == CLEF_WEIGHT && kind == CLEF_WEIGHT && old->dtype == dtype &&
+        clef__shape_equal(&old->shape, shape))
         return old;
     if (old && old->named)
-        return clef__graph_fail(g, CLEF_E_ARG, "%s %s: a value of this name stands already", kinds[kind], name);
+        return clef__graph_fail(g, CLEF_E_ARG, "%s %s: a value of this name stands already", kinds[kind],
+                                name);
     if ((uint32_t)dtype >= CLEF_N_DTYPES || shape->rank < 0 || shape->rank > CLEF_MAX_DIMS)
         return clef__graph_fail(g, CLEF_E_ARG, "%s %s: no such dtype or rank", kinds[kind], name);
     for (int32_t i = 0; i < shape->rank; i++) {
         const clef_dim d = shape->dim[i];
         if (d.n < 1 || d.symbol < 0 || d.symbol > g->n_symbols || (d.symbol && kind != CLEF_INPUT))
-            return clef__graph_fail(g, CLEF_E_SHAPE, "%s %s: dim %d: wanted %s", kinds[kind], name, i,
-                                    kind == CLEF_INPUT ? "a positive number or a declared symbol" : "a positive number");
+            return clef__graph_fail(g, CLEF_E_SHAPE, "%s %s: dim %d: expected %s", kinds[kind], name, i,
+                                    kind == CLEF_INPUT ? "a positive number or a declared symbol"
+                                                       : "a positive number");
     }
     if (!clef__fits_offsets(g, shape))
-        return clef__graph_fail(g, CLEF_E_LIMIT, "%s %s %s: too many elements, wanted less than 2^32", kinds[kind], name,
-                                clef__shape_text(g, shape, text));
+        return clef__graph_fail(g, CLEF_E_LIMIT, "%s %s %s: too many elements, expected less than 2^32",
+                                kinds[kind], name, clef__shape_text(g, shape, text));
     const int32_t block = clef_dtype_block_elems(dtype);
     if (block > 1 && (shape->rank == 0 || shape->dim[shape->rank - 1].n % block))
-        return clef__graph_fail(g, CLEF_E_SHAPE, "%s %s %s: %s wants rows of whole blocks of %d", kinds[kind], name,
-                                clef__shape_text(g, shape, text), clef_dtype_name(dtype), block);
+        return clef__graph_fail(g, CLEF_E_SHAPE, "%s %s %s: %s wants rows of whole blocks of %d", kinds[kind],
+                                name, clef__shape_text(g, shape, text), clef_dtype_name(dtype), block);
     clef_value *v = clef__graph_alloc(g, sizeof *v);
     if (!v)
         return NULL;
-    *v = (clef_value){.graph = g, .kind = kind, .op = CLEF_OP_NONE, .dtype = dtype, .shape = *shape, .named = 1};
+    *v = (clef_value){
+        .graph = g, .kind = kind, .op = CLEF_OP_NONE, .dtype = dtype, .shape = *shape, .named = 1};
     return clef__graph_rename(g, v, name) && clef__graph_append(g, v) ? v : NULL;
 }
 
@@ -290,10 +310,12 @@ clef_value *clef_state(clef_graph *g, const char *name, clef_dtype dtype, clef_s
     return leaf(g, CLEF_STATE, name, dtype, &shape);
 }
 
-clef_value *clef_constant(clef_graph *g, const char *name, clef_dtype dtype, clef_shape shape, const void *data)
+clef_value *clef_constant(clef_graph *g, const char *name, clef_dtype dtype, clef_shape shape,
+                          const void *data)
 {
     if (g && dtype != CLEF_F32 && dtype != CLEF_I32)
-        return clef__graph_fail(g, CLEF_E_ARG, "constant %s: %s, wanted f32 or i32", name, clef_dtype_name(dtype));
+        return clef__graph_fail(g, CLEF_E_ARG, "constant %s: %s, expected f32 or i32", name,
+                                clef_dtype_name(dtype));
     clef_value *v = leaf(g, CLEF_CONSTANT, name, dtype, &shape);
     if (!v)
         return NULL;
@@ -305,14 +327,17 @@ clef_value *clef_constant(clef_graph *g, const char *name, clef_dtype dtype, cle
     return v;
 }
 
-/* ---- outputs ------------------------------------------------------------------------------------------------------------------ */
+/* ---- outputs
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 int clef__graph_add_output(clef_graph *g, const char *name, clef_value *v)
 {
     const clef_value *write = clef__overwritten_by(v);
     if (write) {
-        clef__graph_fail(g, CLEF_E_ARG, "output %s: %s shows a state that %s has written since: use what the write gives", name, v->name,
-                         write->name);
+        clef__graph_fail(g, CLEF_E_ARG,
+                         "output %s: %s shows a state that %s has written since: use what the write gives",
+                         name, v->name, write->name);
         return 0;
     }
     for (int32_t i = 0; i < g->n_outputs; i++)
@@ -342,7 +367,9 @@ void clef_output(clef_graph *g, const char *name, clef_value *v)
     if (!g || g->error.status || !v)
         return;
     if (v->graph != g || strlen(name) >= CLEF_NAME_BYTES || !*name) {
-        clef__graph_fail(g, CLEF_E_ARG, "output %.40s: the value is of another graph, or the name is empty or too long", name);
+        clef__graph_fail(g, CLEF_E_ARG,
+                         "output %.40s: the value is of another graph, or the name is empty or too long",
+                         name);
         return;
     }
     const clef_value *other = clef__names_find(g->names, name);
@@ -354,7 +381,9 @@ void clef_output(clef_graph *g, const char *name, clef_value *v)
     clef__graph_add_output(g, name, v);
 }
 
-/* ---- looking ------------------------------------------------------------------------------------------------------------------- */
+/* ---- looking
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 clef_value_info clef_value_describe(const clef_value *v)
 {
@@ -397,7 +426,9 @@ clef_value *clef_graph_output(const clef_graph *g, int32_t i, const char **name)
     return g->outputs[i].value;
 }
 
-/* ---- copying -------------------------------------------------------------------------------------------------------------------- */
+/* ---- copying
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static int clone_value(clef_graph *to, const clef_value *v)
 {

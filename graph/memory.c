@@ -24,20 +24,23 @@ static void lifetimes(const clef_graph *g, clef_place *places)
         places[clef__base(g->outputs[i].value)->id].last = g->n_values;
 }
 
-/* The input whose memory n's result may take: dense, as large for every length, last used here and read through no other input. */
-static const clef_value *reusable_input(const clef_value *n, const clef_place *places, const unsigned char *apart)
+/* The input whose memory n's result may take: dense, as large for every length, last used here and read
+ * through no other input. */
+static const clef_value *reusable_input(const clef_value *n, const clef_place *places,
+                                        const unsigned char *apart)
 {
     const clef_op_def *def = clef__ops[n->op];
     for (int32_t k = 0; k < n->n_in; k++) {
         const clef_value *x = n->in[k];
-        if (!x || !(def->in_place >> k & 1) || (def->in_place_if && !def->in_place_if(n)) || !clef__is_dense(x) || x->dtype != n->dtype)
+        if (!x || !(def->in_place >> k & 1) || (def->in_place_if && !def->in_place_if(n)) ||
+            !clef__is_dense(x) || x->dtype != n->dtype)
             continue;
         const clef_value *base = clef__base(x);
         int others = 0;
         for (int32_t j = 0; j < n->n_in; j++)
             others += j != k && n->in[j] && clef__base(n->in[j]) == base;
-        if (owns(base, apart) && places[base->id].last == n->id && !others && clef__shape_equal(&x->shape, &n->shape) &&
-            clef__bytes(base, NULL) == clef__bytes(n, NULL))
+        if (owns(base, apart) && places[base->id].last == n->id && !others &&
+            clef__shape_equal(&x->shape, &n->shape) && clef__bytes(base, NULL) == clef__bytes(n, NULL))
             return base;
     }
     return NULL;
@@ -56,8 +59,10 @@ static int larger_first(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The lowest offset at which `p` overlaps none of the n placed ones that live at the same time. `placed` is sorted by offset. */
-static uint64_t lowest_fit(const clef_place *places, const int32_t *placed, int32_t n, const clef_place *p, uint64_t chunk)
+/* The lowest offset at which `p` overlaps none of the n placed ones that live at the same time. `placed` is
+ * sorted by offset. */
+static uint64_t lowest_fit(const clef_place *places, const int32_t *placed, int32_t n, const clef_place *p,
+                           uint64_t chunk)
 {
     uint64_t at = 0;
     for (int32_t i = 0; i < n; i++) {
@@ -96,8 +101,8 @@ static void place_all(clef_memory *m, item *items, int32_t n_items, int32_t *pla
     }
 }
 
-clef_status clef__memory_plan(const clef_graph *g, const unsigned char *apart, uint64_t align, uint64_t chunk_bytes, clef_memory *out,
-                              clef_error *err)
+clef_status clef__memory_plan(const clef_graph *g, const unsigned char *apart, uint64_t align,
+                              uint64_t chunk_bytes, clef_memory *out, clef_error *err)
 {
     const size_t n = (size_t)g->n_values;
     const uint64_t chunk = chunk_bytes / align * align;

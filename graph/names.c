@@ -1,4 +1,5 @@
-/* Values by name: open addressing with linear probing; a removed entry leaves a mark until the table grows. */
+/* Values by name: open addressing with linear probing; a removed entry leaves a mark until the table grows.
+ */
 #include "graph/names.h"
 
 #include <stdlib.h>
@@ -87,11 +88,13 @@ void clef__names_remove(clef__names *names, const clef_value *value)
         *slot = &removed_mark;
 }
 
-/* ---- what may be a name ---------------------------------------------------------------------------------------------------- */
+/* ---- what may be a name
+ * ---------------------------------------------------------------------------------------------------- */
 
 int clef__is_name_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("_.-/", c));
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c && strchr("_.-/", c));
 }
 
 int clef__name_is_bare(const char *name)

@@ -110,10 +110,12 @@ int32_t clef__view_depth(const clef_value *v)
 
 int clef__is_cache(const clef_value *v)
 {
-    return v->kind == CLEF_STATE || (v->op != CLEF_OP_NONE && clef__ops[v->op]->view && clef__ops[v->op]->writes & 1);
+    return v->kind == CLEF_STATE ||
+           (v->op != CLEF_OP_NONE && clef__ops[v->op]->view && clef__ops[v->op]->writes & 1);
 }
 
-/* What changed the state last of all that v shows: a cache_write or the like, or the state itself. NULL when v lies in no state. */
+/* What changed the state last of all that v shows: a cache_write or the like, or the state itself. NULL when
+ * v lies in no state. */
 static const clef_value *written_by(const clef_value *v)
 {
     while (v->op != CLEF_OP_NONE && !clef__is_cache(v) && clef__ops[v->op]->view)

@@ -17,28 +17,42 @@ static clef_status check_opts(const clef_model *model, clef_build_opts *o, clef_
     if (!o->n_sequences)
         o->n_sequences = 1;
     if (o->n_context < 1 || o->n_context > hp->n_context)
-        return clef__fail(err, CLEF_E_LIMIT, "%s: a context of %d, the model has 1 to %d", clef_model_path(model), o->n_context,
-                          hp->n_context);
+        return clef__fail(err, CLEF_E_LIMIT, "%s: a context of %d, the model has 1 to %d",
+                          clef_model_path(model), o->n_context, hp->n_context);
     if (o->sample && clef__arch_find(hp->arch, model->is_gguf)->kind == CLEF_ENCODER)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s is an encoder, which goes on with no text; wanted a decoder",
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: %s is an encoder, which goes on with no text; expected a decoder",
                           clef_model_path(model), hp->arch);
     if (o->n_batch < 1 || o->n_batch > o->n_context)
-        return clef__fail(err, CLEF_E_ARG, "%d tokens a step, wanted 1 to the context's %d", o->n_batch, o->n_context);
+        return clef__fail(err, CLEF_E_ARG, "%d tokens a step, expected 1 to the context's %d", o->n_batch,
+                          o->n_context);
     if (o->kv_type != CLEF_F32 && o->kv_type != CLEF_F16 && o->kv_type != CLEF_Q8_0)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "a KV cache of %s: wanted f32, f16 or q8_0", clef_dtype_name(o->kv_type));
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "a KV cache of %s: expected f32, f16 or q8_0",
+                          clef_dtype_name(o->kv_type));
     if (hp->head_dim % clef_dtype_block_elems(o->kv_type))
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a KV cache of %s wants heads of a multiple of %d elements, they have %d",
-                          clef_model_path(model), clef_dtype_name(o->kv_type), clef_dtype_block_elems(o->kv_type), hp->head_dim);
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: a KV cache of %s wants heads of a multiple of %d elements, they have %d",
+                          clef_model_path(model), clef_dtype_name(o->kv_type),
+                          clef_dtype_block_elems(o->kv_type), hp->head_dim);
     if (hp->full_head_dim % clef_dtype_block_elems(o->kv_type))
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a KV cache of %s wants heads of a multiple of %d elements, full layers have %d",
-                          clef_model_path(model), clef_dtype_name(o->kv_type), clef_dtype_block_elems(o->kv_type), hp->full_head_dim);
+        return clef__fail(
+            err, CLEF_E_UNSUPPORTED,
+            "%s: a KV cache of %s wants heads of a multiple of %d elements, full layers have %d",
+            clef_model_path(model), clef_dtype_name(o->kv_type), clef_dtype_block_elems(o->kv_type),
+            hp->full_head_dim);
     if (hp->v_head_dim % clef_dtype_block_elems(o->kv_type))
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a KV cache of %s wants heads of a multiple of %d elements, those of v have %d",
-                          clef_model_path(model), clef_dtype_name(o->kv_type), clef_dtype_block_elems(o->kv_type), hp->v_head_dim);
-    if ((o->pooling || o->classify) && (o->padding_mask || clef__arch_find(hp->arch, model->is_gguf)->kind == CLEF_SEQ2SEQ))
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: a KV cache of %s wants heads of a multiple of %d elements, those of v have %d",
+                          clef_model_path(model), clef_dtype_name(o->kv_type),
+                          clef_dtype_block_elems(o->kv_type), hp->v_head_dim);
+    if ((o->pooling || o->classify) &&
+        (o->padding_mask || clef__arch_find(hp->arch, model->is_gguf)->kind == CLEF_SEQ2SEQ))
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s of %s are not supported", clef_model_path(model),
-                          o->pooling ? "embeddings" : "classes", o->padding_mask ? "padded texts" : "an encoder-decoder");
-    return o->n_sequences >= 1 ? CLEF_OK : clef__fail(err, CLEF_E_ARG, "%d sequences, wanted at least 1", o->n_sequences);
+                          o->pooling ? "embeddings" : "classes",
+                          o->padding_mask ? "padded texts" : "an encoder-decoder");
+    return o->n_sequences >= 1
+               ? CLEF_OK
+               : clef__fail(err, CLEF_E_ARG, "%d sequences, expected at least 1", o->n_sequences);
 }
 
 /* A value by its name; attention_L stands for the attention weights of layer L. */
@@ -63,10 +77,12 @@ static clef_status add_taps(const clef_model *model, const clef_build_opts *o, c
     for (int32_t i = 0; i < o->n_taps; i++) {
         clef_value *v = find_tap(g, o->taps[i]);
         if (!v && o->kv_type == CLEF_Q8_0 && strncmp(o->taps[i], "attention_", strlen("attention_")) == 0)
-            return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s is not computed with a KV cache of q8_0; f32 and f16 have it",
+            return clef__fail(err, CLEF_E_UNSUPPORTED,
+                              "%s: %s is not computed with a KV cache of q8_0; f32 and f16 have it",
                               clef_model_path(model), o->taps[i]);
         if (!v)
-            return clef__fail(err, CLEF_E_NOT_FOUND, "%s: there is no value '%s' to tap; `clef graph --after build` lists them",
+            return clef__fail(err, CLEF_E_NOT_FOUND,
+                              "%s: there is no value '%s' to tap; `clef graph --after build` lists them",
                               clef_model_path(model), o->taps[i]);
         if (strcmp(o->taps[i], o->no_head ? "hidden_last" : "logits") != 0)
             clef_output(g, o->taps[i], v);
@@ -77,18 +93,22 @@ static clef_status add_taps(const clef_model *model, const clef_build_opts *o, c
 /* Last of all: it makes ids and pos those of the next step. */
 static void add_sample(clef_builder *b)
 {
-    clef_value *history = clef_state(b->g, "history", CLEF_I32, clef_shape_2(clef_n(b->max_B), clef_n(b->n_context)));
+    clef_value *history =
+        clef_state(b->g, "history", CLEF_I32, clef_shape_2(clef_n(b->max_B), clef_n(b->n_context)));
     clef_value *options = clef_input(b->g, "sampling", CLEF_I32, clef_shape_1(clef_n(SAMPLE_OPTIONS)));
-    clef_output(b->g, "token", clef_sample(b->g, clef_graph_find(b->g, "logits"), history, b->ids, b->pos, options));
+    clef_output(b->g, "token",
+                clef_sample(b->g, clef_graph_find(b->g, "logits"), history, b->ids, b->pos, options));
 }
 
 /* For beam search: the likeliest next tokens of each sequence. */
 static void add_candidates(clef_builder *b, int32_t k)
 {
-    clef_value *x = clef_reshape(b->g, clef_graph_find(b->g, "logits"), clef_shape_2(b->B, clef_n(b->hp->n_vocab)));
+    clef_value *x =
+        clef_reshape(b->g, clef_graph_find(b->g, "logits"), clef_shape_2(b->B, clef_n(b->hp->n_vocab)));
     clef_value *top = clef_topk(b->g, x, &(clef_topk_opts){k});
     clef_output(b->g, "candidates", top);
-    clef_output(b->g, "candidate_scores", clef_pick(b->g, clef_softmax(b->g, x, NULL, NULL, &(clef_softmax_opts){.log = 1}), top));
+    clef_output(b->g, "candidate_scores",
+                clef_pick(b->g, clef_softmax(b->g, x, NULL, NULL, &(clef_softmax_opts){.log = 1}), top));
 }
 
 /* Symbols and inputs. A decoder's tokens see S cached positions, an encoder's each other. */
@@ -155,7 +175,8 @@ static void build_seq2seq(clef_builder *b, const clef_build_opts *o)
     clef_scope_pop(g);
 }
 
-clef_status clef_model_build(const clef_model *model, const clef_build_opts *opts, clef_graph **out, clef_error *err)
+clef_status clef_model_build(const clef_model *model, const clef_build_opts *opts, clef_graph **out,
+                             clef_error *err)
 {
     clef_build_opts o = opts ? *opts : (clef_build_opts){0};
     *out = NULL;

@@ -97,7 +97,7 @@ static inline void assemble(blob *b, const char *spec)
 static inline void check_error(const char *row, clef_status status, const clef_error *err, clef_status wanted, const char *piece)
 {
     if (status != wanted || (wanted != CLEF_OK && (err->status != wanted || !strstr(err->text, piece))))
-        fail_msg("%s\n  gives %s: %s\n  wanted %s with \"%s\"", row, clef_status_name(status), err->text, clef_status_name(wanted), piece);
+        fail_msg("%s\n  gives %s: %s\n  expected %s with \"%s\"", row, clef_status_name(status), err->text, clef_status_name(wanted), piece);
 }
 
 /* The bytes alone in memory of exactly their size, so that a sanitizer sees the first byte read beyond them. */

@@ -27,8 +27,8 @@ clef_device *test_device(void)
     return dev;
 }
 
-void test_run(clef_device *dev, const char *text, int optimize, clef_gemm gemm, const test_tensor *inputs, const char *output, void *out,
-              size_t n_bytes)
+void test_run(clef_device *dev, const char *text, int optimize, clef_gemm gemm, const test_tensor *inputs,
+              const char *output, void *out, size_t n_bytes)
 {
     clef_error err = {0};
     clef_graph *g = NULL;

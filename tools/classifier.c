@@ -4,7 +4,8 @@
 
 #include "tools/terminal.h"
 
-int clef__classifier_open(clef__classifier *c, const clef__classifier_options *o, const char *path, clef_head head)
+int clef__classifier_open(clef__classifier *c, const clef__classifier_options *o, const char *path,
+                          clef_head head)
 {
     clef_error err = {0};
     clef__terminal_catch_interrupt();
@@ -14,8 +15,10 @@ int clef__classifier_open(clef__classifier *c, const clef__classifier_options *o
     c->tokenizer = clef_model_tokenizer(c->model, &err);
     if (!c->tokenizer)
         return clef__cli_report(&err);
-    const clef_device_opts device = {
-        .notice = clef__say_notice, .n_threads = o->n_threads, .progress = clef__progress_step, .progress_user = &c->progress};
+    const clef_device_opts device = {.notice = clef__say_notice,
+                                     .n_threads = o->n_threads,
+                                     .progress = clef__progress_step,
+                                     .progress_user = &c->progress};
     if (clef__devices_open(o->device, o->split, &device, &c->device, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (!o->quiet)
@@ -43,11 +46,14 @@ void clef__classifier_finish(clef__classifier *c)
     clef_model_close(c->model);
 }
 
-int clef__classifier_run(clef__classifier *c, const clef__classifier_options *o, const char *a, const char *b, const float **logits)
+int clef__classifier_run(clef__classifier *c, const clef__classifier_options *o, const char *a, const char *b,
+                         const float **logits)
 {
     clef_error err = {0};
-    const clef_encode_opts opts = {.special = CLEF_SPECIAL_ADD, .max_tokens = o->truncate ? c->info.max_tokens : 0};
-    clef_status status = clef_tokenizer_encode_pair(c->tokenizer, a, strlen(a), b, b ? strlen(b) : 0, &opts, &c->text, &err);
+    const clef_encode_opts opts = {.special = CLEF_SPECIAL_ADD,
+                                   .max_tokens = o->truncate ? c->info.max_tokens : 0};
+    clef_status status =
+        clef_tokenizer_encode_pair(c->tokenizer, a, strlen(a), b, b ? strlen(b) : 0, &opts, &c->text, &err);
     if (status == CLEF_OK)
         status = clef_classify(c->classifier, c->text.ids, c->text.types, c->text.n, logits, &err);
     clef__progress_finish(&c->progress);
@@ -58,7 +64,8 @@ int clef__classifier_run(clef__classifier *c, const clef__classifier_options *o,
 
 int clef__classifier_is_mark(const clef__classifier *c, int32_t id)
 {
-    static const clef_token_role marks[] = {CLEF_ROLE_BOS, CLEF_ROLE_EOS, CLEF_ROLE_SEP, CLEF_ROLE_PAD, CLEF_ROLE_CLS};
+    static const clef_token_role marks[] = {CLEF_ROLE_BOS, CLEF_ROLE_EOS, CLEF_ROLE_SEP, CLEF_ROLE_PAD,
+                                            CLEF_ROLE_CLS};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         if (id == clef_tokenizer_role(c->tokenizer, marks[i]))
             return 1;

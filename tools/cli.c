@@ -27,7 +27,8 @@ int clef__cli_report(const clef_error *err)
     return clef__cli_fail(err->status == CLEF_E_CANCELLED ? CLI_INTERRUPTED : CLI_FAILED, "%s", text);
 }
 
-/* ---- names and what was likely meant ------------------------------------------------------------------------------------------------ */
+/* ---- names and what was likely meant
+ * ------------------------------------------------------------------------------------------------ */
 
 /* The k-th name of "a,b,c" and its length; NULL beyond the last. */
 static const char *name_at(const char *names, int32_t k, size_t *n)
@@ -52,7 +53,8 @@ static int has_name(const char *names, const char *word, size_t n_word)
     return 0;
 }
 
-/* Edits that make b of a: a letter put in, taken out, replaced, or swapped with its neighbour (optimal string alignment). */
+/* Edits that make b of a: a letter put in, taken out, replaced, or swapped with its neighbour (optimal string
+ * alignment). */
 static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b)
 {
     size_t rows[3][64]; /* rows[i % 3][j]: of a's first i letters to b's first j */
@@ -70,7 +72,8 @@ static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b)
                 row[j] = above[j] + 1;
             if (above[j - 1] + (a[i - 1] != b[j - 1]) < row[j])
                 row[j] = above[j - 1] + (a[i - 1] != b[j - 1]);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && above_that[j - 2] + 1 < row[j])
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                above_that[j - 2] + 1 < row[j])
                 row[j] = above_that[j - 2] + 1;
         }
     }
@@ -101,7 +104,9 @@ const char *clef__cli_nearest(const char *word, const void *names, size_t stride
     return found;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- values
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 static int parse_int(const clef__option *o, const char *shown, const char *text, int32_t *out)
 {
@@ -109,9 +114,9 @@ static int parse_int(const clef__option *o, const char *shown, const char *text,
     errno = 0;
     const long long x = strtoll(text, &end, 10);
     if (end == text || *end)
-        return clef__cli_fail(CLI_USAGE, "%s: wants a whole number, came '%s'", shown, text);
+        return clef__cli_fail(CLI_USAGE, "%s: expected an integer, got '%s'", shown, text);
     if (errno || (double)x < o->lo || (double)x > o->hi)
-        return clef__cli_fail(CLI_USAGE, "%s: wants %.0f to %.0f, came %s", shown, o->lo, o->hi, text);
+        return clef__cli_fail(CLI_USAGE, "%s: expected %.0f to %.0f, got %s", shown, o->lo, o->hi, text);
     *out = (int32_t)x;
     return CLI_GO_ON;
 }
@@ -121,9 +126,9 @@ static int parse_float(const clef__option *o, const char *shown, const char *tex
     char *end;
     const double x = strtod(text, &end);
     if (end == text || *end || isnan(x))
-        return clef__cli_fail(CLI_USAGE, "%s: wants a number, came '%s'", shown, text);
+        return clef__cli_fail(CLI_USAGE, "%s: expected a number, got '%s'", shown, text);
     if (x < o->lo || x > o->hi)
-        return clef__cli_fail(CLI_USAGE, "%s: wants %g to %g, came %s", shown, o->lo, o->hi, text);
+        return clef__cli_fail(CLI_USAGE, "%s: expected %g to %g, got %s", shown, o->lo, o->hi, text);
     *out = (float)x;
     return CLI_GO_ON;
 }
@@ -138,7 +143,8 @@ static int parse_seed(const char *shown, const char *text, clef__seed *out)
         return CLI_GO_ON;
     }
     if (end == text || *end || errno || strchr(text, '-'))
-        return clef__cli_fail(CLI_USAGE, "%s: wants 0 to 18446744073709551615, or -1 for any, came '%s'", shown, text);
+        return clef__cli_fail(CLI_USAGE, "%s: expected 0 to 18446744073709551615, or -1 for any, got '%s'",
+                              shown, text);
     *out = (clef__seed){.value = x, .given = 1};
     return CLI_GO_ON;
 }
@@ -156,7 +162,7 @@ static int parse_choice(const clef__option *o, const char *shown, const char *te
         if (more > 0 && (size_t)more < sizeof all - n)
             n += (size_t)more;
     }
-    return clef__cli_fail(CLI_USAGE, "%s: wants one of %s, came '%s'", shown, all, text);
+    return clef__cli_fail(CLI_USAGE, "%s: expected one of %s, got '%s'", shown, all, text);
 }
 
 static int set_value(const clef__option *o, const char *shown, const char *text, void *options)
@@ -188,7 +194,9 @@ static int set_value(const clef__option *o, const char *shown, const char *text,
     return CLI_USAGE;
 }
 
-/* ---- argv --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- argv
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
 
 static const clef__option *find_long(const clef__command *c, const char *word, size_t n)
 {
@@ -251,8 +259,10 @@ static int unknown_flag(const clef__command *c, const char *arg, const char *wor
 {
     char bare[64], near_name[64];
     if (is_foreign(arg))
-        return clef__cli_fail(CLI_USAGE, "%s: %s is a flag of llama.cpp that has no meaning here; `clef help %s` lists the flags", c->name,
-                              arg, c->name);
+        return clef__cli_fail(
+            CLI_USAGE,
+            "%s: %s is a flag of llama.cpp that has no meaning here; `clef help %s` lists the flags", c->name,
+            arg, c->name);
     const size_t n = strcspn(word, "=");
     if (n < sizeof bare) {
         memcpy(bare, word, n);
@@ -260,11 +270,13 @@ static int unknown_flag(const clef__command *c, const char *arg, const char *wor
         if (clef__cli_nearest(bare, &c->options->names, sizeof *c->options, near_name))
             return clef__cli_fail(CLI_USAGE, "%s: no flag %s; did you mean --%s?", c->name, arg, near_name);
     }
-    return clef__cli_fail(CLI_USAGE, "%s: no flag %s; `clef help %s` lists them; after -- an argument may begin with -", c->name, arg,
-                          c->name);
+    return clef__cli_fail(CLI_USAGE,
+                          "%s: no flag %s; `clef help %s` lists them; after -- an argument may begin with -",
+                          c->name, arg, c->name);
 }
 
-/* Splits argv[i], which begins with '-', into the option and its value; the value may be the next argument (then *i moves on). */
+/* Splits argv[i], which begins with '-', into the option and its value; the value may be the next argument
+ * (then *i moves on). */
 static int parse_flag(const clef__command *c, int argc, char **argv, int *i, void *options)
 {
     const char *arg = argv[*i], *value = NULL;
@@ -281,13 +293,14 @@ static int parse_flag(const clef__command *c, int argc, char **argv, int *i, voi
         snprintf(shown, sizeof shown, "-%c", arg[1]);
     }
     const int is_number = o && (o->type == CLI_INT || o->type == CLI_SEED || o->type == CLI_FLOAT);
-    if (!o || (o->type == CLI_SWITCH && value && arg[1] != '-') || (is_number && arg[1] != '-' && value && is_foreign(arg)))
+    if (!o || (o->type == CLI_SWITCH && value && arg[1] != '-') ||
+        (is_number && arg[1] != '-' && value && is_foreign(arg)))
         return unknown_flag(c, arg, arg + 1 + (arg[1] == '-'));
     if (o->type == CLI_SWITCH && value)
-        return clef__cli_fail(CLI_USAGE, "%s: takes no value, came '%s'", shown, value);
+        return clef__cli_fail(CLI_USAGE, "%s: takes no value, got '%s'", shown, value);
     if (o->type != CLI_SWITCH && !value) {
         if (*i + 1 >= argc)
-            return clef__cli_fail(CLI_USAGE, "%s: wants a value (%s), none came", shown, o->value);
+            return clef__cli_fail(CLI_USAGE, "%s: expected a value (%s), none was given", shown, o->value);
         value = argv[++*i];
     }
     return set_value(o, shown, value, options);
@@ -324,13 +337,16 @@ int clef__cli_parse(const clef__command *c, int argc, char **argv, void *options
     if (rc != CLI_GO_ON)
         return rc;
     if (*n_args < c->min_args)
-        return clef__cli_fail(CLI_USAGE, "%s: wants %s", c->name, c->usage);
+        return clef__cli_fail(CLI_USAGE, "%s: expected %s", c->name, c->usage);
     if (*n_args > c->max_args)
-        return clef__cli_fail(CLI_USAGE, "%s: one argument too many: '%s'; wants %s", c->name, argv[c->max_args], c->usage);
+        return clef__cli_fail(CLI_USAGE, "%s: one argument too many: '%s'; expected %s", c->name,
+                              argv[c->max_args], c->usage);
     return CLI_GO_ON;
 }
 
-/* ---- help --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- help
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void help_option(const clef__option *o, FILE *to)
 {
@@ -338,7 +354,8 @@ static void help_option(const clef__option *o, FILE *to)
     const int n = (int)strcspn(o->names, ",");
     if (o->letter)
         snprintf(letter, sizeof letter, "-%c, ", o->letter);
-    snprintf(left, sizeof left, "%s--%.*s%s%s", letter, n, o->names, o->value ? " " : "", o->value ? o->value : "");
+    snprintf(left, sizeof left, "%s--%.*s%s%s", letter, n, o->names, o->value ? " " : "",
+             o->value ? o->value : "");
     fprintf(to, "  %-28s %s", left, o->help);
     if (o->type == CLI_CHOICE) {
         fputs(": ", to);

@@ -13,16 +13,21 @@ const char *const clef__kv_type_names[] = {"auto", "f32", "f16", "q8_0", NULL};
 const char *clef__model_path(const char *command, int32_t n_args, char **args, const char *flag)
 {
     if (n_args > 0 && flag) {
-        clef__cli_fail(CLI_USAGE, "%s: one model at a time: came '%s' and --model '%s'", command, args[0], flag);
+        clef__cli_fail(CLI_USAGE, "%s: one model at a time: got '%s' and --model '%s'", command, args[0],
+                       flag);
         return NULL;
     }
     const char *path = n_args > 0 ? args[0] : flag ? flag : clef_demo_model();
     if (!path)
-        clef__cli_fail(CLI_FAILED, "%s: no MODEL given, and the bundled one is not installed; $CLEF_DEMO_MODEL may name it", command);
+        clef__cli_fail(
+            CLI_FAILED,
+            "%s: no MODEL given, and the bundled one is not installed; $CLEF_DEMO_MODEL may name it",
+            command);
     return path;
 }
 
-int32_t clef__format_of(const char *command, const char *const *names, const char *text, int32_t format, const char *out)
+int32_t clef__format_of(const char *command, const char *const *names, const char *text, int32_t format,
+                        const char *out)
 {
     char wanted[160] = "";
     size_t n = 0;
@@ -34,7 +39,8 @@ int32_t clef__format_of(const char *command, const char *const *names, const cha
             return i;
         n += (size_t)snprintf(wanted + n, sizeof wanted - n, ".%s, ", names[i]);
     }
-    clef__cli_fail(CLI_USAGE, "%s: -o %s: wanted --format, or a name that ends in %s.%s or nothing", command, out, wanted, text);
+    clef__cli_fail(CLI_USAGE, "%s: -o %s: expected --format, or a name that ends in %s.%s or nothing",
+                   command, out, wanted, text);
     return -1;
 }
 

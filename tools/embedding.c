@@ -16,8 +16,10 @@ int clef__embedding_open(clef__embedding *e, const clef__embedding_options *o, c
         return clef__cli_report(&err);
     if (!clef_model_tokenizer(e->model, &err))
         return clef__cli_report(&err);
-    const clef_device_opts device = {
-        .notice = clef__say_notice, .n_threads = o->n_threads, .progress = clef__progress_step, .progress_user = &e->progress};
+    const clef_device_opts device = {.notice = clef__say_notice,
+                                     .n_threads = o->n_threads,
+                                     .progress = clef__progress_step,
+                                     .progress_user = &e->progress};
     if (clef__devices_open(o->device, o->split, &device, &e->device, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (!o->quiet)
@@ -47,8 +49,8 @@ void clef__embedding_finish(clef__embedding *e)
     clef_model_close(e->model);
 }
 
-int clef__embedding_texts(clef__embedding *e, const clef__embedding_options *o, const clef_span *texts, int32_t n, float **out,
-                          int64_t *n_tokens)
+int clef__embedding_texts(clef__embedding *e, const clef__embedding_options *o, const clef_span *texts,
+                          int32_t n, float **out, int64_t *n_tokens)
 {
     clef_error err = {0};
     const size_t d = (size_t)clef_embedder_describe(e->embedder).n_dims;

@@ -3,7 +3,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Bytes of the UTF-8 character at s (RFC 3629: no overlong form, no surrogate, up to U+10FFFF); 0 when there is none. */
+/* Bytes of the UTF-8 character at s (RFC 3629: no overlong form, no surrogate, up to U+10FFFF); 0 when there
+ * is none. */
 static int utf8_length(const unsigned char *s)
 {
     const unsigned char lo = s[0] == 0xe0 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80;

@@ -9,7 +9,8 @@
 #include "tools/common.h"
 #include "tools/terminal.h"
 
-static clef_status write_file(const char *name, const char *path, const char *mode, clef__writer write, void *user, clef_error *err)
+static clef_status write_file(const char *name, const char *path, const char *mode, clef__writer write,
+                              void *user, clef_error *err)
 {
     FILE *to = fopen(path, mode);
     if (!to)
@@ -45,7 +46,8 @@ static char *temporary_of(const char *path)
     return temporary;
 }
 
-static clef_status replace(const char *name, const char *path, clef__writer write, void *user, clef_error *err)
+static clef_status replace(const char *name, const char *path, clef__writer write, void *user,
+                           clef_error *err)
 {
     char *temporary = temporary_of(path);
     if (!temporary)
@@ -63,12 +65,15 @@ clef_status clef__output(const char *path, clef__writer write, void *user, clef_
 {
     if (!path) {
         const clef_status status = write(user, stdout, err);
-        return status == CLEF_OK && fflush(stdout) != 0 ? clef__error(err, CLEF_E_IO, "stdout: %s", strerror(errno)) : status;
+        return status == CLEF_OK && fflush(stdout) != 0
+                   ? clef__error(err, CLEF_E_IO, "stdout: %s", strerror(errno))
+                   : status;
     }
     char *linked = clef__terminal_link_target(path);
     const char *to = linked ? linked : path;
-    const clef_status status =
-        clef__terminal_can_replace(to) ? replace(path, to, write, user, err) : write_file(path, path, "wb", write, user, err);
+    const clef_status status = clef__terminal_can_replace(to)
+                                   ? replace(path, to, write, user, err)
+                                   : write_file(path, path, "wb", write, user, err);
     free(linked);
     return status;
 }
@@ -81,7 +86,8 @@ clef_status clef__output_check(const char *path, clef_error *err)
     if (!temporary)
         return clef__error(err, CLEF_E_NOMEM, "out of host memory");
     FILE *to = fopen(temporary, "wbx");
-    const clef_status status = to ? CLEF_OK : clef__error(err, CLEF_E_IO, "%s: cannot write: %s", path, strerror(errno));
+    const clef_status status =
+        to ? CLEF_OK : clef__error(err, CLEF_E_IO, "%s: cannot write: %s", path, strerror(errno));
     if (to) {
         fclose(to);
         remove(temporary);

@@ -1,5 +1,5 @@
-/* attention and cached_attention of a few positions on CPUs: a group takes all queries of a head of k, or, where the heads are fewer than
- * the cores want and the keys many, a part of the keys. */
+/* attention and cached_attention of a few positions on CPUs: a group takes all queries of a head of k, or,
+ * where the heads are fewer than the cores want and the keys many, a part of the keys. */
 #include "graph/lower/attention.h"
 
 enum {
@@ -26,14 +26,17 @@ static uint32_t positions(uint32_t group)
 
 int clef__attention_cpu_decode_takes(uint32_t T, uint32_t group, uint32_t E)
 {
-    return T <= positions(group) && (uint64_t)positions(group) * group * clef__ceil_div(E, 16) <= MOST_VECTORS;
+    return T <= positions(group) &&
+           (uint64_t)positions(group) * group * clef__ceil_div(E, 16) <= MOST_VECTORS;
 }
 
 /* Into how many the keys are cut: not at all where the heads keep the cores busy, or the keys are few. */
 static uint32_t parts(const clef_caps *caps, uint32_t heads, uint32_t keys)
 {
     const uint32_t units = caps->n_units > 1 ? (uint32_t)caps->n_units : 1;
-    return heads % units == 0 ? 1 : least(clef__ceil_div(PARTS_PER_UNIT * units, heads), clef__ceil_div(keys, LEAST_KEYS));
+    return heads % units == 0
+               ? 1
+               : least(clef__ceil_div(PARTS_PER_UNIT * units, heads), clef__ceil_div(keys, LEAST_KEYS));
 }
 
 /* Memory for the records of the parts, at the symbols' bounds. */
@@ -41,10 +44,12 @@ static uint64_t parts_bytes(const clef_lowering *lo, const clef_attention_call *
 {
     const attention_args *a = &call->args.a;
     const uint64_t record = 16 + (uint64_t)clef__ceil_div(clef__n(lo, call->v, 0), 16) * 16;
-    return clef__bound_n(lo, call->out, 3) * (uint64_t)a->n[1] * positions(a->group) * splits * record * sizeof(float);
+    return clef__bound_n(lo, call->out, 3) * (uint64_t)a->n[1] * positions(a->group) * splits * record *
+           sizeof(float);
 }
 
-clef_status clef__attention_cpu_decode_launch(clef_lowering *lo, const clef_attention_call *call, clef_error *err)
+clef_status clef__attention_cpu_decode_launch(clef_lowering *lo, const clef_attention_call *call,
+                                              clef_error *err)
 {
     attention_cpu_decode_args args = call->args;
     attention_args *a = &args.a;
@@ -56,16 +61,19 @@ clef_status clef__attention_cpu_decode_launch(clef_lowering *lo, const clef_atte
     const uint32_t most = parts(lo->caps, heads, clef__bound_n(lo, call->k, 1));
     const uint64_t scratch = most > 1 ? parts_bytes(lo, call, most) : 0;
     a->splits = parts(lo->caps, heads * a->n[0], a->n[3]);
-    clef_launch launch = {
-        .source = "attention_cpu_decode",
-        .kernel = "attention_cpu_decode",
-        .defs = {{"ROWS", (int32_t)rows}, {"QUERIES", (int32_t)queries}, CLEF_ATTENTION_DEFS(lo, call), {"WRITE", call->new_k != NULL}},
-        .args = &args,
-        .args_bytes = sizeof args,
-        .bufs = {call->out, scratch ? CLEF__SCRATCH : NULL, call->q, call->k, call->v, call->mask, call->pos, call->sinks},
-        .n_bufs = 8,
-        .groups = {a->splits * heads * a->n[0]},
-        .scratch_bytes = scratch};
+    clef_launch launch = {.source = "attention_cpu_decode",
+                          .kernel = "attention_cpu_decode",
+                          .defs = {{"ROWS", (int32_t)rows},
+                                   {"QUERIES", (int32_t)queries},
+                                   CLEF_ATTENTION_DEFS(lo, call),
+                                   {"WRITE", call->new_k != NULL}},
+                          .args = &args,
+                          .args_bytes = sizeof args,
+                          .bufs = {call->out, scratch ? CLEF__SCRATCH : NULL, call->q, call->k, call->v,
+                                   call->mask, call->pos, call->sinks},
+                          .n_bufs = 8,
+                          .groups = {a->splits * heads * a->n[0]},
+                          .scratch_bytes = scratch};
     if (call->new_k) {
         const clef_value *written[] = {call->new_k, call->new_v, call->freqs, call->q_norm, call->k_norm};
         launch.defs[10] = (clef_def){"TURNED", call->freqs ? (int32_t)clef__n(lo, call->freqs, 0) : 0};

@@ -13,22 +13,26 @@ int clef__attention_has_vectors(const clef_caps *caps)
     return caps->is_cpu && caps->float_width > 1;
 }
 
-clef_status clef__attention_cpu_prefill_launch(clef_lowering *lo, const clef_attention_call *call, clef_error *err)
+clef_status clef__attention_cpu_prefill_launch(clef_lowering *lo, const clef_attention_call *call,
+                                               clef_error *err)
 {
     attention_args args = call->args.a;
-    const uint32_t D = clef__n(lo, call->k, 0), E = clef__n(lo, call->v, 0), most = D + E > 256 ? WIDE_TILE : TILE;
+    const uint32_t D = clef__n(lo, call->k, 0), E = clef__n(lo, call->v, 0),
+                   most = D + E > 256 ? WIDE_TILE : TILE;
     const uint32_t queries = args.group * args.n[2], heads = args.n[1] / args.group * args.n[0];
     args.tile = most;
-    while (args.tile > TILE_ROWS * 2 && clef__ceil_div(queries, args.tile) * heads < TILES_PER_UNIT * (uint32_t)lo->caps->n_units)
+    while (args.tile > TILE_ROWS * 2 &&
+           clef__ceil_div(queries, args.tile) * heads < TILES_PER_UNIT * (uint32_t)lo->caps->n_units)
         args.tile /= 2; /* a multiple of the rows all the way */
-    return clef__launch(lo,
-                        &(clef_launch){.source = "attention_cpu_prefill",
-                                       .kernel = "attention_cpu_prefill",
-                                       .defs = {{"TILE", (int32_t)most}, {"ROWS", TILE_ROWS}, CLEF_ATTENTION_DEFS(lo, call)},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {call->out, call->q, call->k, call->v, call->mask, call->pos, call->sinks},
-                                       .n_bufs = 7,
-                                       .groups = {clef__ceil_div(queries, args.tile) * heads}},
-                        err);
+    return clef__launch(
+        lo,
+        &(clef_launch){.source = "attention_cpu_prefill",
+                       .kernel = "attention_cpu_prefill",
+                       .defs = {{"TILE", (int32_t)most}, {"ROWS", TILE_ROWS}, CLEF_ATTENTION_DEFS(lo, call)},
+                       .args = &args,
+                       .args_bytes = sizeof args,
+                       .bufs = {call->out, call->q, call->k, call->v, call->mask, call->pos, call->sinks},
+                       .n_bufs = 7,
+                       .groups = {clef__ceil_div(queries, args.tile) * heads}},
+        err);
 }

@@ -23,7 +23,8 @@ view_args clef__dense_view(const args_uint n[4])
 
 static int mergeable(const elementwise_args *a, int outer, int inner)
 {
-    return a->out.stride[outer] == a->out.stride[inner] * a->n[inner] && a->x.stride[outer] == a->x.stride[inner] * a->n[inner] &&
+    return a->out.stride[outer] == a->out.stride[inner] * a->n[inner] &&
+           a->x.stride[outer] == a->x.stride[inner] * a->n[inner] &&
            a->b.stride[outer] == a->b.stride[inner] * a->n[inner];
 }
 
@@ -35,7 +36,8 @@ static void move_dim(elementwise_args *a, int from, int to)
     a->b.stride[to] = a->b.stride[from];
 }
 
-/* Joins dims that lie behind one another in all three views, and drops dims of 1: rows become as long as they can be. */
+/* Joins dims that lie behind one another in all three views, and drops dims of 1: rows become as long as they
+ * can be. */
 static void collapse(elementwise_args *a)
 {
     int to = 3;
@@ -55,8 +57,12 @@ static void collapse(elementwise_args *a)
 
 clef_status clef__launch_elementwise(clef_lowering *lo, const clef_elementwise *e, clef_error *err)
 {
-    elementwise_args args = {
-        .n = {e->n[0], e->n[1], e->n[2], e->n[3]}, .out = e->out_view, .x = e->x_view, .b = e->b_view, .p = e->p, .q = e->q};
+    elementwise_args args = {.n = {e->n[0], e->n[1], e->n[2], e->n[3]},
+                             .out = e->out_view,
+                             .x = e->x_view,
+                             .b = e->b_view,
+                             .p = e->p,
+                             .q = e->q};
     collapse(&args);
     const uint32_t wg = clef__fit_local(lo, 256);
     args.span = wg == 1 ? CPU_SPAN : GPU_SPAN;
@@ -78,7 +84,8 @@ clef_status clef__launch_elementwise(clef_lowering *lo, const clef_elementwise *
                         err);
 }
 
-clef_status clef__lower_elementwise(clef_lowering *lo, const clef_value *n, const char *what, float p, float q, clef_error *err)
+clef_status clef__lower_elementwise(clef_lowering *lo, const clef_value *n, const char *what, float p,
+                                    float q, clef_error *err)
 {
     clef_elementwise e = {.what = what,
                           .out = n,

@@ -65,7 +65,8 @@ static int64_t strides_of(const clef_lowering *lo, const clef_value *v, int64_t 
         memcpy(stride, in, sizeof in);
         if (v->op == CLEF_OP_slice) {
             const clef_slice_opts *o = (const void *)v->attr;
-            const int64_t from_end = o->start < 0 ? clef__dim_at(lo->graph, v->in[0]->shape.dim[o->axis], lo->symbols) : 0;
+            const int64_t from_end =
+                o->start < 0 ? clef__dim_at(lo->graph, v->in[0]->shape.dim[o->axis], lo->symbols) : 0;
             offset += (o->start + from_end) * in[o->axis];
         }
     }
@@ -110,10 +111,11 @@ clef_status clef__launch(clef_lowering *lo, const clef_launch *launch, clef_erro
 {
     uint64_t items = 1;
     if (lo->n == lo->cap)
-        return clef__fail(err, CLEF_E_LIMIT, "%s: more than %d launches in the plan", lo->node->name, lo->cap);
+        return clef__fail(err, CLEF_E_LIMIT, "%s: more than %d launches in the plan", lo->node->name,
+                          lo->cap);
     if (launch->args_bytes > CLEF_MAX_ARGS_BYTES || launch->n_bufs > CLEF_MAX_BUFS)
-        return clef__fail(err, CLEF_E_LIMIT, "%s: kernel %s takes more than %d argument bytes or %d buffers", lo->node->name,
-                          launch->kernel, CLEF_MAX_ARGS_BYTES, CLEF_MAX_BUFS);
+        return clef__fail(err, CLEF_E_LIMIT, "%s: kernel %s takes more than %d argument bytes or %d buffers",
+                          lo->node->name, launch->kernel, CLEF_MAX_ARGS_BYTES, CLEF_MAX_BUFS);
     clef_launch *to = &lo->launches[lo->n];
     *to = *launch;
     to->args = lo->args + (size_t)lo->n * CLEF_MAX_ARGS_BYTES;
@@ -126,11 +128,13 @@ clef_status clef__launch(clef_lowering *lo, const clef_launch *launch, clef_erro
         to->local[i] = launch->local[i] ? launch->local[i] : 1;
         items *= to->local[i];
         if (to->local[i] > (uint32_t)lo->caps->max_items[i])
-            return clef__fail(err, CLEF_E_LIMIT, "%s: kernel %s wants %u work-items in dim %d, the device has %d", lo->node->name,
-                              launch->kernel, to->local[i], i, lo->caps->max_items[i]);
+            return clef__fail(err, CLEF_E_LIMIT,
+                              "%s: kernel %s wants %u work-items in dim %d, the device has %d",
+                              lo->node->name, launch->kernel, to->local[i], i, lo->caps->max_items[i]);
     }
     if (launch->call == CLEF_CALL_KERNEL && items > (uint64_t)lo->caps->max_group)
-        return clef__fail(err, CLEF_E_LIMIT, "%s: kernel %s wants groups of %llu work-items, the device has %d", lo->node->name,
+        return clef__fail(err, CLEF_E_LIMIT,
+                          "%s: kernel %s wants groups of %llu work-items, the device has %d", lo->node->name,
                           launch->kernel, (unsigned long long)items, lo->caps->max_group);
     lo->n++;
     return CLEF_OK;

@@ -1,4 +1,5 @@
-/* matmul by CLBlast's strided batched GEMM. Weights that are not f32 are decoded to scratch first; the bias is laid under the product. */
+/* matmul by CLBlast's strided batched GEMM. Weights that are not f32 are decoded to scratch first; the bias
+ * is laid under the product. */
 #include "graph/lower/elementwise.h"
 #include "graph/lower/variant.h"
 
@@ -16,7 +17,8 @@ static int decodes_to_scratch(const clef_value *n)
     return n->in[1]->dtype != CLEF_F32;
 }
 
-/* Grouped heads: either a call for each head of b with its group as the batch, or one for each place in the group with b's heads. */
+/* Grouped heads: either a call for each head of b with its group as the batch, or one for each place in the
+ * group with b's heads. */
 static gemm_batches split(const matmul_args *p)
 {
     const uint32_t mn = p->m * p->n, heads = p->n1 / p->group;
@@ -39,7 +41,8 @@ static gemm_batches split(const matmul_args *p)
         s.b_stride = hb;
         s.c_stride = p->group * mn;
     }
-    if (s.n1 == 1 && s.a[0] == s.batch * s.a_stride && s.b[0] == s.batch * s.b_stride && s.c[0] == s.batch * s.c_stride) {
+    if (s.n1 == 1 && s.a[0] == s.batch * s.a_stride && s.b[0] == s.batch * s.b_stride &&
+        s.c[0] == s.batch * s.c_stride) {
         s.batch *= s.n0;
         s.n0 = 1;
     }
@@ -76,11 +79,13 @@ static int clblast_fits(const clef_lowering *lo, const clef_value *n)
 static int clblast_pays(const clef_lowering *lo, const clef_value *n)
 {
     const matmul_args p = clef__matmul_args(lo, n);
-    return lo->gemm == CLEF_GEMM_CLBLAST || !(decodes_to_scratch(n) || p.m < MIN_SIDE || p.n < MIN_SIDE || p.k < MIN_SIDE);
+    return lo->gemm == CLEF_GEMM_CLBLAST ||
+           !(decodes_to_scratch(n) || p.m < MIN_SIDE || p.n < MIN_SIDE || p.k < MIN_SIDE);
 }
 
 /* b, decoded to dense f32. */
-static clef_status decode_b(clef_lowering *lo, const clef_value *b, matmul_args *p, uint32_t rows, uint32_t width, clef_error *err)
+static clef_status decode_b(clef_lowering *lo, const clef_value *b, matmul_args *p, uint32_t rows,
+                            uint32_t width, clef_error *err)
 {
     clef_elementwise e = {.what = "copy",
                           .out = CLEF__SCRATCH,
@@ -96,7 +101,8 @@ static clef_status decode_b(clef_lowering *lo, const clef_value *b, matmul_args 
 
 static clef_status lay_bias(clef_lowering *lo, const clef_value *n, const matmul_args *p, clef_error *err)
 {
-    clef_elementwise e = {.what = "copy", .out = n, .x = n->in[2], .x_view = {.offset = p->bias, .stride = {0, 0, 0, 1}}};
+    clef_elementwise e = {
+        .what = "copy", .out = n, .x = n->in[2], .x_view = {.offset = p->bias, .stride = {0, 0, 0, 1}}};
     clef__n4(lo, n, e.n);
     e.out_view = clef__dense_view(e.n);
     return clef__launch_elementwise(lo, &e, err);
@@ -143,8 +149,9 @@ static clef_status clblast_lower(clef_lowering *lo, const clef_value *n, clef_er
     return status;
 }
 
-const clef_variant clef__matmul_clblast = {.name = "clblast",
-                                           .takes = "products without strange strides, on GPUs or with --gemm clblast",
-                                           .fits = clblast_fits,
-                                           .pays = clblast_pays,
-                                           .lower = clblast_lower};
+const clef_variant clef__matmul_clblast = {
+    .name = "clblast",
+    .takes = "products without strange strides, on GPUs or with --gemm clblast",
+    .fits = clblast_fits,
+    .pays = clblast_pays,
+    .lower = clblast_lower};

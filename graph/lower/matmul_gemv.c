@@ -18,7 +18,8 @@ static clef_status gemv_lower(clef_lowering *lo, const clef_value *n, clef_error
     const clef_matmul_opts *o = (const void *)n->attr;
     const clef_value *a = n->in[0], *b = n->in[1], *bias = n->in[2];
     const matmul_args args = clef__matmul_args(lo, n);
-    /* [N, K]: the work-items of a group share the dot products of a few columns. [K, N]: each has its own column. */
+    /* [N, K]: the work-items of a group share the dot products of a few columns. [K, N]: each has its own
+     * column. */
     const uint32_t wg = clef__fit_local(lo, GPU_LANES);
     const uint32_t columns = !o->transpose_b ? (wg == 1 ? CPU_COLUMNS_KN : wg) : wg == 1 ? CPU_COLUMNS_NK : 1;
     return clef__launch(lo,
@@ -39,4 +40,5 @@ static clef_status gemv_lower(clef_lowering *lo, const clef_value *n, clef_error
                         err);
 }
 
-const clef_variant clef__matmul_gemv = {.name = "gemv", .takes = "up to 4 rows", .fits = gemv_fits, .lower = gemv_lower};
+const clef_variant clef__matmul_gemv = {
+    .name = "gemv", .takes = "up to 4 rows", .fits = gemv_fits, .lower = gemv_lower};

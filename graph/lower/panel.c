@@ -28,7 +28,8 @@ static int64_t vectors_of(clef_dtype dtype)
 
 int clef__panel_has(clef_dtype dtype, int64_t k)
 {
-    return dtype == CLEF_F32 || dtype == CLEF_F16 || dtype == CLEF_BF16 || (vectors_of(dtype) && k % clef_dtype_block_elems(dtype) == 0);
+    return dtype == CLEF_F32 || dtype == CLEF_F16 || dtype == CLEF_BF16 ||
+           (vectors_of(dtype) && k % clef_dtype_block_elems(dtype) == 0);
 }
 
 static int64_t padded(int64_t n)
@@ -42,7 +43,9 @@ int64_t clef__panel_bytes(clef_dtype dtype, int64_t n, int64_t k)
     return padded(n) * (k / clef_dtype_block_elems(dtype)) * clef_dtype_block_bytes(dtype);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static unsigned byte_at(const double *bytes, int64_t at)
 {
@@ -78,7 +81,8 @@ static unsigned code_at(clef_dtype dtype, const double *bytes, int64_t r, int64_
     }
 }
 
-/* The six bits of q4_k's and q5_k's block b: of the scale, or of the minimum. bytes: words 0, 1, 2 of 16 rows each. */
+/* The six bits of q4_k's and q5_k's block b: of the scale, or of the minimum. bytes: words 0, 1, 2 of 16 rows
+ * each. */
 static unsigned six_bits(const double *bytes, int64_t r, int64_t b, int is_min)
 {
     const int64_t at = r * 4 + b % 4;
@@ -88,7 +92,8 @@ static unsigned six_bits(const double *bytes, int64_t r, int64_t b, int is_min)
 
 static double iq4_value(unsigned code)
 {
-    static const signed char values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    static const signed char values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                           1,    13,   25,  38,  53,  69,  89,  113};
     return values[code];
 }
 
@@ -133,7 +138,8 @@ static double value_of(clef_dtype dtype, unsigned code, const double *scales, in
     }
 }
 
-double clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double *bytes, int64_t row, int64_t col)
+double clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double *bytes, int64_t row,
+                           int64_t col)
 {
     const int64_t tile = row / PANEL_ROWS, r = row % PANEL_ROWS, block = clef_dtype_block_elems(dtype),
                   size = clef_dtype_block_bytes(dtype);
@@ -141,12 +147,13 @@ double clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double 
     if (!row_codes)
         return float_at(dtype, bytes, ((tile * k + col) * PANEL_ROWS + r) * size);
     const double *codes = bytes + (tile * (k / 32) + col / 32) * row_codes * PANEL_ROWS;
-    const double *scales =
-        bytes + padded(n) * (k / 32) * row_codes + (tile * (k / block) + col / block) * (size - block / 32 * row_codes) * PANEL_ROWS;
+    const double *scales = bytes + padded(n) * (k / 32) * row_codes +
+                           (tile * (k / block) + col / block) * (size - block / 32 * row_codes) * PANEL_ROWS;
     return value_of(dtype, code_at(dtype, codes, r, col % 32), scales, r, col % block);
 }
 
 int64_t clef__panel_rows(const clef_panel_matmul_opts *o)
 {
-    return o->act == CLEF_PANEL_SWIGLU ? 2 * (((int64_t)o->n + PANEL_ROWS - 1) / PANEL_ROWS * PANEL_ROWS) : o->n;
+    return o->act == CLEF_PANEL_SWIGLU ? 2 * (((int64_t)o->n + PANEL_ROWS - 1) / PANEL_ROWS * PANEL_ROWS)
+                                       : o->n;
 }

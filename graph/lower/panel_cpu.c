@@ -1,12 +1,14 @@
-/* Lowering of panel_matmul: one launch for a few rows of x, else their preparation (norm, 8 bits) and a launch for each size of block that
- * they make. */
+/* Lowering of panel_matmul: one launch for a few rows of x, else their preparation (norm, 8 bits) and a
+ * launch for each size of block that they make. */
 #include "graph/lower/panel.h"
 #include "graph/lower/variant.h"
 
 enum {
     FEW_ROWS = 4,        /* rows that one launch of panel_cpu_gemv takes */
-    EXACT_FEW_ROWS = 8,  /* rows of x in f32 up to which a weight in blocks is decoded for each; more share what is decoded once */
-    GROUPS_PER_UNIT = 8, /* of panel_cpu_gemv, where each has MIN_SPAN tiles; more share the work better, fewer prepare x less often */
+    EXACT_FEW_ROWS = 8,  /* rows of x in f32 up to which a weight in blocks is decoded for each; more share
+                            what is decoded once */
+    GROUPS_PER_UNIT = 8, /* of panel_cpu_gemv, where each has MIN_SPAN tiles; more share the work better,
+                            fewer prepare x less often */
     MIN_SPAN = 6
 };
 
@@ -46,9 +48,12 @@ panel_args clef__panel_args(const clef_lowering *lo, const clef_value *n)
                         .residual = clef__view(lo, n->in[PANEL_RESIDUAL]).offset};
 }
 
-/* ---- a few rows ------------------------------------------------------------------------------------------------------------------ */
+/* ---- a few rows
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
-/* Bytes of a prepared row: rounded up to a power of two, so that rows of nearly one length share a program. */
+/* Bytes of a prepared row: rounded up to a power of two, so that rows of nearly one length share a program.
+ */
 static uint32_t row_bytes(const clef_panel_matmul_opts *o)
 {
     const uint32_t needed = o->quantise ? (uint32_t)o->k / 8 * 11 : (uint32_t)o->k * 4;
@@ -74,7 +79,8 @@ static int fits_gemv(const clef_lowering *lo, const clef_value *n)
 /* Tiles of the result that a group takes: all groups alike, a whole number of them for each unit. */
 static uint32_t span_of(const clef_lowering *lo, const clef_panel_matmul_opts *o)
 {
-    const uint32_t tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS), units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1;
+    const uint32_t tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS),
+                   units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1;
     const uint32_t smallest = o->act == CLEF_PANEL_SWIGLU ? MIN_SPAN / 2 : MIN_SPAN;
     uint32_t a_unit = tiles / units / smallest;
     a_unit = a_unit < 1 ? 1 : a_unit > GROUPS_PER_UNIT ? GROUPS_PER_UNIT : a_unit;
@@ -86,49 +92,55 @@ static uint32_t span_of(const clef_lowering *lo, const clef_panel_matmul_opts *o
 static clef_status lower_gemv(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const panel_gemv_args args = {.p = clef__panel_args(lo, n), .rows = clef__panel_rows_args(lo, n), .span = span_of(lo, o)};
-    return clef__launch(lo,
-                        &(clef_launch){.source = "panel_cpu_gemv",
-                                       .kernel = "panel_cpu_gemv",
-                                       .defs = {{"NT", (int32_t)tokens_a_group(args.p.m)},
-                                                {"ROW_BYTES", (int32_t)row_bytes(o)},
-                                                {"W_TYPE", o->dtype},
-                                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
-                                                {"ACT", o->act},
-                                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
-                                                {"NORM", o->norm},
-                                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
-                                                {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
-                                                {"DOT", (int32_t)dot}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {n, n->in[PANEL_X], n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL],
-                                                n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
-                                       .n_bufs = 7,
-                                       .groups = {clef__ceil_div(clef__ceil_div(args.p.n, PANEL_ROWS), args.span)}},
-                        err);
+    const panel_gemv_args args = {
+        .p = clef__panel_args(lo, n), .rows = clef__panel_rows_args(lo, n), .span = span_of(lo, o)};
+    return clef__launch(
+        lo,
+        &(clef_launch){.source = "panel_cpu_gemv",
+                       .kernel = "panel_cpu_gemv",
+                       .defs = {{"NT", (int32_t)tokens_a_group(args.p.m)},
+                                {"ROW_BYTES", (int32_t)row_bytes(o)},
+                                {"W_TYPE", o->dtype},
+                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
+                                {"ACT", o->act},
+                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
+                                {"NORM", o->norm},
+                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
+                                {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
+                                {"DOT", (int32_t)dot}},
+                       .args = &args,
+                       .args_bytes = sizeof args,
+                       .bufs = {n, n->in[PANEL_X], n->in[PANEL_PACKED], n->in[PANEL_BIAS],
+                                n->in[PANEL_RESIDUAL], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
+                       .n_bufs = 7,
+                       .groups = {clef__ceil_div(clef__ceil_div(args.p.n, PANEL_ROWS), args.span)}},
+        err);
 }
 
-/* ---- many rows ------------------------------------------------------------------------------------------------------------------- */
+/* ---- many rows
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const rows_args args = clef__panel_rows_args(lo, n);
-    return clef__launch(lo,
-                        &(clef_launch){.source = "panel_cpu_activations_int8",
-                                       .kernel = "panel_cpu_activations_int8",
-                                       .defs = {{"NORM", o->norm},
-                                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
-                                                {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
-                                                {"QUANTISE", o->quantise != 0}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
-                                       .n_bufs = 4,
-                                       .groups = {args.m},
-                                       .scratch_bytes = (uint64_t)args.m * (o->quantise ? args.k / 8 * 11 : (uint64_t)args.k * 4)},
-                        err);
+    return clef__launch(
+        lo,
+        &(clef_launch){
+            .source = "panel_cpu_activations_int8",
+            .kernel = "panel_cpu_activations_int8",
+            .defs = {{"NORM", o->norm},
+                     {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
+                     {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
+                     {"QUANTISE", o->quantise != 0}},
+            .args = &args,
+            .args_bytes = sizeof args,
+            .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
+            .n_bufs = 4,
+            .groups = {args.m},
+            .scratch_bytes = (uint64_t)args.m * (o->quantise ? args.k / 8 * 11 : (uint64_t)args.k * 4)},
+        err);
 }
 
 /* Of a weight in blocks. Twelves (exact: eights) first, then one each of what is left. */
@@ -136,9 +148,11 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_dot
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const int prepared = o->quantise || o->norm || !clef__is_dense(n->in[PANEL_X]);
-    const char *stem = o->quantise ? "panel_cpu_gemm_int8" : "panel_cpu_gemv_exact"; /* of the file and of the kernel in it */
+    const char *stem = o->quantise ? "panel_cpu_gemm_int8"
+                                   : "panel_cpu_gemv_exact"; /* of the file and of the kernel in it */
     const uint32_t tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS);
-    const uint32_t groups = o->quantise || o->act == CLEF_PANEL_SWIGLU ? tiles : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
+    const uint32_t groups =
+        o->quantise || o->act == CLEF_PANEL_SWIGLU ? tiles : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
     panel_args args = clef__panel_args(lo, n);
     clef_status status = prepared ? lower_rows(lo, n, err) : CLEF_OK;
     if (prepared)
@@ -148,22 +162,23 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_dot
         const uint32_t blocks = (args.m - args.first) / size;
         if (!blocks)
             continue;
-        status = clef__launch(lo,
-                              &(clef_launch){.source = stem,
-                                             .kernel = stem,
-                                             .defs = {{"NT", (int32_t)size},
-                                                      {"W_TYPE", o->dtype},
-                                                      {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
-                                                      {"ACT", o->act},
-                                                      {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
-                                                      {"DOT", (int32_t)dot}},
-                                             .args = &args,
-                                             .args_bytes = sizeof args,
-                                             .bufs = {n, prepared ? CLEF__SCRATCH : n->in[PANEL_X], n->in[PANEL_PACKED], n->in[PANEL_BIAS],
-                                                      n->in[PANEL_RESIDUAL]},
-                                             .n_bufs = 5,
-                                             .groups = {blocks, groups}},
-                              err);
+        status = clef__launch(
+            lo,
+            &(clef_launch){.source = stem,
+                           .kernel = stem,
+                           .defs = {{"NT", (int32_t)size},
+                                    {"W_TYPE", o->dtype},
+                                    {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
+                                    {"ACT", o->act},
+                                    {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
+                                    {"DOT", (int32_t)dot}},
+                           .args = &args,
+                           .args_bytes = sizeof args,
+                           .bufs = {n, prepared ? CLEF__SCRATCH : n->in[PANEL_X], n->in[PANEL_PACKED],
+                                    n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
+                           .n_bufs = 5,
+                           .groups = {blocks, groups}},
+            err);
         args.first += blocks * size;
     }
     return status;

@@ -1,9 +1,14 @@
-/* The variant of panel_matmul for many rows on x86 AMX (cl/panel/panel_cpu_gemm_amx.cl); few rows go where the others go. */
+/* The variant of panel_matmul for many rows on x86 AMX (cl/panel/panel_cpu_gemm_amx.cl); few rows go where
+ * the others go. */
 #include "graph/lower/panel.h"
 #include "graph/lower/tile.h"
 #include "graph/lower/variant.h"
 
-enum { LEAST_ROWS = 24, TILE_TOKENS = 16, TILE_COLUMNS = 32 }; /* fewer cost more than they save: a weight is decoded for all of them */
+enum {
+    LEAST_ROWS = 24,
+    TILE_TOKENS = 16,
+    TILE_COLUMNS = 32
+}; /* fewer cost more than they save: a weight is decoded for all of them */
 
 static int has_amx(const clef_caps *caps)
 {
@@ -37,11 +42,13 @@ static uint32_t pairs_a_group(uint32_t pairs, uint32_t blocks, uint32_t units)
     return best;
 }
 
-/* Of the prepared rows: no less than what fewer rows take where they go another way, since a plan asks for the most rows alone. */
+/* Of the prepared rows: no less than what fewer rows take where they go another way, since a plan asks for
+ * the most rows alone. */
 static uint64_t scratch_of(const clef_lowering *lo, const clef_panel_matmul_opts *o, const rows_args *rows)
 {
     const uint64_t tokens = (uint64_t)clef__ceil_div(rows->m, TILE_TOKENS) * TILE_TOKENS;
-    const uint64_t bytes = tokens * clef__ceil_div(rows->k, TILE_COLUMNS) * TILE_COLUMNS * 2 * (uint64_t)planes_of(o);
+    const uint64_t bytes =
+        tokens * clef__ceil_div(rows->k, TILE_COLUMNS) * TILE_COLUMNS * 2 * (uint64_t)planes_of(o);
     const uint64_t few = clef__tile_scratch(lo->caps, LEAST_ROWS, rows->k);
     return bytes > few ? bytes : few;
 }
@@ -49,20 +56,22 @@ static uint64_t scratch_of(const clef_lowering *lo, const clef_panel_matmul_opts
 static clef_status lower_rows(clef_lowering *lo, const clef_value *n, const rows_args *rows, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    return clef__launch(lo,
-                        &(clef_launch){.source = "panel_cpu_activations_bf16",
-                                       .kernel = "panel_cpu_activations_bf16",
-                                       .defs = {{"PLANES", planes_of(o)},
-                                                {"NORM", o->norm},
-                                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
-                                                {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])}},
-                                       .args = rows,
-                                       .args_bytes = sizeof *rows,
-                                       .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
-                                       .n_bufs = 4,
-                                       .groups = {rows->m},
-                                       .scratch_bytes = scratch_of(lo, o, rows)},
-                        err);
+    return clef__launch(
+        lo,
+        &(clef_launch){
+            .source = "panel_cpu_activations_bf16",
+            .kernel = "panel_cpu_activations_bf16",
+            .defs = {{"PLANES", planes_of(o)},
+                     {"NORM", o->norm},
+                     {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
+                     {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])}},
+            .args = rows,
+            .args_bytes = sizeof *rows,
+            .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
+            .n_bufs = 4,
+            .groups = {rows->m},
+            .scratch_bytes = scratch_of(lo, o, rows)},
+        err);
 }
 
 static clef_status amx_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
@@ -72,8 +81,10 @@ static clef_status amx_lower(clef_lowering *lo, const clef_value *n, clef_error 
     panel_args args = clef__panel_args(lo, n);
     if (args.m < LEAST_ROWS && !o->batch_invariant)
         return clef__lower_panels(lo, n, CLEF_DOT_VNNI, err);
-    const uint32_t tiles = clef__ceil_div(args.n, PANEL_ROWS), units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1;
-    const uint32_t pairs = o->act == CLEF_PANEL_SWIGLU ? tiles : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
+    const uint32_t tiles = clef__ceil_div(args.n, PANEL_ROWS),
+                   units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1;
+    const uint32_t pairs =
+        o->act == CLEF_PANEL_SWIGLU ? tiles : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
     const uint32_t blocks = clef__ceil_div(args.m, AMX_TOKENS); /* of tokens, all of nearly one size */
     args.x = 0;
     args.blocks = clef__ceil_div(clef__ceil_div(args.m, blocks), TILE_TOKENS) * TILE_TOKENS;
@@ -81,27 +92,30 @@ static clef_status amx_lower(clef_lowering *lo, const clef_value *n, clef_error 
     const clef_status status = lower_rows(lo, n, &rows, err);
     if (status)
         return status;
-    return clef__launch(lo,
-                        &(clef_launch){.source = "panel_cpu_gemm_amx",
-                                       .kernel = "panel_cpu_gemm_amx",
-                                       .defs = {{"PLANES", planes_of(o)},
-                                                {"W_TYPE", o->dtype},
-                                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
-                                                {"ACT", o->act},
-                                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
-                                                {clef_dtype_block_elems((clef_dtype)o->dtype) > 1 ? "DOT" : NULL, CLEF_DOT_VNNI}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
-                                       .n_bufs = 5,
-                                       .groups = {clef__ceil_div(args.m, args.blocks), clef__ceil_div(pairs, args.pairs)}},
-                        err);
+    return clef__launch(
+        lo,
+        &(clef_launch){
+            .source = "panel_cpu_gemm_amx",
+            .kernel = "panel_cpu_gemm_amx",
+            .defs = {{"PLANES", planes_of(o)},
+                     {"W_TYPE", o->dtype},
+                     {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
+                     {"ACT", o->act},
+                     {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
+                     {clef_dtype_block_elems((clef_dtype)o->dtype) > 1 ? "DOT" : NULL, CLEF_DOT_VNNI}},
+            .args = &args,
+            .args_bytes = sizeof args,
+            .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
+            .n_bufs = 5,
+            .groups = {clef__ceil_div(args.m, args.blocks), clef__ceil_div(pairs, args.pairs)}},
+        err);
 }
 
-const clef_variant clef__panel_matmul_amx = {.name = "amx",
-                                             .needs = "a CPU with AMX (bf16) and AVX-512 VNNI whose compiler takes them as assembly",
-                                             .takes = "all but 8-bit activations",
-                                             .device = has_amx,
-                                             .fits = takes_bf16,
-                                             .tunables = {{"groups", {1, 2, 4, 8, 16}}},
-                                             .lower = amx_lower};
+const clef_variant clef__panel_matmul_amx = {
+    .name = "amx",
+    .needs = "a CPU with AMX (bf16) and AVX-512 VNNI whose compiler takes them as assembly",
+    .takes = "all but 8-bit activations",
+    .device = has_amx,
+    .fits = takes_bf16,
+    .tunables = {{"groups", {1, 2, 4, 8, 16}}},
+    .lower = amx_lower};

@@ -1,33 +1,38 @@
-/* Products of f32 rows with panels, for more rows than a gemv takes: the rows are packed, then multiplied tile by tile. */
+/* Products of f32 rows with panels, for more rows than a gemv takes: the rows are packed, then multiplied
+ * tile by tile. */
 #include "graph/lower/panel.h"
 #include "graph/lower/tile.h"
 
-static clef_status lower_pack(clef_lowering *lo, const clef_value *n, const rows_args *rows, const clef_tile *tile, clef_error *err)
+static clef_status lower_pack(clef_lowering *lo, const clef_value *n, const rows_args *rows,
+                              const clef_tile *tile, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    return clef__launch(lo,
-                        &(clef_launch){.source = "panel_cpu_activations_f32",
-                                       .kernel = "panel_cpu_activations_f32",
-                                       .defs = {{"NT", tile->rows},
-                                                {"VECTORS", tile->vectors},
-                                                {"NORM", o->norm},
-                                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
-                                                {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])}},
-                                       .args = rows,
-                                       .args_bytes = sizeof *rows,
-                                       .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
-                                       .n_bufs = 4,
-                                       .groups = {tile->all_blocks},
-                                       .scratch_bytes = clef__tile_scratch(lo->caps, rows->m, rows->k)},
-                        err);
+    return clef__launch(
+        lo,
+        &(clef_launch){
+            .source = "panel_cpu_activations_f32",
+            .kernel = "panel_cpu_activations_f32",
+            .defs = {{"NT", tile->rows},
+                     {"VECTORS", tile->vectors},
+                     {"NORM", o->norm},
+                     {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
+                     {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])}},
+            .args = rows,
+            .args_bytes = sizeof *rows,
+            .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
+            .n_bufs = 4,
+            .groups = {tile->all_blocks},
+            .scratch_bytes = clef__tile_scratch(lo->caps, rows->m, rows->k)},
+        err);
 }
 
-clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, const rows_args *rows, const panel_args *panel, clef_dot dot,
-                                     clef_error *err)
+clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, const rows_args *rows,
+                                     const panel_args *panel, clef_dot dot, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const uint32_t tiles = clef__ceil_div(panel->n, PANEL_ROWS);
-    const uint32_t pairs = o->act == CLEF_PANEL_SWIGLU ? tiles : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
+    const uint32_t pairs =
+        o->act == CLEF_PANEL_SWIGLU ? tiles : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
     const clef_tile tile = clef__tile_of(lo->caps, panel->m, pairs, 1);
     panel_args args = *panel;
     args.x = 0;
@@ -36,20 +41,22 @@ clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, con
     const clef_status status = lower_pack(lo, n, rows, &tile, err);
     if (status)
         return status;
-    return clef__launch(lo,
-                        &(clef_launch){.source = "panel_cpu_gemm_f32",
-                                       .kernel = "panel_cpu_gemm_f32",
-                                       .defs = {{"NT", tile.rows},
-                                                {"VECTORS", tile.vectors},
-                                                {"W_TYPE", o->dtype},
-                                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
-                                                {"ACT", o->act},
-                                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
-                                                {clef_dtype_block_elems(o->dtype) > 1 ? "DOT" : NULL, (int32_t)dot}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
-                                       .n_bufs = 5,
-                                       .groups = {clef__ceil_div(pairs, tile.pairs), clef__ceil_div(tile.all_blocks, tile.blocks)}},
-                        err);
+    return clef__launch(
+        lo,
+        &(clef_launch){
+            .source = "panel_cpu_gemm_f32",
+            .kernel = "panel_cpu_gemm_f32",
+            .defs = {{"NT", tile.rows},
+                     {"VECTORS", tile.vectors},
+                     {"W_TYPE", o->dtype},
+                     {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
+                     {"ACT", o->act},
+                     {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
+                     {clef_dtype_block_elems(o->dtype) > 1 ? "DOT" : NULL, (int32_t)dot}},
+            .args = &args,
+            .args_bytes = sizeof args,
+            .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
+            .n_bufs = 5,
+            .groups = {clef__ceil_div(pairs, tile.pairs), clef__ceil_div(tile.all_blocks, tile.blocks)}},
+        err);
 }

@@ -1,5 +1,6 @@
-/* Lowering of panel_matmul on GPUs: rows of x are prepared where they need it (norm, 8 bits), then a few are multiplied tile by tile of the
- * weight (cl/panel/panel_gpu_gemv.cl), many in tiles of both. And the variants: by what bytes multiply, and how a group's items reach one another.
+/* Lowering of panel_matmul on GPUs: rows of x are prepared where they need it (norm, 8 bits), then a few are
+ * multiplied tile by tile of the weight (cl/panel/panel_gpu_gemv.cl), many in tiles of both. And the
+ * variants: by what bytes multiply, and how a group's items reach one another.
  */
 #include "graph/lower/panel_gpu.h"
 #include "graph/lower/variant.h"
@@ -43,7 +44,9 @@ static uint32_t group_for(const clef_lowering *lo, uint32_t n)
     return wg;
 }
 
-/* ---- rows of x --------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows of x
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static int is_prepared(const clef_value *n, const means *by)
 {
@@ -51,7 +54,8 @@ static int is_prepared(const clef_value *n, const means *by)
     return by->x != CLEF_X_FLOATS || o->norm || !clef__is_dense(n->in[PANEL_X]);
 }
 
-clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x_form x, clef_subgroups subgroups, clef_error *err)
+clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x_form x,
+                                  clef_subgroups subgroups, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const rows_args args = clef__panel_rows_args(lo, n);
@@ -63,34 +67,39 @@ clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x
                                   [CLEF_X_ROW_BF16] = 2 * k + 4};
     const int by_blocks = x == CLEF_X_BYTES || x == CLEF_X_HALVES;
     const uint32_t wg = group_for(lo, args.k / (by_blocks ? 32 : 4));
-    return clef__launch(lo,
-                        &(clef_launch){.source = "panel_gpu_activations",
-                                       .kernel = "panel_gpu_activations",
-                                       .c_version = clef__subgroup_c_version(lo->caps, subgroups),
-                                       .defs = {{"WG", (int32_t)wg},
-                                                {"NORM", o->norm},
-                                                {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
-                                                {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
-                                                {"QUANTISE", (int32_t)x},
-                                                {"SUBGROUPS", (int32_t)subgroups},
-                                                {"SUBGROUP_SIZE", clef__subgroup_demand(lo->caps, subgroups)}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
-                                       .n_bufs = 4,
-                                       .groups = {args.m},
-                                       .local = {wg},
-                                       .scratch_bytes = args.m * row_bytes[x]},
-                        err);
+    return clef__launch(
+        lo,
+        &(clef_launch){
+            .source = "panel_gpu_activations",
+            .kernel = "panel_gpu_activations",
+            .c_version = clef__subgroup_c_version(lo->caps, subgroups),
+            .defs = {{"WG", (int32_t)wg},
+                     {"NORM", o->norm},
+                     {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
+                     {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
+                     {"QUANTISE", (int32_t)x},
+                     {"SUBGROUPS", (int32_t)subgroups},
+                     {"SUBGROUP_SIZE", clef__subgroup_demand(lo->caps, subgroups)}},
+            .args = &args,
+            .args_bytes = sizeof args,
+            .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
+            .n_bufs = 4,
+            .groups = {args.m},
+            .local = {wg},
+            .scratch_bytes = args.m * row_bytes[x]},
+        err);
 }
 
-/* ---- a few rows -------------------------------------------------------------------------------------------------------------------- */
+/* ---- a few rows
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Work-items for each tile: no more teams than parts of K, and no more than keep the device busy. */
 static uint32_t lanes_of(const clef_lowering *lo, const clef_panel_matmul_opts *o, uint32_t tiles)
 {
     const uint32_t parts = is_floats(o) ? (uint32_t)o->k / 8 : (uint32_t)o->k / 32;
-    const uint64_t wanted = (uint64_t)ITEMS_PER_UNIT * (uint64_t)(lo->caps->n_units > 0 ? lo->caps->n_units : 1);
+    const uint64_t wanted =
+        (uint64_t)ITEMS_PER_UNIT * (uint64_t)(lo->caps->n_units > 0 ? lo->caps->n_units : 1);
     uint32_t wg = LEAST_GROUP;
     if (clef__tunable(lo, 0) && (uint32_t)clef__tunable(lo, 0) <= clef__group_most(lo->caps))
         return (uint32_t)clef__tunable(lo, 0);
@@ -99,40 +108,45 @@ static uint32_t lanes_of(const clef_lowering *lo, const clef_panel_matmul_opts *
     return wg;
 }
 
-static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const means *by, panel_args args, clef_error *err)
+static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const means *by, panel_args args,
+                               clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const uint32_t tiles = clef__ceil_div(args.n, PANEL_ROWS), wg = lanes_of(lo, o, tiles);
-    const int32_t of_dot = clef__int_dot_c_version(by->dot), of_subgroups = clef__subgroup_c_version(lo->caps, by->subgroups);
+    const int32_t of_dot = clef__int_dot_c_version(by->dot),
+                  of_subgroups = clef__subgroup_c_version(lo->caps, by->subgroups);
     const int32_t version = of_dot > of_subgroups ? of_dot : of_subgroups;
     clef_status status = CLEF_OK;
     for (; args.first < args.m && !status; args.first += FEW_ROWS)
-        status = clef__launch(lo,
-                              &(clef_launch){.source = "panel_gpu_gemv",
-                                             .kernel = "panel_gpu_gemv",
-                                             .c_version = version,
-                                             .defs = {{"WG", (int32_t)wg},
-                                                      {"NT", (int32_t)(args.m == 1 ? 1 : FEW_ROWS)},
-                                                      {"W_TYPE", o->dtype},
-                                                      {"QUANTISE", (int32_t)by->x},
-                                                      {"INT_DOT", (int32_t)by->dot},
-                                                      {"SUBGROUPS", (int32_t)by->subgroups},
-                                                      {"SUBGROUP_SIZE", clef__subgroup_demand(lo->caps, by->subgroups)},
-                                                      {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
-                                                      {"ACT", o->act},
-                                                      {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}},
-                                             .args = &args,
-                                             .args_bytes = sizeof args,
-                                             .bufs = {n, is_prepared(n, by) ? CLEF__SCRATCH : n->in[PANEL_X], n->in[PANEL_PACKED],
-                                                      n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
-                                             .n_bufs = 5,
-                                             .groups = {tiles},
-                                             .local = {wg}},
-                              err);
+        status = clef__launch(
+            lo,
+            &(clef_launch){.source = "panel_gpu_gemv",
+                           .kernel = "panel_gpu_gemv",
+                           .c_version = version,
+                           .defs = {{"WG", (int32_t)wg},
+                                    {"NT", (int32_t)(args.m == 1 ? 1 : FEW_ROWS)},
+                                    {"W_TYPE", o->dtype},
+                                    {"QUANTISE", (int32_t)by->x},
+                                    {"INT_DOT", (int32_t)by->dot},
+                                    {"SUBGROUPS", (int32_t)by->subgroups},
+                                    {"SUBGROUP_SIZE", clef__subgroup_demand(lo->caps, by->subgroups)},
+                                    {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
+                                    {"ACT", o->act},
+                                    {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}},
+                           .args = &args,
+                           .args_bytes = sizeof args,
+                           .bufs = {n, is_prepared(n, by) ? CLEF__SCRATCH : n->in[PANEL_X],
+                                    n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
+                           .n_bufs = 5,
+                           .groups = {tiles},
+                           .local = {wg}},
+            err);
     return status;
 }
 
-/* ---- many rows ------------------------------------------------------------------------------------------------------------------- */
+/* ---- many rows
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 enum {
     TILE_GROUP = 256, /* items of a group of panel_gpu_gemm */
@@ -142,7 +156,8 @@ enum {
     GROUPS_PER_UNIT = 2, /* wanted before a group takes more */
 };
 
-/* Local memory of panel_gpu_gemm: 32 columns of all rows, in words of four bytes where x is in 8 bits, with scales. */
+/* Local memory of panel_gpu_gemm: 32 columns of all rows, in words of four bytes where x is in 8 bits, with
+ * scales. */
 static uint64_t tile_bytes(clef_x_form x, uint32_t tiles, uint32_t tokens)
 {
     static const uint64_t words[] = {[CLEF_X_FLOATS] = 32, [CLEF_X_BYTES] = 8 + 4, [CLEF_X_HALVES] = 16 + 4};
@@ -151,7 +166,8 @@ static uint64_t tile_bytes(clef_x_form x, uint32_t tiles, uint32_t tokens)
 
 int clef__has_many_rows(const clef_lowering *lo, const clef_value *n)
 {
-    return clef__rows(lo, n) > FEW_ROWS || ((const clef_panel_matmul_opts *)(const void *)n->attr)->batch_invariant;
+    return clef__rows(lo, n) > FEW_ROWS ||
+           ((const clef_panel_matmul_opts *)(const void *)n->attr)->batch_invariant;
 }
 
 static int takes_tiles(const clef_lowering *lo, const clef_value *n, clef_x_form x)
@@ -160,7 +176,8 @@ static int takes_tiles(const clef_lowering *lo, const clef_value *n, clef_x_form
            lo->caps->local_bytes >= tile_bytes(x, SMALL_TILES, TILE_TOKENS);
 }
 
-static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const means *by, panel_args args, clef_error *err)
+static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const means *by, panel_args args,
+                               clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS),
@@ -174,26 +191,27 @@ static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const mea
     if (multiplies || blocks * clef__ceil_div(all, tiles) < units * GROUPS_PER_UNIT ||
         lo->caps->local_bytes < tile_bytes(by->x, tiles, tokens))
         tiles = SMALL_TILES;
-    return clef__launch(lo,
-                        &(clef_launch){.source = "panel_gpu_gemm",
-                                       .kernel = "panel_gpu_gemm",
-                                       .c_version = clef__int_dot_c_version(by->dot),
-                                       .defs = {{"TILES", (int32_t)tiles},
-                                                {"TOKENS", (int32_t)tokens},
-                                                {"W_TYPE", o->dtype},
-                                                {"QUANTISE", (int32_t)by->x},
-                                                {"INT_DOT", (int32_t)by->dot},
-                                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
-                                                {"ACT", o->act},
-                                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {n, is_prepared(n, by) ? CLEF__SCRATCH : n->in[PANEL_X], n->in[PANEL_PACKED],
-                                                n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
-                                       .n_bufs = 5,
-                                       .groups = {blocks, clef__ceil_div(all, tiles)},
-                                       .local = {TILE_GROUP}},
-                        err);
+    return clef__launch(
+        lo,
+        &(clef_launch){.source = "panel_gpu_gemm",
+                       .kernel = "panel_gpu_gemm",
+                       .c_version = clef__int_dot_c_version(by->dot),
+                       .defs = {{"TILES", (int32_t)tiles},
+                                {"TOKENS", (int32_t)tokens},
+                                {"W_TYPE", o->dtype},
+                                {"QUANTISE", (int32_t)by->x},
+                                {"INT_DOT", (int32_t)by->dot},
+                                {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
+                                {"ACT", o->act},
+                                {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}},
+                       .args = &args,
+                       .args_bytes = sizeof args,
+                       .bufs = {n, is_prepared(n, by) ? CLEF__SCRATCH : n->in[PANEL_X], n->in[PANEL_PACKED],
+                                n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
+                       .n_bufs = 5,
+                       .groups = {blocks, clef__ceil_div(all, tiles)},
+                       .local = {TILE_GROUP}},
+        err);
 }
 
 static clef_status lower(clef_lowering *lo, const clef_value *n, means by, clef_error *err)
@@ -204,22 +222,25 @@ static clef_status lower(clef_lowering *lo, const clef_value *n, means by, clef_
     panel_args args = clef__panel_args(lo, n);
     if (is_prepared(n, &by))
         args.x = 0;
-    const clef_status status = is_prepared(n, &by) ? clef__lower_lane_rows(lo, n, by.x, by.subgroups, err) : CLEF_OK;
+    const clef_status status =
+        is_prepared(n, &by) ? clef__lower_lane_rows(lo, n, by.x, by.subgroups, err) : CLEF_OK;
     if (status)
         return status;
     return takes_tiles(lo, n, by.x) ? lower_tiles(lo, n, &by, args, err) : lower_lanes(lo, n, &by, args, err);
 }
 
-/* ---- variants ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- variants
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
-#define TUNABLES                                                                                                                           \
-    {                                                                                                                                      \
-        {                                                                                                                                  \
-            "items",                                                                                                                       \
-            {                                                                                                                              \
-                32, 64, 128, 256                                                                                                           \
-            }                                                                                                                              \
-        }                                                                                                                                  \
+#define TUNABLES                                                                                             \
+    {                                                                                                        \
+        {                                                                                                    \
+            "items",                                                                                         \
+            {                                                                                                \
+                32, 64, 128, 256                                                                             \
+            }                                                                                                \
+        }                                                                                                    \
     }
 
 static int has_groups(const clef_caps *caps)
@@ -267,7 +288,8 @@ static int has_subgroups(const clef_caps *caps)
 
 int clef__has_byte_products(const clef_caps *caps)
 {
-    return clef__matrix_multiplies(caps, CLEF_MATRIX_BYTES) || has_int_dot(caps) || has_dp4a(caps) || has_sdot4(caps) || has_arm_dot(caps);
+    return clef__matrix_multiplies(caps, CLEF_MATRIX_BYTES) || has_int_dot(caps) || has_dp4a(caps) ||
+           has_sdot4(caps) || has_arm_dot(caps);
 }
 
 clef_subgroups clef__shuffles_of(const clef_caps *caps)
@@ -292,7 +314,8 @@ static clef_status dp4a_lower(clef_lowering *lo, const clef_value *n, clef_error
 
 static clef_status sdot4_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    return lower(lo, n, (means){(clef_int_dot)lo->caps->amd_dot, clef__shuffles_of(lo->caps), CLEF_X_FLOATS}, err);
+    return lower(lo, n, (means){(clef_int_dot)lo->caps->amd_dot, clef__shuffles_of(lo->caps), CLEF_X_FLOATS},
+                 err);
 }
 
 static clef_status arm_dot_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
@@ -364,12 +387,13 @@ const clef_variant clef__panel_matmul_half = {.name = "half",
                                               .fits = takes_halves,
                                               .pays = is_no_cpu,
                                               .lower = half_lower};
-const clef_variant clef__panel_matmul_subgroup = {.name = "subgroup",
-                                                  .needs = "subgroups with shuffles (OpenCL's, Intel's, or by PTX)",
-                                                  .device = has_subgroups,
-                                                  .pays = is_no_cpu,
-                                                  .tunables = TUNABLES,
-                                                  .lower = subgroup_lower};
+const clef_variant clef__panel_matmul_subgroup = {
+    .name = "subgroup",
+    .needs = "subgroups with shuffles (OpenCL's, Intel's, or by PTX)",
+    .device = has_subgroups,
+    .pays = is_no_cpu,
+    .tunables = TUNABLES,
+    .lower = subgroup_lower};
 const clef_variant clef__panel_matmul_groups = {.name = "groups",
                                                 .needs = "a device that is no CPU, with groups of 32",
                                                 .device = is_for_groups,

@@ -1,5 +1,6 @@
-/* Lowering of panel_matmul to units that multiply small matrices (cl/panel/matrix.h): many rows of x in 8 bits or halves with a weight
- * in blocks, in halves or bf16 with a weight of the same. A variant for each vendor's unit; they share all else. */
+/* Lowering of panel_matmul to units that multiply small matrices (cl/panel/matrix.h): many rows of x in 8
+ * bits or halves with a weight in blocks, in halves or bf16 with a weight of the same. A variant for each
+ * vendor's unit; they share all else. */
 #include "graph/lower/panel_gpu.h"
 #include "graph/lower/variant.h"
 
@@ -12,12 +13,14 @@ enum {
     GROUPS_PER_UNIT = 2 /* wanted before a group takes more */
 };
 
-/* By clef_matrix: items of a unit, and the rows of x that it takes, as many sums as its registers hold; a plain unit's compile in less
- * time. */
+/* By clef_matrix: items of a unit, and the rows of x that it takes, as many sums as its registers hold; a
+ * plain unit's compile in less time. */
 static const struct {
     uint32_t lanes, tokens, plain_tokens;
-} units[] = {
-    [CLEF_MATRIX_NONE] = {1, 1, 1}, [CLEF_MATRIX_MMA] = {32, 32, 16}, [CLEF_MATRIX_WMMA] = {32, 32, 32}, [CLEF_MATRIX_DPAS] = {8, 16, 8}};
+} units[] = {[CLEF_MATRIX_NONE] = {1, 1, 1},
+             [CLEF_MATRIX_MMA] = {32, 32, 16},
+             [CLEF_MATRIX_WMMA] = {32, 32, 32},
+             [CLEF_MATRIX_DPAS] = {8, 16, 8}};
 
 static uint32_t tokens_of(const clef_caps *caps)
 {
@@ -55,7 +58,8 @@ static uint32_t group_of(const clef_caps *caps, uint32_t tiles, uint32_t tokens)
     return units[caps->matrix].lanes * (tiles * PANEL_ROWS / UNIT_ROWS) * (tokens * 16 / tokens_of(caps));
 }
 
-/* Local memory of panel_gpu_gemm_mma: 32 columns of all rows, their scales, and what a plain unit's items show each other. */
+/* Local memory of panel_gpu_gemm_mma: 32 columns of all rows, their scales, and what a plain unit's items
+ * show each other. */
 static uint64_t local_bytes(const clef_caps *caps, clef_x_form x, uint32_t tiles, uint32_t tokens)
 {
     static const uint64_t row_words[] = {
@@ -66,12 +70,14 @@ static uint64_t local_bytes(const clef_caps *caps, clef_x_form x, uint32_t tiles
 
 static int serves(const clef_caps *caps, clef_x_form x, uint32_t tiles, uint32_t tokens)
 {
-    return clef__group_most(caps) >= group_of(caps, tiles, tokens) && caps->local_bytes >= local_bytes(caps, x, tiles, tokens);
+    return clef__group_most(caps) >= group_of(caps, tiles, tokens) &&
+           caps->local_bytes >= local_bytes(caps, x, tiles, tokens);
 }
 
 int clef__matrix_multiplies(const clef_caps *caps, int32_t type)
 {
-    const clef_x_form x = type == CLEF_MATRIX_BYTES ? CLEF_X_BYTES : CLEF_X_HALVES; /* what takes most local memory */
+    const clef_x_form x =
+        type == CLEF_MATRIX_BYTES ? CLEF_X_BYTES : CLEF_X_HALVES; /* what takes most local memory */
     return caps->matrix && (caps->matrix_types & type) && serves(caps, x, SMALL_TILES, MANY_TOKENS);
 }
 
@@ -82,9 +88,12 @@ static clef_x_form form_of(const clef_caps *caps, const clef_panel_matmul_opts *
         return clef__matrix_multiplies(caps, CLEF_MATRIX_BYTES) ? CLEF_X_BYTES : CLEF_X_FLOATS;
     if (o->half && o->dtype == CLEF_F16 && clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES))
         return CLEF_X_ROW_HALVES;
-    if (o->half && clef_dtype_block_elems((clef_dtype)o->dtype) > 1 && clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES))
+    if (o->half && clef_dtype_block_elems((clef_dtype)o->dtype) > 1 &&
+        clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES))
         return CLEF_X_HALVES;
-    return o->half && o->dtype == CLEF_BF16 && clef__matrix_multiplies(caps, CLEF_MATRIX_BF16) ? CLEF_X_ROW_BF16 : CLEF_X_FLOATS;
+    return o->half && o->dtype == CLEF_BF16 && clef__matrix_multiplies(caps, CLEF_MATRIX_BF16)
+               ? CLEF_X_ROW_BF16
+               : CLEF_X_FLOATS;
 }
 
 static int takes(const clef_lowering *lo, const clef_value *n)
@@ -99,7 +108,8 @@ static clef_status lower_products(clef_lowering *lo, const clef_value *n, clef_x
     panel_args args = clef__panel_args(lo, n);
     args.x = 0;
     const uint32_t all = clef__ceil_div((uint32_t)clef__panel_rows(o), PANEL_ROWS),
-                   wanted = caps->n_units > 0 ? (uint32_t)caps->n_units : 1, tokens = args.m <= FEW_TOKENS * 16 ? FEW_TOKENS : MANY_TOKENS,
+                   wanted = caps->n_units > 0 ? (uint32_t)caps->n_units : 1,
+                   tokens = args.m <= FEW_TOKENS * 16 ? FEW_TOKENS : MANY_TOKENS,
                    blocks = clef__ceil_div(args.m, tokens * 16);
     uint32_t tiles = LARGE_TILES;
     if (blocks * clef__ceil_div(all, tiles) < wanted * GROUPS_PER_UNIT || !serves(caps, x, tiles, tokens))
@@ -122,7 +132,8 @@ static clef_status lower_products(clef_lowering *lo, const clef_value *n, clef_x
                                                 {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL}},
                                        .args = &args,
                                        .args_bytes = sizeof args,
-                                       .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
+                                       .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS],
+                                                n->in[PANEL_RESIDUAL]},
                                        .n_bufs = 5,
                                        .groups = {blocks, clef__ceil_div(all, tiles)},
                                        .local = {group_of(caps, tiles, tokens)}},
@@ -153,13 +164,22 @@ static int has_dpas(const clef_caps *caps)
 
 #define TAKES "more than 4 rows of activations in 8 bits or half precision"
 
-const clef_variant clef__panel_matmul_mma = {
-    .name = "mma", .needs = "a compiler that takes PTX, and mma.sync", .takes = TAKES, .device = has_mma, .fits = takes, .lower = lower};
-const clef_variant clef__panel_matmul_wmma = {
-    .name = "wmma", .needs = "AMD's built-ins for WMMA", .takes = TAKES, .device = has_wmma, .fits = takes, .lower = lower};
-const clef_variant clef__panel_matmul_dpas = {.name = "dpas",
-                                              .needs = "cl_intel_subgroup_matrix_multiply_accumulate with subgroups of 8",
+const clef_variant clef__panel_matmul_mma = {.name = "mma",
+                                             .needs = "a compiler that takes PTX, and mma.sync",
+                                             .takes = TAKES,
+                                             .device = has_mma,
+                                             .fits = takes,
+                                             .lower = lower};
+const clef_variant clef__panel_matmul_wmma = {.name = "wmma",
+                                              .needs = "AMD's built-ins for WMMA",
                                               .takes = TAKES,
-                                              .device = has_dpas,
+                                              .device = has_wmma,
                                               .fits = takes,
                                               .lower = lower};
+const clef_variant clef__panel_matmul_dpas = {
+    .name = "dpas",
+    .needs = "cl_intel_subgroup_matrix_multiply_accumulate with subgroups of 8",
+    .takes = TAKES,
+    .device = has_dpas,
+    .fits = takes,
+    .lower = lower};

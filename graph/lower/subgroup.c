@@ -7,7 +7,9 @@ enum { LEAST_GROUP = 32 };
 
 clef_subgroups clef__subgroups_of(const clef_caps *caps)
 {
-    return caps->subgroup_size ? CLEF_SUBGROUPS_BUILTIN : caps->nv_asm ? CLEF_SUBGROUPS_PTX : CLEF_SUBGROUPS_NONE;
+    return caps->subgroup_size ? CLEF_SUBGROUPS_BUILTIN
+           : caps->nv_asm      ? CLEF_SUBGROUPS_PTX
+                               : CLEF_SUBGROUPS_NONE;
 }
 
 int32_t clef__subgroup_demand(const clef_caps *caps, clef_subgroups kind)
@@ -17,7 +19,10 @@ int32_t clef__subgroup_demand(const clef_caps *caps, clef_subgroups kind)
 
 int32_t clef__subgroup_c_version(const clef_caps *caps, clef_subgroups kind)
 {
-    return kind != CLEF_SUBGROUPS_BUILTIN ? 12 : caps->opencl_version >= 30 ? 30 : caps->opencl_version >= 20 ? 20 : 12;
+    return kind != CLEF_SUBGROUPS_BUILTIN ? 12
+           : caps->opencl_version >= 30   ? 30
+           : caps->opencl_version >= 20   ? 20
+                                          : 12;
 }
 
 int clef__has_subgroups(const clef_caps *caps)
@@ -38,5 +43,6 @@ int clef__row_takes_subgroups(const clef_lowering *lo, const clef_value *n)
 
 clef_subgroups clef__serving_subgroups(const clef_lowering *lo)
 {
-    return lo->serving && lo->serving->device == clef__has_subgroups ? clef__subgroups_of(lo->caps) : CLEF_SUBGROUPS_NONE;
+    return lo->serving && lo->serving->device == clef__has_subgroups ? clef__subgroups_of(lo->caps)
+                                                                     : CLEF_SUBGROUPS_NONE;
 }

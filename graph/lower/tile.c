@@ -8,7 +8,8 @@ enum {
     MEDIUM_MOST = 48, /* rows of x up to which the medium tile may waste less */
     SMALL_ROWS = 6,   /* 12 sums of half a vector in 16 registers */
     MAX_BLOCKS = 8,
-    MAX_PAIRS = 4,       /* of a group: 8 blocks of x and a pair of panels for 256 of k fill half a second-level cache */
+    MAX_PAIRS =
+        4, /* of a group: 8 blocks of x and a pair of panels for 256 of k fill half a second-level cache */
     GROUPS_PER_UNIT = 16 /* wanted, so that the compute units end together */
 };
 
@@ -34,9 +35,14 @@ clef_tile clef__tile_of(const clef_caps *caps, uint32_t m, uint32_t pairs, uint3
 {
     const uint32_t rows = rows_of_tile(caps, m), all_blocks = clef__ceil_div(m, rows);
     const uint64_t wanted = (uint64_t)GROUPS_PER_UNIT * (uint64_t)(caps->n_units > 0 ? caps->n_units : 1);
-    clef_tile t = {
-        .rows = (int32_t)rows, .vectors = is_wide(caps) ? 2 : 1, .all_blocks = all_blocks, .blocks = MAX_BLOCKS, .pairs = MAX_PAIRS};
-    while (t.pairs * t.blocks > 1 && (uint64_t)clef__ceil_div(pairs, t.pairs) * clef__ceil_div(all_blocks, t.blocks) * batches < wanted) {
+    clef_tile t = {.rows = (int32_t)rows,
+                   .vectors = is_wide(caps) ? 2 : 1,
+                   .all_blocks = all_blocks,
+                   .blocks = MAX_BLOCKS,
+                   .pairs = MAX_PAIRS};
+    while (t.pairs * t.blocks > 1 &&
+           (uint64_t)clef__ceil_div(pairs, t.pairs) * clef__ceil_div(all_blocks, t.blocks) * batches <
+               wanted) {
         if (t.pairs > 1)
             t.pairs /= 2;
         else
@@ -48,7 +54,8 @@ clef_tile clef__tile_of(const clef_caps *caps, uint32_t m, uint32_t pairs, uint3
 
 uint64_t clef__tile_scratch(const clef_caps *caps, uint32_t m, uint32_t k)
 {
-    const uint32_t medium = clef__ceil_div(m < MEDIUM_MOST ? m : MEDIUM_MOST, MEDIUM_ROWS), large = clef__ceil_div(m, LARGE_ROWS);
+    const uint32_t medium = clef__ceil_div(m < MEDIUM_MOST ? m : MEDIUM_MOST, MEDIUM_ROWS),
+                   large = clef__ceil_div(m, LARGE_ROWS);
     const uint32_t blocks = !is_wide(caps) ? clef__ceil_div(m, SMALL_ROWS) : medium > large ? medium : large;
     return (uint64_t)blocks * k * X_LANES * sizeof(float);
 }

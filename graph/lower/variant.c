@@ -51,8 +51,8 @@ static const clef_variant *first_that_fits(const clef_lowering *lo, const clef_v
         if (rows[i].op != n->op)
             continue;
         serving = rows[i].variant;
-        if (!(lo->tuning && lo->tuning->aside && lo->tuning->aside[i]) && clef__variant_fits(lo, n, serving) &&
-            (!serving->pays || serving->pays(lo, n)))
+        if (!(lo->tuning && lo->tuning->aside && lo->tuning->aside[i]) &&
+            clef__variant_fits(lo, n, serving) && (!serving->pays || serving->pays(lo, n)))
             break;
     }
     return serving;
@@ -82,7 +82,8 @@ clef_status clef__lower_variant(clef_lowering *lo, const clef_value *n, clef_err
 {
     const clef_variant *before = lo->serving, *serving = clef__variant_of(lo, n, &lo->tuned);
     lo->serving = serving;
-    const clef_status s = serving ? serving->lower(lo, n, err) : clef__fail(err, CLEF_E_UNSUPPORTED, "%s: no kernel", n->name);
+    const clef_status s =
+        serving ? serving->lower(lo, n, err) : clef__fail(err, CLEF_E_UNSUPPORTED, "%s: no kernel", n->name);
     lo->tuned = NULL;
     lo->serving = before;
     return s;
@@ -93,13 +94,16 @@ int32_t clef__tunable(const clef_lowering *lo, int32_t i)
     return lo->tuned ? lo->tuned[i] : 0;
 }
 
-/* ---- CLEF_VARIANT ----------------------------------------------------------------------------------------------------------------- */
+/* ---- CLEF_VARIANT
+ * -----------------------------------------------------------------------------------------------------------------
+ */
 
 static int32_t find_row(const char *op, size_t op_bytes, const char *name, size_t name_bytes)
 {
     for (int32_t i = 0; i < CLEF_N_VARIANTS; i++) {
         const char *of = clef__ops[rows[i].op]->name, *is = rows[i].variant->name;
-        if (strlen(of) == op_bytes && strlen(is) == name_bytes && memcmp(of, op, op_bytes) == 0 && memcmp(is, name, name_bytes) == 0)
+        if (strlen(of) == op_bytes && strlen(is) == name_bytes && memcmp(of, op, op_bytes) == 0 &&
+            memcmp(is, name, name_bytes) == 0)
             return i;
     }
     return -1;
@@ -110,10 +114,12 @@ static clef_status unknown(const char *text, size_t n, clef_error *err)
     char all[800] = "";
     size_t used = 0;
     for (int32_t i = 0; i < CLEF_N_VARIANTS; i++) {
-        const int more = snprintf(all + used, sizeof all - used, " %s=%s", clef__ops[rows[i].op]->name, rows[i].variant->name);
+        const int more = snprintf(all + used, sizeof all - used, " %s=%s", clef__ops[rows[i].op]->name,
+                                  rows[i].variant->name);
         used += more > 0 && (size_t)more < sizeof all - used ? (size_t)more : 0;
     }
-    return clef__fail(err, CLEF_E_ARG, "variant '%.*s': wanted OP=NAME[,OP=NAME...] of%s", (int)(n < 60 ? n : 60), text, all);
+    return clef__fail(err, CLEF_E_ARG, "variant '%.*s': expected OP=NAME[,OP=NAME...] of%s",
+                      (int)(n < 60 ? n : 60), text, all);
 }
 
 clef_status clef__variants_force(const char *text, const clef_variant *forced[CLEF_N_OPS], clef_error *err)

@@ -4,7 +4,8 @@
 
 int clef__tune_key_order(const clef_tune_key *a, const clef_tune_key *b)
 {
-    const int32_t x[] = {a->op, a->dtype, a->n, a->k, a->rows, a->form}, y[] = {b->op, b->dtype, b->n, b->k, b->rows, b->form};
+    const int32_t x[] = {a->op, a->dtype, a->n, a->k, a->rows, a->form},
+                  y[] = {b->op, b->dtype, b->n, b->k, b->rows, b->form};
     for (size_t i = 0; i < sizeof x / sizeof *x; i++)
         if (x[i] != y[i])
             return x[i] < y[i] ? -1 : 1;
@@ -27,8 +28,8 @@ static clef_tune_key matmul_key(const clef_lowering *lo, const clef_value *n)
                            .form = o->transpose_b != 0};
 }
 
-/* n: rows of the packed weight; form: 1 when the activations are quantised, 2 when they are in half precision, 3 when as the device likes.
- * Rows that are to be alike among any number are of one class. */
+/* n: rows of the packed weight; form: 1 when the activations are quantised, 2 when they are in half
+ * precision, 3 when as the device likes. Rows that are to be alike among any number are of one class. */
 static clef_tune_key panel_matmul_key(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
@@ -53,7 +54,8 @@ static clef_tune_key attention_key(const clef_lowering *lo, const clef_value *n)
                            .form = (int32_t)clef__bound_n(lo, k, 2)};
 }
 
-/* By op; an op without a line here is alike where its weight's dtype, its last dims and its class of rows are. */
+/* By op; an op without a line here is alike where its weight's dtype, its last dims and its class of rows
+ * are. */
 static clef_tune_key (*const keys[CLEF_N_OPS])(const clef_lowering *lo, const clef_value *n) = {
     [CLEF_OP_matmul] = matmul_key,
     [CLEF_OP_panel_matmul] = panel_matmul_key,

@@ -14,8 +14,10 @@ static const char *swap_last(onnx_export *x, const char *in, int32_t rank)
     return clef__onnx_ints(x, "perm", axes, rank);
 }
 
-/* a b with a [B, H, T, K] and b [B, Hk, K, N] by names; heads of a that share one of b stand in an axis of their own meanwhile. */
-static const char *product(onnx_export *x, const char *a, const clef_shape *sa, const char *b, const clef_shape *sb, clef_dim out)
+/* a b with a [B, H, T, K] and b [B, Hk, K, N] by names; heads of a that share one of b stand in an axis of
+ * their own meanwhile. */
+static const char *product(onnx_export *x, const char *a, const clef_shape *sa, const char *b,
+                           const clef_shape *sb, clef_dim out)
 {
     const int64_t h = sa->rank == 4 ? sa->dim[1].n : 1, hk = sb->rank == 4 ? sb->dim[1].n : 1;
     if (sa->rank != 4 || sb->rank != 4 || h == hk || hk == 1 || h == 1)
@@ -39,12 +41,15 @@ EMIT(matmul)
     const char *second = clef__onnx_value(x, b);
     if (o->transpose_b)
         second = swap_last(x, second, b->shape.rank);
-    const char *y = product(x, clef__onnx_value(x, n->in[0]), &n->in[0]->shape, second, &b->shape, clef__dim_right(&n->shape, 0));
+    const char *y = product(x, clef__onnx_value(x, n->in[0]), &n->in[0]->shape, second, &b->shape,
+                            clef__dim_right(&n->shape, 0));
     y = times(x, y, o->alpha);
     return n->in[2] ? ONNX(x, "Add", y, clef__onnx_value(x, n->in[2])) : y;
 }
 
-/* ---- softmax ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- softmax
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct softmax_parts {
     const clef_value *mask, *pos, *sinks;
@@ -62,8 +67,8 @@ static const char *both(onnx_export *x, const char *a, const char *b)
 static const char *seen(onnx_export *x, const softmax_parts *p)
 {
     const clef_dim T = clef__dim_right(&p->shape, 1), S = clef__dim_right(&p->shape, 0);
-    const char *key = clef__onnx_text(x, "//seen %d %d %s %" PRId64 "*%d %" PRId64 "*%d", p->causal, p->window,
-                                      clef__onnx_stored(x, p->pos), T.n, T.symbol, S.n, S.symbol);
+    const char *key = clef__onnx_text(x, "//seen %d %d %s %" PRId64 "*%d %" PRId64 "*%d", p->causal,
+                                      p->window, clef__onnx_stored(x, p->pos), T.n, T.symbol, S.n, S.symbol);
     const char *found = clef__onnx_shared(x, key), *keep = NULL;
     if ((!p->causal && p->window <= 0) || found)
         return found;
@@ -90,7 +95,8 @@ static const char *with_sinks(onnx_export *x, const char *z, const softmax_parts
     return clef__onnx_cut(x, clef__onnx_int(x, "axis", 3), 3, 0, -1, 1);
 }
 
-/* What is dropped gets the lowest float, so that a row that keeps nothing has no NaN, and its probability is set to 0 afterwards. */
+/* What is dropped gets the lowest float, so that a row that keeps nothing has no NaN, and its probability is
+ * set to 0 afterwards. */
 static const char *softmax(onnx_export *x, const char *z, const softmax_parts *p)
 {
     const char *lowest = clef__onnx_f32(x, -FLT_MAX), *keep = seen(x, p);
@@ -134,7 +140,8 @@ EMIT(attention)
 {
     const clef_attention_opts *o = (const void *)n->attr;
     const clef_value *q = n->in[0], *k = n->in[1], *v = n->in[2];
-    const clef_shape scores = clef_shape_4(q->shape.dim[0], q->shape.dim[1], q->shape.dim[2], k->shape.dim[2]);
+    const clef_shape scores =
+        clef_shape_4(q->shape.dim[0], q->shape.dim[1], q->shape.dim[2], k->shape.dim[2]);
     const softmax_parts p = {.mask = n->in[3],
                              .pos = n->in[4],
                              .sinks = n->in[5],
@@ -145,11 +152,14 @@ EMIT(attention)
                              .shape = scores};
     const char *kt = swap_last(x, clef__onnx_value(x, k), 4);
     const char *z = product(x, clef__onnx_value(x, q), &q->shape, kt, &k->shape, scores.dim[3]);
-    ONNX(x, "Transpose", product(x, softmax(x, z, &p), &scores, clef__onnx_value(x, v), &v->shape, v->shape.dim[3]));
+    ONNX(x, "Transpose",
+         product(x, softmax(x, z, &p), &scores, clef__onnx_value(x, v), &v->shape, v->shape.dim[3]));
     return ONNX_INTS(x, "perm", 0, 2, 1, 3);
 }
 
-/* ---- RoPE ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- RoPE
+ * ----------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* `what` is Cos or Sin of the angles [B, T, 1, R / 2], times the scale. */
 static const char *turn(onnx_export *x, const clef_value *n, const char *what)
@@ -157,8 +167,8 @@ static const char *turn(onnx_export *x, const clef_value *n, const char *what)
     const clef_rope_opts *o = (const void *)n->attr;
     const clef_dim T = n->shape.dim[1];
     const char *freqs = clef__onnx_stored(x, n->in[1]);
-    const char *key =
-        clef__onnx_text(x, "//%s %s %s %" PRId64 "*%d %.9g", what, freqs, clef__onnx_stored(x, n->in[2]), T.n, T.symbol, (double)o->scale);
+    const char *key = clef__onnx_text(x, "//%s %s %s %" PRId64 "*%d %.9g", what, freqs,
+                                      clef__onnx_stored(x, n->in[2]), T.n, T.symbol, (double)o->scale);
     const char *found = clef__onnx_shared(x, key);
     if (found)
         return found;
@@ -177,7 +187,7 @@ EMIT(rope)
     const char *first = ONNX(x, "Sub", ONNX(x, "Mul", a, cos_), ONNX(x, "Mul", b, sin_));
     const char *second = ONNX(x, "Add", ONNX(x, "Mul", a, sin_), ONNX(x, "Mul", b, cos_));
     const char *rest = D > R ? clef__onnx_cut(x, in, 3, R, D, 1) : NULL; /* passes unchanged */
-    if (o->interleaved == 1) {                                           /* pairs side by side: [.., R / 2, 2] as [.., R] */
+    if (o->interleaved == 1) { /* pairs side by side: [.., R / 2, 2] as [.., R] */
         ONNX(x, "Concat", clef__onnx_unsqueeze(x, first, 4), clef__onnx_unsqueeze(x, second, 4));
         first = ONNX(x, "Reshape", clef__onnx_int(x, "axis", 4), ONNX_I64S(x, 0, 0, 0, R));
         if (!rest)
@@ -191,14 +201,17 @@ EMIT(rope)
     return clef__onnx_int(x, "axis", 3);
 }
 
-/* ---- the cache ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the cache
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
 /* I64 [B, H, T, 3]: the row of the cache that each row of x goes to. */
 static const char *cache_rows(onnx_export *x, const clef_value *n)
 {
     const clef_dim *d = n->in[1]->shape.dim;
-    const char *key = clef__onnx_text(x, "//rows %s %" PRId64 "*%d %" PRId64 " %" PRId64 "*%d", clef__onnx_stored(x, n->in[2]), d[0].n,
-                                      d[0].symbol, d[1].n, d[2].n, d[2].symbol);
+    const char *key =
+        clef__onnx_text(x, "//rows %s %" PRId64 "*%d %" PRId64 " %" PRId64 "*%d",
+                        clef__onnx_stored(x, n->in[2]), d[0].n, d[0].symbol, d[1].n, d[2].n, d[2].symbol);
     const char *found = clef__onnx_shared(x, key);
     if (found)
         return found;
@@ -227,7 +240,8 @@ EMIT(cache_reorder)
     const clef_cache_reorder_opts *o = (const void *)n->attr;
     const char *cache = clef__onnx_stored(x, n->in[0]), *zero = ONNX_I64S(x, 0), *two = ONNX_I64S(x, 2);
     const char *end = ONNX_I64S(x, INT64_MAX), *rows = o->rows.n ? clef__onnx_dim(x, o->rows) : end;
-    const char *first = ONNX(x, "Slice", cache, zero, rows, two), *B = clef__onnx_dim(x, n->in[1]->shape.dim[0]);
+    const char *first = ONNX(x, "Slice", cache, zero, rows, two),
+               *B = clef__onnx_dim(x, n->in[1]->shape.dim[0]);
     const char *moved = ONNX(x, "Gather", first, clef__onnx_stored(x, n->in[1]));
     ONNX(x, "Concat", moved, ONNX(x, "Slice", first, B, end, zero));
     moved = clef__onnx_int(x, "axis", 0);

@@ -58,7 +58,9 @@ void clef__onnx_push(onnx_export *x, onnx_list *list, void *item)
     list->items[list->n++] = item;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 const char *clef__onnx_node(onnx_export *x, const char *type, const char *const *in)
 {
@@ -66,7 +68,8 @@ const char *clef__onnx_node(onnx_export *x, const char *type, const char *const 
     while (in[n])
         n++;
     Onnx__Node *node = clef__onnx_alloc(x, sizeof *node);
-    char **inputs = clef__onnx_alloc(x, (n + 1) * sizeof *inputs), **outputs = clef__onnx_alloc(x, sizeof *outputs);
+    char **inputs = clef__onnx_alloc(x, (n + 1) * sizeof *inputs),
+         **outputs = clef__onnx_alloc(x, sizeof *outputs);
     if (!node || !inputs || !outputs)
         return "";
     onnx__node__init(node);
@@ -146,7 +149,8 @@ void clef__onnx_graph(onnx_export *x, const char *name, Onnx__Graph *body)
         attr->g = body;
 }
 
-/* ---- what is made once ------------------------------------------------------------------------------------------------------------------
+/* ---- what is made once
+ * ------------------------------------------------------------------------------------------------------------------
  */
 
 const char *clef__onnx_shared(onnx_export *x, const char *key)
@@ -177,7 +181,8 @@ int clef__onnx_is_shared(const onnx_export *x, const char *name)
     return 0;
 }
 
-void clef__onnx_initializer(onnx_export *x, const char *name, int32_t type, const int64_t *dims, int32_t rank, const void *data, size_t n)
+void clef__onnx_initializer(onnx_export *x, const char *name, int32_t type, const int64_t *dims, int32_t rank,
+                            const void *data, size_t n)
 {
     Onnx__Tensor *t = clef__onnx_alloc(x, sizeof *t);
     int64_t *copy = clef__onnx_alloc(x, (size_t)rank * sizeof *copy);
@@ -196,7 +201,8 @@ void clef__onnx_initializer(onnx_export *x, const char *name, int32_t type, cons
     clef__onnx_push(x, &x->initializers, t);
 }
 
-static const char *constant(onnx_export *x, const char *key, int32_t type, const int64_t *dims, int32_t rank, const void *data, size_t n)
+static const char *constant(onnx_export *x, const char *key, int32_t type, const int64_t *dims, int32_t rank,
+                            const void *data, size_t n)
 {
     const char *found = clef__onnx_shared(x, key);
     void *copy = found ? NULL : clef__onnx_alloc(x, n);
@@ -209,12 +215,14 @@ static const char *constant(onnx_export *x, const char *key, int32_t type, const
 
 const char *clef__onnx_f32(onnx_export *x, float value)
 {
-    return constant(x, clef__onnx_text(x, "//f32 %.9g", (double)value), ONNX_FLOAT, NULL, 0, &value, sizeof value);
+    return constant(x, clef__onnx_text(x, "//f32 %.9g", (double)value), ONNX_FLOAT, NULL, 0, &value,
+                    sizeof value);
 }
 
 const char *clef__onnx_i32(onnx_export *x, int32_t value)
 {
-    return constant(x, clef__onnx_text(x, "//i32 %" PRId32, value), ONNX_INT32, NULL, 0, &value, sizeof value);
+    return constant(x, clef__onnx_text(x, "//i32 %" PRId32, value), ONNX_INT32, NULL, 0, &value,
+                    sizeof value);
 }
 
 const char *clef__onnx_i64s(onnx_export *x, const int64_t *values, int32_t n)
@@ -225,7 +233,9 @@ const char *clef__onnx_i64s(onnx_export *x, const int64_t *values, int32_t n)
     return constant(x, key, ONNX_INT64, (const int64_t[]){n}, 1, values, (size_t)n * sizeof *values);
 }
 
-/* ---- dims --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- dims
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
 
 const char *clef__onnx_dim(onnx_export *x, clef_dim d)
 {
@@ -262,7 +272,8 @@ const char *clef__onnx_dims(onnx_export *x, const clef_dim *dims, int32_t n)
     return clef__onnx_share(x, key, clef__onnx_int(x, "axis", 0));
 }
 
-const char *clef__onnx_reshape(onnx_export *x, const char *in, const clef_shape *from, const clef_dim *dims, int32_t n)
+const char *clef__onnx_reshape(onnx_export *x, const char *in, const clef_shape *from, const clef_dim *dims,
+                               int32_t n)
 {
     int64_t numbers[CLEF_MAX_DIMS + 4];
     int32_t n_open = 0;
@@ -270,13 +281,16 @@ const char *clef__onnx_reshape(onnx_export *x, const char *in, const clef_shape 
         numbers[i] = dims[i].n;
         if (!dims[i].symbol)
             continue;
-        numbers[i] = i < from->rank && clef__dim_equal(from->dim[i], dims[i]) ? 0 : -1; /* 0: as it is there */
+        numbers[i] =
+            i < from->rank && clef__dim_equal(from->dim[i], dims[i]) ? 0 : -1; /* 0: as it is there */
         n_open += numbers[i] < 0;
     }
     return ONNX(x, "Reshape", in, n_open > 1 ? clef__onnx_dims(x, dims, n) : clef__onnx_i64s(x, numbers, n));
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- pieces
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 const char *clef__onnx_cast(onnx_export *x, const char *in, int32_t type)
 {
@@ -289,15 +303,20 @@ const char *clef__onnx_unsqueeze(onnx_export *x, const char *in, int64_t axis)
     return ONNX(x, "Unsqueeze", in, ONNX_I64S(x, axis));
 }
 
-const char *clef__onnx_cut(onnx_export *x, const char *in, int64_t axis, int64_t begin, int64_t end, int64_t step)
+const char *clef__onnx_cut(onnx_export *x, const char *in, int64_t axis, int64_t begin, int64_t end,
+                           int64_t step)
 {
-    return ONNX(x, "Slice", in, ONNX_I64S(x, begin), ONNX_I64S(x, end), ONNX_I64S(x, axis), ONNX_I64S(x, step));
+    return ONNX(x, "Slice", in, ONNX_I64S(x, begin), ONNX_I64S(x, end), ONNX_I64S(x, axis),
+                ONNX_I64S(x, step));
 }
 
 int32_t clef__onnx_type(clef_dtype dtype)
 {
-    static const int32_t types[CLEF_N_DTYPES] = {
-        [CLEF_F32] = ONNX_FLOAT, [CLEF_F16] = ONNX_FLOAT16, [CLEF_BF16] = ONNX_BFLOAT16, [CLEF_I32] = ONNX_INT32, [CLEF_I8] = ONNX_INT8};
+    static const int32_t types[CLEF_N_DTYPES] = {[CLEF_F32] = ONNX_FLOAT,
+                                                 [CLEF_F16] = ONNX_FLOAT16,
+                                                 [CLEF_BF16] = ONNX_BFLOAT16,
+                                                 [CLEF_I32] = ONNX_INT32,
+                                                 [CLEF_I8] = ONNX_INT8};
     return types[dtype];
 }
 
@@ -310,16 +329,19 @@ const char *clef__onnx_value(onnx_export *x, const clef_value *v)
 {
     if (!v || (v->dtype != CLEF_F16 && v->dtype != CLEF_BF16))
         return clef__onnx_stored(x, v);
-    const char *name = x->names[v->id], *key = clef__onnx_text(x, "//f32 of %s", name), *found = clef__onnx_shared(x, key);
+    const char *name = x->names[v->id], *key = clef__onnx_text(x, "//f32 of %s", name),
+               *found = clef__onnx_shared(x, key);
     return found ? found : clef__onnx_share(x, key, clef__onnx_cast(x, name, ONNX_FLOAT));
 }
 
 const char *clef__onnx_range(onnx_export *x, clef_dim n)
 {
-    const char *key = clef__onnx_text(x, "//range %" PRId64 "*%" PRId32, n.n, n.symbol), *found = clef__onnx_shared(x, key);
+    const char *key = clef__onnx_text(x, "//range %" PRId64 "*%" PRId32, n.n, n.symbol),
+               *found = clef__onnx_shared(x, key);
     if (found)
         return found;
-    const char *end = clef__onnx_cast(x, ONNX(x, "Squeeze", clef__onnx_dim(x, n), ONNX_I64S(x, 0)), ONNX_INT32);
+    const char *end =
+        clef__onnx_cast(x, ONNX(x, "Squeeze", clef__onnx_dim(x, n), ONNX_I64S(x, 0)), ONNX_INT32);
     return clef__onnx_share(x, key, ONNX(x, "Range", clef__onnx_i32(x, 0), end, clef__onnx_i32(x, 1)));
 }
 
@@ -356,7 +378,8 @@ Onnx__ValueInfo *clef__onnx_info(onnx_export *x, const char *name, int32_t type,
             const char *symbol = x->graph->symbols[d.symbol - 1].name;
             dims[i]->value_case = ONNX__DIMENSION__VALUE_DIM_PARAM;
             dims[i]->dim_param =
-                (char *)(uintptr_t)(d.n == 1 ? clef__onnx_text(x, "%s", symbol) : clef__onnx_text(x, "%" PRId64 "*%s", d.n, symbol));
+                (char *)(uintptr_t)(d.n == 1 ? clef__onnx_text(x, "%s", symbol)
+                                             : clef__onnx_text(x, "%" PRId64 "*%s", d.n, symbol));
         } else {
             dims[i]->value_case = ONNX__DIMENSION__VALUE_DIM_VALUE;
             dims[i]->dim_value = d.n;

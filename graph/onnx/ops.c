@@ -10,12 +10,14 @@ const onnx_emit clef__onnx_table[CLEF_N_OPS] = {
 #undef X
 };
 
-/* ---- elementwise ------------------------------------------------------------------------------------------------------------------- */
+/* ---- elementwise
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
-#define UNARY(op, type)                                                                                                                    \
-    EMIT(op)                                                                                                                               \
-    {                                                                                                                                      \
-        return ONNX(x, type, clef__onnx_value(x, n->in[0]));                                                                               \
+#define UNARY(op, type)                                                                                      \
+    EMIT(op)                                                                                                 \
+    {                                                                                                        \
+        return ONNX(x, type, clef__onnx_value(x, n->in[0]));                                                 \
     }
 UNARY(relu, "Relu")
 UNARY(sigmoid, "Sigmoid")
@@ -25,10 +27,10 @@ UNARY(log, "Log")
 UNARY(neg, "Neg")
 UNARY(sqrt, "Sqrt")
 
-#define BINARY(op, type)                                                                                                                   \
-    EMIT(op)                                                                                                                               \
-    {                                                                                                                                      \
-        return ONNX(x, type, clef__onnx_value(x, n->in[0]), clef__onnx_value(x, n->in[1]));                                                \
+#define BINARY(op, type)                                                                                     \
+    EMIT(op)                                                                                                 \
+    {                                                                                                        \
+        return ONNX(x, type, clef__onnx_value(x, n->in[0]), clef__onnx_value(x, n->in[1]));                  \
     }
 BINARY(add, "Add")
 BINARY(sub, "Sub")
@@ -76,7 +78,8 @@ EMIT(gelu)
 {
     const char *in = clef__onnx_value(x, n->in[0]);
     const char *erf = ONNX(x, "Erf", ONNX(x, "Mul", in, clef__onnx_f32(x, 0.70710678f)));
-    return ONNX(x, "Mul", ONNX(x, "Mul", in, clef__onnx_f32(x, 0.5f)), ONNX(x, "Add", erf, clef__onnx_f32(x, 1)));
+    return ONNX(x, "Mul", ONNX(x, "Mul", in, clef__onnx_f32(x, 0.5f)),
+                ONNX(x, "Add", erf, clef__onnx_f32(x, 1)));
 }
 
 /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 */
@@ -86,7 +89,8 @@ EMIT(gelu_tanh)
     const char *cube = ONNX(x, "Mul", ONNX(x, "Mul", in, in), in);
     const char *sum = ONNX(x, "Add", in, ONNX(x, "Mul", cube, clef__onnx_f32(x, 0.044715f)));
     const char *tanh_ = ONNX(x, "Tanh", ONNX(x, "Mul", sum, clef__onnx_f32(x, 0.79788456f)));
-    return ONNX(x, "Mul", ONNX(x, "Mul", in, clef__onnx_f32(x, 0.5f)), ONNX(x, "Add", tanh_, clef__onnx_f32(x, 1)));
+    return ONNX(x, "Mul", ONNX(x, "Mul", in, clef__onnx_f32(x, 0.5f)),
+                ONNX(x, "Add", tanh_, clef__onnx_f32(x, 1)));
 }
 
 EMIT(affine)
@@ -96,7 +100,9 @@ EMIT(affine)
     return o->shift != 0 ? ONNX(x, "Add", out, clef__onnx_f32(x, o->shift)) : out;
 }
 
-/* ---- norms ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- norms
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* A weight of ones, for a norm that has none. */
 static const char *ones(onnx_export *x, int64_t n)
@@ -116,7 +122,8 @@ EMIT(layer_norm)
     const clef_norm_opts *o = (const void *)n->attr;
     const clef_dim width = clef__dim_right(&n->shape, 0);
     if (width.symbol && !n->in[1])
-        return clef__onnx_fail(x, CLEF_E_UNSUPPORTED, "%s: ONNX: a layer_norm without weight along a symbol", n->name);
+        return clef__onnx_fail(x, CLEF_E_UNSUPPORTED, "%s: ONNX: a layer_norm without weight along a symbol",
+                               n->name);
     const char *weight = n->in[1] ? clef__onnx_value(x, n->in[1]) : ones(x, width.n);
     if (n->in[2])
         ONNX(x, "LayerNormalization", clef__onnx_value(x, n->in[0]), weight, clef__onnx_value(x, n->in[2]));
@@ -135,7 +142,9 @@ EMIT(rms_norm)
     return n->in[1] ? ONNX(x, "Mul", out, clef__onnx_value(x, n->in[1])) : out;
 }
 
-/* ---- reductions --------------------------------------------------------------------------------------------------------------------- */
+/* ---- reductions
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 EMIT(reduce)
 {
@@ -171,11 +180,14 @@ EMIT(pick)
     return clef__onnx_int(x, "axis", -1);
 }
 
-/* ---- views and copies ---------------------------------------------------------------------------------------------------------------- */
+/* ---- views and copies
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 EMIT(reshape)
 {
-    return clef__onnx_reshape(x, clef__onnx_stored(x, n->in[0]), &n->in[0]->shape, n->shape.dim, n->shape.rank);
+    return clef__onnx_reshape(x, clef__onnx_stored(x, n->in[0]), &n->in[0]->shape, n->shape.dim,
+                              n->shape.rank);
 }
 
 EMIT(permute)
@@ -213,7 +225,9 @@ EMIT(concat)
     return clef__onnx_int(x, "axis", o->axis);
 }
 
-/* ---- tables -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tables
+ * --------------------------------------------------------------------------------------------------------------------------
+ */
 
 EMIT(gather)
 {
@@ -221,7 +235,8 @@ EMIT(gather)
     const clef_value *table = n->in[0];
     ONNX(x, "Gather", clef__onnx_stored(x, table), clef__onnx_stored(x, n->in[1]));
     const char *rows = clef__onnx_int(x, "axis", o->axis);
-    return table->dtype == CLEF_F16 || table->dtype == CLEF_BF16 ? clef__onnx_cast(x, rows, ONNX_FLOAT) : rows;
+    return table->dtype == CLEF_F16 || table->dtype == CLEF_BF16 ? clef__onnx_cast(x, rows, ONNX_FLOAT)
+                                                                 : rows;
 }
 
 EMIT(positions)

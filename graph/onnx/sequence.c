@@ -1,21 +1,25 @@
-/* ONNX for what goes along a sequence with a memory (convolution, gated delta), and for mixtures of experts. */
+/* ONNX for what goes along a sequence with a memory (convolution, gated delta), and for mixtures of experts.
+ */
 #include "graph/onnx/onnx.h"
 
 /* A state has new content in its first sequences; those behind them stay. */
 static void keep_state(onnx_export *x, const clef_value *state, const char *first, clef_dim B)
 {
-    const char *rest = ONNX(x, "Slice", clef__onnx_stored(x, state), clef__onnx_dim(x, B), ONNX_I64S(x, INT64_MAX), ONNX_I64S(x, 0));
+    const char *rest = ONNX(x, "Slice", clef__onnx_stored(x, state), clef__onnx_dim(x, B),
+                            ONNX_I64S(x, INT64_MAX), ONNX_I64S(x, 0));
     ONNX(x, "Concat", first, rest);
     const char *now = clef__onnx_int(x, "axis", 0);
     x->names[state->id] = now;
     x->names[clef__base(state)->id] = now;
 }
 
-/* The state's first B sequences; zeros where pos[b] is 0 (pos NULL: everywhere), since a sequence begins there. */
+/* The state's first B sequences; zeros where pos[b] is 0 (pos NULL: everywhere), since a sequence begins
+ * there. */
 static const char *begin_state(onnx_export *x, const clef_value *state, const clef_value *pos, clef_dim B)
 {
     const char *zero = clef__onnx_f32(x, 0);
-    const char *first = ONNX(x, "Slice", clef__onnx_stored(x, state), ONNX_I64S(x, 0), clef__onnx_dim(x, B), ONNX_I64S(x, 0));
+    const char *first =
+        ONNX(x, "Slice", clef__onnx_stored(x, state), ONNX_I64S(x, 0), clef__onnx_dim(x, B), ONNX_I64S(x, 0));
     if (!pos)
         return ONNX(x, "Mul", first, zero);
     const char *goes_on = clef__onnx_cast(x, clef__onnx_stored(x, pos), ONNX_BOOL);
@@ -26,7 +30,8 @@ EMIT(causal_conv)
 {
     const clef_value *in = n->in[0], *w = n->in[1], *state = n->in[2];
     const int64_t C = w->shape.dim[0].n, K = w->shape.dim[1].n;
-    const char *before = ONNX(x, "Squeeze", begin_state(x, state, n->in[3], in->shape.dim[0]), ONNX_I64S(x, 1)); /* [B, K - 1, C] */
+    const char *before = ONNX(x, "Squeeze", begin_state(x, state, n->in[3], in->shape.dim[0]),
+                              ONNX_I64S(x, 1)); /* [B, K - 1, C] */
     ONNX(x, "Concat", before, clef__onnx_value(x, in));
     const char *all = clef__onnx_int(x, "axis", 1);
     ONNX(x, "Transpose", all);
@@ -34,11 +39,13 @@ EMIT(causal_conv)
     ONNX(x, "Conv", channels, clef__onnx_unsqueeze(x, clef__onnx_value(x, w), 1));
     ONNX(x, "Transpose", clef__onnx_int(x, "group", C));
     const char *out = ONNX_INTS(x, "perm", 0, 2, 1);
-    keep_state(x, state, clef__onnx_unsqueeze(x, clef__onnx_cut(x, all, 1, 1 - K, INT64_MAX, 1), 1), in->shape.dim[0]);
+    keep_state(x, state, clef__onnx_unsqueeze(x, clef__onnx_cut(x, all, 1, 1 - K, INT64_MAX, 1), 1),
+               in->shape.dim[0]);
     return out;
 }
 
-/* ---- gated delta ----------------------------------------------------------------------------------------------------------------------
+/* ---- gated delta
+ * ----------------------------------------------------------------------------------------------------------------------
  */
 
 /* in / sqrt(|in|^2 + eps), each head standing for the H / Hk of v that share it: [B, T, H, D]. */
@@ -55,7 +62,8 @@ static const char *unit_heads(onnx_export *x, const clef_value *in, const clef_v
     return clef__onnx_reshape(x, unit, &in->shape, joined, 4);
 }
 
-/* One token: S = decay S;  S += k beta (v - k^T S);  y = q^T S. S [B, H, D, E]; q, k [B, H, D]; v [B, H, E]; decay, beta [B, H]. */
+/* One token: S = decay S;  S += k beta (v - k^T S);  y = q^T S. S [B, H, D, E]; q, k [B, H, D]; v [B, H, E];
+ * decay, beta [B, H]. */
 static Onnx__Graph *delta_body(onnx_export *x, const clef_value *n)
 {
     static const char *const parts[] = {"S", "q", "k", "v", "decay", "beta"};
@@ -73,7 +81,8 @@ static Onnx__Graph *delta_body(onnx_export *x, const clef_value *n)
     }
     x->nodes = &nodes;
     const char *S = ONNX(x, "Mul", in[0], ONNX(x, "Unsqueeze", in[4], ONNX_I64S(x, 2, 3)));
-    const char *key = clef__onnx_unsqueeze(x, in[2], 2), *query = clef__onnx_unsqueeze(x, in[1], 2); /* [B, H, 1, D] */
+    const char *key = clef__onnx_unsqueeze(x, in[2], 2),
+               *query = clef__onnx_unsqueeze(x, in[1], 2); /* [B, H, 1, D] */
     const char *off = ONNX(x, "Sub", clef__onnx_unsqueeze(x, in[3], 2), ONNX(x, "MatMul", key, S));
     off = ONNX(x, "Mul", off, ONNX(x, "Unsqueeze", in[5], ONNX_I64S(x, 2, 3)));
     S = ONNX(x, "Add", S, ONNX(x, "MatMul", clef__onnx_unsqueeze(x, in[2], 3), off));
@@ -100,7 +109,8 @@ EMIT(gated_delta)
     const clef_dim n_sequences = n->shape.dim[0];
     const char *q = unit_heads(x, in[Q], in[V], o->eps), *k = unit_heads(x, in[K], in[V], o->eps);
     q = ONNX(x, "Div", q, ONNX(x, "Sqrt", clef__onnx_f32(x, (float)in[Q]->shape.dim[3].n)));
-    const char *pace = ONNX(x, "Softplus", ONNX(x, "Add", clef__onnx_value(x, in[A]), clef__onnx_value(x, in[BIAS])));
+    const char *pace =
+        ONNX(x, "Softplus", ONNX(x, "Add", clef__onnx_value(x, in[A]), clef__onnx_value(x, in[BIAS])));
     const char *decay = ONNX(x, "Exp", ONNX(x, "Mul", clef__onnx_value(x, in[RATES]), pace));
     const char *beta = ONNX(x, "Sigmoid", clef__onnx_value(x, in[B]));
     const char *state = begin_state(x, in[STATE], in[POS], n_sequences);
@@ -121,14 +131,16 @@ EMIT(gated_delta)
     return out;
 }
 
-/* ---- experts --------------------------------------------------------------------------------------------------------------------------
+/* ---- experts
+ * --------------------------------------------------------------------------------------------------------------------------
  */
 
 EMIT(expert_matmul)
 {
     const clef_expert_matmul_opts *o = (const void *)n->attr;
     const char *ids = clef__onnx_stored(x, n->in[2]);
-    const char *w = ONNX(x, "Gather", clef__onnx_value(x, n->in[1]), ids); /* [B, T, k, N, K], or [.., K, N] */
+    const char *w =
+        ONNX(x, "Gather", clef__onnx_value(x, n->in[1]), ids); /* [B, T, k, N, K], or [.., K, N] */
     const char *in = clef__onnx_value(x, n->in[0]);
     if (n->in[0]->shape.rank == 3)
         in = clef__onnx_unsqueeze(x, in, 2);

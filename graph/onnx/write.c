@@ -15,15 +15,20 @@ typedef struct weight_writer {
     uint64_t inside_bytes;
 } weight_writer;
 
-/* The bytes of a weight as ONNX has them: its own, or F32 of a block format in *made, which the caller frees. */
-static const void *weight_bytes(onnx_export *x, const clef_onnx_opts *opts, const clef_value *v, void **made, size_t *n_bytes)
+/* The bytes of a weight as ONNX has them: its own, or F32 of a block format in *made, which the caller frees.
+ */
+static const void *weight_bytes(onnx_export *x, const clef_onnx_opts *opts, const clef_value *v, void **made,
+                                size_t *n_bytes)
 {
     const size_t n = (size_t)clef__elements(v, NULL);
-    const void *stored = opts->weights ? opts->weights(opts->weights_user, v->name, v->dtype, (uint64_t)clef__bytes(v, NULL)) : NULL;
+    const void *stored =
+        opts->weights ? opts->weights(opts->weights_user, v->name, v->dtype, (uint64_t)clef__bytes(v, NULL))
+                      : NULL;
     *made = NULL;
     *n_bytes = (size_t)clef__bytes(v, NULL);
     if (!stored) {
-        clef__onnx_fail(x, CLEF_E_NOT_FOUND, "%s: there is no weight of that name, dtype %s and size", v->name, clef_dtype_name(v->dtype));
+        clef__onnx_fail(x, CLEF_E_NOT_FOUND, "%s: there is no weight of that name, dtype %s and size",
+                        v->name, clef_dtype_name(v->dtype));
         return NULL;
     }
     if (clef__onnx_type(v->dtype))
@@ -95,11 +100,15 @@ static void add_weight(onnx_export *x, weight_writer *w, const clef_value *v)
         put_beside(x, w, x->initializers.items[x->initializers.n - 1], data, n);
     w->inside_bytes += w->opts->data ? 0 : n;
     if (w->inside_bytes > max_inside)
-        clef__onnx_fail(x, CLEF_E_LIMIT, "ONNX: the weights are more than the 2 GiB that fit inside the file: put them beside it");
+        clef__onnx_fail(
+            x, CLEF_E_LIMIT,
+            "ONNX: the weights are more than the 2 GiB that fit inside the file: put them beside it");
     free(made);
 }
 
-/* ---- the graph ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the graph
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Each symbol as I64 [1]: from the first input that has it, else an input of its own. */
 static void find_symbols(onnx_export *x)
@@ -122,7 +131,8 @@ static void find_symbols(onnx_export *x)
         if (!x->symbols[s]) {
             x->symbols[s] = g->symbols[s].name;
             if (clef_graph_find(g, g->symbols[s].name))
-                clef__onnx_fail(x, CLEF_E_UNSUPPORTED, "ONNX: the symbol %s becomes an input, but a value has its name",
+                clef__onnx_fail(x, CLEF_E_UNSUPPORTED,
+                                "ONNX: the symbol %s becomes an input, but a value has its name",
                                 g->symbols[s].name);
             clef__onnx_push(x, &x->inputs, clef__onnx_info(x, g->symbols[s].name, ONNX_INT64, &one));
         }
@@ -140,12 +150,14 @@ static void add_leaf(onnx_export *x, weight_writer *w, const clef_value *v)
     else if (v->kind == CLEF_WEIGHT)
         add_weight(x, w, v);
     else if (!type)
-        clef__onnx_fail(x, CLEF_E_UNSUPPORTED, "%s: ONNX: %s, wanted f32, f16, bf16, i32 or i8", v->name, clef_dtype_name(v->dtype));
+        clef__onnx_fail(x, CLEF_E_UNSUPPORTED, "%s: ONNX: %s, expected f32, f16, bf16, i32 or i8", v->name,
+                        clef_dtype_name(v->dtype));
     else
         clef__onnx_push(x, &x->inputs, clef__onnx_info(x, v->name, type, &v->shape));
 }
 
-/* The result of a node takes the node's name: the last ONNX node is renamed, or one that passes its input on is added. */
+/* The result of a node takes the node's name: the last ONNX node is renamed, or one that passes its input on
+ * is added. */
 static void name_result(onnx_export *x, const clef_value *n, const char *result)
 {
     Onnx__Node *last = x->last;
@@ -168,8 +180,9 @@ static void add_node(onnx_export *x, const clef_value *n)
     const onnx_emit emit = clef__onnx_table[n->op];
     const clef_op_def *def = clef__ops[n->op];
     if (!emit || !clef__onnx_type(n->dtype)) {
-        clef__onnx_fail(x, CLEF_E_UNSUPPORTED, "%s: ONNX has no ops for %s%s%s", n->name, def->name, emit ? " of " : "",
-                        emit ? clef_dtype_name(n->dtype) : ": export the graph as it is before the fuse pass");
+        clef__onnx_fail(
+            x, CLEF_E_UNSUPPORTED, "%s: ONNX has no ops for %s%s%s", n->name, def->name, emit ? " of " : "",
+            emit ? clef_dtype_name(n->dtype) : ": export the graph as it is before the fuse pass");
         return;
     }
     x->node = n;
@@ -203,7 +216,9 @@ static void add_outputs(onnx_export *x)
             continue;
         const char *name = clef__onnx_text(x, "%s.out", v->name);
         if (clef_graph_find(g, name))
-            clef__onnx_fail(x, CLEF_E_UNSUPPORTED, "ONNX: %s is wanted as the name of what becomes of a state, but a value has it", name);
+            clef__onnx_fail(x, CLEF_E_UNSUPPORTED,
+                            "ONNX: %s is expected as the name of what becomes of a state, but a value has it",
+                            name);
         else
             add_output(x, name, x->names[v->id], v);
     }
@@ -224,7 +239,9 @@ static void drop_output_infos(onnx_export *x)
     x->infos.n = n;
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the file
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct file_buffer {
     ProtobufCBuffer base;
@@ -265,7 +282,9 @@ static void write_model(onnx_export *x, FILE *to)
     if (!x->main_nodes.n || !x->outputs.n)
         clef__onnx_fail(x, CLEF_E_UNSUPPORTED, "ONNX: the graph has no %s", x->outputs.n ? "node" : "output");
     else if (protobuf_c_message_get_packed_size(&model.base) > max_inside)
-        clef__onnx_fail(x, CLEF_E_LIMIT, "ONNX: the file would be larger than the 2 GiB that protobuf allows: put the weights beside it");
+        clef__onnx_fail(
+            x, CLEF_E_LIMIT,
+            "ONNX: the file would be larger than the 2 GiB that protobuf allows: put the weights beside it");
     else
         protobuf_c_message_pack_to_buffer(&model.base, &buffer.base);
 }
@@ -286,7 +305,8 @@ clef_status clef_graph_write_onnx(const clef_graph *g, FILE *to, const clef_onnx
         clef__onnx_fail(&x, CLEF_E_NOMEM, "ONNX: out of host memory");
     for (int32_t i = 0; i < g->n_values && !x.status; i++)
         if (strstr(g->values[i]->name, "//"))
-            clef__onnx_fail(&x, CLEF_E_UNSUPPORTED, "%s: ONNX: names with // are the export's own", g->values[i]->name);
+            clef__onnx_fail(&x, CLEF_E_UNSUPPORTED, "%s: ONNX: names with // are the export's own",
+                            g->values[i]->name);
     if (!x.status)
         find_symbols(&x);
     for (int32_t i = 0; i < g->n_values && !x.status; i++)

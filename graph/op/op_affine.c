@@ -34,7 +34,8 @@ static const clef_op_case affine_cases[] = {
     {.graph = "input x f32 []\ny = affine(x) scale=2 shift=-1\noutput y\n"},
     {.graph = "symbol T <= 9\ninput x f32 [3, T, 67]\ny = affine(x) scale=-0.5\noutput y\n"},
     {.graph = "input x f32 [3, 17]\ny = affine(x) shift=2.5\noutput y\n"},
-    {.graph = "input x f32 [6, 2, 17]\nv = permute(x) axes=[1, 2, 0]\ny = affine(v) scale=3 shift=1\noutput y\n"},
+    {.graph =
+         "input x f32 [6, 2, 17]\nv = permute(x) axes=[1, 2, 0]\ny = affine(v) scale=3 shift=1\noutput y\n"},
     {.graph = NULL},
 };
 

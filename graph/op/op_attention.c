@@ -13,14 +13,15 @@ static const clef_attr_def attention_attrs[] = {
     {NULL, 0, 0, NULL},
 };
 
-clef_value *clef_attention(clef_graph *g, clef_value *q, clef_value *k, clef_value *v, clef_value *mask, clef_value *pos,
-                           const clef_attention_opts *opts)
+clef_value *clef_attention(clef_graph *g, clef_value *q, clef_value *k, clef_value *v, clef_value *mask,
+                           clef_value *pos, const clef_attention_opts *opts)
 {
     return clef_attention_with_sinks(g, q, k, v, mask, pos, NULL, opts);
 }
 
-clef_value *clef_attention_with_sinks(clef_graph *g, clef_value *q, clef_value *k, clef_value *v, clef_value *mask, clef_value *pos,
-                                      clef_value *sinks, const clef_attention_opts *opts)
+clef_value *clef_attention_with_sinks(clef_graph *g, clef_value *q, clef_value *k, clef_value *v,
+                                      clef_value *mask, clef_value *pos, clef_value *sinks,
+                                      const clef_attention_opts *opts)
 {
     return clef__node(g, CLEF_OP_attention, (clef_value *[]){q, k, v, mask, pos, sinks}, 6, opts);
 }
@@ -45,8 +46,13 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
     const clef_attention_opts *o = (const void *)n->attr;
     const clef_dim *q = n->in[0]->shape.dim;
     const clef_value scores = clef__attention_scores(n, q[0], q[1], q[2], n->in[1]->shape.dim[2]);
-    clef_attention_call call = {
-        .out = n, .q = n->in[0], .k = n->in[1], .v = n->in[2], .mask = n->in[3], .pos = n->in[4], .sinks = n->in[5]};
+    clef_attention_call call = {.out = n,
+                                .q = n->in[0],
+                                .k = n->in[1],
+                                .v = n->in[2],
+                                .mask = n->in[3],
+                                .pos = n->in[4],
+                                .sinks = n->in[5]};
     call.args.a = (attention_args){.q = clef__view(lo, call.q),
                                    .k = clef__view(lo, call.k),
                                    .v = clef__view(lo, call.v),
@@ -74,28 +80,32 @@ static clef_status attention_infer(clef_value *n, clef_error *err)
     char a[96], b[96], c[96];
     const int fits = q->rank == 4 && k->rank == 4 && v->rank == 4 && clef__dim_equal(q->dim[0], k->dim[0]) &&
                      clef__dim_equal(k->dim[0], v->dim[0]) && clef__dim_equal(k->dim[1], v->dim[1]) &&
-                     clef__dim_equal(k->dim[2], v->dim[2]) && clef__dim_equal(q->dim[3], k->dim[3]) && !q->dim[1].symbol &&
-                     !k->dim[1].symbol && q->dim[1].n % k->dim[1].n == 0;
+                     clef__dim_equal(k->dim[2], v->dim[2]) && clef__dim_equal(q->dim[3], k->dim[3]) &&
+                     !q->dim[1].symbol && !k->dim[1].symbol && q->dim[1].n % k->dim[1].n == 0;
     if (!fits)
-        return clef__fail(err, CLEF_E_SHAPE, "q %s, k %s, v %s: wanted [B, H, T, D], [B, Hk, S, D] and [B, Hk, S, E], H a multiple of Hk",
-                          clef__shape_text(n->graph, q, a), clef__shape_text(n->graph, k, b), clef__shape_text(n->graph, v, c));
+        return clef__fail(
+            err, CLEF_E_SHAPE,
+            "q %s, k %s, v %s: expected [B, H, T, D], [B, Hk, S, D] and [B, Hk, S, E], H a multiple of Hk",
+            clef__shape_text(n->graph, q, a), clef__shape_text(n->graph, k, b),
+            clef__shape_text(n->graph, v, c));
     if (!head_fits(k->dim[3]) || !head_fits(v->dim[3]))
-        return clef__fail(err, CLEF_E_SHAPE, "k %s, v %s: the last dims are numbers up to %d", clef__shape_text(n->graph, k, a),
-                          clef__shape_text(n->graph, v, b), CLEF_MAX_HEAD);
+        return clef__fail(err, CLEF_E_SHAPE, "k %s, v %s: the last dims are numbers up to %d",
+                          clef__shape_text(n->graph, k, a), clef__shape_text(n->graph, v, b), CLEF_MAX_HEAD);
     for (int32_t i = 1; i < 3; i++)
         if (clef_dtype_block_elems(n->in[i]->dtype) > 1 && n->in[i]->dtype != CLEF_Q8_0)
-            return clef__fail(err, CLEF_E_UNSUPPORTED, "%s is %s, wanted f32, f16, bf16 or q8_0", n->in[i]->name,
-                              clef_dtype_name(n->in[i]->dtype));
+            return clef__fail(err, CLEF_E_UNSUPPORTED, "%s is %s, expected f32, f16, bf16 or q8_0",
+                              n->in[i]->name, clef_dtype_name(n->in[i]->dtype));
     const clef_shape scores = scores_shape(n);
     if (mask && !clef__broadcasts_to(&mask->shape, &scores))
-        return clef__fail(err, CLEF_E_SHAPE, "mask %s does not broadcast to %s", clef__shape_text(n->graph, &mask->shape, a),
+        return clef__fail(err, CLEF_E_SHAPE, "mask %s does not broadcast to %s",
+                          clef__shape_text(n->graph, &mask->shape, a),
                           clef__shape_text(n->graph, &scores, b));
     if (pos && (pos->shape.rank != 1 || !clef__dim_equal(pos->shape.dim[0], q->dim[0])))
-        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of q %s", clef__shape_text(n->graph, &pos->shape, a),
-                          clef__shape_text(n->graph, q, b));
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of q %s",
+                          clef__shape_text(n->graph, &pos->shape, a), clef__shape_text(n->graph, q, b));
     if (sinks && (sinks->shape.rank != 1 || !clef__dim_equal(sinks->shape.dim[0], q->dim[1])))
-        return clef__fail(err, CLEF_E_SHAPE, "sinks %s are not [H] of q %s", clef__shape_text(n->graph, &sinks->shape, a),
-                          clef__shape_text(n->graph, q, b));
+        return clef__fail(err, CLEF_E_SHAPE, "sinks %s are not [H] of q %s",
+                          clef__shape_text(n->graph, &sinks->shape, a), clef__shape_text(n->graph, q, b));
     n->dtype = CLEF_F32;
     n->shape = clef_shape_4(q->dim[0], q->dim[2], q->dim[1], v->dim[3]);
     return CLEF_OK;
@@ -111,11 +121,13 @@ static double ref_score(const clef_value *n, const clef_ref_tensor *in, ref_row 
     const clef_attention_opts *o = (const void *)n->attr;
     const clef_ref_tensor *q = &in[0], *k = &in[1], *mask = &in[3], *pos = &in[4];
     const int64_t D = q->n[3], at = r.t + (pos->x ? (int64_t)pos->x[r.b] : 0);
-    const double *a = q->x + clef__ref_at(q, r.b, r.h, r.t, 0), *b = k->x + clef__ref_at(k, r.b, r.h / (q->n[1] / k->n[1]), s, 0);
+    const double *a = q->x + clef__ref_at(q, r.b, r.h, r.t, 0),
+                 *b = k->x + clef__ref_at(k, r.b, r.h / (q->n[1] / k->n[1]), s, 0);
     const double m = mask->x ? mask->x[clef__ref_at(mask, r.b, r.h, r.t, s)] : 0;
     const int keep = mask->x && n->in[3]->dtype != CLEF_F32;
     double z = 0;
-    if ((keep && m == 0) || (o->causal && s > at) || (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
+    if ((keep && m == 0) || (o->causal && s > at) ||
+        (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
         return -INFINITY;
     for (int64_t d = 0; d < D; d++)
         z += a[d] * b[d];
@@ -133,10 +145,12 @@ static void attention_ref(const clef_value *n, const clef_ref_tensor *in, clef_r
     for (int64_t i = 0; i < q->n[0] * H * T; i++) {
         const ref_row r = {i / T / H, i / T % H, i % T};
         const double *sink = in[5].x ? in[5].x + r.h : NULL;
-        double *y = out->x + clef__ref_at(out, r.b, r.t, r.h, 0), max = sink ? *sink : -INFINITY, sum = sink ? 1 : 0;
+        double *y = out->x + clef__ref_at(out, r.b, r.t, r.h, 0), max = sink ? *sink : -INFINITY,
+               sum = sink ? 1 : 0;
         memset(y, 0, (size_t)E * sizeof *y);
         for (int64_t s = 0; s < S; s++) {
-            const double z = ref_score(n, in, r, s), *vs = v->x + clef__ref_at(v, r.b, r.h / (H / v->n[1]), s, 0);
+            const double z = ref_score(n, in, r, s),
+                         *vs = v->x + clef__ref_at(v, r.b, r.h / (H / v->n[1]), s, 0);
             if (z == -INFINITY)
                 continue;
             const double new_max = fmax(max, z), keep = exp(max - new_max), p = exp(z - new_max);
@@ -161,11 +175,14 @@ static clef_cost attention_cost(const clef_value *n, const int64_t *symbols)
     return cost;
 }
 
-/* ---- variants ------------------------------------------------------------------------------------------------------------------- */
+/* ---- variants
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static int split_fits(const clef_lowering *lo, const clef_value *n)
 {
-    return clef__attention_cpu_decode_takes(clef__n(lo, n, 2), clef__n(lo, n, 1) / clef__n(lo, n->in[1], 2), clef__n(lo, n, 0));
+    return clef__attention_cpu_decode_takes(clef__n(lo, n, 2), clef__n(lo, n, 1) / clef__n(lo, n->in[1], 2),
+                                            clef__n(lo, n, 0));
 }
 
 static clef_status split_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
@@ -198,19 +215,21 @@ static clef_status flash_lower(clef_lowering *lo, const clef_value *n, clef_erro
 }
 
 const clef_variant clef__attention_cpu_decode = {.name = "cpu_decode",
-                                            .needs = "a CPU with vectors",
-                                            .takes = "up to 4 positions",
-                                            .device = clef__attention_has_vectors,
-                                            .fits = split_fits,
-                                            .lower = split_lower};
-const clef_variant clef__attention_cpu_prefill = {
-    .name = "cpu_prefill", .needs = "a CPU with vectors", .device = clef__attention_has_vectors, .lower = tile_lower};
+                                                 .needs = "a CPU with vectors",
+                                                 .takes = "up to 4 positions",
+                                                 .device = clef__attention_has_vectors,
+                                                 .fits = split_fits,
+                                                 .lower = split_lower};
+const clef_variant clef__attention_cpu_prefill = {.name = "cpu_prefill",
+                                                  .needs = "a CPU with vectors",
+                                                  .device = clef__attention_has_vectors,
+                                                  .lower = tile_lower};
 const clef_variant clef__attention_gpu_flash = {.name = "gpu_flash",
-                                            .needs = "a GPU",
-                                            .takes = "heads that fit local memory",
-                                            .device = clef__attention_gpu_flash_runs,
-                                            .fits = flash_fits,
-                                            .lower = flash_lower};
+                                                .needs = "a GPU",
+                                                .takes = "heads that fit local memory",
+                                                .device = clef__attention_gpu_flash_runs,
+                                                .fits = flash_fits,
+                                                .lower = flash_lower};
 /* A group of 128 takes a query. */
 static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
 {
@@ -219,86 +238,110 @@ static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
 }
 
 const clef_variant clef__attention_gpu_query_subgroup = {.name = "gpu_query_subgroup",
-                                               .needs = CLEF_NEEDS_SUBGROUPS,
-                                               .takes = "what groups of 128 can",
-                                               .device = clef__has_subgroups,
-                                               .fits = group_takes_subgroups,
-                                               .lower = lanes_lower};
+                                                         .needs = CLEF_NEEDS_SUBGROUPS,
+                                                         .takes = "what groups of 128 can",
+                                                         .device = clef__has_subgroups,
+                                                         .fits = group_takes_subgroups,
+                                                         .lower = lanes_lower};
 const clef_variant clef__attention_gpu_query = {.name = "gpu_query", .lower = lanes_lower};
 
-/* ---- cases ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- cases
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
-#define CACHE_CASE(dtype, h, hk, d, s, attributes, p)                                                                                      \
-    {                                                                                                                                      \
-        .graph =                                                                                                                           \
-            "symbol T <= 9\nsymbol S <= " s "\nstate kc " dtype " [1, " hk ", " s ", " d "]\nstate vc " dtype " [1, " hk ", " s ", " d     \
-            "]\ninput x f32 [1, T, " h ", " d "]\ninput kx f32 [1, " hk ", " s ", " d "]\ninput vx f32 [1, " hk ", " s ", " d "]\n"        \
-            "input p i32 [1]\nk = cache_write(kc, kx)\nv = cache_write(vc, vx)\nq = permute(x) axes=[0, 2, 1, 3]\n"                        \
-            "ks = slice(k) axis=2 size=S\nvs = slice(v) axis=2 size=S\no = attention(q, ks, vs, _, p) causal=1 scale=0.125" attributes     \
-            "\noutput o\n",                                                                                                                \
-        .int_lo = p, .int_hi = p + 1                                                                                                       \
+#define CACHE_CASE(dtype, h, hk, d, s, attributes, p)                                                        \
+    {                                                                                                        \
+        .graph = "symbol T <= 9\nsymbol S <= " s "\nstate kc " dtype " [1, " hk ", " s ", " d                \
+                 "]\nstate vc " dtype " [1, " hk ", " s ", " d "]\ninput x f32 [1, T, " h ", " d             \
+                 "]\ninput kx f32 [1, " hk ", " s ", " d "]\ninput vx f32 [1, " hk ", " s ", " d "]\n"       \
+                 "input p i32 [1]\nk = cache_write(kc, kx)\nv = cache_write(vc, vx)\nq = permute(x) "        \
+                 "axes=[0, 2, 1, 3]\n"                                                                       \
+                 "ks = slice(k) axis=2 size=S\nvs = slice(v) axis=2 size=S\no = attention(q, ks, vs, _, p) " \
+                 "causal=1 scale=0.125" attributes "\noutput o\n",                                           \
+        .int_lo = p, .int_hi = p + 1                                                                         \
     }
 
 static const clef_op_case attention_cases[] = {
     /* NaN stays NaN: a row of it is not one that keeps nothing */
-    {.graph = "const q f32 [1, 1, 3, 1] = 1, nan, 2\ninput k f32 [1, 1, 150, 1]\ninput v f32 [1, 1, 150, 4]\ny = attention(q, k, "
+    {.graph = "const q f32 [1, 1, 3, 1] = 1, nan, 2\ninput k f32 [1, 1, 150, 1]\ninput v f32 [1, 1, 150, "
+              "4]\ny = attention(q, k, "
               "v)\noutput y\n"},
-    {.graph = "const q f32 [1, 1, 7, 1] = 1, nan, 2, 3, 4, 5, nan\ninput k f32 [1, 1, 9, 1]\ninput v f32 [1, 1, 9, 4]\n"
+    {.graph = "const q f32 [1, 1, 7, 1] = 1, nan, 2, 3, 4, 5, nan\ninput k f32 [1, 1, 9, 1]\ninput v f32 [1, "
+              "1, 9, 4]\n"
               "y = attention(q, k, v) causal=1\noutput y\n"},
-    {.graph = "input q f32 [1, 1, 1, 1]\ninput k f32 [1, 1, 1, 1]\ninput v f32 [1, 1, 1, 1]\ny = attention(q, k, v)\noutput y\n"},
-    {.graph = "symbol T <= 7\nsymbol S <= 70\ninput q f32 [2, 6, T, 16]\ninput k f32 [2, 2, S, 16]\ninput v f32 [2, 2, S, 16]\n"
+    {.graph = "input q f32 [1, 1, 1, 1]\ninput k f32 [1, 1, 1, 1]\ninput v f32 [1, 1, 1, 1]\ny = "
+              "attention(q, k, v)\noutput y\n"},
+    {.graph = "symbol T <= 7\nsymbol S <= 70\ninput q f32 [2, 6, T, 16]\ninput k f32 [2, 2, S, 16]\ninput v "
+              "f32 [2, 2, S, 16]\n"
               "y = attention(q, k, v) scale=0.25\noutput y\n"},
-    {.graph = "symbol T <= 7\nsymbol S <= 70\ninput q f32 [2, 4, T, 33]\ninput k f32 [2, 4, S, 33]\ninput v f32 [2, 4, S, 17]\n"
+    {.graph = "symbol T <= 7\nsymbol S <= 70\ninput q f32 [2, 4, T, 33]\ninput k f32 [2, 4, S, 33]\ninput v "
+              "f32 [2, 4, S, 17]\n"
               "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.2 causal=1\noutput y\n",
      .int_hi = 60},
-    {.graph = "symbol T <= 7\ninput q f32 [2, 4, T, 64]\ninput k f32 [2, 1, 67, 64]\ninput v f32 [2, 1, 67, 64]\n"
-              "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.125 causal=1 window=9 softcap=3\noutput y\n",
+    {.graph =
+         "symbol T <= 7\ninput q f32 [2, 4, T, 64]\ninput k f32 [2, 1, 67, 64]\ninput v f32 [2, 1, 67, 64]\n"
+         "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.125 causal=1 window=9 softcap=3\noutput y\n",
      .int_hi = 90}, /* some rows see nothing: zeros */
-    {.graph = "symbol T <= 130\ninput q f32 [2, 4, T, 20]\ninput k f32 [2, 2, T, 20]\ninput v f32 [2, 2, T, 20]\n"
-              "input m i32 [2, 1, 1, T]\ny = attention(q, k, v, m) scale=0.2 window=9\noutput y\n",
+    {.graph =
+         "symbol T <= 130\ninput q f32 [2, 4, T, 20]\ninput k f32 [2, 2, T, 20]\ninput v f32 [2, 2, T, 20]\n"
+         "input m i32 [2, 1, 1, T]\ny = attention(q, k, v, m) scale=0.2 window=9\noutput y\n",
      .int_hi = 3}, /* a window to both sides */
-    {.graph = "symbol T <= 3\ninput q f32 [2, 4, T, 64]\ninput k f32 [2, 1, 267, 64]\ninput v f32 [2, 1, 267, 64]\n"
+    {.graph = "symbol T <= 3\ninput q f32 [2, 4, T, 64]\ninput k f32 [2, 1, 267, 64]\ninput v f32 [2, 1, "
+              "267, 64]\n"
               "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.125 window=40\noutput y\n",
      .int_lo = -30,
      .int_hi = 300},
-    {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 40, 20]\ninput v f32 [2, 3, 40, 48]\ninput m f32 [3, 5, 40]\n"
+    {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 40, 20]\ninput v f32 [2, 3, 40, 48]\ninput m "
+              "f32 [3, 5, 40]\n"
               "y = attention(q, k, v, m)\noutput y\n"},
-    {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 40, 20]\ninput v f32 [2, 3, 40, 48]\ninput m i32 [2, 1, 1, 40]\n"
+    {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 40, 20]\ninput v f32 [2, 3, 40, 48]\ninput m "
+              "i32 [2, 1, 1, 40]\n"
               "y = attention(q, k, v, m) scale=0.3\noutput y\n",
      .int_hi = 2},
-    {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 3, 20]\ninput v f32 [2, 3, 3, 48]\ninput m i8 [2, 1, 5, 3]\n"
+    {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 3, 20]\ninput v f32 [2, 3, 3, 48]\ninput m i8 "
+              "[2, 1, 5, 3]\n"
               "y = attention(q, k, v, m) scale=0.3\noutput y\n",
      .int_hi = 2}, /* some rows keep nothing */
-    {.graph = "symbol T <= 5\nsymbol S <= 24\nstate kc f32 [1, 2, 32, 24]\nstate vc f32 [1, 2, 32, 24]\ninput x f32 [1, T, 4, 24]\n"
+    {.graph = "symbol T <= 5\nsymbol S <= 24\nstate kc f32 [1, 2, 32, 24]\nstate vc f32 [1, 2, 32, "
+              "24]\ninput x f32 [1, T, 4, 24]\n"
               "input y f32 [1, 2, 32, 24]\ninput p i32 [1]\nk = cache_write(kc, y)\nv = cache_write(vc, y)\n"
               "q = permute(x) axes=[0, 2, 1, 3]\nks = slice(k) axis=2 size=S\nvs = slice(v) axis=2 size=S\n"
               "o = attention(q, ks, vs, _, p) causal=1 scale=0.2\noutput o\n",
      .int_hi = 19},
-    {.graph = "input q f32 [1, 2, 3, 40]\ninput k f16 [1, 2, 33, 40]\ninput v bf16 [1, 2, 33, 40]\ny = attention(q, k, v) scale=0.2\n"
+    {.graph = "input q f32 [1, 2, 3, 40]\ninput k f16 [1, 2, 33, 40]\ninput v bf16 [1, 2, 33, 40]\ny = "
+              "attention(q, k, v) scale=0.2\n"
               "output y\n"},
-    {.graph = "input q f32 [1, 1, 2, 256]\ninput k f32 [1, 1, 33, 256]\ninput v f32 [1, 1, 33, 512]\ny = attention(q, k, v) scale=0.06\n"
+    {.graph = "input q f32 [1, 1, 2, 256]\ninput k f32 [1, 1, 33, 256]\ninput v f32 [1, 1, 33, 512]\ny = "
+              "attention(q, k, v) scale=0.06\n"
               "output y\n"},
-    /* caches of every type, read as a step does; three heads a group, seven, one; windows; more keys than a part or a chunk holds */
+    /* caches of every type, read as a step does; three heads a group, seven, one; windows; more keys than a
+       part or a chunk holds */
     CACHE_CASE("f32", "14", "2", "64", "1500", "", 1400),
     CACHE_CASE("f16", "6", "2", "40", "700", "", 600),
     CACHE_CASE("f16", "7", "1", "64", "1100", " window=300", 1000),
     CACHE_CASE("q8_0", "3", "3", "64", "600", "", 500),
     CACHE_CASE("q8_0", "14", "2", "96", "1100", " window=70 softcap=5", 1000),
     /* many tiles, more than one in each; two sequences at different places */
-    {.graph = "symbol T <= 67\nsymbol S <= 333\ninput q f32 [2, 6, T, 64]\ninput k f32 [2, 2, S, 64]\ninput v f16 [2, 2, S, 80]\n"
+    {.graph = "symbol T <= 67\nsymbol S <= 333\ninput q f32 [2, 6, T, 64]\ninput k f32 [2, 2, S, 64]\ninput "
+              "v f16 [2, 2, S, 80]\n"
               "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.125 causal=1 window=100\noutput y\n",
      .int_hi = 260},
-    {.graph = "symbol T <= 130\ninput q f32 [1, 3, T, 33]\ninput k f32 [1, 3, 130, 33]\ninput v f32 [1, 3, 130, 112]\n"
+    {.graph = "symbol T <= 130\ninput q f32 [1, 3, T, 33]\ninput k f32 [1, 3, 130, 33]\ninput v f32 [1, 3, "
+              "130, 112]\n"
               "input m f32 [T, 130]\ny = attention(q, k, v, m) scale=0.2 causal=1\noutput y\n"},
-    {.graph = "symbol T <= 5\nsymbol S <= 900\ninput q f32 [1, 8, T, 64]\ninput k f32 [1, 1, S, 64]\ninput v f32 [1, 1, S, 20]\n"
+    {.graph = "symbol T <= 5\nsymbol S <= 900\ninput q f32 [1, 8, T, 64]\ninput k f32 [1, 1, S, 64]\ninput v "
+              "f32 [1, 1, S, 20]\n"
               "input m i32 [1, 1, 1, S]\ny = attention(q, k, v, m) scale=0.125\noutput y\n",
      .int_hi = 2},
     /* sinks */
-    {.graph = "symbol T <= 130\ninput q f32 [2, 6, T, 33]\ninput k f32 [2, 2, 150, 33]\ninput v f32 [2, 2, 150, 20]\ninput p i32 [2]\n"
+    {.graph = "symbol T <= 130\ninput q f32 [2, 6, T, 33]\ninput k f32 [2, 2, 150, 33]\ninput v f32 [2, 2, "
+              "150, 20]\ninput p i32 [2]\n"
               "input s f32 [6]\ny = attention(q, k, v, _, p, s) scale=0.2 causal=1 window=20\noutput y\n",
      .int_hi = 20},
-    {.graph = "symbol T <= 3\nsymbol S <= 1100\ninput q f32 [1, 8, T, 64]\ninput k f32 [1, 1, S, 64]\ninput v f32 [1, 1, S, 64]\n"
-              "input m i32 [1, 1, 1, S]\nweight s bf16 [8]\ny = attention(q, k, v, m, _, s) scale=0.125\noutput y\n",
+    {.graph = "symbol T <= 3\nsymbol S <= 1100\ninput q f32 [1, 8, T, 64]\ninput k f32 [1, 1, S, 64]\ninput "
+              "v f32 [1, 1, S, 64]\n"
+              "input m i32 [1, 1, 1, S]\nweight s bf16 [8]\ny = attention(q, k, v, m, _, s) "
+              "scale=0.125\noutput y\n",
      .int_hi = 2},
     {.graph = NULL},
 };
@@ -308,8 +351,9 @@ const clef_op_def clef__op_attention = {
     .formula = "out[b, t, h, :] = softmax(cap(scale q k^T) + mask) v of each head; causal, window, sinks",
     .n_min = 3,
     .n_max = 6,
-    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS, CLEF_IN_MASK | CLEF_IN_OPTIONAL,
-           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS,
+           CLEF_IN_MASK | CLEF_IN_OPTIONAL, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,
+           CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .attrs = attention_attrs,
     .attr_bytes = sizeof(clef_attention_opts),
     .infer = attention_infer,
@@ -317,5 +361,6 @@ const clef_op_def clef__op_attention = {
     .cost = attention_cost,
     .lower = clef__lower_variant,
     .cases = attention_cases,
-    .tol = 1e-5f, /* a score of size z is wrong by (D / 16 + 5) 6e-8 |z|, and so is, relatively, its weight; |z| < 20 here */
+    .tol = 1e-5f, /* a score of size z is wrong by (D / 16 + 5) 6e-8 |z|, and so is, relatively, its weight;
+                     |z| < 20 here */
 };

@@ -10,7 +10,8 @@ static const clef_attr_def cache_reorder_attrs[] = {
     {NULL, 0, 0, NULL},
 };
 
-clef_value *clef_cache_reorder(clef_graph *g, clef_value *cache, clef_value *order, const clef_cache_reorder_opts *opts)
+clef_value *clef_cache_reorder(clef_graph *g, clef_value *cache, clef_value *order,
+                               const clef_cache_reorder_opts *opts)
 {
     return clef__node(g, CLEF_OP_cache_reorder, (clef_value *[]){cache, order}, 2, opts);
 }
@@ -24,22 +25,26 @@ static clef_status cache_reorder_infer(clef_value *n, clef_error *err)
         return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write", cache->name);
     if (cache->shape.rank != 4 || order->shape.rank != 1 ||
         clef__dim_at(n->graph, order->shape.dim[0], NULL) > clef__dim_at(n->graph, cache->shape.dim[0], NULL))
-        return clef__fail(err, CLEF_E_SHAPE, "order %s does not fit the cache: wanted [B] and [at least B, H, C, D]",
+        return clef__fail(err, CLEF_E_SHAPE,
+                          "order %s does not fit the cache: expected [B] and [at least B, H, C, D]",
                           clef__shape_text(n->graph, &order->shape, text));
     if (clef__dim_at(n->graph, order->shape.dim[0], NULL) > MAX_BEAMS)
         return clef__fail(err, CLEF_E_LIMIT, "order %s: at most %d sequences can change places",
                           clef__shape_text(n->graph, &order->shape, text), MAX_BEAMS);
     if (o->rows.n == 0)
         o->rows = cache->shape.dim[2];
-    if (o->rows.n < 1 || clef__dim_at(n->graph, o->rows, NULL) > clef__dim_at(n->graph, cache->shape.dim[2], NULL))
-        return clef__fail(err, CLEF_E_SHAPE, "%lld rows, the cache has %s", (long long)clef__dim_at(n->graph, o->rows, NULL),
+    if (o->rows.n < 1 ||
+        clef__dim_at(n->graph, o->rows, NULL) > clef__dim_at(n->graph, cache->shape.dim[2], NULL))
+        return clef__fail(err, CLEF_E_SHAPE, "%lld rows, the cache has %s",
+                          (long long)clef__dim_at(n->graph, o->rows, NULL),
                           clef__shape_text(n->graph, &cache->shape, text));
     n->dtype = cache->dtype;
     n->shape = cache->shape;
     return CLEF_OK;
 }
 
-/* Of a symbol `rows` the reference does not know the value: it moves all, and cases with one look at no row beyond. */
+/* Of a symbol `rows` the reference does not know the value: it moves all, and cases with one look at no row
+ * beyond. */
 static void cache_reorder_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     const clef_cache_reorder_opts *o = (const void *)n->attr;
@@ -48,7 +53,8 @@ static void cache_reorder_ref(const clef_value *n, const clef_ref_tensor *in, cl
     for (int64_t b = 0; b < in[1].n[3]; b++) {
         const int64_t from = (int64_t)in[1].x[b];
         for (int64_t h = 0; h < H && from >= 0 && from < out->n[0]; h++)
-            memcpy(out->x + (b * H + h) * C * D, in[0].x + (from * H + h) * C * D, (size_t)(rows * D) * sizeof *out->x);
+            memcpy(out->x + (b * H + h) * C * D, in[0].x + (from * H + h) * C * D,
+                   (size_t)(rows * D) * sizeof *out->x);
     }
 }
 
@@ -56,8 +62,9 @@ static clef_cost cache_reorder_cost(const clef_value *n, const int64_t *symbols)
 {
     const clef_cache_reorder_opts *o = (const void *)n->attr;
     const double kept = (double)clef_dtype_block_bytes(n->dtype) / clef_dtype_block_elems(n->dtype);
-    const double moved = (double)clef__dim_at(n->graph, n->in[1]->shape.dim[0], symbols) * (double)n->shape.dim[1].n *
-                         (double)clef__dim_at(n->graph, o->rows, symbols) * (double)n->shape.dim[3].n;
+    const double moved = (double)clef__dim_at(n->graph, n->in[1]->shape.dim[0], symbols) *
+                         (double)n->shape.dim[1].n * (double)clef__dim_at(n->graph, o->rows, symbols) *
+                         (double)n->shape.dim[3].n;
     return (clef_cost){.bytes = 2 * kept * moved};
 }
 
@@ -65,7 +72,8 @@ static clef_status cache_reorder_lower(clef_lowering *lo, const clef_value *n, c
 {
     const clef_cache_reorder_opts *o = (const void *)n->attr;
     const view_args view = clef__view(lo, n);
-    const uint32_t elems = (uint32_t)clef_dtype_block_elems(n->dtype), bytes = (uint32_t)clef_dtype_block_bytes(n->dtype);
+    const uint32_t elems = (uint32_t)clef_dtype_block_elems(n->dtype),
+                   bytes = (uint32_t)clef_dtype_block_bytes(n->dtype);
     const uint32_t word = bytes % 4 ? 2 : 4, D = clef__n(lo, n, 0);
     cache_reorder_args args = {.n = clef__size(lo, n->in[1]),
                                .n_sources = clef__n(lo, n, 3),
@@ -76,25 +84,27 @@ static clef_status cache_reorder_lower(clef_lowering *lo, const clef_value *n, c
     for (int i = 0; i < 3; i++)
         args.stride[i] = view.stride[i] / elems * bytes / word;
     const uint32_t wg = clef__fit_local(lo, args.words);
-    return clef__launch(
-        lo,
-        &(clef_launch){.source = "reorder",
-                       .kernel = "cache_reorder",
-                       .defs = {{"WG", (int32_t)wg}, {"WORD", (int32_t)word}, {"BEAMS", (int32_t)clef__bound_n(lo, n->in[1], 0)}},
-                       .args = &args,
-                       .args_bytes = sizeof args,
-                       .bufs = {n, n->in[1]},
-                       .n_bufs = 2,
-                       .groups = {clef__n(lo, n, 2) * args.rows},
-                       .local = {wg}},
-        err);
+    return clef__launch(lo,
+                        &(clef_launch){.source = "reorder",
+                                       .kernel = "cache_reorder",
+                                       .defs = {{"WG", (int32_t)wg},
+                                                {"WORD", (int32_t)word},
+                                                {"BEAMS", (int32_t)clef__bound_n(lo, n->in[1], 0)}},
+                                       .args = &args,
+                                       .args_bytes = sizeof args,
+                                       .bufs = {n, n->in[1]},
+                                       .n_bufs = 2,
+                                       .groups = {clef__n(lo, n, 2) * args.rows},
+                                       .local = {wg}},
+                        err);
 }
 
 static const clef_op_case cache_reorder_cases[] = {
-    {.graph =
-         "state c f32 [1, 1, 1, 1]\ninput x f32 [1, 1, 1, 1]\ninput o i32 [1]\nw = cache_write(c, x)\ny = cache_reorder(w, o)\noutput y\n",
+    {.graph = "state c f32 [1, 1, 1, 1]\ninput x f32 [1, 1, 1, 1]\ninput o i32 [1]\nw = cache_write(c, x)\ny "
+              "= cache_reorder(w, o)\noutput y\n",
      .int_hi = 1},
-    {.graph = "symbol B <= 4\nstate c f32 [4, 2, 6, 17]\ninput x f32 [4, 2, 6, 17]\ninput o i32 [B]\nw = cache_write(c, x)\n"
+    {.graph = "symbol B <= 4\nstate c f32 [4, 2, 6, 17]\ninput x f32 [4, 2, 6, 17]\ninput o i32 [B]\nw = "
+              "cache_write(c, x)\n"
               "y = cache_reorder(w, o)\nz = affine(y) scale=1\noutput z\n",
      .int_lo = -1,
      .int_hi = 5}, /* some stay where they are */
@@ -104,11 +114,14 @@ static const clef_op_case cache_reorder_cases[] = {
     {.graph = "state c f16 [3, 2, 5, 37]\ninput x f32 [3, 2, 5, 37]\ninput o i32 [3]\nw = cache_write(c, x)\n"
               "y = cache_reorder(w, o)\nz = copy(y)\noutput z\n",
      .int_hi = 3},
-    {.graph = "state c q8_0 [4, 2, 3, 96]\ninput x f32 [4, 2, 3, 96]\ninput o i32 [4]\ninput i i32 [24]\nw = cache_write(c, x)\n"
+    {.graph = "state c q8_0 [4, 2, 3, 96]\ninput x f32 [4, 2, 3, 96]\ninput o i32 [4]\ninput i i32 [24]\nw = "
+              "cache_write(c, x)\n"
               "y = cache_reorder(w, o)\nu = reshape(y) : q8_0 [24, 96]\nz = gather(u, i)\noutput z\n",
      .int_hi = 4},
-    {.graph = "symbol S <= 9\nstate c f32 [2, 2, 9, 8]\ninput x f32 [2, 2, 1, 8]\ninput v f32 [2, 2, 9, 8]\ninput o i32 [2]\n"
-              "w = cache_write(c, v)\nr = cache_reorder(w, o) rows=S\ny = cache_write(r, x)\ns = slice(y) axis=2 size=S\n"
+    {.graph = "symbol S <= 9\nstate c f32 [2, 2, 9, 8]\ninput x f32 [2, 2, 1, 8]\ninput v f32 [2, 2, 9, "
+              "8]\ninput o i32 [2]\n"
+              "w = cache_write(c, v)\nr = cache_reorder(w, o) rows=S\ny = cache_write(r, x)\ns = slice(y) "
+              "axis=2 size=S\n"
               "z = affine(s) scale=1\noutput z\n",
      .int_hi = 2},
     {.graph = NULL},

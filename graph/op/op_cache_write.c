@@ -16,17 +16,21 @@ static clef_status cache_write_infer(clef_value *n, clef_error *err)
     if (!clef__is_cache(cache))
         return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write", cache->name);
     if (cache->dtype != CLEF_F32 && cache->dtype != CLEF_F16 && cache->dtype != CLEF_Q8_0)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "the cache %s is %s, wanted f32, f16 or q8_0", cache->name,
-                          clef_dtype_name(cache->dtype));
-    if (cache->shape.rank != 4 || x->shape.rank != 4 || !clef__dim_equal(c[1], d[1]) || !clef__dim_equal(c[3], d[3]) ||
-        clef__dim_at(n->graph, d[0], NULL) > c[0].n)
-        return clef__fail(err, CLEF_E_SHAPE, "x %s does not fit the cache %s: wanted [B, H, T, D] and [at least B, H, any, D]",
-                          clef__shape_text(n->graph, &x->shape, a), clef__shape_text(n->graph, &cache->shape, b));
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "the cache %s is %s, expected f32, f16 or q8_0",
+                          cache->name, clef_dtype_name(cache->dtype));
+    if (cache->shape.rank != 4 || x->shape.rank != 4 || !clef__dim_equal(c[1], d[1]) ||
+        !clef__dim_equal(c[3], d[3]) || clef__dim_at(n->graph, d[0], NULL) > c[0].n)
+        return clef__fail(err, CLEF_E_SHAPE,
+                          "x %s does not fit the cache %s: expected [B, H, T, D] and [at least B, H, any, D]",
+                          clef__shape_text(n->graph, &x->shape, a),
+                          clef__shape_text(n->graph, &cache->shape, b));
     if (pos && (pos->shape.rank != 1 || !clef__dim_equal(pos->shape.dim[0], d[0])))
-        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of x %s", clef__shape_text(n->graph, &pos->shape, a),
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of x %s",
+                          clef__shape_text(n->graph, &pos->shape, a),
                           clef__shape_text(n->graph, &x->shape, b));
     if (clef__base(x) == clef__base(cache))
-        return clef__fail(err, CLEF_E_ARG, "%s lies in the state that it is written to; copy it first", x->name);
+        return clef__fail(err, CLEF_E_ARG, "%s lies in the state that it is written to; copy it first",
+                          x->name);
     n->dtype = cache->dtype;
     n->shape = cache->shape;
     return CLEF_OK;
@@ -67,50 +71,61 @@ static clef_cost cache_write_cost(const clef_value *n, const int64_t *symbols)
     return (clef_cost){.bytes = (double)clef__elements(n->in[1], symbols) * (sizeof(float) + kept)};
 }
 
-clef_status clef__cache_write_launch(clef_lowering *lo, const cache_write_args *args, const clef_value *cache, const clef_value *x,
-                                     const clef_value *pos, clef_error *err)
+clef_status clef__cache_write_launch(clef_lowering *lo, const cache_write_args *args, const clef_value *cache,
+                                     const clef_value *x, const clef_value *pos, clef_error *err)
 {
-    const uint32_t at_once = cache->dtype == CLEF_F32 ? 1 : cache->dtype == CLEF_F16 ? 16 : 32; /* elements that a work-item takes */
+    const uint32_t at_once = cache->dtype == CLEF_F32   ? 1
+                             : cache->dtype == CLEF_F16 ? 16
+                                                        : 32; /* elements that a work-item takes */
     const uint32_t wg = clef__fit_local(lo, clef__ceil_div(args->n[3], at_once));
-    return clef__launch(lo,
-                        &(clef_launch){.source = "cache",
-                                       .kernel = "cache_write",
-                                       .defs = {{"WG", (int32_t)wg}, {"TYPE", (int32_t)cache->dtype}, {"POS", pos != NULL}},
-                                       .args = args,
-                                       .args_bytes = sizeof *args,
-                                       .bufs = {cache, x, pos},
-                                       .n_bufs = 3,
-                                       .groups = {args->n[0] * args->n[1] * args->n[2]}, /* one work-group a row of x */
-                                       .local = {wg}},
-                        err);
+    return clef__launch(
+        lo,
+        &(clef_launch){.source = "cache",
+                       .kernel = "cache_write",
+                       .defs = {{"WG", (int32_t)wg}, {"TYPE", (int32_t)cache->dtype}, {"POS", pos != NULL}},
+                       .args = args,
+                       .args_bytes = sizeof *args,
+                       .bufs = {cache, x, pos},
+                       .n_bufs = 3,
+                       .groups = {args->n[0] * args->n[1] * args->n[2]}, /* one work-group a row of x */
+                       .local = {wg}},
+        err);
 }
 
 static clef_status cache_write_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_value *x = n->in[1], *pos = n->in[2];
-    cache_write_args args = {
-        .x = clef__view(lo, x), .cache = clef__view(lo, n), .pos = clef__view(lo, pos).offset, .capacity = clef__n(lo, n, 1)};
+    cache_write_args args = {.x = clef__view(lo, x),
+                             .cache = clef__view(lo, n),
+                             .pos = clef__view(lo, pos).offset,
+                             .capacity = clef__n(lo, n, 1)};
     clef__n4(lo, x, args.n);
     return clef__cache_write_launch(lo, &args, n, x, pos, err);
 }
 
 static const clef_op_case cache_write_cases[] = {
     {.graph = "state c f32 [1, 1, 1, 1]\ninput x f32 [1, 1, 1, 1]\ny = cache_write(c, x)\noutput y\n"},
-    {.graph = "symbol T <= 5\nstate c f32 [3, 2, 12, 17]\ninput x f32 [2, 2, T, 17]\ninput p i32 [2]\ny = cache_write(c, x, p)\noutput y\n",
+    {.graph = "symbol T <= 5\nstate c f32 [3, 2, 12, 17]\ninput x f32 [2, 2, T, 17]\ninput p i32 [2]\ny = "
+              "cache_write(c, x, p)\noutput y\n",
      .int_hi = 13}, /* some rows fall off the end */
-    {.graph = "symbol T <= 5\nstate c f32 [2, 2, 12, 64]\ninput x f32 [2, T, 2, 64]\nv = permute(x) axes=[0, 2, 1, 3]\n"
+    {.graph = "symbol T <= 5\nstate c f32 [2, 2, 12, 64]\ninput x f32 [2, T, 2, 64]\nv = permute(x) axes=[0, "
+              "2, 1, 3]\n"
               "y = cache_write(c, v)\nz = affine(y) scale=2\noutput z\n"},
-    {.graph = "state c f32 [1, 2, 6, 8]\ninput x f32 [1, 2, 2, 8]\ninput p i32 [1]\ninput q i32 [1]\nd = cache_write(c, x, p)\n"
+    {.graph = "state c f32 [1, 2, 6, 8]\ninput x f32 [1, 2, 2, 8]\ninput p i32 [1]\ninput q i32 [1]\nd = "
+              "cache_write(c, x, p)\n"
               "s = affine(x) scale=3\ny = cache_write(d, s, q)\noutput y\n",
      .int_hi = 6},
-    {.graph =
-         "symbol T <= 5\nstate c f16 [3, 2, 12, 37]\ninput x f32 [2, 2, T, 37]\ninput p i32 [2]\ny = cache_write(c, x, p)\nz = copy(y)\n"
-         "output z\n",
+    {.graph = "symbol T <= 5\nstate c f16 [3, 2, 12, 37]\ninput x f32 [2, 2, T, 37]\ninput p i32 [2]\ny = "
+              "cache_write(c, x, p)\nz = copy(y)\n"
+              "output z\n",
      .int_hi = 13},
-    {.graph = "symbol T <= 5\nstate c f16 [2, 2, 12, 64]\ninput x f32 [2, T, 2, 64]\nv = permute(x) axes=[0, 2, 1, 3]\n"
+    {.graph = "symbol T <= 5\nstate c f16 [2, 2, 12, 64]\ninput x f32 [2, T, 2, 64]\nv = permute(x) axes=[0, "
+              "2, 1, 3]\n"
               "y = cache_write(c, v)\nz = copy(y)\noutput z\n"},
-    {.graph = "symbol T <= 5\nstate c q8_0 [2, 2, 12, 96]\ninput x f32 [2, T, 2, 96]\ninput p i32 [2]\ninput i i32 [48]\n"
-              "v = permute(x) axes=[0, 2, 1, 3]\ny = cache_write(c, v, p)\nu = reshape(y) : q8_0 [48, 96]\nz = gather(u, i)\noutput z\n",
+    {.graph = "symbol T <= 5\nstate c q8_0 [2, 2, 12, 96]\ninput x f32 [2, T, 2, 96]\ninput p i32 [2]\ninput "
+              "i i32 [48]\n"
+              "v = permute(x) axes=[0, 2, 1, 3]\ny = cache_write(c, v, p)\nu = reshape(y) : q8_0 [48, 96]\nz "
+              "= gather(u, i)\noutput z\n",
      .int_hi = 13},
     {.graph = NULL},
 };

@@ -18,9 +18,11 @@ static const clef_attr_def cached_attrs[] = {
 };
 _Static_assert(sizeof(clef_cached_attention_opts) <= CLEF_ATTR_BYTES, "the options fit a node");
 
-clef_value *clef_cached_attention(clef_graph *g, const clef_cached_attention_in *in, const clef_cached_attention_opts *opts)
+clef_value *clef_cached_attention(clef_graph *g, const clef_cached_attention_in *in,
+                                  const clef_cached_attention_opts *opts)
 {
-    clef_value *const list[N_IN] = {in->q, in->k, in->v, in->k_cache, in->v_cache, in->pos, in->freqs, in->mask, in->q_norm, in->k_norm};
+    clef_value *const list[N_IN] = {in->q,   in->k,     in->v,    in->k_cache, in->v_cache,
+                                    in->pos, in->freqs, in->mask, in->q_norm,  in->k_norm};
     return clef__node(g, CLEF_OP_cached_attention, list, N_IN, opts);
 }
 
@@ -38,7 +40,9 @@ static clef_value scores_of(const clef_value *n)
     return clef__attention_scores(n, q[0], q[2], q[1], n->in[K_CACHE]->shape.dim[2]);
 }
 
-/* ---- inference ------------------------------------------------------------------------------------------------------------------ */
+/* ---- inference
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status check_cache(const clef_value *n, int32_t i, clef_error *err)
 {
@@ -48,19 +52,24 @@ static clef_status check_cache(const clef_value *n, int32_t i, clef_error *err)
     for (const clef_value *s = cache; s->op == CLEF_OP_slice; s = s->in[0]) {
         const clef_slice_opts *o = (const void *)s->attr;
         if (o->start || o->axis % 2)
-            return clef__fail(err, CLEF_E_ARG, "%s: wanted the first sequences and the first rows of a cache", s->name);
+            return clef__fail(err, CLEF_E_ARG,
+                              "%s: expected the first sequences and the first rows of a cache", s->name);
     }
     if (!clef__is_cache(sliced(cache)))
-        return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write, nor a slice of one", cache->name);
+        return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write, nor a slice of one",
+                          cache->name);
     if (cache->dtype != CLEF_F32 && cache->dtype != CLEF_F16 && cache->dtype != CLEF_Q8_0)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "the cache %s is %s, wanted f32, f16 or q8_0", cache->name,
-                          clef_dtype_name(cache->dtype));
-    if (cache->shape.rank != 4 || !clef__dim_equal(c[0], d[0]) || !clef__dim_equal(c[1], d[2]) || !clef__dim_equal(c[3], d[3]))
-        return clef__fail(err, CLEF_E_SHAPE, "%s %s does not fit the cache %s: wanted [B, T, Hk, D] and [B, Hk, S, D]", x->name,
-                          clef__shape_text(n->graph, &x->shape, a), clef__shape_text(n->graph, &cache->shape, b));
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "the cache %s is %s, expected f32, f16 or q8_0",
+                          cache->name, clef_dtype_name(cache->dtype));
+    if (cache->shape.rank != 4 || !clef__dim_equal(c[0], d[0]) || !clef__dim_equal(c[1], d[2]) ||
+        !clef__dim_equal(c[3], d[3]))
+        return clef__fail(
+            err, CLEF_E_SHAPE, "%s %s does not fit the cache %s: expected [B, T, Hk, D] and [B, Hk, S, D]",
+            x->name, clef__shape_text(n->graph, &x->shape, a), clef__shape_text(n->graph, &cache->shape, b));
     for (int32_t k = 0; k < n->n_in; k++)
         if (k != i && n->in[k] && clef__base(n->in[k]) == clef__base(cache))
-            return clef__fail(err, CLEF_E_ARG, "%s lies in a state that is written to; copy it first", n->in[k]->name);
+            return clef__fail(err, CLEF_E_ARG, "%s lies in a state that is written to; copy it first",
+                              n->in[k]->name);
     return CLEF_OK;
 }
 
@@ -71,13 +80,17 @@ static clef_status check_heads(const clef_value *n, clef_error *err)
     const int fits = q->rank == 4 && k->rank == 4 && v->rank == 4 && clef__dim_equal(q->dim[0], k->dim[0]) &&
                      clef__dim_equal(k->dim[0], v->dim[0]) && clef__dim_equal(q->dim[1], k->dim[1]) &&
                      clef__dim_equal(k->dim[1], v->dim[1]) && clef__dim_equal(k->dim[2], v->dim[2]) &&
-                     clef__dim_equal(q->dim[3], k->dim[3]) && !q->dim[2].symbol && !k->dim[2].symbol && q->dim[2].n % k->dim[2].n == 0;
+                     clef__dim_equal(q->dim[3], k->dim[3]) && !q->dim[2].symbol && !k->dim[2].symbol &&
+                     q->dim[2].n % k->dim[2].n == 0;
     if (!fits)
-        return clef__fail(err, CLEF_E_SHAPE, "q %s, k %s, v %s: wanted [B, T, H, D], [B, T, Hk, D] and [B, T, Hk, E], H a multiple of Hk",
-                          clef__shape_text(n->graph, q, a), clef__shape_text(n->graph, k, b), clef__shape_text(n->graph, v, c));
+        return clef__fail(
+            err, CLEF_E_SHAPE,
+            "q %s, k %s, v %s: expected [B, T, H, D], [B, T, Hk, D] and [B, T, Hk, E], H a multiple of Hk",
+            clef__shape_text(n->graph, q, a), clef__shape_text(n->graph, k, b),
+            clef__shape_text(n->graph, v, c));
     if (k->dim[3].symbol || v->dim[3].symbol || k->dim[3].n > CLEF_MAX_HEAD || v->dim[3].n > CLEF_MAX_HEAD)
-        return clef__fail(err, CLEF_E_SHAPE, "k %s, v %s: the last dims are numbers up to %d", clef__shape_text(n->graph, k, a),
-                          clef__shape_text(n->graph, v, b), CLEF_MAX_HEAD);
+        return clef__fail(err, CLEF_E_SHAPE, "k %s, v %s: the last dims are numbers up to %d",
+                          clef__shape_text(n->graph, k, a), clef__shape_text(n->graph, v, b), CLEF_MAX_HEAD);
     return CLEF_OK;
 }
 
@@ -88,24 +101,28 @@ static clef_status check_options(const clef_value *n, clef_error *err)
     const clef_value scores = scores_of(n);
     char a[96], b[96];
     if (pos && (pos->shape.rank != 1 || !clef__dim_equal(pos->shape.dim[0], q->dim[0])))
-        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of q %s", clef__shape_text(n->graph, &pos->shape, a),
-                          clef__shape_text(n->graph, q, b));
-    if (freqs && (freqs->shape.rank != 1 || freqs->shape.dim[0].symbol || freqs->shape.dim[0].n > q->dim[3].n / 2))
-        return clef__fail(err, CLEF_E_SHAPE, "freqs %s, wanted at most half the last dim of q %s",
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of q %s",
+                          clef__shape_text(n->graph, &pos->shape, a), clef__shape_text(n->graph, q, b));
+    if (freqs &&
+        (freqs->shape.rank != 1 || freqs->shape.dim[0].symbol || freqs->shape.dim[0].n > q->dim[3].n / 2))
+        return clef__fail(err, CLEF_E_SHAPE, "freqs %s, expected at most half the last dim of q %s",
                           clef__shape_text(n->graph, &freqs->shape, a), clef__shape_text(n->graph, q, b));
     if (mask && !clef__broadcasts_to(&mask->shape, &scores.shape))
-        return clef__fail(err, CLEF_E_SHAPE, "mask %s does not broadcast to %s", clef__shape_text(n->graph, &mask->shape, a),
+        return clef__fail(err, CLEF_E_SHAPE, "mask %s does not broadcast to %s",
+                          clef__shape_text(n->graph, &mask->shape, a),
                           clef__shape_text(n->graph, &scores.shape, b));
     if (!n->in[Q_NORM] != !n->in[K_NORM])
         return clef__fail(err, CLEF_E_ARG, "a norm of q or of k alone");
     const int32_t order = ((const clef_cached_attention_opts *)(const void *)n->attr)->interleaved;
     if (order < 0 || order > 2 || (order == 2 && n->in[Q_NORM]))
-        return clef__fail(err, CLEF_E_ARG, "interleaved=%d%s, wanted 0, 1, or without norms 2", order, n->in[Q_NORM] ? " with norms" : "");
+        return clef__fail(err, CLEF_E_ARG, "interleaved=%d%s, expected 0, 1, or without norms 2", order,
+                          n->in[Q_NORM] ? " with norms" : "");
     for (int32_t i = Q_NORM; i <= K_NORM; i++)
-        if (n->in[i] &&
-            (n->in[i]->shape.rank != 1 || !clef__dim_equal(n->in[i]->shape.dim[0], q->dim[3]) || n->in[i]->dtype != n->in[Q_NORM]->dtype))
-            return clef__fail(err, CLEF_E_SHAPE, "norm %s is not the last dim of q %s, or not of the other norm's dtype",
-                              clef__shape_text(n->graph, &n->in[i]->shape, a), clef__shape_text(n->graph, q, b));
+        if (n->in[i] && (n->in[i]->shape.rank != 1 || !clef__dim_equal(n->in[i]->shape.dim[0], q->dim[3]) ||
+                         n->in[i]->dtype != n->in[Q_NORM]->dtype))
+            return clef__fail(
+                err, CLEF_E_SHAPE, "norm %s is not the last dim of q %s, or not of the other norm's dtype",
+                clef__shape_text(n->graph, &n->in[i]->shape, a), clef__shape_text(n->graph, q, b));
     return CLEF_OK;
 }
 
@@ -117,8 +134,8 @@ static clef_status cached_infer(clef_value *n, clef_error *err)
     if (!s)
         s = check_cache(n, V_CACHE, err);
     if (!s && !clef__dim_equal(n->in[K_CACHE]->shape.dim[2], n->in[V_CACHE]->shape.dim[2]))
-        s = clef__fail(err, CLEF_E_SHAPE, "the caches %s and %s show different numbers of rows", n->in[K_CACHE]->name,
-                       n->in[V_CACHE]->name);
+        s = clef__fail(err, CLEF_E_SHAPE, "the caches %s and %s show different numbers of rows",
+                       n->in[K_CACHE]->name, n->in[V_CACHE]->name);
     if (!s)
         s = check_options(n, err);
     if (s)
@@ -129,7 +146,9 @@ static clef_status cached_infer(clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- reference ------------------------------------------------------------------------------------------------------------------ */
+/* ---- reference
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct ref_step {
     const clef_value *n;
@@ -183,7 +202,8 @@ static double ref_score(const ref_step *r, const double *q, const double *k, int
     const double m = mask->x ? mask->x[clef__ref_at(mask, r->b, r->h, r->t, s)] : 0;
     const int keep = mask->x && r->n->in[MASK]->dtype != CLEF_F32;
     double z = 0;
-    if ((keep && m == 0) || (o->causal && s > at) || (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
+    if ((keep && m == 0) || (o->causal && s > at) ||
+        (o->window > 0 && (s <= at - o->window || s >= at + o->window)))
         return -INFINITY;
     for (int64_t d = 0; d < r->in[Q].n[3]; d++)
         z += q[d] * k[d];
@@ -223,11 +243,14 @@ static clef_cost cached_cost(const clef_value *n, const int64_t *symbols)
 {
     clef_cost cost = clef__cost_elementwise(n, symbols, 0); /* the caches are read as far as they are seen */
     const clef_value scores = scores_of(n);
-    cost.flops = (double)clef__elements(&scores, symbols) * (double)(2 * n->in[K]->shape.dim[3].n + 2 * n->in[V]->shape.dim[3].n + 5);
+    cost.flops = (double)clef__elements(&scores, symbols) *
+                 (double)(2 * n->in[K]->shape.dim[3].n + 2 * n->in[V]->shape.dim[3].n + 5);
     return cost;
 }
 
-/* ---- lowering ------------------------------------------------------------------------------------------------------------------- */
+/* ---- lowering
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 /* A view [B, T, H, D] as [B, H, T, D]. */
 static view_args by_head(view_args view)
@@ -252,13 +275,13 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
                                 .k_norm = in[K_NORM],
                                 .interleaved = o->interleaved};
     call.args = (attention_cpu_decode_args){.new_k = by_head(clef__view(lo, in[K])),
-                                      .new_v = by_head(clef__view(lo, in[V])),
-                                      .capacity = clef__n(lo, sliced(in[K_CACHE]), 1),
-                                      .freqs = clef__view(lo, in[FREQS]).offset,
-                                      .q_norm = clef__view(lo, in[Q_NORM]).offset,
-                                      .k_norm = clef__view(lo, in[K_NORM]).offset,
-                                      .turn_scale = o->rope_scale != 0 ? o->rope_scale : 1,
-                                      .eps = o->eps};
+                                            .new_v = by_head(clef__view(lo, in[V])),
+                                            .capacity = clef__n(lo, sliced(in[K_CACHE]), 1),
+                                            .freqs = clef__view(lo, in[FREQS]).offset,
+                                            .q_norm = clef__view(lo, in[Q_NORM]).offset,
+                                            .k_norm = clef__view(lo, in[K_NORM]).offset,
+                                            .turn_scale = o->rope_scale != 0 ? o->rope_scale : 1,
+                                            .eps = o->eps};
     call.args.a = (attention_args){.q = by_head(clef__view(lo, in[Q])),
                                    .k = clef__view(lo, in[K_CACHE]),
                                    .v = clef__view(lo, in[V_CACHE]),
@@ -275,7 +298,8 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
 
 static int step_fits(const clef_lowering *lo, const clef_value *n)
 {
-    return clef__attention_cpu_decode_takes(clef__n(lo, n, 2), clef__n(lo, n, 1) / clef__n(lo, n->in[K], 1), clef__n(lo, n, 0));
+    return clef__attention_cpu_decode_takes(clef__n(lo, n, 2), clef__n(lo, n, 1) / clef__n(lo, n->in[K], 1),
+                                            clef__n(lo, n, 0));
 }
 
 static clef_status step_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
@@ -296,31 +320,35 @@ static heads in_scratch(const clef_lowering *lo, const clef_value *x)
     return (heads){CLEF__SCRATCH, {0, {T * H * D, H * D, D, 1}}};
 }
 
-static clef_status norm_launch(clef_lowering *lo, const clef_value *n, const clef_value *x, const clef_value *weight, clef_error *err)
+static clef_status norm_launch(clef_lowering *lo, const clef_value *n, const clef_value *x,
+                               const clef_value *weight, clef_error *err)
 {
     const clef_cached_attention_opts *o = (const void *)n->attr;
     norm_args args = {.x = clef__view(lo, x), .weight = clef__view(lo, weight).offset, .eps = o->eps};
     clef__n4(lo, x, args.n);
     const uint32_t wg = clef__fit_local(lo, clef__n(lo, x, 0));
-    return clef__launch(
-        lo,
-        &(clef_launch){.source = "norm",
-                       .kernel = "norm_rows",
-                       .defs = {{"WG", (int32_t)wg}, {"CENTER", 0}, {"WEIGHT_TYPE", (int32_t)weight->dtype}, {"BIAS_TYPE", DTYPE_NONE}},
-                       .args = &args,
-                       .args_bytes = sizeof args,
-                       .bufs = {CLEF__SCRATCH, x, weight, NULL},
-                       .n_bufs = 4,
-                       .groups = {clef__rows(lo, x)},
-                       .local = {wg}},
-        err);
+    return clef__launch(lo,
+                        &(clef_launch){.source = "norm",
+                                       .kernel = "norm_rows",
+                                       .defs = {{"WG", (int32_t)wg},
+                                                {"CENTER", 0},
+                                                {"WEIGHT_TYPE", (int32_t)weight->dtype},
+                                                {"BIAS_TYPE", DTYPE_NONE}},
+                                       .args = &args,
+                                       .args_bytes = sizeof args,
+                                       .bufs = {CLEF__SCRATCH, x, weight, NULL},
+                                       .n_bufs = 4,
+                                       .groups = {clef__rows(lo, x)},
+                                       .local = {wg}},
+                        err);
 }
 
 /* x normed and turned, in the scratch; x itself where there is nothing to do. */
 static clef_status make_heads(clef_lowering *lo, const clef_value *n, int32_t i, heads *out, clef_error *err)
 {
     const clef_cached_attention_opts *o = (const void *)n->attr;
-    const clef_value *x = n->in[i], *norm = n->in[i == Q ? Q_NORM : K_NORM], *freqs = n->in[FREQS], *pos = n->in[POS];
+    const clef_value *x = n->in[i], *norm = n->in[i == Q ? Q_NORM : K_NORM], *freqs = n->in[FREQS],
+                     *pos = n->in[POS];
     clef_status s = norm ? norm_launch(lo, n, x, norm, err) : CLEF_OK;
     *out = norm ? in_scratch(lo, x) : (heads){x, clef__view(lo, x)};
     if (s || (!norm && !freqs))
@@ -340,13 +368,15 @@ static clef_status make_heads(clef_lowering *lo, const clef_value *n, int32_t i,
     return s;
 }
 
-static clef_status write_launch(clef_lowering *lo, const clef_value *n, int32_t cache, heads x, clef_error *err)
+static clef_status write_launch(clef_lowering *lo, const clef_value *n, int32_t cache, heads x,
+                                clef_error *err)
 {
-    const cache_write_args args = {.n = {clef__n(lo, n, 3), clef__n(lo, n->in[K], 1), clef__n(lo, n, 2), clef__n(lo, n->in[cache], 0)},
-                                   .x = by_head(x.view),
-                                   .cache = clef__view(lo, n->in[cache]),
-                                   .pos = clef__view(lo, n->in[POS]).offset,
-                                   .capacity = clef__n(lo, sliced(n->in[cache]), 1)};
+    const cache_write_args args = {
+        .n = {clef__n(lo, n, 3), clef__n(lo, n->in[K], 1), clef__n(lo, n, 2), clef__n(lo, n->in[cache], 0)},
+        .x = by_head(x.view),
+        .cache = clef__view(lo, n->in[cache]),
+        .pos = clef__view(lo, n->in[POS]).offset,
+        .capacity = clef__n(lo, sliced(n->in[cache]), 1)};
     return clef__cache_write_launch(lo, &args, n->in[cache], x.buf, n->in[POS], err);
 }
 
@@ -389,21 +419,22 @@ static clef_status parts_lower(clef_lowering *lo, const clef_value *n, clef_erro
     if (s)
         return s;
     const int tiles = clef__attention_has_vectors(lo->caps);
-    return tiles ? clef__attention_cpu_prefill_launch(lo, &call, err) : clef__attention_gpu_query_launch(lo, &call, err);
+    return tiles ? clef__attention_cpu_prefill_launch(lo, &call, err)
+                 : clef__attention_gpu_query_launch(lo, &call, err);
 }
 
 const clef_variant clef__cached_attention_cpu_decode = {.name = "cpu_decode",
-                                                  .needs = "a CPU with vectors",
-                                                  .takes = "up to 4 positions",
-                                                  .device = clef__attention_has_vectors,
-                                                  .fits = step_fits,
-                                                  .lower = step_lower};
+                                                        .needs = "a CPU with vectors",
+                                                        .takes = "up to 4 positions",
+                                                        .device = clef__attention_has_vectors,
+                                                        .fits = step_fits,
+                                                        .lower = step_lower};
 const clef_variant clef__cached_attention_gpu_flash = {.name = "gpu_flash",
-                                                   .needs = "a GPU",
-                                                   .takes = "heads that fit local memory",
-                                                   .device = clef__attention_gpu_flash_runs,
-                                                   .fits = flash_fits,
-                                                   .lower = flash_lower};
+                                                       .needs = "a GPU",
+                                                       .takes = "heads that fit local memory",
+                                                       .device = clef__attention_gpu_flash_runs,
+                                                       .fits = flash_fits,
+                                                       .lower = flash_lower};
 /* A group of 128 takes a query. */
 static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
 {
@@ -412,35 +443,43 @@ static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
 }
 
 const clef_variant clef__cached_attention_parts_subgroup = {.name = "parts_subgroup",
-                                                      .needs = CLEF_NEEDS_SUBGROUPS,
-                                                      .takes = "what groups of 128 can",
-                                                      .device = clef__has_subgroups,
-                                                      .fits = group_takes_subgroups,
-                                                      .lower = parts_lower};
+                                                            .needs = CLEF_NEEDS_SUBGROUPS,
+                                                            .takes = "what groups of 128 can",
+                                                            .device = clef__has_subgroups,
+                                                            .fits = group_takes_subgroups,
+                                                            .lower = parts_lower};
 const clef_variant clef__cached_attention_parts = {.name = "parts", .lower = parts_lower};
 
-/* ---- cases ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- cases
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
-/* The last bit of a key that norm and rope have made may round it the other way in f16 (by 2^-11) or q8_0 (by 1/127 of its block's
- * largest): scores of up to 20, of which an element is a tenth at most, move by a thousandth, by a hundredth. */
+/* The last bit of a key that norm and rope have made may round it the other way in f16 (by 2^-11) or q8_0 (by
+ * 1/127 of its block's largest): scores of up to 20, of which an element is a tenth at most, move by a
+ * thousandth, by a hundredth. */
 #define STEP_TOL_F32 0
 #define STEP_TOL_F16 2e-4f
 #define STEP_TOL_Q8_0 2e-3f
 
-/* Two sequences of up to t positions from the one in [p, p + 4) on, caches of s rows that are filled before. */
-#define STEP_CASE(TYPE, type, h, hk, d, s, t, p, more, attributes)                                                                         \
-    {                                                                                                                                      \
-        .graph = "symbol T <= " t "\nsymbol S <= " s "\nstate kc " type " [2, " hk ", " s ", " d "]\nstate vc " type " [2, " hk ", " s     \
-                 ", " d "]\ninput x f32 [2, T, " h ", " d "]\ninput kx f32 [2, T, " hk ", " d "]\ninput vx f32 [2, T, " hk ", " d          \
-                 "]\ninput ko f32 [2, " hk ", " s ", " d "]\ninput vo f32 [2, " hk ", " s ", " d "]\ninput p i32 [2]\nconst f f32 [8] = "  \
-                 "1, 0.7, 0.5, 0.3, 0.2, 0.1, 0.03, 0.001\nweight w f32 [" d "]\nk = cache_write(kc, ko)\nv = cache_write(vc, vo)\n"       \
-                 "ks = slice(k) axis=2 size=S\nvs = slice(v) axis=2 size=S\no = cached_attention(x, kx, vx, ks, vs, p" more                \
-                 ") causal=1 scale=0.125" attributes "\noutput o\n",                                                                       \
-        .int_lo = p, .int_hi = p + 4, .tol = STEP_TOL_##TYPE                                                                               \
+/* Two sequences of up to t positions from the one in [p, p + 4) on, caches of s rows that are filled before.
+ */
+#define STEP_CASE(TYPE, type, h, hk, d, s, t, p, more, attributes)                                           \
+    {                                                                                                        \
+        .graph = "symbol T <= " t "\nsymbol S <= " s "\nstate kc " type " [2, " hk ", " s ", " d             \
+                 "]\nstate vc " type " [2, " hk ", " s ", " d "]\ninput x f32 [2, T, " h ", " d              \
+                 "]\ninput kx f32 [2, T, " hk ", " d "]\ninput vx f32 [2, T, " hk ", " d                     \
+                 "]\ninput ko f32 [2, " hk ", " s ", " d "]\ninput vo f32 [2, " hk ", " s ", " d             \
+                 "]\ninput p i32 [2]\nconst f f32 [8] = "                                                    \
+                 "1, 0.7, 0.5, 0.3, 0.2, 0.1, 0.03, 0.001\nweight w f32 [" d                                 \
+                 "]\nk = cache_write(kc, ko)\nv = cache_write(vc, vo)\n"                                     \
+                 "ks = slice(k) axis=2 size=S\nvs = slice(v) axis=2 size=S\no = cached_attention(x, kx, "    \
+                 "vx, ks, vs, p" more ") causal=1 scale=0.125" attributes "\noutput o\n",                    \
+        .int_lo = p, .int_hi = p + 4, .tol = STEP_TOL_##TYPE                                                 \
     }
 
 static const clef_op_case cached_cases[] = {
-    {.graph = "state kc f32 [1, 1, 1, 1]\nstate vc f32 [1, 1, 1, 1]\ninput x f32 [1, 1, 1, 1]\ny = cached_attention(x, x, x, kc, vc)\n"
+    {.graph = "state kc f32 [1, 1, 1, 1]\nstate vc f32 [1, 1, 1, 1]\ninput x f32 [1, 1, 1, 1]\ny = "
+              "cached_attention(x, x, x, kc, vc)\n"
               "output y\n"},
     /* groups, widths, lengths, types; no rope, some of a head turned, all of it */
     STEP_CASE(F32, "f32", "3", "3", "16", "90", "5", 70, ", f", ""),
@@ -463,26 +502,34 @@ static const clef_op_case cached_cases[] = {
     STEP_CASE(Q8_0, "q8_0", "8", "2", "32", "90", "5", 60, ", _, _, w, w", " eps=1e-5"),
     STEP_CASE(F32, "f32", "6", "2", "24", "90", "2", 60, ", f, _, w, w", " eps=1e-5"),
     /* heads that are slices of one product, keys that all may see, masks */
-    {.graph = "symbol T <= 6\nstate kc f16 [3, 2, 40, 32]\nstate vc f32 [3, 2, 40, 16]\ninput x f32 [2, T, 10, 32]\nweight f f32 [16]\n"
-              "input vx f32 [2, T, 3, 16]\ninput p i32 [2]\ninput m f32 [T, 40]\nq = slice(x) axis=2 start=1 size=6\n"
-              "kx = slice(x) axis=2 start=7 size=2\nvs = slice(vx) axis=2 start=1 size=2\nks = slice(kc) size=2\nvc2 = slice(vc) size=2\n"
+    {.graph = "symbol T <= 6\nstate kc f16 [3, 2, 40, 32]\nstate vc f32 [3, 2, 40, 16]\ninput x f32 [2, T, "
+              "10, 32]\nweight f f32 [16]\n"
+              "input vx f32 [2, T, 3, 16]\ninput p i32 [2]\ninput m f32 [T, 40]\nq = slice(x) axis=2 start=1 "
+              "size=6\n"
+              "kx = slice(x) axis=2 start=7 size=2\nvs = slice(vx) axis=2 start=1 size=2\nks = slice(kc) "
+              "size=2\nvc2 = slice(vc) size=2\n"
               "y = cached_attention(q, kx, vs, ks, vc2, p, f, m) scale=0.2\noutput y\n",
      .int_hi = 40},
-    {.graph = "symbol T <= 6\nstate kc q8_0 [1, 1, 70, 32]\nstate vc f16 [1, 1, 70, 48]\ninput x f32 [1, T, 5, 32]\nweight f f32 [16]\n"
-              "input kx f32 [1, T, 1, 32]\ninput vx f32 [1, T, 1, 48]\ninput p i32 [1]\ninput m i8 [1, 1, 1, 70]\n"
-              "y = cached_attention(x, kx, vx, kc, vc, p, f, m) causal=1 interleaved=1\noutput y\n",
+    {.graph =
+         "symbol T <= 6\nstate kc q8_0 [1, 1, 70, 32]\nstate vc f16 [1, 1, 70, 48]\ninput x f32 [1, T, 5, "
+         "32]\nweight f f32 [16]\n"
+         "input kx f32 [1, T, 1, 32]\ninput vx f32 [1, T, 1, 48]\ninput p i32 [1]\ninput m i8 [1, 1, 1, 70]\n"
+         "y = cached_attention(x, kx, vx, kc, vc, p, f, m) causal=1 interleaved=1\noutput y\n",
      .int_hi = 60},
     {.graph = NULL},
 };
 
 const clef_op_def clef__op_cached_attention = {
     .name = "cached_attention",
-    .formula = "out = attention(q', write(k_cache, k'), write(v_cache, v)), where q' and k' are rope(rms_norm()) of q and k",
+    .formula = "out = attention(q', write(k_cache, k'), write(v_cache, v)), where q' and k' are "
+               "rope(rms_norm()) of q and k",
     .n_min = 5,
     .n_max = N_IN,
-    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_WEIGHT, CLEF_IN_WEIGHT,
-           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_F32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_MASK | CLEF_IN_OPTIONAL,
-           CLEF_IN_WEIGHT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_WEIGHT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_WEIGHT,
+           CLEF_IN_WEIGHT, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,
+           CLEF_IN_F32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_MASK | CLEF_IN_OPTIONAL,
+           CLEF_IN_WEIGHT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,
+           CLEF_IN_WEIGHT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .attrs = cached_attrs,
     .attr_bytes = sizeof(clef_cached_attention_opts),
     .infer = cached_infer,

@@ -1,4 +1,5 @@
-/* causal_conv: a convolution of each channel over the last K positions, of which the ones before this step are kept in a state. */
+/* causal_conv: a convolution of each channel over the last K positions, of which the ones before this step
+ * are kept in a state. */
 #include <string.h>
 
 #include "graph/op.h"
@@ -15,17 +16,22 @@ static clef_status conv_infer(clef_value *n, clef_error *err)
     char a[96], b[96], c[96];
     if (!clef__is_cache(state))
         return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write", state->name);
-    const int fits = x->shape.rank == 3 && w->shape.rank == 2 && state->shape.rank == 4 && state->dtype == CLEF_F32 &&
-                     !w->shape.dim[0].symbol && !w->shape.dim[1].symbol && clef__dim_equal(x->shape.dim[2], w->shape.dim[0]) &&
-                     w->shape.dim[1].n >= 2 && w->shape.dim[1].n <= CONV_MAX_TAPS && s[1].n == 1 && !s[1].symbol &&
-                     s[2].n == w->shape.dim[1].n - 1 && !s[2].symbol && clef__dim_equal(s[3], x->shape.dim[2]) &&
+    const int fits = x->shape.rank == 3 && w->shape.rank == 2 && state->shape.rank == 4 &&
+                     state->dtype == CLEF_F32 && !w->shape.dim[0].symbol && !w->shape.dim[1].symbol &&
+                     clef__dim_equal(x->shape.dim[2], w->shape.dim[0]) && w->shape.dim[1].n >= 2 &&
+                     w->shape.dim[1].n <= CONV_MAX_TAPS && s[1].n == 1 && !s[1].symbol &&
+                     s[2].n == w->shape.dim[1].n - 1 && !s[2].symbol &&
+                     clef__dim_equal(s[3], x->shape.dim[2]) &&
                      clef__dim_at(n->graph, x->shape.dim[0], NULL) <= s[0].n;
     if (!fits)
-        return clef__fail(err, CLEF_E_SHAPE, "x %s, w %s, state %s: wanted [B, T, C], [C, K] and f32 [at least B, 1, K - 1, C], K 2 to %d",
-                          clef__shape_text(n->graph, &x->shape, a), clef__shape_text(n->graph, &w->shape, b),
-                          clef__shape_text(n->graph, &state->shape, c), CONV_MAX_TAPS);
+        return clef__fail(
+            err, CLEF_E_SHAPE,
+            "x %s, w %s, state %s: expected [B, T, C], [C, K] and f32 [at least B, 1, K - 1, C], K 2 to %d",
+            clef__shape_text(n->graph, &x->shape, a), clef__shape_text(n->graph, &w->shape, b),
+            clef__shape_text(n->graph, &state->shape, c), CONV_MAX_TAPS);
     if (pos && (pos->shape.rank != 1 || !clef__dim_equal(pos->shape.dim[0], x->shape.dim[0])))
-        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of x %s", clef__shape_text(n->graph, &pos->shape, a),
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of x %s",
+                          clef__shape_text(n->graph, &pos->shape, a),
                           clef__shape_text(n->graph, &x->shape, b));
     return clef__infer_same(n, err);
 }
@@ -40,7 +46,9 @@ static void conv_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_te
         double sum = 0;
         for (int64_t j = 0; j < K; j++) {
             const int64_t at = t + j - (K - 1);
-            const double x = at >= 0 ? in[0].x[(b * T + at) * C + c] : is_kept ? in[2].x[(b * (K - 1) + at + K - 1) * C + c] : 0;
+            const double x = at >= 0   ? in[0].x[(b * T + at) * C + c]
+                             : is_kept ? in[2].x[(b * (K - 1) + at + K - 1) * C + c]
+                                       : 0;
             sum += in[1].x[c * K + j] * x;
         }
         out->x[i] = sum;
@@ -65,47 +73,54 @@ static clef_status conv_lower(clef_lowering *lo, const clef_value *n, clef_error
                             .w = clef__view(lo, w).offset,
                             .state = clef__view(lo, state).offset,
                             .pos = clef__view(lo, pos).offset};
-    return clef__launch(
-        lo,
-        &(clef_launch){
-            .source = "conv",
-            .kernel = "causal_conv",
-            .defs = {{"WG", (int32_t)wg}, {"TAPS", (int32_t)clef__n(lo, w, 0)}, {"W_TYPE", (int32_t)w->dtype}, {"POS", pos != NULL}},
-            .args = &args,
-            .args_bytes = sizeof args,
-            .bufs = {n, x, w, state, pos},
-            .n_bufs = 5,
-            .groups = {clef__ceil_div(args.n_c, channels) * args.n_b},
-            .local = {wg}},
-        err);
+    return clef__launch(lo,
+                        &(clef_launch){.source = "conv",
+                                       .kernel = "causal_conv",
+                                       .defs = {{"WG", (int32_t)wg},
+                                                {"TAPS", (int32_t)clef__n(lo, w, 0)},
+                                                {"W_TYPE", (int32_t)w->dtype},
+                                                {"POS", pos != NULL}},
+                                       .args = &args,
+                                       .args_bytes = sizeof args,
+                                       .bufs = {n, x, w, state, pos},
+                                       .n_bufs = 5,
+                                       .groups = {clef__ceil_div(args.n_c, channels) * args.n_b},
+                                       .local = {wg}},
+                        err);
 }
 
-#define CONV_CASE(t, c, k, lo)                                                                                                             \
-    {                                                                                                                                      \
-        .graph = "symbol T <= " t "\nstate s f32 [3, 1, " k ", " c "]\ninput i f32 [2, 1, " k ", " c "]\ninput x f32 [2, T, " c            \
-                 "]\nweight w f32 [" c ", 4]\ninput p i32 [2]\nf = cache_write(s, i)\ny = causal_conv(x, w, f, p)\noutput y\n",            \
-        .int_lo = lo, .int_hi = lo + 2                                                                                                     \
+#define CONV_CASE(t, c, k, lo)                                                                               \
+    {                                                                                                        \
+        .graph = "symbol T <= " t "\nstate s f32 [3, 1, " k ", " c "]\ninput i f32 [2, 1, " k ", " c         \
+                 "]\ninput x f32 [2, T, " c "]\nweight w f32 [" c                                            \
+                 ", 4]\ninput p i32 [2]\nf = cache_write(s, i)\ny = causal_conv(x, w, f, p)\noutput y\n",    \
+        .int_lo = lo, .int_hi = lo + 2                                                                       \
     }
 
 static const clef_op_case conv_cases[] = {
     CONV_CASE("9", "35", "3", 0),
     CONV_CASE("2", "64", "3", 5),
-    {.graph = "symbol B <= 3\nsymbol T <= 2\nstate s f32 [3, 1, 3, 17]\ninput i f32 [3, 1, 3, 17]\ninput x f32 [B, T, 17]\nweight w f32 "
+    {.graph = "symbol B <= 3\nsymbol T <= 2\nstate s f32 [3, 1, 3, 17]\ninput i f32 [3, 1, 3, 17]\ninput x "
+              "f32 [B, T, 17]\nweight w f32 "
               "[17, 4]\n"
-              "input p i32 [B]\ninput o i32 [B]\nf = cache_write(s, i)\nr = cache_reorder(f, o)\ny = causal_conv(x, w, r, p)\noutput y\n",
+              "input p i32 [B]\ninput o i32 [B]\nf = cache_write(s, i)\nr = cache_reorder(f, o)\ny = "
+              "causal_conv(x, w, r, p)\noutput y\n",
      .int_lo = 1,
      .int_hi = 3}, /* as beam search has it */
-    {.graph = "symbol T <= 70\nstate s f32 [1, 1, 1, 5]\ninput v f32 [1, T, 12]\nx = slice(v) axis=2 start=4 size=5\nweight w bf16 [5, 2]\n"
+    {.graph = "symbol T <= 70\nstate s f32 [1, 1, 1, 5]\ninput v f32 [1, T, 12]\nx = slice(v) axis=2 start=4 "
+              "size=5\nweight w bf16 [5, 2]\n"
               "y = causal_conv(x, w, s)\noutput y\n"},
     {.graph = NULL},
 };
 
 const clef_op_def clef__op_causal_conv = {
     .name = "causal_conv",
-    .formula = "out[b, t, c] = sum_j w[c, j] x[b, t + j - K + 1, c]; what lies before the step comes from the state, which goes on",
+    .formula = "out[b, t, c] = sum_j w[c, j] x[b, t + j - K + 1, c]; what lies before the step comes from "
+               "the state, which goes on",
     .n_min = 3,
     .n_max = 4,
-    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_FLOAT | CLEF_IN_DENSE, CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_FLOAT | CLEF_IN_DENSE, CLEF_IN_DENSE,
+           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .infer = conv_infer,
     .ref = conv_ref,
     .cost = conv_cost,

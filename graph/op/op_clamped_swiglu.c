@@ -9,7 +9,8 @@ static const clef_attr_def clamped_attrs[] = {
     {NULL, 0, 0, NULL},
 };
 
-clef_value *clef_clamped_swiglu(clef_graph *g, clef_value *gate, clef_value *up, const clef_clamped_swiglu_opts *opts)
+clef_value *clef_clamped_swiglu(clef_graph *g, clef_value *gate, clef_value *up,
+                                const clef_clamped_swiglu_opts *opts)
 {
     return clef__node(g, CLEF_OP_clamped_swiglu, (clef_value *[]){gate, up}, 2, opts);
 }
@@ -18,7 +19,8 @@ static clef_status clamped_infer(clef_value *n, clef_error *err)
 {
     char a[96], b[96];
     if (!clef__shape_equal(&n->in[0]->shape, &n->in[1]->shape))
-        return clef__fail(err, CLEF_E_SHAPE, "gate %s and up %s differ", clef__shape_text(n->graph, &n->in[0]->shape, a),
+        return clef__fail(err, CLEF_E_SHAPE, "gate %s and up %s differ",
+                          clef__shape_text(n->graph, &n->in[0]->shape, a),
                           clef__shape_text(n->graph, &n->in[1]->shape, b));
     return clef__infer_same(n, err);
 }
@@ -47,11 +49,14 @@ static clef_status clamped_lower(clef_lowering *lo, const clef_value *n, clef_er
 
 static const clef_op_case clamped_cases[] = {
     {.graph = "input g f32 [1]\ninput u f32 [1]\ny = clamped_swiglu(g, u) alpha=1 limit=1\noutput y\n"},
-    {.graph = "symbol T <= 9\ninput g f32 [2, T, 67]\ninput u f32 [2, T, 67]\ny = clamped_swiglu(g, u) alpha=1.702 limit=7\noutput y\n",
+    {.graph = "symbol T <= 9\ninput g f32 [2, T, 67]\ninput u f32 [2, T, 67]\ny = clamped_swiglu(g, u) "
+              "alpha=1.702 limit=7\noutput y\n",
      .spread = 9},
-    {.graph = "symbol T <= 5\ninput x f32 [T, 68]\ng = slice(x) axis=1 size=34\nu = slice(x) axis=1 start=34 size=34\n"
+    {.graph = "symbol T <= 5\ninput x f32 [T, 68]\ng = slice(x) axis=1 size=34\nu = slice(x) axis=1 start=34 "
+              "size=34\n"
               "y = clamped_swiglu(g, u) alpha=1.5 limit=0.5\noutput y\n"},
-    {.graph = "const g f32 [4] = nan, 1, 3, -3\nconst u f32 [4] = 1, nan, -3, 3\ny = clamped_swiglu(g, u) alpha=1 limit=2\noutput y\n"},
+    {.graph = "const g f32 [4] = nan, 1, 3, -3\nconst u f32 [4] = 1, nan, -3, 3\ny = clamped_swiglu(g, u) "
+              "alpha=1 limit=2\noutput y\n"},
     {.graph = NULL},
 };
 
@@ -69,5 +74,6 @@ const clef_op_def clef__op_clamped_swiglu = {
     .lower = clamped_lower,
     .in_place = 3,
     .cases = clamped_cases,
-    .tol = 2e-6f, /* alpha g is rounded by 6e-8 of up to 12, exp 3 ulp, quotient 2.5, sum and products 0.5 each */
+    .tol = 2e-6f, /* alpha g is rounded by 6e-8 of up to 12, exp 3 ulp, quotient 2.5, sum and products 0.5
+                     each */
 };

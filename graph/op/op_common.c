@@ -15,14 +15,15 @@ clef_status clef__infer_broadcast(clef_value *n, clef_error *err)
     char text[2][96];
     n->dtype = CLEF_F32;
     if (!clef__broadcast(a, b, &n->shape))
-        return clef__fail(err, CLEF_E_SHAPE, "a %s and b %s do not broadcast", clef__shape_text(n->graph, a, text[0]),
-                          clef__shape_text(n->graph, b, text[1]));
+        return clef__fail(err, CLEF_E_SHAPE, "a %s and b %s do not broadcast",
+                          clef__shape_text(n->graph, a, text[0]), clef__shape_text(n->graph, b, text[1]));
     return CLEF_OK;
 }
 
 clef_cost clef__cost_elementwise(const clef_value *n, const int64_t *symbols, double flops_per_element)
 {
-    clef_cost cost = {.flops = flops_per_element * (double)clef__elements(n, symbols), .bytes = (double)clef__bytes(n, symbols)};
+    clef_cost cost = {.flops = flops_per_element * (double)clef__elements(n, symbols),
+                      .bytes = (double)clef__bytes(n, symbols)};
     for (int32_t i = 0; i < n->n_in; i++)
         if (n->in[i])
             cost.bytes += (double)clef__bytes(n->in[i], symbols);

@@ -34,18 +34,23 @@ static clef_status copy_lower(clef_lowering *lo, const clef_value *n, clef_error
 
 static const clef_op_case copy_cases[] = {
     {.graph = "input x f32 [1]\ny = copy(x)\noutput y\n"},
-    {.graph = "symbol T <= 6\ninput x f32 [2, T, 3, 17]\nv = permute(x) axes=[0, 2, 1, 3]\ny = copy(v)\noutput y\n"},
-    {.graph = "symbol T <= 6\ninput x f32 [2, T, 3, 17]\nv = permute(x) axes=[3, 0, 1, 2]\ny = copy(v)\noutput y\n"},
-    {.graph = "symbol T <= 6\ninput x f32 [2, T, 40]\nv = slice(x) axis=1 start=-1 size=1\ny = copy(v)\noutput y\n"},
+    {.graph = "symbol T <= 6\ninput x f32 [2, T, 3, 17]\nv = permute(x) axes=[0, 2, 1, 3]\ny = "
+              "copy(v)\noutput y\n"},
+    {.graph = "symbol T <= 6\ninput x f32 [2, T, 3, 17]\nv = permute(x) axes=[3, 0, 1, 2]\ny = "
+              "copy(v)\noutput y\n"},
+    {.graph = "symbol T <= 6\ninput x f32 [2, T, 40]\nv = slice(x) axis=1 start=-1 size=1\ny = "
+              "copy(v)\noutput y\n"},
     {.graph = "input x f32 [9, 40]\nu = slice(x) axis=1 start=7 size=33\nv = slice(u) axis=0 start=2 size=5\n"
               "w = permute(v) axes=[1, 0]\ny = copy(w)\noutput y\n"},
     {.graph = "weight x f16 [3, 67]\ny = copy(x)\noutput y\n"},
     {.graph = "weight x bf16 [5, 34]\nv = permute(x) axes=[1, 0]\ny = copy(v)\noutput y\n"},
     {.graph = "input x i32 [5, 34]\ny = copy(x)\noutput y\n", .int_lo = -1000000000, .int_hi = 1000000000},
-    {.graph = "symbol T <= 6\ninput x i32 [2, T, 17]\nv = permute(x) axes=[2, 0, 1]\nr = reshape(v) : i32 [34, T]\noutput r\noutput v\n",
+    {.graph = "symbol T <= 6\ninput x i32 [2, T, 17]\nv = permute(x) axes=[2, 0, 1]\nr = reshape(v) : i32 "
+              "[34, T]\noutput r\noutput v\n",
      .int_lo = 16777216,
      .int_hi = INT32_MAX},
-    {.graph = "input x i8 [3, 37]\nv = slice(x) axis=1 start=4 size=33\nw = permute(v) axes=[1, 0]\noutput v\noutput w\n",
+    {.graph = "input x i8 [3, 37]\nv = slice(x) axis=1 start=4 size=33\nw = permute(v) axes=[1, 0]\noutput "
+              "v\noutput w\n",
      .int_lo = -128,
      .int_hi = 128},
     {.graph = NULL},
@@ -65,7 +70,9 @@ const clef_op_def clef__op_copy = {
     .tol = 0, /* exact */
 };
 
-/* ---- concat ------------------------------------------------------------------------------------------------------------------- */
+/* ---- concat
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static const clef_attr_def concat_attrs[] = {
     {"axis", CLEF_ATTR_INT, offsetof(clef_concat_opts, axis), NULL},
@@ -92,8 +99,9 @@ static clef_status concat_infer(clef_value *n, clef_error *err)
     for (int32_t i = 0; i < a->rank && fits; i++)
         fits = i == o->axis ? !a->dim[i].symbol && !b->dim[i].symbol : clef__dim_equal(a->dim[i], b->dim[i]);
     if (!fits)
-        return clef__fail(err, CLEF_E_SHAPE, "%s and %s do not join along axis %d", clef__shape_text(n->graph, a, text[0]),
-                          clef__shape_text(n->graph, b, text[1]), o->axis);
+        return clef__fail(err, CLEF_E_SHAPE, "%s and %s do not join along axis %d",
+                          clef__shape_text(n->graph, a, text[0]), clef__shape_text(n->graph, b, text[1]),
+                          o->axis);
     n->shape.dim[o->axis].n += b->dim[o->axis].n;
     if (n->shape.dim[o->axis].n > INT32_MAX)
         return clef__fail(err, CLEF_E_LIMIT, "axis %d has more than %d elements", o->axis, INT32_MAX);
@@ -127,7 +135,8 @@ static clef_status concat_lower(clef_lowering *lo, const clef_value *n, clef_err
     clef__n4(lo, n, whole);
     view_args to = clef__dense_view(whole);
     for (int32_t i = 0; i < 2 && !s; i++) {
-        clef_elementwise e = {.what = "copy", .out = n, .x = n->in[i], .out_view = to, .x_view = clef__view(lo, n->in[i])};
+        clef_elementwise e = {
+            .what = "copy", .out = n, .x = n->in[i], .out_view = to, .x_view = clef__view(lo, n->in[i])};
         clef__n4(lo, n->in[i], e.n);
         s = clef__launch_elementwise(lo, &e, err);
         to.offset += e.n[axis] * to.stride[axis];
@@ -138,8 +147,10 @@ static clef_status concat_lower(clef_lowering *lo, const clef_value *n, clef_err
 static const clef_op_case concat_cases[] = {
     {.graph = "input a f32 [1]\ninput b f32 [2]\ny = concat(a, b)\noutput y\n"},
     {.graph = "symbol T <= 5\ninput a f32 [T, 17]\ninput b f32 [T, 33]\ny = concat(a, b) axis=1\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput a f32 [2, 3, T, 7]\ninput b f32 [2, 1, T, 7]\ny = concat(a, b) axis=1\noutput y\n"},
-    {.graph = "input a f32 [34, 5]\ninput b f16 [5, 34]\nv = permute(a) axes=[1, 0]\ny = concat(b, v) axis=-1\noutput y\n"},
+    {.graph = "symbol T <= 5\ninput a f32 [2, 3, T, 7]\ninput b f32 [2, 1, T, 7]\ny = concat(a, b) "
+              "axis=1\noutput y\n"},
+    {.graph = "input a f32 [34, 5]\ninput b f16 [5, 34]\nv = permute(a) axes=[1, 0]\ny = concat(b, v) "
+              "axis=-1\noutput y\n"},
     {.graph = NULL},
 };
 

@@ -1,4 +1,5 @@
-/* expert_matmul: each token's product with the matrices of the experts that were chosen for it. No other expert is read. */
+/* expert_matmul: each token's product with the matrices of the experts that were chosen for it. No other
+ * expert is read. */
 #include "graph/op.h"
 
 static const clef_attr_def expert_attrs[] = {
@@ -23,20 +24,24 @@ static clef_status expert_infer(clef_value *n, clef_error *err)
     const clef_value *bias = n->in[3];
     char a[96], b[96];
     if (w->rank != 3 || w->dim[0].symbol || w->dim[1].symbol || w->dim[2].symbol)
-        return clef__fail(err, CLEF_E_SHAPE, "weight %s, wanted [experts, N, K]", clef__shape_text(n->graph, w, a));
+        return clef__fail(err, CLEF_E_SHAPE, "weight %s, expected [experts, N, K]",
+                          clef__shape_text(n->graph, w, a));
     const clef_dim N = w->dim[is_transposed(n) ? 1 : 2], K = w->dim[is_transposed(n) ? 2 : 1];
     int fits = ids->rank == 3 && (x->rank == 3 || x->rank == 4) && clef__dim_equal(x->dim[x->rank - 1], K);
     for (int32_t i = 0; fits && i < x->rank - 1; i++)
         fits = clef__dim_equal(x->dim[i], ids->dim[i]);
     if (!fits)
-        return clef__fail(err, CLEF_E_SHAPE, "x %s and ids %s, wanted [B, T, (k,) %lld] and [B, T, k]", clef__shape_text(n->graph, x, a),
-                          clef__shape_text(n->graph, ids, b), (long long)K.n);
+        return clef__fail(err, CLEF_E_SHAPE, "x %s and ids %s, expected [B, T, (k,) %lld] and [B, T, k]",
+                          clef__shape_text(n->graph, x, a), clef__shape_text(n->graph, ids, b),
+                          (long long)K.n);
     if (clef_dtype_block_elems(n->in[1]->dtype) > 1 && !is_transposed(n))
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "weight %s: blocks run along the rows that are summed over, wanted transpose_b",
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "weight %s: blocks run along the rows that are summed over, expected transpose_b",
                           clef_dtype_name(n->in[1]->dtype));
-    if (bias && (bias->shape.rank != 2 || !clef__dim_equal(bias->shape.dim[0], w->dim[0]) || !clef__dim_equal(bias->shape.dim[1], N)))
-        return clef__fail(err, CLEF_E_SHAPE, "bias %s, wanted [experts, N] of weight %s", clef__shape_text(n->graph, &bias->shape, a),
-                          clef__shape_text(n->graph, w, b));
+    if (bias && (bias->shape.rank != 2 || !clef__dim_equal(bias->shape.dim[0], w->dim[0]) ||
+                 !clef__dim_equal(bias->shape.dim[1], N)))
+        return clef__fail(err, CLEF_E_SHAPE, "bias %s, expected [experts, N] of weight %s",
+                          clef__shape_text(n->graph, &bias->shape, a), clef__shape_text(n->graph, w, b));
     n->dtype = CLEF_F32;
     n->shape = clef_shape_4(ids->dim[0], ids->dim[1], ids->dim[2], N);
     return CLEF_OK;
@@ -67,8 +72,10 @@ static clef_cost expert_cost(const clef_value *n, const int64_t *symbols)
     const double rows = (double)clef__elements(n->in[2], symbols);
     const double per_expert = (double)clef__bytes(n->in[1], symbols) / (double)n->in[1]->shape.dim[0].n;
     const double experts = (double)n->in[1]->shape.dim[0].n;
-    clef_cost cost = clef__cost_elementwise(n, symbols, 2.0 * (double)n->in[0]->shape.dim[n->in[0]->shape.rank - 1].n);
-    cost.bytes = (double)clef__bytes(n, symbols) + (double)clef__bytes(n->in[0], symbols) + per_expert * (rows < experts ? rows : experts);
+    clef_cost cost =
+        clef__cost_elementwise(n, symbols, 2.0 * (double)n->in[0]->shape.dim[n->in[0]->shape.rank - 1].n);
+    cost.bytes = (double)clef__bytes(n, symbols) + (double)clef__bytes(n->in[0], symbols) +
+                 per_expert * (rows < experts ? rows : experts);
     return cost;
 }
 
@@ -105,11 +112,11 @@ static clef_status expert_lower(clef_lowering *lo, const clef_value *n, clef_err
                         err);
 }
 
-#define BLOCK_CASE(dtype)                                                                                                                  \
-    {                                                                                                                                      \
-        .graph = "weight w " dtype " [3, 7, 512]\ninput x f32 [1, 2, 512]\ninput i i32 [1, 2, 2]\n"                                        \
-                 "y = expert_matmul(x, w, i) transpose_b=1\noutput y\n",                                                                   \
-        .int_hi = 3                                                                                                                        \
+#define BLOCK_CASE(dtype)                                                                                    \
+    {                                                                                                        \
+        .graph = "weight w " dtype " [3, 7, 512]\ninput x f32 [1, 2, 512]\ninput i i32 [1, 2, 2]\n"          \
+                 "y = expert_matmul(x, w, i) transpose_b=1\noutput y\n",                                     \
+        .int_hi = 3                                                                                          \
     }
 
 static const clef_op_case expert_cases[] = {
@@ -117,13 +124,16 @@ static const clef_op_case expert_cases[] = {
               "y = expert_matmul(x, w, i) transpose_b=1\noutput y\n",
      .int_lo = -1,
      .int_hi = 6},
-    {.graph = "symbol T <= 4\nweight w f16 [4, 70, 64]\nweight b f32 [4, 70]\ninput x f32 [1, T, 2, 64]\ninput i i32 [1, T, 2]\n"
+    {.graph = "symbol T <= 4\nweight w f16 [4, 70, 64]\nweight b f32 [4, 70]\ninput x f32 [1, T, 2, "
+              "64]\ninput i i32 [1, T, 2]\n"
               "y = expert_matmul(x, w, i, b) transpose_b=1\noutput y\n",
      .int_hi = 4},
-    {.graph = "symbol T <= 4\nweight w f32 [4, 37, 130]\nweight b bf16 [4, 130]\ninput x f32 [1, T, 37]\ninput i i32 [1, T, 2]\n"
+    {.graph = "symbol T <= 4\nweight w f32 [4, 37, 130]\nweight b bf16 [4, 130]\ninput x f32 [1, T, "
+              "37]\ninput i i32 [1, T, 2]\n"
               "y = expert_matmul(x, w, i, b)\noutput y\n",
      .int_hi = 4},
-    {.graph = "weight w bf16 [2, 16, 5]\ninput x f32 [1, 3, 2, 16]\ninput i i32 [1, 3, 2]\ny = expert_matmul(x, w, i)\noutput y\n",
+    {.graph = "weight w bf16 [2, 16, 5]\ninput x f32 [1, 3, 2, 16]\ninput i i32 [1, 3, 2]\ny = "
+              "expert_matmul(x, w, i)\noutput y\n",
      .int_hi = 2},
     {.graph = "weight w q8_0 [3, 40, 96]\ninput x f32 [1, 4, 96]\ninput i i32 [1, 4, 2]\n"
               "y = expert_matmul(x, w, i) transpose_b=1\noutput y\n",
@@ -137,7 +147,8 @@ static const clef_op_case expert_cases[] = {
 
 const clef_op_def clef__op_expert_matmul = {
     .name = "expert_matmul",
-    .formula = "out[b, t, j, :] = x[b, t, (j,) :] W[ids[b, t, j]] (+ bias[ids[b, t, j]]); an id outside gives 0",
+    .formula =
+        "out[b, t, j, :] = x[b, t, (j,) :] W[ids[b, t, j]] (+ bias[ids[b, t, j]]); an id outside gives 0",
     .n_min = 3,
     .n_max = 4,
     .in = {CLEF_IN_F32 | CLEF_IN_DENSE, CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE,

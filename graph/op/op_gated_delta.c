@@ -1,4 +1,5 @@
-/* gated_delta: linear attention by the gated delta rule (arXiv:2412.06464), a token after the other; its memory is a state. */
+/* gated_delta: linear attention by the gated delta rule (arXiv:2412.06464), a token after the other; its
+ * memory is a state. */
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@ static const clef_attr_def delta_attrs[] = {
 
 clef_value *clef_gated_delta(clef_graph *g, const clef_gated_delta_in *in, const clef_gated_delta_opts *opts)
 {
-    clef_value *const list[N_IN] = {in->q, in->k, in->v, in->a, in->b, in->rates, in->bias, in->state, in->pos};
+    clef_value *const list[N_IN] = {in->q,     in->k,    in->v,     in->a,  in->b,
+                                    in->rates, in->bias, in->state, in->pos};
     return clef__node(g, CLEF_OP_gated_delta, list, N_IN, opts);
 }
 
@@ -27,32 +29,38 @@ static int same(const clef_shape *a, const clef_shape *b, int32_t n)
 
 static clef_status delta_infer(clef_value *n, clef_error *err)
 {
-    const clef_shape *q = &n->in[Q]->shape, *k = &n->in[K]->shape, *v = &n->in[V]->shape, *s = &n->in[STATE]->shape;
+    const clef_shape *q = &n->in[Q]->shape, *k = &n->in[K]->shape, *v = &n->in[V]->shape,
+                     *s = &n->in[STATE]->shape;
     char a[96], b[96], c[96], d[96];
     if (!clef__is_cache(n->in[STATE]))
         return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write", n->in[STATE]->name);
-    int fits = q->rank == 4 && k->rank == 4 && v->rank == 4 && s->rank == 4 && same(q, k, 4) && same(q, v, 2) && !q->dim[2].symbol &&
-               !q->dim[3].symbol && !v->dim[2].symbol && !v->dim[3].symbol && v->dim[2].n % q->dim[2].n == 0 &&
-               n->in[STATE]->dtype == CLEF_F32 && q->dim[3].n <= DELTA_MAX_KEY;
+    int fits = q->rank == 4 && k->rank == 4 && v->rank == 4 && s->rank == 4 && same(q, k, 4) &&
+               same(q, v, 2) && !q->dim[2].symbol && !q->dim[3].symbol && !v->dim[2].symbol &&
+               !v->dim[3].symbol && v->dim[2].n % q->dim[2].n == 0 && n->in[STATE]->dtype == CLEF_F32 &&
+               q->dim[3].n <= DELTA_MAX_KEY;
     fits = fits && clef__dim_equal(s->dim[1], v->dim[2]) && clef__dim_equal(s->dim[2], q->dim[3]) &&
            clef__dim_equal(s->dim[3], v->dim[3]) && clef__dim_at(n->graph, q->dim[0], NULL) <= s->dim[0].n;
     if (!fits)
         return clef__fail(
             err, CLEF_E_SHAPE,
-            "q %s, k %s, v %s, state %s: wanted [B, T, Hk, D] twice, [B, T, H, E] and f32 [at least B, H, D, E], H a multiple "
+            "q %s, k %s, v %s, state %s: expected [B, T, Hk, D] twice, [B, T, H, E] and f32 [at "
+            "least B, H, D, E], H a multiple "
             "of Hk, D up to %d",
-            clef__shape_text(n->graph, q, a), clef__shape_text(n->graph, k, b), clef__shape_text(n->graph, v, c),
-            clef__shape_text(n->graph, s, d), DELTA_MAX_KEY);
+            clef__shape_text(n->graph, q, a), clef__shape_text(n->graph, k, b),
+            clef__shape_text(n->graph, v, c), clef__shape_text(n->graph, s, d), DELTA_MAX_KEY);
     for (int32_t i = A; i <= B; i++)
         if (n->in[i]->shape.rank != 3 || !same(&n->in[i]->shape, v, 3))
             return clef__fail(err, CLEF_E_SHAPE, "%s %s is not [B, T, H] of v %s", n->in[i]->name,
-                              clef__shape_text(n->graph, &n->in[i]->shape, a), clef__shape_text(n->graph, v, b));
+                              clef__shape_text(n->graph, &n->in[i]->shape, a),
+                              clef__shape_text(n->graph, v, b));
     for (int32_t i = RATES; i <= BIAS; i++)
         if (n->in[i]->shape.rank != 1 || !clef__dim_equal(n->in[i]->shape.dim[0], v->dim[2]))
             return clef__fail(err, CLEF_E_SHAPE, "%s %s is not [H] of v %s", n->in[i]->name,
-                              clef__shape_text(n->graph, &n->in[i]->shape, a), clef__shape_text(n->graph, v, b));
+                              clef__shape_text(n->graph, &n->in[i]->shape, a),
+                              clef__shape_text(n->graph, v, b));
     if (n->in[POS] && (n->in[POS]->shape.rank != 1 || !clef__dim_equal(n->in[POS]->shape.dim[0], q->dim[0])))
-        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of q %s", clef__shape_text(n->graph, &n->in[POS]->shape, a),
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of q %s",
+                          clef__shape_text(n->graph, &n->in[POS]->shape, a),
                           clef__shape_text(n->graph, q, b));
     n->dtype = CLEF_F32;
     n->shape = *v;
@@ -68,7 +76,8 @@ static double inverse_norm(const double *x, int64_t n, double eps)
 }
 
 /* One column of the memory of a head, through all tokens. */
-static void ref_column(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out, int64_t b, int64_t h, int64_t e)
+static void ref_column(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out, int64_t b,
+                       int64_t h, int64_t e)
 {
     const clef_gated_delta_opts *o = (const void *)n->attr;
     const int64_t T = in[V].n[1], H = in[V].n[2], E = in[V].n[3], Hk = in[Q].n[2], D = in[Q].n[3];
@@ -79,8 +88,10 @@ static void ref_column(const clef_value *n, const clef_ref_tensor *in, clef_ref_
     for (int64_t t = 0; t < T; t++) {
         const int64_t head = (b * T + t) * H + h, row = ((b * T + t) * Hk + h / (H / Hk)) * D;
         const double *q = in[Q].x + row, *k = in[K].x + row, a = in[A].x[head] + in[BIAS].x[h];
-        const double by_q = inverse_norm(q, D, (double)o->eps) / sqrt((double)D), by_k = inverse_norm(k, D, (double)o->eps);
-        const double decay = exp(in[RATES].x[h] * (a > 20 ? a : log1p(exp(a)))), beta = 1 / (1 + exp(-in[B].x[head]));
+        const double by_q = inverse_norm(q, D, (double)o->eps) / sqrt((double)D),
+                     by_k = inverse_norm(k, D, (double)o->eps);
+        const double decay = exp(in[RATES].x[h] * (a > 20 ? a : log1p(exp(a)))),
+                     beta = 1 / (1 + exp(-in[B].x[head]));
         double seen = 0, y = 0;
         for (int64_t d = 0; d < D; d++)
             seen += (s[d] *= decay) * k[d] * by_k;
@@ -133,47 +144,57 @@ static clef_status delta_lower(clef_lowering *lo, const clef_value *n, clef_erro
                                                 {"POS", in[POS] != NULL}},
                                        .args = &args,
                                        .args_bytes = sizeof args,
-                                       .bufs = {n, in[Q], in[K], in[V], in[A], in[B], in[RATES], in[BIAS], in[STATE], in[POS]},
+                                       .bufs = {n, in[Q], in[K], in[V], in[A], in[B], in[RATES], in[BIAS],
+                                                in[STATE], in[POS]},
                                        .n_bufs = 10,
                                        .groups = {clef__ceil_div(args.n[3], columns) * args.n[2] * args.n[0]},
                                        .local = {wg}},
                         err);
 }
 
-#define DELTA_CASE(t, hk, h, d, e, lo)                                                                                                     \
-    {                                                                                                                                      \
-        .graph = "symbol T <= " t "\nstate s f32 [3, " h ", " d ", " e "]\ninput i f32 [2, " h ", " d ", " e "]\ninput q f32 [2, T, " hk   \
-                 ", " d "]\ninput k f32 [2, T, " hk ", " d "]\ninput v f32 [2, T, " h ", " e "]\ninput a f32 [2, T, " h                    \
-                 "]\ninput b f32 [2, T, " h "]\ninput r f32 [" h "]\nweight c bf16 [" h "]\ninput p i32 [2]\nn = square(r)\nm = neg(n)\n"  \
-                 "f = cache_write(s, i)\ny = gated_delta(q, k, v, a, b, m, c, f, p) eps=1e-6\noutput y\n",                                 \
-        .int_lo = lo, .int_hi = lo + 2                                                                                                     \
+#define DELTA_CASE(t, hk, h, d, e, lo)                                                                       \
+    {                                                                                                        \
+        .graph =                                                                                             \
+            "symbol T <= " t "\nstate s f32 [3, " h ", " d ", " e "]\ninput i f32 [2, " h ", " d ", " e      \
+            "]\ninput q f32 [2, T, " hk ", " d "]\ninput k f32 [2, T, " hk ", " d "]\ninput v f32 [2, T, " h \
+            ", " e "]\ninput a f32 [2, T, " h "]\ninput b f32 [2, T, " h "]\ninput r f32 [" h                \
+            "]\nweight c bf16 [" h "]\ninput p i32 [2]\nn = square(r)\nm = neg(n)\n"                         \
+            "f = cache_write(s, i)\ny = gated_delta(q, k, v, a, b, m, c, f, p) eps=1e-6\noutput y\n",        \
+        .int_lo = lo, .int_hi = lo + 2                                                                       \
     }
 
 static const clef_op_case delta_cases[] = {
     DELTA_CASE("9", "2", "4", "16", "16", 0),
     DELTA_CASE("2", "1", "3", "20", "37", 3),
     DELTA_CASE("40", "2", "2", "128", "64", 1),
-    {.graph = "symbol B <= 3\nstate s f32 [3, 2, 8, 5]\ninput i f32 [3, 2, 8, 5]\ninput q f32 [B, 1, 1, 8]\ninput v f32 [B, 1, 2, 5]\n"
-              "input a f32 [B, 1, 2]\nconst r f32 [2] = -1, -0.5\nconst c f32 [2] = 0.3, 25\ninput p i32 [B]\ninput o i32 [B]\n"
-              "f = cache_write(s, i)\nm = cache_reorder(f, o)\ny = gated_delta(q, q, v, a, a, r, c, m, p) eps=1e-6\noutput y\n",
+    {.graph = "symbol B <= 3\nstate s f32 [3, 2, 8, 5]\ninput i f32 [3, 2, 8, 5]\ninput q f32 [B, 1, 1, "
+              "8]\ninput v f32 [B, 1, 2, 5]\n"
+              "input a f32 [B, 1, 2]\nconst r f32 [2] = -1, -0.5\nconst c f32 [2] = 0.3, 25\ninput p i32 "
+              "[B]\ninput o i32 [B]\n"
+              "f = cache_write(s, i)\nm = cache_reorder(f, o)\ny = gated_delta(q, q, v, a, a, r, c, m, p) "
+              "eps=1e-6\noutput y\n",
      .int_lo = 1,
      .int_hi = 3}, /* as beam search has it */
-    {.graph = "symbol T <= 5\nstate s f32 [1, 2, 8, 5]\ninput x f32 [1, T, 26]\nqv = slice(x) axis=2 size=8\nkv = slice(x) axis=2 start=8 "
-              "size=8\nvv = slice(x) axis=2 start=16 size=10\nq = reshape(qv) : f32 [1, T, 1, 8]\nk = reshape(kv) : f32 [1, T, 1, 8]\n"
-              "v = reshape(vv) : f32 [1, T, 2, 5]\ninput a f32 [1, T, 2]\nconst r f32 [2] = -1, -0.5\nconst c f32 [2] = 0.3, 25\n"
+    {.graph = "symbol T <= 5\nstate s f32 [1, 2, 8, 5]\ninput x f32 [1, T, 26]\nqv = slice(x) axis=2 "
+              "size=8\nkv = slice(x) axis=2 start=8 "
+              "size=8\nvv = slice(x) axis=2 start=16 size=10\nq = reshape(qv) : f32 [1, T, 1, 8]\nk = "
+              "reshape(kv) : f32 [1, T, 1, 8]\n"
+              "v = reshape(vv) : f32 [1, T, 2, 5]\ninput a f32 [1, T, 2]\nconst r f32 [2] = -1, -0.5\nconst "
+              "c f32 [2] = 0.3, 25\n"
               "y = gated_delta(q, k, v, a, a, r, c, s) eps=1e-6\noutput y\n"},
     {.graph = NULL},
 };
 
 const clef_op_def clef__op_gated_delta = {
     .name = "gated_delta",
-    .formula = "S = e^(rate softplus(a + bias)) S; S += k' (v - k' S) sigmoid(b); out = q' S / sqrt(D); k' = k / |k|, q' = q / |q|; S is "
+    .formula = "S = e^(rate softplus(a + bias)) S; S += k' (v - k' S) sigmoid(b); out = q' S / sqrt(D); k' = "
+               "k / |k|, q' = q / |q|; S is "
                "the state",
     .n_min = 8,
     .n_max = 9,
-    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS,
-           CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_FLOAT | CLEF_IN_DENSE, CLEF_IN_FLOAT | CLEF_IN_DENSE, CLEF_IN_DENSE,
-           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS,
+           CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_FLOAT | CLEF_IN_DENSE,
+           CLEF_IN_FLOAT | CLEF_IN_DENSE, CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .attrs = delta_attrs,
     .attr_bytes = sizeof(clef_gated_delta_opts),
     .infer = delta_infer,

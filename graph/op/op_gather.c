@@ -22,17 +22,22 @@ static clef_status gather_infer(clef_value *n, clef_error *err)
     if (o->axis < 0)
         o->axis += table->rank;
     if (o->axis < 0 || o->axis >= table->rank)
-        return clef__fail(err, CLEF_E_ARG, "axis %d of table %s", o->axis, clef__shape_text(n->graph, table, a));
+        return clef__fail(err, CLEF_E_ARG, "axis %d of table %s", o->axis,
+                          clef__shape_text(n->graph, table, a));
     if (table->rank - 1 + ids->rank > CLEF_MAX_DIMS)
-        return clef__fail(err, CLEF_E_SHAPE, "table %s and ids %s give more than %d dims", clef__shape_text(n->graph, table, a),
-                          clef__shape_text(n->graph, ids, b), CLEF_MAX_DIMS);
+        return clef__fail(err, CLEF_E_SHAPE, "table %s and ids %s give more than %d dims",
+                          clef__shape_text(n->graph, table, a), clef__shape_text(n->graph, ids, b),
+                          CLEF_MAX_DIMS);
     if (n->in[0]->dtype != CLEF_F32 && (table->rank != 2 || o->axis != 0))
-        return clef__fail(err, CLEF_E_SHAPE, "table %s %s along axis %d: wanted two dims and axis 0, or f32",
+        return clef__fail(err, CLEF_E_SHAPE,
+                          "table %s %s along axis %d: expected two dims and axis 0, or f32",
                           clef_dtype_name(n->in[0]->dtype), clef__shape_text(n->graph, table, a), o->axis);
     n->dtype = CLEF_F32;
     n->shape = (clef_shape){.rank = table->rank - 1 + ids->rank};
     for (int32_t i = 0; i < n->shape.rank; i++)
-        n->shape.dim[i] = i < o->axis ? table->dim[i] : i < o->axis + ids->rank ? ids->dim[i - o->axis] : table->dim[i - ids->rank + 1];
+        n->shape.dim[i] = i < o->axis               ? table->dim[i]
+                          : i < o->axis + ids->rank ? ids->dim[i - o->axis]
+                                                    : table->dim[i - ids->rank + 1];
     return CLEF_OK;
 }
 
@@ -51,7 +56,8 @@ static void gather_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_
         const double id = ids->x[r % n_ids] - o->first;
         double *to = out->x + r * inner;
         if (id >= 0 && id < (double)table->n[axis])
-            memcpy(to, table->x + (r / n_ids * table->n[axis] + (int64_t)id) * inner, (size_t)inner * sizeof *to);
+            memcpy(to, table->x + (r / n_ids * table->n[axis] + (int64_t)id) * inner,
+                   (size_t)inner * sizeof *to);
         else
             memset(to, 0, (size_t)inner * sizeof *to);
     }
@@ -61,8 +67,9 @@ static clef_cost gather_cost(const clef_value *n, const int64_t *symbols)
 {
     const double elements = (double)clef__elements(n, symbols);
     const clef_dtype t = n->in[0]->dtype;
-    return (clef_cost){.bytes = elements * (4 + (double)clef_dtype_block_bytes(t) / clef_dtype_block_elems(t)) +
-                                (double)clef__bytes(n->in[1], symbols)};
+    return (clef_cost){.bytes =
+                           elements * (4 + (double)clef_dtype_block_bytes(t) / clef_dtype_block_elems(t)) +
+                           (double)clef__bytes(n->in[1], symbols)};
 }
 
 static clef_status gather_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
@@ -85,37 +92,49 @@ static clef_status gather_lower(clef_lowering *lo, const clef_value *n, clef_err
             *(i < o->axis ? &args.n_outer : &args.n_inner) *= dim;
     }
     const uint32_t wg = clef__fit_local(lo, inner_bound);
-    return clef__launch(lo,
-                        &(clef_launch){.source = "gather",
-                                       .kernel = "gather",
-                                       .defs = {{"WG", (int32_t)wg}, {"TABLE_TYPE", (int32_t)table->dtype}},
-                                       .args = &args,
-                                       .args_bytes = sizeof args,
-                                       .bufs = {n, table, ids},
-                                       .n_bufs = 3,
-                                       .groups = {args.n_outer * args.n_ids}, /* one work-group a row of the result */
-                                       .local = {wg}},
-                        err);
+    return clef__launch(
+        lo,
+        &(clef_launch){.source = "gather",
+                       .kernel = "gather",
+                       .defs = {{"WG", (int32_t)wg}, {"TABLE_TYPE", (int32_t)table->dtype}},
+                       .args = &args,
+                       .args_bytes = sizeof args,
+                       .bufs = {n, table, ids},
+                       .n_bufs = 3,
+                       .groups = {args.n_outer * args.n_ids}, /* one work-group a row of the result */
+                       .local = {wg}},
+        err);
 }
 
-#define BLOCK_CASE(dtype)                                                                                                                  \
-    {                                                                                                                                      \
-        .graph = "weight w " dtype " [11, 512]\ninput i i32 [7]\ny = gather(w, i)\noutput y\n", .int_hi = 11                               \
+#define BLOCK_CASE(dtype)                                                                                    \
+    {                                                                                                        \
+        .graph = "weight w " dtype " [11, 512]\ninput i i32 [7]\ny = gather(w, i)\noutput y\n", .int_hi = 11 \
     }
 
 static const clef_op_case gather_cases[] = {
     {.graph = "weight w f32 [1, 1]\ninput i i32 [1]\ny = gather(w, i)\noutput y\n", .int_hi = 1},
-    {.graph = "symbol T <= 9\nweight w f32 [11, 67]\ninput i i32 [2, T]\ny = gather(w, i)\noutput y\n", .int_lo = -2, .int_hi = 13},
-    {.graph = "symbol T <= 9\nweight w f16 [11, 67]\ninput i i32 [2, T]\ny = gather(w, i)\noutput y\n", .int_hi = 11},
+    {.graph = "symbol T <= 9\nweight w f32 [11, 67]\ninput i i32 [2, T]\ny = gather(w, i)\noutput y\n",
+     .int_lo = -2,
+     .int_hi = 13},
+    {.graph = "symbol T <= 9\nweight w f16 [11, 67]\ninput i i32 [2, T]\ny = gather(w, i)\noutput y\n",
+     .int_hi = 11},
     {.graph = "weight w bf16 [11, 33]\ninput i i32 [5]\ny = gather(w, i)\noutput y\n", .int_hi = 11},
-    {.graph = "weight w q8_0 [11, 96]\ninput i i32 [5]\ny = gather(w, i)\noutput y\n", .int_lo = -1, .int_hi = 12},
-    {.graph = "weight w q8_0 [11, 96]\ninput i i32 [7]\ny = gather(w, i) first=20\noutput y\n", .int_lo = 18, .int_hi = 33},
+    {.graph = "weight w q8_0 [11, 96]\ninput i i32 [5]\ny = gather(w, i)\noutput y\n",
+     .int_lo = -1,
+     .int_hi = 12},
+    {.graph = "weight w q8_0 [11, 96]\ninput i i32 [7]\ny = gather(w, i) first=20\noutput y\n",
+     .int_lo = 18,
+     .int_hi = 33},
     {.graph = "weight w q4_0 [11, 96]\ninput i i32 [5]\ny = gather(w, i)\noutput y\n", .int_hi = 11},
     CLEF_BLOCK_FORMATS(BLOCK_CASE),
-    {.graph = "symbol T <= 5\ninput x f32 [3, T, 17]\ninput i i32 [4]\ny = gather(x, i) axis=1\noutput y\n", .int_hi = 5},
+    {.graph = "symbol T <= 5\ninput x f32 [3, T, 17]\ninput i i32 [4]\ny = gather(x, i) axis=1\noutput y\n",
+     .int_hi = 5},
     {.graph = "input x f32 [3, 17]\ninput i i32 [2, 3]\ny = gather(x, i) axis=-1\noutput y\n", .int_hi = 17},
-    {.graph = "input x f32 [7, 3, 5]\ninput i i32 []\nj = slice(x) axis=0 start=2 size=4\ny = gather(j, i)\noutput y\n", .int_hi = 4},
-    {.graph = "input x f32 [7, 6]\ninput i i32 [8]\nv = permute(x) axes=[1, 0]\nj = slice(i) start=3 size=4\ny = gather(v, j)\noutput y\n",
+    {.graph = "input x f32 [7, 3, 5]\ninput i i32 []\nj = slice(x) axis=0 start=2 size=4\ny = gather(j, "
+              "i)\noutput y\n",
+     .int_hi = 4},
+    {.graph = "input x f32 [7, 6]\ninput i i32 [8]\nv = permute(x) axes=[1, 0]\nj = slice(i) start=3 "
+              "size=4\ny = gather(v, j)\noutput y\n",
      .int_hi = 6},
     {.graph = NULL},
 };

@@ -1,4 +1,5 @@
-/* matmul: the matrix product, with broadcast batches, grouped heads and weights of any dtype. The work is done by variants. */
+/* matmul: the matrix product, with broadcast batches, grouped heads and weights of any dtype. The work is
+ * done by variants. */
 #include <math.h>
 
 #include "graph/lower/variant.h"
@@ -9,7 +10,8 @@ static const clef_attr_def matmul_attrs[] = {
     {NULL, 0, 0, NULL},
 };
 
-clef_value *clef_matmul(clef_graph *g, clef_value *a, clef_value *b, clef_value *bias, const clef_matmul_opts *opts)
+clef_value *clef_matmul(clef_graph *g, clef_value *a, clef_value *b, clef_value *bias,
+                        const clef_matmul_opts *opts)
 {
     return clef__node(g, CLEF_OP_matmul, (clef_value *[]){a, b, bias}, 3, opts);
 }
@@ -36,15 +38,19 @@ static clef_status matmul_infer(clef_value *n, clef_error *err)
     char text[2][96];
     n->dtype = CLEF_F32;
     if (!batch_dims(a, b, &n->shape) || !clef__dim_equal(clef__dim_right(a, 0), clef__dim_right(b, k_at)))
-        return clef__fail(err, CLEF_E_SHAPE, "a %s and b %s%s do not multiply", clef__shape_text(n->graph, a, text[0]),
-                          clef__shape_text(n->graph, b, text[1]), o->transpose_b ? " transposed" : "");
+        return clef__fail(err, CLEF_E_SHAPE, "a %s and b %s%s do not multiply",
+                          clef__shape_text(n->graph, a, text[0]), clef__shape_text(n->graph, b, text[1]),
+                          o->transpose_b ? " transposed" : "");
     n->shape.dim[n->shape.rank - 2] = clef__dim_right(a, 1);
     n->shape.dim[n->shape.rank - 1] = clef__dim_right(b, 1 - k_at);
     if (clef_dtype_block_elems(n->in[1]->dtype) > 1 && !o->transpose_b)
-        return clef__fail(err, CLEF_E_SHAPE, "b is %s, whose blocks run along its last dim: wanted [N, K] and transpose_b",
+        return clef__fail(err, CLEF_E_SHAPE,
+                          "b is %s, whose blocks run along its last dim: expected [N, K] and transpose_b",
                           clef_dtype_name(n->in[1]->dtype));
-    if (bias && (bias->shape.rank != 1 || !clef__dim_equal(bias->shape.dim[0], clef__dim_right(&n->shape, 0))))
-        return clef__fail(err, CLEF_E_SHAPE, "bias %s is not the last dim of %s", clef__shape_text(n->graph, &bias->shape, text[0]),
+    if (bias &&
+        (bias->shape.rank != 1 || !clef__dim_equal(bias->shape.dim[0], clef__dim_right(&n->shape, 0))))
+        return clef__fail(err, CLEF_E_SHAPE, "bias %s is not the last dim of %s",
+                          clef__shape_text(n->graph, &bias->shape, text[0]),
                           clef__shape_text(n->graph, &n->shape, text[1]));
     return CLEF_OK;
 }
@@ -60,7 +66,8 @@ static void matmul_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_
     for (int64_t i = 0; i < out->n[0] * H * M * N; i++) {
         const int64_t i0 = i / N / M / H, i1 = i / N / M % H, m = i / N % M, col = i % N;
         const double *x = a->x + clef__ref_at(a, i0, i1, m, 0);
-        const double *w = b->x + clef__ref_at(b, i0, i1 / group, o->transpose_b ? col : 0, o->transpose_b ? 0 : col);
+        const double *w =
+            b->x + clef__ref_at(b, i0, i1 / group, o->transpose_b ? col : 0, o->transpose_b ? 0 : col);
         double sum = 0;
         for (int64_t k = 0; k < K; k++)
             sum += x[k] * w[k * step];
@@ -71,38 +78,48 @@ static void matmul_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_
 static clef_cost matmul_cost(const clef_value *n, const int64_t *symbols)
 {
     clef_cost cost = clef__cost_elementwise(n, symbols, 0);
-    cost.flops = 2 * (double)clef__elements(n, symbols) * (double)clef__dim_at(n->graph, clef__dim_right(&n->in[0]->shape, 0), symbols);
+    cost.flops = 2 * (double)clef__elements(n, symbols) *
+                 (double)clef__dim_at(n->graph, clef__dim_right(&n->in[0]->shape, 0), symbols);
     return cost;
 }
 
-/* ---- lowering -------------------------------------------------------------------------------------------------------------- */
+/* ---- lowering
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
-#define WEIGHT_CASES(dtype)                                                                                                                \
-    {.graph = "symbol T <= 19\ninput x f32 [2, T, 96]\nweight w " dtype " [67, 96]\ny = matmul(x, w) transpose_b=1\noutput y\n"},          \
-        {.graph = "symbol T <= 3\ninput x f32 [T, 160]\nweight w " dtype " [130, 160]\nweight b f32 [130]\n"                               \
-                  "y = matmul(x, w, b) transpose_b=1 alpha=0.5\noutput y\n"},                                                              \
-    {                                                                                                                                      \
-        .graph = "input x f32 [4, 1024]\nweight w " dtype " [5, 1024]\ny = matmul(x, w) transpose_b=1\noutput y\n"                         \
+#define WEIGHT_CASES(dtype)                                                                                  \
+    {.graph = "symbol T <= 19\ninput x f32 [2, T, 96]\nweight w " dtype                                      \
+              " [67, 96]\ny = matmul(x, w) transpose_b=1\noutput y\n"},                                      \
+        {.graph = "symbol T <= 3\ninput x f32 [T, 160]\nweight w " dtype " [130, 160]\nweight b f32 [130]\n" \
+                  "y = matmul(x, w, b) transpose_b=1 alpha=0.5\noutput y\n"},                                \
+    {                                                                                                        \
+        .graph = "input x f32 [4, 1024]\nweight w " dtype                                                    \
+                 " [5, 1024]\ny = matmul(x, w) transpose_b=1\noutput y\n"                                    \
     }
-#define KN_CASES(dtype)                                                                                                                    \
-    {.graph = "symbol T <= 19\ninput x f32 [2, T, 35]\nweight w " dtype " [35, 67]\ny = matmul(x, w)\noutput y\n"},                        \
-    {                                                                                                                                      \
-        .graph = "symbol T <= 3\ninput x f32 [T, 300]\nweight w " dtype " [300, 150]\nweight b " dtype " [150]\n"                          \
-                 "y = matmul(x, w, b)\noutput y\n"                                                                                         \
+#define KN_CASES(dtype)                                                                                      \
+    {.graph = "symbol T <= 19\ninput x f32 [2, T, 35]\nweight w " dtype                                      \
+              " [35, 67]\ny = matmul(x, w)\noutput y\n"},                                                    \
+    {                                                                                                        \
+        .graph =                                                                                             \
+            "symbol T <= 3\ninput x f32 [T, 300]\nweight w " dtype " [300, 150]\nweight b " dtype " [150]\n" \
+            "y = matmul(x, w, b)\noutput y\n"                                                                \
     }
 
 /* One row and several. */
-#define BLOCK_CASE(dtype)                                                                                                                  \
-    {                                                                                                                                      \
-        .graph = "symbol T <= 6\ninput x f32 [T, 512]\nweight w " dtype " [37, 512]\ny = matmul(x, w) transpose_b=1\noutput y\n"           \
+#define BLOCK_CASE(dtype)                                                                                    \
+    {                                                                                                        \
+        .graph = "symbol T <= 6\ninput x f32 [T, 512]\nweight w " dtype                                      \
+                 " [37, 512]\ny = matmul(x, w) transpose_b=1\noutput y\n"                                    \
     }
 
 static const clef_op_case matmul_cases[] = {
     {.graph = "input a f32 [1, 1]\ninput b f32 [1, 1]\ny = matmul(a, b)\noutput y\n"},
     {.graph = "input a f32 [5, 7]\ninput b f32 [3, 7]\ny = matmul(a, b) transpose_b=1 alpha=-2\noutput y\n"},
     {.graph = "input a f32 [33, 17]\ninput b f32 [17, 1]\ny = matmul(a, b)\noutput y\n"},
-    {.graph = "input a f32 [70, 300]\ninput b f32 [129, 300]\nweight c bf16 [129]\ny = matmul(a, b, c) transpose_b=1\noutput y\n"},
-    {.graph = "input a f32 [130, 530]\ninput b f32 [530, 66]\nweight c f32 [66]\ny = matmul(a, b, c) alpha=0.25\noutput y\n"},
+    {.graph = "input a f32 [70, 300]\ninput b f32 [129, 300]\nweight c bf16 [129]\ny = matmul(a, b, c) "
+              "transpose_b=1\noutput y\n"},
+    {.graph = "input a f32 [130, 530]\ninput b f32 [530, 66]\nweight c f32 [66]\ny = matmul(a, b, c) "
+              "alpha=0.25\noutput y\n"},
     WEIGHT_CASES("f32"),
     WEIGHT_CASES("f16"),
     WEIGHT_CASES("bf16"),
@@ -114,14 +131,18 @@ static const clef_op_case matmul_cases[] = {
     KN_CASES("bf16"),
     /* batches: plain, broadcast on either side */
     {.graph = "input a f32 [2, 3, 5, 17]\ninput b f32 [2, 3, 17, 9]\ny = matmul(a, b)\noutput y\n"},
-    {.graph = "input a f32 [2, 1, 5, 17]\ninput b f32 [3, 9, 17]\ny = matmul(a, b) transpose_b=1\noutput y\n"},
+    {.graph =
+         "input a f32 [2, 1, 5, 17]\ninput b f32 [3, 9, 17]\ny = matmul(a, b) transpose_b=1\noutput y\n"},
     {.graph = "symbol B <= 3\ninput a f32 [B, 7, 17]\ninput b f32 [B, 17, 40]\ny = matmul(a, b)\noutput y\n"},
     /* heads: grouped, permuted views, slices of a cache */
-    {.graph = "symbol T <= 6\nsymbol S <= 37\ninput q f32 [2, T, 6, 20]\ninput k f32 [2, 2, 40, 20]\nv = permute(q) axes=[0, 2, 1, 3]\n"
+    {.graph = "symbol T <= 6\nsymbol S <= 37\ninput q f32 [2, T, 6, 20]\ninput k f32 [2, 2, 40, 20]\nv = "
+              "permute(q) axes=[0, 2, 1, 3]\n"
               "s = slice(k) axis=2 size=S\ny = matmul(v, s) transpose_b=1 alpha=0.3\noutput y\n"},
-    {.graph = "symbol T <= 6\nsymbol S <= 37\ninput p f32 [2, 6, T, S]\ninput k f32 [2, 2, 40, 20]\ns = slice(k) axis=2 size=S\n"
+    {.graph = "symbol T <= 6\nsymbol S <= 37\ninput p f32 [2, 6, T, S]\ninput k f32 [2, 2, 40, 20]\ns = "
+              "slice(k) axis=2 size=S\n"
               "y = matmul(p, s)\noutput y\n"},
-    {.graph = "input x f32 [3, 5, 40]\nv = permute(x) axes=[1, 0, 2]\nu = slice(v) axis=2 start=3 size=33\nweight w f32 [17, 33]\n"
+    {.graph = "input x f32 [3, 5, 40]\nv = permute(x) axes=[1, 0, 2]\nu = slice(v) axis=2 start=3 "
+              "size=33\nweight w f32 [17, 33]\n"
               "y = matmul(u, w) transpose_b=1\noutput y\n"},
     {.graph = "input x f32 [6, 4, 64]\nweight w q8_0 [3, 32, 64]\nv = slice(w) axis=0 start=1 size=1\n"
               "y = matmul(x, v) transpose_b=1\noutput y\n"},
@@ -133,7 +154,8 @@ const clef_op_def clef__op_matmul = {
     .formula = "out = alpha a b (+ bias), b [.., K, N] or, with transpose_b, [.., N, K]",
     .n_min = 2,
     .n_max = 3,
-    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS, CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS,
+           CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .attrs = matmul_attrs,
     .attr_bytes = sizeof(clef_matmul_opts),
     .infer = matmul_infer,
@@ -141,5 +163,6 @@ const clef_op_def clef__op_matmul = {
     .cost = matmul_cost,
     .lower = clef__lower_variant,
     .cases = matmul_cases,
-    .tol = 5e-6f, /* K terms rounded to 6e-8 sqrt(K) of the largest sum at random signs; K <= 1024 here, in one chain at worst */
+    .tol = 5e-6f, /* K terms rounded to 6e-8 sqrt(K) of the largest sum at random signs; K <= 1024 here, in
+                     one chain at worst */
 };

@@ -9,7 +9,8 @@ static const clef_attr_def norm_attrs[] = {
     {NULL, 0, 0, NULL},
 };
 
-clef_value *clef_layer_norm(clef_graph *g, clef_value *x, clef_value *weight, clef_value *bias, const clef_norm_opts *opts)
+clef_value *clef_layer_norm(clef_graph *g, clef_value *x, clef_value *weight, clef_value *bias,
+                            const clef_norm_opts *opts)
 {
     return clef__node(g, CLEF_OP_layer_norm, (clef_value *[]){x, weight, bias}, 3, opts);
 }
@@ -24,9 +25,11 @@ static clef_status norm_infer(clef_value *n, clef_error *err)
     const clef_value *x = n->in[0];
     char a[96], b[96];
     for (int32_t i = 1; i <= 2; i++)
-        if (n->in[i] && (n->in[i]->shape.rank != 1 || !clef__dim_equal(n->in[i]->shape.dim[0], clef__dim_right(&x->shape, 0))))
-            return clef__fail(err, CLEF_E_SHAPE, "%s %s is not the last dim of x %s", i == 1 ? "weight" : "bias",
-                              clef__shape_text(n->graph, &n->in[i]->shape, a), clef__shape_text(n->graph, &x->shape, b));
+        if (n->in[i] && (n->in[i]->shape.rank != 1 ||
+                         !clef__dim_equal(n->in[i]->shape.dim[0], clef__dim_right(&x->shape, 0))))
+            return clef__fail(err, CLEF_E_SHAPE, "%s %s is not the last dim of x %s",
+                              i == 1 ? "weight" : "bias", clef__shape_text(n->graph, &n->in[i]->shape, a),
+                              clef__shape_text(n->graph, &x->shape, b));
     return clef__infer_same(n, err);
 }
 
@@ -42,7 +45,8 @@ static void norm_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_te
         for (int64_t i = 0; i < N; i++)
             square += (x[i] - mean) * (x[i] - mean) / (double)N;
         for (int64_t i = 0; i < N; i++)
-            out->x[r * N + i] = (x[i] - mean) / sqrt(square + (double)o->eps) * (in[1].x ? in[1].x[i] : 1) + (in[2].x ? in[2].x[i] : 0);
+            out->x[r * N + i] = (x[i] - mean) / sqrt(square + (double)o->eps) * (in[1].x ? in[1].x[i] : 1) +
+                                (in[2].x ? in[2].x[i] : 0);
     }
 }
 
@@ -55,7 +59,10 @@ static clef_status norm_lower(clef_lowering *lo, const clef_value *n, clef_error
 {
     const clef_norm_opts *o = (const void *)n->attr;
     const clef_value *x = n->in[0], *weight = n->in[1], *bias = n->in[2];
-    norm_args args = {.x = clef__view(lo, x), .weight = clef__view(lo, weight).offset, .bias = clef__view(lo, bias).offset, .eps = o->eps};
+    norm_args args = {.x = clef__view(lo, x),
+                      .weight = clef__view(lo, weight).offset,
+                      .bias = clef__view(lo, bias).offset,
+                      .eps = o->eps};
     clef__n4(lo, x, args.n);
     const uint32_t wg = clef__fit_local(lo, clef__bound_n(lo, x, 0));
     return clef__launch(lo,
@@ -81,10 +88,14 @@ CLEF_ROW_VARIANTS(rms_norm, norm_lower);
 
 static const clef_op_case layer_norm_cases[] = {
     {.graph = "input x f32 [1, 1]\ny = layer_norm(x) eps=1e-5\noutput y\n"},
-    {.graph = "input x f32 [3, 67]\nweight w f32 [67]\nweight b f32 [67]\ny = layer_norm(x, w, b) eps=1e-5\noutput y\n", .spread = 9},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 130]\nweight w f16 [130]\ny = layer_norm(x, w) eps=1e-6\noutput y\n"},
+    {.graph = "input x f32 [3, 67]\nweight w f32 [67]\nweight b f32 [67]\ny = layer_norm(x, w, b) "
+              "eps=1e-5\noutput y\n",
+     .spread = 9},
+    {.graph = "symbol T <= 5\ninput x f32 [2, T, 130]\nweight w f16 [130]\ny = layer_norm(x, w) "
+              "eps=1e-6\noutput y\n"},
     {.graph = "input x f32 [3, 33]\nweight b bf16 [33]\ny = layer_norm(x, _, b) eps=1e-12\noutput y\n"},
-    {.graph = "input x f32 [3, 64]\nweight w q8_0 [64]\nweight b q4_0 [64]\ny = layer_norm(x, w, b) eps=1e-5\noutput y\n"},
+    {.graph = "input x f32 [3, 64]\nweight w q8_0 [64]\nweight b q4_0 [64]\ny = layer_norm(x, w, b) "
+              "eps=1e-5\noutput y\n"},
     {.graph = "input x f32 [2, 3, 40]\nv = slice(x) axis=2 start=5 size=32\ns = affine(v) scale=1 shift=50\n"
               "y = layer_norm(s) eps=1e-5\noutput y\n"},
     {.graph = "input x f32 [2, 1031]\ny = layer_norm(x) eps=1e-5\noutput y\n"},
@@ -94,14 +105,16 @@ static const clef_op_case layer_norm_cases[] = {
 static const clef_op_case rms_norm_cases[] = {
     {.graph = "input x f32 [1, 1]\ny = rms_norm(x) eps=1e-5\noutput y\n"},
     {.graph = "input x f32 [3, 67]\nweight w f32 [67]\ny = rms_norm(x, w) eps=1e-5\noutput y\n", .spread = 9},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 130]\nweight w bf16 [130]\ny = rms_norm(x, w) eps=1e-6\noutput y\n"},
-    {.graph = "input x f32 [2, 3, 4, 33]\nv = permute(x) axes=[0, 2, 1, 3]\nweight w f16 [33]\ny = rms_norm(v, w)\noutput y\n"},
+    {.graph = "symbol T <= 5\ninput x f32 [2, T, 130]\nweight w bf16 [130]\ny = rms_norm(x, w) "
+              "eps=1e-6\noutput y\n"},
+    {.graph = "input x f32 [2, 3, 4, 33]\nv = permute(x) axes=[0, 2, 1, 3]\nweight w f16 [33]\ny = "
+              "rms_norm(v, w)\noutput y\n"},
     {.graph = "input x f32 [2, 1031]\ny = rms_norm(x) eps=1e-5\noutput y\n"},
     {.graph = NULL},
 };
 
-/* tol: mean and variance are sums of N rounded terms in 16 or more parts: under (N / 16 + 5) 6e-8 of a value for the longest case;
- * the shifted case loses 50 to 1 in its input's rounding, 50 * 6e-8. */
+/* tol: mean and variance are sums of N rounded terms in 16 or more parts: under (N / 16 + 5) 6e-8 of a value
+ * for the longest case; the shifted case loses 50 to 1 in its input's rounding, 50 * 6e-8. */
 const clef_op_def clef__op_layer_norm = {
     .name = "layer_norm",
     .formula = "out = (x - mean) / sqrt(var + eps) weight + bias, over the last dim",

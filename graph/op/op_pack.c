@@ -52,17 +52,18 @@ static clef_status infer_weight(const clef_value *n, int32_t i, clef_error *err)
     char text[96];
     const char *shape = clef__shape_text(n->graph, &w->shape, text);
     if (w->shape.rank != 2 || w->shape.dim[0].symbol || w->shape.dim[1].symbol)
-        return clef__fail(err, CLEF_E_SHAPE, "weight %s %s, wanted two dims in numbers", w->name, shape);
+        return clef__fail(err, CLEF_E_SHAPE, "weight %s %s, expected two dims in numbers", w->name, shape);
     if (w->dtype != n->in[0]->dtype || columns_of(n, i) != columns_of(n, 0))
-        return clef__fail(err, CLEF_E_SHAPE, "weight %s %s of %lld columns, wanted %s of %lld as the first has", w->name,
-                          clef_dtype_name(w->dtype), (long long)columns_of(n, i), clef_dtype_name(n->in[0]->dtype),
-                          (long long)columns_of(n, 0));
+        return clef__fail(err, CLEF_E_SHAPE,
+                          "weight %s %s of %lld columns, expected %s of %lld as the first has", w->name,
+                          clef_dtype_name(w->dtype), (long long)columns_of(n, i),
+                          clef_dtype_name(n->in[0]->dtype), (long long)columns_of(n, 0));
     if (!clef__panel_has(w->dtype, columns_of(n, i)) || (o->in_out && clef_dtype_block_elems(w->dtype) > 1))
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s %s has no panel layout%s", clef_dtype_name(w->dtype), shape,
-                          o->in_out ? " with in_out" : "");
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s %s has no panel layout%s", clef_dtype_name(w->dtype),
+                          shape, o->in_out ? " with in_out" : "");
     if (!o->interleave && i + 1 < n->n_in && rows_of(n, i) % PANEL_PAD)
-        return clef__fail(err, CLEF_E_SHAPE, "weight %s of %lld rows, wanted a multiple of %d", w->name, (long long)rows_of(n, i),
-                          PANEL_PAD);
+        return clef__fail(err, CLEF_E_SHAPE, "weight %s of %lld rows, expected a multiple of %d", w->name,
+                          (long long)rows_of(n, i), PANEL_PAD);
     return CLEF_OK;
 }
 
@@ -75,7 +76,8 @@ static clef_status pack_infer(clef_value *n, clef_error *err)
     if (s)
         return s;
     if (o->interleave && (n->n_in != 2 || rows_of(n, 0) != rows_of(n, 1)))
-        return clef__fail(err, CLEF_E_SHAPE, "interleave of %d weights of %lld and %lld rows, wanted two alike", n->n_in,
+        return clef__fail(err, CLEF_E_SHAPE,
+                          "interleave of %d weights of %lld and %lld rows, expected two alike", n->n_in,
                           (long long)rows_of(n, 0), (long long)rows_of(n, n->n_in - 1));
     n->dtype = CLEF_I8;
     n->shape = clef_shape_1(clef_n(clef__panel_bytes(n->in[0]->dtype, all_rows(n), columns_of(n, 0))));
@@ -83,22 +85,24 @@ static clef_status pack_infer(clef_value *n, clef_error *err)
 }
 
 /* The bytes of a block of input i as the file has them, or as what was decoded encodes. */
-static const unsigned char *stored_block(const clef_value *n, const clef_ref_tensor *in, int32_t i, int64_t row, int64_t col,
-                                         unsigned char room[MAX_BLOCK_BYTES])
+static const unsigned char *stored_block(const clef_value *n, const clef_ref_tensor *in, int32_t i,
+                                         int64_t row, int64_t col, unsigned char room[MAX_BLOCK_BYTES])
 {
     const clef_pack_opts *o = (const void *)n->attr;
     const clef_dtype dtype = n->in[0]->dtype;
     const int64_t block = clef_dtype_block_elems(dtype), columns = columns_of(n, i), rows = rows_of(n, i);
     float x[MAX_BLOCK_ELEMS];
     if (in[i].stored && block > 1)
-        return (const unsigned char *)in[i].stored + (row * columns + col) / block * clef_dtype_block_bytes(dtype);
+        return (const unsigned char *)in[i].stored +
+               (row * columns + col) / block * clef_dtype_block_bytes(dtype);
     for (int64_t j = 0; j < block; j++)
         x[j] = (float)in[i].x[o->in_out ? (col + j) * rows + row : row * columns + col + j];
     clef_dtype_encode(dtype, x, (size_t)block, room);
     return room;
 }
 
-/* ---- the reference: the inverse of clef__panel_element, by rules of its own, so that the two check each other -------------------- */
+/* ---- the reference: the inverse of clef__panel_element, by rules of its own, so that the two check each
+ * other -------------------- */
 
 static unsigned nibble_of(const unsigned char *p, int64_t i)
 {
@@ -129,7 +133,8 @@ static unsigned stored_code(clef_dtype dtype, const unsigned char *raw, int64_t 
     case CLEF_Q5_K:
         return nibble_of_64(raw + 48, i) | (raw[16 + i % 32] >> i / 32 & 1u) << 4;
     case CLEF_Q6_K:
-        return (raw[i / 128 * 64 + i % 64] >> i % 128 / 64 * 4 & 15u) | (raw[128 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3u) << 4;
+        return (raw[i / 128 * 64 + i % 64] >> i % 128 / 64 * 4 & 15u) |
+               (raw[128 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3u) << 4;
     case CLEF_IQ4_XS:
         return nibble_of(raw + 8 + i / 32 * 16, i % 32);
     default:
@@ -137,7 +142,8 @@ static unsigned stored_code(clef_dtype dtype, const unsigned char *raw, int64_t 
     }
 }
 
-/* Where the bytes of a row go that are no codes: `n` of them, from `from` of the block to `to`, `each` a row and 16 rows before the next.
+/* Where the bytes of a row go that are no codes: `n` of them, from `from` of the block to `to`, `each` a row
+ * and 16 rows before the next.
  */
 typedef struct scale_move {
     int32_t from, to, n, each;
@@ -147,8 +153,10 @@ enum { MAX_MOVES = 4 };
 
 static const scale_move *scale_moves(clef_dtype dtype)
 {
-    static const scale_move half[MAX_MOVES] = {{0, 0, 2, 2}}, two[MAX_MOVES] = {{0, 0, 4, 2}}, byte[MAX_MOVES] = {{0, 0, 1, 1}};
-    static const scale_move k[MAX_MOVES] = {{4, 0, 12, 4}, {0, 192, 4, 2}}, q6_k[MAX_MOVES] = {{192, 0, 16, 4}, {208, 256, 2, 2}};
+    static const scale_move half[MAX_MOVES] = {{0, 0, 2, 2}}, two[MAX_MOVES] = {{0, 0, 4, 2}},
+                            byte[MAX_MOVES] = {{0, 0, 1, 1}};
+    static const scale_move k[MAX_MOVES] = {{4, 0, 12, 4}, {0, 192, 4, 2}},
+                            q6_k[MAX_MOVES] = {{192, 0, 16, 4}, {208, 256, 2, 2}};
     static const scale_move iq4_xs[MAX_MOVES] = {{4, 0, 4, 4}, {2, 64, 2, 2}, {0, 96, 2, 2}};
     switch (dtype) {
     case CLEF_Q4_1:
@@ -196,19 +204,25 @@ static void put_codes(clef_dtype dtype, const unsigned char *raw, int64_t first,
 /* Block b of all (tiles one after the other), row r of its tile. */
 static void put_block(clef_dtype dtype, const unsigned char *raw, clef_ref_tensor *out, int64_t b, int64_t r)
 {
-    const int64_t block = clef_dtype_block_elems(dtype), size = clef_dtype_block_bytes(dtype), all = out->n[3] / size;
+    const int64_t block = clef_dtype_block_elems(dtype), size = clef_dtype_block_bytes(dtype),
+                  all = out->n[3] / size;
     int64_t beside = 0; /* bytes of a stored block that are no codes */
     for (const scale_move *m = scale_moves(dtype); m->n; m++)
         beside += m->n;
     for (int64_t i = 0; i < block; i += 32)
-        put_codes(dtype, raw, i, out->x + (b * PANEL_ROWS * (size - beside)) + i / 32 * ((size - beside) / (block / 32)) * PANEL_ROWS, r);
+        put_codes(dtype, raw, i,
+                  out->x + (b * PANEL_ROWS * (size - beside)) +
+                      i / 32 * ((size - beside) / (block / 32)) * PANEL_ROWS,
+                  r);
     double *scales = out->x + all * (size - beside) + b * beside * PANEL_ROWS;
     for (const scale_move *m = scale_moves(dtype); m->n; m++)
         for (int32_t j = 0; j < m->n; j++)
-            scales[m->to + j / m->each * m->each * PANEL_ROWS + r * m->each + j % m->each] = (signed char)raw[m->from + j];
+            scales[m->to + j / m->each * m->each * PANEL_ROWS + r * m->each + j % m->each] =
+                (signed char)raw[m->from + j];
 }
 
-/* Rows of input i and the zeros that pad them: to whole tiles of each when these take turns, else behind the last one. */
+/* Rows of input i and the zeros that pad them: to whole tiles of each when these take turns, else behind the
+ * last one. */
 static int64_t rows_with_pad(const clef_value *n, int32_t i)
 {
     const clef_pack_opts *o = (const void *)n->attr;
@@ -221,14 +235,16 @@ static int64_t rows_with_pad(const clef_value *n, int32_t i)
 static void pack_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     const clef_dtype dtype = n->in[0]->dtype;
-    const int64_t columns = columns_of(n, 0), block = clef_dtype_block_elems(dtype), size = clef_dtype_block_bytes(dtype);
+    const int64_t columns = columns_of(n, 0), block = clef_dtype_block_elems(dtype),
+                  size = clef_dtype_block_bytes(dtype);
     for (int64_t i = 0; i < out->n[3]; i++)
         out->x[i] = 0;
     for (int32_t i = 0; i < n->n_in; i++)
         for (int64_t row = 0; row < rows_with_pad(n, i); row++)
             for (int64_t col = 0; col < columns; col += block) {
                 unsigned char room[MAX_BLOCK_BYTES] = {0};
-                const unsigned char *raw = row < rows_of(n, i) ? stored_block(n, in, i, row, col, room) : room;
+                const unsigned char *raw =
+                    row < rows_of(n, i) ? stored_block(n, in, i, row, col, room) : room;
                 const int64_t tile = place_of_tile(n, i, row / PANEL_ROWS), r = row % PANEL_ROWS,
                               b = tile * (columns / block) + col / block;
                 if (block > 1)
@@ -246,14 +262,15 @@ static clef_cost pack_cost(const clef_value *n, const int64_t *symbols)
     return cost;
 }
 
-/* How many tiles of input i a launch takes. When a plan is made they pass through memory launch by launch, so a large weight is cut in
- * pieces, where its rows lie one after the other. */
+/* How many tiles of input i a launch takes. When a plan is made they pass through memory launch by launch, so
+ * a large weight is cut in pieces, where its rows lie one after the other. */
 static uint32_t tiles_of_piece(const clef_value *n, int32_t i, uint32_t tiles)
 {
     enum { PIECE_BYTES = 8 << 20 };
     const clef_pack_opts *o = (const void *)n->attr;
     const int64_t tile_bytes = clef__bytes(n->in[i], NULL) / rows_of(n, i) * PANEL_ROWS;
-    const uint32_t most = clef__ceil_div(tiles, PACK_MAX_PIECES), fit = (uint32_t)(PIECE_BYTES / (tile_bytes + 1)) + 1;
+    const uint32_t most = clef__ceil_div(tiles, PACK_MAX_PIECES),
+                   fit = (uint32_t)(PIECE_BYTES / (tile_bytes + 1)) + 1;
     return o->in_out ? tiles : most > fit ? most : fit;
 }
 
@@ -271,7 +288,8 @@ static clef_status pack_weight(clef_lowering *lo, const clef_value *n, int32_t i
                       .step = o->interleave ? 2 : 1,
                       .tiles = tiles};
     const int is_last = !o->interleave && i + 1 == n->n_in;
-    const uint32_t mine = is_last ? tiles - args.tile : clef__ceil_div(args.n, PANEL_ROWS); /* the last one's pad, too */
+    const uint32_t mine =
+        is_last ? tiles - args.tile : clef__ceil_div(args.n, PANEL_ROWS); /* the last one's pad, too */
     const uint32_t piece = tiles_of_piece(n, i, mine);
     clef_status s = CLEF_OK;
     for (uint32_t left = mine, now; left > 0 && !s; left -= now) {
@@ -301,9 +319,10 @@ static clef_status pack_lower(clef_lowering *lo, const clef_value *n, clef_error
     return s;
 }
 
-#define BLOCK_CASES(one, other, k)                                                                                                         \
-    {                                                                                                                                      \
-        .graph = "weight v " one " [37, " #k "]\nweight w " other " [33, " #k "]\ny = pack(v)\nz = pack(w)\noutput y\noutput z\n"          \
+#define BLOCK_CASES(one, other, k)                                                                           \
+    {                                                                                                        \
+        .graph = "weight v " one " [37, " #k "]\nweight w " other " [33, " #k                                \
+                 "]\ny = pack(v)\nz = pack(w)\noutput y\noutput z\n"                                         \
     }
 
 static const clef_op_case pack_cases[] = {
@@ -319,7 +338,8 @@ static const clef_op_case pack_cases[] = {
     BLOCK_CASES("mxfp4", "mxfp4", 96),
     BLOCK_CASES("q4_k", "q5_k", 512),
     BLOCK_CASES("q6_k", "iq4_xs", 512),
-    {.graph = "weight a q4_0 [64, 64]\nweight b q4_0 [32, 64]\nweight c q4_0 [37, 64]\nweight d q4_0 [32, 64]\ny = pack(a, b, d, c)\n"
+    {.graph = "weight a q4_0 [64, 64]\nweight b q4_0 [32, 64]\nweight c q4_0 [37, 64]\nweight d q4_0 [32, "
+              "64]\ny = pack(a, b, d, c)\n"
               "output y\n"},
     {.graph = "weight a f16 [32, 33]\nweight b f16 [5, 33]\ny = pack(a, b)\noutput y\n"},
     {.graph = "weight a f32 [21, 32]\nweight b f32 [21, 70]\ny = pack(a, b) in_out=1\noutput y\n"},
@@ -335,7 +355,8 @@ const clef_op_def clef__op_pack = {
     .formula = "out = weights in panels of 16 rows, as bytes",
     .n_min = 1,
     .n_max = MAX_WEIGHTS,
-    .in = {CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_WEIGHT | CLEF_IN_DENSE},
+    .in = {CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_WEIGHT | CLEF_IN_DENSE,
+           CLEF_IN_WEIGHT | CLEF_IN_DENSE},
     .attrs = pack_attrs,
     .attr_bytes = sizeof(clef_pack_opts),
     .infer = pack_infer,

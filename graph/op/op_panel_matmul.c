@@ -1,5 +1,5 @@
-/* panel_matmul: the product with a packed weight, its rows of x normed and rounded to 8 bits before, its result ending in an activation and
- * a residual. */
+/* panel_matmul: the product with a packed weight, its rows of x normed and rounded to 8 bits before, its
+ * result ending in an activation and a residual. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -31,27 +31,33 @@ clef_value *clef_panel_matmul(clef_graph *g, clef_value *x, clef_value *packed, 
     if (!more)
         more = &none;
     return clef__node(g, CLEF_OP_panel_matmul,
-                      (clef_value *[PANEL_INPUTS]){x, packed, more->bias, more->norm_weight, more->norm_bias, more->residual}, PANEL_INPUTS,
-                      opts);
+                      (clef_value *[PANEL_INPUTS]){x, packed, more->bias, more->norm_weight, more->norm_bias,
+                                                   more->residual},
+                      PANEL_INPUTS, opts);
 }
 
 static clef_status options_fit(const clef_panel_matmul_opts *o, clef_error *err)
 {
-    const int norm_known = o->norm >= 0 && o->norm <= CLEF_PANEL_LAYER, act_known = o->act >= 0 && o->act <= CLEF_PANEL_RELU;
-    if (o->n < 1 || o->k < 1 || (uint32_t)o->dtype >= CLEF_N_DTYPES || !clef__panel_has((clef_dtype)o->dtype, o->k) || !norm_known ||
-        !act_known)
-        return clef__fail(err, CLEF_E_ARG, "n %d, k %d, dtype %d, norm %d, act %d: wanted a matrix of a dtype with panels", o->n, o->k,
-                          o->dtype, o->norm, o->act);
-    if (o->quantise < 0 || o->quantise > 2)
-        return clef__fail(err, CLEF_E_ARG, "quantise %d: wanted 0, 1 or 2", o->quantise);
-    if (o->quantise && o->half)
-        return clef__fail(err, CLEF_E_ARG, "quantise and half: wanted one of them");
-    const int blocks = clef_dtype_block_elems((clef_dtype)o->dtype) > 1;
-    if ((o->quantise && !blocks) || (o->half && o->dtype == CLEF_F32) || ((o->quantise || o->half) && o->k % 32))
+    const int norm_known = o->norm >= 0 && o->norm <= CLEF_PANEL_LAYER,
+              act_known = o->act >= 0 && o->act <= CLEF_PANEL_RELU;
+    if (o->n < 1 || o->k < 1 || (uint32_t)o->dtype >= CLEF_N_DTYPES ||
+        !clef__panel_has((clef_dtype)o->dtype, o->k) || !norm_known || !act_known)
         return clef__fail(err, CLEF_E_ARG,
-                          "quantise or half with %s of %d columns: wanted a format of blocks (half: or f16, bf16), and whole "
-                          "blocks of 32",
-                          clef_dtype_name((clef_dtype)o->dtype), o->k);
+                          "n %d, k %d, dtype %d, norm %d, act %d: expected a matrix of a dtype with panels",
+                          o->n, o->k, o->dtype, o->norm, o->act);
+    if (o->quantise < 0 || o->quantise > 2)
+        return clef__fail(err, CLEF_E_ARG, "quantise %d: expected 0, 1 or 2", o->quantise);
+    if (o->quantise && o->half)
+        return clef__fail(err, CLEF_E_ARG, "quantise and half: expected one of them");
+    const int blocks = clef_dtype_block_elems((clef_dtype)o->dtype) > 1;
+    if ((o->quantise && !blocks) || (o->half && o->dtype == CLEF_F32) ||
+        ((o->quantise || o->half) && o->k % 32))
+        return clef__fail(
+            err, CLEF_E_ARG,
+            "quantise or half with %s of %d columns: expected a format of blocks (half: or f16, "
+            "bf16), and whole "
+            "blocks of 32",
+            clef_dtype_name((clef_dtype)o->dtype), o->k);
     return CLEF_OK;
 }
 
@@ -61,7 +67,8 @@ static clef_status is_row(const clef_value *v, const char *what, int64_t wanted,
     char text[96];
     if (!v || (v->shape.rank == 1 && clef__dim_equal(v->shape.dim[0], clef_n(wanted))))
         return CLEF_OK;
-    return clef__fail(err, CLEF_E_SHAPE, "%s %s, wanted [%lld]", what, clef__shape_text(v->graph, &v->shape, text), (long long)wanted);
+    return clef__fail(err, CLEF_E_SHAPE, "%s %s, expected [%lld]", what,
+                      clef__shape_text(v->graph, &v->shape, text), (long long)wanted);
 }
 
 static clef_status panel_infer(clef_value *n, clef_error *err)
@@ -78,7 +85,8 @@ static clef_status panel_infer(clef_value *n, clef_error *err)
                           clef__shape_text(n->graph, &w->shape, text[0]), o->n, o->k, act_names[o->act],
                           clef_dtype_name((clef_dtype)o->dtype));
     if (!x->shape.rank || !clef__dim_equal(x->shape.dim[x->shape.rank - 1], clef_n(o->k)))
-        return clef__fail(err, CLEF_E_SHAPE, "x %s: wanted rows of %d", clef__shape_text(n->graph, &x->shape, text[0]), o->k);
+        return clef__fail(err, CLEF_E_SHAPE, "x %s: expected rows of %d",
+                          clef__shape_text(n->graph, &x->shape, text[0]), o->k);
     s = is_row(n->in[PANEL_BIAS], "bias", o->act == CLEF_PANEL_SWIGLU ? 2 * (int64_t)o->n : o->n, err);
     if (!s)
         s = is_row(n->in[PANEL_NORM_WEIGHT], "norm weight", o->k, err);
@@ -92,14 +100,18 @@ static clef_status panel_infer(clef_value *n, clef_error *err)
     n->shape = x->shape;
     n->shape.dim[x->shape.rank - 1] = clef_n(o->n);
     if (residual && !clef__shape_equal(&residual->shape, &n->shape))
-        return clef__fail(err, CLEF_E_SHAPE, "residual %s, wanted %s", clef__shape_text(n->graph, &residual->shape, text[0]),
+        return clef__fail(err, CLEF_E_SHAPE, "residual %s, expected %s",
+                          clef__shape_text(n->graph, &residual->shape, text[0]),
                           clef__shape_text(n->graph, &n->shape, text[1]));
     return CLEF_OK;
 }
 
-/* ---- reference ------------------------------------------------------------------------------------------------------------------- */
+/* ---- reference
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
-static void norm_row(const clef_panel_matmul_opts *o, const double *x, const double *weight, const double *bias, double *out)
+static void norm_row(const clef_panel_matmul_opts *o, const double *x, const double *weight,
+                     const double *bias, double *out)
 {
     double mean = 0, square = 0;
     for (int64_t i = 0; i < o->k && o->norm == CLEF_PANEL_LAYER; i++)
@@ -107,7 +119,9 @@ static void norm_row(const clef_panel_matmul_opts *o, const double *x, const dou
     for (int64_t i = 0; i < o->k; i++)
         square += (x[i] - mean) * (x[i] - mean) / o->k;
     for (int64_t i = 0; i < o->k; i++)
-        out[i] = o->norm ? (x[i] - mean) / sqrt(square + (double)o->eps) * (weight ? weight[i] : 1) + (bias ? bias[i] : 0) : x[i];
+        out[i] = o->norm ? (x[i] - mean) / sqrt(square + (double)o->eps) * (weight ? weight[i] : 1) +
+                               (bias ? bias[i] : 0)
+                         : x[i];
 }
 
 static void quantise_row(double *x, int64_t k)
@@ -140,11 +154,13 @@ static double apply(int32_t act, double x)
 }
 
 /* alpha x . row r of the packed weight + bias[at] */
-static double product(const clef_panel_matmul_opts *o, const clef_ref_tensor *in, const double *x, int64_t r, int64_t at)
+static double product(const clef_panel_matmul_opts *o, const clef_ref_tensor *in, const double *x, int64_t r,
+                      int64_t at)
 {
     double sum = 0;
     for (int64_t k = 0; k < o->k; k++)
-        sum += x[k] * clef__panel_element((clef_dtype)o->dtype, clef__panel_rows(o), o->k, in[PANEL_PACKED].x, r, k);
+        sum += x[k] *
+               clef__panel_element((clef_dtype)o->dtype, clef__panel_rows(o), o->k, in[PANEL_PACKED].x, r, k);
     return (o->alpha != 0 ? (double)o->alpha : 1) * sum + (in[PANEL_BIAS].x ? in[PANEL_BIAS].x[at] : 0);
 }
 
@@ -162,7 +178,8 @@ static void panel_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_t
             const int64_t at = row * o->n + r, gate = r / PANEL_ROWS * PANEL_PAD + r % PANEL_ROWS;
             double y = NAN; /* without memory */
             if (x && o->act == CLEF_PANEL_SWIGLU)
-                y = apply(o->act, product(o, in, x, gate, r)) * product(o, in, x, gate + PANEL_ROWS, o->n + r);
+                y = apply(o->act, product(o, in, x, gate, r)) *
+                    product(o, in, x, gate + PANEL_ROWS, o->n + r);
             else if (x)
                 y = apply(o->act, product(o, in, x, r, r));
             out->x[at] = y + (in[PANEL_RESIDUAL].x ? in[PANEL_RESIDUAL].x[at] : 0);
@@ -177,58 +194,73 @@ static clef_cost panel_cost(const clef_value *n, const int64_t *symbols)
     return clef__cost_elementwise(n, symbols, (o->act == CLEF_PANEL_SWIGLU ? 4.0 : 2.0) * o->k);
 }
 
-/* ---- cases ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- cases
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
-#define HALF_TOL                                                                                                                           \
-    4e-3f /* each sum of 16 products rounded by 2^-11 of it, and codes without a sign make such sums large; 8 bits make more               \
+#define HALF_TOL                                                                                             \
+    4e-3f /* each sum of 16 products rounded by 2^-11 of it, and codes without a sign make such sums large;  \
+           * 8 bits make more                                                                                \
            */
 
 #define BYTES_TOL 1e-2f /* x in 8 bits of a block's largest, or bf16 */
 
-#define PANEL_CASES(dtype, number)                                                                                                         \
-    {.graph = "symbol T <= 27\ninput x f32 [T, 96]\nweight w " dtype " [70, 96]\np = pack(w)\nweight b f32 [70]\n"                         \
-              "y = panel_matmul(x, p, b) n=70 k=96 dtype=" number " alpha=0.5\noutput y\n"},                                               \
-    {                                                                                                                                      \
-        .graph = "symbol T <= 3\ninput x f32 [2, T, 512]\nweight w " dtype " [37, 512]\np = pack(w)\n"                                     \
-                 "y = panel_matmul(x, p) n=37 k=512 dtype=" number "\noutput y\n"                                                          \
+#define PANEL_CASES(dtype, number)                                                                           \
+    {.graph = "symbol T <= 27\ninput x f32 [T, 96]\nweight w " dtype                                         \
+              " [70, 96]\np = pack(w)\nweight b f32 [70]\n"                                                  \
+              "y = panel_matmul(x, p, b) n=70 k=96 dtype=" number " alpha=0.5\noutput y\n"},                 \
+    {                                                                                                        \
+        .graph = "symbol T <= 3\ninput x f32 [2, T, 512]\nweight w " dtype " [37, 512]\np = pack(w)\n"       \
+                 "y = panel_matmul(x, p) n=37 k=512 dtype=" number "\noutput y\n"                            \
     }
-#define QUANTISED_CASES(dtype, number)                                                                                                     \
-    {.graph = "symbol T <= 27\ninput x f32 [T, 96]\nweight w " dtype " [70, 96]\np = pack(w)\nweight b f16 [70]\n"                         \
-              "y = panel_matmul(x, p, b) n=70 k=96 dtype=" number " quantise=1\noutput y\n"},                                              \
-    {                                                                                                                                      \
-        .graph = "symbol T <= 14\ninput x f32 [T, 512]\nweight w " dtype " [37, 512]\np = pack(w)\n"                                       \
-                 "y = panel_matmul(x, p) n=37 k=512 dtype=" number " alpha=-2 quantise=1\noutput y\n"                                      \
+#define QUANTISED_CASES(dtype, number)                                                                       \
+    {.graph = "symbol T <= 27\ninput x f32 [T, 96]\nweight w " dtype                                         \
+              " [70, 96]\np = pack(w)\nweight b f16 [70]\n"                                                  \
+              "y = panel_matmul(x, p, b) n=70 k=96 dtype=" number " quantise=1\noutput y\n"},                \
+    {                                                                                                        \
+        .graph = "symbol T <= 14\ninput x f32 [T, 512]\nweight w " dtype " [37, 512]\np = pack(w)\n"         \
+                 "y = panel_matmul(x, p) n=37 k=512 dtype=" number " alpha=-2 quantise=1\noutput y\n"        \
     }
-#define FORMAT_CASES(dtype, number)                                                                                                        \
-    {.graph = "symbol T <= 18\ninput x f32 [T, 512]\nweight w " dtype " [37, 512]\np = pack(w)\n"                                          \
-              "y = panel_matmul(x, p) n=37 k=512 dtype=" number " quantise=1\noutput y\n"},                                                \
-        {.graph = "symbol T <= 18\ninput x f32 [T, 256]\nweight w " dtype " [37, 256]\np = pack(w)\n"                                      \
-                  "y = panel_matmul(x, p) n=37 k=256 dtype=" number " half=1\noutput y\n",                                                 \
-         .tol = HALF_TOL},                                                                                                                 \
-    {                                                                                                                                      \
-        .graph = "symbol T <= 18\ninput x f32 [T, 256]\nweight w " dtype " [37, 256]\np = pack(w)\n"                                       \
-                 "y = panel_matmul(x, p) n=37 k=256 dtype=" number "\noutput y\n"                                                          \
+#define FORMAT_CASES(dtype, number)                                                                          \
+    {.graph = "symbol T <= 18\ninput x f32 [T, 512]\nweight w " dtype " [37, 512]\np = pack(w)\n"            \
+              "y = panel_matmul(x, p) n=37 k=512 dtype=" number " quantise=1\noutput y\n"},                  \
+        {.graph = "symbol T <= 18\ninput x f32 [T, 256]\nweight w " dtype " [37, 256]\np = pack(w)\n"        \
+                  "y = panel_matmul(x, p) n=37 k=256 dtype=" number " half=1\noutput y\n",                   \
+         .tol = HALF_TOL},                                                                                   \
+    {                                                                                                        \
+        .graph = "symbol T <= 18\ninput x f32 [T, 256]\nweight w " dtype " [37, 256]\np = pack(w)\n"         \
+                 "y = panel_matmul(x, p) n=37 k=256 dtype=" number "\noutput y\n"                            \
     }
-#define ROUNDED_CASES(dtype, number)                                                                                                       \
-    {                                                                                                                                      \
-        .graph = "symbol T <= 43\ninput x f32 [T, 768]\nweight w " dtype " [77, 768]\np = pack(w)\n"                                       \
-                 "y = panel_matmul(x, p) n=77 k=768 dtype=" number " quantise=2 alpha=-2\noutput y\n",                                     \
-        .tol = BYTES_TOL                                                                                                                   \
+#define ROUNDED_CASES(dtype, number)                                                                         \
+    {                                                                                                        \
+        .graph = "symbol T <= 43\ninput x f32 [T, 768]\nweight w " dtype " [77, 768]\np = pack(w)\n"         \
+                 "y = panel_matmul(x, p) n=77 k=768 dtype=" number " quantise=2 alpha=-2\noutput y\n",       \
+        .tol = BYTES_TOL                                                                                     \
     }
 /* What stands around the product, each at one row, at a few and at many. `options` are those of the dtype. */
-#define FUSED_CASES(dtype, options)                                                                                                        \
-    {.graph = "symbol T <= 13\ninput x f32 [T, 64]\ninput r f32 [T, 37]\nweight w " dtype " [37, 64]\np = pack(w)\nweight b f32 [37]\n"    \
-              "y = panel_matmul(x, p, b, _, _, r) n=37 k=64 act=gelu_tanh " options "\noutput y\n"},                                       \
-        {.graph = "symbol T <= 4\ninput x f32 [T, 2, 64]\nv = slice(x) axis=1 start=1 size=1\nweight w " dtype " [33, 64]\np = pack(w)\n"  \
-                  "weight g f16 [64]\ny = panel_matmul(v, p, _, g) n=33 k=64 norm=rms eps=1e-5 act=silu " options "\noutput y\n"},         \
-        {.graph = "symbol T <= 9\ninput x f32 [T, 64]\nweight w " dtype " [64, 64]\np = pack(w)\nweight g f32 [64]\nweight s bf16 [64]\n"  \
-                  "y = panel_matmul(x, p, _, g, s, x) n=64 k=64 norm=layer eps=1e-5 act=relu " options "\noutput y\n"},                    \
-        {.graph = "symbol T <= 13\ninput x f32 [T, 64]\nweight w " dtype " [16, 64]\nweight v " dtype " [16, 64]\n"                        \
-                  "p = pack(w, v) interleave=1\nweight b f32 [32]\nc = affine(x) scale=2\nd = slice(c) axis=1 size=16\ne = copy(d)\n"      \
-                  "y = panel_matmul(x, p, b, _, _, e) n=16 k=64 act=swiglu " options "\noutput y\n"},                                      \
-    {                                                                                                                                      \
-        .graph = "symbol T <= 6\ninput x f32 [T, 64]\nweight w " dtype " [48, 64]\nweight v " dtype " [48, 64]\n"                          \
-                 "p = pack(w, v) interleave=1\ny = panel_matmul(x, p) n=48 k=64 norm=rms eps=1e-5 act=swiglu " options "\noutput y\n"      \
+#define FUSED_CASES(dtype, options)                                                                          \
+    {.graph = "symbol T <= 13\ninput x f32 [T, 64]\ninput r f32 [T, 37]\nweight w " dtype                    \
+              " [37, 64]\np = pack(w)\nweight b f32 [37]\n"                                                  \
+              "y = panel_matmul(x, p, b, _, _, r) n=37 k=64 act=gelu_tanh " options "\noutput y\n"},         \
+        {.graph =                                                                                            \
+             "symbol T <= 4\ninput x f32 [T, 2, 64]\nv = slice(x) axis=1 start=1 size=1\nweight w " dtype    \
+             " [33, 64]\np = pack(w)\n"                                                                      \
+             "weight g f16 [64]\ny = panel_matmul(v, p, _, g) n=33 k=64 norm=rms eps=1e-5 act=silu " options \
+             "\noutput y\n"},                                                                                \
+        {.graph = "symbol T <= 9\ninput x f32 [T, 64]\nweight w " dtype                                      \
+                  " [64, 64]\np = pack(w)\nweight g f32 [64]\nweight s bf16 [64]\n"                          \
+                  "y = panel_matmul(x, p, _, g, s, x) n=64 k=64 norm=layer eps=1e-5 act=relu " options       \
+                  "\noutput y\n"},                                                                           \
+        {.graph = "symbol T <= 13\ninput x f32 [T, 64]\nweight w " dtype " [16, 64]\nweight v " dtype        \
+                  " [16, 64]\n"                                                                              \
+                  "p = pack(w, v) interleave=1\nweight b f32 [32]\nc = affine(x) scale=2\nd = slice(c) "     \
+                  "axis=1 size=16\ne = copy(d)\n"                                                            \
+                  "y = panel_matmul(x, p, b, _, _, e) n=16 k=64 act=swiglu " options "\noutput y\n"},        \
+    {                                                                                                        \
+        .graph =                                                                                             \
+            "symbol T <= 6\ninput x f32 [T, 64]\nweight w " dtype " [48, 64]\nweight v " dtype " [48, 64]\n" \
+            "p = pack(w, v) interleave=1\ny = panel_matmul(x, p) n=48 k=64 norm=rms eps=1e-5 "               \
+            "act=swiglu " options "\noutput y\n"                                                             \
     }
 
 static const clef_op_case panel_cases[] = {
@@ -256,22 +288,32 @@ static const clef_op_case panel_cases[] = {
     {.graph = "symbol T <= 70\ninput x f32 [T, 96]\nweight w q4_0 [70, 96]\np = pack(w)\nweight b f32 [70]\n"
               "y = panel_matmul(x, p, b) n=70 k=96 dtype=6 half=1 act=silu\noutput y\n",
      .tol = HALF_TOL},
-    {.graph = "symbol T <= 40\ninput x f32 [T, 64]\nweight w q8_0 [48, 64]\nweight v q8_0 [48, 64]\np = pack(w, v) interleave=1\n"
-              "weight g f32 [64]\ny = panel_matmul(x, p, _, g) n=48 k=64 dtype=5 half=1 norm=rms eps=1e-5 act=swiglu\noutput y\n",
+    {.graph = "symbol T <= 40\ninput x f32 [T, 64]\nweight w q8_0 [48, 64]\nweight v q8_0 [48, 64]\np = "
+              "pack(w, v) interleave=1\n"
+              "weight g f32 [64]\ny = panel_matmul(x, p, _, g) n=48 k=64 dtype=5 half=1 norm=rms "
+              "eps=1e-5 act=swiglu\noutput y\n",
      .tol = HALF_TOL},
-    {.graph = "symbol T <= 70\ninput x f32 [T, 96]\nweight w f16 [150, 96]\np = pack(w)\nweight b f32 [150]\n" /* units for matrices */
+    {.graph = "symbol T <= 70\ninput x f32 [T, 96]\nweight w f16 [150, 96]\np = pack(w)\nweight b f32 "
+              "[150]\n" /* units for matrices */
               "y = panel_matmul(x, p, b) n=150 k=96 dtype=1 half=1 alpha=0.5\noutput y\n",
      .tol = HALF_TOL},
-    {.graph = "symbol T <= 40\ninput x f32 [T, 64]\nweight w bf16 [48, 64]\nweight v bf16 [48, 64]\np = pack(w, v) interleave=1\n"
-              "weight g f32 [64]\ny = panel_matmul(x, p, _, g) n=48 k=64 dtype=2 half=1 norm=rms eps=1e-5 act=swiglu\noutput y\n",
+    {.graph = "symbol T <= 40\ninput x f32 [T, 64]\nweight w bf16 [48, 64]\nweight v bf16 [48, 64]\np = "
+              "pack(w, v) interleave=1\n"
+              "weight g f32 [64]\ny = panel_matmul(x, p, _, g) n=48 k=64 dtype=2 half=1 norm=rms "
+              "eps=1e-5 act=swiglu\noutput y\n",
      .tol = BYTES_TOL},
-    {.graph = "symbol T <= 70\ninput x f32 [T, 320]\ninput r f32 [T, 37]\nweight w bf16 [37, 320]\np = pack(w)\n"
-              "y = panel_matmul(x, p, _, _, _, r) n=37 k=320 dtype=2 half=1 act=gelu batch_invariant=1\noutput y\n",
+    {.graph = "symbol T <= 70\ninput x f32 [T, 320]\ninput r f32 [T, 37]\nweight w bf16 [37, 320]\np = "
+              "pack(w)\n"
+              "y = panel_matmul(x, p, _, _, _, r) n=37 k=320 dtype=2 half=1 act=gelu "
+              "batch_invariant=1\noutput y\n",
      .tol = BYTES_TOL},
-    {.graph = "symbol T <= 70\ninput x f32 [T, 96]\nweight w q4_0 [150, 96]\np = pack(w)\nweight b f32 [150]\n"
-              "y = panel_matmul(x, p, b) n=150 k=96 dtype=6 quantise=1 act=silu\noutput y\n"},
-    {.graph = "symbol T <= 70\ninput x f32 [T, 256]\nweight w q6_k [48, 256]\nweight v q6_k [48, 256]\np = pack(w, v) interleave=1\n"
-              "weight g f32 [256]\ny = panel_matmul(x, p, _, g) n=48 k=256 dtype=14 quantise=1 norm=rms eps=1e-5 act=swiglu\noutput y\n"},
+    {.graph =
+         "symbol T <= 70\ninput x f32 [T, 96]\nweight w q4_0 [150, 96]\np = pack(w)\nweight b f32 [150]\n"
+         "y = panel_matmul(x, p, b) n=150 k=96 dtype=6 quantise=1 act=silu\noutput y\n"},
+    {.graph = "symbol T <= 70\ninput x f32 [T, 256]\nweight w q6_k [48, 256]\nweight v q6_k [48, 256]\np "
+              "= pack(w, v) interleave=1\n"
+              "weight g f32 [256]\ny = panel_matmul(x, p, _, g) n=48 k=256 dtype=14 quantise=1 norm=rms "
+              "eps=1e-5 act=swiglu\noutput y\n"},
     {.graph = "input x f32 [9, 32]\nweight w q4_1 [17, 32]\np = pack(w)\n" /* small ones, for simulators */
               "y = panel_matmul(x, p) n=17 k=32 dtype=7 quantise=1\noutput y\n"},
     {.graph = "input x f32 [9, 32]\nweight w q5_1 [17, 32]\np = pack(w)\n"
@@ -279,7 +321,8 @@ static const clef_op_case panel_cases[] = {
      .tol = HALF_TOL},
     {.graph = "input x f32 [5, 256]\nweight w q6_k [3, 256]\np = pack(w)\n"
               "y = panel_matmul(x, p) n=3 k=256 dtype=14 quantise=1\noutput y\n"},
-    {.graph = "input x f32 [6, 32]\nweight w f16 [16, 32]\nweight v f16 [16, 32]\np = pack(w, v) interleave=1\n"
+    {.graph = "input x f32 [6, 32]\nweight w f16 [16, 32]\nweight v f16 [16, 32]\np = pack(w, v) "
+              "interleave=1\n"
               "y = panel_matmul(x, p) n=16 k=32 dtype=1 half=1 act=swiglu\noutput y\n",
      .tol = HALF_TOL},
     ROUNDED_CASES("q8_0", "5"),
@@ -293,15 +336,20 @@ static const clef_op_case panel_cases[] = {
     ROUNDED_CASES("iq4_nl", "15"),
     ROUNDED_CASES("iq4_xs", "16"),
     ROUNDED_CASES("mxfp4", "26"),
-    {.graph = "symbol T <= 600\ninput x f32 [T, 1280]\ninput r f32 [T, 200]\nweight w q8_0 [200, 1280]\np = pack(w)\n" /* blocks of all */
-              "weight b f32 [200]\nweight g f32 [1280]\ny = panel_matmul(x, p, b, g, _, r) n=200 k=1280 dtype=5 quantise=2 norm=rms "
+    {.graph = "symbol T <= 600\ninput x f32 [T, 1280]\ninput r f32 [T, 200]\nweight w q8_0 [200, "
+              "1280]\np = pack(w)\n" /* blocks of all */
+              "weight b f32 [200]\nweight g f32 [1280]\ny = panel_matmul(x, p, b, g, _, r) n=200 k=1280 "
+              "dtype=5 quantise=2 norm=rms "
               "eps=1e-5 act=gelu batch_invariant=1\noutput y\n",
      .tol = BYTES_TOL},
-    {.graph = "symbol T <= 70\ninput x f32 [T, 64]\nweight w q8_0 [48, 64]\nweight v q8_0 [48, 64]\np = pack(w, v) interleave=1\n"
+    {.graph = "symbol T <= 70\ninput x f32 [T, 64]\nweight w q8_0 [48, 64]\nweight v q8_0 [48, 64]\np = "
+              "pack(w, v) interleave=1\n"
               "weight g f32 [64]\nweight s f32 [64]\nweight b f32 [96]\n"
-              "y = panel_matmul(x, p, b, g, s) n=48 k=64 dtype=5 quantise=2 norm=layer eps=1e-5 act=swiglu batch_invariant=1\noutput y\n",
+              "y = panel_matmul(x, p, b, g, s) n=48 k=64 dtype=5 quantise=2 norm=layer eps=1e-5 "
+              "act=swiglu batch_invariant=1\noutput y\n",
      .tol = BYTES_TOL},
-    {.graph = "symbol T <= 50\ninput x f32 [T, 301]\nweight w f32 [301, 100]\np = pack(w) in_out=1\nweight g f32 [301]\n"
+    {.graph = "symbol T <= 50\ninput x f32 [T, 301]\nweight w f32 [301, 100]\np = pack(w) "
+              "in_out=1\nweight g f32 [301]\n"
               "y = panel_matmul(x, p, _, g) n=100 k=301 norm=rms eps=1e-5\noutput y\n"},
     {.graph = "symbol T <= 50\ninput x f32 [T, 320]\nweight w bf16 [100, 320]\np = pack(w)\n"
               "y = panel_matmul(x, p) n=100 k=320 dtype=2\noutput y\n"},
@@ -309,11 +357,14 @@ static const clef_op_case panel_cases[] = {
               "y = panel_matmul(x, p) n=100 k=320 dtype=1\noutput y\n"},
     {.graph = "symbol T <= 50\ninput x f32 [T, 512]\nweight w q4_k [100, 512]\np = pack(w)\n"
               "y = panel_matmul(x, p) n=100 k=512 dtype=12\noutput y\n"},
-    {.graph = "input x f32 [3, 33]\nweight w f32 [33, 40]\np = pack(w) in_out=1\ny = panel_matmul(x, p) n=40 k=33\noutput y\n"},
+    {.graph = "input x f32 [3, 33]\nweight w f32 [33, 40]\np = pack(w) in_out=1\ny = panel_matmul(x, p) "
+              "n=40 k=33\noutput y\n"},
     {.graph = "symbol T <= 6\ninput x f32 [T, 33]\nweight w f32 [40, 33]\np = pack(w)\nweight g f32 [33]\n"
               "y = panel_matmul(x, p, _, g) n=40 k=33 norm=layer eps=1e-6 act=gelu\noutput y\n"},
-    {.graph = "const x f32 [1, 32] = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0\n"
-              "weight w q4_0 [20, 32]\np = pack(w)\ny = panel_matmul(x, p) n=20 k=32 dtype=6 quantise=1\noutput y\n"},
+    {.graph = "const x f32 [1, 32] = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "
+              "0, 0, 0, 0, 0, 0, 0, 0, 0, 0\n"
+              "weight w q4_0 [20, 32]\np = pack(w)\ny = panel_matmul(x, p) n=20 k=32 dtype=6 "
+              "quantise=1\noutput y\n"},
     {.graph = NULL},
 };
 
@@ -322,7 +373,7 @@ static float panel_tol(const clef_value *n)
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     return o->quantise == 2 || (o->half && o->dtype == CLEF_BF16) ? BYTES_TOL
            : o->half                                              ? HALF_TOL
-                                                                  : 5e-6f; /* as matmul and the norms; integers are exact */
+                     : 5e-6f; /* as matmul and the norms; integers are exact */
 }
 
 const clef_op_def clef__op_panel_matmul = {

@@ -14,8 +14,8 @@ static clef_status pick_infer(clef_value *n, clef_error *err)
     for (int32_t i = 0; same && i + 1 < x->rank; i++)
         same = clef__dim_equal(x->dim[i], ids->dim[i]);
     if (!same)
-        return clef__fail(err, CLEF_E_SHAPE, "x %s and ids %s differ before the last dim", clef__shape_text(n->graph, x, a),
-                          clef__shape_text(n->graph, ids, b));
+        return clef__fail(err, CLEF_E_SHAPE, "x %s and ids %s differ before the last dim",
+                          clef__shape_text(n->graph, x, a), clef__shape_text(n->graph, ids, b));
     n->dtype = CLEF_F32;
     n->shape = *ids;
     return CLEF_OK;
@@ -26,7 +26,8 @@ static void pick_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_te
     (void)n;
     for (int64_t i = 0; i < out->n[0] * out->n[1] * out->n[2] * out->n[3]; i++) {
         const double id = in[1].x[i];
-        out->x[i] = id >= 0 && id < (double)in[0].n[3] ? in[0].x[i / out->n[3] * in[0].n[3] + (int64_t)id] : 0;
+        out->x[i] =
+            id >= 0 && id < (double)in[0].n[3] ? in[0].x[i / out->n[3] * in[0].n[3] + (int64_t)id] : 0;
     }
 }
 
@@ -54,7 +55,9 @@ static clef_status pick_lower(clef_lowering *lo, const clef_value *n, clef_error
 }
 
 static const clef_op_case pick_cases[] = {
-    {.graph = "symbol T <= 9\ninput x f32 [2, T, 7]\ninput i i32 [2, T, 3]\ny = pick(x, i)\noutput y\n", .int_lo = -1, .int_hi = 8},
+    {.graph = "symbol T <= 9\ninput x f32 [2, T, 7]\ninput i i32 [2, T, 3]\ny = pick(x, i)\noutput y\n",
+     .int_lo = -1,
+     .int_hi = 8},
     {.graph = "input x f32 [5]\ninput i i32 [9]\ny = pick(x, i)\noutput y\n", .int_hi = 5},
     {.graph = NULL},
 };

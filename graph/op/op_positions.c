@@ -16,9 +16,10 @@ static clef_status positions_infer(clef_value *n, clef_error *err)
     const clef_positions_opts *o = (const void *)n->attr;
     char text[96];
     if (n->in[0]->shape.rank != 1)
-        return clef__fail(err, CLEF_E_SHAPE, "pos %s, wanted [B]", clef__shape_text(n->graph, &n->in[0]->shape, text));
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s, expected [B]",
+                          clef__shape_text(n->graph, &n->in[0]->shape, text));
     if (o->length.n < 1)
-        return clef__fail(err, CLEF_E_ARG, "length %lld, wanted at least 1", (long long)o->length.n);
+        return clef__fail(err, CLEF_E_ARG, "length %lld, expected at least 1", (long long)o->length.n);
     n->dtype = CLEF_I32;
     n->shape = clef_shape_2(n->in[0]->shape.dim[0], o->length);
     return CLEF_OK;
@@ -38,7 +39,8 @@ static clef_cost positions_cost(const clef_value *n, const int64_t *symbols)
 
 static clef_status positions_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    const positions_args args = {.n = clef__size(lo, n), .length = clef__n(lo, n, 0), .pos = clef__view(lo, n->in[0]).offset};
+    const positions_args args = {
+        .n = clef__size(lo, n), .length = clef__n(lo, n, 0), .pos = clef__view(lo, n->in[0]).offset};
     return clef__launch(lo,
                         &(clef_launch){.source = "positions",
                                        .kernel = "positions",

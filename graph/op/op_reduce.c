@@ -12,7 +12,8 @@ static clef_cost row_cost(const clef_value *n, const int64_t *symbols)
 }
 
 /* One launch of `kernel`: a group a row of x. */
-static clef_status rows_lower(clef_lowering *lo, const clef_value *n, const char *kernel, clef_def def, uint32_t k, clef_error *err)
+static clef_status rows_lower(clef_lowering *lo, const clef_value *n, const char *kernel, clef_def def,
+                              uint32_t k, clef_error *err)
 {
     const clef_value *x = n->in[0];
     reduce_args args = {.x = clef__view(lo, x), .k = k};
@@ -32,7 +33,9 @@ static clef_status rows_lower(clef_lowering *lo, const clef_value *n, const char
                         err);
 }
 
-/* ---- reduce ---------------------------------------------------------------------------------------------------------------- */
+/* ---- reduce
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 static const char *const reductions[] = {"sum", "mean", "max", NULL};
 
@@ -52,7 +55,7 @@ static clef_status reduce_infer(clef_value *n, clef_error *err)
     if (o->kind < CLEF_REDUCE_SUM || o->kind > CLEF_REDUCE_MAX)
         return clef__fail(err, CLEF_E_ARG, "kind %d is no reduction", o->kind);
     if (n->in[0]->shape.rank == 0)
-        return clef__fail(err, CLEF_E_SHAPE, "x is a scalar, wanted a last dim");
+        return clef__fail(err, CLEF_E_SHAPE, "x is a scalar, expected a last dim");
     clef__infer_same(n, err);
     n->shape.dim[n->shape.rank - 1] = clef_n(1);
     return CLEF_OK;
@@ -83,18 +86,23 @@ static clef_status reduce_lower(clef_lowering *lo, const clef_value *n, clef_err
 
 CLEF_ROW_VARIANTS(reduce, reduce_lower);
 
-#define REDUCE_CASES(kind)                                                                                                                 \
-    {.graph = "input x f32 [1]\ny = reduce(x) kind=" kind "\noutput y\n"},                                                                 \
-        {.graph = "symbol T <= 6\ninput x f32 [2, T, 67]\ny = reduce(x) kind=" kind "\noutput y\n"},                                       \
-        {.graph = "symbol S <= 40\ninput x f32 [3, S]\ny = reduce(x) kind=" kind "\noutput y\n"},                                          \
-        {.graph = "const x f32 [4, 2] = nan, nan, 1, nan, -inf, -inf, inf, -inf\ny = reduce(x) kind=" kind "\noutput y\n"},                \
-        {.graph = "const x f32 [1] = nan\ninput z f32 [37]\nc = mul(z, x)\ny = reduce(c) kind=" kind "\noutput y\n"},                      \
-        {.graph = "input x f32 [2, 3, 5, 17]\nv = permute(x) axes=[0, 3, 2, 1]\ny = reduce(v) kind=" kind "\noutput y\n"},                 \
-    {                                                                                                                                      \
-        .graph = "input x f32 [3, 1031]\nv = slice(x) axis=1 start=5 size=1000\ny = reduce(v) kind=" kind "\noutput y\n"                   \
+#define REDUCE_CASES(kind)                                                                                   \
+    {.graph = "input x f32 [1]\ny = reduce(x) kind=" kind "\noutput y\n"},                                   \
+        {.graph = "symbol T <= 6\ninput x f32 [2, T, 67]\ny = reduce(x) kind=" kind "\noutput y\n"},         \
+        {.graph = "symbol S <= 40\ninput x f32 [3, S]\ny = reduce(x) kind=" kind "\noutput y\n"},            \
+        {.graph = "const x f32 [4, 2] = nan, nan, 1, nan, -inf, -inf, inf, -inf\ny = reduce(x) kind=" kind   \
+                  "\noutput y\n"},                                                                           \
+        {.graph = "const x f32 [1] = nan\ninput z f32 [37]\nc = mul(z, x)\ny = reduce(c) kind=" kind         \
+                  "\noutput y\n"},                                                                           \
+        {.graph = "input x f32 [2, 3, 5, 17]\nv = permute(x) axes=[0, 3, 2, 1]\ny = reduce(v) kind=" kind    \
+                  "\noutput y\n"},                                                                           \
+    {                                                                                                        \
+        .graph = "input x f32 [3, 1031]\nv = slice(x) axis=1 start=5 size=1000\ny = reduce(v) kind=" kind    \
+                 "\noutput y\n"                                                                              \
     }
 
-static const clef_op_case reduce_cases[] = {REDUCE_CASES("sum"), REDUCE_CASES("mean"), REDUCE_CASES("max"), {.graph = NULL}};
+static const clef_op_case reduce_cases[] = {
+    REDUCE_CASES("sum"), REDUCE_CASES("mean"), REDUCE_CASES("max"), {.graph = NULL}};
 
 const clef_op_def clef__op_reduce = {
     .name = "reduce",
@@ -119,7 +127,9 @@ static int before(const double *x, int64_t i, int64_t j)
     return a > b || (a == b && i < j);
 }
 
-/* ---- argmax ---------------------------------------------------------------------------------------------------------------- */
+/* ---- argmax
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 clef_value *clef_argmax(clef_graph *g, clef_value *x)
 {
@@ -129,7 +139,7 @@ clef_value *clef_argmax(clef_graph *g, clef_value *x)
 static clef_status argmax_infer(clef_value *n, clef_error *err)
 {
     if (n->in[0]->shape.rank == 0)
-        return clef__fail(err, CLEF_E_SHAPE, "x is a scalar, wanted a last dim");
+        return clef__fail(err, CLEF_E_SHAPE, "x is a scalar, expected a last dim");
     n->dtype = CLEF_I32;
     n->shape = n->in[0]->shape;
     n->shape.rank--;
@@ -159,11 +169,18 @@ static const clef_op_case argmax_cases[] = {
     {.graph = "input x f32 [1]\ny = argmax(x)\noutput y\n"},
     {.graph = "symbol T <= 6\ninput x f32 [2, T, 67]\ny = argmax(x)\noutput y\n"},
     {.graph = "input x f32 [5, 33]\nz = affine(x)\ny = argmax(z)\noutput y\n"}, /* all equal: the first */
-    {.graph = "input i i32 [3, 300]\nconst t f32 [4] = 1, 2, 3, 4\nx = gather(t, i)\ny = argmax(x)\noutput y\n", .int_hi = 4},
+    {.graph =
+         "input i i32 [3, 300]\nconst t f32 [4] = 1, 2, 3, 4\nx = gather(t, i)\ny = argmax(x)\noutput y\n",
+     .int_hi = 4},
     {.graph = "input x f32 [2, 9000]\nv = slice(x) axis=1 start=-8001 size=8001\ny = argmax(v)\noutput y\n"},
-    {.graph = "const x f32 [4, 3] = nan, 1, 2, nan, nan, nan, nan, -inf, -inf, inf, nan, inf\ny = argmax(x)\noutput y\n"},
-    {.graph = "input i i32 [9, 77]\nconst t f32 [3] = nan, -inf, -inf\nx = gather(t, i)\ny = argmax(x)\noutput y\n", .int_hi = 3},
-    {.graph = "input i i32 [3, 300]\nconst t f32 [4] = nan, 2, nan, 4\nx = gather(t, i)\ny = argmax(x)\noutput y\n", .int_hi = 4},
+    {.graph = "const x f32 [4, 3] = nan, 1, 2, nan, nan, nan, nan, -inf, -inf, inf, nan, inf\ny = "
+              "argmax(x)\noutput y\n"},
+    {.graph = "input i i32 [9, 77]\nconst t f32 [3] = nan, -inf, -inf\nx = gather(t, i)\ny = "
+              "argmax(x)\noutput y\n",
+     .int_hi = 3},
+    {.graph = "input i i32 [3, 300]\nconst t f32 [4] = nan, 2, nan, 4\nx = gather(t, i)\ny = "
+              "argmax(x)\noutput y\n",
+     .int_hi = 4},
     {.graph = NULL},
 };
 
@@ -181,7 +198,9 @@ const clef_op_def clef__op_argmax = {
     .tol = 0, /* exact */
 };
 
-/* ---- topk ------------------------------------------------------------------------------------------------------------------ */
+/* ---- topk
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 enum { MAX_K = 64 };
 
@@ -201,9 +220,9 @@ static clef_status topk_infer(clef_value *n, clef_error *err)
     const clef_shape *x = &n->in[0]->shape;
     char text[96];
     if (x->rank == 0)
-        return clef__fail(err, CLEF_E_SHAPE, "x is a scalar, wanted a last dim");
+        return clef__fail(err, CLEF_E_SHAPE, "x is a scalar, expected a last dim");
     if (o->k < 1 || o->k > MAX_K || o->k > x->dim[x->rank - 1].n)
-        return clef__fail(err, CLEF_E_ARG, "k %d, wanted 1 to %d and no more than x %s has", o->k, MAX_K,
+        return clef__fail(err, CLEF_E_ARG, "k %d, expected 1 to %d and no more than x %s has", o->k, MAX_K,
                           clef__shape_text(n->graph, x, text));
     n->dtype = CLEF_I32;
     n->shape = *x;
@@ -238,10 +257,17 @@ static const clef_op_case topk_cases[] = {
     {.graph = "input x f32 [1]\ny = topk(x) k=1\noutput y\n"},
     {.graph = "symbol T <= 6\ninput x f32 [2, T, 67]\ny = topk(x) k=5\noutput y\n"},
     {.graph = "input x f32 [3, 64]\ny = topk(x) k=64\noutput y\n"},
-    {.graph = "input i i32 [3, 300]\nconst t f32 [4] = 1, 2, 3, 4\nx = gather(t, i)\ny = topk(x) k=40\noutput y\n", .int_hi = 4},
-    {.graph = "input x f32 [2, 9000]\nv = slice(x) axis=1 start=-8001 size=8001\ny = topk(v) k=40\noutput y\n"},
-    {.graph = "input i i32 [9, 33]\nconst t f32 [4] = nan, 2, -inf, 4\nx = gather(t, i)\ny = topk(x) k=33\noutput y\n", .int_hi = 4},
-    {.graph = "input i i32 [3, 300]\nconst t f32 [4] = nan, 2, nan, 4\nx = gather(t, i)\ny = topk(x) k=40\noutput y\n", .int_hi = 4},
+    {.graph =
+         "input i i32 [3, 300]\nconst t f32 [4] = 1, 2, 3, 4\nx = gather(t, i)\ny = topk(x) k=40\noutput y\n",
+     .int_hi = 4},
+    {.graph =
+         "input x f32 [2, 9000]\nv = slice(x) axis=1 start=-8001 size=8001\ny = topk(v) k=40\noutput y\n"},
+    {.graph = "input i i32 [9, 33]\nconst t f32 [4] = nan, 2, -inf, 4\nx = gather(t, i)\ny = topk(x) "
+              "k=33\noutput y\n",
+     .int_hi = 4},
+    {.graph = "input i i32 [3, 300]\nconst t f32 [4] = nan, 2, nan, 4\nx = gather(t, i)\ny = topk(x) "
+              "k=40\noutput y\n",
+     .int_hi = 4},
     {.graph = NULL},
 };
 

@@ -18,12 +18,14 @@ static clef_status relative_infer(clef_value *n, clef_error *err)
     const clef_shape *x = &n->in[0]->shape;
     char text[96];
     if (x->rank != 2 || x->dim[0].symbol || x->dim[1].symbol || x->dim[0].n % 2 == 0)
-        return clef__fail(err, CLEF_E_SHAPE, "x %s, wanted [distances, heads], an odd number of distances",
+        return clef__fail(err, CLEF_E_SHAPE, "x %s, expected [distances, heads], an odd number of distances",
                           clef__shape_text(n->graph, x, text));
     if (n->in[1] && (n->in[1]->shape.rank != 1 || !clef__dim_equal(n->in[1]->shape.dim[0], clef_n(1))))
-        return clef__fail(err, CLEF_E_SHAPE, "pos %s, wanted [1]", clef__shape_text(n->graph, &n->in[1]->shape, text));
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s, expected [1]",
+                          clef__shape_text(n->graph, &n->in[1]->shape, text));
     if (o->queries.n < 1 || o->keys.n < 1)
-        return clef__fail(err, CLEF_E_ARG, "%lld queries and %lld keys, wanted at least 1", (long long)o->queries.n, (long long)o->keys.n);
+        return clef__fail(err, CLEF_E_ARG, "%lld queries and %lld keys, expected at least 1",
+                          (long long)o->queries.n, (long long)o->keys.n);
     n->dtype = CLEF_F32;
     n->shape = clef_shape_3(x->dim[1], o->queries, o->keys);
     return CLEF_OK;
@@ -31,7 +33,8 @@ static clef_status relative_infer(clef_value *n, clef_error *err)
 
 static void relative_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
-    const int64_t distances = in[0].n[2], H = in[0].n[3], T = out->n[2], S = out->n[3], pos = in[1].x ? (int64_t)in[1].x[0] : 0;
+    const int64_t distances = in[0].n[2], H = in[0].n[3], T = out->n[2], S = out->n[3],
+                  pos = in[1].x ? (int64_t)in[1].x[0] : 0;
     (void)n;
     for (int64_t h = 0; h < H; h++)
         for (int64_t t = 0; t < T; t++)
@@ -69,7 +72,9 @@ static clef_status relative_lower(clef_lowering *lo, const clef_value *n, clef_e
 
 static const clef_op_case relative_cases[] = {
     {.graph = "symbol T <= 9\ninput x f32 [21, 3]\ny = relative(x) queries=T keys=T\noutput y\n"},
-    {.graph = "symbol T <= 4\ninput x f32 [5, 8]\ninput p i32 [1]\ny = relative(x, p) queries=T keys=33\noutput y\n", .int_hi = 9},
+    {.graph = "symbol T <= 4\ninput x f32 [5, 8]\ninput p i32 [1]\ny = relative(x, p) queries=T "
+              "keys=33\noutput y\n",
+     .int_hi = 9},
     {.graph = NULL},
 };
 

@@ -10,7 +10,8 @@ static const clef_attr_def rope_attrs[] = {
     {NULL, 0, 0, NULL},
 };
 
-clef_value *clef_rope(clef_graph *g, clef_value *x, clef_value *freqs, clef_value *pos, const clef_rope_opts *opts)
+clef_value *clef_rope(clef_graph *g, clef_value *x, clef_value *freqs, clef_value *pos,
+                      const clef_rope_opts *opts)
 {
     return clef__node(g, CLEF_OP_rope, (clef_value *[]){x, freqs, pos}, 3, opts);
 }
@@ -20,16 +21,20 @@ static clef_status rope_infer(clef_value *n, clef_error *err)
     const clef_value *x = n->in[0], *freqs = n->in[1], *pos = n->in[2];
     char a[96], b[96];
     if (x->shape.rank != 4)
-        return clef__fail(err, CLEF_E_SHAPE, "x %s, wanted [B, T, H, D]", clef__shape_text(n->graph, &x->shape, a));
-    if (freqs->shape.rank != 1 || freqs->shape.dim[0].symbol || x->shape.dim[3].symbol || freqs->shape.dim[0].n > x->shape.dim[3].n / 2)
-        return clef__fail(err, CLEF_E_SHAPE, "freqs %s, wanted at most half the last dim of x %s",
-                          clef__shape_text(n->graph, &freqs->shape, a), clef__shape_text(n->graph, &x->shape, b));
+        return clef__fail(err, CLEF_E_SHAPE, "x %s, expected [B, T, H, D]",
+                          clef__shape_text(n->graph, &x->shape, a));
+    if (freqs->shape.rank != 1 || freqs->shape.dim[0].symbol || x->shape.dim[3].symbol ||
+        freqs->shape.dim[0].n > x->shape.dim[3].n / 2)
+        return clef__fail(err, CLEF_E_SHAPE, "freqs %s, expected at most half the last dim of x %s",
+                          clef__shape_text(n->graph, &freqs->shape, a),
+                          clef__shape_text(n->graph, &x->shape, b));
     if (pos && (pos->shape.rank != 1 || !clef__dim_equal(pos->shape.dim[0], x->shape.dim[0])))
-        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of x %s", clef__shape_text(n->graph, &pos->shape, a),
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of x %s",
+                          clef__shape_text(n->graph, &pos->shape, a),
                           clef__shape_text(n->graph, &x->shape, b));
     const int32_t order = ((const clef_rope_opts *)(const void *)n->attr)->interleaved;
     if (order < 0 || order > 2)
-        return clef__fail(err, CLEF_E_ARG, "interleaved=%d, wanted 0, 1 or 2", order);
+        return clef__fail(err, CLEF_E_ARG, "interleaved=%d, expected 0, 1 or 2", order);
     return clef__infer_same(n, err);
 }
 
@@ -40,7 +45,8 @@ static int stays_in_place(const clef_value *n)
 }
 
 /* The angle is a product in f32, as the models were trained with: at position 100000 its rounding shows. */
-void clef__ref_turn(double *x, const double *freqs, int64_t half, double position, int32_t interleaved, double scale)
+void clef__ref_turn(double *x, const double *freqs, int64_t half, double position, int32_t interleaved,
+                    double scale)
 {
     for (int64_t i = 0; i < half && interleaved == 2; i++) { /* one number after the other to its place */
         const double moved = x[2 * i];
@@ -49,7 +55,8 @@ void clef__ref_turn(double *x, const double *freqs, int64_t half, double positio
     }
     for (int64_t i = 0; i < half; i++) {
         const int64_t i0 = interleaved == 1 ? 2 * i : i, i1 = interleaved == 1 ? 2 * i + 1 : i + half;
-        const double angle = (double)((float)position * (float)freqs[i]), c = cos(angle) * scale, s = sin(angle) * scale;
+        const double angle = (double)((float)position * (float)freqs[i]), c = cos(angle) * scale,
+                     s = sin(angle) * scale;
         const double re = x[i0], im = x[i1];
         x[i0] = re * c - im * s;
         x[i1] = im * c + re * s;
@@ -63,7 +70,8 @@ static void rope_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_te
     for (int64_t r = 0; r < out->n[0] * T * H; r++) {
         const double at = (double)(r / H % T) + (in[2].x ? in[2].x[r / H / T] : 0);
         memcpy(out->x + r * D, in[0].x + r * D, (size_t)D * sizeof *out->x);
-        clef__ref_turn(out->x + r * D, in[1].x, in[1].n[3], at, o->interleaved, o->scale != 0 ? (double)o->scale : 1);
+        clef__ref_turn(out->x + r * D, in[1].x, in[1].n[3], at, o->interleaved,
+                       o->scale != 0 ? (double)o->scale : 1);
     }
 }
 
@@ -72,8 +80,9 @@ static clef_cost rope_cost(const clef_value *n, const int64_t *symbols)
     return clef__cost_elementwise(n, symbols, 3);
 }
 
-clef_status clef__rope_launch(clef_lowering *lo, rope_args args, const clef_value *out, const clef_value *x, const clef_value *freqs,
-                              const clef_value *pos, int32_t interleaved, clef_error *err)
+clef_status clef__rope_launch(clef_lowering *lo, rope_args args, const clef_value *out, const clef_value *x,
+                              const clef_value *freqs, const clef_value *pos, int32_t interleaved,
+                              clef_error *err)
 {
     const uint32_t wg = clef__fit_local(lo, args.n[3] / 2);
     args.heads = wg == 1 ? args.n[2] : 1; /* a CPU takes the sines once a token */
@@ -107,17 +116,23 @@ static clef_status rope_lower(clef_lowering *lo, const clef_value *n, clef_error
 
 static const clef_op_case rope_cases[] = {
     {.graph = "input x f32 [1, 1, 1, 2]\nconst f f32 [1] = 1\ny = rope(x, f)\noutput y\n"},
-    {.graph = "symbol T <= 9\ninput x f32 [2, T, 3, 34]\nweight f f32 [17]\ninput p i32 [2]\ny = rope(x, f, p)\noutput y\n", .int_hi = 100},
-    {.graph = "symbol T <= 9\ninput x f32 [2, T, 3, 66]\nweight f f32 [33]\ninput p i32 [2]\ny = rope(x, f, p) interleaved=1\noutput y\n",
+    {.graph = "symbol T <= 9\ninput x f32 [2, T, 3, 34]\nweight f f32 [17]\ninput p i32 [2]\ny = rope(x, f, "
+              "p)\noutput y\n",
+     .int_hi = 100},
+    {.graph = "symbol T <= 9\ninput x f32 [2, T, 3, 66]\nweight f f32 [33]\ninput p i32 [2]\ny = rope(x, f, "
+              "p) interleaved=1\noutput y\n",
      .int_lo = 99000,
      .int_hi = 100000},
     {.graph = "input x f32 [1, 5, 2, 40]\nweight f f32 [16]\ny = rope(x, f) scale=1.25\noutput y\n"},
     {.graph = "input x f32 [1, 5, 2, 40]\nweight f f32 [6]\ny = rope(x, f) interleaved=1\noutput y\n"},
-    {.graph = "input x f32 [2, 3, 7, 80]\nv = permute(x) axes=[0, 2, 1, 3]\nu = slice(v) axis=3 start=7 size=64\nweight f f32 [32]\n"
+    {.graph = "input x f32 [2, 3, 7, 80]\nv = permute(x) axes=[0, 2, 1, 3]\nu = slice(v) axis=3 start=7 "
+              "size=64\nweight f f32 [32]\n"
               "y = rope(u, f)\noutput y\n"},
-    {.graph = "symbol T <= 9\ninput x f32 [2, T, 3, 70]\nweight f f32 [33]\ninput p i32 [2]\ny = rope(x, f, p) interleaved=2\noutput y\n",
+    {.graph = "symbol T <= 9\ninput x f32 [2, T, 3, 70]\nweight f f32 [33]\ninput p i32 [2]\ny = rope(x, f, "
+              "p) interleaved=2\noutput y\n",
      .int_hi = 1000},
-    {.graph = "input x f32 [1, 5, 2, 40]\nweight f f32 [20]\nz = neg(x)\ny = rope(z, f) interleaved=2 scale=1.25\noutput y\n"},
+    {.graph = "input x f32 [1, 5, 2, 40]\nweight f f32 [20]\nz = neg(x)\ny = rope(z, f) interleaved=2 "
+              "scale=1.25\noutput y\n"},
     {.graph = NULL},
 };
 
@@ -126,7 +141,8 @@ const clef_op_def clef__op_rope = {
     .formula = "out = x with pairs of dims turned by position freqs[i]",
     .n_min = 2,
     .n_max = 3,
-    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_DENSE,
+           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .attrs = rope_attrs,
     .attr_bytes = sizeof(clef_rope_opts),
     .infer = rope_infer,

@@ -13,13 +13,14 @@ static const clef_attr_def softmax_attrs[] = {
     {NULL, 0, 0, NULL},
 };
 
-clef_value *clef_softmax(clef_graph *g, clef_value *x, clef_value *mask, clef_value *pos, const clef_softmax_opts *opts)
+clef_value *clef_softmax(clef_graph *g, clef_value *x, clef_value *mask, clef_value *pos,
+                         const clef_softmax_opts *opts)
 {
     return clef_softmax_with_sinks(g, x, mask, pos, NULL, opts);
 }
 
-clef_value *clef_softmax_with_sinks(clef_graph *g, clef_value *x, clef_value *mask, clef_value *pos, clef_value *sinks,
-                                    const clef_softmax_opts *opts)
+clef_value *clef_softmax_with_sinks(clef_graph *g, clef_value *x, clef_value *mask, clef_value *pos,
+                                    clef_value *sinks, const clef_softmax_opts *opts)
 {
     return clef__node(g, CLEF_OP_softmax, (clef_value *[]){x, mask, pos, sinks}, 4, opts);
 }
@@ -29,13 +30,18 @@ static clef_status softmax_infer(clef_value *n, clef_error *err)
     const clef_value *x = n->in[0], *mask = n->in[1], *pos = n->in[2], *sinks = n->in[3];
     char a[96], b[96];
     if (mask && !clef__broadcasts_to(&mask->shape, &x->shape))
-        return clef__fail(err, CLEF_E_SHAPE, "mask %s does not broadcast to x %s", clef__shape_text(n->graph, &mask->shape, a),
+        return clef__fail(err, CLEF_E_SHAPE, "mask %s does not broadcast to x %s",
+                          clef__shape_text(n->graph, &mask->shape, a),
                           clef__shape_text(n->graph, &x->shape, b));
-    if (pos && (x->shape.rank != 4 || pos->shape.rank != 1 || !clef__dim_equal(pos->shape.dim[0], x->shape.dim[0])))
-        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of x %s", clef__shape_text(n->graph, &pos->shape, a),
+    if (pos &&
+        (x->shape.rank != 4 || pos->shape.rank != 1 || !clef__dim_equal(pos->shape.dim[0], x->shape.dim[0])))
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of x %s",
+                          clef__shape_text(n->graph, &pos->shape, a),
                           clef__shape_text(n->graph, &x->shape, b));
-    if (sinks && (x->shape.rank != 4 || sinks->shape.rank != 1 || !clef__dim_equal(sinks->shape.dim[0], x->shape.dim[1])))
-        return clef__fail(err, CLEF_E_SHAPE, "sinks %s are not [H] of x %s", clef__shape_text(n->graph, &sinks->shape, a),
+    if (sinks && (x->shape.rank != 4 || sinks->shape.rank != 1 ||
+                  !clef__dim_equal(sinks->shape.dim[0], x->shape.dim[1])))
+        return clef__fail(err, CLEF_E_SHAPE, "sinks %s are not [H] of x %s",
+                          clef__shape_text(n->graph, &sinks->shape, a),
                           clef__shape_text(n->graph, &x->shape, b));
     if (sinks && ((const clef_softmax_opts *)(const void *)n->attr)->log)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "log with sinks");
@@ -127,35 +133,45 @@ static const clef_op_case softmax_cases[] = {
     {.graph = "input x f32 [3, 5]\ny = softmax(x) scale=0.125\noutput y\n", .spread = 30},
     {.graph = "input x f32 [7, 1031]\ny = softmax(x)\noutput y\n", .spread = 4},
     {.graph = "input x f32 [2, 3, 4, 9]\ninput m f32 [4, 9]\ny = softmax(x, m) softcap=2\noutput y\n"},
-    {.graph = "input x f32 [2, 3, 4, 9]\ninput m i32 [2, 1, 1, 9]\ny = softmax(x, m)\noutput y\n", .int_hi = 2},
-    {.graph = "input x f32 [2, 3, 4, 9]\ninput m i8 [4, 9]\ny = softmax(x, m) causal=1\noutput y\n", .int_hi = 2},
-    {.graph =
-         "symbol T <= 6\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput p i32 [2]\ny = softmax(x, _, p) causal=1 window=7\noutput y\n",
+    {.graph = "input x f32 [2, 3, 4, 9]\ninput m i32 [2, 1, 1, 9]\ny = softmax(x, m)\noutput y\n",
+     .int_hi = 2},
+    {.graph = "input x f32 [2, 3, 4, 9]\ninput m i8 [4, 9]\ny = softmax(x, m) causal=1\noutput y\n",
+     .int_hi = 2},
+    {.graph = "symbol T <= 6\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput p i32 [2]\ny = softmax(x, _, "
+              "p) causal=1 window=7\noutput y\n",
      .int_hi = 30},
-    {.graph = "symbol T <= 6\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput m i32 [2, 1, 1, S]\ninput p i32 [2]\ninput s f32 [3]\n"
+    {.graph = "symbol T <= 6\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput m i32 [2, 1, 1, S]\ninput p "
+              "i32 [2]\ninput s f32 [3]\n"
               "y = softmax(x, m, p, s) causal=1 window=7 scale=2\noutput y\n",
      .int_hi = 30},
-    {.graph = "input x f32 [2, 3, 5, 7]\ninput m i32 [2, 1, 1, 7]\nweight s bf16 [3]\ny = softmax(x, m, _, s)\noutput y\n", .int_hi = 2},
-    {.graph = "symbol T <= 9\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput m i32 [2, 1, 1, S]\ninput p i32 [2]\n"
+    {.graph = "input x f32 [2, 3, 5, 7]\ninput m i32 [2, 1, 1, 7]\nweight s bf16 [3]\ny = softmax(x, m, _, "
+              "s)\noutput y\n",
+     .int_hi = 2},
+    {.graph = "symbol T <= 9\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput m i32 [2, 1, 1, S]\ninput p "
+              "i32 [2]\n"
               "y = softmax(x, m, p) window=3\noutput y\n",
      .int_hi = 30}, /* a window to both sides */
     {.graph = "input x f32 [70, 70]\ny = softmax(x) window=9\noutput y\n"},
     {.graph = "input x f32 [5, 33]\ny = softmax(x) log=1\noutput y\n", .spread = 9},
-    {.graph = "const x f32 [4, 3] = nan, nan, nan, 1, nan, 2, -inf, -inf, -inf, nan, -inf, -inf\ny = softmax(x)\noutput y\n"},
+    {.graph = "const x f32 [4, 3] = nan, nan, nan, 1, nan, 2, -inf, -inf, -inf, nan, -inf, -inf\ny = "
+              "softmax(x)\noutput y\n"},
     {.graph = "const x f32 [2, 3] = nan, nan, nan, -inf, -inf, -inf\ny = softmax(x) log=1\noutput y\n"},
-    {.graph = "const x f32 [2, 3] = nan, nan, 4, 2, nan, 1\nconst m i32 [3] = 0, 0, 1\ny = softmax(x, m)\noutput y\n"},
+    {.graph = "const x f32 [2, 3] = nan, nan, 4, 2, nan, 1\nconst m i32 [3] = 0, 0, 1\ny = softmax(x, "
+              "m)\noutput y\n"},
     {.graph = "const n f32 [1, 1] = nan\ninput x f32 [2, 37]\nz = mul(x, n)\ny = softmax(z)\noutput y\n"},
-    {.graph = "input x f32 [2, 6, 5, 3]\nv = permute(x) axes=[0, 2, 1, 3]\ny = softmax(v) causal=1\noutput y\n"},
+    {.graph =
+         "input x f32 [2, 6, 5, 3]\nv = permute(x) axes=[0, 2, 1, 3]\ny = softmax(v) causal=1\noutput y\n"},
     {.graph = NULL},
 };
 
 const clef_op_def clef__op_softmax = {
     .name = "softmax",
-    .formula = "out = softmax(cap(scale x) + mask) over the last dim; causal, window, sinks; a fully masked row gives zeros",
+    .formula = "out = softmax(cap(scale x) + mask) over the last dim; causal, window, sinks; a fully masked "
+               "row gives zeros",
     .n_min = 1,
     .n_max = 4,
-    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_MASK | CLEF_IN_OPTIONAL, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,
-           CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_MASK | CLEF_IN_OPTIONAL,
+           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .attrs = softmax_attrs,
     .attr_bytes = sizeof(clef_softmax_opts),
     .infer = softmax_infer,

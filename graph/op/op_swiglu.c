@@ -12,7 +12,8 @@ static clef_status swiglu_infer(clef_value *n, clef_error *err)
 {
     char a[96], b[96];
     if (!clef__shape_equal(&n->in[0]->shape, &n->in[1]->shape))
-        return clef__fail(err, CLEF_E_SHAPE, "gate %s and up %s differ", clef__shape_text(n->graph, &n->in[0]->shape, a),
+        return clef__fail(err, CLEF_E_SHAPE, "gate %s and up %s differ",
+                          clef__shape_text(n->graph, &n->in[0]->shape, a),
                           clef__shape_text(n->graph, &n->in[1]->shape, b));
     return clef__infer_same(n, err);
 }
@@ -36,8 +37,10 @@ static clef_status swiglu_lower(clef_lowering *lo, const clef_value *n, clef_err
 
 static const clef_op_case swiglu_cases[] = {
     {.graph = "input g f32 [1]\ninput u f32 [1]\ny = swiglu(g, u)\noutput y\n"},
-    {.graph = "symbol T <= 9\ninput g f32 [2, T, 67]\ninput u f32 [2, T, 67]\ny = swiglu(g, u)\noutput y\n", .spread = 5},
-    {.graph = "symbol T <= 5\ninput x f32 [T, 68]\ng = slice(x) axis=1 size=34\nu = slice(x) axis=1 start=34 size=34\n"
+    {.graph = "symbol T <= 9\ninput g f32 [2, T, 67]\ninput u f32 [2, T, 67]\ny = swiglu(g, u)\noutput y\n",
+     .spread = 5},
+    {.graph = "symbol T <= 5\ninput x f32 [T, 68]\ng = slice(x) axis=1 size=34\nu = slice(x) axis=1 start=34 "
+              "size=34\n"
               "y = swiglu(g, u)\noutput y\n"},
     {.graph = NULL},
 };

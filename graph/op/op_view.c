@@ -12,7 +12,9 @@ static clef_cost no_cost(const clef_value *n, const int64_t *symbols)
     return (clef_cost){0};
 }
 
-/* ---- reshape --------------------------------------------------------------------------------------------------------------- */
+/* ---- reshape
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 /* The shape is the result's type and no attribute; it only travels to infer in one. */
 typedef struct reshape_attr {
@@ -56,13 +58,15 @@ static clef_status reshape_infer(clef_value *n, clef_error *err)
     attr->wanted = NULL;
     n->dtype = x->dtype;
     if (!product(n->graph, &n->shape, &count[0], powers[0]))
-        return clef__fail(err, CLEF_E_SHAPE, "the new shape has a dim that is no positive number, or too many elements");
-    if (!product(n->graph, &x->shape, &count[1], powers[1]) || count[0] != count[1] || memcmp(powers[0], powers[1], sizeof powers[0]) != 0)
-        return clef__fail(err, CLEF_E_SHAPE, "%s has not as many elements as x %s", clef__shape_text(n->graph, &n->shape, a),
-                          clef__shape_text(n->graph, &x->shape, b));
+        return clef__fail(err, CLEF_E_SHAPE,
+                          "the new shape has a dim that is no positive number, or too many elements");
+    if (!product(n->graph, &x->shape, &count[1], powers[1]) || count[0] != count[1] ||
+        memcmp(powers[0], powers[1], sizeof powers[0]) != 0)
+        return clef__fail(err, CLEF_E_SHAPE, "%s has not as many elements as x %s",
+                          clef__shape_text(n->graph, &n->shape, a), clef__shape_text(n->graph, &x->shape, b));
     if (block > 1 && clef__dim_right(&n->shape, 0).n % block)
-        return clef__fail(err, CLEF_E_SHAPE, "rows of %s are no whole blocks of %s", clef__shape_text(n->graph, &n->shape, a),
-                          clef_dtype_name(x->dtype));
+        return clef__fail(err, CLEF_E_SHAPE, "rows of %s are no whole blocks of %s",
+                          clef__shape_text(n->graph, &n->shape, a), clef_dtype_name(x->dtype));
     return CLEF_OK;
 }
 
@@ -74,12 +78,15 @@ static void reshape_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
 
 static const clef_op_case reshape_cases[] = {
     {.graph = "input x f32 [6]\nv = reshape(x) : f32 [2, 3]\ny = affine(v) scale=2\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 12]\nv = reshape(x) : f32 [2, T, 3, 4]\nw = permute(v) axes=[0, 2, 1, 3]\n"
+    {.graph = "symbol T <= 5\ninput x f32 [2, T, 12]\nv = reshape(x) : f32 [2, T, 3, 4]\nw = permute(v) "
+              "axes=[0, 2, 1, 3]\n"
               "y = copy(w)\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 3, 4]\np = permute(x) axes=[0, 2, 1, 3]\nv = reshape(p) : f32 [6*T, 4]\n"
+    {.graph = "symbol T <= 5\ninput x f32 [2, T, 3, 4]\np = permute(x) axes=[0, 2, 1, 3]\nv = reshape(p) : "
+              "f32 [6*T, 4]\n"
               "y = affine(v) scale=2\noutput y\n"},
     {.graph = "input x f32 [1]\nv = reshape(x) : f32 []\ny = affine(v) scale=2\noutput y\n"},
-    {.graph = "weight w q8_0 [6, 64]\ninput x f32 [3, 64]\nv = reshape(w) : q8_0 [2, 3, 64]\ny = matmul(x, v) transpose_b=1\noutput y\n"},
+    {.graph = "weight w q8_0 [6, 64]\ninput x f32 [3, 64]\nv = reshape(w) : q8_0 [2, 3, 64]\ny = matmul(x, "
+              "v) transpose_b=1\noutput y\n"},
     {.graph = NULL},
 };
 
@@ -98,7 +105,9 @@ const clef_op_def clef__op_reshape = {
     .tol = 5e-6f, /* of the matmul in a case; the view itself is exact */
 };
 
-/* ---- permute --------------------------------------------------------------------------------------------------------------- */
+/* ---- permute
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 static const clef_attr_def permute_attrs[] = {
     {"axes", CLEF_ATTR_AXES, offsetof(clef_permute_opts, axes), NULL},
@@ -121,14 +130,15 @@ static clef_status permute_infer(clef_value *n, clef_error *err)
     for (int32_t i = 0; i < x->shape.rank; i++) {
         const int32_t axis = o->axes[i];
         if (axis < 0 || axis >= x->shape.rank || (seen >> axis & 1))
-            return clef__fail(err, CLEF_E_ARG, "axes [%d, %d, %d, %d] do not name each axis of %s once", o->axes[0], o->axes[1], o->axes[2],
-                              o->axes[3], clef__shape_text(n->graph, &x->shape, text));
+            return clef__fail(err, CLEF_E_ARG, "axes [%d, %d, %d, %d] do not name each axis of %s once",
+                              o->axes[0], o->axes[1], o->axes[2], o->axes[3],
+                              clef__shape_text(n->graph, &x->shape, text));
         seen |= 1u << axis;
         n->shape.dim[i] = x->shape.dim[axis];
     }
     if (clef_dtype_block_elems(x->dtype) > 1 && o->axes[x->shape.rank - 1] != x->shape.rank - 1)
-        return clef__fail(err, CLEF_E_SHAPE, "the last axis of %s %s holds blocks and must stay the last", clef_dtype_name(x->dtype),
-                          clef__shape_text(n->graph, &x->shape, text));
+        return clef__fail(err, CLEF_E_SHAPE, "the last axis of %s %s holds blocks and must stay the last",
+                          clef_dtype_name(x->dtype), clef__shape_text(n->graph, &x->shape, text));
     return CLEF_OK;
 }
 
@@ -136,7 +146,8 @@ static void permute_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
 {
     const clef_permute_opts *o = (const void *)n->attr;
     const int32_t pad = CLEF_MAX_DIMS - n->shape.rank;
-    int64_t dense[CLEF_MAX_DIMS] = {in->n[1] * in->n[2] * in->n[3], in->n[2] * in->n[3], in->n[3], 1}, stride[CLEF_MAX_DIMS];
+    int64_t dense[CLEF_MAX_DIMS] = {in->n[1] * in->n[2] * in->n[3], in->n[2] * in->n[3], in->n[3], 1},
+            stride[CLEF_MAX_DIMS];
     for (int32_t i = 0; i < CLEF_MAX_DIMS; i++)
         stride[i] = dense[i < pad ? i : o->axes[i - pad] + pad];
     double *to = out->x;
@@ -149,8 +160,10 @@ static void permute_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
 
 static const clef_op_case permute_cases[] = {
     {.graph = "input x f32 [3, 5]\nv = permute(x) axes=[1, 0]\ny = affine(v) scale=2\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 3, 4]\nv = permute(x) axes=[3, 1, 0, 2]\ny = affine(v) scale=2\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 3, 4]\nv = permute(x) axes=[0, 2, 1, 3]\nw = permute(v) axes=[0, 2, 1, 3]\n"
+    {.graph = "symbol T <= 5\ninput x f32 [2, T, 3, 4]\nv = permute(x) axes=[3, 1, 0, 2]\ny = affine(v) "
+              "scale=2\noutput y\n"},
+    {.graph = "symbol T <= 5\ninput x f32 [2, T, 3, 4]\nv = permute(x) axes=[0, 2, 1, 3]\nw = permute(v) "
+              "axes=[0, 2, 1, 3]\n"
               "y = affine(w) scale=2\noutput y\n"},
     {.graph = NULL},
 };
@@ -171,7 +184,9 @@ const clef_op_def clef__op_permute = {
     .tol = 0, /* exact */
 };
 
-/* ---- slice ----------------------------------------------------------------------------------------------------------------- */
+/* ---- slice
+ * -----------------------------------------------------------------------------------------------------------------
+ */
 
 static const clef_attr_def slice_attrs[] = {
     {"axis", CLEF_ATTR_INT, offsetof(clef_slice_opts, axis), NULL},
@@ -191,7 +206,8 @@ static int slice_fits_at(int64_t start, int64_t size, int64_t dim)
     return from >= 0 && size <= dim && from <= dim - size;
 }
 
-/* Whether the slice lies within the axis whatever the symbols are: sizes are linear in their symbol, so the ends decide. */
+/* Whether the slice lies within the axis whatever the symbols are: sizes are linear in their symbol, so the
+ * ends decide. */
 static int slice_fits(const clef_graph *g, int32_t start, clef_dim size, clef_dim dim)
 {
     const int64_t size_most = clef__dim_at(g, size, NULL), dim_most = clef__dim_at(g, dim, NULL);
@@ -209,15 +225,18 @@ static clef_status slice_infer(clef_value *n, clef_error *err)
     if (o->axis < 0)
         o->axis += x->shape.rank;
     if (o->axis < 0 || o->axis >= x->shape.rank)
-        return clef__fail(err, CLEF_E_ARG, "axis %d of %s", o->axis, clef__shape_text(n->graph, &x->shape, a));
-    if (o->size.n < 1 || o->size.n > INT32_MAX || o->size.symbol < 0 || o->size.symbol > n->graph->n_symbols)
-        return clef__fail(err, CLEF_E_ARG, "size %" PRId64 ", wanted a positive number or a symbol", o->size.n);
-    if (!slice_fits(n->graph, o->start, o->size, x->shape.dim[o->axis]))
-        return clef__fail(err, CLEF_E_SHAPE, "%s from %d does not lie within axis %d of %s", clef__shape_text(n->graph, &size, a), o->start,
-                          o->axis, clef__shape_text(n->graph, &x->shape, b));
-    if (clef_dtype_block_elems(x->dtype) > 1 && o->axis == x->shape.rank - 1)
-        return clef__fail(err, CLEF_E_SHAPE, "the last axis of %s %s holds blocks and cannot be cut", clef_dtype_name(x->dtype),
+        return clef__fail(err, CLEF_E_ARG, "axis %d of %s", o->axis,
                           clef__shape_text(n->graph, &x->shape, a));
+    if (o->size.n < 1 || o->size.n > INT32_MAX || o->size.symbol < 0 || o->size.symbol > n->graph->n_symbols)
+        return clef__fail(err, CLEF_E_ARG, "size %" PRId64 ", expected a positive number or a symbol",
+                          o->size.n);
+    if (!slice_fits(n->graph, o->start, o->size, x->shape.dim[o->axis]))
+        return clef__fail(err, CLEF_E_SHAPE, "%s from %d does not lie within axis %d of %s",
+                          clef__shape_text(n->graph, &size, a), o->start, o->axis,
+                          clef__shape_text(n->graph, &x->shape, b));
+    if (clef_dtype_block_elems(x->dtype) > 1 && o->axis == x->shape.rank - 1)
+        return clef__fail(err, CLEF_E_SHAPE, "the last axis of %s %s holds blocks and cannot be cut",
+                          clef_dtype_name(x->dtype), clef__shape_text(n->graph, &x->shape, a));
     n->dtype = x->dtype;
     n->shape = x->shape;
     n->shape.dim[o->axis] = o->size;
@@ -240,8 +259,10 @@ static void slice_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_t
 
 static const clef_op_case slice_cases[] = {
     {.graph = "input x f32 [9]\nv = slice(x) start=2 size=5\ny = affine(v) scale=2\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 20]\nv = slice(x) axis=1 start=-1 size=1\ny = affine(v) scale=2\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 20]\nv = slice(x) axis=-1 start=-18 size=17\ny = affine(v) scale=2\noutput y\n"},
+    {.graph = "symbol T <= 5\ninput x f32 [2, T, 20]\nv = slice(x) axis=1 start=-1 size=1\ny = affine(v) "
+              "scale=2\noutput y\n"},
+    {.graph = "symbol T <= 5\ninput x f32 [2, T, 20]\nv = slice(x) axis=-1 start=-18 size=17\ny = affine(v) "
+              "scale=2\noutput y\n"},
     {.graph = "symbol S <= 12\nstate c f32 [2, 3, 16, 8]\ninput x f32 [2, 3, 16, 8]\nw = cache_write(c, x)\n"
               "v = slice(w) axis=2 size=S\ny = affine(v) scale=2\noutput y\n"},
     {.graph = NULL},

@@ -19,11 +19,12 @@ static clef_status allocate(const clef_value *v, const int64_t *symbols, clef_re
 static void take_constant(const clef_value *v, clef_ref_tensor *t)
 {
     for (int64_t i = 0; i < elements(t); i++)
-        t->x[i] = v->dtype == CLEF_F32 ? (double)((const float *)v->data)[i] : (double)((const int32_t *)v->data)[i];
+        t->x[i] = v->dtype == CLEF_F32 ? (double)((const float *)v->data)[i]
+                                       : (double)((const int32_t *)v->data)[i];
 }
 
-static clef_status evaluate(const clef_value *v, const int64_t *symbols, clef_ref_source leaves, void *user, clef_ref_tensor *results,
-                            clef_error *err)
+static clef_status evaluate(const clef_value *v, const int64_t *symbols, clef_ref_source leaves, void *user,
+                            clef_ref_tensor *results, clef_error *err)
 {
     clef_ref_tensor in[CLEF_MAX_INPUTS] = {0}, *out = &results[v->id];
     const clef_status s = allocate(v, symbols, out, err);
@@ -42,8 +43,8 @@ static clef_status evaluate(const clef_value *v, const int64_t *symbols, clef_re
     return CLEF_OK;
 }
 
-clef_status clef__ref_eval(const clef_graph *g, const int64_t *symbols, clef_ref_source leaves, void *user, clef_ref_tensor *results,
-                           clef_error *err)
+clef_status clef__ref_eval(const clef_graph *g, const int64_t *symbols, clef_ref_source leaves, void *user,
+                           clef_ref_tensor *results, clef_error *err)
 {
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < g->n_values && !s; i++)

@@ -3,7 +3,9 @@
 
 #include <math.h>
 
-/* ---- numbers ----------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers
+ * -----------------------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t mix(uint64_t z)
 {
@@ -41,7 +43,8 @@ static uint64_t weight(uint32_t far)
 {
     if (far >= SAMPLE_REACH)
         return 0;
-    const uint32_t u = far << 8; /* the fraction in 2^-32; 2^-u = 1 - u (c1 - u (c2 - u (c3 - u (c4 - u c5)))) */
+    const uint32_t u =
+        far << 8; /* the fraction in 2^-32; 2^-u = 1 - u (c1 - u (c2 - u (c3 - u (c4 - u c5)))) */
     uint32_t h = 39582419u - mul_high(4073454u, u);
     h = 237543469u - mul_high(h, u);
     h = 1031582456u - mul_high(h, u);
@@ -49,7 +52,9 @@ static uint64_t weight(uint32_t far)
     return (((uint64_t)1 << 32) - mul_high(h, u)) << 8 >> (far >> 24);
 }
 
-/* ---- order ------------------------------------------------------------------------------------------------------------------- */
+/* ---- order
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static int before(const clef_candidate *a, const clef_candidate *b)
 {
@@ -109,9 +114,12 @@ static void select_best(clef_candidate *c, int32_t n, int32_t k)
     }
 }
 
-/* ---- the chain --------------------------------------------------------------------------------------------------------------- */
+/* ---- the chain
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
-static void load(const sample_options *o, const float *logits, int32_t n, const int32_t *recent, int32_t n_recent, clef_candidate *c)
+static void load(const sample_options *o, const float *logits, int32_t n, const int32_t *recent,
+                 int32_t n_recent, clef_candidate *c)
 {
     for (int32_t i = 0; i < n; i++)
         c[i] = (clef_candidate){.z = isnan(logits[i]) ? -INFINITY : logits[i], .id = i};
@@ -152,8 +160,8 @@ static void sort_by_id(clef_candidate *c, int32_t n)
     sort_best_first(c, n);
 }
 
-int32_t clef__sample_pick(const sample_options *o, const float *logits, int32_t n, const int32_t *recent, int32_t n_recent, uint64_t draw,
-                          uint32_t row, clef_candidate *c)
+int32_t clef__sample_pick(const sample_options *o, const float *logits, int32_t n, const int32_t *recent,
+                          int32_t n_recent, uint64_t draw, uint32_t row, clef_candidate *c)
 {
     load(o, logits, n, recent, n_recent, c);
     const int32_t best = largest(c, n);

@@ -13,7 +13,9 @@
 
 enum { ANYWHERE = -1, SMALL_BYTES = 1 << 20 };
 
-/* ---- layers ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- layers
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Length of the "layerN" or "encoder.layerN" that the name begins with, 0 when it begins otherwise. */
 static size_t layer_bytes(const char *name)
@@ -129,9 +131,12 @@ void clef__cut_finish(clef_cut *cut)
     *cut = (clef_cut){0};
 }
 
-/* ---- where to cut ---------------------------------------------------------------------------------------------------------------- */
+/* ---- where to cut
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
-clef_status clef__cut_choose(const clef_cut *cut, const double *shares, int32_t n_stages, int32_t *begin, clef_error *err)
+clef_status clef__cut_choose(const clef_cut *cut, const double *shares, int32_t n_stages, int32_t *begin,
+                             clef_error *err)
 {
     int32_t places = 0;
     double all = 0, before = 0;
@@ -141,7 +146,8 @@ clef_status clef__cut_choose(const clef_cut *cut, const double *shares, int32_t 
         all += shares[s];
     if (places < n_stages - 1)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "a split over %" PRId32 " devices: the model has %" PRId32 " layers, which can be cut at %" PRId32 " places",
+                          "a split over %" PRId32 " devices: the model has %" PRId32
+                          " layers, which can be cut at %" PRId32 " places",
                           n_stages, cut->n_layers, places);
     begin[0] = 0;
     for (int32_t s = 1; s < n_stages; s++) {
@@ -204,14 +210,17 @@ static clef_status check_states(const clef_cut *cut, clef_error *err)
         for (int32_t k = 0; k < g->values[i]->n_in; k++) {
             const clef_value *state = g->values[i]->in[k] ? state_of(g->values[i]->in[k]) : NULL;
             if (state && cut->stage[i] != cut->stage[state->id])
-                return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s uses it on another device than its own: the model cannot be split there",
-                                  state->name, g->values[i]->name);
+                return clef__fail(
+                    err, CLEF_E_UNSUPPORTED,
+                    "%s: %s uses it on another device than its own: the model cannot be split there",
+                    state->name, g->values[i]->name);
         }
     return CLEF_OK;
 }
 
 /* ---- what each stage has
- * ----------------------------------------------------------------------------------------------------------------------- */
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
 enum { WANTED = 1, CROSSES_IN = 2, CROSSES_OUT = 4 };
 
@@ -225,14 +234,16 @@ static void mark_outputs(const clef_cut *cut, int32_t s, unsigned char *marks)
 {
     const clef_graph *g = cut->graph;
     for (int32_t i = 0; i < g->n_values; i++)
-        if ((g->values[i]->kind == CLEF_INPUT && s == 0) || (clef__has_effect(g->values[i]) && cut->stage[i] == s))
+        if ((g->values[i]->kind == CLEF_INPUT && s == 0) ||
+            (clef__has_effect(g->values[i]) && cut->stage[i] == s))
             marks[i] |= WANTED;
     for (int32_t i = 0; i < g->n_outputs; i++)
         if (home_of(cut, g->outputs[i].value) == s)
             marks[g->outputs[i].value->id] |= WANTED;
 }
 
-/* Marks what stage s needs for what is wanted of it, backwards, and asks earlier stages for what it has not itself. */
+/* Marks what stage s needs for what is wanted of it, backwards, and asks earlier stages for what it has not
+ * itself. */
 static void mark_needed(clef_cut *cut, int32_t s)
 {
     const clef_graph *g = cut->graph;
@@ -259,7 +270,8 @@ static clef_status mark_all(clef_cut *cut, clef_error *err)
     for (int32_t s = 0; s < cut->n_stages; s++) {
         cut->marks[s] = calloc((size_t)cut->graph->n_values + 1, 1);
         if (!cut->marks[s])
-            return clef__fail(err, CLEF_E_NOMEM, "no memory to split a graph of %" PRId32 " values", cut->graph->n_values);
+            return clef__fail(err, CLEF_E_NOMEM, "no memory to split a graph of %" PRId32 " values",
+                              cut->graph->n_values);
     }
     for (int32_t s = cut->n_stages - 1; s >= 0; s--) /* the last asks first */
         mark_needed(cut, s);
@@ -297,7 +309,8 @@ clef_status clef__cut_at(clef_cut *cut, const int32_t *begin, int32_t n_stages, 
 }
 
 /* ---- a stage as a graph
- * ------------------------------------------------------------------------------------------------------------------ */
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Keeps the values of a copy of the whole that are marked; those that cross in become inputs. */
 static void keep_marked(clef_graph *g, const unsigned char *marks)

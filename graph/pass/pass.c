@@ -37,7 +37,8 @@ clef_status clef_graph_optimize(clef_graph *g, const char *last, clef_error *err
         for (n = 0; n < N_PASSES && strcmp(passes[n].name, last) != 0;)
             n++;
         if (n == N_PASSES)
-            return clef__fail(err, CLEF_E_NOT_FOUND, "there is no pass '%s'; the passes are%s", last, pass_list);
+            return clef__fail(err, CLEF_E_NOT_FOUND, "there is no pass '%s'; the passes are%s", last,
+                              pass_list);
         n++;
     }
     for (size_t i = 0; i < n; i++) {
@@ -58,8 +59,8 @@ int clef__is_output(const clef_value *v)
 
 int clef__stands_for(const clef_value *x, const clef_value *n)
 {
-    return x->dtype == n->dtype && clef__shape_equal(&x->shape, &n->shape) && clef__is_dense(x) && clef__base(x)->kind != CLEF_STATE &&
-           clef__view_depth(x) < CLEF_MAX_VIEWS / 4;
+    return x->dtype == n->dtype && clef__shape_equal(&x->shape, &n->shape) && clef__is_dense(x) &&
+           clef__base(x)->kind != CLEF_STATE && clef__view_depth(x) < CLEF_MAX_VIEWS / 4;
 }
 
 int clef__has_effect(const clef_value *v)

@@ -1,9 +1,9 @@
-/* choose: what depends on the device. Products with a weight become products with its panels, of quantised activations where the weight
- * is quantised and the device multiplies bytes. It runs when a plan is made, not among clef_graph_optimize()'s passes, which know no
- * device. */
+/* choose: what depends on the device. Products with a weight become products with its panels, of quantised
+ * activations where the weight is quantised and the device multiplies bytes. It runs when a plan is made, not
+ * among clef_graph_optimize()'s passes, which know no device. */
 #include "graph/lower/panel.h"
-#include "graph/pass/pass.h"
 #include "graph/lower/variant.h"
+#include "graph/pass/pass.h"
 
 enum { LEAST_GROUP = 32 }; /* work-items, for which there are kernels that read panels; CPUs take one */
 
@@ -16,11 +16,12 @@ typedef struct wishes {
 /* On GPUs CLBlast multiplies matrices in f32, where it may. */
 static int left_alone(const wishes *wanted, const clef_value *w)
 {
-    return !wanted->caps->is_cpu && w->dtype == CLEF_F32 && clef__clblast_may_serve(wanted->caps, wanted->gemm);
+    return !wanted->caps->is_cpu && w->dtype == CLEF_F32 &&
+           clef__clblast_may_serve(wanted->caps, wanted->gemm);
 }
 
-/* Whether x is rounded to 8 bits for a weight in blocks: where bytes multiply faster than floats, which CPUs do in any case. 2: or to bf16,
- * where tiles of them multiply faster still. */
+/* Whether x is rounded to 8 bits for a weight in blocks: where bytes multiply faster than floats, which CPUs
+ * do in any case. 2: or to bf16, where tiles of them multiply faster still. */
 static int rounds(const wishes *wanted)
 {
     if (wanted->exact || (!wanted->caps->is_cpu && !clef__has_byte_products(wanted->caps)))
@@ -31,14 +32,16 @@ static int rounds(const wishes *wanted)
 /* Whether x may be rounded to half precision instead: on GPUs whose bytes do not multiply, and halves do. */
 static int halves(const wishes *wanted)
 {
-    return !wanted->exact && !rounds(wanted) && (wanted->caps->fp16 || clef__matrix_multiplies(wanted->caps, CLEF_MATRIX_HALVES));
+    return !wanted->exact && !rounds(wanted) &&
+           (wanted->caps->fp16 || clef__matrix_multiplies(wanted->caps, CLEF_MATRIX_HALVES));
 }
 
 /* Whether x may be rounded as the weight is, where a unit multiplies matrices of it (k columns). */
 static int rounds_alike(const wishes *wanted, clef_dtype dtype, int64_t k)
 {
     const int32_t type = dtype == CLEF_F16 ? CLEF_MATRIX_HALVES : dtype == CLEF_BF16 ? CLEF_MATRIX_BF16 : 0;
-    return type && !wanted->exact && !wanted->caps->is_cpu && k % 32 == 0 && clef__matrix_multiplies(wanted->caps, type);
+    return type && !wanted->exact && !wanted->caps->is_cpu && k % 32 == 0 &&
+           clef__matrix_multiplies(wanted->caps, type);
 }
 
 static clef_value *choose_panels(clef_value *n, const void *user)
@@ -51,23 +54,27 @@ static clef_value *choose_panels(clef_value *n, const void *user)
         return n;
     const int in_out = !o->transpose_b, quantised = clef_dtype_block_elems(w->dtype) > 1;
     const int64_t rows = w->shape.dim[in_out ? 1 : 0].n, columns = w->shape.dim[in_out ? 0 : 1].n;
-    if (left_alone(wanted, w) || !clef__panel_has(w->dtype, columns) || (in_out && quantised) || rows > INT32_MAX || columns > INT32_MAX)
+    if (left_alone(wanted, w) || !clef__panel_has(w->dtype, columns) || (in_out && quantised) ||
+        rows > INT32_MAX || columns > INT32_MAX)
         return n;
     const clef_panel_matmul_opts opts = {.n = (int32_t)rows,
                                          .k = (int32_t)columns,
                                          .dtype = (int32_t)w->dtype,
                                          .alpha = o->alpha,
                                          .quantise = quantised ? rounds(wanted) : 0,
-                                         .half = quantised ? halves(wanted) : rounds_alike(wanted, w->dtype, columns)};
+                                         .half = quantised ? halves(wanted)
+                                                           : rounds_alike(wanted, w->dtype, columns)};
     clef_value *packed = clef_pack(g, &w, 1, &(clef_pack_opts){.in_out = in_out});
     return clef_panel_matmul(g, n->in[0], packed, &(clef_panel_inputs){.bias = n->in[2]}, &opts);
 }
 
-clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm gemm, int exact, clef_error *err)
+clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm gemm, int exact,
+                              clef_error *err)
 {
     if (gemm == CLEF_GEMM_CLBLAST || (!caps->is_cpu && clef__group_most(caps) < LEAST_GROUP))
         return CLEF_OK;
-    clef_status s = clef__rewrite(g, choose_panels, &(wishes){.exact = exact, .gemm = gemm, .caps = caps}, err);
+    clef_status s =
+        clef__rewrite(g, choose_panels, &(wishes){.exact = exact, .gemm = gemm, .caps = caps}, err);
     if (!s) /* several products of one x, or with one weight, share what was made for the first */
         s = clef__pass_merge(g, err);
     if (!s)

@@ -34,7 +34,8 @@ static int load(const clef_value *v, clef_ref_tensor *t)
     if (!t->x)
         return 0;
     for (int64_t i = 0; i < n; i++)
-        t->x[i] = v->dtype == CLEF_F32 ? (double)((const float *)v->data)[i] : (double)((const int32_t *)v->data)[i];
+        t->x[i] = v->dtype == CLEF_F32 ? (double)((const float *)v->data)[i]
+                                       : (double)((const int32_t *)v->data)[i];
     return 1;
 }
 

@@ -1,5 +1,5 @@
-/* fuse: several nodes that one kernel can do become one. A value that is an output is never fused away: tapping an attention's
- * weights keeps that layer's softmax. */
+/* fuse: several nodes that one kernel can do become one. A value that is an output is never fused away:
+ * tapping an attention's weights keeps that layer's softmax. */
 #include "graph/pass/pass.h"
 
 enum { MAX_HEAD_DIM = 512 };
@@ -33,17 +33,21 @@ static clef_value *fuse_attention(clef_value *n)
     clef_value *s = p->in[0], *q = s->in[0], *k = s->in[1];
     const clef_matmul_opts *qk = (const void *)s->attr;
     const clef_softmax_opts *o = (const void *)p->attr;
-    const int plain = !pv->transpose_b && (pv->alpha == 0 || pv->alpha == 1) && n->n_in == 2 && s->n_in == 2 && qk->transpose_b && !o->log;
+    const int plain = !pv->transpose_b && (pv->alpha == 0 || pv->alpha == 1) && n->n_in == 2 &&
+                      s->n_in == 2 && qk->transpose_b && !o->log;
     if (!plain || !head_dim_fits(q) || !head_dim_fits(k) || !head_dim_fits(v) || n->shape.rank != 4)
         return n;
     if (q->shape.dim[1].symbol || k->shape.dim[1].symbol || q->shape.dim[1].n % k->shape.dim[1].n)
         return n; /* matmul broadcasts heads either way, attention only those of k and v */
-    if (!still_reads(q) || !still_reads(k) || !still_reads(p->in[1]) || !still_reads(p->in[2]) || !still_reads(p->in[3]))
+    if (!still_reads(q) || !still_reads(k) || !still_reads(p->in[1]) || !still_reads(p->in[2]) ||
+        !still_reads(p->in[3]))
         return n;
-    if (!clef__dim_equal(q->shape.dim[0], k->shape.dim[0]) || !clef__dim_equal(k->shape.dim[0], v->shape.dim[0]) ||
+    if (!clef__dim_equal(q->shape.dim[0], k->shape.dim[0]) ||
+        !clef__dim_equal(k->shape.dim[0], v->shape.dim[0]) ||
         !clef__dim_equal(k->shape.dim[1], v->shape.dim[1]))
         return n;
-    const clef_attention_opts opts = {.scale = (o->scale != 0 ? o->scale : 1) * (qk->alpha != 0 ? qk->alpha : 1),
+    const clef_attention_opts opts = {.scale =
+                                          (o->scale != 0 ? o->scale : 1) * (qk->alpha != 0 ? qk->alpha : 1),
                                       .softcap = o->softcap,
                                       .causal = o->causal,
                                       .window = o->window};
@@ -59,8 +63,8 @@ static clef_value *fuse_bias(clef_value *n)
     for (int32_t i = 0; i < 2; i++) {
         clef_value *m = n->in[i], *bias = n->in[1 - i];
         if (only_use(m, CLEF_OP_matmul) && m->n_in == 2 && bias->shape.rank == 1 &&
-            clef__dim_equal(bias->shape.dim[0], clef__dim_right(&m->shape, 0)) && bias->kind != CLEF_COMPUTED && still_reads(m->in[0]) &&
-            still_reads(m->in[1]))
+            clef__dim_equal(bias->shape.dim[0], clef__dim_right(&m->shape, 0)) &&
+            bias->kind != CLEF_COMPUTED && still_reads(m->in[0]) && still_reads(m->in[1]))
             return clef_matmul(n->graph, m->in[0], m->in[1], bias, (const void *)m->attr);
     }
     return n;
@@ -71,8 +75,8 @@ static clef_value *fuse_swiglu(clef_value *n)
 {
     for (int32_t i = 0; i < 2; i++) {
         clef_value *gate = n->in[i], *up = n->in[1 - i];
-        if (only_use(gate, CLEF_OP_silu) && up->dtype == CLEF_F32 && clef__shape_equal(&gate->shape, &up->shape) &&
-            still_reads(gate->in[0]))
+        if (only_use(gate, CLEF_OP_silu) && up->dtype == CLEF_F32 &&
+            clef__shape_equal(&gate->shape, &up->shape) && still_reads(gate->in[0]))
             return clef_swiglu(n->graph, gate->in[0], up);
     }
     return n;

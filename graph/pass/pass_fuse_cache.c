@@ -1,5 +1,6 @@
-/* The second half of fuse: attention over caches that this step writes, with the writes, the ropes and the heads' norms before it, becomes
- * cached_attention. A write, and each value between it and the attention, must have no other use. */
+/* The second half of fuse: attention over caches that this step writes, with the writes, the ropes and the
+ * heads' norms before it, becomes cached_attention. A write, and each value between it and the attention,
+ * must have no other use. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@ static int only_use(const clef_value *v)
 static int swaps_heads(const clef_value *v)
 {
     const clef_permute_opts *o = (const void *)v->attr;
-    return v->op == CLEF_OP_permute && v->shape.rank == 4 && o->axes[0] == 0 && o->axes[1] == 2 && o->axes[2] == 1 && o->axes[3] == 3;
+    return v->op == CLEF_OP_permute && v->shape.rank == 4 && o->axes[0] == 0 && o->axes[1] == 2 &&
+           o->axes[2] == 1 && o->axes[3] == 3;
 }
 
 /* Fused, v is read where the attention stands: no state may lie behind it that is written by then. */
@@ -22,7 +24,8 @@ static int in_no_state(const clef_value *v)
     return !v || clef__base(v)->kind != CLEF_STATE;
 }
 
-/* The cache_write whose first rows `cache`, an input of the attention a, shows; NULL where it cannot be moved to a. */
+/* The cache_write whose first rows `cache`, an input of the attention a, shows; NULL where it cannot be moved
+ * to a. */
 static clef_value *moved_write(const clef_value *a, clef_value *cache)
 {
     const clef_value *shown = cache;
@@ -34,12 +37,14 @@ static clef_value *moved_write(const clef_value *a, clef_value *cache)
     if (cache->op != CLEF_OP_cache_write || !only_use(cache) || cache->in[2] != a->in[4])
         return NULL;
     const clef_value *x = cache->in[1];
-    const int fits = swaps_heads(x) && in_no_state(x) && clef__dim_equal(x->shape.dim[0], shown->shape.dim[0]) &&
+    const int fits = swaps_heads(x) && in_no_state(x) &&
+                     clef__dim_equal(x->shape.dim[0], shown->shape.dim[0]) &&
                      clef__dim_equal(x->shape.dim[2], a->in[0]->shape.dim[2]);
     return fits ? cache : NULL;
 }
 
-/* What the second look needs to know of the first: by id, an attention's two writes, and the writes that go. */
+/* What the second look needs to know of the first: by id, an attention's two writes, and the writes that go.
+ */
 typedef struct matches {
     clef_value **writes;
     unsigned char *gone;
@@ -47,8 +52,8 @@ typedef struct matches {
 
 static void match(const clef_value *a, matches *m)
 {
-    if (a->op != CLEF_OP_attention || a->in[5] || !swaps_heads(a->in[0]) || !in_no_state(a->in[0]) || !in_no_state(a->in[3]) ||
-        !in_no_state(a->in[4]))
+    if (a->op != CLEF_OP_attention || a->in[5] || !swaps_heads(a->in[0]) || !in_no_state(a->in[0]) ||
+        !in_no_state(a->in[3]) || !in_no_state(a->in[4]))
         return;
     clef_value *k = moved_write(a, a->in[1]), *v = moved_write(a, a->in[2]);
     if (!k || !v || clef__base(k) == clef__base(v))
@@ -62,9 +67,10 @@ static void match(const clef_value *a, matches *m)
 static void take_ropes(const clef_value *a, clef_cached_attention_in *in, clef_cached_attention_opts *opts)
 {
     const clef_value *q = in->q, *k = in->k;
-    if (q->op != CLEF_OP_rope || k->op != CLEF_OP_rope || !only_use(q) || !only_use(k) || q->in[1] != k->in[1] || q->in[2] != a->in[4] ||
-        k->in[2] != a->in[4] || memcmp(q->attr, k->attr, sizeof(clef_rope_opts)) != 0 || !in_no_state(q->in[0]) || !in_no_state(k->in[0]) ||
-        !in_no_state(q->in[1]))
+    if (q->op != CLEF_OP_rope || k->op != CLEF_OP_rope || !only_use(q) || !only_use(k) ||
+        q->in[1] != k->in[1] || q->in[2] != a->in[4] || k->in[2] != a->in[4] ||
+        memcmp(q->attr, k->attr, sizeof(clef_rope_opts)) != 0 || !in_no_state(q->in[0]) ||
+        !in_no_state(k->in[0]) || !in_no_state(q->in[1]))
         return;
     const clef_rope_opts *o = (const void *)q->attr;
     in->q = q->in[0];
@@ -78,10 +84,11 @@ static void take_ropes(const clef_value *a, clef_cached_attention_in *in, clef_c
 static void take_norms(clef_cached_attention_in *in, clef_cached_attention_opts *opts)
 {
     const clef_value *q = in->q, *k = in->k;
-    if (opts->interleaved == 2 || q->op != CLEF_OP_rms_norm || k->op != CLEF_OP_rms_norm || !only_use(q) || !only_use(k) || !q->in[1] ||
-        !k->in[1] || q->in[1]->dtype != k->in[1]->dtype || memcmp(q->attr, k->attr, sizeof(clef_norm_opts)) != 0 ||
-        !in_no_state(q->in[0]) || !in_no_state(k->in[0]) || !in_no_state(q->in[1]) || !in_no_state(k->in[1]) || !clef__is_dense(q->in[1]) ||
-        !clef__is_dense(k->in[1]))
+    if (opts->interleaved == 2 || q->op != CLEF_OP_rms_norm || k->op != CLEF_OP_rms_norm || !only_use(q) ||
+        !only_use(k) || !q->in[1] || !k->in[1] || q->in[1]->dtype != k->in[1]->dtype ||
+        memcmp(q->attr, k->attr, sizeof(clef_norm_opts)) != 0 || !in_no_state(q->in[0]) ||
+        !in_no_state(k->in[0]) || !in_no_state(q->in[1]) || !in_no_state(k->in[1]) ||
+        !clef__is_dense(q->in[1]) || !clef__is_dense(k->in[1]))
         return;
     in->q = q->in[0];
     in->k = k->in[0];
@@ -98,7 +105,8 @@ static clef_value *fuse_cache(clef_value *v, const void *user)
     if (v->op != CLEF_OP_attention || !m->writes[2 * v->id])
         return v;
     const clef_attention_opts *o = (const void *)v->attr;
-    clef_cached_attention_opts opts = {.scale = o->scale, .softcap = o->softcap, .causal = o->causal, .window = o->window};
+    clef_cached_attention_opts opts = {
+        .scale = o->scale, .softcap = o->softcap, .causal = o->causal, .window = o->window};
     clef_cached_attention_in in = {.q = v->in[0]->in[0],
                                    .k = m->writes[2 * v->id]->in[1]->in[0],
                                    .v = m->writes[2 * v->id + 1]->in[1]->in[0],

@@ -1,4 +1,5 @@
-/* merge: of nodes that compute the same of the same, and of constants that hold the same, the first serves all. */
+/* merge: of nodes that compute the same of the same, and of constants that hold the same, the first serves
+ * all. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,8 @@
 
 static int same(const clef_value *a, const clef_value *b)
 {
-    if (a->op != b->op || a->kind != b->kind || a->dtype != b->dtype || !clef__shape_equal(&a->shape, &b->shape) || a->n_in != b->n_in)
+    if (a->op != b->op || a->kind != b->kind || a->dtype != b->dtype ||
+        !clef__shape_equal(&a->shape, &b->shape) || a->n_in != b->n_in)
         return 0;
     if (a->kind == CLEF_CONSTANT)
         return memcmp(a->data, b->data, (size_t)clef__bytes(a, NULL)) == 0;

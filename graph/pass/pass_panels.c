@@ -1,5 +1,5 @@
-/* panels: what stands around products with panels becomes part of them. It runs behind choose, on a plan's own graph. An output is never
- * fused away, nor what another node still needs.
+/* panels: what stands around products with panels becomes part of them. It runs behind choose, on a plan's
+ * own graph. An output is never fused away, nor what another node still needs.
  *
  *   swiglu(product, product)      one product with the tiles of both in turns
  *   act(product)                  act=
@@ -47,27 +47,33 @@ static clef_panel_inputs more_of(const clef_value *n)
                                .residual = n->in[PANEL_RESIDUAL]};
 }
 
-static clef_value *again(const clef_value *n, clef_value *x, const clef_panel_inputs *more, const clef_panel_matmul_opts *opts)
+static clef_value *again(const clef_value *n, clef_value *x, const clef_panel_inputs *more,
+                         const clef_panel_matmul_opts *opts)
 {
     return clef_panel_matmul(n->graph, x, n->in[PANEL_PACKED], more, opts);
 }
 
-/* ---- what is behind a product ------------------------------------------------------------------------------------------------------- */
+/* ---- what is behind a product
+ * ------------------------------------------------------------------------------------------------------- */
 
-/* 1 when one product can do both: the same of the same x but for rows and biases, and nothing behind it yet. */
+/* 1 when one product can do both: the same of the same x but for rows and biases, and nothing behind it yet.
+ */
 static int alike(const clef_value *a, const clef_value *b)
 {
     const clef_panel_matmul_opts *o = opts_of(a), *p = opts_of(b);
     const clef_value *v = a->in[PANEL_PACKED], *w = b->in[PANEL_PACKED];
-    if (a->in[PANEL_X] != b->in[PANEL_X] || o->k != p->k || o->dtype != p->dtype || o->alpha != p->alpha || o->quantise != p->quantise ||
-        o->half != p->half || o->norm || p->norm || o->act || p->act || a->in[PANEL_RESIDUAL] || b->in[PANEL_RESIDUAL])
+    if (a->in[PANEL_X] != b->in[PANEL_X] || o->k != p->k || o->dtype != p->dtype || o->alpha != p->alpha ||
+        o->quantise != p->quantise || o->half != p->half || o->norm || p->norm || o->act || p->act ||
+        a->in[PANEL_RESIDUAL] || b->in[PANEL_RESIDUAL])
         return 0;
     if (!a->in[PANEL_BIAS] != !b->in[PANEL_BIAS] ||
-        (a->in[PANEL_BIAS] && (a->in[PANEL_BIAS]->kind != CLEF_WEIGHT || b->in[PANEL_BIAS]->kind != CLEF_WEIGHT)))
+        (a->in[PANEL_BIAS] &&
+         (a->in[PANEL_BIAS]->kind != CLEF_WEIGHT || b->in[PANEL_BIAS]->kind != CLEF_WEIGHT)))
         return 0;
-    return v->op == CLEF_OP_pack && w->op == CLEF_OP_pack && v->n_in == 1 && w->n_in == 1 && v->in[0]->kind == CLEF_WEIGHT &&
-           w->in[0]->kind == CLEF_WEIGHT &&
-           ((const clef_pack_opts *)(const void *)v->attr)->in_out == ((const clef_pack_opts *)(const void *)w->attr)->in_out;
+    return v->op == CLEF_OP_pack && w->op == CLEF_OP_pack && v->n_in == 1 && w->n_in == 1 &&
+           v->in[0]->kind == CLEF_WEIGHT && w->in[0]->kind == CLEF_WEIGHT &&
+           ((const clef_pack_opts *)(const void *)v->attr)->in_out ==
+               ((const clef_pack_opts *)(const void *)w->attr)->in_out;
 }
 
 /* Weights and biases of n products in one. Biases are joined when the plan is made. */
@@ -93,8 +99,10 @@ static int64_t packed_bytes(const clef_value *p)
 static clef_value *gate_product(clef_value *n, uint64_t max_alloc_bytes)
 {
     clef_value *gate = n->in[0], *up = n->in[1], *bias;
-    if (!only_product(gate) || !only_product(up) || gate == up || !alike(gate, up) || opts_of(gate)->n != opts_of(up)->n ||
-        (uint64_t)(packed_bytes(gate) + packed_bytes(up)) > max_alloc_bytes || !still_reads(gate) || !still_reads(up))
+    if (!only_product(gate) || !only_product(up) || gate == up || !alike(gate, up) ||
+        opts_of(gate)->n != opts_of(up)->n ||
+        (uint64_t)(packed_bytes(gate) + packed_bytes(up)) > max_alloc_bytes || !still_reads(gate) ||
+        !still_reads(up))
         return n;
     clef_panel_matmul_opts opts = *opts_of(gate);
     opts.act = CLEF_PANEL_SWIGLU;
@@ -131,10 +139,12 @@ static clef_value *fuse_act(clef_value *n, const void *user)
     }
 }
 
-/* ---- products of one x ----------------------------------------------------------------------------------------------------------------
+/* ---- products of one x
+ * ----------------------------------------------------------------------------------------------------------------
  */
 
-/* A product that becomes rows of one with others of its set, and the set's product seen as heads, once made. */
+/* A product that becomes rows of one with others of its set, and the set's product seen as heads, once made.
+ */
 typedef struct member {
     clef_value *product;
     struct member *head; /* the set's first, NULL: stays alone; others follow as `next` says */
@@ -162,7 +172,8 @@ static member *find_member(const members *m, const clef_value *v)
 static int cuts_heads(const clef_value *v, const clef_value *x)
 {
     const int32_t rank = x->shape.rank;
-    int cuts = v->op == CLEF_OP_reshape && v->shape.rank == rank + 1 && !v->shape.dim[rank].symbol && !v->shape.dim[rank - 1].symbol;
+    int cuts = v->op == CLEF_OP_reshape && v->shape.rank == rank + 1 && !v->shape.dim[rank].symbol &&
+               !v->shape.dim[rank - 1].symbol;
     for (int32_t i = 0; i + 1 < rank && cuts; i++)
         cuts = clef__dim_equal(v->shape.dim[i], x->shape.dim[i]);
     return cuts;
@@ -181,7 +192,8 @@ static void find_units(const clef_graph *g, const members *m)
         }
 }
 
-/* Sets of products alike whose users all cut them into heads of one size. All but the last have whole pads of rows. */
+/* Sets of products alike whose users all cut them into heads of one size. All but the last have whole pads of
+ * rows. */
 static void find_sets(const members *m)
 {
     for (int32_t i = 0; i < m->n; i++) {
@@ -192,7 +204,8 @@ static void find_sets(const members *m)
         for (int32_t k = i + 1, n = 1; k < m->n && n < MAX_MERGED && rows % PANEL_PAD == 0; k++) {
             member *b = &m->list[k];
             const int64_t more = opts_of(b->product)->n;
-            if (b->head || b->unit != a->unit || clef__is_output(b->product) || !alike(a->product, b->product) || rows + more > INT32_MAX ||
+            if (b->head || b->unit != a->unit || clef__is_output(b->product) ||
+                !alike(a->product, b->product) || rows + more > INT32_MAX ||
                 (uint64_t)(bytes + packed_bytes(b->product)) > m->max_alloc_bytes)
                 continue;
             bytes += packed_bytes(b->product);
@@ -218,7 +231,8 @@ static clef_value *whole_as_heads(const member *head)
         set[n++] = i->product;
     }
     clef_value *packed = join(set, n, 0, &bias);
-    clef_value *y = clef_panel_matmul(head->product->graph, set[0]->in[PANEL_X], packed, &(clef_panel_inputs){.bias = bias}, &opts);
+    clef_value *y = clef_panel_matmul(head->product->graph, set[0]->in[PANEL_X], packed,
+                                      &(clef_panel_inputs){.bias = bias}, &opts);
     if (!y)
         return NULL;
     clef_shape shape = y->shape;
@@ -280,7 +294,8 @@ static clef_status merge_products(clef_graph *g, uint64_t max_alloc_bytes, clef_
     return s;
 }
 
-/* ---- norms and residuals --------------------------------------------------------------------------------------------------------------
+/* ---- norms and residuals
+ * --------------------------------------------------------------------------------------------------------------
  */
 
 static int is_float(const clef_value *v)
@@ -292,8 +307,8 @@ static int is_float(const clef_value *v)
 static int is_prologue(const clef_value *norm, const clef_graph *g)
 {
     int32_t users = 0, uses = 0;
-    if ((norm->op != CLEF_OP_rms_norm && norm->op != CLEF_OP_layer_norm) || clef__is_output(norm) || !is_float(norm->in[1]) ||
-        !is_float(norm->in[2]))
+    if ((norm->op != CLEF_OP_rms_norm && norm->op != CLEF_OP_layer_norm) || clef__is_output(norm) ||
+        !is_float(norm->in[1]) || !is_float(norm->in[2]))
         return 0;
     for (int32_t i = norm->id + 1; i < g->n_values; i++) {
         const clef_value *p = g->values[i];

@@ -1,5 +1,6 @@
-/* split: a weight that is larger than a buffer may be becomes parts of some rows each; a product with it becomes products side by side, a
- * table that rows are gathered from the sum of what each part gives (zeros, where it has not the row). */
+/* split: a weight that is larger than a buffer may be becomes parts of some rows each; a product with it
+ * becomes products side by side, a table that rows are gathered from the sum of what each part gives (zeros,
+ * where it has not the row). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +16,10 @@ typedef enum rows_are { OF_N, OF_K } rows_are;
 /* Bytes of a buffer that holds so many rows, as the file or as panels have them. */
 static int64_t bytes_of_rows(const clef_value *w, int64_t rows, rows_are what)
 {
-    const int64_t columns = w->shape.dim[1].n, n = what == OF_N ? rows : columns, k = what == OF_N ? columns : rows;
-    const int64_t stored = columns / clef_dtype_block_elems(w->dtype) * clef_dtype_block_bytes(w->dtype) * rows;
+    const int64_t columns = w->shape.dim[1].n, n = what == OF_N ? rows : columns,
+                  k = what == OF_N ? columns : rows;
+    const int64_t stored =
+        columns / clef_dtype_block_elems(w->dtype) * clef_dtype_block_bytes(w->dtype) * rows;
     const int64_t packed = clef__panel_has(w->dtype, k) ? clef__panel_bytes(w->dtype, n, k) : 0;
     return packed > stored ? packed : stored;
 }
@@ -24,7 +27,8 @@ static int64_t bytes_of_rows(const clef_value *w, int64_t rows, rows_are what)
 /* Rows of each part but the last; 0: the weight stays whole. */
 static int64_t rows_of_part(const clef_value *w, uint64_t most, rows_are what)
 {
-    if (w->kind != CLEF_WEIGHT || w->part || w->shape.rank != 2 || w->shape.dim[0].symbol || w->shape.dim[1].symbol)
+    if (w->kind != CLEF_WEIGHT || w->part || w->shape.rank != 2 || w->shape.dim[0].symbol ||
+        w->shape.dim[1].symbol)
         return 0;
     const int64_t n = w->shape.dim[0].n;
     if ((uint64_t)bytes_of_rows(w, n, what) <= most)
@@ -62,9 +66,14 @@ static clef_value *split_product(clef_value *n, int64_t rows)
     const int64_t n_rows = w->shape.dim[0].n;
     for (int64_t at = 0; at < n_rows; at += rows) {
         const int64_t now = at + rows < n_rows ? rows : n_rows - at;
-        clef_value *bias = n->in[2] ? clef_slice(n->graph, n->in[2], &(clef_slice_opts){.start = (int32_t)at, .size = clef_n(now)}) : NULL;
+        clef_value *bias = n->in[2]
+                               ? clef_slice(n->graph, n->in[2],
+                                            &(clef_slice_opts){.start = (int32_t)at, .size = clef_n(now)})
+                               : NULL;
         clef_value *part = part_of(w, at, now);
-        clef_value *y = part ? clef__node(n->graph, CLEF_OP_matmul, (clef_value *[]){n->in[0], part, bias}, 3, n->attr) : NULL;
+        clef_value *y =
+            part ? clef__node(n->graph, CLEF_OP_matmul, (clef_value *[]){n->in[0], part, bias}, 3, n->attr)
+                 : NULL;
         if (!y)
             return NULL;
         all = all ? clef_concat(n->graph, all, y, &(clef_concat_opts){.axis = -1}) : y;
@@ -79,7 +88,8 @@ static clef_value *split_sum(clef_value *n, int64_t rows)
     const int64_t n_rows = w->shape.dim[0].n;
     for (int64_t at = 0; at < n_rows; at += rows) {
         const int64_t now = at + rows < n_rows ? rows : n_rows - at;
-        const clef_slice_opts columns = {.axis = x->shape.rank - 1, .start = (int32_t)at, .size = clef_n(now)};
+        const clef_slice_opts columns = {
+            .axis = x->shape.rank - 1, .start = (int32_t)at, .size = clef_n(now)};
         clef_value *some = clef_slice(n->graph, x, &columns), *part = part_of(w, at, now);
         clef_value *in[3] = {some, part, at ? NULL : n->in[2]};
         clef_value *y = some && part ? clef__node(n->graph, CLEF_OP_matmul, in, 3, n->attr) : NULL;
@@ -125,7 +135,8 @@ clef_status clef__pass_split(clef_graph *g, uint64_t max_alloc_bytes, clef_error
 {
     int needed = 0;
     for (int32_t i = 0; i < g->n_values; i++)
-        needed |= g->values[i]->kind == CLEF_WEIGHT && (uint64_t)clef__bytes(g->values[i], NULL) > max_alloc_bytes / 2;
+        needed |= g->values[i]->kind == CLEF_WEIGHT &&
+                  (uint64_t)clef__bytes(g->values[i], NULL) > max_alloc_bytes / 2;
     if (!needed) /* panels are no more than twice as large */
         return CLEF_OK;
     const clef_status s = clef__rewrite(g, split, &max_alloc_bytes, err);

@@ -1,5 +1,5 @@
-/* verify: every node says what its op's inference says, inputs stand before their users, states are read as they are, names and outputs
- * hold together. */
+/* verify: every node says what its op's inference says, inputs stand before their users, states are read as
+ * they are, names and outputs hold together. */
 #include <string.h>
 
 #include "graph/names.h"
@@ -11,19 +11,21 @@ static clef_status verify_node(const clef_value *n, clef_error *err)
     char a[96], b[96];
     for (int32_t i = 0; i < n->n_in; i++)
         if (n->in[i] && (n->in[i]->id < 0 || n->in[i]->id >= n->id || g->values[n->in[i]->id] != n->in[i]))
-            return clef__fail(err, CLEF_E_ARG, "%s: input %d (%s) does not stand before it", n->name, i, n->in[i]->name);
+            return clef__fail(err, CLEF_E_ARG, "%s: input %d (%s) does not stand before it", n->name, i,
+                              n->in[i]->name);
     for (int32_t i = 0; i < n->n_in; i++)
         if (n->in[i] && clef__overwritten_by(n->in[i]))
-            return clef__fail(err, CLEF_E_ARG, "%s: input %d (%s) shows a state that %s has written since", n->name, i, n->in[i]->name,
-                              clef__overwritten_by(n->in[i])->name);
+            return clef__fail(err, CLEF_E_ARG, "%s: input %d (%s) shows a state that %s has written since",
+                              n->name, i, n->in[i]->name, clef__overwritten_by(n->in[i])->name);
     clef_value again = *n;
     clef_error why;
     const clef_status s = clef__ops[n->op]->infer(&again, &why);
     if (s)
         return clef__fail(err, s, "%s: %s", n->name, why.text);
     if (again.dtype != n->dtype || !clef__shape_equal(&again.shape, &n->shape))
-        return clef__fail(err, CLEF_E_SHAPE, "%s: is %s %s, its op gives %s %s", n->name, clef_dtype_name(n->dtype),
-                          clef__shape_text(g, &n->shape, a), clef_dtype_name(again.dtype), clef__shape_text(g, &again.shape, b));
+        return clef__fail(err, CLEF_E_SHAPE, "%s: is %s %s, its op gives %s %s", n->name,
+                          clef_dtype_name(n->dtype), clef__shape_text(g, &n->shape, a),
+                          clef_dtype_name(again.dtype), clef__shape_text(g, &again.shape, b));
     return CLEF_OK;
 }
 
@@ -43,10 +45,11 @@ clef_status clef__pass_verify(clef_graph *g, clef_error *err)
     for (int32_t i = 0; i < g->n_outputs; i++) {
         const clef_value *v = g->outputs[i].value;
         if (v->id >= g->n_values || g->values[v->id] != v)
-            return clef__fail(err, CLEF_E_ARG, "output %s: its value is not in the graph", g->outputs[i].name);
+            return clef__fail(err, CLEF_E_ARG, "output %s: its value is not in the graph",
+                              g->outputs[i].name);
         if (clef__overwritten_by(v))
-            return clef__fail(err, CLEF_E_ARG, "output %s: %s shows a state that %s has written since", g->outputs[i].name, v->name,
-                              clef__overwritten_by(v)->name);
+            return clef__fail(err, CLEF_E_ARG, "output %s: %s shows a state that %s has written since",
+                              g->outputs[i].name, v->name, clef__overwritten_by(v)->name);
     }
     return CLEF_OK;
 }

@@ -17,7 +17,8 @@ typedef struct diff {
 
 static int same_symbol(const diff *d, int32_t in_a, int32_t in_b)
 {
-    return !in_a || !in_b ? in_a == in_b : strcmp(d->a->symbols[in_a - 1].name, d->b->symbols[in_b - 1].name) == 0;
+    return !in_a || !in_b ? in_a == in_b
+                          : strcmp(d->a->symbols[in_a - 1].name, d->b->symbols[in_b - 1].name) == 0;
 }
 
 static int same_dim(const diff *d, clef_dim a, clef_dim b)
@@ -27,7 +28,8 @@ static int same_dim(const diff *d, clef_dim a, clef_dim b)
 
 static int same_type(const diff *d, const clef_value *a, const clef_value *b)
 {
-    int same = a->kind == b->kind && a->op == b->op && a->dtype == b->dtype && a->shape.rank == b->shape.rank && a->n_in == b->n_in;
+    int same = a->kind == b->kind && a->op == b->op && a->dtype == b->dtype &&
+               a->shape.rank == b->shape.rank && a->n_in == b->n_in;
     for (int32_t i = 0; same && i < a->shape.rank; i++)
         same = same_dim(d, a->shape.dim[i], b->shape.dim[i]);
     return same;
@@ -38,8 +40,9 @@ static int same_attrs(const diff *d, const clef_value *a, const clef_value *b)
     for (const clef_attr_def *attr = clef__ops[a->op]->attrs; attr && attr->name; attr++) {
         const unsigned char *x = a->attr + attr->offset, *y = b->attr + attr->offset;
         const size_t n = attr->type == CLEF_ATTR_AXES ? CLEF_MAX_DIMS * sizeof(int32_t) : sizeof(int32_t);
-        if (attr->type == CLEF_ATTR_DIM ? !same_dim(d, *(const clef_dim *)(const void *)x, *(const clef_dim *)(const void *)y)
-                                        : memcmp(x, y, n) != 0)
+        if (attr->type == CLEF_ATTR_DIM
+                ? !same_dim(d, *(const clef_dim *)(const void *)x, *(const clef_dim *)(const void *)y)
+                : memcmp(x, y, n) != 0)
             return 0;
     }
     return 1;
@@ -60,7 +63,8 @@ static int same_value(const diff *d, const clef_value *a, const clef_value *b)
         return 0;
     if (a->op != CLEF_OP_NONE)
         return same_attrs(d, a, b) && same_inputs(d, a, b);
-    return strcmp(a->name, b->name) == 0 && (!a->data || memcmp(a->data, b->data, (size_t)clef__bytes(a, NULL)) == 0);
+    return strcmp(a->name, b->name) == 0 &&
+           (!a->data || memcmp(a->data, b->data, (size_t)clef__bytes(a, NULL)) == 0);
 }
 
 static void pair(diff *d, const clef_value *a, const clef_value *b, int differs)
@@ -181,7 +185,8 @@ static void report_outputs(diff *d)
         }
 }
 
-clef_status clef_graph_write_diff(const clef_graph *a, const clef_graph *b, FILE *to, clef_graph_difference *out, clef_error *err)
+clef_status clef_graph_write_diff(const clef_graph *a, const clef_graph *b, FILE *to,
+                                  clef_graph_difference *out, clef_error *err)
 {
     clef_status status = clef_graph_error(a, err);
     if (!status)
@@ -193,7 +198,8 @@ clef_status clef_graph_write_diff(const clef_graph *a, const clef_graph *b, FILE
     d.taken = calloc((size_t)a->n_values + 1, 1);
     d.differs = calloc((size_t)b->n_values + 1, 1);
     if (!d.of_b || !d.taken || !d.differs) {
-        status = clef__fail(err, CLEF_E_NOMEM, "graph: no memory to compare %d values with %d", a->n_values, b->n_values);
+        status = clef__fail(err, CLEF_E_NOMEM, "graph: no memory to compare %d values with %d", a->n_values,
+                            b->n_values);
     } else {
         for (int32_t i = 0; i < b->n_values; i++)
             find(&d, b->values[i]);

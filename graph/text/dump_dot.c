@@ -1,4 +1,5 @@
-/* Writes a graph for Graphviz: nodes with op, shape and weights; one cluster a layer (a scope called layerN). */
+/* Writes a graph for Graphviz: nodes with op, shape and weights; one cluster a layer (a scope called layerN).
+ */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -77,12 +78,14 @@ static void write_node(FILE *to, const clef_value *v)
         if (v->in[i] && !is_drawn(v->in[i])) {
             fputs("\\n+ ", to);
             write_label(to, v->in[i]->name);
-            fprintf(to, " %s %s", clef_dtype_name(v->in[i]->dtype), clef__shape_text(v->graph, &v->in[i]->shape, shape));
+            fprintf(to, " %s %s", clef_dtype_name(v->in[i]->dtype),
+                    clef__shape_text(v->graph, &v->in[i]->shape, shape));
         }
     fputs("\"];\n", to);
 }
 
-/* ---- folded: a layer is one node unless it is to be shown ------------------------------------------------------------------------------
+/* ---- folded: a layer is one node unless it is to be shown
+ * ------------------------------------------------------------------------------
  */
 
 typedef struct fold {
@@ -113,7 +116,8 @@ static void write_id(FILE *to, const fold *f, const clef_value *v)
 static void write_edges(FILE *to, const fold *f, const clef_value *v)
 {
     for (int32_t i = 0; i < v->n_in; i++)
-        if (v->in[i] && is_drawn(v->in[i]) && !(is_folded(f, v) && is_folded(f, v->in[i]) && same_layer(v, v->in[i]))) {
+        if (v->in[i] && is_drawn(v->in[i]) &&
+            !(is_folded(f, v) && is_folded(f, v->in[i]) && same_layer(v, v->in[i]))) {
             fputs("  ", to);
             write_id(to, f, v->in[i]);
             fputs(" -> ", to);
@@ -139,12 +143,13 @@ static void write_folded_layer(FILE *to, const clef_graph *g, const clef_value *
                 elements += (double)clef__elements(v->in[k], NULL);
     }
     const char *at = at_layer(first->name);
-    fprintf(
-        to,
-        "    \"%.*s\" [style=\"rounded,filled\", fillcolor=\"#cfdcf0\", label=\"%.*s%slayer %.*s\\n%d nodes, %.4g M weights\\n%.4g GFLOP "
-        "at the bounds\"];\n",
-        (int)n, first->name, at > first->name ? (int)(at - first->name) - 1 : 0, first->name, at > first->name ? " " : "",
-        (int)(first->name + n - at) - 5, at + 5, n_nodes, elements / 1e6, flops / 1e9);
+    fprintf(to,
+            "    \"%.*s\" [style=\"rounded,filled\", fillcolor=\"#cfdcf0\", label=\"%.*s%slayer %.*s\\n%d "
+            "nodes, %.4g M weights\\n%.4g GFLOP "
+            "at the bounds\"];\n",
+            (int)n, first->name, at > first->name ? (int)(at - first->name) - 1 : 0, first->name,
+            at > first->name ? " " : "", (int)(first->name + n - at) - 5, at + 5, n_nodes, elements / 1e6,
+            flops / 1e9);
 }
 
 static void write_layer(FILE *to, const clef_graph *g, const fold *f, const clef_value *first)
@@ -154,8 +159,8 @@ static void write_layer(FILE *to, const clef_graph *g, const fold *f, const clef
         write_folded_layer(to, g, first);
         return;
     }
-    fprintf(to, "  subgraph \"cluster_%.*s\" {\n    label=\"%.*s\"; style=rounded; color=\"#a0a0a0\";\n", (int)n, first->name, (int)n,
-            first->name);
+    fprintf(to, "  subgraph \"cluster_%.*s\" {\n    label=\"%.*s\"; style=rounded; color=\"#a0a0a0\";\n",
+            (int)n, first->name, (int)n, first->name);
     for (int32_t j = first->id; j < g->n_values; j++)
         if (same_layer(g->values[j], first) && is_drawn(g->values[j]))
             write_node(to, g->values[j]);
@@ -167,7 +172,8 @@ static clef_status write_dot(const clef_graph *g, const fold *f, FILE *to, clef_
     if (g->error.status)
         return clef_graph_error(g, err);
     fprintf(to,
-            "%sdigraph clef {\n  graph [fontname=\"Helvetica\", ranksep=0.3];\n  node [shape=box, fontname=\"Helvetica\", fontsize=10];\n",
+            "%sdigraph clef {\n  graph [fontname=\"Helvetica\", ranksep=0.3];\n  node [shape=box, "
+            "fontname=\"Helvetica\", fontsize=10];\n",
             f->is_on ? "strict " : "");
     for (int32_t i = 0; i < g->n_values; i++) {
         const clef_value *v = g->values[i];
@@ -206,10 +212,13 @@ static int has_layer(const clef_graph *g, int32_t layer)
     return 0;
 }
 
-clef_status clef_graph_write_folded_dot(const clef_graph *g, const int32_t *expand, int32_t n, FILE *to, clef_error *err)
+clef_status clef_graph_write_folded_dot(const clef_graph *g, const int32_t *expand, int32_t n, FILE *to,
+                                        clef_error *err)
 {
     for (int32_t i = 0; i < n; i++)
         if (!has_layer(g, expand[i]))
-            return clef__fail(err, CLEF_E_ARG, "graph DOT: wanted to expand layer %" PRId32 ", which the graph has not", expand[i]);
+            return clef__fail(err, CLEF_E_ARG,
+                              "graph DOT: expected to expand layer %" PRId32 ", which the graph has not",
+                              expand[i]);
     return write_dot(g, &(fold){.is_on = 1, .expand = expand, .n_expand = n}, to, err);
 }

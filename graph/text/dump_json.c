@@ -35,7 +35,8 @@ static void write_data(FILE *to, const clef_value *v)
     fputs(", \"data\": [", to);
     for (int64_t i = 0; i < n; i++) {
         fputs(i ? ", " : "", to);
-        write_number(to, v->dtype == CLEF_F32 ? (double)((const float *)v->data)[i] : (double)((const int32_t *)v->data)[i]);
+        write_number(to, v->dtype == CLEF_F32 ? (double)((const float *)v->data)[i]
+                                              : (double)((const int32_t *)v->data)[i]);
     }
     fputc(']', to);
 }
@@ -71,7 +72,8 @@ clef_status clef_graph_write_json(const clef_graph *g, FILE *to, clef_error *err
         return clef_graph_error(g, err);
     fprintf(to, "{\"format\": \"clef-graph\", \"version\": %d,\n \"symbols\": [", CLEF_TEXT_VERSION);
     for (int32_t i = 0; i < g->n_symbols; i++)
-        fprintf(to, "%s{\"name\": \"%s\", \"bound\": %" PRId64 "}", i ? ", " : "", g->symbols[i].name, g->symbols[i].bound);
+        fprintf(to, "%s{\"name\": \"%s\", \"bound\": %" PRId64 "}", i ? ", " : "", g->symbols[i].name,
+                g->symbols[i].bound);
     fputs("],\n \"values\": [", to);
     for (int32_t i = 0; i < g->n_values; i++) {
         const clef_value *v = g->values[i];

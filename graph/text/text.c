@@ -49,7 +49,9 @@ static void write_type(FILE *to, const clef_value *v)
 
 static size_t attr_bytes(clef_attr_type type)
 {
-    return type == CLEF_ATTR_DIM ? sizeof(clef_dim) : type == CLEF_ATTR_AXES ? CLEF_MAX_DIMS * sizeof(int32_t) : 4;
+    return type == CLEF_ATTR_DIM    ? sizeof(clef_dim)
+           : type == CLEF_ATTR_AXES ? CLEF_MAX_DIMS * sizeof(int32_t)
+                                    : 4;
 }
 
 /* Field by field: padding is not compared. */

@@ -1,4 +1,5 @@
-/* Floats as text. printf and strtof follow the caller's locale, the text forms do not: the decimal point is exchanged. */
+/* Floats as text. printf and strtof follow the caller's locale, the text forms do not: the decimal point is
+ * exchanged. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +65,8 @@ int clef__read_float(const char *text, float *out)
     if (!any || *s || s - text >= MAX_NUMBER)
         return 0;
     locale_point(point);
-    snprintf(number, sizeof number, "%.*s%s%s", (int)(dot - text), text, *dot == '.' ? point : "", *dot == '.' ? dot + 1 : dot);
+    snprintf(number, sizeof number, "%.*s%s%s", (int)(dot - text), text, *dot == '.' ? point : "",
+             *dot == '.' ? dot + 1 : dot);
     *out = strtof(number, NULL);
     return *out - *out != 0 || (*out == 0 && nonzero) ? -1 : 1;
 }

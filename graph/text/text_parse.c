@@ -1,5 +1,6 @@
-/* Parses the text form of a graph (docs/graph-format.md): line by line, one recursive-descent function for each kind of piece.
- * What it builds goes through the same builders as code does, so every shape rule holds for text too. */
+/* Parses the text form of a graph (docs/graph-format.md): line by line, one recursive-descent function for
+ * each kind of piece. What it builds goes through the same builders as code does, so every shape rule holds
+ * for text too. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -62,8 +63,8 @@ static int expect(parser *p, char c)
     if (accept(p, c))
         return 1;
     if (p->at >= p->end || *p->at == '\n')
-        return fail(p, CLEF_E_FORMAT, "wanted '%c', came the end of the line", c);
-    return fail(p, CLEF_E_FORMAT, "wanted '%c', came '%c'", c, *p->at);
+        return fail(p, CLEF_E_FORMAT, "expected '%c', got the end of the line", c);
+    return fail(p, CLEF_E_FORMAT, "expected '%c', got '%c'", c, *p->at);
 }
 
 static int at_line_end(parser *p)
@@ -74,7 +75,9 @@ static int at_line_end(parser *p)
 
 static int hex_value(char c)
 {
-    return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : -1;
+    return isdigit((unsigned char)c)    ? c - '0'
+           : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10
+                                        : -1;
 }
 
 /* What clef__write_quoted writes: the escapes \" \\ and \u00xx. */
@@ -86,8 +89,8 @@ static int quoted(parser *p, char out[WORD_BYTES])
         if (c == '\\' && p->end - p->at > 1 && (p->at[1] == '"' || p->at[1] == '\\')) {
             c = *++p->at;
         } else if (c == '\\') {
-            if (p->end - p->at < 6 || p->at[1] != 'u' || p->at[2] != '0' || p->at[3] != '0' || hex_value(p->at[4]) < 0 ||
-                hex_value(p->at[5]) < 0)
+            if (p->end - p->at < 6 || p->at[1] != 'u' || p->at[2] != '0' || p->at[3] != '0' ||
+                hex_value(p->at[4]) < 0 || hex_value(p->at[5]) < 0)
                 return fail(p, CLEF_E_FORMAT, "unknown escape in a quoted name");
             c = (char)(hex_value(p->at[4]) * 16 + hex_value(p->at[5]));
             p->at += 5;
@@ -117,8 +120,8 @@ static int word(parser *p, char out[WORD_BYTES])
     if (n)
         return 1;
     if (at_line_end(p))
-        return fail(p, CLEF_E_FORMAT, "wanted a name, came the end of the line");
-    return fail(p, CLEF_E_FORMAT, "wanted a name, came '%c'", *p->at);
+        return fail(p, CLEF_E_FORMAT, "expected a name, got the end of the line");
+    return fail(p, CLEF_E_FORMAT, "expected a name, got '%c'", *p->at);
 }
 
 static int integer(parser *p, const char *text, int64_t lo, int64_t hi, int64_t *out)
@@ -127,7 +130,8 @@ static int integer(parser *p, const char *text, int64_t lo, int64_t hi, int64_t 
     errno = 0;
     const long long x = strtoll(text, &end, 10);
     if (*end || end == text || errno || x < lo || x > hi)
-        return fail(p, CLEF_E_FORMAT, "wanted an integer from %lld to %lld, came '%s'", (long long)lo, (long long)hi, text);
+        return fail(p, CLEF_E_FORMAT, "expected an integer from %lld to %lld, got '%s'", (long long)lo,
+                    (long long)hi, text);
     *out = x;
     return 1;
 }
@@ -137,7 +141,7 @@ static int floating(parser *p, const char *text, float *out)
     const int is_number = clef__read_float(text, out);
     if (is_number < 0)
         return fail(p, CLEF_E_FORMAT, "'%s' does not fit f32: it would become 0 or infinite", text);
-    return is_number ? 1 : fail(p, CLEF_E_FORMAT, "wanted a number, came '%s'", text);
+    return is_number ? 1 : fail(p, CLEF_E_FORMAT, "expected a number, got '%s'", text);
 }
 
 /* 192, T or 2*T */
@@ -222,8 +226,10 @@ static int constant(parser *p, const char *name, clef_dtype dtype, clef_shape sh
     int64_t n = 1;
     for (int32_t i = 0; i < shape.rank; i++) {
         n *= shape.dim[i].n;
-        if (shape.dim[i].symbol || n > p->end - p->at + 1) /* two bytes an element at least: bounded by the text */
-            return fail(p, CLEF_E_SHAPE, "const %s: more elements than values, or a symbol in its shape", name);
+        if (shape.dim[i].symbol ||
+            n > p->end - p->at + 1) /* two bytes an element at least: bounded by the text */
+            return fail(p, CLEF_E_SHAPE, "const %s: more elements than values, or a symbol in its shape",
+                        name);
     }
     if (!expect(p, '='))
         return 0;
@@ -270,7 +276,8 @@ static int symbol(parser *p)
 {
     char name[WORD_BYTES], text[WORD_BYTES];
     int64_t bound = 0;
-    if (!word(p, name) || !expect(p, '<') || !expect(p, '=') || !word(p, text) || !integer(p, text, 1, INT32_MAX, &bound))
+    if (!word(p, name) || !expect(p, '<') || !expect(p, '=') || !word(p, text) ||
+        !integer(p, text, 1, INT32_MAX, &bound))
         return 0;
     if (!clef__is_symbol_name(name))
         return fail(p, CLEF_E_FORMAT, "'%s' cannot name a symbol", name);
@@ -430,7 +437,8 @@ static int node(parser *p, const char *name)
         return 0;
     if (dtype != v->dtype || !clef__shape_equal(&shape, &v->shape))
         return fail(p, CLEF_E_SHAPE, "%s: %s %s is written, %s gives %s %s", name, clef_dtype_name(dtype),
-                    clef__shape_text(p->g, &shape, a), op_name, clef_dtype_name(v->dtype), clef__shape_text(p->g, &v->shape, b));
+                    clef__shape_text(p->g, &shape, a), op_name, clef_dtype_name(v->dtype),
+                    clef__shape_text(p->g, &v->shape, b));
     return 1;
 }
 
@@ -440,9 +448,9 @@ static int header(parser *p)
     int64_t version = 0;
     if (!word(p, text) || !integer(p, text, 0, INT32_MAX, &version))
         return 0;
-    return version == CLEF_TEXT_VERSION
-               ? 1
-               : fail(p, CLEF_E_UNSUPPORTED, "version %lld, this clef reads %d", (long long)version, CLEF_TEXT_VERSION);
+    return version == CLEF_TEXT_VERSION ? 1
+                                        : fail(p, CLEF_E_UNSUPPORTED, "version %lld, this clef reads %d",
+                                               (long long)version, CLEF_TEXT_VERSION);
 }
 
 static int statement(parser *p)
@@ -466,7 +474,8 @@ static int statement(parser *p)
     return node(p, text);
 }
 
-clef_status clef_graph_parse(const char *text, size_t n_bytes, const char *name, clef_graph **out, clef_error *err)
+clef_status clef_graph_parse(const char *text, size_t n_bytes, const char *name, clef_graph **out,
+                             clef_error *err)
 {
     *out = NULL;
     parser p = {.name = name, .at = text, .end = text + n_bytes, .line = 1, .err = err};
@@ -475,7 +484,8 @@ clef_status clef_graph_parse(const char *text, size_t n_bytes, const char *name,
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for a graph", name);
     while (p.at < p.end && !p.status) {
         if (!at_line_end(&p) && statement(&p) && !at_line_end(&p))
-            fail(&p, CLEF_E_FORMAT, "came more than the line wants: '%.*s'", p.end - p.at < 20 ? (int)(p.end - p.at) : 20, p.at);
+            fail(&p, CLEF_E_FORMAT, "unexpected text after the statement: '%.*s'",
+                 p.end - p.at < 20 ? (int)(p.end - p.at) : 20, p.at);
         if (p.at < p.end && *p.at == '\n') {
             p.at++;
             p.line++;

@@ -1,5 +1,6 @@
-/* The original Transformer (arXiv:1706.03762) and what came of it: Marian (1804.00344; sinusoids, norms behind), BART (1910.13461; learned
- * positions, norms behind), mBART (2001.08210) and M2M-100 (2010.11125; sinusoids): norms before. */
+/* The original Transformer (arXiv:1706.03762) and what came of it: Marian (1804.00344; sinusoids, norms
+ * behind), BART (1910.13461; learned positions, norms behind), mBART (2001.08210) and M2M-100 (2010.11125;
+ * sinusoids): norms before. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -7,17 +8,18 @@
 #include "graph/value.h"
 #include "model/arch/layers.h"
 
-#define STACK_NAMES(stack, short_name)                                                                                                     \
-    [CLEF_W_EMBED] = {"shared", "token_embd"}, [CLEF_W_POSITIONS] = {stack ".embed_positions", short_name ".position_embd"},               \
-    [CLEF_W_EMBED_NORM] = {stack ".layernorm_embedding", short_name ".token_embd_norm"},                                                   \
-    [CLEF_W_ATTN_NORM] = {stack ".layers.%d.self_attn_layer_norm", short_name ".blk.%d.attn_norm"},                                        \
-    [CLEF_W_ATTN_Q] = {stack ".layers.%d.self_attn.q_proj", short_name ".blk.%d.attn_q"},                                                  \
-    [CLEF_W_ATTN_K] = {stack ".layers.%d.self_attn.k_proj", short_name ".blk.%d.attn_k"},                                                  \
-    [CLEF_W_ATTN_V] = {stack ".layers.%d.self_attn.v_proj", short_name ".blk.%d.attn_v"},                                                  \
-    [CLEF_W_ATTN_OUT] = {stack ".layers.%d.self_attn.out_proj", short_name ".blk.%d.attn_o"},                                              \
-    [CLEF_W_FFN_NORM] = {stack ".layers.%d.final_layer_norm", short_name ".blk.%d.ffn_norm"},                                              \
-    [CLEF_W_FFN_UP] = {stack ".layers.%d.fc1", short_name ".blk.%d.ffn_up"},                                                               \
-    [CLEF_W_FFN_DOWN] = {stack ".layers.%d.fc2", short_name ".blk.%d.ffn_down"},                                                           \
+#define STACK_NAMES(stack, short_name)                                                                       \
+    [CLEF_W_EMBED] = {"shared", "token_embd"},                                                               \
+    [CLEF_W_POSITIONS] = {stack ".embed_positions", short_name ".position_embd"},                            \
+    [CLEF_W_EMBED_NORM] = {stack ".layernorm_embedding", short_name ".token_embd_norm"},                     \
+    [CLEF_W_ATTN_NORM] = {stack ".layers.%d.self_attn_layer_norm", short_name ".blk.%d.attn_norm"},          \
+    [CLEF_W_ATTN_Q] = {stack ".layers.%d.self_attn.q_proj", short_name ".blk.%d.attn_q"},                    \
+    [CLEF_W_ATTN_K] = {stack ".layers.%d.self_attn.k_proj", short_name ".blk.%d.attn_k"},                    \
+    [CLEF_W_ATTN_V] = {stack ".layers.%d.self_attn.v_proj", short_name ".blk.%d.attn_v"},                    \
+    [CLEF_W_ATTN_OUT] = {stack ".layers.%d.self_attn.out_proj", short_name ".blk.%d.attn_o"},                \
+    [CLEF_W_FFN_NORM] = {stack ".layers.%d.final_layer_norm", short_name ".blk.%d.ffn_norm"},                \
+    [CLEF_W_FFN_UP] = {stack ".layers.%d.fc1", short_name ".blk.%d.ffn_up"},                                 \
+    [CLEF_W_FFN_DOWN] = {stack ".layers.%d.fc2", short_name ".blk.%d.ffn_down"},                             \
     [CLEF_W_OUT_NORM] = {stack ".layer_norm", short_name ".output_norm"}
 
 static const clef_weight_name encoder_weights[CLEF_N_ROLES] = {STACK_NAMES("encoder", "enc")};
@@ -38,7 +40,8 @@ typedef struct form {
     int pre_norm, embed_norm, sinusoids; /* sinusoids 2: fairseq's, counted from behind the padding id */
 } form;
 
-static const form forms[] = {{"marian", 0, 0, 1}, {"bart", 0, 1, 0}, {"mbart", 1, 1, 0}, {"m2m_100", 1, 0, 2}};
+static const form forms[] = {
+    {"marian", 0, 0, 1}, {"bart", 0, 1, 0}, {"mbart", 1, 1, 0}, {"m2m_100", 1, 0, 2}};
 
 static const form *form_of(const clef_builder *b)
 {
@@ -51,14 +54,16 @@ static const form *form_of(const clef_builder *b)
 static clef_value *embeddings(clef_builder *b)
 {
     const form *f = form_of(b);
-    clef_value *positions =
-        f->sinusoids ? clef__sinusoidal_positions(b, f->sinusoids > 1 ? b->hp->position_offset : 0) : clef__learned_positions(b);
+    clef_value *positions = f->sinusoids
+                                ? clef__sinusoidal_positions(b, f->sinusoids > 1 ? b->hp->position_offset : 0)
+                                : clef__learned_positions(b);
     clef_value *x = clef_add(b->g, clef__embed(b), positions);
     return f->embed_norm ? clef__layer_norm(b, x, CLEF_W_EMBED_NORM) : x;
 }
 
 /* x + block(x), normed before the block or behind the sum. */
-static clef_value *residual(clef_builder *b, clef_value *x, clef_role norm, clef_value *(*block)(clef_builder *, clef_value *))
+static clef_value *residual(clef_builder *b, clef_value *x, clef_role norm,
+                            clef_value *(*block)(clef_builder *, clef_value *))
 {
     if (form_of(b)->pre_norm)
         return clef_add(b->g, x, block(b, clef__layer_norm(b, x, norm)));
@@ -111,11 +116,13 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
         hp->embed_scale = (float)sqrt(hp->d_model);
     if (clef__json_int(f, "decoder_ffn_dim", 1, CLEF_MAX_WIDTH, hp->d_ff) != hp->d_ff ||
         clef__json_int(f, "decoder_attention_heads", 1, CLEF_MAX_HEADS, hp->n_heads) != hp->n_heads)
-        clef__json_refuse(f, "a decoder of another width or number of heads than the encoder's is not supported");
+        clef__json_refuse(
+            f, "a decoder of another width or number of heads than the encoder's is not supported");
 }
 
 static const clef_arch_alias names[] = {
-    {"marian", "marian", 0, 0}, {"bart", "bart", 0, 2}, {"mbart", "mbart", 0, 2}, {"m2m_100", "m2m_100", 0, 2}, {NULL, NULL, 0, 0},
+    {"marian", "marian", 0, 0},   {"bart", "bart", 0, 2}, {"mbart", "mbart", 0, 2},
+    {"m2m_100", "m2m_100", 0, 2}, {NULL, NULL, 0, 0},
 };
 
 const clef_arch clef__arch_bart = {

@@ -1,28 +1,31 @@
-/* BERT (arXiv:1810.04805) and the encoders of its shape: RoBERTa (1907.11692), XLM-R (1911.02116), ELECTRA (2003.10555), DistilBERT
- * (1910.01108), MPNet (2004.09297), ALBERT (1909.11942). Embeddings of tokens, positions and types, normed; blocks with the norm behind
- * each sum. What differs is names, and what a file has: ELECTRA's and ALBERT's narrow embeddings with a projection, MPNet's relative
- * positions, ALBERT's one layer for all. */
+/* BERT (arXiv:1810.04805) and the encoders of its shape: RoBERTa (1907.11692), XLM-R (1911.02116), ELECTRA
+ * (2003.10555), DistilBERT (1910.01108), MPNet (2004.09297), ALBERT (1909.11942). Embeddings of tokens,
+ * positions and types, normed; blocks with the norm behind each sum. What differs is names, and what a file
+ * has: ELECTRA's and ALBERT's narrow embeddings with a projection, MPNet's relative positions, ALBERT's one
+ * layer for all. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "graph/value.h"
 #include "model/arch/layers.h"
 
-/* ---- names -----------------------------------------------------------------------------------------------------------------------------
+/* ---- names
+ * -----------------------------------------------------------------------------------------------------------------------------
  */
 
-#define BERT_NAMES                                                                                                                         \
-    [CLEF_W_EMBED] = {"embeddings.word_embeddings", "token_embd"}, [CLEF_W_EMBED_NORM] = {"embeddings.LayerNorm", "token_embd_norm"},      \
-    [CLEF_W_EMBED_TYPES] = {"embeddings.token_type_embeddings", "token_types"},                                                            \
+#define BERT_NAMES                                                                                           \
+    [CLEF_W_EMBED] = {"embeddings.word_embeddings", "token_embd"},                                           \
+    [CLEF_W_EMBED_NORM] = {"embeddings.LayerNorm", "token_embd_norm"},                                       \
+    [CLEF_W_EMBED_TYPES] = {"embeddings.token_type_embeddings", "token_types"},                              \
     [CLEF_W_POSITIONS] = {"embeddings.position_embeddings", "position_embd"}
-#define BERT_LAYER_NAMES                                                                                                                   \
-    [CLEF_W_ATTN_Q] = {"encoder.layer.%d.attention.self.query", "blk.%d.attn_q"},                                                          \
-    [CLEF_W_ATTN_K] = {"encoder.layer.%d.attention.self.key", "blk.%d.attn_k"},                                                            \
-    [CLEF_W_ATTN_V] = {"encoder.layer.%d.attention.self.value", "blk.%d.attn_v"},                                                          \
-    [CLEF_W_ATTN_OUT] = {"encoder.layer.%d.attention.output.dense", "blk.%d.attn_output"},                                                 \
-    [CLEF_W_ATTN_POST_NORM] = {"encoder.layer.%d.attention.output.LayerNorm", "blk.%d.attn_output_norm"},                                  \
-    [CLEF_W_FFN_UP] = {"encoder.layer.%d.intermediate.dense", "blk.%d.ffn_up"},                                                            \
-    [CLEF_W_FFN_DOWN] = {"encoder.layer.%d.output.dense", "blk.%d.ffn_down"},                                                              \
+#define BERT_LAYER_NAMES                                                                                     \
+    [CLEF_W_ATTN_Q] = {"encoder.layer.%d.attention.self.query", "blk.%d.attn_q"},                            \
+    [CLEF_W_ATTN_K] = {"encoder.layer.%d.attention.self.key", "blk.%d.attn_k"},                              \
+    [CLEF_W_ATTN_V] = {"encoder.layer.%d.attention.self.value", "blk.%d.attn_v"},                            \
+    [CLEF_W_ATTN_OUT] = {"encoder.layer.%d.attention.output.dense", "blk.%d.attn_output"},                   \
+    [CLEF_W_ATTN_POST_NORM] = {"encoder.layer.%d.attention.output.LayerNorm", "blk.%d.attn_output_norm"},    \
+    [CLEF_W_FFN_UP] = {"encoder.layer.%d.intermediate.dense", "blk.%d.ffn_up"},                              \
+    [CLEF_W_FFN_DOWN] = {"encoder.layer.%d.output.dense", "blk.%d.ffn_down"},                                \
     [CLEF_W_FFN_POST_NORM] = {"encoder.layer.%d.output.LayerNorm", "blk.%d.layer_output_norm"}
 
 static const clef_weight_name bert_weights[CLEF_N_ROLES] = {
@@ -98,7 +101,8 @@ static const clef_weight_name albert_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT] = {"predictions", "output"},
 };
 
-/* ---- the graph --------------------------------------------------------------------------------------------------------------------------
+/* ---- the graph
+ * --------------------------------------------------------------------------------------------------------------------------
  */
 
 static clef_value *embeddings(clef_builder *b)
@@ -108,7 +112,8 @@ static clef_value *embeddings(clef_builder *b)
     const int32_t width = hp->d_embed ? hp->d_embed : hp->d_model;
     clef_value *x = clef__embed(b);
     if (hp->n_token_types > 0) {
-        clef_value *types = clef__weight_shaped(b, CLEF_W_EMBED_TYPES, "weight", clef_shape_2(clef_n(hp->n_token_types), clef_n(width)));
+        clef_value *types = clef__weight_shaped(b, CLEF_W_EMBED_TYPES, "weight",
+                                                clef_shape_2(clef_n(hp->n_token_types), clef_n(width)));
         x = clef_add(g, x,
                      b->types ? clef_gather(g, types, b->types, NULL)
                               : clef_slice(g, types, &(clef_slice_opts){.axis = 0, .size = clef_n(1)}));
@@ -142,7 +147,8 @@ static clef_value *build(clef_builder *b)
     return b->no_head ? x : masked_lm(b, x);
 }
 
-/* ---- configuration ----------------------------------------------------------------------------------------------------------------------
+/* ---- configuration
+ * ----------------------------------------------------------------------------------------------------------------------
  */
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
@@ -162,8 +168,9 @@ static void offset_positions(clef_json_fields *f, clef_hparams *hp)
 {
     hp->position_offset = (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_CONTEXT - 1, 1) + 1;
     if (f->status == CLEF_OK && hp->position_offset >= hp->n_context)
-        f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: max_position_embeddings %" PRId32 ", wanted more than pad_token_id + 1", f->file,
-                               hp->n_context);
+        f->status = clef__fail(f->err, CLEF_E_FORMAT,
+                               "%s: max_position_embeddings %" PRId32 ", expected more than pad_token_id + 1",
+                               f->file, hp->n_context);
     hp->n_context -= hp->position_offset;
 }
 
@@ -219,16 +226,16 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     hp->rope.dims = 0;
 }
 
-#define ENCODER(family, hf, gguf, weight_names, prefix, reader)                                                                            \
-    static const clef_arch_alias family##_names[] = {{hf, gguf, -1, -1}, {NULL, NULL, 0, 0}};                                              \
-    const clef_arch clef__arch_##family = {.names = family##_names,                                                                        \
-                                           .kind = CLEF_ENCODER,                                                                           \
-                                           .weights = weight_names,                                                                        \
-                                           .hf_prefix = prefix,                                                                            \
-                                           .layer_norms = 1,                                                                               \
-                                           .written_as = "bert",                                                                           \
-                                           .read_json = reader,                                                                            \
-                                           .read_gguf = read_gguf,                                                                         \
+#define ENCODER(family, hf, gguf, weight_names, prefix, reader)                                              \
+    static const clef_arch_alias family##_names[] = {{hf, gguf, -1, -1}, {NULL, NULL, 0, 0}};                \
+    const clef_arch clef__arch_##family = {.names = family##_names,                                          \
+                                           .kind = CLEF_ENCODER,                                             \
+                                           .weights = weight_names,                                          \
+                                           .hf_prefix = prefix,                                              \
+                                           .layer_norms = 1,                                                 \
+                                           .written_as = "bert",                                             \
+                                           .read_json = reader,                                              \
+                                           .read_gguf = read_gguf,                                           \
                                            .build = build};
 
 ENCODER(bert, "bert", "bert", bert_weights, "bert.", read_json)

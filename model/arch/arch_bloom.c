@@ -21,8 +21,8 @@ static const clef_weight_name bloom_weights[CLEF_N_ROLES] = {
 static clef_value *attention(clef_builder *b, clef_value *x)
 {
     const int32_t d = b->hp->d_model;
-    const clef_qkv h =
-        clef__split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, d, 3 * d), b->model->is_gguf ? CLEF_QKV_PARTS : CLEF_QKV_GROUPS);
+    const clef_qkv h = clef__split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, d, 3 * d),
+                                       b->model->is_gguf ? CLEF_QKV_PARTS : CLEF_QKV_GROUPS);
     return clef__linear(b, clef__self_attention(b, h.q, h.k, h.v), CLEF_W_ATTN_OUT, d, d);
 }
 
@@ -43,9 +43,11 @@ static clef_value *build(clef_builder *b)
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
     enum { TRAINED_ON = 2048 };
-    hp->d_model = (int32_t)clef__json_int(f, "hidden_size", 1, CLEF_MAX_WIDTH, clef__json_int(f, "n_embed", 1, CLEF_MAX_WIDTH, 64));
+    hp->d_model = (int32_t)clef__json_int(f, "hidden_size", 1, CLEF_MAX_WIDTH,
+                                          clef__json_int(f, "n_embed", 1, CLEF_MAX_WIDTH, 64));
     hp->n_layers = (int32_t)clef__json_need_int(f, "n_layer", 1, CLEF_MAX_LAYERS);
-    hp->n_heads = (int32_t)clef__json_int(f, "n_head", 1, CLEF_MAX_HEADS, clef__json_int(f, "num_attention_heads", 1, CLEF_MAX_HEADS, 8));
+    hp->n_heads = (int32_t)clef__json_int(f, "n_head", 1, CLEF_MAX_HEADS,
+                                          clef__json_int(f, "num_attention_heads", 1, CLEF_MAX_HEADS, 8));
     hp->n_context = (int32_t)clef__json_int(f, "seq_length", 1, CLEF_MAX_CONTEXT, TRAINED_ON);
     hp->d_ff = 4 * hp->d_model;
     hp->n_kv_heads = hp->n_heads;

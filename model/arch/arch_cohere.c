@@ -1,4 +1,5 @@
-/* Command R (Cohere 2024): a layer norm without bias for attention and feed-forward side by side, RoPE in pairs, scaled logits. */
+/* Command R (Cohere 2024): a layer norm without bias for attention and feed-forward side by side, RoPE in
+ * pairs, scaled logits. */
 #include "model/arch/layers.h"
 
 static const clef_arch_alias cohere_names[] = {{"cohere", "command-r", 5, 255001}, {NULL, NULL, 0, 0}};

@@ -1,5 +1,6 @@
-/* DeepSeek-V2 (arXiv:2405.04434): keys and values made of a narrow latent (MLA), with positions in a part of each head that all heads of k
- * share; experts beside one that every token meets, behind a first dense layer. */
+/* DeepSeek-V2 (arXiv:2405.04434): keys and values made of a narrow latent (MLA), with positions in a part of
+ * each head that all heads of k share; experts beside one that every token meets, behind a first dense layer.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,8 @@
 #include "graph/value.h"
 #include "model/arch/layers.h"
 
-static const clef_arch_alias deepseek2_names[] = {{"deepseek_v2", "deepseek2", 100000, 100001}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias deepseek2_names[] = {{"deepseek_v2", "deepseek2", 100000, 100001},
+                                                  {NULL, NULL, 0, 0}};
 
 static const clef_weight_name deepseek2_weights[CLEF_N_ROLES] = {
     [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
@@ -35,7 +37,8 @@ static const clef_weight_name deepseek2_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT] = {"lm_head", "output"},
 };
 
-/* ---- the graph ------------------------------------------------------------------------------------------------------------------------
+/* ---- the graph
+ * ------------------------------------------------------------------------------------------------------------------------
  */
 
 static clef_value *part(clef_builder *b, clef_value *x, int32_t axis, int32_t start, int32_t size)
@@ -62,7 +65,8 @@ static clef_value *for_all_heads(clef_builder *b, clef_value *x)
     if (!zeros) {
         float *data = calloc((size_t)H * (size_t)R, sizeof *data);
         if (!data)
-            return clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d heads", clef_model_path(b->model), H);
+            return clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d heads",
+                                    clef_model_path(b->model), H);
         zeros = clef_constant(b->g, "zeros", CLEF_F32, clef_shape_2(clef_n(H), clef_n(R)), data);
         free(data);
     }
@@ -73,9 +77,12 @@ static clef_value *queries(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
     const int32_t H = hp->n_heads, D = hp->head_dim, R = hp->rope.dims, narrow = hp->q_lora_rank;
-    clef_value *q = narrow ? clef__linear(b, latent_norm(b, clef__linear(b, x, CLEF_W_ATTN_Q_A, hp->d_model, narrow), CLEF_W_ATTN_Q_A_NORM),
-                                          CLEF_W_ATTN_Q_B, narrow, H * D)
-                           : clef__linear(b, x, CLEF_W_ATTN_Q, hp->d_model, H * D);
+    clef_value *q =
+        narrow ? clef__linear(b,
+                              latent_norm(b, clef__linear(b, x, CLEF_W_ATTN_Q_A, hp->d_model, narrow),
+                                          CLEF_W_ATTN_Q_A_NORM),
+                              CLEF_W_ATTN_Q_B, narrow, H * D)
+               : clef__linear(b, x, CLEF_W_ATTN_Q, hp->d_model, H * D);
     q = clef__split_heads(b, q, H, D);
     return joint(b, part(b, q, 3, 0, D - R), clef__rope(b, part(b, q, 3, D - R, R)));
 }
@@ -83,11 +90,14 @@ static clef_value *queries(clef_builder *b, clef_value *x)
 static clef_value *latent_attention(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
-    const int32_t H = hp->n_heads, R = hp->rope.dims, plain = hp->head_dim - R, E = hp->v_head_dim, narrow = hp->kv_lora_rank;
+    const int32_t H = hp->n_heads, R = hp->rope.dims, plain = hp->head_dim - R, E = hp->v_head_dim,
+                  narrow = hp->kv_lora_rank;
     clef_value *both = clef__linear(b, x, CLEF_W_ATTN_KV_A, hp->d_model, narrow + R);
     clef_value *latent = latent_norm(b, part(b, both, 2, 0, narrow), CLEF_W_ATTN_KV_A_NORM);
-    clef_value *place = clef__rope(b, clef_reshape(b->g, part(b, both, 2, narrow, R), clef_shape_4(b->B, b->T, clef_n(1), clef_n(R))));
-    clef_value *kv = clef__split_heads(b, clef__linear(b, latent, CLEF_W_ATTN_KV_B, narrow, H * (plain + E)), H, plain + E);
+    clef_value *place = clef__rope(
+        b, clef_reshape(b->g, part(b, both, 2, narrow, R), clef_shape_4(b->B, b->T, clef_n(1), clef_n(R))));
+    clef_value *kv = clef__split_heads(b, clef__linear(b, latent, CLEF_W_ATTN_KV_B, narrow, H * (plain + E)),
+                                       H, plain + E);
     clef_value *k = joint(b, part(b, kv, 3, 0, plain), for_all_heads(b, place));
     x = clef__self_attention(b, queries(b, x), k, part(b, kv, 3, plain, E));
     return clef__linear(b, x, CLEF_W_ATTN_OUT, H * E, hp->d_model);
@@ -105,15 +115,17 @@ static clef_value *build(clef_builder *b)
     return clef__decoder(b, clef__embed(b), layer);
 }
 
-/* ---- configuration --------------------------------------------------------------------------------------------------------------------
+/* ---- configuration
+ * --------------------------------------------------------------------------------------------------------------------
  */
 
 /* YaRN's temperature stands in the scores' scale, squared, and not in q and k. */
 static void set_scale(clef_hparams *hp)
 {
     const clef_rope_params *r = &hp->rope;
-    const double m =
-        r->type != CLEF_ROPE_DEFAULT && r->mscale_all_dim > 0 && r->factor > 1 ? 0.1 * r->mscale_all_dim * log(r->factor) + 1 : 1;
+    const double m = r->type != CLEF_ROPE_DEFAULT && r->mscale_all_dim > 0 && r->factor > 1
+                         ? 0.1 * r->mscale_all_dim * log(r->factor) + 1
+                         : 1;
     hp->attention_scale = (float)(m * m / sqrt(hp->head_dim));
 }
 
@@ -121,13 +133,15 @@ static void read_attention(clef_json_fields *f, clef_hparams *hp)
 {
     const int32_t plain = (int32_t)clef__json_int(f, "qk_nope_head_dim", 1, CLEF_MAX_HEAD_DIM, 128);
     hp->rope.pairing = CLEF_ROPE_PAIRS;
-    hp->head_dim = (int32_t)clef__json_int(f, "qk_rope_head_dim", 2, CLEF_MAX_HEAD_DIM, 64); /* what rope's dims are a part of */
+    hp->head_dim = (int32_t)clef__json_int(f, "qk_rope_head_dim", 2, CLEF_MAX_HEAD_DIM,
+                                           64); /* what rope's dims are a part of */
     clef__json_rope(f, hp, 10000, 1);
     hp->head_dim += plain;
     hp->n_kv_heads = hp->n_heads;
     hp->v_head_dim = (int32_t)clef__json_int(f, "v_head_dim", 1, CLEF_MAX_HEAD_DIM, 128);
     hp->kv_lora_rank = (int32_t)clef__json_int(f, "kv_lora_rank", 1, CLEF_MAX_WIDTH, 512);
-    hp->q_lora_rank = (int32_t)clef__json_int(f, "q_lora_rank", 1, CLEF_MAX_WIDTH, json_object_get(f->object, "q_lora_rank") ? 0 : 1536);
+    hp->q_lora_rank = (int32_t)clef__json_int(f, "q_lora_rank", 1, CLEF_MAX_WIDTH,
+                                              json_object_get(f->object, "q_lora_rank") ? 0 : 1536);
     set_scale(hp);
 }
 
@@ -161,7 +175,8 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     }
     if (clef__key_int(k, "expert_weights_norm", 0, 1, 0) && k->status == CLEF_OK)
         k->status =
-            clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s: weights of experts over their sum are not supported", k->file, k->key);
+            clef__fail(k->err, CLEF_E_UNSUPPORTED,
+                       "%s: key %s: weights of experts over their sum are not supported", k->file, k->key);
     set_scale(hp);
 }
 

@@ -1,5 +1,5 @@
-/* Falcon (arXiv:2311.16867): attention and feed-forward side by side, few heads of k and v; the first layout has one norm for both, the
- * second may have one for each. */
+/* Falcon (arXiv:2311.16867): attention and feed-forward side by side, few heads of k and v; the first layout
+ * has one norm for both, the second may have one for each. */
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 
@@ -18,14 +18,17 @@ static const clef_weight_name falcon_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT] = {"lm_head", "output"},
 };
 
-/* A folder has the heads of q that share one of k before that k and its v; GGUF all of q first. With one head of k both are the same. */
+/* A folder has the heads of q that share one of k before that k and its v; GGUF all of q first. With one head
+ * of k both are the same. */
 static clef_value *attention(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
     const int32_t d = hp->d_model, H = hp->n_heads, Hk = hp->n_kv_heads;
     clef_value *qkv = clef__linear(b, x, CLEF_W_ATTN_QKV, d, (H + 2 * Hk) * hp->head_dim);
-    const clef_qkv h = clef__split_qkv(b, qkv, b->model->is_gguf || Hk == 1 ? CLEF_QKV_PARTS : CLEF_QKV_GROUPS);
-    return clef__linear(b, clef__self_attention(b, clef__rope(b, h.q), clef__rope(b, h.k), h.v), CLEF_W_ATTN_OUT, H * hp->head_dim, d);
+    const clef_qkv h =
+        clef__split_qkv(b, qkv, b->model->is_gguf || Hk == 1 ? CLEF_QKV_PARTS : CLEF_QKV_GROUPS);
+    return clef__linear(b, clef__self_attention(b, clef__rope(b, h.q), clef__rope(b, h.k), h.v),
+                        CLEF_W_ATTN_OUT, H * hp->head_dim, d);
 }
 
 static clef_value *layer(clef_builder *b, clef_value *x)
@@ -46,9 +49,10 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
     enum { TRAINED_ON = 2048 };
     hp->d_model = (int32_t)clef__json_need_int(f, "hidden_size", 1, CLEF_MAX_WIDTH);
-    hp->n_layers =
-        (int32_t)clef__json_int(f, "num_hidden_layers", 1, CLEF_MAX_LAYERS, clef__json_int(f, "n_layer", 1, CLEF_MAX_LAYERS, 32));
-    hp->n_heads = (int32_t)clef__json_int(f, "num_attention_heads", 1, CLEF_MAX_HEADS, clef__json_int(f, "n_head", 1, CLEF_MAX_HEADS, 71));
+    hp->n_layers = (int32_t)clef__json_int(f, "num_hidden_layers", 1, CLEF_MAX_LAYERS,
+                                           clef__json_int(f, "n_layer", 1, CLEF_MAX_LAYERS, 32));
+    hp->n_heads = (int32_t)clef__json_int(f, "num_attention_heads", 1, CLEF_MAX_HEADS,
+                                          clef__json_int(f, "n_head", 1, CLEF_MAX_HEADS, 71));
     hp->n_context = (int32_t)clef__json_int(f, "max_position_embeddings", 1, CLEF_MAX_CONTEXT, TRAINED_ON);
     hp->d_ff = (int32_t)clef__json_int(f, "ffn_hidden_size", 1, CLEF_MAX_WIDTH, 4 * (int64_t)hp->d_model);
     hp->norm_eps = (float)clef__json_double(f, "layer_norm_epsilon", 0, 1, 1e-5);

@@ -1,12 +1,14 @@
-/* Gemma (arXiv:2403.08295): scaled embeddings, norms by 1 + weight, GELU gates. Gemma 2 (arXiv:2408.00118): norms before and behind, capped
- * scores and logits, every second layer with a window. Gemma 3 (arXiv:2503.19786): norms of q and k, five layers with a window for one
- * without, each kind with RoPE of its own. */
+/* Gemma (arXiv:2403.08295): scaled embeddings, norms by 1 + weight, GELU gates. Gemma 2 (arXiv:2408.00118):
+ * norms before and behind, capped scores and logits, every second layer with a window. Gemma 3
+ * (arXiv:2503.19786): norms of q and k, five layers with a window for one without, each kind with RoPE of its
+ * own. */
 #include "model/arch/layers.h"
 #include <math.h>
 #include <string.h>
 
 static const clef_arch_alias gemma_names[] = {{"gemma", "gemma", 2, 1}, {NULL, NULL, 0, 0}};
-static const clef_arch_alias gemma2_names[] = {{"gemma2", "gemma2", 2, 1}, {"gemma3_text", "gemma3", 2, 1}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias gemma2_names[] = {
+    {"gemma2", "gemma2", 2, 1}, {"gemma3_text", "gemma3", 2, 1}, {NULL, NULL, 0, 0}};
 
 static const clef_weight_name gemma2_weights[CLEF_N_ROLES] = {
     [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
@@ -68,16 +70,20 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-6);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
     hp->embed_scale = (float)sqrt(hp->d_model);
-    clef__json_activation(f, hp, clef__json_has(f, "hidden_activation") ? "hidden_activation" : "hidden_act", "gelu_pytorch_tanh");
+    clef__json_activation(f, hp, clef__json_has(f, "hidden_activation") ? "hidden_activation" : "hidden_act",
+                          "gelu_pytorch_tanh");
     clef__json_rope(f, hp, 10000, 1);
     if (strcmp(hp->arch, "gemma") == 0)
         return;
     hp->attention_scale = (float)(1 / sqrt(clef__json_double(f, "query_pre_attn_scalar", 1e-6, 1e6, 256)));
     const int is_2 = strcmp(hp->arch, "gemma2") == 0;
-    const int has_caps = is_2 && !json_object_get(f->object, "attn_logit_softcapping"); /* its class's defaults; null is none */
+    const int has_caps =
+        is_2 &&
+        !json_object_get(f->object, "attn_logit_softcapping"); /* its class's defaults; null is none */
     hp->attention_softcap = (float)clef__json_double(f, "attn_logit_softcapping", 0, 1e6, has_caps ? 50 : 0);
-    hp->logit_softcap = (float)clef__json_double(f, "final_logit_softcapping", 0, 1e6,
-                                                 is_2 && !json_object_get(f->object, "final_logit_softcapping") ? 30 : 0);
+    hp->logit_softcap =
+        (float)clef__json_double(f, "final_logit_softcapping", 0, 1e6,
+                                 is_2 && !json_object_get(f->object, "final_logit_softcapping") ? 30 : 0);
     hp->sliding_window = (int32_t)clef__json_int(f, "sliding_window", 0, CLEF_MAX_CONTEXT, 4096);
     if (!clef__json_layer_types(f, hp, NULL))
         default_windows(hp);
@@ -95,11 +101,14 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     const int is_3 = strcmp(hp->arch, "gemma3") == 0;
     memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
     default_windows(hp);
-    if (hp->attention_scale == 0 && hp->n_layers == (is_3 ? LAYERS_OF_3_27B : LAYERS_OF_27B)) /* the largest scale by d / heads */
+    if (hp->attention_scale == 0 &&
+        hp->n_layers == (is_3 ? LAYERS_OF_3_27B : LAYERS_OF_27B)) /* the largest scale by d / heads */
         hp->attention_scale = (float)(1 / sqrt((double)hp->d_model / hp->n_heads));
     if (is_3)
-        hp->rope_sliding = (clef_rope_params){
-            .dims = hp->rope.dims, .pairing = hp->rope.pairing, .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, local_theta)};
+        hp->rope_sliding =
+            (clef_rope_params){.dims = hp->rope.dims,
+                               .pairing = hp->rope.pairing,
+                               .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, local_theta)};
 }
 
 const clef_arch clef__arch_gemma = {

@@ -1,5 +1,6 @@
-/* Gemma 4 (Google 2026): Gemma 3's block with wider heads in the layers that see everything, of which a part turns, values normed too, and
- * (the smaller ones) a vector of each layer for each token, and last layers that read the keys and values of earlier ones. */
+/* Gemma 4 (Google 2026): Gemma 3's block with wider heads in the layers that see everything, of which a part
+ * turns, values normed too, and (the smaller ones) a vector of each layer for each token, and last layers
+ * that read the keys and values of earlier ones. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -35,10 +36,12 @@ static const clef_weight_name gemma4_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT] = {"lm_head", "output"},
 };
 
-/* ---- the graph ------------------------------------------------------------------------------------------------------------------------
+/* ---- the graph
+ * ------------------------------------------------------------------------------------------------------------------------
  */
 
-/* What each layer is told about each token [B, T, layers, p]: a row of a table, and a projection of the embedding x. */
+/* What each layer is told about each token [B, T, layers, p]: a row of a table, and a projection of the
+ * embedding x. */
 static clef_value *layer_inputs(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
@@ -47,7 +50,8 @@ static clef_value *layer_inputs(clef_builder *b, clef_value *x)
     const clef_shape shape = clef_shape_4(b->B, b->T, clef_n(L), clef_n(p));
     clef_value *table = clef__weight(b, CLEF_W_EMBED_LAYERS, "weight");
     clef_value *own = clef__scaled(b, clef_gather(g, table, b->ids, NULL), sqrtf((float)p));
-    clef_value *seen = clef__scaled(b, clef__linear(b, x, CLEF_W_LAYERS_PROJECTION, hp->d_model, L * p), 1 / sqrtf((float)hp->d_model));
+    clef_value *seen = clef__scaled(b, clef__linear(b, x, CLEF_W_LAYERS_PROJECTION, hp->d_model, L * p),
+                                    1 / sqrtf((float)hp->d_model));
     seen = clef__rms_norm(b, clef_reshape(g, seen, shape), CLEF_W_LAYERS_NORM);
     return clef__scaled(b, clef_add(g, seen, clef_reshape(g, own, shape)), sqrtf(0.5f));
 }
@@ -57,10 +61,12 @@ static clef_value *add_layer_input(clef_builder *b, clef_value *x, clef_value *i
 {
     clef_graph *g = b->g;
     const int32_t d = b->hp->d_model, p = b->hp->d_layer_input;
-    clef_value *own = clef_slice(g, inputs, &(clef_slice_opts){.axis = 2, .start = b->layer, .size = clef_n(1)});
+    clef_value *own =
+        clef_slice(g, inputs, &(clef_slice_opts){.axis = 2, .start = b->layer, .size = clef_n(1)});
     own = clef_reshape(g, own, clef_shape_3(b->B, b->T, clef_n(p)));
     clef_value *y = clef_mul(g, clef__activation(b, clef__linear(b, x, CLEF_W_LAYER_GATE, d, p)), own);
-    return clef_add(g, x, clef__rms_norm(b, clef__linear(b, y, CLEF_W_LAYER_PROJECTION, p, d), CLEF_W_LAYER_NORM));
+    return clef_add(g, x,
+                    clef__rms_norm(b, clef__linear(b, y, CLEF_W_LAYER_PROJECTION, p, d), CLEF_W_LAYER_NORM));
 }
 
 static int reads_earlier_keys(const clef_builder *b)
@@ -76,10 +82,12 @@ static clef_value *attention(clef_builder *b, clef_value *x)
     if (reads_earlier_keys(b)) {
         x = clef__shared_attention(b, q);
     } else {
-        const clef_role v_role = clef__weight_optional(b, CLEF_W_ATTN_V, "weight") ? CLEF_W_ATTN_V : CLEF_W_ATTN_K;
+        const clef_role v_role =
+            clef__weight_optional(b, CLEF_W_ATTN_V, "weight") ? CLEF_W_ATTN_V : CLEF_W_ATTN_K;
         clef_value *v = clef__heads(b, x, v_role, CLEF_N_ROLES, Hk);
         v = clef_rms_norm(b->g, v, NULL, &(clef_norm_opts){.eps = hp->norm_eps});
-        x = clef__self_attention(b, q, clef__rope(b, clef__heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, Hk)), v);
+        x = clef__self_attention(b, q,
+                                 clef__rope(b, clef__heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, Hk)), v);
     }
     return clef__linear(b, x, CLEF_W_ATTN_OUT, H * D, hp->d_model);
 }
@@ -117,7 +125,8 @@ static clef_value *build(clef_builder *b)
     return clef__lm_head(b, clef__rms_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
 }
 
-/* ---- configuration --------------------------------------------------------------------------------------------------------------------
+/* ---- configuration
+ * --------------------------------------------------------------------------------------------------------------------
  */
 
 /* Heads of the full layers: under keys of their own, or told layer by layer. */
@@ -126,14 +135,21 @@ static void read_full_heads(clef_json_fields *f, clef_hparams *hp)
     const json_t *layers = json_object_get(f->object, "per_layer_config"), *layer;
     const char *number;
     const int equal = clef__json_bool(f, "attention_k_eq_v", 0);
-    hp->full_head_dim = (int32_t)clef__json_int(f, "global_head_dim", 1, CLEF_MAX_HEAD_DIM, json_is_object(layers) ? hp->head_dim : 512);
+    hp->full_head_dim = (int32_t)clef__json_int(f, "global_head_dim", 1, CLEF_MAX_HEAD_DIM,
+                                                json_is_object(layers) ? hp->head_dim : 512);
     hp->full_n_kv_heads =
-        equal ? (int32_t)clef__json_int(f, "num_global_key_value_heads", 1, CLEF_MAX_HEADS, hp->n_kv_heads) : hp->n_kv_heads;
+        equal ? (int32_t)clef__json_int(f, "num_global_key_value_heads", 1, CLEF_MAX_HEADS, hp->n_kv_heads)
+              : hp->n_kv_heads;
     json_object_foreach((json_t *)layers, number, layer)
     {
-        clef_json_fields of = {.object = layer, .file = f->file, .within = "per_layer_config", .err = f->err, .status = f->status};
+        clef_json_fields of = {.object = layer,
+                               .file = f->file,
+                               .within = "per_layer_config",
+                               .err = f->err,
+                               .status = f->status};
         const int32_t dim = (int32_t)clef__json_int(&of, "head_dim", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
-        const int32_t heads = (int32_t)clef__json_int(&of, "num_key_value_heads", 1, CLEF_MAX_HEADS, hp->n_kv_heads);
+        const int32_t heads =
+            (int32_t)clef__json_int(&of, "num_key_value_heads", 1, CLEF_MAX_HEADS, hp->n_kv_heads);
         const int is_first = hp->full_head_dim == hp->head_dim && hp->full_n_kv_heads == hp->n_kv_heads;
         f->status = of.status;
         if (f->status == CLEF_OK && !is_first && (dim != hp->full_head_dim || heads != hp->full_n_kv_heads))
@@ -176,10 +192,12 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     read_full_heads(f, hp);
     read_rope(f, hp);
     hp->d_layer_input = (int32_t)clef__json_int(f, "hidden_size_per_layer_input", 0, CLEF_MAX_WIDTH, 256);
-    hp->n_kv_shared_layers = (int32_t)clef__json_int(f, "num_kv_shared_layers", 0, hp->n_layers > 0 ? hp->n_layers - 1 : 0, 0);
+    hp->n_kv_shared_layers =
+        (int32_t)clef__json_int(f, "num_kv_shared_layers", 0, hp->n_layers > 0 ? hp->n_layers - 1 : 0, 0);
     hp->double_shared_ff = clef__json_bool(f, "use_double_wide_mlp", 0);
     clef__json_refuse_flag(f, "enable_moe_block", 0, 0);
-    if (clef__json_has(f, "use_bidirectional_attention") && strcmp(clef__json_string(f, "use_bidirectional_attention", ""), "all") == 0)
+    if (clef__json_has(f, "use_bidirectional_attention") &&
+        strcmp(clef__json_string(f, "use_bidirectional_attention", ""), "all") == 0)
         clef__json_refuse(f, "use_bidirectional_attention all is not supported");
 }
 
@@ -192,9 +210,10 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     hp->full_head_dim = hp->head_dim;
     hp->full_n_kv_heads = hp->n_kv_heads;
     hp->head_dim = clef__key_int(k, "attention.key_length_swa", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
-    hp->rope_sliding = (clef_rope_params){.dims = clef__key_int(k, "rope.dimension_count_swa", 2, CLEF_MAX_HEAD_DIM, hp->head_dim),
-                                          .pairing = hp->rope.pairing,
-                                          .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, 10000)};
+    hp->rope_sliding = (clef_rope_params){
+        .dims = clef__key_int(k, "rope.dimension_count_swa", 2, CLEF_MAX_HEAD_DIM, hp->head_dim),
+        .pairing = hp->rope.pairing,
+        .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, 10000)};
     hp->d_layer_input = clef__key_int(k, "embedding_length_per_layer_input", 0, CLEF_MAX_WIDTH, 0);
     hp->n_kv_shared_layers = clef__key_int(k, "attention.shared_kv_layers", 0, hp->n_layers - 1, 0);
     clef__key_windows(k, hp, -1, 6);

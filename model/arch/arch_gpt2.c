@@ -1,5 +1,5 @@
-/* GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"): learned positions, pre-norm blocks,
- * biases everywhere, GELU (tanh), tied embeddings. */
+/* GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"): learned positions,
+ * pre-norm blocks, biases everywhere, GELU (tanh), tied embeddings. */
 #include "model/arch/layers.h"
 
 static const clef_arch_alias gpt2_names[] = {{"gpt2", "gpt2", 50256, 50256}, {NULL, NULL, 0, 0}};
@@ -19,7 +19,8 @@ static const clef_weight_name gpt2_weights[CLEF_N_ROLES] = {
 
 static clef_value *gpt2_build(clef_builder *b)
 {
-    return clef__decoder(b, clef_add(b->g, clef__embed(b), clef__learned_positions(b)), clef__sequential_layer);
+    return clef__decoder(b, clef_add(b->g, clef__embed(b), clef__learned_positions(b)),
+                         clef__sequential_layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

@@ -1,5 +1,6 @@
-/* gpt-oss (arXiv:2508.10925): experts with a clamped SwiGLU, attention sinks, a window in every second layer, YaRN. The experts' matrices
- * come in MXFP4 as blocks and scales, or as [experts, in, out]; gate and up take turns in one. */
+/* gpt-oss (arXiv:2508.10925): experts with a clamped SwiGLU, attention sinks, a window in every second layer,
+ * YaRN. The experts' matrices come in MXFP4 as blocks and scales, or as [experts, in, out]; gate and up take
+ * turns in one. */
 #include <string.h>
 
 #include "model/arch/layers.h"
@@ -38,7 +39,8 @@ static const clef_join_rule gpt_oss_joins[] = {
 
 static clef_value *gated(clef_builder *b, clef_value *gate, clef_value *up)
 {
-    return clef_clamped_swiglu(b->g, gate, up, &(clef_clamped_swiglu_opts){.alpha = b->hp->glu_alpha, .limit = b->hp->glu_limit});
+    return clef_clamped_swiglu(
+        b->g, gate, up, &(clef_clamped_swiglu_opts){.alpha = b->hp->glu_alpha, .limit = b->hp->glu_limit});
 }
 
 static clef_value *layer(clef_builder *b, clef_value *x)
@@ -47,7 +49,8 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     const int32_t d = b->hp->d_model;
     x = clef_add(g, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
     clef_value *y = clef__rms_norm(b, x, CLEF_W_FFN_NORM);
-    return clef_add(g, x, clef__expert_sum(b, clef__linear(b, y, CLEF_W_ROUTER, d, b->hp->n_experts), y, gated));
+    return clef_add(g, x,
+                    clef__expert_sum(b, clef__linear(b, y, CLEF_W_ROUTER, d, b->hp->n_experts), y, gated));
 }
 
 static clef_value *build(clef_builder *b)
@@ -62,7 +65,8 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->norm_eps = (float)clef__json_double(f, "rms_norm_eps", 0, 1, 1e-5);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
     clef__json_rope(f, hp, 150000, 1);
-    clef__json_experts(f, hp, clef__json_has(f, "num_local_experts") ? "num_local_experts" : "num_experts", 128, 4);
+    clef__json_experts(f, hp, clef__json_has(f, "num_local_experts") ? "num_local_experts" : "num_experts",
+                       128, 4);
     hp->d_ff_expert = hp->d_ff;
     hp->router = CLEF_ROUTER_CHOSEN;
     hp->glu_alpha = (float)clef__json_double(f, "swiglu_alpha", 0, most, 1.702);

@@ -1,5 +1,5 @@
-/* GPT-J (Wang and Komatsuzaki 2021, mesh-transformer-jax): one layer norm for attention and feed-forward side by side, RoPE in pairs over
- * the first dims of each head, a bias of the output matrix. */
+/* GPT-J (Wang and Komatsuzaki 2021, mesh-transformer-jax): one layer norm for attention and feed-forward side
+ * by side, RoPE in pairs over the first dims of each head, a bias of the output matrix. */
 #include "model/arch/layers.h"
 
 static const clef_arch_alias gptj_names[] = {{"gptj", "gptj", 50256, 50256}, {NULL, NULL, 0, 0}};
@@ -35,7 +35,9 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     clef__json_activation(f, hp, "activation_function", "gelu_new");
     clef__json_head_dim(f, hp);
     hp->rope = (clef_rope_params){
-        .dims = (int32_t)clef__json_int(f, "rotary_dim", 0, CLEF_MAX_HEAD_DIM, hp->head_dim), .pairing = CLEF_ROPE_PAIRS, .theta = 10000};
+        .dims = (int32_t)clef__json_int(f, "rotary_dim", 0, CLEF_MAX_HEAD_DIM, hp->head_dim),
+        .pairing = CLEF_ROPE_PAIRS,
+        .theta = 10000};
 }
 
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)

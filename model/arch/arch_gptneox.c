@@ -1,5 +1,5 @@
-/* GPT-NeoX (arXiv:2204.06745) and Pythia (arXiv:2304.01373): layer norms, RoPE over a quarter of each head, attention and feed-forward side
- * by side. */
+/* GPT-NeoX (arXiv:2204.06745) and Pythia (arXiv:2304.01373): layer norms, RoPE over a quarter of each head,
+ * attention and feed-forward side by side. */
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 
@@ -21,16 +21,18 @@ static const clef_weight_name gptneox_weights[CLEF_N_ROLES] = {
 static clef_value *attention(clef_builder *b, clef_value *x)
 {
     const int32_t d = b->hp->d_model;
-    const clef_qkv h =
-        clef__split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, d, 3 * d), b->model->is_gguf ? CLEF_QKV_PARTS : CLEF_QKV_GROUPS);
-    return clef__linear(b, clef__self_attention(b, clef__rope(b, h.q), clef__rope(b, h.k), h.v), CLEF_W_ATTN_OUT, d, d);
+    const clef_qkv h = clef__split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, d, 3 * d),
+                                       b->model->is_gguf ? CLEF_QKV_PARTS : CLEF_QKV_GROUPS);
+    return clef__linear(b, clef__self_attention(b, clef__rope(b, h.q), clef__rope(b, h.k), h.v),
+                        CLEF_W_ATTN_OUT, d, d);
 }
 
 static clef_value *layer(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
     clef_value *y = clef_add(g, x, attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
-    clef_value *ff = clef__feed_forward(b, clef__layer_norm(b, b->hp->parallel_residual ? x : y, CLEF_W_FFN_NORM));
+    clef_value *ff =
+        clef__feed_forward(b, clef__layer_norm(b, b->hp->parallel_residual ? x : y, CLEF_W_FFN_NORM));
     return clef_add(g, y, ff);
 }
 
@@ -46,7 +48,8 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
     hp->parallel_residual = clef__json_bool(f, "use_parallel_residual", 1);
     clef__json_activation(f, hp, "hidden_act", "gelu");
-    clef__json_rope(f, hp, clef__json_double(f, "rotary_emb_base", 1, 1e12, 10000), clef__json_double(f, "rotary_pct", 0, 1, 0.25));
+    clef__json_rope(f, hp, clef__json_double(f, "rotary_emb_base", 1, 1e12, 10000),
+                    clef__json_double(f, "rotary_pct", 0, 1, 0.25));
 }
 
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)

@@ -1,6 +1,7 @@
-/* Llama (arXiv:2302.13971, 2307.09288, 2407.21783) and its shapes: RMS norm, rotary positions, grouped-query attention, SwiGLU.
- * Mistral (arXiv:2310.06825) adds a sliding window, Qwen2 (arXiv:2407.10671) biases of q, k and v, Qwen3 (arXiv:2505.09388) norms of
- * each head's q and k, Mixtral (arXiv:2401.04088) and Qwen3's larger ones mixtures of experts; what a file has of these is used. */
+/* Llama (arXiv:2302.13971, 2307.09288, 2407.21783) and its shapes: RMS norm, rotary positions, grouped-query
+ * attention, SwiGLU. Mistral (arXiv:2310.06825) adds a sliding window, Qwen2 (arXiv:2407.10671) biases of q,
+ * k and v, Qwen3 (arXiv:2505.09388) norms of each head's q and k, Mixtral (arXiv:2401.04088) and Qwen3's
+ * larger ones mixtures of experts; what a file has of these is used. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@ static const clef_arch_alias llama_names[] = {
     {"mistral", NULL, 1, 2},
     {NULL, NULL, 0, 0},
 };
-static const clef_arch_alias mixtral_names[] = {{"mixtral", NULL, 1, 2}, {NULL, NULL, 0, 0}}; /* GGUF's llama */
+static const clef_arch_alias mixtral_names[] = {{"mixtral", NULL, 1, 2},
+                                                {NULL, NULL, 0, 0}}; /* GGUF's llama */
 
 /* GGUF leaves the halves of Qwen's heads as they are. */
 static const clef_arch_alias qwen_names[] = {
@@ -21,8 +23,8 @@ static const clef_arch_alias qwen_names[] = {
     {NULL, NULL, 0, 0},
 };
 
-/* Granite (IBM 2024) scales embeddings, scores, what blocks add, and logits; SmolLM3 (Hugging Face 2025) leaves positions away in every
- * fourth layer. */
+/* Granite (IBM 2024) scales embeddings, scores, what blocks add, and logits; SmolLM3 (Hugging Face 2025)
+ * leaves positions away in every fourth layer. */
 static const clef_arch_alias granite_names[] = {{"granite", "granite", 1, 2}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias smollm3_names[] = {{"smollm3", "smollm3", 128000, 128001}, {NULL, NULL, 0, 0}};
 
@@ -74,8 +76,8 @@ static clef_value *llama_build(clef_builder *b)
     return clef__decoder(b, clef__embed(b), llama_layer);
 }
 
-/* Sliding windows. transformers' Qwen2Config has a switch and a first layer; Mistral's window holds for every layer; llama has none. Both
- * classes' default is 4096, and null is none. */
+/* Sliding windows. transformers' Qwen2Config has a switch and a first layer; Mistral's window holds for every
+ * layer; llama has none. Both classes' default is 4096, and null is none. */
 static void read_window(clef_json_fields *f, clef_hparams *hp)
 {
     const int is_qwen = strncmp(hp->arch, "qwen", 4) == 0,
@@ -90,8 +92,10 @@ static void read_window(clef_json_fields *f, clef_hparams *hp)
         clef__slide_layers(hp, first, 1);
     for (int32_t i = 0; i < hp->n_layers && f->status == CLEF_OK && hp->sliding_window == 0; i++)
         if (clef__layer_slides(hp, i))
-            f->status = clef__fail(f->err, CLEF_E_FORMAT,
-                                   "%s: layer_types wants sliding_attention in layer %d, but no sliding_window is in use", f->file, i);
+            f->status = clef__fail(
+                f->err, CLEF_E_FORMAT,
+                "%s: layer_types wants sliding_attention in layer %d, but no sliding_window is in use",
+                f->file, i);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
@@ -206,13 +210,15 @@ static void smollm3_read_json(clef_json_fields *f, clef_hparams *hp)
     read_json(f, hp);
     const json_t *list = json_object_get(f->object, "no_rope_layers"); /* 1: with RoPE, 0: without */
     if (!json_is_array(list)) {
-        leave_rope(hp, (int32_t)clef__json_int(f, "no_rope_layer_interval", 1, CLEF_MAX_LAYERS, NO_ROPE_STEP));
+        leave_rope(hp,
+                   (int32_t)clef__json_int(f, "no_rope_layer_interval", 1, CLEF_MAX_LAYERS, NO_ROPE_STEP));
         return;
     }
     for (int32_t i = 0; i < hp->n_layers && f->status == CLEF_OK; i++) {
         const json_t *is = json_array_get(list, (size_t)i);
         if (!json_is_integer(is))
-            f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: no_rope_layers has no number for layer %d", f->file, i);
+            f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: no_rope_layers has no number for layer %d",
+                                   f->file, i);
         else if (json_integer_value(is) == 0)
             hp->no_rope_layers[i / 32] |= 1u << (i % 32);
     }

@@ -1,5 +1,6 @@
-/* ModernBERT (arXiv:2412.13663): an encoder with rotary positions and gates, normed before each block, without biases. Every third layer
- * sees everything, the others a window to both sides, each kind with RoPE of its own. The embeddings' norm serves the first block too. */
+/* ModernBERT (arXiv:2412.13663): an encoder with rotary positions and gates, normed before each block,
+ * without biases. Every third layer sees everything, the others a window to both sides, each kind with RoPE
+ * of its own. The embeddings' norm serves the first block too. */
 #include <string.h>
 
 #include "model/arch/layers.h"
@@ -24,7 +25,9 @@ static const clef_weight_name modernbert_weights[CLEF_N_ROLES] = {
 static clef_value *masked_lm(clef_builder *b, clef_value *x)
 {
     const int32_t d = b->hp->d_model;
-    return clef__lm_head(b, clef__layer_norm(b, clef__activation(b, clef__linear(b, x, CLEF_W_HEAD_DENSE, d, d)), CLEF_W_HEAD_NORM));
+    return clef__lm_head(b,
+                         clef__layer_norm(b, clef__activation(b, clef__linear(b, x, CLEF_W_HEAD_DENSE, d, d)),
+                                          CLEF_W_HEAD_NORM));
 }
 
 static clef_value *build(clef_builder *b)
@@ -79,9 +82,11 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     hp->activation = CLEF_GELU;
     hp->tied_embeddings = 1;
-    hp->sliding_window = clef__key_int(k, "attention.sliding_window", 1, CLEF_MAX_CONTEXT, CLEF_KEY_NEEDED) / 2 + 1;
+    hp->sliding_window =
+        clef__key_int(k, "attention.sliding_window", 1, CLEF_MAX_CONTEXT, CLEF_KEY_NEEDED) / 2 + 1;
     clef__key_windows(k, hp, 0, 3);
-    hp->rope_sliding = (clef_rope_params){.dims = hp->rope.dims, .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, 10000)};
+    hp->rope_sliding = (clef_rope_params){.dims = hp->rope.dims,
+                                          .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, 10000)};
 }
 
 const clef_arch clef__arch_modernbert = {

@@ -1,4 +1,5 @@
-/* Nomic BERT (arXiv:2402.01613): BERT's blocks, normed behind each sum, with rotary positions, SwiGLU and no biases but the norms'. */
+/* Nomic BERT (arXiv:2402.01613): BERT's blocks, normed behind each sum, with rotary positions, SwiGLU and no
+ * biases but the norms'. */
 #include <string.h>
 
 #include "model/arch/layers.h"
@@ -38,7 +39,9 @@ static clef_value *embeddings(clef_builder *b)
 static clef_value *masked_lm(clef_builder *b, clef_value *x)
 {
     const int32_t d = b->hp->d_model;
-    return clef__lm_head(b, clef__layer_norm(b, clef__activation(b, clef__linear(b, x, CLEF_W_HEAD_DENSE, d, d)), CLEF_W_HEAD_NORM));
+    return clef__lm_head(b,
+                         clef__layer_norm(b, clef__activation(b, clef__linear(b, x, CLEF_W_HEAD_DENSE, d, d)),
+                                          CLEF_W_HEAD_NORM));
 }
 
 static clef_value *build(clef_builder *b)
@@ -90,10 +93,12 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     }
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
     hp->n_token_types = (int32_t)clef__json_int(f, "type_vocab_size", 0, CLEF_MAX_WIDTH, 2);
-    clef__json_rope(f, hp, clef__json_double(f, "rotary_emb_base", 1, 1e12, 1000), clef__json_double(f, "rotary_emb_fraction", 0, 1, 1));
+    clef__json_rope(f, hp, clef__json_double(f, "rotary_emb_base", 1, 1e12, 1000),
+                    clef__json_double(f, "rotary_emb_fraction", 0, 1, 1));
 }
 
-/* GGUF says nothing of the token types: how many there are shows in the table, of which the first serves unless others are asked for. */
+/* GGUF says nothing of the token types: how many there are shows in the table, of which the first serves
+ * unless others are asked for. */
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     hp->tied_embeddings = 1;

@@ -1,4 +1,5 @@
-/* OLMo 2 (arXiv:2501.00656): norms behind attention and feed-forward instead of before, and of all of q and k. */
+/* OLMo 2 (arXiv:2501.00656): norms behind attention and feed-forward instead of before, and of all of q and
+ * k. */
 #include "model/arch/layers.h"
 
 static const clef_arch_alias olmo2_names[] = {{"olmo2", "olmo2", -1, 50279}, {NULL, NULL, 0, 0}};
@@ -26,8 +27,8 @@ static clef_value *attention(clef_builder *b, clef_value *x)
     clef_value *q = clef__rms_norm(b, clef__linear(b, x, CLEF_W_ATTN_Q, d, H * D), CLEF_W_ATTN_Q_NORM);
     clef_value *k = clef__rms_norm(b, clef__linear(b, x, CLEF_W_ATTN_K, d, Hk * D), CLEF_W_ATTN_K_NORM);
     clef_value *v = clef__linear(b, x, CLEF_W_ATTN_V, d, Hk * D);
-    x = clef__self_attention(b, clef__rope(b, clef__split_heads(b, q, H, D)), clef__rope(b, clef__split_heads(b, k, Hk, D)),
-                             clef__split_heads(b, v, Hk, D));
+    x = clef__self_attention(b, clef__rope(b, clef__split_heads(b, q, H, D)),
+                             clef__rope(b, clef__split_heads(b, k, Hk, D)), clef__split_heads(b, v, Hk, D));
     return clef__linear(b, x, CLEF_W_ATTN_OUT, H * D, d);
 }
 

@@ -1,4 +1,5 @@
-/* OPT (arXiv:2205.01068): GPT-2's block with ReLU, its learned positions two rows behind the table's start. */
+/* OPT (arXiv:2205.01068): GPT-2's block with ReLU, its learned positions two rows behind the table's start.
+ */
 #include "model/arch/layers.h"
 
 static const clef_arch_alias opt_names[] = {{"opt", "opt", 2, 2}, {NULL, NULL, 0, 0}};
@@ -22,7 +23,8 @@ enum { POSITION_OFFSET = 2 };
 
 static clef_value *build(clef_builder *b)
 {
-    return clef__decoder(b, clef_add(b->g, clef__embed(b), clef__learned_positions(b)), clef__sequential_layer);
+    return clef__decoder(b, clef_add(b->g, clef__embed(b), clef__learned_positions(b)),
+                         clef__sequential_layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

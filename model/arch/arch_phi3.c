@@ -1,4 +1,5 @@
-/* Phi-3 and 4 (arXiv:2404.14219): Llama's block with q, k, v in one matrix and gate and up in another; longrope for the long contexts. */
+/* Phi-3 and 4 (arXiv:2404.14219): Llama's block with q, k, v in one matrix and gate and up in another;
+ * longrope for the long contexts. */
 #include "model/arch/layers.h"
 
 static const clef_arch_alias phi3_names[] = {{"phi3", "phi3", 1, 32000}, {NULL, NULL, 0, 0}};

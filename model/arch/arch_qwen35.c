@@ -1,5 +1,5 @@
-/* Qwen 3.5 (Alibaba 2026; Gated DeltaNet, arXiv:2412.06464): three layers of linear attention, whose memory is a matrix of each head, for
- * one of gated attention over the cache. Norms multiply by 1 + weight. */
+/* Qwen 3.5 (Alibaba 2026; Gated DeltaNet, arXiv:2412.06464): three layers of linear attention, whose memory
+ * is a matrix of each head, for one of gated attention over the cache. Norms multiply by 1 + weight. */
 #include <math.h>
 #include <string.h>
 
@@ -42,7 +42,8 @@ static const clef_join_rule qwen35_joins[] = {
     {NULL, NULL, NULL, NULL, 0, 0},
 };
 
-/* ---- the graph ------------------------------------------------------------------------------------------------------------------------
+/* ---- the graph
+ * ------------------------------------------------------------------------------------------------------------------------
  */
 
 static clef_value *part(clef_builder *b, clef_value *x, int32_t axis, int32_t start, int32_t size)
@@ -56,13 +57,16 @@ static clef_value *bare_weight(clef_builder *b, clef_role role)
     return clef__weight(b, role, b->model->is_gguf ? "weight" : "");
 }
 
-/* Memory of each sequence, [n, rows, columns] of it, in f32 whatever the cache is. Beams change places in it as they do in the cache. */
+/* Memory of each sequence, [n, rows, columns] of it, in f32 whatever the cache is. Beams change places in it
+ * as they do in the cache. */
 static clef_value *memory(clef_builder *b, const char *name, int32_t n, int32_t rows, int32_t columns)
 {
     char full[64];
     snprintf(full, sizeof full, "layer%d.%s", b->layer, name);
-    clef_value *state = clef_state(b->g, full, CLEF_F32, clef_shape_4(clef_n(b->max_B), clef_n(n), clef_n(rows), clef_n(columns)));
-    return b->order ? clef_cache_reorder(b->g, state, b->order, &(clef_cache_reorder_opts){.rows = {0}}) : state;
+    clef_value *state = clef_state(b->g, full, CLEF_F32,
+                                   clef_shape_4(clef_n(b->max_B), clef_n(n), clef_n(rows), clef_n(columns)));
+    return b->order ? clef_cache_reorder(b->g, state, b->order, &(clef_cache_reorder_opts){.rows = {0}})
+                    : state;
 }
 
 /* q, k and v together, each channel mixed with its last positions. */
@@ -70,7 +74,8 @@ static clef_value *mixed(clef_builder *b, clef_value *x, int32_t n)
 {
     const int32_t taps = b->hp->linear_taps;
     x = clef__linear(b, x, CLEF_W_LINEAR_QKV, b->hp->d_model, n);
-    clef_value *w = clef_reshape(b->g, clef__weight(b, CLEF_W_LINEAR_CONV, "weight"), clef_shape_2(clef_n(n), clef_n(taps)));
+    clef_value *w = clef_reshape(b->g, clef__weight(b, CLEF_W_LINEAR_CONV, "weight"),
+                                 clef_shape_2(clef_n(n), clef_n(taps)));
     return clef_silu(b->g, clef_causal_conv(b->g, x, w, memory(b, "conv", 1, taps - 1, n), b->pos));
 }
 
@@ -79,9 +84,11 @@ static clef_value *linear_attention(clef_builder *b, clef_value *x)
     clef_graph *g = b->g;
     const clef_hparams *hp = b->hp;
     if (b->mask) /* a token would have to be taken out of the memory */
-        return clef__graph_fail(g, CLEF_E_UNSUPPORTED, "%s: a padding mask with linear attention is not supported",
+        return clef__graph_fail(g, CLEF_E_UNSUPPORTED,
+                                "%s: a padding mask with linear attention is not supported",
                                 clef_model_path(b->model));
-    const int32_t d = hp->d_model, Hk = hp->linear_n_k_heads, H = hp->linear_n_v_heads, D = hp->linear_k_dim, E = hp->linear_v_dim;
+    const int32_t d = hp->d_model, Hk = hp->linear_n_k_heads, H = hp->linear_n_v_heads, D = hp->linear_k_dim,
+                  E = hp->linear_v_dim;
     clef_value *qkv = mixed(b, x, 2 * Hk * D + H * E);
     const clef_gated_delta_in in = {.q = clef__split_heads(b, part(b, qkv, 2, 0, Hk * D), Hk, D),
                                     .k = clef__split_heads(b, part(b, qkv, 2, Hk * D, Hk * D), Hk, D),
@@ -93,7 +100,8 @@ static clef_value *linear_attention(clef_builder *b, clef_value *x)
                                     .state = memory(b, "memory", H, D, E),
                                     .pos = b->pos};
     clef_value *y = clef_gated_delta(g, &in, &(clef_gated_delta_opts){.eps = 1e-6f});
-    y = clef_rms_norm(g, y, clef__weight(b, CLEF_W_LINEAR_NORM, "weight"), &(clef_norm_opts){.eps = hp->norm_eps});
+    y = clef_rms_norm(g, y, clef__weight(b, CLEF_W_LINEAR_NORM, "weight"),
+                      &(clef_norm_opts){.eps = hp->norm_eps});
     y = clef_reshape(g, y, clef_shape_3(b->B, b->T, clef_n(H * E)));
     y = clef_mul(g, y, clef_silu(g, clef__linear(b, x, CLEF_W_LINEAR_GATE, d, H * E)));
     return clef__linear(b, y, CLEF_W_LINEAR_OUT, H * E, d);
@@ -130,7 +138,8 @@ static clef_value *build(clef_builder *b)
     return clef__decoder(b, clef__embed(b), layer);
 }
 
-/* ---- configuration --------------------------------------------------------------------------------------------------------------------
+/* ---- configuration
+ * --------------------------------------------------------------------------------------------------------------------
  */
 
 static void read_layers(clef_json_fields *f, clef_hparams *hp)
@@ -169,7 +178,8 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     hp->linear_k_dim = clef__key_int(k, "ssm.state_size", 1, CLEF_MAX_HEAD_DIM, CLEF_KEY_NEEDED);
     hp->linear_n_k_heads = clef__key_int(k, "ssm.group_count", 1, CLEF_MAX_HEADS, CLEF_KEY_NEEDED);
     hp->linear_n_v_heads = clef__key_int(k, "ssm.time_step_rank", 1, CLEF_MAX_HEADS, CLEF_KEY_NEEDED);
-    hp->linear_v_dim = clef__key_int(k, "ssm.inner_size", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED) / hp->linear_n_v_heads;
+    hp->linear_v_dim =
+        clef__key_int(k, "ssm.inner_size", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED) / hp->linear_n_v_heads;
     clef__key_layers(k, "linear_layers", hp->n_layers, hp->linear_layers);
 }
 

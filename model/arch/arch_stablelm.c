@@ -7,7 +7,9 @@ static clef_value *layer(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
     clef_value *in = clef__layer_norm(b, x, CLEF_W_ATTN_NORM), *y = clef_add(g, x, clef__attention(b, in));
-    return clef_add(g, y, clef__gated_feed_forward(b, b->hp->parallel_residual ? in : clef__layer_norm(b, y, CLEF_W_FFN_NORM)));
+    return clef_add(
+        g, y,
+        clef__gated_feed_forward(b, b->hp->parallel_residual ? in : clef__layer_norm(b, y, CLEF_W_FFN_NORM)));
 }
 
 static clef_value *build(clef_builder *b)

@@ -1,7 +1,9 @@
-/* StarCoder2 (arXiv:2402.19173): GPT-2's feed-forward and layer norms, RoPE, few heads of k and v, a sliding window. */
+/* StarCoder2 (arXiv:2402.19173): GPT-2's feed-forward and layer norms, RoPE, few heads of k and v, a sliding
+ * window. */
 #include "model/arch/layers.h"
 
-static const clef_arch_alias starcoder2_names[] = {{"starcoder2", "starcoder2", 50256, 50256}, {NULL, NULL, 0, 0}};
+static const clef_arch_alias starcoder2_names[] = {{"starcoder2", "starcoder2", 50256, 50256},
+                                                   {NULL, NULL, 0, 0}};
 
 static const clef_weight_name starcoder2_weights[CLEF_N_ROLES] = {
     [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},

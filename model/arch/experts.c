@@ -1,9 +1,11 @@
-/* Mixture of experts (arXiv:1701.06538, 2401.04088): a router chooses a token's experts, their outputs are added by weight. Only those
- * that were chosen are computed. */
+/* Mixture of experts (arXiv:1701.06538, 2401.04088): a router chooses a token's experts, their outputs are
+ * added by weight. Only those that were chosen are computed. */
 #include "model/arch/layers.h"
 
-/* The product of x, a row for each token or for each of its choices, with the chosen experts' matrices [experts, n_out, n_in]. */
-static clef_value *of_chosen(clef_builder *b, clef_value *x, clef_value *ids, clef_role role, int32_t n_in, int32_t n_out)
+/* The product of x, a row for each token or for each of its choices, with the chosen experts' matrices
+ * [experts, n_out, n_in]. */
+static clef_value *of_chosen(clef_builder *b, clef_value *x, clef_value *ids, clef_role role, int32_t n_in,
+                             int32_t n_out)
 {
     const clef_dim experts = clef_n(b->hp->n_experts), out = clef_n(n_out);
     clef_value *w = clef__weight_shaped(b, role, "weight", clef_shape_3(experts, out, clef_n(n_in)));
@@ -34,9 +36,11 @@ clef_value *clef__expert_sum(clef_builder *b, clef_value *logits, clef_value *x,
     const int32_t d = b->hp->d_model, n = b->hp->d_ff_expert, k = b->hp->n_experts_used;
     clef_value *ids = clef_topk(g, logits, &(clef_topk_opts){.k = k}); /* [B, T, k] */
     clef_value *weights = weights_of(b, logits, ids);
-    clef_value *gate = of_chosen(b, x, ids, CLEF_W_EXPERT_GATE, d, n), *up = of_chosen(b, x, ids, CLEF_W_EXPERT_UP, d, n);
+    clef_value *gate = of_chosen(b, x, ids, CLEF_W_EXPERT_GATE, d, n),
+               *up = of_chosen(b, x, ids, CLEF_W_EXPERT_UP, d, n);
     clef_value *y = of_chosen(b, gated(b, gate, up), ids, CLEF_W_EXPERT_DOWN, n, d); /* [B, T, k, d] */
-    y = clef_matmul(g, clef_reshape(g, weights, clef_shape_4(b->B, b->T, clef_n(1), clef_n(k))), y, NULL, NULL);
+    y = clef_matmul(g, clef_reshape(g, weights, clef_shape_4(b->B, b->T, clef_n(1), clef_n(k))), y, NULL,
+                    NULL);
     return clef_reshape(g, y, clef_shape_3(b->B, b->T, clef_n(d)));
 }
 
@@ -52,7 +56,8 @@ clef_value *clef__experts(clef_builder *b, clef_value *x)
     clef_value *y = clef__expert_sum(b, clef__linear(b, x, CLEF_W_ROUTER, d, hp->n_experts), x, gated);
     if (n == 0)
         return y;
-    clef_value *shared = gated(b, clef__linear(b, x, CLEF_W_SHARED_GATE, d, n), clef__linear(b, x, CLEF_W_SHARED_UP, d, n));
+    clef_value *shared =
+        gated(b, clef__linear(b, x, CLEF_W_SHARED_GATE, d, n), clef__linear(b, x, CLEF_W_SHARED_UP, d, n));
     return clef_add(b->g, y, clef__linear(b, shared, CLEF_W_SHARED_DOWN, n, d));
 }
 

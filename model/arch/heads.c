@@ -6,7 +6,9 @@
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 
-/* ---- embeddings --------------------------------------------------------------------------------------------------------------------- */
+/* ---- embeddings
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 /* x / max(|x|, 1e-12), as torch.nn.functional.normalize: an RMS norm is sqrt(d) times it. */
 static clef_value *unit_rows(clef_builder *b, clef_value *x)
@@ -20,17 +22,22 @@ clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling, i
 {
     clef_graph *g = b->g;
     if (pooling == CLEF_POOL_MEAN)
-        x = clef_reduce(g, clef_permute(g, x, &(clef_permute_opts){{0, 2, 1}}), &(clef_reduce_opts){CLEF_REDUCE_MEAN}); /* [B, d, 1] */
+        x = clef_reduce(g, clef_permute(g, x, &(clef_permute_opts){{0, 2, 1}}),
+                        &(clef_reduce_opts){CLEF_REDUCE_MEAN}); /* [B, d, 1] */
     else
-        x = clef_slice(g, x, &(clef_slice_opts){.axis = 1, .start = pooling == CLEF_POOL_CLS ? 0 : -1, .size = clef_n(1)});
+        x = clef_slice(
+            g, x,
+            &(clef_slice_opts){.axis = 1, .start = pooling == CLEF_POOL_CLS ? 0 : -1, .size = clef_n(1)});
     x = clef_reshape(g, x, clef_shape_2(b->B, clef_n(b->hp->d_model)));
     return normalize ? unit_rows(b, x) : x;
 }
 
-/* ---- classes ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- classes
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
-/* A family's classifier: out(norm(act(dense(x)))) of the pooled x; without a dense layer out alone. The names are those of a folder, and of
- * GGUF as llama.cpp writes them for rerankers. */
+/* A family's classifier: out(norm(act(dense(x)))) of the pooled x; without a dense layer out alone. The names
+ * are those of a folder, and of GGUF as llama.cpp writes them for rerankers. */
 typedef struct class_form {
     const char *arch; /* NULL: all others, whose last token is taken */
     clef_value *(*act)(clef_graph *g, clef_value *x);
@@ -41,12 +48,37 @@ typedef struct class_form {
 static const class_form class_forms[] = {
     {"bert", clef_tanh, 0, {"pooler.dense", "cls"}, {NULL, NULL}, {"classifier", "cls.output"}},
     {"albert", clef_tanh, 0, {"pooler", "cls"}, {NULL, NULL}, {"classifier", "cls.output"}},
-    {"roberta", clef_tanh, 0, {"/classifier.dense", "cls"}, {NULL, NULL}, {"classifier.out_proj", "cls.output"}},
-    {"xlm-roberta", clef_tanh, 0, {"/classifier.dense", "cls"}, {NULL, NULL}, {"classifier.out_proj", "cls.output"}},
-    {"mpnet", clef_tanh, 0, {"/classifier.dense", "cls"}, {NULL, NULL}, {"classifier.out_proj", "cls.output"}},
-    {"electra", clef_gelu, 0, {"/classifier.dense", "cls"}, {NULL, NULL}, {"classifier.out_proj", "cls.output"}},
+    {"roberta",
+     clef_tanh,
+     0,
+     {"/classifier.dense", "cls"},
+     {NULL, NULL},
+     {"classifier.out_proj", "cls.output"}},
+    {"xlm-roberta",
+     clef_tanh,
+     0,
+     {"/classifier.dense", "cls"},
+     {NULL, NULL},
+     {"classifier.out_proj", "cls.output"}},
+    {"mpnet",
+     clef_tanh,
+     0,
+     {"/classifier.dense", "cls"},
+     {NULL, NULL},
+     {"classifier.out_proj", "cls.output"}},
+    {"electra",
+     clef_gelu,
+     0,
+     {"/classifier.dense", "cls"},
+     {NULL, NULL},
+     {"classifier.out_proj", "cls.output"}},
     {"distilbert", clef_relu, 0, {"/pre_classifier", "cls"}, {NULL, NULL}, {"classifier", "cls.output"}},
-    {"modernbert", clef_gelu, 1, {"/head.dense", "cls"}, {"/head.norm", "cls.norm"}, {"classifier", "cls.output"}},
+    {"modernbert",
+     clef_gelu,
+     1,
+     {"/head.dense", "cls"},
+     {"/head.norm", "cls.norm"},
+     {"classifier", "cls.output"}},
     {NULL, NULL, 0, {NULL, NULL}, {NULL, NULL}, {"score", "cls.output"}},
 };
 
@@ -65,10 +97,12 @@ int clef__labels_tokens(const clef_model *model)
     return name && strstr(name, "ForTokenClassification") != NULL;
 }
 
-/* What the classifier sees of x [B, T, d]: the first token (or the mean, where the file says so), of decoders the last. */
+/* What the classifier sees of x [B, T, d]: the first token (or the mean, where the file says so), of decoders
+ * the last. */
 static clef_value *class_token(clef_builder *b, clef_value *x, const class_form *f)
 {
-    const char *pooling = json_string_value(json_object_get(b->model->config, "classifier_pooling")); /* ModernBERT's */
+    const char *pooling =
+        json_string_value(json_object_get(b->model->config, "classifier_pooling")); /* ModernBERT's */
     if (f->arch && pooling && strcmp(pooling, "mean") == 0)
         return clef__pooled(b, x, CLEF_POOL_MEAN, 0);
     return clef__pooled(b, x, f->arch ? CLEF_POOL_CLS : CLEF_POOL_LAST, 0);
@@ -77,9 +111,11 @@ static clef_value *class_token(clef_builder *b, clef_value *x, const class_form 
 /* The last layer, whose height is the number of classes: [labels, d] in a folder of any family. */
 static clef_value *class_logits(clef_builder *b, clef_value *x)
 {
-    clef_value *w = clef__weight(b, CLEF_W_OUT, "weight"), *bias = clef__weight_optional(b, CLEF_W_OUT, "bias");
+    clef_value *w = clef__weight(b, CLEF_W_OUT, "weight"),
+               *bias = clef__weight_optional(b, CLEF_W_OUT, "bias");
     if (w && w->shape.rank == 2)
-        w = clef__weight_shaped(b, CLEF_W_OUT, "weight", clef_shape_2(w->shape.dim[0], clef_n(b->hp->d_model)));
+        w = clef__weight_shaped(b, CLEF_W_OUT, "weight",
+                                clef_shape_2(w->shape.dim[0], clef_n(b->hp->d_model)));
     x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1});
     return bias ? clef_add(b->g, x, bias) : x;
 }
@@ -90,8 +126,9 @@ clef_value *clef__classified(clef_builder *b, clef_value *x)
     const int per_token = clef__labels_tokens(b->model);
     const int32_t d = b->hp->d_model;
     const clef_weight_name of_tokens = {"classifier", "cls.output"};
-    clef_weight_name names[CLEF_N_ROLES] = {
-        [CLEF_W_HEAD_DENSE] = f->dense, [CLEF_W_HEAD_NORM] = f->norm, [CLEF_W_OUT] = per_token ? of_tokens : f->out};
+    clef_weight_name names[CLEF_N_ROLES] = {[CLEF_W_HEAD_DENSE] = f->dense,
+                                            [CLEF_W_HEAD_NORM] = f->norm,
+                                            [CLEF_W_OUT] = per_token ? of_tokens : f->out};
     const clef_weight_name *before = b->weights;
     b->weights = names;
     if (!per_token)

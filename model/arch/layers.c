@@ -11,13 +11,18 @@
 
 enum { NAME_BYTES = 192 };
 
-/* ---- weights by role ------------------------------------------------------------------------------------------------------------- */
+/* ---- weights by role
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
-/* The file's tensor for a role, NULL if it has none; `name` is what was looked for ("" when the table has no name for it). */
-static const clef_tensor_info *find_tensor(const clef_builder *b, clef_role role, const char *suffix, char name[NAME_BYTES])
+/* The file's tensor for a role, NULL if it has none; `name` is what was looked for ("" when the table has no
+ * name for it). */
+static const clef_tensor_info *find_tensor(const clef_builder *b, clef_role role, const char *suffix,
+                                           char name[NAME_BYTES])
 {
     const clef_weight_name *names = &b->weights[role];
-    const char *form = b->model->is_gguf ? names->gguf : names->hf, *prefix = b->model->is_gguf ? "" : b->arch->hf_prefix;
+    const char *form = b->model->is_gguf ? names->gguf : names->hf,
+               *prefix = b->model->is_gguf ? "" : b->arch->hf_prefix;
     *name = 0;
     if (!form)
         return NULL;
@@ -27,12 +32,15 @@ static const clef_tensor_info *find_tensor(const clef_builder *b, clef_role role
     }
     const char *layer = strstr(form, "%d"), *dot = *suffix ? "." : "";
     if (layer)
-        snprintf(name, NAME_BYTES, "%s%.*s%d%s%s%s", prefix, (int)(layer - form), form, b->layer, layer + 2, dot, suffix);
+        snprintf(name, NAME_BYTES, "%s%.*s%d%s%s%s", prefix, (int)(layer - form), form, b->layer, layer + 2,
+                 dot, suffix);
     else
         snprintf(name, NAME_BYTES, "%s%s%s%s", role == CLEF_W_OUT ? "" : prefix, form, dot, suffix);
     const clef_tensor_info *t = clef__model_find(b->model, name);
     const size_t n = strlen(prefix);
-    return t || strncmp(name, prefix, n) != 0 ? t : clef__model_find(b->model, name + n); /* a folder of the base model has no prefix */
+    return t || strncmp(name, prefix, n) != 0
+               ? t
+               : clef__model_find(b->model, name + n); /* a folder of the base model has no prefix */
 }
 
 clef_value *clef__weight_optional(clef_builder *b, clef_role role, const char *suffix)
@@ -52,7 +60,8 @@ clef_value *clef__weight(clef_builder *b, clef_role role, const char *suffix)
     char name[NAME_BYTES];
     if (find_tensor(b, role, suffix, name))
         return clef__weight_optional(b, role, suffix);
-    return clef__graph_fail(b->g, CLEF_E_NOT_FOUND, "%s: the weight %s is missing", clef_model_path(b->model), name);
+    return clef__graph_fail(b->g, CLEF_E_NOT_FOUND, "%s: the weight %s is missing", clef_model_path(b->model),
+                            name);
 }
 
 /* Fails when w is not of the shape that the hyperparameters say. */
@@ -61,8 +70,9 @@ static clef_value *shaped(clef_builder *b, clef_value *w, clef_shape wanted)
     char a[96], c[96];
     if (!w || clef__shape_equal(&w->shape, &wanted))
         return w;
-    return clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: the weight %s is %s, the hyperparameters say %s", clef_model_path(b->model), w->name,
-                            clef__shape_text(b->g, &w->shape, a), clef__shape_text(b->g, &wanted, c));
+    return clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: the weight %s is %s, the hyperparameters say %s",
+                            clef_model_path(b->model), w->name, clef__shape_text(b->g, &w->shape, a),
+                            clef__shape_text(b->g, &wanted, c));
 }
 
 clef_value *clef__weight_shaped(clef_builder *b, clef_role role, const char *suffix, clef_shape wanted)
@@ -70,7 +80,9 @@ clef_value *clef__weight_shaped(clef_builder *b, clef_role role, const char *suf
     return shaped(b, clef__weight(b, role, suffix), wanted);
 }
 
-/* ---- the pieces ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the pieces
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static int32_t embedding_width(const clef_builder *b)
 {
@@ -79,7 +91,8 @@ static int32_t embedding_width(const clef_builder *b)
 
 static clef_value *embedding_matrix(clef_builder *b)
 {
-    return shaped(b, clef__weight(b, CLEF_W_EMBED, "weight"), clef_shape_2(clef_n(b->hp->n_vocab), clef_n(embedding_width(b))));
+    return shaped(b, clef__weight(b, CLEF_W_EMBED, "weight"),
+                  clef_shape_2(clef_n(b->hp->n_vocab), clef_n(embedding_width(b))));
 }
 
 clef_value *clef__embed(clef_builder *b)
@@ -92,7 +105,8 @@ clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t
 {
     const int in_out = b->arch->hf_conv1d && !b->model->is_gguf;
     const clef_dim in = clef_n(n_in), out = clef_n(n_out);
-    clef_value *w = shaped(b, clef__weight(b, role, "weight"), in_out ? clef_shape_2(in, out) : clef_shape_2(out, in));
+    clef_value *w =
+        shaped(b, clef__weight(b, role, "weight"), in_out ? clef_shape_2(in, out) : clef_shape_2(out, in));
     clef_value *y = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = !in_out});
     clef_value *bias = clef__weight_optional(b, role, "bias");
     return bias ? clef_add(b->g, y, shaped(b, bias, clef_shape_1(out))) : y;
@@ -120,13 +134,18 @@ clef_value *clef__add_residual(clef_builder *b, clef_value *x, clef_value *y)
 clef_value *clef__learned_positions(clef_builder *b)
 {
     const clef_hparams *hp = b->hp;
-    const clef_shape shape = clef_shape_2(clef_n((int64_t)hp->n_context + hp->position_offset), clef_n(embedding_width(b)));
+    const clef_shape shape =
+        clef_shape_2(clef_n((int64_t)hp->n_context + hp->position_offset), clef_n(embedding_width(b)));
     clef_value *table = clef__weight_shaped(b, CLEF_W_POSITIONS, "weight", shape);
     if (!b->pos) /* from 0 on: the rows as they lie */
-        return clef_slice(b->g, table, &(clef_slice_opts){.axis = 0, .start = hp->position_offset, .size = b->T});
+        return clef_slice(b->g, table,
+                          &(clef_slice_opts){.axis = 0, .start = hp->position_offset, .size = b->T});
     if (hp->position_offset)
-        table = clef_slice(b->g, table, &(clef_slice_opts){.axis = 0, .start = hp->position_offset, .size = clef_n(hp->n_context)});
-    return clef_gather(b->g, table, clef_positions(b->g, b->pos, &(clef_positions_opts){.length = b->T}), NULL);
+        table = clef_slice(
+            b->g, table,
+            &(clef_slice_opts){.axis = 0, .start = hp->position_offset, .size = clef_n(hp->n_context)});
+    return clef_gather(b->g, table, clef_positions(b->g, b->pos, &(clef_positions_opts){.length = b->T}),
+                       NULL);
 }
 
 clef_value *clef__scaled(clef_builder *b, clef_value *x, float scale)
@@ -151,14 +170,16 @@ clef_value *clef__activation(clef_builder *b, clef_value *x)
 clef_value *clef__feed_forward(clef_builder *b, clef_value *x)
 {
     const int32_t d = b->hp->d_model, d_ff = b->hp->d_ff;
-    return clef__linear(b, clef__activation(b, clef__linear(b, x, CLEF_W_FFN_UP, d, d_ff)), CLEF_W_FFN_DOWN, d_ff, d);
+    return clef__linear(b, clef__activation(b, clef__linear(b, x, CLEF_W_FFN_UP, d, d_ff)), CLEF_W_FFN_DOWN,
+                        d_ff, d);
 }
 
 clef_value *clef__gated_feed_forward(clef_builder *b, clef_value *x)
 {
     const int32_t d = b->hp->d_model, d_ff = b->hp->d_ff;
     clef_value *gate = clef__activation(b, clef__linear(b, x, CLEF_W_FFN_GATE, d, d_ff));
-    return clef__linear(b, clef_mul(b->g, gate, clef__linear(b, x, CLEF_W_FFN_UP, d, d_ff)), CLEF_W_FFN_DOWN, d_ff, d);
+    return clef__linear(b, clef_mul(b->g, gate, clef__linear(b, x, CLEF_W_FFN_UP, d, d_ff)), CLEF_W_FFN_DOWN,
+                        d_ff, d);
 }
 
 clef_value *clef__joint_gated_feed_forward(clef_builder *b, clef_value *x)
@@ -166,7 +187,8 @@ clef_value *clef__joint_gated_feed_forward(clef_builder *b, clef_value *x)
     const int32_t d = b->hp->d_model, d_ff = b->hp->d_ff;
     clef_value *both = clef__linear(b, x, CLEF_W_FFN_UP, d, 2 * d_ff);
     clef_value *gate = clef_slice(b->g, both, &(clef_slice_opts){.axis = 2, .size = clef_n(d_ff)});
-    clef_value *up = clef_slice(b->g, both, &(clef_slice_opts){.axis = 2, .start = d_ff, .size = clef_n(d_ff)});
+    clef_value *up =
+        clef_slice(b->g, both, &(clef_slice_opts){.axis = 2, .start = d_ff, .size = clef_n(d_ff)});
     return clef__linear(b, clef_mul(b->g, clef__activation(b, gate), up), CLEF_W_FFN_DOWN, d_ff, d);
 }
 
@@ -184,7 +206,8 @@ static clef_value *cached(clef_builder *b, clef_value *x, const char *name)
         return NULL;
     snprintf(full, sizeof full, "layer%d.cache_%s", b->layer, name);
     clef_value *cache =
-        clef_state(g, full, b->kv_type, clef_shape_4(clef_n(b->max_B), x->shape.dim[2], clef_n(b->n_context), x->shape.dim[3]));
+        clef_state(g, full, b->kv_type,
+                   clef_shape_4(clef_n(b->max_B), x->shape.dim[2], clef_n(b->n_context), x->shape.dim[3]));
     x = clef_permute(g, x, &(clef_permute_opts){{0, 2, 1, 3}});
     if (b->order)
         cache = clef_cache_reorder(g, cache, b->order, &(clef_cache_reorder_opts){b->S});
@@ -201,23 +224,30 @@ static clef_value *joint_mask(clef_builder *b)
         return b->bias ? b->bias : b->mask;
     if (b->bias->shape.rank == 4) /* joined before */
         return b->bias;
-    clef_value *table = clef_constant(b->g, "mask.values", CLEF_F32, clef_shape_2(clef_n(2), clef_n(1)), drop_keep);
-    clef_value *x = clef_gather(b->g, table, clef_reshape(b->g, b->mask, clef_shape_2(b->B, b->S)), NULL); /* [B, S, 1] */
-    return b->bias = clef_add(b->g, b->bias, clef_reshape(b->g, x, clef_shape_4(b->B, clef_n(1), clef_n(1), b->S)));
+    clef_value *table =
+        clef_constant(b->g, "mask.values", CLEF_F32, clef_shape_2(clef_n(2), clef_n(1)), drop_keep);
+    clef_value *x =
+        clef_gather(b->g, table, clef_reshape(b->g, b->mask, clef_shape_2(b->B, b->S)), NULL); /* [B, S, 1] */
+    return b->bias =
+               clef_add(b->g, b->bias, clef_reshape(b->g, x, clef_shape_4(b->B, clef_n(1), clef_n(1), b->S)));
 }
 
-/* softmax(scale q k^T) v for q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], as [B, T, H, E]; the weights get a name. */
-static clef_value *attend(clef_builder *b, clef_value *q, clef_value *k, clef_value *v, clef_value *mask, clef_value *pos,
-                          clef_value *sinks, clef_softmax_opts opts, const char *name)
+/* softmax(scale q k^T) v for q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], as [B, T, H, E]; the weights
+ * get a name. */
+static clef_value *attend(clef_builder *b, clef_value *q, clef_value *k, clef_value *v, clef_value *mask,
+                          clef_value *pos, clef_value *sinks, clef_softmax_opts opts, const char *name)
 {
     clef_graph *g = b->g;
     const clef_hparams *hp = b->hp;
     if (!q || !k || !v)
         return NULL;
-    const float scale = hp->attention_scale != 0 ? hp->attention_scale : 1.0f / sqrtf((float)q->shape.dim[3].n);
+    const float scale =
+        hp->attention_scale != 0 ? hp->attention_scale : 1.0f / sqrtf((float)q->shape.dim[3].n);
     opts.softcap = hp->attention_softcap;
-    if (clef_dtype_block_elems(k->dtype) > 1) { /* no product runs across the blocks of v: only the fused op reads them */
-        const clef_attention_opts fused = {.scale = scale, .softcap = opts.softcap, .causal = opts.causal, .window = opts.window};
+    if (clef_dtype_block_elems(k->dtype) >
+        1) { /* no product runs across the blocks of v: only the fused op reads them */
+        const clef_attention_opts fused = {
+            .scale = scale, .softcap = opts.softcap, .causal = opts.causal, .window = opts.window};
         return clef_attention_with_sinks(g, q, k, v, mask, pos, sinks, &fused);
     }
     clef_value *scores = clef_matmul(g, q, k, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = scale});
@@ -266,8 +296,9 @@ static clef_value *of_memory(clef_builder *b, clef_role role, const char *name)
     const int32_t H = b->hp->n_heads, D = b->hp->head_dim;
     char full[NAME_BYTES];
     if (b->memory)
-        return heads_first(b, clef_reshape(b->g, clef__linear(b, b->memory, role, b->hp->d_model, H * D),
-                                           clef_shape_4(b->memory->shape.dim[0], b->source, clef_n(H), clef_n(D))));
+        return heads_first(
+            b, clef_reshape(b->g, clef__linear(b, b->memory, role, b->hp->d_model, H * D),
+                            clef_shape_4(b->memory->shape.dim[0], b->source, clef_n(H), clef_n(D))));
     snprintf(full, sizeof full, "cross_%s_%d", name, b->layer);
     return clef_input(b->g, full, CLEF_F32, clef_shape_4(clef_n(1), clef_n(H), b->source, clef_n(D)));
 }
@@ -320,16 +351,19 @@ clef_qkv clef__split_qkv(clef_builder *b, clef_value *x, clef_qkv_order order)
     clef_dim groups = b->T; /* T groups of r + 2 heads for each head of k */
     groups.n *= Hk;
     x = clef_reshape(b->g, x, clef_shape_4(b->B, groups, clef_n(r + 2), clef_n(D)));
-    return (clef_qkv){clef_reshape(b->g, some_heads(b, x, 0, r), clef_shape_4(b->B, b->T, clef_n(H), clef_n(D))),
-                      clef_reshape(b->g, some_heads(b, x, r, 1), clef_shape_4(b->B, b->T, clef_n(Hk), clef_n(D))),
-                      clef_reshape(b->g, some_heads(b, x, r + 1, 1), clef_shape_4(b->B, b->T, clef_n(Hk), clef_n(D)))};
+    return (clef_qkv){
+        clef_reshape(b->g, some_heads(b, x, 0, r), clef_shape_4(b->B, b->T, clef_n(H), clef_n(D))),
+        clef_reshape(b->g, some_heads(b, x, r, 1), clef_shape_4(b->B, b->T, clef_n(Hk), clef_n(D))),
+        clef_reshape(b->g, some_heads(b, x, r + 1, 1), clef_shape_4(b->B, b->T, clef_n(Hk), clef_n(D)))};
 }
 
 static clef_qkv project_qkv(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
     if (clef__weight_optional(b, CLEF_W_ATTN_QKV, "weight"))
-        return clef__split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, hp->d_model, (hp->n_heads + 2 * hp->n_kv_heads) * hp->head_dim),
+        return clef__split_qkv(b,
+                               clef__linear(b, x, CLEF_W_ATTN_QKV, hp->d_model,
+                                            (hp->n_heads + 2 * hp->n_kv_heads) * hp->head_dim),
                                CLEF_QKV_PARTS);
     return (clef_qkv){clef__heads(b, x, CLEF_W_ATTN_Q, CLEF_W_ATTN_Q_NORM, hp->n_heads),
                       clef__heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, hp->n_kv_heads),
@@ -349,7 +383,8 @@ static clef_value *sinusoids(clef_builder *b, int32_t offset)
     const int32_t n = b->n_context, d = b->hp->d_model, half = d / 2;
     float *table = malloc((size_t)n * (size_t)d * sizeof *table);
     if (!table)
-        return clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d positions", clef_model_path(b->model), n);
+        return clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d positions",
+                                clef_model_path(b->model), n);
     for (int32_t t = 0; t < n; t++)
         for (int32_t i = 0; i < half; i++) {
             const double rate = offset ? exp(-log(10000) * i / (half - 1)) : pow(10000, -2.0 * i / d);
@@ -365,7 +400,8 @@ clef_value *clef__sinusoidal_positions(clef_builder *b, int32_t offset)
 {
     if (!b->sinusoids)
         b->sinusoids = sinusoids(b, offset);
-    return b->pos ? clef_gather(b->g, b->sinusoids, clef_positions(b->g, b->pos, &(clef_positions_opts){.length = b->T}), NULL)
+    return b->pos ? clef_gather(b->g, b->sinusoids,
+                                clef_positions(b->g, b->pos, &(clef_positions_opts){.length = b->T}), NULL)
                   : clef_slice(b->g, b->sinusoids, &(clef_slice_opts){.axis = 0, .size = b->T});
 }
 
@@ -376,14 +412,16 @@ clef_value *clef__attention(clef_builder *b, clef_value *x)
     return clef__linear(b, x, CLEF_W_ATTN_OUT, b->hp->n_heads * b->hp->head_dim, b->hp->d_model);
 }
 
-/* Slopes of n heads: 2^(-8 i / n) for a power of two; else those of the next smaller one, then every second of the next larger. */
+/* Slopes of n heads: 2^(-8 i / n) for a power of two; else those of the next smaller one, then every second
+ * of the next larger. */
 static void alibi_slopes(int32_t n, float *out)
 {
     int32_t whole = 1;
     while (2 * whole <= n)
         whole *= 2;
     for (int32_t i = 0; i < n; i++)
-        out[i] = (float)(i < whole ? pow(2, -8.0 * (i + 1) / whole) : pow(2, -4.0 * (2 * (i - whole) + 1) / whole));
+        out[i] = (float)(i < whole ? pow(2, -8.0 * (i + 1) / whole)
+                                   : pow(2, -4.0 * (2 * (i - whole) + 1) / whole));
 }
 
 void clef__alibi(clef_builder *b)
@@ -397,8 +435,10 @@ void clef__alibi(clef_builder *b)
     alibi_slopes(H, numbers);
     for (int32_t i = 0; i < n; i++)
         numbers[H + i] = (float)i;
-    clef_value *slopes = clef_constant(b->g, "alibi.slopes", CLEF_F32, clef_shape_3(clef_n(H), clef_n(1), clef_n(1)), numbers);
-    clef_value *places = clef_constant(b->g, "alibi.positions", CLEF_F32, clef_shape_1(clef_n(n)), numbers + H);
+    clef_value *slopes =
+        clef_constant(b->g, "alibi.slopes", CLEF_F32, clef_shape_3(clef_n(H), clef_n(1), clef_n(1)), numbers);
+    clef_value *places =
+        clef_constant(b->g, "alibi.positions", CLEF_F32, clef_shape_1(clef_n(n)), numbers + H);
     free(numbers);
     b->bias = clef_mul(b->g, slopes, clef_slice(b->g, places, &(clef_slice_opts){.axis = 0, .size = b->S}));
 }
@@ -417,9 +457,9 @@ clef_value *clef__lm_head(clef_builder *b, clef_value *x)
         clef_named(x, "/hidden_last");
     if (b->no_head)
         return x;
-    clef_value *w = hp->tied_embeddings
-                        ? embedding_matrix(b)
-                        : shaped(b, clef__weight(b, CLEF_W_OUT, "weight"), clef_shape_2(clef_n(hp->n_vocab), clef_n(hp->d_model)));
+    clef_value *w = hp->tied_embeddings ? embedding_matrix(b)
+                                        : shaped(b, clef__weight(b, CLEF_W_OUT, "weight"),
+                                                 clef_shape_2(clef_n(hp->n_vocab), clef_n(hp->d_model)));
     x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = hp->logit_scale});
     clef_value *bias = clef__weight_optional(b, CLEF_W_OUT, "bias");
     if (bias)
@@ -435,7 +475,9 @@ clef_value *clef__softcapped(clef_builder *b, clef_value *x, float cap)
     return cap == 0 ? x : clef__scaled(b, clef_tanh(b->g, clef__scaled(b, x, 1 / cap)), cap);
 }
 
-/* ---- whole layers ------------------------------------------------------------------------------------------------------------------ */
+/* ---- whole layers
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 clef_value *clef__sequential_layer(clef_builder *b, clef_value *x)
 {
@@ -449,7 +491,8 @@ clef_value *clef__parallel_layer(clef_builder *b, clef_value *x)
     return clef_add(b->g, clef_add(b->g, x, clef__attention(b, y)), clef__feed_forward(b, y));
 }
 
-clef_value *clef__decoder(clef_builder *b, clef_value *x, clef_value *(*layer)(clef_builder *b, clef_value *x))
+clef_value *clef__decoder(clef_builder *b, clef_value *x,
+                          clef_value *(*layer)(clef_builder *b, clef_value *x))
 {
     for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
         clef_scope_push(b->g, "layer%d", b->layer);
@@ -458,5 +501,6 @@ clef_value *clef__decoder(clef_builder *b, clef_value *x, clef_value *(*layer)(c
         clef_scope_pop(b->g);
     }
     x = clef__wanted_positions(b, x);
-    return clef__lm_head(b, (b->arch->layer_norms ? clef__layer_norm : clef__rms_norm)(b, x, CLEF_W_OUT_NORM));
+    return clef__lm_head(b,
+                         (b->arch->layer_norms ? clef__layer_norm : clef__rms_norm)(b, x, CLEF_W_OUT_NORM));
 }

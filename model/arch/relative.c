@@ -1,4 +1,5 @@
-/* Relative position biases in buckets (T5, arXiv:1910.10683, section 2.1; transformers' T5Attention._relative_position_bucket). */
+/* Relative position biases in buckets (T5, arXiv:1910.10683, section 2.1; transformers'
+ * T5Attention._relative_position_bucket). */
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,8 +7,9 @@
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 
-/* The bucket of a key `distance` positions behind the query. The near half of the buckets stand for one distance each, the others for
- * ranges that grow as logarithms up to max_distance. In float, as the models were trained. */
+/* The bucket of a key `distance` positions behind the query. The near half of the buckets stand for one
+ * distance each, the others for ranges that grow as logarithms up to max_distance. In float, as the models
+ * were trained. */
 static int32_t bucket(int32_t distance, int32_t n_buckets, int32_t max_distance, int bidirectional)
 {
     int32_t first = 0;
@@ -30,7 +32,8 @@ void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional)
 {
     const clef_hparams *hp = b->hp;
     const int32_t far = b->n_context - 1, n = 2 * far + 1;
-    clef_value *table = clef__weight_shaped(b, role, "weight", clef_shape_2(clef_n(hp->n_buckets), clef_n(hp->n_heads)));
+    clef_value *table =
+        clef__weight_shaped(b, role, "weight", clef_shape_2(clef_n(hp->n_buckets), clef_n(hp->n_heads)));
     int32_t *buckets = malloc((size_t)n * sizeof *buckets);
     if (!buckets) {
         clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d distances", clef_model_path(b->model), n);
@@ -39,8 +42,11 @@ void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional)
     for (int32_t i = 0; i < n; i++)
         buckets[i] = bucket(i - far, hp->n_buckets, hp->max_distance, bidirectional);
     clef_value *of_distance =
-        clef_constant(b->g, bidirectional ? "relative.buckets" : "relative.buckets_before", CLEF_I32, clef_shape_1(clef_n(n)), buckets);
+        clef_constant(b->g, bidirectional ? "relative.buckets" : "relative.buckets_before", CLEF_I32,
+                      clef_shape_1(clef_n(n)), buckets);
     free(buckets);
-    clef_value *pos = b->pos ? clef_slice(b->g, b->pos, &(clef_slice_opts){.axis = 0, .size = clef_n(1)}) : NULL; /* all are alike */
-    b->bias = clef_relative(b->g, clef_gather(b->g, table, of_distance, NULL), pos, &(clef_relative_opts){.queries = b->T, .keys = b->S});
+    clef_value *pos = b->pos ? clef_slice(b->g, b->pos, &(clef_slice_opts){.axis = 0, .size = clef_n(1)})
+                             : NULL; /* all are alike */
+    b->bias = clef_relative(b->g, clef_gather(b->g, table, of_distance, NULL), pos,
+                            &(clef_relative_opts){.queries = b->T, .keys = b->S});
 }

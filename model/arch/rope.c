@@ -1,4 +1,5 @@
-/* Rotary positions: the frequencies of each kind of scaling (transformers' modeling_rope_utils.py), and the op with the layer's own. */
+/* Rotary positions: the frequencies of each kind of scaling (transformers' modeling_rope_utils.py), and the
+ * op with the layer's own. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +12,8 @@ enum { MAX_FREQS = 512 };
 
 static const double two_pi = 6.28318530717958647692;
 
-/* Llama 3: wavelengths over original / low_freq_factor are stretched by factor, under original / high_freq_factor kept, and blended in
- * between. */
+/* Llama 3: wavelengths over original / low_freq_factor are stretched by factor, under original /
+ * high_freq_factor kept, and blended in between. */
 static double llama3(const clef_rope_params *r, double freq)
 {
     const double turns = r->original_context * freq / two_pi; /* within the context of the first training */
@@ -47,8 +48,10 @@ static double yarn(const clef_rope_params *r, int32_t i, double freq)
 void clef__rope_freqs(const clef_rope_params *r, int32_t n_context, const float *factors, float *out)
 {
     double theta = r->theta;
-    if (r->type == CLEF_ROPE_DYNAMIC && n_context > r->original_context && r->dims > 2) /* NTK-aware: the base grows with the context */
-        theta *= pow(r->factor * n_context / r->original_context - (r->factor - 1), r->dims / (r->dims - 2.0));
+    if (r->type == CLEF_ROPE_DYNAMIC && n_context > r->original_context &&
+        r->dims > 2) /* NTK-aware: the base grows with the context */
+        theta *=
+            pow(r->factor * n_context / r->original_context - (r->factor - 1), r->dims / (r->dims - 2.0));
     for (int32_t i = 0; i < r->dims / 2; i++) {
         double freq = pow(theta, -2.0 * i / r->dims);
         if (r->type == CLEF_ROPE_LINEAR)
@@ -75,21 +78,25 @@ float clef__rope_attention_factor(const clef_rope_params *r)
     if (r->attention_factor > 0)
         return (float)r->attention_factor;
     if (r->type == CLEF_ROPE_YARN)
-        return (float)(r->mscale > 0 && r->mscale_all_dim > 0 ? mscale(r->factor, r->mscale) / mscale(r->factor, r->mscale_all_dim)
-                                                              : mscale(r->factor, 1));
+        return (float)(r->mscale > 0 && r->mscale_all_dim > 0
+                           ? mscale(r->factor, r->mscale) / mscale(r->factor, r->mscale_all_dim)
+                           : mscale(r->factor, 1));
     if (r->type == CLEF_ROPE_LONGROPE && r->factor > 1 && r->original_context > 1)
         return (float)sqrt(1 + log(r->factor) / log(r->original_context));
     return 1;
 }
 
-/* ---- the layer's own ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the layer's own
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 /* longrope's divisors for this context: the file's list for short contexts or for long ones. */
 static const float *longrope_factors(clef_builder *b, const clef_rope_params *r, float out[MAX_FREQS])
 {
     const int is_long = b->n_context > r->original_context, n = r->dims / 2;
     if (b->model->is_gguf) {
-        const clef_tensor_info *t = clef__model_find(b->model, is_long ? "rope_factors_long.weight" : "rope_factors_short.weight");
+        const clef_tensor_info *t =
+            clef__model_find(b->model, is_long ? "rope_factors_long.weight" : "rope_factors_short.weight");
         if (t && t->dtype == CLEF_F32 && t->n_bytes == (uint64_t)n * sizeof *out)
             return t->data;
     } else {
@@ -98,15 +105,16 @@ static const float *longrope_factors(clef_builder *b, const clef_rope_params *r,
             scaling = json_object_get(b->model->config, "rope_scaling");
         const json_t *list = json_object_get(scaling, is_long ? "long_factor" : "short_factor");
         int32_t i = 0;
-        while (json_array_size(list) == (size_t)n && i < n && json_number_value(json_array_get(list, (size_t)i)) > 0) {
+        while (json_array_size(list) == (size_t)n && i < n &&
+               json_number_value(json_array_get(list, (size_t)i)) > 0) {
             out[i] = (float)json_number_value(json_array_get(list, (size_t)i));
             i++;
         }
         if (i == n)
             return out;
     }
-    clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: longrope wants %d positive numbers in %s", clef_model_path(b->model), n,
-                     is_long ? "its long factors" : "its short factors");
+    clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: longrope wants %d positive numbers in %s",
+                     clef_model_path(b->model), n, is_long ? "its long factors" : "its short factors");
     return NULL;
 }
 
@@ -118,16 +126,21 @@ static clef_value *frequencies(clef_builder *b, const clef_rope_params *r, int s
     if (b->freqs[sliding])
         return b->freqs[sliding];
     const int32_t n = r->dims / 2;
-    const clef_tensor_info *t = r->type == CLEF_ROPE_LLAMA3 ? NULL : clef__model_find(b->model, "rope_freqs.weight"); /* says the same */
+    const clef_tensor_info *t = r->type == CLEF_ROPE_LLAMA3
+                                    ? NULL
+                                    : clef__model_find(b->model, "rope_freqs.weight"); /* says the same */
     if (n < 1 || n > MAX_FREQS || (t && (t->dtype != CLEF_F32 || t->n_bytes != (uint64_t)n * sizeof *freqs)))
-        return clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: %d rotated dims: wanted 2 to %d, and rope_freqs.weight to be f32 [dims / 2]",
-                                clef_model_path(b->model), 2 * n, 2 * MAX_FREQS);
+        return clef__graph_fail(
+            b->g, CLEF_E_SHAPE,
+            "%s: %d rotated dims: expected 2 to %d, and rope_freqs.weight to be f32 [dims / 2]",
+            clef_model_path(b->model), 2 * n, 2 * MAX_FREQS);
     if (t)
         factors = t->data;
     else if (r->type == CLEF_ROPE_LONGROPE && !(factors = longrope_factors(b, r, listed)))
         return NULL;
     clef__rope_freqs(r, b->n_context, factors, freqs);
-    return b->freqs[sliding] = clef_constant(b->g, sliding ? "rope.freqs_sliding" : "rope.freqs", CLEF_F32, clef_shape_1(clef_n(n)), freqs);
+    return b->freqs[sliding] = clef_constant(b->g, sliding ? "rope.freqs_sliding" : "rope.freqs", CLEF_F32,
+                                             clef_shape_1(clef_n(n)), freqs);
 }
 
 /* Frequencies of 0, for layers that do not turn what lies in pairs. */

@@ -7,10 +7,12 @@
 #include <string.h>
 
 static const clef_quantize_type_def types[] = {
-    {"f32", CLEF_F32, 0, 0},      {"f16", CLEF_F16, 1, 0},        {"bf16", CLEF_BF16, 32, 0},   {"q8_0", CLEF_Q8_0, 7, 0},
-    {"q4_0", CLEF_Q4_0, 2, 0},    {"q4_1", CLEF_Q4_1, 3, 0},      {"q5_0", CLEF_Q5_0, 8, 0},    {"q5_1", CLEF_Q5_1, 9, 0},
-    {"q4_k", CLEF_Q4_K, 14, 0},   {"q5_k", CLEF_Q5_K, 16, 0},     {"q6_k", CLEF_Q6_K, 18, 0},   {"q4_k_m", CLEF_Q4_K, 15, 1},
-    {"q5_k_m", CLEF_Q5_K, 17, 1}, {"iq4_nl", CLEF_IQ4_NL, 25, 0}, {"mxfp4", CLEF_MXFP4, 38, 0}, {"stored", CLEF_N_DTYPES, 0, 0},
+    {"f32", CLEF_F32, 0, 0},         {"f16", CLEF_F16, 1, 0},        {"bf16", CLEF_BF16, 32, 0},
+    {"q8_0", CLEF_Q8_0, 7, 0},       {"q4_0", CLEF_Q4_0, 2, 0},      {"q4_1", CLEF_Q4_1, 3, 0},
+    {"q5_0", CLEF_Q5_0, 8, 0},       {"q5_1", CLEF_Q5_1, 9, 0},      {"q4_k", CLEF_Q4_K, 14, 0},
+    {"q5_k", CLEF_Q5_K, 16, 0},      {"q6_k", CLEF_Q6_K, 18, 0},     {"q4_k_m", CLEF_Q4_K, 15, 1},
+    {"q5_k_m", CLEF_Q5_K, 17, 1},    {"iq4_nl", CLEF_IQ4_NL, 25, 0}, {"mxfp4", CLEF_MXFP4, 38, 0},
+    {"stored", CLEF_N_DTYPES, 0, 0},
 };
 
 enum { N_TYPES = sizeof types / sizeof *types, PIECE_ELEMENTS = 1 << 16 };
@@ -57,7 +59,8 @@ static size_t source_row(const clef_quantize_item *item, size_t row)
 }
 
 /* Rows first .. first + n - 1 of the new tensor as floats. `whole`: TRANSPOSED, the old tensor. */
-static void decode_rows(const clef_quantize_item *item, const float *whole, size_t first, size_t n, size_t width, float *x)
+static void decode_rows(const clef_quantize_item *item, const float *whole, size_t first, size_t n,
+                        size_t width, float *x)
 {
     const clef_tensor_info *from = item->from;
     const unsigned char *data = item->data;
@@ -69,7 +72,8 @@ static void decode_rows(const clef_quantize_item *item, const float *whole, size
         return;
     }
     for (size_t r = 0; r < n; r++)
-        clef_dtype_decode(from->dtype, data + source_row(item, first + r) * row_bytes(from->dtype, width), width, x + r * width);
+        clef_dtype_decode(from->dtype, data + source_row(item, first + r) * row_bytes(from->dtype, width),
+                          width, x + r * width);
     for (size_t i = 0; item->shift != 0 && i < n * width; i++)
         x[i] += item->shift;
 }
@@ -82,8 +86,8 @@ static clef_status advance(coding *c, uint64_t n_bytes)
     return CLEF_OK;
 }
 
-/* Pieces of a tensor, one thread each: rows `first` on, `rows` a piece, decoded to `x` and coded to `blocks`, each a piece behind the
- * other. */
+/* Pieces of a tensor, one thread each: rows `first` on, `rows` a piece, decoded to `x` and coded to `blocks`,
+ * each a piece behind the other. */
 typedef struct wave {
     const clef_quantize_item *item;
     const float *whole; /* TRANSPOSED: the old tensor; else NULL */
@@ -96,7 +100,8 @@ static void code_piece(void *user, int32_t i)
 {
     const wave *w = user;
     const clef_dtype to = w->item->to.dtype;
-    const size_t skip = (size_t)i * w->rows, left = w->n_rows - w->first - skip, n = left < w->rows ? left : w->rows;
+    const size_t skip = (size_t)i * w->rows, left = w->n_rows - w->first - skip,
+                 n = left < w->rows ? left : w->rows;
     float *x = w->x + skip * w->width;
     decode_rows(w->item, w->whole, w->first + skip, n, w->width, x);
     clef_dtype_encode(to, x, n * w->width, w->blocks + skip * row_bytes(to, w->width));
@@ -105,8 +110,12 @@ static void code_piece(void *user, int32_t i)
 static clef_status code_rows(coding *c, const clef_quantize_item *item, size_t n_rows, size_t width)
 {
     const size_t out_row = row_bytes(item->to.dtype, width), n_elements = n_rows * width;
-    wave w = {.item = item, .width = width, .rows = width < PIECE_ELEMENTS ? PIECE_ELEMENTS / width : 1, .n_rows = n_rows};
-    const size_t pieces = (n_rows + w.rows - 1) / w.rows, at_once = pieces < c->n_threads ? pieces : c->n_threads;
+    wave w = {.item = item,
+              .width = width,
+              .rows = width < PIECE_ELEMENTS ? PIECE_ELEMENTS / width : 1,
+              .n_rows = n_rows};
+    const size_t pieces = (n_rows + w.rows - 1) / w.rows,
+                 at_once = pieces < c->n_threads ? pieces : c->n_threads;
     const size_t room = at_once * w.rows < n_rows ? at_once * w.rows : n_rows;
     float *whole = item->order == CLEF_ROWS_TRANSPOSED ? malloc(n_elements * sizeof *whole) : NULL;
     clef_status status = CLEF_OK;
@@ -138,7 +147,8 @@ static clef_status code_item(coding *c, const clef_quantize_item *item)
     const clef_tensor_info *to = &item->to;
     const size_t blocks = (size_t)to->n_bytes / (size_t)clef_dtype_block_bytes(to->dtype);
     const size_t n_elements = blocks * (size_t)clef_dtype_block_elems(to->dtype);
-    const int is_column = to->rank == 1 && (item->order == CLEF_ROWS_PAIRED || item->order == CLEF_ROWS_UNGROUPED); /* a bias */
+    const int is_column =
+        to->rank == 1 && (item->order == CLEF_ROWS_PAIRED || item->order == CLEF_ROWS_UNGROUPED); /* a bias */
     clef_status status = CLEF_OK;
     if (item->from->dtype == to->dtype && item->order == CLEF_ROWS_SAME && item->shift == 0) {
         status = clef__os_file_write(c->file, item->data, (size_t)to->n_bytes, c->err);
@@ -194,10 +204,12 @@ static clef_status unknown_type(const char *name, clef_error *err)
         strcat(known, " ");
         strcat(known, types[i].name);
     }
-    return clef__fail(err, CLEF_E_ARG, "there is no type %.40s to quantise to, known are:%s", name ? name : "NULL", known);
+    return clef__fail(err, CLEF_E_ARG, "there is no type %.40s to quantise to, known are:%s",
+                      name ? name : "NULL", known);
 }
 
-clef_status clef_model_quantize(const clef_model *model, const char *path, const clef_quantize_opts *opts, clef_error *err)
+clef_status clef_model_quantize(const clef_model *model, const char *path, const clef_quantize_opts *opts,
+                                clef_error *err)
 {
     const clef_quantize_type_def *type = find_type(opts ? opts->type : NULL);
     clef_gguf_writer w = {0};

@@ -2,17 +2,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/convert/quantize.h"
 #include "model/open/config.h"
 #include "model/open/config_keys.h"
 #include "model/session/embed.h"
-#include "model/convert/quantize.h"
 
 enum { QUANTIZATION_VERSION = 2 };
 
 /* Keys that are said anew, or that hold no longer. */
 static int is_dropped(const clef_gguf_string *key)
 {
-    static const char *const dropped[] = {"general.file_type", "general.quantization_version", "general.alignment"};
+    static const char *const dropped[] = {"general.file_type", "general.quantization_version",
+                                          "general.alignment"};
     if (key->n_bytes > 6 && memcmp(key->text, "split.", 6) == 0)
         return 1;
     for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
@@ -21,7 +22,8 @@ static int is_dropped(const clef_gguf_string *key)
     return 0;
 }
 
-/* ---- keys of the architecture ------------------------------------------------------------------------------------------------------ */
+/* ---- keys of the architecture
+ * ------------------------------------------------------------------------------------------------------ */
 
 typedef struct arch_keys {
     clef_gguf_writer *w;
@@ -48,7 +50,8 @@ static void put_float(arch_keys *k, const char *name, double x)
 /* ggml has no name for the other scalings; Llama 3's and longrope's factors are tensors. */
 static void put_rope(arch_keys *k, const clef_hparams *hp)
 {
-    static const char *const types[] = {[CLEF_ROPE_LINEAR] = "linear", [CLEF_ROPE_YARN] = "yarn", [CLEF_ROPE_LONGROPE] = "longrope"};
+    static const char *const types[] = {
+        [CLEF_ROPE_LINEAR] = "linear", [CLEF_ROPE_YARN] = "yarn", [CLEF_ROPE_LONGROPE] = "longrope"};
     const clef_rope_params *r = &hp->rope, *local = &hp->rope_sliding;
     if (r->dims == 0)
         return;
@@ -83,7 +86,8 @@ static void put_window(arch_keys *k, const clef_hparams *hp, int32_t is_encoder)
         all = all && clef__layer_slides(hp, i);
     if (all)
         return;
-    clef__gguf_put_array(k->w, key_of(k, "attention.sliding_window_pattern"), CLEF_GGUF_I32, (uint64_t)hp->n_layers);
+    clef__gguf_put_array(k->w, key_of(k, "attention.sliding_window_pattern"), CLEF_GGUF_I32,
+                         (uint64_t)hp->n_layers);
     for (int32_t i = 0; i < hp->n_layers; i++)
         clef__gguf_add_i32(k->w, clef__layer_slides(hp, i));
 }
@@ -118,7 +122,8 @@ static void put_attention(arch_keys *k, const clef_hparams *hp, const clef_arch 
         put_int(k, "attention.q_lora_rank", hp->q_lora_rank);
     if (hp->n_kv_shared_layers > 0)
         put_int(k, "attention.shared_kv_layers", hp->n_kv_shared_layers);
-    put_float(k, arch->layer_norms ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", (double)hp->norm_eps);
+    put_float(k, arch->layer_norms ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+              (double)hp->norm_eps);
     if (arch->kind == CLEF_ENCODER)
         clef__gguf_put_bool(k->w, key_of(k, "attention.causal"), 0);
     put_window(k, hp, arch->kind == CLEF_ENCODER);
@@ -153,7 +158,9 @@ static void put_scales(arch_keys *k, const clef_hparams *hp)
     const int divides = strcmp(k->arch, "granite") == 0; /* its logit_scale */
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].x > 0)
-            put_float(k, all[i].name, divides && strcmp(all[i].name, "logit_scale") == 0 ? 1 / (double)all[i].x : (double)all[i].x);
+            put_float(k, all[i].name,
+                      divides && strcmp(all[i].name, "logit_scale") == 0 ? 1 / (double)all[i].x
+                                                                         : (double)all[i].x);
 }
 
 static void put_hparams(clef_gguf_writer *w, const clef_hparams *hp)
@@ -194,7 +201,8 @@ static void put_marks(clef_gguf_writer *w, const clef_hparams *hp)
         clef__gguf_put_u32(w, "tokenizer.ggml.eom_token_id", (uint32_t)hp->eos_more[1]);
 }
 
-static clef_status put_folder_keys(const clef_model *m, const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err)
+static clef_status put_folder_keys(const clef_model *m, const clef_quantize_opts *opts, clef_gguf_writer *w,
+                                   clef_error *err)
 {
     const clef_hparams *hp = &m->hparams;
     clef__gguf_put_text(w, "general.architecture", clef__quantize_arch(hp));
@@ -216,8 +224,8 @@ static uint32_t stored_type(const clef_model *m)
     return largest && largest->dtype == CLEF_BF16 ? 32 : largest && largest->dtype == CLEF_F16 ? 1 : 0;
 }
 
-clef_status clef__quantize_keys(const clef_model *model, const clef_quantize_type_def *type, const clef_quantize_opts *opts,
-                                clef_gguf_writer *w, clef_error *err)
+clef_status clef__quantize_keys(const clef_model *model, const clef_quantize_type_def *type,
+                                const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err)
 {
     clef_status status = CLEF_OK;
     for (uint64_t i = 0; i < model->gguf.n_entries; i++)
@@ -225,7 +233,8 @@ clef_status clef__quantize_keys(const clef_model *model, const clef_quantize_typ
             clef__gguf_put_entry(w, &model->gguf.entries[i]);
     if (!model->is_gguf)
         status = put_folder_keys(model, opts, w, err);
-    clef__gguf_put_u32(w, "general.file_type", type->dtype == CLEF_N_DTYPES ? stored_type(model) : type->file_type);
+    clef__gguf_put_u32(w, "general.file_type",
+                       type->dtype == CLEF_N_DTYPES ? stored_type(model) : type->file_type);
     clef__gguf_put_u32(w, "general.quantization_version", QUANTIZATION_VERSION);
     return status;
 }

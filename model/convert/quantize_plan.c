@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/open/arch.h"
 #include "model/arch/layers.h"
 #include "model/convert/quantize.h"
 #include "model/file/tensor_index.h"
+#include "model/open/arch.h"
 
 const char *clef__quantize_arch(const clef_hparams *hp)
 {
@@ -17,7 +17,9 @@ const char *clef__quantize_arch(const clef_hparams *hp)
     return name->gguf ? name->gguf : arch->written_as ? arch->written_as : arch->names[0].gguf;
 }
 
-/* ---- types ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- types
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 static int ends_with(const char *text, const char *end)
 {
@@ -35,7 +37,8 @@ static int gets_more_bits(int32_t layer, int32_t n_layers)
 static clef_dtype mixed_dtype(const clef_model *m, const clef_quantize_type_def *type, const char *name)
 {
     int layer = -1;
-    if (strcmp(name, "output.weight") == 0 || (strcmp(name, "token_embd.weight") == 0 && m->hparams.tied_embeddings))
+    if (strcmp(name, "output.weight") == 0 ||
+        (strcmp(name, "token_embd.weight") == 0 && m->hparams.tied_embeddings))
         return CLEF_Q6_K;
     if (sscanf(name, "blk.%d.", &layer) != 1)
         return type->dtype;
@@ -51,27 +54,35 @@ static clef_dtype fitting_dtype(clef_dtype dtype, int64_t n)
 {
     if (n % clef_dtype_block_elems(dtype) == 0)
         return dtype;
-    const clef_dtype next = dtype == CLEF_Q4_K ? CLEF_Q5_0 : dtype == CLEF_Q5_K ? CLEF_Q5_1 : dtype == CLEF_Q6_K ? CLEF_Q8_0 : CLEF_F16;
+    const clef_dtype next = dtype == CLEF_Q4_K   ? CLEF_Q5_0
+                            : dtype == CLEF_Q5_K ? CLEF_Q5_1
+                            : dtype == CLEF_Q6_K ? CLEF_Q8_0
+                                                 : CLEF_F16;
     return fitting_dtype(next, n);
 }
 
-static clef_dtype choose_dtype(const clef_model *m, const clef_quantize_type_def *type, const clef_quantize_item *item)
+static clef_dtype choose_dtype(const clef_model *m, const clef_quantize_type_def *type,
+                               const clef_quantize_item *item)
 {
     const char *name = item->to.name;
     const clef_dtype from = item->from->dtype;
     if (from == CLEF_I8 || from == CLEF_I32)
         return from;
-    static const char *const kept[] = {"position_embd.weight", "token_types.weight", "_norm.weight", "ffn_gate_inp.weight",
-                                       "attn_rel_b.weight",    "ssm_conv1d.weight",  ".bias"};
+    static const char *const kept[] = {
+        "position_embd.weight", "token_types.weight", "_norm.weight", "ffn_gate_inp.weight",
+        "attn_rel_b.weight",    "ssm_conv1d.weight",  ".bias"};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (item->to.rank < 2 || ends_with(name, kept[i]))
             return CLEF_F32;
     if (!ends_with(name, ".weight") || type->dtype == CLEF_N_DTYPES)
         return from;
-    return fitting_dtype(type->is_mix ? mixed_dtype(m, type, name) : type->dtype, item->to.dims[item->to.rank - 1]);
+    return fitting_dtype(type->is_mix ? mixed_dtype(m, type, name) : type->dtype,
+                         item->to.dims[item->to.rank - 1]);
 }
 
-/* ---- the list ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the list
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status add_item(const clef_model *m, const clef_quantize_type_def *type, clef_quantize_plan *plan,
                             const clef_quantize_item *like, clef_error *err)
@@ -83,23 +94,27 @@ static clef_status add_item(const clef_model *m, const clef_quantize_type_def *t
         item.to.dims[0] = item.from->dims[1];
         item.to.dims[1] = item.from->dims[0];
     }
-    if (ends_with(item.to.name, ".ssm_conv1d.weight") && item.to.rank == 3 && item.to.dims[1] == 1) { /* [channels, 1, taps] */
+    if (ends_with(item.to.name, ".ssm_conv1d.weight") && item.to.rank == 3 &&
+        item.to.dims[1] == 1) { /* [channels, 1, taps] */
         item.to.rank = 2;
         item.to.dims[1] = item.to.dims[2];
     }
     if (item.order == CLEF_ROWS_BEHIND)
         item.to.dims[0] -= item.first;
     item.to.dtype = choose_dtype(m, type, &item);
-    const int64_t elems = clef_dtype_block_elems(item.to.dtype), bytes = clef_dtype_block_bytes(item.to.dtype);
+    const int64_t elems = clef_dtype_block_elems(item.to.dtype),
+                  bytes = clef_dtype_block_bytes(item.to.dtype);
     int64_t n = 0;
     if (!clef__dims_product(item.to.dims, item.to.rank, &n) || n / elems > INT64_MAX / bytes)
-        return clef__fail(err, CLEF_E_LIMIT, "%s: tensor %s would have too many bytes", clef_model_path(m), item.to.name);
+        return clef__fail(err, CLEF_E_LIMIT, "%s: tensor %s would have too many bytes", clef_model_path(m),
+                          item.to.name);
     item.to.n_bytes = (uint64_t)(n / elems) * (uint64_t)bytes;
     if (plan->n_items == plan->capacity) {
         const size_t capacity = 2 * plan->capacity + 64;
         clef_quantize_item *grown = realloc(plan->items, capacity * sizeof *grown);
         if (!grown)
-            return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for the list of its tensors", clef_model_path(m));
+            return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for the list of its tensors",
+                              clef_model_path(m));
         plan->items = grown;
         plan->capacity = capacity;
     }
@@ -108,7 +123,8 @@ static clef_status add_item(const clef_model *m, const clef_quantize_type_def *t
 }
 
 /* A role's name in the file; "%d" is the layer. */
-static void form_name(const char *prefix, const char *form, int32_t layer, const char *suffix, char *out, size_t capacity)
+static void form_name(const char *prefix, const char *form, int32_t layer, const char *suffix, char *out,
+                      size_t capacity)
 {
     const char *number = strstr(form, "%d"), *dot = *suffix ? "." : "";
     if (*form == '/') {
@@ -116,21 +132,25 @@ static void form_name(const char *prefix, const char *form, int32_t layer, const
         prefix = "";
     }
     if (number)
-        snprintf(out, capacity, "%s%.*s%" PRId32 "%s%s%s", prefix, (int)(number - form), form, layer, number + 2, dot, suffix);
+        snprintf(out, capacity, "%s%.*s%" PRId32 "%s%s%s", prefix, (int)(number - form), form, layer,
+                 number + 2, dot, suffix);
     else
         snprintf(out, capacity, "%s%s%s%s", prefix, form, dot, suffix);
 }
 
-static clef_status check_rows(const clef_model *m, const clef_quantize_item *item, int64_t wanted, clef_error *err)
+static clef_status check_rows(const clef_model *m, const clef_quantize_item *item, int64_t wanted,
+                              clef_error *err)
 {
     if (item->from->rank >= 1 && item->from->dims[0] == wanted)
         return CLEF_OK;
-    return clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s has %" PRId64 " rows, wanted %" PRId64, clef_model_path(m), item->from->name,
-                      item->from->rank ? item->from->dims[0] : 0, wanted);
+    return clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s has %" PRId64 " rows, expected %" PRId64,
+                      clef_model_path(m), item->from->name, item->from->rank ? item->from->dims[0] : 0,
+                      wanted);
 }
 
 /* What GGUF wants otherwise than a folder has it. */
-static clef_status set_order(const clef_model *m, const clef_arch *arch, clef_role role, clef_quantize_item *item, clef_error *err)
+static clef_status set_order(const clef_model *m, const clef_arch *arch, clef_role role,
+                             clef_quantize_item *item, clef_error *err)
 {
     const clef_hparams *hp = &m->hparams;
     const int64_t n_heads = role == CLEF_W_ATTN_Q ? hp->n_heads : hp->n_kv_heads, D = hp->head_dim;
@@ -138,7 +158,8 @@ static clef_status set_order(const clef_model *m, const clef_arch *arch, clef_ro
     item->n_heads = hp->n_heads;
     item->n_kv_heads = hp->n_kv_heads;
     if (arch->hf_conv1d && item->from->rank == 2 &&
-        (role == CLEF_W_ATTN_QKV || role == CLEF_W_ATTN_OUT || role == CLEF_W_FFN_UP || role == CLEF_W_FFN_DOWN))
+        (role == CLEF_W_ATTN_QKV || role == CLEF_W_ATTN_OUT || role == CLEF_W_FFN_UP ||
+         role == CLEF_W_FFN_DOWN))
         item->order = CLEF_ROWS_TRANSPOSED;
     if (arch->hf_norm_offset && ends_with(item->name, "norm.weight") && role != CLEF_W_LINEAR_NORM)
         item->shift = 1;
@@ -170,10 +191,11 @@ static int is_planned(const clef_quantize_plan *plan, const char *name)
     return 0;
 }
 
-/* What the file has of a role in one layer (-1: outside the layers): weight, bias, or a name with nothing behind it, which GGUF calls a
- * weight. */
-static clef_status add_role(const clef_model *m, const clef_quantize_type_def *type, const clef_weight_name *table, clef_role role,
-                            int32_t layer, clef_quantize_plan *plan, clef_error *err)
+/* What the file has of a role in one layer (-1: outside the layers): weight, bias, or a name with nothing
+ * behind it, which GGUF calls a weight. */
+static clef_status add_role(const clef_model *m, const clef_quantize_type_def *type,
+                            const clef_weight_name *table, clef_role role, int32_t layer,
+                            clef_quantize_plan *plan, clef_error *err)
 {
     static const char *const suffixes[][2] = {{"weight", "weight"}, {"bias", "bias"}, {"", "weight"}};
     const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
@@ -182,8 +204,10 @@ static clef_status add_role(const clef_model *m, const clef_quantize_type_def *t
     for (int i = role == CLEF_W_OUT && m->hparams.tied_embeddings ? 1 : 0; i < 3; i++) {
         char stored[192];
         clef_quantize_item item = {.order = CLEF_ROWS_SAME};
-        form_name(role == CLEF_W_OUT ? "" : arch->hf_prefix, names->hf, layer, suffixes[i][0], stored, sizeof stored);
-        form_name("", names->gguf, layer, role == CLEF_W_LOGITS_BIAS ? "" : suffixes[i][1], item.name, sizeof item.name);
+        form_name(role == CLEF_W_OUT ? "" : arch->hf_prefix, names->hf, layer, suffixes[i][0], stored,
+                  sizeof stored);
+        form_name("", names->gguf, layer, role == CLEF_W_LOGITS_BIAS ? "" : suffixes[i][1], item.name,
+                  sizeof item.name);
         item.from = clef__model_find(m, stored);
         if (!item.from && strncmp(stored, arch->hf_prefix, n_prefix) == 0)
             item.from = clef__model_find(m, stored + n_prefix); /* a folder of the base model has no prefix */
@@ -200,7 +224,8 @@ static clef_status add_role(const clef_model *m, const clef_quantize_type_def *t
 }
 
 /* Llama 3's scaling of RoPE, which GGUF has as divisors of the frequencies. */
-static clef_status add_rope(const clef_model *m, const clef_quantize_type_def *type, clef_quantize_plan *plan, clef_error *err)
+static clef_status add_rope(const clef_model *m, const clef_quantize_type_def *type, clef_quantize_plan *plan,
+                            clef_error *err)
 {
     clef_rope_params plain = m->hparams.rope;
     const int32_t n = plain.dims / 2;
@@ -208,23 +233,30 @@ static clef_status add_rope(const clef_model *m, const clef_quantize_type_def *t
         return CLEF_OK;
     plan->rope = malloc(2 * (size_t)n * sizeof *plan->rope);
     if (!plan->rope)
-        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %" PRId32 " frequencies", clef_model_path(m), n);
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %" PRId32 " frequencies", clef_model_path(m),
+                          n);
     plain.type = CLEF_ROPE_DEFAULT;
     clef__rope_freqs(&plain, m->hparams.n_context, NULL, plan->rope);
     clef__rope_freqs(&m->hparams.rope, m->hparams.n_context, NULL, plan->rope + n);
     for (int32_t i = 0; i < n; i++)
         plan->rope[i] /= plan->rope[n + i];
-    plan->rope_tensors[0] = (clef_tensor_info){
-        .name = "rope_freqs.weight", .dtype = CLEF_F32, .rank = 1, .dims = {n}, .n_bytes = (uint64_t)n * sizeof(float), .data = plan->rope};
+    plan->rope_tensors[0] = (clef_tensor_info){.name = "rope_freqs.weight",
+                                               .dtype = CLEF_F32,
+                                               .rank = 1,
+                                               .dims = {n},
+                                               .n_bytes = (uint64_t)n * sizeof(float),
+                                               .data = plan->rope};
     clef_quantize_item item = {.from = &plan->rope_tensors[0], .name = "rope_freqs.weight"};
     item.to.name = item.name;
     return add_item(m, type, plan, &item, err);
 }
 
 /* longrope's lists, which GGUF has as tensors. */
-static clef_status add_longrope(const clef_model *m, const clef_quantize_type_def *type, clef_quantize_plan *plan, clef_error *err)
+static clef_status add_longrope(const clef_model *m, const clef_quantize_type_def *type,
+                                clef_quantize_plan *plan, clef_error *err)
 {
-    static const char *const lists[][2] = {{"long_factor", "rope_factors_long.weight"}, {"short_factor", "rope_factors_short.weight"}};
+    static const char *const lists[][2] = {{"long_factor", "rope_factors_long.weight"},
+                                           {"short_factor", "rope_factors_short.weight"}};
     const int32_t n = m->hparams.rope.dims / 2;
     const json_t *scaling = json_object_get(m->config, "rope_parameters");
     clef_status status = CLEF_OK;
@@ -232,12 +264,14 @@ static clef_status add_longrope(const clef_model *m, const clef_quantize_type_de
         return CLEF_OK;
     plan->rope = malloc(2 * (size_t)n * sizeof *plan->rope);
     if (!plan->rope)
-        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %" PRId32 " frequencies", clef_model_path(m), n);
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %" PRId32 " frequencies", clef_model_path(m),
+                          n);
     for (int k = 0; k < 2 && status == CLEF_OK; k++) {
-        const json_t *list = json_object_get(scaling ? scaling : json_object_get(m->config, "rope_scaling"), lists[k][0]);
+        const json_t *list =
+            json_object_get(scaling ? scaling : json_object_get(m->config, "rope_scaling"), lists[k][0]);
         if (json_array_size(list) != (size_t)n)
-            return clef__fail(err, CLEF_E_SHAPE, "%s: %s has %zu numbers, wanted %" PRId32, clef_model_path(m), lists[k][0],
-                              json_array_size(list), n);
+            return clef__fail(err, CLEF_E_SHAPE, "%s: %s has %zu numbers, expected %" PRId32,
+                              clef_model_path(m), lists[k][0], json_array_size(list), n);
         for (int32_t i = 0; i < n; i++)
             plan->rope[k * n + i] = (float)json_number_value(json_array_get(list, (size_t)i));
         plan->rope_tensors[k] = (clef_tensor_info){.name = lists[k][1],
@@ -254,13 +288,15 @@ static clef_status add_longrope(const clef_model *m, const clef_quantize_type_de
     return status;
 }
 
-static clef_status add_table(const clef_model *m, const clef_quantize_type_def *type, const clef_weight_name *table, int32_t n_layers,
-                             clef_quantize_plan *plan, clef_error *err)
+static clef_status add_table(const clef_model *m, const clef_quantize_type_def *type,
+                             const clef_weight_name *table, int32_t n_layers, clef_quantize_plan *plan,
+                             clef_error *err)
 {
     clef_status status = CLEF_OK;
     for (int32_t layer = -1; layer < n_layers && status == CLEF_OK; layer++)
         for (int role = 0; role < CLEF_N_ROLES && status == CLEF_OK; role++)
-            if (table[role].hf && table[role].gguf && (strstr(table[role].gguf, "%d") != NULL) == (layer >= 0))
+            if (table[role].hf && table[role].gguf &&
+                (strstr(table[role].gguf, "%d") != NULL) == (layer >= 0))
                 status = add_role(m, type, table, (clef_role)role, layer, plan, err);
     return status;
 }
@@ -274,21 +310,25 @@ static int has_source(const clef_quantize_plan *plan, const char *name)
 }
 
 /* Whatever weight the model's graph has is in the file. */
-static clef_status check_complete(const clef_model *m, const clef_graph *g, const clef_quantize_plan *plan, clef_error *err)
+static clef_status check_complete(const clef_model *m, const clef_graph *g, const clef_quantize_plan *plan,
+                                  clef_error *err)
 {
     for (int32_t i = 0; i < clef_graph_n_values(g); i++) {
         const clef_value_info v = clef_value_describe(clef_graph_value(g, i));
         if (v.kind == CLEF_WEIGHT && !has_source(plan, v.name))
-            return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: tensor %s has no name in GGUF", clef_model_path(m), v.name);
+            return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: tensor %s has no name in GGUF",
+                              clef_model_path(m), v.name);
     }
     return CLEF_OK;
 }
 
-static clef_status plan_folder(const clef_model *m, const clef_quantize_type_def *type, clef_quantize_plan *plan, clef_error *err)
+static clef_status plan_folder(const clef_model *m, const clef_quantize_type_def *type,
+                               clef_quantize_plan *plan, clef_error *err)
 {
     const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
     clef_graph *g = NULL; /* a folder that does not make one is not written: its missing weight is named */
-    clef_status status = clef_model_build(m, &(clef_build_opts){.no_head = arch->kind == CLEF_ENCODER}, &g, err);
+    clef_status status =
+        clef_model_build(m, &(clef_build_opts){.no_head = arch->kind == CLEF_ENCODER}, &g, err);
     if (status == CLEF_OK)
         status = add_table(m, type, arch->weights, m->hparams.n_layers, plan, err);
     if (status == CLEF_OK && arch->decoder_weights)
@@ -305,7 +345,8 @@ static clef_status plan_folder(const clef_model *m, const clef_quantize_type_def
     return status;
 }
 
-clef_status clef__quantize_plan(const clef_model *model, const clef_quantize_type_def *type, clef_quantize_plan *out, clef_error *err)
+clef_status clef__quantize_plan(const clef_model *model, const clef_quantize_type_def *type,
+                                clef_quantize_plan *out, clef_error *err)
 {
     clef_status status = CLEF_OK;
     *out = (clef_quantize_plan){0};

@@ -1,11 +1,11 @@
-/* The tokenizer's keys of a file made of a folder: llama.cpp's (ggml's docs/gguf.md), the whole tokenizer.json where these leave something
- * out, and clef's own for what stands around a text. */
+/* The tokenizer's keys of a file made of a folder: llama.cpp's (ggml's docs/gguf.md), the whole
+ * tokenizer.json where these leave something out, and clef's own for what stands around a text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tokenizer/bpe.h"
 #include "model/convert/quantize.h"
+#include "model/tokenizer/bpe.h"
 #include "model/tokenizer/token_form.h"
 #include "runtime/os/os.h"
 
@@ -19,7 +19,8 @@ static const clef_token *present(const clef_tokenizer *tok, int32_t id)
     return id < tok->n_tokens && (tok->tokens[id].flags & CLEF_TOKEN_PRESENT) ? &tok->tokens[id] : NULL;
 }
 
-static clef_status put_texts(const clef_tokenizer *tok, const clef_token_form *form, int32_t n, clef_gguf_writer *w, clef_error *err)
+static clef_status put_texts(const clef_tokenizer *tok, const clef_token_form *form, int32_t n,
+                             clef_gguf_writer *w, clef_error *err)
 {
     const int is_bert = strcmp(form->model, "bert") == 0;
     clef_chars word = {0};
@@ -46,7 +47,8 @@ static clef_status put_texts(const clef_tokenizer *tok, const clef_token_form *f
 static int32_t type_of(const clef_tokenizer *tok, const clef_token_form *form, int32_t id, int is_added)
 {
     const clef_token *t = present(tok, id);
-    if (!t || (t->flags & CLEF_TOKEN_UNUSED) || ((t->flags & CLEF_TOKEN_BYTE) && !tok->byte_fallback) || t->n_text == 0)
+    if (!t || (t->flags & CLEF_TOKEN_UNUSED) || ((t->flags & CLEF_TOKEN_BYTE) && !tok->byte_fallback) ||
+        t->n_text == 0)
         return CLEF_PIECE_UNUSED;
     if (t->flags & CLEF_TOKEN_SPECIAL)
         return id == tok->unk ? CLEF_PIECE_UNKNOWN : CLEF_PIECE_CONTROL;
@@ -56,7 +58,8 @@ static int32_t type_of(const clef_tokenizer *tok, const clef_token_form *form, i
     return is_byte && clef__fallback_byte(t->text, t->n_text) >= 0 ? CLEF_PIECE_BYTE : CLEF_PIECE_NORMAL;
 }
 
-static clef_status put_types(const clef_tokenizer *tok, const clef_token_form *form, int32_t n, clef_gguf_writer *w, clef_error *err)
+static clef_status put_types(const clef_tokenizer *tok, const clef_token_form *form, int32_t n,
+                             clef_gguf_writer *w, clef_error *err)
 {
     char *is_added = calloc((size_t)n, 1);
     if (!is_added)
@@ -72,7 +75,8 @@ static clef_status put_types(const clef_tokenizer *tok, const clef_token_form *f
 
 /* ---- merges and scores */
 
-/* The merges by their rank: *out has next_rank slots, NULL where a later merge took a pair's place. The caller frees it. */
+/* The merges by their rank: *out has next_rank slots, NULL where a later merge took a pair's place. The
+ * caller frees it. */
 static clef_status sort_merges(const clef_bpe *bpe, const clef_bpe_slot ***out, clef_error *err)
 {
     *out = calloc((size_t)bpe->next_rank + 1, sizeof **out);
@@ -127,7 +131,8 @@ static clef_status put_merges(const clef_tokenizer *tok, clef_gguf_writer *w, cl
     return st;
 }
 
-/* Of a BPE by ranks: minus the rank of the first merge that gives a token, and less than any rank for one that none gives. */
+/* Of a BPE by ranks: minus the rank of the first merge that gives a token, and less than any rank for one
+ * that none gives. */
 static clef_status rank_scores(const clef_tokenizer *tok, float *scores, clef_error *err)
 {
     const clef_bpe *bpe = (const clef_bpe *)tok->model;
@@ -152,7 +157,8 @@ static clef_status put_scores(const clef_tokenizer *tok, int32_t n, clef_gguf_wr
     if (by_rank)
         st = rank_scores(tok, scores, err);
     for (int32_t id = 0; !by_rank && id < tok->n_tokens; id++)
-        scores[id] = (float)(is_bpe ? clef__bpe_score_of(tok->model, id) : clef__unigram_score_of(tok->model, id));
+        scores[id] =
+            (float)(is_bpe ? clef__bpe_score_of(tok->model, id) : clef__unigram_score_of(tok->model, id));
     clef__gguf_put_array(w, KEY "scores", CLEF_GGUF_F32, (uint64_t)n);
     for (int32_t id = 0; id < n; id++)
         clef__gguf_add_f32(w, scores[id]);
@@ -171,22 +177,24 @@ static void put_charsmap(const clef_tokenizer *tok, clef_gguf_writer *w)
     if (!map)
         return;
     const uint32_t n_trie = (uint32_t)(4 * map->n_units);
-    const unsigned char head[] = {(unsigned char)n_trie, (unsigned char)(n_trie >> 8), (unsigned char)(n_trie >> 16),
-                                  (unsigned char)(n_trie >> 24)};
+    const unsigned char head[] = {(unsigned char)n_trie, (unsigned char)(n_trie >> 8),
+                                  (unsigned char)(n_trie >> 16), (unsigned char)(n_trie >> 24)};
     clef__gguf_put_array(w, KEY "precompiled_charsmap", CLEF_GGUF_U8, sizeof head + n_trie + map->n_texts);
     clef__gguf_add_bytes(w, head, sizeof head);
     clef__gguf_add_bytes(w, map->units, n_trie);
     clef__gguf_add_bytes(w, map->texts, map->n_texts);
 }
 
-static clef_status put_gpt2(const clef_tokenizer *tok, const clef_token_form *form, int32_t n, clef_gguf_writer *w, clef_error *err)
+static clef_status put_gpt2(const clef_tokenizer *tok, const clef_token_form *form, int32_t n,
+                            clef_gguf_writer *w, clef_error *err)
 {
     (void)form;
     (void)n;
     return put_merges(tok, w, err);
 }
 
-static clef_status put_spm(const clef_tokenizer *tok, const clef_token_form *form, int32_t n, clef_gguf_writer *w, clef_error *err)
+static clef_status put_spm(const clef_tokenizer *tok, const clef_token_form *form, int32_t n,
+                           clef_gguf_writer *w, clef_error *err)
 {
     clef__gguf_put_bool(w, KEY "add_space_prefix", form->spaces.add_prefix);
     clef__gguf_put_bool(w, KEY "remove_extra_whitespaces", form->spaces.squeeze);
@@ -196,7 +204,8 @@ static clef_status put_spm(const clef_tokenizer *tok, const clef_token_form *for
     return put_scores(tok, n, w, err);
 }
 
-static clef_status put_bert(const clef_tokenizer *tok, const clef_token_form *form, int32_t n, clef_gguf_writer *w, clef_error *err)
+static clef_status put_bert(const clef_tokenizer *tok, const clef_token_form *form, int32_t n,
+                            clef_gguf_writer *w, clef_error *err)
 {
     (void)form;
     (void)n;
@@ -209,10 +218,12 @@ static clef_status put_bert(const clef_tokenizer *tok, const clef_token_form *fo
 
 static const struct {
     const char *model;
-    clef_status (*put)(const clef_tokenizer *tok, const clef_token_form *form, int32_t n, clef_gguf_writer *w, clef_error *err);
+    clef_status (*put)(const clef_tokenizer *tok, const clef_token_form *form, int32_t n, clef_gguf_writer *w,
+                       clef_error *err);
 } models[] = {{"gpt2", put_gpt2}, {"llama", put_spm}, {"t5", put_spm}, {"bert", put_bert}};
 
-static clef_status put_model(const clef_tokenizer *tok, const clef_token_form *form, int32_t n_vocab, clef_gguf_writer *w, clef_error *err)
+static clef_status put_model(const clef_tokenizer *tok, const clef_token_form *form, int32_t n_vocab,
+                             clef_gguf_writer *w, clef_error *err)
 {
     const int32_t n = n_vocab > tok->n_tokens ? n_vocab : tok->n_tokens;
     if (!form->model)
@@ -265,26 +276,28 @@ static void put_marks(const clef_tokenizer *tok, const clef_hparams *hp, clef_gg
 /* ---- the folder */
 
 /* What is not as in the folder, for llama.cpp or at all. */
-static void tell(const clef_quantize_opts *opts, const char *folder, const char *file, const clef_tokenizer *tok,
-                 const clef_token_form *form, int32_t n_vocab)
+static void tell(const clef_quantize_opts *opts, const char *folder, const char *file,
+                 const clef_tokenizer *tok, const clef_token_form *form, int32_t n_vocab)
 {
     char text[512];
     if (!opts->note)
         return;
     if (form->lost[0]) {
-        snprintf(text, sizeof text, "%.200s/%s: llama.cpp's keys cannot say %s: tokenizer.huggingface.json holds all of it%s", folder, file,
-                 form->lost, form->model ? "" : ", and llama.cpp itself finds no tokenizer");
+        snprintf(text, sizeof text,
+                 "%.200s/%s: llama.cpp's keys cannot say %s: tokenizer.huggingface.json holds all of it%s",
+                 folder, file, form->lost, form->model ? "" : ", and llama.cpp itself finds no tokenizer");
         opts->note(opts->note_user, text);
     }
     if (tok->n_tokens > n_vocab) {
-        snprintf(text, sizeof text, "%.200s/%s: has %d tokens, the model's vocabulary %d", folder, file, (int)tok->n_tokens, (int)n_vocab);
+        snprintf(text, sizeof text, "%.200s/%s: has %d tokens, the model's vocabulary %d", folder, file,
+                 (int)tok->n_tokens, (int)n_vocab);
         opts->note(opts->note_user, text);
     }
 }
 
 /* tokenizer.json: its keys, and all of it where they leave something out. */
-static clef_status put_json(const char *path, const clef_tokenizer *tok, int32_t n_vocab, clef_token_form *form, clef_gguf_writer *w,
-                            clef_error *err)
+static clef_status put_json(const char *path, const clef_tokenizer *tok, int32_t n_vocab,
+                            clef_token_form *form, clef_gguf_writer *w, clef_error *err)
 {
     char *text = NULL;
     size_t n = 0;
@@ -303,8 +316,8 @@ static clef_status put_json(const char *path, const clef_tokenizer *tok, int32_t
     return st;
 }
 
-static clef_status put_tokenizer(const clef_model *m, const char *file, const clef_tokenizer *tok, const clef_quantize_opts *opts,
-                                 clef_gguf_writer *w, clef_error *err)
+static clef_status put_tokenizer(const clef_model *m, const char *file, const clef_tokenizer *tok,
+                                 const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err)
 {
     const clef_hparams *hp = &m->hparams;
     char path[CLEF_TOKENIZER_PATH];
@@ -324,7 +337,8 @@ static clef_status put_tokenizer(const clef_model *m, const char *file, const cl
     return CLEF_OK;
 }
 
-clef_status clef__quantize_tokenizer(const clef_model *model, const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err)
+clef_status clef__quantize_tokenizer(const clef_model *model, const clef_quantize_opts *opts,
+                                     clef_gguf_writer *w, clef_error *err)
 {
     const char *file = opts->no_tokenizer ? NULL : clef__tokenizer_file(model->path);
     clef_tokenizer *tok = NULL;

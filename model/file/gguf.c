@@ -1,4 +1,5 @@
-/* Parsing GGUF files (model/file/gguf.h; the format: ggml's docs/gguf.md). Values are read out of it by gguf_value.c. */
+/* Parsing GGUF files (model/file/gguf.h; the format: ggml's docs/gguf.md). Values are read out of it by
+ * gguf_value.c. */
 #include "model/file/gguf.h"
 
 #include <inttypes.h>
@@ -33,8 +34,9 @@ static int shown(size_t n)
 size_t clef__gguf_type_bytes(clef_gguf_type type)
 {
     static const unsigned char bytes[CLEF_GGUF_N_TYPES] = {
-        [CLEF_GGUF_U8] = 1,  [CLEF_GGUF_I8] = 1,   [CLEF_GGUF_U16] = 2, [CLEF_GGUF_I16] = 2, [CLEF_GGUF_U32] = 4, [CLEF_GGUF_I32] = 4,
-        [CLEF_GGUF_F32] = 4, [CLEF_GGUF_BOOL] = 1, [CLEF_GGUF_U64] = 8, [CLEF_GGUF_I64] = 8, [CLEF_GGUF_F64] = 8,
+        [CLEF_GGUF_U8] = 1,  [CLEF_GGUF_I8] = 1,  [CLEF_GGUF_U16] = 2, [CLEF_GGUF_I16] = 2,
+        [CLEF_GGUF_U32] = 4, [CLEF_GGUF_I32] = 4, [CLEF_GGUF_F32] = 4, [CLEF_GGUF_BOOL] = 1,
+        [CLEF_GGUF_U64] = 8, [CLEF_GGUF_I64] = 8, [CLEF_GGUF_F64] = 8,
     };
     return bytes[type];
 }
@@ -45,8 +47,9 @@ static const unsigned char *take(cursor *c, uint64_t n, const char *what)
     if (c->status != CLEF_OK)
         return NULL;
     if (n > c->n - c->at) {
-        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: offset %zu: %s takes %" PRIu64 " bytes, %zu remain", c->name, c->at, what, n,
-                               c->n - c->at);
+        c->status =
+            clef__fail(c->err, CLEF_E_FORMAT, "%s: offset %zu: %s takes %" PRIu64 " bytes, %zu remain",
+                       c->name, c->at, what, n, c->n - c->at);
         return NULL;
     }
     const unsigned char *p = c->data + c->at;
@@ -70,15 +73,18 @@ static clef_gguf_string take_string(cursor *c, const char *what)
 {
     const uint64_t n = take_u64(c, what);
     const unsigned char *text = take(c, n, what);
-    return text ? (clef_gguf_string){.text = (const char *)text, .n_bytes = (size_t)n} : (clef_gguf_string){0};
+    return text ? (clef_gguf_string){.text = (const char *)text, .n_bytes = (size_t)n}
+                : (clef_gguf_string){0};
 }
 
 /* Checks a count against the fewest bytes that so many things take. */
 static void check_count(cursor *c, uint64_t count, uint64_t min_bytes, const char *what)
 {
     if (c->status == CLEF_OK && count > (c->n - c->at) / min_bytes)
-        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: offset %zu: %" PRIu64 " %s of at least %" PRIu64 " bytes each, %zu bytes remain",
-                               c->name, c->at, count, what, min_bytes, c->n - c->at);
+        c->status =
+            clef__fail(c->err, CLEF_E_FORMAT,
+                       "%s: offset %zu: %" PRIu64 " %s of at least %" PRIu64 " bytes each, %zu bytes remain",
+                       c->name, c->at, count, what, min_bytes, c->n - c->at);
 }
 
 static void *allocate(cursor *c, uint64_t count, size_t item_bytes)
@@ -87,19 +93,23 @@ static void *allocate(cursor *c, uint64_t count, size_t item_bytes)
         return NULL;
     void *memory = count < SIZE_MAX / item_bytes ? calloc((size_t)count + 1, item_bytes) : NULL;
     if (!memory)
-        c->status = clef__fail(c->err, CLEF_E_NOMEM, "%s: no memory for %" PRIu64 " items of its tables", c->name, count);
+        c->status = clef__fail(c->err, CLEF_E_NOMEM, "%s: no memory for %" PRIu64 " items of its tables",
+                               c->name, count);
     return memory;
 }
 
-/* ---- keys and values ------------------------------------------------------------------------------------------------------------ */
+/* ---- keys and values
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_gguf_type take_type(cursor *c, const clef_gguf_string *key)
 {
     const size_t at = c->at;
     const uint32_t type = take_u32(c, "a value type");
     if (c->status == CLEF_OK && type >= CLEF_GGUF_N_TYPES) {
-        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: offset %zu: %.*s has value type %" PRIu32 ", wanted 0 to %d", c->name, at,
-                               shown(key->n_bytes), key->text, type, CLEF_GGUF_N_TYPES - 1);
+        c->status = clef__fail(c->err, CLEF_E_FORMAT,
+                               "%s: offset %zu: %.*s has value type %" PRIu32 ", expected 0 to %d", c->name,
+                               at, shown(key->n_bytes), key->text, type, CLEF_GGUF_N_TYPES - 1);
         return CLEF_GGUF_U8;
     }
     return (clef_gguf_type)type;
@@ -124,8 +134,9 @@ static void take_numbers(cursor *c, clef_gguf_entry *e)
     e->data = p;
     for (uint64_t i = 0; p && e->type == CLEF_GGUF_BOOL && i < e->n; i++)
         if (p[i] > 1) {
-            c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: offset %zu: %.*s is the bool %d, wanted 0 or 1", c->name, at,
-                                   shown(e->key.n_bytes), e->key.text, p[i]);
+            c->status =
+                clef__fail(c->err, CLEF_E_FORMAT, "%s: offset %zu: %.*s is the bool %d, expected 0 or 1",
+                           c->name, at, shown(e->key.n_bytes), e->key.text, p[i]);
             return;
         }
 }
@@ -134,9 +145,12 @@ static void take_entry(cursor *c, clef_gguf_entry *e)
 {
     const size_t at = c->at;
     e->key = take_string(c, "a key");
-    if (c->status == CLEF_OK && (e->key.n_bytes > MAX_KEY_BYTES || !clef__name_is_plain(e->key.text, e->key.n_bytes))) {
-        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: offset %zu: key of %zu bytes, wanted 1 to %d without control characters",
-                               c->name, at, e->key.n_bytes, MAX_KEY_BYTES);
+    if (c->status == CLEF_OK &&
+        (e->key.n_bytes > MAX_KEY_BYTES || !clef__name_is_plain(e->key.text, e->key.n_bytes))) {
+        c->status =
+            clef__fail(c->err, CLEF_E_FORMAT,
+                       "%s: offset %zu: key of %zu bytes, expected 1 to %d without control characters",
+                       c->name, at, e->key.n_bytes, MAX_KEY_BYTES);
         return;
     }
     e->n = 1;
@@ -146,8 +160,8 @@ static void take_entry(cursor *c, clef_gguf_entry *e)
         e->type = take_type(c, &e->key);
         e->n = take_u64(c, "an array's length");
         if (c->status == CLEF_OK && e->type == CLEF_GGUF_ARRAY)
-            c->status = clef__fail(c->err, CLEF_E_UNSUPPORTED, "%s: offset %zu: %.*s is an array of arrays", c->name, at,
-                                   shown(e->key.n_bytes), e->key.text);
+            c->status = clef__fail(c->err, CLEF_E_UNSUPPORTED, "%s: offset %zu: %.*s is an array of arrays",
+                                   c->name, at, shown(e->key.n_bytes), e->key.text);
     }
     if (c->status != CLEF_OK)
         return;
@@ -175,7 +189,8 @@ static void check_keys_differ(cursor *c, const clef_gguf *g)
     qsort(keys, (size_t)g->n_entries, sizeof *keys, by_key);
     for (uint64_t i = 1; c->status == CLEF_OK && i < g->n_entries; i++)
         if (by_key(&keys[i - 1], &keys[i]) == 0)
-            c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: key %.*s stands there twice", c->name, shown(keys[i].n_bytes), keys[i].text);
+            c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: key %.*s stands there twice", c->name,
+                                   shown(keys[i].n_bytes), keys[i].text);
     free(keys);
 }
 
@@ -190,9 +205,12 @@ static void take_entries(cursor *c, clef_gguf *g, uint64_t n)
     check_keys_differ(c, g);
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- tensors
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
-/* ggml's numbers (enum ggml_type). `known` is 0 for those that clef cannot decode; a NULL name is a number that is unused. */
+/* ggml's numbers (enum ggml_type). `known` is 0 for those that clef cannot decode; a NULL name is a number
+ * that is unused. */
 typedef struct ggml_type {
     const char *name;
     int known;
@@ -250,24 +268,29 @@ static void unknown_type(cursor *c, const char *tensor, uint32_t type)
             strcat(known, " ");
             strcat(known, ggml_types[i].name);
         }
-    const char *name = type < sizeof ggml_types / sizeof *ggml_types && ggml_types[type].name ? ggml_types[type].name : "unknown to ggml";
-    c->status = clef__fail(c->err, CLEF_E_UNSUPPORTED, "%s: tensor %s has type %" PRIu32 " (%s), supported are:%s", c->name, tensor, type,
-                           name, known);
+    const char *name = type < sizeof ggml_types / sizeof *ggml_types && ggml_types[type].name
+                           ? ggml_types[type].name
+                           : "unknown to ggml";
+    c->status =
+        clef__fail(c->err, CLEF_E_UNSUPPORTED, "%s: tensor %s has type %" PRIu32 " (%s), supported are:%s",
+                   c->name, tensor, type, name, known);
 }
 
 static void take_dims(cursor *c, clef_tensor_info *t)
 {
     const uint32_t rank = take_u32(c, "a tensor's rank");
     if (c->status == CLEF_OK && rank > CLEF_MAX_DIMS)
-        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: tensor %s has %" PRIu32 " dims, wanted at most %d", c->name, t->name, rank,
-                               CLEF_MAX_DIMS);
+        c->status =
+            clef__fail(c->err, CLEF_E_FORMAT, "%s: tensor %s has %" PRIu32 " dims, expected at most %d",
+                       c->name, t->name, rank, CLEF_MAX_DIMS);
     if (c->status != CLEF_OK)
         return;
     t->rank = (int32_t)rank;
     for (uint32_t i = 0; i < rank; i++) {
         const uint64_t dim = take_u64(c, "a tensor's dim");
         if (c->status == CLEF_OK && (dim == 0 || dim > INT64_MAX))
-            c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: tensor %s has a dim of %" PRIu64, c->name, t->name, dim);
+            c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: tensor %s has a dim of %" PRIu64, c->name,
+                                   t->name, dim);
         t->dims[rank - 1 - i] = (int64_t)dim;
     }
 }
@@ -285,10 +308,13 @@ static void set_size(cursor *c, clef_tensor_info *t, uint32_t type)
     const int64_t row = t->rank > 0 ? t->dims[t->rank - 1] : 1;
     int64_t n = 0;
     if (row % elems != 0)
-        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: tensor %s has rows of %" PRId64 ", wanted a multiple of %" PRId64 " for %s",
-                               c->name, t->name, row, elems, clef_dtype_name(t->dtype));
+        c->status =
+            clef__fail(c->err, CLEF_E_FORMAT,
+                       "%s: tensor %s has rows of %" PRId64 ", expected a multiple of %" PRId64 " for %s",
+                       c->name, t->name, row, elems, clef_dtype_name(t->dtype));
     else if (!clef__dims_product(t->dims, t->rank, &n) || n / elems > INT64_MAX / bytes)
-        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: tensor %s: the product of its dims overflows", c->name, t->name);
+        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: tensor %s: the product of its dims overflows",
+                               c->name, t->name);
     else
         t->n_bytes = (uint64_t)(n / elems) * (uint64_t)bytes;
 }
@@ -298,9 +324,12 @@ static void take_tensor(cursor *c, clef_tensor_info *t, char **name, uint64_t *o
 {
     const size_t at = c->at;
     const clef_gguf_string s = take_string(c, "a tensor's name");
-    if (c->status == CLEF_OK && (s.n_bytes > MAX_TENSOR_NAME_BYTES || !clef__name_is_plain(s.text, s.n_bytes)))
-        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: offset %zu: tensor name of %zu bytes, wanted 1 to %d without control characters",
-                               c->name, at, s.n_bytes, MAX_TENSOR_NAME_BYTES);
+    if (c->status == CLEF_OK &&
+        (s.n_bytes > MAX_TENSOR_NAME_BYTES || !clef__name_is_plain(s.text, s.n_bytes)))
+        c->status = clef__fail(
+            c->err, CLEF_E_FORMAT,
+            "%s: offset %zu: tensor name of %zu bytes, expected 1 to %d without control characters", c->name,
+            at, s.n_bytes, MAX_TENSOR_NAME_BYTES);
     *name = allocate(c, s.n_bytes, 1);
     if (!*name)
         return;
@@ -314,9 +343,13 @@ static void take_tensor(cursor *c, clef_tensor_info *t, char **name, uint64_t *o
 static uint64_t alignment_of(cursor *c, const clef_gguf *g)
 {
     const clef_gguf_entry *e = clef__gguf_find(g, "general.alignment");
-    const int64_t alignment = e && e->type != CLEF_GGUF_STRING && !e->is_array ? clef__gguf_item_int(e, 0) : e ? 0 : DEFAULT_ALIGNMENT;
+    const int64_t alignment = e && e->type != CLEF_GGUF_STRING && !e->is_array ? clef__gguf_item_int(e, 0)
+                              : e                                              ? 0
+                                                                               : DEFAULT_ALIGNMENT;
     if (c->status == CLEF_OK && (alignment <= 0 || (alignment & (alignment - 1)) != 0))
-        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: general.alignment is %" PRId64 ", wanted a power of two", c->name, alignment);
+        c->status =
+            clef__fail(c->err, CLEF_E_FORMAT, "%s: general.alignment is %" PRId64 ", expected a power of two",
+                       c->name, alignment);
     return (uint64_t)alignment;
 }
 
@@ -328,18 +361,22 @@ static void place_tensors(cursor *c, clef_gguf *g, const uint64_t *offsets)
         return;
     const uint64_t padding = (alignment - c->at % alignment) % alignment;
     if (padding > c->n - c->at) {
-        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: ends at byte %zu, before its tensors' data", c->name, c->n);
+        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: ends at byte %zu, before its tensors' data",
+                               c->name, c->n);
         return;
     }
     const uint64_t start = c->at + padding, n_bytes = c->n - start;
     for (uint64_t i = 0; i < g->n_tensors; i++) {
         clef_tensor_info *t = &g->tensors[i];
         if (offsets[i] % alignment != 0)
-            c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: tensor %s lies at offset %" PRIu64 ", wanted a multiple of %" PRIu64,
-                                   c->name, t->name, offsets[i], alignment);
+            c->status =
+                clef__fail(c->err, CLEF_E_FORMAT,
+                           "%s: tensor %s lies at offset %" PRIu64 ", expected a multiple of %" PRIu64,
+                           c->name, t->name, offsets[i], alignment);
         else if (offsets[i] > n_bytes || t->n_bytes > n_bytes - offsets[i])
             c->status = clef__fail(c->err, CLEF_E_FORMAT,
-                                   "%s: tensor %s has %" PRIu64 " bytes at offset %" PRIu64 " of the data, which have %" PRIu64 " bytes",
+                                   "%s: tensor %s has %" PRIu64 " bytes at offset %" PRIu64
+                                   " of the data, which have %" PRIu64 " bytes",
                                    c->name, t->name, t->n_bytes, offsets[i], n_bytes);
         if (c->status != CLEF_OK)
             return;
@@ -368,28 +405,35 @@ static void take_tensors(cursor *c, clef_gguf *g, uint64_t n)
     if (!index)
         c->status = clef__fail(c->err, CLEF_E_NOMEM, "%s: no memory for the index of its tensors", c->name);
     else if (twice)
-        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: tensor %s stands there twice", c->name, twice->name);
+        c->status =
+            clef__fail(c->err, CLEF_E_FORMAT, "%s: tensor %s stands there twice", c->name, twice->name);
     free(index);
 }
 
-/* ---- the file --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the file
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static void take_header(cursor *c, clef_gguf *g)
 {
     const unsigned char *magic = take(c, 4, "the magic");
     if (magic && memcmp(magic, "GGUF", 4) != 0)
-        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: begins with bytes %02x %02x %02x %02x, wanted \"GGUF\"", c->name, magic[0],
-                               magic[1], magic[2], magic[3]);
+        c->status =
+            clef__fail(c->err, CLEF_E_FORMAT, "%s: begins with bytes %02x %02x %02x %02x, expected \"GGUF\"",
+                       c->name, magic[0], magic[1], magic[2], magic[3]);
     g->version = take_u32(c, "the version");
     if (c->status != CLEF_OK || g->version == 2 || g->version == 3)
         return;
     if (g->version != 0 && (g->version & 0xFFFF) == 0)
-        c->status = clef__fail(c->err, CLEF_E_UNSUPPORTED, "%s: is a big-endian GGUF file, wanted a little-endian one", c->name);
+        c->status = clef__fail(c->err, CLEF_E_UNSUPPORTED,
+                               "%s: is a big-endian GGUF file, expected a little-endian one", c->name);
     else
-        c->status = clef__fail(c->err, CLEF_E_UNSUPPORTED, "%s: is GGUF version %" PRIu32 ", wanted 2 or 3", c->name, g->version);
+        c->status = clef__fail(c->err, CLEF_E_UNSUPPORTED, "%s: is GGUF version %" PRIu32 ", expected 2 or 3",
+                               c->name, g->version);
 }
 
-clef_status clef__gguf_parse(const void *data, size_t n_bytes, const char *name, clef_gguf *out, clef_error *err)
+clef_status clef__gguf_parse(const void *data, size_t n_bytes, const char *name, clef_gguf *out,
+                             clef_error *err)
 {
     *out = (clef_gguf){0};
     cursor c = {.data = data, .n = n_bytes, .name = name, .err = err};

@@ -98,13 +98,15 @@ double clef__gguf_item_float(const clef_gguf_entry *entry, uint64_t i)
 int64_t clef__gguf_int(const clef_gguf *gguf, const char *key, int64_t missing)
 {
     const clef_gguf_entry *entry = clef__gguf_find(gguf, key);
-    return entry && !entry->is_array && entry->type != CLEF_GGUF_STRING ? clef__gguf_item_int(entry, 0) : missing;
+    return entry && !entry->is_array && entry->type != CLEF_GGUF_STRING ? clef__gguf_item_int(entry, 0)
+                                                                        : missing;
 }
 
 double clef__gguf_float(const clef_gguf *gguf, const char *key, double missing)
 {
     const clef_gguf_entry *entry = clef__gguf_find(gguf, key);
-    return entry && !entry->is_array && entry->type != CLEF_GGUF_STRING ? clef__gguf_item_float(entry, 0) : missing;
+    return entry && !entry->is_array && entry->type != CLEF_GGUF_STRING ? clef__gguf_item_float(entry, 0)
+                                                                        : missing;
 }
 
 int clef__gguf_text(const clef_gguf *gguf, const char *key, char *out, size_t capacity)

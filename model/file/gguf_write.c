@@ -9,7 +9,8 @@ static void append(clef_gguf_writer *w, clef_gguf_bytes *to, const void *data, s
     if (w->failed)
         return;
     if (n > to->capacity - to->n) {
-        const size_t capacity = n < SIZE_MAX / 4 && to->capacity < SIZE_MAX / 4 ? 2 * to->capacity + n + 4096 : 0;
+        const size_t capacity =
+            n < SIZE_MAX / 4 && to->capacity < SIZE_MAX / 4 ? 2 * to->capacity + n + 4096 : 0;
         unsigned char *grown = capacity ? realloc(to->at, capacity) : NULL;
         if (!grown) {
             w->failed = 1;

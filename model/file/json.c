@@ -30,11 +30,12 @@ static int too_deep(const char *text, size_t n_bytes)
     return 0;
 }
 
-clef_status clef__json_parse(const char *text, size_t n_bytes, const char *name, json_t **out, clef_error *err)
+clef_status clef__json_parse(const char *text, size_t n_bytes, const char *name, json_t **out,
+                             clef_error *err)
 {
     *out = NULL;
     if (n_bytes == 0)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: empty, wanted JSON", name);
+        return clef__fail(err, CLEF_E_FORMAT, "%s: empty, expected JSON", name);
     if (too_deep(text, n_bytes))
         return clef__fail(err, CLEF_E_FORMAT, "%s: brackets nest deeper than %d", name, CLEF_JSON_MAX_DEPTH);
     json_error_t why;
@@ -89,7 +90,8 @@ int clef__json_has(const clef_json_fields *f, const char *key)
     return value && !json_is_null(value);
 }
 
-/* The value of a key when there is one to read: NULL when it is missing (an error if `needed`) or after an error. */
+/* The value of a key when there is one to read: NULL when it is missing (an error if `needed`) or after an
+ * error. */
 static const json_t *field(clef_json_fields *f, const char *key, int needed, const char *wanted)
 {
     if (f->status != CLEF_OK)
@@ -97,18 +99,20 @@ static const json_t *field(clef_json_fields *f, const char *key, int needed, con
     if (clef__json_has(f, key))
         return json_object_get(f->object, key);
     if (needed)
-        f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: %s%s%s is missing, wanted %s", f->file, f->within ? f->within : "",
-                               f->within ? "." : "", key, wanted);
+        f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: %s%s%s is missing, expected %s", f->file,
+                               f->within ? f->within : "", f->within ? "." : "", key, wanted);
     return NULL;
 }
 
 static void wrong_kind(clef_json_fields *f, const char *key, const char *wanted, const json_t *came)
 {
-    f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: %s%s%s is %s, wanted %s", f->file, f->within ? f->within : "", f->within ? "." : "",
-                           key, clef__json_kind(came), wanted);
+    f->status =
+        clef__fail(f->err, CLEF_E_FORMAT, "%s: %s%s%s is %s, expected %s", f->file,
+                   f->within ? f->within : "", f->within ? "." : "", key, clef__json_kind(came), wanted);
 }
 
-static int64_t read_int(clef_json_fields *f, const char *key, int64_t min, int64_t max, int64_t missing, int needed)
+static int64_t read_int(clef_json_fields *f, const char *key, int64_t min, int64_t max, int64_t missing,
+                        int needed)
 {
     const json_t *value = field(f, key, needed, "an integer");
     if (!value)
@@ -120,8 +124,9 @@ static int64_t read_int(clef_json_fields *f, const char *key, int64_t min, int64
     const int64_t x = json_integer_value(value);
     if (x >= min && x <= max)
         return x;
-    f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: %s%s%s is %" PRId64 ", wanted %" PRId64 " to %" PRId64, f->file,
-                           f->within ? f->within : "", f->within ? "." : "", key, x, min, max);
+    f->status =
+        clef__fail(f->err, CLEF_E_FORMAT, "%s: %s%s%s is %" PRId64 ", expected %" PRId64 " to %" PRId64,
+                   f->file, f->within ? f->within : "", f->within ? "." : "", key, x, min, max);
     return missing;
 }
 
@@ -135,7 +140,8 @@ int64_t clef__json_need_int(clef_json_fields *f, const char *key, int64_t min, i
     return read_int(f, key, min, max, min, 1);
 }
 
-static double read_double(clef_json_fields *f, const char *key, double min, double max, double missing, int needed)
+static double read_double(clef_json_fields *f, const char *key, double min, double max, double missing,
+                          int needed)
 {
     const json_t *value = field(f, key, needed, "a number");
     if (!value)
@@ -147,8 +153,8 @@ static double read_double(clef_json_fields *f, const char *key, double min, doub
     const double x = json_number_value(value);
     if (x >= min && x <= max)
         return x;
-    f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: %s%s%s is %g, wanted %g to %g", f->file, f->within ? f->within : "",
-                           f->within ? "." : "", key, x, min, max);
+    f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: %s%s%s is %g, expected %g to %g", f->file,
+                           f->within ? f->within : "", f->within ? "." : "", key, x, min, max);
     return missing;
 }
 

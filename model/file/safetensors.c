@@ -44,15 +44,16 @@ static clef_status read_dtype(const parse *p, const json_t *tensor, row *r)
 {
     const json_t *dtype = json_object_get(tensor, "dtype");
     if (!json_is_string(dtype))
-        return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s: dtype is %s, wanted a string", p->name, r->info.name,
-                          clef__json_kind(dtype));
+        return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s: dtype is %s, expected a string", p->name,
+                          r->info.name, clef__json_kind(dtype));
     for (int i = 0; i < CLEF_ST_N_DTYPES; i++)
         if (strcmp(json_string_value(dtype), st_dtypes[i].name) == 0) {
             r->stored = (clef_st_dtype)i;
             r->info.dtype = st_dtypes[i].dtype;
             return CLEF_OK;
         }
-    return clef__fail(p->err, CLEF_E_UNSUPPORTED, "%s: tensor %s has dtype %.40s, wanted one of the format's (F32, F16, BF16, I64 ...)",
+    return clef__fail(p->err, CLEF_E_UNSUPPORTED,
+                      "%s: tensor %s has dtype %.40s, expected one of the format's (F32, F16, BF16, I64 ...)",
                       p->name, r->info.name, json_string_value(dtype));
 }
 
@@ -60,18 +61,19 @@ static clef_status read_shape(const parse *p, const json_t *tensor, row *r)
 {
     const json_t *shape = json_object_get(tensor, "shape");
     if (!json_is_array(shape))
-        return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s: shape is %s, wanted an array", p->name, r->info.name,
-                          clef__json_kind(shape));
+        return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s: shape is %s, expected an array", p->name,
+                          r->info.name, clef__json_kind(shape));
     const size_t rank = json_array_size(shape);
     if (rank > CLEF_MAX_DIMS)
-        return clef__fail(p->err, CLEF_E_UNSUPPORTED, "%s: tensor %s has %zu dims, wanted at most %d", p->name, r->info.name, rank,
-                          CLEF_MAX_DIMS);
+        return clef__fail(p->err, CLEF_E_UNSUPPORTED, "%s: tensor %s has %zu dims, expected at most %d",
+                          p->name, r->info.name, rank, CLEF_MAX_DIMS);
     r->info.rank = (int32_t)rank;
     for (size_t i = 0; i < rank; i++) {
         const json_t *dim = json_array_get(shape, i);
         if (!json_is_integer(dim) || json_integer_value(dim) < 0)
-            return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s: dim %zu is %s, wanted an integer of at least 0", p->name, r->info.name,
-                              i, json_is_integer(dim) ? "negative" : clef__json_kind(dim));
+            return clef__fail(p->err, CLEF_E_FORMAT,
+                              "%s: tensor %s: dim %zu is %s, expected an integer of at least 0", p->name,
+                              r->info.name, i, json_is_integer(dim) ? "negative" : clef__json_kind(dim));
         r->info.dims[i] = json_integer_value(dim);
     }
     return CLEF_OK;
@@ -82,19 +84,23 @@ static clef_status read_offsets(const parse *p, const json_t *tensor, row *r)
     const json_t *offsets = json_object_get(tensor, "data_offsets");
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end))
-        return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s: data_offsets is %s, wanted two integers", p->name, r->info.name,
+        return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s: data_offsets is %s, expected two integers",
+                          p->name, r->info.name,
                           json_is_array(offsets) ? "another array" : clef__json_kind(offsets));
     const int64_t from = json_integer_value(begin), to = json_integer_value(end);
     if (from < 0 || to < from || (uint64_t)to > p->n_data)
         return clef__fail(p->err, CLEF_E_FORMAT,
-                          "%s: tensor %s: data_offsets are %" PRId64 " to %" PRId64 ", the data have %" PRIu64 " bytes", p->name,
-                          r->info.name, from, to, p->n_data);
+                          "%s: tensor %s: data_offsets are %" PRId64 " to %" PRId64 ", the data have %" PRIu64
+                          " bytes",
+                          p->name, r->info.name, from, to, p->n_data);
     int64_t n = 0;
     if (!clef__dims_product(r->info.dims, r->info.rank, &n) || n > INT64_MAX / st_dtypes[r->stored].bytes)
-        return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s: the product of its dims overflows", p->name, r->info.name);
+        return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s: the product of its dims overflows", p->name,
+                          r->info.name);
     if (n * st_dtypes[r->stored].bytes != to - from)
-        return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s: data_offsets span %" PRId64 " bytes, its shape wants %" PRId64, p->name,
-                          r->info.name, to - from, n * st_dtypes[r->stored].bytes);
+        return clef__fail(p->err, CLEF_E_FORMAT,
+                          "%s: tensor %s: data_offsets span %" PRId64 " bytes, its shape wants %" PRId64,
+                          p->name, r->info.name, to - from, n * st_dtypes[r->stored].bytes);
     r->begin = (uint64_t)from;
     r->info.n_bytes = (uint64_t)(to - from);
     return CLEF_OK;
@@ -104,9 +110,11 @@ static clef_status read_row(const parse *p, const char *name, const json_t *tens
 {
     r->info.name = name;
     if (!clef__name_is_plain(name, strlen(name)))
-        return clef__fail(p->err, CLEF_E_FORMAT, "%s: a tensor's name is empty or has control characters", p->name);
+        return clef__fail(p->err, CLEF_E_FORMAT, "%s: a tensor's name is empty or has control characters",
+                          p->name);
     if (!json_is_object(tensor))
-        return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s is %s, wanted an object", p->name, name, clef__json_kind(tensor));
+        return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s is %s, expected an object", p->name, name,
+                          clef__json_kind(tensor));
     clef_status status = read_dtype(p, tensor, r);
     if (status == CLEF_OK)
         status = read_shape(p, tensor, r);
@@ -120,9 +128,11 @@ static clef_status check_metadata(const parse *p, json_t *metadata)
     const char *key;
     json_t *value;
     if (!json_is_object(metadata))
-        return clef__fail(p->err, CLEF_E_FORMAT, "%s: __metadata__ is %s, wanted an object", p->name, clef__json_kind(metadata));
+        return clef__fail(p->err, CLEF_E_FORMAT, "%s: __metadata__ is %s, expected an object", p->name,
+                          clef__json_kind(metadata));
     json_object_foreach(metadata, key, value) if (!json_is_string(value)) return clef__fail(
-        p->err, CLEF_E_FORMAT, "%s: __metadata__.%.80s is %s, wanted a string", p->name, key, clef__json_kind(value));
+        p->err, CLEF_E_FORMAT, "%s: __metadata__.%.80s is %s, expected a string", p->name, key,
+        clef__json_kind(value));
     return CLEF_OK;
 }
 
@@ -142,12 +152,15 @@ static clef_status check_cover(const parse *p, const row *rows, size_t n)
     uint64_t at = 0;
     for (size_t i = 0; i < n; i++) {
         if (rows[i].begin != at)
-            return clef__fail(p->err, CLEF_E_FORMAT, "%s: tensor %s begins at %" PRIu64 " of the data, wanted %" PRIu64 ", where %s ends",
-                              p->name, rows[i].info.name, rows[i].begin, at, i > 0 ? rows[i - 1].info.name : "the header");
+            return clef__fail(
+                p->err, CLEF_E_FORMAT,
+                "%s: tensor %s begins at %" PRIu64 " of the data, expected %" PRIu64 ", where %s ends",
+                p->name, rows[i].info.name, rows[i].begin, at, i > 0 ? rows[i - 1].info.name : "the header");
         at += rows[i].info.n_bytes;
     }
     if (at != p->n_data)
-        return clef__fail(p->err, CLEF_E_FORMAT, "%s: its tensors cover %" PRIu64 " of the %" PRIu64 " bytes of data", p->name, at,
+        return clef__fail(p->err, CLEF_E_FORMAT,
+                          "%s: its tensors cover %" PRIu64 " of the %" PRIu64 " bytes of data", p->name, at,
                           p->n_data);
     return CLEF_OK;
 }
@@ -174,14 +187,18 @@ static clef_status keep(const parse *p, const row *rows, size_t n, clef_safetens
         name += bytes;
     }
     out->n_tensors = (int32_t)n;
-    out->by_name = clef__tensor_index(out->tensors, n, NULL); /* the parser has refused a name that stands there twice */
-    return out->by_name ? CLEF_OK : clef__fail(p->err, CLEF_E_NOMEM, "%s: no memory for the index of its tensors", p->name);
+    out->by_name =
+        clef__tensor_index(out->tensors, n, NULL); /* the parser has refused a name that stands there twice */
+    return out->by_name
+               ? CLEF_OK
+               : clef__fail(p->err, CLEF_E_NOMEM, "%s: no memory for the index of its tensors", p->name);
 }
 
 static clef_status read_rows(const parse *p, json_t *header, clef_safetensors *out)
 {
     if (!json_is_object(header))
-        return clef__fail(p->err, CLEF_E_FORMAT, "%s: its header is %s, wanted an object", p->name, clef__json_kind(header));
+        return clef__fail(p->err, CLEF_E_FORMAT, "%s: its header is %s, expected an object", p->name,
+                          clef__json_kind(header));
     const size_t n_keys = json_object_size(header);
     row *rows = n_keys < INT32_MAX ? calloc(n_keys + 1, sizeof *rows) : NULL;
     if (!rows)
@@ -193,7 +210,8 @@ static clef_status read_rows(const parse *p, json_t *header, clef_safetensors *o
     size_t n = 0;
     json_object_foreach(header, key, value)
     {
-        status = strcmp(key, "__metadata__") == 0 ? check_metadata(p, value) : read_row(p, key, value, &rows[n++]);
+        status =
+            strcmp(key, "__metadata__") == 0 ? check_metadata(p, value) : read_row(p, key, value, &rows[n++]);
         if (status != CLEF_OK)
             goto out;
     }
@@ -206,25 +224,31 @@ out:
     return status;
 }
 
-clef_status clef__safetensors_parse(const void *data, size_t n_bytes, const char *name, clef_safetensors *out, clef_error *err)
+clef_status clef__safetensors_parse(const void *data, size_t n_bytes, const char *name, clef_safetensors *out,
+                                    clef_error *err)
 {
     const unsigned char *bytes = data;
     *out = (clef_safetensors){0};
     if (n_bytes < 8)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: has %zu bytes, wanted a .safetensors file, which begins with 8 of header length", name,
-                          n_bytes);
+        return clef__fail(
+            err, CLEF_E_FORMAT,
+            "%s: has %zu bytes, expected a .safetensors file, which begins with 8 of header length", name,
+            n_bytes);
     uint64_t n_header = 0;
     for (int i = 0; i < 8; i++)
         n_header |= (uint64_t)bytes[i] << (8 * i);
     if (n_header > MAX_HEADER_BYTES)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: says that its header has %" PRIu64 " bytes, wanted at most %d", name, n_header,
-                          MAX_HEADER_BYTES);
+        return clef__fail(err, CLEF_E_FORMAT,
+                          "%s: says that its header has %" PRIu64 " bytes, expected at most %d", name,
+                          n_header, MAX_HEADER_BYTES);
     if (n_header > n_bytes - 8)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: says that its header has %" PRIu64 " bytes, %zu remain", name, n_header, n_bytes - 8);
+        return clef__fail(err, CLEF_E_FORMAT, "%s: says that its header has %" PRIu64 " bytes, %zu remain",
+                          name, n_header, n_bytes - 8);
     if (n_header < 2 || bytes[8] != '{')
         return clef__fail(err, CLEF_E_FORMAT, "%s: its header does not begin with '{'", name);
 
-    const parse p = {.data = bytes + 8 + n_header, .n_data = n_bytes - 8 - n_header, .name = name, .err = err};
+    const parse p = {
+        .data = bytes + 8 + n_header, .n_data = n_bytes - 8 - n_header, .name = name, .err = err};
     json_t *header = NULL;
     clef_status status = clef__json_parse((const char *)bytes + 8, (size_t)n_header, name, &header, err);
     if (status == CLEF_OK)

@@ -56,12 +56,15 @@ int32_t clef_tensor_file_find(const clef_tensor_file *file, const char *name)
     return clef__safetensors_find(&file->st, name);
 }
 
-clef_status clef_tensor_file_read(const clef_tensor_file *file, int32_t i, clef_dtype as, void *out, size_t n, clef_error *err)
+clef_status clef_tensor_file_read(const clef_tensor_file *file, int32_t i, clef_dtype as, void *out, size_t n,
+                                  clef_error *err)
 {
     return clef__safetensors_read(&file->st, i, as, out, n, err);
 }
 
-/* ---- reading -------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t load(const unsigned char *p, int n)
 {
@@ -71,7 +74,8 @@ static uint64_t load(const unsigned char *p, int n)
     return x;
 }
 
-/* Element i as an integer; 0 for a dtype that is none. U64 beyond INT64_MAX is held there (it fits no i32 either way). */
+/* Element i as an integer; 0 for a dtype that is none. U64 beyond INT64_MAX is held there (it fits no i32
+ * either way). */
 static int load_int(clef_st_dtype dtype, const unsigned char *p, size_t i, int64_t *x)
 {
     switch (dtype) {
@@ -113,9 +117,11 @@ static clef_status read_i32(const clef_safetensors *st, int32_t i, int32_t *out,
     for (size_t k = 0; k < n; k++) {
         int64_t x = 0;
         if (!load_int(st->stored[i], t->data, k, &x))
-            return clef__fail(err, CLEF_E_UNSUPPORTED, "tensor %s: cannot read %s as i32", t->name, clef__st_dtype_name(st->stored[i]));
+            return clef__fail(err, CLEF_E_UNSUPPORTED, "tensor %s: cannot read %s as i32", t->name,
+                              clef__st_dtype_name(st->stored[i]));
         if (x < INT32_MIN || x > INT32_MAX)
-            return clef__fail(err, CLEF_E_LIMIT, "tensor %s: element %zu is %" PRId64 ", which does not fit i32", t->name, k, x);
+            return clef__fail(err, CLEF_E_LIMIT,
+                              "tensor %s: element %zu is %" PRId64 ", which does not fit i32", t->name, k, x);
         out[k] = (int32_t)x;
     }
     return CLEF_OK;
@@ -157,30 +163,37 @@ static clef_status read_f32(const clef_safetensors *st, int32_t i, float *out, s
         for (size_t k = 0; k < n; k++) {
             int64_t x = 0;
             if (!load_int(st->stored[i], t->data, k, &x))
-                return clef__fail(err, CLEF_E_UNSUPPORTED, "tensor %s: cannot read %s as f32", t->name, clef__st_dtype_name(st->stored[i]));
+                return clef__fail(err, CLEF_E_UNSUPPORTED, "tensor %s: cannot read %s as f32", t->name,
+                                  clef__st_dtype_name(st->stored[i]));
             out[k] = (float)x;
         }
         return CLEF_OK;
     }
 }
 
-clef_status clef__safetensors_read(const clef_safetensors *st, int32_t i, clef_dtype as, void *out, size_t n, clef_error *err)
+clef_status clef__safetensors_read(const clef_safetensors *st, int32_t i, clef_dtype as, void *out, size_t n,
+                                   clef_error *err)
 {
     if (i < 0 || i >= st->n_tensors)
-        return clef__fail(err, CLEF_E_ARG, "tensor number %" PRId32 ", wanted 0 to %" PRId32, i, st->n_tensors - 1);
+        return clef__fail(err, CLEF_E_ARG, "tensor number %" PRId32 ", expected 0 to %" PRId32, i,
+                          st->n_tensors - 1);
     const clef_tensor_info *t = &st->tensors[i];
     int64_t elements = 0;
     clef__dims_product(t->dims, t->rank, &elements); /* parsing has shown that it does not overflow */
     if ((uint64_t)elements != n)
-        return clef__fail(err, CLEF_E_ARG, "tensor %s has %" PRId64 " elements, wanted %zu", t->name, elements, n);
+        return clef__fail(err, CLEF_E_ARG, "tensor %s has %" PRId64 " elements, expected %zu", t->name,
+                          elements, n);
     if (as == CLEF_F32)
         return read_f32(st, i, out, n, err);
     if (as == CLEF_I32)
         return read_i32(st, i, out, n, err);
-    return clef__fail(err, CLEF_E_ARG, "tensor %s: cannot read as %s, wanted f32 or i32", t->name, clef_dtype_name(as));
+    return clef__fail(err, CLEF_E_ARG, "tensor %s: cannot read as %s, expected f32 or i32", t->name,
+                      clef_dtype_name(as));
 }
 
-/* ---- writing -------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static const char *written_name(clef_dtype dtype)
 {
@@ -202,26 +215,29 @@ static const char *written_name(clef_dtype dtype)
 
 static clef_status check_tensor(const char *path, const clef_tensor_info *t, clef_error *err)
 {
-    if (!t->name || !clef__name_is_plain(t->name, strlen(t->name)) || !clef__utf8_valid(t->name, strlen(t->name)) ||
-        strcmp(t->name, "__metadata__") == 0)
-        return clef__fail(err, CLEF_E_ARG, "%s: a tensor's name is NULL, empty, __metadata__, no UTF-8 or has control characters", path);
+    if (!t->name || !clef__name_is_plain(t->name, strlen(t->name)) ||
+        !clef__utf8_valid(t->name, strlen(t->name)) || strcmp(t->name, "__metadata__") == 0)
+        return clef__fail(
+            err, CLEF_E_ARG,
+            "%s: a tensor's name is NULL, empty, __metadata__, no UTF-8 or has control characters", path);
     if (!written_name(t->dtype))
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: tensor %s is %s, wanted f32, f16, bf16, i32 or i8", path, t->name,
-                          clef_dtype_name(t->dtype));
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: tensor %s is %s, expected f32, f16, bf16, i32 or i8",
+                          path, t->name, clef_dtype_name(t->dtype));
     int64_t n = 0;
     if (t->rank < 0 || t->rank > CLEF_MAX_DIMS || !clef__dims_product(t->dims, t->rank, &n) ||
         n > INT64_MAX / clef_dtype_block_bytes(t->dtype))
         return clef__fail(err, CLEF_E_ARG, "%s: tensor %s has a shape that makes no sense", path, t->name);
     if (t->n_bytes != (uint64_t)(n * clef_dtype_block_bytes(t->dtype)))
-        return clef__fail(err, CLEF_E_ARG, "%s: tensor %s has %" PRIu64 " bytes, its shape wants %" PRId64, path, t->name, t->n_bytes,
-                          n * clef_dtype_block_bytes(t->dtype));
+        return clef__fail(err, CLEF_E_ARG, "%s: tensor %s has %" PRIu64 " bytes, its shape wants %" PRId64,
+                          path, t->name, t->n_bytes, n * clef_dtype_block_bytes(t->dtype));
     if (!t->data && t->n_bytes > 0)
         return clef__fail(err, CLEF_E_ARG, "%s: tensor %s has no data", path, t->name);
     return CLEF_OK;
 }
 
 /* Adds one tensor's line to the header. */
-static clef_status describe_tensor(const char *path, json_t *header, const clef_tensor_info *t, uint64_t begin, clef_error *err)
+static clef_status describe_tensor(const char *path, json_t *header, const clef_tensor_info *t,
+                                   uint64_t begin, clef_error *err)
 {
     if (t->n_bytes > INT64_MAX - begin)
         return clef__fail(err, CLEF_E_ARG, "%s: its tensors have more bytes than a file can", path);
@@ -233,14 +249,15 @@ static clef_status describe_tensor(const char *path, json_t *header, const clef_
             json_decref(shape);
             return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its header", path);
         }
-    json_t *line = json_pack("{s:s, s:o, s:[I, I]}", "dtype", written_name(t->dtype), "shape", shape, "data_offsets", (json_int_t)begin,
-                             (json_int_t)(begin + t->n_bytes));
+    json_t *line = json_pack("{s:s, s:o, s:[I, I]}", "dtype", written_name(t->dtype), "shape", shape,
+                             "data_offsets", (json_int_t)begin, (json_int_t)(begin + t->n_bytes));
     if (json_object_set_new(header, t->name, line) != 0)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its header", path);
     return CLEF_OK;
 }
 
-/* The header as text, padded with spaces so that the data begin at a multiple of 8. The caller frees it; NULL when out of memory. */
+/* The header as text, padded with spaces so that the data begin at a multiple of 8. The caller frees it; NULL
+ * when out of memory. */
 static char *header_text(json_t *header, size_t *n_bytes)
 {
     char *text = json_dumps(header, JSON_COMPACT), *out = NULL;
@@ -261,8 +278,8 @@ static char *header_text(json_t *header, size_t *n_bytes)
     return out;
 }
 
-static clef_status write_all(clef_os_file *file, const char *header, size_t n_header, const clef_tensor_info *const *order, int32_t n,
-                             clef_error *err)
+static clef_status write_all(clef_os_file *file, const char *header, size_t n_header,
+                             const clef_tensor_info *const *order, int32_t n, clef_error *err)
 {
     unsigned char length[8];
     for (int i = 0; i < 8; i++)
@@ -275,10 +292,12 @@ static clef_status write_all(clef_os_file *file, const char *header, size_t n_he
     return status;
 }
 
-clef_status clef_tensor_file_write(const char *path, const clef_tensor_info *tensors, int32_t n, clef_error *err)
+clef_status clef_tensor_file_write(const char *path, const clef_tensor_info *tensors, int32_t n,
+                                   clef_error *err)
 {
     if (!path || n < 0 || (n > 0 && !tensors))
-        return clef__fail(err, CLEF_E_ARG, "clef_tensor_file_write: path is NULL, or %" PRId32 " tensors without a list", n);
+        return clef__fail(err, CLEF_E_ARG,
+                          "clef_tensor_file_write: path is NULL, or %" PRId32 " tensors without a list", n);
 
     clef_status status = CLEF_OK;
     clef_os_file *file = NULL;
@@ -286,7 +305,8 @@ clef_status clef_tensor_file_write(const char *path, const clef_tensor_info *ten
     size_t n_text = 0;
     uint64_t at = 0;
     int32_t n_ordered = 0;
-    json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt"); /* "pt": without it transformers refuses the file */
+    json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format",
+                               "pt"); /* "pt": without it transformers refuses the file */
     const clef_tensor_info **order = calloc((size_t)n + 1, sizeof *order);
     if (!header || !order) {
         status = clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its header", path);
@@ -295,7 +315,8 @@ clef_status clef_tensor_file_write(const char *path, const clef_tensor_info *ten
     for (int32_t i = 0; i < n; i++)
         if ((status = check_tensor(path, &tensors[i], err)) != CLEF_OK)
             goto out;
-    for (int32_t bytes = 4; bytes > 0; bytes /= 2) /* wide elements first, so that each tensor is aligned to its elements */
+    for (int32_t bytes = 4; bytes > 0;
+         bytes /= 2) /* wide elements first, so that each tensor is aligned to its elements */
         for (int32_t i = 0; i < n; i++) {
             if (clef_dtype_block_bytes(tensors[i].dtype) != bytes)
                 continue;

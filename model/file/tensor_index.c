@@ -10,7 +10,8 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-const clef_tensor_info **clef__tensor_index(const clef_tensor_info *tensors, size_t n, const clef_tensor_info **duplicate)
+const clef_tensor_info **clef__tensor_index(const clef_tensor_info *tensors, size_t n,
+                                            const clef_tensor_info **duplicate)
 {
     if (duplicate)
         *duplicate = NULL;

@@ -49,6 +49,6 @@ clef_status clef__arch_unknown(const char *name, const char *file, clef_error *e
             strcat(known, " ");
             strcat(known, clef_arch_name(i));
         }
-    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: architecture %.40s is not supported, known are:%s", file, name[0] ? name : "\"\"",
-                      known);
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: architecture %.40s is not supported, known are:%s", file,
+                      name[0] ? name : "\"\"", known);
 }

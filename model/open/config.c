@@ -1,4 +1,5 @@
-/* Hyperparameters from Hugging Face's config.json, and the checks that every source of hyperparameters goes through. */
+/* Hyperparameters from Hugging Face's config.json, and the checks that every source of hyperparameters goes
+ * through. */
 #include "model/open/config.h"
 
 #include <inttypes.h>
@@ -6,30 +7,40 @@
 
 #include "model/open/arch.h"
 
-/* ---- checks ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- checks
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 clef_status clef__config_check(const clef_hparams *hp, const char *file, clef_error *err)
 {
     if (hp->n_heads % hp->n_kv_heads != 0)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: %" PRId32 " attention heads over %" PRId32 " key-value heads, wanted a multiple", file,
-                          hp->n_heads, hp->n_kv_heads);
+        return clef__fail(err, CLEF_E_FORMAT,
+                          "%s: %" PRId32 " attention heads over %" PRId32
+                          " key-value heads, expected a multiple",
+                          file, hp->n_heads, hp->n_kv_heads);
     if ((int64_t)hp->n_heads * hp->head_dim > CLEF_MAX_WIDTH)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: %" PRId32 " heads of %" PRId32 " dims, wanted at most %d dims together", file,
-                          hp->n_heads, hp->head_dim, CLEF_MAX_WIDTH);
+        return clef__fail(err, CLEF_E_FORMAT,
+                          "%s: %" PRId32 " heads of %" PRId32 " dims, expected at most %d dims together",
+                          file, hp->n_heads, hp->head_dim, CLEF_MAX_WIDTH);
     if (hp->n_experts_used > hp->n_experts)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: %" PRId32 " experts a token of %" PRId32 " experts", file, hp->n_experts_used,
-                          hp->n_experts);
+        return clef__fail(err, CLEF_E_FORMAT, "%s: %" PRId32 " experts a token of %" PRId32 " experts", file,
+                          hp->n_experts_used, hp->n_experts);
     const clef_rope_params *const ropes[] = {&hp->rope, &hp->rope_sliding};
     for (int i = 0; i < 2; i++) {
         const clef_rope_params *r = ropes[i];
-        if (r->dims < 0 || r->dims % 2 != 0 || r->dims > (hp->full_head_dim > hp->head_dim ? hp->full_head_dim : hp->head_dim))
-            return clef__fail(err, CLEF_E_FORMAT, "%s: rotates %" PRId32 " dims of a head of %" PRId32 ", wanted an even number within it",
+        if (r->dims < 0 || r->dims % 2 != 0 ||
+            r->dims > (hp->full_head_dim > hp->head_dim ? hp->full_head_dim : hp->head_dim))
+            return clef__fail(err, CLEF_E_FORMAT,
+                              "%s: rotates %" PRId32 " dims of a head of %" PRId32
+                              ", expected an even number within it",
                               file, r->dims, hp->head_dim);
         if (r->type == CLEF_ROPE_LLAMA3 && !(r->high_freq_factor > r->low_freq_factor))
-            return clef__fail(err, CLEF_E_FORMAT, "%s: rope high_freq_factor %g is not above low_freq_factor %g", file, r->high_freq_factor,
-                              r->low_freq_factor);
+            return clef__fail(err, CLEF_E_FORMAT,
+                              "%s: rope high_freq_factor %g is not above low_freq_factor %g", file,
+                              r->high_freq_factor, r->low_freq_factor);
         if (r->type == CLEF_ROPE_YARN && !(r->beta_fast > r->beta_slow))
-            return clef__fail(err, CLEF_E_FORMAT, "%s: rope beta_fast %g is not above beta_slow %g", file, r->beta_fast, r->beta_slow);
+            return clef__fail(err, CLEF_E_FORMAT, "%s: rope beta_fast %g is not above beta_slow %g", file,
+                              r->beta_fast, r->beta_slow);
     }
     return CLEF_OK;
 }
@@ -68,7 +79,9 @@ void clef__slide_but(clef_hparams *hp, int32_t first, int32_t step)
             hp->sliding_layers[i / 32] |= 1u << (i % 32);
 }
 
-/* ---- token ids ------------------------------------------------------------------------------------------------------------------- */
+/* ---- token ids
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static int failed(const clef_json_fields *f)
 {
@@ -95,8 +108,9 @@ static void read_eos(clef_json_fields *f, clef_hparams *hp)
     }
     hp->eos = -1;
     if (n > 1 + sizeof hp->eos_more / sizeof *hp->eos_more) {
-        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: eos_token_id lists %zu ids, wanted at most %zu", f->file, n,
-                               1 + sizeof hp->eos_more / sizeof *hp->eos_more);
+        f->status =
+            clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: eos_token_id lists %zu ids, expected at most %zu",
+                       f->file, n, 1 + sizeof hp->eos_more / sizeof *hp->eos_more);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -118,7 +132,9 @@ static void read_marks(clef_json_fields *f, clef_hparams *hp)
     read_eos(f, hp);
 }
 
-/* ---- config.json ------------------------------------------------------------------------------------------------------------------ */
+/* ---- config.json
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 /* GPTQ, AWQ, bitsandbytes: the weights are packed in ways that the dtypes do not tell. */
 static void refuse_quantized(clef_json_fields *f, const clef_arch *arch)
@@ -127,15 +143,16 @@ static void refuse_quantized(clef_json_fields *f, const clef_arch *arch)
     const char *method = json_string_value(json_object_get(quantization, "quant_method"));
     const int is_known = arch->packed && method && strcmp(method, arch->packed) == 0;
     if (!failed(f) && clef__json_has(f, "quantization_config") && !is_known)
-        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: quantization_config (%.40s) is not supported", f->file,
-                               method ? method : "no quant_method");
+        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: quantization_config (%.40s) is not supported",
+                               f->file, method ? method : "no quant_method");
 }
 
-clef_status clef__config_from_json(const json_t *config, const json_t *generation, const char *file, clef_hparams *hp, clef_error *err)
+clef_status clef__config_from_json(const json_t *config, const json_t *generation, const char *file,
+                                   clef_hparams *hp, clef_error *err)
 {
     clef_json_fields f = {.object = config, .file = file, .err = err};
     if (!json_is_object(config))
-        return clef__fail(err, CLEF_E_FORMAT, "%s: is %s, wanted an object", file, clef__json_kind(config));
+        return clef__fail(err, CLEF_E_FORMAT, "%s: is %s, expected an object", file, clef__json_kind(config));
     clef__config_text(clef__json_string(&f, "model_type", ""), hp->arch, sizeof hp->arch);
     if (failed(&f))
         return f.status;
@@ -143,7 +160,8 @@ clef_status clef__config_from_json(const json_t *config, const json_t *generatio
     if (!arch)
         return clef__arch_unknown(hp->arch, file, err);
     if (!arch->read_json)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: model_type %s is only supported as a GGUF file", file, hp->arch);
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: model_type %s is only supported as a GGUF file", file,
+                          hp->arch);
 
     const clef_arch_alias *name = clef__arch_alias(arch, hp->arch, 0);
     hp->bos = json_object_get(config, "bos_token_id") ? -1 : name->bos;
@@ -158,7 +176,8 @@ clef_status clef__config_from_json(const json_t *config, const json_t *generatio
     if (json_is_object(generation)) {
         clef_json_fields g = {.object = generation, .file = "generation_config.json", .err = err};
         read_marks(&g, hp);
-        hp->forced_bos = token_id(&g, "forced_bos_token_id", -1); /* with such a file, transformers asks the other for nothing */
+        hp->forced_bos = token_id(&g, "forced_bos_token_id",
+                                  -1); /* with such a file, transformers asks the other for nothing */
         hp->decoder_start = token_id(&g, "decoder_start_token_id", hp->decoder_start);
         if (failed(&g))
             return g.status;

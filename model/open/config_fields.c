@@ -19,17 +19,21 @@ void clef__json_refuse(clef_json_fields *f, const char *text)
 void clef__json_refuse_flag(clef_json_fields *f, const char *key, int supported, int missing)
 {
     if (clef__json_bool(f, key, missing) != supported && !failed(f))
-        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %s %s is not supported", f->file, key, supported ? "false" : "true");
+        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %s %s is not supported", f->file, key,
+                               supported ? "false" : "true");
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
 void clef__json_head_dim(clef_json_fields *f, clef_hparams *hp)
 {
     if (failed(f))
         return;
     if (hp->d_model % hp->n_heads != 0)
-        f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: a width of %" PRId32 " is no multiple of %" PRId32 " heads", f->file,
+        f->status = clef__fail(f->err, CLEF_E_FORMAT,
+                               "%s: a width of %" PRId32 " is no multiple of %" PRId32 " heads", f->file,
                                hp->d_model, hp->n_heads);
     hp->head_dim = hp->d_model / hp->n_heads;
 }
@@ -47,13 +51,17 @@ void clef__json_sizes(clef_json_fields *f, clef_hparams *hp)
         clef__json_head_dim(f, hp);
 }
 
-void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, int32_t missing, int32_t missing_used)
+void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, int32_t missing,
+                        int32_t missing_used)
 {
     hp->n_experts = (int32_t)clef__json_int(f, key, 1, CLEF_MAX_EXPERTS, missing);
-    hp->n_experts_used = (int32_t)clef__json_int(f, "num_experts_per_tok", 1, CLEF_MAX_EXPERTS_USED, missing_used);
+    hp->n_experts_used =
+        (int32_t)clef__json_int(f, "num_experts_per_tok", 1, CLEF_MAX_EXPERTS_USED, missing_used);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- names
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *key, const char *missing)
 {
@@ -74,7 +82,8 @@ void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *ke
             return;
         }
     f->status =
-        clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %s %.40s is not supported, known are: silu gelu gelu_new relu", f->file, key, value);
+        clef__fail(f->err, CLEF_E_UNSUPPORTED,
+                   "%s: %s %.40s is not supported, known are: silu gelu gelu_new relu", f->file, key, value);
 }
 
 static int listed(const char *const *names, const char *name)
@@ -91,8 +100,10 @@ int clef__json_layer_types(clef_json_fields *f, clef_hparams *hp, const char *co
     if (failed(f) || !clef__json_has(f, "layer_types"))
         return 0;
     if (json_array_size(types) != (size_t)hp->n_layers) {
-        f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: layer_types is %s of %zu, wanted an array of num_hidden_layers, %" PRId32,
-                               f->file, clef__json_kind(types), json_array_size(types), hp->n_layers);
+        f->status =
+            clef__fail(f->err, CLEF_E_FORMAT,
+                       "%s: layer_types is %s of %zu, expected an array of num_hidden_layers, %" PRId32,
+                       f->file, clef__json_kind(types), json_array_size(types), hp->n_layers);
         return 0;
     }
     memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
@@ -102,7 +113,8 @@ int clef__json_layer_types(clef_json_fields *f, clef_hparams *hp, const char *co
             hp->sliding_layers[i / 32] |= 1u << (i % 32);
         } else if (!type || (strcmp(type, "full_attention") != 0 && !listed(others, type))) {
             f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED,
-                                   "%s: layer_types[%" PRId32 "] %.40s is not supported, wanted full_attention or sliding_attention",
+                                   "%s: layer_types[%" PRId32
+                                   "] %.40s is not supported, expected full_attention or sliding_attention",
                                    f->file, i, type ? type : "is no string and");
             return 0;
         }

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/file/tensor_index.h"
 #include "model/open/arch.h"
 #include "model/open/config.h"
 #include "model/open/config_keys.h"
-#include "model/file/tensor_index.h"
 
 static const clef_gguf_entry *find(clef_gguf_keys *k, const char *key)
 {
@@ -26,13 +26,14 @@ static const clef_gguf_entry *find_number(clef_gguf_keys *k, const char *key, in
         return NULL;
     }
     if (e->type == CLEF_GGUF_STRING || e->n == 0) {
-        k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is %s, wanted a number", k->file, k->key,
+        k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is %s, expected a number", k->file, k->key,
                                e->type == CLEF_GGUF_STRING ? "a string" : "an empty array");
         return NULL;
     }
     for (uint64_t i = 1; i < e->n; i++)
         if (clef__gguf_item_float(e, i) != clef__gguf_item_float(e, 0)) {
-            k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s differs from layer to layer", k->file, k->key);
+            k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s differs from layer to layer",
+                                   k->file, k->key);
             return NULL;
         }
     return e;
@@ -47,7 +48,8 @@ int32_t clef__key_int(clef_gguf_keys *k, const char *key, int32_t min, int32_t m
     if (x >= min && x <= max)
         return (int32_t)x;
     k->status =
-        clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is %" PRId64 ", wanted %" PRId32 " to %" PRId32, k->file, k->key, x, min, max);
+        clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is %" PRId64 ", expected %" PRId32 " to %" PRId32,
+                   k->file, k->key, x, min, max);
     return min;
 }
 
@@ -59,7 +61,8 @@ double clef__key_float(clef_gguf_keys *k, const char *key, double min, double ma
     const double x = clef__gguf_item_float(e, 0);
     if (x >= min && x <= max) /* false for NaN */
         return x;
-    k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is %g, wanted %g to %g", k->file, k->key, x, min, max);
+    k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is %g, expected %g to %g", k->file, k->key, x,
+                           min, max);
     return min;
 }
 
@@ -74,8 +77,9 @@ void clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint
     if (k->status != CLEF_OK || !e)
         return;
     if (e->type == CLEF_GGUF_STRING || !e->is_array || e->n != (uint64_t)n_layers) {
-        k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is no list of a number for each of %" PRId32 " layers", k->file, k->key,
-                               n_layers);
+        k->status = clef__fail(k->err, CLEF_E_FORMAT,
+                               "%s: key %s is no list of a number for each of %" PRId32 " layers", k->file,
+                               k->key, n_layers);
         return;
     }
     memset(bits, 0, CLEF_MAX_LAYERS / 8);
@@ -91,7 +95,8 @@ void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32
     if (k->status == CLEF_OK && e && e->is_array)
         clef__key_layers(k, "attention.sliding_window_pattern", hp->n_layers, hp->sliding_layers);
     else
-        clef__slide_but(hp, first, clef__key_int(k, "attention.sliding_window_pattern", 1, CLEF_MAX_LAYERS, missing));
+        clef__slide_but(hp, first,
+                        clef__key_int(k, "attention.sliding_window_pattern", 1, CLEF_MAX_LAYERS, missing));
 }
 
 static const clef_tensor_info *find_tensor(const clef_gguf *gguf, const char *name)
@@ -111,26 +116,34 @@ static void read_vocab(clef_gguf_keys *k, clef_hparams *hp)
     if (k->status != CLEF_OK)
         return;
     const int is_narrow = clef__arch_find(hp->arch, 1)->weights[CLEF_W_EMBED_PROJECTION].gguf != NULL;
-    if (embedding && (embedding->rank != 2 || (embedding->dims[1] != hp->d_model && !is_narrow) || embedding->dims[0] > CLEF_MAX_VOCAB)) {
-        k->status =
-            clef__fail(k->err, CLEF_E_FORMAT,
-                       "%s: tensor token_embd.weight is [%" PRId64 ", %" PRId64 "] of rank %" PRId32 ", wanted [vocabulary, %" PRId32 "]",
-                       k->file, embedding->dims[0], embedding->dims[1], embedding->rank, hp->d_model);
+    if (embedding && (embedding->rank != 2 || (embedding->dims[1] != hp->d_model && !is_narrow) ||
+                      embedding->dims[0] > CLEF_MAX_VOCAB)) {
+        k->status = clef__fail(k->err, CLEF_E_FORMAT,
+                               "%s: tensor token_embd.weight is [%" PRId64 ", %" PRId64 "] of rank %" PRId32
+                               ", expected [vocabulary, %" PRId32 "]",
+                               k->file, embedding->dims[0], embedding->dims[1], embedding->rank, hp->d_model);
         return;
     }
-    const int64_t n = embedding ? embedding->dims[0] : stated ? stated : tokens && tokens->n <= CLEF_MAX_VOCAB ? (int64_t)tokens->n : 0;
+    const int64_t n = embedding                               ? embedding->dims[0]
+                      : stated                                ? stated
+                      : tokens && tokens->n <= CLEF_MAX_VOCAB ? (int64_t)tokens->n
+                                                              : 0;
     if (n == 0)
-        k->status = clef__fail(k->err, CLEF_E_FORMAT,
-                               "%s: says nowhere how large its vocabulary is: no %s.vocab_size, token_embd.weight or "
-                               "tokenizer.ggml.tokens",
-                               k->file, k->arch);
+        k->status =
+            clef__fail(k->err, CLEF_E_FORMAT,
+                       "%s: says nowhere how large its vocabulary is: no %s.vocab_size, token_embd.weight or "
+                       "tokenizer.ggml.tokens",
+                       k->file, k->arch);
     else if (stated && stated != n)
-        k->status = clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s.vocab_size is %" PRId32 ", but token_embd.weight has %" PRId64 " rows",
-                               k->file, k->arch, stated, n);
+        k->status =
+            clef__fail(k->err, CLEF_E_FORMAT,
+                       "%s: key %s.vocab_size is %" PRId32 ", but token_embd.weight has %" PRId64 " rows",
+                       k->file, k->arch, stated, n);
     hp->n_vocab = (int32_t)n;
 }
 
-/* ggml's names of scalings. Llama 3's has none: its files carry divisors of the frequencies (rope_freqs.weight). */
+/* ggml's names of scalings. Llama 3's has none: its files carry divisors of the frequencies
+ * (rope_freqs.weight). */
 static void read_rope_scaling(clef_gguf_keys *k, clef_hparams *hp)
 {
     static const struct {
@@ -151,13 +164,15 @@ static void read_rope_scaling(clef_gguf_keys *k, clef_hparams *hp)
     if (i == sizeof types / sizeof *types) {
         char shown[40];
         clef__config_text(name, shown, sizeof shown);
-        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s %s is not supported, known are: none linear yarn longrope", k->file,
-                               key, shown);
+        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED,
+                               "%s: key %s %s is not supported, known are: none linear yarn longrope",
+                               k->file, key, shown);
         return;
     }
     if (factor > 0 && factor < 1) {
         k->status =
-            clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s.rope.scaling.factor is %g, wanted at least 1", k->file, k->arch, factor);
+            clef__fail(k->err, CLEF_E_UNSUPPORTED,
+                       "%s: key %s.rope.scaling.factor is %g, expected at least 1", k->file, k->arch, factor);
         return;
     }
     if (factor > 1 || types[i].type == CLEF_ROPE_LONGROPE)
@@ -199,7 +214,8 @@ static void read_marks(const clef_gguf *gguf, clef_hparams *hp)
 static void read_experts(clef_gguf_keys *k, clef_hparams *hp)
 {
     if (k->status == CLEF_OK && !clef__arch_find(hp->arch, 1)->weights[CLEF_W_ROUTER].gguf)
-        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %" PRId32 ": experts are not supported in %s", k->file, k->key,
+        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED,
+                               "%s: key %s is %" PRId32 ": experts are not supported in %s", k->file, k->key,
                                hp->n_experts, hp->arch);
     hp->n_experts_used = clef__key_int(k, "expert_used_count", 1, CLEF_MAX_EXPERTS_USED, CLEF_KEY_NEEDED);
     hp->d_ff_expert = clef__key_int(k, "expert_feed_forward_length", 1, CLEF_MAX_WIDTH, hp->d_ff);
@@ -213,17 +229,19 @@ static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
     hp->head_dim = clef__key_int(k, "attention.key_length", 1, CLEF_MAX_HEAD_DIM, 0);
     if (k->status == CLEF_OK && hp->head_dim == 0) {
         if (hp->d_model % hp->n_heads != 0)
-            k->status =
-                clef__fail(k->err, CLEF_E_FORMAT,
-                           "%s: no key %s.attention.key_length, and embedding_length %" PRId32 " is no multiple of head_count %" PRId32,
-                           k->file, k->arch, hp->d_model, hp->n_heads);
+            k->status = clef__fail(k->err, CLEF_E_FORMAT,
+                                   "%s: no key %s.attention.key_length, and embedding_length %" PRId32
+                                   " is no multiple of head_count %" PRId32,
+                                   k->file, k->arch, hp->d_model, hp->n_heads);
         hp->head_dim = hp->d_model / hp->n_heads;
     }
-    const int32_t value_length = clef__key_int(k, "attention.value_length", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
+    const int32_t value_length =
+        clef__key_int(k, "attention.value_length", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
     if (value_length != hp->head_dim && clef__arch_find(hp->arch, 1)->weights[CLEF_W_ATTN_KV_B].gguf)
         hp->v_head_dim = value_length;
     else if (k->status == CLEF_OK && value_length != hp->head_dim)
-        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s is %" PRId32 ", which differs from key_length %" PRId32, k->file,
+        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED,
+                               "%s: key %s is %" PRId32 ", which differs from key_length %" PRId32, k->file,
                                k->key, value_length, hp->head_dim);
     hp->sliding_window = clef__key_int(k, "attention.sliding_window", 0, CLEF_MAX_CONTEXT, 0);
     if (hp->sliding_window > 0)
@@ -243,7 +261,8 @@ static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
 static float read_epsilon(clef_gguf_keys *k)
 {
     const double rms = clef__key_float(k, "attention.layer_norm_rms_epsilon", 0, 1, 2);
-    return (float)(rms <= 1 ? rms : clef__key_float(k, "attention.layer_norm_epsilon", 0, 1, CLEF_KEY_NEEDED));
+    return (float)(rms <= 1 ? rms
+                            : clef__key_float(k, "attention.layer_norm_epsilon", 0, 1, CLEF_KEY_NEEDED));
 }
 
 clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef_hparams *hp, clef_error *err)

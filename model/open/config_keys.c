@@ -1,5 +1,6 @@
-/* Hyperparameters that GGUF's standard keys do not say for every family, as keys of our own ("clef.activation"): written with every folder
- * that becomes a GGUF file, read after all others. Readers that do not know them go by what they know of the family. */
+/* Hyperparameters that GGUF's standard keys do not say for every family, as keys of our own
+ * ("clef.activation"): written with every folder that becomes a GGUF file, read after all others. Readers
+ * that do not know them go by what they know of the family. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -74,7 +75,8 @@ static const own_key rope_keys[] = {
     {NULL, INT, 0, 0, 0},
 };
 
-/* ---- writing ---------------------------------------------------------------------------------------------------------------------------
+/* ---- writing
+ * ---------------------------------------------------------------------------------------------------------------------------
  */
 
 static void put(clef_gguf_writer *w, const own_key *list, const char *prefix, const void *from)
@@ -109,7 +111,8 @@ void clef__config_put_keys(clef_gguf_writer *w, const clef_hparams *hp)
     put_layers(w, "clef.no_rope_layers", hp->no_rope_layers, hp->n_layers);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------------------------------
+/* ---- reading
+ * ---------------------------------------------------------------------------------------------------------------------------
  */
 
 static void get(clef_gguf_keys *from, const own_key *list, const char *prefix, void *to)

@@ -26,18 +26,19 @@ static void read_type(clef_json_fields *f, clef_rope_params *r)
     if (i < sizeof types / sizeof *types)
         r->type = (int32_t)types[i].type;
     else
-        f->status =
-            clef__fail(f->err, CLEF_E_UNSUPPORTED,
-                       "%s: %s.rope_type %.40s is not supported, known are: default linear dynamic llama3 yarn longrope proportional",
-                       f->file, f->within, type);
+        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED,
+                               "%s: %s.rope_type %.40s is not supported, known are: default linear dynamic "
+                               "llama3 yarn longrope proportional",
+                               f->file, f->within, type);
 }
 
-/* What a type needs beside its name. The context of the first training stands here, or (longrope) beside rope_scaling. */
+/* What a type needs beside its name. The context of the first training stands here, or (longrope) beside
+ * rope_scaling. */
 static void read_scaling(clef_json_fields *f, clef_rope_params *r, int32_t original, int32_t n_context)
 {
     const double most = 1e6;
-    r->original_context =
-        (int32_t)clef__json_int(f, "original_max_position_embeddings", 1, CLEF_MAX_CONTEXT, original ? original : n_context);
+    r->original_context = (int32_t)clef__json_int(f, "original_max_position_embeddings", 1, CLEF_MAX_CONTEXT,
+                                                  original ? original : n_context);
     switch (r->type) {
     case CLEF_ROPE_LLAMA3:
         r->low_freq_factor = clef__json_need_double(f, "low_freq_factor", 1e-6, most);
@@ -56,21 +57,26 @@ static void read_scaling(clef_json_fields *f, clef_rope_params *r, int32_t origi
     }
     r->attention_factor = clef__json_double(f, "attention_factor", 0, most, 0);
     if (r->type == CLEF_ROPE_LONGROPE || r->type == CLEF_ROPE_PROPORTIONAL)
-        r->factor = clef__json_double(f, "factor", 1, most, r->type == CLEF_ROPE_LONGROPE ? (double)n_context / r->original_context : 1);
+        r->factor =
+            clef__json_double(f, "factor", 1, most,
+                              r->type == CLEF_ROPE_LONGROPE ? (double)n_context / r->original_context : 1);
     else if (r->type != CLEF_ROPE_DEFAULT)
         r->factor = clef__json_need_double(f, "factor", 1, most);
 }
 
 /* The object's parameters into r. theta and partial: what holds where it does not say. */
-static void read_params(clef_json_fields *f, const json_t *object, const char *within, const clef_hparams *hp, double theta, double partial,
-                        clef_rope_params *r)
+static void read_params(clef_json_fields *f, const json_t *object, const char *within, const clef_hparams *hp,
+                        double theta, double partial, clef_rope_params *r)
 {
-    const int32_t original = (int32_t)clef__json_int(f, "original_max_position_embeddings", 1, CLEF_MAX_CONTEXT, 0);
-    clef_json_fields inner = {.object = object, .file = f->file, .within = within, .err = f->err, .status = f->status};
+    const int32_t original =
+        (int32_t)clef__json_int(f, "original_max_position_embeddings", 1, CLEF_MAX_CONTEXT, 0);
+    clef_json_fields inner = {
+        .object = object, .file = f->file, .within = within, .err = f->err, .status = f->status};
     if (f->status != CLEF_OK)
         return;
     if (!json_is_object(object)) {
-        f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: %s is %s, wanted an object", f->file, within, clef__json_kind(object));
+        f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: %s is %s, expected an object", f->file, within,
+                               clef__json_kind(object));
         return;
     }
     *r = (clef_rope_params){.pairing = hp->rope.pairing};
@@ -89,20 +95,22 @@ static void read_params(clef_json_fields *f, const json_t *object, const char *w
 void clef__json_rope(clef_json_fields *f, clef_hparams *hp, double theta, double partial)
 {
     const char *within = clef__json_has(f, "rope_parameters") ? "rope_parameters" : "rope_scaling";
-    const json_t *object = json_object_get(f->object, within), *full = json_object_get(object, "full_attention");
+    const json_t *object = json_object_get(f->object, within),
+                 *full = json_object_get(object, "full_attention");
     theta = clef__json_double(f, "rope_theta", 1, 1e12, theta);
     partial = clef__json_double(f, "partial_rotary_factor", 0, 1, partial);
     if (f->status != CLEF_OK)
         return;
     if (!clef__json_has(f, within)) {
-        hp->rope = (clef_rope_params){.dims = (int32_t)(hp->head_dim * partial), .pairing = hp->rope.pairing, .theta = theta};
+        hp->rope = (clef_rope_params){
+            .dims = (int32_t)(hp->head_dim * partial), .pairing = hp->rope.pairing, .theta = theta};
         return;
     }
     if (full && !json_is_null(full)) { /* of each type of layer its own */
         read_params(f, full, "rope_parameters.full_attention", hp, theta, partial, &hp->rope);
         if (json_object_get(object, "sliding_attention"))
-            read_params(f, json_object_get(object, "sliding_attention"), "rope_parameters.sliding_attention", hp, theta, partial,
-                        &hp->rope_sliding);
+            read_params(f, json_object_get(object, "sliding_attention"), "rope_parameters.sliding_attention",
+                        hp, theta, partial, &hp->rope_sliding);
         return;
     }
     read_params(f, object, within, hp, theta, partial, &hp->rope);

@@ -8,15 +8,16 @@
 #include <string.h>
 
 #include "graph/fail.h"
+#include "model/file/tensor_index.h"
 #include "model/open/arch.h"
 #include "model/open/model.h"
-#include "model/file/tensor_index.h"
 #include "runtime/os/os.h"
 
 enum { NAME_BYTES = 256, LARGE_BYTES = 2 << 20 };
 static const char experts[] = ".experts.";
 
-/* A tensor that is put together: by a rule of one or two parts, or (rule NULL) of parts that lie one behind another. */
+/* A tensor that is put together: by a rule of one or two parts, or (rule NULL) of parts that lie one behind
+ * another. */
 struct clef_joined {
     const clef_join_rule *rule;
     const clef_tensor_info **parts;
@@ -25,17 +26,20 @@ struct clef_joined {
     char name[NAME_BYTES];
 };
 
-/* ---- ways of putting together -------------------------------------------------------------------------------------------------------- */
+/* ---- ways of putting together
+ * -------------------------------------------------------------------------------------------------------- */
 
-static int columns_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step, clef_tensor_info *out)
+static int columns_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
+                         clef_tensor_info *out)
 {
     (void)with;
-    *out = (clef_tensor_info){.dtype = of->dtype, .rank = 3, .dims = {of->dims[0], of->dims[2] / step, of->dims[1]}};
+    *out = (clef_tensor_info){
+        .dtype = of->dtype, .rank = 3, .dims = {of->dims[0], of->dims[2] / step, of->dims[1]}};
     return of->rank == 3 && clef_dtype_block_elems(of->dtype) == 1 && of->dims[2] % step == 0;
 }
 
-static void columns_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step, int64_t i,
-                         unsigned char *to)
+static void columns_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first,
+                         int32_t step, int64_t i, unsigned char *to)
 {
     const int64_t K = of->dims[1], N = of->dims[2];
     const size_t size = (size_t)clef_dtype_block_bytes(of->dtype);
@@ -46,15 +50,16 @@ static void columns_fill(const clef_tensor_info *of, const clef_tensor_info *wit
             memcpy(to, from + (size_t)(k * N + n) * size, size);
 }
 
-static int elements_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step, clef_tensor_info *out)
+static int elements_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
+                          clef_tensor_info *out)
 {
     (void)with;
     *out = (clef_tensor_info){.dtype = of->dtype, .rank = 2, .dims = {of->dims[0], of->dims[1] / step}};
     return of->rank == 2 && clef_dtype_block_elems(of->dtype) == 1 && of->dims[1] % step == 0;
 }
 
-static void elements_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step, int64_t i,
-                          unsigned char *to)
+static void elements_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first,
+                          int32_t step, int64_t i, unsigned char *to)
 {
     const int64_t N = of->dims[1];
     const size_t size = (size_t)clef_dtype_block_bytes(of->dtype);
@@ -66,14 +71,18 @@ static void elements_fill(const clef_tensor_info *of, const clef_tensor_info *wi
 
 enum { MXFP4_ELEMS = 32, MXFP4_CODES = MXFP4_ELEMS / 2 };
 
-static int mxfp4_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step, clef_tensor_info *out)
+static int mxfp4_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
+                       clef_tensor_info *out)
 {
-    *out = (clef_tensor_info){.dtype = CLEF_MXFP4, .rank = 3, .dims = {of->dims[0], of->dims[1] / step, of->dims[2] * MXFP4_ELEMS}};
-    return of->rank == 4 && with->rank == 3 && of->dtype == CLEF_I8 && with->dtype == CLEF_I8 && of->dims[3] == MXFP4_CODES &&
-           of->dims[1] % step == 0 && memcmp(of->dims, with->dims, 3 * sizeof *of->dims) == 0;
+    *out = (clef_tensor_info){
+        .dtype = CLEF_MXFP4, .rank = 3, .dims = {of->dims[0], of->dims[1] / step, of->dims[2] * MXFP4_ELEMS}};
+    return of->rank == 4 && with->rank == 3 && of->dtype == CLEF_I8 && with->dtype == CLEF_I8 &&
+           of->dims[3] == MXFP4_CODES && of->dims[1] % step == 0 &&
+           memcmp(of->dims, with->dims, 3 * sizeof *of->dims) == 0;
 }
 
-static void mxfp4_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step, int64_t i, unsigned char *to)
+static void mxfp4_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step,
+                       int64_t i, unsigned char *to)
 {
     const int64_t N = of->dims[1], n_blocks = of->dims[2];
     for (int64_t n = first; n < N; n += step)
@@ -82,13 +91,15 @@ static void mxfp4_fill(const clef_tensor_info *of, const clef_tensor_info *with,
             const unsigned char *from = (const unsigned char *)of->data + block * MXFP4_CODES;
             to[0] = ((const unsigned char *)with->data)[block];
             for (int j = 0; j < MXFP4_CODES; j++) {
-                const int shift = j % 2 * 4, low = from[j / 2] >> shift & 15, high = from[MXFP4_CODES / 2 + j / 2] >> shift & 15;
+                const int shift = j % 2 * 4, low = from[j / 2] >> shift & 15,
+                          high = from[MXFP4_CODES / 2 + j / 2] >> shift & 15;
                 to[1 + j] = (unsigned char)(low | high << 4);
             }
         }
 }
 
-static int rates_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step, clef_tensor_info *out)
+static int rates_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
+                       clef_tensor_info *out)
 {
     (void)with;
     (void)step;
@@ -96,13 +107,16 @@ static int rates_shape(const clef_tensor_info *of, const clef_tensor_info *with,
     return of->rank == 1 && clef_dtype_block_elems(of->dtype) == 1;
 }
 
-static void rates_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step, int64_t i, unsigned char *to)
+static void rates_fill(const clef_tensor_info *of, const clef_tensor_info *with, int32_t first, int32_t step,
+                       int64_t i, unsigned char *to)
 {
     float x;
     (void)with;
     (void)first;
     (void)step;
-    clef_dtype_decode(of->dtype, (const unsigned char *)of->data + (size_t)i * (size_t)clef_dtype_block_bytes(of->dtype), 1, &x);
+    clef_dtype_decode(of->dtype,
+                      (const unsigned char *)of->data + (size_t)i * (size_t)clef_dtype_block_bytes(of->dtype),
+                      1, &x);
     x = (float)-exp((double)x);
     memcpy(to, &x, sizeof x);
 }
@@ -112,7 +126,9 @@ const clef_join clef__join_columns = {columns_shape, columns_fill};
 const clef_join clef__join_elements = {elements_shape, elements_fill};
 const clef_join clef__join_mxfp4 = {mxfp4_shape, mxfp4_fill};
 
-/* ---- finding them -------------------------------------------------------------------------------------------------------------------- */
+/* ---- finding them
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status add(clef_model *m, const clef_joined *like, clef_tensor_info info, clef_error *err)
 {
@@ -154,10 +170,13 @@ static clef_status add_stack(clef_model *m, const clef_tensor_info *first, clef_
     clef_joined j = {.rule = NULL};
     clef_tensor_info info = {.dtype = first->dtype, .rank = first->rank + 1};
     if (first->rank >= CLEF_MAX_DIMS)
-        return clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s has %" PRId32 " dims, wanted at most %d for an expert's", m->path, first->name,
-                          first->rank, CLEF_MAX_DIMS - 1);
-    if ((size_t)snprintf(j.name, sizeof j.name, "%.*s*%s", (int)(at - first->name), first->name, at + 1) >= sizeof j.name)
-        return clef__fail(err, CLEF_E_LIMIT, "%s: the name of tensor %.80s... is too long", m->path, first->name);
+        return clef__fail(err, CLEF_E_SHAPE,
+                          "%s: tensor %s has %" PRId32 " dims, expected at most %d for an expert's", m->path,
+                          first->name, first->rank, CLEF_MAX_DIMS - 1);
+    if ((size_t)snprintf(j.name, sizeof j.name, "%.*s*%s", (int)(at - first->name), first->name, at + 1) >=
+        sizeof j.name)
+        return clef__fail(err, CLEF_E_LIMIT, "%s: the name of tensor %.80s... is too long", m->path,
+                          first->name);
     while (part_of(m, first->name, j.n_parts))
         j.n_parts++;
     j.parts = malloc((j.n_parts + 1) * sizeof *j.parts);
@@ -168,8 +187,10 @@ static clef_status add_stack(clef_model *m, const clef_tensor_info *first, clef_
     clef_status status = CLEF_OK;
     for (size_t i = 0; i < j.n_parts && status == CLEF_OK; i++) {
         const clef_tensor_info *p = j.parts[i] = part_of(m, first->name, i);
-        if (p->dtype != first->dtype || p->rank != first->rank || memcmp(p->dims, first->dims, (size_t)p->rank * sizeof *p->dims) != 0)
-            status = clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s is of another shape or dtype than %s", m->path, p->name, first->name);
+        if (p->dtype != first->dtype || p->rank != first->rank ||
+            memcmp(p->dims, first->dims, (size_t)p->rank * sizeof *p->dims) != 0)
+            status = clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s is of another shape or dtype than %s",
+                                m->path, p->name, first->name);
     }
     if (status == CLEF_OK)
         status = add(m, &j, info, err);
@@ -178,14 +199,16 @@ static clef_status add_stack(clef_model *m, const clef_tensor_info *first, clef_
     return status;
 }
 
-static clef_status add_by_rule(clef_model *m, const clef_join_rule *rule, const clef_tensor_info *of, clef_error *err)
+static clef_status add_by_rule(clef_model *m, const clef_join_rule *rule, const clef_tensor_info *of,
+                               clef_error *err)
 {
     const int begin = (int)(strlen(of->name) - strlen(rule->of));
     char beside[NAME_BYTES];
     clef_joined j = {.rule = rule, .n_parts = 1};
     clef_tensor_info info;
     if (snprintf(j.name, sizeof j.name, "%.*s%s", begin, of->name, rule->to) >= NAME_BYTES)
-        return clef__fail(err, CLEF_E_LIMIT, "%s: the name of tensor %.80s... is too long", m->path, of->name);
+        return clef__fail(err, CLEF_E_LIMIT, "%s: the name of tensor %.80s... is too long", m->path,
+                          of->name);
     const clef_tensor_info *with = NULL;
     if (rule->with) {
         snprintf(beside, sizeof beside, "%.*s%s", begin, of->name, rule->with);
@@ -195,8 +218,9 @@ static clef_status add_by_rule(clef_model *m, const clef_join_rule *rule, const 
         j.n_parts = 2;
     }
     if (!rule->join->shape(of, with, rule->step, &info))
-        return clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s%s%s is not of a shape and dtype that %s can be made of", m->path, of->name,
-                          with ? " with " : "", with ? with->name : "", j.name);
+        return clef__fail(err, CLEF_E_SHAPE,
+                          "%s: tensor %s%s%s is not of a shape and dtype that %s can be made of", m->path,
+                          of->name, with ? " with " : "", with ? with->name : "", j.name);
     j.parts = malloc(2 * sizeof *j.parts);
     if (!j.parts)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for the list of its tensors", m->path);
@@ -235,11 +259,14 @@ clef_status clef__joined_find(clef_model *m, clef_error *err)
     m->joined_by_name = clef__tensor_index(m->joined_infos, m->n_joined, &twice);
     if (!m->joined_by_name)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for the list of its tensors", m->path);
-    return twice ? clef__fail(err, CLEF_E_FORMAT, "%s: tensor %s can be made of several tensors of the file", m->path, twice->name)
+    return twice ? clef__fail(err, CLEF_E_FORMAT, "%s: tensor %s can be made of several tensors of the file",
+                              m->path, twice->name)
                  : CLEF_OK;
 }
 
-/* ---- use ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- use
+ * -----------------------------------------------------------------------------------------------------------------------------
+ */
 
 const clef_tensor_info *clef__joined_lookup(const clef_model *m, const char *name)
 {

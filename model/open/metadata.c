@@ -89,7 +89,8 @@ static void gguf_entry(const clef_gguf_entry *e, entry_callback *callback, void 
     free(value.bytes);
 }
 
-void clef_model_metadata(const clef_model *model, void (*entry)(void *user, const char *key, const char *value), void *user)
+void clef_model_metadata(const clef_model *model,
+                         void (*entry)(void *user, const char *key, const char *value), void *user)
 {
     for (uint64_t i = 0; i < model->gguf.n_entries; i++)
         gguf_entry(&model->gguf.entries[i], entry, user);

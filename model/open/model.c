@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "graph/fail.h"
+#include "model/file/tensor_index.h"
 #include "model/open/config.h"
 #include "model/open/joined.h"
-#include "model/file/tensor_index.h"
 #include "runtime/os/os.h"
 
 enum { MAX_CONFIG_BYTES = 16 << 20, MAX_INDEX_BYTES = 256 << 20, MAX_SHARDS = 4096 };
@@ -47,7 +47,9 @@ static void set_name_from_path(clef_model *m)
     clef__config_text(part, m->hparams.name, sizeof m->hparams.name);
 }
 
-/* ---- GGUF ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- GGUF
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status open_gguf(clef_model *m, clef_error *err)
 {
@@ -70,21 +72,26 @@ static clef_status open_gguf(clef_model *m, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- Hugging Face folder --------------------------------------------------------------------------------------------------------- */
+/* ---- Hugging Face folder
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
-/* Integers that clef has no dtype for are buffers (position_ids); a float without a dtype would be a weight. */
+/* Integers that clef has no dtype for are buffers (position_ids); a float without a dtype would be a weight.
+ */
 static int is_buffer(clef_st_dtype dtype)
 {
-    return dtype == CLEF_ST_I64 || dtype == CLEF_ST_U64 || dtype == CLEF_ST_U32 || dtype == CLEF_ST_I16 || dtype == CLEF_ST_U16;
+    return dtype == CLEF_ST_I64 || dtype == CLEF_ST_U64 || dtype == CLEF_ST_U32 || dtype == CLEF_ST_I16 ||
+           dtype == CLEF_ST_U16;
 }
 
 /* Appends the tensors of a shard that `map` (name -> file; NULL: any) gives to `file`. */
-static clef_status add_tensors(clef_model *m, const clef_safetensors *st, const json_t *map, const char *file, size_t *n_mapped,
-                               clef_error *err)
+static clef_status add_tensors(clef_model *m, const clef_safetensors *st, const json_t *map, const char *file,
+                               size_t *n_mapped, clef_error *err)
 {
     if (st->n_tensors > INT32_MAX - m->n_tensors)
         return clef__fail(err, CLEF_E_LIMIT, "%s: has too many tensors", m->path);
-    clef_tensor_info *grown = realloc(m->tensors, ((size_t)m->n_tensors + (size_t)st->n_tensors + 1) * sizeof *grown);
+    clef_tensor_info *grown =
+        realloc(m->tensors, ((size_t)m->n_tensors + (size_t)st->n_tensors + 1) * sizeof *grown);
     if (!grown)
         return no_memory(m->path, err);
     m->tensors = grown;
@@ -97,14 +104,15 @@ static clef_status add_tensors(clef_model *m, const clef_safetensors *st, const 
         if (is_buffer(st->stored[i]))
             continue;
         if (t->dtype == CLEF_N_DTYPES)
-            return clef__fail(err, CLEF_E_UNSUPPORTED, "%s/%s: tensor %s is %s, wanted F32, F16 or BF16", m->path, file, t->name,
-                              clef__st_dtype_name(st->stored[i]));
+            return clef__fail(err, CLEF_E_UNSUPPORTED, "%s/%s: tensor %s is %s, expected F32, F16 or BF16",
+                              m->path, file, t->name, clef__st_dtype_name(st->stored[i]));
         m->tensors[m->n_tensors++] = *t;
     }
     return CLEF_OK;
 }
 
-static clef_status open_shard(clef_model *m, const char *file, const json_t *map, size_t *n_mapped, clef_error *err)
+static clef_status open_shard(clef_model *m, const char *file, const json_t *map, size_t *n_mapped,
+                              clef_error *err)
 {
     clef_safetensors *grown = realloc(m->shards, (m->n_shards + 1) * sizeof *grown);
     if (!grown)
@@ -145,14 +153,16 @@ static clef_status missing_tensor(const clef_model *m, const char *index, json_t
             break;
         }
     }
-    return clef__fail(err, CLEF_E_NOT_FOUND, "%s: weight_map puts %.200s into %s, which has no such tensor", index, missing, file);
+    return clef__fail(err, CLEF_E_NOT_FOUND, "%s: weight_map puts %.200s into %s, which has no such tensor",
+                      index, missing, file);
 }
 
 static clef_status open_shards(clef_model *m, const char *index, json_t *root, clef_error *err)
 {
     json_t *map = json_object_get(root, "weight_map"), *value;
     if (!json_is_object(map) || json_object_size(map) == 0)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: weight_map is %s, wanted an object with entries", index, clef__json_kind(map));
+        return clef__fail(err, CLEF_E_FORMAT, "%s: weight_map is %s, expected an object with entries", index,
+                          clef__json_kind(map));
 
     clef_status status = CLEF_OK;
     const char *key;
@@ -164,8 +174,10 @@ static clef_status open_shards(clef_model *m, const char *index, json_t *root, c
     {
         const char *file = json_string_value(value);
         if (!is_shard_name(file)) {
-            status = clef__fail(err, CLEF_E_FORMAT, "%s: weight_map.%.80s is %.80s, wanted the name of a .safetensors file beside it",
-                                index, key, file ? file : clef__json_kind(value));
+            status = clef__fail(
+                err, CLEF_E_FORMAT,
+                "%s: weight_map.%.80s is %.80s, expected the name of a .safetensors file beside it", index,
+                key, file ? file : clef__json_kind(value));
             goto out;
         }
         if (json_object_get(seen, file))
@@ -204,7 +216,8 @@ static clef_status open_weights(clef_model *m, clef_error *err)
         if (status == CLEF_OK)
             status = open_shards(m, index, root, err);
     } else {
-        status = clef__fail(err, CLEF_E_NOT_FOUND, "%s: has neither model.safetensors nor model.safetensors.index.json", m->path);
+        status = clef__fail(err, CLEF_E_NOT_FOUND,
+                            "%s: has neither model.safetensors nor model.safetensors.index.json", m->path);
     }
     json_decref(root);
     free(single);
@@ -220,7 +233,8 @@ static clef_status open_configs(clef_model *m, clef_error *err)
     if (!config || !beside)
         status = no_memory(m->path, err);
     else if (!clef__os_is_file(config))
-        status = clef__fail(err, CLEF_E_NOT_FOUND, "%s: has no config.json, wanted a Hugging Face folder or a GGUF file", m->path);
+        status = clef__fail(err, CLEF_E_NOT_FOUND,
+                            "%s: has no config.json, expected a Hugging Face folder or a GGUF file", m->path);
     else
         status = clef__json_load(config, MAX_CONFIG_BYTES, &m->config, err);
     if (status == CLEF_OK && clef__os_is_file(beside))
@@ -233,7 +247,9 @@ static clef_status open_configs(clef_model *m, clef_error *err)
     return status;
 }
 
-/* ---- open, close, ask ------------------------------------------------------------------------------------------------------------ */
+/* ---- open, close, ask
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status open_model(clef_model *m, clef_error *err)
 {
@@ -377,7 +393,8 @@ static clef_mapping mapping_of(const clef_model *m, const char *p)
     return (clef_mapping){0};
 }
 
-/* A fault maps what lies around it in the page cache, too (Linux: 64 KiB), so that the ends of its neighbours go with a tensor. */
+/* A fault maps what lies around it in the page cache, too (Linux: 64 KiB), so that the ends of its neighbours
+ * go with a tensor. */
 void clef_model_release(void *model, const char *name)
 {
     enum { AROUND = 128 << 10 };
@@ -386,6 +403,7 @@ void clef_model_release(void *model, const char *name)
     if (!file.data)
         return;
     const size_t at = (size_t)((uintptr_t)t->data - (uintptr_t)file.data), end = at + (size_t)t->n_bytes;
-    const size_t from = at > AROUND ? at - AROUND : 0, to = file.n_bytes - end > AROUND ? end + AROUND : file.n_bytes;
+    const size_t from = at > AROUND ? at - AROUND : 0,
+                 to = file.n_bytes - end > AROUND ? end + AROUND : file.n_bytes;
     clef__os_forget((const char *)file.data + from, to - from);
 }

@@ -1,5 +1,6 @@
-/* Beam search: the device gives each beam's likeliest continuations, the host says which go on, and the device puts the caches in that
- * order at the next step. The rules are those of transformers' generate() (generation/utils.py, _beam_search): see clef_session_beams(). */
+/* Beam search: the device gives each beam's likeliest continuations, the host says which go on, and the
+ * device puts the caches in that order at the next step. The rules are those of transformers' generate()
+ * (generation/utils.py, _beam_search): see clef_session_beams(). */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -25,7 +26,8 @@ typedef struct search {
     clef_beam_opts o;
     int32_t n_steps;      /* tokens that a text may have */
     int32_t n_first;      /* tokens of the prompt */
-    int32_t n_forced;     /* of them those that count as the text's length: what follows an encoder-decoder's first one */
+    int32_t n_forced;     /* of them those that count as the text's length: what follows an encoder-decoder's
+                             first one */
     text *running, *next; /* [n_beams] */
     text *finished;       /* [n_beams], the best first; those that are there: n_finished */
     int32_t n_finished;
@@ -36,7 +38,9 @@ typedef struct search {
     int32_t *ids, *order, *pos; /* [n_beams] for the device */
 } search;
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 static text *make_texts(int32_t n, int32_t n_steps)
 {
@@ -84,13 +88,16 @@ static clef_status search_init(search *q, clef_error *err)
     q->logs = malloc(n_all * sizeof *q->logs);
     q->ids = malloc(3 * (size_t)n * sizeof *q->ids);
     if (!q->running || !q->next || !q->finished || !q->candidates || !q->tokens || !q->logs || !q->ids)
-        return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " beams of %" PRId32 " tokens", n, q->n_steps);
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " beams of %" PRId32 " tokens", n,
+                          q->n_steps);
     q->order = q->ids + n;
     q->pos = q->order + n;
     return CLEF_OK;
 }
 
-/* ---- a step ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a step
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 static int ends_text(const search *q, int32_t id)
 {
@@ -113,7 +120,8 @@ static int by_score(const void *a, const void *b)
     const candidate *x = a, *y = b;
     if (x->score != y->score)
         return x->score < y->score ? 1 : -1;
-    return x->beam != y->beam ? (x->beam > y->beam) - (x->beam < y->beam) : (x->token > y->token) - (x->token < y->token);
+    return x->beam != y->beam ? (x->beam > y->beam) - (x->beam < y->beam)
+                              : (x->token > y->token) - (x->token < y->token);
 }
 
 /* What the device says of the n beams under way: the best continuations of all, n_candidates of them. */
@@ -121,7 +129,8 @@ static clef_status read_candidates(search *q, int32_t n, clef_error *err)
 {
     const clef_session *s = q->s;
     const int32_t k = s->n_candidates, n_all = n * k;
-    clef_status status = clef_plan_read(s->plan, s->candidates, q->tokens, (size_t)n_all * sizeof *q->tokens, err);
+    clef_status status =
+        clef_plan_read(s->plan, s->candidates, q->tokens, (size_t)n_all * sizeof *q->tokens, err);
     if (!status)
         status = clef_plan_read(s->plan, s->scores, q->logs, (size_t)n_all * sizeof *q->logs, err);
     if (status)
@@ -155,7 +164,8 @@ static void add_finished(search *q, const candidate *c, int32_t n, int ended)
         t->ids[n - 1] = c->token;
 }
 
-/* Sorts out the candidates for token number n (from 1): those that end a text, and the n_beams that go on. Returns how many go on. */
+/* Sorts out the candidates for token number n (from 1): those that end a text, and the n_beams that go on.
+ * Returns how many go on. */
 static int32_t take_candidates(search *q, int32_t n)
 {
     int32_t n_next = 0;
@@ -185,7 +195,8 @@ static int may_improve(const search *q, int32_t n)
 {
     if (q->n_finished < q->o.n_beams)
         return 1;
-    return !q->o.early_stopping && q->running[0].score / length_of(q, n) > q->finished[q->o.n_beams - 1].score;
+    return !q->o.early_stopping &&
+           q->running[0].score / length_of(q, n) > q->finished[q->o.n_beams - 1].score;
 }
 
 /* The step that takes the n texts' last tokens, at position `past`. */
@@ -222,15 +233,20 @@ static clef_status run_search(search *q, clef_error *err)
         if (n == q->n_steps || !n_running || !may_improve(q, n))
             break;
         status = run_beams(q, n_running, q->n_first + n - 1, err);
-        if (!status && o->progress && o->progress(o->progress_user, "beams", (uint64_t)n, (uint64_t)q->n_steps))
-            status = clef__fail(err, CLEF_E_CANCELLED, "beams: interrupted at %" PRId32 " of %" PRId32 " tokens", n, q->n_steps);
+        if (!status && o->progress &&
+            o->progress(o->progress_user, "beams", (uint64_t)n, (uint64_t)q->n_steps))
+            status = clef__fail(err, CLEF_E_CANCELLED,
+                                "beams: interrupted at %" PRId32 " of %" PRId32 " tokens", n, q->n_steps);
     }
     return status;
 }
 
-/* ---- the call ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the call
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
-static clef_status check_opts(const clef_session *s, int32_t n, clef_beam_opts *o, int32_t *n_steps, clef_error *err)
+static clef_status check_opts(const clef_session *s, int32_t n, clef_beam_opts *o, int32_t *n_steps,
+                              clef_error *err)
 {
     if (!s->n_beams)
         return clef__fail(err, CLEF_E_ARG, "the session was not made for beams (clef_session_opts.n_beams)");
@@ -239,14 +255,17 @@ static clef_status check_opts(const clef_session *s, int32_t n, clef_beam_opts *
     if (!o->n_best)
         o->n_best = 1;
     if (o->n_beams < 1 || o->n_beams > s->n_beams)
-        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " beams, the session was made for %" PRId32, o->n_beams, s->n_beams);
+        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " beams, the session was made for %" PRId32, o->n_beams,
+                          s->n_beams);
     if (o->n_best < 1 || o->n_best > o->n_beams)
-        return clef__fail(err, CLEF_E_ARG, "the best %" PRId32 " of %" PRId32 " beams, wanted 1 to %" PRId32, o->n_best, o->n_beams,
-                          o->n_beams);
+        return clef__fail(err, CLEF_E_ARG,
+                          "the best %" PRId32 " of %" PRId32 " beams, expected 1 to %" PRId32, o->n_best,
+                          o->n_beams, o->n_beams);
     if (!isfinite(o->length_penalty))
-        return clef__fail(err, CLEF_E_ARG, "length penalty %g, wanted a number", (double)o->length_penalty);
+        return clef__fail(err, CLEF_E_ARG, "length penalty %g, expected a number", (double)o->length_penalty);
     if (o->n_max < 0)
-        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " tokens to generate, wanted 0 (no limit) or more", o->n_max);
+        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " tokens to generate, expected 0 (no limit) or more",
+                          o->n_max);
     const int32_t room = s->opts.n_context - n + 1; /* the last token is not fed */
     *n_steps = o->n_max && o->n_max < room ? o->n_max : room;
     return CLEF_OK;
@@ -268,10 +287,13 @@ static clef_status give_best(search *q, clef_hypothesis **out, int32_t *n_out, c
     return CLEF_OK;
 }
 
-clef_status clef_session_beams(clef_session *s, const int32_t *ids, int32_t n, const clef_beam_opts *opts, clef_hypothesis **out,
-                               int32_t *n_out, clef_error *err)
+clef_status clef_session_beams(clef_session *s, const int32_t *ids, int32_t n, const clef_beam_opts *opts,
+                               clef_hypothesis **out, int32_t *n_out, clef_error *err)
 {
-    search q = {.s = s, .o = opts ? *opts : (clef_beam_opts){.length_penalty = 1}, .n_first = n, .n_forced = s->is_seq2seq ? n - 1 : 0};
+    search q = {.s = s,
+                .o = opts ? *opts : (clef_beam_opts){.length_penalty = 1},
+                .n_first = n,
+                .n_forced = s->is_seq2seq ? n - 1 : 0};
     const float *logits;
     *out = NULL;
     *n_out = 0;

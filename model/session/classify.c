@@ -24,7 +24,9 @@ struct clef_classifier {
     int32_t capacity;            /* rows of logits */
 };
 
-/* ---- what the files say ------------------------------------------------------------------------------------------------------------- */
+/* ---- what the files say
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 /* The labels' number is the classifier's width, which the graph knows. */
 static clef_status count_classes(clef_classifier *c, clef_error *err)
@@ -59,7 +61,9 @@ static clef_status read_kind(clef_classifier *c, clef_error *err)
             c->info.kind = kinds[i].kind;
             return CLEF_OK;
         }
-    return type ? clef__fail(err, CLEF_E_UNSUPPORTED, "config.json: problem_type %.40s is not supported", type) : CLEF_OK;
+    return type
+               ? clef__fail(err, CLEF_E_UNSUPPORTED, "config.json: problem_type %.40s is not supported", type)
+               : CLEF_OK;
 }
 
 /* id2label is an object of numbers as texts. */
@@ -87,8 +91,8 @@ static clef_status set_up(clef_classifier *c, clef_error *err)
     const clef_arch *arch = clef__arch_find(hp->arch, c->model->is_gguf);
     c->info.max_tokens = hp->n_context;
     if (arch->kind == CLEF_SEQ2SEQ || (c->head == CLEF_HEAD_MASKED && arch->kind != CLEF_ENCODER))
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s is no encoder%s", clef_model_path(c->model), hp->arch,
-                          c->head == CLEF_HEAD_MASKED ? ", and has no masked places to fill" : "");
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s is no encoder%s", clef_model_path(c->model),
+                          hp->arch, c->head == CLEF_HEAD_MASKED ? ", and has no masked places to fill" : "");
     c->info.per_token = c->head == CLEF_HEAD_MASKED || clef__labels_tokens(c->model);
     c->plan.build.token_types = hp->n_token_types > 1;
     clef_status status = count_classes(c, err);
@@ -99,8 +103,8 @@ static clef_status set_up(clef_classifier *c, clef_error *err)
     return status;
 }
 
-clef_status clef_classifier_create(clef_device *dev, clef_model *model, const clef_classifier_opts *opts, clef_classifier **out,
-                                   clef_error *err)
+clef_status clef_classifier_create(clef_device *dev, clef_model *model, const clef_classifier_opts *opts,
+                                   clef_classifier **out, clef_error *err)
 {
     const clef_classifier_opts none = {.head = CLEF_HEAD_CLASSES}, *o = opts ? opts : &none;
     *out = NULL;
@@ -153,24 +157,29 @@ const char *clef_classifier_label(const clef_classifier *c, int32_t i)
     return c->labels && i >= 0 && i < c->info.n_classes ? c->labels[i] : NULL;
 }
 
-/* ---- a text ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a text
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
-static clef_status check_text(const clef_classifier *c, const int32_t *ids, const int32_t *types, int32_t n, clef_error *err)
+static clef_status check_text(const clef_classifier *c, const int32_t *ids, const int32_t *types, int32_t n,
+                              clef_error *err)
 {
     const clef_hparams *hp = clef_model_hparams(c->model);
     if (n < 1)
-        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " tokens, wanted at least 1", n);
+        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " tokens, expected at least 1", n);
     if (n > c->info.max_tokens)
-        return clef__fail(err, CLEF_E_LIMIT, "the text has %" PRId32 " tokens, %s takes at most %" PRId32, n, clef_model_path(c->model),
-                          c->info.max_tokens);
+        return clef__fail(err, CLEF_E_LIMIT, "the text has %" PRId32 " tokens, %s takes at most %" PRId32, n,
+                          clef_model_path(c->model), c->info.max_tokens);
     for (int32_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= hp->n_vocab)
-            return clef__fail(err, CLEF_E_ARG, "token %" PRId32 " is %" PRId32 ", the vocabulary has 0 to %" PRId32, i, ids[i],
+            return clef__fail(err, CLEF_E_ARG,
+                              "token %" PRId32 " is %" PRId32 ", the vocabulary has 0 to %" PRId32, i, ids[i],
                               hp->n_vocab - 1);
     for (int32_t i = 0; types && c->plan.build.token_types && i < n; i++)
         if (types[i] < 0 || types[i] >= hp->n_token_types)
-            return clef__fail(err, CLEF_E_ARG, "token %" PRId32 " is of type %" PRId32 ", the model has 0 to %" PRId32, i, types[i],
-                              hp->n_token_types - 1);
+            return clef__fail(err, CLEF_E_ARG,
+                              "token %" PRId32 " is of type %" PRId32 ", the model has 0 to %" PRId32, i,
+                              types[i], hp->n_token_types - 1);
     return CLEF_OK;
 }
 
@@ -186,12 +195,14 @@ static clef_status make_room(clef_classifier *c, clef_error *err)
     c->types = calloc((size_t)T, sizeof *c->types);
     c->logits = malloc((size_t)(c->info.per_token ? T : 1) * (size_t)c->info.n_classes * sizeof *c->logits);
     if (!c->types || !c->logits)
-        return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " tokens of %" PRId32 " classes", T, c->info.n_classes);
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " tokens of %" PRId32 " classes", T,
+                          c->info.n_classes);
     c->capacity = T;
     return CLEF_OK;
 }
 
-clef_status clef_classify(clef_classifier *c, const int32_t *ids, const int32_t *types, int32_t n, const float **logits, clef_error *err)
+clef_status clef_classify(clef_classifier *c, const int32_t *ids, const int32_t *types, int32_t n,
+                          const float **logits, clef_error *err)
 {
     *logits = NULL;
     clef_status status = check_text(c, ids, types, n, err);
@@ -201,7 +212,8 @@ clef_status clef_classify(clef_classifier *c, const int32_t *ids, const int32_t 
         status = make_room(c, err);
     if (status != CLEF_OK)
         return status;
-    const size_t n_bytes = (size_t)(c->info.per_token ? n : 1) * (size_t)c->info.n_classes * sizeof *c->logits;
+    const size_t n_bytes =
+        (size_t)(c->info.per_token ? n : 1) * (size_t)c->info.n_classes * sizeof *c->logits;
     status = clef__sequence_plan_run(&c->plan, ids, types ? types : c->types, 1, n, c->logits, n_bytes, err);
     if (status == CLEF_OK)
         *logits = c->logits;
@@ -217,6 +229,8 @@ void clef_class_probabilities(clef_class_kind kind, const float *logits, int32_t
         sum += exp((double)logits[i] - most);
     for (int32_t i = 0; i < n; i++) {
         const double x = (double)logits[i];
-        probabilities[i] = (float)(kind == CLEF_CLASS_SOFTMAX ? exp(x - most) / sum : kind == CLEF_CLASS_SIGMOID ? 1 / (1 + exp(-x)) : x);
+        probabilities[i] = (float)(kind == CLEF_CLASS_SOFTMAX   ? exp(x - most) / sum
+                                   : kind == CLEF_CLASS_SIGMOID ? 1 / (1 + exp(-x))
+                                                                : x);
     }
 }

@@ -38,7 +38,8 @@ static void set_plan(clef_embedder *e, clef_device *dev)
     };
 }
 
-clef_status clef_embedder_create(clef_device *dev, clef_model *model, const clef_embed_opts *opts, clef_embedder **out, clef_error *err)
+clef_status clef_embedder_create(clef_device *dev, clef_model *model, const clef_embed_opts *opts,
+                                 clef_embedder **out, clef_error *err)
 {
     *out = NULL;
     clef_embedder *e = calloc(1, sizeof *e);
@@ -49,9 +50,10 @@ clef_status clef_embedder_create(clef_device *dev, clef_model *model, const clef
     if (!e->opts.n_batch)
         e->opts.n_batch = DEFAULT_BATCH;
     if (status == CLEF_OK && (e->opts.n_batch < 1 || e->opts.n_batch > MAX_BATCH))
-        status = clef__fail(err, CLEF_E_ARG, "%" PRId32 " texts a run, wanted 1 to %d", e->opts.n_batch, MAX_BATCH);
+        status = clef__fail(err, CLEF_E_ARG, "%" PRId32 " texts a run, expected 1 to %d", e->opts.n_batch,
+                            MAX_BATCH);
     if (status == CLEF_OK && (e->opts.pooling < CLEF_POOL_NONE || e->opts.pooling > CLEF_POOL_LAST))
-        status = clef__fail(err, CLEF_E_ARG, "pooling %d, wanted a clef_pooling", (int)e->opts.pooling);
+        status = clef__fail(err, CLEF_E_ARG, "pooling %d, expected a clef_pooling", (int)e->opts.pooling);
     if (status != CLEF_OK) {
         free(e);
         return status;
@@ -78,7 +80,9 @@ clef_embedder_info clef_embedder_describe(const clef_embedder *e)
     return e->info;
 }
 
-/* ---- batches ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- batches
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* A sequence by its length; the longest first. */
 typedef struct entry {
@@ -88,21 +92,26 @@ typedef struct entry {
 static int by_length(const void *a, const void *b)
 {
     const entry *x = a, *y = b;
-    return x->n_ids != y->n_ids ? (x->n_ids < y->n_ids) - (x->n_ids > y->n_ids) : (x->index > y->index) - (x->index < y->index);
+    return x->n_ids != y->n_ids ? (x->n_ids < y->n_ids) - (x->n_ids > y->n_ids)
+                                : (x->index > y->index) - (x->index < y->index);
 }
 
-static clef_status check_ids(const clef_embedder *e, const int32_t *const *ids, const int32_t *n_ids, int32_t n, clef_error *err)
+static clef_status check_ids(const clef_embedder *e, const int32_t *const *ids, const int32_t *n_ids,
+                             int32_t n, clef_error *err)
 {
     const int32_t n_vocab = clef_model_hparams(e->model)->n_vocab;
     for (int32_t i = 0; i < n; i++) {
         if (n_ids[i] < 1)
             return clef__fail(err, CLEF_E_ARG, "text %" PRId32 " has no tokens", i);
         if (n_ids[i] > e->info.max_tokens)
-            return clef__fail(err, CLEF_E_LIMIT, "text %" PRId32 " has %" PRId32 " tokens, %s takes at most %" PRId32, i, n_ids[i],
-                              clef_model_path(e->model), e->info.max_tokens);
+            return clef__fail(err, CLEF_E_LIMIT,
+                              "text %" PRId32 " has %" PRId32 " tokens, %s takes at most %" PRId32, i,
+                              n_ids[i], clef_model_path(e->model), e->info.max_tokens);
         for (int32_t k = 0; k < n_ids[i]; k++)
             if (ids[i][k] < 0 || ids[i][k] >= n_vocab)
-                return clef__fail(err, CLEF_E_ARG, "text %" PRId32 ": token %" PRId32 " is %" PRId32 ", the vocabulary has 0 to %" PRId32,
+                return clef__fail(err, CLEF_E_ARG,
+                                  "text %" PRId32 ": token %" PRId32 " is %" PRId32
+                                  ", the vocabulary has 0 to %" PRId32,
                                   i, k, ids[i][k], n_vocab - 1);
     }
     return CLEF_OK;
@@ -116,20 +125,21 @@ typedef struct work {
 } work;
 
 /* Runs the n entries from `first` on, all of one length. */
-static clef_status run_batch(clef_embedder *e, const work *w, const entry *first, int32_t n, const int32_t *const *ids, float *out,
-                             clef_error *err)
+static clef_status run_batch(clef_embedder *e, const work *w, const entry *first, int32_t n,
+                             const int32_t *const *ids, float *out, clef_error *err)
 {
     const size_t T = (size_t)first->n_ids, d = (size_t)e->info.n_dims;
     for (int32_t i = 0; i < n; i++)
         memcpy(w->tokens + (size_t)i * T, ids[first[i].index], T * sizeof **ids);
-    const clef_status status =
-        clef__sequence_plan_run(&e->plan, w->tokens, NULL, n, first->n_ids, w->rows, (size_t)n * d * sizeof *w->rows, err);
+    const clef_status status = clef__sequence_plan_run(&e->plan, w->tokens, NULL, n, first->n_ids, w->rows,
+                                                       (size_t)n * d * sizeof *w->rows, err);
     for (int32_t i = 0; status == CLEF_OK && i < n; i++)
         memcpy(out + (size_t)first[i].index * d, w->rows + (size_t)i * d, d * sizeof *out);
     return status;
 }
 
-/* How many of the `n_left` entries go into the next run: those of the first one's length, in runs of nearly equal size. */
+/* How many of the `n_left` entries go into the next run: those of the first one's length, in runs of nearly
+ * equal size. */
 static int32_t batch_size(const clef_embedder *e, const entry *entries, int32_t n_left)
 {
     int32_t n = 1;
@@ -139,7 +149,8 @@ static int32_t batch_size(const clef_embedder *e, const entry *entries, int32_t 
     return (n + n_runs - 1) / n_runs;
 }
 
-static clef_status run_all(clef_embedder *e, const work *w, const int32_t *const *ids, int32_t n, float *out, clef_error *err)
+static clef_status run_all(clef_embedder *e, const work *w, const int32_t *const *ids, int32_t n, float *out,
+                           clef_error *err)
 {
     for (int32_t i = 0; i < n;) {
         const int32_t size = batch_size(e, w->entries + i, n - i);
@@ -148,15 +159,17 @@ static clef_status run_all(clef_embedder *e, const work *w, const int32_t *const
             return status;
         i += size;
         if (e->opts.progress && e->opts.progress(e->opts.progress_user, "embed", (uint64_t)i, (uint64_t)n))
-            return clef__fail(err, CLEF_E_CANCELLED, "embed: interrupted at %" PRId32 " of %" PRId32 " texts", i, n);
+            return clef__fail(err, CLEF_E_CANCELLED, "embed: interrupted at %" PRId32 " of %" PRId32 " texts",
+                              i, n);
     }
     return CLEF_OK;
 }
 
-clef_status clef_embed_ids(clef_embedder *e, const int32_t *const *ids, const int32_t *n_ids, int32_t n, float *out, clef_error *err)
+clef_status clef_embed_ids(clef_embedder *e, const int32_t *const *ids, const int32_t *n_ids, int32_t n,
+                           float *out, clef_error *err)
 {
     if (n < 1)
-        return n == 0 ? CLEF_OK : clef__fail(err, CLEF_E_ARG, "%" PRId32 " texts, wanted 0 or more", n);
+        return n == 0 ? CLEF_OK : clef__fail(err, CLEF_E_ARG, "%" PRId32 " texts, expected 0 or more", n);
     clef_status status = check_ids(e, ids, n_ids, n, err);
     if (status != CLEF_OK)
         return status;
@@ -170,8 +183,9 @@ clef_status clef_embed_ids(clef_embedder *e, const int32_t *const *ids, const in
     if (status == CLEF_OK) {
         w.tokens = malloc((size_t)e->plan.max_B * (size_t)e->plan.max_T * sizeof *w.tokens);
         w.rows = malloc((size_t)e->plan.max_B * (size_t)e->info.n_dims * sizeof *w.rows);
-        status = w.tokens && w.rows ? run_all(e, &w, ids, n, out, err)
-                                    : clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " texts a run", e->plan.max_B);
+        status = w.tokens && w.rows
+                     ? run_all(e, &w, ids, n, out, err)
+                     : clef__fail(err, CLEF_E_NOMEM, "no memory for %" PRId32 " texts a run", e->plan.max_B);
     }
     free(w.entries);
     free(w.tokens);
@@ -179,30 +193,36 @@ clef_status clef_embed_ids(clef_embedder *e, const int32_t *const *ids, const in
     return status;
 }
 
-/* ---- texts -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- texts
+ * --------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* The ids of text i, put behind the others' in encs. */
-static clef_status encode(clef_embedder *e, const clef_tokenizer *tok, const clef_span *text, int32_t truncate, clef_encoded *out,
-                          clef_error *err)
+static clef_status encode(clef_embedder *e, const clef_tokenizer *tok, const clef_span *text,
+                          int32_t truncate, clef_encoded *out, clef_error *err)
 {
-    const clef_encode_opts opts = {.special = CLEF_SPECIAL_ADD, .max_tokens = truncate ? e->info.max_tokens : 0};
+    const clef_encode_opts opts = {.special = CLEF_SPECIAL_ADD,
+                                   .max_tokens = truncate ? e->info.max_tokens : 0};
     return clef_tokenizer_encode_pair(tok, text->text, text->n_bytes, NULL, 0, &opts, out, err);
 }
 
-clef_status clef_embed_texts(clef_embedder *e, const clef_span *texts, int32_t n, int32_t truncate, float *out, int64_t *n_tokens,
-                             clef_error *err)
+clef_status clef_embed_texts(clef_embedder *e, const clef_span *texts, int32_t n, int32_t truncate,
+                             float *out, int64_t *n_tokens, clef_error *err)
 {
     if (n_tokens)
         *n_tokens = 0;
     if (n < 1)
-        return n == 0 ? CLEF_OK : clef__fail(err, CLEF_E_ARG, "%" PRId32 " texts, wanted 0 or more", n);
+        return n == 0 ? CLEF_OK : clef__fail(err, CLEF_E_ARG, "%" PRId32 " texts, expected 0 or more", n);
     const clef_tokenizer *tok = clef_model_tokenizer(e->model, err);
     if (!tok)
         return err ? err->status : CLEF_E_NOT_FOUND;
     clef_encoded *encs = calloc((size_t)n, sizeof *encs);
     const int32_t **ids = malloc((size_t)n * sizeof *ids);
     int32_t *n_ids = malloc((size_t)n * sizeof *n_ids);
-    clef_status status = encs && ids && n_ids ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory for the tokens of %" PRId32 " texts", n);
+    clef_status status =
+        encs && ids && n_ids
+            ? CLEF_OK
+            : clef__fail(err, CLEF_E_NOMEM, "no memory for the tokens of %" PRId32 " texts", n);
     int64_t total = 0;
     for (int32_t i = 0; status == CLEF_OK && i < n; i++) {
         status = encode(e, tok, &texts[i], truncate, &encs[i], err);

@@ -1,17 +1,20 @@
-/* Pooling as the model's files say: sentence-transformers' modules.json and what it names, or GGUF's pooling_type. */
+/* Pooling as the model's files say: sentence-transformers' modules.json and what it names, or GGUF's
+ * pooling_type. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/open/arch.h"
-#include "model/session/embed.h"
 #include "model/open/model.h"
+#include "model/session/embed.h"
 #include "runtime/os/os.h"
 
 enum { MAX_FILE_BYTES = 1 << 20 };
 
-/* Opens FOLDER/part/file, "" for no part. *out NULL and CLEF_OK when it is not there; the caller frees *path in any case. */
-static clef_status load_beside(const clef_model *m, const char *part, const char *file, char **path, json_t **out, clef_error *err)
+/* Opens FOLDER/part/file, "" for no part. *out NULL and CLEF_OK when it is not there; the caller frees *path
+ * in any case. */
+static clef_status load_beside(const clef_model *m, const char *part, const char *file, char **path,
+                               json_t **out, clef_error *err)
 {
     const size_t n = strlen(m->path) + strlen(part) + strlen(file) + 3;
     *out = NULL;
@@ -28,7 +31,8 @@ static int is_plain_folder(const char *name)
     return name && name[0] != '.' && !strpbrk(name, "/\\:");
 }
 
-/* ---- sentence-transformers -------------------------------------------------------------------------------------------------------- */
+/* ---- sentence-transformers
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* The modes that clef has, by the flags of a 1_Pooling/config.json, and by its word in newer ones. */
 static const struct {
@@ -46,7 +50,8 @@ static clef_pooling mode_of_word(clef_json_fields *f, const char *word)
         if (strcmp(word, modes[i].word) == 0)
             return modes[i].pooling;
     f->status =
-        clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: pooling_mode %.40s is not supported, known are: cls mean lasttoken", f->file, word);
+        clef__fail(f->err, CLEF_E_UNSUPPORTED,
+                   "%s: pooling_mode %.40s is not supported, known are: cls mean lasttoken", f->file, word);
     return CLEF_POOL_NONE;
 }
 
@@ -68,17 +73,20 @@ static clef_pooling mode_of_flags(clef_json_fields *f)
             f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %.60s is not supported", f->file, key);
     }
     if (f->status == CLEF_OK && n != 1)
-        f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %d kinds of pooling, wanted one", f->file, n);
+        f->status =
+            clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %d kinds of pooling, expected one", f->file, n);
     return mode;
 }
 
-static clef_status read_pooling(const clef_model *m, const char *part, clef_embedder_info *out, clef_error *err)
+static clef_status read_pooling(const clef_model *m, const char *part, clef_embedder_info *out,
+                                clef_error *err)
 {
     char *path;
     json_t *root;
     clef_status status = load_beside(m, part, "config.json", &path, &root, err);
     if (status == CLEF_OK && !json_is_object(root))
-        status = clef__fail(err, root ? CLEF_E_FORMAT : CLEF_E_NOT_FOUND, "%s: %s", path, root ? "is no object" : "is missing");
+        status = clef__fail(err, root ? CLEF_E_FORMAT : CLEF_E_NOT_FOUND, "%s: %s", path,
+                            root ? "is no object" : "is missing");
     if (status == CLEF_OK) {
         clef_json_fields f = {.object = root, .file = path, .err = err};
         const char *word = clef__json_string(&f, "pooling_mode", NULL);
@@ -92,7 +100,8 @@ static clef_status read_pooling(const clef_model *m, const char *part, clef_embe
 }
 
 /* The longest text; sentence-transformers cuts there. */
-static clef_status read_transformer(const clef_model *m, const char *part, clef_embedder_info *out, clef_error *err)
+static clef_status read_transformer(const clef_model *m, const char *part, clef_embedder_info *out,
+                                    clef_error *err)
 {
     char *path;
     json_t *root;
@@ -112,7 +121,8 @@ static clef_status read_transformer(const clef_model *m, const char *part, clef_
     return status;
 }
 
-static clef_status read_normalize(const clef_model *m, const char *part, clef_embedder_info *out, clef_error *err)
+static clef_status read_normalize(const clef_model *m, const char *part, clef_embedder_info *out,
+                                  clef_error *err)
 {
     (void)m;
     (void)part;
@@ -126,21 +136,26 @@ static const struct {
     clef_status (*read)(const clef_model *m, const char *part, clef_embedder_info *out, clef_error *err);
 } modules[] = {{"Transformer", read_transformer}, {"Pooling", read_pooling}, {"Normalize", read_normalize}};
 
-static clef_status read_module(const clef_model *m, const char *file, const json_t *module, clef_embedder_info *out, clef_error *err)
+static clef_status read_module(const clef_model *m, const char *file, const json_t *module,
+                               clef_embedder_info *out, clef_error *err)
 {
     clef_json_fields f = {.object = module, .file = file, .err = err};
     if (!json_is_object(module))
-        return clef__fail(err, CLEF_E_FORMAT, "%s: holds %s, wanted objects", file, clef__json_kind(module));
+        return clef__fail(err, CLEF_E_FORMAT, "%s: holds %s, expected objects", file,
+                          clef__json_kind(module));
     const char *type = clef__json_string(&f, "type", ""), *part = clef__json_string(&f, "path", "");
     if (f.status != CLEF_OK)
         return f.status;
     if (!is_plain_folder(part))
-        return clef__fail(err, CLEF_E_FORMAT, "%s: path %.80s, wanted the name of a folder beside it", file, part);
+        return clef__fail(err, CLEF_E_FORMAT, "%s: path %.80s, expected the name of a folder beside it", file,
+                          part);
     const char *dot = strrchr(type, '.'), *name = dot ? dot + 1 : type;
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
         if (strcmp(name, modules[i].name) == 0)
             return modules[i].read(m, part, out, err);
-    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: module %.80s is not supported, known are: Transformer Pooling Normalize", file, type);
+    return clef__fail(err, CLEF_E_UNSUPPORTED,
+                      "%s: module %.80s is not supported, known are: Transformer Pooling Normalize", file,
+                      type);
 }
 
 static clef_status read_modules(const clef_model *m, clef_embedder_info *out, clef_error *err)
@@ -149,7 +164,7 @@ static clef_status read_modules(const clef_model *m, clef_embedder_info *out, cl
     json_t *root;
     clef_status status = load_beside(m, "", "modules.json", &path, &root, err);
     if (status == CLEF_OK && root && !json_is_array(root))
-        status = clef__fail(err, CLEF_E_FORMAT, "%s: is %s, wanted an array", path, clef__json_kind(root));
+        status = clef__fail(err, CLEF_E_FORMAT, "%s: is %s, expected an array", path, clef__json_kind(root));
     for (size_t i = 0; status == CLEF_OK && i < json_array_size(root); i++)
         status = read_module(m, path, json_array_get(root, i), out, err);
     json_decref(root);
@@ -157,22 +172,27 @@ static clef_status read_modules(const clef_model *m, clef_embedder_info *out, cl
     return status;
 }
 
-/* ---- GGUF --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- GGUF
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* llama.cpp's enum llama_pooling_type. */
 static const clef_pooling by_number[] = {CLEF_POOL_NONE, CLEF_POOL_MEAN, CLEF_POOL_CLS, CLEF_POOL_LAST};
 
-/* The text that a model takes at most, and whether vectors have length 1, are clef's own keys: llama.cpp always normalises. */
+/* The text that a model takes at most, and whether vectors have length 1, are clef's own keys: llama.cpp
+ * always normalises. */
 static clef_status read_gguf(const clef_model *m, clef_embedder_info *out, clef_error *err)
 {
     char key[96];
     snprintf(key, sizeof key, "%s.pooling_type", m->hparams.arch);
     const int64_t n = clef__gguf_int(&m->gguf, key, 0);
     if (n < 0 || n >= (int64_t)(sizeof by_number / sizeof *by_number))
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s %lld is not supported, known are 0 to 3", m->path, key, (long long)n);
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s %lld is not supported, known are 0 to 3", m->path,
+                          key, (long long)n);
     const int64_t most = clef__gguf_int(&m->gguf, "clef.embedding.max_tokens", out->max_tokens);
     if (most < 1)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: clef.embedding.max_tokens is %lld, wanted 1 or more", m->path, (long long)most);
+        return clef__fail(err, CLEF_E_FORMAT, "%s: clef.embedding.max_tokens is %lld, expected 1 or more",
+                          m->path, (long long)most);
     out->pooling = by_number[n];
     out->normalize = clef__gguf_int(&m->gguf, "clef.embedding.normalize", 1) != 0;
     out->max_tokens = most < out->max_tokens ? (int32_t)most : out->max_tokens;

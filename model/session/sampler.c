@@ -1,4 +1,5 @@
-/* Picking the next token on the host: options, the tokens that came lately, and the number of the draw; the picking is graph/op/sample.c. */
+/* Picking the next token on the host: options, the tokens that came lately, and the number of the draw; the
+ * picking is graph/op/sample.c. */
 #include "model/session/sampler.h"
 
 #include <math.h>
@@ -20,17 +21,18 @@ struct clef_sampler {
 static clef_status check(const clef_sampler_opts *o, clef_error *err)
 {
     if (!(o->temperature >= 0) || isinf(o->temperature))
-        return clef__fail(err, CLEF_E_ARG, "temperature %g, wanted 0 or more", (double)o->temperature);
+        return clef__fail(err, CLEF_E_ARG, "temperature %g, expected 0 or more", (double)o->temperature);
     if (o->top_k < 0)
-        return clef__fail(err, CLEF_E_ARG, "top-k %d, wanted 0 (off) or more", o->top_k);
+        return clef__fail(err, CLEF_E_ARG, "top-k %d, expected 0 (off) or more", o->top_k);
     if (!(o->top_p >= 0 && o->top_p <= 1))
-        return clef__fail(err, CLEF_E_ARG, "top-p %g, wanted 0 to 1", (double)o->top_p);
+        return clef__fail(err, CLEF_E_ARG, "top-p %g, expected 0 to 1", (double)o->top_p);
     if (!(o->min_p >= 0 && o->min_p <= 1))
-        return clef__fail(err, CLEF_E_ARG, "min-p %g, wanted 0 to 1", (double)o->min_p);
+        return clef__fail(err, CLEF_E_ARG, "min-p %g, expected 0 to 1", (double)o->min_p);
     if (!(o->repeat_penalty >= 0) || isinf(o->repeat_penalty))
-        return clef__fail(err, CLEF_E_ARG, "repeat-penalty %g, wanted more than 0", (double)o->repeat_penalty);
+        return clef__fail(err, CLEF_E_ARG, "repeat-penalty %g, expected more than 0",
+                          (double)o->repeat_penalty);
     if (o->repeat_last_n < 0)
-        return clef__fail(err, CLEF_E_ARG, "repeat-last-n %d, wanted 0 or more", o->repeat_last_n);
+        return clef__fail(err, CLEF_E_ARG, "repeat-last-n %d, expected 0 or more", o->repeat_last_n);
     return CLEF_OK;
 }
 
@@ -41,8 +43,8 @@ static float scale_of(float temperature)
     return (float)fmin(fmax(scale, 1e-30), 1e30);
 }
 
-/* Nothing farther than this from the largest is picked; 1e-4 more than min-p says, since weights are rounded. Where top-p wants the sum of
- * all, all count. */
+/* Nothing farther than this from the largest is picked; 1e-4 more than min-p says, since weights are rounded.
+ * Where top-p wants the sum of all, all count. */
 static uint32_t reach_of(const clef_sampler_opts *o)
 {
     const double most = (double)SAMPLE_REACH;
@@ -50,7 +52,8 @@ static uint32_t reach_of(const clef_sampler_opts *o)
     return (uint32_t)(by_min_p ? fmin((1e-4 - log2((double)o->min_p)) * 0x1p24, most) : most);
 }
 
-clef_status clef__sampler_options(const clef_sampler_opts *opts, int32_t first, sample_options *out, clef_error *err)
+clef_status clef__sampler_options(const clef_sampler_opts *opts, int32_t first, sample_options *out,
+                                  clef_error *err)
 {
     const clef_sampler_opts none = {0}, *o = opts ? opts : &none;
     const clef_status s = check(o, err);
@@ -78,13 +81,14 @@ clef_status clef__sampler_options(const clef_sampler_opts *opts, int32_t first, 
     return CLEF_OK;
 }
 
-clef_status clef_sampler_create(int32_t n_vocab, const clef_sampler_opts *opts, clef_sampler **out, clef_error *err)
+clef_status clef_sampler_create(int32_t n_vocab, const clef_sampler_opts *opts, clef_sampler **out,
+                                clef_error *err)
 {
     *out = NULL;
     sample_options options;
     clef_status s = clef__sampler_options(opts, 0, &options, err);
     if (!s && n_vocab < 1)
-        s = clef__fail(err, CLEF_E_ARG, "a vocabulary of %d, wanted at least 1", n_vocab);
+        s = clef__fail(err, CLEF_E_ARG, "a vocabulary of %d, expected at least 1", n_vocab);
     if (s)
         return s;
     clef_sampler *sampler = calloc(1, sizeof *sampler);
@@ -125,5 +129,6 @@ void clef_sampler_accept(clef_sampler *s, int32_t id)
 int32_t clef_sampler_pick(clef_sampler *s, const float *logits)
 {
     const int32_t n_recent = s->options.last_n ? s->n_recent : 0;
-    return clef__sample_pick(&s->options, logits, s->n_vocab, s->recent, n_recent, s->n_draws++, 0, s->candidates);
+    return clef__sample_pick(&s->options, logits, s->n_vocab, s->recent, n_recent, s->n_draws++, 0,
+                             s->candidates);
 }

@@ -81,8 +81,8 @@ clef_status clef__sequence_plan_for(clef_sequence_plan *p, int32_t longest, clef
     return CLEF_OK;
 }
 
-static clef_status run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types, int32_t B, int32_t T, float *out, size_t n_bytes,
-                       clef_error *err)
+static clef_status run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types, int32_t B, int32_t T,
+                       float *out, size_t n_bytes, clef_error *err)
 {
     const size_t n_ids = (size_t)B * (size_t)T * sizeof *ids;
     clef_status status = clef_plan_bind(p->plan, p->B, B, err);
@@ -101,8 +101,8 @@ static clef_status run(clef_sequence_plan *p, const int32_t *ids, const int32_t 
     return status == CLEF_OK ? clef_plan_read(p->plan, p->out, out, n_bytes, err) : status;
 }
 
-clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types, int32_t B, int32_t T, float *out,
-                                    size_t n_bytes, clef_error *err)
+clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types,
+                                    int32_t B, int32_t T, float *out, size_t n_bytes, clef_error *err)
 {
     const int32_t longest = p->max_T;
     clef_error why = {0};

@@ -13,8 +13,8 @@ static int32_t first_rows(const clef_session *s, int32_t part)
     return part == CLEF_PART_ENCODER || s->opts.n_first < s->n_batch ? s->opts.n_first : s->n_batch;
 }
 
-clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_model *model, const clef_build_opts *build, clef_plan **out,
-                               clef_error *err)
+clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_model *model,
+                               const clef_build_opts *build, clef_plan **out, clef_error *err)
 {
     clef_graph *graph;
     clef_status status = clef_model_build(model, build, &graph, err);
@@ -58,14 +58,17 @@ static clef_status make_plan(clef_session *s, clef_error *err)
     return status;
 }
 
-/* How many likeliest tokens of each beam the host looks at: as many as leave n_beams of all when each of the others ends its text. */
+/* How many likeliest tokens of each beam the host looks at: as many as leave n_beams of all when each of the
+ * others ends its text. */
 static clef_status set_beams(clef_session *s, clef_error *err)
 {
     const int32_t n = s->opts.n_beams, per_beam = 2 + s->hp->n_eos_more;
     if (n < 0 || n * per_beam > MAX_CANDIDATES)
-        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " beams, wanted 0 to %d", n, MAX_CANDIDATES / per_beam);
+        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " beams, expected 0 to %d", n,
+                          MAX_CANDIDATES / per_beam);
     if (n * per_beam > s->hp->n_vocab)
-        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " beams for a vocabulary of %" PRId32, n, s->hp->n_vocab);
+        return clef__fail(err, CLEF_E_ARG, "%" PRId32 " beams for a vocabulary of %" PRId32, n,
+                          s->hp->n_vocab);
     s->n_beams = n;
     s->n_candidates = n * per_beam;
     return CLEF_OK;
@@ -116,7 +119,8 @@ clef_status clef__session_open(clef_session *s, clef_error *err)
     return CLEF_OK;
 }
 
-clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_session_opts *opts, clef_session **out, clef_error *err)
+clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_session_opts *opts,
+                                clef_session **out, clef_error *err)
 {
     *out = NULL;
     clef_session *s = calloc(1, sizeof *s);
@@ -132,7 +136,8 @@ clef_status clef_session_create(clef_device *dev, clef_model *model, const clef_
     s->seen = calloc(s->opts.n_context > 0 ? (size_t)s->opts.n_context + 1 : 1, sizeof *s->seen);
     clef_status status = s->last && s->seen
                              ? set_beams(s, err)
-                             : clef__fail(err, CLEF_E_NOMEM, "no memory for %d logits and %d tokens", s->hp->n_vocab, s->opts.n_context);
+                             : clef__fail(err, CLEF_E_NOMEM, "no memory for %d logits and %d tokens",
+                                          s->hp->n_vocab, s->opts.n_context);
     if (!status)
         status = clef__session_open(s, err);
     if (status) {
@@ -181,7 +186,9 @@ int32_t clef_session_profile(clef_session *s, clef_launch_time *times, int32_t c
     return s->plan ? clef_plan_profile(s->plan, times, capacity, err) : 0;
 }
 
-/* ---- steps ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- steps
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Runs the step of n tokens after `past`, whose ids and position the device has. */
 clef_status clef__session_step(clef_session *s, int32_t past, int32_t n, clef_error *err)
@@ -234,16 +241,19 @@ static clef_status check_ids(const clef_session *s, const int32_t *ids, int32_t 
     if (s->is_seq2seq && !s->encoder.n)
         return clef__fail(err, CLEF_E_ARG, "an encoder-decoder wants a source first: clef_session_encode()");
     if (n < 1)
-        return clef__fail(err, CLEF_E_ARG, "%d tokens to feed, wanted at least 1", n);
+        return clef__fail(err, CLEF_E_ARG, "%d tokens to feed, expected at least 1", n);
     if (n > s->opts.n_context - s->n_past)
-        return clef__fail(err, CLEF_E_LIMIT, "%d tokens after %d: the context holds %d", n, s->n_past, s->opts.n_context);
+        return clef__fail(err, CLEF_E_LIMIT, "%d tokens after %d: the context holds %d", n, s->n_past,
+                          s->opts.n_context);
     for (int32_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= s->hp->n_vocab)
-            return clef__fail(err, CLEF_E_ARG, "token %d of the input is %d, the vocabulary has 0 to %d", i, ids[i], s->hp->n_vocab - 1);
+            return clef__fail(err, CLEF_E_ARG, "token %d of the input is %d, the vocabulary has 0 to %d", i,
+                              ids[i], s->hp->n_vocab - 1);
     return CLEF_OK;
 }
 
-clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n, const sample_options *last, clef_error *err)
+clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n, const sample_options *last,
+                                 clef_error *err)
 {
     const sample_options off = {.mode = SAMPLE_OFF};
     clef_status status = CLEF_OK;
@@ -252,8 +262,10 @@ clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n,
         status = set_sampling(s, at + step == n ? last : &off, err);
         if (!status)
             status = feed_step(s, ids + at, step, err);
-        if (!status && n > 1 && s->opts.progress && s->opts.progress(s->opts.progress_user, "prompt", (uint64_t)(at + step), (uint64_t)n))
-            status = clef__fail(err, CLEF_E_CANCELLED, "prompt: interrupted at %d of %d tokens", at + step, n);
+        if (!status && n > 1 && s->opts.progress &&
+            s->opts.progress(s->opts.progress_user, "prompt", (uint64_t)(at + step), (uint64_t)n))
+            status =
+                clef__fail(err, CLEF_E_CANCELLED, "prompt: interrupted at %d of %d tokens", at + step, n);
     }
     return status;
 }
@@ -302,7 +314,8 @@ static clef_status feed(clef_session *s, const int32_t *ids, int32_t n, clef_err
     return status;
 }
 
-clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, const float **logits, clef_error *err)
+clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, const float **logits,
+                              clef_error *err)
 {
     clef_error why = {0};
     *logits = NULL;
@@ -321,16 +334,20 @@ clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, co
     return status;
 }
 
-/* ---- generation ------------------------------------------------------------------------------------------------------------------ */
+/* ---- generation
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 clef_status clef__session_start_read(clef_session *s, clef_error *err)
 {
-    const clef_status status = clef_plan_read_start(s->plan, s->token, &s->gen.token, sizeof s->gen.token, err);
+    const clef_status status =
+        clef_plan_read_start(s->plan, s->token, &s->gen.token, sizeof s->gen.token, err);
     s->gen.n_ahead += !status;
     return status;
 }
 
-static clef_status generate(clef_session *s, const int32_t *ids, int32_t n, int32_t n_max, const sample_options *sample, clef_error *err)
+static clef_status generate(clef_session *s, const int32_t *ids, int32_t n, int32_t n_max,
+                            const sample_options *sample, clef_error *err)
 {
     const int32_t n_past = s->n_past;
     s->gen = (generation){.active = 1, .n_max = n_max, .sample = *sample};
@@ -346,8 +363,8 @@ static clef_status generate(clef_session *s, const int32_t *ids, int32_t n, int3
     return status;
 }
 
-clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n, int32_t n_max, const clef_sampler_opts *opts,
-                                  clef_error *err)
+clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n, int32_t n_max,
+                                  const clef_sampler_opts *opts, clef_error *err)
 {
     sample_options sample;
     clef_error why = {0};
@@ -355,7 +372,7 @@ clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n
     if (!status && s->n_beams)
         status = clef__fail(err, CLEF_E_ARG, "a session made for beams does not sample");
     if (!status && n_max < 0)
-        status = clef__fail(err, CLEF_E_ARG, "%d tokens to generate, wanted 0 (no limit) or more", n_max);
+        status = clef__fail(err, CLEF_E_ARG, "%d tokens to generate, expected 0 (no limit) or more", n_max);
     if (!status)
         status = clef__sampler_options(opts, s->n_past + n, &sample, err);
     if (!status)
@@ -376,7 +393,8 @@ static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)
     if (!g->n_ahead)
         return g->n_max && g->n_given == g->n_max
                    ? clef__fail(err, CLEF_E_LIMIT, "all %d tokens have been generated", g->n_max)
-                   : clef__fail(err, CLEF_E_LIMIT, "a token after %d: the context holds %d", s->n_past, s->opts.n_context);
+                   : clef__fail(err, CLEF_E_LIMIT, "a token after %d: the context holds %d", s->n_past,
+                                s->opts.n_context);
     const int32_t past = s->n_past + (g->n_given > 0); /* with the token before this one */
     const int more = past < s->opts.n_context && (!g->n_max || g->n_given + 1 < g->n_max);
     clef_status status = more ? clef__session_step(s, past, 1, err) : CLEF_OK;

@@ -1,4 +1,5 @@
-/* The source of an encoder-decoder: through its encoder once, and its keys and values into the decoder's plan. */
+/* The source of an encoder-decoder: through its encoder once, and its keys and values into the decoder's
+ * plan. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,16 +11,21 @@
 clef_status clef__session_encoder(clef_session *s, clef_device *dev, clef_model *model, clef_error *err)
 {
     session_encoder *e = &s->encoder;
-    const clef_build_opts opts = {.n_context = s->opts.n_source, .n_batch = s->opts.n_source, .n_sequences = 1, .part = CLEF_PART_ENCODER};
+    const clef_build_opts opts = {.n_context = s->opts.n_source,
+                                  .n_batch = s->opts.n_source,
+                                  .n_sequences = 1,
+                                  .part = CLEF_PART_ENCODER};
     const clef_status status = clef__session_plan(s, dev, model, &opts, &e->plan, err);
     if (status)
         return status;
     if (!e->rows)
-        e->rows = malloc((size_t)s->opts.n_source * (size_t)s->hp->n_heads * (size_t)s->hp->head_dim * sizeof *e->rows);
+        e->rows = malloc((size_t)s->opts.n_source * (size_t)s->hp->n_heads * (size_t)s->hp->head_dim *
+                         sizeof *e->rows);
     if (!e->source)
         e->source = malloc((size_t)s->opts.n_source * sizeof *e->source);
     if (!e->rows || !e->source)
-        return clef__fail(err, CLEF_E_NOMEM, "no memory for a source of %" PRId32 " tokens", s->opts.n_source);
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a source of %" PRId32 " tokens",
+                          s->opts.n_source);
     e->ids = clef_plan_input(e->plan, "input_ids");
     e->T = clef_plan_symbol(e->plan, "T");
     return CLEF_OK;
@@ -28,27 +34,34 @@ clef_status clef__session_encoder(clef_session *s, clef_device *dev, clef_model 
 static clef_status check_source(const clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
 {
     if (!s->is_seq2seq)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s is no encoder-decoder: it takes no source", s->hp->arch);
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s is no encoder-decoder: it takes no source",
+                          s->hp->arch);
     if (!s->plan || !s->encoder.plan)
         return clef__fail(err, CLEF_E_ARG, "the session's device was lost and did not come back");
     if (n < 1)
-        return clef__fail(err, CLEF_E_ARG, "a source of %" PRId32 " tokens, wanted at least 1", n);
+        return clef__fail(err, CLEF_E_ARG, "a source of %" PRId32 " tokens, expected at least 1", n);
     if (n > s->opts.n_source)
-        return clef__fail(err, CLEF_E_LIMIT, "a source of %" PRId32 " tokens, the session takes %" PRId32, n, s->opts.n_source);
+        return clef__fail(err, CLEF_E_LIMIT, "a source of %" PRId32 " tokens, the session takes %" PRId32, n,
+                          s->opts.n_source);
     for (int32_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= s->hp->n_vocab)
-            return clef__fail(err, CLEF_E_ARG, "token %" PRId32 " of the source is %" PRId32 ", the vocabulary has 0 to %" PRId32, i,
-                              ids[i], s->hp->n_vocab - 1);
+            return clef__fail(err, CLEF_E_ARG,
+                              "token %" PRId32 " of the source is %" PRId32
+                              ", the vocabulary has 0 to %" PRId32,
+                              i, ids[i], s->hp->n_vocab - 1);
     return CLEF_OK;
 }
 
 /* One of the encoder's outputs becomes the decoder's input of the same name. */
-static clef_status hand_over(clef_session *s, const char *form, int32_t layer, size_t n_bytes, clef_error *err)
+static clef_status hand_over(clef_session *s, const char *form, int32_t layer, size_t n_bytes,
+                             clef_error *err)
 {
     char name[32];
     snprintf(name, sizeof name, form, layer);
-    const clef_status status = clef_plan_read(s->encoder.plan, clef_plan_output(s->encoder.plan, name), s->encoder.rows, n_bytes, err);
-    return status ? status : clef_plan_write(s->plan, clef_plan_input(s->plan, name), s->encoder.rows, n_bytes, err);
+    const clef_status status = clef_plan_read(s->encoder.plan, clef_plan_output(s->encoder.plan, name),
+                                              s->encoder.rows, n_bytes, err);
+    return status ? status
+                  : clef_plan_write(s->plan, clef_plan_input(s->plan, name), s->encoder.rows, n_bytes, err);
 }
 
 clef_status clef__session_encode(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)

@@ -52,10 +52,12 @@ int32_t clef__plans_of(const clef_plan *plan)
     return n + (n > 1);
 }
 
-clef_status clef__session_recover(clef_session *s, const generation *gen, const clef_error *why, clef_error *err)
+clef_status clef__session_recover(clef_session *s, const generation *gen, const clef_error *why,
+                                  clef_error *err)
 {
     clef_error again = {0};
-    const int alone = clef_device_n_plans(s->dev) == clef__plans_of(s->plan) + clef__plans_of(s->encoder.plan);
+    const int alone =
+        clef_device_n_plans(s->dev) == clef__plans_of(s->plan) + clef__plans_of(s->encoder.plan);
     if (!clef_error_is_lost(why) || !s->plan || !alone) {
         if (err)
             *err = *why;
@@ -64,5 +66,6 @@ clef_status clef__session_recover(clef_session *s, const generation *gen, const 
     if (!bring_back(s, gen, &again))
         return CLEF_OK;
     s->n_past = s->is_ahead = 0; /* the cache is gone */
-    return clef__fail_cl(err, why->status, why->cl_code, "%.400s; the device did not come back: %.500s", why->text, again.text);
+    return clef__fail_cl(err, why->status, why->cl_code, "%.400s; the device did not come back: %.500s",
+                         why->text, again.text);
 }

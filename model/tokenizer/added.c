@@ -1,15 +1,17 @@
-/* Added tokens: found in the text by a trie, leftmost and longest, with Hugging Face's rules for what surrounds them. */
+/* Added tokens: found in the text by a trie, leftmost and longest, with Hugging Face's rules for what
+ * surrounds them. */
 #include <stdlib.h>
 
+#include "model/file/utf8.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/tokenizer/unicode.h"
-#include "model/file/utf8.h"
 
 static clef_status new_node(clef_added_trie *trie, uint8_t byte, int32_t next, int32_t *out, clef_error *err)
 {
     if (trie->n == trie->capacity) {
         const size_t capacity = trie->capacity ? trie->capacity * 2 : 64;
-        clef_added_node *nodes = capacity < (size_t)INT32_MAX ? realloc(trie->nodes, capacity * sizeof *nodes) : NULL;
+        clef_added_node *nodes =
+            capacity < (size_t)INT32_MAX ? realloc(trie->nodes, capacity * sizeof *nodes) : NULL;
         if (!nodes)
             return clef__fail(err, CLEF_E_NOMEM, "added tokens: no memory for %zu trie nodes", capacity);
         trie->nodes = nodes;
@@ -30,7 +32,8 @@ static int32_t child_of(const clef_added_trie *trie, int32_t node, uint8_t byte)
     return child;
 }
 
-clef_status clef__added_enter(clef_added_trie *trie, const char *text, size_t n, int32_t token, clef_error *err)
+clef_status clef__added_enter(clef_added_trie *trie, const char *text, size_t n, int32_t token,
+                              clef_error *err)
 {
     int32_t node = -1;
     for (size_t i = 0; i < n; i++) {
@@ -101,7 +104,8 @@ static int inside_word(clef_span in, size_t start, size_t end)
            (end < in.n && clef__is_word(char_at(in.text, in.n, end, &unused)));
 }
 
-static clef_status send_rest(clef_encoding *enc, clef_span in, size_t from, size_t to, clef_status (*rest)(clef_encoding *, clef_span))
+static clef_status send_rest(clef_encoding *enc, clef_span in, size_t from, size_t to,
+                             clef_status (*rest)(clef_encoding *, clef_span))
 {
     if (from >= to)
         return CLEF_OK;
@@ -117,14 +121,16 @@ clef_status clef__added_split(const clef_added_trie *trie, clef_encoding *enc, c
     size_t done = 0;
     for (size_t at = 0; at < in.n && st == CLEF_OK;) {
         int32_t token = -1;
-        const size_t length = trie->roots[(uint8_t)in.text[at]] < 0 ? 0 : longest_at(trie, in.text, in.n, at, &token);
+        const size_t length =
+            trie->roots[(uint8_t)in.text[at]] < 0 ? 0 : longest_at(trie, in.text, in.n, at, &token);
         if (length == 0) {
             at++;
             continue;
         }
         const clef_added_token *added = &enc->tok->added[token];
         size_t start = at, end = at + length, size;
-        at = end; /* neither a match that is set aside below nor spaces taken by rstrip change where the search goes on */
+        at = end; /* neither a match that is set aside below nor spaces taken by rstrip change where the
+                     search goes on */
         if (added->single_word && inside_word(in, start, end))
             continue;
         if (added->lstrip)

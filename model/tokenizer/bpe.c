@@ -1,11 +1,11 @@
-/* Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909), by merge ranks as GPT-2 and Hugging Face do it and by scores as
- * SentencePiece does. One loop serves both: symbols in a linked list, the pairs that can merge in a heap, best first and then leftmost: n
- * log n. */
+/* Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909), by merge ranks as GPT-2 and Hugging Face do it
+ * and by scores as SentencePiece does. One loop serves both: symbols in a linked list, the pairs that can
+ * merge in a heap, best first and then leftmost: n log n. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tokenizer/bpe.h"
 #include "model/file/utf8.h"
+#include "model/tokenizer/bpe.h"
 
 enum { LONG_WORD = 256 };
 
@@ -16,9 +16,10 @@ struct clef_bpe_symbol {
 };
 
 struct clef_bpe_merge {
-    uint64_t order;   /* rank, then the left symbol: the least comes first */
-    uint32_t n_bytes; /* of both symbols together when the pair was found: another sum now means that it is gone */
-    int32_t id;       /* what they become */
+    uint64_t order; /* rank, then the left symbol: the least comes first */
+    uint32_t
+        n_bytes; /* of both symbols together when the pair was found: another sum now means that it is gone */
+    int32_t id;  /* what they become */
 };
 
 /* ---- the heap */
@@ -48,8 +49,8 @@ static clef_bpe_merge heap_pop(clef_bpe_merge *heap, size_t n)
 
 /* ---- pairs */
 
-int clef__bpe_pair_by_rank(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank,
-                           int32_t *id)
+int clef__bpe_pair_by_rank(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l,
+                           const clef_bpe_symbol *r, uint32_t *rank, int32_t *id)
 {
     (void)text;
     if (bpe->n_slots == 0)
@@ -60,8 +61,8 @@ int clef__bpe_pair_by_rank(const clef_bpe *bpe, const char *text, const clef_bpe
     return slot->id >= 0;
 }
 
-int clef__bpe_pair_by_score(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank,
-                            int32_t *id)
+int clef__bpe_pair_by_score(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l,
+                            const clef_bpe_symbol *r, uint32_t *rank, int32_t *id)
 {
     *id = clef__vocab_map_get(&bpe->pieces, text + l->start, (size_t)l->n_bytes + r->n_bytes);
     if (*id >= 0)
@@ -94,7 +95,8 @@ static clef_status make_room(clef_encoding *enc, size_t n)
     return CLEF_OK;
 }
 
-static void push_pair(const clef_bpe *bpe, clef_encoding *enc, const char *text, int32_t left, size_t *n_queue)
+static void push_pair(const clef_bpe *bpe, clef_encoding *enc, const char *text, int32_t left,
+                      size_t *n_queue)
 {
     const clef_bpe_symbol *l = &enc->symbols[left];
     if (l->next < 0)
@@ -103,7 +105,8 @@ static void push_pair(const clef_bpe *bpe, clef_encoding *enc, const char *text,
     uint32_t rank;
     int32_t id;
     if (bpe->pair(bpe, text, l, r, &rank, &id))
-        heap_push(enc->queue, (*n_queue)++, (clef_bpe_merge){(uint64_t)rank << 32 | (uint32_t)left, l->n_bytes + r->n_bytes, id});
+        heap_push(enc->queue, (*n_queue)++,
+                  (clef_bpe_merge){(uint64_t)rank << 32 | (uint32_t)left, l->n_bytes + r->n_bytes, id});
 }
 
 static void merge_all(const clef_bpe *bpe, clef_encoding *enc, const char *text, size_t n)
@@ -131,9 +134,10 @@ static void merge_all(const clef_bpe *bpe, clef_encoding *enc, const char *text,
     }
 }
 
-/* Where the part of a word that begins at `at` ends. Both characters at a cut are known, so that neither a run of unknown ones nor what
- * vanishes lies there. */
-static size_t part_end(const clef_bpe *bpe, const char *text, size_t n, size_t at, int32_t (*id_of)(const clef_bpe *, const char *, size_t))
+/* Where the part of a word that begins at `at` ends. Both characters at a cut are known, so that neither a
+ * run of unknown ones nor what vanishes lies there. */
+static size_t part_end(const clef_bpe *bpe, const char *text, size_t n, size_t at,
+                       int32_t (*id_of)(const clef_bpe *, const char *, size_t))
 {
     size_t size = clef__utf8_size(text[at]);
     if (!bpe->cuts.bits || n - at < LONG_WORD)
@@ -141,8 +145,8 @@ static size_t part_end(const clef_bpe *bpe, const char *text, size_t n, size_t a
     for (size_t before = at; (before += size) < n;) {
         const size_t n_before = size;
         size = clef__utf8_size(text[before]);
-        if (clef__word_cuts_at(&bpe->cuts, text, n, before) && id_of(bpe, text + before - n_before, n_before) >= 0 &&
-            id_of(bpe, text + before, size) >= 0)
+        if (clef__word_cuts_at(&bpe->cuts, text, n, before) &&
+            id_of(bpe, text + before - n_before, n_before) >= 0 && id_of(bpe, text + before, size) >= 0)
             return before;
     }
     return n;
@@ -197,12 +201,13 @@ static size_t first_symbols(const clef_bpe *bpe, clef_bpe_symbol *symbols, const
     clef_bpe_symbol unk = {0};
     for (size_t i = 0, size; i < n; i += size) {
         size = bpe->byte_level ? 1 : clef__utf8_size(text[i]);
-        const int32_t id =
-            bpe->n_prefix || bpe->n_suffix ? affixed_id(bpe, text + i, size, i == 0, i + size >= n) : char_id(bpe, text + i, size);
+        const int32_t id = bpe->n_prefix || bpe->n_suffix
+                               ? affixed_id(bpe, text + i, size, i == 0, i + size >= n)
+                               : char_id(bpe, text + i, size);
         if (id < 0 && can_fall_back(bpe, text + i, size)) {
             for (size_t b = 0; b < size; b++)
-                symbols[n_symbols++] =
-                    (clef_bpe_symbol){.id = bpe->fallback_ids[(uint8_t)text[i + b]], .start = (uint32_t)(i + b), .n_bytes = 1};
+                symbols[n_symbols++] = (clef_bpe_symbol){
+                    .id = bpe->fallback_ids[(uint8_t)text[i + b]], .start = (uint32_t)(i + b), .n_bytes = 1};
             continue;
         }
         if (id < 0 && bpe->opts.unk < 0)
@@ -212,9 +217,11 @@ static size_t first_symbols(const clef_bpe *bpe, clef_bpe_symbol *symbols, const
             unk.n_bytes = 0;
         }
         if (id >= 0)
-            symbols[n_symbols++] = (clef_bpe_symbol){.id = id, .start = (uint32_t)i, .n_bytes = (uint32_t)size};
+            symbols[n_symbols++] =
+                (clef_bpe_symbol){.id = id, .start = (uint32_t)i, .n_bytes = (uint32_t)size};
         else
-            unk = (clef_bpe_symbol){.id = bpe->opts.unk, .start = (uint32_t)i, .n_bytes = unk.n_bytes + (uint32_t)size};
+            unk = (clef_bpe_symbol){
+                .id = bpe->opts.unk, .start = (uint32_t)i, .n_bytes = unk.n_bytes + (uint32_t)size};
     }
     if (unk.n_bytes)
         symbols[n_symbols++] = unk;
@@ -234,7 +241,8 @@ static clef_status encode_part_by_rank(const clef_bpe *bpe, clef_encoding *enc, 
     return st;
 }
 
-clef_status clef__bpe_encode_by_rank(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
+clef_status clef__bpe_encode_by_rank(const clef_token_model *model, clef_encoding *enc, const char *text,
+                                     size_t n)
 {
     const clef_bpe *bpe = (const clef_bpe *)model;
     const int32_t whole = bpe->opts.ignore_merges ? clef__vocab_map_get(&bpe->pieces, text, n) : -1;
@@ -263,7 +271,8 @@ static clef_status encode_part_by_score(const clef_bpe *bpe, clef_encoding *enc,
     size_t n_symbols = 0;
     for (size_t i = 0, size; i < n; i += size) {
         size = bpe->opts.bytes ? 1 : clef__utf8_size(text[i]);
-        enc->symbols[n_symbols++] = (clef_bpe_symbol){.id = piece_id(bpe, text + i, size), .start = (uint32_t)i, .n_bytes = (uint32_t)size};
+        enc->symbols[n_symbols++] = (clef_bpe_symbol){
+            .id = piece_id(bpe, text + i, size), .start = (uint32_t)i, .n_bytes = (uint32_t)size};
     }
     link_symbols(enc->symbols, n_symbols);
     merge_all(bpe, enc, text, n_symbols);
@@ -285,7 +294,8 @@ static clef_status encode_part_by_score(const clef_bpe *bpe, clef_encoding *enc,
     return st;
 }
 
-clef_status clef__bpe_encode_by_score(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
+clef_status clef__bpe_encode_by_score(const clef_token_model *model, clef_encoding *enc, const char *text,
+                                      size_t n)
 {
     const clef_bpe *bpe = (const clef_bpe *)model;
     const int32_t whole = bpe->opts.bytes ? piece_id(bpe, text, n) : -1;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tokenizer/bpe.h"
 #include "model/file/utf8.h"
+#include "model/tokenizer/bpe.h"
 
 static void destroy(clef_token_model *model)
 {
@@ -47,7 +47,8 @@ static clef_bpe *new_bpe(clef_tokenizer *tok, const clef_bpe_opts *opts)
     return bpe;
 }
 
-clef_status clef__bpe_create(clef_tokenizer *tok, const clef_bpe_opts *opts, size_t n_merges, clef_bpe **out, clef_error *err)
+clef_status clef__bpe_create(clef_tokenizer *tok, const clef_bpe_opts *opts, size_t n_merges, clef_bpe **out,
+                             clef_error *err)
 {
     clef_bpe *bpe = new_bpe(tok, opts);
     if (!bpe)
@@ -66,15 +67,16 @@ clef_status clef__bpe_create(clef_tokenizer *tok, const clef_bpe_opts *opts, siz
     return make_slots(bpe, n_merges, err);
 }
 
-static clef_status not_there(const clef_bpe *bpe, const char *what, const char *text, size_t n, clef_error *err)
+static clef_status not_there(const clef_bpe *bpe, const char *what, const char *text, size_t n,
+                             clef_error *err)
 {
     char quote[64];
-    return clef__fail(err, CLEF_E_FORMAT, "BPE: merge %u: %s \"%s\" is not in the vocabulary", bpe->next_rank, what,
-                      clef__token_quote(text, n, quote));
+    return clef__fail(err, CLEF_E_FORMAT, "BPE: merge %u: %s \"%s\" is not in the vocabulary", bpe->next_rank,
+                      what, clef__token_quote(text, n, quote));
 }
 
-clef_status clef__bpe_merge(clef_bpe *bpe, const clef_tokenizer *tok, const char *left, size_t n_left, const char *right, size_t n_right,
-                            clef_error *err)
+clef_status clef__bpe_merge(clef_bpe *bpe, const clef_tokenizer *tok, const char *left, size_t n_left,
+                            const char *right, size_t n_right, clef_error *err)
 {
     char joined[CLEF_MAX_PIECE * 4];
     const int32_t l = clef__tokens_find(tok, left, n_left), r = clef__tokens_find(tok, right, n_right);
@@ -90,23 +92,25 @@ clef_status clef__bpe_merge(clef_bpe *bpe, const clef_tokenizer *tok, const char
     const int32_t id = clef__tokens_find(tok, joined, n_left + n_right - skip);
     if (id < 0)
         return not_there(bpe, "result", joined, n_left + n_right - skip, err);
-    bpe->merges_bytes |=
-        l == bpe->opts.unk || r == bpe->opts.unk || clef__fallback_byte(left, n_left) >= 0 || clef__fallback_byte(right, n_right) >= 0;
+    bpe->merges_bytes |= l == bpe->opts.unk || r == bpe->opts.unk || clef__fallback_byte(left, n_left) >= 0 ||
+                         clef__fallback_byte(right, n_right) >= 0;
     clef_bpe_slot *slot = clef__bpe_slot(bpe, (uint64_t)(uint32_t)l << 32 | (uint32_t)r);
     if (slot->id < 0 && ++bpe->n_pairs >= bpe->n_slots)
         return clef__fail(err, CLEF_E_LIMIT, "BPE: more merges than announced");
-    *slot = (clef_bpe_slot){.key = (uint64_t)(uint32_t)l << 32 | (uint32_t)r, .rank = bpe->next_rank++, .id = id};
+    *slot =
+        (clef_bpe_slot){.key = (uint64_t)(uint32_t)l << 32 | (uint32_t)r, .rank = bpe->next_rank++, .id = id};
     return CLEF_OK;
 }
 
-clef_status clef__bpe_merge_line(clef_bpe *bpe, const clef_tokenizer *tok, const char *line, size_t n, clef_error *err)
+clef_status clef__bpe_merge_line(clef_bpe *bpe, const clef_tokenizer *tok, const char *line, size_t n,
+                                 clef_error *err)
 {
     const char *space = memchr(line, ' ', n);
     const size_t n_left = space ? (size_t)(space - line) : n;
     if (!space || memchr(space + 1, ' ', n - n_left - 1)) {
         char quote[64];
-        return clef__fail(err, CLEF_E_FORMAT, "BPE: merge %u \"%s\" is not two tokens with one space between", bpe->next_rank,
-                          clef__token_quote(line, n, quote));
+        return clef__fail(err, CLEF_E_FORMAT, "BPE: merge %u \"%s\" is not two tokens with one space between",
+                          bpe->next_rank, clef__token_quote(line, n, quote));
     }
     return clef__bpe_merge(bpe, tok, line, n_left, space + 1, n - n_left - 1, err);
 }
@@ -154,7 +158,8 @@ clef_status clef__bpe_seal(clef_bpe *bpe, const clef_tokenizer *tok, clef_error 
     return st;
 }
 
-clef_status clef__bpe_create_scored(clef_tokenizer *tok, const clef_bpe_opts *opts, clef_bpe **out, clef_error *err)
+clef_status clef__bpe_create_scored(clef_tokenizer *tok, const clef_bpe_opts *opts, clef_bpe **out,
+                                    clef_error *err)
 {
     clef_bpe *bpe = new_bpe(tok, opts);
     if (!bpe)
@@ -163,10 +168,12 @@ clef_status clef__bpe_create_scored(clef_tokenizer *tok, const clef_bpe_opts *op
     bpe->pair = clef__bpe_pair_by_score;
     *out = bpe;
     bpe->ranks = calloc((size_t)tok->n_tokens, sizeof *bpe->ranks);
-    return bpe->ranks ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "BPE: no memory for %d scores", tok->n_tokens);
+    return bpe->ranks ? CLEF_OK
+                      : clef__fail(err, CLEF_E_NOMEM, "BPE: no memory for %d scores", tok->n_tokens);
 }
 
-clef_status clef__bpe_score(clef_bpe *bpe, const clef_tokenizer *tok, int32_t id, double score, clef_error *err)
+clef_status clef__bpe_score(clef_bpe *bpe, const clef_tokenizer *tok, int32_t id, double score,
+                            clef_error *err)
 {
     const float narrow = (float)score + 0.0f; /* -0 and 0 are one score */
     uint32_t bits;

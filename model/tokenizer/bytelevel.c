@@ -1,5 +1,6 @@
-/* Bytes as text. GPT-2's writing of bytes as printable characters (Radford et al. 2019, encoder.py, bytes_to_unicode): the bytes that
- * Latin-1 shows stand for themselves; the other 68, in order, for U+0100 and on. */
+/* Bytes as text. GPT-2's writing of bytes as printable characters (Radford et al. 2019, encoder.py,
+ * bytes_to_unicode): the bytes that Latin-1 shows stand for themselves; the other 68, in order, for U+0100
+ * and on. */
 #include <stdlib.h>
 
 #include "model/tokenizer/tokenizer.h"
@@ -58,8 +59,8 @@ clef_status clef__base64(const char *text, size_t n, char **out, size_t *n_out, 
         const int32_t value = base64_value(text[i]);
         if (value < 0 || n % 4 == 1) {
             free(bytes);
-            return clef__fail(err, CLEF_E_FORMAT, "base64: %zu characters, of which number %zu is 0x%02X", n, i,
-                              (unsigned)(uint8_t)text[i]);
+            return clef__fail(err, CLEF_E_FORMAT, "base64: %zu characters, of which number %zu is 0x%02X", n,
+                              i, (unsigned)(uint8_t)text[i]);
         }
         bits = (bits << 6 | (uint32_t)value) & 0xFFFFFF;
         n_bits += 6;

@@ -1,12 +1,12 @@
-/* SentencePiece's precompiled charsmap: a double-array trie (Aoe 1989; the units are those of the Darts-clone library) from strings to
- * places in a block of NUL-terminated replacements. Layout: u32 size of the trie in bytes, its u32 units, the replacements; all
- * little-endian. */
+/* SentencePiece's precompiled charsmap: a double-array trie (Aoe 1989; the units are those of the Darts-clone
+ * library) from strings to places in a block of NUL-terminated replacements. Layout: u32 size of the trie in
+ * bytes, its u32 units, the replacements; all little-endian. */
 #include <string.h>
 #include <utf8proc.h>
 
+#include "model/file/utf8.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/tokenizer/unicode.h"
-#include "model/file/utf8.h"
 
 static uint32_t read_u32(const char *at)
 {
@@ -14,13 +14,15 @@ static uint32_t read_u32(const char *at)
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-/* A unit: bits 0-7 label, bit 8 "a value hangs here", bit 9 "offset times 256", bits 10-30 offset; or, with bit 31, a value. */
+/* A unit: bits 0-7 label, bit 8 "a value hangs here", bit 9 "offset times 256", bits 10-30 offset; or, with
+ * bit 31, a value. */
 static uint32_t unit_offset(uint32_t unit)
 {
     return (unit >> 10) << ((unit & 0x200) >> 6);
 }
 
-/* Bytes of the shortest or the longest key that text begins with, 0 for none; *value is its replacement's place. */
+/* Bytes of the shortest or the longest key that text begins with, 0 for none; *value is its replacement's
+ * place. */
 static size_t find_prefix(const clef_charsmap *map, const char *text, size_t n, int longest, uint32_t *value)
 {
     size_t found = 0, node;
@@ -49,7 +51,8 @@ static size_t find_prefix(const clef_charsmap *map, const char *text, size_t n, 
 
 static clef_status append_text(const clef_charsmap *map, uint32_t at, clef_chars *out, clef_error *err)
 {
-    return at < map->n_texts ? clef__chars_append(out, map->texts + at, strlen(map->texts + at), err) : CLEF_OK;
+    return at < map->n_texts ? clef__chars_append(out, map->texts + at, strlen(map->texts + at), err)
+                             : CLEF_OK;
 }
 
 /* ---- as SentencePiece does it: the longest key at each place */
@@ -70,8 +73,8 @@ static clef_status run_longest(const clef_normalizer *self, clef_encoding *enc, 
     return st;
 }
 
-/* ---- as Hugging Face's tokenizers does it: the shortest key that begins a grapheme of less than 6 bytes stands for all of it, else each
- *      character is looked up alone */
+/* ---- as Hugging Face's tokenizers does it: the shortest key that begins a grapheme of less than 6 bytes
+ * stands for all of it, else each character is looked up alone */
 
 static size_t grapheme_size(const char *text, size_t n)
 {
@@ -91,7 +94,8 @@ static size_t grapheme_size(const char *text, size_t n)
     return at;
 }
 
-static clef_status run_graphemes(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
+static clef_status run_graphemes(const clef_normalizer *self, clef_encoding *enc, clef_span in,
+                                 clef_chars *out)
 {
     clef_status st = CLEF_OK;
     uint32_t value = 0;
@@ -112,22 +116,26 @@ static clef_status run_graphemes(const clef_normalizer *self, clef_encoding *enc
     return st;
 }
 
-clef_status clef__normalizer_charsmap(clef_tokenizer *tok, const char *data, size_t n, clef_charsmap_use use, clef_error *err)
+clef_status clef__normalizer_charsmap(clef_tokenizer *tok, const char *data, size_t n, clef_charsmap_use use,
+                                      clef_error *err)
 {
     clef_normalizer *self = NULL;
     if (n == 0)
         return CLEF_OK;
     const size_t n_trie = n >= 4 ? read_u32(data) : 0;
     if (n < 4 || n_trie > n - 4 || n_trie % 4)
-        return clef__fail(err, CLEF_E_FORMAT, "normalizer: a charsmap of %zu bytes has a trie of %zu, wanted 4 bytes less or fewer", n,
-                          n_trie);
+        return clef__fail(
+            err, CLEF_E_FORMAT,
+            "normalizer: a charsmap of %zu bytes has a trie of %zu, expected 4 bytes less or fewer", n,
+            n_trie);
     clef_status st = clef__normalizer_next(tok, &self, err);
     if (st)
         return st;
     const char *copy = clef__token_arena_copy(&tok->arena, data + 4, n - 4); /* which ends it with a NUL */
     if (!copy)
         return clef__fail(err, CLEF_E_NOMEM, "normalizer: no memory for a charsmap of %zu bytes", n);
-    *self = (clef_normalizer){.run = use == CLEF_CHARSMAP_LONGEST ? run_longest : run_graphemes,
-                              .map = {.units = copy, .n_units = n_trie / 4, .texts = copy + n_trie, .n_texts = n - 4 - n_trie}};
+    *self = (clef_normalizer){
+        .run = use == CLEF_CHARSMAP_LONGEST ? run_longest : run_graphemes,
+        .map = {.units = copy, .n_units = n_trie / 4, .texts = copy + n_trie, .n_texts = n - 4 - n_trie}};
     return CLEF_OK;
 }

@@ -3,9 +3,9 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "model/file/utf8.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/tokenizer/unicode.h"
-#include "model/file/utf8.h"
 
 clef_status clef__normalizer_next(clef_tokenizer *tok, clef_normalizer **out, clef_error *err)
 {
@@ -29,7 +29,8 @@ clef_status clef__normalizer_prepend(clef_tokenizer *tok, const char *text, size
     const clef_status st = clef__normalizer_next(tok, &self, err);
     if (st)
         return st;
-    *self = (clef_normalizer){.run = run_prepend, .text = clef__token_arena_copy(&tok->arena, text, n), .n_text = n};
+    *self = (clef_normalizer){
+        .run = run_prepend, .text = clef__token_arena_copy(&tok->arena, text, n), .n_text = n};
     return self->text ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "normalizer: no memory for a string");
 }
 
@@ -39,7 +40,8 @@ static clef_status run_replace(const clef_normalizer *self, clef_encoding *enc, 
     size_t done = 0, start, end;
     for (;;) {
         int found;
-        clef_status st = clef__pattern_next(&self->pattern, &enc->regex, in.text, in.n, &walk, &start, &end, &found, enc->err);
+        clef_status st = clef__pattern_next(&self->pattern, &enc->regex, in.text, in.n, &walk, &start, &end,
+                                            &found, enc->err);
         if (st || !found)
             return st ? st : clef__chars_append(out, in.text + done, in.n - done, enc->err);
         st = clef__chars_append(out, in.text + done, start - done, enc->err);
@@ -51,7 +53,8 @@ static clef_status run_replace(const clef_normalizer *self, clef_encoding *enc, 
     }
 }
 
-clef_status clef__normalizer_replace(clef_tokenizer *tok, const clef_pattern *pattern, const char *text, size_t n, clef_error *err)
+clef_status clef__normalizer_replace(clef_tokenizer *tok, const clef_pattern *pattern, const char *text,
+                                     size_t n, clef_error *err)
 {
     clef_normalizer *self = NULL;
     const clef_status st = clef__normalizer_next(tok, &self, err);
@@ -59,7 +62,10 @@ clef_status clef__normalizer_replace(clef_tokenizer *tok, const clef_pattern *pa
         clef__regex_destroy(pattern->regex);
         return st;
     }
-    *self = (clef_normalizer){.run = run_replace, .pattern = *pattern, .text = clef__token_arena_copy(&tok->arena, text, n), .n_text = n};
+    *self = (clef_normalizer){.run = run_replace,
+                              .pattern = *pattern,
+                              .text = clef__token_arena_copy(&tok->arena, text, n),
+                              .n_text = n};
     if (!pattern->regex)
         self->pattern.text = clef__token_arena_copy(&tok->arena, pattern->text, pattern->n_text);
     if (!self->text || (!pattern->regex && !self->pattern.text))
@@ -69,8 +75,9 @@ clef_status clef__normalizer_replace(clef_tokenizer *tok, const clef_pattern *pa
     return CLEF_OK;
 }
 
-/* ---- Unicode's forms (UAX 15). utf8proc knows which characters decompose and compose; the canonical order and the walk over the text are
- *      ours, because utf8proc's sort is quadratic in a run of marks, and because its marks are newer (model/tokenizer/unicode.h). */
+/* ---- Unicode's forms (UAX 15). utf8proc knows which characters decompose and compose; the canonical order
+ * and the walk over the text are ours, because utf8proc's sort is quadratic in a run of marks, and because
+ * its marks are newer (model/tokenizer/unicode.h). */
 
 typedef struct code_points {
     int32_t *at;
@@ -92,7 +99,8 @@ static clef_status decompose(clef_span in, utf8proc_option_t options, code_point
                 break;
             }
             if (room > 0)
-                n = utf8proc_decompose_char((utf8proc_int32_t)code, out->at + out->n, (utf8proc_ssize_t)room, options, &boundary);
+                n = utf8proc_decompose_char((utf8proc_int32_t)code, out->at + out->n, (utf8proc_ssize_t)room,
+                                            options, &boundary);
             if (room > 0 && n >= 0 && (size_t)n <= room) {
                 out->n += (size_t)n;
                 break;
@@ -156,7 +164,8 @@ static int32_t compose_pair(int32_t first, int32_t second)
     return clef__unicode_decomposes((uint32_t)pair[0]) ? pair[0] : 0;
 }
 
-/* UAX 15's composition in place: each character joins the last one of class 0, unless one of its own class or more stands between. */
+/* UAX 15's composition in place: each character joins the last one of class 0, unless one of its own class or
+ * more stands between. */
 static void compose(code_points *codes)
 {
     size_t n = 0, starter = SIZE_MAX;
@@ -165,7 +174,9 @@ static void compose(code_points *codes)
         const int32_t code = codes->at[i];
         const uint32_t class = combining_class(code);
         const int adjacent = starter != SIZE_MAX && starter + 1 == n;
-        const int32_t both = adjacent || (starter != SIZE_MAX && class_before < class) ? compose_pair(codes->at[starter], code) : 0;
+        const int32_t both = adjacent || (starter != SIZE_MAX && class_before < class)
+                                 ? compose_pair(codes->at[starter], code)
+                                 : 0;
         if (both) {
             codes->at[starter] = both;
             continue;
@@ -209,15 +220,19 @@ clef_status clef__normalizer_unicode(clef_tokenizer *tok, clef_unicode_form form
     const clef_status st = clef__normalizer_next(tok, &self, err);
     if (st)
         return st;
-    const int composes = form == CLEF_FORM_NFC || form == CLEF_FORM_NFKC, compat = form == CLEF_FORM_NFKC || form == CLEF_FORM_NFKD;
-    *self = (clef_normalizer){.run = run_unicode, .flags = (composes ? FORM_COMPOSES : 0u) | (compat ? FORM_COMPAT : 0u)};
+    const int composes = form == CLEF_FORM_NFC || form == CLEF_FORM_NFKC,
+              compat = form == CLEF_FORM_NFKC || form == CLEF_FORM_NFKD;
+    *self = (clef_normalizer){.run = run_unicode,
+                              .flags = (composes ? FORM_COMPOSES : 0u) | (compat ? FORM_COMPAT : 0u)};
     return CLEF_OK;
 }
 
 /* ---- case and ends */
 
-/* Character by character, so without the rule for final sigma; of Unicode's SpecialCasing only U+0130 lowers to two characters. */
-static clef_status run_lowercase(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
+/* Character by character, so without the rule for final sigma; of Unicode's SpecialCasing only U+0130 lowers
+ * to two characters. */
+static clef_status run_lowercase(const clef_normalizer *self, clef_encoding *enc, clef_span in,
+                                 clef_chars *out)
 {
     (void)self;
     for (size_t i = 0, size; i < in.n; i += size) {

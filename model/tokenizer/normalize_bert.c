@@ -1,9 +1,10 @@
-/* Normalizers that look at each character by itself: BERT's, StripAccents, Nmt, ByteLevel, and the squeezing of spaces. */
+/* Normalizers that look at each character by itself: BERT's, StripAccents, Nmt, ByteLevel, and the squeezing
+ * of spaces. */
 #include <string.h>
 
+#include "model/file/utf8.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/tokenizer/unicode.h"
-#include "model/file/utf8.h"
 
 /* ---- what becomes of one character: appends it, or nothing, or something else */
 
@@ -24,7 +25,8 @@ static clef_status clean_char(uint32_t code, const char *text, size_t n, clef_ch
 {
     if (code == 0 || code == 0xFFFD || clef__is_bert_control(code))
         return CLEF_OK;
-    return clef__is_space(code) ? clef__chars_append(out, " ", 1, err) : clef__chars_append(out, text, n, err);
+    return clef__is_space(code) ? clef__chars_append(out, " ", 1, err)
+                                : clef__chars_append(out, text, n, err);
 }
 
 static clef_status space_out_cjk(uint32_t code, const char *text, size_t n, clef_chars *out, clef_error *err)
@@ -37,7 +39,8 @@ static clef_status space_out_cjk(uint32_t code, const char *text, size_t n, clef
     return st ? st : clef__chars_append(out, " ", 1, err);
 }
 
-static clef_status drop_nonspacing(uint32_t code, const char *text, size_t n, clef_chars *out, clef_error *err)
+static clef_status drop_nonspacing(uint32_t code, const char *text, size_t n, clef_chars *out,
+                                   clef_error *err)
 {
     return clef__is_nonspacing_mark(code) ? CLEF_OK : clef__chars_append(out, text, n, err);
 }
@@ -50,10 +53,12 @@ static clef_status drop_marks(uint32_t code, const char *text, size_t n, clef_ch
 /* The rules of SentencePiece's "nmt" set, as tokenizers has them. */
 static clef_status nmt_char(uint32_t code, const char *text, size_t n, clef_chars *out, clef_error *err)
 {
-    if ((code >= 1 && code <= 8) || code == 0xB || (code >= 0xE && code <= 0x1F) || code == 0x7F || code == 0x8F || code == 0x9F)
+    if ((code >= 1 && code <= 8) || code == 0xB || (code >= 0xE && code <= 0x1F) || code == 0x7F ||
+        code == 0x8F || code == 0x9F)
         return CLEF_OK;
-    const int space = code == 9 || code == 10 || code == 12 || code == 13 || code == 0x1680 || (code >= 0x200B && code <= 0x200F) ||
-                      code == 0x2028 || code == 0x2029 || code == 0x2581 || code == 0xFEFF || code == 0xFFFD;
+    const int space = code == 9 || code == 10 || code == 12 || code == 13 || code == 0x1680 ||
+                      (code >= 0x200B && code <= 0x200F) || code == 0x2028 || code == 0x2029 ||
+                      code == 0x2581 || code == 0xFEFF || code == 0xFFFD;
     return space ? clef__chars_append(out, " ", 1, err) : clef__chars_append(out, text, n, err);
 }
 
@@ -67,11 +72,11 @@ clef_status clef__byte_chars(const char *text, size_t n, clef_chars *out, clef_e
 
 /* ---- as stages */
 
-#define STAGE(name, rule)                                                                                                                  \
-    static clef_status name(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)                                \
-    {                                                                                                                                      \
-        (void)self;                                                                                                                        \
-        return each_char(rule, in, out, enc->err);                                                                                         \
+#define STAGE(name, rule)                                                                                    \
+    static clef_status name(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)  \
+    {                                                                                                        \
+        (void)self;                                                                                          \
+        return each_char(rule, in, out, enc->err);                                                           \
     }
 
 STAGE(run_clean, clean_char)
@@ -80,13 +85,15 @@ STAGE(run_drop_nonspacing, drop_nonspacing)
 STAGE(run_drop_marks, drop_marks)
 STAGE(run_nmt, nmt_char)
 
-static clef_status run_byte_level(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
+static clef_status run_byte_level(const clef_normalizer *self, clef_encoding *enc, clef_span in,
+                                  clef_chars *out)
 {
     (void)self;
     return clef__byte_chars(in.text, in.n, out, enc->err);
 }
 
-/* Bytes of the space that ends a text; where spaces are written as U+2581 (flags), SentencePiece counts that as one. */
+/* Bytes of the space that ends a text; where spaces are written as U+2581 (flags), SentencePiece counts that
+ * as one. */
 static size_t space_at_end(const clef_normalizer *self, const clef_chars *text)
 {
     static const char mark[] = "\xE2\x96\x81";
@@ -107,7 +114,9 @@ static clef_status run_squeeze(const clef_normalizer *self, clef_encoding *enc, 
     return st;
 }
 
-static clef_status add_stage(clef_tokenizer *tok, clef_status (*run)(const clef_normalizer *, clef_encoding *, clef_span, clef_chars *),
+static clef_status add_stage(clef_tokenizer *tok,
+                             clef_status (*run)(const clef_normalizer *, clef_encoding *, clef_span,
+                                                clef_chars *),
                              clef_error *err)
 {
     clef_normalizer *self = NULL;

@@ -1,10 +1,11 @@
-/* Digits in groups of three from the right: "1234567" is 1 234 567. The regexes that say so look ahead to the end of the number at every
- * step, which takes quadratic time; they are known by their text and done here in linear time. */
+/* Digits in groups of three from the right: "1234567" is 1 234 567. The regexes that say so look ahead to the
+ * end of the number at every step, which takes quadratic time; they are known by their text and done here in
+ * linear time. */
 #include <string.h>
 
+#include "model/file/utf8.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/tokenizer/unicode.h"
-#include "model/file/utf8.h"
 
 /* Pieces of one text in order. */
 typedef struct cutter {
@@ -23,7 +24,8 @@ static clef_status cut_at(cutter *c, size_t at)
 /* What \b sees: Oniguruma has no joiners among its words, but Latin-1's fractions and superscripts. */
 static int is_regex_word(uint32_t code)
 {
-    const int is_latin_number = code == 0xB2 || code == 0xB3 || code == 0xB9 || (code >= 0xBC && code <= 0xBE);
+    const int is_latin_number =
+        code == 0xB2 || code == 0xB3 || code == 0xB9 || (code >= 0xBC && code <= 0xBE);
     return is_latin_number || (clef__is_word(code) && code != 0x200C && code != 0x200D);
 }
 
@@ -45,7 +47,8 @@ static size_t measure_run(clef_span in, size_t at, size_t *n_digits, int *word_f
 }
 
 /* flags: a number is a piece of its own, unless a word goes on behind it, which leaves it whole. */
-static clef_status run_thousands(const clef_pretokenizer *self, clef_encoding *enc, size_t index, clef_span in)
+static clef_status run_thousands(const clef_pretokenizer *self, clef_encoding *enc, size_t index,
+                                 clef_span in)
 {
     cutter c = {.enc = enc, .index = index, .in = in};
     const int bounded = (int)self->flags;
@@ -69,7 +72,8 @@ static clef_status run_thousands(const clef_pretokenizer *self, clef_encoding *e
     return st ? st : cut_at(&c, in.n);
 }
 
-int clef__pretokenizer_thousands(clef_tokenizer *tok, const char *regex, clef_split_behavior behavior, clef_status *st, clef_error *err)
+int clef__pretokenizer_thousands(clef_tokenizer *tok, const char *regex, clef_split_behavior behavior,
+                                 clef_status *st, clef_error *err)
 {
     static const char bounded[] = "\\d{1,3}(?=(?:\\d{3})*\\b)", unbounded[] = "(?=(\\d{3})+(?!\\d))";
     const int is_bounded = strcmp(regex, bounded) == 0;

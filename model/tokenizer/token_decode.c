@@ -1,9 +1,9 @@
-/* Decoders: from a token's text in the vocabulary to the bytes it stands for. They run when a tokenizer is opened, twice a token: as the
- * first of a text and as another. */
+/* Decoders: from a token's text in the vocabulary to the bytes it stands for. They run when a tokenizer is
+ * opened, twice a token: as the first of a text and as another. */
 #include <string.h>
 
-#include "model/tokenizer/tokenizer.h"
 #include "model/file/utf8.h"
+#include "model/tokenizer/tokenizer.h"
 
 static clef_status next_decoder(clef_tokenizer *tok, const clef_token_decoder *like, clef_error *err)
 {
@@ -25,7 +25,8 @@ static clef_status next_decoder(clef_tokenizer *tok, const clef_token_decoder *l
 /* ---- bytes */
 
 /* A text with a character that stands for no byte is taken as it is (an added token). */
-static clef_status run_byte_level(const clef_token_decoder *self, int first, const char *text, size_t n, clef_chars *out, clef_error *err)
+static clef_status run_byte_level(const clef_token_decoder *self, int first, const char *text, size_t n,
+                                  clef_chars *out, clef_error *err)
 {
     (void)self;
     (void)first;
@@ -62,8 +63,8 @@ int32_t clef__fallback_byte(const char *text, size_t n)
     return byte;
 }
 
-static clef_status run_byte_fallback(const clef_token_decoder *self, int first, const char *text, size_t n, clef_chars *out,
-                                     clef_error *err)
+static clef_status run_byte_fallback(const clef_token_decoder *self, int first, const char *text, size_t n,
+                                     clef_chars *out, clef_error *err)
 {
     (void)self;
     (void)first;
@@ -84,8 +85,8 @@ clef_status clef__decoder_byte_fallback(clef_tokenizer *tok, clef_error *err)
 
 /* ---- replacing */
 
-static clef_status replace_all(const clef_pattern *pattern, const char *text, size_t n, const char *to, size_t n_to, clef_chars *out,
-                               clef_error *err)
+static clef_status replace_all(const clef_pattern *pattern, const char *text, size_t n, const char *to,
+                               size_t n_to, clef_chars *out, clef_error *err)
 {
     clef_regex_run run = {0};
     clef_pattern_walk walk = {0};
@@ -106,26 +107,33 @@ static clef_status replace_all(const clef_pattern *pattern, const char *text, si
     return st;
 }
 
-static clef_status run_replace(const clef_token_decoder *self, int first, const char *text, size_t n, clef_chars *out, clef_error *err)
+static clef_status run_replace(const clef_token_decoder *self, int first, const char *text, size_t n,
+                               clef_chars *out, clef_error *err)
 {
     const int drops = first && self->start;
     return replace_all(&self->pattern, text, n, drops ? "" : self->to, drops ? 0 : self->n_to, out, err);
 }
 
-clef_status clef__decoder_replace(clef_tokenizer *tok, const clef_pattern *pattern, const char *to, size_t n_to, clef_error *err)
+clef_status clef__decoder_replace(clef_tokenizer *tok, const clef_pattern *pattern, const char *to,
+                                  size_t n_to, clef_error *err)
 {
     if (!pattern->regex && pattern->n_text == 0)
         return clef__fail(err, CLEF_E_FORMAT, "decoder: Replace of an empty string");
-    return next_decoder(tok, &(clef_token_decoder){.run = run_replace, .pattern = *pattern, .to = to, .n_to = n_to}, err);
+    return next_decoder(
+        tok, &(clef_token_decoder){.run = run_replace, .pattern = *pattern, .to = to, .n_to = n_to}, err);
 }
 
-clef_status clef__decoder_metaspace(clef_tokenizer *tok, const char *mark, size_t n, int drops_first, clef_error *err)
+clef_status clef__decoder_metaspace(clef_tokenizer *tok, const char *mark, size_t n, int drops_first,
+                                    clef_error *err)
 {
     const clef_pattern pattern = {.text = mark, .n_text = n};
     if (n == 0)
         return clef__fail(err, CLEF_E_FORMAT, "decoder: Metaspace with an empty replacement");
-    return next_decoder(tok, &(clef_token_decoder){.run = run_replace, .pattern = pattern, .to = " ", .n_to = 1, .start = drops_first},
-                        err);
+    return next_decoder(
+        tok,
+        &(clef_token_decoder){
+            .run = run_replace, .pattern = pattern, .to = " ", .n_to = 1, .start = drops_first},
+        err);
 }
 
 clef_status clef__decoder_bpe(clef_tokenizer *tok, const char *suffix, size_t n, clef_error *err)
@@ -138,16 +146,17 @@ clef_status clef__decoder_bpe(clef_tokenizer *tok, const char *suffix, size_t n,
         if (token->n_text >= n && memcmp(token->text + token->n_text - n, suffix, n) == 0)
             token->flags |= CLEF_TOKEN_ENDS_WORD;
     }
-    return next_decoder(tok, &(clef_token_decoder){.run = run_replace, .pattern = pattern, .to = " ", .n_to = 1}, err);
+    return next_decoder(
+        tok, &(clef_token_decoder){.run = run_replace, .pattern = pattern, .to = " ", .n_to = 1}, err);
 }
 
 /* ---- words */
 
 static clef_status append_clean(const char *text, size_t n, clef_chars *out, clef_error *err)
 {
-    static const char *const pairs[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
-                                           {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
-                                           {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+    static const char *const pairs[][2] = {
+        {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
+        {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
     clef_chars work[2] = {{0}};
     clef_status st = clef__chars_append(&work[0], text, n, err);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs && st == CLEF_OK; i++) {
@@ -165,7 +174,8 @@ static clef_status append_clean(const char *text, size_t n, clef_chars *out, cle
     return st;
 }
 
-static clef_status run_wordpiece(const clef_token_decoder *self, int first, const char *text, size_t n, clef_chars *out, clef_error *err)
+static clef_status run_wordpiece(const clef_token_decoder *self, int first, const char *text, size_t n,
+                                 clef_chars *out, clef_error *err)
 {
     clef_chars word = {0};
     const size_t n_prefix = self->pattern.n_text;
@@ -182,19 +192,24 @@ static clef_status run_wordpiece(const clef_token_decoder *self, int first, cons
     return st;
 }
 
-clef_status clef__decoder_wordpiece(clef_tokenizer *tok, const char *prefix, size_t n, int cleanup, clef_error *err)
+clef_status clef__decoder_wordpiece(clef_tokenizer *tok, const char *prefix, size_t n, int cleanup,
+                                    clef_error *err)
 {
-    return next_decoder(tok, &(clef_token_decoder){.run = run_wordpiece, .pattern = {.text = prefix, .n_text = n}, .start = cleanup}, err);
+    return next_decoder(tok,
+                        &(clef_token_decoder){
+                            .run = run_wordpiece, .pattern = {.text = prefix, .n_text = n}, .start = cleanup},
+                        err);
 }
 
 /* The blank token's text vanishes; with `start` (cleanup) the delimiter becomes a space. */
-static clef_status run_ctc(const clef_token_decoder *self, int first, const char *text, size_t n, clef_chars *out, clef_error *err)
+static clef_status run_ctc(const clef_token_decoder *self, int first, const char *text, size_t n,
+                           clef_chars *out, clef_error *err)
 {
     clef_chars bare = {0}, clean = {0};
     const clef_pattern delimiter = {.text = self->to, .n_text = self->n_to};
     (void)first;
-    clef_status st =
-        self->pattern.n_text ? replace_all(&self->pattern, text, n, "", 0, &bare, err) : clef__chars_append(&bare, text, n, err);
+    clef_status st = self->pattern.n_text ? replace_all(&self->pattern, text, n, "", 0, &bare, err)
+                                          : clef__chars_append(&bare, text, n, err);
     if (st == CLEF_OK && self->start)
         st = append_clean(bare.at, bare.n, &clean, err);
     if (st == CLEF_OK && self->start && self->n_to)
@@ -206,17 +221,21 @@ static clef_status run_ctc(const clef_token_decoder *self, int first, const char
     return st;
 }
 
-clef_status clef__decoder_ctc(clef_tokenizer *tok, const char *pad, const char *delimiter, int cleanup, clef_error *err)
+clef_status clef__decoder_ctc(clef_tokenizer *tok, const char *pad, const char *delimiter, int cleanup,
+                              clef_error *err)
 {
     tok->joins_repeats = 1;
-    return next_decoder(
-        tok,
-        &(clef_token_decoder){
-            .run = run_ctc, .pattern = {.text = pad, .n_text = strlen(pad)}, .to = delimiter, .n_to = strlen(delimiter), .start = cleanup},
-        err);
+    return next_decoder(tok,
+                        &(clef_token_decoder){.run = run_ctc,
+                                              .pattern = {.text = pad, .n_text = strlen(pad)},
+                                              .to = delimiter,
+                                              .n_to = strlen(delimiter),
+                                              .start = cleanup},
+                        err);
 }
 
-static clef_status run_strip(const clef_token_decoder *self, int first, const char *text, size_t n, clef_chars *out, clef_error *err)
+static clef_status run_strip(const clef_token_decoder *self, int first, const char *text, size_t n,
+                             clef_chars *out, clef_error *err)
 {
     const char *what = self->pattern.text;
     const size_t size = self->pattern.n_text;
@@ -230,21 +249,27 @@ static clef_status run_strip(const clef_token_decoder *self, int first, const ch
     return clef__chars_append(out, text, n, err);
 }
 
-clef_status clef__decoder_strip(clef_tokenizer *tok, const char *content, size_t n, int32_t start, int32_t stop, clef_error *err)
+clef_status clef__decoder_strip(clef_tokenizer *tok, const char *content, size_t n, int32_t start,
+                                int32_t stop, clef_error *err)
 {
     if (n == 0)
         return clef__fail(err, CLEF_E_FORMAT, "decoder: Strip of an empty string");
     return next_decoder(
-        tok, &(clef_token_decoder){.run = run_strip, .pattern = {.text = content, .n_text = n}, .start = start, .stop = stop}, err);
+        tok,
+        &(clef_token_decoder){
+            .run = run_strip, .pattern = {.text = content, .n_text = n}, .start = start, .stop = stop},
+        err);
 }
 
-clef_status clef__decode_token(const clef_tokenizer *tok, int first, const char *text, size_t n, clef_chars out[2], clef_error *err)
+clef_status clef__decode_token(const clef_tokenizer *tok, int first, const char *text, size_t n,
+                               clef_chars out[2], clef_error *err)
 {
     out[0].n = 0;
     clef_status st = clef__chars_append(&out[0], text, n, err);
     for (size_t i = 0; i < tok->n_decoders && st == CLEF_OK; i++) {
         out[1].n = 0;
-        st = tok->decoders[i].run(&tok->decoders[i], first, out[0].at ? out[0].at : "", out[0].n, &out[1], err);
+        st = tok->decoders[i].run(&tok->decoders[i], first, out[0].at ? out[0].at : "", out[0].n, &out[1],
+                                  err);
         const clef_chars swap = out[0];
         out[0] = out[1];
         out[1] = swap;

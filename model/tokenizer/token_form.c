@@ -68,7 +68,8 @@ static void check_added(const clef_tokenizer *tok, int mask_takes_spaces, clef_t
     for (size_t i = 0; i < tok->n_added; i++) {
         const clef_added_token *a = &tok->added[i];
         const int may_strip = mask_takes_spaces && a->id == tok->mask;
-        if ((a->lstrip && !may_strip) || a->rstrip || a->single_word || (a->where == CLEF_ADDED_NORMALIZED && tok->n_normalizers > 0))
+        if ((a->lstrip && !may_strip) || a->rstrip || a->single_word ||
+            (a->where == CLEF_ADDED_NORMALIZED && tok->n_normalizers > 0))
             lose(form, "how added token \"%s\" is found", clef__token_quote(a->text, a->n, quote));
     }
 }
@@ -83,7 +84,8 @@ static int find_regexes(const json_t *pre, clef_gguf_pre *like, clef_token_form 
     for (size_t i = 0; (at = stage_at(pre, "pretokenizers", i)); i++) {
         const json_t *regex = json_object_get(json_object_get(at, "pattern"), "Regex");
         const char *behavior = json_string_value(json_object_get(at, "behavior")), *found = NULL;
-        if (is_type(at, "Split") && json_is_string(regex) && behavior && strcmp(behavior, "Isolated") == 0 && !flag(at, "invert", 0))
+        if (is_type(at, "Split") && json_is_string(regex) && behavior && strcmp(behavior, "Isolated") == 0 &&
+            !flag(at, "invert", 0))
             found = json_string_value(regex);
         else if (is_type(at, "Digits") && flag(at, "individual_digits", 0))
             found = "\\p{N}";
@@ -112,7 +114,8 @@ static void judge_byte_level(const json_t *root, const clef_tokenizer *tok, clef
     const json_t *model = json_object_get(root, "model"), *normalizer = json_object_get(root, "normalizer");
     const json_t *pre = json_object_get(root, "pre_tokenizer"), *decoder = json_object_get(root, "decoder");
     const int nfc = is_type(normalizer, "NFC");
-    clef_gguf_pre like = {.nfc = nfc, .ignore_merges = flag(model, "ignore_merges", 0), .is_roberta = is_roberta(tok)};
+    clef_gguf_pre like = {
+        .nfc = nfc, .ignore_merges = flag(model, "ignore_merges", 0), .is_roberta = is_roberta(tok)};
     const int n = find_regexes(pre, &like, form);
     const clef_gguf_pre *kind = n < 0 ? NULL : clef__gguf_pre_of(&like, (size_t)n);
     if (!kind) {
@@ -140,7 +143,8 @@ static int writes_mark(const json_t *normalizer, const json_t *pre)
 {
     const json_t *replace = find_stage(normalizer, "normalizers", "Replace");
     const char *content = json_string_value(json_object_get(replace, "content"));
-    return (content && strcmp(content, SPACE_MARK) == 0) || find_stage(pre, "pretokenizers", "Metaspace") != NULL;
+    return (content && strcmp(content, SPACE_MARK) == 0) ||
+           find_stage(pre, "pretokenizers", "Metaspace") != NULL;
 }
 
 static int prepends(const json_t *normalizer, const json_t *pre)
@@ -149,7 +153,8 @@ static int prepends(const json_t *normalizer, const json_t *pre)
     const char *scheme = json_string_value(json_object_get(meta, "prepend_scheme"));
     if (scheme)
         return strcmp(scheme, "never") != 0;
-    return meta ? flag(meta, "add_prefix_space", 1) : find_stage(normalizer, "normalizers", "Prepend") != NULL;
+    return meta ? flag(meta, "add_prefix_space", 1)
+                : find_stage(normalizer, "normalizers", "Prepend") != NULL;
 }
 
 static void judge_bpe(const json_t *root, const clef_tokenizer *tok, clef_token_form *form)
@@ -176,16 +181,17 @@ static void judge_bpe(const json_t *root, const clef_tokenizer *tok, clef_token_
 
 static void judge_unigram(const json_t *root, const clef_tokenizer *tok, clef_token_form *form)
 {
-    const json_t *normalizer = json_object_get(root, "normalizer"), *pre = json_object_get(root, "pre_tokenizer");
+    const json_t *normalizer = json_object_get(root, "normalizer"),
+                 *pre = json_object_get(root, "pre_tokenizer");
     (void)tok;
     form->model = "t5";
     form->pre = "default";
     form->byte_fallback = flag(json_object_get(root, "model"), "byte_fallback", 0);
-    form->spaces =
-        (clef_spm_spaces){.add_prefix = prepends(normalizer, pre),
-                          .squeeze = find_stage(pre, "pretokenizers", "WhitespaceSplit") ||
-                                     find_stage(normalizer, "normalizers", "Replace") || find_stage(normalizer, "normalizers", "Strip"),
-                          .escape = 1};
+    form->spaces = (clef_spm_spaces){.add_prefix = prepends(normalizer, pre),
+                                     .squeeze = find_stage(pre, "pretokenizers", "WhitespaceSplit") ||
+                                                find_stage(normalizer, "normalizers", "Replace") ||
+                                                find_stage(normalizer, "normalizers", "Strip"),
+                                     .escape = 1};
     lose(form, "scores in double and a charsmap by graphemes, as Hugging Face's Unigram has them");
 }
 
@@ -228,7 +234,8 @@ static void check_marks(const clef_tokenizer *tok, clef_token_form *form)
     }
     for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
         if (roles[k] >= 0 && !(tok->tokens[roles[k]].flags & CLEF_TOKEN_SPECIAL))
-            lose(form, "that %s is no special token", clef__token_quote(tok->tokens[roles[k]].text, tok->tokens[roles[k]].n_text, quote));
+            lose(form, "that %s is no special token",
+                 clef__token_quote(tok->tokens[roles[k]].text, tok->tokens[roles[k]].n_text, quote));
     check_added(tok, 0, form);
 }
 
@@ -270,7 +277,10 @@ void clef__token_form_of_json(const json_t *root, const clef_tokenizer *tok, cle
     static const struct {
         const char *type;
         void (*judge)(const json_t *root, const clef_tokenizer *tok, clef_token_form *form);
-    } kinds[] = {{"BPE", judge_bpe}, {"Unigram", judge_unigram}, {"WordPiece", judge_wordpiece}, {"WordLevel", judge_wordlevel}};
+    } kinds[] = {{"BPE", judge_bpe},
+                 {"Unigram", judge_unigram},
+                 {"WordPiece", judge_wordpiece},
+                 {"WordLevel", judge_wordlevel}};
     const json_t *model = json_object_get(root, "model");
     const char *type = json_string_value(json_object_get(model, "type"));
     if (!type) /* older files, which the reader tells by the same fields */
@@ -307,12 +317,16 @@ static void judge_txt(const clef_tokenizer *tok, clef_token_form *form)
     check_words(tok, form);
 }
 
-clef_status clef__token_form_of_file(const char *name, const clef_tokenizer *tok, clef_token_form *out, clef_error *err)
+clef_status clef__token_form_of_file(const char *name, const clef_tokenizer *tok, clef_token_form *out,
+                                     clef_error *err)
 {
     static const struct {
         const char *name;
         void (*judge)(const clef_tokenizer *tok, clef_token_form *form);
-    } kinds[] = {{"tokenizer.model", judge_spm}, {"spiece.model", judge_spm}, {"vocab.json", judge_pair}, {"vocab.txt", judge_txt}};
+    } kinds[] = {{"tokenizer.model", judge_spm},
+                 {"spiece.model", judge_spm},
+                 {"vocab.json", judge_pair},
+                 {"vocab.txt", judge_txt}};
     const int is_tiktoken = clef__is_bpe(tok->model) && ((const clef_bpe *)tok->model)->opts.bytes;
     *out = (clef_token_form){0};
     if (is_tiktoken)
@@ -320,5 +334,7 @@ clef_status clef__token_form_of_file(const char *name, const clef_tokenizer *tok
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(name, kinds[i].name) == 0)
             kinds[i].judge(tok, out);
-    return out->lost[0] ? clef__fail(err, CLEF_E_UNSUPPORTED, "%s: GGUF's keys cannot say %s", name, out->lost) : CLEF_OK;
+    return out->lost[0]
+               ? clef__fail(err, CLEF_E_UNSUPPORTED, "%s: GGUF's keys cannot say %s", name, out->lost)
+               : CLEF_OK;
 }

@@ -5,16 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/file/utf8.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/tokenizer/unicode.h"
-#include "model/file/utf8.h"
 
-/* Steps of the matcher before it gives up; a run of a million spaces takes some millions under the patterns in use. */
-enum { MATCH_LIMIT = 50 * 1000 * 1000, STACK_START = 64 << 10, STACK_MOST = 16 << 20, PATTERN_BYTES = 64 << 10 };
+/* Steps of the matcher before it gives up; a run of a million spaces takes some millions under the patterns
+ * in use. */
+enum {
+    MATCH_LIMIT = 50 * 1000 * 1000,
+    STACK_START = 64 << 10,
+    STACK_MOST = 16 << 20,
+    PATTERN_BYTES = 64 << 10
+};
 
 struct clef_regex {
     pcre2_code *code;
-    pcre2_code *newer; /* for texts with characters newer than PCRE2's Unicode; NULL: the pattern asks for no class that has some */
+    pcre2_code *newer; /* for texts with characters newer than PCRE2's Unicode; NULL: the pattern asks for no
+                          class that has some */
 };
 
 /* ---- Oniguruma's syntax (its doc/RE, Ruby syntax) where PCRE2 reads the same letters otherwise */
@@ -32,12 +39,14 @@ typedef struct translation {
 static clef_status refuse(const translation *t, const char *what, clef_error *err)
 {
     char quote[64];
-    return clef__fail(err, CLEF_E_UNSUPPORTED, "regex \"%s\": %s at byte %zu is not supported", clef__token_quote(t->pattern, t->n, quote),
-                      what, t->at);
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "regex \"%s\": %s at byte %zu is not supported",
+                      clef__token_quote(t->pattern, t->n, quote), what, t->at);
 }
 
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
-#define WORD_ALONE WORD "\\xB2\\xB3\\xB9\\xBC-\\xBE" /* outside a class, Latin-1's fractions and superscripts are words too */
+#define WORD_ALONE                                                                                           \
+    WORD "\\xB2\\xB3\\xB9\\xBC-\\xBE" /* outside a class, Latin-1's fractions and superscripts are words too \
+                                       */
 
 static clef_status append_newer(translation *t, const char *property, size_t n, clef_error *err)
 {
@@ -50,7 +59,8 @@ static clef_status append_newer(translation *t, const char *property, size_t n, 
 }
 
 /* A class item by itself, or within a class that is open already. */
-static clef_status append_class(translation *t, int negated, const char *item, const char *const *newer, clef_error *err)
+static clef_status append_class(translation *t, int negated, const char *item, const char *const *newer,
+                                clef_error *err)
 {
     const char *open = t->in_class ? "" : negated ? "[^" : "[";
     clef_status st = clef__chars_append(&t->out, open, strlen(open), err);
@@ -64,8 +74,9 @@ static clef_status append_class(translation *t, int negated, const char *item, c
 /* PCRE2 reads \p{Han} as the script's extensions; there it is the script. */
 static int is_script(const char *name, size_t n)
 {
-    static const char *const scripts[] = {"Han",    "Hiragana", "Katakana", "Latin", "Greek",      "Cyrillic", "Arabic",
-                                          "Hebrew", "Thai",     "Hangul",   "Lao",   "Devanagari", "Khmer",    "Myanmar"};
+    static const char *const scripts[] = {"Han",      "Hiragana",   "Katakana", "Latin",  "Greek",
+                                          "Cyrillic", "Arabic",     "Hebrew",   "Thai",   "Hangul",
+                                          "Lao",      "Devanagari", "Khmer",    "Myanmar"};
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
         if (strlen(scripts[i]) == n && memcmp(scripts[i], name, n) == 0)
             return 1;
@@ -83,8 +94,8 @@ static clef_status translate_property(translation *t, clef_error *err)
     char item[64];
     if (n_name > 40)
         return refuse(t, "a property of so long a name", err);
-    snprintf(item, sizeof item, "\\%c{%s%.*s}", negated && t->in_class ? 'P' : 'p', is_script(name, n_name) ? "sc:" : "", (int)n_name,
-             name);
+    snprintf(item, sizeof item, "\\%c{%s%.*s}", negated && t->in_class ? 'P' : 'p',
+             is_script(name, n_name) ? "sc:" : "", (int)n_name, name);
     char newer[48];
     snprintf(newer, sizeof newer, "%.*s", (int)n_name, name);
     t->at += (size_t)(close - text) + 1;
@@ -96,7 +107,8 @@ static clef_status translate_property(translation *t, clef_error *err)
 static clef_status append_boundary(translation *t, int negated, clef_error *err)
 {
     static const char *const words[] = {"L", "M", "Nd", NULL};
-    static const char *const between[2][4] = {{"(?:(?<=", ")(?!", ")|(?<!", ")(?="}, {"(?:(?<=", ")(?=", ")|(?<!", ")(?!"}};
+    static const char *const between[2][4] = {{"(?:(?<=", ")(?!", ")|(?<!", ")(?="},
+                                              {"(?:(?<=", ")(?=", ")|(?<!", ")(?!"}};
     clef_status st = CLEF_OK;
     for (int i = 0; i < 4 && st == CLEF_OK; i++) {
         st = clef__chars_append(&t->out, between[negated][i], strlen(between[negated][i]), err);
@@ -134,7 +146,8 @@ static clef_status translate_escape(translation *t, clef_error *err)
 }
 
 /* With the older characters that have joined the class since PCRE2's Unicode. */
-#define ALPHABETIC "\\p{Alphabetic}\\x{363}-\\x{36F}\\x{C04}\\x{F82}\\x{F83}\\x{1DD3}-\\x{1DE6}\\x{11080}\\x{11081}"
+#define ALPHABETIC                                                                                           \
+    "\\p{Alphabetic}\\x{363}-\\x{36F}\\x{C04}\\x{F82}\\x{F83}\\x{1DD3}-\\x{1DE6}\\x{11080}\\x{11081}"
 
 /* [:alpha:] and the like, which PCRE2 gives other members. */
 static clef_status translate_posix(translation *t, clef_error *err)
@@ -218,12 +231,14 @@ static clef_status compile(const translation *t, pcre2_code **out, clef_error *e
 {
     int code = 0;
     size_t where = 0;
-    *out = pcre2_compile((PCRE2_SPTR)(t->out.at ? t->out.at : ""), t->out.n,
-                         PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &where, NULL);
+    *out =
+        pcre2_compile((PCRE2_SPTR)(t->out.at ? t->out.at : ""), t->out.n,
+                      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &where, NULL);
     if (!*out) {
         char why[128] = "", quote[64];
         pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
-        return clef__fail(err, CLEF_E_FORMAT, "regex \"%s\": %s", clef__token_quote(t->pattern, t->n, quote), why);
+        return clef__fail(err, CLEF_E_FORMAT, "regex \"%s\": %s", clef__token_quote(t->pattern, t->n, quote),
+                          why);
     }
     pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); /* where it cannot, pcre2_match() interprets */
     return CLEF_OK;
@@ -285,8 +300,8 @@ static int bigger_stack(clef_regex_run *run)
     return run->stack != NULL;
 }
 
-clef_status clef__regex_find(const clef_regex *regex, clef_regex_run *run, const char *text, size_t n, size_t from, size_t *start,
-                             size_t *end, int *found, clef_error *err)
+clef_status clef__regex_find(const clef_regex *regex, clef_regex_run *run, const char *text, size_t n,
+                             size_t from, size_t *start, size_t *end, int *found, clef_error *err)
 {
     *found = 0;
     if (!run->data || !run->context) {
@@ -297,7 +312,8 @@ clef_status clef__regex_find(const clef_regex *regex, clef_regex_run *run, const
     const pcre2_code *code = run->newer && regex->newer ? regex->newer : regex->code;
     int rc;
     do
-        rc = pcre2_match(code, (PCRE2_SPTR)(text ? text : ""), n, from, PCRE2_NO_UTF_CHECK, run->data, run->context);
+        rc = pcre2_match(code, (PCRE2_SPTR)(text ? text : ""), n, from, PCRE2_NO_UTF_CHECK, run->data,
+                         run->context);
     while (rc == PCRE2_ERROR_JIT_STACKLIMIT && bigger_stack(run));
     if (rc == PCRE2_ERROR_NOMATCH)
         return CLEF_OK;
@@ -306,7 +322,8 @@ clef_status clef__regex_find(const clef_regex *regex, clef_regex_run *run, const
     if (rc < 0) {
         char why[128] = "";
         pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
-        return clef__fail(err, CLEF_E_LIMIT, "a regex of the tokenizer gave up after byte %zu of %zu: %s", from, n, why);
+        return clef__fail(err, CLEF_E_LIMIT, "a regex of the tokenizer gave up after byte %zu of %zu: %s",
+                          from, n, why);
     }
     const size_t *offsets = pcre2_get_ovector_pointer(run->data);
     if (offsets[0] < from || offsets[1] < offsets[0]) /* \K in a lookaround */
@@ -342,7 +359,8 @@ static int find_string(const clef_pattern *pattern, const char *text, size_t n, 
     return 0;
 }
 
-static int find_char(const clef_pattern *pattern, const char *text, size_t n, size_t from, size_t *start, size_t *end)
+static int find_char(const clef_pattern *pattern, const char *text, size_t n, size_t from, size_t *start,
+                     size_t *end)
 {
     for (size_t i = from, size; i < n; i += size) {
         uint32_t code = 0xFFFD;
@@ -356,8 +374,9 @@ static int find_char(const clef_pattern *pattern, const char *text, size_t n, si
     return 0;
 }
 
-clef_status clef__pattern_next(const clef_pattern *pattern, clef_regex_run *run, const char *text, size_t n, clef_pattern_walk *walk,
-                               size_t *start, size_t *end, int *found, clef_error *err)
+clef_status clef__pattern_next(const clef_pattern *pattern, clef_regex_run *run, const char *text, size_t n,
+                               clef_pattern_walk *walk, size_t *start, size_t *end, int *found,
+                               clef_error *err)
 {
     for (;;) {
         *found = 0;
@@ -374,7 +393,8 @@ clef_status clef__pattern_next(const clef_pattern *pattern, clef_regex_run *run,
                 walk->at = *end = *start + pattern->n_text;
             return CLEF_OK;
         }
-        const clef_status st = clef__regex_find(pattern->regex, run, text, n, walk->at, start, end, found, err);
+        const clef_status st =
+            clef__regex_find(pattern->regex, run, text, n, walk->at, start, end, found, err);
         if (st || !*found)
             return st;
         const int repeats = *start == *end && walk->any && walk->last_end == *start;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tokenizer/unicode.h"
 #include "model/file/utf8.h"
+#include "model/tokenizer/unicode.h"
 #include "runtime/os/os.h"
 
 /* ---- opening */
@@ -63,10 +63,13 @@ const char *clef__tokenizer_file(const char *folder)
 {
     char file[CLEF_TOKENIZER_PATH];
     size_t kind;
-    return find_file(folder, file, sizeof file, &kind, NULL) == CLEF_OK && kind < N_FILE_KINDS ? file_kinds[kind].name : NULL;
+    return find_file(folder, file, sizeof file, &kind, NULL) == CLEF_OK && kind < N_FILE_KINDS
+               ? file_kinds[kind].name
+               : NULL;
 }
 
-/* What is wrong inside of a file is said without its name; other messages begin with `path` or a file below it. */
+/* What is wrong inside of a file is said without its name; other messages begin with `path` or a file below
+ * it. */
 static clef_status name_file(const char *path, const char *file, clef_status status, clef_error *err)
 {
     if (!status || !err || strncmp(err->text, path, strlen(path)) == 0)
@@ -84,8 +87,10 @@ static clef_status read_folder(clef_tokenizer *tok, const char *path, clef_error
         return st;
     if (kind < N_FILE_KINDS)
         return name_file(path, file, file_kinds[kind].read(tok, file, err), err);
-    return clef__fail(err, CLEF_E_NOT_FOUND,
-                      "%s: no tokenizer.json, tokenizer.model, spiece.model, vocab.txt, or vocab.json with merges.txt", path);
+    return clef__fail(
+        err, CLEF_E_NOT_FOUND,
+        "%s: no tokenizer.json, tokenizer.model, spiece.model, vocab.txt, or vocab.json with merges.txt",
+        path);
 }
 
 static int ends_with(const char *path, const char *end)
@@ -209,14 +214,16 @@ static clef_status encode_raw(clef_encoding *enc, clef_span piece)
 }
 
 /* One text's ids, without marks. */
-static clef_status encode_text(const clef_tokenizer *tok, const char *text, size_t n_bytes, clef_ids *out, clef_error *err)
+static clef_status encode_text(const clef_tokenizer *tok, const char *text, size_t n_bytes, clef_ids *out,
+                               clef_error *err)
 {
     clef_encoding enc = {.tok = tok, .err = err};
     clef_span in = {text, n_bytes, 1};
     char *repaired = NULL;
     clef_status st = CLEF_OK;
     if (n_bytes > (size_t)INT32_MAX / 4)
-        return clef__fail(err, CLEF_E_LIMIT, "tokenizer: a text of %zu bytes, at most %d are taken at once", n_bytes, INT32_MAX / 4);
+        return clef__fail(err, CLEF_E_LIMIT, "tokenizer: a text of %zu bytes, at most %d are taken at once",
+                          n_bytes, INT32_MAX / 4);
     if (!clef__utf8_valid(text, n_bytes)) {
         repaired = malloc(3 * n_bytes);
         if (!repaired)
@@ -235,7 +242,8 @@ static clef_status encode_text(const clef_tokenizer *tok, const char *text, size
     return st;
 }
 
-/* What remains of the lengths of two texts when both together may have `most` tokens: the longer loses first, then both are equal. */
+/* What remains of the lengths of two texts when both together may have `most` tokens: the longer loses first,
+ * then both are equal. */
 static void cut_longest(size_t most, size_t *a, size_t *b)
 {
     size_t least = *a < *b ? *a : *b, other = *a < *b ? *b : *a;
@@ -252,13 +260,15 @@ static void cut_longest(size_t most, size_t *a, size_t *b)
     *b = swapped ? least : other;
 }
 
-static clef_status truncate(const clef_template *form, const clef_encode_opts *opts, size_t n[2], clef_error *err)
+static clef_status truncate(const clef_template *form, const clef_encode_opts *opts, size_t n[2],
+                            clef_error *err)
 {
     size_t marks = 0, most = (size_t)(opts->max_tokens > 0 ? opts->max_tokens : INT32_MAX);
     for (int32_t i = 0; opts->special == CLEF_SPECIAL_ADD && i < form->n; i++)
         marks += form->items[i].id >= 0;
     if (marks > most)
-        return clef__fail(err, CLEF_E_ARG, "tokenizer: max_tokens is %d, the special tokens alone are %zu", opts->max_tokens, marks);
+        return clef__fail(err, CLEF_E_ARG, "tokenizer: max_tokens is %d, the special tokens alone are %zu",
+                          opts->max_tokens, marks);
     most -= marks;
     if (n[0] + n[1] <= most)
         return CLEF_OK;
@@ -268,19 +278,21 @@ static clef_status truncate(const clef_template *form, const clef_encode_opts *o
     }
     const int which = opts->truncate == CLEF_TRUNCATE_SECOND, other = !which;
     if (n[other] > most)
-        return clef__fail(err, CLEF_E_LIMIT, "tokenizer: text %d has %zu tokens and is not to be cut, at most %zu fit", other + 1, n[other],
-                          most);
+        return clef__fail(err, CLEF_E_LIMIT,
+                          "tokenizer: text %d has %zu tokens and is not to be cut, at most %zu fit",
+                          other + 1, n[other], most);
     n[which] = most - n[other];
     return CLEF_OK;
 }
 
 /* Puts the texts' first n[0] and n[1] ids where the template has them. */
-static clef_status assemble(const clef_template *form, clef_special special, const clef_ids text[2], const size_t n[2], clef_encoded *out,
-                            clef_error *err)
+static clef_status assemble(const clef_template *form, clef_special special, const clef_ids text[2],
+                            const size_t n[2], clef_encoded *out, clef_error *err)
 {
     size_t total = 0;
     for (int32_t i = 0; i < form->n; i++)
-        total += form->items[i].id >= 0 ? special == CLEF_SPECIAL_ADD : n[form->items[i].id == CLEF_TEMPLATE_B];
+        total +=
+            form->items[i].id >= 0 ? special == CLEF_SPECIAL_ADD : n[form->items[i].id == CLEF_TEMPLATE_B];
     if (total > (size_t)INT32_MAX)
         return clef__fail(err, CLEF_E_LIMIT, "tokenizer: %zu tokens", total);
     if (total == 0)
@@ -301,14 +313,16 @@ static clef_status assemble(const clef_template *form, clef_special special, con
     return CLEF_OK;
 }
 
-clef_status clef_tokenizer_encode_pair(const clef_tokenizer *tok, const char *a, size_t n_a, const char *b, size_t n_b,
-                                       const clef_encode_opts *opts, clef_encoded *out, clef_error *err)
+clef_status clef_tokenizer_encode_pair(const clef_tokenizer *tok, const char *a, size_t n_a, const char *b,
+                                       size_t n_b, const clef_encode_opts *opts, clef_encoded *out,
+                                       clef_error *err)
 {
     const clef_encode_opts defaults = {0};
     if (out)
         *out = (clef_encoded){0};
     if (!tok || !out || (!a && n_a > 0) || (!b && n_b > 0))
-        return clef__fail(err, CLEF_E_ARG, "tokenizer: encode needs a tokenizer, a text and places for the ids");
+        return clef__fail(err, CLEF_E_ARG,
+                          "tokenizer: encode needs a tokenizer, a text and places for the ids");
     if (!opts)
         opts = &defaults;
     const clef_template *form = b ? &tok->pair : &tok->single;
@@ -338,15 +352,17 @@ void clef_encoded_finish(clef_encoded *enc)
     *enc = (clef_encoded){0};
 }
 
-clef_status clef_tokenizer_encode(const clef_tokenizer *tok, const char *text, size_t n_bytes, clef_special special, int32_t **out,
-                                  int32_t *n, clef_error *err)
+clef_status clef_tokenizer_encode(const clef_tokenizer *tok, const char *text, size_t n_bytes,
+                                  clef_special special, int32_t **out, int32_t *n, clef_error *err)
 {
     clef_encoded enc;
     if (!tok || !out || !n || (!text && n_bytes > 0))
-        return clef__fail(err, CLEF_E_ARG, "tokenizer: encode needs a tokenizer, a text and places for the ids");
+        return clef__fail(err, CLEF_E_ARG,
+                          "tokenizer: encode needs a tokenizer, a text and places for the ids");
     *out = NULL;
     *n = 0;
-    const clef_status st = clef_tokenizer_encode_pair(tok, text, n_bytes, NULL, 0, &(clef_encode_opts){.special = special}, &enc, err);
+    const clef_status st = clef_tokenizer_encode_pair(tok, text, n_bytes, NULL, 0,
+                                                      &(clef_encode_opts){.special = special}, &enc, err);
     if (st)
         return st;
     *out = enc.ids;
@@ -397,7 +413,8 @@ static clef_status push_token(clef_stream *stream, int32_t id, char *out, size_t
     char raw[sizeof stream->pending + 1 + CLEF_MAX_PIECE];
     *n = 0;
     if (id < 0 || id >= tok->n_tokens)
-        return clef__fail(err, CLEF_E_ARG, "tokenizer: id %d is outside the vocabulary of %d", id, tok->n_tokens);
+        return clef__fail(err, CLEF_E_ARG, "tokenizer: id %d is outside the vocabulary of %d", id,
+                          tok->n_tokens);
     const clef_token *token = &tok->tokens[id];
     if (!(token->flags & CLEF_TOKEN_PRESENT) || (token->flags & CLEF_TOKEN_SPECIAL))
         return CLEF_OK;
@@ -416,11 +433,13 @@ static clef_status push_token(clef_stream *stream, int32_t id, char *out, size_t
 static clef_status check_stream(const clef_stream *stream, const char *out, const size_t *n, clef_error *err)
 {
     if (!stream || !stream->tok || !out || !n || stream->n_pending < 0 || stream->n_pending > 3)
-        return clef__fail(err, CLEF_E_ARG, "stream: wanted one that was zeroed with .tok set, and places for the text");
+        return clef__fail(err, CLEF_E_ARG,
+                          "stream: expected one that was zeroed with .tok set, and places for the text");
     return CLEF_OK;
 }
 
-clef_status clef_stream_push(clef_stream *stream, int32_t id, char *out, size_t capacity, size_t *n, clef_error *err)
+clef_status clef_stream_push(clef_stream *stream, int32_t id, char *out, size_t capacity, size_t *n,
+                             clef_error *err)
 {
     char text[CLEF_MAX_PIECE];
     size_t size;
@@ -433,7 +452,8 @@ clef_status clef_stream_push(clef_stream *stream, int32_t id, char *out, size_t 
     if (st)
         return st;
     if (size > capacity)
-        return clef__fail(err, CLEF_E_LIMIT, "stream: token %d gives %zu bytes, the place has %zu", id, size, capacity);
+        return clef__fail(err, CLEF_E_LIMIT, "stream: token %d gives %zu bytes, the place has %zu", id, size,
+                          capacity);
     memcpy(out, text, size);
     *n = size;
     *stream = after;
@@ -455,10 +475,12 @@ clef_status clef_stream_finish(clef_stream *stream, char *out, size_t capacity, 
     return CLEF_OK;
 }
 
-clef_status clef_tokenizer_decode(const clef_tokenizer *tok, const int32_t *ids, int32_t n, char **out, size_t *n_bytes, clef_error *err)
+clef_status clef_tokenizer_decode(const clef_tokenizer *tok, const int32_t *ids, int32_t n, char **out,
+                                  size_t *n_bytes, clef_error *err)
 {
     if (!tok || !out || n < 0 || (!ids && n > 0))
-        return clef__fail(err, CLEF_E_ARG, "tokenizer: decode needs a tokenizer, ids and a place for the text");
+        return clef__fail(err, CLEF_E_ARG,
+                          "tokenizer: decode needs a tokenizer, ids and a place for the text");
     *out = NULL;
     if (n_bytes)
         *n_bytes = 0;

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tokenizer/tokenizer.h"
 #include "model/file/utf8.h"
+#include "model/tokenizer/tokenizer.h"
 
 /* ---- memory */
 
@@ -127,12 +127,15 @@ static void make_templates(clef_tokenizer *tok)
     }
 }
 
-clef_status clef__template_push(const clef_tokenizer *tok, clef_template *to, int64_t id, int32_t type, clef_error *err)
+clef_status clef__template_push(const clef_tokenizer *tok, clef_template *to, int64_t id, int32_t type,
+                                clef_error *err)
 {
     if (id < CLEF_TEMPLATE_B || id >= tok->n_tokens)
-        return clef__fail(err, CLEF_E_FORMAT, "post-processor: id %lld is outside the vocabulary of %d", (long long)id, tok->n_tokens);
+        return clef__fail(err, CLEF_E_FORMAT, "post-processor: id %lld is outside the vocabulary of %d",
+                          (long long)id, tok->n_tokens);
     if (to->n == CLEF_MAX_TEMPLATE)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "post-processor: a template of more than %d ids and texts", CLEF_MAX_TEMPLATE);
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "post-processor: a template of more than %d ids and texts",
+                          CLEF_MAX_TEMPLATE);
     to->items[to->n].id = (int32_t)id;
     to->items[to->n++].type = type;
     return CLEF_OK;
@@ -140,7 +143,9 @@ clef_status clef__template_push(const clef_tokenizer *tok, clef_template *to, in
 
 static clef_status mark_pair(clef_tokenizer *tok, int64_t cls, int64_t sep, int is_roberta, clef_error *err)
 {
-    const int64_t ids[] = {cls, CLEF_TEMPLATE_A, sep, is_roberta ? sep : CLEF_TEMPLATE_B, is_roberta ? CLEF_TEMPLATE_B : sep, sep};
+    const int64_t ids[] = {
+        cls, CLEF_TEMPLATE_A, sep, is_roberta ? sep : CLEF_TEMPLATE_B, is_roberta ? CLEF_TEMPLATE_B : sep,
+        sep};
     clef_status st = clef__tokens_mark(tok, 0, cls, err);
     if (st == CLEF_OK)
         st = clef__tokens_mark(tok, 1, sep, err);
@@ -188,15 +193,15 @@ clef_status clef__tokens_set(clef_tokenizer *tok, int64_t id, const char *text, 
 {
     char a[64], b[64];
     if (id < 0 || id >= tok->n_tokens)
-        return clef__fail(err, CLEF_E_FORMAT, "vocabulary: id %lld of token \"%s\" is outside 0 .. %d", (long long)id,
-                          clef__token_quote(text, n, a), tok->n_tokens - 1);
+        return clef__fail(err, CLEF_E_FORMAT, "vocabulary: id %lld of token \"%s\" is outside 0 .. %d",
+                          (long long)id, clef__token_quote(text, n, a), tok->n_tokens - 1);
     clef_token *token = &tok->tokens[id];
     if (token->flags & CLEF_TOKEN_PRESENT)
         return clef__fail(err, CLEF_E_FORMAT, "vocabulary: id %lld is both \"%s\" and \"%s\"", (long long)id,
                           clef__token_quote(token->text, token->n_text, a), clef__token_quote(text, n, b));
     if (n > CLEF_MAX_PIECE * 4)
-        return clef__fail(err, CLEF_E_LIMIT, "vocabulary: token %lld has %zu bytes, at most %d are taken", (long long)id, n,
-                          CLEF_MAX_PIECE * 4);
+        return clef__fail(err, CLEF_E_LIMIT, "vocabulary: token %lld has %zu bytes, at most %d are taken",
+                          (long long)id, n, CLEF_MAX_PIECE * 4);
     token->text = clef__token_arena_copy(&tok->arena, text, n);
     if (!token->text)
         return clef__fail(err, CLEF_E_NOMEM, "vocabulary: no memory for token %lld", (long long)id);
@@ -234,8 +239,10 @@ clef_status clef__tokens_add(clef_tokenizer *tok, const clef_added_token *like, 
     clef_token *token = &tok->tokens[like->id];
     if (token->n_text != like->n || memcmp(token->text, like->text, like->n) != 0) {
         char a[64], b[64];
-        return clef__fail(err, CLEF_E_FORMAT, "added token \"%s\" has id %d, which the vocabulary gives to \"%s\"",
-                          clef__token_quote(like->text, like->n, a), like->id, clef__token_quote(token->text, token->n_text, b));
+        return clef__fail(err, CLEF_E_FORMAT,
+                          "added token \"%s\" has id %d, which the vocabulary gives to \"%s\"",
+                          clef__token_quote(like->text, like->n, a), like->id,
+                          clef__token_quote(token->text, token->n_text, b));
     }
     if (special)
         token->flags |= CLEF_TOKEN_SPECIAL;
@@ -258,9 +265,11 @@ clef_status clef__tokens_mark(clef_tokenizer *tok, int after, int64_t id, clef_e
 {
     int32_t *n = after ? &tok->n_after : &tok->n_before;
     if (id < 0 || id >= tok->n_tokens)
-        return clef__fail(err, CLEF_E_FORMAT, "post-processor: id %lld is outside the vocabulary of %d", (long long)id, tok->n_tokens);
+        return clef__fail(err, CLEF_E_FORMAT, "post-processor: id %lld is outside the vocabulary of %d",
+                          (long long)id, tok->n_tokens);
     if (*n == CLEF_MAX_MARKS)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "post-processor: more than %d ids around a text", CLEF_MAX_MARKS);
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "post-processor: more than %d ids around a text",
+                          CLEF_MAX_MARKS);
     (after ? tok->after : tok->before)[(*n)++] = (int32_t)id;
     make_templates(tok);
     return CLEF_OK;
@@ -268,12 +277,13 @@ clef_status clef__tokens_mark(clef_tokenizer *tok, int after, int64_t id, clef_e
 
 /* ---- the last step */
 
-static clef_status keep_piece(clef_tokenizer *tok, const clef_token *token, const clef_chars *piece, const char **out, clef_error *err)
+static clef_status keep_piece(clef_tokenizer *tok, const clef_token *token, const clef_chars *piece,
+                              const char **out, clef_error *err)
 {
     enum { BEFORE = 4 }; /* the U+FFFD of an open character, and a separator */
     if (clef__utf8_repair(piece->at, piece->n, NULL, NULL) > CLEF_MAX_PIECE - BEFORE)
-        return clef__fail(err, CLEF_E_LIMIT, "vocabulary: token %d decodes to more than %d bytes", (int)(token - tok->tokens),
-                          CLEF_MAX_PIECE - BEFORE);
+        return clef__fail(err, CLEF_E_LIMIT, "vocabulary: token %d decodes to more than %d bytes",
+                          (int)(token - tok->tokens), CLEF_MAX_PIECE - BEFORE);
     *out = token->text;
     if (piece->n != token->n_text || (piece->n > 0 && memcmp(piece->at, token->text, piece->n) != 0))
         *out = clef__token_arena_copy(&tok->arena, piece->at, piece->n);
@@ -295,7 +305,8 @@ static clef_status seal_pieces(clef_tokenizer *tok, clef_error *err)
         token->n_piece = (uint32_t)work[0].n;
         if (st == CLEF_OK)
             st = clef__decode_token(tok, 1, token->text, token->n_text, work, err);
-        if (st || (work[0].n == token->n_piece && (token->n_piece == 0 || memcmp(work[0].at, token->piece, token->n_piece) == 0)))
+        if (st || (work[0].n == token->n_piece &&
+                   (token->n_piece == 0 || memcmp(work[0].at, token->piece, token->n_piece) == 0)))
             continue;
         st = keep_piece(tok, token, &work[0], &token->first, err);
         token->n_first = (uint32_t)work[0].n;
@@ -316,7 +327,8 @@ static clef_status seal_added(clef_tokenizer *tok, clef_error *err)
         if (added->where == CLEF_ADDED_NORMALIZED)
             st = clef__normalize(&enc, text, &text);
         if (st == CLEF_OK && text.n > 0)
-            st = clef__added_enter(added->where == CLEF_ADDED_RAW ? &tok->raw : &tok->normal, text.text, text.n, (int32_t)i, err);
+            st = clef__added_enter(added->where == CLEF_ADDED_RAW ? &tok->raw : &tok->normal, text.text,
+                                   text.n, (int32_t)i, err);
     }
     clef__encoding_finish(&enc);
     return st;

@@ -28,7 +28,9 @@ static const clef_gguf_entry *string_array(const clef_gguf *gguf, const char *ke
 static const clef_gguf_entry *number_array(const clef_gguf *gguf, const char *key)
 {
     const clef_gguf_entry *entry = clef__gguf_find(gguf, key);
-    return entry && entry->is_array && entry->type != CLEF_GGUF_STRING && entry->type != CLEF_GGUF_ARRAY ? entry : NULL;
+    return entry && entry->is_array && entry->type != CLEF_GGUF_STRING && entry->type != CLEF_GGUF_ARRAY
+               ? entry
+               : NULL;
 }
 
 /* Writers put 2^32 - 1 for "none". */
@@ -65,8 +67,8 @@ static int is_gap(const gguf_reader *r, int32_t id)
     const clef_gguf_string text = r->tokens->strings[id];
     char gap[32];
     const int n = snprintf(gap, sizeof gap, "[PAD%d]", (int)id);
-    return r->types && clef__gguf_item_int(r->types, (uint64_t)id) == CLEF_PIECE_UNUSED && text.n_bytes == (size_t)n &&
-           memcmp(text.text, gap, (size_t)n) == 0;
+    return r->types && clef__gguf_item_int(r->types, (uint64_t)id) == CLEF_PIECE_UNUSED &&
+           text.n_bytes == (size_t)n && memcmp(text.text, gap, (size_t)n) == 0;
 }
 
 static clef_status set_token(const gguf_reader *r, int32_t id)
@@ -90,13 +92,15 @@ static clef_status read_gpt2(const gguf_reader *r)
     clef_tokenizer *tok = r->tok;
     clef_status st = read_pre(r, &pre);
     if (st == CLEF_OK && !merges)
-        st = clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "merges is missing or no array of strings", r->path);
+        st =
+            clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "merges is missing or no array of strings", r->path);
     for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++)
         st = is_gap(r, id) ? CLEF_OK : set_token(r, id);
     if (st)
         return st;
     tok->byte_level = !pre->escapes;
-    const clef_bpe_opts opts = {.unk = -1, .ignore_merges = pre->ignore_merges, .byte_fallback = pre->escapes};
+    const clef_bpe_opts opts = {
+        .unk = -1, .ignore_merges = pre->ignore_merges, .byte_fallback = pre->escapes};
     st = clef__bpe_create(tok, &opts, (size_t)merges->n, &bpe, r->err);
     for (uint64_t i = 0; i < merges->n && st == CLEF_OK; i++)
         st = clef__bpe_merge_line(bpe, tok, merges->strings[i].text, merges->strings[i].n_bytes, r->err);
@@ -116,7 +120,8 @@ static clef_status read_gpt2(const gguf_reader *r)
         st = clef__bpe_seal(bpe, tok, r->err);
     for (size_t i = 0; i < tok->n_added && pre->is_roberta; i++) /* as RoBERTa's own files have it */
         tok->added[i].lstrip |= tok->added[i].n == 6 && memcmp(tok->added[i].text, "<mask>", 6) == 0;
-    if (st == CLEF_OK && pre->is_roberta && tok->bos >= 0 && tok->eos >= 0 && clef__gguf_int(r->gguf, KEY "add_bos_token", 1))
+    if (st == CLEF_OK && pre->is_roberta && tok->bos >= 0 && tok->eos >= 0 &&
+        clef__gguf_int(r->gguf, KEY "add_bos_token", 1))
         return clef__tokens_mark_roberta(tok, tok->bos, tok->eos, r->err);
     return st ? st : add_marks(r, pre->add_bos, 0);
 }
@@ -139,14 +144,15 @@ static clef_status read_pieces(const gguf_reader *r, const clef_spm_opts *opts, 
     clef_tokenizer *tok = r->tok;
     clef_spm_model model;
     if (!scores || scores->n != r->tokens->n)
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "scores has %llu numbers, wanted %llu, one a token", r->path,
+        return clef__fail(r->err, CLEF_E_FORMAT,
+                          "%s: " KEY "scores has %llu numbers, expected %llu, one a token", r->path,
                           (unsigned long long)(scores ? scores->n : 0), (unsigned long long)r->tokens->n);
     clef_status st = clef__spm_create(tok, opts, &model, r->err);
     for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++) {
         const clef_gguf_string text = r->tokens->strings[id];
         if (!is_gap(r, id))
-            st = clef__spm_piece(tok, &model, id, text.text, text.n_bytes, piece_type(r, id), clef__gguf_item_float(scores, (uint64_t)id),
-                                 r->err);
+            st = clef__spm_piece(tok, &model, id, text.text, text.n_bytes, piece_type(r, id),
+                                 clef__gguf_item_float(scores, (uint64_t)id), r->err);
     }
     tok->unk = opts->unk;
     if (st == CLEF_OK)
@@ -168,13 +174,15 @@ static int has_bytes(const gguf_reader *r)
 static clef_status read_spaces(const gguf_reader *r, int squeeze_by_default, clef_spm_spaces *out)
 {
     const clef_gguf_entry *map = number_array(r->gguf, KEY "precompiled_charsmap");
-    *out = (clef_spm_spaces){.add_prefix = clef__gguf_int(r->gguf, KEY "add_space_prefix", 1) != 0,
-                             .squeeze = clef__gguf_int(r->gguf, KEY "remove_extra_whitespaces", squeeze_by_default) != 0,
-                             .escape = clef__gguf_int(r->gguf, OWN "escape_whitespaces", 1) != 0,
-                             .charsmap = map ? map->data : NULL,
-                             .n_charsmap = map ? (size_t)map->n : 0};
+    *out = (clef_spm_spaces){
+        .add_prefix = clef__gguf_int(r->gguf, KEY "add_space_prefix", 1) != 0,
+        .squeeze = clef__gguf_int(r->gguf, KEY "remove_extra_whitespaces", squeeze_by_default) != 0,
+        .escape = clef__gguf_int(r->gguf, OWN "escape_whitespaces", 1) != 0,
+        .charsmap = map ? map->data : NULL,
+        .n_charsmap = map ? (size_t)map->n : 0};
     return map && clef__gguf_type_bytes(map->type) != 1
-               ? clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "precompiled_charsmap is no array of bytes", r->path)
+               ? clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "precompiled_charsmap is no array of bytes",
+                            r->path)
                : CLEF_OK;
 }
 
@@ -192,7 +200,9 @@ static clef_status read_llama(const gguf_reader *r)
 
 static clef_status read_t5(const gguf_reader *r)
 {
-    const clef_spm_opts opts = {.unigram = 1, .byte_fallback = r->types && has_bytes(r), .unk = read_id(r, KEY "unknown_token_id", 2)};
+    const clef_spm_opts opts = {.unigram = 1,
+                                .byte_fallback = r->types && has_bytes(r),
+                                .unk = read_id(r, KEY "unknown_token_id", 2)};
     clef_spm_spaces spaces;
     clef_status st = read_spaces(r, 1, &spaces);
     if (st == CLEF_OK)
@@ -200,7 +210,8 @@ static clef_status read_t5(const gguf_reader *r)
     return st ? st : add_marks(r, 0, 1);
 }
 
-/* ---- "bert": WordPiece. Tokens that begin a word are written with U+2581 before them, the others without "##" */
+/* ---- "bert": WordPiece. Tokens that begin a word are written with U+2581 before them, the others without
+ * "##" */
 
 static clef_status set_wordpiece(const gguf_reader *r, int32_t id)
 {
@@ -274,8 +285,9 @@ static clef_status read_template(const gguf_reader *r, const char *key, int n_te
             seen[id == CLEF_TEMPLATE_B]++;
     }
     if (seen[0] != 1 || seen[1] != n_texts - 1)
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: %s has %d first texts and %d second ones, wanted one of %d", r->path, key, seen[0],
-                          seen[1], n_texts);
+        return clef__fail(r->err, CLEF_E_FORMAT,
+                          "%s: %s has %d first texts and %d second ones, expected one of %d", r->path, key,
+                          seen[0], seen[1], n_texts);
     return CLEF_OK;
 }
 
@@ -303,7 +315,8 @@ static clef_status read_templates(const gguf_reader *r)
 static clef_status read_json(gguf_reader *r, const clef_gguf_entry *json)
 {
     clef_tokenizer *tok = r->tok;
-    clef_status st = clef__tokenizer_parse_json(tok, json->strings[0].text, json->strings[0].n_bytes, r->path, r->err);
+    clef_status st =
+        clef__tokenizer_parse_json(tok, json->strings[0].text, json->strings[0].n_bytes, r->path, r->err);
     if (st)
         return st;
     tok->bos = read_id(r, KEY "bos_token_id", tok->bos);
@@ -321,16 +334,19 @@ static clef_status read_model(gguf_reader *r)
     if (json && json->type == CLEF_GGUF_STRING && !json->is_array)
         return read_json(r, json);
     if (!clef__gguf_text(r->gguf, KEY "model", name, sizeof name))
-        return clef__fail(r->err, CLEF_E_NOT_FOUND, "%s: no " KEY "model: the file has no tokenizer", r->path);
+        return clef__fail(r->err, CLEF_E_NOT_FOUND, "%s: no " KEY "model: the file has no tokenizer",
+                          r->path);
     for (size_t i = 0; i < sizeof model_kinds / sizeof *model_kinds; i++) {
         if (strcmp(name, model_kinds[i].name) != 0)
             continue;
         r->tokens = string_array(r->gguf, KEY "tokens");
         r->types = number_array(r->gguf, KEY "token_type");
         if (!r->tokens || r->tokens->n == 0 || r->tokens->n > INT32_MAX / 2)
-            return clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "tokens is missing or no array of strings", r->path);
+            return clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "tokens is missing or no array of strings",
+                              r->path);
         if (r->types && r->types->n != r->tokens->n)
-            return clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "token_type has %llu items, wanted %llu, one a token", r->path,
+            return clef__fail(r->err, CLEF_E_FORMAT,
+                              "%s: " KEY "token_type has %llu items, expected %llu, one a token", r->path,
                               (unsigned long long)r->types->n, (unsigned long long)r->tokens->n);
         const clef_status st = clef__tokens_reserve(r->tok, (int64_t)r->tokens->n, r->err);
         if (st)
@@ -342,11 +358,13 @@ static clef_status read_model(gguf_reader *r)
             read_roles(r);
         return read;
     }
-    return clef__fail(r->err, CLEF_E_UNSUPPORTED, "%s: tokenizer model \"%s\" is not supported; known: gpt2, llama, t5, bert, gemma4",
+    return clef__fail(r->err, CLEF_E_UNSUPPORTED,
+                      "%s: tokenizer model \"%s\" is not supported; known: gpt2, llama, t5, bert, gemma4",
                       r->path, name);
 }
 
-clef_status clef__tokenizer_parse_gguf(clef_tokenizer *tok, const clef_gguf *gguf, const char *name, clef_error *err)
+clef_status clef__tokenizer_parse_gguf(clef_tokenizer *tok, const clef_gguf *gguf, const char *name,
+                                       clef_error *err)
 {
     gguf_reader r = {.gguf = gguf, .path = name, .tok = tok, .err = err};
     const clef_status st = read_model(&r);

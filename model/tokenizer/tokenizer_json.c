@@ -1,6 +1,6 @@
-/* tokenizer.json of Hugging Face's tokenizers: vocabulary and added tokens. Its model is in tokenizer_models.c, its
- * stages in tokenizer_stages.c and tokenizer_post.c. `truncation` and
- * `padding` are the caller's matter and not applied. */
+/* tokenizer.json of Hugging Face's tokenizers: vocabulary and added tokens. Its model is in
+ * tokenizer_models.c, its stages in tokenizer_stages.c and tokenizer_post.c. `truncation` and `padding` are
+ * the caller's matter and not applied. */
 #include "model/tokenizer/tokenizer_json.h"
 
 #include <stdlib.h>
@@ -8,13 +8,15 @@
 
 #include "runtime/os/os.h"
 
-clef_status clef__json_by_type(clef_json_reader *r, const char *part, const clef_json_kind *kinds, size_t n_kinds, const json_t *object)
+clef_status clef__json_by_type(clef_json_reader *r, const char *part, const clef_json_kind *kinds,
+                               size_t n_kinds, const json_t *object)
 {
     if (!object || json_is_null(object))
         return CLEF_OK;
     const char *type = json_string_value(json_object_get(object, "type"));
     if (!type)
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: %s is %s, wanted an object with a \"type\"", r->file, part, clef__json_kind(object));
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: %s is %s, expected an object with a \"type\"", r->file,
+                          part, clef__json_kind(object));
     for (size_t i = 0; i < n_kinds; i++)
         if (strcmp(type, kinds[i].type) == 0)
             return kinds[i].read(r, object);
@@ -24,17 +26,20 @@ clef_status clef__json_by_type(clef_json_reader *r, const char *part, const clef
         clef__chars_append(&known, kinds[i].type, strlen(kinds[i].type), NULL);
     }
     char quote[64];
-    const clef_status st = clef__fail(r->err, CLEF_E_UNSUPPORTED, "%s: %s \"%s\" is not supported; known: %.*s", r->file, part,
-                                      clef__token_quote(type, strlen(type), quote), (int)known.n, known.at ? known.at : "");
+    const clef_status st =
+        clef__fail(r->err, CLEF_E_UNSUPPORTED, "%s: %s \"%s\" is not supported; known: %.*s", r->file, part,
+                   clef__token_quote(type, strlen(type), quote), (int)known.n, known.at ? known.at : "");
     clef__chars_finish(&known);
     return st;
 }
 
-clef_status clef__json_sequence(clef_json_reader *r, const char *part, const clef_json_kind *kinds, size_t n_kinds, const json_t *array)
+clef_status clef__json_sequence(clef_json_reader *r, const char *part, const clef_json_kind *kinds,
+                                size_t n_kinds, const json_t *array)
 {
     clef_status st = CLEF_OK;
     if (!json_is_array(array))
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: the Sequence of %s is %s, wanted an array", r->file, part, clef__json_kind(array));
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: the Sequence of %s is %s, expected an array", r->file,
+                          part, clef__json_kind(array));
     for (size_t i = 0; i < json_array_size(array) && st == CLEF_OK; i++)
         st = clef__json_by_type(r, part, kinds, n_kinds, json_array_get(array, i));
     return st;
@@ -42,16 +47,19 @@ clef_status clef__json_sequence(clef_json_reader *r, const char *part, const cle
 
 /* ---- vocabulary */
 
-clef_status clef__json_vocab(clef_tokenizer *tok, const json_t *vocab, const json_t *added, const char *file, clef_error *err)
+clef_status clef__json_vocab(clef_tokenizer *tok, const json_t *vocab, const json_t *added, const char *file,
+                             clef_error *err)
 {
     json_t *value;
     const char *key;
     char quote[64];
     json_int_t most = -1;
     if (!json_is_object(vocab))
-        return clef__fail(err, CLEF_E_FORMAT, "%s: the vocabulary is %s, wanted an object", file, clef__json_kind(vocab));
+        return clef__fail(err, CLEF_E_FORMAT, "%s: the vocabulary is %s, expected an object", file,
+                          clef__json_kind(vocab));
     /* ids may leave gaps, but a small file must not ask for a huge table */
-    const json_int_t limit = 2 * ((json_int_t)json_object_size(vocab) + (json_int_t)json_array_size(added)) + 65536;
+    const json_int_t limit =
+        2 * ((json_int_t)json_object_size(vocab) + (json_int_t)json_array_size(added)) + 65536;
     json_object_foreach((json_t *)vocab, key, value)
     {
         const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
@@ -63,7 +71,8 @@ clef_status clef__json_vocab(clef_tokenizer *tok, const json_t *vocab, const jso
     for (size_t i = 0; i < json_array_size(added); i++) {
         const json_t *id = json_object_get(json_array_get(added, i), "id");
         if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= limit)
-            return clef__fail(err, CLEF_E_FORMAT, "%s: added token %zu has no id of 0 .. %lld", file, i, (long long)limit - 1);
+            return clef__fail(err, CLEF_E_FORMAT, "%s: added token %zu has no id of 0 .. %lld", file, i,
+                              (long long)limit - 1);
         most = json_integer_value(id) > most ? json_integer_value(id) : most;
     }
     clef_status st = clef__tokens_reserve(tok, most + 1, err);
@@ -82,18 +91,21 @@ static clef_status read_added(clef_json_reader *r, const json_t *list)
 {
     clef_status st = CLEF_OK;
     if (list && !json_is_null(list) && !json_is_array(list))
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: added_tokens is %s, wanted an array", r->file, clef__json_kind(list));
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: added_tokens is %s, expected an array", r->file,
+                          clef__json_kind(list));
     for (size_t i = 0; i < json_array_size(list) && st == CLEF_OK; i++) {
-        clef_json_fields f = {.object = json_array_get(list, i), .file = r->file, .within = "added_tokens", .err = r->err};
+        clef_json_fields f = {
+            .object = json_array_get(list, i), .file = r->file, .within = "added_tokens", .err = r->err};
         const char *text = clef__json_string(&f, "content", NULL);
         const int special = clef__json_bool(&f, "special", 0);
-        const clef_added_token added = {.id = (int32_t)clef__json_need_int(&f, "id", 0, INT32_MAX),
-                                        .text = text,
-                                        .n = text ? strlen(text) : 0,
-                                        .where = clef__json_bool(&f, "normalized", !special) ? CLEF_ADDED_NORMALIZED : CLEF_ADDED_RAW,
-                                        .lstrip = (uint8_t)clef__json_bool(&f, "lstrip", 0),
-                                        .rstrip = (uint8_t)clef__json_bool(&f, "rstrip", 0),
-                                        .single_word = (uint8_t)clef__json_bool(&f, "single_word", 0)};
+        const clef_added_token added = {
+            .id = (int32_t)clef__json_need_int(&f, "id", 0, INT32_MAX),
+            .text = text,
+            .n = text ? strlen(text) : 0,
+            .where = clef__json_bool(&f, "normalized", !special) ? CLEF_ADDED_NORMALIZED : CLEF_ADDED_RAW,
+            .lstrip = (uint8_t)clef__json_bool(&f, "lstrip", 0),
+            .rstrip = (uint8_t)clef__json_bool(&f, "rstrip", 0),
+            .single_word = (uint8_t)clef__json_bool(&f, "single_word", 0)};
         if (f.status)
             return f.status;
         if (!text)
@@ -101,7 +113,8 @@ static clef_status read_added(clef_json_reader *r, const json_t *list)
         const int32_t known = clef__tokens_find(r->tok, added.text, added.n);
         if (known >= 0 && known != added.id) {
             char quote[64];
-            return clef__fail(r->err, CLEF_E_FORMAT, "%s: added token \"%s\" has id %d, but the vocabulary gives it %d", r->file,
+            return clef__fail(r->err, CLEF_E_FORMAT,
+                              "%s: added token \"%s\" has id %d, but the vocabulary gives it %d", r->file,
                               clef__token_quote(added.text, added.n, quote), added.id, known);
         }
         st = clef__tokens_add(r->tok, &added, special, r->err);
@@ -116,10 +129,12 @@ static clef_status read_root(clef_json_reader *r, const json_t *root)
     const json_t *model = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
     clef_tokenizer *tok = r->tok;
     if (!json_is_object(root))
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: the file is %s, wanted an object", r->file, clef__json_kind(root));
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: the file is %s, expected an object", r->file,
+                          clef__json_kind(root));
     clef_status st = clef__json_pretokenizer(r, json_object_get(root, "pre_tokenizer"));
     if (st == CLEF_OK)
-        st = clef__json_model(r, model, added); /* after the pre-tokenizer, which says whether symbols are bytes */
+        st = clef__json_model(r, model,
+                              added); /* after the pre-tokenizer, which says whether symbols are bytes */
     if (st == CLEF_OK)
         st = clef__json_normalizer(r, json_object_get(root, "normalizer"));
     if (st == CLEF_OK)
@@ -148,7 +163,8 @@ static void guess_marks(clef_tokenizer *tok)
     }
 }
 
-clef_status clef__tokenizer_parse_json(clef_tokenizer *tok, const char *text, size_t n, const char *name, clef_error *err)
+clef_status clef__tokenizer_parse_json(clef_tokenizer *tok, const char *text, size_t n, const char *name,
+                                       clef_error *err)
 {
     json_t *root = NULL;
     clef_json_reader r = {.tok = tok, .file = name, .err = err};

@@ -6,8 +6,8 @@
 #include "model/tokenizer/tokenizer.h"
 #include "runtime/os/os.h"
 
-/* NULL in *out when the file is not there: it may be missing. Integers are read as reals, since most tokenizer_config.json write 10^30 for
- * "no longest text", which no integer holds. */
+/* NULL in *out when the file is not there: it may be missing. Integers are read as reals, since most
+ * tokenizer_config.json write 10^30 for "no longest text", which no integer holds. */
 static clef_status load_beside(const char *path, const char *name, json_t **out, clef_error *err)
 {
     char file[CLEF_TOKENIZER_PATH], *text = NULL;
@@ -22,7 +22,9 @@ static clef_status load_beside(const char *path, const char *name, json_t **out,
         return st;
     *out = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &why);
     free(text);
-    return *out ? CLEF_OK : clef__fail(err, CLEF_E_FORMAT, "%s: line %d, column %d: %s", file, why.line, why.column, why.text);
+    return *out ? CLEF_OK
+                : clef__fail(err, CLEF_E_FORMAT, "%s: line %d, column %d: %s", file, why.line, why.column,
+                             why.text);
 }
 
 /* "bos_token": "<s>", or an object with its content. */
@@ -42,7 +44,8 @@ static void read_id(const clef_tokenizer *tok, const json_t *root, const char *k
     const json_t *value = json_object_get(root, key);
     if (json_is_array(value))
         value = json_array_get(value, 0);
-    if (*id < 0 && json_is_real(value) && json_real_value(value) >= 0 && json_real_value(value) < tok->n_tokens)
+    if (*id < 0 && json_is_real(value) && json_real_value(value) >= 0 &&
+        json_real_value(value) < tok->n_tokens)
         *id = (int32_t)json_real_value(value);
 }
 
@@ -57,8 +60,9 @@ static void read_flag(const json_t *root, const char *key, int32_t *flag)
 static const struct {
     const char *key, *texts[2];
 } roles[] = {
-    {"unk_token", {"[UNK]", "<unk>"}}, {"sep_token", {"[SEP]", "</s>"}},     {"pad_token", {"[PAD]", "<pad>"}},
-    {"cls_token", {"[CLS]", "<s>"}},   {"mask_token", {"[MASK]", "<mask>"}},
+    {"unk_token", {"[UNK]", "<unk>"}},    {"sep_token", {"[SEP]", "</s>"}},
+    {"pad_token", {"[PAD]", "<pad>"}},    {"cls_token", {"[CLS]", "<s>"}},
+    {"mask_token", {"[MASK]", "<mask>"}},
 };
 
 static int32_t *role_of(clef_tokenizer *tok, size_t i)
@@ -74,7 +78,8 @@ void clef__tokens_guess_roles(clef_tokenizer *tok)
             *role_of(tok, i) = clef__tokens_find(tok, roles[i].texts[k], strlen(roles[i].texts[k]));
 }
 
-clef_status clef__tokenizer_read_marks(clef_tokenizer *tok, const char *path, clef_token_marks *marks, clef_error *err)
+clef_status clef__tokenizer_read_marks(clef_tokenizer *tok, const char *path, clef_token_marks *marks,
+                                       clef_error *err)
 {
     static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json", "config.json"};
     int32_t bos = -1, eos = -1, named[] = {-1, -1, -1, -1, -1};

@@ -10,7 +10,8 @@ static clef_status find_unk(clef_json_reader *r, const char *unk, int32_t *out)
 {
     *out = clef__tokens_find(r->tok, unk, strlen(unk));
     if (*out < 0)
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: unk_token \"%.48s\" is not in the vocabulary", r->file, unk);
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: unk_token \"%.48s\" is not in the vocabulary", r->file,
+                          unk);
     r->tok->unk = *out;
     return CLEF_OK;
 }
@@ -27,23 +28,27 @@ static clef_status read_merges(clef_json_reader *r, clef_bpe *bpe, const json_t 
         if (json_is_string(merge) && strncmp(json_string_value(merge), "#version", 8) == 0)
             continue;
         if (json_is_string(merge))
-            st = clef__bpe_merge_line(bpe, r->tok, json_string_value(merge), json_string_length(merge), r->err);
+            st = clef__bpe_merge_line(bpe, r->tok, json_string_value(merge), json_string_length(merge),
+                                      r->err);
         else if (json_array_size(merge) == 2 && json_is_string(left) && json_is_string(right))
-            st = clef__bpe_merge(bpe, r->tok, json_string_value(left), json_string_length(left), json_string_value(right),
-                                 json_string_length(right), r->err);
+            st = clef__bpe_merge(bpe, r->tok, json_string_value(left), json_string_length(left),
+                                 json_string_value(right), json_string_length(right), r->err);
         else
-            st = clef__fail(r->err, CLEF_E_FORMAT, "%s: merge %zu is neither \"a b\" nor [\"a\", \"b\"]", r->file, i);
+            st = clef__fail(r->err, CLEF_E_FORMAT, "%s: merge %zu is neither \"a b\" nor [\"a\", \"b\"]",
+                            r->file, i);
     }
     return st;
 }
 
 static clef_status read_bpe(clef_json_reader *r, const json_t *model)
 {
-    const clef_status vocab = clef__json_vocab(r->tok, json_object_get(model, "vocab"), r->added, r->file, r->err);
+    const clef_status vocab =
+        clef__json_vocab(r->tok, json_object_get(model, "vocab"), r->added, r->file, r->err);
     if (vocab)
         return vocab;
     clef_json_fields f = {.object = model, .file = r->file, .within = "model", .err = r->err};
-    const char *prefix = clef__json_string(&f, "continuing_subword_prefix", ""), *suffix = clef__json_string(&f, "end_of_word_suffix", "");
+    const char *prefix = clef__json_string(&f, "continuing_subword_prefix", ""),
+               *suffix = clef__json_string(&f, "end_of_word_suffix", "");
     const char *unk = clef__json_string(&f, "unk_token", NULL);
     const double dropout = clef__json_double(&f, "dropout", 0, 1, 0);
     const json_t *merges = json_object_get(model, "merges");
@@ -58,7 +63,8 @@ static clef_status read_bpe(clef_json_reader *r, const json_t *model)
     if (dropout > 0)
         return clef__fail(r->err, CLEF_E_UNSUPPORTED, "%s: BPE with dropout is not supported", r->file);
     if (!json_is_array(merges))
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: merges is %s, wanted an array", r->file, clef__json_kind(merges));
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: merges is %s, expected an array", r->file,
+                          clef__json_kind(merges));
     if (unk) {
         const clef_status st = find_unk(r, unk, &opts.unk);
         if (st)
@@ -73,10 +79,13 @@ static clef_status read_bpe(clef_json_reader *r, const json_t *model)
 static clef_status read_wordpiece(clef_json_reader *r, const json_t *model)
 {
     clef_json_fields f = clef__json_part(r, model, "model");
-    clef_wordpiece_opts opts = {.prefix = clef__json_string(&f, "continuing_subword_prefix", "##"),
-                                .max_chars = (size_t)clef__json_int(&f, "max_input_chars_per_word", 0, INT32_MAX, 100)};
+    clef_wordpiece_opts opts = {
+        .prefix = clef__json_string(&f, "continuing_subword_prefix", "##"),
+        .max_chars = (size_t)clef__json_int(&f, "max_input_chars_per_word", 0, INT32_MAX, 100)};
     const char *unk = clef__json_string(&f, "unk_token", "[UNK]");
-    clef_status st = f.status ? f.status : clef__json_vocab(r->tok, json_object_get(model, "vocab"), r->added, r->file, r->err);
+    clef_status st =
+        f.status ? f.status
+                 : clef__json_vocab(r->tok, json_object_get(model, "vocab"), r->added, r->file, r->err);
     if (st == CLEF_OK)
         st = find_unk(r, unk, &opts.unk);
     if (st)
@@ -89,7 +98,9 @@ static clef_status read_wordlevel(clef_json_reader *r, const json_t *model)
 {
     clef_json_fields f = clef__json_part(r, model, "model");
     const char *unk = clef__json_string(&f, "unk_token", NULL);
-    clef_status st = f.status ? f.status : clef__json_vocab(r->tok, json_object_get(model, "vocab"), r->added, r->file, r->err);
+    clef_status st =
+        f.status ? f.status
+                 : clef__json_vocab(r->tok, json_object_get(model, "vocab"), r->added, r->file, r->err);
     if (st == CLEF_OK && unk)
         r->tok->unk = clef__tokens_find(r->tok, unk, strlen(unk));
     return st ? st : clef__wordlevel_create(r->tok, r->tok->unk, r->err);
@@ -97,8 +108,9 @@ static clef_status read_wordlevel(clef_json_reader *r, const json_t *model)
 
 /* ---- Unigram: [["piece", score], ...] in the order of the ids */
 
-/* The number that serde_json reads where strtod() reads x: digits as an integer, then one division by a power of ten, so that it may be a
- * unit of the last place off. Cuts of equal score are told apart by such units. */
+/* The number that serde_json reads where strtod() reads x: digits as an integer, then one division by a power
+ * of ten, so that it may be a unit of the last place off. Cuts of equal score are told apart by such units.
+ */
 static double as_serde_reads(double x)
 {
     char text[40], power[32], *end;
@@ -119,7 +131,8 @@ static double as_serde_reads(double x)
     for (; whole > 0 && whole % 10 == 0; whole /= 10)
         exponent++;
     snprintf(power, sizeof power, "1e%ld", labs(exponent));
-    const double value = exponent < 0 ? (double)whole / strtod(power, NULL) : (double)whole * strtod(power, NULL);
+    const double value =
+        exponent < 0 ? (double)whole / strtod(power, NULL) : (double)whole * strtod(power, NULL);
     return x < 0 ? -value : value;
 }
 
@@ -129,9 +142,11 @@ static clef_status set_pieces(clef_json_reader *r, const json_t *vocab)
     for (size_t i = 0; i < json_array_size(vocab) && st == CLEF_OK; i++) {
         const json_t *piece = json_array_get(vocab, i), *text = json_array_get(piece, 0);
         if (json_array_size(piece) != 2 || !json_is_string(text) || !json_is_number(json_array_get(piece, 1)))
-            st = clef__fail(r->err, CLEF_E_FORMAT, "%s: piece %zu of the vocabulary is not [text, score]", r->file, i);
+            st = clef__fail(r->err, CLEF_E_FORMAT, "%s: piece %zu of the vocabulary is not [text, score]",
+                            r->file, i);
         else
-            st = clef__tokens_set(r->tok, (int64_t)i, json_string_value(text), json_string_length(text), r->err);
+            st = clef__tokens_set(r->tok, (int64_t)i, json_string_value(text), json_string_length(text),
+                                  r->err);
     }
     return st;
 }
@@ -143,7 +158,8 @@ static clef_status reserve_pieces(clef_json_reader *r, const json_t *vocab)
     for (size_t i = 0; i < n_added; i++) {
         const json_int_t id = json_integer_value(json_object_get(json_array_get(r->added, i), "id"));
         if (id < 0 || id >= 2 * (json_int_t)(n + n_added) + 65536)
-            return clef__fail(r->err, CLEF_E_FORMAT, "%s: added token %zu has id %lld", r->file, i, (long long)id);
+            return clef__fail(r->err, CLEF_E_FORMAT, "%s: added token %zu has id %lld", r->file, i,
+                              (long long)id);
         most = id > most ? id : most;
     }
     return clef__tokens_reserve(r->tok, most + 1, r->err);
@@ -154,11 +170,12 @@ static clef_status read_unigram(clef_json_reader *r, const json_t *model)
     const json_t *vocab = json_object_get(model, "vocab");
     clef_json_fields f = clef__json_part(r, model, "model");
     const int64_t unk = clef__json_int(&f, "unk_id", 0, INT32_MAX, -1);
-    const clef_unigram_opts opts = {.byte_fallback = clef__json_bool(&f, "byte_fallback", 0), .unk = (int32_t)unk};
+    const clef_unigram_opts opts = {.byte_fallback = clef__json_bool(&f, "byte_fallback", 0),
+                                    .unk = (int32_t)unk};
     clef_status st = f.status;
     if (st == CLEF_OK && (!json_is_array(vocab) || unk >= (int64_t)json_array_size(vocab)))
-        st = clef__fail(r->err, CLEF_E_FORMAT, "%s: a Unigram vocabulary that is %s with unk_id %lld", r->file, clef__json_kind(vocab),
-                        (long long)unk);
+        st = clef__fail(r->err, CLEF_E_FORMAT, "%s: a Unigram vocabulary that is %s with unk_id %lld",
+                        r->file, clef__json_kind(vocab), (long long)unk);
     if (st == CLEF_OK)
         st = reserve_pieces(r, vocab);
     if (st == CLEF_OK)
@@ -166,8 +183,9 @@ static clef_status read_unigram(clef_json_reader *r, const json_t *model)
     if (st == CLEF_OK)
         st = clef__unigram_create(r->tok, &opts, &r->unigram, r->err);
     for (size_t i = 0; i < json_array_size(vocab) && st == CLEF_OK; i++)
-        st = clef__unigram_piece(r->unigram, r->tok, (int32_t)i,
-                                 as_serde_reads(json_number_value(json_array_get(json_array_get(vocab, i), 1))), r->err);
+        st = clef__unigram_piece(
+            r->unigram, r->tok, (int32_t)i,
+            as_serde_reads(json_number_value(json_array_get(json_array_get(vocab, i), 1))), r->err);
     r->tok->unk = (int32_t)unk;
     return st;
 }
@@ -185,7 +203,8 @@ static const clef_json_kind model_kinds[] = {
 clef_status clef__json_model(clef_json_reader *r, const json_t *model, const json_t *added)
 {
     if (!json_is_object(model))
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: model is %s, wanted an object", r->file, clef__json_kind(model));
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: model is %s, expected an object", r->file,
+                          clef__json_kind(model));
     r->added = added;
     if (json_object_get(model, "type"))
         return clef__json_by_type(r, "model", model_kinds, CLEF_N_KINDS(model_kinds), model);
@@ -193,7 +212,8 @@ clef_status clef__json_model(clef_json_reader *r, const json_t *model, const jso
         return read_bpe(r, model);
     if (json_is_array(json_object_get(model, "vocab")))
         return read_unigram(r, model);
-    return json_object_get(model, "continuing_subword_prefix") ? read_wordpiece(r, model) : read_wordlevel(r, model);
+    return json_object_get(model, "continuing_subword_prefix") ? read_wordpiece(r, model)
+                                                               : read_wordlevel(r, model);
 }
 
 clef_status clef__json_model_seal(clef_json_reader *r)

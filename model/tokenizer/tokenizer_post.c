@@ -1,4 +1,5 @@
-/* The stages of a tokenizer.json after its model: decoders and post-processors. Each is one line in its table. */
+/* The stages of a tokenizer.json after its model: decoders and post-processors. Each is one line in its
+ * table. */
 #include <string.h>
 
 #include "model/tokenizer/tokenizer_json.h"
@@ -29,7 +30,8 @@ static clef_status decode_metaspace(clef_json_reader *r, const json_t *object)
         return st;
     if (r->fused)
         return clef__stage_refuse(r, "decoder", "Metaspace after Fuse or ByteLevel");
-    return clef__decoder_metaspace(r->tok, meta.replacement, strlen(meta.replacement), meta.scheme != CLEF_PREPEND_NEVER, r->err);
+    return clef__decoder_metaspace(r->tok, meta.replacement, strlen(meta.replacement),
+                                   meta.scheme != CLEF_PREPEND_NEVER, r->err);
 }
 
 static clef_status decode_replace(clef_json_reader *r, const json_t *object)
@@ -58,7 +60,8 @@ static clef_status decode_strip(clef_json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "Strip");
     const char *content = clef__json_string(&f, "content", " ");
-    const int64_t start = clef__json_int(&f, "start", 0, INT32_MAX, 0), stop = clef__json_int(&f, "stop", 0, INT32_MAX, 0);
+    const int64_t start = clef__json_int(&f, "start", 0, INT32_MAX, 0),
+                  stop = clef__json_int(&f, "stop", 0, INT32_MAX, 0);
     if (f.status)
         return f.status;
     if (start == 0 && stop == 0)
@@ -93,7 +96,8 @@ static clef_status decode_bpe(clef_json_reader *r, const json_t *object)
 static clef_status decode_ctc(clef_json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "CTC");
-    const char *pad = clef__json_string(&f, "pad_token", "<pad>"), *delimiter = clef__json_string(&f, "word_delimiter_token", "|");
+    const char *pad = clef__json_string(&f, "pad_token", "<pad>"),
+               *delimiter = clef__json_string(&f, "word_delimiter_token", "|");
     const int cleanup = clef__json_bool(&f, "cleanup", 1);
     if (f.status || r->fused)
         return f.status ? f.status : clef__stage_refuse(r, "decoder", "CTC after Fuse or ByteLevel");
@@ -115,7 +119,8 @@ static const clef_json_kind decoder_kinds[] = {
 
 static clef_status decode_sequence(clef_json_reader *r, const json_t *object)
 {
-    return clef__json_sequence(r, "decoder", decoder_kinds, CLEF_N_KINDS(decoder_kinds), json_object_get(object, "decoders"));
+    return clef__json_sequence(r, "decoder", decoder_kinds, CLEF_N_KINDS(decoder_kinds),
+                               json_object_get(object, "decoders"));
 }
 
 clef_status clef__json_decoder(clef_json_reader *r, const json_t *object)
@@ -142,19 +147,25 @@ static clef_status check_alone(clef_json_reader *r)
 }
 
 /* The ids of a SpecialToken into a template, and for one text into the marks around it. */
-static clef_status template_token(clef_json_reader *r, const json_t *object, const json_t *special, clef_template *to, int after)
+static clef_status template_token(clef_json_reader *r, const json_t *object, const json_t *special,
+                                  clef_template *to, int after)
 {
     clef_json_fields f = clef__json_part(r, special, "TemplateProcessing");
     const char *name = clef__json_string(&f, "id", "");
     const int32_t type = (int32_t)clef__json_int(&f, "type_id", 0, INT32_MAX, 0);
-    const json_t *ids = json_object_get(json_object_get(json_object_get(object, "special_tokens"), name ? name : ""), "ids");
+    const json_t *ids =
+        json_object_get(json_object_get(json_object_get(object, "special_tokens"), name ? name : ""), "ids");
     clef_status st = f.status;
     if (st == CLEF_OK && !json_is_array(ids))
-        st = clef__fail(r->err, CLEF_E_FORMAT, "%s: TemplateProcessing names \"%.48s\", which special_tokens does not have", r->file, name);
+        st = clef__fail(r->err, CLEF_E_FORMAT,
+                        "%s: TemplateProcessing names \"%.48s\", which special_tokens does not have", r->file,
+                        name);
     for (size_t i = 0; i < json_array_size(ids) && st == CLEF_OK; i++) {
-        const json_int_t id = json_is_integer(json_array_get(ids, i)) ? json_integer_value(json_array_get(ids, i)) : -1;
+        const json_int_t id =
+            json_is_integer(json_array_get(ids, i)) ? json_integer_value(json_array_get(ids, i)) : -1;
         int32_t *n = after ? &r->tok->n_after : &r->tok->n_before;
-        st = id < 0 ? clef__fail(r->err, CLEF_E_FORMAT, "%s: TemplateProcessing: \"%.48s\" has no id", r->file, name)
+        st = id < 0 ? clef__fail(r->err, CLEF_E_FORMAT, "%s: TemplateProcessing: \"%.48s\" has no id",
+                                 r->file, name)
                     : clef__template_push(r->tok, to, id, type, r->err);
         if (st == CLEF_OK && after >= 0 && *n < CLEF_MAX_MARKS)
             (after ? r->tok->after : r->tok->before)[(*n)++] = (int32_t)id;
@@ -163,12 +174,14 @@ static clef_status template_token(clef_json_reader *r, const json_t *object, con
 }
 
 /* One template; `seen` counts its sequences A and B. */
-static clef_status read_template(clef_json_reader *r, const json_t *object, const char *key, clef_template *to, int seen[2])
+static clef_status read_template(clef_json_reader *r, const json_t *object, const char *key,
+                                 clef_template *to, int seen[2])
 {
     const json_t *items = json_object_get(object, key);
     clef_status st = CLEF_OK;
     if (!json_is_array(items))
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: TemplateProcessing: %s is %s, wanted an array", r->file, key, clef__json_kind(items));
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: TemplateProcessing: %s is %s, expected an array",
+                          r->file, key, clef__json_kind(items));
     to->n = 0;
     for (size_t i = 0; i < json_array_size(items) && st == CLEF_OK; i++) {
         const json_t *item = json_array_get(items, i), *special = json_object_get(item, "SpecialToken");
@@ -179,11 +192,14 @@ static clef_status read_template(clef_json_reader *r, const json_t *object, cons
         if (special) {
             st = template_token(r, object, special, to, to == &r->tok->pair ? -1 : seen[0]);
         } else if (!is_a && !is_b) {
-            st = clef__fail(r->err, CLEF_E_FORMAT, "%s: TemplateProcessing: item %zu of %s is neither a SpecialToken nor Sequence %s",
-                            r->file, i, key, to == &r->tok->pair ? "A or B" : "A");
+            st =
+                clef__fail(r->err, CLEF_E_FORMAT,
+                           "%s: TemplateProcessing: item %zu of %s is neither a SpecialToken nor Sequence %s",
+                           r->file, i, key, to == &r->tok->pair ? "A or B" : "A");
         } else {
             seen[is_b]++;
-            st = clef__template_push(r->tok, to, is_b ? CLEF_TEMPLATE_B : CLEF_TEMPLATE_A, (int32_t)(type & INT32_MAX), r->err);
+            st = clef__template_push(r->tok, to, is_b ? CLEF_TEMPLATE_B : CLEF_TEMPLATE_A,
+                                     (int32_t)(type & INT32_MAX), r->err);
         }
     }
     return st;
@@ -205,15 +221,18 @@ static clef_status post_template(clef_json_reader *r, const json_t *object)
                : clef__stage_refuse(r, "TemplateProcessing", "a pair without exactly one Sequence A and B");
 }
 
-/* "cls": ["<s>", 0], "sep": ["</s>", 2]: cls A sep, and for two texts cls A sep (RoBERTa: sep again) B sep. */
+/* "cls": ["<s>", 0], "sep": ["</s>", 2]: cls A sep, and for two texts cls A sep (RoBERTa: sep again) B sep.
+ */
 static clef_status post_around(clef_json_reader *r, const json_t *object, int is_roberta)
 {
-    const json_t *cls = json_array_get(json_object_get(object, "cls"), 1), *sep = json_array_get(json_object_get(object, "sep"), 1);
+    const json_t *cls = json_array_get(json_object_get(object, "cls"), 1),
+                 *sep = json_array_get(json_object_get(object, "sep"), 1);
     const clef_status st = check_alone(r);
     if (st)
         return st;
     if (!json_is_integer(cls) || !json_is_integer(sep))
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: post_processor: cls and sep are not [token, id]", r->file);
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: post_processor: cls and sep are not [token, id]",
+                          r->file);
     if (is_roberta)
         return clef__tokens_mark_roberta(r->tok, json_integer_value(cls), json_integer_value(sep), r->err);
     return clef__tokens_mark_pair(r->tok, json_integer_value(cls), json_integer_value(sep), r->err);
@@ -230,8 +249,9 @@ static clef_status post_bert(clef_json_reader *r, const json_t *object)
 }
 
 static const clef_json_kind postprocessor_kinds[] = {
-    {"Sequence", post_sequence},         {"ByteLevel", post_byte_level}, {"TemplateProcessing", post_template},
-    {"RobertaProcessing", post_roberta}, {"BertProcessing", post_bert},
+    {"Sequence", post_sequence},           {"ByteLevel", post_byte_level},
+    {"TemplateProcessing", post_template}, {"RobertaProcessing", post_roberta},
+    {"BertProcessing", post_bert},
 };
 
 static clef_status post_sequence(clef_json_reader *r, const json_t *object)
@@ -242,5 +262,6 @@ static clef_status post_sequence(clef_json_reader *r, const json_t *object)
 
 clef_status clef__json_postprocessor(clef_json_reader *r, const json_t *object)
 {
-    return clef__json_by_type(r, "post_processor", postprocessor_kinds, CLEF_N_KINDS(postprocessor_kinds), object);
+    return clef__json_by_type(r, "post_processor", postprocessor_kinds, CLEF_N_KINDS(postprocessor_kinds),
+                              object);
 }

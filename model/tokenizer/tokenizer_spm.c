@@ -1,5 +1,5 @@
-/* SentencePiece's tokenizer.model: the few fields of sentencepiece_model.proto that encoding needs, read by hand
- * (https://protobuf.dev/programming-guides/encoding). */
+/* SentencePiece's tokenizer.model: the few fields of sentencepiece_model.proto that encoding needs, read by
+ * hand (https://protobuf.dev/programming-guides/encoding). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,16 +144,20 @@ static clef_status check_spec(const spm_spec *spec, const char *name, clef_error
         return clef__fail(err, CLEF_E_FORMAT, "%s: no SentencePiece model (%s)", name,
                           spec->bad ? "a field runs over its end" : "it has no pieces");
     if (spec->model_type != SPM_UNIGRAM && spec->model_type != SPM_BPE)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: SentencePiece model type %s (%lld) is not supported; known: Unigram, BPE", name,
-                          types[spec->model_type >= 1 && spec->model_type <= 4 ? spec->model_type : 0], (long long)spec->model_type);
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: SentencePiece model type %s (%lld) is not supported; known: Unigram, BPE",
+                          name, types[spec->model_type >= 1 && spec->model_type <= 4 ? spec->model_type : 0],
+                          (long long)spec->model_type);
     if (spec->n_rules > 0)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a SentencePiece denormalizer is not supported", name);
     if (spec->suffix_space)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: SentencePiece's treat_whitespace_as_suffix is not supported", name);
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: SentencePiece's treat_whitespace_as_suffix is not supported", name);
     return CLEF_OK;
 }
 
-static clef_status read_piece(clef_tokenizer *tok, const clef_spm_model *model, int32_t id, proto p, clef_error *err)
+static clef_status read_piece(clef_tokenizer *tok, const clef_spm_model *model, int32_t id, proto p,
+                              clef_error *err)
 {
     const char *text = "";
     size_t n = 0;
@@ -179,9 +183,14 @@ static int32_t id_or_none(const clef_tokenizer *tok, int64_t id)
     return id >= 0 && id < tok->n_tokens ? (int32_t)id : -1;
 }
 
-clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, size_t n, const char *name, clef_error *err)
+clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, size_t n, const char *name,
+                                      clef_error *err)
 {
-    spm_spec spec = {.model_type = SPM_UNIGRAM, .bos = 1, .eos = 2, .pad = -1, .spaces = {.add_prefix = 1, .squeeze = 1, .escape = 1}};
+    spm_spec spec = {.model_type = SPM_UNIGRAM,
+                     .bos = 1,
+                     .eos = 2,
+                     .pad = -1,
+                     .spaces = {.add_prefix = 1, .squeeze = 1, .escape = 1}};
     proto root = {.at = data, .n = n};
     clef_spm_model model = {0};
     for (proto_field f; next_field(&root, &f);) {
@@ -199,8 +208,9 @@ clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, siz
         st = clef__tokens_reserve(tok, spec.n_pieces, err);
     if (st)
         return st;
-    const clef_spm_opts opts = {
-        .unigram = spec.model_type == SPM_UNIGRAM, .byte_fallback = spec.byte_fallback != 0, .unk = id_or_none(tok, spec.unk)};
+    const clef_spm_opts opts = {.unigram = spec.model_type == SPM_UNIGRAM,
+                                .byte_fallback = spec.byte_fallback != 0,
+                                .unk = id_or_none(tok, spec.unk)};
     st = clef__spm_create(tok, &opts, &model, err);
     root = (proto){.at = data, .n = n};
     int32_t id = 0;
@@ -220,8 +230,8 @@ clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, siz
     return st ? st : clef__spm_seal(&model, tok, err);
 }
 
-/* What the models' own tokenizers add when no file says it: Llama's and Mistral's (BPE) a BOS, T5's (Unigram without BOS) an EOS, ALBERT's
- * [CLS] and [SEP]. */
+/* What the models' own tokenizers add when no file says it: Llama's and Mistral's (BPE) a BOS, T5's (Unigram
+ * without BOS) an EOS, ALBERT's [CLS] and [SEP]. */
 static clef_status add_marks(clef_tokenizer *tok, clef_token_marks marks, int is_bpe, clef_error *err)
 {
     const int32_t cls = clef__tokens_find(tok, "[CLS]", 5), sep = clef__tokens_find(tok, "[SEP]", 5);

@@ -1,10 +1,11 @@
-/* The stages of a tokenizer.json before its model: normalizers and pre-tokenizers. Each is one line in its table. */
+/* The stages of a tokenizer.json before its model: normalizers and pre-tokenizers. Each is one line in its
+ * table. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/file/utf8.h"
 #include "model/tokenizer/tokenizer_json.h"
 #include "model/tokenizer/unicode.h"
-#include "model/file/utf8.h"
 
 clef_json_fields clef__json_part(clef_json_reader *r, const json_t *object, const char *within)
 {
@@ -25,7 +26,8 @@ clef_status clef__json_pattern(clef_json_reader *r, const char *part, const json
     if (json_is_string(regex))
         return clef__regex_create(json_string_value(regex), json_string_length(regex), &out->regex, r->err);
     if (!json_is_string(string))
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: %s has no pattern with a String or Regex", r->file, part);
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: %s has no pattern with a String or Regex", r->file,
+                          part);
     out->text = json_string_value(string);
     out->n_text = json_string_length(string);
     return CLEF_OK;
@@ -154,7 +156,8 @@ static const clef_json_kind normalizer_kinds[] = {
 
 static clef_status normal_sequence(clef_json_reader *r, const json_t *object)
 {
-    return clef__json_sequence(r, "normalizer", normalizer_kinds, CLEF_N_KINDS(normalizer_kinds), json_object_get(object, "normalizers"));
+    return clef__json_sequence(r, "normalizer", normalizer_kinds, CLEF_N_KINDS(normalizer_kinds),
+                               json_object_get(object, "normalizers"));
 }
 
 clef_status clef__json_normalizer(clef_json_reader *r, const json_t *object)
@@ -166,7 +169,8 @@ clef_status clef__json_normalizer(clef_json_reader *r, const json_t *object)
 
 static clef_status pre_sequence(clef_json_reader *r, const json_t *object);
 
-/* After ByteLevel the text is bytes written as characters. Here it stays bytes, unless a further step looks at it (Falcon). */
+/* After ByteLevel the text is bytes written as characters. Here it stays bytes, unless a further step looks
+ * at it (Falcon). */
 static clef_status check_text(const clef_json_reader *r)
 {
     if (!r->tok->byte_level)
@@ -178,7 +182,8 @@ static clef_status check_text(const clef_json_reader *r)
 static clef_status pre_byte_level(clef_json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "ByteLevel");
-    const int prefix = clef__json_bool(&f, "add_prefix_space", 1), regex = clef__json_bool(&f, "use_regex", 1);
+    const int prefix = clef__json_bool(&f, "add_prefix_space", 1),
+              regex = clef__json_bool(&f, "use_regex", 1);
     clef_status st = f.status ? f.status : check_text(r);
     if (st == CLEF_OK && prefix)
         st = clef__pretokenizer_prefix_space(r->tok, r->err);
@@ -188,7 +193,8 @@ static clef_status pre_byte_level(clef_json_reader *r, const json_t *object)
     return st;
 }
 
-static clef_status read_behavior(clef_json_reader *r, const char *part, const char *name, clef_split_behavior *out)
+static clef_status read_behavior(clef_json_reader *r, const char *part, const char *name,
+                                 clef_split_behavior *out)
 {
     static const char *const names[] = {
         [CLEF_SPLIT_ISOLATED] = "Isolated",
@@ -202,10 +208,11 @@ static clef_status read_behavior(clef_json_reader *r, const char *part, const ch
             *out = (clef_split_behavior)i;
             return CLEF_OK;
         }
-    return clef__fail(r->err, CLEF_E_UNSUPPORTED,
-                      "%s: %s has behavior \"%.48s\"; known: Isolated, Removed, MergedWithPrevious, MergedWithNext, "
-                      "Contiguous",
-                      r->file, part, name);
+    return clef__fail(
+        r->err, CLEF_E_UNSUPPORTED,
+        "%s: %s has behavior \"%.48s\"; known: Isolated, Removed, MergedWithPrevious, MergedWithNext, "
+        "Contiguous",
+        r->file, part, name);
 }
 
 static clef_status pre_split(clef_json_reader *r, const json_t *object)
@@ -219,7 +226,8 @@ static clef_status pre_split(clef_json_reader *r, const json_t *object)
     if (st == CLEF_OK)
         st = read_behavior(r, "Split", name, &behavior);
     const char *regex = json_string_value(json_object_get(json_object_get(object, "pattern"), "Regex"));
-    if (st == CLEF_OK && regex && !flags && clef__pretokenizer_thousands(r->tok, regex, behavior, &st, r->err))
+    if (st == CLEF_OK && regex && !flags &&
+        clef__pretokenizer_thousands(r->tok, regex, behavior, &st, r->err))
         return st;
     if (st == CLEF_OK)
         st = clef__json_pattern(r, "Split", object, &pattern);
@@ -235,13 +243,16 @@ static clef_status pre_digits(clef_json_reader *r, const json_t *object)
     clef_json_fields f = clef__json_part(r, object, "Digits");
     const int each = clef__json_bool(&f, "individual_digits", 0);
     const clef_status st = f.status ? f.status : check_text(r);
-    return st ? st : clef__pretokenizer_chars(r->tok, clef__is_numeric, each ? CLEF_SPLIT_ISOLATED : CLEF_SPLIT_CONTIGUOUS, r->err);
+    return st ? st
+              : clef__pretokenizer_chars(r->tok, clef__is_numeric,
+                                         each ? CLEF_SPLIT_ISOLATED : CLEF_SPLIT_CONTIGUOUS, r->err);
 }
 
 /* Newer files have prepend_scheme, older ones add_prefix_space. */
 clef_status clef__json_read_metaspace(clef_json_reader *r, const json_t *object, clef_json_metaspace *out)
 {
-    static const char *const schemes[] = {[CLEF_PREPEND_ALWAYS] = "always", [CLEF_PREPEND_FIRST] = "first", [CLEF_PREPEND_NEVER] = "never"};
+    static const char *const schemes[] = {
+        [CLEF_PREPEND_ALWAYS] = "always", [CLEF_PREPEND_FIRST] = "first", [CLEF_PREPEND_NEVER] = "never"};
     clef_json_fields f = clef__json_part(r, object, "Metaspace");
     const int prefix = clef__json_bool(&f, "add_prefix_space", 1);
     const char *name = clef__json_string(&f, "prepend_scheme", prefix ? "always" : "never");
@@ -254,7 +265,9 @@ clef_status clef__json_read_metaspace(clef_json_reader *r, const json_t *object,
             out->scheme = (clef_prepend_scheme)i;
             return CLEF_OK;
         }
-    return clef__fail(r->err, CLEF_E_UNSUPPORTED, "%s: Metaspace has prepend_scheme \"%.48s\"; known: always, first, never", r->file, name);
+    return clef__fail(r->err, CLEF_E_UNSUPPORTED,
+                      "%s: Metaspace has prepend_scheme \"%.48s\"; known: always, first, never", r->file,
+                      name);
 }
 
 static clef_status pre_metaspace(clef_json_reader *r, const json_t *object)
@@ -313,7 +326,8 @@ static clef_status pre_delimiter(clef_json_reader *r, const json_t *object)
     const char *text = clef__json_string(&f, "delimiter", "");
     clef_status st = f.status ? f.status : check_text(r);
     if (st == CLEF_OK && (!*text || clef__utf8_size(*text) != strlen(text)))
-        st = clef__fail(r->err, CLEF_E_FORMAT, "%s: CharDelimiterSplit: delimiter \"%.48s\" is not one character", r->file, text);
+        st = clef__fail(r->err, CLEF_E_FORMAT,
+                        "%s: CharDelimiterSplit: delimiter \"%.48s\" is not one character", r->file, text);
     const clef_pattern pattern = {.text = text, .n_text = strlen(text)};
     return st ? st : clef__pretokenizer_split(r->tok, &pattern, CLEF_SPLIT_REMOVED, 0, r->err);
 }
@@ -348,5 +362,6 @@ static clef_status pre_sequence(clef_json_reader *r, const json_t *object)
 
 clef_status clef__json_pretokenizer(clef_json_reader *r, const json_t *object)
 {
-    return clef__json_by_type(r, "pre_tokenizer", pretokenizer_kinds, CLEF_N_KINDS(pretokenizer_kinds), object);
+    return clef__json_by_type(r, "pre_tokenizer", pretokenizer_kinds, CLEF_N_KINDS(pretokenizer_kinds),
+                              object);
 }

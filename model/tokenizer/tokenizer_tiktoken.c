@@ -1,6 +1,6 @@
-/* tiktoken's vocabularies: a line holds a token's bytes in base64 and its rank, which is its id and its place among the merges. What the
- * file does not say, regex and special tokens, is known for the encodings below (tiktoken_ext/openai_public.py, Qwen's and Llama 3's own
- * tokenizers). */
+/* tiktoken's vocabularies: a line holds a token's bytes in base64 and its rank, which is its id and its place
+ * among the merges. What the file does not say, regex and special tokens, is known for the encodings below
+ * (tiktoken_ext/openai_public.py, Qwen's and Llama 3's own tokenizers). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,11 @@
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define O200K                                                                                                                              \
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+" CONTRACTIONS "?|"                          \
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" CONTRACTIONS "?|"                          \
+#define O200K                                                                                                \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+" CONTRACTIONS \
+    "?|"                                                                                                     \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" CONTRACTIONS \
+    "?|"                                                                                                     \
     "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 typedef struct special {
@@ -39,15 +41,26 @@ static const encoding encodings[] = {
                   {"<|fim_middle|>", 100259, 1, 0},
                   {"<|fim_suffix|>", 100260, 1, 0},
                   {"<|endofprompt|>", 100276, 1, 0}}},
-    {.name = "r50k", .regex = clef__gpt2_regex, .eos = "<|endoftext|>", .specials = {{"<|endoftext|>", 50256, 1, 0}}},
-    {.name = "p50k", .regex = clef__gpt2_regex, .eos = "<|endoftext|>", .specials = {{"<|endoftext|>", 50256, 1, 0}}},
-    {.name = "gpt2", .regex = clef__gpt2_regex, .eos = "<|endoftext|>", .specials = {{"<|endoftext|>", 50256, 1, 0}}},
+    {.name = "r50k",
+     .regex = clef__gpt2_regex,
+     .eos = "<|endoftext|>",
+     .specials = {{"<|endoftext|>", 50256, 1, 0}}},
+    {.name = "p50k",
+     .regex = clef__gpt2_regex,
+     .eos = "<|endoftext|>",
+     .specials = {{"<|endoftext|>", 50256, 1, 0}}},
+    {.name = "gpt2",
+     .regex = clef__gpt2_regex,
+     .eos = "<|endoftext|>",
+     .specials = {{"<|endoftext|>", 50256, 1, 0}}},
     {.name = "qwen",
      .regex = CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" REST,
      .nfc = 1,
      .eos = "<|endoftext|>",
-     .specials =
-         {{"<|endoftext|>", 151643, 1, 0}, {"<|im_start|>", 151644, 1, 0}, {"<|im_end|>", 151645, 1, 0}, {"<|extra_%d|>", 151646, 205, 0}}},
+     .specials = {{"<|endoftext|>", 151643, 1, 0},
+                  {"<|im_start|>", 151644, 1, 0},
+                  {"<|im_end|>", 151645, 1, 0},
+                  {"<|extra_%d|>", 151646, 205, 0}}},
     {.name = "llama3",
      .regex = CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}" REST,
      .bos = "<|begin_of_text|>",
@@ -118,8 +131,9 @@ static clef_status find_encoding(const char *path, size_t n_tokens, const encodi
     *out = &encodings[LLAMA3];
     if (n_tokens == LLAMA3_TOKENS) /* Meta calls the file tokenizer.model */
         return CLEF_OK;
-    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: a tiktoken file of %zu tokens, whose name is of no known encoding; known: %s", path,
-                      n_tokens, known);
+    return clef__fail(err, CLEF_E_UNSUPPORTED,
+                      "%s: a tiktoken file of %zu tokens, whose name is of no known encoding; known: %s",
+                      path, n_tokens, known);
 }
 
 static clef_status add_specials(clef_tokenizer *tok, const encoding *e, clef_error *err)
@@ -129,14 +143,17 @@ static clef_status add_specials(clef_tokenizer *tok, const encoding *e, clef_err
         for (int32_t i = 0; i < s->count && st == CLEF_OK; i++) {
             char text[64];
             const char *number = strstr(s->text, "%d");
-            const int n = number ? snprintf(text, sizeof text, "%.*s%d%s", (int)(number - s->text), s->text, (int)(s->from + i), number + 2)
+            const int n = number ? snprintf(text, sizeof text, "%.*s%d%s", (int)(number - s->text), s->text,
+                                            (int)(s->from + i), number + 2)
                                  : snprintf(text, sizeof text, "%s", s->text);
-            st = clef__tokens_add(tok, &(clef_added_token){.id = s->id + i, .text = text, .n = (size_t)n}, 1, err);
+            st = clef__tokens_add(tok, &(clef_added_token){.id = s->id + i, .text = text, .n = (size_t)n}, 1,
+                                  err);
         }
     return st;
 }
 
-static clef_status read_tokens(clef_tokenizer *tok, clef_bpe *bpe, const char *text, size_t n, clef_error *err)
+static clef_status read_tokens(clef_tokenizer *tok, clef_bpe *bpe, const char *text, size_t n,
+                               clef_error *err)
 {
     clef_status st = CLEF_OK;
     line l;
@@ -157,7 +174,8 @@ static clef_status read_tokens(clef_tokenizer *tok, clef_bpe *bpe, const char *t
 }
 
 /* How many tokens there are, and the greatest id. */
-static clef_status measure(const char *text, size_t n, const char *name, size_t *n_tokens, int64_t *most, clef_error *err)
+static clef_status measure(const char *text, size_t n, const char *name, size_t *n_tokens, int64_t *most,
+                           clef_error *err)
 {
     size_t n_line = 0;
     line l;
@@ -174,11 +192,13 @@ static clef_status measure(const char *text, size_t n, const char *name, size_t 
         *most = l.rank > *most ? l.rank : *most;
     }
     if (*most > 2 * (int64_t)*n_tokens + 65536)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: a rank of %lld among %zu tokens", name, (long long)*most, *n_tokens);
+        return clef__fail(err, CLEF_E_FORMAT, "%s: a rank of %lld among %zu tokens", name, (long long)*most,
+                          *n_tokens);
     return CLEF_OK;
 }
 
-clef_status clef__tokenizer_parse_tiktoken(clef_tokenizer *tok, const char *text, size_t n, const char *name, clef_error *err)
+clef_status clef__tokenizer_parse_tiktoken(clef_tokenizer *tok, const char *text, size_t n, const char *name,
+                                           clef_error *err)
 {
     const encoding *e = NULL;
     size_t n_tokens;

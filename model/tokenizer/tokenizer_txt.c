@@ -1,10 +1,11 @@
-/* BERT's vocab.txt: a token a line, its number the id. How text is prepared stands in tokenizer_config.json, if that is there. */
+/* BERT's vocab.txt: a token a line, its number the id. How text is prepared stands in tokenizer_config.json,
+ * if that is there. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/file/utf8.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/tokenizer/unicode.h"
-#include "model/file/utf8.h"
 #include "runtime/os/os.h"
 
 /* A vocabulary with capitals is cased: lowering the text would make those tokens unreachable. */
@@ -27,13 +28,15 @@ static clef_status add_specials(clef_tokenizer *tok, clef_error *err)
     for (size_t i = 0; i < sizeof ids / sizeof *ids && st == CLEF_OK; i++) {
         if (ids[i] < 0 || (tok->tokens[ids[i]].flags & CLEF_TOKEN_SPECIAL))
             continue;
-        const clef_added_token added = {.id = ids[i], .text = tok->tokens[ids[i]].text, .n = tok->tokens[ids[i]].n_text};
+        const clef_added_token added = {
+            .id = ids[i], .text = tok->tokens[ids[i]].text, .n = tok->tokens[ids[i]].n_text};
         st = clef__tokens_add(tok, &added, 1, err);
     }
     return st;
 }
 
-clef_status clef__bert_stages(clef_tokenizer *tok, const clef_bert_stages *opts, const char *name, clef_error *err)
+clef_status clef__bert_stages(clef_tokenizer *tok, const clef_bert_stages *opts, const char *name,
+                              clef_error *err)
 {
     const int32_t lowercase = opts->lowercase < 0 ? !has_capitals(tok) : opts->lowercase;
     const clef_bert_opts bert = {.clean = 1,
@@ -48,7 +51,9 @@ clef_status clef__bert_stages(clef_tokenizer *tok, const clef_bert_stages *opts,
     if (st == CLEF_OK)
         st = clef__pretokenizer_chars(tok, clef__is_punctuation, CLEF_SPLIT_ISOLATED, err);
     if (st == CLEF_OK)
-        st = clef__wordpiece_create(tok, &(clef_wordpiece_opts){.prefix = "##", .n_prefix = 2, .max_chars = 100, .unk = tok->unk}, err);
+        st = clef__wordpiece_create(
+            tok, &(clef_wordpiece_opts){.prefix = "##", .n_prefix = 2, .max_chars = 100, .unk = tok->unk},
+            err);
     if (st == CLEF_OK)
         st = clef__decoder_wordpiece(tok, "##", 2, 1, err);
     if (st == CLEF_OK)
@@ -68,7 +73,8 @@ static size_t next_line(const char *text, size_t n, size_t at, size_t *n_line)
     return next;
 }
 
-static clef_status read_lines(clef_tokenizer *tok, const char *text, size_t n, const char *path, clef_error *err)
+static clef_status read_lines(clef_tokenizer *tok, const char *text, size_t n, const char *path,
+                              clef_error *err)
 {
     size_t n_tokens = 0, n_line;
     for (size_t at = 0; at < n; n_tokens++)
@@ -97,5 +103,6 @@ clef_status clef__tokenizer_read_txt(clef_tokenizer *tok, const char *path, clef
         st = clef__tokenizer_read_marks(tok, path, &marks, err);
     if (st)
         return st;
-    return clef__bert_stages(tok, &(clef_bert_stages){marks.lowercase, marks.strip_accents, marks.space_cjk}, path, err);
+    return clef__bert_stages(tok, &(clef_bert_stages){marks.lowercase, marks.strip_accents, marks.space_cjk},
+                             path, err);
 }

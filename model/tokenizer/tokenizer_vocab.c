@@ -1,4 +1,5 @@
-/* GPT-2's two files: vocab.json (token to id, bytes written as characters) and merges.txt (a merge a line, best first). */
+/* GPT-2's two files: vocab.json (token to id, bytes written as characters) and merges.txt (a merge a line,
+ * best first). */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +14,13 @@ static clef_status add_specials(clef_tokenizer *tok, clef_error *err)
 {
     static const char *const names[] = {"<|endoftext|>", "<s>", "</s>", "<pad>", "<unk>", "<mask>"};
     const int32_t start = clef__tokens_find(tok, "<s>", 3), end = clef__tokens_find(tok, "</s>", 4);
-    const int is_roberta = start >= 0 && end >= 0; /* where GPT-2's mark, if it is there, is an ordinary token */
+    const int is_roberta =
+        start >= 0 && end >= 0; /* where GPT-2's mark, if it is there, is an ordinary token */
     clef_status st = CLEF_OK;
     for (size_t i = (size_t)is_roberta; i < sizeof names / sizeof *names && st == CLEF_OK; i++) {
         const size_t n = strlen(names[i]);
-        const clef_added_token added = {.id = clef__tokens_find(tok, names[i], n), .text = names[i], .n = n, .lstrip = i == 5};
+        const clef_added_token added = {
+            .id = clef__tokens_find(tok, names[i], n), .text = names[i], .n = n, .lstrip = i == 5};
         if (added.id >= 0)
             st = clef__tokens_add(tok, &added, 1, err);
     }
@@ -30,7 +33,8 @@ static clef_status add_specials(clef_tokenizer *tok, clef_error *err)
     return st;
 }
 
-static clef_status read_merges(clef_bpe *bpe, const clef_tokenizer *tok, const char *text, size_t n, clef_error *err)
+static clef_status read_merges(clef_bpe *bpe, const clef_tokenizer *tok, const char *text, size_t n,
+                               clef_error *err)
 {
     clef_status st = CLEF_OK;
     for (size_t at = 0; at < n && st == CLEF_OK;) {
@@ -54,7 +58,8 @@ static size_t count_lines(const char *text, size_t n)
     return n_lines;
 }
 
-clef_status clef__tokenizer_read_vocab(clef_tokenizer *tok, const char *vocab_path, const char *merges_path, clef_error *err)
+clef_status clef__tokenizer_read_vocab(clef_tokenizer *tok, const char *vocab_path, const char *merges_path,
+                                       clef_error *err)
 {
     json_t *vocab = NULL;
     char *merges = NULL;

@@ -1,13 +1,13 @@
-/* Unigram (Kudo 2018, arXiv:1804.10959): of all ways to cut a text into pieces, the one whose scores add up to most, found by Viterbi's
- * algorithm over a trie of the pieces. */
+/* Unigram (Kudo 2018, arXiv:1804.10959): of all ways to cut a text into pieces, the one whose scores add up
+ * to most, found by Viterbi's algorithm over a trie of the pieces. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "model/file/utf8.h"
 #include "model/tokenizer/byte_trie.h"
 #include "model/tokenizer/tokenizer.h"
-#include "model/file/utf8.h"
 
 /* The best path that ends at a byte. */
 struct clef_viterbi {
@@ -26,7 +26,8 @@ struct clef_unigram {
     int32_t fallback_ids[256];
 };
 
-/* A path is written once no piece crosses its end, so memory follows the longest stretch without such a place, not the text. */
+/* A path is written once no piece crosses its end, so memory follows the longest stretch without such a
+ * place, not the text. */
 typedef struct walk {
     const clef_unigram *model;
     clef_encoding *enc;
@@ -179,7 +180,8 @@ static void destroy(clef_token_model *model)
     free(self);
 }
 
-clef_status clef__unigram_create(clef_tokenizer *tok, const clef_unigram_opts *opts, clef_unigram **out, clef_error *err)
+clef_status clef__unigram_create(clef_tokenizer *tok, const clef_unigram_opts *opts, clef_unigram **out,
+                                 clef_error *err)
 {
     clef_unigram *self = calloc(1, sizeof *self);
     if (!self)
@@ -191,10 +193,12 @@ clef_status clef__unigram_create(clef_tokenizer *tok, const clef_unigram_opts *o
     tok->model = &self->base;
     *out = self;
     self->scores = calloc((size_t)tok->n_tokens, sizeof *self->scores);
-    return self->scores ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "Unigram: no memory for %d scores", tok->n_tokens);
+    return self->scores ? CLEF_OK
+                        : clef__fail(err, CLEF_E_NOMEM, "Unigram: no memory for %d scores", tok->n_tokens);
 }
 
-clef_status clef__unigram_piece(clef_unigram *self, const clef_tokenizer *tok, int32_t id, double score, clef_error *err)
+clef_status clef__unigram_piece(clef_unigram *self, const clef_tokenizer *tok, int32_t id, double score,
+                                clef_error *err)
 {
     const clef_token *token = &tok->tokens[id];
     if (!isfinite(score))

@@ -6,7 +6,8 @@
 
 #include "graph/fail.h"
 
-/* Eight bytes a step, mixed as splitmix64 does (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */
+/* Eight bytes a step, mixed as splitmix64 does (Steele, Lea, Flood: Fast splittable pseudorandom number
+ * generators, 2014). */
 static uint32_t hash_of(const char *text, size_t n)
 {
     uint64_t h = 0x9E3779B97F4A7C15u ^ (uint64_t)n;
@@ -28,14 +29,16 @@ static clef_vocab_slot *slot_of(const clef_vocab_map *map, const char *text, siz
     size_t i = hash & (map->n_slots - 1);
     for (;; i = (i + 1) & (map->n_slots - 1)) {
         clef_vocab_slot *slot = &map->slots[i];
-        if (!slot->text || (slot->hash == hash && slot->n_bytes == n_bytes && memcmp(slot->text, text, n_bytes) == 0))
+        if (!slot->text ||
+            (slot->hash == hash && slot->n_bytes == n_bytes && memcmp(slot->text, text, n_bytes) == 0))
             return slot;
     }
 }
 
 static clef_status grow(clef_vocab_map *map, clef_error *err)
 {
-    clef_vocab_map bigger = {.n_slots = map->n_slots ? map->n_slots * 2 : 64, .n = map->n, .longest = map->longest};
+    clef_vocab_map bigger = {
+        .n_slots = map->n_slots ? map->n_slots * 2 : 64, .n = map->n, .longest = map->longest};
     bigger.slots = calloc(bigger.n_slots, sizeof *bigger.slots);
     if (!bigger.slots)
         return clef__fail(err, CLEF_E_NOMEM, "vocabulary: no memory for %zu entries", bigger.n_slots);
@@ -49,7 +52,8 @@ static clef_status grow(clef_vocab_map *map, clef_error *err)
     return CLEF_OK;
 }
 
-clef_status clef__vocab_map_put(clef_vocab_map *map, const char *text, size_t n_bytes, int32_t id, clef_error *err)
+clef_status clef__vocab_map_put(clef_vocab_map *map, const char *text, size_t n_bytes, int32_t id,
+                                clef_error *err)
 {
     if (n_bytes > UINT32_MAX)
         return clef__fail(err, CLEF_E_LIMIT, "vocabulary: a token of %zu bytes", n_bytes);

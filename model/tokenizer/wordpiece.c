@@ -1,5 +1,6 @@
-/* WordPiece (Schuster and Nakajima 2012; as in Devlin et al. 2018): each word is cut into the longest pieces from its left, pieces inside
- * a word being those with a prefix ("##"); a word that cannot be cut is one <unk>. WordLevel: each word is one token or <unk>. */
+/* WordPiece (Schuster and Nakajima 2012; as in Devlin et al. 2018): each word is cut into the longest pieces
+ * from its left, pieces inside a word being those with a prefix ("##"); a word that cannot be cut is one
+ * <unk>. WordLevel: each word is one token or <unk>. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +59,8 @@ static void destroy(clef_token_model *model)
     free(self);
 }
 
-static clef_status enter(wordpiece *self, const clef_tokenizer *tok, const clef_wordpiece_opts *opts, clef_error *err)
+static clef_status enter(wordpiece *self, const clef_tokenizer *tok, const clef_wordpiece_opts *opts,
+                         clef_error *err)
 {
     clef_status st = CLEF_OK;
     for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++) {
@@ -67,8 +69,10 @@ static clef_status enter(wordpiece *self, const clef_tokenizer *tok, const clef_
         if (!present || clef__tokens_find(tok, token->text, token->n_text) != id)
             continue;
         st = clef__byte_trie_put(&self->starts, token->text, token->n_text, id, err);
-        if (st == CLEF_OK && token->n_text > opts->n_prefix && memcmp(token->text, opts->prefix, opts->n_prefix) == 0)
-            st = clef__byte_trie_put(&self->inner, token->text + opts->n_prefix, token->n_text - opts->n_prefix, id, err);
+        if (st == CLEF_OK && token->n_text > opts->n_prefix &&
+            memcmp(token->text, opts->prefix, opts->n_prefix) == 0)
+            st = clef__byte_trie_put(&self->inner, token->text + opts->n_prefix,
+                                     token->n_text - opts->n_prefix, id, err);
     }
     return st;
 }

@@ -1,5 +1,6 @@
-/* The disk cache of program binaries. An entry is a header (magic, format, key, payload size, payload checksum; numbers little-endian)
- * and the driver's binary. Nothing in a file is believed before its checksum fits: drivers crash on damaged binaries. */
+/* The disk cache of program binaries. An entry is a header (magic, format, key, payload size, payload
+ * checksum; numbers little-endian) and the driver's binary. Nothing in a file is believed before its checksum
+ * fits: drivers crash on damaged binaries. */
 #include "runtime/device/cache.h"
 
 #include <stdio.h>
@@ -26,7 +27,8 @@ static void write_le(unsigned char *to, uint64_t x, int n_bytes)
         to[i] = (unsigned char)(x >> (8 * i));
 }
 
-static void fill_header(unsigned char out[HEADER_BYTES], const clef_cache_key *key, const void *binary, size_t n_bytes)
+static void fill_header(unsigned char out[HEADER_BYTES], const clef_cache_key *key, const void *binary,
+                        size_t n_bytes)
 {
     clef_sha256 sum;
     memcpy(out, magic, AT_FORMAT);
@@ -61,7 +63,8 @@ static void add_field(clef_sha256 *s, const void *data, size_t n_bytes)
     clef__sha256_add(s, data, n_bytes);
 }
 
-clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_t n_bytes, const char *options)
+clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_t n_bytes,
+                               const char *options)
 {
     clef_cache_key key;
     clef_sha256 s;
@@ -69,7 +72,8 @@ clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_
     write_le(format, FORMAT, 4);
     clef__sha256_init(&s);
     add_field(&s, format, sizeof format);
-    const char *const texts[] = {dev->info.name, dev->info.vendor, dev->info.version, dev->info.driver, dev->info.platform_name, options};
+    const char *const texts[] = {dev->info.name,   dev->info.vendor,        dev->info.version,
+                                 dev->info.driver, dev->info.platform_name, options};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         add_field(&s, texts[i], strlen(texts[i]));
     add_field(&s, source, n_bytes);
@@ -77,7 +81,8 @@ clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_
     return key;
 }
 
-int clef__cache_load(const clef_device *dev, const clef_cache_key *key, unsigned char **binary, size_t *n_bytes)
+int clef__cache_load(const clef_device *dev, const clef_cache_key *key, unsigned char **binary,
+                     size_t *n_bytes)
 {
     char path[MAX_PATH], *file = NULL;
     size_t n = 0;
@@ -100,7 +105,8 @@ int clef__cache_load(const clef_device *dev, const clef_cache_key *key, unsigned
     return 0;
 }
 
-void clef__cache_store(const clef_device *dev, const clef_cache_key *key, const unsigned char *binary, size_t n_bytes)
+void clef__cache_store(const clef_device *dev, const clef_cache_key *key, const unsigned char *binary,
+                       size_t n_bytes)
 {
     char path[MAX_PATH], dir[MAX_PATH];
     if (n_bytes == 0 || n_bytes > MAX_BINARY_BYTES || !entry_path(dev, key, path))

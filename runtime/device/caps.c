@@ -10,16 +10,18 @@
 enum { TEXT_BYTES = 32 * 1024, MIN_BASE_ALIGN = 128 };
 enum { MAX_SUBGROUPS = 0x105C /* CL_DEVICE_MAX_NUM_SUB_GROUPS, of OpenCL 2.1 and later headers */ };
 
-/* A device's or, with device NULL, a platform's text; empty when the driver does not answer or the text is longer. */
+/* A device's or, with device NULL, a platform's text; empty when the driver does not answer or the text is
+ * longer. */
 static void query_text(cl_platform_id platform, cl_device_id device, cl_uint what, char text[TEXT_BYTES])
 {
     size_t n = 0;
-    const cl_int code =
-        device ? clGetDeviceInfo(device, what, TEXT_BYTES - 1, text, &n) : clGetPlatformInfo(platform, what, TEXT_BYTES - 1, text, &n);
+    const cl_int code = device ? clGetDeviceInfo(device, what, TEXT_BYTES - 1, text, &n)
+                               : clGetPlatformInfo(platform, what, TEXT_BYTES - 1, text, &n);
     text[code == CL_SUCCESS && n < TEXT_BYTES ? n : 0] = 0;
 }
 
-/* Copies a text to out: blanks at its ends dropped, runs of them made one, cut at the end of out. Empty when there is none. */
+/* Copies a text to out: blanks at its ends dropped, runs of them made one, cut at the end of out. Empty when
+ * there is none. */
 static void take_text(char *out, size_t capacity, cl_platform_id platform, cl_device_id device, cl_uint what)
 {
     char text[TEXT_BYTES];
@@ -39,7 +41,8 @@ static void take_text(char *out, size_t capacity, cl_platform_id platform, cl_de
     out[n] = 0;
 }
 
-/* A number of any of the sizes that OpenCL answers with (cl_uint, size_t, cl_ulong); 0 when the driver does not answer. */
+/* A number of any of the sizes that OpenCL answers with (cl_uint, size_t, cl_ulong); 0 when the driver does
+ * not answer. */
 static uint64_t query_number(cl_device_id device, cl_device_info what)
 {
     unsigned char bytes[8] = {0};
@@ -68,7 +71,8 @@ static int32_t has_word(const char *list, const char *word)
     return 0;
 }
 
-/* "OpenCL 3.0 PoCL ..." -> 30; 0 when it does not read so (OpenCL 1.2, table 4.3: "OpenCL<space><major.minor><space>..."). */
+/* "OpenCL 3.0 PoCL ..." -> 30; 0 when it does not read so (OpenCL 1.2, table 4.3:
+ * "OpenCL<space><major.minor><space>..."). */
 static int32_t parse_version(const char *text)
 {
     static const char head[] = "OpenCL ";
@@ -102,7 +106,8 @@ static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
         .fp64 = has_word(extensions, "cl_khr_fp64") || query_number(id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0,
         .int_dot = has_word(extensions, "cl_khr_integer_dot_product"),
         .arm_dot = has_word(extensions, "cl_arm_integer_dot_product_accumulate_int8"),
-        .matrix = has_word(extensions, "cl_intel_subgroup_matrix_multiply_accumulate") ? CLEF_MATRIX_DPAS : CLEF_MATRIX_NONE,
+        .matrix = has_word(extensions, "cl_intel_subgroup_matrix_multiply_accumulate") ? CLEF_MATRIX_DPAS
+                                                                                       : CLEF_MATRIX_NONE,
         .subgroup_demand = has_word(extensions, "cl_intel_required_subgroup_size"),
         .command_buffer = has_word(extensions, "cl_khr_command_buffer"),
         .opencl_version = parse_version(version),
@@ -119,8 +124,10 @@ static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
     if (has_word(extensions, "cl_khr_subgroup_shuffle") || has_word(extensions, "cl_intel_subgroups"))
         caps->subgroups = 2;
     else
-        caps->subgroups = has_word(extensions, "cl_khr_subgroups") || (caps->opencl_version >= 30 && query_number(id, MAX_SUBGROUPS) > 0);
-    if (caps->base_align < MIN_BASE_ALIGN) /* what every full-profile device has at least (long16), and no smaller one minds */
+        caps->subgroups = has_word(extensions, "cl_khr_subgroups") ||
+                          (caps->opencl_version >= 30 && query_number(id, MAX_SUBGROUPS) > 0);
+    if (caps->base_align <
+        MIN_BASE_ALIGN) /* what every full-profile device has at least (long16), and no smaller one minds */
         caps->base_align = MIN_BASE_ALIGN;
 }
 
@@ -133,21 +140,23 @@ static void refuse(cl_device_id id, clef_device_info *info)
     if (!info->version[0])
         snprintf(info->refused, capacity, "its driver does not answer CL_DEVICE_VERSION");
     else if (caps->opencl_version == 0)
-        snprintf(info->refused, capacity, "\"%.60s\" is no OpenCL version, wanted 1.2", info->version);
+        snprintf(info->refused, capacity, "\"%.60s\" is no OpenCL version, expected 1.2", info->version);
     else if (caps->opencl_version < 12)
-        snprintf(info->refused, capacity, "OpenCL %d.%d, wanted 1.2", caps->opencl_version / 10, caps->opencl_version % 10);
+        snprintf(info->refused, capacity, "OpenCL %d.%d, expected 1.2", caps->opencl_version / 10,
+                 caps->opencl_version % 10);
     else if (!query_number(id, CL_DEVICE_AVAILABLE))
         snprintf(info->refused, capacity, "the driver says that it is not available");
     else if (!query_number(id, CL_DEVICE_COMPILER_AVAILABLE))
-        snprintf(info->refused, capacity, "its driver has no compiler, wanted OpenCL C 1.2");
+        snprintf(info->refused, capacity, "its driver has no compiler, expected OpenCL C 1.2");
     else if (!query_number(id, CL_DEVICE_ENDIAN_LITTLE))
-        snprintf(info->refused, capacity, "big-endian, wanted little-endian");
+        snprintf(info->refused, capacity, "big-endian, expected little-endian");
     else if (!(query_number(id, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_INF_NAN))
         snprintf(info->refused, capacity, "no infinity in f32, which masks need");
-    else if (caps->n_units < 1 || caps->max_group < 1 || caps->max_items[0] < 1 || caps->max_items[1] < 1 || caps->max_items[2] < 1 ||
-             caps->max_alloc_bytes < MIN_BASE_ALIGN)
-        snprintf(info->refused, capacity, "%d units, groups of %d, buffers of %llu bytes: wanted 1 or more of each", (int)caps->n_units,
-                 (int)caps->max_group, (unsigned long long)caps->max_alloc_bytes);
+    else if (caps->n_units < 1 || caps->max_group < 1 || caps->max_items[0] < 1 || caps->max_items[1] < 1 ||
+             caps->max_items[2] < 1 || caps->max_alloc_bytes < MIN_BASE_ALIGN)
+        snprintf(info->refused, capacity,
+                 "%d units, groups of %d, buffers of %llu bytes: expected 1 or more of each",
+                 (int)caps->n_units, (int)caps->max_group, (unsigned long long)caps->max_alloc_bytes);
 }
 
 void clef__caps_query(cl_platform_id platform, cl_device_id id, clef_device_info *info)

@@ -1,8 +1,9 @@
 /* Names of OpenCL's and CLBlast's codes, and the report of a failed call. */
 #include "runtime/device/device.h"
 
-/* Numbers rather than the headers' macros: the list is the same whatever OpenCL version the headers are of, and with or without CLBlast.
- * Sources: the OpenCL 3.0 specification's cl.h; CLBlast 1.5.3's clblast_c.h (its codes from -63 up are OpenCL's own). */
+/* Numbers rather than the headers' macros: the list is the same whatever OpenCL version the headers are of,
+ * and with or without CLBlast. Sources: the OpenCL 3.0 specification's cl.h; CLBlast 1.5.3's clblast_c.h (its
+ * codes from -63 up are OpenCL's own). */
 /* clang-format off */
 #define CL_CODES(X)                                                                                                                     \
     X(CL_DEVICE_NOT_FOUND, -1) X(CL_DEVICE_NOT_AVAILABLE, -2) X(CL_COMPILER_NOT_AVAILABLE, -3) X(CL_MEM_OBJECT_ALLOCATION_FAILURE, -4)  \
@@ -54,5 +55,6 @@ const char *clef__cl_name(int32_t code)
 
 clef_status clef__cl_fail(clef_error *err, const char *call, const char *subject, int32_t code)
 {
-    return clef__fail_cl(err, CLEF_E_CL, code, "%s(%s): %s (%d)", call, subject ? subject : "", clef__cl_name(code), (int)code);
+    return clef__fail_cl(err, CLEF_E_CL, code, "%s(%s): %s (%d)", call, subject ? subject : "",
+                         clef__cl_name(code), (int)code);
 }

@@ -14,8 +14,10 @@ static clef_status override(clef_device *dev, const clef_clblast_kernel *k, clef
         names[i] = k->names[i];
         values[i] = (size_t)k->values[i];
     }
-    const CLBlastStatusCode code = CLBlastOverrideParameters(dev->id, k->name, CLBlastPrecisionSingle, (size_t)k->n, names, values);
-    return code == CLBlastSuccess ? CLEF_OK : clef__cl_fail(err, "CLBlastOverrideParameters", k->name, (int32_t)code);
+    const CLBlastStatusCode code =
+        CLBlastOverrideParameters(dev->id, k->name, CLBlastPrecisionSingle, (size_t)k->n, names, values);
+    return code == CLBlastSuccess ? CLEF_OK
+                                  : clef__cl_fail(err, "CLBlastOverrideParameters", k->name, (int32_t)code);
 }
 
 clef_status clef__clblast_apply(clef_device *dev, const clef_clblast_tuning *tuning, clef_error *err)
@@ -26,7 +28,8 @@ clef_status clef__clblast_apply(clef_device *dev, const clef_clblast_tuning *tun
     return s;
 }
 
-/* What the tuner found, before CLBlast's first use on the device. What a set of parameters that CLBlast refuses would change is not needed.
+/* What the tuner found, before CLBlast's first use on the device. What a set of parameters that CLBlast
+ * refuses would change is not needed.
  */
 static clef_status prepare(clef_device *dev, clef_error *err)
 {
@@ -38,7 +41,8 @@ static clef_status prepare(clef_device *dev, clef_error *err)
     return s;
 }
 
-clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_mem c, cl_mem a, cl_mem b, cl_event *event, clef_error *err)
+clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_mem c, cl_mem a, cl_mem b,
+                               cl_event *event, clef_error *err)
 {
     const CLBlastTranspose ta = call->transpose_a ? CLBlastTransposeYes : CLBlastTransposeNo;
     const CLBlastTranspose tb = call->transpose_b ? CLBlastTransposeYes : CLBlastTransposeNo;
@@ -48,21 +52,25 @@ clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_
         return ready;
     dev->used_clblast = 1;
     if (call->batch == 1)
-        code = CLBlastSgemm(CLBlastLayoutRowMajor, ta, tb, call->m, call->n, call->k, call->alpha, a, call->a_offset, call->a_ld, b,
-                            call->b_offset, call->b_ld, call->beta, c, call->c_offset, call->c_ld, &dev->queue, event);
+        code = CLBlastSgemm(CLBlastLayoutRowMajor, ta, tb, call->m, call->n, call->k, call->alpha, a,
+                            call->a_offset, call->a_ld, b, call->b_offset, call->b_ld, call->beta, c,
+                            call->c_offset, call->c_ld, &dev->queue, event);
     else
-        code = CLBlastSgemmStridedBatched(CLBlastLayoutRowMajor, ta, tb, call->m, call->n, call->k, call->alpha, a, call->a_offset,
-                                          call->a_ld, call->a_stride, b, call->b_offset, call->b_ld, call->b_stride, call->beta, c,
-                                          call->c_offset, call->c_ld, call->c_stride, call->batch, &dev->queue, event);
+        code = CLBlastSgemmStridedBatched(
+            CLBlastLayoutRowMajor, ta, tb, call->m, call->n, call->k, call->alpha, a, call->a_offset,
+            call->a_ld, call->a_stride, b, call->b_offset, call->b_ld, call->b_stride, call->beta, c,
+            call->c_offset, call->c_ld, call->c_stride, call->batch, &dev->queue, event);
     if (code == CLBlastSuccess)
         return CLEF_OK;
     char subject[96];
-    snprintf(subject, sizeof subject, "m=%u n=%u k=%u batch=%u", (unsigned)call->m, (unsigned)call->n, (unsigned)call->k,
-             (unsigned)call->batch);
-    return clef__cl_fail(err, call->batch == 1 ? "CLBlastSgemm" : "CLBlastSgemmStridedBatched", subject, (int32_t)code);
+    snprintf(subject, sizeof subject, "m=%u n=%u k=%u batch=%u", (unsigned)call->m, (unsigned)call->n,
+             (unsigned)call->k, (unsigned)call->batch);
+    return clef__cl_fail(err, call->batch == 1 ? "CLBlastSgemm" : "CLBlastSgemmStridedBatched", subject,
+                         (int32_t)code);
 }
 
-/* CLBlast's cache keeps programs, and through them the context, alive. It is one for the whole process: other devices rebuild theirs. */
+/* CLBlast's cache keeps programs, and through them the context, alive. It is one for the whole process: other
+ * devices rebuild theirs. */
 void clef__clblast_release(clef_device *dev)
 {
     if (dev->used_clblast)
@@ -77,11 +85,12 @@ int clef__clblast_present(void)
 
 #else
 
-clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_mem c, cl_mem a, cl_mem b, cl_event *event, clef_error *err)
+clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_mem c, cl_mem a, cl_mem b,
+                               cl_event *event, clef_error *err)
 {
     (void)dev, (void)c, (void)a, (void)b, (void)event;
-    return clef__fail(err, CLEF_E_UNSUPPORTED, "gemm m=%u n=%u k=%u: this build has no CLBlast", (unsigned)call->m, (unsigned)call->n,
-                      (unsigned)call->k);
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "gemm m=%u n=%u k=%u: this build has no CLBlast",
+                      (unsigned)call->m, (unsigned)call->n, (unsigned)call->k);
 }
 
 clef_status clef__clblast_apply(clef_device *dev, const clef_clblast_tuning *tuning, clef_error *err)

@@ -6,14 +6,18 @@
 #include "graph/pass/cut.h"
 #include "runtime/device/device_find.h"
 #include "runtime/os/os.h"
-#include "runtime/prove/proof.h"
 #include "runtime/plan/fused.h"
 #include "runtime/plan/replay.h"
+#include "runtime/prove/proof.h"
 #include "runtime/tune/tune.h"
 
-static const double SAVE_SECONDS = 20, SAVE_BEHIND_SECONDS = 300; /* spent at most, when a device is closed, on keeping what was built */
+static const double SAVE_SECONDS = 20,
+                    SAVE_BEHIND_SECONDS =
+                        300; /* spent at most, when a device is closed, on keeping what was built */
 
-/* ---- opening ------------------------------------------------------------------------------------------------------------------ */
+/* ---- opening
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 /* A path that does not fit leaves the device without a cache, as an unwritable one does. */
 static void take_cache_dir(clef_device *dev, const char *wanted)
@@ -42,13 +46,15 @@ static clef_status open_queue(clef_device *dev, clef_error *err)
     dev->context = clCreateContext(properties, 1, &dev->id, NULL, NULL, &code);
     if (!dev->context)
         return clef__cl_fail(err, "clCreateContext", dev->info.name, code);
-    dev->queue = clCreateCommandQueue(dev->context, dev->id, dev->profile ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
+    dev->queue =
+        clCreateCommandQueue(dev->context, dev->id, dev->profile ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
     if (!dev->queue)
         return clef__cl_fail(err, "clCreateCommandQueue", dev->info.name, code);
     return CLEF_OK;
 }
 
-/* Before the first OpenCL call: PoCL reads these when it starts. The first name is of PoCL 4 and older, the second of later ones. */
+/* Before the first OpenCL call: PoCL reads these when it starts. The first name is of PoCL 4 and older, the
+ * second of later ones. */
 static void set_threads(int32_t n)
 {
     char text[16];
@@ -57,7 +63,8 @@ static void set_threads(int32_t n)
     clef__os_set_env("POCL_CPU_MAX_CU_COUNT", text);
 }
 
-/* PoCL binds thread i to processor i. Where the process may not use them all that would break its bounds, or PoCL itself. */
+/* PoCL binds thread i to processor i. Where the process may not use them all that would break its bounds, or
+ * PoCL itself. */
 static void pin_threads(void)
 {
     if (!clef__os_env("POCL_AFFINITY") && clef__os_has_all_cpus())
@@ -65,8 +72,8 @@ static void pin_threads(void)
 }
 
 /* One device of the list. */
-static clef_status open_one(const clef_found_list *list, const char *which, const clef_device_opts *opts, clef_device **out,
-                            clef_error *err)
+static clef_status open_one(const clef_found_list *list, const char *which, const clef_device_opts *opts,
+                            clef_device **out, clef_error *err)
 {
     const clef_found *f = NULL;
     *out = NULL;
@@ -99,17 +106,18 @@ static clef_status open_one(const clef_found_list *list, const char *which, cons
 static clef_status check_shares(const clef_device_opts *opts, int32_t n, clef_error *err)
 {
     if (opts->n_shares != n)
-        return clef__fail(err, CLEF_E_ARG, "%d shares of the layers for %d devices, wanted one for each", (int)opts->n_shares, (int)n);
+        return clef__fail(err, CLEF_E_ARG, "%d shares of the layers for %d devices, expected one for each",
+                          (int)opts->n_shares, (int)n);
     for (int32_t i = 0; i < n; i++)
         if (!(opts->shares[i] > 0) || opts->shares[i] > 1e30f)
-            return clef__fail(err, CLEF_E_ARG, "share number %d of the layers is %g, wanted more than 0", (int)i + 1,
-                              (double)opts->shares[i]);
+            return clef__fail(err, CLEF_E_ARG, "share number %d of the layers is %g, expected more than 0",
+                              (int)i + 1, (double)opts->shares[i]);
     return CLEF_OK;
 }
 
 /* "A,B,C", a device for each. */
-static clef_status open_list(const clef_found_list *list, const char *which, const clef_device_opts *opts, clef_device **out,
-                             clef_error *err)
+static clef_status open_list(const clef_found_list *list, const char *which, const clef_device_opts *opts,
+                             clef_device **out, clef_error *err)
 {
     char one[256];
     clef_device **last = out;
@@ -118,10 +126,11 @@ static clef_status open_list(const clef_found_list *list, const char *which, con
     for (const char *at = which; at && !status; n++) {
         const size_t bytes = strcspn(at, ",");
         if (n == CLEF_MAX_STAGES)
-            return clef__fail(err, CLEF_E_LIMIT, "\"%.100s\": clef splits over %d devices at most", which, CLEF_MAX_STAGES);
+            return clef__fail(err, CLEF_E_LIMIT, "\"%.100s\": clef splits over %d devices at most", which,
+                              CLEF_MAX_STAGES);
         if (!bytes || bytes >= sizeof one)
-            return clef__fail(err, CLEF_E_ARG, "\"%.100s\": device number %d of the list has %s name", which, (int)n + 1,
-                              bytes ? "too long a" : "no");
+            return clef__fail(err, CLEF_E_ARG, "\"%.100s\": device number %d of the list has %s name", which,
+                              (int)n + 1, bytes ? "too long a" : "no");
         memcpy(one, at, bytes);
         one[bytes] = 0;
         status = open_one(list, one, opts, last, err);
@@ -134,7 +143,8 @@ static clef_status open_list(const clef_found_list *list, const char *which, con
     return status || !opts->shares ? status : check_shares(opts, n, err);
 }
 
-clef_status clef_device_open(const char *which, const clef_device_opts *opts, clef_device **out, clef_error *err)
+clef_status clef_device_open(const char *which, const clef_device_opts *opts, clef_device **out,
+                             clef_error *err)
 {
     clef_found_list list;
     *out = NULL;
@@ -147,12 +157,13 @@ clef_status clef_device_open(const char *which, const clef_device_opts *opts, cl
     clef_status status = clef__find_all(&list, err);
     const int is_list = which && strchr(which, ',') && !status && !clef__found_named(&list, which);
     if (!status && is_list && !(opts && opts->several))
-        status = clef__fail(err, CLEF_E_ARG, "\"%.100s\" names several devices, wanted one here", which);
+        status = clef__fail(err, CLEF_E_ARG, "\"%.100s\" names several devices, expected one here", which);
     else if (!status && is_list)
         status = open_list(&list, which, opts, out, err);
     else if (!status && opts && opts->shares)
-        status =
-            clef__fail(err, CLEF_E_ARG, "%d shares of the layers for one device: wanted several devices, \"A,B\"", (int)opts->n_shares);
+        status = clef__fail(err, CLEF_E_ARG,
+                            "%d shares of the layers for one device: expected several devices, \"A,B\"",
+                            (int)opts->n_shares);
     else if (!status)
         status = open_one(&list, which, opts, out, err);
     if (status) {
@@ -170,8 +181,8 @@ clef_device *clef_device_part(clef_device *dev, int32_t i)
     return i < 0 ? NULL : dev;
 }
 
-/* No longer than building took, which is what the next start saves by it; what is left is kept at the end of that one. Where provers keep
- * the same behind, nothing but what is cheap. */
+/* No longer than building took, which is what the next start saves by it; what is left is kept at the end of
+ * that one. Where provers keep the same behind, nothing but what is cheap. */
 static double seconds_to_save(const clef_device *dev)
 {
     const double built = clef__programs_unsaved_seconds(dev);
@@ -228,8 +239,8 @@ void clef_device_close(clef_device *dev)
 
 int32_t clef_error_is_lost(const clef_error *err)
 {
-    static const int32_t codes[] = {CL_OUT_OF_RESOURCES, CL_DEVICE_NOT_AVAILABLE, CL_INVALID_COMMAND_QUEUE, CL_INVALID_CONTEXT,
-                                    CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST};
+    static const int32_t codes[] = {CL_OUT_OF_RESOURCES, CL_DEVICE_NOT_AVAILABLE, CL_INVALID_COMMAND_QUEUE,
+                                    CL_INVALID_CONTEXT, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST};
     for (size_t i = 0; err->status == CLEF_E_CL && i < sizeof codes / sizeof *codes; i++)
         if (err->cl_code == codes[i])
             return 1;
@@ -256,7 +267,8 @@ clef_status clef_device_reopen(clef_device *dev, clef_error *err)
 {
     const int32_t n = clef_device_n_plans(dev);
     if (n)
-        return clef__fail(err, CLEF_E_ARG, "%s: %d plans are left, wanted none before its context goes", dev->info.name, (int)n);
+        return clef__fail(err, CLEF_E_ARG, "%s: %d plans are left, expected none before its context goes",
+                          dev->info.name, (int)n);
     char text[256];
     clef_status s = CLEF_OK;
     snprintf(text, sizeof text, "%s was lost or had no room: its context is made anew", dev->info.name);

@@ -10,10 +10,13 @@
 
 enum { MAX_PLATFORMS = 64, MAX_DEVICES = 256 }; /* beyond these a driver's count is not believed */
 
-/* ---- finding ------------------------------------------------------------------------------------------------------------------ */
+/* ---- finding
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Adds the devices of a platform. One that fails or has none is skipped: another platform may work. */
-static clef_status find_on_platform(cl_platform_id platform, int32_t number, clef_found_list *list, clef_error *err)
+static clef_status find_on_platform(cl_platform_id platform, int32_t number, clef_found_list *list,
+                                    clef_error *err)
 {
     cl_device_id ids[MAX_DEVICES];
     cl_uint n = 0;
@@ -22,11 +25,13 @@ static clef_status find_on_platform(cl_platform_id platform, int32_t number, cle
     n = n < MAX_DEVICES ? n : MAX_DEVICES;
     clef_found *at = realloc(list->at, ((size_t)list->n + n) * sizeof *at);
     if (!at)
-        return clef__fail(err, CLEF_E_NOMEM, "no memory for a list of %d OpenCL devices", (int)list->n + (int)n);
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a list of %d OpenCL devices",
+                          (int)list->n + (int)n);
     list->at = at;
     for (cl_uint i = 0; i < n; i++) {
         clef_found *f = &list->at[list->n++];
-        *f = (clef_found){.platform = platform, .id = ids[i], .info = {.platform = number, .index = (int32_t)i}};
+        *f = (clef_found){
+            .platform = platform, .id = ids[i], .info = {.platform = number, .index = (int32_t)i}};
         clef__caps_query(platform, ids[i], &f->info);
         if (clGetDeviceInfo(ids[i], CL_DEVICE_TYPE, sizeof f->type, &f->type, NULL) != CL_SUCCESS)
             f->type = 0;
@@ -40,7 +45,8 @@ clef_status clef__find_all(clef_found_list *list, clef_error *err)
     cl_uint n = 0;
     *list = (clef_found_list){0};
     const cl_int code = clGetPlatformIDs(MAX_PLATFORMS, platforms, &n);
-    if (code == -1001) /* CL_PLATFORM_NOT_FOUND_KHR (cl_khr_icd): how the loader says that there is no driver */
+    if (code ==
+        -1001) /* CL_PLATFORM_NOT_FOUND_KHR (cl_khr_icd): how the loader says that there is no driver */
         return CLEF_OK;
     if (code != CL_SUCCESS)
         return clef__cl_fail(err, "clGetPlatformIDs", "all", code);
@@ -77,7 +83,9 @@ void clef_devices_free(clef_device_info *list)
     free(list);
 }
 
-/* ---- choosing ----------------------------------------------------------------------------------------------------------------- */
+/* ---- choosing
+ * -----------------------------------------------------------------------------------------------------------------
+ */
 
 /* Digits and nothing else, to a number; -1 otherwise. Reads up to end. */
 static int32_t parse_digits(const char *text, const char *end)
@@ -106,7 +114,8 @@ static int contains(const char *text, const char *part)
     return 0;
 }
 
-/* Every device (or those that contain `part`) in one line: "0:0 pthread-cpu, 1:0 llvmpipe (refused: OpenCL 1.1, wanted 1.2)". */
+/* Every device (or those that contain `part`) in one line: "0:0 pthread-cpu, 1:0 llvmpipe (refused:
+ * OpenCL 1.1, wanted 1.2)". */
 static const char *list_text(const clef_found_list *list, const char *part, char *out, size_t capacity)
 {
     size_t at = 0;
@@ -116,8 +125,9 @@ static const char *list_text(const clef_found_list *list, const char *part, char
         if (part && !contains(info->name, part) && !contains(info->platform_name, part))
             continue;
         const int refused = info->refused[0] != 0;
-        const int n = snprintf(out + at, capacity - at, "%s%d:%d %s%s%s%s", at ? ", " : "", (int)info->platform, (int)info->index,
-                               info->name, refused ? " (refused: " : "", info->refused, refused ? ")" : "");
+        const int n = snprintf(out + at, capacity - at, "%s%d:%d %s%s%s%s", at ? ", " : "",
+                               (int)info->platform, (int)info->index, info->name,
+                               refused ? " (refused: " : "", info->refused, refused ? ")" : "");
         at += n > 0 ? (size_t)n : 0;
     }
     return out;
@@ -125,14 +135,18 @@ static const char *list_text(const clef_found_list *list, const char *part, char
 
 static int class_of(const clef_found *f)
 {
-    return f->type & CL_DEVICE_TYPE_GPU ? 3 : f->type & CL_DEVICE_TYPE_ACCELERATOR ? 2 : f->type & CL_DEVICE_TYPE_CPU ? 1 : 0;
+    return f->type & CL_DEVICE_TYPE_GPU           ? 3
+           : f->type & CL_DEVICE_TYPE_ACCELERATOR ? 2
+           : f->type & CL_DEVICE_TYPE_CPU         ? 1
+                                                  : 0;
 }
 
 static int is_better(const clef_found *a, const clef_found *b)
 {
     if (class_of(a) != class_of(b))
         return class_of(a) > class_of(b);
-    const int64_t a_mhz = a->info.caps.mhz > 0 ? a->info.caps.mhz : 1, b_mhz = b->info.caps.mhz > 0 ? b->info.caps.mhz : 1;
+    const int64_t a_mhz = a->info.caps.mhz > 0 ? a->info.caps.mhz : 1,
+                  b_mhz = b->info.caps.mhz > 0 ? b->info.caps.mhz : 1;
     return a->info.caps.n_units * a_mhz > b->info.caps.n_units * b_mhz;
 }
 
@@ -145,12 +159,13 @@ static clef_status pick_best(const clef_found_list *list, const clef_found **out
             *out = f;
     }
     if (!*out)
-        return clef__fail(err, CLEF_E_DEVICE, "no usable OpenCL device among %s", list_text(list, NULL, text, sizeof text));
+        return clef__fail(err, CLEF_E_DEVICE, "no usable OpenCL device among %s",
+                          list_text(list, NULL, text, sizeof text));
     return CLEF_OK;
 }
 
-static clef_status pick_number(const clef_found_list *list, const char *which, int32_t platform, int32_t index, const clef_found **out,
-                               clef_error *err)
+static clef_status pick_number(const clef_found_list *list, const char *which, int32_t platform,
+                               int32_t index, const clef_found **out, clef_error *err)
 {
     char text[800];
     for (int32_t i = 0; i < list->n && !*out; i++) {
@@ -162,17 +177,21 @@ static clef_status pick_number(const clef_found_list *list, const char *which, i
         return CLEF_OK;
     list_text(list, NULL, text, sizeof text);
     if (platform < 0)
-        return clef__fail(err, CLEF_E_DEVICE, "no OpenCL device \"%s\": counted over all platforms they are 0 to %d; there are %s", which,
-                          (int)list->n - 1, text);
+        return clef__fail(
+            err, CLEF_E_DEVICE,
+            "no OpenCL device \"%s\": counted over all platforms they are 0 to %d; there are %s", which,
+            (int)list->n - 1, text);
     if (platform >= list->n_platforms)
-        return clef__fail(err, CLEF_E_DEVICE, "no OpenCL device \"%s\": platforms are 0 to %d; there are %s", which,
-                          (int)list->n_platforms - 1, text);
-    return clef__fail(err, CLEF_E_DEVICE, "no OpenCL device \"%s\": platform %d has no device %d; there are %s", which, (int)platform,
-                      (int)index, text);
+        return clef__fail(err, CLEF_E_DEVICE, "no OpenCL device \"%s\": platforms are 0 to %d; there are %s",
+                          which, (int)list->n_platforms - 1, text);
+    return clef__fail(err, CLEF_E_DEVICE,
+                      "no OpenCL device \"%s\": platform %d has no device %d; there are %s", which,
+                      (int)platform, (int)index, text);
 }
 
 /* A refused device counts only where no usable one fits. */
-static clef_status pick_substring(const clef_found_list *list, const char *which, const clef_found **out, clef_error *err)
+static clef_status pick_substring(const clef_found_list *list, const char *which, const clef_found **out,
+                                  clef_error *err)
 {
     char text[800];
     int32_t n_usable = 0, n_refused = 0, by_name = 0;
@@ -192,35 +211,41 @@ static clef_status pick_substring(const clef_found_list *list, const char *which
         return clef__fail(err, CLEF_E_DEVICE, "no OpenCL device is called \"%.100s\"; there are %s", which,
                           list_text(list, NULL, text, sizeof text));
     if (n_usable > 1 || (n_usable == 0 && n_refused > 1))
-        return clef__fail(err, CLEF_E_DEVICE, "\"%.100s\" %s %d OpenCL devices, wanted one: %s", which,
-                          by_name ? "fits" : "is a platform of", (int)(n_usable + n_refused), list_text(list, which, text, sizeof text));
+        return clef__fail(err, CLEF_E_DEVICE, "\"%.100s\" %s %d OpenCL devices, expected one: %s", which,
+                          by_name ? "fits" : "is a platform of", (int)(n_usable + n_refused),
+                          list_text(list, which, text, sizeof text));
     return CLEF_OK;
 }
 
-clef_status clef__find_one(const clef_found_list *list, const char *which, const clef_found **out, clef_error *err)
+clef_status clef__find_one(const clef_found_list *list, const char *which, const clef_found **out,
+                           clef_error *err)
 {
     *out = NULL;
     if (list->n_platforms == 0)
         return clef__fail(err, CLEF_E_DEVICE,
-                          "no OpenCL platform: install an OpenCL driver (for a GPU: its vendor's; for a CPU: the package pocl-opencl-icd)");
+                          "no OpenCL platform: install an OpenCL driver (for a GPU: its vendor's; for a CPU: "
+                          "the package pocl-opencl-icd)");
     if (list->n == 0)
         return clef__fail(err, CLEF_E_DEVICE,
-                          "no OpenCL device: %d platform(s) found, with none; install the driver of yours (for a CPU: the package "
+                          "no OpenCL device: %d platform(s) found, with none; install the driver of yours "
+                          "(for a CPU: the package "
                           "pocl-opencl-icd)",
                           (int)list->n_platforms);
     if (!which || !*which || strcmp(which, "auto") == 0)
         return pick_best(list, out, err);
 
     const char *colon = strchr(which, ':'), *end = which + strlen(which);
-    const int32_t platform = colon ? parse_digits(which, colon) : -1, index = parse_digits(colon ? colon + 1 : which, end);
+    const int32_t platform = colon ? parse_digits(which, colon) : -1,
+                  index = parse_digits(colon ? colon + 1 : which, end);
     clef_status status;
     if (index >= 0 && (!colon || platform >= 0))
         status = pick_number(list, which, platform, index, out, err);
     else
         status = pick_substring(list, which, out, err);
     if (status == CLEF_OK && (*out)->info.refused[0])
-        return clef__fail(err, CLEF_E_DEVICE, "OpenCL device %d:%d (%s) is refused: %s", (int)(*out)->info.platform,
-                          (int)(*out)->info.index, (*out)->info.name, (*out)->info.refused);
+        return clef__fail(err, CLEF_E_DEVICE, "OpenCL device %d:%d (%s) is refused: %s",
+                          (int)(*out)->info.platform, (int)(*out)->info.index, (*out)->info.name,
+                          (*out)->info.refused);
     return status;
 }
 

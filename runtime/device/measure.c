@@ -24,16 +24,21 @@ typedef struct measure {
     size_t results_bytes;
 } measure;
 
-/* ---- launching ------------------------------------------------------------------------------------------------------------------ */
+/* ---- launching
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
-static clef_status make_kernel(const measure *m, const char *name, int32_t fused, cl_kernel *out, clef_error *err)
+static clef_status make_kernel(const measure *m, const char *name, int32_t fused, cl_kernel *out,
+                               clef_error *err)
 {
-    const clef_launch launch = {
-        .source = "measure", .kernel = name, .defs = {{"WG", (int32_t)m->group}, {"WIDTH", m->width}, {"FUSED", fused}}};
+    const clef_launch launch = {.source = "measure",
+                                .kernel = name,
+                                .defs = {{"WG", (int32_t)m->group}, {"WIDTH", m->width}, {"FUSED", fused}}};
     return clef__kernel_create(m->dev, &launch, out, err);
 }
 
-static clef_status set_args(cl_kernel kernel, const measure_args *args, cl_mem first, cl_mem second, clef_error *err)
+static clef_status set_args(cl_kernel kernel, const measure_args *args, cl_mem first, cl_mem second,
+                            clef_error *err)
 {
     cl_int code = clSetKernelArg(kernel, 0, sizeof *args, args);
     if (!code)
@@ -44,7 +49,8 @@ static clef_status set_args(cl_kernel kernel, const measure_args *args, cl_mem f
 }
 
 /* Enqueues `kernel` n times and waits for all. */
-static clef_status run(const measure *m, cl_kernel kernel, size_t n_groups, int n, double *seconds, clef_error *err)
+static clef_status run(const measure *m, cl_kernel kernel, size_t n_groups, int n, double *seconds,
+                       clef_error *err)
 {
     const size_t local = m->group, global = n_groups * m->group;
     const double start = clef__os_seconds();
@@ -59,7 +65,8 @@ static clef_status run(const measure *m, cl_kernel kernel, size_t n_groups, int 
 }
 
 /* The shortest of several runs; the first does not count, since drivers compile in it. */
-static clef_status best_run(const measure *m, cl_kernel kernel, size_t n_groups, int n, double *best, clef_error *err)
+static clef_status best_run(const measure *m, cl_kernel kernel, size_t n_groups, int n, double *best,
+                            clef_error *err)
 {
     double spent = 0, seconds = 0;
     clef_status s = run(m, kernel, n_groups, n, &seconds, err);
@@ -72,7 +79,9 @@ static clef_status best_run(const measure *m, cl_kernel kernel, size_t n_groups,
     return s;
 }
 
-/* ---- buffers -------------------------------------------------------------------------------------------------------------------- */
+/* ---- buffers
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t at_most(uint64_t x, uint64_t limit)
 {
@@ -84,10 +93,12 @@ static void choose_sizes(measure *m)
 {
     const clef_caps *caps = &m->dev->info.caps;
     cl_ulong cache = 0;
-    if (clGetDeviceInfo(m->dev->id, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, sizeof cache, &cache, NULL) != CL_SUCCESS)
+    if (clGetDeviceInfo(m->dev->id, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, sizeof cache, &cache, NULL) !=
+        CL_SUCCESS)
         cache = 0;
     const uint64_t limit = at_most(at_most(caps->max_alloc_bytes, caps->global_bytes / 4), SIZE_MAX / 4);
-    uint64_t wanted = 2 * at_most(cache, UINT32_MAX); /* read in order it leaves nothing there for the next round */
+    uint64_t wanted =
+        2 * at_most(cache, UINT32_MAX); /* read in order it leaves nothing there for the next round */
     wanted = at_most(wanted > LEAST_BYTES ? wanted : LEAST_BYTES, limit);
 
     const size_t n_units = caps->n_units > 0 ? (size_t)caps->n_units : 1;
@@ -110,7 +121,8 @@ static clef_status make_buffers(measure *m, clef_error *err)
     cl_int code = CL_SUCCESS;
     if (m->dev->info.caps.is_cpu) /* where weights lie too: huge pages, if the system has them */
         m->pages = clef__os_alloc_large(m->n_bytes);
-    m->buffer = clCreateBuffer(m->dev->context, m->pages ? CL_MEM_USE_HOST_PTR : CL_MEM_READ_WRITE, m->n_bytes, m->pages, &code);
+    m->buffer = clCreateBuffer(m->dev->context, m->pages ? CL_MEM_USE_HOST_PTR : CL_MEM_READ_WRITE,
+                               m->n_bytes, m->pages, &code);
     if (!m->buffer)
         return clef__cl_fail(err, "clCreateBuffer", "memory to measure", code);
     const cl_buffer_region half = {.origin = m->n_bytes / 2, .size = m->n_bytes / 2};
@@ -135,16 +147,19 @@ static void release_buffers(measure *m)
     clef__os_free_large(m->pages, m->n_bytes);
 }
 
-/* ---- the figures ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the figures
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 static measure_args memory_args(const measure *m, size_t n_bytes)
 {
-    return (measure_args){.n = (args_uint)(n_bytes / m->vector_bytes), .span = (args_uint)(m->span_bytes / m->vector_bytes)};
+    return (measure_args){.n = (args_uint)(n_bytes / m->vector_bytes),
+                          .span = (args_uint)(m->span_bytes / m->vector_bytes)};
 }
 
 /* One kernel over n_bytes. */
-static clef_status time_memory(const measure *m, const char *name, cl_mem first, cl_mem second, size_t n_bytes, double *best,
-                               clef_error *err)
+static clef_status time_memory(const measure *m, const char *name, cl_mem first, cl_mem second,
+                               size_t n_bytes, double *best, clef_error *err)
 {
     const measure_args args = memory_args(m, n_bytes);
     cl_kernel kernel = NULL;
@@ -182,15 +197,16 @@ static clef_status check_sums(const measure *m, clef_error *err)
     cl_uint *sums = malloc(n * sizeof *sums), sum = 0;
     if (!sums)
         return clef__fail(err, CLEF_E_NOMEM, "measure: no memory for %zu sums", n);
-    const cl_int code = clEnqueueReadBuffer(m->dev->queue, m->results, CL_TRUE, 0, n * sizeof *sums, sums, 0, NULL, NULL);
+    const cl_int code =
+        clEnqueueReadBuffer(m->dev->queue, m->results, CL_TRUE, 0, n * sizeof *sums, sums, 0, NULL, NULL);
     for (size_t i = 0; i < n && !code; i++)
         sum += sums[i];
     free(sums);
     if (code)
         return clef__cl_fail(err, "clEnqueueReadBuffer", "sums", code);
     return sum == want ? CLEF_OK
-                       : clef__fail(err, CLEF_E_CL, "measure: the sum of %zu bytes is %u on %s, wanted %u", m->n_bytes, sum,
-                                    m->dev->info.name, want);
+                       : clef__fail(err, CLEF_E_CL, "measure: the sum of %zu bytes is %u on %s, expected %u",
+                                    m->n_bytes, sum, m->dev->info.name, want);
 }
 
 /* The fastest of several ways to read. */
@@ -225,9 +241,12 @@ static clef_status measure_memory(const measure *m, clef_device_speed *out, clef
 }
 
 /* Operations a second of a kernel that does `ops` of them in a round of a work-item. */
-static clef_status time_rounds(const measure *m, cl_kernel kernel, cl_mem second, double ops, double *gop_s, clef_error *err)
+static clef_status time_rounds(const measure *m, cl_kernel kernel, cl_mem second, double ops, double *gop_s,
+                               clef_error *err)
 {
-    measure_args args = {.rounds = 1000, .scale = 0.75f, .shift = 0.25f}; /* towards 1: no number that is slow to compute with */
+    measure_args args = {.rounds = 1000,
+                         .scale = 0.75f,
+                         .shift = 0.25f}; /* towards 1: no number that is slow to compute with */
     double seconds = 0;
     clef_status s = CLEF_OK;
     for (int i = 0; i < 16 && !s && seconds < LAUNCH_SECONDS; i++) {
@@ -255,7 +274,8 @@ static clef_status measure_mad(const measure *m, int32_t fused, clef_device_spee
     return s;
 }
 
-/* Our products of bytes are for CPUs; with the instructions that the capabilities name, as lowering chooses them. */
+/* Our products of bytes are for CPUs; with the instructions that the capabilities name, as lowering chooses
+ * them. */
 static clef_status measure_dot(const measure *m, clef_device_speed *out, clef_error *err)
 {
     const clef_caps *caps = &m->dev->info.caps;
@@ -264,7 +284,9 @@ static clef_status measure_dot(const measure *m, clef_device_speed *out, clef_er
                          : caps->x86_avx2    ? CLEF_DOT_AVX2
                                              : CLEF_DOT_PORTABLE;
     const int32_t chains = caps->x86_vnni ? 12 : 4; /* 32 registers of 64 bytes, or few and small ones */
-    const clef_launch launch = {.source = "measure_dot", .kernel = "measure_dot", .defs = {{"DOT", (int32_t)dot}, {"CHAINS", chains}}};
+    const clef_launch launch = {.source = "measure_dot",
+                                .kernel = "measure_dot",
+                                .defs = {{"DOT", (int32_t)dot}, {"CHAINS", chains}}};
     cl_kernel kernel = NULL;
     if (m->group > 1)
         return CLEF_OK;
@@ -300,7 +322,8 @@ static clef_status time_trips(const measure *m, cl_kernel kernel, double *best, 
         const double start = clef__os_seconds();
         cl_int code = clEnqueueNDRangeKernel(m->dev->queue, kernel, 1, NULL, &local, &local, 0, NULL, NULL);
         if (!code)
-            code = clEnqueueReadBuffer(m->dev->queue, m->results, CL_TRUE, 0, sizeof word, &word, 0, NULL, NULL);
+            code =
+                clEnqueueReadBuffer(m->dev->queue, m->results, CL_TRUE, 0, sizeof word, &word, 0, NULL, NULL);
         if (code)
             return clef__cl_fail(err, "a launch and a read", "measure", code);
         seconds = clef__os_seconds() - start;

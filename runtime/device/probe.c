@@ -1,5 +1,5 @@
-/* Capabilities that no driver reports: tried on the device, and believed only when the result is right. And the mask that takes
- * capabilities away, for tests. */
+/* Capabilities that no driver reports: tried on the device, and believed only when the result is right. And
+ * the mask that takes capabilities away, for tests. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,8 @@
 
 static int host_has_vnni(void)
 {
-    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw");
 }
 
 static int host_has_avx2(void)
@@ -28,7 +29,8 @@ static int host_has_avxvnni(void)
     unsigned a = 0, b, c, d;
     return host_has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
 }
-/* CPUID leaf 7: bf16 tiles, subleaf 0, EDX bits 22 and 24; AVX-512 with bf16, subleaf 1, EAX bit 5 (Intel SDM vol. 2A). */
+/* CPUID leaf 7: bf16 tiles, subleaf 0, EDX bits 22 and 24; AVX-512 with bf16, subleaf 1, EAX bit 5 (Intel SDM
+ * vol. 2A). */
 static int host_has_amx(void)
 {
     unsigned a = 0, b, c, d = 0;
@@ -60,17 +62,21 @@ static int host_has_avxvnni(void)
 
 enum { LANES = 16 };
 
-int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const void *a, size_t a_bytes, const void *b, size_t b_bytes,
-                    void *got, size_t got_bytes)
+int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const void *a, size_t a_bytes,
+                    const void *b, size_t b_bytes, void *got, size_t got_bytes)
 {
     cl_kernel kernel = NULL;
     cl_int code;
     if (clef__kernel_create(dev, launch, &kernel, NULL))
         return 0;
-    cl_mem in = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, a_bytes, (void *)(uintptr_t)a, &code);
-    cl_mem by = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, b_bytes, (void *)(uintptr_t)b, &code);
-    cl_mem out = clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, got_bytes, got, &code);
-    const int ran = in && by && out && !clSetKernelArg(kernel, 0, sizeof out, &out) && !clSetKernelArg(kernel, 1, sizeof in, &in) &&
+    cl_mem in = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, a_bytes,
+                               (void *)(uintptr_t)a, &code);
+    cl_mem by = clCreateBuffer(dev->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, b_bytes,
+                               (void *)(uintptr_t)b, &code);
+    cl_mem out =
+        clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, got_bytes, got, &code);
+    const int ran = in && by && out && !clSetKernelArg(kernel, 0, sizeof out, &out) &&
+                    !clSetKernelArg(kernel, 1, sizeof in, &in) &&
                     !clSetKernelArg(kernel, 2, sizeof by, &by) &&
                     !clEnqueueNDRangeKernel(dev->queue, kernel, 1, NULL, &n, &n, 0, NULL, NULL) &&
                     !clEnqueueReadBuffer(dev->queue, out, CL_TRUE, 0, got_bytes, got, 0, NULL, NULL);
@@ -125,7 +131,8 @@ static int amx_works(clef_device *dev)
 
 enum { ROUNDS = 200000 };
 
-/* 1 when a loop of many rounds ends early, as on llvmpipe, which ends all loops of a work-item after 65,536 rounds together. */
+/* 1 when a loop of many rounds ends early, as on llvmpipe, which ends all loops of a work-item after 65,536
+ * rounds together. */
 static int loops_are_short(clef_device *dev)
 {
     const clef_launch launch = {.source = "probe", .kernel = "probe_loop"};
@@ -155,7 +162,8 @@ typedef struct cap_name {
     size_t offset;
 } cap_name;
 
-/* "-cpu" makes a CPU be treated as a GPU is: work-groups, local memory. "-float_width" takes its vectors for short. */
+/* "-cpu" makes a CPU be treated as a GPU is: work-groups, local memory. "-float_width" takes its vectors for
+ * short. */
 static const cap_name maskable[] = {
     {"cpu", offsetof(clef_caps, is_cpu)},
     {"unified_memory", offsetof(clef_caps, unified_memory)},
@@ -184,10 +192,12 @@ static int32_t *find_cap(clef_caps *caps, const char *name, size_t n)
     return NULL;
 }
 
-/* "+mma": the kernels of that unit, whose instruction plain C stands in for (cl/panel/matrix.h). CLEF_MATRIX_NONE: no such name. */
+/* "+mma": the kernels of that unit, whose instruction plain C stands in for (cl/panel/matrix.h).
+ * CLEF_MATRIX_NONE: no such name. */
 static clef_matrix find_plain(const char *name, size_t n)
 {
-    static const char *const names[] = {[CLEF_MATRIX_MMA] = "mma", [CLEF_MATRIX_WMMA] = "wmma", [CLEF_MATRIX_DPAS] = "dpas"};
+    static const char *const names[] = {
+        [CLEF_MATRIX_MMA] = "mma", [CLEF_MATRIX_WMMA] = "wmma", [CLEF_MATRIX_DPAS] = "dpas"};
     for (clef_matrix i = CLEF_MATRIX_MMA; i <= CLEF_MATRIX_DPAS; i++)
         if (strlen(names[i]) == n && memcmp(names[i], name, n) == 0)
             return i;
@@ -202,11 +212,12 @@ static clef_status mask(clef_caps *caps, clef_error *err)
         int32_t *cap = *at == '-' ? find_cap(caps, at + 1, n - 1) : NULL;
         const clef_matrix plain = *at == '+' ? find_plain(at + 1, n - 1) : CLEF_MATRIX_NONE;
         if (!cap && !plain)
-            return clef__fail(
-                err, CLEF_E_ARG,
-                "CLEF_CAPS: '%.*s', wanted -NAME[,-NAME...] of cpu unified_memory fp16 fp64 subgroups subgroup_shuffle int_dot nv_asm "
-                "amd_dot arm_dot matrix command_buffer x86_vnni x86_avxvnni x86_avx2 x86_amx float_width, or +mma, +wmma, +dpas",
-                (int)n, at);
+            return clef__fail(err, CLEF_E_ARG,
+                              "CLEF_CAPS: '%.*s', expected -NAME[,-NAME...] of cpu unified_memory fp16 fp64 "
+                              "subgroups subgroup_shuffle int_dot nv_asm "
+                              "amd_dot arm_dot matrix command_buffer x86_vnni x86_avxvnni x86_avx2 x86_amx "
+                              "float_width, or +mma, +wmma, +dpas",
+                              (int)n, at);
         if (cap)
             *cap = 0;
         if (plain) {
@@ -229,7 +240,9 @@ static clef_status limit_buffers(clef_caps *caps, clef_error *err)
     uint64_t bytes = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
     const char *unit = bytes && *end ? strchr(units, *end) : NULL;
     if (!bytes || bytes >> 34 || (*end && (!unit || end[1])))
-        return clef__fail(err, CLEF_E_ARG, "CLEF_MAX_ALLOC: '%s', wanted a number of bytes, or one with K, M or G behind it", text);
+        return clef__fail(err, CLEF_E_ARG,
+                          "CLEF_MAX_ALLOC: '%s', expected a number of bytes, or one with K, M or G behind it",
+                          text);
     bytes <<= unit ? 10 * (unit - units + 1) : 0;
     if (bytes < caps->max_alloc_bytes)
         caps->max_alloc_bytes = bytes;
@@ -254,7 +267,8 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     if (s)
         return s;
     if (caps->is_cpu &&
-        caps->float_width <= 1) /* a CPU that runs kernels as a GPU does; asked there alone, since it is a program to build */
+        caps->float_width <=
+            1) /* a CPU that runs kernels as a GPU does; asked there alone, since it is a program to build */
         caps->short_loops = loops_are_short(dev);
     if (caps->short_loops) /* groups share the rounds */
         caps->is_cpu = caps->x86_vnni = caps->x86_avxvnni = caps->x86_avx2 = caps->x86_amx = 0;

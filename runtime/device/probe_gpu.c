@@ -1,5 +1,6 @@
-/* What the kernels for GPUs may use beyond OpenCL 1.2: subgroups and products of bytes. What the driver reports, and what a compiler takes
- * without being asked for, counts only where the device gets a known case right. */
+/* What the kernels for GPUs may use beyond OpenCL 1.2: subgroups and products of bytes. What the driver
+ * reports, and what a compiler takes without being asked for, counts only where the device gets a known case
+ * right. */
 #include "graph/lower/panel.h"
 #include "runtime/device/device.h"
 
@@ -8,11 +9,14 @@
 enum { ITEMS = 64, WORDS = 8 };
 enum { PTX = 1, AMD = 2 }; /* compilers */
 
-/* Runs a kernel of cl/probe/probe_gpu.cl by one group of `n` items on w and x[0]; got: n x WORDS ints. 0: it did not build or run. */
-static int run(clef_device *dev, const clef_launch *launch, size_t n, const cl_uint w[ITEMS], cl_uint x, cl_int got[ITEMS * WORDS])
+/* Runs a kernel of cl/probe/probe_gpu.cl by one group of `n` items on w and x[0]; got: n x WORDS ints. 0: it
+ * did not build or run. */
+static int run(clef_device *dev, const clef_launch *launch, size_t n, const cl_uint w[ITEMS], cl_uint x,
+               cl_int got[ITEMS * WORDS])
 {
     memset(got, 0, ITEMS * WORDS * sizeof *got);
-    return clef__probe_run(dev, launch, n, w, ITEMS * sizeof *w, &x, sizeof x, got, ITEMS * WORDS * sizeof *got);
+    return clef__probe_run(dev, launch, n, w, ITEMS * sizeof *w, &x, sizeof x, got,
+                           ITEMS * WORDS * sizeof *got);
 }
 
 static size_t group_of(const clef_caps *caps)
@@ -21,12 +25,16 @@ static size_t group_of(const clef_caps *caps)
     return most < ITEMS ? (size_t)most : ITEMS;
 }
 
-/* ---- products of bytes ------------------------------------------------------------------------------------------------------------- */
+/* ---- products of bytes
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 static int dot_works(clef_device *dev, clef_int_dot kind)
 {
-    const clef_launch launch = {
-        .source = "probe_gpu", .kernel = "probe_dot", .defs = {{"INT_DOT", (int32_t)kind}}, .c_version = clef__int_dot_c_version(kind)};
+    const clef_launch launch = {.source = "probe_gpu",
+                                .kernel = "probe_dot",
+                                .defs = {{"INT_DOT", (int32_t)kind}},
+                                .c_version = clef__int_dot_c_version(kind)};
     const cl_uint x = 0x81fe037f; /* 127, 3, -2, -127 */
     const size_t n = group_of(&dev->info.caps);
     cl_uint w[ITEMS];
@@ -45,7 +53,9 @@ static int dot_works(clef_device *dev, clef_int_dot kind)
     return 1;
 }
 
-/* ---- subgroups --------------------------------------------------------------------------------------------------------------------- */
+/* ---- subgroups
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 /* One item's answers against those of the others. */
 static int item_is_right(const cl_int *got, const cl_uint w[ITEMS], size_t n, size_t i, int shuffles)
@@ -72,10 +82,11 @@ static int item_is_right(const cl_int *got, const cl_uint w[ITEMS], size_t n, si
 /* The width of a subgroup, 0 when anything about it is wrong. */
 static int32_t subgroups_work(clef_device *dev, clef_subgroups kind, int32_t demanded, int shuffles)
 {
-    const clef_launch launch = {.source = "probe_gpu",
-                                .kernel = "probe_subgroups",
-                                .c_version = clef__subgroup_c_version(&dev->info.caps, kind),
-                                .defs = {{"SUBGROUPS", (int32_t)kind}, {"SUBGROUP_SIZE", demanded}, {"SHUFFLES", shuffles}}};
+    const clef_launch launch = {
+        .source = "probe_gpu",
+        .kernel = "probe_subgroups",
+        .c_version = clef__subgroup_c_version(&dev->info.caps, kind),
+        .defs = {{"SUBGROUPS", (int32_t)kind}, {"SUBGROUP_SIZE", demanded}, {"SHUFFLES", shuffles}}};
     const size_t n = group_of(&dev->info.caps);
     cl_uint w[ITEMS];
     cl_int got[ITEMS * WORDS];
@@ -92,13 +103,14 @@ static int32_t subgroups_work(clef_device *dev, clef_subgroups kind, int32_t dem
 
 static void probe_subgroups(clef_device *dev, clef_caps *caps)
 {
-    /* 0: whatever comes. 16 first: a size is demanded of Intel, whose threads have 4 KiB of registers however many items share them; with
-     * 32 most hot kernels spill (docs/offline.md). */
+    /* 0: whatever comes. 16 first: a size is demanded of Intel, whose threads have 4 KiB of registers however
+     * many items share them; with 32 most hot kernels spill (docs/offline.md). */
     static const int32_t sizes[] = {16, 32, 64, 0};
     const int shuffles = caps->subgroup_shuffle;
     int32_t demanded = 0;
     caps->subgroup_size = 0;
-    for (size_t i = caps->subgroup_demand ? 0 : sizeof sizes / sizeof *sizes - 1; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = caps->subgroup_demand ? 0 : sizeof sizes / sizeof *sizes - 1;
+         i < sizeof sizes / sizeof *sizes; i++) {
         demanded = sizes[i];
         caps->subgroup_size = subgroups_work(dev, CLEF_SUBGROUPS_BUILTIN, demanded, shuffles);
         if (caps->subgroup_size)
@@ -123,7 +135,9 @@ static cl_int find_compiler(clef_device *dev)
 static void probe_matrix(clef_device *dev, clef_caps *caps, cl_int compiler)
 {
     if (caps->matrix && !caps->matrix_plain && caps->matrix != CLEF_MATRIX_DPAS)
-        caps->matrix = compiler == AMD ? CLEF_MATRIX_WMMA : compiler == PTX && caps->nv_asm ? CLEF_MATRIX_MMA : CLEF_MATRIX_NONE;
+        caps->matrix = compiler == AMD                   ? CLEF_MATRIX_WMMA
+                       : compiler == PTX && caps->nv_asm ? CLEF_MATRIX_MMA
+                                                         : CLEF_MATRIX_NONE;
     if (caps->matrix)
         caps->matrix_types = clef__matrix_works(dev);
     if (!caps->matrix_types)
@@ -134,7 +148,8 @@ static void probe_matrix(clef_device *dev, clef_caps *caps, cl_int compiler)
 void clef__probe_gpu(clef_device *dev)
 {
     clef_caps *caps = &dev->info.caps;
-    const cl_int compiler = !caps->is_cpu && (caps->nv_asm || caps->amd_dot || caps->matrix) ? find_compiler(dev) : 0;
+    const cl_int compiler =
+        !caps->is_cpu && (caps->nv_asm || caps->amd_dot || caps->matrix) ? find_compiler(dev) : 0;
     if (compiler == AMD && caps->amd_dot) /* no extension tells of it */
         caps->subgroup_shuffle = caps->subgroups > 0;
     if (caps->subgroups)
@@ -143,8 +158,8 @@ void clef__probe_gpu(clef_device *dev)
         caps->subgroup_size = caps->subgroup_demand = caps->subgroup_shuffle = 0;
     caps->int_dot = caps->int_dot && dot_works(dev, CLEF_INT_DOT_KHR);
     caps->arm_dot = caps->arm_dot && dot_works(dev, CLEF_INT_DOT_ARM);
-    caps->nv_asm =
-        compiler == PTX && caps->nv_asm && dot_works(dev, CLEF_INT_DOT_PTX) && subgroups_work(dev, CLEF_SUBGROUPS_PTX, 0, 1) == 32;
+    caps->nv_asm = compiler == PTX && caps->nv_asm && dot_works(dev, CLEF_INT_DOT_PTX) &&
+                   subgroups_work(dev, CLEF_SUBGROUPS_PTX, 0, 1) == 32;
     if (compiler != AMD || !caps->amd_dot)
         caps->amd_dot = 0;
     else

@@ -1,11 +1,13 @@
-/* Whether a device's unit that multiplies small matrices (cl/panel/matrix.h) is there and puts every element where it belongs. */
+/* Whether a device's unit that multiplies small matrices (cl/panel/matrix.h) is there and puts every element
+ * where it belongs. */
 #include "graph/blocks.h"
 #include "graph/lower/panel.h"
 #include "runtime/device/device.h"
 
 enum { ROWS = 16, WORDS = 8, KINDS = 3, PLANE = 256, PLANES = 5, BYTES = 32, HALVES = 16 };
 
-/* Column k of row r of kind 0 bytes, 1 halves, 2 bf16: no two rows or columns are alike, and x is not w. Halves and bf16 are whole. */
+/* Column k of row r of kind 0 bytes, 1 halves, 2 bf16: no two rows or columns are alike, and x is not w.
+ * Halves and bf16 are whole. */
 static int element(int kind, int r, int k, int is_x)
 {
     const int v = is_x ? r * 29 + k * 17 + r * k * 7 + kind : r * 37 + k * 11 + r * k * 3 + kind;
@@ -46,7 +48,8 @@ static int is_right(const cl_int *got, const int of[2], int kind, int first, int
 
 int32_t clef__matrix_works(clef_device *dev)
 {
-    static const int sizes[][2] = {[CLEF_MATRIX_MMA] = {16, 8}, [CLEF_MATRIX_WMMA] = {16, 16}, [CLEF_MATRIX_DPAS] = {8, 8}};
+    static const int sizes[][2] = {
+        [CLEF_MATRIX_MMA] = {16, 8}, [CLEF_MATRIX_WMMA] = {16, 16}, [CLEF_MATRIX_DPAS] = {8, 8}};
     const clef_caps *caps = &dev->info.caps;
     const clef_launch launch = {.source = "probe_matrix",
                                 .kernel = "probe_matrix",
@@ -60,10 +63,12 @@ int32_t clef__matrix_works(clef_device *dev)
     cl_int got[PLANES * PLANE] = {0};
     fill(w, 0);
     fill(x, 1);
-    if (!clef__probe_run(dev, &launch, (size_t)clef__matrix_lanes(caps), w, sizeof w, x, sizeof x, got, sizeof got))
+    if (!clef__probe_run(dev, &launch, (size_t)clef__matrix_lanes(caps), w, sizeof w, x, sizeof x, got,
+                         sizeof got))
         return 0;
     const int bytes = is_right(got, of, 0, 0, BYTES, 1) && is_right(got + PLANE, of, 0, 0, BYTES / 2, 1) &&
                       is_right(got + 2 * PLANE, of, 0, BYTES / 2, BYTES, 1);
-    return (bytes ? CLEF_MATRIX_BYTES : 0) | (is_right(got + 3 * PLANE, of, 1, 0, HALVES, 2) ? CLEF_MATRIX_HALVES : 0) |
+    return (bytes ? CLEF_MATRIX_BYTES : 0) |
+           (is_right(got + 3 * PLANE, of, 1, 0, HALVES, 2) ? CLEF_MATRIX_HALVES : 0) |
            (is_right(got + 4 * PLANE, of, 2, 0, HALVES, 2) ? CLEF_MATRIX_BF16 : 0);
 }

@@ -5,11 +5,12 @@
 
 #include "runtime/device/cache.h"
 #include "runtime/device/device.h"
-#include "runtime/os/os.h"
 #include "runtime/device/source.h"
+#include "runtime/os/os.h"
 
 enum { MAX_OPTIONS = 512 };
-static const double cheap_share = 0.1, cheap_seconds = 0.003; /* of building a program; of asking for its binary */
+static const double cheap_share = 0.1,
+                    cheap_seconds = 0.003; /* of building a program; of asking for its binary */
 
 struct clef_program {
     clef_program *next;
@@ -27,13 +28,17 @@ clef_status clef__program_options(const clef_launch *launch, char *out, size_t n
     const int version = launch->c_version ? launch->c_version : 12;
     int n = snprintf(out, n_bytes, "-cl-std=CL%d.%d", version / 10, version % 10);
     for (int i = 0; i < CLEF_MAX_DEFS && launch->defs[i].name && (size_t)n < n_bytes; i++)
-        n += snprintf(out + n, n_bytes - (size_t)n, " -D %s=%d", launch->defs[i].name, (int)launch->defs[i].value);
+        n += snprintf(out + n, n_bytes - (size_t)n, " -D %s=%d", launch->defs[i].name,
+                      (int)launch->defs[i].value);
     if ((size_t)n >= n_bytes)
-        return clef__fail(err, CLEF_E_LIMIT, "%s/%s: build options of %zu bytes or more", launch->source, launch->kernel, n_bytes);
+        return clef__fail(err, CLEF_E_LIMIT, "%s/%s: build options of %zu bytes or more", launch->source,
+                          launch->kernel, n_bytes);
     return CLEF_OK;
 }
 
-/* ---- binaries ----------------------------------------------------------------------------------------------------------------- */
+/* ---- binaries
+ * -----------------------------------------------------------------------------------------------------------------
+ */
 
 static void save(const clef_device *dev, clef_program *p)
 {
@@ -46,7 +51,8 @@ static void save(const clef_device *dev, clef_program *p)
     if (clGetProgramInfo(p->program, CL_PROGRAM_BINARY_SIZES, sizeof n, &n, NULL) != CL_SUCCESS || n == 0)
         return;
     unsigned char *binary = malloc(n);
-    if (binary && clGetProgramInfo(p->program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
+    if (binary &&
+        clGetProgramInfo(p->program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
         clef__cache_store(dev, &p->key, binary, n);
     free(binary);
 }
@@ -117,7 +123,8 @@ static int load(clef_device *dev, clef_program *p)
     const unsigned char *bytes = binary;
     p->program = clCreateProgramWithBinary(dev->context, 1, &dev->id, &n, &bytes, &binary_code, &code);
     free(binary);
-    if (p->program && binary_code == CL_SUCCESS && clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL) == CL_SUCCESS) {
+    if (p->program && binary_code == CL_SUCCESS &&
+        clBuildProgram(p->program, 1, &dev->id, p->options, NULL, NULL) == CL_SUCCESS) {
         p->stored = 1;
         return 1;
     }
@@ -128,20 +135,25 @@ static int load(clef_device *dev, clef_program *p)
     return 0;
 }
 
-/* ---- building ----------------------------------------------------------------------------------------------------------------- */
+/* ---- building
+ * -----------------------------------------------------------------------------------------------------------------
+ */
 
 /* Out of something, or a lost device: the source is not to blame. */
 static int is_build_error(cl_int code)
 {
-    return code == CL_BUILD_PROGRAM_FAILURE || code == CL_COMPILE_PROGRAM_FAILURE || code == CL_LINK_PROGRAM_FAILURE ||
-           code == CL_INVALID_BUILD_OPTIONS || code == CL_INVALID_BINARY || code == CL_INVALID_VALUE || code == CL_INVALID_OPERATION;
+    return code == CL_BUILD_PROGRAM_FAILURE || code == CL_COMPILE_PROGRAM_FAILURE ||
+           code == CL_LINK_PROGRAM_FAILURE || code == CL_INVALID_BUILD_OPTIONS || code == CL_INVALID_BINARY ||
+           code == CL_INVALID_VALUE || code == CL_INVALID_OPERATION;
 }
 
-static clef_status fail_build(const clef_device *dev, const clef_program *p, const clef_launch *launch, cl_int code, clef_error *err)
+static clef_status fail_build(const clef_device *dev, const clef_program *p, const clef_launch *launch,
+                              cl_int code, clef_error *err)
 {
     size_t n = 0;
     char *log = NULL;
-    if (clGetProgramBuildInfo(p->program, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &n) == CL_SUCCESS && n > 0 && n < 16 << 20)
+    if (clGetProgramBuildInfo(p->program, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &n) == CL_SUCCESS &&
+        n > 0 && n < 16 << 20)
         log = malloc(n + 1);
     if (log && clGetProgramBuildInfo(p->program, dev->id, CL_PROGRAM_BUILD_LOG, n, log, NULL) == CL_SUCCESS)
         log[n] = 0;
@@ -154,13 +166,15 @@ static clef_status fail_build(const clef_device *dev, const clef_program *p, con
         error--;
     if (error)
         from = error;
-    clef__fail_cl(err, CLEF_E_BUILD, code, "cl/%s.cl, kernel %s, %s does not build on %s: %s (%d)\n%s", launch->source, launch->kernel,
-                  p->options, dev->info.name, clef__cl_name(code), (int)code, from);
+    clef__fail_cl(err, CLEF_E_BUILD, code, "cl/%s.cl, kernel %s, %s does not build on %s: %s (%d)\n%s",
+                  launch->source, launch->kernel, p->options, dev->info.name, clef__cl_name(code), (int)code,
+                  from);
     free(log);
     return CLEF_E_BUILD;
 }
 
-static clef_status build(clef_device *dev, clef_program *p, const clef_launch *launch, const char *source, size_t n, clef_error *err)
+static clef_status build(clef_device *dev, clef_program *p, const clef_launch *launch, const char *source,
+                         size_t n, clef_error *err)
 {
     cl_int code;
     p->program = clCreateProgramWithSource(dev->context, 1, &source, &n, &code);
@@ -171,7 +185,8 @@ static clef_status build(clef_device *dev, clef_program *p, const clef_launch *l
     p->seconds = clef__os_seconds() - start;
     if (code == CL_SUCCESS)
         return CLEF_OK;
-    return is_build_error(code) ? fail_build(dev, p, launch, code, err) : clef__cl_fail(err, "clBuildProgram", launch->source, code);
+    return is_build_error(code) ? fail_build(dev, p, launch, code, err)
+                                : clef__cl_fail(err, "clBuildProgram", launch->source, code);
 }
 
 static void program_free(clef_program *p)
@@ -182,7 +197,8 @@ static void program_free(clef_program *p)
 }
 
 /* A program for the launch, put into the device's list. */
-static clef_status add_program(clef_device *dev, const clef_launch *launch, const char *options, clef_program **out, clef_error *err)
+static clef_status add_program(clef_device *dev, const clef_launch *launch, const char *options,
+                               clef_program **out, clef_error *err)
 {
     char *source = NULL;
     size_t n = 0;
@@ -237,7 +253,9 @@ clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_
     return clef__cl_fail(err, "clCreateKernel", subject, code);
 }
 
-/* ---- linking ------------------------------------------------------------------------------------------------------------------ */
+/* ---- linking
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 /* One text that tells this program from any other. */
 static char *joined_text(const clef_unit *units, int32_t n, size_t *n_bytes)
@@ -255,7 +273,8 @@ static char *joined_text(const clef_unit *units, int32_t n, size_t *n_bytes)
     return text;
 }
 
-static clef_status compile_unit(clef_device *dev, const clef_unit *unit, const clef_launch *launch, cl_program *out, clef_error *err)
+static clef_status compile_unit(clef_device *dev, const clef_unit *unit, const clef_launch *launch,
+                                cl_program *out, clef_error *err)
 {
     clef_program p = {.program = NULL};
     cl_int code;
@@ -267,14 +286,17 @@ static clef_status compile_unit(clef_device *dev, const clef_unit *unit, const c
     if (!code)
         return CLEF_OK;
     snprintf(p.options, sizeof p.options, "%s", unit->options);
-    return is_build_error(code) ? fail_build(dev, &p, launch, code, err) : clef__cl_fail(err, "clCompileProgram", launch->source, code);
+    return is_build_error(code) ? fail_build(dev, &p, launch, code, err)
+                                : clef__cl_fail(err, "clCompileProgram", launch->source, code);
 }
 
-static clef_status link_units(clef_device *dev, clef_program *p, const clef_unit *units, int32_t n, const clef_launch *launch,
-                              clef_error *err)
+static clef_status link_units(clef_device *dev, clef_program *p, const clef_unit *units, int32_t n,
+                              const clef_launch *launch, clef_error *err)
 {
     cl_program *objects = calloc((size_t)n, sizeof *objects);
-    clef_status s = objects ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
+    clef_status s = objects
+                        ? CLEF_OK
+                        : clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
     cl_int code = CL_SUCCESS;
     for (int32_t i = 0; i < n && !s; i++) {
         s = compile_unit(dev, &units[i], launch, &objects[i], err);
@@ -291,8 +313,8 @@ static clef_status link_units(clef_device *dev, clef_program *p, const clef_unit
     return s;
 }
 
-static clef_status add_linked(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, const clef_cache_key *key,
-                              clef_link how, clef_program **out, clef_error *err)
+static clef_status add_linked(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch,
+                              const clef_cache_key *key, clef_link how, clef_program **out, clef_error *err)
 {
     clef_program *p = calloc(1, sizeof *p);
     if (!p)
@@ -300,9 +322,10 @@ static clef_status add_linked(clef_device *dev, const clef_unit *units, int32_t 
     p->source = launch->source;
     p->key = *key;
     const int is_cached = load(dev, p);
-    const clef_status s = is_cached                ? CLEF_OK
-                          : how == CLEF_LINK_FOUND ? clef__fail(err, CLEF_E_NOT_FOUND, "cl/%s.cl: not built yet", launch->source)
-                                                   : link_units(dev, p, units, n, launch, err);
+    const clef_status s = is_cached ? CLEF_OK
+                          : how == CLEF_LINK_FOUND
+                              ? clef__fail(err, CLEF_E_NOT_FOUND, "cl/%s.cl: not built yet", launch->source)
+                              : link_units(dev, p, units, n, launch, err);
     if (s) {
         program_free(p);
         return s;
@@ -314,7 +337,8 @@ static clef_status add_linked(clef_device *dev, const clef_unit *units, int32_t 
     return CLEF_OK;
 }
 
-clef_status clef__link_key(const clef_device *dev, const clef_unit *units, int32_t n, clef_cache_key *out, clef_error *err)
+clef_status clef__link_key(const clef_device *dev, const clef_unit *units, int32_t n, clef_cache_key *out,
+                           clef_error *err)
 {
     size_t n_bytes = 0;
     char *text = joined_text(units, n, &n_bytes);
@@ -325,8 +349,8 @@ clef_status clef__link_key(const clef_device *dev, const clef_unit *units, int32
     return CLEF_OK;
 }
 
-clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, clef_link how, cl_kernel *out,
-                              clef_error *err)
+clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch,
+                              clef_link how, cl_kernel *out, clef_error *err)
 {
     clef_cache_key key;
     *out = NULL;

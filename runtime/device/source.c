@@ -25,7 +25,8 @@ static clef_status append(assembly *a, const char *text, size_t n, clef_error *e
         const size_t capacity = 2 * (a->n + n) + 4096;
         char *grown = realloc(a->text, capacity);
         if (!grown)
-            return clef__fail(err, CLEF_E_NOMEM, "cl/%s: no memory for %zu bytes of source", a->files[0], capacity);
+            return clef__fail(err, CLEF_E_NOMEM, "cl/%s: no memory for %zu bytes of source", a->files[0],
+                              capacity);
         a->text = grown;
         a->capacity = capacity;
     }
@@ -43,7 +44,8 @@ static clef_status append_mark(assembly *a, int line, const char *name, clef_err
     return append(a, mark, (size_t)n, err);
 }
 
-/* The path below cl/ of the embedded file of this name, whatever folder it is in: names are unique. NULL: there is none. */
+/* The path below cl/ of the embedded file of this name, whatever folder it is in: names are unique. NULL:
+ * there is none. */
 static const char *path_below_cl(const char *name)
 {
     for (const clef_embedded *e = clef__embedded_cl; e->name; e++) {
@@ -63,7 +65,8 @@ static clef_status find_text(const char *name, const char **text, size_t *n, cha
     if (dir) {
         char path[1024];
         if (snprintf(path, sizeof path, "%s/%s", dir, below ? below : name) >= (int)sizeof path)
-            return clef__fail(err, CLEF_E_LIMIT, "CLEF_CL_DIR: a path of %zu bytes, wanted under %zu", strlen(dir), sizeof path - MAX_NAME);
+            return clef__fail(err, CLEF_E_LIMIT, "CLEF_CL_DIR: a path of %zu bytes, expected under %zu",
+                              strlen(dir), sizeof path - MAX_NAME);
         const clef_status status = clef__os_read(path, MAX_BYTES, owned, n, err);
         *text = *owned;
         return status;
@@ -110,7 +113,8 @@ static clef_status append_file(assembly *a, const char *name, clef_error *err)
         if (strcmp(a->files[i], name) == 0)
             return CLEF_OK;
     if (a->n_files == MAX_FILES || strlen(name) >= MAX_NAME)
-        return clef__fail(err, CLEF_E_LIMIT, "cl/%s: more than %d headers, or a name of over %d bytes", name, MAX_FILES - 1, MAX_NAME - 1);
+        return clef__fail(err, CLEF_E_LIMIT, "cl/%s: more than %d headers, or a name of over %d bytes", name,
+                          MAX_FILES - 1, MAX_NAME - 1);
     strcpy(a->files[a->n_files++], name);
 
     clef_status status = find_text(name, &text, &n, &owned, err);

@@ -20,8 +20,8 @@ static int read_speed(const char *path, clef_device_speed *out)
     if (!path[0] || !clef__os_is_file(path) || clef__os_read(path, MAX_FILE_BYTES, &text, &n, NULL))
         return 0;
     if (strncmp(text, head, sizeof head - 1) == 0)
-        came = sscanf(text + sizeof head - 1, "%lf %lf %lf %lf %lf %lf %lf %llu", &x.read_gb_s, &x.copy_gb_s, &x.mad_gflop_s, &x.dot_gop_s,
-                      &x.tile_gop_s, &x.launch_us, &x.round_trip_us, &bytes);
+        came = sscanf(text + sizeof head - 1, "%lf %lf %lf %lf %lf %lf %lf %llu", &x.read_gb_s, &x.copy_gb_s,
+                      &x.mad_gflop_s, &x.dot_gop_s, &x.tile_gop_s, &x.launch_us, &x.round_trip_us, &bytes);
     free(text);
     x.buffer_bytes = bytes;
     if (came != 8 || !(x.read_gb_s > 0) || !(x.mad_gflop_s > 0))
@@ -34,11 +34,12 @@ static int read_speed(const char *path, clef_device_speed *out)
 void clef__speed_keep(const clef_device *dev, const clef_device_speed *x)
 {
     char path[CLEF_TUNE_PATH_BYTES], text[512], folder[CLEF_TUNE_PATH_BYTES];
-    const int n =
-        snprintf(text, sizeof text, "%s%.6g %.6g %.6g %.6g %.6g %.6g %.6g %llu\n", head, x->read_gb_s, x->copy_gb_s, x->mad_gflop_s,
-                 x->dot_gop_s, x->tile_gop_s, x->launch_us, x->round_trip_us, (unsigned long long)x->buffer_bytes);
+    const int n = snprintf(text, sizeof text, "%s%.6g %.6g %.6g %.6g %.6g %.6g %.6g %llu\n", head,
+                           x->read_gb_s, x->copy_gb_s, x->mad_gflop_s, x->dot_gop_s, x->tile_gop_s,
+                           x->launch_us, x->round_trip_us, (unsigned long long)x->buffer_bytes);
     snprintf(folder, sizeof folder, "%s/speed", dev->cache_dir);
-    if (!clef__tune_db_beside(dev, "speed", path, NULL) && path[0] && n > 0 && !clef__os_make_dirs(folder, NULL))
+    if (!clef__tune_db_beside(dev, "speed", path, NULL) && path[0] && n > 0 &&
+        !clef__os_make_dirs(folder, NULL))
         clef__os_write(path, text, (size_t)n, NULL);
 }
 

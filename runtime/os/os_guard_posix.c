@@ -1,4 +1,5 @@
-/* A process that tries what may crash or hang, and the record that it leaves of that: a file that one process at a time holds. */
+/* A process that tries what may crash or hang, and the record that it leaves of that: a file that one process
+ * at a time holds. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,8 @@ clef_status clef__os_hold(const char *path, clef_error *err)
     held = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (held < 0)
         return clef__fail(err, CLEF_E_IO, "%s: cannot be written: %s", path, strerror(errno));
-    while (flock(held, LOCK_EX) && errno == EINTR) /* a file system without locks: two may try the same, which is no harm */
+    while (flock(held, LOCK_EX) &&
+           errno == EINTR) /* a file system without locks: two may try the same, which is no harm */
         continue;
     return CLEF_OK;
 }
@@ -43,7 +45,8 @@ void clef__os_held_write(const char *text)
     (void)n; /* a record that cannot be written is none */
 }
 
-/* ---- from here on to clef__os_guard(): called by signals ------------------------------------------------------------------------------
+/* ---- from here on to clef__os_guard(): called by signals
+ * ------------------------------------------------------------------------------
  */
 
 static double used(void)
@@ -73,7 +76,8 @@ static void on_fault(int number)
     raise(number);
 }
 
-/* Processor time, so that a machine with much else to do is no fault; a process that does nothing at all waits for what does not come. */
+/* Processor time, so that a machine with much else to do is no fault; a process that does nothing at all
+ * waits for what does not come. */
 static void on_tick(int number)
 {
     const double now = used();
@@ -93,15 +97,16 @@ static void on_exit_early(void)
         leave("\ncrashed\n");
 }
 
-/* Once more at each step: a driver may take them when it first needs its compiler. SIGFPE is left to those who handle it: PoCL lets kernels
- * divide by 0. */
+/* Once more at each step: a driver may take them when it first needs its compiler. SIGFPE is left to those
+ * who handle it: PoCL lets kernels divide by 0. */
 static void take_faults(void)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP};
     struct sigaction now, ours = {.sa_handler = on_fault, .sa_flags = SA_ONSTACK};
     sigemptyset(&ours.sa_mask);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        if (sigaction(faults[i], NULL, &now) || now.sa_handler == on_fault || (faults[i] == SIGFPE && now.sa_handler != SIG_DFL))
+        if (sigaction(faults[i], NULL, &now) || now.sa_handler == on_fault ||
+            (faults[i] == SIGFPE && now.sa_handler != SIG_DFL))
             continue;
         others[faults[i]] = now;
         sigaction(faults[i], &ours, NULL);

@@ -27,7 +27,8 @@
 
 static clef_status io_fail(clef_error *err, const char *doing, const char *path)
 {
-    return clef__fail(err, errno == ENOMEM ? CLEF_E_NOMEM : CLEF_E_IO, "%s: cannot %s: %s", path, doing, strerror(errno));
+    return clef__fail(err, errno == ENOMEM ? CLEF_E_NOMEM : CLEF_E_IO, "%s: cannot %s: %s", path, doing,
+                      strerror(errno));
 }
 
 /* O_NONBLOCK: opening a FIFO would wait for its writer; it changes nothing for a regular file. */
@@ -52,9 +53,11 @@ clef_status clef__os_map(const char *path, clef_mapping *out, clef_error *err)
     if (fstat(fd, &st) != 0) {
         status = io_fail(err, "stat", path);
     } else if (!S_ISREG(st.st_mode)) {
-        status = clef__fail(err, CLEF_E_IO, "%s: %s, wanted a regular file", path, S_ISDIR(st.st_mode) ? "is a folder" : "is no file");
+        status = clef__fail(err, CLEF_E_IO, "%s: %s, expected a regular file", path,
+                            S_ISDIR(st.st_mode) ? "is a folder" : "is no file");
     } else if ((uintmax_t)st.st_size > SIZE_MAX / 2) {
-        status = clef__fail(err, CLEF_E_IO, "%s: %jd bytes do not fit the address space", path, (intmax_t)st.st_size);
+        status = clef__fail(err, CLEF_E_IO, "%s: %jd bytes do not fit the address space", path,
+                            (intmax_t)st.st_size);
     } else if (st.st_size > 0) {
         void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)
@@ -90,13 +93,16 @@ clef_status clef__os_read(const char *path, size_t max_bytes, char **out, size_t
         goto out;
     }
     if (!S_ISREG(st.st_mode)) {
-        status = clef__fail(err, CLEF_E_IO, "%s: %s, wanted a regular file", path, S_ISDIR(st.st_mode) ? "is a folder" : "is no file");
+        status = clef__fail(err, CLEF_E_IO, "%s: %s, expected a regular file", path,
+                            S_ISDIR(st.st_mode) ? "is a folder" : "is no file");
         goto out;
     }
     for (;;) { /* the size is only a hint: files under /proc say 0, others grow */
         if (n == capacity) {
             const size_t hint = (uintmax_t)st.st_size < max_bytes ? (size_t)st.st_size : max_bytes;
-            const size_t wanted = capacity == 0 ? hint + 1 : capacity > SIZE_MAX / 2 - 1 ? SIZE_MAX - 1 : capacity * 2;
+            const size_t wanted = capacity == 0                 ? hint + 1
+                                  : capacity > SIZE_MAX / 2 - 1 ? SIZE_MAX - 1
+                                                                : capacity * 2;
             char *grown = wanted < SIZE_MAX ? realloc(text, wanted + 1) : NULL;
             if (!grown) {
                 status = clef__fail(err, CLEF_E_NOMEM, "%s: no memory to read it", path);
@@ -130,7 +136,9 @@ out:
     return status;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------------ */
+/* ---- writing
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 struct clef_os_file {
     int fd;
@@ -165,7 +173,8 @@ clef_status clef__os_file_begin(const char *path, clef_os_file **out, clef_error
     /* Not mkstemp: that gives mode 0600 whatever the umask says. */
     file->fd = -1;
     for (int i = 0; i < TRIES && file->fd < 0; i++) {
-        snprintf(file->temporary, n + SUFFIX, "%s.%ld-%u.tmp", path, (long)getpid(), atomic_fetch_add(&counter, 1u));
+        snprintf(file->temporary, n + SUFFIX, "%s.%ld-%u.tmp", path, (long)getpid(),
+                 atomic_fetch_add(&counter, 1u));
         file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (file->fd < 0 && errno != EEXIST && errno != EINTR)
             break;
@@ -232,7 +241,9 @@ clef_status clef__os_write(const char *path, const void *data, size_t n_bytes, c
     return clef__os_file_commit(file, err);
 }
 
-/* ---- paths -------------------------------------------------------------------------------------------------------------------- */
+/* ---- paths
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 int clef__os_is_dir(const char *path)
 {
@@ -285,7 +296,9 @@ int clef__os_cache_dir(char *out, size_t capacity)
     return n > 0 && (size_t)n < capacity;
 }
 
-/* ---- the process -------------------------------------------------------------------------------------------------------------- */
+/* ---- the process
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
 double clef__os_seconds(void)
 {
@@ -309,7 +322,11 @@ uint64_t clef__os_peak_rss(void)
 int clef__os_allow_tiles(void)
 {
 #if defined(__linux__) && defined(__x86_64__) && defined(SYS_arch_prctl)
-    enum { REQUEST = 0x1023, ALLOWED = 0x1022, TILE_DATA = 18 }; /* <asm/prctl.h>, arch/x86/include/asm/fpu/types.h */
+    enum {
+        REQUEST = 0x1023,
+        ALLOWED = 0x1022,
+        TILE_DATA = 18
+    }; /* <asm/prctl.h>, arch/x86/include/asm/fpu/types.h */
     unsigned long features = 0;
     if (syscall(SYS_arch_prctl, REQUEST, TILE_DATA) || syscall(SYS_arch_prctl, ALLOWED, &features))
         return 0;
@@ -348,7 +365,8 @@ int clef__os_has_all_cpus(void)
 static int running_tasks(void)
 {
     int running = 0;
-    FILE *file = fopen("/proc/loadavg", "r"); /* proc(5): load of 1, 5 and 15 minutes, running/all tasks, last pid */
+    FILE *file =
+        fopen("/proc/loadavg", "r"); /* proc(5): load of 1, 5 and 15 minutes, running/all tasks, last pid */
     const int n = file ? fscanf(file, "%*f %*f %*f %d/", &running) : 0;
     if (file)
         fclose(file);
@@ -371,7 +389,9 @@ int clef__os_is_idle(void)
 #endif
 }
 
-/* ---- large memory ------------------------------------------------------------------------------------------------------------------ */
+/* ---- large memory
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 static const size_t HUGE_PAGE = (size_t)2 << 20;
 
@@ -386,7 +406,8 @@ void *clef__os_alloc_large(size_t n_bytes)
     const size_t size = large_bytes(n_bytes);
     if (!size)
         return NULL;
-    char *space = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *space = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (space == MAP_FAILED)
         return NULL;
     const size_t head = (HUGE_PAGE - (uintptr_t)space % HUGE_PAGE) % HUGE_PAGE;
@@ -427,7 +448,8 @@ void clef__os_read_ahead(const void *data, size_t n_bytes)
 
 void clef__os_forget(const void *data, size_t n_bytes)
 {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)data + page - 1) / page * page,
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
+                    from = ((uintptr_t)data + page - 1) / page * page,
                     to = ((uintptr_t)data + n_bytes) / page * page;
     if (to > from)
         (void)madvise((void *)from, to - from, MADV_DONTNEED);

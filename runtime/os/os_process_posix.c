@@ -59,7 +59,8 @@ void clef__os_leave(int64_t process)
     pthread_mutex_unlock(&lock);
 }
 
-clef_status clef__os_spawn(const char *const *argv, const char *const *environment, int64_t *process, clef_error *err)
+clef_status clef__os_spawn(const char *const *argv, const char *const *environment, int64_t *process,
+                           clef_error *err)
 {
     char **variables = environment_with(environment);
     clef__os_leave(0);

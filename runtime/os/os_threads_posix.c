@@ -41,7 +41,8 @@ void clef__os_parallel(int32_t n, void (*work)(void *user, int32_t i), void *use
     job j = {.work = work, .user = user, .n = n};
     const int32_t wanted = n < clef__os_n_cpus() ? n : clef__os_n_cpus();
     int32_t made = 0;
-    while (made + 1 < wanted && made < MAX_THREADS && pthread_create(&threads[made], NULL, take_turns, &j) == 0)
+    while (made + 1 < wanted && made < MAX_THREADS &&
+           pthread_create(&threads[made], NULL, take_turns, &j) == 0)
         made++;
     take_turns(&j);
     while (made > 0)

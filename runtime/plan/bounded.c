@@ -7,7 +7,8 @@
 #include "runtime/device/device.h"
 #include "runtime/os/os.h"
 
-static const double MOST_SECONDS = 1, PART_OF_MAD = 0.1, PART_OF_READ = 0.25, OPS_A_CLOCK = 8, READ_UNKNOWN = 10e9;
+static const double MOST_SECONDS = 1, PART_OF_MAD = 0.1, PART_OF_READ = 0.25, OPS_A_CLOCK = 8,
+                    READ_UNKNOWN = 10e9;
 
 typedef struct rates {
     double flops, bytes; /* a second */
@@ -38,7 +39,8 @@ static double worst_seconds(const clef_graph *g, const int64_t *symbols, rates r
     return worst;
 }
 
-clef_status clef__bound_rows(clef_device *dev, clef_graph *g, const char *symbol, int64_t least, clef_error *err)
+clef_status clef__bound_rows(clef_device *dev, clef_graph *g, const char *symbol, int64_t least,
+                             clef_error *err)
 {
     const char *text = clef__os_env("CLEF_LAUNCH_SECONDS");
     char *end = NULL;
@@ -46,7 +48,7 @@ clef_status clef__bound_rows(clef_device *dev, clef_graph *g, const char *symbol
     int64_t symbols[CLEF_MAX_SYMBOLS];
     int32_t at = -1;
     if (text && (end == text || *end || !(most > 0)))
-        return clef__fail(err, CLEF_E_ARG, "CLEF_LAUNCH_SECONDS: '%.40s', wanted a number above 0", text);
+        return clef__fail(err, CLEF_E_ARG, "CLEF_LAUNCH_SECONDS: '%.40s', expected a number above 0", text);
     for (int32_t i = 0; i < g->n_symbols; i++) {
         symbols[i] = g->symbols[i].bound;
         at = strcmp(g->symbols[i].name, symbol) == 0 ? i : at;
@@ -54,7 +56,8 @@ clef_status clef__bound_rows(clef_device *dev, clef_graph *g, const char *symbol
     if (at < 0)
         return CLEF_OK;
     for (const clef_device *d = dev; d; d = d->others)
-        while ((text || !d->info.caps.is_cpu) && symbols[at] > least && worst_seconds(g, symbols, expected(d)) > most)
+        while ((text || !d->info.caps.is_cpu) && symbols[at] > least &&
+               worst_seconds(g, symbols, expected(d)) > most)
             symbols[at] = (symbols[at] + 1) / 2;
     return clef_graph_set_bound(g, symbol, symbols[at], err);
 }

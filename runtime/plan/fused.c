@@ -6,10 +6,14 @@
 #include "cl/args.h"
 #include "runtime/device/broken.h"
 #include "runtime/os/os.h"
-#include "runtime/prove/proof.h"
 #include "runtime/plan/replay.h"
+#include "runtime/prove/proof.h"
 
-enum { LINE_BYTES = 64, SHORTEST = 2 /* launches that are worth one */, STAGE_BYTES = sizeof(fused_stage) + CLEF_MAX_ARGS_BYTES };
+enum {
+    LINE_BYTES = 64,
+    SHORTEST = 2 /* launches that are worth one */,
+    STAGE_BYTES = sizeof(fused_stage) + CLEF_MAX_ARGS_BYTES
+};
 
 /* Part of the list, in order: launches that the fused step takes as one, or one that it does not take. */
 typedef struct part {
@@ -33,7 +37,9 @@ struct clef_fused {
     enum { NOT_LAID, LAID, UNFIT } state; /* of the list */
 };
 
-/* ---- making ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- making
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static int32_t find_kind(const struct clef_fused *r, const clef_fused_kind *kind)
 {
@@ -79,8 +85,8 @@ static int has_states(const clef_graph *g)
 static int serves(const clef_plan *plan)
 {
     const clef_caps *caps = &plan->dev->info.caps;
-    return caps->is_cpu && caps->unified_memory && !plan->dev->profile && !is_asked("CLEF_FUSED", "0") && !is_asked("CLEF_REPLAY", "1") &&
-           has_states(plan->graph);
+    return caps->is_cpu && caps->unified_memory && !plan->dev->profile && !is_asked("CLEF_FUSED", "0") &&
+           !is_asked("CLEF_REPLAY", "1") && has_states(plan->graph);
 }
 
 uint64_t clef__fused_bytes(const clef_plan *plan)
@@ -137,7 +143,8 @@ static int make_room(const clef_plan *plan, struct clef_fused *r, int32_t n)
     r->sync = clCreateBuffer(context, CL_MEM_READ_WRITE, sync_bytes, NULL, &code[0]);
     r->list = clCreateBuffer(context, CL_MEM_READ_ONLY, count * STAGE_BYTES, NULL, &code[1]);
     if (r->sync)
-        filled = clEnqueueFillBuffer(plan->dev->queue, r->sync, &zero, sizeof zero, 0, sync_bytes, 0, NULL, NULL);
+        filled =
+            clEnqueueFillBuffer(plan->dev->queue, r->sync, &zero, sizeof zero, 0, sync_bytes, 0, NULL, NULL);
     const int made = r->table && r->parts && r->sync && r->list && !filled;
     if (made)
         r->room = n;
@@ -192,9 +199,10 @@ static clef_status build_beside(clef_plan *plan, clef_error *err)
     if (s)
         return s;
     const clef_fused_news news = clef__fused_news(plan->dev, r->job);
-    return news == CLEF_FUSED_WAITS   ? CLEF_OK
-           : news == CLEF_FUSED_BUILT ? take(plan, CLEF_LINK_FOUND, err)
-                                      : clef__fail(err, CLEF_E_UNSUPPORTED, "fused step: set aside on %s", plan->dev->info.name);
+    return news == CLEF_FUSED_WAITS ? CLEF_OK
+           : news == CLEF_FUSED_BUILT
+               ? take(plan, CLEF_LINK_FOUND, err)
+               : clef__fail(err, CLEF_E_UNSUPPORTED, "fused step: set aside on %s", plan->dev->info.name);
 }
 
 /* Of the present list. */
@@ -271,7 +279,9 @@ void clef__fused_release(clef_plan *plan)
     plan->fused = NULL;
 }
 
-/* ---- laying out a list ------------------------------------------------------------------------------------------------------------- */
+/* ---- laying out a list
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 /* Where mem lies: a base, and how far into it in units. 0: it cannot be said. */
 static int place(struct clef_fused *r, cl_mem mem, args_uint *base, args_uint *at)
@@ -341,7 +351,8 @@ static cl_int write_list(const clef_plan *plan, struct clef_fused *r)
 {
     const size_t n_bytes = (size_t)r->room * STAGE_BYTES;
     const cl_mem heads[] = {r->sync, r->list};
-    cl_int code = clEnqueueWriteBuffer(plan->dev->queue, r->list, CL_TRUE, 0, n_bytes, r->table, 0, NULL, NULL);
+    cl_int code =
+        clEnqueueWriteBuffer(plan->dev->queue, r->list, CL_TRUE, 0, n_bytes, r->table, 0, NULL, NULL);
     for (cl_uint i = 0; i < 2 && !code; i++)
         code = clSetKernelArg(r->kernel, i + 1, sizeof heads[i], &heads[i]);
     for (cl_uint i = 0; i < FUSED_BASES && !code; i++)
@@ -364,14 +375,17 @@ static void lay(const clef_plan *plan, struct clef_fused *r)
         r->state = LAID;
 }
 
-/* ---- running --------------------------------------------------------------------------------------------------------------------- */
+/* ---- running
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status enqueue_part(const clef_plan *plan, struct clef_fused *r, const part *p, clef_error *err)
 {
     if (!p->is_fused)
         return clef__plan_enqueue_launch(plan, (int32_t)p->first % plan->n_launches, err);
     const fused_args args = {p->first, p->n};
-    const size_t groups = plan->dev->info.caps.n_units > 1 ? (size_t)plan->dev->info.caps.n_units : 1, one = 1;
+    const size_t groups = plan->dev->info.caps.n_units > 1 ? (size_t)plan->dev->info.caps.n_units : 1,
+                 one = 1;
     cl_int code = CL_SUCCESS;
     if (clef__broken_at("fused")) /* tests: as if it wrote nothing */
         return CLEF_OK;

@@ -1,11 +1,12 @@
-/* A fused step's program: each kind of stage compiled from its kernel's own source, and linked with cl/fused_step.cl. */
+/* A fused step's program: each kind of stage compiled from its kernel's own source, and linked with
+ * cl/fused_step.cl. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/device/broken.h"
-#include "runtime/plan/fused.h"
 #include "runtime/device/source.h"
+#include "runtime/plan/fused.h"
 
 enum { MAX_OPTIONS = 640, MAX_ENTRY = 160, STAGE_OPTION = 24 };
 
@@ -26,7 +27,8 @@ enum { N_ABLE = sizeof able / sizeof *able };
 
 int clef__fused_kind_of(const clef_launch *l, clef_fused_kind *out)
 {
-    if (l->call != CLEF_CALL_KERNEL || l->c_version || l->local[0] > 1 || l->local[1] > 1 || l->local[2] > 1 || l->n_bufs > FUSED_BUFS)
+    if (l->call != CLEF_CALL_KERNEL || l->c_version || l->local[0] > 1 || l->local[1] > 1 ||
+        l->local[2] > 1 || l->n_bufs > FUSED_BUFS)
         return 0;
     for (int i = 0; i < N_ABLE; i++)
         if (strcmp(able[i].source, l->source) == 0 && strcmp(able[i].kernel, l->kernel) == 0) {
@@ -40,13 +42,15 @@ int clef__fused_kind_of(const clef_launch *l, clef_fused_kind *out)
 
 int clef__fused_same(const clef_fused_kind *a, const clef_fused_kind *b)
 {
-    return a->kernel == b->kernel && a->source == b->source && a->n_bufs == b->n_bufs && clef__same_defs(a->defs, b->defs);
+    return a->kernel == b->kernel && a->source == b->source && a->n_bufs == b->n_bufs &&
+           clef__same_defs(a->defs, b->defs);
 }
 
 int clef__fused_companion(const clef_fused_kind *kind, clef_fused_kind *out)
 {
     enum { MERGE_BUFS = 2 };
-    if (strcmp(kind->kernel, "attention_cpu_decode") != 0) /* whose keys are cut in parts when there are many */
+    if (strcmp(kind->kernel, "attention_cpu_decode") !=
+        0) /* whose keys are cut in parts when there are many */
         return 0;
     clef_launch l = {.source = "attention_cpu_decode", .kernel = "attention_merge", .n_bufs = MERGE_BUFS};
     memcpy(l.defs, kind->defs, sizeof l.defs);
@@ -71,7 +75,8 @@ static clef_status stage_text(texts *t, int32_t i, const clef_fused_kind *kind, 
     if (s)
         return s;
     snprintf(t->options[i] + strlen(t->options[i]), STAGE_OPTION, " -D STAGE=%d", (int)i);
-    const int more = snprintf(entry, sizeof entry, "\nSTAGE_ENTRY(%s, %s, STAGE_BUFS_%u)\n", kind->kernel, kind->args, kind->n_bufs);
+    const int more = snprintf(entry, sizeof entry, "\nSTAGE_ENTRY(%s, %s, STAGE_BUFS_%u)\n", kind->kernel,
+                              kind->args, kind->n_bufs);
     char *grown = realloc(source, n + (size_t)more + 1);
     t->owned[i] = grown ? grown : source;
     if (!grown)
@@ -108,7 +113,8 @@ static clef_status texts_make(const clef_fused_kinds *kinds, texts **out, clef_e
     return s ? s : fused_text(t, kinds->n, err);
 }
 
-clef_status clef__fused_link(clef_device *dev, const clef_fused_kinds *kinds, clef_link how, cl_kernel *out, clef_error *err)
+clef_status clef__fused_link(clef_device *dev, const clef_fused_kinds *kinds, clef_link how, cl_kernel *out,
+                             clef_error *err)
 {
     texts *t = NULL;
     *out = NULL;
@@ -116,12 +122,14 @@ clef_status clef__fused_link(clef_device *dev, const clef_fused_kinds *kinds, cl
     if (!s && how == CLEF_LINK_BUILD && clef__broken_at("fused.build"))
         s = clef__fail(err, CLEF_E_BUILD, "cl/fused_step.cl: broken on purpose");
     if (!s)
-        s = clef__kernel_link(dev, t->units, kinds->n + 1, &(clef_launch){.source = "fused_step", .kernel = "fused_step"}, how, out, err);
+        s = clef__kernel_link(dev, t->units, kinds->n + 1,
+                              &(clef_launch){.source = "fused_step", .kernel = "fused_step"}, how, out, err);
     texts_free(t);
     return s;
 }
 
-clef_status clef__fused_key(clef_device *dev, const clef_fused_kinds *kinds, clef_cache_key *out, clef_error *err)
+clef_status clef__fused_key(clef_device *dev, const clef_fused_kinds *kinds, clef_cache_key *out,
+                            clef_error *err)
 {
     texts *t = NULL;
     clef_status s = texts_make(kinds, &t, err);

@@ -1,12 +1,14 @@
-/* Plans over several devices: the graph is cut between layers, each device has a plan for its stage, and what crosses goes through the
- * host. */
+/* Plans over several devices: the graph is cut between layers, each device has a plan for its stage, and what
+ * crosses goes through the host. */
 #include "runtime/plan/pipeline.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- making ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- making
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status make_stages(clef_plan *plan, const clef_cut *cut, clef_error *err)
 {
@@ -79,7 +81,8 @@ static clef_status lay_wire(clef_pipeline *c, int32_t to, int32_t input, clef_er
         c->wires[c->n_wires++] = (clef_wire){from, output, to, input};
         return CLEF_OK;
     }
-    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: no device before number %" PRId32 " computes it", v->name, to);
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: no device before number %" PRId32 " computes it", v->name,
+                      to);
 }
 
 static clef_status lay_wires(clef_plan *plan, clef_error *err)
@@ -95,7 +98,8 @@ static clef_status lay_wires(clef_plan *plan, clef_error *err)
                 status = lay_wire(c, s, i, err);
         }
     for (int32_t i = 0; i < plan->n_inputs; i++) {
-        const size_t n_bytes = c->inputs[i].writer >= 0 ? (size_t)clef__bytes(plan->inputs[i].value, NULL) : 0;
+        const size_t n_bytes =
+            c->inputs[i].writer >= 0 ? (size_t)clef__bytes(plan->inputs[i].value, NULL) : 0;
         c->cargo_bytes = n_bytes > c->cargo_bytes ? n_bytes : c->cargo_bytes;
     }
     c->cargo = status || plan->opts.describe_only ? NULL : malloc(c->cargo_bytes + 1);
@@ -149,7 +153,9 @@ void clef__pipeline_destroy(clef_pipeline *c)
     free(c);
 }
 
-/* ---- running --------------------------------------------------------------------------------------------------------------------- */
+/* ---- running
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 clef_status clef__pipeline_bind(clef_plan *plan, int32_t symbol, int64_t value, clef_error *err)
 {
@@ -161,7 +167,8 @@ clef_status clef__pipeline_bind(clef_plan *plan, int32_t symbol, int64_t value, 
     return status;
 }
 
-static clef_status write_shared(clef_pipeline *c, const clef_shared_input *in, int32_t but, const void *data, size_t n_bytes, clef_error *err)
+static clef_status write_shared(clef_pipeline *c, const clef_shared_input *in, int32_t but, const void *data,
+                                size_t n_bytes, clef_error *err)
 {
     clef_status status = CLEF_OK;
     for (int32_t s = 0; s < c->n && !status; s++)
@@ -170,11 +177,13 @@ static clef_status write_shared(clef_pipeline *c, const clef_shared_input *in, i
     return status;
 }
 
-clef_status clef__pipeline_write(clef_plan *plan, int32_t input, const void *data, size_t n_bytes, clef_error *err)
+clef_status clef__pipeline_write(clef_plan *plan, int32_t input, const void *data, size_t n_bytes,
+                                 clef_error *err)
 {
     if (input < 0 || input >= plan->n_inputs)
         return clef__fail(err, CLEF_E_ARG, "input number %d: the graph has %d", input, plan->n_inputs);
-    const clef_status s = write_shared(plan->pipeline, &plan->pipeline->inputs[input], -1, data, n_bytes, err);
+    const clef_status s =
+        write_shared(plan->pipeline, &plan->pipeline->inputs[input], -1, data, n_bytes, err);
     if (!s)
         plan->pipeline->inputs[input].changed = 0;
     return s;
@@ -187,7 +196,8 @@ static clef_status bring_back(clef_plan *plan, clef_shared_input *in, clef_error
     clef_plan *writer = c->stages[in->writer];
     const clef_value *v = writer->inputs[in->number[in->writer]].value;
     const size_t n_bytes = (size_t)clef__bytes(v, plan->symbols);
-    const cl_int code = clEnqueueReadBuffer(writer->dev->queue, writer->mem[v->id], CL_TRUE, 0, n_bytes, c->cargo, 0, NULL, NULL);
+    const cl_int code = clEnqueueReadBuffer(writer->dev->queue, writer->mem[v->id], CL_TRUE, 0, n_bytes,
+                                            c->cargo, 0, NULL, NULL);
     if (code)
         return clef__cl_fail(err, "clEnqueueReadBuffer", v->name, code);
     clef__plan_is_idle(writer);
@@ -249,7 +259,8 @@ clef_status clef__pipeline_read(clef_plan *plan, int32_t output, void *data, siz
     return stage ? clef_plan_read(stage, output, data, n_bytes, err) : CLEF_E_ARG;
 }
 
-clef_status clef__pipeline_read_start(clef_plan *plan, int32_t output, void *data, size_t n_bytes, clef_error *err)
+clef_status clef__pipeline_read_start(clef_plan *plan, int32_t output, void *data, size_t n_bytes,
+                                      clef_error *err)
 {
     if (plan->pipeline->stages[plan->pipeline->reading]->reading)
         return clef__fail(err, CLEF_E_ARG, "output number %d: another read is under way", output);
@@ -270,7 +281,9 @@ clef_status clef__pipeline_reset(clef_plan *plan, clef_error *err)
     return status;
 }
 
-/* ---- looking --------------------------------------------------------------------------------------------------------------------- */
+/* ---- looking
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 clef_plan_stats clef__pipeline_describe(const clef_plan *plan)
 {
@@ -311,6 +324,7 @@ int32_t clef__pipeline_launches(const clef_plan *plan, clef_launch_info *out, in
 {
     int32_t n = 0;
     for (int32_t s = 0; s < plan->pipeline->n; s++)
-        n += clef_plan_launches(plan->pipeline->stages[s], n < capacity ? out + n : NULL, n < capacity ? capacity - n : 0);
+        n += clef_plan_launches(plan->pipeline->stages[s], n < capacity ? out + n : NULL,
+                                n < capacity ? capacity - n : 0);
     return n;
 }

@@ -1,18 +1,20 @@
 /* Plans: making one, binding symbols, writing, running, reading. */
 #include "runtime/plan/plan.h"
 #include "graph/pass/pass.h"
-#include "runtime/plan/pipeline.h"
 #include "runtime/os/os.h"
-#include "runtime/prove/proof.h"
 #include "runtime/plan/fused.h"
+#include "runtime/plan/pipeline.h"
 #include "runtime/plan/replay.h"
+#include "runtime/prove/proof.h"
 #include "runtime/tune/tune.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- making ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- making
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Outputs are read as they lie, so each is made dense. */
 static clef_status make_outputs_dense(clef_graph *g, clef_error *err)
@@ -42,7 +44,8 @@ static clef_status find_inputs(clef_plan *plan, clef_error *err)
             continue;
         io->staging = malloc((size_t)clef__bytes(v, NULL));
         if (!io->staging)
-            return clef__fail(err, CLEF_E_NOMEM, "input %s: no memory for %" PRId64 " bytes", v->name, clef__bytes(v, NULL));
+            return clef__fail(err, CLEF_E_NOMEM, "input %s: no memory for %" PRId64 " bytes", v->name,
+                              clef__bytes(v, NULL));
     }
     return CLEF_OK;
 }
@@ -68,8 +71,8 @@ static clef_status build_at(clef_plan *plan, int64_t most, uint64_t *done, uint6
     return s;
 }
 
-/* Makes the kernels for the symbols at 1 and at the first run's values, and lets the driver finish compiling them; or leaves each to the
- * run that needs it. */
+/* Makes the kernels for the symbols at 1 and at the first run's values, and lets the driver finish compiling
+ * them; or leaves each to the run that needs it. */
 static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
 {
     static const int64_t counted[] = {1, 2, INT64_MAX};
@@ -79,7 +82,8 @@ static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for its launches");
     clef_status s = CLEF_OK;
     uint64_t done = 0, total = 0;
-    for (size_t i = 0; i < sizeof counted / sizeof *counted && !s; i++) { /* before any buffer is bound: the scratch may grow */
+    for (size_t i = 0; i < sizeof counted / sizeof *counted && !s;
+         i++) { /* before any buffer is bound: the scratch may grow */
         s = lower_at(plan, counted[i], err);
         if (!s && plan->opts.strict)
             s = clef__strict_check(plan, err);
@@ -104,18 +108,20 @@ static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
     return s ? s : clef__plan_progress(plan, "kernels", total, total, err);
 }
 
-/* What is known of this device's variants, measured now where the database does not know the graph's products. */
+/* What is known of this device's variants, measured now where the database does not know the graph's
+ * products. */
 static clef_status take_tuning(clef_plan *plan, clef_error *err)
 {
     clef_tune_db *db = NULL;
-    clef_status s = plan->opts.describe_only ? CLEF_OK : clef__tune_at_load(plan->dev, plan->graph, &plan->opts, err);
+    clef_status s =
+        plan->opts.describe_only ? CLEF_OK : clef__tune_at_load(plan->dev, plan->graph, &plan->opts, err);
     if (!s)
         s = clef__tune_db_open(plan->dev, &db, err);
     return s ? s : clef__tuning_make(db, &plan->tuning, err);
 }
 
-static clef_status create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, build when, clef_plan **out,
-                          clef_error *err)
+static clef_status create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, build when,
+                          clef_plan **out, clef_error *err)
 {
     *out = NULL;
     clef_status s = clef_graph_error(graph, err);
@@ -135,7 +141,8 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
     if (plan->opts.gemm == CLEF_GEMM_AUTO && !clef__clblast_present())
         plan->opts.gemm = CLEF_GEMM_OWN;
     if (!s)
-        s = clef__variants_force(plan->opts.variants ? plan->opts.variants : clef__os_env("CLEF_VARIANT"), plan->forced, err);
+        s = clef__variants_force(plan->opts.variants ? plan->opts.variants : clef__os_env("CLEF_VARIANT"),
+                                 plan->forced, err);
     plan->graph = s ? NULL : clef_graph_clone(graph);
     if (!s && !plan->graph)
         s = clef__fail(err, CLEF_E_NOMEM, "no memory for a copy of the graph");
@@ -162,7 +169,8 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
         s = clef__plan_allocate(plan, err);
     if (!s)
         s = build_kernels(plan, when, err);
-    plan->replays = !s && !plan->opts.describe_only && when == BUILD_NOW && clef__replay_serves(dev, plan->opts.no_tune);
+    plan->replays =
+        !s && !plan->opts.describe_only && when == BUILD_NOW && clef__replay_serves(dev, plan->opts.no_tune);
     if (s) {
         clef_plan_destroy(plan);
         return s;
@@ -173,13 +181,15 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
     return CLEF_OK;
 }
 
-clef_status clef__plan_create_on(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
+clef_status clef__plan_create_on(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
+                                 clef_plan **out, clef_error *err)
 {
     return create(dev, graph, opts, BUILD_NOW, out, err);
 }
 
 /* Over several devices. */
-static clef_status create_pipeline(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
+static clef_status create_pipeline(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
+                                   clef_plan **out, clef_error *err)
 {
     clef_status s = clef_graph_error(graph, err);
     clef_plan *plan = s ? NULL : calloc(1, sizeof *plan);
@@ -192,7 +202,8 @@ static clef_status create_pipeline(clef_device *dev, const clef_graph *graph, co
     if (opts)
         plan->opts = *opts;
     plan->graph = clef_graph_clone(graph);
-    s = plan->graph ? clef__pipeline_create(plan, err) : clef__fail(err, CLEF_E_NOMEM, "no memory for a copy of the graph");
+    s = plan->graph ? clef__pipeline_create(plan, err)
+                    : clef__fail(err, CLEF_E_NOMEM, "no memory for a copy of the graph");
     if (s)
         clef_plan_destroy(plan);
     else
@@ -200,13 +211,16 @@ static clef_status create_pipeline(clef_device *dev, const clef_graph *graph, co
     return s;
 }
 
-clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
+clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
+                             clef_plan **out, clef_error *err)
 {
     *out = NULL;
-    return dev->others ? create_pipeline(dev, graph, opts, out, err) : create(dev, graph, opts, BUILD_NOW, out, err);
+    return dev->others ? create_pipeline(dev, graph, opts, out, err)
+                       : create(dev, graph, opts, BUILD_NOW, out, err);
 }
 
-clef_status clef__plan_create_bare(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out, clef_error *err)
+clef_status clef__plan_create_bare(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
+                                   clef_plan **out, clef_error *err)
 {
     return create(dev, graph, opts, BUILD_AT_USE, out, err);
 }
@@ -233,7 +247,9 @@ void clef_plan_destroy(clef_plan *plan)
     free(plan);
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- names
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
 int32_t clef_plan_input(const clef_plan *plan, const char *name)
 {
@@ -268,7 +284,8 @@ static size_t bytes_of(const clef_plan *plan, const clef_value *v, int32_t *rank
     return (size_t)clef__bytes(v, plan->symbols);
 }
 
-size_t clef_plan_output_bytes(const clef_plan *plan, int32_t output, int32_t *rank, int64_t dims[CLEF_MAX_DIMS])
+size_t clef_plan_output_bytes(const clef_plan *plan, int32_t output, int32_t *rank,
+                              int64_t dims[CLEF_MAX_DIMS])
 {
     if (output < 0 || output >= plan->graph->n_outputs)
         return 0;
@@ -282,18 +299,23 @@ size_t clef_plan_input_bytes(const clef_plan *plan, int32_t input, int32_t *rank
 
 clef_status clef__plan_is_description(clef_error *err)
 {
-    return clef__fail(err, CLEF_E_ARG, "the plan was made to be described (describe_only): it holds no memory");
+    return clef__fail(err, CLEF_E_ARG,
+                      "the plan was made to be described (describe_only): it holds no memory");
 }
 
-/* ---- running --------------------------------------------------------------------------------------------------------------------- */
+/* ---- running
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 clef_status clef_plan_bind(clef_plan *plan, int32_t symbol, int64_t value, clef_error *err)
 {
     if (symbol < 1 || symbol > plan->graph->n_symbols)
-        return clef__fail(err, CLEF_E_ARG, "symbol number %d: the graph has %d", symbol, plan->graph->n_symbols);
+        return clef__fail(err, CLEF_E_ARG, "symbol number %d: the graph has %d", symbol,
+                          plan->graph->n_symbols);
     const clef_symbol_def *def = &plan->graph->symbols[symbol - 1];
     if (value < 1 || value > def->bound)
-        return clef__fail(err, CLEF_E_ARG, "symbol %s: %" PRId64 ", wanted 1 to %" PRId64, def->name, value, def->bound);
+        return clef__fail(err, CLEF_E_ARG, "symbol %s: %" PRId64 ", expected 1 to %" PRId64, def->name, value,
+                          def->bound);
     if (plan->pipeline)
         return clef__pipeline_bind(plan, symbol, value, err);
     plan->stale |= plan->symbols[symbol - 1] != value;
@@ -312,10 +334,12 @@ clef_status clef_plan_write(clef_plan *plan, int32_t input, const void *data, si
         return clef__pipeline_write(plan, input, data, n_bytes, err);
     const size_t wanted = (size_t)clef__bytes(io->value, plan->symbols);
     if (n_bytes != wanted)
-        return clef__fail(err, CLEF_E_ARG, "input %s: wanted %zu bytes, came %zu", io->value->name, wanted, n_bytes);
+        return clef__fail(err, CLEF_E_ARG, "input %s: expected %zu bytes, got %zu", io->value->name, wanted,
+                          n_bytes);
     const cl_bool wait = io->pending ? CL_TRUE : CL_FALSE;
     const void *from = wait ? data : memcpy(io->staging, data, n_bytes);
-    const cl_int code = clEnqueueWriteBuffer(plan->dev->queue, plan->mem[io->value->id], wait, 0, n_bytes, from, 0, NULL, NULL);
+    const cl_int code = clEnqueueWriteBuffer(plan->dev->queue, plan->mem[io->value->id], wait, 0, n_bytes,
+                                             from, 0, NULL, NULL);
     io->pending = 1;
     return code ? clef__cl_fail(err, "clEnqueueWriteBuffer", io->value->name, code) : CLEF_OK;
 }
@@ -341,8 +365,10 @@ clef_status clef_plan_run(clef_plan *plan, clef_error *err)
         s = lower_proven(plan, err);
         for (int32_t i = 0; i < plan->n_launches && !s; i++)
             if (plan->launches[i].scratch_bytes > plan->stats.scratch_bytes)
-                s = clef__fail(err, CLEF_E_LIMIT, "%s: wants %" PRIu64 " bytes of scratch, more than at the symbols' bounds (%" PRIu64 ")",
-                               plan->launches[i].node->name, plan->launches[i].scratch_bytes, plan->stats.scratch_bytes);
+                s = clef__fail(
+                    err, CLEF_E_LIMIT,
+                    "%s: wants %" PRIu64 " bytes of scratch, more than at the symbols' bounds (%" PRIu64 ")",
+                    plan->launches[i].node->name, plan->launches[i].scratch_bytes, plan->stats.scratch_bytes);
         if (!s)
             s = clef__plan_bind_launches(plan, err);
         plan->stale = s != CLEF_OK;

@@ -7,15 +7,18 @@
 
 enum { FIRST_LAUNCHES = 64 };
 
-clef_status clef__plan_progress(const clef_plan *plan, const char *what, uint64_t done, uint64_t total, clef_error *err)
+clef_status clef__plan_progress(const clef_plan *plan, const char *what, uint64_t done, uint64_t total,
+                                clef_error *err)
 {
     if (plan->opts.progress && plan->opts.progress(plan->opts.progress_user, what, done, total))
-        return clef__fail(err, CLEF_E_CANCELLED, "%s: interrupted at %llu of %llu", what, (unsigned long long)done,
-                          (unsigned long long)total);
+        return clef__fail(err, CLEF_E_CANCELLED, "%s: interrupted at %llu of %llu", what,
+                          (unsigned long long)done, (unsigned long long)total);
     return CLEF_OK;
 }
 
-/* ---- lowering ------------------------------------------------------------------------------------------------------------------- */
+/* ---- lowering
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status grow_list(clef_plan *plan, int32_t cap, clef_error *err)
 {
@@ -72,7 +75,9 @@ clef_status clef__plan_lower(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* ---- binding -------------------------------------------------------------------------------------------------------------------- */
+/* ---- binding
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 int clef__same_defs(const clef_def *a, const clef_def *b)
 {
@@ -94,7 +99,8 @@ static clef_bound *find_bound(const clef_plan *plan, const clef_launch *l, int32
     return NULL;
 }
 
-static clef_status new_bound(clef_plan *plan, const clef_launch *l, int32_t ordinal, clef_bound **out, clef_error *err)
+static clef_status new_bound(clef_plan *plan, const clef_launch *l, int32_t ordinal, clef_bound **out,
+                             clef_error *err)
 {
     clef_bound *b = calloc(1, sizeof *b);
     if (!b)
@@ -138,7 +144,8 @@ static clef_status set_args(const clef_plan *plan, clef_bound *b, const clef_lau
     }
     b->n_bufs = l->n_bufs;
     if (code)
-        return clef__fail_cl(err, CLEF_E_CL, code, "%s: clSetKernelArg(%s): %s (%d)", l->node->name, l->kernel, clef__cl_name(code), code);
+        return clef__fail_cl(err, CLEF_E_CL, code, "%s: clSetKernelArg(%s): %s (%d)", l->node->name,
+                             l->kernel, clef__cl_name(code), code);
     return CLEF_OK;
 }
 
@@ -154,7 +161,8 @@ static int32_t ordinal_of(const clef_plan *plan, int32_t i)
 int clef__plan_wants_new(const clef_plan *plan)
 {
     for (int32_t i = 0; i < plan->n_launches; i++)
-        if (plan->launches[i].call != CLEF_CALL_KERNEL || !find_bound(plan, &plan->launches[i], ordinal_of(plan, i)))
+        if (plan->launches[i].call != CLEF_CALL_KERNEL ||
+            !find_bound(plan, &plan->launches[i], ordinal_of(plan, i)))
             return 1;
     return 0;
 }
@@ -182,7 +190,9 @@ clef_status clef__plan_bind_launches(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* ---- enqueueing ------------------------------------------------------------------------------------------------------------------ */
+/* ---- enqueueing
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef enum extent { WHOLE, ONE_GROUP } extent;
 
@@ -191,8 +201,8 @@ static clef_status enqueue(const clef_plan *plan, int32_t i, extent how, cl_even
     const clef_launch *l = &plan->launches[i];
     clef_bound *b = plan->list[i];
     if (!b)
-        return clef__clblast_gemm(plan->dev, l->args, buffer_of(plan, l->bufs[0]), buffer_of(plan, l->bufs[1]), buffer_of(plan, l->bufs[2]),
-                                  event, err);
+        return clef__clblast_gemm(plan->dev, l->args, buffer_of(plan, l->bufs[0]),
+                                  buffer_of(plan, l->bufs[1]), buffer_of(plan, l->bufs[2]), event, err);
     size_t local[3], global[3];
     for (int32_t k = 0; k < 3; k++) {
         local[k] = l->local[k];
@@ -201,10 +211,11 @@ static clef_status enqueue(const clef_plan *plan, int32_t i, extent how, cl_even
     b->is_new = 0;
     if (clef__broken(l)) /* tests: as if the kernel wrote nothing */
         return CLEF_OK;
-    const cl_int code = clEnqueueNDRangeKernel(plan->dev->queue, b->object, 3, NULL, global, local, 0, NULL, event);
+    const cl_int code =
+        clEnqueueNDRangeKernel(plan->dev->queue, b->object, 3, NULL, global, local, 0, NULL, event);
     if (code)
-        return clef__fail_cl(err, CLEF_E_CL, code, "%s: clEnqueueNDRangeKernel(%s): %s (%d)", l->node->name, l->kernel, clef__cl_name(code),
-                             code);
+        return clef__fail_cl(err, CLEF_E_CL, code, "%s: clEnqueueNDRangeKernel(%s): %s (%d)", l->node->name,
+                             l->kernel, clef__cl_name(code), code);
     return CLEF_OK;
 }
 
@@ -219,8 +230,9 @@ static int is_new_gemm(const clef_plan *plan, int32_t i)
     const clef_gemm_call *a = plan->launches[i].args;
     for (int32_t k = 0; k < i; k++) {
         const clef_gemm_call *b = plan->launches[k].args;
-        if (plan->launches[k].call == CLEF_CALL_CLBLAST_GEMM && a->m == b->m && a->n == b->n && a->k == b->k && a->batch == b->batch &&
-            a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b)
+        if (plan->launches[k].call == CLEF_CALL_CLBLAST_GEMM && a->m == b->m && a->n == b->n &&
+            a->k == b->k && a->batch == b->batch && a->transpose_a == b->transpose_a &&
+            a->transpose_b == b->transpose_b)
             return 0;
     }
     return 1;
@@ -236,7 +248,8 @@ clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef
         if (s || !(plan->list[i] ? plan->list[i]->is_new : is_new_gemm(plan, i)))
             continue;
         s = enqueue(plan, i, ONE_GROUP, NULL, err);
-        const cl_int code = !s && plan->opts.progress ? clFinish(plan->dev->queue) : CL_SUCCESS; /* so that the progress is true */
+        const cl_int code = !s && plan->opts.progress ? clFinish(plan->dev->queue)
+                                                      : CL_SUCCESS; /* so that the progress is true */
         if (code)
             s = clef__cl_fail(err, "clFinish", plan->launches[i].node->name, code);
     }

@@ -1,4 +1,5 @@
-/* Nodes of weights alone (packing) run once, when the plan is made. Their sources pass through memory one by one. */
+/* Nodes of weights alone (packing) run once, when the plan is made. Their sources pass through memory one by
+ * one. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,23 +51,27 @@ static uint64_t packed_room(const clef_value *v)
     return ((uint64_t)clef__bytes(v, NULL) + PACKED_ALIGN - 1) / PACKED_ALIGN * PACKED_ALIGN;
 }
 
-/* The weight as a buffer for the time of its packing: where the host has it, or copied when the device cannot read it there. */
+/* The weight as a buffer for the time of its packing: where the host has it, or copied when the device cannot
+ * read it there. */
 static clef_status source_buffer(const clef_plan *plan, const clef_value *w, cl_mem *out, clef_error *err)
 {
     const void *data;
-    const uintptr_t align = clef_dtype_block_elems(w->dtype) > 1 ? 2 : (uintptr_t)clef_dtype_block_bytes(w->dtype);
+    const uintptr_t align =
+        clef_dtype_block_elems(w->dtype) > 1 ? 2 : (uintptr_t)clef_dtype_block_bytes(w->dtype);
     clef_status s = clef__plan_weight_data(plan, w, &data, err);
     cl_int code;
     if (s)
         return s;
     const int there = plan->dev->info.caps.unified_memory && (uintptr_t)data % align == 0;
-    *out = clCreateBuffer(plan->dev->context, CL_MEM_READ_ONLY | (there ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR),
+    *out = clCreateBuffer(plan->dev->context,
+                          CL_MEM_READ_ONLY | (there ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR),
                           (size_t)clef__bytes(w, NULL), (void *)(uintptr_t)data, &code);
     return *out ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", w->name, code);
 }
 
 /* Of `whole`, where one buffer holds all results. */
-static clef_status result_buffer(clef_plan *plan, const clef_value *n, cl_mem whole, uint64_t at, clef_error *err)
+static clef_status result_buffer(clef_plan *plan, const clef_value *n, cl_mem whole, uint64_t at,
+                                 clef_error *err)
 {
     cl_int code;
     const size_t n_bytes = (size_t)clef__bytes(n, NULL);
@@ -75,7 +80,8 @@ static clef_status result_buffer(clef_plan *plan, const clef_value *n, cl_mem wh
         plan->stats.weight_bytes += n_bytes;
         return clef__plan_cut(whole, n->name, CL_MEM_READ_WRITE, at, n_bytes, &plan->mem[n->id], err);
     }
-    plan->mem[n->id] = clCreateBuffer(plan->dev->context, CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : 0), n_bytes, host, &code);
+    plan->mem[n->id] = clCreateBuffer(
+        plan->dev->context, CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : 0), n_bytes, host, &code);
     plan->stats.weight_bytes += n_bytes;
     return plan->mem[n->id] ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", n->name, code);
 }
@@ -115,7 +121,9 @@ static clef_status launch(clef_plan *plan, const clef_launch *l, clef_error *err
         s = clef__cl_fail(err, "clFinish", l->node->name, code);
     if (source)
         clReleaseMemObject(source);
-    if (w && plan->opts.release) /* what was read is not needed in memory; what was not is read from the file again */
+    if (w &&
+        plan->opts
+            .release) /* what was read is not needed in memory; what was not is read from the file again */
         plan->opts.release(plan->opts.weights_user, w->part ? w->part->whole : w->name);
     return s;
 }
@@ -124,8 +132,12 @@ static clef_status run_node(clef_plan *plan, const clef_value *n, clef_error *er
 {
     clef_launch launches[MAX_LOAD_LAUNCHES];
     unsigned char args[MAX_LOAD_LAUNCHES * CLEF_MAX_ARGS_BYTES];
-    clef_lowering lo = {
-        .graph = plan->graph, .caps = &plan->dev->info.caps, .node = n, .launches = launches, .cap = MAX_LOAD_LAUNCHES, .args = args};
+    clef_lowering lo = {.graph = plan->graph,
+                        .caps = &plan->dev->info.caps,
+                        .node = n,
+                        .launches = launches,
+                        .cap = MAX_LOAD_LAUNCHES,
+                        .args = args};
     clef_status s = clef__ops[n->op]->lower(&lo, n, err);
     for (int32_t i = 0; i < lo.n && !s; i++)
         s = launch(plan, &launches[i], err);
@@ -139,8 +151,10 @@ static void read_ahead(const clef_plan *plan, int32_t id)
     const void *data;
     while (id < g->n_values && !plan->at_load[id])
         id++;
-    for (int32_t k = 0; id < g->n_values && plan->dev->info.caps.unified_memory && k < g->values[id]->n_in; k++)
-        if (g->values[id]->in[k]->kind == CLEF_WEIGHT && !clef__plan_weight_data(plan, g->values[id]->in[k], &data, NULL))
+    for (int32_t k = 0; id < g->n_values && plan->dev->info.caps.unified_memory && k < g->values[id]->n_in;
+         k++)
+        if (g->values[id]->in[k]->kind == CLEF_WEIGHT &&
+            !clef__plan_weight_data(plan, g->values[id]->in[k], &data, NULL))
             clef__os_read_ahead(data, (size_t)clef__bytes(g->values[id]->in[k], NULL));
 }
 
@@ -165,7 +179,8 @@ clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err)
         if (!plan->packed)
             return clef__fail(err, CLEF_E_NOMEM, "packed weights: no memory for %" PRIu64 " bytes", total);
         if (total <= caps->max_alloc_bytes && PACKED_ALIGN % caps->base_align == 0)
-            s = clef__plan_add_chunk(plan, "packed weights", CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, total, plan->packed, &whole, err);
+            s = clef__plan_add_chunk(plan, "packed weights", CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, total,
+                                     plan->packed, &whole, err);
     }
     read_ahead(plan, 0);
     for (int32_t i = 0; i < g->n_values && !s; i++) {

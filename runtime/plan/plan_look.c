@@ -26,12 +26,13 @@ int32_t clef_plan_tensors(const clef_plan *plan, clef_plan_tensor *out, int32_t 
         if (!p->bytes)
             continue;
         if (n < capacity)
-            out[n] = (clef_plan_tensor){.name = plan->graph->values[i]->name,
-                                        .in_place_of = p->in_place_of >= 0 ? plan->graph->values[p->in_place_of]->name : NULL,
-                                        .offset = p->offset,
-                                        .bytes = p->bytes,
-                                        .first = p->first,
-                                        .last = p->last};
+            out[n] = (clef_plan_tensor){
+                .name = plan->graph->values[i]->name,
+                .in_place_of = p->in_place_of >= 0 ? plan->graph->values[p->in_place_of]->name : NULL,
+                .offset = p->offset,
+                .bytes = p->bytes,
+                .first = p->first,
+                .last = p->last};
         n++;
     }
     return n;

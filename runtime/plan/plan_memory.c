@@ -1,5 +1,5 @@
-/* A plan's memory on the device: weights where the host has them or in as many buffers as the device's limit wants, one arena cut
- * into parts, states, inputs, scratch. */
+/* A plan's memory on the device: weights where the host has them or in as many buffers as the device's limit
+ * wants, one arena cut into parts, states, inputs, scratch. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,14 +19,14 @@ static uint64_t round_up(uint64_t n, uint64_t align)
     return (n + align - 1) / align * align;
 }
 
-static clef_status create(const clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes, void *host, cl_mem *out,
-                          clef_error *err)
+static clef_status create(const clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes,
+                          void *host, cl_mem *out, clef_error *err)
 {
     const uint64_t most = plan->dev->info.caps.max_alloc_bytes;
     cl_int code;
     if (n_bytes > most)
-        return clef__fail(err, CLEF_E_LIMIT, "%s: %" PRIu64 " bytes, a buffer of %s holds at most %" PRIu64, subject, n_bytes,
-                          plan->dev->info.name, most);
+        return clef__fail(err, CLEF_E_LIMIT, "%s: %" PRIu64 " bytes, a buffer of %s holds at most %" PRIu64,
+                          subject, n_bytes, plan->dev->info.name, most);
     if (plan->opts.describe_only) {
         *out = NULL;
         return CLEF_OK;
@@ -42,7 +42,8 @@ static clef_status prefer_large_pages(const clef_plan *plan, cl_mem mem, uint64_
     cl_int code;
     if (!caps->is_cpu || !caps->unified_memory)
         return CLEF_OK;
-    void *at = clEnqueueMapBuffer(plan->dev->queue, mem, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, (size_t)n_bytes, 0, NULL, NULL, &code);
+    void *at = clEnqueueMapBuffer(plan->dev->queue, mem, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0,
+                                  (size_t)n_bytes, 0, NULL, NULL, &code);
     if (!at)
         return clef__cl_fail(err, "clEnqueueMapBuffer", "the plan's memory", code);
     clef__os_prefer_large(at, (size_t)n_bytes);
@@ -50,8 +51,8 @@ static clef_status prefer_large_pages(const clef_plan *plan, cl_mem mem, uint64_
     return code ? clef__cl_fail(err, "clEnqueueUnmapMemObject", "the plan's memory", code) : CLEF_OK;
 }
 
-clef_status clef__plan_add_chunk(clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes, void *host, cl_mem *out,
-                                 clef_error *err)
+clef_status clef__plan_add_chunk(clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes,
+                                 void *host, cl_mem *out, clef_error *err)
 {
     if (plan->n_chunks == plan->cap_chunks) {
         const int32_t cap = plan->cap_chunks ? plan->cap_chunks * 2 : 8;
@@ -68,8 +69,8 @@ clef_status clef__plan_add_chunk(clef_plan *plan, const char *subject, cl_mem_fl
     return host ? CLEF_OK : prefer_large_pages(plan, *out, n_bytes, err);
 }
 
-clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, uint64_t offset, uint64_t n_bytes, cl_mem *out,
-                           clef_error *err)
+clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, uint64_t offset,
+                           uint64_t n_bytes, cl_mem *out, clef_error *err)
 {
     cl_int code;
     const cl_buffer_region region = {(size_t)offset, (size_t)n_bytes};
@@ -80,7 +81,9 @@ clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, u
     return *out ? CLEF_OK : clef__cl_fail(err, "clCreateSubBuffer", subject, code);
 }
 
-/* ---- weights -------------------------------------------------------------------------------------------------------------------- */
+/* ---- weights
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Our kernels load by element (vload); CLBlast's load f32 by whole vectors. */
 static int is_aligned(const clef_plan *plan, const clef_value *v, const void *data)
@@ -91,16 +94,21 @@ static int is_aligned(const clef_plan *plan, const clef_value *v, const void *da
     return (uintptr_t)data % to == 0;
 }
 
-clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out, clef_error *err)
+clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out,
+                                   clef_error *err)
 {
     const uint64_t n_bytes = v->part ? v->part->whole_bytes : (uint64_t)clef__bytes(v, NULL);
     char shape[96];
-    *out = plan->opts.weights ? plan->opts.weights(plan->opts.weights_user, v->part ? v->part->whole : v->name, v->dtype, n_bytes) : NULL;
+    *out = plan->opts.weights ? plan->opts.weights(plan->opts.weights_user,
+                                                   v->part ? v->part->whole : v->name, v->dtype, n_bytes)
+                              : NULL;
     if (*out && v->part)
         *out = (const char *)*out + v->part->offset;
     return *out ? CLEF_OK
-                : clef__fail(err, CLEF_E_NOT_FOUND, "weight %s: wanted %s %s (%" PRIu64 " bytes), the source has none such", v->name,
-                             clef_dtype_name(v->dtype), clef__shape_text(plan->graph, &v->shape, shape), n_bytes);
+                : clef__fail(err, CLEF_E_NOT_FOUND,
+                             "weight %s: expected %s %s (%" PRIu64 " bytes), the source has none such",
+                             v->name, clef_dtype_name(v->dtype),
+                             clef__shape_text(plan->graph, &v->shape, shape), n_bytes);
 }
 
 typedef struct upload {
@@ -110,10 +118,12 @@ typedef struct upload {
     uint64_t done, total;
 } upload;
 
-static clef_status upload_weight(clef_plan *plan, const clef_value *v, const void *data, upload *up, clef_error *err)
+static clef_status upload_weight(clef_plan *plan, const clef_value *v, const void *data, upload *up,
+                                 clef_error *err)
 {
     const clef_caps *caps = &plan->dev->info.caps;
-    const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL), room = round_up(n_bytes, (uint64_t)caps->base_align);
+    const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL),
+                   room = round_up(n_bytes, (uint64_t)caps->base_align);
     clef_status s = CLEF_OK;
     if (!up->size || up->used + room > up->size) {
         up->size = up->left < caps->max_alloc_bytes ? up->left : caps->max_alloc_bytes;
@@ -131,23 +141,26 @@ static clef_status upload_weight(clef_plan *plan, const clef_value *v, const voi
     up->left -= room;
     if (plan->opts.describe_only)
         return CLEF_OK;
-    const cl_int code = clEnqueueWriteBuffer(plan->dev->queue, plan->mem[v->id], CL_TRUE, 0, (size_t)n_bytes, data, 0, NULL, NULL);
+    const cl_int code = clEnqueueWriteBuffer(plan->dev->queue, plan->mem[v->id], CL_TRUE, 0, (size_t)n_bytes,
+                                             data, 0, NULL, NULL);
     return code ? clef__cl_fail(err, "clEnqueueWriteBuffer", v->name, code) : CLEF_OK;
 }
 
-/* On a device that shares the host's memory the mapped file is the buffer. Small weights are copied: reading one brings the pages around it
- * (64 KiB on Linux) into memory, and a model has hundreds. */
+/* On a device that shares the host's memory the mapped file is the buffer. Small weights are copied: reading
+ * one brings the pages around it (64 KiB on Linux) into memory, and a model has hundreds. */
 static int can_map(const clef_plan *plan, const clef_value *v, const void *data)
 {
     enum { SMALL_BYTES = 64 << 10 };
-    return plan->dev->info.caps.unified_memory && clef__bytes(v, NULL) > SMALL_BYTES && is_aligned(plan, v, data);
+    return plan->dev->info.caps.unified_memory && clef__bytes(v, NULL) > SMALL_BYTES &&
+           is_aligned(plan, v, data);
 }
 
 static clef_status map_weight(clef_plan *plan, const clef_value *v, const void *data, clef_error *err)
 {
     const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL);
     plan->stats.mapped_bytes += n_bytes;
-    return create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, n_bytes, (void *)(uintptr_t)data, &plan->mem[v->id], err);
+    return create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, n_bytes, (void *)(uintptr_t)data,
+                  &plan->mem[v->id], err);
 }
 
 static clef_status place_weights(clef_plan *plan, clef_error *err)
@@ -156,7 +169,8 @@ static clef_status place_weights(clef_plan *plan, clef_error *err)
     upload up = {0};
     clef_status s = CLEF_OK;
     const void *data;
-    for (int32_t i = 0; i < plan->graph->n_values && !s; i++) { /* first how much, so that few buffers hold what is copied */
+    for (int32_t i = 0; i < plan->graph->n_values && !s;
+         i++) { /* first how much, so that few buffers hold what is copied */
         const clef_value *v = plan->graph->values[i];
         if (!clef__plan_runs_with(plan, v))
             continue;
@@ -180,14 +194,17 @@ static clef_status place_weights(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the rest
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status zero(clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes, clef_error *err)
 {
     const cl_uchar none = 0;
     if (plan->opts.describe_only)
         return CLEF_OK;
-    const cl_int code = clEnqueueFillBuffer(plan->dev->queue, mem, &none, sizeof none, 0, (size_t)n_bytes, 0, NULL, NULL);
+    const cl_int code =
+        clEnqueueFillBuffer(plan->dev->queue, mem, &none, sizeof none, 0, (size_t)n_bytes, 0, NULL, NULL);
     return code ? clef__cl_fail(err, "clEnqueueFillBuffer", subject, code) : CLEF_OK;
 }
 
@@ -202,8 +219,8 @@ clef_status clef__plan_zero_states(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* States and inputs: parts of one buffer on devices that share the host's memory, which a fused step asks for (runtime/plan/fused.h); else, and
- * where that would be too large, a buffer each. */
+/* States and inputs: parts of one buffer on devices that share the host's memory, which a fused step asks for
+ * (runtime/plan/fused.h); else, and where that would be too large, a buffer each. */
 typedef struct pool {
     cl_mem chunk; /* NULL: a buffer each */
     uint64_t used;
@@ -221,7 +238,8 @@ static clef_status make_pool(clef_plan *plan, pool *p, clef_error *err)
     uint64_t total = 0;
     for (int32_t i = 0; i < plan->graph->n_values; i++)
         if (is_pooled(plan->graph->values[i]))
-            total += round_up((uint64_t)clef__bytes(plan->graph->values[i], NULL), (uint64_t)caps->base_align);
+            total +=
+                round_up((uint64_t)clef__bytes(plan->graph->values[i], NULL), (uint64_t)caps->base_align);
     if (!total || !caps->unified_memory || total > caps->max_alloc_bytes)
         return CLEF_OK;
     p->aligned = 1;
@@ -234,12 +252,15 @@ static clef_status place_leaf(clef_plan *plan, const clef_value *v, pool *p, cle
     cl_mem *mem = &plan->mem[v->id];
     if (v->kind == CLEF_CONSTANT) {
         plan->stats.weight_bytes += n_bytes;
-        return create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, n_bytes, (void *)(uintptr_t)v->data, mem, err);
+        return create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, n_bytes,
+                      (void *)(uintptr_t)v->data, mem, err);
     }
     const uint64_t room = round_up(n_bytes, (uint64_t)plan->dev->info.caps.base_align);
-    *(v->kind == CLEF_STATE ? &plan->stats.state_bytes : &plan->stats.io_bytes) += p->aligned ? room : n_bytes;
-    clef_status s = p->chunk ? clef__plan_cut(p->chunk, v->name, CL_MEM_READ_WRITE, p->used, n_bytes, mem, err)
-                             : create(plan, v->name, CL_MEM_READ_WRITE, n_bytes, NULL, mem, err);
+    *(v->kind == CLEF_STATE ? &plan->stats.state_bytes : &plan->stats.io_bytes) +=
+        p->aligned ? room : n_bytes;
+    clef_status s = p->chunk
+                        ? clef__plan_cut(p->chunk, v->name, CL_MEM_READ_WRITE, p->used, n_bytes, mem, err)
+                        : create(plan, v->name, CL_MEM_READ_WRITE, n_bytes, NULL, mem, err);
     p->used += room;
     return s || v->kind == CLEF_STATE ? s : zero(plan, *mem, v->name, n_bytes, err);
 }
@@ -260,24 +281,29 @@ static clef_status place_arena(clef_plan *plan, clef_error *err)
     plan->stats.unshared_bytes = plan->memory.sum_bytes;
     for (uint64_t at = 0; at < plan->memory.arena_bytes && !s; at += chunk) {
         const uint64_t left = plan->memory.arena_bytes - at;
-        s = clef__plan_add_chunk(plan, "arena", CL_MEM_READ_WRITE, left < chunk ? left : chunk, NULL, &mem, err);
+        s = clef__plan_add_chunk(plan, "arena", CL_MEM_READ_WRITE, left < chunk ? left : chunk, NULL, &mem,
+                                 err);
     }
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
         const clef_place *p = &plan->memory.places[i];
         if (p->bytes)
-            s = clef__plan_cut(plan->opts.describe_only ? NULL : plan->chunks[first + (int32_t)(p->offset / chunk)],
-                               plan->graph->values[i]->name, CL_MEM_READ_WRITE, p->offset % chunk, p->bytes, &plan->mem[i], err);
+            s = clef__plan_cut(plan->opts.describe_only ? NULL
+                                                        : plan->chunks[first + (int32_t)(p->offset / chunk)],
+                               plan->graph->values[i]->name, CL_MEM_READ_WRITE, p->offset % chunk, p->bytes,
+                               &plan->mem[i], err);
     }
     return s;
 }
 
-/* ---- before anything is loaded: does it fit? ------------------------------------------------------------------------------------ */
+/* ---- before anything is loaded: does it fit?
+ * ------------------------------------------------------------------------------------ */
 
 /* Of a KV cache [B, H, C, D]: how many positions would fit into so many bytes. */
 static uint64_t positions_in(const clef_value *state, uint64_t n_bytes)
 {
     const uint64_t all = (uint64_t)clef__bytes(state, NULL);
-    const uint64_t positions = state->shape.rank == 4 ? (uint64_t)clef__dim_at(state->graph, state->shape.dim[2], NULL) : 1;
+    const uint64_t positions =
+        state->shape.rank == 4 ? (uint64_t)clef__dim_at(state->graph, state->shape.dim[2], NULL) : 1;
     return positions ? n_bytes / (all / positions ? all / positions : 1) : 0;
 }
 
@@ -285,15 +311,19 @@ static clef_status check_buffer(const clef_plan *plan, const clef_value *v, clef
 {
     const uint64_t most = plan->dev->info.caps.max_alloc_bytes, n_bytes = (uint64_t)clef__bytes(v, NULL);
     const char *device = plan->dev->info.name;
-    if (n_bytes <= most || (v->kind == CLEF_COMPUTED && !plan->at_load[v->id])) /* of the rest the arena's plan tells */
+    if (n_bytes <= most ||
+        (v->kind == CLEF_COMPUTED && !plan->at_load[v->id])) /* of the rest the arena's plan tells */
         return CLEF_OK;
     if (v->kind == CLEF_STATE && positions_in(v, most) > 0)
         return clef__fail(err, CLEF_E_LIMIT,
-                          "%s: %" PRIu64 " bytes, a buffer of %s holds at most %" PRIu64 ": a context of at most %" PRIu64
+                          "%s: %" PRIu64 " bytes, a buffer of %s holds at most %" PRIu64
+                          ": a context of at most %" PRIu64
                           " positions fits (clef run -c), or a type of fewer bytes (--kv-type f16, q8_0)",
                           v->name, n_bytes, device, most, positions_in(v, most));
-    return clef__fail(err, CLEF_E_LIMIT, "%s: %" PRIu64 " bytes, a buffer of %s holds at most %" PRIu64 "%s", v->name, n_bytes, device,
-                      most, v->kind == CLEF_WEIGHT || v->kind == CLEF_COMPUTED ? ", and it cannot be cut into parts" : "");
+    return clef__fail(err, CLEF_E_LIMIT, "%s: %" PRIu64 " bytes, a buffer of %s holds at most %" PRIu64 "%s",
+                      v->name, n_bytes, device, most,
+                      v->kind == CLEF_WEIGHT || v->kind == CLEF_COMPUTED ? ", and it cannot be cut into parts"
+                                                                         : "");
 }
 
 /* Weights that are used where the host has them are not counted. */
@@ -318,13 +348,18 @@ static clef_status check_total(const clef_plan *plan, clef_error *err)
         return CLEF_OK;
     char fits[128] = "";
     if (weights + rest < caps->global_bytes && states)
-        snprintf(fits, sizeof fits, ": a context of about %" PRIu64 " positions fits (clef run -c), or a type of fewer bytes (--kv-type)",
-                 (uint64_t)((double)positions * (double)(caps->global_bytes - weights - rest) / (double)states));
+        snprintf(
+            fits, sizeof fits,
+            ": a context of about %" PRIu64
+            " positions fits (clef run -c), or a type of fewer bytes (--kv-type)",
+            (uint64_t)((double)positions * (double)(caps->global_bytes - weights - rest) / (double)states));
     return clef__fail(err, CLEF_E_LIMIT,
-                      "%.1f MiB of device memory are needed (weights %.1f, KV cache %.1f, working memory %.1f), %s has %.1f%s; further "
+                      "%.1f MiB of device memory are needed (weights %.1f, KV cache %.1f, working memory "
+                      "%.1f), %s has %.1f%s; further "
                       "devices can take some of the layers (-d A,B)",
-                      (double)all / 1048576, (double)weights / 1048576, (double)states / 1048576, (double)rest / 1048576,
-                      plan->dev->info.name, (double)caps->global_bytes / 1048576, fits);
+                      (double)all / 1048576, (double)weights / 1048576, (double)states / 1048576,
+                      (double)rest / 1048576, plan->dev->info.name, (double)caps->global_bytes / 1048576,
+                      fits);
 }
 
 static clef_status check_room(clef_plan *plan, clef_error *err)
@@ -336,7 +371,8 @@ static clef_status check_room(clef_plan *plan, clef_error *err)
             s = check_buffer(plan, v, err);
     }
     if (!s)
-        s = clef__memory_plan(plan->graph, plan->at_load, (uint64_t)plan->dev->info.caps.base_align, arena_chunk(plan), &plan->memory, err);
+        s = clef__memory_plan(plan->graph, plan->at_load, (uint64_t)plan->dev->info.caps.base_align,
+                              arena_chunk(plan), &plan->memory, err);
     return s ? s : check_total(plan, err);
 }
 

@@ -16,21 +16,26 @@ void clef__plan_release_read(clef_plan *plan)
     plan->reading = NULL;
 }
 
-static clef_status enqueue_read(const clef_plan *plan, int32_t output, void *data, size_t n_bytes, cl_event *event, clef_error *err)
+static clef_status enqueue_read(const clef_plan *plan, int32_t output, void *data, size_t n_bytes,
+                                cl_event *event, clef_error *err)
 {
     if (plan->opts.describe_only)
         return clef__plan_is_description(err);
     if (output < 0 || output >= plan->graph->n_outputs)
-        return clef__fail(err, CLEF_E_ARG, "output number %d: the graph has %d", output, plan->graph->n_outputs);
+        return clef__fail(err, CLEF_E_ARG, "output number %d: the graph has %d", output,
+                          plan->graph->n_outputs);
     const clef_output_def *def = &plan->graph->outputs[output];
     const size_t wanted = (size_t)clef__bytes(def->value, plan->symbols);
     if (n_bytes != wanted)
-        return clef__fail(err, CLEF_E_ARG, "output %s: it has %zu bytes, came room for %zu", def->name, wanted, n_bytes);
+        return clef__fail(err, CLEF_E_ARG, "output %s: it has %zu bytes, got room for %zu", def->name, wanted,
+                          n_bytes);
     const clef_lowering lo = {.graph = plan->graph, .symbols = plan->symbols};
-    const size_t offset = (size_t)clef__view(&lo, def->value).offset / (size_t)clef_dtype_block_elems(def->value->dtype) *
+    const size_t offset = (size_t)clef__view(&lo, def->value).offset /
+                          (size_t)clef_dtype_block_elems(def->value->dtype) *
                           (size_t)clef_dtype_block_bytes(def->value->dtype);
-    const cl_int code = clEnqueueReadBuffer(plan->dev->queue, clef__plan_mem(plan, def->value), event ? CL_FALSE : CL_TRUE, offset, n_bytes,
-                                            data, 0, NULL, event);
+    const cl_int code =
+        clEnqueueReadBuffer(plan->dev->queue, clef__plan_mem(plan, def->value), event ? CL_FALSE : CL_TRUE,
+                            offset, n_bytes, data, 0, NULL, event);
     return code ? clef__cl_fail(err, "clEnqueueReadBuffer", def->name, code) : CLEF_OK;
 }
 

@@ -1,4 +1,5 @@
-/* cl_khr_command_buffer, as of its versions 0.9.0 on (entry points by clGetExtensionFunctionAddressForPlatform). */
+/* cl_khr_command_buffer, as of its versions 0.9.0 on (entry points by
+ * clGetExtensionFunctionAddressForPlatform). */
 #include "runtime/plan/replay.h"
 
 #include <stdio.h>
@@ -25,21 +26,24 @@ struct clef_replay {
     char why[160];
 };
 
-/* ---- a buffer ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- a buffer
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static cl_command_buffer_khr begin(clef_device *dev, cl_int *code)
 {
-    const cl_command_buffer_properties_khr properties[] = {CL_COMMAND_BUFFER_FLAGS_KHR, CL_COMMAND_BUFFER_SIMULTANEOUS_USE_KHR, 0};
+    const cl_command_buffer_properties_khr properties[] = {CL_COMMAND_BUFFER_FLAGS_KHR,
+                                                           CL_COMMAND_BUFFER_SIMULTANEOUS_USE_KHR, 0};
     return dev->replay->create(1, &dev->queue, properties, code);
 }
 
 static int load(clef_device *dev, struct clef_replay *r)
 {
     cl_ulong able = 0;
-#define LOAD(field, name)                                                                                                                  \
-    do {                                                                                                                                   \
-        void *found = clGetExtensionFunctionAddressForPlatform(dev->platform, name);                                                       \
-        memcpy(&r->field, &found, sizeof r->field);                                                                                        \
+#define LOAD(field, name)                                                                                    \
+    do {                                                                                                     \
+        void *found = clGetExtensionFunctionAddressForPlatform(dev->platform, name);                         \
+        memcpy(&r->field, &found, sizeof r->field);                                                          \
     } while (0)
     LOAD(create, "clCreateCommandBufferKHR");
     LOAD(add, "clCommandNDRangeKernelKHR");
@@ -75,7 +79,8 @@ static cl_int record_trial(trial *t)
     const size_t one = 1;
     t->buffer = begin(t->dev, &code);
     for (int i = 0; i < TRIAL_LAUNCHES && !code; i++)
-        code = t->dev->replay->add(t->buffer, NULL, NULL, t->kernels[i % TRIAL_KERNELS], 1, NULL, &one, &one, 0, NULL, NULL, NULL);
+        code = t->dev->replay->add(t->buffer, NULL, NULL, t->kernels[i % TRIAL_KERNELS], 1, NULL, &one, &one,
+                                   0, NULL, NULL, NULL);
     return code ? code : t->dev->replay->finalize(t->buffer);
 }
 
@@ -84,7 +89,8 @@ static cl_int run_plain(const trial *t)
     const size_t one = 1;
     cl_int code = CL_SUCCESS;
     for (int i = 0; i < TRIAL_LAUNCHES && !code; i++)
-        code = clEnqueueNDRangeKernel(t->dev->queue, t->kernels[i % TRIAL_KERNELS], 1, NULL, &one, &one, 0, NULL, NULL);
+        code = clEnqueueNDRangeKernel(t->dev->queue, t->kernels[i % TRIAL_KERNELS], 1, NULL, &one, &one, 0,
+                                      NULL, NULL);
     return code;
 }
 
@@ -98,7 +104,8 @@ static int is_right(const trial *t, cl_int (*run)(const trial *))
 {
     cl_uint got = 0, want = 1;
     const cl_uint start = 1;
-    if (clEnqueueWriteBuffer(t->dev->queue, t->out, CL_TRUE, 0, sizeof start, &start, 0, NULL, NULL) || run(t) || run(t) ||
+    if (clEnqueueWriteBuffer(t->dev->queue, t->out, CL_TRUE, 0, sizeof start, &start, 0, NULL, NULL) ||
+        run(t) || run(t) ||
         clEnqueueReadBuffer(t->dev->queue, t->out, CL_TRUE, 0, sizeof got, &got, 0, NULL, NULL))
         return 0;
     for (cl_uint i = 0; i < 2 * TRIAL_LAUNCHES; i++)
@@ -144,7 +151,8 @@ static int make_kernels(trial *t)
     t->out = clCreateBuffer(t->dev->context, CL_MEM_READ_WRITE, sizeof(cl_uint), NULL, &code);
     for (cl_uint i = 0; i < TRIAL_KERNELS; i++)
         if (!t->out || clef__kernel_create(t->dev, &launch, &t->kernels[i], NULL) ||
-            clSetKernelArg(t->kernels[i], 0, sizeof t->out, &t->out) || clSetKernelArg(t->kernels[i], 1, sizeof i, &i))
+            clSetKernelArg(t->kernels[i], 0, sizeof t->out, &t->out) ||
+            clSetKernelArg(t->kernels[i], 1, sizeof i, &i))
             return 0;
     return 1;
 }
@@ -205,7 +213,9 @@ void clef__replay_close(clef_device *dev)
     dev->replay = NULL;
 }
 
-/* ---- plans ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- plans
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Kernels alone can be recorded. */
 static int can_record(const clef_plan *plan)
@@ -226,7 +236,8 @@ static cl_int record(const clef_plan *plan, cl_command_buffer_khr buffer)
             local[k] = l->local[k];
             global[k] = local[k] * l->groups[k];
         }
-        code = plan->dev->replay->add(buffer, NULL, NULL, plan->list[i]->object, 3, NULL, global, local, 0, NULL, NULL, NULL);
+        code = plan->dev->replay->add(buffer, NULL, NULL, plan->list[i]->object, 3, NULL, global, local, 0,
+                                      NULL, NULL, NULL);
     }
     return code ? code : plan->dev->replay->finalize(buffer);
 }

@@ -14,12 +14,14 @@ static int32_t layers_that_fit(const clef_cut *cut, double room, int32_t begin)
     return end - begin;
 }
 
-void clef__shares_by_speed(const clef_cut *cut, const double *speeds, const double *rooms, int32_t n, double *shares)
+void clef__shares_by_speed(const clef_cut *cut, const double *speeds, const double *rooms, int32_t n,
+                           double *shares)
 {
     double all = 0, over = 0;
     for (int32_t i = 0; i < n; i++)
         all += speeds[i];
-    for (int32_t pass = 0; pass < 2; pass++) { /* what the last ones cannot hold goes once more from the front */
+    for (int32_t pass = 0; pass < 2;
+         pass++) { /* what the last ones cannot hold goes once more from the front */
         double at = 0;
         for (int32_t i = 0; i < n; i++) {
             const double wanted = (pass ? shares[i] : speeds[i] / all * cut->n_layers) + over;

@@ -18,27 +18,34 @@ static const clef_variant *set_aside(const clef_lowering *lo, const clef_value *
     const clef_variant *variant;
     clef_op of = CLEF_OP_NONE;
     for (int32_t row = 0; (variant = clef__variant_row(row, &of)); row++)
-        if (of == n->op && lo->tuning->aside && lo->tuning->aside[row] && clef__variant_fits(lo, n, variant) &&
-            (!variant->pays || variant->pays(lo, n)))
+        if (of == n->op && lo->tuning->aside && lo->tuning->aside[row] &&
+            clef__variant_fits(lo, n, variant) && (!variant->pays || variant->pays(lo, n)))
             return variant;
     return NULL;
 }
 
-static clef_status check_node(const clef_lowering *lo, const clef_plan *plan, const clef_value *n, clef_error *err)
+static clef_status check_node(const clef_lowering *lo, const clef_plan *plan, const clef_value *n,
+                              clef_error *err)
 {
-    const clef_variant *serving = clef__variant_of(lo, n, NULL), *asked = asked_for(plan, n), *aside = set_aside(lo, n);
+    const clef_variant *serving = clef__variant_of(lo, n, NULL), *asked = asked_for(plan, n),
+                       *aside = set_aside(lo, n);
     const clef_device_info *d = &plan->dev->info;
     const char *op = clef__ops[n->op]->name;
     if (asked && asked != serving)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "strict: %s: %s was to run by %s on %" PRId32 ":%" PRId32 " %s, which %s there; it would run by %s", n->name, op,
-                          asked->name, d->platform, d->index, d->name,
-                          asked->device && !asked->device(lo->caps) ? "the device cannot" : "does not take its shape", serving->name);
+                          "strict: %s: %s was to run by %s on %" PRId32 ":%" PRId32
+                          " %s, which %s there; it would run by %s",
+                          n->name, op, asked->name, d->platform, d->index, d->name,
+                          asked->device && !asked->device(lo->caps) ? "the device cannot"
+                                                                    : "does not take its shape",
+                          serving->name);
     if (!asked && aside && aside != serving)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "strict: %s: %s was to run by %s on %" PRId32 ":%" PRId32 " %s, which was set aside there because it failed its "
+                          "strict: %s: %s was to run by %s on %" PRId32 ":%" PRId32
+                          " %s, which was set aside there because it failed its "
                           "proof; it would run by %s (clef selftest -d %" PRId32 ":%" PRId32 " --op %s)",
-                          n->name, op, aside->name, d->platform, d->index, d->name, serving->name, d->platform, d->index, op);
+                          n->name, op, aside->name, d->platform, d->index, d->name, serving->name,
+                          d->platform, d->index, op);
     return CLEF_OK;
 }
 
@@ -53,7 +60,8 @@ clef_status clef__strict_check(const clef_plan *plan, clef_error *err)
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
         const clef_value *n = plan->graph->values[i];
-        if (n->op != CLEF_OP_NONE && clef__ops[n->op]->lower && !plan->at_load[i] && clef__variant_of(&lo, n, NULL))
+        if (n->op != CLEF_OP_NONE && clef__ops[n->op]->lower && !plan->at_load[i] &&
+            clef__variant_of(&lo, n, NULL))
             s = check_node(&lo, plan, n, err);
     }
     return s;

@@ -1,5 +1,5 @@
-/* A fused step that was just built is held against the launches that it stands for, by the child that built it or by the plan: both from the
- * same state. */
+/* A fused step that was just built is held against the launches that it stands for, by the child that built
+ * it or by the plan: both from the same state. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +32,8 @@ static clef_status fill(const clef_plan *plan, cl_mem mem, clef_error *err)
     return code ? clef__cl_fail(err, "clEnqueueFillBuffer", "the fused step's check", code) : CLEF_OK;
 }
 
-/* Nothing of what a run before left, neither results nor what lies between: a stage that writes nothing, or reads before another has
- * written, must not be taken for right. */
+/* Nothing of what a run before left, neither results nor what lies between: a stage that writes nothing, or
+ * reads before another has written, must not be taken for right. */
 static clef_status spoil(const clef_plan *plan, clef_error *err)
 {
     clef_status s = plan->scratch ? fill(plan, plan->scratch, err) : CLEF_OK;
@@ -44,7 +44,8 @@ static clef_status spoil(const clef_plan *plan, clef_error *err)
 }
 
 /* Runs the present list, by the fused step or without, and reads the outputs. */
-static clef_status run_step(clef_plan *plan, const clef_fused_trial *trial, int is_fused, step *out, clef_error *err)
+static clef_status run_step(clef_plan *plan, const clef_fused_trial *trial, int is_fused, step *out,
+                            clef_error *err)
 {
     const int32_t n = plan->graph->n_outputs;
     out->outputs = calloc((size_t)n + 1, sizeof *out->outputs);
@@ -74,7 +75,8 @@ static int are_near(const float *a, const float *b, size_t n)
     for (size_t i = 0; i < n; i++)
         most = fabsf(a[i]) > most && isfinite(a[i]) ? fabsf(a[i]) : most;
     for (size_t i = 0; i < n; i++)
-        if (memcmp(&a[i], &b[i], sizeof *a) != 0 && !(fabsf(a[i] - b[i]) <= TOLERANCE * most) && !(isnan(a[i]) && isnan(b[i])))
+        if (memcmp(&a[i], &b[i], sizeof *a) != 0 && !(fabsf(a[i] - b[i]) <= TOLERANCE * most) &&
+            !(isnan(a[i]) && isnan(b[i])))
             return 0;
     return 1;
 }

@@ -1,14 +1,18 @@
-/* A fused step's program is built and tried by a child, as a prover is; the plan goes on launch by launch. What the child has come to is found
- * on disk: the program, or a word in its record. */
+/* A fused step's program is built and tried by a child, as a prover is; the plan goes on launch by launch.
+ * What the child has come to is found on disk: the program, or a word in its record. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/os/os.h"
-#include "runtime/prove/proof.h"
 #include "runtime/plan/fused.h"
+#include "runtime/prove/proof.h"
 
-enum { MAX_RECORD_BYTES = 4096, POLL_MS = 20, PATIENCE = 4 /* of the seconds that a step may take: a child that says nothing */ };
+enum {
+    MAX_RECORD_BYTES = 4096,
+    POLL_MS = 20,
+    PATIENCE = 4 /* of the seconds that a step may take: a child that says nothing */
+};
 static const double LOOK_SECONDS = 0.1;
 static const char told[] = "told\n";
 
@@ -22,7 +26,9 @@ struct clef_fused_job {
     char record[CLEF_FUSED_PATH], cases[CLEF_FUSED_PATH]; /* the file that the child is told by */
 };
 
-/* ---- records ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- records
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 int clef__fused_record(const clef_device *dev, const clef_cache_key *key, char out[CLEF_FUSED_PATH])
 {
@@ -77,20 +83,21 @@ static int has_failed(const clef_device *dev, const char *record)
         return 1;
     fputs(told, to);
     fclose(to);
-    snprintf(text, sizeof text, "a step as one launch %s on %s: set aside, its launches serve one by one", clef__proof_says(verdict),
-             dev->info.name);
+    snprintf(text, sizeof text, "a step as one launch %s on %s: set aside, its launches serve one by one",
+             clef__proof_says(verdict), dev->info.name);
     dev->notice(dev->notice_user, text);
     return 1;
 }
 
-/* ---- the child ------------------------------------------------------------------------------------------------------------------------
+/* ---- the child
+ * ------------------------------------------------------------------------------------------------------------------------
  */
 
 static clef_status start(clef_plan *plan, const clef_fused_kinds *kinds, clef_fused_job *job, clef_error *err)
 {
     static int32_t n_started; /* two plans of a process may want one each */
-    const int n = snprintf(job->cases, sizeof job->cases, "%.*s-%lld-%d", (int)strlen(job->record) - 4, job->record,
-                           (long long)clef__os_pid(), (int)n_started++);
+    const int n = snprintf(job->cases, sizeof job->cases, "%.*s-%lld-%d", (int)strlen(job->record) - 4,
+                           job->record, (long long)clef__os_pid(), (int)n_started++);
     if (n < 0 || (size_t)n >= sizeof job->cases)
         return clef__fail(err, CLEF_E_IO, "fused step: the cache folder's name is too long");
     clef_status s = clef__fused_write(job->cases, plan, kinds, &job->n_steps, err);
@@ -109,7 +116,8 @@ static clef_fused_job *find_job(const clef_device *dev, const clef_cache_key *ke
     return job;
 }
 
-clef_status clef__fused_have_built(clef_plan *plan, const clef_fused_kinds *kinds, clef_fused_job **out, clef_error *err)
+clef_status clef__fused_have_built(clef_plan *plan, const clef_fused_kinds *kinds, clef_fused_job **out,
+                                   clef_error *err)
 {
     clef_device *dev = plan->dev;
     clef_cache_key key;
@@ -141,7 +149,8 @@ static void conclude(clef_device *dev, clef_fused_job *job)
 {
     job->process = 0;
     clef__os_remove(job->cases);
-    job->news = !has_failed(dev, job->record) && clef__cache_has(dev, &job->key) ? CLEF_FUSED_BUILT : CLEF_FUSED_NONE;
+    job->news =
+        !has_failed(dev, job->record) && clef__cache_has(dev, &job->key) ? CLEF_FUSED_BUILT : CLEF_FUSED_NONE;
 }
 
 static void give_up(clef_device *dev, clef_fused_job *job)
@@ -166,12 +175,14 @@ clef_fused_news clef__fused_news(clef_device *dev, clef_fused_job *job)
 static void tell_missing(const clef_device *dev, const clef_fused_job *job)
 {
     char text[400];
-    snprintf(text, sizeof text, "a step as one launch could not be tried on %s: its launches serve one by one", dev->info.name);
+    snprintf(text, sizeof text,
+             "a step as one launch could not be tried on %s: its launches serve one by one", dev->info.name);
     if (clef__fused_verdict(job->record) < CLEF_PROOF_WRONG && dev->notice)
         dev->notice(dev->notice_user, text);
 }
 
-/* In steps, as the record counts them. One that says nothing for long is none: its device does not open, or who holds the record is stuck.
+/* In steps, as the record counts them. One that says nothing for long is none: its device does not open, or
+ * who holds the record is stuck.
  */
 clef_status clef__fused_wait(clef_plan *plan, clef_fused_job *job, clef_error *err)
 {

@@ -1,17 +1,19 @@
-/* A fused step in a child's hands: what it is told, and what it does. The file is a line for each kind of stage, then cases as provers have them
- * (proof_file.c): nodes of the plan that launch these kinds. */
+/* A fused step in a child's hands: what it is told, and what it does. The file is a line for each kind of
+ * stage, then cases as provers have them (proof_file.c): nodes of the plan that launch these kinds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/os/os.h"
-#include "runtime/prove/proof.h"
 #include "runtime/plan/fused.h"
+#include "runtime/prove/proof.h"
 
 enum { REPEATS = 3, MAX_UNITS = 64, MAX_LINE = 1024 };
 static const char head[] = "clef fused step 1\n";
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- writing
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void write_kind(FILE *to, const clef_fused_kind *kind)
 {
@@ -29,8 +31,11 @@ typedef struct chosen {
 /* The node's kernels there, if none of those so far launches the same. */
 static void choose(const clef_plan *plan, const clef_value *n, const int64_t *symbols, chosen *c)
 {
-    const clef_lowering lo = {
-        .caps = &plan->dev->info.caps, .symbols = symbols, .gemm = plan->opts.gemm, .tuning = &plan->tuning, .forced = plan->forced};
+    const clef_lowering lo = {.caps = &plan->dev->info.caps,
+                              .symbols = symbols,
+                              .gemm = plan->opts.gemm,
+                              .tuning = &plan->tuning,
+                              .forced = plan->forced};
     clef_proof_unit *u = &c->at[c->n];
     if (c->n == MAX_UNITS)
         return;
@@ -38,7 +43,8 @@ static void choose(const clef_plan *plan, const clef_value *n, const int64_t *sy
     memcpy(u->symbols, symbols, sizeof u->symbols);
     clef__proof_kernels(&lo, n, &u->kernels);
     int32_t i = 0;
-    while (i < c->n && (c->at[i].node->op != n->op || !clef__proof_same_kernels(&c->at[i].kernels, &u->kernels)))
+    while (i < c->n &&
+           (c->at[i].node->op != n->op || !clef__proof_same_kernels(&c->at[i].kernels, &u->kernels)))
         i++;
     c->n += u->kernels.n && i == c->n;
 }
@@ -49,15 +55,19 @@ static void choose_all(const clef_plan *plan, chosen *c)
     int64_t far[CLEF_MAX_SYMBOLS];
     clef_fused_kind kind;
     for (int32_t i = 0; i < CLEF_MAX_SYMBOLS; i++)
-        far[i] = i < plan->graph->n_symbols && strcmp(plan->graph->symbols[i].name, "S") == 0 ? plan->graph->symbols[i].bound : 1;
+        far[i] = i < plan->graph->n_symbols && strcmp(plan->graph->symbols[i].name, "S") == 0
+                     ? plan->graph->symbols[i].bound
+                     : 1;
     for (int32_t i = 0; i < plan->n_launches; i++)
-        if (clef__fused_kind_of(&plan->launches[i], &kind) && (!i || plan->launches[i].node != plan->launches[i - 1].node)) {
+        if (clef__fused_kind_of(&plan->launches[i], &kind) &&
+            (!i || plan->launches[i].node != plan->launches[i - 1].node)) {
             choose(plan, plan->launches[i].node, plan->symbols, c);
             choose(plan, plan->launches[i].node, far, c);
         }
 }
 
-clef_status clef__fused_write(const char *path, const clef_plan *plan, const clef_fused_kinds *kinds, int32_t *n_steps, clef_error *err)
+clef_status clef__fused_write(const char *path, const clef_plan *plan, const clef_fused_kinds *kinds,
+                              int32_t *n_steps, clef_error *err)
 {
     chosen *c = calloc(1, sizeof *c);
     FILE *to = c ? fopen(path, "w") : NULL;
@@ -83,7 +93,9 @@ clef_status clef__fused_write(const char *path, const clef_plan *plan, const cle
     return s;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- reading
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 int clef__fused_is_case(const char *text)
 {
@@ -102,7 +114,8 @@ static const char *next_word(char **rest)
 /* "kind SOURCE KERNEL BUFS [NAME VALUE]..": its names stay in the line. */
 static int read_kind(char *line, clef_fused_kind *out)
 {
-    const char *word = next_word(&line), *source = next_word(&line), *kernel = next_word(&line), *n_bufs = next_word(&line), *name, *value;
+    const char *word = next_word(&line), *source = next_word(&line), *kernel = next_word(&line),
+               *n_bufs = next_word(&line), *name, *value;
     clef_launch l = {.source = source, .kernel = kernel};
     if (!n_bufs || strcmp(word, "kind") != 0)
         return 0;
@@ -130,7 +143,8 @@ static const char *read_kinds(char *text, clef_fused_kinds *out)
     return NULL;
 }
 
-/* ---- trying ---------------------------------------------------------------------------------------------------------------------------
+/* ---- trying
+ * ---------------------------------------------------------------------------------------------------------------------------
  */
 
 typedef struct trial {
@@ -138,7 +152,8 @@ typedef struct trial {
     int32_t n_held; /* runs whose launches the fused step takes */
 } trial;
 
-static clef_status hold(void *user, clef_plan *plan, clef_status (*begin)(void *run, clef_error *err), void *run, clef_error *err)
+static clef_status hold(void *user, clef_plan *plan, clef_status (*begin)(void *run, clef_error *err),
+                        void *run, clef_error *err)
 {
     trial *t = user;
     const clef_fused_trial how = {REPEATS, begin, run};
@@ -147,7 +162,8 @@ static clef_status hold(void *user, clef_plan *plan, clef_status (*begin)(void *
         s = clef__fused_check(plan, &how, err);
     t->n_held += !s;
     clef__fused_release(plan);
-    return s == CLEF_E_UNSUPPORTED ? CLEF_OK : s; /* its launches are others: a case that stands for the plan's */
+    return s == CLEF_E_UNSUPPORTED ? CLEF_OK
+                                   : s; /* its launches are others: a case that stands for the plan's */
 }
 
 static clef_status try_case(clef_device *dev, const char *start, trial *t, clef_error *err)
@@ -165,18 +181,23 @@ static clef_status try_case(clef_device *dev, const char *start, trial *t, clef_
     return s;
 }
 
-static clef_status try_cases(clef_device *dev, const char *text, const clef_fused_kinds *kinds, clef_error *err)
+static clef_status try_cases(clef_device *dev, const char *text, const clef_fused_kinds *kinds,
+                             clef_error *err)
 {
     const char *starts[MAX_UNITS];
     const int32_t n = clef__proof_cases(text, starts, MAX_UNITS);
     trial t = {.kinds = kinds};
-    clef_status s = n < 0 || n > MAX_UNITS ? clef__fail(err, CLEF_E_FORMAT, "fused step: wanted cases of a proof") : CLEF_OK;
+    clef_status s = n < 0 || n > MAX_UNITS
+                        ? clef__fail(err, CLEF_E_FORMAT, "fused step: expected cases of a proof")
+                        : CLEF_OK;
     for (int32_t i = 0; i < n && !s; i++)
         s = try_case(dev, starts[i], &t, err);
-    return !s && !t.n_held ? clef__fail(err, CLEF_E_UNSUPPORTED, "fused step: no case launches what it runs") : s;
+    return !s && !t.n_held ? clef__fail(err, CLEF_E_UNSUPPORTED, "fused step: no case launches what it runs")
+                           : s;
 }
 
-static clef_status build_and_try(clef_device *dev, const char *cases, const clef_fused_kinds *kinds, clef_error *err)
+static clef_status build_and_try(clef_device *dev, const char *cases, const clef_fused_kinds *kinds,
+                                 clef_error *err)
 {
     cl_kernel kernel = NULL;
     clef_status s = clef__fused_link(dev, kinds, CLEF_LINK_BUILD, &kernel, err);
@@ -192,8 +213,8 @@ static clef_status build_and_try(clef_device *dev, const char *cases, const clef
 }
 
 /* Others may wait for the record meanwhile. */
-static clef_status try_unless_known(clef_device *dev, const char *record, const clef_cache_key *key, const char *cases,
-                                    const clef_fused_kinds *kinds, clef_error *err)
+static clef_status try_unless_known(clef_device *dev, const char *record, const clef_cache_key *key,
+                                    const char *cases, const clef_fused_kinds *kinds, clef_error *err)
 {
     clef_status s = clef__os_hold(record, err);
     if (s || clef__cache_has(dev, key) || clef__fused_verdict(record) >= CLEF_PROOF_WRONG)
@@ -231,6 +252,7 @@ clef_status clef__fused_prove(clef_device *dev, const char *path, char *text, cl
     const clef_status s = clef__fused_key(dev, &kinds, &key, err);
     if (s)
         return s;
-    return clef__fused_record(dev, &key, record) ? try_unless_known(dev, record, &key, cases, &kinds, err)
-                                                 : clef__fail(err, CLEF_E_IO, "%s: cannot be written", dev->cache_dir);
+    return clef__fused_record(dev, &key, record)
+               ? try_unless_known(dev, record, &key, cases, &kinds, err)
+               : clef__fail(err, CLEF_E_IO, "%s: cannot be written", dev->cache_dir);
 }

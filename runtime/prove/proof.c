@@ -1,5 +1,5 @@
-/* Proof before use, from a plan's side: finds the kernels that its graph launches and the device has never run, has them proven in child
- * processes, and sets aside what failed. */
+/* Proof before use, from a plan's side: finds the kernels that its graph launches and the device has never
+ * run, has them proven in child processes, and sets aside what failed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,8 @@ typedef struct prover {
     clef_proof_units units;
 } prover;
 
-/* ---- which kernels are unknown --------------------------------------------------------------------------------------------------------
+/* ---- which kernels are unknown
+ * --------------------------------------------------------------------------------------------------------
  */
 
 static void kernels_of(const prover *p, const clef_value *n, int32_t setting, clef_proof_kernels *out)
@@ -40,7 +41,8 @@ static void kernels_of(const prover *p, const clef_value *n, int32_t setting, cl
 
 static int needs_proof(const clef_value *n)
 {
-    return n->op != CLEF_OP_NONE && clef__ops[n->op]->lower && n->op != CLEF_OP_pack; /* packing is proven by what reads it */
+    return n->op != CLEF_OP_NONE && clef__ops[n->op]->lower &&
+           n->op != CLEF_OP_pack; /* packing is proven by what reads it */
 }
 
 static int is_asked_for(const prover *p, uint64_t print)
@@ -58,7 +60,8 @@ static clef_status add_unit(prover *p, const clef_value *n, int32_t setting, cle
     clef_proof_unit unit = {.node = n};
     int32_t i = 0;
     kernels_of(p, n, setting, &unit.kernels);
-    while (i < unit.kernels.n && (clef__proofs_find(p->known, unit.kernels.prints[i]) || is_asked_for(p, unit.kernels.prints[i])))
+    while (i < unit.kernels.n &&
+           (clef__proofs_find(p->known, unit.kernels.prints[i]) || is_asked_for(p, unit.kernels.prints[i])))
         i++;
     if (i == unit.kernels.n)
         return CLEF_OK;
@@ -87,7 +90,8 @@ static clef_status collect(prover *p, clef_error *err)
     return s;
 }
 
-/* ---- what came out --------------------------------------------------------------------------------------------------------------------
+/* ---- what came out
+ * --------------------------------------------------------------------------------------------------------------------
  */
 
 const char *clef__proof_says(clef_verdict verdict)
@@ -104,8 +108,8 @@ static void tell(const prover *p, const clef_proof *proof)
     char text[400], much[64] = "";
     if (proof->verdict == CLEF_PROOF_WRONG)
         snprintf(much, sizeof much, " (%.3g times the error allowed)", proof->worst);
-    snprintf(text, sizeof text, "%s %s %s%s on %s: set aside, the next variant serves", proof->op, proof->variant,
-             clef__proof_says(proof->verdict), much, dev->info.name);
+    snprintf(text, sizeof text, "%s %s %s%s on %s: set aside, the next variant serves", proof->op,
+             proof->variant, clef__proof_says(proof->verdict), much, dev->info.name);
     if (dev->notice)
         dev->notice(dev->notice_user, text);
 }
@@ -119,8 +123,8 @@ static const clef_proof *bad(const clef_proofs *known, clef_op op, const clef_va
     return NULL;
 }
 
-/* The unit's verdict to each of its kernels. The first of a variant that is bad is told; where an op has no other the plan fails and says
- * why. */
+/* The unit's verdict to each of its kernels. The first of a variant that is bad is told; where an op has no
+ * other the plan fails and says why. */
 static clef_status keep(prover *p, const clef_proof_unit *u, clef_error *err)
 {
     const clef_variant *variant = u->kernels.variant;
@@ -150,7 +154,8 @@ static int prove_units(prover *p, clef_status *s, clef_error *err)
     return p->known->n > before;
 }
 
-/* ---- setting aside --------------------------------------------------------------------------------------------------------------------
+/* ---- setting aside
+ * --------------------------------------------------------------------------------------------------------------------
  */
 
 static void set_aside(const clef_proofs *known, clef_tuning *tuning)
@@ -182,12 +187,15 @@ static clef_status check_nodes(const prover *p, clef_error *err)
                 kernels_of(p, n, m, &k);
             if (k.n && k.variant)
                 found = bad(p->known, n->op, k.variant);
-            for (int32_t at = 0; at < k.n && !k.variant && (!found || found->verdict < CLEF_PROOF_WRONG); at++)
+            for (int32_t at = 0; at < k.n && !k.variant && (!found || found->verdict < CLEF_PROOF_WRONG);
+                 at++)
                 found = clef__proofs_find(p->known, k.prints[at]);
             if (found && found->verdict >= CLEF_PROOF_WRONG)
                 return clef__fail(err, CLEF_E_DEVICE,
-                                  "%s: the kernels of %s fail on %s (%s), and there are no others; CLEF_PROOF=0 uses them all the same",
-                                  n->name, clef__ops[n->op]->name, p->plan->dev->info.name, clef__verdict_names[found->verdict]);
+                                  "%s: the kernels of %s fail on %s (%s), and there are no others; "
+                                  "CLEF_PROOF=0 uses them all the same",
+                                  n->name, clef__ops[n->op]->name, p->plan->dev->info.name,
+                                  clef__verdict_names[found->verdict]);
         }
     return CLEF_OK;
 }
@@ -225,18 +233,22 @@ int clef__proof_trusts(clef_device *dev, int32_t row)
     return 0;
 }
 
-/* ---- entries --------------------------------------------------------------------------------------------------------------------------
+/* ---- entries
+ * --------------------------------------------------------------------------------------------------------------------------
  */
 
-/* Until nothing is unknown: what is set aside brings the next variant, which may be unknown too. *proven: 1 when something was. */
-static clef_status prove(clef_plan *plan, const settings *at, clef_tuning *tuning, int *proven, clef_error *err)
+/* Until nothing is unknown: what is set aside brings the next variant, which may be unknown too. *proven: 1
+ * when something was. */
+static clef_status prove(clef_plan *plan, const settings *at, clef_tuning *tuning, int *proven,
+                         clef_error *err)
 {
     prover p = {.plan = plan, .at = at, .tuning = tuning};
     clef_status s = clef__proofs_open(plan->dev, &p.known, err);
     for (int round = 0; round < MAX_ROUNDS && !s; round++) {
         set_aside(p.known, tuning);
         s = collect(&p, err);
-        if (s || !p.units.n || !prove_units(&p, &s, err)) /* no prover ran: the plan is made without, as where there is none */
+        if (s || !p.units.n ||
+            !prove_units(&p, &s, err)) /* no prover ran: the plan is made without, as where there is none */
             break;
         *proven = 1;
     }

@@ -21,7 +21,9 @@ typedef struct run {
     uint64_t random;
 } run;
 
-/* ---- data ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- data
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static double uniform(run *r) /* (0, 1) */
 {
@@ -34,7 +36,8 @@ static double normal(run *r)
     return sqrt(-2 * log(uniform(r))) * cos(6.283185307179586 * uniform(r));
 }
 
-/* Blocks of a format that clef does not write: random bytes, drawn again until the elements are of a usual size. */
+/* Blocks of a format that clef does not write: random bytes, drawn again until the elements are of a usual
+ * size. */
 static void draw_blocks(run *r, clef_dtype dtype, leaf *l)
 {
     const size_t elems = (size_t)clef_dtype_block_elems(dtype), bytes = (size_t)clef_dtype_block_bytes(dtype);
@@ -77,7 +80,8 @@ static clef_status fill_leaf(run *r, const clef_value *v, clef_error *err)
         return CLEF_OK;
     }
     for (size_t i = 0; i < l->n && v->kind != CLEF_STATE; i++)
-        l->x[i] = (float)(whole ? c->int_lo + floor(uniform(r) * (c->int_hi - c->int_lo)) : spread * normal(r));
+        l->x[i] =
+            (float)(whole ? c->int_lo + floor(uniform(r) * (c->int_hi - c->int_lo)) : spread * normal(r));
     clef_dtype_encode(v->dtype, l->x, l->n, l->bytes);
     clef_dtype_decode(v->dtype, l->bytes, l->n, l->x);
     return CLEF_OK;
@@ -90,7 +94,8 @@ static clef_status fill_leaves(run *r, clef_error *err)
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < g->n_values && !s; i++) {
         const clef_value *v = g->values[i];
-        if (v->op != CLEF_OP_NONE || v->kind == CLEF_CONSTANT || (v->kind != CLEF_INPUT && r->leaves[i].bytes))
+        if (v->op != CLEF_OP_NONE || v->kind == CLEF_CONSTANT ||
+            (v->kind != CLEF_INPUT && r->leaves[i].bytes))
             continue;
         free_leaf(&r->leaves[i]);
         s = fill_leaf(r, v, err);
@@ -114,7 +119,9 @@ static const void *weight_for_plan(void *user, const char *name, clef_dtype dtyp
     return v && v->dtype == dtype && r->leaves[v->id].n_bytes == n_bytes ? r->leaves[v->id].bytes : NULL;
 }
 
-/* ---- running --------------------------------------------------------------------------------------------------------------------- */
+/* ---- running
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static double element(clef_dtype dtype, const void *data, int64_t i)
 {
@@ -123,7 +130,8 @@ static double element(clef_dtype dtype, const void *data, int64_t i)
     float block[MOST];
     if (dtype == CLEF_I32)
         return (double)((const int32_t *)data)[i];
-    clef_dtype_decode(dtype, (const char *)data + i / elems * clef_dtype_block_bytes(dtype), (size_t)elems, block);
+    clef_dtype_decode(dtype, (const char *)data + i / elems * clef_dtype_block_bytes(dtype), (size_t)elems,
+                      block);
     return (double)block[i % elems];
 }
 
@@ -135,20 +143,23 @@ static double compare(double tol, clef_dtype dtype, const void *data, const clef
         most = isfinite(ref->x[i]) ? fmax(most, fabs(ref->x[i])) : most;
     const double allowed = tol * (most + 1e-6);
     for (int64_t i = 0; i < n; i++) {
-        const double x = element(dtype, data, i), wrong = x == ref->x[i] || (isnan(x) && isnan(ref->x[i])) ? 0 : fabs(x - ref->x[i]);
+        const double x = element(dtype, data, i),
+                     wrong = x == ref->x[i] || (isnan(x) && isnan(ref->x[i])) ? 0 : fabs(x - ref->x[i]);
         worst = fmax(worst, wrong == 0 ? 0 : allowed > 0 && isfinite(wrong) ? wrong / allowed : INFINITY);
     }
     return worst;
 }
 
-static clef_status check_output(run *r, int32_t i, const clef_ref_tensor *results, double *worst, clef_error *err)
+static clef_status check_output(run *r, int32_t i, const clef_ref_tensor *results, double *worst,
+                                clef_error *err)
 {
     const clef_value *v = r->of->graph->outputs[i].value;
     const size_t n_bytes = (size_t)clef__bytes(v, r->symbols);
     void *data = malloc(n_bytes + 1);
     if (!data)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %zu bytes", v->name, n_bytes);
-    const clef_status s = clef_plan_read(r->plan, clef_plan_output(r->plan, r->of->graph->outputs[i].name), data, n_bytes, err);
+    const clef_status s =
+        clef_plan_read(r->plan, clef_plan_output(r->plan, r->of->graph->outputs[i].name), data, n_bytes, err);
     if (!s)
         *worst = fmax(*worst, compare(r->of->tol, v->dtype, data, &results[v->id]));
     free(data);
@@ -165,7 +176,8 @@ static clef_status begin(void *user, clef_error *err)
         s = clef_plan_bind(r->plan, i, r->symbols[i - 1], err);
     for (int32_t i = 0; i < g->n_values && !s; i++)
         if (g->values[i]->kind == CLEF_INPUT)
-            s = clef_plan_write(r->plan, clef_plan_input(r->plan, g->values[i]->name), r->leaves[i].bytes, r->leaves[i].n_bytes, err);
+            s = clef_plan_write(r->plan, clef_plan_input(r->plan, g->values[i]->name), r->leaves[i].bytes,
+                                r->leaves[i].n_bytes, err);
     return s;
 }
 
@@ -195,8 +207,8 @@ static clef_status run_once(run *r, void *user, clef_error *err)
 }
 
 /* Each run of the case. */
-static clef_status run_all(clef_device *dev, const clef_proof_case *c, clef_status (*once)(run *, void *, clef_error *), void *user,
-                           clef_error *err)
+static clef_status run_all(clef_device *dev, const clef_proof_case *c,
+                           clef_status (*once)(run *, void *, clef_error *), void *user, clef_error *err)
 {
     int64_t bounds[CLEF_MAX_SYMBOLS] = {0}, ones[CLEF_MAX_SYMBOLS];
     run r = {.of = c, .leaves = calloc((size_t)c->graph->n_values + 1, sizeof *r.leaves)};
@@ -241,7 +253,8 @@ static clef_status visit_once(run *r, void *user, clef_error *err)
     return s ? s : v->visit(v->user, r->plan, begin, r, err);
 }
 
-clef_status clef__proof_visit(clef_device *dev, const clef_proof_case *c, const clef_proof_visit *visit, clef_error *err)
+clef_status clef__proof_visit(clef_device *dev, const clef_proof_case *c, const clef_proof_visit *visit,
+                              clef_error *err)
 {
     return run_all(dev, c, visit_once, (void *)(uintptr_t)visit, err);
 }

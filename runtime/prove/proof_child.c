@@ -1,5 +1,5 @@
-/* Having units proven in child processes: as many as there are processors, since drivers compile one kernel at a time in a process. One
- * that crashes or hangs costs its case and is started again. */
+/* Having units proven in child processes: as many as there are processors, since drivers compile one kernel
+ * at a time in a process. One that crashes or hangs costs its case and is started again. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,14 @@
 #include "runtime/plan/plan.h"
 #include "runtime/prove/proof.h"
 
-enum { MAX_CHILDREN = 8, DEFAULT_SECONDS = 60, PATH_BYTES = 640, RESULTS_BYTES = 64 << 20, POLL_MS = 3, EXIT_INTERRUPTED = 130 };
+enum {
+    MAX_CHILDREN = 8,
+    DEFAULT_SECONDS = 60,
+    PATH_BYTES = 640,
+    RESULTS_BYTES = 64 << 20,
+    POLL_MS = 3,
+    EXIT_INTERRUPTED = 130
+};
 
 typedef struct child {
     int64_t process;
@@ -38,9 +45,11 @@ double clef__proof_seconds(void)
     return seconds > 0 ? seconds : DEFAULT_SECONDS;
 }
 
-clef_status clef__proof_spawn(clef_device *dev, const char *path, const char *first, int64_t *process, clef_error *err)
+clef_status clef__proof_spawn(clef_device *dev, const char *path, const char *first, int64_t *process,
+                              clef_error *err)
 {
-    const char *environment[CLEF_OS_MAX_SET + 1] = {"POCL_AFFINITY=0"}; /* bound, the first threads of all would share a processor */
+    const char *environment[CLEF_OS_MAX_SET + 1] = {
+        "POCL_AFFINITY=0"}; /* bound, the first threads of all would share a processor */
     char device[32], cache[sizeof dev->cache_dir + 16];
     int n = 1;
     snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir); /* which the program may have named */
@@ -50,7 +59,8 @@ clef_status clef__proof_spawn(clef_device *dev, const char *path, const char *fi
     if (!clef__programs_go_behind(dev))
         environment[n++] = "CLEF_BACKGROUND=0";
     snprintf(device, sizeof device, "%d:%d", (int)dev->info.platform, (int)dev->info.index);
-    const char *const argv[] = {dev->prover, "selftest", "--prove", path, "--first", first, "-d", device, NULL};
+    const char *const argv[] = {dev->prover, "selftest", "--prove", path, "--first",
+                                first,       "-d",       device,    NULL};
     return clef__os_spawn(argv, environment, process, err);
 }
 
@@ -107,7 +117,8 @@ static void read_results(crew *c, child *w)
     free(text);
 }
 
-/* A case that was under way when its child ended, or ends now. Nothing under way is no fault of the kernels. */
+/* A case that was under way when its child ended, or ends now. Nothing under way is no fault of the kernels.
+ */
 static clef_status blame(crew *c, child *w, clef_verdict verdict, clef_error *err)
 {
     const int32_t at = w->at;
@@ -135,7 +146,8 @@ static clef_status watch(crew *c, child *w, clef_error *err)
         return CLEF_OK;
     }
     if (over) {
-        c->interrupted |= code == EXIT_INTERRUPTED || clef__os_ended_from_outside(code); /* Ctrl-C comes to all processes */
+        c->interrupted |=
+            code == EXIT_INTERRUPTED || clef__os_ended_from_outside(code); /* Ctrl-C comes to all processes */
         if (!c->interrupted)
             return blame(c, w, CLEF_PROOF_CRASHED, err);
         w->runs = 0;
@@ -153,12 +165,16 @@ static void build_one(const crew *c)
 {
     const clef_variant *forced[CLEF_N_OPS] = {0};
     int32_t i = 0;
-    while (i < c->units->n && (!c->units->at[i].known || c->units->at[i].built || c->units->at[i].verdict != CLEF_PROOF_RIGHT))
+    while (i < c->units->n &&
+           (!c->units->at[i].known || c->units->at[i].built || c->units->at[i].verdict != CLEF_PROOF_RIGHT))
         i++;
     if (i == c->units->n)
         return;
     clef_proof_unit *u = &c->units->at[i];
-    const clef_lowering lo = {.caps = &c->plan->dev->info.caps, .symbols = u->symbols, .gemm = c->plan->opts.gemm, .forced = forced};
+    const clef_lowering lo = {.caps = &c->plan->dev->info.caps,
+                              .symbols = u->symbols,
+                              .gemm = c->plan->opts.gemm,
+                              .forced = forced};
     forced[u->node->op] = u->kernels.variant;
     clef__proof_build(c->plan->dev, &lo, u->node);
     u->built = 1;

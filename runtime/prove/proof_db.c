@@ -62,10 +62,12 @@ static clef_status read_file(clef_proofs *proofs, const char *path, clef_error *
     char *text = NULL;
     size_t n = 0;
     clef_status s = CLEF_OK;
-    if (!path[0] || !clef__os_is_file(path) || clef__os_read(path, MAX_FILE_BYTES, &text, &n, NULL) != CLEF_OK)
+    if (!path[0] || !clef__os_is_file(path) ||
+        clef__os_read(path, MAX_FILE_BYTES, &text, &n, NULL) != CLEF_OK)
         return CLEF_OK;
     if (strncmp(text, head, sizeof head - 1) == 0)
-        for (char *line = text + sizeof head - 1, *end; *line && !s && (end = strchr(line, '\n')); line = end + 1) {
+        for (char *line = text + sizeof head - 1, *end; *line && !s && (end = strchr(line, '\n'));
+             line = end + 1) {
             *end = 0;
             s = parse_line(proofs, line, err);
         }
@@ -107,8 +109,8 @@ clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error 
     size_t at = (size_t)snprintf(text, room, "%s", head);
     for (int32_t i = 0; i < proofs->n; i++) {
         const clef_proof *p = &proofs->at[i];
-        at += (size_t)snprintf(text + at, room - at, "%016" PRIx64 " %s %s %s %.3g\n", p->print, p->op, p->variant,
-                               clef__verdict_names[p->verdict], p->worst);
+        at += (size_t)snprintf(text + at, room - at, "%016" PRIx64 " %s %s %s %.3g\n", p->print, p->op,
+                               p->variant, clef__verdict_names[p->verdict], p->worst);
     }
     snprintf(dir, sizeof dir, "%s/proof", dev->cache_dir);
     if (clef__os_make_dirs(dir, NULL) == CLEF_OK)

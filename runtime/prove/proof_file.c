@@ -1,6 +1,6 @@
-/* The file between a plan and its provers: cases, each a line of numbers, a graph in the text form, and the line "end". Prover number N
- * writes what it found to FILE.N.out: "begin CASE" and "done CASE VERDICT WORST", and "end" when no case is left. A case is whose prover
- * makes FILE.CASE first. */
+/* The file between a plan and its provers: cases, each a line of numbers, a graph in the text form, and the
+ * line "end". Prover number N writes what it found to FILE.N.out: "begin CASE" and "done CASE VERDICT WORST",
+ * and "end" when no case is left. A case is whose prover makes FILE.CASE first. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 
 #include "clef/selftest.h"
 #include "runtime/os/os.h"
+#include "runtime/plan/fused.h"
 #include "runtime/plan/plan.h"
 #include "runtime/prove/proof.h"
-#include "runtime/plan/fused.h"
 
 enum {
     MAX_FILE_BYTES = 64 << 20,
@@ -23,9 +23,11 @@ enum {
 static const char head[] = "clef proof 1\n";
 
 /* What random inputs mean nothing to: a case of the table serves. */
-static const unsigned char by_case[CLEF_N_OPS] = {[CLEF_OP_sample] = 1, [CLEF_OP_cache_reorder] = 1, [CLEF_OP_gated_delta] = 1};
+static const unsigned char by_case[CLEF_N_OPS] = {
+    [CLEF_OP_sample] = 1, [CLEF_OP_cache_reorder] = 1, [CLEF_OP_gated_delta] = 1};
 
-/* ---- writing --------------------------------------------------------------------------------------------------------------------------
+/* ---- writing
+ * --------------------------------------------------------------------------------------------------------------------------
  */
 
 static double tolerance(const clef_value *n)
@@ -42,7 +44,8 @@ static int64_t at_most(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* ---- a case that launches the same kernels ----------------------------------------------------------------------------------------------
+/* ---- a case that launches the same kernels
+ * ----------------------------------------------------------------------------------------------
  */
 
 /* What the plan's unit is looked for in another graph with. */
@@ -82,13 +85,16 @@ static int is_length(const clef_graph *g, int32_t symbol)
 }
 
 /* `rows` where the symbol counts rows; elsewhere room for them and some, or what the plan has there. */
-static void bind(const clef_graph *g, const clef_proof_unit *u, int64_t rows, int as_there, clef_proof_case *c)
+static void bind(const clef_graph *g, const clef_proof_unit *u, int64_t rows, int as_there,
+                 clef_proof_case *c)
 {
     const int64_t room = rows + 3 > ROOM ? rows + 3 : ROOM;
     c->n_runs = 1;
     c->int_hi = 3;
     for (int32_t i = 0; i < g->n_symbols; i++)
-        c->symbols[0][i] = is_length(g, i) ? rows : as_there ? u->symbols[i] : at_most(room, g->symbols[i].bound);
+        c->symbols[0][i] = is_length(g, i) ? rows
+                           : as_there      ? u->symbols[i]
+                                           : at_most(room, g->symbols[i].bound);
     for (int32_t i = 0; i < g->n_symbols; i++) /* what positions may be, for the rows to lie within S */
         if (strcmp(g->symbols[i].name, "S") == 0)
             c->int_hi = (int32_t)at_most(3, c->symbols[0][i] >= rows ? c->symbols[0][i] - rows + 1 : 1);
@@ -100,8 +106,8 @@ static int64_t rows_to_try(int64_t i)
     return i < MANY ? MANY - i : i + 1;
 }
 
-/* Few rows that launch what the plan's many do: 29, 28 .. 1, 30, 31 .. 64, among few keys, then among as many as the plan has. Without
- * such the last of them stand: as much of it as is proven. */
+/* Few rows that launch what the plan's many do: 29, 28 .. 1, 30, 31 .. 64, among few keys, then among as many
+ * as the plan has. Without such the last of them stand: as much of it as is proven. */
 static void choose_run(search *s, const clef_graph *g, clef_proof_case *c)
 {
     const clef_value *n = node_of(g, s->unit->node->op);
@@ -152,8 +158,9 @@ static const clef_op_case *choose_case(search *s)
 
 static void write_case(FILE *to, const clef_proof_unit *u, const clef_proof_case *c)
 {
-    fprintf(to, "case %s %s %d %d %d %.9g %.9g %d", clef__ops[u->node->op]->name, u->kernels.variant ? u->kernels.variant->name : "-",
-            (int)c->gemm, (int)c->int_lo, (int)c->int_hi, (double)c->spread, c->tol, (int)c->n_runs);
+    fprintf(to, "case %s %s %d %d %d %.9g %.9g %d", clef__ops[u->node->op]->name,
+            u->kernels.variant ? u->kernels.variant->name : "-", (int)c->gemm, (int)c->int_lo, (int)c->int_hi,
+            (double)c->spread, c->tol, (int)c->n_runs);
     for (int32_t r = 0; r < c->n_runs; r++)
         for (int32_t i = 0; i < CLEF_MAX_SYMBOLS; i++)
             fprintf(to, " %" PRId64, c->symbols[r][i]);
@@ -163,7 +170,8 @@ static void write_case(FILE *to, const clef_proof_unit *u, const clef_proof_case
 clef_status clef__proof_write_unit(FILE *to, const clef_plan *plan, const clef_proof_unit *u, clef_error *err)
 {
     clef_proof_case c = {.tol = tolerance(u->node),
-                         .gemm = u->kernels.variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN};
+                         .gemm =
+                             u->kernels.variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN};
     clef_graph *g = NULL;
     search find;
     search_init(&find, plan, u);
@@ -188,7 +196,8 @@ clef_status clef__proof_write_unit(FILE *to, const clef_plan *plan, const clef_p
     return s;
 }
 
-clef_status clef__proof_write(const char *path, const clef_plan *plan, const clef_proof_units *units, clef_error *err)
+clef_status clef__proof_write(const char *path, const clef_plan *plan, const clef_proof_units *units,
+                              clef_error *err)
 {
     FILE *to = fopen(path, "w");
     if (!to)
@@ -204,14 +213,16 @@ clef_status clef__proof_write(const char *path, const clef_plan *plan, const cle
     return s;
 }
 
-/* ---- reading, in the prover ------------------------------------------------------------------------------------------------------------
+/* ---- reading, in the prover
+ * ------------------------------------------------------------------------------------------------------------
  */
 
 static int read_head(const char *line, clef_proof_entry *e)
 {
     int gemm = 0, at = 0, n_runs = 0, lo = 0, hi = 0;
     double spread = 0;
-    if (sscanf(line, "case %31s %31s %d %d %d %lf %lf %d%n", e->op, e->variant, &gemm, &lo, &hi, &spread, &e->c.tol, &n_runs, &at) != 8 ||
+    if (sscanf(line, "case %31s %31s %d %d %d %lf %lf %d%n", e->op, e->variant, &gemm, &lo, &hi, &spread,
+               &e->c.tol, &n_runs, &at) != 8 ||
         n_runs < 0 || n_runs > CLEF_PROOF_MAX_RUNS || gemm < 0 || gemm > CLEF_GEMM_CLBLAST)
         return 0;
     e->c.gemm = (clef_gemm)gemm;
@@ -234,8 +245,9 @@ static int read_head(const char *line, clef_proof_entry *e)
 
 clef_verdict clef__proof_verdict(clef_status s, const clef_error *why, double worst)
 {
-    const int memory = s == CLEF_E_NOMEM ||
-                       (s == CLEF_E_CL && (why->cl_code == CL_MEM_OBJECT_ALLOCATION_FAILURE || why->cl_code == CL_OUT_OF_HOST_MEMORY));
+    const int memory =
+        s == CLEF_E_NOMEM || (s == CLEF_E_CL && (why->cl_code == CL_MEM_OBJECT_ALLOCATION_FAILURE ||
+                                                 why->cl_code == CL_OUT_OF_HOST_MEMORY));
     if (!s)
         return worst <= 1 ? CLEF_PROOF_RIGHT : CLEF_PROOF_WRONG;
     return (s == CLEF_E_CL && !memory) || s == CLEF_E_BUILD ? CLEF_PROOF_REFUSED : CLEF_PROOF_UNTRIED;
@@ -267,7 +279,8 @@ static clef_status prove(clef_device *dev, clef_proof_entry *e, int32_t number, 
     if (s == CLEF_E_NOMEM)
         return clef__fail(err, s, "%s", why.text);
     clef__programs_save_cheap(dev); /* for the plan that waits: else it builds them again */
-    fprintf(out, "done %d %s %.3g\n", (int)number, clef__verdict_names[clef__proof_verdict(s, &why, worst)], worst);
+    fprintf(out, "done %d %s %.3g\n", (int)number, clef__verdict_names[clef__proof_verdict(s, &why, worst)],
+            worst);
     fflush(out);
     return CLEF_OK;
 }
@@ -296,13 +309,14 @@ int32_t clef__proof_cases(const char *text, const char **starts, int32_t most)
     return n;
 }
 
-static clef_status prove_all(clef_device *dev, const char *path, const char *text, int32_t first, FILE *out, clef_error *err)
+static clef_status prove_all(clef_device *dev, const char *path, const char *text, int32_t first, FILE *out,
+                             clef_error *err)
 {
     const char *cases = text + sizeof head - 1;
     const int32_t n = strncmp(text, head, sizeof head - 1) == 0 ? clef__proof_cases(cases, NULL, 0) : -1;
     const char **starts = n > 0 ? malloc((size_t)n * sizeof *starts) : NULL;
     if (n < 0)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: wanted the cases of a proof", path);
+        return clef__fail(err, CLEF_E_FORMAT, "%s: expected the cases of a proof", path);
     if (n && !starts)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %d cases", (int)n);
     clef__proof_cases(cases, starts, n);

@@ -87,7 +87,8 @@ void clef__proof_build(clef_device *dev, const clef_lowering *lo, const clef_val
     cl_kernel kernel;
     lower(lo, n, &l);
     for (int32_t i = 0; i < l.n; i++)
-        if (l.launches[i].call == CLEF_CALL_KERNEL && !clef__kernel_create(dev, &l.launches[i], &kernel, NULL))
+        if (l.launches[i].call == CLEF_CALL_KERNEL &&
+            !clef__kernel_create(dev, &l.launches[i], &kernel, NULL))
             clReleaseKernel(kernel);
 }
 

@@ -38,7 +38,8 @@ static clef_value *keep(copier *c, const clef_value *v, clef_value *copy)
     return copy;
 }
 
-/* A leaf for v. What a state holds, or a weight, stays such; all that is computed becomes an input, and so does a part of a weight. */
+/* A leaf for v. What a state holds, or a weight, stays such; all that is computed becomes an input, and so
+ * does a part of a weight. */
 static clef_value *leaf(copier *c, const clef_value *v, const clef_shape *shape)
 {
     const clef_value *base = clef__base(v);
@@ -90,7 +91,8 @@ static clef_value *cut(copier *c, const clef_value *v, int32_t axis, int64_t n)
     return leaf(c, v, &shape);
 }
 
-/* ---- ops whose weights have rows to spare ------------------------------------------------------------------------------------------- */
+/* ---- ops whose weights have rows to spare
+ * ------------------------------------------------------------------------------------------- */
 
 /* The packed weight anew, of fewer rows; *n: those of the result. NULL: it is not packed of weights. */
 static clef_value *pack_less(copier *c, const clef_value *packed, int32_t *n)
@@ -160,7 +162,8 @@ static clef_value *gather(copier *c, const clef_value *n)
 static clef_value *(*const special[CLEF_N_OPS])(copier *c, const clef_value *n) = {
     [CLEF_OP_panel_matmul] = panel_matmul, [CLEF_OP_matmul] = matmul, [CLEF_OP_gather] = gather};
 
-/* ---- any node -------------------------------------------------------------------------------------------------------------------------
+/* ---- any node
+ * -------------------------------------------------------------------------------------------------------------------------
  */
 
 static clef_value *as_it_is(copier *c, const clef_value *n)
@@ -187,7 +190,8 @@ clef_status clef__proof_graph(const clef_value *n, clef_graph **out, clef_error 
     if (!node || c.elements > MAX_ELEMENTS || clef_graph_error(c.g, NULL)) {
         const int no_memory = clef_graph_error(c.g, NULL) == CLEF_E_NOMEM;
         clef_graph_destroy(c.g);
-        return no_memory ? clef__fail(err, CLEF_E_NOMEM, "no memory for a graph of %s alone", n->name) : CLEF_OK;
+        return no_memory ? clef__fail(err, CLEF_E_NOMEM, "no memory for a graph of %s alone", n->name)
+                         : CLEF_OK;
     }
     *out = c.g;
     return CLEF_OK;

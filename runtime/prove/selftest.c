@@ -16,17 +16,24 @@ typedef struct tester {
     char why[sizeof((clef_error *)0)->text];
 } tester;
 
-/* ---- which variant a case takes ---------------------------------------------------------------------------------------------------- */
+/* ---- which variant a case takes
+ * ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the variant fits a node of the graph at the symbols' bounds or at 1, and whether it would serve it. */
-static int fits(const tester *t, const clef_graph *g, clef_op op, const clef_variant *variant, clef_gemm gemm, int *serves)
+/* Whether the variant fits a node of the graph at the symbols' bounds or at 1, and whether it would serve it.
+ */
+static int fits(const tester *t, const clef_graph *g, clef_op op, const clef_variant *variant, clef_gemm gemm,
+                int *serves)
 {
     int64_t symbols[CLEF_MAX_SYMBOLS];
     int fit = 0;
     for (int32_t i = 0; i < 2 * g->n_values; i++) {
         const clef_value *n = g->values[i / 2];
-        const clef_lowering lo = {
-            .graph = g, .caps = &t->dev->info.caps, .symbols = symbols, .gemm = gemm, .tuning = &t->tuning, .node = n};
+        const clef_lowering lo = {.graph = g,
+                                  .caps = &t->dev->info.caps,
+                                  .symbols = symbols,
+                                  .gemm = gemm,
+                                  .tuning = &t->tuning,
+                                  .node = n};
         for (int32_t k = 0; k < g->n_symbols; k++)
             symbols[k] = i % 2 ? 1 : g->symbols[k].bound;
         if (n->op != op)
@@ -37,13 +44,15 @@ static int fits(const tester *t, const clef_graph *g, clef_op op, const clef_var
     return fit;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- running
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status tell_progress(tester *t, clef_error *err)
 {
     if (t->opts->progress && t->opts->progress(t->opts->progress_user, "selftest", t->done, t->total))
-        return clef__fail(err, CLEF_E_CANCELLED, "selftest: interrupted at case %llu of %llu", (unsigned long long)t->done,
-                          (unsigned long long)t->total);
+        return clef__fail(err, CLEF_E_CANCELLED, "selftest: interrupted at case %llu of %llu",
+                          (unsigned long long)t->done, (unsigned long long)t->total);
     t->done++;
     return CLEF_OK;
 }
@@ -55,8 +64,8 @@ static void note_failure(tester *t, clef_selftest_row *row, const char *why)
 }
 
 /* One case: passed over where the variant fits none of its nodes. */
-static clef_status run_case(tester *t, clef_op op, const clef_variant *variant, const clef_op_case *of, clef_selftest_row *row,
-                            clef_error *err)
+static clef_status run_case(tester *t, clef_op op, const clef_variant *variant, const clef_op_case *of,
+                            clef_selftest_row *row, clef_error *err)
 {
     const clef_op_def *def = clef__ops[op];
     clef_graph *g = NULL;
@@ -69,8 +78,11 @@ static clef_status run_case(tester *t, clef_op op, const clef_variant *variant, 
         s = clef_graph_parse(of->graph, strlen(of->graph), def->name, &g, err);
     if (s)
         return s;
-    const clef_gemm gemm = variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : variant ? CLEF_GEMM_OWN : CLEF_GEMM_AUTO;
-    const int fit = !variant || fits(t, g, op, variant, gemm == CLEF_GEMM_CLBLAST ? CLEF_GEMM_CLBLAST : CLEF_GEMM_AUTO, &serves);
+    const clef_gemm gemm = variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST
+                           : variant                        ? CLEF_GEMM_OWN
+                                                            : CLEF_GEMM_AUTO;
+    const int fit = !variant || fits(t, g, op, variant,
+                                     gemm == CLEF_GEMM_CLBLAST ? CLEF_GEMM_CLBLAST : CLEF_GEMM_AUTO, &serves);
     row->used |= !variant || serves;
     if (fit && (row->used || t->opts->all)) {
         if (variant)
@@ -141,7 +153,8 @@ static uint64_t count(clef_op op)
     return cases * (rows ? rows : 1);
 }
 
-clef_status clef_selftest(clef_device *dev, const clef_selftest_opts *opts, int32_t *n_failed, clef_error *err)
+clef_status clef_selftest(clef_device *dev, const clef_selftest_opts *opts, int32_t *n_failed,
+                          clef_error *err)
 {
     static const clef_selftest_opts none;
     tester t = {.dev = dev, .opts = opts ? opts : &none};

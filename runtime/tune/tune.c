@@ -33,7 +33,9 @@ typedef struct tuner {
     uint64_t done, total;  /* candidates, as far as known */
 } tuner;
 
-/* ---- keys ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- keys
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status add_key(key_list *list, const clef_tune_key *key, clef_error *err)
 {
@@ -70,7 +72,8 @@ static int may_tune(const clef_value *n)
 }
 
 /* The keys of a graph with its symbols at 1, at a few and at their bounds. */
-static clef_status collect(const clef_graph *g, const clef_caps *caps, clef_gemm gemm, key_list *list, clef_error *err)
+static clef_status collect(const clef_graph *g, const clef_caps *caps, clef_gemm gemm, key_list *list,
+                           clef_error *err)
 {
     static const int64_t most[] = {1, 4, INT64_MAX};
     int64_t symbols[CLEF_MAX_SYMBOLS] = {0};
@@ -79,7 +82,8 @@ static clef_status collect(const clef_graph *g, const clef_caps *caps, clef_gemm
         for (int32_t i = 0; i < g->n_symbols; i++)
             symbols[i] = g->symbols[i].bound < most[m] ? g->symbols[i].bound : most[m];
         for (int32_t i = 0; i < g->n_values && !s; i++) {
-            const clef_lowering lo = {.graph = g, .caps = caps, .symbols = symbols, .gemm = gemm, .node = g->values[i]};
+            const clef_lowering lo = {
+                .graph = g, .caps = caps, .symbols = symbols, .gemm = gemm, .node = g->values[i]};
             if (!may_tune(g->values[i]))
                 continue;
             const clef_tune_key key = clef__tune_key(&lo, g->values[i]);
@@ -99,10 +103,12 @@ static int same_case(const clef_tune_key *a, const clef_tune_key *b)
 
 static int64_t weight_bytes(const clef_tune_key *key)
 {
-    return (int64_t)key->n * key->k / clef_dtype_block_elems((clef_dtype)key->dtype) * clef_dtype_block_bytes((clef_dtype)key->dtype);
+    return (int64_t)key->n * key->k / clef_dtype_block_elems((clef_dtype)key->dtype) *
+           clef_dtype_block_bytes((clef_dtype)key->dtype);
 }
 
-/* The heaviest weight first, since time may run out, and the classes of rows of one weight together, since they share their data. */
+/* The heaviest weight first, since time may run out, and the classes of rows of one weight together, since
+ * they share their data. */
 static int by_weight(const void *a, const void *b)
 {
     clef_tune_key x = *(const clef_tune_key *)a, y = *(const clef_tune_key *)b;
@@ -113,11 +119,14 @@ static int by_weight(const void *a, const void *b)
     return heavier ? (heavier < 0 ? -1 : 1) : order ? order : rows;
 }
 
-/* ---- measuring ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- measuring
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status progress(const tuner *t, clef_error *err)
 {
-    if (t->opts.progress && t->opts.progress(t->opts.progress_user, "tuning", t->done, t->total > t->done ? t->total : t->done))
+    if (t->opts.progress &&
+        t->opts.progress(t->opts.progress_user, "tuning", t->done, t->total > t->done ? t->total : t->done))
         return clef__fail(err, CLEF_E_CANCELLED, "tuning: interrupted after %" PRIu64 " candidates", t->done);
     return CLEF_OK;
 }
@@ -133,8 +142,10 @@ static int stops(clef_status s)
     return s == CLEF_E_NOMEM || s == CLEF_E_CANCELLED;
 }
 
-/* One more set of values: kept in r when it is right and faster. Values that change no launch are passed over. */
-static clef_status try_set(clef_tune_case *c, clef_tune_result *r, const int32_t *values, int64_t best, clef_error *err)
+/* One more set of values: kept in r when it is right and faster. Values that change no launch are passed
+ * over. */
+static clef_status try_set(clef_tune_case *c, clef_tune_result *r, const int32_t *values, int64_t best,
+                           clef_error *err)
 {
     uint64_t print[2];
     int64_t error = 0, ns = 0;
@@ -155,7 +166,8 @@ static clef_status try_set(clef_tune_case *c, clef_tune_result *r, const int32_t
 }
 
 /* Each tunable's candidates, with the best so far for the others. */
-static clef_status try_values(const tuner *t, clef_tune_case *c, clef_tune_result *r, int64_t best, clef_error *err)
+static clef_status try_values(const tuner *t, clef_tune_case *c, clef_tune_result *r, int64_t best,
+                              clef_error *err)
 {
     const clef_variant *v = clef__variant_row(r->row, NULL);
     clef_status s = CLEF_OK;
@@ -170,7 +182,8 @@ static clef_status try_values(const tuner *t, clef_tune_case *c, clef_tune_resul
 }
 
 /* A variant at a key: check, then time. best: of the variants before it. */
-static clef_status try_variant(tuner *t, clef_tune_case *c, clef_tune_result *r, int64_t best, clef_error *err)
+static clef_status try_variant(tuner *t, clef_tune_case *c, clef_tune_result *r, int64_t best,
+                               clef_error *err)
 {
     const double start = clef__os_seconds();
     if (no_time(t)) {
@@ -199,8 +212,8 @@ static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *ke
     clef_op op = CLEF_OP_NONE;
     for (int32_t row = 0; clef__variant_row(row, &op); row++) {
         clef_tune_result r = {.key = *key, .row = row};
-        if ((int32_t)op != key->op || !clef__tune_case_fits(c, row, key->rows) || clef__proof_failed(t->dev, row) ||
-            (t->at_load && !clef__proof_trusts(t->dev, row)))
+        if ((int32_t)op != key->op || !clef__tune_case_fits(c, row, key->rows) ||
+            clef__proof_failed(t->dev, row) || (t->at_load && !clef__proof_trusts(t->dev, row)))
             continue;
         clef_status s = progress(t, err);
         if (!s)
@@ -219,15 +232,16 @@ static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *ke
     return CLEF_OK;
 }
 
-/* 1 when there is a choice among variants that this device has run rightly before: others would have to be compiled and proven first, and
- * are left to the user's `clef tune`. */
+/* 1 when there is a choice among variants that this device has run rightly before: others would have to be
+ * compiled and proven first, and are left to the user's `clef tune`. */
 static int has_choice(clef_device *dev, const clef_tune_key *key)
 {
     clef_op op = CLEF_OP_NONE;
     const clef_variant *v;
     int n = 0;
     for (int32_t row = 0; (v = clef__variant_row(row, &op)); row++)
-        n += (int32_t)op == key->op && (!v->device || v->device(&dev->info.caps)) && clef__proof_trusts(dev, row);
+        n += (int32_t)op == key->op && (!v->device || v->device(&dev->info.caps)) &&
+             clef__proof_trusts(dev, row);
     return n > 1;
 }
 
@@ -239,7 +253,8 @@ static clef_status pass_over(tuner *t, const clef_tune_key *key, clef_error *err
     clef_status s = CLEF_OK;
     for (int32_t row = 0; (v = clef__variant_row(row, &op)) && !s; row++)
         if ((int32_t)op == key->op && (!v->device || v->device(&t->dev->info.caps))) {
-            s = clef__tune_db_put(t->db, &(clef_tune_result){.key = *key, .row = row, .state = CLEF_TUNE_PASSED}, err);
+            s = clef__tune_db_put(
+                t->db, &(clef_tune_result){.key = *key, .row = row, .state = CLEF_TUNE_PASSED}, err);
             t->done++;
         }
     return s;
@@ -250,7 +265,8 @@ static uint64_t candidates(const key_list *list, const clef_tune_db *db, int aga
     uint64_t n = 0;
     clef_op op = CLEF_OP_NONE;
     for (int32_t i = 0; i < list->n; i++)
-        for (int32_t row = 0; (again || !clef__tune_db_knows(db, &list->keys[i])) && clef__variant_row(row, &op); row++)
+        for (int32_t row = 0;
+             (again || !clef__tune_db_knows(db, &list->keys[i])) && clef__variant_row(row, &op); row++)
             n += (int32_t)op == list->keys[i].op;
     return n;
 }
@@ -286,7 +302,8 @@ static clef_status tune_all(tuner *t, key_list *list, clef_error *err)
     return stops(s) ? s : saved;
 }
 
-/* ---- at load ---------------------------------------------------------------------------------------------------------------------------
+/* ---- at load
+ * ---------------------------------------------------------------------------------------------------------------------------
  */
 
 /* Attention and light weights are left to the stated order here. */
@@ -299,15 +316,20 @@ static void drop_light(key_list *list)
     list->n = n;
 }
 
-clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_error *err)
+clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
+                               clef_error *err)
 {
-    tuner t = {.dev = dev,
-               .at_load = 1,
-               .opts = {.seconds = at_load_seconds, .progress = opts->progress, .progress_user = opts->progress_user},
-               .case_opts = {.rotate_bytes = AT_LOAD_ROTATE_BYTES, .seconds = at_load_timing_seconds, .brief = 1}};
+    tuner t = {
+        .dev = dev,
+        .at_load = 1,
+        .opts = {.seconds = at_load_seconds,
+                 .progress = opts->progress,
+                 .progress_user = opts->progress_user},
+        .case_opts = {.rotate_bytes = AT_LOAD_ROTATE_BYTES, .seconds = at_load_timing_seconds, .brief = 1}};
     key_list list = {0};
     const char *wanted = clef__os_env("CLEF_TUNE");
-    if (opts->no_tune || (wanted && strcmp(wanted, "0") == 0) || !dev->cache_dir[0]) /* without a cache every start would be a first one */
+    if (opts->no_tune || (wanted && strcmp(wanted, "0") == 0) ||
+        !dev->cache_dir[0]) /* without a cache every start would be a first one */
         return CLEF_OK;
     clef_status s = clef__tune_db_open(dev, &t.db, err);
     if (!s)
@@ -319,15 +341,19 @@ clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const 
     return s;
 }
 
-/* ---- at will ---------------------------------------------------------------------------------------------------------------------------
+/* ---- at will
+ * ---------------------------------------------------------------------------------------------------------------------------
  */
 
-/* What models of half a billion to eight billion weights multiply with: rows, columns; and in which dtypes. */
-static const int32_t common_shapes[][2] = {{896, 896}, {4864, 896}, {896, 4864}, {2048, 2048}, {8192, 2048}, {4096, 4096}, {14336, 4096}};
+/* What models of half a billion to eight billion weights multiply with: rows, columns; and in which dtypes.
+ */
+static const int32_t common_shapes[][2] = {{896, 896},   {4864, 896},  {896, 4864},  {2048, 2048},
+                                           {8192, 2048}, {4096, 4096}, {14336, 4096}};
 static const clef_dtype common_dtypes[] = {CLEF_F32, CLEF_F16, CLEF_Q8_0, CLEF_Q4_0, CLEF_Q4_K, CLEF_Q6_K};
 
 /* Graphs of one product each, as a model would have them. */
-static clef_status common_keys(const clef_device *dev, const clef_plan_opts *opts, key_list *list, clef_error *err)
+static clef_status common_keys(const clef_device *dev, const clef_plan_opts *opts, key_list *list,
+                               clef_error *err)
 {
     clef_status s = CLEF_OK;
     for (size_t i = 0; i < sizeof common_shapes / sizeof *common_shapes; i++)
@@ -351,7 +377,8 @@ static clef_status common_keys(const clef_device *dev, const clef_plan_opts *opt
     return s;
 }
 
-static clef_status keys_of(const clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, key_list *list, clef_error *err)
+static clef_status keys_of(const clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
+                           key_list *list, clef_error *err)
 {
     clef_status s = clef_graph_error(graph, err);
     clef_graph *g = s ? NULL : clef_graph_clone(graph);
@@ -377,8 +404,8 @@ static uint64_t rotate_bytes(const clef_device *dev)
     return wanted < AT_LOAD_ROTATE_BYTES ? AT_LOAD_ROTATE_BYTES : wanted > most ? most : wanted;
 }
 
-clef_status clef_tune(clef_device *dev, const clef_graph *graph, const clef_plan_opts *plan_opts, const clef_tune_opts *opts,
-                      clef_error *err)
+clef_status clef_tune(clef_device *dev, const clef_graph *graph, const clef_plan_opts *plan_opts,
+                      const clef_tune_opts *opts, clef_error *err)
 {
     const clef_plan_opts none = {0}, *po = plan_opts ? plan_opts : &none;
     tuner t = {.dev = dev, .opts = opts ? *opts : (clef_tune_opts){0}};

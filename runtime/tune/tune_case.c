@@ -1,12 +1,13 @@
-/* One candidate of the tuner, tried: a graph of the product alone, on random data, checked against the reference and timed. */
+/* One candidate of the tuner, tried: a graph of the product alone, on random data, checked against the
+ * reference and timed. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/pass/pass.h"
 #include "graph/op/ref.h"
+#include "graph/pass/pass.h"
 #include "runtime/os/os.h"
 #include "runtime/plan/plan.h"
 #include "runtime/tune/tune.h"
@@ -22,7 +23,8 @@ enum {
     ALIGN = 128, /* of a weight: CLBlast loads whole vectors */
     TEXT_BYTES = 16 * 1024
 };
-static const int32_t timed_rows[CLEF_N_ROWS] = {1, 4, 96}, checked_rows[CLEF_N_ROWS] = {1, 3, 23}, brief_rows[CLEF_N_ROWS] = {1, 4, 24};
+static const int32_t timed_rows[CLEF_N_ROWS] = {1, 4, 96}, checked_rows[CLEF_N_ROWS] = {1, 3, 23},
+                     brief_rows[CLEF_N_ROWS] = {1, 4, 24};
 
 /* A graph with its plan: `copies` products of n columns, for up to `rows` rows. */
 typedef struct setup {
@@ -64,11 +66,14 @@ int clef__tune_can(const clef_tune_key *key)
     const clef_dtype dtype = (clef_dtype)key->dtype;
     if (key->op == CLEF_OP_attention)
         return key->form > 0 && key->n % key->form == 0 && key->k % clef_dtype_block_elems(dtype) == 0;
-    return (key->op == CLEF_OP_matmul || key->op == CLEF_OP_panel_matmul) && key->k % clef_dtype_block_elems(dtype) == 0 &&
+    return (key->op == CLEF_OP_matmul || key->op == CLEF_OP_panel_matmul) &&
+           key->k % clef_dtype_block_elems(dtype) == 0 &&
            (clef_dtype_block_elems(dtype) == 1 || key->op == CLEF_OP_panel_matmul || key->form);
 }
 
-/* ---- data ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- data
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static double uniform(clef_tune_case *c) /* (0, 1) */
 {
@@ -109,10 +114,12 @@ static void draw_weight(clef_tune_case *c, setup *s, size_t drawn_bytes)
             clef_dtype_encode(dtype, &x, 1, s->weights + at);
     }
     for (size_t at = drawn_bytes; at < s->all_bytes; at += drawn_bytes)
-        memcpy(s->weights + at, s->weights, drawn_bytes < s->all_bytes - at ? drawn_bytes : s->all_bytes - at);
+        memcpy(s->weights + at, s->weights,
+               drawn_bytes < s->all_bytes - at ? drawn_bytes : s->all_bytes - at);
 }
 
-/* The weight (and of an attention, k and v) of copy i: "w12". Packed weights are copies of their own, so that one source serves all. */
+/* The weight (and of an attention, k and v) of copy i: "w12". Packed weights are copies of their own, so that
+ * one source serves all. */
 static const void *weight_of(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
 {
     const setup *s = user;
@@ -139,7 +146,9 @@ static clef_status make_data(clef_tune_case *c, setup *s, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- graph and plan ---------------------------------------------------------------------------------------------------------------- */
+/* ---- graph and plan
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 static int write_product(const clef_tune_case *c, const setup *s, int32_t i, char *text, size_t room)
 {
@@ -147,14 +156,16 @@ static int write_product(const clef_tune_case *c, const setup *s, int32_t i, cha
     const char *dtype = clef_dtype_name((clef_dtype)key->dtype);
     if (key->op == CLEF_OP_attention)
         return snprintf(text, room,
-                        "input x%" PRId32 " f32 [1, %" PRId32 ", T, %" PRId32 "]\nweight w%" PRId32 " %s [1, %" PRId32 ", %d, %" PRId32
-                        "]\ny%" PRId32 " = attention(x%" PRId32 ", w%" PRId32 ", w%" PRId32 ") scale=0.125\noutput y%" PRId32 "\n",
+                        "input x%" PRId32 " f32 [1, %" PRId32 ", T, %" PRId32 "]\nweight w%" PRId32
+                        " %s [1, %" PRId32 ", %d, %" PRId32 "]\ny%" PRId32 " = attention(x%" PRId32
+                        ", w%" PRId32 ", w%" PRId32 ") scale=0.125\noutput y%" PRId32 "\n",
                         i, key->n, key->k, i, dtype, key->form, KEYS, key->k, i, i, i, i, i);
     const int n_by_k = key->op == CLEF_OP_panel_matmul || key->form;
     return snprintf(text, room,
-                    "input x%" PRId32 " f32 [T, %" PRId32 "]\nweight w%" PRId32 " %s [%" PRId32 ", %" PRId32 "]\ny%" PRId32
-                    " = matmul(x%" PRId32 ", w%" PRId32 ")%s\noutput y%" PRId32 "\n",
-                    i, key->k, i, dtype, n_by_k ? s->n : key->k, n_by_k ? key->k : s->n, i, i, i, n_by_k ? " transpose_b=1" : "", i);
+                    "input x%" PRId32 " f32 [T, %" PRId32 "]\nweight w%" PRId32 " %s [%" PRId32 ", %" PRId32
+                    "]\ny%" PRId32 " = matmul(x%" PRId32 ", w%" PRId32 ")%s\noutput y%" PRId32 "\n",
+                    i, key->k, i, dtype, n_by_k ? s->n : key->k, n_by_k ? key->k : s->n, i, i, i,
+                    n_by_k ? " transpose_b=1" : "", i);
 }
 
 static clef_status make_graph(const clef_tune_case *c, setup *s, clef_error *err)
@@ -165,8 +176,9 @@ static clef_status make_graph(const clef_tune_case *c, setup *s, clef_error *err
     int at = snprintf(text, TEXT_BYTES, "symbol T <= %" PRId32 "\n", s->rows);
     for (int32_t i = 0; i < s->copies && at < TEXT_BYTES; i++)
         at += write_product(c, s, i, text + at, (size_t)(TEXT_BYTES - at));
-    clef_status status = at < TEXT_BYTES ? clef_graph_parse(text, strlen(text), "tuning", &s->graph, err)
-                                         : clef__fail(err, CLEF_E_LIMIT, "tuning: a graph of over %d bytes", TEXT_BYTES);
+    clef_status status = at < TEXT_BYTES
+                             ? clef_graph_parse(text, strlen(text), "tuning", &s->graph, err)
+                             : clef__fail(err, CLEF_E_LIMIT, "tuning: a graph of over %d bytes", TEXT_BYTES);
     free(text);
     if (!status && c->key.op == CLEF_OP_panel_matmul)
         status = clef__pass_choose(s->graph, &c->dev->info.caps, CLEF_GEMM_OWN, !c->key.form, err);
@@ -181,12 +193,14 @@ static clef_status find_node(const clef_tune_case *c, setup *s, clef_error *err)
             s->node = g->values[i];
             return CLEF_OK;
         }
-    return clef__fail(err, CLEF_E_UNSUPPORTED, "tuning: on this device no plan has %s", clef__ops[c->key.op]->name);
+    return clef__fail(err, CLEF_E_UNSUPPORTED, "tuning: on this device no plan has %s",
+                      clef__ops[c->key.op]->name);
 }
 
 static clef_status make_x(clef_tune_case *c, clef_error *err)
 {
-    c->n_x = (size_t)timed_rows[CLEF_ROWS_MANY] * (size_t)c->key.k * (c->key.op == CLEF_OP_attention ? (size_t)c->key.n : 1);
+    c->n_x = (size_t)timed_rows[CLEF_ROWS_MANY] * (size_t)c->key.k *
+             (c->key.op == CLEF_OP_attention ? (size_t)c->key.n : 1);
     c->x = malloc(c->n_x * sizeof *c->x);
     if (!c->x)
         return clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for %zu activations", c->n_x);
@@ -198,7 +212,8 @@ static clef_status make_x(clef_tune_case *c, clef_error *err)
 static uint64_t row_bytes(const clef_tune_key *key)
 {
     const clef_dtype dtype = (clef_dtype)key->dtype;
-    return (uint64_t)key->k / (uint64_t)clef_dtype_block_elems(dtype) * (uint64_t)clef_dtype_block_bytes(dtype);
+    return (uint64_t)key->k / (uint64_t)clef_dtype_block_elems(dtype) *
+           (uint64_t)clef_dtype_block_bytes(dtype);
 }
 
 /* How many copies of the weight are past the cache together. */
@@ -226,18 +241,22 @@ static clef_status take_setup(clef_tune_case *c, which w, setup **out, clef_erro
         return s->node ? CLEF_OK : find_node(c, s, err);
     s->n = n_for(c, w);
     s->copies = w == ROTATE ? copies_for(c, s) : 1;
-    s->rows = w == CHECK ? rows_of_check(c, CLEF_ROWS_MANY) : timed_rows[w == SINGLE ? CLEF_ROWS_MANY : CLEF_ROWS_FEW];
+    s->rows = w == CHECK ? rows_of_check(c, CLEF_ROWS_MANY)
+                         : timed_rows[w == SINGLE ? CLEF_ROWS_MANY : CLEF_ROWS_FEW];
     clef_status status = c->x ? CLEF_OK : make_x(c, err);
     if (!status && !s->weights)
         status = make_data(c, s, err);
     if (!status && !s->graph)
         status = make_graph(c, s, err);
     if (!status)
-        status = clef__plan_create_bare(
-            c->dev, s->graph,
-            &(clef_plan_opts){
-                .as_stored = 1, .variants = "", .no_tune = 1, .weights = weight_of, .weights_user = s, .gemm = CLEF_GEMM_AUTO},
-            &s->plan, err);
+        status = clef__plan_create_bare(c->dev, s->graph,
+                                        &(clef_plan_opts){.as_stored = 1,
+                                                          .variants = "",
+                                                          .no_tune = 1,
+                                                          .weights = weight_of,
+                                                          .weights_user = s,
+                                                          .gemm = CLEF_GEMM_AUTO},
+                                        &s->plan, err);
     return status ? status : find_node(c, s, err);
 }
 
@@ -258,12 +277,14 @@ static void stop_serving(setup *s)
 }
 
 /* Makes the plan run the candidate, and puts its inputs on the device. */
-static clef_status serve_by(clef_tune_case *c, setup *s, int32_t row, const int32_t *values, int32_t rows, clef_error *err)
+static clef_status serve_by(clef_tune_case *c, setup *s, int32_t row, const int32_t *values, int32_t rows,
+                            clef_error *err)
 {
     clef_plan *plan = s->plan;
     clef_status status = clef_plan_bind(plan, 1, rows, err);
     const clef_lowering lo = lowering_of(s);
-    s->choice = (clef_tune_choice){.key = clef__tune_key(&lo, s->node), .variant = clef__variant_row(row, NULL)};
+    s->choice =
+        (clef_tune_choice){.key = clef__tune_key(&lo, s->node), .variant = clef__variant_row(row, NULL)};
     memcpy(s->choice.values, values, sizeof s->choice.values);
     stop_serving(s);
     clef__tuning_finish(&plan->tuning);
@@ -282,13 +303,16 @@ static clef_status serve_by(clef_tune_case *c, setup *s, int32_t row, const int3
     return status;
 }
 
-/* ---- check --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- check
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status leaf(void *user, const clef_value *v, double *x, int64_t n, clef_error *err)
 {
     const clef_tune_case *c = user;
     const setup *s = &c->setups[CHECK];
-    const size_t elems = (size_t)clef_dtype_block_elems(v->dtype), bytes = (size_t)clef_dtype_block_bytes(v->dtype);
+    const size_t elems = (size_t)clef_dtype_block_elems(v->dtype),
+                 bytes = (size_t)clef_dtype_block_bytes(v->dtype);
     float block[256];
     (void)err;
     if (v->kind != CLEF_WEIGHT) {
@@ -339,8 +363,8 @@ static int64_t compare(const float *x, const double *want, size_t n, double tol)
     return worst * 1e6 < (double)CLEF_TUNE_NO_NUMBER ? (int64_t)(worst * 1e6) : CLEF_TUNE_NO_NUMBER;
 }
 
-clef_status clef__tune_case_check(clef_tune_case *c, int32_t row, const int32_t *values, int32_t class_of_rows, int64_t *error_ppm,
-                                  clef_error *err)
+clef_status clef__tune_case_check(clef_tune_case *c, int32_t row, const int32_t *values,
+                                  int32_t class_of_rows, int64_t *error_ppm, clef_error *err)
 {
     setup *s;
     clef_status status = take_setup(c, CHECK, &s, err);
@@ -362,7 +386,9 @@ clef_status clef__tune_case_check(clef_tune_case *c, int32_t row, const int32_t 
     return status;
 }
 
-/* ---- time ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- time
+ * ----------------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status run_once(const setup *s, double *seconds, clef_error *err)
 {
@@ -381,8 +407,8 @@ static uint64_t mix(uint64_t print, const void *data, size_t n)
     return print;
 }
 
-clef_status clef__tune_case_print(clef_tune_case *c, int32_t row, const int32_t *values, int32_t class_of_rows, uint64_t *print,
-                                  clef_error *err)
+clef_status clef__tune_case_print(clef_tune_case *c, int32_t row, const int32_t *values,
+                                  int32_t class_of_rows, uint64_t *print, clef_error *err)
 {
     setup *s;
     clef_status status = take_setup(c, class_of_rows == CLEF_ROWS_MANY ? SINGLE : ROTATE, &s, err);
@@ -400,8 +426,8 @@ clef_status clef__tune_case_print(clef_tune_case *c, int32_t row, const int32_t 
     return status;
 }
 
-clef_status clef__tune_case_time(clef_tune_case *c, int32_t row, const int32_t *values, int32_t class_of_rows, int64_t best, int64_t *ns,
-                                 clef_error *err)
+clef_status clef__tune_case_time(clef_tune_case *c, int32_t row, const int32_t *values, int32_t class_of_rows,
+                                 int64_t best, int64_t *ns, clef_error *err)
 {
     setup *s;
     double once = 0, least = 1e9;
@@ -417,11 +443,14 @@ clef_status clef__tune_case_time(clef_tune_case *c, int32_t row, const int32_t *
         if (best && least / s->copies * 1e9 * c->key.n / s->n > (double)best * GIVE_UP)
             break;
     }
-    *ns = status ? 0 : (int64_t)(least * 1e9 * ((double)c->key.n / s->n) / s->copies) + 1; /* of all rows of the weight */
+    *ns = status ? 0
+                 : (int64_t)(least * 1e9 * ((double)c->key.n / s->n) / s->copies) +
+                       1; /* of all rows of the weight */
     return status;
 }
 
-/* ---- the case -------------------------------------------------------------------------------------------------------------------------
+/* ---- the case
+ * -------------------------------------------------------------------------------------------------------------------------
  */
 
 int clef__tune_case_fits(clef_tune_case *c, int32_t row, int32_t class_of_rows)
@@ -433,8 +462,8 @@ int clef__tune_case_fits(clef_tune_case *c, int32_t row, int32_t class_of_rows)
     return clef__variant_fits(&lo, s->node, clef__variant_row(row, NULL));
 }
 
-clef_status clef__tune_case_create(clef_device *dev, const clef_tune_key *key, const clef_tune_case_opts *opts, clef_tune_case **out,
-                                   clef_error *err)
+clef_status clef__tune_case_create(clef_device *dev, const clef_tune_key *key,
+                                   const clef_tune_case_opts *opts, clef_tune_case **out, clef_error *err)
 {
     *out = NULL;
     if (!clef__tune_can(key))

@@ -1,5 +1,5 @@
-/* CLBlast's GEMM tuned from outside. Its own tuner never tries what suits a CPU (groups of one work-item, wide vectors), and its
- * database has CPUs of one maker only. */
+/* CLBlast's GEMM tuned from outside. Its own tuner never tries what suits a CPU (groups of one work-item,
+ * wide vectors), and its database has CPUs of one maker only. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,13 +12,14 @@
 enum { SIDE = 1024, RUNS = 3, ROUGH_M = 200, ROUGH_N = 136, ROUGH_K = 72, SAMPLES = 64 };
 static const double tolerance = 1e-5; /* of the largest result: f32 sums of 1024 products */
 
-/* The candidates: GEMMK=0 as one work-item a group that holds MWG x NWG results in vectors of VWM (Xgemm), with what copies, pads and
- * transposes for it. */
+/* The candidates: GEMMK=0 as one work-item a group that holds MWG x NWG results in vectors of VWM (Xgemm),
+ * with what copies, pads and transposes for it. */
 typedef struct candidate {
     int32_t mwg, nwg, kwg, kwi, vwm, vwn;
 } candidate;
-static const candidate candidates[] = {{32, 8, 32, 8, 16, 1}, {64, 4, 32, 2, 16, 1},  {64, 4, 32, 2, 16, 4},  {64, 6, 32, 2, 16, 1},
-                                       {32, 8, 32, 2, 16, 1}, {16, 16, 32, 2, 16, 1}, {32, 12, 32, 2, 16, 1}, {32, 8, 32, 2, 8, 1}};
+static const candidate candidates[] = {{32, 8, 32, 8, 16, 1},  {64, 4, 32, 2, 16, 1}, {64, 4, 32, 2, 16, 4},
+                                       {64, 6, 32, 2, 16, 1},  {32, 8, 32, 2, 16, 1}, {16, 16, 32, 2, 16, 1},
+                                       {32, 12, 32, 2, 16, 1}, {32, 8, 32, 2, 8, 1}};
 
 typedef struct param {
     const char *name;
@@ -35,13 +36,14 @@ static void make_kernel(clef_clblast_kernel *k, const char *name, const param *p
         k->n++;
     }
 }
-#define MAKE_KERNEL(k, name, ...) make_kernel(k, name, (const param[]){__VA_ARGS__}, sizeof((const param[]){__VA_ARGS__}) / sizeof(param))
+#define MAKE_KERNEL(k, name, ...)                                                                            \
+    make_kernel(k, name, (const param[]){__VA_ARGS__}, sizeof((const param[]){__VA_ARGS__}) / sizeof(param))
 
 static void make_xgemm(const candidate *c, clef_clblast_kernel *k)
 {
-    MAKE_KERNEL(k, "Xgemm", {"GEMMK", 0}, {"KREG", 1}, {"KWG", c->kwg}, {"KWI", c->kwi}, {"MDIMA", 1}, {"MDIMC", 1}, {"MWG", c->mwg},
-                {"NDIMB", 1}, {"NDIMC", 1}, {"NWG", c->nwg}, {"SA", 0}, {"SB", 0}, {"STRM", 0}, {"STRN", 0}, {"VWM", c->vwm},
-                {"VWN", c->vwn});
+    MAKE_KERNEL(k, "Xgemm", {"GEMMK", 0}, {"KREG", 1}, {"KWG", c->kwg}, {"KWI", c->kwi}, {"MDIMA", 1},
+                {"MDIMC", 1}, {"MWG", c->mwg}, {"NDIMB", 1}, {"NDIMC", 1}, {"NWG", c->nwg}, {"SA", 0},
+                {"SB", 0}, {"STRM", 0}, {"STRN", 0}, {"VWM", c->vwm}, {"VWN", c->vwn});
 }
 
 /* What moves matrices into CLBlast's order, as groups of few work-items. */
@@ -53,19 +55,22 @@ static void make_movers(clef_clblast_kernel k[4])
     MAKE_KERNEL(&k[3], "Padtranspose", {"PADTRA_PAD", 0}, {"PADTRA_TILE", 4}, {"PADTRA_WPT", 8});
 }
 
-/* A cautious set. CLBlast's C interface cannot tell what it uses for a device, so this stands where another set was tried and not kept,
- * until the process ends. */
+/* A cautious set. CLBlast's C interface cannot tell what it uses for a device, so this stands where another
+ * set was tried and not kept, until the process ends. */
 static void make_plain(clef_clblast_kernel k[5])
 {
-    MAKE_KERNEL(&k[0], "Xgemm", {"GEMMK", 0}, {"KREG", 1}, {"KWG", 32}, {"KWI", 2}, {"MDIMA", 8}, {"MDIMC", 8}, {"MWG", 32}, {"NDIMB", 8},
-                {"NDIMC", 8}, {"NWG", 32}, {"SA", 0}, {"SB", 0}, {"STRM", 0}, {"STRN", 0}, {"VWM", 4}, {"VWN", 2});
+    MAKE_KERNEL(&k[0], "Xgemm", {"GEMMK", 0}, {"KREG", 1}, {"KWG", 32}, {"KWI", 2}, {"MDIMA", 8},
+                {"MDIMC", 8}, {"MWG", 32}, {"NDIMB", 8}, {"NDIMC", 8}, {"NWG", 32}, {"SA", 0}, {"SB", 0},
+                {"STRM", 0}, {"STRN", 0}, {"VWM", 4}, {"VWN", 2});
     MAKE_KERNEL(&k[1], "Copy", {"COPY_DIMX", 8}, {"COPY_DIMY", 8}, {"COPY_VW", 1}, {"COPY_WPT", 1});
     MAKE_KERNEL(&k[2], "Pad", {"PAD_DIMX", 8}, {"PAD_DIMY", 8}, {"PAD_WPTX", 1}, {"PAD_WPTY", 1});
     MAKE_KERNEL(&k[3], "Transpose", {"TRA_DIM", 8}, {"TRA_PAD", 0}, {"TRA_SHUFFLE", 0}, {"TRA_WPT", 1});
     MAKE_KERNEL(&k[4], "Padtranspose", {"PADTRA_PAD", 0}, {"PADTRA_TILE", 8}, {"PADTRA_WPT", 1});
 }
 
-/* ---- products ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- products
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct bench {
     clef_device *dev;
@@ -93,7 +98,8 @@ static clef_status make_bench(bench *t, clef_error *err)
     for (int i = 0; i < 3; i++) {
         cl_int code;
         float *const data[] = {NULL, t->a, t->b};
-        t->mem[i] = clCreateBuffer(t->dev->context, CL_MEM_READ_WRITE | (data[i] ? CL_MEM_COPY_HOST_PTR : 0), n_bytes, data[i], &code);
+        t->mem[i] = clCreateBuffer(t->dev->context, CL_MEM_READ_WRITE | (data[i] ? CL_MEM_COPY_HOST_PTR : 0),
+                                   n_bytes, data[i], &code);
         if (!t->mem[i])
             return clef__cl_fail(err, "clCreateBuffer", "CLBlast", code);
     }
@@ -127,14 +133,17 @@ static clef_status multiply(bench *t, uint32_t m, uint32_t n, uint32_t k, int tr
 }
 
 /* Holds the result against sums in double: all of a small product, samples of a large one. */
-static clef_status check(bench *t, uint32_t m, uint32_t n, uint32_t k, int transpose_b, int *right, clef_error *err)
+static clef_status check(bench *t, uint32_t m, uint32_t n, uint32_t k, int transpose_b, int *right,
+                         clef_error *err)
 {
     const size_t n_bytes = (size_t)m * n * sizeof(float);
     const uint32_t all = m * n, step = all > 64 * 1024 ? all / SAMPLES + 1 : 1;
     double worst = 0, most = 1e-6;
     memset(t->c, 0, n_bytes);
     clef_status s = multiply(t, m, n, k, transpose_b, err);
-    const cl_int code = s ? CL_SUCCESS : clEnqueueReadBuffer(t->dev->queue, t->mem[0], CL_TRUE, 0, n_bytes, t->c, 0, NULL, NULL);
+    const cl_int code =
+        s ? CL_SUCCESS
+          : clEnqueueReadBuffer(t->dev->queue, t->mem[0], CL_TRUE, 0, n_bytes, t->c, 0, NULL, NULL);
     if (code)
         return clef__cl_fail(err, "clEnqueueReadBuffer", "CLBlast", code);
     for (uint32_t i = 0; i < all && !s; i += step) {
@@ -168,19 +177,21 @@ static clef_status try_now(bench *t, int *right, double *gflops, clef_error *err
     return s;
 }
 
-/* ---- the search -----------------------------------------------------------------------------------------------------------------------
+/* ---- the search
+ * -----------------------------------------------------------------------------------------------------------------------
  */
 
 static clef_status progress(const bench *t, clef_error *err)
 {
     if (t->opts.progress && t->opts.progress(t->opts.progress_user, "tuning", t->done, t->total))
-        return clef__fail(err, CLEF_E_CANCELLED, "tuning: interrupted after %" PRIu64 " candidates for CLBlast", t->done);
+        return clef__fail(err, CLEF_E_CANCELLED,
+                          "tuning: interrupted after %" PRIu64 " candidates for CLBlast", t->done);
     return CLEF_OK;
 }
 
 /* Tries one set; keeps it in `best` when it is right and faster. */
-static clef_status try_set(bench *t, const clef_clblast_tuning *set, clef_clblast_tuning *best, double *gflops, clef_clblast_report *out,
-                           clef_error *err)
+static clef_status try_set(bench *t, const clef_clblast_tuning *set, clef_clblast_tuning *best,
+                           double *gflops, clef_clblast_report *out, clef_error *err)
 {
     double now = 0;
     int right = 0;
@@ -224,7 +235,8 @@ static clef_status settle(bench *t, const clef_clblast_tuning *best, clef_error 
     return s ? s : clef__clblast_apply(t->dev, best, err);
 }
 
-static clef_status search(bench *t, double before, clef_clblast_tuning *best, clef_clblast_report *out, clef_error *err)
+static clef_status search(bench *t, double before, clef_clblast_tuning *best, clef_clblast_report *out,
+                          clef_error *err)
 {
     clef_clblast_tuning set;
     int right = 1;
@@ -254,9 +266,12 @@ static void report(const clef_clblast_tuning *tuning, clef_clblast_report *out)
     write_params(tuning, out->params, sizeof out->params);
 }
 
-clef_status clef_tune_clblast(clef_device *dev, const clef_tune_opts *opts, clef_clblast_report *out, clef_error *err)
+clef_status clef_tune_clblast(clef_device *dev, const clef_tune_opts *opts, clef_clblast_report *out,
+                              clef_error *err)
 {
-    bench t = {.dev = dev, .opts = opts ? *opts : (clef_tune_opts){0}, .total = sizeof candidates / sizeof *candidates + 1};
+    bench t = {.dev = dev,
+               .opts = opts ? *opts : (clef_tune_opts){0},
+               .total = sizeof candidates / sizeof *candidates + 1};
     clef_tune_db *db = NULL;
     clef_clblast_tuning best = {0};
     *out = (clef_clblast_report){0};
@@ -270,7 +285,8 @@ clef_status clef_tune_clblast(clef_device *dev, const clef_tune_opts *opts, clef
         return CLEF_OK;
     }
     /* What came before can be measured only while nothing was changed in this process. */
-    const double before = dev->clblast_ready && db->clblast.mflops_before ? (double)db->clblast.mflops_before / 1e3 : 0;
+    const double before =
+        dev->clblast_ready && db->clblast.mflops_before ? (double)db->clblast.mflops_before / 1e3 : 0;
     dev->clblast_ready = 1;
     s = make_bench(&t, err);
     if (!s)

@@ -3,14 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/device/source.h"
 #include "runtime/os/os.h"
 #include "runtime/os/sha256.h"
-#include "runtime/device/source.h"
 #include "runtime/tune/tune.h"
 
 enum { MAX_FILE_BYTES = 16 << 20, NAME_BYTES = 16 /* of the hash, in the file's name */ };
 
-/* ---- results --------------------------------------------------------------------------------------------------------------------- */
+/* ---- results
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static int32_t find(const clef_tune_db *db, const clef_tune_key *key, int32_t row)
 {
@@ -57,7 +59,9 @@ void clef__tune_db_free(clef_tune_db *db)
     free(db);
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the file
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static void add_field(clef_sha256 *s, const char *text, size_t n)
 {
@@ -112,7 +116,8 @@ clef_status clef__tune_db_path(const clef_device *dev, char out[CLEF_TUNE_PATH_B
     return CLEF_OK;
 }
 
-clef_status clef__tune_db_beside(const clef_device *dev, const char *folder, char out[CLEF_TUNE_PATH_BYTES], clef_error *err)
+clef_status clef__tune_db_beside(const clef_device *dev, const char *folder, char out[CLEF_TUNE_PATH_BYTES],
+                                 clef_error *err)
 {
     char tuning[CLEF_TUNE_PATH_BYTES];
     const clef_status s = clef__tune_db_path(dev, tuning, err);
@@ -180,15 +185,19 @@ clef_status clef__tune_db_save(clef_device *dev, clef_tune_db *db, clef_error *e
     return s;
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 /* The result that serves a key; NULL when none may. */
-static const clef_tune_result *best_at(const clef_tune_db *db, const clef_tune_key *key, const unsigned char *aside)
+static const clef_tune_result *best_at(const clef_tune_db *db, const clef_tune_key *key,
+                                       const unsigned char *aside)
 {
     const clef_tune_result *best = NULL;
     for (int32_t row = 0; row < CLEF_N_VARIANTS; row++) {
         const clef_tune_result *r = aside[row] ? NULL : clef__tune_db_find(db, key, row);
-        if (r && r->state == CLEF_TUNE_MEASURED && (!best || r->ns < best->ns - best->ns / 100 * CLEF_TUNE_GAIN_PERCENT))
+        if (r && r->state == CLEF_TUNE_MEASURED &&
+            (!best || r->ns < best->ns - best->ns / 100 * CLEF_TUNE_GAIN_PERCENT))
             best = r;
     }
     return best;

@@ -31,7 +31,9 @@ static void write_values(const clef_tune_result *r, const clef_variant *v, char 
     size_t at = 0;
     out[0] = 0;
     for (int i = 0; i < CLEF_MAX_TUNABLES && v->tunables[i].name; i++) {
-        const int n = r->values[i] ? snprintf(out + at, room - at, "%s%s=%" PRId32, at ? " " : "", v->tunables[i].name, r->values[i]) : 0;
+        const int n = r->values[i] ? snprintf(out + at, room - at, "%s%s=%" PRId32, at ? " " : "",
+                                              v->tunables[i].name, r->values[i])
+                                   : 0;
         at += n > 0 && (size_t)n < room - at ? (size_t)n : 0;
     }
 }
@@ -48,13 +50,16 @@ static void say_failed(clef_variant_info *info, const clef_tune_result *r)
 {
     info->state = CLEF_VARIANT_FAILED;
     if (r->error_ppm >= CLEF_TUNE_NO_NUMBER)
-        snprintf(info->why, sizeof info->why, "failed its check: it does not build or run, or gives no numbers; set aside");
+        snprintf(info->why, sizeof info->why,
+                 "failed its check: it does not build or run, or gives no numbers; set aside");
     else
-        snprintf(info->why, sizeof info->why, "failed its check: error %.3g > %.3g of the largest result; set aside",
+        snprintf(info->why, sizeof info->why,
+                 "failed its check: error %.3g > %.3g of the largest result; set aside",
                  info->error * (double)clef__ops[r->key.op]->tol, (double)clef__ops[r->key.op]->tol);
 }
 
-static void describe(const clef_tune_db *db, const clef_tuning *tuning, const clef_tune_result *r, clef_variant_info *info)
+static void describe(const clef_tune_db *db, const clef_tuning *tuning, const clef_tune_result *r,
+                     clef_variant_info *info)
 {
     const clef_tune_choice *choice = choice_at(tuning, &r->key);
     const clef_variant *v = clef__variant_row(r->row, NULL);
@@ -82,8 +87,8 @@ static void describe(const clef_tune_db *db, const clef_tuning *tuning, const cl
         snprintf(info->why, sizeof info->why, "chosen: %.4g us", info->us);
     } else {
         info->state = CLEF_VARIANT_SLOWER;
-        snprintf(info->why, sizeof info->why, "%s: %.4g us against %.4g", info->us > info->best_us ? "slower" : "faster by noise", info->us,
-                 info->best_us);
+        snprintf(info->why, sizeof info->why, "%s: %.4g us against %.4g",
+                 info->us > info->best_us ? "slower" : "faster by noise", info->us, info->best_us);
     }
 }
 
@@ -93,12 +98,16 @@ static void describe_unmeasured(clef_device *dev, int32_t row, clef_variant_info
     clef_op op = CLEF_OP_NONE;
     const clef_variant *v = clef__variant_row(row, &op);
     const int able = !v->device || v->device(&dev->info.caps);
-    *info = (clef_variant_info){.op = clef__ops[op]->name, .variant = v->name, .state = able ? CLEF_VARIANT_BY_ORDER : CLEF_VARIANT_UNFIT};
+    *info = (clef_variant_info){.op = clef__ops[op]->name,
+                                .variant = v->name,
+                                .state = able ? CLEF_VARIANT_BY_ORDER : CLEF_VARIANT_UNFIT};
     if (able && clef__proof_failed(dev, row)) {
         info->state = CLEF_VARIANT_FAILED;
-        snprintf(info->why, sizeof info->why, "failed its proof; set aside (clef selftest --op %s)", info->op);
+        snprintf(info->why, sizeof info->why, "failed its proof; set aside (clef selftest --op %s)",
+                 info->op);
     } else if (able)
-        snprintf(info->why, sizeof info->why, "not measured (clef tune): serves where the stated order comes to it%s%s",
+        snprintf(info->why, sizeof info->why,
+                 "not measured (clef tune): serves where the stated order comes to it%s%s",
                  v->takes ? "; takes " : "", v->takes ? v->takes : "");
     else
         snprintf(info->why, sizeof info->why, "needs %s", v->needs ? v->needs : "another device");

@@ -1,4 +1,5 @@
-/* The tuning database as text: <cache_dir>/tuning/KEY.txt, KEY a hash of the device, its driver and the kernels' sources (tune_db.c).
+/* The tuning database as text: <cache_dir>/tuning/KEY.txt, KEY a hash of the device, its driver and the
+ * kernels' sources (tune_db.c).
  *
  *   clef-tuning 1
  *   # NAME; DRIVER
@@ -8,8 +9,9 @@
  *   SUM clblast-speed MFLOPS_BEFORE MFLOPS_AFTER
  *   SUM clblast KERNEL [PARAMETER=VALUE ..]
  *
- * SUM: FNV-1a (32 bits, hexadecimal) of the rest of its line. ROWS: one, few, many. NS: nanoseconds of a product. ERROR: of the check, in
- * millionths of what is allowed. Lines that do not read so are passed over, and gone when the file is written next. */
+ * SUM: FNV-1a (32 bits, hexadecimal) of the rest of its line. ROWS: one, few, many. NS: nanoseconds of a
+ * product. ERROR: of the check, in millionths of what is allowed. Lines that do not read so are passed over,
+ * and gone when the file is written next. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,7 +34,9 @@ static uint32_t sum_of(const char *text, size_t n)
     return sum;
 }
 
-/* ---- writing -------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct out_text {
     char *text;
@@ -78,9 +82,10 @@ static void add_result(out_text *o, const clef_tune_result *r)
 {
     char line[MAX_LINE];
     const clef_variant *v = clef__variant_row(r->row, NULL);
-    int at = snprintf(line, sizeof line, "%s %s %s %" PRId32 " %" PRId32 " %s %" PRId32 " %s %" PRId64 " %" PRId64, states[r->state],
-                      clef__ops[r->key.op]->name, clef_dtype_name((clef_dtype)r->key.dtype), r->key.n, r->key.k, classes[r->key.rows],
-                      r->key.form, v->name, r->ns, r->error_ppm);
+    int at =
+        snprintf(line, sizeof line, "%s %s %s %" PRId32 " %" PRId32 " %s %" PRId32 " %s %" PRId64 " %" PRId64,
+                 states[r->state], clef__ops[r->key.op]->name, clef_dtype_name((clef_dtype)r->key.dtype),
+                 r->key.n, r->key.k, classes[r->key.rows], r->key.form, v->name, r->ns, r->error_ppm);
     for (int i = 0; i < CLEF_MAX_TUNABLES && v->tunables[i].name; i++)
         if (r->values[i])
             at = append(line, at, v->tunables[i].name, r->values[i]);
@@ -122,7 +127,8 @@ char *clef__tune_print(const clef_tune_db *db, const clef_device_info *device)
     return o.text;
 }
 
-/* ---- reading: nothing in the file is believed ---------------------------------------------------------------------------------------- */
+/* ---- reading: nothing in the file is believed
+ * ---------------------------------------------------------------------------------------- */
 
 /* Cuts the line at its blanks, in place. Returns how many words there are, -1 when too many. */
 static int split(char *line, char *words[MAX_WORDS])
@@ -218,8 +224,9 @@ static int read_result(char **words, int n, clef_tune_result *r)
     const int32_t state = place(words[0], states, 3), class_of_rows = place(words[5], classes, CLEF_N_ROWS);
     r->row = find_row(words[1], words[7]);
     r->key.dtype = find_dtype(words[2]);
-    if (state < 0 || class_of_rows < 0 || r->row < 0 || r->key.dtype < 0 || !number32(words[3], 1, &r->key.n) ||
-        !number32(words[4], 1, &r->key.k) || !number32(words[6], 0, &r->key.form) || !number(words[8], 0, INT64_MAX, &r->ns) ||
+    if (state < 0 || class_of_rows < 0 || r->row < 0 || r->key.dtype < 0 ||
+        !number32(words[3], 1, &r->key.n) || !number32(words[4], 1, &r->key.k) ||
+        !number32(words[6], 0, &r->key.form) || !number(words[8], 0, INT64_MAX, &r->ns) ||
         !number(words[9], 0, INT64_MAX, &r->error_ppm))
         return 0;
     const clef_variant *v = clef__variant_row(r->row, &op);
@@ -238,7 +245,8 @@ static int read_clblast_kernel(clef_clblast_tuning *t, char **words, int n)
     int at = 0;
     while (at < CLEF_MAX_CLBLAST_KERNELS && t->kernels[at].name[0])
         at++;
-    if (at == CLEF_MAX_CLBLAST_KERNELS || n < 3 || k.n > CLEF_MAX_CLBLAST_PARAMS || strlen(words[1]) >= sizeof k.name)
+    if (at == CLEF_MAX_CLBLAST_KERNELS || n < 3 || k.n > CLEF_MAX_CLBLAST_PARAMS ||
+        strlen(words[1]) >= sizeof k.name)
         return 0;
     strcpy(k.name, words[1]);
     for (int32_t i = 0; i < k.n; i++) {
@@ -254,11 +262,13 @@ static int read_clblast(clef_clblast_tuning *t, char **words, int n)
 {
     if (strcmp(words[0], "clblast") == 0)
         return read_clblast_kernel(t, words, n);
-    return n == 3 && number(words[1], 1, INT64_MAX, &t->mflops_before) && number(words[2], 1, INT64_MAX, &t->mflops_after);
+    return n == 3 && number(words[1], 1, INT64_MAX, &t->mflops_before) &&
+           number(words[2], 1, INT64_MAX, &t->mflops_after);
 }
 
 /* 1 when the line was understood. */
-static int read_line(clef_tune_db *db, clef_clblast_tuning *clblast, const char *from, size_t n, clef_status *status, clef_error *err)
+static int read_line(clef_tune_db *db, clef_clblast_tuning *clblast, const char *from, size_t n,
+                     clef_status *status, clef_error *err)
 {
     char line[MAX_LINE], sum[16], *words[MAX_WORDS];
     if (n < 10 || n >= sizeof line)
@@ -300,18 +310,22 @@ clef_status clef__tune_parse(clef_tune_db *db, const char *text, clef_error *err
     return s;
 }
 
-/* ---- for people --------------------------------------------------------------------------------------------------------------------- */
+/* ---- for people
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 void clef__tune_key_text(const clef_tune_key *key, char out[CLEF_TUNE_KEY_BYTES])
 {
-    static const char *const rows[] = {"1 row", "2-8 rows", "many rows"}, *const positions[] = {"1 position", "2-8 positions",
-                                                                                                "many positions"};
+    static const char *const rows[] = {"1 row", "2-8 rows", "many rows"}, *const positions[] = {
+                                                                              "1 position", "2-8 positions",
+                                                                              "many positions"};
     const char *dtype = clef_dtype_name((clef_dtype)key->dtype);
     if (key->op == CLEF_OP_attention)
-        snprintf(out, CLEF_TUNE_KEY_BYTES, "%s, %" PRId32 " heads of %" PRId32 " on %" PRId32 ", %s", dtype, key->n, key->k, key->form,
-                 positions[key->rows]);
+        snprintf(out, CLEF_TUNE_KEY_BYTES, "%s, %" PRId32 " heads of %" PRId32 " on %" PRId32 ", %s", dtype,
+                 key->n, key->k, key->form, positions[key->rows]);
     else
-        snprintf(out, CLEF_TUNE_KEY_BYTES, "%s [%" PRId32 ", %" PRId32 "] x %s%s", dtype, key->n, key->k, rows[key->rows],
+        snprintf(out, CLEF_TUNE_KEY_BYTES, "%s [%" PRId32 ", %" PRId32 "] x %s%s", dtype, key->n, key->k,
+                 rows[key->rows],
                  key->op != CLEF_OP_panel_matmul || !key->form ? ""
                  : key->form == 1                              ? ", 8-bit activations"
                                                                : ", half activations");

@@ -1,5 +1,6 @@
-/* openblas_gemm MxNxK [..]: GFLOP/s of OpenBLAS's sgemm and of clef's f32 product with a weight, round by round in turn, on the device of
- * CLEF_DEVICE. Both take as many threads as the device has units. For developers; no test. */
+/* openblas_gemm MxNxK [..]: GFLOP/s of OpenBLAS's sgemm and of clef's f32 product with a weight, round by
+ * round in turn, on the device of CLEF_DEVICE. Both take as many threads as the device has units. For
+ * developers; no test. */
 #include <cblas.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +32,8 @@ static double by_openblas(contest *c, int repeats)
 {
     const double start = now();
     for (int i = 0; i < repeats; i++)
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, c->m, c->n, c->k, 1, c->x, c->k, c->w, c->k, 0, c->y, c->n);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, c->m, c->n, c->k, 1, c->x, c->k, c->w, c->k, 0,
+                    c->y, c->n);
     return now() - start;
 }
 
@@ -41,7 +43,9 @@ static double by_clef(contest *c, int repeats, clef_error *err)
     for (int i = 0; i < repeats; i++)
         if (clef_plan_run(c->plan, err) != CLEF_OK)
             return 0;
-    return clef_plan_read(c->plan, c->first, c->z, sizeof(float) * (size_t)c->n, err) == CLEF_OK ? now() - start : 0;
+    return clef_plan_read(c->plan, c->first, c->z, sizeof(float) * (size_t)c->n, err) == CLEF_OK
+               ? now() - start
+               : 0;
 }
 
 static const void *weight(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
@@ -64,13 +68,16 @@ static clef_status make_plan(contest *c, clef_device *dev, clef_error *err)
     clef_output(g, "all", y);
     clef_status s = clef_graph_error(g, err);
     if (s == CLEF_OK)
-        s = clef_plan_create(dev, g, &(clef_plan_opts){.gemm = CLEF_GEMM_OWN, .weights = weight, .weights_user = c}, &c->plan, err);
+        s = clef_plan_create(dev, g,
+                             &(clef_plan_opts){.gemm = CLEF_GEMM_OWN, .weights = weight, .weights_user = c},
+                             &c->plan, err);
     clef_graph_destroy(g);
     if (s != CLEF_OK)
         return s;
     c->first = clef_plan_output(c->plan, "first");
     c->all = clef_plan_output(c->plan, "all");
-    return clef_plan_write(c->plan, clef_plan_input(c->plan, "x"), c->x, sizeof(float) * (size_t)c->m * (size_t)c->k, err);
+    return clef_plan_write(c->plan, clef_plan_input(c->plan, "x"), c->x,
+                           sizeof(float) * (size_t)c->m * (size_t)c->k, err);
 }
 
 /* The largest difference of the two results in parts of the largest element; also warms both up. */
@@ -110,8 +117,9 @@ static clef_status hold(contest *c, clef_device *dev, clef_error *err)
             sum[i] += flops * repeats / seconds[i];
         }
     }
-    printf("%dx%dx%d: OpenBLAS %.1f GFLOP/s (mean %.1f), clef %.1f (%.1f): %.2f times, difference %.1e\n", c->m, c->n, c->k, best[0],
-           sum[0] / ROUNDS, best[1], sum[1] / ROUNDS, best[1] / best[0], difference);
+    printf("%dx%dx%d: OpenBLAS %.1f GFLOP/s (mean %.1f), clef %.1f (%.1f): %.2f times, difference %.1e\n",
+           c->m, c->n, c->k, best[0], sum[0] / ROUNDS, best[1], sum[1] / ROUNDS, best[1] / best[0],
+           difference);
     return CLEF_OK;
 }
 
@@ -119,8 +127,9 @@ static int contest_of(const char *text, clef_device *dev)
 {
     contest c = {0};
     clef_error err = {0};
-    if (sscanf(text, "%dx%dx%d", &c.m, &c.n, &c.k) != 3 || c.m < 1 || c.n < 1 || c.k < 1 || c.m > 16384 || c.n > 16384 || c.k > 16384) {
-        fprintf(stderr, "%s: wanted MxNxK, sides of 1 to 16384\n", text);
+    if (sscanf(text, "%dx%dx%d", &c.m, &c.n, &c.k) != 3 || c.m < 1 || c.n < 1 || c.k < 1 || c.m > 16384 ||
+        c.n > 16384 || c.k > 16384) {
+        fprintf(stderr, "%s: expected MxNxK, sides of 1 to 16384\n", text);
         return 1;
     }
     const size_t m = (size_t)c.m, n = (size_t)c.n, k = (size_t)c.k;

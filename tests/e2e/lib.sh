@@ -20,7 +20,7 @@ check() {
 
 # same NAME WANTED CAME
 same() {
-  if [ "$2" = "$3" ]; then ok "$1"; else fail "$1"; printf '  wanted: %.600s\n  came:   %.600s\n' "$2" "$3"; fi
+  if [ "$2" = "$3" ]; then ok "$1"; else fail "$1"; printf '  expected: %.600s\n  got:   %.600s\n' "$2" "$3"; fi
 }
 
 # refused NAME CODE WORDS COMMAND...: exits with that code, prints nothing on stdout and one line on stderr that begins with "clef: " and
@@ -29,11 +29,11 @@ refused() {
   local name=$1 code=$2 words=$3 came=0 word
   shift 3
   "$@" >"$tmp/out" 2>"$tmp/err" </dev/null || came=$?
-  if [ "$came" -ne "$code" ]; then fail "$name: wanted exit $code, came $came"; head -n 5 "$tmp/err"; return; fi
+  if [ "$came" -ne "$code" ]; then fail "$name: expected exit $code, got $came"; head -n 5 "$tmp/err"; return; fi
   if [ -s "$tmp/out" ]; then fail "$name: something on stdout"; return; fi
-  if [ "$(wc -l <"$tmp/err")" -ne 1 ]; then fail "$name: wanted one line on stderr"; head -n 5 "$tmp/err"; return; fi
+  if [ "$(wc -l <"$tmp/err")" -ne 1 ]; then fail "$name: expected one line on stderr"; head -n 5 "$tmp/err"; return; fi
   for word in "clef: " $words; do
-    if ! grep -qF -e "$word" "$tmp/err"; then fail "$name: wanted '$word' in: $(cat "$tmp/err")"; return; fi
+    if ! grep -qF -e "$word" "$tmp/err"; then fail "$name: expected '$word' in: $(cat "$tmp/err")"; return; fi
   done
   ok "$name: $(cut -c 1-160 "$tmp/err")"
 }

@@ -2,8 +2,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "model/open/config.h"
 #include "model/file/gguf.h"
+#include "model/open/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
@@ -19,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
         const clef_gguf_entry *e = &g.entries[i];
         for (uint64_t k = 0; k < e->n; k++) {
             if (e->type == CLEF_GGUF_STRING)
-                sink += e->strings[k].n_bytes ? (unsigned char)e->strings[k].text[e->strings[k].n_bytes - 1] : 0;
+                sink +=
+                    e->strings[k].n_bytes ? (unsigned char)e->strings[k].text[e->strings[k].n_bytes - 1] : 0;
             else
                 sink += (uint64_t)clef__gguf_item_int(e, k) + (clef__gguf_item_float(e, k) > 0);
         }

@@ -1,5 +1,5 @@
-/* Bytes as a tokenizer.json, a SentencePiece model, tiktoken's lines and a GGUF file's vocabulary: whatever opens must encode and decode a
- * fixed text. */
+/* Bytes as a tokenizer.json, a SentencePiece model, tiktoken's lines and a GGUF file's vocabulary: whatever
+ * opens must encode and decode a fixed text. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,17 +9,20 @@
 
 static void use(const clef_tokenizer *tok)
 {
-    static const char text[] = "Hello  it's\n\t <s>12345 \xC3\xA9\xCC\x81 \xF0\x9F\xA6\x99 \xE2\x96\x81\xFF x";
+    static const char text[] =
+        "Hello  it's\n\t <s>12345 \xC3\xA9\xCC\x81 \xF0\x9F\xA6\x99 \xE2\x96\x81\xFF x";
     clef_encoded pair;
     char *back = NULL;
     size_t n_back = 0;
-    if (clef_tokenizer_encode_pair(tok, text, sizeof text - 1, text, 5, &(clef_encode_opts){.max_tokens = 40}, &pair, NULL) == CLEF_OK)
+    if (clef_tokenizer_encode_pair(tok, text, sizeof text - 1, text, 5, &(clef_encode_opts){.max_tokens = 40},
+                                   &pair, NULL) == CLEF_OK)
         clef_tokenizer_decode(tok, pair.ids, pair.n, &back, &n_back, NULL);
     clef_encoded_finish(&pair);
     clef_text_free(back);
 }
 
-static clef_status read_gguf(clef_tokenizer *tok, const void *data, size_t n, const char *name, clef_error *err)
+static clef_status read_gguf(clef_tokenizer *tok, const void *data, size_t n, const char *name,
+                             clef_error *err)
 {
     clef_gguf gguf;
     clef_status st = clef__gguf_parse(data, n, name, &gguf, err);
@@ -30,12 +33,14 @@ static clef_status read_gguf(clef_tokenizer *tok, const void *data, size_t n, co
     return st;
 }
 
-static clef_status read_json(clef_tokenizer *tok, const void *data, size_t n, const char *name, clef_error *err)
+static clef_status read_json(clef_tokenizer *tok, const void *data, size_t n, const char *name,
+                             clef_error *err)
 {
     return clef__tokenizer_parse_json(tok, data, n, name, err);
 }
 
-static clef_status read_tiktoken(clef_tokenizer *tok, const void *data, size_t n, const char *name, clef_error *err)
+static clef_status read_tiktoken(clef_tokenizer *tok, const void *data, size_t n, const char *name,
+                                 clef_error *err)
 {
     (void)name;
     return clef__tokenizer_parse_tiktoken(tok, data, n, "cl100k_fuzz", err);
@@ -45,7 +50,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static clef_status (*const readers[])(clef_tokenizer *, const void *, size_t, const char *,
-                                          clef_error *) = {read_json, clef__tokenizer_parse_spm, read_tiktoken, read_gguf};
+                                          clef_error *) = {read_json, clef__tokenizer_parse_spm,
+                                                           read_tiktoken, read_gguf};
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
         clef_tokenizer *tok = clef__tokenizer_new();
         clef_error err;

@@ -11,7 +11,8 @@
 
 #include "runtime/plan/pipeline.h"
 
-/* Three layers, each adding its weight; layer2 reads the state of layer1. skip reaches from layer0 to the end; mask stands in no layer. */
+/* Three layers, each adding its weight; layer2 reads the state of layer1. skip reaches from layer0 to the
+ * end; mask stands in no layer. */
 static const char text[] = "clef-graph 1\n"
                            "symbol T <= 4\n"
                            "input x f32 [T, 8]\n"
@@ -67,7 +68,8 @@ static void layers_and_places(void **state)
         assert_int_equal(clef__cut_choose(&cut, cases[i].shares, cases[i].n, begin, &err), CLEF_OK);
         for (int32_t k = 0; k < cases[i].n; k++)
             if (begin[k] != cases[i].begin[k])
-                fail_msg("case %zu: stage %d begins at layer %d, wanted %d", i, k, begin[k], cases[i].begin[k]);
+                fail_msg("case %zu: stage %d begins at layer %d, expected %d", i, k, begin[k],
+                         cases[i].begin[k]);
     }
     const double many[4] = {1, 1, 1, 1};
     assert_int_equal(clef__cut_choose(&cut, many, 4, begin, &err), CLEF_E_UNSUPPORTED);
@@ -91,7 +93,10 @@ static void shares_by_speed(void **state)
         {{40, 10}, {55, 0}, {5, 5}, 2}, /* the first is full: the second gets the rest */
         {{10, 40}, {0, 45}, {6, 4}, 2}, /* the last is full: back to the front */
         {{1, 1, 2}, {25, 1000, 35}, {2, 5, 3}, 3},
-        {{1, 1}, {5, 1000}, {1e-3, 10}, 2}, /* not even a layer fits: it gets one all the same, and its plan says so */
+        {{1, 1},
+         {5, 1000},
+         {1e-3, 10},
+         2}, /* not even a layer fits: it gets one all the same, and its plan says so */
     };
     (void)state;
     for (int i = 0; i < 10; i++)
@@ -101,7 +106,8 @@ static void shares_by_speed(void **state)
         clef__shares_by_speed(&cut, cases[i].speeds, cases[i].rooms, cases[i].n, shares);
         for (int32_t k = 0; k < cases[i].n; k++)
             if (shares[k] < cases[i].want[k] - 1e-9 || shares[k] > cases[i].want[k] + 1e-9)
-                fail_msg("case %zu: device %d gets %g layers, wanted %g", i, k, shares[k], cases[i].want[k]);
+                fail_msg("case %zu: device %d gets %g layers, expected %g", i, k, shares[k],
+                         cases[i].want[k]);
     }
 }
 
@@ -124,7 +130,7 @@ static const clef_value *need(const clef_graph *g, const char *name, clef_value_
     if (!v)
         fail_msg("%s is not there", name);
     if (v->kind != kind)
-        fail_msg("%s is of kind %d, wanted %d", name, v->kind, kind);
+        fail_msg("%s is of kind %d, expected %d", name, v->kind, kind);
     return v;
 }
 
@@ -165,7 +171,8 @@ static void stages(void **state)
     assert_int_equal(stage[2]->n_outputs, 1);
     assert_string_equal(stage[2]->outputs[0].name, "y");
     for (int32_t s = 0; s < 3; s++) {
-        assert_int_equal(clef_graph_optimize(stage[s], NULL, &err), CLEF_OK); /* each is a graph like any other */
+        assert_int_equal(clef_graph_optimize(stage[s], NULL, &err),
+                         CLEF_OK); /* each is a graph like any other */
         clef_graph_destroy(stage[s]);
     }
     clef__cut_finish(&cut);

@@ -1,4 +1,5 @@
-/* Half floats and block formats: every half, rounding, and blocks worked out by hand; ggml's own blocks where they are at hand. */
+/* Half floats and block formats: every half, rounding, and blocks worked out by hand; ggml's own blocks where
+ * they are at hand. */
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -32,15 +33,18 @@ static void every_half_comes_back(void **state)
     (void)state;
     for (uint32_t h = 0; h < 65536; h++) {
         const float a = decode_16(CLEF_F16, (uint16_t)h), b = decode_16(CLEF_BF16, (uint16_t)h);
-        assert_true(isnan(a) ? isnan(decode_16(CLEF_F16, encode_16(CLEF_F16, a))) : encode_16(CLEF_F16, a) == h);
-        assert_true(isnan(b) ? isnan(decode_16(CLEF_BF16, encode_16(CLEF_BF16, b))) : encode_16(CLEF_BF16, b) == h);
+        assert_true(isnan(a) ? isnan(decode_16(CLEF_F16, encode_16(CLEF_F16, a)))
+                             : encode_16(CLEF_F16, a) == h);
+        assert_true(isnan(b) ? isnan(decode_16(CLEF_BF16, encode_16(CLEF_BF16, b)))
+                             : encode_16(CLEF_BF16, b) == h);
     }
 }
 
 static void halves_are_ieee(void **state)
 {
     (void)state;
-    assert_true(decode_16(CLEF_F16, 0x3c00) == 1 && decode_16(CLEF_F16, 0xc000) == -2 && decode_16(CLEF_F16, 0x7bff) == 65504);
+    assert_true(decode_16(CLEF_F16, 0x3c00) == 1 && decode_16(CLEF_F16, 0xc000) == -2 &&
+                decode_16(CLEF_F16, 0x7bff) == 65504);
     assert_true(decode_16(CLEF_F16, 1) == 0x1p-24f && decode_16(CLEF_F16, 0x8400) == -0x1p-14f);
     assert_true(decode_16(CLEF_F16, 0x7c00) == INFINITY && isnan(decode_16(CLEF_F16, 0x7c01)));
     assert_true(decode_16(CLEF_BF16, 0x3f80) == 1 && decode_16(CLEF_BF16, 0xff80) == -INFINITY);
@@ -52,9 +56,10 @@ static void halves_round_to_even(void **state)
     static const struct {
         float x;
         uint16_t f16;
-    } cases[] = {{1 + 0x1p-11f, 0x3c00}, {1 + 0x3p-11f, 0x3c02}, {1 + 0x1.01p-11f, 0x3c01}, {65519.0f, 0x7bff}, {65520.0f, 0x7c00},
-                 {-1e30f, 0xfc00},       {0x1p-25f, 0},          {0x1.8p-25f, 1},           {0x3p-25f, 2},      {-0.0f, 0x8000},
-                 {0x1.ffbp-15f, 0x3ff},  {0x1.ffcp-15f, 0x400}};
+    } cases[] = {{1 + 0x1p-11f, 0x3c00}, {1 + 0x3p-11f, 0x3c02}, {1 + 0x1.01p-11f, 0x3c01},
+                 {65519.0f, 0x7bff},     {65520.0f, 0x7c00},     {-1e30f, 0xfc00},
+                 {0x1p-25f, 0},          {0x1.8p-25f, 1},        {0x3p-25f, 2},
+                 {-0.0f, 0x8000},        {0x1.ffbp-15f, 0x3ff},  {0x1.ffcp-15f, 0x400}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(encode_16(CLEF_F16, cases[i].x), cases[i].f16);
     assert_int_equal(encode_16(CLEF_BF16, 1 + 0x1p-8f), 0x3f80);
@@ -173,8 +178,8 @@ static void blocks_decode_as_gguf_says(void **state)
     FILE *f = fopen(CLEF_SOURCE_DIR "/tests/fixtures/blocks.txt", "r");
     (void)state;
     assert_non_null(f);
-    while (fscanf(f, "%15s %" SCNx32 " %" SCNx32 " %" SCNx32 " %" SCNx32 " %" SCNx64, name, &first[0], &first[1], &first[2], &first[3],
-                  &wanted) == 6) {
+    while (fscanf(f, "%15s %" SCNx32 " %" SCNx32 " %" SCNx32 " %" SCNx32 " %" SCNx64, name, &first[0],
+                  &first[1], &first[2], &first[3], &wanted) == 6) {
         clef_dtype t = CLEF_Q8_0;
         while (t < CLEF_N_DTYPES && strcmp(clef_dtype_name(t), name) != 0)
             t++;
@@ -190,12 +195,12 @@ static void blocks_decode_as_gguf_says(void **state)
             memcpy(&bits, &x[i], sizeof bits);
             bits = isnan(x[i]) ? 0x7fc00000u : bits;
             if (i < 4 && bits != first[i])
-                fail_msg("%s: element %zu is %08" PRIx32 ", wanted %08" PRIx32, name, i, bits, first[i]);
+                fail_msg("%s: element %zu is %08" PRIx32 ", expected %08" PRIx32, name, i, bits, first[i]);
             for (int k = 0; k < 4; k++)
                 hash = (hash ^ (bits >> 8 * k & 255)) * 1099511628211u;
         }
         if (hash != wanted)
-            fail_msg("%s: the elements' hash is %016" PRIx64 ", wanted %016" PRIx64, name, hash, wanted);
+            fail_msg("%s: the elements' hash is %016" PRIx64 ", expected %016" PRIx64, name, hash, wanted);
         n_formats++;
     }
     fclose(f);
@@ -208,8 +213,9 @@ static void encoding_is_close(void **state)
     static const struct {
         clef_dtype dtype;
         float most;
-    } formats[] = {{CLEF_Q8_0, 0.006f}, {CLEF_Q4_0, 0.09f},  {CLEF_Q4_1, 0.083f}, {CLEF_Q5_0, 0.045f},   {CLEF_Q5_1, 0.04f},
-                   {CLEF_Q4_K, 0.074f}, {CLEF_Q5_K, 0.037f}, {CLEF_Q6_K, 0.018f}, {CLEF_IQ4_NL, 0.079f}, {CLEF_MXFP4, 0.117f}};
+    } formats[] = {{CLEF_Q8_0, 0.006f},   {CLEF_Q4_0, 0.09f},  {CLEF_Q4_1, 0.083f}, {CLEF_Q5_0, 0.045f},
+                   {CLEF_Q5_1, 0.04f},    {CLEF_Q4_K, 0.074f}, {CLEF_Q5_K, 0.037f}, {CLEF_Q6_K, 0.018f},
+                   {CLEF_IQ4_NL, 0.079f}, {CLEF_MXFP4, 0.117f}};
     enum { N = 256 * 64 };
     static float x[N], back[N];
     static uint8_t blocks[N * 2];
@@ -234,8 +240,8 @@ static void encoding_is_close(void **state)
             }
             error = sqrt(error / N) / (double)scale;
             if (error > (double)formats[f].most)
-                fail_msg("%s at %g: an error of %g, wanted at most %g", clef_dtype_name(formats[f].dtype), (double)scale, error,
-                         (double)formats[f].most);
+                fail_msg("%s at %g: an error of %g, expected at most %g", clef_dtype_name(formats[f].dtype),
+                         (double)scale, error, (double)formats[f].most);
         }
 }
 

@@ -58,34 +58,37 @@ static int count_op(const clef_graph *g, const char *op)
     return n;
 }
 
-/* ---- the text form ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the text form
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 /* One layer of attention as architectures write it, with every kind of leaf and attribute. */
-static const char layer_text[] = "clef-graph 1\n"
-                                 "symbol B <= 2\n"
-                                 "symbol T <= 8\n"
-                                 "symbol S <= 16\n"
-                                 "input x f32 [B, T, 32]\n"
-                                 "input pos i32 [B]\n"
-                                 "weight \"w q\" f16 [32, 32]\n"
-                                 "weight w.bias f32 [32]\n"
-                                 "state layer0.k f32 [2, 4, 16, 8]\n"
-                                 "const freqs f32 [4] = 1, 0.5, 0.25, 0.125\n"
-                                 "layer0.q0 = matmul(x, \"w q\") transpose_b=1 : f32 [B, T, 32]\n"
-                                 "layer0.q = add(layer0.q0, w.bias) : f32 [B, T, 32]\n"
-                                 "layer0.qh = reshape(layer0.q) : f32 [B, T, 4, 8]\n"
-                                 "layer0.qr = rope(layer0.qh, freqs, pos) interleaved=1 : f32 [B, T, 4, 8]\n"
-                                 "layer0.qp = permute(layer0.qr) axes=[0, 2, 1, 3] : f32 [B, 4, T, 8]\n"
-                                 "layer0.kw = cache_write(layer0.k, layer0.qp, pos) : f32 [2, 4, 16, 8]\n"
-                                 "layer0.kb = slice(layer0.kw) size=B : f32 [B, 4, 16, 8]\n"
-                                 "layer0.ks = slice(layer0.kb) axis=2 size=S : f32 [B, 4, S, 8]\n"
-                                 "layer0.s = matmul(layer0.qp, layer0.ks) transpose_b=1 alpha=0.353553385 : f32 [B, 4, T, S]\n"
-                                 "layer0.attention = softmax(layer0.s, _, pos) causal=1 window=7 : f32 [B, 4, T, S]\n"
-                                 "layer0.o = matmul(layer0.attention, layer0.ks) : f32 [B, 4, T, 8]\n"
-                                 "layer0.op = permute(layer0.o) axes=[0, 2, 1, 3] : f32 [B, T, 4, 8]\n"
-                                 "layer0.oc = copy(layer0.op) : f32 [B, T, 4, 8]\n"
-                                 "y = reshape(layer0.oc) : f32 [B, T, 32]\n"
-                                 "output logits = y\n";
+static const char layer_text[] =
+    "clef-graph 1\n"
+    "symbol B <= 2\n"
+    "symbol T <= 8\n"
+    "symbol S <= 16\n"
+    "input x f32 [B, T, 32]\n"
+    "input pos i32 [B]\n"
+    "weight \"w q\" f16 [32, 32]\n"
+    "weight w.bias f32 [32]\n"
+    "state layer0.k f32 [2, 4, 16, 8]\n"
+    "const freqs f32 [4] = 1, 0.5, 0.25, 0.125\n"
+    "layer0.q0 = matmul(x, \"w q\") transpose_b=1 : f32 [B, T, 32]\n"
+    "layer0.q = add(layer0.q0, w.bias) : f32 [B, T, 32]\n"
+    "layer0.qh = reshape(layer0.q) : f32 [B, T, 4, 8]\n"
+    "layer0.qr = rope(layer0.qh, freqs, pos) interleaved=1 : f32 [B, T, 4, 8]\n"
+    "layer0.qp = permute(layer0.qr) axes=[0, 2, 1, 3] : f32 [B, 4, T, 8]\n"
+    "layer0.kw = cache_write(layer0.k, layer0.qp, pos) : f32 [2, 4, 16, 8]\n"
+    "layer0.kb = slice(layer0.kw) size=B : f32 [B, 4, 16, 8]\n"
+    "layer0.ks = slice(layer0.kb) axis=2 size=S : f32 [B, 4, S, 8]\n"
+    "layer0.s = matmul(layer0.qp, layer0.ks) transpose_b=1 alpha=0.353553385 : f32 [B, 4, T, S]\n"
+    "layer0.attention = softmax(layer0.s, _, pos) causal=1 window=7 : f32 [B, 4, T, S]\n"
+    "layer0.o = matmul(layer0.attention, layer0.ks) : f32 [B, 4, T, 8]\n"
+    "layer0.op = permute(layer0.o) axes=[0, 2, 1, 3] : f32 [B, T, 4, 8]\n"
+    "layer0.oc = copy(layer0.op) : f32 [B, T, 4, 8]\n"
+    "y = reshape(layer0.oc) : f32 [B, T, 32]\n"
+    "output logits = y\n";
 
 static void text_round_trip(void **state)
 {
@@ -154,32 +157,36 @@ static void text_refuses(void **state)
         {"symbol T <= 4\nsymbol T <= 4\n", "declared twice", CLEF_E_FORMAT},
         {"symbol T <= 4\nstate s f32 [T]\n", "state s", CLEF_E_SHAPE},
         {"input x f32 [2]\ninput x f32 [2]\n", "'x' stands already", CLEF_E_FORMAT},
-        {"const c f32 [3] = 1, 2\n", "wanted ','", CLEF_E_FORMAT},
+        {"const c f32 [3] = 1, 2\n", "expected ','", CLEF_E_FORMAT},
         {"const c f32 [2] = 1, two\n", "'two'", CLEF_E_FORMAT},
-        {"const c f16 [1] = 1\n", "wanted f32 or i32", CLEF_E_ARG},
+        {"const c f16 [1] = 1\n", "expected f32 or i32", CLEF_E_ARG},
         {"const c f32 [2000000000] = 1\n", "more elements", CLEF_E_SHAPE},
         {"y = nosuch(x)\n", "'nosuch' is no op", CLEF_E_FORMAT},
         {"y = gelu(x)\n", "no value called 'x'", CLEF_E_FORMAT},
         {"input x f32 [2]\ny = gelu(x, x)\n", "at most 1", CLEF_E_ARG},
         {"input x f32 [2]\ny = gelu(_)\n", "input 0 is missing", CLEF_E_ARG},
-        {"input x i32 [2]\ny = gelu(x)\n", "is i32, wanted f32", CLEF_E_SHAPE},
+        {"input x i32 [2]\ny = gelu(x)\n", "is i32, expected f32", CLEF_E_SHAPE},
         {"input x f32 [2]\ny = softmax(x) nosuch=1\n", "no attribute 'nosuch'", CLEF_E_FORMAT},
         {"input x f32 [2]\ny = softmax(x) scale=abc\n", "'abc'", CLEF_E_FORMAT},
-        {"input x f32 [2]\ny = softmax(x) scale=1,5\n", "came ','", CLEF_E_FORMAT},
+        {"input x f32 [2]\ny = softmax(x) scale=1,5\n", "got ','", CLEF_E_FORMAT},
         {"input x f32 [2]\ny = softmax(x) scale=1e-46\n", "does not fit f32", CLEF_E_FORMAT},
         {"input x f32 [2]\ny = softmax(x) scale=1e39\n", "does not fit f32", CLEF_E_FORMAT},
         {"input x f32 [2]\ny = softmax(x) scale=1e\n", "'1e'", CLEF_E_FORMAT},
         {"input x f32 [2]\ny = softmax(x) scale=.\n", "'.'", CLEF_E_FORMAT},
         {"symbol 2T <= 4\n", "cannot name a symbol", CLEF_E_FORMAT},
-        {STATE_TEXT "w = cache_write(s, x)\ny = add(s, w)\n", "input 0 (s) shows a state that w has written", CLEF_E_ARG},
-        {STATE_TEXT "w = cache_write(s, x)\nv = cache_write(w, x)\ny = add(v, w)\n", "input 1 (w)", CLEF_E_ARG},
-        {STATE_TEXT "p = slice(s) axis=2 size=1\nw = cache_write(s, x)\ny = gelu(p)\n", "input 0 (p)", CLEF_E_ARG},
+        {STATE_TEXT "w = cache_write(s, x)\ny = add(s, w)\n", "input 0 (s) shows a state that w has written",
+         CLEF_E_ARG},
+        {STATE_TEXT "w = cache_write(s, x)\nv = cache_write(w, x)\ny = add(v, w)\n", "input 1 (w)",
+         CLEF_E_ARG},
+        {STATE_TEXT "p = slice(s) axis=2 size=1\nw = cache_write(s, x)\ny = gelu(p)\n", "input 0 (p)",
+         CLEF_E_ARG},
         {STATE_TEXT "w = cache_write(s, x)\np = slice(s) axis=2 size=1\n", "input 0 (s)", CLEF_E_ARG},
         {STATE_TEXT "w = cache_write(s, x)\nv = cache_write(s, x)\n", "input 0 (s)", CLEF_E_ARG},
         {STATE_TEXT "w = cache_write(s, x)\noutput s\n", "output s", CLEF_E_ARG},
         {STATE_TEXT "output s\nw = cache_write(s, x)\n", "output s", CLEF_E_ARG},
-        {STATE_TEXT "p = slice(s) axis=2 start=1 size=1\nw = cache_write(s, p)\n", "lies in the state", CLEF_E_ARG},
-        {"input x f32 [2]\ny = reshape(x)\n", "wanted ':'", CLEF_E_FORMAT},
+        {STATE_TEXT "p = slice(s) axis=2 start=1 size=1\nw = cache_write(s, p)\n", "lies in the state",
+         CLEF_E_ARG},
+        {"input x f32 [2]\ny = reshape(x)\n", "expected ':'", CLEF_E_FORMAT},
         {"input x f32 [2]\ny = reshape(x) : f32 [3]\n", "y: reshape_0", CLEF_E_SHAPE},
         {"input x f32 [2]\ny = gelu(x) : f32 [3]\n", "is written", CLEF_E_SHAPE},
         {"input a f32 [2]\ninput b f32 [3]\ny = add(a, b)\n", "add_0", CLEF_E_SHAPE},
@@ -187,10 +194,10 @@ static void text_refuses(void **state)
         {"input x f32 [2, 3]\ny = slice(x) axis=1 start=2 size=2\n", "slice_0", CLEF_E_SHAPE},
         {"output y\n", "no value of that name", CLEF_E_FORMAT},
         {"input x f32 [2]\noutput x\noutput x\n", "two outputs", CLEF_E_ARG},
-        {"input x f32 [2] junk\n", "more than the line wants", CLEF_E_FORMAT},
+        {"input x f32 [2] junk\n", "unexpected text after the statement", CLEF_E_FORMAT},
         {"input \"x f32 [2]\n", "does not end", CLEF_E_FORMAT},
         {"input \"\\q\" f32 [2]\n", "escape", CLEF_E_FORMAT},
-        {"= gelu(x)\n", "wanted a name", CLEF_E_FORMAT},
+        {"= gelu(x)\n", "expected a name", CLEF_E_FORMAT},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         clef_graph *g;
@@ -198,15 +205,16 @@ static void text_refuses(void **state)
         const clef_status s = clef_graph_parse(bad[i].text, strlen(bad[i].text), "bad.clef", &g, &err);
         const char *says = strncmp(bad[i].says, "y: ", 3) == 0 ? bad[i].says + 3 : bad[i].says;
         if (s != bad[i].status || !strstr(err.text, says) || !strstr(err.text, "bad.clef:") || g)
-            fail_msg("case %zu: wanted %s with \"%s\", came %s: %s", i, clef_status_name(bad[i].status), says, clef_status_name(s),
-                     err.text);
+            fail_msg("case %zu: expected %s with \"%s\", got %s: %s", i, clef_status_name(bad[i].status),
+                     says, clef_status_name(s), err.text);
     }
 }
 
 /* The text is the same in a locale with a decimal comma, if there is one here. */
 static void text_in_a_comma_locale(void **state)
 {
-    static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8", "ru_RU.UTF-8", "nl_NL.UTF-8"};
+    static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8",  "fr_FR.UTF-8",
+                                         "fr_FR.utf8",  "ru_RU.UTF-8", "nl_NL.UTF-8"};
     (void)state;
     size_t i = 0;
     while (i < sizeof commas / sizeof *commas && !setlocale(LC_NUMERIC, commas[i]))
@@ -241,7 +249,8 @@ static void numbers_read_as_written(void **state)
                 {"inf", INFINITY},
                 {"-inf", -INFINITY},
                 {"3.4028235e38", 3.4028235e38f}};
-    static const char *const bad[] = {"", "-", ".", "e5", "1e", "1e+", "1,5", "0x10", "1.5.5", "1 ", "infinite", "--1"};
+    static const char *const bad[] = {"",    "-",    ".",     "e5", "1e",       "1e+",
+                                      "1,5", "0x10", "1.5.5", "1 ", "infinite", "--1"};
     float x;
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
@@ -260,7 +269,8 @@ static void numbers_read_as_written(void **state)
 static void made_up_names_give_way(void **state)
 {
     (void)state;
-    clef_graph *g = parse("input x f32 [2, 3]\np = permute(x) axes=[1, 0]\ny = softmax(p)\ncopy_0 = gelu(x)\ncopy_1 = softmax(p)\n"
+    clef_graph *g = parse("input x f32 [2, 3]\np = permute(x) axes=[1, 0]\ny = softmax(p)\ncopy_0 = "
+                          "gelu(x)\ncopy_1 = softmax(p)\n"
                           "output y\noutput copy_0\noutput copy_1\n");
     assert_string_equal(clef_value_describe(clef_graph_find(g, "copy_0")).op, "gelu");
     assert_string_equal(clef_value_describe(clef_graph_find(g, "copy_1")).op, "softmax");
@@ -367,7 +377,9 @@ static void text_cut_anywhere(void **state)
     }
 }
 
-/* ---- builders ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- builders
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static void builder_error_sticks(void **state)
 {
@@ -433,7 +445,9 @@ static void many_values(void **state)
     clef_graph_destroy(g);
 }
 
-/* ---- passes -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- passes
+ * --------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void fuses_attention(void **state)
 {
@@ -469,7 +483,11 @@ static void fuses_swiglu(void **state)
     assert_int_equal(count_op(g, "silu"), 0);
     assert_string_equal(clef_value_describe(clef_graph_find(g, "y")).op, "swiglu");
     clef_graph_destroy(g);
-    g = parse("input g f32 [2, 3]\ninput u f32 [2, 3]\ns = silu(g)\ny = mul(u, s)\noutput y\noutput s\n"); /* s is wanted itself */
+    g = parse(
+        "input g f32 [2, 3]\ninput u f32 [2, 3]\ns = silu(g)\ny = mul(u, s)\noutput y\noutput s\n"); /* s is
+                                                                                                        wanted
+                                                                                                        itself
+                                                                                                      */
     optimize(g);
     assert_int_equal(count_op(g, "swiglu"), 0);
     clef_graph_destroy(g);
@@ -478,9 +496,9 @@ static void fuses_swiglu(void **state)
 static void folds_constants(void **state)
 {
     (void)state;
-    clef_graph *g =
-        parse("input x f32 [3]\nconst a f32 [3] = 1, 2, 3\nconst b f32 [3] = 10, 20, 30\nc = mul(a, b)\nd = affine(c) scale=2 shift=1\n"
-              "e = affine(x) scale=1\nf = reshape(e) : f32 [3]\ny = add(f, d)\noutput y\n");
+    clef_graph *g = parse("input x f32 [3]\nconst a f32 [3] = 1, 2, 3\nconst b f32 [3] = 10, 20, 30\nc = "
+                          "mul(a, b)\nd = affine(c) scale=2 shift=1\n"
+                          "e = affine(x) scale=1\nf = reshape(e) : f32 [3]\ny = add(f, d)\noutput y\n");
     optimize(g);
     assert_int_equal(count_op(g, "mul") + count_op(g, "affine") + count_op(g, "reshape"), 0);
     const clef_value *y = clef_graph_find(g, "y");
@@ -494,7 +512,8 @@ static void folds_constants(void **state)
 static void merges_and_drops(void **state)
 {
     (void)state;
-    clef_graph *g = parse("input x f32 [3]\ninput unused f32 [3]\nweight w f32 [9]\na = gelu(x)\nb = gelu(x)\nc = relu(x)\ndead = exp(a)\n"
+    clef_graph *g = parse("input x f32 [3]\ninput unused f32 [3]\nweight w f32 [9]\na = gelu(x)\nb = "
+                          "gelu(x)\nc = relu(x)\ndead = exp(a)\n"
                           "y = add(a, b)\nz = mul(y, c)\noutput z\n");
     optimize(g);
     assert_int_equal(count_op(g, "gelu"), 1);
@@ -514,7 +533,9 @@ static void reads_stay_before_writes(void **state)
         const char *text, *op;
     } cases[] = {
         {"a = affine(k) scale=1\nw = cache_write(k, x)\ny = add(a, w)\noutput y\n", "affine"},
-        {"s = matmul(x, k) transpose_b=1\nw = cache_write(k, x)\np = softmax(s)\ny = matmul(p, x)\noutput y\n", "softmax"},
+        {"s = matmul(x, k) transpose_b=1\nw = cache_write(k, x)\np = softmax(s)\ny = matmul(p, x)\noutput "
+         "y\n",
+         "softmax"},
         {"s = silu(k)\nw = cache_write(k, x)\ny = mul(s, x)\noutput y\n", "silu"},
         {"weight b f32 [4]\nm = matmul(x, k)\nw = cache_write(k, x)\ny = add(m, b)\noutput y\n", "add"},
     };
@@ -542,8 +563,10 @@ static void fuses_only_what_fits(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[400];
-        snprintf(text, sizeof text, "%ss = matmul(q, k) transpose_b=1 alpha=1e-30\np = softmax(s)%s\ny = matmul(p, v)\noutput y\n",
-                 cases[i].leaves, cases[i].attrs);
+        snprintf(
+            text, sizeof text,
+            "%ss = matmul(q, k) transpose_b=1 alpha=1e-30\np = softmax(s)%s\ny = matmul(p, v)\noutput y\n",
+            cases[i].leaves, cases[i].attrs);
         clef_graph *g = parse(text);
         optimize(g);
         assert_int_equal(count_op(g, "attention"), 0);
@@ -555,8 +578,8 @@ static void fuses_only_what_fits(void **state)
 static void keeps_order_of_states(void **state)
 {
     (void)state;
-    clef_graph *g = parse(
-        "input x f32 [1, 1, 1, 4]\nstate k f32 [1, 1, 8, 4]\na = copy(k)\nw = cache_write(k, x)\nb = copy(w)\ny = sub(a, b)\noutput y\n");
+    clef_graph *g = parse("input x f32 [1, 1, 1, 4]\nstate k f32 [1, 1, 8, 4]\na = copy(k)\nw = "
+                          "cache_write(k, x)\nb = copy(w)\ny = sub(a, b)\noutput y\n");
     optimize(g);
     assert_int_equal(count_op(g, "copy"), 2);
     assert_int_equal(count_op(g, "cache_write"), 1); /* an effect, though nothing uses its value */
@@ -586,7 +609,8 @@ static void verify_sees_damage(void **state)
     clef_graph_destroy(g);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------------------------
+/* ---- memory
+ * ---------------------------------------------------------------------------------------------------------------------------
  */
 
 /* No two values that live at the same time may share a byte, but where one took over the other's memory. */
@@ -604,7 +628,8 @@ static void check_places(const clef_graph *g, const clef_memory *m, uint64_t chu
             int32_t owner = i;
             while (owner != j && owner >= 0)
                 owner = m->places[owner].in_place_of;
-            if (q->bytes && !apart && owner != j && q->last >= p->first && clef__base(g->values[j]) == g->values[j]) {
+            if (q->bytes && !apart && owner != j && q->last >= p->first &&
+                clef__base(g->values[j]) == g->values[j]) {
                 int32_t a = i, b = j; /* both may have taken over the same block, one after the other */
                 while (m->places[a].in_place_of >= 0)
                     a = m->places[a].in_place_of;
@@ -620,7 +645,8 @@ static void check_places(const clef_graph *g, const clef_memory *m, uint64_t chu
 static void memory_is_reused(void **state)
 {
     (void)state;
-    clef_graph *g = parse("input x f32 [1024]\na = gelu(x)\nb = exp(a)\nc = relu(b)\nd = add(c, x)\noutput d\n");
+    clef_graph *g =
+        parse("input x f32 [1024]\na = gelu(x)\nb = exp(a)\nc = relu(b)\nd = add(c, x)\noutput d\n");
     clef_memory m;
     clef_error err;
     assert_int_equal(clef__memory_plan(g, NULL, 128, 1 << 30, &m, &err), CLEF_OK);
@@ -635,12 +661,14 @@ static void memory_keeps_what_is_needed(void **state)
 {
     (void)state;
     /* a is read again after b: b may not take its memory; outputs live to the end */
-    clef_graph *g = parse("input x f32 [1024]\na = gelu(x)\nb = exp(a)\nc = mul(a, b)\nd = relu(c)\noutput b\noutput d\n");
+    clef_graph *g = parse(
+        "input x f32 [1024]\na = gelu(x)\nb = exp(a)\nc = mul(a, b)\nd = relu(c)\noutput b\noutput d\n");
     clef_memory m;
     clef_error err;
     assert_int_equal(clef__memory_plan(g, NULL, 128, 1 << 30, &m, &err), CLEF_OK);
     check_places(g, &m, 1 << 30);
-    const int32_t a = clef_graph_find(g, "a")->id, b = clef_graph_find(g, "b")->id, d = clef_graph_find(g, "d")->id;
+    const int32_t a = clef_graph_find(g, "a")->id, b = clef_graph_find(g, "b")->id,
+                  d = clef_graph_find(g, "d")->id;
     assert_true(m.places[a].offset != m.places[b].offset);
     assert_true(m.places[d].offset != m.places[b].offset);
     clef__memory_finish(&m);
@@ -661,7 +689,8 @@ static void memory_of_a_layer(void **state)
     clef_graph_destroy(g);
 }
 
-/* ---- dumps -----------------------------------------------------------------------------------------------------------------------------
+/* ---- dumps
+ * -----------------------------------------------------------------------------------------------------------------------------
  */
 
 static char *read_file(const char *path)
@@ -709,7 +738,8 @@ static void golden_dumps(void **state)
 static void json_is_json(void **state)
 {
     (void)state;
-    clef_graph *g = parse("input \"a \\\"b\\\\\\u0001\" f32 [2]\nconst c f32 [2] = inf, 2\ny = add(\"a \\\"b\\\\\\u0001\", c)\noutput y\n");
+    clef_graph *g = parse("input \"a \\\"b\\\\\\u0001\" f32 [2]\nconst c f32 [2] = inf, 2\ny = add(\"a "
+                          "\\\"b\\\\\\u0001\", c)\noutput y\n");
     char *text = text_of(g, clef_graph_write_json);
     json_error_t why;
     json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &why);

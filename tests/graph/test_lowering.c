@@ -13,7 +13,8 @@
 /* What lowering the graph's last node says on a device whose loops are short, or are not. */
 static clef_status lower_last(const char *text, int32_t short_loops, clef_error *err)
 {
-    const clef_caps caps = {.short_loops = short_loops, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4};
+    const clef_caps caps = {
+        .short_loops = short_loops, .max_group = 256, .max_items = {256, 256, 256}, .n_units = 4};
     unsigned char args[8 * CLEF_MAX_ARGS_BYTES];
     clef_launch launches[8];
     int64_t symbols[CLEF_MAX_SYMBOLS] = {0};
@@ -22,14 +23,21 @@ static clef_status lower_last(const char *text, int32_t short_loops, clef_error 
     const clef_value *n = g->outputs[0].value;
     for (int32_t i = 0; i < g->n_symbols; i++)
         symbols[i] = g->symbols[i].bound;
-    clef_lowering lo = {.graph = g, .caps = &caps, .symbols = symbols, .node = n, .launches = launches, .cap = 8, .args = args};
+    clef_lowering lo = {.graph = g,
+                        .caps = &caps,
+                        .symbols = symbols,
+                        .node = n,
+                        .launches = launches,
+                        .cap = 8,
+                        .args = args};
     const clef_status s = clef__ops[n->op]->lower(&lo, n, err);
     clef_graph_destroy(g);
     return s;
 }
 
-#define ATTENTION(keys, options)                                                                                                           \
-    "symbol S <= " keys "\ninput q f32 [1, 1, 1, 64]\ninput k f16 [1, 1, S, 64]\ny = attention(q, k, k) " options "\noutput y\n"
+#define ATTENTION(keys, options)                                                                             \
+    "symbol S <= " keys                                                                                      \
+    "\ninput q f32 [1, 1, 1, 64]\ninput k f16 [1, 1, S, 64]\ny = attention(q, k, k) " options "\noutput y\n"
 
 /* A device that ends loops early is told of before it gives wrong numbers. */
 static void short_loops(void **state)
@@ -41,7 +49,8 @@ static void short_loops(void **state)
     assert_int_equal(lower_last(ATTENTION("70000", "scale=1 causal=1 window=4096"), 1, &err), CLEF_OK);
     assert_int_equal(lower_last(ATTENTION("70000", "scale=1"), 1, &err), CLEF_E_LIMIT);
     assert_non_null(strstr(err.text, "70000 keys"));
-    assert_int_equal(lower_last("input x f32 [3, 1000000]\ny = softmax(x)\noutput y\n", 1, &err), CLEF_OK); /* groups share the row */
+    assert_int_equal(lower_last("input x f32 [3, 1000000]\ny = softmax(x)\noutput y\n", 1, &err),
+                     CLEF_OK); /* groups share the row */
 }
 
 /* The kernel that multiplies for the graph's output, at most `rows` rows of x. */
@@ -54,7 +63,13 @@ static const char *multiplies(const char *text, clef_caps caps, int64_t rows)
     clef_graph *g = NULL;
     assert_int_equal(clef_graph_parse(text, strlen(text), "test", &g, &err), CLEF_OK);
     const clef_value *n = g->outputs[0].value;
-    clef_lowering lo = {.graph = g, .caps = &caps, .symbols = symbols, .node = n, .launches = launches, .cap = 8, .args = args};
+    clef_lowering lo = {.graph = g,
+                        .caps = &caps,
+                        .symbols = symbols,
+                        .node = n,
+                        .launches = launches,
+                        .cap = 8,
+                        .args = args};
     assert_int_equal(clef__ops[n->op]->lower(&lo, n, &err), CLEF_OK);
     clef_graph_destroy(g);
     assert_true(lo.n > 0);
@@ -62,9 +77,9 @@ static const char *multiplies(const char *text, clef_caps caps, int64_t rows)
     return launches[lo.n - 1].kernel;
 }
 
-#define PRODUCT(dtype, number, options)                                                                                                    \
-    "symbol T <= 512\ninput x f32 [T, 256]\nweight w " dtype " [300, 256]\np = pack(w)\ny = panel_matmul(x, p) n=300 k=256 dtype=" number  \
-    " " options "\noutput y\n"
+#define PRODUCT(dtype, number, options)                                                                      \
+    "symbol T <= 512\ninput x f32 [T, 256]\nweight w " dtype                                                 \
+    " [300, 256]\np = pack(w)\ny = panel_matmul(x, p) n=300 k=256 dtype=" number " " options "\noutput y\n"
 
 /* Units for matrices take many rows of what they multiply, where a group and its memory suffice. */
 static void matrix_units(void **state)
@@ -84,7 +99,8 @@ static void matrix_units(void **state)
         assert_string_equal(multiplies(PRODUCT("bf16", "2", "half=1"), all, 512), "panel_gpu_gemm_mma");
         assert_string_equal(multiplies(PRODUCT("q8_0", "5", "half=1"), all, 512), "panel_gpu_gemm_mma");
         assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1"), all, 4), "panel_gpu_gemv");
-        assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1 batch_invariant=1"), all, 1), "panel_gpu_gemm_mma");
+        assert_string_equal(multiplies(PRODUCT("f16", "1", "half=1 batch_invariant=1"), all, 1),
+                            "panel_gpu_gemm_mma");
         assert_string_equal(multiplies(PRODUCT("f16", "1", ""), all, 512), "panel_gpu_gemm");
         less.matrix_types = CLEF_MATRIX_BYTES;
         assert_string_equal(multiplies(PRODUCT("bf16", "2", "half=1"), less, 512), "panel_gpu_gemm");
@@ -97,8 +113,9 @@ static void matrix_units(void **state)
     }
 }
 
-/* Checks the launches of an attention at T positions and S keys: parts cover the keys, none has more than a device with short loops takes,
- * and their records fit the scratch that is stated, which is the same for all lengths. */
+/* Checks the launches of an attention at T positions and S keys: parts cover the keys, none has more than a
+ * device with short loops takes, and their records fit the scratch that is stated, which is the same for all
+ * lengths. */
 static void check_flash(const clef_graph *g, const clef_caps *caps, int64_t T, int64_t S, uint64_t *scratch)
 {
     unsigned char args[8 * CLEF_MAX_ARGS_BYTES];
@@ -106,30 +123,40 @@ static void check_flash(const clef_graph *g, const clef_caps *caps, int64_t T, i
     clef_error err = {0};
     const int64_t symbols[CLEF_MAX_SYMBOLS] = {T, S};
     const clef_value *n = g->outputs[0].value;
-    clef_lowering lo = {.graph = g, .caps = caps, .symbols = symbols, .node = n, .launches = launches, .cap = 8, .args = args};
+    clef_lowering lo = {.graph = g,
+                        .caps = caps,
+                        .symbols = symbols,
+                        .node = n,
+                        .launches = launches,
+                        .cap = 8,
+                        .args = args};
     assert_int_equal(clef__ops[n->op]->lower(&lo, n, &err), CLEF_OK);
     assert_string_equal(launches[0].kernel, "attention_gpu_flash");
     const attention_flash_args *f = (const void *)launches[0].args;
-    const uint64_t E = (uint64_t)n->shape.dim[3].n, queries = (uint64_t)f->a.n[0] * f->a.n[1] * f->a.n[2], record = 4 + E;
+    const uint64_t E = (uint64_t)n->shape.dim[3].n, queries = (uint64_t)f->a.n[0] * f->a.n[1] * f->a.n[2],
+                   record = 4 + E;
     assert_int_equal(lo.n, f->a.splits > 1 ? 2 : 1);
     if (f->a.splits > 1)
         assert_true(4 * (f->parts + queries * f->a.splits * record) <= launches[0].scratch_bytes);
     assert_true(!*scratch || *scratch == launches[0].scratch_bytes);
     *scratch = launches[0].scratch_bytes;
-    const int64_t window = f->a.window, seen = window && window * (f->a.causal ? 1 : 2) + T < S ? window * (f->a.causal ? 1 : 2) + T : S;
+    const int64_t window = f->a.window, seen = window && window * (f->a.causal ? 1 : 2) + T < S
+                                                   ? window * (f->a.causal ? 1 : 2) + T
+                                                   : S;
     if (caps->short_loops)
         assert_true(seen <= 2048 * (int64_t)f->a.splits);
 }
 
 static void flash_records(void **state)
 {
-    static const char *const graphs[] = {"symbol T <= 512\nsymbol S <= 32768\ninput q f32 [1, 14, T, 64]\ninput k f16 [1, 2, S, 64]\ny = "
-                                         "attention(q, k, k) causal=1\noutput y\n",
-                                         "symbol T <= 512\nsymbol S <= 32768\ninput q f32 [3, 8, T, 128]\ninput k f16 [3, 8, S, 128]\ny = "
-                                         "attention(q, k, k) causal=1 window=2047\n"
-                                         "output y\n",
-                                         "symbol T <= 512\nsymbol S <= 32768\ninput q f32 [1, 4, T, 512]\ninput k f16 [1, 1, S, 512]\ny = "
-                                         "attention(q, k, k) window=2047\noutput y\n"};
+    static const char *const graphs[] = {
+        "symbol T <= 512\nsymbol S <= 32768\ninput q f32 [1, 14, T, 64]\ninput k f16 [1, 2, S, 64]\ny = "
+        "attention(q, k, k) causal=1\noutput y\n",
+        "symbol T <= 512\nsymbol S <= 32768\ninput q f32 [3, 8, T, 128]\ninput k f16 [3, 8, S, 128]\ny = "
+        "attention(q, k, k) causal=1 window=2047\n"
+        "output y\n",
+        "symbol T <= 512\nsymbol S <= 32768\ninput q f32 [1, 4, T, 512]\ninput k f16 [1, 1, S, 512]\ny = "
+        "attention(q, k, k) window=2047\noutput y\n"};
     static const int32_t units[] = {1, 2, 16, 132};
     static const int64_t T[] = {1, 2, 5, 33, 512}, S[] = {1, 64, 127, 4096, 32768};
     (void)state;
@@ -154,6 +181,7 @@ static void flash_records(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(short_loops), cmocka_unit_test(matrix_units), cmocka_unit_test(flash_records)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(short_loops), cmocka_unit_test(matrix_units),
+                                       cmocka_unit_test(flash_records)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,10 @@
-/* Every op of the table, every case, every variant that fits it, on every OpenCL device, against the op's reference in double.
- * $CLEF_TEST_DEVICE: one device only, as clef_device_open() takes it. $CLEF_TEST_OPS: only the ops whose name contains it; "=name": the op
- * of that name. $CLEF_TEST_VARIANT: of ops with variants only those of that name. $CLEF_TEST_VERBOSE: the error of each run, too.
- * $CLEF_TEST_MOST: only cases of at most so many operations (for simulators).
- * $CLEF_TEST_REPORT: a file to which a line "op variant cases failed left" is appended for each op and variant that ran (tools/matrix).
- * $CLEF_TEST_SECONDS: no case of an op begins after so many seconds, of which each variant gets a share; those left are counted and told.
+/* Every op of the table, every case, every variant that fits it, on every OpenCL device, against the op's
+ * reference in double. $CLEF_TEST_DEVICE: one device only, as clef_device_open() takes it. $CLEF_TEST_OPS:
+ * only the ops whose name contains it; "=name": the op of that name. $CLEF_TEST_VARIANT: of ops with variants
+ * only those of that name. $CLEF_TEST_VERBOSE: the error of each run, too. $CLEF_TEST_MOST: only cases of at
+ * most so many operations (for simulators). $CLEF_TEST_REPORT: a file to which a line "op variant cases
+ * failed left" is appended for each op and variant that ran (tools/matrix). $CLEF_TEST_SECONDS: no case of an
+ * op begins after so many seconds, of which each variant gets a share; those left are counted and told.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -18,8 +19,8 @@
 #include <cmocka.h>
 
 #include "clef/clef.h"
-#include "graph/op/ref.h"
 #include "graph/lower/variant.h"
+#include "graph/op/ref.h"
 
 enum { MAX_DEVICES = 8 };
 
@@ -27,7 +28,9 @@ static clef_device *devices[MAX_DEVICES];
 static int n_devices, verbose;
 static double most_flops = INFINITY, most_seconds = INFINITY;
 
-/* ---- a case's data ----------------------------------------------------------------------------------------------------------- */
+/* ---- a case's data
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 /* A leaf's elements as the device gets them, and as the reference does. */
 typedef struct leaf_data {
@@ -63,10 +66,12 @@ static void free_leaf(leaf_data *d)
     *d = (leaf_data){0};
 }
 
-/* Blocks of a format that clef does not write: random bytes, drawn again until the elements are of a usual size. */
+/* Blocks of a format that clef does not write: random bytes, drawn again until the elements are of a usual
+ * size. */
 static void draw_blocks(const clef_value *v, leaf_data *d)
 {
-    const size_t elems = (size_t)clef_dtype_block_elems(v->dtype), bytes = (size_t)clef_dtype_block_bytes(v->dtype);
+    const size_t elems = (size_t)clef_dtype_block_elems(v->dtype),
+                 bytes = (size_t)clef_dtype_block_bytes(v->dtype);
     for (size_t i = 0; i < d->n / elems; i++) {
         uint8_t *block = (uint8_t *)d->bytes + i * bytes;
         float *x = d->x + i * elems, most = 0;
@@ -98,7 +103,8 @@ static void fill_leaf(const case_data *c, const clef_value *v, leaf_data *d)
         return;
     }
     for (size_t i = 0; i < d->n && v->kind != CLEF_STATE; i++)
-        d->x[i] = (float)(whole ? c->of->int_lo + floor(uniform() * (c->of->int_hi - c->of->int_lo)) : spread * normal());
+        d->x[i] = (float)(whole ? c->of->int_lo + floor(uniform() * (c->of->int_hi - c->of->int_lo))
+                                : spread * normal());
     clef_dtype_encode(v->dtype, d->x, d->n, d->bytes);
     clef_dtype_decode(v->dtype, d->bytes, d->n, d->x);
 }
@@ -108,14 +114,16 @@ static void fill_leaves(case_data *c)
 {
     for (int32_t i = 0; i < c->graph->n_values; i++) {
         const clef_value *v = c->graph->values[i];
-        if (v->op != CLEF_OP_NONE || v->kind == CLEF_CONSTANT || (v->kind != CLEF_INPUT && c->leaves[i].bytes))
+        if (v->op != CLEF_OP_NONE || v->kind == CLEF_CONSTANT ||
+            (v->kind != CLEF_INPUT && c->leaves[i].bytes))
             continue;
         free_leaf(&c->leaves[i]);
         fill_leaf(c, v, &c->leaves[i]);
     }
 }
 
-static clef_status leaf_for_reference(void *user, const clef_value *leaf, double *x, int64_t n, clef_error *err)
+static clef_status leaf_for_reference(void *user, const clef_value *leaf, double *x, int64_t n,
+                                      clef_error *err)
 {
     const case_data *c = user;
     (void)err;
@@ -131,7 +139,8 @@ static const void *weight_for_plan(void *user, const char *name, clef_dtype dtyp
     return v && v->dtype == dtype && c->leaves[v->id].n_bytes == n_bytes ? c->leaves[v->id].bytes : NULL;
 }
 
-/* ---- running and comparing --------------------------------------------------------------------------------------------------- */
+/* ---- running and comparing
+ * --------------------------------------------------------------------------------------------------- */
 
 typedef struct run {
     const clef_op_def *op;
@@ -154,7 +163,8 @@ static void complain(const run *r, const char *what)
     print_error("%s on %s, variant %s, gemm %s, symbols", r->op->name, clef_device_describe(r->dev)->name,
                 r->variant ? r->variant->name : "free", gemms[r->gemm]);
     for (int32_t i = 1; i <= r->data->graph->n_symbols; i++)
-        print_error(" %s=%lld", clef_graph_symbol(r->data->graph, i, NULL), (long long)r->data->symbols[i - 1]);
+        print_error(" %s=%lld", clef_graph_symbol(r->data->graph, i, NULL),
+                    (long long)r->data->symbols[i - 1]);
     print_error(": %s\n%s", what, r->data->of->graph);
 }
 
@@ -165,8 +175,10 @@ static double element(clef_dtype dtype, const void *data, int64_t i)
                               : (double)((const float *)data)[i];
 }
 
-/* The largest error over an output, in parts of what the op allows; infinite when a NaN or an infinity is missed or made up. */
-static double compare(const run *r, clef_dtype dtype, const void *data, const clef_ref_tensor *ref, int64_t *at)
+/* The largest error over an output, in parts of what the op allows; infinite when a NaN or an infinity is
+ * missed or made up. */
+static double compare(const run *r, clef_dtype dtype, const void *data, const clef_ref_tensor *ref,
+                      int64_t *at)
 {
     const int64_t n = ref->n[0] * ref->n[1] * ref->n[2] * ref->n[3];
     double most = 0, worst = 0;
@@ -176,7 +188,9 @@ static double compare(const run *r, clef_dtype dtype, const void *data, const cl
     for (int64_t i = 0; i < n; i++) {
         const double x = element(dtype, data, i);
         const double wrong = x == ref->x[i] || (isnan(x) && isnan(ref->x[i])) ? 0 : fabs(x - ref->x[i]);
-        const double e = wrong <= allowed ? (wrong > 0 ? wrong / allowed : 0) : allowed > 0 && isfinite(wrong) ? wrong / allowed : INFINITY;
+        const double e = wrong <= allowed                 ? (wrong > 0 ? wrong / allowed : 0)
+                         : allowed > 0 && isfinite(wrong) ? wrong / allowed
+                                                          : INFINITY;
         if (e > worst) {
             worst = e;
             *at = i;
@@ -194,7 +208,8 @@ static int check_output(run *r, int32_t i, const clef_ref_tensor *results)
     clef_error err;
     void *data = malloc(n_bytes);
     assert_non_null(data);
-    if (clef_plan_read(r->plan, clef_plan_output(r->plan, r->data->graph->outputs[i].name), data, n_bytes, &err)) {
+    if (clef_plan_read(r->plan, clef_plan_output(r->plan, r->data->graph->outputs[i].name), data, n_bytes,
+                       &err)) {
         complain(r, err.text);
         free(data);
         return 0;
@@ -202,8 +217,8 @@ static int check_output(run *r, int32_t i, const clef_ref_tensor *results)
     const double e = compare(r, v->dtype, data, &results[v->id], &at);
     r->worst = fmax(r->worst, e);
     if (e > 1) {
-        snprintf(text, sizeof text, "element %lld is %.9g, wanted %.9g (%.3g of the tolerance %.3g)", (long long)at,
-                 element(v->dtype, data, at), results[v->id].x[at], e, tolerance(r));
+        snprintf(text, sizeof text, "element %lld is %.9g, expected %.9g (%.3g of the tolerance %.3g)",
+                 (long long)at, element(v->dtype, data, at), results[v->id].x[at], e, tolerance(r));
         complain(r, text);
     }
     free(data);
@@ -214,11 +229,13 @@ static clef_status write_inputs(run *r, clef_error *err)
 {
     clef_status s = clef_plan_reset(r->plan, err);
     for (int32_t i = 1; i <= r->data->graph->n_symbols && !s; i++)
-        s = clef_plan_bind(r->plan, clef_plan_symbol(r->plan, clef_graph_symbol(r->data->graph, i, NULL)), r->data->symbols[i - 1], err);
+        s = clef_plan_bind(r->plan, clef_plan_symbol(r->plan, clef_graph_symbol(r->data->graph, i, NULL)),
+                           r->data->symbols[i - 1], err);
     for (int32_t i = 0; i < r->data->graph->n_values && !s; i++) {
         const clef_value *v = r->data->graph->values[i];
         if (v->kind == CLEF_INPUT)
-            s = clef_plan_write(r->plan, clef_plan_input(r->plan, v->name), r->data->leaves[i].bytes, r->data->leaves[i].n_bytes, err);
+            s = clef_plan_write(r->plan, clef_plan_input(r->plan, v->name), r->data->leaves[i].bytes,
+                                r->data->leaves[i].n_bytes, err);
     }
     return s ? s : clef_plan_run(r->plan, err);
 }
@@ -233,7 +250,8 @@ static int check_run(run *r)
     assert_non_null(results);
     for (int32_t i = 0; i < g->n_values; i++)
         results[i].stored = g->values[i]->kind == CLEF_WEIGHT ? r->data->leaves[i].bytes : NULL;
-    if (clef__ref_eval(g, r->data->symbols, leaf_for_reference, r->data, results, &err) || write_inputs(r, &err)) {
+    if (clef__ref_eval(g, r->data->symbols, leaf_for_reference, r->data, results, &err) ||
+        write_inputs(r, &err)) {
         complain(r, err.text);
         ok = 0;
     }
@@ -244,8 +262,8 @@ static int check_run(run *r)
     return ok;
 }
 
-/* At the bounds, all at 1, each at 1 alone, in the middle, and back at the bounds; one plan of `planned` (the case's graph, or what the
- * passes made of it) serves all of them. */
+/* At the bounds, all at 1, each at 1 alone, in the middle, and back at the bounds; one plan of `planned` (the
+ * case's graph, or what the passes made of it) serves all of them. */
 static int check_symbols(run *r, const clef_graph *planned)
 {
     const clef_graph *g = r->data->graph;
@@ -253,8 +271,12 @@ static int check_symbols(run *r, const clef_graph *planned)
     char forced[64] = "";
     if (r->variant)
         snprintf(forced, sizeof forced, "%s=%s", r->op->name, r->variant->name);
-    const clef_plan_opts opts = {
-        .gemm = r->gemm, .as_stored = 1, .variants = forced, .no_tune = 1, .weights = weight_for_plan, .weights_user = r->data};
+    const clef_plan_opts opts = {.gemm = r->gemm,
+                                 .as_stored = 1,
+                                 .variants = forced,
+                                 .no_tune = 1,
+                                 .weights = weight_for_plan,
+                                 .weights_user = r->data};
     clef_error err;
     int ok = 1;
     for (int32_t round = 0; round < rounds; round++) {
@@ -277,7 +299,8 @@ static int differ(const clef_graph *a, const clef_graph *b)
 {
     int same = a->n_values == b->n_values;
     for (int32_t i = 0; i < a->n_values && same; i++)
-        same = a->values[i]->op == b->values[i]->op && clef__shape_equal(&a->values[i]->shape, &b->values[i]->shape);
+        same = a->values[i]->op == b->values[i]->op &&
+               clef__shape_equal(&a->values[i]->shape, &b->values[i]->shape);
     return !same;
 }
 
@@ -287,7 +310,8 @@ static int check_optimized(run *r)
     clef_error err;
     clef_graph *g = clef_graph_clone(r->data->graph);
     assert_non_null(g);
-    int ok = clef_graph_optimize(g, NULL, &err) == CLEF_OK && clef_graph_optimize(g, "verify", &err) == CLEF_OK;
+    int ok =
+        clef_graph_optimize(g, NULL, &err) == CLEF_OK && clef_graph_optimize(g, "verify", &err) == CLEF_OK;
     if (!ok)
         complain(r, err.text);
     else if (differ(g, r->data->graph))
@@ -304,8 +328,11 @@ static int variant_fits(const run *r)
     const clef_graph *g = r->data->graph;
     for (int32_t i = 0; i < 2 * g->n_values; i++) {
         const clef_value *n = g->values[i / 2];
-        const clef_lowering lo = {
-            .graph = g, .caps = &clef_device_describe(r->dev)->caps, .symbols = r->data->symbols, .gemm = r->gemm, .node = n};
+        const clef_lowering lo = {.graph = g,
+                                  .caps = &clef_device_describe(r->dev)->caps,
+                                  .symbols = r->data->symbols,
+                                  .gemm = r->gemm,
+                                  .node = n};
         for (int32_t k = 0; k < g->n_symbols; k++)
             r->data->symbols[k] = i % 2 ? 1 : g->symbols[k].bound;
         if (n->op != CLEF_OP_NONE && clef__ops[n->op] == r->op && clef__variant_fits(&lo, n, r->variant))
@@ -334,7 +361,8 @@ typedef struct tally {
 } tally;
 
 /* variant: NULL, or forced; a case where it fits nothing is passed over. */
-static int check_case(const clef_op_def *op, const clef_op_case *of, clef_device *dev, const clef_variant *variant, tally *count)
+static int check_case(const clef_op_def *op, const clef_op_case *of, clef_device *dev,
+                      const clef_variant *variant, tally *count)
 {
     case_data c = {.of = of};
     const clef_gemm gemm = variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN;
@@ -376,7 +404,8 @@ static tally check_variant(const clef_op_def *op, const clef_variant *variant, d
                 count.failed = 1; /* it did not get so far as to run */
     FILE *f = report && count.cases ? fopen(report, "a") : NULL;
     if (f) {
-        fprintf(f, "%s %s %d %d %d\n", op->name, variant ? variant->name : "-", count.cases, count.failed, count.left);
+        fprintf(f, "%s %s %d %d %d\n", op->name, variant ? variant->name : "-", count.cases, count.failed,
+                count.left);
         fclose(f);
     }
     if (count.left)
@@ -412,11 +441,14 @@ static void test_op(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* ---- random graphs ------------------------------------------------------------------------------------------------------------ */
+/* ---- random graphs
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 enum { RANDOM_GRAPHS = 60, RANDOM_NODES = 14, RANDOM_TEXT = 4096 };
 
-/* A graph of values [1, 2, 4, 4], so that everything fits everything. shows[i]: which version of the state value i shows, -1 none. */
+/* A graph of values [1, 2, 4, 4], so that everything fits everything. shows[i]: which version of the state
+ * value i shows, -1 none. */
 typedef struct random_graph {
     char text[RANDOM_TEXT];
     size_t n_bytes;
@@ -473,20 +505,25 @@ static void add_random_node(random_graph *g)
     g->n_bytes += (size_t)snprintf(g->text + g->n_bytes, sizeof g->text - g->n_bytes, forms[f], a, b);
     g->text[g->n_bytes++] = '\n';
     g->version += writes;
-    g->shows[g->n++] = writes ? g->version : is_view || strncmp(forms[f], "reshape", 7) == 0 ? g->shows[a] : -1;
+    g->shows[g->n++] = writes                                            ? g->version
+                       : is_view || strncmp(forms[f], "reshape", 7) == 0 ? g->shows[a]
+                                                                         : -1;
 }
 
 /* With and without the passes, on each device, against the reference of the graph as written. */
 static void test_random_graphs(void **state)
 {
-    static const clef_op_def any = {.name = "random graph", .tol = 1e-4f}; /* far from the bounds of single ops, as errors add up */
+    static const clef_op_def any = {.name = "random graph",
+                                    .tol = 1e-4f}; /* far from the bounds of single ops, as errors add up */
     tally count = {0};
     int failed = 0;
     (void)state;
     for (int i = 0; i < RANDOM_GRAPHS; i++) {
         random_graph g = {.n = 2, .shows = {-1, 0}, .last_write = 1};
         random_state = 977 * (uint64_t)i + 5;
-        g.n_bytes = (size_t)snprintf(g.text, sizeof g.text, "weight b f32 [4]\ninput v0 f32 [1, 2, 4, 4]\nstate v1 f32 [1, 2, 4, 4]\n");
+        g.n_bytes =
+            (size_t)snprintf(g.text, sizeof g.text,
+                             "weight b f32 [4]\ninput v0 f32 [1, 2, 4, 4]\nstate v1 f32 [1, 2, 4, 4]\n");
         while (g.n < RANDOM_NODES)
             add_random_node(&g);
         snprintf(g.text + g.n_bytes, sizeof g.text - g.n_bytes, "output v%d\n", g.n - 1);
@@ -496,7 +533,9 @@ static void test_random_graphs(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* ---- devices ----------------------------------------------------------------------------------------------------------------- */
+/* ---- devices
+ * -----------------------------------------------------------------------------------------------------------------
+ */
 
 static int open_devices(void **state)
 {
@@ -549,7 +588,8 @@ int main(void)
         if (is_wanted(only, clef__ops[i]->name)) {
             void *op;
             memcpy(&op, &clef__ops[i], sizeof op); /* cmocka wants its state writable; nobody writes */
-            tests[n++] = (struct CMUnitTest){.name = clef__ops[i]->name, .test_func = test_op, .initial_state = op};
+            tests[n++] =
+                (struct CMUnitTest){.name = clef__ops[i]->name, .test_func = test_op, .initial_state = op};
         }
     if (is_wanted(only, "random graphs"))
         tests[n++] = (struct CMUnitTest){.name = "random graphs", .test_func = test_random_graphs};

@@ -21,8 +21,8 @@ static clef_graph *parse(const char *text)
     return g;
 }
 
-static const char layered[] =
-    "symbol T <= 32\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\nc = softmax(b)\nd = add(c, b)\noutput y = d\n";
+static const char layered[] = "symbol T <= 32\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\nc = "
+                              "softmax(b)\nd = add(c, b)\noutput y = d\n";
 
 static void bounds(void **state)
 {
@@ -33,7 +33,7 @@ static void bounds(void **state)
     assert_string_equal(clef_graph_symbol(g, 1, &bound), "T");
     assert_int_equal(bound, 8);
     assert_int_equal(clef_graph_set_bound(g, "T", 9, &err), CLEF_E_ARG);
-    assert_string_equal(err.text, "symbol T: wanted 1 to 8, came 9");
+    assert_string_equal(err.text, "symbol T: expected 1 to 8, got 9");
     assert_int_equal(clef_graph_set_bound(g, "T", 0, &err), CLEF_E_ARG);
     assert_int_equal(clef_graph_set_bound(g, "S", 1, &err), CLEF_E_NOT_FOUND);
     clef_graph_destroy(g);
@@ -74,26 +74,32 @@ static void differences(void **state)
     (void)state;
     check_difference(layered, 0, 0, 0);
     /* names and order do not count; the same work does */
-    check_difference("symbol T <= 32\ninput x f32 [T, 64]\np = gelu(x)\nq = mul(p, x)\nr = softmax(q)\ns = add(r, q)\noutput y = s\n", 0, 0,
-                     0);
-    check_difference("symbol T <= 33\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\nc = softmax(b)\nd = add(c, b)\noutput y = d\n", 0, 0,
-                     1);
-    check_difference("symbol T <= 32\ninput x f32 [T, 64]\na = silu(x)\nb = mul(a, x)\nc = softmax(b)\nd = add(c, b)\noutput y = d\n", 0, 0,
-                     1);
-    check_difference(
-        "symbol T <= 32\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\nc = softmax(b) scale=2\nd = add(c, b)\noutput y = d\n", 0, 0, 1);
-    check_difference("symbol T <= 32\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\nc = softmax(b)\nd = add(c, b)\ne = neg(d)\noutput y "
+    check_difference("symbol T <= 32\ninput x f32 [T, 64]\np = gelu(x)\nq = mul(p, x)\nr = softmax(q)\ns = "
+                     "add(r, q)\noutput y = s\n",
+                     0, 0, 0);
+    check_difference("symbol T <= 33\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\nc = softmax(b)\nd = "
+                     "add(c, b)\noutput y = d\n",
+                     0, 0, 1);
+    check_difference("symbol T <= 32\ninput x f32 [T, 64]\na = silu(x)\nb = mul(a, x)\nc = softmax(b)\nd = "
+                     "add(c, b)\noutput y = d\n",
+                     0, 0, 1);
+    check_difference("symbol T <= 32\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\nc = softmax(b) "
+                     "scale=2\nd = add(c, b)\noutput y = d\n",
+                     0, 0, 1);
+    check_difference("symbol T <= 32\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\nc = softmax(b)\nd = "
+                     "add(c, b)\ne = neg(d)\noutput y "
                      "= d\noutput e\n",
                      0, 2, 0);
-    check_difference("symbol T <= 32\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\noutput y = b\n", 2, 0, 1);
+    check_difference("symbol T <= 32\ninput x f32 [T, 64]\na = gelu(x)\nb = mul(a, x)\noutput y = b\n", 2, 0,
+                     1);
 }
 
 static void folded_dot(void **state)
 {
     (void)state;
-    clef_graph *g =
-        parse("input x f32 [2]\nlayer0.a = neg(x)\nlayer0.b = exp(layer0.a)\nlayer1.a = neg(layer0.b)\nlayer1.b = exp(layer1.a)\n"
-              "output y = layer1.b\n");
+    clef_graph *g = parse("input x f32 [2]\nlayer0.a = neg(x)\nlayer0.b = exp(layer0.a)\nlayer1.a = "
+                          "neg(layer0.b)\nlayer1.b = exp(layer1.a)\n"
+                          "output y = layer1.b\n");
     char text[8192];
     FILE *to = tmpfile();
     assert_non_null(to);
@@ -117,7 +123,8 @@ static void described_plans(void **state)
     clef_plan *real = NULL, *described = NULL;
     float x[32 * 64] = {0};
     assert_int_equal(clef_plan_create(dev, g, NULL, &real, &err), CLEF_OK);
-    assert_int_equal(clef_plan_create(dev, g, &(clef_plan_opts){.describe_only = 1}, &described, &err), CLEF_OK);
+    assert_int_equal(clef_plan_create(dev, g, &(clef_plan_opts){.describe_only = 1}, &described, &err),
+                     CLEF_OK);
     const clef_plan_stats a = clef_plan_describe(real), b = clef_plan_describe(described);
     assert_true(a.arena_bytes > 0 && a.staging_bytes == sizeof x);
     assert_int_equal(a.arena_bytes, b.arena_bytes);
@@ -179,8 +186,9 @@ static int close_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bounds),     cmocka_unit_test(inputs_of_values), cmocka_unit_test(differences),
-        cmocka_unit_test(folded_dot), cmocka_unit_test(described_plans),  cmocka_unit_test(launches_and_tensors),
+        cmocka_unit_test(bounds),          cmocka_unit_test(inputs_of_values),
+        cmocka_unit_test(differences),     cmocka_unit_test(folded_dot),
+        cmocka_unit_test(described_plans), cmocka_unit_test(launches_and_tensors),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -1,4 +1,5 @@
-/* Attention worked by hand (tests/fixtures/worked_examples.json), stage by stage: each stage starts from the printed table before it. */
+/* Attention worked by hand (tests/fixtures/worked_examples.json), stage by stage: each stage starts from the
+ * printed table before it. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,7 +60,8 @@ static void projection(void **state)
     field("self_attention_4x4", "Q", q);
     for (int clblast = 0; clblast < 2; clblast++) {
         test_run(dev, "input x f32 [4, 4]\ninput w f32 [4, 2]\nq = matmul(x, w)\noutput q\n", 1,
-                 clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN, (test_tensor[]){{"x", x, 64}, {"w", w, 32}, {0}}, "q", got, 32);
+                 clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN,
+                 (test_tensor[]){{"x", x, 64}, {"w", w, 32}, {0}}, "q", got, 32);
         near(got, q, 8, 1e-6f, "Q");
     }
 }
@@ -71,8 +73,8 @@ static void scores(void **state)
     field("self_attention_4x4", "Q", q);
     field("self_attention_4x4", "K", k);
     field("self_attention_4x4", "scores_printed", want);
-    test_run(dev, "input q f32 [4, 2]\ninput k f32 [4, 2]\ns = matmul(q, k) transpose_b=1\noutput s\n", 1, CLEF_GEMM_OWN,
-             (test_tensor[]){{"q", q, 32}, {"k", k, 32}, {0}}, "s", got, 64);
+    test_run(dev, "input q f32 [4, 2]\ninput k f32 [4, 2]\ns = matmul(q, k) transpose_b=1\noutput s\n", 1,
+             CLEF_GEMM_OWN, (test_tensor[]){{"q", q, 32}, {"k", k, 32}, {0}}, "s", got, 64);
     want[1 * 4 + 3] = got[1 * 4 + 3]; /* (love, phones) and (phones, phones) are misprinted in the source */
     want[3 * 4 + 3] = got[3 * 4 + 3];
     assert_true(fabsf(got[1 * 4 + 3] - (1.0f * 1.3f + 1.1f * 0.3f)) < 1e-5f); /* what they really are */
@@ -86,8 +88,8 @@ static void weights(void **state)
     float s[MAX], want[MAX], got[MAX];
     field("self_attention_4x4", "scores_printed", s);
     field("self_attention_4x4", "weights_printed", want);
-    test_run(dev, "input s f32 [4, 4]\np = softmax(s) scale=0.707106769\noutput p\n", 1, CLEF_GEMM_OWN, (test_tensor[]){{"s", s, 64}, {0}},
-             "p", got, 64);
+    test_run(dev, "input s f32 [4, 4]\np = softmax(s) scale=0.707106769\noutput p\n", 1, CLEF_GEMM_OWN,
+             (test_tensor[]){{"s", s, 64}, {0}}, "p", got, 64);
     near(got, want, 16, 0.0006f, "weights");
 }
 
@@ -107,8 +109,10 @@ static void output_rows(void **state)
 static void whole_attention(void **state)
 {
     (void)state;
-    static const char text[] = "input q f32 [1, 1, 4, 2]\ninput k f32 [1, 1, 4, 2]\ninput v f32 [1, 1, 4, 2]\n"
-                               "s = matmul(q, k) transpose_b=1 alpha=0.707106769\np = softmax(s) causal=1\no = matmul(p, v)\noutput o\n";
+    static const char text[] =
+        "input q f32 [1, 1, 4, 2]\ninput k f32 [1, 1, 4, 2]\ninput v f32 [1, 1, 4, 2]\n"
+        "s = matmul(q, k) transpose_b=1 alpha=0.707106769\np = softmax(s) causal=1\no = matmul(p, v)\noutput "
+        "o\n";
     float q[MAX], k[MAX], v[MAX], plain[MAX], fused[MAX];
     field("self_attention_4x4", "Q", q);
     field("self_attention_4x4", "K", k);
@@ -127,10 +131,11 @@ static void one_row(void **state)
     const float tolerance = 0.006f;
     field("self_attention_row", "scores_printed", s);
     field("self_attention_row", "scaled_printed", want);
-    test_run(dev, "input s f32 [3]\nz = affine(s) scale=0.707106769\noutput z\n", 1, CLEF_GEMM_OWN, (test_tensor[]){{"s", s, 12}, {0}}, "z",
-             got, 12);
+    test_run(dev, "input s f32 [3]\nz = affine(s) scale=0.707106769\noutput z\n", 1, CLEF_GEMM_OWN,
+             (test_tensor[]){{"s", s, 12}, {0}}, "z", got, 12);
     near(got, want, 3, tolerance, "scaled");
-    test_run(dev, "input z f32 [3]\np = softmax(z)\noutput p\n", 1, CLEF_GEMM_OWN, (test_tensor[]){{"z", want, 12}, {0}}, "p", got, 12);
+    test_run(dev, "input z f32 [3]\np = softmax(z)\noutput p\n", 1, CLEF_GEMM_OWN,
+             (test_tensor[]){{"z", want, 12}, {0}}, "p", got, 12);
     field("self_attention_row", "weights_printed", want);
     near(got, want, 3, tolerance, "weights");
     field("self_attention_row", "V", v);
@@ -145,7 +150,8 @@ static void masked_row_gives_zeros(void **state)
     (void)state;
     float s[MAX], want[MAX], got[MAX];
     field("causal_mask", "scores", s);
-    test_run(dev, "input s f32 [4, 4]\np = softmax(s)\noutput p\n", 1, CLEF_GEMM_OWN, (test_tensor[]){{"s", s, 64}, {0}}, "p", got, 64);
+    test_run(dev, "input s f32 [4, 4]\np = softmax(s)\noutput p\n", 1, CLEF_GEMM_OWN,
+             (test_tensor[]){{"s", s, 64}, {0}}, "p", got, 64);
     field("causal_mask", "row_0", want);
     near(got, want, 4, 0, "row 0");
     for (int row = 1; row < 4; row++) {
@@ -171,8 +177,8 @@ static void causal_rows(void **state)
             want[r * 4 + i] = (float)json_number_value(json_array_get(json_array_get(rows, r), i));
             s[r * 4 + i] = logf(want[r * 4 + i]);
         }
-    test_run(dev, "input s f32 [4, 4]\np = softmax(s) causal=1\noutput p\n", 1, CLEF_GEMM_OWN, (test_tensor[]){{"s", s, 64}, {0}}, "p", got,
-             64);
+    test_run(dev, "input s f32 [4, 4]\np = softmax(s) causal=1\noutput p\n", 1, CLEF_GEMM_OWN,
+             (test_tensor[]){{"s", s, 64}, {0}}, "p", got, 64);
     near(got, want, 16, 1e-6f, "causal");
 }
 

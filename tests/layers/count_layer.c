@@ -1,24 +1,26 @@
-/* An OpenCL loader layer (CL/cl_layer.h) that counts calls, counts live objects, and makes a chosen call fail.
+/* An OpenCL loader layer (CL/cl_layer.h) that counts calls, counts live objects, and makes a chosen call
+ * fail.
  *
  * Build it as a shared object; the ICD loader (ocl-icd 2.3 or Khronos's) puts it between program and driver:
  *   OPENCL_LAYERS=$PWD/libcount_layer.so CLEF_LAYER_OUT=counts.txt clef run ...
  * Environment, read once when the loader starts:
- *   CLEF_LAYER_OUT=FILE    at exit, writes a line "NAME COUNT" for each API called, and "live KIND COUNT" for each kind of object
- *                          (and "peak_bytes N": the most that buffers held at once, but those in memory of the host's own and sub-buffers)
- *   CLEF_LAYER_FAIL=N      call N (from 1) of all fails and does not reach the driver; "N+": N and every later one (a lost device)
- *   CLEF_LAYER_FAIL_API=A  counts only the calls of API A for CLEF_LAYER_FAIL
- *   CLEF_LAYER_CODE=C      what a failed call returns; default -5, CL_OUT_OF_RESOURCES
- * A clFinish that fails has waited. Retain and release never fail and are not numbered. A live count is creations and retains less
- * releases: references held by the program; an event counts when an enqueue hands it out. What a driver calls inside itself is not seen.
+ *   CLEF_LAYER_OUT=FILE    at exit, writes a line "NAME COUNT" for each API called, and "live KIND COUNT" for
+ * each kind of object (and "peak_bytes N": the most that buffers held at once, but those in memory of the
+ * host's own and sub-buffers) CLEF_LAYER_FAIL=N      call N (from 1) of all fails and does not reach the
+ * driver; "N+": N and every later one (a lost device) CLEF_LAYER_FAIL_API=A  counts only the calls of API A
+ * for CLEF_LAYER_FAIL CLEF_LAYER_CODE=C      what a failed call returns; default -5, CL_OUT_OF_RESOURCES A
+ * clFinish that fails has waited. Retain and release never fail and are not numbered. A live count is
+ * creations and retains less releases: references held by the program; an event counts when an enqueue hands
+ * it out. What a driver calls inside itself is not seen.
  *
- * A test in the same process finds these functions by linking with the layer, or by dlopen(getenv("OPENCL_LAYERS"), RTLD_NOW | RTLD_NOLOAD)
- * and dlsym() (the loader must have started: call any cl function first):
- *   long clef_layer_count(const char *api)      calls of one API since the last reset; NULL: of those numbered for failing; -1: unknown
- *   long clef_layer_live(const char *kind)      "context" "queue" "mem" "program" "kernel" "event" "sampler"; NULL: all together
- *   void clef_layer_fail(const char *api, long n, int sticky)
- *                                               resets the counts and makes call n of `api` (NULL: of all) from now on fail (sticky: and
- *                                               all later ones); 0: none
- *   void clef_layer_reset(void)                 sets the call counts to 0; live counts stay */
+ * A test in the same process finds these functions by linking with the layer, or by
+ * dlopen(getenv("OPENCL_LAYERS"), RTLD_NOW | RTLD_NOLOAD) and dlsym() (the loader must have started: call any
+ * cl function first): long clef_layer_count(const char *api)      calls of one API since the last reset;
+ * NULL: of those numbered for failing; -1: unknown long clef_layer_live(const char *kind)      "context"
+ * "queue" "mem" "program" "kernel" "event" "sampler"; NULL: all together void clef_layer_fail(const char
+ * *api, long n, int sticky) resets the counts and makes call n of `api` (NULL: of all) from now on fail
+ * (sticky: and all later ones); 0: none void clef_layer_reset(void)                 sets the call counts to
+ * 0; live counts stay */
 #include "tests/layers/layer.h"
 
 #include <stdatomic.h>
@@ -101,70 +103,87 @@ static void *no_object(cl_int *code)
     return NULL;
 }
 
-/* ---- the wrappers, by what a call does to objects ----------------------------------------------------------------------------- */
-#define PLAIN(name, params, args)                                                                                                          \
-    static cl_int CL_API_CALL my_##name params                                                                                             \
-    {                                                                                                                                      \
-        return fails(API_##name) ? fail_code : next->name args;                                                                            \
+/* ---- the wrappers, by what a call does to objects
+ * ----------------------------------------------------------------------------- */
+#define PLAIN(name, params, args)                                                                            \
+    static cl_int CL_API_CALL my_##name params                                                               \
+    {                                                                                                        \
+        return fails(API_##name) ? fail_code : next->name args;                                              \
     }
-#define MAKE(type, name, kind, params, args)                                                                                               \
-    static type CL_API_CALL my_##name params                                                                                               \
-    {                                                                                                                                      \
-        if (fails(API_##name))                                                                                                             \
-            return no_object(code);                                                                                                        \
-        type made = next->name args;                                                                                                       \
-        if (made)                                                                                                                          \
-            atomic_fetch_add(&n_live[LIVE_##kind], 1);                                                                                     \
-        return made;                                                                                                                       \
+#define MAKE(type, name, kind, params, args)                                                                 \
+    static type CL_API_CALL my_##name params                                                                 \
+    {                                                                                                        \
+        if (fails(API_##name))                                                                               \
+            return no_object(code);                                                                          \
+        type made = next->name args;                                                                         \
+        if (made)                                                                                            \
+            atomic_fetch_add(&n_live[LIVE_##kind], 1);                                                       \
+        return made;                                                                                         \
     }
-#define REFER(type, name, kind, change)                                                                                                    \
-    static cl_int CL_API_CALL my_##name(type object)                                                                                       \
-    {                                                                                                                                      \
-        atomic_fetch_add(&n_calls[API_##name], 1);                                                                                         \
-        const cl_int code = next->name(object);                                                                                            \
-        if (code == CL_SUCCESS)                                                                                                            \
-            atomic_fetch_add(&n_live[LIVE_##kind], change);                                                                                \
-        return code;                                                                                                                       \
+#define REFER(type, name, kind, change)                                                                      \
+    static cl_int CL_API_CALL my_##name(type object)                                                         \
+    {                                                                                                        \
+        atomic_fetch_add(&n_calls[API_##name], 1);                                                           \
+        const cl_int code = next->name(object);                                                              \
+        if (code == CL_SUCCESS)                                                                              \
+            atomic_fetch_add(&n_live[LIVE_##kind], change);                                                  \
+        return code;                                                                                         \
     }
-#define ENQUEUE(name, params, args)                                                                                                        \
-    static cl_int CL_API_CALL my_##name params                                                                                             \
-    {                                                                                                                                      \
-        if (fails(API_##name))                                                                                                             \
-            return fail_code;                                                                                                              \
-        const cl_int code = next->name args;                                                                                               \
-        if (code == CL_SUCCESS && event)                                                                                                   \
-            atomic_fetch_add(&n_live[LIVE_event], 1);                                                                                      \
-        return code;                                                                                                                       \
+#define ENQUEUE(name, params, args)                                                                          \
+    static cl_int CL_API_CALL my_##name params                                                               \
+    {                                                                                                        \
+        if (fails(API_##name))                                                                               \
+            return fail_code;                                                                                \
+        const cl_int code = next->name args;                                                                 \
+        if (code == CL_SUCCESS && event)                                                                     \
+            atomic_fetch_add(&n_live[LIVE_event], 1);                                                        \
+        return code;                                                                                         \
     }
 #define WAIT cl_uint n_wait, const cl_event *wait, cl_event *event
 
 PLAIN(clGetPlatformIDs, (cl_uint n, cl_platform_id *out, cl_uint *n_out), (n, out, n_out))
-PLAIN(clGetPlatformInfo, (cl_platform_id x, cl_platform_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
-PLAIN(clGetDeviceIDs, (cl_platform_id x, cl_device_type type, cl_uint n, cl_device_id *out, cl_uint *n_out), (x, type, n, out, n_out))
-PLAIN(clGetDeviceInfo, (cl_device_id x, cl_device_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
-PLAIN(clGetContextInfo, (cl_context x, cl_context_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
-PLAIN(clGetCommandQueueInfo, (cl_command_queue x, cl_command_queue_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
-PLAIN(clGetMemObjectInfo, (cl_mem x, cl_mem_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
-PLAIN(clGetProgramInfo, (cl_program x, cl_program_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
-PLAIN(clGetProgramBuildInfo, (cl_program x, cl_device_id dev, cl_program_build_info what, size_t n, void *out, size_t *n_out),
+PLAIN(clGetPlatformInfo, (cl_platform_id x, cl_platform_info what, size_t n, void *out, size_t *n_out),
+      (x, what, n, out, n_out))
+PLAIN(clGetDeviceIDs, (cl_platform_id x, cl_device_type type, cl_uint n, cl_device_id *out, cl_uint *n_out),
+      (x, type, n, out, n_out))
+PLAIN(clGetDeviceInfo, (cl_device_id x, cl_device_info what, size_t n, void *out, size_t *n_out),
+      (x, what, n, out, n_out))
+PLAIN(clGetContextInfo, (cl_context x, cl_context_info what, size_t n, void *out, size_t *n_out),
+      (x, what, n, out, n_out))
+PLAIN(clGetCommandQueueInfo,
+      (cl_command_queue x, cl_command_queue_info what, size_t n, void *out, size_t *n_out),
+      (x, what, n, out, n_out))
+PLAIN(clGetMemObjectInfo, (cl_mem x, cl_mem_info what, size_t n, void *out, size_t *n_out),
+      (x, what, n, out, n_out))
+PLAIN(clGetProgramInfo, (cl_program x, cl_program_info what, size_t n, void *out, size_t *n_out),
+      (x, what, n, out, n_out))
+PLAIN(clGetProgramBuildInfo,
+      (cl_program x, cl_device_id dev, cl_program_build_info what, size_t n, void *out, size_t *n_out),
       (x, dev, what, n, out, n_out))
-PLAIN(clGetKernelInfo, (cl_kernel x, cl_kernel_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
-PLAIN(clGetKernelWorkGroupInfo, (cl_kernel x, cl_device_id dev, cl_kernel_work_group_info what, size_t n, void *out, size_t *n_out),
+PLAIN(clGetKernelInfo, (cl_kernel x, cl_kernel_info what, size_t n, void *out, size_t *n_out),
+      (x, what, n, out, n_out))
+PLAIN(clGetKernelWorkGroupInfo,
+      (cl_kernel x, cl_device_id dev, cl_kernel_work_group_info what, size_t n, void *out, size_t *n_out),
       (x, dev, what, n, out, n_out))
-PLAIN(clGetEventInfo, (cl_event x, cl_event_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
-PLAIN(clGetEventProfilingInfo, (cl_event x, cl_profiling_info what, size_t n, void *out, size_t *n_out), (x, what, n, out, n_out))
+PLAIN(clGetEventInfo, (cl_event x, cl_event_info what, size_t n, void *out, size_t *n_out),
+      (x, what, n, out, n_out))
+PLAIN(clGetEventProfilingInfo, (cl_event x, cl_profiling_info what, size_t n, void *out, size_t *n_out),
+      (x, what, n, out, n_out))
 PLAIN(clBuildProgram,
-      (cl_program x, cl_uint n, const cl_device_id *devs, const char *options, void(CL_CALLBACK *done)(cl_program, void *), void *user),
+      (cl_program x, cl_uint n, const cl_device_id *devs, const char *options,
+       void(CL_CALLBACK *done)(cl_program, void *), void *user),
       (x, n, devs, options, done, user))
 PLAIN(clCompileProgram,
-      (cl_program x, cl_uint n, const cl_device_id *devs, const char *options, cl_uint n_headers, const cl_program *headers,
-       const char **names, void(CL_CALLBACK *done)(cl_program, void *), void *user),
+      (cl_program x, cl_uint n, const cl_device_id *devs, const char *options, cl_uint n_headers,
+       const cl_program *headers, const char **names, void(CL_CALLBACK *done)(cl_program, void *),
+       void *user),
       (x, n, devs, options, n_headers, headers, names, done, user))
 PLAIN(clSetKernelArg, (cl_kernel x, cl_uint i, size_t n, const void *value), (x, i, n, value))
 PLAIN(clWaitForEvents, (cl_uint n, const cl_event *events), (n, events))
 PLAIN(clFlush, (cl_command_queue x), (x))
 
-/* One that fails has waited all the same: a device that is lost runs nothing any more, and memory may be freed. */
+/* One that fails has waited all the same: a device that is lost runs nothing any more, and memory may be
+ * freed. */
 static cl_int CL_API_CALL my_clFinish(cl_command_queue x)
 {
     const int to_fail = fails(API_clFinish);
@@ -176,11 +195,14 @@ MAKE(cl_context, clCreateContext, context,
      (const cl_context_properties *properties, cl_uint n, const cl_device_id *devs,
       void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *user, cl_int *code),
      (properties, n, devs, notify, user, code))
-MAKE(cl_command_queue, clCreateCommandQueue, queue, (cl_context x, cl_device_id dev, cl_command_queue_properties properties, cl_int *code),
+MAKE(cl_command_queue, clCreateCommandQueue, queue,
+     (cl_context x, cl_device_id dev, cl_command_queue_properties properties, cl_int *code),
      (x, dev, properties, code))
 MAKE(cl_command_queue, clCreateCommandQueueWithProperties, queue,
-     (cl_context x, cl_device_id dev, const cl_queue_properties *properties, cl_int *code), (x, dev, properties, code))
-static cl_mem CL_API_CALL my_clCreateBuffer(cl_context x, cl_mem_flags flags, size_t n, void *host, cl_int *code)
+     (cl_context x, cl_device_id dev, const cl_queue_properties *properties, cl_int *code),
+     (x, dev, properties, code))
+static cl_mem CL_API_CALL my_clCreateBuffer(cl_context x, cl_mem_flags flags, size_t n, void *host,
+                                            cl_int *code)
 {
     if (fails(API_clCreateBuffer))
         return no_object(code);
@@ -191,19 +213,24 @@ static cl_mem CL_API_CALL my_clCreateBuffer(cl_context x, cl_mem_flags flags, si
     }
     return made;
 }
-MAKE(cl_mem, clCreateSubBuffer, mem, (cl_mem x, cl_mem_flags flags, cl_buffer_create_type type, const void *region, cl_int *code),
+MAKE(cl_mem, clCreateSubBuffer, mem,
+     (cl_mem x, cl_mem_flags flags, cl_buffer_create_type type, const void *region, cl_int *code),
      (x, flags, type, region, code))
-MAKE(cl_sampler, clCreateSampler, sampler, (cl_context x, cl_bool normalized, cl_addressing_mode mode, cl_filter_mode filter, cl_int *code),
+MAKE(cl_sampler, clCreateSampler, sampler,
+     (cl_context x, cl_bool normalized, cl_addressing_mode mode, cl_filter_mode filter, cl_int *code),
      (x, normalized, mode, filter, code))
-MAKE(cl_program, clCreateProgramWithSource, program, (cl_context x, cl_uint n, const char **texts, const size_t *sizes, cl_int *code),
+MAKE(cl_program, clCreateProgramWithSource, program,
+     (cl_context x, cl_uint n, const char **texts, const size_t *sizes, cl_int *code),
      (x, n, texts, sizes, code))
 MAKE(cl_program, clCreateProgramWithBinary, program,
-     (cl_context x, cl_uint n, const cl_device_id *devs, const size_t *sizes, const unsigned char **binaries, cl_int *codes, cl_int *code),
+     (cl_context x, cl_uint n, const cl_device_id *devs, const size_t *sizes, const unsigned char **binaries,
+      cl_int *codes, cl_int *code),
      (x, n, devs, sizes, binaries, codes, code))
-MAKE(cl_program, clCreateProgramWithIL, program, (cl_context x, const void *il, size_t n, cl_int *code), (x, il, n, code))
+MAKE(cl_program, clCreateProgramWithIL, program, (cl_context x, const void *il, size_t n, cl_int *code),
+     (x, il, n, code))
 MAKE(cl_program, clLinkProgram, program,
-     (cl_context x, cl_uint n, const cl_device_id *devs, const char *options, cl_uint n_programs, const cl_program *programs,
-      void(CL_CALLBACK *done)(cl_program, void *), void *user, cl_int *code),
+     (cl_context x, cl_uint n, const cl_device_id *devs, const char *options, cl_uint n_programs,
+      const cl_program *programs, void(CL_CALLBACK *done)(cl_program, void *), void *user, cl_int *code),
      (x, n, devs, options, n_programs, programs, done, user, code))
 MAKE(cl_kernel, clCreateKernel, kernel, (cl_program x, const char *name, cl_int *code), (x, name, code))
 MAKE(cl_event, clCreateUserEvent, event, (cl_context x, cl_int *code), (x, code))
@@ -234,23 +261,29 @@ REFER(cl_kernel, clReleaseKernel, kernel, -1)
 REFER(cl_event, clRetainEvent, event, 1)
 REFER(cl_event, clReleaseEvent, event, -1)
 
-ENQUEUE(clEnqueueReadBuffer, (cl_command_queue x, cl_mem mem, cl_bool blocking, size_t at, size_t n, void *to, WAIT),
+ENQUEUE(clEnqueueReadBuffer,
+        (cl_command_queue x, cl_mem mem, cl_bool blocking, size_t at, size_t n, void *to, WAIT),
         (x, mem, blocking, at, n, to, n_wait, wait, event))
-ENQUEUE(clEnqueueWriteBuffer, (cl_command_queue x, cl_mem mem, cl_bool blocking, size_t at, size_t n, const void *from, WAIT),
+ENQUEUE(clEnqueueWriteBuffer,
+        (cl_command_queue x, cl_mem mem, cl_bool blocking, size_t at, size_t n, const void *from, WAIT),
         (x, mem, blocking, at, n, from, n_wait, wait, event))
-ENQUEUE(clEnqueueCopyBuffer, (cl_command_queue x, cl_mem from, cl_mem to, size_t from_at, size_t to_at, size_t n, WAIT),
+ENQUEUE(clEnqueueCopyBuffer,
+        (cl_command_queue x, cl_mem from, cl_mem to, size_t from_at, size_t to_at, size_t n, WAIT),
         (x, from, to, from_at, to_at, n, n_wait, wait, event))
-ENQUEUE(clEnqueueFillBuffer, (cl_command_queue x, cl_mem mem, const void *pattern, size_t n_pattern, size_t at, size_t n, WAIT),
+ENQUEUE(clEnqueueFillBuffer,
+        (cl_command_queue x, cl_mem mem, const void *pattern, size_t n_pattern, size_t at, size_t n, WAIT),
         (x, mem, pattern, n_pattern, at, n, n_wait, wait, event))
-ENQUEUE(clEnqueueUnmapMemObject, (cl_command_queue x, cl_mem mem, void *mapped, WAIT), (x, mem, mapped, n_wait, wait, event))
+ENQUEUE(clEnqueueUnmapMemObject, (cl_command_queue x, cl_mem mem, void *mapped, WAIT),
+        (x, mem, mapped, n_wait, wait, event))
 ENQUEUE(clEnqueueNDRangeKernel,
-        (cl_command_queue x, cl_kernel kernel, cl_uint dims, const size_t *offset, const size_t *global, const size_t *local, WAIT),
+        (cl_command_queue x, cl_kernel kernel, cl_uint dims, const size_t *offset, const size_t *global,
+         const size_t *local, WAIT),
         (x, kernel, dims, offset, global, local, n_wait, wait, event))
 ENQUEUE(clEnqueueMarkerWithWaitList, (cl_command_queue x, WAIT), (x, n_wait, wait, event))
 ENQUEUE(clEnqueueBarrierWithWaitList, (cl_command_queue x, WAIT), (x, n_wait, wait, event))
 
-static void *CL_API_CALL my_clEnqueueMapBuffer(cl_command_queue x, cl_mem mem, cl_bool blocking, cl_map_flags flags, size_t at, size_t n,
-                                               WAIT, cl_int *code)
+static void *CL_API_CALL my_clEnqueueMapBuffer(cl_command_queue x, cl_mem mem, cl_bool blocking,
+                                               cl_map_flags flags, size_t at, size_t n, WAIT, cl_int *code)
 {
     if (fails(API_clEnqueueMapBuffer))
         return no_object(code);
@@ -260,7 +293,8 @@ static void *CL_API_CALL my_clEnqueueMapBuffer(cl_command_queue x, cl_mem mem, c
     return mapped;
 }
 
-/* ---- what a test reads -------------------------------------------------------------------------------------------------------- */
+/* ---- what a test reads
+ * -------------------------------------------------------------------------------------------------------- */
 #define EXPORTED __attribute__((visibility("default")))
 EXPORTED long clef_layer_count(const char *api);
 EXPORTED long clef_layer_live(const char *kind);
@@ -307,7 +341,8 @@ void clef_layer_fail(const char *api, long n, int sticky)
     atomic_store(&fail_at, n);
 }
 
-/* ---- what the loader calls ---------------------------------------------------------------------------------------------------- */
+/* ---- what the loader calls
+ * ---------------------------------------------------------------------------------------------------- */
 static void write_counts(void)
 {
     FILE *to = fopen(getenv("CLEF_LAYER_OUT"), "w");
@@ -324,7 +359,8 @@ static void write_counts(void)
 
 static void read_environment(void)
 {
-    const char *fail = getenv("CLEF_LAYER_FAIL"), *api = getenv("CLEF_LAYER_FAIL_API"), *code = getenv("CLEF_LAYER_CODE");
+    const char *fail = getenv("CLEF_LAYER_FAIL"), *api = getenv("CLEF_LAYER_FAIL_API"),
+               *code = getenv("CLEF_LAYER_CODE");
     if (fail) {
         char *end;
         atomic_store(&fail_at, strtol(fail, &end, 10));

@@ -1,7 +1,8 @@
-/* An OpenCL loader layer (CL/cl_layer.h) that shows reads of memory that nobody wrote: every buffer made without data is filled with bytes
- * of 0xff, NaN in every float format and -1 in integers, where most drivers give zeros. What a kernel reads of it spoils its result.
- * (Oclgrind's own search, --uninitialized, is of no use here: it takes what clEnqueueFillBuffer() filled, what was written through a
- * sub-buffer and the halves of a vector for unwritten.) */
+/* An OpenCL loader layer (CL/cl_layer.h) that shows reads of memory that nobody wrote: every buffer made
+ * without data is filled with bytes of 0xff, NaN in every float format and -1 in integers, where most drivers
+ * give zeros. What a kernel reads of it spoils its result. (Oclgrind's own search, --uninitialized, is of no
+ * use here: it takes what clEnqueueFillBuffer() filled, what was written through a sub-buffer and the halves
+ * of a vector for unwritten.) */
 #include "tests/layers/layer.h"
 
 #include <string.h>
@@ -9,7 +10,8 @@
 static cl_command_queue filling; /* the last queue made, which fills the buffers of its context */
 static cl_context filled;
 
-static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id device, cl_command_queue_properties how, cl_int *code)
+static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id device,
+                                                 cl_command_queue_properties how, cl_int *code)
 {
     cl_command_queue queue = next->clCreateCommandQueue(context, device, how, code);
     if (queue) {
@@ -19,7 +21,8 @@ static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_i
     return queue;
 }
 
-static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t n, void *host, cl_int *code)
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t n, void *host,
+                                        cl_int *code)
 {
     const cl_uchar spoiled = 0xff;
     cl_mem mem = next->clCreateBuffer(context, flags, n, host, code);

@@ -1,11 +1,14 @@
-/* The file formats alone: GGUF and safetensors, malformed and good; and runtime/os/os.h, on which they stand. */
+/* The file formats alone: GGUF and safetensors, malformed and good; and runtime/os/os.h, on which they stand.
+ */
 #define TEST_NAME "test-files"
 #include "tests/files.h"
 
 #include "model/file/gguf.h"
 #include "model/file/safetensors.h"
 
-/* ---- GGUF ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- GGUF
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 #define HEAD(tensors, keys) "t:GGUF 4:3 8:" tensors " 8:" keys " "
 #define U32(key, value) "s:" key " 4:4 4:" value " "
@@ -13,12 +16,16 @@
 
 /* Every value type, an array of numbers and one of strings, four tensors of four dtypes. */
 static const char good_gguf[] =
-    HEAD("4", "15") "s:a.u8 4:0 1:200 s:a.i8 4:1 1:-5 s:a.u16 4:2 2:60000 s:a.i16 4:3 2:-300 s:a.u32 4:4 4:4000000000 s:a.i32 4:5 4:-7 "
-                    "s:a.f32 4:6 f:1.5 s:a.bool 4:7 1:1 s:a.str 4:8 s:text s:a.u64 4:10 8:18446744073709551615 s:a.i64 4:11 8:-9 s:a.f64 "
+    HEAD("4", "15") "s:a.u8 4:0 1:200 s:a.i8 4:1 1:-5 s:a.u16 4:2 2:60000 s:a.i16 4:3 2:-300 s:a.u32 4:4 "
+                    "4:4000000000 s:a.i32 4:5 4:-7 "
+                    "s:a.f32 4:6 f:1.5 s:a.bool 4:7 1:1 s:a.str 4:8 s:text s:a.u64 4:10 "
+                    "8:18446744073709551615 s:a.i64 4:11 8:-9 s:a.f64 "
                     "4:12 8:0x4004000000000000 "
-                    "s:a.ints 4:9 4:5 8:3 4:1 4:-2 4:3 s:a.words 4:9 4:8 8:2 s:one s: s:general.alignment 4:4 4:64 " TENSOR(
-                        "f", "0", "2", "8:3 8:2", "0") TENSOR("q", "8", "2", "8:64 8:2", "64") TENSOR("h", "1", "1", "8:5", "256")
-                        TENSOR("i", "26", "0", "", "320") "p:64 f:1 f:2 f:3 f:4 f:5 f:6 p:64 z:136 p:64 z:10 p:64 4:77";
+                    "s:a.ints 4:9 4:5 8:3 4:1 4:-2 4:3 s:a.words 4:9 4:8 8:2 s:one s: s:general.alignment "
+                    "4:4 4:64 " TENSOR("f", "0", "2", "8:3 8:2", "0") TENSOR("q", "8", "2", "8:64 8:2", "64")
+                        TENSOR("h", "1", "1", "8:5", "256")
+                            TENSOR("i", "26", "0", "",
+                                   "320") "p:64 f:1 f:2 f:3 f:4 f:5 f:6 p:64 z:136 p:64 z:10 p:64 4:77";
 
 static const struct {
     const char *spec;
@@ -27,7 +34,7 @@ static const struct {
 } bad_gguf[] = {
     {"", CLEF_E_FORMAT, "the magic"},
     {"t:GGU", CLEF_E_FORMAT, "the magic takes 4 bytes, 3 remain"},
-    {"t:GGML 4:3 8:0 8:0", CLEF_E_FORMAT, "wanted \"GGUF\""},
+    {"t:GGML 4:3 8:0 8:0", CLEF_E_FORMAT, "expected \"GGUF\""},
     {"t:GGUF 4:1 8:0 8:0", CLEF_E_UNSUPPORTED, "version 1"},
     {"t:GGUF 4:4 8:0 8:0", CLEF_E_UNSUPPORTED, "version 4"},
     {"t:GGUF 4:0 8:0 8:0", CLEF_E_UNSUPPORTED, "version 0"},
@@ -40,7 +47,8 @@ static const struct {
     {HEAD("0xFFFFFFFFFFFFFFFF", "0"), CLEF_E_FORMAT, "18446744073709551615 tensors"},
     {HEAD("0x0400000000000001", "0") "z:64", CLEF_E_FORMAT, "tensors of at least"},
     {HEAD("0", "1") "8:0 4:4 4:1 z:8", CLEF_E_FORMAT, "key of 0 bytes"},
-    {HEAD("0", "1") "8:0xFFFFFFFFFFFFFFFF t:abcdefgh z:8", CLEF_E_FORMAT, "a key takes 18446744073709551615 bytes"},
+    {HEAD("0", "1") "8:0xFFFFFFFFFFFFFFFF t:abcdefgh z:8", CLEF_E_FORMAT,
+     "a key takes 18446744073709551615 bytes"},
     {HEAD("0", "1") "8:99 t:abc 4:4 4:1", CLEF_E_FORMAT, "a key takes 99 bytes"},
     {HEAD("0", "1") "s:a\nb 4:4 4:1", CLEF_E_FORMAT, "control characters"},
     {HEAD("0", "1") "8:3 t:a 1:0 t:b 4:4 4:1", CLEF_E_FORMAT, "control characters"},
@@ -63,33 +71,47 @@ static const struct {
     {HEAD("0", "1") U32("general.alignment", "48"), CLEF_E_FORMAT, "general.alignment is 48"},
     {HEAD("0", "1") "s:general.alignment 4:5 4:-32", CLEF_E_FORMAT, "general.alignment is -32"},
     {HEAD("0", "1") "s:general.alignment 4:8 s:32", CLEF_E_FORMAT, "general.alignment is 0"},
-    {HEAD("1", "1") "s:general.alignment 4:10 8:0x4000000000000000 " TENSOR("t", "0", "1", "8:1", "0") "p:32 z:4", CLEF_E_FORMAT,
-     "before its tensors' data"},
+    {HEAD("1", "1") "s:general.alignment 4:10 8:0x4000000000000000 " TENSOR("t", "0", "1", "8:1",
+                                                                            "0") "p:32 z:4",
+     CLEF_E_FORMAT, "before its tensors' data"},
     {HEAD("1", "0") "8:0 4:1 8:1 4:0 8:0 p:32 z:4", CLEF_E_FORMAT, "tensor name of 0 bytes"},
-    {HEAD("1", "0") TENSOR("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "0", "1", "8:1", "0") "p:32 z:4",
+    {HEAD("1", "0") TENSOR("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "0", "1",
+                           "8:1", "0") "p:32 z:4",
      CLEF_E_FORMAT, "tensor name of 65 bytes"},
     {HEAD("1", "0") "8:2 t:a 1:0 4:1 8:1 4:0 8:0 p:32 z:4", CLEF_E_FORMAT, "control characters"},
-    {HEAD("1", "0") TENSOR("t", "0", "5", "8:1 8:1 8:1 8:1 8:1", "0") "p:32 z:4", CLEF_E_FORMAT, "tensor t has 5 dims"},
-    {HEAD("1", "0") TENSOR("t", "0", "0xFFFFFFFF", "8:1", "0") "p:32 z:4", CLEF_E_FORMAT, "tensor t has 4294967295 dims"},
-    {HEAD("1", "0") TENSOR("t", "0", "2", "8:4 8:0", "0") "p:32 z:4", CLEF_E_FORMAT, "tensor t has a dim of 0"},
-    {HEAD("1", "0") TENSOR("t", "0", "1", "8:-1", "0") "p:32 z:4", CLEF_E_FORMAT, "tensor t has a dim of 18446744073709551615"},
-    {HEAD("1", "0") TENSOR("t", "0", "2", "8:0x100000000 8:0x100000000", "0") "p:32 z:4", CLEF_E_FORMAT, "tensor t: the product"},
-    {HEAD("1", "0") TENSOR("t", "0", "1", "8:0x4000000000000000", "0") "p:32 z:4", CLEF_E_FORMAT, "tensor t: the product"},
-    {HEAD("1", "0") TENSOR("t", "0", "4", "8:0x8000 8:0x8000 8:0x8000 8:0x7fff", "0") "p:32 z:4", CLEF_E_FORMAT, "tensor t has"},
+    {HEAD("1", "0") TENSOR("t", "0", "5", "8:1 8:1 8:1 8:1 8:1", "0") "p:32 z:4", CLEF_E_FORMAT,
+     "tensor t has 5 dims"},
+    {HEAD("1", "0") TENSOR("t", "0", "0xFFFFFFFF", "8:1", "0") "p:32 z:4", CLEF_E_FORMAT,
+     "tensor t has 4294967295 dims"},
+    {HEAD("1", "0") TENSOR("t", "0", "2", "8:4 8:0", "0") "p:32 z:4", CLEF_E_FORMAT,
+     "tensor t has a dim of 0"},
+    {HEAD("1", "0") TENSOR("t", "0", "1", "8:-1", "0") "p:32 z:4", CLEF_E_FORMAT,
+     "tensor t has a dim of 18446744073709551615"},
+    {HEAD("1", "0") TENSOR("t", "0", "2", "8:0x100000000 8:0x100000000", "0") "p:32 z:4", CLEF_E_FORMAT,
+     "tensor t: the product"},
+    {HEAD("1", "0") TENSOR("t", "0", "1", "8:0x4000000000000000", "0") "p:32 z:4", CLEF_E_FORMAT,
+     "tensor t: the product"},
+    {HEAD("1", "0") TENSOR("t", "0", "4", "8:0x8000 8:0x8000 8:0x8000 8:0x7fff", "0") "p:32 z:4",
+     CLEF_E_FORMAT, "tensor t has"},
     {HEAD("1", "0") TENSOR("t", "8", "1", "8:33", "0") "p:32 z:64", CLEF_E_FORMAT, "tensor t has rows of 33"},
     {HEAD("1", "0") TENSOR("t", "2", "0", "", "0") "p:32 z:64", CLEF_E_FORMAT, "tensor t has rows of 1"},
     {HEAD("1", "0") TENSOR("t", "15", "1", "8:256", "0") "p:32 z:292", CLEF_E_UNSUPPORTED,
      "tensor t has type 15 (q8_K), supported are: f32"},
-    {HEAD("1", "0") TENSOR("t", "4", "1", "8:32", "0") "p:32 z:144", CLEF_E_UNSUPPORTED, "tensor t has type 4 (unknown to ggml)"},
-    {HEAD("1", "0") TENSOR("t", "-1", "1", "8:32", "0") "p:32 z:144", CLEF_E_UNSUPPORTED, "tensor t has type 4294967295"},
+    {HEAD("1", "0") TENSOR("t", "4", "1", "8:32", "0") "p:32 z:144", CLEF_E_UNSUPPORTED,
+     "tensor t has type 4 (unknown to ggml)"},
+    {HEAD("1", "0") TENSOR("t", "-1", "1", "8:32", "0") "p:32 z:144", CLEF_E_UNSUPPORTED,
+     "tensor t has type 4294967295"},
     {HEAD("1", "0") TENSOR("t", "0", "1", "8:9", "0") "p:32 z:35", CLEF_E_FORMAT,
      "tensor t has 36 bytes at offset 0 of the data, which have 35"},
-    {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "64") "p:32 z:64", CLEF_E_FORMAT, "tensor t has 4 bytes at offset 64"},
-    {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "0xFFFFFFFFFFFFFFE0") "p:32 z:64", CLEF_E_FORMAT, "tensor t has 4 bytes at offset"},
-    {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "4") "p:32 z:64", CLEF_E_FORMAT, "tensor t lies at offset 4"},
+    {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "64") "p:32 z:64", CLEF_E_FORMAT,
+     "tensor t has 4 bytes at offset 64"},
+    {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "0xFFFFFFFFFFFFFFE0") "p:32 z:64", CLEF_E_FORMAT,
+     "tensor t has 4 bytes at offset"},
+    {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "4") "p:32 z:64", CLEF_E_FORMAT,
+     "tensor t lies at offset 4"},
     {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "0"), CLEF_E_FORMAT, "before its tensors' data"},
-    {HEAD("2", "0") TENSOR("t", "0", "1", "8:1", "0") TENSOR("t", "0", "1", "8:1", "0") "p:32 z:64", CLEF_E_FORMAT,
-     "tensor t stands there twice"},
+    {HEAD("2", "0") TENSOR("t", "0", "1", "8:1", "0") TENSOR("t", "0", "1", "8:1", "0") "p:32 z:64",
+     CLEF_E_FORMAT, "tensor t stands there twice"},
 };
 
 static void gguf_malformed(void **state)
@@ -162,13 +184,15 @@ static void gguf_good(void **state)
 
     assert_int_equal(g.n_tensors, 4);
     assert_string_equal(g.tensors[0].name, "f");
-    assert_true(g.tensors[0].rank == 2 && g.tensors[0].dims[0] == 2 && g.tensors[0].dims[1] == 3 && g.tensors[0].n_bytes == 24);
+    assert_true(g.tensors[0].rank == 2 && g.tensors[0].dims[0] == 2 && g.tensors[0].dims[1] == 3 &&
+                g.tensors[0].n_bytes == 24);
     float f[6];
     memcpy(f, g.tensors[0].data, sizeof f);
     assert_true(f[0] == 1 && f[5] == 6);
     assert_true(g.tensors[1].dtype == CLEF_Q8_0 && g.tensors[1].n_bytes == 2 * 2 * 34);
     assert_true(g.tensors[2].dtype == CLEF_F16 && g.tensors[2].n_bytes == 10);
-    assert_true(g.tensors[3].rank == 0 && g.tensors[3].n_bytes == 4 && *(const unsigned char *)g.tensors[3].data == 77);
+    assert_true(g.tensors[3].rank == 0 && g.tensors[3].n_bytes == 4 &&
+                *(const unsigned char *)g.tensors[3].data == 77);
     clef__gguf_close(&g);
     clef__gguf_close(&g); /* takes a zeroed one */
     free(data);
@@ -201,7 +225,9 @@ static void gguf_cut_and_changed(void **state)
     free(data);
 }
 
-/* ---- safetensors ----------------------------------------------------------------------------------------------------------------- */
+/* ---- safetensors
+ * -----------------------------------------------------------------------------------------------------------------
+ */
 
 /* A header and so many bytes of data. */
 static void put_safetensors(blob *b, const char *header, size_t n_data)
@@ -212,7 +238,8 @@ static void put_safetensors(blob *b, const char *header, size_t n_data)
         put(b, &(unsigned char){(unsigned char)i}, 1);
 }
 
-#define T(name, dtype, shape, offsets) "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+#define T(name, dtype, shape, offsets)                                                                       \
+    "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
 static const struct {
     const char *header;
@@ -234,7 +261,8 @@ static const struct {
     {"{\"__metadata__\":3}", 0, CLEF_E_FORMAT, "__metadata__ is an integer"},
     {"{\"__metadata__\":{\"k\":3}}", 0, CLEF_E_FORMAT, "__metadata__.k is an integer"},
     {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, CLEF_E_FORMAT, "tensor a: dtype is nothing"},
-    {"{\"a\":{\"dtype\":4,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, CLEF_E_FORMAT, "tensor a: dtype is an integer"},
+    {"{\"a\":{\"dtype\":4,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, CLEF_E_FORMAT,
+     "tensor a: dtype is an integer"},
     {"{" T("a", "F7", "[1]", "[0,4]") "}", 4, CLEF_E_UNSUPPORTED, "tensor a has dtype F7"},
     {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, CLEF_E_FORMAT, "tensor a: shape is nothing"},
     {"{" T("a", "F32", "4", "[0,4]") "}", 4, CLEF_E_FORMAT, "tensor a: shape is an integer"},
@@ -252,14 +280,20 @@ static const struct {
     {"{" T("a", "F32", "[1]", "[\"0\",4]") "}", 4, CLEF_E_FORMAT, "tensor a: data_offsets is another array"},
     {"{" T("a", "F32", "[1]", "[4,0]") "}", 4, CLEF_E_FORMAT, "tensor a: data_offsets are 4 to 0"},
     {"{" T("a", "F32", "[1]", "[-4,0]") "}", 4, CLEF_E_FORMAT, "tensor a: data_offsets are -4 to 0"},
-    {"{" T("a", "F32", "[1]", "[0,5]") "}", 4, CLEF_E_FORMAT, "tensor a: data_offsets are 0 to 5, the data have 4"},
-    {"{" T("a", "F32", "[1]", "[9223372036854775803,9223372036854775807]") "}", 4, CLEF_E_FORMAT, "tensor a: data_offsets are"},
-    {"{" T("a", "F32", "[2]", "[0,4]") "}", 4, CLEF_E_FORMAT, "tensor a: data_offsets span 4 bytes, its shape wants 8"},
-    {"{" T("a", "F16", "[2]", "[0,8]") "}", 8, CLEF_E_FORMAT, "tensor a: data_offsets span 8 bytes, its shape wants 4"},
+    {"{" T("a", "F32", "[1]", "[0,5]") "}", 4, CLEF_E_FORMAT,
+     "tensor a: data_offsets are 0 to 5, the data have 4"},
+    {"{" T("a", "F32", "[1]", "[9223372036854775803,9223372036854775807]") "}", 4, CLEF_E_FORMAT,
+     "tensor a: data_offsets are"},
+    {"{" T("a", "F32", "[2]", "[0,4]") "}", 4, CLEF_E_FORMAT,
+     "tensor a: data_offsets span 4 bytes, its shape wants 8"},
+    {"{" T("a", "F16", "[2]", "[0,8]") "}", 8, CLEF_E_FORMAT,
+     "tensor a: data_offsets span 8 bytes, its shape wants 4"},
     {"{" T("a", "F32", "[1]", "[0,4]") "}", 8, CLEF_E_FORMAT, "cover 4 of the 8 bytes"},
-    {"{" T("a", "F32", "[1]", "[4,8]") "}", 8, CLEF_E_FORMAT, "tensor a begins at 4 of the data, wanted 0"},
-    {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[0,4]") "}", 4, CLEF_E_FORMAT, "tensor b begins at 0"},
-    {"{" T("a", "F32", "[2]", "[0,8]") "," T("b", "F32", "[2]", "[4,12]") "}", 12, CLEF_E_FORMAT, "tensor b begins at 4"},
+    {"{" T("a", "F32", "[1]", "[4,8]") "}", 8, CLEF_E_FORMAT, "tensor a begins at 4 of the data, expected 0"},
+    {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[0,4]") "}", 4, CLEF_E_FORMAT,
+     "tensor b begins at 0"},
+    {"{" T("a", "F32", "[2]", "[0,8]") "," T("b", "F32", "[2]", "[4,12]") "}", 12, CLEF_E_FORMAT,
+     "tensor b begins at 4"},
     {"{" T("a", "F32", "[1]", "[0,4]") "," T("a", "F32", "[1]", "[4,8]") "}", 8, CLEF_E_FORMAT, "duplicate"},
 };
 
@@ -271,8 +305,8 @@ static void safetensors_malformed(void **state)
     } raw[] = {
         {"", "has 0 bytes"},
         {"z:7", "has 7 bytes"},
-        {"8:100000001 t:{}", "100000001 bytes, wanted at most 100000000"},
-        {"8:0xFFFFFFFFFFFFFFFF t:{}", "18446744073709551615 bytes, wanted at most"},
+        {"8:100000001 t:{}", "100000001 bytes, expected at most 100000000"},
+        {"8:0xFFFFFFFFFFFFFFFF t:{}", "18446744073709551615 bytes, expected at most"},
         {"8:3 t:{}", "3 bytes, 2 remain"},
         {"8:2 1:0 t:{}", "does not begin with '{'"},
     };
@@ -282,7 +316,8 @@ static void safetensors_malformed(void **state)
         clef_error err = {0};
         assemble(&b, raw[i].spec);
         void *data = exact(b.p, b.n);
-        check_error(raw[i].spec, clef__safetensors_parse(data, b.n, "bad.st", &st, &err), &err, CLEF_E_FORMAT, raw[i].piece);
+        check_error(raw[i].spec, clef__safetensors_parse(data, b.n, "bad.st", &st, &err), &err, CLEF_E_FORMAT,
+                    raw[i].piece);
         free(data);
     }
     for (size_t i = 0; i < sizeof bad_safetensors / sizeof *bad_safetensors; i++) {
@@ -291,7 +326,8 @@ static void safetensors_malformed(void **state)
         put_safetensors(&b, bad_safetensors[i].header, bad_safetensors[i].n_data);
         void *data = exact(b.p, b.n);
         const clef_status status = clef__safetensors_parse(data, b.n, "bad.st", &st, &err);
-        check_error(bad_safetensors[i].header, status, &err, bad_safetensors[i].status, bad_safetensors[i].piece);
+        check_error(bad_safetensors[i].header, status, &err, bad_safetensors[i].status,
+                    bad_safetensors[i].piece);
         assert_non_null(strstr(err.text, "bad.st: "));
         assert_null(st.tensors);
         free(data);
@@ -301,7 +337,8 @@ static void safetensors_malformed(void **state)
     blob b = {.n = 0};
     clef_error err = {0};
     put_safetensors(&b, deep, 0);
-    check_error("deep", clef__safetensors_parse(b.p, b.n, "bad.st", &st, &err), &err, CLEF_E_FORMAT, "nest deeper than 64");
+    check_error("deep", clef__safetensors_parse(b.p, b.n, "bad.st", &st, &err), &err, CLEF_E_FORMAT,
+                "nest deeper than 64");
 }
 
 static void safetensors_cut_and_changed(void **state)
@@ -309,8 +346,8 @@ static void safetensors_cut_and_changed(void **state)
     (void)state;
     blob b = {.n = 0};
     put_safetensors(&b,
-                    "{\"__metadata__\":{\"format\":\"pt\"}," T("w", "F32", "[2,2]", "[0,16]") "," T("z", "BF16", "[0,7]", "[16,16]") "," T(
-                        "i", "I64", "[]", "[16,24]") "}",
+                    "{\"__metadata__\":{\"format\":\"pt\"}," T("w", "F32", "[2,2]", "[0,16]") "," T(
+                        "z", "BF16", "[0,7]", "[16,16]") "," T("i", "I64", "[]", "[16,24]") "}",
                     24);
     clef_safetensors st;
     clef_error err = {0};
@@ -320,7 +357,8 @@ static void safetensors_cut_and_changed(void **state)
     clef__safetensors_close(&st);
     for (size_t n = 0; n < b.n; n++) {
         void *data = exact(b.p, n);
-        check_error("cut", clef__safetensors_parse(data, n, "cut.st", &st, &err), &err, CLEF_E_FORMAT, "cut.st");
+        check_error("cut", clef__safetensors_parse(data, n, "cut.st", &st, &err), &err, CLEF_E_FORMAT,
+                    "cut.st");
         free(data);
     }
     static const unsigned char values[] = {0, '0', '9', '"', '[', '}', 0x80, 0xFF};
@@ -347,7 +385,12 @@ static void tensor_file_round_trip(void **state)
     const clef_tensor_info in[] = {
         {.name = "bytes", .dtype = CLEF_I8, .rank = 1, .dims = {3}, .n_bytes = 3, .data = i8},
         {.name = "w", .dtype = CLEF_F32, .rank = 2, .dims = {2, 3}, .n_bytes = 24, .data = f},
-        {.name = "half \"q\" \xc3\xa9", .dtype = CLEF_F16, .rank = 3, .dims = {1, 3, 1}, .n_bytes = 6, .data = h},
+        {.name = "half \"q\" \xc3\xa9",
+         .dtype = CLEF_F16,
+         .rank = 3,
+         .dims = {1, 3, 1},
+         .n_bytes = 6,
+         .data = h},
         {.name = "b", .dtype = CLEF_BF16, .rank = 1, .dims = {5}, .n_bytes = 10, .data = bf},
         {.name = "ints", .dtype = CLEF_I32, .rank = 1, .dims = {2}, .n_bytes = 8, .data = i32},
         {.name = "empty", .dtype = CLEF_F32, .rank = 2, .dims = {0, 4}, .n_bytes = 0, .data = NULL},
@@ -373,17 +416,25 @@ static void tensor_file_round_trip(void **state)
     }
     float x[6];
     int32_t n[3];
-    check_error("f16", clef_tensor_file_read(file, clef_tensor_file_find(file, in[2].name), CLEF_F32, x, 3, &err), &err, CLEF_OK, "");
+    check_error("f16",
+                clef_tensor_file_read(file, clef_tensor_file_find(file, in[2].name), CLEF_F32, x, 3, &err),
+                &err, CLEF_OK, "");
     assert_true(x[0] == 0 && x[1] == 1 && x[2] == -2);
-    check_error("bf16", clef_tensor_file_read(file, clef_tensor_file_find(file, "b"), CLEF_F32, x, 5, &err), &err, CLEF_OK, "");
+    check_error("bf16", clef_tensor_file_read(file, clef_tensor_file_find(file, "b"), CLEF_F32, x, 5, &err),
+                &err, CLEF_OK, "");
     assert_true(x[0] == 1 && x[1] == -2);
-    check_error("i8", clef_tensor_file_read(file, clef_tensor_file_find(file, "bytes"), CLEF_I32, n, 3, &err), &err, CLEF_OK, "");
+    check_error("i8", clef_tensor_file_read(file, clef_tensor_file_find(file, "bytes"), CLEF_I32, n, 3, &err),
+                &err, CLEF_OK, "");
     assert_true(n[0] == -128 && n[2] == 127);
-    check_error("count", clef_tensor_file_read(file, 0, CLEF_F32, x, 9, &err), &err, CLEF_E_ARG, "elements, wanted 9");
-    check_error("number", clef_tensor_file_read(file, N, CLEF_F32, x, 1, &err), &err, CLEF_E_ARG, "tensor number 7");
-    check_error("as", clef_tensor_file_read(file, clef_tensor_file_find(file, "scalar"), CLEF_I8, x, 1, &err), &err, CLEF_E_ARG, "scalar");
-    check_error("f as i", clef_tensor_file_read(file, clef_tensor_file_find(file, "scalar"), CLEF_I32, n, 1, &err), &err,
-                CLEF_E_UNSUPPORTED, "tensor scalar: cannot read F32 as i32");
+    check_error("count", clef_tensor_file_read(file, 0, CLEF_F32, x, 9, &err), &err, CLEF_E_ARG,
+                "elements, expected 9");
+    check_error("number", clef_tensor_file_read(file, N, CLEF_F32, x, 1, &err), &err, CLEF_E_ARG,
+                "tensor number 7");
+    check_error("as", clef_tensor_file_read(file, clef_tensor_file_find(file, "scalar"), CLEF_I8, x, 1, &err),
+                &err, CLEF_E_ARG, "scalar");
+    check_error("f as i",
+                clef_tensor_file_read(file, clef_tensor_file_find(file, "scalar"), CLEF_I32, n, 1, &err),
+                &err, CLEF_E_UNSUPPORTED, "tensor scalar: cannot read F32 as i32");
     assert_int_equal(clef_tensor_file_find(file, "absent"), -1);
     assert_null(clef_tensor_file_get(file, -1).name);
     clef_tensor_file_close(file);
@@ -395,9 +446,13 @@ static void tensor_file_other_dtypes(void **state)
 {
     (void)state;
     blob b = {.n = 0};
-    const char *header = "{" T("i", "I64", "[3]", "[0,24]") "," T("d", "F64", "[1]", "[24,32]") "," T("u", "U8", "[2]", "[32,34]") "," T(
-        "n", "BOOL", "[1]", "[34,35]") "," T("q", "F8_E4M3", "[1]", "[35,36]") "," T("s", "I16", "[1]",
-                                                                                     "[36,38]") "," T("big", "U64", "[1]", "[38,46]") "}";
+    const char *header = "{" T("i", "I64", "[3]", "[0,24]") "," T("d", "F64", "[1]", "[24,32]") "," T(
+        "u", "U8", "[2]", "[32,34]") "," T("n", "BOOL", "[1]",
+                                           "[34,35]") "," T("q", "F8_E4M3", "[1]",
+                                                            "[35,36]") "," T("s", "I16", "[1]",
+                                                                             "[36,38]") "," T("big", "U64",
+                                                                                              "[1]",
+                                                                                              "[38,46]") "}";
     put_int(&b, strlen(header), 8);
     put(&b, header, strlen(header));
     assemble(&b, "8:-3 8:2147483647 8:5 8:0x3FF8000000000000 1:200 1:7 1:1 1:0 2:-2 8:-1");
@@ -417,10 +472,12 @@ static void tensor_file_other_dtypes(void **state)
     assert_true(x[0] == 1.5f);
     check_error("u8", clef_tensor_file_read(f, 2, CLEF_I32, n, 2, &err), &err, CLEF_OK, "");
     assert_true(n[0] == 200 && n[1] == 7);
-    check_error("f8", clef_tensor_file_read(f, 4, CLEF_F32, x, 1, &err), &err, CLEF_E_UNSUPPORTED, "tensor q: cannot read F8_E4M3 as f32");
+    check_error("f8", clef_tensor_file_read(f, 4, CLEF_F32, x, 1, &err), &err, CLEF_E_UNSUPPORTED,
+                "tensor q: cannot read F8_E4M3 as f32");
     check_error("i16", clef_tensor_file_read(f, 5, CLEF_I32, n, 1, &err), &err, CLEF_OK, "");
     assert_int_equal(n[0], -2);
-    check_error("u64", clef_tensor_file_read(f, 6, CLEF_I32, n, 1, &err), &err, CLEF_E_LIMIT, "tensor big: element 0");
+    check_error("u64", clef_tensor_file_read(f, 6, CLEF_I32, n, 1, &err), &err, CLEF_E_LIMIT,
+                "tensor big: element 0");
     clef_tensor_file_close(f);
     clef__os_remove(path);
 }
@@ -429,31 +486,38 @@ static void tensor_file_write_refuses(void **state)
 {
     (void)state;
     const float f[2] = {1, 2};
-    const clef_tensor_info good = {.name = "a", .dtype = CLEF_F32, .rank = 1, .dims = {2}, .n_bytes = 8, .data = f};
+    const clef_tensor_info good = {
+        .name = "a", .dtype = CLEF_F32, .rank = 1, .dims = {2}, .n_bytes = 8, .data = f};
     clef_tensor_info t[2] = {good, good};
     const char *path = temp_path("never.safetensors");
     clef_error err = {0};
-    check_error("twice", clef_tensor_file_write(path, t, 2, &err), &err, CLEF_E_ARG, "two tensors are called a");
+    check_error("twice", clef_tensor_file_write(path, t, 2, &err), &err, CLEF_E_ARG,
+                "two tensors are called a");
     t[0].name = NULL;
     check_error("no name", clef_tensor_file_write(path, t, 1, &err), &err, CLEF_E_ARG, "name is NULL");
     t[0] = good, t[0].name = "\xff";
     check_error("no UTF-8", clef_tensor_file_write(path, t, 1, &err), &err, CLEF_E_ARG, "UTF-8");
     t[0] = good, t[0].dtype = CLEF_Q8_0;
-    check_error("dtype", clef_tensor_file_write(path, t, 1, &err), &err, CLEF_E_UNSUPPORTED, "tensor a is q8_0");
+    check_error("dtype", clef_tensor_file_write(path, t, 1, &err), &err, CLEF_E_UNSUPPORTED,
+                "tensor a is q8_0");
     t[0] = good, t[0].n_bytes = 4;
-    check_error("bytes", clef_tensor_file_write(path, t, 1, &err), &err, CLEF_E_ARG, "tensor a has 4 bytes, its shape wants 8");
+    check_error("bytes", clef_tensor_file_write(path, t, 1, &err), &err, CLEF_E_ARG,
+                "tensor a has 4 bytes, its shape wants 8");
     t[0] = good, t[0].dims[0] = -2;
     check_error("dims", clef_tensor_file_write(path, t, 1, &err), &err, CLEF_E_ARG, "tensor a has a shape");
     t[0] = good, t[0].data = NULL;
     check_error("data", clef_tensor_file_write(path, t, 1, &err), &err, CLEF_E_ARG, "tensor a has no data");
     assert_false(clef__os_is_file(path));
-    check_error("folder", clef_tensor_file_write(temp_path("no/such/x"), &good, 1, &err), &err, CLEF_E_IO, "no/such/x: cannot write");
+    check_error("folder", clef_tensor_file_write(temp_path("no/such/x"), &good, 1, &err), &err, CLEF_E_IO,
+                "no/such/x: cannot write");
     check_error("absent", clef_tensor_file_open(path, &(clef_tensor_file *){NULL}, &err), &err, CLEF_E_IO,
                 "never.safetensors: cannot open");
-    check_error("a folder", clef_tensor_file_open(temp_dir, &(clef_tensor_file *){NULL}, &err), &err, CLEF_E_IO, "is a folder");
+    check_error("a folder", clef_tensor_file_open(temp_dir, &(clef_tensor_file *){NULL}, &err), &err,
+                CLEF_E_IO, "is a folder");
 }
 
-/* ---- errors and the system -------------------------------------------------------------------------------------------------------- */
+/* ---- errors and the system
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void errors(void **state)
 {
@@ -517,9 +581,11 @@ static void os_files(void **state)
     check_error("read", clef__os_read(path, 12, &text, &n, &err), &err, CLEF_OK, "");
     assert_string_equal(text, "twelve bytes");
     free(text);
-    check_error("limit", clef__os_read(path, 11, &text, &n, &err), &err, CLEF_E_LIMIT, "deep/er/file: more than 11 bytes");
+    check_error("limit", clef__os_read(path, 11, &text, &n, &err), &err, CLEF_E_LIMIT,
+                "deep/er/file: more than 11 bytes");
     assert_null(text);
-    check_error("under a file", clef__os_make_dirs(temp_path("deep/er/file/x"), &err), &err, CLEF_E_IO, "cannot make the folder");
+    check_error("under a file", clef__os_make_dirs(temp_path("deep/er/file/x"), &err), &err, CLEF_E_IO,
+                "cannot make the folder");
 
     clef_os_file *file = NULL;
     check_error("begin", clef__os_file_begin(path, &file, &err), &err, CLEF_OK, "");
@@ -530,11 +596,13 @@ static void os_files(void **state)
     assert_string_equal(text, "twelve bytes");
     free(text);
 
-    assert_true(clef__os_is_file(path) && !clef__os_is_dir(path) && clef__os_is_dir(temp_dir) && !clef__os_is_file(temp_dir));
+    assert_true(clef__os_is_file(path) && !clef__os_is_dir(path) && clef__os_is_dir(temp_dir) &&
+                !clef__os_is_file(temp_dir));
     clef__os_remove(path);
     clef__os_remove(path);
     assert_false(clef__os_is_file(path));
-    check_error("absent", clef__os_read(path, 9, &text, &n, &err), &err, CLEF_E_IO, "deep/er/file: cannot open");
+    check_error("absent", clef__os_read(path, 9, &text, &n, &err), &err, CLEF_E_IO,
+                "deep/er/file: cannot open");
     check_error("absent", clef__os_map(path, &map, &err), &err, CLEF_E_IO, "deep/er/file: cannot open");
     check_error("folder", clef__os_read(temp_dir, 9, &text, &n, &err), &err, CLEF_E_IO, "is a folder");
     assert_int_equal(remove(temp_path("deep/er")), 0); /* empty again: nothing temporary was left */

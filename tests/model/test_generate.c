@@ -35,14 +35,18 @@ static int32_t ids_of(const json_t *list, int32_t *ids, int32_t capacity)
     return n;
 }
 
-/* ---- sessions --------------------------------------------------------------------------------------------------------------------- */
+/* ---- sessions
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static void greedy_is_pytorchs(clef_gemm gemm, int32_t n_batch)
 {
     clef_error err = {0};
     clef_session *session;
     clef_sampler *greedy;
-    ok(clef_session_create(dev, model, &(clef_session_opts){.gemm = gemm, .n_batch = n_batch}, &session, &err), &err);
+    ok(clef_session_create(dev, model, &(clef_session_opts){.gemm = gemm, .n_batch = n_batch}, &session,
+                           &err),
+       &err);
     ok(clef_sampler_create(clef_model_hparams(model)->n_vocab, NULL, &greedy, &err), &err);
     const json_t *cases = json_object_get(expected, "cases");
     for (size_t c = 0; c < json_array_size(cases); c++) {
@@ -104,10 +108,13 @@ static void wrong_feeds(void **state)
     ok(clef_session_feed(session, ids, 32, &logits, &err), &err);
     assert_int_equal(clef_session_feed(session, ids, 1, &logits, &err), CLEF_E_LIMIT);
     clef_session_destroy(session);
-    assert_int_equal(clef_session_create(dev, model, &(clef_session_opts){.n_context = 257}, &session, &err), CLEF_E_LIMIT);
+    assert_int_equal(clef_session_create(dev, model, &(clef_session_opts){.n_context = 257}, &session, &err),
+                     CLEF_E_LIMIT);
     assert_non_null(strstr(err.text, "257"));
-    assert_int_equal(clef_session_create(dev, model, &(clef_session_opts){.n_context = -1}, &session, &err), CLEF_E_LIMIT);
-    assert_int_equal(clef_session_create(dev, model, &(clef_session_opts){.n_batch = -1}, &session, &err), CLEF_E_ARG);
+    assert_int_equal(clef_session_create(dev, model, &(clef_session_opts){.n_context = -1}, &session, &err),
+                     CLEF_E_LIMIT);
+    assert_int_equal(clef_session_create(dev, model, &(clef_session_opts){.n_batch = -1}, &session, &err),
+                     CLEF_E_ARG);
 }
 
 static int stop(void *user, const char *what, uint64_t done, uint64_t total)
@@ -124,7 +131,9 @@ static void prompt_can_be_interrupted(void **state)
     const float *logits;
     int32_t ids[10] = {1, 2, 3};
     int calls = 0;
-    ok(clef_session_create(dev, model, &(clef_session_opts){.n_batch = 2, .progress = stop, .progress_user = &calls}, &session, &err),
+    ok(clef_session_create(dev, model,
+                           &(clef_session_opts){.n_batch = 2, .progress = stop, .progress_user = &calls},
+                           &session, &err),
        &err);
     assert_int_equal(clef_session_feed(session, ids, 10, &logits, &err), CLEF_E_CANCELLED);
     assert_int_equal(clef_session_n_past(session), 0); /* as before the call */
@@ -143,15 +152,21 @@ static void taps(void **state)
     for (int32_t n_taps = 0; n_taps <= 3; n_taps += 3) {
         clef_graph *g;
         clef_plan *plan;
-        ok(clef_model_build(model, &(clef_build_opts){.n_context = T, .n_batch = T, .all_logits = 1, .taps = names, .n_taps = n_taps}, &g,
-                            &err),
+        ok(clef_model_build(
+               model,
+               &(clef_build_opts){
+                   .n_context = T, .n_batch = T, .all_logits = 1, .taps = names, .n_taps = n_taps},
+               &g, &err),
            &err);
         ok(clef_graph_optimize(g, NULL, &err), &err);
-        ok(clef_plan_create(dev, g, &(clef_plan_opts){.weights = clef_model_weight, .weights_user = model}, &plan, &err), &err);
+        ok(clef_plan_create(dev, g, &(clef_plan_opts){.weights = clef_model_weight, .weights_user = model},
+                            &plan, &err),
+           &err);
         ok(clef_plan_write(plan, clef_plan_input(plan, "input_ids"), ids, sizeof ids, &err), &err);
         ok(clef_plan_write(plan, clef_plan_input(plan, "pos"), &pos, sizeof pos, &err), &err);
         ok(clef_plan_run(plan, &err), &err);
-        ok(clef_plan_read(plan, clef_plan_output(plan, "logits"), logits[n_taps / 3], sizeof logits[0], &err), &err);
+        ok(clef_plan_read(plan, clef_plan_output(plan, "logits"), logits[n_taps / 3], sizeof logits[0], &err),
+           &err);
         if (n_taps)
             ok(clef_plan_read(plan, clef_plan_output(plan, "attention_0"), p, sizeof p, &err), &err);
         clef_plan_destroy(plan);
@@ -169,7 +184,8 @@ static void taps(void **state)
     }
     clef_graph *g;
     static const char *const none[] = {"nosuch"};
-    assert_int_equal(clef_model_build(model, &(clef_build_opts){.taps = none, .n_taps = 1}, &g, &err), CLEF_E_NOT_FOUND);
+    assert_int_equal(clef_model_build(model, &(clef_build_opts){.taps = none, .n_taps = 1}, &g, &err),
+                     CLEF_E_NOT_FOUND);
     assert_non_null(strstr(err.text, "nosuch"));
 }
 
@@ -186,17 +202,25 @@ static void batch_with_padding(void **state)
         clef_graph *g;
         clef_plan *plan;
         const int32_t B = one ? 1 : 2, n = one ? 4 : T;
-        ok(clef_model_build(model, &(clef_build_opts){.n_context = n, .n_batch = n, .n_sequences = B, .all_logits = 1, .padding_mask = 1},
-                            &g, &err),
+        ok(clef_model_build(
+               model,
+               &(clef_build_opts){
+                   .n_context = n, .n_batch = n, .n_sequences = B, .all_logits = 1, .padding_mask = 1},
+               &g, &err),
            &err);
         ok(clef_graph_optimize(g, NULL, &err), &err);
-        ok(clef_plan_create(dev, g, &(clef_plan_opts){.weights = clef_model_weight, .weights_user = model}, &plan, &err), &err);
+        ok(clef_plan_create(dev, g, &(clef_plan_opts){.weights = clef_model_weight, .weights_user = model},
+                            &plan, &err),
+           &err);
         const size_t bytes = (size_t)(B * n) * sizeof *ids;
         ok(clef_plan_write(plan, clef_plan_input(plan, "input_ids"), ids + (one ? T : 0), bytes, &err), &err);
-        ok(clef_plan_write(plan, clef_plan_input(plan, "attention_mask"), mask + (one ? T : 0), bytes, &err), &err);
+        ok(clef_plan_write(plan, clef_plan_input(plan, "attention_mask"), mask + (one ? T : 0), bytes, &err),
+           &err);
         ok(clef_plan_write(plan, clef_plan_input(plan, "pos"), pos, (size_t)B * sizeof *pos, &err), &err);
         ok(clef_plan_run(plan, &err), &err);
-        ok(clef_plan_read(plan, clef_plan_output(plan, "logits"), one ? alone : both, one ? sizeof alone : sizeof both, &err), &err);
+        ok(clef_plan_read(plan, clef_plan_output(plan, "logits"), one ? alone : both,
+                          one ? sizeof alone : sizeof both, &err),
+           &err);
         clef_plan_destroy(plan);
         clef_graph_destroy(g);
     }
@@ -204,7 +228,8 @@ static void batch_with_padding(void **state)
         assert_true(fabsf(both[T * V + i] - alone[i]) < 1e-4f);
 }
 
-/* ---- picking on the device -------------------------------------------------------------------------------------------------------- */
+/* ---- picking on the device
+ * -------------------------------------------------------------------------------------------------------- */
 
 static const clef_sampler_opts ways[] = {
     {0},
@@ -217,7 +242,8 @@ static const clef_sampler_opts ways[] = {
 };
 
 /* What the host picks, one token fed at a time. */
-static void host_text(clef_session *session, const clef_sampler_opts *opts, const int32_t *ids, int32_t n, int32_t *out, int32_t n_out)
+static void host_text(clef_session *session, const clef_sampler_opts *opts, const int32_t *ids, int32_t n,
+                      int32_t *out, int32_t n_out)
 {
     clef_error err = {0};
     clef_sampler *sampler;
@@ -236,7 +262,8 @@ static void host_text(clef_session *session, const clef_sampler_opts *opts, cons
     clef_sampler_destroy(sampler);
 }
 
-/* The device picks what the host picks, token for token, whatever the options and however the prompt is cut. */
+/* The device picks what the host picks, token for token, whatever the options and however the prompt is cut.
+ */
 static void device_picks_as_the_host(void **state)
 {
     (void)state;
@@ -304,7 +331,8 @@ static void generation_to_the_end_of_the_context(void **state)
     ok(clef_session_create(dev, model, &(clef_session_opts){.n_context = 8}, &session, &err), &err);
     assert_int_equal(clef_session_next(session, &id, &err), CLEF_E_ARG);
     assert_int_equal(clef_session_generate(session, ids, 3, -1, NULL, &err), CLEF_E_ARG);
-    assert_int_equal(clef_session_generate(session, ids, 3, 0, &(clef_sampler_opts){.top_p = 2}, &err), CLEF_E_ARG);
+    assert_int_equal(clef_session_generate(session, ids, 3, 0, &(clef_sampler_opts){.top_p = 2}, &err),
+                     CLEF_E_ARG);
     assert_int_equal(clef_session_generate(session, ids, 0, 0, NULL, &err), CLEF_E_ARG);
     assert_int_equal(clef_session_n_past(session), 0);
     ok(clef_session_generate(session, ids, 3, 0, NULL, &err), &err);
@@ -317,7 +345,8 @@ static void generation_to_the_end_of_the_context(void **state)
     clef_session_destroy(session);
 }
 
-/* ---- linear attention: a memory that cannot be written over ----------------------------------------------------------------------- */
+/* ---- linear attention: a memory that cannot be written over
+ * ----------------------------------------------------------------------- */
 
 enum { MEMORY_V = 384, MEMORY_N = 6 };
 static const int32_t memory_ids[MEMORY_N] = {5, 300, 17, 44, 45, 260};
@@ -355,10 +384,11 @@ static void assert_near(const float *a, const float *b)
 {
     for (int i = 0; i < MEMORY_V; i++)
         if (!(fabsf(a[i] - b[i]) < 1e-4f))
-            fail_msg("logit %d is %g, wanted %g", i, (double)a[i], (double)b[i]);
+            fail_msg("logit %d is %g, expected %g", i, (double)a[i], (double)b[i]);
 }
 
-/* Neither the step ahead of a generation that is stopped nor the steps of an interrupted prompt stay in the memory. */
+/* Neither the step ahead of a generation that is stopped nor the steps of an interrupted prompt stay in the
+ * memory. */
 static void memory_goes_back(void **state)
 {
     (void)state;
@@ -372,7 +402,10 @@ static void memory_goes_back(void **state)
     if (!m)
         skip();
     memcpy(ids, memory_ids, sizeof memory_ids);
-    ok(clef_session_create(dev, m, &(clef_session_opts){.n_batch = 2, .progress = stop, .progress_user = &calls}, &session, &err), &err);
+    ok(clef_session_create(dev, m,
+                           &(clef_session_opts){.n_batch = 2, .progress = stop, .progress_user = &calls},
+                           &session, &err),
+       &err);
     ok(clef_session_generate(session, ids, MEMORY_N, 0, NULL, &err), &err);
     for (int i = 0; i < 2; i++)
         ok(clef_session_next(session, &ids[MEMORY_N + i], &err), &err);
@@ -394,7 +427,8 @@ static void memory_goes_back(void **state)
     clef_model_close(m);
 }
 
-/* A beam's score is what its tokens have when they are fed one by one: each beam has the memory of its own text. */
+/* A beam's score is what its tokens have when they are fed one by one: each beam has the memory of its own
+ * text. */
 static void memory_goes_with_the_beams(void **state)
 {
     (void)state;
@@ -409,7 +443,8 @@ static void memory_goes_with_the_beams(void **state)
         skip();
     memcpy(ids, memory_ids, sizeof memory_ids);
     ok(clef_session_create(dev, m, &(clef_session_opts){.n_beams = BEAMS}, &session, &err), &err);
-    ok(clef_session_beams(session, memory_ids, MEMORY_N, &(clef_beam_opts){.n_best = BEAMS, .n_max = N, .ignore_eos = 1}, &texts, &n_texts,
+    ok(clef_session_beams(session, memory_ids, MEMORY_N,
+                          &(clef_beam_opts){.n_best = BEAMS, .n_max = N, .ignore_eos = 1}, &texts, &n_texts,
                           &err),
        &err);
     clef_session_destroy(session);

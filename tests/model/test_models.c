@@ -1,23 +1,27 @@
-/* Model folders and GGUF models as a whole: hyperparameters, shards, names, metadata. CLEF_SHARED names a folder with data/ and
- * oracle/ for the tests of real files, which are skipped without it. */
+/* Model folders and GGUF models as a whole: hyperparameters, shards, names, metadata. CLEF_SHARED names a
+ * folder with data/ and oracle/ for the tests of real files, which are skipped without it. */
 #define TEST_NAME "test-models"
 #include "tests/files.h"
 
 #include "model/open/config.h"
 #include "model/open/model.h"
 
-/* ---- config.json ----------------------------------------------------------------------------------------------------------------- */
+/* ---- config.json
+ * -----------------------------------------------------------------------------------------------------------------
+ */
 
-static const char llama_config[] =
-    "{\"model_type\":\"llama\",\"hidden_size\":64,\"intermediate_size\":160,\"num_hidden_layers\":3,\"num_attention_heads\":8,"
-    "\"num_key_value_heads\":2,\"max_position_embeddings\":256,\"vocab_size\":100,\"rms_norm_eps\":1e-6,\"hidden_act\":\"silu\","
-    "\"bos_token_id\":1,\"eos_token_id\":2}";
-static const char gpt2_config[] =
-    "{\"model_type\":\"gpt2\",\"n_embd\":64,\"n_head\":4,\"n_layer\":3,\"n_positions\":128,\"vocab_size\":100,"
-    "\"layer_norm_epsilon\":1e-5}";
+static const char llama_config[] = "{\"model_type\":\"llama\",\"hidden_size\":64,\"intermediate_size\":160,"
+                                   "\"num_hidden_layers\":3,\"num_attention_heads\":8,"
+                                   "\"num_key_value_heads\":2,\"max_position_embeddings\":256,\"vocab_size\":"
+                                   "100,\"rms_norm_eps\":1e-6,\"hidden_act\":\"silu\","
+                                   "\"bos_token_id\":1,\"eos_token_id\":2}";
+static const char gpt2_config[] = "{\"model_type\":\"gpt2\",\"n_embd\":64,\"n_head\":4,\"n_layer\":3,\"n_"
+                                  "positions\":128,\"vocab_size\":100,"
+                                  "\"layer_norm_epsilon\":1e-5}";
 
 /* The base config with the keys of `patch` put over it; "key": "REMOVE" takes a key away. */
-static clef_status read_config(const char *base, const char *patch, const char *generation, clef_hparams *hp, clef_error *err)
+static clef_status read_config(const char *base, const char *patch, const char *generation, clef_hparams *hp,
+                               clef_error *err)
 {
     json_t *config = NULL, *over = NULL, *gen = NULL, *value;
     const char *key;
@@ -46,14 +50,16 @@ static const struct {
     clef_status status;
     const char *piece;
 } bad_configs[] = {
-    {llama_config, "{\"model_type\":\"REMOVE\"}", CLEF_E_UNSUPPORTED, "architecture \"\" is not supported, known are: "},
-    {llama_config, "{\"model_type\":\"mamba\"}", CLEF_E_UNSUPPORTED, "architecture mamba is not supported, known are: "},
-    {llama_config, "{\"model_type\":7}", CLEF_E_FORMAT, "model_type is an integer, wanted a string"},
+    {llama_config, "{\"model_type\":\"REMOVE\"}", CLEF_E_UNSUPPORTED,
+     "architecture \"\" is not supported, known are: "},
+    {llama_config, "{\"model_type\":\"mamba\"}", CLEF_E_UNSUPPORTED,
+     "architecture mamba is not supported, known are: "},
+    {llama_config, "{\"model_type\":7}", CLEF_E_FORMAT, "model_type is an integer, expected a string"},
     {llama_config, "{\"hidden_size\":\"REMOVE\"}", CLEF_E_FORMAT, "hidden_size is missing"},
     {llama_config, "{\"hidden_size\":null}", CLEF_E_FORMAT, "hidden_size is missing"},
-    {llama_config, "{\"hidden_size\":\"64\"}", CLEF_E_FORMAT, "hidden_size is a string, wanted an integer"},
+    {llama_config, "{\"hidden_size\":\"64\"}", CLEF_E_FORMAT, "hidden_size is a string, expected an integer"},
     {llama_config, "{\"hidden_size\":64.5}", CLEF_E_FORMAT, "hidden_size is a fraction"},
-    {llama_config, "{\"hidden_size\":0}", CLEF_E_FORMAT, "hidden_size is 0, wanted 1 to"},
+    {llama_config, "{\"hidden_size\":0}", CLEF_E_FORMAT, "hidden_size is 0, expected 1 to"},
     {llama_config, "{\"hidden_size\":-64}", CLEF_E_FORMAT, "hidden_size is -64"},
     {llama_config, "{\"hidden_size\":4294967360}", CLEF_E_FORMAT, "hidden_size is 4294967360"},
     {llama_config, "{\"hidden_size\":65}", CLEF_E_FORMAT, "a width of 65 is no multiple of 8 heads"},
@@ -62,22 +68,33 @@ static const struct {
     {llama_config, "{\"num_key_value_heads\":0}", CLEF_E_FORMAT, "num_key_value_heads is 0"},
     {llama_config, "{\"num_hidden_layers\":1000000}", CLEF_E_FORMAT, "num_hidden_layers is 1000000"},
     {llama_config, "{\"vocab_size\":\"REMOVE\"}", CLEF_E_FORMAT, "vocab_size is missing"},
-    {llama_config, "{\"vocab_size\":9223372036854775807}", CLEF_E_FORMAT, "vocab_size is 9223372036854775807"},
+    {llama_config, "{\"vocab_size\":9223372036854775807}", CLEF_E_FORMAT,
+     "vocab_size is 9223372036854775807"},
     {llama_config, "{\"head_dim\":7}", CLEF_E_FORMAT, "rotates 7 dims"},
-    {llama_config, "{\"head_dim\":16384,\"num_attention_heads\":16384}", CLEF_E_FORMAT, "16384 heads of 16384 dims"},
+    {llama_config, "{\"head_dim\":16384,\"num_attention_heads\":16384}", CLEF_E_FORMAT,
+     "16384 heads of 16384 dims"},
     {llama_config, "{\"rms_norm_eps\":-1}", CLEF_E_FORMAT, "rms_norm_eps is -1"},
-    {llama_config, "{\"rms_norm_eps\":\"small\"}", CLEF_E_FORMAT, "rms_norm_eps is a string, wanted a number"},
-    {llama_config, "{\"tie_word_embeddings\":1}", CLEF_E_FORMAT, "tie_word_embeddings is an integer, wanted true or false"},
-    {llama_config, "{\"hidden_act\":\"mish\"}", CLEF_E_UNSUPPORTED, "hidden_act mish is not supported, known are: silu"},
+    {llama_config, "{\"rms_norm_eps\":\"small\"}", CLEF_E_FORMAT,
+     "rms_norm_eps is a string, expected a number"},
+    {llama_config, "{\"tie_word_embeddings\":1}", CLEF_E_FORMAT,
+     "tie_word_embeddings is an integer, expected true or false"},
+    {llama_config, "{\"hidden_act\":\"mish\"}", CLEF_E_UNSUPPORTED,
+     "hidden_act mish is not supported, known are: silu"},
     {llama_config, "{\"rope_theta\":0}", CLEF_E_FORMAT, "rope_theta is 0"},
     {llama_config, "{\"partial_rotary_factor\":2}", CLEF_E_FORMAT, "partial_rotary_factor is 2"},
     {llama_config, "{\"rope_scaling\":3}", CLEF_E_FORMAT, "rope_scaling is an integer"},
-    {llama_config, "{\"rope_scaling\":{\"type\":\"mrope\",\"factor\":2}}", CLEF_E_UNSUPPORTED, "rope_scaling.rope_type mrope"},
-    {llama_config, "{\"rope_scaling\":{\"rope_type\":\"yarn\"}}", CLEF_E_FORMAT, "rope_scaling.factor is missing"},
-    {llama_config, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":2,\"beta_slow\":32}}", CLEF_E_FORMAT, "beta_fast 32 is not above"},
-    {llama_config, "{\"rope_parameters\":{\"full_attention\":3}}", CLEF_E_FORMAT, "rope_parameters.full_attention is an integer"},
-    {llama_config, "{\"rope_scaling\":{\"type\":\"linear\"}}", CLEF_E_FORMAT, "rope_scaling.factor is missing"},
-    {llama_config, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}}", CLEF_E_FORMAT, "rope_scaling.factor is 0.5"},
+    {llama_config, "{\"rope_scaling\":{\"type\":\"mrope\",\"factor\":2}}", CLEF_E_UNSUPPORTED,
+     "rope_scaling.rope_type mrope"},
+    {llama_config, "{\"rope_scaling\":{\"rope_type\":\"yarn\"}}", CLEF_E_FORMAT,
+     "rope_scaling.factor is missing"},
+    {llama_config, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":2,\"beta_slow\":32}}", CLEF_E_FORMAT,
+     "beta_fast 32 is not above"},
+    {llama_config, "{\"rope_parameters\":{\"full_attention\":3}}", CLEF_E_FORMAT,
+     "rope_parameters.full_attention is an integer"},
+    {llama_config, "{\"rope_scaling\":{\"type\":\"linear\"}}", CLEF_E_FORMAT,
+     "rope_scaling.factor is missing"},
+    {llama_config, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}}", CLEF_E_FORMAT,
+     "rope_scaling.factor is 0.5"},
     {llama_config, "{\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":8}}", CLEF_E_FORMAT,
      "rope_parameters.low_freq_factor is missing"},
     {llama_config,
@@ -87,43 +104,58 @@ static const struct {
     {llama_config, "{\"eos_token_id\":\"x\"}", CLEF_E_FORMAT, "eos_token_id is a string"},
     {llama_config, "{\"eos_token_id\":[1,\"x\"]}", CLEF_E_FORMAT, "eos_token_id[1]"},
     {llama_config, "{\"eos_token_id\":[1,-2]}", CLEF_E_FORMAT, "eos_token_id[1]"},
-    {llama_config, "{\"eos_token_id\":[1,2,3,4,5,6]}", CLEF_E_UNSUPPORTED, "eos_token_id lists 6 ids, wanted at most 5"},
+    {llama_config, "{\"eos_token_id\":[1,2,3,4,5,6]}", CLEF_E_UNSUPPORTED,
+     "eos_token_id lists 6 ids, expected at most 5"},
     {llama_config, "{\"bos_token_id\":99999999999}", CLEF_E_FORMAT, "bos_token_id is 99999999999"},
-    {llama_config, "{\"quantization_config\":{\"quant_method\":\"gptq\"}}", CLEF_E_UNSUPPORTED, "quantization_config (gptq)"},
+    {llama_config, "{\"quantization_config\":{\"quant_method\":\"gptq\"}}", CLEF_E_UNSUPPORTED,
+     "quantization_config (gptq)"},
     {llama_config, "{\"layer_types\":[\"full_attention\"]}", CLEF_E_FORMAT, "layer_types is an array of 1"},
     {llama_config, "{\"layer_types\":7}", CLEF_E_FORMAT, "layer_types is an integer"},
-    {llama_config, "{\"layer_types\":[\"full_attention\",\"sliding_attention\",\"sliding_attention\"]}", CLEF_E_FORMAT,
-     "no sliding_window is in use"},
-    {llama_config, "{\"layer_types\":[\"full_attention\",\"linear_attention\",\"full_attention\"]}", CLEF_E_UNSUPPORTED,
-     "layer_types[1] linear_attention"},
-    {llama_config, "{\"layer_types\":[\"full_attention\",4,\"full_attention\"]}", CLEF_E_UNSUPPORTED, "layer_types[1] is no string"},
-    {llama_config, "{\"model_type\":\"mistral\",\"sliding_window\":-1}", CLEF_E_FORMAT, "sliding_window is -1"},
-    {llama_config, "{\"model_type\":\"mixtral\",\"num_experts_per_tok\":9}", CLEF_E_FORMAT, "9 experts a token of 8 experts"},
+    {llama_config, "{\"layer_types\":[\"full_attention\",\"sliding_attention\",\"sliding_attention\"]}",
+     CLEF_E_FORMAT, "no sliding_window is in use"},
+    {llama_config, "{\"layer_types\":[\"full_attention\",\"linear_attention\",\"full_attention\"]}",
+     CLEF_E_UNSUPPORTED, "layer_types[1] linear_attention"},
+    {llama_config, "{\"layer_types\":[\"full_attention\",4,\"full_attention\"]}", CLEF_E_UNSUPPORTED,
+     "layer_types[1] is no string"},
+    {llama_config, "{\"model_type\":\"mistral\",\"sliding_window\":-1}", CLEF_E_FORMAT,
+     "sliding_window is -1"},
+    {llama_config, "{\"model_type\":\"mixtral\",\"num_experts_per_tok\":9}", CLEF_E_FORMAT,
+     "9 experts a token of 8 experts"},
     {llama_config, "{\"model_type\":\"qwen3_moe\",\"num_experts\":0}", CLEF_E_FORMAT, "num_experts is 0"},
-    {llama_config, "{\"model_type\":\"qwen3_moe\",\"num_experts_per_tok\":65}", CLEF_E_FORMAT, "num_experts_per_tok is 65"},
-    {llama_config, "{\"model_type\":\"gpt_oss\",\"quantization_config\":{\"quant_method\":\"awq\"}}", CLEF_E_UNSUPPORTED,
-     "quantization_config (awq)"},
-    {llama_config, "{\"model_type\":\"llama\",\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", CLEF_E_UNSUPPORTED,
-     "quantization_config (mxfp4)"},
+    {llama_config, "{\"model_type\":\"qwen3_moe\",\"num_experts_per_tok\":65}", CLEF_E_FORMAT,
+     "num_experts_per_tok is 65"},
+    {llama_config, "{\"model_type\":\"gpt_oss\",\"quantization_config\":{\"quant_method\":\"awq\"}}",
+     CLEF_E_UNSUPPORTED, "quantization_config (awq)"},
+    {llama_config, "{\"model_type\":\"llama\",\"quantization_config\":{\"quant_method\":\"mxfp4\"}}",
+     CLEF_E_UNSUPPORTED, "quantization_config (mxfp4)"},
     {llama_config, "{\"model_type\":\"gpt_oss\",\"swiglu_limit\":-1}", CLEF_E_FORMAT, "swiglu_limit is -1"},
-    {llama_config, "{\"model_type\":\"deepseek_v2\",\"norm_topk_prob\":true}", CLEF_E_UNSUPPORTED, "norm_topk_prob true"},
-    {llama_config, "{\"model_type\":\"deepseek_v2\",\"topk_method\":\"group_limited_greedy\",\"n_group\":8}", CLEF_E_UNSUPPORTED,
-     "topk_method other than greedy"},
+    {llama_config, "{\"model_type\":\"deepseek_v2\",\"norm_topk_prob\":true}", CLEF_E_UNSUPPORTED,
+     "norm_topk_prob true"},
+    {llama_config, "{\"model_type\":\"deepseek_v2\",\"topk_method\":\"group_limited_greedy\",\"n_group\":8}",
+     CLEF_E_UNSUPPORTED, "topk_method other than greedy"},
     {llama_config, "{\"model_type\":\"deepseek_v2\",\"v_head_dim\":0}", CLEF_E_FORMAT, "v_head_dim is 0"},
-    {llama_config, "{\"model_type\":\"gemma4_text\",\"enable_moe_block\":true}", CLEF_E_UNSUPPORTED, "enable_moe_block true"},
-    {llama_config, "{\"model_type\":\"gemma4_text\",\"num_kv_shared_layers\":3}", CLEF_E_FORMAT, "num_kv_shared_layers is 3"},
-    {llama_config, "{\"model_type\":\"gemma4_text\",\"per_layer_config\":{\"0\":{\"head_dim\":32}}}", CLEF_E_UNSUPPORTED,
-     "per_layer_config of a layer with sliding_attention"},
-    {llama_config, "{\"model_type\":\"qwen3_5_text\",\"linear_conv_kernel_dim\":1}", CLEF_E_FORMAT, "linear_conv_kernel_dim is 1"},
-    {llama_config, "{\"model_type\":\"modernbert\",\"classifier_activation\":\"silu\"}", CLEF_E_UNSUPPORTED, "classifier_activation"},
-    {llama_config, "{\"model_type\":\"nomic_bert\",\"n_embd\":64,\"n_head\":4,\"n_layer\":2,\"n_positions\":64,\"prenorm\":true}",
+    {llama_config, "{\"model_type\":\"gemma4_text\",\"enable_moe_block\":true}", CLEF_E_UNSUPPORTED,
+     "enable_moe_block true"},
+    {llama_config, "{\"model_type\":\"gemma4_text\",\"num_kv_shared_layers\":3}", CLEF_E_FORMAT,
+     "num_kv_shared_layers is 3"},
+    {llama_config, "{\"model_type\":\"gemma4_text\",\"per_layer_config\":{\"0\":{\"head_dim\":32}}}",
+     CLEF_E_UNSUPPORTED, "per_layer_config of a layer with sliding_attention"},
+    {llama_config, "{\"model_type\":\"qwen3_5_text\",\"linear_conv_kernel_dim\":1}", CLEF_E_FORMAT,
+     "linear_conv_kernel_dim is 1"},
+    {llama_config, "{\"model_type\":\"modernbert\",\"classifier_activation\":\"silu\"}", CLEF_E_UNSUPPORTED,
+     "classifier_activation"},
+    {llama_config,
+     "{\"model_type\":\"nomic_bert\",\"n_embd\":64,\"n_head\":4,\"n_layer\":2,\"n_positions\":64,\"prenorm\":"
+     "true}",
      CLEF_E_UNSUPPORTED, "prenorm true"},
     {gpt2_config, "{\"n_embd\":\"REMOVE\"}", CLEF_E_FORMAT, "n_embd is missing"},
     {gpt2_config, "{\"n_embd\":66}", CLEF_E_FORMAT, "a width of 66 is no multiple of 4 heads"},
     {gpt2_config, "{\"n_positions\":null}", CLEF_E_FORMAT, "n_positions is missing"},
     {gpt2_config, "{\"n_inner\":0}", CLEF_E_FORMAT, "n_inner is 0"},
-    {gpt2_config, "{\"activation_function\":\"mish\"}", CLEF_E_UNSUPPORTED, "activation_function mish is not supported"},
-    {gpt2_config, "{\"scale_attn_by_inverse_layer_idx\":true}", CLEF_E_UNSUPPORTED, "scale_attn_by_inverse_layer_idx true"},
+    {gpt2_config, "{\"activation_function\":\"mish\"}", CLEF_E_UNSUPPORTED,
+     "activation_function mish is not supported"},
+    {gpt2_config, "{\"scale_attn_by_inverse_layer_idx\":true}", CLEF_E_UNSUPPORTED,
+     "scale_attn_by_inverse_layer_idx true"},
     {gpt2_config, "{\"scale_attn_weights\":false}", CLEF_E_UNSUPPORTED, "scale_attn_weights false"},
     {gpt2_config, "{\"add_cross_attention\":true}", CLEF_E_UNSUPPORTED, "add_cross_attention true"},
 };
@@ -140,7 +172,8 @@ static void config_refused(void **state)
     }
     clef_error err = {0};
     json_t *array = json_array();
-    check_error("[]", clef__config_from_json(array, NULL, "config.json", &hp, &err), &err, CLEF_E_FORMAT, "config.json: is an array");
+    check_error("[]", clef__config_from_json(array, NULL, "config.json", &hp, &err), &err, CLEF_E_FORMAT,
+                "config.json: is an array");
     json_decref(array);
 }
 
@@ -151,22 +184,30 @@ static void config_llama(void **state)
     clef_error err = {0};
     check_error("llama", read_config(llama_config, "{}", NULL, &hp, &err), &err, CLEF_OK, "");
     assert_string_equal(hp.arch, "llama");
-    assert_true(hp.n_layers == 3 && hp.d_model == 64 && hp.d_ff == 160 && hp.n_heads == 8 && hp.n_kv_heads == 2 && hp.head_dim == 8);
-    assert_true(hp.n_vocab == 100 && hp.n_context == 256 && hp.rope.dims == 8 && hp.rope.pairing == CLEF_ROPE_HALVES);
-    assert_true(hp.rope.theta == 10000 && hp.norm_eps == 1e-6f && hp.bos == 1 && hp.eos == 2 && hp.tied_embeddings == 0);
+    assert_true(hp.n_layers == 3 && hp.d_model == 64 && hp.d_ff == 160 && hp.n_heads == 8 &&
+                hp.n_kv_heads == 2 && hp.head_dim == 8);
+    assert_true(hp.n_vocab == 100 && hp.n_context == 256 && hp.rope.dims == 8 &&
+                hp.rope.pairing == CLEF_ROPE_HALVES);
+    assert_true(hp.rope.theta == 10000 && hp.norm_eps == 1e-6f && hp.bos == 1 && hp.eos == 2 &&
+                hp.tied_embeddings == 0);
     assert_true(hp.sliding_window == 0 && hp.rope.type == CLEF_ROPE_DEFAULT);
 
-    read_config(llama_config, "{\"num_key_value_heads\":null,\"head_dim\":32,\"rope_theta\":500000,\"tie_word_embeddings\":true}", NULL,
-                &hp, &err);
-    assert_true(hp.n_kv_heads == 8 && hp.head_dim == 32 && hp.rope.dims == 32 && hp.rope.theta == 500000 && hp.tied_embeddings == 1);
-    read_config(llama_config, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":4},\"rope_theta\":20000}", NULL, &hp, &err);
+    read_config(
+        llama_config,
+        "{\"num_key_value_heads\":null,\"head_dim\":32,\"rope_theta\":500000,\"tie_word_embeddings\":true}",
+        NULL, &hp, &err);
+    assert_true(hp.n_kv_heads == 8 && hp.head_dim == 32 && hp.rope.dims == 32 && hp.rope.theta == 500000 &&
+                hp.tied_embeddings == 1);
+    read_config(llama_config, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":4},\"rope_theta\":20000}",
+                NULL, &hp, &err);
     assert_true(hp.rope.type == CLEF_ROPE_LINEAR && hp.rope.factor == 4 && hp.rope.theta == 20000);
     read_config(llama_config,
-                "{\"rope_parameters\":{\"rope_type\":\"llama3\",\"rope_theta\":5e5,\"factor\":8,\"low_freq_factor\":1,"
+                "{\"rope_parameters\":{\"rope_type\":\"llama3\",\"rope_theta\":5e5,\"factor\":8,\"low_freq_"
+                "factor\":1,"
                 "\"high_freq_factor\":4,\"original_max_position_embeddings\":64}}",
                 NULL, &hp, &err);
-    assert_true(hp.rope.theta == 5e5 && hp.rope.type == CLEF_ROPE_LLAMA3 && hp.rope.factor == 8 && hp.rope.low_freq_factor == 1 &&
-                hp.rope.high_freq_factor == 4);
+    assert_true(hp.rope.theta == 5e5 && hp.rope.type == CLEF_ROPE_LLAMA3 && hp.rope.factor == 8 &&
+                hp.rope.low_freq_factor == 1 && hp.rope.high_freq_factor == 4);
     assert_true(hp.rope.original_context == 64);
 }
 
@@ -182,14 +223,23 @@ static void config_windows(void **state)
         {"{\"model_type\":\"mistral\",\"sliding_window\":null}", 0, 3},
         {"{\"model_type\":\"mistral\"}", 4096, 0},
         {"{\"model_type\":\"qwen2\",\"sliding_window\":16}", 0, 3},
-        {"{\"model_type\":\"qwen2\",\"sliding_window\":16,\"use_sliding_window\":true,\"max_window_layers\":1}", 16, 1},
-        {"{\"model_type\":\"qwen2\",\"sliding_window\":16,\"use_sliding_window\":true,\"max_window_layers\":0}", 16, 0},
-        {"{\"model_type\":\"qwen2\",\"sliding_window\":16,\"use_sliding_window\":true,\"max_window_layers\":3}", 16, 3},
-        {"{\"model_type\":\"qwen2\",\"sliding_window\":16,\"use_sliding_window\":true}", 16, 3}, /* 28 full layers first */
+        {"{\"model_type\":\"qwen2\",\"sliding_window\":16,\"use_sliding_window\":true,\"max_window_layers\":"
+         "1}",
+         16, 1},
+        {"{\"model_type\":\"qwen2\",\"sliding_window\":16,\"use_sliding_window\":true,\"max_window_layers\":"
+         "0}",
+         16, 0},
+        {"{\"model_type\":\"qwen2\",\"sliding_window\":16,\"use_sliding_window\":true,\"max_window_layers\":"
+         "3}",
+         16, 3},
+        {"{\"model_type\":\"qwen2\",\"sliding_window\":16,\"use_sliding_window\":true}", 16,
+         3}, /* 28 full layers first */
         {"{\"model_type\":\"qwen3\",\"sliding_window\":16,\"use_sliding_window\":true,"
          "\"layer_types\":[\"full_attention\",\"full_attention\",\"sliding_attention\"]}",
          16, 2},
-        {"{\"model_type\":\"qwen3\",\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\"]}", 0, 3},
+        {"{\"model_type\":\"qwen3\",\"layer_types\":[\"full_attention\",\"full_attention\",\"full_"
+         "attention\"]}",
+         0, 3},
         {"{\"model_type\":\"mistral\",\"sliding_window\":8,"
          "\"layer_types\":[\"full_attention\",\"sliding_attention\",\"full_attention\"]}",
          8, 1},
@@ -197,7 +247,8 @@ static void config_windows(void **state)
     clef_hparams hp;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         clef_error err = {0};
-        check_error(rows[i].patch, read_config(llama_config, rows[i].patch, NULL, &hp, &err), &err, CLEF_OK, "");
+        check_error(rows[i].patch, read_config(llama_config, rows[i].patch, NULL, &hp, &err), &err, CLEF_OK,
+                    "");
         int32_t first = 0;
         while (first < hp.n_layers && !clef__layer_slides(&hp, first))
             first++;
@@ -211,23 +262,31 @@ static void config_gpt2_and_marks(void **state)
     (void)state;
     clef_hparams hp;
     clef_error err = {0};
-    check_error("gpt2", read_config(gpt2_config, "{\"activation_function\":\"gelu_pytorch_tanh\"}", NULL, &hp, &err), &err, CLEF_OK, "");
-    assert_true(hp.d_model == 64 && hp.d_ff == 256 && hp.n_heads == 4 && hp.n_kv_heads == 4 && hp.head_dim == 16 && hp.n_context == 128);
+    check_error("gpt2",
+                read_config(gpt2_config, "{\"activation_function\":\"gelu_pytorch_tanh\"}", NULL, &hp, &err),
+                &err, CLEF_OK, "");
+    assert_true(hp.d_model == 64 && hp.d_ff == 256 && hp.n_heads == 4 && hp.n_kv_heads == 4 &&
+                hp.head_dim == 16 && hp.n_context == 128);
     assert_true(hp.tied_embeddings == 1 && hp.rope.dims == 0 && hp.bos == 50256 && hp.eos == 50256);
-    read_config(gpt2_config, "{\"n_inner\":77,\"tie_word_embeddings\":false,\"bos_token_id\":null}", NULL, &hp, &err);
+    read_config(gpt2_config, "{\"n_inner\":77,\"tie_word_embeddings\":false,\"bos_token_id\":null}", NULL,
+                &hp, &err);
     assert_true(hp.d_ff == 77 && hp.tied_embeddings == 0 && hp.bos == -1);
 
     read_config(llama_config, "{\"eos_token_id\":[5,6,7],\"bos_token_id\":null}", NULL, &hp, &err);
-    assert_true(hp.bos == -1 && hp.eos == 5 && hp.n_eos_more == 2 && hp.eos_more[0] == 6 && hp.eos_more[1] == 7);
-    read_config(llama_config, "{\"eos_token_id\":[5,6,7]}", "{\"eos_token_id\":9,\"bos_token_id\":8}", &hp, &err);
+    assert_true(hp.bos == -1 && hp.eos == 5 && hp.n_eos_more == 2 && hp.eos_more[0] == 6 &&
+                hp.eos_more[1] == 7);
+    read_config(llama_config, "{\"eos_token_id\":[5,6,7]}", "{\"eos_token_id\":9,\"bos_token_id\":8}", &hp,
+                &err);
     assert_true(hp.bos == 8 && hp.eos == 9 && hp.n_eos_more == 0);
     read_config(llama_config, "{\"eos_token_id\":[5,6,7]}", "{\"eos_token_id\":null}", &hp, &err);
     assert_true(hp.bos == 1 && hp.eos == 5 && hp.n_eos_more == 2);
-    check_error("generation", read_config(llama_config, "{}", "{\"eos_token_id\":{}}", &hp, &err), &err, CLEF_E_FORMAT,
-                "generation_config.json: eos_token_id is an object");
+    check_error("generation", read_config(llama_config, "{}", "{\"eos_token_id\":{}}", &hp, &err), &err,
+                CLEF_E_FORMAT, "generation_config.json: eos_token_id is an object");
 }
 
-/* ---- GGUF keys -------------------------------------------------------------------------------------------------------------------- */
+/* ---- GGUF keys
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct gguf_key {
     const char *key, *spec;
@@ -272,7 +331,8 @@ static void put_gguf(blob *b, const char *drop, const char *add, uint64_t n_adde
     assemble(b, "4:2 8:32 8:7 4:0 8:0 p:32 z:896");
 }
 
-static clef_status read_gguf_config(const char *drop, const char *add, const char *tensor, clef_hparams *hp, clef_error *err)
+static clef_status read_gguf_config(const char *drop, const char *add, const char *tensor, clef_hparams *hp,
+                                    clef_error *err)
 {
     blob b = {.n = 0};
     clef_gguf g;
@@ -285,7 +345,8 @@ static clef_status read_gguf_config(const char *drop, const char *add, const cha
     size_t n = 0;
     for (const char *at = add; *at; at++) {
         const int is_key = strncmp(at, "s:K.", 4) == 0;
-        n += (size_t)snprintf(expanded + n, sizeof expanded - n, "%s", is_key ? "s:llama" : (char[]){*at, '\0'});
+        n += (size_t)snprintf(expanded + n, sizeof expanded - n, "%s",
+                              is_key ? "s:llama" : (char[]){*at, '\0'});
         at += is_key ? 2 : 0;
     }
     expanded[n] = '\0';
@@ -308,65 +369,88 @@ static void gguf_config(void **state)
     } rows[] = {
         {"general.architecture", "", CLEF_E_FORMAT, "key general.architecture is missing"},
         {"llama.block_count", "", CLEF_E_FORMAT, "key llama.block_count is missing"},
-        {"llama.block_count", "s:K.block_count 4:8 s:two ", CLEF_E_FORMAT, "key llama.block_count is a string"},
-        {"llama.block_count", "s:K.block_count 4:5 4:-1 ", CLEF_E_FORMAT, "key llama.block_count is -1, wanted 1 to"},
-        {"llama.block_count", "s:K.block_count 4:10 8:0x100000002 ", CLEF_E_FORMAT, "key llama.block_count is 4294967298"},
+        {"llama.block_count", "s:K.block_count 4:8 s:two ", CLEF_E_FORMAT,
+         "key llama.block_count is a string"},
+        {"llama.block_count", "s:K.block_count 4:5 4:-1 ", CLEF_E_FORMAT,
+         "key llama.block_count is -1, expected 1 to"},
+        {"llama.block_count", "s:K.block_count 4:10 8:0x100000002 ", CLEF_E_FORMAT,
+         "key llama.block_count is 4294967298"},
         {"llama.context_length", "", CLEF_E_FORMAT, "key llama.context_length is missing"},
-        {"llama.embedding_length", "s:K.embedding_length 4:4 4:33 ", CLEF_E_FORMAT, "embedding_length 33 is no multiple of head_count 4"},
+        {"llama.embedding_length", "s:K.embedding_length 4:4 4:33 ", CLEF_E_FORMAT,
+         "embedding_length 33 is no multiple of head_count 4"},
         {"llama.feed_forward_length", "s:K.feed_forward_length 4:9 4:4 8:2 4:80 4:96 ", CLEF_E_UNSUPPORTED,
          "key llama.feed_forward_length differs from layer to layer"},
-        {"llama.feed_forward_length", "s:K.feed_forward_length 4:9 4:4 8:0 ", CLEF_E_FORMAT, "feed_forward_length is an empty array"},
-        {"llama.attention.head_count_kv", "s:K.attention.head_count_kv 4:4 4:3 ", CLEF_E_FORMAT, "4 attention heads over 3"},
+        {"llama.feed_forward_length", "s:K.feed_forward_length 4:9 4:4 8:0 ", CLEF_E_FORMAT,
+         "feed_forward_length is an empty array"},
+        {"llama.attention.head_count_kv", "s:K.attention.head_count_kv 4:4 4:3 ", CLEF_E_FORMAT,
+         "4 attention heads over 3"},
         {"llama.attention.layer_norm_rms_epsilon", "", CLEF_E_FORMAT, "layer_norm_epsilon is missing"},
-        {"llama.attention.layer_norm_rms_epsilon", "s:K.attention.layer_norm_rms_epsilon 4:6 f:nan ", CLEF_E_FORMAT, "epsilon is "},
-        {NULL, "s:K.attention.value_length 4:4 4:16 ", CLEF_E_UNSUPPORTED, "value_length is 16, which differs from key_length 8"},
+        {"llama.attention.layer_norm_rms_epsilon", "s:K.attention.layer_norm_rms_epsilon 4:6 f:nan ",
+         CLEF_E_FORMAT, "epsilon is "},
+        {NULL, "s:K.attention.value_length 4:4 4:16 ", CLEF_E_UNSUPPORTED,
+         "value_length is 16, which differs from key_length 8"},
         {NULL, "s:K.rope.dimension_count 4:4 4:5 ", CLEF_E_FORMAT, "rotates 5 dims of a head of 8"},
         {NULL, "s:K.rope.dimension_count 4:4 4:10 ", CLEF_E_FORMAT, "rotates 10 dims of a head of 8"},
         {NULL, "s:K.rope.freq_base 4:6 f:0 ", CLEF_E_FORMAT, "rope.freq_base is 0"},
-        {NULL, "s:K.rope.scaling.type 4:8 s:mrope ", CLEF_E_UNSUPPORTED, "key llama.rope.scaling.type mrope is not supported"},
+        {NULL, "s:K.rope.scaling.type 4:8 s:mrope ", CLEF_E_UNSUPPORTED,
+         "key llama.rope.scaling.type mrope is not supported"},
         {NULL, "s:K.rope.scaling.factor 4:6 f:0.5 ", CLEF_E_UNSUPPORTED, "rope.scaling.factor is 0.5"},
         {NULL, "s:K.expert_count 4:4 4:8 ", CLEF_E_FORMAT, "key llama.expert_used_count is missing"},
-        {NULL, "s:K.expert_count 4:4 4:8 s:K.expert_used_count 4:4 4:9 ", CLEF_E_FORMAT, "9 experts a token of 8 experts"},
-        {NULL, "s:K.expert_count 4:4 4:8 s:K.expert_used_count 4:4 4:65 ", CLEF_E_FORMAT, "expert_used_count is 65, wanted 1 to 64"},
-        {NULL, "s:clef.activation 4:5 4:9 ", CLEF_E_FORMAT, "key clef.activation is 9, wanted 0 to"},
-        {NULL, "s:clef.head_dim 4:5 4:0 ", CLEF_E_FORMAT, "key clef.head_dim is 0, wanted 1 to"},
+        {NULL, "s:K.expert_count 4:4 4:8 s:K.expert_used_count 4:4 4:9 ", CLEF_E_FORMAT,
+         "9 experts a token of 8 experts"},
+        {NULL, "s:K.expert_count 4:4 4:8 s:K.expert_used_count 4:4 4:65 ", CLEF_E_FORMAT,
+         "expert_used_count is 65, expected 1 to 64"},
+        {NULL, "s:clef.activation 4:5 4:9 ", CLEF_E_FORMAT, "key clef.activation is 9, expected 0 to"},
+        {NULL, "s:clef.head_dim 4:5 4:0 ", CLEF_E_FORMAT, "key clef.head_dim is 0, expected 1 to"},
         {NULL, "s:clef.rope.dims 4:5 4:18 ", CLEF_E_FORMAT, "rotates 18 dims of a head of 8"},
         {NULL, "s:clef.rope.factor 4:6 f:nan ", CLEF_E_FORMAT, "key clef.rope.factor is"},
-        {NULL, "s:clef.no_rope_layers 4:9 4:5 8:1 4:0 ", CLEF_E_FORMAT, "clef.no_rope_layers is no list of a number for each of 2 layers"},
-        {NULL, "s:K.vocab_size 4:4 4:9 ", CLEF_E_FORMAT, "llama.vocab_size is 9, but token_embd.weight has 7 rows"},
-        {"llama.embedding_length", "s:K.embedding_length 4:4 4:64 ", CLEF_E_FORMAT, "token_embd.weight is [7, 32]"},
+        {NULL, "s:clef.no_rope_layers 4:9 4:5 8:1 4:0 ", CLEF_E_FORMAT,
+         "clef.no_rope_layers is no list of a number for each of 2 layers"},
+        {NULL, "s:K.vocab_size 4:4 4:9 ", CLEF_E_FORMAT,
+         "llama.vocab_size is 9, but token_embd.weight has 7 rows"},
+        {"llama.embedding_length", "s:K.embedding_length 4:4 4:64 ", CLEF_E_FORMAT,
+         "token_embd.weight is [7, 32]"},
     };
     clef_hparams hp;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         clef_error err = {0};
-        const clef_status status = read_gguf_config(rows[i].drop, rows[i].add, "token_embd.weight", &hp, &err);
+        const clef_status status =
+            read_gguf_config(rows[i].drop, rows[i].add, "token_embd.weight", &hp, &err);
         check_error(rows[i].add[0] ? rows[i].add : rows[i].drop, status, &err, rows[i].status, rows[i].piece);
         assert_non_null(strstr(err.text, "m.gguf: "));
     }
     clef_error err = {0};
     check_error("good", read_gguf_config(NULL, "", "token_embd.weight", &hp, &err), &err, CLEF_OK, "");
     assert_string_equal(hp.name, "tiny?");
-    assert_true(hp.n_layers == 2 && hp.n_context == 128 && hp.d_model == 32 && hp.d_ff == 80 && hp.n_heads == 4 && hp.n_kv_heads == 2);
-    assert_true(hp.head_dim == 8 && hp.rope.dims == 8 && hp.rope.pairing == CLEF_ROPE_PAIRS_TO_HALVES && hp.rope.theta == 10000);
-    assert_true(hp.n_vocab == 7 && hp.tied_embeddings == 1 && hp.bos == 1 && hp.eos == -1 && hp.norm_eps == 1e-5f);
-    check_error(
-        "more",
-        read_gguf_config(NULL,
-                         "s:K.rope.scaling.type 4:8 s:linear s:K.rope.scaling.factor 4:6 f:4 s:K.rope.freq_base 4:6 f:500000 "
-                         "s:K.attention.key_length 4:4 4:16 s:K.rope.dimension_count 4:4 4:12 s:K.attention.sliding_window 4:4 4:9 ",
-                         "output.weight", &hp, &err),
-        &err, CLEF_OK, "");
-    assert_true(hp.rope.type == CLEF_ROPE_LINEAR && hp.rope.factor == 4 && hp.rope.theta == 500000 && hp.head_dim == 16 &&
-                hp.rope.dims == 12);
-    assert_true(hp.sliding_window == 9 && clef__layer_slides(&hp, 0) && hp.tied_embeddings == 0 && hp.n_vocab == 2);
-    check_error("no vocabulary", read_gguf_config("tokenizer.ggml.tokens", "", NULL, &hp, &err), &err, CLEF_E_FORMAT,
-                "says nowhere how large its vocabulary is");
+    assert_true(hp.n_layers == 2 && hp.n_context == 128 && hp.d_model == 32 && hp.d_ff == 80 &&
+                hp.n_heads == 4 && hp.n_kv_heads == 2);
+    assert_true(hp.head_dim == 8 && hp.rope.dims == 8 && hp.rope.pairing == CLEF_ROPE_PAIRS_TO_HALVES &&
+                hp.rope.theta == 10000);
+    assert_true(hp.n_vocab == 7 && hp.tied_embeddings == 1 && hp.bos == 1 && hp.eos == -1 &&
+                hp.norm_eps == 1e-5f);
+    check_error("more",
+                read_gguf_config(NULL,
+                                 "s:K.rope.scaling.type 4:8 s:linear s:K.rope.scaling.factor 4:6 f:4 "
+                                 "s:K.rope.freq_base 4:6 f:500000 "
+                                 "s:K.attention.key_length 4:4 4:16 s:K.rope.dimension_count 4:4 4:12 "
+                                 "s:K.attention.sliding_window 4:4 4:9 ",
+                                 "output.weight", &hp, &err),
+                &err, CLEF_OK, "");
+    assert_true(hp.rope.type == CLEF_ROPE_LINEAR && hp.rope.factor == 4 && hp.rope.theta == 500000 &&
+                hp.head_dim == 16 && hp.rope.dims == 12);
+    assert_true(hp.sliding_window == 9 && clef__layer_slides(&hp, 0) && hp.tied_embeddings == 0 &&
+                hp.n_vocab == 2);
+    check_error("no vocabulary", read_gguf_config("tokenizer.ggml.tokens", "", NULL, &hp, &err), &err,
+                CLEF_E_FORMAT, "says nowhere how large its vocabulary is");
 }
 
-/* ---- folders ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- folders
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
-static const char *const folder_files[] = {"config.json",   "generation_config.json", "model.safetensors", "model.safetensors.index.json",
-                                           "a.safetensors", "b.safetensors"};
+static const char *const folder_files[] = {"config.json",       "generation_config.json",
+                                           "model.safetensors", "model.safetensors.index.json",
+                                           "a.safetensors",     "b.safetensors"};
 
 static void empty_folder(void)
 {
@@ -382,7 +466,8 @@ static void write_tensors(const char *file, const char *const *names, int32_t n)
     clef_error err = {0};
     for (int32_t i = 0; i < n; i++) {
         values[i][0] = values[i][1] = (float)i;
-        t[i] = (clef_tensor_info){.name = names[i], .dtype = CLEF_F32, .rank = 1, .dims = {2}, .n_bytes = 8, .data = values[i]};
+        t[i] = (clef_tensor_info){
+            .name = names[i], .dtype = CLEF_F32, .rank = 1, .dims = {2}, .n_bytes = 8, .data = values[i]};
     }
     check_error(file, clef_tensor_file_write(temp_path(file), t, n, &err), &err, CLEF_OK, "");
 }
@@ -407,13 +492,16 @@ static void folder_refused(void **state)
         {"{\"weight_map\":[]}", CLEF_E_FORMAT, "index.json: weight_map is an array"},
         {"{\"weight_map\":{}}", CLEF_E_FORMAT, "index.json: weight_map is an object"},
         {"{\"weight_map\":{\"x\":3}}", CLEF_E_FORMAT, "weight_map.x is an integer"},
-        {"{\"weight_map\":{\"x\":\"../a.safetensors\"}}", CLEF_E_FORMAT, "weight_map.x is ../a.safetensors, wanted the name"},
-        {"{\"weight_map\":{\"x\":\"/etc/a.safetensors\"}}", CLEF_E_FORMAT, "weight_map.x is /etc/a.safetensors"},
+        {"{\"weight_map\":{\"x\":\"../a.safetensors\"}}", CLEF_E_FORMAT,
+         "weight_map.x is ../a.safetensors, expected the name"},
+        {"{\"weight_map\":{\"x\":\"/etc/a.safetensors\"}}", CLEF_E_FORMAT,
+         "weight_map.x is /etc/a.safetensors"},
         {"{\"weight_map\":{\"x\":\"a.bin\"}}", CLEF_E_FORMAT, "weight_map.x is a.bin"},
         {"{\"weight_map\":{\"x\":\".safetensors\"}}", CLEF_E_FORMAT, "weight_map.x is .safetensors"},
         {"{\"weight_map\":{\"x\":\"c.safetensors\"}}", CLEF_E_IO, "c.safetensors: cannot open"},
         {"{\"weight_map\":{\"x\":\"a.safetensors\",\"x\":\"b.safetensors\"}}", CLEF_E_FORMAT, "duplicate"},
-        {"{\"weight_map\":{\"x\":\"a.safetensors\",\"zz\":\"b.safetensors\"}}", CLEF_E_NOT_FOUND, "puts zz into b.safetensors"},
+        {"{\"weight_map\":{\"x\":\"a.safetensors\",\"zz\":\"b.safetensors\"}}", CLEF_E_NOT_FOUND,
+         "puts zz into b.safetensors"},
         {"{\"weight_map\":{\"x\":\"a.safetensors\"", CLEF_E_FORMAT, "line 1"},
         {"", CLEF_E_FORMAT, "index.json: empty"},
     };
@@ -442,7 +530,8 @@ static void folder_refused(void **state)
 
     clef_error err = {0};
     clef_model *m = NULL;
-    check_error("absent", clef_model_open(temp_path("absent"), &m, &err), &err, CLEF_E_IO, "absent: cannot open");
+    check_error("absent", clef_model_open(temp_path("absent"), &m, &err), &err, CLEF_E_IO,
+                "absent: cannot open");
     check_error("NULL", clef_model_open(NULL, &m, &err), &err, CLEF_E_ARG, "path");
     check_error("NULL", clef_model_open("x", NULL, &err), &err, CLEF_E_ARG, "out");
 }
@@ -464,14 +553,16 @@ static void folder_shards(void **state)
     write_tensors("a.safetensors", (const char *const[]){"lm_head.weight", "stray", "layers.0.w"}, 3);
     write_tensors("b.safetensors", (const char *const[]){"b0", "model.norm.weight"}, 2);
     write_text(temp_path("model.safetensors.index.json"),
-               "{\"metadata\":{},\"weight_map\":{\"lm_head.weight\":\"a.safetensors\",\"layers.0.w\":\"a.safetensors\","
+               "{\"metadata\":{},\"weight_map\":{\"lm_head.weight\":\"a.safetensors\",\"layers.0.w\":\"a."
+               "safetensors\","
                "\"b0\":\"b.safetensors\",\"model.norm.weight\":\"b.safetensors\"}}");
     check_error("shards", clef_model_open(temp_dir, &m, &err), &err, CLEF_OK, "");
     assert_int_equal(clef_model_n_tensors(m), 4);
     assert_non_null(clef__model_find(m, "b0"));
     assert_null(clef__model_find(m, "stray"));
-    assert_string_equal(clef__model_find(m, "model.layers.0.w")->name, "layers.0.w"); /* stored by the base model */
-    assert_null(clef__model_find(m, "model.embed_tokens.weight"));                    /* not tied */
+    assert_string_equal(clef__model_find(m, "model.layers.0.w")->name,
+                        "layers.0.w");                             /* stored by the base model */
+    assert_null(clef__model_find(m, "model.embed_tokens.weight")); /* not tied */
     assert_non_null(clef_model_weight(m, "b0", CLEF_F32, 8));
     assert_null(clef_model_weight(m, "b0", CLEF_F16, 8));
     assert_null(clef_model_weight(m, "b0", CLEF_F32, 4));
@@ -496,7 +587,8 @@ static void folder_shards(void **state)
 
     /* Buffers that clef has no dtype for are left out; such a weight is refused. */
     blob b = {.n = 0};
-    static const char ids[] = "{\"ids\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[0,8]},\"w\":{\"dtype\":\"F16\",\"shape\":[4],"
+    static const char ids[] = "{\"ids\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[0,8]},\"w\":{"
+                              "\"dtype\":\"F16\",\"shape\":[4],"
                               "\"data_offsets\":[8,16]}}";
     put_int(&b, strlen(ids), 8);
     put(&b, ids, strlen(ids));
@@ -520,7 +612,8 @@ static void gguf_model(void **state)
     const char *path = temp_path("m.gguf");
     put_gguf(&b, NULL, "", 0, NULL);
     write_file(path, b.p, b.n);
-    check_error("vocabulary", clef_model_open(path, &m, &err), &err, CLEF_E_NOT_FOUND, "m.gguf: has no tensors");
+    check_error("vocabulary", clef_model_open(path, &m, &err), &err, CLEF_E_NOT_FOUND,
+                "m.gguf: has no tensors");
     b.n = 0;
     put_gguf(&b, NULL, "", 0, "token_embd.weight");
     write_file(path, b.p, b.n);
@@ -534,7 +627,9 @@ static void gguf_model(void **state)
     clef__os_remove(path);
 }
 
-/* ---- real files ------------------------------------------------------------------------------------------------------------------- */
+/* ---- real files
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static void real_models(void **state)
 {
@@ -567,12 +662,14 @@ static void real_models(void **state)
         check_error(path, clef_model_open(path, &m, &err), &err, CLEF_OK, "");
         const clef_hparams *hp = clef_model_hparams(m);
         assert_string_equal(hp->arch, rows[i].arch);
-        if (hp->n_layers != rows[i].layers || hp->d_model != rows[i].d_model || hp->d_ff != rows[i].d_ff || hp->n_heads != rows[i].heads ||
-            hp->n_kv_heads != rows[i].kv_heads || hp->head_dim != rows[i].head_dim || hp->n_vocab != rows[i].vocab ||
-            hp->n_context != rows[i].context || hp->tied_embeddings != rows[i].tied || hp->bos != rows[i].bos || hp->eos != rows[i].eos ||
-            clef_model_n_tensors(m) != rows[i].n_tensors)
-            fail_msg("%s: %d %d %d %d %d %d %d %d %d %d %d %d", path, hp->n_layers, hp->d_model, hp->d_ff, hp->n_heads, hp->n_kv_heads,
-                     hp->head_dim, hp->n_vocab, hp->n_context, hp->tied_embeddings, hp->bos, hp->eos, clef_model_n_tensors(m));
+        if (hp->n_layers != rows[i].layers || hp->d_model != rows[i].d_model || hp->d_ff != rows[i].d_ff ||
+            hp->n_heads != rows[i].heads || hp->n_kv_heads != rows[i].kv_heads ||
+            hp->head_dim != rows[i].head_dim || hp->n_vocab != rows[i].vocab ||
+            hp->n_context != rows[i].context || hp->tied_embeddings != rows[i].tied ||
+            hp->bos != rows[i].bos || hp->eos != rows[i].eos || clef_model_n_tensors(m) != rows[i].n_tensors)
+            fail_msg("%s: %d %d %d %d %d %d %d %d %d %d %d %d", path, hp->n_layers, hp->d_model, hp->d_ff,
+                     hp->n_heads, hp->n_kv_heads, hp->head_dim, hp->n_vocab, hp->n_context,
+                     hp->tied_embeddings, hp->bos, hp->eos, clef_model_n_tensors(m));
         for (int32_t k = 0; k < clef_model_n_tensors(m); k++) {
             const clef_tensor_info t = clef_model_tensor(m, k);
             assert_ptr_equal(clef_model_weight(m, t.name, t.dtype, t.n_bytes), t.data);
@@ -603,7 +700,8 @@ static void real_gguf(void **state)
     check_error(path, clef_model_open(path, &a, &err), &err, CLEF_OK, "");
     snprintf(path, sizeof path, "%s/data/stories260K/hf", shared);
     check_error(path, clef_model_open(path, &b, &err), &err, CLEF_OK, "");
-    const clef_tensor_info *x = clef__model_find(a, "token_embd.weight"), *y = clef__model_find(b, "model.embed_tokens.weight");
+    const clef_tensor_info *x = clef__model_find(a, "token_embd.weight"),
+                           *y = clef__model_find(b, "model.embed_tokens.weight");
     assert_int_equal(x->n_bytes, y->n_bytes);
     assert_memory_equal(x->data, y->data, x->n_bytes);
     clef_model_close(a);

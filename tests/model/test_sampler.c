@@ -20,7 +20,9 @@ static void ok(clef_status s, const clef_error *err)
         fail_msg("%s: %s", clef_status_name(s), err->text);
 }
 
-/* ---- the sampler --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the sampler
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 enum { N_VOCAB = 500 };
 
@@ -65,8 +67,10 @@ static void sampler_limits(void **state)
     random_logits(logits);
     for (uint64_t seed = 0; seed < 50; seed++) {
         assert_int_equal(pick((clef_sampler_opts){.temperature = 5, .seed = seed, .top_k = 1}, logits), 77);
-        assert_int_equal(pick((clef_sampler_opts){.temperature = 5, .seed = seed, .top_p = 1e-6f}, logits), 77);
-        assert_int_equal(pick((clef_sampler_opts){.temperature = 0.5f, .seed = seed, .min_p = 0.99f}, logits), 77);
+        assert_int_equal(pick((clef_sampler_opts){.temperature = 5, .seed = seed, .top_p = 1e-6f}, logits),
+                         77);
+        assert_int_equal(pick((clef_sampler_opts){.temperature = 0.5f, .seed = seed, .min_p = 0.99f}, logits),
+                         77);
         const int32_t two = pick((clef_sampler_opts){.temperature = 5, .seed = seed, .top_k = 2}, logits);
         assert_true(two == 77 || two == 78);
     }
@@ -106,7 +110,9 @@ static void sampler_repeat_penalty(void **state)
     logits[5] = 2;
     logits[6] = 1.5f;
     logits[7] = -0.1f;
-    ok(clef_sampler_create(N_VOCAB, &(clef_sampler_opts){.repeat_penalty = 1.5f, .repeat_last_n = 3}, &s, &err), &err);
+    ok(clef_sampler_create(N_VOCAB, &(clef_sampler_opts){.repeat_penalty = 1.5f, .repeat_last_n = 3}, &s,
+                           &err),
+       &err);
     clef_sampler_accept(s, 5);
     clef_sampler_accept(s, 5);
     assert_int_equal(clef_sampler_pick(s, logits), 6); /* 2 / 1.5, once */
@@ -143,7 +149,8 @@ static void sampler_refuses(void **state)
     }
 }
 
-/* Draws come as the formula in double says: chi-square over what a chain of limits leaves, p < 0.001 at 27.9 for 9 degrees of freedom. */
+/* Draws come as the formula in double says: chi-square over what a chain of limits leaves, p < 0.001 at 27.9
+ * for 9 degrees of freedom. */
 static void sampler_follows_the_formula(void **state)
 {
     (void)state;
@@ -155,7 +162,9 @@ static void sampler_follows_the_formula(void **state)
     double p[KEPT], sum = 0, chi = 0;
     for (int i = 0; i < N_VOCAB; i++)
         logits[i] = i % 50 == 7 ? 3 - 0.2f * (float)(i / 50) : -2; /* ids 7, 57 .. 457 stand out */
-    ok(clef_sampler_create(N_VOCAB, &(clef_sampler_opts){.temperature = 0.7f, .top_k = KEPT, .seed = 99}, &s, &err), &err);
+    ok(clef_sampler_create(N_VOCAB, &(clef_sampler_opts){.temperature = 0.7f, .top_k = KEPT, .seed = 99}, &s,
+                           &err),
+       &err);
     for (int i = 0; i < KEPT; i++)
         sum += p[i] = exp((double)logits[50 * i + 7] / (double)0.7f);
     for (int i = 0; i < N_DRAWS; i++) {
@@ -169,7 +178,8 @@ static void sampler_follows_the_formula(void **state)
     clef_sampler_destroy(s);
 }
 
-/* ---- the device against the host --------------------------------------------------------------------------------------------------- */
+/* ---- the device against the host
+ * --------------------------------------------------------------------------------------------------- */
 
 static uint64_t random_state = 1;
 
@@ -179,7 +189,8 @@ static double uniform(void)
     return (double)(random_state >> 11) * 0x1p-53;
 }
 
-/* Logits of a language model's kind: most of them far below a few; every third row in steps, so that many are equal, and some not numbers.
+/* Logits of a language model's kind: most of them far below a few; every third row in steps, so that many are
+ * equal, and some not numbers.
  */
 static void row_of_logits(float *logits, int32_t n, int32_t row)
 {
@@ -218,10 +229,11 @@ static void agree_on(int32_t n, int32_t n_rows)
     float *logits = malloc((size_t)n * sizeof *logits);
     clef_candidate *c = malloc((size_t)n * sizeof *c);
     assert_true(logits && c);
-    const int length = snprintf(text, sizeof text,
-                                "input x f32 [1, 1, %d]\nstate h i32 [1, 4]\ninput i i32 [1, 1]\ninput p i32 [1]\ninput o i32 [16]\n"
-                                "y = sample(x, h, i, p, o)\noutput y\n",
-                                n);
+    const int length = snprintf(
+        text, sizeof text,
+        "input x f32 [1, 1, %d]\nstate h i32 [1, 4]\ninput i i32 [1, 1]\ninput p i32 [1]\ninput o i32 [16]\n"
+        "y = sample(x, h, i, p, o)\noutput y\n",
+        n);
     ok(clef_graph_parse(text, (size_t)length, "sample", &g, &err), &err);
     ok(clef_plan_create(dev, g, NULL, &plan, &err), &err);
     for (int32_t row = 0; row < n_rows; row++) {
@@ -241,7 +253,8 @@ static void agree_on(int32_t n, int32_t n_rows)
             ok(clef_plan_read(plan, clef_plan_output(plan, "y"), &got, sizeof got, &err), &err);
             const int32_t want = clef__sample_pick(&o, logits, n, NULL, 0, (uint64_t)row, 0, c);
             if (got != want)
-                fail_msg("%d logits, row %d, way %zu: the device picked %d, the host %d", n, row, w, got, want);
+                fail_msg("%d logits, row %d, way %zu: the device picked %d, the host %d", n, row, w, got,
+                         want);
         }
     }
     clef_plan_destroy(plan);

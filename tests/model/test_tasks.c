@@ -1,4 +1,5 @@
-/* Embeddings, classes, masked places and encoder-decoders, with the tiny models of tests/fixtures (tiny.py) against PyTorch's answers. */
+/* Embeddings, classes, masked places and encoder-decoders, with the tiny models of tests/fixtures (tiny.py)
+ * against PyTorch's answers. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #define TEST_NAME "test-tasks"
 #include "tests/files.h"
@@ -52,11 +53,15 @@ static clef_encoded encode(const char *a, const char *b)
 {
     clef_error err = {0};
     clef_encoded enc;
-    ok(clef_tokenizer_encode_pair(clef_model_tokenizer(bert, &err), a, strlen(a), b, b ? strlen(b) : 0, NULL, &enc, &err), &err);
+    ok(clef_tokenizer_encode_pair(clef_model_tokenizer(bert, &err), a, strlen(a), b, b ? strlen(b) : 0, NULL,
+                                  &enc, &err),
+       &err);
     return enc;
 }
 
-/* ---- embeddings --------------------------------------------------------------------------------------------------------------------- */
+/* ---- embeddings
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static void embed(const clef_embed_opts *opts, const clef_span *what, int32_t n, float *out)
 {
@@ -69,22 +74,26 @@ static void embed(const clef_embed_opts *opts, const clef_span *what, int32_t n,
 
 static void embeddings_are_pytorchs(void **state)
 {
-    static const char *const names[] = {"mean", "cls", "mean", "last"}; /* by clef_pooling; the folder says mean */
+    static const char *const names[] = {"mean", "cls", "mean",
+                                        "last"}; /* by clef_pooling; the folder says mean */
     static float rows[MOST_TEXTS * D];
     (void)state;
     for (int32_t pooling = 0; pooling <= CLEF_POOL_LAST; pooling++)
         for (int32_t unit = 0; unit < 3; unit++) {
-            embed(&(clef_embed_opts){.pooling = (clef_pooling)pooling, .normalize = (clef_normalize)unit}, texts, n_texts, rows);
+            embed(&(clef_embed_opts){.pooling = (clef_pooling)pooling, .normalize = (clef_normalize)unit},
+                  texts, n_texts, rows);
             for (int32_t i = 0; i < n_texts; i++) {
                 const json_t *row = json_array_get(wanted(names[pooling]), (size_t)i);
                 double norm = 0;
                 for (size_t k = 0; k < D; k++)
                     norm += number(row, k) * number(row, k);
                 for (size_t k = 0; k < D; k++) {
-                    const double want = number(row, k) / (unit == CLEF_NORMALIZE_NO ? 1 : sqrt(norm)); /* the folder normalises */
+                    const double want =
+                        number(row, k) /
+                        (unit == CLEF_NORMALIZE_NO ? 1 : sqrt(norm)); /* the folder normalises */
                     if (!(fabs((double)rows[(size_t)i * D + k] - want) < 1e-5))
-                        fail_msg("%s, normalize %d, text %d, %zu: wanted %g, came %g", names[pooling], unit, i, k, want,
-                                 (double)rows[(size_t)i * D + k]);
+                        fail_msg("%s, normalize %d, text %d, %zu: expected %g, got %g", names[pooling], unit,
+                                 i, k, want, (double)rows[(size_t)i * D + k]);
                 }
             }
         }
@@ -98,7 +107,8 @@ static void batches_change_nothing(void **state)
     (void)state;
     assert_true(n_texts >= 4);
     for (int32_t i = 0; i < MOST_TEXTS; i++)
-        many[i] = i % 5 == 0 ? (clef_span){"aab", (size_t)(i % 4)} : texts[i * 7 % n_texts]; /* 2 tokens and more */
+        many[i] =
+            i % 5 == 0 ? (clef_span){"aab", (size_t)(i % 4)} : texts[i * 7 % n_texts]; /* 2 tokens and more */
     for (int32_t n_batch = 2; n_batch <= 32; n_batch *= 4) {
         embed(&(clef_embed_opts){.n_batch = 1}, many, MOST_TEXTS, alone);
         embed(&(clef_embed_opts){.n_batch = n_batch}, many, MOST_TEXTS, together);
@@ -112,16 +122,23 @@ static void hidden(const int32_t *ids, const int32_t *mask, int32_t B, int32_t T
     clef_error err = {0};
     clef_graph *g;
     clef_plan *plan;
-    const clef_build_opts opts = {.n_context = T, .n_batch = T, .n_sequences = B, .no_head = 1, .padding_mask = mask != NULL};
+    const clef_build_opts opts = {
+        .n_context = T, .n_batch = T, .n_sequences = B, .no_head = 1, .padding_mask = mask != NULL};
     ok(clef_model_build(bert, &opts, &g, &err), &err);
     ok(clef_graph_optimize(g, NULL, &err), &err);
-    ok(clef_plan_create(dev, g, &(clef_plan_opts){.batch_invariant = 1, .weights = clef_model_weight, .weights_user = bert}, &plan, &err), &err);
+    ok(clef_plan_create(
+           dev, g,
+           &(clef_plan_opts){.batch_invariant = 1, .weights = clef_model_weight, .weights_user = bert}, &plan,
+           &err),
+       &err);
     const size_t bytes = (size_t)(B * T) * sizeof *ids;
     ok(clef_plan_write(plan, clef_plan_input(plan, "input_ids"), ids, bytes, &err), &err);
     if (mask)
         ok(clef_plan_write(plan, clef_plan_input(plan, "attention_mask"), mask, bytes, &err), &err);
     ok(clef_plan_run(plan, &err), &err);
-    ok(clef_plan_read(plan, clef_plan_output(plan, "hidden_last"), out, (size_t)(B * T * D) * sizeof *out, &err), &err);
+    ok(clef_plan_read(plan, clef_plan_output(plan, "hidden_last"), out, (size_t)(B * T * D) * sizeof *out,
+                      &err),
+       &err);
     clef_plan_destroy(plan);
     clef_graph_destroy(g);
 }
@@ -133,7 +150,8 @@ static void padding_changes_nothing(void **state)
     static float together[B * T * D], alone[T * D];
     int32_t ids[B * T] = {0}, mask[B * T] = {0}, n[B];
     (void)state;
-    assert_int_equal(setenv("CLEF_VARIANT", "attention=cpu_prefill", 1), 0); /* which of them serves is a matter of the length */
+    assert_int_equal(setenv("CLEF_VARIANT", "attention=cpu_prefill", 1),
+                     0); /* which of them serves is a matter of the length */
     for (int32_t b = 0; b < B; b++) {
         clef_encoded enc = encode(b ? texts[b].text : "a", NULL);
         n[b] = enc.n;
@@ -165,7 +183,8 @@ static void wrong_texts(void **state)
     ok(clef_embedder_create(dev, bert, NULL, &e, &err), &err);
     assert_int_equal(clef_embedder_describe(e).max_tokens, 20);
     assert_int_equal(clef_embedder_describe(e).n_dims, D);
-    check_error("too long", clef_embed_texts(e, two, 2, 0, rows, NULL, &err), &err, CLEF_E_LIMIT, "text 1 has 42 tokens");
+    check_error("too long", clef_embed_texts(e, two, 2, 0, rows, NULL, &err), &err, CLEF_E_LIMIT,
+                "text 1 has 42 tokens");
     ok(clef_embed_texts(e, two, 2, 1, rows, &n_tokens, &err), &err);
     assert_int_equal(n_tokens, 4 + 20);
     const clef_span cut = {longer, 18 * 4 - 1}; /* 18 words, and the two marks */
@@ -174,19 +193,25 @@ static void wrong_texts(void **state)
         assert_true(fabsf(whole[i] - rows[D + i]) < 1e-6f);
     ok(clef_embed_texts(e, two, 0, 0, rows, NULL, &err), &err);
     const int32_t ids[] = {2, 4000, 3}, *lists[] = {ids};
-    check_error("ids", clef_embed_ids(e, lists, &(int32_t){3}, 1, rows, &err), &err, CLEF_E_ARG, "token 1 is 4000");
-    check_error("none", clef_embed_ids(e, lists, &(int32_t){0}, 1, rows, &err), &err, CLEF_E_ARG, "text 0 has no tokens");
+    check_error("ids", clef_embed_ids(e, lists, &(int32_t){3}, 1, rows, &err), &err, CLEF_E_ARG,
+                "token 1 is 4000");
+    check_error("none", clef_embed_ids(e, lists, &(int32_t){0}, 1, rows, &err), &err, CLEF_E_ARG,
+                "text 0 has no tokens");
     clef_embedder_destroy(e);
-    check_error("batch", clef_embedder_create(dev, bert, &(clef_embed_opts){.n_batch = -1}, &e, &err), &err, CLEF_E_ARG, "-1 texts");
-    check_error("pooling", clef_embedder_create(dev, bert, &(clef_embed_opts){.pooling = (clef_pooling)9}, &e, &err), &err, CLEF_E_ARG,
-                "pooling 9");
+    check_error("batch", clef_embedder_create(dev, bert, &(clef_embed_opts){.n_batch = -1}, &e, &err), &err,
+                CLEF_E_ARG, "-1 texts");
+    check_error("pooling",
+                clef_embedder_create(dev, bert, &(clef_embed_opts){.pooling = (clef_pooling)9}, &e, &err),
+                &err, CLEF_E_ARG, "pooling 9");
     check_error("kind", clef_embedder_create(dev, t5, NULL, &e, &err), &err, CLEF_OK, "");
-    check_error("kind", clef_embed_ids(e, &(const int32_t *){&ids[2]}, &(int32_t){1}, 1, rows, &err), &err, CLEF_E_UNSUPPORTED,
-                "an encoder-decoder");
+    check_error("kind", clef_embed_ids(e, &(const int32_t *){&ids[2]}, &(int32_t){1}, 1, rows, &err), &err,
+                CLEF_E_UNSUPPORTED, "an encoder-decoder");
     clef_embedder_destroy(e);
 }
 
-/* ---- what the files say ------------------------------------------------------------------------------------------------------------- */
+/* ---- what the files say
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 static void copy_file(const char *name)
 {
@@ -208,8 +233,18 @@ static const struct {
     clef_embedder_info info;
 } embed_configs[] = {
     {NULL, NULL, NULL, CLEF_OK, "", {D, 24, CLEF_POOL_MEAN, 0}},
-    {"[" MODULE("Transformer", "") "]", NULL, "{\"max_seq_length\":7}", CLEF_OK, "", {D, 7, CLEF_POOL_MEAN, 0}},
-    {"[" MODULE("Transformer", "") "]", NULL, "{\"max_seq_length\":700}", CLEF_OK, "", {D, 24, CLEF_POOL_MEAN, 0}},
+    {"[" MODULE("Transformer", "") "]",
+     NULL,
+     "{\"max_seq_length\":7}",
+     CLEF_OK,
+     "",
+     {D, 7, CLEF_POOL_MEAN, 0}},
+    {"[" MODULE("Transformer", "") "]",
+     NULL,
+     "{\"max_seq_length\":700}",
+     CLEF_OK,
+     "",
+     {D, 24, CLEF_POOL_MEAN, 0}},
     {"[" MODULE("Pooling", "p") "," MODULE("Normalize", "n") "]",
      "{\"pooling_mode_cls_token\":true}",
      NULL,
@@ -222,9 +257,24 @@ static const struct {
      CLEF_OK,
      "",
      {D, 24, CLEF_POOL_LAST, 0}},
-    {"[" MODULE("Pooling", "p") "]", "{\"pooling_mode\":\"cls\"}", NULL, CLEF_OK, "", {D, 24, CLEF_POOL_CLS, 0}},
-    {"[" MODULE("Pooling", "p") "]", "{\"pooling_mode\":\"max\"}", NULL, CLEF_E_UNSUPPORTED, "pooling_mode max", {0}},
-    {"[" MODULE("Pooling", "p") "]", "{\"pooling_mode_max_tokens\":true}", NULL, CLEF_E_UNSUPPORTED, "pooling_mode_max_tokens", {0}},
+    {"[" MODULE("Pooling", "p") "]",
+     "{\"pooling_mode\":\"cls\"}",
+     NULL,
+     CLEF_OK,
+     "",
+     {D, 24, CLEF_POOL_CLS, 0}},
+    {"[" MODULE("Pooling", "p") "]",
+     "{\"pooling_mode\":\"max\"}",
+     NULL,
+     CLEF_E_UNSUPPORTED,
+     "pooling_mode max",
+     {0}},
+    {"[" MODULE("Pooling", "p") "]",
+     "{\"pooling_mode_max_tokens\":true}",
+     NULL,
+     CLEF_E_UNSUPPORTED,
+     "pooling_mode_max_tokens",
+     {0}},
     {"[" MODULE("Pooling", "p") "]",
      "{\"pooling_mode_cls_token\":true,\"pooling_mode_mean_tokens\":true}",
      NULL,
@@ -235,10 +285,20 @@ static const struct {
     {"[" MODULE("Pooling", "q") "]", NULL, NULL, CLEF_E_NOT_FOUND, "q/config.json", {0}},
     {"[" MODULE("Pooling", "../p") "]", NULL, NULL, CLEF_E_FORMAT, "path ../p", {0}},
     {"[" MODULE("Dense", "2_Dense") "]", NULL, NULL, CLEF_E_UNSUPPORTED, "module a.b.Dense", {0}},
-    {"{}", NULL, NULL, CLEF_E_FORMAT, "is an object, wanted an array", {0}},
+    {"{}", NULL, NULL, CLEF_E_FORMAT, "is an object, expected an array", {0}},
     {"[3]", NULL, NULL, CLEF_E_FORMAT, "holds an integer", {0}},
-    {"[" MODULE("Transformer", "") "]", NULL, "{\"max_seq_length\":0}", CLEF_E_FORMAT, "max_seq_length is 0", {0}},
-    {"[" MODULE("Transformer", "") "]", NULL, "{\"do_lower_case\":true}", CLEF_E_UNSUPPORTED, "do_lower_case", {0}},
+    {"[" MODULE("Transformer", "") "]",
+     NULL,
+     "{\"max_seq_length\":0}",
+     CLEF_E_FORMAT,
+     "max_seq_length is 0",
+     {0}},
+    {"[" MODULE("Transformer", "") "]",
+     NULL,
+     "{\"do_lower_case\":true}",
+     CLEF_E_UNSUPPORTED,
+     "do_lower_case",
+     {0}},
 };
 
 static void embedding_files(void **state)
@@ -251,14 +311,16 @@ static void embedding_files(void **state)
     ok(clef__os_make_dirs(temp_path("p"), &err), &err);
     ok(clef_model_open(temp_dir, &m, &err), &err);
     for (size_t i = 0; i < sizeof embed_configs / sizeof *embed_configs; i++) {
-        const char *const contents[] = {embed_configs[i].modules, embed_configs[i].pooling, embed_configs[i].transformer};
+        const char *const contents[] = {embed_configs[i].modules, embed_configs[i].pooling,
+                                        embed_configs[i].transformer};
         const char *const files[] = {"modules.json", "p/config.json", "sentence_bert_config.json"};
         clef_embedder_info info;
         for (int k = 0; k < 3; k++)
             if (contents[k])
                 write_text(temp_path(files[k]), contents[k]);
         const clef_status status = clef__embed_config(m, &info, &err);
-        check_error(contents[0] ? contents[0] : "none", status, &err, embed_configs[i].status, embed_configs[i].piece);
+        check_error(contents[0] ? contents[0] : "none", status, &err, embed_configs[i].status,
+                    embed_configs[i].piece);
         if (status == CLEF_OK)
             assert_memory_equal(&info, &embed_configs[i].info, sizeof info);
         for (int k = 0; k < 3; k++)
@@ -270,7 +332,9 @@ static void embedding_files(void **state)
     clef__os_remove(temp_path("model.safetensors"));
 }
 
-/* ---- classes ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- classes
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_classifier *classifier(clef_model *m, clef_head head)
 {
@@ -309,23 +373,28 @@ static void classes_are_pytorchs(void **state)
     clef_error err = {0};
     const float *logits;
     pair.types[0] = 2;
-    check_error("type", clef_classify(c, pair.ids, pair.types, pair.n, &logits, &err), &err, CLEF_E_ARG, "token 0 is of type 2");
+    check_error("type", clef_classify(c, pair.ids, pair.types, pair.n, &logits, &err), &err, CLEF_E_ARG,
+                "token 0 is of type 2");
     check_error("none", clef_classify(c, pair.ids, NULL, 0, &logits, &err), &err, CLEF_E_ARG, "0 tokens");
     pair.ids[2] = -1;
-    check_error("id", clef_classify(c, pair.ids, NULL, pair.n, &logits, &err), &err, CLEF_E_ARG, "token 2 is -1");
+    check_error("id", clef_classify(c, pair.ids, NULL, pair.n, &logits, &err), &err, CLEF_E_ARG,
+                "token 2 is -1");
     const int32_t many[LONGEST + 1] = {0};
-    check_error("long", clef_classify(c, many, NULL, LONGEST + 1, &logits, &err), &err, CLEF_E_LIMIT, "25 tokens");
+    check_error("long", clef_classify(c, many, NULL, LONGEST + 1, &logits, &err), &err, CLEF_E_LIMIT,
+                "25 tokens");
     clef_encoded_finish(&one);
     clef_encoded_finish(&pair);
     clef_classifier_destroy(c);
-    check_error("kind", clef_classifier_create(dev, t5, NULL, &c, &err), &err, CLEF_E_UNSUPPORTED, "t5 is no encoder");
+    check_error("kind", clef_classifier_create(dev, t5, NULL, &c, &err), &err, CLEF_E_UNSUPPORTED,
+                "t5 is no encoder");
 }
 
 static void classes_of_tokens(void **state)
 {
-    static const char config[] = "{\"model_type\":\"bert\",\"architectures\":[\"BertForTokenClassification\"],\"vocab_size\":43,"
-                                 "\"hidden_size\":16,\"num_hidden_layers\":2,\"num_attention_heads\":2,\"intermediate_size\":32,"
-                                 "\"max_position_embeddings\":24,\"problem_type\":\"%s\"}";
+    static const char config[] =
+        "{\"model_type\":\"bert\",\"architectures\":[\"BertForTokenClassification\"],\"vocab_size\":43,"
+        "\"hidden_size\":16,\"num_hidden_layers\":2,\"num_attention_heads\":2,\"intermediate_size\":32,"
+        "\"max_position_embeddings\":24,\"problem_type\":\"%s\"}";
     char text[sizeof config + 64];
     clef_error err = {0};
     clef_model *m;
@@ -347,7 +416,8 @@ static void classes_of_tokens(void **state)
     snprintf(text, sizeof text, config, "guessing");
     write_text(temp_path("config.json"), text);
     ok(clef_model_open(temp_dir, &m, &err), &err);
-    check_error("type", clef_classifier_create(dev, m, NULL, &c, &err), &err, CLEF_E_UNSUPPORTED, "problem_type guessing");
+    check_error("type", clef_classifier_create(dev, m, NULL, &c, &err), &err, CLEF_E_UNSUPPORTED,
+                "problem_type guessing");
     clef_model_close(m);
     clef__os_remove(temp_path("config.json"));
     clef__os_remove(temp_path("model.safetensors"));
@@ -380,7 +450,8 @@ static void masked_places(void **state)
     clef_class_probabilities(CLEF_CLASS_SOFTMAX, logits + 3 * V, V, p);
     for (size_t i = 0; i < json_array_size(wanted("fill")); i++) {
         const json_t *want = json_array_get(wanted("fill"), i);
-        const int32_t id = clef_tokenizer_find(clef_model_tokenizer(bert, &err), json_string_value(json_array_get(want, 0)));
+        const int32_t id =
+            clef_tokenizer_find(clef_model_tokenizer(bert, &err), json_string_value(json_array_get(want, 0)));
         assert_true(id >= 0 && fabs((double)p[id] - number(want, 1)) < 1e-5);
     }
     free(p);
@@ -388,7 +459,9 @@ static void masked_places(void **state)
     clef_classifier_destroy(c);
 }
 
-/* ---- encoder-decoders --------------------------------------------------------------------------------------------------------------- */
+/* ---- encoder-decoders
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 static void greedy_is_pytorchs(void **state)
 {
@@ -396,10 +469,13 @@ static void greedy_is_pytorchs(void **state)
     clef_error err = {0};
     clef_session *s;
     (void)state;
-    const int32_t n_source = ids_of(wanted("source"), source, LONGEST), n = ids_of(wanted("greedy"), want, LONGEST);
-    ok(clef_session_create(dev, t5, &(clef_session_opts){.n_context = 32, .n_source = LONGEST}, &s, &err), &err);
+    const int32_t n_source = ids_of(wanted("source"), source, LONGEST),
+                  n = ids_of(wanted("greedy"), want, LONGEST);
+    ok(clef_session_create(dev, t5, &(clef_session_opts){.n_context = 32, .n_source = LONGEST}, &s, &err),
+       &err);
     assert_int_equal(clef_session_start(s, start), 1);
-    check_error("no source", clef_session_generate(s, start, 1, 0, NULL, &err), &err, CLEF_E_ARG, "clef_session_encode");
+    check_error("no source", clef_session_generate(s, start, 1, 0, NULL, &err), &err, CLEF_E_ARG,
+                "clef_session_encode");
     for (int round = 0; round < 2; round++) { /* another source between makes no difference */
         ok(clef_session_encode(s, source + 1, n_source - 3, &err), &err);
         ok(clef_session_encode(s, source, n_source, &err), &err);
@@ -411,10 +487,12 @@ static void greedy_is_pytorchs(void **state)
         ok(clef_session_next(s, &id, &err), &err);
         assert_int_equal(id, clef_model_hparams(t5)->eos);
     }
-    check_error("long", clef_session_encode(s, source, LONGEST + 1, &err), &err, CLEF_E_LIMIT, "a source of 25 tokens");
+    check_error("long", clef_session_encode(s, source, LONGEST + 1, &err), &err, CLEF_E_LIMIT,
+                "a source of 25 tokens");
     check_error("none", clef_session_encode(s, source, 0, &err), &err, CLEF_E_ARG, "a source of 0 tokens");
     source[1] = 999;
-    check_error("id", clef_session_encode(s, source, 3, &err), &err, CLEF_E_ARG, "token 1 of the source is 999");
+    check_error("id", clef_session_encode(s, source, 3, &err), &err, CLEF_E_ARG,
+                "token 1 of the source is 999");
     clef_session_destroy(s);
 }
 
@@ -437,7 +515,8 @@ static void check_beams(clef_session *s, const json_t *want)
         const int32_t n = ids_of(json_array_get(json_object_get(want, "ids"), (size_t)i), ids, LONGEST);
         assert_int_equal(best[i].n, n);
         assert_memory_equal(best[i].ids, ids, (size_t)n * sizeof *ids);
-        assert_true(fabs((double)best[i].score / number(json_object_get(want, "scores"), (size_t)i) - 1) < 1e-4);
+        assert_true(fabs((double)best[i].score / number(json_object_get(want, "scores"), (size_t)i) - 1) <
+                    1e-4);
         assert_int_equal(best[i].ended, n < opts.n_max);
     }
     clef_hypotheses_free(best, n_best);
@@ -451,19 +530,28 @@ static void beams_are_pytorchs(void **state)
     clef_hypothesis *best;
     (void)state;
     const int32_t n_source = ids_of(wanted("source"), source, LONGEST);
-    ok(clef_session_create(dev, t5, &(clef_session_opts){.n_context = 32, .n_source = LONGEST, .n_beams = 5}, &s, &err), &err);
+    ok(clef_session_create(dev, t5, &(clef_session_opts){.n_context = 32, .n_source = LONGEST, .n_beams = 5},
+                           &s, &err),
+       &err);
     ok(clef_session_encode(s, source, n_source, &err), &err);
     for (size_t i = 0; i < json_array_size(wanted("beams")); i++)
         check_beams(s, json_array_get(wanted("beams"), i));
-    check_error("best", clef_session_beams(s, source, 1, &(clef_beam_opts){.n_beams = 2, .n_best = 3}, &best, &n_best, &err), &err,
-                CLEF_E_ARG, "the best 3 of 2");
-    check_error("beams", clef_session_beams(s, source, 1, &(clef_beam_opts){.n_beams = 6}, &best, &n_best, &err), &err, CLEF_E_ARG,
-                "the session was made for 5");
-    check_error("penalty", clef_session_beams(s, source, 1, &(clef_beam_opts){.length_penalty = NAN}, &best, &n_best, &err), &err,
-                CLEF_E_ARG, "length penalty");
-    check_error("sample", clef_session_generate(s, source, 1, 0, NULL, &err), &err, CLEF_E_ARG, "made for beams");
+    check_error(
+        "best",
+        clef_session_beams(s, source, 1, &(clef_beam_opts){.n_beams = 2, .n_best = 3}, &best, &n_best, &err),
+        &err, CLEF_E_ARG, "the best 3 of 2");
+    check_error("beams",
+                clef_session_beams(s, source, 1, &(clef_beam_opts){.n_beams = 6}, &best, &n_best, &err), &err,
+                CLEF_E_ARG, "the session was made for 5");
+    check_error(
+        "penalty",
+        clef_session_beams(s, source, 1, &(clef_beam_opts){.length_penalty = NAN}, &best, &n_best, &err),
+        &err, CLEF_E_ARG, "length penalty");
+    check_error("sample", clef_session_generate(s, source, 1, 0, NULL, &err), &err, CLEF_E_ARG,
+                "made for beams");
     clef_session_destroy(s);
-    check_error("many", clef_session_create(dev, t5, &(clef_session_opts){.n_beams = 33}, &s, &err), &err, CLEF_E_ARG, "33 beams");
+    check_error("many", clef_session_create(dev, t5, &(clef_session_opts){.n_beams = 33}, &s, &err), &err,
+                CLEF_E_ARG, "33 beams");
 }
 
 /* A decoder searches, too: with one beam it finds what greedy picking finds, whatever the prompt's length. */
@@ -485,8 +573,11 @@ static void beams_of_a_decoder(void **state)
     int32_t n_best, id, start[2];
     (void)state;
     ok(clef_model_open(CLEF_SOURCE_DIR "/model/demo", &demo, &err), &err);
-    ok(clef_session_create(dev, demo, &(clef_session_opts){.n_context = 64, .n_batch = 4, .n_beams = 3}, &s, &err), &err);
-    check_error("source", clef_session_encode(s, prompt, 2, &err), &err, CLEF_E_UNSUPPORTED, "no encoder-decoder");
+    ok(clef_session_create(dev, demo, &(clef_session_opts){.n_context = 64, .n_batch = 4, .n_beams = 3}, &s,
+                           &err),
+       &err);
+    check_error("source", clef_session_encode(s, prompt, 2, &err), &err, CLEF_E_UNSUPPORTED,
+                "no encoder-decoder");
     assert_int_equal(clef_session_start(s, start), 0);
     const clef_beam_opts one = {.n_beams = 1, .length_penalty = 1, .n_max = N_NEW, .ignore_eos = 1},
                          three = {.length_penalty = 1, .n_max = N_NEW, .ignore_eos = 1};

@@ -1,23 +1,25 @@
-/* list_kernels DIR: writes every kernel that the GPUs of tests/offline/targets.def would be given, for compilers to try (tools/offline).
- * Lowering needs no device: it is a pure function of a node, the symbols' values and capabilities, which a target has here as plain data.
+/* list_kernels DIR: writes every kernel that the GPUs of tests/offline/targets.def would be given, for
+ * compilers to try (tools/offline). Lowering needs no device: it is a pure function of a node, the symbols'
+ * values and capabilities, which a target has here as plain data.
  *
- * What is lowered: each case of the op table, by each variant that the target admits, as written and as the passes leave it; and layers of
- * models in their usual sizes (layers.c), by each variant and as a plan would choose. The symbols are at 1 and at their bounds, layers' at
- * 2 too. What a GPU gets only when all else was set aside, kernels of one work-item, is left out. Ops that passes make for processors alone
- * (panels, as long as no GPU's plan has any) are left out. A kernel that is met with several sizes of group (-D WG) is written with the
- * largest.
+ * What is lowered: each case of the op table, by each variant that the target admits, as written and as the
+ * passes leave it; and layers of models in their usual sizes (layers.c), by each variant and as a plan would
+ * choose. The symbols are at 1 and at their bounds, layers' at 2 too. What a GPU gets only when all else was
+ * set aside, kernels of one work-item, is left out. Ops that passes make for processors alone (panels, as
+ * long as no GPU's plan has any) are left out. A kernel that is met with several sizes of group (-D WG) is
+ * written with the largest.
  *
  * DIR/NUMBER.cl: a program, its build options in the first line behind "// options: ". DIR/list: lines
- *   NUMBER TARGET KERNEL GROUP OP VARIANT WHERE      GROUP: work-items; VARIANT: - where the op has one; WHERE: layer (a plan of a layer
- *   has it) or case
- * It fails where a variant serves no target and is no CPU's either. */
+ *   NUMBER TARGET KERNEL GROUP OP VARIANT WHERE      GROUP: work-items; VARIANT: - where the op has one;
+ * WHERE: layer (a plan of a layer has it) or case It fails where a variant serves no target and is no CPU's
+ * either. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/lower/panel.h"
-#include "graph/pass/pass.h"
 #include "graph/lower/variant.h"
+#include "graph/pass/pass.h"
 #include "runtime/device/device.h"
 #include "runtime/device/source.h"
 #include "tests/offline/layers.h"
@@ -28,15 +30,15 @@ typedef struct target {
 } target;
 
 static const target targets[] = {
-#define TARGET(target_name, ...)                                                                                                           \
-    {.name = #target_name,                                                                                                                 \
-     .caps = {.is_gpu = 1,                                                                                                                 \
-              .n_units = 64,                                                                                                               \
-              .float_width = 1,                                                                                                            \
-              .mhz = 1500,                                                                                                                 \
-              .base_align = 512,                                                                                                           \
-              .max_alloc_bytes = (uint64_t)8 << 30,                                                                                        \
-              .global_bytes = (uint64_t)16 << 30,                                                                                          \
+#define TARGET(target_name, ...)                                                                             \
+    {.name = #target_name,                                                                                   \
+     .caps = {.is_gpu = 1,                                                                                   \
+              .n_units = 64,                                                                                 \
+              .float_width = 1,                                                                              \
+              .mhz = 1500,                                                                                   \
+              .base_align = 512,                                                                             \
+              .max_alloc_bytes = (uint64_t)8 << 30,                                                          \
+              .global_bytes = (uint64_t)16 << 30,                                                            \
               __VA_ARGS__}},
 #define NOT_COMPILED(op, variant)
 #include "tests/offline/targets.def"
@@ -50,7 +52,13 @@ static const clef_variant *const not_compiled[] = {
 #undef NOT_COMPILED
 #undef TARGET
     NULL};
-enum { N_TARGETS = sizeof targets / sizeof *targets, MAX_KERNELS = 32768, MAX_LAUNCHES = 512, MAX_TEXT = 8192, MAX_OPTIONS = 512 };
+enum {
+    N_TARGETS = sizeof targets / sizeof *targets,
+    MAX_KERNELS = 32768,
+    MAX_LAUNCHES = 512,
+    MAX_TEXT = 8192,
+    MAX_OPTIONS = 512
+};
 
 /* A processor that has all that variants for processors ask for. */
 static const clef_caps any_cpu = {.is_cpu = 1,
@@ -88,7 +96,9 @@ static int stop(const char *what, const char *text)
     return 1;
 }
 
-/* ---- collecting ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- collecting
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static int is_group_size(const clef_def *d)
 {
@@ -136,7 +146,8 @@ static void note_variant(lister *l, const clef_variant *variant)
         l->served[i] |= clef__variant_row(i, NULL) == variant;
 }
 
-/* A kernel of one work-item, where a row of the table before it takes the node: a plan comes to it only when all before it were set aside.
+/* A kernel of one work-item, where a row of the table before it takes the node: a plan comes to it only when
+ * all before it were set aside.
  */
 static int is_last_resort(const clef_lowering *lo, const clef_launch *launch)
 {
@@ -151,7 +162,8 @@ static int is_last_resort(const clef_lowering *lo, const clef_launch *launch)
 }
 
 /* All nodes at the symbols' present values. */
-static int lower_nodes(lister *l, const clef_graph *g, const int64_t *symbols, const clef_variant *const *forced)
+static int lower_nodes(lister *l, const clef_graph *g, const int64_t *symbols,
+                       const clef_variant *const *forced)
 {
     clef_lowering lo = {.graph = g,
                         .caps = &targets[l->target].caps,
@@ -199,7 +211,8 @@ static clef_graph *passed(const clef_caps *caps, const clef_graph *g)
 {
     clef_error err = {0};
     clef_graph *copy = clef_graph_clone(g);
-    if (!copy || clef_graph_optimize(copy, NULL, &err) || clef__pass_choose(copy, caps, CLEF_GEMM_OWN, 0, &err)) {
+    if (!copy || clef_graph_optimize(copy, NULL, &err) ||
+        clef__pass_choose(copy, caps, CLEF_GEMM_OWN, 0, &err)) {
         stop("passes", err.text);
         clef_graph_destroy(copy);
         return NULL;
@@ -270,7 +283,8 @@ static int list_target(lister *l)
     int failed = ops_of_layers(caps, here) || ops_of_layers(&any_cpu, on_cpu);
     for (int32_t i = 0; (variant = clef__variant_row(i, &op)) && !failed; i++) {
         has_rows[op] = 1;
-        if (variant == &clef__panel_matmul_portable) /* items alone, for processors; targets have groups before it */
+        if (variant ==
+            &clef__panel_matmul_portable) /* items alone, for processors; targets have groups before it */
             continue;
         if ((!variant->device || variant->device(caps)) && (here[op] || !on_cpu[op]))
             failed = list_variant(l, op, variant);
@@ -284,7 +298,8 @@ static int list_target(lister *l)
     return failed;
 }
 
-/* ---- variants that nothing here compiles ------------------------------------------------------------------------------------------------
+/* ---- variants that nothing here compiles
+ * ------------------------------------------------------------------------------------------------
  */
 
 static int is_left_out(const clef_variant *variant)
@@ -311,7 +326,9 @@ static int check_served(const lister *l)
     return failed;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* The program's number; it is written where it is new. -1 after a message. */
 static int32_t program(lister *l, const char *dir, const clef_launch *launch)
@@ -326,7 +343,8 @@ static int32_t program(lister *l, const char *dir, const clef_launch *launch)
     clef_error err = {0};
     if (clef__program_options(launch, options, sizeof options, &err))
         return stop(launch->kernel, err.text), -1;
-    while (i < l->n_programs && (strcmp(known[i].source, launch->source) != 0 || strcmp(known[i].options, options) != 0))
+    while (i < l->n_programs &&
+           (strcmp(known[i].source, launch->source) != 0 || strcmp(known[i].options, options) != 0))
         i++;
     if (i < l->n_programs)
         return i;
@@ -354,8 +372,9 @@ static int write_list(lister *l, const char *dir)
         const kernel *k = &l->kernels[i];
         const int32_t number = program(l, dir, &k->launch);
         failed = number < 0;
-        fprintf(to, "%04d %s %s %u %s %s %s\n", (int)number, targets[k->target].name, k->launch.kernel, (unsigned)k->group,
-                clef__ops[k->op]->name, k->launch.variant ? k->launch.variant->name : "-", k->in_layer ? "layer" : "case");
+        fprintf(to, "%04d %s %s %u %s %s %s\n", (int)number, targets[k->target].name, k->launch.kernel,
+                (unsigned)k->group, clef__ops[k->op]->name, k->launch.variant ? k->launch.variant->name : "-",
+                k->in_layer ? "layer" : "case");
     }
     if (to && fclose(to))
         failed = stop(path, "cannot be written");

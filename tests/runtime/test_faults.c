@@ -1,5 +1,6 @@
-/* The n-th OpenCL call fails, for each n until none did: loading a model, five tokens, freeing. Each time there is a status with a text, or
- * all went well without the call; no object is left, and the next use is as good as the first. Runs under tests/layers/count_layer.c. */
+/* The n-th OpenCL call fails, for each n until none did: loading a model, five tokens, freeing. Each time
+ * there is a status with a text, or all went well without the call; no object is left, and the next use is as
+ * good as the first. Runs under tests/layers/count_layer.c. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +42,8 @@ static int setup(void **state)
     FILE *there = fopen(path, "r");
     if (there)
         fclose(there);
-    return clef_model_open(there ? path : clef_demo_model(), &model, &err) != CLEF_OK || !layer_count || !layer_live || !layer_fail;
+    return clef_model_open(there ? path : clef_demo_model(), &model, &err) != CLEF_OK || !layer_count ||
+           !layer_live || !layer_fail;
 }
 
 static int teardown(void **state)
@@ -57,7 +59,8 @@ static clef_status use(int32_t ids[N_TOKENS], clef_error *err)
 {
     static const int32_t prompt[] = {1, 2, 3};
     clef_session *session = NULL;
-    clef_status s = clef_session_create(dev, model, &(clef_session_opts){.n_context = 64, .n_batch = 8, .no_tune = 1}, &session, err);
+    clef_status s = clef_session_create(
+        dev, model, &(clef_session_opts){.n_context = 64, .n_batch = 8, .no_tune = 1}, &session, err);
     if (!s)
         s = clef_session_generate(session, prompt, 3, N_TOKENS, NULL, err);
     for (int32_t i = 0; i < N_TOKENS && !s; i++)
@@ -66,13 +69,15 @@ static clef_status use(int32_t ids[N_TOKENS], clef_error *err)
     return s;
 }
 
-/* But those of the device itself: one that comes back has only the programs that it was asked for since, one that does not has nothing. */
+/* But those of the device itself: one that comes back has only the programs that it was asked for since, one
+ * that does not has nothing. */
 static long others_live(void)
 {
     return layer_live(NULL) - layer_live("program") - layer_live("context") - layer_live("queue");
 }
 
-static void check_failure(clef_status s, const clef_error *err, long n, long live, const int32_t *want, const int32_t *came)
+static void check_failure(clef_status s, const clef_error *err, long n, long live, const int32_t *want,
+                          const int32_t *came)
 {
     if (s && (err->status != s || !*err->text))
         fail_msg("call %ld failed: status %s without a text", n, clef_status_name(s));
@@ -99,7 +104,8 @@ static void walk(int sticky, long step)
         failed += s != CLEF_OK;
         check_failure(s, &err, n, live, want, ids);
     }
-    print_message("%ld calls, every %ld made to fail%s: %ld statuses\n", n, step, sticky ? " with all behind it" : "", failed);
+    print_message("%ld calls, every %ld made to fail%s: %ld statuses\n", n, step,
+                  sticky ? " with all behind it" : "", failed);
     assert_true(failed > 50 / step);
     assert_int_equal(use(ids, &err), CLEF_OK);
     assert_memory_equal(want, ids, sizeof want);

@@ -1,5 +1,5 @@
-/* A fused step that a child builds: the plan takes it over while a text is being written, which stays the same; later plans have it at once.
- * Counts launches with tests/layers/count_layer.c (OPENCL_LAYERS). */
+/* A fused step that a child builds: the plan takes it over while a text is being written, which stays the
+ * same; later plans have it at once. Counts launches with tests/layers/count_layer.c (OPENCL_LAYERS). */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -13,7 +13,8 @@ static clef_device *open_device(int32_t profile)
 {
     clef_device *dev;
     clef_error err = {0};
-    const clef_status status = clef_device_open(NULL, &(clef_device_opts){.profile = profile, .cache_dir = ""}, &dev, &err);
+    const clef_status status =
+        clef_device_open(NULL, &(clef_device_opts){.profile = profile, .cache_dir = ""}, &dev, &err);
     if (status == CLEF_E_DEVICE) {
         print_message("%s\n", err.text);
         skip();
@@ -31,17 +32,21 @@ static void test_measure(void **state)
     clef_error err = {0};
     if (clef_device_measure(dev, &speed, &err) != CLEF_OK)
         fail_msg("%s", err.text);
-    const double figures[] = {speed.read_gb_s, speed.copy_gb_s, speed.mad_gflop_s, speed.launch_us, speed.round_trip_us};
+    const double figures[] = {speed.read_gb_s, speed.copy_gb_s, speed.mad_gflop_s, speed.launch_us,
+                              speed.round_trip_us};
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         assert_true(isfinite(figures[i]) && figures[i] > 0);
-    assert_true(clef_device_describe(dev)->caps.is_cpu ? isfinite(speed.dot_gop_s) && speed.dot_gop_s > 0 : speed.dot_gop_s == 0);
-    assert_true(clef_device_describe(dev)->caps.x86_amx ? isfinite(speed.tile_gop_s) && speed.tile_gop_s > 0 : speed.tile_gop_s == 0);
+    assert_true(clef_device_describe(dev)->caps.is_cpu ? isfinite(speed.dot_gop_s) && speed.dot_gop_s > 0
+                                                       : speed.dot_gop_s == 0);
+    assert_true(clef_device_describe(dev)->caps.x86_amx ? isfinite(speed.tile_gop_s) && speed.tile_gop_s > 0
+                                                        : speed.tile_gop_s == 0);
     assert_true(speed.buffer_bytes > 0);
     assert_true(speed.buffer_bytes <= clef_device_describe(dev)->caps.max_alloc_bytes);
     clef_device_close(dev);
 }
 
-/* The launches' costs of a profiled run add up to what the plan says of itself, and to the formula: 2 M N K. */
+/* The launches' costs of a profiled run add up to what the plan says of itself, and to the formula: 2 M N K.
+ */
 static void test_costs(void **state)
 {
     (void)state;
@@ -60,7 +65,9 @@ static void test_costs(void **state)
         fail_msg("%s", err.text);
     for (int64_t rows = 1; rows <= M; rows *= 8) {
         assert_int_equal(clef_plan_bind(plan, clef_plan_symbol(plan, "T"), rows, &err), CLEF_OK);
-        assert_int_equal(clef_plan_write(plan, clef_plan_input(plan, "a"), x, (size_t)rows * K * sizeof *x, &err), CLEF_OK);
+        assert_int_equal(
+            clef_plan_write(plan, clef_plan_input(plan, "a"), x, (size_t)rows * K * sizeof *x, &err),
+            CLEF_OK);
         assert_int_equal(clef_plan_run(plan, &err), CLEF_OK);
         const int32_t n = clef_plan_profile(plan, times, CAPACITY, &err);
         const clef_plan_stats stats = clef_plan_describe(plan);

@@ -1,4 +1,5 @@
-/* What a plan makes of products with weights: panels give what the stored weights give; 8-bit activations stay within 1 % of a row's norm.
+/* What a plan makes of products with weights: panels give what the stored weights give; 8-bit activations
+ * stay within 1 % of a row's norm.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -56,8 +57,10 @@ static void product(clef_dtype dtype, const clef_plan_opts *opts, int32_t m, flo
     clef_error err = {0};
     clef_graph *g;
     clef_plan *plan = NULL;
-    snprintf(text, sizeof text, "symbol T <= %d\ninput x f32 [T, %d]\nweight w %s [%d, %d]\ny = matmul(x, w) transpose_b=1\noutput y\n", M,
-             K, clef_dtype_name(dtype), N, K);
+    snprintf(text, sizeof text,
+             "symbol T <= %d\ninput x f32 [T, %d]\nweight w %s [%d, %d]\ny = matmul(x, w) "
+             "transpose_b=1\noutput y\n",
+             M, K, clef_dtype_name(dtype), N, K);
     clef_status s = clef_graph_parse(text, strlen(text), "product", &g, &err);
     if (!s)
         s = clef_plan_create(dev, g, opts, &plan, &err);
@@ -95,15 +98,17 @@ static double worst_row(const float *y, int32_t m)
 
 static void products(void **state)
 {
-    static const clef_dtype dtypes[] = {CLEF_F32,  CLEF_F16,  CLEF_BF16, CLEF_Q8_0, CLEF_Q4_0,   CLEF_Q4_1, CLEF_Q5_0,
-                                        CLEF_Q5_1, CLEF_Q4_K, CLEF_Q5_K, CLEF_Q6_K, CLEF_IQ4_NL, CLEF_MXFP4};
+    static const clef_dtype dtypes[] = {CLEF_F32,  CLEF_F16,    CLEF_BF16, CLEF_Q8_0, CLEF_Q4_0,
+                                        CLEF_Q4_1, CLEF_Q5_0,   CLEF_Q5_1, CLEF_Q4_K, CLEF_Q5_K,
+                                        CLEF_Q6_K, CLEF_IQ4_NL, CLEF_MXFP4};
     static const int32_t ms[] = {13, 1, 2, 7, 12, 29};
     static float y[M * N];
     (void)state;
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
         fill(dtypes[d]);
         const int quantised = clef_dtype_block_elems(dtypes[d]) > 1;
-        const size_t n_ms = dtypes[d] <= CLEF_Q4_0 ? sizeof ms / sizeof *ms : 1; /* the others differ by how they are read alone */
+        const size_t n_ms = dtypes[d] <= CLEF_Q4_0 ? sizeof ms / sizeof *ms
+                                                   : 1; /* the others differ by how they are read alone */
         for (size_t i = 0; i < n_ms; i++) {
             product(dtypes[d], &(clef_plan_opts){.as_stored = 1, .weights = source}, ms[i], y);
             assert_true(worst_row(y, ms[i]) < 1e-5);
@@ -142,7 +147,8 @@ static int count(const clef_graph *g, const char *op)
 static void shares(void **state)
 {
     static const char text[] =
-        "input i i32 [2]\nweight e q8_0 [64, 32]\nweight w q4_0 [32, 32]\nx = gather(e, i)\na = matmul(x, w) transpose_b=1\n"
+        "input i i32 [2]\nweight e q8_0 [64, 32]\nweight w q4_0 [32, 32]\nx = gather(e, i)\na = matmul(x, w) "
+        "transpose_b=1\n"
         "b = matmul(x, w) transpose_b=1 alpha=2\nc = add(a, b)\ny = matmul(c, e) transpose_b=1\noutput y\n";
     static const clef_caps cpu = {.is_cpu = 1}, gpu = {.is_gpu = 1};
     clef_error err = {0};
@@ -162,18 +168,24 @@ static void shares(void **state)
 /* A layer as model code writes it, %s its weights' dtype. h is the first norm. */
 static const char layer[] =
     "symbol T <= 9\ninput x f32 [1, T, 64]\nweight g f32 [64]\nh = rms_norm(x, g) eps=1e-5\n"
-    "weight wq %s [64, 64]\nweight bq f32 [64]\nq = matmul(h, wq, bq) transpose_b=1\nqh = reshape(q) : f32 [1, T, 4, 16]\n"
-    "weight wk %s [32, 64]\nweight bk f16 [32]\nk = matmul(h, wk, bk) transpose_b=1\nkh = reshape(k) : f32 [1, T, 2, 16]\n"
-    "weight wv %s [32, 64]\nweight bv f32 [32]\nv = matmul(h, wv, bv) transpose_b=1\nvh = reshape(v) : f32 [1, T, 2, 16]\n"
-    "kp = permute(kh) axes=[0, 2, 1, 3]\nvp = permute(vh) axes=[0, 2, 1, 3]\nqp = permute(qh) axes=[0, 2, 1, 3]\n"
+    "weight wq %s [64, 64]\nweight bq f32 [64]\nq = matmul(h, wq, bq) transpose_b=1\nqh = reshape(q) : f32 "
+    "[1, T, 4, 16]\n"
+    "weight wk %s [32, 64]\nweight bk f16 [32]\nk = matmul(h, wk, bk) transpose_b=1\nkh = reshape(k) : f32 "
+    "[1, T, 2, 16]\n"
+    "weight wv %s [32, 64]\nweight bv f32 [32]\nv = matmul(h, wv, bv) transpose_b=1\nvh = reshape(v) : f32 "
+    "[1, T, 2, 16]\n"
+    "kp = permute(kh) axes=[0, 2, 1, 3]\nvp = permute(vh) axes=[0, 2, 1, 3]\nqp = permute(qh) axes=[0, 2, 1, "
+    "3]\n"
     "a = attention(qp, kp, vp) causal=1\nb = reshape(a) : f32 [1, T, 64]\n"
     "weight wo %s [64, 64]\no = matmul(b, wo) transpose_b=1\nc = add(x, o)\n"
     "weight f f32 [64]\nweight e f32 [64]\ni = layer_norm(c, f, e) eps=1e-5\n"
-    "weight wg %s [96, 64]\ngate = matmul(i, wg) transpose_b=1\nweight wu %s [96, 64]\nup = matmul(i, wu) transpose_b=1\n"
+    "weight wg %s [96, 64]\ngate = matmul(i, wg) transpose_b=1\nweight wu %s [96, 64]\nup = matmul(i, wu) "
+    "transpose_b=1\n"
     "s = swiglu(gate, up)\nweight wd %s [64, 96]\nd = matmul(s, wd) transpose_b=1\nm = add(d, c)\n"
     "weight w1 %s [64, 64]\nl = matmul(m, w1) transpose_b=1\nt = gelu_tanh(l)\noutput t\n";
 
-/* Weights as small as a trained layer's: with larger ones attention picks one key, and a small error of a product picks another. */
+/* Weights as small as a trained layer's: with larger ones attention picks one key, and a small error of a
+ * product picks another. */
 static const void *any_source(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
 {
     (void)user;
@@ -300,7 +312,8 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(sources_are_told), cmocka_unit_test(shares),
-                                       cmocka_unit_test(fuses), cmocka_unit_test(layers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(sources_are_told),
+                                       cmocka_unit_test(shares), cmocka_unit_test(fuses),
+                                       cmocka_unit_test(layers)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,4 +1,5 @@
-/* Proof at use: kernels that a plan did not want when it was made are proven before the run that wants them. The prover is the command. */
+/* Proof at use: kernels that a plan did not want when it was made are proven before the run that wants them.
+ * The prover is the command. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@
 
 enum { COLUMNS = 64, ROWS = 32, MOST = 40 };
 /* One row takes a kernel of its own, many take another. */
-static const char product[] = "symbol T <= 40\ninput x f32 [T, 64]\nweight w f32 [32, 64]\ny = matmul(x, w) transpose_b=1\noutput y\n";
+static const char product[] =
+    "symbol T <= 40\ninput x f32 [T, 64]\nweight w f32 [32, 64]\ny = matmul(x, w) transpose_b=1\noutput y\n";
 static float w[ROWS * COLUMNS], x[MOST * COLUMNS], y[MOST * ROWS];
 static int notices;
 static char notice[400];
@@ -37,7 +39,8 @@ static clef_device *open_device(const char *folder)
     clef_error err = {0};
     clef_device *dev = NULL;
     snprintf(dir, sizeof dir, "proof-%d-%s", (int)getpid(), folder);
-    const clef_device_opts opts = {.cache_dir = dir, .prover = getenv("CLEF"), .notice = note, .foreground = 1};
+    const clef_device_opts opts = {
+        .cache_dir = dir, .prover = getenv("CLEF"), .notice = note, .foreground = 1};
     if (clef_device_open(getenv("CLEF_TEST_DEVICE"), &opts, &dev, &err))
         fail_msg("%s", err.text);
     notices = 0;
@@ -49,8 +52,10 @@ static clef_plan *make(clef_device *dev)
     clef_error err = {0};
     clef_graph *g = NULL;
     clef_plan *plan = NULL;
-    const clef_plan_opts opts = {.gemm = CLEF_GEMM_OWN, .as_stored = 1, .no_tune = 1, .first = 1, .weights = weight};
-    if (clef_graph_parse(product, strlen(product), "product", &g, &err) || clef_plan_create(dev, g, &opts, &plan, &err))
+    const clef_plan_opts opts = {
+        .gemm = CLEF_GEMM_OWN, .as_stored = 1, .no_tune = 1, .first = 1, .weights = weight};
+    if (clef_graph_parse(product, strlen(product), "product", &g, &err) ||
+        clef_plan_create(dev, g, &opts, &plan, &err))
         fail_msg("%s", err.text);
     clef_graph_destroy(g);
     return plan;
@@ -82,7 +87,8 @@ static int32_t n_right(clef_device *dev, const char *folder)
     char command[400];
     int32_t n = -1;
     (void)dev;
-    snprintf(command, sizeof command, "cat proof-%d-%s/proof/*.txt | grep -c ' right '", (int)getpid(), folder);
+    snprintf(command, sizeof command, "cat proof-%d-%s/proof/*.txt | grep -c ' right '", (int)getpid(),
+             folder);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     assert_int_equal(fscanf(pipe, "%d", &n), 1);
@@ -153,7 +159,8 @@ static void test_cancelled(void **state)
     clef_graph *g = NULL;
     clef_plan *plan = NULL;
     clef_device *dev = open_device("stop");
-    clef_plan_opts opts = {.gemm = CLEF_GEMM_OWN, .as_stored = 1, .no_tune = 1, .weights = weight, .progress = stop};
+    clef_plan_opts opts = {
+        .gemm = CLEF_GEMM_OWN, .as_stored = 1, .no_tune = 1, .weights = weight, .progress = stop};
     assert_int_equal(clef_graph_parse(product, strlen(product), "product", &g, &err), CLEF_OK);
     assert_int_equal(clef_plan_create(dev, g, &opts, &plan, &err), CLEF_E_CANCELLED);
     opts.progress = NULL;

@@ -1,5 +1,6 @@
-/* The OpenCL base: codes, hashes, program sources, finding and opening devices, building kernels, the disk cache, CLBlast.
- * With OPENCL_LAYERS set to tests/layers/count_layer.c's object, every OpenCL call is also made to fail in turn. */
+/* The OpenCL base: codes, hashes, program sources, finding and opening devices, building kernels, the disk
+ * cache, CLBlast. With OPENCL_LAYERS set to tests/layers/count_layer.c's object, every OpenCL call is also
+ * made to fail in turn. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,8 +20,8 @@
 
 #include "cl/args.h"
 #include "runtime/device/cache.h"
-#include "runtime/os/os.h"
 #include "runtime/device/source.h"
+#include "runtime/os/os.h"
 
 static char scratch[256]; /* a folder of this run */
 
@@ -59,7 +60,8 @@ static clef_device *open_device(const clef_device_opts *opts)
 {
     clef_device *dev;
     clef_error err = {0};
-    const clef_status status = clef_device_open(NULL, opts ? opts : &(clef_device_opts){.cache_dir = ""}, &dev, &err);
+    const clef_status status =
+        clef_device_open(NULL, opts ? opts : &(clef_device_opts){.cache_dir = ""}, &dev, &err);
     if (status == CLEF_E_DEVICE) {
         print_message("%s\n", err.text);
         skip();
@@ -69,8 +71,9 @@ static clef_device *open_device(const clef_device_opts *opts)
     return dev;
 }
 
-static const clef_launch softmax = {
-    .source = "softmax", .kernel = "softmax_rows", .defs = {{"WG", 1}, {"MASK", 0}, {"POS", 0}, {"SINKS", DTYPE_NONE}}};
+static const clef_launch softmax = {.source = "softmax",
+                                    .kernel = "softmax_rows",
+                                    .defs = {{"WG", 1}, {"MASK", 0}, {"POS", 0}, {"SINKS", DTYPE_NONE}}};
 
 /* Builds the softmax kernel, runs it on two rows of three, and compares. */
 static void check_softmax(clef_device *dev)
@@ -82,7 +85,8 @@ static void check_softmax(clef_device *dev)
     const size_t groups = 2, local = 1;
     if (clef__kernel_create(dev, &softmax, &kernel, &err) != CLEF_OK)
         fail_msg("%s", err.text);
-    cl_mem buffer = clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof x, x, NULL), none = NULL;
+    cl_mem buffer = clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof x, x, NULL),
+           none = NULL;
     assert_non_null(buffer);
     assert_int_equal(clSetKernelArg(kernel, 0, sizeof args, &args), 0);
     for (cl_uint i = 1; i <= 5; i++)
@@ -101,7 +105,8 @@ static void check_softmax(clef_device *dev)
     clReleaseKernel(kernel);
 }
 
-/* ---- codes, hashes, sources --------------------------------------------------------------------------------------------------- */
+/* ---- codes, hashes, sources
+ * --------------------------------------------------------------------------------------------------- */
 
 static void test_names(void **state)
 {
@@ -167,8 +172,8 @@ static void test_source(void **state)
 static void test_source_from_disk(void **state)
 {
     (void)state;
-    static const char a[] = "first\n  # include \"b.h\"\nthird\n#include \"c.h\"\nlast", b[] = "b1\n#include \"c.h\"\n",
-                      c[] = "#include \"b.h\"\nc2\n";
+    static const char a[] = "first\n  # include \"b.h\"\nthird\n#include \"c.h\"\nlast",
+                      b[] = "b1\n#include \"c.h\"\n", c[] = "#include \"b.h\"\nc2\n";
     char path[512], *text;
     size_t n;
     clef_error err;
@@ -177,16 +182,18 @@ static void test_source_from_disk(void **state)
     write_file(scratch_path("c.h", path), c, sizeof c - 1);
     setenv("CLEF_CL_DIR", scratch, 1);
     assert_int_equal(clef__source_assemble("a", &text, &n, &err), CLEF_OK);
-    assert_string_equal(
-        text, "#line 1 \"a.cl\"\nfirst\n#line 1 \"b.h\"\nb1\n#line 1 \"c.h\"\n#line 2 \"c.h\"\nc2\n#line 3 \"b.h\"\n#line 3 \"a.cl\"\n"
-              "third\n#line 5 \"a.cl\"\nlast\n");
+    assert_string_equal(text, "#line 1 \"a.cl\"\nfirst\n#line 1 \"b.h\"\nb1\n#line 1 \"c.h\"\n#line 2 "
+                              "\"c.h\"\nc2\n#line 3 \"b.h\"\n#line 3 \"a.cl\"\n"
+                              "third\n#line 5 \"a.cl\"\nlast\n");
     free(text);
     assert_int_equal(clef__source_assemble("softmax", &text, &n, &err), CLEF_E_IO);
     assert_non_null(strstr(err.text, "softmax.cl"));
     unsetenv("CLEF_CL_DIR");
 }
 
-/* ---- devices ------------------------------------------------------------------------------------------------------------------ */
+/* ---- devices
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 static void test_list(void **state)
 {
@@ -202,7 +209,8 @@ static void test_list(void **state)
         if (d->refused[0])
             continue;
         assert_true(d->caps.opencl_version >= 12);
-        assert_true(d->caps.n_units > 0 && d->caps.max_group > 0 && d->caps.max_items[0] > 0 && d->caps.base_align > 0);
+        assert_true(d->caps.n_units > 0 && d->caps.max_group > 0 && d->caps.max_items[0] > 0 &&
+                    d->caps.base_align > 0);
         assert_true(d->caps.local_bytes > 0 && d->caps.max_alloc_bytes <= d->caps.global_bytes);
         assert_non_null(strstr(d->driver, "; OpenCL"));
     }
@@ -266,7 +274,7 @@ static void test_open_names(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         check_refused(wrong[i], list[0].name);
     if (n_like_first > 1)
-        check_refused(list[0].platform_name, "wanted one: ");
+        check_refused(list[0].platform_name, "expected one: ");
     clef_devices_free(list);
 }
 
@@ -287,7 +295,8 @@ static void test_open_default(void **state)
     dev = open_device(&(clef_device_opts){.profile = 1});
     assert_string_equal(dev->cache_dir, scratch);
     cl_command_queue_properties properties;
-    assert_int_equal(clGetCommandQueueInfo(dev->queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL), 0);
+    assert_int_equal(
+        clGetCommandQueueInfo(dev->queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL), 0);
     assert_true(properties & CL_QUEUE_PROFILING_ENABLE);
     clef_device_close(dev);
     setenv("CLEF_DEVICE", "no such device", 1);
@@ -299,7 +308,9 @@ static void test_open_default(void **state)
     free(copy);
 }
 
-/* ---- programs ----------------------------------------------------------------------------------------------------------------- */
+/* ---- programs
+ * -----------------------------------------------------------------------------------------------------------------
+ */
 
 static void test_kernels(void **state)
 {
@@ -328,7 +339,8 @@ static void test_build_failure(void **state)
 {
     (void)state;
     clef_device *dev = open_device(NULL);
-    static const char broken[] = "kernel void softmax_rows(global float *x)\n{\n    x[0] = no_such_thing;\n}\n";
+    static const char broken[] =
+        "kernel void softmax_rows(global float *x)\n{\n    x[0] = no_such_thing;\n}\n";
     char path[512];
     cl_kernel kernel;
     clef_error err;
@@ -348,7 +360,9 @@ static void test_build_failure(void **state)
     clef_device_close(dev);
 }
 
-/* ---- disk cache --------------------------------------------------------------------------------------------------------------- */
+/* ---- disk cache
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 /* Opens a device with the cache, runs softmax, closes. */
 static void use_cache(const char *dir, int want_built)
@@ -392,7 +406,8 @@ static void test_cache(void **state)
     assert_int_equal(clef__os_read(path, 1 << 28, &entry, &n, NULL), CLEF_OK);
     assert_true(n > 100);
 
-    for (size_t at = 0; at < n; at += at < 120 ? 13 : n / 3) { /* a bit flipped: in every field, and in the binary */
+    for (size_t at = 0; at < n;
+         at += at < 120 ? 13 : n / 3) { /* a bit flipped: in every field, and in the binary */
         entry[at] ^= 4;
         write_file(path, entry, n);
         entry[at] ^= 4;
@@ -435,7 +450,8 @@ static void test_cache_at_close(void **state)
     const int want_cached[] = {0, 0, 1}, want_calls[] = {1, 1, 0};
     for (int i = 0; i < 3; i++) {
         stopper s = {.stop = i == 0};
-        clef_device *dev = open_device(&(clef_device_opts){.cache_dir = dir, .progress = count_or_stop, .progress_user = &s});
+        clef_device *dev = open_device(
+            &(clef_device_opts){.cache_dir = dir, .progress = count_or_stop, .progress_user = &s});
         check_softmax(dev);
         assert_int_equal(dev->n_cached, want_cached[i]);
         clef_device_close(dev);
@@ -515,7 +531,9 @@ static void test_cache_unwritable(void **state)
     use_cache(dir, 1);
 }
 
-/* ---- CLBlast ------------------------------------------------------------------------------------------------------------------ */
+/* ---- CLBlast
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 static float element(const float *x, uint32_t transpose, uint32_t ld, uint32_t i, uint32_t j)
 {
@@ -534,7 +552,8 @@ static void check_gemm(clef_device *dev, const clef_gemm_call *g)
     cl_mem mem[3];
     float *const host[3] = {c, a, b};
     for (int i = 0; i < 3; i++)
-        assert_non_null(mem[i] = clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof a, host[i], NULL));
+        assert_non_null(mem[i] = clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                                sizeof a, host[i], NULL));
     clef_error err = {0};
     cl_event event = NULL;
     if (clef__clblast_gemm(dev, g, mem[0], mem[1], mem[2], &event, &err) != CLEF_OK)
@@ -546,15 +565,17 @@ static void check_gemm(clef_device *dev, const clef_gemm_call *g)
             for (uint32_t j = 0; j < g->n; j++) {
                 double sum = 0;
                 for (uint32_t k = 0; k < g->k; k++)
-                    sum += (double)element(a + g->a_offset + batch * g->a_stride, g->transpose_a, g->a_ld, i, k) *
-                           (double)element(b + g->b_offset + batch * g->b_stride, g->transpose_b, g->b_ld, k, j);
+                    sum +=
+                        (double)element(a + g->a_offset + batch * g->a_stride, g->transpose_a, g->a_ld, i,
+                                        k) *
+                        (double)element(b + g->b_offset + batch * g->b_stride, g->transpose_b, g->b_ld, k, j);
                 float *at = &c[g->c_offset + batch * g->c_stride + i * g->c_ld + j];
                 *at = (float)((double)g->alpha * sum + (double)g->beta * (double)*at);
             }
     for (int i = 0; i < N; i++) /* what lies between the rows is not touched */
         if (fabs((double)out[i] - (double)c[i]) > 1e-4)
-            fail_msg("element %d: %g, wanted %g (transposes %u %u, batch %u)", i, (double)out[i], (double)c[i], g->transpose_a,
-                     g->transpose_b, g->batch);
+            fail_msg("element %d: %g, expected %g (transposes %u %u, batch %u)", i, (double)out[i],
+                     (double)c[i], g->transpose_a, g->transpose_b, g->batch);
     for (int i = 0; i < 3; i++)
         clReleaseMemObject(mem[i]);
     clReleaseEvent(event);
@@ -600,7 +621,9 @@ static void test_clblast(void **state)
     clef_device_close(dev);
 }
 
-/* ---- failing calls ------------------------------------------------------------------------------------------------------------ */
+/* ---- failing calls
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct layer {
     void *library;
@@ -710,8 +733,9 @@ int main(void)
     snprintf(scratch, sizeof scratch, "%.200s/clef-runtime-XXXXXX", tmp ? tmp : "/tmp");
     if (!mkdtemp(scratch))
         return 1;
-    setenv("POCL_DEVICES", "pthread basic", 0);                 /* two devices on one platform, so that a name can fit both */
-    setenv("CLEF_CAPS", "-x86_vnni,-x86_avxvnni,-x86_avx2", 1); /* trying one at opening would build a program more than the tests count */
+    setenv("POCL_DEVICES", "pthread basic", 0); /* two devices on one platform, so that a name can fit both */
+    setenv("CLEF_CAPS", "-x86_vnni,-x86_avxvnni,-x86_avx2",
+           1); /* trying one at opening would build a program more than the tests count */
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),         cmocka_unit_test(test_sha256),
         cmocka_unit_test(test_source),        cmocka_unit_test(test_source_from_disk),

@@ -34,17 +34,22 @@ static void write_file(const char *path, const void *data, size_t n)
         fail_msg("%s", err.text);
 }
 
-static const char product[] = "symbol T <= 8\ninput x f32 [T, 64]\nweight w f32 [40, 64]\ny = matmul(x, w) transpose_b=1\noutput y\n";
+static const char product[] =
+    "symbol T <= 8\ninput x f32 [T, 64]\nweight w f32 [40, 64]\ny = matmul(x, w) transpose_b=1\noutput y\n";
 
-/* ---- the database's text ------------------------------------------------------------------------------------------------------------ */
+/* ---- the database's text
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 static const clef_tune_key key_a = {CLEF_OP_matmul, CLEF_Q4_0, 4864, 896, CLEF_ROWS_ONE, 1},
                            key_b = {CLEF_OP_panel_matmul, CLEF_Q8_0, 896, 4864, CLEF_ROWS_MANY, 1};
 
-static void put_result(clef_tune_db *db, const clef_tune_key *key, int32_t row, clef_tune_state state, int64_t ns, int32_t value)
+static void put_result(clef_tune_db *db, const clef_tune_key *key, int32_t row, clef_tune_state state,
+                       int64_t ns, int32_t value)
 {
     clef_error err = {0};
-    const clef_tune_result r = {.key = *key, .row = row, .state = state, .values = {value}, .ns = ns, .error_ppm = 31250};
+    const clef_tune_result r = {
+        .key = *key, .row = row, .state = state, .values = {value}, .ns = ns, .error_ppm = 31250};
     assert_int_equal(clef__tune_db_put(db, &r, &err), CLEF_OK);
 }
 
@@ -56,7 +61,8 @@ static void fill(clef_tune_db *db)
     put_result(db, &key_b, CLEF_VARIANT_panel_matmul_portable, CLEF_TUNE_MEASURED, 900000, 4);
     db->clblast.mflops_before = 4000;
     db->clblast.mflops_after = 40000;
-    db->clblast.kernels[0] = (clef_clblast_kernel){.name = "Xgemm", .n = 2, .names = {"MWG", "SA"}, .values = {64, 0}};
+    db->clblast.kernels[0] =
+        (clef_clblast_kernel){.name = "Xgemm", .n = 2, .names = {"MWG", "SA"}, .values = {64, 0}};
 }
 
 static int same_results(const clef_tune_db *a, const clef_tune_db *b)
@@ -102,7 +108,8 @@ static void test_damage(void **state)
     fill(&db);
     char *text = clef__tune_print(&db, &info);
     assert_non_null(text);
-    const size_t n = strlen(text), first = strcspn(text, "\n") + 1, body = first + strcspn(text + first, "\n") + 1;
+    const size_t n = strlen(text), first = strcspn(text, "\n") + 1,
+                 body = first + strcspn(text + first, "\n") + 1;
     for (size_t at = body; at < n; at++) {
         clef_tune_db back = {0};
         const char was = text[at];
@@ -172,7 +179,9 @@ static void test_lies(void **state)
     }
 }
 
-/* ---- choosing ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- choosing
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct chooser {
     clef_graph *g;
@@ -190,8 +199,12 @@ static void start(chooser *c, int64_t rows)
     assert_int_equal(clef_graph_parse(product, strlen(product), "t", &c->g, &err), CLEF_OK);
     c->n = clef_graph_find(c->g, "y");
     assert_non_null(c->n);
-    c->lo =
-        (clef_lowering){.graph = c->g, .caps = &c->caps, .symbols = c->symbols, .gemm = CLEF_GEMM_OWN, .forced = c->forced, .node = c->n};
+    c->lo = (clef_lowering){.graph = c->g,
+                            .caps = &c->caps,
+                            .symbols = c->symbols,
+                            .gemm = CLEF_GEMM_OWN,
+                            .forced = c->forced,
+                            .node = c->n};
 }
 
 static const char *chosen(const chooser *c)
@@ -243,7 +256,8 @@ static void test_unknown_variant(void **state)
     (void)state;
     const clef_variant *forced[CLEF_N_OPS];
     clef_error err = {0};
-    static const char *const wrong[] = {"matmul=nosuch", "nosuch=gemv", "matmul", "matmul=gemm,", "=", "matmul=gemm,attention"};
+    static const char *const wrong[] = {"matmul=nosuch", "nosuch=gemv", "matmul",
+                                        "matmul=gemm,",  "=",           "matmul=gemm,attention"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (i != 3) { /* an empty end says nothing */
             assert_int_equal(clef__variants_force(wrong[i], forced, &err), CLEF_E_ARG);
@@ -256,13 +270,16 @@ static void test_unknown_variant(void **state)
     assert_null(forced[CLEF_OP_matmul]);
 }
 
-/* ---- on a device ------------------------------------------------------------------------------------------------------------------- */
+/* ---- on a device
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_device *open_with_cache(const char *folder)
 {
     clef_device *dev = NULL;
     clef_error err = {0};
-    const clef_status s = clef_device_open(getenv("CLEF_TEST_DEVICE"), &(clef_device_opts){.cache_dir = temp_path(folder)}, &dev, &err);
+    const clef_status s = clef_device_open(getenv("CLEF_TEST_DEVICE"),
+                                           &(clef_device_opts){.cache_dir = temp_path(folder)}, &dev, &err);
     if (s == CLEF_E_DEVICE) {
         print_message("%s\n", err.text);
         skip();
@@ -292,9 +309,11 @@ static void expect_right(clef_device *dev)
     for (int i = 0; i < 64; i++)
         input[i] = (float)(i % 5) - 2;
     assert_int_equal(clef_graph_parse(product, strlen(product), "t", &g, &err), CLEF_OK);
-    if (clef_plan_create(dev, g, &(clef_plan_opts){.gemm = CLEF_GEMM_OWN, .as_stored = 1, .weights = weight_source}, &plan, &err) ||
-        clef_plan_bind(plan, 1, 1, &err) || clef_plan_write(plan, 0, input, 64 * sizeof *input, &err) || clef_plan_run(plan, &err) ||
-        clef_plan_read(plan, 0, out, sizeof out, &err))
+    if (clef_plan_create(dev, g,
+                         &(clef_plan_opts){.gemm = CLEF_GEMM_OWN, .as_stored = 1, .weights = weight_source},
+                         &plan, &err) ||
+        clef_plan_bind(plan, 1, 1, &err) || clef_plan_write(plan, 0, input, 64 * sizeof *input, &err) ||
+        clef_plan_run(plan, &err) || clef_plan_read(plan, 0, out, sizeof out, &err))
         fail_msg("%s", err.text);
     for (int r = 0; r < 40; r++) {
         double sum = 0;
@@ -335,10 +354,12 @@ static void write_kernels(const char *folder, const char *file, const char *find
     }
 }
 
-static const clef_variant_info *find_info(const clef_variant_info *list, int32_t n, const char *variant, clef_variant_state state)
+static const clef_variant_info *find_info(const clef_variant_info *list, int32_t n, const char *variant,
+                                          clef_variant_state state)
 {
     for (int32_t i = 0; i < n; i++)
-        if (strcmp(list[i].op, "matmul") == 0 && strcmp(list[i].variant, variant) == 0 && list[i].state == state)
+        if (strcmp(list[i].op, "matmul") == 0 && strcmp(list[i].variant, variant) == 0 &&
+            list[i].state == state)
             return &list[i];
     return NULL;
 }
@@ -353,7 +374,8 @@ static void tune_product(clef_device *dev)
     clef_graph_destroy(g);
 }
 
-/* gemv doubles its results, or does not build: it is set aside, the reason stands in the list, gemm serves, and the next start knows. */
+/* gemv doubles its results, or does not build: it is set aside, the reason stands in the list, gemm serves,
+ * and the next start knows. */
 static void check_broken(const char *name, const char *find, const char *instead, int is_number)
 {
     clef_error err = {0};
@@ -460,11 +482,13 @@ static clef_status plan_of(clef_device *dev, const char *text, clef_plan_opts op
     return s;
 }
 
-/* The short tune: once for a weight of some size, never for a small one, never where it is not wanted; it can be stopped. */
+/* The short tune: once for a weight of some size, never for a small one, never where it is not wanted; it can
+ * be stopped. */
 static void test_at_load(void **state)
 {
     (void)state;
-    static const char large[] = "input x f32 [1, 512]\nweight w f32 [1024, 512]\ny = matmul(x, w) transpose_b=1\noutput y\n";
+    static const char large[] =
+        "input x f32 [1, 512]\nweight w f32 [1024, 512]\ny = matmul(x, w) transpose_b=1\noutput y\n";
     clef_error err = {0};
     int calls = 0;
     clef_device *dev = open_with_cache("load");

@@ -9,11 +9,14 @@
 #define GGUF_TEXT(key, value) "s:" T key " 4:8 s:" value " "
 #define GGUF_BOOL(key, value) "s:" T key " 4:7 1:" value " "
 #define GGUF_ID(key, value) "s:" T key " 4:4 4:" value " "
-#define GGUF_GPT2 GGUF_TEXT("model", "gpt2") "s:" T "tokens 4:9 4:8 8:4 s:a s:b s:ab s:<x> s:" T "merges 4:9 4:8 8:1 8:3 t:a 1:32 t:b "
+#define GGUF_GPT2                                                                                            \
+    GGUF_TEXT("model", "gpt2")                                                                               \
+    "s:" T "tokens 4:9 4:8 8:4 s:a s:b s:ab s:<x> s:" T "merges 4:9 4:8 8:1 8:3 t:a 1:32 t:b "
 #define GGUF_TYPES "s:" T "token_type 4:9 4:5 8:4 4:1 4:1 4:1 4:3 "
-#define GGUF_LLAMA                                                                                                                         \
-    GGUF_TEXT("model", "llama")                                                                                                            \
-    "s:" T "tokens 4:9 4:8 8:6 s:<unk> s:<s> s:" MARK " s:a s:" MARK "a s:<0x0A> s:" T "scores 4:9 4:6 8:6 f:0 f:0 f:-3 f:-2 f:-1 f:0 "
+#define GGUF_LLAMA                                                                                           \
+    GGUF_TEXT("model", "llama")                                                                              \
+    "s:" T "tokens 4:9 4:8 8:6 s:<unk> s:<s> s:" MARK " s:a s:" MARK "a s:<0x0A> s:" T                       \
+    "scores 4:9 4:6 8:6 f:0 f:0 f:-3 f:-2 f:-1 f:0 "
 
 static clef_status open_gguf(const char *spec, clef_tokenizer **out, clef_error *err)
 {
@@ -31,15 +34,16 @@ static void test_gguf(void **state)
     (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
-    const char *gpt2 = GGUF_HEAD("6") GGUF_GPT2 GGUF_TYPES GGUF_TEXT("pre", "llama-bpe") GGUF_ID("bos_token_id", "3");
+    const char *gpt2 =
+        GGUF_HEAD("6") GGUF_GPT2 GGUF_TYPES GGUF_TEXT("pre", "llama-bpe") GGUF_ID("bos_token_id", "3");
     assert_int_equal(open_gguf(gpt2, &tok, &err), CLEF_OK);
     assert_int_equal(clef_tokenizer_bos(tok), 3);
     assert_int_equal(clef_tokenizer_eos(tok), -1);
     MARKED(tok, "ab<x>b", "3 2 3 1");
     TEXT(tok, "abb", 2, 3, 1);
     clef_tokenizer_close(tok);
-    const char *llama =
-        GGUF_HEAD("6") GGUF_LLAMA GGUF_BOOL("add_eos_token", "1") GGUF_ID("eos_token_id", "1") GGUF_ID("padding_token_id", "-1");
+    const char *llama = GGUF_HEAD("6") GGUF_LLAMA GGUF_BOOL("add_eos_token", "1") GGUF_ID("eos_token_id", "1")
+        GGUF_ID("padding_token_id", "-1");
     assert_int_equal(open_gguf(llama, &tok, &err), CLEF_OK);
     MARKED(tok, "a a\n", "1 4 4 5 1");
     MARKED(tok, "", "1 1");
@@ -53,9 +57,10 @@ static void test_gguf(void **state)
     clef_tokenizer_close(tok);
 }
 
-#define GGUF_BERT                                                                                                                          \
-    GGUF_TEXT("model", "bert")                                                                                                             \
-    "s:" T "tokens 4:9 4:8 8:6 s:[UNK] s:[CLS] s:[SEP] s:" MARK "ab s:c s:" MARK "d s:" T "token_type 4:9 4:5 8:6 4:2 4:3 4:3 4:1 4:1 "    \
+#define GGUF_BERT                                                                                            \
+    GGUF_TEXT("model", "bert")                                                                               \
+    "s:" T "tokens 4:9 4:8 8:6 s:[UNK] s:[CLS] s:[SEP] s:" MARK "ab s:c s:" MARK "d s:" T                    \
+    "token_type 4:9 4:5 8:6 4:2 4:3 4:3 4:1 4:1 "                                                            \
     "4:1 "
 
 /* Pieces that begin a word have the mark, the others have lost their "##". */
@@ -64,8 +69,8 @@ static void test_gguf_bert(void **state)
     (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
-    const char *bert =
-        GGUF_HEAD("6") GGUF_BERT GGUF_ID("unknown_token_id", "0") GGUF_ID("cls_token_id", "1") GGUF_ID("seperator_token_id", "2");
+    const char *bert = GGUF_HEAD("6") GGUF_BERT GGUF_ID("unknown_token_id", "0") GGUF_ID("cls_token_id", "1")
+        GGUF_ID("seperator_token_id", "2");
     assert_int_equal(open_gguf(bert, &tok, &err), CLEF_OK);
     MARKED(tok, "ABC d", "1 3 4 5 2");
     IDS(tok, "abd c", "0 0");
@@ -75,9 +80,9 @@ static void test_gguf_bert(void **state)
     clef_tokenizer_close(tok);
 }
 
-#define GGUF_T5                                                                                                                            \
-    GGUF_TEXT("model", "t5")                                                                                                               \
-    "s:" T "tokens 4:9 4:8 8:6 s:<pad> s:</s> s:<unk> s:" MARK " s:a s:" MARK "a s:" T                                                     \
+#define GGUF_T5                                                                                              \
+    GGUF_TEXT("model", "t5")                                                                                 \
+    "s:" T "tokens 4:9 4:8 8:6 s:<pad> s:</s> s:<unk> s:" MARK " s:a s:" MARK "a s:" T                       \
     "scores 4:9 4:6 8:6 f:0 f:0 f:0 f:-3 f:-2 f:-4 s:" T "token_type 4:9 4:5 8:6 4:3 4:3 4:2 4:1 4:1 4:1 "
 
 static void test_gguf_t5(void **state)
@@ -85,7 +90,8 @@ static void test_gguf_t5(void **state)
     (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
-    const char *t5 = GGUF_HEAD("5") GGUF_T5 "s:" T "precompiled_charsmap 4:9 4:0 8:18 4:12 4:0x10000 4:0xD41 4:0x80000000 t:a 1:0 ";
+    const char *t5 = GGUF_HEAD("5") GGUF_T5
+        "s:" T "precompiled_charsmap 4:9 4:0 8:18 4:12 4:0x10000 4:0xD41 4:0x80000000 t:a 1:0 ";
     assert_int_equal(open_gguf(t5, &tok, &err), CLEF_OK);
     MARKED(tok, "A  aa", "5 5 4 1"); /* the charsmap makes A an a; -4 is more than -3 - 2 */
     IDS(tok, "xy", "3 2");
@@ -112,14 +118,17 @@ static void test_gguf_names(void **state)
         char spec[1024];
         clef_tokenizer *tok = NULL;
         snprintf(spec, sizeof spec,
-                 GGUF_HEAD("4") GGUF_TEXT("model", "gpt2") GGUF_TEXT("pre", "%s") "s:" T "tokens 4:9 4:8 8:6 s:a s:b s:1 s:\xC4\xA0 s:" MARK
-                                                                                  " s:ab s:" T "merges 4:9 4:8 8:1 8:3 t:a 1:32 t:b",
+                 GGUF_HEAD("4") GGUF_TEXT("model", "gpt2")
+                     GGUF_TEXT("pre", "%s") "s:" T "tokens 4:9 4:8 8:6 s:a s:b s:1 s:\xC4\xA0 s:" MARK
+                                            " s:ab s:" T "merges 4:9 4:8 8:1 8:3 t:a 1:32 t:b",
                  name);
         if (open_gguf(spec, &tok, &err) != CLEF_OK)
             fail_msg("%s: %s", name, err.text);
         clef_encoded out;
-        assert_int_equal(
-            clef_tokenizer_encode_pair(tok, "ab b 11", 7, NULL, 0, &(clef_encode_opts){.special = CLEF_SPECIAL_NONE}, &out, &err), CLEF_OK);
+        assert_int_equal(clef_tokenizer_encode_pair(tok, "ab b 11", 7, NULL, 0,
+                                                    &(clef_encode_opts){.special = CLEF_SPECIAL_NONE}, &out,
+                                                    &err),
+                         CLEF_OK);
         const int32_t space = clef__gguf_pre_find(name, "f", &pre, &err) == CLEF_OK && pre->escapes ? 4 : 3,
                       wanted[] = {5, space, 1, space, 2, 2};
         assert_int_equal(out.n, 6);
@@ -151,10 +160,14 @@ static void test_gguf_refusals(void **state)
         {GGUF_HEAD("1") GGUF_TEXT("model", "gpt2"), CLEF_E_FORMAT, "tokens is missing"},
         {GGUF_HEAD("4") GGUF_GPT2 GGUF_TEXT("pre", "mystery"), CLEF_E_UNSUPPORTED,
          "pre-tokenizer \"mystery\" is not supported; known: gpt-2"},
-        {GGUF_HEAD("2") GGUF_TEXT("model", "gpt2") "s:" T "tokens 4:9 4:8 8:1 s:a", CLEF_E_FORMAT, "merges is missing"},
-        {GGUF_HEAD("2") GGUF_TEXT("model", "llama") "s:" T "tokens 4:9 4:8 8:1 s:a", CLEF_E_FORMAT, "scores has 0 numbers, wanted 1"},
-        {GGUF_HEAD("4") GGUF_LLAMA "s:" T "token_type 4:9 4:5 8:1 4:1", CLEF_E_FORMAT, "token_type has 1 items, wanted 6"},
-        {GGUF_HEAD("3") GGUF_TEXT("model", "gpt2") "s:" T "tokens 4:9 4:8 8:1 s:a s:" T "merges 4:9 4:8 8:1 8:3 t:a 1:32 t:b",
+        {GGUF_HEAD("2") GGUF_TEXT("model", "gpt2") "s:" T "tokens 4:9 4:8 8:1 s:a", CLEF_E_FORMAT,
+         "merges is missing"},
+        {GGUF_HEAD("2") GGUF_TEXT("model", "llama") "s:" T "tokens 4:9 4:8 8:1 s:a", CLEF_E_FORMAT,
+         "scores has 0 numbers, expected 1"},
+        {GGUF_HEAD("4") GGUF_LLAMA "s:" T "token_type 4:9 4:5 8:1 4:1", CLEF_E_FORMAT,
+         "token_type has 1 items, expected 6"},
+        {GGUF_HEAD("3") GGUF_TEXT("model", "gpt2") "s:" T "tokens 4:9 4:8 8:1 s:a s:" T
+                                                   "merges 4:9 4:8 8:1 8:3 t:a 1:32 t:b",
          CLEF_E_FORMAT, "merge 0: right part \"b\" is not in the vocabulary"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -167,8 +180,9 @@ static void test_gguf_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gguf),       cmocka_unit_test(test_gguf_bert),     cmocka_unit_test(test_gguf_t5),
-        cmocka_unit_test(test_gguf_names), cmocka_unit_test(test_gguf_refusals),
+        cmocka_unit_test(test_gguf),          cmocka_unit_test(test_gguf_bert),
+        cmocka_unit_test(test_gguf_t5),       cmocka_unit_test(test_gguf_names),
+        cmocka_unit_test(test_gguf_refusals),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
 }

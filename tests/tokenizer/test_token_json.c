@@ -4,7 +4,8 @@
 
 #include "model/tokenizer/tokenizer.h"
 
-/* ---- stages: one tokenizer a row, with the byte model ------------------------------------------------------------------------------- */
+/* ---- stages: one tokenizer a row, with the byte model
+ * ------------------------------------------------------------------------------- */
 
 static const struct {
     const char *normalizer, *pre, *text, *ids;
@@ -54,8 +55,11 @@ static const struct {
      "B\tA\x07",
      "6 7"},
     {"{\"type\":\"BertNormalizer\",\"lowercase\":false}", BYTE_LEVEL, "Aab", "6"},
-    {"{\"type\":\"NFC\"}", BYTE_LEVEL, "e\xE0\xBA\xBA\xCC\x81", ""}, /* U+0EBA is a mark since Unicode 12, after the library's */
-    {"{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFD\"},{\"type\":\"StripAccents\"},{\"type\":\"Lowercase\"}]}", BYTE_LEVEL,
+    {"{\"type\":\"NFC\"}", BYTE_LEVEL, "e\xE0\xBA\xBA\xCC\x81",
+     ""}, /* U+0EBA is a mark since Unicode 12, after the library's */
+    {"{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFD\"},{\"type\":\"StripAccents\"},{\"type\":"
+     "\"Lowercase\"}]}",
+     BYTE_LEVEL,
      "\xC3\x81"
      "B",
      "6"},
@@ -66,7 +70,8 @@ static const struct {
     {"null", PRE("{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"1\"}"), "a1b1abc", "0 1 8"},
     {"null", PRE("{\"type\":\"FixedLength\",\"length\":2}"), "abcabc", "6 2 0 1 2"},
     {"null", PRE("{\"type\":\"Digits\",\"individual_digits\":false}"), "a11b", "0 11 11 1"},
-    {"null", PRE(SPLIT("\"Regex\":\"\\\\d{1,3}(?=(?:\\\\d{3})*\\\\b)\"", "Removed", "")), "a1111b 11111 c", "0 11 11 11 11 1 3 3 2"},
+    {"null", PRE(SPLIT("\"Regex\":\"\\\\d{1,3}(?=(?:\\\\d{3})*\\\\b)\"", "Removed", "")), "a1111b 11111 c",
+     "0 11 11 11 11 1 3 3 2"},
     {"null", PRE(SPLIT("\"Regex\":\"\\\\b\"", "Isolated", "")), "ab c", "6 3 2"},
     {"null", PRE(SPLIT("\"Regex\":\"[[:alpha:]]\"", "Removed", "")), "a1b", "11"},
     {"null", PRE(SPLIT("\"Regex\":\"[^\\\\w\\\\s]+\"", "Removed", "")),
@@ -84,7 +89,8 @@ static void test_stages(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         char json[4096];
-        snprintf(json, sizeof json, ROOT("%s", "%s", "%s", BYTE_LEVEL, "null", "[]"), stages[i].normalizer, stages[i].pre, BYTE_MODEL);
+        snprintf(json, sizeof json, ROOT("%s", "%s", "%s", BYTE_LEVEL, "null", "[]"), stages[i].normalizer,
+                 stages[i].pre, BYTE_MODEL);
         clef_tokenizer *tok = must_open_json(json);
         check_ids(tok, stages[i].text, strlen(stages[i].text), CLEF_SPECIAL_NONE, stages[i].ids);
         clef_tokenizer_close(tok);
@@ -102,24 +108,31 @@ static const struct {
     {META(",\"prepend_scheme\":\"always\",\"split\":false"), "b a", "3 5 6"},
 };
 
-/* ---- decoders: the text of all tokens of a small vocabulary, and of one twice ------------------------------------------------------- */
+/* ---- decoders: the text of all tokens of a small vocabulary, and of one twice
+ * ------------------------------------------------------- */
 
-#define DECODED                                                                                                                            \
-    "{\"type\":\"WordLevel\",\"vocab\":{\"a\":0,\"##b\":1,\"c</w>\":2,\"" MARK "d\":3,\"<0x41>\":4,\".\":5,\"|\":6,\"<pad>\":7}}"
+#define DECODED                                                                                              \
+    "{\"type\":\"WordLevel\",\"vocab\":{\"a\":0,\"##b\":1,\"c</w>\":2,\"" MARK                               \
+    "d\":3,\"<0x41>\":4,\".\":5,\"|\":6,\"<pad>\":7}}"
 
 static const struct {
     const char *decoder, *text, *repeated; /* of 0 1 2 .. 7, of 0 0 */
 } decoders[] = {
     {"null", "a ##b c</w> " MARK "d <0x41> . | <pad>", "a a"},
     {"{\"type\":\"Fuse\"}", "a##bc</w>" MARK "d<0x41>.|<pad>", "aa"},
-    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", "ab c</w> " MARK "d <0x41>. | <pad>", "a a"},
-    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":false}", "ab c</w> " MARK "d <0x41> . | <pad>", "a a"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", "ab c</w> " MARK "d <0x41>. | <pad>",
+     "a a"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":false}", "ab c</w> " MARK "d <0x41> . | <pad>",
+     "a a"},
     {"{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", "a##bc " MARK "d<0x41>.|<pad>", "aa"},
-    {"{\"type\":\"Metaspace\",\"replacement\":\"" MARK "\",\"prepend_scheme\":\"always\"}", "a##bc</w> d<0x41>.|<pad>", "aa"},
+    {"{\"type\":\"Metaspace\",\"replacement\":\"" MARK "\",\"prepend_scheme\":\"always\"}",
+     "a##bc</w> d<0x41>.|<pad>", "aa"},
     {"{\"type\":\"ByteFallback\"}", "a##bc</w>" MARK "dA.|<pad>", "aa"},
-    {"{\"type\":\"CTC\",\"pad_token\":\"<pad>\",\"word_delimiter_token\":\"|\",\"cleanup\":true}", "a##bc</w>" MARK "d<0x41>. ", "a"},
+    {"{\"type\":\"CTC\",\"pad_token\":\"<pad>\",\"word_delimiter_token\":\"|\",\"cleanup\":true}",
+     "a##bc</w>" MARK "d<0x41>. ", "a"},
     {"{\"type\":\"Strip\",\"content\":\"#\",\"start\":1,\"stop\":0}", "a#bc</w>" MARK "d<0x41>.|<pad>", "aa"},
-    {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"[a-c]\"},\"content\":\"x\"}", "x##xx</w>" MARK "d<0x41>.|<pxd>", "xx"},
+    {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"[a-c]\"},\"content\":\"x\"}",
+     "x##xx</w>" MARK "d<0x41>.|<pxd>", "xx"},
 };
 
 static void test_decoders(void **state)
@@ -129,7 +142,8 @@ static void test_decoders(void **state)
         char json[2048];
         snprintf(json, sizeof json, ROOT("null", "null", DECODED, "%s", "null", "[]"), decoders[i].decoder);
         clef_tokenizer *tok = must_open_json(json);
-        check_text(tok, (const int32_t[]){0, 1, 2, 3, 4, 5, 6, 7}, 8, decoders[i].text, strlen(decoders[i].text));
+        check_text(tok, (const int32_t[]){0, 1, 2, 3, 4, 5, 6, 7}, 8, decoders[i].text,
+                   strlen(decoders[i].text));
         check_text(tok, (const int32_t[]){0, 0}, 2, decoders[i].repeated, strlen(decoders[i].repeated));
         clef_tokenizer_close(tok);
     }
@@ -140,8 +154,8 @@ static void test_metaspace(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof metaspaces / sizeof *metaspaces; i++) {
         char json[4096];
-        snprintf(json, sizeof json, ROOT("null", "%s", "%s", "%s", "null", "%s"), metaspaces[i].metaspace, SPACE_MODEL,
-                 metaspaces[i].metaspace, SPACE_ADDED);
+        snprintf(json, sizeof json, ROOT("null", "%s", "%s", "%s", "null", "%s"), metaspaces[i].metaspace,
+                 SPACE_MODEL, metaspaces[i].metaspace, SPACE_ADDED);
         clef_tokenizer *tok = must_open_json(json);
         check_ids(tok, metaspaces[i].text, strlen(metaspaces[i].text), CLEF_SPECIAL_NONE, metaspaces[i].ids);
         if (i == 0)
@@ -150,7 +164,8 @@ static void test_metaspace(void **state)
     }
 }
 
-/* ---- refusals -------------------------------------------------------------------------------------------------------------------------
+/* ---- refusals
+ * -------------------------------------------------------------------------------------------------------------------------
  */
 
 static const struct {
@@ -160,18 +175,21 @@ static const struct {
 } refusals[] = {
     {"", CLEF_E_FORMAT, "empty"},
     {"{", CLEF_E_FORMAT, "line 1"},
-    {"[]", CLEF_E_FORMAT, "an array, wanted an object"},
+    {"[]", CLEF_E_FORMAT, "an array, expected an object"},
     {"{}", CLEF_E_FORMAT, "model is nothing"},
     {"{\"model\":{\"vocab\":{},\"vocab\":{}}}", CLEF_E_FORMAT, "duplicate"},
     {"{\"model\":{\"type\":\"Mystery\"}}", CLEF_E_UNSUPPORTED,
      "model \"Mystery\" is not supported; known: BPE, WordPiece, WordLevel, Unigram"},
     {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", CLEF_E_FORMAT, "0 tokens"},
-    {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", CLEF_E_FORMAT, "unk_token \"[UNK]\" is not in the vocabulary"},
+    {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", CLEF_E_FORMAT,
+     "unk_token \"[UNK]\" is not in the vocabulary"},
     {"{\"model\":{\"type\":\"WordLevel\",\"vocab\":7}}", CLEF_E_FORMAT, "the vocabulary is"},
     {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", CLEF_E_FORMAT, "0 tokens"},
-    {"{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}", CLEF_E_FORMAT, "a Unigram vocabulary that is an object"},
+    {"{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}", CLEF_E_FORMAT,
+     "a Unigram vocabulary that is an object"},
     {"{\"model\":{\"vocab\":[[\"a\",0]],\"unk_id\":1}}", CLEF_E_FORMAT, "with unk_id 1"},
-    {"{\"model\":{\"vocab\":[[\"a\",\"0\"]]}}", CLEF_E_FORMAT, "piece 0 of the vocabulary is not [text, score]"},
+    {"{\"model\":{\"vocab\":[[\"a\",\"0\"]]}}", CLEF_E_FORMAT,
+     "piece 0 of the vocabulary is not [text, score]"},
     {"{\"model\":{\"vocab\":[[\"a\",0],[\"b\"]]}}", CLEF_E_FORMAT, "piece 1 of the vocabulary"},
     {MODEL("[]", "[]"), CLEF_E_FORMAT, "the vocabulary is an array"},
     {MODEL("{}", "[]"), CLEF_E_FORMAT, "0 tokens"},
@@ -181,8 +199,10 @@ static const struct {
     {MODEL("{\"a\":99999999999999999999}", "[]"), CLEF_E_FORMAT, "too big"},
     {MODEL("{\"a\":0,\"b\":0}", "[]"), CLEF_E_FORMAT, "id 0 is both \"a\" and \"b\""},
     {MODEL("{\"a\":\"0\"}", "[]"), CLEF_E_FORMAT, "token \"a\" has no id"},
-    {MODEL("{\"a\":0,\"b\":1,\"ab\":2}", "[\"a b\",\"a\"]"), CLEF_E_FORMAT, "merge 1 \"a\" is not two tokens"},
-    {MODEL("{\"a\":0,\"b\":1,\"ab\":2}", "[\"a b c\"]"), CLEF_E_FORMAT, "merge 0 \"a b c\" is not two tokens"},
+    {MODEL("{\"a\":0,\"b\":1,\"ab\":2}", "[\"a b\",\"a\"]"), CLEF_E_FORMAT,
+     "merge 1 \"a\" is not two tokens"},
+    {MODEL("{\"a\":0,\"b\":1,\"ab\":2}", "[\"a b c\"]"), CLEF_E_FORMAT,
+     "merge 0 \"a b c\" is not two tokens"},
     {MODEL("{\"a\":0,\"b\":1,\"ab\":2}", "[\"   \"]"), CLEF_E_FORMAT, "merge 0 \"   \""},
     {MODEL("{\"a\":0,\"b\":1}", "[\"a b\"]"), CLEF_E_FORMAT, "result \"ab\" is not in the vocabulary"},
     {MODEL("{\"a\":0,\"b\":1}", "[[\"a\",\"c\"]]"), CLEF_E_FORMAT, "right part \"c\""},
@@ -195,40 +215,62 @@ static const struct {
     {BYTE_ROOT("null", BYTE_MODEL, "{}"), CLEF_E_FORMAT, "added_tokens is an object"},
     {BYTE_ROOT("null", BYTE_MODEL, "[{\"content\":\"x\"}]"), CLEF_E_FORMAT, "added token 0 has no id"},
     {BYTE_ROOT("null", BYTE_MODEL, "[{\"id\":20}]"), CLEF_E_FORMAT, "added token 0 has no content"},
-    {BYTE_ROOT("null", BYTE_MODEL, "[{\"id\":99999999,\"content\":\"x\"}]"), CLEF_E_FORMAT, "added token 0 has no id of 0"},
-    {BYTE_ROOT("null", BYTE_MODEL, "[{\"id\":20,\"content\":\"a\"}]"), CLEF_E_FORMAT, "\"a\" has id 20, but the vocabulary gives it 0"},
-    {BYTE_ROOT("null", BYTE_MODEL, "[{\"id\":1,\"content\":\"x\"}]"), CLEF_E_FORMAT, "\"x\" has id 1, which the vocabulary gives to \"b\""},
-    {NORMAL("{\"type\":\"Mystery\"}"), CLEF_E_UNSUPPORTED, "normalizer \"Mystery\" is not supported; known: Sequence"},
-    {NORMAL("{}"), CLEF_E_FORMAT, "wanted an object with a \"type\""},
-    {NORMAL("[]"), CLEF_E_FORMAT, "wanted an object with a \"type\""},
-    {NORMAL("{\"type\":\"Sequence\",\"normalizers\":7}"), CLEF_E_FORMAT, "wanted an array"},
-    {NORMAL("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Mystery\"}]}"), CLEF_E_UNSUPPORTED, "\"Mystery\""},
+    {BYTE_ROOT("null", BYTE_MODEL, "[{\"id\":99999999,\"content\":\"x\"}]"), CLEF_E_FORMAT,
+     "added token 0 has no id of 0"},
+    {BYTE_ROOT("null", BYTE_MODEL, "[{\"id\":20,\"content\":\"a\"}]"), CLEF_E_FORMAT,
+     "\"a\" has id 20, but the vocabulary gives it 0"},
+    {BYTE_ROOT("null", BYTE_MODEL, "[{\"id\":1,\"content\":\"x\"}]"), CLEF_E_FORMAT,
+     "\"x\" has id 1, which the vocabulary gives to \"b\""},
+    {NORMAL("{\"type\":\"Mystery\"}"), CLEF_E_UNSUPPORTED,
+     "normalizer \"Mystery\" is not supported; known: Sequence"},
+    {NORMAL("{}"), CLEF_E_FORMAT, "expected an object with a \"type\""},
+    {NORMAL("[]"), CLEF_E_FORMAT, "expected an object with a \"type\""},
+    {NORMAL("{\"type\":\"Sequence\",\"normalizers\":7}"), CLEF_E_FORMAT, "expected an array"},
+    {NORMAL("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Mystery\"}]}"), CLEF_E_UNSUPPORTED,
+     "\"Mystery\""},
     {NORMAL("{\"type\":\"Replace\",\"pattern\":{},\"content\":\"\"}"), CLEF_E_FORMAT, "no pattern"},
-    {NORMAL("{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"\"}"), CLEF_E_FORMAT, "empty string"},
+    {NORMAL("{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"\"}"), CLEF_E_FORMAT,
+     "empty string"},
     {NORMAL("{\"type\":\"Prepend\",\"prepend\":7}"), CLEF_E_FORMAT, "prepend"},
     {BYTE_ROOT("{\"type\":\"Mystery\"}", BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "pre_tokenizer \"Mystery\""},
-    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"(\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_FORMAT, "regex \"(\""},
-    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"[a[b]]\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "a class inside a class"},
-    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"[[:graph:]]\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "this POSIX class"},
-    {BYTE_ROOT("{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"ab\"}", BYTE_MODEL, "[]"), CLEF_E_FORMAT, "is not one character"},
-    {NORMAL("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}"), CLEF_E_FORMAT, "a charsmap of 3 bytes"},
+    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"(\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_FORMAT,
+     "regex \"(\""},
+    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"[a[b]]\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED,
+     "a class inside a class"},
+    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"[[:graph:]]\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED,
+     "this POSIX class"},
+    {BYTE_ROOT("{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"ab\"}", BYTE_MODEL, "[]"), CLEF_E_FORMAT,
+     "is not one character"},
+    {NORMAL("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}"), CLEF_E_FORMAT,
+     "a charsmap of 3 bytes"},
     {NORMAL("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"!\"}"), CLEF_E_FORMAT, "base64"},
-    {DECODE("{\"type\":\"Strip\",\"content\":\"\",\"start\":1,\"stop\":0}"), CLEF_E_FORMAT, "Strip of an empty string"},
-    {DECODE("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteFallback\"}]}"), CLEF_E_UNSUPPORTED,
-     "ByteFallback after Fuse"},
-    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"[a&&b]\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "&& in a class"},
-    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"\\\\h\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "this escape"},
-    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"(?m:a)\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "the option m"},
-    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"a{2}+\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "+ after {n,m}"},
-    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"a\"", "Sideways", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "behavior \"Sideways\""},
-    {BYTE_ROOT(META(",\"prepend_scheme\":\"often\""), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED, "prepend_scheme \"often\""},
+    {DECODE("{\"type\":\"Strip\",\"content\":\"\",\"start\":1,\"stop\":0}"), CLEF_E_FORMAT,
+     "Strip of an empty string"},
+    {DECODE("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteFallback\"}]}"),
+     CLEF_E_UNSUPPORTED, "ByteFallback after Fuse"},
+    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"[a&&b]\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED,
+     "&& in a class"},
+    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"\\\\h\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED,
+     "this escape"},
+    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"(?m:a)\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED,
+     "the option m"},
+    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"a{2}+\"", "Isolated", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED,
+     "+ after {n,m}"},
+    {BYTE_ROOT(PRE(SPLIT("\"Regex\":\"a\"", "Sideways", "")), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED,
+     "behavior \"Sideways\""},
+    {BYTE_ROOT(META(",\"prepend_scheme\":\"often\""), BYTE_MODEL, "[]"), CLEF_E_UNSUPPORTED,
+     "prepend_scheme \"often\""},
     {DECODE("{\"type\":\"Mystery\"}"), CLEF_E_UNSUPPORTED, "decoder \"Mystery\""},
     {POST("{\"type\":\"Mystery\"}"), CLEF_E_UNSUPPORTED, "post_processor \"Mystery\""},
-    {POST("{\"type\":\"RobertaProcessing\",\"cls\":[\"a\",0],\"sep\":[\"b\",-5]}"), CLEF_E_FORMAT, "id -5 is outside"},
+    {POST("{\"type\":\"RobertaProcessing\",\"cls\":[\"a\",0],\"sep\":[\"b\",-5]}"), CLEF_E_FORMAT,
+     "id -5 is outside"},
     {POST("{\"type\":\"RobertaProcessing\",\"cls\":7}"), CLEF_E_FORMAT, "cls and sep"},
-    {POST("{\"type\":\"TemplateProcessing\",\"single\":[]}"), CLEF_E_UNSUPPORTED, "not exactly one Sequence A"},
-    {POST("{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":\"B\"}}]}"), CLEF_E_FORMAT, "item 0 of single"},
-    {POST("{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<x>\"}}]}"), CLEF_E_FORMAT, "names \"<x>\""},
+    {POST("{\"type\":\"TemplateProcessing\",\"single\":[]}"), CLEF_E_UNSUPPORTED,
+     "not exactly one Sequence A"},
+    {POST("{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":\"B\"}}]}"), CLEF_E_FORMAT,
+     "item 0 of single"},
+    {POST("{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<x>\"}}]}"),
+     CLEF_E_FORMAT, "names \"<x>\""},
 };
 
 /* ---- Jais 2's spaces */
@@ -245,17 +287,18 @@ static size_t put_spaces(char *to, size_t n, const char *space)
 static clef_tokenizer *open_jais(const char *more)
 {
     static char json[32768];
-    size_t n =
-        (size_t)snprintf(json, sizeof json,
-                         "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"behavior\":\"Isolated\","
-                         "\"pattern\":{\"Regex\":\"");
+    size_t n = (size_t)snprintf(json, sizeof json,
+                                "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
+                                "\"Split\",\"behavior\":\"Isolated\","
+                                "\"pattern\":{\"Regex\":\"");
     for (const char *at = clef__jais2_regex; *at; at++) {
         if (*at == '\\')
             json[n++] = '\\';
         json[n++] = *at;
     }
     n += (size_t)snprintf(json + n, sizeof json - n,
-                          "%s\"}},{\"type\":\"ByteLevel\",\"use_regex\":false,\"add_prefix_space\":false}]},\"decoder\":{\"type\":"
+                          "%s\"}},{\"type\":\"ByteLevel\",\"use_regex\":false,\"add_prefix_space\":false}]},"
+                          "\"decoder\":{\"type\":"
                           "\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\\u010a\":1",
                           more);
     for (size_t size = 1, id = 2; size <= 512; size *= 2, id++) {
@@ -275,7 +318,8 @@ static clef_tokenizer *open_jais(const char *more)
     return must_open_json(json);
 }
 
-/* Counting them gives what the regex gives; a regex with a branch more, which nothing takes, is run as it is. */
+/* Counting them gives what the regex gives; a regex with a branch more, which nothing takes, is run as it is.
+ */
 static void test_many_spaces(void **state)
 {
     static const size_t runs[] = {1, 2, 3, 510, 511, 512, 513, 1023, 1024, 1025, 2600};

@@ -1,18 +1,24 @@
-/* The models of a tokenizer.json beside plain BPE, on small vocabularies, with what surrounds them in the files that have them; texts in
- * pairs, what is cut when they are too long. The expected ids are those of Hugging Face's tokenizers. */
+/* The models of a tokenizer.json beside plain BPE, on small vocabularies, with what surrounds them in the
+ * files that have them; texts in pairs, what is cut when they are too long. The expected ids are those of
+ * Hugging Face's tokenizers. */
 #define TEST_NAME "test-token-models"
 #include "tests/tokenizer/tokenizers.h"
 
 #define SPECIAL(id, text) "{\"id\":" id ",\"content\":\"" text "\",\"special\":true}"
 
-/* ---- WordPiece, WordLevel ----------------------------------------------------------------------------------------------------------- */
+/* ---- WordPiece, WordLevel
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
-#define WORDS "{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"ab\":3,\"##c\":4,\"##cd\":5,\"d\":6,\".\":7,\"\\u4e2d\":8,\"##.\":9,\"abc\":10}"
-#define BERT_MODEL "{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"max_input_chars_per_word\":5,\"vocab\":" WORDS "}"
+#define WORDS                                                                                                \
+    "{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"ab\":3,\"##c\":4,\"##cd\":5,\"d\":6,\".\":7,\"\\u4e2d\":8,\"##." \
+    "\":9,\"abc\":10}"
+#define BERT_MODEL                                                                                           \
+    "{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"max_input_chars_per_word\":5,\"vocab\":" WORDS "}"
 #define BERT_POST "{\"type\":\"BertProcessing\",\"cls\":[\"[CLS]\",1],\"sep\":[\"[SEP]\",2]}"
-#define BERT_JSON                                                                                                                          \
-    ROOT("{\"type\":\"BertNormalizer\"}", "{\"type\":\"BertPreTokenizer\"}", BERT_MODEL, "{\"type\":\"WordPiece\"}", BERT_POST,            \
-         "[" SPECIAL("1", "[CLS]") "," SPECIAL("2", "[SEP]") "]")
+#define BERT_JSON                                                                                            \
+    ROOT("{\"type\":\"BertNormalizer\"}", "{\"type\":\"BertPreTokenizer\"}", BERT_MODEL,                     \
+         "{\"type\":\"WordPiece\"}", BERT_POST, "[" SPECIAL("1", "[CLS]") "," SPECIAL("2", "[SEP]") "]")
 
 static void test_wordpiece(void **state)
 {
@@ -40,9 +46,10 @@ static void test_wordpiece(void **state)
 static void test_wordlevel(void **state)
 {
     (void)state;
-    clef_tokenizer *tok =
-        must_open_json(ROOT("null", "{\"type\":\"WhitespaceSplit\"}",
-                            "{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"ab\":1,\"c\":2}}", "null", "null", "[]"));
+    clef_tokenizer *tok = must_open_json(
+        ROOT("null", "{\"type\":\"WhitespaceSplit\"}",
+             "{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"ab\":1,\"c\":2}}", "null",
+             "null", "[]"));
     IDS(tok, "ab c  x", "1 2 0");
     IDS(tok, "abc", "0");
     IDS(tok, "", "");
@@ -51,12 +58,16 @@ static void test_wordlevel(void **state)
     clef_tokenizer_close(tok);
 }
 
-/* ---- Unigram ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Unigram
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
-#define PIECES                                                                                                                             \
-    "[[\"<unk>\",0.0],[\"" MARK "\",-2.0],[\"a\",-3.0],[\"b\",-3.5],[\"ab\",-4.0],[\"" MARK "a\",-3.2],[\"bab\",-5.5],"                    \
+#define PIECES                                                                                               \
+    "[[\"<unk>\",0.0],[\"" MARK "\",-2.0],[\"a\",-3.0],[\"b\",-3.5],[\"ab\",-4.0],[\"" MARK                  \
+    "a\",-3.2],[\"bab\",-5.5],"                                                                              \
     "[\"<0xC3>\",-9.0],[\"<0xA9>\",-9.0]]"
-#define UNIGRAM(fallback) "{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":" fallback ",\"vocab\":" PIECES "}"
+#define UNIGRAM(fallback)                                                                                    \
+    "{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":" fallback ",\"vocab\":" PIECES "}"
 #define UNIGRAM_JSON(fallback) ROOT("null", META(""), UNIGRAM(fallback), META(""), "null", "[]")
 
 static void test_unigram(void **state)
@@ -76,20 +87,23 @@ static void test_unigram(void **state)
     clef_tokenizer_close(tok);
 }
 
-/* ---- BPE whose symbols know where in a word they are -------------------------------------------------------------------------------- */
+/* ---- BPE whose symbols know where in a word they are
+ * -------------------------------------------------------------------------------- */
 
-#define SUFFIXED                                                                                                                           \
-    "{\"type\":\"BPE\",\"unk_token\":\"<|e|>\",\"end_of_word_suffix\":\"</w>\",\"vocab\":{\"a\":0,\"b\":1,\"a</w>\":2,\"b</w>\":3,"        \
+#define SUFFIXED                                                                                             \
+    "{\"type\":\"BPE\",\"unk_token\":\"<|e|>\",\"end_of_word_suffix\":\"</"                                  \
+    "w>\",\"vocab\":{\"a\":0,\"b\":1,\"a</w>\":2,\"b</w>\":3,"                                               \
     "\"ab</w>\":4,\"ab\":5,\"<|e|>\":6},\"merges\":[\"a b</w>\",\"a b\"]}"
-#define PREFIXED                                                                                                                           \
-    "{\"type\":\"BPE\",\"continuing_subword_prefix\":\"##\",\"vocab\":{\"a\":0,\"##b\":1,\"ab\":2,\"##a\":3,\"##ba\":4},"                  \
+#define PREFIXED                                                                                             \
+    "{\"type\":\"BPE\",\"continuing_subword_prefix\":\"##\",\"vocab\":{\"a\":0,\"##b\":1,\"ab\":2,\"##a\":"  \
+    "3,\"##ba\":4},"                                                                                         \
     "\"merges\":[\"##b ##a\",\"a ##b\"]}"
 
 static void test_affixes(void **state)
 {
     (void)state;
-    clef_tokenizer *tok = must_open_json(
-        ROOT("null", "{\"type\":\"WhitespaceSplit\"}", SUFFIXED, "{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", "null", "[]"));
+    clef_tokenizer *tok = must_open_json(ROOT("null", "{\"type\":\"WhitespaceSplit\"}", SUFFIXED,
+                                              "{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", "null", "[]"));
     IDS(tok, "ab a", "4 2");
     IDS(tok, "abab b", "5 4 3");
     IDS(tok, "x ab", "6 4");
@@ -103,7 +117,9 @@ static void test_affixes(void **state)
     clef_tokenizer_close(tok);
 }
 
-/* ---- pairs -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- pairs
+ * --------------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct pair_case {
     const char *a, *b; /* b NULL: one text */
@@ -118,7 +134,7 @@ static void check_numbers(const char *what, const int32_t *came, int32_t n, cons
     for (int32_t i = 0; i < n; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d", i ? " " : "", came[i]);
     if (strcmp(text, wanted) != 0)
-        fail_msg("%s: %s, wanted %s", what, text, wanted);
+        fail_msg("%s: %s, expected %s", what, text, wanted);
 }
 
 static void check_pairs(const clef_tokenizer *tok, const pair_case *cases, size_t n)
@@ -127,7 +143,8 @@ static void check_pairs(const clef_tokenizer *tok, const pair_case *cases, size_
         const pair_case *c = &cases[i];
         clef_encoded out;
         clef_error err = {0};
-        if (clef_tokenizer_encode_pair(tok, c->a, strlen(c->a), c->b, c->b ? strlen(c->b) : 0, &c->opts, &out, &err) != CLEF_OK)
+        if (clef_tokenizer_encode_pair(tok, c->a, strlen(c->a), c->b, c->b ? strlen(c->b) : 0, &c->opts, &out,
+                                       &err) != CLEF_OK)
             fail_msg("case %zu: %s", i, err.text);
         check_numbers(c->a, out.ids, out.n, c->ids);
         check_numbers(c->a, out.types, out.n, c->types);
@@ -148,32 +165,50 @@ static void test_bert_pairs(void **state)
         {"ab d . d", "ab", {.max_tokens = 6}, "1 3 6 2 3 2", "0 0 0 0 1 1", 2},
         {"ab d . d", "ab d", {.max_tokens = 5}, "1 3 2 3 2", "0 0 0 1 1", 4},
         {"ab d", "ab d . d", {.max_tokens = 8}, "1 3 6 2 3 6 7 2", "0 0 0 0 1 1 1 1", 1},
-        {"ab d .", "d d", {.max_tokens = 6, .truncate = CLEF_TRUNCATE_FIRST}, "1 3 2 6 6 2", "0 0 0 1 1 1", 2},
-        {"ab d .", "d d", {.max_tokens = 7, .truncate = CLEF_TRUNCATE_SECOND}, "1 3 6 7 2 6 2", "0 0 0 0 0 1 1", 1},
+        {"ab d .",
+         "d d",
+         {.max_tokens = 6, .truncate = CLEF_TRUNCATE_FIRST},
+         "1 3 2 6 6 2",
+         "0 0 0 1 1 1",
+         2},
+        {"ab d .",
+         "d d",
+         {.max_tokens = 7, .truncate = CLEF_TRUNCATE_SECOND},
+         "1 3 6 7 2 6 2",
+         "0 0 0 0 0 1 1",
+         1},
     };
     clef_tokenizer *tok = must_open_json(BERT_JSON);
     clef_encoded out;
     clef_error err = {0};
     check_pairs(tok, cases, sizeof cases / sizeof *cases);
-    check_error("no room for the marks", clef_tokenizer_encode_pair(tok, "ab", 2, "d", 1, &(clef_encode_opts){.max_tokens = 2}, &out, &err),
-                &err, CLEF_E_ARG, "max_tokens is 2, the special tokens alone are 3");
+    check_error(
+        "no room for the marks",
+        clef_tokenizer_encode_pair(tok, "ab", 2, "d", 1, &(clef_encode_opts){.max_tokens = 2}, &out, &err),
+        &err, CLEF_E_ARG, "max_tokens is 2, the special tokens alone are 3");
     check_error("the other text is too long",
-                clef_tokenizer_encode_pair(tok, "ab", 2, "d d d", 5, &(clef_encode_opts){.max_tokens = 5, .truncate = CLEF_TRUNCATE_FIRST},
-                                           &out, &err),
+                clef_tokenizer_encode_pair(
+                    tok, "ab", 2, "d d d", 5,
+                    &(clef_encode_opts){.max_tokens = 5, .truncate = CLEF_TRUNCATE_FIRST}, &out, &err),
                 &err, CLEF_E_LIMIT, "text 2 has 3 tokens");
     assert_null(out.ids);
     clef_tokenizer_close(tok);
 }
 
-#define TWO "{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"a\":1,\"b\":2,\"[C]\":3,\"[S]\":4}}"
+#define TWO                                                                                                  \
+    "{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"a\":1,\"b\":2,\"[C]\":3,\"[S]\":4}}"
 #define MARK_ITEM(id, type) "{\"SpecialToken\":{\"id\":\"" id "\",\"type_id\":" type "}}"
 #define TEXT_ITEM(id, type) "{\"Sequence\":{\"id\":\"" id "\",\"type_id\":" type "}}"
-#define TURNED                                                                                                                             \
-    "{\"type\":\"TemplateProcessing\",\"single\":[" MARK_ITEM("[C]", "0") "," TEXT_ITEM("A", "0") "," MARK_ITEM(                           \
-        "[S]", "0") "],"                                                                                                                   \
-                    "\"pair\":[" MARK_ITEM("[C]", "0") "," TEXT_ITEM("B", "1") "," MARK_ITEM("[S]", "1") "," TEXT_ITEM(                    \
-                        "A", "2") "],"                                                                                                     \
-                                  "\"special_tokens\":{\"[C]\":{\"ids\":[3]},\"[S]\":{\"ids\":[4]}}}"
+#define TURNED                                                                                               \
+    "{\"type\":\"TemplateProcessing\",\"single\":[" MARK_ITEM("[C]", "0") "," TEXT_ITEM(                     \
+        "A",                                                                                                 \
+        "0") "," MARK_ITEM("[S]",                                                                            \
+                           "0") "],"                                                                         \
+                                "\"pair\":[" MARK_ITEM("[C]", "0") "," TEXT_ITEM("B", "1") "," MARK_ITEM(    \
+                                    "[S]", "1") "," TEXT_ITEM("A",                                           \
+                                                              "2") "],"                                      \
+                                                                   "\"special_tokens\":{\"[C]\":{\"ids\":["  \
+                                                                   "3]},\"[S]\":{\"ids\":[4]}}}"
 
 /* A template may turn the texts round and give types of its own. */
 static void test_templates(void **state)
@@ -185,8 +220,8 @@ static void test_templates(void **state)
         {"", "", {0}, "3 4", "0 1", 0},
         {"a b", "b", {.max_tokens = 4}, "3 2 4 1", "0 1 1 2", 1},
     };
-    clef_tokenizer *tok = must_open_json(
-        ROOT("null", "{\"type\":\"WhitespaceSplit\"}", TWO, "null", TURNED, "[" SPECIAL("3", "[C]") "," SPECIAL("4", "[S]") "]"));
+    clef_tokenizer *tok = must_open_json(ROOT("null", "{\"type\":\"WhitespaceSplit\"}", TWO, "null", TURNED,
+                                              "[" SPECIAL("3", "[C]") "," SPECIAL("4", "[S]") "]"));
     check_pairs(tok, cases, sizeof cases / sizeof *cases);
     clef_tokenizer_close(tok);
 }
@@ -199,13 +234,15 @@ static void test_roberta_pairs(void **state)
         {"a", NULL, {0}, "3 1 4", "0 0 0", 0},
         {"a", "b", {0}, "3 1 4 4 2 4", "0 0 0 0 0 0", 0},
     };
-    clef_tokenizer *tok = must_open_json(ROOT("null", "{\"type\":\"WhitespaceSplit\"}", TWO, "null",
-                                              "{\"type\":\"RobertaProcessing\",\"cls\":[\"[C]\",3],\"sep\":[\"[S]\",4]}", "[]"));
+    clef_tokenizer *tok = must_open_json(
+        ROOT("null", "{\"type\":\"WhitespaceSplit\"}", TWO, "null",
+             "{\"type\":\"RobertaProcessing\",\"cls\":[\"[C]\",3],\"sep\":[\"[S]\",4]}", "[]"));
     check_pairs(tok, cases, sizeof cases / sizeof *cases);
     clef_tokenizer_close(tok);
 }
 
-/* ---- files of lines: vocab.txt, tiktoken -------------------------------------------------------------------------------------------- */
+/* ---- files of lines: vocab.txt, tiktoken
+ * -------------------------------------------------------------------------------------------- */
 
 static void test_vocab_txt(void **state)
 {
@@ -242,7 +279,8 @@ static void test_tiktoken(void **state)
         clef_status status;
         const char *piece;
     } bad[] = {
-        {"new_base.tiktoken", "YQ== 0\n", CLEF_E_UNSUPPORTED, "whose name is of no known encoding; known: o200k, cl100k"},
+        {"new_base.tiktoken", "YQ== 0\n", CLEF_E_UNSUPPORTED,
+         "whose name is of no known encoding; known: o200k, cl100k"},
         {"cl100k_base.tiktoken", "YQ== 0\nYg==\n", CLEF_E_FORMAT, "line 2 is not \"base64 rank\""},
         {"cl100k_base.tiktoken", "YQ== 0\nYg== 0\n", CLEF_E_FORMAT, "id 0 is both \"a\" and \"b\""},
         {"cl100k_base.tiktoken", "YQ== 0\nYg== 9999999\n", CLEF_E_FORMAT, "a rank of 9999999 among 2 tokens"},
@@ -272,9 +310,11 @@ static void test_tiktoken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wordpiece),     cmocka_unit_test(test_wordlevel),  cmocka_unit_test(test_unigram),
-        cmocka_unit_test(test_affixes),       cmocka_unit_test(test_bert_pairs), cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_roberta_pairs), cmocka_unit_test(test_vocab_txt),  cmocka_unit_test(test_tiktoken),
+        cmocka_unit_test(test_wordpiece),     cmocka_unit_test(test_wordlevel),
+        cmocka_unit_test(test_unigram),       cmocka_unit_test(test_affixes),
+        cmocka_unit_test(test_bert_pairs),    cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_roberta_pairs), cmocka_unit_test(test_vocab_txt),
+        cmocka_unit_test(test_tiktoken),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
 }

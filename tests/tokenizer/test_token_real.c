@@ -21,7 +21,8 @@ static void check_folder(const char *folder)
         const char *prompt = json_string_value(json_object_get(one, "prompt"));
         int32_t *ids = NULL, n = 0;
         char *back = NULL;
-        assert_int_equal(clef_tokenizer_encode(tok, prompt, strlen(prompt), CLEF_SPECIAL_ADD, &ids, &n, &err), CLEF_OK);
+        assert_int_equal(clef_tokenizer_encode(tok, prompt, strlen(prompt), CLEF_SPECIAL_ADD, &ids, &n, &err),
+                         CLEF_OK);
         assert_int_equal(n, json_array_size(wanted));
         for (int32_t k = 0; k < n; k++)
             assert_int_equal(ids[k], json_integer_value(json_array_get(wanted, (size_t)k)));
@@ -46,7 +47,8 @@ static const char *shared(const char *file)
     static int turn;
     const char *folder = clef__os_env("CLEF_SHARED");
     turn = !turn;
-    snprintf(path[turn], sizeof path[turn], "%s/data/%s", folder ? folder : CLEF_SOURCE_DIR "/../shared", file);
+    snprintf(path[turn], sizeof path[turn], "%s/data/%s", folder ? folder : CLEF_SOURCE_DIR "/../shared",
+             file);
     return path[turn];
 }
 
@@ -60,17 +62,19 @@ static int no_shared(void)
 
 static void check_case(const clef_tokenizer *tok, const char *file, const json_t *one)
 {
-    const json_t *text = json_array_get(one, 0), *wanted = json_array_get(one, 1), *back = json_array_get(one, 2);
+    const json_t *text = json_array_get(one, 0), *wanted = json_array_get(one, 1),
+                 *back = json_array_get(one, 2);
     const size_t n_wanted = json_array_size(wanted);
     int32_t *ids = NULL, n = 0;
-    assert_int_equal(clef_tokenizer_encode(tok, json_string_value(text), json_string_length(text), CLEF_SPECIAL_NONE, &ids, &n, NULL),
+    assert_int_equal(clef_tokenizer_encode(tok, json_string_value(text), json_string_length(text),
+                                           CLEF_SPECIAL_NONE, &ids, &n, NULL),
                      CLEF_OK);
     for (int32_t k = 0; k < n && (size_t)k < n_wanted; k++)
         if (ids[k] != json_integer_value(json_array_get(wanted, (size_t)k)))
-            fail_msg("%s: \"%s\": id %d is %d, wanted %d", file, json_string_value(text), k, ids[k],
+            fail_msg("%s: \"%s\": id %d is %d, expected %d", file, json_string_value(text), k, ids[k],
                      (int)json_integer_value(json_array_get(wanted, (size_t)k)));
     if ((size_t)n != n_wanted)
-        fail_msg("%s: \"%s\": %d ids, wanted %zu", file, json_string_value(text), n, n_wanted);
+        fail_msg("%s: \"%s\": %d ids, expected %zu", file, json_string_value(text), n, n_wanted);
     back = back ? back : text;
     check_text(tok, ids, n, json_string_value(back), json_string_length(back));
     clef_tokens_free(ids);
@@ -120,12 +124,13 @@ static void test_vocabs(void **state)
     check_folder(shared("tinystories-656k"));
 }
 
-/* 500 texts with the ids that Hugging Face's tokenizers and sentencepiece give, and the text of these ids where it is another
- * (oracle_tokenizers.py --fixture). */
+/* 500 texts with the ids that Hugging Face's tokenizers and sentencepiece give, and the text of these ids
+ * where it is another (oracle_tokenizers.py --fixture). */
 static void test_fixture(void **state)
 {
     (void)state;
-    json_t *root = json_load_file(CLEF_SOURCE_DIR "/tests/fixtures/tokenizers.json", JSON_ALLOW_NUL, NULL), *cases;
+    json_t *root = json_load_file(CLEF_SOURCE_DIR "/tests/fixtures/tokenizers.json", JSON_ALLOW_NUL, NULL),
+           *cases;
     size_t n_cases = 0;
     const char *file;
     assert_non_null(root);
@@ -159,7 +164,8 @@ static void test_llama2(void **state)
     assert_int_equal(clef_tokenizer_open(shared("tokenizers/llama2/tokenizer.model"), &tok, &err), CLEF_OK);
     MARKED(tok, "", "1");
     MARKED(tok, "I believe the meaning of life is", "1 306 4658 278 6593 310 2834 338");
-    MARKED(tok, "Simply put, the theory of relativity states that ", "1 3439 17632 1925 29892 278 6368 310 14215 537 5922 393 29871");
+    MARKED(tok, "Simply put, the theory of relativity states that ",
+           "1 3439 17632 1925 29892 278 6368 310 14215 537 5922 393 29871");
     clef_tokenizer_close(tok);
     assert_int_equal(clef_tokenizer_open(shared("stories260K/stories260K.gguf"), &tok, &err), CLEF_OK);
     MARKED(tok, "Once upon a time", "1 403 407 261 378");
@@ -174,7 +180,8 @@ static void test_real_refusals(void **state)
         clef_status status;
         const char *piece;
     } rows[] = {
-        {"tokenizers/llama2", CLEF_E_FORMAT, "llama2/tokenizer.json: BPE: merge 18917 \"   \" is not two tokens"},
+        {"tokenizers/llama2", CLEF_E_FORMAT,
+         "llama2/tokenizer.json: BPE: merge 18917 \"   \" is not two tokens"},
         {"tokenizers/bert", CLEF_E_NOT_FOUND, "no tokenizer.json"},
     };
     if (no_shared())
@@ -182,7 +189,8 @@ static void test_real_refusals(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         clef_tokenizer *tok = NULL;
         clef_error err = {0};
-        check_error(rows[i].path, clef_tokenizer_open(shared(rows[i].path), &tok, &err), &err, rows[i].status, rows[i].piece);
+        check_error(rows[i].path, clef_tokenizer_open(shared(rows[i].path), &tok, &err), &err, rows[i].status,
+                    rows[i].piece);
     }
 }
 

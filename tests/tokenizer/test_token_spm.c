@@ -92,7 +92,8 @@ static void test_spm(void **state)
     clef_tokenizer_close(tok);
 }
 
-/* A charsmap of one rule: A becomes a. Its trie has a root, a node and the value: the rule's place among the texts. */
+/* A charsmap of one rule: A becomes a. Its trie has a root, a node and the value: the rule's place among the
+ * texts. */
 #define SPM_CHARSMAP "1:18 1:18 4:12 4:0x10000 4:0xD41 4:0x80000000 t:a 1:0"
 
 static void test_spm_unigram(void **state)

@@ -32,7 +32,8 @@ static clef_status write_keys(int32_t no_tokenizer, clef_error *err)
     return st;
 }
 
-static void same_encoding(const clef_tokenizer *a, const clef_tokenizer *b, const char *text, const char *second)
+static void same_encoding(const clef_tokenizer *a, const clef_tokenizer *b, const char *text,
+                          const char *second)
 {
     clef_error err = {0};
     clef_encoded x, y;
@@ -61,8 +62,10 @@ static void same_text(const clef_tokenizer *a, const clef_tokenizer *b, int32_t 
     clef_text_free(y);
 }
 
-/* The folder's file has `content`; `model`: tokenizer.ggml.model, NULL for none; `lost`: in the note, "" for no such note. */
-static void comes_back(const char *name, const void *content, size_t n_content, const char *model, const char *lost)
+/* The folder's file has `content`; `model`: tokenizer.ggml.model, NULL for none; `lost`: in the note, "" for
+ * no such note. */
+static void comes_back(const char *name, const void *content, size_t n_content, const char *model,
+                       const char *lost)
 {
     static const char *const texts[] = {"",
                                         "a",
@@ -84,7 +87,7 @@ static void comes_back(const char *name, const void *content, size_t n_content, 
     if (write_keys(0, &err) != CLEF_OK)
         fail_msg("%s: %s", name, err.text);
     if (lost[0] ? !strstr(note, lost) : strstr(note, "cannot say") != NULL)
-        fail_msg("%s: wanted a note of \"%s\", came \"%s\"", name, lost, note);
+        fail_msg("%s: expected a note of \"%s\", got \"%s\"", name, lost, note);
     assert_int_equal(clef__gguf_open(temp_path("tiny.gguf"), &gguf, &err), CLEF_OK);
     clef__gguf_text(&gguf, "tokenizer.ggml.model", came, sizeof came);
     assert_string_equal(came, model ? model : "");
@@ -100,7 +103,8 @@ static void comes_back(const char *name, const void *content, size_t n_content, 
     for (int32_t id = 0; id < clef_tokenizer_n_tokens(folder); id++)
         same_text(folder, file, id);
     for (int role = 0; role <= CLEF_ROLE_MASK; role++)
-        assert_int_equal(clef_tokenizer_role(folder, (clef_token_role)role), clef_tokenizer_role(file, (clef_token_role)role));
+        assert_int_equal(clef_tokenizer_role(folder, (clef_token_role)role),
+                         clef_tokenizer_role(file, (clef_token_role)role));
     clef_tokenizer_close(folder);
     clef_tokenizer_close(file);
     clef__os_remove(temp_path(name));
@@ -116,18 +120,23 @@ static void test_byte_level(void **state)
 {
     (void)state;
     json_comes_back(BYTE_JSON, "gpt2", "");
-    json_comes_back(ROOT("{\"type\":\"NFC\"}", BYTE_LEVEL, BYTE_MODEL, BYTE_LEVEL, BYTE_LEVEL, BYTE_ADDED), "gpt2", "normalizer NFC");
-    json_comes_back(ROOT("{\"type\":\"Lowercase\"}", BYTE_LEVEL, BYTE_MODEL, BYTE_LEVEL, BYTE_LEVEL, BYTE_ADDED), NULL,
-                    "normalizer Lowercase");
-    json_comes_back(ROOT("null", PRE(SPLIT("\"Regex\":\"a+\"", "Isolated", "")), BYTE_MODEL, BYTE_LEVEL, BYTE_LEVEL, BYTE_ADDED), NULL,
-                    "pre_tokenizer Sequence");
-    json_comes_back(ROOT("null", "{\"type\":\"ByteLevel\",\"add_prefix_space\":true}", BYTE_MODEL, BYTE_LEVEL, BYTE_LEVEL, BYTE_ADDED),
+    json_comes_back(ROOT("{\"type\":\"NFC\"}", BYTE_LEVEL, BYTE_MODEL, BYTE_LEVEL, BYTE_LEVEL, BYTE_ADDED),
+                    "gpt2", "normalizer NFC");
+    json_comes_back(
+        ROOT("{\"type\":\"Lowercase\"}", BYTE_LEVEL, BYTE_MODEL, BYTE_LEVEL, BYTE_LEVEL, BYTE_ADDED), NULL,
+        "normalizer Lowercase");
+    json_comes_back(ROOT("null", PRE(SPLIT("\"Regex\":\"a+\"", "Isolated", "")), BYTE_MODEL, BYTE_LEVEL,
+                         BYTE_LEVEL, BYTE_ADDED),
+                    NULL, "pre_tokenizer Sequence");
+    json_comes_back(ROOT("null", "{\"type\":\"ByteLevel\",\"add_prefix_space\":true}", BYTE_MODEL, BYTE_LEVEL,
+                         BYTE_LEVEL, BYTE_ADDED),
                     "gpt2", "the space");
     json_comes_back(ROOT("null", BYTE_LEVEL, BYTE_MODEL, BYTE_LEVEL, BYTE_LEVEL,
                          "[{\"id\":10,\"content\":\"<|end|>\",\"special\":true,\"rstrip\":true}]"),
                     "gpt2", "added token \"<|end|>\"");
     json_comes_back(ROOT("null",
-                         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\",\"individual_digits\":true}," BYTE_LEVEL "]}",
+                         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\",\"individual_"
+                         "digits\":true}," BYTE_LEVEL "]}",
                          BYTE_MODEL, BYTE_LEVEL, BYTE_LEVEL, BYTE_ADDED),
                     "gpt2", "");
 }
@@ -136,39 +145,53 @@ static void test_sentencepiece_json(void **state)
 {
     (void)state;
     json_comes_back(SPACE_JSON, "llama", "merges");
-    json_comes_back(ROOT("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":\"Strip\"}]}", META(""),
-                         "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"<s>\",0],[\"</s>\",0],[\"" MARK
-                         "\",-2.5],[\"a\",-3],"
-                         "[\"" MARK "a\",-2],[\"b\",-4],[\"ab\",-5.25]]}",
-                         META(""), TEMPLATE, SPACE_ADDED),
-                    "t5", "Unigram");
+    json_comes_back(
+        ROOT("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":\"Strip\"}]}", META(""),
+             "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"<s>\",0],[\"</s>\",0],[\"" MARK
+             "\",-2.5],[\"a\",-3],"
+             "[\"" MARK "a\",-2],[\"b\",-4],[\"ab\",-5.25]]}",
+             META(""), TEMPLATE, SPACE_ADDED),
+        "t5", "Unigram");
 }
 
-#define WORDS "{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"[PAD]\":3,\"[MASK]\":4,\"a\":5,\"##b\":6,\"b\":7,\"##a\":8,\".\":9,\"e\":10,\"x\":12}"
-#define WORDPIECE "{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\",\"vocab\":" WORDS "}"
-#define WORD_ADDED(more)                                                                                                                   \
-    "[{\"id\":0,\"content\":\"[UNK]\",\"special\":true},{\"id\":1,\"content\":\"[CLS]\",\"special\":true},"                                \
-    "{\"id\":2,\"content\":\"[SEP]\",\"special\":true},{\"id\":3,\"content\":\"[PAD]\",\"special\":true},{\"id\":4,\"content\":\"[MASK]"   \
+#define WORDS                                                                                                \
+    "{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"[PAD]\":3,\"[MASK]\":4,\"a\":5,\"##b\":6,\"b\":7,\"##a\":8,\"."  \
+    "\":9,\"e\":10,\"x\":12}"
+#define WORDPIECE                                                                                            \
+    "{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\",\"vocab\":" WORDS  \
+    "}"
+#define WORD_ADDED(more)                                                                                     \
+    "[{\"id\":0,\"content\":\"[UNK]\",\"special\":true},{\"id\":1,\"content\":\"[CLS]\",\"special\":true},"  \
+    "{\"id\":2,\"content\":\"[SEP]\",\"special\":true},{\"id\":3,\"content\":\"[PAD]\",\"special\":true},{"  \
+    "\"id\":4,\"content\":\"[MASK]"                                                                          \
     "\",\"special\":true}" more "]"
 #define WORD_POST "{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]}"
-#define WORD_ROOT(normal, added) ROOT(normal, "{\"type\":\"BertPreTokenizer\"}", WORDPIECE, "{\"type\":\"WordPiece\"}", WORD_POST, added)
+#define WORD_ROOT(normal, added)                                                                             \
+    ROOT(normal, "{\"type\":\"BertPreTokenizer\"}", WORDPIECE, "{\"type\":\"WordPiece\"}", WORD_POST, added)
 
 static void test_wordpiece(void **state)
 {
     (void)state;
     json_comes_back(WORD_ROOT("{\"type\":\"BertNormalizer\"}", WORD_ADDED("")), "bert", "");
-    json_comes_back(WORD_ROOT("{\"type\":\"BertNormalizer\",\"lowercase\":false,\"handle_chinese_chars\":false}", WORD_ADDED("")), "bert",
-                    "");
-    json_comes_back(WORD_ROOT("{\"type\":\"BertNormalizer\",\"lowercase\":true,\"strip_accents\":false}", WORD_ADDED("")), "bert", "");
-    json_comes_back(WORD_ROOT("{\"type\":\"BertNormalizer\"}", WORD_ADDED(",{\"id\":13,\"content\":\"[A]\",\"special\":false}")), "bert",
-                    "[A]");
+    json_comes_back(
+        WORD_ROOT("{\"type\":\"BertNormalizer\",\"lowercase\":false,\"handle_chinese_chars\":false}",
+                  WORD_ADDED("")),
+        "bert", "");
+    json_comes_back(
+        WORD_ROOT("{\"type\":\"BertNormalizer\",\"lowercase\":true,\"strip_accents\":false}", WORD_ADDED("")),
+        "bert", "");
+    json_comes_back(WORD_ROOT("{\"type\":\"BertNormalizer\"}",
+                              WORD_ADDED(",{\"id\":13,\"content\":\"[A]\",\"special\":false}")),
+                    "bert", "[A]");
     json_comes_back(WORD_ROOT("{\"type\":\"Lowercase\"}", WORD_ADDED("")), "bert", "normalizer Lowercase");
-    json_comes_back(ROOT("null", "{\"type\":\"Whitespace\"}", "{\"type\":\"WordLevel\",\"unk_token\":\"[UNK]\",\"vocab\":" WORDS "}",
-                         "null", "null", WORD_ADDED("")),
+    json_comes_back(ROOT("null", "{\"type\":\"Whitespace\"}",
+                         "{\"type\":\"WordLevel\",\"unk_token\":\"[UNK]\",\"vocab\":" WORDS "}", "null",
+                         "null", WORD_ADDED("")),
                     NULL, "WordLevel");
     const char *words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\nb\n##a\n[unused1]\n.\n\na\n";
     comes_back("vocab.txt", words, strlen(words), "bert", "");
-    write_text(temp_path("tokenizer_config.json"), "{\"do_lower_case\":false,\"tokenize_chinese_chars\":false}");
+    write_text(temp_path("tokenizer_config.json"),
+               "{\"do_lower_case\":false,\"tokenize_chinese_chars\":false}");
     comes_back("vocab.txt", words, strlen(words), "bert", "");
     clef__os_remove(temp_path("tokenizer_config.json"));
 }
@@ -177,7 +200,8 @@ static void test_pair(void **state)
 {
     (void)state;
     const char *plain = "{\"a\":0,\"b\":1,\"ab\":2,\"\\u0120\":3,\"<|endoftext|>\":4,\"\\u0120a\":5}",
-               *roberta = "{\"<s>\":0,\"<pad>\":1,\"</s>\":2,\"<unk>\":3,\"a\":4,\"b\":5,\"ab\":6,\"\\u0120\":7,\"<mask>\":8}";
+               *roberta = "{\"<s>\":0,\"<pad>\":1,\"</"
+                          "s>\":2,\"<unk>\":3,\"a\":4,\"b\":5,\"ab\":6,\"\\u0120\":7,\"<mask>\":8}";
     write_text(temp_path("merges.txt"), "#version: 0.2\na b\n");
     comes_back("vocab.json", roberta, strlen(roberta), "gpt2", "");
     write_text(temp_path("merges.txt"), "#version: 0.2\n\xC4\xA0 a\na b\n");
@@ -213,8 +237,9 @@ static void spm_comes_back(const char *trainer, const char *normalizer, const ch
         const char *text;
         float score;
         int type;
-    } pieces[] = {{"<unk>", 0, 2}, {"<s>", 0, 3},     {"</s>", 0, 3},    {"<0xC3>", 0, 6}, {"<0xA9>", 0, 6}, {MARK, -9, 1},  {"a", -8, 1},
-                  {"b", -7.5, 1},  {"ab", -1.25f, 1}, {MARK "a", -2, 1}, {"ba", -3, 5},    {"[X]", 0, 4},    {"aa", 0.5f, 1}};
+    } pieces[] = {{"<unk>", 0, 2}, {"<s>", 0, 3}, {"</s>", 0, 3}, {"<0xC3>", 0, 6},  {"<0xA9>", 0, 6},
+                  {MARK, -9, 1},   {"a", -8, 1},  {"b", -7.5, 1}, {"ab", -1.25f, 1}, {MARK "a", -2, 1},
+                  {"ba", -3, 5},   {"[X]", 0, 4}, {"aa", 0.5f, 1}};
     blob b = {.n = 0}, spec = {.n = 0}, rules = {.n = 0};
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
         put_piece(&b, pieces[i].text, pieces[i].score, pieces[i].type);
@@ -240,7 +265,8 @@ static void test_sentencepiece(void **state)
     spm_comes_back(SPM_BPE SPM_FALLBACK, SPM_NO_ESCAPE, "llama");
     spm_comes_back("1:24 1:1" SPM_FALLBACK, SPM_CHARSMAP, "t5");
     spm_comes_back("1:24 1:1", SPM_NO_SQUEEZE, "t5");
-    write_text(temp_path("tokenizer_config.json"), "{\"add_bos_token\":true,\"add_eos_token\":true,\"pad_token\":\"</s>\"}");
+    write_text(temp_path("tokenizer_config.json"),
+               "{\"add_bos_token\":true,\"add_eos_token\":true,\"pad_token\":\"</s>\"}");
     spm_comes_back(SPM_BPE SPM_FALLBACK, SPM_NO_SQUEEZE, "llama");
     clef__os_remove(temp_path("tokenizer_config.json"));
 }
@@ -273,8 +299,9 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_byte_level), cmocka_unit_test(test_sentencepiece_json), cmocka_unit_test(test_wordpiece),
-        cmocka_unit_test(test_pair),       cmocka_unit_test(test_sentencepiece),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_byte_level),    cmocka_unit_test(test_sentencepiece_json),
+        cmocka_unit_test(test_wordpiece),     cmocka_unit_test(test_pair),
+        cmocka_unit_test(test_sentencepiece), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
 }

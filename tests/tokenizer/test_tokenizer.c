@@ -1,4 +1,5 @@
-/* Tokenizers: exact ids, texts and statuses on small ones made here; streams, added tokens, folders, limits. */
+/* Tokenizers: exact ids, texts and statuses on small ones made here; streams, added tokens, folders, limits.
+ */
 #define TEST_NAME "test-tokenizer"
 #include "tests/tokenizer/tokenizers.h"
 
@@ -15,7 +16,8 @@ static void test_byte_level(void **state)
     IDS(tok, " a", "7");
     IDS(tok, "a1b", "0 11 1");
     IDS(tok, "\xC3\xA9", "4 5");
-    IDS(tok, "axb", "6"); /* x has no token and no <unk>: it vanishes, and its neighbours merge, as in Hugging Face */
+    IDS(tok, "axb",
+        "6"); /* x has no token and no <unk>: it vanishes, and its neighbours merge, as in Hugging Face */
     IDS(tok, "ab<|end|>c", "6 10 2");
     IDS(tok, "ab<|end|", "6");
     IDS(tok, "a\0b", "0 1");
@@ -77,7 +79,9 @@ static void test_stream(void **state)
     assert_int_equal(clef_stream_push(&stream, 12, out, sizeof out, &n, &err), CLEF_E_ARG);
     assert_non_null(strstr(err.text, "id 12 is outside the vocabulary of 12"));
     assert_int_equal(clef_stream_push(&(clef_stream){0}, 0, out, sizeof out, &n, &err), CLEF_E_ARG);
-    assert_int_equal(clef_stream_push(&(clef_stream){.tok = tok, .n_pending = 9}, 0, out, sizeof out, &n, &err), CLEF_E_ARG);
+    assert_int_equal(
+        clef_stream_push(&(clef_stream){.tok = tok, .n_pending = 9}, 0, out, sizeof out, &n, &err),
+        CLEF_E_ARG);
     clef_tokenizer_close(tok);
 }
 
@@ -107,11 +111,14 @@ static void test_arguments(void **state)
 static void test_added(void **state)
 {
     (void)state;
-    clef_tokenizer *tok = must_open_json(
-        ROOT("null", BYTE_LEVEL, BYTE_MODEL, BYTE_LEVEL, "{\"type\":\"RobertaProcessing\",\"sep\":[\"r\",13],\"cls\":[\"l\",12]}",
-             "[{\"id\":12,\"content\":\"<l>\",\"lstrip\":true,\"special\":true},{\"id\":13,\"content\":\"<r>\",\"rstrip\":true,"
-             "\"special\":true},{\"id\":14,\"content\":\"word\",\"single_word\":true},{\"id\":15,\"content\":\"<l><r>\",\"normalized\":"
-             "false}]"));
+    clef_tokenizer *tok =
+        must_open_json(ROOT("null", BYTE_LEVEL, BYTE_MODEL, BYTE_LEVEL,
+                            "{\"type\":\"RobertaProcessing\",\"sep\":[\"r\",13],\"cls\":[\"l\",12]}",
+                            "[{\"id\":12,\"content\":\"<l>\",\"lstrip\":true,\"special\":true},{\"id\":13,"
+                            "\"content\":\"<r>\",\"rstrip\":true,"
+                            "\"special\":true},{\"id\":14,\"content\":\"word\",\"single_word\":true},{\"id\":"
+                            "15,\"content\":\"<l><r>\",\"normalized\":"
+                            "false}]"));
     MARKED(tok, "ab", "12 6 13");
     IDS(tok, "a  <l> a", "0 12 7");
     IDS(tok, "a <r>  b", "0 3 13 1");
@@ -133,7 +140,8 @@ static void test_long_token(void **state)
         const size_t n = i ? 5000 : 1021;
         memset(text, 'x', n);
         text[n] = 0;
-        snprintf(json, sizeof json, BYTE_ROOT("null", "{\"type\":\"BPE\",\"vocab\":{\"%s\":0},\"merges\":[]}", "[]"), text);
+        snprintf(json, sizeof json,
+                 BYTE_ROOT("null", "{\"type\":\"BPE\",\"vocab\":{\"%s\":0},\"merges\":[]}", "[]"), text);
         clef_tokenizer *tok = NULL;
         clef_error err = {0};
         check_error("a long token", open_json(json, &tok, &err), &err, CLEF_E_LIMIT, "token 0");
@@ -143,18 +151,21 @@ static void test_long_token(void **state)
 static void test_regex_limit(void **state)
 {
     (void)state;
-    clef_tokenizer *tok = must_open_json(BYTE_ROOT(PRE(SPLIT("\"Regex\":\"(?:a+)+[bc]\"", "Isolated", "")), BYTE_MODEL, "[]"));
+    clef_tokenizer *tok =
+        must_open_json(BYTE_ROOT(PRE(SPLIT("\"Regex\":\"(?:a+)+[bc]\"", "Isolated", "")), BYTE_MODEL, "[]"));
     char text[64];
     int32_t *ids = NULL, n = 0;
     clef_error err = {0};
     memset(text, 'a', sizeof text);
-    check_error("(?:a+)+[bc]", clef_tokenizer_encode(tok, text, sizeof text, CLEF_SPECIAL_NONE, &ids, &n, &err), &err, CLEF_E_LIMIT,
-                "regex");
+    check_error("(?:a+)+[bc]",
+                clef_tokenizer_encode(tok, text, sizeof text, CLEF_SPECIAL_NONE, &ids, &n, &err), &err,
+                CLEF_E_LIMIT, "regex");
     assert_null(ids);
     clef_tokenizer_close(tok);
 }
 
-/* ---- files and folders ------------------------------------------------------------------------------------------------------------------
+/* ---- files and folders
+ * ------------------------------------------------------------------------------------------------------------------
  */
 
 static void test_folder(void **state)
@@ -162,8 +173,10 @@ static void test_folder(void **state)
     (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
-    check_error("no folder", clef_tokenizer_open(temp_path("nothing"), &tok, &err), &err, CLEF_E_IO, "nothing");
-    check_error("an empty folder", clef_tokenizer_open(temp_dir, &tok, &err), &err, CLEF_E_NOT_FOUND, "no tokenizer.json");
+    check_error("no folder", clef_tokenizer_open(temp_path("nothing"), &tok, &err), &err, CLEF_E_IO,
+                "nothing");
+    check_error("an empty folder", clef_tokenizer_open(temp_dir, &tok, &err), &err, CLEF_E_NOT_FOUND,
+                "no tokenizer.json");
     write_text(temp_path("vocab.json"), "{\"a\":0,\"b\":1,\"ab\":2,\"<|endoftext|>\":3}");
     check_error("no merges.txt", clef_tokenizer_open(temp_dir, &tok, &err), &err, CLEF_E_IO, "merges.txt");
     write_text(temp_path("merges.txt"), "#version: 0.2\r\na b\r\n\n");
@@ -175,7 +188,8 @@ static void test_folder(void **state)
     assert_int_equal(clef_tokenizer_open(temp_path("merges.txt"), &tok, &err), CLEF_OK);
     clef_tokenizer_close(tok);
     write_text(temp_path("merges.txt"), "a b c\n");
-    check_error("a broken merge", clef_tokenizer_open(temp_dir, &tok, &err), &err, CLEF_E_FORMAT, "merge 0 \"a b c\"");
+    check_error("a broken merge", clef_tokenizer_open(temp_dir, &tok, &err), &err, CLEF_E_FORMAT,
+                "merge 0 \"a b c\"");
     clef__os_remove(temp_path("vocab.json"));
     clef__os_remove(temp_path("merges.txt"));
 }
@@ -192,15 +206,17 @@ static void test_config(void **state)
     assert_int_equal(clef_tokenizer_eos(tok), 2);
     MARKED(tok, "a", "0");
     clef_tokenizer_close(tok);
-    write_text(temp_path("tokenizer_config.json"), "{\"model_max_length\":1000000000000000019884624838656,\"add_bos_token\":true,"
-                                                   "\"add_eos_token\":true,\"bos_token\":{\"content\":\"<|end|>\"},\"eos_token\":\"c\"}");
+    write_text(temp_path("tokenizer_config.json"),
+               "{\"model_max_length\":1000000000000000019884624838656,\"add_bos_token\":true,"
+               "\"add_eos_token\":true,\"bos_token\":{\"content\":\"<|end|>\"},\"eos_token\":\"c\"}");
     assert_int_equal(clef_tokenizer_open(temp_dir, &tok, &err), CLEF_OK);
     assert_int_equal(clef_tokenizer_bos(tok), 10);
     MARKED(tok, "a", "10 0 2");
     IDS(tok, "a", "0");
     clef_tokenizer_close(tok);
     write_text(temp_path("tokenizer_config.json"), "{");
-    check_error("a bad config", clef_tokenizer_open(temp_dir, &tok, &err), &err, CLEF_E_FORMAT, "tokenizer_config.json");
+    check_error("a bad config", clef_tokenizer_open(temp_dir, &tok, &err), &err, CLEF_E_FORMAT,
+                "tokenizer_config.json");
     clef__os_remove(temp_path("tokenizer.json"));
     clef__os_remove(temp_path("config.json"));
     clef__os_remove(temp_path("tokenizer_config.json"));
@@ -253,10 +269,12 @@ static void test_long_runs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_byte_level),  cmocka_unit_test(test_byte_fallback), cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_arguments),   cmocka_unit_test(test_added),         cmocka_unit_test(test_long_token),
-        cmocka_unit_test(test_regex_limit), cmocka_unit_test(test_folder),        cmocka_unit_test(test_config),
-        cmocka_unit_test(test_long_words),  cmocka_unit_test(test_long_runs),
+        cmocka_unit_test(test_byte_level),  cmocka_unit_test(test_byte_fallback),
+        cmocka_unit_test(test_stream),      cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_added),       cmocka_unit_test(test_long_token),
+        cmocka_unit_test(test_regex_limit), cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_config),      cmocka_unit_test(test_long_words),
+        cmocka_unit_test(test_long_runs),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
 }

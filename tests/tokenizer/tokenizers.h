@@ -97,10 +97,10 @@ static inline void check_ids(const clef_tokenizer *tok, const char *text, size_t
         if (end == at)
             break;
         if (i >= n || ids[i] != id)
-            fail_msg("\"%s\": id %d is %d, wanted %ld of %s", text, i, i < n ? ids[i] : -1, id, wanted);
+            fail_msg("\"%s\": id %d is %d, expected %ld of %s", text, i, i < n ? ids[i] : -1, id, wanted);
     }
     if (i != n)
-        fail_msg("\"%s\": %d ids, wanted %s", text, n, wanted);
+        fail_msg("\"%s\": %d ids, expected %s", text, n, wanted);
     assert_true(n > 0 || ids == NULL);
     clef_tokens_free(ids);
 }
@@ -116,7 +116,7 @@ static inline void check_text(const clef_tokenizer *tok, const int32_t *ids, int
     if (clef_tokenizer_decode(tok, ids, n, &text, &n_text, &err) != CLEF_OK)
         fail_msg("%s", err.text);
     if (n_text != n_wanted || memcmp(text, wanted, n_text) != 0)
-        fail_msg("\"%s\" (%zu bytes), wanted \"%s\" (%zu)", text, n_text, wanted, n_wanted);
+        fail_msg("\"%s\" (%zu bytes), expected \"%s\" (%zu)", text, n_text, wanted, n_wanted);
     for (int32_t i = 0; i <= n; i++) {
         char *to = pieces + n_pieces;
         assert_int_equal(i < n ? clef_stream_push(&stream, ids[i], to, CLEF_MAX_PIECE, &size, &err)

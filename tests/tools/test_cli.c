@@ -72,20 +72,25 @@ static void takes_every_form(void **state)
     char *argv[MAX_ARGS];
     int32_t n_args;
     (void)state;
-    assert_int_equal(parse((const char *const[]){"-n", "-1", "--text=", "rest", "-f", NULL}, &o, argv, &n_args), CLI_GO_ON);
+    assert_int_equal(
+        parse((const char *const[]){"-n", "-1", "--text=", "rest", "-f", NULL}, &o, argv, &n_args),
+        CLI_GO_ON);
     assert_int_equal(o.number, -1);
     assert_string_equal(o.text, "");
     assert_int_equal(o.flag, 1);
     assert_int_equal(n_args, 1);
     assert_string_equal(argv[0], "rest");
-    assert_int_equal(parse((const char *const[]){"-n7", "--words", "--flag", "--choice=green", "--", "-f", NULL}, &o, argv, &n_args),
-                     CLI_GO_ON);
+    assert_int_equal(
+        parse((const char *const[]){"-n7", "--words", "--flag", "--choice=green", "--", "-f", NULL}, &o, argv,
+              &n_args),
+        CLI_GO_ON);
     assert_int_equal(o.number, 7);
     assert_string_equal(o.text, "--flag"); /* a value is taken as it stands */
     assert_int_equal(o.flag, 0);
     assert_int_equal(o.choice, 1);
     assert_string_equal(argv[0], "-f");
-    assert_int_equal(parse((const char *const[]){"--list", "a", "--list", "b", "-", NULL}, &o, argv, &n_args), CLI_GO_ON);
+    assert_int_equal(parse((const char *const[]){"--list", "a", "--list", "b", "-", NULL}, &o, argv, &n_args),
+                     CLI_GO_ON);
     assert_int_equal(o.list.n, 2);
     assert_string_equal(o.list.items[1], "b");
     assert_string_equal(argv[0], "-");
@@ -98,7 +103,8 @@ static void reads_seeds(void **state)
     char *argv[MAX_ARGS];
     int32_t n_args;
     (void)state;
-    assert_int_equal(parse((const char *const[]){"--seed", "18446744073709551615", NULL}, &o, argv, &n_args), CLI_GO_ON);
+    assert_int_equal(parse((const char *const[]){"--seed", "18446744073709551615", NULL}, &o, argv, &n_args),
+                     CLI_GO_ON);
     assert_true(o.seed.given && o.seed.value == UINT64_MAX);
     assert_int_equal(parse((const char *const[]){"--seed", "-1", NULL}, &o, argv, &n_args), CLI_GO_ON);
     assert_false(o.seed.given);
@@ -175,8 +181,9 @@ static void escapes_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_every_form),      cmocka_unit_test(reads_seeds), cmocka_unit_test(refuses),
-        cmocka_unit_test(reads_the_environment), cmocka_unit_test(suggests),    cmocka_unit_test(escapes_json),
+        cmocka_unit_test(takes_every_form), cmocka_unit_test(reads_seeds),
+        cmocka_unit_test(refuses),          cmocka_unit_test(reads_the_environment),
+        cmocka_unit_test(suggests),         cmocka_unit_test(escapes_json),
     };
     return cmocka_run_group_tests_name("cli", tests, NULL, NULL);
 }

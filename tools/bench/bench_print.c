@@ -50,7 +50,9 @@ static void rate_name(const bench_rate *rate, char out[64])
         snprintf(out, 64, "%s%" PRId32, rate->what, rate->n_tokens);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- JSON
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 static double rounded(double x)
 {
@@ -111,20 +113,24 @@ void clef__bench_print_json(const bench *b)
     print_plain_line(b, "peak_rss", (double)b->peak_rss / 1048576, "MiB");
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- tables
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
 static void print_device(const bench *b)
 {
     const clef_device_info *d = clef_device_describe(b->device);
-    printf("%" PRId32 ":%" PRId32 " %s (%s), %" PRId32 " %s", d->platform, d->index, d->name, d->platform_name, b->n_threads,
-           d->caps.is_cpu ? "threads" : "units");
+    printf("%" PRId32 ":%" PRId32 " %s (%s), %" PRId32 " %s", d->platform, d->index, d->name,
+           d->platform_name, b->n_threads, d->caps.is_cpu ? "threads" : "units");
     for (int32_t i = 1; clef_device_part(b->device, i); i++) {
         const clef_device_info *more = clef_device_describe(clef_device_part(b->device, i));
-        printf(", and %" PRId32 ":%" PRId32 " %s (%s)", more->platform, more->index, more->name, more->platform_name);
+        printf(", and %" PRId32 ":%" PRId32 " %s (%s)", more->platform, more->index, more->name,
+               more->platform_name);
     }
 }
 
-/* Whether the model's products are of bytes: most of its weights lie in blocks, and activations may be quantised too. */
+/* Whether the model's products are of bytes: most of its weights lie in blocks, and activations may be
+ * quantised too. */
 static int multiplies_bytes(const bench *b)
 {
     uint64_t blocks = 0, all = 0;
@@ -156,7 +162,8 @@ void clef__bench_print_table(const bench *b, const clef_device_speed *speed)
     if (b->o->md)
         puts("\n| test | tok/s | mean ± stddev | at | of the device's limit |\n|---|---|---|---|---|");
     else
-        printf("%-18s %12s %12s   %-8s %10s %-6s %s\n", "test", "tok/s", "mean", "stddev", "at", "", "of the device's limit");
+        printf("%-18s %12s %12s   %-8s %10s %-6s %s\n", "test", "tok/s", "mean", "stddev", "at", "",
+               "of the device's limit");
     for (int32_t i = 0; i < b->n_rates; i++) {
         const bench_rate *rate = &b->rates[i];
         const bench_summary s = clef__bench_summary(rate);
@@ -165,10 +172,11 @@ void clef__bench_print_table(const bench *b, const clef_device_speed *speed)
         const double limit = reads ? speed->read_gb_s : multiply;
         char name[64];
         rate_name(rate, name);
-        printf(row, name, s.best, s.mean, s.stddev, at, reads ? "GB/s" : "Gop/s", limit > 0 ? 100 * at / limit : 0, limit);
+        printf(row, name, s.best, s.mean, s.stddev, at, reads ? "GB/s" : "Gop/s",
+               limit > 0 ? 100 * at / limit : 0, limit);
     }
-    printf("%sload %.3f s; first token after %.3f s; peak memory %.1f MiB\n", b->o->md ? "\n" : "", b->load_seconds, b->first_seconds,
-           (double)b->peak_rss / 1048576);
+    printf("%sload %.3f s; first token after %.3f s; peak memory %.1f MiB\n", b->o->md ? "\n" : "",
+           b->load_seconds, b->first_seconds, (double)b->peak_rss / 1048576);
 }
 
 void clef__bench_print_speed(const bench *b, const clef_device_speed *speed)
@@ -188,13 +196,15 @@ void clef__bench_print_speed(const bench *b, const clef_device_speed *speed)
     if (!b->o->json) {
         char text[24];
         print_device(b);
-        printf(", over %s%s\n", clef__bytes_text(speed->buffer_bytes, text), b->o->md ? "\n\n| figure | | |\n|---|---|---|" : "");
+        printf(", over %s%s\n", clef__bytes_text(speed->buffer_bytes, text),
+               b->o->md ? "\n\n| figure | | |\n|---|---|---|" : "");
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (b->o->json)
             print_plain_line(b, rows[i].what, rows[i].value, rows[i].unit);
         else
-            printf(b->o->md ? "| %s | %.2f | %s |\n" : "%-32s %10.2f %s\n", rows[i].label, rows[i].value, rows[i].unit);
+            printf(b->o->md ? "| %s | %.2f | %s |\n" : "%-32s %10.2f %s\n", rows[i].label, rows[i].value,
+                   rows[i].unit);
     }
 }
 

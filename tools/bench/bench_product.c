@@ -36,7 +36,9 @@ typedef struct contest {
     void *encoded;      /* w in the weight's dtype */
 } contest;
 
-/* ---- what is asked for -------------------------------------------------------------------------------------------------------------- */
+/* ---- what is asked for
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
 /* "MxNxK" at *text, up to a comma or the end, which *text is moved behind. 0 when it is something else. */
 static int read_shape(const char **text, bench_product *p)
@@ -56,7 +58,8 @@ static int read_shape(const char **text, bench_product *p)
             return 0;
     }
     *text = s;
-    return (double)p->m * p->k <= MAX_ELEMENTS && (double)p->n * p->k <= MAX_ELEMENTS && (double)p->m * p->n <= MAX_ELEMENTS;
+    return (double)p->m * p->k <= MAX_ELEMENTS && (double)p->n * p->k <= MAX_ELEMENTS &&
+           (double)p->m * p->n <= MAX_ELEMENTS;
 }
 
 static int is_asked(const bench *b, int i)
@@ -64,7 +67,9 @@ static int is_asked(const bench *b, int i)
     return b->o->gemm == CLEF_GEMM_AUTO || (clef_gemm)b->o->gemm == kinds[i].gemm;
 }
 
-/* ---- a contest ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- a contest
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static int make_data(contest *c)
 {
@@ -99,7 +104,8 @@ static clef_graph *make_graph(const bench_product *p, int i)
         return NULL;
     const clef_shape shape = clef_shape_2(clef_n(p->n), clef_n(p->k));
     clef_value *x = clef_input(g, "x", CLEF_F32, clef_shape_2(clef_n(p->m), clef_n(p->k)));
-    clef_value *w = kinds[i].is_weight ? clef_weight(g, "w", kinds[i].dtype, shape) : clef_input(g, "w", kinds[i].dtype, shape);
+    clef_value *w = kinds[i].is_weight ? clef_weight(g, "w", kinds[i].dtype, shape)
+                                       : clef_input(g, "w", kinds[i].dtype, shape);
     clef_value *y = clef_matmul(g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1});
     clef_output(g, "row", clef_slice(g, y, &(clef_slice_opts){.size = clef_n(1)}));
     return g;
@@ -143,17 +149,19 @@ static clef_status enter(contest *c, int i, clef_error *err)
         status = clef_plan_create(c->b->device, g, &opts, &c->c[i].plan, err);
     clef_graph_destroy(g);
     if (status == CLEF_OK)
-        status =
-            clef_plan_write(c->c[i].plan, clef_plan_input(c->c[i].plan, "x"), c->x, sizeof(float) * (size_t)c->p.m * (size_t)c->p.k, err);
+        status = clef_plan_write(c->c[i].plan, clef_plan_input(c->c[i].plan, "x"), c->x,
+                                 sizeof(float) * (size_t)c->p.m * (size_t)c->p.k, err);
     if (status == CLEF_OK && !kinds[i].is_weight)
-        status =
-            clef_plan_write(c->c[i].plan, clef_plan_input(c->c[i].plan, "w"), c->w, sizeof(float) * (size_t)c->p.n * (size_t)c->p.k, err);
+        status = clef_plan_write(c->c[i].plan, clef_plan_input(c->c[i].plan, "w"), c->w,
+                                 sizeof(float) * (size_t)c->p.n * (size_t)c->p.k, err);
     if (status != CLEF_OK)
         return status;
     c->c[i].output = clef_plan_output(c->c[i].plan, "row");
-    for (int round = 0; round < 2 && status == CLEF_OK; round++) /* the first finishes what the driver left to do */
+    for (int round = 0; round < 2 && status == CLEF_OK;
+         round++) /* the first finishes what the driver left to do */
         status = run(c, i, 1, &seconds, err);
-    c->c[i].repeats = seconds < ROUND_SECONDS ? (int32_t)(ROUND_SECONDS / (seconds > 1e-5 ? seconds : 1e-5)) : 1;
+    c->c[i].repeats =
+        seconds < ROUND_SECONDS ? (int32_t)(ROUND_SECONDS / (seconds > 1e-5 ? seconds : 1e-5)) : 1;
     c->p.runs[i].form = kinds[i].name;
     return status == CLEF_OK ? name_kernel(c, i, err) : status;
 }
@@ -188,7 +196,8 @@ static int hold(bench *b, const bench_product *p, double limit)
         return clef__cli_fail(CLI_FAILED, "bench: out of host memory");
     c->b = b;
     c->p = *p;
-    clef_status status = make_data(c) ? compete(c, &err) : clef__error(&err, CLEF_E_NOMEM, "bench: out of host memory");
+    clef_status status =
+        make_data(c) ? compete(c, &err) : clef__error(&err, CLEF_E_NOMEM, "bench: out of host memory");
     if (status == CLEF_OK)
         clef__bench_print_product(b, &c->p, limit);
     for (int i = 0; i < BENCH_N_PRODUCTS; i++)
@@ -208,7 +217,9 @@ int clef__bench_product(bench *b)
     bench_product p = {0};
     for (const char *s = b->o->product; *s;)
         if (!read_shape(&s, &p))
-            return clef__cli_fail(CLI_USAGE, "bench: --product %s: wanted MxNxK[,MxNxK..], sides of 1 to %d", b->o->product, MAX_SIDE);
+            return clef__cli_fail(CLI_USAGE,
+                                  "bench: --product %s: expected MxNxK[,MxNxK..], sides of 1 to %d",
+                                  b->o->product, MAX_SIDE);
     if (!p.m)
         return clef__cli_fail(CLI_USAGE, "bench: --product wants MxNxK[,MxNxK..]");
     if (clef_device_measure(b->device, &speed, &err) != CLEF_OK)

@@ -89,7 +89,8 @@ static const char *find_module(const clef_value *v, int depth)
     if (info.op && strstr(info.op, "attention"))
         return "attention";
     clef_value_input(v, 0, &n);
-    for (int32_t i = n - 1; i >= 0 && !module && (depth == 0 || (info.op && strcmp(info.op, "pack") == 0)); i--)
+    for (int32_t i = n - 1; i >= 0 && !module && (depth == 0 || (info.op && strcmp(info.op, "pack") == 0));
+         i--)
         if (clef_value_input(v, i, NULL))
             module = find_module(clef_value_input(v, i, NULL), depth + 1);
     return module;
@@ -172,8 +173,8 @@ static void print_groups(const bench *b, const char *title, const group *groups,
     for (int32_t i = 0; i < n; i++) {
         const group *g = &groups[i];
         const double us = g->us > 0 ? g->us : 1e-3;
-        fprintf(b->to, row, g->name, g->n, g->us * 1e-3, total > 0 ? 100 * g->us / total : 0, g->bytes / us * 1e-3, g->flops / us * 1e-3,
-                100 * g->least_us / us, g->idle_us * 1e-3);
+        fprintf(b->to, row, g->name, g->n, g->us * 1e-3, total > 0 ? 100 * g->us / total : 0,
+                g->bytes / us * 1e-3, g->flops / us * 1e-3, 100 * g->least_us / us, g->idle_us * 1e-3);
     }
 }
 
@@ -182,14 +183,19 @@ static void print_step(const bench *b, const char *what, double seconds, const p
     static const struct {
         const char *title;
         namer name_of;
-    } tables[] = {{"module", module_of}, {"layer", layer_of}, {"op", op_of}, {"variant", variant_of}, {"kernel", kernel_of}};
+    } tables[] = {{"module", module_of},
+                  {"layer", layer_of},
+                  {"op", op_of},
+                  {"variant", variant_of},
+                  {"kernel", kernel_of}};
     double us = 0, idle = 0;
     for (int32_t i = 0; i < s->n; i++) {
         us += s->times[i].us;
         idle += idle_before(s->times, i);
     }
-    fprintf(b->to, "%s: %.3f ms, of it %.3f ms in %" PRId32 " launches on the device and %.3f ms between them\n", what, seconds * 1e3,
-            us * 1e-3, s->n, idle * 1e-3);
+    fprintf(b->to,
+            "%s: %.3f ms, of it %.3f ms in %" PRId32 " launches on the device and %.3f ms between them\n",
+            what, seconds * 1e3, us * 1e-3, s->n, idle * 1e-3);
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         print_groups(b, tables[i].title, groups, group_by(b, s, tables[i].name_of, groups));
     fputc('\n', b->to);
@@ -243,16 +249,17 @@ static int profile_step(bench *b, const char *what, int32_t n_tokens, int32_t de
     clef__progress_finish(&b->progress);
     if (status != CLEF_OK)
         return clef__cli_report(&err);
-    snprintf(title, sizeof title, "%s of %" PRId32 " token%s after %" PRId32, what, n_tokens, n_tokens == 1 ? "" : "s", depth);
+    snprintf(title, sizeof title, "%s of %" PRId32 " token%s after %" PRId32, what, n_tokens,
+             n_tokens == 1 ? "" : "s", depth);
     return clef__profile_step(b, title, seconds);
 }
 
 void clef__profile_limits(const bench *b)
 {
-    fprintf(
-        b->to,
-        "limits of the device: %.1f GB/s read, %.1f Gop/s; %% limit: the least time that they allow, as a share of the time it took\n\n",
-        b->speed.read_gb_s, clef__bench_limit(b, &b->speed));
+    fprintf(b->to,
+            "limits of the device: %.1f GB/s read, %.1f Gop/s; %% limit: the least time that they allow, as "
+            "a share of the time it took\n\n",
+            b->speed.read_gb_s, clef__bench_limit(b, &b->speed));
 }
 
 int clef__bench_profile(bench *b)
@@ -261,7 +268,8 @@ int clef__bench_profile(bench *b)
     int rc = CLI_GO_ON;
     clef_error err = {0};
     clef__profile_limits(b);
-    if (clef__trace_begin(&b->trace, b->o->trace, clef_model_path(b->model), clef_device_describe(b->device)->name, &err) != CLEF_OK)
+    if (clef__trace_begin(&b->trace, b->o->trace, clef_model_path(b->model),
+                          clef_device_describe(b->device)->name, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (step)
         rc = profile_step(b, "prefill", step, 0);

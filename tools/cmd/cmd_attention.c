@@ -11,7 +11,8 @@ typedef struct attention_options {
     int32_t layer, head, kind, format;
 } attention_options;
 
-static const attention_options attention_defaults = {.layer = -1, .head = -1, .kind = -1, .format = -1, .forward = {.exact = 1}};
+static const attention_options attention_defaults = {
+    .layer = -1, .head = -1, .kind = -1, .format = -1, .forward = {.exact = 1}};
 
 static const char *const formats[] = {"text", "json", "npy", "svg", "png", "html", NULL};
 static const clef__writer writers[] = {clef__attention_text, clef__attention_json, clef__attention_npy,
@@ -38,16 +39,17 @@ static uint32_t kinds_of(const attention_options *o, const clef__forward *f, int
         return 1u << o->kind;
     if (!f->is_seq2seq)
         return 1u << ATTENTION_SELF;
-    return writers[format] == clef__attention_json || writers[format] == clef__attention_html ? (1u << ATTENTION_N_KINDS) - 1
-                                                                                              : 1u << ATTENTION_CROSS;
+    return writers[format] == clef__attention_json || writers[format] == clef__attention_html
+               ? (1u << ATTENTION_N_KINDS) - 1
+               : 1u << ATTENTION_CROSS;
 }
 
 static clef_status check_head(const attention_maps *a, int32_t head, clef_error *err)
 {
     for (int32_t i = 0; i < a->n; i++)
         if (head >= a->maps[i].n_heads)
-            return clef__error(err, CLEF_E_ARG, "attention: --head %" PRId32 ": %s has heads 0 to %" PRId32, head, a->maps[i].name,
-                               a->maps[i].n_heads - 1);
+            return clef__error(err, CLEF_E_ARG, "attention: --head %" PRId32 ": %s has heads 0 to %" PRId32,
+                               head, a->maps[i].name, a->maps[i].n_heads - 1);
     return CLEF_OK;
 }
 
@@ -82,10 +84,11 @@ const clef__command clef__command_attention = {
     .name = "attention",
     .usage = "[MODEL] -p TEXT [--layer L] [--head H] [-o FILE]",
     .summary = "Show attention weights: which token looks at which",
-    .notes =
-        "Without -o: per head the mean entropy of a row, the mean distance between query and key, and the mean weight of the first token;\n"
-        "with --layer or --head the weights as blocks too. FILE's name says the form: .html (all heads, to click in), .svg, .png,\n"
-        ".json and .npy (numbers). Cells that a mask left out are exactly 0, and are drawn grey.\n",
+    .notes = "Without -o: per head the mean entropy of a row, the mean distance between query and key, and "
+             "the mean weight of the first token;\n"
+             "with --layer or --head the weights as blocks too. FILE's name says the form: .html (all heads, "
+             "to click in), .svg, .png,\n"
+             ".json and .npy (numbers). Cells that a mask left out are exactly 0, and are drawn grey.\n",
     .options = attention_option_table,
     .max_args = 1,
     .defaults = &attention_defaults,

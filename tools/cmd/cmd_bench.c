@@ -8,7 +8,8 @@
 
 enum { DEFAULT_PROMPT = 512, DEFAULT_GEN = 64, MAX_DEVICES = 16 };
 
-static const bench_options bench_defaults = {.n_prompt = -1, .n_gen = -1, .n_rounds = 3, .n_batch = 512, .pin = CLEF_PIN_AUTO};
+static const bench_options bench_defaults = {
+    .n_prompt = -1, .n_gen = -1, .n_rounds = 3, .n_batch = 512, .pin = CLEF_PIN_AUTO};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(bench_options, field)
@@ -49,7 +50,9 @@ static const clef__option bench_option_table[] = {
 };
 /* clang-format on */
 
-/* ---- opening ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- opening
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static int open_device(bench *b)
 {
@@ -63,7 +66,10 @@ static int open_device(bench *b)
                                    .progress_user = &b->progress};
     if (clef__devices_open(b->o->device, b->o->split, &opts, &b->device, &err) != CLEF_OK)
         return clef__cli_report(&err);
-    const char *alone = b->o->profile ? "--profile" : b->o->of_device ? "--device" : b->o->product ? "--product" : NULL;
+    const char *alone = b->o->profile     ? "--profile"
+                        : b->o->of_device ? "--device"
+                        : b->o->product   ? "--product"
+                                          : NULL;
     const int rc = alone ? clef__one_device(b->device, "bench", alone) : CLI_GO_ON;
     if (rc != CLI_GO_ON)
         return rc;
@@ -79,15 +85,19 @@ static int choose_sizes(bench *b)
     const int32_t room = hp->n_context;
     b->n_prompt = o->n_prompt >= 0 ? o->n_prompt : room < DEFAULT_PROMPT ? room : DEFAULT_PROMPT;
     if (b->n_prompt > room)
-        return clef__cli_fail(CLI_FAILED, "bench: --prompt %" PRId32 ": the model's context holds %" PRId32, b->n_prompt, room);
+        return clef__cli_fail(CLI_FAILED, "bench: --prompt %" PRId32 ": the model's context holds %" PRId32,
+                              b->n_prompt, room);
     if (o->depth > room)
-        return clef__cli_fail(CLI_FAILED, "bench: --depth %" PRId32 ": the model's context holds %" PRId32, o->depth, room);
+        return clef__cli_fail(CLI_FAILED, "bench: --depth %" PRId32 ": the model's context holds %" PRId32,
+                              o->depth, room);
     b->n_gen = o->n_gen >= 0 ? o->n_gen : room - o->depth < DEFAULT_GEN ? room - o->depth : DEFAULT_GEN;
     if (b->n_gen > room - o->depth)
-        return clef__cli_fail(CLI_FAILED, "bench: --gen %" PRId32 " after %" PRId32 ": the model's context holds %" PRId32, b->n_gen,
-                              o->depth, room);
+        return clef__cli_fail(
+            CLI_FAILED, "bench: --gen %" PRId32 " after %" PRId32 ": the model's context holds %" PRId32,
+            b->n_gen, o->depth, room);
     if (b->n_prompt == 0 && b->n_gen == 0)
-        return clef__cli_fail(CLI_USAGE, "bench: wants --prompt or --gen above 0: there is nothing to measure");
+        return clef__cli_fail(CLI_USAGE,
+                              "bench: expected --prompt or --gen above 0: there is nothing to measure");
 
     const int32_t n = b->n_prompt > o->depth ? b->n_prompt : o->depth;
     const int32_t n_ids = hp->n_vocab < 30000 ? hp->n_vocab : 30000;
@@ -117,7 +127,7 @@ static int open_all(bench *b, const char *path)
     if (clef_model_open(path, &b->model, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (clef_model_hparams(b->model)->n_decoder_layers > 0)
-        return clef__cli_fail(CLI_FAILED, "bench: %s is an encoder-decoder (%s), wanted a decoder", path,
+        return clef__cli_fail(CLI_FAILED, "bench: %s is an encoder-decoder (%s), expected a decoder", path,
                               clef_model_hparams(b->model)->arch);
     rc = choose_sizes(b);
     if (rc != CLI_GO_ON)
@@ -156,7 +166,9 @@ static void close_model(bench *b)
     b->ids = NULL;
 }
 
-/* ---- measuring -------------------------------------------------------------------------------------------------------------------- */
+/* ---- measuring
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status decode_round(bench *b, double *seconds, double *flops, double *bytes, clef_error *err)
 {
@@ -181,7 +193,8 @@ static clef_status prefill_round(bench *b, double *seconds, double *flops, doubl
 }
 
 /* A round that does not count, in which the costs are added up; then those that do. */
-static clef_status measure(bench *b, bench_rate rate, clef_status (*round)(bench *, double *, double *, double *, clef_error *),
+static clef_status measure(bench *b, bench_rate rate,
+                           clef_status (*round)(bench *, double *, double *, double *, clef_error *),
                            clef_error *err)
 {
     double seconds = 0;
@@ -203,13 +216,16 @@ static int measure_model(bench *b)
     if (b->n_prompt)
         status = measure(b, (bench_rate){.what = "prefill", .n_tokens = b->n_prompt}, prefill_round, &err);
     if (b->n_gen && status == CLEF_OK)
-        status = measure(b, (bench_rate){.what = "decode", .n_tokens = b->n_gen, .depth = b->o->depth}, decode_round, &err);
+        status = measure(b, (bench_rate){.what = "decode", .n_tokens = b->n_gen, .depth = b->o->depth},
+                         decode_round, &err);
     b->peak_rss = clef__terminal_peak_rss();
     clef__progress_finish(&b->progress);
     return status == CLEF_OK ? CLI_GO_ON : clef__cli_report(&err);
 }
 
-/* ---- the command ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the command
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 static int bench_device(bench *b)
 {
@@ -230,13 +246,15 @@ static int bench_products(bench *b)
     return rc == CLI_GO_ON ? clef__bench_product(b) : rc;
 }
 
-/* What the devices are measured to do; of several, which work one after the other, each counts by the bytes and operations of its layers.
+/* What the devices are measured to do; of several, which work one after the other, each counts by the bytes
+ * and operations of its layers.
  */
 static clef_status measure_limits(bench *b, clef_device_speed *out, clef_error *err)
 {
     clef_plan_stats of[MAX_DEVICES], all = clef_session_describe(b->session);
     int32_t n = 0;
-    for (const clef_plan *stage; n < MAX_DEVICES && (stage = clef_plan_stage(clef_session_plan(b->session, 0), n)); n++)
+    for (const clef_plan *stage;
+         n < MAX_DEVICES && (stage = clef_plan_stage(clef_session_plan(b->session, 0), n)); n++)
         of[n] = clef_plan_describe(stage);
     clef_session_destroy(b->session); /* its memory goes before the device's is measured */
     b->session = NULL;
@@ -250,7 +268,9 @@ static clef_status measure_limits(bench *b, clef_device_speed *out, clef_error *
         read += of[i].run_bytes / s.read_gb_s;
         mad += of[i].run_flops / s.mad_gflop_s;
         dot += of[i].run_flops / (s.dot_gop_s > 0 ? s.dot_gop_s : s.mad_gflop_s);
-        tile += of[i].run_flops / (s.tile_gop_s > 0 ? s.tile_gop_s : s.dot_gop_s > 0 ? s.dot_gop_s : s.mad_gflop_s);
+        tile += of[i].run_flops / (s.tile_gop_s > 0  ? s.tile_gop_s
+                                   : s.dot_gop_s > 0 ? s.dot_gop_s
+                                                     : s.mad_gflop_s);
     }
     out->read_gb_s = all.run_bytes / read;
     out->mad_gflop_s = all.run_flops / mad;
@@ -289,18 +309,21 @@ static int bench_run(const void *options, int32_t n_args, char **args)
     const bench_options *o = options;
     bench b = {.o = o, .to = stdout};
     if (o->json + o->md > 1)
-        return clef__cli_fail(CLI_USAGE, "bench: wants --json or --md, not both");
+        return clef__cli_fail(CLI_USAGE, "bench: expected --json or --md, not both");
     if (o->trace && !o->profile)
         return clef__cli_fail(CLI_USAGE, "bench: --trace is of the steps of --profile");
     clef_error err = {0};
     if (clef__output_check(o->trace, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (o->profile && o->json)
-        return clef__cli_fail(CLI_USAGE, "bench: --profile prints tables, wanted it without --json");
+        return clef__cli_fail(CLI_USAGE, "bench: --profile prints tables, expected it without --json");
     if (o->of_device && (n_args || o->model || o->profile))
-        return clef__cli_fail(CLI_USAGE, "bench: --device measures the device alone, wanted no MODEL and no --profile; -d names a device");
+        return clef__cli_fail(CLI_USAGE, "bench: --device measures the device alone, expected no MODEL and "
+                                         "no --profile; -d names a device");
     if (o->product && (o->of_device || n_args || o->model || o->profile))
-        return clef__cli_fail(CLI_USAGE, "bench: --product measures products alone, wanted no MODEL, no --device and no --profile");
+        return clef__cli_fail(
+            CLI_USAGE,
+            "bench: --product measures products alone, expected no MODEL, no --device and no --profile");
     const int alone = o->of_device || o->product;
     const char *path = alone ? NULL : clef__model_path("bench", n_args, args, o->model);
     if (!path && !alone)
@@ -318,11 +341,14 @@ const clef__command clef__command_bench = {
     .name = "bench",
     .usage = "[MODEL] [FLAGS] | --device | --product MxNxK",
     .summary = "Measure how fast a model runs, and how fast the device could run it",
-    .notes =
-        "prefill: a prompt into an empty cache, up to the last token's logits. decode: greedy generation, after --depth other tokens. The\n"
-        "value is the best of the rounds. load: from nothing to a session; first token: from nothing to the first token. The limits are\n"
-        "what the device is measured to do (--device) right after the model: decode is held against reading memory, prefill against f32\n"
-        "multiply-adds or, where weights and activations are quantised, against products of bytes. --profile slows the device a little.\n",
+    .notes = "prefill: a prompt into an empty cache, up to the last token's logits. decode: greedy "
+             "generation, after --depth other tokens. The\n"
+             "value is the best of the rounds. load: from nothing to a session; first token: from nothing to "
+             "the first token. The limits are\n"
+             "what the device is measured to do (--device) right after the model: decode is held against "
+             "reading memory, prefill against f32\n"
+             "multiply-adds or, where weights and activations are quantised, against products of bytes. "
+             "--profile slows the device a little.\n",
     .options = bench_option_table,
     .max_args = 1,
     .defaults = &bench_defaults,

@@ -127,8 +127,10 @@ const clef__command clef__command_classify = {
     .name = "classify",
     .usage = "MODEL TEXT [SECOND]",
     .summary = "Name the classes of a text, or of its tokens",
-    .notes = "MODEL has a classifier: ...ForSequenceClassification gives each label and its probability, the likeliest first;\n"
-             "...ForTokenClassification a line a token with its likeliest label. SECOND makes a pair of texts, where MODEL wants one.\n",
+    .notes = "MODEL has a classifier: ...ForSequenceClassification gives each label and its probability, the "
+             "likeliest first;\n"
+             "...ForTokenClassification a line a token with its likeliest label. SECOND makes a pair of "
+             "texts, where MODEL wants one.\n",
     .options = classify_option_table,
     .min_args = 2,
     .max_args = 3,

@@ -56,7 +56,8 @@ static clef_status build_graph(const compare *c, clef__forward *f, clef_error *e
 {
     clef_status status = clef__forward_build(f, NULL, 0, err);
     const char *after = c->o->after ? c->o->after : "drop";
-    return status == CLEF_OK && strcmp(after, "build") != 0 ? clef_graph_optimize(f->graph, after, err) : status;
+    return status == CLEF_OK && strcmp(after, "build") != 0 ? clef_graph_optimize(f->graph, after, err)
+                                                            : status;
 }
 
 static int32_t n_computed(const clef_graph *g)
@@ -69,28 +70,35 @@ static int32_t n_computed(const clef_graph *g)
 
 static int is_same(const clef_value_info *a, const clef_value_info *b)
 {
-    int same = b->kind == CLEF_COMPUTED && strcmp(a->op, b->op) == 0 && a->dtype == b->dtype && a->shape.rank == b->shape.rank;
+    int same = b->kind == CLEF_COMPUTED && strcmp(a->op, b->op) == 0 && a->dtype == b->dtype &&
+               a->shape.rank == b->shape.rank;
     for (int32_t i = 0; same && i < a->shape.rank; i++)
         same = a->shape.dim[i].n == b->shape.dim[i].n && a->shape.dim[i].symbol == b->shape.dim[i].symbol;
     return same;
 }
 
-/* Nodes by name, op and shape; weights may have other names and dtypes, as in a GGUF file of the same model. */
+/* Nodes by name, op and shape; weights may have other names and dtypes, as in a GGUF file of the same model.
+ */
 static clef_status check_same_graph(const compare *c, const char *path, clef_error *err)
 {
     const int32_t n_a = n_computed(c->a.graph), n_b = n_computed(c->b.graph);
     for (int32_t i = 0; i < clef_graph_n_values(c->a.graph); i++) {
         const clef_value_info v = clef_value_describe(clef_graph_value(c->a.graph, i));
         const clef_value *named = clef_graph_find(c->b.graph, v.name);
-        const clef_value_info other = named ? clef_value_describe(named) : (clef_value_info){.kind = CLEF_INPUT};
+        const clef_value_info other =
+            named ? clef_value_describe(named) : (clef_value_info){.kind = CLEF_INPUT};
         if (v.kind == CLEF_COMPUTED && !is_same(&v, &other))
-            return clef__error(err, CLEF_E_ARG,
-                               "--model-b %s: wanted the graph of %s with other weights; %s %s (`clef graph diff` shows all)",
-                               c->o->model_b, path, v.name, named ? "differs" : "is missing");
+            return clef__error(
+                err, CLEF_E_ARG,
+                "--model-b %s: expected the graph of %s with other weights; %s %s (`clef graph "
+                "diff` shows all)",
+                c->o->model_b, path, v.name, named ? "differs" : "is missing");
     }
-    return n_a == n_b ? CLEF_OK
-                      : clef__error(err, CLEF_E_ARG, "--model-b %s: wanted the graph of %s, of %" PRId32 " nodes, came %" PRId32,
-                                    c->o->model_b, path, n_a, n_b);
+    return n_a == n_b
+               ? CLEF_OK
+               : clef__error(err, CLEF_E_ARG,
+                             "--model-b %s: expected the graph of %s, of %" PRId32 " nodes, got %" PRId32,
+                             c->o->model_b, path, n_a, n_b);
 }
 
 /* The other side runs what a runs: what a's decoder said is its input too. */
@@ -169,7 +177,8 @@ static clef_status read_reference(const compare *c, const char *name, value_data
                      : clef__error(err, CLEF_E_NOMEM, "%s: out of host memory", name);
 }
 
-static clef_status keep_bad(compare *c, const char *name, double error, const value_data *wanted, clef_error *err)
+static clef_status keep_bad(compare *c, const char *name, double error, const value_data *wanted,
+                            clef_error *err)
 {
     c->bad = malloc(strlen(name) + 1);
     if (!c->bad)
@@ -185,7 +194,8 @@ static clef_status check_shape(const value_data *a, const value_data *b, clef_er
     char here[96], wanted[96];
     if (a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0)
         return CLEF_OK;
-    return clef__error(err, CLEF_E_SHAPE, "%s: wanted the shape %s of the reference, came %s; is it another text?", a->name,
+    return clef__error(err, CLEF_E_SHAPE,
+                       "%s: expected the shape %s of the reference, got %s; is it another text?", a->name,
                        clef__dims_text(b->rank, b->dims, wanted), clef__dims_text(a->rank, a->dims, here));
 }
 
@@ -235,8 +245,9 @@ static clef_status write_record(const compare *c, clef_error *err)
         const char *name;
         const int32_t *data;
         int32_t n;
-    } inputs[] = {
-        {"input_ids", c->a.ids, c->a.n_ids}, {"attention_mask", c->a.mask, c->a.n_ids}, {"decoder_input_ids", c->a.target, c->a.n_target}};
+    } inputs[] = {{"input_ids", c->a.ids, c->a.n_ids},
+                  {"attention_mask", c->a.mask, c->a.n_ids},
+                  {"decoder_input_ids", c->a.target, c->a.n_target}};
     const int32_t n_inputs = sizeof inputs / sizeof *inputs;
     int32_t n = c->n_recorded;
     clef_tensor_info *tensors = calloc((size_t)(n + n_inputs), sizeof *tensors);
@@ -244,7 +255,8 @@ static clef_status write_record(const compare *c, clef_error *err)
         return clef__error(err, CLEF_E_NOMEM, "compare: out of host memory");
     for (int32_t i = 0; i < c->n_recorded; i++) {
         const value_data *v = &c->recorded[i];
-        tensors[i] = (clef_tensor_info){.name = v->name, .dtype = v->dtype, .rank = v->rank, .n_bytes = v->n * 4, .data = v->data};
+        tensors[i] = (clef_tensor_info){
+            .name = v->name, .dtype = v->dtype, .rank = v->rank, .n_bytes = v->n * 4, .data = v->data};
         memcpy(tensors[i].dims, v->dims, sizeof v->dims);
     }
     for (int32_t i = 0; i < n_inputs; i++)
@@ -278,7 +290,8 @@ static int report(const compare *c)
 {
     const int compares = c->b.graph || c->reference;
     if (c->bad) {
-        printf("%s is the first value out of tolerance: error %.3g, wanted at most %.3g.", c->bad, c->worst, (double)c->o->tol);
+        printf("%s is the first value out of tolerance: error %.3g, expected at most %.3g.", c->bad, c->worst,
+               (double)c->o->tol);
         if (c->not_saved.status != CLEF_OK)
             printf("\nnot saved: %s\n", c->not_saved.text);
         else
@@ -286,8 +299,9 @@ static int report(const compare *c)
         return CLI_FAILED;
     }
     if (compares && c->n_compared == 0)
-        return clef__cli_fail(CLI_FAILED, "compare: %s has none of the graph's values; `clef graph --after %s` lists them",
-                              c->reference ? c->o->reference : "the other side", c->o->after ? c->o->after : "drop");
+        return clef__cli_fail(
+            CLI_FAILED, "compare: %s has none of the graph's values; `clef graph --after %s` lists them",
+            c->reference ? c->o->reference : "the other side", c->o->after ? c->o->after : "drop");
     if (compares)
         printf("%" PRId32 " values agree, the worst within %.3g\n", c->n_compared, c->worst);
     return CLI_OK;
@@ -302,10 +316,10 @@ static int compare_run(const void *options, int32_t n_args, char **args)
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
     if (!o.reference && !o.model_b && !o.device_b && o.gemm_b < 0 && !o.record && !o.stats)
-        return clef__cli_fail(CLI_USAGE,
-                              "compare: with what? wanted --reference, --model-b, --device-b or --gemm-b; or --record or --stats");
+        return clef__cli_fail(CLI_USAGE, "compare: with what? expected --reference, --model-b, --device-b or "
+                                         "--gemm-b; or --record or --stats");
     if (o.reference && (o.model_b || o.device_b || o.gemm_b >= 0))
-        return clef__cli_fail(CLI_USAGE, "compare: wanted a --reference or another side, came both");
+        return clef__cli_fail(CLI_USAGE, "compare: expected a --reference or another side, got both");
     if (o.reference && !o.forward.prompt && !o.forward.file && !o.forward.ids && !o.forward.in)
         o.forward.in = o.reference;
     o.forward.said = o.reference;
@@ -321,7 +335,8 @@ const clef__command clef__command_compare = {
     .name = "compare",
     .usage = "[MODEL] -p TEXT --reference FILE | --model-b M | --device-b D | --gemm-b HOW",
     .summary = "Compare every value of two runs and name the first that differs",
-    .notes = "The values are those of the graph before ops are fused (--after fuse: as it runs), in the order of execution. The first node "
+    .notes = "The values are those of the graph before ops are fused (--after fuse: as it runs), in the "
+             "order of execution. The first node "
              "out of\n"
              "tolerance is saved with its inputs for `clef replay`. Exit code 0 when all agree.\n",
     .options = compare_option_table,

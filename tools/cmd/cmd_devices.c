@@ -2,8 +2,8 @@
 #include <inttypes.h>
 
 #include "tools/common.h"
-#include "tools/json.h"
 #include "tools/inspect/variants.h"
+#include "tools/json.h"
 
 typedef struct devices_options {
     int32_t json, variants, measure;
@@ -20,7 +20,8 @@ static const clef__option devices_option_table[] = {
     {.names = "measure",
      .type = CLI_SWITCH,
      .offset = offsetof(devices_options, measure),
-     .help = "measure each device's memory, arithmetic and launches now (seconds, and 512 MiB of it); else what is known is shown"},
+     .help = "measure each device's memory, arithmetic and launches now (seconds, and 512 MiB of it); else "
+             "what is known is shown"},
     {.names = NULL},
 };
 
@@ -56,13 +57,17 @@ static void print_device(const clef_device_info *d, int chosen)
 {
     const clef_caps *k = &d->caps;
     char global[24], alloc[24], local[24];
-    printf("%" PRId32 ":%" PRId32 "  %s%s\n", d->platform, d->index, d->name, chosen ? "  (chosen when none is named)" : "");
+    printf("%" PRId32 ":%" PRId32 "  %s%s\n", d->platform, d->index, d->name,
+           chosen ? "  (chosen when none is named)" : "");
     printf("     %s, %s; %s; driver %s\n", d->vendor, d->platform_name, d->version, d->driver);
-    printf("     %s, %" PRId32 " units at %" PRId32 " MHz, memory %s, one buffer %s, local %s, groups up to %" PRId32 "\n", kind_of(k),
-           k->n_units, k->mhz, clef__bytes_text(k->global_bytes, global), clef__bytes_text(k->max_alloc_bytes, alloc),
-           clef__bytes_text(k->local_bytes, local), k->max_group);
-    printf("     float vectors of %" PRId32 "%s%s%s%s%s%s\n", k->float_width, k->unified_memory ? ", memory shared with the host" : "",
-           k->fp16 ? ", fp16" : "", k->fp64 ? ", fp64" : "",
+    printf("     %s, %" PRId32 " units at %" PRId32
+           " MHz, memory %s, one buffer %s, local %s, groups up to %" PRId32 "\n",
+           kind_of(k), k->n_units, k->mhz, clef__bytes_text(k->global_bytes, global),
+           clef__bytes_text(k->max_alloc_bytes, alloc), clef__bytes_text(k->local_bytes, local),
+           k->max_group);
+    printf("     float vectors of %" PRId32 "%s%s%s%s%s%s\n", k->float_width,
+           k->unified_memory ? ", memory shared with the host" : "", k->fp16 ? ", fp16" : "",
+           k->fp64 ? ", fp64" : "",
            k->subgroups > 1 ? ", subgroups with shuffles"
            : k->subgroups   ? ", subgroups"
                             : "",
@@ -93,7 +98,8 @@ static void print_speed(clef_device *device, int measure)
         puts("     speed not measured yet (clef devices --measure)");
         return;
     }
-    printf("     reads %.1f GB/s, copies %.1f GB/s, %.1f Gflop/s of f32", s.read_gb_s, s.copy_gb_s, s.mad_gflop_s);
+    printf("     reads %.1f GB/s, copies %.1f GB/s, %.1f Gflop/s of f32", s.read_gb_s, s.copy_gb_s,
+           s.mad_gflop_s);
     if (s.dot_gop_s > 0)
         printf(", %.1f Gop/s of bytes", s.dot_gop_s);
     if (s.tile_gop_s > 0)
@@ -125,10 +131,12 @@ static void print_speed_json(clef_device *device, int measure)
 /* Its unit that multiplies small matrices, and what of. */
 static const char *unit_of(const clef_caps *caps, char text[64])
 {
-    static const char *const names[] = {NULL, "mma", "wmma", "dpas"}, *const types[] = {"bytes", "halves", "bf16"};
+    static const char *const names[] = {NULL, "mma", "wmma", "dpas"}, *const types[] = {"bytes", "halves",
+                                                                                        "bf16"};
     if (!caps->matrix)
         return "none";
-    int n = snprintf(text, 64, "%s%s (", caps->matrix_plain ? "plain C for " : "", names[caps->matrix]), first = n;
+    int n = snprintf(text, 64, "%s%s (", caps->matrix_plain ? "plain C for " : "", names[caps->matrix]),
+        first = n;
     for (int i = 0; i < 3; i++)
         if (caps->matrix_types >> i & 1)
             n += snprintf(text + n, 64 - (size_t)n, "%s%s", n > first ? ", " : "", types[i]);
@@ -171,7 +179,8 @@ static void print_opened_json(const clef_device_info *d, const devices_options *
     else
         print_speed_json(device, o->measure);
     if (o->variants) {
-        clef__json_member_text(stdout, n, "matrix_units", s ? "unknown" : unit_of(&clef_device_describe(device)->caps, unit));
+        clef__json_member_text(stdout, n, "matrix_units",
+                               s ? "unknown" : unit_of(&clef_device_describe(device)->caps, unit));
         clef__json_member(stdout, n, "variants");
         if (s || clef__variants_print_json(device, &err))
             fputs("null", stdout);
@@ -240,8 +249,8 @@ static int devices_run(const void *options, int32_t n_args, char **args)
     if (clef_devices_list(&list, &n, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (n == 0 && !o->json)
-        return clef__cli_fail(CLI_FAILED,
-                              "no OpenCL device: wanted at least one platform with a device; a CPU serves with PoCL (pocl-opencl-icd)");
+        return clef__cli_fail(CLI_FAILED, "no OpenCL device: expected at least one platform with a device; a "
+                                          "CPU serves with PoCL (pocl-opencl-icd)");
     const choice chosen = choose();
     if (o->json)
         putchar('[');

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "tools/embedding.h"
-#include "tools/json.h"
 #include "tools/inspect/npy.h"
+#include "tools/json.h"
 #include "tools/terminal.h"
 
 typedef struct embed_options {
@@ -75,11 +75,13 @@ static int collect(texts *t, const embed_options *o, int32_t n_args, char **args
         rc = add_lines(t, n_bytes);
     if (rc == CLI_GO_ON && t->n == 0)
         rc = clef__cli_fail(o->file ? CLI_FAILED : CLI_USAGE, "embed: %s",
-                            o->file ? "the file holds no line" : "wants a TEXT or --file FILE");
+                            o->file ? "the file holds no line" : "expected a TEXT or --file FILE");
     return rc;
 }
 
-/* ---- what is written ---------------------------------------------------------------------------------------------------------------- */
+/* ---- what is written
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 static void write_row(FILE *to, const float *row, int32_t d, const char *between)
 {
@@ -92,16 +94,19 @@ static void write_json(FILE *to, const char *model, const float *rows, int32_t n
 {
     fputs("{\"object\": \"list\", \"data\": [", to);
     for (int32_t i = 0; i < n; i++) {
-        fprintf(to, "%s{\"object\": \"embedding\", \"index\": %" PRId32 ", \"embedding\": [", i ? ", " : "", i);
+        fprintf(to, "%s{\"object\": \"embedding\", \"index\": %" PRId32 ", \"embedding\": [", i ? ", " : "",
+                i);
         write_row(to, rows + (size_t)i * (size_t)d, d, ", ");
         fputs("]}", to);
     }
     fputs("], \"model\": ", to);
     clef__json_string(to, model);
-    fprintf(to, ", \"usage\": {\"prompt_tokens\": %" PRId64 ", \"total_tokens\": %" PRId64 "}}\n", n_tokens, n_tokens);
+    fprintf(to, ", \"usage\": {\"prompt_tokens\": %" PRId64 ", \"total_tokens\": %" PRId64 "}}\n", n_tokens,
+            n_tokens);
 }
 
-static int write_result(const embed_options *o, const char *model, const float *rows, int32_t n, int32_t d, int64_t n_tokens)
+static int write_result(const embed_options *o, const char *model, const float *rows, int32_t n, int32_t d,
+                        int64_t n_tokens)
 {
     FILE *to = o->out ? fopen(o->out, "wb") : stdout;
     if (!to)
@@ -139,8 +144,8 @@ static int measure(clef__embedding *e, const embed_options *o, const texts *t)
             best = seconds;
     }
     if (best > 0)
-        fprintf(stderr, "clef: %" PRId32 " texts in %.3f s, %.1f texts/s, the best of %" PRId32 "\n", t->n, best, t->n / best,
-                o->n_repeats);
+        fprintf(stderr, "clef: %" PRId32 " texts in %.3f s, %.1f texts/s, the best of %" PRId32 "\n", t->n,
+                best, t->n / best, o->n_repeats);
     return CLI_GO_ON;
 }
 
@@ -164,12 +169,14 @@ static int embed_run(const void *options, int32_t n_args, char **args)
     if (rc == CLI_GO_ON) {
         const double seconds = clef__terminal_seconds() - begin;
         if (!o->common.quiet)
-            fprintf(stderr, "clef: %" PRId32 " texts of %" PRId64 " tokens in %.3f s, %.1f texts/s, with loading\n", t.n, n_tokens, seconds,
-                    seconds > 0 ? t.n / seconds : 0);
+            fprintf(stderr,
+                    "clef: %" PRId32 " texts of %" PRId64 " tokens in %.3f s, %.1f texts/s, with loading\n",
+                    t.n, n_tokens, seconds, seconds > 0 ? t.n / seconds : 0);
         rc = measure(&e, o, &t);
     }
     if (rc == CLI_GO_ON)
-        rc = write_result(o, clef_model_hparams(e.model)->name, rows, t.n, clef_embedder_describe(e.embedder).n_dims, n_tokens);
+        rc = write_result(o, clef_model_hparams(e.model)->name, rows, t.n,
+                          clef_embedder_describe(e.embedder).n_dims, n_tokens);
     clef__embedding_finish(&e);
     free(rows);
     free(t.spans);
@@ -181,11 +188,13 @@ const clef__command clef__command_embed = {
     .name = "embed",
     .usage = "MODEL TEXT... [--file FILE] [--json|--npy]",
     .summary = "Turn texts into vectors",
-    .notes =
-        "MODEL is an encoder, or a decoder trained for embeddings: a GGUF file or a Hugging Face folder. How the vector comes of the\n"
-        "hidden states is read from modules.json and 1_Pooling/config.json, or GGUF's pooling_type; where nothing is said it is their\n"
-        "mean, not normalised. A line a text, numbers with spaces between. Texts run in batches of equal lengths, so that no\n"
-        "work is done on padding; a text longer than the model takes is refused.\n",
+    .notes = "MODEL is an encoder, or a decoder trained for embeddings: a GGUF file or a Hugging Face "
+             "folder. How the vector comes of the\n"
+             "hidden states is read from modules.json and 1_Pooling/config.json, or GGUF's pooling_type; "
+             "where nothing is said it is their\n"
+             "mean, not normalised. A line a text, numbers with spaces between. Texts run in batches of "
+             "equal lengths, so that no\n"
+             "work is done on padding; a text longer than the model takes is refused.\n",
     .options = embed_option_table,
     .min_args = 1,
     .max_args = INT32_MAX,

@@ -82,34 +82,42 @@ static size_t count_of(const clef_tensor_info *t)
     return n;
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- inputs
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Dims of the file's tensor against the graph's shape: numbers must agree, symbols take their values. */
-static clef_status match_shape(eval *e, const char *kind, const clef_value_info *v, const clef_tensor_info *came, clef_error *err)
+static clef_status match_shape(eval *e, const char *kind, const clef_value_info *v,
+                               const clef_tensor_info *came, clef_error *err)
 {
     const char *name = v->name;
     const clef_shape *want = &v->shape;
     char dims[96];
     clef__dims_text(came->rank, came->dims, dims);
     if (came->rank != want->rank)
-        return clef__error(err, CLEF_E_SHAPE, "%s: %s %s: wanted %" PRId32 " dims, came %s", e->o->in, kind, name, want->rank, dims);
+        return clef__error(err, CLEF_E_SHAPE, "%s: %s %s: expected %" PRId32 " dims, got %s", e->o->in, kind,
+                           name, want->rank, dims);
     for (int32_t i = 0; i < want->rank; i++) {
         const clef_dim d = want->dim[i];
         const int64_t x = came->dims[i];
         if (!d.symbol) {
             if (x != d.n)
-                return clef__error(err, CLEF_E_SHAPE, "%s: %s %s: wanted %" PRId64 " in dim %" PRId32 ", came %s", e->o->in, kind, name,
-                                   d.n, i, dims);
+                return clef__error(err, CLEF_E_SHAPE,
+                                   "%s: %s %s: expected %" PRId64 " in dim %" PRId32 ", got %s", e->o->in,
+                                   kind, name, d.n, i, dims);
             continue;
         }
         int64_t bound = 0, *value = &e->symbols[d.symbol - 1];
         const char *symbol = clef_graph_symbol(e->graph, d.symbol, &bound);
         if (d.n <= 0 || x % d.n != 0 || x / d.n < 1 || x / d.n > bound)
-            return clef__error(err, CLEF_E_SHAPE, "%s: %s %s: wanted %" PRId64 " times %s (1 to %" PRId64 ") in dim %" PRId32 ", came %s",
+            return clef__error(err, CLEF_E_SHAPE,
+                               "%s: %s %s: expected %" PRId64 " times %s (1 to %" PRId64 ") in dim %" PRId32
+                               ", got %s",
                                e->o->in, kind, name, d.n, symbol, bound, i, dims);
         if (*value && *value != x / d.n)
-            return clef__error(err, CLEF_E_SHAPE, "%s: input %s makes %s %" PRId64 ", input %s makes it %" PRId64, e->o->in, name, symbol,
-                               x / d.n, e->symbol_from[d.symbol - 1], *value);
+            return clef__error(err, CLEF_E_SHAPE,
+                               "%s: input %s makes %s %" PRId64 ", input %s makes it %" PRId64, e->o->in,
+                               name, symbol, x / d.n, e->symbol_from[d.symbol - 1], *value);
         if (!*value && !(e->symbol_from[d.symbol - 1] = copy_text(name)))
             return clef__error(err, CLEF_E_NOMEM, "out of host memory");
         *value = x / d.n;
@@ -118,18 +126,22 @@ static clef_status match_shape(eval *e, const char *kind, const clef_value_info 
 }
 
 /* Tensor `index` of IN as `dtype`, in memory of its own. */
-static clef_status load_tensor(eval *e, int32_t index, clef_dtype dtype, void **out, size_t *n_bytes, clef_error *err)
+static clef_status load_tensor(eval *e, int32_t index, clef_dtype dtype, void **out, size_t *n_bytes,
+                               clef_error *err)
 {
     const clef_tensor_info t = clef_tensor_file_get(e->in, index);
-    const size_t n = count_of(&t), n_elems = (size_t)clef_dtype_block_elems(dtype), elem_bytes = (size_t)clef_dtype_block_bytes(dtype);
+    const size_t n = count_of(&t), n_elems = (size_t)clef_dtype_block_elems(dtype),
+                 elem_bytes = (size_t)clef_dtype_block_bytes(dtype);
     const int is_int = dtype == CLEF_I32 || dtype == CLEF_I8;
     void *raw = NULL;
     clef_status status = CLEF_OK;
     *out = NULL;
     if (n % n_elems || n / n_elems > SIZE_MAX / 8 / elem_bytes || n > SIZE_MAX / 8)
-        return clef__error(err, CLEF_E_SHAPE, "%s: %s: %zu elements do not make blocks of %s", e->o->in, t.name, n, clef_dtype_name(dtype));
+        return clef__error(err, CLEF_E_SHAPE, "%s: %s: %zu elements do not make blocks of %s", e->o->in,
+                           t.name, n, clef_dtype_name(dtype));
     if (!is_int && !clef_dtype_encodes(dtype))
-        return clef__error(err, CLEF_E_UNSUPPORTED, "%s: %s: clef does not write %s", e->o->in, t.name, clef_dtype_name(dtype));
+        return clef__error(err, CLEF_E_UNSUPPORTED, "%s: %s: clef does not write %s", e->o->in, t.name,
+                           clef_dtype_name(dtype));
     *n_bytes = n / n_elems * elem_bytes;
     raw = malloc(n ? 4 * n : 1);
     *out = malloc(*n_bytes ? *n_bytes : 1);
@@ -149,7 +161,8 @@ static clef_status load_tensor(eval *e, int32_t index, clef_dtype dtype, void **
         int8_t *to = *out;
         for (size_t i = 0; i < n; i++) {
             if (x[i] < INT8_MIN || x[i] > INT8_MAX) {
-                status = clef__error(err, CLEF_E_LIMIT, "%s: %s: wanted i8, came %" PRId32, e->o->in, t.name, x[i]);
+                status = clef__error(err, CLEF_E_LIMIT, "%s: %s: expected i8, got %" PRId32, e->o->in, t.name,
+                                     x[i]);
                 goto out;
             }
             to[i] = (int8_t)x[i];
@@ -190,8 +203,9 @@ static clef_status check_ids(const eval *e, const char *name, clef_error *err)
         const int32_t *ids = e->feeds[k].data;
         for (size_t i = 0; strcmp(e->feeds[k].name, name) == 0 && i < e->feeds[k].n_bytes / sizeof *ids; i++)
             if (ids[i] < 0 || ids[i] >= n_vocab)
-                return clef__error(err, CLEF_E_ARG, "%s: %s: wanted ids from 0 to %" PRId32 ", came %" PRId32, e->o->in, name, n_vocab - 1,
-                                   ids[i]);
+                return clef__error(err, CLEF_E_ARG,
+                                   "%s: %s: expected ids from 0 to %" PRId32 ", got %" PRId32, e->o->in, name,
+                                   n_vocab - 1, ids[i]);
     }
     return CLEF_OK;
 }
@@ -204,18 +218,23 @@ static clef_status collect_feeds(eval *e, clef_error *err)
         const int32_t index = clef_tensor_file_find(e->in, v.name);
         clef_status status = CLEF_OK;
         if (v.kind == CLEF_STATE && index >= 0 && !e->model)
-            status = clef__error(err, CLEF_E_UNSUPPORTED, "%s: %s is a state, which begins as zeros", e->o->in, v.name);
+            status = clef__error(err, CLEF_E_UNSUPPORTED, "%s: %s is a state, which begins as zeros",
+                                 e->o->in, v.name);
         if (v.kind == CLEF_INPUT && index >= 0)
             status = add_feed(e, &v, index, err);
         else if (v.kind == CLEF_INPUT && !(e->model && strcmp(v.name, "pos") == 0))
-            status = clef__error(err, CLEF_E_NOT_FOUND, "%s: wanted a tensor %s, an input of %s; there is none", e->o->in, v.name, e->path);
+            status =
+                clef__error(err, CLEF_E_NOT_FOUND, "%s: expected a tensor %s, an input of %s; there is none",
+                            e->o->in, v.name, e->path);
         if (status != CLEF_OK)
             return status;
     }
     return CLEF_OK;
 }
 
-/* ---- what to evaluate --------------------------------------------------------------------------------------------------------------- */
+/* ---- what to evaluate
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status check_model_inputs(const eval *e, clef_error *err)
 {
@@ -223,12 +242,16 @@ static clef_status check_model_inputs(const eval *e, clef_error *err)
     for (int32_t i = 0; i < clef_tensor_file_count(e->in); i++) {
         const char *name = clef_tensor_file_get(e->in, i).name;
         if (strcmp(name, "decoder_input_ids") == 0 && !is_seq2seq)
-            return clef__error(err, CLEF_E_UNSUPPORTED, "%s: has decoder_input_ids, but %s (%s) is no encoder-decoder: wanted input_ids",
-                               e->o->in, e->path, clef_model_hparams(e->model)->arch);
-        if (strcmp(name, "input_ids") != 0 && strcmp(name, "attention_mask") != 0 && strcmp(name, "decoder_input_ids") != 0 &&
-            strcmp(name, "token_type_ids") != 0)
-            return clef__error(err, CLEF_E_ARG, "%s: wanted input_ids, attention_mask, token_type_ids and decoder_input_ids, came %s",
-                               e->o->in, name);
+            return clef__error(
+                err, CLEF_E_UNSUPPORTED,
+                "%s: has decoder_input_ids, but %s (%s) is no encoder-decoder: expected input_ids", e->o->in,
+                e->path, clef_model_hparams(e->model)->arch);
+        if (strcmp(name, "input_ids") != 0 && strcmp(name, "attention_mask") != 0 &&
+            strcmp(name, "decoder_input_ids") != 0 && strcmp(name, "token_type_ids") != 0)
+            return clef__error(
+                err, CLEF_E_ARG,
+                "%s: expected input_ids, attention_mask, token_type_ids and decoder_input_ids, got %s",
+                e->o->in, name);
     }
     return CLEF_OK;
 }
@@ -245,9 +268,12 @@ static clef_status build_model(eval *e, clef_error *err)
     const clef_tensor_info ids = clef_tensor_file_get(e->in, index < 0 ? 0 : index);
     char dims[96];
     if (index < 0)
-        return clef__error(err, CLEF_E_NOT_FOUND, "%s: wanted a tensor input_ids [B, T]; there is none", e->o->in);
-    if (ids.rank != 2 || ids.dims[0] < 1 || ids.dims[1] < 1 || ids.dims[0] > INT32_MAX || ids.dims[1] > INT32_MAX)
-        return clef__error(err, CLEF_E_SHAPE, "%s: input_ids: wanted [B, T], came %s", e->o->in, clef__dims_text(ids.rank, ids.dims, dims));
+        return clef__error(err, CLEF_E_NOT_FOUND, "%s: expected a tensor input_ids [B, T]; there is none",
+                           e->o->in);
+    if (ids.rank != 2 || ids.dims[0] < 1 || ids.dims[1] < 1 || ids.dims[0] > INT32_MAX ||
+        ids.dims[1] > INT32_MAX)
+        return clef__error(err, CLEF_E_SHAPE, "%s: input_ids: expected [B, T], got %s", e->o->in,
+                           clef__dims_text(ids.rank, ids.dims, dims));
     const clef__list plain = clef__plain_taps(&e->o->taps);
     const clef_build_opts opts = {
         .n_context = (int32_t)ids.dims[1],
@@ -324,7 +350,9 @@ static const void *weight_of_file(void *user, const char *name, clef_dtype dtype
     return t.dtype == dtype && t.n_bytes == n_bytes ? t.data : NULL;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- running
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status bind_and_write(eval *e, clef_error *err)
 {
@@ -344,19 +372,21 @@ static clef_status bind_and_write(eval *e, clef_error *err)
     if (status == CLEF_OK && pos >= 0) {
         const size_t n_bytes = clef_plan_input_bytes(e->plan, pos, NULL, NULL);
         void *zeros = calloc(n_bytes ? n_bytes : 1, 1);
-        status = zeros ? clef_plan_write(e->plan, pos, zeros, n_bytes, err) : clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        status = zeros ? clef_plan_write(e->plan, pos, zeros, n_bytes, err)
+                       : clef__error(err, CLEF_E_NOMEM, "out of host memory");
         free(zeros);
     }
     return status;
 }
 
-/* Of a model only the logits and what was tapped; argmax is for generation. FILE.npy has room for one: what was tapped. */
+/* Of a model only the logits and what was tapped; argmax is for generation. FILE.npy has room for one: what
+ * was tapped. */
 static clef_status read_outputs(eval *e, clef_error *err)
 {
     const clef__list *taps = &e->o->taps;
     const int taps_alone = taps->n && clef__is_npy(e->o->out);
-    return clef__taps_read(e->plan, e->graph, e->model || taps_alone ? taps : NULL, taps_alone ? NULL : "logits", &e->results,
-                           &e->n_results, err);
+    return clef__taps_read(e->plan, e->graph, e->model || taps_alone ? taps : NULL,
+                           taps_alone ? NULL : "logits", &e->results, &e->n_results, err);
 }
 
 /* A clef__values_run: the graph is e->graph or a copy of it, optimised or with more outputs. */
@@ -386,14 +416,15 @@ static clef_status run_graph(void *user, const clef_graph *graph, clef_plan **pl
 
 static clef_status optimize(const eval *e, clef_graph *graph, const char *after, clef_error *err)
 {
-    return e->o->after && strcmp(e->o->after, "build") == 0 ? CLEF_OK : clef_graph_optimize(graph, after, err);
+    return e->o->after && strcmp(e->o->after, "build") == 0 ? CLEF_OK
+                                                            : clef_graph_optimize(graph, after, err);
 }
 
 static clef_status print_stats(eval *e, clef_error *err)
 {
     clef_graph *graph = clef_graph_clone(e->graph);
-    clef_status status =
-        graph ? optimize(e, graph, e->o->after ? e->o->after : "drop", err) : clef__error(err, CLEF_E_NOMEM, "--stats: out of host memory");
+    clef_status status = graph ? optimize(e, graph, e->o->after ? e->o->after : "drop", err)
+                               : clef__error(err, CLEF_E_NOMEM, "--stats: out of host memory");
     if (status == CLEF_OK)
         status = clef__stats_walk(graph, run_graph, e, stdout, err);
     clef_graph_destroy(graph);
@@ -408,7 +439,8 @@ static clef_status evaluate(eval *e, clef_error *err)
     if (status == CLEF_OK)
         status = clef__is_graph_file(e->path) ? build_text_graph(e, err) : build_model(e, err);
     if (status == CLEF_OK)
-        status = clef__devices_open(o->device, o->split, &(clef_device_opts){.notice = clef__say_notice}, &e->device, err);
+        status = clef__devices_open(o->device, o->split, &(clef_device_opts){.notice = clef__say_notice},
+                                    &e->device, err);
     if (status == CLEF_OK && !o->quiet)
         clef__say_device(e->device);
     if (status == CLEF_OK && o->stats)
@@ -449,7 +481,7 @@ static int eval_run(const void *options, int32_t n_args, char **args)
     const eval_options *o = options;
     clef_error err = {0};
     if (!o->in || (!o->out && (!o->stats || o->taps.n)))
-        return clef__cli_fail(CLI_USAGE, "eval: wants --%s",
+        return clef__cli_fail(CLI_USAGE, "eval: expected --%s",
                               !o->in      ? "in FILE"
                               : o->taps.n ? "out FILE for --tap"
                                           : "out FILE, or --stats");
@@ -466,9 +498,12 @@ const clef__command clef__command_eval = {
     .name = "eval",
     .usage = "[MODEL] --in IN.safetensors --out OUT [--tap NAME]... [--stats]",
     .summary = "Compute a model's or a graph's outputs from tensors",
-    .notes = "Of a model: IN holds input_ids [B, T] and perhaps attention_mask [B, T] (1: a token, 0: padding), int32 or int64; OUT gets\n"
-             "logits [B, T, V] and what was tapped, f32. MODEL may be a graph in the text form (graph.clef, docs/graph-format.md):\n"
-             "inputs and weights come from IN by name (numbers of another dtype are converted), the inputs' shapes give the symbols'\n"
+    .notes = "Of a model: IN holds input_ids [B, T] and perhaps attention_mask [B, T] (1: a token, 0: "
+             "padding), int32 or int64; OUT gets\n"
+             "logits [B, T, V] and what was tapped, f32. MODEL may be a graph in the text form (graph.clef, "
+             "docs/graph-format.md):\n"
+             "inputs and weights come from IN by name (numbers of another dtype are converted), the inputs' "
+             "shapes give the symbols'\n"
              "values, and the outputs go to OUT.\n",
     .options = eval_option_table,
     .max_args = 1,

@@ -57,7 +57,8 @@ static int find_mask(const clef__classifier *c, int32_t *id, const char **own)
             return CLI_GO_ON;
         }
     }
-    return clef__cli_fail(CLI_FAILED, "fill: the tokenizer of %s has no mask token", clef_model_path(c->model));
+    return clef__cli_fail(CLI_FAILED, "fill: the tokenizer of %s has no mask token",
+                          clef_model_path(c->model));
 }
 
 /* The n_best likeliest of p [n], the first of equals first, by as many walks: n_best is small. */
@@ -98,8 +99,10 @@ static int print_candidate(const clef__classifier *c, int32_t place, int32_t id,
     return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
 }
 
-/* The candidates of each masked place: lines, with an empty one between places; in JSON a list, or a list of lists. */
-static int print_places(const clef__classifier *c, const fill_options *o, int32_t mask, const float *logits, float *p, int32_t *best)
+/* The candidates of each masked place: lines, with an empty one between places; in JSON a list, or a list of
+ * lists. */
+static int print_places(const clef__classifier *c, const fill_options *o, int32_t mask, const float *logits,
+                        float *p, int32_t *best)
 {
     const int32_t V = c->info.n_classes, n_best = o->n_best < V ? o->n_best : V;
     const int json = o->common.json;
@@ -150,7 +153,8 @@ static int fill_run(const void *options, int32_t n_args, char **args)
     if (rc == CLI_GO_ON) {
         float *p = malloc((size_t)c.info.n_classes * sizeof *p);
         int32_t *best = malloc((size_t)o->n_best * sizeof *best);
-        rc = p && best ? print_places(&c, o, mask, logits, p, best) : clef__cli_fail(CLI_FAILED, "fill: out of host memory");
+        rc = p && best ? print_places(&c, o, mask, logits, p, best)
+                       : clef__cli_fail(CLI_FAILED, "fill: out of host memory");
         free(p);
         free(best);
     }
@@ -163,8 +167,10 @@ const clef__command clef__command_fill = {
     .name = "fill",
     .usage = "MODEL \"... <mask> ...\"",
     .summary = "Say what stands at a text's masked places",
-    .notes = "MODEL is an encoder with its masked language model. A line a candidate, the likeliest first: probability, token, the text\n"
-             "with it; an empty line between places. <mask> and [MASK] both stand for the model's own mask.\n",
+    .notes =
+        "MODEL is an encoder with its masked language model. A line a candidate, the likeliest first: "
+        "probability, token, the text\n"
+        "with it; an empty line between places. <mask> and [MASK] both stand for the model's own mask.\n",
     .options = fill_option_table,
     .min_args = 2,
     .max_args = 2,

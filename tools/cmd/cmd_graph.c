@@ -41,14 +41,17 @@ static clef_status as_json(const graph_job *job, FILE *to, clef_error *err)
 
 static clef_status as_dot(const graph_job *job, FILE *to, clef_error *err)
 {
-    return job->o->expand.n && job->n_expand >= 0 ? clef_graph_write_folded_dot(job->graph, job->expand, job->n_expand, to, err)
-                                                  : clef_graph_write_dot(job->graph, to, err);
+    return job->o->expand.n && job->n_expand >= 0
+               ? clef_graph_write_folded_dot(job->graph, job->expand, job->n_expand, to, err)
+               : clef_graph_write_dot(job->graph, to, err);
 }
 
 static clef_status as_onnx(const graph_job *job, FILE *to, clef_error *err)
 {
-    const clef_onnx_opts opts = {
-        .weights = job->model ? clef_model_weight : NULL, .weights_user = job->model, .data = job->data, .data_name = job->data_name};
+    const clef_onnx_opts opts = {.weights = job->model ? clef_model_weight : NULL,
+                                 .weights_user = job->model,
+                                 .data = job->data,
+                                 .data_name = job->data_name};
     return clef_graph_write_onnx(job->graph, to, &opts, err);
 }
 
@@ -70,8 +73,8 @@ static clef_status as_html(const graph_job *job, FILE *to, clef_error *err)
 
 enum { DOT_FORMAT = 2, ONNX_FORMAT, SVG_FORMAT, PNG_FORMAT, HTML_FORMAT };
 static const char *const format_names[] = {"text", "json", "dot", "onnx", "svg", "png", "html", NULL};
-static clef_status (*const writers[])(const graph_job *, FILE *, clef_error *) = {as_text, as_json, as_dot, as_onnx,
-                                                                                  as_svg,  as_png,  as_html};
+static clef_status (*const writers[])(const graph_job *, FILE *, clef_error *) = {
+    as_text, as_json, as_dot, as_onnx, as_svg, as_png, as_html};
 static const char *const beside_names[] = {"inside", "beside", NULL};
 
 /* clang-format off */
@@ -140,7 +143,7 @@ static clef_status write_job(graph_job *job, clef_error *err)
     if (!job->o->beside)
         return clef__output(out, write_graph, job, err);
     if (job->o->format != ONNX_FORMAT || !out)
-        return clef__error(err, CLEF_E_ARG, "--weights beside: wanted --format onnx and -o FILE");
+        return clef__error(err, CLEF_E_ARG, "--weights beside: expected --format onnx and -o FILE");
     char *path = malloc(strlen(out) + sizeof suffix);
     if (!path)
         return clef__error(err, CLEF_E_NOMEM, "out of host memory");
@@ -161,7 +164,8 @@ static clef_status bind_symbols(clef_graph *graph, const char *text, clef_error 
         char *end = NULL;
         const long long value = text[n] == '=' ? strtoll(text + n + 1, &end, 10) : 0;
         if (!end || end == text + n + 1 || end != text + all || n >= sizeof name)
-            return clef__error(err, CLEF_E_ARG, "--symbols: wanted NAME=NUMBER[,NAME=NUMBER], came '%s'", text);
+            return clef__error(err, CLEF_E_ARG, "--symbols: expected NAME=NUMBER[,NAME=NUMBER], got '%s'",
+                               text);
         memcpy(name, text, n);
         name[n] = 0;
         const clef_status status = clef_graph_set_bound(graph, name, value, err);
@@ -176,7 +180,8 @@ static clef_status read_layers(graph_job *job, clef_error *err)
 {
     const int32_t format = job->o->format;
     if (job->o->expand.n && format != DOT_FORMAT && format != SVG_FORMAT && format != PNG_FORMAT)
-        return clef__error(err, CLEF_E_ARG, "--expand: wanted --format dot, svg or png, came %s", format_names[format]);
+        return clef__error(err, CLEF_E_ARG, "--expand: expected --format dot, svg or png, got %s",
+                           format_names[format]);
     for (int32_t i = 0; i < job->o->expand.n; i++) {
         const char *text = job->o->expand.items[i];
         char *end;
@@ -184,7 +189,7 @@ static clef_status read_layers(graph_job *job, clef_error *err)
         if (strcmp(text, "all") == 0)
             job->n_expand = -1;
         else if (end == text || *end || layer < 0 || layer > INT32_MAX)
-            return clef__error(err, CLEF_E_ARG, "--expand: wanted a layer's number or all, came '%s'", text);
+            return clef__error(err, CLEF_E_ARG, "--expand: expected a layer's number or all, got '%s'", text);
         else if (job->n_expand >= 0)
             job->expand[job->n_expand++] = (int32_t)layer;
     }
@@ -196,9 +201,10 @@ static clef_status write_profiled(graph_job *job, clef_error *err)
     clef__graph_profile profile = {0};
     clef_status status = CLEF_OK;
     if (job->o->profile && job->o->format != HTML_FORMAT)
-        return clef__error(err, CLEF_E_ARG, "--profile: wanted --format html");
+        return clef__error(err, CLEF_E_ARG, "--profile: expected --format html");
     if (job->o->profile) {
-        status = clef__graph_profile_run(&profile, job->o->device, job->o->no_proof, job->model, job->graph, err);
+        status =
+            clef__graph_profile_run(&profile, job->o->device, job->o->no_proof, job->model, job->graph, err);
         job->profile = &profile;
     }
     if (status == CLEF_OK)
@@ -234,10 +240,13 @@ static int graph_run(const void *options, int32_t n_args, char **args)
     if (n_args == 3 && strcmp(args[0], "diff") == 0)
         return run_diff(&o, args);
     if (!o.profile && (o.device || o.no_proof))
-        return clef__cli_fail(CLI_USAGE, "graph: %s counts with --profile alone: no device has a part in the graph before its own passes",
-                              o.device ? "--use-device" : "--no-proof");
+        return clef__cli_fail(
+            CLI_USAGE,
+            "graph: %s counts with --profile alone: no device has a part in the graph before its own passes",
+            o.device ? "--use-device" : "--no-proof");
     if (n_args > 1)
-        return clef__cli_fail(CLI_USAGE, "graph: wanted one MODEL, or diff A B; came %d arguments", (int)n_args);
+        return clef__cli_fail(CLI_USAGE, "graph: expected one MODEL, or diff A B; got %d arguments",
+                              (int)n_args);
     job.path = clef__model_path("graph", n_args, args, o.model);
     if (!job.path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
@@ -269,7 +278,9 @@ const clef__command clef__command_graph = {
 #undef PASS
         "\n"
         "onnx shows what drop leaves, unless --after says otherwise.\n"
-        "clef graph diff A B: which nodes came (+), went (-) and changed (< >) between two models, graph files or passes (MODEL@build,\n"
+        "clef graph diff A B: which nodes were added (+), removed (-) and changed (< >) between two models, "
+        "graph "
+        "files or passes (MODEL@build,\n"
         "MODEL@fuse); exit code 0 when none did. It takes --after, -o and the flags that build a graph.\n"
         "A picture: clef graph --format dot | dot -Tsvg > graph.svg\n",
     .options = graph_option_table,

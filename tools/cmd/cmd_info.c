@@ -18,7 +18,8 @@ static const clef__option info_option_table[] = {
     {.names = NULL},
 };
 
-/* The hyperparameters as rows of names and numbers; those an architecture does not have stay 0 and are left out. */
+/* The hyperparameters as rows of names and numbers; those an architecture does not have stay 0 and are left
+ * out. */
 typedef struct row {
     const char *name;
     double x;
@@ -95,10 +96,11 @@ static void print_text(const clef_model *model)
         const clef_tensor_info t = clef_model_tensor(model, i);
         n_params += count_of(&t);
         n_bytes += t.n_bytes;
-        printf("  %-40s %-5s %-20s %s\n", t.name, clef_dtype_name(t.dtype), clef__dims_text(t.rank, t.dims, dims),
-               clef__bytes_text(t.n_bytes, size));
+        printf("  %-40s %-5s %-20s %s\n", t.name, clef_dtype_name(t.dtype),
+               clef__dims_text(t.rank, t.dims, dims), clef__bytes_text(t.n_bytes, size));
     }
-    printf("\n%" PRId32 " tensors, %" PRIu64 " parameters, %s\n", n, n_params, clef__bytes_text(n_bytes, size));
+    printf("\n%" PRId32 " tensors, %" PRIu64 " parameters, %s\n", n, n_params,
+           clef__bytes_text(n_bytes, size));
 }
 
 static void print_json(const clef_model *model)

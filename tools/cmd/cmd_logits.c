@@ -16,7 +16,8 @@ typedef struct logits_options {
 static const logits_options logits_defaults = {.top = 5, .format = -1, .forward = {.exact = 1}};
 
 static const char *const formats[] = {"text", "json", "html", "svg", NULL};
-static const clef__writer writers[] = {clef__logits_text, clef__logits_json, clef__logits_html, clef__logits_svg};
+static const clef__writer writers[] = {clef__logits_text, clef__logits_json, clef__logits_html,
+                                       clef__logits_svg};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(logits_options, field)
@@ -78,7 +79,7 @@ static clef_status score_all(logits_result *r, const float *logits, int32_t n_vo
         r->n_scored++;
     }
     if (!r->n_scored)
-        return clef__error(err, CLEF_E_LIMIT, "logits: no token stands behind another; wanted two or more");
+        return clef__error(err, CLEF_E_LIMIT, "logits: no token stands behind another; expected two or more");
     r->nats /= r->n_scored;
     return CLEF_OK;
 }
@@ -91,13 +92,15 @@ static clef_status collect(clef__forward *f, logits_result *r, clef_error *err)
     clef_status status = clef__forward_build(f, NULL, 0, err);
     r->is_masked_lm = status == CLEF_OK && !clef_graph_find(f->graph, "pos") && !f->is_seq2seq;
     if (status == CLEF_OK && !clef_graph_find(f->graph, "logits"))
-        status = clef__error(err, CLEF_E_UNSUPPORTED, "logits: %s has no head that gives logits", clef_model_path(f->model));
+        status = clef__error(err, CLEF_E_UNSUPPORTED, "logits: %s has no head that gives logits",
+                             clef_model_path(f->model));
     if (status == CLEF_OK)
         status = clef__forward_run(f, err);
     if (status == CLEF_OK)
         status = clef__forward_read(f, "logits", &logits, &rank, dims, err);
     if (status == CLEF_OK && (rank != 3 || dims[2] != clef_model_hparams(f->model)->n_vocab))
-        status = clef__error(err, CLEF_E_UNSUPPORTED, "logits: those of %s are not of its vocabulary", clef_model_path(f->model));
+        status = clef__error(err, CLEF_E_UNSUPPORTED, "logits: those of %s are not of its vocabulary",
+                             clef_model_path(f->model));
     if (status == CLEF_OK)
         status = score_all(r, logits, (int32_t)dims[2], err);
     free(logits);
@@ -119,8 +122,8 @@ static int logits_run(const void *options, int32_t n_args, char **args)
     logits_result r = {.f = &f, .n_top = o->top, .title = slash && slash[1] ? slash + 1 : path};
     clef_status status = clef__forward_open(&f, &o->forward, path, &err);
     if (status == CLEF_OK && o->top > clef_model_hparams(f.model)->n_vocab)
-        status = clef__error(&err, CLEF_E_ARG, "--top %" PRId32 ": the vocabulary has %" PRId32 " tokens", o->top,
-                             clef_model_hparams(f.model)->n_vocab);
+        status = clef__error(&err, CLEF_E_ARG, "--top %" PRId32 ": the vocabulary has %" PRId32 " tokens",
+                             o->top, clef_model_hparams(f.model)->n_vocab);
     if (status == CLEF_OK)
         status = collect(&f, &r, &err);
     if (status == CLEF_OK)
@@ -136,9 +139,11 @@ const clef__command clef__command_logits = {
     .name = "logits",
     .usage = "[MODEL] -p TEXT [--top K] [-o FILE]",
     .summary = "Show what a model expected at each position of a text",
-    .notes = "Each token with its probability, its rank, and the K likeliest ones in its place; coloured by surprise, -log2 p, in a "
+    .notes = "Each token with its probability, its rank, and the K likeliest ones in its place; coloured by "
+             "surprise, -log2 p, in a "
              "terminal and\n"
-             "in FILE.html. FILE.json: numbers; FILE.svg: the perplexity along the text (of a long text: clef perplexity --curve). Of an\n"
+             "in FILE.html. FILE.json: numbers; FILE.svg: the perplexity along the text (of a long text: "
+             "clef perplexity --curve). Of an\n"
              "encoder-decoder it is the target's text that is looked at.\n",
     .options = logits_option_table,
     .max_args = 1,

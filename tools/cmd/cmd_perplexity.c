@@ -63,7 +63,9 @@ typedef struct work {
     double seconds;
 } work;
 
-/* ---- the text --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the text
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Whether the model's own tokenizer begins every text with BOS. */
 static clef_status find_bos(work *w, const clef_tokenizer *tok, clef_error *err)
@@ -76,7 +78,8 @@ static clef_status find_bos(work *w, const clef_tokenizer *tok, clef_error *err)
     return status;
 }
 
-static clef_status encode(work *w, const clef_tokenizer *tok, const char *text, size_t n_bytes, clef_error *err)
+static clef_status encode(work *w, const clef_tokenizer *tok, const char *text, size_t n_bytes,
+                          clef_error *err)
 {
     int32_t *ids = NULL, n = 0;
     clef_status status = clef_tokenizer_encode(tok, text, n_bytes, CLEF_SPECIAL_NONE, &ids, &n, err);
@@ -103,7 +106,8 @@ static clef_status count_windows(work *w, clef_error *err)
     else
         w->n_windows = n_targets > 0 ? (n_targets - 1) / w->n_context + 1 : 0;
     if (w->n_windows < 1)
-        return clef__error(err, CLEF_E_ARG, "%s: %" PRId32 " tokens, wanted at least %" PRId32, w->file, w->n_ids,
+        return clef__error(err, CLEF_E_ARG, "%s: %" PRId32 " tokens, expected at least %" PRId32, w->file,
+                           w->n_ids,
                            w->o->score == SCORE_HALF ? w->n_context
                            : w->bos >= 0             ? 1
                                                      : 2);
@@ -134,7 +138,9 @@ static int32_t make_window(const work *w, int32_t k)
     return n;
 }
 
-/* ---- the model -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the model
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status make_plan(work *w, clef_error *err)
 {
@@ -159,10 +165,11 @@ static clef_status make_plan(work *w, clef_error *err)
     if (status == CLEF_OK)
         status = clef_graph_optimize(graph, NULL, err);
     if (status == CLEF_OK)
-        status = clef__devices_open(
-            w->o->device, w->o->split,
-            &(clef_device_opts){.notice = clef__say_notice, .progress = clef__progress_step, .progress_user = &w->progress}, &w->device,
-            err);
+        status = clef__devices_open(w->o->device, w->o->split,
+                                    &(clef_device_opts){.notice = clef__say_notice,
+                                                        .progress = clef__progress_step,
+                                                        .progress_user = &w->progress},
+                                    &w->device, err);
     if (status == CLEF_OK)
         status = clef_plan_create(w->device, graph, &opts, &w->plan, err);
     clef_graph_destroy(graph);
@@ -179,9 +186,12 @@ static clef_status open_all(work *w, const char *path, const char *text, size_t 
     if (!tok)
         return err->status;
     if (w->o->n_context > hp->n_context)
-        return clef__error(err, CLEF_E_LIMIT, "perplexity: -c %" PRId32 ": the model's context holds %" PRId32, w->o->n_context,
+        return clef__error(err, CLEF_E_LIMIT,
+                           "perplexity: -c %" PRId32 ": the model's context holds %" PRId32, w->o->n_context,
                            hp->n_context);
-    w->n_context = w->o->n_context ? w->o->n_context : hp->n_context < DEFAULT_CONTEXT ? hp->n_context : DEFAULT_CONTEXT;
+    w->n_context = w->o->n_context                   ? w->o->n_context
+                   : hp->n_context < DEFAULT_CONTEXT ? hp->n_context
+                                                     : DEFAULT_CONTEXT;
     w->n_vocab = hp->n_vocab;
     w->step = LOGITS_A_STEP / w->n_vocab; /* so that the logits of a step stay within 64 MiB */
     w->step = w->step > MAX_STEP ? MAX_STEP : w->step < MIN_STEP ? MIN_STEP : w->step;
@@ -216,7 +226,9 @@ static void close_all(work *w)
     free(w->nats);
 }
 
-/* ---- scoring ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- scoring
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 /* -log softmax(x)[target], in double. */
 static double negative_log(const float *x, int32_t n, int32_t target)
@@ -240,17 +252,20 @@ static clef_status score_step(work *w, int32_t at, int32_t n, clef_error *err)
     if (status == CLEF_OK)
         status = clef_plan_bind(p, clef_plan_symbol(p, "S"), visible, err);
     if (status == CLEF_OK)
-        status = clef_plan_write(p, clef_plan_input(p, "input_ids"), w->input + at, (size_t)n * sizeof *w->input, err);
+        status = clef_plan_write(p, clef_plan_input(p, "input_ids"), w->input + at,
+                                 (size_t)n * sizeof *w->input, err);
     if (status == CLEF_OK)
         status = clef_plan_write(p, clef_plan_input(p, "pos"), &at, sizeof at, err);
     if (status == CLEF_OK)
         status = clef_plan_run(p, err);
     if (status == CLEF_OK)
-        status = clef_plan_read(p, clef_plan_output(p, "logits"), w->logits, (size_t)n * (size_t)w->n_vocab * sizeof *w->logits, err);
+        status = clef_plan_read(p, clef_plan_output(p, "logits"), w->logits,
+                                (size_t)n * (size_t)w->n_vocab * sizeof *w->logits, err);
     for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
         if (w->target[at + i] < 0)
             continue;
-        const double nats = negative_log(w->logits + (size_t)i * (size_t)w->n_vocab, w->n_vocab, w->target[at + i]);
+        const double nats =
+            negative_log(w->logits + (size_t)i * (size_t)w->n_vocab, w->n_vocab, w->target[at + i]);
         w->nats[w->n_scored] = (float)nats;
         w->sum += nats;
         w->sum_squares += nats * nats;
@@ -268,24 +283,30 @@ static clef_status score_text(work *w, clef_error *err)
         status = clef_plan_reset(w->plan, err);
         for (int32_t at = 0; at < n && status == CLEF_OK; at += w->step) {
             status = score_step(w, at, n - at < w->step ? n - at : w->step, err);
-            if (status == CLEF_OK && clef__progress_step(&w->progress, "windows", (uint64_t)k, (uint64_t)w->n_windows))
-                status = clef__error(err, CLEF_E_CANCELLED, "perplexity: interrupted at window %" PRId32 " of %" PRId32, k, w->n_windows);
+            if (status == CLEF_OK &&
+                clef__progress_step(&w->progress, "windows", (uint64_t)k, (uint64_t)w->n_windows))
+                status =
+                    clef__error(err, CLEF_E_CANCELLED,
+                                "perplexity: interrupted at window %" PRId32 " of %" PRId32, k, w->n_windows);
         }
     }
     w->seconds = clef__terminal_seconds() - start;
     return status;
 }
 
-/* ---- the command ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the command
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 static void print_result(const work *w)
 {
     const double n = (double)w->n_scored, nats = w->sum / n, variance = w->sum_squares / n - nats * nats;
     const double nats_error = n > 1 && variance > 0 ? sqrt(variance / (n - 1)) : 0, value = exp(nats);
     if (!w->o->json) {
-        printf("perplexity %.4f ± %.4f, %.5f ± %.5f nats/token\n", value, value * nats_error, nats, nats_error);
-        printf("%" PRId64 " tokens scored (%s) in %" PRId32 " windows of %" PRId32 ", %.2f s\n", w->n_scored, score_names[w->o->score],
-               w->n_windows, w->n_context, w->seconds);
+        printf("perplexity %.4f ± %.4f, %.5f ± %.5f nats/token\n", value, value * nats_error, nats,
+               nats_error);
+        printf("%" PRId64 " tokens scored (%s) in %" PRId32 " windows of %" PRId32 ", %.2f s\n", w->n_scored,
+               score_names[w->o->score], w->n_windows, w->n_context, w->seconds);
         return;
     }
     int32_t m = 0;
@@ -312,7 +333,7 @@ static int perplexity_run(const void *options, int32_t n_args, char **args)
     char *text = NULL;
     size_t n_bytes = 0;
     if (n_args < 1)
-        return clef__cli_fail(CLI_USAGE, "perplexity: wants [MODEL] FILE, no FILE came");
+        return clef__cli_fail(CLI_USAGE, "perplexity: expected [MODEL] FILE, no FILE was given");
     w.file = args[n_args - 1];
     const char *path = clef__model_path("perplexity", n_args - 1, args, o->model);
     if (!path)
@@ -339,10 +360,13 @@ const clef__command clef__command_perplexity = {
     .name = "perplexity",
     .usage = "[MODEL] FILE [FLAGS]",
     .summary = "Measure how well a model predicts a text",
-    .notes = "FILE is UTF-8 text (-: stdin). It is cut in windows of CTX tokens, each read by itself, after BOS where the model's "
+    .notes = "FILE is UTF-8 text (-: stdin). It is cut in windows of CTX tokens, each read by itself, after "
+             "BOS where the model's "
              "tokenizer adds\n"
-             "one. all: every token is scored once, but the first where there is no BOS; half: whole windows only, their later half, as\n"
-             "llama.cpp's perplexity counts. Prints e to the mean of -log p, and that mean; ± is the standard error.\n",
+             "one. all: every token is scored once, but the first where there is no BOS; half: whole windows "
+             "only, their later half, as\n"
+             "llama.cpp's perplexity counts. Prints e to the mean of -log p, and that mean; ± is the "
+             "standard error.\n",
     .options = perplexity_option_table,
     .max_args = 2,
     .defaults = &perplexity_defaults,

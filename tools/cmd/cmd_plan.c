@@ -16,7 +16,8 @@ typedef struct plan_options {
 static const plan_options plan_defaults = {.n_context = -1, .format = -1};
 
 static const char *const formats[] = {"text", "json", "svg", "html", NULL};
-static const clef__writer writers[] = {clef__memory_text, clef__memory_json, clef__memory_svg, clef__memory_html};
+static const clef__writer writers[] = {clef__memory_text, clef__memory_json, clef__memory_svg,
+                                       clef__memory_html};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(plan_options, field)
@@ -80,7 +81,8 @@ static clef_status add_stage(memory_plan *m, const char *name, const clef_plan *
     *p = (memory_part){.plan = plan, .stats = clef_plan_describe(plan)};
     const clef_device_info *d = clef_device_describe(clef_plan_device(plan));
     if (clef_device_part(m->device, 1))
-        snprintf(p->name, sizeof p->name, "%s on %" PRId32 ":%" PRId32 " %s", name, d->platform, d->index, d->name);
+        snprintf(p->name, sizeof p->name, "%s on %" PRId32 ":%" PRId32 " %s", name, d->platform, d->index,
+                 d->name);
     else
         snprintf(p->name, sizeof p->name, "%s", name);
     p->n_values = clef_graph_n_values(clef_plan_graph(plan));
@@ -106,8 +108,11 @@ static clef_status add_part(memory_plan *m, const char *name, const clef_plan *p
 
 static clef_status plan_encoder(work *w, const clef_graph *graph, clef_error *err)
 {
-    const clef_plan_opts opts = {
-        .gemm = (clef_gemm)w->o->gemm, .exact = w->o->exact, .describe_only = 1, .weights = clef_model_weight, .weights_user = w->model};
+    const clef_plan_opts opts = {.gemm = (clef_gemm)w->o->gemm,
+                                 .exact = w->o->exact,
+                                 .describe_only = 1,
+                                 .weights = clef_model_weight,
+                                 .weights_user = w->model};
     const clef_status status = clef_plan_create(w->device, graph, &opts, &w->encoder, err);
     return status == CLEF_OK ? add_part(&w->plan, "a text", w->encoder, err) : status;
 }
@@ -125,7 +130,8 @@ static clef_status plan_session(work *w, clef_error *err)
                                     .describe_only = 1};
     clef_status status = clef_session_create(w->device, w->model, &opts, &w->session, err);
     if (status == CLEF_OK)
-        status = add_part(&w->plan, clef_session_plan(w->session, 1) ? "decoder" : "model", clef_session_plan(w->session, 0), err);
+        status = add_part(&w->plan, clef_session_plan(w->session, 1) ? "decoder" : "model",
+                          clef_session_plan(w->session, 0), err);
     if (status == CLEF_OK && clef_session_plan(w->session, 1))
         status = add_part(&w->plan, "encoder", clef_session_plan(w->session, 1), err);
     return status;
@@ -140,13 +146,17 @@ static clef_status make_plan(work *w, const char *path, clef_error *err)
         return status;
     const clef_hparams *hp = clef_model_hparams(w->model);
     const int32_t own = hp->n_context > 0 ? hp->n_context : MAX_DEFAULT_CONTEXT;
-    w->plan.n_context = o->n_context > 0 ? o->n_context : o->n_context == 0 || own < MAX_DEFAULT_CONTEXT ? own : MAX_DEFAULT_CONTEXT;
-    const clef_build_opts build = {.n_context = w->plan.n_context, .n_batch = w->plan.n_context, .n_sequences = 1};
+    w->plan.n_context = o->n_context > 0                                 ? o->n_context
+                        : o->n_context == 0 || own < MAX_DEFAULT_CONTEXT ? own
+                                                                         : MAX_DEFAULT_CONTEXT;
+    const clef_build_opts build = {
+        .n_context = w->plan.n_context, .n_batch = w->plan.n_context, .n_sequences = 1};
     status = clef__devices_open(o->device, o->split, NULL, &w->device, err);
     w->plan.device = w->device;
     if (status == CLEF_OK)
         status = clef_model_build(w->model, &build, &graph, err);
-    if (status == CLEF_OK && !clef_graph_find(graph, "pos") && !hp->n_decoder_layers) { /* no cache: whole texts */
+    if (status == CLEF_OK && !clef_graph_find(graph, "pos") &&
+        !hp->n_decoder_layers) { /* no cache: whole texts */
         status = clef_graph_optimize(graph, NULL, err);
         if (status == CLEF_OK)
             status = plan_encoder(w, graph, err);
@@ -191,10 +201,11 @@ const clef__command clef__command_plan = {
     .name = "plan",
     .usage = "[MODEL] [-c CTX] [--kv-type TYPE] [-o FILE]",
     .summary = "Show the memory that a model will take, before it is loaded",
-    .notes =
-        "Of a run with these flags: weights, KV cache, arena (activations, which share memory where they do not live at once), scratch,\n"
-        "inputs and staging. FILE.svg and FILE.html draw the arena: each value a rectangle, its lifetime by its place. Nothing is read\n"
-        "or built, and no kernel is measured: what `clef tune` found counts.\n",
+    .notes = "Of a run with these flags: weights, KV cache, arena (activations, which share memory where "
+             "they do not live at once), scratch,\n"
+             "inputs and staging. FILE.svg and FILE.html draw the arena: each value a rectangle, its "
+             "lifetime by its place. Nothing is read\n"
+             "or built, and no kernel is measured: what `clef tune` found counts.\n",
     .options = plan_option_table,
     .max_args = 1,
     .defaults = &plan_defaults,

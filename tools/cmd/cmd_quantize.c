@@ -14,10 +14,10 @@ typedef struct quantize_options {
 
 static const quantize_options quantize_defaults = {.type = "stored"};
 
-#define NO_TOKENIZER_OPTION                                                                                                                \
-    {                                                                                                                                      \
-        .names = "no-tokenizer", .type = CLI_SWITCH, .offset = offsetof(quantize_options, no_tokenizer),                                   \
-        .help = "of a folder: the weights alone"                                                                                           \
+#define NO_TOKENIZER_OPTION                                                                                  \
+    {                                                                                                        \
+        .names = "no-tokenizer", .type = CLI_SWITCH, .offset = offsetof(quantize_options, no_tokenizer),     \
+        .help = "of a folder: the weights alone"                                                             \
     }
 
 static const clef__option quantize_option_table[] = {
@@ -60,8 +60,8 @@ static int show_result(const clef_model *from, const char *path, int32_t quiet)
     if (clef_model_open(path, &written, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (!quiet)
-        fprintf(stderr, "clef: %s: %s of weights, before %s\n", path, clef__bytes_text(weight_bytes(written), after),
-                clef__bytes_text(weight_bytes(from), before));
+        fprintf(stderr, "clef: %s: %s of weights, before %s\n", path,
+                clef__bytes_text(weight_bytes(written), after), clef__bytes_text(weight_bytes(from), before));
     clef_model_close(written);
     return CLI_OK;
 }
@@ -119,9 +119,12 @@ const clef__command clef__command_quantize = {
     .name = "quantize",
     .usage = "IN OUT TYPE",
     .summary = "Write a model as GGUF with its weights coded anew",
-    .notes = "IN is a GGUF file or a Hugging Face folder, OUT the new file. TYPE: f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k\n"
-             "iq4_nl mxfp4 code every matrix alike; the mixes q4_k_m and q5_k_m give those more bits that need them. Rows that are\n"
-             "no whole blocks take the next larger type that fits; vectors stay f32. What is quantised in IN already is coded from\n"
+    .notes = "IN is a GGUF file or a Hugging Face folder, OUT the new file. TYPE: f32 f16 bf16 q8_0 q4_0 "
+             "q4_1 q5_0 q5_1 q4_k q5_k q6_k\n"
+             "iq4_nl mxfp4 code every matrix alike; the mixes q4_k_m and q5_k_m give those more bits that "
+             "need them. Rows that are\n"
+             "no whole blocks take the next larger type that fits; vectors stay f32. What is quantised in IN "
+             "already is coded from\n"
              "what it decodes to, which costs accuracy. The tokenizer comes along; see `clef help convert`.",
     .options = quantize_option_table,
     .min_args = 3,
@@ -135,11 +138,14 @@ const clef__command clef__command_convert = {
     .name = "convert",
     .usage = "FOLDER OUT",
     .summary = "Write a Hugging Face folder as one GGUF file",
-    .notes =
-        "Names and keys are llama.cpp's; what these cannot say stands under keys of clef's own. Matrices keep the type that the\n"
-        "folder has, and give the same logits; vectors become f32. The tokenizer comes along: byte-level BPE, SentencePiece's BPE and\n"
-        "Unigram, WordPiece. Where llama.cpp's keys leave something of a tokenizer.json out, a line says what, and the file holds all\n"
-        "of it too, which clef reads first. A tokenizer that GGUF cannot hold is refused, unless --no-tokenizer leaves it out.",
+    .notes = "Names and keys are llama.cpp's; what these cannot say stands under keys of clef's own. "
+             "Matrices keep the type that the\n"
+             "folder has, and give the same logits; vectors become f32. The tokenizer comes along: "
+             "byte-level BPE, SentencePiece's BPE and\n"
+             "Unigram, WordPiece. Where llama.cpp's keys leave something of a tokenizer.json out, a line "
+             "says what, and the file holds all\n"
+             "of it too, which clef reads first. A tokenizer that GGUF cannot hold is refused, unless "
+             "--no-tokenizer leaves it out.",
     .options = convert_option_table,
     .min_args = 2,
     .max_args = 2,

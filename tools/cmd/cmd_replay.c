@@ -37,7 +37,8 @@ static const void *weight_of(void *user, const char *name, clef_dtype dtype, uin
     const replay *r = user;
     char bytes[300];
     snprintf(bytes, sizeof bytes, "%.280s (bytes)", name);
-    const int32_t plain = clef_tensor_file_find(r->tensors, name), at = plain >= 0 ? plain : clef_tensor_file_find(r->tensors, bytes);
+    const int32_t plain = clef_tensor_file_find(r->tensors, name),
+                  at = plain >= 0 ? plain : clef_tensor_file_find(r->tensors, bytes);
     if (at < 0)
         return NULL;
     const clef_tensor_info t = clef_tensor_file_get(r->tensors, at);
@@ -47,8 +48,12 @@ static const void *weight_of(void *user, const char *name, clef_dtype dtype, uin
 static clef_status open_case(replay *r, const char *path, const replay_options *o, clef_error *err)
 {
     char *tensors = malloc(strlen(path) + 16);
-    const clef_plan_opts opts = {
-        .gemm = (clef_gemm)o->gemm, .exact = o->exact, .no_tune = 1, .no_proof = o->no_proof, .weights = weight_of, .weights_user = r};
+    const clef_plan_opts opts = {.gemm = (clef_gemm)o->gemm,
+                                 .exact = o->exact,
+                                 .no_tune = 1,
+                                 .no_proof = o->no_proof,
+                                 .weights = weight_of,
+                                 .weights_user = r};
     if (!tensors)
         return clef__error(err, CLEF_E_NOMEM, "replay: out of host memory");
     clef_status status = clef__graph_file_open(path, &r->graph, err);
@@ -70,17 +75,19 @@ static clef_status write_inputs(replay *r, clef_error *err)
         const int32_t at = clef_tensor_file_find(r->tensors, v.name);
         const clef_tensor_info t = clef_tensor_file_get(r->tensors, at < 0 ? 0 : at);
         if (at < 0 || t.dtype != v.dtype)
-            status = clef__error(err, CLEF_E_NOT_FOUND, "replay: input %s: the case has no %s tensor of that name", v.name,
-                                 clef_dtype_name(v.dtype));
+            status =
+                clef__error(err, CLEF_E_NOT_FOUND, "replay: input %s: the case has no %s tensor of that name",
+                            v.name, clef_dtype_name(v.dtype));
         else
-            status = clef_plan_write(r->plan, clef_plan_input(r->plan, v.name), t.data, (size_t)t.n_bytes, err);
+            status =
+                clef_plan_write(r->plan, clef_plan_input(r->plan, v.name), t.data, (size_t)t.n_bytes, err);
     }
     return status;
 }
 
 static clef_status read_both(replay *r, clef_error *err)
 {
-    const int32_t at = clef_tensor_file_find(r->tensors, "wanted");
+    const int32_t at = clef_tensor_file_find(r->tensors, "expected");
     const size_t n_bytes = clef_plan_output_bytes(r->plan, 0, &r->came.rank, r->came.dims);
     clef_graph_output(r->graph, 0, &r->came.name);
     r->came.n = n_bytes / sizeof(float);
@@ -93,7 +100,8 @@ static clef_status read_both(replay *r, clef_error *err)
     if (status != CLEF_OK || at < 0)
         return status;
     const clef_tensor_info t = clef_tensor_file_get(r->tensors, at);
-    r->wanted = (value_data){.name = "wanted", .dtype = t.dtype, .rank = t.rank, .n = (size_t)t.n_bytes / sizeof(float)};
+    r->wanted = (value_data){
+        .name = "expected", .dtype = t.dtype, .rank = t.rank, .n = (size_t)t.n_bytes / sizeof(float)};
     memcpy(r->wanted.dims, t.dims, sizeof t.dims);
     r->wanted.data = malloc((size_t)t.n_bytes + 1);
     return r->wanted.data ? clef_tensor_file_read(r->tensors, at, CLEF_F32, r->wanted.data, r->wanted.n, err)
@@ -103,12 +111,13 @@ static clef_status read_both(replay *r, clef_error *err)
 static int report(const replay *r, float tol)
 {
     const value_stats s = clef__value_stats(&r->came);
-    printf("%s: min %.6g, max %.6g, mean %.6g, std %.6g, %" PRId64 " NaN, %" PRId64 " infinities\n", r->came.name, s.min, s.max, s.mean,
-           s.std, s.n_nan, s.n_inf);
+    printf("%s: min %.6g, max %.6g, mean %.6g, std %.6g, %" PRId64 " NaN, %" PRId64 " infinities\n",
+           r->came.name, s.min, s.max, s.mean, s.std, s.n_nan, s.n_inf);
     if (!r->wanted.data)
         return CLI_OK;
     const double error = clef__value_error(&r->came, &r->wanted);
-    printf("error %.3g against what was wanted: %s\n", error, error <= (double)tol ? "within tolerance" : "out of tolerance");
+    printf("error %.3g against what was expected: %s\n", error,
+           error <= (double)tol ? "within tolerance" : "out of tolerance");
     return error <= (double)tol ? CLI_OK : CLI_FAILED;
 }
 
@@ -137,8 +146,10 @@ const clef__command clef__command_replay = {
     .name = "replay",
     .usage = "CASE.clef [-d DEVICE] [--gemm HOW]",
     .summary = "Run a node again that `clef compare` saved",
-    .notes = "CASE.clef is a graph of that one node; its inputs and weights, and the value that was wanted, lie in CASE.clef.safetensors.\n"
-             "Exit code 0 when the node gives what was wanted.\n",
+    .notes =
+        "CASE.clef is a graph of that one node; its inputs and weights, and the value that was expected, "
+        "lie in CASE.clef.safetensors.\n"
+        "Exit code 0 when the node gives what was expected.\n",
     .options = replay_option_table,
     .min_args = 1,
     .max_args = 1,

@@ -6,13 +6,14 @@
 
 #include "tools/bench/bench.h"
 #include "tools/common.h"
+#include "tools/inspect/run_inside.h"
+#include "tools/inspect/trace.h"
 #include "tools/output.h"
 #include "tools/progress.h"
-#include "tools/inspect/run_inside.h"
 #include "tools/terminal.h"
-#include "tools/inspect/trace.h"
 
-/* Models state contexts of 131072 and more; a cache of that size nobody asked for would not fit most devices. */
+/* Models state contexts of 131072 and more; a cache of that size nobody asked for would not fit most devices.
+ */
 enum { MAX_DEFAULT_CONTEXT = 4096, START_TOKENS = 3 /* before an encoder-decoder's text, at most */ };
 
 typedef struct run_options {
@@ -68,7 +69,7 @@ static const clef__option run_option_table[] = {
     {.names = "min-p", .type = CLI_FLOAT, .value = "X", AT(min_p), .lo = 0, .hi = 1,
      .help = "of those with X times the likeliest's probability [0.05]; 0: off"},
     {.names = "repeat-penalty", .type = CLI_FLOAT, .value = "X", AT(repeat_penalty), .lo = 0, .hi = 100,
-     .help = "penalty of tokens that came lately [1: off]"},
+     .help = "penalty for tokens that appeared lately [1: off]"},
     {.names = "repeat-last-n", .type = CLI_INT, .value = "N", AT(repeat_last_n), .lo = 1, .hi = 65536,
      .help = "how many tokens \"lately\" are [64]"},
     {.names = "seed", .letter = 's', .type = CLI_SEED, .value = "N", AT(seed), .help = "of the draws [any; the statistics name it]"},
@@ -126,7 +127,8 @@ typedef struct run {
     double step_began; /* of a search: its step */
     int32_t n_traced;
     uint64_t seed;
-    int32_t *kept, n_kept, n_start; /* for --tap and --stats: what was fed and what came, one after the other; how many were fed */
+    int32_t *kept, n_kept, n_start; /* for --tap and --stats: what was fed and what came, one after the other;
+                                       how many were fed */
     int32_t n_new;
     double start, fed, prompt_seconds, first_seconds, new_seconds;
     const char *ended; /* why it stopped short of -n; NULL when it did not */
@@ -140,9 +142,11 @@ static int parse_ids(run *r, const char *text)
         char *end;
         const long long id = strtoll(s, &end, 10);
         if (end == s || id < 0 || id >= r->hparams->n_vocab)
-            return clef__cli_fail(CLI_USAGE, "--ids: wants numbers from 0 to %" PRId32 ", came '%.20s'", r->hparams->n_vocab - 1, s);
+            return clef__cli_fail(CLI_USAGE, "--ids: expected numbers from 0 to %" PRId32 ", got '%.20s'",
+                                  r->hparams->n_vocab - 1, s);
         if (r->n_ids == capacity) {
-            int32_t *more = capacity < INT32_MAX / 8 ? realloc(r->ids, sizeof *more * (size_t)(2 * capacity + 64)) : NULL;
+            int32_t *more =
+                capacity < INT32_MAX / 8 ? realloc(r->ids, sizeof *more * (size_t)(2 * capacity + 64)) : NULL;
             if (!more)
                 return clef__cli_fail(CLI_FAILED, "--ids: out of host memory");
             r->ids = more;
@@ -151,7 +155,8 @@ static int parse_ids(run *r, const char *text)
         r->ids[r->n_ids++] = (int32_t)id;
         s = end + strspn(end, ", \n\t");
     }
-    return r->n_ids ? CLI_GO_ON : clef__cli_fail(CLI_USAGE, "--ids: wants at least one id, none came");
+    return r->n_ids ? CLI_GO_ON
+                    : clef__cli_fail(CLI_USAGE, "--ids: expected at least one id, none was given");
 }
 
 /* An empty prompt stands for BOS, where the tokenizer does not say so itself. */
@@ -160,7 +165,8 @@ static int use_bos(run *r)
     const int32_t of_tokenizer = r->tokenizer ? clef_tokenizer_bos(r->tokenizer) : -1;
     const int32_t bos = of_tokenizer >= 0 ? of_tokenizer : r->hparams->bos;
     if (bos < 0 || bos >= r->hparams->n_vocab)
-        return clef__cli_fail(CLI_FAILED, "run: the prompt is empty, and %s has no BOS token to begin with", clef_model_path(r->model));
+        return clef__cli_fail(CLI_FAILED, "run: the prompt is empty, and %s has no BOS token to begin with",
+                              clef_model_path(r->model));
     r->ids = malloc(sizeof *r->ids);
     if (!r->ids)
         return clef__cli_fail(CLI_FAILED, "run: out of host memory");
@@ -206,11 +212,13 @@ static int find_target(run *r)
     if (!r->o->target)
         return CLI_GO_ON;
     if (!r->is_seq2seq)
-        return clef__cli_fail(CLI_USAGE, "run: --target is of encoder-decoders, %s is %s", clef_model_path(r->model), r->hparams->arch);
+        return clef__cli_fail(CLI_USAGE, "run: --target is of encoder-decoders, %s is %s",
+                              clef_model_path(r->model), r->hparams->arch);
     if (r->tokenizer)
         r->target = clef_tokenizer_find(r->tokenizer, r->o->target);
     if (r->target < 0 || r->target >= r->hparams->n_vocab)
-        return clef__cli_fail(CLI_FAILED, "run: --target: %s has no token '%.80s'", clef_model_path(r->model), r->o->target);
+        return clef__cli_fail(CLI_FAILED, "run: --target: %s has no token '%.80s'", clef_model_path(r->model),
+                              r->o->target);
     return CLI_GO_ON;
 }
 
@@ -219,10 +227,12 @@ static int check_source(run *r)
 {
     const run_options *o = r->o;
     const int32_t own = r->hparams->n_context, most = own < MAX_DEFAULT_CONTEXT ? own : MAX_DEFAULT_CONTEXT;
-    const int32_t wanted = o->n_predict >= 0 && o->n_predict < most - START_TOKENS ? o->n_predict + START_TOKENS : most;
+    const int32_t wanted =
+        o->n_predict >= 0 && o->n_predict < most - START_TOKENS ? o->n_predict + START_TOKENS : most;
     r->n_context = o->n_context > 0 ? o->n_context : o->n_context == 0 ? own : wanted;
     if (r->n_ids > own)
-        return clef__cli_fail(CLI_FAILED, "run: the source has %" PRId32 " tokens, the model takes %" PRId32, r->n_ids, own);
+        return clef__cli_fail(CLI_FAILED, "run: the source has %" PRId32 " tokens, the model takes %" PRId32,
+                              r->n_ids, own);
     return CLI_GO_ON;
 }
 
@@ -250,9 +260,10 @@ static int run_prepare(run *r, const char *path)
     if (r->n_context <= 0 || (o->n_context < 0 && r->n_context > MAX_DEFAULT_CONTEXT))
         r->n_context = MAX_DEFAULT_CONTEXT;
     if (r->n_ids > r->n_context)
-        return clef__cli_fail(
-            CLI_FAILED, "run: the prompt has %" PRId32 " tokens, the context holds %" PRId32 "; -c sets it (the model's own: %" PRId32 ")",
-            r->n_ids, r->n_context, r->hparams->n_context);
+        return clef__cli_fail(CLI_FAILED,
+                              "run: the prompt has %" PRId32 " tokens, the context holds %" PRId32
+                              "; -c sets it (the model's own: %" PRId32 ")",
+                              r->n_ids, r->n_context, r->hparams->n_context);
     return CLI_GO_ON;
 }
 
@@ -301,10 +312,13 @@ static int run_open(run *r)
                                      .progress_user = &r->progress};
     if (clef__devices_open(o->device, o->split, &device, &r->device, &err) != CLEF_OK)
         return clef__cli_report(&err);
-    const int one = o->trace || o->profile ? clef__one_device(r->device, "run", o->trace ? "--trace" : "--profile") : CLI_GO_ON;
+    const int one = o->trace || o->profile
+                        ? clef__one_device(r->device, "run", o->trace ? "--trace" : "--profile")
+                        : CLI_GO_ON;
     if (one != CLI_GO_ON)
         return one;
-    if (clef__trace_begin(&r->trace, o->trace, clef_model_path(r->model), clef_device_describe(r->device)->name, &err) != CLEF_OK)
+    if (clef__trace_begin(&r->trace, o->trace, clef_model_path(r->model),
+                          clef_device_describe(r->device)->name, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (!o->quiet)
         clef__say_device(r->device);
@@ -338,7 +352,8 @@ static int put(const char *text, size_t n)
     errno = 0;
     if (fwrite(text, 1, n, stdout) == n && fflush(stdout) == 0)
         return CLI_GO_ON;
-    return errno == EPIPE ? CLI_FAILED : clef__cli_fail(CLI_FAILED, "run: cannot write to stdout: %s", strerror(errno));
+    return errno == EPIPE ? CLI_FAILED
+                          : clef__cli_fail(CLI_FAILED, "run: cannot write to stdout: %s", strerror(errno));
 }
 
 static int put_token(run *r, int32_t id)
@@ -355,7 +370,8 @@ static int put_token(run *r, int32_t id)
     return n ? put(text, n) : CLI_GO_ON;
 }
 
-/* The prompt goes through the stream too, so that the text continues it as one text: its first space, its half characters. */
+/* The prompt goes through the stream too, so that the text continues it as one text: its first space, its
+ * half characters. */
 static int put_prompt(run *r)
 {
     char text[CLEF_MAX_PIECE + 16];
@@ -401,11 +417,12 @@ static int keep(run *r, const int32_t *ids, int32_t n)
     return CLI_GO_ON;
 }
 
-/* The step that clef_session_next() enqueued behind the token that it gave; none where the text ends with it. */
+/* The step that clef_session_next() enqueued behind the token that it gave; none where the text ends with it.
+ */
 static clef_status trace_token(run *r, double began, clef_error *err)
 {
-    const int ahead =
-        clef_session_n_past(r->session) < clef_session_n_context(r->session) && (r->o->n_predict < 0 || r->n_new + 1 < r->o->n_predict);
+    const int ahead = clef_session_n_past(r->session) < clef_session_n_context(r->session) &&
+                      (r->o->n_predict < 0 || r->n_new + 1 < r->o->n_predict);
     return ahead ? clef__trace_step(&r->trace, r->session, "token", began, err) : CLEF_OK;
 }
 
@@ -485,7 +502,8 @@ static int put_hypothesis(run *r, const clef_hypothesis *h)
 static clef_status trace_beams(void *user, clef_error *err)
 {
     run *r = user;
-    const clef_status status = clef__trace_step(&r->trace, r->session, r->n_traced++ ? "beams" : "prompt's last step", r->step_began, err);
+    const clef_status status = clef__trace_step(
+        &r->trace, r->session, r->n_traced++ ? "beams" : "prompt's last step", r->step_began, err);
     r->step_began = clef__terminal_seconds();
     return status;
 }
@@ -518,8 +536,8 @@ static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
             rc = put_hypothesis(r, &best[i]);
         r->n_new = best[i].n > r->n_new ? best[i].n : r->n_new;
         if (!r->o->quiet)
-            fprintf(stderr, "%sclef: score %.6g%s\n", clef__terminal_stdout() ? "\n" : "", (double)best[i].score,
-                    best[i].ended ? "; the model ended its text" : "");
+            fprintf(stderr, "%sclef: score %.6g%s\n", clef__terminal_stdout() ? "\n" : "",
+                    (double)best[i].score, best[i].ended ? "; the model ended its text" : "");
     }
     clef_hypotheses_free(best, n_best);
     return rc;
@@ -563,7 +581,8 @@ static int put_end(run *r)
     char text[CLEF_MAX_PIECE];
     size_t n = 0;
     clef_error err = {0};
-    if (r->stream.tok && !r->o->print_ids && clef_stream_finish(&r->stream, text, sizeof text, &n, &err) != CLEF_OK)
+    if (r->stream.tok && !r->o->print_ids &&
+        clef_stream_finish(&r->stream, text, sizeof text, &n, &err) != CLEF_OK)
         return clef__cli_report(&err);
     int rc = n ? put(text, n) : CLI_GO_ON;
     if (rc == CLI_GO_ON && (r->o->print_ids || clef__terminal_stdout()))
@@ -582,15 +601,16 @@ static void print_statistics(const run *r)
     char total[24], weights[24], mapped[24], state[24], rest[24];
     const uint64_t other = s.arena_bytes + s.scratch_bytes + s.io_bytes + s.fused_bytes;
     const uint64_t all = s.weight_bytes + s.mapped_bytes + s.state_bytes + other;
-    fprintf(stderr, "clef: prompt %" PRId32 " tokens in %.3f s, %.1f tokens/s; first token after %.2f s\n", r->n_ids, r->prompt_seconds,
-            rate(r->n_ids, r->prompt_seconds), r->first_seconds);
-    fprintf(stderr, "clef: generated %" PRId32 " tokens in %.3f s, %.1f tokens/s%s%s\n", r->n_new, r->new_seconds,
-            rate(r->n_new, r->new_seconds), r->ended ? "; " : "", r->ended ? r->ended : "");
-    fprintf(stderr, "clef: memory %s: weights %s and %s used in the file, KV cache %s, activations %s\n", clef__bytes_text(all, total),
-            clef__bytes_text(s.weight_bytes, weights), clef__bytes_text(s.mapped_bytes, mapped), clef__bytes_text(s.state_bytes, state),
+    fprintf(stderr, "clef: prompt %" PRId32 " tokens in %.3f s, %.1f tokens/s; first token after %.2f s\n",
+            r->n_ids, r->prompt_seconds, rate(r->n_ids, r->prompt_seconds), r->first_seconds);
+    fprintf(stderr, "clef: generated %" PRId32 " tokens in %.3f s, %.1f tokens/s%s%s\n", r->n_new,
+            r->new_seconds, rate(r->n_new, r->new_seconds), r->ended ? "; " : "", r->ended ? r->ended : "");
+    fprintf(stderr, "clef: memory %s: weights %s and %s used in the file, KV cache %s, activations %s\n",
+            clef__bytes_text(all, total), clef__bytes_text(s.weight_bytes, weights),
+            clef__bytes_text(s.mapped_bytes, mapped), clef__bytes_text(s.state_bytes, state),
             clef__bytes_text(other, rest));
-    fprintf(stderr, "clef: kernels %" PRId32 " built, %" PRId32 " from the cache; seed %" PRIu64 "\n", s.n_kernels_built,
-            s.n_kernels_cached, r->seed);
+    fprintf(stderr, "clef: kernels %" PRId32 " built, %" PRId32 " from the cache; seed %" PRIu64 "\n",
+            s.n_kernels_built, s.n_kernels_cached, r->seed);
 }
 
 /* The last token came of a step and went into none. */
@@ -637,15 +657,17 @@ static int run_run(const void *options, int32_t n_args, char **args)
     const run_options *o = options;
     run r = {.o = o, .start = clef__terminal_seconds()};
     if ((o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) != 1)
-        return clef__cli_fail(CLI_USAGE, "run: wants one prompt: -p TEXT, -f FILE or --ids 1,2,3");
+        return clef__cli_fail(CLI_USAGE, "run: expected one prompt: -p TEXT, -f FILE or --ids 1,2,3");
     if (o->profile && o->n_beams)
         return clef__cli_fail(CLI_USAGE, "run: --profile is of runs without --beams; --trace takes both");
     if (!o->inside.taps.n != !o->inside.tap_out)
-        return clef__cli_fail(CLI_USAGE, "run: wants --tap NAME and --tap-out FILE together");
+        return clef__cli_fail(CLI_USAGE, "run: expected --tap NAME and --tap-out FILE together");
     if (o->n_best > (o->n_beams ? o->n_beams : 1))
-        return clef__cli_fail(CLI_USAGE, "run: --n-best %" PRId32 " of --beams %" PRId32, o->n_best, o->n_beams);
+        return clef__cli_fail(CLI_USAGE, "run: --n-best %" PRId32 " of --beams %" PRId32, o->n_best,
+                              o->n_beams);
     clef_error err = {0};
-    if (clef__output_check(o->trace, &err) != CLEF_OK || clef__output_check(o->inside.tap_out, &err) != CLEF_OK)
+    if (clef__output_check(o->trace, &err) != CLEF_OK ||
+        clef__output_check(o->inside.tap_out, &err) != CLEF_OK)
         return clef__cli_report(&err);
     const char *path = clef__model_path("run", n_args, args, o->model);
     if (!path)
@@ -676,9 +698,11 @@ const clef__command clef__command_run = {
     .name = "run",
     .usage = "[MODEL] -p PROMPT [FLAGS]",
     .summary = "Generate text with a model",
-    .notes = "MODEL is a GGUF file or a Hugging Face folder; without it, the model that comes with clef. The text goes to stdout as it\n"
+    .notes = "MODEL is a GGUF file or a Hugging Face folder; without it, the model that comes with clef. The "
+             "text goes to stdout as it\n"
              "comes, and nothing else does; progress and statistics go to stderr. Ctrl-C ends the text.\n"
-             "An encoder-decoder takes the prompt as its source. --beams N searches as transformers does, and samples nothing.\n",
+             "An encoder-decoder takes the prompt as its source. --beams N searches as transformers does, "
+             "and samples nothing.\n",
     .options = run_option_table,
     .max_args = 1,
     .defaults = &run_defaults,

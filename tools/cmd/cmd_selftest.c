@@ -1,4 +1,5 @@
-/* clef selftest: every op and variant on a device, against the reference. With --prove, what a plan starts to prove kernels. */
+/* clef selftest: every op and variant on a device, against the reference. With --prove, what a plan starts to
+ * prove kernels. */
 #include <inttypes.h>
 
 #include "tools/common.h"
@@ -40,8 +41,8 @@ static void print_row(void *user, const clef_selftest_row *r)
     clef__progress_finish(&t->progress);
     if (!t->n_rows++)
         printf("%-17s %-9s %-5s %6s  %-10s %s\n", "op", "variant", "used", "cases", "worst", "verdict");
-    printf("%-17s %-9s %-5s %6" PRId32 "  %-10.3g %s%s%.400s\n", r->op, r->variant[0] ? r->variant : "-", r->used ? "yes" : "no", r->cases,
-           r->worst, verdict, r->why[0] ? ": " : "", r->why);
+    printf("%-17s %-9s %-5s %6" PRId32 "  %-10.3g %s%s%.400s\n", r->op, r->variant[0] ? r->variant : "-",
+           r->used ? "yes" : "no", r->cases, r->worst, verdict, r->why[0] ? ": " : "", r->why);
     fflush(stdout);
 }
 
@@ -51,11 +52,14 @@ static clef_status test(const selftest_options *o, clef_device *device, int32_t 
     clef__progress_init(&t.progress, o->quiet);
     if (!o->quiet)
         clef__say_device(device);
-    const clef_status s = clef_selftest(
-        device,
-        &(clef_selftest_opts){
-            .all = o->all, .op = o->op, .row = print_row, .user = &t, .progress = clef__progress_step, .progress_user = &t.progress},
-        n_failed, err);
+    const clef_status s = clef_selftest(device,
+                                        &(clef_selftest_opts){.all = o->all,
+                                                              .op = o->op,
+                                                              .row = print_row,
+                                                              .user = &t,
+                                                              .progress = clef__progress_step,
+                                                              .progress_user = &t.progress},
+                                        n_failed, err);
     clef__progress_finish(&t.progress);
     return s;
 }
@@ -73,15 +77,19 @@ static int selftest_run(const void *options, int32_t n_args, char **args)
     clef_device_close(device);
     if (s)
         return clef__cli_report(&err);
-    return n_failed ? clef__cli_fail(CLI_FAILED, "%" PRId32 " of what would be used on this device failed", n_failed) : CLI_OK;
+    return n_failed ? clef__cli_fail(CLI_FAILED, "%" PRId32 " of what would be used on this device failed",
+                                     n_failed)
+                    : CLI_OK;
 }
 
 const clef__command clef__command_selftest = {
     .name = "selftest",
     .usage = "[-d DEVICE] [--all] [--op OP]",
     .summary = "Hold every op on a device against the reference in double",
-    .notes = "worst: the largest error in parts of what the op allows. used: the stated order, or what was measured, takes the variant.\n"
-             "Exit code 1 when a variant fails that would be used. Takes minutes where kernels compile slowly.\n",
+    .notes =
+        "worst: the largest error in parts of what the op allows. used: the stated order, or what was "
+        "measured, takes the variant.\n"
+        "Exit code 1 when a variant fails that would be used. Takes minutes where kernels compile slowly.\n",
     .options = selftest_option_table,
     .defaults = &selftest_defaults,
     .options_bytes = sizeof selftest_defaults,

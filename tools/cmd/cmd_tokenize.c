@@ -46,7 +46,8 @@ static int encode(const clef_tokenizer *tok, const tokenize_options *o, const ch
     clef_error err = {0};
     int32_t *ids = NULL, n = 0;
     int rc = CLI_OK;
-    if (clef_tokenizer_encode(tok, text, n_bytes, o->no_special ? CLEF_SPECIAL_NONE : CLEF_SPECIAL_ADD, &ids, &n, &err) != CLEF_OK)
+    if (clef_tokenizer_encode(tok, text, n_bytes, o->no_special ? CLEF_SPECIAL_NONE : CLEF_SPECIAL_ADD, &ids,
+                              &n, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (o->pieces) {
         rc = print_pieces(tok, ids, n);
@@ -64,7 +65,8 @@ static int decode(const clef_tokenizer *tok, const char *text, size_t n_bytes)
     char *out = NULL;
     size_t n_out = 0;
     int32_t n = 0;
-    int32_t *ids = n_bytes < INT32_MAX ? malloc((n_bytes + 1) * sizeof *ids) : NULL; /* an id takes a byte at least */
+    int32_t *ids =
+        n_bytes < INT32_MAX ? malloc((n_bytes + 1) * sizeof *ids) : NULL; /* an id takes a byte at least */
     if (!ids)
         return clef__cli_fail(CLI_FAILED, "tokenize: out of host memory");
     for (const char *s = text + strspn(text, "[, \n\t"); *s && *s != ']'; s += strspn(s, ", \n\t")) {
@@ -73,7 +75,7 @@ static int decode(const clef_tokenizer *tok, const char *text, size_t n_bytes)
         const long x = strtol(s, &end, 10);
         if (end == s || errno || x < 0 || x > INT32_MAX) {
             free(ids);
-            return clef__cli_fail(CLI_USAGE, "tokenize --decode: wants ids such as 1,2,3, came '%.20s'", s);
+            return clef__cli_fail(CLI_USAGE, "tokenize --decode: expected ids such as 1,2,3, got '%.20s'", s);
         }
         ids[n++] = (int32_t)x;
         s = end;
@@ -117,7 +119,8 @@ const clef__command clef__command_tokenize = {
     .name = "tokenize",
     .usage = "MODEL TEXT [--no-special] [--json]",
     .summary = "Print the token ids of a text",
-    .notes = "MODEL may be a GGUF file that holds only a vocabulary, a folder with only tokenizer files, or such a file. TEXT -: stdin.\n",
+    .notes = "MODEL may be a GGUF file that holds only a vocabulary, a folder with only tokenizer files, or "
+             "such a file. TEXT -: stdin.\n",
     .options = tokenize_option_table,
     .min_args = 2,
     .max_args = 2,

@@ -2,8 +2,8 @@
 #include <inttypes.h>
 
 #include "tools/common.h"
-#include "tools/progress.h"
 #include "tools/inspect/variants.h"
+#include "tools/progress.h"
 
 typedef struct tune_options {
     const char *device, *model;
@@ -43,17 +43,20 @@ static clef_status load_graph(const char *path, clef_graph **out, clef_error *er
     return s ? s : clef_graph_optimize(*out, NULL, err);
 }
 
-static clef_status tune_variants(const tune_options *o, const char *path, clef_device *device, const clef_tune_opts *opts, clef_error *err)
+static clef_status tune_variants(const tune_options *o, const char *path, clef_device *device,
+                                 const clef_tune_opts *opts, clef_error *err)
 {
     clef_graph *graph = NULL;
     clef_status s = path ? load_graph(path, &graph, err) : CLEF_OK;
     if (!s)
-        s = clef_tune(device, graph, &(clef_plan_opts){.gemm = (clef_gemm)o->gemm, .exact = o->exact}, opts, err);
+        s = clef_tune(device, graph, &(clef_plan_opts){.gemm = (clef_gemm)o->gemm, .exact = o->exact}, opts,
+                      err);
     clef_graph_destroy(graph);
     return s;
 }
 
-static clef_status tune_clblast(clef_device *device, const clef_tune_opts *opts, clef_clblast_report *report, clef_error *err)
+static clef_status tune_clblast(clef_device *device, const clef_tune_opts *opts, clef_clblast_report *report,
+                                clef_error *err)
 {
     const clef_status s = clef_tune_clblast(device, opts, report, err);
     if (s == CLEF_E_UNSUPPORTED && err)
@@ -64,10 +67,10 @@ static clef_status tune_clblast(clef_device *device, const clef_tune_opts *opts,
 static void print_clblast(const clef_clblast_report *r)
 {
     if (r->gflops_before > 0)
-        printf("CLBlast f32 1024 x 1024 x 1024: %.1f GFLOP/s untuned, %.1f tuned: %.2f x; %" PRId32 " sets of parameters tried, %" PRId32
-               " wrong\n%s%s%s",
-               r->gflops_before, r->gflops_after, r->gflops_after / r->gflops_before, r->n_tried, r->n_wrong, r->params[0] ? "     " : "",
-               r->params, r->params[0] ? "\n" : "");
+        printf("CLBlast f32 1024 x 1024 x 1024: %.1f GFLOP/s untuned, %.1f tuned: %.2f x; %" PRId32
+               " sets of parameters tried, %" PRId32 " wrong\n%s%s%s",
+               r->gflops_before, r->gflops_after, r->gflops_after / r->gflops_before, r->n_tried, r->n_wrong,
+               r->params[0] ? "     " : "", r->params, r->params[0] ? "\n" : "");
 }
 
 static int tune_run(const void *options, int32_t n_args, char **args)
@@ -80,8 +83,10 @@ static int tune_run(const void *options, int32_t n_args, char **args)
     clef_clblast_report report = {0};
     clef__progress progress;
     clef__progress_init(&progress, o->quiet);
-    const clef_tune_opts opts = {.again = o->again, .progress = clef__progress_step, .progress_user = &progress};
-    clef_status s = clef_device_open(o->device, &(clef_device_opts){.notice = clef__say_notice}, &device, &err);
+    const clef_tune_opts opts = {
+        .again = o->again, .progress = clef__progress_step, .progress_user = &progress};
+    clef_status s =
+        clef_device_open(o->device, &(clef_device_opts){.notice = clef__say_notice}, &device, &err);
     if (!s && !o->quiet)
         clef__say_device(device);
     if (!s && what != WHAT_CLBLAST)
@@ -101,8 +106,10 @@ const clef__command clef__command_tune = {
     .name = "tune",
     .usage = "[MODEL] [--what variants|clblast|all]",
     .summary = "Measure which kernels serve best on a device, and keep the answer",
-    .notes = "Every variant is checked against the reference before it is timed. With MODEL, at the model's own shapes;\n"
-             "else at common ones, and CLBlast's parameters are searched (a minute). `clef devices --variants` shows what is known.\n",
+    .notes = "Every variant is checked against the reference before it is timed. With MODEL, at the model's "
+             "own shapes;\n"
+             "else at common ones, and CLBlast's parameters are searched (a minute). `clef devices "
+             "--variants` shows what is known.\n",
     .options = tune_option_table,
     .max_args = 1,
     .defaults = &tune_defaults,

@@ -19,7 +19,8 @@ static const char *pass_of(const char *spec)
     return NULL;
 }
 
-static clef_status open_one(const clef__graph_source *source, const char *spec, clef_graph **out, clef_error *err)
+static clef_status open_one(const clef__graph_source *source, const char *spec, clef_graph **out,
+                            clef_error *err)
 {
     clef__graph_source s = *source;
     clef_model *model = NULL;
@@ -54,7 +55,8 @@ static clef_status write_diff(void *user, FILE *to, clef_error *err)
     two_graphs *g = user;
     const clef_status status = clef_graph_write_diff(g->a, g->b, to, &g->d, err);
     if (status == CLEF_OK && !is_same(&g->d))
-        fprintf(to, "# %" PRId32 " gone, %" PRId32 " came, %" PRId32 " changed\n", g->d.gone, g->d.came, g->d.changed);
+        fprintf(to, "# %" PRId32 " removed, %" PRId32 " added, %" PRId32 " changed\n", g->d.gone, g->d.came,
+                g->d.changed);
     return status;
 }
 

@@ -22,13 +22,15 @@ static clef_status read_back(FILE *from, char **out, clef_error *err)
     return came == (size_t)n ? CLEF_OK : clef__error(err, CLEF_E_IO, "graph: cannot read its DOT form back");
 }
 
-static clef_status dot_text(const clef_graph *graph, const int32_t *expand, int32_t n, char **out, clef_error *err)
+static clef_status dot_text(const clef_graph *graph, const int32_t *expand, int32_t n, char **out,
+                            clef_error *err)
 {
     FILE *dot = tmpfile();
     *out = NULL;
     if (!dot)
         return clef__error(err, CLEF_E_IO, "graph: no temporary file: %s", strerror(errno));
-    clef_status status = n < 0 ? clef_graph_write_dot(graph, dot, err) : clef_graph_write_folded_dot(graph, expand, n, dot, err);
+    clef_status status = n < 0 ? clef_graph_write_dot(graph, dot, err)
+                               : clef_graph_write_folded_dot(graph, expand, n, dot, err);
     if (status == CLEF_OK)
         status = read_back(dot, out, err);
     fclose(dot);
@@ -40,8 +42,10 @@ typedef union picture_length {
     unsigned narrow;
     size_t wide;
 } picture_length;
-#    define LENGTH(n)                                                                                                                      \
-        (_Generic(gvRenderData, int (*)(GVC_t *, graph_t *, const char *, char **, unsigned *) : (n).narrow, default : (n).wide))
+#    define LENGTH(n)                                                                                        \
+        (_Generic(gvRenderData, int (*)(GVC_t *, graph_t *, const char *, char **, unsigned *)               \
+                  : (n).narrow, default                                                                      \
+                  : (n).wide))
 
 /* Into memory first: Graphviz ends the process where its own write fails. */
 static clef_status render(GVC_t *gvc, Agraph_t *drawn, const char *format, FILE *to, clef_error *err)
@@ -58,7 +62,8 @@ static clef_status render(GVC_t *gvc, Agraph_t *drawn, const char *format, FILE 
     return is_written ? CLEF_OK : clef__error(err, CLEF_E_IO, "graph: cannot write: %s", strerror(why));
 }
 
-clef_status clef__graph_draw(const clef_graph *graph, const char *format, const int32_t *expand, int32_t n, FILE *to, clef_error *err)
+clef_status clef__graph_draw(const clef_graph *graph, const char *format, const int32_t *expand, int32_t n,
+                             FILE *to, clef_error *err)
 {
     char *text = NULL;
     clef_status status = dot_text(graph, expand, n, &text, err);
@@ -81,10 +86,12 @@ clef_status clef__graph_draw(const clef_graph *graph, const char *format, const 
     return status;
 }
 #else
-clef_status clef__graph_draw(const clef_graph *graph, const char *format, const int32_t *expand, int32_t n, FILE *to, clef_error *err)
+clef_status clef__graph_draw(const clef_graph *graph, const char *format, const int32_t *expand, int32_t n,
+                             FILE *to, clef_error *err)
 {
     (void)graph, (void)expand, (void)n, (void)to;
-    return clef__error(err, CLEF_E_UNSUPPORTED, "graph: %s: this clef was built without Graphviz's library (Debian: libgraphviz-dev)",
+    return clef__error(err, CLEF_E_UNSUPPORTED,
+                       "graph: %s: this clef was built without Graphviz's library (Debian: libgraphviz-dev)",
                        format);
 }
 #endif

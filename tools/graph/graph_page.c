@@ -3,8 +3,8 @@
 
 #include <inttypes.h>
 
-#include "tools/json.h"
 #include "tools/inspect/page.h"
+#include "tools/json.h"
 
 typedef struct page_data {
     const clef_graph *graph;
@@ -53,7 +53,8 @@ static clef_status write_data(void *user, FILE *to, clef_error *err)
     return status;
 }
 
-clef_status clef__graph_page(const clef_graph *graph, const clef__graph_profile *profile, const char *title, FILE *to, clef_error *err)
+clef_status clef__graph_page(const clef_graph *graph, const clef__graph_profile *profile, const char *title,
+                             FILE *to, clef_error *err)
 {
     page_data d = {.graph = profile ? clef_plan_graph(profile->plan) : graph, .profile = profile};
     return clef__page_write(to, "graph.html", title, write_data, &d, err);

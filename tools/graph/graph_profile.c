@@ -3,10 +3,11 @@
 
 #include <stdlib.h>
 
-clef_status clef__graph_profile_run(clef__graph_profile *p, const char *device, int32_t no_proof, clef_model *model,
-                                    const clef_graph *graph, clef_error *err)
+clef_status clef__graph_profile_run(clef__graph_profile *p, const char *device, int32_t no_proof,
+                                    clef_model *model, const clef_graph *graph, clef_error *err)
 {
-    const clef_plan_opts opts = {.no_proof = no_proof, .weights = model ? clef_model_weight : NULL, .weights_user = model};
+    const clef_plan_opts opts = {
+        .no_proof = no_proof, .weights = model ? clef_model_weight : NULL, .weights_user = model};
     clef_status status = clef_device_open(device, &(clef_device_opts){.profile = 1}, &p->device, err);
     if (status == CLEF_OK)
         status = clef_plan_create(p->device, graph, &opts, &p->plan, err);

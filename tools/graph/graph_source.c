@@ -11,16 +11,18 @@ static int has_linear_layers(const clef_hparams *hp)
     return any != 0;
 }
 
-static clef_status build(const clef__graph_source *source, const clef_model *model, clef_graph **out, clef_error *err)
+static clef_status build(const clef__graph_source *source, const clef_model *model, clef_graph **out,
+                         clef_error *err)
 {
     clef_build_opts opts = source->build;
     opts.all_logits = opts.all_logits || source->for_export;
-    opts.padding_mask = opts.padding_mask || (source->for_export && !has_linear_layers(clef_model_hparams(model)));
+    opts.padding_mask =
+        opts.padding_mask || (source->for_export && !has_linear_layers(clef_model_hparams(model)));
     return clef_model_build(model, &opts, out, err);
 }
 
-clef_status clef__graph_source_open(const clef__graph_source *source, const char *path, clef_model **model, clef_graph **out,
-                                    clef_error *err)
+clef_status clef__graph_source_open(const clef__graph_source *source, const char *path, clef_model **model,
+                                    clef_graph **out, clef_error *err)
 {
     clef_status status;
     *model = NULL;

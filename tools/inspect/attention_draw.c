@@ -8,7 +8,16 @@
 #    include <cairo-svg.h>
 #    include <cairo.h>
 
-enum { MARGIN = 16, TITLE = 18, FONT = 11, LABELS = 96, GRID_CELLS = 160, GRID_MOST = 480, ONE_CELL = 18, ONE_MOST = 1200 };
+enum {
+    MARGIN = 16,
+    TITLE = 18,
+    FONT = 11,
+    LABELS = 96,
+    GRID_CELLS = 160,
+    GRID_MOST = 480,
+    ONE_CELL = 18,
+    ONE_MOST = 1200
+};
 static const double quarter_turn = 1.57079632679489662;
 
 /** Where heads stand: one large with labels, or all in rows of a layer each. */
@@ -64,7 +73,8 @@ static float pixel_of(const attention_map *m, const float *p, int32_t x, int32_t
     return most;
 }
 
-/* The map as an image: a cell is `repeat` pixels wide and high, or where they are more than `most` along a side, a pixel several cells. */
+/* The map as an image: a cell is `repeat` pixels wide and high, or where they are more than `most` along a
+ * side, a pixel several cells. */
 static cairo_surface_t *image_of(const attention_map *m, int32_t head, int32_t most, int32_t repeat)
 {
     const int32_t w = m->n_keys < most ? m->n_keys : most, h = m->n_queries < most ? m->n_queries : most;
@@ -77,7 +87,8 @@ static cairo_surface_t *image_of(const attention_map *m, int32_t head, int32_t m
         for (int32_t x = 0; x < w; x++) {
             const uint32_t colour = colour_of(pixel_of(m, clef__attention_head(m, head), x, y, w, h));
             for (int32_t k = 0; k < repeat; k++)
-                memcpy(row + ((size_t)x * (size_t)repeat + (size_t)k) * sizeof colour, &colour, sizeof colour);
+                memcpy(row + ((size_t)x * (size_t)repeat + (size_t)k) * sizeof colour, &colour,
+                       sizeof colour);
         }
         for (int32_t k = 1; k < repeat; k++)
             memcpy(row + (size_t)k * stride, row, (size_t)w * (size_t)repeat * 4);
@@ -86,9 +97,10 @@ static cairo_surface_t *image_of(const attention_map *m, int32_t head, int32_t m
     return image;
 }
 
-/* An image takes less than a path a cell. cairo 1.16 drops the filter where it writes SVG, so cells are repeated there: their edges stay
- * sharp enough. */
-static void draw_cells(cairo_t *c, const picture *p, const attention_map *m, int32_t head, double x, double y, double w, double h)
+/* An image takes less than a path a cell. cairo 1.16 drops the filter where it writes SVG, so cells are
+ * repeated there: their edges stay sharp enough. */
+static void draw_cells(cairo_t *c, const picture *p, const attention_map *m, int32_t head, double x, double y,
+                       double w, double h)
 {
     const int32_t most = p->is_one   ? ONE_MOST
                          : p->is_png ? GRID_CELLS
@@ -169,7 +181,8 @@ static void draw(cairo_t *c, const picture *p)
         const attention_map *m = &p->a->maps[i];
         for (int32_t h = 0; h < p->heads && p->first + h < m->n_heads; h++) {
             const double x = MARGIN + h * (p->panel_w + MARGIN), y = MARGIN + i * (p->panel_h + MARGIN);
-            snprintf(title, sizeof title, "%s %d, head %d", m->kind == ATTENTION_CROSS ? "cross" : "layer", m->layer, p->first + h);
+            snprintf(title, sizeof title, "%s %d, head %d", m->kind == ATTENTION_CROSS ? "cross" : "layer",
+                     m->layer, p->first + h);
             draw_text(c, title, x, y + FONT / 2.0, 0, 0);
             if (p->is_one)
                 draw_one(c, p, m, x, y);
@@ -190,10 +203,12 @@ static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_e
     picture p = {.is_png = is_png};
     plan_picture(&p, a);
     if (is_png && (p.width > MOST || p.height > MOST))
-        return clef__error(err, CLEF_E_LIMIT, "attention: a picture of %.0f x %.0f, at most %d either way: choose a --layer", p.width,
-                           p.height, MOST);
-    cairo_surface_t *surface = is_png ? cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(p.width), (int)ceil(p.height))
-                                      : cairo_svg_surface_create_for_stream(write_part, to, p.width, p.height);
+        return clef__error(err, CLEF_E_LIMIT,
+                           "attention: a picture of %.0f x %.0f, at most %d either way: choose a --layer",
+                           p.width, p.height, MOST);
+    cairo_surface_t *surface =
+        is_png ? cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(p.width), (int)ceil(p.height))
+               : cairo_svg_surface_create_for_stream(write_part, to, p.width, p.height);
     cairo_t *c = cairo_create(surface);
     draw(c, &p);
     cairo_status_t status = cairo_status(c);
@@ -204,13 +219,16 @@ static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_e
     if (status == CAIRO_STATUS_SUCCESS)
         status = cairo_surface_status(surface);
     cairo_surface_destroy(surface);
-    return status == CAIRO_STATUS_SUCCESS ? CLEF_OK : clef__error(err, CLEF_E_IO, "attention: cairo: %s", cairo_status_to_string(status));
+    return status == CAIRO_STATUS_SUCCESS
+               ? CLEF_OK
+               : clef__error(err, CLEF_E_IO, "attention: cairo: %s", cairo_status_to_string(status));
 }
 #else
 static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_error *err)
 {
     (void)a, (void)to;
-    return clef__error(err, CLEF_E_UNSUPPORTED, "attention: %s: this clef was built without cairo (Debian: libcairo2-dev)",
+    return clef__error(err, CLEF_E_UNSUPPORTED,
+                       "attention: %s: this clef was built without cairo (Debian: libcairo2-dev)",
                        is_png ? "png" : "svg");
 }
 #endif

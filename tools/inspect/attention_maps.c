@@ -7,7 +7,8 @@
 
 const char *const clef__attention_kinds[] = {"self", "encoder", "cross", NULL};
 
-/* "layer3.attention", "encoder.layer0.attention", "decoder.layer1.cross_attention": 1 and what it is, or 0. */
+/* "layer3.attention", "encoder.layer0.attention", "decoder.layer1.cross_attention": 1 and what it is, or 0.
+ */
 static int read_name(const char *name, attention_kind *kind, int32_t *layer)
 {
     const int in_encoder = strncmp(name, "encoder.", 8) == 0, in_decoder = strncmp(name, "decoder.", 8) == 0;
@@ -22,7 +23,8 @@ static int read_name(const char *name, attention_kind *kind, int32_t *layer)
     return *kind == ATTENTION_CROSS || strcmp(rest, "attention") == 0;
 }
 
-static clef_status add_map(attention_maps *out, const char *name, attention_kind kind, int32_t layer, clef_error *err)
+static clef_status add_map(attention_maps *out, const char *name, attention_kind kind, int32_t layer,
+                           clef_error *err)
 {
     attention_map *more = realloc(out->maps, ((size_t)out->n + 1) * sizeof *more);
     char *copy = malloc(strlen(name) + 1);
@@ -36,19 +38,22 @@ static clef_status add_map(attention_maps *out, const char *name, attention_kind
     return CLEF_OK;
 }
 
-static clef_status find_maps(const clef_graph *graph, uint32_t kinds, int32_t wanted, attention_maps *out, clef_error *err)
+static clef_status find_maps(const clef_graph *graph, uint32_t kinds, int32_t wanted, attention_maps *out,
+                             clef_error *err)
 {
     attention_kind kind;
     int32_t layer;
     clef_status status = CLEF_OK;
     for (int32_t i = 0; i < clef_graph_n_values(graph) && status == CLEF_OK; i++) {
         const clef_value_info v = clef_value_describe(clef_graph_value(graph, i));
-        if (v.shape.rank == 4 && read_name(v.name, &kind, &layer) && (kinds >> kind & 1) && (wanted < 0 || layer == wanted))
+        if (v.shape.rank == 4 && read_name(v.name, &kind, &layer) && (kinds >> kind & 1) &&
+            (wanted < 0 || layer == wanted))
             status = add_map(out, v.name, kind, layer, err);
     }
     if (status == CLEF_OK && out->n == 0)
         status = wanted < 0 ? clef__error(err, CLEF_E_NOT_FOUND, "attention: the model has none of that kind")
-                            : clef__error(err, CLEF_E_NOT_FOUND, "attention: layer %d has none of that kind", wanted);
+                            : clef__error(err, CLEF_E_NOT_FOUND, "attention: layer %d has none of that kind",
+                                          wanted);
     return status;
 }
 
@@ -101,10 +106,12 @@ static clef_status read_texts(const clef__forward *f, attention_maps *out, clef_
     out->n_target = f->n_target;
     out->source = clef__forward_texts(f, f->ids, f->n_ids);
     out->target = clef__forward_texts(f, f->target, f->n_target);
-    return out->source && out->target ? CLEF_OK : clef__error(err, CLEF_E_NOMEM, "attention: out of host memory");
+    return out->source && out->target ? CLEF_OK
+                                      : clef__error(err, CLEF_E_NOMEM, "attention: out of host memory");
 }
 
-clef_status clef__attention_collect(clef__forward *f, uint32_t kinds, int32_t layer, attention_maps *out, clef_error *err)
+clef_status clef__attention_collect(clef__forward *f, uint32_t kinds, int32_t layer, attention_maps *out,
+                                    clef_error *err)
 {
     const char **taps = NULL;
     out->layer = layer;

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "tools/inspect/attention.h"
-#include "tools/json.h"
 #include "tools/inspect/npy.h"
 #include "tools/inspect/page.h"
+#include "tools/json.h"
 #include "tools/terminal.h"
 
 /** The heads that were asked for. */
@@ -22,7 +22,9 @@ static int32_t end_head(const attention_maps *a, const attention_map *m)
     return a->head < 0 ? m->n_heads : a->head + 1;
 }
 
-/* ---- the terminal -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the terminal
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Exactly 0 is what a mask leaves. */
 static int step_of(float w, int n)
@@ -63,7 +65,8 @@ static void write_blocks(FILE *to, const attention_maps *a, const attention_map 
     const int colour = to == stdout && clef__terminal_stdout() && !getenv("NO_COLOR");
     const float *p = clef__attention_head(m, head);
     char **rows = clef__attention_row_texts(a, m);
-    fprintf(to, "%s head %" PRId32 ": rows are queries, columns keys; // is masked, NN is NaN\n", m->name, head);
+    fprintf(to, "%s head %" PRId32 ": rows are queries, columns keys; // is masked, NN is NaN\n", m->name,
+            head);
     for (int32_t t = 0; t < m->n_queries; t++) {
         write_label(to, rows[t], WIDTH);
         for (int32_t s = 0; s < m->n_keys; s++)
@@ -101,7 +104,8 @@ clef_status clef__attention_text(void *user, FILE *to, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- JSON, and the page -----------------------------------------------------------------------------------------------------------------
+/* ---- JSON, and the page
+ * -----------------------------------------------------------------------------------------------------------------
  */
 
 static void write_texts(FILE *to, int32_t *n_members, const char *key, char **texts, int32_t n)
@@ -143,11 +147,13 @@ static clef_status write_json(const attention_maps *a, FILE *to, int digits, cle
     double n_weights = 0;
     int32_t n = 0;
     for (int32_t i = 0; i < a->n; i++)
-        n_weights += (double)a->maps[i].n_queries * a->maps[i].n_keys * (a->head < 0 ? a->maps[i].n_heads : 1);
+        n_weights +=
+            (double)a->maps[i].n_queries * a->maps[i].n_keys * (a->head < 0 ? a->maps[i].n_heads : 1);
     if (n_weights > MOST)
-        return clef__error(err, CLEF_E_LIMIT,
-                           "attention: %.0f weights are more than a page or JSON takes (%d): choose a --layer and a --head", n_weights,
-                           MOST);
+        return clef__error(
+            err, CLEF_E_LIMIT,
+            "attention: %.0f weights are more than a page or JSON takes (%d): choose a --layer and a --head",
+            n_weights, MOST);
     fputc('{', to);
     clef__json_member_text(to, &n, "format", "clef-attention");
     clef__json_member_number(to, &n, "version", 1);
@@ -190,7 +196,8 @@ clef_status clef__attention_html(void *user, FILE *to, clef_error *err)
     return clef__page_write(to, "attention.html", a->title, page_data, user, err);
 }
 
-/* ---- npy --------------------------------------------------------------------------------------------------------------------------------
+/* ---- npy
+ * --------------------------------------------------------------------------------------------------------------------------------
  */
 
 clef_status clef__attention_npy(void *user, FILE *to, clef_error *err)
@@ -199,8 +206,9 @@ clef_status clef__attention_npy(void *user, FILE *to, clef_error *err)
     const attention_map *m = &a->maps[0];
     for (int32_t i = 1; i < a->n; i++)
         if (a->maps[i].kind != m->kind || a->maps[i].n_heads != m->n_heads)
-            return clef__error(err, CLEF_E_UNSUPPORTED, "attention: %s and %s do not make one array: choose a --kind or a --layer", m->name,
-                               a->maps[i].name);
+            return clef__error(err, CLEF_E_UNSUPPORTED,
+                               "attention: %s and %s do not make one array: choose a --kind or a --layer",
+                               m->name, a->maps[i].name);
     clef__npy_head(to, 4, (const int64_t[]){a->n, end_head(a, m) - first_head(a), m->n_queries, m->n_keys});
     for (int32_t i = 0; i < a->n; i++)
         fwrite(clef__attention_head(&a->maps[i], first_head(a)), sizeof(float),

@@ -9,7 +9,17 @@
 #include "tools/common.h"
 #include "tools/output.h"
 
-enum { WIDTH = 900, HEIGHT = 360, LEFT = 72, RIGHT = 16, TOP = 36, BOTTOM = 40, POINTS = 400, STRETCHES = 60, TICKS = 5 };
+enum {
+    WIDTH = 900,
+    HEIGHT = 360,
+    LEFT = 72,
+    RIGHT = 16,
+    TOP = 36,
+    BOTTOM = 40,
+    POINTS = 400,
+    STRETCHES = 60,
+    TICKS = 5
+};
 
 typedef struct axes {
     double lo, hi; /* of log perplexity */
@@ -27,7 +37,8 @@ static double y_of(const axes *a, double nats)
 }
 
 /* Means of `step` tokens each, and the running mean at their ends. */
-static void scan(const clef__curve *c, int64_t step, FILE *to, const axes *a, int running, double *lo, double *hi)
+static void scan(const clef__curve *c, int64_t step, FILE *to, const axes *a, int running, double *lo,
+                 double *hi)
 {
     double sum = 0, part = 0;
     int64_t at = 0;
@@ -38,7 +49,8 @@ static void scan(const clef__curve *c, int64_t step, FILE *to, const axes *a, in
             continue;
         const double y = running ? sum / (double)(i + 1) : part / (double)(i + 1 - at);
         if (to)
-            fprintf(to, "%.1f,%.1f ", x_of(a, running ? (double)(i + 1) : ((double)(at + i) + 1) / 2), y_of(a, y));
+            fprintf(to, "%.1f,%.1f ", x_of(a, running ? (double)(i + 1) : ((double)(at + i) + 1) / 2),
+                    y_of(a, y));
         *lo = fmin(*lo, y);
         *hi = fmax(*hi, y);
         part = 0;
@@ -49,12 +61,17 @@ static void scan(const clef__curve *c, int64_t step, FILE *to, const axes *a, in
 static void write_axes(FILE *to, const axes *a)
 {
     for (int i = 0; i <= TICKS; i++) {
-        const double nats = a->lo + (a->hi - a->lo) * i / TICKS, y = y_of(a, nats), x = x_of(a, (double)a->n * i / TICKS);
-        fprintf(to, "<path d=\"M%d %.1fH%d\" stroke=\"#e3e7ee\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.3g</text>\n", LEFT, y,
-                WIDTH - RIGHT, LEFT - 6, y + 4, exp(nats));
-        fprintf(to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", x, HEIGHT - BOTTOM + 18, (double)a->n * i / TICKS);
+        const double nats = a->lo + (a->hi - a->lo) * i / TICKS, y = y_of(a, nats),
+                     x = x_of(a, (double)a->n * i / TICKS);
+        fprintf(to,
+                "<path d=\"M%d %.1fH%d\" stroke=\"#e3e7ee\"/><text x=\"%d\" y=\"%.1f\" "
+                "text-anchor=\"end\">%.3g</text>\n",
+                LEFT, y, WIDTH - RIGHT, LEFT - 6, y + 4, exp(nats));
+        fprintf(to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", x, HEIGHT - BOTTOM + 18,
+                (double)a->n * i / TICKS);
     }
-    fprintf(to, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">tokens scored</text>\n", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6);
+    fprintf(to, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">tokens scored</text>\n",
+            (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6);
 }
 
 clef_status clef__curve_svg(void *curve, FILE *to, clef_error *err)
@@ -73,8 +90,10 @@ clef_status clef__curve_svg(void *curve, FILE *to, clef_error *err)
         return clef__error(err, CLEF_E_LIMIT, "%s: a token's probability is no number", c->title);
     a.hi += (a.hi - a.lo) * 0.05 + 1e-3;
     fprintf(to,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
-            "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"20\" font-size=\"14\">",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+            "font-family=\"sans-serif\" "
+            "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" "
+            "y=\"20\" font-size=\"14\">",
             WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT);
     clef__xml_text(to, c->title);
     fprintf(to, ": perplexity %.4f over %" PRId64 " tokens</text>\n", exp(sum / (double)c->n), c->n);
@@ -84,8 +103,8 @@ clef_status clef__curve_svg(void *curve, FILE *to, clef_error *err)
     fputs("\"/>\n<polyline fill=\"none\" stroke=\"#2f6fd0\" stroke-width=\"2\" points=\"", to);
     scan(c, step, to, &a, 1, &none[0], &none[1]);
     fprintf(to,
-            "\"/>\n<text x=\"%d\" y=\"20\" text-anchor=\"end\"><tspan fill=\"#2f6fd0\">so far</tspan> <tspan fill=\"#8aa9d8\">each %" PRId64
-            " token%s</tspan></text>\n</svg>\n",
+            "\"/>\n<text x=\"%d\" y=\"20\" text-anchor=\"end\"><tspan fill=\"#2f6fd0\">so far</tspan> <tspan "
+            "fill=\"#8aa9d8\">each %" PRId64 " token%s</tspan></text>\n</svg>\n",
             WIDTH - RIGHT, stretch, stretch == 1 ? "" : "s");
     return ferror(to) ? clef__error(err, CLEF_E_IO, "cannot write: %s", strerror(errno)) : CLEF_OK;
 }

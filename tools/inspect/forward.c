@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- ids ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- ids
+ * -----------------------------------------------------------------------------------------------------------------------------
+ */
 
 static clef_status parse_ids(clef__forward *f, const char *text, clef_error *err)
 {
@@ -16,17 +18,19 @@ static clef_status parse_ids(clef__forward *f, const char *text, clef_error *err
         char *end;
         const long long id = strtoll(s, &end, 10);
         if (end == s || id < 0 || id > INT32_MAX)
-            return clef__error(err, CLEF_E_ARG, "--ids: wanted numbers, came '%.20s'", s);
+            return clef__error(err, CLEF_E_ARG, "--ids: expected numbers, got '%.20s'", s);
         f->ids[f->n_ids++] = (int32_t)id;
         s = end + strspn(end, ", \n\t");
     }
     return CLEF_OK;
 }
 
-static clef_status encode(clef__forward *f, const char *text, size_t n_bytes, int32_t **out, int32_t *n, clef_error *err)
+static clef_status encode(clef__forward *f, const char *text, size_t n_bytes, int32_t **out, int32_t *n,
+                          clef_error *err)
 {
     int32_t *ids = NULL, n_ids = 0;
-    clef_status status = clef_tokenizer_encode(f->tokenizer, text, n_bytes, CLEF_SPECIAL_ADD, &ids, &n_ids, err);
+    clef_status status =
+        clef_tokenizer_encode(f->tokenizer, text, n_bytes, CLEF_SPECIAL_ADD, &ids, &n_ids, err);
     if (status != CLEF_OK)
         return status;
     *out = malloc(((size_t)n_ids + 1) * sizeof **out);
@@ -44,13 +48,15 @@ static clef_status encode_text(clef__forward *f, clef_error *err)
     if (f->o->file && clef__read_file(f->o->file, &text, &n_bytes) != CLI_GO_ON)
         return clef__error(err, CLEF_E_IO, "%s: cannot read it", f->o->file);
     f->tokenizer = clef_model_tokenizer(f->model, err);
-    const clef_status status = f->tokenizer ? encode(f, text ? text : f->o->prompt, n_bytes, &f->ids, &f->n_ids, err) : err->status;
+    const clef_status status =
+        f->tokenizer ? encode(f, text ? text : f->o->prompt, n_bytes, &f->ids, &f->n_ids, err) : err->status;
     free(text);
     return status;
 }
 
 /* The first sequence of a tensor [1, n]; *out NULL where there is none. */
-static clef_status read_row(const clef_tensor_file *in, const char *path, const char *name, int32_t **out, int32_t *n, clef_error *err)
+static clef_status read_row(const clef_tensor_file *in, const char *path, const char *name, int32_t **out,
+                            int32_t *n, clef_error *err)
 {
     const int32_t at = clef_tensor_file_find(in, name);
     if (at < 0)
@@ -58,7 +64,8 @@ static clef_status read_row(const clef_tensor_file *in, const char *path, const 
     const clef_tensor_info t = clef_tensor_file_get(in, at);
     char dims[96];
     if (t.rank != 2 || t.dims[0] != 1 || t.dims[1] < 1 || t.dims[1] > INT32_MAX)
-        return clef__error(err, CLEF_E_SHAPE, "%s: %s: wanted [1, T], came %s", path, name, clef__dims_text(t.rank, t.dims, dims));
+        return clef__error(err, CLEF_E_SHAPE, "%s: %s: expected [1, T], got %s", path, name,
+                           clef__dims_text(t.rank, t.dims, dims));
     *n = (int32_t)t.dims[1];
     *out = malloc((size_t)*n * sizeof **out);
     if (!*out)
@@ -80,10 +87,12 @@ static clef_status read_in(clef__forward *f, clef_error *err)
         status = read_row(in, f->o->in, "decoder_input_ids", &f->target, &f->n_target, err);
     clef_tensor_file_close(in);
     if (status == CLEF_OK && !f->ids)
-        status = clef__error(err, CLEF_E_NOT_FOUND, "%s: wanted a tensor input_ids [1, T]; there is none", f->o->in);
+        status = clef__error(err, CLEF_E_NOT_FOUND, "%s: expected a tensor input_ids [1, T]; there is none",
+                             f->o->in);
     if (status == CLEF_OK && f->mask && n_mask != f->n_ids)
         status =
-            clef__error(err, CLEF_E_SHAPE, "%s: attention_mask has %" PRId32 " tokens, input_ids %" PRId32, f->o->in, n_mask, f->n_ids);
+            clef__error(err, CLEF_E_SHAPE, "%s: attention_mask has %" PRId32 " tokens, input_ids %" PRId32,
+                        f->o->in, n_mask, f->n_ids);
     return status;
 }
 
@@ -91,14 +100,17 @@ static clef_status check_ids(const clef__forward *f, const int32_t *ids, int32_t
 {
     const clef_hparams *hp = clef_model_hparams(f->model);
     if (hp->n_context > 0 && n > hp->n_context)
-        return clef__error(err, CLEF_E_LIMIT, "%" PRId32 " tokens, the model takes %" PRId32, n, hp->n_context);
+        return clef__error(err, CLEF_E_LIMIT, "%" PRId32 " tokens, the model takes %" PRId32, n,
+                           hp->n_context);
     for (int32_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= hp->n_vocab)
-            return clef__error(err, CLEF_E_ARG, "wanted ids from 0 to %" PRId32 ", came %" PRId32, hp->n_vocab - 1, ids[i]);
+            return clef__error(err, CLEF_E_ARG, "expected ids from 0 to %" PRId32 ", got %" PRId32,
+                               hp->n_vocab - 1, ids[i]);
     return CLEF_OK;
 }
 
-/* ---- the target of an encoder-decoder ---------------------------------------------------------------------------------------------------
+/* ---- the target of an encoder-decoder
+ * ---------------------------------------------------------------------------------------------------
  */
 
 static clef_status open_device(clef__forward *f, clef_error *err)
@@ -153,7 +165,8 @@ static clef_status encode_target(clef__forward *f, clef_error *err)
         return err->status;
     const clef_status status = encode(f, f->o->target, strlen(f->o->target), &f->target, &f->n_target, err);
     if (status == CLEF_OK && start >= 0) {
-        memmove(f->target + 1, f->target, (size_t)f->n_target * sizeof *f->target); /* there is room for one more */
+        memmove(f->target + 1, f->target,
+                (size_t)f->n_target * sizeof *f->target); /* there is room for one more */
         f->target[0] = start;
         f->n_target++;
     }
@@ -193,16 +206,21 @@ static clef_status read_said(clef__forward *f, clef_error *err)
     return status;
 }
 
-clef_status clef__forward_open(clef__forward *f, const clef__forward_opts *o, const char *path, clef_error *err)
+clef_status clef__forward_open(clef__forward *f, const clef__forward_opts *o, const char *path,
+                               clef_error *err)
 {
     const int n_sources = (o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) + (o->in != NULL);
     f->o = o;
     clef__progress_init(&f->progress, o->quiet);
     if (n_sources != 1 && !o->known_ids)
-        return clef__error(err, CLEF_E_ARG, "wanted one of -p TEXT, -f FILE, --ids and --in, came %d of them", n_sources);
+        return clef__error(err, CLEF_E_ARG,
+                           "expected one of -p TEXT, -f FILE, --ids and --in, got %d of them", n_sources);
     clef_status status = clef_model_open(path, &f->model, err);
     if (status == CLEF_OK)
-        status = o->known_ids ? read_known(f, err) : o->ids ? parse_ids(f, o->ids, err) : o->in ? read_in(f, err) : encode_text(f, err);
+        status = o->known_ids ? read_known(f, err)
+                 : o->ids     ? parse_ids(f, o->ids, err)
+                 : o->in      ? read_in(f, err)
+                              : encode_text(f, err);
     if (status == CLEF_OK && !f->target && !o->target && o->said)
         status = read_said(f, err);
     if (status != CLEF_OK)
@@ -213,16 +231,19 @@ clef_status clef__forward_open(clef__forward *f, const clef__forward_opts *o, co
     if (f->n_ids < 1)
         return clef__error(err, CLEF_E_ARG, "the text has no tokens");
     if (f->target && !f->is_seq2seq)
-        return clef__error(err, CLEF_E_UNSUPPORTED, "there are decoder_input_ids, but %s is no encoder-decoder", path);
+        return clef__error(err, CLEF_E_UNSUPPORTED,
+                           "there are decoder_input_ids, but %s is no encoder-decoder", path);
     if (o->target && !f->is_seq2seq)
-        return clef__error(err, CLEF_E_UNSUPPORTED, "--target is of encoder-decoders, %s is %s", path, clef_model_hparams(f->model)->arch);
+        return clef__error(err, CLEF_E_UNSUPPORTED, "--target is of encoder-decoders, %s is %s", path,
+                           clef_model_hparams(f->model)->arch);
     status = check_ids(f, f->ids, f->n_ids, err);
     if (status == CLEF_OK && f->is_seq2seq && !f->target)
         status = o->target ? encode_target(f, err) : generate_target(f, err);
     return status == CLEF_OK ? check_ids(f, f->target, f->n_target, err) : status;
 }
 
-/* ---- the pass ---------------------------------------------------------------------------------------------------------------------------
+/* ---- the pass
+ * ---------------------------------------------------------------------------------------------------------------------------
  */
 
 clef_status clef__forward_build(clef__forward *f, const char *const *taps, int32_t n_taps, clef_error *err)
@@ -246,7 +267,8 @@ static clef_status bind(clef__forward *f, const char *symbol, int32_t value, cle
     return s ? clef_plan_bind(f->plan, s, value, err) : CLEF_OK;
 }
 
-static clef_status write_ints(clef__forward *f, const char *input, const int32_t *x, int32_t n, clef_error *err)
+static clef_status write_ints(clef__forward *f, const char *input, const int32_t *x, int32_t n,
+                              clef_error *err)
 {
     const int32_t i = clef_plan_input(f->plan, input);
     return i >= 0 && x ? clef_plan_write(f->plan, i, x, (size_t)n * sizeof *x, err) : CLEF_OK;
@@ -289,7 +311,8 @@ clef_status clef__forward_execute(clef__forward *f, const clef_graph *graph, cle
     return status == CLEF_OK ? clef_plan_run(f->plan, err) : status;
 }
 
-clef_status clef__forward_read(clef__forward *f, const char *name, float **out, int32_t *rank, int64_t *dims, clef_error *err)
+clef_status clef__forward_read(clef__forward *f, const char *name, float **out, int32_t *rank, int64_t *dims,
+                               clef_error *err)
 {
     const int32_t output = clef_plan_output(f->plan, name);
     *out = NULL;
@@ -315,7 +338,8 @@ void clef__forward_close(clef__forward *f)
     free(f->target);
 }
 
-/* ---- tokens as text --------------------------------------------------------------------------------------------------------------------
+/* ---- tokens as text
+ * --------------------------------------------------------------------------------------------------------------------
  */
 
 static const char *role_of(const clef__forward *f, int32_t id)

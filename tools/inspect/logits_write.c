@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "tools/inspect/curve.h"
-#include "tools/json.h"
 #include "tools/inspect/logits.h"
 #include "tools/inspect/page.h"
+#include "tools/json.h"
 #include "tools/terminal.h"
 
 static double bits(double nats)
@@ -26,9 +26,12 @@ static void write_token(FILE *to, const clef__forward *f, int32_t id)
 /* Green to red over ten bits; what is no number purple. */
 static const char *colour_of(double surprise)
 {
-    static const char *const steps[] = {"\033[38;5;34m",  "\033[38;5;70m",  "\033[38;5;106m", "\033[38;5;142m", "\033[38;5;178m",
-                                        "\033[38;5;172m", "\033[38;5;166m", "\033[38;5;160m", "\033[38;5;124m"};
-    const int n = (int)(sizeof steps / sizeof *steps), k = surprise >= n ? n - 1 : surprise > 0 ? (int)surprise : 0;
+    static const char *const steps[] = {"\033[38;5;34m",  "\033[38;5;70m",  "\033[38;5;106m",
+                                        "\033[38;5;142m", "\033[38;5;178m", "\033[38;5;172m",
+                                        "\033[38;5;166m", "\033[38;5;160m", "\033[38;5;124m"};
+    const int n = (int)(sizeof steps / sizeof *steps), k = surprise >= n  ? n - 1
+                                                           : surprise > 0 ? (int)surprise
+                                                                          : 0;
     return isnan(surprise) ? "\033[38;5;201m" : steps[k];
 }
 
@@ -119,7 +122,8 @@ clef_status clef__logits_json(void *user, FILE *to, clef_error *err)
 
 clef_status clef__logits_html(void *user, FILE *to, clef_error *err)
 {
-    return clef__page_write(to, "logits.html", ((const logits_result *)user)->title, clef__logits_json, user, err);
+    return clef__page_write(to, "logits.html", ((const logits_result *)user)->title, clef__logits_json, user,
+                            err);
 }
 
 clef_status clef__logits_svg(void *user, FILE *to, clef_error *err)

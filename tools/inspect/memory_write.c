@@ -3,14 +3,15 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "tools/json.h"
 #include "tools/inspect/memory_plan.h"
 #include "tools/inspect/page.h"
+#include "tools/json.h"
 
 uint64_t clef__memory_device(const memory_part *part)
 {
     const clef_plan_stats *s = &part->stats;
-    return s->weight_bytes + s->state_bytes + s->arena_bytes + s->scratch_bytes + s->io_bytes + s->fused_bytes;
+    return s->weight_bytes + s->state_bytes + s->arena_bytes + s->scratch_bytes + s->io_bytes +
+           s->fused_bytes;
 }
 
 /** A line of the table: a name for people and one for JSON. */
@@ -51,7 +52,8 @@ static const char *value_name(const memory_part *p, int32_t i)
 static void write_row(FILE *to, const char *name, uint64_t n_bytes, const char *more)
 {
     char text[24];
-    fprintf(to, "  %-22s %12s %16" PRIu64 "%s%s\n", name, clef__bytes_text(n_bytes, text), n_bytes, *more ? "  " : "", more);
+    fprintf(to, "  %-22s %12s %16" PRIu64 "%s%s\n", name, clef__bytes_text(n_bytes, text), n_bytes,
+            *more ? "  " : "", more);
 }
 
 static void write_part(FILE *to, const memory_part *p)
@@ -65,12 +67,14 @@ static void write_part(FILE *to, const memory_part *p)
         if (strcmp(rows[i].key, "weight_bytes") == 0 && p->stats.packed_bytes)
             snprintf(more, sizeof more, "of it %s in panels", clef__bytes_text(p->stats.packed_bytes, a));
         if (strcmp(rows[i].key, "arena_bytes") == 0)
-            snprintf(more, sizeof more, "%s without sharing; at most %s live at once, at %s", clef__bytes_text(p->stats.unshared_bytes, a),
-                     clef__bytes_text(p->live_peak, b), value_name(p, p->peak_at));
+            snprintf(more, sizeof more, "%s without sharing; at most %s live at once, at %s",
+                     clef__bytes_text(p->stats.unshared_bytes, a), clef__bytes_text(p->live_peak, b),
+                     value_name(p, p->peak_at));
         write_row(to, rows[i].name, rows[i].n_bytes, more);
     }
     if (p->stats.mapped_bytes)
-        write_row(to, "mapped, not copied", p->stats.mapped_bytes, "weights that are used where the file lies");
+        write_row(to, "mapped, not copied", p->stats.mapped_bytes,
+                  "weights that are used where the file lies");
 }
 
 clef_status clef__memory_text(void *user, FILE *to, clef_error *err)
@@ -78,8 +82,8 @@ clef_status clef__memory_text(void *user, FILE *to, clef_error *err)
     const memory_plan *m = user;
     char text[24];
     (void)err;
-    fprintf(to, "%s on %s, context %" PRId32 "%s%s\n", m->title, clef_device_describe(m->device)->name, m->n_context,
-            m->kv_type ? ", cache " : "", m->kv_type ? m->kv_type : "");
+    fprintf(to, "%s on %s, context %" PRId32 "%s%s\n", m->title, clef_device_describe(m->device)->name,
+            m->n_context, m->kv_type ? ", cache " : "", m->kv_type ? m->kv_type : "");
     for (int32_t i = 0; i < m->n_parts; i++)
         write_part(to, &m->parts[i]);
     fprintf(to, "%-24s %12s %16" PRIu64 "\n", "total", clef__bytes_text(total_of(m), text), total_of(m));
@@ -143,7 +147,8 @@ clef_status clef__memory_json(void *user, FILE *to, clef_error *err)
 
 clef_status clef__memory_html(void *user, FILE *to, clef_error *err)
 {
-    return clef__page_write(to, "plan.html", ((const memory_plan *)user)->title, clef__memory_json, user, err);
+    return clef__page_write(to, "plan.html", ((const memory_plan *)user)->title, clef__memory_json, user,
+                            err);
 }
 
 /* ---- the picture: values along x, offsets along y
@@ -161,18 +166,20 @@ static void draw_part(FILE *to, const memory_part *p, int32_t y)
     char a[24], b[24], c[24];
     fprintf(to, "<text x=\"%d\" y=\"%d\" font-size=\"13\">", LEFT, y + 24);
     clef__xml_text(to, p->name);
-    fprintf(to, ": arena %s, %s live at once at most, %s without sharing</text>\n", clef__bytes_text(p->stats.arena_bytes, a),
-            clef__bytes_text(p->live_peak, b), clef__bytes_text(p->stats.unshared_bytes, c));
-    fprintf(to, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#f5f7fa\" stroke=\"#d5dae3\"/>\n", LEFT, y + TITLE,
-            WIDTH - 2 * LEFT, PART_HEIGHT - TITLE - 16);
+    fprintf(to, ": arena %s, %s live at once at most, %s without sharing</text>\n",
+            clef__bytes_text(p->stats.arena_bytes, a), clef__bytes_text(p->live_peak, b),
+            clef__bytes_text(p->stats.unshared_bytes, c));
+    fprintf(to, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#f5f7fa\" stroke=\"#d5dae3\"/>\n",
+            LEFT, y + TITLE, WIDTH - 2 * LEFT, PART_HEIGHT - TITLE - 16);
     for (int32_t i = 0; i < p->n_tensors; i++) {
         const clef_plan_tensor *t = &p->tensors[i];
         const int32_t last = t->last < p->n_values ? t->last : p->n_values - 1;
         fprintf(to,
-                "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"hsl(%d 55%% 72%%)\" stroke=\"#fff\" "
+                "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"hsl(%d 55%% 72%%)\" "
+                "stroke=\"#fff\" "
                 "stroke-width=\"0.4\"><title>",
-                LEFT + (t->first - from) * sx, y + TITLE + (double)t->offset * sy, (last - t->first + 1) * sx, (double)t->bytes * sy,
-                i * 47 % 360);
+                LEFT + (t->first - from) * sx, y + TITLE + (double)t->offset * sy, (last - t->first + 1) * sx,
+                (double)t->bytes * sy, i * 47 % 360);
         clef__xml_text(to, t->name);
         fprintf(to, ", %s</title></rect>\n", clef__bytes_text(t->bytes, a));
     }
@@ -183,12 +190,15 @@ clef_status clef__memory_svg(void *user, FILE *to, clef_error *err)
     const memory_plan *m = user;
     const int32_t height = TITLE + m->n_parts * PART_HEIGHT;
     char text[24];
-    fprintf(to,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\">\n"
-            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"26\" font-size=\"15\">",
-            WIDTH, height, WIDTH, height, LEFT);
+    fprintf(
+        to,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+        "font-family=\"sans-serif\">\n"
+        "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"26\" font-size=\"15\">",
+        WIDTH, height, WIDTH, height, LEFT);
     clef__xml_text(to, m->title);
-    fprintf(to, ", context %" PRId32 ": %s in all</text>\n", m->n_context, clef__bytes_text(total_of(m), text));
+    fprintf(to, ", context %" PRId32 ": %s in all</text>\n", m->n_context,
+            clef__bytes_text(total_of(m), text));
     for (int32_t i = 0; i < m->n_parts; i++)
         draw_part(to, &m->parts[i], TITLE + i * PART_HEIGHT);
     fputs("</svg>\n", to);

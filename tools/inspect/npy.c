@@ -1,4 +1,5 @@
-/* .npy files: numpy.lib.format, version 1.0. https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html */
+/* .npy files: numpy.lib.format, version 1.0.
+ * https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html */
 #include "tools/inspect/npy.h"
 
 #include <errno.h>
@@ -10,7 +11,8 @@
 #include "tools/output.h"
 #include "tools/terminal.h"
 
-/* `code`: NumPy's of a kind and a size. The header's length stands in 2 bytes; the whole head is a multiple of 64. */
+/* `code`: NumPy's of a kind and a size. The header's length stands in 2 bytes; the whole head is a multiple
+ * of 64. */
 static void write_head(FILE *to, const char *code, int32_t rank, const int64_t *dims)
 {
     enum { ALIGN = 64, BEFORE = 10 };
@@ -67,7 +69,8 @@ static clef_status write_tensor(void *user, FILE *to, clef_error *err)
 static clef_status check_tensor(const char *path, const clef_tensor_info *t, clef_error *err)
 {
     if (!code_of(t->dtype))
-        return clef__error(err, CLEF_E_UNSUPPORTED, "%s: %s is %s, which a .npy file does not hold; a .safetensors file does", path,
+        return clef__error(err, CLEF_E_UNSUPPORTED,
+                           "%s: %s is %s, which a .npy file does not hold; a .safetensors file does", path,
                            t->name, clef_dtype_name(t->dtype));
     return CLEF_OK;
 }
@@ -89,7 +92,8 @@ static clef_status write_folder(const char *path, const clef_tensor_info *tensor
     clef_status status = CLEF_OK;
     for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
         if (strchr(tensors[i].name, '/'))
-            return clef__error(err, CLEF_E_ARG, "%s: no file is called %s; a .safetensors file can hold it", path, tensors[i].name);
+            return clef__error(err, CLEF_E_ARG, "%s: no file is called %s; a .safetensors file can hold it",
+                               path, tensors[i].name);
         status = check_tensor(path, &tensors[i], err);
     }
     if (status == CLEF_OK && !clef__terminal_make_folder(path))
@@ -108,8 +112,10 @@ clef_status clef__tensors_write(const char *path, const clef_tensor_info *tensor
     if (!clef__is_npy(path))
         return clef_tensor_file_write(path, tensors, n, err);
     if (n != 1)
-        return clef__error(err, CLEF_E_ARG, "%s: wanted one value, came %" PRId32 " (%s ..); a folder takes a .npy file of each", path, n,
-                           n ? tensors[0].name : "none");
+        return clef__error(err, CLEF_E_ARG,
+                           "%s: expected one value, got %" PRId32
+                           " (%s ..); a folder takes a .npy file of each",
+                           path, n, n ? tensors[0].name : "none");
     clef_tensor_info t = tensors[0];
     const clef_status status = check_tensor(path, &t, err);
     return status == CLEF_OK ? clef__output(path, write_tensor, &t, err) : status;

@@ -26,7 +26,8 @@ static clef_status copy_json(FILE *from, FILE *to, clef_error *err)
         else
             fputc(c, to);
     }
-    return ferror(from) ? clef__error(err, CLEF_E_IO, "page: cannot read the data back: %s", strerror(errno)) : CLEF_OK;
+    return ferror(from) ? clef__error(err, CLEF_E_IO, "page: cannot read the data back: %s", strerror(errno))
+                        : CLEF_OK;
 }
 
 static clef_status fill(FILE *to, const char *text, const char *title, FILE *data, clef_error *err)
@@ -52,7 +53,8 @@ static clef_status fill(FILE *to, const char *text, const char *title, FILE *dat
     return status;
 }
 
-clef_status clef__page_write(FILE *to, const char *name, const char *title, clef__writer data, void *user, clef_error *err)
+clef_status clef__page_write(FILE *to, const char *name, const char *title, clef__writer data, void *user,
+                             clef_error *err)
 {
     const char *text = find_page(name, strlen(name));
     FILE *json = tmpfile();

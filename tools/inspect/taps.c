@@ -11,7 +11,9 @@ int clef__is_pattern(const char *text)
 
 int clef__pattern_fits(const char *pattern, const char *name)
 {
-    const char *star = NULL, *from = NULL; /* behind the last *, and where the name goes on if it stands for one more character */
+    const char
+        *star = NULL,
+        *from = NULL; /* behind the last *, and where the name goes on if it stands for one more character */
     while (*name) {
         if (*pattern == '*') {
             star = ++pattern;
@@ -44,7 +46,8 @@ clef__list clef__plain_taps(const clef__list *taps)
 static int shows_cache(const clef_value *v)
 {
     clef_value_info info = clef_value_describe(v);
-    while (info.op && (strcmp(info.op, "reshape") == 0 || strcmp(info.op, "permute") == 0 || strcmp(info.op, "slice") == 0)) {
+    while (info.op && (strcmp(info.op, "reshape") == 0 || strcmp(info.op, "permute") == 0 ||
+                       strcmp(info.op, "slice") == 0)) {
         v = clef_value_input(v, 0, NULL);
         info = clef_value_describe(v);
     }
@@ -60,7 +63,8 @@ static int is_output(const clef_graph *graph, const char *wanted)
     return 0;
 }
 
-clef_status clef__graph_tap_patterns(clef_graph *graph, const char *path, const clef__list *taps, clef_error *err)
+clef_status clef__graph_tap_patterns(clef_graph *graph, const char *path, const clef__list *taps,
+                                     clef_error *err)
 {
     for (int32_t i = 0; i < taps->n; i++) {
         int32_t n = 0;
@@ -69,14 +73,16 @@ clef_status clef__graph_tap_patterns(clef_graph *graph, const char *path, const 
         for (int32_t k = 0; k < clef_graph_n_values(graph); k++) {
             clef_value *v = clef_graph_value(graph, k);
             const clef_value_info info = clef_value_describe(v);
-            if (info.kind != CLEF_COMPUTED || shows_cache(v) || !clef__pattern_fits(taps->items[i], info.name))
+            if (info.kind != CLEF_COMPUTED || shows_cache(v) ||
+                !clef__pattern_fits(taps->items[i], info.name))
                 continue;
             n++;
             if (!is_output(graph, info.name))
                 clef_output(graph, info.name, v);
         }
         if (!n)
-            return clef__error(err, CLEF_E_NOT_FOUND, "%s: no value fits --tap '%s'; `clef graph --after build` lists them", path,
+            return clef__error(err, CLEF_E_NOT_FOUND,
+                               "%s: no value fits --tap '%s'; `clef graph --after build` lists them", path,
                                taps->items[i]);
     }
     return clef_graph_error(graph, err);
@@ -90,8 +96,8 @@ static int fits_one(const clef__list *taps, const char *name)
     return !taps;
 }
 
-clef_status clef__taps_read(clef_plan *plan, const clef_graph *graph, const clef__list *taps, const char *also, clef_tensor_info **out,
-                            int32_t *n, clef_error *err)
+clef_status clef__taps_read(clef_plan *plan, const clef_graph *graph, const clef__list *taps,
+                            const char *also, clef_tensor_info **out, int32_t *n, clef_error *err)
 {
     const int32_t n_outputs = clef_graph_n_outputs(graph);
     *n = 0;

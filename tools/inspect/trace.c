@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/inspect/page.h"
 #include "tools/json.h"
 #include "tools/output.h"
-#include "tools/inspect/page.h"
 #include "tools/terminal.h"
 
 enum { HOST = 1, DEVICE = 2, STEPS = 1, ENQUEUE = 2, QUEUE = 1 };
@@ -31,7 +31,8 @@ static void name_track(clef__trace *t, const char *what, int pid, int tid, const
     fputs("}}", t->events);
 }
 
-clef_status clef__trace_begin(clef__trace *t, const char *path, const char *model, const char *device, clef_error *err)
+clef_status clef__trace_begin(clef__trace *t, const char *path, const char *model, const char *device,
+                              clef_error *err)
 {
     if (!path)
         return CLEF_OK;
@@ -81,7 +82,8 @@ static void write_launch(clef__trace *t, const clef_launch_time *l, double offse
     fprintf(t->events, ", \"GB/s\": %.3f, \"Gop/s\": %.3f}}", l->bytes / us * 1e-3, l->flops / us * 1e-3);
 }
 
-clef_status clef__trace_step(clef__trace *t, clef_session *session, const char *name, double start, clef_error *err)
+clef_status clef__trace_step(clef__trace *t, clef_session *session, const char *name, double start,
+                             clef_error *err)
 {
     if (!t->events)
         return CLEF_OK;
@@ -117,7 +119,8 @@ static clef_status write_json(void *user, FILE *to, clef_error *err)
     while ((c = fgetc(t->events)) != EOF)
         fputc(c, to);
     fprintf(to, "],\n\"otherData\": {\"device_us\": %.3f, \"wall_us\": %.3f}}\n", t->device_us, t->wall_us);
-    return ferror(t->events) || ferror(to) ? clef__error(err, CLEF_E_IO, "cannot write: %s", strerror(errno)) : CLEF_OK;
+    return ferror(t->events) || ferror(to) ? clef__error(err, CLEF_E_IO, "cannot write: %s", strerror(errno))
+                                           : CLEF_OK;
 }
 
 /* FILE.html: a page that shows them itself. */
@@ -125,16 +128,18 @@ static clef_status write_file(void *user, FILE *to, clef_error *err)
 {
     const clef__trace *t = user;
     const char *dot = strrchr(t->path, '.');
-    return dot && strcmp(dot, ".html") == 0 ? clef__page_write(to, "trace.html", t->title, write_json, user, err)
-                                            : write_json(user, to, err);
+    return dot && strcmp(dot, ".html") == 0
+               ? clef__page_write(to, "trace.html", t->title, write_json, user, err)
+               : write_json(user, to, err);
 }
 
 clef_status clef__trace_end(clef__trace *t, clef_error *err)
 {
     if (!t->events)
         return CLEF_OK;
-    const clef_status status =
-        ferror(t->events) ? clef__error(err, CLEF_E_IO, "--trace: the temporary file is full") : clef__output(t->path, write_file, t, err);
+    const clef_status status = ferror(t->events)
+                                   ? clef__error(err, CLEF_E_IO, "--trace: the temporary file is full")
+                                   : clef__output(t->path, write_file, t, err);
     fclose(t->events);
     *t = (clef__trace){0};
     return status;

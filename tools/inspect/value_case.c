@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/inspect/values.h"
 #include "tools/json.h"
 #include "tools/output.h"
-#include "tools/inspect/values.h"
 
 enum { MAX_CASE = 128 };
 
@@ -90,8 +90,10 @@ static clef_status write_graph(void *user, FILE *to, clef_error *err)
     return status;
 }
 
-/* The stored bytes of a weight: as they are where the file's format has the dtype, else as bytes under another name. */
-static clef_status add_weight(const value_case *c, const clef_value *v, clef_tensor_info *t, char name[300], clef_error *err)
+/* The stored bytes of a weight: as they are where the file's format has the dtype, else as bytes under
+ * another name. */
+static clef_status add_weight(const value_case *c, const clef_value *v, clef_tensor_info *t, char name[300],
+                              clef_error *err)
 {
     const clef_value_info info = clef_value_describe(v);
     for (int32_t i = 0; i < clef_model_n_tensors(c->f->model); i++) {
@@ -108,10 +110,12 @@ static clef_status add_weight(const value_case *c, const clef_value *v, clef_ten
         }
         return CLEF_OK;
     }
-    return clef__error(err, CLEF_E_UNSUPPORTED, "%s: is no tensor of the file as it stands, and cannot be saved", info.name);
+    return clef__error(err, CLEF_E_UNSUPPORTED,
+                       "%s: is no tensor of the file as it stands, and cannot be saved", info.name);
 }
 
-static clef_status write_tensors(const value_case *c, const value_data *values, const value_data *wanted, const char *path, clef_error *err)
+static clef_status write_tensors(const value_case *c, const value_data *values, const value_data *wanted,
+                                 const char *path, clef_error *err)
 {
     clef_tensor_info tensors[MAX_CASE + 1];
     char(*names)[300] = malloc(MAX_CASE * sizeof *names);
@@ -121,8 +125,11 @@ static clef_status write_tensors(const value_case *c, const value_data *values, 
         const value_data *v = i < c->n_inputs ? &values[i] : wanted;
         if (!v || !v->data)
             continue;
-        tensors[n] = (clef_tensor_info){
-            .name = v == wanted ? "wanted" : v->name, .dtype = v->dtype, .rank = v->rank, .n_bytes = v->n * 4, .data = v->data};
+        tensors[n] = (clef_tensor_info){.name = v == wanted ? "expected" : v->name,
+                                        .dtype = v->dtype,
+                                        .rank = v->rank,
+                                        .n_bytes = v->n * 4,
+                                        .data = v->data};
         memcpy(tensors[n++].dims, v->dims, sizeof v->dims);
     }
     for (int32_t i = 0; i < c->n_lines && status == CLEF_OK && n <= MAX_CASE; i++)
@@ -136,13 +143,16 @@ static clef_status write_tensors(const value_case *c, const value_data *values, 
     return status;
 }
 
-clef_status clef__value_save_case(clef__forward *f, const char *name, const value_data *wanted, const char *path, clef_error *err)
+clef_status clef__value_save_case(clef__forward *f, const char *name, const value_data *wanted,
+                                  const char *path, clef_error *err)
 {
     static const char suffix[] = ".safetensors";
     value_case c = {.f = f, .graph = clef_graph_clone(f->graph)};
     value_data *values = calloc(MAX_CASE, sizeof *values);
     char *tensors = malloc(strlen(path) + sizeof suffix);
-    clef_status status = c.graph && values && tensors ? CLEF_OK : clef__error(err, CLEF_E_NOMEM, "%s: out of host memory", path);
+    clef_status status = c.graph && values && tensors
+                             ? CLEF_OK
+                             : clef__error(err, CLEF_E_NOMEM, "%s: out of host memory", path);
     const struct {
         const char *name;
         int32_t n;

@@ -7,14 +7,15 @@
 
 void clef__stats_head(FILE *to)
 {
-    fprintf(to, "%-32s %-16s %12s %12s %12s %12s %8s %8s\n", "value", "op", "min", "max", "mean", "std", "NaN", "inf");
+    fprintf(to, "%-32s %-16s %12s %12s %12s %12s %8s %8s\n", "value", "op", "min", "max", "mean", "std",
+            "NaN", "inf");
 }
 
 void clef__stats_line(FILE *to, const clef_value *node, const value_data *v)
 {
     const value_stats s = clef__value_stats(v);
-    fprintf(to, "%-32s %-16s %12.5g %12.5g %12.5g %12.5g %8" PRId64 " %8" PRId64 "\n", v->name, clef_value_describe(node).op, s.min, s.max,
-            s.mean, s.std, s.n_nan, s.n_inf);
+    fprintf(to, "%-32s %-16s %12.5g %12.5g %12.5g %12.5g %8" PRId64 " %8" PRId64 "\n", v->name,
+            clef_value_describe(node).op, s.min, s.max, s.mean, s.std, s.n_nan, s.n_inf);
 }
 
 clef_status clef__stats_check(const clef_value *node, const value_data *v, clef_error *err)
@@ -30,11 +31,12 @@ clef_status clef__stats_check(const clef_value *node, const value_data *v, clef_
         if (in)
             snprintf(inputs + at, sizeof inputs - at, "%s%s", at ? ", " : "", clef_value_describe(in).name);
     }
-    return clef__error(err, CLEF_E_LIMIT, "%s (%s) is the first value with a NaN; its inputs: %s", v->name, clef_value_describe(node).op,
-                       inputs);
+    return clef__error(err, CLEF_E_LIMIT, "%s (%s) is the first value with a NaN; its inputs: %s", v->name,
+                       clef_value_describe(node).op, inputs);
 }
 
-static clef_status look_at_part(const clef_value *const *list, const value_data *values, int32_t n, FILE *to, clef_error *err)
+static clef_status look_at_part(const clef_value *const *list, const value_data *values, int32_t n, FILE *to,
+                                clef_error *err)
 {
     clef_status status = CLEF_OK;
     for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
@@ -44,13 +46,15 @@ static clef_status look_at_part(const clef_value *const *list, const value_data 
     return status;
 }
 
-clef_status clef__stats_walk(const clef_graph *graph, clef__values_run run, void *user, FILE *to, clef_error *err)
+clef_status clef__stats_walk(const clef_graph *graph, clef__values_run run, void *user, FILE *to,
+                             clef_error *err)
 {
     const int32_t n_values = clef_graph_n_values(graph);
     const clef_value **list = calloc((size_t)n_values + 1, sizeof *list);
     const char **names = calloc((size_t)n_values + 1, sizeof *names);
     value_data *values = calloc((size_t)n_values + 1, sizeof *values);
-    clef_status status = list && names && values ? CLEF_OK : clef__error(err, CLEF_E_NOMEM, "--stats: out of host memory");
+    clef_status status =
+        list && names && values ? CLEF_OK : clef__error(err, CLEF_E_NOMEM, "--stats: out of host memory");
     if (status == CLEF_OK)
         clef__stats_head(to);
     for (int32_t at = 0, n = 0; at < n_values && status == CLEF_OK;) {

@@ -33,7 +33,8 @@ double clef__value_error(const value_data *a, const value_data *b)
 {
     const float *x = a->data, *y = b->data;
     double most = 0, error = 0;
-    if (a->n != b->n || a->rank != b->rank || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) != 0)
+    if (a->n != b->n || a->rank != b->rank ||
+        memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) != 0)
         return INFINITY;
     for (size_t i = 0; i < a->n; i++) {
         if (!isfinite(y[i]) || !isfinite(x[i])) {
@@ -50,7 +51,8 @@ double clef__value_error(const value_data *a, const value_data *b)
 /* Views and what writes to a state have no memory of their own. */
 static int has_memory(const char *op)
 {
-    static const char *const none[] = {"reshape", "permute", "slice", "cache_write", "cache_reorder", "sample"};
+    static const char *const none[] = {"reshape",     "permute",       "slice",
+                                       "cache_write", "cache_reorder", "sample"};
     for (size_t i = 0; op && i < sizeof none / sizeof *none; i++)
         if (strcmp(op, none[i]) == 0)
             return 0;
@@ -94,7 +96,8 @@ int32_t clef__values_next(const clef_graph *graph, int32_t first, const clef_val
     return i;
 }
 
-static clef_status read_one(clef_plan *plan, const clef_graph *graph, const char *name, value_data *out, clef_error *err)
+static clef_status read_one(clef_plan *plan, const clef_graph *graph, const char *name, value_data *out,
+                            clef_error *err)
 {
     const clef_value_info v = clef_value_describe(clef_graph_find(graph, name));
     const int32_t output = clef_plan_output(plan, name);
@@ -109,8 +112,8 @@ static clef_status read_one(clef_plan *plan, const clef_graph *graph, const char
     return clef_plan_read(plan, output, out->data, n_bytes, err);
 }
 
-clef_status clef__values_read_by(const clef_graph *of, clef__values_run run, void *user, const char *const *names, int32_t n,
-                                 value_data *out, clef_error *err)
+clef_status clef__values_read_by(const clef_graph *of, clef__values_run run, void *user,
+                                 const char *const *names, int32_t n, value_data *out, clef_error *err)
 {
     clef_plan *plan = NULL;
     clef_graph *graph = clef_graph_clone(of);
@@ -148,7 +151,8 @@ static clef_status run_forward(void *user, const clef_graph *graph, clef_plan **
     return status;
 }
 
-clef_status clef__values_read(clef__forward *f, const char *const *names, int32_t n, value_data *out, clef_error *err)
+clef_status clef__values_read(clef__forward *f, const char *const *names, int32_t n, value_data *out,
+                              clef_error *err)
 {
     return clef__values_read_by(f->graph, run_forward, f, names, n, out, err);
 }

@@ -18,7 +18,8 @@ clef_status clef__variants_print(clef_device *device, clef_error *err)
         if (!again)
             printf("     %s %s%s", v->op, v->variant, v->key[0] ? "\n" : ": ");
         if (v->key[0])
-            printf("       %-52s %s%s%s%s\n", v->key, v->why, v->values[0] ? " (" : "", v->values, v->values[0] ? ")" : "");
+            printf("       %-52s %s%s%s%s\n", v->key, v->why, v->values[0] ? " (" : "", v->values,
+                   v->values[0] ? ")" : "");
         else
             printf("%s\n", v->why);
     }

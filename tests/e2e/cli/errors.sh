@@ -1,4 +1,4 @@
-# What goes wrong outside of clef is said in one line that names the subject, what was wanted and what came.
+# What goes wrong outside of clef is said in one line that names the subject, what was expected and what it got.
 . "$(dirname "$0")/../lib.sh"
 demo=$CLEF_SOURCE/model/demo
 

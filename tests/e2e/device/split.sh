@@ -57,7 +57,7 @@ refused "more devices than layers" 1 "split over 8 6 layers" $run -d 0,1,0,1,0,1
 refused "a device without a name" 1 "device number 2" $run -d 0:0,,0:1
 refused "a device that is not there" 1 "0:7 there are pthread basic" $run -d 0:0,0:7
 refused "a name that fits two" 1 "platform of 2 0:0 0:1" $run -d 0:0,portable
-refused "one device wanted" 1 "several devices wanted one" "$CLEF" selftest -d 0:0,0:1
+refused "one device expected" 1 "several devices expected one" "$CLEF" selftest -d 0:0,0:1
 
 for what in "run $demo -p x -n 1 --trace $tmp/x.json" "run $demo -p x -n 1 --profile" "bench $demo --profile" "bench --device"; do
   refused "of one device: ${what%% $demo*}" 2 "of one device" "$CLEF" $what -q -d 0:0,0:1

@@ -32,10 +32,10 @@ check "blocks with NaN" "$CLEF" attention "$tmp/nan" -p "$text" -q --layer 0 --h
 same "rows without and with NaN" "3 $(($(grep -c '//$\|NN$' "$tmp/nan.txt") - 3))" "$(grep -c '^ .*[^N/]//' "$tmp/nan.txt") $(grep -c 'NNNN' "$tmp/nan.txt")"
 same "the means of it" 3 "$(grep '^layer0.attention   ' "$tmp/nan.txt" | grep -o NaN | wc -l | tr -d ' ')"
 refused "no text" 1 "-p TEXT" "$CLEF" attention -q
-refused "two texts" 1 "came 2" "$CLEF" attention -p a --ids 1 -q
+refused "two texts" 1 "got 2" "$CLEF" attention -p a --ids 1 -q
 refused "a layer beyond" 1 "layer 999" "$CLEF" attention -p "$text" -q --layer 999
 refused "a head beyond" 1 "head 99" "$CLEF" attention -p "$text" -q --head 99
-refused "ids beyond" 1 "wanted ids" "$CLEF" attention --ids 1,99999999 -q
+refused "ids beyond" 1 "expected ids" "$CLEF" attention --ids 1,99999999 -q
 refused "ids that are none" 1 "--ids" "$CLEF" attention --ids 1,x -q
 refused "an unknown form" 2 ".json" "$CLEF" attention -p "$text" -o "$tmp/a.gif"
 refused "--target of a decoder" 1 "encoder-decoders" "$CLEF" attention -p "$text" --target b -q

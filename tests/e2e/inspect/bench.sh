@@ -4,7 +4,7 @@
 # member FILE WHAT KEY: a member of the JSON line of that figure.
 member() { sed -n "s/^{.*\"what\": \"$2\".*\"$3\": \"\{0,1\}\([^,\"}]*\).*/\1/p" "$1"; }
 # above NAME X LIMIT
-above() { if awk -v x="$2" -v limit="$3" 'BEGIN { exit !(x != "" && x + 0 > limit) }'; then ok "$1"; else fail "$1: '$2', wanted more than $3"; fi; }
+above() { if awk -v x="$2" -v limit="$3" 'BEGIN { exit !(x != "" && x + 0 > limit) }'; then ok "$1"; else fail "$1: '$2', expected more than $3"; fi; }
 
 check "bench in JSON" "$CLEF" bench --prompt 16 --gen 4 --rounds 2 --json -q
 cp "$tmp/check.log" "$tmp/json"
@@ -20,7 +20,7 @@ best=$(sed -n 's/.*"what": "decode4".*"samples": \[\(.*\)\].*/\1/p' "$tmp/json" 
 same "the value is the best sample" "$(printf %.2f "$best")" "$(printf %.2f "$(member "$tmp/json" decode4 value)")"
 
 "$CLEF" bench --prompt 0 --gen 2 --depth 9 --rounds 1 --threads 1 --json -q >"$tmp/json"
-same "no prefill wanted, a decode at depth" "load first_token decode2@d9 peak_rss" \
+same "no prefill expected, a decode at depth" "load first_token decode2@d9 peak_rss" \
   "$(sed 's/.*"what": "\([^"]*\)".*/\1/' "$tmp/json" | tr '\n' ' ' | sed 's/ $//')"
 same "one thread" 1 "$(member "$tmp/json" load threads)"
 

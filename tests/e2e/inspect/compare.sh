@@ -34,10 +34,10 @@ END
   node=$("$CLEF" graph "$models/llama" --after drop | sed -n 's/^\(layer1[^ ]*\) = matmul(.*layers\.1\.mlp\.up_proj\.weight.*/\1/p')
   check "a record of the model" "$CLEF" compare "$models/llama" --ids $ids -q --record "$tmp/llama.safetensors"
   came=$(cd "$tmp" && compare "$tmp/flip" --ids $ids --reference "$tmp/llama.safetensors")
-  case $came in "$node is the first value out of tolerance"*) ok "a flipped weight: $came" ;; *) fail "a flipped weight: wanted $node: $came" ;; esac
+  case $came in "$node is the first value out of tolerance"*) ok "a flipped weight: $came" ;; *) fail "a flipped weight: expected $node: $came" ;; esac
   if "$CLEF" replay "$tmp/compare.clef" >"$tmp/replay"; then fail "the case is wrong again"; else ok "the case is wrong again: $(tail -n 1 "$tmp/replay")"; fi
   came=$(compare "$models/llama" --ids $ids --model-b "$tmp/flip" --save "$tmp/case.clef")
-  case $came in "$node is the first value out of tolerance"*) ok "two models: $came" ;; *) fail "two models: wanted $node: $came" ;; esac
+  case $came in "$node is the first value out of tolerance"*) ok "two models: $came" ;; *) fail "two models: expected $node: $came" ;; esac
   # What is right is right again: the sound model's own node, with the sound model's value.
   "$python" - "$tmp" <<'END'
 import sys
@@ -45,13 +45,13 @@ from safetensors.numpy import load_file, save_file
 tmp = sys.argv[1]
 case = load_file(tmp + "/case.clef.safetensors")
 node = [l.split('"')[1] for l in open(tmp + "/case.clef") if l.startswith("output")][0]
-save_file({**case, "wanted": load_file(tmp + "/llama.safetensors")[node]}, tmp + "/case.clef.safetensors")
+save_file({**case, "expected": load_file(tmp + "/llama.safetensors")[node]}, tmp + "/case.clef.safetensors")
 END
   check "a case that is right" "$CLEF" replay "$tmp/case.clef"
   # Attention over the cache, whose inputs stand on states.
   "$CLEF" compare "$models/llama" --ids $ids -q --after fuse --model-b "$models/llama" --tol 0 --save "$tmp/none.clef" >"$tmp/log"
   came=$(compare "$tmp/nan" --ids $ids --stats | tail -n 1)
-  case $came in *"$node (matmul) is the first value with a NaN; its inputs: layer1."*) ok "--stats: $came" ;; *) fail "--stats: wanted $node: $came" ;; esac
+  case $came in *"$node (matmul) is the first value with a NaN; its inputs: layer1."*) ok "--stats: $came" ;; *) fail "--stats: expected $node: $came" ;; esac
   # An encoder-decoder: the other side takes what the first one's decoder said, and so does a run against a record.
   "$python" - "$models/t5" "$tmp/t5" <<'END'
 import shutil, sys
@@ -70,7 +70,7 @@ END
     "$tmp/t5 --reference $tmp/t5.safetensors"; do
     # shellcheck disable=SC2086
     came=$(compare $other --save "$tmp/t5.clef")
-    case $came in "$node is the first value out of tolerance"*) ok "an encoder-decoder: $came" ;; *) fail "an encoder-decoder: wanted $node: $came" ;; esac
+    case $came in "$node is the first value out of tolerance"*) ok "an encoder-decoder: $came" ;; *) fail "an encoder-decoder: expected $node: $came" ;; esac
   done
   # The mask is of both sides, and of a record.
   "$python" -c 'import sys, numpy as np; from safetensors.numpy import save_file
@@ -98,11 +98,11 @@ w = load_file(sys.argv[1]); save_file({**w, "layer1.expert_matmul_3": w["layer1.
   "$CLEF" quantize "$models/gpt2" "$tmp/gpt2.gguf" q8_0 --no-tokenizer >"$tmp/log" 2>&1
   same "the same model as GGUF" "56 values agree" \
     "$(compare "$models/gpt2" --ids $ids --model-b "$tmp/gpt2.gguf" --tol 0.5 | cut -d , -f 1)"
-  refused "another graph" 1 "--model-b mistral wanted the graph layer0.reshape_0" \
+  refused "another graph" 1 "--model-b mistral expected the graph layer0.reshape_0" \
     "$CLEF" compare "$models/llama" --ids $ids -q --model-b "$models/mistral"
   cp -r "$models/llama" "$tmp/short"
   sed 's/"num_hidden_layers": 3/"num_hidden_layers": 2/' "$models/llama/config.json" >"$tmp/short/config.json"
-  refused "a graph with more" 1 "--model-b flip wanted the graph of nodes" "$CLEF" compare "$tmp/short" --ids $ids -q --model-b "$tmp/flip"
+  refused "a graph with more" 1 "--model-b flip expected the graph of nodes" "$CLEF" compare "$tmp/short" --ids $ids -q --model-b "$tmp/flip"
   # PyTorch's attention weights, logits and last hidden states.
   "$python" - "$models/gpt2" "$tmp" <<'END'
 import sys
@@ -114,7 +114,7 @@ END
 fi
 
 refused "nothing to compare with" 2 "with what" "$CLEF" compare -p a
-refused "two other sides" 2 "came both" "$CLEF" compare -p a --reference x --gemm-b own
+refused "two other sides" 2 "got both" "$CLEF" compare -p a --reference x --gemm-b own
 refused "a reference that is not there" 1 "nowhere" "$CLEF" compare -p a -q --reference "$tmp/nowhere"
 refused "a case that is not there" 1 "nowhere" "$CLEF" replay "$tmp/nowhere.clef"
 printf 'input x f32 [2]\noutput y = x\n' >"$tmp/lonely.clef"

@@ -50,11 +50,11 @@ if echo "$came" | grep -q '^+ .* = cached_attention(' && echo "$came" | grep -q 
 else fail "diff of two passes: $came"; fi
 printf 'symbol T <= 4\ninput x f32 [T, 2]\na = neg(x)\nb = affine(a) scale=2\nc = exp(b)\noutput y = c\n' >"$tmp/a.clef"
 printf 'symbol T <= 4\ninput x f32 [T, 2]\nz = neg(x)\nb = affine(z) scale=3\nc = exp(b)\nd = log(c)\noutput y = d\n' >"$tmp/b.clef"
-same "diff by hand" "< b = affine(a) scale=2 : f32 [T, 2]|> b = affine(z) scale=3 : f32 [T, 2]|+ d = log(c) : f32 [T, 2]|< output y = c|> output y = d|# 0 gone, 1 came, 2 changed|" \
+same "diff by hand" "< b = affine(a) scale=2 : f32 [T, 2]|> b = affine(z) scale=3 : f32 [T, 2]|+ d = log(c) : f32 [T, 2]|< output y = c|> output y = d|# 0 removed, 1 added, 2 changed|" \
   "$("$CLEF" graph diff "$tmp/a.clef@build" "$tmp/b.clef@build" | tr '\n' '|')"
 code=0
 "$CLEF" graph diff "$tmp/a.clef@build" "$tmp/b.clef@build" -o "$tmp/ab.diff" >"$tmp/out" || code=$?
-same "diff -o: exit code, stdout, the file" "1 0 # 0 gone, 1 came, 2 changed" "$code $(wc -c <"$tmp/out" | tr -d ' ') $(tail -n 1 "$tmp/ab.diff")"
+same "diff -o: exit code, stdout, the file" "1 0 # 0 removed, 1 added, 2 changed" "$code $(wc -c <"$tmp/out" | tr -d ' ') $(tail -n 1 "$tmp/ab.diff")"
 for flag in "--symbols T=2" "--format json" "--expand 0" --profile "--weights beside"; do
   # shellcheck disable=SC2086
   refused "diff $flag" 2 "${flag%% *}" "$CLEF" graph diff "$tmp/a.clef" "$tmp/b.clef" $flag

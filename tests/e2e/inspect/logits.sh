@@ -24,7 +24,7 @@ if command -v python3 >/dev/null; then
 fi
 refused "a curve of it" 1 "no number" "$CLEF" logits "$tmp/nan" -p "$text" -q -o "$tmp/nan.svg"
 refused "no text" 1 "-p TEXT" "$CLEF" logits -q
-refused "one token" 1 "wanted two or more" "$CLEF" logits --ids 5 -q
+refused "one token" 1 "expected two or more" "$CLEF" logits --ids 5 -q
 printf old >"$tmp/real.txt"
 ln -s real.txt "$tmp/link.txt"
 check "through a link" "$CLEF" logits -p "$text" -q -o "$tmp/link.txt"

@@ -5,7 +5,7 @@ t5=$CLEF_SOURCE/tests/fixtures/tiny-t5
 
 # near NAME WANTED CAME: numbers within 2e-6.
 near() {
-  if awk -v a="$2" -v b="$3" 'BEGIN { d = a - b; exit !(b != "" && d < 2e-6 && d > -2e-6) }'; then ok "$1"; else fail "$1: wanted $2, came $3"; fi
+  if awk -v a="$2" -v b="$3" 'BEGIN { d = a - b; exit !(b != "" && d < 2e-6 && d > -2e-6) }'; then ok "$1"; else fail "$1: expected $2, got $3"; fi
 }
 # list KEY: the numbers of a flat list in tiny.json, on a line.
 list() { grep -o "\"$1\": \[[^]]*\]" "$CLEF_SOURCE/tests/fixtures/tiny.json" | sed 's/.*\[//; s/[],]/ /g'; }
