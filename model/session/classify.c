@@ -224,7 +224,8 @@ void clef_class_probabilities(clef_class_kind kind, const float *logits, int32_t
 {
     double most = -INFINITY, sum = 0;
     for (int32_t i = 0; i < n; i++)
-        most = fmax(most, (double)logits[i]);
+        most = (double)logits[i] > most ? (double)logits[i]
+                                        : most; /* gcc 12 crashes on fmax here (arm64, -O3) */
     for (int32_t i = 0; i < n; i++)
         sum += exp((double)logits[i] - most);
     for (int32_t i = 0; i < n; i++) {
