@@ -6,6 +6,10 @@
 #include "clef/graph.h"
 #include "graph/blocks.h"
 
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#    error "clef needs a little-endian machine: it reads the weights of model files in place"
+#endif
+
 /* Kernels are told a dtype by its number. */
 #define CLEF_X(name, text, elems, bytes)                                                                     \
     _Static_assert((int)CLEF_##name == DTYPE_##name, "cl/args.h numbers the dtypes as clef/graph.h does");

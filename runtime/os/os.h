@@ -54,6 +54,8 @@ void        clef__os_remove(const char *path); /* a file; a missing one is no ma
 double clef__os_seconds(void);
 /** $XDG_CACHE_HOME/clef or ~/.cache/clef into out; 0 when neither is known or it does not fit. */
 int clef__os_cache_dir(char *out, size_t capacity);
+/** The folder of the file that holds this code (the shared library, or the program) into out; 0 when unknown. */
+int clef__os_library_dir(char *out, size_t capacity);
 /** Peak resident memory of this process in bytes, 0 when unknown. */
 uint64_t clef__os_peak_rss(void);
 /** Asks the system to let this process use the tiles of x86 AMX (Linux: arch_prctl, ARCH_REQ_XCOMP_PERM). 1 when it may. */

@@ -3,10 +3,11 @@
 #define _XOPEN_SOURCE 700
 #define _DEFAULT_SOURCE  /* MAP_ANONYMOUS and madvise: in no standard, on every system */
 #define _DARWIN_C_SOURCE /* the same, and macOS's word for it */
-#define _GNU_SOURCE      /* sched_getaffinity: Linux alone */
+#define _GNU_SOURCE      /* sched_getaffinity (Linux alone), dladdr */
 
 #include "runtime/os/os.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -294,6 +295,26 @@ int clef__os_cache_dir(char *out, size_t capacity)
     else if (home)
         n = snprintf(out, capacity, "%s/.cache/clef", home);
     return n > 0 && (size_t)n < capacity;
+}
+
+/* The loader knows the program itself by the name that it was called by: that may be no path. */
+int clef__os_library_dir(char *out, size_t capacity)
+{
+    static const char here;
+    char link[4096];
+    Dl_info info;
+    const char *path = dladdr(&here, &info) ? info.dli_fname : NULL;
+    if (path && !strchr(path, '/')) {
+        const ssize_t n = readlink("/proc/self/exe", link, sizeof link - 1);
+        link[n > 0 ? n : 0] = 0;
+        path = link;
+    }
+    char *whole = path ? realpath(path, NULL) : NULL, *slash = whole ? strrchr(whole, '/') : NULL;
+    const int fits = slash && (size_t)(slash - whole) < capacity;
+    if (fits)
+        snprintf(out, capacity, "%.*s", (int)(slash - whole), whole);
+    free(whole);
+    return fits;
 }
 
 /* ---- the process

@@ -1,4 +1,5 @@
 /* The graph without a device: builders, errors, the text form, passes, the memory plan, dumps. */
+#define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include <locale.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /* A fused step that a child builds: the plan takes it over while a text is being written, which stays the
  * same; later plans have it at once. Counts launches with tests/layers/count_layer.c (OPENCL_LAYERS). */
+#define _POSIX_C_SOURCE 200809L /* nanosleep, setenv */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

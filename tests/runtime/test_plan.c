@@ -1,6 +1,7 @@
 /* Plans on the device: binding, writing, reading, states, errors; every OpenCL call and every allocation made
  * to fail once; and what a warm generation costs. Runs under tests/layers/count_layer.c (OPENCL_LAYERS), and
  * with malloc wrapped by the linker. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp, setenv */
 #include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>

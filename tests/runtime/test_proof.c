@@ -1,5 +1,6 @@
 /* Proof at use: kernels that a plan did not want when it was made are proven before the run that wants them.
  * The prover is the command. */
+#define _POSIX_C_SOURCE 200809L /* popen, setenv */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
