@@ -37,7 +37,7 @@ void test_run(clef_device *dev, const char *text, int optimize, clef_gemm gemm, 
     if (!s && optimize)
         s = clef_graph_optimize(g, NULL, &err);
     if (!s)
-        s = clef_plan_create(dev, g, &(clef_plan_opts){.gemm = gemm}, &plan, &err);
+        s = clef_plan_create(dev, g, &(clef_plan_opts){.compile.gemm = gemm}, &plan, &err);
     for (; !s && inputs->name; inputs++)
         s = clef_plan_write(plan, clef_plan_input(plan, inputs->name), inputs->data, inputs->n_bytes, &err);
     if (!s)

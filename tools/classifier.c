@@ -23,14 +23,10 @@ int clef__classifier_open(clef__classifier *c, const clef__classifier_options *o
         return clef__cli_report(&err);
     if (!o->quiet)
         clef__say_device(c->device);
-    const clef_classifier_opts opts = {.head = head,
-                                       .gemm = (clef_gemm)o->gemm,
-                                       .exact = o->exact,
-                                       .no_tune = o->no_tune,
-                                       .no_proof = o->no_proof,
-                                       .strict = o->strict,
-                                       .progress = clef__progress_step,
-                                       .progress_user = &c->progress};
+    const clef_classifier_opts opts = {
+        .head = head,
+        .compile = cli_compile_opts(&o->compile, &c->progress),
+    };
     if (clef_classifier_create(c->device, c->model, &opts, &c->classifier, &err) != CLEF_OK)
         return clef__cli_report(&err);
     c->info = clef_classifier_describe(c->classifier);

@@ -8,16 +8,15 @@
 /** Options of both; the first member of their structs is called `common`. */
 typedef struct clef__classifier_options {
     const char *device, *split;
-    int32_t     truncate, json, gemm, exact, no_tune, no_proof, strict, n_threads, quiet;
+    int32_t     truncate, json, n_threads, quiet;
+    clef_compile_opts compile;
 } clef__classifier_options;
 
 #define CLASSIFIER_OPTIONS(options)                                                                                                      \
     {.names = "json", .type = CLI_SWITCH, .offset = offsetof(options, common.json), .help = "as JSON"},                                  \
     {.names = "truncate", .type = CLI_SWITCH, .offset = offsetof(options, common.truncate),                                             \
      .help = "cut a text that is longer than the model takes, in place of refusing it"},                                                 \
-    THREADS_OPTION(clef__classifier_options), DEVICES_OPTION(clef__classifier_options), GEMM_OPTION(clef__classifier_options),            \
-    EXACT_OPTION(clef__classifier_options), TUNE_OPTION(clef__classifier_options), PROOF_OPTION(clef__classifier_options),               \
-    STRICT_OPTION(clef__classifier_options),                                                                                             \
+    THREADS_OPTION(clef__classifier_options), DEVICES_OPTION(clef__classifier_options), COMPILE_OPTIONS(clef__classifier_options),        \
     QUIET_OPTION(clef__classifier_options)
 
 /** Finished by clef__classifier_finish() in any state, zeroed too. */

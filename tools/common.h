@@ -25,10 +25,10 @@ clef_dtype clef__kv_type(const clef_model *model, int32_t choice, int32_t exact)
     {.names = "split", .type = CLI_TEXT, .value = "60,40", .offset = offsetof(options, split),                                           \
      .help = "of several devices: what each gets of the layers [by measured speed, as far as memory allows]"}
 #define GEMM_OPTION(options)                                                                                                             \
-    {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, gemm), .choices = clef__gemm_names,                \
+    {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, compile.gemm), .choices = clef__gemm_names,                \
      .env = "CLEF_GEMM", .help = "who multiplies matrices"}
 #define EXACT_OPTION(options)                                                                                                            \
-    {.names = "exact", .type = CLI_SWITCH, .offset = offsetof(options, exact),                                                           \
+    {.names = "exact", .type = CLI_SWITCH, .offset = offsetof(options, compile.exact),                                                           \
      .help = "keep activations in f32 where 8 bits would be faster (quantised weights on CPUs)"}
 #define THREADS_OPTION(options)                                                                                                          \
     {.names = "threads", .letter = 't', .type = CLI_INT, .value = "N", .offset = offsetof(options, n_threads), .lo = 1, .hi = 65536,     \
@@ -40,15 +40,18 @@ clef_dtype clef__kv_type(const clef_model *model, int32_t choice, int32_t exact)
     {.names = "kv-type", .type = CLI_CHOICE, .value = "TYPE", .offset = offsetof(options, kv_type), .choices = clef__kv_type_names,      \
      .help = "what the KV cache holds; auto: f32 for weights in f32 and with --exact, else f16; q8_0 takes half of f16's memory"}
 #define TUNE_OPTION(options)                                                                                                             \
-    {.names = "no-tune", .type = CLI_SWITCH, .offset = offsetof(options, no_tune),                                                       \
+    {.names = "no-tune", .type = CLI_SWITCH, .offset = offsetof(options, compile.no_tune),                                                       \
      .help = "measure no kernels at a model's first load; what `clef tune` found still counts (as with CLEF_TUNE=0)"}
 #define PROOF_OPTION(options)                                                                                                            \
-    {.names = "no-proof", .type = CLI_SWITCH, .offset = offsetof(options, no_proof),                                                     \
+    {.names = "no-proof", .type = CLI_SWITCH, .offset = offsetof(options, compile.no_proof),                                                     \
      .help = "use kernels that this device never ran before without proving them first (as with CLEF_PROOF=0)"}
 #define STRICT_OPTION(options)                                                                                                           \
-    {.names = "strict", .type = CLI_SWITCH, .offset = offsetof(options, strict),                                                         \
+    {.names = "strict", .type = CLI_SWITCH, .offset = offsetof(options, compile.strict),                                                         \
      .help = "fail where an op would run otherwise than asked: by another kernel than --gemm or CLEF_VARIANT name, or a lesser one\n"     \
              "                               because the first failed its proof on this device"}
+/* The options of commands that make plans; their struct has a clef_compile_opts called `compile`. */
+#define COMPILE_OPTIONS(options)                                                                             \
+    GEMM_OPTION(options), EXACT_OPTION(options), TUNE_OPTION(options), PROOF_OPTION(options), STRICT_OPTION(options)
 #define QUIET_OPTION(options)                                                                                                            \
     {.names = "quiet", .letter = 'q', .type = CLI_SWITCH, .offset = offsetof(options, quiet),                                            \
      .help = "no progress and no statistics; errors still show"}

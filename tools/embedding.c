@@ -28,13 +28,7 @@ int clef__embedding_open(clef__embedding *e, const clef__embedding_options *o, c
         .pooling = (clef_pooling)o->pooling,
         .normalize = (clef_normalize)o->normalize,
         .n_batch = o->n_batch,
-        .gemm = (clef_gemm)o->gemm,
-        .exact = o->exact,
-        .no_tune = o->no_tune,
-        .no_proof = o->no_proof,
-        .strict = o->strict,
-        .progress = clef__progress_step,
-        .progress_user = &e->progress,
+        .compile = cli_compile_opts(&o->compile, &e->progress),
     };
     if (clef_embedder_create(e->device, e->model, &opts, &e->embedder, &err) != CLEF_OK)
         return clef__cli_report(&err);

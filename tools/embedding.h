@@ -8,7 +8,8 @@
 /** Options of both; the first members of their structs. */
 typedef struct clef__embedding_options {
     const char *device, *split;
-    int32_t     pooling, normalize, n_batch, truncate, gemm, exact, no_tune, no_proof, strict, n_threads, quiet;
+    int32_t     pooling, normalize, n_batch, truncate, n_threads, quiet;
+    clef_compile_opts compile;
 } clef__embedding_options;
 
 /** The names of --pooling by clef_pooling, and of --normalize by clef_normalize. */
@@ -23,9 +24,7 @@ extern const char *const clef__normalize_names[];
      .choices = clef__normalize_names, .help = "to length 1; model: as its files say, else no"},                                         \
     {.names = "truncate", .type = CLI_SWITCH, .offset = offsetof(options, common.truncate),                                              \
      .help = "cut texts that are longer than the model takes, in place of refusing them"},                                               \
-    THREADS_OPTION(clef__embedding_options), DEVICES_OPTION(clef__embedding_options), GEMM_OPTION(clef__embedding_options),               \
-    EXACT_OPTION(clef__embedding_options), TUNE_OPTION(clef__embedding_options), PROOF_OPTION(clef__embedding_options),                  \
-    STRICT_OPTION(clef__embedding_options),                                                                                              \
+    THREADS_OPTION(clef__embedding_options), DEVICES_OPTION(clef__embedding_options), COMPILE_OPTIONS(clef__embedding_options),           \
     QUIET_OPTION(clef__embedding_options)
 
 /** Finished by clef__embedding_finish() in any state, zeroed too. */

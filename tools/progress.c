@@ -25,6 +25,14 @@ static void show_bar(const char *what, double fraction)
     clef__terminal_show_line(line);
 }
 
+clef_compile_opts cli_compile_opts(const clef_compile_opts *opts, clef__progress *progress)
+{
+    clef_compile_opts with = *opts;
+    with.progress = clef__progress_step;
+    with.progress_user = progress;
+    return with;
+}
+
 int clef__progress_step(void *user, const char *what, uint64_t done, uint64_t total)
 {
     clef__progress *p = user;

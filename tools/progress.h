@@ -17,6 +17,8 @@ typedef struct clef__progress {
 void clef__progress_init(clef__progress *progress, int32_t quiet);
 /** A clef_progress; user is the clef__progress. Non-zero after Ctrl-C. */
 int  clef__progress_step(void *user, const char *what, uint64_t done, uint64_t total);
+/** The options with this progress in them. */
+clef_compile_opts cli_compile_opts(const clef_compile_opts *opts, clef__progress *progress);
 /** Takes the bar away. */
 void clef__progress_finish(clef__progress *progress);
 

@@ -17,14 +17,8 @@ typedef enum clef_head {
 } clef_head;
 
 typedef struct clef_classifier_opts {
-    clef_head     head;
-    clef_gemm     gemm;
-    int32_t       exact;    /* 1: activations stay f32 (clef_plan_opts.exact) */
-    int32_t       no_tune;  /* 1: no measuring of kernels at the first load */
-    int32_t       no_proof; /* 1: kernels are not proven before use (clef_plan_opts.no_proof) */
-    int32_t       strict;   /* 1: nothing may run otherwise than asked (clef_plan_opts.strict) */
-    clef_progress progress; /* NULL: none */
-    void         *progress_user;
+    clef_head         head;
+    clef_compile_opts compile;
 } clef_classifier_opts;
 
 /** How logits become probabilities: of one class of all, of each class by itself, not at all. */

@@ -16,16 +16,10 @@ extern "C" {
 typedef enum clef_normalize { CLEF_NORMALIZE_MODEL, CLEF_NORMALIZE_NO, CLEF_NORMALIZE_YES } clef_normalize;
 
 typedef struct clef_embed_opts {
-    clef_pooling   pooling;   /* CLEF_POOL_NONE: as the model's files say */
-    clef_normalize normalize; /* CLEF_NORMALIZE_MODEL: as the model's files say */
-    int32_t        n_batch;   /* texts a run at most; 0: 32 */
-    clef_gemm      gemm;
-    int32_t        exact;     /* 1: activations stay f32 (clef_plan_opts.exact) */
-    int32_t        no_tune;   /* 1: no measuring of kernels at the first load */
-    int32_t        no_proof;  /* 1: kernels are not proven before use (clef_plan_opts.no_proof) */
-    int32_t        strict;    /* 1: nothing may run otherwise than asked (clef_plan_opts.strict) */
-    clef_progress  progress;  /* NULL: none. Between runs: ("embed", texts done, texts) */
-    void          *progress_user;
+    clef_pooling      pooling;   /* CLEF_POOL_NONE: as the model's files say */
+    clef_normalize    normalize; /* CLEF_NORMALIZE_MODEL: as the model's files say */
+    int32_t           n_batch;   /* most texts of a run; 0: 32 */
+    clef_compile_opts compile;   /* its progress is called between runs too: ("embed", texts done, texts) */
 } clef_embed_opts;
 
 typedef struct clef_embedder_info {

@@ -13,21 +13,18 @@ extern "C" {
 #endif
 
 typedef struct clef_session_opts {
-    int32_t       n_context;     /* 0: the model's own */
-    int32_t       n_batch;       /* prompt tokens a step, at most: fewer on a GPU where a launch would last too long; 0: 512 */
-    int32_t       n_source;      /* of an encoder-decoder: tokens of a source at most; 0: the model's context */
-    int32_t       n_beams;       /* 0: the session picks one token after another; else it searches, with up to so many beams */
-    int32_t       n_first;       /* tokens of the first prompt, if known: on a device that never ran the model its kernels alone are built
-                                    before the first token, and others when they are wanted; 0: those of whole steps */
-    clef_gemm     gemm;
-    clef_dtype    kv_type;       /* of the KV cache, as in clef_build_opts */
-    int32_t       exact;         /* 1: activations stay f32 (clef_plan_opts.exact) */
-    int32_t       describe_only; /* 1: nothing is loaded: clef_session_plan() says what would be (clef_plan_opts.describe_only) */
-    int32_t       no_proof;      /* 1: kernels are not proven before use (clef_plan_opts.no_proof) */
-    int32_t       no_tune;       /* 1: no measuring of kernels at the first load (clef_plan_opts.no_tune) */
-    int32_t       strict;         /* 1: nothing may run otherwise than asked (clef_plan_opts.strict) */
-    clef_progress progress;
-    void         *progress_user;
+    int32_t           n_context;     /* positions of the KV cache; 0: the model's own */
+    int32_t           n_batch;       /* most prompt tokens of a step; 0: 512. A GPU gets fewer where a launch would
+                                        last too long */
+    int32_t           n_source;      /* most tokens of an encoder-decoder's source; 0: the model's context */
+    int32_t           n_beams;       /* 0: the session picks one token after another; else it is made for
+                                        clef_session_beams() with up to so many beams */
+    int32_t           n_prompt;      /* tokens of the first prompt, if known: the kernels for that length are built
+                                        before the first token, others when they are needed. 0: for whole steps */
+    clef_dtype        kv_type;       /* of the KV cache, as in clef_build_opts */
+    int32_t           describe_only; /* 1: nothing is loaded; clef_session_plan() says what would be
+                                        (clef_plan_opts.describe_only) */
+    clef_compile_opts compile;       /* its progress is called between steps too: "prompt", "beams" */
 } clef_session_opts;
 
 typedef struct clef_session clef_session;

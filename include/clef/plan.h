@@ -12,8 +12,28 @@
 extern "C" {
 #endif
 
-/** Which implementation of the matrix product may serve. auto: by a stated order (docs/ARCHITECTURE.md, "Variants"). */
-typedef enum clef_gemm { CLEF_GEMM_AUTO, CLEF_GEMM_OWN, CLEF_GEMM_CLBLAST } clef_gemm;
+/** Which implementation multiplies dense matrices. */
+typedef enum clef_gemm {
+    CLEF_GEMM_AUTO,   /* what was measured to be faster; unmeasured: CLBlast for large products on GPUs, else OWN */
+    CLEF_GEMM_OWN,    /* clef's own kernels */
+    CLEF_GEMM_CLBLAST /* CLBlast; clef_plan_create() fails with CLEF_E_UNSUPPORTED where the library has none */
+} clef_gemm;
+
+/** How a graph is compiled for a device. Every call that makes a plan takes these options; zero fields are the defaults. */
+typedef struct clef_compile_opts {
+    clef_gemm     gemm;
+    int32_t       exact;    /* 1: activations stay f32. 0: products with quantised weights may round them to 8 bits,
+                               where that is faster */
+    int32_t       strict;   /* 1: CLEF_E_UNSUPPORTED where an op would run by another kernel than `gemm` or
+                               clef_plan_opts.variants name, or by the next one because the first failed its proof
+                               on this device. The error names the node, both kernels and the device. (An op never
+                               runs on another device than the plan's, nor on the host.) */
+    int32_t       no_tune;  /* 1: no kernels are measured when the plan is made. Earlier measurements still count. */
+    int32_t       no_proof; /* 1: kernels that this device never ran before are used without a proof: a child process
+                               does not first compare their results with the op's reference */
+    clef_progress progress; /* NULL, or called while the plan is made and while long calls run */
+    void         *progress_user;
+} clef_compile_opts;
 
 /** Finds the bytes of a weight by its name in the graph: dense, exactly `n_bytes`, and valid until the plan is destroyed.
  *  Returns NULL when there is none of that dtype and size (CLEF_E_NOT_FOUND then). */
@@ -24,28 +44,21 @@ typedef const void *(*clef_weight_source)(void *user, const char *name, clef_dty
 typedef void (*clef_weight_release)(void *user, const char *name);
 
 typedef struct clef_plan_opts {
-    clef_gemm           gemm;
-    int32_t             exact;     /* 1: activations stay f32 where 8 bits would be faster (quantised weights on CPUs) */
-    int32_t             as_stored; /* 1: weights stay in the order of the file, no panels */
-    const char         *variants;  /* "OP=NAME[,OP=NAME]": variants that serve wherever they fit, before what was measured and the stated
-                                      order (docs/ARCHITECTURE.md, "Variants"); NULL: $CLEF_VARIANT */
-    int32_t             describe_only; /* 1: nothing is allocated, read or built: the plan says what it would take (clef_plan_describe,
-                                          clef_plan_tensors), and writing, running and reading it are CLEF_E_ARG */
-    int32_t             batch_invariant; /* 1: a row of a product with a weight is the same to the bit among any number of rows (CPUs: few rows
-                                      do without a kernel of their own) */
-    int32_t             no_tune;   /* 1: no measuring when the plan is made; what is in the tuning database still counts */
-    int32_t             no_proof;  /* 1: kernels that this device never ran before are used unproven (docs/drivers.md, "Proof") */
-    int32_t             first;     /* what the first run binds its longest symbol to, where the caller knows it; 0: symbols may stand at
-                                      their bounds. Which kernels are built before, nothing else */
-    int32_t             strict;    /* 1: CLEF_E_UNSUPPORTED where an op would run otherwise than asked: by another variant than `variants`
-                                      or `gemm` name, or by the next one because the first was set aside on this device. The text names
-                                      the node, both variants and the device. (No op ever runs on another device than the plan's, nor on
-                                      the host.) */
+    clef_compile_opts   compile;
+    int32_t             as_stored;       /* 1: weights keep the order of the file; none is repacked into panels */
+    const char         *variants;        /* "OP=NAME[,OP=NAME]": kernels to use wherever they fit, before measured
+                                            ones and defaults. `clef devices --variants` lists the names.
+                                            NULL: $CLEF_VARIANT */
+    int32_t             describe_only;   /* 1: nothing is allocated, read or built. clef_plan_describe() and
+                                            clef_plan_tensors() say what the plan would use; writing, running and
+                                            reading it are CLEF_E_ARG */
+    int32_t             batch_invariant; /* 1: a row's result is bit-identical whatever other rows are in the batch */
+    int32_t             expected_length; /* length of the first run (of the graph's longest symbol), if known. It
+                                            decides which kernels are built in advance and never affects results.
+                                            0: the symbol's bound */
     clef_weight_source  weights;
-    clef_weight_release release; /* NULL: nobody wants to know */
-    void              *weights_user;
-    clef_progress      progress;
-    void              *progress_user;
+    clef_weight_release release;         /* NULL: not called */
+    void               *weights_user;
 } clef_plan_opts;
 
 typedef struct clef_plan clef_plan;

@@ -220,7 +220,7 @@ static clef_status run_beams(search *q, int32_t n, int32_t past, clef_error *err
 
 static clef_status run_search(search *q, clef_error *err)
 {
-    const clef_session_opts *o = &q->s->opts;
+    const clef_compile_opts *o = &q->s->opts.compile;
     clef_status status = CLEF_OK;
     int32_t n_running = 1; /* all begin as one */
     for (int32_t n = 1; !status; n++) {

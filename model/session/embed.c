@@ -25,13 +25,7 @@ static void set_plan(clef_embedder *e, clef_device *dev)
         .dev = dev,
         .model = e->model,
         .build = {.pooling = (int32_t)e->info.pooling, .normalize = e->info.normalize},
-        .opts = {.gemm = e->opts.gemm,
-                 .exact = e->opts.exact,
-                 .no_tune = e->opts.no_tune,
-                 .no_proof = e->opts.no_proof,
-                 .strict = e->opts.strict,
-                 .progress = e->opts.progress,
-                 .progress_user = e->opts.progress_user},
+        .opts = {.compile = e->opts.compile},
         .output = "embedding",
         .n_batch = e->opts.n_batch,
         .max_tokens = e->info.max_tokens,
@@ -158,7 +152,8 @@ static clef_status run_all(clef_embedder *e, const work *w, const int32_t *const
         if (status != CLEF_OK)
             return status;
         i += size;
-        if (e->opts.progress && e->opts.progress(e->opts.progress_user, "embed", (uint64_t)i, (uint64_t)n))
+        if (e->opts.compile.progress &&
+            e->opts.compile.progress(e->opts.compile.progress_user, "embed", (uint64_t)i, (uint64_t)n))
             return clef__fail(err, CLEF_E_CANCELLED, "embed: interrupted at %" PRId32 " of %" PRId32 " texts",
                               i, n);
     }

@@ -10,7 +10,7 @@
 /* Rows of the plan's first run; an encoder takes its source whole. */
 static int32_t first_rows(const clef_session *s, int32_t part)
 {
-    return part == CLEF_PART_ENCODER || s->opts.n_first < s->n_batch ? s->opts.n_first : s->n_batch;
+    return part == CLEF_PART_ENCODER || s->opts.n_prompt < s->n_batch ? s->opts.n_prompt : s->n_batch;
 }
 
 clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_model *model,
@@ -25,18 +25,12 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
         status = clef__bound_rows(dev, graph, "T", LEAST_ROWS, err);
     if (!status)
         status = clef_plan_create(dev, graph,
-                                  &(clef_plan_opts){.gemm = s->opts.gemm,
-                                                    .exact = s->opts.exact,
+                                  &(clef_plan_opts){.compile = s->opts.compile,
                                                     .describe_only = s->opts.describe_only,
-                                                    .first = first_rows(s, build->part),
-                                                    .no_tune = s->opts.no_tune,
-                                                    .no_proof = s->opts.no_proof,
-                                                    .strict = s->opts.strict,
+                                                    .expected_length = first_rows(s, build->part),
                                                     .weights = clef_model_weight,
                                                     .release = clef_model_release,
-                                                    .weights_user = model,
-                                                    .progress = s->opts.progress,
-                                                    .progress_user = s->opts.progress_user},
+                                                    .weights_user = model},
                                   out, err);
     clef_graph_destroy(graph);
     return status;
@@ -262,8 +256,9 @@ clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n,
         status = set_sampling(s, at + step == n ? last : &off, err);
         if (!status)
             status = feed_step(s, ids + at, step, err);
-        if (!status && n > 1 && s->opts.progress &&
-            s->opts.progress(s->opts.progress_user, "prompt", (uint64_t)(at + step), (uint64_t)n))
+        if (!status && n > 1 && s->opts.compile.progress &&
+            s->opts.compile.progress(s->opts.compile.progress_user, "prompt", (uint64_t)(at + step),
+                                     (uint64_t)n))
             status =
                 clef__fail(err, CLEF_E_CANCELLED, "prompt: interrupted at %d of %d tokens", at + step, n);
     }

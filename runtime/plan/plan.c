@@ -76,7 +76,7 @@ static clef_status build_at(clef_plan *plan, int64_t most, uint64_t *done, uint6
 static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
 {
     static const int64_t counted[] = {1, 2, INT64_MAX};
-    const int64_t first = plan->opts.first > 0 ? plan->opts.first : INT64_MAX;
+    const int64_t first = plan->opts.expected_length > 0 ? plan->opts.expected_length : INT64_MAX;
     plan->bound = calloc((size_t)plan->graph->n_values + 1, sizeof(clef_bound *));
     if (!plan->bound)
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for its launches");
@@ -85,7 +85,7 @@ static clef_status build_kernels(clef_plan *plan, build when, clef_error *err)
     for (size_t i = 0; i < sizeof counted / sizeof *counted && !s;
          i++) { /* before any buffer is bound: the scratch may grow */
         s = lower_at(plan, counted[i], err);
-        if (!s && plan->opts.strict)
+        if (!s && plan->opts.compile.strict)
             s = clef__strict_check(plan, err);
         if (!s && counted[i] == 1)
             plan->stats.fused_bytes = clef__fused_bytes(plan);
@@ -136,10 +136,10 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
     dev->n_plans++;
     if (opts)
         plan->opts = *opts;
-    if (plan->opts.gemm == CLEF_GEMM_CLBLAST && !clef__clblast_present())
+    if (plan->opts.compile.gemm == CLEF_GEMM_CLBLAST && !clef__clblast_present())
         s = clef__fail(err, CLEF_E_UNSUPPORTED, "gemm clblast: this clef was built without CLBlast");
-    if (plan->opts.gemm == CLEF_GEMM_AUTO && !clef__clblast_present())
-        plan->opts.gemm = CLEF_GEMM_OWN;
+    if (plan->opts.compile.gemm == CLEF_GEMM_AUTO && !clef__clblast_present())
+        plan->opts.compile.gemm = CLEF_GEMM_OWN;
     if (!s)
         s = clef__variants_force(plan->opts.variants ? plan->opts.variants : clef__os_env("CLEF_VARIANT"),
                                  plan->forced, err);
@@ -150,7 +150,8 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
     if (!s)
         s = clef__pass_split(plan->graph, dev->info.caps.max_alloc_bytes, err);
     if (!s && !plan->opts.as_stored)
-        s = clef__pass_choose(plan->graph, &dev->info.caps, plan->opts.gemm, plan->opts.exact, err);
+        s = clef__pass_choose(plan->graph, &dev->info.caps, plan->opts.compile.gemm, plan->opts.compile.exact,
+                              err);
     if (!s && plan->opts.batch_invariant)
         clef__pass_batch_invariant(plan->graph);
     if (!s)
@@ -169,8 +170,8 @@ static clef_status create(clef_device *dev, const clef_graph *graph, const clef_
         s = clef__plan_allocate(plan, err);
     if (!s)
         s = build_kernels(plan, when, err);
-    plan->replays =
-        !s && !plan->opts.describe_only && when == BUILD_NOW && clef__replay_serves(dev, plan->opts.no_tune);
+    plan->replays = !s && !plan->opts.describe_only && when == BUILD_NOW &&
+                    clef__replay_serves(dev, plan->opts.compile.no_tune);
     if (s) {
         clef_plan_destroy(plan);
         return s;

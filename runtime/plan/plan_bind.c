@@ -10,7 +10,8 @@ enum { FIRST_LAUNCHES = 64 };
 clef_status clef__plan_progress(const clef_plan *plan, const char *what, uint64_t done, uint64_t total,
                                 clef_error *err)
 {
-    if (plan->opts.progress && plan->opts.progress(plan->opts.progress_user, what, done, total))
+    if (plan->opts.compile.progress &&
+        plan->opts.compile.progress(plan->opts.compile.progress_user, what, done, total))
         return clef__fail(err, CLEF_E_CANCELLED, "%s: interrupted at %llu of %llu", what,
                           (unsigned long long)done, (unsigned long long)total);
     return CLEF_OK;
@@ -42,7 +43,7 @@ static clef_status lower_all(clef_plan *plan, clef_error *err)
     clef_lowering lo = {.graph = plan->graph,
                         .caps = &plan->dev->info.caps,
                         .symbols = plan->symbols,
-                        .gemm = plan->opts.gemm,
+                        .gemm = plan->opts.compile.gemm,
                         .tuning = &plan->tuning,
                         .forced = plan->forced,
                         .launches = plan->launches,
@@ -248,8 +249,8 @@ clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef
         if (s || !(plan->list[i] ? plan->list[i]->is_new : is_new_gemm(plan, i)))
             continue;
         s = enqueue(plan, i, ONE_GROUP, NULL, err);
-        const cl_int code = !s && plan->opts.progress ? clFinish(plan->dev->queue)
-                                                      : CL_SUCCESS; /* so that the progress is true */
+        const cl_int code = !s && plan->opts.compile.progress ? clFinish(plan->dev->queue)
+                                                              : CL_SUCCESS; /* so that the progress is true */
         if (code)
             s = clef__cl_fail(err, "clFinish", plan->launches[i].node->name, code);
     }

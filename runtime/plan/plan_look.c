@@ -54,7 +54,7 @@ int32_t clef_plan_launches(const clef_plan *plan, clef_launch_info *out, int32_t
     const clef_lowering lo = {.graph = plan->graph,
                               .caps = &plan->dev->info.caps,
                               .symbols = plan->symbols,
-                              .gemm = plan->opts.gemm,
+                              .gemm = plan->opts.compile.gemm,
                               .tuning = &plan->tuning,
                               .forced = plan->forced};
     const int32_t n = plan->n_launches < capacity ? plan->n_launches : capacity;

@@ -89,7 +89,7 @@ clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, u
 static int is_aligned(const clef_plan *plan, const clef_value *v, const void *data)
 {
     uintptr_t to = clef_dtype_block_elems(v->dtype) > 1 ? 2 : (uintptr_t)clef_dtype_block_bytes(v->dtype);
-    if (v->dtype == CLEF_F32 && clef__clblast_may_serve(&plan->dev->info.caps, plan->opts.gemm))
+    if (v->dtype == CLEF_F32 && clef__clblast_may_serve(&plan->dev->info.caps, plan->opts.compile.gemm))
         to = 64;
     return (uintptr_t)data % to == 0;
 }

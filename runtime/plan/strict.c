@@ -9,7 +9,8 @@ static const clef_variant *asked_for(const clef_plan *plan, const clef_value *n)
 {
     if (plan->forced[n->op])
         return plan->forced[n->op];
-    return plan->opts.gemm == CLEF_GEMM_CLBLAST && n->op == CLEF_OP_matmul ? &clef__matmul_clblast : NULL;
+    return plan->opts.compile.gemm == CLEF_GEMM_CLBLAST && n->op == CLEF_OP_matmul ? &clef__matmul_clblast
+                                                                                   : NULL;
 }
 
 /* A variant that the stated order would take, but that was set aside on this device; NULL: none. */
@@ -54,7 +55,7 @@ clef_status clef__strict_check(const clef_plan *plan, clef_error *err)
     const clef_lowering lo = {.graph = plan->graph,
                               .caps = &plan->dev->info.caps,
                               .symbols = plan->symbols,
-                              .gemm = plan->opts.gemm,
+                              .gemm = plan->opts.compile.gemm,
                               .tuning = &plan->tuning,
                               .forced = plan->forced};
     clef_status s = CLEF_OK;

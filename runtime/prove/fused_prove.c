@@ -33,7 +33,7 @@ static void choose(const clef_plan *plan, const clef_value *n, const int64_t *sy
 {
     const clef_lowering lo = {.caps = &plan->dev->info.caps,
                               .symbols = symbols,
-                              .gemm = plan->opts.gemm,
+                              .gemm = plan->opts.compile.gemm,
                               .tuning = &plan->tuning,
                               .forced = plan->forced};
     clef_proof_unit *u = &c->at[c->n];

@@ -33,7 +33,7 @@ static void kernels_of(const prover *p, const clef_value *n, int32_t setting, cl
 {
     const clef_lowering lo = {.caps = &p->plan->dev->info.caps,
                               .symbols = p->at->symbols[setting],
-                              .gemm = p->plan->opts.gemm,
+                              .gemm = p->plan->opts.compile.gemm,
                               .tuning = p->tuning,
                               .forced = p->plan->forced};
     clef__proof_kernels(&lo, n, out);
@@ -208,7 +208,7 @@ static int device_proves(const clef_device *dev)
 
 int clef__proof_wanted(const clef_plan *plan)
 {
-    return !plan->opts.no_proof && device_proves(plan->dev);
+    return !plan->opts.compile.no_proof && device_proves(plan->dev);
 }
 
 int clef__proof_failed(clef_device *dev, int32_t row)
@@ -276,7 +276,9 @@ clef_status clef__proof_at_load(clef_plan *plan, clef_error *err)
     for (int32_t i = 0; i < plan->graph->n_symbols; i++) {
         const int64_t bound = plan->graph->symbols[i].bound;
         at.symbols[0][i] = 1;
-        at.symbols[1][i] = plan->opts.first > 0 && plan->opts.first < bound ? plan->opts.first : bound;
+        at.symbols[1][i] = plan->opts.expected_length > 0 && plan->opts.expected_length < bound
+                               ? plan->opts.expected_length
+                               : bound;
         at.n = 2;
     }
     clef_status s = clef__tune_db_open(plan->dev, &db, err);

@@ -212,11 +212,9 @@ static clef_status run_all(clef_device *dev, const clef_proof_case *c,
 {
     int64_t bounds[CLEF_MAX_SYMBOLS] = {0}, ones[CLEF_MAX_SYMBOLS];
     run r = {.of = c, .leaves = calloc((size_t)c->graph->n_values + 1, sizeof *r.leaves)};
-    const clef_plan_opts opts = {.gemm = c->gemm,
+    const clef_plan_opts opts = {.compile = {.gemm = c->gemm, .no_tune = 1, .no_proof = 1},
                                  .as_stored = 1,
                                  .variants = c->variants,
-                                 .no_tune = 1,
-                                 .no_proof = 1,
                                  .weights = weight_for_plan,
                                  .weights_user = &r};
     const int32_t n_runs = c->n_runs ? c->n_runs : c->graph->n_symbols ? 2 : 1;

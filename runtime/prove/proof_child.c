@@ -173,7 +173,7 @@ static void build_one(const crew *c)
     clef_proof_unit *u = &c->units->at[i];
     const clef_lowering lo = {.caps = &c->plan->dev->info.caps,
                               .symbols = u->symbols,
-                              .gemm = c->plan->opts.gemm,
+                              .gemm = c->plan->opts.compile.gemm,
                               .forced = forced};
     forced[u->node->op] = u->kernels.variant;
     clef__proof_build(c->plan->dev, &lo, u->node);

@@ -59,7 +59,7 @@ static void search_init(search *s, const clef_plan *plan, const clef_proof_unit 
 {
     *s = (search){.unit = u};
     s->forced[u->node->op] = u->kernels.variant;
-    s->lo = (clef_lowering){.caps = &plan->dev->info.caps, .gemm = plan->opts.gemm};
+    s->lo = (clef_lowering){.caps = &plan->dev->info.caps, .gemm = plan->opts.compile.gemm};
 }
 
 static int launches_the_same(search *s, const clef_value *n, const int64_t *symbols)

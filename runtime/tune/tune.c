@@ -323,17 +323,17 @@ clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const 
         .dev = dev,
         .at_load = 1,
         .opts = {.seconds = at_load_seconds,
-                 .progress = opts->progress,
-                 .progress_user = opts->progress_user},
+                 .progress = opts->compile.progress,
+                 .progress_user = opts->compile.progress_user},
         .case_opts = {.rotate_bytes = AT_LOAD_ROTATE_BYTES, .seconds = at_load_timing_seconds, .brief = 1}};
     key_list list = {0};
     const char *wanted = clef__os_env("CLEF_TUNE");
-    if (opts->no_tune || (wanted && strcmp(wanted, "0") == 0) ||
+    if (opts->compile.no_tune || (wanted && strcmp(wanted, "0") == 0) ||
         !dev->cache_dir[0]) /* without a cache every start would be a first one */
         return CLEF_OK;
     clef_status s = clef__tune_db_open(dev, &t.db, err);
     if (!s)
-        s = collect(graph, &dev->info.caps, opts->gemm, &list, err);
+        s = collect(graph, &dev->info.caps, opts->compile.gemm, &list, err);
     drop_light(&list);
     if (!s && candidates(&list, t.db, 0))
         s = tune_all(&t, &list, err);
@@ -369,9 +369,9 @@ static clef_status common_keys(const clef_device *dev, const clef_plan_opts *opt
                      shape[1], clef_dtype_name(common_dtypes[d]), shape[0], shape[1]);
             s = clef_graph_parse(text, strlen(text), "tuning", &g, err);
             if (!s && !opts->as_stored)
-                s = clef__pass_choose(g, &dev->info.caps, opts->gemm, opts->exact, err);
+                s = clef__pass_choose(g, &dev->info.caps, opts->compile.gemm, opts->compile.exact, err);
             if (!s)
-                s = collect(g, &dev->info.caps, opts->gemm, list, err);
+                s = collect(g, &dev->info.caps, opts->compile.gemm, list, err);
             clef_graph_destroy(g);
         }
     return s;
@@ -385,9 +385,9 @@ static clef_status keys_of(const clef_device *dev, const clef_graph *graph, cons
     if (!s && !g)
         s = clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for a copy of the graph");
     if (!s && !opts->as_stored)
-        s = clef__pass_choose(g, &dev->info.caps, opts->gemm, opts->exact, err);
+        s = clef__pass_choose(g, &dev->info.caps, opts->compile.gemm, opts->compile.exact, err);
     if (!s)
-        s = collect(g, &dev->info.caps, opts->gemm, list, err);
+        s = collect(g, &dev->info.caps, opts->compile.gemm, list, err);
     clef_graph_destroy(g);
     return s;
 }

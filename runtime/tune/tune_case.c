@@ -252,10 +252,9 @@ static clef_status take_setup(clef_tune_case *c, which w, setup **out, clef_erro
         status = clef__plan_create_bare(c->dev, s->graph,
                                         &(clef_plan_opts){.as_stored = 1,
                                                           .variants = "",
-                                                          .no_tune = 1,
+                                                          .compile.no_tune = 1,
                                                           .weights = weight_of,
-                                                          .weights_user = s,
-                                                          .gemm = CLEF_GEMM_AUTO},
+                                                          .weights_user = s},
                                         &s->plan, err);
     return status ? status : find_node(c, s, err);
 }
@@ -265,7 +264,7 @@ static clef_lowering lowering_of(const setup *s)
     return (clef_lowering){.graph = s->plan->graph,
                            .caps = &s->plan->dev->info.caps,
                            .symbols = s->plan->symbols,
-                           .gemm = s->plan->opts.gemm,
+                           .gemm = s->plan->opts.compile.gemm,
                            .node = s->node};
 }
 

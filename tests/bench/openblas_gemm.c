@@ -68,9 +68,9 @@ static clef_status make_plan(contest *c, clef_device *dev, clef_error *err)
     clef_output(g, "all", y);
     clef_status s = clef_graph_error(g, err);
     if (s == CLEF_OK)
-        s = clef_plan_create(dev, g,
-                             &(clef_plan_opts){.gemm = CLEF_GEMM_OWN, .weights = weight, .weights_user = c},
-                             &c->plan, err);
+        s = clef_plan_create(
+            dev, g, &(clef_plan_opts){.compile.gemm = CLEF_GEMM_OWN, .weights = weight, .weights_user = c},
+            &c->plan, err);
     clef_graph_destroy(g);
     if (s != CLEF_OK)
         return s;

@@ -271,10 +271,10 @@ static int check_symbols(run *r, const clef_graph *planned)
     char forced[64] = "";
     if (r->variant)
         snprintf(forced, sizeof forced, "%s=%s", r->op->name, r->variant->name);
-    const clef_plan_opts opts = {.gemm = r->gemm,
+    const clef_plan_opts opts = {.compile.gemm = r->gemm,
                                  .as_stored = 1,
                                  .variants = forced,
-                                 .no_tune = 1,
+                                 .compile.no_tune = 1,
                                  .weights = weight_for_plan,
                                  .weights_user = r->data};
     clef_error err;

@@ -44,8 +44,8 @@ static void greedy_is_pytorchs(clef_gemm gemm, int32_t n_batch)
     clef_error err = {0};
     clef_session *session;
     clef_sampler *greedy;
-    ok(clef_session_create(dev, model, &(clef_session_opts){.gemm = gemm, .n_batch = n_batch}, &session,
-                           &err),
+    ok(clef_session_create(dev, model, &(clef_session_opts){.compile.gemm = gemm, .n_batch = n_batch},
+                           &session, &err),
        &err);
     ok(clef_sampler_create(clef_model_hparams(model)->n_vocab, NULL, &greedy, &err), &err);
     const json_t *cases = json_object_get(expected, "cases");
@@ -131,9 +131,10 @@ static void prompt_can_be_interrupted(void **state)
     const float *logits;
     int32_t ids[10] = {1, 2, 3};
     int calls = 0;
-    ok(clef_session_create(dev, model,
-                           &(clef_session_opts){.n_batch = 2, .progress = stop, .progress_user = &calls},
-                           &session, &err),
+    ok(clef_session_create(
+           dev, model,
+           &(clef_session_opts){.n_batch = 2, .compile.progress = stop, .compile.progress_user = &calls},
+           &session, &err),
        &err);
     assert_int_equal(clef_session_feed(session, ids, 10, &logits, &err), CLEF_E_CANCELLED);
     assert_int_equal(clef_session_n_past(session), 0); /* as before the call */
@@ -402,9 +403,10 @@ static void memory_goes_back(void **state)
     if (!m)
         skip();
     memcpy(ids, memory_ids, sizeof memory_ids);
-    ok(clef_session_create(dev, m,
-                           &(clef_session_opts){.n_batch = 2, .progress = stop, .progress_user = &calls},
-                           &session, &err),
+    ok(clef_session_create(
+           dev, m,
+           &(clef_session_opts){.n_batch = 2, .compile.progress = stop, .compile.progress_user = &calls},
+           &session, &err),
        &err);
     ok(clef_session_generate(session, ids, MEMORY_N, 0, NULL, &err), &err);
     for (int i = 0; i < 2; i++)

@@ -60,7 +60,7 @@ static clef_status use(int32_t ids[N_TOKENS], clef_error *err)
     static const int32_t prompt[] = {1, 2, 3};
     clef_session *session = NULL;
     clef_status s = clef_session_create(
-        dev, model, &(clef_session_opts){.n_context = 64, .n_batch = 8, .no_tune = 1}, &session, err);
+        dev, model, &(clef_session_opts){.n_context = 64, .n_batch = 8, .compile.no_tune = 1}, &session, err);
     if (!s)
         s = clef_session_generate(session, prompt, 3, N_TOKENS, NULL, err);
     for (int32_t i = 0; i < N_TOKENS && !s; i++)

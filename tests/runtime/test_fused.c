@@ -45,7 +45,7 @@ static clef_session *make(clef_device *dev)
 {
     clef_error err = {0};
     clef_session *session = NULL;
-    const clef_session_opts opts = {.n_context = 128, .n_batch = 4, .no_tune = 1};
+    const clef_session_opts opts = {.n_context = 128, .n_batch = 4, .compile.no_tune = 1};
     if (clef_session_create(dev, model, &opts, &session, &err))
         fail_msg("%s", err.text);
     return session;

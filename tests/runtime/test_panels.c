@@ -112,7 +112,7 @@ static void products(void **state)
         for (size_t i = 0; i < n_ms; i++) {
             product(dtypes[d], &(clef_plan_opts){.as_stored = 1, .weights = source}, ms[i], y);
             assert_true(worst_row(y, ms[i]) < 1e-5);
-            product(dtypes[d], &(clef_plan_opts){.exact = 1, .weights = source}, ms[i], y);
+            product(dtypes[d], &(clef_plan_opts){.compile.exact = 1, .weights = source}, ms[i], y);
             assert_true(worst_row(y, ms[i]) < 1e-5);
             product(dtypes[d], &(clef_plan_opts){.weights = source}, ms[i], y);
             assert_true(worst_row(y, ms[i]) < (quantised ? 1e-2 : 1e-5));
@@ -258,7 +258,7 @@ static void layers(void **state)
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
         for (size_t i = 0; i < sizeof ms / sizeof *ms; i++) {
             run_layer(dtypes[d], &(clef_plan_opts){.as_stored = 1, .weights = any_source}, ms[i], plain);
-            run_layer(dtypes[d], &(clef_plan_opts){.exact = 1, .weights = any_source}, ms[i], fused);
+            run_layer(dtypes[d], &(clef_plan_opts){.compile.exact = 1, .weights = any_source}, ms[i], fused);
             assert_true(difference(fused, plain, ms[i] * 64) < 1e-5);
             run_layer(dtypes[d], &(clef_plan_opts){.weights = any_source}, ms[i], fused);
             const double e = difference(fused, plain, ms[i] * 64);

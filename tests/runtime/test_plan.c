@@ -260,16 +260,18 @@ static void progress_of_kernels(void **state)
     clef_plan *plan;
     ok(clef_graph_parse(sum_text, strlen(sum_text), "sum.clef", &g, &err), &err);
     stopper all = {.what = "kernels"};
-    ok(clef_plan_create(dev, g,
-                        &(clef_plan_opts){.weights = weight, .progress = stop_in, .progress_user = &all},
-                        &plan, &err),
+    ok(clef_plan_create(
+           dev, g,
+           &(clef_plan_opts){.weights = weight, .compile.progress = stop_in, .compile.progress_user = &all},
+           &plan, &err),
        &err);
     assert_true(all.seen > clef_plan_describe(plan).n_launches); /* at each launch, at several lengths */
     assert_true(!all.is_backwards && all.done == all.total);
     clef_plan_destroy(plan);
 
     stopper middle = {.what = "kernels", .after = 3};
-    const clef_plan_opts opts = {.weights = weight, .progress = stop_in, .progress_user = &middle};
+    const clef_plan_opts opts = {
+        .weights = weight, .compile.progress = stop_in, .compile.progress_user = &middle};
     assert_int_equal(clef_plan_create(dev, g, &opts, &plan, &err), CLEF_E_CANCELLED);
     assert_true(middle.seen == 3 && middle.done == 2);
     assert_null(plan);
@@ -364,7 +366,8 @@ static void cancelled(void **state)
     clef_plan *plan;
     int calls = 0;
     ok(clef_graph_parse(sum_text, strlen(sum_text), "sum.clef", &g, &err), &err);
-    const clef_plan_opts opts = {.weights = weight, .progress = stop_at_once, .progress_user = &calls};
+    const clef_plan_opts opts = {
+        .weights = weight, .compile.progress = stop_at_once, .compile.progress_user = &calls};
     assert_int_equal(clef_plan_create(dev, g, &opts, &plan, &err), CLEF_E_CANCELLED);
     assert_int_equal(calls, 1);
     clef_graph_destroy(g);
@@ -605,8 +608,10 @@ static void failed_feed(void **state)
     stop_prompt stop = {0};
     for (int32_t i = 0; i < 40; i++)
         ids[i] = 1 + i;
-    const clef_session_opts opts = {
-        .n_context = 64, .n_batch = 8, .progress = stop_between_steps, .progress_user = &stop};
+    const clef_session_opts opts = {.n_context = 64,
+                                    .n_batch = 8,
+                                    .compile.progress = stop_between_steps,
+                                    .compile.progress_user = &stop};
     ok(clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err), &err);
     setenv("CLEF_FUSED", "0", 1); /* launches are counted */
     ok(clef_session_create(dev, model, &opts, &session, &err), &err);

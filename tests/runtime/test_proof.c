@@ -53,8 +53,11 @@ static clef_plan *make(clef_device *dev)
     clef_error err = {0};
     clef_graph *g = NULL;
     clef_plan *plan = NULL;
-    const clef_plan_opts opts = {
-        .gemm = CLEF_GEMM_OWN, .as_stored = 1, .no_tune = 1, .first = 1, .weights = weight};
+    const clef_plan_opts opts = {.compile.gemm = CLEF_GEMM_OWN,
+                                 .as_stored = 1,
+                                 .compile.no_tune = 1,
+                                 .expected_length = 1,
+                                 .weights = weight};
     if (clef_graph_parse(product, strlen(product), "product", &g, &err) ||
         clef_plan_create(dev, g, &opts, &plan, &err))
         fail_msg("%s", err.text);
@@ -160,11 +163,14 @@ static void test_cancelled(void **state)
     clef_graph *g = NULL;
     clef_plan *plan = NULL;
     clef_device *dev = open_device("stop");
-    clef_plan_opts opts = {
-        .gemm = CLEF_GEMM_OWN, .as_stored = 1, .no_tune = 1, .weights = weight, .progress = stop};
+    clef_plan_opts opts = {.compile.gemm = CLEF_GEMM_OWN,
+                           .as_stored = 1,
+                           .compile.no_tune = 1,
+                           .weights = weight,
+                           .compile.progress = stop};
     assert_int_equal(clef_graph_parse(product, strlen(product), "product", &g, &err), CLEF_OK);
     assert_int_equal(clef_plan_create(dev, g, &opts, &plan, &err), CLEF_E_CANCELLED);
-    opts.progress = NULL;
+    opts.compile.progress = NULL;
     assert_int_equal(clef_plan_create(dev, g, &opts, &plan, &err), CLEF_OK);
     clef_plan_destroy(plan);
     clef_graph_destroy(g);

@@ -309,9 +309,10 @@ static void expect_right(clef_device *dev)
     for (int i = 0; i < 64; i++)
         input[i] = (float)(i % 5) - 2;
     assert_int_equal(clef_graph_parse(product, strlen(product), "t", &g, &err), CLEF_OK);
-    if (clef_plan_create(dev, g,
-                         &(clef_plan_opts){.gemm = CLEF_GEMM_OWN, .as_stored = 1, .weights = weight_source},
-                         &plan, &err) ||
+    if (clef_plan_create(
+            dev, g,
+            &(clef_plan_opts){.compile.gemm = CLEF_GEMM_OWN, .as_stored = 1, .weights = weight_source}, &plan,
+            &err) ||
         clef_plan_bind(plan, 1, 1, &err) || clef_plan_write(plan, 0, input, 64 * sizeof *input, &err) ||
         clef_plan_run(plan, &err) || clef_plan_read(plan, 0, out, sizeof out, &err))
         fail_msg("%s", err.text);
@@ -369,7 +370,7 @@ static void tune_product(clef_device *dev)
     clef_error err = {0};
     clef_graph *g = NULL;
     assert_int_equal(clef_graph_parse(product, strlen(product), "t", &g, &err), CLEF_OK);
-    if (clef_tune(dev, g, &(clef_plan_opts){.gemm = CLEF_GEMM_OWN, .as_stored = 1}, NULL, &err))
+    if (clef_tune(dev, g, &(clef_plan_opts){.compile.gemm = CLEF_GEMM_OWN, .as_stored = 1}, NULL, &err))
         fail_msg("%s", err.text);
     clef_graph_destroy(g);
 }
@@ -492,21 +493,21 @@ static void test_at_load(void **state)
     clef_error err = {0};
     int calls = 0;
     clef_device *dev = open_with_cache("load");
-    clef_plan_opts opts = {.progress = count_tuning, .progress_user = &calls};
+    clef_plan_opts opts = {.compile.progress = count_tuning, .compile.progress_user = &calls};
     assert_int_equal(plan_of(dev, product, opts, &err), CLEF_OK);
     assert_int_equal(calls, 0);
-    opts.no_tune = 1;
+    opts.compile.no_tune = 1;
     assert_int_equal(plan_of(dev, large, opts, &err), CLEF_OK);
     assert_int_equal(calls, 0);
-    opts.no_tune = 0;
+    opts.compile.no_tune = 0;
     setenv("CLEF_TUNE", "0", 1);
     assert_int_equal(plan_of(dev, large, opts, &err), CLEF_OK);
     assert_int_equal(calls, 0);
     unsetenv("CLEF_TUNE");
-    opts.progress = stop_at_tuning;
+    opts.compile.progress = stop_at_tuning;
     assert_int_equal(plan_of(dev, large, opts, &err), CLEF_E_CANCELLED);
     assert_int_equal(calls, 1);
-    opts.progress = count_tuning;
+    opts.compile.progress = count_tuning;
     assert_int_equal(plan_of(dev, large, opts, &err), CLEF_OK);
     assert_true(calls > 1);
     const int after = calls;

@@ -13,8 +13,9 @@ enum { BENCH_MAX_ROUNDS = 100, BENCH_N_PRODUCTS = 4 };
 typedef struct bench_options {
     const char *model, *device, *split, *product, *trace;
     int32_t n_prompt, n_gen; /* -1: by the model */
-    int32_t depth, n_rounds, n_batch, n_threads, pin, gemm, exact, no_tune, no_proof, strict, kv_type;
+    int32_t depth, n_rounds, n_batch, n_threads, pin, kv_type;
     int32_t json, md, profile, of_device, quiet;
+    clef_compile_opts compile;
 } bench_options;
 
 /** One figure: so many tokens in so many seconds, round after round. */

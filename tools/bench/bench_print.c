@@ -139,7 +139,7 @@ static int multiplies_bytes(const bench *b)
         all += t.n_bytes;
         blocks += clef_dtype_block_elems(t.dtype) > 1 ? t.n_bytes : 0;
     }
-    return !b->o->exact && blocks > all / 2;
+    return !b->o->compile.exact && blocks > all / 2;
 }
 
 double clef__bench_limit(const bench *b, const clef_device_speed *speed)

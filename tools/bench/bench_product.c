@@ -64,7 +64,7 @@ static int read_shape(const char **text, bench_product *p)
 
 static int is_asked(const bench *b, int i)
 {
-    return b->o->gemm == CLEF_GEMM_AUTO || (clef_gemm)b->o->gemm == kinds[i].gemm;
+    return b->o->compile.gemm == CLEF_GEMM_AUTO || b->o->compile.gemm == kinds[i].gemm;
 }
 
 /* ---- a contest
@@ -139,7 +139,7 @@ static clef_status name_kernel(contest *c, int i, clef_error *err)
 
 static clef_status enter(contest *c, int i, clef_error *err)
 {
-    const clef_plan_opts opts = {.gemm = kinds[i].gemm, .weights = weight_bytes, .weights_user = c};
+    const clef_plan_opts opts = {.compile.gemm = kinds[i].gemm, .weights = weight_bytes, .weights_user = c};
     double seconds = 0;
     clef_graph *g = make_graph(&c->p, i);
     if (!g)

@@ -12,7 +12,7 @@ typedef struct attention_options {
 } attention_options;
 
 static const attention_options attention_defaults = {
-    .layer = -1, .head = -1, .kind = -1, .format = -1, .forward = {.exact = 1}};
+    .layer = -1, .head = -1, .kind = -1, .format = -1, .forward.compile.exact = 1};
 
 static const char *const formats[] = {"text", "json", "npy", "svg", "png", "html", NULL};
 static const clef__writer writers[] = {clef__attention_text, clef__attention_json, clef__attention_npy,

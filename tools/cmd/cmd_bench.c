@@ -40,11 +40,7 @@ static const clef__option bench_option_table[] = {
      .help = "P:D, a part of a device's name, or auto (`clef devices` lists them); A,B: the layers are split over both"},
     {.names = "split", .type = CLI_TEXT, .value = "60,40", AT(split),
      .help = "of several devices: what each gets of the layers [by measured speed, as far as memory allows]"},
-    GEMM_OPTION(bench_options),
-    EXACT_OPTION(bench_options),
-    TUNE_OPTION(bench_options),
-    PROOF_OPTION(bench_options),
-    STRICT_OPTION(bench_options),
+    COMPILE_OPTIONS(bench_options),
     QUIET_OPTION(bench_options),
     {.names = NULL},
 };
@@ -136,14 +132,8 @@ static int open_all(bench *b, const char *path)
     const clef_session_opts opts = {
         .n_context = n_context,
         .n_batch = b->o->n_batch < n_context ? b->o->n_batch : n_context,
-        .gemm = (clef_gemm)b->o->gemm,
-        .exact = b->o->exact,
-        .no_tune = b->o->no_tune,
-        .no_proof = b->o->no_proof,
-        .strict = b->o->strict,
-        .kv_type = clef__kv_type(b->model, b->o->kv_type, b->o->exact),
-        .progress = clef__progress_step,
-        .progress_user = &b->progress,
+        .compile = cli_compile_opts(&b->o->compile, &b->progress),
+        .kv_type = clef__kv_type(b->model, b->o->kv_type, b->o->compile.exact),
     };
     if (clef_session_create(b->device, b->model, &opts, &b->session, &err) != CLEF_OK)
         return clef__cli_report(&err);

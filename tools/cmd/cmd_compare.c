@@ -13,7 +13,7 @@ typedef struct compare_options {
     int32_t gemm_b, stats;
 } compare_options;
 
-static const compare_options compare_defaults = {.tol = 1e-3f, .gemm_b = -1, .forward = {.exact = 1}};
+static const compare_options compare_defaults = {.tol = 1e-3f, .gemm_b = -1, .forward.compile.exact = 1};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(compare_options, field)
@@ -107,7 +107,8 @@ static clef_status open_b(compare *c, const char *path, clef_error *err)
     const compare_options *o = c->o;
     c->opts_b = o->forward;
     c->opts_b.device = o->device_b ? o->device_b : o->forward.device;
-    c->opts_b.gemm = o->gemm_b >= 0 ? o->gemm_b : o->forward.gemm;
+    if (o->gemm_b >= 0)
+        c->opts_b.compile.gemm = (clef_gemm)o->gemm_b;
     c->opts_b.known_ids = c->a.ids;
     c->opts_b.n_known_ids = c->a.n_ids;
     c->opts_b.known_mask = c->a.mask;

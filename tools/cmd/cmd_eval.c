@@ -10,10 +10,11 @@
 typedef struct eval_options {
     const char *model, *in, *out, *after, *device, *split;
     clef__list taps;
-    int32_t gemm, exact, no_tune, no_proof, strict, kv_type, stats, quiet;
+    int32_t kv_type, stats, quiet;
+    clef_compile_opts compile;
 } eval_options;
 
-static const eval_options eval_defaults = {.gemm = CLEF_GEMM_AUTO};
+static const eval_options eval_defaults = {.device = NULL};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(eval_options, field)
@@ -28,11 +29,7 @@ static const clef__option eval_option_table[] = {
      .help = "print each value's range, mean, NaN and infinities; stop at the first NaN. Without --after: before ops are fused"},
     {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after), .help = "stop after this pass over the graph; build: run none"},
     DEVICES_OPTION(eval_options),
-    GEMM_OPTION(eval_options),
-    EXACT_OPTION(eval_options),
-    TUNE_OPTION(eval_options),
-    PROOF_OPTION(eval_options),
-    STRICT_OPTION(eval_options),
+    COMPILE_OPTIONS(eval_options),
     KV_TYPE_OPTION(eval_options),
     QUIET_OPTION(eval_options),
     {.names = NULL},
@@ -280,7 +277,7 @@ static clef_status build_model(eval *e, clef_error *err)
         .n_batch = (int32_t)ids.dims[1],
         .n_sequences = (int32_t)ids.dims[0],
         .all_logits = 1,
-        .kv_type = clef__kv_type(e->model, e->o->kv_type, e->o->exact),
+        .kv_type = clef__kv_type(e->model, e->o->kv_type, e->o->compile.exact),
         .padding_mask = clef_tensor_file_find(e->in, "attention_mask") >= 0,
         .token_types = clef_tensor_file_find(e->in, "token_type_ids") >= 0,
         .taps = plain.items,
@@ -395,11 +392,7 @@ static clef_status run_graph(void *user, const clef_graph *graph, clef_plan **pl
     eval *e = user;
     const clef_plan_opts opts = {
         .batch_invariant = 1,
-        .gemm = (clef_gemm)e->o->gemm,
-        .exact = e->o->exact,
-        .no_tune = e->o->no_tune,
-        .no_proof = e->o->no_proof,
-        .strict = e->o->strict,
+        .compile = e->o->compile,
         .weights = e->model ? clef_model_weight : weight_of_file,
         .weights_user = e->model ? (void *)e->model : (void *)e,
     };

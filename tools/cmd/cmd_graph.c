@@ -11,7 +11,8 @@
 typedef struct graph_options {
     const char *model, *after, *out, *symbols, *device;
     clef__list taps, expand;
-    int32_t format, n_context, n_sequences, all_logits, padding_mask, beside, profile, no_proof;
+    int32_t format, n_context, n_sequences, all_logits, padding_mask, beside, profile;
+    clef_compile_opts compile;
 } graph_options;
 
 static const graph_options graph_defaults = {.format = -1};
@@ -203,8 +204,8 @@ static clef_status write_profiled(graph_job *job, clef_error *err)
     if (job->o->profile && job->o->format != HTML_FORMAT)
         return clef__error(err, CLEF_E_ARG, "--profile: expected --format html");
     if (job->o->profile) {
-        status =
-            clef__graph_profile_run(&profile, job->o->device, job->o->no_proof, job->model, job->graph, err);
+        status = clef__graph_profile_run(&profile, job->o->device, job->o->compile.no_proof, job->model,
+                                         job->graph, err);
         job->profile = &profile;
     }
     if (status == CLEF_OK)
@@ -216,15 +217,15 @@ static clef_status write_profiled(graph_job *job, clef_error *err)
 /* It writes text alone, of graphs with their own bounds. */
 static int run_diff(const graph_options *o, char **args)
 {
-    const char *extra = o->format > 0 ? "--format"
-                        : o->symbols  ? "--symbols"
-                        : o->expand.n ? "--expand"
-                        : o->profile  ? "--profile"
-                        : o->beside   ? "--weights"
-                        : o->no_proof ? "--no-proof"
-                        : o->model    ? "--model"
-                        : o->device   ? "--use-device"
-                                      : NULL;
+    const char *extra = o->format > 0         ? "--format"
+                        : o->symbols          ? "--symbols"
+                        : o->expand.n         ? "--expand"
+                        : o->profile          ? "--profile"
+                        : o->beside           ? "--weights"
+                        : o->compile.no_proof ? "--no-proof"
+                        : o->model            ? "--model"
+                        : o->device           ? "--use-device"
+                                              : NULL;
     const clef__graph_source source = source_of(o);
     if (extra)
         return clef__cli_fail(CLI_USAGE, "graph diff: does not take %s", extra);
@@ -239,7 +240,7 @@ static int graph_run(const void *options, int32_t n_args, char **args)
     clef_graph *graph = NULL;
     if (n_args == 3 && strcmp(args[0], "diff") == 0)
         return run_diff(&o, args);
-    if (!o.profile && (o.device || o.no_proof))
+    if (!o.profile && (o.device || o.compile.no_proof))
         return clef__cli_fail(
             CLI_USAGE,
             "graph: %s counts with --profile alone: no device has a part in the graph before its own passes",

@@ -13,7 +13,7 @@ typedef struct logits_options {
     int32_t top, format;
 } logits_options;
 
-static const logits_options logits_defaults = {.top = 5, .format = -1, .forward = {.exact = 1}};
+static const logits_options logits_defaults = {.top = 5, .format = -1, .forward.compile.exact = 1};
 
 static const char *const formats[] = {"text", "json", "html", "svg", NULL};
 static const clef__writer writers[] = {clef__logits_text, clef__logits_json, clef__logits_html,

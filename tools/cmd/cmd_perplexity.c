@@ -17,7 +17,8 @@ static const char *const score_names[] = {"all", "half", NULL};
 
 typedef struct perplexity_options {
     const char *model, *device, *split, *curve;
-    int32_t n_context, score, gemm, exact, no_tune, no_proof, strict, kv_type, json, quiet;
+    int32_t n_context, score, kv_type, json, quiet;
+    clef_compile_opts compile;
 } perplexity_options;
 
 static const perplexity_options perplexity_defaults = {0};
@@ -33,11 +34,7 @@ static const clef__option perplexity_option_table[] = {
     {.names = "curve", .type = CLI_TEXT, .value = "FILE", AT(curve), .help = "draw the perplexity along the text there, as SVG"},
     {.names = "json", .type = CLI_SWITCH, AT(json), .help = "as a line of JSON"},
     DEVICES_OPTION(perplexity_options),
-    GEMM_OPTION(perplexity_options),
-    EXACT_OPTION(perplexity_options),
-    TUNE_OPTION(perplexity_options),
-    PROOF_OPTION(perplexity_options),
-    STRICT_OPTION(perplexity_options),
+    COMPILE_OPTIONS(perplexity_options),
     KV_TYPE_OPTION(perplexity_options),
     QUIET_OPTION(perplexity_options),
     {.names = NULL},
@@ -149,17 +146,11 @@ static clef_status make_plan(work *w, clef_error *err)
                                    .n_batch = w->step,
                                    .n_sequences = 1,
                                    .all_logits = 1,
-                                   .kv_type = clef__kv_type(w->model, w->o->kv_type, w->o->exact)};
+                                   .kv_type = clef__kv_type(w->model, w->o->kv_type, w->o->compile.exact)};
     const clef_plan_opts opts = {
-        .gemm = (clef_gemm)w->o->gemm,
-        .exact = w->o->exact,
-        .no_tune = w->o->no_tune,
-        .no_proof = w->o->no_proof,
-        .strict = w->o->strict,
+        .compile = cli_compile_opts(&w->o->compile, &w->progress),
         .weights = clef_model_weight,
         .weights_user = w->model,
-        .progress = clef__progress_step,
-        .progress_user = &w->progress,
     };
     clef_status status = clef_model_build(w->model, &build, &graph, err);
     if (status == CLEF_OK)

@@ -10,7 +10,8 @@ enum { MAX_DEFAULT_CONTEXT = 4096, DEFAULT_BATCH = 512 };
 
 typedef struct plan_options {
     const char *model, *device, *split, *out;
-    int32_t n_context, n_batch, n_source, n_beams, kv_type, gemm, exact, format;
+    int32_t n_context, n_batch, n_source, n_beams, kv_type, format;
+    clef_compile_opts compile;
 } plan_options;
 
 static const plan_options plan_defaults = {.n_context = -1, .format = -1};
@@ -108,11 +109,8 @@ static clef_status add_part(memory_plan *m, const char *name, const clef_plan *p
 
 static clef_status plan_encoder(work *w, const clef_graph *graph, clef_error *err)
 {
-    const clef_plan_opts opts = {.gemm = (clef_gemm)w->o->gemm,
-                                 .exact = w->o->exact,
-                                 .describe_only = 1,
-                                 .weights = clef_model_weight,
-                                 .weights_user = w->model};
+    const clef_plan_opts opts = {
+        .compile = w->o->compile, .describe_only = 1, .weights = clef_model_weight, .weights_user = w->model};
     const clef_status status = clef_plan_create(w->device, graph, &opts, &w->encoder, err);
     return status == CLEF_OK ? add_part(&w->plan, "a text", w->encoder, err) : status;
 }
@@ -124,9 +122,8 @@ static clef_status plan_session(work *w, clef_error *err)
                                     .n_batch = o->n_batch,
                                     .n_source = o->n_source,
                                     .n_beams = o->n_beams,
-                                    .gemm = (clef_gemm)o->gemm,
-                                    .kv_type = clef__kv_type(w->model, o->kv_type, o->exact),
-                                    .exact = o->exact,
+                                    .kv_type = clef__kv_type(w->model, o->kv_type, o->compile.exact),
+                                    .compile = o->compile,
                                     .describe_only = 1};
     clef_status status = clef_session_create(w->device, w->model, &opts, &w->session, err);
     if (status == CLEF_OK)
@@ -161,7 +158,7 @@ static clef_status make_plan(work *w, const char *path, clef_error *err)
         if (status == CLEF_OK)
             status = plan_encoder(w, graph, err);
     } else if (status == CLEF_OK) {
-        w->plan.kv_type = clef_dtype_name(clef__kv_type(w->model, o->kv_type, o->exact));
+        w->plan.kv_type = clef_dtype_name(clef__kv_type(w->model, o->kv_type, o->compile.exact));
         status = plan_session(w, err);
     }
     clef_graph_destroy(graph);

@@ -8,10 +8,10 @@
 typedef struct replay_options {
     const char *device;
     float tol;
-    int32_t gemm, exact, no_proof;
+    clef_compile_opts compile;
 } replay_options;
 
-static const replay_options replay_defaults = {.tol = 1e-3f, .exact = 1};
+static const replay_options replay_defaults = {.tol = 1e-3f, .compile = {.exact = 1, .no_tune = 1}};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(replay_options, field)
@@ -48,12 +48,7 @@ static const void *weight_of(void *user, const char *name, clef_dtype dtype, uin
 static clef_status open_case(replay *r, const char *path, const replay_options *o, clef_error *err)
 {
     char *tensors = malloc(strlen(path) + 16);
-    const clef_plan_opts opts = {.gemm = (clef_gemm)o->gemm,
-                                 .exact = o->exact,
-                                 .no_tune = 1,
-                                 .no_proof = o->no_proof,
-                                 .weights = weight_of,
-                                 .weights_user = r};
+    const clef_plan_opts opts = {.compile = o->compile, .weights = weight_of, .weights_user = r};
     if (!tensors)
         return clef__error(err, CLEF_E_NOMEM, "replay: out of host memory");
     clef_status status = clef__graph_file_open(path, &r->graph, err);

@@ -18,7 +18,8 @@ enum { MAX_DEFAULT_CONTEXT = 4096, START_TOKENS = 3 /* before an encoder-decoder
 
 typedef struct run_options {
     const char *model, *prompt, *file, *ids, *device, *split;
-    int32_t n_predict, n_context, n_batch, n_threads, pin, gemm, exact, no_tune, strict, no_proof, kv_type;
+    int32_t n_predict, n_context, n_batch, n_threads, pin, kv_type;
+    clef_compile_opts compile;
     float temperature, top_p, min_p, repeat_penalty;
     int32_t top_k, repeat_last_n;
     clef__seed seed;
@@ -97,11 +98,7 @@ static const clef__option run_option_table[] = {
     {.names = "stats", .type = CLI_SWITCH, AT(inside.stats),
      .help = "afterwards print each value's range, mean, NaN and infinities over all steps to stderr; stop at the first NaN"},
     DEVICES_OPTION(run_options),
-    GEMM_OPTION(run_options),
-    EXACT_OPTION(run_options),
-    TUNE_OPTION(run_options),
-    STRICT_OPTION(run_options),
-    PROOF_OPTION(run_options),
+    COMPILE_OPTIONS(run_options),
     QUIET_OPTION(run_options),
     {.names = NULL},
 };
@@ -271,7 +268,7 @@ static int run_prepare(run *r, const char *path)
 static int begin_profile(run *r)
 {
     clef_error err = {0};
-    r->profile_options.exact = r->o->exact;
+    r->profile_options.compile.exact = r->o->compile.exact;
     r->profile = (bench){.o = &r->profile_options, .device = r->device, .model = r->model, .to = tmpfile()};
     if (!r->profile.to)
         return clef__cli_fail(CLI_FAILED, "run: --profile: no temporary file: %s", strerror(errno));
@@ -325,17 +322,11 @@ static int run_open(run *r)
     const clef_session_opts session = {
         .n_context = r->n_context,
         .n_batch = o->n_batch < r->n_context ? o->n_batch : r->n_context,
-        .gemm = (clef_gemm)o->gemm,
-        .exact = o->exact,
-        .no_tune = o->no_tune,
-        .strict = o->strict,
-        .no_proof = o->no_proof,
-        .kv_type = clef__kv_type(r->model, o->kv_type, o->exact),
+        .compile = cli_compile_opts(&o->compile, &r->progress),
+        .kv_type = clef__kv_type(r->model, o->kv_type, o->compile.exact),
         .n_source = r->n_ids,
-        .n_first = r->n_ids,
+        .n_prompt = r->n_ids,
         .n_beams = o->n_beams,
-        .progress = clef__progress_step,
-        .progress_user = &r->progress,
     };
     const int rc = o->profile ? begin_profile(r) : CLI_GO_ON;
     if (rc != CLI_GO_ON)
@@ -624,10 +615,7 @@ static int look_inside(const run *r, const char *path)
         .n_known_target = r->is_seq2seq ? n : 0,
         .device = r->o->device,
         .split = r->o->split,
-        .gemm = r->o->gemm,
-        .exact = r->o->exact,
-        .no_tune = r->o->no_tune,
-        .no_proof = r->o->no_proof,
+        .compile = r->o->compile,
         .quiet = r->o->quiet,
     };
     return clef__run_inside(&r->o->inside, &forward, path);

@@ -7,12 +7,13 @@
 
 typedef struct tune_options {
     const char *device, *model;
-    int32_t gemm, exact, what, again, quiet;
+    int32_t what, again, quiet;
+    clef_compile_opts compile;
 } tune_options;
 
 enum { WHAT_AUTO, WHAT_VARIANTS, WHAT_CLBLAST, WHAT_ALL };
 static const char *const what_names[] = {"auto", "variants", "clblast", "all", NULL};
-static const tune_options tune_defaults = {.gemm = CLEF_GEMM_AUTO, .what = WHAT_AUTO};
+static const tune_options tune_defaults = {.what = WHAT_AUTO};
 
 /* clang-format off */
 static const clef__option tune_option_table[] = {
@@ -49,8 +50,7 @@ static clef_status tune_variants(const tune_options *o, const char *path, clef_d
     clef_graph *graph = NULL;
     clef_status s = path ? load_graph(path, &graph, err) : CLEF_OK;
     if (!s)
-        s = clef_tune(device, graph, &(clef_plan_opts){.gemm = (clef_gemm)o->gemm, .exact = o->exact}, opts,
-                      err);
+        s = clef_tune(device, graph, &(clef_plan_opts){.compile = o->compile}, opts, err);
     clef_graph_destroy(graph);
     return s;
 }

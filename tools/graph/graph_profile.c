@@ -7,7 +7,7 @@ clef_status clef__graph_profile_run(clef__graph_profile *p, const char *device, 
                                     clef_model *model, const clef_graph *graph, clef_error *err)
 {
     const clef_plan_opts opts = {
-        .no_proof = no_proof, .weights = model ? clef_model_weight : NULL, .weights_user = model};
+        .compile.no_proof = no_proof, .weights = model ? clef_model_weight : NULL, .weights_user = model};
     clef_status status = clef_device_open(device, &(clef_device_opts){.profile = 1}, &p->device, err);
     if (status == CLEF_OK)
         status = clef_plan_create(p->device, graph, &opts, &p->plan, err);

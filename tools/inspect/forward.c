@@ -125,16 +125,12 @@ static clef_status generate_target(clef__forward *f, clef_error *err)
     enum { DEFAULT_N = 32 };
     const int32_t most = f->o->n_predict ? f->o->n_predict : DEFAULT_N;
     const clef_hparams *hp = clef_model_hparams(f->model);
-    const clef_session_opts opts = {.n_context = most + 3,
-                                    .n_source = f->n_ids,
-                                    .gemm = (clef_gemm)f->o->gemm,
-                                    .exact = 1,
-                                    .no_tune = f->o->no_tune,
-                                    .no_proof = f->o->no_proof,
-                                    .progress = clef__progress_step,
-                                    .progress_user = &f->progress};
+    clef_session_opts opts = {.n_context = most + 3,
+                              .n_source = f->n_ids,
+                              .compile = cli_compile_opts(&f->o->compile, &f->progress)};
     clef_session *session = NULL;
     int32_t id = 0;
+    opts.compile.exact = 1;
     f->target = malloc(((size_t)most + 2) * sizeof *f->target);
     if (!f->target)
         return clef__error(err, CLEF_E_NOMEM, "out of host memory");
@@ -282,14 +278,11 @@ clef_status clef__forward_run(clef__forward *f, clef_error *err)
 
 clef_status clef__forward_execute(clef__forward *f, const clef_graph *graph, clef_error *err)
 {
-    const clef_plan_opts opts = {.gemm = (clef_gemm)f->o->gemm,
-                                 .exact = f->o->exact,
-                                 .no_tune = f->o->no_tune,
-                                 .no_proof = f->o->no_proof,
-                                 .weights = clef_model_weight,
-                                 .weights_user = f->model,
-                                 .progress = clef__progress_step,
-                                 .progress_user = &f->progress};
+    const clef_plan_opts opts = {
+        .compile = cli_compile_opts(&f->o->compile, &f->progress),
+        .weights = clef_model_weight,
+        .weights_user = f->model,
+    };
     clef_status status = open_device(f, err);
     clef_plan_destroy(f->plan);
     f->plan = NULL;

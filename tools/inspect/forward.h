@@ -12,7 +12,8 @@ typedef struct clef__forward_opts {
     const char *said;                        /* where target is NULL: decoder_input_ids of this .safetensors file, if it has them */
     const int32_t *known_ids, *known_mask, *known_target; /* in place of all of these: ids, their mask or NULL, an encoder-decoder's own */
     int32_t     n_known_ids, n_known_target;
-    int32_t     n_predict, gemm, exact, no_tune, no_proof, quiet;
+    int32_t     n_predict, quiet;
+    clef_compile_opts compile;
 } clef__forward_opts;
 
 /** The options that stand for it in a command's options struct, which has a clef__forward_opts called `forward`. */
@@ -31,10 +32,10 @@ typedef struct clef__forward_opts {
          .help = "P:D, a part of a device's name, or auto (`clef devices` lists them)"},                                                 \
         {.names = "split", .type = CLI_TEXT, .value = "60,40", FORWARD_AT(options, split),                                               \
          .help = "of several devices (-d A,B): what each gets of the layers [by measured speed, as far as memory allows]"},              \
-        {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", FORWARD_AT(options, gemm), .choices = clef__gemm_names,                    \
+        {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", FORWARD_AT(options, compile.gemm), .choices = clef__gemm_names,                    \
          .env = "CLEF_GEMM", .help = "who multiplies matrices"},                                                                         \
-        {.names = "no-tune", .type = CLI_SWITCH, FORWARD_AT(options, no_tune), .help = "measure no kernels at a model's first load"},    \
-        {.names = "no-proof", .type = CLI_SWITCH, FORWARD_AT(options, no_proof),                                                         \
+        {.names = "no-tune", .type = CLI_SWITCH, FORWARD_AT(options, compile.no_tune), .help = "measure no kernels at a model's first load"},    \
+        {.names = "no-proof", .type = CLI_SWITCH, FORWARD_AT(options, compile.no_proof),                                                         \
          .help = "use kernels that this device never ran before without proving them first"},                                            \
     {                                                                                                                                    \
         .names = "quiet", .letter = 'q', .type = CLI_SWITCH, FORWARD_AT(options, quiet), .help = "no progress; errors still show"        \
