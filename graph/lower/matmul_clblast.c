@@ -151,7 +151,7 @@ static clef_status clblast_lower(clef_lowering *lo, const clef_value *n, clef_er
 
 const clef_variant clef__matmul_clblast = {
     .name = "clblast",
-    .takes = "products without strange strides, on GPUs or with --gemm clblast",
+    .shape_text = "products without strange strides, on GPUs or with --gemm clblast",
     .fits = clblast_fits,
-    .pays = clblast_pays,
+    .is_default = clblast_pays,
     .lower = clblast_lower};

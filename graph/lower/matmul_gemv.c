@@ -41,4 +41,4 @@ static clef_status gemv_lower(clef_lowering *lo, const clef_value *n, clef_error
 }
 
 const clef_variant clef__matmul_gemv = {
-    .name = "gemv", .takes = "up to 4 rows", .fits = gemv_fits, .lower = gemv_lower};
+    .name = "gemv", .shape_text = "up to 4 rows", .fits = gemv_fits, .lower = gemv_lower};

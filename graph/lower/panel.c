@@ -157,3 +157,34 @@ int64_t clef__panel_rows(const clef_panel_matmul_opts *o)
     return o->act == CLEF_PANEL_SWIGLU ? 2 * (((int64_t)o->n + PANEL_ROWS - 1) / PANEL_ROWS * PANEL_ROWS)
                                        : o->n;
 }
+
+int32_t clef__panel_dtype(const clef_value *v)
+{
+    return v ? (int32_t)v->dtype : DTYPE_NONE;
+}
+
+rows_args clef__panel_rows_args(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_value *x = n->in[PANEL_X];
+    return (rows_args){.m = clef__rows(lo, x),
+                       .k = clef__n(lo, x, 0),
+                       .n1 = clef__n(lo, x, 2),
+                       .n2 = clef__n(lo, x, 1),
+                       .x = clef__view(lo, x),
+                       .weight = clef__view(lo, n->in[PANEL_NORM_WEIGHT]).offset,
+                       .bias = clef__view(lo, n->in[PANEL_NORM_BIAS]).offset,
+                       .eps = ((const clef_panel_matmul_opts *)(const void *)n->attr)->eps};
+}
+
+panel_args clef__panel_args(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    return (panel_args){.n = (args_uint)o->n,
+                        .k = (args_uint)o->k,
+                        .m = clef__rows(lo, n),
+                        .x = clef__view(lo, n->in[PANEL_X]).offset,
+                        .x_stride = (args_uint)o->k,
+                        .bias = clef__view(lo, n->in[PANEL_BIAS]).offset,
+                        .alpha = o->alpha != 0 ? o->alpha : 1,
+                        .residual = clef__view(lo, n->in[PANEL_RESIDUAL]).offset};
+}

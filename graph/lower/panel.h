@@ -30,7 +30,8 @@ typedef enum clef_int_dot {
     CLEF_INT_DOT_PTX,
     CLEF_INT_DOT_SDOT4,
     CLEF_INT_DOT_SUDOT4,
-    CLEF_INT_DOT_ARM
+    CLEF_INT_DOT_ARM,
+    CLEF_N_INT_DOTS
 } clef_int_dot;
 
 /** clef_launch.c_version of a program with it. */
@@ -61,12 +62,11 @@ rows_args  clef__panel_rows_args(const clef_lowering *lo, const clef_value *n);
 /** The product in numbers, of x as it lies. */
 panel_args clef__panel_args(const clef_lowering *lo, const clef_value *n);
 
-/** Launches for a panel_matmul of x in f32, for any number of rows; dot: what instructions decode a weight in blocks; rows: x as it lies;
- *  panel: sizes, bias, residual. */
-clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, const rows_args *rows, const panel_args *panel,
-                                     clef_dot dot, clef_error *err);
+/** Launches for a panel_matmul of x in f32, for any number of rows. lo->serving->method: the instructions that decode a
+ *  weight in blocks (clef_dot). */
+clef_status clef__lower_panel_cpu_f32(clef_lowering *lo, const clef_value *n, clef_error *err);
 
-/** Launches for a panel_matmul with a dot that the device has. */
-clef_status clef__lower_panels(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err);
+/** Launches for a panel_matmul on CPUs, by the instructions of lo->serving->method (clef_dot). */
+clef_status clef__lower_panel_cpu(clef_lowering *lo, const clef_value *n, clef_error *err);
 
 #endif

@@ -17,37 +17,6 @@ static int is_floats(const clef_panel_matmul_opts *o)
     return clef_dtype_block_elems((clef_dtype)o->dtype) == 1;
 }
 
-int32_t clef__panel_dtype(const clef_value *v)
-{
-    return v ? (int32_t)v->dtype : DTYPE_NONE;
-}
-
-rows_args clef__panel_rows_args(const clef_lowering *lo, const clef_value *n)
-{
-    const clef_value *x = n->in[PANEL_X];
-    return (rows_args){.m = clef__rows(lo, x),
-                       .k = clef__n(lo, x, 0),
-                       .n1 = clef__n(lo, x, 2),
-                       .n2 = clef__n(lo, x, 1),
-                       .x = clef__view(lo, x),
-                       .weight = clef__view(lo, n->in[PANEL_NORM_WEIGHT]).offset,
-                       .bias = clef__view(lo, n->in[PANEL_NORM_BIAS]).offset,
-                       .eps = ((const clef_panel_matmul_opts *)(const void *)n->attr)->eps};
-}
-
-panel_args clef__panel_args(const clef_lowering *lo, const clef_value *n)
-{
-    const clef_panel_matmul_opts *o = (const void *)n->attr;
-    return (panel_args){.n = (args_uint)o->n,
-                        .k = (args_uint)o->k,
-                        .m = clef__rows(lo, n),
-                        .x = clef__view(lo, n->in[PANEL_X]).offset,
-                        .x_stride = (args_uint)o->k,
-                        .bias = clef__view(lo, n->in[PANEL_BIAS]).offset,
-                        .alpha = o->alpha != 0 ? o->alpha : 1,
-                        .residual = clef__view(lo, n->in[PANEL_RESIDUAL]).offset};
-}
-
 /* ---- a few rows
  * ------------------------------------------------------------------------------------------------------------------
  */
@@ -89,7 +58,7 @@ static uint32_t span_of(const clef_lowering *lo, const clef_panel_matmul_opts *o
     return clef__ceil_div(tiles, units * a_unit);
 }
 
-static clef_status lower_gemv(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err)
+static clef_status lower_gemv(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const panel_gemv_args args = {
@@ -107,7 +76,7 @@ static clef_status lower_gemv(clef_lowering *lo, const clef_value *n, clef_dot d
                                 {"NORM", o->norm},
                                 {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
                                 {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
-                                {"DOT", (int32_t)dot}},
+                                {"DOT", lo->serving->method}},
                        .args = &args,
                        .args_bytes = sizeof args,
                        .bufs = {n, n->in[PANEL_X], n->in[PANEL_PACKED], n->in[PANEL_BIAS],
@@ -144,7 +113,7 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error
 }
 
 /* Of a weight in blocks. Twelves (exact: eights) first, then one each of what is left. */
-static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err)
+static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const int prepared = o->quantise || o->norm || !clef__is_dense(n->in[PANEL_X]);
@@ -171,7 +140,7 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_dot
                                     {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
                                     {"ACT", o->act},
                                     {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
-                                    {"DOT", (int32_t)dot}},
+                                    {"DOT", lo->serving->method}},
                            .args = &args,
                            .args_bytes = sizeof args,
                            .bufs = {n, prepared ? CLEF__SCRATCH : n->in[PANEL_X], n->in[PANEL_PACKED],
@@ -184,14 +153,12 @@ static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_dot
     return status;
 }
 
-clef_status clef__lower_panels(clef_lowering *lo, const clef_value *n, clef_dot dot, clef_error *err)
+clef_status clef__lower_panel_cpu(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     if (fits_gemv(lo, n))
-        return lower_gemv(lo, n, dot, err);
+        return lower_gemv(lo, n, err);
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const rows_args rows = clef__panel_rows_args(lo, n);
-    const panel_args panel = clef__panel_args(lo, n);
-    if (!is_floats(o) && (o->quantise || (panel.m <= EXACT_FEW_ROWS && !o->batch_invariant)))
-        return lower_blocks(lo, n, dot, err);
-    return clef__lower_panel_floats(lo, n, &rows, &panel, dot, err);
+    if (!is_floats(o) && (o->quantise || (clef__rows(lo, n) <= EXACT_FEW_ROWS && !o->batch_invariant)))
+        return lower_blocks(lo, n, err);
+    return clef__lower_panel_cpu_f32(lo, n, err);
 }

@@ -1,5 +1,5 @@
-/* The variant of panel_matmul for many rows on x86 AMX (cl/panel/panel_cpu_gemm_amx.cl); few rows go where
- * the others go. */
+/* The variant of panel_matmul for many rows on x86 AMX (cl/panel/panel_cpu_gemm_amx.cl). It lowers a few rows
+ * as the VNNI variant does. */
 #include "graph/lower/panel.h"
 #include "graph/lower/tile.h"
 #include "graph/lower/variant.h"
@@ -80,7 +80,7 @@ static clef_status amx_lower(clef_lowering *lo, const clef_value *n, clef_error 
     const rows_args rows = clef__panel_rows_args(lo, n);
     panel_args args = clef__panel_args(lo, n);
     if (args.m < LEAST_ROWS && !o->batch_invariant)
-        return clef__lower_panels(lo, n, CLEF_DOT_VNNI, err);
+        return clef__lower_panel_cpu(lo, n, err);
     const uint32_t tiles = clef__ceil_div(args.n, PANEL_ROWS),
                    units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1;
     const uint32_t pairs =
@@ -102,7 +102,7 @@ static clef_status amx_lower(clef_lowering *lo, const clef_value *n, clef_error 
                      {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
                      {"ACT", o->act},
                      {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
-                     {clef_dtype_block_elems((clef_dtype)o->dtype) > 1 ? "DOT" : NULL, CLEF_DOT_VNNI}},
+                     {clef_dtype_block_elems((clef_dtype)o->dtype) > 1 ? "DOT" : NULL, lo->serving->method}},
             .args = &args,
             .args_bytes = sizeof args,
             .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},
@@ -113,9 +113,10 @@ static clef_status amx_lower(clef_lowering *lo, const clef_value *n, clef_error 
 
 const clef_variant clef__panel_matmul_amx = {
     .name = "amx",
-    .needs = "a CPU with AMX (bf16) and AVX-512 VNNI whose compiler takes them as assembly",
-    .takes = "all but 8-bit activations",
-    .device = has_amx,
+    .device_text = "a CPU with AMX (bf16) and AVX-512 VNNI whose compiler takes them as assembly",
+    .shape_text = "all but 8-bit activations",
+    .runs_on = has_amx,
     .fits = takes_bf16,
     .tunables = {{"groups", {1, 2, 4, 8, 16}}},
+    .method = CLEF_DOT_VNNI,
     .lower = amx_lower};

@@ -2,6 +2,7 @@
  * tile by tile. */
 #include "graph/lower/panel.h"
 #include "graph/lower/tile.h"
+#include "graph/lower/variant.h"
 
 static clef_status lower_pack(clef_lowering *lo, const clef_value *n, const rows_args *rows,
                               const clef_tile *tile, clef_error *err)
@@ -26,19 +27,19 @@ static clef_status lower_pack(clef_lowering *lo, const clef_value *n, const rows
         err);
 }
 
-clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, const rows_args *rows,
-                                     const panel_args *panel, clef_dot dot, clef_error *err)
+clef_status clef__lower_panel_cpu_f32(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const uint32_t tiles = clef__ceil_div(panel->n, PANEL_ROWS);
+    const rows_args rows = clef__panel_rows_args(lo, n);
+    panel_args args = clef__panel_args(lo, n);
+    const uint32_t tiles = clef__ceil_div(args.n, PANEL_ROWS);
     const uint32_t pairs =
         o->act == CLEF_PANEL_SWIGLU ? tiles : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
-    const clef_tile tile = clef__tile_of(lo->caps, panel->m, pairs, 1);
-    panel_args args = *panel;
+    const clef_tile tile = clef__tile_of(lo->caps, args.m, pairs, 1);
     args.x = 0;
     args.blocks = tile.blocks;
     args.pairs = tile.pairs;
-    const clef_status status = lower_pack(lo, n, rows, &tile, err);
+    const clef_status status = lower_pack(lo, n, &rows, &tile, err);
     if (status)
         return status;
     return clef__launch(
@@ -52,7 +53,7 @@ clef_status clef__lower_panel_floats(clef_lowering *lo, const clef_value *n, con
                      {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
                      {"ACT", o->act},
                      {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
-                     {clef_dtype_block_elems(o->dtype) > 1 ? "DOT" : NULL, (int32_t)dot}},
+                     {clef_dtype_block_elems(o->dtype) > 1 ? "DOT" : NULL, lo->serving->method}},
             .args = &args,
             .args_bytes = sizeof args,
             .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},

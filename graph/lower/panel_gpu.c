@@ -1,23 +1,35 @@
-/* Lowering of panel_matmul on GPUs: rows of x are prepared where they need it (norm, 8 bits), then a few are
- * multiplied tile by tile of the weight (cl/panel/panel_gpu_gemv.cl), many in tiles of both. And the
- * variants: by what bytes multiply, and how a group's items reach one another.
- */
+/* Lowering of panel_matmul on GPUs without matrix units. Rows of x are prepared where they need it (norm, 8
+ * bits). Then a few rows are multiplied tile by tile of the weight (cl/panel/panel_gpu_gemv.cl), many in
+ * tiles of both (cl/panel/panel_gpu_gemm.cl). */
 #include "graph/lower/panel_gpu.h"
 #include "graph/lower/variant.h"
 
 enum {
-    FEW_ROWS = 4,     /* that one group of panel_gpu_gemv takes */
-    LEAST_GROUP = 32, /* work-items: two teams of 16 */
+    FEW_ROWS = 4, /* that one group of panel_gpu_gemv takes */
     MOST_GROUP = 256,
     ITEMS_PER_UNIT = 1024 /* wanted of a launch, so that reads of memory wait for one another */
 };
 
-/* What of the device a variant uses. */
+/* What a variant uses of the device. */
 typedef struct means {
     clef_int_dot dot;
     clef_subgroups subgroups;
     clef_x_form x;
 } means;
+
+static means means_of(const clef_lowering *lo, const clef_panel_matmul_opts *o)
+{
+    const int32_t method = lo->serving->method;
+    const int is_dot = method < CLEF_N_INT_DOTS,
+              without = method == CLEF_BY_GROUPS || method == CLEF_BY_HALVES;
+    return (means){.dot = !is_dot                        ? CLEF_INT_DOT_PLAIN
+                          : method == CLEF_INT_DOT_SDOT4 ? (clef_int_dot)lo->caps->amd_dot
+                                                         : (clef_int_dot)method,
+                   .subgroups = without ? CLEF_SUBGROUPS_NONE : clef__shuffles_of(lo->caps),
+                   .x = o->quantise                ? CLEF_X_BYTES
+                        : method == CLEF_BY_HALVES ? CLEF_X_HALVES
+                                                   : CLEF_X_FLOATS};
+}
 
 static int is_floats(const clef_panel_matmul_opts *o)
 {
@@ -38,7 +50,7 @@ uint32_t clef__group_most(const clef_caps *caps)
 /* A power of two for `n` parts of work. */
 static uint32_t group_for(const clef_lowering *lo, uint32_t n)
 {
-    uint32_t wg = LEAST_GROUP;
+    uint32_t wg = CLEF_PANEL_LEAST_GROUP;
     while (wg * 2 <= clef__group_most(lo->caps) && wg < n)
         wg *= 2;
     return wg;
@@ -100,7 +112,7 @@ static uint32_t lanes_of(const clef_lowering *lo, const clef_panel_matmul_opts *
     const uint32_t parts = is_floats(o) ? (uint32_t)o->k / 8 : (uint32_t)o->k / 32;
     const uint64_t wanted =
         (uint64_t)ITEMS_PER_UNIT * (uint64_t)(lo->caps->n_units > 0 ? lo->caps->n_units : 1);
-    uint32_t wg = LEAST_GROUP;
+    uint32_t wg = CLEF_PANEL_LEAST_GROUP;
     if (clef__tunable(lo, 0) && (uint32_t)clef__tunable(lo, 0) <= clef__group_most(lo->caps))
         return (uint32_t)clef__tunable(lo, 0);
     while (wg * 2 <= clef__group_most(lo->caps) && wg / PANEL_ROWS < parts && (uint64_t)wg * tiles < wanted)
@@ -170,7 +182,7 @@ int clef__has_many_rows(const clef_lowering *lo, const clef_value *n)
            ((const clef_panel_matmul_opts *)(const void *)n->attr)->batch_invariant;
 }
 
-static int takes_tiles(const clef_lowering *lo, const clef_value *n, clef_x_form x)
+int clef__panel_takes_tiles(const clef_lowering *lo, const clef_value *n, clef_x_form x)
 {
     return clef__has_many_rows(lo, n) && clef__group_most(lo->caps) >= TILE_GROUP &&
            lo->caps->local_bytes >= tile_bytes(x, SMALL_TILES, TILE_TOKENS);
@@ -214,11 +226,9 @@ static clef_status lower_tiles(clef_lowering *lo, const clef_value *n, const mea
         err);
 }
 
-static clef_status lower(clef_lowering *lo, const clef_value *n, means by, clef_error *err)
+clef_status clef__lower_panel_gpu(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    const clef_panel_matmul_opts *o = (const void *)n->attr;
-    if (o->quantise)
-        by.x = CLEF_X_BYTES;
+    const means by = means_of(lo, (const void *)n->attr);
     panel_args args = clef__panel_args(lo, n);
     if (is_prepared(n, &by))
         args.x = 0;
@@ -226,176 +236,11 @@ static clef_status lower(clef_lowering *lo, const clef_value *n, means by, clef_
         is_prepared(n, &by) ? clef__lower_lane_rows(lo, n, by.x, by.subgroups, err) : CLEF_OK;
     if (status)
         return status;
-    return takes_tiles(lo, n, by.x) ? lower_tiles(lo, n, &by, args, err) : lower_lanes(lo, n, &by, args, err);
-}
-
-/* ---- variants
- * ----------------------------------------------------------------------------------------------------------------------
- */
-
-#define TUNABLES                                                                                             \
-    {                                                                                                        \
-        {                                                                                                    \
-            "items",                                                                                         \
-            {                                                                                                \
-                32, 64, 128, 256                                                                             \
-            }                                                                                                \
-        }                                                                                                    \
-    }
-
-static int has_groups(const clef_caps *caps)
-{
-    return clef__group_most(caps) >= LEAST_GROUP;
-}
-
-static int is_quantised(const clef_lowering *lo, const clef_value *n)
-{
-    (void)lo;
-    return ((const clef_panel_matmul_opts *)(const void *)n->attr)->quantise != 0;
-}
-
-/* On a CPU with subgroups or dot products these kernels run, but not before they were measured. */
-static int is_no_cpu(const clef_lowering *lo, const clef_value *n)
-{
-    (void)n;
-    return !lo->caps->is_cpu;
-}
-
-static int has_int_dot(const clef_caps *caps)
-{
-    return has_groups(caps) && caps->int_dot;
-}
-
-static int has_dp4a(const clef_caps *caps)
-{
-    return has_groups(caps) && caps->nv_asm;
-}
-
-static int has_sdot4(const clef_caps *caps)
-{
-    return has_groups(caps) && caps->amd_dot;
-}
-
-static int has_arm_dot(const clef_caps *caps)
-{
-    return has_groups(caps) && caps->arm_dot;
-}
-
-static int has_subgroups(const clef_caps *caps)
-{
-    return has_groups(caps) && clef__has_shuffles(caps);
-}
-
-int clef__has_byte_products(const clef_caps *caps)
-{
-    return clef__matrix_multiplies(caps, CLEF_MATRIX_BYTES) || has_int_dot(caps) || has_dp4a(caps) ||
-           has_sdot4(caps) || has_arm_dot(caps);
+    return clef__panel_takes_tiles(lo, n, by.x) ? lower_tiles(lo, n, &by, args, err)
+                                                : lower_lanes(lo, n, &by, args, err);
 }
 
 clef_subgroups clef__shuffles_of(const clef_caps *caps)
 {
     return clef__has_shuffles(caps) ? clef__subgroups_of(caps) : CLEF_SUBGROUPS_NONE;
 }
-
-static int is_for_groups(const clef_caps *caps)
-{
-    return has_groups(caps) && !caps->is_cpu;
-}
-
-static clef_status dot_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    return lower(lo, n, (means){CLEF_INT_DOT_KHR, clef__shuffles_of(lo->caps), CLEF_X_FLOATS}, err);
-}
-
-static clef_status dp4a_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    return lower(lo, n, (means){CLEF_INT_DOT_PTX, clef__shuffles_of(lo->caps), CLEF_X_FLOATS}, err);
-}
-
-static clef_status sdot4_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    return lower(lo, n, (means){(clef_int_dot)lo->caps->amd_dot, clef__shuffles_of(lo->caps), CLEF_X_FLOATS},
-                 err);
-}
-
-static clef_status arm_dot_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    return lower(lo, n, (means){CLEF_INT_DOT_ARM, clef__shuffles_of(lo->caps), CLEF_X_FLOATS}, err);
-}
-
-static clef_status subgroup_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    return lower(lo, n, (means){CLEF_INT_DOT_PLAIN, clef__shuffles_of(lo->caps), CLEF_X_FLOATS}, err);
-}
-
-static clef_status groups_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    return lower(lo, n, (means){CLEF_INT_DOT_PLAIN, CLEF_SUBGROUPS_NONE, CLEF_X_FLOATS}, err);
-}
-
-static int has_fp16(const clef_caps *caps)
-{
-    return has_groups(caps) && caps->fp16;
-}
-
-/* A few rows wait for memory: halves gain nothing there. */
-static int takes_halves(const clef_lowering *lo, const clef_value *n)
-{
-    const clef_panel_matmul_opts *o = (const void *)n->attr;
-    return o->half && !is_floats(o) && takes_tiles(lo, n, CLEF_X_HALVES);
-}
-
-static clef_status half_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
-{
-    return lower(lo, n, (means){CLEF_INT_DOT_PLAIN, CLEF_SUBGROUPS_NONE, CLEF_X_HALVES}, err);
-}
-
-const clef_variant clef__panel_matmul_dot = {.name = "dot",
-                                             .needs = "cl_khr_integer_dot_product",
-                                             .takes = "8-bit activations",
-                                             .device = has_int_dot,
-                                             .fits = is_quantised,
-                                             .pays = is_no_cpu,
-                                             .tunables = TUNABLES,
-                                             .lower = dot_lower};
-const clef_variant clef__panel_matmul_dp4a = {.name = "dp4a",
-                                              .needs = "a compiler that takes PTX, and dp4a",
-                                              .takes = "8-bit activations",
-                                              .device = has_dp4a,
-                                              .fits = is_quantised,
-                                              .tunables = TUNABLES,
-                                              .lower = dp4a_lower};
-const clef_variant clef__panel_matmul_sdot4 = {.name = "sdot4",
-                                               .needs = "AMD's built-in sudot4 or sdot4",
-                                               .takes = "8-bit activations",
-                                               .device = has_sdot4,
-                                               .fits = is_quantised,
-                                               .tunables = TUNABLES,
-                                               .lower = sdot4_lower};
-const clef_variant clef__panel_matmul_arm_dot = {.name = "arm_dot",
-                                                 .needs = "cl_arm_integer_dot_product_accumulate_int8",
-                                                 .takes = "8-bit activations",
-                                                 .device = has_arm_dot,
-                                                 .fits = is_quantised,
-                                                 .pays = is_no_cpu,
-                                                 .tunables = TUNABLES,
-                                                 .lower = arm_dot_lower};
-const clef_variant clef__panel_matmul_half = {.name = "half",
-                                              .needs = "cl_khr_fp16",
-                                              .takes = "more than 4 rows of half activations",
-                                              .device = has_fp16,
-                                              .fits = takes_halves,
-                                              .pays = is_no_cpu,
-                                              .lower = half_lower};
-const clef_variant clef__panel_matmul_subgroup = {
-    .name = "subgroup",
-    .needs = "subgroups with shuffles (OpenCL's, Intel's, or by PTX)",
-    .device = has_subgroups,
-    .pays = is_no_cpu,
-    .tunables = TUNABLES,
-    .lower = subgroup_lower};
-const clef_variant clef__panel_matmul_groups = {.name = "groups",
-                                                .needs = "a device that is no CPU, with groups of 32",
-                                                .device = is_for_groups,
-                                                .tunables = TUNABLES,
-                                                .lower = groups_lower};

@@ -1,8 +1,7 @@
 /* Lowering of panel_matmul to units that multiply small matrices (cl/panel/matrix.h): many rows of x in 8
- * bits or halves with a weight in blocks, in halves or bf16 with a weight of the same. A variant for each
- * vendor's unit; they share all else. */
+ * bits or halves with a weight in blocks, in halves or bf16 with a weight of the same. Each vendor's unit has
+ * a variant of its own (panel_gpu_variants.c), lowered by this code. */
 #include "graph/lower/panel_gpu.h"
-#include "graph/lower/variant.h"
 
 enum {
     UNIT_ROWS = 32,  /* of the weight for a unit */
@@ -96,7 +95,7 @@ static clef_x_form form_of(const clef_caps *caps, const clef_panel_matmul_opts *
                : CLEF_X_FLOATS;
 }
 
-static int takes(const clef_lowering *lo, const clef_value *n)
+int clef__matrix_fits(const clef_lowering *lo, const clef_value *n)
 {
     return clef__has_many_rows(lo, n) && form_of(lo->caps, (const void *)n->attr) != CLEF_X_FLOATS;
 }
@@ -140,46 +139,9 @@ static clef_status lower_products(clef_lowering *lo, const clef_value *n, clef_x
                         err);
 }
 
-static clef_status lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+clef_status clef__lower_panel_matrix(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_x_form x = form_of(lo->caps, (const void *)n->attr);
     const clef_status status = clef__lower_lane_rows(lo, n, x, clef__shuffles_of(lo->caps), err);
     return status ? status : lower_products(lo, n, x, err);
 }
-
-static int has_mma(const clef_caps *caps)
-{
-    return caps->matrix == CLEF_MATRIX_MMA;
-}
-
-static int has_wmma(const clef_caps *caps)
-{
-    return caps->matrix == CLEF_MATRIX_WMMA;
-}
-
-static int has_dpas(const clef_caps *caps)
-{
-    return caps->matrix == CLEF_MATRIX_DPAS;
-}
-
-#define TAKES "more than 4 rows of activations in 8 bits or half precision"
-
-const clef_variant clef__panel_matmul_mma = {.name = "mma",
-                                             .needs = "a compiler that takes PTX, and mma.sync",
-                                             .takes = TAKES,
-                                             .device = has_mma,
-                                             .fits = takes,
-                                             .lower = lower};
-const clef_variant clef__panel_matmul_wmma = {.name = "wmma",
-                                              .needs = "AMD's built-ins for WMMA",
-                                              .takes = TAKES,
-                                              .device = has_wmma,
-                                              .fits = takes,
-                                              .lower = lower};
-const clef_variant clef__panel_matmul_dpas = {
-    .name = "dpas",
-    .needs = "cl_intel_subgroup_matrix_multiply_accumulate with subgroups of 8",
-    .takes = TAKES,
-    .device = has_dpas,
-    .fits = takes,
-    .lower = lower};

@@ -43,6 +43,6 @@ int clef__row_takes_subgroups(const clef_lowering *lo, const clef_value *n)
 
 clef_subgroups clef__serving_subgroups(const clef_lowering *lo)
 {
-    return lo->serving && lo->serving->device == clef__has_subgroups ? clef__subgroups_of(lo->caps)
-                                                                     : CLEF_SUBGROUPS_NONE;
+    return lo->serving && lo->serving->runs_on == clef__has_subgroups ? clef__subgroups_of(lo->caps)
+                                                                      : CLEF_SUBGROUPS_NONE;
 }

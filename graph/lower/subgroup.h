@@ -13,12 +13,12 @@ clef_subgroups clef__subgroups_of(const clef_caps *caps);
 int32_t        clef__subgroup_demand(const clef_caps *caps, clef_subgroups kind);
 int32_t        clef__subgroup_c_version(const clef_caps *caps, clef_subgroups kind);
 
-/** For variants that reduce rows by cl/group.h: .device; with shuffles, too; .fits: a group has a whole subgroup. */
+/** For variants that reduce rows by cl/group.h: .runs_on; with shuffles, too; .fits: a group has a whole subgroup. */
 int            clef__has_subgroups(const clef_caps *caps);
 int            clef__has_shuffles(const clef_caps *caps);
 int            clef__row_takes_subgroups(const clef_lowering *lo, const clef_value *n);
 #define CLEF_NEEDS_SUBGROUPS "subgroups (OpenCL's, Intel's, or by PTX)"
-/** Of the variant that is lowering: NONE but where its .device is clef__has_subgroups. */
+/** Of the variant that is lowering: NONE but where its .runs_on is clef__has_subgroups. */
 clef_subgroups clef__serving_subgroups(const clef_lowering *lo);
 
 /** The constants of a program, as rows of clef_launch.defs. */
@@ -31,9 +31,9 @@ clef_subgroups clef__serving_subgroups(const clef_lowering *lo);
 /** The two variants of an op that gives each row of its first input to a group: by subgroups, and by local memory alone, on any device. */
 #define CLEF_ROW_VARIANTS(op, lower_rows)                                                                                          \
     const clef_variant clef__##op##_subgroup = {.name = "subgroup",                                                                \
-                                                .needs = CLEF_NEEDS_SUBGROUPS,                                                     \
-                                                .takes = "rows for groups",                                                        \
-                                                .device = clef__has_subgroups,                                                     \
+                                                .device_text = CLEF_NEEDS_SUBGROUPS,                                                     \
+                                                .shape_text = "rows for groups",                                                        \
+                                                .runs_on = clef__has_subgroups,                                                     \
                                                 .fits = clef__row_takes_subgroups,                                                 \
                                                 .lower = lower_rows};                                                              \
     const clef_variant clef__##op##_groups = {.name = "groups", .lower = lower_rows}

@@ -22,9 +22,20 @@ const clef_variant *clef__variant_row(int32_t i, clef_op *op)
     return rows[i].variant;
 }
 
+int clef__variant_runs_on(const clef_caps *caps, const clef_variant *variant)
+{
+    if (variant->cap) {
+        int32_t value;
+        memcpy(&value, (const char *)caps + (variant->cap - 1), sizeof value);
+        if (variant->cap_value ? value != variant->cap_value : !value)
+            return 0;
+    }
+    return !variant->runs_on || variant->runs_on(caps);
+}
+
 int clef__variant_fits(const clef_lowering *lo, const clef_value *n, const clef_variant *variant)
 {
-    return (!variant->device || variant->device(lo->caps)) && (!variant->fits || variant->fits(lo, n));
+    return clef__variant_runs_on(lo->caps, variant) && (!variant->fits || variant->fits(lo, n));
 }
 
 static const clef_tune_choice *choice_for(const clef_tuning *tuning, const clef_tune_key *key)
@@ -52,7 +63,7 @@ static const clef_variant *first_that_fits(const clef_lowering *lo, const clef_v
             continue;
         serving = rows[i].variant;
         if (!(lo->tuning && lo->tuning->aside && lo->tuning->aside[i]) &&
-            clef__variant_fits(lo, n, serving) && (!serving->pays || serving->pays(lo, n)))
+            clef__variant_fits(lo, n, serving) && (!serving->is_default || serving->is_default(lo, n)))
             break;
     }
     return serving;

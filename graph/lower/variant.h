@@ -15,17 +15,23 @@ typedef struct clef_tunable {
 
 typedef struct clef_variant {
     const char *name;
-    const char *needs; /* of the device, to be read behind "needs": "a CPU with AVX-512 VNNI". NULL with .device */
-    const char *takes; /* shapes, to be read behind "takes": "up to 4 rows". NULL with .fits */
-    /** 1 when the device can run it. NULL: any device. */
-    int (*device)(const clef_caps *caps);
-    /** 1 when it can do the node at the symbols' present values on a device that can run it. NULL: every node. */
+    const char *device_text; /* the device that it needs, to follow "needs": "a CPU with AVX-512 VNNI". NULL: any device */
+    const char *shape_text;  /* the shapes that it takes, to follow "takes": "up to 4 rows". NULL: every shape */
+    size_t      cap;         /* CLEF_CAP(field): that field of clef_caps must be `cap_value`, or, where that is 0, not 0. 0: none */
+    int32_t     cap_value;
+    /** Returns 1 when a device that has `cap` can run it. NULL: always. */
+    int (*runs_on)(const clef_caps *caps);
+    /** Returns 1 when it can lower the node at the symbols' present values, on a device that can run it. NULL: always. */
     int (*fits)(const clef_lowering *lo, const clef_value *n);
-    /** 1 when the table's order may take it, unmeasured, for a node that it fits. NULL: always. The tuner and a forced choice ask not. */
-    int (*pays)(const clef_lowering *lo, const clef_value *n);
+    /** Returns 1 when it may be picked without a measurement. NULL: always. The tuner and CLEF_VARIANT ignore it. */
+    int (*is_default)(const clef_lowering *lo, const clef_value *n);
+    int32_t      method;     /* what tells it from other variants with the same `lower`, which reads lo->serving->method */
     clef_tunable tunables[CLEF_MAX_TUNABLES];
     clef_status (*lower)(clef_lowering *lo, const clef_value *n, clef_error *err);
 } clef_variant;
+
+/** A field of clef_caps as clef_variant.cap names it. */
+#define CLEF_CAP(field) (offsetof(clef_caps, field) + 1)
 
 #define VARIANT(op, name) extern const clef_variant clef__##op##_##name;
 #include "graph/lower/variants.def"
@@ -68,10 +74,12 @@ clef_tune_key clef__tune_key(const clef_lowering *lo, const clef_value *n);
 
 /** Row i of the table, in its order; NULL behind the last. op: NULL, or gets whose it is. */
 const clef_variant *clef__variant_row(int32_t i, clef_op *op);
-/** 1 when the device can run it and it can do the node. */
+/** Returns 1 when the device can run the variant. */
+int clef__variant_runs_on(const clef_caps *caps, const clef_variant *variant);
+/** Returns 1 when the device can run it and it can lower the node. */
 int clef__variant_fits(const clef_lowering *lo, const clef_value *n, const clef_variant *variant);
 /** The row that serves the node: the forced one where it fits; else the tuning's choice where it fits; else the first in the table's order
- *  that fits, pays and is not set aside; else the op's last row. tuned: NULL, or gets the choice's values (NULL: none). NULL: an op
+ *  that fits, is a default and is not set aside; else the op's last row. tuned: NULL, or gets the choice's values (NULL: none). NULL: an op
  *  without variants. */
 const clef_variant *clef__variant_of(const clef_lowering *lo, const clef_value *n, const int32_t **tuned);
 /** Lowers a node by that row. */

@@ -424,15 +424,15 @@ static clef_status parts_lower(clef_lowering *lo, const clef_value *n, clef_erro
 }
 
 const clef_variant clef__cached_attention_cpu_decode = {.name = "cpu_decode",
-                                                        .needs = "a CPU with vectors",
-                                                        .takes = "up to 4 positions",
-                                                        .device = clef__attention_has_vectors,
+                                                        .device_text = "a CPU with vectors",
+                                                        .shape_text = "up to 4 positions",
+                                                        .runs_on = clef__attention_has_vectors,
                                                         .fits = step_fits,
                                                         .lower = step_lower};
 const clef_variant clef__cached_attention_gpu_flash = {.name = "gpu_flash",
-                                                       .needs = "a GPU",
-                                                       .takes = "heads that fit local memory",
-                                                       .device = clef__attention_gpu_flash_runs,
+                                                       .device_text = "a GPU",
+                                                       .shape_text = "heads that fit local memory",
+                                                       .runs_on = clef__attention_gpu_flash_runs,
                                                        .fits = flash_fits,
                                                        .lower = flash_lower};
 /* A group of 128 takes a query. */
@@ -443,9 +443,9 @@ static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
 }
 
 const clef_variant clef__cached_attention_parts_subgroup = {.name = "parts_subgroup",
-                                                            .needs = CLEF_NEEDS_SUBGROUPS,
-                                                            .takes = "what groups of 128 can",
-                                                            .device = clef__has_subgroups,
+                                                            .device_text = CLEF_NEEDS_SUBGROUPS,
+                                                            .shape_text = "what groups of 128 can",
+                                                            .runs_on = clef__has_subgroups,
                                                             .fits = group_takes_subgroups,
                                                             .lower = parts_lower};
 const clef_variant clef__cached_attention_parts = {.name = "parts", .lower = parts_lower};

@@ -20,7 +20,7 @@ static const clef_variant *set_aside(const clef_lowering *lo, const clef_value *
     clef_op of = CLEF_OP_NONE;
     for (int32_t row = 0; (variant = clef__variant_row(row, &of)); row++)
         if (of == n->op && lo->tuning->aside && lo->tuning->aside[row] &&
-            clef__variant_fits(lo, n, variant) && (!variant->pays || variant->pays(lo, n)))
+            clef__variant_fits(lo, n, variant) && (!variant->is_default || variant->is_default(lo, n)))
             return variant;
     return NULL;
 }
@@ -37,8 +37,8 @@ static clef_status check_node(const clef_lowering *lo, const clef_plan *plan, co
                           "strict: %s: %s was to run by %s on %" PRId32 ":%" PRId32
                           " %s, which %s there; it would run by %s",
                           n->name, op, asked->name, d->platform, d->index, d->name,
-                          asked->device && !asked->device(lo->caps) ? "the device cannot"
-                                                                    : "does not take its shape",
+                          clef__variant_runs_on(lo->caps, asked) ? "does not take its shape"
+                                                                 : "the device cannot",
                           serving->name);
     if (!asked && aside && aside != serving)
         return clef__fail(err, CLEF_E_UNSUPPORTED,

@@ -240,7 +240,7 @@ static int has_choice(clef_device *dev, const clef_tune_key *key)
     const clef_variant *v;
     int n = 0;
     for (int32_t row = 0; (v = clef__variant_row(row, &op)); row++)
-        n += (int32_t)op == key->op && (!v->device || v->device(&dev->info.caps)) &&
+        n += (int32_t)op == key->op && clef__variant_runs_on(&dev->info.caps, v) &&
              clef__proof_trusts(dev, row);
     return n > 1;
 }
@@ -252,7 +252,7 @@ static clef_status pass_over(tuner *t, const clef_tune_key *key, clef_error *err
     const clef_variant *v;
     clef_status s = CLEF_OK;
     for (int32_t row = 0; (v = clef__variant_row(row, &op)) && !s; row++)
-        if ((int32_t)op == key->op && (!v->device || v->device(&t->dev->info.caps))) {
+        if ((int32_t)op == key->op && clef__variant_runs_on(&t->dev->info.caps, v)) {
             s = clef__tune_db_put(
                 t->db, &(clef_tune_result){.key = *key, .row = row, .state = CLEF_TUNE_PASSED}, err);
             t->done++;

@@ -97,7 +97,7 @@ static void describe_unmeasured(clef_device *dev, int32_t row, clef_variant_info
 {
     clef_op op = CLEF_OP_NONE;
     const clef_variant *v = clef__variant_row(row, &op);
-    const int able = !v->device || v->device(&dev->info.caps);
+    const int able = clef__variant_runs_on(&dev->info.caps, v);
     *info = (clef_variant_info){.op = clef__ops[op]->name,
                                 .variant = v->name,
                                 .state = able ? CLEF_VARIANT_BY_ORDER : CLEF_VARIANT_UNFIT};
@@ -108,9 +108,9 @@ static void describe_unmeasured(clef_device *dev, int32_t row, clef_variant_info
     } else if (able)
         snprintf(info->why, sizeof info->why,
                  "not measured (clef tune): serves where the stated order comes to it%s%s",
-                 v->takes ? "; takes " : "", v->takes ? v->takes : "");
+                 v->shape_text ? "; takes " : "", v->shape_text ? v->shape_text : "");
     else
-        snprintf(info->why, sizeof info->why, "needs %s", v->needs ? v->needs : "another device");
+        snprintf(info->why, sizeof info->why, "needs %s", v->device_text ? v->device_text : "another device");
 }
 
 clef_status clef_variants_list(clef_device *dev, clef_variant_info **out, int32_t *n, clef_error *err)

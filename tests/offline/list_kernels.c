@@ -286,7 +286,7 @@ static int list_target(lister *l)
         if (variant ==
             &clef__panel_matmul_portable) /* items alone, for processors; targets have groups before it */
             continue;
-        if ((!variant->device || variant->device(caps)) && (here[op] || !on_cpu[op]))
+        if (clef__variant_runs_on(caps, variant) && (here[op] || !on_cpu[op]))
             failed = list_variant(l, op, variant);
     }
     for (int32_t i = 0; i < CLEF_N_OPS && !failed; i++)
@@ -319,7 +319,7 @@ static int check_served(const lister *l)
         const clef_variant *v = clef__variant_row(i, &op);
         char name[96];
         snprintf(name, sizeof name, "%s %s", clef__ops[op]->name, v->name);
-        if (l->served[i] || is_left_out(v) || (on_cpu[op] && (!v->device || v->device(&any_cpu))))
+        if (l->served[i] || is_left_out(v) || (on_cpu[op] && clef__variant_runs_on(&any_cpu, v)))
             continue;
         failed |= stop(name, "no target of tests/offline/targets.def admits it, and it is no CPU's");
     }

@@ -1,0 +1,45 @@
+/* Variants of panel_matmul on CPUs: one for each instruction that multiplies four bytes of the weight with
+ * four of x
+ * (-D DOT of cl/panel/panel.h). Only the last one takes activations in f32. */
+#include "graph/lower/panel.h"
+#include "graph/lower/variant.h"
+
+static int has_int8_activations(const clef_lowering *lo, const clef_value *n)
+{
+    const clef_panel_matmul_opts *o = (const void *)n->attr;
+    (void)lo;
+    return o->quantise != 0;
+}
+
+/* groups: work-groups for each compute unit, where one launch takes a few rows (graph/lower/panel_cpu.c). */
+const clef_variant clef__panel_matmul_vnni = {
+    .name = "vnni",
+    .device_text = "a CPU with AVX-512 VNNI whose compiler takes it as assembly",
+    .shape_text = "8-bit activations",
+    .cap = CLEF_CAP(x86_vnni),
+    .fits = has_int8_activations,
+    .method = CLEF_DOT_VNNI,
+    .tunables = {{"groups", {1, 2, 4, 8, 16}}},
+    .lower = clef__lower_panel_cpu};
+const clef_variant clef__panel_matmul_avxvnni = {
+    .name = "avxvnni",
+    .device_text = "a CPU with AVX-VNNI, and none with AVX-512 VNNI, whose compiler takes it as assembly",
+    .shape_text = "8-bit activations",
+    .cap = CLEF_CAP(x86_avxvnni),
+    .fits = has_int8_activations,
+    .method = CLEF_DOT_AVXVNNI,
+    .tunables = {{"groups", {1, 2, 4, 8, 16}}},
+    .lower = clef__lower_panel_cpu};
+const clef_variant clef__panel_matmul_avx2 = {
+    .name = "avx2",
+    .device_text = "a CPU with AVX2, and none with VNNI, whose compiler takes it as assembly",
+    .shape_text = "8-bit activations",
+    .cap = CLEF_CAP(x86_avx2),
+    .fits = has_int8_activations,
+    .method = CLEF_DOT_AVX2,
+    .tunables = {{"groups", {1, 2, 4, 8, 16}}},
+    .lower = clef__lower_panel_cpu};
+const clef_variant clef__panel_matmul_portable = {.name = "portable",
+                                                  .method = CLEF_DOT_PORTABLE,
+                                                  .tunables = {{"groups", {1, 2, 4, 8, 16}}},
+                                                  .lower = clef__lower_panel_cpu};
