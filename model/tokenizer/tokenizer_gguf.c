@@ -10,13 +10,24 @@
 #define OWN "clef.tokenizer."
 #define SPACE_MARK "\xE2\x96\x81" /* U+2581 */
 
-typedef struct gguf_reader {
+typedef struct gguf_reader gguf_reader;
+
+/* A value of tokenizer.ggml.model. */
+typedef struct model_kind {
+    const char *name;
+    int32_t bos, eos; /* where the file names none */
+    clef_status (*read)(const gguf_reader *r);
+    const char *pre; /* the way of cutting text where the file names none; NULL: none */
+} model_kind;
+
+struct gguf_reader {
+    const model_kind *kind;
     const clef_gguf *gguf;
     const char *path;
     clef_tokenizer *tok;
     const clef_gguf_entry *tokens, *types;
     clef_error *err;
-} gguf_reader;
+};
 
 /* An array of strings of that key; NULL when there is none. */
 static const clef_gguf_entry *string_array(const clef_gguf *gguf, const char *key)
@@ -53,12 +64,20 @@ static clef_status add_marks(const gguf_reader *r, int bos_by_default, int eos_b
 
 /* ---- "gpt2": byte-level BPE */
 
+/* A file names its way of cutting text. Where it does not, the tokenizer model "gemma4" and the architecture
+ * "gpt2" leave only one; for any other the ids would be a guess. */
 static clef_status read_pre(const gguf_reader *r, const clef_gguf_pre **out)
 {
-    char name[64];
-    if (!clef__gguf_text(r->gguf, KEY "pre", name, sizeof name))
-        strcpy(name, "gpt-2"); /* files older than the key: GPT-2's was the only one */
-    return clef__gguf_pre_find(name, r->path, out, r->err);
+    char name[64], arch[64];
+    const int is_gpt2 =
+        clef__gguf_text(r->gguf, "general.architecture", arch, sizeof arch) && strcmp(arch, "gpt2") == 0;
+    if (clef__gguf_text(r->gguf, KEY "pre", name, sizeof name))
+        return clef__gguf_pre_find(name, r->path, out, r->err);
+    if (r->kind->pre || is_gpt2)
+        return clef__gguf_pre_find(r->kind->pre ? r->kind->pre : "gpt-2", r->path, out, r->err);
+    return clef__fail(r->err, CLEF_E_UNSUPPORTED,
+                      "%s: " KEY "pre is missing: tokenizer model \"%s\" needs it to cut a text", r->path,
+                      r->kind->name);
 }
 
 /* An id that no token has: writers fill the gaps of a vocabulary so. */
@@ -248,14 +267,12 @@ static clef_status read_bert(const gguf_reader *r)
     return st ? st : clef__bert_stages(tok, &stages, r->path, r->err);
 }
 
-static const struct {
-    const char *name;
-    int32_t bos, eos; /* where the file names none */
-    clef_status (*read)(const gguf_reader *r);
-} model_kinds[] = {
-    {"gpt2", -1, -1, read_gpt2}, {"llama", 1, 2, read_llama},   {"t5", -1, 1, read_t5},
-    {"bert", -1, -1, read_bert}, {"gemma4", -1, -1, read_gpt2},
+static const model_kind model_kinds[] = {
+    {"gpt2", -1, -1, read_gpt2, NULL}, {"llama", 1, 2, read_llama, NULL},       {"t5", -1, 1, read_t5, NULL},
+    {"bert", -1, -1, read_bert, NULL}, {"gemma4", -1, -1, read_gpt2, "gemma4"},
 };
+
+enum { N_MODEL_KINDS = sizeof model_kinds / sizeof *model_kinds };
 
 static void read_roles(const gguf_reader *r)
 {
@@ -327,40 +344,54 @@ static clef_status read_json(gguf_reader *r, const clef_gguf_entry *json)
     return st;
 }
 
-static clef_status read_model(gguf_reader *r)
+/* The arrays that every model has, of a size that agrees. */
+static clef_status read_arrays(gguf_reader *r)
 {
-    const clef_gguf_entry *json = clef__gguf_find(r->gguf, "tokenizer.huggingface.json");
-    char name[64];
-    if (json && json->type == CLEF_GGUF_STRING && !json->is_array)
-        return read_json(r, json);
+    r->tokens = string_array(r->gguf, KEY "tokens");
+    r->types = number_array(r->gguf, KEY "token_type");
+    if (!r->tokens || r->tokens->n == 0 || r->tokens->n > INT32_MAX / 2)
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "tokens is missing or no array of strings",
+                          r->path);
+    if (r->types && r->types->n != r->tokens->n)
+        return clef__fail(r->err, CLEF_E_FORMAT,
+                          "%s: " KEY "token_type has %llu items, expected %llu, one a token", r->path,
+                          (unsigned long long)r->types->n, (unsigned long long)r->tokens->n);
+    return clef__tokens_reserve(r->tok, (int64_t)r->tokens->n, r->err);
+}
+
+static clef_status read_kind(gguf_reader *r)
+{
+    char name[64], known[128] = "";
     if (!clef__gguf_text(r->gguf, KEY "model", name, sizeof name))
         return clef__fail(r->err, CLEF_E_NOT_FOUND, "%s: no " KEY "model: the file has no tokenizer",
                           r->path);
-    for (size_t i = 0; i < sizeof model_kinds / sizeof *model_kinds; i++) {
-        if (strcmp(name, model_kinds[i].name) != 0)
-            continue;
-        r->tokens = string_array(r->gguf, KEY "tokens");
-        r->types = number_array(r->gguf, KEY "token_type");
-        if (!r->tokens || r->tokens->n == 0 || r->tokens->n > INT32_MAX / 2)
-            return clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "tokens is missing or no array of strings",
-                              r->path);
-        if (r->types && r->types->n != r->tokens->n)
-            return clef__fail(r->err, CLEF_E_FORMAT,
-                              "%s: " KEY "token_type has %llu items, expected %llu, one a token", r->path,
-                              (unsigned long long)r->types->n, (unsigned long long)r->tokens->n);
-        const clef_status st = clef__tokens_reserve(r->tok, (int64_t)r->tokens->n, r->err);
-        if (st)
-            return st;
-        r->tok->bos = read_id(r, KEY "bos_token_id", model_kinds[i].bos);
-        r->tok->eos = read_id(r, KEY "eos_token_id", model_kinds[i].eos);
-        const clef_status read = model_kinds[i].read(r);
-        if (read == CLEF_OK)
-            read_roles(r);
-        return read;
+    for (size_t i = 0; i < N_MODEL_KINDS && !r->kind; i++) {
+        if (strcmp(name, model_kinds[i].name) == 0)
+            r->kind = &model_kinds[i];
+        strcat(strcat(known, i ? ", " : ""), model_kinds[i].name);
     }
-    return clef__fail(r->err, CLEF_E_UNSUPPORTED,
-                      "%s: tokenizer model \"%s\" is not supported; known: gpt2, llama, t5, bert, gemma4",
-                      r->path, name);
+    return r->kind
+               ? CLEF_OK
+               : clef__fail(r->err, CLEF_E_UNSUPPORTED,
+                            "%s: tokenizer model \"%s\" is not supported; known: %s", r->path, name, known);
+}
+
+static clef_status read_model(gguf_reader *r)
+{
+    const clef_gguf_entry *json = clef__gguf_find(r->gguf, "tokenizer.huggingface.json");
+    if (json && json->type == CLEF_GGUF_STRING && !json->is_array)
+        return read_json(r, json);
+    clef_status st = read_kind(r);
+    if (st == CLEF_OK)
+        st = read_arrays(r);
+    if (st)
+        return st;
+    r->tok->bos = read_id(r, KEY "bos_token_id", r->kind->bos);
+    r->tok->eos = read_id(r, KEY "eos_token_id", r->kind->eos);
+    st = r->kind->read(r);
+    if (st == CLEF_OK)
+        read_roles(r);
+    return st;
 }
 
 clef_status clef__tokenizer_parse_gguf(clef_tokenizer *tok, const clef_gguf *gguf, const char *name,

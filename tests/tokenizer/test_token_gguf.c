@@ -9,6 +9,7 @@
 #define GGUF_TEXT(key, value) "s:" T key " 4:8 s:" value " "
 #define GGUF_BOOL(key, value) "s:" T key " 4:7 1:" value " "
 #define GGUF_ID(key, value) "s:" T key " 4:4 4:" value " "
+#define GGUF_ARCH(value) "s:general.architecture 4:8 s:" value " "
 #define GGUF_GPT2                                                                                            \
     GGUF_TEXT("model", "gpt2")                                                                               \
     "s:" T "tokens 4:9 4:8 8:4 s:a s:b s:ab s:<x> s:" T "merges 4:9 4:8 8:1 8:3 t:a 1:32 t:b "
@@ -145,6 +146,25 @@ static void test_gguf_names(void **state)
     assert_non_null(strstr(err.text, " more"));
 }
 
+/* Without tokenizer.ggml.pre: Gemma 4's model cuts at line ends and escapes spaces, GPT-2's architecture has
+ * GPT-2's cutting. */
+static void test_gguf_without_pre(void **state)
+{
+    (void)state;
+    clef_tokenizer *tok = NULL;
+    clef_error err = {0};
+    const char *gemma = GGUF_HEAD("3")
+        GGUF_TEXT("model", "gemma4") "s:" T "tokens 4:9 4:8 8:5 s:a s:" MARK " s:" MARK
+                                     "a s:<0x0A> s:<0x41> s:" T "merges 4:9 4:8 8:1 8:5 t:" MARK " 1:32 t:a";
+    assert_int_equal(open_gguf(gemma, &tok, &err), CLEF_OK);
+    IDS(tok, "a a\nA", "0 2 3 4");
+    TEXT(tok, "a a\nA", 0, 2, 3, 4);
+    clef_tokenizer_close(tok);
+    assert_int_equal(open_gguf(GGUF_HEAD("4") GGUF_ARCH("gpt2") GGUF_GPT2, &tok, &err), CLEF_OK);
+    IDS(tok, "ab", "2");
+    clef_tokenizer_close(tok);
+}
+
 static void test_gguf_refusals(void **state)
 {
     (void)state;
@@ -160,14 +180,17 @@ static void test_gguf_refusals(void **state)
         {GGUF_HEAD("1") GGUF_TEXT("model", "gpt2"), CLEF_E_FORMAT, "tokens is missing"},
         {GGUF_HEAD("4") GGUF_GPT2 GGUF_TEXT("pre", "mystery"), CLEF_E_UNSUPPORTED,
          "pre-tokenizer \"mystery\" is not supported; known: gpt-2"},
-        {GGUF_HEAD("2") GGUF_TEXT("model", "gpt2") "s:" T "tokens 4:9 4:8 8:1 s:a", CLEF_E_FORMAT,
-         "merges is missing"},
+        {GGUF_HEAD("3") GGUF_GPT2, CLEF_E_UNSUPPORTED,
+         "tokenizer.ggml.pre is missing: tokenizer model \"gpt2\" needs it"},
+        {GGUF_HEAD("4") GGUF_ARCH("llama") GGUF_GPT2, CLEF_E_UNSUPPORTED, "tokenizer.ggml.pre is missing"},
+        {GGUF_HEAD("3") GGUF_TEXT("model", "gpt2") GGUF_TEXT("pre", "gpt-2") "s:" T "tokens 4:9 4:8 8:1 s:a",
+         CLEF_E_FORMAT, "merges is missing"},
         {GGUF_HEAD("2") GGUF_TEXT("model", "llama") "s:" T "tokens 4:9 4:8 8:1 s:a", CLEF_E_FORMAT,
          "scores has 0 numbers, expected 1"},
         {GGUF_HEAD("4") GGUF_LLAMA "s:" T "token_type 4:9 4:5 8:1 4:1", CLEF_E_FORMAT,
          "token_type has 1 items, expected 6"},
-        {GGUF_HEAD("3") GGUF_TEXT("model", "gpt2") "s:" T "tokens 4:9 4:8 8:1 s:a s:" T
-                                                   "merges 4:9 4:8 8:1 8:3 t:a 1:32 t:b",
+        {GGUF_HEAD("4") GGUF_ARCH("gpt2") GGUF_TEXT("model", "gpt2") "s:" T "tokens 4:9 4:8 8:1 s:a s:" T
+                                                                     "merges 4:9 4:8 8:1 8:3 t:a 1:32 t:b",
          CLEF_E_FORMAT, "merge 0: right part \"b\" is not in the vocabulary"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -180,8 +203,11 @@ static void test_gguf_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gguf),          cmocka_unit_test(test_gguf_bert),
-        cmocka_unit_test(test_gguf_t5),       cmocka_unit_test(test_gguf_names),
+        cmocka_unit_test(test_gguf),
+        cmocka_unit_test(test_gguf_bert),
+        cmocka_unit_test(test_gguf_t5),
+        cmocka_unit_test(test_gguf_names),
+        cmocka_unit_test(test_gguf_without_pre),
         cmocka_unit_test(test_gguf_refusals),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);

@@ -117,6 +117,7 @@ static void test_vocabs(void **state)
     if (no_shared())
         return;
     check_vocab("vocab/ggml-vocab-bert-bge.gguf");
+    check_vocab("vocab/ggml-vocab-gemma-4.gguf");
     check_vocab("vocab/ggml-vocab-gpt-2.gguf");
     check_vocab("vocab/ggml-vocab-llama-bpe.gguf");
     check_vocab("vocab/ggml-vocab-llama-spm.gguf");
