@@ -5,7 +5,7 @@
 #include "model/convert/quantize.h"
 #include "model/open/config.h"
 #include "model/open/config_keys.h"
-#include "model/session/embed.h"
+#include "model/open/embed_config.h"
 
 enum { QUANTIZATION_VERSION = 2 };
 
@@ -22,8 +22,7 @@ static int is_dropped(const clef_gguf_string *key)
     return 0;
 }
 
-/* ---- keys of the architecture
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- keys of the architecture */
 
 typedef struct arch_keys {
     clef_gguf_writer *w;
@@ -201,6 +200,25 @@ static void put_marks(clef_gguf_writer *w, const clef_hparams *hp)
         clef__gguf_put_u32(w, "tokenizer.ggml.eom_token_id", (uint32_t)hp->eos_more[1]);
 }
 
+/* What clef__embed_config() reads back. Without a pooling in the folder, the architecture's default holds. */
+static clef_status put_embedding(const clef_model *m, clef_gguf_writer *w, clef_error *err)
+{
+    clef_embedder_info info = {.max_tokens = m->hparams.n_context};
+    char key[96];
+    uint32_t n = 0;
+    const clef_status status = clef__embed_read_folder(m, &info, err);
+    if (status != CLEF_OK)
+        return status;
+    while (clef__gguf_poolings[n] != info.pooling)
+        n++;
+    snprintf(key, sizeof key, "%s.pooling_type", clef__quantize_arch(&m->hparams));
+    if (info.pooling)
+        clef__gguf_put_u32(w, key, n);
+    clef__gguf_put_bool(w, "clef.embedding.normalize", info.normalize);
+    clef__gguf_put_i32(w, "clef.embedding.max_tokens", info.max_tokens);
+    return CLEF_OK;
+}
+
 static clef_status put_folder_keys(const clef_model *m, const clef_quantize_opts *opts, clef_gguf_writer *w,
                                    clef_error *err)
 {
@@ -210,7 +228,7 @@ static clef_status put_folder_keys(const clef_model *m, const clef_quantize_opts
         clef__gguf_put_text(w, "general.name", hp->name);
     put_hparams(w, hp);
     put_marks(w, hp);
-    const clef_status status = clef__embed_put_keys(m, clef__quantize_arch(hp), w, err);
+    const clef_status status = put_embedding(m, w, err);
     return status == CLEF_OK ? clef__quantize_tokenizer(m, opts, w, err) : status;
 }
 

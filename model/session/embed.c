@@ -1,5 +1,5 @@
 /* An embedder: batches of texts of equal length through a plan that ends in a pooling. */
-#include "model/session/embed.h"
+#include "model/open/embed_config.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <math.h>
 
-#include "model/session/embed.h"
+#include "model/open/embed_config.h"
 #include "run_graph.h"
 
 #ifndef CLEF_SOURCE_DIR

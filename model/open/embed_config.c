@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "model/open/arch.h"
+#include "model/open/embed_config.h"
 #include "model/open/model.h"
-#include "model/session/embed.h"
 #include "runtime/os/os.h"
 
 enum { MAX_FILE_BYTES = 1 << 20 };
@@ -31,8 +31,7 @@ static int is_plain_folder(const char *name)
     return name && name[0] != '.' && !strpbrk(name, "/\\:");
 }
 
-/* ---- sentence-transformers
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- sentence-transformers */
 
 /* The modes that clef has, by the flags of a 1_Pooling/config.json, and by its word in newer ones. */
 static const struct {
@@ -158,7 +157,7 @@ static clef_status read_module(const clef_model *m, const char *file, const json
                       type);
 }
 
-static clef_status read_modules(const clef_model *m, clef_embedder_info *out, clef_error *err)
+clef_status clef__embed_read_folder(const clef_model *m, clef_embedder_info *out, clef_error *err)
 {
     char *path;
     json_t *root;
@@ -172,12 +171,9 @@ static clef_status read_modules(const clef_model *m, clef_embedder_info *out, cl
     return status;
 }
 
-/* ---- GGUF
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- GGUF */
 
-/* llama.cpp's enum llama_pooling_type. */
-static const clef_pooling by_number[] = {CLEF_POOL_NONE, CLEF_POOL_MEAN, CLEF_POOL_CLS, CLEF_POOL_LAST};
+const clef_pooling clef__gguf_poolings[] = {CLEF_POOL_NONE, CLEF_POOL_MEAN, CLEF_POOL_CLS, CLEF_POOL_LAST};
 
 /* The text that a model takes at most, and whether vectors have length 1, are clef's own keys: llama.cpp
  * always normalises. */
@@ -186,34 +182,16 @@ static clef_status read_gguf(const clef_model *m, clef_embedder_info *out, clef_
     char key[96];
     snprintf(key, sizeof key, "%s.pooling_type", m->hparams.arch);
     const int64_t n = clef__gguf_int(&m->gguf, key, 0);
-    if (n < 0 || n >= (int64_t)(sizeof by_number / sizeof *by_number))
+    if (n < 0 || n >= CLEF_N_GGUF_POOLINGS)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s %lld is not supported, known are 0 to 3", m->path,
                           key, (long long)n);
     const int64_t most = clef__gguf_int(&m->gguf, "clef.embedding.max_tokens", out->max_tokens);
     if (most < 1)
         return clef__fail(err, CLEF_E_FORMAT, "%s: clef.embedding.max_tokens is %lld, expected 1 or more",
                           m->path, (long long)most);
-    out->pooling = by_number[n];
+    out->pooling = clef__gguf_poolings[n];
     out->normalize = clef__gguf_int(&m->gguf, "clef.embedding.normalize", 1) != 0;
     out->max_tokens = most < out->max_tokens ? (int32_t)most : out->max_tokens;
-    return CLEF_OK;
-}
-
-clef_status clef__embed_put_keys(const clef_model *m, const char *arch, clef_gguf_writer *w, clef_error *err)
-{
-    clef_embedder_info info = {.max_tokens = m->hparams.n_context};
-    char key[96];
-    uint32_t n = 0;
-    const clef_status status = read_modules(m, &info, err);
-    if (status != CLEF_OK)
-        return status;
-    while (by_number[n] != info.pooling)
-        n++;
-    snprintf(key, sizeof key, "%s.pooling_type", arch);
-    if (info.pooling)
-        clef__gguf_put_u32(w, key, n);
-    clef__gguf_put_bool(w, "clef.embedding.normalize", info.normalize);
-    clef__gguf_put_i32(w, "clef.embedding.max_tokens", info.max_tokens);
     return CLEF_OK;
 }
 
@@ -222,7 +200,8 @@ clef_status clef__embed_config(const clef_model *model, clef_embedder_info *out,
     const clef_hparams *hp = &model->hparams;
     const clef_arch *arch = clef__arch_find(hp->arch, model->is_gguf);
     *out = (clef_embedder_info){.n_dims = hp->d_model, .max_tokens = hp->n_context};
-    const clef_status status = model->is_gguf ? read_gguf(model, out, err) : read_modules(model, out, err);
+    const clef_status status =
+        model->is_gguf ? read_gguf(model, out, err) : clef__embed_read_folder(model, out, err);
     if (status == CLEF_OK && !out->pooling)
         out->pooling = arch->kind == CLEF_DECODER ? CLEF_POOL_LAST : CLEF_POOL_MEAN;
     return status;
