@@ -123,7 +123,17 @@ CLEF_API int32_t clef_model_n_tensors(const clef_model *model);
 /** Tensor i in the file's order; a zeroed struct outside 0 .. n-1. Borrowed from the model. */
 CLEF_API clef_tensor_info clef_model_tensor(const clef_model *model, int32_t i);
 /** Calls back for each metadata entry: a GGUF key and its value as text (long arrays are abbreviated), or a key of config.json. */
-CLEF_API void clef_model_metadata(const clef_model *model, void (*entry)(void *user, const char *key, const char *value), void *user);
+CLEF_API void clef_model_metadata(const clef_model *model,
+                                  void (*entry)(void *user, const char *key, const char *value), void *user);
+/** The same for a GGUF file that need not be a model: it may hold a vocabulary alone.
+ *
+ *  entry      NULL: only counts.
+ *  n_tensors  NULL, or set to the number of the file's tensors.
+ *
+ *  CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED, CLEF_E_NOMEM. */
+CLEF_API clef_status clef_gguf_metadata(const char *path,
+                                        void (*entry)(void *user, const char *key, const char *value),
+                                        void *user, uint64_t *n_tensors, clef_error *err);
 
 /** A clef_weight_source over the model's tensors: pass the model as its user. */
 CLEF_API const void *clef_model_weight(void *model, const char *name, clef_dtype dtype, uint64_t n_bytes);

@@ -1,4 +1,4 @@
-/* What a model's files say about themselves, as text: clef_model_metadata(). */
+/* What a model's files say about themselves, as text. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,6 +87,24 @@ static void gguf_entry(const clef_gguf_entry *e, entry_callback *callback, void 
         callback(user, key.bytes, value.bytes);
     free(key.bytes);
     free(value.bytes);
+}
+
+clef_status clef_gguf_metadata(const char *path,
+                               void (*entry)(void *user, const char *key, const char *value), void *user,
+                               uint64_t *n_tensors, clef_error *err)
+{
+    clef_gguf gguf;
+    if (!path)
+        return clef__fail(err, CLEF_E_ARG, "clef_gguf_metadata: path is NULL");
+    const clef_status status = clef__gguf_open(path, &gguf, err);
+    if (status)
+        return status;
+    for (uint64_t i = 0; entry && i < gguf.n_entries; i++)
+        gguf_entry(&gguf.entries[i], entry, user);
+    if (n_tensors)
+        *n_tensors = gguf.n_tensors;
+    clef__gguf_close(&gguf);
+    return CLEF_OK;
 }
 
 void clef_model_metadata(const clef_model *model,

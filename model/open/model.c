@@ -55,12 +55,12 @@ static clef_status open_gguf(clef_model *m, clef_error *err)
 {
     m->is_gguf = 1;
     clef_status status = clef__gguf_open(m->path, &m->gguf, err);
+    if (status == CLEF_OK && m->gguf.n_tensors == 0)
+        return clef__fail(err, CLEF_E_NOT_FOUND, "%s: has no tensors: it holds a vocabulary alone", m->path);
     if (status == CLEF_OK)
         status = clef__config_from_gguf(&m->gguf, m->path, &m->hparams, err);
     if (status != CLEF_OK)
         return status;
-    if (m->gguf.n_tensors == 0)
-        return clef__fail(err, CLEF_E_NOT_FOUND, "%s: has no tensors: it holds a vocabulary alone", m->path);
     if (m->gguf.n_tensors > INT32_MAX)
         return clef__fail(err, CLEF_E_LIMIT, "%s: has %" PRIu64 " tensors", m->path, m->gguf.n_tensors);
     const size_t n = (size_t)m->gguf.n_tensors;

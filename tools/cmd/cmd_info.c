@@ -143,6 +143,54 @@ static void print_json(const clef_model *model)
     printf("],\n\"n_parameters\": %" PRIu64 ", \"bytes\": %" PRIu64 "}\n", n_params, n_bytes);
 }
 
+/* ---- files that hold a vocabulary alone */
+
+static int is_vocabulary(const char *path)
+{
+    uint64_t n_tensors = 0;
+    return clef_gguf_metadata(path, NULL, NULL, &n_tensors, NULL) == CLEF_OK && n_tensors == 0;
+}
+
+static void print_vocabulary_text(const char *path, const clef_tokenizer *tok, const clef_error *err)
+{
+    printf("%s\n  a vocabulary without tensors\n\ntokenizer\n", path);
+    if (tok)
+        printf("  %-22s %" PRId32 "\n  %-22s %" PRId32 "\n  %-22s %" PRId32 "\n", "n_tokens",
+               clef_tokenizer_n_tokens(tok), "bos", clef_tokenizer_bos(tok), "eos", clef_tokenizer_eos(tok));
+    else
+        printf("  not supported: %s\n", err->text);
+    puts("\nmetadata");
+    clef_gguf_metadata(path, print_entry, NULL, NULL, NULL);
+}
+
+static void print_vocabulary_json(const char *path, const clef_tokenizer *tok, const clef_error *err)
+{
+    int32_t members = 0, inner = 0;
+    putchar('{');
+    clef__json_member_text(stdout, &members, "path", path);
+    if (tok) {
+        clef__json_member_number(stdout, &members, "n_tokens", clef_tokenizer_n_tokens(tok));
+        clef__json_member_number(stdout, &members, "bos", clef_tokenizer_bos(tok));
+        clef__json_member_number(stdout, &members, "eos", clef_tokenizer_eos(tok));
+    } else {
+        clef__json_member_text(stdout, &members, "tokenizer_error", err->text);
+    }
+    clef__json_member(stdout, &members, "metadata");
+    putchar('{');
+    clef_gguf_metadata(path, print_json_entry, &inner, NULL, NULL);
+    puts("},\n\"tensors\": []}");
+}
+
+static int describe_vocabulary(const char *path, int32_t as_json)
+{
+    clef_tokenizer *tok = NULL;
+    clef_error err = {0};
+    clef_tokenizer_open(path, &tok, &err);
+    (as_json ? print_vocabulary_json : print_vocabulary_text)(path, tok, &err);
+    clef_tokenizer_close(tok);
+    return CLI_OK;
+}
+
 static int info_run(const void *options, int32_t n_args, char **args)
 {
     const info_options *o = options;
@@ -151,6 +199,8 @@ static int info_run(const void *options, int32_t n_args, char **args)
     const char *path = clef__model_path("info", n_args, args, o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
+    if (is_vocabulary(path))
+        return describe_vocabulary(path, o->json);
     if (clef_model_open(path, &model, &err) != CLEF_OK)
         return clef__cli_report(&err);
     if (o->json)

@@ -11,6 +11,21 @@ refused "no ids to decode" 2 "expected ids x" "$CLEF" tokenize "$demo" --decode 
 refused "an id outside the vocabulary" 1 "id 99999999 is outside the vocabulary" "$CLEF" tokenize "$demo" --decode 99999999
 refused "a folder without a tokenizer" 1 "no tokenizer.json" "$CLEF" tokenize "$tmp" a
 
+# A vocabulary alone, with incomplete hyperparameters: the numbers of heads differ, most others are missing.
+{
+  printf GGUF; u32 3; u64 0; u64 6
+  gguf_string general.architecture; u32 8; gguf_string gemma4
+  gguf_string gemma4.attention.head_count_kv; u32 9; u32 4; u64 2; u32 8; u32 2
+  gguf_string tokenizer.ggml.model; u32 8; gguf_string gemma4
+  gguf_string tokenizer.ggml.bos_token_id; u32 4; u32 0
+  gguf_string tokenizer.ggml.tokens; u32 9; u32 8; u64 4; gguf_string "<s>"; gguf_string a; gguf_string b; gguf_string ab
+  gguf_string tokenizer.ggml.merges; u32 9; u32 8; u64 1; gguf_string "a b"
+} >"$tmp/vocabulary.gguf"
+same "a vocabulary alone encodes" "[0,3,2]" "$("$CLEF" tokenize "$tmp/vocabulary.gguf" abb | tr -d ' ')"
+same "a vocabulary alone is described" "n_tokens 4 [8, 2]" "$(echo $("$CLEF" info "$tmp/vocabulary.gguf" |
+  sed -n 's/.*\(n_tokens\) *\([0-9]*\)$/\1 \2/p; s/.*head_count_kv = "\(.*\)"$/\1/p'))"
+refused "a vocabulary alone does not run" 1 "vocabulary.gguf no tensors" "$CLEF" run "$tmp/vocabulary.gguf" -p a
+
 # long NAME LIMIT: what stands in $tmp/text comes back from its ids, encoded in LIMIT seconds (sanitizers and loaded machines: no limit).
 long() {
   local start=$SECONDS
