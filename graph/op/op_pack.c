@@ -9,7 +9,7 @@ static const clef_attr_def pack_attrs[] = {
     {NULL, 0, 0, NULL},
 };
 
-clef_value *clef_pack(clef_graph *g, clef_value *const *weights, int32_t n, const clef_pack_opts *opts)
+clef_value *clef__pack(clef_graph *g, clef_value *const *weights, int32_t n, const clef_pack_opts *opts)
 {
     return clef__node(g, CLEF_OP_pack, weights, n, opts);
 }

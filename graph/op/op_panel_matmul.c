@@ -24,8 +24,8 @@ static const clef_attr_def panel_attrs[] = {
     {NULL, 0, 0, NULL},
 };
 
-clef_value *clef_panel_matmul(clef_graph *g, clef_value *x, clef_value *packed, const clef_panel_inputs *more,
-                              const clef_panel_matmul_opts *opts)
+clef_value *clef__panel_matmul(clef_graph *g, clef_value *x, clef_value *packed,
+                               const clef_panel_inputs *more, const clef_panel_matmul_opts *opts)
 {
     static const clef_panel_inputs none;
     if (!more)

@@ -64,8 +64,8 @@ static clef_value *choose_panels(clef_value *n, const void *user)
                                          .quantise = quantised ? rounds(wanted) : 0,
                                          .half = quantised ? halves(wanted)
                                                            : rounds_alike(wanted, w->dtype, columns)};
-    clef_value *packed = clef_pack(g, &w, 1, &(clef_pack_opts){.in_out = in_out});
-    return clef_panel_matmul(g, n->in[0], packed, &(clef_panel_inputs){.bias = n->in[2]}, &opts);
+    clef_value *packed = clef__pack(g, &w, 1, &(clef_pack_opts){.in_out = in_out});
+    return clef__panel_matmul(g, n->in[0], packed, &(clef_panel_inputs){.bias = n->in[2]}, &opts);
 }
 
 clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm gemm, int exact,

@@ -50,7 +50,7 @@ static clef_panel_inputs more_of(const clef_value *n)
 static clef_value *again(const clef_value *n, clef_value *x, const clef_panel_inputs *more,
                          const clef_panel_matmul_opts *opts)
 {
-    return clef_panel_matmul(n->graph, x, n->in[PANEL_PACKED], more, opts);
+    return clef__panel_matmul(n->graph, x, n->in[PANEL_PACKED], more, opts);
 }
 
 /* ---- what is behind a product
@@ -88,7 +88,7 @@ static clef_value *join(clef_value *const *products, int32_t n, int interleave, 
             *bias = clef_concat(products[i]->graph, *bias, products[i]->in[PANEL_BIAS], NULL);
     }
     pack.interleave = interleave;
-    return clef_pack(products[0]->graph, weights, n, &pack);
+    return clef__pack(products[0]->graph, weights, n, &pack);
 }
 
 static int64_t packed_bytes(const clef_value *p)
@@ -107,7 +107,7 @@ static clef_value *gate_product(clef_value *n, uint64_t max_alloc_bytes)
     clef_panel_matmul_opts opts = *opts_of(gate);
     opts.act = CLEF_PANEL_SWIGLU;
     clef_value *packed = join((clef_value *[]){gate, up}, 2, 1, &bias);
-    return clef_panel_matmul(n->graph, gate->in[PANEL_X], packed, &(clef_panel_inputs){.bias = bias}, &opts);
+    return clef__panel_matmul(n->graph, gate->in[PANEL_X], packed, &(clef_panel_inputs){.bias = bias}, &opts);
 }
 
 static clef_value *activate_product(clef_value *n, int32_t act)
@@ -231,8 +231,8 @@ static clef_value *whole_as_heads(const member *head)
         set[n++] = i->product;
     }
     clef_value *packed = join(set, n, 0, &bias);
-    clef_value *y = clef_panel_matmul(head->product->graph, set[0]->in[PANEL_X], packed,
-                                      &(clef_panel_inputs){.bias = bias}, &opts);
+    clef_value *y = clef__panel_matmul(head->product->graph, set[0]->in[PANEL_X], packed,
+                                       &(clef_panel_inputs){.bias = bias}, &opts);
     if (!y)
         return NULL;
     clef_shape shape = y->shape;

@@ -157,39 +157,6 @@ CLEF_API clef_value *clef_positions(clef_graph *graph, clef_value *pos, const cl
 typedef struct clef_matmul_opts { int32_t transpose_b; float alpha; } clef_matmul_opts;
 CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b, clef_value *bias, const clef_matmul_opts *opts);
 
-/** Panels: how a CPU likes the matrix of a product. pack lays a weight [N, K] (or, with .in_out, [K, N]) out in tiles of 16 rows of N,
- *  so that one vector holds the same column of 16 rows; the result is I8 bytes of an order that cl/panel/panel.h describes. It takes n weights, 1
- *  to 4 of one dtype and K, as if their rows were one weight's: each but the last must have N % 32 == 0. With .interleave they are two of
- *  one N, and their tiles take turns: the first's, the second's, the first's next one; the last tile of each is padded with zeros.
- *  panel_matmul: out [.., M, n] = act(alpha norm(x) W^T + bias) + residual, x F32 [.., M, k], W of n rows and k columns packed, of `dtype`.
- *    quantise  x (normed) is rounded to 8 bits in blocks of 32 of its last dim: d = max |x| / 127, q = round(x / d), for dtypes in blocks
- *    and
- *              k % 32 == 0. The product is one of integers then, and the error that of rounding x: under 1 % of a row's norm where no
- *              element of a block of x towers over the others. 2: or, as the device likes, x and W are rounded to bf16 (8 significant
- *              bits) and sums are f32: an error of about 0.2 %, also where elements tower.
- *    half      x (normed) may be rounded to half precision, in blocks as with quantise, and a block's products added so; else as f32. With
- *              weights in f16 or bf16 (k % 32 == 0) it may be rounded as they are, in rows; sums are f32 then. Not with weights in f32.
- *    norm      of x's last dim with norm_weight and norm_bias [k] (NULL: none), eps as given: as clef_rms_norm, as clef_layer_norm.
- *    act       swiglu: W holds n rows of a gate and n that it opens, packed with .interleave; out = silu(gate) up (+ residual); bias is [2
- *    n],
- *              the gate's first. The others as the ops of that name.
- *    residual  of the result's shape, NULL: none. alpha 0 means 1.
- *    batch_invariant 1: a row's sums are to the bit the same among any number of rows.
- *  Plans put these in the place of matmul where it pays (clef_plan_opts.exact keeps x in F32); model code writes matmul. */
-typedef struct clef_pack_opts { int32_t in_out, interleave; } clef_pack_opts;
-CLEF_API clef_value *clef_pack(clef_graph *graph, clef_value *const *weights, int32_t n, const clef_pack_opts *opts);
-typedef enum clef_panel_norm { CLEF_PANEL_NO_NORM, CLEF_PANEL_RMS, CLEF_PANEL_LAYER } clef_panel_norm;
-typedef enum clef_panel_act {
-    CLEF_PANEL_NO_ACT, CLEF_PANEL_SWIGLU, CLEF_PANEL_GELU, CLEF_PANEL_GELU_TANH, CLEF_PANEL_SILU, CLEF_PANEL_RELU
-} clef_panel_act;
-typedef struct clef_panel_matmul_opts {
-    int32_t n, k, dtype; float alpha; int32_t quantise, half, norm; float eps; int32_t act, batch_invariant;
-} clef_panel_matmul_opts;
-typedef struct clef_panel_inputs { clef_value *bias, *norm_weight, *norm_bias, *residual; } clef_panel_inputs;
-/** more: NULL, or its inputs. */
-CLEF_API clef_value *clef_panel_matmul(clef_graph *graph, clef_value *x, clef_value *packed, const clef_panel_inputs *more,
-                                       const clef_panel_matmul_opts *opts);
-
 /** Softmax over the last dim of x [.., T, S]:  z = cap(scale x) + mask;  out = exp(z - max z) / sum exp(z - max z).
  *  mask: NULL, or broadcastable to x: F32 is added; I32 or I8 keeps the elements where it is not 0.
  *  pos:  NULL, or I32 [B] (B = x's dim 0): row t of sequence b stands at position pos[b] + t, else at t.

@@ -111,7 +111,7 @@ static clef_value *pack_less(copier *c, const clef_value *packed, int32_t *n)
         weights[i] = cut(c, packed->in[i], axis, rows);
         *n += (int32_t)rows;
     }
-    return clef_pack(c->g, weights, packed->n_in, o);
+    return clef__pack(c->g, weights, packed->n_in, o);
 }
 
 static clef_value *panel_matmul(copier *c, const clef_value *n)

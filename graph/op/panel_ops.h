@@ -1,0 +1,65 @@
+/* The two ops on panels: weights repacked in the order in which a device reads them fastest.
+ *
+ * The pass "choose" puts them in the place of matmul where that pays; model code writes matmul. They are
+ * internal because the order of the bytes and the rounding of activations depend on the device. */
+#ifndef CLEF_GRAPH_PANEL_OPS_H
+#define CLEF_GRAPH_PANEL_OPS_H
+
+#include "clef/graph.h"
+
+/** Repacks weights [N, K] (with .in_out: [K, N]) into panels: tiles of 16 rows of N, so that one vector holds
+ *  the same column of 16 rows. The result is I8 bytes; cl/panel/panel.h describes their order. Rows of the
+ *  last tile that the weight does not have are zero.
+ *
+ *  weights  1 to 4 of one dtype and one K. Their rows are packed as if they were one weight's; each weight
+ *           but the last must have N % 32 == 0.
+ *  opts     .interleave: two weights of one N whose tiles alternate: the first tile of each, the second tile
+ *           of each .. */
+typedef struct clef_pack_opts {
+    int32_t in_out, interleave;
+} clef_pack_opts;
+clef_value *clef__pack(clef_graph *graph, clef_value *const *weights, int32_t n, const clef_pack_opts *opts);
+
+typedef enum clef_panel_norm { CLEF_PANEL_NO_NORM, CLEF_PANEL_RMS, CLEF_PANEL_LAYER } clef_panel_norm;
+typedef enum clef_panel_act {
+    CLEF_PANEL_NO_ACT,
+    CLEF_PANEL_SWIGLU,
+    CLEF_PANEL_GELU,
+    CLEF_PANEL_GELU_TANH,
+    CLEF_PANEL_SILU,
+    CLEF_PANEL_RELU
+} clef_panel_act;
+
+/** out [.., M, n] = act(alpha norm(x) W^T + bias) + residual, for x F32 [.., M, k] and a packed W of n rows
+ *  and k columns. */
+typedef struct clef_panel_matmul_opts {
+    int32_t n, k, dtype;
+    float   alpha;           /* 0 means 1 */
+    int32_t quantise;        /* 1: x (after the norm) is rounded to 8 bits in blocks of 32 of its last dim: d
+                                = max |x| / 127, q = round(x / d). For block formats and k % 32 == 0. The
+                                product is one of integers, so the only error is that of rounding x: under 1 %
+                                of a row's norm unless one element of a block is much larger than the others.
+                                2: the device may instead round x and W to bf16 (8 significant bits) with f32
+                                sums: an error of about 0.2 %, whatever the spread of the elements */
+    int32_t half;            /* 1: x (after the norm) may be rounded to half precision, in blocks as with
+                                quantise, and the products of a block added in it; sums of blocks are f32.
+                                Weights in f16 or bf16 (k % 32 == 0): x may be rounded to their dtype. Not for
+                                weights in f32 */
+    int32_t norm;            /* clef_panel_norm, over x's last dim: clef_rms_norm or clef_layer_norm */
+    float   eps;             /* of the norm, used as given */
+    int32_t act;             /* clef_panel_act. SWIGLU: W is n rows of a gate interleaved with n rows of what
+                                it multiplies; out = silu(gate) up; bias is [2 n], the gate's first */
+    int32_t batch_invariant; /* 1: a row's result is bit-identical whatever other rows are in the batch */
+} clef_panel_matmul_opts;
+
+/** Optional inputs, NULL where absent: bias [n]; norm_weight and norm_bias [k]; residual of the result's
+ *  shape. */
+typedef struct clef_panel_inputs {
+    clef_value *bias, *norm_weight, *norm_bias, *residual;
+} clef_panel_inputs;
+
+/** more: NULL where no optional input is given. */
+clef_value *clef__panel_matmul(clef_graph *graph, clef_value *x, clef_value *packed,
+                               const clef_panel_inputs *more, const clef_panel_matmul_opts *opts);
+
+#endif
