@@ -39,14 +39,6 @@ typedef struct clef_selftest_opts {
  *  CLEF_OK, also where rows failed; CLEF_E_NOT_FOUND (no such op), CLEF_E_NOMEM, CLEF_E_CANCELLED. */
 CLEF_API clef_status clef_selftest(clef_device *dev, const clef_selftest_opts *opts, int32_t *n_failed, clef_error *err);
 
-/** What a prover does (clef_device_opts.prover): runs the cases of a file that a plan has written, from number `first` on and then those
- *  before it, but for those that another prover of the file has taken; writes what each gave to FILE.first.out, a line when it begins and
- *  one when it has ended, so that a crash or a hang tells which it was, and a last line. From there on nobody waits for the process: it
- *  leaves its terminal and takes no processor that another wants, and what was built is written when its device is closed (not with
- *  $CLEF_BACKGROUND=0). A file that names a step's launches (docs/ARCHITECTURE.md, "Fused steps") is built as one launch, and all is behind.
- *  CLEF_OK, CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_NOMEM. */
-CLEF_API clef_status clef_prove(clef_device *dev, const char *path, int32_t first, clef_error *err);
-
 #ifdef __cplusplus
 }
 #endif

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clef/selftest.h"
 #include "runtime/os/os.h"
 #include "runtime/plan/fused.h"
 #include "runtime/plan/plan.h"
 #include "runtime/prove/proof.h"
+#include "runtime/prove/prover.h"
 
 enum {
     MAX_FILE_BYTES = 64 << 20,

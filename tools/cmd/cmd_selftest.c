@@ -2,6 +2,7 @@
  * prove kernels. */
 #include <inttypes.h>
 
+#include "runtime/prove/prover.h"
 #include "tools/common.h"
 #include "tools/progress.h"
 
