@@ -1,11 +1,21 @@
 /* Every op of the table, every case, every variant that fits it, on every OpenCL device, against the op's
- * reference in double. $CLEF_TEST_DEVICE: one device only, as clef_device_open() takes it. $CLEF_TEST_OPS:
- * only the ops whose name contains it; "=name": the op of that name. $CLEF_TEST_VARIANT: of ops with variants
- * only those of that name. $CLEF_TEST_VERBOSE: the error of each run, too. $CLEF_TEST_MOST: only cases of at
- * most so many operations (for simulators). $CLEF_TEST_REPORT: a file to which a line "op variant cases
- * failed left" is appended for each op and variant that ran (tools/matrix). $CLEF_TEST_SECONDS: no case of an
- * op begins after so many seconds, of which each variant gets a share; those left are counted and told.
+ * reference in double. Environment variables choose a part of that work:
+ *   CLEF_TEST_DEVICE    one device only, as clef_device_open() reads it
+ *   CLEF_TEST_OPS       only the ops whose name contains this text; "=name": only the op of that name
+ *   CLEF_TEST_SHARD     "i/n": part i of n of about equal length (1/n to n/n); each op is in one part
+ *   CLEF_TEST_VARIANT   of ops with variants only the variant of that name
+ *   CLEF_TEST_CASES     of each variant at most so many cases, spread over its list
+ *   CLEF_TEST_MOST      only cases of at most so many operations (for simulators)
+ *   CLEF_TEST_BEYOND    only cases that launch something else than with CLEF_CAPS set to this text ("" for
+ *                       unset): what another run has tested is not tested again
+ *   CLEF_TEST_SECONDS   no case of an op begins after so many seconds of processor time, which its variants
+ *                       share; the cases that are left are counted and reported
+ *   CLEF_TEST_VERBOSE   the error of each run is printed, too
+ *   CLEF_TEST_REPORT    a file that gets a line "op variant cases failed left" for each op and variant that
+ *                       ran (tools/matrix)
  */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +35,9 @@
 enum { MAX_DEVICES = 8 };
 
 static clef_device *devices[MAX_DEVICES];
-static int n_devices, verbose;
+static clef_caps other_caps[MAX_DEVICES]; /* of the devices under CLEF_TEST_BEYOND */
+static int n_devices, verbose, most_cases = INT_MAX;
+static const char *beyond;
 static double most_flops = INFINITY, most_seconds = INFINITY;
 
 /* ---- a case's data
@@ -145,6 +157,7 @@ static const void *weight_for_plan(void *user, const char *name, clef_dtype dtyp
 typedef struct run {
     const clef_op_def *op;
     clef_device *dev;
+    const clef_caps *other; /* NULL, or what the device can do under CLEF_TEST_BEYOND */
     clef_gemm gemm;
     const clef_variant *variant; /* forced; NULL: free choice */
     case_data *data;
@@ -262,12 +275,26 @@ static int check_run(run *r)
     return ok;
 }
 
-/* At the bounds, all at 1, each at 1 alone, in the middle, and back at the bounds; one plan of `planned` (the
- * case's graph, or what the passes made of it) serves all of them. */
+static int32_t count_rounds(const clef_graph *g)
+{
+    return g->n_symbols ? (g->n_symbols > 1 ? g->n_symbols : 0) + 4 : 1;
+}
+
+/* The symbols' values in a round: at the bounds, all at 1, each at 1 alone, in the middle, and back at the
+ * bounds. */
+static void set_symbols(const clef_graph *g, int32_t round, int64_t *symbols)
+{
+    const int32_t n = g->n_symbols, alone = n > 1 ? n : 0, rounds = count_rounds(g);
+    for (int32_t i = 0; i < n; i++)
+        symbols[i] = round == 1 || (alone && round == i + 2) ? 1
+                     : round == rounds - 2                   ? (g->symbols[i].bound + 1) / 2
+                                                             : g->symbols[i].bound;
+}
+
+/* One plan of `planned` (the case's graph, or what the passes made of it) serves all rounds. */
 static int check_symbols(run *r, const clef_graph *planned)
 {
     const clef_graph *g = r->data->graph;
-    const int32_t n = g->n_symbols, alone = n > 1 ? n : 0, rounds = n ? alone + 4 : 1;
     char forced[64] = "";
     if (r->variant)
         snprintf(forced, sizeof forced, "%s=%s", r->op->name, r->variant->name);
@@ -279,11 +306,8 @@ static int check_symbols(run *r, const clef_graph *planned)
                                  .weights_user = r->data};
     clef_error err;
     int ok = 1;
-    for (int32_t round = 0; round < rounds; round++) {
-        for (int32_t i = 0; i < n; i++)
-            r->data->symbols[i] = round == 1 || (alone && round == i + 2) ? 1
-                                  : round == rounds - 2                   ? (g->symbols[i].bound + 1) / 2
-                                                                          : g->symbols[i].bound;
+    for (int32_t round = 0; round < count_rounds(g); round++) {
+        set_symbols(g, round, r->data->symbols);
         fill_leaves(r->data);
         if (round == 0 && clef_plan_create(r->dev, planned, &opts, &r->plan, &err)) {
             complain(r, err.text);
@@ -292,33 +316,6 @@ static int check_symbols(run *r, const clef_graph *planned)
         ok = check_run(r) && ok;
     }
     clef_plan_destroy(r->plan);
-    return ok;
-}
-
-static int differ(const clef_graph *a, const clef_graph *b)
-{
-    int same = a->n_values == b->n_values;
-    for (int32_t i = 0; i < a->n_values && same; i++)
-        same = a->values[i]->op == b->values[i]->op &&
-               clef__shape_equal(&a->values[i]->shape, &b->values[i]->shape);
-    return !same;
-}
-
-/* What the passes make of the case's graph gives what the graph as written gives. */
-static int check_optimized(run *r)
-{
-    clef_error err;
-    clef_graph *g = clef_graph_clone(r->data->graph);
-    assert_non_null(g);
-    int ok =
-        clef_graph_optimize(g, NULL, &err) == CLEF_OK && clef_graph_optimize(g, "verify", &err) == CLEF_OK;
-    if (!ok)
-        complain(r, err.text);
-    else if (differ(g, r->data->graph))
-        ok = check_symbols(r, g);
-    if (!ok)
-        print_error("after the passes\n");
-    clef_graph_destroy(g);
     return ok;
 }
 
@@ -341,6 +338,117 @@ static int variant_fits(const run *r)
     return 0;
 }
 
+/* ---- what another run has tested: a digest of launches stands for the work of a graph
+ * ----------------------- */
+
+static uint64_t add_bytes(uint64_t digest, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        digest = (digest ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
+    return digest;
+}
+
+static uint64_t add_launch(uint64_t digest, const clef_launch *l)
+{
+    if (l->source)
+        digest = add_bytes(digest, l->source, strlen(l->source) + 1);
+    if (l->kernel)
+        digest = add_bytes(digest, l->kernel, strlen(l->kernel) + 1);
+    for (int i = 0; i < CLEF_MAX_DEFS && l->defs[i].name; i++) {
+        digest = add_bytes(digest, l->defs[i].name, strlen(l->defs[i].name) + 1);
+        digest = add_bytes(digest, &l->defs[i].value, sizeof l->defs[i].value);
+    }
+    digest = add_bytes(digest, l->args, l->args_bytes);
+    digest = add_bytes(digest, l->bufs, l->n_bufs * sizeof *l->bufs);
+    digest = add_bytes(digest, l->groups, sizeof l->groups);
+    digest = add_bytes(digest, l->local, sizeof l->local);
+    return add_bytes(digest, &(uint64_t[]){l->call, (uint64_t)l->c_version, l->scratch_bytes},
+                     3 * sizeof(uint64_t));
+}
+
+/* All launches of the graph on a device of these capabilities, in every round. 0: it cannot be lowered there.
+ */
+static uint64_t digest_graph(const run *r, const clef_graph *g, const clef_caps *caps)
+{
+    static clef_launch launches[64];
+    static unsigned char args[64 * CLEF_MAX_ARGS_BYTES];
+    const clef_variant *forced[CLEF_N_OPS] = {0};
+    int64_t symbols[CLEF_MAX_SYMBOLS] = {0};
+    uint64_t digest = 14695981039346656037u;
+    for (int32_t i = 0; i < CLEF_N_OPS; i++)
+        forced[i] = clef__ops[i] == r->op ? r->variant : NULL;
+    for (int32_t round = 0; round < count_rounds(g); round++) {
+        set_symbols(g, round, symbols);
+        for (int32_t i = 0; i < g->n_values; i++) {
+            const clef_value *n = g->values[i];
+            clef_error err;
+            clef_lowering lo = {.graph = g,
+                                .caps = caps,
+                                .symbols = symbols,
+                                .gemm = r->gemm,
+                                .forced = forced,
+                                .node = n,
+                                .launches = launches,
+                                .cap = 64,
+                                .args = args};
+            if (n->op == CLEF_OP_NONE || !clef__ops[n->op]->lower)
+                continue;
+            if (clef__ops[n->op]->lower(&lo, n, &err))
+                return 0;
+            for (int32_t k = 0; k < lo.n; k++)
+                digest = add_launch(digest, &launches[k]);
+        }
+    }
+    return digest;
+}
+
+/* Whether the run under CLEF_TEST_BEYOND has launched for this graph what this run would. A graph that cannot
+ * be lowered counts as not tested. */
+static int is_tested(const run *r, const clef_graph *g)
+{
+    const clef_caps *caps = &clef_device_describe(r->dev)->caps;
+    const uint64_t digest = r->other ? digest_graph(r, g, caps) : 0;
+    return digest && digest == digest_graph(r, g, r->other);
+}
+
+static int differ(const clef_graph *a, const clef_graph *b)
+{
+    int same = a->n_values == b->n_values;
+    for (int32_t i = 0; i < a->n_values && same; i++)
+        same = a->values[i]->op == b->values[i]->op &&
+               clef__shape_equal(&a->values[i]->shape, &b->values[i]->shape);
+    return !same;
+}
+
+/* What the passes make of the case's graph; NULL where that is the same graph, or after a complaint (*ok is
+ * 0). */
+static clef_graph *optimize_copy(const run *r, int *ok)
+{
+    clef_error err;
+    clef_graph *g = clef_graph_clone(r->data->graph);
+    assert_non_null(g);
+    *ok = clef_graph_optimize(g, NULL, &err) == CLEF_OK && clef_graph_optimize(g, "verify", &err) == CLEF_OK;
+    if (!*ok)
+        complain(r, err.text);
+    if (*ok && differ(g, r->data->graph))
+        return g;
+    clef_graph_destroy(g);
+    return NULL;
+}
+
+/* What the passes make of the case's graph gives what the graph as written gives. */
+static int check_optimized(run *r)
+{
+    int ok;
+    clef_graph *g = optimize_copy(r, &ok);
+    if (g)
+        ok = check_symbols(r, g);
+    if (!ok)
+        print_error("after the passes\n");
+    clef_graph_destroy(g);
+    return ok;
+}
+
 static double flops_at_bounds(const clef_graph *g)
 {
     int64_t symbols[CLEF_MAX_SYMBOLS] = {0};
@@ -360,48 +468,139 @@ typedef struct tally {
     int cases, failed, left;
 } tally;
 
-/* variant: NULL, or forced; a case where it fits nothing is passed over. */
-static int check_case(const clef_op_def *op, const clef_op_case *of, clef_device *dev,
-                      const clef_variant *variant, tally *count)
+/* Makes the run of a case by a variant (NULL: free choice) on a device. 0 after a message. */
+static int open_run(run *r, case_data *c, const clef_op_def *op, const clef_op_case *of, int device,
+                    const clef_variant *variant)
 {
-    case_data c = {.of = of};
-    const clef_gemm gemm = variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN;
-    run r = {.op = op, .dev = dev, .gemm = gemm, .variant = variant, .data = &c};
     clef_error err;
-    if (clef_graph_parse(of->graph, strlen(of->graph), op->name, &c.graph, &err)) {
+    *c = (case_data){.of = of};
+    *r = (run){.op = op,
+               .dev = devices[device],
+               .other = beyond ? &other_caps[device] : NULL,
+               .gemm = variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN,
+               .variant = variant,
+               .data = c};
+    if (clef_graph_parse(of->graph, strlen(of->graph), op->name, &c->graph, &err)) {
         print_error("%s\n%s", err.text, of->graph);
         return 0;
     }
-    c.leaves = calloc((size_t)c.graph->n_values, sizeof *c.leaves);
-    assert_non_null(c.leaves);
-    int ok = 1;
-    if (flops_at_bounds(c.graph) <= most_flops && (!variant || variant_fits(&r))) {
+    c->leaves = calloc((size_t)c->graph->n_values, sizeof *c->leaves);
+    assert_non_null(c->leaves);
+    return 1;
+}
+
+static void close_run(case_data *c)
+{
+    for (int32_t i = 0; c->graph && i < c->graph->n_values; i++)
+        free_leaf(&c->leaves[i]);
+    free(c->leaves);
+    clef_graph_destroy(c->graph);
+}
+
+static int check_case(const clef_op_def *op, const clef_op_case *of, int device, const clef_variant *variant,
+                      tally *count)
+{
+    case_data c;
+    run r;
+    int ok = open_run(&r, &c, op, of, device, variant);
+    if (ok) {
         ok = check_symbols(&r, c.graph);
         ok = check_optimized(&r) && ok;
-        count->cases++;
-        count->failed += !ok;
         if (verbose)
             print_message("%s %s: %.3f of the tolerance\n", op->name, variant ? variant->name : "", r.worst);
     }
-    for (int32_t i = 0; i < c.graph->n_values; i++)
-        free_leaf(&c.leaves[i]);
-    free(c.leaves);
-    clef_graph_destroy(c.graph);
+    count->cases++;
+    count->failed += !ok;
+    close_run(&c);
     return ok;
 }
 
-/* All cases on all devices, none of which begins after so many seconds. */
+/* ---- which cases run
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+/* Runs are numbered over all devices, ops, variants and cases. A shard does those from begin up to end. */
+static struct {
+    int next, begin, end;
+} shard = {0, 0, INT_MAX};
+
+static int is_in_shard(void)
+{
+    const int number = shard.next++;
+    return number >= shard.begin && number < shard.end;
+}
+
+/* Whether the variant can do the case, and another run has not tested what it launches. A case that cannot be
+ * read is due, so that it fails. */
+static int is_due(const clef_op_def *op, const clef_op_case *of, int device, const clef_variant *variant)
+{
+    case_data c;
+    run r;
+    int ok = 1, due = 1;
+    if (open_run(&r, &c, op, of, device, variant)) {
+        due = flops_at_bounds(c.graph) <= most_flops && (!variant || variant_fits(&r));
+        if (due && is_tested(&r, c.graph)) {
+            clef_graph *g = optimize_copy(&r, &ok);
+            due = !ok || (g && !is_tested(&r, g));
+            clef_graph_destroy(g);
+        }
+    }
+    close_run(&c);
+    return due;
+}
+
+/* Whether case i of n is among the CLEF_TEST_CASES that are spread over the list. */
+static int is_in_sample(int i, int n)
+{
+    return n <= most_cases || (int64_t)(i + 1) * most_cases / n > (int64_t)i * most_cases / n;
+}
+
+static int count_cases(const clef_op_def *op)
+{
+    int n = 0;
+    while (op->cases && op->cases[n].graph)
+        n++;
+    return n;
+}
+
+static double processor_seconds(void)
+{
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
+/* Sets due[i] to 1 for the cases that run; returns how many do. */
+static int choose_cases(const clef_op_def *op, int device, const clef_variant *variant, unsigned char *due)
+{
+    const int n_cases = count_cases(op);
+    int n_due = 0, n_chosen = 0, place = 0;
+    for (int i = 0; i < n_cases; i++)
+        n_due += due[i] = (unsigned char)is_due(op, &op->cases[i], device, variant);
+    for (int i = 0; i < n_cases; i++)
+        if (due[i])
+            n_chosen += due[i] = (unsigned char)is_in_sample(place++, n_due);
+    return n_chosen;
+}
+
+/* The chosen cases of this shard on all devices, none of which begins after so many seconds. */
 static tally check_variant(const clef_op_def *op, const clef_variant *variant, double seconds)
 {
     const char *report = getenv("CLEF_TEST_REPORT");
     tally count = {0};
-    const time_t start = time(NULL);
-    for (int d = 0; d < n_devices; d++)
-        for (const clef_op_case *c = op->cases; c->graph; c++)
-            if (difftime(time(NULL), start) > seconds)
-                count.left++;
-            else if (!check_case(op, c, devices[d], variant, &count) && count.failed == 0)
-                count.failed = 1; /* it did not get so far as to run */
+    const double start = processor_seconds();
+    const int n_cases = count_cases(op);
+    unsigned char *due = calloc((size_t)n_cases + 1, 1);
+    assert_non_null(due);
+    for (int d = 0; d < n_devices; d++) {
+        choose_cases(op, d, variant, due);
+        for (int i = 0; i < n_cases; i++)
+            if (due[i] && is_in_shard()) {
+                if (processor_seconds() - start > seconds)
+                    count.left++;
+                else
+                    check_case(op, &op->cases[i], d, variant, &count);
+            }
+    }
+    free(due);
     FILE *f = report && count.cases ? fopen(report, "a") : NULL;
     if (f) {
         fprintf(f, "%s %s %d %d %d\n", op->name, variant ? variant->name : "-", count.cases, count.failed,
@@ -413,30 +612,52 @@ static tally check_variant(const clef_op_def *op, const clef_variant *variant, d
     return count;
 }
 
-static void test_op(void **state)
+/* Row i or a later one of the variants that run of the op; *i is set behind it. NULL behind the last. */
+static const clef_variant *next_variant(const clef_op_def *op, int32_t *i)
 {
-    const clef_op_def *op = *state;
+    const char *only = getenv("CLEF_TEST_VARIANT");
     const clef_variant *variant;
     clef_op of;
-    const time_t start = time(NULL);
-    int failed = 0, n_variants = 0, left = 0;
+    while ((variant = clef__variant_row((*i)++, &of)))
+        if (clef__ops[of] == op && !(only && strcmp(only, variant->name) != 0))
+            return variant;
+    return NULL;
+}
+
+static int has_variants(const clef_op_def *op)
+{
+    clef_op of;
+    for (int32_t i = 0; clef__variant_row(i, &of); i++)
+        if (clef__ops[of] == op)
+            return 1;
+    return 0;
+}
+
+/* A test and the number of its first run. */
+typedef struct planned_test {
+    const clef_op_def *op; /* NULL: random graphs */
+    int first, n_runs;
+} planned_test;
+
+static void test_op(void **state)
+{
+    const planned_test *planned = *state;
+    const clef_op_def *op = planned->op;
+    const clef_variant *variant;
+    const double start = processor_seconds();
+    int failed = 0, left = 0;
     assert_non_null(op->cases);
     assert_non_null(op->cases[0].graph);
     assert_non_null(op->ref);
     assert_non_null(op->cost);
-    const char *only = getenv("CLEF_TEST_VARIANT");
-    for (int32_t i = 0; (variant = clef__variant_row(i, &of)); i++)
-        left += clef__ops[of] == op && !(only && strcmp(only, variant->name) != 0);
-    for (int32_t i = 0; (variant = clef__variant_row(i, &of)); i++) {
-        if (clef__ops[of] != op)
-            continue;
-        n_variants++;
-        if (only && strcmp(only, variant->name) != 0)
-            continue;
-        const double share = (most_seconds - difftime(time(NULL), start)) / left--;
+    shard.next = planned->first;
+    for (int32_t i = 0; next_variant(op, &i);)
+        left++;
+    for (int32_t i = 0; (variant = next_variant(op, &i));) {
+        const double share = (most_seconds - (processor_seconds() - start)) / left--;
         failed += check_variant(op, variant, share).failed;
     }
-    if (!n_variants)
+    if (!has_variants(op))
         failed += check_variant(op, NULL, most_seconds).failed;
     assert_int_equal(failed, 0);
 }
@@ -516,8 +737,9 @@ static void test_random_graphs(void **state)
     static const clef_op_def any = {.name = "random graph",
                                     .tol = 1e-4f}; /* far from the bounds of single ops, as errors add up */
     tally count = {0};
+    const planned_test *planned = *state;
     int failed = 0;
-    (void)state;
+    shard.next = planned->first;
     for (int i = 0; i < RANDOM_GRAPHS; i++) {
         random_graph g = {.n = 2, .shows = {-1, 0}, .last_write = 1};
         random_state = 977 * (uint64_t)i + 5;
@@ -527,8 +749,10 @@ static void test_random_graphs(void **state)
         while (g.n < RANDOM_NODES)
             add_random_node(&g);
         snprintf(g.text + g.n_bytes, sizeof g.text - g.n_bytes, "output v%d\n", g.n - 1);
+        const clef_op_case of = {.graph = g.text};
         for (int d = 0; d < n_devices; d++)
-            failed += !check_case(&any, &(clef_op_case){.graph = g.text}, devices[d], NULL, &count);
+            if (is_in_shard() && is_due(&any, &of, d, NULL))
+                failed += !check_case(&any, &of, d, NULL, &count);
     }
     assert_int_equal(failed, 0);
 }
@@ -537,36 +761,60 @@ static void test_random_graphs(void **state)
  * -----------------------------------------------------------------------------------------------------------------
  */
 
-static int open_devices(void **state)
+/* What the device can do under CLEF_TEST_BEYOND. */
+static clef_status read_other_caps(const char *name, clef_caps *caps, clef_error *err)
+{
+    const char *now = getenv("CLEF_CAPS");
+    char *kept = now ? strdup(now) : NULL;
+    clef_device *dev = NULL;
+    setenv("CLEF_CAPS", beyond, 1);
+    const clef_status s = clef_device_open(name, NULL, &dev, err);
+    if (!s)
+        *caps = clef_device_describe(dev)->caps;
+    clef_device_close(dev);
+    if (kept)
+        setenv("CLEF_CAPS", kept, 1);
+    else
+        unsetenv("CLEF_CAPS");
+    free(kept);
+    return s;
+}
+
+static clef_status add_device(const char *name, clef_error *err)
+{
+    clef_status s = beyond ? read_other_caps(name, &other_caps[n_devices], err) : CLEF_OK;
+    if (!s)
+        s = clef_device_open(name, NULL, &devices[n_devices], err);
+    n_devices += s == CLEF_OK;
+    return s;
+}
+
+static int open_devices(void)
 {
     const char *wanted = getenv("CLEF_TEST_DEVICE");
     clef_device_info *list = NULL;
     int32_t n = 0;
-    clef_error err;
-    (void)state;
+    clef_error err = {0};
     if (wanted && *wanted) {
-        if (clef_device_open(wanted, NULL, &devices[n_devices], &err) == CLEF_OK)
-            n_devices++;
+        add_device(wanted, &err);
     } else if (clef_devices_list(&list, &n, &err) == CLEF_OK) {
         for (int32_t i = 0; i < n && n_devices < MAX_DEVICES; i++) {
             char which[32];
             snprintf(which, sizeof which, "%d:%d", list[i].platform, list[i].index);
-            if (!list[i].refused[0] && clef_device_open(which, NULL, &devices[n_devices], &err) == CLEF_OK)
-                n_devices++;
+            if (!list[i].refused[0])
+                add_device(which, &err);
         }
         clef_devices_free(list);
     }
     if (!n_devices)
-        print_error("no OpenCL device: %s\n", wanted ? wanted : "none is there");
-    return n_devices ? 0 : -1;
+        print_error("no OpenCL device could be opened: %s\n", err.text);
+    return n_devices;
 }
 
-static int close_devices(void **state)
+static void close_devices(void)
 {
-    (void)state;
     while (n_devices)
         clef_device_close(devices[--n_devices]);
-    return 0;
 }
 
 static int is_wanted(const char *only, const char *name)
@@ -574,24 +822,94 @@ static int is_wanted(const char *only, const char *name)
     return !only || (*only == '=' ? strcmp(only + 1, name) == 0 : strstr(name, only) != NULL);
 }
 
+/* ---- which tests run
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+static int count_runs(const clef_op_def *op)
+{
+    unsigned char *due = calloc((size_t)count_cases(op) + 1, 1);
+    const clef_variant *variant;
+    int n = 0;
+    assert_non_null(due);
+    for (int d = 0; d < n_devices; d++) {
+        for (int32_t i = 0; (variant = next_variant(op, &i));)
+            n += choose_cases(op, d, variant, due);
+        n += has_variants(op) ? 0 : choose_cases(op, d, NULL, due);
+    }
+    free(due);
+    return n;
+}
+
+static int plan_tests(const char *only, planned_test *tests)
+{
+    int n = 0, first = 0;
+    for (int32_t i = 0; i < CLEF_N_OPS; i++)
+        if (is_wanted(only, clef__ops[i]->name))
+            tests[n++] = (planned_test){.op = clef__ops[i], .n_runs = count_runs(clef__ops[i])};
+    if (is_wanted(only, "random graphs"))
+        tests[n++] = (planned_test){.n_runs = RANDOM_GRAPHS * n_devices};
+    for (int i = 0; i < n; i++) {
+        tests[i].first = first;
+        first += tests[i].n_runs;
+    }
+    return n;
+}
+
+/* Part i of the `total` runs, of CLEF_TEST_SHARD=i/n. 0: it is no such text. */
+static int choose_shard(const char *text, int total)
+{
+    int i = 0, n = 0;
+    if (sscanf(text, "%d/%d", &i, &n) != 2 || i < 1 || i > n) {
+        print_error("CLEF_TEST_SHARD: expected i/n with i from 1 to n, got '%s'\n", text);
+        return 0;
+    }
+    shard.begin = (int)((int64_t)total * (i - 1) / n);
+    shard.end = (int)((int64_t)total * i / n);
+    return 1;
+}
+
+/* The tests that have a run in the shard. An op without a case is tested, and fails, in the first. */
+static size_t make_tests(planned_test *planned, int n, struct CMUnitTest *tests)
+{
+    size_t n_tests = 0;
+    for (int i = 0; i < n; i++) {
+        planned_test *p = &planned[i];
+        if (p->n_runs ? p->first + p->n_runs > shard.begin && p->first < shard.end
+                      : !beyond && shard.begin == 0)
+            tests[n_tests++] = (struct CMUnitTest){.name = p->op ? p->op->name : "random graphs",
+                                                   .test_func = p->op ? test_op : test_random_graphs,
+                                                   .initial_state = p};
+    }
+    return n_tests;
+}
+
+enum { SKIPPED = 77 }; /* the exit code that CTest is told (SKIP_RETURN_CODE) */
+
 int main(void)
 {
+    planned_test planned[CLEF_N_OPS + 1];
     struct CMUnitTest tests[CLEF_N_OPS + 1];
-    const char *only = getenv("CLEF_TEST_OPS");
-    size_t n = 0;
+    const char *part = getenv("CLEF_TEST_SHARD");
     verbose = getenv("CLEF_TEST_VERBOSE") != NULL;
+    beyond = getenv("CLEF_TEST_BEYOND");
+    if (getenv("CLEF_TEST_CASES"))
+        most_cases = atoi(getenv("CLEF_TEST_CASES"));
     if (getenv("CLEF_TEST_MOST"))
         most_flops = atof(getenv("CLEF_TEST_MOST"));
     if (getenv("CLEF_TEST_SECONDS"))
         most_seconds = atof(getenv("CLEF_TEST_SECONDS"));
-    for (int32_t i = 0; i < CLEF_N_OPS; i++)
-        if (is_wanted(only, clef__ops[i]->name)) {
-            void *op;
-            memcpy(&op, &clef__ops[i], sizeof op); /* cmocka wants its state writable; nobody writes */
-            tests[n++] =
-                (struct CMUnitTest){.name = clef__ops[i]->name, .test_func = test_op, .initial_state = op};
-        }
-    if (is_wanted(only, "random graphs"))
-        tests[n++] = (struct CMUnitTest){.name = "random graphs", .test_func = test_random_graphs};
-    return _cmocka_run_group_tests("ops", tests, n, open_devices, close_devices);
+    if (!open_devices())
+        return 1;
+    const int n = plan_tests(getenv("CLEF_TEST_OPS"), planned);
+    int code = part && !choose_shard(part, n ? planned[n - 1].first + planned[n - 1].n_runs : 0);
+    const size_t n_tests = code ? 0 : make_tests(planned, n, tests);
+    if (n_tests)
+        code = _cmocka_run_group_tests("ops", tests, n_tests, NULL, NULL);
+    else if (!code) {
+        puts("skipped: nothing is launched here that another run has not tested");
+        code = SKIPPED;
+    }
+    close_devices();
+    return code;
 }
