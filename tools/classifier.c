@@ -4,46 +4,45 @@
 
 #include "tools/terminal.h"
 
-int clef__classifier_open(clef__classifier *c, const clef__classifier_options *o, const char *path,
-                          clef_head head)
+int cli_classifier_open(cli_classifier *c, const cli_classifier_options *o, const char *path, clef_head head)
 {
     clef_error err = {0};
-    clef__terminal_catch_interrupt();
-    clef__progress_init(&c->progress, o->quiet);
+    cli_terminal_catch_interrupt();
+    cli_progress_init(&c->progress, o->quiet);
     if (clef_model_open(path, &c->model, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     c->tokenizer = clef_model_tokenizer(c->model, &err);
     if (!c->tokenizer)
-        return clef__cli_report(&err);
-    const clef_device_opts device = {.notice = clef__say_notice,
+        return cli_report(&err);
+    const clef_device_opts device = {.notice = cli_say_notice,
                                      .n_threads = o->n_threads,
-                                     .progress = clef__progress_step,
+                                     .progress = cli_progress_step,
                                      .progress_user = &c->progress};
-    if (clef__devices_open(o->device, o->split, &device, &c->device, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+    if (cli_devices_open(o->device, o->split, &device, &c->device, &err) != CLEF_OK)
+        return cli_report(&err);
     if (!o->quiet)
-        clef__say_device(c->device);
+        cli_say_device(c->device);
     const clef_classifier_opts opts = {
         .head = head,
         .compile = cli_compile_opts(&o->compile, &c->progress),
     };
     if (clef_classifier_create(c->device, c->model, &opts, &c->classifier, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     c->info = clef_classifier_describe(c->classifier);
     return CLI_GO_ON;
 }
 
-void clef__classifier_finish(clef__classifier *c)
+void cli_classifier_finish(cli_classifier *c)
 {
-    clef__progress_finish(&c->progress);
+    cli_progress_finish(&c->progress);
     clef_encoded_finish(&c->text);
     clef_classifier_destroy(c->classifier);
     clef_device_close(c->device);
     clef_model_close(c->model);
 }
 
-int clef__classifier_run(clef__classifier *c, const clef__classifier_options *o, const char *a, const char *b,
-                         const float **logits)
+int cli_classifier_run(cli_classifier *c, const cli_classifier_options *o, const char *a, const char *b,
+                       const float **logits)
 {
     clef_error err = {0};
     const clef_encode_opts opts = {.special = CLEF_SPECIAL_ADD,
@@ -52,13 +51,13 @@ int clef__classifier_run(clef__classifier *c, const clef__classifier_options *o,
         clef_tokenizer_encode_pair(c->tokenizer, a, strlen(a), b, b ? strlen(b) : 0, &opts, &c->text, &err);
     if (status == CLEF_OK)
         status = clef_classify(c->classifier, c->text.ids, c->text.types, c->text.n, logits, &err);
-    clef__progress_finish(&c->progress);
+    cli_progress_finish(&c->progress);
     if (status == CLEF_E_LIMIT && !o->truncate)
-        return clef__cli_fail(CLI_FAILED, "%s; --truncate cuts it", err.text);
-    return status == CLEF_OK ? CLI_GO_ON : clef__cli_report(&err);
+        return cli_fail(CLI_FAILED, "%s; --truncate cuts it", err.text);
+    return status == CLEF_OK ? CLI_GO_ON : cli_report(&err);
 }
 
-int clef__classifier_is_mark(const clef__classifier *c, int32_t id)
+int cli_classifier_is_mark(const cli_classifier *c, int32_t id)
 {
     static const clef_token_role marks[] = {CLEF_ROLE_BOS, CLEF_ROLE_EOS, CLEF_ROLE_SEP, CLEF_ROLE_PAD,
                                             CLEF_ROLE_CLS};

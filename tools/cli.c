@@ -8,11 +8,11 @@
 
 #include "tools/terminal.h"
 
-int clef__cli_fail(int exit_code, const char *format, ...)
+int cli_fail(int exit_code, const char *format, ...)
 {
     va_list args;
     fflush(stdout); /* what was written before stands before the message */
-    clef__terminal_clear_line();
+    cli_terminal_clear_line();
     fputs("clef: ", stderr);
     va_start(args, format);
     vfprintf(stderr, format, args);
@@ -21,10 +21,10 @@ int clef__cli_fail(int exit_code, const char *format, ...)
     return exit_code;
 }
 
-int clef__cli_report(const clef_error *err)
+int cli_report(const clef_error *err)
 {
     const char *text = err->text[0] ? err->text : clef_status_text(err->status);
-    return clef__cli_fail(err->status == CLEF_E_CANCELLED ? CLI_INTERRUPTED : CLI_FAILED, "%s", text);
+    return cli_fail(err->status == CLEF_E_CANCELLED ? CLI_INTERRUPTED : CLI_FAILED, "%s", text);
 }
 
 /* ---- names and what was likely meant
@@ -80,7 +80,7 @@ static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b)
     return rows[n_a % 3][n_b];
 }
 
-const char *clef__cli_nearest(const char *word, const void *names, size_t stride, char out[64])
+const char *cli_nearest(const char *word, const void *names, size_t stride, char out[64])
 {
     const size_t n_word = strlen(word);
     size_t best = n_word < 4 ? 2 : 3; /* further off is no typing error */
@@ -108,32 +108,32 @@ const char *clef__cli_nearest(const char *word, const void *names, size_t stride
  * -------------------------------------------------------------------------------------------------------------------------
  */
 
-static int parse_int(const clef__option *o, const char *shown, const char *text, int32_t *out)
+static int parse_int(const cli_option *o, const char *shown, const char *text, int32_t *out)
 {
     char *end;
     errno = 0;
     const long long x = strtoll(text, &end, 10);
     if (end == text || *end)
-        return clef__cli_fail(CLI_USAGE, "%s: expected an integer, got '%s'", shown, text);
+        return cli_fail(CLI_USAGE, "%s: expected an integer, got '%s'", shown, text);
     if (errno || (double)x < o->lo || (double)x > o->hi)
-        return clef__cli_fail(CLI_USAGE, "%s: expected %.0f to %.0f, got %s", shown, o->lo, o->hi, text);
+        return cli_fail(CLI_USAGE, "%s: expected %.0f to %.0f, got %s", shown, o->lo, o->hi, text);
     *out = (int32_t)x;
     return CLI_GO_ON;
 }
 
-static int parse_float(const clef__option *o, const char *shown, const char *text, float *out)
+static int parse_float(const cli_option *o, const char *shown, const char *text, float *out)
 {
     char *end;
     const double x = strtod(text, &end);
     if (end == text || *end || isnan(x))
-        return clef__cli_fail(CLI_USAGE, "%s: expected a number, got '%s'", shown, text);
+        return cli_fail(CLI_USAGE, "%s: expected a number, got '%s'", shown, text);
     if (x < o->lo || x > o->hi)
-        return clef__cli_fail(CLI_USAGE, "%s: expected %g to %g, got %s", shown, o->lo, o->hi, text);
+        return cli_fail(CLI_USAGE, "%s: expected %g to %g, got %s", shown, o->lo, o->hi, text);
     *out = (float)x;
     return CLI_GO_ON;
 }
 
-static int parse_seed(const char *shown, const char *text, clef__seed *out)
+static int parse_seed(const char *shown, const char *text, cli_seed *out)
 {
     char *end;
     errno = 0;
@@ -143,13 +143,13 @@ static int parse_seed(const char *shown, const char *text, clef__seed *out)
         return CLI_GO_ON;
     }
     if (end == text || *end || errno || strchr(text, '-'))
-        return clef__cli_fail(CLI_USAGE, "%s: expected 0 to 18446744073709551615, or -1 for any, got '%s'",
-                              shown, text);
-    *out = (clef__seed){.value = x, .given = 1};
+        return cli_fail(CLI_USAGE, "%s: expected 0 to 18446744073709551615, or -1 for any, got '%s'", shown,
+                        text);
+    *out = (cli_seed){.value = x, .given = 1};
     return CLI_GO_ON;
 }
 
-static int parse_choice(const clef__option *o, const char *shown, const char *text, int32_t *out)
+static int parse_choice(const cli_option *o, const char *shown, const char *text, int32_t *out)
 {
     char all[160] = "";
     size_t n = 0;
@@ -162,10 +162,10 @@ static int parse_choice(const clef__option *o, const char *shown, const char *te
         if (more > 0 && (size_t)more < sizeof all - n)
             n += (size_t)more;
     }
-    return clef__cli_fail(CLI_USAGE, "%s: expected one of %s, got '%s'", shown, all, text);
+    return cli_fail(CLI_USAGE, "%s: expected one of %s, got '%s'", shown, all, text);
 }
 
-static int set_value(const clef__option *o, const char *shown, const char *text, void *options)
+static int set_value(const cli_option *o, const char *shown, const char *text, void *options)
 {
     void *to = (char *)options + o->offset;
     switch (o->type) {
@@ -184,9 +184,9 @@ static int set_value(const clef__option *o, const char *shown, const char *text,
         *(const char **)to = text;
         return CLI_GO_ON;
     case CLI_LIST: {
-        clef__list *list = to;
+        cli_list *list = to;
         if (list->n == CLI_MAX_LIST)
-            return clef__cli_fail(CLI_USAGE, "%s: given more than %d times", shown, CLI_MAX_LIST);
+            return cli_fail(CLI_USAGE, "%s: given more than %d times", shown, CLI_MAX_LIST);
         list->items[list->n++] = text;
         return CLI_GO_ON;
     }
@@ -198,17 +198,17 @@ static int set_value(const clef__option *o, const char *shown, const char *text,
  * ---------------------------------------------------------------------------------------------------------------------------
  */
 
-static const clef__option *find_long(const clef__command *c, const char *word, size_t n)
+static const cli_option *find_long(const cli_command *c, const char *word, size_t n)
 {
-    for (const clef__option *o = c->options; o->names; o++)
+    for (const cli_option *o = c->options; o->names; o++)
         if (has_name(o->names, word, n))
             return o;
     return NULL;
 }
 
-static const clef__option *find_letter(const clef__command *c, char letter)
+static const cli_option *find_letter(const cli_command *c, char letter)
 {
-    for (const clef__option *o = c->options; o->names; o++)
+    for (const cli_option *o = c->options; o->names; o++)
         if (o->letter && o->letter == letter)
             return o;
     return NULL;
@@ -255,11 +255,11 @@ static int is_foreign(const char *arg)
     return 0;
 }
 
-static int unknown_flag(const clef__command *c, const char *arg, const char *word)
+static int unknown_flag(const cli_command *c, const char *arg, const char *word)
 {
     char bare[64], near_name[64];
     if (is_foreign(arg))
-        return clef__cli_fail(
+        return cli_fail(
             CLI_USAGE,
             "%s: %s is a flag of llama.cpp that has no meaning here; `clef help %s` lists the flags", c->name,
             arg, c->name);
@@ -267,20 +267,20 @@ static int unknown_flag(const clef__command *c, const char *arg, const char *wor
     if (n < sizeof bare) {
         memcpy(bare, word, n);
         bare[n] = 0;
-        if (clef__cli_nearest(bare, &c->options->names, sizeof *c->options, near_name))
-            return clef__cli_fail(CLI_USAGE, "%s: no flag %s; did you mean --%s?", c->name, arg, near_name);
+        if (cli_nearest(bare, &c->options->names, sizeof *c->options, near_name))
+            return cli_fail(CLI_USAGE, "%s: no flag %s; did you mean --%s?", c->name, arg, near_name);
     }
-    return clef__cli_fail(CLI_USAGE,
-                          "%s: no flag %s; `clef help %s` lists them; after -- an argument may begin with -",
-                          c->name, arg, c->name);
+    return cli_fail(CLI_USAGE,
+                    "%s: no flag %s; `clef help %s` lists them; after -- an argument may begin with -",
+                    c->name, arg, c->name);
 }
 
 /* Splits argv[i], which begins with '-', into the option and its value; the value may be the next argument
  * (then *i moves on). */
-static int parse_flag(const clef__command *c, int argc, char **argv, int *i, void *options)
+static int parse_flag(const cli_command *c, int argc, char **argv, int *i, void *options)
 {
     const char *arg = argv[*i], *value = NULL;
-    const clef__option *o;
+    const cli_option *o;
     char shown[72];
     if (arg[1] == '-') {
         const size_t n = strcspn(arg + 2, "=");
@@ -297,18 +297,18 @@ static int parse_flag(const clef__command *c, int argc, char **argv, int *i, voi
         (is_number && arg[1] != '-' && value && is_foreign(arg)))
         return unknown_flag(c, arg, arg + 1 + (arg[1] == '-'));
     if (o->type == CLI_SWITCH && value)
-        return clef__cli_fail(CLI_USAGE, "%s: takes no value, got '%s'", shown, value);
+        return cli_fail(CLI_USAGE, "%s: takes no value, got '%s'", shown, value);
     if (o->type != CLI_SWITCH && !value) {
         if (*i + 1 >= argc)
-            return clef__cli_fail(CLI_USAGE, "%s: expected a value (%s), none was given", shown, o->value);
+            return cli_fail(CLI_USAGE, "%s: expected a value (%s), none was given", shown, o->value);
         value = argv[++*i];
     }
     return set_value(o, shown, value, options);
 }
 
-static int read_environment(const clef__command *c, void *options)
+static int read_environment(const cli_command *c, void *options)
 {
-    for (const clef__option *o = c->options; o->names; o++) {
+    for (const cli_option *o = c->options; o->names; o++) {
         const char *text = o->env ? getenv(o->env) : NULL;
         const int rc = text && *text ? set_value(o, o->env, text, options) : CLI_GO_ON;
         if (rc != CLI_GO_ON)
@@ -317,7 +317,7 @@ static int read_environment(const clef__command *c, void *options)
     return CLI_GO_ON;
 }
 
-int clef__cli_parse(const clef__command *c, int argc, char **argv, void *options, int32_t *n_args)
+int cli_parse(const cli_command *c, int argc, char **argv, void *options, int32_t *n_args)
 {
     int flags_ended = 0;
     *n_args = 0;
@@ -328,7 +328,7 @@ int clef__cli_parse(const clef__command *c, int argc, char **argv, void *options
         } else if (strcmp(argv[i], "--") == 0) {
             flags_ended = 1;
         } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            clef__cli_help(c, stdout);
+            cli_help(c, stdout);
             return CLI_OK;
         } else {
             rc = parse_flag(c, argc, argv, &i, options);
@@ -337,10 +337,10 @@ int clef__cli_parse(const clef__command *c, int argc, char **argv, void *options
     if (rc != CLI_GO_ON)
         return rc;
     if (*n_args < c->min_args)
-        return clef__cli_fail(CLI_USAGE, "%s: expected %s", c->name, c->usage);
+        return cli_fail(CLI_USAGE, "%s: expected %s", c->name, c->usage);
     if (*n_args > c->max_args)
-        return clef__cli_fail(CLI_USAGE, "%s: one argument too many: '%s'; expected %s", c->name,
-                              argv[c->max_args], c->usage);
+        return cli_fail(CLI_USAGE, "%s: one argument too many: '%s'; expected %s", c->name, argv[c->max_args],
+                        c->usage);
     return CLI_GO_ON;
 }
 
@@ -348,7 +348,7 @@ int clef__cli_parse(const clef__command *c, int argc, char **argv, void *options
  * ---------------------------------------------------------------------------------------------------------------------------
  */
 
-static void help_option(const clef__option *o, FILE *to)
+static void help_option(const cli_option *o, FILE *to)
 {
     char left[64], letter[8] = "    ";
     const int n = (int)strcspn(o->names, ",");
@@ -367,10 +367,10 @@ static void help_option(const clef__option *o, FILE *to)
     fputc('\n', to);
 }
 
-void clef__cli_help(const clef__command *c, FILE *to)
+void cli_help(const cli_command *c, FILE *to)
 {
     fprintf(to, "usage: clef %s %s\n\n%s.\n\n", c->name, c->usage, c->summary);
-    for (const clef__option *o = c->options; o->names; o++)
+    for (const cli_option *o = c->options; o->names; o++)
         help_option(o, to);
     fputs("  -h, --help                   this text\n", to);
     if (c->notes)

@@ -6,28 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const clef__pin_names[] = {"off", "on", "auto", NULL};
-const char *const clef__gemm_names[] = {"auto", "own", "clblast", NULL};
-const char *const clef__kv_type_names[] = {"auto", "f32", "f16", "q8_0", NULL};
+const char *const cli_pin_names[] = {"off", "on", "auto", NULL};
+const char *const cli_gemm_names[] = {"auto", "own", "clblast", NULL};
+const char *const cli_kv_type_names[] = {"auto", "f32", "f16", "q8_0", NULL};
 
-const char *clef__model_path(const char *command, int32_t n_args, char **args, const char *flag)
+const char *cli_model_path(const char *command, int32_t n_args, char **args, const char *flag)
 {
     if (n_args > 0 && flag) {
-        clef__cli_fail(CLI_USAGE, "%s: one model at a time: got '%s' and --model '%s'", command, args[0],
-                       flag);
+        cli_fail(CLI_USAGE, "%s: one model at a time: got '%s' and --model '%s'", command, args[0], flag);
         return NULL;
     }
     const char *path = n_args > 0 ? args[0] : flag ? flag : clef_demo_model();
     if (!path)
-        clef__cli_fail(
-            CLI_FAILED,
-            "%s: no MODEL given, and the bundled one is not installed; $CLEF_DEMO_MODEL may name it",
-            command);
+        cli_fail(CLI_FAILED,
+                 "%s: no MODEL given, and the bundled one is not installed; $CLEF_DEMO_MODEL may name it",
+                 command);
     return path;
 }
 
-int32_t clef__format_of(const char *command, const char *const *names, const char *text, int32_t format,
-                        const char *out)
+int32_t cli_format_of(const char *command, const char *const *names, const char *text, int32_t format,
+                      const char *out)
 {
     char wanted[160] = "";
     size_t n = 0;
@@ -39,24 +37,24 @@ int32_t clef__format_of(const char *command, const char *const *names, const cha
             return i;
         n += (size_t)snprintf(wanted + n, sizeof wanted - n, ".%s, ", names[i]);
     }
-    clef__cli_fail(CLI_USAGE, "%s: -o %s: expected --format, or a name that ends in %s.%s or nothing",
-                   command, out, wanted, text);
+    cli_fail(CLI_USAGE, "%s: -o %s: expected --format, or a name that ends in %s.%s or nothing", command, out,
+             wanted, text);
     return -1;
 }
 
-void clef__say_notice(void *user, const char *text)
+void cli_say_notice(void *user, const char *text)
 {
     (void)user;
     fprintf(stderr, "clef: %s\n", text);
 }
 
-int clef__is_graph_file(const char *path)
+int cli_is_graph_file(const char *path)
 {
     const size_t n = strlen(path);
     return n > 5 && strcmp(path + n - 5, ".clef") == 0;
 }
 
-clef_dtype clef__kv_type(const clef_model *model, int32_t choice, int32_t exact)
+clef_dtype cli_kv_type(const clef_model *model, int32_t choice, int32_t exact)
 {
     static const clef_dtype types[] = {CLEF_F32, CLEF_F32, CLEF_F16, CLEF_Q8_0};
     uint64_t all = 0, full = 0;
@@ -70,7 +68,7 @@ clef_dtype clef__kv_type(const clef_model *model, int32_t choice, int32_t exact)
     return 2 * full < all ? CLEF_F16 : CLEF_F32;
 }
 
-clef_status clef__error(clef_error *err, clef_status status, const char *format, ...)
+clef_status cli_error(clef_error *err, clef_status status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -119,24 +117,24 @@ static int read_path(const char *path, char **out, size_t *n_bytes)
     return code;
 }
 
-int clef__read_file(const char *path, char **out, size_t *n_bytes)
+int cli_read_file(const char *path, char **out, size_t *n_bytes)
 {
     const int code = read_path(path, out, n_bytes);
     if (!code)
         return CLI_GO_ON;
     free(*out);
     *out = NULL;
-    return clef__cli_fail(CLI_FAILED, "%s: cannot read: %s", path, strerror(code));
+    return cli_fail(CLI_FAILED, "%s: cannot read: %s", path, strerror(code));
 }
 
-clef_status clef__graph_file_open(const char *path, clef_graph **out, clef_error *err)
+clef_status cli_graph_file_open(const char *path, clef_graph **out, clef_error *err)
 {
     char *text = NULL;
     size_t n_bytes = 0;
     const int code = read_path(path, &text, &n_bytes);
     clef_status status;
     if (code)
-        status = clef__error(err, CLEF_E_IO, "%s: cannot read: %s", path, strerror(code));
+        status = cli_error(err, CLEF_E_IO, "%s: cannot read: %s", path, strerror(code));
     else
         status = clef_graph_parse(text, n_bytes, path, out, err);
     free(text);
@@ -154,19 +152,19 @@ static int has_output(const clef_graph *graph, const char *name)
     return 0;
 }
 
-clef_status clef__graph_tap(clef_graph *graph, const char *path, const clef__list *taps, clef_error *err)
+clef_status cli_graph_tap(clef_graph *graph, const char *path, const cli_list *taps, clef_error *err)
 {
     for (int32_t i = 0; i < taps->n; i++) {
         clef_value *value = clef_graph_find(graph, taps->items[i]);
         if (!value)
-            return clef__error(err, CLEF_E_NOT_FOUND, "%s: no value called %s to tap", path, taps->items[i]);
+            return cli_error(err, CLEF_E_NOT_FOUND, "%s: no value called %s to tap", path, taps->items[i]);
         if (!has_output(graph, taps->items[i]))
             clef_output(graph, taps->items[i], value);
     }
     return clef_graph_error(graph, err);
 }
 
-char *clef__dims_text(int32_t rank, const int64_t *dims, char out[96])
+char *cli_dims_text(int32_t rank, const int64_t *dims, char out[96])
 {
     size_t n = 1;
     strcpy(out, "[");
@@ -176,7 +174,7 @@ char *clef__dims_text(int32_t rank, const int64_t *dims, char out[96])
     return out;
 }
 
-char *clef__bytes_text(uint64_t n_bytes, char out[24])
+char *cli_bytes_text(uint64_t n_bytes, char out[24])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double x = (double)n_bytes;

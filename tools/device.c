@@ -16,11 +16,11 @@ static clef_status parse_split(const char *text, float shares[MAX_SHARES], int32
         char *end;
         const float x = strtof(at, &end);
         if (end == at || (*end && *end != ',') || !isfinite(x) || x <= 0)
-            return clef__error(err, CLEF_E_ARG,
-                               "--split: expected numbers above 0 with commas between (60,40), got '%.60s'",
-                               text);
+            return cli_error(err, CLEF_E_ARG,
+                             "--split: expected numbers above 0 with commas between (60,40), got '%.60s'",
+                             text);
         if (*n == MAX_SHARES)
-            return clef__error(err, CLEF_E_ARG, "--split: more than %d numbers", MAX_SHARES);
+            return cli_error(err, CLEF_E_ARG, "--split: more than %d numbers", MAX_SHARES);
         shares[(*n)++] = x;
         at = end;
         if (!*at)
@@ -28,8 +28,8 @@ static clef_status parse_split(const char *text, float shares[MAX_SHARES], int32
     }
 }
 
-clef_status clef__devices_open(const char *which, const char *split, const clef_device_opts *opts,
-                               clef_device **out, clef_error *err)
+clef_status cli_devices_open(const char *which, const char *split, const clef_device_opts *opts,
+                             clef_device **out, clef_error *err)
 {
     float shares[MAX_SHARES];
     clef_device_opts o = opts ? *opts : (clef_device_opts){0};
@@ -40,14 +40,14 @@ clef_status clef__devices_open(const char *which, const char *split, const clef_
     return status == CLEF_OK ? clef_device_open(which, &o, out, err) : status;
 }
 
-int clef__one_device(clef_device *device, const char *command, const char *what)
+int cli_one_device(clef_device *device, const char *command, const char *what)
 {
     return clef_device_part(device, 1)
-               ? clef__cli_fail(CLI_USAGE, "%s: %s is of one device, got several", command, what)
+               ? cli_fail(CLI_USAGE, "%s: %s is of one device, got several", command, what)
                : CLI_GO_ON;
 }
 
-void clef__say_device(clef_device *device)
+void cli_say_device(clef_device *device)
 {
     for (int32_t i = 0; clef_device_part(device, i); i++) {
         const clef_device_info *d = clef_device_describe(clef_device_part(device, i));

@@ -6,40 +6,41 @@
 #include "tools/progress.h"
 
 /** Options of both; the first members of their structs. */
-typedef struct clef__embedding_options {
+typedef struct cli_embedding_options {
     const char *device, *split;
     int32_t     pooling, normalize, n_batch, truncate, n_threads, quiet;
     clef_compile_opts compile;
-} clef__embedding_options;
+} cli_embedding_options;
 
 /** The names of --pooling by clef_pooling, and of --normalize by clef_normalize. */
-extern const char *const clef__pooling_names[];
-extern const char *const clef__normalize_names[];
+extern const char *const cli_pooling_names[];
+extern const char *const cli_normalize_names[];
 
 #define EMBEDDING_OPTIONS(options)                                                                                                       \
     {.names = "pooling", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, common.pooling),                                \
-     .choices = clef__pooling_names,                                                                                                     \
+     .choices = cli_pooling_names,                                                                                                     \
      .help = "of a text's hidden states; model: as its files say, else the mean (decoders: the last)"},                                  \
     {.names = "normalize", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, common.normalize),                            \
-     .choices = clef__normalize_names, .help = "to length 1; model: as its files say, else no"},                                         \
+     .choices = cli_normalize_names, .help = "to length 1; model: as its files say, else no"},                                         \
     {.names = "truncate", .type = CLI_SWITCH, .offset = offsetof(options, common.truncate),                                              \
      .help = "cut texts that are longer than the model takes, in place of refusing them"},                                               \
-    THREADS_OPTION(clef__embedding_options), DEVICES_OPTION(clef__embedding_options), COMPILE_OPTIONS(clef__embedding_options),           \
-    QUIET_OPTION(clef__embedding_options)
+    THREADS_OPTION(cli_embedding_options), DEVICES_OPTION(cli_embedding_options), COMPILE_OPTIONS(cli_embedding_options),           \
+    QUIET_OPTION(cli_embedding_options)
 
-/** Finished by clef__embedding_finish() in any state, zeroed too. */
-typedef struct clef__embedding {
+/** Finished by cli_embedding_finish() in any state, zeroed too. */
+typedef struct cli_embedding {
     clef_model    *model;
     clef_device   *device;
     clef_embedder *embedder;
-    clef__progress progress;
-} clef__embedding;
+    cli_progress progress;
+} cli_embedding;
 
 /** CLI_GO_ON, or an exit code after a message. */
-int  clef__embedding_open(clef__embedding *e, const clef__embedding_options *o, const char *path);
-void clef__embedding_finish(clef__embedding *e);
-/** The embeddings of n texts in memory of their own, [n, n_dims], which the caller frees; n_tokens: NULL, or their tokens. */
-int  clef__embedding_texts(clef__embedding *e, const clef__embedding_options *o, const clef_span *texts, int32_t n, float **out,
-                           int64_t *n_tokens);
+int  cli_embedding_open(cli_embedding *e, const cli_embedding_options *o, const char *path);
+void cli_embedding_finish(cli_embedding *e);
+/** The embeddings of n texts in memory of their own, [n, n_dims], which the caller frees; n_tokens: NULL, or
+ *  their tokens. */
+int  cli_embedding_texts(cli_embedding *e, const cli_embedding_options *o, const clef_span *texts, int32_t n,
+                         float **out, int64_t *n_tokens);
 
 #endif

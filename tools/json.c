@@ -18,7 +18,7 @@ static int utf8_length(const unsigned char *s)
     return n;
 }
 
-void clef__json_string(FILE *to, const char *text)
+void cli_json_string(FILE *to, const char *text)
 {
     fputc('"', to);
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
@@ -40,7 +40,7 @@ void clef__json_string(FILE *to, const char *text)
     fputc('"', to);
 }
 
-void clef__json_ints(FILE *to, const int32_t *x, int32_t n)
+void cli_json_ints(FILE *to, const int32_t *x, int32_t n)
 {
     fputc('[', to);
     for (int32_t i = 0; i < n; i++)
@@ -48,30 +48,30 @@ void clef__json_ints(FILE *to, const int32_t *x, int32_t n)
     fputc(']', to);
 }
 
-void clef__json_member(FILE *to, int32_t *n_members, const char *key)
+void cli_json_member(FILE *to, int32_t *n_members, const char *key)
 {
     if ((*n_members)++)
         fputs(", ", to);
-    clef__json_string(to, key);
+    cli_json_string(to, key);
     fputs(": ", to);
 }
 
-void clef__json_member_text(FILE *to, int32_t *n_members, const char *key, const char *text)
+void cli_json_member_text(FILE *to, int32_t *n_members, const char *key, const char *text)
 {
-    clef__json_member(to, n_members, key);
-    clef__json_string(to, text);
+    cli_json_member(to, n_members, key);
+    cli_json_string(to, text);
 }
 
-void clef__json_member_number(FILE *to, int32_t *n_members, const char *key, double x)
+void cli_json_member_number(FILE *to, int32_t *n_members, const char *key, double x)
 {
-    clef__json_member(to, n_members, key);
+    cli_json_member(to, n_members, key);
     if (fabs(x) < 9e15 && x == floor(x))
         fprintf(to, "%.0f", x);
     else
-        clef__json_number(to, x, 9);
+        cli_json_number(to, x, 9);
 }
 
-void clef__json_number(FILE *to, double x, int digits)
+void cli_json_number(FILE *to, double x, int digits)
 {
     if (isfinite(x))
         fprintf(to, "%.*g", digits, x);

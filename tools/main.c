@@ -7,8 +7,8 @@
 #include "tools/cli.h"
 #include "tools/terminal.h"
 
-static const clef__command *const commands[] = {
-#define COMMAND(name) &clef__command_##name,
+static const cli_command *const commands[] = {
+#define COMMAND(name) &cli_command_##name,
 #include "tools/commands.def"
 #undef COMMAND
 };
@@ -31,7 +31,7 @@ static void print_help(FILE *to)
           to);
 }
 
-static const clef__command *find_command(const char *name)
+static const cli_command *find_command(const char *name)
 {
     for (int32_t i = 0; i < N_COMMANDS; i++)
         if (strcmp(commands[i]->name, name) == 0)
@@ -42,31 +42,31 @@ static const clef__command *find_command(const char *name)
 static int no_command(const char *name)
 {
     char near_name[64];
-    if (clef__cli_nearest(name, command_names, sizeof *command_names, near_name))
-        return clef__cli_fail(CLI_USAGE, "no command '%s'; did you mean '%s'?", name, near_name);
-    return clef__cli_fail(CLI_USAGE, "no command '%s'; `clef help` lists them", name);
+    if (cli_nearest(name, command_names, sizeof *command_names, near_name))
+        return cli_fail(CLI_USAGE, "no command '%s'; did you mean '%s'?", name, near_name);
+    return cli_fail(CLI_USAGE, "no command '%s'; `clef help` lists them", name);
 }
 
 static int help(int argc, char **argv)
 {
-    const clef__command *command = argc > 0 ? find_command(argv[0]) : NULL;
+    const cli_command *command = argc > 0 ? find_command(argv[0]) : NULL;
     if (argc > 0 && !command)
         return no_command(argv[0]);
     if (command)
-        clef__cli_help(command, stdout);
+        cli_help(command, stdout);
     else
         print_help(stdout);
     return CLI_OK;
 }
 
-static int run_command(const clef__command *command, int argc, char **argv)
+static int run_command(const cli_command *command, int argc, char **argv)
 {
     int32_t n_args = 0;
     void *options = malloc(command->options_bytes);
     if (!options)
-        return clef__cli_fail(CLI_FAILED, "out of host memory");
+        return cli_fail(CLI_FAILED, "out of host memory");
     memcpy(options, command->defaults, command->options_bytes);
-    int rc = clef__cli_parse(command, argc, argv, options, &n_args);
+    int rc = cli_parse(command, argc, argv, options, &n_args);
     if (rc == CLI_GO_ON)
         rc = command->run(options, n_args, argv);
     free(options);
@@ -86,19 +86,19 @@ static int dispatch(int argc, char **argv)
     }
     if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         return help(argc - 2, argv + 2);
-    const clef__command *command = find_command(name);
+    const cli_command *command = find_command(name);
     return command ? run_command(command, argc - 2, argv + 2) : no_command(name);
 }
 
 int main(int argc, char **argv)
 {
-    clef__terminal_offer_prover();
+    cli_terminal_offer_prover();
     int rc = dispatch(argc, argv);
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && rc == CLI_OK) {
         rc = CLI_FAILED;
         if (errno != EPIPE) /* whoever read our output has gone: nothing to tell */
-            clef__cli_fail(rc, "cannot write to stdout: %s", errno ? strerror(errno) : "a write failed");
+            cli_fail(rc, "cannot write to stdout: %s", errno ? strerror(errno) : "a write failed");
     }
     return rc;
 }

@@ -9,22 +9,22 @@
 #include "tools/common.h"
 #include "tools/terminal.h"
 
-static clef_status write_file(const char *name, const char *path, const char *mode, clef__writer write,
+static clef_status write_file(const char *name, const char *path, const char *mode, cli_writer write,
                               void *user, clef_error *err)
 {
     FILE *to = fopen(path, mode);
     if (!to)
-        return clef__error(err, CLEF_E_IO, "%s: cannot write: %s", name, strerror(errno));
+        return cli_error(err, CLEF_E_IO, "%s: cannot write: %s", name, strerror(errno));
     clef_status status = write(user, to, err);
     const clef_error why = *err;
     if (status != CLEF_OK && strncmp(why.text, name, strlen(name)) != 0)
-        clef__error(err, status, "%s: %.900s", name, why.text);
+        cli_error(err, status, "%s: %.900s", name, why.text);
     if (fclose(to) != 0 && status == CLEF_OK)
-        status = clef__error(err, CLEF_E_IO, "%s: cannot write: %s", name, strerror(errno));
+        status = cli_error(err, CLEF_E_IO, "%s: cannot write: %s", name, strerror(errno));
     return status;
 }
 
-void clef__xml_text(FILE *to, const char *text)
+void cli_xml_text(FILE *to, const char *text)
 {
     for (; *text; text++)
         if (*text == '<' || *text == '>')
@@ -42,52 +42,50 @@ static char *temporary_of(const char *path)
     const size_t n = strlen(path) + SUFFIX;
     char *temporary = malloc(n);
     if (temporary)
-        snprintf(temporary, n, "%s.%016" PRIx64 ".tmp", path, clef__terminal_entropy());
+        snprintf(temporary, n, "%s.%016" PRIx64 ".tmp", path, cli_terminal_entropy());
     return temporary;
 }
 
-static clef_status replace(const char *name, const char *path, clef__writer write, void *user,
-                           clef_error *err)
+static clef_status replace(const char *name, const char *path, cli_writer write, void *user, clef_error *err)
 {
     char *temporary = temporary_of(path);
     if (!temporary)
-        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
     clef_status status = write_file(name, temporary, "wbx", write, user, err);
     if (status == CLEF_OK && rename(temporary, path) != 0)
-        status = clef__error(err, CLEF_E_IO, "%s: cannot write: %s", name, strerror(errno));
+        status = cli_error(err, CLEF_E_IO, "%s: cannot write: %s", name, strerror(errno));
     if (status != CLEF_OK)
         remove(temporary);
     free(temporary);
     return status;
 }
 
-clef_status clef__output(const char *path, clef__writer write, void *user, clef_error *err)
+clef_status cli_output(const char *path, cli_writer write, void *user, clef_error *err)
 {
     if (!path) {
         const clef_status status = write(user, stdout, err);
         return status == CLEF_OK && fflush(stdout) != 0
-                   ? clef__error(err, CLEF_E_IO, "stdout: %s", strerror(errno))
+                   ? cli_error(err, CLEF_E_IO, "stdout: %s", strerror(errno))
                    : status;
     }
-    char *linked = clef__terminal_link_target(path);
+    char *linked = cli_terminal_link_target(path);
     const char *to = linked ? linked : path;
-    const clef_status status = clef__terminal_can_replace(to)
-                                   ? replace(path, to, write, user, err)
-                                   : write_file(path, path, "wb", write, user, err);
+    const clef_status status = cli_terminal_can_replace(to) ? replace(path, to, write, user, err)
+                                                            : write_file(path, path, "wb", write, user, err);
     free(linked);
     return status;
 }
 
-clef_status clef__output_check(const char *path, clef_error *err)
+clef_status cli_output_check(const char *path, clef_error *err)
 {
-    if (!path || !clef__terminal_can_replace(path))
+    if (!path || !cli_terminal_can_replace(path))
         return CLEF_OK; /* a link, a device, a pipe: opening one may change what stands behind it */
     char *temporary = temporary_of(path);
     if (!temporary)
-        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
     FILE *to = fopen(temporary, "wbx");
     const clef_status status =
-        to ? CLEF_OK : clef__error(err, CLEF_E_IO, "%s: cannot write: %s", path, strerror(errno));
+        to ? CLEF_OK : cli_error(err, CLEF_E_IO, "%s: cannot write: %s", path, strerror(errno));
     if (to) {
         fclose(to);
         remove(temporary);

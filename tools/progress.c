@@ -8,10 +8,10 @@
 enum { BAR_WIDTH = 30 };
 static const double bar_pause = 0.05, line_pause = 5.0; /* seconds between two showings */
 
-void clef__progress_init(clef__progress *p, int32_t quiet)
+void cli_progress_init(cli_progress *p, int32_t quiet)
 {
-    *p = (clef__progress){.quiet = quiet, .on_terminal = clef__terminal_stderr()};
-    p->next = clef__terminal_seconds() + (p->on_terminal ? bar_pause : line_pause);
+    *p = (cli_progress){.quiet = quiet, .on_terminal = cli_terminal_stderr()};
+    p->next = cli_terminal_seconds() + (p->on_terminal ? bar_pause : line_pause);
 }
 
 static void show_bar(const char *what, double fraction)
@@ -22,21 +22,21 @@ static void show_bar(const char *what, double fraction)
     memset(bar, '#', (size_t)full);
     bar[BAR_WIDTH] = 0;
     snprintf(line, sizeof line, "%-10.20s [%s] %3d%%", what, bar, (int)(fraction * 100));
-    clef__terminal_show_line(line);
+    cli_terminal_show_line(line);
 }
 
-clef_compile_opts cli_compile_opts(const clef_compile_opts *opts, clef__progress *progress)
+clef_compile_opts cli_compile_opts(const clef_compile_opts *opts, cli_progress *progress)
 {
     clef_compile_opts with = *opts;
-    with.progress = clef__progress_step;
+    with.progress = cli_progress_step;
     with.progress_user = progress;
     return with;
 }
 
-int clef__progress_step(void *user, const char *what, uint64_t done, uint64_t total)
+int cli_progress_step(void *user, const char *what, uint64_t done, uint64_t total)
 {
-    clef__progress *p = user;
-    const double now = clef__terminal_seconds();
+    cli_progress *p = user;
+    const double now = cli_terminal_seconds();
     const double fraction = !total ? 1 : done >= total ? 1 : (double)done / (double)total;
     if (!p->quiet && now >= p->next) {
         if (p->on_terminal)
@@ -46,11 +46,11 @@ int clef__progress_step(void *user, const char *what, uint64_t done, uint64_t to
         p->next = now + (p->on_terminal ? bar_pause : line_pause);
     }
     p->what = what;
-    return clef__terminal_interrupted();
+    return cli_terminal_interrupted();
 }
 
-void clef__progress_finish(clef__progress *p)
+void cli_progress_finish(cli_progress *p)
 {
     (void)p;
-    clef__terminal_clear_line();
+    cli_terminal_clear_line();
 }

@@ -13,12 +13,12 @@
 static volatile sig_atomic_t interrupted;
 static int line_shown;
 
-int clef__terminal_stderr(void)
+int cli_terminal_stderr(void)
 {
     return isatty(STDERR_FILENO);
 }
 
-int clef__terminal_stdout(void)
+int cli_terminal_stdout(void)
 {
     return isatty(STDOUT_FILENO);
 }
@@ -29,7 +29,7 @@ static void on_interrupt(int signal_number)
     interrupted = 1;
 }
 
-void clef__terminal_catch_interrupt(void)
+void cli_terminal_catch_interrupt(void)
 {
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
     action.sa_flags |= (int)SA_RESETHAND; /* the second one finds the default action */
@@ -37,56 +37,56 @@ void clef__terminal_catch_interrupt(void)
     sigaction(SIGINT, &action, NULL);
 }
 
-int clef__terminal_interrupted(void)
+int cli_terminal_interrupted(void)
 {
     return interrupted != 0;
 }
 
-void clef__terminal_clear_line(void)
+void cli_terminal_clear_line(void)
 {
     if (line_shown)
         fputs("\r\x1b[K", stderr); /* ECMA-48 EL: erase to the end of the line */
     line_shown = 0;
 }
 
-void clef__terminal_show_line(const char *line)
+void cli_terminal_show_line(const char *line)
 {
     fprintf(stderr, "\r\x1b[K%s", line);
     fflush(stderr);
     line_shown = 1;
 }
 
-int clef__terminal_can_replace(const char *path)
+int cli_terminal_can_replace(const char *path)
 {
     struct stat st;
     return lstat(path, &st) == 0 ? S_ISREG(st.st_mode) : errno == ENOENT;
 }
 
-char *clef__terminal_link_target(const char *path)
+char *cli_terminal_link_target(const char *path)
 {
     struct stat st;
     return lstat(path, &st) == 0 && S_ISLNK(st.st_mode) ? realpath(path, NULL) : NULL;
 }
 
-int clef__terminal_is_folder(const char *path)
+int cli_terminal_is_folder(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-int clef__terminal_make_folder(const char *path)
+int cli_terminal_make_folder(const char *path)
 {
-    return mkdir(path, 0777) == 0 || (errno == EEXIST && clef__terminal_is_folder(path));
+    return mkdir(path, 0777) == 0 || (errno == EEXIST && cli_terminal_is_folder(path));
 }
 
-double clef__terminal_seconds(void)
+double cli_terminal_seconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-uint64_t clef__terminal_peak_rss(void)
+uint64_t cli_terminal_peak_rss(void)
 {
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) != 0 || usage.ru_maxrss < 0)
@@ -98,14 +98,14 @@ uint64_t clef__terminal_peak_rss(void)
 #endif
 }
 
-uint64_t clef__terminal_entropy(void)
+uint64_t cli_terminal_entropy(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (uint64_t)now.tv_sec * 1000000007u ^ (uint64_t)now.tv_nsec << 20 ^ (uint64_t)getpid();
 }
 
-void clef__terminal_offer_prover(void)
+void cli_terminal_offer_prover(void)
 {
     char path[512];
     const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);

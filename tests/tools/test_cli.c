@@ -15,8 +15,8 @@ typedef struct options {
     const char *text;
     int32_t number, flag, choice;
     float fraction;
-    clef__seed seed;
-    clef__list list;
+    cli_seed seed;
+    cli_list list;
 } options;
 
 static const options defaults = {.number = 5};
@@ -24,7 +24,7 @@ static const char *const choices[] = {"red", "green", NULL};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(options, field)
-static const clef__option table[] = {
+static const cli_option table[] = {
     {.names = "text,words", .letter = 't', .type = CLI_TEXT, .value = "T", AT(text), .help = "a text", .env = "CLEF_TEST_CLI_TEXT"},
     {.names = "number", .letter = 'n', .type = CLI_INT, .value = "N", AT(number), .lo = -1, .hi = 10, .help = "a number"},
     {.names = "fraction", .type = CLI_FLOAT, .value = "X", AT(fraction), .lo = 0, .hi = 1, .help = "a fraction"},
@@ -36,7 +36,7 @@ static const clef__option table[] = {
 };
 /* clang-format on */
 
-static const clef__command command = {
+static const cli_command command = {
     .name = "test",
     .usage = "[ARGUMENT]",
     .summary = "A test",
@@ -55,7 +55,7 @@ static int parse(const char *const *words, options *out, char *argv[MAX_ARGS], i
     for (; words[argc]; argc++)
         argv[argc] = (char *)(uintptr_t)words[argc];
     *out = defaults;
-    return clef__cli_parse(&command, argc, argv, out, n_args);
+    return cli_parse(&command, argc, argv, out, n_args);
 }
 
 static int code_of(const char *word, const char *value)
@@ -147,11 +147,11 @@ static void suggests(void **state)
 {
     char near_name[64];
     (void)state;
-    assert_string_equal(clef__cli_nearest("txet", &table->names, sizeof *table, near_name), "text");
-    assert_string_equal(clef__cli_nearest("wrods", &table->names, sizeof *table, near_name), "words");
-    assert_string_equal(clef__cli_nearest("fractoin", &table->names, sizeof *table, near_name), "fraction");
-    assert_null(clef__cli_nearest("something", &table->names, sizeof *table, near_name));
-    assert_null(clef__cli_nearest("x", &table->names, sizeof *table, near_name));
+    assert_string_equal(cli_nearest("txet", &table->names, sizeof *table, near_name), "text");
+    assert_string_equal(cli_nearest("wrods", &table->names, sizeof *table, near_name), "words");
+    assert_string_equal(cli_nearest("fractoin", &table->names, sizeof *table, near_name), "fraction");
+    assert_null(cli_nearest("something", &table->names, sizeof *table, near_name));
+    assert_null(cli_nearest("x", &table->names, sizeof *table, near_name));
 }
 
 static void escapes_json(void **state)
@@ -170,7 +170,7 @@ static void escapes_json(void **state)
         char came[128] = "";
         FILE *file = tmpfile();
         assert_non_null(file);
-        clef__json_string(file, cases[i].text);
+        cli_json_string(file, cases[i].text);
         rewind(file);
         came[fread(came, 1, sizeof came - 1, file)] = 0;
         fclose(file);

@@ -13,7 +13,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-bench_summary clef__bench_summary(const bench_rate *rate)
+bench_summary cli_bench_summary(const bench_rate *rate)
 {
     bench_summary s = {0};
     double sorted[BENCH_MAX_ROUNDS];
@@ -64,14 +64,14 @@ static int32_t begin_line(const bench *b, const char *what, double value, const 
 {
     int32_t n = 0;
     putchar('{');
-    clef__json_member_text(stdout, &n, "peer", "clef");
+    cli_json_member_text(stdout, &n, "peer", "clef");
     if (b->model)
-        clef__json_member_text(stdout, &n, "model", file_name(clef_model_path(b->model)));
-    clef__json_member_text(stdout, &n, "what", what);
-    clef__json_member_number(stdout, &n, "value", rounded(value));
-    clef__json_member_text(stdout, &n, "unit", unit);
-    clef__json_member_number(stdout, &n, "threads", b->n_threads);
-    clef__json_member_text(stdout, &n, "device", clef_device_describe(b->device)->name);
+        cli_json_member_text(stdout, &n, "model", file_name(clef_model_path(b->model)));
+    cli_json_member_text(stdout, &n, "what", what);
+    cli_json_member_number(stdout, &n, "value", rounded(value));
+    cli_json_member_text(stdout, &n, "unit", unit);
+    cli_json_member_number(stdout, &n, "threads", b->n_threads);
+    cli_json_member_text(stdout, &n, "device", clef_device_describe(b->device)->name);
     return n;
 }
 
@@ -87,23 +87,23 @@ static void print_plain_line(const bench *b, const char *what, double value, con
     end_line();
 }
 
-void clef__bench_print_json(const bench *b)
+void cli_bench_print_json(const bench *b)
 {
     print_plain_line(b, "load", b->load_seconds, "s");
     print_plain_line(b, "first_token", b->first_seconds, "s");
     for (int32_t i = 0; i < b->n_rates; i++) {
         const bench_rate *rate = &b->rates[i];
-        const bench_summary s = clef__bench_summary(rate);
+        const bench_summary s = cli_bench_summary(rate);
         char name[64];
         rate_name(rate, name);
         int32_t n = begin_line(b, name, s.best, "tok/s");
-        clef__json_member_number(stdout, &n, "depth", rate->depth);
-        clef__json_member_number(stdout, &n, "median", rounded(s.median));
-        clef__json_member_number(stdout, &n, "mean", rounded(s.mean));
-        clef__json_member_number(stdout, &n, "stddev", rounded(s.stddev));
-        clef__json_member_number(stdout, &n, "gb_s", rounded(rate->bytes / rate->n_tokens * s.best * 1e-9));
-        clef__json_member_number(stdout, &n, "gop_s", rounded(rate->flops / rate->n_tokens * s.best * 1e-9));
-        clef__json_member(stdout, &n, "samples");
+        cli_json_member_number(stdout, &n, "depth", rate->depth);
+        cli_json_member_number(stdout, &n, "median", rounded(s.median));
+        cli_json_member_number(stdout, &n, "mean", rounded(s.mean));
+        cli_json_member_number(stdout, &n, "stddev", rounded(s.stddev));
+        cli_json_member_number(stdout, &n, "gb_s", rounded(rate->bytes / rate->n_tokens * s.best * 1e-9));
+        cli_json_member_number(stdout, &n, "gop_s", rounded(rate->flops / rate->n_tokens * s.best * 1e-9));
+        cli_json_member(stdout, &n, "samples");
         putchar('[');
         for (int32_t k = 0; k < rate->n_samples; k++)
             printf("%s%.3f", k ? ", " : "", rate->samples[k]);
@@ -142,7 +142,7 @@ static int multiplies_bytes(const bench *b)
     return !b->o->compile.exact && blocks > all / 2;
 }
 
-double clef__bench_limit(const bench *b, const clef_device_speed *speed)
+double cli_bench_limit(const bench *b, const clef_device_speed *speed)
 {
     enum { PLANES = 6 }; /* products of bf16 for one of f32 (cl/panel/panel_cpu_gemm_amx.cl) */
     const int bytes = multiplies_bytes(b);
@@ -151,11 +151,11 @@ double clef__bench_limit(const bench *b, const clef_device_speed *speed)
     return tiles > vectors ? tiles : vectors;
 }
 
-void clef__bench_print_table(const bench *b, const clef_device_speed *speed)
+void cli_bench_print_table(const bench *b, const clef_device_speed *speed)
 {
     const char *const row = b->o->md ? "| %s | %.2f | %.2f ± %.2f | %.1f %s | %.0f %% of %.1f |\n"
                                      : "%-18s %12.2f %12.2f ± %-8.2f %10.1f %-6s %4.0f %% of %.1f\n";
-    const double multiply = clef__bench_limit(b, speed);
+    const double multiply = cli_bench_limit(b, speed);
     printf("%s on ", file_name(clef_model_path(b->model)));
     print_device(b);
     printf(", best of %" PRId32 "\n", b->o->n_rounds);
@@ -166,7 +166,7 @@ void clef__bench_print_table(const bench *b, const clef_device_speed *speed)
                "of the device's limit");
     for (int32_t i = 0; i < b->n_rates; i++) {
         const bench_rate *rate = &b->rates[i];
-        const bench_summary s = clef__bench_summary(rate);
+        const bench_summary s = cli_bench_summary(rate);
         const int reads = strcmp(rate->what, "decode") == 0;
         const double at = (reads ? rate->bytes : rate->flops) / rate->n_tokens * s.best * 1e-9;
         const double limit = reads ? speed->read_gb_s : multiply;
@@ -179,7 +179,7 @@ void clef__bench_print_table(const bench *b, const clef_device_speed *speed)
            b->load_seconds, b->first_seconds, (double)b->peak_rss / 1048576);
 }
 
-void clef__bench_print_speed(const bench *b, const clef_device_speed *speed)
+void cli_bench_print_speed(const bench *b, const clef_device_speed *speed)
 {
     const struct {
         const char *what, *unit, *label;
@@ -196,7 +196,7 @@ void clef__bench_print_speed(const bench *b, const clef_device_speed *speed)
     if (!b->o->json) {
         char text[24];
         print_device(b);
-        printf(", over %s%s\n", clef__bytes_text(speed->buffer_bytes, text),
+        printf(", over %s%s\n", cli_bytes_text(speed->buffer_bytes, text),
                b->o->md ? "\n\n| figure | | |\n|---|---|---|" : "");
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -208,22 +208,22 @@ void clef__bench_print_speed(const bench *b, const clef_device_speed *speed)
     }
 }
 
-void clef__bench_print_product(const bench *b, const bench_product *p, double limit)
+void cli_bench_print_product(const bench *b, const bench_product *p, double limit)
 {
     char what[64];
     snprintf(what, sizeof what, "%" PRId32 "x%" PRId32 "x%" PRId32, p->m, p->n, p->k);
     for (int i = 0; i < BENCH_N_PRODUCTS; i++) {
         if (!p->runs[i].form)
             continue;
-        const bench_summary s = clef__bench_summary(&p->runs[i].rate);
+        const bench_summary s = cli_bench_summary(&p->runs[i].rate);
         const double share = limit > 0 ? 100 * s.best / limit : 0;
         if (b->o->json) {
             int32_t n = begin_line(b, what, s.best, "GFLOP/s");
-            clef__json_member_text(stdout, &n, "form", p->runs[i].form);
-            clef__json_member_text(stdout, &n, "kernel", p->runs[i].kernel);
-            clef__json_member_number(stdout, &n, "mean", rounded(s.mean));
-            clef__json_member_number(stdout, &n, "stddev", rounded(s.stddev));
-            clef__json_member_number(stdout, &n, "limit", rounded(limit));
+            cli_json_member_text(stdout, &n, "form", p->runs[i].form);
+            cli_json_member_text(stdout, &n, "kernel", p->runs[i].kernel);
+            cli_json_member_number(stdout, &n, "mean", rounded(s.mean));
+            cli_json_member_number(stdout, &n, "stddev", rounded(s.stddev));
+            cli_json_member_number(stdout, &n, "limit", rounded(limit));
             end_line();
         } else {
             printf(b->o->md ? "| %s | %s | %s | %.1f | %.1f ± %.1f | %.0f %% of %.1f |\n"

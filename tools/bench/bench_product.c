@@ -113,13 +113,13 @@ static clef_graph *make_graph(const bench_product *p, int i)
 
 static clef_status run(contest *c, int i, int32_t repeats, double *seconds, clef_error *err)
 {
-    const double start = clef__terminal_seconds();
+    const double start = cli_terminal_seconds();
     clef_status status = CLEF_OK;
     for (int32_t k = 0; k < repeats && status == CLEF_OK; k++)
         status = clef_plan_run(c->c[i].plan, err);
     if (status == CLEF_OK)
         status = clef_plan_read(c->c[i].plan, c->c[i].output, c->row, (size_t)c->p.n * sizeof *c->row, err);
-    *seconds = clef__terminal_seconds() - start;
+    *seconds = cli_terminal_seconds() - start;
     return status;
 }
 
@@ -143,7 +143,7 @@ static clef_status enter(contest *c, int i, clef_error *err)
     double seconds = 0;
     clef_graph *g = make_graph(&c->p, i);
     if (!g)
-        return clef__error(err, CLEF_E_NOMEM, "bench: out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "bench: out of host memory");
     clef_status status = clef_graph_error(g, err);
     if (status == CLEF_OK)
         status = clef_plan_create(c->b->device, g, &opts, &c->c[i].plan, err);
@@ -182,8 +182,8 @@ static clef_status compete(contest *c, clef_error *err)
             bench_rate *rate = &c->p.runs[i].rate;
             status = run(c, i, c->c[i].repeats, &seconds, err);
             rate->samples[rate->n_samples++] = seconds > 0 ? flops * c->c[i].repeats / seconds * 1e-9 : 0;
-            if (status == CLEF_OK && clef__terminal_interrupted())
-                status = clef__error(err, CLEF_E_CANCELLED, "bench: interrupted");
+            if (status == CLEF_OK && cli_terminal_interrupted())
+                status = cli_error(err, CLEF_E_CANCELLED, "bench: interrupted");
         }
     return status;
 }
@@ -193,13 +193,13 @@ static int hold(bench *b, const bench_product *p, double limit)
     contest *c = calloc(1, sizeof *c);
     clef_error err = {0};
     if (!c)
-        return clef__cli_fail(CLI_FAILED, "bench: out of host memory");
+        return cli_fail(CLI_FAILED, "bench: out of host memory");
     c->b = b;
     c->p = *p;
     clef_status status =
-        make_data(c) ? compete(c, &err) : clef__error(&err, CLEF_E_NOMEM, "bench: out of host memory");
+        make_data(c) ? compete(c, &err) : cli_error(&err, CLEF_E_NOMEM, "bench: out of host memory");
     if (status == CLEF_OK)
-        clef__bench_print_product(b, &c->p, limit);
+        cli_bench_print_product(b, &c->p, limit);
     for (int i = 0; i < BENCH_N_PRODUCTS; i++)
         clef_plan_destroy(c->c[i].plan);
     free(c->x);
@@ -207,23 +207,22 @@ static int hold(bench *b, const bench_product *p, double limit)
     free(c->encoded);
     free(c->row);
     free(c);
-    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+    return status == CLEF_OK ? CLI_OK : cli_report(&err);
 }
 
-int clef__bench_product(bench *b)
+int cli_bench_product(bench *b)
 {
     clef_error err = {0};
     clef_device_speed speed;
     bench_product p = {0};
     for (const char *s = b->o->product; *s;)
         if (!read_shape(&s, &p))
-            return clef__cli_fail(CLI_USAGE,
-                                  "bench: --product %s: expected MxNxK[,MxNxK..], sides of 1 to %d",
-                                  b->o->product, MAX_SIDE);
+            return cli_fail(CLI_USAGE, "bench: --product %s: expected MxNxK[,MxNxK..], sides of 1 to %d",
+                            b->o->product, MAX_SIDE);
     if (!p.m)
-        return clef__cli_fail(CLI_USAGE, "bench: --product wants MxNxK[,MxNxK..]");
+        return cli_fail(CLI_USAGE, "bench: --product wants MxNxK[,MxNxK..]");
     if (clef_device_measure(b->device, &speed, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     int rc = CLI_OK;
     for (const char *s = b->o->product; *s && rc == CLI_OK;) {
         read_shape(&s, &p);

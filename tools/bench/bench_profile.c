@@ -121,7 +121,7 @@ static void kernel_of(const profiled *s, int32_t i, char name[NAME_BYTES])
 /* Memory must be read and operations done; the slower of both. */
 static double least_us(const bench *b, const clef_launch_time *t)
 {
-    const double limit = clef__bench_limit(b, &b->speed);
+    const double limit = cli_bench_limit(b, &b->speed);
     const double reading = b->speed.read_gb_s > 0 ? t->bytes / b->speed.read_gb_s * 1e-3 : 0;
     const double computing = limit > 0 ? t->flops / limit * 1e-3 : 0;
     return reading > computing ? reading : computing;
@@ -201,7 +201,7 @@ static void print_step(const bench *b, const char *what, double seconds, const p
     fputc('\n', b->to);
 }
 
-int clef__profile_step(const bench *b, const char *title, double seconds)
+int cli_profile_step(const bench *b, const char *title, double seconds)
 {
     clef_error err = {0};
     const clef_plan *plan = clef_session_plan(b->session, 0);
@@ -211,14 +211,14 @@ int clef__profile_step(const bench *b, const char *title, double seconds)
     group *groups = malloc(((size_t)capacity + 1) * sizeof *groups);
     int rc = CLI_GO_ON;
     if (!times || !launches || !groups) {
-        rc = clef__cli_fail(CLI_FAILED, "--profile: out of host memory");
+        rc = cli_fail(CLI_FAILED, "--profile: out of host memory");
     } else {
         const int32_t n = clef_session_profile(b->session, times, capacity, &err);
         if (n && seconds <= 0)
             seconds = (times[n - 1].start_us + times[n - 1].us - times[0].queued_us) * 1e-6;
         clef_plan_launches(plan, launches, n);
         if (err.status)
-            rc = clef__cli_report(&err);
+            rc = cli_report(&err);
         else
             print_step(b, title, seconds, &(profiled){clef_plan_graph(plan), launches, times, n}, groups);
     }
@@ -238,44 +238,44 @@ static int profile_step(bench *b, const char *what, int32_t n_tokens, int32_t de
     for (int32_t i = 0; i < 2 && status == CLEF_OK; i++) {
         status = clef_session_reset(b->session, &err);
         if (status == CLEF_OK && depth)
-            status = clef__bench_feed(b, depth, NULL, NULL, &err);
-        const double start = clef__terminal_seconds();
+            status = cli_bench_feed(b, depth, NULL, NULL, &err);
+        const double start = cli_terminal_seconds();
         if (status == CLEF_OK)
-            status = clef__bench_feed(b, n_tokens, NULL, NULL, &err);
-        seconds = clef__terminal_seconds() - start;
+            status = cli_bench_feed(b, n_tokens, NULL, NULL, &err);
+        seconds = cli_terminal_seconds() - start;
         if (status == CLEF_OK && i == 1)
-            status = clef__trace_step(&b->trace, b->session, what, start, &err);
+            status = cli_trace_step(&b->trace, b->session, what, start, &err);
     }
-    clef__progress_finish(&b->progress);
+    cli_progress_finish(&b->progress);
     if (status != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     snprintf(title, sizeof title, "%s of %" PRId32 " token%s after %" PRId32, what, n_tokens,
              n_tokens == 1 ? "" : "s", depth);
-    return clef__profile_step(b, title, seconds);
+    return cli_profile_step(b, title, seconds);
 }
 
-void clef__profile_limits(const bench *b)
+void cli_profile_limits(const bench *b)
 {
     fprintf(b->to,
             "limits of the device: %.1f GB/s read, %.1f Gop/s; %% limit: the least time that they allow, as "
             "a share of the time it took\n\n",
-            b->speed.read_gb_s, clef__bench_limit(b, &b->speed));
+            b->speed.read_gb_s, cli_bench_limit(b, &b->speed));
 }
 
-int clef__bench_profile(bench *b)
+int cli_bench_profile(bench *b)
 {
     const int32_t step = b->n_prompt < b->o->n_batch ? b->n_prompt : b->o->n_batch;
     int rc = CLI_GO_ON;
     clef_error err = {0};
-    clef__profile_limits(b);
-    if (clef__trace_begin(&b->trace, b->o->trace, clef_model_path(b->model),
-                          clef_device_describe(b->device)->name, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+    cli_profile_limits(b);
+    if (cli_trace_begin(&b->trace, b->o->trace, clef_model_path(b->model),
+                        clef_device_describe(b->device)->name, &err) != CLEF_OK)
+        return cli_report(&err);
     if (step)
         rc = profile_step(b, "prefill", step, 0);
     if (rc == CLI_GO_ON && b->n_gen)
         rc = profile_step(b, "decode", 1, b->o->depth);
-    if (clef__trace_end(&b->trace, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+    if (cli_trace_end(&b->trace, &err) != CLEF_OK)
+        return cli_report(&err);
     return rc == CLI_GO_ON ? CLI_OK : rc;
 }

@@ -11,12 +11,12 @@ static void add_cost(const bench *b, double *flops, double *bytes)
     *bytes += stats.run_bytes;
 }
 
-clef_status clef__bench_interrupted(clef_error *err)
+clef_status cli_bench_interrupted(clef_error *err)
 {
-    return clef__terminal_interrupted() ? clef__error(err, CLEF_E_CANCELLED, "bench: interrupted") : CLEF_OK;
+    return cli_terminal_interrupted() ? cli_error(err, CLEF_E_CANCELLED, "bench: interrupted") : CLEF_OK;
 }
 
-clef_status clef__bench_feed(bench *b, int32_t n, double *flops, double *bytes, clef_error *err)
+clef_status cli_bench_feed(bench *b, int32_t n, double *flops, double *bytes, clef_error *err)
 {
     clef_status status = CLEF_OK;
     const float *logits;
@@ -28,7 +28,7 @@ clef_status clef__bench_feed(bench *b, int32_t n, double *flops, double *bytes, 
     return status;
 }
 
-clef_status clef__bench_decode(bench *b, int32_t n, double *flops, double *bytes, clef_error *err)
+clef_status cli_bench_decode(bench *b, int32_t n, double *flops, double *bytes, clef_error *err)
 {
     int32_t id;
     clef_status status = clef_session_generate(b->session, b->ids, 1, n, NULL, err);
@@ -36,7 +36,7 @@ clef_status clef__bench_decode(bench *b, int32_t n, double *flops, double *bytes
         status = clef_session_next(b->session, &id, err);
         add_cost(b, flops, bytes);
         if (status == CLEF_OK)
-            status = clef__bench_interrupted(err);
+            status = cli_bench_interrupted(err);
     }
     return status;
 }

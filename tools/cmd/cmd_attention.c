@@ -6,7 +6,7 @@
 #include "tools/output.h"
 
 typedef struct attention_options {
-    clef__forward_opts forward;
+    cli_forward_opts forward;
     const char *model, *out;
     int32_t layer, head, kind, format;
 } attention_options;
@@ -15,17 +15,17 @@ static const attention_options attention_defaults = {
     .layer = -1, .head = -1, .kind = -1, .format = -1, .forward.compile.exact = 1};
 
 static const char *const formats[] = {"text", "json", "npy", "svg", "png", "html", NULL};
-static const clef__writer writers[] = {clef__attention_text, clef__attention_json, clef__attention_npy,
-                                       clef__attention_svg,  clef__attention_png,  clef__attention_html};
+static const cli_writer writers[] = {cli_attention_text, cli_attention_json, cli_attention_npy,
+                                     cli_attention_svg,  cli_attention_png,  cli_attention_html};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(attention_options, field)
-static const clef__option attention_option_table[] = {
+static const cli_option attention_option_table[] = {
     MODEL_OPTION(attention_options),
     FORWARD_OPTIONS(attention_options),
     {.names = "layer", .letter = 'l', .type = CLI_INT, .value = "L", AT(layer), .lo = 0, .hi = 1023, .help = "this layer alone [all]"},
     {.names = "head", .type = CLI_INT, .value = "H", AT(head), .lo = 0, .hi = 4095, .help = "this head alone [all]"},
-    {.names = "kind", .type = CLI_CHOICE, .value = "KIND", AT(kind), .choices = clef__attention_kinds,
+    {.names = "kind", .type = CLI_CHOICE, .value = "KIND", AT(kind), .choices = cli_attention_kinds,
      .help = "of an encoder-decoder: the decoder's, the encoder's, or the decoder's over the source [html, json: all; else cross]"},
     {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = formats, .help = "[by FILE's name, else text]"},
     {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "write there instead of stdout"},
@@ -33,13 +33,13 @@ static const clef__option attention_option_table[] = {
 };
 /* clang-format on */
 
-static uint32_t kinds_of(const attention_options *o, const clef__forward *f, int32_t format)
+static uint32_t kinds_of(const attention_options *o, const cli_forward *f, int32_t format)
 {
     if (o->kind >= 0)
         return 1u << o->kind;
     if (!f->is_seq2seq)
         return 1u << ATTENTION_SELF;
-    return writers[format] == clef__attention_json || writers[format] == clef__attention_html
+    return writers[format] == cli_attention_json || writers[format] == cli_attention_html
                ? (1u << ATTENTION_N_KINDS) - 1
                : 1u << ATTENTION_CROSS;
 }
@@ -48,8 +48,8 @@ static clef_status check_head(const attention_maps *a, int32_t head, clef_error 
 {
     for (int32_t i = 0; i < a->n; i++)
         if (head >= a->maps[i].n_heads)
-            return clef__error(err, CLEF_E_ARG, "attention: --head %" PRId32 ": %s has heads 0 to %" PRId32,
-                               head, a->maps[i].name, a->maps[i].n_heads - 1);
+            return cli_error(err, CLEF_E_ARG, "attention: --head %" PRId32 ": %s has heads 0 to %" PRId32,
+                             head, a->maps[i].name, a->maps[i].n_heads - 1);
     return CLEF_OK;
 }
 
@@ -57,30 +57,30 @@ static int attention_run(const void *options, int32_t n_args, char **args)
 {
     const attention_options *o = options;
     clef_error err = {0};
-    clef__forward f = {0};
+    cli_forward f = {0};
     attention_maps maps = {0};
-    const char *path = clef__model_path("attention", n_args, args, o->model);
+    const char *path = cli_model_path("attention", n_args, args, o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
-    const int32_t format = clef__format_of("attention", formats, "txt", o->format, o->out);
+    const int32_t format = cli_format_of("attention", formats, "txt", o->format, o->out);
     if (format < 0)
         return CLI_USAGE;
-    clef_status status = clef__forward_open(&f, &o->forward, path, &err);
+    clef_status status = cli_forward_open(&f, &o->forward, path, &err);
     if (status == CLEF_OK)
-        status = clef__attention_collect(&f, kinds_of(o, &f, format), o->layer, &maps, &err);
+        status = cli_attention_collect(&f, kinds_of(o, &f, format), o->layer, &maps, &err);
     if (status == CLEF_OK)
         status = check_head(&maps, o->head, &err);
     const char *slash = strrchr(path, '/');
     maps.title = slash && slash[1] ? slash + 1 : path;
     maps.head = o->head;
     if (status == CLEF_OK)
-        status = clef__output(o->out, writers[format], &maps, &err);
-    clef__attention_finish(&maps);
-    clef__forward_close(&f);
-    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+        status = cli_output(o->out, writers[format], &maps, &err);
+    cli_attention_finish(&maps);
+    cli_forward_close(&f);
+    return status == CLEF_OK ? CLI_OK : cli_report(&err);
 }
 
-const clef__command clef__command_attention = {
+const cli_command cli_command_attention = {
     .name = "attention",
     .usage = "[MODEL] -p TEXT [--layer L] [--head H] [-o FILE]",
     .summary = "Show attention weights: which token looks at which",

@@ -13,7 +13,7 @@ static const bench_options bench_defaults = {
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(bench_options, field)
-static const clef__option bench_option_table[] = {
+static const cli_option bench_option_table[] = {
     MODEL_OPTION(bench_options),
     {.names = "prompt", .letter = 'p', .type = CLI_INT, .value = "N", AT(n_prompt), .lo = 0, .hi = INT32_MAX,
      .help = "tokens of the prefill [512, or the model's context]; 0: none"},
@@ -53,20 +53,20 @@ static const clef__option bench_option_table[] = {
 static int open_device(bench *b)
 {
     clef_error err = {0};
-    const clef_device_opts opts = {.notice = clef__say_notice,
+    const clef_device_opts opts = {.notice = cli_say_notice,
                                    .foreground = 1,
                                    .profile = b->o->profile || b->o->product,
                                    .n_threads = b->o->n_threads,
                                    .pin = (clef_pin)b->o->pin,
-                                   .progress = clef__progress_step,
+                                   .progress = cli_progress_step,
                                    .progress_user = &b->progress};
-    if (clef__devices_open(b->o->device, b->o->split, &opts, &b->device, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+    if (cli_devices_open(b->o->device, b->o->split, &opts, &b->device, &err) != CLEF_OK)
+        return cli_report(&err);
     const char *alone = b->o->profile     ? "--profile"
                         : b->o->of_device ? "--device"
                         : b->o->product   ? "--product"
                                           : NULL;
-    const int rc = alone ? clef__one_device(b->device, "bench", alone) : CLI_GO_ON;
+    const int rc = alone ? cli_one_device(b->device, "bench", alone) : CLI_GO_ON;
     if (rc != CLI_GO_ON)
         return rc;
     b->n_threads = b->o->n_threads ? b->o->n_threads : clef_device_describe(b->device)->caps.n_units;
@@ -81,25 +81,24 @@ static int choose_sizes(bench *b)
     const int32_t room = hp->n_context;
     b->n_prompt = o->n_prompt >= 0 ? o->n_prompt : room < DEFAULT_PROMPT ? room : DEFAULT_PROMPT;
     if (b->n_prompt > room)
-        return clef__cli_fail(CLI_FAILED, "bench: --prompt %" PRId32 ": the model's context holds %" PRId32,
-                              b->n_prompt, room);
+        return cli_fail(CLI_FAILED, "bench: --prompt %" PRId32 ": the model's context holds %" PRId32,
+                        b->n_prompt, room);
     if (o->depth > room)
-        return clef__cli_fail(CLI_FAILED, "bench: --depth %" PRId32 ": the model's context holds %" PRId32,
-                              o->depth, room);
+        return cli_fail(CLI_FAILED, "bench: --depth %" PRId32 ": the model's context holds %" PRId32,
+                        o->depth, room);
     b->n_gen = o->n_gen >= 0 ? o->n_gen : room - o->depth < DEFAULT_GEN ? room - o->depth : DEFAULT_GEN;
     if (b->n_gen > room - o->depth)
-        return clef__cli_fail(
-            CLI_FAILED, "bench: --gen %" PRId32 " after %" PRId32 ": the model's context holds %" PRId32,
-            b->n_gen, o->depth, room);
+        return cli_fail(CLI_FAILED,
+                        "bench: --gen %" PRId32 " after %" PRId32 ": the model's context holds %" PRId32,
+                        b->n_gen, o->depth, room);
     if (b->n_prompt == 0 && b->n_gen == 0)
-        return clef__cli_fail(CLI_USAGE,
-                              "bench: expected --prompt or --gen above 0: there is nothing to measure");
+        return cli_fail(CLI_USAGE, "bench: expected --prompt or --gen above 0: there is nothing to measure");
 
     const int32_t n = b->n_prompt > o->depth ? b->n_prompt : o->depth;
     const int32_t n_ids = hp->n_vocab < 30000 ? hp->n_vocab : 30000;
     b->ids = malloc(((size_t)n + 1) * sizeof *b->ids);
     if (!b->ids)
-        return clef__cli_fail(CLI_FAILED, "bench: out of host memory");
+        return cli_fail(CLI_FAILED, "bench: out of host memory");
     for (int32_t i = 0; i <= n; i++)
         b->ids[i] = (int32_t)((7 * (int64_t)i + 3) % n_ids); /* any would do: each token costs the same */
     return CLI_GO_ON;
@@ -116,15 +115,15 @@ static int32_t context_of(const bench *b)
 static int open_all(bench *b, const char *path)
 {
     clef_error err = {0};
-    const double start = clef__terminal_seconds();
+    const double start = cli_terminal_seconds();
     int rc = b->device ? CLI_GO_ON : open_device(b);
     if (rc != CLI_GO_ON)
         return rc;
     if (clef_model_open(path, &b->model, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     if (clef_model_hparams(b->model)->n_decoder_layers > 0)
-        return clef__cli_fail(CLI_FAILED, "bench: %s is an encoder-decoder (%s), expected a decoder", path,
-                              clef_model_hparams(b->model)->arch);
+        return cli_fail(CLI_FAILED, "bench: %s is an encoder-decoder (%s), expected a decoder", path,
+                        clef_model_hparams(b->model)->arch);
     rc = choose_sizes(b);
     if (rc != CLI_GO_ON)
         return rc;
@@ -133,21 +132,21 @@ static int open_all(bench *b, const char *path)
         .n_context = n_context,
         .n_batch = b->o->n_batch < n_context ? b->o->n_batch : n_context,
         .compile = cli_compile_opts(&b->o->compile, &b->progress),
-        .kv_type = clef__kv_type(b->model, b->o->kv_type, b->o->compile.exact),
+        .kv_type = cli_kv_type(b->model, b->o->kv_type, b->o->compile.exact),
     };
     if (clef_session_create(b->device, b->model, &opts, &b->session, &err) != CLEF_OK)
-        return clef__cli_report(&err);
-    b->load_seconds = clef__terminal_seconds() - start;
-    if (clef__bench_decode(b, 1, NULL, NULL, &err) != CLEF_OK)
-        return clef__cli_report(&err);
-    b->first_seconds = clef__terminal_seconds() - start;
+        return cli_report(&err);
+    b->load_seconds = cli_terminal_seconds() - start;
+    if (cli_bench_decode(b, 1, NULL, NULL, &err) != CLEF_OK)
+        return cli_report(&err);
+    b->first_seconds = cli_terminal_seconds() - start;
     return CLI_GO_ON;
 }
 
 /* The model's part; the device may be measured afterwards. */
 static void close_model(bench *b)
 {
-    clef__progress_finish(&b->progress);
+    cli_progress_finish(&b->progress);
     clef_session_destroy(b->session);
     clef_model_close(b->model);
     free(b->ids);
@@ -164,22 +163,22 @@ static clef_status decode_round(bench *b, double *seconds, double *flops, double
 {
     clef_status status = clef_session_reset(b->session, err);
     if (status == CLEF_OK && b->o->depth)
-        status = clef__bench_feed(b, b->o->depth, NULL, NULL, err);
-    const double start = clef__terminal_seconds();
+        status = cli_bench_feed(b, b->o->depth, NULL, NULL, err);
+    const double start = cli_terminal_seconds();
     if (status == CLEF_OK)
-        status = clef__bench_decode(b, b->n_gen, flops, bytes, err);
-    *seconds = clef__terminal_seconds() - start;
+        status = cli_bench_decode(b, b->n_gen, flops, bytes, err);
+    *seconds = cli_terminal_seconds() - start;
     return status;
 }
 
 static clef_status prefill_round(bench *b, double *seconds, double *flops, double *bytes, clef_error *err)
 {
     clef_status status = clef_session_reset(b->session, err);
-    const double start = clef__terminal_seconds();
+    const double start = cli_terminal_seconds();
     if (status == CLEF_OK)
-        status = clef__bench_feed(b, b->n_prompt, flops, bytes, err);
-    *seconds = clef__terminal_seconds() - start;
-    return status == CLEF_OK ? clef__bench_interrupted(err) : status;
+        status = cli_bench_feed(b, b->n_prompt, flops, bytes, err);
+    *seconds = cli_terminal_seconds() - start;
+    return status == CLEF_OK ? cli_bench_interrupted(err) : status;
 }
 
 /* A round that does not count, in which the costs are added up; then those that do. */
@@ -190,7 +189,7 @@ static clef_status measure(bench *b, bench_rate rate,
     double seconds = 0;
     clef_status status = round(b, &seconds, &rate.flops, &rate.bytes, err);
     for (int32_t i = 0; i < b->o->n_rounds && status == CLEF_OK; i++) {
-        clef__progress_step(&b->progress, rate.what, (uint64_t)i, (uint64_t)b->o->n_rounds);
+        cli_progress_step(&b->progress, rate.what, (uint64_t)i, (uint64_t)b->o->n_rounds);
         status = round(b, &seconds, NULL, NULL, err);
         rate.samples[rate.n_samples++] = seconds > 0 ? rate.n_tokens / seconds : 0;
     }
@@ -208,9 +207,9 @@ static int measure_model(bench *b)
     if (b->n_gen && status == CLEF_OK)
         status = measure(b, (bench_rate){.what = "decode", .n_tokens = b->n_gen, .depth = b->o->depth},
                          decode_round, &err);
-    b->peak_rss = clef__terminal_peak_rss();
-    clef__progress_finish(&b->progress);
-    return status == CLEF_OK ? CLI_GO_ON : clef__cli_report(&err);
+    b->peak_rss = cli_terminal_peak_rss();
+    cli_progress_finish(&b->progress);
+    return status == CLEF_OK ? CLI_GO_ON : cli_report(&err);
 }
 
 /* ---- the command
@@ -225,15 +224,15 @@ static int bench_device(bench *b)
     if (rc != CLI_GO_ON)
         return rc;
     if (clef_device_measure(b->device, &speed, &err) != CLEF_OK)
-        return clef__cli_report(&err);
-    clef__bench_print_speed(b, &speed);
+        return cli_report(&err);
+    cli_bench_print_speed(b, &speed);
     return CLI_OK;
 }
 
 static int bench_products(bench *b)
 {
     const int rc = open_device(b);
-    return rc == CLI_GO_ON ? clef__bench_product(b) : rc;
+    return rc == CLI_GO_ON ? cli_bench_product(b) : rc;
 }
 
 /* What the devices are measured to do; of several, which work one after the other, each counts by the bytes
@@ -275,22 +274,22 @@ static int bench_model(bench *b, const char *path)
     clef_device_speed speed = {0};
     int rc = b->o->profile ? open_device(b) : CLI_GO_ON;
     if (rc == CLI_GO_ON && b->o->profile && clef_device_measure(b->device, &b->speed, &err) != CLEF_OK)
-        rc = clef__cli_report(&err); /* before the model, which may leave no room for it */
+        rc = cli_report(&err); /* before the model, which may leave no room for it */
     if (rc == CLI_GO_ON)
         rc = open_all(b, path);
     if (rc == CLI_GO_ON && b->o->profile)
-        return clef__bench_profile(b);
+        return cli_bench_profile(b);
     if (rc == CLI_GO_ON)
         rc = measure_model(b);
     if (rc != CLI_GO_ON)
         return rc;
     if (b->o->json) {
-        clef__bench_print_json(b);
+        cli_bench_print_json(b);
         return CLI_OK;
     }
     if (measure_limits(b, &speed, &err) != CLEF_OK)
-        return clef__cli_report(&err);
-    clef__bench_print_table(b, &speed);
+        return cli_report(&err);
+    cli_bench_print_table(b, &speed);
     return CLI_OK;
 }
 
@@ -299,35 +298,35 @@ static int bench_run(const void *options, int32_t n_args, char **args)
     const bench_options *o = options;
     bench b = {.o = o, .to = stdout};
     if (o->json + o->md > 1)
-        return clef__cli_fail(CLI_USAGE, "bench: expected --json or --md, not both");
+        return cli_fail(CLI_USAGE, "bench: expected --json or --md, not both");
     if (o->trace && !o->profile)
-        return clef__cli_fail(CLI_USAGE, "bench: --trace is of the steps of --profile");
+        return cli_fail(CLI_USAGE, "bench: --trace is of the steps of --profile");
     clef_error err = {0};
-    if (clef__output_check(o->trace, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+    if (cli_output_check(o->trace, &err) != CLEF_OK)
+        return cli_report(&err);
     if (o->profile && o->json)
-        return clef__cli_fail(CLI_USAGE, "bench: --profile prints tables, expected it without --json");
+        return cli_fail(CLI_USAGE, "bench: --profile prints tables, expected it without --json");
     if (o->of_device && (n_args || o->model || o->profile))
-        return clef__cli_fail(CLI_USAGE, "bench: --device measures the device alone, expected no MODEL and "
-                                         "no --profile; -d names a device");
+        return cli_fail(CLI_USAGE, "bench: --device measures the device alone, expected no MODEL and "
+                                   "no --profile; -d names a device");
     if (o->product && (o->of_device || n_args || o->model || o->profile))
-        return clef__cli_fail(
+        return cli_fail(
             CLI_USAGE,
             "bench: --product measures products alone, expected no MODEL, no --device and no --profile");
     const int alone = o->of_device || o->product;
-    const char *path = alone ? NULL : clef__model_path("bench", n_args, args, o->model);
+    const char *path = alone ? NULL : cli_model_path("bench", n_args, args, o->model);
     if (!path && !alone)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
-    clef__terminal_catch_interrupt();
-    clef__progress_init(&b.progress, o->quiet);
+    cli_terminal_catch_interrupt();
+    cli_progress_init(&b.progress, o->quiet);
     const int rc = o->product ? bench_products(&b) : o->of_device ? bench_device(&b) : bench_model(&b, path);
     close_model(&b);
     clef_device_close(b.device);
-    clef__progress_finish(&b.progress);
+    cli_progress_finish(&b.progress);
     return rc;
 }
 
-const clef__command clef__command_bench = {
+const cli_command cli_command_bench = {
     .name = "bench",
     .usage = "[MODEL] [FLAGS] | --device | --product MxNxK",
     .summary = "Measure how fast a model runs, and how fast the device could run it",

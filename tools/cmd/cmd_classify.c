@@ -7,12 +7,12 @@
 #include "tools/json.h"
 
 typedef struct classify_options {
-    clef__classifier_options common;
+    cli_classifier_options common;
 } classify_options;
 
 static const classify_options classify_defaults = {0};
 
-static const clef__option classify_option_table[] = {
+static const cli_option classify_option_table[] = {
     CLASSIFIER_OPTIONS(classify_options),
     {.names = NULL},
 };
@@ -29,7 +29,7 @@ static int by_p(const void *a, const void *b)
 }
 
 /* Probabilities of a row of logits, the likeliest first, in `out` [n_classes]. */
-static void rank(const clef__classifier *c, const float *logits, float *p, ranked *out)
+static void rank(const cli_classifier *c, const float *logits, float *p, ranked *out)
 {
     const int32_t n = c->info.n_classes;
     clef_class_probabilities(c->info.kind, logits, n, p);
@@ -38,19 +38,19 @@ static void rank(const clef__classifier *c, const float *logits, float *p, ranke
     qsort(out, (size_t)n, sizeof *out, by_p);
 }
 
-static void print_class(const clef__classifier *c, const ranked *r, int json)
+static void print_class(const cli_classifier *c, const ranked *r, int json)
 {
     const char *label = clef_classifier_label(c->classifier, r->class);
     if (json) {
         printf("{\"label\": ");
-        clef__json_string(stdout, label);
+        cli_json_string(stdout, label);
         printf(", \"score\": %.9g", (double)r->p);
     } else {
         printf("%s\t%.6f", label, (double)r->p);
     }
 }
 
-static void print_text(const clef__classifier *c, const ranked *r, int json)
+static void print_text(const cli_classifier *c, const ranked *r, int json)
 {
     if (json)
         putchar('[');
@@ -65,7 +65,7 @@ static void print_text(const clef__classifier *c, const ranked *r, int json)
 }
 
 /* Each token but the marks, with its likeliest class. */
-static int print_tokens(const clef__classifier *c, const float *logits, float *p, ranked *r, int json)
+static int print_tokens(const cli_classifier *c, const float *logits, float *p, ranked *r, int json)
 {
     int32_t n_printed = 0;
     if (json)
@@ -74,10 +74,10 @@ static int print_tokens(const clef__classifier *c, const float *logits, float *p
         clef_error err = {0};
         char *piece = NULL;
         size_t n_bytes = 0;
-        if (clef__classifier_is_mark(c, c->text.ids[t]))
+        if (cli_classifier_is_mark(c, c->text.ids[t]))
             continue;
         if (clef_tokenizer_decode(c->tokenizer, &c->text.ids[t], 1, &piece, &n_bytes, &err) != CLEF_OK)
-            return clef__cli_report(&err);
+            return cli_report(&err);
         rank(c, logits + (size_t)t * (size_t)c->info.n_classes, p, r);
         if (json && n_printed++)
             printf(", ");
@@ -86,7 +86,7 @@ static int print_tokens(const clef__classifier *c, const float *logits, float *p
         print_class(c, r, json);
         if (json) {
             printf(", \"index\": %" PRId32 ", \"word\": ", t);
-            clef__json_string(stdout, piece);
+            cli_json_string(stdout, piece);
         }
         fputs(json ? "}" : "\n", stdout);
         clef_text_free(piece);
@@ -99,17 +99,17 @@ static int print_tokens(const clef__classifier *c, const float *logits, float *p
 static int classify_run(const void *options, int32_t n_args, char **args)
 {
     const classify_options *o = options;
-    clef__classifier c = {0};
+    cli_classifier c = {0};
     const float *logits = NULL;
     float *p = NULL;
     ranked *r = NULL;
-    int rc = clef__classifier_open(&c, &o->common, args[0], CLEF_HEAD_CLASSES);
+    int rc = cli_classifier_open(&c, &o->common, args[0], CLEF_HEAD_CLASSES);
     if (rc == CLI_GO_ON)
-        rc = clef__classifier_run(&c, &o->common, args[1], n_args > 2 ? args[2] : NULL, &logits);
+        rc = cli_classifier_run(&c, &o->common, args[1], n_args > 2 ? args[2] : NULL, &logits);
     if (rc == CLI_GO_ON) {
         p = malloc((size_t)c.info.n_classes * sizeof *p);
         r = malloc((size_t)c.info.n_classes * sizeof *r);
-        rc = p && r ? CLI_OK : clef__cli_fail(CLI_FAILED, "classify: out of host memory");
+        rc = p && r ? CLI_OK : cli_fail(CLI_FAILED, "classify: out of host memory");
     }
     if (rc == CLI_OK && c.info.per_token) {
         rc = print_tokens(&c, logits, p, r, o->common.json);
@@ -119,11 +119,11 @@ static int classify_run(const void *options, int32_t n_args, char **args)
     }
     free(p);
     free(r);
-    clef__classifier_finish(&c);
+    cli_classifier_finish(&c);
     return rc;
 }
 
-const clef__command clef__command_classify = {
+const cli_command cli_command_classify = {
     .name = "classify",
     .usage = "MODEL TEXT [SECOND]",
     .summary = "Name the classes of a text, or of its tokens",

@@ -7,7 +7,7 @@
 #include "tools/inspect/values.h"
 
 typedef struct compare_options {
-    clef__forward_opts forward;
+    cli_forward_opts forward;
     const char *model, *after, *reference, *record, *model_b, *device_b, *save;
     float tol;
     int32_t gemm_b, stats;
@@ -17,14 +17,14 @@ static const compare_options compare_defaults = {.tol = 1e-3f, .gemm_b = -1, .fo
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(compare_options, field)
-static const clef__option compare_option_table[] = {
+static const cli_option compare_option_table[] = {
     MODEL_OPTION(compare_options),
     FORWARD_OPTIONS(compare_options),
     {.names = "reference", .letter = 'r', .type = CLI_TEXT, .value = "FILE", AT(reference),
      .help = "values by their names in a .safetensors file, of --record or scripts/record_reference.py; and the inputs, if it has them"},
     {.names = "model-b", .type = CLI_TEXT, .value = "MODEL", AT(model_b), .help = "the same graph with the weights of another model"},
     {.names = "device-b", .type = CLI_TEXT, .value = "DEVICE", AT(device_b), .help = "the same on another device"},
-    {.names = "gemm-b", .type = CLI_CHOICE, .value = "HOW", AT(gemm_b), .choices = clef__gemm_names,
+    {.names = "gemm-b", .type = CLI_CHOICE, .value = "HOW", AT(gemm_b), .choices = cli_gemm_names,
      .help = "the same with other matrix products"},
     {.names = "record", .type = CLI_TEXT, .value = "FILE", AT(record), .help = "write every value of this run there, as a reference"},
     {.names = "stats", .type = CLI_SWITCH, AT(stats), .help = "print each value's range, mean, NaN and infinities; stop at the first NaN"},
@@ -40,8 +40,8 @@ static const clef__option compare_option_table[] = {
 /** What a comparison holds; finished by close_all() in any state. */
 typedef struct compare {
     const compare_options *o;
-    clef__forward_opts opts_b;
-    clef__forward a, b;
+    cli_forward_opts opts_b;
+    cli_forward a, b;
     clef_tensor_file *reference;
     const clef_value **list; /* of a's graph, a part of it at a time */
     const char **names;
@@ -52,9 +52,9 @@ typedef struct compare {
     clef_error not_saved; /* why */
 } compare;
 
-static clef_status build_graph(const compare *c, clef__forward *f, clef_error *err)
+static clef_status build_graph(const compare *c, cli_forward *f, clef_error *err)
 {
-    clef_status status = clef__forward_build(f, NULL, 0, err);
+    clef_status status = cli_forward_build(f, NULL, 0, err);
     const char *after = c->o->after ? c->o->after : "drop";
     return status == CLEF_OK && strcmp(after, "build") != 0 ? clef_graph_optimize(f->graph, after, err)
                                                             : status;
@@ -88,17 +88,16 @@ static clef_status check_same_graph(const compare *c, const char *path, clef_err
         const clef_value_info other =
             named ? clef_value_describe(named) : (clef_value_info){.kind = CLEF_INPUT};
         if (v.kind == CLEF_COMPUTED && !is_same(&v, &other))
-            return clef__error(
-                err, CLEF_E_ARG,
-                "--model-b %s: expected the graph of %s with other weights; %s %s (`clef graph "
-                "diff` shows all)",
-                c->o->model_b, path, v.name, named ? "differs" : "is missing");
+            return cli_error(err, CLEF_E_ARG,
+                             "--model-b %s: expected the graph of %s with other weights; %s %s (`clef graph "
+                             "diff` shows all)",
+                             c->o->model_b, path, v.name, named ? "differs" : "is missing");
     }
     return n_a == n_b
                ? CLEF_OK
-               : clef__error(err, CLEF_E_ARG,
-                             "--model-b %s: expected the graph of %s, of %" PRId32 " nodes, got %" PRId32,
-                             c->o->model_b, path, n_a, n_b);
+               : cli_error(err, CLEF_E_ARG,
+                           "--model-b %s: expected the graph of %s, of %" PRId32 " nodes, got %" PRId32,
+                           c->o->model_b, path, n_a, n_b);
 }
 
 /* The other side runs what a runs: what a's decoder said is its input too. */
@@ -114,7 +113,7 @@ static clef_status open_b(compare *c, const char *path, clef_error *err)
     c->opts_b.known_mask = c->a.mask;
     c->opts_b.known_target = c->a.target;
     c->opts_b.n_known_target = c->a.n_target;
-    clef_status status = clef__forward_open(&c->b, &c->opts_b, o->model_b ? o->model_b : path, err);
+    clef_status status = cli_forward_open(&c->b, &c->opts_b, o->model_b ? o->model_b : path, err);
     if (status == CLEF_OK)
         status = build_graph(c, &c->b, err);
     return status == CLEF_OK && o->model_b ? check_same_graph(c, path, err) : status;
@@ -123,7 +122,7 @@ static clef_status open_b(compare *c, const char *path, clef_error *err)
 static clef_status open_all(compare *c, const char *path, clef_error *err)
 {
     const compare_options *o = c->o;
-    clef_status status = clef__forward_open(&c->a, &o->forward, path, err);
+    clef_status status = cli_forward_open(&c->a, &o->forward, path, err);
     if (status == CLEF_OK)
         status = build_graph(c, &c->a, err);
     if (status == CLEF_OK && (o->model_b || o->device_b || o->gemm_b >= 0))
@@ -137,14 +136,14 @@ static clef_status open_all(compare *c, const char *path, clef_error *err)
     c->vb = calloc(n, sizeof *c->vb);
     c->recorded = calloc(n, sizeof *c->recorded);
     if (status == CLEF_OK && (!c->list || !c->names || !c->va || !c->vb || !c->recorded))
-        status = clef__error(err, CLEF_E_NOMEM, "compare: out of host memory");
+        status = cli_error(err, CLEF_E_NOMEM, "compare: out of host memory");
     return status;
 }
 
 static void close_all(compare *c)
 {
     for (int32_t i = 0; i < c->n_recorded; i++)
-        clef__value_free(&c->recorded[i]);
+        cli_value_free(&c->recorded[i]);
     free((void *)c->list);
     free((void *)c->names);
     free(c->va);
@@ -152,8 +151,8 @@ static void close_all(compare *c)
     free(c->recorded);
     free(c->bad);
     clef_tensor_file_close(c->reference);
-    clef__forward_close(&c->b);
-    clef__forward_close(&c->a);
+    cli_forward_close(&c->b);
+    cli_forward_close(&c->a);
 }
 
 /* attention_L is what PyTorch's users call it. */
@@ -175,7 +174,7 @@ static clef_status read_reference(const compare *c, const char *name, value_data
         out->n *= (size_t)t.dims[i];
     out->data = malloc(out->n * sizeof(float) + 1);
     return out->data ? clef_tensor_file_read(c->reference, at, CLEF_F32, out->data, out->n, err)
-                     : clef__error(err, CLEF_E_NOMEM, "%s: out of host memory", name);
+                     : cli_error(err, CLEF_E_NOMEM, "%s: out of host memory", name);
 }
 
 static clef_status keep_bad(compare *c, const char *name, double error, const value_data *wanted,
@@ -183,10 +182,10 @@ static clef_status keep_bad(compare *c, const char *name, double error, const va
 {
     c->bad = malloc(strlen(name) + 1);
     if (!c->bad)
-        return clef__error(err, CLEF_E_NOMEM, "compare: out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "compare: out of host memory");
     strcpy(c->bad, name);
     c->worst = error;
-    clef__value_save_case(&c->a, name, wanted, c->o->save ? c->o->save : "compare.clef", &c->not_saved);
+    cli_value_save_case(&c->a, name, wanted, c->o->save ? c->o->save : "compare.clef", &c->not_saved);
     return CLEF_OK;
 }
 
@@ -195,17 +194,17 @@ static clef_status check_shape(const value_data *a, const value_data *b, clef_er
     char here[96], wanted[96];
     if (a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0)
         return CLEF_OK;
-    return clef__error(err, CLEF_E_SHAPE,
-                       "%s: expected the shape %s of the reference, got %s; is it another text?", a->name,
-                       clef__dims_text(b->rank, b->dims, wanted), clef__dims_text(a->rank, a->dims, here));
+    return cli_error(err, CLEF_E_SHAPE,
+                     "%s: expected the shape %s of the reference, got %s; is it another text?", a->name,
+                     cli_dims_text(b->rank, b->dims, wanted), cli_dims_text(a->rank, a->dims, here));
 }
 
 static clef_status look_at(compare *c, const clef_value *node, value_data *a, value_data *b, clef_error *err)
 {
     clef_status status = CLEF_OK;
     if (c->o->stats) {
-        clef__stats_line(stdout, node, a);
-        status = clef__stats_check(node, a, err);
+        cli_stats_line(stdout, node, a);
+        status = cli_stats_check(node, a, err);
     }
     if (status == CLEF_OK && c->reference)
         status = read_reference(c, a->name, b, err);
@@ -213,7 +212,7 @@ static clef_status look_at(compare *c, const clef_value *node, value_data *a, va
         status = check_shape(a, b, err);
     if (status != CLEF_OK || !b->data)
         return status;
-    const double error = clef__value_error(a, b);
+    const double error = cli_value_error(a, b);
     c->n_compared++;
     c->worst = error > c->worst ? error : c->worst;
     return error <= (double)c->o->tol ? CLEF_OK : keep_bad(c, a->name, error, b, err);
@@ -224,17 +223,17 @@ static clef_status walk_part(compare *c, int32_t n, clef_error *err)
 {
     for (int32_t i = 0; i < n; i++)
         c->names[i] = clef_value_describe(c->list[i]).name;
-    clef_status status = clef__values_read(&c->a, c->names, n, c->va, err);
+    clef_status status = cli_values_read(&c->a, c->names, n, c->va, err);
     if (status == CLEF_OK && c->b.graph)
-        status = clef__values_read(&c->b, c->names, n, c->vb, err);
+        status = cli_values_read(&c->b, c->names, n, c->vb, err);
     for (int32_t i = 0; i < n; i++) {
         if (status == CLEF_OK && !c->bad)
             status = look_at(c, c->list[i], &c->va[i], &c->vb[i], err);
         if (status == CLEF_OK && c->o->record)
             c->recorded[c->n_recorded++] = c->va[i];
         else
-            clef__value_free(&c->va[i]);
-        clef__value_free(&c->vb[i]);
+            cli_value_free(&c->va[i]);
+        cli_value_free(&c->vb[i]);
     }
     return status;
 }
@@ -253,7 +252,7 @@ static clef_status write_record(const compare *c, clef_error *err)
     int32_t n = c->n_recorded;
     clef_tensor_info *tensors = calloc((size_t)(n + n_inputs), sizeof *tensors);
     if (!tensors)
-        return clef__error(err, CLEF_E_NOMEM, "compare: out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "compare: out of host memory");
     for (int32_t i = 0; i < c->n_recorded; i++) {
         const value_data *v = &c->recorded[i];
         tensors[i] = (clef_tensor_info){
@@ -277,10 +276,10 @@ static clef_status walk(compare *c, clef_error *err)
 {
     clef_status status = CLEF_OK;
     if (c->o->stats)
-        clef__stats_head(stdout);
+        cli_stats_head(stdout);
     for (int32_t at = 0; at < clef_graph_n_values(c->a.graph) && status == CLEF_OK && !c->bad;) {
         int32_t n;
-        at = clef__values_next(c->a.graph, at, c->list, &n);
+        at = cli_values_next(c->a.graph, at, c->list, &n);
         if (n)
             status = walk_part(c, n, err);
     }
@@ -300,7 +299,7 @@ static int report(const compare *c)
         return CLI_FAILED;
     }
     if (compares && c->n_compared == 0)
-        return clef__cli_fail(
+        return cli_fail(
             CLI_FAILED, "compare: %s has none of the graph's values; `clef graph --after %s` lists them",
             c->reference ? c->o->reference : "the other side", c->o->after ? c->o->after : "drop");
     if (compares)
@@ -313,26 +312,26 @@ static int compare_run(const void *options, int32_t n_args, char **args)
     compare_options o = *(const compare_options *)options;
     compare c = {.o = &o};
     clef_error err = {0};
-    const char *path = clef__model_path("compare", n_args, args, o.model);
+    const char *path = cli_model_path("compare", n_args, args, o.model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
     if (!o.reference && !o.model_b && !o.device_b && o.gemm_b < 0 && !o.record && !o.stats)
-        return clef__cli_fail(CLI_USAGE, "compare: with what? expected --reference, --model-b, --device-b or "
-                                         "--gemm-b; or --record or --stats");
+        return cli_fail(CLI_USAGE, "compare: with what? expected --reference, --model-b, --device-b or "
+                                   "--gemm-b; or --record or --stats");
     if (o.reference && (o.model_b || o.device_b || o.gemm_b >= 0))
-        return clef__cli_fail(CLI_USAGE, "compare: expected a --reference or another side, got both");
+        return cli_fail(CLI_USAGE, "compare: expected a --reference or another side, got both");
     if (o.reference && !o.forward.prompt && !o.forward.file && !o.forward.ids && !o.forward.in)
         o.forward.in = o.reference;
     o.forward.said = o.reference;
     clef_status status = open_all(&c, path, &err);
     if (status == CLEF_OK)
         status = walk(&c, &err);
-    const int rc = status == CLEF_OK ? report(&c) : clef__cli_report(&err);
+    const int rc = status == CLEF_OK ? report(&c) : cli_report(&err);
     close_all(&c);
     return rc;
 }
 
-const clef__command clef__command_compare = {
+const cli_command cli_command_compare = {
     .name = "compare",
     .usage = "[MODEL] -p TEXT --reference FILE | --model-b M | --device-b D | --gemm-b HOW",
     .summary = "Compare every value of two runs and name the first that differs",

@@ -11,7 +11,7 @@ typedef struct devices_options {
 
 static const devices_options devices_defaults = {0};
 
-static const clef__option devices_option_table[] = {
+static const cli_option devices_option_table[] = {
     {.names = "json", .type = CLI_SWITCH, .offset = offsetof(devices_options, json), .help = "as JSON"},
     {.names = "variants",
      .type = CLI_SWITCH,
@@ -62,9 +62,8 @@ static void print_device(const clef_device_info *d, int chosen)
     printf("     %s, %s; %s; driver %s\n", d->vendor, d->platform_name, d->version, d->driver);
     printf("     %s, %" PRId32 " units at %" PRId32
            " MHz, memory %s, one buffer %s, local %s, groups up to %" PRId32 "\n",
-           kind_of(k), k->n_units, k->mhz, clef__bytes_text(k->global_bytes, global),
-           clef__bytes_text(k->max_alloc_bytes, alloc), clef__bytes_text(k->local_bytes, local),
-           k->max_group);
+           kind_of(k), k->n_units, k->mhz, cli_bytes_text(k->global_bytes, global),
+           cli_bytes_text(k->max_alloc_bytes, alloc), cli_bytes_text(k->local_bytes, local), k->max_group);
     printf("     float vectors of %" PRId32 "%s%s%s%s%s%s\n", k->float_width,
            k->unified_memory ? ", memory shared with the host" : "", k->fp16 ? ", fp16" : "",
            k->fp64 ? ", fp64" : "",
@@ -86,7 +85,7 @@ static speed_from speed_of(clef_device *device, int measure, clef_device_speed *
     if (measure && clef_device_measure(device, speed, &err) == CLEF_OK)
         return SPEED_NOW;
     if (measure)
-        clef__cli_report(&err);
+        cli_report(&err);
     return clef_device_speed_known(device, speed, &err) == CLEF_OK ? SPEED_KEPT : SPEED_UNKNOWN;
 }
 
@@ -117,14 +116,14 @@ static void print_speed_json(clef_device *device, int measure)
         return;
     }
     putchar('{');
-    clef__json_member_text(stdout, &n, "measured", speed_names[from]);
-    clef__json_member_number(stdout, &n, "read_gb_s", s.read_gb_s);
-    clef__json_member_number(stdout, &n, "copy_gb_s", s.copy_gb_s);
-    clef__json_member_number(stdout, &n, "mad_gflop_s", s.mad_gflop_s);
-    clef__json_member_number(stdout, &n, "dot_gop_s", s.dot_gop_s);
-    clef__json_member_number(stdout, &n, "tile_gop_s", s.tile_gop_s);
-    clef__json_member_number(stdout, &n, "launch_us", s.launch_us);
-    clef__json_member_number(stdout, &n, "round_trip_us", s.round_trip_us);
+    cli_json_member_text(stdout, &n, "measured", speed_names[from]);
+    cli_json_member_number(stdout, &n, "read_gb_s", s.read_gb_s);
+    cli_json_member_number(stdout, &n, "copy_gb_s", s.copy_gb_s);
+    cli_json_member_number(stdout, &n, "mad_gflop_s", s.mad_gflop_s);
+    cli_json_member_number(stdout, &n, "dot_gop_s", s.dot_gop_s);
+    cli_json_member_number(stdout, &n, "tile_gop_s", s.tile_gop_s);
+    cli_json_member_number(stdout, &n, "launch_us", s.launch_us);
+    cli_json_member_number(stdout, &n, "round_trip_us", s.round_trip_us);
     putchar('}');
 }
 
@@ -159,7 +158,7 @@ static void print_opened(const clef_device_info *d, const devices_options *o)
     if (!s && o->variants)
         printf("     command buffers: %s\n", clef_device_command_buffers(device));
     if (!s && o->variants)
-        s = clef__variants_print(device, &err);
+        s = cli_variants_print(device, &err);
     clef_device_close(device);
     if (s && err.text[0])
         printf("     %s\n", err.text);
@@ -173,16 +172,16 @@ static void print_opened_json(const clef_device_info *d, const devices_options *
     clef_device *device = NULL;
     snprintf(which, sizeof which, "%" PRId32 ":%" PRId32, d->platform, d->index);
     clef_status s = d->refused[0] ? CLEF_E_DEVICE : clef_device_open(which, NULL, &device, &err);
-    clef__json_member(stdout, n, "speed");
+    cli_json_member(stdout, n, "speed");
     if (s)
         fputs("null", stdout);
     else
         print_speed_json(device, o->measure);
     if (o->variants) {
-        clef__json_member_text(stdout, n, "matrix_units",
-                               s ? "unknown" : unit_of(&clef_device_describe(device)->caps, unit));
-        clef__json_member(stdout, n, "variants");
-        if (s || clef__variants_print_json(device, &err))
+        cli_json_member_text(stdout, n, "matrix_units",
+                             s ? "unknown" : unit_of(&clef_device_describe(device)->caps, unit));
+        cli_json_member(stdout, n, "variants");
+        if (s || cli_variants_print_json(device, &err))
             fputs("null", stdout);
     }
     clef_device_close(device);
@@ -218,21 +217,21 @@ static void print_json(const clef_device_info *d, int chosen, const devices_opti
     };
     int32_t n = 0;
     putchar('{');
-    clef__json_member_text(stdout, &n, "name", d->name);
-    clef__json_member_text(stdout, &n, "vendor", d->vendor);
-    clef__json_member_text(stdout, &n, "platform_name", d->platform_name);
-    clef__json_member_text(stdout, &n, "version", d->version);
-    clef__json_member_text(stdout, &n, "driver", d->driver);
+    cli_json_member_text(stdout, &n, "name", d->name);
+    cli_json_member_text(stdout, &n, "vendor", d->vendor);
+    cli_json_member_text(stdout, &n, "platform_name", d->platform_name);
+    cli_json_member_text(stdout, &n, "version", d->version);
+    cli_json_member_text(stdout, &n, "driver", d->driver);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        clef__json_member_number(stdout, &n, numbers[i].key, numbers[i].x);
-    clef__json_member(stdout, &n, "max_items");
-    clef__json_ints(stdout, k->max_items, 3);
-    clef__json_member(stdout, &n, "refused");
+        cli_json_member_number(stdout, &n, numbers[i].key, numbers[i].x);
+    cli_json_member(stdout, &n, "max_items");
+    cli_json_ints(stdout, k->max_items, 3);
+    cli_json_member(stdout, &n, "refused");
     if (d->refused[0])
-        clef__json_string(stdout, d->refused);
+        cli_json_string(stdout, d->refused);
     else
         fputs("null", stdout);
-    clef__json_member(stdout, &n, "chosen");
+    cli_json_member(stdout, &n, "chosen");
     fputs(chosen ? "true" : "false", stdout);
     print_opened_json(d, o, &n);
     putchar('}');
@@ -247,10 +246,10 @@ static int devices_run(const void *options, int32_t n_args, char **args)
     (void)n_args;
     (void)args;
     if (clef_devices_list(&list, &n, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     if (n == 0 && !o->json)
-        return clef__cli_fail(CLI_FAILED, "no OpenCL device: expected at least one platform with a device; a "
-                                          "CPU serves with PoCL (pocl-opencl-icd)");
+        return cli_fail(CLI_FAILED, "no OpenCL device: expected at least one platform with a device; a "
+                                    "CPU serves with PoCL (pocl-opencl-icd)");
     const choice chosen = choose();
     if (o->json)
         putchar('[');
@@ -269,7 +268,7 @@ static int devices_run(const void *options, int32_t n_args, char **args)
     return CLI_OK;
 }
 
-const clef__command clef__command_devices = {
+const cli_command cli_command_devices = {
     .name = "devices",
     .usage = "[--json] [--variants] [--measure]",
     .summary = "List the OpenCL devices and what they can do",

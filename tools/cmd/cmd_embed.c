@@ -9,7 +9,7 @@
 #include "tools/terminal.h"
 
 typedef struct embed_options {
-    clef__embedding_options common;
+    cli_embedding_options common;
     const char *file, *out;
     int32_t json, npy, n_repeats;
 } embed_options;
@@ -18,7 +18,7 @@ static const embed_options embed_defaults = {.common = {.n_batch = 32}};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(embed_options, field)
-static const clef__option embed_option_table[] = {
+static const cli_option embed_option_table[] = {
     {.names = "file", .letter = 'f', .type = CLI_TEXT, .value = "FILE", AT(file),
      .help = "a text on each line of it, after those of the command line; -: stdin"},
     {.names = "json", .type = CLI_SWITCH, AT(json), .help = "as OpenAI's embeddings reply"},
@@ -47,10 +47,10 @@ static int add_lines(texts *t, size_t n_bytes)
     for (size_t i = 0; i < n_bytes; i++)
         n += t->file[i] == '\n';
     if (n > INT32_MAX / 2)
-        return clef__cli_fail(CLI_FAILED, "embed: %zu lines are too many", n);
+        return cli_fail(CLI_FAILED, "embed: %zu lines are too many", n);
     clef_span *more = realloc(t->spans, ((size_t)t->n + n + 1) * sizeof *more);
     if (!more)
-        return clef__cli_fail(CLI_FAILED, "embed: out of host memory");
+        return cli_fail(CLI_FAILED, "embed: out of host memory");
     t->spans = more;
     for (size_t at = 0; at < n_bytes;) {
         const char *end = memchr(t->file + at, '\n', n_bytes - at);
@@ -66,16 +66,16 @@ static int collect(texts *t, const embed_options *o, int32_t n_args, char **args
 {
     t->spans = malloc(((size_t)n_args + 1) * sizeof *t->spans);
     if (!t->spans)
-        return clef__cli_fail(CLI_FAILED, "embed: out of host memory");
+        return cli_fail(CLI_FAILED, "embed: out of host memory");
     for (int32_t i = 0; i < n_args; i++)
         t->spans[t->n++] = (clef_span){args[i], strlen(args[i])};
     size_t n_bytes = 0;
-    int rc = o->file ? clef__read_file(o->file, &t->file, &n_bytes) : CLI_GO_ON;
+    int rc = o->file ? cli_read_file(o->file, &t->file, &n_bytes) : CLI_GO_ON;
     if (rc == CLI_GO_ON && o->file)
         rc = add_lines(t, n_bytes);
     if (rc == CLI_GO_ON && t->n == 0)
-        rc = clef__cli_fail(o->file ? CLI_FAILED : CLI_USAGE, "embed: %s",
-                            o->file ? "the file holds no line" : "expected a TEXT or --file FILE");
+        rc = cli_fail(o->file ? CLI_FAILED : CLI_USAGE, "embed: %s",
+                      o->file ? "the file holds no line" : "expected a TEXT or --file FILE");
     return rc;
 }
 
@@ -100,7 +100,7 @@ static void write_json(FILE *to, const char *model, const float *rows, int32_t n
         fputs("]}", to);
     }
     fputs("], \"model\": ", to);
-    clef__json_string(to, model);
+    cli_json_string(to, model);
     fprintf(to, ", \"usage\": {\"prompt_tokens\": %" PRId64 ", \"total_tokens\": %" PRId64 "}}\n", n_tokens,
             n_tokens);
 }
@@ -110,11 +110,11 @@ static int write_result(const embed_options *o, const char *model, const float *
 {
     FILE *to = o->out ? fopen(o->out, "wb") : stdout;
     if (!to)
-        return clef__cli_fail(CLI_FAILED, "embed: cannot write %s", o->out);
+        return cli_fail(CLI_FAILED, "embed: cannot write %s", o->out);
     if (o->json) {
         write_json(to, model, rows, n, d, n_tokens);
     } else if (o->npy) {
-        clef__npy_head(to, 2, (const int64_t[]){n, d});
+        cli_npy_head(to, 2, (const int64_t[]){n, d});
         fwrite(rows, sizeof *rows, (size_t)n * (size_t)d, to);
     }
     for (int32_t i = 0; !o->json && !o->npy && i < n; i++) {
@@ -123,20 +123,20 @@ static int write_result(const embed_options *o, const char *model, const float *
     }
     const int failed = fflush(to) != 0 || ferror(to);
     if ((o->out && fclose(to) != 0) || failed)
-        return clef__cli_fail(CLI_FAILED, "embed: cannot write %s", o->out ? o->out : "to stdout");
+        return cli_fail(CLI_FAILED, "embed: cannot write %s", o->out ? o->out : "to stdout");
     return CLI_OK;
 }
 
 /* How fast it is once kernels and plans are made; tokenising counts. */
-static int measure(clef__embedding *e, const embed_options *o, const texts *t)
+static int measure(cli_embedding *e, const embed_options *o, const texts *t)
 {
     double best = 0;
     for (int32_t i = 0; i < o->n_repeats; i++) {
         float *rows = NULL;
         int64_t n_tokens = 0;
-        const double begin = clef__terminal_seconds();
-        const int rc = clef__embedding_texts(e, &o->common, t->spans, t->n, &rows, &n_tokens);
-        const double seconds = clef__terminal_seconds() - begin;
+        const double begin = cli_terminal_seconds();
+        const int rc = cli_embedding_texts(e, &o->common, t->spans, t->n, &rows, &n_tokens);
+        const double seconds = cli_terminal_seconds() - begin;
         free(rows);
         if (rc != CLI_GO_ON)
             return rc;
@@ -152,22 +152,22 @@ static int measure(clef__embedding *e, const embed_options *o, const texts *t)
 static int embed_run(const void *options, int32_t n_args, char **args)
 {
     const embed_options *o = options;
-    clef__embedding e = {0};
+    cli_embedding e = {0};
     texts t = {0};
     float *rows = NULL;
     int64_t n_tokens = 0;
     if (o->json && o->npy)
-        return clef__cli_fail(CLI_USAGE, "embed: --json or --npy, not both");
-    if (o->npy && !o->out && clef__terminal_stdout())
-        return clef__cli_fail(CLI_USAGE, "embed: --npy is no text; --out FILE, or stdout to a file");
+        return cli_fail(CLI_USAGE, "embed: --json or --npy, not both");
+    if (o->npy && !o->out && cli_terminal_stdout())
+        return cli_fail(CLI_USAGE, "embed: --npy is no text; --out FILE, or stdout to a file");
     int rc = collect(&t, o, n_args - 1, args + 1);
     if (rc == CLI_GO_ON)
-        rc = clef__embedding_open(&e, &o->common, args[0]);
-    const double begin = clef__terminal_seconds();
+        rc = cli_embedding_open(&e, &o->common, args[0]);
+    const double begin = cli_terminal_seconds();
     if (rc == CLI_GO_ON)
-        rc = clef__embedding_texts(&e, &o->common, t.spans, t.n, &rows, &n_tokens);
+        rc = cli_embedding_texts(&e, &o->common, t.spans, t.n, &rows, &n_tokens);
     if (rc == CLI_GO_ON) {
-        const double seconds = clef__terminal_seconds() - begin;
+        const double seconds = cli_terminal_seconds() - begin;
         if (!o->common.quiet)
             fprintf(stderr,
                     "clef: %" PRId32 " texts of %" PRId64 " tokens in %.3f s, %.1f texts/s, with loading\n",
@@ -177,14 +177,14 @@ static int embed_run(const void *options, int32_t n_args, char **args)
     if (rc == CLI_GO_ON)
         rc = write_result(o, clef_model_hparams(e.model)->name, rows, t.n,
                           clef_embedder_describe(e.embedder).n_dims, n_tokens);
-    clef__embedding_finish(&e);
+    cli_embedding_finish(&e);
     free(rows);
     free(t.spans);
     free(t.file);
     return rc;
 }
 
-const clef__command clef__command_embed = {
+const cli_command cli_command_embed = {
     .name = "embed",
     .usage = "MODEL TEXT... [--file FILE] [--json|--npy]",
     .summary = "Turn texts into vectors",

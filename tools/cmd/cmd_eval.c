@@ -9,7 +9,7 @@
 
 typedef struct eval_options {
     const char *model, *in, *out, *after, *device, *split;
-    clef__list taps;
+    cli_list taps;
     int32_t kv_type, stats, quiet;
     clef_compile_opts compile;
 } eval_options;
@@ -18,7 +18,7 @@ static const eval_options eval_defaults = {.device = NULL};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(eval_options, field)
-static const clef__option eval_option_table[] = {
+static const cli_option eval_option_table[] = {
     MODEL_OPTION(eval_options),
     {.names = "in", .letter = 'i', .type = CLI_TEXT, .value = "FILE", AT(in), .help = "a .safetensors file with the inputs"},
     {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out),
@@ -90,33 +90,33 @@ static clef_status match_shape(eval *e, const char *kind, const clef_value_info 
     const char *name = v->name;
     const clef_shape *want = &v->shape;
     char dims[96];
-    clef__dims_text(came->rank, came->dims, dims);
+    cli_dims_text(came->rank, came->dims, dims);
     if (came->rank != want->rank)
-        return clef__error(err, CLEF_E_SHAPE, "%s: %s %s: expected %" PRId32 " dims, got %s", e->o->in, kind,
-                           name, want->rank, dims);
+        return cli_error(err, CLEF_E_SHAPE, "%s: %s %s: expected %" PRId32 " dims, got %s", e->o->in, kind,
+                         name, want->rank, dims);
     for (int32_t i = 0; i < want->rank; i++) {
         const clef_dim d = want->dim[i];
         const int64_t x = came->dims[i];
         if (!d.symbol) {
             if (x != d.n)
-                return clef__error(err, CLEF_E_SHAPE,
-                                   "%s: %s %s: expected %" PRId64 " in dim %" PRId32 ", got %s", e->o->in,
-                                   kind, name, d.n, i, dims);
+                return cli_error(err, CLEF_E_SHAPE,
+                                 "%s: %s %s: expected %" PRId64 " in dim %" PRId32 ", got %s", e->o->in, kind,
+                                 name, d.n, i, dims);
             continue;
         }
         int64_t bound = 0, *value = &e->symbols[d.symbol - 1];
         const char *symbol = clef_graph_symbol(e->graph, d.symbol, &bound);
         if (d.n <= 0 || x % d.n != 0 || x / d.n < 1 || x / d.n > bound)
-            return clef__error(err, CLEF_E_SHAPE,
-                               "%s: %s %s: expected %" PRId64 " times %s (1 to %" PRId64 ") in dim %" PRId32
-                               ", got %s",
-                               e->o->in, kind, name, d.n, symbol, bound, i, dims);
+            return cli_error(err, CLEF_E_SHAPE,
+                             "%s: %s %s: expected %" PRId64 " times %s (1 to %" PRId64 ") in dim %" PRId32
+                             ", got %s",
+                             e->o->in, kind, name, d.n, symbol, bound, i, dims);
         if (*value && *value != x / d.n)
-            return clef__error(err, CLEF_E_SHAPE,
-                               "%s: input %s makes %s %" PRId64 ", input %s makes it %" PRId64, e->o->in,
-                               name, symbol, x / d.n, e->symbol_from[d.symbol - 1], *value);
+            return cli_error(err, CLEF_E_SHAPE,
+                             "%s: input %s makes %s %" PRId64 ", input %s makes it %" PRId64, e->o->in, name,
+                             symbol, x / d.n, e->symbol_from[d.symbol - 1], *value);
         if (!*value && !(e->symbol_from[d.symbol - 1] = copy_text(name)))
-            return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+            return cli_error(err, CLEF_E_NOMEM, "out of host memory");
         *value = x / d.n;
     }
     return CLEF_OK;
@@ -134,16 +134,16 @@ static clef_status load_tensor(eval *e, int32_t index, clef_dtype dtype, void **
     clef_status status = CLEF_OK;
     *out = NULL;
     if (n % n_elems || n / n_elems > SIZE_MAX / 8 / elem_bytes || n > SIZE_MAX / 8)
-        return clef__error(err, CLEF_E_SHAPE, "%s: %s: %zu elements do not make blocks of %s", e->o->in,
-                           t.name, n, clef_dtype_name(dtype));
+        return cli_error(err, CLEF_E_SHAPE, "%s: %s: %zu elements do not make blocks of %s", e->o->in, t.name,
+                         n, clef_dtype_name(dtype));
     if (!is_int && !clef_dtype_encodes(dtype))
-        return clef__error(err, CLEF_E_UNSUPPORTED, "%s: %s: clef does not write %s", e->o->in, t.name,
-                           clef_dtype_name(dtype));
+        return cli_error(err, CLEF_E_UNSUPPORTED, "%s: %s: clef does not write %s", e->o->in, t.name,
+                         clef_dtype_name(dtype));
     *n_bytes = n / n_elems * elem_bytes;
     raw = malloc(n ? 4 * n : 1);
     *out = malloc(*n_bytes ? *n_bytes : 1);
     if (!raw || !*out) {
-        status = clef__error(err, CLEF_E_NOMEM, "%s: %s: out of host memory", e->o->in, t.name);
+        status = cli_error(err, CLEF_E_NOMEM, "%s: %s: out of host memory", e->o->in, t.name);
         goto out;
     }
     status = clef_tensor_file_read(e->in, index, is_int ? CLEF_I32 : CLEF_F32, raw, n, err);
@@ -158,8 +158,8 @@ static clef_status load_tensor(eval *e, int32_t index, clef_dtype dtype, void **
         int8_t *to = *out;
         for (size_t i = 0; i < n; i++) {
             if (x[i] < INT8_MIN || x[i] > INT8_MAX) {
-                status = clef__error(err, CLEF_E_LIMIT, "%s: %s: expected i8, got %" PRId32, e->o->in, t.name,
-                                     x[i]);
+                status =
+                    cli_error(err, CLEF_E_LIMIT, "%s: %s: expected i8, got %" PRId32, e->o->in, t.name, x[i]);
                 goto out;
             }
             to[i] = (int8_t)x[i];
@@ -182,14 +182,14 @@ static clef_status add_feed(eval *e, const clef_value_info *v, int32_t index, cl
     if (status != CLEF_OK)
         return status;
     if (e->n_feeds == MAX_FEEDS)
-        return clef__error(err, CLEF_E_LIMIT, "%s: more than %d inputs", e->path, MAX_FEEDS);
+        return cli_error(err, CLEF_E_LIMIT, "%s: more than %d inputs", e->path, MAX_FEEDS);
     feed *f = &e->feeds[e->n_feeds];
     status = load_tensor(e, index, v->dtype, &f->data, &f->n_bytes, err);
     if (status != CLEF_OK)
         return status;
     e->n_feeds++;
     f->name = copy_text(v->name);
-    return f->name ? CLEF_OK : clef__error(err, CLEF_E_NOMEM, "out of host memory");
+    return f->name ? CLEF_OK : cli_error(err, CLEF_E_NOMEM, "out of host memory");
 }
 
 /* Ids outside the vocabulary would read as zeros on the device. */
@@ -200,9 +200,8 @@ static clef_status check_ids(const eval *e, const char *name, clef_error *err)
         const int32_t *ids = e->feeds[k].data;
         for (size_t i = 0; strcmp(e->feeds[k].name, name) == 0 && i < e->feeds[k].n_bytes / sizeof *ids; i++)
             if (ids[i] < 0 || ids[i] >= n_vocab)
-                return clef__error(err, CLEF_E_ARG,
-                                   "%s: %s: expected ids from 0 to %" PRId32 ", got %" PRId32, e->o->in, name,
-                                   n_vocab - 1, ids[i]);
+                return cli_error(err, CLEF_E_ARG, "%s: %s: expected ids from 0 to %" PRId32 ", got %" PRId32,
+                                 e->o->in, name, n_vocab - 1, ids[i]);
     }
     return CLEF_OK;
 }
@@ -215,14 +214,14 @@ static clef_status collect_feeds(eval *e, clef_error *err)
         const int32_t index = clef_tensor_file_find(e->in, v.name);
         clef_status status = CLEF_OK;
         if (v.kind == CLEF_STATE && index >= 0 && !e->model)
-            status = clef__error(err, CLEF_E_UNSUPPORTED, "%s: %s is a state, which begins as zeros",
-                                 e->o->in, v.name);
+            status = cli_error(err, CLEF_E_UNSUPPORTED, "%s: %s is a state, which begins as zeros", e->o->in,
+                               v.name);
         if (v.kind == CLEF_INPUT && index >= 0)
             status = add_feed(e, &v, index, err);
         else if (v.kind == CLEF_INPUT && !(e->model && strcmp(v.name, "pos") == 0))
             status =
-                clef__error(err, CLEF_E_NOT_FOUND, "%s: expected a tensor %s, an input of %s; there is none",
-                            e->o->in, v.name, e->path);
+                cli_error(err, CLEF_E_NOT_FOUND, "%s: expected a tensor %s, an input of %s; there is none",
+                          e->o->in, v.name, e->path);
         if (status != CLEF_OK)
             return status;
     }
@@ -239,13 +238,13 @@ static clef_status check_model_inputs(const eval *e, clef_error *err)
     for (int32_t i = 0; i < clef_tensor_file_count(e->in); i++) {
         const char *name = clef_tensor_file_get(e->in, i).name;
         if (strcmp(name, "decoder_input_ids") == 0 && !is_seq2seq)
-            return clef__error(
+            return cli_error(
                 err, CLEF_E_UNSUPPORTED,
                 "%s: has decoder_input_ids, but %s (%s) is no encoder-decoder: expected input_ids", e->o->in,
                 e->path, clef_model_hparams(e->model)->arch);
         if (strcmp(name, "input_ids") != 0 && strcmp(name, "attention_mask") != 0 &&
             strcmp(name, "decoder_input_ids") != 0 && strcmp(name, "token_type_ids") != 0)
-            return clef__error(
+            return cli_error(
                 err, CLEF_E_ARG,
                 "%s: expected input_ids, attention_mask, token_type_ids and decoder_input_ids, got %s",
                 e->o->in, name);
@@ -265,19 +264,19 @@ static clef_status build_model(eval *e, clef_error *err)
     const clef_tensor_info ids = clef_tensor_file_get(e->in, index < 0 ? 0 : index);
     char dims[96];
     if (index < 0)
-        return clef__error(err, CLEF_E_NOT_FOUND, "%s: expected a tensor input_ids [B, T]; there is none",
-                           e->o->in);
+        return cli_error(err, CLEF_E_NOT_FOUND, "%s: expected a tensor input_ids [B, T]; there is none",
+                         e->o->in);
     if (ids.rank != 2 || ids.dims[0] < 1 || ids.dims[1] < 1 || ids.dims[0] > INT32_MAX ||
         ids.dims[1] > INT32_MAX)
-        return clef__error(err, CLEF_E_SHAPE, "%s: input_ids: expected [B, T], got %s", e->o->in,
-                           clef__dims_text(ids.rank, ids.dims, dims));
-    const clef__list plain = clef__plain_taps(&e->o->taps);
+        return cli_error(err, CLEF_E_SHAPE, "%s: input_ids: expected [B, T], got %s", e->o->in,
+                         cli_dims_text(ids.rank, ids.dims, dims));
+    const cli_list plain = cli_plain_taps(&e->o->taps);
     const clef_build_opts opts = {
         .n_context = (int32_t)ids.dims[1],
         .n_batch = (int32_t)ids.dims[1],
         .n_sequences = (int32_t)ids.dims[0],
         .all_logits = 1,
-        .kv_type = clef__kv_type(e->model, e->o->kv_type, e->o->compile.exact),
+        .kv_type = cli_kv_type(e->model, e->o->kv_type, e->o->compile.exact),
         .padding_mask = clef_tensor_file_find(e->in, "attention_mask") >= 0,
         .token_types = clef_tensor_file_find(e->in, "token_type_ids") >= 0,
         .taps = plain.items,
@@ -285,7 +284,7 @@ static clef_status build_model(eval *e, clef_error *err)
     };
     status = clef_model_build(e->model, &opts, &e->graph, err);
     if (status == CLEF_OK)
-        status = clef__graph_tap_patterns(e->graph, e->path, &e->o->taps, err);
+        status = cli_graph_tap_patterns(e->graph, e->path, &e->o->taps, err);
     if (status == CLEF_OK)
         status = collect_feeds(e, err);
     if (status == CLEF_OK)
@@ -299,7 +298,7 @@ static clef_status collect_weights(eval *e, clef_error *err)
     const int32_t n = clef_graph_n_values(e->graph);
     e->weights = calloc((size_t)n + 1, sizeof *e->weights);
     if (!e->weights)
-        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
     for (int32_t i = 0; i < n; i++) {
         const clef_value_info v = clef_value_describe(clef_graph_value(e->graph, i));
         const int32_t index = v.kind == CLEF_WEIGHT ? clef_tensor_file_find(e->in, v.name) : -1;
@@ -312,7 +311,7 @@ static clef_status collect_weights(eval *e, clef_error *err)
             status = load_tensor(e, index, v.dtype, &f->data, &f->n_bytes, err);
             e->n_weights += status == CLEF_OK;
             if (status == CLEF_OK && !(f->name = copy_text(v.name)))
-                status = clef__error(err, CLEF_E_NOMEM, "out of host memory");
+                status = cli_error(err, CLEF_E_NOMEM, "out of host memory");
         }
         if (status != CLEF_OK)
             return status;
@@ -322,12 +321,12 @@ static clef_status collect_weights(eval *e, clef_error *err)
 
 static clef_status build_text_graph(eval *e, clef_error *err)
 {
-    const clef__list plain = clef__plain_taps(&e->o->taps);
-    clef_status status = clef__graph_file_open(e->path, &e->graph, err);
+    const cli_list plain = cli_plain_taps(&e->o->taps);
+    clef_status status = cli_graph_file_open(e->path, &e->graph, err);
     if (status == CLEF_OK)
-        status = clef__graph_tap(e->graph, e->path, &plain, err);
+        status = cli_graph_tap(e->graph, e->path, &plain, err);
     if (status == CLEF_OK)
-        status = clef__graph_tap_patterns(e->graph, e->path, &e->o->taps, err);
+        status = cli_graph_tap_patterns(e->graph, e->path, &e->o->taps, err);
     if (status == CLEF_OK)
         status = collect_weights(e, err);
     return status == CLEF_OK ? collect_feeds(e, err) : status;
@@ -370,7 +369,7 @@ static clef_status bind_and_write(eval *e, clef_error *err)
         const size_t n_bytes = clef_plan_input_bytes(e->plan, pos, NULL, NULL);
         void *zeros = calloc(n_bytes ? n_bytes : 1, 1);
         status = zeros ? clef_plan_write(e->plan, pos, zeros, n_bytes, err)
-                       : clef__error(err, CLEF_E_NOMEM, "out of host memory");
+                       : cli_error(err, CLEF_E_NOMEM, "out of host memory");
         free(zeros);
     }
     return status;
@@ -380,13 +379,13 @@ static clef_status bind_and_write(eval *e, clef_error *err)
  * was tapped. */
 static clef_status read_outputs(eval *e, clef_error *err)
 {
-    const clef__list *taps = &e->o->taps;
-    const int taps_alone = taps->n && clef__is_npy(e->o->out);
-    return clef__taps_read(e->plan, e->graph, e->model || taps_alone ? taps : NULL,
-                           taps_alone ? NULL : "logits", &e->results, &e->n_results, err);
+    const cli_list *taps = &e->o->taps;
+    const int taps_alone = taps->n && cli_is_npy(e->o->out);
+    return cli_taps_read(e->plan, e->graph, e->model || taps_alone ? taps : NULL,
+                         taps_alone ? NULL : "logits", &e->results, &e->n_results, err);
 }
 
-/* A clef__values_run: the graph is e->graph or a copy of it, optimised or with more outputs. */
+/* A cli_values_run: the graph is e->graph or a copy of it, optimised or with more outputs. */
 static clef_status run_graph(void *user, const clef_graph *graph, clef_plan **plan, clef_error *err)
 {
     eval *e = user;
@@ -417,9 +416,9 @@ static clef_status print_stats(eval *e, clef_error *err)
 {
     clef_graph *graph = clef_graph_clone(e->graph);
     clef_status status = graph ? optimize(e, graph, e->o->after ? e->o->after : "drop", err)
-                               : clef__error(err, CLEF_E_NOMEM, "--stats: out of host memory");
+                               : cli_error(err, CLEF_E_NOMEM, "--stats: out of host memory");
     if (status == CLEF_OK)
-        status = clef__stats_walk(graph, run_graph, e, stdout, err);
+        status = cli_stats_walk(graph, run_graph, e, stdout, err);
     clef_graph_destroy(graph);
     return status;
 }
@@ -430,12 +429,12 @@ static clef_status evaluate(eval *e, clef_error *err)
     clef_plan *plan;
     clef_status status = clef_tensor_file_open(o->in, &e->in, err);
     if (status == CLEF_OK)
-        status = clef__is_graph_file(e->path) ? build_text_graph(e, err) : build_model(e, err);
+        status = cli_is_graph_file(e->path) ? build_text_graph(e, err) : build_model(e, err);
     if (status == CLEF_OK)
-        status = clef__devices_open(o->device, o->split, &(clef_device_opts){.notice = clef__say_notice},
-                                    &e->device, err);
+        status = cli_devices_open(o->device, o->split, &(clef_device_opts){.notice = cli_say_notice},
+                                  &e->device, err);
     if (status == CLEF_OK && !o->quiet)
-        clef__say_device(e->device);
+        cli_say_device(e->device);
     if (status == CLEF_OK && o->stats)
         status = print_stats(e, err);
     if (status != CLEF_OK || !o->out)
@@ -445,7 +444,7 @@ static clef_status evaluate(eval *e, clef_error *err)
         status = run_graph(e, e->graph, &plan, err);
     if (status == CLEF_OK)
         status = read_outputs(e, err);
-    return status == CLEF_OK ? clef__tensors_write(o->out, e->results, e->n_results, err) : status;
+    return status == CLEF_OK ? cli_tensors_write(o->out, e->results, e->n_results, err) : status;
 }
 
 static void eval_finish(eval *e)
@@ -461,7 +460,7 @@ static void eval_finish(eval *e)
     free(e->weights);
     for (int32_t i = 0; i < CLEF_MAX_SYMBOLS; i++)
         free(e->symbol_from[i]);
-    clef__taps_free(e->results, e->n_results);
+    cli_taps_free(e->results, e->n_results);
     clef_plan_destroy(e->plan);
     clef_device_close(e->device);
     clef_graph_destroy(e->graph);
@@ -474,20 +473,20 @@ static int eval_run(const void *options, int32_t n_args, char **args)
     const eval_options *o = options;
     clef_error err = {0};
     if (!o->in || (!o->out && (!o->stats || o->taps.n)))
-        return clef__cli_fail(CLI_USAGE, "eval: expected --%s",
-                              !o->in      ? "in FILE"
-                              : o->taps.n ? "out FILE for --tap"
-                                          : "out FILE, or --stats");
-    const char *path = clef__model_path("eval", n_args, args, o->model);
+        return cli_fail(CLI_USAGE, "eval: expected --%s",
+                        !o->in      ? "in FILE"
+                        : o->taps.n ? "out FILE for --tap"
+                                    : "out FILE, or --stats");
+    const char *path = cli_model_path("eval", n_args, args, o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
     eval e = {.o = o, .path = path};
     const clef_status status = evaluate(&e, &err);
     eval_finish(&e);
-    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+    return status == CLEF_OK ? CLI_OK : cli_report(&err);
 }
 
-const clef__command clef__command_eval = {
+const cli_command cli_command_eval = {
     .name = "eval",
     .usage = "[MODEL] --in IN.safetensors --out OUT [--tap NAME]... [--stats]",
     .summary = "Compute a model's or a graph's outputs from tensors",

@@ -7,14 +7,14 @@
 #include "tools/json.h"
 
 typedef struct fill_options {
-    clef__classifier_options common;
+    cli_classifier_options common;
     int32_t n_best;
 } fill_options;
 
 static const fill_options fill_defaults = {.n_best = 5};
 
 /* clang-format off */
-static const clef__option fill_option_table[] = {
+static const cli_option fill_option_table[] = {
     {.names = "n-best", .letter = 'n', .type = CLI_INT, .value = "K", .offset = offsetof(fill_options, n_best), .lo = 1, .hi = 1000,
      .help = "candidates for each place [5]"},
     CLASSIFIER_OPTIONS(fill_options),
@@ -46,7 +46,7 @@ static char *with_own_masks(const char *text, const char *own)
 }
 
 /* The id of the model's mask, and how it is written. */
-static int find_mask(const clef__classifier *c, int32_t *id, const char **own)
+static int find_mask(const cli_classifier *c, int32_t *id, const char **own)
 {
     *id = clef_tokenizer_role(c->tokenizer, CLEF_ROLE_MASK);
     for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
@@ -57,8 +57,7 @@ static int find_mask(const clef__classifier *c, int32_t *id, const char **own)
             return CLI_GO_ON;
         }
     }
-    return clef__cli_fail(CLI_FAILED, "fill: the tokenizer of %s has no mask token",
-                          clef_model_path(c->model));
+    return cli_fail(CLI_FAILED, "fill: the tokenizer of %s has no mask token", clef_model_path(c->model));
 }
 
 /* The n_best likeliest of p [n], the first of equals first, by as many walks: n_best is small. */
@@ -74,7 +73,7 @@ static void best_of(const float *p, int32_t n, int32_t n_best, int32_t *out)
     }
 }
 
-static int print_candidate(const clef__classifier *c, int32_t place, int32_t id, float p, int json)
+static int print_candidate(const cli_classifier *c, int32_t place, int32_t id, float p, int json)
 {
     clef_error err = {0};
     char *piece = NULL, *text = NULL;
@@ -87,21 +86,21 @@ static int print_candidate(const clef__classifier *c, int32_t place, int32_t id,
     c->text.ids[place] = masked;
     if (status == CLEF_OK && json) {
         printf("{\"score\": %.9g, \"token\": %" PRId32 ", \"token_str\": ", (double)p, id);
-        clef__json_string(stdout, piece);
+        cli_json_string(stdout, piece);
         printf(", \"sequence\": ");
-        clef__json_string(stdout, text);
+        cli_json_string(stdout, text);
         putchar('}');
     } else if (status == CLEF_OK) {
         printf("%.6f\t%s\t%s\n", (double)p, piece, text);
     }
     clef_text_free(piece);
     clef_text_free(text);
-    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+    return status == CLEF_OK ? CLI_OK : cli_report(&err);
 }
 
 /* The candidates of each masked place: lines, with an empty one between places; in JSON a list, or a list of
  * lists. */
-static int print_places(const clef__classifier *c, const fill_options *o, int32_t mask, const float *logits,
+static int print_places(const cli_classifier *c, const fill_options *o, int32_t mask, const float *logits,
                         float *p, int32_t *best)
 {
     const int32_t V = c->info.n_classes, n_best = o->n_best < V ? o->n_best : V;
@@ -111,7 +110,7 @@ static int print_places(const clef__classifier *c, const fill_options *o, int32_
     for (int32_t t = 0; t < c->text.n; t++)
         n_places += c->text.ids[t] == mask;
     if (n_places == 0)
-        return clef__cli_fail(CLI_FAILED, "fill: the text has no <mask>");
+        return cli_fail(CLI_FAILED, "fill: the text has no <mask>");
     if (json && n_places > 1)
         putchar('[');
     for (int32_t t = 0; rc == CLI_OK && t < c->text.n; t++) {
@@ -137,33 +136,33 @@ static int print_places(const clef__classifier *c, const fill_options *o, int32_
 static int fill_run(const void *options, int32_t n_args, char **args)
 {
     const fill_options *o = options;
-    clef__classifier c = {0};
+    cli_classifier c = {0};
     const char *own = NULL;
     const float *logits = NULL;
     char *text = NULL;
     int32_t mask = -1;
     (void)n_args;
-    int rc = clef__classifier_open(&c, &o->common, args[0], CLEF_HEAD_MASKED);
+    int rc = cli_classifier_open(&c, &o->common, args[0], CLEF_HEAD_MASKED);
     if (rc == CLI_GO_ON)
         rc = find_mask(&c, &mask, &own);
     if (rc == CLI_GO_ON && !(text = with_own_masks(args[1], own)))
-        rc = clef__cli_fail(CLI_FAILED, "fill: out of host memory");
+        rc = cli_fail(CLI_FAILED, "fill: out of host memory");
     if (rc == CLI_GO_ON)
-        rc = clef__classifier_run(&c, &o->common, text, NULL, &logits);
+        rc = cli_classifier_run(&c, &o->common, text, NULL, &logits);
     if (rc == CLI_GO_ON) {
         float *p = malloc((size_t)c.info.n_classes * sizeof *p);
         int32_t *best = malloc((size_t)o->n_best * sizeof *best);
         rc = p && best ? print_places(&c, o, mask, logits, p, best)
-                       : clef__cli_fail(CLI_FAILED, "fill: out of host memory");
+                       : cli_fail(CLI_FAILED, "fill: out of host memory");
         free(p);
         free(best);
     }
     free(text);
-    clef__classifier_finish(&c);
+    cli_classifier_finish(&c);
     return rc;
 }
 
-const clef__command clef__command_fill = {
+const cli_command cli_command_fill = {
     .name = "fill",
     .usage = "MODEL \"... <mask> ...\"",
     .summary = "Say what stands at a text's masked places",

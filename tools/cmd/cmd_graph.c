@@ -10,7 +10,7 @@
 
 typedef struct graph_options {
     const char *model, *after, *out, *symbols, *device;
-    clef__list taps, expand;
+    cli_list taps, expand;
     int32_t format, n_context, n_sequences, all_logits, padding_mask, beside, profile;
     clef_compile_opts compile;
 } graph_options;
@@ -25,7 +25,7 @@ typedef struct graph_job {
     clef_model *model;
     FILE *data;
     const char *data_name;
-    const clef__graph_profile *profile; /* NULL: none */
+    const cli_graph_profile *profile; /* NULL: none */
     int32_t expand[CLI_MAX_LIST];
     int32_t n_expand; /* -1: all layers */
 } graph_job;
@@ -58,18 +58,18 @@ static clef_status as_onnx(const graph_job *job, FILE *to, clef_error *err)
 
 static clef_status as_svg(const graph_job *job, FILE *to, clef_error *err)
 {
-    return clef__graph_draw(job->graph, "svg", job->expand, job->n_expand, to, err);
+    return cli_graph_draw(job->graph, "svg", job->expand, job->n_expand, to, err);
 }
 
 static clef_status as_png(const graph_job *job, FILE *to, clef_error *err)
 {
-    return clef__graph_draw(job->graph, "png", job->expand, job->n_expand, to, err);
+    return cli_graph_draw(job->graph, "png", job->expand, job->n_expand, to, err);
 }
 
 static clef_status as_html(const graph_job *job, FILE *to, clef_error *err)
 {
     const char *slash = strrchr(job->path, '/');
-    return clef__graph_page(job->graph, job->profile, slash && slash[1] ? slash + 1 : job->path, to, err);
+    return cli_graph_page(job->graph, job->profile, slash && slash[1] ? slash + 1 : job->path, to, err);
 }
 
 enum { DOT_FORMAT = 2, ONNX_FORMAT, SVG_FORMAT, PNG_FORMAT, HTML_FORMAT };
@@ -80,7 +80,7 @@ static const char *const beside_names[] = {"inside", "beside", NULL};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(graph_options, field)
-static const clef__option graph_option_table[] = {
+static const cli_option graph_option_table[] = {
     MODEL_OPTION(graph_options),
     {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = format_names, .help = "[by FILE's name, else text]"},
     {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after),
@@ -110,17 +110,17 @@ static const clef__option graph_option_table[] = {
 /* clang-format on */
 
 /* Passes beyond drop make ops that ONNX has not. */
-static clef__graph_source source_of(const graph_options *o)
+static cli_graph_source source_of(const graph_options *o)
 {
     const int is_onnx = o->format == ONNX_FORMAT;
-    return (clef__graph_source){.build = {.n_context = o->n_context,
-                                          .n_sequences = o->n_sequences,
-                                          .all_logits = o->all_logits,
-                                          .padding_mask = o->padding_mask,
-                                          .taps = o->taps.items,
-                                          .n_taps = o->taps.n},
-                                .for_export = is_onnx,
-                                .after = !o->after && is_onnx ? "drop" : o->after};
+    return (cli_graph_source){.build = {.n_context = o->n_context,
+                                        .n_sequences = o->n_sequences,
+                                        .all_logits = o->all_logits,
+                                        .padding_mask = o->padding_mask,
+                                        .taps = o->taps.items,
+                                        .n_taps = o->taps.n},
+                              .for_export = is_onnx,
+                              .after = !o->after && is_onnx ? "drop" : o->after};
 }
 
 static clef_status write_graph(void *user, FILE *to, clef_error *err)
@@ -134,7 +134,7 @@ static clef_status write_both(void *user, FILE *to, clef_error *err)
 {
     graph_job job = *(const graph_job *)user;
     job.data = to;
-    return clef__output(job.o->out, write_graph, &job, err);
+    return cli_output(job.o->out, write_graph, &job, err);
 }
 
 static clef_status write_job(graph_job *job, clef_error *err)
@@ -142,16 +142,16 @@ static clef_status write_job(graph_job *job, clef_error *err)
     static const char suffix[] = ".data";
     const char *out = job->o->out;
     if (!job->o->beside)
-        return clef__output(out, write_graph, job, err);
+        return cli_output(out, write_graph, job, err);
     if (job->o->format != ONNX_FORMAT || !out)
-        return clef__error(err, CLEF_E_ARG, "--weights beside: expected --format onnx and -o FILE");
+        return cli_error(err, CLEF_E_ARG, "--weights beside: expected --format onnx and -o FILE");
     char *path = malloc(strlen(out) + sizeof suffix);
     if (!path)
-        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
     strcat(strcpy(path, out), suffix);
     const char *slash = strrchr(path, '/');
     job->data_name = slash ? slash + 1 : path;
-    const clef_status status = clef__output(path, write_both, job, err);
+    const clef_status status = cli_output(path, write_both, job, err);
     free(path);
     return status;
 }
@@ -165,8 +165,8 @@ static clef_status bind_symbols(clef_graph *graph, const char *text, clef_error 
         char *end = NULL;
         const long long value = text[n] == '=' ? strtoll(text + n + 1, &end, 10) : 0;
         if (!end || end == text + n + 1 || end != text + all || n >= sizeof name)
-            return clef__error(err, CLEF_E_ARG, "--symbols: expected NAME=NUMBER[,NAME=NUMBER], got '%s'",
-                               text);
+            return cli_error(err, CLEF_E_ARG, "--symbols: expected NAME=NUMBER[,NAME=NUMBER], got '%s'",
+                             text);
         memcpy(name, text, n);
         name[n] = 0;
         const clef_status status = clef_graph_set_bound(graph, name, value, err);
@@ -181,8 +181,8 @@ static clef_status read_layers(graph_job *job, clef_error *err)
 {
     const int32_t format = job->o->format;
     if (job->o->expand.n && format != DOT_FORMAT && format != SVG_FORMAT && format != PNG_FORMAT)
-        return clef__error(err, CLEF_E_ARG, "--expand: expected --format dot, svg or png, got %s",
-                           format_names[format]);
+        return cli_error(err, CLEF_E_ARG, "--expand: expected --format dot, svg or png, got %s",
+                         format_names[format]);
     for (int32_t i = 0; i < job->o->expand.n; i++) {
         const char *text = job->o->expand.items[i];
         char *end;
@@ -190,7 +190,7 @@ static clef_status read_layers(graph_job *job, clef_error *err)
         if (strcmp(text, "all") == 0)
             job->n_expand = -1;
         else if (end == text || *end || layer < 0 || layer > INT32_MAX)
-            return clef__error(err, CLEF_E_ARG, "--expand: expected a layer's number or all, got '%s'", text);
+            return cli_error(err, CLEF_E_ARG, "--expand: expected a layer's number or all, got '%s'", text);
         else if (job->n_expand >= 0)
             job->expand[job->n_expand++] = (int32_t)layer;
     }
@@ -199,18 +199,18 @@ static clef_status read_layers(graph_job *job, clef_error *err)
 
 static clef_status write_profiled(graph_job *job, clef_error *err)
 {
-    clef__graph_profile profile = {0};
+    cli_graph_profile profile = {0};
     clef_status status = CLEF_OK;
     if (job->o->profile && job->o->format != HTML_FORMAT)
-        return clef__error(err, CLEF_E_ARG, "--profile: expected --format html");
+        return cli_error(err, CLEF_E_ARG, "--profile: expected --format html");
     if (job->o->profile) {
-        status = clef__graph_profile_run(&profile, job->o->device, job->o->compile.no_proof, job->model,
-                                         job->graph, err);
+        status = cli_graph_profile_run(&profile, job->o->device, job->o->compile.no_proof, job->model,
+                                       job->graph, err);
         job->profile = &profile;
     }
     if (status == CLEF_OK)
         status = write_job(job, err);
-    clef__graph_profile_finish(&profile);
+    cli_graph_profile_finish(&profile);
     return status;
 }
 
@@ -226,10 +226,10 @@ static int run_diff(const graph_options *o, char **args)
                         : o->model            ? "--model"
                         : o->device           ? "--use-device"
                                               : NULL;
-    const clef__graph_source source = source_of(o);
+    const cli_graph_source source = source_of(o);
     if (extra)
-        return clef__cli_fail(CLI_USAGE, "graph diff: does not take %s", extra);
-    return clef__graph_diff(&source, args[1], args[2], o->out);
+        return cli_fail(CLI_USAGE, "graph diff: does not take %s", extra);
+    return cli_graph_diff(&source, args[1], args[2], o->out);
 }
 
 static int graph_run(const void *options, int32_t n_args, char **args)
@@ -241,23 +241,22 @@ static int graph_run(const void *options, int32_t n_args, char **args)
     if (n_args == 3 && strcmp(args[0], "diff") == 0)
         return run_diff(&o, args);
     if (!o.profile && (o.device || o.compile.no_proof))
-        return clef__cli_fail(
+        return cli_fail(
             CLI_USAGE,
             "graph: %s counts with --profile alone: no device has a part in the graph before its own passes",
             o.device ? "--use-device" : "--no-proof");
     if (n_args > 1)
-        return clef__cli_fail(CLI_USAGE, "graph: expected one MODEL, or diff A B; got %d arguments",
-                              (int)n_args);
-    job.path = clef__model_path("graph", n_args, args, o.model);
+        return cli_fail(CLI_USAGE, "graph: expected one MODEL, or diff A B; got %d arguments", (int)n_args);
+    job.path = cli_model_path("graph", n_args, args, o.model);
     if (!job.path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
-    o.format = clef__format_of("graph", format_names, "clef", o.format, o.out);
+    o.format = cli_format_of("graph", format_names, "clef", o.format, o.out);
     if (o.format < 0)
         return CLI_USAGE;
-    const clef__graph_source source = source_of(&o);
+    const cli_graph_source source = source_of(&o);
     clef_status status = read_layers(&job, &err);
     if (status == CLEF_OK)
-        status = clef__graph_source_open(&source, job.path, &job.model, &graph, &err);
+        status = cli_graph_source_open(&source, job.path, &job.model, &graph, &err);
     if (status == CLEF_OK)
         status = bind_symbols(graph, o.symbols, &err);
     job.graph = graph;
@@ -265,10 +264,10 @@ static int graph_run(const void *options, int32_t n_args, char **args)
         status = write_profiled(&job, &err);
     clef_graph_destroy(graph);
     clef_model_close(job.model);
-    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+    return status == CLEF_OK ? CLI_OK : cli_report(&err);
 }
 
-const clef__command clef__command_graph = {
+const cli_command cli_command_graph = {
     .name = "graph",
     .usage = "[MODEL] [--format text|json|dot|svg|png|html|onnx] [--after PASS] [-o FILE]",
     .summary = "Print a model's computation graph",

@@ -12,7 +12,7 @@ typedef struct info_options {
 
 static const info_options info_defaults = {0};
 
-static const clef__option info_option_table[] = {
+static const cli_option info_option_table[] = {
     MODEL_OPTION(info_options),
     {.names = "json", .type = CLI_SWITCH, .offset = offsetof(info_options, json), .help = "as JSON"},
     {.names = NULL},
@@ -70,13 +70,13 @@ static void print_entry(void *user, const char *key, const char *value)
 {
     (void)user;
     printf("  %s = ", key);
-    clef__json_string(stdout, value);
+    cli_json_string(stdout, value);
     putchar('\n');
 }
 
 static void print_json_entry(void *user, const char *key, const char *value)
 {
-    clef__json_member_text(stdout, user, key, value);
+    cli_json_member_text(stdout, user, key, value);
 }
 
 static void print_text(const clef_model *model)
@@ -97,10 +97,9 @@ static void print_text(const clef_model *model)
         n_params += count_of(&t);
         n_bytes += t.n_bytes;
         printf("  %-40s %-5s %-20s %s\n", t.name, clef_dtype_name(t.dtype),
-               clef__dims_text(t.rank, t.dims, dims), clef__bytes_text(t.n_bytes, size));
+               cli_dims_text(t.rank, t.dims, dims), cli_bytes_text(t.n_bytes, size));
     }
-    printf("\n%" PRId32 " tensors, %" PRIu64 " parameters, %s\n", n, n_params,
-           clef__bytes_text(n_bytes, size));
+    printf("\n%" PRId32 " tensors, %" PRIu64 " parameters, %s\n", n, n_params, cli_bytes_text(n_bytes, size));
 }
 
 static void print_json(const clef_model *model)
@@ -111,15 +110,15 @@ static void print_json(const clef_model *model)
     uint64_t n_params = 0, n_bytes = 0;
     int32_t members = 0, inner = 0;
     putchar('{');
-    clef__json_member_text(stdout, &members, "path", clef_model_path(model));
-    clef__json_member_text(stdout, &members, "arch", h->arch);
-    clef__json_member_text(stdout, &members, "name", h->name);
-    clef__json_member(stdout, &members, "hyperparameters");
+    cli_json_member_text(stdout, &members, "path", clef_model_path(model));
+    cli_json_member_text(stdout, &members, "arch", h->arch);
+    cli_json_member_text(stdout, &members, "name", h->name);
+    cli_json_member(stdout, &members, "hyperparameters");
     putchar('{');
     for (int32_t i = 0; i < n_rows; i++)
-        clef__json_member_number(stdout, &inner, rows[i].name, rows[i].x);
+        cli_json_member_number(stdout, &inner, rows[i].name, rows[i].x);
     puts("},");
-    clef__json_string(stdout, "metadata");
+    cli_json_string(stdout, "metadata");
     fputs(": {", stdout);
     inner = 0;
     clef_model_metadata(model, print_json_entry, &inner);
@@ -130,14 +129,14 @@ static void print_json(const clef_model *model)
         n_bytes += t.n_bytes;
         inner = 0;
         fputs(" {", stdout);
-        clef__json_member_text(stdout, &inner, "name", t.name);
-        clef__json_member_text(stdout, &inner, "dtype", clef_dtype_name(t.dtype));
-        clef__json_member(stdout, &inner, "shape");
+        cli_json_member_text(stdout, &inner, "name", t.name);
+        cli_json_member_text(stdout, &inner, "dtype", clef_dtype_name(t.dtype));
+        cli_json_member(stdout, &inner, "shape");
         putchar('[');
         for (int32_t k = 0; k < t.rank; k++)
             printf("%s%" PRId64, k ? ", " : "", t.dims[k]);
         putchar(']');
-        clef__json_member_number(stdout, &inner, "bytes", (double)t.n_bytes);
+        cli_json_member_number(stdout, &inner, "bytes", (double)t.n_bytes);
         puts(i + 1 < n ? "}," : "}");
     }
     printf("],\n\"n_parameters\": %" PRIu64 ", \"bytes\": %" PRIu64 "}\n", n_params, n_bytes);
@@ -167,15 +166,15 @@ static void print_vocabulary_json(const char *path, const clef_tokenizer *tok, c
 {
     int32_t members = 0, inner = 0;
     putchar('{');
-    clef__json_member_text(stdout, &members, "path", path);
+    cli_json_member_text(stdout, &members, "path", path);
     if (tok) {
-        clef__json_member_number(stdout, &members, "n_tokens", clef_tokenizer_n_tokens(tok));
-        clef__json_member_number(stdout, &members, "bos", clef_tokenizer_bos(tok));
-        clef__json_member_number(stdout, &members, "eos", clef_tokenizer_eos(tok));
+        cli_json_member_number(stdout, &members, "n_tokens", clef_tokenizer_n_tokens(tok));
+        cli_json_member_number(stdout, &members, "bos", clef_tokenizer_bos(tok));
+        cli_json_member_number(stdout, &members, "eos", clef_tokenizer_eos(tok));
     } else {
-        clef__json_member_text(stdout, &members, "tokenizer_error", err->text);
+        cli_json_member_text(stdout, &members, "tokenizer_error", err->text);
     }
-    clef__json_member(stdout, &members, "metadata");
+    cli_json_member(stdout, &members, "metadata");
     putchar('{');
     clef_gguf_metadata(path, print_json_entry, &inner, NULL, NULL);
     puts("},\n\"tensors\": []}");
@@ -196,13 +195,13 @@ static int info_run(const void *options, int32_t n_args, char **args)
     const info_options *o = options;
     clef_error err = {0};
     clef_model *model = NULL;
-    const char *path = clef__model_path("info", n_args, args, o->model);
+    const char *path = cli_model_path("info", n_args, args, o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
     if (is_vocabulary(path))
         return describe_vocabulary(path, o->json);
     if (clef_model_open(path, &model, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     if (o->json)
         print_json(model);
     else
@@ -211,7 +210,7 @@ static int info_run(const void *options, int32_t n_args, char **args)
     return CLI_OK;
 }
 
-const clef__command clef__command_info = {
+const cli_command cli_command_info = {
     .name = "info",
     .usage = "[MODEL] [--json]",
     .summary = "Show what a model file holds: metadata, tensors, sizes",

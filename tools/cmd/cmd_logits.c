@@ -8,7 +8,7 @@
 #include "tools/output.h"
 
 typedef struct logits_options {
-    clef__forward_opts forward;
+    cli_forward_opts forward;
     const char *model, *out;
     int32_t top, format;
 } logits_options;
@@ -16,12 +16,11 @@ typedef struct logits_options {
 static const logits_options logits_defaults = {.top = 5, .format = -1, .forward.compile.exact = 1};
 
 static const char *const formats[] = {"text", "json", "html", "svg", NULL};
-static const clef__writer writers[] = {clef__logits_text, clef__logits_json, clef__logits_html,
-                                       clef__logits_svg};
+static const cli_writer writers[] = {cli_logits_text, cli_logits_json, cli_logits_html, cli_logits_svg};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(logits_options, field)
-static const clef__option logits_option_table[] = {
+static const cli_option logits_option_table[] = {
     MODEL_OPTION(logits_options),
     FORWARD_OPTIONS(logits_options),
     {.names = "top", .letter = 'k', .type = CLI_INT, .value = "K", AT(top), .lo = 1, .hi = LOGITS_MAX_TOP,
@@ -61,17 +60,17 @@ static void score(logits_place *place, const float *x, int32_t n_vocab, int32_t 
 
 static clef_status score_all(logits_result *r, const float *logits, int32_t n_vocab, clef_error *err)
 {
-    const clef__forward *f = r->f;
+    const cli_forward *f = r->f;
     const int32_t *ids = f->is_seq2seq ? f->target : f->ids, first = r->is_masked_lm ? 0 : 1;
     r->n = f->is_seq2seq ? f->n_target : f->n_ids;
     r->places = calloc((size_t)r->n, sizeof *r->places);
     if (!r->places)
-        return clef__error(err, CLEF_E_NOMEM, "logits: out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "logits: out of host memory");
     for (int32_t i = 0; i < r->n; i++) {
         r->places[i].id = ids[i];
         r->places[i].top = calloc((size_t)r->n_top + 1, sizeof *r->places[i].top);
         if (!r->places[i].top)
-            return clef__error(err, CLEF_E_NOMEM, "logits: out of host memory");
+            return cli_error(err, CLEF_E_NOMEM, "logits: out of host memory");
         if (i < first || (f->mask && !f->is_seq2seq && (!f->mask[i] || !f->mask[i - first])))
             continue;
         score(&r->places[i], logits + (size_t)(i - first) * (size_t)n_vocab, n_vocab, r->n_top);
@@ -79,28 +78,28 @@ static clef_status score_all(logits_result *r, const float *logits, int32_t n_vo
         r->n_scored++;
     }
     if (!r->n_scored)
-        return clef__error(err, CLEF_E_LIMIT, "logits: no token stands behind another; expected two or more");
+        return cli_error(err, CLEF_E_LIMIT, "logits: no token stands behind another; expected two or more");
     r->nats /= r->n_scored;
     return CLEF_OK;
 }
 
-static clef_status collect(clef__forward *f, logits_result *r, clef_error *err)
+static clef_status collect(cli_forward *f, logits_result *r, clef_error *err)
 {
     float *logits = NULL;
     int32_t rank = 0;
     int64_t dims[CLEF_MAX_DIMS] = {0};
-    clef_status status = clef__forward_build(f, NULL, 0, err);
+    clef_status status = cli_forward_build(f, NULL, 0, err);
     r->is_masked_lm = status == CLEF_OK && !clef_graph_find(f->graph, "pos") && !f->is_seq2seq;
     if (status == CLEF_OK && !clef_graph_find(f->graph, "logits"))
-        status = clef__error(err, CLEF_E_UNSUPPORTED, "logits: %s has no head that gives logits",
-                             clef_model_path(f->model));
+        status = cli_error(err, CLEF_E_UNSUPPORTED, "logits: %s has no head that gives logits",
+                           clef_model_path(f->model));
     if (status == CLEF_OK)
-        status = clef__forward_run(f, err);
+        status = cli_forward_run(f, err);
     if (status == CLEF_OK)
-        status = clef__forward_read(f, "logits", &logits, &rank, dims, err);
+        status = cli_forward_read(f, "logits", &logits, &rank, dims, err);
     if (status == CLEF_OK && (rank != 3 || dims[2] != clef_model_hparams(f->model)->n_vocab))
-        status = clef__error(err, CLEF_E_UNSUPPORTED, "logits: those of %s are not of its vocabulary",
-                             clef_model_path(f->model));
+        status = cli_error(err, CLEF_E_UNSUPPORTED, "logits: those of %s are not of its vocabulary",
+                           clef_model_path(f->model));
     if (status == CLEF_OK)
         status = score_all(r, logits, (int32_t)dims[2], err);
     free(logits);
@@ -111,31 +110,31 @@ static int logits_run(const void *options, int32_t n_args, char **args)
 {
     const logits_options *o = options;
     clef_error err = {0};
-    clef__forward f = {0};
-    const char *path = clef__model_path("logits", n_args, args, o->model);
+    cli_forward f = {0};
+    const char *path = cli_model_path("logits", n_args, args, o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
-    const int32_t format = clef__format_of("logits", formats, "txt", o->format, o->out);
+    const int32_t format = cli_format_of("logits", formats, "txt", o->format, o->out);
     if (format < 0)
         return CLI_USAGE;
     const char *slash = strrchr(path, '/');
     logits_result r = {.f = &f, .n_top = o->top, .title = slash && slash[1] ? slash + 1 : path};
-    clef_status status = clef__forward_open(&f, &o->forward, path, &err);
+    clef_status status = cli_forward_open(&f, &o->forward, path, &err);
     if (status == CLEF_OK && o->top > clef_model_hparams(f.model)->n_vocab)
-        status = clef__error(&err, CLEF_E_ARG, "--top %" PRId32 ": the vocabulary has %" PRId32 " tokens",
-                             o->top, clef_model_hparams(f.model)->n_vocab);
+        status = cli_error(&err, CLEF_E_ARG, "--top %" PRId32 ": the vocabulary has %" PRId32 " tokens",
+                           o->top, clef_model_hparams(f.model)->n_vocab);
     if (status == CLEF_OK)
         status = collect(&f, &r, &err);
     if (status == CLEF_OK)
-        status = clef__output(o->out, writers[format], &r, &err);
+        status = cli_output(o->out, writers[format], &r, &err);
     for (int32_t i = 0; i < r.n && r.places; i++)
         free(r.places[i].top);
     free(r.places);
-    clef__forward_close(&f);
-    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+    cli_forward_close(&f);
+    return status == CLEF_OK ? CLI_OK : cli_report(&err);
 }
 
-const clef__command clef__command_logits = {
+const cli_command cli_command_logits = {
     .name = "logits",
     .usage = "[MODEL] -p TEXT [--top K] [-o FILE]",
     .summary = "Show what a model expected at each position of a text",

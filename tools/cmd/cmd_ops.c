@@ -8,7 +8,7 @@ typedef struct ops_options {
 } ops_options;
 
 static const ops_options ops_defaults = {0};
-static const clef__option ops_option_table[] = {{.names = NULL}};
+static const cli_option ops_option_table[] = {{.names = NULL}};
 
 static int ops_run(const void *options, int32_t n_args, char **args)
 {
@@ -22,7 +22,7 @@ static int ops_run(const void *options, int32_t n_args, char **args)
     return CLI_OK;
 }
 
-const clef__command clef__command_ops = {
+const cli_command cli_command_ops = {
     .name = "ops",
     .usage = "",
     .summary = "List the ops of graphs and their formulas",

@@ -25,7 +25,7 @@ static const perplexity_options perplexity_defaults = {0};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(perplexity_options, field)
-static const clef__option perplexity_option_table[] = {
+static const cli_option perplexity_option_table[] = {
     MODEL_OPTION(perplexity_options),
     {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "CTX", AT(n_context), .lo = 2, .hi = INT32_MAX,
      .help = "tokens of a window [512, or the model's context]"},
@@ -48,7 +48,7 @@ typedef struct work {
     clef_model *model;
     clef_device *device;
     clef_plan *plan;
-    clef__progress progress;
+    cli_progress progress;
     int32_t *ids;       /* the text's tokens; in half mode after BOS, where the model wants one */
     int32_t n_ids, bos; /* bos -1: windows begin without */
     int32_t n_context, step, n_vocab, n_windows;
@@ -83,7 +83,7 @@ static clef_status encode(work *w, const clef_tokenizer *tok, const char *text, 
     const int32_t lead = w->o->score == SCORE_HALF && w->bos >= 0;
     w->ids = status == CLEF_OK ? malloc(((size_t)n + 1) * sizeof *w->ids) : NULL;
     if (status == CLEF_OK && !w->ids)
-        status = clef__error(err, CLEF_E_NOMEM, "perplexity: out of host memory");
+        status = cli_error(err, CLEF_E_NOMEM, "perplexity: out of host memory");
     if (status == CLEF_OK) {
         w->ids[0] = w->bos;
         if (n)
@@ -103,11 +103,11 @@ static clef_status count_windows(work *w, clef_error *err)
     else
         w->n_windows = n_targets > 0 ? (n_targets - 1) / w->n_context + 1 : 0;
     if (w->n_windows < 1)
-        return clef__error(err, CLEF_E_ARG, "%s: %" PRId32 " tokens, expected at least %" PRId32, w->file,
-                           w->n_ids,
-                           w->o->score == SCORE_HALF ? w->n_context
-                           : w->bos >= 0             ? 1
-                                                     : 2);
+        return cli_error(err, CLEF_E_ARG, "%s: %" PRId32 " tokens, expected at least %" PRId32, w->file,
+                         w->n_ids,
+                         w->o->score == SCORE_HALF ? w->n_context
+                         : w->bos >= 0             ? 1
+                                                   : 2);
     return CLEF_OK;
 }
 
@@ -146,7 +146,7 @@ static clef_status make_plan(work *w, clef_error *err)
                                    .n_batch = w->step,
                                    .n_sequences = 1,
                                    .all_logits = 1,
-                                   .kv_type = clef__kv_type(w->model, w->o->kv_type, w->o->compile.exact)};
+                                   .kv_type = cli_kv_type(w->model, w->o->kv_type, w->o->compile.exact)};
     const clef_plan_opts opts = {
         .compile = cli_compile_opts(&w->o->compile, &w->progress),
         .weights = clef_model_weight,
@@ -156,11 +156,11 @@ static clef_status make_plan(work *w, clef_error *err)
     if (status == CLEF_OK)
         status = clef_graph_optimize(graph, NULL, err);
     if (status == CLEF_OK)
-        status = clef__devices_open(w->o->device, w->o->split,
-                                    &(clef_device_opts){.notice = clef__say_notice,
-                                                        .progress = clef__progress_step,
-                                                        .progress_user = &w->progress},
-                                    &w->device, err);
+        status = cli_devices_open(w->o->device, w->o->split,
+                                  &(clef_device_opts){.notice = cli_say_notice,
+                                                      .progress = cli_progress_step,
+                                                      .progress_user = &w->progress},
+                                  &w->device, err);
     if (status == CLEF_OK)
         status = clef_plan_create(w->device, graph, &opts, &w->plan, err);
     clef_graph_destroy(graph);
@@ -177,9 +177,8 @@ static clef_status open_all(work *w, const char *path, const char *text, size_t 
     if (!tok)
         return err->status;
     if (w->o->n_context > hp->n_context)
-        return clef__error(err, CLEF_E_LIMIT,
-                           "perplexity: -c %" PRId32 ": the model's context holds %" PRId32, w->o->n_context,
-                           hp->n_context);
+        return cli_error(err, CLEF_E_LIMIT, "perplexity: -c %" PRId32 ": the model's context holds %" PRId32,
+                         w->o->n_context, hp->n_context);
     w->n_context = w->o->n_context                   ? w->o->n_context
                    : hp->n_context < DEFAULT_CONTEXT ? hp->n_context
                                                      : DEFAULT_CONTEXT;
@@ -199,16 +198,16 @@ static clef_status open_all(work *w, const char *path, const char *text, size_t 
     w->logits = malloc((size_t)w->step * (size_t)w->n_vocab * sizeof *w->logits);
     w->nats = malloc((size_t)w->n_windows * (size_t)w->n_context * sizeof *w->nats);
     if (!w->input || !w->target || !w->logits || !w->nats)
-        return clef__error(err, CLEF_E_NOMEM, "perplexity: out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "perplexity: out of host memory");
     return make_plan(w, err);
 }
 
 static void close_all(work *w)
 {
-    clef__progress_finish(&w->progress);
+    cli_progress_finish(&w->progress);
     clef_plan_destroy(w->plan);
     clef_device_close(w->device);
-    clef__progress_finish(&w->progress);
+    cli_progress_finish(&w->progress);
     clef_model_close(w->model);
     free(w->ids);
     free(w->input);
@@ -268,20 +267,20 @@ static clef_status score_step(work *w, int32_t at, int32_t n, clef_error *err)
 static clef_status score_text(work *w, clef_error *err)
 {
     clef_status status = CLEF_OK;
-    const double start = clef__terminal_seconds();
+    const double start = cli_terminal_seconds();
     for (int32_t k = 0; k < w->n_windows && status == CLEF_OK; k++) {
         const int32_t n = make_window(w, k);
         status = clef_plan_reset(w->plan, err);
         for (int32_t at = 0; at < n && status == CLEF_OK; at += w->step) {
             status = score_step(w, at, n - at < w->step ? n - at : w->step, err);
             if (status == CLEF_OK &&
-                clef__progress_step(&w->progress, "windows", (uint64_t)k, (uint64_t)w->n_windows))
+                cli_progress_step(&w->progress, "windows", (uint64_t)k, (uint64_t)w->n_windows))
                 status =
-                    clef__error(err, CLEF_E_CANCELLED,
-                                "perplexity: interrupted at window %" PRId32 " of %" PRId32, k, w->n_windows);
+                    cli_error(err, CLEF_E_CANCELLED,
+                              "perplexity: interrupted at window %" PRId32 " of %" PRId32, k, w->n_windows);
         }
     }
-    w->seconds = clef__terminal_seconds() - start;
+    w->seconds = cli_terminal_seconds() - start;
     return status;
 }
 
@@ -302,17 +301,17 @@ static void print_result(const work *w)
     }
     int32_t m = 0;
     putchar('{');
-    clef__json_member_text(stdout, &m, "what", "perplexity");
-    clef__json_member_text(stdout, &m, "model", clef_model_path(w->model));
-    clef__json_member_number(stdout, &m, "value", value);
-    clef__json_member_text(stdout, &m, "unit", "ppl");
-    clef__json_member_number(stdout, &m, "error", value * nats_error);
-    clef__json_member_number(stdout, &m, "nats_per_token", nats);
-    clef__json_member_number(stdout, &m, "tokens", n);
-    clef__json_member_number(stdout, &m, "windows", w->n_windows);
-    clef__json_member_number(stdout, &m, "context", w->n_context);
-    clef__json_member_text(stdout, &m, "score", score_names[w->o->score]);
-    clef__json_member_number(stdout, &m, "seconds", w->seconds);
+    cli_json_member_text(stdout, &m, "what", "perplexity");
+    cli_json_member_text(stdout, &m, "model", clef_model_path(w->model));
+    cli_json_member_number(stdout, &m, "value", value);
+    cli_json_member_text(stdout, &m, "unit", "ppl");
+    cli_json_member_number(stdout, &m, "error", value * nats_error);
+    cli_json_member_number(stdout, &m, "nats_per_token", nats);
+    cli_json_member_number(stdout, &m, "tokens", n);
+    cli_json_member_number(stdout, &m, "windows", w->n_windows);
+    cli_json_member_number(stdout, &m, "context", w->n_context);
+    cli_json_member_text(stdout, &m, "score", score_names[w->o->score]);
+    cli_json_member_number(stdout, &m, "seconds", w->seconds);
     puts("}");
 }
 
@@ -324,30 +323,30 @@ static int perplexity_run(const void *options, int32_t n_args, char **args)
     char *text = NULL;
     size_t n_bytes = 0;
     if (n_args < 1)
-        return clef__cli_fail(CLI_USAGE, "perplexity: expected [MODEL] FILE, no FILE was given");
+        return cli_fail(CLI_USAGE, "perplexity: expected [MODEL] FILE, no FILE was given");
     w.file = args[n_args - 1];
-    const char *path = clef__model_path("perplexity", n_args - 1, args, o->model);
+    const char *path = cli_model_path("perplexity", n_args - 1, args, o->model);
     if (!path)
         return n_args > 1 ? CLI_USAGE : CLI_FAILED;
-    const int rc = clef__read_file(w.file, &text, &n_bytes);
+    const int rc = cli_read_file(w.file, &text, &n_bytes);
     if (rc != CLI_GO_ON)
         return rc;
-    clef__terminal_catch_interrupt();
-    clef__progress_init(&w.progress, o->quiet);
+    cli_terminal_catch_interrupt();
+    cli_progress_init(&w.progress, o->quiet);
     clef_status status = open_all(&w, path, text, n_bytes, &err);
     free(text);
     if (status == CLEF_OK)
         status = score_text(&w, &err);
-    clef__progress_finish(&w.progress);
+    cli_progress_finish(&w.progress);
     if (status == CLEF_OK && o->curve)
-        status = clef__output(o->curve, clef__curve_svg, &(clef__curve){w.file, w.nats, w.n_scored}, &err);
+        status = cli_output(o->curve, cli_curve_svg, &(cli_curve){w.file, w.nats, w.n_scored}, &err);
     if (status == CLEF_OK)
         print_result(&w);
     close_all(&w);
-    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+    return status == CLEF_OK ? CLI_OK : cli_report(&err);
 }
 
-const clef__command clef__command_perplexity = {
+const cli_command cli_command_perplexity = {
     .name = "perplexity",
     .usage = "[MODEL] FILE [FLAGS]",
     .summary = "Measure how well a model predicts a text",

@@ -17,12 +17,11 @@ typedef struct plan_options {
 static const plan_options plan_defaults = {.n_context = -1, .format = -1};
 
 static const char *const formats[] = {"text", "json", "svg", "html", NULL};
-static const clef__writer writers[] = {clef__memory_text, clef__memory_json, clef__memory_svg,
-                                       clef__memory_html};
+static const cli_writer writers[] = {cli_memory_text, cli_memory_json, cli_memory_svg, cli_memory_html};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(plan_options, field)
-static const clef__option plan_option_table[] = {
+static const cli_option plan_option_table[] = {
     MODEL_OPTION(plan_options),
     {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "CTX", AT(n_context), .lo = 0, .hi = INT32_MAX,
      .help = "positions of the context; 0: the model's own [its own, at most 4096]"},
@@ -56,7 +55,7 @@ static clef_status find_peak(memory_part *p, clef_error *err)
 {
     uint64_t *live = calloc((size_t)p->n_values + 2, sizeof *live), now = 0;
     if (!live)
-        return clef__error(err, CLEF_E_NOMEM, "plan: out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "plan: out of host memory");
     for (int32_t i = 0; i < p->n_tensors; i++) {
         const clef_plan_tensor *t = &p->tensors[i];
         const int32_t last = t->last < p->n_values ? t->last : p->n_values;
@@ -90,7 +89,7 @@ static clef_status add_stage(memory_plan *m, const char *name, const clef_plan *
     p->n_tensors = clef_plan_tensors(plan, NULL, 0);
     p->tensors = calloc((size_t)p->n_tensors + 1, sizeof *p->tensors);
     if (!p->tensors)
-        return clef__error(err, CLEF_E_NOMEM, "plan: out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "plan: out of host memory");
     clef_plan_tensors(plan, p->tensors, p->n_tensors);
     return find_peak(p, err);
 }
@@ -101,7 +100,7 @@ static clef_status add_part(memory_plan *m, const char *name, const clef_plan *p
     clef_status status = CLEF_OK;
     for (int32_t i = 0; clef_plan_stage(plan, i) && status == CLEF_OK; i++) {
         if (m->n_parts == MEMORY_MAX_PARTS)
-            return clef__error(err, CLEF_E_LIMIT, "plan: more than %d parts", MEMORY_MAX_PARTS);
+            return cli_error(err, CLEF_E_LIMIT, "plan: more than %d parts", MEMORY_MAX_PARTS);
         status = add_stage(m, name, clef_plan_stage(plan, i), err);
     }
     return status;
@@ -122,7 +121,7 @@ static clef_status plan_session(work *w, clef_error *err)
                                     .n_batch = o->n_batch,
                                     .n_source = o->n_source,
                                     .n_beams = o->n_beams,
-                                    .kv_type = clef__kv_type(w->model, o->kv_type, o->compile.exact),
+                                    .kv_type = cli_kv_type(w->model, o->kv_type, o->compile.exact),
                                     .compile = o->compile,
                                     .describe_only = 1};
     clef_status status = clef_session_create(w->device, w->model, &opts, &w->session, err);
@@ -148,7 +147,7 @@ static clef_status make_plan(work *w, const char *path, clef_error *err)
                                                                          : MAX_DEFAULT_CONTEXT;
     const clef_build_opts build = {
         .n_context = w->plan.n_context, .n_batch = w->plan.n_context, .n_sequences = 1};
-    status = clef__devices_open(o->device, o->split, NULL, &w->device, err);
+    status = cli_devices_open(o->device, o->split, NULL, &w->device, err);
     w->plan.device = w->device;
     if (status == CLEF_OK)
         status = clef_model_build(w->model, &build, &graph, err);
@@ -158,7 +157,7 @@ static clef_status make_plan(work *w, const char *path, clef_error *err)
         if (status == CLEF_OK)
             status = plan_encoder(w, graph, err);
     } else if (status == CLEF_OK) {
-        w->plan.kv_type = clef_dtype_name(clef__kv_type(w->model, o->kv_type, o->compile.exact));
+        w->plan.kv_type = clef_dtype_name(cli_kv_type(w->model, o->kv_type, o->compile.exact));
         status = plan_session(w, err);
     }
     clef_graph_destroy(graph);
@@ -179,22 +178,22 @@ static int plan_run(const void *options, int32_t n_args, char **args)
 {
     work w = {.o = options};
     clef_error err = {0};
-    const char *path = clef__model_path("plan", n_args, args, w.o->model);
+    const char *path = cli_model_path("plan", n_args, args, w.o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
-    const int32_t format = clef__format_of("plan", formats, "txt", w.o->format, w.o->out);
+    const int32_t format = cli_format_of("plan", formats, "txt", w.o->format, w.o->out);
     if (format < 0)
         return CLI_USAGE;
     const char *slash = strrchr(path, '/');
     w.plan.title = slash && slash[1] ? slash + 1 : path;
     clef_status status = make_plan(&w, path, &err);
     if (status == CLEF_OK)
-        status = clef__output(w.o->out, writers[format], &w.plan, &err);
+        status = cli_output(w.o->out, writers[format], &w.plan, &err);
     close_all(&w);
-    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+    return status == CLEF_OK ? CLI_OK : cli_report(&err);
 }
 
-const clef__command clef__command_plan = {
+const cli_command cli_command_plan = {
     .name = "plan",
     .usage = "[MODEL] [-c CTX] [--kv-type TYPE] [-o FILE]",
     .summary = "Show the memory that a model will take, before it is loaded",

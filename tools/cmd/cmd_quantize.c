@@ -20,13 +20,13 @@ static const quantize_options quantize_defaults = {.type = "stored"};
         .help = "of a folder: the weights alone"                                                             \
     }
 
-static const clef__option quantize_option_table[] = {
+static const cli_option quantize_option_table[] = {
     NO_TOKENIZER_OPTION,
     QUIET_OPTION(quantize_options),
     {.names = NULL},
 };
 
-static const clef__option convert_option_table[] = {
+static const cli_option convert_option_table[] = {
     {.names = "type",
      .value = "TYPE",
      .type = CLI_TEXT,
@@ -58,10 +58,10 @@ static int show_result(const clef_model *from, const char *path, int32_t quiet)
     clef_model *written = NULL;
     char before[24], after[24];
     if (clef_model_open(path, &written, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     if (!quiet)
         fprintf(stderr, "clef: %s: %s of weights, before %s\n", path,
-                clef__bytes_text(weight_bytes(written), after), clef__bytes_text(weight_bytes(from), before));
+                cli_bytes_text(weight_bytes(written), after), cli_bytes_text(weight_bytes(from), before));
     clef_model_close(written);
     return CLI_OK;
 }
@@ -76,25 +76,25 @@ static int known_type(const char *command, const char *type)
         const int more = snprintf(all + n, sizeof all - n, " %s", clef_quantize_type(i));
         n += more > 0 && (size_t)more < sizeof all - n ? (size_t)more : 0;
     }
-    return clef__cli_fail(CLI_USAGE, "%s: no type '%s'; known are:%s", command, type, all);
+    return cli_fail(CLI_USAGE, "%s: no type '%s'; known are:%s", command, type, all);
 }
 
 static int write_gguf(const char *from, const char *to, const char *type, const quantize_options *o)
 {
     clef_error err = {0};
     clef_model *model = NULL;
-    clef__progress progress;
+    cli_progress progress;
     if (clef_model_open(from, &model, &err) != CLEF_OK)
-        return clef__cli_report(&err);
-    clef__progress_init(&progress, o->quiet);
+        return cli_report(&err);
+    cli_progress_init(&progress, o->quiet);
     const clef_quantize_opts opts = {.type = type,
-                                     .progress = clef__progress_step,
+                                     .progress = cli_progress_step,
                                      .progress_user = &progress,
                                      .no_tokenizer = o->no_tokenizer,
                                      .note = o->quiet ? NULL : show_note};
     const clef_status status = clef_model_quantize(model, to, &opts, &err);
-    clef__progress_finish(&progress);
-    const int rc = status == CLEF_OK ? show_result(model, to, o->quiet) : clef__cli_report(&err);
+    cli_progress_finish(&progress);
+    const int rc = status == CLEF_OK ? show_result(model, to, o->quiet) : cli_report(&err);
     clef_model_close(model);
     return rc;
 }
@@ -115,7 +115,7 @@ static int convert_run(const void *options, int32_t n_args, char **args)
     return rc == CLI_GO_ON ? write_gguf(args[0], args[1], o->type, o) : rc;
 }
 
-const clef__command clef__command_quantize = {
+const cli_command cli_command_quantize = {
     .name = "quantize",
     .usage = "IN OUT TYPE",
     .summary = "Write a model as GGUF with its weights coded anew",
@@ -134,7 +134,7 @@ const clef__command clef__command_quantize = {
     .run = quantize_run,
 };
 
-const clef__command clef__command_convert = {
+const cli_command cli_command_convert = {
     .name = "convert",
     .usage = "FOLDER OUT",
     .summary = "Write a Hugging Face folder as one GGUF file",

@@ -15,7 +15,7 @@ static const replay_options replay_defaults = {.tol = 1e-3f, .compile = {.exact 
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(replay_options, field)
-static const clef__option replay_option_table[] = {
+static const cli_option replay_option_table[] = {
     DEVICE_OPTION(replay_options),
     GEMM_OPTION(replay_options),
     PROOF_OPTION(replay_options),
@@ -50,8 +50,8 @@ static clef_status open_case(replay *r, const char *path, const replay_options *
     char *tensors = malloc(strlen(path) + 16);
     const clef_plan_opts opts = {.compile = o->compile, .weights = weight_of, .weights_user = r};
     if (!tensors)
-        return clef__error(err, CLEF_E_NOMEM, "replay: out of host memory");
-    clef_status status = clef__graph_file_open(path, &r->graph, err);
+        return cli_error(err, CLEF_E_NOMEM, "replay: out of host memory");
+    clef_status status = cli_graph_file_open(path, &r->graph, err);
     if (status == CLEF_OK)
         status = clef_tensor_file_open(strcat(strcpy(tensors, path), ".safetensors"), &r->tensors, err);
     free(tensors);
@@ -71,8 +71,8 @@ static clef_status write_inputs(replay *r, clef_error *err)
         const clef_tensor_info t = clef_tensor_file_get(r->tensors, at < 0 ? 0 : at);
         if (at < 0 || t.dtype != v.dtype)
             status =
-                clef__error(err, CLEF_E_NOT_FOUND, "replay: input %s: the case has no %s tensor of that name",
-                            v.name, clef_dtype_name(v.dtype));
+                cli_error(err, CLEF_E_NOT_FOUND, "replay: input %s: the case has no %s tensor of that name",
+                          v.name, clef_dtype_name(v.dtype));
         else
             status =
                 clef_plan_write(r->plan, clef_plan_input(r->plan, v.name), t.data, (size_t)t.n_bytes, err);
@@ -88,7 +88,7 @@ static clef_status read_both(replay *r, clef_error *err)
     r->came.n = n_bytes / sizeof(float);
     r->came.data = malloc(n_bytes + 1);
     if (!r->came.data)
-        return clef__error(err, CLEF_E_NOMEM, "replay: out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "replay: out of host memory");
     clef_status status = clef_plan_run(r->plan, err);
     if (status == CLEF_OK)
         status = clef_plan_read(r->plan, 0, r->came.data, n_bytes, err);
@@ -100,17 +100,17 @@ static clef_status read_both(replay *r, clef_error *err)
     memcpy(r->wanted.dims, t.dims, sizeof t.dims);
     r->wanted.data = malloc((size_t)t.n_bytes + 1);
     return r->wanted.data ? clef_tensor_file_read(r->tensors, at, CLEF_F32, r->wanted.data, r->wanted.n, err)
-                          : clef__error(err, CLEF_E_NOMEM, "replay: out of host memory");
+                          : cli_error(err, CLEF_E_NOMEM, "replay: out of host memory");
 }
 
 static int report(const replay *r, float tol)
 {
-    const value_stats s = clef__value_stats(&r->came);
+    const value_stats s = cli_value_stats(&r->came);
     printf("%s: min %.6g, max %.6g, mean %.6g, std %.6g, %" PRId64 " NaN, %" PRId64 " infinities\n",
            r->came.name, s.min, s.max, s.mean, s.std, s.n_nan, s.n_inf);
     if (!r->wanted.data)
         return CLI_OK;
-    const double error = clef__value_error(&r->came, &r->wanted);
+    const double error = cli_value_error(&r->came, &r->wanted);
     printf("error %.3g against what was expected: %s\n", error,
            error <= (double)tol ? "within tolerance" : "out of tolerance");
     return error <= (double)tol ? CLI_OK : CLI_FAILED;
@@ -127,9 +127,9 @@ static int replay_run(const void *options, int32_t n_args, char **args)
         status = write_inputs(&r, &err);
     if (status == CLEF_OK)
         status = read_both(&r, &err);
-    const int rc = status == CLEF_OK ? report(&r, o->tol) : clef__cli_report(&err);
-    clef__value_free(&r.came);
-    clef__value_free(&r.wanted);
+    const int rc = status == CLEF_OK ? report(&r, o->tol) : cli_report(&err);
+    cli_value_free(&r.came);
+    cli_value_free(&r.wanted);
     clef_plan_destroy(r.plan);
     clef_device_close(r.device);
     clef_tensor_file_close(r.tensors);
@@ -137,7 +137,7 @@ static int replay_run(const void *options, int32_t n_args, char **args)
     return rc;
 }
 
-const clef__command clef__command_replay = {
+const cli_command cli_command_replay = {
     .name = "replay",
     .usage = "CASE.clef [-d DEVICE] [--gemm HOW]",
     .summary = "Run a node again that `clef compare` saved",

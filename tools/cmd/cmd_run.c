@@ -22,12 +22,12 @@ typedef struct run_options {
     clef_compile_opts compile;
     float temperature, top_p, min_p, repeat_penalty;
     int32_t top_k, repeat_last_n;
-    clef__seed seed;
+    cli_seed seed;
     int32_t echo, print_ids, ignore_eos, no_special, quiet;
     const char *target, *trace;
     int32_t n_beams, n_best, early_stopping;
     float length_penalty;
-    clef__inside_opts inside;
+    cli_inside_opts inside;
     int32_t profile;
 } run_options;
 
@@ -48,7 +48,7 @@ static const run_options run_defaults = {
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(run_options, field)
-static const clef__option run_option_table[] = {
+static const cli_option run_option_table[] = {
     MODEL_OPTION(run_options),
     {.names = "prompt", .letter = 'p', .type = CLI_TEXT, .value = "TEXT", AT(prompt), .help = "the prompt; empty: from the model's BOS"},
     {.names = "file", .letter = 'f', .type = CLI_TEXT, .value = "FILE", AT(file), .help = "a file with the prompt; -: stdin"},
@@ -117,8 +117,8 @@ typedef struct run {
     clef_session *session;
     clef_sampler_opts sampling;
     clef_stream stream;
-    clef__progress progress;
-    clef__trace trace;
+    cli_progress progress;
+    cli_trace trace;
     bench_options profile_options;
     bench profile;     /* its `to` holds the tables until the text is out */
     double step_began; /* of a search: its step */
@@ -139,21 +139,20 @@ static int parse_ids(run *r, const char *text)
         char *end;
         const long long id = strtoll(s, &end, 10);
         if (end == s || id < 0 || id >= r->hparams->n_vocab)
-            return clef__cli_fail(CLI_USAGE, "--ids: expected numbers from 0 to %" PRId32 ", got '%.20s'",
-                                  r->hparams->n_vocab - 1, s);
+            return cli_fail(CLI_USAGE, "--ids: expected numbers from 0 to %" PRId32 ", got '%.20s'",
+                            r->hparams->n_vocab - 1, s);
         if (r->n_ids == capacity) {
             int32_t *more =
                 capacity < INT32_MAX / 8 ? realloc(r->ids, sizeof *more * (size_t)(2 * capacity + 64)) : NULL;
             if (!more)
-                return clef__cli_fail(CLI_FAILED, "--ids: out of host memory");
+                return cli_fail(CLI_FAILED, "--ids: out of host memory");
             r->ids = more;
             capacity = 2 * capacity + 64;
         }
         r->ids[r->n_ids++] = (int32_t)id;
         s = end + strspn(end, ", \n\t");
     }
-    return r->n_ids ? CLI_GO_ON
-                    : clef__cli_fail(CLI_USAGE, "--ids: expected at least one id, none was given");
+    return r->n_ids ? CLI_GO_ON : cli_fail(CLI_USAGE, "--ids: expected at least one id, none was given");
 }
 
 /* An empty prompt stands for BOS, where the tokenizer does not say so itself. */
@@ -162,11 +161,11 @@ static int use_bos(run *r)
     const int32_t of_tokenizer = r->tokenizer ? clef_tokenizer_bos(r->tokenizer) : -1;
     const int32_t bos = of_tokenizer >= 0 ? of_tokenizer : r->hparams->bos;
     if (bos < 0 || bos >= r->hparams->n_vocab)
-        return clef__cli_fail(CLI_FAILED, "run: the prompt is empty, and %s has no BOS token to begin with",
-                              clef_model_path(r->model));
+        return cli_fail(CLI_FAILED, "run: the prompt is empty, and %s has no BOS token to begin with",
+                        clef_model_path(r->model));
     r->ids = malloc(sizeof *r->ids);
     if (!r->ids)
-        return clef__cli_fail(CLI_FAILED, "run: out of host memory");
+        return cli_fail(CLI_FAILED, "run: out of host memory");
     r->ids[0] = bos;
     r->n_ids = 1;
     return CLI_GO_ON;
@@ -180,7 +179,7 @@ static int encode_prompt(run *r)
     size_t n_bytes = 0;
     int rc = CLI_GO_ON;
     if (r->o->file)
-        rc = clef__read_file(r->o->file, &text, &n_bytes);
+        rc = cli_read_file(r->o->file, &text, &n_bytes);
     if (rc != CLI_GO_ON)
         return rc;
     const char *prompt = text ? text : r->o->prompt;
@@ -189,11 +188,11 @@ static int encode_prompt(run *r)
     const clef_special special = r->o->no_special ? CLEF_SPECIAL_NONE : CLEF_SPECIAL_ADD;
     int32_t n = 0;
     if (clef_tokenizer_encode(r->tokenizer, prompt, n_bytes, special, &ids, &n, &err) != CLEF_OK)
-        rc = clef__cli_report(&err);
+        rc = cli_report(&err);
     else if (n == 0)
         rc = use_bos(r);
     else if ((r->ids = malloc(sizeof *ids * (size_t)n)) == NULL)
-        rc = clef__cli_fail(CLI_FAILED, "run: out of host memory");
+        rc = cli_fail(CLI_FAILED, "run: out of host memory");
     else
         memcpy(r->ids, ids, sizeof *ids * (size_t)n), r->n_ids = n;
     clef_tokens_free(ids);
@@ -209,13 +208,13 @@ static int find_target(run *r)
     if (!r->o->target)
         return CLI_GO_ON;
     if (!r->is_seq2seq)
-        return clef__cli_fail(CLI_USAGE, "run: --target is of encoder-decoders, %s is %s",
-                              clef_model_path(r->model), r->hparams->arch);
+        return cli_fail(CLI_USAGE, "run: --target is of encoder-decoders, %s is %s",
+                        clef_model_path(r->model), r->hparams->arch);
     if (r->tokenizer)
         r->target = clef_tokenizer_find(r->tokenizer, r->o->target);
     if (r->target < 0 || r->target >= r->hparams->n_vocab)
-        return clef__cli_fail(CLI_FAILED, "run: --target: %s has no token '%.80s'", clef_model_path(r->model),
-                              r->o->target);
+        return cli_fail(CLI_FAILED, "run: --target: %s has no token '%.80s'", clef_model_path(r->model),
+                        r->o->target);
     return CLI_GO_ON;
 }
 
@@ -228,8 +227,8 @@ static int check_source(run *r)
         o->n_predict >= 0 && o->n_predict < most - START_TOKENS ? o->n_predict + START_TOKENS : most;
     r->n_context = o->n_context > 0 ? o->n_context : o->n_context == 0 ? own : wanted;
     if (r->n_ids > own)
-        return clef__cli_fail(CLI_FAILED, "run: the source has %" PRId32 " tokens, the model takes %" PRId32,
-                              r->n_ids, own);
+        return cli_fail(CLI_FAILED, "run: the source has %" PRId32 " tokens, the model takes %" PRId32,
+                        r->n_ids, own);
     return CLI_GO_ON;
 }
 
@@ -239,12 +238,12 @@ static int run_prepare(run *r, const char *path)
     const run_options *o = r->o;
     clef_error err = {0};
     if (clef_model_open(path, &r->model, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     r->hparams = clef_model_hparams(r->model);
     if (!o->ids || !o->print_ids) {
         r->tokenizer = clef_model_tokenizer(r->model, &err);
         if (!r->tokenizer)
-            return clef__cli_report(&err);
+            return cli_report(&err);
     }
     int rc = o->ids ? parse_ids(r, o->ids) : encode_prompt(r);
     if (rc == CLI_GO_ON)
@@ -257,10 +256,10 @@ static int run_prepare(run *r, const char *path)
     if (r->n_context <= 0 || (o->n_context < 0 && r->n_context > MAX_DEFAULT_CONTEXT))
         r->n_context = MAX_DEFAULT_CONTEXT;
     if (r->n_ids > r->n_context)
-        return clef__cli_fail(CLI_FAILED,
-                              "run: the prompt has %" PRId32 " tokens, the context holds %" PRId32
-                              "; -c sets it (the model's own: %" PRId32 ")",
-                              r->n_ids, r->n_context, r->hparams->n_context);
+        return cli_fail(CLI_FAILED,
+                        "run: the prompt has %" PRId32 " tokens, the context holds %" PRId32
+                        "; -c sets it (the model's own: %" PRId32 ")",
+                        r->n_ids, r->n_context, r->hparams->n_context);
     return CLI_GO_ON;
 }
 
@@ -271,16 +270,16 @@ static int begin_profile(run *r)
     r->profile_options.compile.exact = r->o->compile.exact;
     r->profile = (bench){.o = &r->profile_options, .device = r->device, .model = r->model, .to = tmpfile()};
     if (!r->profile.to)
-        return clef__cli_fail(CLI_FAILED, "run: --profile: no temporary file: %s", strerror(errno));
+        return cli_fail(CLI_FAILED, "run: --profile: no temporary file: %s", strerror(errno));
     if (clef_device_measure(r->device, &r->profile.speed, &err) != CLEF_OK)
-        return clef__cli_report(&err);
-    clef__profile_limits(&r->profile);
+        return cli_report(&err);
+    cli_profile_limits(&r->profile);
     return CLI_GO_ON;
 }
 
 static int end_profile(run *r)
 {
-    const int rc = r->n_new > 1 ? clef__profile_step(&r->profile, "the last token's step", 0) : CLI_GO_ON;
+    const int rc = r->n_new > 1 ? cli_profile_step(&r->profile, "the last token's step", 0) : CLI_GO_ON;
     rewind(r->profile.to);
     for (int c; (c = fgetc(r->profile.to)) != EOF;)
         fputc(c, stderr);
@@ -291,7 +290,7 @@ static int run_open(run *r)
 {
     const run_options *o = r->o;
     clef_error err = {0};
-    r->seed = o->seed.given ? o->seed.value : clef__terminal_entropy();
+    r->seed = o->seed.given ? o->seed.value : cli_terminal_entropy();
     r->sampling = (clef_sampler_opts){
         .temperature = o->temperature,
         .top_k = o->top_k,
@@ -301,29 +300,29 @@ static int run_open(run *r)
         .repeat_last_n = o->repeat_last_n,
         .seed = r->seed,
     };
-    const clef_device_opts device = {.notice = clef__say_notice,
+    const clef_device_opts device = {.notice = cli_say_notice,
                                      .profile = o->trace || o->profile,
                                      .n_threads = o->n_threads,
                                      .pin = (clef_pin)o->pin,
-                                     .progress = clef__progress_step,
+                                     .progress = cli_progress_step,
                                      .progress_user = &r->progress};
-    if (clef__devices_open(o->device, o->split, &device, &r->device, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+    if (cli_devices_open(o->device, o->split, &device, &r->device, &err) != CLEF_OK)
+        return cli_report(&err);
     const int one = o->trace || o->profile
-                        ? clef__one_device(r->device, "run", o->trace ? "--trace" : "--profile")
+                        ? cli_one_device(r->device, "run", o->trace ? "--trace" : "--profile")
                         : CLI_GO_ON;
     if (one != CLI_GO_ON)
         return one;
-    if (clef__trace_begin(&r->trace, o->trace, clef_model_path(r->model),
-                          clef_device_describe(r->device)->name, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+    if (cli_trace_begin(&r->trace, o->trace, clef_model_path(r->model), clef_device_describe(r->device)->name,
+                        &err) != CLEF_OK)
+        return cli_report(&err);
     if (!o->quiet)
-        clef__say_device(r->device);
+        cli_say_device(r->device);
     const clef_session_opts session = {
         .n_context = r->n_context,
         .n_batch = o->n_batch < r->n_context ? o->n_batch : r->n_context,
         .compile = cli_compile_opts(&o->compile, &r->progress),
-        .kv_type = clef__kv_type(r->model, o->kv_type, o->compile.exact),
+        .kv_type = cli_kv_type(r->model, o->kv_type, o->compile.exact),
         .n_source = r->n_ids,
         .n_prompt = r->n_ids,
         .n_beams = o->n_beams,
@@ -332,7 +331,7 @@ static int run_open(run *r)
     if (rc != CLI_GO_ON)
         return rc;
     if (clef_session_create(r->device, r->model, &session, &r->session, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     r->profile.session = r->session;
     return CLI_GO_ON;
 }
@@ -344,7 +343,7 @@ static int put(const char *text, size_t n)
     if (fwrite(text, 1, n, stdout) == n && fflush(stdout) == 0)
         return CLI_GO_ON;
     return errno == EPIPE ? CLI_FAILED
-                          : clef__cli_fail(CLI_FAILED, "run: cannot write to stdout: %s", strerror(errno));
+                          : cli_fail(CLI_FAILED, "run: cannot write to stdout: %s", strerror(errno));
 }
 
 static int put_token(run *r, int32_t id)
@@ -357,7 +356,7 @@ static int put_token(run *r, int32_t id)
         return put(text, n);
     }
     if (clef_stream_push(&r->stream, id, text, sizeof text, &n, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     return n ? put(text, n) : CLI_GO_ON;
 }
 
@@ -374,7 +373,7 @@ static int put_prompt(run *r)
     for (int32_t i = 0; rc == CLI_GO_ON && r->tokenizer && !r->o->print_ids && i < r->n_ids; i++) {
         size_t n = 0;
         if (clef_stream_push(&r->stream, r->ids[i], text, sizeof text, &n, &err) != CLEF_OK)
-            return clef__cli_report(&err);
+            return cli_report(&err);
         if (r->o->echo && n)
             rc = put(text, n);
     }
@@ -400,7 +399,7 @@ static int keep(run *r, const int32_t *ids, int32_t n)
         return CLI_GO_ON;
     int32_t *kept = realloc(r->kept, ((size_t)r->n_kept + (size_t)n + 1) * sizeof *kept);
     if (!kept)
-        return clef__cli_fail(CLI_FAILED, "run: out of host memory");
+        return cli_fail(CLI_FAILED, "run: out of host memory");
     if (n)
         memcpy(kept + r->n_kept, ids, (size_t)n * sizeof *ids);
     r->kept = kept;
@@ -414,7 +413,7 @@ static clef_status trace_token(run *r, double began, clef_error *err)
 {
     const int ahead = clef_session_n_past(r->session) < clef_session_n_context(r->session) &&
                       (r->o->n_predict < 0 || r->n_new + 1 < r->o->n_predict);
-    return ahead ? clef__trace_step(&r->trace, r->session, "token", began, err) : CLEF_OK;
+    return ahead ? cli_trace_step(&r->trace, r->session, "token", began, err) : CLEF_OK;
 }
 
 /* Gives out the tokens; the device works on the next while one is printed. */
@@ -428,12 +427,12 @@ static int generate_tokens(run *r)
             r->ended = "the context is full";
             break;
         }
-        const double began = clef__terminal_seconds();
+        const double began = cli_terminal_seconds();
         if (clef_session_next(r->session, &id, &err) != CLEF_OK || trace_token(r, began, &err) != CLEF_OK)
-            return clef__cli_report(&err);
+            return cli_report(&err);
         if (r->fed == 0) { /* with the first token the prompt is done */
-            r->fed = clef__terminal_seconds();
-            clef__progress_finish(&r->progress);
+            r->fed = cli_terminal_seconds();
+            cli_progress_finish(&r->progress);
             rc = put_prompt(r);
         }
         if (rc == CLI_GO_ON && ends_text(r, id)) {
@@ -447,8 +446,8 @@ static int generate_tokens(run *r)
         if (rc != CLI_GO_ON)
             break;
         if (r->n_new++ == 0)
-            r->first_seconds = clef__terminal_seconds() - r->start;
-        if (clef__terminal_interrupted() && r->n_new != r->o->n_predict) {
+            r->first_seconds = cli_terminal_seconds() - r->start;
+        if (cli_terminal_interrupted() && r->n_new != r->o->n_predict) {
             rc = CLI_INTERRUPTED;
             r->ended = "interrupted";
         }
@@ -483,7 +482,7 @@ static int put_hypothesis(run *r, const clef_hypothesis *h)
     if (r->o->print_ids)
         return rc;
     if (clef_tokenizer_decode(r->tokenizer, h->ids, h->n, &text, &n_bytes, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     rc = put(text, n_bytes);
     clef_text_free(text);
     return rc;
@@ -493,9 +492,9 @@ static int put_hypothesis(run *r, const clef_hypothesis *h)
 static clef_status trace_beams(void *user, clef_error *err)
 {
     run *r = user;
-    const clef_status status = clef__trace_step(
+    const clef_status status = cli_trace_step(
         &r->trace, r->session, r->n_traced++ ? "beams" : "prompt's last step", r->step_began, err);
-    r->step_began = clef__terminal_seconds();
+    r->step_began = cli_terminal_seconds();
     return status;
 }
 
@@ -512,12 +511,12 @@ static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
                                  .ignore_eos = r->o->ignore_eos,
                                  .step = r->o->trace ? trace_beams : NULL,
                                  .step_user = r};
-    r->fed = clef__terminal_seconds(); /* what it feeds is part of the search */
+    r->fed = cli_terminal_seconds(); /* what it feeds is part of the search */
     r->step_began = n_ids <= r->o->n_batch ? r->fed : -1;
     if (clef_session_beams(r->session, ids, n_ids, &opts, &best, &n_best, &err) != CLEF_OK)
-        return clef__cli_report(&err);
-    clef__progress_finish(&r->progress);
-    r->first_seconds = clef__terminal_seconds() - r->start;
+        return cli_report(&err);
+    cli_progress_finish(&r->progress);
+    r->first_seconds = cli_terminal_seconds() - r->start;
     int rc = r->o->echo ? put_prompt(r) : CLI_GO_ON;
     if (rc == CLI_GO_ON && n_best)
         rc = keep(r, best[0].ids, best[0].n);
@@ -527,7 +526,7 @@ static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
             rc = put_hypothesis(r, &best[i]);
         r->n_new = best[i].n > r->n_new ? best[i].n : r->n_new;
         if (!r->o->quiet)
-            fprintf(stderr, "%sclef: score %.6g%s\n", clef__terminal_stdout() ? "\n" : "",
+            fprintf(stderr, "%sclef: score %.6g%s\n", cli_terminal_stdout() ? "\n" : "",
                     (double)best[i].score, best[i].ended ? "; the model ended its text" : "");
     }
     clef_hypotheses_free(best, n_best);
@@ -538,7 +537,7 @@ static int generate(run *r)
 {
     clef_error err = {0};
     const int32_t n_max = r->o->n_predict > 0 ? r->o->n_predict : 0, *ids;
-    const double begin = clef__terminal_seconds();
+    const double begin = cli_terminal_seconds();
     int32_t start[START_TOKENS];
     const int32_t n_ids = first_ids(r, start, &ids);
     r->n_start = n_ids;
@@ -546,23 +545,23 @@ static int generate(run *r)
     if (rc != CLI_GO_ON)
         return rc;
     if (r->is_seq2seq && clef_session_encode(r->session, r->ids, r->n_ids, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     if (r->o->n_beams) {
         rc = r->o->n_predict ? search_beams(r, ids, n_ids) : CLI_GO_ON;
     } else {
-        const double began = n_ids <= r->o->n_batch ? clef__terminal_seconds() : -1;
+        const double began = n_ids <= r->o->n_batch ? cli_terminal_seconds() : -1;
         if (clef_session_generate(r->session, ids, n_ids, n_max, &r->sampling, &err) != CLEF_OK ||
-            clef__trace_step(&r->trace, r->session, "prompt's last step", began, &err) != CLEF_OK)
-            return clef__cli_report(&err);
-        rc = r->o->profile ? clef__profile_step(&r->profile, "the prompt's last step", 0) : CLI_GO_ON;
+            cli_trace_step(&r->trace, r->session, "prompt's last step", began, &err) != CLEF_OK)
+            return cli_report(&err);
+        rc = r->o->profile ? cli_profile_step(&r->profile, "the prompt's last step", 0) : CLI_GO_ON;
         if (rc != CLI_GO_ON)
             return rc;
         rc = r->o->n_predict ? generate_tokens(r) : put_prompt(r);
     }
     if (r->fed == 0)
-        r->fed = clef__terminal_seconds();
+        r->fed = cli_terminal_seconds();
     r->prompt_seconds = r->fed - begin;
-    r->new_seconds = clef__terminal_seconds() - r->fed;
+    r->new_seconds = cli_terminal_seconds() - r->fed;
     return rc;
 }
 
@@ -574,9 +573,9 @@ static int put_end(run *r)
     clef_error err = {0};
     if (r->stream.tok && !r->o->print_ids &&
         clef_stream_finish(&r->stream, text, sizeof text, &n, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     int rc = n ? put(text, n) : CLI_GO_ON;
-    if (rc == CLI_GO_ON && (r->o->print_ids || clef__terminal_stdout()))
+    if (rc == CLI_GO_ON && (r->o->print_ids || cli_terminal_stdout()))
         rc = put("\n", 1);
     return rc;
 }
@@ -597,9 +596,9 @@ static void print_statistics(const run *r)
     fprintf(stderr, "clef: generated %" PRId32 " tokens in %.3f s, %.1f tokens/s%s%s\n", r->n_new,
             r->new_seconds, rate(r->n_new, r->new_seconds), r->ended ? "; " : "", r->ended ? r->ended : "");
     fprintf(stderr, "clef: memory %s: weights %s and %s used in the file, KV cache %s, activations %s\n",
-            clef__bytes_text(all, total), clef__bytes_text(s.weight_bytes, weights),
-            clef__bytes_text(s.mapped_bytes, mapped), clef__bytes_text(s.state_bytes, state),
-            clef__bytes_text(other, rest));
+            cli_bytes_text(all, total), cli_bytes_text(s.weight_bytes, weights),
+            cli_bytes_text(s.mapped_bytes, mapped), cli_bytes_text(s.state_bytes, state),
+            cli_bytes_text(other, rest));
     fprintf(stderr, "clef: kernels %" PRId32 " built, %" PRId32 " from the cache; seed %" PRIu64 "\n",
             s.n_kernels_built, s.n_kernels_cached, r->seed);
 }
@@ -608,7 +607,7 @@ static void print_statistics(const run *r)
 static int look_inside(const run *r, const char *path)
 {
     const int32_t n = r->n_kept - (r->n_kept > r->n_start);
-    const clef__forward_opts forward = {
+    const cli_forward_opts forward = {
         .known_ids = r->is_seq2seq ? r->ids : r->kept,
         .n_known_ids = r->is_seq2seq ? r->n_ids : n,
         .known_target = r->is_seq2seq ? r->kept : NULL,
@@ -618,20 +617,20 @@ static int look_inside(const run *r, const char *path)
         .compile = r->o->compile,
         .quiet = r->o->quiet,
     };
-    return clef__run_inside(&r->o->inside, &forward, path);
+    return cli_run_inside(&r->o->inside, &forward, path);
 }
 
 static int run_finish(run *r, const char *path, int rc)
 {
     clef_error err = {0};
-    clef__progress_finish(&r->progress);
-    if (clef__trace_end(&r->trace, &err) != CLEF_OK)
-        rc = clef__cli_report(&err);
+    cli_progress_finish(&r->progress);
+    if (cli_trace_end(&r->trace, &err) != CLEF_OK)
+        rc = cli_report(&err);
     if (r->profile.to)
         fclose(r->profile.to);
     clef_session_destroy(r->session);
     clef_device_close(r->device);
-    clef__progress_finish(&r->progress);
+    cli_progress_finish(&r->progress);
     clef_model_close(r->model);
     if (rc == CLI_OK && r->kept)
         rc = look_inside(r, path);
@@ -643,25 +642,23 @@ static int run_finish(run *r, const char *path, int rc)
 static int run_run(const void *options, int32_t n_args, char **args)
 {
     const run_options *o = options;
-    run r = {.o = o, .start = clef__terminal_seconds()};
+    run r = {.o = o, .start = cli_terminal_seconds()};
     if ((o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) != 1)
-        return clef__cli_fail(CLI_USAGE, "run: expected one prompt: -p TEXT, -f FILE or --ids 1,2,3");
+        return cli_fail(CLI_USAGE, "run: expected one prompt: -p TEXT, -f FILE or --ids 1,2,3");
     if (o->profile && o->n_beams)
-        return clef__cli_fail(CLI_USAGE, "run: --profile is of runs without --beams; --trace takes both");
+        return cli_fail(CLI_USAGE, "run: --profile is of runs without --beams; --trace takes both");
     if (!o->inside.taps.n != !o->inside.tap_out)
-        return clef__cli_fail(CLI_USAGE, "run: expected --tap NAME and --tap-out FILE together");
+        return cli_fail(CLI_USAGE, "run: expected --tap NAME and --tap-out FILE together");
     if (o->n_best > (o->n_beams ? o->n_beams : 1))
-        return clef__cli_fail(CLI_USAGE, "run: --n-best %" PRId32 " of --beams %" PRId32, o->n_best,
-                              o->n_beams);
+        return cli_fail(CLI_USAGE, "run: --n-best %" PRId32 " of --beams %" PRId32, o->n_best, o->n_beams);
     clef_error err = {0};
-    if (clef__output_check(o->trace, &err) != CLEF_OK ||
-        clef__output_check(o->inside.tap_out, &err) != CLEF_OK)
-        return clef__cli_report(&err);
-    const char *path = clef__model_path("run", n_args, args, o->model);
+    if (cli_output_check(o->trace, &err) != CLEF_OK || cli_output_check(o->inside.tap_out, &err) != CLEF_OK)
+        return cli_report(&err);
+    const char *path = cli_model_path("run", n_args, args, o->model);
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
-    clef__terminal_catch_interrupt();
-    clef__progress_init(&r.progress, o->quiet);
+    cli_terminal_catch_interrupt();
+    cli_progress_init(&r.progress, o->quiet);
     int rc = run_prepare(&r, path);
     if (rc == CLI_GO_ON)
         rc = run_open(&r);
@@ -669,7 +666,7 @@ static int run_run(const void *options, int32_t n_args, char **args)
         rc = generate(&r);
         if (rc == CLI_GO_ON || rc == CLI_INTERRUPTED) {
             const int end = put_end(&r);
-            clef__progress_finish(&r.progress);
+            cli_progress_finish(&r.progress);
             if (!o->quiet)
                 print_statistics(&r);
             if (rc == CLI_GO_ON)
@@ -682,7 +679,7 @@ static int run_run(const void *options, int32_t n_args, char **args)
     return run_finish(&r, path, rc);
 }
 
-const clef__command clef__command_run = {
+const cli_command cli_command_run = {
     .name = "run",
     .usage = "[MODEL] -p PROMPT [FLAGS]",
     .summary = "Generate text with a model",

@@ -14,7 +14,7 @@ typedef struct selftest_options {
 static const selftest_options selftest_defaults = {0};
 
 /* clang-format off */
-static const clef__option selftest_option_table[] = {
+static const cli_option selftest_option_table[] = {
     DEVICE_OPTION(selftest_options),
     {.names = "all", .type = CLI_SWITCH, .offset = offsetof(selftest_options, all), .help = "variants too that would not be used"},
     {.names = "op", .type = CLI_TEXT, .value = "OP", .offset = offsetof(selftest_options, op), .help = "this op alone"},
@@ -28,7 +28,7 @@ static const clef__option selftest_option_table[] = {
 /* clang-format on */
 
 typedef struct table {
-    clef__progress progress;
+    cli_progress progress;
     int32_t n_rows;
 } table;
 
@@ -39,7 +39,7 @@ static void print_row(void *user, const clef_selftest_row *r)
                           : r->state == CLEF_SELFTEST_FAILED ? "FAILED"
                           : r->cases                         ? "ok"
                                                              : "no case";
-    clef__progress_finish(&t->progress);
+    cli_progress_finish(&t->progress);
     if (!t->n_rows++)
         printf("%-17s %-9s %-5s %6s  %-10s %s\n", "op", "variant", "used", "cases", "worst", "verdict");
     printf("%-17s %-9s %-5s %6" PRId32 "  %-10.3g %s%s%.400s\n", r->op, r->variant[0] ? r->variant : "-",
@@ -50,18 +50,18 @@ static void print_row(void *user, const clef_selftest_row *r)
 static clef_status test(const selftest_options *o, clef_device *device, int32_t *n_failed, clef_error *err)
 {
     table t = {0};
-    clef__progress_init(&t.progress, o->quiet);
+    cli_progress_init(&t.progress, o->quiet);
     if (!o->quiet)
-        clef__say_device(device);
+        cli_say_device(device);
     const clef_status s = clef_selftest(device,
                                         &(clef_selftest_opts){.all = o->all,
                                                               .op = o->op,
                                                               .row = print_row,
                                                               .user = &t,
-                                                              .progress = clef__progress_step,
+                                                              .progress = cli_progress_step,
                                                               .progress_user = &t.progress},
                                         n_failed, err);
-    clef__progress_finish(&t.progress);
+    cli_progress_finish(&t.progress);
     return s;
 }
 
@@ -77,13 +77,13 @@ static int selftest_run(const void *options, int32_t n_args, char **args)
         s = o->prove ? clef_prove(device, o->prove, o->first, &err) : test(o, device, &n_failed, &err);
     clef_device_close(device);
     if (s)
-        return clef__cli_report(&err);
-    return n_failed ? clef__cli_fail(CLI_FAILED, "%" PRId32 " of what would be used on this device failed",
-                                     n_failed)
-                    : CLI_OK;
+        return cli_report(&err);
+    return n_failed
+               ? cli_fail(CLI_FAILED, "%" PRId32 " of what would be used on this device failed", n_failed)
+               : CLI_OK;
 }
 
-const clef__command clef__command_selftest = {
+const cli_command cli_command_selftest = {
     .name = "selftest",
     .usage = "[-d DEVICE] [--all] [--op OP]",
     .summary = "Hold every op on a device against the reference in double",

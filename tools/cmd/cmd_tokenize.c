@@ -16,7 +16,7 @@ static const tokenize_options tokenize_defaults = {0};
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(tokenize_options, field)
-static const clef__option tokenize_option_table[] = {
+static const cli_option tokenize_option_table[] = {
     {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no BOS or EOS"},
     {.names = "json", .type = CLI_SWITCH, AT(json), .help = "the ids as a JSON list (which they are without it too)"},
     {.names = "pieces", .type = CLI_SWITCH, AT(pieces), .help = "one line a token: id, tab, its text as a JSON string"},
@@ -32,9 +32,9 @@ static int print_pieces(const clef_tokenizer *tok, const int32_t *ids, int32_t n
         char *text = NULL;
         size_t n_bytes = 0;
         if (clef_tokenizer_decode(tok, &ids[i], 1, &text, &n_bytes, &err) != CLEF_OK)
-            return clef__cli_report(&err);
+            return cli_report(&err);
         printf("%" PRId32 "\t", ids[i]);
-        clef__json_string(stdout, text);
+        cli_json_string(stdout, text);
         putchar('\n');
         clef_text_free(text);
     }
@@ -48,11 +48,11 @@ static int encode(const clef_tokenizer *tok, const tokenize_options *o, const ch
     int rc = CLI_OK;
     if (clef_tokenizer_encode(tok, text, n_bytes, o->no_special ? CLEF_SPECIAL_NONE : CLEF_SPECIAL_ADD, &ids,
                               &n, &err) != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     if (o->pieces) {
         rc = print_pieces(tok, ids, n);
     } else {
-        clef__json_ints(stdout, ids, n);
+        cli_json_ints(stdout, ids, n);
         putchar('\n');
     }
     clef_tokens_free(ids);
@@ -68,14 +68,14 @@ static int decode(const clef_tokenizer *tok, const char *text, size_t n_bytes)
     int32_t *ids =
         n_bytes < INT32_MAX ? malloc((n_bytes + 1) * sizeof *ids) : NULL; /* an id takes a byte at least */
     if (!ids)
-        return clef__cli_fail(CLI_FAILED, "tokenize: out of host memory");
+        return cli_fail(CLI_FAILED, "tokenize: out of host memory");
     for (const char *s = text + strspn(text, "[, \n\t"); *s && *s != ']'; s += strspn(s, ", \n\t")) {
         char *end;
         errno = 0;
         const long x = strtol(s, &end, 10);
         if (end == s || errno || x < 0 || x > INT32_MAX) {
             free(ids);
-            return clef__cli_fail(CLI_USAGE, "tokenize --decode: expected ids such as 1,2,3, got '%.20s'", s);
+            return cli_fail(CLI_USAGE, "tokenize --decode: expected ids such as 1,2,3, got '%.20s'", s);
         }
         ids[n++] = (int32_t)x;
         s = end;
@@ -83,9 +83,9 @@ static int decode(const clef_tokenizer *tok, const char *text, size_t n_bytes)
     const clef_status status = clef_tokenizer_decode(tok, ids, n, &out, &n_out, &err);
     free(ids);
     if (status != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     fwrite(out, 1, n_out, stdout);
-    if (clef__terminal_stdout())
+    if (cli_terminal_stdout())
         putchar('\n');
     clef_text_free(out);
     return CLI_OK;
@@ -100,14 +100,14 @@ static int tokenize_run(const void *options, int32_t n_args, char **args)
     size_t n_bytes = strlen(args[1]);
     (void)n_args;
     if (strcmp(args[1], "-") == 0) {
-        const int rc = clef__read_file("-", &from_stdin, &n_bytes);
+        const int rc = cli_read_file("-", &from_stdin, &n_bytes);
         if (rc != CLI_GO_ON)
             return rc;
     }
     const char *text = from_stdin ? from_stdin : args[1];
     int rc;
     if (clef_tokenizer_open(args[0], &tok, &err) != CLEF_OK)
-        rc = clef__cli_report(&err);
+        rc = cli_report(&err);
     else
         rc = o->decode ? decode(tok, text, n_bytes) : encode(tok, o, text, n_bytes);
     clef_tokenizer_close(tok);
@@ -115,7 +115,7 @@ static int tokenize_run(const void *options, int32_t n_args, char **args)
     return rc;
 }
 
-const clef__command clef__command_tokenize = {
+const cli_command cli_command_tokenize = {
     .name = "tokenize",
     .usage = "MODEL TEXT [--no-special] [--json]",
     .summary = "Print the token ids of a text",

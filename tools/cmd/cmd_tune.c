@@ -16,7 +16,7 @@ static const char *const what_names[] = {"auto", "variants", "clblast", "all", N
 static const tune_options tune_defaults = {.what = WHAT_AUTO};
 
 /* clang-format off */
-static const clef__option tune_option_table[] = {
+static const cli_option tune_option_table[] = {
     DEVICE_OPTION(tune_options),
     MODEL_OPTION(tune_options),
     GEMM_OPTION(tune_options),
@@ -33,8 +33,8 @@ static clef_status load_graph(const char *path, clef_graph **out, clef_error *er
 {
     clef_model *model = NULL;
     clef_status s;
-    if (clef__is_graph_file(path)) {
-        s = clef__graph_file_open(path, out, err);
+    if (cli_is_graph_file(path)) {
+        s = cli_graph_file_open(path, out, err);
     } else {
         s = clef_model_open(path, &model, err);
         if (!s)
@@ -81,28 +81,27 @@ static int tune_run(const void *options, int32_t n_args, char **args)
     clef_error err = {0};
     clef_device *device = NULL;
     clef_clblast_report report = {0};
-    clef__progress progress;
-    clef__progress_init(&progress, o->quiet);
+    cli_progress progress;
+    cli_progress_init(&progress, o->quiet);
     const clef_tune_opts opts = {
-        .again = o->again, .progress = clef__progress_step, .progress_user = &progress};
-    clef_status s =
-        clef_device_open(o->device, &(clef_device_opts){.notice = clef__say_notice}, &device, &err);
+        .again = o->again, .progress = cli_progress_step, .progress_user = &progress};
+    clef_status s = clef_device_open(o->device, &(clef_device_opts){.notice = cli_say_notice}, &device, &err);
     if (!s && !o->quiet)
-        clef__say_device(device);
+        cli_say_device(device);
     if (!s && what != WHAT_CLBLAST)
         s = tune_variants(o, path, device, &opts, &err);
     if (!s && what != WHAT_VARIANTS)
         s = tune_clblast(device, &opts, &report, &err);
-    clef__progress_finish(&progress);
+    cli_progress_finish(&progress);
     if (!s && what != WHAT_CLBLAST)
-        s = clef__variants_print(device, &err);
+        s = cli_variants_print(device, &err);
     if (!s)
         print_clblast(&report);
     clef_device_close(device);
-    return s ? clef__cli_report(&err) : CLI_OK;
+    return s ? cli_report(&err) : CLI_OK;
 }
 
-const clef__command clef__command_tune = {
+const cli_command cli_command_tune = {
     .name = "tune",
     .usage = "[MODEL] [--what variants|clblast|all]",
     .summary = "Measure which kernels serve best on a device, and keep the answer",

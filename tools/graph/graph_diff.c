@@ -19,22 +19,22 @@ static const char *pass_of(const char *spec)
     return NULL;
 }
 
-static clef_status open_one(const clef__graph_source *source, const char *spec, clef_graph **out,
+static clef_status open_one(const cli_graph_source *source, const char *spec, clef_graph **out,
                             clef_error *err)
 {
-    clef__graph_source s = *source;
+    cli_graph_source s = *source;
     clef_model *model = NULL;
     const char *pass = pass_of(spec);
     const size_t n = pass ? (size_t)(pass - 1 - spec) : strlen(spec);
     char *path = malloc(n + 1);
     if (!path)
-        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
     memcpy(path, spec, n);
     path[n] = 0;
     if (pass)
         s.after = pass;
     const char *demo = n ? NULL : clef_demo_model(); /* "@fuse": of the model that comes with clef */
-    const clef_status status = clef__graph_source_open(&s, demo ? demo : path, &model, out, err);
+    const clef_status status = cli_graph_source_open(&s, demo ? demo : path, &model, out, err);
     clef_model_close(model);
     free(path);
     return status;
@@ -60,7 +60,7 @@ static clef_status write_diff(void *user, FILE *to, clef_error *err)
     return status;
 }
 
-int clef__graph_diff(const clef__graph_source *source, const char *a, const char *b, const char *out)
+int cli_graph_diff(const cli_graph_source *source, const char *a, const char *b, const char *out)
 {
     clef_error err = {0};
     two_graphs g = {0};
@@ -68,10 +68,10 @@ int clef__graph_diff(const clef__graph_source *source, const char *a, const char
     if (status == CLEF_OK)
         status = open_one(source, b, &g.b, &err);
     if (status == CLEF_OK)
-        status = clef__output(out, write_diff, &g, &err);
+        status = cli_output(out, write_diff, &g, &err);
     clef_graph_destroy(g.a);
     clef_graph_destroy(g.b);
     if (status != CLEF_OK)
-        return clef__cli_report(&err);
+        return cli_report(&err);
     return is_same(&g.d) ? CLI_OK : CLI_FAILED;
 }

@@ -15,11 +15,11 @@ static clef_status read_back(FILE *from, char **out, clef_error *err)
     const long n = ftell(from);
     *out = n >= 0 ? malloc((size_t)n + 1) : NULL;
     if (!*out)
-        return clef__error(err, n < 0 ? CLEF_E_IO : CLEF_E_NOMEM, "graph: no room for its DOT form");
+        return cli_error(err, n < 0 ? CLEF_E_IO : CLEF_E_NOMEM, "graph: no room for its DOT form");
     rewind(from);
     const size_t came = fread(*out, 1, (size_t)n, from);
     (*out)[came] = 0;
-    return came == (size_t)n ? CLEF_OK : clef__error(err, CLEF_E_IO, "graph: cannot read its DOT form back");
+    return came == (size_t)n ? CLEF_OK : cli_error(err, CLEF_E_IO, "graph: cannot read its DOT form back");
 }
 
 static clef_status dot_text(const clef_graph *graph, const int32_t *expand, int32_t n, char **out,
@@ -28,7 +28,7 @@ static clef_status dot_text(const clef_graph *graph, const int32_t *expand, int3
     FILE *dot = tmpfile();
     *out = NULL;
     if (!dot)
-        return clef__error(err, CLEF_E_IO, "graph: no temporary file: %s", strerror(errno));
+        return cli_error(err, CLEF_E_IO, "graph: no temporary file: %s", strerror(errno));
     clef_status status = n < 0 ? clef_graph_write_dot(graph, dot, err)
                                : clef_graph_write_folded_dot(graph, expand, n, dot, err);
     if (status == CLEF_OK)
@@ -53,17 +53,17 @@ static clef_status render(GVC_t *gvc, Agraph_t *drawn, const char *format, FILE 
     char *picture = NULL;
     picture_length length = {0};
     if (gvRenderData(gvc, drawn, format, &picture, (void *)&length) != 0)
-        return clef__error(err, CLEF_E_UNSUPPORTED, "graph: this Graphviz does not draw %s", format);
+        return cli_error(err, CLEF_E_UNSUPPORTED, "graph: this Graphviz does not draw %s", format);
     const size_t n = LENGTH(length);
     errno = 0;
     const int is_written = fwrite(picture, 1, n, to) == n && fflush(to) == 0;
     const int why = errno ? errno : EIO;
     gvFreeRenderData(picture);
-    return is_written ? CLEF_OK : clef__error(err, CLEF_E_IO, "graph: cannot write: %s", strerror(why));
+    return is_written ? CLEF_OK : cli_error(err, CLEF_E_IO, "graph: cannot write: %s", strerror(why));
 }
 
-clef_status clef__graph_draw(const clef_graph *graph, const char *format, const int32_t *expand, int32_t n,
-                             FILE *to, clef_error *err)
+clef_status cli_graph_draw(const clef_graph *graph, const char *format, const int32_t *expand, int32_t n,
+                           FILE *to, clef_error *err)
 {
     char *text = NULL;
     clef_status status = dot_text(graph, expand, n, &text, err);
@@ -73,7 +73,7 @@ clef_status clef__graph_draw(const clef_graph *graph, const char *format, const 
     GVC_t *gvc = gvContext();
     Agraph_t *drawn = gvc ? agmemread(text) : NULL;
     if (!drawn || gvLayout(gvc, drawn, "dot") != 0)
-        status = clef__error(err, CLEF_E_UNSUPPORTED, "graph: Graphviz cannot lay it out");
+        status = cli_error(err, CLEF_E_UNSUPPORTED, "graph: Graphviz cannot lay it out");
     else
         status = render(gvc, drawn, format, to, err);
     if (drawn) {
@@ -86,12 +86,12 @@ clef_status clef__graph_draw(const clef_graph *graph, const char *format, const 
     return status;
 }
 #else
-clef_status clef__graph_draw(const clef_graph *graph, const char *format, const int32_t *expand, int32_t n,
-                             FILE *to, clef_error *err)
+clef_status cli_graph_draw(const clef_graph *graph, const char *format, const int32_t *expand, int32_t n,
+                           FILE *to, clef_error *err)
 {
     (void)graph, (void)expand, (void)n, (void)to;
-    return clef__error(err, CLEF_E_UNSUPPORTED,
-                       "graph: %s: this clef was built without Graphviz's library (Debian: libgraphviz-dev)",
-                       format);
+    return cli_error(err, CLEF_E_UNSUPPORTED,
+                     "graph: %s: this clef was built without Graphviz's library (Debian: libgraphviz-dev)",
+                     format);
 }
 #endif

@@ -8,33 +8,33 @@
 
 typedef struct page_data {
     const clef_graph *graph;
-    const clef__graph_profile *profile;
+    const cli_graph_profile *profile;
 } page_data;
 
 static void write_three(FILE *to, int32_t *n, const char *key, const uint32_t x[3])
 {
-    clef__json_member(to, n, key);
+    cli_json_member(to, n, key);
     fprintf(to, "[%" PRIu32 ", %" PRIu32 ", %" PRIu32 "]", x[0], x[1], x[2]);
 }
 
-static void write_launches(FILE *to, const clef__graph_profile *p)
+static void write_launches(FILE *to, const cli_graph_profile *p)
 {
     fputs(",\n \"launches\": [", to);
     for (int32_t i = 0; i < p->n; i++) {
         const clef_launch_info *l = &p->launches[i];
         int32_t n = 0;
         fputs(i ? ",\n  {" : "\n  {", to);
-        clef__json_member_text(to, &n, "node", l->node);
-        clef__json_member_text(to, &n, "kernel", l->kernel);
-        clef__json_member_text(to, &n, "source", l->source ? l->source : "CLBlast");
-        clef__json_member_text(to, &n, "variant", l->variant ? l->variant : "");
-        clef__json_member_number(to, &n, "us", p->times[i].us);
+        cli_json_member_text(to, &n, "node", l->node);
+        cli_json_member_text(to, &n, "kernel", l->kernel);
+        cli_json_member_text(to, &n, "source", l->source ? l->source : "CLBlast");
+        cli_json_member_text(to, &n, "variant", l->variant ? l->variant : "");
+        cli_json_member_number(to, &n, "us", p->times[i].us);
         write_three(to, &n, "groups", l->groups);
         write_three(to, &n, "local", l->local);
         fputc('}', to);
     }
     fputs("],\n \"device\": ", to);
-    clef__json_string(to, clef_device_describe(p->device)->name);
+    cli_json_string(to, clef_device_describe(p->device)->name);
 }
 
 static clef_status write_data(void *user, FILE *to, clef_error *err)
@@ -45,7 +45,7 @@ static clef_status write_data(void *user, FILE *to, clef_error *err)
     const clef_status status = clef_graph_write_json(d->graph, to, err);
     fputs(",\n \"formulas\": {", to);
     for (int32_t i = 0; clef_op_name(i); i++)
-        clef__json_member_text(to, &n, clef_op_name(i), clef_op_formula(i));
+        cli_json_member_text(to, &n, clef_op_name(i), clef_op_formula(i));
     fputc('}', to);
     if (d->profile)
         write_launches(to, d->profile);
@@ -53,9 +53,9 @@ static clef_status write_data(void *user, FILE *to, clef_error *err)
     return status;
 }
 
-clef_status clef__graph_page(const clef_graph *graph, const clef__graph_profile *profile, const char *title,
-                             FILE *to, clef_error *err)
+clef_status cli_graph_page(const clef_graph *graph, const cli_graph_profile *profile, const char *title,
+                           FILE *to, clef_error *err)
 {
     page_data d = {.graph = profile ? clef_plan_graph(profile->plan) : graph, .profile = profile};
-    return clef__page_write(to, "graph.html", title, write_data, &d, err);
+    return cli_page_write(to, "graph.html", title, write_data, &d, err);
 }

@@ -4,7 +4,9 @@
 
 #include "tools/graph/graph_profile.h"
 
-/** Writes tools/pages/graph.html with the graph in it; profile: NULL, or what the graph is shown with: its plan's own graph then. */
-clef_status clef__graph_page(const clef_graph *graph, const clef__graph_profile *profile, const char *title, FILE *to, clef_error *err);
+/** Writes tools/pages/graph.html with the graph in it; profile: NULL, or what the graph is shown with: its
+ *  plan's own graph then. */
+clef_status cli_graph_page(const clef_graph *graph, const cli_graph_profile *profile, const char *title,
+                           FILE *to, clef_error *err);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-clef_status clef__graph_profile_run(clef__graph_profile *p, const char *device, int32_t no_proof,
-                                    clef_model *model, const clef_graph *graph, clef_error *err)
+clef_status cli_graph_profile_run(cli_graph_profile *p, const char *device, int32_t no_proof,
+                                  clef_model *model, const clef_graph *graph, clef_error *err)
 {
     const clef_plan_opts opts = {
         .compile.no_proof = no_proof, .weights = model ? clef_model_weight : NULL, .weights_user = model};
@@ -19,7 +19,7 @@ clef_status clef__graph_profile_run(clef__graph_profile *p, const char *device, 
     p->launches = calloc((size_t)n + 1, sizeof *p->launches);
     p->times = calloc((size_t)n + 1, sizeof *p->times);
     if (!p->launches || !p->times)
-        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
     clef_error why = {0};
     clef_plan_launches(p->plan, p->launches, n);
     p->n = clef_plan_profile(p->plan, p->times, n, &why);
@@ -28,11 +28,11 @@ clef_status clef__graph_profile_run(clef__graph_profile *p, const char *device, 
     return why.status;
 }
 
-void clef__graph_profile_finish(clef__graph_profile *p)
+void cli_graph_profile_finish(cli_graph_profile *p)
 {
     clef_plan_destroy(p->plan);
     clef_device_close(p->device);
     free(p->launches);
     free(p->times);
-    *p = (clef__graph_profile){0};
+    *p = (cli_graph_profile){0};
 }

@@ -4,18 +4,18 @@
 
 #include "tools/common.h"
 
-typedef struct clef__graph_profile {
+typedef struct cli_graph_profile {
     clef_device      *device;
     clef_plan        *plan;
     clef_launch_info *launches;
     clef_launch_time *times; /* of each */
     int32_t           n;
-} clef__graph_profile;
+} cli_graph_profile;
 
-/** Plans the graph for a device and runs it at the symbols' bounds with inputs of zeros; the second run counts.
- *  no_proof: as of clef_plan_opts. model: its weights, or NULL. Finish it in any case. */
-clef_status clef__graph_profile_run(clef__graph_profile *p, const char *device, int32_t no_proof, clef_model *model,
-                                    const clef_graph *graph, clef_error *err);
-void        clef__graph_profile_finish(clef__graph_profile *p);
+/** Plans the graph for a device and runs it at the symbols' bounds with inputs of zeros; the second run
+ *  counts. no_proof: as of clef_plan_opts. model: its weights, or NULL. Finish it in any case. */
+clef_status cli_graph_profile_run(cli_graph_profile *p, const char *device, int32_t no_proof,
+                                  clef_model *model, const clef_graph *graph, clef_error *err);
+void        cli_graph_profile_finish(cli_graph_profile *p);
 
 #endif

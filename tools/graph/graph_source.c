@@ -11,7 +11,7 @@ static int has_linear_layers(const clef_hparams *hp)
     return any != 0;
 }
 
-static clef_status build(const clef__graph_source *source, const clef_model *model, clef_graph **out,
+static clef_status build(const cli_graph_source *source, const clef_model *model, clef_graph **out,
                          clef_error *err)
 {
     clef_build_opts opts = source->build;
@@ -21,19 +21,19 @@ static clef_status build(const clef__graph_source *source, const clef_model *mod
     return clef_model_build(model, &opts, out, err);
 }
 
-clef_status clef__graph_source_open(const clef__graph_source *source, const char *path, clef_model **model,
-                                    clef_graph **out, clef_error *err)
+clef_status cli_graph_source_open(const cli_graph_source *source, const char *path, clef_model **model,
+                                  clef_graph **out, clef_error *err)
 {
     clef_status status;
     *model = NULL;
     *out = NULL;
-    if (clef__is_graph_file(path)) {
-        clef__list taps = {.n = source->build.n_taps};
+    if (cli_is_graph_file(path)) {
+        cli_list taps = {.n = source->build.n_taps};
         for (int32_t i = 0; i < taps.n; i++)
             taps.items[i] = source->build.taps[i];
-        status = clef__graph_file_open(path, out, err);
+        status = cli_graph_file_open(path, out, err);
         if (status == CLEF_OK)
-            status = clef__graph_tap(*out, path, &taps, err);
+            status = cli_graph_tap(*out, path, &taps, err);
     } else {
         status = clef_model_open(path, model, err);
         if (status == CLEF_OK)

@@ -4,15 +4,16 @@
 
 #include "tools/common.h"
 
-typedef struct clef__graph_source {
+typedef struct cli_graph_source {
     clef_build_opts build; /* of a model; its taps are made outputs of a text graph too */
-    int32_t         for_export; /* 1: logits of every position, and the padding mask as an input where the model takes one */
+    int32_t         for_export; /* 1: logits of every position, and the padding mask as an input where the
+                                   model takes one */
     const char     *after; /* the last pass to run; "build": none; NULL: all */
-} clef__graph_source;
+} cli_graph_source;
 
-/** Opens `path` and makes its graph. *model (NULL for a text file) holds its weights; the caller destroys the graph and closes the model,
- *  also after a failure. */
-clef_status clef__graph_source_open(const clef__graph_source *source, const char *path, clef_model **model, clef_graph **out,
-                                    clef_error *err);
+/** Opens `path` and makes its graph. *model (NULL for a text file) holds its weights; the caller destroys the
+ *  graph and closes the model, also after a failure. */
+clef_status cli_graph_source_open(const cli_graph_source *source, const char *path, clef_model **model,
+                                  clef_graph **out, clef_error *err);
 
 #endif

@@ -5,7 +5,7 @@
 #include "tools/inspect/forward.h"
 
 typedef enum attention_kind { ATTENTION_SELF, ATTENTION_ENCODER, ATTENTION_CROSS, ATTENTION_N_KINDS } attention_kind;
-extern const char *const clef__attention_kinds[]; /* "self", "encoder", "cross" */
+extern const char *const cli_attention_kinds[]; /* "self", "encoder", "cross" */
 
 /** Of one head: means over the queries that see anything; NaN where a weight is. */
 typedef struct attention_summary {
@@ -32,24 +32,28 @@ typedef struct attention_maps {
     const char    *title;
 } attention_maps;
 
-/** Runs the model and reads every map of the kinds asked for (bit k: kind k). layer -1: all. CLEF_E_NOT_FOUND where there is none. */
-clef_status clef__attention_collect(clef__forward *f, uint32_t kinds, int32_t layer, attention_maps *out, clef_error *err);
-void        clef__attention_finish(attention_maps *maps);
+/** Runs the model and reads every map of the kinds asked for (bit k: kind k). layer -1: all. CLEF_E_NOT_FOUND
+ *  where there is none. */
+clef_status cli_attention_collect(cli_forward *f, uint32_t kinds, int32_t layer, attention_maps *out,
+                                  clef_error *err);
+void        cli_attention_finish(attention_maps *maps);
 
 /** Tokens along the rows and the columns of a map. */
-char **clef__attention_row_texts(const attention_maps *a, const attention_map *m);
-char **clef__attention_column_texts(const attention_maps *a, const attention_map *m);
-static inline const float *clef__attention_head(const attention_map *m, int32_t head)
+char **cli_attention_row_texts(const attention_maps *a, const attention_map *m);
+char **cli_attention_column_texts(const attention_maps *a, const attention_map *m);
+static inline const float *cli_attention_head(const attention_map *m, int32_t head)
 {
     return m->weights + (size_t)head * (size_t)m->n_queries * (size_t)m->n_keys;
 }
 
 /* Each form of the result; `a` is an attention_maps. */
-clef_status clef__attention_text(void *a, FILE *to, clef_error *err); /* summaries; the heads as blocks where a layer is asked for */
-clef_status clef__attention_json(void *a, FILE *to, clef_error *err);
-clef_status clef__attention_npy(void *a, FILE *to, clef_error *err);  /* [layers, heads, queries, keys] of one kind */
-clef_status clef__attention_svg(void *a, FILE *to, clef_error *err);
-clef_status clef__attention_png(void *a, FILE *to, clef_error *err);
-clef_status clef__attention_html(void *a, FILE *to, clef_error *err);
+clef_status cli_attention_text(void *a, FILE *to, clef_error *err); /* summaries; the heads as blocks where a
+                                                                       layer is asked for */
+clef_status cli_attention_json(void *a, FILE *to, clef_error *err);
+clef_status cli_attention_npy(void *a, FILE *to, clef_error *err);  /* [layers, heads, queries, keys] of one
+                                                                       kind */
+clef_status cli_attention_svg(void *a, FILE *to, clef_error *err);
+clef_status cli_attention_png(void *a, FILE *to, clef_error *err);
+clef_status cli_attention_html(void *a, FILE *to, clef_error *err);
 
 #endif

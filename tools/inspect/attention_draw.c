@@ -85,7 +85,7 @@ static cairo_surface_t *image_of(const attention_map *m, int32_t head, int32_t m
     for (int32_t y = 0; y < h && pixels; y++) {
         unsigned char *row = pixels + (size_t)y * (size_t)repeat * stride;
         for (int32_t x = 0; x < w; x++) {
-            const uint32_t colour = colour_of(pixel_of(m, clef__attention_head(m, head), x, y, w, h));
+            const uint32_t colour = colour_of(pixel_of(m, cli_attention_head(m, head), x, y, w, h));
             for (int32_t k = 0; k < repeat; k++)
                 memcpy(row + ((size_t)x * (size_t)repeat + (size_t)k) * sizeof colour, &colour,
                        sizeof colour);
@@ -156,7 +156,7 @@ static void draw_one(cairo_t *c, const picture *p, const attention_map *m, doubl
 {
     char label[64];
     const double cell = (p->panel_w - LABELS) / m->n_keys, left = x + LABELS, top = y + TITLE + LABELS;
-    char **rows = clef__attention_row_texts(p->a, m), **columns = clef__attention_column_texts(p->a, m);
+    char **rows = cli_attention_row_texts(p->a, m), **columns = cli_attention_column_texts(p->a, m);
     draw_cells(c, p, m, p->first, left, top, cell * m->n_keys, cell * m->n_queries);
     if (cell < 7)
         return; /* labels would lie on one another */
@@ -203,9 +203,9 @@ static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_e
     picture p = {.is_png = is_png};
     plan_picture(&p, a);
     if (is_png && (p.width > MOST || p.height > MOST))
-        return clef__error(err, CLEF_E_LIMIT,
-                           "attention: a picture of %.0f x %.0f, at most %d either way: choose a --layer",
-                           p.width, p.height, MOST);
+        return cli_error(err, CLEF_E_LIMIT,
+                         "attention: a picture of %.0f x %.0f, at most %d either way: choose a --layer",
+                         p.width, p.height, MOST);
     cairo_surface_t *surface =
         is_png ? cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(p.width), (int)ceil(p.height))
                : cairo_svg_surface_create_for_stream(write_part, to, p.width, p.height);
@@ -221,24 +221,24 @@ static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_e
     cairo_surface_destroy(surface);
     return status == CAIRO_STATUS_SUCCESS
                ? CLEF_OK
-               : clef__error(err, CLEF_E_IO, "attention: cairo: %s", cairo_status_to_string(status));
+               : cli_error(err, CLEF_E_IO, "attention: cairo: %s", cairo_status_to_string(status));
 }
 #else
 static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_error *err)
 {
     (void)a, (void)to;
-    return clef__error(err, CLEF_E_UNSUPPORTED,
-                       "attention: %s: this clef was built without cairo (Debian: libcairo2-dev)",
-                       is_png ? "png" : "svg");
+    return cli_error(err, CLEF_E_UNSUPPORTED,
+                     "attention: %s: this clef was built without cairo (Debian: libcairo2-dev)",
+                     is_png ? "png" : "svg");
 }
 #endif
 
-clef_status clef__attention_svg(void *user, FILE *to, clef_error *err)
+clef_status cli_attention_svg(void *user, FILE *to, clef_error *err)
 {
     return draw_to(user, to, 0, err);
 }
 
-clef_status clef__attention_png(void *user, FILE *to, clef_error *err)
+clef_status cli_attention_png(void *user, FILE *to, clef_error *err)
 {
     return draw_to(user, to, 1, err);
 }

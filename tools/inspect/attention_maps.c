@@ -5,7 +5,7 @@
 
 #include "tools/inspect/attention.h"
 
-const char *const clef__attention_kinds[] = {"self", "encoder", "cross", NULL};
+const char *const cli_attention_kinds[] = {"self", "encoder", "cross", NULL};
 
 /* "layer3.attention", "encoder.layer0.attention", "decoder.layer1.cross_attention": 1 and what it is, or 0.
  */
@@ -32,7 +32,7 @@ static clef_status add_map(attention_maps *out, const char *name, attention_kind
         out->maps = more;
     if (!more || !copy) {
         free(copy);
-        return clef__error(err, CLEF_E_NOMEM, "attention: out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "attention: out of host memory");
     }
     out->maps[out->n++] = (attention_map){.name = strcpy(copy, name), .kind = kind, .layer = layer};
     return CLEF_OK;
@@ -51,15 +51,15 @@ static clef_status find_maps(const clef_graph *graph, uint32_t kinds, int32_t wa
             status = add_map(out, v.name, kind, layer, err);
     }
     if (status == CLEF_OK && out->n == 0)
-        status = wanted < 0 ? clef__error(err, CLEF_E_NOT_FOUND, "attention: the model has none of that kind")
-                            : clef__error(err, CLEF_E_NOT_FOUND, "attention: layer %d has none of that kind",
-                                          wanted);
+        status = wanted < 0
+                     ? cli_error(err, CLEF_E_NOT_FOUND, "attention: the model has none of that kind")
+                     : cli_error(err, CLEF_E_NOT_FOUND, "attention: layer %d has none of that kind", wanted);
     return status;
 }
 
 static void summarize(attention_map *m, int32_t head, const int32_t *mask)
 {
-    const float *p = clef__attention_head(m, head);
+    const float *p = cli_attention_head(m, head);
     attention_summary sum = {0};
     int32_t n = 0;
     for (int32_t t = 0; t < m->n_queries; t++, p += m->n_keys) {
@@ -81,11 +81,11 @@ static void summarize(attention_map *m, int32_t head, const int32_t *mask)
     m->heads[head] = (attention_summary){sum.entropy / n, sum.distance / n, sum.first / n};
 }
 
-static clef_status read_map(clef__forward *f, attention_map *m, clef_error *err)
+static clef_status read_map(cli_forward *f, attention_map *m, clef_error *err)
 {
     int32_t rank = 0;
     int64_t dims[CLEF_MAX_DIMS] = {0};
-    clef_status status = clef__forward_read(f, m->name, &m->weights, &rank, dims, err);
+    clef_status status = cli_forward_read(f, m->name, &m->weights, &rank, dims, err);
     if (status != CLEF_OK)
         return status;
     m->n_heads = (int32_t)dims[1];
@@ -93,46 +93,46 @@ static clef_status read_map(clef__forward *f, attention_map *m, clef_error *err)
     m->n_keys = (int32_t)dims[3];
     m->heads = calloc((size_t)m->n_heads, sizeof *m->heads);
     if (!m->heads)
-        return clef__error(err, CLEF_E_NOMEM, "attention: out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "attention: out of host memory");
     const int on_source = m->kind == ATTENTION_ENCODER || (m->kind == ATTENTION_SELF && !f->is_seq2seq);
     for (int32_t h = 0; h < m->n_heads; h++)
         summarize(m, h, on_source ? f->mask : NULL);
     return CLEF_OK;
 }
 
-static clef_status read_texts(const clef__forward *f, attention_maps *out, clef_error *err)
+static clef_status read_texts(const cli_forward *f, attention_maps *out, clef_error *err)
 {
     out->n_source = f->n_ids;
     out->n_target = f->n_target;
-    out->source = clef__forward_texts(f, f->ids, f->n_ids);
-    out->target = clef__forward_texts(f, f->target, f->n_target);
+    out->source = cli_forward_texts(f, f->ids, f->n_ids);
+    out->target = cli_forward_texts(f, f->target, f->n_target);
     return out->source && out->target ? CLEF_OK
-                                      : clef__error(err, CLEF_E_NOMEM, "attention: out of host memory");
+                                      : cli_error(err, CLEF_E_NOMEM, "attention: out of host memory");
 }
 
-clef_status clef__attention_collect(clef__forward *f, uint32_t kinds, int32_t layer, attention_maps *out,
-                                    clef_error *err)
+clef_status cli_attention_collect(cli_forward *f, uint32_t kinds, int32_t layer, attention_maps *out,
+                                  clef_error *err)
 {
     const char **taps = NULL;
     out->layer = layer;
-    clef_status status = clef__forward_build(f, NULL, 0, err);
+    clef_status status = cli_forward_build(f, NULL, 0, err);
     if (status == CLEF_OK)
         status = find_maps(f->graph, kinds, layer, out, err);
     if (status == CLEF_OK && !(taps = malloc((size_t)out->n * sizeof *taps)))
-        status = clef__error(err, CLEF_E_NOMEM, "attention: out of host memory");
+        status = cli_error(err, CLEF_E_NOMEM, "attention: out of host memory");
     for (int32_t i = 0; i < out->n && status == CLEF_OK; i++)
         taps[i] = out->maps[i].name;
     if (status == CLEF_OK)
-        status = clef__forward_build(f, taps, out->n, err);
+        status = cli_forward_build(f, taps, out->n, err);
     if (status == CLEF_OK)
-        status = clef__forward_run(f, err);
+        status = cli_forward_run(f, err);
     for (int32_t i = 0; i < out->n && status == CLEF_OK; i++)
         status = read_map(f, &out->maps[i], err);
     free((void *)taps);
     return status == CLEF_OK ? read_texts(f, out, err) : status;
 }
 
-void clef__attention_finish(attention_maps *a)
+void cli_attention_finish(attention_maps *a)
 {
     for (int32_t i = 0; i < a->n; i++) {
         free(a->maps[i].name);
@@ -140,17 +140,17 @@ void clef__attention_finish(attention_maps *a)
         free(a->maps[i].heads);
     }
     free(a->maps);
-    clef__forward_texts_free(a->source, a->n_source);
-    clef__forward_texts_free(a->target, a->n_target);
+    cli_forward_texts_free(a->source, a->n_source);
+    cli_forward_texts_free(a->target, a->n_target);
     *a = (attention_maps){0};
 }
 
-char **clef__attention_row_texts(const attention_maps *a, const attention_map *m)
+char **cli_attention_row_texts(const attention_maps *a, const attention_map *m)
 {
     return m->kind == ATTENTION_ENCODER || !a->n_target ? a->source : a->target;
 }
 
-char **clef__attention_column_texts(const attention_maps *a, const attention_map *m)
+char **cli_attention_column_texts(const attention_maps *a, const attention_map *m)
 {
     return m->kind == ATTENTION_SELF && a->n_target ? a->target : a->source;
 }

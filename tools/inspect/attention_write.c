@@ -62,9 +62,9 @@ static void write_label(FILE *to, const char *text, int width)
 static void write_blocks(FILE *to, const attention_maps *a, const attention_map *m, int32_t head)
 {
     enum { WIDTH = 14 };
-    const int colour = to == stdout && clef__terminal_stdout() && !getenv("NO_COLOR");
-    const float *p = clef__attention_head(m, head);
-    char **rows = clef__attention_row_texts(a, m);
+    const int colour = to == stdout && cli_terminal_stdout() && !getenv("NO_COLOR");
+    const float *p = cli_attention_head(m, head);
+    char **rows = cli_attention_row_texts(a, m);
     fprintf(to, "%s head %" PRId32 ": rows are queries, columns keys; // is masked, NN is NaN\n", m->name,
             head);
     for (int32_t t = 0; t < m->n_queries; t++) {
@@ -84,7 +84,7 @@ static void write_number(FILE *to, double x)
         fprintf(to, " %10.3f", x);
 }
 
-clef_status clef__attention_text(void *user, FILE *to, clef_error *err)
+clef_status cli_attention_text(void *user, FILE *to, clef_error *err)
 {
     const attention_maps *a = user;
     (void)err;
@@ -110,31 +110,31 @@ clef_status clef__attention_text(void *user, FILE *to, clef_error *err)
 
 static void write_texts(FILE *to, int32_t *n_members, const char *key, char **texts, int32_t n)
 {
-    clef__json_member(to, n_members, key);
+    cli_json_member(to, n_members, key);
     fputc('[', to);
     for (int32_t i = 0; i < n; i++) {
         fputs(i ? ", " : "", to);
-        clef__json_string(to, texts[i]);
+        cli_json_string(to, texts[i]);
     }
     fputc(']', to);
 }
 
 static void write_head(FILE *to, const attention_map *m, int32_t head, int digits)
 {
-    const float *p = clef__attention_head(m, head);
+    const float *p = cli_attention_head(m, head);
     const attention_summary *s = &m->heads[head];
     int32_t n = 0;
     fputc('{', to);
-    clef__json_member_number(to, &n, "head", head);
-    clef__json_member_number(to, &n, "entropy", s->entropy);
-    clef__json_member_number(to, &n, "distance", s->distance);
-    clef__json_member_number(to, &n, "first", s->first);
-    clef__json_member(to, &n, "weights");
+    cli_json_member_number(to, &n, "head", head);
+    cli_json_member_number(to, &n, "entropy", s->entropy);
+    cli_json_member_number(to, &n, "distance", s->distance);
+    cli_json_member_number(to, &n, "first", s->first);
+    cli_json_member(to, &n, "weights");
     for (int32_t t = 0; t < m->n_queries; t++) {
         fputs(t ? ", [" : "[[", to);
         for (int32_t k = 0; k < m->n_keys; k++) {
             fputs(k ? "," : "", to);
-            clef__json_number(to, (double)*p++, digits);
+            cli_json_number(to, (double)*p++, digits);
         }
         fputc(']', to);
     }
@@ -150,26 +150,26 @@ static clef_status write_json(const attention_maps *a, FILE *to, int digits, cle
         n_weights +=
             (double)a->maps[i].n_queries * a->maps[i].n_keys * (a->head < 0 ? a->maps[i].n_heads : 1);
     if (n_weights > MOST)
-        return clef__error(
+        return cli_error(
             err, CLEF_E_LIMIT,
             "attention: %.0f weights are more than a page or JSON takes (%d): choose a --layer and a --head",
             n_weights, MOST);
     fputc('{', to);
-    clef__json_member_text(to, &n, "format", "clef-attention");
-    clef__json_member_number(to, &n, "version", 1);
-    clef__json_member_text(to, &n, "model", a->title);
+    cli_json_member_text(to, &n, "format", "clef-attention");
+    cli_json_member_number(to, &n, "version", 1);
+    cli_json_member_text(to, &n, "model", a->title);
     write_texts(to, &n, "tokens", a->source, a->n_source);
     if (a->n_target)
         write_texts(to, &n, "target", a->target, a->n_target);
-    clef__json_member(to, &n, "maps");
+    cli_json_member(to, &n, "maps");
     for (int32_t i = 0; i < a->n; i++) {
         const attention_map *m = &a->maps[i];
         int32_t k = 0;
         fputs(i ? ",\n {" : "[\n {", to);
-        clef__json_member_text(to, &k, "name", m->name);
-        clef__json_member_text(to, &k, "kind", clef__attention_kinds[m->kind]);
-        clef__json_member_number(to, &k, "layer", m->layer);
-        clef__json_member(to, &k, "heads");
+        cli_json_member_text(to, &k, "name", m->name);
+        cli_json_member_text(to, &k, "kind", cli_attention_kinds[m->kind]);
+        cli_json_member_number(to, &k, "layer", m->layer);
+        cli_json_member(to, &k, "heads");
         for (int32_t h = first_head(a); h < end_head(a, m); h++) {
             fputs(h == first_head(a) ? "[\n  " : ",\n  ", to);
             write_head(to, m, h, digits);
@@ -180,7 +180,7 @@ static clef_status write_json(const attention_maps *a, FILE *to, int digits, cle
     return CLEF_OK;
 }
 
-clef_status clef__attention_json(void *user, FILE *to, clef_error *err)
+clef_status cli_attention_json(void *user, FILE *to, clef_error *err)
 {
     return write_json(user, to, 9, err);
 }
@@ -190,28 +190,28 @@ static clef_status page_data(void *user, FILE *to, clef_error *err)
     return write_json(user, to, 4, err);
 }
 
-clef_status clef__attention_html(void *user, FILE *to, clef_error *err)
+clef_status cli_attention_html(void *user, FILE *to, clef_error *err)
 {
     const attention_maps *a = user;
-    return clef__page_write(to, "attention.html", a->title, page_data, user, err);
+    return cli_page_write(to, "attention.html", a->title, page_data, user, err);
 }
 
 /* ---- npy
  * --------------------------------------------------------------------------------------------------------------------------------
  */
 
-clef_status clef__attention_npy(void *user, FILE *to, clef_error *err)
+clef_status cli_attention_npy(void *user, FILE *to, clef_error *err)
 {
     const attention_maps *a = user;
     const attention_map *m = &a->maps[0];
     for (int32_t i = 1; i < a->n; i++)
         if (a->maps[i].kind != m->kind || a->maps[i].n_heads != m->n_heads)
-            return clef__error(err, CLEF_E_UNSUPPORTED,
-                               "attention: %s and %s do not make one array: choose a --kind or a --layer",
-                               m->name, a->maps[i].name);
-    clef__npy_head(to, 4, (const int64_t[]){a->n, end_head(a, m) - first_head(a), m->n_queries, m->n_keys});
+            return cli_error(err, CLEF_E_UNSUPPORTED,
+                             "attention: %s and %s do not make one array: choose a --kind or a --layer",
+                             m->name, a->maps[i].name);
+    cli_npy_head(to, 4, (const int64_t[]){a->n, end_head(a, m) - first_head(a), m->n_queries, m->n_keys});
     for (int32_t i = 0; i < a->n; i++)
-        fwrite(clef__attention_head(&a->maps[i], first_head(a)), sizeof(float),
+        fwrite(cli_attention_head(&a->maps[i], first_head(a)), sizeof(float),
                (size_t)(end_head(a, m) - first_head(a)) * (size_t)m->n_queries * (size_t)m->n_keys, to);
-    return ferror(to) ? clef__error(err, CLEF_E_IO, "attention: cannot write: %s", strerror(errno)) : CLEF_OK;
+    return ferror(to) ? cli_error(err, CLEF_E_IO, "attention: cannot write: %s", strerror(errno)) : CLEF_OK;
 }

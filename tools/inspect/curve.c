@@ -37,7 +37,7 @@ static double y_of(const axes *a, double nats)
 }
 
 /* Means of `step` tokens each, and the running mean at their ends. */
-static void scan(const clef__curve *c, int64_t step, FILE *to, const axes *a, int running, double *lo,
+static void scan(const cli_curve *c, int64_t step, FILE *to, const axes *a, int running, double *lo,
                  double *hi)
 {
     double sum = 0, part = 0;
@@ -74,20 +74,20 @@ static void write_axes(FILE *to, const axes *a)
             (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6);
 }
 
-clef_status clef__curve_svg(void *curve, FILE *to, clef_error *err)
+clef_status cli_curve_svg(void *curve, FILE *to, clef_error *err)
 {
-    const clef__curve *c = curve;
+    const cli_curve *c = curve;
     const int64_t step = c->n > POINTS ? c->n / POINTS : 1, stretch = c->n > STRETCHES ? c->n / STRETCHES : 1;
     axes a = {.lo = INFINITY, .hi = -INFINITY, .n = c->n};
     double sum = 0, none[2] = {0, 0};
     if (c->n < 1)
-        return clef__error(err, CLEF_E_ARG, "%s: no token was scored", c->title);
+        return cli_error(err, CLEF_E_ARG, "%s: no token was scored", c->title);
     for (int64_t i = 0; i < c->n; i++)
         sum += (double)c->nats[i];
     scan(c, stretch, NULL, &a, 0, &a.lo, &a.hi);
     scan(c, step, NULL, &a, 1, &a.lo, &a.hi);
     if (!isfinite(a.lo) || !isfinite(a.hi))
-        return clef__error(err, CLEF_E_LIMIT, "%s: a token's probability is no number", c->title);
+        return cli_error(err, CLEF_E_LIMIT, "%s: a token's probability is no number", c->title);
     a.hi += (a.hi - a.lo) * 0.05 + 1e-3;
     fprintf(to,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
@@ -95,7 +95,7 @@ clef_status clef__curve_svg(void *curve, FILE *to, clef_error *err)
             "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" "
             "y=\"20\" font-size=\"14\">",
             WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT);
-    clef__xml_text(to, c->title);
+    cli_xml_text(to, c->title);
     fprintf(to, ": perplexity %.4f over %" PRId64 " tokens</text>\n", exp(sum / (double)c->n), c->n);
     write_axes(to, &a);
     fputs("<polyline fill=\"none\" stroke=\"#b9cdec\" points=\"", to);
@@ -106,5 +106,5 @@ clef_status clef__curve_svg(void *curve, FILE *to, clef_error *err)
             "\"/>\n<text x=\"%d\" y=\"20\" text-anchor=\"end\"><tspan fill=\"#2f6fd0\">so far</tspan> <tspan "
             "fill=\"#8aa9d8\">each %" PRId64 " token%s</tspan></text>\n</svg>\n",
             WIDTH - RIGHT, stretch, stretch == 1 ? "" : "s");
-    return ferror(to) ? clef__error(err, CLEF_E_IO, "cannot write: %s", strerror(errno)) : CLEF_OK;
+    return ferror(to) ? cli_error(err, CLEF_E_IO, "cannot write: %s", strerror(errno)) : CLEF_OK;
 }

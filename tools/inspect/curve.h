@@ -4,13 +4,14 @@
 
 #include "tools/output.h"
 
-typedef struct clef__curve {
+typedef struct cli_curve {
     const char  *title;
     const float *nats; /* -log p of each scored token, in the text's order */
     int64_t      n;
-} clef__curve;
+} cli_curve;
 
-/** Draws the perplexity of all tokens so far, and of stretches of the text. A clef__writer: `curve` is a clef__curve. */
-clef_status clef__curve_svg(void *curve, FILE *to, clef_error *err);
+/** Draws the perplexity of all tokens so far, and of stretches of the text. A cli_writer: `curve` is a
+ *  cli_curve. */
+clef_status cli_curve_svg(void *curve, FILE *to, clef_error *err);
 
 #endif

@@ -9,23 +9,23 @@
  * -----------------------------------------------------------------------------------------------------------------------------
  */
 
-static clef_status parse_ids(clef__forward *f, const char *text, clef_error *err)
+static clef_status parse_ids(cli_forward *f, const char *text, clef_error *err)
 {
     f->ids = malloc((strlen(text) + 1) * sizeof *f->ids); /* an id takes a byte at least */
     if (!f->ids)
-        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
     for (const char *s = text; *s;) {
         char *end;
         const long long id = strtoll(s, &end, 10);
         if (end == s || id < 0 || id > INT32_MAX)
-            return clef__error(err, CLEF_E_ARG, "--ids: expected numbers, got '%.20s'", s);
+            return cli_error(err, CLEF_E_ARG, "--ids: expected numbers, got '%.20s'", s);
         f->ids[f->n_ids++] = (int32_t)id;
         s = end + strspn(end, ", \n\t");
     }
     return CLEF_OK;
 }
 
-static clef_status encode(clef__forward *f, const char *text, size_t n_bytes, int32_t **out, int32_t *n,
+static clef_status encode(cli_forward *f, const char *text, size_t n_bytes, int32_t **out, int32_t *n,
                           clef_error *err)
 {
     int32_t *ids = NULL, n_ids = 0;
@@ -38,15 +38,15 @@ static clef_status encode(clef__forward *f, const char *text, size_t n_bytes, in
         memcpy(*out, ids, (size_t)n_ids * sizeof *ids);
     *n = n_ids;
     clef_tokens_free(ids);
-    return *out ? CLEF_OK : clef__error(err, CLEF_E_NOMEM, "out of host memory");
+    return *out ? CLEF_OK : cli_error(err, CLEF_E_NOMEM, "out of host memory");
 }
 
-static clef_status encode_text(clef__forward *f, clef_error *err)
+static clef_status encode_text(cli_forward *f, clef_error *err)
 {
     char *text = NULL;
     size_t n_bytes = f->o->prompt ? strlen(f->o->prompt) : 0;
-    if (f->o->file && clef__read_file(f->o->file, &text, &n_bytes) != CLI_GO_ON)
-        return clef__error(err, CLEF_E_IO, "%s: cannot read it", f->o->file);
+    if (f->o->file && cli_read_file(f->o->file, &text, &n_bytes) != CLI_GO_ON)
+        return cli_error(err, CLEF_E_IO, "%s: cannot read it", f->o->file);
     f->tokenizer = clef_model_tokenizer(f->model, err);
     const clef_status status =
         f->tokenizer ? encode(f, text ? text : f->o->prompt, n_bytes, &f->ids, &f->n_ids, err) : err->status;
@@ -64,16 +64,16 @@ static clef_status read_row(const clef_tensor_file *in, const char *path, const 
     const clef_tensor_info t = clef_tensor_file_get(in, at);
     char dims[96];
     if (t.rank != 2 || t.dims[0] != 1 || t.dims[1] < 1 || t.dims[1] > INT32_MAX)
-        return clef__error(err, CLEF_E_SHAPE, "%s: %s: expected [1, T], got %s", path, name,
-                           clef__dims_text(t.rank, t.dims, dims));
+        return cli_error(err, CLEF_E_SHAPE, "%s: %s: expected [1, T], got %s", path, name,
+                         cli_dims_text(t.rank, t.dims, dims));
     *n = (int32_t)t.dims[1];
     *out = malloc((size_t)*n * sizeof **out);
     if (!*out)
-        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
     return clef_tensor_file_read(in, at, CLEF_I32, *out, (size_t)*n, err);
 }
 
-static clef_status read_in(clef__forward *f, clef_error *err)
+static clef_status read_in(cli_forward *f, clef_error *err)
 {
     clef_tensor_file *in = NULL;
     int32_t n_mask = 0;
@@ -87,25 +87,23 @@ static clef_status read_in(clef__forward *f, clef_error *err)
         status = read_row(in, f->o->in, "decoder_input_ids", &f->target, &f->n_target, err);
     clef_tensor_file_close(in);
     if (status == CLEF_OK && !f->ids)
-        status = clef__error(err, CLEF_E_NOT_FOUND, "%s: expected a tensor input_ids [1, T]; there is none",
-                             f->o->in);
+        status = cli_error(err, CLEF_E_NOT_FOUND, "%s: expected a tensor input_ids [1, T]; there is none",
+                           f->o->in);
     if (status == CLEF_OK && f->mask && n_mask != f->n_ids)
-        status =
-            clef__error(err, CLEF_E_SHAPE, "%s: attention_mask has %" PRId32 " tokens, input_ids %" PRId32,
-                        f->o->in, n_mask, f->n_ids);
+        status = cli_error(err, CLEF_E_SHAPE, "%s: attention_mask has %" PRId32 " tokens, input_ids %" PRId32,
+                           f->o->in, n_mask, f->n_ids);
     return status;
 }
 
-static clef_status check_ids(const clef__forward *f, const int32_t *ids, int32_t n, clef_error *err)
+static clef_status check_ids(const cli_forward *f, const int32_t *ids, int32_t n, clef_error *err)
 {
     const clef_hparams *hp = clef_model_hparams(f->model);
     if (hp->n_context > 0 && n > hp->n_context)
-        return clef__error(err, CLEF_E_LIMIT, "%" PRId32 " tokens, the model takes %" PRId32, n,
-                           hp->n_context);
+        return cli_error(err, CLEF_E_LIMIT, "%" PRId32 " tokens, the model takes %" PRId32, n, hp->n_context);
     for (int32_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= hp->n_vocab)
-            return clef__error(err, CLEF_E_ARG, "expected ids from 0 to %" PRId32 ", got %" PRId32,
-                               hp->n_vocab - 1, ids[i]);
+            return cli_error(err, CLEF_E_ARG, "expected ids from 0 to %" PRId32 ", got %" PRId32,
+                             hp->n_vocab - 1, ids[i]);
     return CLEF_OK;
 }
 
@@ -113,14 +111,14 @@ static clef_status check_ids(const clef__forward *f, const int32_t *ids, int32_t
  * ---------------------------------------------------------------------------------------------------
  */
 
-static clef_status open_device(clef__forward *f, clef_error *err)
+static clef_status open_device(cli_forward *f, clef_error *err)
 {
-    const clef_device_opts opts = {.progress = clef__progress_step, .progress_user = &f->progress};
-    return f->device ? CLEF_OK : clef__devices_open(f->o->device, f->o->split, &opts, &f->device, err);
+    const clef_device_opts opts = {.progress = cli_progress_step, .progress_user = &f->progress};
+    return f->device ? CLEF_OK : cli_devices_open(f->o->device, f->o->split, &opts, &f->device, err);
 }
 
 /* What begins its text, and then what it says. */
-static clef_status generate_target(clef__forward *f, clef_error *err)
+static clef_status generate_target(cli_forward *f, clef_error *err)
 {
     enum { DEFAULT_N = 32 };
     const int32_t most = f->o->n_predict ? f->o->n_predict : DEFAULT_N;
@@ -133,7 +131,7 @@ static clef_status generate_target(clef__forward *f, clef_error *err)
     opts.compile.exact = 1;
     f->target = malloc(((size_t)most + 2) * sizeof *f->target);
     if (!f->target)
-        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
     clef_status status = open_device(f, err);
     if (status == CLEF_OK)
         status = clef_session_create(f->device, f->model, &opts, &session, err);
@@ -153,7 +151,7 @@ static clef_status generate_target(clef__forward *f, clef_error *err)
 }
 
 /* decoder_start before the text's own tokens. */
-static clef_status encode_target(clef__forward *f, clef_error *err)
+static clef_status encode_target(cli_forward *f, clef_error *err)
 {
     const int32_t start = clef_model_hparams(f->model)->decoder_start;
     f->tokenizer = f->tokenizer ? f->tokenizer : clef_model_tokenizer(f->model, err);
@@ -173,16 +171,16 @@ static clef_status copy_ids(const int32_t *ids, int32_t n, int32_t **out, int32_
 {
     *out = malloc(((size_t)n + 1) * sizeof **out);
     if (!*out)
-        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
     if (n)
         memcpy(*out, ids, (size_t)n * sizeof *ids);
     *n_out = n;
     return CLEF_OK;
 }
 
-static clef_status read_known(clef__forward *f, clef_error *err)
+static clef_status read_known(cli_forward *f, clef_error *err)
 {
-    const clef__forward_opts *o = f->o;
+    const cli_forward_opts *o = f->o;
     int32_t n_mask;
     clef_status status = copy_ids(o->known_ids, o->n_known_ids, &f->ids, &f->n_ids, err);
     if (status == CLEF_OK && o->known_mask)
@@ -192,7 +190,7 @@ static clef_status read_known(clef__forward *f, clef_error *err)
     return copy_ids(o->known_target, o->n_known_target, &f->target, &f->n_target, err);
 }
 
-static clef_status read_said(clef__forward *f, clef_error *err)
+static clef_status read_said(cli_forward *f, clef_error *err)
 {
     clef_tensor_file *in = NULL;
     clef_status status = clef_tensor_file_open(f->o->said, &in, err);
@@ -202,15 +200,14 @@ static clef_status read_said(clef__forward *f, clef_error *err)
     return status;
 }
 
-clef_status clef__forward_open(clef__forward *f, const clef__forward_opts *o, const char *path,
-                               clef_error *err)
+clef_status cli_forward_open(cli_forward *f, const cli_forward_opts *o, const char *path, clef_error *err)
 {
     const int n_sources = (o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) + (o->in != NULL);
     f->o = o;
-    clef__progress_init(&f->progress, o->quiet);
+    cli_progress_init(&f->progress, o->quiet);
     if (n_sources != 1 && !o->known_ids)
-        return clef__error(err, CLEF_E_ARG,
-                           "expected one of -p TEXT, -f FILE, --ids and --in, got %d of them", n_sources);
+        return cli_error(err, CLEF_E_ARG, "expected one of -p TEXT, -f FILE, --ids and --in, got %d of them",
+                         n_sources);
     clef_status status = clef_model_open(path, &f->model, err);
     if (status == CLEF_OK)
         status = o->known_ids ? read_known(f, err)
@@ -225,13 +222,13 @@ clef_status clef__forward_open(clef__forward *f, const clef__forward_opts *o, co
     f->is_seq2seq = clef_model_hparams(f->model)->n_decoder_layers > 0;
     f->tokenizer = clef_model_tokenizer(f->model, &none); /* without one ids stand for themselves */
     if (f->n_ids < 1)
-        return clef__error(err, CLEF_E_ARG, "the text has no tokens");
+        return cli_error(err, CLEF_E_ARG, "the text has no tokens");
     if (f->target && !f->is_seq2seq)
-        return clef__error(err, CLEF_E_UNSUPPORTED,
-                           "there are decoder_input_ids, but %s is no encoder-decoder", path);
+        return cli_error(err, CLEF_E_UNSUPPORTED, "there are decoder_input_ids, but %s is no encoder-decoder",
+                         path);
     if (o->target && !f->is_seq2seq)
-        return clef__error(err, CLEF_E_UNSUPPORTED, "--target is of encoder-decoders, %s is %s", path,
-                           clef_model_hparams(f->model)->arch);
+        return cli_error(err, CLEF_E_UNSUPPORTED, "--target is of encoder-decoders, %s is %s", path,
+                         clef_model_hparams(f->model)->arch);
     status = check_ids(f, f->ids, f->n_ids, err);
     if (status == CLEF_OK && f->is_seq2seq && !f->target)
         status = o->target ? encode_target(f, err) : generate_target(f, err);
@@ -242,7 +239,7 @@ clef_status clef__forward_open(clef__forward *f, const clef__forward_opts *o, co
  * ---------------------------------------------------------------------------------------------------------------------------
  */
 
-clef_status clef__forward_build(clef__forward *f, const char *const *taps, int32_t n_taps, clef_error *err)
+clef_status cli_forward_build(cli_forward *f, const char *const *taps, int32_t n_taps, clef_error *err)
 {
     const int32_t longest = f->n_ids > f->n_target ? f->n_ids : f->n_target;
     const clef_build_opts opts = {.n_context = longest,
@@ -257,26 +254,25 @@ clef_status clef__forward_build(clef__forward *f, const char *const *taps, int32
     return clef_model_build(f->model, &opts, &f->graph, err);
 }
 
-static clef_status bind(clef__forward *f, const char *symbol, int32_t value, clef_error *err)
+static clef_status bind(cli_forward *f, const char *symbol, int32_t value, clef_error *err)
 {
     const int32_t s = clef_plan_symbol(f->plan, symbol);
     return s ? clef_plan_bind(f->plan, s, value, err) : CLEF_OK;
 }
 
-static clef_status write_ints(clef__forward *f, const char *input, const int32_t *x, int32_t n,
-                              clef_error *err)
+static clef_status write_ints(cli_forward *f, const char *input, const int32_t *x, int32_t n, clef_error *err)
 {
     const int32_t i = clef_plan_input(f->plan, input);
     return i >= 0 && x ? clef_plan_write(f->plan, i, x, (size_t)n * sizeof *x, err) : CLEF_OK;
 }
 
-clef_status clef__forward_run(clef__forward *f, clef_error *err)
+clef_status cli_forward_run(cli_forward *f, clef_error *err)
 {
     const clef_status status = clef_graph_optimize(f->graph, NULL, err);
-    return status == CLEF_OK ? clef__forward_execute(f, f->graph, err) : status;
+    return status == CLEF_OK ? cli_forward_execute(f, f->graph, err) : status;
 }
 
-clef_status clef__forward_execute(clef__forward *f, const clef_graph *graph, clef_error *err)
+clef_status cli_forward_execute(cli_forward *f, const clef_graph *graph, clef_error *err)
 {
     const clef_plan_opts opts = {
         .compile = cli_compile_opts(&f->o->compile, &f->progress),
@@ -288,7 +284,7 @@ clef_status clef__forward_execute(clef__forward *f, const clef_graph *graph, cle
     f->plan = NULL;
     if (status == CLEF_OK)
         status = clef_plan_create(f->device, graph, &opts, &f->plan, err);
-    clef__progress_finish(&f->progress);
+    cli_progress_finish(&f->progress);
     if (status == CLEF_OK)
         status = bind(f, "T", f->n_ids, err);
     if (status == CLEF_OK)
@@ -304,27 +300,27 @@ clef_status clef__forward_execute(clef__forward *f, const clef_graph *graph, cle
     return status == CLEF_OK ? clef_plan_run(f->plan, err) : status;
 }
 
-clef_status clef__forward_read(clef__forward *f, const char *name, float **out, int32_t *rank, int64_t *dims,
-                               clef_error *err)
+clef_status cli_forward_read(cli_forward *f, const char *name, float **out, int32_t *rank, int64_t *dims,
+                             clef_error *err)
 {
     const int32_t output = clef_plan_output(f->plan, name);
     *out = NULL;
     if (output < 0)
-        return clef__error(err, CLEF_E_NOT_FOUND, "the graph has no output '%s'", name);
+        return cli_error(err, CLEF_E_NOT_FOUND, "the graph has no output '%s'", name);
     const size_t n_bytes = clef_plan_output_bytes(f->plan, output, rank, dims);
     *out = malloc(n_bytes ? n_bytes : 1);
     if (!*out)
-        return clef__error(err, CLEF_E_NOMEM, "%s: out of host memory for %zu bytes", name, n_bytes);
+        return cli_error(err, CLEF_E_NOMEM, "%s: out of host memory for %zu bytes", name, n_bytes);
     return clef_plan_read(f->plan, output, *out, n_bytes, err);
 }
 
-void clef__forward_close(clef__forward *f)
+void cli_forward_close(cli_forward *f)
 {
-    clef__progress_finish(&f->progress);
+    cli_progress_finish(&f->progress);
     clef_plan_destroy(f->plan);
     clef_graph_destroy(f->graph);
     clef_device_close(f->device);
-    clef__progress_finish(&f->progress);
+    cli_progress_finish(&f->progress);
     clef_model_close(f->model);
     free(f->ids);
     free(f->mask);
@@ -335,7 +331,7 @@ void clef__forward_close(clef__forward *f)
  * --------------------------------------------------------------------------------------------------------------------
  */
 
-static const char *role_of(const clef__forward *f, int32_t id)
+static const char *role_of(const cli_forward *f, int32_t id)
 {
     static const char *const names[] = {"<bos>", "<eos>", "<unk>", "<sep>", "<pad>", "<cls>", "<mask>"};
     static const clef_token_role order[] = {CLEF_ROLE_CLS, CLEF_ROLE_SEP, CLEF_ROLE_MASK, CLEF_ROLE_PAD,
@@ -346,7 +342,7 @@ static const char *role_of(const clef__forward *f, int32_t id)
     return NULL;
 }
 
-char *clef__forward_token(const clef__forward *f, int32_t id)
+char *cli_forward_token(const cli_forward *f, int32_t id)
 {
     char text[CLEF_MAX_PIECE + 8] = "";
     size_t n = 0, rest = 0;
@@ -364,18 +360,18 @@ char *clef__forward_token(const clef__forward *f, int32_t id)
     return copy ? strcpy(copy, text) : NULL;
 }
 
-char **clef__forward_texts(const clef__forward *f, const int32_t *ids, int32_t n)
+char **cli_forward_texts(const cli_forward *f, const int32_t *ids, int32_t n)
 {
     char **texts = calloc((size_t)n + 1, sizeof *texts);
     for (int32_t i = 0; texts && i < n; i++)
-        if (!(texts[i] = clef__forward_token(f, ids[i]))) {
-            clef__forward_texts_free(texts, n);
+        if (!(texts[i] = cli_forward_token(f, ids[i]))) {
+            cli_forward_texts_free(texts, n);
             return NULL;
         }
     return texts;
 }
 
-void clef__forward_texts_free(char **texts, int32_t n)
+void cli_forward_texts_free(char **texts, int32_t n)
 {
     for (int32_t i = 0; texts && i < n; i++)
         free(texts[i]);

@@ -14,13 +14,14 @@ typedef struct logits_guess {
 /** A position of the text: its token, what the model gave it, and what it expected there. */
 typedef struct logits_place {
     int32_t       id;
-    int32_t       rank;  /* of the token among all, from 1; 0: nothing was expected yet (the first token of a decoder) */
+    int32_t       rank;  /* of the token among all, from 1; 0: nothing was expected yet (the first token of a
+                            decoder) */
     double        nats;  /* -log p of the token */
     logits_guess *top;   /* n_top, the likeliest first */
 } logits_place;
 
 typedef struct logits_result {
-    const clef__forward *f;
+    const cli_forward *f;
     const char   *title;
     logits_place *places;
     int32_t       n, n_top;
@@ -30,9 +31,9 @@ typedef struct logits_result {
 } logits_result;
 
 /* Forms of it; `r` is a logits_result. */
-clef_status clef__logits_text(void *r, FILE *to, clef_error *err);
-clef_status clef__logits_json(void *r, FILE *to, clef_error *err);
-clef_status clef__logits_html(void *r, FILE *to, clef_error *err);
-clef_status clef__logits_svg(void *r, FILE *to, clef_error *err);
+clef_status cli_logits_text(void *r, FILE *to, clef_error *err);
+clef_status cli_logits_json(void *r, FILE *to, clef_error *err);
+clef_status cli_logits_html(void *r, FILE *to, clef_error *err);
+clef_status cli_logits_svg(void *r, FILE *to, clef_error *err);
 
 #endif

@@ -16,10 +16,10 @@ static double bits(double nats)
 }
 
 /* A token on one line, its ends to be seen. */
-static void write_token(FILE *to, const clef__forward *f, int32_t id)
+static void write_token(FILE *to, const cli_forward *f, int32_t id)
 {
-    char *text = clef__forward_token(f, id);
-    clef__json_string(to, text ? text : "?");
+    char *text = cli_forward_token(f, id);
+    cli_json_string(to, text ? text : "?");
     free(text);
 }
 
@@ -44,10 +44,10 @@ static void write_surprise(FILE *to, int32_t at, const logits_place *p, int colo
     fputs(colour ? colour_of(bits(p->nats)) : "", to);
 }
 
-clef_status clef__logits_text(void *user, FILE *to, clef_error *err)
+clef_status cli_logits_text(void *user, FILE *to, clef_error *err)
 {
     const logits_result *r = user;
-    const int colour = to == stdout && clef__terminal_stdout() && !getenv("NO_COLOR");
+    const int colour = to == stdout && cli_terminal_stdout() && !getenv("NO_COLOR");
     (void)err;
     fprintf(to, "%5s %8s %6s %6s  token, and what was expected\n", "at", "p", "bits", "rank");
     for (int32_t i = 0; i < r->n; i++) {
@@ -77,21 +77,21 @@ static void write_place(FILE *to, const logits_result *r, const logits_place *p)
 {
     int32_t n = 0;
     fputc('{', to);
-    clef__json_member_number(to, &n, "id", p->id);
-    clef__json_member(to, &n, "token");
+    cli_json_member_number(to, &n, "id", p->id);
+    cli_json_member(to, &n, "token");
     write_token(to, r->f, p->id);
     if (p->rank) {
-        clef__json_member_number(to, &n, "p", exp(-p->nats));
-        clef__json_member_number(to, &n, "bits", bits(p->nats));
-        clef__json_member_number(to, &n, "rank", isnan(p->nats) ? (double)NAN : p->rank);
-        clef__json_member(to, &n, "top");
+        cli_json_member_number(to, &n, "p", exp(-p->nats));
+        cli_json_member_number(to, &n, "bits", bits(p->nats));
+        cli_json_member_number(to, &n, "rank", isnan(p->nats) ? (double)NAN : p->rank);
+        cli_json_member(to, &n, "top");
         for (int32_t k = 0; k < r->n_top; k++) {
             int32_t m = 0;
             fputs(k ? ", {" : "[{", to);
-            clef__json_member_number(to, &m, "id", p->top[k].id);
-            clef__json_member(to, &m, "token");
+            cli_json_member_number(to, &m, "id", p->top[k].id);
+            cli_json_member(to, &m, "token");
             write_token(to, r->f, p->top[k].id);
-            clef__json_member_number(to, &m, "p", (double)p->top[k].p);
+            cli_json_member_number(to, &m, "p", (double)p->top[k].p);
             fputc('}', to);
         }
         fputc(']', to);
@@ -99,19 +99,19 @@ static void write_place(FILE *to, const logits_result *r, const logits_place *p)
     fputc('}', to);
 }
 
-clef_status clef__logits_json(void *user, FILE *to, clef_error *err)
+clef_status cli_logits_json(void *user, FILE *to, clef_error *err)
 {
     const logits_result *r = user;
     int32_t n = 0;
     (void)err;
     fputc('{', to);
-    clef__json_member_text(to, &n, "format", "clef-logits");
-    clef__json_member_number(to, &n, "version", 1);
-    clef__json_member_text(to, &n, "model", r->title);
-    clef__json_member_number(to, &n, "perplexity", exp(r->nats));
-    clef__json_member_number(to, &n, "nats_per_token", r->nats);
-    clef__json_member_number(to, &n, "tokens_scored", r->n_scored);
-    clef__json_member(to, &n, "tokens");
+    cli_json_member_text(to, &n, "format", "clef-logits");
+    cli_json_member_number(to, &n, "version", 1);
+    cli_json_member_text(to, &n, "model", r->title);
+    cli_json_member_number(to, &n, "perplexity", exp(r->nats));
+    cli_json_member_number(to, &n, "nats_per_token", r->nats);
+    cli_json_member_number(to, &n, "tokens_scored", r->n_scored);
+    cli_json_member(to, &n, "tokens");
     for (int32_t i = 0; i < r->n; i++) {
         fputs(i ? ",\n  " : "[\n  ", to);
         write_place(to, r, &r->places[i]);
@@ -120,23 +120,23 @@ clef_status clef__logits_json(void *user, FILE *to, clef_error *err)
     return CLEF_OK;
 }
 
-clef_status clef__logits_html(void *user, FILE *to, clef_error *err)
+clef_status cli_logits_html(void *user, FILE *to, clef_error *err)
 {
-    return clef__page_write(to, "logits.html", ((const logits_result *)user)->title, clef__logits_json, user,
-                            err);
+    return cli_page_write(to, "logits.html", ((const logits_result *)user)->title, cli_logits_json, user,
+                          err);
 }
 
-clef_status clef__logits_svg(void *user, FILE *to, clef_error *err)
+clef_status cli_logits_svg(void *user, FILE *to, clef_error *err)
 {
     const logits_result *r = user;
     float *nats = malloc(((size_t)r->n + 1) * sizeof *nats);
-    clef__curve curve = {.title = r->title, .nats = nats};
+    cli_curve curve = {.title = r->title, .nats = nats};
     if (!nats)
-        return clef__error(err, CLEF_E_NOMEM, "logits: out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "logits: out of host memory");
     for (int32_t i = 0; i < r->n; i++)
         if (r->places[i].rank)
             nats[curve.n++] = (float)r->places[i].nats;
-    const clef_status status = clef__curve_svg(&curve, to, err);
+    const clef_status status = cli_curve_svg(&curve, to, err);
     free(nats);
     return status;
 }

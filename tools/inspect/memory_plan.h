@@ -26,13 +26,14 @@ typedef struct memory_plan {
     int32_t            n_parts;
 } memory_plan;
 
-/** What the process allocates for the part: on the device (weights that are used where the file is mapped do not count) and for staging. */
-uint64_t clef__memory_device(const memory_part *part);
+/** What the process allocates for the part: on the device (weights that are used where the file is mapped do
+ *  not count) and for staging. */
+uint64_t cli_memory_device(const memory_part *part);
 
 /* Forms of it; `m` is a memory_plan. */
-clef_status clef__memory_text(void *m, FILE *to, clef_error *err);
-clef_status clef__memory_json(void *m, FILE *to, clef_error *err);
-clef_status clef__memory_svg(void *m, FILE *to, clef_error *err);
-clef_status clef__memory_html(void *m, FILE *to, clef_error *err);
+clef_status cli_memory_text(void *m, FILE *to, clef_error *err);
+clef_status cli_memory_json(void *m, FILE *to, clef_error *err);
+clef_status cli_memory_svg(void *m, FILE *to, clef_error *err);
+clef_status cli_memory_html(void *m, FILE *to, clef_error *err);
 
 #endif

@@ -7,7 +7,7 @@
 #include "tools/inspect/page.h"
 #include "tools/json.h"
 
-uint64_t clef__memory_device(const memory_part *part)
+uint64_t cli_memory_device(const memory_part *part)
 {
     const clef_plan_stats *s = &part->stats;
     return s->weight_bytes + s->state_bytes + s->arena_bytes + s->scratch_bytes + s->io_bytes +
@@ -39,7 +39,7 @@ static uint64_t total_of(const memory_plan *m)
 {
     uint64_t total = 0;
     for (int32_t i = 0; i < m->n_parts; i++)
-        total += clef__memory_device(&m->parts[i]) + m->parts[i].stats.staging_bytes;
+        total += cli_memory_device(&m->parts[i]) + m->parts[i].stats.staging_bytes;
     return total;
 }
 
@@ -52,7 +52,7 @@ static const char *value_name(const memory_part *p, int32_t i)
 static void write_row(FILE *to, const char *name, uint64_t n_bytes, const char *more)
 {
     char text[24];
-    fprintf(to, "  %-22s %12s %16" PRIu64 "%s%s\n", name, clef__bytes_text(n_bytes, text), n_bytes,
+    fprintf(to, "  %-22s %12s %16" PRIu64 "%s%s\n", name, cli_bytes_text(n_bytes, text), n_bytes,
             *more ? "  " : "", more);
 }
 
@@ -65,10 +65,10 @@ static void write_part(FILE *to, const memory_part *p)
     for (int i = 0; i < N_ROWS; i++) {
         *more = 0;
         if (strcmp(rows[i].key, "weight_bytes") == 0 && p->stats.packed_bytes)
-            snprintf(more, sizeof more, "of it %s in panels", clef__bytes_text(p->stats.packed_bytes, a));
+            snprintf(more, sizeof more, "of it %s in panels", cli_bytes_text(p->stats.packed_bytes, a));
         if (strcmp(rows[i].key, "arena_bytes") == 0)
             snprintf(more, sizeof more, "%s without sharing; at most %s live at once, at %s",
-                     clef__bytes_text(p->stats.unshared_bytes, a), clef__bytes_text(p->live_peak, b),
+                     cli_bytes_text(p->stats.unshared_bytes, a), cli_bytes_text(p->live_peak, b),
                      value_name(p, p->peak_at));
         write_row(to, rows[i].name, rows[i].n_bytes, more);
     }
@@ -77,7 +77,7 @@ static void write_part(FILE *to, const memory_part *p)
                   "weights that are used where the file lies");
 }
 
-clef_status clef__memory_text(void *user, FILE *to, clef_error *err)
+clef_status cli_memory_text(void *user, FILE *to, clef_error *err)
 {
     const memory_plan *m = user;
     char text[24];
@@ -86,7 +86,7 @@ clef_status clef__memory_text(void *user, FILE *to, clef_error *err)
             m->n_context, m->kv_type ? ", cache " : "", m->kv_type ? m->kv_type : "");
     for (int32_t i = 0; i < m->n_parts; i++)
         write_part(to, &m->parts[i]);
-    fprintf(to, "%-24s %12s %16" PRIu64 "\n", "total", clef__bytes_text(total_of(m), text), total_of(m));
+    fprintf(to, "%-24s %12s %16" PRIu64 "\n", "total", cli_bytes_text(total_of(m), text), total_of(m));
     return CLEF_OK;
 }
 
@@ -96,48 +96,48 @@ static void write_tensors(FILE *to, const memory_part *p)
         const clef_plan_tensor *t = &p->tensors[i];
         int32_t n = 0;
         fputs(i ? ",\n   {" : "[\n   {", to);
-        clef__json_member_text(to, &n, "name", t->name);
-        clef__json_member_number(to, &n, "offset", (double)t->offset);
-        clef__json_member_number(to, &n, "bytes", (double)t->bytes);
-        clef__json_member_number(to, &n, "first", t->first);
-        clef__json_member_number(to, &n, "last", t->last < p->n_values ? t->last : p->n_values - 1);
+        cli_json_member_text(to, &n, "name", t->name);
+        cli_json_member_number(to, &n, "offset", (double)t->offset);
+        cli_json_member_number(to, &n, "bytes", (double)t->bytes);
+        cli_json_member_number(to, &n, "first", t->first);
+        cli_json_member_number(to, &n, "last", t->last < p->n_values ? t->last : p->n_values - 1);
         if (t->in_place_of)
-            clef__json_member_text(to, &n, "in_place_of", t->in_place_of);
+            cli_json_member_text(to, &n, "in_place_of", t->in_place_of);
         fputc('}', to);
     }
     fputs(p->n_tensors ? "]" : "[]", to);
 }
 
-clef_status clef__memory_json(void *user, FILE *to, clef_error *err)
+clef_status cli_memory_json(void *user, FILE *to, clef_error *err)
 {
     const memory_plan *m = user;
     int32_t n = 0;
     (void)err;
     fputc('{', to);
-    clef__json_member_text(to, &n, "format", "clef-plan");
-    clef__json_member_number(to, &n, "version", 1);
-    clef__json_member_text(to, &n, "model", m->title);
-    clef__json_member_text(to, &n, "device", clef_device_describe(m->device)->name);
-    clef__json_member_number(to, &n, "context", m->n_context);
-    clef__json_member_number(to, &n, "total_bytes", (double)total_of(m));
-    clef__json_member(to, &n, "parts");
+    cli_json_member_text(to, &n, "format", "clef-plan");
+    cli_json_member_number(to, &n, "version", 1);
+    cli_json_member_text(to, &n, "model", m->title);
+    cli_json_member_text(to, &n, "device", clef_device_describe(m->device)->name);
+    cli_json_member_number(to, &n, "context", m->n_context);
+    cli_json_member_number(to, &n, "total_bytes", (double)total_of(m));
+    cli_json_member(to, &n, "parts");
     for (int32_t i = 0; i < m->n_parts; i++) {
         const memory_part *p = &m->parts[i];
         memory_row rows[N_ROWS];
         int32_t k = 0;
         rows_of(p, rows);
         fputs(i ? ",\n {" : "[\n {", to);
-        clef__json_member_text(to, &k, "name", p->name);
-        clef__json_member_number(to, &k, "device_bytes", (double)clef__memory_device(p));
+        cli_json_member_text(to, &k, "name", p->name);
+        cli_json_member_number(to, &k, "device_bytes", (double)cli_memory_device(p));
         for (int r = 0; r < N_ROWS; r++)
-            clef__json_member_number(to, &k, rows[r].key, (double)rows[r].n_bytes);
-        clef__json_member_number(to, &k, "packed_bytes", (double)p->stats.packed_bytes);
-        clef__json_member_number(to, &k, "mapped_bytes", (double)p->stats.mapped_bytes);
-        clef__json_member_number(to, &k, "unshared_bytes", (double)p->stats.unshared_bytes);
-        clef__json_member_number(to, &k, "live_peak_bytes", (double)p->live_peak);
-        clef__json_member_text(to, &k, "peak_at", value_name(p, p->peak_at));
-        clef__json_member_number(to, &k, "values", p->n_values);
-        clef__json_member(to, &k, "arena");
+            cli_json_member_number(to, &k, rows[r].key, (double)rows[r].n_bytes);
+        cli_json_member_number(to, &k, "packed_bytes", (double)p->stats.packed_bytes);
+        cli_json_member_number(to, &k, "mapped_bytes", (double)p->stats.mapped_bytes);
+        cli_json_member_number(to, &k, "unshared_bytes", (double)p->stats.unshared_bytes);
+        cli_json_member_number(to, &k, "live_peak_bytes", (double)p->live_peak);
+        cli_json_member_text(to, &k, "peak_at", value_name(p, p->peak_at));
+        cli_json_member_number(to, &k, "values", p->n_values);
+        cli_json_member(to, &k, "arena");
         write_tensors(to, p);
         fputc('}', to);
     }
@@ -145,10 +145,9 @@ clef_status clef__memory_json(void *user, FILE *to, clef_error *err)
     return CLEF_OK;
 }
 
-clef_status clef__memory_html(void *user, FILE *to, clef_error *err)
+clef_status cli_memory_html(void *user, FILE *to, clef_error *err)
 {
-    return clef__page_write(to, "plan.html", ((const memory_plan *)user)->title, clef__memory_json, user,
-                            err);
+    return cli_page_write(to, "plan.html", ((const memory_plan *)user)->title, cli_memory_json, user, err);
 }
 
 /* ---- the picture: values along x, offsets along y
@@ -165,10 +164,10 @@ static void draw_part(FILE *to, const memory_part *p, int32_t y)
     const double sy = p->stats.arena_bytes ? (PART_HEIGHT - TITLE - 16.0) / (double)p->stats.arena_bytes : 0;
     char a[24], b[24], c[24];
     fprintf(to, "<text x=\"%d\" y=\"%d\" font-size=\"13\">", LEFT, y + 24);
-    clef__xml_text(to, p->name);
+    cli_xml_text(to, p->name);
     fprintf(to, ": arena %s, %s live at once at most, %s without sharing</text>\n",
-            clef__bytes_text(p->stats.arena_bytes, a), clef__bytes_text(p->live_peak, b),
-            clef__bytes_text(p->stats.unshared_bytes, c));
+            cli_bytes_text(p->stats.arena_bytes, a), cli_bytes_text(p->live_peak, b),
+            cli_bytes_text(p->stats.unshared_bytes, c));
     fprintf(to, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#f5f7fa\" stroke=\"#d5dae3\"/>\n",
             LEFT, y + TITLE, WIDTH - 2 * LEFT, PART_HEIGHT - TITLE - 16);
     for (int32_t i = 0; i < p->n_tensors; i++) {
@@ -180,12 +179,12 @@ static void draw_part(FILE *to, const memory_part *p, int32_t y)
                 "stroke-width=\"0.4\"><title>",
                 LEFT + (t->first - from) * sx, y + TITLE + (double)t->offset * sy, (last - t->first + 1) * sx,
                 (double)t->bytes * sy, i * 47 % 360);
-        clef__xml_text(to, t->name);
-        fprintf(to, ", %s</title></rect>\n", clef__bytes_text(t->bytes, a));
+        cli_xml_text(to, t->name);
+        fprintf(to, ", %s</title></rect>\n", cli_bytes_text(t->bytes, a));
     }
 }
 
-clef_status clef__memory_svg(void *user, FILE *to, clef_error *err)
+clef_status cli_memory_svg(void *user, FILE *to, clef_error *err)
 {
     const memory_plan *m = user;
     const int32_t height = TITLE + m->n_parts * PART_HEIGHT;
@@ -196,11 +195,10 @@ clef_status clef__memory_svg(void *user, FILE *to, clef_error *err)
         "font-family=\"sans-serif\">\n"
         "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"26\" font-size=\"15\">",
         WIDTH, height, WIDTH, height, LEFT);
-    clef__xml_text(to, m->title);
-    fprintf(to, ", context %" PRId32 ": %s in all</text>\n", m->n_context,
-            clef__bytes_text(total_of(m), text));
+    cli_xml_text(to, m->title);
+    fprintf(to, ", context %" PRId32 ": %s in all</text>\n", m->n_context, cli_bytes_text(total_of(m), text));
     for (int32_t i = 0; i < m->n_parts; i++)
         draw_part(to, &m->parts[i], TITLE + i * PART_HEIGHT);
     fputs("</svg>\n", to);
-    return ferror(to) ? clef__error(err, CLEF_E_IO, "cannot write: %s", strerror(errno)) : CLEF_OK;
+    return ferror(to) ? cli_error(err, CLEF_E_IO, "cannot write: %s", strerror(errno)) : CLEF_OK;
 }

@@ -35,12 +35,12 @@ static void write_head(FILE *to, const char *code, int32_t rank, const int64_t *
     fwrite(header, 1, n, to);
 }
 
-void clef__npy_head(FILE *to, int32_t rank, const int64_t *dims)
+void cli_npy_head(FILE *to, int32_t rank, const int64_t *dims)
 {
     write_head(to, "f4", rank, dims);
 }
 
-int clef__is_npy(const char *path)
+int cli_is_npy(const char *path)
 {
     const size_t n = strlen(path);
     return n > 4 && strcmp(path + n - 4, ".npy") == 0;
@@ -63,15 +63,15 @@ static clef_status write_tensor(void *user, FILE *to, clef_error *err)
     const clef_tensor_info *t = user;
     write_head(to, code_of(t->dtype), t->rank, t->dims);
     fwrite(t->data, 1, (size_t)t->n_bytes, to);
-    return ferror(to) ? clef__error(err, CLEF_E_IO, "cannot write: %s", strerror(errno)) : CLEF_OK;
+    return ferror(to) ? cli_error(err, CLEF_E_IO, "cannot write: %s", strerror(errno)) : CLEF_OK;
 }
 
 static clef_status check_tensor(const char *path, const clef_tensor_info *t, clef_error *err)
 {
     if (!code_of(t->dtype))
-        return clef__error(err, CLEF_E_UNSUPPORTED,
-                           "%s: %s is %s, which a .npy file does not hold; a .safetensors file does", path,
-                           t->name, clef_dtype_name(t->dtype));
+        return cli_error(err, CLEF_E_UNSUPPORTED,
+                         "%s: %s is %s, which a .npy file does not hold; a .safetensors file does", path,
+                         t->name, clef_dtype_name(t->dtype));
     return CLEF_OK;
 }
 
@@ -80,9 +80,9 @@ static clef_status write_in_folder(const char *folder, clef_tensor_info *t, clef
     const size_t n = strlen(folder) + strlen(t->name) + 8;
     char *path = malloc(n);
     if (!path)
-        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
     snprintf(path, n, "%s%s%s.npy", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", t->name);
-    const clef_status status = clef__output(path, write_tensor, t, err);
+    const clef_status status = cli_output(path, write_tensor, t, err);
     free(path);
     return status;
 }
@@ -92,12 +92,12 @@ static clef_status write_folder(const char *path, const clef_tensor_info *tensor
     clef_status status = CLEF_OK;
     for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
         if (strchr(tensors[i].name, '/'))
-            return clef__error(err, CLEF_E_ARG, "%s: no file is called %s; a .safetensors file can hold it",
-                               path, tensors[i].name);
+            return cli_error(err, CLEF_E_ARG, "%s: no file is called %s; a .safetensors file can hold it",
+                             path, tensors[i].name);
         status = check_tensor(path, &tensors[i], err);
     }
-    if (status == CLEF_OK && !clef__terminal_make_folder(path))
-        status = clef__error(err, CLEF_E_IO, "%s: cannot make the folder: %s", path, strerror(errno));
+    if (status == CLEF_OK && !cli_terminal_make_folder(path))
+        status = cli_error(err, CLEF_E_IO, "%s: cannot make the folder: %s", path, strerror(errno));
     for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
         clef_tensor_info t = tensors[i];
         status = write_in_folder(path, &t, err);
@@ -105,18 +105,18 @@ static clef_status write_folder(const char *path, const clef_tensor_info *tensor
     return status;
 }
 
-clef_status clef__tensors_write(const char *path, const clef_tensor_info *tensors, int32_t n, clef_error *err)
+clef_status cli_tensors_write(const char *path, const clef_tensor_info *tensors, int32_t n, clef_error *err)
 {
-    if (*path && (path[strlen(path) - 1] == '/' || clef__terminal_is_folder(path)))
+    if (*path && (path[strlen(path) - 1] == '/' || cli_terminal_is_folder(path)))
         return write_folder(path, tensors, n, err);
-    if (!clef__is_npy(path))
+    if (!cli_is_npy(path))
         return clef_tensor_file_write(path, tensors, n, err);
     if (n != 1)
-        return clef__error(err, CLEF_E_ARG,
-                           "%s: expected one value, got %" PRId32
-                           " (%s ..); a folder takes a .npy file of each",
-                           path, n, n ? tensors[0].name : "none");
+        return cli_error(err, CLEF_E_ARG,
+                         "%s: expected one value, got %" PRId32
+                         " (%s ..); a folder takes a .npy file of each",
+                         path, n, n ? tensors[0].name : "none");
     clef_tensor_info t = tensors[0];
     const clef_status status = check_tensor(path, &t, err);
-    return status == CLEF_OK ? clef__output(path, write_tensor, &t, err) : status;
+    return status == CLEF_OK ? cli_output(path, write_tensor, &t, err) : status;
 }

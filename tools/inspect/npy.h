@@ -6,15 +6,17 @@
 
 #include "clef/clef.h"
 
-/** The head of a .npy file (numpy.lib.format, version 1.0) of 4-byte floats in the host's order; the numbers follow, row-major. */
-void clef__npy_head(FILE *to, int32_t rank, const int64_t *dims);
+/** The head of a .npy file (numpy.lib.format, version 1.0) of 4-byte floats in the host's order; the numbers
+ *  follow, row-major. */
+void cli_npy_head(FILE *to, int32_t rank, const int64_t *dims);
 
 /** 1 when the path ends in .npy. */
-int clef__is_npy(const char *path);
+int cli_is_npy(const char *path);
 
-/** Writes the tensors to PATH: a folder (it exists, or PATH ends in /, which makes it) gets NAME.npy of each; FILE.npy takes a single one;
- *  any other name is a .safetensors file. In .npy go f32, f16, i32 and i8. CLEF_E_ARG (several for one .npy; a name that no file can have),
- *  CLEF_E_UNSUPPORTED (another dtype), CLEF_E_IO, CLEF_E_NOMEM. */
-clef_status clef__tensors_write(const char *path, const clef_tensor_info *tensors, int32_t n, clef_error *err);
+/** Writes the tensors to PATH: a folder (it exists, or PATH ends in /, which makes it) gets NAME.npy of each;
+ *  FILE.npy takes a single one; any other name is a .safetensors file. In .npy go f32, f16, i32 and i8.
+ *  CLEF_E_ARG (several for one .npy; a name that no file can have), CLEF_E_UNSUPPORTED (another dtype),
+ *  CLEF_E_IO, CLEF_E_NOMEM. */
+clef_status cli_tensors_write(const char *path, const clef_tensor_info *tensors, int32_t n, clef_error *err);
 
 #endif

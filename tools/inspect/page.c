@@ -9,7 +9,7 @@
 
 static const char *find_page(const char *name, size_t n)
 {
-    for (const clef__page_file *p = clef__pages; p->name; p++)
+    for (const cli_page_file *p = cli_pages; p->name; p++)
         if (strlen(p->name) == n && memcmp(p->name, name, n) == 0)
             return p->text;
     return NULL;
@@ -26,7 +26,7 @@ static clef_status copy_json(FILE *from, FILE *to, clef_error *err)
         else
             fputc(c, to);
     }
-    return ferror(from) ? clef__error(err, CLEF_E_IO, "page: cannot read the data back: %s", strerror(errno))
+    return ferror(from) ? cli_error(err, CLEF_E_IO, "page: cannot read the data back: %s", strerror(errno))
                         : CLEF_OK;
 }
 
@@ -42,7 +42,7 @@ static clef_status fill(FILE *to, const char *text, const char *title, FILE *dat
         if (part)
             status = fill(to, part, title, data, err);
         else if (strncmp(name, "title}}", 7) == 0)
-            clef__xml_text(to, title);
+            cli_xml_text(to, title);
         else if (strncmp(name, "data}}", 6) == 0)
             status = copy_json(data, to, err);
         else
@@ -53,18 +53,18 @@ static clef_status fill(FILE *to, const char *text, const char *title, FILE *dat
     return status;
 }
 
-clef_status clef__page_write(FILE *to, const char *name, const char *title, clef__writer data, void *user,
-                             clef_error *err)
+clef_status cli_page_write(FILE *to, const char *name, const char *title, cli_writer data, void *user,
+                           clef_error *err)
 {
     const char *text = find_page(name, strlen(name));
     FILE *json = tmpfile();
     if (!json)
-        return clef__error(err, CLEF_E_IO, "page: no temporary file: %s", strerror(errno));
+        return cli_error(err, CLEF_E_IO, "page: no temporary file: %s", strerror(errno));
     clef_status status = data(user, json, err);
     if (status == CLEF_OK)
         status = fill(to, text ? text : "", title, json, err);
     fclose(json);
     if (status == CLEF_OK && (fflush(to) != 0 || ferror(to)))
-        status = clef__error(err, CLEF_E_IO, "page: cannot write: %s", strerror(errno));
+        status = cli_error(err, CLEF_E_IO, "page: cannot write: %s", strerror(errno));
     return status;
 }

@@ -4,14 +4,16 @@
 
 #include "tools/output.h"
 
-typedef struct clef__page_file {
+typedef struct cli_page_file {
     const char *name, *text;
-} clef__page_file;
+} cli_page_file;
 /** The files of tools/pages/; a NULL name ends them. */
-extern const clef__page_file clef__pages[];
+extern const cli_page_file cli_pages[];
 
-/** Writes the page `name` ("graph.html"). In it, {{FILE}} stands for another file of the folder, {{title}} for `title`, and {{data}} for
- *  what `data` writes, which must be JSON. CLEF_E_IO, CLEF_E_NOMEM, and what `data` says. */
-clef_status clef__page_write(FILE *to, const char *name, const char *title, clef__writer data, void *user, clef_error *err);
+/** Writes the page `name` ("graph.html"). In it, {{FILE}} stands for another file of the folder, {{title}}
+ *  for `title`, and {{data}} for what `data` writes, which must be JSON. CLEF_E_IO, CLEF_E_NOMEM, and what
+ *  `data` says. */
+clef_status cli_page_write(FILE *to, const char *name, const char *title, cli_writer data, void *user,
+                           clef_error *err);
 
 #endif

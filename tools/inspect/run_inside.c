@@ -5,33 +5,33 @@
 #include "tools/inspect/taps.h"
 #include "tools/inspect/values.h"
 
-static clef_status write_taps(const clef__inside_opts *o, clef__forward *f, const char *path, clef_error *err)
+static clef_status write_taps(const cli_inside_opts *o, cli_forward *f, const char *path, clef_error *err)
 {
-    const clef__list plain = clef__plain_taps(&o->taps);
+    const cli_list plain = cli_plain_taps(&o->taps);
     clef_tensor_info *tensors = NULL;
     int32_t n = 0;
-    clef_status status = clef__forward_build(f, plain.items, plain.n, err);
+    clef_status status = cli_forward_build(f, plain.items, plain.n, err);
     if (status == CLEF_OK)
-        status = clef__graph_tap_patterns(f->graph, path, &o->taps, err);
+        status = cli_graph_tap_patterns(f->graph, path, &o->taps, err);
     if (status == CLEF_OK)
-        status = clef__forward_run(f, err);
+        status = cli_forward_run(f, err);
     if (status == CLEF_OK)
-        status = clef__taps_read(f->plan, f->graph, &o->taps, NULL, &tensors, &n, err);
+        status = cli_taps_read(f->plan, f->graph, &o->taps, NULL, &tensors, &n, err);
     if (status == CLEF_OK)
-        status = clef__tensors_write(o->tap_out, tensors, n, err);
-    clef__taps_free(tensors, n);
+        status = cli_tensors_write(o->tap_out, tensors, n, err);
+    cli_taps_free(tensors, n);
     return status;
 }
 
-int clef__run_inside(const clef__inside_opts *o, const clef__forward_opts *forward, const char *path)
+int cli_run_inside(const cli_inside_opts *o, const cli_forward_opts *forward, const char *path)
 {
-    clef__forward f = {0};
+    cli_forward f = {0};
     clef_error err = {0};
-    clef_status status = clef__forward_open(&f, forward, path, &err);
+    clef_status status = cli_forward_open(&f, forward, path, &err);
     if (status == CLEF_OK && o->taps.n)
         status = write_taps(o, &f, path, &err);
     if (status == CLEF_OK && o->stats)
-        status = clef__stats_forward(&f, NULL, stderr, &err);
-    clef__forward_close(&f);
-    return status == CLEF_OK ? CLI_OK : clef__cli_report(&err);
+        status = cli_stats_forward(&f, NULL, stderr, &err);
+    cli_forward_close(&f);
+    return status == CLEF_OK ? CLI_OK : cli_report(&err);
 }

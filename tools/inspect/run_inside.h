@@ -4,13 +4,14 @@
 
 #include "tools/inspect/forward.h"
 
-typedef struct clef__inside_opts {
-    clef__list  taps;
-    const char *tap_out; /* where they go, as clef__tensors_write() takes it */
+typedef struct cli_inside_opts {
+    cli_list  taps;
+    const char *tap_out; /* where they go, as cli_tensors_write() takes it */
     int32_t     stats;   /* on stderr: stdout is the text's */
-} clef__inside_opts;
+} cli_inside_opts;
 
-/** One pass over the ids of `forward` (known_ids, known_target), with row i the step that read token i. Returns an exit code. */
-int clef__run_inside(const clef__inside_opts *o, const clef__forward_opts *forward, const char *path);
+/** One pass over the ids of `forward` (known_ids, known_target), with row i the step that read token i.
+ *  Returns an exit code. */
+int cli_run_inside(const cli_inside_opts *o, const cli_forward_opts *forward, const char *path);
 
 #endif

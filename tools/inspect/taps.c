@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-int clef__is_pattern(const char *text)
+int cli_is_pattern(const char *text)
 {
     return strpbrk(text, "*?") != NULL;
 }
 
-int clef__pattern_fits(const char *pattern, const char *name)
+int cli_pattern_fits(const char *pattern, const char *name)
 {
     const char
         *star = NULL,
@@ -33,11 +33,11 @@ int clef__pattern_fits(const char *pattern, const char *name)
     return !*pattern;
 }
 
-clef__list clef__plain_taps(const clef__list *taps)
+cli_list cli_plain_taps(const cli_list *taps)
 {
-    clef__list plain = {0};
+    cli_list plain = {0};
     for (int32_t i = 0; i < taps->n; i++)
-        if (!clef__is_pattern(taps->items[i]))
+        if (!cli_is_pattern(taps->items[i]))
             plain.items[plain.n++] = taps->items[i];
     return plain;
 }
@@ -63,47 +63,45 @@ static int is_output(const clef_graph *graph, const char *wanted)
     return 0;
 }
 
-clef_status clef__graph_tap_patterns(clef_graph *graph, const char *path, const clef__list *taps,
-                                     clef_error *err)
+clef_status cli_graph_tap_patterns(clef_graph *graph, const char *path, const cli_list *taps, clef_error *err)
 {
     for (int32_t i = 0; i < taps->n; i++) {
         int32_t n = 0;
-        if (!clef__is_pattern(taps->items[i]))
+        if (!cli_is_pattern(taps->items[i]))
             continue;
         for (int32_t k = 0; k < clef_graph_n_values(graph); k++) {
             clef_value *v = clef_graph_value(graph, k);
             const clef_value_info info = clef_value_describe(v);
-            if (info.kind != CLEF_COMPUTED || shows_cache(v) ||
-                !clef__pattern_fits(taps->items[i], info.name))
+            if (info.kind != CLEF_COMPUTED || shows_cache(v) || !cli_pattern_fits(taps->items[i], info.name))
                 continue;
             n++;
             if (!is_output(graph, info.name))
                 clef_output(graph, info.name, v);
         }
         if (!n)
-            return clef__error(err, CLEF_E_NOT_FOUND,
-                               "%s: no value fits --tap '%s'; `clef graph --after build` lists them", path,
-                               taps->items[i]);
+            return cli_error(err, CLEF_E_NOT_FOUND,
+                             "%s: no value fits --tap '%s'; `clef graph --after build` lists them", path,
+                             taps->items[i]);
     }
     return clef_graph_error(graph, err);
 }
 
-static int fits_one(const clef__list *taps, const char *name)
+static int fits_one(const cli_list *taps, const char *name)
 {
     for (int32_t i = 0; taps && i < taps->n; i++)
-        if (clef__pattern_fits(taps->items[i], name))
+        if (cli_pattern_fits(taps->items[i], name))
             return 1;
     return !taps;
 }
 
-clef_status clef__taps_read(clef_plan *plan, const clef_graph *graph, const clef__list *taps,
-                            const char *also, clef_tensor_info **out, int32_t *n, clef_error *err)
+clef_status cli_taps_read(clef_plan *plan, const clef_graph *graph, const cli_list *taps, const char *also,
+                          clef_tensor_info **out, int32_t *n, clef_error *err)
 {
     const int32_t n_outputs = clef_graph_n_outputs(graph);
     *n = 0;
     *out = calloc((size_t)n_outputs + 1, sizeof **out);
     if (!*out)
-        return clef__error(err, CLEF_E_NOMEM, "out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "out of host memory");
     for (int32_t i = 0; i < n_outputs; i++) {
         const char *name = NULL;
         const clef_value *value = clef_graph_output(graph, i, &name);
@@ -114,7 +112,7 @@ clef_status clef__taps_read(clef_plan *plan, const clef_graph *graph, const clef
         const size_t n_bytes = clef_plan_output_bytes(plan, output, &t->rank, t->dims);
         void *data = malloc(n_bytes ? n_bytes : 1);
         if (!data)
-            return clef__error(err, CLEF_E_NOMEM, "%s: out of host memory", name);
+            return cli_error(err, CLEF_E_NOMEM, "%s: out of host memory", name);
         t->name = name;
         t->dtype = clef_value_describe(value).dtype;
         t->n_bytes = n_bytes;
@@ -127,7 +125,7 @@ clef_status clef__taps_read(clef_plan *plan, const clef_graph *graph, const clef
     return CLEF_OK;
 }
 
-void clef__taps_free(clef_tensor_info *tensors, int32_t n)
+void cli_taps_free(clef_tensor_info *tensors, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
         free((void *)(uintptr_t)tensors[i].data);

@@ -4,19 +4,20 @@
 
 #include "tools/common.h"
 
-int clef__is_pattern(const char *text);
+int cli_is_pattern(const char *text);
 /** 1 when `name` is what the pattern stands for; a pattern without * and ? stands for itself. */
-int clef__pattern_fits(const char *pattern, const char *name);
+int cli_pattern_fits(const char *pattern, const char *name);
 /** The taps that are no patterns. */
-clef__list clef__plain_taps(const clef__list *taps);
-/** Makes an output of each computed value that one of the patterns fits, but of views of a cache. CLEF_E_NOT_FOUND names a pattern that
- *  fits none. */
-clef_status clef__graph_tap_patterns(clef_graph *graph, const char *path, const clef__list *taps, clef_error *err);
+cli_list cli_plain_taps(const cli_list *taps);
+/** Makes an output of each computed value that one of the patterns fits, but of views of a cache.
+ *  CLEF_E_NOT_FOUND names a pattern that fits none. */
+clef_status cli_graph_tap_patterns(clef_graph *graph, const char *path, const cli_list *taps,
+                                   clef_error *err);
 
-/** Reads the outputs of a plan of `graph` that a tap fits, and the one called `also` (NULL: none); without taps (NULL) all. Names are the
- *  graph's. clef__taps_free() frees *out, also after a failure. */
-clef_status clef__taps_read(clef_plan *plan, const clef_graph *graph, const clef__list *taps, const char *also, clef_tensor_info **out,
-                            int32_t *n, clef_error *err);
-void        clef__taps_free(clef_tensor_info *tensors, int32_t n);
+/** Reads the outputs of a plan of `graph` that a tap fits, and the one called `also` (NULL: none); without
+ *  taps (NULL) all. Names are the graph's. cli_taps_free() frees *out, also after a failure. */
+clef_status cli_taps_read(clef_plan *plan, const clef_graph *graph, const cli_list *taps, const char *also,
+                          clef_tensor_info **out, int32_t *n, clef_error *err);
+void        cli_taps_free(clef_tensor_info *tensors, int32_t n);
 
 #endif

@@ -14,38 +14,38 @@
 enum { HOST = 1, DEVICE = 2, STEPS = 1, ENQUEUE = 2, QUEUE = 1 };
 
 /* The members that every event has; the caller closes it. */
-static void begin_event(clef__trace *t, const char *phase, int pid, int tid, const char *name, double ts)
+static void begin_event(cli_trace *t, const char *phase, int pid, int tid, const char *name, double ts)
 {
     int32_t n = 0;
     fputs(t->n_events++ ? ",\n{" : "\n{", t->events);
-    clef__json_member_text(t->events, &n, "ph", phase);
-    clef__json_member_text(t->events, &n, "name", name);
+    cli_json_member_text(t->events, &n, "ph", phase);
+    cli_json_member_text(t->events, &n, "name", name);
     fprintf(t->events, ", \"pid\": %d, \"tid\": %d, \"ts\": %.3f", pid, tid, ts);
 }
 
-static void name_track(clef__trace *t, const char *what, int pid, int tid, const char *name)
+static void name_track(cli_trace *t, const char *what, int pid, int tid, const char *name)
 {
     begin_event(t, "M", pid, tid, what, 0);
     fputs(", \"args\": {\"name\": ", t->events);
-    clef__json_string(t->events, name);
+    cli_json_string(t->events, name);
     fputs("}}", t->events);
 }
 
-clef_status clef__trace_begin(clef__trace *t, const char *path, const char *model, const char *device,
-                              clef_error *err)
+clef_status cli_trace_begin(cli_trace *t, const char *path, const char *model, const char *device,
+                            clef_error *err)
 {
     if (!path)
         return CLEF_OK;
-    const clef_status status = clef__output_check(path, err);
+    const clef_status status = cli_output_check(path, err);
     if (status != CLEF_OK)
         return status;
     const char *slash = strrchr(model, '/');
     t->path = path;
     t->title = slash && slash[1] ? slash + 1 : model;
-    t->zero = clef__terminal_seconds();
+    t->zero = cli_terminal_seconds();
     t->events = tmpfile();
     if (!t->events)
-        return clef__error(err, CLEF_E_IO, "--trace: no temporary file: %s", strerror(errno));
+        return cli_error(err, CLEF_E_IO, "--trace: no temporary file: %s", strerror(errno));
     name_track(t, "process_name", HOST, 0, "host");
     name_track(t, "thread_name", HOST, STEPS, "steps");
     name_track(t, "thread_name", HOST, ENQUEUE, "enqueue");
@@ -54,7 +54,7 @@ clef_status clef__trace_begin(clef__trace *t, const char *path, const char *mode
     return CLEF_OK;
 }
 
-void clef__trace_span(clef__trace *t, const char *name, double start, double end)
+void cli_trace_span(cli_trace *t, const char *name, double start, double end)
 {
     if (!t->events)
         return;
@@ -63,12 +63,12 @@ void clef__trace_span(clef__trace *t, const char *name, double start, double end
 }
 
 /* offset: from the device's clock to the trace's. */
-static void write_launch(clef__trace *t, const clef_launch_time *l, double offset, double enqueue_us)
+static void write_launch(cli_trace *t, const clef_launch_time *l, double offset, double enqueue_us)
 {
     const double us = l->us > 0 ? l->us : 1e-3;
     begin_event(t, "X", HOST, ENQUEUE, l->kernel, l->queued_us + offset);
     fprintf(t->events, ", \"dur\": %.3f, \"args\": {\"node\": ", enqueue_us);
-    clef__json_string(t->events, l->node);
+    cli_json_string(t->events, l->node);
     fputs("}}", t->events);
     begin_event(t, "s", HOST, ENQUEUE, "launch", l->queued_us + offset);
     fprintf(t->events, ", \"cat\": \"launch\", \"id\": %" PRId64 "}", ++t->n_flows);
@@ -76,14 +76,14 @@ static void write_launch(clef__trace *t, const clef_launch_time *l, double offse
     fprintf(t->events, ", \"cat\": \"launch\", \"bp\": \"e\", \"id\": %" PRId64 "}", t->n_flows);
     begin_event(t, "X", DEVICE, QUEUE, l->op, l->start_us + offset);
     fprintf(t->events, ", \"dur\": %.3f, \"args\": {\"node\": ", l->us);
-    clef__json_string(t->events, l->node);
+    cli_json_string(t->events, l->node);
     fputs(", \"kernel\": ", t->events);
-    clef__json_string(t->events, l->kernel);
+    cli_json_string(t->events, l->kernel);
     fprintf(t->events, ", \"GB/s\": %.3f, \"Gop/s\": %.3f}}", l->bytes / us * 1e-3, l->flops / us * 1e-3);
 }
 
-clef_status clef__trace_step(clef__trace *t, clef_session *session, const char *name, double start,
-                             clef_error *err)
+clef_status cli_trace_step(cli_trace *t, clef_session *session, const char *name, double start,
+                           clef_error *err)
 {
     if (!t->events)
         return CLEF_OK;
@@ -91,13 +91,13 @@ clef_status clef__trace_step(clef__trace *t, clef_session *session, const char *
     const int32_t capacity = clef_session_describe(session).n_launches;
     clef_launch_time *times = calloc((size_t)capacity + 1, sizeof *times);
     if (!times)
-        return clef__error(err, CLEF_E_NOMEM, "--trace: out of host memory");
+        return cli_error(err, CLEF_E_NOMEM, "--trace: out of host memory");
     const int32_t n = clef_session_profile(session, times, capacity, &why);
-    const double end = clef__terminal_seconds();
+    const double end = cli_terminal_seconds();
     if (start < 0)
         start = end - (n ? times[n - 1].start_us + times[n - 1].us - times[0].queued_us : 0) * 1e-6;
     const double offset = n ? (start - t->zero) * 1e6 - times[0].queued_us : 0;
-    clef__trace_span(t, name, start, end);
+    cli_trace_span(t, name, start, end);
     for (int32_t i = 0; i < n; i++) {
         const double next = i + 1 < n ? times[i + 1].queued_us - times[i].queued_us : 1;
         write_launch(t, &times[i], offset, next > 0 ? next : 0);
@@ -112,35 +112,35 @@ clef_status clef__trace_step(clef__trace *t, clef_session *session, const char *
 
 static clef_status write_json(void *user, FILE *to, clef_error *err)
 {
-    const clef__trace *t = user;
+    const cli_trace *t = user;
     int c;
     rewind(t->events);
     fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", to);
     while ((c = fgetc(t->events)) != EOF)
         fputc(c, to);
     fprintf(to, "],\n\"otherData\": {\"device_us\": %.3f, \"wall_us\": %.3f}}\n", t->device_us, t->wall_us);
-    return ferror(t->events) || ferror(to) ? clef__error(err, CLEF_E_IO, "cannot write: %s", strerror(errno))
+    return ferror(t->events) || ferror(to) ? cli_error(err, CLEF_E_IO, "cannot write: %s", strerror(errno))
                                            : CLEF_OK;
 }
 
 /* FILE.html: a page that shows them itself. */
 static clef_status write_file(void *user, FILE *to, clef_error *err)
 {
-    const clef__trace *t = user;
+    const cli_trace *t = user;
     const char *dot = strrchr(t->path, '.');
     return dot && strcmp(dot, ".html") == 0
-               ? clef__page_write(to, "trace.html", t->title, write_json, user, err)
+               ? cli_page_write(to, "trace.html", t->title, write_json, user, err)
                : write_json(user, to, err);
 }
 
-clef_status clef__trace_end(clef__trace *t, clef_error *err)
+clef_status cli_trace_end(cli_trace *t, clef_error *err)
 {
     if (!t->events)
         return CLEF_OK;
     const clef_status status = ferror(t->events)
-                                   ? clef__error(err, CLEF_E_IO, "--trace: the temporary file is full")
-                                   : clef__output(t->path, write_file, t, err);
+                                   ? cli_error(err, CLEF_E_IO, "--trace: the temporary file is full")
+                                   : cli_output(t->path, write_file, t, err);
     fclose(t->events);
-    *t = (clef__trace){0};
+    *t = (cli_trace){0};
     return status;
 }

@@ -11,7 +11,7 @@ enum { MAX_CASE = 128 };
 
 /** The lines of the case in their order, and what the tensors are. */
 typedef struct value_case {
-    clef__forward *f;
+    cli_forward *f;
     const clef_value *node;
     const clef_value *lines[MAX_CASE];
     int32_t n_lines;
@@ -45,7 +45,7 @@ static clef_status follow(value_case *c, const clef_value *v, int is_node, clef_
     if (status != CLEF_OK)
         return status;
     if (c->n_lines == MAX_CASE || c->n_inputs == MAX_CASE)
-        return clef__error(err, CLEF_E_LIMIT, "%s: stands on more than %d values", info.name, MAX_CASE);
+        return cli_error(err, CLEF_E_LIMIT, "%s: stands on more than %d values", info.name, MAX_CASE);
     if (!is_node && !is_followed(&info) && (info.kind == CLEF_COMPUTED || info.kind == CLEF_INPUT))
         c->inputs[c->n_inputs++] = info.name;
     c->lines[c->n_lines++] = v;
@@ -69,7 +69,7 @@ static clef_status write_line(const value_case *c, const clef_value *v, FILE *to
             snprintf(shape + at, sizeof shape - at, "%s%" PRId64, i ? ", " : "", d.n);
     }
     fputs("input ", to);
-    clef__json_string(to, info.name); /* its escapes are the text form's */
+    cli_json_string(to, info.name); /* its escapes are the text form's */
     fprintf(to, " %s [%s]\n", clef_dtype_name(info.dtype), shape);
     return CLEF_OK;
 }
@@ -85,7 +85,7 @@ static clef_status write_graph(void *user, FILE *to, clef_error *err)
     for (int32_t i = 0; i < c->n_lines && status == CLEF_OK; i++)
         status = write_line(c, c->lines[i], to, err);
     fputs("output ", to);
-    clef__json_string(to, clef_value_describe(c->node).name);
+    cli_json_string(to, clef_value_describe(c->node).name);
     fputc('\n', to);
     return status;
 }
@@ -110,8 +110,8 @@ static clef_status add_weight(const value_case *c, const clef_value *v, clef_ten
         }
         return CLEF_OK;
     }
-    return clef__error(err, CLEF_E_UNSUPPORTED,
-                       "%s: is no tensor of the file as it stands, and cannot be saved", info.name);
+    return cli_error(err, CLEF_E_UNSUPPORTED,
+                     "%s: is no tensor of the file as it stands, and cannot be saved", info.name);
 }
 
 static clef_status write_tensors(const value_case *c, const value_data *values, const value_data *wanted,
@@ -120,7 +120,7 @@ static clef_status write_tensors(const value_case *c, const value_data *values, 
     clef_tensor_info tensors[MAX_CASE + 1];
     char(*names)[300] = malloc(MAX_CASE * sizeof *names);
     int32_t n = 0;
-    clef_status status = names ? CLEF_OK : clef__error(err, CLEF_E_NOMEM, "out of host memory");
+    clef_status status = names ? CLEF_OK : cli_error(err, CLEF_E_NOMEM, "out of host memory");
     for (int32_t i = 0; i <= c->n_inputs && status == CLEF_OK; i++) {
         const value_data *v = i < c->n_inputs ? &values[i] : wanted;
         if (!v || !v->data)
@@ -143,16 +143,15 @@ static clef_status write_tensors(const value_case *c, const value_data *values, 
     return status;
 }
 
-clef_status clef__value_save_case(clef__forward *f, const char *name, const value_data *wanted,
-                                  const char *path, clef_error *err)
+clef_status cli_value_save_case(cli_forward *f, const char *name, const value_data *wanted, const char *path,
+                                clef_error *err)
 {
     static const char suffix[] = ".safetensors";
     value_case c = {.f = f, .graph = clef_graph_clone(f->graph)};
     value_data *values = calloc(MAX_CASE, sizeof *values);
     char *tensors = malloc(strlen(path) + sizeof suffix);
-    clef_status status = c.graph && values && tensors
-                             ? CLEF_OK
-                             : clef__error(err, CLEF_E_NOMEM, "%s: out of host memory", path);
+    clef_status status =
+        c.graph && values && tensors ? CLEF_OK : cli_error(err, CLEF_E_NOMEM, "%s: out of host memory", path);
     const struct {
         const char *name;
         int32_t n;
@@ -165,13 +164,13 @@ clef_status clef__value_save_case(clef__forward *f, const char *name, const valu
     if (status == CLEF_OK)
         status = follow(&c, c.node, 1, err);
     if (status == CLEF_OK)
-        status = clef__values_read(f, c.inputs, c.n_inputs, values, err);
+        status = cli_values_read(f, c.inputs, c.n_inputs, values, err);
     if (status == CLEF_OK)
         status = write_tensors(&c, values, wanted, strcat(strcpy(tensors, path), suffix), err);
     if (status == CLEF_OK)
-        status = clef__output(path, write_graph, &c, err);
+        status = cli_output(path, write_graph, &c, err);
     for (int32_t i = 0; values && i < c.n_inputs; i++)
-        clef__value_free(&values[i]);
+        cli_value_free(&values[i]);
     free(values);
     free(tensors);
     clef_graph_destroy(c.graph);

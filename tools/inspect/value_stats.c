@@ -5,24 +5,24 @@
 
 #include "tools/inspect/values.h"
 
-void clef__stats_head(FILE *to)
+void cli_stats_head(FILE *to)
 {
     fprintf(to, "%-32s %-16s %12s %12s %12s %12s %8s %8s\n", "value", "op", "min", "max", "mean", "std",
             "NaN", "inf");
 }
 
-void clef__stats_line(FILE *to, const clef_value *node, const value_data *v)
+void cli_stats_line(FILE *to, const clef_value *node, const value_data *v)
 {
-    const value_stats s = clef__value_stats(v);
+    const value_stats s = cli_value_stats(v);
     fprintf(to, "%-32s %-16s %12.5g %12.5g %12.5g %12.5g %8" PRId64 " %8" PRId64 "\n", v->name,
             clef_value_describe(node).op, s.min, s.max, s.mean, s.std, s.n_nan, s.n_inf);
 }
 
-clef_status clef__stats_check(const clef_value *node, const value_data *v, clef_error *err)
+clef_status cli_stats_check(const clef_value *node, const value_data *v, clef_error *err)
 {
     char inputs[600] = "";
     int32_t n = 0;
-    if (clef__value_stats(v).n_nan == 0)
+    if (cli_value_stats(v).n_nan == 0)
         return CLEF_OK;
     clef_value_input(node, 0, &n);
     for (int32_t i = 0; i < n; i++) {
@@ -31,8 +31,8 @@ clef_status clef__stats_check(const clef_value *node, const value_data *v, clef_
         if (in)
             snprintf(inputs + at, sizeof inputs - at, "%s%s", at ? ", " : "", clef_value_describe(in).name);
     }
-    return clef__error(err, CLEF_E_LIMIT, "%s (%s) is the first value with a NaN; its inputs: %s", v->name,
-                       clef_value_describe(node).op, inputs);
+    return cli_error(err, CLEF_E_LIMIT, "%s (%s) is the first value with a NaN; its inputs: %s", v->name,
+                     clef_value_describe(node).op, inputs);
 }
 
 static clef_status look_at_part(const clef_value *const *list, const value_data *values, int32_t n, FILE *to,
@@ -40,33 +40,32 @@ static clef_status look_at_part(const clef_value *const *list, const value_data 
 {
     clef_status status = CLEF_OK;
     for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
-        clef__stats_line(to, list[i], &values[i]);
-        status = clef__stats_check(list[i], &values[i], err);
+        cli_stats_line(to, list[i], &values[i]);
+        status = cli_stats_check(list[i], &values[i], err);
     }
     return status;
 }
 
-clef_status clef__stats_walk(const clef_graph *graph, clef__values_run run, void *user, FILE *to,
-                             clef_error *err)
+clef_status cli_stats_walk(const clef_graph *graph, cli_values_run run, void *user, FILE *to, clef_error *err)
 {
     const int32_t n_values = clef_graph_n_values(graph);
     const clef_value **list = calloc((size_t)n_values + 1, sizeof *list);
     const char **names = calloc((size_t)n_values + 1, sizeof *names);
     value_data *values = calloc((size_t)n_values + 1, sizeof *values);
     clef_status status =
-        list && names && values ? CLEF_OK : clef__error(err, CLEF_E_NOMEM, "--stats: out of host memory");
+        list && names && values ? CLEF_OK : cli_error(err, CLEF_E_NOMEM, "--stats: out of host memory");
     if (status == CLEF_OK)
-        clef__stats_head(to);
+        cli_stats_head(to);
     for (int32_t at = 0, n = 0; at < n_values && status == CLEF_OK;) {
-        at = clef__values_next(graph, at, list, &n);
+        at = cli_values_next(graph, at, list, &n);
         for (int32_t i = 0; i < n; i++)
             names[i] = clef_value_describe(list[i]).name;
         if (n)
-            status = clef__values_read_by(graph, run, user, names, n, values, err);
+            status = cli_values_read_by(graph, run, user, names, n, values, err);
         if (status == CLEF_OK)
             status = look_at_part(list, values, n, to, err);
         for (int32_t i = 0; i < n; i++)
-            clef__value_free(&values[i]);
+            cli_value_free(&values[i]);
     }
     free((void *)list);
     free((void *)names);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-value_stats clef__value_stats(const value_data *v)
+value_stats cli_value_stats(const value_data *v)
 {
     value_stats s = {.min = INFINITY, .max = -INFINITY};
     const float *x = v->data;
@@ -29,7 +29,7 @@ value_stats clef__value_stats(const value_data *v)
     return s;
 }
 
-double clef__value_error(const value_data *a, const value_data *b)
+double cli_value_error(const value_data *a, const value_data *b)
 {
     const float *x = a->data, *y = b->data;
     double most = 0, error = 0;
@@ -59,7 +59,7 @@ static int has_memory(const char *op)
     return op != NULL;
 }
 
-int clef__value_counts(const clef_value *value)
+int cli_value_counts(const clef_value *value)
 {
     const clef_value_info v = clef_value_describe(value);
     return v.kind == CLEF_COMPUTED && v.dtype == CLEF_F32 && has_memory(v.op);
@@ -77,7 +77,7 @@ static double bytes_at_bounds(const clef_graph *graph, const clef_value_info *v)
     return n;
 }
 
-int32_t clef__values_next(const clef_graph *graph, int32_t first, const clef_value **list, int32_t *n)
+int32_t cli_values_next(const clef_graph *graph, int32_t first, const clef_value **list, int32_t *n)
 {
     const double most = 256e6;
     double sum = 0;
@@ -85,7 +85,7 @@ int32_t clef__values_next(const clef_graph *graph, int32_t first, const clef_val
     *n = 0;
     for (; i < clef_graph_n_values(graph); i++) {
         const clef_value *v = clef_graph_value(graph, i);
-        if (!clef__value_counts(v))
+        if (!cli_value_counts(v))
             continue;
         const clef_value_info info = clef_value_describe(v);
         sum += bytes_at_bounds(graph, &info);
@@ -108,16 +108,16 @@ static clef_status read_one(clef_plan *plan, const clef_graph *graph, const char
     out->n = n_bytes / 4;
     out->data = malloc(n_bytes + 1);
     if (!out->data)
-        return clef__error(err, CLEF_E_NOMEM, "%s: out of host memory for %zu bytes", name, n_bytes);
+        return cli_error(err, CLEF_E_NOMEM, "%s: out of host memory for %zu bytes", name, n_bytes);
     return clef_plan_read(plan, output, out->data, n_bytes, err);
 }
 
-clef_status clef__values_read_by(const clef_graph *of, clef__values_run run, void *user,
-                                 const char *const *names, int32_t n, value_data *out, clef_error *err)
+clef_status cli_values_read_by(const clef_graph *of, cli_values_run run, void *user, const char *const *names,
+                               int32_t n, value_data *out, clef_error *err)
 {
     clef_plan *plan = NULL;
     clef_graph *graph = clef_graph_clone(of);
-    clef_status status = graph ? CLEF_OK : clef__error(err, CLEF_E_NOMEM, "out of host memory");
+    clef_status status = graph ? CLEF_OK : cli_error(err, CLEF_E_NOMEM, "out of host memory");
     memset(out, 0, (size_t)n * sizeof *out);
     for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
         clef_value *v = clef_graph_find(graph, names[i]);
@@ -145,27 +145,27 @@ clef_status clef__values_read_by(const clef_graph *of, clef__values_run run, voi
 
 static clef_status run_forward(void *user, const clef_graph *graph, clef_plan **plan, clef_error *err)
 {
-    clef__forward *f = user;
-    const clef_status status = clef__forward_execute(f, graph, err);
+    cli_forward *f = user;
+    const clef_status status = cli_forward_execute(f, graph, err);
     *plan = f->plan;
     return status;
 }
 
-clef_status clef__values_read(clef__forward *f, const char *const *names, int32_t n, value_data *out,
-                              clef_error *err)
+clef_status cli_values_read(cli_forward *f, const char *const *names, int32_t n, value_data *out,
+                            clef_error *err)
 {
-    return clef__values_read_by(f->graph, run_forward, f, names, n, out, err);
+    return cli_values_read_by(f->graph, run_forward, f, names, n, out, err);
 }
 
-clef_status clef__stats_forward(clef__forward *f, const char *after, FILE *to, clef_error *err)
+clef_status cli_stats_forward(cli_forward *f, const char *after, FILE *to, clef_error *err)
 {
-    clef_status status = clef__forward_build(f, NULL, 0, err);
+    clef_status status = cli_forward_build(f, NULL, 0, err);
     if (status == CLEF_OK && !(after && strcmp(after, "build") == 0))
         status = clef_graph_optimize(f->graph, after ? after : "drop", err);
-    return status == CLEF_OK ? clef__stats_walk(f->graph, run_forward, f, to, err) : status;
+    return status == CLEF_OK ? cli_stats_walk(f->graph, run_forward, f, to, err) : status;
 }
 
-void clef__value_free(value_data *v)
+void cli_value_free(value_data *v)
 {
     free(v->data);
     *v = (value_data){0};

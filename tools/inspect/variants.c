@@ -7,7 +7,7 @@
 
 static const char *const state_names[] = {"chosen", "slower", "failed", "untimed", "unfit", "by_order"};
 
-clef_status clef__variants_print(clef_device *device, clef_error *err)
+clef_status cli_variants_print(clef_device *device, clef_error *err)
 {
     clef_variant_info *list;
     int32_t n;
@@ -27,7 +27,7 @@ clef_status clef__variants_print(clef_device *device, clef_error *err)
     return s;
 }
 
-clef_status clef__variants_print_json(clef_device *device, clef_error *err)
+clef_status cli_variants_print_json(clef_device *device, clef_error *err)
 {
     clef_variant_info *list;
     int32_t n;
@@ -37,16 +37,16 @@ clef_status clef__variants_print_json(clef_device *device, clef_error *err)
         const clef_variant_info *v = &list[i];
         int32_t members = 0;
         fputs(i ? ",\n  {" : "{", stdout);
-        clef__json_member_text(stdout, &members, "op", v->op);
-        clef__json_member_text(stdout, &members, "variant", v->variant);
-        clef__json_member_text(stdout, &members, "state", state_names[v->state]);
-        clef__json_member_text(stdout, &members, "why", v->why);
+        cli_json_member_text(stdout, &members, "op", v->op);
+        cli_json_member_text(stdout, &members, "variant", v->variant);
+        cli_json_member_text(stdout, &members, "state", state_names[v->state]);
+        cli_json_member_text(stdout, &members, "why", v->why);
         if (v->key[0]) {
-            clef__json_member_text(stdout, &members, "key", v->key);
-            clef__json_member_text(stdout, &members, "values", v->values);
-            clef__json_member_number(stdout, &members, "us", v->us);
-            clef__json_member_number(stdout, &members, "best_us", v->best_us);
-            clef__json_member_number(stdout, &members, "error", v->error);
+            cli_json_member_text(stdout, &members, "key", v->key);
+            cli_json_member_text(stdout, &members, "values", v->values);
+            cli_json_member_number(stdout, &members, "us", v->us);
+            cli_json_member_number(stdout, &members, "best_us", v->best_us);
+            cli_json_member_number(stdout, &members, "error", v->error);
         }
         putchar('}');
     }

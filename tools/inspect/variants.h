@@ -4,9 +4,10 @@
 
 #include "clef/clef.h"
 
-/** Prints the device's variants, a line each: op, variant, key, and why. CLEF_OK, or what the list failed with. */
-clef_status clef__variants_print(clef_device *device, clef_error *err);
+/** Prints the device's variants, a line each: op, variant, key, and why. CLEF_OK, or what the list failed
+ *  with. */
+clef_status cli_variants_print(clef_device *device, clef_error *err);
 /** The same as a JSON array. */
-clef_status clef__variants_print_json(clef_device *device, clef_error *err);
+clef_status cli_variants_print_json(clef_device *device, clef_error *err);
 
 #endif
