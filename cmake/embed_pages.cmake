@@ -1,4 +1,4 @@
-# Writes every page into one C file, as the array clef__pages of tools/inspect/page.h.
+# Writes every page into one C file, as the array cli_pages of tools/inspect/page.h.
 # usage: cmake -DOUT=FILE "-DSOURCES=a.html;b.js" -P embed_pages.cmake
 set(arrays "")
 set(rows "")
@@ -16,7 +16,7 @@ file(WRITE "${OUT}" "/* Made by cmake/embed_pages.cmake from tools/pages/. */
 #include \"tools/inspect/page.h\"
 
 ${arrays}
-const clef__page_file clef__pages[] = {
+const cli_page_file cli_pages[] = {
 ${rows}    {0, 0},
 };
 ")
