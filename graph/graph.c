@@ -141,6 +141,16 @@ int clef__graph_rename(clef_graph *g, clef_value *v, const char *name)
  * ---------------------------------------------------------------------------------------------------------------
  */
 
+static clef__symbol_role role_of(const char *name)
+{
+    static const char *const names[] = {
+        [CLEF__SYMBOL_ROWS] = "T", [CLEF__SYMBOL_KEYS] = "S", [CLEF__SYMBOL_SEQUENCES] = "B"};
+    for (int32_t i = CLEF__SYMBOL_ROWS; i <= CLEF__SYMBOL_SEQUENCES; i++)
+        if (strcmp(names[i], name) == 0)
+            return (clef__symbol_role)i;
+    return CLEF__SYMBOL_OTHER;
+}
+
 clef_dim clef_symbol(clef_graph *g, const char *name, int64_t bound)
 {
     const clef_dim none = {1, 0};
@@ -173,7 +183,7 @@ clef_dim clef_symbol(clef_graph *g, const char *name, int64_t bound)
     char *copy = clef__graph_strdup(g, name);
     if (!copy)
         return none;
-    g->symbols[g->n_symbols++] = (clef_symbol_def){copy, bound};
+    g->symbols[g->n_symbols++] = (clef_symbol_def){copy, bound, role_of(name)};
     return (clef_dim){1, g->n_symbols};
 }
 
@@ -460,7 +470,7 @@ clef_graph *clef_graph_clone(const clef_graph *g)
     int ok = 1;
     for (int32_t i = 0; i < g->n_symbols && ok; i++) {
         char *name = clef__graph_strdup(to, g->symbols[i].name);
-        to->symbols[to->n_symbols++] = (clef_symbol_def){name, g->symbols[i].bound};
+        to->symbols[to->n_symbols++] = (clef_symbol_def){name, g->symbols[i].bound, g->symbols[i].role};
         ok = name != NULL;
     }
     for (int32_t i = 0; i < g->n_values && ok; i++)

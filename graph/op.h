@@ -6,7 +6,7 @@
 #include "clef/device.h"
 #include "clef/plan.h"
 #include "graph/launch.h"
-#include "graph/value.h"
+#include "graph/tune.h"
 
 /* ---- attributes: the fields of the op's options struct, as the text form names them ------------------------------------------- */
 typedef enum clef_attr_type { CLEF_ATTR_INT, CLEF_ATTR_FLOAT, CLEF_ATTR_DIM, CLEF_ATTR_AXES, CLEF_ATTR_ENUM } clef_attr_type;
@@ -97,6 +97,15 @@ uint32_t  clef__fit_local(const clef_lowering *lo, uint32_t n);
 uint32_t  clef__ceil_div(uint32_t a, uint32_t b);
 
 /* ---- the table's row --------------------------------------------------------------------------------------------------------- */
+/** How a node's kernels are proven on a device before a plan uses them. */
+typedef enum clef__proof_kind {
+    CLEF__PROOF_OF_NODE,   /* the node alone, on random inputs */
+    CLEF__PROOF_BY_CASES,  /* a case of the op's own: random inputs would mean nothing */
+    CLEF__PROOF_BY_READERS /* not at all: the proofs of the nodes that read its result cover it */
+} clef__proof_kind;
+
+struct clef__shrinker;
+
 typedef struct clef_op_def {
     const char          *name;
     const char          *formula;             /* one line, for `clef ops` and the docs */
@@ -118,6 +127,11 @@ typedef struct clef_op_def {
     int32_t writes;   /* bit i: input i is a state (or what the last write of it gave), which the node changes */
     int32_t in_place; /* bit i: the result may take input i's memory when that is dense, of the same bytes and not used later */
     int (*in_place_if)(const clef_value *n); /* NULL, or 0 where this node may not */
+    int32_t at_load;  /* 1: nodes whose inputs are all weights run once, when the plan is created */
+    clef__proof_kind proof;
+    /** A small node that launches the same kernels (graph/shrink.h). NULL, or a NULL result: the node is copied as it is. */
+    clef_value *(*shrink)(struct clef__shrinker *s, const clef_value *n);
+    const clef__tune_op *tune; /* NULL: the op is not tuned */
     const clef_op_case *cases;
     float             (*tol_of)(const clef_value *n); /* NULL, or what a node's options make of tol */
     float               tol; /* |x - ref| <= tol * (max |ref| + 1e-6), on every case; set it from a bound, state which */

@@ -44,9 +44,18 @@ struct clef_value {
     _Alignas(8) unsigned char attr[CLEF_ATTR_BYTES]; /* the op's options struct */
 };
 
+/** What a symbol counts. The name says it: docs/graph-format.md. */
+typedef enum clef__symbol_role {
+    CLEF__SYMBOL_OTHER,
+    CLEF__SYMBOL_ROWS,     /* T: positions that are fed at once */
+    CLEF__SYMBOL_KEYS,     /* S: positions that can be attended to */
+    CLEF__SYMBOL_SEQUENCES /* B: sequences in the batch */
+} clef__symbol_role;
+
 typedef struct clef_symbol_def {
-    char   *name;
-    int64_t bound;
+    char             *name;
+    int64_t           bound;
+    clef__symbol_role role;
 } clef_symbol_def;
 
 typedef struct clef_output_def {

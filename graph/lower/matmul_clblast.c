@@ -154,4 +154,5 @@ const clef_variant clef__matmul_clblast = {
     .shape_text = "products without strange strides, on GPUs or with --gemm clblast",
     .fits = clblast_fits,
     .is_default = clblast_pays,
+    .clblast = 1,
     .lower = clblast_lower};

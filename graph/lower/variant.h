@@ -26,6 +26,7 @@ typedef struct clef_variant {
     /** Returns 1 when it may be picked without a measurement. NULL: always. The tuner and CLEF_VARIANT ignore it. */
     int (*is_default)(const clef_lowering *lo, const clef_value *n);
     int32_t      method;     /* what tells it from other variants with the same `lower`, which reads lo->serving->method */
+    int32_t     clblast;    /* 1: it calls CLBlast, which CLEF_GEMM_CLBLAST asks for */
     clef_tunable tunables[CLEF_MAX_TUNABLES];
     clef_status (*lower)(clef_lowering *lo, const clef_value *n, clef_error *err);
 } clef_variant;
@@ -45,14 +46,6 @@ enum {
 
 /* ---- what the tuner found ------------------------------------------------------------------------------------------------------- */
 
-/** Products are alike when these numbers are (graph/lower/variant_key.c). n and k: of the weight; a dim that is a symbol counts as its bound. */
-typedef struct clef_tune_key {
-    int32_t op, dtype, n, k;
-    int32_t rows; /* class of the number of rows: CLEF_ROWS_* */
-    int32_t form; /* what else the op's variants depend on, by op */
-} clef_tune_key;
-enum { CLEF_ROWS_ONE, CLEF_ROWS_FEW, CLEF_ROWS_MANY, CLEF_N_ROWS, CLEF_FEW_ROWS = 8 /* the most that are few */ };
-
 typedef struct clef_tune_choice {
     clef_tune_key       key;
     const clef_variant *variant;
@@ -64,11 +57,6 @@ typedef struct clef_tuning {
     int32_t                 n;
     const unsigned char    *aside;   /* NULL, or by place in the table of variants 1: it failed its check on this device */
 } clef_tuning;
-
-/** <0, 0, >0 as a comes before b. */
-int clef__tune_key_order(const clef_tune_key *a, const clef_tune_key *b);
-/** The node's key at the symbols' present values. */
-clef_tune_key clef__tune_key(const clef_lowering *lo, const clef_value *n);
 
 /* ---- choosing --------------------------------------------------------------------------------------------------------------------- */
 

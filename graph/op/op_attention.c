@@ -360,6 +360,7 @@ const clef_op_def clef__op_attention = {
     .ref = attention_ref,
     .cost = attention_cost,
     .lower = clef__lower_variant,
+    .tune = &clef__tune_attention,
     .cases = attention_cases,
     .tol = 1e-5f, /* a score of size z is wrong by (D / 16 + 5) 6e-8 |z|, and so is, relatively, its weight;
                      |z| < 20 here */

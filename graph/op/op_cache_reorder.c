@@ -139,6 +139,7 @@ const clef_op_def clef__op_cache_reorder = {
     .ref = cache_reorder_ref,
     .cost = cache_reorder_cost,
     .lower = cache_reorder_lower,
+    .proof = CLEF__PROOF_BY_CASES,
     .view = 1,
     .writes = 1,
     .cases = cache_reorder_cases,

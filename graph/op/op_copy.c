@@ -166,6 +166,7 @@ const clef_op_def clef__op_concat = {
     .ref = concat_ref,
     .cost = copy_cost,
     .lower = concat_lower,
+    .at_load = 1, /* biases of weights that are packed together */
     .cases = concat_cases,
     .tol = 0, /* exact */
 };

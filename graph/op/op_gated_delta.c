@@ -201,6 +201,7 @@ const clef_op_def clef__op_gated_delta = {
     .ref = delta_ref,
     .cost = delta_cost,
     .lower = delta_lower,
+    .proof = CLEF__PROOF_BY_CASES,
     .writes = 1 << STATE,
     .cases = delta_cases,
     .tol = 1e-5f, /* a memory that 40 tokens have changed, D / 16 roundings of 6e-8 each */

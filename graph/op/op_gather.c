@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/op.h"
+#include "graph/shrink.h"
 
 static const clef_attr_def gather_attrs[] = {
     {"axis", CLEF_ATTR_INT, offsetof(clef_gather_opts, axis), NULL},
@@ -111,6 +112,18 @@ static clef_status gather_lower(clef_lowering *lo, const clef_value *n, clef_err
         .graph = "weight w " dtype " [11, 512]\ninput i i32 [7]\ny = gather(w, i)\noutput y\n", .int_hi = 11 \
     }
 
+/* The table with fewer rows. */
+static clef_value *gather_shrink(clef__shrinker *s, const clef_value *n)
+{
+    enum { ROWS = 16 };
+    const clef_gather_opts *o = (const void *)n->attr;
+    if (o->axis || n->in[0]->shape.dim[0].symbol)
+        return NULL;
+    clef_value *in[2] = {clef__shrink_cut(s, n->in[0], 0, clef__shrink_rows(n->in[0], 0, ROWS)),
+                         clef__shrink_copy(s, n->in[1])};
+    return clef__node(clef__shrink_graph(s), CLEF_OP_gather, in, 2, o);
+}
+
 static const clef_op_case gather_cases[] = {
     {.graph = "weight w f32 [1, 1]\ninput i i32 [1]\ny = gather(w, i)\noutput y\n", .int_hi = 1},
     {.graph = "symbol T <= 9\nweight w f32 [11, 67]\ninput i i32 [2, T]\ny = gather(w, i)\noutput y\n",
@@ -151,6 +164,7 @@ const clef_op_def clef__op_gather = {
     .ref = gather_ref,
     .cost = gather_cost,
     .lower = gather_lower,
+    .shrink = gather_shrink,
     .cases = gather_cases,
     .tol = 2e-7f, /* exact; a block's product of scale and number is rounded once */
 };

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "graph/lower/variant.h"
+#include "graph/shrink.h"
 
 static const clef_attr_def matmul_attrs[] = {
     {"transpose_b", CLEF_ATTR_INT, offsetof(clef_matmul_opts, transpose_b), NULL},
@@ -112,6 +113,24 @@ static clef_cost matmul_cost(const clef_value *n, const int64_t *symbols)
                  " [37, 512]\ny = matmul(x, w) transpose_b=1\noutput y\n"                                    \
     }
 
+/* The product with fewer of the weight's rows; NULL where b is no weight. */
+static clef_value *matmul_shrink(clef__shrinker *s, const clef_value *n)
+{
+    enum { ROWS = 160 }; /* kept: some tiles of every kernel, and a rest */
+    const clef_matmul_opts *o = (const void *)n->attr;
+    const clef_value *b = n->in[1];
+    clef_value *in[3] = {0};
+    if (b->kind != CLEF_WEIGHT || b->shape.rank != 2 || b == n->in[0])
+        return NULL;
+    const int32_t axis = o->transpose_b ? 0 : 1;
+    const int64_t rows = clef__shrink_rows(b, axis, ROWS);
+    in[0] = clef__shrink_copy(s, n->in[0]);
+    in[1] = clef__shrink_cut(s, b, axis, rows);
+    if (n->in[2])
+        in[2] = clef__shrink_cut(s, n->in[2], 0, rows);
+    return clef__node(clef__shrink_graph(s), CLEF_OP_matmul, in, 3, o);
+}
+
 static const clef_op_case matmul_cases[] = {
     {.graph = "input a f32 [1, 1]\ninput b f32 [1, 1]\ny = matmul(a, b)\noutput y\n"},
     {.graph = "input a f32 [5, 7]\ninput b f32 [3, 7]\ny = matmul(a, b) transpose_b=1 alpha=-2\noutput y\n"},
@@ -162,6 +181,8 @@ const clef_op_def clef__op_matmul = {
     .ref = matmul_ref,
     .cost = matmul_cost,
     .lower = clef__lower_variant,
+    .shrink = matmul_shrink,
+    .tune = &clef__tune_matmul,
     .cases = matmul_cases,
     .tol = 5e-6f, /* K terms rounded to 6e-8 sqrt(K) of the largest sum at random signs; K <= 1024 here, in
                      one chain at worst */

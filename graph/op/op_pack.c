@@ -363,6 +363,8 @@ const clef_op_def clef__op_pack = {
     .ref = pack_ref,
     .cost = pack_cost,
     .lower = pack_lower,
+    .at_load = 1,
+    .proof = CLEF__PROOF_BY_READERS,
     .cases = pack_cases,
     .tol = 0, /* bytes */
 };

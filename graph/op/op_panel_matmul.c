@@ -5,6 +5,7 @@
 
 #include "graph/lower/panel.h"
 #include "graph/lower/variant.h"
+#include "graph/shrink.h"
 
 #define NAME_OF(name) #name,
 static const char *const norm_names[] = {PANEL_NORMS(NAME_OF) NULL};
@@ -368,6 +369,50 @@ static const clef_op_case panel_cases[] = {
     {.graph = NULL},
 };
 
+/* The packed weight with fewer rows, *n of them; NULL where it is not packed from weights alone. */
+static clef_value *shrink_pack(clef__shrinker *s, const clef_value *packed, int32_t *n)
+{
+    enum {
+        TILE_ROWS = 3 * 16,
+        STACK_ROWS = 4 * 16
+    }; /* kept: some tiles; of stacked weights whole pairs of tiles */
+    const clef_pack_opts *o = (const void *)packed->attr;
+    const int64_t most = packed->n_in > 1 && !o->interleave ? STACK_ROWS : TILE_ROWS;
+    const int32_t axis = o->in_out ? 1 : 0;
+    clef_value *weights[CLEF_MAX_INPUTS];
+    *n = 0;
+    if (packed->op != CLEF_OP_pack)
+        return NULL;
+    for (int32_t i = 0; i < packed->n_in; i++) {
+        const int64_t rows = clef__shrink_rows(packed->in[i], axis, most);
+        if (packed->in[i]->kind != CLEF_WEIGHT)
+            return NULL;
+        weights[i] = clef__shrink_cut(s, packed->in[i], axis, rows);
+        *n += (int32_t)rows;
+    }
+    return clef__pack(clef__shrink_graph(s), weights, packed->n_in, o);
+}
+
+static clef_value *panel_shrink(clef__shrinker *s, const clef_value *n)
+{
+    clef_panel_matmul_opts o = *(const clef_panel_matmul_opts *)(const void *)n->attr;
+    const clef_value *bias = n->in[PANEL_BIAS], *residual = n->in[PANEL_RESIDUAL];
+    int32_t rows = 0;
+    clef_value *in[PANEL_INPUTS] = {0};
+    in[PANEL_PACKED] = shrink_pack(s, n->in[PANEL_PACKED], &rows);
+    if (!in[PANEL_PACKED])
+        return NULL;
+    o.n = o.act == CLEF_PANEL_SWIGLU ? rows / 2 : rows;
+    in[PANEL_X] = clef__shrink_copy(s, n->in[PANEL_X]);
+    in[PANEL_NORM_WEIGHT] = clef__shrink_copy(s, n->in[PANEL_NORM_WEIGHT]);
+    in[PANEL_NORM_BIAS] = clef__shrink_copy(s, n->in[PANEL_NORM_BIAS]);
+    if (bias)
+        in[PANEL_BIAS] = clef__shrink_cut(s, bias, 0, rows);
+    if (residual)
+        in[PANEL_RESIDUAL] = clef__shrink_cut(s, residual, residual->shape.rank - 1, o.n);
+    return clef__node(clef__shrink_graph(s), CLEF_OP_panel_matmul, in, PANEL_INPUTS, &o);
+}
+
 static float panel_tol(const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
@@ -390,6 +435,8 @@ const clef_op_def clef__op_panel_matmul = {
     .ref = panel_ref,
     .cost = panel_cost,
     .lower = clef__lower_variant,
+    .shrink = panel_shrink,
+    .tune = &clef__tune_panel_matmul,
     .in_place = 1 << PANEL_RESIDUAL,
     .cases = panel_cases,
     .tol_of = panel_tol,

@@ -241,6 +241,7 @@ const clef_op_def clef__op_sample = {
     .ref = sample_ref,
     .cost = sample_cost,
     .lower = sample_lower,
+    .proof = CLEF__PROOF_BY_CASES,
     .writes = 1 << HISTORY | 1 << IDS | 1 << POS,
     .cases = sample_cases,
     .tol = 0, /* exact: the sums are of integers */

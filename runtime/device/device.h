@@ -95,7 +95,7 @@ double clef__programs_unsaved_seconds(const clef_device *dev);
 /** Releases all programs of the device. */
 void clef__programs_release(clef_device *dev);
 
-/** The embedded kernel sources (made by the build from cl/): the text of cl/NAME ("softmax.cl", "group.h"), NULL if none. */
+/** The embedded kernel sources (made by the build from cl/): the text of cl/NAME ("copy.cl", "group.h"), NULL if none. */
 typedef struct clef_embedded {
     const char          *name;
     const unsigned char *text; /* NUL-terminated */

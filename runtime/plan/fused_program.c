@@ -4,40 +4,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/substep.h"
 #include "runtime/device/broken.h"
 #include "runtime/device/source.h"
 #include "runtime/plan/fused.h"
 
 enum { MAX_OPTIONS = 640, MAX_ENTRY = 160, STAGE_OPTION = 24 };
 
-/* Sources that include cl/substep.h. */
-static const clef_fused_kind able[] = {
-    {.source = "panel_cpu_gemv", .kernel = "panel_cpu_gemv", .args = "panel_gemv_args"},
-    {.source = "attention_cpu_decode", .kernel = "attention_cpu_decode", .args = "attention_cpu_decode_args"},
-    {.source = "attention_cpu_decode", .kernel = "attention_merge", .args = "attention_cpu_decode_args"},
-    {.source = "gather", .kernel = "gather", .args = "gather_args"},
-    {.source = "elementwise", .kernel = "elementwise", .args = "elementwise_args"},
-    {.source = "norm", .kernel = "norm_rows", .args = "norm_args"},
-    {.source = "rope", .kernel = "rope", .args = "rope_args"},
-    {.source = "cache", .kernel = "cache_write", .args = "cache_write_args"},
-    {.source = "positions", .kernel = "positions", .args = "positions_args"},
-    {.source = "sample", .kernel = "sample_whole", .args = "sample_args"},
-};
-enum { N_ABLE = sizeof able / sizeof *able };
-
 int clef__fused_kind_of(const clef_launch *l, clef_fused_kind *out)
 {
     if (l->call != CLEF_CALL_KERNEL || l->c_version || l->local[0] > 1 || l->local[1] > 1 ||
         l->local[2] > 1 || l->n_bufs > FUSED_BUFS)
         return 0;
-    for (int i = 0; i < N_ABLE; i++)
-        if (strcmp(able[i].source, l->source) == 0 && strcmp(able[i].kernel, l->kernel) == 0) {
-            *out = able[i];
-            memcpy(out->defs, l->defs, sizeof out->defs);
-            out->n_bufs = l->n_bufs;
-            return 1;
-        }
-    return 0;
+    const clef__substep *substep = clef__substep_find(l->source, l->kernel);
+    if (!substep)
+        return 0;
+    *out = (clef_fused_kind){.source = substep->source,
+                             .kernel = substep->kernel,
+                             .args = substep->args_type,
+                             .n_bufs = l->n_bufs};
+    memcpy(out->defs, l->defs, sizeof out->defs);
+    return 1;
 }
 
 int clef__fused_same(const clef_fused_kind *a, const clef_fused_kind *b)
@@ -48,11 +35,10 @@ int clef__fused_same(const clef_fused_kind *a, const clef_fused_kind *b)
 
 int clef__fused_companion(const clef_fused_kind *kind, clef_fused_kind *out)
 {
-    enum { MERGE_BUFS = 2 };
-    if (strcmp(kind->kernel, "attention_cpu_decode") !=
-        0) /* whose keys are cut in parts when there are many */
+    const clef__substep *substep = clef__substep_find(kind->source, kind->kernel);
+    if (!substep || !substep->companion)
         return 0;
-    clef_launch l = {.source = "attention_cpu_decode", .kernel = "attention_merge", .n_bufs = MERGE_BUFS};
+    clef_launch l = {.source = kind->source, .kernel = substep->companion, .n_bufs = substep->companion_bufs};
     memcpy(l.defs, kind->defs, sizeof l.defs);
     return clef__fused_kind_of(&l, out);
 }

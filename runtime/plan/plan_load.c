@@ -10,11 +10,11 @@
 
 enum { MAX_LOAD_LAUNCHES = 4 * PACK_MAX_PIECES, PACKED_ALIGN = 128 };
 
-/* pack of weights alone, and concat, of biases, which takes results of it too */
+/* Its inputs are weights, or results of such nodes. */
 static int is_load_node(const clef_plan *plan, const clef_value *n)
 {
     int32_t i = 0;
-    while ((n->op == CLEF_OP_pack || n->op == CLEF_OP_concat) && i < n->n_in &&
+    while (n->op != CLEF_OP_NONE && clef__ops[n->op]->at_load && i < n->n_in &&
            (n->in[i]->kind == CLEF_WEIGHT || plan->at_load[n->in[i]->id]))
         i++;
     return i > 0 && i == n->n_in;

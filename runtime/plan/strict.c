@@ -7,10 +7,14 @@
 /* What the user asked to serve this op; NULL: it is free. */
 static const clef_variant *asked_for(const clef_plan *plan, const clef_value *n)
 {
-    if (plan->forced[n->op])
-        return plan->forced[n->op];
-    return plan->opts.compile.gemm == CLEF_GEMM_CLBLAST && n->op == CLEF_OP_matmul ? &clef__matmul_clblast
-                                                                                   : NULL;
+    const clef_variant *variant = plan->forced[n->op];
+    clef_op of = CLEF_OP_NONE;
+    for (int32_t row = 0; !variant && plan->opts.compile.gemm == CLEF_GEMM_CLBLAST && row < CLEF_N_VARIANTS;
+         row++) {
+        const clef_variant *candidate = clef__variant_row(row, &of);
+        variant = of == n->op && candidate->clblast ? candidate : NULL;
+    }
+    return variant;
 }
 
 /* A variant that the stated order would take, but that was set aside on this device; NULL: none. */

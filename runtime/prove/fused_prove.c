@@ -55,7 +55,7 @@ static void choose_all(const clef_plan *plan, chosen *c)
     int64_t far[CLEF_MAX_SYMBOLS];
     clef_fused_kind kind;
     for (int32_t i = 0; i < CLEF_MAX_SYMBOLS; i++)
-        far[i] = i < plan->graph->n_symbols && strcmp(plan->graph->symbols[i].name, "S") == 0
+        far[i] = i < plan->graph->n_symbols && plan->graph->symbols[i].role == CLEF__SYMBOL_KEYS
                      ? plan->graph->symbols[i].bound
                      : 1;
     for (int32_t i = 0; i < plan->n_launches; i++)

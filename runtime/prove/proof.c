@@ -42,7 +42,7 @@ static void kernels_of(const prover *p, const clef_value *n, int32_t setting, cl
 static int needs_proof(const clef_value *n)
 {
     return n->op != CLEF_OP_NONE && clef__ops[n->op]->lower &&
-           n->op != CLEF_OP_pack; /* packing is proven by what reads it */
+           clef__ops[n->op]->proof != CLEF__PROOF_BY_READERS;
 }
 
 static int is_asked_for(const prover *p, uint64_t print)

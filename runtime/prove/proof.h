@@ -89,7 +89,7 @@ void clef__proof_build(clef_device *dev, const clef_lowering *lo, const clef_val
 /** 1 when a launches each of b's kernels, and no other. */
 int  clef__proof_same_kernels(const clef_proof_kernels *a, const clef_proof_kernels *b);
 
-/* ---- before a plan: runtime/prove/proof.c, runtime/prove/proof_child.c, runtime/prove/proof_node.c --- */
+/* ---- before a plan: runtime/prove/proof.c, runtime/prove/proof_child.c --- */
 
 /** A node's kernels that are to be proven. */
 typedef struct clef_proof_unit {
@@ -151,8 +151,5 @@ clef_status clef__proof_apply(struct clef_plan *plan, clef_error *err);
 int         clef__proof_failed(clef_device *dev, int32_t row);
 /** 1 when the device proves nothing, or a kernel of the row was proven right on it. */
 int         clef__proof_trusts(clef_device *dev, int32_t row);
-/** A graph of one node alone, its inputs leaves of the same shapes and dtypes; weights of many rows have fewer. *out NULL without an
- *  error: it would be too large. */
-clef_status clef__proof_graph(const clef_value *n, clef_graph **out, clef_error *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/shrink.h"
 #include "runtime/os/os.h"
 #include "runtime/plan/fused.h"
 #include "runtime/plan/plan.h"
@@ -21,10 +22,6 @@ enum {
     SLACK = 8  /* a proof looks for broken kernels: accuracy is the tests' */
 };
 static const char head[] = "clef proof 1\n";
-
-/* What random inputs mean nothing to: a case of the table serves. */
-static const unsigned char by_case[CLEF_N_OPS] = {
-    [CLEF_OP_sample] = 1, [CLEF_OP_cache_reorder] = 1, [CLEF_OP_gated_delta] = 1};
 
 /* ---- writing
  * --------------------------------------------------------------------------------------------------------------------------
@@ -81,7 +78,7 @@ static const clef_value *node_of(const clef_graph *g, clef_op op)
 
 static int is_length(const clef_graph *g, int32_t symbol)
 {
-    return strcmp(g->symbols[symbol].name, "T") == 0;
+    return g->symbols[symbol].role == CLEF__SYMBOL_ROWS;
 }
 
 /* `rows` where the symbol counts rows; elsewhere room for them and some, or what the plan has there. */
@@ -96,7 +93,7 @@ static void bind(const clef_graph *g, const clef_proof_unit *u, int64_t rows, in
                            : as_there      ? u->symbols[i]
                                            : at_most(room, g->symbols[i].bound);
     for (int32_t i = 0; i < g->n_symbols; i++) /* what positions may be, for the rows to lie within S */
-        if (strcmp(g->symbols[i].name, "S") == 0)
+        if (g->symbols[i].role == CLEF__SYMBOL_KEYS)
             c->int_hi = (int32_t)at_most(3, c->symbols[0][i] >= rows ? c->symbols[0][i] - rows + 1 : 1);
 }
 
@@ -169,13 +166,14 @@ static void write_case(FILE *to, const clef_proof_unit *u, const clef_proof_case
 
 clef_status clef__proof_write_unit(FILE *to, const clef_plan *plan, const clef_proof_unit *u, clef_error *err)
 {
+    const clef_variant *variant = u->kernels.variant;
     clef_proof_case c = {.tol = tolerance(u->node),
-                         .gemm =
-                             u->kernels.variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN};
+                         .gemm = variant && variant->clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN};
     clef_graph *g = NULL;
     search find;
     search_init(&find, plan, u);
-    clef_status s = by_case[u->node->op] ? CLEF_OK : clef__proof_graph(u->node, &g, err);
+    const int by_cases = clef__ops[u->node->op]->proof == CLEF__PROOF_BY_CASES;
+    clef_status s = by_cases ? CLEF_OK : clef__graph_of_node(u->node, &g, err);
     if (s)
         return s;
     if (g) {

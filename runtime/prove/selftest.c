@@ -78,9 +78,9 @@ static clef_status run_case(tester *t, clef_op op, const clef_variant *variant, 
         s = clef_graph_parse(of->graph, strlen(of->graph), def->name, &g, err);
     if (s)
         return s;
-    const clef_gemm gemm = variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST
-                           : variant                        ? CLEF_GEMM_OWN
-                                                            : CLEF_GEMM_AUTO;
+    const clef_gemm gemm = variant && variant->clblast ? CLEF_GEMM_CLBLAST
+                           : variant                   ? CLEF_GEMM_OWN
+                                                       : CLEF_GEMM_AUTO;
     const int fit = !variant || fits(t, g, op, variant,
                                      gemm == CLEF_GEMM_CLBLAST ? CLEF_GEMM_CLBLAST : CLEF_GEMM_AUTO, &serves);
     row->used |= !variant || serves;

@@ -54,21 +54,10 @@ static clef_status add_key(key_list *list, const clef_tune_key *key, clef_error 
     return CLEF_OK;
 }
 
-static int has_variants(clef_op op)
-{
-    clef_op of = CLEF_OP_NONE;
-    for (int32_t i = 0; clef__variant_row(i, &of); i++)
-        if (of == op)
-            return 1;
-    return 0;
-}
-
-/* What can be tried of a node: a product with a weight, or an attention. */
 static int may_tune(const clef_value *n)
 {
-    if (n->op == CLEF_OP_NONE || !has_variants(n->op))
-        return 0;
-    return n->op != CLEF_OP_matmul || (n->in[1]->kind == CLEF_WEIGHT && n->in[1]->shape.rank == 2);
+    const clef__tune_op *tune = n->op == CLEF_OP_NONE ? NULL : clef__ops[n->op]->tune;
+    return tune && (!tune->takes_node || tune->takes_node(n));
 }
 
 /* The keys of a graph with its symbols at 1, at a few and at their bounds. */
@@ -306,12 +295,12 @@ static clef_status tune_all(tuner *t, key_list *list, clef_error *err)
  * ---------------------------------------------------------------------------------------------------------------------------
  */
 
-/* Attention and light weights are left to the stated order here. */
+/* What is light, or not worth its time at load, is left to the order of the table. */
 static void drop_light(key_list *list)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < list->n; i++)
-        if (list->keys[i].op != CLEF_OP_attention && weight_bytes(&list->keys[i]) >= LEAST_WEIGHT_BYTES)
+        if (clef__ops[list->keys[i].op]->tune->at_load && weight_bytes(&list->keys[i]) >= LEAST_WEIGHT_BYTES)
             list->keys[n++] = list->keys[i];
     list->n = n;
 }
@@ -345,35 +334,20 @@ clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const 
  * ---------------------------------------------------------------------------------------------------------------------------
  */
 
-/* What models of half a billion to eight billion weights multiply with: rows, columns; and in which dtypes.
- */
-static const int32_t common_shapes[][2] = {{896, 896},   {4864, 896},  {896, 4864},  {2048, 2048},
-                                           {8192, 2048}, {4096, 4096}, {14336, 4096}};
-static const clef_dtype common_dtypes[] = {CLEF_F32, CLEF_F16, CLEF_Q8_0, CLEF_Q4_0, CLEF_Q4_K, CLEF_Q6_K};
-
-/* Graphs of one product each, as a model would have them. */
 static clef_status common_keys(const clef_device *dev, const clef_plan_opts *opts, key_list *list,
                                clef_error *err)
 {
     clef_status s = CLEF_OK;
-    for (size_t i = 0; i < sizeof common_shapes / sizeof *common_shapes; i++)
-        for (size_t d = 0; d < sizeof common_dtypes / sizeof *common_dtypes && !s; d++) {
-            const int32_t *shape = common_shapes[i];
-            char text[256];
-            clef_graph *g = NULL;
-            if (shape[1] % clef_dtype_block_elems(common_dtypes[d]))
-                continue;
-            snprintf(text, sizeof text,
-                     "symbol T <= 512\ninput x f32 [T, %" PRId32 "]\nweight w %s [%" PRId32 ", %" PRId32
-                     "]\ny = matmul(x, w) transpose_b=1\noutput y\n",
-                     shape[1], clef_dtype_name(common_dtypes[d]), shape[0], shape[1]);
-            s = clef_graph_parse(text, strlen(text), "tuning", &g, err);
-            if (!s && !opts->as_stored)
-                s = clef__pass_choose(g, &dev->info.caps, opts->compile.gemm, opts->compile.exact, err);
-            if (!s)
-                s = collect(g, &dev->info.caps, opts->compile.gemm, list, err);
-            clef_graph_destroy(g);
-        }
+    char text[CLEF_TUNE_TEXT_BYTES];
+    for (int32_t i = 0; !s && clef__tune_common_text(i, text); i++) {
+        clef_graph *g = NULL;
+        s = clef_graph_parse(text, strlen(text), "tuning", &g, err);
+        if (!s && !opts->as_stored)
+            s = clef__pass_choose(g, &dev->info.caps, opts->compile.gemm, opts->compile.exact, err);
+        if (!s)
+            s = collect(g, &dev->info.caps, opts->compile.gemm, list, err);
+        clef_graph_destroy(g);
+    }
     return s;
 }
 

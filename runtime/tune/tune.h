@@ -83,7 +83,7 @@ typedef struct clef_tune_case clef_tune_case;
 
 /** How many rows a class is timed with. */
 int32_t clef__tune_rows(int32_t class_of_rows);
-/** 1 when a case can be made of the key: products with a weight, and attention. */
+/** 1 when a case can be built from the key. */
 int clef__tune_can(const clef_tune_key *key);
 
 typedef struct clef_tune_case_opts {

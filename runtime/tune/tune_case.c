@@ -17,7 +17,6 @@ enum {
     DRAWN_N = 64,    /* rows of the weight that are drawn; further ones repeat them */
     LEAST_N = 128,   /* rows of the weight that a timing takes */
     MAX_COPIES = 48, /* of a weight that a timing goes through */
-    KEYS = 512,      /* cached positions of an attention */
     MIN_RUNS = 3,
     GIVE_UP = 3, /* times the best: what takes longer is not run again */
     ALIGN = 128, /* of a weight: CLBlast loads whole vectors */
@@ -61,14 +60,15 @@ int32_t clef__tune_rows(int32_t class_of_rows)
     return timed_rows[class_of_rows];
 }
 
+static const clef__tune_op *op_of(const clef_tune_case *c)
+{
+    return clef__ops[c->key.op]->tune;
+}
+
 int clef__tune_can(const clef_tune_key *key)
 {
-    const clef_dtype dtype = (clef_dtype)key->dtype;
-    if (key->op == CLEF_OP_attention)
-        return key->form > 0 && key->n % key->form == 0 && key->k % clef_dtype_block_elems(dtype) == 0;
-    return (key->op == CLEF_OP_matmul || key->op == CLEF_OP_panel_matmul) &&
-           key->k % clef_dtype_block_elems(dtype) == 0 &&
-           (clef_dtype_block_elems(dtype) == 1 || key->op == CLEF_OP_panel_matmul || key->form);
+    const clef__tune_op *tune = clef__ops[key->op]->tune;
+    return tune && tune->takes_key(key);
 }
 
 /* ---- data
@@ -118,7 +118,7 @@ static void draw_weight(clef_tune_case *c, setup *s, size_t drawn_bytes)
                drawn_bytes < s->all_bytes - at ? drawn_bytes : s->all_bytes - at);
 }
 
-/* The weight (and of an attention, k and v) of copy i: "w12". Packed weights are copies of their own, so that
+/* The weight of copy i: "w12". Packed weights are copies of their own, so that
  * one source serves all. */
 static const void *weight_of(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
 {
@@ -132,9 +132,9 @@ static clef_status make_data(clef_tune_case *c, setup *s, clef_error *err)
 {
     const clef_tune_key *key = &c->key;
     const clef_dtype dtype = (clef_dtype)key->dtype;
-    const int64_t rows = key->op == CLEF_OP_attention ? (int64_t)key->form * KEYS : s->n;
+    const int64_t rows = op_of(c)->sizes(key, s->n).weight_rows;
     const int64_t row_bytes = key->k / clef_dtype_block_elems(dtype) * clef_dtype_block_bytes(dtype);
-    const int packed = key->op == CLEF_OP_panel_matmul;
+    const int packed = op_of(c)->packs;
     s->weight_bytes = (size_t)(rows * row_bytes);
     s->step = packed ? 0 : (s->weight_bytes + ALIGN - 1) / ALIGN * ALIGN;
     s->all_bytes = packed ? s->weight_bytes : s->step * (size_t)s->copies;
@@ -150,24 +150,6 @@ static clef_status make_data(clef_tune_case *c, setup *s, clef_error *err)
  * ----------------------------------------------------------------------------------------------------------------
  */
 
-static int write_product(const clef_tune_case *c, const setup *s, int32_t i, char *text, size_t room)
-{
-    const clef_tune_key *key = &c->key;
-    const char *dtype = clef_dtype_name((clef_dtype)key->dtype);
-    if (key->op == CLEF_OP_attention)
-        return snprintf(text, room,
-                        "input x%" PRId32 " f32 [1, %" PRId32 ", T, %" PRId32 "]\nweight w%" PRId32
-                        " %s [1, %" PRId32 ", %d, %" PRId32 "]\ny%" PRId32 " = attention(x%" PRId32
-                        ", w%" PRId32 ", w%" PRId32 ") scale=0.125\noutput y%" PRId32 "\n",
-                        i, key->n, key->k, i, dtype, key->form, KEYS, key->k, i, i, i, i, i);
-    const int n_by_k = key->op == CLEF_OP_panel_matmul || key->form;
-    return snprintf(text, room,
-                    "input x%" PRId32 " f32 [T, %" PRId32 "]\nweight w%" PRId32 " %s [%" PRId32 ", %" PRId32
-                    "]\ny%" PRId32 " = matmul(x%" PRId32 ", w%" PRId32 ")%s\noutput y%" PRId32 "\n",
-                    i, key->k, i, dtype, n_by_k ? s->n : key->k, n_by_k ? key->k : s->n, i, i, i,
-                    n_by_k ? " transpose_b=1" : "", i);
-}
-
 static clef_status make_graph(const clef_tune_case *c, setup *s, clef_error *err)
 {
     char *text = malloc(TEXT_BYTES);
@@ -175,12 +157,12 @@ static clef_status make_graph(const clef_tune_case *c, setup *s, clef_error *err
         return clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for a graph");
     int at = snprintf(text, TEXT_BYTES, "symbol T <= %" PRId32 "\n", s->rows);
     for (int32_t i = 0; i < s->copies && at < TEXT_BYTES; i++)
-        at += write_product(c, s, i, text + at, (size_t)(TEXT_BYTES - at));
+        at += op_of(c)->write(&c->key, s->n, i, text + at, (size_t)(TEXT_BYTES - at));
     clef_status status = at < TEXT_BYTES
                              ? clef_graph_parse(text, strlen(text), "tuning", &s->graph, err)
                              : clef__fail(err, CLEF_E_LIMIT, "tuning: a graph of over %d bytes", TEXT_BYTES);
     free(text);
-    if (!status && c->key.op == CLEF_OP_panel_matmul)
+    if (!status && op_of(c)->packs)
         status = clef__pass_choose(s->graph, &c->dev->info.caps, CLEF_GEMM_OWN, !c->key.form, err);
     return status;
 }
@@ -199,8 +181,7 @@ static clef_status find_node(const clef_tune_case *c, setup *s, clef_error *err)
 
 static clef_status make_x(clef_tune_case *c, clef_error *err)
 {
-    c->n_x = (size_t)timed_rows[CLEF_ROWS_MANY] * (size_t)c->key.k *
-             (c->key.op == CLEF_OP_attention ? (size_t)c->key.n : 1);
+    c->n_x = (size_t)timed_rows[CLEF_ROWS_MANY] * (size_t)op_of(c)->sizes(&c->key, c->key.n).x_elements;
     c->x = malloc(c->n_x * sizeof *c->x);
     if (!c->x)
         return clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for %zu activations", c->n_x);
@@ -219,7 +200,7 @@ static uint64_t row_bytes(const clef_tune_key *key)
 /* How many copies of the weight are past the cache together. */
 static int32_t copies_for(const clef_tune_case *c, const setup *s)
 {
-    const uint64_t rows = c->key.op == CLEF_OP_attention ? (uint64_t)c->key.form * KEYS : (uint64_t)s->n;
+    const uint64_t rows = (uint64_t)op_of(c)->sizes(&c->key, s->n).weight_rows;
     const uint64_t copies = c->opts.rotate_bytes / (rows * row_bytes(&c->key)) + 1;
     return copies > MAX_COPIES ? MAX_COPIES : (int32_t)copies;
 }
@@ -230,7 +211,7 @@ static int32_t n_for(const clef_tune_case *c, which w)
     uint64_t most = w == CHECK ? CHECK_N : c->opts.rotate_bytes / row_bytes(&c->key) / LEAST_N * LEAST_N;
     if (most < LEAST_N && w != CHECK)
         most = LEAST_N;
-    return c->key.op == CLEF_OP_attention || (uint64_t)c->key.n <= most ? c->key.n : (int32_t)most;
+    return op_of(c)->whole || (uint64_t)c->key.n <= most ? c->key.n : (int32_t)most;
 }
 
 /* The setup, made at its first use. */

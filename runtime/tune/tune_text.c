@@ -316,17 +316,5 @@ clef_status clef__tune_parse(clef_tune_db *db, const char *text, clef_error *err
 
 void clef__tune_key_text(const clef_tune_key *key, char out[CLEF_TUNE_KEY_BYTES])
 {
-    static const char *const rows[] = {"1 row", "2-8 rows", "many rows"}, *const positions[] = {
-                                                                              "1 position", "2-8 positions",
-                                                                              "many positions"};
-    const char *dtype = clef_dtype_name((clef_dtype)key->dtype);
-    if (key->op == CLEF_OP_attention)
-        snprintf(out, CLEF_TUNE_KEY_BYTES, "%s, %" PRId32 " heads of %" PRId32 " on %" PRId32 ", %s", dtype,
-                 key->n, key->k, key->form, positions[key->rows]);
-    else
-        snprintf(out, CLEF_TUNE_KEY_BYTES, "%s [%" PRId32 ", %" PRId32 "] x %s%s", dtype, key->n, key->k,
-                 rows[key->rows],
-                 key->op != CLEF_OP_panel_matmul || !key->form ? ""
-                 : key->form == 1                              ? ", 8-bit activations"
-                                                               : ", half activations");
+    clef__ops[key->op]->tune->describe(key, out, CLEF_TUNE_KEY_BYTES);
 }

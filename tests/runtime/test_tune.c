@@ -334,6 +334,9 @@ static void write_kernels(const char *folder, const char *file, const char *find
     assert_int_equal(clef__os_make_dirs(folder, &err), CLEF_OK);
     for (const clef_embedded *e = clef__embedded_cl; e->name; e++) {
         const char *text = (const char *)e->text;
+        snprintf(path, sizeof path, "%s/%.*s", folder, (int)strcspn(e->name, "/"), e->name);
+        if (strchr(e->name, '/'))
+            assert_int_equal(clef__os_make_dirs(path, &err), CLEF_OK);
         snprintf(path, sizeof path, "%s/%s", folder, e->name);
         if (strcmp(e->name, file) != 0) {
             write_file(path, text, e->n_bytes);

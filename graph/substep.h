@@ -1,0 +1,17 @@
+/* Which kernels can be substeps of a fused step: graph/lower/substeps.def. */
+#ifndef CLEF_GRAPH_SUBSTEP_H
+#define CLEF_GRAPH_SUBSTEP_H
+
+#include <stdint.h>
+
+typedef struct clef__substep {
+    const char *source, *kernel;  /* as a launch names them */
+    const char *args_type;        /* of its argument block, in cl/args.h */
+    const char *companion;        /* NULL, or another kernel of the source that the node launches at other lengths */
+    uint32_t    companion_bufs;
+} clef__substep;
+
+/** NULL: the kernel cannot be a substep. */
+const clef__substep *clef__substep_find(const char *source, const char *kernel);
+
+#endif
