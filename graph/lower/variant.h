@@ -26,7 +26,7 @@ typedef struct clef_variant {
     /** Returns 1 when it may be picked without a measurement. NULL: always. The tuner and CLEF_VARIANT ignore it. */
     int (*is_default)(const clef_lowering *lo, const clef_value *n);
     int32_t      method;     /* what tells it from other variants with the same `lower`, which reads lo->serving->method */
-    int32_t     clblast;    /* 1: it calls CLBlast, which CLEF_GEMM_CLBLAST asks for */
+    int32_t      clblast;    /* 1: it calls CLBlast, which CLEF_GEMM_CLBLAST asks for */
     clef_tunable tunables[CLEF_MAX_TUNABLES];
     clef_status (*lower)(clef_lowering *lo, const clef_value *n, clef_error *err);
 } clef_variant;
