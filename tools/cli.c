@@ -190,6 +190,8 @@ static int set_value(const cli_option *o, const char *shown, const char *text, v
         list->items[list->n++] = text;
         return CLI_GO_ON;
     }
+    case CLI_HEADING:
+        break;
     }
     return CLI_USAGE;
 }
@@ -201,7 +203,7 @@ static int set_value(const cli_option *o, const char *shown, const char *text, v
 static const cli_option *find_long(const cli_command *c, const char *word, size_t n)
 {
     for (const cli_option *o = c->options; o->names; o++)
-        if (has_name(o->names, word, n))
+        if (o->type != CLI_HEADING && has_name(o->names, word, n))
             return o;
     return NULL;
 }
@@ -342,37 +344,4 @@ int cli_parse(const cli_command *c, int argc, char **argv, void *options, int32_
         return cli_fail(CLI_USAGE, "%s: one argument too many: '%s'; expected %s", c->name, argv[c->max_args],
                         c->usage);
     return CLI_GO_ON;
-}
-
-/* ---- help
- * ---------------------------------------------------------------------------------------------------------------------------
- */
-
-static void help_option(const cli_option *o, FILE *to)
-{
-    char left[64], letter[8] = "    ";
-    const int n = (int)strcspn(o->names, ",");
-    if (o->letter)
-        snprintf(letter, sizeof letter, "-%c, ", o->letter);
-    snprintf(left, sizeof left, "%s--%.*s%s%s", letter, n, o->names, o->value ? " " : "",
-             o->value ? o->value : "");
-    fprintf(to, "  %-28s %s", left, o->help);
-    if (o->type == CLI_CHOICE) {
-        fputs(": ", to);
-        for (int32_t i = 0; o->choices[i]; i++)
-            fprintf(to, "%s%s", i ? ", " : "", o->choices[i]);
-    }
-    if (o->env)
-        fprintf(to, " [default: $%s]", o->env);
-    fputc('\n', to);
-}
-
-void cli_help(const cli_command *c, FILE *to)
-{
-    fprintf(to, "usage: clef %s %s\n\n%s.\n\n", c->name, c->usage, c->summary);
-    for (const cli_option *o = c->options; o->names; o++)
-        help_option(o, to);
-    fputs("  -h, --help                   this text\n", to);
-    if (c->notes)
-        fprintf(to, "\n%s", c->notes);
 }

@@ -29,7 +29,8 @@ typedef enum cli_type {
     CLI_FLOAT,  /* float in [lo, hi] */
     CLI_TEXT,   /* const char *, borrowed */
     CLI_LIST,   /* cli_list */
-    CLI_CHOICE  /* int32_t: the index in `choices` */
+    CLI_CHOICE, /* int32_t: the index in `choices` */
+    CLI_HEADING /* no option: `help` is the title of those that follow */
 } cli_type;
 
 typedef struct cli_seed {
@@ -43,7 +44,7 @@ typedef struct cli_option {
     char               letter;  /* 0: none */
     cli_type         type;
     const char        *value;   /* how the help calls its value: "N"; NULL for a switch */
-    const char        *help;
+    const char        *help;    /* NULL: an internal option that no help shows */
     size_t             offset;  /* in the command's options struct */
     double             lo, hi;  /* INT, FLOAT */
     const char *const *choices; /* CHOICE: NULL ends them */

@@ -4,40 +4,14 @@
 #include <string.h>
 
 #include "clef/clef.h"
-#include "tools/cli.h"
+#include "tools/manual/manual.h"
 #include "tools/terminal.h"
 
-static const cli_command *const commands[] = {
-#define COMMAND(name) &cli_command_##name,
-#include "tools/commands.def"
-#undef COMMAND
-};
 static const char *const command_names[] = {
 #define COMMAND(name) #name,
 #include "tools/commands.def"
 #undef COMMAND
     "help", NULL};
-
-enum { N_COMMANDS = sizeof commands / sizeof *commands };
-
-static void print_help(FILE *to)
-{
-    fputs("usage: clef COMMAND [ARGUMENTS]\n\nTransformers on any OpenCL device.\n\n", to);
-    for (int32_t i = 0; i < N_COMMANDS; i++)
-        fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("  help       Print this text, or with a command's name its flags\n\n"
-          "`clef --version` prints the version. Results go to stdout, all else to stderr.\n"
-          "Exit code: 0 done, 1 failed, 2 the command line is wrong, 130 interrupted.\n",
-          to);
-}
-
-static const cli_command *find_command(const char *name)
-{
-    for (int32_t i = 0; i < N_COMMANDS; i++)
-        if (strcmp(commands[i]->name, name) == 0)
-            return commands[i];
-    return NULL;
-}
 
 static int no_command(const char *name)
 {
@@ -47,15 +21,22 @@ static int no_command(const char *name)
     return cli_fail(CLI_USAGE, "no command '%s'; `clef help` lists them", name);
 }
 
+/* `clef help [COMMAND]`. The build also calls `clef help --man DATE [COMMAND]` and `clef help --completion
+ * SHELL` (cmake/manual.cmake). */
 static int help(int argc, char **argv)
 {
-    const cli_command *command = argc > 0 ? find_command(argv[0]) : NULL;
-    if (argc > 0 && !command)
-        return no_command(argv[0]);
-    if (command)
+    const int is_man = argc > 1 && strcmp(argv[0], "--man") == 0, n = is_man ? 2 : 0;
+    if (argc == 2 && strcmp(argv[0], "--completion") == 0)
+        return cli_completion(argv[1], stdout);
+    const cli_command *command = argc > n ? cli_command_find(argv[n]) : NULL;
+    if (argc > n && !command)
+        return no_command(argv[n]);
+    if (is_man)
+        cli_man_page(command, argv[1], stdout);
+    else if (command)
         cli_help(command, stdout);
     else
-        print_help(stdout);
+        cli_help_all(stdout);
     return CLI_OK;
 }
 
@@ -76,7 +57,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
-        print_help(stderr);
+        cli_help_all(stderr);
         return CLI_USAGE;
     }
     const char *name = argv[1];
@@ -86,7 +67,7 @@ static int dispatch(int argc, char **argv)
     }
     if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         return help(argc - 2, argv + 2);
-    const cli_command *command = find_command(name);
+    const cli_command *command = cli_command_find(name);
     return command ? run_command(command, argc - 2, argv + 2) : no_command(name);
 }
 

@@ -22,7 +22,7 @@ done
 refused "a text that begins with -" 2 "-5 --" "$CLEF" tokenize "$CLEF_SOURCE/model/demo" -5
 check "a text after --" "$CLEF" tokenize "$CLEF_SOURCE/model/demo" -- -5
 refused "unknown letter" 2 "-Z" "$CLEF" run -Z -p x
-refused "a number that is none" 2 "-n whole ten" "$CLEF" run -n ten -p x
+refused "a number that is none" 2 "-n an integer ten" "$CLEF" run -n ten -p x
 refused "a number out of range" 2 "--top-p 0 1 2" "$CLEF" run --top-p 2 -p x
 refused "a number out of range with =" 2 "--min-p -1" "$CLEF" run --min-p=-1 -p x
 refused "a choice that is none" 2 "--gemm auto own clblast magic" "$CLEF" run --gemm magic -p x

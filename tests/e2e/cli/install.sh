@@ -10,6 +10,25 @@ lib=$(dirname "$(dirname "$pc")")
 for file in bin/clef include/clef/clef.h share/clef/demo/model.safetensors share/clef/demo/tokenizer.json; do
   check "installs $file" test -f "$prefix/$file"
 done
+for command in $("$CLEF" help | awk '/^  [a-z]+ / && $1 != "help" { print $1 }'); do
+  check "installs clef-$command.1" test -s "$prefix/share/man/man1/clef-$command.1"
+done
+for file in man/man1/clef.1 bash-completion/completions/clef zsh/site-functions/_clef fish/vendor_completions.d/clef.fish; do
+  check "installs share/$file" test -s "$prefix/share/$file"
+done
+if command -v mandoc >/dev/null; then
+  same "mandoc finds no fault in the man pages" "" "$(mandoc -T lint -W warning "$prefix"/share/man/man1/*.1 2>&1)"
+fi
+cat >"$tmp/complete.sh" <<'B'
+. "$1"
+complete_words() { COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _clef; echo "${COMPREPLY[*]}"; }
+complete_words clef quant
+complete_words clef run --temp
+complete_words clef run --kv-type ""
+complete_words clef help sim
+B
+same "bash completes" "quantize|--temp|auto f32 f16 q8_0|similarity" \
+  "$(bash "$tmp/complete.sh" "$prefix/share/bash-completion/completions/clef" | paste -s -d '|' -)"
 check "installs libclef.so" test -e "$lib/libclef.so"
 check "installs libclef.a" test -f "$lib/libclef.a"
 same "the moved command runs" "$("$CLEF" --version)" "$("$prefix/bin/clef" --version)"

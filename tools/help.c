@@ -1,0 +1,109 @@
+#include "tools/help.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+int cli_print_wrapped(const char *text, int at, int indent, FILE *to)
+{
+    for (const char *word = text; *word;) {
+        const size_t n = strcspn(word, " \n");
+        if (n && at > indent && at + 1 + (int)n > CLI_HELP_COLUMNS) {
+            fprintf(to, "\n%*s", indent, "");
+            at = indent;
+        } else if (n && at > indent) {
+            fputc(' ', to);
+            at++;
+        }
+        fwrite(word, 1, n, to);
+        at += (int)n;
+        word += n + (word[n] != 0);
+    }
+    return at;
+}
+
+const char *cli_next_paragraph(const char **notes, size_t *n)
+{
+    const char *from = *notes ? *notes + strspn(*notes, "\n") : "";
+    const char *to = from;
+    while (*to && *to != '\n')
+        to++;
+    while (*from != ' ' && to[0] == '\n' && to[1] != '\n' && to[1] != ' ' && to[1])
+        to += 1 + strcspn(to + 1, "\n");
+    *notes = to;
+    *n = (size_t)(to - from);
+    return *n ? from : NULL;
+}
+
+/* As snprintf behind the `n` bytes that are there; returns how many there are then, at most capacity - 1. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 4, 5)))
+#endif
+static size_t
+append_text(char *out, size_t capacity, size_t n, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const int more = vsnprintf(out + n, capacity - n, format, args);
+    va_end(args);
+    return more < 0 ? n : n + (size_t)more < capacity ? n + (size_t)more : capacity - 1;
+}
+
+char *cli_option_text(const cli_option *o, char *out, size_t capacity)
+{
+    size_t n = append_text(out, capacity, 0, "%s", o->help);
+    if (o->type == CLI_CHOICE) {
+        n = append_text(out, capacity, n, ":");
+        for (int32_t i = 0; o->choices[i]; i++)
+            n = append_text(out, capacity, n, "%s %s", i ? "," : "", o->choices[i]);
+    }
+    if (o->env)
+        append_text(out, capacity, n, " [$%s]", o->env);
+    return out;
+}
+
+static void print_option(const cli_option *o, FILE *to)
+{
+    enum { TEXT_COLUMN = 31 };
+    char text[1024], letter[8] = "    ";
+    if (o->type == CLI_HEADING) {
+        fprintf(to, "\n%s:\n", o->help);
+        return;
+    }
+    if (o->letter)
+        snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    int at = fprintf(to, "  %s--%.*s%s%s", letter, (int)strcspn(o->names, ","), o->names, o->value ? " " : "",
+                     o->value ? o->value : "");
+    if (at >= TEXT_COLUMN) {
+        fputc('\n', to);
+        at = 0;
+    }
+    fprintf(to, "%*s", TEXT_COLUMN - at, "");
+    cli_print_wrapped(cli_option_text(o, text, sizeof text), TEXT_COLUMN, TEXT_COLUMN, to);
+    fputc('\n', to);
+}
+
+void cli_help(const cli_command *c, FILE *to)
+{
+    const char *notes = c->notes, *paragraph;
+    size_t n;
+    fprintf(to, "usage: clef %s%s%s\n\n%s.\n", c->name, c->usage[0] ? " " : "", c->usage, c->summary);
+    if (c->options->type != CLI_HEADING)
+        fputc('\n', to);
+    for (const cli_option *o = c->options; o->names; o++)
+        if (o->help)
+            print_option(o, to);
+    fputs("  -h, --help                   print this text\n", to);
+    for (int was_literal = 0; (paragraph = cli_next_paragraph(&notes, &n)) != NULL;) {
+        char text[2048];
+        const int is_literal = *paragraph == ' ';
+        snprintf(text, sizeof text, "%.*s", (int)n, paragraph);
+        if (!(is_literal && was_literal))
+            fputc('\n', to);
+        if (is_literal)
+            fputs(text, to);
+        else
+            cli_print_wrapped(text, 0, 0, to);
+        fputc('\n', to);
+        was_literal = is_literal;
+    }
+}
