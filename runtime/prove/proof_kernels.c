@@ -1,29 +1,22 @@
 /* Prints of kernels: what a proof is of. */
 #include <string.h>
 
+#include "graph/hash.h"
 #include "runtime/prove/proof.h"
-
-static uint64_t mix(uint64_t print, const void *data, size_t n)
-{
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < n; i++)
-        print = (print ^ bytes[i]) * 1099511628211u;
-    return print;
-}
 
 static uint64_t mix_text(uint64_t print, const char *text)
 {
-    return mix(print, text, strlen(text) + 1);
+    return clef__hash(print, text, strlen(text) + 1);
 }
 
 /* Op, variant, and the dtypes that its kernels read. */
 static uint64_t print_of_node(const clef_value *n, const clef_variant *variant)
 {
     const clef_dtype none = CLEF_N_DTYPES;
-    uint64_t print = mix_text(14695981039346656037u, clef__ops[n->op]->name);
+    uint64_t print = mix_text(CLEF__HASH_START, clef__ops[n->op]->name);
     print = mix_text(print, variant ? variant->name : "-");
     for (int32_t i = 0; i < n->n_in; i++)
-        print = mix(print, n->in[i] ? &n->in[i]->dtype : &none, sizeof none);
+        print = clef__hash(print, n->in[i] ? &n->in[i]->dtype : &none, sizeof none);
     return print;
 }
 
@@ -31,11 +24,11 @@ static uint64_t mix_launch(uint64_t print, const clef_launch *l)
 {
     print = mix_text(print, l->source ? l->source : "clblast");
     print = mix_text(print, l->kernel ? l->kernel : "gemm");
-    print = mix(print, &l->c_version, sizeof l->c_version);
-    print = mix(print, l->local, sizeof l->local);
+    print = clef__hash(print, &l->c_version, sizeof l->c_version);
+    print = clef__hash(print, l->local, sizeof l->local);
     for (int32_t i = 0; i < CLEF_MAX_DEFS && l->defs[i].name; i++) {
         print = mix_text(print, l->defs[i].name);
-        print = mix(print, &l->defs[i].value, sizeof l->defs[i].value);
+        print = clef__hash(print, &l->defs[i].value, sizeof l->defs[i].value);
     }
     return print;
 }

@@ -1,12 +1,12 @@
 /* One candidate of the tuner, tried: a graph of the product alone, on random data, checked against the
  * reference and timed. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/op/ref.h"
+#include "graph/hash.h"
+#include "graph/oracle.h"
 #include "graph/pass/pass.h"
 #include "runtime/os/os.h"
 #include "runtime/plan/plan.h"
@@ -75,31 +75,13 @@ int clef__tune_can(const clef_tune_key *key)
  * ------------------------------------------------------------------------------------------------------------------------
  */
 
-static double uniform(clef_tune_case *c) /* (0, 1) */
-{
-    c->random = c->random * 6364136223846793005u + 1442695040888963407u;
-    return ((double)(c->random >> 11) + 0.5) / 9007199254740992.0;
-}
-
 /* Near enough to a normal distribution, and cheap. */
 static float draw(clef_tune_case *c)
 {
-    return (float)((uniform(c) + uniform(c) + uniform(c) - 1.5) * 2);
-}
-
-/* A block of random bytes whose elements are of a usual size. */
-static void draw_block(clef_tune_case *c, clef_dtype dtype, unsigned char *block)
-{
-    const size_t elems = (size_t)clef_dtype_block_elems(dtype), bytes = (size_t)clef_dtype_block_bytes(dtype);
-    float x[256], most = 0;
-    while (!(most > 0.25f && most < 4)) {
-        most = 0;
-        for (size_t i = 0; i < bytes; i++)
-            block[i] = (unsigned char)(uniform(c) * 256);
-        clef_dtype_decode(dtype, block, elems, x);
-        for (size_t i = 0; i < elems; i++)
-            most = isfinite(x[i]) ? fmaxf(most, fabsf(x[i])) : INFINITY;
-    }
+    uint64_t *state = &c->random;
+    const double sum =
+        clef__random_uniform(state) + clef__random_uniform(state) + clef__random_uniform(state);
+    return (float)((sum - 1.5) * 2);
 }
 
 static void draw_weight(clef_tune_case *c, setup *s, size_t drawn_bytes)
@@ -109,7 +91,7 @@ static void draw_weight(clef_tune_case *c, setup *s, size_t drawn_bytes)
     for (size_t at = 0; at + block <= drawn_bytes; at += block) {
         const float x = draw(c);
         if (clef_dtype_block_elems(dtype) > 1)
-            draw_block(c, dtype, s->weights + at);
+            clef__random_block(&c->random, dtype, s->weights + at, NULL);
         else
             clef_dtype_encode(dtype, &x, 1, s->weights + at);
     }
@@ -329,17 +311,9 @@ static clef_status make_reference(clef_tune_case *c, const setup *s, int32_t cla
     return status;
 }
 
-static int64_t compare(const float *x, const double *want, size_t n, double tol)
+static int64_t error_in_ppm(const float *x, const double *want, size_t n, double tol)
 {
-    double most = 0, worst = 0;
-    for (size_t i = 0; i < n; i++)
-        most = fmax(most, fabs(want[i]));
-    for (size_t i = 0; i < n; i++) {
-        const double wrong = fabs((double)x[i] - want[i]) / (tol * (most + 1e-6));
-        worst = wrong > worst || isnan(wrong) ? wrong : worst;
-        if (isnan(wrong))
-            return CLEF_TUNE_NO_NUMBER;
-    }
+    const double worst = clef__worst_error(CLEF_F32, x, want, (int64_t)n, tol, NULL);
     return worst * 1e6 < (double)CLEF_TUNE_NO_NUMBER ? (int64_t)(worst * 1e6) : CLEF_TUNE_NO_NUMBER;
 }
 
@@ -361,7 +335,7 @@ clef_status clef__tune_case_check(clef_tune_case *c, int32_t row, const int32_t 
     if (!status)
         status = clef_plan_read(s->plan, 0, x, n * sizeof *x, err);
     if (!status)
-        *error_ppm = compare(x, c->want[class_of_rows], n, (double)clef__tolerance(s->node));
+        *error_ppm = error_in_ppm(x, c->want[class_of_rows], n, (double)clef__tolerance(s->node));
     free(x);
     return status;
 }
@@ -379,14 +353,6 @@ static clef_status run_once(const setup *s, double *seconds, clef_error *err)
     return code ? clef__cl_fail(err, "clFinish", "tuning", code) : status;
 }
 
-static uint64_t mix(uint64_t print, const void *data, size_t n)
-{
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < n; i++)
-        print = (print ^ bytes[i]) * 1099511628211u;
-    return print;
-}
-
 clef_status clef__tune_case_print(clef_tune_case *c, int32_t row, const int32_t *values,
                                   int32_t class_of_rows, uint64_t *print, clef_error *err)
 {
@@ -394,14 +360,14 @@ clef_status clef__tune_case_print(clef_tune_case *c, int32_t row, const int32_t 
     clef_status status = take_setup(c, class_of_rows == CLEF_ROWS_MANY ? SINGLE : ROTATE, &s, err);
     if (!status)
         status = serve_by(c, s, row, values, timed_rows[class_of_rows], err);
-    *print = 14695981039346656037u;
+    *print = CLEF__HASH_START;
     for (int32_t i = 0; !status && i < s->plan->n_launches; i++) {
         const clef_launch *l = &s->plan->launches[i];
-        *print = mix(*print, l->args, l->args_bytes);
-        *print = mix(*print, l->groups, sizeof l->groups);
-        *print = mix(*print, l->local, sizeof l->local);
+        *print = clef__hash(*print, l->args, l->args_bytes);
+        *print = clef__hash(*print, l->groups, sizeof l->groups);
+        *print = clef__hash(*print, l->local, sizeof l->local);
         for (int d = 0; d < CLEF_MAX_DEFS && l->defs[d].name; d++)
-            *print = mix(*print, &l->defs[d].value, sizeof l->defs[d].value);
+            *print = clef__hash(*print, &l->defs[d].value, sizeof l->defs[d].value);
     }
     return status;
 }

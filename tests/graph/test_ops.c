@@ -29,8 +29,9 @@
 #include <cmocka.h>
 
 #include "clef/clef.h"
+#include "graph/hash.h"
 #include "graph/lower/variant.h"
-#include "graph/op/ref.h"
+#include "graph/oracle.h"
 
 enum { MAX_DEVICES = 8 };
 
@@ -44,111 +45,17 @@ static double most_flops = INFINITY, most_seconds = INFINITY;
  * -----------------------------------------------------------------------------------------------------------
  */
 
-/* A leaf's elements as the device gets them, and as the reference does. */
-typedef struct leaf_data {
-    void *bytes;
-    float *x;
-    size_t n, n_bytes;
-} leaf_data;
-
 typedef struct case_data {
     const clef_op_case *of;
     clef_graph *graph;
-    leaf_data *leaves; /* by value id */
-    int64_t symbols[CLEF_MAX_SYMBOLS];
+    clef__oracle oracle;
 } case_data;
 
 static uint64_t random_state;
 
 static double uniform(void) /* (0, 1) */
 {
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return ((double)(random_state >> 11) + 0.5) / 9007199254740992.0;
-}
-
-static double normal(void)
-{
-    return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
-}
-
-static void free_leaf(leaf_data *d)
-{
-    free(d->bytes);
-    free(d->x);
-    *d = (leaf_data){0};
-}
-
-/* Blocks of a format that clef does not write: random bytes, drawn again until the elements are of a usual
- * size. */
-static void draw_blocks(const clef_value *v, leaf_data *d)
-{
-    const size_t elems = (size_t)clef_dtype_block_elems(v->dtype),
-                 bytes = (size_t)clef_dtype_block_bytes(v->dtype);
-    for (size_t i = 0; i < d->n / elems; i++) {
-        uint8_t *block = (uint8_t *)d->bytes + i * bytes;
-        float *x = d->x + i * elems, most = 0;
-        while (!(most > 0.25f && most < 4)) {
-            most = 0;
-            for (size_t k = 0; k < bytes; k++)
-                block[k] = (uint8_t)(uniform() * 256);
-            clef_dtype_decode(v->dtype, block, elems, x);
-            for (size_t k = 0; k < elems; k++)
-                most = isfinite(x[k]) ? fmaxf(most, fabsf(x[k])) : INFINITY;
-        }
-    }
-}
-
-/* Draws a leaf at the present symbols; states are 0. What a format cannot hold is rounded for both sides. */
-static void fill_leaf(const case_data *c, const clef_value *v, leaf_data *d)
-{
-    const double spread = c->of->spread != 0 ? (double)c->of->spread : 1;
-    const int whole = v->dtype == CLEF_I32 || v->dtype == CLEF_I8;
-    random_state = 20240817 + (uint64_t)v->id * 1000003;
-    d->n = (size_t)clef__elements(v, c->symbols);
-    d->n_bytes = (size_t)clef__bytes(v, c->symbols);
-    d->x = calloc(d->n, sizeof *d->x);
-    d->bytes = malloc(d->n_bytes);
-    assert_non_null(d->x);
-    assert_non_null(d->bytes);
-    if (!clef_dtype_encodes(v->dtype)) {
-        draw_blocks(v, d);
-        return;
-    }
-    for (size_t i = 0; i < d->n && v->kind != CLEF_STATE; i++)
-        d->x[i] = (float)(whole ? c->of->int_lo + floor(uniform() * (c->of->int_hi - c->of->int_lo))
-                                : spread * normal());
-    clef_dtype_encode(v->dtype, d->x, d->n, d->bytes);
-    clef_dtype_decode(v->dtype, d->bytes, d->n, d->x);
-}
-
-/* Inputs anew, weights and states once: the plan borrows the weights. */
-static void fill_leaves(case_data *c)
-{
-    for (int32_t i = 0; i < c->graph->n_values; i++) {
-        const clef_value *v = c->graph->values[i];
-        if (v->op != CLEF_OP_NONE || v->kind == CLEF_CONSTANT ||
-            (v->kind != CLEF_INPUT && c->leaves[i].bytes))
-            continue;
-        free_leaf(&c->leaves[i]);
-        fill_leaf(c, v, &c->leaves[i]);
-    }
-}
-
-static clef_status leaf_for_reference(void *user, const clef_value *leaf, double *x, int64_t n,
-                                      clef_error *err)
-{
-    const case_data *c = user;
-    (void)err;
-    for (int64_t i = 0; i < n; i++)
-        x[i] = (double)c->leaves[leaf->id].x[i];
-    return CLEF_OK;
-}
-
-static const void *weight_for_plan(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
-{
-    const case_data *c = user;
-    const clef_value *v = clef_graph_find(c->graph, name);
-    return v && v->dtype == dtype && c->leaves[v->id].n_bytes == n_bytes ? c->leaves[v->id].bytes : NULL;
+    return clef__random_uniform(&random_state);
 }
 
 /* ---- running and comparing
@@ -177,45 +84,14 @@ static void complain(const run *r, const char *what)
                 r->variant ? r->variant->name : "free", gemms[r->gemm]);
     for (int32_t i = 1; i <= r->data->graph->n_symbols; i++)
         print_error(" %s=%lld", clef_graph_symbol(r->data->graph, i, NULL),
-                    (long long)r->data->symbols[i - 1]);
+                    (long long)r->data->oracle.symbols[i - 1]);
     print_error(": %s\n%s", what, r->data->of->graph);
 }
 
-static double element(clef_dtype dtype, const void *data, int64_t i)
-{
-    return dtype == CLEF_I32  ? (double)((const int32_t *)data)[i]
-           : dtype == CLEF_I8 ? (double)((const int8_t *)data)[i]
-                              : (double)((const float *)data)[i];
-}
-
-/* The largest error over an output, in parts of what the op allows; infinite when a NaN or an infinity is
- * missed or made up. */
-static double compare(const run *r, clef_dtype dtype, const void *data, const clef_ref_tensor *ref,
-                      int64_t *at)
-{
-    const int64_t n = ref->n[0] * ref->n[1] * ref->n[2] * ref->n[3];
-    double most = 0, worst = 0;
-    for (int64_t i = 0; i < n; i++)
-        most = isfinite(ref->x[i]) ? fmax(most, fabs(ref->x[i])) : most;
-    const double allowed = tolerance(r) * (most + 1e-6);
-    for (int64_t i = 0; i < n; i++) {
-        const double x = element(dtype, data, i);
-        const double wrong = x == ref->x[i] || (isnan(x) && isnan(ref->x[i])) ? 0 : fabs(x - ref->x[i]);
-        const double e = wrong <= allowed                 ? (wrong > 0 ? wrong / allowed : 0)
-                         : allowed > 0 && isfinite(wrong) ? wrong / allowed
-                                                          : INFINITY;
-        if (e > worst) {
-            worst = e;
-            *at = i;
-        }
-    }
-    return worst;
-}
-
-static int check_output(run *r, int32_t i, const clef_ref_tensor *results)
+static int check_output(run *r, int32_t i)
 {
     const clef_value *v = r->data->graph->outputs[i].value;
-    const size_t n_bytes = (size_t)clef__bytes(v, r->data->symbols);
+    const size_t n_bytes = (size_t)clef__bytes(v, r->data->oracle.symbols);
     char text[400];
     int64_t at = 0;
     clef_error err;
@@ -227,11 +103,13 @@ static int check_output(run *r, int32_t i, const clef_ref_tensor *results)
         free(data);
         return 0;
     }
-    const double e = compare(r, v->dtype, data, &results[v->id], &at);
+    const double *want = r->data->oracle.results[v->id].x;
+    const double e = clef__worst_error(v->dtype, data, want, clef__elements(v, r->data->oracle.symbols),
+                                       tolerance(r), &at);
     r->worst = fmax(r->worst, e);
     if (e > 1) {
         snprintf(text, sizeof text, "element %lld is %.9g, expected %.9g (%.3g of the tolerance %.3g)",
-                 (long long)at, element(v->dtype, data, at), results[v->id].x[at], e, tolerance(r));
+                 (long long)at, clef__stored_element(v->dtype, data, at), want[at], e, tolerance(r));
         complain(r, text);
     }
     free(data);
@@ -243,12 +121,12 @@ static clef_status write_inputs(run *r, clef_error *err)
     clef_status s = clef_plan_reset(r->plan, err);
     for (int32_t i = 1; i <= r->data->graph->n_symbols && !s; i++)
         s = clef_plan_bind(r->plan, clef_plan_symbol(r->plan, clef_graph_symbol(r->data->graph, i, NULL)),
-                           r->data->symbols[i - 1], err);
+                           r->data->oracle.symbols[i - 1], err);
     for (int32_t i = 0; i < r->data->graph->n_values && !s; i++) {
         const clef_value *v = r->data->graph->values[i];
         if (v->kind == CLEF_INPUT)
-            s = clef_plan_write(r->plan, clef_plan_input(r->plan, v->name), r->data->leaves[i].bytes,
-                                r->data->leaves[i].n_bytes, err);
+            s = clef_plan_write(r->plan, clef_plan_input(r->plan, v->name), r->data->oracle.leaves[i].bytes,
+                                r->data->oracle.leaves[i].n_bytes, err);
     }
     return s ? s : clef_plan_run(r->plan, err);
 }
@@ -256,22 +134,14 @@ static clef_status write_inputs(run *r, clef_error *err)
 /* One run at the present symbols. */
 static int check_run(run *r)
 {
-    const clef_graph *g = r->data->graph;
-    clef_ref_tensor *results = calloc((size_t)g->n_values, sizeof *results);
     clef_error err;
     int ok = 1;
-    assert_non_null(results);
-    for (int32_t i = 0; i < g->n_values; i++)
-        results[i].stored = g->values[i]->kind == CLEF_WEIGHT ? r->data->leaves[i].bytes : NULL;
-    if (clef__ref_eval(g, r->data->symbols, leaf_for_reference, r->data, results, &err) ||
-        write_inputs(r, &err)) {
+    if (clef__oracle_eval(&r->data->oracle, &err) || write_inputs(r, &err)) {
         complain(r, err.text);
         ok = 0;
     }
-    for (int32_t i = 0; i < g->n_outputs && ok; i++)
-        ok = check_output(r, i, results);
-    clef__ref_free(results, g->n_values);
-    free(results);
+    for (int32_t i = 0; i < r->data->graph->n_outputs && ok; i++)
+        ok = check_output(r, i);
     return ok;
 }
 
@@ -302,13 +172,17 @@ static int check_symbols(run *r, const clef_graph *planned)
                                  .as_stored = 1,
                                  .variants = forced,
                                  .compile.no_tune = 1,
-                                 .weights = weight_for_plan,
-                                 .weights_user = r->data};
+                                 .weights = clef__oracle_weight,
+                                 .weights_user = &r->data->oracle};
     clef_error err;
     int ok = 1;
     for (int32_t round = 0; round < count_rounds(g); round++) {
-        set_symbols(g, round, r->data->symbols);
-        fill_leaves(r->data);
+        set_symbols(g, round, r->data->oracle.symbols);
+        if (clef__oracle_draw(&r->data->oracle, &err)) {
+            complain(r, err.text);
+            ok = 0;
+            break;
+        }
         if (round == 0 && clef_plan_create(r->dev, planned, &opts, &r->plan, &err)) {
             complain(r, err.text);
             return 0;
@@ -327,11 +201,11 @@ static int variant_fits(const run *r)
         const clef_value *n = g->values[i / 2];
         const clef_lowering lo = {.graph = g,
                                   .caps = &clef_device_describe(r->dev)->caps,
-                                  .symbols = r->data->symbols,
+                                  .symbols = r->data->oracle.symbols,
                                   .gemm = r->gemm,
                                   .node = n};
         for (int32_t k = 0; k < g->n_symbols; k++)
-            r->data->symbols[k] = i % 2 ? 1 : g->symbols[k].bound;
+            r->data->oracle.symbols[k] = i % 2 ? 1 : g->symbols[k].bound;
         if (n->op != CLEF_OP_NONE && clef__ops[n->op] == r->op && clef__variant_fits(&lo, n, r->variant))
             return 1;
     }
@@ -341,29 +215,22 @@ static int variant_fits(const run *r)
 /* ---- what another run has tested: a digest of launches stands for the work of a graph
  * ----------------------- */
 
-static uint64_t add_bytes(uint64_t digest, const void *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        digest = (digest ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
-    return digest;
-}
-
 static uint64_t add_launch(uint64_t digest, const clef_launch *l)
 {
     if (l->source)
-        digest = add_bytes(digest, l->source, strlen(l->source) + 1);
+        digest = clef__hash(digest, l->source, strlen(l->source) + 1);
     if (l->kernel)
-        digest = add_bytes(digest, l->kernel, strlen(l->kernel) + 1);
+        digest = clef__hash(digest, l->kernel, strlen(l->kernel) + 1);
     for (int i = 0; i < CLEF_MAX_DEFS && l->defs[i].name; i++) {
-        digest = add_bytes(digest, l->defs[i].name, strlen(l->defs[i].name) + 1);
-        digest = add_bytes(digest, &l->defs[i].value, sizeof l->defs[i].value);
+        digest = clef__hash(digest, l->defs[i].name, strlen(l->defs[i].name) + 1);
+        digest = clef__hash(digest, &l->defs[i].value, sizeof l->defs[i].value);
     }
-    digest = add_bytes(digest, l->args, l->args_bytes);
-    digest = add_bytes(digest, l->bufs, l->n_bufs * sizeof *l->bufs);
-    digest = add_bytes(digest, l->groups, sizeof l->groups);
-    digest = add_bytes(digest, l->local, sizeof l->local);
-    return add_bytes(digest, &(uint64_t[]){l->call, (uint64_t)l->c_version, l->scratch_bytes},
-                     3 * sizeof(uint64_t));
+    digest = clef__hash(digest, l->args, l->args_bytes);
+    digest = clef__hash(digest, l->bufs, l->n_bufs * sizeof *l->bufs);
+    digest = clef__hash(digest, l->groups, sizeof l->groups);
+    digest = clef__hash(digest, l->local, sizeof l->local);
+    return clef__hash(digest, &(uint64_t[]){l->call, (uint64_t)l->c_version, l->scratch_bytes},
+                      3 * sizeof(uint64_t));
 }
 
 /* All launches of the graph on a device of these capabilities, in every round. 0: it cannot be lowered there.
@@ -374,7 +241,7 @@ static uint64_t digest_graph(const run *r, const clef_graph *g, const clef_caps 
     static unsigned char args[64 * CLEF_MAX_ARGS_BYTES];
     const clef_variant *forced[CLEF_N_OPS] = {0};
     int64_t symbols[CLEF_MAX_SYMBOLS] = {0};
-    uint64_t digest = 14695981039346656037u;
+    uint64_t digest = CLEF__HASH_START;
     for (int32_t i = 0; i < CLEF_N_OPS; i++)
         forced[i] = clef__ops[i] == r->op ? r->variant : NULL;
     for (int32_t round = 0; round < count_rounds(g); round++) {
@@ -477,23 +344,21 @@ static int open_run(run *r, case_data *c, const clef_op_def *op, const clef_op_c
     *r = (run){.op = op,
                .dev = devices[device],
                .other = beyond ? &other_caps[device] : NULL,
-               .gemm = variant == &clef__matmul_clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN,
+               .gemm = variant && variant->clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN,
                .variant = variant,
                .data = c};
     if (clef_graph_parse(of->graph, strlen(of->graph), op->name, &c->graph, &err)) {
         print_error("%s\n%s", err.text, of->graph);
         return 0;
     }
-    c->leaves = calloc((size_t)c->graph->n_values, sizeof *c->leaves);
-    assert_non_null(c->leaves);
+    c->oracle = (clef__oracle){.int_lo = of->int_lo, .int_hi = of->int_hi, .spread = of->spread};
+    assert_int_equal(clef__oracle_init(&c->oracle, c->graph, &err), CLEF_OK);
     return 1;
 }
 
 static void close_run(case_data *c)
 {
-    for (int32_t i = 0; c->graph && i < c->graph->n_values; i++)
-        free_leaf(&c->leaves[i]);
-    free(c->leaves);
+    clef__oracle_finish(&c->oracle);
     clef_graph_destroy(c->graph);
 }
 

@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "run_graph.h"
+#include "tests/check.h"
 
 #ifndef CLEF_SOURCE_DIR
 #    define CLEF_SOURCE_DIR "."
@@ -19,12 +20,6 @@
 static clef_device *dev;
 static clef_model *model;
 static json_t *expected;
-
-static void ok(clef_status s, const clef_error *err)
-{
-    if (s)
-        fail_msg("%s: %s", clef_status_name(s), err->text);
-}
 
 static int32_t ids_of(const json_t *list, int32_t *ids, int32_t capacity)
 {

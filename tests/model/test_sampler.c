@@ -11,14 +11,9 @@
 
 #include "model/session/sampler.h"
 #include "run_graph.h"
+#include "tests/check.h"
 
 static clef_device *dev;
-
-static void ok(clef_status s, const clef_error *err)
-{
-    if (s)
-        fail_msg("%s: %s", clef_status_name(s), err->text);
-}
 
 /* ---- the sampler
  * ---------------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 
 #include "model/open/embed_config.h"
 #include "run_graph.h"
+#include "tests/check.h"
 
 #ifndef CLEF_SOURCE_DIR
 #    define CLEF_SOURCE_DIR "."
@@ -21,12 +22,6 @@ static clef_model *bert, *t5;
 static json_t *expected;
 static clef_span texts[MOST_TEXTS];
 static int32_t n_texts;
-
-static void ok(clef_status s, const clef_error *err)
-{
-    if (s)
-        fail_msg("%s: %s", clef_status_name(s), err->text);
-}
 
 static json_t *wanted(const char *key)
 {

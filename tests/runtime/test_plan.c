@@ -15,6 +15,7 @@
 
 #include "graph/value.h"
 #include "run_graph.h"
+#include "tests/check.h"
 
 #ifndef CLEF_SOURCE_DIR
 #    define CLEF_SOURCE_DIR "."
@@ -139,12 +140,6 @@ static clef_status run_once(clef_plan *plan, int32_t T, float *y, clef_error *er
     if (!s)
         s = clef_plan_run(plan, err);
     return s ? s : clef_plan_read(plan, clef_plan_output(plan, "y"), y, (size_t)T * 12, err);
-}
-
-static void ok(clef_status s, const clef_error *err)
-{
-    if (s)
-        fail_msg("%s: %s", clef_status_name(s), err->text);
 }
 
 static void lengths(void **state)
