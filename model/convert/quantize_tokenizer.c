@@ -6,7 +6,7 @@
 
 #include "model/convert/quantize.h"
 #include "model/tokenizer/bpe.h"
-#include "model/tokenizer/token_form.h"
+#include "model/convert/tokenizer_form.h"
 #include "runtime/os/os.h"
 
 #define KEY "tokenizer.ggml."

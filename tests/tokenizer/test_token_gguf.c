@@ -2,7 +2,7 @@
 #define TEST_NAME "test-token-gguf"
 #include "tests/tokenizer/tokenizers.h"
 
-#include "model/tokenizer/gguf_pre.h"
+#include "model/tokenizer/read/gguf_pre.h"
 
 #define GGUF_HEAD(keys) "t:GGUF 4:3 8:0 8:" keys " "
 #define T "tokenizer.ggml."

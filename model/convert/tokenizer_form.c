@@ -1,11 +1,11 @@
-#include "model/tokenizer/token_form.h"
+#include "model/convert/tokenizer_form.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "model/tokenizer/bpe.h"
-#include "model/tokenizer/gguf_pre.h"
+#include "model/tokenizer/read/gguf_pre.h"
 
 #define SPACE_MARK "\xE2\x96\x81" /* U+2581 */
 

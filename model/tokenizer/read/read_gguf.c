@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "model/file/gguf.h"
-#include "model/tokenizer/gguf_pre.h"
+#include "model/tokenizer/read/gguf_pre.h"
 #include "model/tokenizer/tokenizer.h"
 
 #define KEY "tokenizer.ggml."

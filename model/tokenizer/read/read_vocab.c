@@ -6,7 +6,7 @@
 
 #include "model/file/json.h"
 #include "model/tokenizer/tokenizer.h"
-#include "model/tokenizer/tokenizer_json.h"
+#include "model/tokenizer/read/json_parts.h"
 #include "runtime/os/os.h"
 
 /* Neither file says which tokens are special: these are GPT-2's and RoBERTa's. */

@@ -2,7 +2,7 @@
 #ifndef CLEF_MODEL_TOKEN_FORM_H
 #define CLEF_MODEL_TOKEN_FORM_H
 
-#include "model/tokenizer/tokenizer_json.h"
+#include "model/tokenizer/read/json_parts.h"
 
 typedef struct clef_token_form {
     const char     *model; /* tokenizer.ggml.model: gpt2, llama, t5 or bert; NULL: none is near enough */

@@ -2,7 +2,7 @@
  * table. */
 #include <string.h>
 
-#include "model/tokenizer/tokenizer_json.h"
+#include "model/tokenizer/read/json_parts.h"
 
 /* ---- decoders */
 

@@ -1,7 +1,7 @@
 /* tokenizer.json of Hugging Face's tokenizers: vocabulary and added tokens. Its model is in
  * tokenizer_models.c, its stages in tokenizer_stages.c and tokenizer_post.c. `truncation` and `padding` are
  * the caller's matter and not applied. */
-#include "model/tokenizer/tokenizer_json.h"
+#include "model/tokenizer/read/json_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

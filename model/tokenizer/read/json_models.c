@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tokenizer/tokenizer_json.h"
+#include "model/tokenizer/read/json_parts.h"
 
 static clef_status find_unk(clef_json_reader *r, const char *unk, int32_t *out)
 {

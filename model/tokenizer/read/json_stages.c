@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "model/file/utf8.h"
-#include "model/tokenizer/tokenizer_json.h"
+#include "model/tokenizer/read/json_parts.h"
 #include "model/tokenizer/unicode.h"
 
 clef_json_fields clef__json_part(clef_json_reader *r, const json_t *object, const char *within)
