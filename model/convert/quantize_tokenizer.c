@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "model/convert/quantize.h"
-#include "model/tokenizer/bpe.h"
 #include "model/convert/tokenizer_form.h"
+#include "model/tokenizer/bpe.h"
 #include "runtime/os/os.h"
 
 #define KEY "tokenizer.ggml."
@@ -14,21 +14,23 @@
 
 /* ---- the table of tokens */
 
-static const clef_token *present(const clef_tokenizer *tok, int32_t id)
+static const clef__token *present(const clef_tokenizer *tok, int32_t id)
 {
-    return id < tok->n_tokens && (tok->tokens[id].flags & CLEF_TOKEN_PRESENT) ? &tok->tokens[id] : NULL;
+    return id < tok->vocab.n_tokens && (tok->vocab.tokens[id].flags & CLEF_TOKEN_PRESENT)
+               ? &tok->vocab.tokens[id]
+               : NULL;
 }
 
-static clef_status put_texts(const clef_tokenizer *tok, const clef_token_form *form, int32_t n,
+static clef_status put_texts(const clef_tokenizer *tok, const clef__tokenizer_form *form, int32_t n,
                              clef_gguf_writer *w, clef_error *err)
 {
     const int is_bert = strcmp(form->model, "bert") == 0;
-    clef_chars word = {0};
+    clef__chars word = {0};
     clef_status st = CLEF_OK;
     char unused[32];
     clef__gguf_put_array(w, KEY "tokens", CLEF_GGUF_STRING, (uint64_t)n);
     for (int32_t id = 0; id < n && st == CLEF_OK; id++) {
-        const clef_token *t = present(tok, id);
+        const clef__token *t = present(tok, id);
         const int bracketed = t && t->n_text > 2 && t->text[0] == '[' && t->text[t->n_text - 1] == ']';
         if (!t) {
             snprintf(unused, sizeof unused, "[PAD%d]", (int)id);
@@ -44,9 +46,9 @@ static clef_status put_texts(const clef_tokenizer *tok, const clef_token_form *f
     return st;
 }
 
-static int32_t type_of(const clef_tokenizer *tok, const clef_token_form *form, int32_t id, int is_added)
+static int32_t type_of(const clef_tokenizer *tok, const clef__tokenizer_form *form, int32_t id, int is_added)
 {
-    const clef_token *t = present(tok, id);
+    const clef__token *t = present(tok, id);
     if (!t || (t->flags & CLEF_TOKEN_UNUSED) || ((t->flags & CLEF_TOKEN_BYTE) && !tok->byte_fallback) ||
         t->n_text == 0)
         return CLEF_PIECE_UNUSED;
@@ -58,14 +60,14 @@ static int32_t type_of(const clef_tokenizer *tok, const clef_token_form *form, i
     return is_byte && clef__fallback_byte(t->text, t->n_text) >= 0 ? CLEF_PIECE_BYTE : CLEF_PIECE_NORMAL;
 }
 
-static clef_status put_types(const clef_tokenizer *tok, const clef_token_form *form, int32_t n,
+static clef_status put_types(const clef_tokenizer *tok, const clef__tokenizer_form *form, int32_t n,
                              clef_gguf_writer *w, clef_error *err)
 {
     char *is_added = calloc((size_t)n, 1);
     if (!is_added)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for the types of %d tokens", (int)n);
-    for (size_t i = 0; i < tok->n_added; i++)
-        is_added[tok->added[i].id] = 1;
+    for (size_t i = 0; i < tok->vocab.n_added; i++)
+        is_added[tok->vocab.added[i].id] = 1;
     clef__gguf_put_array(w, KEY "token_type", CLEF_GGUF_I32, (uint64_t)n);
     for (int32_t id = 0; id < n; id++)
         clef__gguf_add_i32(w, type_of(tok, form, id, is_added[id]));
@@ -77,7 +79,7 @@ static clef_status put_types(const clef_tokenizer *tok, const clef_token_form *f
 
 /* The merges by their rank: *out has next_rank slots, NULL where a later merge took a pair's place. The
  * caller frees it. */
-static clef_status sort_merges(const clef_bpe *bpe, const clef_bpe_slot ***out, clef_error *err)
+static clef_status sort_merges(const clef__bpe *bpe, const clef__bpe_slot ***out, clef_error *err)
 {
     *out = calloc((size_t)bpe->next_rank + 1, sizeof **out);
     if (!*out)
@@ -88,13 +90,13 @@ static clef_status sort_merges(const clef_bpe *bpe, const clef_bpe_slot ***out, 
     return CLEF_OK;
 }
 
-static const clef_token *half(const clef_tokenizer *tok, const clef_bpe_slot *merge, int right)
+static const clef__token *half(const clef_tokenizer *tok, const clef__bpe_slot *merge, int right)
 {
-    return &tok->tokens[right ? (uint32_t)merge->key : (uint32_t)(merge->key >> 32)];
+    return &tok->vocab.tokens[right ? (uint32_t)merge->key : (uint32_t)(merge->key >> 32)];
 }
 
 /* "left right". A part with a space in it cannot be written, nor does it come of any text. */
-static int is_writable(const clef_tokenizer *tok, const clef_bpe_slot *merge)
+static int is_writable(const clef_tokenizer *tok, const clef__bpe_slot *merge)
 {
     for (int right = 0; merge && right < 2; right++)
         if (memchr(half(tok, merge, right)->text, ' ', half(tok, merge, right)->n_text))
@@ -104,9 +106,9 @@ static int is_writable(const clef_tokenizer *tok, const clef_bpe_slot *merge)
 
 static clef_status put_merges(const clef_tokenizer *tok, clef_gguf_writer *w, clef_error *err)
 {
-    const clef_bpe *bpe = (const clef_bpe *)tok->model;
-    const clef_bpe_slot **merges;
-    clef_chars line = {0};
+    const clef__bpe *bpe = (const clef__bpe *)tok->model;
+    const clef__bpe_slot **merges;
+    clef__chars line = {0};
     uint64_t n = 0;
     clef_status st = sort_merges(bpe, &merges, err);
     if (st)
@@ -119,7 +121,7 @@ static clef_status put_merges(const clef_tokenizer *tok, clef_gguf_writer *w, cl
             continue;
         line.n = 0;
         for (int right = 0; right < 2 && st == CLEF_OK; right++) {
-            const clef_token *t = half(tok, merges[i], right);
+            const clef__token *t = half(tok, merges[i], right);
             st = right ? clef__chars_append(&line, " ", 1, err) : CLEF_OK;
             if (st == CLEF_OK)
                 st = clef__chars_append(&line, t->text, t->n_text, err);
@@ -135,10 +137,10 @@ static clef_status put_merges(const clef_tokenizer *tok, clef_gguf_writer *w, cl
  * that none gives. */
 static clef_status rank_scores(const clef_tokenizer *tok, float *scores, clef_error *err)
 {
-    const clef_bpe *bpe = (const clef_bpe *)tok->model;
-    const clef_bpe_slot **merges;
+    const clef__bpe *bpe = (const clef__bpe *)tok->model;
+    const clef__bpe_slot **merges;
     const clef_status st = sort_merges(bpe, &merges, err);
-    for (int32_t id = 0; id < tok->n_tokens; id++)
+    for (int32_t id = 0; id < tok->vocab.n_tokens; id++)
         scores[id] = -1e9f;
     for (uint32_t i = bpe->next_rank; st == CLEF_OK && i-- > 0;)
         if (merges[i])
@@ -149,14 +151,14 @@ static clef_status rank_scores(const clef_tokenizer *tok, float *scores, clef_er
 
 static clef_status put_scores(const clef_tokenizer *tok, int32_t n, clef_gguf_writer *w, clef_error *err)
 {
-    const int is_bpe = clef__is_bpe(tok->model), by_rank = is_bpe && !((const clef_bpe *)tok->model)->ranks;
+    const int is_bpe = clef__is_bpe(tok->model), by_rank = is_bpe && !((const clef__bpe *)tok->model)->ranks;
     clef_status st = CLEF_OK;
     float *scores = calloc((size_t)n, sizeof *scores);
     if (!scores)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for the scores of %d tokens", (int)n);
     if (by_rank)
         st = rank_scores(tok, scores, err);
-    for (int32_t id = 0; !by_rank && id < tok->n_tokens; id++)
+    for (int32_t id = 0; !by_rank && id < tok->vocab.n_tokens; id++)
         scores[id] =
             (float)(is_bpe ? clef__bpe_score_of(tok->model, id) : clef__unigram_score_of(tok->model, id));
     clef__gguf_put_array(w, KEY "scores", CLEF_GGUF_F32, (uint64_t)n);
@@ -170,10 +172,10 @@ static clef_status put_scores(const clef_tokenizer *tok, int32_t n, clef_gguf_wr
 
 static void put_charsmap(const clef_tokenizer *tok, clef_gguf_writer *w)
 {
-    const clef_charsmap *map = NULL;
-    for (size_t i = 0; i < tok->n_normalizers && !map; i++)
-        if (tok->normalizers[i].map.units)
-            map = &tok->normalizers[i].map;
+    const clef__charsmap *map = NULL;
+    for (size_t i = 0; i < tok->stages.n_normalizers && !map; i++)
+        if (tok->stages.normalizers[i].map.units)
+            map = &tok->stages.normalizers[i].map;
     if (!map)
         return;
     const uint32_t n_trie = (uint32_t)(4 * map->n_units);
@@ -185,7 +187,7 @@ static void put_charsmap(const clef_tokenizer *tok, clef_gguf_writer *w)
     clef__gguf_add_bytes(w, map->texts, map->n_texts);
 }
 
-static clef_status put_gpt2(const clef_tokenizer *tok, const clef_token_form *form, int32_t n,
+static clef_status put_gpt2(const clef_tokenizer *tok, const clef__tokenizer_form *form, int32_t n,
                             clef_gguf_writer *w, clef_error *err)
 {
     (void)form;
@@ -193,7 +195,7 @@ static clef_status put_gpt2(const clef_tokenizer *tok, const clef_token_form *fo
     return put_merges(tok, w, err);
 }
 
-static clef_status put_spm(const clef_tokenizer *tok, const clef_token_form *form, int32_t n,
+static clef_status put_spm(const clef_tokenizer *tok, const clef__tokenizer_form *form, int32_t n,
                            clef_gguf_writer *w, clef_error *err)
 {
     clef__gguf_put_bool(w, KEY "add_space_prefix", form->spaces.add_prefix);
@@ -204,28 +206,28 @@ static clef_status put_spm(const clef_tokenizer *tok, const clef_token_form *for
     return put_scores(tok, n, w, err);
 }
 
-static clef_status put_bert(const clef_tokenizer *tok, const clef_token_form *form, int32_t n,
+static clef_status put_bert(const clef_tokenizer *tok, const clef__tokenizer_form *form, int32_t n,
                             clef_gguf_writer *w, clef_error *err)
 {
     (void)form;
     (void)n;
     (void)err;
-    clef__gguf_put_bool(w, KEY "normalizer.lowercase", tok->bert.lowercase);
-    clef__gguf_put_bool(w, "clef.tokenizer.strip_accents", tok->bert.strip_accents);
-    clef__gguf_put_bool(w, "clef.tokenizer.space_cjk", tok->bert.space_cjk);
+    clef__gguf_put_bool(w, KEY "normalizer.lowercase", tok->stages.bert.lowercase);
+    clef__gguf_put_bool(w, "clef.tokenizer.strip_accents", tok->stages.bert.strip_accents);
+    clef__gguf_put_bool(w, "clef.tokenizer.space_cjk", tok->stages.bert.space_cjk);
     return CLEF_OK;
 }
 
 static const struct {
     const char *model;
-    clef_status (*put)(const clef_tokenizer *tok, const clef_token_form *form, int32_t n, clef_gguf_writer *w,
-                       clef_error *err);
+    clef_status (*put)(const clef_tokenizer *tok, const clef__tokenizer_form *form, int32_t n,
+                       clef_gguf_writer *w, clef_error *err);
 } models[] = {{"gpt2", put_gpt2}, {"llama", put_spm}, {"t5", put_spm}, {"bert", put_bert}};
 
-static clef_status put_model(const clef_tokenizer *tok, const clef_token_form *form, int32_t n_vocab,
+static clef_status put_model(const clef_tokenizer *tok, const clef__tokenizer_form *form, int32_t n_vocab,
                              clef_gguf_writer *w, clef_error *err)
 {
-    const int32_t n = n_vocab > tok->n_tokens ? n_vocab : tok->n_tokens;
+    const int32_t n = n_vocab > tok->vocab.n_tokens ? n_vocab : tok->vocab.n_tokens;
     if (!form->model)
         return CLEF_OK;
     clef__gguf_put_text(w, KEY "model", form->model);
@@ -241,7 +243,7 @@ static clef_status put_model(const clef_tokenizer *tok, const clef_token_form *f
 
 /* ---- marks */
 
-static void put_template(clef_gguf_writer *w, const char *key, const clef_template *form)
+static void put_template(clef_gguf_writer *w, const char *key, const clef__template *form)
 {
     clef__gguf_put_array(w, key, CLEF_GGUF_I32, (uint64_t)form->n * 2);
     for (int32_t i = 0; i < form->n; i++) {
@@ -277,7 +279,7 @@ static void put_marks(const clef_tokenizer *tok, const clef_hparams *hp, clef_gg
 
 /* What is not as in the folder, for llama.cpp or at all. */
 static void tell(const clef_quantize_opts *opts, const char *folder, const char *file,
-                 const clef_tokenizer *tok, const clef_token_form *form, int32_t n_vocab)
+                 const clef_tokenizer *tok, const clef__tokenizer_form *form, int32_t n_vocab)
 {
     char text[512];
     if (!opts->note)
@@ -288,16 +290,16 @@ static void tell(const clef_quantize_opts *opts, const char *folder, const char 
                  folder, file, form->lost, form->model ? "" : ", and llama.cpp itself finds no tokenizer");
         opts->note(opts->note_user, text);
     }
-    if (tok->n_tokens > n_vocab) {
+    if (tok->vocab.n_tokens > n_vocab) {
         snprintf(text, sizeof text, "%.200s/%s: has %d tokens, the model's vocabulary %d", folder, file,
-                 (int)tok->n_tokens, (int)n_vocab);
+                 (int)tok->vocab.n_tokens, (int)n_vocab);
         opts->note(opts->note_user, text);
     }
 }
 
 /* tokenizer.json: its keys, and all of it where they leave something out. */
 static clef_status put_json(const char *path, const clef_tokenizer *tok, int32_t n_vocab,
-                            clef_token_form *form, clef_gguf_writer *w, clef_error *err)
+                            clef__tokenizer_form *form, clef_gguf_writer *w, clef_error *err)
 {
     char *text = NULL;
     size_t n = 0;
@@ -306,7 +308,7 @@ static clef_status put_json(const char *path, const clef_tokenizer *tok, int32_t
     if (st == CLEF_OK)
         st = clef__json_parse(text, n, path, &root, err);
     if (st == CLEF_OK) {
-        clef__token_form_of_json(root, tok, form);
+        clef__tokenizer_form_of_json(root, tok, form);
         st = put_model(tok, form, n_vocab, w, err);
     }
     if (st == CLEF_OK && form->lost[0])
@@ -321,12 +323,12 @@ static clef_status put_tokenizer(const clef_model *m, const char *file, const cl
 {
     const clef_hparams *hp = &m->hparams;
     char path[CLEF_TOKENIZER_PATH];
-    clef_token_form form;
+    clef__tokenizer_form form;
     clef_status st = clef__beside(m->path, file, path, sizeof path, err);
     if (st == CLEF_OK && strcmp(file, "tokenizer.json") == 0) {
         st = put_json(path, tok, hp->n_vocab, &form, w, err);
     } else if (st == CLEF_OK) {
-        st = clef__token_form_of_file(file, tok, &form, err);
+        st = clef__tokenizer_form_of_file(file, tok, &form, err);
         if (st == CLEF_OK)
             st = put_model(tok, &form, hp->n_vocab, w, err);
     }

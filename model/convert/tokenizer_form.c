@@ -7,14 +7,12 @@
 #include "model/tokenizer/bpe.h"
 #include "model/tokenizer/read/gguf_pre.h"
 
-#define SPACE_MARK "\xE2\x96\x81" /* U+2581 */
-
 /* The first thing that is lost is the one that is told. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 static void
-lose(clef_token_form *form, const char *format, ...)
+lose(clef__tokenizer_form *form, const char *format, ...)
 {
     va_list args;
     if (form->lost[0])
@@ -62,22 +60,22 @@ static const json_t *find_stage(const json_t *stage, const char *list, const cha
 /* ---- added tokens */
 
 /* GGUF says no more of an added token than that it is special. */
-static void check_added(const clef_tokenizer *tok, int mask_takes_spaces, clef_token_form *form)
+static void check_added(const clef_tokenizer *tok, int mask_takes_spaces, clef__tokenizer_form *form)
 {
     char quote[64];
-    for (size_t i = 0; i < tok->n_added; i++) {
-        const clef_added_token *a = &tok->added[i];
+    for (size_t i = 0; i < tok->vocab.n_added; i++) {
+        const clef__added_token *a = &tok->vocab.added[i];
         const int may_strip = mask_takes_spaces && a->id == tok->mask;
         if ((a->lstrip && !may_strip) || a->rstrip || a->single_word ||
-            (a->where == CLEF_ADDED_NORMALIZED && tok->n_normalizers > 0))
-            lose(form, "how added token \"%s\" is found", clef__token_quote(a->text, a->n, quote));
+            (a->where == CLEF_ADDED_NORMALIZED && tok->stages.n_normalizers > 0))
+            lose(form, "how added token \"%s\" is found", clef__quote_text(a->text, a->n, quote));
     }
 }
 
 /* ---- byte-level BPE */
 
 /* The regexes that a chain of pre-tokenizers before ByteLevel cuts with; -1 when one is no such cutting. */
-static int find_regexes(const json_t *pre, clef_gguf_pre *like, clef_token_form *form)
+static int find_regexes(const json_t *pre, clef__gguf_pre *like, clef__tokenizer_form *form)
 {
     const json_t *at;
     int n = 0, ended = 0;
@@ -109,15 +107,15 @@ static int is_roberta(const clef_tokenizer *tok)
     return tok->pair.n == 6 && tok->n_before == 1 && tok->n_after == 1;
 }
 
-static void judge_byte_level(const json_t *root, const clef_tokenizer *tok, clef_token_form *form)
+static void judge_byte_level(const json_t *root, const clef_tokenizer *tok, clef__tokenizer_form *form)
 {
     const json_t *model = json_object_get(root, "model"), *normalizer = json_object_get(root, "normalizer");
     const json_t *pre = json_object_get(root, "pre_tokenizer"), *decoder = json_object_get(root, "decoder");
     const int nfc = is_type(normalizer, "NFC");
-    clef_gguf_pre like = {
+    clef__gguf_pre like = {
         .nfc = nfc, .ignore_merges = flag(model, "ignore_merges", 0), .is_roberta = is_roberta(tok)};
     const int n = find_regexes(pre, &like, form);
-    const clef_gguf_pre *kind = n < 0 ? NULL : clef__gguf_pre_of(&like, (size_t)n);
+    const clef__gguf_pre *kind = n < 0 ? NULL : clef__gguf_pre_of(&like, (size_t)n);
     if (!kind) {
         lose(form, "pre_tokenizer %s, whose cutting has no name in tokenizer.ggml.pre", type_of(pre));
         return;
@@ -143,7 +141,7 @@ static int writes_mark(const json_t *normalizer, const json_t *pre)
 {
     const json_t *replace = find_stage(normalizer, "normalizers", "Replace");
     const char *content = json_string_value(json_object_get(replace, "content"));
-    return (content && strcmp(content, SPACE_MARK) == 0) ||
+    return (content && strcmp(content, CLEF_META_SPACE) == 0) ||
            find_stage(pre, "pretokenizers", "Metaspace") != NULL;
 }
 
@@ -157,20 +155,20 @@ static int prepends(const json_t *normalizer, const json_t *pre)
                 : find_stage(normalizer, "normalizers", "Prepend") != NULL;
 }
 
-static void judge_bpe(const json_t *root, const clef_tokenizer *tok, clef_token_form *form)
+static void judge_bpe(const json_t *root, const clef_tokenizer *tok, clef__tokenizer_form *form)
 {
     const json_t *model = json_object_get(root, "model"), *normalizer = json_object_get(root, "normalizer");
     const json_t *pre = json_object_get(root, "pre_tokenizer");
-    const clef_bpe *bpe = (const clef_bpe *)tok->model;
+    const clef__bpe *bpe = (const clef__bpe *)tok->model;
     if (bpe->n_prefix || bpe->n_suffix) {
         lose(form, "a model BPE with continuing_subword_prefix or end_of_word_suffix");
-    } else if (bpe->byte_level) {
+    } else if (bpe->opts.byte_level) {
         judge_byte_level(root, tok, form);
     } else if (writes_mark(normalizer, pre)) {
         form->model = "llama";
         form->pre = "default";
         form->byte_fallback = flag(model, "byte_fallback", 0);
-        form->spaces = (clef_spm_spaces){.add_prefix = prepends(normalizer, pre), .escape = 1};
+        form->spaces = (clef__spm_spaces){.add_prefix = prepends(normalizer, pre), .escape = 1};
         lose(form, "the order of the merges, which scores stand for");
     } else {
         lose(form, "a model BPE whose spaces are neither bytes nor U+2581");
@@ -179,7 +177,7 @@ static void judge_bpe(const json_t *root, const clef_tokenizer *tok, clef_token_
 
 /* ---- Unigram */
 
-static void judge_unigram(const json_t *root, const clef_tokenizer *tok, clef_token_form *form)
+static void judge_unigram(const json_t *root, const clef_tokenizer *tok, clef__tokenizer_form *form)
 {
     const json_t *normalizer = json_object_get(root, "normalizer"),
                  *pre = json_object_get(root, "pre_tokenizer");
@@ -187,59 +185,62 @@ static void judge_unigram(const json_t *root, const clef_tokenizer *tok, clef_to
     form->model = "t5";
     form->pre = "default";
     form->byte_fallback = flag(json_object_get(root, "model"), "byte_fallback", 0);
-    form->spaces = (clef_spm_spaces){.add_prefix = prepends(normalizer, pre),
-                                     .squeeze = find_stage(pre, "pretokenizers", "WhitespaceSplit") ||
-                                                find_stage(normalizer, "normalizers", "Replace") ||
-                                                find_stage(normalizer, "normalizers", "Strip"),
-                                     .escape = 1};
+    form->spaces = (clef__spm_spaces){.add_prefix = prepends(normalizer, pre),
+                                      .squeeze = find_stage(pre, "pretokenizers", "WhitespaceSplit") ||
+                                                 find_stage(normalizer, "normalizers", "Replace") ||
+                                                 find_stage(normalizer, "normalizers", "Strip"),
+                                      .escape = 1};
     lose(form, "scores in double and a charsmap by graphemes, as Hugging Face's Unigram has them");
 }
 
 /* ---- WordPiece */
 
-clef_status clef__wordpiece_to_gguf(const char *text, size_t n, clef_chars *out, clef_error *err)
+clef_status clef__wordpiece_to_gguf(const char *text, size_t n, clef__chars *out, clef_error *err)
 {
     const int inner = n > 2 && memcmp(text, "##", 2) == 0;
     out->n = 0;
-    const clef_status st = inner ? CLEF_OK : clef__chars_append(out, SPACE_MARK, 3, err);
+    const clef_status st = inner ? CLEF_OK : clef__chars_append(out, CLEF_META_SPACE, 3, err);
     return st ? st : clef__chars_append(out, text + (inner ? 2 : 0), n - (inner ? 2 : 0), err);
 }
 
 /* GGUF cannot tell "##[a]" from "[a]", nor "##" before U+2581 from a word's start. */
-static void check_words(const clef_tokenizer *tok, clef_token_form *form)
+static void check_words(const clef_tokenizer *tok, clef__tokenizer_form *form)
 {
     char quote[64];
-    for (int32_t id = 0; id < tok->n_tokens; id++) {
-        const clef_token *t = &tok->tokens[id];
+    for (int32_t id = 0; id < tok->vocab.n_tokens; id++) {
+        const clef__token *t = &tok->vocab.tokens[id];
         if ((t->flags & CLEF_TOKEN_SPECIAL) || t->n_text < 3 || memcmp(t->text, "##", 2) != 0)
             continue;
         const char *inner = t->text + 2;
         const size_t n = t->n_text - 2;
-        if ((n > 3 && memcmp(inner, SPACE_MARK, 3) == 0) || (n > 2 && inner[0] == '[' && inner[n - 1] == ']'))
-            lose(form, "token %d, \"%s\"", (int)id, clef__token_quote(t->text, t->n_text, quote));
+        if ((n > 3 && memcmp(inner, CLEF_META_SPACE, 3) == 0) ||
+            (n > 2 && inner[0] == '[' && inner[n - 1] == ']'))
+            lose(form, "token %d, \"%s\"", (int)id, clef__quote_text(t->text, t->n_text, quote));
     }
 }
 
 /* The reader makes the five marks special by their ids, and knows of no other added token. */
-static void check_marks(const clef_tokenizer *tok, clef_token_form *form)
+static void check_marks(const clef_tokenizer *tok, clef__tokenizer_form *form)
 {
     const int32_t roles[] = {tok->unk, tok->sep, tok->pad, tok->cls, tok->mask};
     char quote[64];
-    for (size_t i = 0; i < tok->n_added; i++) {
+    for (size_t i = 0; i < tok->vocab.n_added; i++) {
         int known = 0;
         for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
-            known |= tok->added[i].id == roles[k];
-        if (!known || !(tok->tokens[tok->added[i].id].flags & CLEF_TOKEN_SPECIAL))
-            lose(form, "added token \"%s\"", clef__token_quote(tok->added[i].text, tok->added[i].n, quote));
+            known |= tok->vocab.added[i].id == roles[k];
+        if (!known || !(tok->vocab.tokens[tok->vocab.added[i].id].flags & CLEF_TOKEN_SPECIAL))
+            lose(form, "added token \"%s\"",
+                 clef__quote_text(tok->vocab.added[i].text, tok->vocab.added[i].n, quote));
     }
     for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
-        if (roles[k] >= 0 && !(tok->tokens[roles[k]].flags & CLEF_TOKEN_SPECIAL))
+        if (roles[k] >= 0 && !(tok->vocab.tokens[roles[k]].flags & CLEF_TOKEN_SPECIAL))
             lose(form, "that %s is no special token",
-                 clef__token_quote(tok->tokens[roles[k]].text, tok->tokens[roles[k]].n_text, quote));
+                 clef__quote_text(tok->vocab.tokens[roles[k]].text, tok->vocab.tokens[roles[k]].n_text,
+                                  quote));
     check_added(tok, 0, form);
 }
 
-static void judge_wordpiece(const json_t *root, const clef_tokenizer *tok, clef_token_form *form)
+static void judge_wordpiece(const json_t *root, const clef_tokenizer *tok, clef__tokenizer_form *form)
 {
     const json_t *model = json_object_get(root, "model"), *normalizer = json_object_get(root, "normalizer");
     const json_t *pre = json_object_get(root, "pre_tokenizer"), *decoder = json_object_get(root, "decoder");
@@ -251,7 +252,7 @@ static void judge_wordpiece(const json_t *root, const clef_tokenizer *tok, clef_
     }
     form->model = "bert";
     form->pre = "default";
-    if (!is_type(normalizer, "BertNormalizer") || !tok->bert.clean)
+    if (!is_type(normalizer, "BertNormalizer") || !tok->stages.bert.clean)
         lose(form, "normalizer %s", json_is_object(normalizer) ? type_of(normalizer) : "none");
     if (!is_type(pre, "BertPreTokenizer"))
         lose(form, "pre_tokenizer %s", json_is_object(pre) ? type_of(pre) : "none");
@@ -265,18 +266,18 @@ static void judge_wordpiece(const json_t *root, const clef_tokenizer *tok, clef_
 
 /* ---- which */
 
-static void judge_wordlevel(const json_t *root, const clef_tokenizer *tok, clef_token_form *form)
+static void judge_wordlevel(const json_t *root, const clef_tokenizer *tok, clef__tokenizer_form *form)
 {
     (void)root;
     (void)tok;
     lose(form, "a model WordLevel");
 }
 
-void clef__token_form_of_json(const json_t *root, const clef_tokenizer *tok, clef_token_form *out)
+void clef__tokenizer_form_of_json(const json_t *root, const clef_tokenizer *tok, clef__tokenizer_form *out)
 {
     static const struct {
         const char *type;
-        void (*judge)(const json_t *root, const clef_tokenizer *tok, clef_token_form *form);
+        void (*judge)(const json_t *root, const clef_tokenizer *tok, clef__tokenizer_form *form);
     } kinds[] = {{"BPE", judge_bpe},
                  {"Unigram", judge_unigram},
                  {"WordPiece", judge_wordpiece},
@@ -288,7 +289,7 @@ void clef__token_form_of_json(const json_t *root, const clef_tokenizer *tok, cle
                : json_is_array(json_object_get(model, "vocab"))      ? "Unigram"
                : json_object_get(model, "continuing_subword_prefix") ? "WordPiece"
                                                                      : "WordLevel";
-    *out = (clef_token_form){0};
+    *out = (clef__tokenizer_form){0};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(type, kinds[i].type) == 0)
             kinds[i].judge(root, tok, out);
@@ -296,39 +297,39 @@ void clef__token_form_of_json(const json_t *root, const clef_tokenizer *tok, cle
 
 /* ---- the other files */
 
-static void judge_spm(const clef_tokenizer *tok, clef_token_form *form)
+static void judge_spm(const clef_tokenizer *tok, clef__tokenizer_form *form)
 {
     form->model = clef__is_bpe(tok->model) ? "llama" : "t5";
     form->pre = "default";
     form->spaces = tok->spaces;
 }
 
-static void judge_pair(const clef_tokenizer *tok, clef_token_form *form)
+static void judge_pair(const clef_tokenizer *tok, clef__tokenizer_form *form)
 {
     form->model = "gpt2";
     form->pre = is_roberta(tok) ? "roberta-bpe" : "gpt-2";
     check_added(tok, is_roberta(tok), form);
 }
 
-static void judge_txt(const clef_tokenizer *tok, clef_token_form *form)
+static void judge_txt(const clef_tokenizer *tok, clef__tokenizer_form *form)
 {
     form->model = "bert";
     form->pre = "default";
     check_words(tok, form);
 }
 
-clef_status clef__token_form_of_file(const char *name, const clef_tokenizer *tok, clef_token_form *out,
-                                     clef_error *err)
+clef_status clef__tokenizer_form_of_file(const char *name, const clef_tokenizer *tok,
+                                         clef__tokenizer_form *out, clef_error *err)
 {
     static const struct {
         const char *name;
-        void (*judge)(const clef_tokenizer *tok, clef_token_form *form);
+        void (*judge)(const clef_tokenizer *tok, clef__tokenizer_form *form);
     } kinds[] = {{"tokenizer.model", judge_spm},
                  {"spiece.model", judge_spm},
                  {"vocab.json", judge_pair},
                  {"vocab.txt", judge_txt}};
-    const int is_tiktoken = clef__is_bpe(tok->model) && ((const clef_bpe *)tok->model)->opts.bytes;
-    *out = (clef_token_form){0};
+    const int is_tiktoken = clef__is_bpe(tok->model) && ((const clef__bpe *)tok->model)->opts.bytes;
+    *out = (clef__tokenizer_form){0};
     if (is_tiktoken)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: GGUF has no keys for tiktoken's vocabularies", name);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

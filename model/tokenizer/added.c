@@ -2,27 +2,28 @@
  * surrounds them. */
 #include <stdlib.h>
 
+#include "graph/fail.h"
 #include "model/file/utf8.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/stages.h"
 #include "model/tokenizer/unicode.h"
 
-static clef_status new_node(clef_added_trie *trie, uint8_t byte, int32_t next, int32_t *out, clef_error *err)
+static clef_status new_node(clef__added_trie *trie, uint8_t byte, int32_t next, int32_t *out, clef_error *err)
 {
     if (trie->n == trie->capacity) {
         const size_t capacity = trie->capacity ? trie->capacity * 2 : 64;
-        clef_added_node *nodes =
+        clef__added_node *nodes =
             capacity < (size_t)INT32_MAX ? realloc(trie->nodes, capacity * sizeof *nodes) : NULL;
         if (!nodes)
             return clef__fail(err, CLEF_E_NOMEM, "added tokens: no memory for %zu trie nodes", capacity);
         trie->nodes = nodes;
         trie->capacity = capacity;
     }
-    trie->nodes[trie->n] = (clef_added_node){.child = -1, .next = next, .token = -1, .byte = byte};
+    trie->nodes[trie->n] = (clef__added_node){.child = -1, .next = next, .token = -1, .byte = byte};
     *out = (int32_t)trie->n++;
     return CLEF_OK;
 }
 
-static int32_t child_of(const clef_added_trie *trie, int32_t node, uint8_t byte)
+static int32_t child_of(const clef__added_trie *trie, int32_t node, uint8_t byte)
 {
     if (node < 0)
         return trie->roots[byte];
@@ -32,7 +33,7 @@ static int32_t child_of(const clef_added_trie *trie, int32_t node, uint8_t byte)
     return child;
 }
 
-clef_status clef__added_enter(clef_added_trie *trie, const char *text, size_t n, int32_t token,
+clef_status clef__added_enter(clef__added_trie *trie, const char *text, size_t n, int32_t token,
                               clef_error *err)
 {
     int32_t node = -1;
@@ -55,7 +56,7 @@ clef_status clef__added_enter(clef_added_trie *trie, const char *text, size_t n,
     return CLEF_OK;
 }
 
-void clef__added_finish(clef_added_trie *trie)
+void clef__added_finish(clef__added_trie *trie)
 {
     free(trie->nodes);
     trie->nodes = NULL;
@@ -63,7 +64,7 @@ void clef__added_finish(clef_added_trie *trie)
 }
 
 /* The longest token at text[at]; 0 bytes when there is none. */
-static size_t longest_at(const clef_added_trie *trie, const char *text, size_t n, size_t at, int32_t *token)
+static size_t longest_at(const clef__added_trie *trie, const char *text, size_t n, size_t at, int32_t *token)
 {
     size_t length = 0;
     int32_t node = -1;
@@ -97,23 +98,23 @@ static uint32_t char_at(const char *text, size_t n, size_t at, size_t *size)
     return code;
 }
 
-static int inside_word(clef_span in, size_t start, size_t end)
+static int inside_word(clef__fragment in, size_t start, size_t end)
 {
     size_t unused;
     return (start > 0 && clef__is_word(char_before(in.text, start, &unused))) ||
            (end < in.n && clef__is_word(char_at(in.text, in.n, end, &unused)));
 }
 
-static clef_status send_rest(clef_encoding *enc, clef_span in, size_t from, size_t to,
-                             clef_status (*rest)(clef_encoding *, clef_span))
+static clef_status send_rest(clef__encoding *enc, clef__fragment in, size_t from, size_t to,
+                             clef_status (*rest)(clef__encoding *, clef__fragment))
 {
     if (from >= to)
         return CLEF_OK;
-    return rest(enc, (clef_span){in.text + from, to - from, in.first && from == 0});
+    return rest(enc, (clef__fragment){in.text + from, to - from, in.first && from == 0});
 }
 
-clef_status clef__added_split(const clef_added_trie *trie, clef_encoding *enc, clef_span in,
-                              clef_status (*rest)(clef_encoding *enc, clef_span piece))
+clef_status clef__added_split(const clef__added_trie *trie, clef__encoding *enc, clef__fragment in,
+                              clef_status (*rest)(clef__encoding *enc, clef__fragment piece))
 {
     if (trie->n == 0)
         return send_rest(enc, in, 0, in.n, rest);
@@ -127,7 +128,7 @@ clef_status clef__added_split(const clef_added_trie *trie, clef_encoding *enc, c
             at++;
             continue;
         }
-        const clef_added_token *added = &enc->tok->added[token];
+        const clef__added_token *added = &enc->vocab->added[token];
         size_t start = at, end = at + length, size;
         at = end; /* neither a match that is set aside below nor spaces taken by rstrip change where the
                      search goes on */

@@ -4,18 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/fail.h"
 #include "model/file/utf8.h"
 #include "model/tokenizer/bpe.h"
+#include "model/tokenizer/bytes.h"
 
 enum { LONG_WORD = 256 };
 
-struct clef_bpe_symbol {
+struct clef__bpe_symbol {
     int32_t id;              /* -1: not in the vocabulary */
     int32_t prev, next;      /* -1: none */
     uint32_t start, n_bytes; /* 0 bytes: merged into its neighbour */
 };
 
-struct clef_bpe_merge {
+struct clef__bpe_candidate {
     uint64_t order; /* rank, then the left symbol: the least comes first */
     uint32_t
         n_bytes; /* of both symbols together when the pair was found: another sum now means that it is gone */
@@ -24,7 +26,7 @@ struct clef_bpe_merge {
 
 /* ---- the heap */
 
-static void heap_push(clef_bpe_merge *heap, size_t n, clef_bpe_merge item)
+static void heap_push(clef__bpe_candidate *heap, size_t n, clef__bpe_candidate item)
 {
     size_t i = n;
     for (size_t up; i > 0 && heap[up = (i - 1) / 2].order > item.order; i = up)
@@ -32,9 +34,9 @@ static void heap_push(clef_bpe_merge *heap, size_t n, clef_bpe_merge item)
     heap[i] = item;
 }
 
-static clef_bpe_merge heap_pop(clef_bpe_merge *heap, size_t n)
+static clef__bpe_candidate heap_pop(clef__bpe_candidate *heap, size_t n)
 {
-    const clef_bpe_merge top = heap[0], item = heap[n - 1];
+    const clef__bpe_candidate top = heap[0], item = heap[n - 1];
     size_t i = 0;
     for (size_t down; (down = 2 * i + 1) < n - 1; i = down) {
         if (down + 1 < n - 1 && heap[down + 1].order < heap[down].order)
@@ -49,20 +51,20 @@ static clef_bpe_merge heap_pop(clef_bpe_merge *heap, size_t n)
 
 /* ---- pairs */
 
-int clef__bpe_pair_by_rank(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l,
-                           const clef_bpe_symbol *r, uint32_t *rank, int32_t *id)
+int clef__bpe_pair_by_rank(const clef__bpe *bpe, const char *text, const clef__bpe_symbol *l,
+                           const clef__bpe_symbol *r, uint32_t *rank, int32_t *id)
 {
     (void)text;
     if (bpe->n_slots == 0)
         return 0;
-    const clef_bpe_slot *slot = clef__bpe_slot(bpe, (uint64_t)(uint32_t)l->id << 32 | (uint32_t)r->id);
+    const clef__bpe_slot *slot = clef__bpe_find_slot(bpe, (uint64_t)(uint32_t)l->id << 32 | (uint32_t)r->id);
     *rank = slot->rank;
     *id = slot->id;
     return slot->id >= 0;
 }
 
-int clef__bpe_pair_by_score(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l,
-                            const clef_bpe_symbol *r, uint32_t *rank, int32_t *id)
+int clef__bpe_pair_by_score(const clef__bpe *bpe, const char *text, const clef__bpe_symbol *l,
+                            const clef__bpe_symbol *r, uint32_t *rank, int32_t *id)
 {
     *id = clef__vocab_map_get(&bpe->pieces, text + l->start, (size_t)l->n_bytes + r->n_bytes);
     if (*id >= 0)
@@ -72,21 +74,21 @@ int clef__bpe_pair_by_score(const clef_bpe *bpe, const char *text, const clef_bp
 
 /* ---- the loop */
 
-static clef_status make_room(clef_encoding *enc, size_t n)
+static clef_status make_room(clef__encoding *enc, size_t n)
 {
     /* n - 1 pairs at first, and each of at most n - 1 merges takes one out and puts at most two in */
     const size_t n_queue = 2 * n;
     if (n > (size_t)INT32_MAX / 2)
         return clef__fail(enc->err, CLEF_E_LIMIT, "a word of %zu symbols", n);
     if (n > enc->n_symbols) {
-        clef_bpe_symbol *symbols = realloc(enc->symbols, (n + n / 2 + 64) * sizeof *symbols);
+        clef__bpe_symbol *symbols = realloc(enc->symbols, (n + n / 2 + 64) * sizeof *symbols);
         if (!symbols)
             return clef__fail(enc->err, CLEF_E_NOMEM, "no memory for a word of %zu symbols", n);
         enc->symbols = symbols;
         enc->n_symbols = n + n / 2 + 64;
     }
     if (n_queue > enc->n_queue) {
-        clef_bpe_merge *queue = realloc(enc->queue, (n_queue + n + 64) * sizeof *queue);
+        clef__bpe_candidate *queue = realloc(enc->queue, (n_queue + n + 64) * sizeof *queue);
         if (!queue)
             return clef__fail(enc->err, CLEF_E_NOMEM, "no memory for a word of %zu symbols", n);
         enc->queue = queue;
@@ -95,33 +97,33 @@ static clef_status make_room(clef_encoding *enc, size_t n)
     return CLEF_OK;
 }
 
-static void push_pair(const clef_bpe *bpe, clef_encoding *enc, const char *text, int32_t left,
+static void push_pair(const clef__bpe *bpe, clef__encoding *enc, const char *text, int32_t left,
                       size_t *n_queue)
 {
-    const clef_bpe_symbol *l = &enc->symbols[left];
+    const clef__bpe_symbol *l = &enc->symbols[left];
     if (l->next < 0)
         return;
-    const clef_bpe_symbol *r = &enc->symbols[l->next];
+    const clef__bpe_symbol *r = &enc->symbols[l->next];
     uint32_t rank;
     int32_t id;
     if (bpe->pair(bpe, text, l, r, &rank, &id))
         heap_push(enc->queue, (*n_queue)++,
-                  (clef_bpe_merge){(uint64_t)rank << 32 | (uint32_t)left, l->n_bytes + r->n_bytes, id});
+                  (clef__bpe_candidate){(uint64_t)rank << 32 | (uint32_t)left, l->n_bytes + r->n_bytes, id});
 }
 
-static void merge_all(const clef_bpe *bpe, clef_encoding *enc, const char *text, size_t n)
+static void merge_all(const clef__bpe *bpe, clef__encoding *enc, const char *text, size_t n)
 {
-    clef_bpe_symbol *symbols = enc->symbols;
+    clef__bpe_symbol *symbols = enc->symbols;
     size_t n_queue = 0;
     for (size_t i = 0; i + 1 < n; i++)
         push_pair(bpe, enc, text, (int32_t)i, &n_queue);
     while (n_queue > 0) {
-        const clef_bpe_merge top = heap_pop(enc->queue, n_queue--);
+        const clef__bpe_candidate top = heap_pop(enc->queue, n_queue--);
         const int32_t at = (int32_t)(top.order & UINT32_MAX);
-        clef_bpe_symbol *l = &symbols[at];
+        clef__bpe_symbol *l = &symbols[at];
         if (l->n_bytes == 0 || l->next < 0 || l->n_bytes + symbols[l->next].n_bytes != top.n_bytes)
             continue;
-        clef_bpe_symbol *r = &symbols[l->next];
+        clef__bpe_symbol *r = &symbols[l->next];
         l->n_bytes = top.n_bytes;
         l->id = top.id;
         l->next = r->next;
@@ -136,8 +138,8 @@ static void merge_all(const clef_bpe *bpe, clef_encoding *enc, const char *text,
 
 /* Where the part of a word that begins at `at` ends. Both characters at a cut are known, so that neither a
  * run of unknown ones nor what vanishes lies there. */
-static size_t part_end(const clef_bpe *bpe, const char *text, size_t n, size_t at,
-                       int32_t (*id_of)(const clef_bpe *, const char *, size_t))
+static size_t part_end(const clef__bpe *bpe, const char *text, size_t n, size_t at,
+                       int32_t (*id_of)(const clef__bpe *, const char *, size_t))
 {
     size_t size = clef__utf8_size(text[at]);
     if (!bpe->cuts.bits || n - at < LONG_WORD)
@@ -152,7 +154,7 @@ static size_t part_end(const clef_bpe *bpe, const char *text, size_t n, size_t a
     return n;
 }
 
-static void link_symbols(clef_bpe_symbol *symbols, size_t n)
+static void link_symbols(clef__bpe_symbol *symbols, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         symbols[i].prev = (int32_t)i - 1;
@@ -163,7 +165,7 @@ static void link_symbols(clef_bpe_symbol *symbols, size_t n)
 /* ---- by ranks */
 
 /* Every byte of an unknown character has a token. */
-static int can_fall_back(const clef_bpe *bpe, const char *text, size_t n)
+static int can_fall_back(const clef__bpe *bpe, const char *text, size_t n)
 {
     if (!bpe->opts.byte_fallback)
         return 0;
@@ -174,39 +176,39 @@ static int can_fall_back(const clef_bpe *bpe, const char *text, size_t n)
 }
 
 /* With a prefix for all but a word's first symbol or a suffix for its last: "##a", "a</w>". */
-static int32_t affixed_id(const clef_bpe *bpe, const char *text, size_t size, int first, int last)
+static int32_t affixed_id(const clef__bpe *bpe, const char *text, size_t size, int first, int last)
 {
     char symbol[2 * CLEF_BPE_AFFIX + 8];
     size_t n = first ? 0 : bpe->n_prefix;
     memcpy(symbol, bpe->prefix, n);
-    if (bpe->byte_level) {
+    if (bpe->opts.byte_level) {
         n += clef__utf8_write(clef__byte_char((uint8_t)*text), symbol + n);
     } else {
         memcpy(symbol + n, text, size);
         n += size;
     }
     memcpy(symbol + n, bpe->suffix, last ? bpe->n_suffix : 0);
-    return clef__tokens_find(bpe->tok, symbol, n + (last ? bpe->n_suffix : 0));
+    return clef__vocab_find(bpe->base.vocab, symbol, n + (last ? bpe->n_suffix : 0));
 }
 
-static int32_t char_id(const clef_bpe *bpe, const char *text, size_t size)
+static int32_t char_id(const clef__bpe *bpe, const char *text, size_t size)
 {
-    return size == 1 ? bpe->byte_ids[(uint8_t)*text] : clef__tokens_find(bpe->tok, text, size);
+    return size == 1 ? bpe->byte_ids[(uint8_t)*text] : clef__vocab_find(bpe->base.vocab, text, size);
 }
 
 /* Unknown characters become their bytes' tokens, or <unk> (a run of them one, with fuse_unk), or nothing. */
-static size_t first_symbols(const clef_bpe *bpe, clef_bpe_symbol *symbols, const char *text, size_t n)
+static size_t first_symbols(const clef__bpe *bpe, clef__bpe_symbol *symbols, const char *text, size_t n)
 {
     size_t n_symbols = 0;
-    clef_bpe_symbol unk = {0};
+    clef__bpe_symbol unk = {0};
     for (size_t i = 0, size; i < n; i += size) {
-        size = bpe->byte_level ? 1 : clef__utf8_size(text[i]);
+        size = bpe->opts.byte_level ? 1 : clef__utf8_size(text[i]);
         const int32_t id = bpe->n_prefix || bpe->n_suffix
                                ? affixed_id(bpe, text + i, size, i == 0, i + size >= n)
                                : char_id(bpe, text + i, size);
         if (id < 0 && can_fall_back(bpe, text + i, size)) {
             for (size_t b = 0; b < size; b++)
-                symbols[n_symbols++] = (clef_bpe_symbol){
+                symbols[n_symbols++] = (clef__bpe_symbol){
                     .id = bpe->fallback_ids[(uint8_t)text[i + b]], .start = (uint32_t)(i + b), .n_bytes = 1};
             continue;
         }
@@ -218,9 +220,9 @@ static size_t first_symbols(const clef_bpe *bpe, clef_bpe_symbol *symbols, const
         }
         if (id >= 0)
             symbols[n_symbols++] =
-                (clef_bpe_symbol){.id = id, .start = (uint32_t)i, .n_bytes = (uint32_t)size};
+                (clef__bpe_symbol){.id = id, .start = (uint32_t)i, .n_bytes = (uint32_t)size};
         else
-            unk = (clef_bpe_symbol){
+            unk = (clef__bpe_symbol){
                 .id = bpe->opts.unk, .start = (uint32_t)i, .n_bytes = unk.n_bytes + (uint32_t)size};
     }
     if (unk.n_bytes)
@@ -228,7 +230,7 @@ static size_t first_symbols(const clef_bpe *bpe, clef_bpe_symbol *symbols, const
     return n_symbols;
 }
 
-static clef_status encode_part_by_rank(const clef_bpe *bpe, clef_encoding *enc, const char *text, size_t n)
+static clef_status encode_part_by_rank(const clef__bpe *bpe, clef__encoding *enc, const char *text, size_t n)
 {
     clef_status st = make_room(enc, n);
     if (st)
@@ -241,10 +243,10 @@ static clef_status encode_part_by_rank(const clef_bpe *bpe, clef_encoding *enc, 
     return st;
 }
 
-clef_status clef__bpe_encode_by_rank(const clef_token_model *model, clef_encoding *enc, const char *text,
+clef_status clef__bpe_encode_by_rank(const clef__token_model *model, clef__encoding *enc, const char *text,
                                      size_t n)
 {
-    const clef_bpe *bpe = (const clef_bpe *)model;
+    const clef__bpe *bpe = (const clef__bpe *)model;
     const int32_t whole = bpe->opts.ignore_merges ? clef__vocab_map_get(&bpe->pieces, text, n) : -1;
     if (whole >= 0)
         return clef__ids_push(&enc->ids, whole, enc->err);
@@ -258,12 +260,12 @@ clef_status clef__bpe_encode_by_rank(const clef_token_model *model, clef_encodin
 
 /* ---- by scores */
 
-static int32_t piece_id(const clef_bpe *bpe, const char *text, size_t size)
+static int32_t piece_id(const clef__bpe *bpe, const char *text, size_t size)
 {
     return clef__vocab_map_get(&bpe->pieces, text, size);
 }
 
-static clef_status encode_part_by_score(const clef_bpe *bpe, clef_encoding *enc, const char *text, size_t n)
+static clef_status encode_part_by_score(const clef__bpe *bpe, clef__encoding *enc, const char *text, size_t n)
 {
     clef_status st = make_room(enc, n);
     if (st)
@@ -271,14 +273,14 @@ static clef_status encode_part_by_score(const clef_bpe *bpe, clef_encoding *enc,
     size_t n_symbols = 0;
     for (size_t i = 0, size; i < n; i += size) {
         size = bpe->opts.bytes ? 1 : clef__utf8_size(text[i]);
-        enc->symbols[n_symbols++] = (clef_bpe_symbol){
+        enc->symbols[n_symbols++] = (clef__bpe_symbol){
             .id = piece_id(bpe, text + i, size), .start = (uint32_t)i, .n_bytes = (uint32_t)size};
     }
     link_symbols(enc->symbols, n_symbols);
     merge_all(bpe, enc, text, n_symbols);
     int unknown_before = 0;
     for (int32_t i = n_symbols ? 0 : -1; i >= 0 && st == CLEF_OK; i = enc->symbols[i].next) {
-        const clef_bpe_symbol *symbol = &enc->symbols[i];
+        const clef__bpe_symbol *symbol = &enc->symbols[i];
         const char *at = text + symbol->start;
         const int falls_back = symbol->id < 0 && can_fall_back(bpe, at, symbol->n_bytes);
         const int unknown = symbol->id < 0 && !falls_back;
@@ -294,10 +296,10 @@ static clef_status encode_part_by_score(const clef_bpe *bpe, clef_encoding *enc,
     return st;
 }
 
-clef_status clef__bpe_encode_by_score(const clef_token_model *model, clef_encoding *enc, const char *text,
+clef_status clef__bpe_encode_by_score(const clef__token_model *model, clef__encoding *enc, const char *text,
                                       size_t n)
 {
-    const clef_bpe *bpe = (const clef_bpe *)model;
+    const clef__bpe *bpe = (const clef__bpe *)model;
     const int32_t whole = bpe->opts.bytes ? piece_id(bpe, text, n) : -1;
     if (whole >= 0)
         return clef__ids_push(&enc->ids, whole, enc->err);

@@ -2,34 +2,33 @@
 #ifndef CLEF_MODEL_BPE_H
 #define CLEF_MODEL_BPE_H
 
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/models.h"
 #include "model/tokenizer/word_cuts.h"
 
 enum { CLEF_BPE_AFFIX = 64 };
 
-typedef struct clef_bpe_slot {
+typedef struct clef__bpe_slot {
     uint64_t key; /* left id << 32 | right id */
     uint32_t rank;
     int32_t  id; /* -1: free */
-} clef_bpe_slot;
+} clef__bpe_slot;
 
-struct clef_bpe {
-    clef_token_model base;
-    clef_bpe_opts    opts;
+typedef struct clef__bpe clef__bpe;
+struct clef__bpe {
+    clef__token_model base;
+    clef__bpe_opts    opts;
     /** Whether l and r (adjacent in text) merge, into what and how early. */
-    int (*pair)(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank, int32_t *id);
-    clef_bpe_slot *pairs; /* by ranks */
+    int (*pair)(const clef__bpe *bpe, const char *text, const clef__bpe_symbol *l, const clef__bpe_symbol *r, uint32_t *rank, int32_t *id);
+    clef__bpe_slot *pairs; /* by ranks */
     size_t         n_slots, n_pairs;
     uint32_t       next_rank;
-    clef_vocab_map pieces; /* by scores: tokens that symbols may merge into; with ignore_merges: whole words */
+    clef__vocab_map pieces; /* by scores: tokens that symbols may merge into; with ignore_merges: whole words */
     uint32_t      *ranks;  /* by scores: rank of each token */
-    int32_t        byte_level;
     int32_t        byte_ids[256];     /* byte-level symbols, else ASCII characters; -1: none */
     int32_t        fallback_ids[256]; /* <0x00> .. <0xFF>; -1: none */
     char           prefix[CLEF_BPE_AFFIX], suffix[CLEF_BPE_AFFIX];
     size_t         n_prefix, n_suffix;
-    const clef_tokenizer *tok;
-    clef_word_cuts cuts;
+    clef__word_cuts cuts;
     int            merges_bytes; /* a merge has a fallback byte or <unk> in it: its token's text is not the text that it stands for */
 };
 
@@ -40,7 +39,7 @@ static inline size_t clef__bpe_pair_hash(uint64_t key)
 }
 
 /** The slot of a pair, or the free one where it would be. n_slots > 0. */
-static inline clef_bpe_slot *clef__bpe_slot(const clef_bpe *bpe, uint64_t key)
+static inline clef__bpe_slot *clef__bpe_find_slot(const clef__bpe *bpe, uint64_t key)
 {
     size_t i = clef__bpe_pair_hash(key) & (bpe->n_slots - 1);
     while (bpe->pairs[i].id >= 0 && bpe->pairs[i].key != key)
@@ -48,12 +47,12 @@ static inline clef_bpe_slot *clef__bpe_slot(const clef_bpe *bpe, uint64_t key)
     return &bpe->pairs[i];
 }
 
-/* The two kinds, by ranks and by scores: what tok->model and clef_bpe.pair are. */
-clef_status clef__bpe_encode_by_rank(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n);
-clef_status clef__bpe_encode_by_score(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n);
-int clef__bpe_pair_by_rank(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank,
+/* The two kinds, by ranks and by scores: what tok->model and clef__bpe.pair are. */
+clef_status clef__bpe_encode_by_rank(const clef__token_model *model, clef__encoding *enc, const char *text, size_t n);
+clef_status clef__bpe_encode_by_score(const clef__token_model *model, clef__encoding *enc, const char *text, size_t n);
+int clef__bpe_pair_by_rank(const clef__bpe *bpe, const char *text, const clef__bpe_symbol *l, const clef__bpe_symbol *r, uint32_t *rank,
                            int32_t *id);
-int clef__bpe_pair_by_score(const clef_bpe *bpe, const char *text, const clef_bpe_symbol *l, const clef_bpe_symbol *r, uint32_t *rank,
+int clef__bpe_pair_by_score(const clef__bpe *bpe, const char *text, const clef__bpe_symbol *l, const clef__bpe_symbol *r, uint32_t *rank,
                             int32_t *id);
 
 #endif

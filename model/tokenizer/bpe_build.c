@@ -3,12 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clef/tokenizer.h"
+#include "graph/fail.h"
 #include "model/file/utf8.h"
 #include "model/tokenizer/bpe.h"
+#include "model/tokenizer/bytes.h"
 
-static void destroy(clef_token_model *model)
+static void destroy(clef__token_model *model)
 {
-    clef_bpe *bpe = (clef_bpe *)model;
+    clef__bpe *bpe = (clef__bpe *)model;
     clef__vocab_map_finish(&bpe->pieces);
     clef__word_cuts_finish(&bpe->cuts);
     free(bpe->pairs);
@@ -16,7 +19,53 @@ static void destroy(clef_token_model *model)
     free(bpe);
 }
 
-static clef_status make_slots(clef_bpe *bpe, size_t n_merges, clef_error *err)
+/* Symbols of one byte, and the tokens that stand for single bytes. */
+static void seal_bytes(clef__bpe *bpe)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    for (int i = 0; i < 256; i++) {
+        char text[8] = {(char)i};
+        const size_t n = bpe->opts.byte_level ? clef__utf8_write(clef__byte_char((uint8_t)i), text) : 1;
+        if (bpe->opts.byte_level || i < 0x80)
+            bpe->byte_ids[i] = clef__vocab_find(bpe->base.vocab, text, n);
+        const char fallback[6] = {'<', '0', 'x', digits[i / 16], digits[i % 16], '>'};
+        bpe->fallback_ids[i] = clef__vocab_find(bpe->base.vocab, fallback, sizeof fallback);
+    }
+}
+
+static clef_status learn_cuts(clef__bpe *bpe, clef_error *err)
+{
+    const clef__vocab *vocab = bpe->base.vocab;
+    const clef_status st = clef__word_cuts_start(&bpe->cuts, err);
+    for (int32_t id = 0; id < vocab->n_tokens && st == CLEF_OK; id++)
+        if (vocab->tokens[id].flags & CLEF_TOKEN_PRESENT)
+            clef__word_cuts_learn(&bpe->cuts, vocab->tokens[id].text, vocab->tokens[id].n_text);
+    return st;
+}
+
+static clef_status seal(clef__token_model *model, clef_error *err)
+{
+    clef__bpe *bpe = (clef__bpe *)model;
+    const clef__vocab *vocab = model->vocab;
+    clef_status st = CLEF_OK;
+    seal_bytes(bpe);
+    if (!bpe->opts.byte_level && !bpe->opts.bytes && !bpe->n_prefix && !bpe->n_suffix && !bpe->merges_bytes)
+        st = learn_cuts(bpe, err);
+    if (st || !bpe->opts.ignore_merges)
+        return st;
+    for (int32_t id = 0; id < vocab->n_tokens && st == CLEF_OK; id++) {
+        const clef__token *token = &vocab->tokens[id];
+        if (!(token->flags & CLEF_TOKEN_PRESENT) || (token->flags & CLEF_TOKEN_OUTSIDE_MODEL))
+            continue;
+        if (bpe->opts.byte_level) /* words reach the model as bytes */
+            st = clef__vocab_map_put(&bpe->pieces, token->piece, token->n_piece, id, err);
+        else
+            st = clef__vocab_map_put(&bpe->pieces, token->text, token->n_text, id, err);
+    }
+    return st;
+}
+
+static clef_status make_slots(clef__bpe *bpe, size_t n_merges, clef_error *err)
 {
     if (n_merges > (size_t)INT32_MAX / 4)
         return clef__fail(err, CLEF_E_LIMIT, "BPE: %zu merges", n_merges);
@@ -31,31 +80,28 @@ static clef_status make_slots(clef_bpe *bpe, size_t n_merges, clef_error *err)
     return CLEF_OK;
 }
 
-static clef_bpe *new_bpe(clef_tokenizer *tok, const clef_bpe_opts *opts)
+static clef__bpe *new_bpe(const clef__vocab *vocab, const clef__bpe_opts *opts, clef__token_model **out)
 {
-    clef_bpe *bpe = calloc(1, sizeof *bpe);
+    clef__bpe *bpe = calloc(1, sizeof *bpe);
     if (!bpe)
         return NULL;
-    bpe->base.destroy = destroy;
+    bpe->base = (clef__token_model){.seal = seal, .destroy = destroy, .vocab = vocab};
     bpe->opts = *opts;
     bpe->opts.prefix = bpe->opts.suffix = NULL;
-    bpe->tok = tok;
-    bpe->byte_level = tok->byte_level;
     for (int i = 0; i < 256; i++)
         bpe->byte_ids[i] = bpe->fallback_ids[i] = -1;
-    tok->model = &bpe->base;
+    *out = &bpe->base;
     return bpe;
 }
 
-clef_status clef__bpe_create(clef_tokenizer *tok, const clef_bpe_opts *opts, size_t n_merges, clef_bpe **out,
-                             clef_error *err)
+clef_status clef__bpe_create(const clef__vocab *vocab, const clef__bpe_opts *opts, size_t n_merges,
+                             clef__token_model **out, clef_error *err)
 {
-    clef_bpe *bpe = new_bpe(tok, opts);
+    clef__bpe *bpe = new_bpe(vocab, opts, out);
     if (!bpe)
         return clef__fail(err, CLEF_E_NOMEM, "BPE: no memory");
     bpe->base.encode = clef__bpe_encode_by_rank;
     bpe->pair = clef__bpe_pair_by_rank;
-    *out = bpe;
     bpe->n_prefix = opts->prefix ? strlen(opts->prefix) : 0;
     bpe->n_suffix = opts->suffix ? strlen(opts->suffix) : 0;
     if (bpe->n_prefix > CLEF_BPE_AFFIX || bpe->n_suffix > CLEF_BPE_AFFIX)
@@ -67,19 +113,21 @@ clef_status clef__bpe_create(clef_tokenizer *tok, const clef_bpe_opts *opts, siz
     return make_slots(bpe, n_merges, err);
 }
 
-static clef_status not_there(const clef_bpe *bpe, const char *what, const char *text, size_t n,
+static clef_status not_there(const clef__bpe *bpe, const char *what, const char *text, size_t n,
                              clef_error *err)
 {
     char quote[64];
     return clef__fail(err, CLEF_E_FORMAT, "BPE: merge %u: %s \"%s\" is not in the vocabulary", bpe->next_rank,
-                      what, clef__token_quote(text, n, quote));
+                      what, clef__quote_text(text, n, quote));
 }
 
-clef_status clef__bpe_merge(clef_bpe *bpe, const clef_tokenizer *tok, const char *left, size_t n_left,
-                            const char *right, size_t n_right, clef_error *err)
+clef_status clef__bpe_merge(clef__token_model *model, const char *left, size_t n_left, const char *right,
+                            size_t n_right, clef_error *err)
 {
+    clef__bpe *bpe = (clef__bpe *)model;
+    const clef__vocab *vocab = model->vocab;
     char joined[CLEF_MAX_PIECE * 4];
-    const int32_t l = clef__tokens_find(tok, left, n_left), r = clef__tokens_find(tok, right, n_right);
+    const int32_t l = clef__vocab_find(vocab, left, n_left), r = clef__vocab_find(vocab, right, n_right);
     if (l < 0)
         return not_there(bpe, "left part", left, n_left, err);
     if (r < 0)
@@ -89,92 +137,47 @@ clef_status clef__bpe_merge(clef_bpe *bpe, const clef_tokenizer *tok, const char
         return not_there(bpe, "the long result of", left, n_left, err);
     memcpy(joined, left, n_left);
     memcpy(joined + n_left, right + skip, n_right - skip);
-    const int32_t id = clef__tokens_find(tok, joined, n_left + n_right - skip);
+    const int32_t id = clef__vocab_find(vocab, joined, n_left + n_right - skip);
     if (id < 0)
         return not_there(bpe, "result", joined, n_left + n_right - skip, err);
     bpe->merges_bytes |= l == bpe->opts.unk || r == bpe->opts.unk || clef__fallback_byte(left, n_left) >= 0 ||
                          clef__fallback_byte(right, n_right) >= 0;
-    clef_bpe_slot *slot = clef__bpe_slot(bpe, (uint64_t)(uint32_t)l << 32 | (uint32_t)r);
+    clef__bpe_slot *slot = clef__bpe_find_slot(bpe, (uint64_t)(uint32_t)l << 32 | (uint32_t)r);
     if (slot->id < 0 && ++bpe->n_pairs >= bpe->n_slots)
         return clef__fail(err, CLEF_E_LIMIT, "BPE: more merges than announced");
-    *slot =
-        (clef_bpe_slot){.key = (uint64_t)(uint32_t)l << 32 | (uint32_t)r, .rank = bpe->next_rank++, .id = id};
+    *slot = (clef__bpe_slot){
+        .key = (uint64_t)(uint32_t)l << 32 | (uint32_t)r, .rank = bpe->next_rank++, .id = id};
     return CLEF_OK;
 }
 
-clef_status clef__bpe_merge_line(clef_bpe *bpe, const clef_tokenizer *tok, const char *line, size_t n,
-                                 clef_error *err)
+clef_status clef__bpe_merge_line(clef__token_model *model, const char *line, size_t n, clef_error *err)
 {
     const char *space = memchr(line, ' ', n);
     const size_t n_left = space ? (size_t)(space - line) : n;
     if (!space || memchr(space + 1, ' ', n - n_left - 1)) {
         char quote[64];
         return clef__fail(err, CLEF_E_FORMAT, "BPE: merge %u \"%s\" is not two tokens with one space between",
-                          bpe->next_rank, clef__token_quote(line, n, quote));
+                          ((const clef__bpe *)model)->next_rank, clef__quote_text(line, n, quote));
     }
-    return clef__bpe_merge(bpe, tok, line, n_left, space + 1, n - n_left - 1, err);
+    return clef__bpe_merge(model, line, n_left, space + 1, n - n_left - 1, err);
 }
 
-/* Symbols of one byte, and the tokens that stand for single bytes. */
-static void seal_bytes(clef_bpe *bpe, const clef_tokenizer *tok)
+clef_status clef__bpe_create_scored(const clef__vocab *vocab, const clef__bpe_opts *opts,
+                                    clef__token_model **out, clef_error *err)
 {
-    static const char digits[] = "0123456789ABCDEF";
-    for (int i = 0; i < 256; i++) {
-        char text[8] = {(char)i};
-        const size_t n = bpe->byte_level ? clef__utf8_write(clef__byte_char((uint8_t)i), text) : 1;
-        if (bpe->byte_level || i < 0x80)
-            bpe->byte_ids[i] = clef__tokens_find(tok, text, n);
-        const char fallback[6] = {'<', '0', 'x', digits[i / 16], digits[i % 16], '>'};
-        bpe->fallback_ids[i] = clef__tokens_find(tok, fallback, sizeof fallback);
-    }
-}
-
-static clef_status learn_cuts(clef_bpe *bpe, const clef_tokenizer *tok, clef_error *err)
-{
-    const clef_status st = clef__word_cuts_start(&bpe->cuts, err);
-    for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++)
-        if (tok->tokens[id].flags & CLEF_TOKEN_PRESENT)
-            clef__word_cuts_learn(&bpe->cuts, tok->tokens[id].text, tok->tokens[id].n_text);
-    return st;
-}
-
-clef_status clef__bpe_seal(clef_bpe *bpe, const clef_tokenizer *tok, clef_error *err)
-{
-    clef_status st = CLEF_OK;
-    seal_bytes(bpe, tok);
-    if (!bpe->byte_level && !bpe->opts.bytes && !bpe->n_prefix && !bpe->n_suffix && !bpe->merges_bytes)
-        st = learn_cuts(bpe, tok, err);
-    if (st || !bpe->opts.ignore_merges)
-        return st;
-    for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++) {
-        const clef_token *token = &tok->tokens[id];
-        if (!(token->flags & CLEF_TOKEN_PRESENT) || (token->flags & CLEF_TOKEN_OUTSIDE_MODEL))
-            continue;
-        if (bpe->byte_level) /* words reach the model as bytes */
-            st = clef__vocab_map_put(&bpe->pieces, token->piece, token->n_piece, id, err);
-        else
-            st = clef__vocab_map_put(&bpe->pieces, token->text, token->n_text, id, err);
-    }
-    return st;
-}
-
-clef_status clef__bpe_create_scored(clef_tokenizer *tok, const clef_bpe_opts *opts, clef_bpe **out,
-                                    clef_error *err)
-{
-    clef_bpe *bpe = new_bpe(tok, opts);
+    clef__bpe *bpe = new_bpe(vocab, opts, out);
     if (!bpe)
         return clef__fail(err, CLEF_E_NOMEM, "BPE: no memory");
     bpe->base.encode = clef__bpe_encode_by_score;
     bpe->pair = clef__bpe_pair_by_score;
-    *out = bpe;
-    bpe->ranks = calloc((size_t)tok->n_tokens, sizeof *bpe->ranks);
+    bpe->ranks = calloc((size_t)vocab->n_tokens, sizeof *bpe->ranks);
     return bpe->ranks ? CLEF_OK
-                      : clef__fail(err, CLEF_E_NOMEM, "BPE: no memory for %d scores", tok->n_tokens);
+                      : clef__fail(err, CLEF_E_NOMEM, "BPE: no memory for %d scores", vocab->n_tokens);
 }
 
-clef_status clef__bpe_score(clef_bpe *bpe, const clef_tokenizer *tok, int32_t id, double score,
-                            clef_error *err)
+clef_status clef__bpe_score(clef__token_model *model, int32_t id, double score, clef_error *err)
 {
+    clef__bpe *bpe = (clef__bpe *)model;
     const float narrow = (float)score + 0.0f; /* -0 and 0 are one score */
     uint32_t bits;
     if (!isfinite(score))
@@ -182,22 +185,22 @@ clef_status clef__bpe_score(clef_bpe *bpe, const clef_tokenizer *tok, int32_t id
     memcpy(&bits, &narrow, sizeof bits);
     /* the bits of a float in ascending order of its value, then inverted: the best score is the least rank */
     bpe->ranks[id] = ~(bits & 0x80000000u ? ~bits : bits | 0x80000000u);
-    const clef_token *token = &tok->tokens[id];
+    const clef__token *token = &model->vocab->tokens[id];
     if (clef__vocab_map_get(&bpe->pieces, token->text, token->n_text) >= 0)
         return CLEF_OK;
     return clef__vocab_map_put(&bpe->pieces, token->text, token->n_text, id, err);
 }
 
-double clef__bpe_score_of(const clef_token_model *model, int32_t id)
+double clef__bpe_score_of(const clef__token_model *model, int32_t id)
 {
-    const clef_bpe *bpe = (const clef_bpe *)model;
+    const clef__bpe *bpe = (const clef__bpe *)model;
     const uint32_t ordered = ~bpe->ranks[id], bits = ordered & 0x80000000u ? ordered & 0x7FFFFFFFu : ~ordered;
     float score;
     memcpy(&score, &bits, sizeof score);
     return bpe->ranks[id] ? (double)score : 0;
 }
 
-int clef__is_bpe(const clef_token_model *model)
+int clef__is_bpe(const clef__token_model *model)
 {
     return model->destroy == destroy;
 }

@@ -7,7 +7,7 @@
 
 enum { MAX_NODES = 1 << 24 };
 
-static clef_byte_edge *edge_of(const clef_byte_trie *trie, uint32_t key)
+static clef__byte_edge *edge_of(const clef__byte_trie *trie, uint32_t key)
 {
     size_t i = (key * 0x9E3779B1u >> 7) & (trie->n_slots - 1);
     while (trie->edges[i].node && trie->edges[i].key != key)
@@ -15,9 +15,9 @@ static clef_byte_edge *edge_of(const clef_byte_trie *trie, uint32_t key)
     return &trie->edges[i];
 }
 
-static clef_status grow_edges(clef_byte_trie *trie, clef_error *err)
+static clef_status grow_edges(clef__byte_trie *trie, clef_error *err)
 {
-    clef_byte_trie bigger = *trie;
+    clef__byte_trie bigger = *trie;
     bigger.n_slots = trie->n_slots ? trie->n_slots * 2 : 1024;
     bigger.edges = calloc(bigger.n_slots, sizeof *bigger.edges);
     if (!bigger.edges)
@@ -30,7 +30,7 @@ static clef_status grow_edges(clef_byte_trie *trie, clef_error *err)
     return CLEF_OK;
 }
 
-static clef_status new_node(clef_byte_trie *trie, clef_error *err)
+static clef_status new_node(clef__byte_trie *trie, clef_error *err)
 {
     if (trie->n_nodes == trie->capacity) {
         const size_t capacity = trie->capacity ? trie->capacity * 2 : 1024;
@@ -44,7 +44,8 @@ static clef_status new_node(clef_byte_trie *trie, clef_error *err)
     return CLEF_OK;
 }
 
-clef_status clef__byte_trie_put(clef_byte_trie *trie, const char *text, size_t n, int32_t id, clef_error *err)
+clef_status clef__byte_trie_put(clef__byte_trie *trie, const char *text, size_t n, int32_t id,
+                                clef_error *err)
 {
     uint32_t node = 0;
     clef_status st = trie->n_nodes ? CLEF_OK : new_node(trie, err);
@@ -54,14 +55,14 @@ clef_status clef__byte_trie_put(clef_byte_trie *trie, const char *text, size_t n
         if (st)
             return st;
         const uint32_t key = node << 8 | (uint8_t)text[i];
-        clef_byte_edge *edge = edge_of(trie, key);
+        clef__byte_edge *edge = edge_of(trie, key);
         if (!edge->node) {
             if (trie->n_nodes == MAX_NODES)
                 return clef__fail(err, CLEF_E_LIMIT, "vocabulary: a trie of more than %d nodes", MAX_NODES);
             st = new_node(trie, err);
             if (st)
                 return st;
-            *edge = (clef_byte_edge){.key = key, .node = (uint32_t)trie->n_nodes - 1};
+            *edge = (clef__byte_edge){.key = key, .node = (uint32_t)trie->n_nodes - 1};
             trie->n_edges++;
         }
         node = edge->node;
@@ -71,12 +72,12 @@ clef_status clef__byte_trie_put(clef_byte_trie *trie, const char *text, size_t n
     return st;
 }
 
-uint32_t clef__byte_trie_step(const clef_byte_trie *trie, uint32_t node, uint8_t byte)
+uint32_t clef__byte_trie_step(const clef__byte_trie *trie, uint32_t node, uint8_t byte)
 {
     return trie->n_slots ? edge_of(trie, node << 8 | byte)->node : 0;
 }
 
-size_t clef__byte_trie_longest(const clef_byte_trie *trie, const char *text, size_t n, int32_t *id)
+size_t clef__byte_trie_longest(const clef__byte_trie *trie, const char *text, size_t n, int32_t *id)
 {
     size_t longest = 0;
     uint32_t node = 0;
@@ -92,9 +93,9 @@ size_t clef__byte_trie_longest(const clef_byte_trie *trie, const char *text, siz
     return longest;
 }
 
-void clef__byte_trie_finish(clef_byte_trie *trie)
+void clef__byte_trie_finish(clef__byte_trie *trie)
 {
     free(trie->edges);
     free(trie->ids);
-    *trie = (clef_byte_trie){0};
+    *trie = (clef__byte_trie){0};
 }

@@ -7,25 +7,25 @@
 
 #include "clef/status.h"
 
-typedef struct clef_byte_edge {
+typedef struct clef__byte_edge {
     uint32_t key;  /* node << 8 | byte */
     uint32_t node; /* 0: a free slot */
-} clef_byte_edge;
+} clef__byte_edge;
 
 /** Zeroed is empty. */
-typedef struct clef_byte_trie {
-    clef_byte_edge *edges;
+typedef struct clef__byte_trie {
+    clef__byte_edge *edges;
     size_t          n_edges, n_slots;
     int32_t        *ids; /* by node; -1: no key ends there. Node 0 is the root */
     size_t          n_nodes, capacity;
-} clef_byte_trie;
+} clef__byte_trie;
 
 /** Adds a key of n > 0 bytes or replaces its id. CLEF_E_NOMEM, CLEF_E_LIMIT (2^24 nodes). */
-clef_status clef__byte_trie_put(clef_byte_trie *trie, const char *text, size_t n, int32_t id, clef_error *err);
+clef_status clef__byte_trie_put(clef__byte_trie *trie, const char *text, size_t n, int32_t id, clef_error *err);
 /** The node after `byte`, 0 for none. */
-uint32_t clef__byte_trie_step(const clef_byte_trie *trie, uint32_t node, uint8_t byte);
+uint32_t clef__byte_trie_step(const clef__byte_trie *trie, uint32_t node, uint8_t byte);
 /** Bytes of the longest key that text begins with, 0 for none. */
-size_t clef__byte_trie_longest(const clef_byte_trie *trie, const char *text, size_t n, int32_t *id);
-void   clef__byte_trie_finish(clef_byte_trie *trie);
+size_t clef__byte_trie_longest(const clef__byte_trie *trie, const char *text, size_t n, int32_t *id);
+void   clef__byte_trie_finish(clef__byte_trie *trie);
 
 #endif

@@ -1,9 +1,13 @@
 /* Bytes as text. GPT-2's writing of bytes as printable characters (Radford et al. 2019, encoder.py,
  * bytes_to_unicode): the bytes that Latin-1 shows stand for themselves; the other 68, in order, for U+0100
  * and on. */
-#include <stdlib.h>
+#include "model/tokenizer/bytes.h"
 
-#include "model/tokenizer/tokenizer.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/fail.h"
+#include "model/file/utf8.h"
 
 static int shows(uint32_t byte)
 {
@@ -29,6 +33,30 @@ int32_t clef__char_byte(uint32_t code)
         if (!shows((uint32_t)byte) && hidden++ == code)
             return byte;
     return -1;
+}
+
+clef_status clef__byte_chars(const char *text, size_t n, clef__chars *out, clef_error *err)
+{
+    clef_status st = clef__chars_reserve(out, 2 * n, err); /* the characters reach U+0143 */
+    for (size_t i = 0; i < n && st == CLEF_OK; i++)
+        out->n += clef__utf8_write(clef__byte_char((uint8_t)text[i]), out->at + out->n);
+    return st;
+}
+
+int32_t clef__fallback_byte(const char *text, size_t n)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    if (n != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
+        return -1;
+    int32_t byte = 0;
+    for (int i = 3; i < 5; i++) {
+        const char upper = text[i] >= 'a' && text[i] <= 'f' ? (char)(text[i] - 'a' + 'A') : text[i];
+        const char *digit = upper ? strchr(digits, upper) : NULL;
+        if (!digit)
+            return -1;
+        byte = byte * 16 + (int32_t)(digit - digits);
+    }
+    return byte;
 }
 
 /* ---- base64 (RFC 4648, section 4) */

@@ -2,31 +2,16 @@
  * opened, twice a token: as the first of a text and as another. */
 #include <string.h>
 
+#include "graph/fail.h"
 #include "model/file/utf8.h"
-#include "model/tokenizer/tokenizer.h"
-
-static clef_status next_decoder(clef_tokenizer *tok, const clef_token_decoder *like, clef_error *err)
-{
-    if (tok->n_decoders == CLEF_MAX_TOKEN_STAGES) {
-        clef__regex_destroy(like->pattern.regex);
-        return clef__fail(err, CLEF_E_LIMIT, "decoder: more than %d steps", CLEF_MAX_TOKEN_STAGES);
-    }
-    clef_token_decoder *self = &tok->decoders[tok->n_decoders++];
-    *self = *like;
-    if (like->pattern.text)
-        self->pattern.text = clef__token_arena_copy(&tok->arena, like->pattern.text, like->pattern.n_text);
-    if (like->to)
-        self->to = clef__token_arena_copy(&tok->arena, like->to, like->n_to);
-    if ((like->pattern.text && !self->pattern.text) || (like->to && !self->to))
-        return clef__fail(err, CLEF_E_NOMEM, "decoder: no memory for a string");
-    return CLEF_OK;
-}
+#include "model/tokenizer/bytes.h"
+#include "model/tokenizer/stages.h"
 
 /* ---- bytes */
 
 /* A text with a character that stands for no byte is taken as it is (an added token). */
-static clef_status run_byte_level(const clef_token_decoder *self, int first, const char *text, size_t n,
-                                  clef_chars *out, clef_error *err)
+static clef_status run_byte_level(const clef__decoder *self, int first, const char *text, size_t n,
+                                  clef__chars *out, clef_error *err)
 {
     (void)self;
     (void)first;
@@ -47,24 +32,8 @@ static clef_status run_byte_level(const clef_token_decoder *self, int first, con
     return CLEF_OK;
 }
 
-int32_t clef__fallback_byte(const char *text, size_t n)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    if (n != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
-        return -1;
-    int32_t byte = 0;
-    for (int i = 3; i < 5; i++) {
-        const char upper = text[i] >= 'a' && text[i] <= 'f' ? (char)(text[i] - 'a' + 'A') : text[i];
-        const char *digit = upper ? strchr(digits, upper) : NULL;
-        if (!digit)
-            return -1;
-        byte = byte * 16 + (int32_t)(digit - digits);
-    }
-    return byte;
-}
-
-static clef_status run_byte_fallback(const clef_token_decoder *self, int first, const char *text, size_t n,
-                                     clef_chars *out, clef_error *err)
+static clef_status run_byte_fallback(const clef__decoder *self, int first, const char *text, size_t n,
+                                     clef__chars *out, clef_error *err)
 {
     (void)self;
     (void)first;
@@ -73,23 +42,23 @@ static clef_status run_byte_fallback(const clef_token_decoder *self, int first, 
     return byte < 0 ? clef__chars_append(out, text, n, err) : clef__chars_append(out, &c, 1, err);
 }
 
-clef_status clef__decoder_byte_level(clef_tokenizer *tok, clef_error *err)
+clef_status clef__decoder_byte_level(clef__stages *stages, clef_error *err)
 {
-    return next_decoder(tok, &(clef_token_decoder){.run = run_byte_level}, err);
+    return clef__decoder_append(stages, &(clef__decoder){.run = run_byte_level}, err);
 }
 
-clef_status clef__decoder_byte_fallback(clef_tokenizer *tok, clef_error *err)
+clef_status clef__decoder_byte_fallback(clef__stages *stages, clef_error *err)
 {
-    return next_decoder(tok, &(clef_token_decoder){.run = run_byte_fallback}, err);
+    return clef__decoder_append(stages, &(clef__decoder){.run = run_byte_fallback}, err);
 }
 
 /* ---- replacing */
 
-static clef_status replace_all(const clef_pattern *pattern, const char *text, size_t n, const char *to,
-                               size_t n_to, clef_chars *out, clef_error *err)
+static clef_status replace_all(const clef__pattern *pattern, const char *text, size_t n, const char *to,
+                               size_t n_to, clef__chars *out, clef_error *err)
 {
-    clef_regex_run run = {0};
-    clef_pattern_walk walk = {0};
+    clef__regex_run run = {0};
+    clef__pattern_walk walk = {0};
     clef_status st = CLEF_OK;
     size_t done = 0;
     if (!text) /* an empty one */
@@ -107,63 +76,63 @@ static clef_status replace_all(const clef_pattern *pattern, const char *text, si
     return st;
 }
 
-static clef_status run_replace(const clef_token_decoder *self, int first, const char *text, size_t n,
-                               clef_chars *out, clef_error *err)
+static clef_status run_replace(const clef__decoder *self, int first, const char *text, size_t n,
+                               clef__chars *out, clef_error *err)
 {
     const int drops = first && self->start;
     return replace_all(&self->pattern, text, n, drops ? "" : self->to, drops ? 0 : self->n_to, out, err);
 }
 
-clef_status clef__decoder_replace(clef_tokenizer *tok, const clef_pattern *pattern, const char *to,
+clef_status clef__decoder_replace(clef__stages *stages, const clef__pattern *pattern, const char *to,
                                   size_t n_to, clef_error *err)
 {
     if (!pattern->regex && pattern->n_text == 0)
         return clef__fail(err, CLEF_E_FORMAT, "decoder: Replace of an empty string");
-    return next_decoder(
-        tok, &(clef_token_decoder){.run = run_replace, .pattern = *pattern, .to = to, .n_to = n_to}, err);
+    return clef__decoder_append(
+        stages, &(clef__decoder){.run = run_replace, .pattern = *pattern, .to = to, .n_to = n_to}, err);
 }
 
-clef_status clef__decoder_metaspace(clef_tokenizer *tok, const char *mark, size_t n, int drops_first,
+clef_status clef__decoder_metaspace(clef__stages *stages, const char *mark, size_t n, int drops_first,
                                     clef_error *err)
 {
-    const clef_pattern pattern = {.text = mark, .n_text = n};
+    const clef__pattern pattern = {.text = mark, .n_text = n};
     if (n == 0)
         return clef__fail(err, CLEF_E_FORMAT, "decoder: Metaspace with an empty replacement");
-    return next_decoder(
-        tok,
-        &(clef_token_decoder){
-            .run = run_replace, .pattern = pattern, .to = " ", .n_to = 1, .start = drops_first},
+    return clef__decoder_append(
+        stages,
+        &(clef__decoder){.run = run_replace, .pattern = pattern, .to = " ", .n_to = 1, .start = drops_first},
         err);
 }
 
-clef_status clef__decoder_bpe(clef_tokenizer *tok, const char *suffix, size_t n, clef_error *err)
+clef_status clef__decoder_bpe(clef__stages *stages, clef__vocab *vocab, const char *suffix, size_t n,
+                              clef_error *err)
 {
-    const clef_pattern pattern = {.text = suffix, .n_text = n};
+    const clef__pattern pattern = {.text = suffix, .n_text = n};
     if (n == 0)
         return clef__fail(err, CLEF_E_FORMAT, "decoder: BPEDecoder with an empty suffix");
-    for (int32_t id = 0; id < tok->n_tokens; id++) {
-        clef_token *token = &tok->tokens[id];
+    for (int32_t id = 0; id < vocab->n_tokens; id++) {
+        clef__token *token = &vocab->tokens[id];
         if (token->n_text >= n && memcmp(token->text + token->n_text - n, suffix, n) == 0)
             token->flags |= CLEF_TOKEN_ENDS_WORD;
     }
-    return next_decoder(
-        tok, &(clef_token_decoder){.run = run_replace, .pattern = pattern, .to = " ", .n_to = 1}, err);
+    return clef__decoder_append(
+        stages, &(clef__decoder){.run = run_replace, .pattern = pattern, .to = " ", .n_to = 1}, err);
 }
 
 /* ---- words */
 
-static clef_status append_clean(const char *text, size_t n, clef_chars *out, clef_error *err)
+static clef_status append_clean(const char *text, size_t n, clef__chars *out, clef_error *err)
 {
     static const char *const pairs[][2] = {
         {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
         {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-    clef_chars work[2] = {{0}};
+    clef__chars work[2] = {{0}};
     clef_status st = clef__chars_append(&work[0], text, n, err);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs && st == CLEF_OK; i++) {
-        const clef_pattern pattern = {.text = pairs[i][0], .n_text = strlen(pairs[i][0])};
+        const clef__pattern pattern = {.text = pairs[i][0], .n_text = strlen(pairs[i][0])};
         work[1].n = 0;
         st = replace_all(&pattern, work[0].at, work[0].n, pairs[i][1], strlen(pairs[i][1]), &work[1], err);
-        const clef_chars swap = work[0];
+        const clef__chars swap = work[0];
         work[0] = work[1];
         work[1] = swap;
     }
@@ -174,10 +143,10 @@ static clef_status append_clean(const char *text, size_t n, clef_chars *out, cle
     return st;
 }
 
-static clef_status run_wordpiece(const clef_token_decoder *self, int first, const char *text, size_t n,
-                                 clef_chars *out, clef_error *err)
+static clef_status run_wordpiece(const clef__decoder *self, int first, const char *text, size_t n,
+                                 clef__chars *out, clef_error *err)
 {
-    clef_chars word = {0};
+    clef__chars word = {0};
     const size_t n_prefix = self->pattern.n_text;
     const int inner = n >= n_prefix && memcmp(text, self->pattern.text, n_prefix) == 0;
     clef_status st = first || inner ? CLEF_OK : clef__chars_append(&word, " ", 1, err);
@@ -192,21 +161,21 @@ static clef_status run_wordpiece(const clef_token_decoder *self, int first, cons
     return st;
 }
 
-clef_status clef__decoder_wordpiece(clef_tokenizer *tok, const char *prefix, size_t n, int cleanup,
+clef_status clef__decoder_wordpiece(clef__stages *stages, const char *prefix, size_t n, int cleanup,
                                     clef_error *err)
 {
-    return next_decoder(tok,
-                        &(clef_token_decoder){
-                            .run = run_wordpiece, .pattern = {.text = prefix, .n_text = n}, .start = cleanup},
-                        err);
+    return clef__decoder_append(
+        stages,
+        &(clef__decoder){.run = run_wordpiece, .pattern = {.text = prefix, .n_text = n}, .start = cleanup},
+        err);
 }
 
 /* The blank token's text vanishes; with `start` (cleanup) the delimiter becomes a space. */
-static clef_status run_ctc(const clef_token_decoder *self, int first, const char *text, size_t n,
-                           clef_chars *out, clef_error *err)
+static clef_status run_ctc(const clef__decoder *self, int first, const char *text, size_t n, clef__chars *out,
+                           clef_error *err)
 {
-    clef_chars bare = {0}, clean = {0};
-    const clef_pattern delimiter = {.text = self->to, .n_text = self->n_to};
+    clef__chars bare = {0}, clean = {0};
+    const clef__pattern delimiter = {.text = self->to, .n_text = self->n_to};
     (void)first;
     clef_status st = self->pattern.n_text ? replace_all(&self->pattern, text, n, "", 0, &bare, err)
                                           : clef__chars_append(&bare, text, n, err);
@@ -221,21 +190,21 @@ static clef_status run_ctc(const clef_token_decoder *self, int first, const char
     return st;
 }
 
-clef_status clef__decoder_ctc(clef_tokenizer *tok, const char *pad, const char *delimiter, int cleanup,
+clef_status clef__decoder_ctc(clef__stages *stages, const char *pad, const char *delimiter, int cleanup,
                               clef_error *err)
 {
-    tok->joins_repeats = 1;
-    return next_decoder(tok,
-                        &(clef_token_decoder){.run = run_ctc,
-                                              .pattern = {.text = pad, .n_text = strlen(pad)},
-                                              .to = delimiter,
-                                              .n_to = strlen(delimiter),
-                                              .start = cleanup},
-                        err);
+    stages->joins_repeats = 1;
+    return clef__decoder_append(stages,
+                                &(clef__decoder){.run = run_ctc,
+                                                 .pattern = {.text = pad, .n_text = strlen(pad)},
+                                                 .to = delimiter,
+                                                 .n_to = strlen(delimiter),
+                                                 .start = cleanup},
+                                err);
 }
 
-static clef_status run_strip(const clef_token_decoder *self, int first, const char *text, size_t n,
-                             clef_chars *out, clef_error *err)
+static clef_status run_strip(const clef__decoder *self, int first, const char *text, size_t n,
+                             clef__chars *out, clef_error *err)
 {
     const char *what = self->pattern.text;
     const size_t size = self->pattern.n_text;
@@ -249,30 +218,14 @@ static clef_status run_strip(const clef_token_decoder *self, int first, const ch
     return clef__chars_append(out, text, n, err);
 }
 
-clef_status clef__decoder_strip(clef_tokenizer *tok, const char *content, size_t n, int32_t start,
+clef_status clef__decoder_strip(clef__stages *stages, const char *content, size_t n, int32_t start,
                                 int32_t stop, clef_error *err)
 {
     if (n == 0)
         return clef__fail(err, CLEF_E_FORMAT, "decoder: Strip of an empty string");
-    return next_decoder(
-        tok,
-        &(clef_token_decoder){
+    return clef__decoder_append(
+        stages,
+        &(clef__decoder){
             .run = run_strip, .pattern = {.text = content, .n_text = n}, .start = start, .stop = stop},
         err);
-}
-
-clef_status clef__decode_token(const clef_tokenizer *tok, int first, const char *text, size_t n,
-                               clef_chars out[2], clef_error *err)
-{
-    out[0].n = 0;
-    clef_status st = clef__chars_append(&out[0], text, n, err);
-    for (size_t i = 0; i < tok->n_decoders && st == CLEF_OK; i++) {
-        out[1].n = 0;
-        st = tok->decoders[i].run(&tok->decoders[i], first, out[0].at ? out[0].at : "", out[0].n, &out[1],
-                                  err);
-        const clef_chars swap = out[0];
-        out[0] = out[1];
-        out[1] = swap;
-    }
-    return st;
 }

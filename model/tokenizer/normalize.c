@@ -3,40 +3,30 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "graph/fail.h"
 #include "model/file/utf8.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/stages.h"
 #include "model/tokenizer/unicode.h"
-
-clef_status clef__normalizer_next(clef_tokenizer *tok, clef_normalizer **out, clef_error *err)
-{
-    if (tok->n_normalizers == CLEF_MAX_TOKEN_STAGES)
-        return clef__fail(err, CLEF_E_LIMIT, "normalizer: more than %d steps", CLEF_MAX_TOKEN_STAGES);
-    *out = &tok->normalizers[tok->n_normalizers++];
-    return CLEF_OK;
-}
 
 /* ---- prepend and replace */
 
-static clef_status run_prepend(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
+static clef_status run_prepend(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,
+                               clef__chars *out)
 {
     const clef_status st = in.n > 0 ? clef__chars_append(out, self->text, self->n_text, enc->err) : CLEF_OK;
     return st ? st : clef__chars_append(out, in.text, in.n, enc->err);
 }
 
-clef_status clef__normalizer_prepend(clef_tokenizer *tok, const char *text, size_t n, clef_error *err)
+clef_status clef__normalizer_prepend(clef__stages *stages, const char *text, size_t n, clef_error *err)
 {
-    clef_normalizer *self = NULL;
-    const clef_status st = clef__normalizer_next(tok, &self, err);
-    if (st)
-        return st;
-    *self = (clef_normalizer){
-        .run = run_prepend, .text = clef__token_arena_copy(&tok->arena, text, n), .n_text = n};
-    return self->text ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "normalizer: no memory for a string");
+    return clef__normalizer_append(stages, &(clef__normalizer){.run = run_prepend, .text = text, .n_text = n},
+                                   err);
 }
 
-static clef_status run_replace(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
+static clef_status run_replace(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,
+                               clef__chars *out)
 {
-    clef_pattern_walk walk = {0};
+    clef__pattern_walk walk = {0};
     size_t done = 0, start, end;
     for (;;) {
         int found;
@@ -53,26 +43,13 @@ static clef_status run_replace(const clef_normalizer *self, clef_encoding *enc, 
     }
 }
 
-clef_status clef__normalizer_replace(clef_tokenizer *tok, const clef_pattern *pattern, const char *text,
+clef_status clef__normalizer_replace(clef__stages *stages, const clef__pattern *pattern, const char *text,
                                      size_t n, clef_error *err)
 {
-    clef_normalizer *self = NULL;
-    const clef_status st = clef__normalizer_next(tok, &self, err);
-    if (st) {
-        clef__regex_destroy(pattern->regex);
-        return st;
-    }
-    *self = (clef_normalizer){.run = run_replace,
-                              .pattern = *pattern,
-                              .text = clef__token_arena_copy(&tok->arena, text, n),
-                              .n_text = n};
-    if (!pattern->regex)
-        self->pattern.text = clef__token_arena_copy(&tok->arena, pattern->text, pattern->n_text);
-    if (!self->text || (!pattern->regex && !self->pattern.text))
-        return clef__fail(err, CLEF_E_NOMEM, "normalizer: no memory for a string");
     if (!pattern->regex && pattern->n_text == 0)
         return clef__fail(err, CLEF_E_FORMAT, "normalizer: Replace of an empty string");
-    return CLEF_OK;
+    return clef__normalizer_append(
+        stages, &(clef__normalizer){.run = run_replace, .pattern = *pattern, .text = text, .n_text = n}, err);
 }
 
 /* ---- Unicode's forms (UAX 15). utf8proc knows which characters decompose and compose; the canonical order
@@ -84,7 +61,7 @@ typedef struct code_points {
     size_t n, capacity;
 } code_points;
 
-static clef_status decompose(clef_span in, utf8proc_option_t options, code_points *out, clef_error *err)
+static clef_status decompose(clef__fragment in, utf8proc_option_t options, code_points *out, clef_error *err)
 {
     for (size_t i = 0, size; i < in.n; i += size) {
         uint32_t code = 0xFFFD;
@@ -191,7 +168,8 @@ static void compose(code_points *codes)
 
 enum { FORM_COMPOSES = 1, FORM_COMPAT = 2 };
 
-static clef_status run_unicode(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
+static clef_status run_unicode(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,
+                               clef__chars *out)
 {
     size_t ascii = 0;
     while (ascii < in.n && (unsigned char)in.text[ascii] < 0x80)
@@ -214,25 +192,20 @@ static clef_status run_unicode(const clef_normalizer *self, clef_encoding *enc, 
     return st;
 }
 
-clef_status clef__normalizer_unicode(clef_tokenizer *tok, clef_unicode_form form, clef_error *err)
+clef_status clef__normalizer_unicode(clef__stages *stages, clef__unicode_form form, clef_error *err)
 {
-    clef_normalizer *self = NULL;
-    const clef_status st = clef__normalizer_next(tok, &self, err);
-    if (st)
-        return st;
-    const int composes = form == CLEF_FORM_NFC || form == CLEF_FORM_NFKC,
-              compat = form == CLEF_FORM_NFKC || form == CLEF_FORM_NFKD;
-    *self = (clef_normalizer){.run = run_unicode,
-                              .flags = (composes ? FORM_COMPOSES : 0u) | (compat ? FORM_COMPAT : 0u)};
-    return CLEF_OK;
+    const uint32_t composes = form == CLEF_FORM_NFC || form == CLEF_FORM_NFKC ? FORM_COMPOSES : 0;
+    const uint32_t compat = form == CLEF_FORM_NFKC || form == CLEF_FORM_NFKD ? FORM_COMPAT : 0;
+    return clef__normalizer_append(stages,
+                                   &(clef__normalizer){.run = run_unicode, .flags = composes | compat}, err);
 }
 
 /* ---- case and ends */
 
 /* Character by character, so without the rule for final sigma; of Unicode's SpecialCasing only U+0130 lowers
  * to two characters. */
-static clef_status run_lowercase(const clef_normalizer *self, clef_encoding *enc, clef_span in,
-                                 clef_chars *out)
+static clef_status run_lowercase(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,
+                                 clef__chars *out)
 {
     (void)self;
     for (size_t i = 0, size; i < in.n; i += size) {
@@ -251,16 +224,13 @@ static clef_status run_lowercase(const clef_normalizer *self, clef_encoding *enc
     return CLEF_OK;
 }
 
-clef_status clef__normalizer_lowercase(clef_tokenizer *tok, clef_error *err)
+clef_status clef__normalizer_lowercase(clef__stages *stages, clef_error *err)
 {
-    clef_normalizer *self = NULL;
-    const clef_status st = clef__normalizer_next(tok, &self, err);
-    if (st == CLEF_OK)
-        *self = (clef_normalizer){.run = run_lowercase};
-    return st;
+    return clef__normalizer_append(stages, &(clef__normalizer){.run = run_lowercase}, err);
 }
 
-static clef_status run_strip(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
+static clef_status run_strip(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,
+                             clef__chars *out)
 {
     size_t start = 0, end = 0;
     for (size_t i = 0, size; i < in.n; i += size) {
@@ -278,27 +248,7 @@ static clef_status run_strip(const clef_normalizer *self, clef_encoding *enc, cl
     return end > start ? clef__chars_append(out, in.text + start, end - start, enc->err) : CLEF_OK;
 }
 
-clef_status clef__normalizer_strip(clef_tokenizer *tok, uint32_t sides, clef_error *err)
+clef_status clef__normalizer_strip(clef__stages *stages, uint32_t sides, clef_error *err)
 {
-    clef_normalizer *self = NULL;
-    const clef_status st = clef__normalizer_next(tok, &self, err);
-    if (st == CLEF_OK)
-        *self = (clef_normalizer){.run = run_strip, .flags = sides};
-    return st;
-}
-
-clef_status clef__normalize(clef_encoding *enc, clef_span in, clef_span *out)
-{
-    const clef_tokenizer *tok = enc->tok;
-    for (size_t i = 0; i < tok->n_normalizers; i++) {
-        clef_chars *to = &enc->normal[i % 2];
-        to->n = 0;
-        const clef_status st = tok->normalizers[i].run(&tok->normalizers[i], enc, in, to);
-        if (st)
-            return st;
-        in.text = to->at ? to->at : "";
-        in.n = to->n;
-    }
-    *out = in;
-    return CLEF_OK;
+    return clef__normalizer_append(stages, &(clef__normalizer){.run = run_strip, .flags = sides}, err);
 }

@@ -2,15 +2,18 @@
  * of spaces. */
 #include <string.h>
 
+#include "graph/fail.h"
 #include "model/file/utf8.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/bytes.h"
+#include "model/tokenizer/stages.h"
 #include "model/tokenizer/unicode.h"
 
 /* ---- what becomes of one character: appends it, or nothing, or something else */
 
-typedef clef_status (*char_rule)(uint32_t code, const char *text, size_t n, clef_chars *out, clef_error *err);
+typedef clef_status (*char_rule)(uint32_t code, const char *text, size_t n, clef__chars *out,
+                                 clef_error *err);
 
-static clef_status each_char(char_rule rule, clef_span in, clef_chars *out, clef_error *err)
+static clef_status each_char(char_rule rule, clef__fragment in, clef__chars *out, clef_error *err)
 {
     clef_status st = CLEF_OK;
     for (size_t i = 0, size; i < in.n && st == CLEF_OK; i += size) {
@@ -21,7 +24,7 @@ static clef_status each_char(char_rule rule, clef_span in, clef_chars *out, clef
     return st;
 }
 
-static clef_status clean_char(uint32_t code, const char *text, size_t n, clef_chars *out, clef_error *err)
+static clef_status clean_char(uint32_t code, const char *text, size_t n, clef__chars *out, clef_error *err)
 {
     if (code == 0 || code == 0xFFFD || clef__is_bert_control(code))
         return CLEF_OK;
@@ -29,7 +32,7 @@ static clef_status clean_char(uint32_t code, const char *text, size_t n, clef_ch
                                 : clef__chars_append(out, text, n, err);
 }
 
-static clef_status space_out_cjk(uint32_t code, const char *text, size_t n, clef_chars *out, clef_error *err)
+static clef_status space_out_cjk(uint32_t code, const char *text, size_t n, clef__chars *out, clef_error *err)
 {
     if (!clef__is_bert_cjk(code))
         return clef__chars_append(out, text, n, err);
@@ -39,19 +42,19 @@ static clef_status space_out_cjk(uint32_t code, const char *text, size_t n, clef
     return st ? st : clef__chars_append(out, " ", 1, err);
 }
 
-static clef_status drop_nonspacing(uint32_t code, const char *text, size_t n, clef_chars *out,
+static clef_status drop_nonspacing(uint32_t code, const char *text, size_t n, clef__chars *out,
                                    clef_error *err)
 {
     return clef__is_nonspacing_mark(code) ? CLEF_OK : clef__chars_append(out, text, n, err);
 }
 
-static clef_status drop_marks(uint32_t code, const char *text, size_t n, clef_chars *out, clef_error *err)
+static clef_status drop_marks(uint32_t code, const char *text, size_t n, clef__chars *out, clef_error *err)
 {
     return clef__is_mark(code) ? CLEF_OK : clef__chars_append(out, text, n, err);
 }
 
 /* The rules of SentencePiece's "nmt" set, as tokenizers has them. */
-static clef_status nmt_char(uint32_t code, const char *text, size_t n, clef_chars *out, clef_error *err)
+static clef_status nmt_char(uint32_t code, const char *text, size_t n, clef__chars *out, clef_error *err)
 {
     if ((code >= 1 && code <= 8) || code == 0xB || (code >= 0xE && code <= 0x1F) || code == 0x7F ||
         code == 0x8F || code == 0x9F)
@@ -62,18 +65,11 @@ static clef_status nmt_char(uint32_t code, const char *text, size_t n, clef_char
     return space ? clef__chars_append(out, " ", 1, err) : clef__chars_append(out, text, n, err);
 }
 
-clef_status clef__byte_chars(const char *text, size_t n, clef_chars *out, clef_error *err)
-{
-    clef_status st = clef__chars_reserve(out, 2 * n, err); /* the characters reach U+0143 */
-    for (size_t i = 0; i < n && st == CLEF_OK; i++)
-        out->n += clef__utf8_write(clef__byte_char((uint8_t)text[i]), out->at + out->n);
-    return st;
-}
-
 /* ---- as stages */
 
 #define STAGE(name, rule)                                                                                    \
-    static clef_status name(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)  \
+    static clef_status name(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,            \
+                            clef__chars *out)                                                                \
     {                                                                                                        \
         (void)self;                                                                                          \
         return each_char(rule, in, out, enc->err);                                                           \
@@ -85,8 +81,8 @@ STAGE(run_drop_nonspacing, drop_nonspacing)
 STAGE(run_drop_marks, drop_marks)
 STAGE(run_nmt, nmt_char)
 
-static clef_status run_byte_level(const clef_normalizer *self, clef_encoding *enc, clef_span in,
-                                  clef_chars *out)
+static clef_status run_byte_level(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,
+                                  clef__chars *out)
 {
     (void)self;
     return clef__byte_chars(in.text, in.n, out, enc->err);
@@ -94,16 +90,16 @@ static clef_status run_byte_level(const clef_normalizer *self, clef_encoding *en
 
 /* Bytes of the space that ends a text; where spaces are written as U+2581 (flags), SentencePiece counts that
  * as one. */
-static size_t space_at_end(const clef_normalizer *self, const clef_chars *text)
+static size_t space_at_end(const clef__normalizer *self, const clef__chars *text)
 {
-    static const char mark[] = "\xE2\x96\x81";
     if (text->n > 0 && text->at[text->n - 1] == ' ')
         return 1;
-    return self->flags && text->n > 2 && memcmp(text->at + text->n - 3, mark, 3) == 0 ? 3 : 0;
+    return self->flags && text->n > 2 && memcmp(text->at + text->n - 3, CLEF_META_SPACE, 3) == 0 ? 3 : 0;
 }
 
 /* Spaces at the ends vanish, runs of them become one: SentencePiece's remove_extra_whitespaces. */
-static clef_status run_squeeze(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
+static clef_status run_squeeze(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,
+                               clef__chars *out)
 {
     clef_status st = clef__chars_reserve(out, in.n, enc->err);
     for (size_t i = 0; i < in.n && st == CLEF_OK; i++)
@@ -114,51 +110,37 @@ static clef_status run_squeeze(const clef_normalizer *self, clef_encoding *enc, 
     return st;
 }
 
-static clef_status add_stage(clef_tokenizer *tok,
-                             clef_status (*run)(const clef_normalizer *, clef_encoding *, clef_span,
-                                                clef_chars *),
-                             clef_error *err)
+clef_status clef__normalizer_bert(clef__stages *stages, const clef__bert_opts *opts, clef_error *err)
 {
-    clef_normalizer *self = NULL;
-    const clef_status st = clef__normalizer_next(tok, &self, err);
-    if (st == CLEF_OK)
-        *self = (clef_normalizer){.run = run};
-    return st;
-}
-
-clef_status clef__normalizer_bert(clef_tokenizer *tok, const clef_bert_opts *opts, clef_error *err)
-{
-    tok->bert = *opts;
-    clef_status st = opts->clean ? add_stage(tok, run_clean, err) : CLEF_OK;
+    stages->bert = *opts;
+    clef_status st =
+        opts->clean ? clef__normalizer_append(stages, &(clef__normalizer){.run = run_clean}, err) : CLEF_OK;
     if (st == CLEF_OK && opts->space_cjk)
-        st = add_stage(tok, run_cjk, err);
+        st = clef__normalizer_append(stages, &(clef__normalizer){.run = run_cjk}, err);
     if (st == CLEF_OK && opts->strip_accents)
-        st = clef__normalizer_unicode(tok, CLEF_FORM_NFD, err);
+        st = clef__normalizer_unicode(stages, CLEF_FORM_NFD, err);
     if (st == CLEF_OK && opts->strip_accents)
-        st = add_stage(tok, run_drop_nonspacing, err);
-    return st || !opts->lowercase ? st : clef__normalizer_lowercase(tok, err);
+        st = clef__normalizer_append(stages, &(clef__normalizer){.run = run_drop_nonspacing}, err);
+    return st || !opts->lowercase ? st : clef__normalizer_lowercase(stages, err);
 }
 
-clef_status clef__normalizer_strip_accents(clef_tokenizer *tok, clef_error *err)
+clef_status clef__normalizer_strip_accents(clef__stages *stages, clef_error *err)
 {
-    return add_stage(tok, run_drop_marks, err);
+    return clef__normalizer_append(stages, &(clef__normalizer){.run = run_drop_marks}, err);
 }
 
-clef_status clef__normalizer_nmt(clef_tokenizer *tok, clef_error *err)
+clef_status clef__normalizer_nmt(clef__stages *stages, clef_error *err)
 {
-    return add_stage(tok, run_nmt, err);
+    return clef__normalizer_append(stages, &(clef__normalizer){.run = run_nmt}, err);
 }
 
-clef_status clef__normalizer_byte_level(clef_tokenizer *tok, clef_error *err)
+clef_status clef__normalizer_byte_level(clef__stages *stages, clef_error *err)
 {
-    return add_stage(tok, run_byte_level, err);
+    return clef__normalizer_append(stages, &(clef__normalizer){.run = run_byte_level}, err);
 }
 
-clef_status clef__normalizer_squeeze(clef_tokenizer *tok, int32_t escape, clef_error *err)
+clef_status clef__normalizer_squeeze(clef__stages *stages, int32_t escape, clef_error *err)
 {
-    clef_normalizer *self = NULL;
-    const clef_status st = clef__normalizer_next(tok, &self, err);
-    if (st == CLEF_OK)
-        *self = (clef_normalizer){.run = run_squeeze, .flags = escape != 0};
-    return st;
+    return clef__normalizer_append(stages, &(clef__normalizer){.run = run_squeeze, .flags = escape != 0},
+                                   err);
 }

@@ -4,8 +4,9 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "graph/fail.h"
 #include "model/file/utf8.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/stages.h"
 #include "model/tokenizer/unicode.h"
 
 static uint32_t read_u32(const char *at)
@@ -23,7 +24,7 @@ static uint32_t unit_offset(uint32_t unit)
 
 /* Bytes of the shortest or the longest key that text begins with, 0 for none; *value is its replacement's
  * place. */
-static size_t find_prefix(const clef_charsmap *map, const char *text, size_t n, int longest, uint32_t *value)
+static size_t find_prefix(const clef__charsmap *map, const char *text, size_t n, int longest, uint32_t *value)
 {
     size_t found = 0, node;
     if (map->n_units == 0)
@@ -49,7 +50,7 @@ static size_t find_prefix(const clef_charsmap *map, const char *text, size_t n, 
     return found;
 }
 
-static clef_status append_text(const clef_charsmap *map, uint32_t at, clef_chars *out, clef_error *err)
+static clef_status append_text(const clef__charsmap *map, uint32_t at, clef__chars *out, clef_error *err)
 {
     return at < map->n_texts ? clef__chars_append(out, map->texts + at, strlen(map->texts + at), err)
                              : CLEF_OK;
@@ -57,7 +58,8 @@ static clef_status append_text(const clef_charsmap *map, uint32_t at, clef_chars
 
 /* ---- as SentencePiece does it: the longest key at each place */
 
-static clef_status run_longest(const clef_normalizer *self, clef_encoding *enc, clef_span in, clef_chars *out)
+static clef_status run_longest(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,
+                               clef__chars *out)
 {
     clef_status st = CLEF_OK;
     for (size_t i = 0, size; i < in.n && st == CLEF_OK; i += size) {
@@ -94,8 +96,8 @@ static size_t grapheme_size(const char *text, size_t n)
     return at;
 }
 
-static clef_status run_graphemes(const clef_normalizer *self, clef_encoding *enc, clef_span in,
-                                 clef_chars *out)
+static clef_status run_graphemes(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,
+                                 clef__chars *out)
 {
     clef_status st = CLEF_OK;
     uint32_t value = 0;
@@ -116,10 +118,9 @@ static clef_status run_graphemes(const clef_normalizer *self, clef_encoding *enc
     return st;
 }
 
-clef_status clef__normalizer_charsmap(clef_tokenizer *tok, const char *data, size_t n, clef_charsmap_use use,
-                                      clef_error *err)
+clef_status clef__normalizer_charsmap(clef__stages *stages, const char *data, size_t n,
+                                      clef__charsmap_use use, clef_error *err)
 {
-    clef_normalizer *self = NULL;
     if (n == 0)
         return CLEF_OK;
     const size_t n_trie = n >= 4 ? read_u32(data) : 0;
@@ -128,14 +129,13 @@ clef_status clef__normalizer_charsmap(clef_tokenizer *tok, const char *data, siz
             err, CLEF_E_FORMAT,
             "normalizer: a charsmap of %zu bytes has a trie of %zu, expected 4 bytes less or fewer", n,
             n_trie);
-    clef_status st = clef__normalizer_next(tok, &self, err);
-    if (st)
-        return st;
-    const char *copy = clef__token_arena_copy(&tok->arena, data + 4, n - 4); /* which ends it with a NUL */
+    const char *copy = clef__text_arena_copy(&stages->texts, data + 4, n - 4); /* which ends it with a NUL */
     if (!copy)
         return clef__fail(err, CLEF_E_NOMEM, "normalizer: no memory for a charsmap of %zu bytes", n);
-    *self = (clef_normalizer){
-        .run = use == CLEF_CHARSMAP_LONGEST ? run_longest : run_graphemes,
-        .map = {.units = copy, .n_units = n_trie / 4, .texts = copy + n_trie, .n_texts = n - 4 - n_trie}};
-    return CLEF_OK;
+    const clef__charsmap map = {
+        .units = copy, .n_units = n_trie / 4, .texts = copy + n_trie, .n_texts = n - 4 - n_trie};
+    return clef__normalizer_append(
+        stages,
+        &(clef__normalizer){.run = use == CLEF_CHARSMAP_LONGEST ? run_longest : run_graphemes, .map = map},
+        err);
 }

@@ -3,20 +3,21 @@
  * linear time. */
 #include <string.h>
 
+#include "graph/fail.h"
 #include "model/file/utf8.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/stages.h"
 #include "model/tokenizer/unicode.h"
 
 /* Pieces of one text in order. */
 typedef struct cutter {
-    clef_encoding *enc;
+    clef__encoding *enc;
     size_t index, done;
-    clef_span in;
+    clef__fragment in;
 } cutter;
 
 static clef_status cut_at(cutter *c, size_t at)
 {
-    const clef_span piece = {c->in.text + c->done, at - c->done, c->in.first && c->done == 0};
+    const clef__fragment piece = {c->in.text + c->done, at - c->done, c->in.first && c->done == 0};
     c->done = at;
     return clef__pretokenize(c->enc, c->index + 1, piece);
 }
@@ -30,7 +31,7 @@ static int is_regex_word(uint32_t code)
 }
 
 /* Where the run of digits from `at` ends, how many they are, and whether a word goes on there. */
-static size_t measure_run(clef_span in, size_t at, size_t *n_digits, int *word_follows)
+static size_t measure_run(clef__fragment in, size_t at, size_t *n_digits, int *word_follows)
 {
     *word_follows = 0;
     for (*n_digits = 0; at < in.n; ++*n_digits) {
@@ -47,8 +48,8 @@ static size_t measure_run(clef_span in, size_t at, size_t *n_digits, int *word_f
 }
 
 /* flags: a number is a piece of its own, unless a word goes on behind it, which leaves it whole. */
-static clef_status run_thousands(const clef_pretokenizer *self, clef_encoding *enc, size_t index,
-                                 clef_span in)
+static clef_status run_thousands(const clef__pretokenizer *self, clef__encoding *enc, size_t index,
+                                 clef__fragment in)
 {
     cutter c = {.enc = enc, .index = index, .in = in};
     const int bounded = (int)self->flags;
@@ -72,16 +73,14 @@ static clef_status run_thousands(const clef_pretokenizer *self, clef_encoding *e
     return st ? st : cut_at(&c, in.n);
 }
 
-int clef__pretokenizer_thousands(clef_tokenizer *tok, const char *regex, clef_split_behavior behavior,
+int clef__pretokenizer_thousands(clef__stages *stages, const char *regex, clef__split_behavior behavior,
                                  clef_status *st, clef_error *err)
 {
     static const char bounded[] = "\\d{1,3}(?=(?:\\d{3})*\\b)", unbounded[] = "(?=(\\d{3})+(?!\\d))";
     const int is_bounded = strcmp(regex, bounded) == 0;
-    clef_pretokenizer *self = NULL;
     if (behavior != CLEF_SPLIT_ISOLATED || (!is_bounded && strcmp(regex, unbounded) != 0))
         return 0;
-    *st = clef__pretokenizer_next(tok, &self, err);
-    if (*st == CLEF_OK)
-        *self = (clef_pretokenizer){.run = run_thousands, .flags = (uint32_t)is_bounded};
+    *st = clef__pretokenizer_append(
+        stages, &(clef__pretokenizer){.run = run_thousands, .flags = (uint32_t)is_bounded}, err);
     return 1;
 }

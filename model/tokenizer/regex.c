@@ -1,12 +1,15 @@
 /* The regexes of tokenizers: Oniguruma's dialect as Hugging Face runs it, handed to PCRE2. */
+#include "model/tokenizer/regex.h"
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/fail.h"
 #include "model/file/utf8.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/memory.h"
 #include "model/tokenizer/unicode.h"
 
 /* Steps of the matcher before it gives up; a run of a million spaces takes some millions under the patterns
@@ -18,7 +21,7 @@ enum {
     PATTERN_BYTES = 64 << 10
 };
 
-struct clef_regex {
+struct clef__regex {
     pcre2_code *code;
     pcre2_code *newer; /* for texts with characters newer than PCRE2's Unicode; NULL: the pattern asks for no
                           class that has some */
@@ -33,14 +36,14 @@ typedef struct translation {
     int after_count; /* the last thing was {n,m} */
     int newer;       /* classes get the characters that PCRE2's Unicode lacks */
     int asks;        /* the pattern has such a class */
-    clef_chars out;
+    clef__chars out;
 } translation;
 
 static clef_status refuse(const translation *t, const char *what, clef_error *err)
 {
     char quote[64];
     return clef__fail(err, CLEF_E_UNSUPPORTED, "regex \"%s\": %s at byte %zu is not supported",
-                      clef__token_quote(t->pattern, t->n, quote), what, t->at);
+                      clef__quote_text(t->pattern, t->n, quote), what, t->at);
 }
 
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
@@ -237,19 +240,19 @@ static clef_status compile(const translation *t, pcre2_code **out, clef_error *e
     if (!*out) {
         char why[128] = "", quote[64];
         pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
-        return clef__fail(err, CLEF_E_FORMAT, "regex \"%s\": %s", clef__token_quote(t->pattern, t->n, quote),
+        return clef__fail(err, CLEF_E_FORMAT, "regex \"%s\": %s", clef__quote_text(t->pattern, t->n, quote),
                           why);
     }
     pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); /* where it cannot, pcre2_match() interprets */
     return CLEF_OK;
 }
 
-clef_status clef__regex_create(const char *pattern, size_t n, clef_regex **out, clef_error *err)
+clef_status clef__regex_create(const char *pattern, size_t n, clef__regex **out, clef_error *err)
 {
     *out = NULL;
     if (n > PATTERN_BYTES)
         return clef__fail(err, CLEF_E_LIMIT, "regex of %zu bytes, at most %d are taken", n, PATTERN_BYTES);
-    clef_regex *regex = calloc(1, sizeof *regex);
+    clef__regex *regex = calloc(1, sizeof *regex);
     if (!regex)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a regex");
     clef_status st = CLEF_OK;
@@ -268,7 +271,7 @@ clef_status clef__regex_create(const char *pattern, size_t n, clef_regex **out, 
     return st;
 }
 
-void clef__regex_destroy(clef_regex *regex)
+void clef__regex_destroy(clef__regex *regex)
 {
     if (!regex)
         return;
@@ -277,7 +280,7 @@ void clef__regex_destroy(clef_regex *regex)
     free(regex);
 }
 
-static clef_status make_run(clef_regex_run *run, clef_error *err)
+static clef_status make_run(clef__regex_run *run, clef_error *err)
 {
     if (!run->data)
         run->data = pcre2_match_data_create(1, NULL);
@@ -290,7 +293,7 @@ static clef_status make_run(clef_regex_run *run, clef_error *err)
 }
 
 /* A stack of our own is made only for a pattern that needs more than the machine stack's share. */
-static int bigger_stack(clef_regex_run *run)
+static int bigger_stack(clef__regex_run *run)
 {
     if (run->stack)
         return 0;
@@ -300,7 +303,7 @@ static int bigger_stack(clef_regex_run *run)
     return run->stack != NULL;
 }
 
-clef_status clef__regex_find(const clef_regex *regex, clef_regex_run *run, const char *text, size_t n,
+clef_status clef__regex_find(const clef__regex *regex, clef__regex_run *run, const char *text, size_t n,
                              size_t from, size_t *start, size_t *end, int *found, clef_error *err)
 {
     *found = 0;
@@ -334,17 +337,17 @@ clef_status clef__regex_find(const clef_regex *regex, clef_regex_run *run, const
     return CLEF_OK;
 }
 
-void clef__regex_run_finish(clef_regex_run *run)
+void clef__regex_run_finish(clef__regex_run *run)
 {
     pcre2_match_data_free(run->data);
     pcre2_match_context_free(run->context);
     pcre2_jit_stack_free(run->stack);
-    *run = (clef_regex_run){0};
+    *run = (clef__regex_run){0};
 }
 
 /* ---- walking over the matches of a text */
 
-static int find_string(const clef_pattern *pattern, const char *text, size_t n, size_t from, size_t *start)
+static int find_string(const clef__pattern *pattern, const char *text, size_t n, size_t from, size_t *start)
 {
     for (size_t i = from; i < n && n - i >= pattern->n_text; i++) {
         const char *first = memchr(text + i, pattern->text[0], n - i - pattern->n_text + 1);
@@ -359,7 +362,7 @@ static int find_string(const clef_pattern *pattern, const char *text, size_t n, 
     return 0;
 }
 
-static int find_char(const clef_pattern *pattern, const char *text, size_t n, size_t from, size_t *start,
+static int find_char(const clef__pattern *pattern, const char *text, size_t n, size_t from, size_t *start,
                      size_t *end)
 {
     for (size_t i = from, size; i < n; i += size) {
@@ -374,8 +377,8 @@ static int find_char(const clef_pattern *pattern, const char *text, size_t n, si
     return 0;
 }
 
-clef_status clef__pattern_next(const clef_pattern *pattern, clef_regex_run *run, const char *text, size_t n,
-                               clef_pattern_walk *walk, size_t *start, size_t *end, int *found,
+clef_status clef__pattern_next(const clef__pattern *pattern, clef__regex_run *run, const char *text, size_t n,
+                               clef__pattern_walk *walk, size_t *start, size_t *end, int *found,
                                clef_error *err)
 {
     for (;;) {

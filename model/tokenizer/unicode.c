@@ -134,7 +134,7 @@ static const struct {
 #undef ROW
 };
 
-clef_status clef__unicode_newer(const char *property, size_t n, clef_chars *out, clef_error *err)
+clef_status clef__unicode_newer(const char *property, size_t n, clef__chars *out, clef_error *err)
 {
     clef_status st = CLEF_OK;
     for (size_t i = 0; i < sizeof properties / sizeof *properties; i++) {

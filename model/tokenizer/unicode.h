@@ -2,10 +2,10 @@
 #ifndef CLEF_MODEL_UNICODE_H
 #define CLEF_MODEL_UNICODE_H
 
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/memory.h"
 
 /** Appends the ranges that Oniguruma's property ("L", "Nd", "Han") has and PCRE2's may lack, as items of a class: \x{A}-\x{B}... */
-clef_status clef__unicode_newer(const char *property, size_t n, clef_chars *out, clef_error *err);
+clef_status clef__unicode_newer(const char *property, size_t n, clef__chars *out, clef_error *err);
 /** Whether valid UTF-8 has a character of any of those ranges. */
 int clef__unicode_has_newer(const char *text, size_t n);
 

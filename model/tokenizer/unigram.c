@@ -5,32 +5,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "graph/fail.h"
 #include "model/file/utf8.h"
 #include "model/tokenizer/byte_trie.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/models.h"
 
 /* The best path that ends at a byte. */
-struct clef_viterbi {
+struct clef__viterbi {
     double score;
     int32_t id;    /* of its last piece; -1: an unknown character */
     uint32_t size; /* bytes of that piece; 0: no path ends here */
 };
 
-struct clef_unigram {
-    clef_token_model base;
-    clef_unigram_opts opts;
-    clef_byte_trie trie;
+typedef struct unigram {
+    clef__token_model base;
+    clef__unigram_opts opts;
+    clef__byte_trie trie;
     double *scores;
     double least; /* of the pieces */
     size_t longest;
     int32_t fallback_ids[256];
-};
+} unigram;
 
 /* A path is written once no piece crosses its end, so memory follows the longest stretch without such a
  * place, not the text. */
 typedef struct walk {
-    const clef_unigram *model;
-    clef_encoding *enc;
+    const unigram *model;
+    clef__encoding *enc;
     const char *text;
     size_t n, base, at; /* the path before `base` is written; enc->viterbi[0] stands for base */
     size_t reach;       /* the farthest byte where a path ends */
@@ -39,11 +40,11 @@ typedef struct walk {
 
 static clef_status reserve(walk *w, size_t n)
 {
-    clef_encoding *enc = w->enc;
+    clef__encoding *enc = w->enc;
     if (n <= enc->n_viterbi)
         return CLEF_OK;
     const size_t capacity = n + n / 2 + 256;
-    clef_viterbi *nodes = realloc(enc->viterbi, capacity * sizeof *nodes);
+    clef__viterbi *nodes = realloc(enc->viterbi, capacity * sizeof *nodes);
     if (!nodes)
         return clef__fail(enc->err, CLEF_E_NOMEM, "Unigram: no memory for %zu bytes of text", capacity);
     enc->viterbi = nodes;
@@ -53,7 +54,7 @@ static clef_status reserve(walk *w, size_t n)
 
 static clef_status push_unknown(walk *w, size_t at, size_t size)
 {
-    const clef_unigram *self = w->model;
+    const unigram *self = w->model;
     clef_status st = CLEF_OK;
     int falls_back = self->opts.byte_fallback;
     for (size_t i = 0; i < size; i++)
@@ -69,12 +70,12 @@ static clef_status push_unknown(walk *w, size_t at, size_t size)
 /* Writes the best path from base to `at`: turned round in place, then forwards. */
 static clef_status flush(walk *w)
 {
-    clef_viterbi *nodes = w->enc->viterbi;
+    clef__viterbi *nodes = w->enc->viterbi;
     const size_t n = w->at - w->base;
     const double score = nodes[n].score;
-    clef_viterbi after = {0};
+    clef__viterbi after = {0};
     for (size_t i = n; i > 0;) {
-        const clef_viterbi here = nodes[i];
+        const clef__viterbi here = nodes[i];
         nodes[i] = after;
         after = here;
         i -= here.size;
@@ -83,7 +84,7 @@ static clef_status flush(walk *w)
     }
     clef_status st = CLEF_OK;
     for (size_t i = 0; i < n && st == CLEF_OK;) {
-        const clef_viterbi piece = nodes[i];
+        const clef__viterbi piece = nodes[i];
         if (piece.id < 0)
             st = push_unknown(w, w->base + i, piece.size);
         else
@@ -91,14 +92,14 @@ static clef_status flush(walk *w)
         w->in_unknown = w->in_unknown && piece.id < 0;
         i += piece.size;
     }
-    nodes[0] = (clef_viterbi){.score = score};
+    nodes[0] = (clef__viterbi){.score = score};
     w->base = w->reach = w->at;
     return st;
 }
 
 static void offer(walk *w, size_t end, int32_t id, double score)
 {
-    clef_viterbi *node = &w->enc->viterbi[end - w->base];
+    clef__viterbi *node = &w->enc->viterbi[end - w->base];
     while (w->reach < end)
         w->enc->viterbi[++w->reach - w->base].size = 0;
     if (node->size > 0 && score <= node->score)
@@ -109,7 +110,7 @@ static void offer(walk *w, size_t end, int32_t id, double score)
 }
 
 /* Sums are rounded as the library does it whose ties are to be met. */
-static double add(const clef_unigram *self, double score, double before)
+static double add(const unigram *self, double score, double before)
 {
     return self->opts.single ? (double)((float)score + (float)before) : score + before;
 }
@@ -121,7 +122,7 @@ static double count_anew(walk *w, double before)
     if (!w->model->opts.single || fabs(before) <= (double)most)
         return before;
     for (size_t i = w->at; i <= w->reach; i++) {
-        clef_viterbi *node = &w->enc->viterbi[i - w->base];
+        clef__viterbi *node = &w->enc->viterbi[i - w->base];
         node->score = (double)((float)node->score - (float)before);
     }
     return 0;
@@ -130,7 +131,7 @@ static double count_anew(walk *w, double before)
 /* All pieces that begin at w->at. */
 static void extend(walk *w)
 {
-    const clef_unigram *self = w->model;
+    const unigram *self = w->model;
     const double before = count_anew(w, w->enc->viterbi[w->at - w->base].score);
     const size_t n_char = clef__utf8_size(w->text[w->at]);
     int has_char = 0;
@@ -150,13 +151,13 @@ static void extend(walk *w)
         offer(w, w->at + n_char, -1, add(self, add(self, self->least, -10), before));
 }
 
-static clef_status encode(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
+static clef_status encode(const clef__token_model *model, clef__encoding *enc, const char *text, size_t n)
 {
-    walk w = {.model = (const clef_unigram *)model, .enc = enc, .text = text, .n = n};
+    walk w = {.model = (const unigram *)model, .enc = enc, .text = text, .n = n};
     clef_status st = reserve(&w, w.model->longest + 8);
     if (st)
         return st;
-    enc->viterbi[0] = (clef_viterbi){0};
+    enc->viterbi[0] = (clef__viterbi){0};
     while (w.at < n && st == CLEF_OK) {
         if (w.at == w.reach && w.at > w.base)
             st = flush(&w);
@@ -172,35 +173,47 @@ static clef_status encode(const clef_token_model *model, clef_encoding *enc, con
 
 /* ---- building */
 
-static void destroy(clef_token_model *model)
+static void destroy(clef__token_model *model)
 {
-    clef_unigram *self = (clef_unigram *)model;
+    unigram *self = (unigram *)model;
     clef__byte_trie_finish(&self->trie);
     free(self->scores);
     free(self);
 }
 
-clef_status clef__unigram_create(clef_tokenizer *tok, const clef_unigram_opts *opts, clef_unigram **out,
-                                 clef_error *err)
+static clef_status seal(clef__token_model *model, clef_error *err)
 {
-    clef_unigram *self = calloc(1, sizeof *self);
-    if (!self)
-        return clef__fail(err, CLEF_E_NOMEM, "Unigram: no memory");
-    self->base.destroy = destroy;
-    self->base.encode = encode;
-    self->opts = *opts;
-    self->least = opts->single ? (double)FLT_MAX : INFINITY;
-    tok->model = &self->base;
-    *out = self;
-    self->scores = calloc((size_t)tok->n_tokens, sizeof *self->scores);
-    return self->scores ? CLEF_OK
-                        : clef__fail(err, CLEF_E_NOMEM, "Unigram: no memory for %d scores", tok->n_tokens);
+    unigram *self = (unigram *)model;
+    (void)err;
+    for (int i = 0; i < 256; i++) {
+        char text[8];
+        snprintf(text, sizeof text, "<0x%02X>", (unsigned)i);
+        self->fallback_ids[i] = clef__vocab_find(model->vocab, text, 6);
+    }
+    if (!isfinite(self->least) || self->least == (double)FLT_MAX)
+        self->least = 0;
+    return CLEF_OK;
 }
 
-clef_status clef__unigram_piece(clef_unigram *self, const clef_tokenizer *tok, int32_t id, double score,
-                                clef_error *err)
+clef_status clef__unigram_create(const clef__vocab *vocab, const clef__unigram_opts *opts,
+                                 clef__token_model **out, clef_error *err)
 {
-    const clef_token *token = &tok->tokens[id];
+    unigram *self = calloc(1, sizeof *self);
+    if (!self)
+        return clef__fail(err, CLEF_E_NOMEM, "Unigram: no memory");
+    self->base = (clef__token_model){.encode = encode, .seal = seal, .destroy = destroy, .vocab = vocab};
+    self->opts = *opts;
+    self->least = opts->single ? (double)FLT_MAX : INFINITY;
+    *out = &self->base;
+    self->scores = calloc((size_t)vocab->n_tokens, sizeof *self->scores);
+    return self->scores ? CLEF_OK
+                        : clef__fail(err, CLEF_E_NOMEM, "Unigram: no memory for %d scores", vocab->n_tokens);
+}
+
+clef_status clef__unigram_piece(clef__token_model *model, int32_t id, double score, clef_error *err)
+{
+    unigram *self = (unigram *)model;
+    const clef__token *token = &model->vocab->tokens[id];
     if (!isfinite(score))
         return clef__fail(err, CLEF_E_FORMAT, "Unigram: the score of token %d is no finite number", id);
     self->scores[id] = score;
@@ -211,18 +224,7 @@ clef_status clef__unigram_piece(clef_unigram *self, const clef_tokenizer *tok, i
     return clef__byte_trie_put(&self->trie, token->text, token->n_text, id, err);
 }
 
-double clef__unigram_score_of(const clef_token_model *model, int32_t id)
+double clef__unigram_score_of(const clef__token_model *model, int32_t id)
 {
-    return ((const clef_unigram *)model)->scores[id];
-}
-
-void clef__unigram_seal(clef_unigram *self, const clef_tokenizer *tok)
-{
-    for (int i = 0; i < 256; i++) {
-        char text[8];
-        snprintf(text, sizeof text, "<0x%02X>", (unsigned)i);
-        self->fallback_ids[i] = clef__tokens_find(tok, text, 6);
-    }
-    if (!isfinite(self->least) || self->least == (double)FLT_MAX)
-        self->least = 0;
+    return ((const unigram *)model)->scores[id];
 }

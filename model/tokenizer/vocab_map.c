@@ -24,26 +24,26 @@ static uint32_t hash_of(const char *text, size_t n)
     return (uint32_t)(h >> 32);
 }
 
-static clef_vocab_slot *slot_of(const clef_vocab_map *map, const char *text, size_t n_bytes, uint32_t hash)
+static clef__vocab_slot *slot_of(const clef__vocab_map *map, const char *text, size_t n_bytes, uint32_t hash)
 {
     size_t i = hash & (map->n_slots - 1);
     for (;; i = (i + 1) & (map->n_slots - 1)) {
-        clef_vocab_slot *slot = &map->slots[i];
+        clef__vocab_slot *slot = &map->slots[i];
         if (!slot->text ||
             (slot->hash == hash && slot->n_bytes == n_bytes && memcmp(slot->text, text, n_bytes) == 0))
             return slot;
     }
 }
 
-static clef_status grow(clef_vocab_map *map, clef_error *err)
+static clef_status grow(clef__vocab_map *map, clef_error *err)
 {
-    clef_vocab_map bigger = {
+    clef__vocab_map bigger = {
         .n_slots = map->n_slots ? map->n_slots * 2 : 64, .n = map->n, .longest = map->longest};
     bigger.slots = calloc(bigger.n_slots, sizeof *bigger.slots);
     if (!bigger.slots)
         return clef__fail(err, CLEF_E_NOMEM, "vocabulary: no memory for %zu entries", bigger.n_slots);
     for (size_t i = 0; i < map->n_slots; i++) {
-        const clef_vocab_slot *old = &map->slots[i];
+        const clef__vocab_slot *old = &map->slots[i];
         if (old->text)
             *slot_of(&bigger, old->text, old->n_bytes, old->hash) = *old;
     }
@@ -52,7 +52,7 @@ static clef_status grow(clef_vocab_map *map, clef_error *err)
     return CLEF_OK;
 }
 
-clef_status clef__vocab_map_put(clef_vocab_map *map, const char *text, size_t n_bytes, int32_t id,
+clef_status clef__vocab_map_put(clef__vocab_map *map, const char *text, size_t n_bytes, int32_t id,
                                 clef_error *err)
 {
     if (n_bytes > UINT32_MAX)
@@ -63,24 +63,24 @@ clef_status clef__vocab_map_put(clef_vocab_map *map, const char *text, size_t n_
             return st;
     }
     const uint32_t hash = hash_of(text, n_bytes);
-    clef_vocab_slot *slot = slot_of(map, text, n_bytes, hash);
+    clef__vocab_slot *slot = slot_of(map, text, n_bytes, hash);
     map->n += slot->text == NULL;
-    *slot = (clef_vocab_slot){.text = text, .n_bytes = (uint32_t)n_bytes, .hash = hash, .id = id};
+    *slot = (clef__vocab_slot){.text = text, .n_bytes = (uint32_t)n_bytes, .hash = hash, .id = id};
     if (n_bytes > map->longest)
         map->longest = n_bytes;
     return CLEF_OK;
 }
 
-int32_t clef__vocab_map_get(const clef_vocab_map *map, const char *text, size_t n_bytes)
+int32_t clef__vocab_map_get(const clef__vocab_map *map, const char *text, size_t n_bytes)
 {
     if (map->n == 0 || n_bytes > map->longest)
         return -1;
-    const clef_vocab_slot *slot = slot_of(map, text, n_bytes, hash_of(text, n_bytes));
+    const clef__vocab_slot *slot = slot_of(map, text, n_bytes, hash_of(text, n_bytes));
     return slot->text ? slot->id : -1;
 }
 
-void clef__vocab_map_finish(clef_vocab_map *map)
+void clef__vocab_map_finish(clef__vocab_map *map)
 {
     free(map->slots);
-    *map = (clef_vocab_map){0};
+    *map = (clef__vocab_map){0};
 }

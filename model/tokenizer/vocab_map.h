@@ -7,23 +7,23 @@
 
 #include "clef/status.h"
 
-typedef struct clef_vocab_slot {
+typedef struct clef__vocab_slot {
     const char *text; /* NULL: free */
     uint32_t    n_bytes;
     uint32_t    hash;
     int32_t     id;
-} clef_vocab_slot;
+} clef__vocab_slot;
 
-typedef struct clef_vocab_map {
-    clef_vocab_slot *slots;
+typedef struct clef__vocab_map {
+    clef__vocab_slot *slots;
     size_t           n_slots, n;
     size_t           longest; /* bytes of the longest key */
-} clef_vocab_map;
+} clef__vocab_map;
 
 /** Adds or replaces. `text` must outlive the map and may be of 0 bytes, but not NULL. A zeroed map is an empty one. CLEF_E_NOMEM. */
-clef_status clef__vocab_map_put(clef_vocab_map *map, const char *text, size_t n_bytes, int32_t id, clef_error *err);
+clef_status clef__vocab_map_put(clef__vocab_map *map, const char *text, size_t n_bytes, int32_t id, clef_error *err);
 /** The id of a key, -1 if there is none. */
-int32_t clef__vocab_map_get(const clef_vocab_map *map, const char *text, size_t n_bytes);
-void    clef__vocab_map_finish(clef_vocab_map *map);
+int32_t clef__vocab_map_get(const clef__vocab_map *map, const char *text, size_t n_bytes);
+void    clef__vocab_map_finish(clef__vocab_map *map);
 
 #endif

@@ -10,16 +10,16 @@
 #include "clef/status.h"
 
 /** Zeroed: no cuts. */
-typedef struct clef_word_cuts {
+typedef struct clef__word_cuts {
     uint8_t *bits; /* by the byte before and a hash of the character after; a collision only loses a cut */
-} clef_word_cuts;
+} clef__word_cuts;
 
 /** Before the first learn(). CLEF_E_NOMEM. */
-clef_status clef__word_cuts_start(clef_word_cuts *cuts, clef_error *err);
+clef_status clef__word_cuts_start(clef__word_cuts *cuts, clef_error *err);
 /** The characters of a token belong together. */
-void clef__word_cuts_learn(clef_word_cuts *cuts, const char *text, size_t n);
+void clef__word_cuts_learn(clef__word_cuts *cuts, const char *text, size_t n);
 /** Whether no token learnt has the character that ends before text[at] and the one that begins there. at > 0. */
-int  clef__word_cuts_at(const clef_word_cuts *cuts, const char *text, size_t n, size_t at);
-void clef__word_cuts_finish(clef_word_cuts *cuts);
+int  clef__word_cuts_at(const clef__word_cuts *cuts, const char *text, size_t n, size_t at);
+void clef__word_cuts_finish(clef__word_cuts *cuts);
 
 #endif

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/fail.h"
 #include "model/tokenizer/byte_trie.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/models.h"
 
 typedef struct wordpiece {
-    clef_token_model base;
-    clef_byte_trie starts, inner; /* pieces at a word's start; those inside, without their prefix */
+    clef__token_model base;
+    clef__byte_trie starts, inner; /* pieces at a word's start; those inside, without their prefix */
     int32_t unk;
     size_t max_chars;
 } wordpiece;
@@ -22,7 +23,7 @@ static size_t count_chars(const char *text, size_t n)
     return n_chars;
 }
 
-static clef_status encode(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
+static clef_status encode(const clef__token_model *model, clef__encoding *enc, const char *text, size_t n)
 {
     const wordpiece *self = (const wordpiece *)model;
     const size_t n_before = enc->ids.n;
@@ -42,16 +43,17 @@ static clef_status encode(const clef_token_model *model, clef_encoding *enc, con
     return clef__ids_push(&enc->ids, self->unk, enc->err);
 }
 
-static clef_status encode_level(const clef_token_model *model, clef_encoding *enc, const char *text, size_t n)
+static clef_status encode_level(const clef__token_model *model, clef__encoding *enc, const char *text,
+                                size_t n)
 {
     const wordpiece *self = (const wordpiece *)model;
-    const int32_t id = clef__tokens_find(enc->tok, text, n);
-    if (id >= 0 && !(enc->tok->tokens[id].flags & CLEF_TOKEN_OUTSIDE_MODEL))
+    const int32_t id = clef__vocab_find(enc->vocab, text, n);
+    if (id >= 0 && !(enc->vocab->tokens[id].flags & CLEF_TOKEN_OUTSIDE_MODEL))
         return clef__ids_push(&enc->ids, id, enc->err);
     return self->unk >= 0 ? clef__ids_push(&enc->ids, self->unk, enc->err) : CLEF_OK;
 }
 
-static void destroy(clef_token_model *model)
+static void destroy(clef__token_model *model)
 {
     wordpiece *self = (wordpiece *)model;
     clef__byte_trie_finish(&self->starts);
@@ -59,14 +61,14 @@ static void destroy(clef_token_model *model)
     free(self);
 }
 
-static clef_status enter(wordpiece *self, const clef_tokenizer *tok, const clef_wordpiece_opts *opts,
+static clef_status enter(wordpiece *self, const clef__vocab *vocab, const clef__wordpiece_opts *opts,
                          clef_error *err)
 {
     clef_status st = CLEF_OK;
-    for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++) {
-        const clef_token *token = &tok->tokens[id];
+    for (int32_t id = 0; id < vocab->n_tokens && st == CLEF_OK; id++) {
+        const clef__token *token = &vocab->tokens[id];
         const int present = (token->flags & CLEF_TOKEN_PRESENT) && token->n_text > 0;
-        if (!present || clef__tokens_find(tok, token->text, token->n_text) != id)
+        if (!present || clef__vocab_find(vocab, token->text, token->n_text) != id)
             continue;
         st = clef__byte_trie_put(&self->starts, token->text, token->n_text, id, err);
         if (st == CLEF_OK && token->n_text > opts->n_prefix &&
@@ -77,30 +79,32 @@ static clef_status enter(wordpiece *self, const clef_tokenizer *tok, const clef_
     return st;
 }
 
-static wordpiece *make(clef_tokenizer *tok, int32_t unk)
+static wordpiece *make(const clef__vocab *vocab, int32_t unk, clef__token_model **out)
 {
     wordpiece *self = calloc(1, sizeof *self);
     if (!self)
         return NULL;
-    self->base.destroy = destroy;
+    self->base = (clef__token_model){.destroy = destroy, .vocab = vocab};
     self->unk = unk;
-    tok->model = &self->base;
+    *out = &self->base;
     return self;
 }
 
-clef_status clef__wordpiece_create(clef_tokenizer *tok, const clef_wordpiece_opts *opts, clef_error *err)
+clef_status clef__wordpiece_create(const clef__vocab *vocab, const clef__wordpiece_opts *opts,
+                                   clef__token_model **out, clef_error *err)
 {
-    wordpiece *self = make(tok, opts->unk);
+    wordpiece *self = make(vocab, opts->unk, out);
     if (!self)
         return clef__fail(err, CLEF_E_NOMEM, "WordPiece: no memory");
     self->base.encode = encode;
     self->max_chars = opts->max_chars;
-    return enter(self, tok, opts, err);
+    return enter(self, vocab, opts, err);
 }
 
-clef_status clef__wordlevel_create(clef_tokenizer *tok, int32_t unk, clef_error *err)
+clef_status clef__wordlevel_create(const clef__vocab *vocab, int32_t unk, clef__token_model **out,
+                                   clef_error *err)
 {
-    wordpiece *self = make(tok, unk);
+    wordpiece *self = make(vocab, unk, out);
     if (!self)
         return clef__fail(err, CLEF_E_NOMEM, "WordLevel: no memory");
     self->base.encode = encode_level;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "model/file/utf8.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/read/formats.h"
 
 #define MARK "\xE2\x96\x81"
 #define ADDED                                                                                                \

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "model/file/gguf.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/read/formats.h"
 
 static void use(const clef_tokenizer *tok)
 {

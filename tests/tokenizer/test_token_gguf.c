@@ -109,7 +109,7 @@ static void test_gguf_names(void **state)
 {
     (void)state;
     clef_error err = {0};
-    const clef_gguf_pre *pre = NULL;
+    const clef__gguf_pre *pre = NULL;
     char names[sizeof err.text];
     int n_names = 0;
     assert_int_equal(clef__gguf_pre_find("mystery", "f", &pre, &err), CLEF_E_UNSUPPORTED);

@@ -2,7 +2,7 @@
 #define TEST_NAME "test-token-json"
 #include "tests/tokenizer/tokenizers.h"
 
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/read/formats.h"
 
 /* ---- stages: one tokenizer a row, with the byte model
  * ------------------------------------------------------------------------------- */

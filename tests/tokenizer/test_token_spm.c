@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/read/formats.h"
 
 static void put_field(blob *b, unsigned number, const blob *message)
 {

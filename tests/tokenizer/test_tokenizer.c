@@ -176,7 +176,7 @@ static void test_folder(void **state)
     check_error("no folder", clef_tokenizer_open(temp_path("nothing"), &tok, &err), &err, CLEF_E_IO,
                 "nothing");
     check_error("an empty folder", clef_tokenizer_open(temp_dir, &tok, &err), &err, CLEF_E_NOT_FOUND,
-                "no tokenizer.json");
+                "no tokenizer file; expected one of tokenizer.json, tokenizer.model");
     write_text(temp_path("vocab.json"), "{\"a\":0,\"b\":1,\"ab\":2,\"<|endoftext|>\":3}");
     check_error("no merges.txt", clef_tokenizer_open(temp_dir, &tok, &err), &err, CLEF_E_IO, "merges.txt");
     write_text(temp_path("merges.txt"), "#version: 0.2\r\na b\r\n\n");

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "graph/fail.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/stages.h"
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define SPACES "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
@@ -67,7 +67,7 @@
     "AA7F}\\x{A9E0}-\\x"                                                                                     \
     "{A9FF}\\x{AC00}-\\x{D7AF}\\x{1100}-\\x{11FF}]+"
 
-static const clef_gguf_pre kinds[] = {
+static const clef__gguf_pre kinds[] = {
     {.names = {"gpt-2", "phi-2", "jina-es", "jina-de", "gigachat", "jina-v2-es", "jina-v2-de", "a.x-4.0",
                "mellum", "modern-bert", "mpt", "exaone4"},
      .regexes = {clef__gpt2_regex}},
@@ -143,7 +143,7 @@ static const clef_gguf_pre kinds[] = {
 
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
-clef_status clef__gguf_pre_find(const char *name, const char *path, const clef_gguf_pre **out,
+clef_status clef__gguf_pre_find(const char *name, const char *path, const clef__gguf_pre **out,
                                 clef_error *err)
 {
     char known[sizeof err->text] = "";
@@ -170,7 +170,7 @@ clef_status clef__gguf_pre_find(const char *name, const char *path, const clef_g
                       name, known, more);
 }
 
-static int same_regexes(const clef_gguf_pre *kind, const char *const *regexes, size_t n)
+static int same_regexes(const clef__gguf_pre *kind, const char *const *regexes, size_t n)
 {
     size_t i = 0;
     while (i < n && i < CLEF_GGUF_REGEXES && kind->regexes[i] && strcmp(kind->regexes[i], regexes[i]) == 0)
@@ -178,9 +178,9 @@ static int same_regexes(const clef_gguf_pre *kind, const char *const *regexes, s
     return i == n && (i == CLEF_GGUF_REGEXES || !kind->regexes[i]);
 }
 
-const clef_gguf_pre *clef__gguf_pre_of(const clef_gguf_pre *like, size_t n_regexes)
+const clef__gguf_pre *clef__gguf_pre_of(const clef__gguf_pre *like, size_t n_regexes)
 {
-    const clef_gguf_pre *best = NULL;
+    const clef__gguf_pre *best = NULL;
     int most = -1;
     for (size_t i = 0; i < N_KINDS; i++) {
         if (kinds[i].escapes || !same_regexes(&kinds[i], like->regexes, n_regexes))

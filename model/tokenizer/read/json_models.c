@@ -6,9 +6,9 @@
 
 #include "model/tokenizer/read/json_parts.h"
 
-static clef_status find_unk(clef_json_reader *r, const char *unk, int32_t *out)
+static clef_status find_unk(clef__json_reader *r, const char *unk, int32_t *out)
 {
-    *out = clef__tokens_find(r->tok, unk, strlen(unk));
+    *out = clef__vocab_find(&r->tok->vocab, unk, strlen(unk));
     if (*out < 0)
         return clef__fail(r->err, CLEF_E_FORMAT, "%s: unk_token \"%.48s\" is not in the vocabulary", r->file,
                           unk);
@@ -19,7 +19,8 @@ static clef_status find_unk(clef_json_reader *r, const char *unk, int32_t *out)
 /* ---- BPE */
 
 /* A merge is "a b" or ["a", "b"]. */
-static clef_status read_merges(clef_json_reader *r, clef_bpe *bpe, const json_t *merges)
+static clef_status read_merges(clef__json_reader *r, const json_t *merges)
+
 {
     clef_status st = CLEF_OK;
     for (size_t i = 0; i < json_array_size(merges) && st == CLEF_OK; i++) {
@@ -28,10 +29,10 @@ static clef_status read_merges(clef_json_reader *r, clef_bpe *bpe, const json_t 
         if (json_is_string(merge) && strncmp(json_string_value(merge), "#version", 8) == 0)
             continue;
         if (json_is_string(merge))
-            st = clef__bpe_merge_line(bpe, r->tok, json_string_value(merge), json_string_length(merge),
+            st = clef__bpe_merge_line(r->tok->model, json_string_value(merge), json_string_length(merge),
                                       r->err);
         else if (json_array_size(merge) == 2 && json_is_string(left) && json_is_string(right))
-            st = clef__bpe_merge(bpe, r->tok, json_string_value(left), json_string_length(left),
+            st = clef__bpe_merge(r->tok->model, json_string_value(left), json_string_length(left),
                                  json_string_value(right), json_string_length(right), r->err);
         else
             st = clef__fail(r->err, CLEF_E_FORMAT, "%s: merge %zu is neither \"a b\" nor [\"a\", \"b\"]",
@@ -40,7 +41,7 @@ static clef_status read_merges(clef_json_reader *r, clef_bpe *bpe, const json_t 
     return st;
 }
 
-static clef_status read_bpe(clef_json_reader *r, const json_t *model)
+static clef_status read_bpe(clef__json_reader *r, const json_t *model)
 {
     const clef_status vocab =
         clef__json_vocab(r->tok, json_object_get(model, "vocab"), r->added, r->file, r->err);
@@ -52,12 +53,13 @@ static clef_status read_bpe(clef_json_reader *r, const json_t *model)
     const char *unk = clef__json_string(&f, "unk_token", NULL);
     const double dropout = clef__json_double(&f, "dropout", 0, 1, 0);
     const json_t *merges = json_object_get(model, "merges");
-    clef_bpe_opts opts = {.byte_fallback = clef__json_bool(&f, "byte_fallback", 0),
-                          .fuse_unk = clef__json_bool(&f, "fuse_unk", 0),
-                          .ignore_merges = clef__json_bool(&f, "ignore_merges", 0),
-                          .unk = -1,
-                          .prefix = prefix,
-                          .suffix = suffix};
+    clef__bpe_opts opts = {.byte_level = r->byte_level,
+                           .byte_fallback = clef__json_bool(&f, "byte_fallback", 0),
+                           .fuse_unk = clef__json_bool(&f, "fuse_unk", 0),
+                           .ignore_merges = clef__json_bool(&f, "ignore_merges", 0),
+                           .unk = -1,
+                           .prefix = prefix,
+                           .suffix = suffix};
     if (f.status)
         return f.status;
     if (dropout > 0)
@@ -70,16 +72,17 @@ static clef_status read_bpe(clef_json_reader *r, const json_t *model)
         if (st)
             return st;
     }
-    const clef_status st = clef__bpe_create(r->tok, &opts, json_array_size(merges), &r->bpe, r->err);
-    return st ? st : read_merges(r, r->bpe, merges);
+    const clef_status st =
+        clef__bpe_create(&r->tok->vocab, &opts, json_array_size(merges), &r->tok->model, r->err);
+    return st ? st : read_merges(r, merges);
 }
 
 /* ---- WordPiece and WordLevel */
 
-static clef_status read_wordpiece(clef_json_reader *r, const json_t *model)
+static clef_status read_wordpiece(clef__json_reader *r, const json_t *model)
 {
     clef_json_fields f = clef__json_part(r, model, "model");
-    clef_wordpiece_opts opts = {
+    clef__wordpiece_opts opts = {
         .prefix = clef__json_string(&f, "continuing_subword_prefix", "##"),
         .max_chars = (size_t)clef__json_int(&f, "max_input_chars_per_word", 0, INT32_MAX, 100)};
     const char *unk = clef__json_string(&f, "unk_token", "[UNK]");
@@ -91,10 +94,10 @@ static clef_status read_wordpiece(clef_json_reader *r, const json_t *model)
     if (st)
         return st;
     opts.n_prefix = strlen(opts.prefix);
-    return clef__wordpiece_create(r->tok, &opts, r->err);
+    return clef__wordpiece_create(&r->tok->vocab, &opts, &r->tok->model, r->err);
 }
 
-static clef_status read_wordlevel(clef_json_reader *r, const json_t *model)
+static clef_status read_wordlevel(clef__json_reader *r, const json_t *model)
 {
     clef_json_fields f = clef__json_part(r, model, "model");
     const char *unk = clef__json_string(&f, "unk_token", NULL);
@@ -102,8 +105,8 @@ static clef_status read_wordlevel(clef_json_reader *r, const json_t *model)
         f.status ? f.status
                  : clef__json_vocab(r->tok, json_object_get(model, "vocab"), r->added, r->file, r->err);
     if (st == CLEF_OK && unk)
-        r->tok->unk = clef__tokens_find(r->tok, unk, strlen(unk));
-    return st ? st : clef__wordlevel_create(r->tok, r->tok->unk, r->err);
+        r->tok->unk = clef__vocab_find(&r->tok->vocab, unk, strlen(unk));
+    return st ? st : clef__wordlevel_create(&r->tok->vocab, r->tok->unk, &r->tok->model, r->err);
 }
 
 /* ---- Unigram: [["piece", score], ...] in the order of the ids */
@@ -136,7 +139,7 @@ static double as_serde_reads(double x)
     return x < 0 ? -value : value;
 }
 
-static clef_status set_pieces(clef_json_reader *r, const json_t *vocab)
+static clef_status set_pieces(clef__json_reader *r, const json_t *vocab)
 {
     clef_status st = CLEF_OK;
     for (size_t i = 0; i < json_array_size(vocab) && st == CLEF_OK; i++) {
@@ -145,13 +148,13 @@ static clef_status set_pieces(clef_json_reader *r, const json_t *vocab)
             st = clef__fail(r->err, CLEF_E_FORMAT, "%s: piece %zu of the vocabulary is not [text, score]",
                             r->file, i);
         else
-            st = clef__tokens_set(r->tok, (int64_t)i, json_string_value(text), json_string_length(text),
-                                  r->err);
+            st = clef__vocab_set(&r->tok->vocab, (int64_t)i, json_string_value(text),
+                                 json_string_length(text), r->err);
     }
     return st;
 }
 
-static clef_status reserve_pieces(clef_json_reader *r, const json_t *vocab)
+static clef_status reserve_pieces(clef__json_reader *r, const json_t *vocab)
 {
     const size_t n = json_array_size(vocab), n_added = json_array_size(r->added);
     json_int_t most = (json_int_t)n - 1;
@@ -162,16 +165,16 @@ static clef_status reserve_pieces(clef_json_reader *r, const json_t *vocab)
                               (long long)id);
         most = id > most ? id : most;
     }
-    return clef__tokens_reserve(r->tok, most + 1, r->err);
+    return clef__vocab_reserve(&r->tok->vocab, most + 1, r->err);
 }
 
-static clef_status read_unigram(clef_json_reader *r, const json_t *model)
+static clef_status read_unigram(clef__json_reader *r, const json_t *model)
 {
     const json_t *vocab = json_object_get(model, "vocab");
     clef_json_fields f = clef__json_part(r, model, "model");
     const int64_t unk = clef__json_int(&f, "unk_id", 0, INT32_MAX, -1);
-    const clef_unigram_opts opts = {.byte_fallback = clef__json_bool(&f, "byte_fallback", 0),
-                                    .unk = (int32_t)unk};
+    const clef__unigram_opts opts = {.byte_fallback = clef__json_bool(&f, "byte_fallback", 0),
+                                     .unk = (int32_t)unk};
     clef_status st = f.status;
     if (st == CLEF_OK && (!json_is_array(vocab) || unk >= (int64_t)json_array_size(vocab)))
         st = clef__fail(r->err, CLEF_E_FORMAT, "%s: a Unigram vocabulary that is %s with unk_id %lld",
@@ -181,10 +184,10 @@ static clef_status read_unigram(clef_json_reader *r, const json_t *model)
     if (st == CLEF_OK)
         st = set_pieces(r, vocab);
     if (st == CLEF_OK)
-        st = clef__unigram_create(r->tok, &opts, &r->unigram, r->err);
+        st = clef__unigram_create(&r->tok->vocab, &opts, &r->tok->model, r->err);
     for (size_t i = 0; i < json_array_size(vocab) && st == CLEF_OK; i++)
         st = clef__unigram_piece(
-            r->unigram, r->tok, (int32_t)i,
+            r->tok->model, (int32_t)i,
             as_serde_reads(json_number_value(json_array_get(json_array_get(vocab, i), 1))), r->err);
     r->tok->unk = (int32_t)unk;
     return st;
@@ -192,7 +195,7 @@ static clef_status read_unigram(clef_json_reader *r, const json_t *model)
 
 /* ---- which */
 
-static const clef_json_kind model_kinds[] = {
+static const clef__json_type model_kinds[] = {
     {"BPE", read_bpe},
     {"WordPiece", read_wordpiece},
     {"WordLevel", read_wordlevel},
@@ -200,25 +203,17 @@ static const clef_json_kind model_kinds[] = {
 };
 
 /* Older files do not name their model; it shows in the fields. */
-clef_status clef__json_model(clef_json_reader *r, const json_t *model, const json_t *added)
+clef_status clef__json_model(clef__json_reader *r, const json_t *model)
 {
     if (!json_is_object(model))
         return clef__fail(r->err, CLEF_E_FORMAT, "%s: model is %s, expected an object", r->file,
                           clef__json_kind(model));
-    r->added = added;
     if (json_object_get(model, "type"))
-        return clef__json_by_type(r, "model", model_kinds, CLEF_N_KINDS(model_kinds), model);
+        return clef__json_by_type(r, "model", model_kinds, CLEF_N_ITEMS(model_kinds), model);
     if (json_object_get(model, "merges"))
         return read_bpe(r, model);
     if (json_is_array(json_object_get(model, "vocab")))
         return read_unigram(r, model);
     return json_object_get(model, "continuing_subword_prefix") ? read_wordpiece(r, model)
                                                                : read_wordlevel(r, model);
-}
-
-clef_status clef__json_model_seal(clef_json_reader *r)
-{
-    if (r->unigram)
-        clef__unigram_seal(r->unigram, r->tok);
-    return r->bpe ? clef__bpe_seal(r->bpe, r->tok, r->err) : CLEF_OK;
 }

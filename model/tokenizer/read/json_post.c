@@ -6,39 +6,39 @@
 
 /* ---- decoders */
 
-static clef_status decode_sequence(clef_json_reader *r, const json_t *object);
+static clef_status decode_sequence(clef__json_reader *r, const json_t *object);
 
-static clef_status decode_byte_level(clef_json_reader *r, const json_t *object)
+static clef_status decode_byte_level(clef__json_reader *r, const json_t *object)
 {
     (void)object;
     r->fused = 1;
-    return clef__decoder_byte_level(r->tok, r->err);
+    return clef__decoder_byte_level(&r->tok->stages, r->err);
 }
 
-static clef_status decode_byte_fallback(clef_json_reader *r, const json_t *object)
+static clef_status decode_byte_fallback(clef__json_reader *r, const json_t *object)
 {
     (void)object;
     return r->fused ? clef__stage_refuse(r, "decoder", "ByteFallback after Fuse or ByteLevel")
-                    : clef__decoder_byte_fallback(r->tok, r->err);
+                    : clef__decoder_byte_fallback(&r->tok->stages, r->err);
 }
 
-static clef_status decode_metaspace(clef_json_reader *r, const json_t *object)
+static clef_status decode_metaspace(clef__json_reader *r, const json_t *object)
 {
-    clef_json_metaspace meta = {0};
+    clef__json_metaspace meta = {0};
     const clef_status st = clef__json_read_metaspace(r, object, &meta);
     if (st)
         return st;
     if (r->fused)
         return clef__stage_refuse(r, "decoder", "Metaspace after Fuse or ByteLevel");
-    return clef__decoder_metaspace(r->tok, meta.replacement, strlen(meta.replacement),
+    return clef__decoder_metaspace(&r->tok->stages, meta.replacement, strlen(meta.replacement),
                                    meta.scheme != CLEF_PREPEND_NEVER, r->err);
 }
 
-static clef_status decode_replace(clef_json_reader *r, const json_t *object)
+static clef_status decode_replace(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "Replace");
     const char *text = clef__json_string(&f, "content", "");
-    clef_pattern pattern;
+    clef__pattern pattern;
     clef_status st = f.status ? f.status : clef__json_pattern(r, "Replace", object, &pattern);
     if (st)
         return st;
@@ -46,17 +46,17 @@ static clef_status decode_replace(clef_json_reader *r, const json_t *object)
         clef__regex_destroy(pattern.regex);
         return clef__stage_refuse(r, "decoder", "Replace after Fuse or ByteLevel");
     }
-    return clef__decoder_replace(r->tok, &pattern, text, strlen(text), r->err);
+    return clef__decoder_replace(&r->tok->stages, &pattern, text, strlen(text), r->err);
 }
 
-static clef_status decode_fuse(clef_json_reader *r, const json_t *object)
+static clef_status decode_fuse(clef__json_reader *r, const json_t *object)
 {
     (void)object;
     r->fused = 1;
     return CLEF_OK;
 }
 
-static clef_status decode_strip(clef_json_reader *r, const json_t *object)
+static clef_status decode_strip(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "Strip");
     const char *content = clef__json_string(&f, "content", " ");
@@ -67,33 +67,34 @@ static clef_status decode_strip(clef_json_reader *r, const json_t *object)
     if (start == 0 && stop == 0)
         return CLEF_OK;
     if (!r->fused)
-        return clef__decoder_strip(r->tok, content, strlen(content), (int32_t)start, (int32_t)stop, r->err);
+        return clef__decoder_strip(&r->tok->stages, content, strlen(content), (int32_t)start, (int32_t)stop,
+                                   r->err);
     if (start != 1 || stop != 0 || strcmp(content, " ") != 0)
         return clef__stage_refuse(r, "decoder", "Strip of anything but one leading space after Fuse");
-    r->tok->first_token = CLEF_FIRST_DROPS_SPACE;
+    r->tok->stages.first_token = CLEF_FIRST_DROPS_SPACE;
     return CLEF_OK;
 }
 
-static clef_status decode_wordpiece(clef_json_reader *r, const json_t *object)
+static clef_status decode_wordpiece(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "WordPiece");
     const char *prefix = clef__json_string(&f, "prefix", "##");
     const int cleanup = clef__json_bool(&f, "cleanup", 1);
     if (f.status || r->fused)
         return f.status ? f.status : clef__stage_refuse(r, "decoder", "WordPiece after Fuse or ByteLevel");
-    return clef__decoder_wordpiece(r->tok, prefix, strlen(prefix), cleanup, r->err);
+    return clef__decoder_wordpiece(&r->tok->stages, prefix, strlen(prefix), cleanup, r->err);
 }
 
-static clef_status decode_bpe(clef_json_reader *r, const json_t *object)
+static clef_status decode_bpe(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "BPEDecoder");
     const char *suffix = clef__json_string(&f, "suffix", "</w>");
-    if (f.status || r->fused || r->tok->n_decoders)
+    if (f.status || r->fused || r->tok->stages.n_decoders)
         return f.status ? f.status : clef__stage_refuse(r, "decoder", "BPEDecoder after another step");
-    return clef__decoder_bpe(r->tok, suffix, strlen(suffix), r->err);
+    return clef__decoder_bpe(&r->tok->stages, &r->tok->vocab, suffix, strlen(suffix), r->err);
 }
 
-static clef_status decode_ctc(clef_json_reader *r, const json_t *object)
+static clef_status decode_ctc(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "CTC");
     const char *pad = clef__json_string(&f, "pad_token", "<pad>"),
@@ -101,10 +102,10 @@ static clef_status decode_ctc(clef_json_reader *r, const json_t *object)
     const int cleanup = clef__json_bool(&f, "cleanup", 1);
     if (f.status || r->fused)
         return f.status ? f.status : clef__stage_refuse(r, "decoder", "CTC after Fuse or ByteLevel");
-    return clef__decoder_ctc(r->tok, pad, delimiter, cleanup, r->err);
+    return clef__decoder_ctc(&r->tok->stages, pad, delimiter, cleanup, r->err);
 }
 
-static const clef_json_kind decoder_kinds[] = {
+static const clef__json_type decoder_kinds[] = {
     {"Sequence", decode_sequence},
     {"ByteLevel", decode_byte_level},
     {"ByteFallback", decode_byte_fallback},
@@ -117,38 +118,38 @@ static const clef_json_kind decoder_kinds[] = {
     {"CTC", decode_ctc},
 };
 
-static clef_status decode_sequence(clef_json_reader *r, const json_t *object)
+static clef_status decode_sequence(clef__json_reader *r, const json_t *object)
 {
-    return clef__json_sequence(r, "decoder", decoder_kinds, CLEF_N_KINDS(decoder_kinds),
+    return clef__json_sequence(r, "decoder", decoder_kinds, CLEF_N_ITEMS(decoder_kinds),
                                json_object_get(object, "decoders"));
 }
 
-clef_status clef__json_decoder(clef_json_reader *r, const json_t *object)
+clef_status clef__json_decoder(clef__json_reader *r, const json_t *object)
 {
     if (!object || json_is_null(object))
-        r->tok->first_token = CLEF_FIRST_NO_SEPARATOR;
-    return clef__json_by_type(r, "decoder", decoder_kinds, CLEF_N_KINDS(decoder_kinds), object);
+        r->tok->stages.first_token = CLEF_FIRST_NO_SEPARATOR;
+    return clef__json_by_type(r, "decoder", decoder_kinds, CLEF_N_ITEMS(decoder_kinds), object);
 }
 
 /* ---- post-processors */
 
-static clef_status post_sequence(clef_json_reader *r, const json_t *object);
+static clef_status post_sequence(clef__json_reader *r, const json_t *object);
 
-static clef_status post_byte_level(clef_json_reader *r, const json_t *object)
+static clef_status post_byte_level(clef__json_reader *r, const json_t *object)
 {
     (void)r;
     (void)object; /* it moves offsets only */
     return CLEF_OK;
 }
 
-static clef_status check_alone(clef_json_reader *r)
+static clef_status check_alone(clef__json_reader *r)
 {
     return r->posts++ ? clef__stage_refuse(r, "post_processor", "a second step that adds tokens") : CLEF_OK;
 }
 
 /* The ids of a SpecialToken into a template, and for one text into the marks around it. */
-static clef_status template_token(clef_json_reader *r, const json_t *object, const json_t *special,
-                                  clef_template *to, int after)
+static clef_status template_token(clef__json_reader *r, const json_t *object, const json_t *special,
+                                  clef__template *to, int after)
 {
     clef_json_fields f = clef__json_part(r, special, "TemplateProcessing");
     const char *name = clef__json_string(&f, "id", "");
@@ -167,15 +168,15 @@ static clef_status template_token(clef_json_reader *r, const json_t *object, con
         st = id < 0 ? clef__fail(r->err, CLEF_E_FORMAT, "%s: TemplateProcessing: \"%.48s\" has no id",
                                  r->file, name)
                     : clef__template_push(r->tok, to, id, type, r->err);
-        if (st == CLEF_OK && after >= 0 && *n < CLEF_MAX_MARKS)
+        if (st == CLEF_OK && after >= 0 && *n < CLEF_MAX_AROUND)
             (after ? r->tok->after : r->tok->before)[(*n)++] = (int32_t)id;
     }
     return st;
 }
 
 /* One template; `seen` counts its sequences A and B. */
-static clef_status read_template(clef_json_reader *r, const json_t *object, const char *key,
-                                 clef_template *to, int seen[2])
+static clef_status read_template(clef__json_reader *r, const json_t *object, const char *key,
+                                 clef__template *to, int seen[2])
 {
     const json_t *items = json_object_get(object, key);
     clef_status st = CLEF_OK;
@@ -205,7 +206,7 @@ static clef_status read_template(clef_json_reader *r, const json_t *object, cons
     return st;
 }
 
-static clef_status post_template(clef_json_reader *r, const json_t *object)
+static clef_status post_template(clef__json_reader *r, const json_t *object)
 {
     int single[2] = {0}, pair[2] = {0};
     clef_status st = check_alone(r);
@@ -223,7 +224,7 @@ static clef_status post_template(clef_json_reader *r, const json_t *object)
 
 /* "cls": ["<s>", 0], "sep": ["</s>", 2]: cls A sep, and for two texts cls A sep (RoBERTa: sep again) B sep.
  */
-static clef_status post_around(clef_json_reader *r, const json_t *object, int is_roberta)
+static clef_status post_around(clef__json_reader *r, const json_t *object, int is_roberta)
 {
     const json_t *cls = json_array_get(json_object_get(object, "cls"), 1),
                  *sep = json_array_get(json_object_get(object, "sep"), 1);
@@ -234,34 +235,34 @@ static clef_status post_around(clef_json_reader *r, const json_t *object, int is
         return clef__fail(r->err, CLEF_E_FORMAT, "%s: post_processor: cls and sep are not [token, id]",
                           r->file);
     if (is_roberta)
-        return clef__tokens_mark_roberta(r->tok, json_integer_value(cls), json_integer_value(sep), r->err);
-    return clef__tokens_mark_pair(r->tok, json_integer_value(cls), json_integer_value(sep), r->err);
+        return clef__template_roberta(r->tok, json_integer_value(cls), json_integer_value(sep), r->err);
+    return clef__template_bert(r->tok, json_integer_value(cls), json_integer_value(sep), r->err);
 }
 
-static clef_status post_roberta(clef_json_reader *r, const json_t *object)
+static clef_status post_roberta(clef__json_reader *r, const json_t *object)
 {
     return post_around(r, object, 1);
 }
 
-static clef_status post_bert(clef_json_reader *r, const json_t *object)
+static clef_status post_bert(clef__json_reader *r, const json_t *object)
 {
     return post_around(r, object, 0);
 }
 
-static const clef_json_kind postprocessor_kinds[] = {
+static const clef__json_type postprocessor_kinds[] = {
     {"Sequence", post_sequence},           {"ByteLevel", post_byte_level},
     {"TemplateProcessing", post_template}, {"RobertaProcessing", post_roberta},
     {"BertProcessing", post_bert},
 };
 
-static clef_status post_sequence(clef_json_reader *r, const json_t *object)
+static clef_status post_sequence(clef__json_reader *r, const json_t *object)
 {
-    return clef__json_sequence(r, "post_processor", postprocessor_kinds, CLEF_N_KINDS(postprocessor_kinds),
+    return clef__json_sequence(r, "post_processor", postprocessor_kinds, CLEF_N_ITEMS(postprocessor_kinds),
                                json_object_get(object, "processors"));
 }
 
-clef_status clef__json_postprocessor(clef_json_reader *r, const json_t *object)
+clef_status clef__json_postprocessor(clef__json_reader *r, const json_t *object)
 {
-    return clef__json_by_type(r, "post_processor", postprocessor_kinds, CLEF_N_KINDS(postprocessor_kinds),
+    return clef__json_by_type(r, "post_processor", postprocessor_kinds, CLEF_N_ITEMS(postprocessor_kinds),
                               object);
 }

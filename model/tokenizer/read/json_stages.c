@@ -7,122 +7,96 @@
 #include "model/tokenizer/read/json_parts.h"
 #include "model/tokenizer/unicode.h"
 
-clef_json_fields clef__json_part(clef_json_reader *r, const json_t *object, const char *within)
-{
-    return (clef_json_fields){.object = object, .file = r->file, .within = within, .err = r->err};
-}
-
-clef_status clef__stage_refuse(const clef_json_reader *r, const char *part, const char *what)
-{
-    return clef__fail(r->err, CLEF_E_UNSUPPORTED, "%s: %s: %s is not supported", r->file, part, what);
-}
-
-clef_status clef__json_pattern(clef_json_reader *r, const char *part, const json_t *object, clef_pattern *out)
-{
-    const json_t *pattern = json_object_get(object, "pattern");
-    const json_t *regex = json_object_get(pattern, "Regex"),
-                 *string = json_is_string(pattern) ? pattern : json_object_get(pattern, "String");
-    *out = (clef_pattern){0};
-    if (json_is_string(regex))
-        return clef__regex_create(json_string_value(regex), json_string_length(regex), &out->regex, r->err);
-    if (!json_is_string(string))
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: %s has no pattern with a String or Regex", r->file,
-                          part);
-    out->text = json_string_value(string);
-    out->n_text = json_string_length(string);
-    return CLEF_OK;
-}
-
 /* ---- normalizers */
 
-static clef_status normal_sequence(clef_json_reader *r, const json_t *object);
+static clef_status normal_sequence(clef__json_reader *r, const json_t *object);
 
-static clef_status normal_prepend(clef_json_reader *r, const json_t *object)
+static clef_status normal_prepend(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "Prepend");
     const char *text = clef__json_string(&f, "prepend", "");
-    return f.status ? f.status : clef__normalizer_prepend(r->tok, text, strlen(text), r->err);
+    return f.status ? f.status : clef__normalizer_prepend(&r->tok->stages, text, strlen(text), r->err);
 }
 
-static clef_status normal_replace(clef_json_reader *r, const json_t *object)
+static clef_status normal_replace(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "Replace");
     const char *text = clef__json_string(&f, "content", "");
-    clef_pattern pattern;
+    clef__pattern pattern;
     if (f.status)
         return f.status;
     const clef_status st = clef__json_pattern(r, "Replace", object, &pattern);
-    return st ? st : clef__normalizer_replace(r->tok, &pattern, text, strlen(text), r->err);
+    return st ? st : clef__normalizer_replace(&r->tok->stages, &pattern, text, strlen(text), r->err);
 }
 
-static clef_status normal_nfc(clef_json_reader *r, const json_t *object)
+static clef_status normal_nfc(clef__json_reader *r, const json_t *object)
 {
     (void)object;
-    return clef__normalizer_unicode(r->tok, CLEF_FORM_NFC, r->err);
+    return clef__normalizer_unicode(&r->tok->stages, CLEF_FORM_NFC, r->err);
 }
 
-static clef_status normal_nfd(clef_json_reader *r, const json_t *object)
+static clef_status normal_nfd(clef__json_reader *r, const json_t *object)
 {
     (void)object;
-    return clef__normalizer_unicode(r->tok, CLEF_FORM_NFD, r->err);
+    return clef__normalizer_unicode(&r->tok->stages, CLEF_FORM_NFD, r->err);
 }
 
-static clef_status normal_nfkc(clef_json_reader *r, const json_t *object)
+static clef_status normal_nfkc(clef__json_reader *r, const json_t *object)
 {
     (void)object;
-    return clef__normalizer_unicode(r->tok, CLEF_FORM_NFKC, r->err);
+    return clef__normalizer_unicode(&r->tok->stages, CLEF_FORM_NFKC, r->err);
 }
 
-static clef_status normal_nfkd(clef_json_reader *r, const json_t *object)
+static clef_status normal_nfkd(clef__json_reader *r, const json_t *object)
 {
     (void)object;
-    return clef__normalizer_unicode(r->tok, CLEF_FORM_NFKD, r->err);
+    return clef__normalizer_unicode(&r->tok->stages, CLEF_FORM_NFKD, r->err);
 }
 
-static clef_status normal_lowercase(clef_json_reader *r, const json_t *object)
+static clef_status normal_lowercase(clef__json_reader *r, const json_t *object)
 {
     (void)object;
-    return clef__normalizer_lowercase(r->tok, r->err);
+    return clef__normalizer_lowercase(&r->tok->stages, r->err);
 }
 
-static clef_status normal_strip(clef_json_reader *r, const json_t *object)
+static clef_status normal_strip(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "Strip");
     const uint32_t left = clef__json_bool(&f, "strip_left", 1) ? CLEF_STRIP_LEFT : 0;
     const uint32_t right = clef__json_bool(&f, "strip_right", 1) ? CLEF_STRIP_RIGHT : 0;
-    return f.status ? f.status : clef__normalizer_strip(r->tok, left | right, r->err);
+    return f.status ? f.status : clef__normalizer_strip(&r->tok->stages, left | right, r->err);
 }
 
-static clef_status normal_bert(clef_json_reader *r, const json_t *object)
+static clef_status normal_bert(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "BertNormalizer");
     const int lowercase = clef__json_bool(&f, "lowercase", 1);
-    const clef_bert_opts opts = {.clean = clef__json_bool(&f, "clean_text", 1),
-                                 .space_cjk = clef__json_bool(&f, "handle_chinese_chars", 1),
-                                 .strip_accents = clef__json_bool(&f, "strip_accents", lowercase),
-                                 .lowercase = lowercase};
-    return f.status ? f.status : clef__normalizer_bert(r->tok, &opts, r->err);
+    const clef__bert_opts opts = {.clean = clef__json_bool(&f, "clean_text", 1),
+                                  .space_cjk = clef__json_bool(&f, "handle_chinese_chars", 1),
+                                  .strip_accents = clef__json_bool(&f, "strip_accents", lowercase),
+                                  .lowercase = lowercase};
+    return f.status ? f.status : clef__normalizer_bert(&r->tok->stages, &opts, r->err);
 }
 
-static clef_status normal_strip_accents(clef_json_reader *r, const json_t *object)
+static clef_status normal_strip_accents(clef__json_reader *r, const json_t *object)
 {
     (void)object;
-    return clef__normalizer_strip_accents(r->tok, r->err);
+    return clef__normalizer_strip_accents(&r->tok->stages, r->err);
 }
 
-static clef_status normal_nmt(clef_json_reader *r, const json_t *object)
+static clef_status normal_nmt(clef__json_reader *r, const json_t *object)
 {
     (void)object;
-    return clef__normalizer_nmt(r->tok, r->err);
+    return clef__normalizer_nmt(&r->tok->stages, r->err);
 }
 
-static clef_status normal_byte_level(clef_json_reader *r, const json_t *object)
+static clef_status normal_byte_level(clef__json_reader *r, const json_t *object)
 {
     (void)object;
-    return clef__normalizer_byte_level(r->tok, r->err);
+    return clef__normalizer_byte_level(&r->tok->stages, r->err);
 }
 
-static clef_status normal_precompiled(clef_json_reader *r, const json_t *object)
+static clef_status normal_precompiled(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "Precompiled");
     const char *text = clef__json_string(&f, "precompiled_charsmap", "");
@@ -132,12 +106,12 @@ static clef_status normal_precompiled(clef_json_reader *r, const json_t *object)
         return f.status;
     clef_status st = clef__base64(text, strlen(text), &data, &n, r->err);
     if (st == CLEF_OK)
-        st = clef__normalizer_charsmap(r->tok, data, n, CLEF_CHARSMAP_GRAPHEMES, r->err);
+        st = clef__normalizer_charsmap(&r->tok->stages, data, n, CLEF_CHARSMAP_GRAPHEMES, r->err);
     free(data);
     return st;
 }
 
-static const clef_json_kind normalizer_kinds[] = {
+static const clef__json_type normalizer_kinds[] = {
     {"Sequence", normal_sequence},
     {"Prepend", normal_prepend},
     {"Replace", normal_replace},
@@ -154,47 +128,47 @@ static const clef_json_kind normalizer_kinds[] = {
     {"ByteLevel", normal_byte_level},
 };
 
-static clef_status normal_sequence(clef_json_reader *r, const json_t *object)
+static clef_status normal_sequence(clef__json_reader *r, const json_t *object)
 {
-    return clef__json_sequence(r, "normalizer", normalizer_kinds, CLEF_N_KINDS(normalizer_kinds),
+    return clef__json_sequence(r, "normalizer", normalizer_kinds, CLEF_N_ITEMS(normalizer_kinds),
                                json_object_get(object, "normalizers"));
 }
 
-clef_status clef__json_normalizer(clef_json_reader *r, const json_t *object)
+clef_status clef__json_normalizer(clef__json_reader *r, const json_t *object)
 {
-    return clef__json_by_type(r, "normalizer", normalizer_kinds, CLEF_N_KINDS(normalizer_kinds), object);
+    return clef__json_by_type(r, "normalizer", normalizer_kinds, CLEF_N_ITEMS(normalizer_kinds), object);
 }
 
 /* ---- pre-tokenizers */
 
-static clef_status pre_sequence(clef_json_reader *r, const json_t *object);
+static clef_status pre_sequence(clef__json_reader *r, const json_t *object);
 
 /* After ByteLevel the text is bytes written as characters. Here it stays bytes, unless a further step looks
  * at it (Falcon). */
-static clef_status check_text(const clef_json_reader *r)
+static clef_status check_text(clef__json_reader *r)
 {
-    if (!r->tok->byte_level)
+    if (!r->byte_level)
         return CLEF_OK;
-    r->tok->byte_level = 0;
-    return clef__pretokenizer_byte_chars(r->tok, r->err);
+    r->byte_level = 0;
+    return clef__pretokenizer_byte_chars(&r->tok->stages, r->err);
 }
 
-static clef_status pre_byte_level(clef_json_reader *r, const json_t *object)
+static clef_status pre_byte_level(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "ByteLevel");
     const int prefix = clef__json_bool(&f, "add_prefix_space", 1),
               regex = clef__json_bool(&f, "use_regex", 1);
     clef_status st = f.status ? f.status : check_text(r);
     if (st == CLEF_OK && prefix)
-        st = clef__pretokenizer_prefix_space(r->tok, r->err);
+        st = clef__pretokenizer_prefix_space(&r->tok->stages, r->err);
     if (st == CLEF_OK && regex)
-        st = clef__pretokenizer_regex(r->tok, clef__gpt2_regex, CLEF_SPLIT_ISOLATED, r->err);
-    r->tok->byte_level = 1;
+        st = clef__pretokenizer_regex(&r->tok->stages, clef__gpt2_regex, CLEF_SPLIT_ISOLATED, r->err);
+    r->byte_level = 1;
     return st;
 }
 
-static clef_status read_behavior(clef_json_reader *r, const char *part, const char *name,
-                                 clef_split_behavior *out)
+static clef_status read_behavior(clef__json_reader *r, const char *part, const char *name,
+                                 clef__split_behavior *out)
 {
     static const char *const names[] = {
         [CLEF_SPLIT_ISOLATED] = "Isolated",
@@ -203,9 +177,9 @@ static clef_status read_behavior(clef_json_reader *r, const char *part, const ch
         [CLEF_SPLIT_MERGED_WITH_NEXT] = "MergedWithNext",
         [CLEF_SPLIT_CONTIGUOUS] = "Contiguous",
     };
-    for (size_t i = 0; i < CLEF_N_KINDS(names); i++)
+    for (size_t i = 0; i < CLEF_N_ITEMS(names); i++)
         if (strcmp(name, names[i]) == 0) {
-            *out = (clef_split_behavior)i;
+            *out = (clef__split_behavior)i;
             return CLEF_OK;
         }
     return clef__fail(
@@ -215,95 +189,68 @@ static clef_status read_behavior(clef_json_reader *r, const char *part, const ch
         r->file, part, name);
 }
 
-static clef_status pre_split(clef_json_reader *r, const json_t *object)
+static clef_status pre_split(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "Split");
     const char *name = clef__json_string(&f, "behavior", "");
     const uint32_t flags = clef__json_bool(&f, "invert", 0) ? CLEF_SPLIT_INVERT : 0;
-    clef_split_behavior behavior = CLEF_SPLIT_ISOLATED;
-    clef_pattern pattern;
+    clef__split_behavior behavior = CLEF_SPLIT_ISOLATED;
+    clef__pattern pattern;
     clef_status st = f.status ? f.status : check_text(r);
     if (st == CLEF_OK)
         st = read_behavior(r, "Split", name, &behavior);
     const char *regex = json_string_value(json_object_get(json_object_get(object, "pattern"), "Regex"));
-    if (st == CLEF_OK && regex && !flags &&
-        clef__pretokenizer_thousands(r->tok, regex, behavior, &st, r->err))
-        return st;
+    if (st == CLEF_OK && regex && !flags)
+        return clef__pretokenizer_regex(&r->tok->stages, regex, behavior, r->err);
     if (st == CLEF_OK)
         st = clef__json_pattern(r, "Split", object, &pattern);
-    if (st == CLEF_OK)
-        st = clef__pretokenizer_split(r->tok, &pattern, behavior, flags, r->err);
-    if (st == CLEF_OK && regex && !flags && behavior == CLEF_SPLIT_ISOLATED)
-        clef__pretokenizer_counts_spaces(r->tok, regex);
-    return st;
+    return st ? st : clef__pretokenizer_split(&r->tok->stages, &pattern, behavior, flags, r->err);
 }
 
-static clef_status pre_digits(clef_json_reader *r, const json_t *object)
+static clef_status pre_digits(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "Digits");
     const int each = clef__json_bool(&f, "individual_digits", 0);
     const clef_status st = f.status ? f.status : check_text(r);
     return st ? st
-              : clef__pretokenizer_chars(r->tok, clef__is_numeric,
+              : clef__pretokenizer_chars(&r->tok->stages, clef__is_numeric,
                                          each ? CLEF_SPLIT_ISOLATED : CLEF_SPLIT_CONTIGUOUS, r->err);
 }
 
-/* Newer files have prepend_scheme, older ones add_prefix_space. */
-clef_status clef__json_read_metaspace(clef_json_reader *r, const json_t *object, clef_json_metaspace *out)
+static clef_status pre_metaspace(clef__json_reader *r, const json_t *object)
 {
-    static const char *const schemes[] = {
-        [CLEF_PREPEND_ALWAYS] = "always", [CLEF_PREPEND_FIRST] = "first", [CLEF_PREPEND_NEVER] = "never"};
-    clef_json_fields f = clef__json_part(r, object, "Metaspace");
-    const int prefix = clef__json_bool(&f, "add_prefix_space", 1);
-    const char *name = clef__json_string(&f, "prepend_scheme", prefix ? "always" : "never");
-    out->replacement = clef__json_string(&f, "replacement", "\xE2\x96\x81");
-    out->splits = clef__json_bool(&f, "split", 1);
-    if (f.status)
-        return f.status;
-    for (size_t i = 0; i < CLEF_N_KINDS(schemes); i++)
-        if (strcmp(name, schemes[i]) == 0) {
-            out->scheme = (clef_prepend_scheme)i;
-            return CLEF_OK;
-        }
-    return clef__fail(r->err, CLEF_E_UNSUPPORTED,
-                      "%s: Metaspace has prepend_scheme \"%.48s\"; known: always, first, never", r->file,
-                      name);
-}
-
-static clef_status pre_metaspace(clef_json_reader *r, const json_t *object)
-{
-    clef_json_metaspace meta = {0};
+    clef__json_metaspace meta = {0};
     clef_status st = check_text(r);
     if (st == CLEF_OK)
         st = clef__json_read_metaspace(r, object, &meta);
     return st ? st
-              : clef__pretokenizer_metaspace(r->tok, meta.replacement, strlen(meta.replacement), meta.scheme,
-                                             meta.splits ? CLEF_METASPACE_SPLITS : 0, r->err);
+              : clef__pretokenizer_metaspace(&r->tok->stages, meta.replacement, strlen(meta.replacement),
+                                             meta.scheme, meta.splits ? CLEF_METASPACE_SPLITS : 0, r->err);
 }
 
-static clef_status pre_chars(clef_json_reader *r, int (*is)(uint32_t code), clef_split_behavior behavior)
+static clef_status pre_chars(clef__json_reader *r, int (*is)(uint32_t code), clef__split_behavior behavior)
 {
     const clef_status st = check_text(r);
-    return st ? st : clef__pretokenizer_chars(r->tok, is, behavior, r->err);
+    return st ? st : clef__pretokenizer_chars(&r->tok->stages, is, behavior, r->err);
 }
 
-static clef_status pre_whitespace_split(clef_json_reader *r, const json_t *object)
+static clef_status pre_whitespace_split(clef__json_reader *r, const json_t *object)
 {
     (void)object;
     return pre_chars(r, clef__is_space, CLEF_SPLIT_REMOVED);
 }
 
-static clef_status pre_bert(clef_json_reader *r, const json_t *object)
+static clef_status pre_bert(clef__json_reader *r, const json_t *object)
 {
     const clef_status st = pre_whitespace_split(r, object);
     return st ? st : pre_chars(r, clef__is_punctuation, CLEF_SPLIT_ISOLATED);
 }
 
-static clef_status pre_punctuation(clef_json_reader *r, const json_t *object)
+static clef_status pre_punctuation(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "Punctuation");
     const char *name = clef__json_string(&f, "behavior", "Isolated");
-    clef_split_behavior behavior = CLEF_SPLIT_ISOLATED;
+    clef__split_behavior behavior = CLEF_SPLIT_ISOLATED;
     const clef_status st = f.status ? f.status : read_behavior(r, "Punctuation", name, &behavior);
     return st ? st : pre_chars(r, clef__is_punctuation, behavior);
 }
@@ -314,13 +261,13 @@ static int is_other(uint32_t code)
 }
 
 /* Runs of \\w and of what is neither \\w nor space; Rust's classes, not Oniguruma's. */
-static clef_status pre_whitespace(clef_json_reader *r, const json_t *object)
+static clef_status pre_whitespace(clef__json_reader *r, const json_t *object)
 {
     clef_status st = pre_whitespace_split(r, object);
     return st ? st : pre_chars(r, is_other, CLEF_SPLIT_CONTIGUOUS);
 }
 
-static clef_status pre_delimiter(clef_json_reader *r, const json_t *object)
+static clef_status pre_delimiter(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "CharDelimiterSplit");
     const char *text = clef__json_string(&f, "delimiter", "");
@@ -328,19 +275,19 @@ static clef_status pre_delimiter(clef_json_reader *r, const json_t *object)
     if (st == CLEF_OK && (!*text || clef__utf8_size(*text) != strlen(text)))
         st = clef__fail(r->err, CLEF_E_FORMAT,
                         "%s: CharDelimiterSplit: delimiter \"%.48s\" is not one character", r->file, text);
-    const clef_pattern pattern = {.text = text, .n_text = strlen(text)};
-    return st ? st : clef__pretokenizer_split(r->tok, &pattern, CLEF_SPLIT_REMOVED, 0, r->err);
+    const clef__pattern pattern = {.text = text, .n_text = strlen(text)};
+    return st ? st : clef__pretokenizer_split(&r->tok->stages, &pattern, CLEF_SPLIT_REMOVED, 0, r->err);
 }
 
-static clef_status pre_fixed(clef_json_reader *r, const json_t *object)
+static clef_status pre_fixed(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "FixedLength");
     const int64_t length = clef__json_int(&f, "length", 1, INT32_MAX, 5);
     const clef_status st = f.status ? f.status : check_text(r);
-    return st ? st : clef__pretokenizer_fixed(r->tok, (uint32_t)length, r->err);
+    return st ? st : clef__pretokenizer_fixed(&r->tok->stages, (uint32_t)length, r->err);
 }
 
-static const clef_json_kind pretokenizer_kinds[] = {
+static const clef__json_type pretokenizer_kinds[] = {
     {"Sequence", pre_sequence},
     {"ByteLevel", pre_byte_level},
     {"Split", pre_split},
@@ -354,14 +301,14 @@ static const clef_json_kind pretokenizer_kinds[] = {
     {"FixedLength", pre_fixed},
 };
 
-static clef_status pre_sequence(clef_json_reader *r, const json_t *object)
+static clef_status pre_sequence(clef__json_reader *r, const json_t *object)
 {
-    return clef__json_sequence(r, "pre_tokenizer", pretokenizer_kinds, CLEF_N_KINDS(pretokenizer_kinds),
+    return clef__json_sequence(r, "pre_tokenizer", pretokenizer_kinds, CLEF_N_ITEMS(pretokenizer_kinds),
                                json_object_get(object, "pretokenizers"));
 }
 
-clef_status clef__json_pretokenizer(clef_json_reader *r, const json_t *object)
+clef_status clef__json_pretokenizer(clef__json_reader *r, const json_t *object)
 {
-    return clef__json_by_type(r, "pre_tokenizer", pretokenizer_kinds, CLEF_N_KINDS(pretokenizer_kinds),
+    return clef__json_by_type(r, "pre_tokenizer", pretokenizer_kinds, CLEF_N_ITEMS(pretokenizer_kinds),
                               object);
 }

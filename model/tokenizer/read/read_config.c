@@ -3,8 +3,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/read/formats.h"
 #include "runtime/os/os.h"
+
+clef_status clef__beside(const char *path, const char *name, char *out, size_t capacity, clef_error *err)
+{
+    const char *end = path + strlen(path);
+    if (!clef__os_is_dir(path)) {
+        while (end > path && end[-1] != '/' && end[-1] != '\\')
+            end--;
+    }
+    const size_t n = (size_t)(end - path), n_name = strlen(name);
+    const int slash = n > 0 && end[-1] != '/' && end[-1] != '\\';
+    if (n >= capacity || n_name + 2 > capacity - n)
+        return clef__fail(err, CLEF_E_LIMIT, "%s: a path of more than %zu bytes", path, capacity);
+    memcpy(out, path, n);
+    if (slash)
+        out[n] = '/';
+    memcpy(out + n + (size_t)slash, name, n_name + 1);
+    return CLEF_OK;
+}
 
 /* NULL in *out when the file is not there: it may be missing. Integers are read as reals, since most
  * tokenizer_config.json write 10^30 for "no longest text", which no integer holds. */
@@ -35,7 +53,7 @@ static void read_name(const clef_tokenizer *tok, const json_t *root, const char 
         value = json_object_get(value, "content");
     if (*id >= 0 || !json_is_string(value))
         return;
-    *id = clef__tokens_find(tok, json_string_value(value), json_string_length(value));
+    *id = clef__vocab_find(&tok->vocab, json_string_value(value), json_string_length(value));
 }
 
 /* "eos_token_id": 2, or a list of which the first counts. */
@@ -45,7 +63,7 @@ static void read_id(const clef_tokenizer *tok, const json_t *root, const char *k
     if (json_is_array(value))
         value = json_array_get(value, 0);
     if (*id < 0 && json_is_real(value) && json_real_value(value) >= 0 &&
-        json_real_value(value) < tok->n_tokens)
+        json_real_value(value) < tok->vocab.n_tokens)
         *id = (int32_t)json_real_value(value);
 }
 
@@ -71,19 +89,19 @@ static int32_t *role_of(clef_tokenizer *tok, size_t i)
     return ids[i];
 }
 
-void clef__tokens_guess_roles(clef_tokenizer *tok)
+void clef__tokenizer_guess_roles(clef_tokenizer *tok)
 {
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
         for (size_t k = 0; k < 2 && *role_of(tok, i) < 0; k++)
-            *role_of(tok, i) = clef__tokens_find(tok, roles[i].texts[k], strlen(roles[i].texts[k]));
+            *role_of(tok, i) = clef__vocab_find(&tok->vocab, roles[i].texts[k], strlen(roles[i].texts[k]));
 }
 
-clef_status clef__tokenizer_read_marks(clef_tokenizer *tok, const char *path, clef_token_marks *marks,
-                                       clef_error *err)
+clef_status clef__tokenizer_read_config(clef_tokenizer *tok, const char *path, clef__token_config *out,
+                                        clef_error *err)
 {
     static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json", "config.json"};
     int32_t bos = -1, eos = -1, named[] = {-1, -1, -1, -1, -1};
-    *marks = (clef_token_marks){-1, -1, -1, -1, -1};
+    *out = (clef__token_config){-1, -1, -1, -1, -1};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         json_t *root;
         const clef_status st = load_beside(path, files[i], &root, err);
@@ -93,11 +111,11 @@ clef_status clef__tokenizer_read_marks(clef_tokenizer *tok, const char *path, cl
         read_name(tok, root, "eos_token", &eos);
         read_id(tok, root, "bos_token_id", &bos);
         read_id(tok, root, "eos_token_id", &eos);
-        read_flag(root, "add_bos_token", &marks->add_bos);
-        read_flag(root, "add_eos_token", &marks->add_eos);
-        read_flag(root, "do_lower_case", &marks->lowercase);
-        read_flag(root, "strip_accents", &marks->strip_accents);
-        read_flag(root, "tokenize_chinese_chars", &marks->space_cjk);
+        read_flag(root, "add_bos_token", &out->add_bos);
+        read_flag(root, "add_eos_token", &out->add_eos);
+        read_flag(root, "do_lower_case", &out->lowercase);
+        read_flag(root, "strip_accents", &out->strip_accents);
+        read_flag(root, "tokenize_chinese_chars", &out->space_cjk);
         for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
             read_name(tok, root, roles[k].key, &named[k]);
         json_decref(root);
@@ -105,7 +123,7 @@ clef_status clef__tokenizer_read_marks(clef_tokenizer *tok, const char *path, cl
     for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
         if (named[k] >= 0)
             *role_of(tok, k) = named[k];
-    clef__tokens_guess_roles(tok);
+    clef__tokenizer_guess_roles(tok);
     if (bos >= 0)
         tok->bos = bos;
     if (eos >= 0)

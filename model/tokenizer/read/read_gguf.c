@@ -3,13 +3,11 @@
 #include <string.h>
 
 #include "model/file/gguf.h"
+#include "model/tokenizer/read/formats.h"
 #include "model/tokenizer/read/gguf_pre.h"
-#include "model/tokenizer/tokenizer.h"
 
 #define KEY "tokenizer.ggml."
 #define OWN "clef.tokenizer."
-#define SPACE_MARK "\xE2\x96\x81" /* U+2581 */
-
 typedef struct gguf_reader gguf_reader;
 
 /* A value of tokenizer.ggml.model. */
@@ -48,17 +46,17 @@ static const clef_gguf_entry *number_array(const clef_gguf *gguf, const char *ke
 static int32_t read_id(const gguf_reader *r, const char *key, int32_t missing)
 {
     const int64_t id = clef__gguf_int(r->gguf, key, missing);
-    return id >= 0 && id < r->tok->n_tokens ? (int32_t)id : -1;
+    return id >= 0 && id < r->tok->vocab.n_tokens ? (int32_t)id : -1;
 }
 
-static clef_status add_marks(const gguf_reader *r, int bos_by_default, int eos_by_default)
+static clef_status add_special_tokens(const gguf_reader *r, int bos_by_default, int eos_by_default)
 {
     clef_tokenizer *tok = r->tok;
     clef_status st = CLEF_OK;
     if (clef__gguf_int(r->gguf, KEY "add_bos_token", bos_by_default) && tok->bos >= 0)
-        st = clef__tokens_mark(tok, 0, tok->bos, r->err);
+        st = clef__template_add(tok, CLEF_BEFORE_TEXT, tok->bos, r->err);
     if (st == CLEF_OK && clef__gguf_int(r->gguf, KEY "add_eos_token", eos_by_default) && tok->eos >= 0)
-        st = clef__tokens_mark(tok, 1, tok->eos, r->err);
+        st = clef__template_add(tok, CLEF_AFTER_TEXT, tok->eos, r->err);
     return st;
 }
 
@@ -66,7 +64,7 @@ static clef_status add_marks(const gguf_reader *r, int bos_by_default, int eos_b
 
 /* A file names its way of cutting text. Where it does not, the tokenizer model "gemma4" and the architecture
  * "gpt2" leave only one; for any other the ids would be a guess. */
-static clef_status read_pre(const gguf_reader *r, const clef_gguf_pre **out)
+static clef_status read_pre(const gguf_reader *r, const clef__gguf_pre **out)
 {
     char name[64], arch[64];
     const int is_gpt2 =
@@ -96,53 +94,54 @@ static clef_status set_token(const gguf_reader *r, int32_t id)
     int64_t type = r->types ? clef__gguf_item_int(r->types, (uint64_t)id) : CLEF_PIECE_NORMAL;
     if (!r->types && (id == r->tok->bos || id == r->tok->eos))
         type = CLEF_PIECE_CONTROL;
-    const clef_added_token added = {.id = id, .text = text.text, .n = text.n_bytes};
-    const clef_status st = clef__tokens_set(r->tok, id, text.text, text.n_bytes, r->err);
+    const clef__added_token added = {.id = id, .text = text.text, .n = text.n_bytes};
+    const clef_status st = clef__vocab_set(&r->tok->vocab, id, text.text, text.n_bytes, r->err);
     if (st || (type != CLEF_PIECE_CONTROL && type != CLEF_PIECE_UNKNOWN && type != CLEF_PIECE_USER_DEFINED))
         return st;
-    return clef__tokens_add(r->tok, &added, type != CLEF_PIECE_USER_DEFINED, r->err);
+    return clef__vocab_add(&r->tok->vocab, &added, type != CLEF_PIECE_USER_DEFINED, r->err);
 }
 
 static clef_status read_gpt2(const gguf_reader *r)
 {
     const clef_gguf_entry *merges = string_array(r->gguf, KEY "merges");
-    const clef_gguf_pre *pre = NULL;
-    clef_bpe *bpe = NULL;
+    const clef__gguf_pre *pre = NULL;
     clef_tokenizer *tok = r->tok;
     clef_status st = read_pre(r, &pre);
     if (st == CLEF_OK && !merges)
         st =
             clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "merges is missing or no array of strings", r->path);
-    for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++)
+    for (int32_t id = 0; id < tok->vocab.n_tokens && st == CLEF_OK; id++)
         st = is_gap(r, id) ? CLEF_OK : set_token(r, id);
     if (st)
         return st;
-    tok->byte_level = !pre->escapes;
-    const clef_bpe_opts opts = {
-        .unk = -1, .ignore_merges = pre->ignore_merges, .byte_fallback = pre->escapes};
-    st = clef__bpe_create(tok, &opts, (size_t)merges->n, &bpe, r->err);
+    const clef__bpe_opts opts = {.byte_level = !pre->escapes,
+                                 .unk = -1,
+                                 .ignore_merges = pre->ignore_merges,
+                                 .byte_fallback = pre->escapes};
+    st = clef__bpe_create(&tok->vocab, &opts, (size_t)merges->n, &tok->model, r->err);
     for (uint64_t i = 0; i < merges->n && st == CLEF_OK; i++)
-        st = clef__bpe_merge_line(bpe, tok, merges->strings[i].text, merges->strings[i].n_bytes, r->err);
+        st = clef__bpe_merge_line(tok->model, merges->strings[i].text, merges->strings[i].n_bytes, r->err);
     if (st == CLEF_OK && pre->nfc)
-        st = clef__normalizer_unicode(tok, CLEF_FORM_NFC, r->err);
+        st = clef__normalizer_unicode(&tok->stages, CLEF_FORM_NFC, r->err);
     if (st == CLEF_OK && pre->escapes)
-        st = clef__normalizer_replace(tok, &(clef_pattern){.text = " ", .n_text = 1}, SPACE_MARK, 3, r->err);
+        st = clef__normalizer_replace(&tok->stages, &(clef__pattern){.text = " ", .n_text = 1},
+                                      CLEF_META_SPACE, 3, r->err);
     for (size_t i = 0; i < CLEF_GGUF_REGEXES && pre->regexes[i] && st == CLEF_OK; i++)
-        st = clef__pretokenizer_regex(tok, pre->regexes[i], CLEF_SPLIT_ISOLATED, r->err);
+        st = clef__pretokenizer_regex(&tok->stages, pre->regexes[i], CLEF_SPLIT_ISOLATED, r->err);
     if (st == CLEF_OK && pre->escapes)
-        st = clef__decoder_metaspace(tok, SPACE_MARK, 3, 0, r->err);
+        st = clef__decoder_metaspace(&tok->stages, CLEF_META_SPACE, 3, 0, r->err);
     if (st == CLEF_OK)
-        st = pre->escapes ? clef__decoder_byte_fallback(tok, r->err) : clef__decoder_byte_level(tok, r->err);
+        st = pre->escapes ? clef__decoder_byte_fallback(&tok->stages, r->err)
+                          : clef__decoder_byte_level(&tok->stages, r->err);
     if (st == CLEF_OK)
         st = clef__tokenizer_seal(tok, r->err);
-    if (st == CLEF_OK)
-        st = clef__bpe_seal(bpe, tok, r->err);
-    for (size_t i = 0; i < tok->n_added && pre->is_roberta; i++) /* as RoBERTa's own files have it */
-        tok->added[i].lstrip |= tok->added[i].n == 6 && memcmp(tok->added[i].text, "<mask>", 6) == 0;
+    for (size_t i = 0; i < tok->vocab.n_added && pre->is_roberta; i++) /* as RoBERTa's own files have it */
+        tok->vocab.added[i].lstrip |=
+            tok->vocab.added[i].n == 6 && memcmp(tok->vocab.added[i].text, "<mask>", 6) == 0;
     if (st == CLEF_OK && pre->is_roberta && tok->bos >= 0 && tok->eos >= 0 &&
         clef__gguf_int(r->gguf, KEY "add_bos_token", 1))
-        return clef__tokens_mark_roberta(tok, tok->bos, tok->eos, r->err);
-    return st ? st : add_marks(r, pre->add_bos, 0);
+        return clef__template_roberta(tok, tok->bos, tok->eos, r->err);
+    return st ? st : add_special_tokens(r, pre->add_bos, 0);
 }
 
 /* ---- "llama": SentencePiece's BPE */
@@ -157,28 +156,24 @@ static int64_t piece_type(const gguf_reader *r, int32_t id)
     return clef__fallback_byte(text.text, text.n_bytes) >= 0 ? CLEF_PIECE_BYTE : CLEF_PIECE_NORMAL;
 }
 
-static clef_status read_pieces(const gguf_reader *r, const clef_spm_opts *opts, const clef_spm_spaces *spaces)
+static clef_status read_pieces(const gguf_reader *r, const clef__spm_opts *opts,
+                               const clef__spm_spaces *spaces)
 {
     const clef_gguf_entry *scores = number_array(r->gguf, KEY "scores");
     clef_tokenizer *tok = r->tok;
-    clef_spm_model model;
     if (!scores || scores->n != r->tokens->n)
         return clef__fail(r->err, CLEF_E_FORMAT,
                           "%s: " KEY "scores has %llu numbers, expected %llu, one a token", r->path,
                           (unsigned long long)(scores ? scores->n : 0), (unsigned long long)r->tokens->n);
-    clef_status st = clef__spm_create(tok, opts, &model, r->err);
-    for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++) {
+    clef_status st = clef__spm_create(tok, opts, r->err);
+    for (int32_t id = 0; id < tok->vocab.n_tokens && st == CLEF_OK; id++) {
         const clef_gguf_string text = r->tokens->strings[id];
         if (!is_gap(r, id))
-            st = clef__spm_piece(tok, &model, id, text.text, text.n_bytes, piece_type(r, id),
+            st = clef__spm_piece(tok, id, text.text, text.n_bytes, piece_type(r, id),
                                  clef__gguf_item_float(scores, (uint64_t)id), r->err);
     }
     tok->unk = opts->unk;
-    if (st == CLEF_OK)
-        st = clef__spm_stages(tok, spaces, r->err);
-    if (st == CLEF_OK)
-        st = clef__tokenizer_seal(tok, r->err);
-    return st ? st : clef__spm_seal(&model, tok, r->err);
+    return st ? st : clef__spm_finish(tok, spaces, r->err);
 }
 
 /* 1 when there are pieces for bytes, or nothing is said of pieces. */
@@ -190,10 +185,10 @@ static int has_bytes(const gguf_reader *r)
     return !r->types;
 }
 
-static clef_status read_spaces(const gguf_reader *r, int squeeze_by_default, clef_spm_spaces *out)
+static clef_status read_spaces(const gguf_reader *r, int squeeze_by_default, clef__spm_spaces *out)
 {
     const clef_gguf_entry *map = number_array(r->gguf, KEY "precompiled_charsmap");
-    *out = (clef_spm_spaces){
+    *out = (clef__spm_spaces){
         .add_prefix = clef__gguf_int(r->gguf, KEY "add_space_prefix", 1) != 0,
         .squeeze = clef__gguf_int(r->gguf, KEY "remove_extra_whitespaces", squeeze_by_default) != 0,
         .escape = clef__gguf_int(r->gguf, OWN "escape_whitespaces", 1) != 0,
@@ -207,26 +202,26 @@ static clef_status read_spaces(const gguf_reader *r, int squeeze_by_default, cle
 
 static clef_status read_llama(const gguf_reader *r)
 {
-    const clef_spm_opts opts = {.byte_fallback = has_bytes(r), .unk = read_id(r, KEY "unknown_token_id", 0)};
-    clef_spm_spaces spaces;
+    const clef__spm_opts opts = {.byte_fallback = has_bytes(r), .unk = read_id(r, KEY "unknown_token_id", 0)};
+    clef__spm_spaces spaces;
     clef_status st = read_spaces(r, 0, &spaces);
     if (st == CLEF_OK)
         st = read_pieces(r, &opts, &spaces);
-    return st ? st : add_marks(r, 1, 0);
+    return st ? st : add_special_tokens(r, 1, 0);
 }
 
 /* ---- "t5": SentencePiece's Unigram */
 
 static clef_status read_t5(const gguf_reader *r)
 {
-    const clef_spm_opts opts = {.unigram = 1,
-                                .byte_fallback = r->types && has_bytes(r),
-                                .unk = read_id(r, KEY "unknown_token_id", 2)};
-    clef_spm_spaces spaces;
+    const clef__spm_opts opts = {.unigram = 1,
+                                 .byte_fallback = r->types && has_bytes(r),
+                                 .unk = read_id(r, KEY "unknown_token_id", 2)};
+    clef__spm_spaces spaces;
     clef_status st = read_spaces(r, 1, &spaces);
     if (st == CLEF_OK)
         st = read_pieces(r, &opts, &spaces);
-    return st ? st : add_marks(r, 0, 1);
+    return st ? st : add_special_tokens(r, 0, 1);
 }
 
 /* ---- "bert": WordPiece. Tokens that begin a word are written with U+2581 before them, the others without
@@ -237,34 +232,35 @@ static clef_status set_wordpiece(const gguf_reader *r, int32_t id)
     const clef_gguf_string text = r->tokens->strings[id];
     const int64_t type = r->types ? clef__gguf_item_int(r->types, (uint64_t)id) : CLEF_PIECE_NORMAL;
     const int bracketed = text.n_bytes > 2 && text.text[0] == '[' && text.text[text.n_bytes - 1] == ']';
-    if (text.n_bytes > 3 && memcmp(text.text, SPACE_MARK, 3) == 0)
-        return clef__tokens_set(r->tok, id, text.text + 3, text.n_bytes - 3, r->err);
+    if (text.n_bytes > 3 && memcmp(text.text, CLEF_META_SPACE, 3) == 0)
+        return clef__vocab_set(&r->tok->vocab, id, text.text + 3, text.n_bytes - 3, r->err);
     if (type != CLEF_PIECE_NORMAL || bracketed)
-        return clef__tokens_set(r->tok, id, text.text, text.n_bytes, r->err);
+        return clef__vocab_set(&r->tok->vocab, id, text.text, text.n_bytes, r->err);
     char inner[2 + CLEF_MAX_PIECE];
     if (text.n_bytes > CLEF_MAX_PIECE)
         return clef__fail(r->err, CLEF_E_LIMIT, "%s: token %d has %zu bytes", r->path, id, text.n_bytes);
     memcpy(inner, "##", 2);
     memcpy(inner + 2, text.text, text.n_bytes);
-    return clef__tokens_set(r->tok, id, inner, text.n_bytes + 2, r->err);
+    return clef__vocab_set(&r->tok->vocab, id, inner, text.n_bytes + 2, r->err);
 }
 
 static clef_status read_bert(const gguf_reader *r)
 {
     clef_tokenizer *tok = r->tok;
     clef_status st = CLEF_OK;
-    for (int32_t id = 0; id < tok->n_tokens && st == CLEF_OK; id++)
+    for (int32_t id = 0; id < tok->vocab.n_tokens && st == CLEF_OK; id++)
         st = is_gap(r, id) ? CLEF_OK : set_wordpiece(r, id);
     if (st == CLEF_OK)
-        st = clef__tokens_prefer_last(tok, r->err);
+        st = clef__vocab_prefer_last(&tok->vocab, r->err);
     tok->unk = read_id(r, KEY "unknown_token_id", -1);
     tok->sep = read_id(r, KEY "seperator_token_id", -1); /* the key's own spelling */
     tok->cls = read_id(r, KEY "cls_token_id", tok->bos);
-    clef__tokens_guess_roles(tok);
-    const clef_bert_stages stages = {(int32_t)clef__gguf_int(r->gguf, KEY "normalizer.lowercase", -1),
-                                     (int32_t)clef__gguf_int(r->gguf, OWN "strip_accents", -1),
-                                     (int32_t)clef__gguf_int(r->gguf, OWN "space_cjk", 1)};
-    return st ? st : clef__bert_stages(tok, &stages, r->path, r->err);
+    clef__tokenizer_guess_roles(tok);
+    const clef__token_config config = {
+        .lowercase = (int32_t)clef__gguf_int(r->gguf, KEY "normalizer.lowercase", -1),
+        .strip_accents = (int32_t)clef__gguf_int(r->gguf, OWN "strip_accents", -1),
+        .space_cjk = (int32_t)clef__gguf_int(r->gguf, OWN "space_cjk", 1)};
+    return st ? st : clef__bert_parts(tok, &config, r->path, r->err);
 }
 
 static const model_kind model_kinds[] = {
@@ -282,11 +278,11 @@ static void read_roles(const gguf_reader *r)
     tok->pad = read_id(r, KEY "padding_token_id", tok->pad);
     tok->cls = read_id(r, KEY "cls_token_id", tok->cls);
     tok->mask = read_id(r, KEY "mask_token_id", tok->mask);
-    clef__tokens_guess_roles(tok);
+    clef__tokenizer_guess_roles(tok);
 }
 
 /* clef's own: what stands around a text, or two, as pairs of an id and its type. */
-static clef_status read_template(const gguf_reader *r, const char *key, int n_texts, clef_template *out)
+static clef_status read_template(const gguf_reader *r, const char *key, int n_texts, clef__template *out)
 {
     const clef_gguf_entry *items = number_array(r->gguf, key);
     int seen[2] = {0};
@@ -321,7 +317,7 @@ static clef_status read_templates(const gguf_reader *r)
     for (int32_t i = 0, after = 0; i < tok->single.n; i++) {
         const int32_t id = tok->single.items[i].id;
         int32_t *n = after ? &tok->n_after : &tok->n_before;
-        if (id >= 0 && *n < CLEF_MAX_MARKS)
+        if (id >= 0 && *n < CLEF_MAX_AROUND)
             (after ? tok->after : tok->before)[(*n)++] = id;
         after |= id < 0;
     }
@@ -339,7 +335,7 @@ static clef_status read_json(gguf_reader *r, const clef_gguf_entry *json)
     tok->bos = read_id(r, KEY "bos_token_id", tok->bos);
     tok->eos = read_id(r, KEY "eos_token_id", tok->eos);
     if (tok->n_before == 0 && tok->n_after == 0)
-        st = add_marks(r, 0, 0);
+        st = add_special_tokens(r, 0, 0);
     read_roles(r);
     return st;
 }
@@ -356,7 +352,7 @@ static clef_status read_arrays(gguf_reader *r)
         return clef__fail(r->err, CLEF_E_FORMAT,
                           "%s: " KEY "token_type has %llu items, expected %llu, one a token", r->path,
                           (unsigned long long)r->types->n, (unsigned long long)r->tokens->n);
-    return clef__tokens_reserve(r->tok, (int64_t)r->tokens->n, r->err);
+    return clef__vocab_reserve(&r->tok->vocab, (int64_t)r->tokens->n, r->err);
 }
 
 static clef_status read_kind(gguf_reader *r)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/read/formats.h"
 #include "runtime/os/os.h"
 
 /* Bytes of one message that are not read yet. */
@@ -88,7 +88,7 @@ typedef struct spm_spec {
     int64_t n_pieces;
     const char *charsmap;
     size_t n_charsmap, n_rules;
-    clef_spm_spaces spaces;
+    clef__spm_spaces spaces;
     int bad;
 } spm_spec;
 
@@ -156,8 +156,7 @@ static clef_status check_spec(const spm_spec *spec, const char *name, clef_error
     return CLEF_OK;
 }
 
-static clef_status read_piece(clef_tokenizer *tok, const clef_spm_model *model, int32_t id, proto p,
-                              clef_error *err)
+static clef_status read_piece(clef_tokenizer *tok, int32_t id, proto p, clef_error *err)
 {
     const char *text = "";
     size_t n = 0;
@@ -175,12 +174,12 @@ static clef_status read_piece(clef_tokenizer *tok, const clef_spm_model *model, 
     }
     if (p.bad)
         return clef__fail(err, CLEF_E_FORMAT, "SentencePiece: a field of piece %d runs over its end", id);
-    return clef__spm_piece(tok, model, id, text, n, type, score, err);
+    return clef__spm_piece(tok, id, text, n, type, score, err);
 }
 
 static int32_t id_or_none(const clef_tokenizer *tok, int64_t id)
 {
-    return id >= 0 && id < tok->n_tokens ? (int32_t)id : -1;
+    return id >= 0 && id < tok->vocab.n_tokens ? (int32_t)id : -1;
 }
 
 clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, size_t n, const char *name,
@@ -192,7 +191,6 @@ clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, siz
                      .pad = -1,
                      .spaces = {.add_prefix = 1, .squeeze = 1, .escape = 1}};
     proto root = {.at = data, .n = n};
-    clef_spm_model model = {0};
     for (proto_field f; next_field(&root, &f);) {
         spec.n_pieces += f.number == 1 && f.wire == 2;
         if (f.number == 2 && f.wire == 2)
@@ -205,43 +203,41 @@ clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, siz
     spec.bad |= root.bad;
     clef_status st = check_spec(&spec, name, err);
     if (st == CLEF_OK)
-        st = clef__tokens_reserve(tok, spec.n_pieces, err);
+        st = clef__vocab_reserve(&tok->vocab, spec.n_pieces, err);
     if (st)
         return st;
-    const clef_spm_opts opts = {.unigram = spec.model_type == SPM_UNIGRAM,
-                                .byte_fallback = spec.byte_fallback != 0,
-                                .unk = id_or_none(tok, spec.unk)};
-    st = clef__spm_create(tok, &opts, &model, err);
+    const clef__spm_opts opts = {.unigram = spec.model_type == SPM_UNIGRAM,
+                                 .byte_fallback = spec.byte_fallback != 0,
+                                 .unk = id_or_none(tok, spec.unk)};
+    st = clef__spm_create(tok, &opts, err);
     root = (proto){.at = data, .n = n};
     int32_t id = 0;
     for (proto_field f; st == CLEF_OK && next_field(&root, &f);)
         if (f.number == 1 && f.wire == 2)
-            st = read_piece(tok, &model, id++, f.bytes, err);
+            st = read_piece(tok, id++, f.bytes, err);
     tok->bos = id_or_none(tok, spec.bos);
     tok->eos = id_or_none(tok, spec.eos);
     tok->unk = opts.unk;
     tok->pad = id_or_none(tok, spec.pad);
     spec.spaces.charsmap = spec.charsmap;
     spec.spaces.n_charsmap = spec.n_charsmap;
-    if (st == CLEF_OK)
-        st = clef__spm_stages(tok, &spec.spaces, err);
-    if (st == CLEF_OK)
-        st = clef__tokenizer_seal(tok, err);
-    return st ? st : clef__spm_seal(&model, tok, err);
+    return st ? st : clef__spm_finish(tok, &spec.spaces, err);
 }
 
 /* What the models' own tokenizers add when no file says it: Llama's and Mistral's (BPE) a BOS, T5's (Unigram
  * without BOS) an EOS, ALBERT's [CLS] and [SEP]. */
-static clef_status add_marks(clef_tokenizer *tok, clef_token_marks marks, int is_bpe, clef_error *err)
+static clef_status add_special_tokens(clef_tokenizer *tok, const clef__token_config *config, int is_bpe,
+                                      clef_error *err)
 {
-    const int32_t cls = clef__tokens_find(tok, "[CLS]", 5), sep = clef__tokens_find(tok, "[SEP]", 5);
+    const int32_t cls = clef__vocab_find(&tok->vocab, "[CLS]", 5),
+                  sep = clef__vocab_find(&tok->vocab, "[SEP]", 5);
     if (!is_bpe && cls >= 0 && sep >= 0)
-        return clef__tokens_mark_pair(tok, cls, sep, err);
+        return clef__template_bert(tok, cls, sep, err);
     clef_status st = CLEF_OK;
-    if ((marks.add_bos < 0 ? is_bpe : marks.add_bos) && tok->bos >= 0)
-        st = clef__tokens_mark(tok, 0, tok->bos, err);
-    if (st == CLEF_OK && (marks.add_eos < 0 ? !is_bpe && tok->bos < 0 : marks.add_eos) && tok->eos >= 0)
-        st = clef__tokens_mark(tok, 1, tok->eos, err);
+    if ((config->add_bos < 0 ? is_bpe : config->add_bos) && tok->bos >= 0)
+        st = clef__template_add(tok, CLEF_BEFORE_TEXT, tok->bos, err);
+    if (st == CLEF_OK && (config->add_eos < 0 ? !is_bpe && tok->bos < 0 : config->add_eos) && tok->eos >= 0)
+        st = clef__template_add(tok, CLEF_AFTER_TEXT, tok->eos, err);
     return st;
 }
 
@@ -249,7 +245,7 @@ clef_status clef__tokenizer_read_spm(clef_tokenizer *tok, const char *path, clef
 {
     char *data = NULL;
     size_t n = 0;
-    clef_token_marks marks;
+    clef__token_config config;
     clef_status st = clef__os_read(path, CLEF_TOKENIZER_FILE_BYTES, &data, &n, err);
     const int lines = st == CLEF_OK && clef__is_tiktoken(data, n);
     if (lines)
@@ -260,6 +256,6 @@ clef_status clef__tokenizer_read_spm(clef_tokenizer *tok, const char *path, clef
     if (lines)
         return st;
     if (st == CLEF_OK)
-        st = clef__tokenizer_read_marks(tok, path, &marks, err);
-    return st ? st : add_marks(tok, marks, tok->model && clef__is_bpe(tok->model), err);
+        st = clef__tokenizer_read_config(tok, path, &config, err);
+    return st ? st : add_special_tokens(tok, &config, tok->model && clef__is_bpe(tok->model), err);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/read/formats.h"
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
@@ -146,14 +146,13 @@ static clef_status add_specials(clef_tokenizer *tok, const encoding *e, clef_err
             const int n = number ? snprintf(text, sizeof text, "%.*s%d%s", (int)(number - s->text), s->text,
                                             (int)(s->from + i), number + 2)
                                  : snprintf(text, sizeof text, "%s", s->text);
-            st = clef__tokens_add(tok, &(clef_added_token){.id = s->id + i, .text = text, .n = (size_t)n}, 1,
-                                  err);
+            st = clef__vocab_add(&tok->vocab,
+                                 &(clef__added_token){.id = s->id + i, .text = text, .n = (size_t)n}, 1, err);
         }
     return st;
 }
 
-static clef_status read_tokens(clef_tokenizer *tok, clef_bpe *bpe, const char *text, size_t n,
-                               clef_error *err)
+static clef_status read_tokens(clef_tokenizer *tok, const char *text, size_t n, clef_error *err)
 {
     clef_status st = CLEF_OK;
     line l;
@@ -165,9 +164,9 @@ static clef_status read_tokens(clef_tokenizer *tok, clef_bpe *bpe, const char *t
             continue;
         st = clef__base64(l.text, l.n, &bytes, &n_bytes, err);
         if (st == CLEF_OK)
-            st = clef__tokens_set(tok, l.rank, bytes, n_bytes, err);
+            st = clef__vocab_set(&tok->vocab, l.rank, bytes, n_bytes, err);
         if (st == CLEF_OK && n_bytes > 0)
-            st = clef__bpe_score(bpe, tok, (int32_t)l.rank, -(double)l.rank, err);
+            st = clef__bpe_score(tok->model, (int32_t)l.rank, -(double)l.rank, err);
         free(bytes);
     }
     return st;
@@ -203,7 +202,6 @@ clef_status clef__tokenizer_parse_tiktoken(clef_tokenizer *tok, const char *text
     const encoding *e = NULL;
     size_t n_tokens;
     int64_t most;
-    clef_bpe *bpe = NULL;
     clef_status st = measure(text, n, name, &n_tokens, &most, err);
     if (st == CLEF_OK)
         st = find_encoding(name, n_tokens, &e, err);
@@ -211,22 +209,20 @@ clef_status clef__tokenizer_parse_tiktoken(clef_tokenizer *tok, const char *text
         return st;
     for (const special *s = e->specials; s->text; s++)
         most = s->id + s->count - 1 > most ? s->id + s->count - 1 : most;
-    st = clef__tokens_reserve(tok, most + 1, err);
+    st = clef__vocab_reserve(&tok->vocab, most + 1, err);
     if (st == CLEF_OK)
-        st = clef__bpe_create_scored(tok, &(clef_bpe_opts){.bytes = 1, .unk = -1}, &bpe, err);
+        st = clef__bpe_create_scored(&tok->vocab, &(clef__bpe_opts){.bytes = 1, .unk = -1}, &tok->model, err);
     if (st == CLEF_OK)
-        st = read_tokens(tok, bpe, text, n, err);
+        st = read_tokens(tok, text, n, err);
     if (st == CLEF_OK)
         st = add_specials(tok, e, err);
     if (st == CLEF_OK && e->nfc)
-        st = clef__normalizer_unicode(tok, CLEF_FORM_NFC, err);
+        st = clef__normalizer_unicode(&tok->stages, CLEF_FORM_NFC, err);
     if (st == CLEF_OK)
-        st = clef__pretokenizer_regex(tok, e->regex, CLEF_SPLIT_ISOLATED, err);
+        st = clef__pretokenizer_regex(&tok->stages, e->regex, CLEF_SPLIT_ISOLATED, err);
     if (st == CLEF_OK)
         st = clef__tokenizer_seal(tok, err);
-    if (st == CLEF_OK)
-        st = clef__bpe_seal(bpe, tok, err);
-    tok->bos = e->bos ? clef__tokens_find(tok, e->bos, strlen(e->bos)) : -1;
-    tok->eos = clef__tokens_find(tok, e->eos, strlen(e->eos));
-    return st || tok->bos < 0 ? st : clef__tokens_mark(tok, 0, tok->bos, err);
+    tok->bos = e->bos ? clef__vocab_find(&tok->vocab, e->bos, strlen(e->bos)) : -1;
+    tok->eos = clef__vocab_find(&tok->vocab, e->eos, strlen(e->eos));
+    return st || tok->bos < 0 ? st : clef__template_add(tok, CLEF_BEFORE_TEXT, tok->bos, err);
 }

@@ -9,7 +9,7 @@ same "bytes that are no UTF-8" "$("$CLEF" tokenize "$demo" "$(printf 'a\357\277\
 same "half a character on stdin" "$("$CLEF" tokenize "$demo" "$(printf 'a\357\277\275')")" "$(printf 'a\342\226' | "$CLEF" tokenize "$demo" -)"
 refused "no ids to decode" 2 "expected ids x" "$CLEF" tokenize "$demo" --decode "x"
 refused "an id outside the vocabulary" 1 "id 99999999 is outside the vocabulary" "$CLEF" tokenize "$demo" --decode 99999999
-refused "a folder without a tokenizer" 1 "no tokenizer.json" "$CLEF" tokenize "$tmp" a
+refused "a folder without a tokenizer" 1 "tokenizer.json qwen.tiktoken" "$CLEF" tokenize "$tmp" a
 
 # A vocabulary alone, with incomplete hyperparameters: the numbers of heads differ, most others are missing.
 {

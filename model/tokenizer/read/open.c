@@ -1,0 +1,106 @@
+/* Opening a tokenizer: which reader a path needs. */
+#include <string.h>
+
+#include "model/tokenizer/read/formats.h"
+#include "runtime/os/os.h"
+
+/* The files of a folder that hold a tokenizer, the most trusted first. */
+static const struct {
+    const char *name;
+    clef_status (*read)(clef_tokenizer *tok, const char *path, clef_error *err);
+} file_kinds[] = {
+    {"tokenizer.json", clef__tokenizer_read_json}, {"tokenizer.model", clef__tokenizer_read_spm},
+    {"spiece.model", clef__tokenizer_read_spm},    {"vocab.json", clef__tokenizer_read_vocab},
+    {"vocab.txt", clef__tokenizer_read_txt},       {"qwen.tiktoken", clef__tokenizer_read_spm},
+};
+
+enum { N_FILE_KINDS = sizeof file_kinds / sizeof *file_kinds };
+
+/* The first kind whose file the folder has; N_FILE_KINDS when it has none. */
+static clef_status find_file(const char *folder, char *file, size_t capacity, size_t *kind, clef_error *err)
+{
+    for (*kind = 0; *kind < N_FILE_KINDS; ++*kind) {
+        const clef_status st = clef__beside(folder, file_kinds[*kind].name, file, capacity, err);
+        if (st || clef__os_is_file(file))
+            return st;
+    }
+    return CLEF_OK;
+}
+
+const char *clef__tokenizer_file(const char *folder)
+{
+    char file[CLEF_TOKENIZER_PATH];
+    size_t kind;
+    return find_file(folder, file, sizeof file, &kind, NULL) == CLEF_OK && kind < N_FILE_KINDS
+               ? file_kinds[kind].name
+               : NULL;
+}
+
+/* Puts the file's name before a message about its contents. Messages that begin with `path` have it already.
+ */
+static clef_status name_file(const char *path, const char *file, clef_status status, clef_error *err)
+{
+    if (!status || !err || strncmp(err->text, path, strlen(path)) == 0)
+        return status;
+    const clef_error why = *err;
+    return clef__fail(err, status, "%s: %.600s", file, why.text);
+}
+
+static clef_status read_folder(clef_tokenizer *tok, const char *path, clef_error *err)
+{
+    char file[CLEF_TOKENIZER_PATH];
+    size_t kind;
+    const clef_status st = find_file(path, file, sizeof file, &kind, err);
+    if (st)
+        return st;
+    if (kind < N_FILE_KINDS)
+        return name_file(path, file, file_kinds[kind].read(tok, file, err), err);
+    char known[256] = "";
+    for (size_t i = 0; i < N_FILE_KINDS; i++)
+        strcat(strcat(known, i ? ", " : ""), file_kinds[i].name);
+    return clef__fail(err, CLEF_E_NOT_FOUND, "%s: no tokenizer file; expected one of %s", path, known);
+}
+
+static int ends_with(const char *path, const char *end)
+{
+    const size_t n = strlen(path), n_end = strlen(end);
+    return n >= n_end && strcmp(path + n - n_end, end) == 0;
+}
+
+static clef_status read_file(clef_tokenizer *tok, const char *path, clef_error *err)
+{
+    if (ends_with(path, "vocab.json") || ends_with(path, "merges.txt"))
+        return clef__tokenizer_read_vocab(tok, path, err);
+    if (ends_with(path, ".txt"))
+        return clef__tokenizer_read_txt(tok, path, err);
+    clef_mapping file;
+    const clef_status st = clef__os_map(path, &file, err);
+    if (st)
+        return st;
+    const char *text = file.data;
+    const int is_gguf = file.n_bytes >= 4 && memcmp(text, "GGUF", 4) == 0;
+    const int is_json = ends_with(path, ".json") || (file.n_bytes > 0 && text[0] == '{');
+    clef__os_unmap(&file);
+    if (is_gguf)
+        return clef__tokenizer_read_gguf(tok, path, err);
+    return is_json ? clef__tokenizer_read_json(tok, path, err) : clef__tokenizer_read_spm(tok, path, err);
+}
+
+clef_status clef_tokenizer_open(const char *path, clef_tokenizer **out, clef_error *err)
+{
+    if (!out)
+        return clef__fail(err, CLEF_E_ARG, "tokenizer: out is NULL");
+    *out = NULL;
+    if (!path)
+        return clef__fail(err, CLEF_E_ARG, "tokenizer: path is NULL");
+    clef_tokenizer *tok = clef__tokenizer_new();
+    if (!tok)
+        return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for a tokenizer", path);
+    const clef_status st = clef__os_is_dir(path) ? read_folder(tok, path, err) : read_file(tok, path, err);
+    if (!st) {
+        *out = tok;
+        return CLEF_OK;
+    }
+    clef_tokenizer_close(tok);
+    return name_file(path, path, st, err);
+}
