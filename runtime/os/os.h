@@ -76,23 +76,27 @@ int         clef__os_ended(int64_t process, int *code);
 /** It goes on by itself, and nobody asks for it any more (0: none is left). Those that have ended meanwhile are forgotten here, and when a
  *  process is started; of more than 64 at once the rest stay in the system's list to the end of this process. */
 void        clef__os_leave(int64_t process);
-/** 1 for a code of a process that did not end by its own doing: Ctrl-C, a kill, no memory left. */
-int clef__os_ended_from_outside(int code);
+/** What an exit code says of a process that did not end by its own doing. Interrupted: Ctrl-C, which comes to all of
+ *  a terminal's processes. Killed: ended by somebody else, or by want of memory. */
+int clef__os_was_interrupted(int code);
+int clef__os_was_killed(int code);
 /** Makes this process one that works behind the user's back: out of the terminal's reach, its stderr the null device, and on processors
  *  that nobody else wants. */
 void        clef__os_go_behind(void);
 /** Ends it, and waits until it has. */
 void        clef__os_kill(int64_t process);
-/** Holds a file, a record of what is tried: it is made where it is missing, and while another process holds it this one waits. It is held
- *  to the end of the process, once in a process. CLEF_E_IO. */
-clef_status clef__os_hold(const char *path, clef_error *err);
-/** Empties the record; adds a text to it. */
-void        clef__os_held_clear(void);
-void        clef__os_held_write(const char *text);
-/** From now on an end of this process that it did not choose leaves a line in the record: "crashed" for a fault's signal, or an exit before
- *  guard_end; "hung" (and it ends) where since the last step it has used `seconds` of processor time, or done nothing for as long. A kill
- *  from outside leaves none. A step adds a "." to the record; where nothing is guarded it does nothing. Once in a process. */
-void        clef__os_guard(double seconds);
+/** A process's journal, in which it notes what it tries (os_guard_posix.c). Open makes the file where it is missing, and
+ *  waits while another process has it open. It stays open to the end of the process; one in a process. CLEF_E_IO. */
+clef_status clef__os_journal_open(const char *path, clef_error *err);
+void        clef__os_journal_clear(void);
+void        clef__os_journal_write(const char *text); /* nothing without a journal */
+/** From here to guard_end this process notes an end that it did not choose. `if_crashed` is written on a fault's signal
+ *  and on an exit; `if_hung` when `seconds` of its time have passed since the last step (os_clock.h), and then the
+ *  process ends. A kill from outside leaves no note, nor does a fault while memory is short. Texts: 63 bytes at most.
+ *  A step writes "." and starts the time anew; where nothing is guarded it does nothing. */
+enum { CLEF_OS_EXIT_NOTED = 70, CLEF_OS_EXIT_NO_MEMORY = 71 };
+void        clef__os_guard(double seconds, const char *if_crashed, const char *if_hung);
+void        clef__os_guard_is_cpu(int is_cpu); /* whether the device is; 1 before the first call */
 void        clef__os_guard_step(void);
 void        clef__os_guard_end(void);
 /** Waits some milliseconds. */

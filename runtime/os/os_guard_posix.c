@@ -1,100 +1,90 @@
-/* A process that tries what may crash or hang, and the record that it leaves of that: a file that one process
- * at a time holds. */
+/* A process that tries what may be wrong, hang or crash, and the journal in which it notes how that ends. It
+ * notes its own faults and its own hangs, so that nobody has to watch it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/time.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "graph/fail.h"
 #include "runtime/os/os.h"
+#include "runtime/os/os_clock.h"
 
-enum { LEFT = 70 /* exit code */, TICKS = 2 /* looks at the clock in the seconds allowed */ };
-static const double IDLE_SECONDS = 0.01; /* of a processor, in a tick: nothing was done */
+static const int32_t WATCH_MS = 250;
+static const size_t LEAST_MEMORY = (size_t)256 << 20; /* less than this to be had: memory is what was short */
 
-/* Signal handlers see these, so there is one of each. */
-static int held = -1;
-static volatile sig_atomic_t guarded, faulted, idle_ticks;
-static volatile double allowed, since, seen; /* seconds of processor time */
+/* Signal handlers and the watching thread see these, so there is one of each. */
+static int journal = -1;
+static volatile sig_atomic_t guarded, faulted;
+static char crash_note[64], hang_note[64];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the two below, and of the end of a guard */
+static double allowed, counted;                          /* seconds */
+static int device_is_cpu = 1;
 
-clef_status clef__os_hold(const char *path, clef_error *err)
+clef_status clef__os_journal_open(const char *path, clef_error *err)
 {
-    held = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (held < 0)
+    journal = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (journal < 0)
         return clef__fail(err, CLEF_E_IO, "%s: cannot be written: %s", path, strerror(errno));
-    while (flock(held, LOCK_EX) &&
-           errno == EINTR) /* a file system without locks: two may try the same, which is no harm */
+    while (flock(journal, LOCK_EX) &&
+           errno ==
+               EINTR) /* a file system without locks: two processes may try the same, which does no harm */
         continue;
     return CLEF_OK;
 }
 
-void clef__os_held_clear(void)
+void clef__os_journal_clear(void)
 {
-    if (held >= 0 && ftruncate(held, 0))
-        clef__os_held_write("\n");
+    if (journal >= 0 && ftruncate(journal, 0))
+        clef__os_journal_write("\n");
 }
 
-void clef__os_held_write(const char *text)
+void clef__os_journal_write(const char *text)
 {
-    const ssize_t n = held >= 0 ? write(held, text, strlen(text)) : 0;
-    (void)n; /* a record that cannot be written is none */
+    const ssize_t n = journal >= 0 ? write(journal, text, strlen(text)) : 0;
+    (void)n; /* a journal that cannot be written is none */
 }
 
-/* ---- from here on to clef__os_guard(): called by signals
- * ------------------------------------------------------------------------------
+/* ---- faults: called by signals ---------------------------------------------------------------------------
  */
 
-static double used(void)
-{
-    struct timespec time = {0};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static void leave(const char *why)
-{
-    guarded = 0;
-    clef__os_held_write(why);
-    _exit(LEFT);
-}
-
 enum { MAX_SIGNAL = 32 };
-static struct sigaction others[MAX_SIGNAL]; /* whose the signals are: a driver's compiler removes its files */
+static struct sigaction
+    others[MAX_SIGNAL]; /* whose the signals were: a driver's compiler removes its files */
+
+/* mmap() is a plain system call on every system that clef runs on, so a signal handler may ask it. */
+static int is_short_of_memory(void)
+{
+    void *memory = mmap(NULL, LEAST_MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return 1;
+    munmap(memory, LEAST_MEMORY);
+    return 0;
+}
+
+static void note_crash(void)
+{
+    if (!guarded)
+        return;
+    guarded = 0;
+    if (is_short_of_memory())
+        _exit(CLEF_OS_EXIT_NO_MEMORY);
+    clef__os_journal_write(crash_note);
+}
 
 static void on_fault(int number)
 {
-    if (guarded)
-        clef__os_held_write("\ncrashed\n");
-    guarded = 0;
+    note_crash();
     faulted = 1;
     sigaction(number, &others[number], NULL);
     raise(number);
-}
-
-/* Processor time, so that a machine with much else to do is no fault; a process that does nothing at all
- * waits for what does not come. */
-static void on_tick(int number)
-{
-    const double now = used();
-    (void)number;
-    if (faulted) /* whoever the fault was handed to does not come to an end */
-        _exit(LEFT);
-    idle_ticks = now - seen < IDLE_SECONDS ? idle_ticks + 1 : 0;
-    seen = now;
-    if (guarded && (now - since > allowed || idle_ticks >= TICKS))
-        leave("\nhung\n");
-}
-
-/* A driver that cannot go on calls exit(). */
-static void on_exit_early(void)
-{
-    if (guarded)
-        leave("\ncrashed\n");
 }
 
 /* Once more at each step: a driver may take them when it first needs its compiler. SIGFPE is left to those
@@ -113,38 +103,103 @@ static void take_faults(void)
     }
 }
 
-void clef__os_guard(double seconds)
+/* ---- hangs: a thread that watches the others ------------------------------------------------------------
+ */
+
+static int64_t this_thread(void)
+{
+#ifdef __linux__
+    return (int64_t)syscall(SYS_gettid);
+#else
+    return 0;
+#endif
+}
+
+static void check_time(double seconds)
+{
+    pthread_mutex_lock(&lock);
+    counted += seconds;
+    if (guarded && counted > allowed) {
+        guarded = 0;
+        clef__os_journal_write(hang_note);
+        _exit(CLEF_OS_EXIT_NOTED);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void *watch_threads(void *unused)
+{
+    const int64_t own = this_thread();
+    clef__os_usage before, now;
+    double then = clef__os_seconds();
+    clef__os_usage_read("/proc/self", own, &before);
+    for (;;) {
+        clef__os_sleep(WATCH_MS);
+        if (faulted) /* whoever the fault was handed to does not come to an end */
+            _exit(CLEF_OS_EXIT_NOTED);
+        const double at = clef__os_seconds();
+        clef__os_usage_read("/proc/self", own, &now);
+        check_time(clef__os_usage_counts(&before, &now, at - then, device_is_cpu));
+        before = now;
+        then = at;
+    }
+    return unused;
+}
+
+static void start_watching(void)
+{
+    sigset_t all, old;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* the thread takes nobody's signals */
+    if (!pthread_create(&thread, NULL, watch_threads, NULL))
+        pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* ---- the guard -------------------------------------------------------------------------------------------
+ */
+
+void clef__os_guard(double seconds, const char *if_crashed, const char *if_hung)
 {
     static char stack[1 << 16]; /* a stack that overflowed is of no use */
-    const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
-    const double tick = seconds / TICKS;
-    const struct timeval every = {(time_t)tick, (suseconds_t)((tick - (double)(time_t)tick) * 1e6)};
-    const struct itimerval timer = {every, every};
-    struct sigaction alarm = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
-    sigaltstack(&other, NULL);
+    static int is_ready;
+    if (!is_ready) {
+        const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
+        sigaltstack(&other, NULL);
+        atexit(note_crash); /* a driver that cannot go on calls exit() */
+        start_watching();
+        is_ready = 1;
+    }
+    strncpy(crash_note, if_crashed, sizeof crash_note - 1);
+    strncpy(hang_note, if_hung, sizeof hang_note - 1);
     take_faults();
+    pthread_mutex_lock(&lock);
     allowed = seconds;
-    since = seen = used();
+    counted = 0;
     guarded = 1;
-    atexit(on_exit_early);
-    sigemptyset(&alarm.sa_mask);
-    sigaction(SIGALRM, &alarm, NULL);
-    setitimer(ITIMER_REAL, &timer, NULL);
+    pthread_mutex_unlock(&lock);
+}
+
+void clef__os_guard_is_cpu(int is_cpu)
+{
+    device_is_cpu = is_cpu;
 }
 
 void clef__os_guard_step(void)
 {
     if (!guarded)
         return;
-    since = used();
-    idle_ticks = 0;
+    pthread_mutex_lock(&lock);
+    counted = 0;
+    pthread_mutex_unlock(&lock);
     take_faults();
-    clef__os_held_write(".");
+    clef__os_journal_write(".");
 }
 
 void clef__os_guard_end(void)
 {
-    const struct itimerval none = {0};
+    pthread_mutex_lock(&lock);
     guarded = 0;
-    setitimer(ITIMER_REAL, &none, NULL);
+    pthread_mutex_unlock(&lock);
 }

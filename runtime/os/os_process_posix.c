@@ -95,9 +95,15 @@ int clef__os_ended(int64_t process, int *code)
     return 1;
 }
 
-int clef__os_ended_from_outside(int code)
+int clef__os_was_interrupted(int code)
 {
-    return code == -SIGINT || code == -SIGTERM || code == -SIGHUP || code == -SIGKILL;
+    enum { EXIT_INTERRUPTED = 130 }; /* of a shell's custom, and of the command clef */
+    return code == EXIT_INTERRUPTED || code == -SIGINT;
+}
+
+int clef__os_was_killed(int code)
+{
+    return code == -SIGKILL || code == -SIGTERM || code == -SIGHUP || code == CLEF_OS_EXIT_NO_MEMORY;
 }
 
 void clef__os_go_behind(void)

@@ -5,7 +5,6 @@
 
 #include "runtime/device/cache.h"
 #include "runtime/plan/plan.h"
-#include "runtime/prove/proof.h"
 
 /** Makes a fused step of the kernels that can be its stages, of those that the plan wants with every symbol at 1, for CPUs alone; without one
  *  the plan enqueues launch by launch. Devices opened for profiles have none, nor have graphs without states: no steps follow one another.
@@ -67,8 +66,7 @@ typedef enum clef_fused_news {
     CLEF_FUSED_NONE   /* none will come: it failed, on this device, now or before; or the child was stopped */
 } clef_fused_news;
 
-/** The child for the kinds, which launches of the plan's present list are of; started, unless the record of the program (fused/ in the
- *  cache folder) says that it failed. CLEF_E_IO: none can be started. CLEF_E_NOMEM. */
+/** The child for the kinds, which launches of the plan's present list are of; started, unless the program is known to fail. CLEF_E_IO: none can be started. CLEF_E_NOMEM. */
 clef_status clef__fused_have_built(clef_plan *plan, const clef_fused_kinds *kinds, clef_fused_job **out, clef_error *err);
 /** How it stands; what is found to have failed is told once, by the device's notice. Looks at the child ten times a second at most. */
 clef_fused_news clef__fused_news(clef_device *dev, clef_fused_job *job);
@@ -77,23 +75,7 @@ clef_status clef__fused_wait(clef_plan *plan, clef_fused_job *job, clef_error *e
 /** With the device. Children that are at work stay there. */
 void        clef__fused_jobs_release(clef_device *dev);
 
-/* The child: runtime/prove/fused_prove.c. */
-
-/** 1 when the text, of a file for provers, is of a fused step. */
-int         clef__fused_is_case(const char *text);
-/** Builds the fused step, runs it on the file's cases against the launches, and puts its program to the disk cache; what fails is noted in the
- *  program's record. One process at a time: others wait, and find what was done. Removes the file. CLEF_E_IO, CLEF_E_FORMAT,
- *  CLEF_E_NOMEM. */
-clef_status clef__fused_prove(clef_device *dev, const char *path, char *text, clef_error *err);
 /** Gives the plan a fused step of these kinds, which is linked, for lists that are run `repeats` times. */
 clef_status clef__fused_give(clef_plan *plan, const clef_fused_kinds *kinds, int32_t repeats, clef_error *err);
-/** Writes what a child is told: the kinds, and cases of the plan's nodes that launch them. *n_steps: that it will take. CLEF_E_IO,
- *  CLEF_E_NOMEM. */
-clef_status clef__fused_write(const char *path, const clef_plan *plan, const clef_fused_kinds *kinds, int32_t *n_steps, clef_error *err);
-/** The record of a program, in the cache folder; 0: its path does not fit. */
-enum { CLEF_FUSED_PATH = 768 };
-int         clef__fused_record(const clef_device *dev, const clef_cache_key *key, char out[CLEF_FUSED_PATH]);
-/** What it says failed; CLEF_PROOF_RIGHT: nothing. */
-clef_verdict clef__fused_verdict(const char *record);
 
 #endif

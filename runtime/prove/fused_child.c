@@ -1,110 +1,84 @@
-/* A fused step's program is built and tried by a child, as a prover is; the plan goes on launch by launch.
- * What the child has come to is found on disk: the program, or a word in its record. */
+/* Fused steps that are built and tried by a child while the plan goes on launch by launch. What came of it is
+ * found on disk: the program in the cache, or a line among the device's proofs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/os/os.h"
-#include "runtime/plan/fused.h"
-#include "runtime/prove/proof.h"
+#include "runtime/prove/trial.h"
 
-enum {
-    MAX_RECORD_BYTES = 4096,
-    POLL_MS = 20,
-    PATIENCE = 4 /* of the seconds that a step may take: a child that says nothing */
-};
+enum { POLL_MS = 20 };
 static const double LOOK_SECONDS = 0.1;
-static const char told[] = "told\n";
 
 struct clef_fused_job {
     clef_fused_job *next;
     clef_cache_key key;
     clef_fused_news news;
-    int64_t process;
+    clef__trials *trials;
     double looked;
-    int32_t n_steps;                                      /* that the child will take */
-    char record[CLEF_FUSED_PATH], cases[CLEF_FUSED_PATH]; /* the file that the child is told by */
+    int32_t n_steps; /* that the trial will take */
+    char journal[CLEF__TRIAL_PATH];
 };
 
-/* ---- records
- * ------------------------------------------------------------------------------------------------------------------------
+/* ---- what is known ---------------------------------------------------------------------------------------
  */
 
-int clef__fused_record(const clef_device *dev, const clef_cache_key *key, char out[CLEF_FUSED_PATH])
+static void tell(const clef_device *dev, const char *what, const char *then)
 {
-    enum { NAME_BYTES = 12 };
-    int n = snprintf(out, CLEF_FUSED_PATH, "%s/fused step", dev->cache_dir);
-    if (n < 0 || n + 2 * NAME_BYTES + 40 > CLEF_FUSED_PATH || clef__os_make_dirs(out, NULL))
-        return 0;
-    n += snprintf(out + n, CLEF_FUSED_PATH - (size_t)n, "/");
-    for (int32_t i = 0; i < NAME_BYTES; i++)
-        n += snprintf(out + n, CLEF_FUSED_PATH - (size_t)n, "%02x", key->bytes[i]);
-    strcpy(out + n, ".txt");
-    return 1;
-}
-
-/* The worst that it says; *is_told: somebody was told; *n_steps: taken by the last who tried. */
-static clef_verdict read_record(const char *path, int *is_told, int32_t *n_steps)
-{
-    char *text = NULL;
-    size_t n = 0;
-    clef_verdict verdict = CLEF_PROOF_RIGHT;
-    *is_told = 0;
-    *n_steps = 0;
-    if (!clef__os_is_file(path) || clef__os_read(path, MAX_RECORD_BYTES, &text, &n, NULL))
-        return verdict;
-    for (int v = CLEF_PROOF_WRONG; clef__verdict_names[v]; v++)
-        verdict = strstr(text, clef__verdict_names[v]) ? (clef_verdict)v : verdict;
-    for (const char *at = text; *at; at++)
-        *n_steps += *at == '.';
-    *is_told = strstr(text, told) != NULL;
-    free(text);
-    return verdict;
-}
-
-clef_verdict clef__fused_verdict(const char *record)
-{
-    int is_told;
-    int32_t n_steps;
-    return read_record(record, &is_told, &n_steps);
-}
-
-/* The first who sees it tells the user. */
-static int has_failed(const clef_device *dev, const char *record)
-{
-    int is_told;
-    int32_t n_steps;
     char text[400];
-    const clef_verdict verdict = read_record(record, &is_told, &n_steps);
-    if (verdict < CLEF_PROOF_WRONG)
-        return 0;
-    FILE *to = is_told || !dev->notice ? NULL : fopen(record, "a");
-    if (!to)
-        return 1;
-    fputs(told, to);
-    fclose(to);
-    snprintf(text, sizeof text, "a step as one launch %s on %s: set aside, its launches serve one by one",
-             clef__proof_says(verdict), dev->info.name);
-    dev->notice(dev->notice_user, text);
-    return 1;
+    snprintf(text, sizeof text, "fused step %s on %s: %s", what, dev->info.name, then);
+    if (dev->notice)
+        dev->notice(dev->notice_user, text);
 }
 
-/* ---- the child
- * ------------------------------------------------------------------------------------------------------------------------
+/* From the journal, whose child may have been another process's, to the proofs. Who does it tells the user.
+ */
+static void settle(clef_device *dev, clef_proofs *known, uint64_t print, const char *journal)
+{
+    const clef__trial_result r = clef__trial_read_journal(journal, 0);
+    const clef_proof proof = {
+        .print = print, .op = CLEF__FUSED_OP, .variant = "-", .verdict = r.verdict, .worst = r.worst};
+    if (!r.is_known)
+        return;
+    clef__os_remove(journal);
+    if (r.verdict == CLEF_PROOF_UNTRIED || clef__proofs_put(known, &proof, NULL))
+        return;
+    (void)clef__proofs_save(dev, known, NULL);
+    if (r.verdict >= CLEF_PROOF_WRONG && clef__proofs_find(known, print)->n_hung <= 1)
+        tell(dev, clef__proof_says(r.verdict), "set aside, its launches run one by one");
+}
+
+/* *n_hung: occasions on which it hung so far. */
+static int is_set_aside(clef_device *dev, const clef_cache_key *key, const char *journal, int32_t *n_hung)
+{
+    clef_proofs *known = NULL;
+    const uint64_t print = clef__fused_print(key);
+    *n_hung = 0;
+    if (clef__proofs_open(dev, &known, NULL))
+        return 0;
+    settle(dev, known, print, journal);
+    const clef_proof *proof = clef__proofs_find(known, print);
+    *n_hung = proof ? proof->n_hung : 0;
+    return proof && clef__proof_is_bad(proof);
+}
+
+/* ---- the child -------------------------------------------------------------------------------------------
  */
 
-static clef_status start(clef_plan *plan, const clef_fused_kinds *kinds, clef_fused_job *job, clef_error *err)
+static clef_status start(clef_plan *plan, const clef_fused_kinds *kinds, int32_t n_hung, clef_fused_job *job,
+                         clef_error *err)
 {
     static int32_t n_started; /* two plans of a process may want one each */
-    const int n = snprintf(job->cases, sizeof job->cases, "%.*s-%lld-%d", (int)strlen(job->record) - 4,
-                           job->record, (long long)clef__os_pid(), (int)n_started++);
-    if (n < 0 || (size_t)n >= sizeof job->cases)
+    char cases[CLEF__TRIAL_PATH];
+    const int n = snprintf(cases, sizeof cases, "%.*s-%lld-%d", (int)strlen(job->journal) - 4, job->journal,
+                           (long long)clef__os_pid(), (int)n_started++);
+    if (n < 0 || (size_t)n + 32 > sizeof cases)
         return clef__fail(err, CLEF_E_IO, "fused step: the cache folder's name is too long");
-    clef_status s = clef__fused_write(job->cases, plan, kinds, &job->n_steps, err);
+    clef_status s = clef__fused_write(cases, plan, kinds, n_hung, &job->n_steps, err);
     if (!s)
-        s = clef__proof_spawn(plan->dev, job->cases, "0", &job->process, err);
+        s = clef__trials_start(plan->dev, cases, job->journal, 1, 1, &job->trials, err);
     if (s)
-        clef__os_remove(job->cases);
+        clef__os_remove(cases);
     return s;
 }
 
@@ -121,6 +95,7 @@ clef_status clef__fused_have_built(clef_plan *plan, const clef_fused_kinds *kind
 {
     clef_device *dev = plan->dev;
     clef_cache_key key;
+    int32_t n_hung = 0;
     clef_status s = clef__fused_key(dev, kinds, &key, err);
     *out = s ? NULL : find_job(dev, &key);
     if (s || *out)
@@ -129,12 +104,12 @@ clef_status clef__fused_have_built(clef_plan *plan, const clef_fused_kinds *kind
     if (!job)
         return clef__fail(err, CLEF_E_NOMEM, "fused step: no memory for its child");
     job->key = key;
-    if (!clef__fused_record(dev, &key, job->record))
+    if (!clef__fused_journal(dev, &key, job->journal))
         s = clef__fail(err, CLEF_E_IO, "%s: cannot be written", dev->cache_dir);
-    else if (has_failed(dev, job->record))
+    else if (is_set_aside(dev, &key, job->journal, &n_hung))
         job->news = CLEF_FUSED_NONE;
     else
-        s = start(plan, kinds, job, err);
+        s = start(plan, kinds, n_hung, job, err);
     if (s) {
         free(job);
         return s;
@@ -147,63 +122,39 @@ clef_status clef__fused_have_built(clef_plan *plan, const clef_fused_kinds *kind
 /* Its child has ended, or is given up. */
 static void conclude(clef_device *dev, clef_fused_job *job)
 {
-    job->process = 0;
-    clef__os_remove(job->cases);
-    job->news =
-        !has_failed(dev, job->record) && clef__cache_has(dev, &job->key) ? CLEF_FUSED_BUILT : CLEF_FUSED_NONE;
-}
-
-static void give_up(clef_device *dev, clef_fused_job *job)
-{
-    clef__os_kill(job->process);
-    conclude(dev, job);
+    int32_t n_hung;
+    const int is_aside = is_set_aside(dev, &job->key, job->journal, &n_hung);
+    clef__trials_destroy(job->trials);
+    job->trials = NULL;
+    job->news = !is_aside && clef__cache_has(dev, &job->key) ? CLEF_FUSED_BUILT : CLEF_FUSED_NONE;
 }
 
 clef_fused_news clef__fused_news(clef_device *dev, clef_fused_job *job)
 {
     const double now = job->news == CLEF_FUSED_WAITS ? clef__os_seconds() : 0;
-    int code;
     if (job->news != CLEF_FUSED_WAITS || now - job->looked < LOOK_SECONDS)
         return job->news;
     job->looked = now;
-    if (clef__os_ended(job->process, &code))
+    if (clef__trials_poll(job->trials, NULL) || clef__trials_are_over(job->trials))
         conclude(dev, job);
     return job->news;
 }
 
-/* Who waited knows what serves: the child was ended by somebody else, or had no memory. */
-static void tell_missing(const clef_device *dev, const clef_fused_job *job)
-{
-    char text[400];
-    snprintf(text, sizeof text,
-             "a step as one launch could not be tried on %s: its launches serve one by one", dev->info.name);
-    if (clef__fused_verdict(job->record) < CLEF_PROOF_WRONG && dev->notice)
-        dev->notice(dev->notice_user, text);
-}
-
-/* In steps, as the record counts them. One that says nothing for long is none: its device does not open, or
- * who holds the record is stuck.
- */
 clef_status clef__fused_wait(clef_plan *plan, clef_fused_job *job, clef_error *err)
 {
-    const double seconds = PATIENCE * clef__proof_seconds();
-    double since = clef__os_seconds();
-    int32_t seen = -1, n_steps = 0;
-    int is_told;
     clef_status s = CLEF_OK;
     while (!s && clef__fused_news(plan->dev, job) == CLEF_FUSED_WAITS) {
-        read_record(job->record, &is_told, &n_steps);
-        n_steps = n_steps < job->n_steps ? n_steps : job->n_steps;
-        since = n_steps != seen ? clef__os_seconds() : since;
-        seen = n_steps;
-        s = clef__plan_progress(plan, "fused step", (uint64_t)n_steps, (uint64_t)job->n_steps, err);
-        if (s || clef__os_seconds() - since > seconds)
-            give_up(plan->dev, job);
+        const int32_t n = clef__trials_n_steps(job->trials);
+        s = clef__plan_progress(plan, "fused step", (uint64_t)(n < job->n_steps ? n : job->n_steps),
+                                (uint64_t)job->n_steps, err);
+        if (s)
+            conclude(plan->dev, job);
         else
             clef__os_sleep(POLL_MS);
     }
-    if (!s && job->news == CLEF_FUSED_NONE)
-        tell_missing(plan->dev, job);
+    int32_t n_hung; /* else the child was ended by somebody else, or had no memory */
+    if (!s && job->news == CLEF_FUSED_NONE && !is_set_aside(plan->dev, &job->key, job->journal, &n_hung))
+        tell(plan->dev, "could not be tried", "its launches run one by one");
     return s;
 }
 
@@ -212,8 +163,7 @@ void clef__fused_jobs_release(clef_device *dev)
     while (dev->fused_jobs) {
         clef_fused_job *job = dev->fused_jobs;
         dev->fused_jobs = job->next;
-        if (job->process)
-            clef__os_leave(job->process);
+        clef__trials_leave(job->trials);
         free(job);
     }
 }

@@ -60,8 +60,13 @@ static clef_status add_unit(prover *p, const clef_value *n, int32_t setting, cle
     clef_proof_unit unit = {.node = n};
     int32_t i = 0;
     kernels_of(p, n, setting, &unit.kernels);
+    for (int32_t k = 0; k < unit.kernels.n; k++) {
+        const clef_proof *found = clef__proofs_find(p->known, unit.kernels.prints[k]);
+        unit.n_hung = found && found->n_hung > unit.n_hung ? found->n_hung : unit.n_hung;
+    }
     while (i < unit.kernels.n &&
-           (clef__proofs_find(p->known, unit.kernels.prints[i]) || is_asked_for(p, unit.kernels.prints[i])))
+           (clef__proof_is_settled(clef__proofs_find(p->known, unit.kernels.prints[i])) ||
+            is_asked_for(p, unit.kernels.prints[i])))
         i++;
     if (i == unit.kernels.n)
         return CLEF_OK;
@@ -94,37 +99,25 @@ static clef_status collect(prover *p, clef_error *err)
  * --------------------------------------------------------------------------------------------------------------------
  */
 
-const char *clef__proof_says(clef_verdict verdict)
-{
-    return verdict == CLEF_PROOF_WRONG     ? "gives wrong numbers"
-           : verdict == CLEF_PROOF_HUNG    ? "does not come back"
-           : verdict == CLEF_PROOF_CRASHED ? "crashes the driver"
-                                           : "does not build or run";
-}
-
 static void tell(const prover *p, const clef_proof *proof)
 {
     const clef_device *dev = p->plan->dev;
     char text[400], much[64] = "";
     if (proof->verdict == CLEF_PROOF_WRONG)
         snprintf(much, sizeof much, " (%.3g times the error allowed)", proof->worst);
-    snprintf(text, sizeof text, "%s %s %s%s on %s: set aside, the next variant serves", proof->op,
-             proof->variant, clef__proof_says(proof->verdict), much, dev->info.name);
+    snprintf(text, sizeof text, "%s %s %s%s on %s: set aside", proof->op, proof->variant,
+             clef__proof_says(proof->verdict), much, dev->info.name);
     if (dev->notice)
         dev->notice(dev->notice_user, text);
 }
 
-static const clef_proof *bad(const clef_proofs *known, clef_op op, const clef_variant *variant)
+static const clef_proof *find_bad(const clef_proofs *known, clef_op op, const clef_variant *variant)
 {
-    for (int32_t i = 0; i < known->n; i++)
-        if (known->at[i].verdict >= CLEF_PROOF_WRONG && strcmp(known->at[i].op, clef__ops[op]->name) == 0 &&
-            strcmp(known->at[i].variant, variant->name) == 0)
-            return &known->at[i];
-    return NULL;
+    return clef__proofs_find_bad(known, clef__ops[op]->name, variant->name);
 }
 
-/* The unit's verdict to each of its kernels. The first of a variant that is bad is told; where an op has no
- * other the plan fails and says why. */
+/* The unit's verdict goes to each of its kernels. The first bad one of a variant is told, but no hang a
+ * second time. */
 static clef_status keep(prover *p, const clef_proof_unit *u, clef_error *err)
 {
     const clef_variant *variant = u->kernels.variant;
@@ -132,7 +125,8 @@ static clef_status keep(prover *p, const clef_proof_unit *u, clef_error *err)
     clef_status s = CLEF_OK;
     snprintf(proof.op, sizeof proof.op, "%s", clef__ops[u->node->op]->name);
     snprintf(proof.variant, sizeof proof.variant, "%s", variant ? variant->name : "-");
-    if (proof.verdict >= CLEF_PROOF_WRONG && variant && !bad(p->known, u->node->op, variant))
+    const int is_news = proof.verdict != CLEF_PROOF_HUNG || u->n_hung == 0;
+    if (proof.verdict >= CLEF_PROOF_WRONG && variant && is_news && !find_bad(p->known, u->node->op, variant))
         tell(p, &proof);
     for (int32_t i = 0; i < u->kernels.n && !s; i++) {
         proof.print = u->kernels.prints[i];
@@ -144,14 +138,16 @@ static clef_status keep(prover *p, const clef_proof_unit *u, clef_error *err)
 /* 1 when something is known now that was not. */
 static int prove_units(prover *p, clef_status *s, clef_error *err)
 {
-    const int32_t before = p->known->n;
+    int32_t n_known = 0;
     *s = clef__proof_by_children(p->plan, &p->units, err);
-    for (int32_t i = 0; i < p->units.n && *s != CLEF_E_NOMEM; i++)
+    for (int32_t i = 0; i < p->units.n && *s != CLEF_E_NOMEM; i++) {
+        n_known += p->units.at[i].known;
         if (p->units.at[i].known && keep(p, &p->units.at[i], *s ? NULL : err))
             *s = CLEF_E_NOMEM;
-    if (p->known->n > before && *s != CLEF_E_NOMEM)
+    }
+    if (n_known && *s != CLEF_E_NOMEM)
         (void)clef__proofs_save(p->plan->dev, p->known, NULL);
-    return p->known->n > before;
+    return n_known > 0;
 }
 
 /* ---- setting aside
@@ -166,38 +162,74 @@ static void set_aside(const clef_proofs *known, clef_tuning *tuning)
     clef_op op = CLEF_OP_NONE;
     int32_t n = 0;
     for (int32_t row = 0; aside && (variant = clef__variant_row(row, &op)); row++)
-        if (bad(known, op, variant))
+        if (find_bad(known, op, variant))
             aside[row] = 1;
     for (int32_t i = 0; i < tuning->n; i++)
-        if (!bad(known, (clef_op)choices[i].key.op, choices[i].variant))
+        if (!find_bad(known, (clef_op)choices[i].key.op, choices[i].variant))
             choices[n++] = choices[i];
     tuning->n = n;
 }
 
-/* Every kernel of the plan is one that did not fail. */
+/* What is known against the kernels that serve a node there; NULL: nothing. */
+static const clef_proof *find_charge(const prover *p, const clef_value *n, int32_t setting)
+{
+    clef_proof_kernels k = {0};
+    if (needs_proof(n))
+        kernels_of(p, n, setting, &k);
+    if (k.n && k.variant)
+        return find_bad(p->known, n->op, k.variant);
+    for (int32_t i = 0; i < k.n; i++) {
+        const clef_proof *found = clef__proofs_find(p->known, k.prints[i]);
+        if (found && found->verdict >= CLEF_PROOF_WRONG)
+            return found;
+    }
+    return NULL;
+}
+
+/* A suspicion stops nobody: the kernels are used, since the op has no others. That is told once. */
+static void tell_used_all_the_same(const prover *p, const clef_proof *charge)
+{
+    const clef_device *dev = p->plan->dev;
+    char text[400];
+    clef_proof *own = &p->known->at[charge - p->known->at];
+    if (own->is_told || !dev->notice)
+        return;
+    own->is_told = 1;
+    snprintf(text, sizeof text,
+             "%s has no other kernel than one that %s on %s: it is used all the same (--strict refuses)",
+             own->op, clef__proof_says(own->verdict), dev->info.name);
+    dev->notice(dev->notice_user, text);
+}
+
+static clef_status check_node(const prover *p, const clef_value *n, int32_t setting, clef_error *err)
+{
+    const clef_proof *charge = find_charge(p, n, setting);
+    const char *device = p->plan->dev->info.name, *op = clef__ops[n->op]->name;
+    if (!charge)
+        return CLEF_OK;
+    if (!clef__proof_is_suspicion(charge))
+        return clef__fail(
+            err, CLEF_E_DEVICE,
+            "%s: the kernels of %s fail on %s (%s), and there are no others; CLEF_PROOF=0 uses them "
+            "all the same, `clef cache clear aside` has them tried again",
+            n->name, op, device, clef__verdict_names[charge->verdict]);
+    if (p->plan->opts.compile.strict)
+        return clef__fail(
+            err, CLEF_E_UNSUPPORTED,
+            "strict: %s: the kernel of %s did not come back from its trial on %s, and there is no other",
+            n->name, op, device);
+    tell_used_all_the_same(p, charge);
+    return CLEF_OK;
+}
+
 static clef_status check_nodes(const prover *p, clef_error *err)
 {
     const clef_graph *g = p->plan->graph;
-    for (int32_t m = 0; m < p->at->n; m++)
-        for (int32_t i = 0; i < g->n_values; i++) {
-            const clef_value *n = g->values[i];
-            const clef_proof *found = NULL;
-            clef_proof_kernels k = {0};
-            if (needs_proof(n))
-                kernels_of(p, n, m, &k);
-            if (k.n && k.variant)
-                found = bad(p->known, n->op, k.variant);
-            for (int32_t at = 0; at < k.n && !k.variant && (!found || found->verdict < CLEF_PROOF_WRONG);
-                 at++)
-                found = clef__proofs_find(p->known, k.prints[at]);
-            if (found && found->verdict >= CLEF_PROOF_WRONG)
-                return clef__fail(err, CLEF_E_DEVICE,
-                                  "%s: the kernels of %s fail on %s (%s), and there are no others; "
-                                  "CLEF_PROOF=0 uses them all the same",
-                                  n->name, clef__ops[n->op]->name, p->plan->dev->info.name,
-                                  clef__verdict_names[found->verdict]);
-        }
-    return CLEF_OK;
+    clef_status s = CLEF_OK;
+    for (int32_t m = 0; m < p->at->n && !s; m++)
+        for (int32_t i = 0; i < g->n_values && !s; i++)
+            s = check_node(p, g->values[i], m, err);
+    return s;
 }
 
 static int device_proves(const clef_device *dev)
@@ -216,7 +248,7 @@ int clef__proof_failed(clef_device *dev, int32_t row)
     clef_proofs *known = NULL;
     clef_op op = CLEF_OP_NONE;
     const clef_variant *variant = clef__variant_row(row, &op);
-    return device_proves(dev) && !clef__proofs_open(dev, &known, NULL) && bad(known, op, variant);
+    return device_proves(dev) && !clef__proofs_open(dev, &known, NULL) && find_bad(known, op, variant);
 }
 
 int clef__proof_trusts(clef_device *dev, int32_t row)

@@ -48,26 +48,44 @@ typedef enum clef_verdict {
 } clef_verdict;
 extern const char *const clef__verdict_names[];
 
-/** What a kernel, with its constants, did. */
+/** What a kernel, with its constants, or a fused step did. */
 typedef struct clef_proof {
     uint64_t     print;          /* clef_proof_kernels */
     char         op[32], variant[32]; /* variant "-": the op has one implementation */
     clef_verdict verdict;
     double       worst;          /* in parts of what is allowed */
+    int32_t      n_hung;         /* occasions, starts of a program, on which it hung */
+    int64_t      when;           /* the last was found out, in seconds since 1970 */
+    int32_t      is_new, is_told; /* 1: found out by this process; the user knows. Not on disk */
 } clef_proof;
 typedef struct clef_proofs {
     clef_proof *at;
     int32_t     n, cap;
 } clef_proofs;
 
+/** A hang may be the machine's fault, so that it is a suspicion on the first occasions: the next start tries again, with twice the time. It
+ *  is a verdict from occasion number CLEF_PROOF_OCCASIONS on. Either is forgotten after a week, and by another version of clef. */
+enum { CLEF_PROOF_OCCASIONS = 3 };
+int clef__proof_is_suspicion(const clef_proof *p);
+/** 1 when this process need not try again: `p` is no suspicion of an earlier start. Takes NULL: 0. */
+int clef__proof_is_settled(const clef_proof *p);
+/** 1 when what it is of is set aside in this process. */
+int clef__proof_is_bad(const clef_proof *p);
+/** "crashes the driver" */
+const char *clef__proof_says(clef_verdict verdict);
+
 /** The device's, read at the first call; they belong to the device. A missing or damaged file holds none. CLEF_E_NOMEM. */
 clef_status clef__proofs_open(clef_device *dev, clef_proofs **out, clef_error *err);
 void        clef__proofs_free(clef_proofs *proofs); /* takes NULL */
-/** Adds one; the first of a print stays. CLEF_E_NOMEM. */
+/** Adds what this process found out. What is settled stays; a suspicion is replaced, or is one of another occasion. CLEF_E_NOMEM. */
 clef_status clef__proofs_put(clef_proofs *proofs, const clef_proof *proof, clef_error *err);
 const clef_proof *clef__proofs_find(const clef_proofs *proofs, uint64_t print); /* NULL: none */
+/** One for which the op's variant is set aside; NULL: none. */
+const clef_proof *clef__proofs_find_bad(const clef_proofs *proofs, const char *op, const char *variant);
 /** Writes them, with what other processes wrote meanwhile. One that cannot be written is no error. */
 clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error *err);
+/** Reads a line of the file; 0: it is damaged. */
+int         clef__proof_parse(const char *line, clef_proof *out);
 
 /* ---- kernels: runtime/prove/proof_kernels.c ------------------------------------------------------------------------------------------------ */
 
@@ -99,6 +117,7 @@ typedef struct clef_proof_unit {
     clef_verdict       verdict;                   /* from here on what the prover said */
     double             worst;
     int32_t            known;                     /* 1: it said so */
+    int32_t            n_hung;                    /* occasions on which one of its kernels hung before */
     int32_t            built;                     /* 1: the plan's process has its programs meanwhile */
 } clef_proof_unit;
 typedef struct clef_proof_units {
@@ -106,32 +125,8 @@ typedef struct clef_proof_units {
     int32_t          n, cap;
 } clef_proof_units;
 
-/** What a proof's end says; CLEF_PROOF_UNTRIED for want of memory, which is no fault of the kernel. `worst` in parts of what is allowed. */
-clef_verdict clef__proof_verdict(clef_status s, const clef_error *why, double worst);
-/** "crashes the driver" */
-const char *clef__proof_says(clef_verdict verdict);
 /** 1 when kernels of this plan are proven in children before use. */
 int         clef__proof_wanted(const struct clef_plan *plan);
-/** Seconds that a case may take: $CLEF_PROOF_SECONDS, else 60. */
-double      clef__proof_seconds(void);
-/** Starts a prover of the device on a file, beginning with case `first`. CLEF_E_IO, CLEF_E_NOMEM. */
-clef_status clef__proof_spawn(clef_device *dev, const char *path, const char *first, int64_t *process, clef_error *err);
-
-/* A file's cases: runtime/prove/proof_file.c */
-
-/** A case as it is read: its graph is a text of n bytes behind its first line. */
-typedef struct clef_proof_entry {
-    clef_proof_case c; /* without its graph */
-    char            op[32], variant[32], forced[80];
-    const char     *text;
-    size_t          n;
-} clef_proof_entry;
-clef_status clef__proof_write_unit(FILE *to, const struct clef_plan *plan, const clef_proof_unit *u, clef_error *err);
-/** Where each of at most `most` cases of a text begins. Returns how many there are, or -1: the text is not one of cases. */
-int32_t     clef__proof_cases(const char *text, const char **starts, int32_t most);
-/** 0: it does not read as one. */
-int         clef__proof_read_case(const char *start, clef_proof_entry *out);
-
 /** Writes the cases of units for provers: runtime/prove/proof_file.c. Where a few rows launch the same kernels as many do, few are proven.
  *  CLEF_E_IO, CLEF_E_NOMEM. */
 clef_status clef__proof_write(const char *path, const struct clef_plan *plan, const clef_proof_units *units, clef_error *err);

@@ -1,18 +1,49 @@
-/* What was proven on a device: in memory, and on disk beside the tuning database, under the same name. */
+/* What trials found on a device: in memory, and on disk in the cache folder's proof/. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "clef/clef.h"
 #include "runtime/os/os.h"
 #include "runtime/prove/proof.h"
 #include "runtime/tune/tune.h"
 
-enum { MAX_FILE_BYTES = 16 << 20, LINE_BYTES = 160 };
-static const char head[] = "clef proofs 1\n";
+enum { MAX_FILE_BYTES = 16 << 20, LINE_BYTES = 200, WEEK = 7 * 24 * 3600 };
+static const char head[] = "clef proofs 2 "; /* the version of clef ends the line */
 const char *const clef__verdict_names[] = {"right", "untried", "wrong", "refused", "crashed", "hung", NULL};
 
-const clef_proof *clef__proofs_find(const clef_proofs *proofs, uint64_t print)
+/* ---- verdicts --------------------------------------------------------------------------------------------
+ */
+
+int clef__proof_is_suspicion(const clef_proof *p)
+{
+    return p->verdict == CLEF_PROOF_HUNG && p->n_hung < CLEF_PROOF_OCCASIONS;
+}
+
+int clef__proof_is_settled(const clef_proof *p)
+{
+    return p && (p->is_new || !clef__proof_is_suspicion(p));
+}
+
+int clef__proof_is_bad(const clef_proof *p)
+{
+    return clef__proof_is_settled(p) && p->verdict >= CLEF_PROOF_WRONG;
+}
+
+const char *clef__proof_says(clef_verdict verdict)
+{
+    return verdict == CLEF_PROOF_WRONG     ? "gives wrong numbers"
+           : verdict == CLEF_PROOF_HUNG    ? "does not come back"
+           : verdict == CLEF_PROOF_CRASHED ? "crashes the driver"
+                                           : "does not build or run";
+}
+
+/* ---- in memory -------------------------------------------------------------------------------------------
+ */
+
+static clef_proof *find(const clef_proofs *proofs, uint64_t print)
 {
     for (int32_t i = 0; i < proofs->n; i++)
         if (proofs->at[i].print == print)
@@ -20,10 +51,22 @@ const clef_proof *clef__proofs_find(const clef_proofs *proofs, uint64_t print)
     return NULL;
 }
 
-clef_status clef__proofs_put(clef_proofs *proofs, const clef_proof *proof, clef_error *err)
+const clef_proof *clef__proofs_find(const clef_proofs *proofs, uint64_t print)
 {
-    if (clef__proofs_find(proofs, proof->print))
-        return CLEF_OK;
+    return find(proofs, print);
+}
+
+const clef_proof *clef__proofs_find_bad(const clef_proofs *proofs, const char *op, const char *variant)
+{
+    for (int32_t i = 0; i < proofs->n; i++)
+        if (clef__proof_is_bad(&proofs->at[i]) && strcmp(proofs->at[i].op, op) == 0 &&
+            strcmp(proofs->at[i].variant, variant) == 0)
+            return &proofs->at[i];
+    return NULL;
+}
+
+static clef_status add(clef_proofs *proofs, const clef_proof *proof, clef_error *err)
+{
     if (proofs->n == proofs->cap) {
         const int32_t cap = 2 * proofs->cap + 32;
         clef_proof *grown = realloc(proofs->at, (size_t)cap * sizeof *grown);
@@ -36,6 +79,32 @@ clef_status clef__proofs_put(clef_proofs *proofs, const clef_proof *proof, clef_
     return CLEF_OK;
 }
 
+clef_status clef__proofs_put(clef_proofs *proofs, const clef_proof *proof, clef_error *err)
+{
+    clef_proof *known = find(proofs, proof->print), now = *proof;
+    if (clef__proof_is_settled(known))
+        return CLEF_OK;
+    now.is_new = 1;
+    now.n_hung = now.verdict == CLEF_PROOF_HUNG ? 1 + (known ? known->n_hung : 0) : 0;
+    now.when = (int64_t)time(NULL);
+    if (!known)
+        return add(proofs, &now, err);
+    *known = now;
+    return CLEF_OK;
+}
+
+/* What another process wrote: a suspicion gives way to anything more certain, here as there. */
+static clef_status merge(clef_proofs *proofs, const clef_proof *theirs, clef_error *err)
+{
+    clef_proof *known = find(proofs, theirs->print);
+    if (!known)
+        return add(proofs, theirs, err);
+    if (!known->is_new && clef__proof_is_suspicion(known) &&
+        (theirs->verdict != CLEF_PROOF_HUNG || theirs->n_hung > known->n_hung))
+        *known = *theirs;
+    return CLEF_OK;
+}
+
 void clef__proofs_free(clef_proofs *proofs)
 {
     if (proofs)
@@ -43,34 +112,58 @@ void clef__proofs_free(clef_proofs *proofs)
     free(proofs);
 }
 
-static clef_status parse_line(clef_proofs *proofs, const char *line, clef_error *err)
+/* ---- on disk ---------------------------------------------------------------------------------------------
+ */
+
+int clef__proof_parse(const char *line, clef_proof *out)
 {
-    clef_proof p = {0};
     char verdict[16];
-    if (sscanf(line, "%16" SCNx64 " %31s %31s %15s %lf", &p.print, p.op, p.variant, verdict, &p.worst) != 5)
-        return CLEF_OK; /* damaged: proven anew */
+    *out = (clef_proof){0};
+    if (sscanf(line, "%16" SCNx64 " %31s %31s %15s %lf %" SCNd32 " %" SCNd64, &out->print, out->op,
+               out->variant, verdict, &out->worst, &out->n_hung, &out->when) != 7)
+        return 0;
     for (int i = 0; clef__verdict_names[i]; i++)
         if (strcmp(verdict, clef__verdict_names[i]) == 0) {
-            p.verdict = (clef_verdict)i;
-            return clef__proofs_put(proofs, &p, err);
+            out->verdict = (clef_verdict)i;
+            return 1;
         }
-    return CLEF_OK;
+    return 0;
+}
+
+/* A hang may have been the driver's, clef's or the machine's of that time. */
+static int is_forgotten(const clef_proof *p, int is_of_this_version)
+{
+    return p->verdict == CLEF_PROOF_HUNG &&
+           (!is_of_this_version || (int64_t)time(NULL) - p->when > WEEK || p->when > (int64_t)time(NULL));
+}
+
+static clef_status parse_file(clef_proofs *proofs, char *text, clef_error *err)
+{
+    const size_t n_head = sizeof head - 1;
+    int is_of_this_version = 0;
+    clef_status s = CLEF_OK;
+    char *line = text;
+    if (strncmp(text, head, n_head) != 0)
+        return CLEF_OK;
+    for (char *end; (end = strchr(line, '\n')) && !s; line = end + 1) {
+        clef_proof p;
+        *end = 0;
+        if (line == text)
+            is_of_this_version = strcmp(line + n_head, clef_version()) == 0;
+        else if (clef__proof_parse(line, &p) && !is_forgotten(&p, is_of_this_version))
+            s = merge(proofs, &p, err); /* a damaged line is passed over, and its kernel is proven anew */
+    }
+    return s;
 }
 
 static clef_status read_file(clef_proofs *proofs, const char *path, clef_error *err)
 {
     char *text = NULL;
     size_t n = 0;
-    clef_status s = CLEF_OK;
     if (!path[0] || !clef__os_is_file(path) ||
         clef__os_read(path, MAX_FILE_BYTES, &text, &n, NULL) != CLEF_OK)
         return CLEF_OK;
-    if (strncmp(text, head, sizeof head - 1) == 0)
-        for (char *line = text + sizeof head - 1, *end; *line && !s && (end = strchr(line, '\n'));
-             line = end + 1) {
-            *end = 0;
-            s = parse_line(proofs, line, err);
-        }
+    const clef_status s = parse_file(proofs, text, err);
     free(text);
     return s;
 }
@@ -102,15 +195,16 @@ clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error 
     if (s || !path[0])
         return s;
     s = read_file(proofs, path, err);
-    const size_t room = sizeof head + (size_t)proofs->n * LINE_BYTES;
+    const size_t room = LINE_BYTES + (size_t)proofs->n * LINE_BYTES;
     char *text = s ? NULL : malloc(room);
     if (!text)
         return s ? s : clef__fail(err, CLEF_E_NOMEM, "no memory for the text of %d proofs", (int)proofs->n);
-    size_t at = (size_t)snprintf(text, room, "%s", head);
+    size_t at = (size_t)snprintf(text, room, "%s%s\n", head, clef_version());
     for (int32_t i = 0; i < proofs->n; i++) {
         const clef_proof *p = &proofs->at[i];
-        at += (size_t)snprintf(text + at, room - at, "%016" PRIx64 " %s %s %s %.3g\n", p->print, p->op,
-                               p->variant, clef__verdict_names[p->verdict], p->worst);
+        at += (size_t)snprintf(text + at, room - at, "%016" PRIx64 " %s %s %s %.3g %" PRId32 " %" PRId64 "\n",
+                               p->print, p->op, p->variant, clef__verdict_names[p->verdict], p->worst,
+                               p->n_hung, p->when);
     }
     snprintf(dir, sizeof dir, "%s/proof", dev->cache_dir);
     if (clef__os_make_dirs(dir, NULL) == CLEF_OK)

@@ -1,27 +1,21 @@
-/* The file between a plan and its provers: cases, each a line of numbers, a graph in the text form, and the
- * line "end". Prover number N writes what it found to FILE.N.out: "begin CASE" and "done CASE VERDICT WORST",
- * and "end" when no case is left. A case is whose prover makes FILE.CASE first. */
+/* The case file of trials. A unit is a case: a line of numbers, a graph in the text form, and the line "end".
+ * Or it is a fused step, whose lines (fused_trial.c) stand before cases of their own. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/shrink.h"
-#include "runtime/os/os.h"
-#include "runtime/plan/fused.h"
 #include "runtime/plan/plan.h"
-#include "runtime/prove/proof.h"
-#include "runtime/prove/prover.h"
+#include "runtime/prove/trial.h"
 
 enum {
-    MAX_FILE_BYTES = 64 << 20,
-    PATH_BYTES = 700,
     MANY = 29, /* rows that a case of many tries first: two tiles and a rest of most kernels */
     MOST = 64, /* then others, up to these */
     ROOM = 16, /* of other symbols, such as the keys that rows may see */
     SLACK = 8  /* a proof looks for broken kernels: accuracy is the tests' */
 };
-static const char head[] = "clef proof 1\n";
+const char clef__trial_head[] = "clef trials 1\n";
 
 /* ---- writing
  * --------------------------------------------------------------------------------------------------------------------------
@@ -155,16 +149,16 @@ static const clef_op_case *choose_case(search *s)
 
 static void write_case(FILE *to, const clef_proof_unit *u, const clef_proof_case *c)
 {
-    fprintf(to, "case %s %s %d %d %d %.9g %.9g %d", clef__ops[u->node->op]->name,
-            u->kernels.variant ? u->kernels.variant->name : "-", (int)c->gemm, (int)c->int_lo, (int)c->int_hi,
-            (double)c->spread, c->tol, (int)c->n_runs);
+    fprintf(to, "case %s %s %d %d %d %d %.9g %.9g %d", clef__ops[u->node->op]->name,
+            u->kernels.variant ? u->kernels.variant->name : "-", (int)u->n_hung, (int)c->gemm, (int)c->int_lo,
+            (int)c->int_hi, (double)c->spread, c->tol, (int)c->n_runs);
     for (int32_t r = 0; r < c->n_runs; r++)
         for (int32_t i = 0; i < CLEF_MAX_SYMBOLS; i++)
             fprintf(to, " %" PRId64, c->symbols[r][i]);
     fputc('\n', to);
 }
 
-clef_status clef__proof_write_unit(FILE *to, const clef_plan *plan, const clef_proof_unit *u, clef_error *err)
+clef_status clef__trial_write_case(FILE *to, const clef_plan *plan, const clef_proof_unit *u, clef_error *err)
 {
     const clef_variant *variant = u->kernels.variant;
     clef_proof_case c = {.tol = tolerance(u->node),
@@ -200,10 +194,10 @@ clef_status clef__proof_write(const char *path, const clef_plan *plan, const cle
     FILE *to = fopen(path, "w");
     if (!to)
         return clef__fail(err, CLEF_E_IO, "%s: cannot be written", path);
-    fputs(head, to);
+    fputs(clef__trial_head, to);
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < units->n && !s; i++)
-        s = clef__proof_write_unit(to, plan, &units->at[i], err);
+        s = clef__trial_write_case(to, plan, &units->at[i], err);
     if (ferror(to) && !s)
         s = clef__fail(err, CLEF_E_IO, "%s: cannot be written", path);
     if (fclose(to) && !s)
@@ -211,19 +205,20 @@ clef_status clef__proof_write(const char *path, const clef_plan *plan, const cle
     return s;
 }
 
-/* ---- reading, in the prover
+/* ---- reading
  * ------------------------------------------------------------------------------------------------------------
  */
 
 static int read_head(const char *line, clef_proof_entry *e)
 {
-    int gemm = 0, at = 0, n_runs = 0, lo = 0, hi = 0;
+    int gemm = 0, n_hung = 0, at = 0, n_runs = 0, lo = 0, hi = 0;
     double spread = 0;
-    if (sscanf(line, "case %31s %31s %d %d %d %lf %lf %d%n", e->op, e->variant, &gemm, &lo, &hi, &spread,
-               &e->c.tol, &n_runs, &at) != 8 ||
+    if (sscanf(line, "case %31s %31s %d %d %d %d %lf %lf %d%n", e->op, e->variant, &n_hung, &gemm, &lo, &hi,
+               &spread, &e->c.tol, &n_runs, &at) != 9 ||
         n_runs < 0 || n_runs > CLEF_PROOF_MAX_RUNS || gemm < 0 || gemm > CLEF_GEMM_CLBLAST)
         return 0;
     e->c.gemm = (clef_gemm)gemm;
+    e->n_hung = n_hung;
     e->c.int_lo = lo;
     e->c.int_hi = hi;
     e->c.spread = (float)spread;
@@ -241,17 +236,7 @@ static int read_head(const char *line, clef_proof_entry *e)
     return 1;
 }
 
-clef_verdict clef__proof_verdict(clef_status s, const clef_error *why, double worst)
-{
-    const int memory =
-        s == CLEF_E_NOMEM || (s == CLEF_E_CL && (why->cl_code == CL_MEM_OBJECT_ALLOCATION_FAILURE ||
-                                                 why->cl_code == CL_OUT_OF_HOST_MEMORY));
-    if (!s)
-        return worst <= 1 ? CLEF_PROOF_RIGHT : CLEF_PROOF_WRONG;
-    return (s == CLEF_E_CL && !memory) || s == CLEF_E_BUILD ? CLEF_PROOF_REFUSED : CLEF_PROOF_UNTRIED;
-}
-
-int clef__proof_read_case(const char *start, clef_proof_entry *out)
+int clef__trial_read_case(const char *start, clef_proof_entry *out)
 {
     const char *line = strchr(start, '\n'), *end = line ? strstr(line, "\nend\n") : NULL;
     *out = (clef_proof_entry){0};
@@ -262,99 +247,25 @@ int clef__proof_read_case(const char *start, clef_proof_entry *out)
     return 1;
 }
 
-static clef_status prove(clef_device *dev, clef_proof_entry *e, int32_t number, FILE *out, clef_error *err)
+const char *clef__trial_skip_case(const char *at)
 {
-    clef_graph *g = NULL;
-    clef_error why = {0};
-    double worst = 0;
-    fprintf(out, "begin %d\n", (int)number);
-    fflush(out);
-    clef_status s = clef_graph_parse(e->text, e->n, e->op, &g, &why);
-    e->c.graph = g;
-    if (!s)
-        s = clef__proof_run(dev, &e->c, &worst, &why);
-    clef_graph_destroy(g);
-    if (s == CLEF_E_NOMEM)
-        return clef__fail(err, s, "%s", why.text);
-    clef__programs_save_cheap(dev); /* for the plan that waits: else it builds them again */
-    fprintf(out, "done %d %s %.3g\n", (int)number, clef__verdict_names[clef__proof_verdict(s, &why, worst)],
-            worst);
-    fflush(out);
-    return CLEF_OK;
+    static const char last[] = "\nend\n";
+    const char *end = strstr(at, last);
+    return end ? end + sizeof last - 1 : NULL;
 }
 
-/* 1 for the first who asks. */
-static int take(const char *path, int32_t number)
+int32_t clef__trial_units(const char *text, const char **starts, int32_t most)
 {
-    char name[PATH_BYTES];
-    snprintf(name, sizeof name, "%s.%d", path, (int)number);
-    FILE *file = fopen(name, "wx");
-    if (file)
-        fclose(file);
-    return file != NULL;
-}
-
-int32_t clef__proof_cases(const char *text, const char **starts, int32_t most)
-{
+    const size_t n_head = strlen(clef__trial_head);
     int32_t n = 0;
-    for (const char *at = text, *end; *at; at = end + 5, n++) {
-        end = strstr(at, "\nend\n");
-        if (!end)
-            return -1;
+    if (strncmp(text, clef__trial_head, n_head) != 0)
+        return -1;
+    for (const char *at = text + n_head; *at; n++) {
         if (n < most)
             starts[n] = at;
+        at = clef__fused_is_unit(at) ? clef__fused_skip_unit(at) : clef__trial_skip_case(at);
+        if (!at)
+            return -1;
     }
     return n;
-}
-
-static clef_status prove_all(clef_device *dev, const char *path, const char *text, int32_t first, FILE *out,
-                             clef_error *err)
-{
-    const char *cases = text + sizeof head - 1;
-    const int32_t n = strncmp(text, head, sizeof head - 1) == 0 ? clef__proof_cases(cases, NULL, 0) : -1;
-    const char **starts = n > 0 ? malloc((size_t)n * sizeof *starts) : NULL;
-    if (n < 0)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: expected the cases of a proof", path);
-    if (n && !starts)
-        return clef__fail(err, CLEF_E_NOMEM, "no memory for %d cases", (int)n);
-    clef__proof_cases(cases, starts, n);
-    clef_status s = CLEF_OK;
-    for (int32_t i = 0; i < n && !s; i++) {
-        const int32_t number = (int32_t)(((int64_t)first + i) % n);
-        clef_proof_entry e;
-        if (!take(path, number))
-            continue;
-        s = clef__proof_read_case(starts[number], &e)
-                ? prove(dev, &e, number, out, err)
-                : clef__fail(err, CLEF_E_FORMAT, "%s: case %d does not read as one", path, (int)number);
-    }
-    free(starts);
-    return s;
-}
-
-clef_status clef_prove(clef_device *dev, const char *path, int32_t first, clef_error *err)
-{
-    char *text = NULL, out_path[PATH_BYTES];
-    size_t n = 0;
-    clef_status s = clef__os_read(path, MAX_FILE_BYTES, &text, &n, err);
-    if (s)
-        return s;
-    if (clef__fused_is_case(text)) {
-        s = clef__fused_prove(dev, path, text, err);
-        free(text);
-        return s;
-    }
-    snprintf(out_path, sizeof out_path, "%s.%d.out", path, (int)first);
-    FILE *out = fopen(out_path, "a");
-    if (!out)
-        s = clef__fail(err, CLEF_E_IO, "%s: cannot be written", out_path);
-    if (!s)
-        s = prove_all(dev, path, text, first, out, err);
-    if (!s)
-        fputs("end\n", out);
-    if (out)
-        fclose(out);
-    free(text);
-    clef__programs_save_behind(dev);
-    return s;
 }

@@ -72,9 +72,10 @@ static int selftest_run(const void *options, int32_t n_args, char **args)
     clef_device *device = NULL;
     int32_t n_failed = 0;
     (void)n_args, (void)args;
-    clef_status s = clef_device_open(o->device, NULL, &device, &err);
-    if (!s)
-        s = o->prove ? clef_prove(device, o->prove, o->first, &err) : test(o, device, &n_failed, &err);
+    clef_status s = o->prove ? clef_prove(o->device, o->prove, o->first, &err)
+                             : clef_device_open(o->device, NULL, &device, &err);
+    if (!s && !o->prove)
+        s = test(o, device, &n_failed, &err);
     clef_device_close(device);
     if (s)
         return cli_report(&err);

@@ -1,15 +1,33 @@
-/* A fused step in a child's hands: what it is told, and what it does. The file is a line for each kind of
- * stage, then cases as provers have them (proof_file.c): nodes of the plan that launch these kinds. */
+/* A fused step as a unit of a case file: a line for each kind of substep, then cases of the plan's own nodes
+ * that launch these kinds. Its child builds the step and runs it beside its launches. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/os/os.h"
-#include "runtime/plan/fused.h"
-#include "runtime/prove/proof.h"
+#include "runtime/prove/trial.h"
 
-enum { REPEATS = 3, MAX_UNITS = 64, MAX_LINE = 1024 };
-static const char head[] = "clef fused step 1\n";
+enum { REPEATS = 3, MAX_CASES = 64, PRINT_BYTES = 8, NAME_BYTES = 12 };
+
+int clef__fused_journal(const clef_device *dev, const clef_cache_key *key, char out[CLEF__TRIAL_PATH])
+{
+    int n = snprintf(out, CLEF__TRIAL_PATH, "%s/proof", dev->cache_dir);
+    if (n < 0 || n + 2 * NAME_BYTES + 80 > CLEF__TRIAL_PATH || clef__os_make_dirs(out, NULL))
+        return 0;
+    n += snprintf(out + n, CLEF__TRIAL_PATH - (size_t)n, "/step-");
+    for (int32_t i = 0; i < NAME_BYTES; i++)
+        n += snprintf(out + n, CLEF__TRIAL_PATH - (size_t)n, "%02x", key->bytes[i]);
+    strcpy(out + n, ".out");
+    return 1;
+}
+
+uint64_t clef__fused_print(const clef_cache_key *key)
+{
+    uint64_t print = 0;
+    for (int32_t i = 0; i < PRINT_BYTES; i++)
+        print = print << 8 | key->bytes[i];
+    return print;
+}
 
 /* ---- writing
  * ------------------------------------------------------------------------------------------------------------------------
@@ -24,7 +42,7 @@ static void write_kind(FILE *to, const clef_fused_kind *kind)
 }
 
 typedef struct chosen {
-    clef_proof_unit at[MAX_UNITS];
+    clef_proof_unit at[MAX_CASES];
     int32_t n;
 } chosen;
 
@@ -37,7 +55,7 @@ static void choose(const clef_plan *plan, const clef_value *n, const int64_t *sy
                               .tuning = &plan->tuning,
                               .forced = plan->forced};
     clef_proof_unit *u = &c->at[c->n];
-    if (c->n == MAX_UNITS)
+    if (c->n == MAX_CASES)
         return;
     *u = (clef_proof_unit){.node = n};
     memcpy(u->symbols, symbols, sizeof u->symbols);
@@ -67,22 +85,22 @@ static void choose_all(const clef_plan *plan, chosen *c)
 }
 
 clef_status clef__fused_write(const char *path, const clef_plan *plan, const clef_fused_kinds *kinds,
-                              int32_t *n_steps, clef_error *err)
+                              int32_t n_hung, int32_t *n_steps, clef_error *err)
 {
     chosen *c = calloc(1, sizeof *c);
     FILE *to = c ? fopen(path, "w") : NULL;
-    clef_status s = !c    ? clef__fail(err, CLEF_E_NOMEM, "fused step: no memory for what its child is told")
+    clef_status s = !c    ? clef__fail(err, CLEF_E_NOMEM, "fused step: no memory for its case file")
                     : !to ? clef__fail(err, CLEF_E_IO, "%s: cannot be written", path)
                           : CLEF_OK;
     if (!s) {
         choose_all(plan, c);
-        fputs(head, to);
+        fprintf(to, "%sstep %d %d\n", clef__trial_head, (int)n_hung, (int)c->n);
         for (int32_t i = 0; i < kinds->n; i++)
             write_kind(to, &kinds->at[i]);
         fputs("cases\n", to);
     }
     for (int32_t i = 0; !s && i < c->n; i++)
-        s = clef__proof_write_unit(to, plan, &c->at[i], err);
+        s = clef__trial_write_case(to, plan, &c->at[i], err);
     const int failed = to && ferror(to);
     if (to && (fclose(to) || failed) && !s)
         s = clef__fail(err, CLEF_E_IO, "%s: cannot be written", path);
@@ -97,9 +115,23 @@ clef_status clef__fused_write(const char *path, const clef_plan *plan, const cle
  * ------------------------------------------------------------------------------------------------------------------------
  */
 
-int clef__fused_is_case(const char *text)
+static const char first_word[] = "step ", last_kind[] = "\ncases\n";
+
+int clef__fused_is_unit(const char *unit)
 {
-    return strncmp(text, head, sizeof head - 1) == 0;
+    return strncmp(unit, first_word, sizeof first_word - 1) == 0;
+}
+
+const char *clef__fused_skip_unit(const char *unit)
+{
+    int n_hung, n_cases;
+    const char *at = strstr(unit, last_kind);
+    if (!at || sscanf(unit, "step %d %d", &n_hung, &n_cases) != 2)
+        return NULL;
+    at += sizeof last_kind - 1;
+    for (int32_t i = 0; i < n_cases && at; i++)
+        at = clef__trial_skip_case(at);
+    return at;
 }
 
 /* NULL: none is left. */
@@ -129,18 +161,36 @@ static int read_kind(char *line, clef_fused_kind *out)
     return clef__fused_kind_of(&l, out);
 }
 
-/* Where its cases begin; NULL: it does not read as a fused step. */
-static const char *read_kinds(char *text, clef_fused_kinds *out)
+/* 0: a line does not read as a kind. */
+static int read_kinds(char *line, const char *end, clef_fused_kinds *out)
 {
-    char *line = text + sizeof head - 1;
-    for (char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-        *end = 0;
-        if (strcmp(line, "cases") == 0)
-            return out->n ? end + 1 : NULL;
-        if (out->n == CLEF_FUSED_KINDS || !read_kind(line, &out->at[out->n++]))
-            return NULL;
+    out->n = 0;
+    while (line < end) {
+        char *line_end = strchr(line, '\n');
+        if (!line_end || out->n == CLEF_FUSED_KINDS)
+            return 0;
+        *line_end = 0;
+        if (!read_kind(line, &out->at[out->n++]))
+            return 0;
+        line = line_end + 1;
     }
-    return NULL;
+    return out->n > 0;
+}
+
+clef_status clef__fused_read_unit(clef_device *dev, char *text, clef__fused_unit *out, clef_error *err)
+{
+    int n_hung = 0, n_cases = 0;
+    char *line = strchr(text, '\n'), *cases = strstr(text, last_kind);
+    if (!cases || sscanf(text, "step %d %d", &n_hung, &n_cases) != 2 ||
+        !read_kinds(line + 1, cases + 1, &out->kinds))
+        return clef__fail(err, CLEF_E_FORMAT, "fused step: its unit does not read as one");
+    out->n_hung = n_hung;
+    out->n_cases = n_cases;
+    out->cases = cases + sizeof last_kind - 1;
+    const clef_status s = clef__fused_key(dev, &out->kinds, &out->key, err);
+    return s || clef__fused_journal(dev, &out->key, out->journal)
+               ? s
+               : clef__fail(err, CLEF_E_IO, "%s: cannot be written", dev->cache_dir);
 }
 
 /* ---- trying
@@ -170,7 +220,7 @@ static clef_status try_case(clef_device *dev, const char *start, trial *t, clef_
 {
     clef_proof_entry e;
     clef_graph *g = NULL;
-    if (!clef__proof_read_case(start, &e))
+    if (!start || !clef__trial_read_case(start, &e))
         return clef__fail(err, CLEF_E_FORMAT, "fused step: a case does not read as one");
     clef_status s = clef_graph_parse(e.text, e.n, e.op, &g, err);
     e.c.graph = g;
@@ -181,28 +231,25 @@ static clef_status try_case(clef_device *dev, const char *start, trial *t, clef_
     return s;
 }
 
-static clef_status try_cases(clef_device *dev, const char *text, const clef_fused_kinds *kinds,
-                             clef_error *err)
+static clef_status try_cases(clef_device *dev, const clef__fused_unit *u, clef_error *err)
 {
-    const char *starts[MAX_UNITS];
-    const int32_t n = clef__proof_cases(text, starts, MAX_UNITS);
-    trial t = {.kinds = kinds};
-    clef_status s = n < 0 || n > MAX_UNITS
-                        ? clef__fail(err, CLEF_E_FORMAT, "fused step: expected cases of a proof")
-                        : CLEF_OK;
-    for (int32_t i = 0; i < n && !s; i++)
-        s = try_case(dev, starts[i], &t, err);
+    const char *at = u->cases;
+    trial t = {.kinds = &u->kinds};
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < u->n_cases && !s; i++) {
+        s = try_case(dev, at, &t, err);
+        at = s ? NULL : clef__trial_skip_case(at);
+    }
     return !s && !t.n_held ? clef__fail(err, CLEF_E_UNSUPPORTED, "fused step: no case launches what it runs")
                            : s;
 }
 
-static clef_status build_and_try(clef_device *dev, const char *cases, const clef_fused_kinds *kinds,
-                                 clef_error *err)
+clef_status clef__fused_try_unit(clef_device *dev, const clef__fused_unit *u, clef_error *err)
 {
     cl_kernel kernel = NULL;
-    clef_status s = clef__fused_link(dev, kinds, CLEF_LINK_BUILD, &kernel, err);
+    clef_status s = clef__fused_link(dev, &u->kinds, CLEF_LINK_BUILD, &kernel, err);
     if (!s)
-        s = try_cases(dev, cases, kinds, err);
+        s = try_cases(dev, u, err);
     if (!s) {
         clef__program_keep(dev, kernel);
         clef__os_guard_step();
@@ -210,49 +257,4 @@ static clef_status build_and_try(clef_device *dev, const char *cases, const clef
     if (kernel)
         clReleaseKernel(kernel);
     return s;
-}
-
-/* Others may wait for the record meanwhile. */
-static clef_status try_unless_known(clef_device *dev, const char *record, const clef_cache_key *key,
-                                    const char *cases, const clef_fused_kinds *kinds, clef_error *err)
-{
-    clef_status s = clef__os_hold(record, err);
-    if (s || clef__cache_has(dev, key) || clef__fused_verdict(record) >= CLEF_PROOF_WRONG)
-        return s;
-    clef_error why = {0};
-    clef__os_held_clear();
-    clef__os_guard(clef__proof_seconds());
-    s = build_and_try(dev, cases, kinds, &why);
-    clef__os_guard_end();
-    const int differs = s == CLEF_E_CL && !why.cl_code;
-    const clef_verdict verdict = differs ? CLEF_PROOF_WRONG : clef__proof_verdict(s, &why, 0);
-    if (verdict >= CLEF_PROOF_WRONG) {
-        clef__os_held_write("\n");
-        clef__os_held_write(clef__verdict_names[verdict]);
-        clef__os_held_write("\n");
-        return CLEF_OK; /* the plan tells it */
-    }
-    if (s && err)
-        *err = why;
-    return s;
-}
-
-clef_status clef__fused_prove(clef_device *dev, const char *path, char *text, clef_error *err)
-{
-    clef_fused_kinds kinds = {.n = 0};
-    clef_cache_key key;
-    char record[CLEF_FUSED_PATH];
-    const char *cases = read_kinds(text, &kinds);
-    clef__os_remove(path);
-    dev->saves_nothing = 1; /* the others' programs are theirs to keep */
-    if (clef__programs_go_behind(dev))
-        clef__os_go_behind();
-    if (!cases)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: does not read as a fused step", path);
-    const clef_status s = clef__fused_key(dev, &kinds, &key, err);
-    if (s)
-        return s;
-    return clef__fused_record(dev, &key, record)
-               ? try_unless_known(dev, record, &key, cases, &kinds, err)
-               : clef__fail(err, CLEF_E_IO, "%s: cannot be written", dev->cache_dir);
 }

@@ -1,0 +1,193 @@
+/* The child of a trial: tries the units of a case file that no other child has claimed, and notes in its
+ * journal what it begins ("begin UNIT"), how that ends ("done UNIT VERDICT WORST"), and that no unit is left
+ * ("end"). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/os/os.h"
+#include "runtime/prove/prover.h"
+#include "runtime/prove/trial.h"
+
+enum { MAX_FILE_BYTES = 64 << 20, DEFAULT_SECONDS = 60 };
+
+double clef__trial_seconds(int32_t n_hung)
+{
+    const char *text = clef__os_env("CLEF_PROOF_SECONDS");
+    const double seconds = text ? strtod(text, NULL) : 0;
+    const int32_t doublings = n_hung < 0 ? 0 : n_hung < CLEF_PROOF_OCCASIONS ? n_hung : CLEF_PROOF_OCCASIONS;
+    return (seconds > 0 ? seconds : DEFAULT_SECONDS) * (double)(1 << doublings);
+}
+
+clef_verdict clef__trial_verdict(clef_status s, const clef_error *why, double worst)
+{
+    const int memory =
+        s == CLEF_E_NOMEM || (s == CLEF_E_CL && (why->cl_code == CL_MEM_OBJECT_ALLOCATION_FAILURE ||
+                                                 why->cl_code == CL_OUT_OF_HOST_MEMORY));
+    if (!s)
+        return worst <= 1 ? CLEF_PROOF_RIGHT : CLEF_PROOF_WRONG;
+    return (s == CLEF_E_CL && !memory) || s == CLEF_E_BUILD ? CLEF_PROOF_REFUSED : CLEF_PROOF_UNTRIED;
+}
+
+/* ---- the journal -----------------------------------------------------------------------------------------
+ */
+
+static void note_begin(int32_t number, int32_t n_hung)
+{
+    char begin[32], crashed[48], hung[48];
+    snprintf(begin, sizeof begin, "begin %d\n", (int)number);
+    snprintf(crashed, sizeof crashed, "\ndone %d %s 0\n", (int)number,
+             clef__verdict_names[CLEF_PROOF_CRASHED]);
+    snprintf(hung, sizeof hung, "\ndone %d %s 0\n", (int)number, clef__verdict_names[CLEF_PROOF_HUNG]);
+    clef__os_journal_write(begin);
+    clef__os_guard(clef__trial_seconds(n_hung), crashed, hung);
+}
+
+/* NULL: this child has no memory left, which says nothing of the unit. */
+static void note_end(int32_t number, const char *verdict, double worst)
+{
+    char done[64];
+    clef__os_guard_end();
+    snprintf(done, sizeof done, "\ndone %d %s %.3g\n", (int)number, verdict ? verdict : "killed", worst);
+    clef__os_journal_write(done);
+}
+
+/* ---- units -----------------------------------------------------------------------------------------------
+ */
+
+static clef_status try_case(clef_device *dev, const char *unit, int32_t number, clef_error *err)
+{
+    clef_proof_entry e;
+    clef_graph *g = NULL;
+    clef_error why = {0};
+    double worst = 0;
+    if (!clef__trial_read_case(unit, &e))
+        return clef__fail(err, CLEF_E_FORMAT, "case %d does not read as one", (int)number);
+    note_begin(number, e.n_hung);
+    clef_status s = clef_graph_parse(e.text, e.n, e.op, &g, &why);
+    e.c.graph = g;
+    if (!s)
+        s = clef__proof_run(dev, &e.c, &worst, &why);
+    clef_graph_destroy(g);
+    if (s == CLEF_E_NOMEM) {
+        note_end(number, NULL, 0);
+        return clef__fail(err, s, "%s", why.text);
+    }
+    clef__programs_save_cheap(dev); /* for the plan that waits: else it builds them again */
+    note_end(number, clef__verdict_names[clef__trial_verdict(s, &why, worst)], worst);
+    return CLEF_OK;
+}
+
+/* 1 for the first who asks. */
+static int claim_unit(const char *path, int32_t number)
+{
+    char name[CLEF__TRIAL_PATH];
+    snprintf(name, sizeof name, "%s.%d", path, (int)number);
+    FILE *file = fopen(name, "wx");
+    if (file)
+        fclose(file);
+    return file != NULL;
+}
+
+static clef_status try_cases(clef_device *dev, const char *path, const char **units, int32_t n, int32_t first,
+                             clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < n && !s; i++) {
+        const int32_t number = (int32_t)(((int64_t)first + i) % n);
+        if (claim_unit(path, number))
+            s = try_case(dev, units[number], number, err);
+    }
+    if (!s)
+        clef__os_journal_write("end\n");
+    clef__programs_save_behind(dev);
+    return s;
+}
+
+/* ---- the fused step --------------------------------------------------------------------------------------
+ */
+
+/* A program that is right is kept with its proof, and its journal goes. Anything else stays in the journal for whoever
+ * tells the user: this child's caller may have ended. */
+static void keep_step(clef_device *dev, const clef__fused_unit *u)
+{
+    const clef_proof proof = {.print = clef__fused_print(&u->key), .op = CLEF__FUSED_OP, .variant = "-"};
+    clef_proofs *known = NULL;
+    if (clef__proofs_open(dev, &known, NULL) || clef__proofs_put(known, &proof, NULL))
+        return;
+    (void)clef__proofs_save(dev, known, NULL);
+    clef__os_remove(u->journal);
+}
+
+/* Nobody waits for it, or one who waits for nothing else. The file is no other child's. */
+static clef_status try_step(clef_device *dev, const char *path, char *unit, clef_error *err)
+{
+    clef__os_remove(path);
+    dev->saves_nothing = 1; /* the others' programs are theirs to keep */
+    if (clef__programs_go_behind(dev))
+        clef__os_go_behind();
+    clef__fused_unit u;
+    clef_status s = clef__fused_read_unit(dev, unit, &u, err);
+    if (!s)
+        s = clef__os_journal_open(u.journal, err);
+    if (s || clef__cache_has(dev, &u.key) || clef__trial_read_journal(u.journal, 0).is_known)
+        return s; /* another child did it meanwhile */
+    clef_error why = {0};
+    clef__os_journal_clear();
+    note_begin(0, u.n_hung);
+    s = clef__fused_try_unit(dev, &u, &why);
+    const int differs = s == CLEF_E_CL && !why.cl_code;
+    const clef_verdict verdict = differs ? CLEF_PROOF_WRONG : clef__trial_verdict(s, &why, 0);
+    note_end(0, clef__verdict_names[verdict], 0);
+    clef__os_journal_write("end\n");
+    if (verdict == CLEF_PROOF_RIGHT)
+        keep_step(dev, &u);
+    return CLEF_OK;
+}
+
+/* ---- entry -----------------------------------------------------------------------------------------------
+ */
+
+static clef_status try_units(clef_device *dev, const char *path, const char *text, int32_t first,
+                             clef_error *err)
+{
+    char journal[CLEF__TRIAL_PATH];
+    const int32_t n = clef__trial_units(text, NULL, 0);
+    const char **units = n > 0 ? malloc((size_t)n * sizeof *units) : NULL;
+    if (n < 0)
+        return clef__fail(err, CLEF_E_FORMAT, "%s: expected units to try", path);
+    if (n && !units)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %d units", (int)n);
+    clef__trial_units(text, units, n);
+    snprintf(journal, sizeof journal, "%s.%d.out", path, (int)first);
+    clef_status s = CLEF_OK;
+    if (n && clef__fused_is_unit(units[0]))
+        s = try_step(dev, path, (char *)(uintptr_t)units[0], err);
+    else {
+        s = clef__os_journal_open(journal, err);
+        if (!s)
+            s = try_cases(dev, path, units, n, first, err);
+    }
+    free(units);
+    return s;
+}
+
+clef_status clef_prove(const char *device, const char *path, int32_t first, clef_error *err)
+{
+    clef_device *dev = NULL;
+    char *text = NULL;
+    size_t n = 0;
+    clef_status s = clef__os_read(path, MAX_FILE_BYTES, &text, &n, err);
+    if (s)
+        return s;
+    clef__os_guard(clef__trial_seconds(0), "", ""); /* a device that does not open ends this process alone */
+    s = clef_device_open(device, NULL, &dev, err);
+    clef__os_guard_end();
+    if (!s) {
+        clef__os_guard_is_cpu(clef_device_describe(dev)->caps.is_cpu);
+        s = try_units(dev, path, text, first, err);
+    }
+    free(text);
+    clef_device_close(dev);
+    return s;
+}

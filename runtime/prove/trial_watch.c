@@ -1,0 +1,280 @@
+/* The caller's side of trials: starts children on a case file, reads their journals, and starts a child that
+ * died again for what is left. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/os/os.h"
+#include "runtime/prove/trial.h"
+
+enum {
+    MAX_CHILDREN = 8,
+    MAX_KILLED = 8, /* children that are started again though somebody, or want of memory, ended them */
+    JOURNAL_BYTES = 64 << 20
+};
+
+typedef struct child {
+    int64_t process;
+    char journal[CLEF__TRIAL_PATH];
+    char first[16]; /* the unit that it begins with */
+    int32_t runs;
+    int32_t at;         /* the unit under way; -1: none */
+    int32_t n_done;     /* units that it has ended */
+    int32_t n_at_start; /* the same when it was started last */
+    int32_t n_steps;
+    int32_t has_ended; /* it says that no unit is left */
+} child;
+
+struct clef__trials {
+    clef_device *dev;
+    char cases[CLEF__TRIAL_PATH];
+    clef__trial_result *results;
+    child children[MAX_CHILDREN];
+    int32_t n_units, n_children, n_killed;
+    int was_interrupted;
+};
+
+/* ---- children --------------------------------------------------------------------------------------------
+ */
+
+static clef_status spawn(clef_device *dev, const char *path, const char *first, int64_t *process,
+                         clef_error *err)
+{
+    const char *environment[CLEF_OS_MAX_SET + 1] = {
+        "POCL_AFFINITY=0"}; /* bound, the first threads of all would share a processor */
+    char device[32], cache[sizeof dev->cache_dir + 16];
+    int n = 1;
+    snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir); /* which the program may have named */
+    environment[n++] = cache;
+    if (dev->dear_binaries)
+        environment[n++] = CLEF_DEAR "=1";
+    if (!clef__programs_go_behind(dev))
+        environment[n++] = "CLEF_BACKGROUND=0";
+    snprintf(device, sizeof device, "%d:%d", (int)dev->info.platform, (int)dev->info.index);
+    const char *const argv[] = {dev->prover, "selftest", "--prove", path, "--first",
+                                first,       "-d",       device,    NULL};
+    return clef__os_spawn(argv, environment, process, err);
+}
+
+static clef_status start_child(clef__trials *t, child *c, clef_error *err)
+{
+    const clef_status s = spawn(t->dev, t->cases, c->first, &c->process, err);
+    c->runs = !s;
+    c->at = -1;
+    c->n_at_start = c->n_done;
+    return s;
+}
+
+/* ---- journals --------------------------------------------------------------------------------------------
+ */
+
+/* "done UNIT VERDICT WORST"; "killed" in place of a verdict is none. */
+static int read_verdict(const char *word, clef_verdict *out)
+{
+    for (int v = 0; clef__verdict_names[v]; v++)
+        if (strcmp(word, clef__verdict_names[v]) == 0) {
+            *out = (clef_verdict)v;
+            return 1;
+        }
+    return 0;
+}
+
+static void read_line(child *c, const char *line, clef__trial_result *results, int32_t n_units)
+{
+    char word[8], verdict[16];
+    int unit = -1;
+    double worst = 0;
+    const int fields = sscanf(line, "%7s %d %15s %lf", word, &unit, verdict, &worst);
+    c->has_ended |= fields == 1 && strcmp(word, "end") == 0;
+    c->n_steps += (int32_t)strspn(line, ".");
+    if (fields < 2 || unit < 0 || unit >= n_units)
+        return;
+    c->at = fields == 2 ? unit : -1;
+    c->n_done += fields == 4;
+    clef__trial_result *r = &results[unit];
+    if (fields == 4 && !r->is_known && read_verdict(verdict, &r->verdict)) {
+        r->is_known = 1;
+        r->worst = worst;
+    }
+}
+
+/* All that the child has written so far, from the start. */
+static void read_journal(child *c, clef__trial_result *results, int32_t n_units)
+{
+    char *text = NULL;
+    size_t n = 0;
+    if (!clef__os_is_file(c->journal) || clef__os_read(c->journal, JOURNAL_BYTES, &text, &n, NULL))
+        return;
+    c->at = -1;
+    c->n_done = c->n_steps = 0;
+    for (char *line = text, *end = text; end; line = end + 1) {
+        end = strchr(line, '\n');
+        if (end)
+            *end = 0;
+        read_line(c, end || *line == '.' ? line : "", results, n_units);
+    }
+    free(text);
+}
+
+clef__trial_result clef__trial_read_journal(const char *journal, int32_t unit)
+{
+    child c = {.at = -1};
+    clef__trial_result none = {0}, *results = calloc((size_t)unit + 1, sizeof *results);
+    snprintf(c.journal, sizeof c.journal, "%s", journal);
+    if (!results)
+        return none;
+    read_journal(&c, results, unit + 1);
+    none = results[unit];
+    free(results);
+    return none;
+}
+
+/* The unit that was under way when its child ended without a note. What was killed says nothing of the unit:
+ * it stays unknown. */
+static void note_end(clef__trials *t, child *c, int was_killed)
+{
+    FILE *journal = fopen(c->journal, "a"); /* so that the unit is under way no more */
+    if (journal) {
+        fprintf(journal, "\ndone %d %s 0\n", (int)c->at,
+                was_killed ? "killed" : clef__verdict_names[CLEF_PROOF_CRASHED]);
+        fclose(journal);
+    }
+    if (!was_killed)
+        t->results[c->at] = (clef__trial_result){.verdict = CLEF_PROOF_CRASHED, .is_known = 1};
+    c->n_done++;
+    c->at = -1;
+}
+
+/* ---- watching --------------------------------------------------------------------------------------------
+ */
+
+/* A child that did nothing since it was started would do nothing again: its device does not open. */
+static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
+{
+    int code = 0;
+    const int is_over = clef__os_ended(c->process, &code);
+    read_journal(c, t->results, t->n_units);
+    if (!c->has_ended && !is_over)
+        return CLEF_OK;
+    c->runs = 0;
+    c->has_ended |= is_over && code == 0; /* and its journal may be gone */
+    if (c->has_ended) {
+        if (!is_over)
+            clef__os_leave(c->process);
+        return CLEF_OK;
+    }
+    const int was_killed = clef__os_was_killed(code);
+    t->was_interrupted |= clef__os_was_interrupted(code);
+    t->n_killed += was_killed;
+    if (t->was_interrupted)
+        return CLEF_OK;
+    if (c->at >= 0)
+        note_end(t, c, was_killed);
+    return c->n_done > c->n_at_start && t->n_killed <= MAX_KILLED ? start_child(t, c, err) : CLEF_OK;
+}
+
+clef_status clef__trials_poll(clef__trials *t, clef_error *err)
+{
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < t->n_children && !s && !t->was_interrupted; i++)
+        if (t->children[i].runs)
+            s = watch_child(t, &t->children[i], err);
+    return s;
+}
+
+int clef__trials_are_over(const clef__trials *t)
+{
+    int32_t i = 0;
+    while (i < t->n_children && !t->children[i].runs)
+        i++;
+    return i == t->n_children || t->was_interrupted;
+}
+
+int clef__trials_were_interrupted(const clef__trials *t)
+{
+    return t->was_interrupted;
+}
+
+const clef__trial_result *clef__trials_result(const clef__trials *t, int32_t unit)
+{
+    return &t->results[unit];
+}
+
+int32_t clef__trials_n_steps(const clef__trials *t)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->n_children; i++)
+        n += t->children[i].n_steps;
+    return n;
+}
+
+/* ---- begin and end ---------------------------------------------------------------------------------------
+ */
+
+static void name_child(const clef__trials *t, const char *journal, int32_t i, child *c)
+{
+    snprintf(c->first, sizeof c->first, "%d", (int)((int64_t)i * t->n_units / t->n_children));
+    if (journal) {
+        snprintf(c->journal, sizeof c->journal, "%s", journal);
+        return;
+    }
+    snprintf(c->journal, sizeof c->journal, "%.*s.%s.out", CLEF__TRIAL_PATH - 32, t->cases, c->first);
+    clef__os_remove(c->journal);
+}
+
+clef_status clef__trials_start(clef_device *dev, const char *cases, const char *journal, int32_t n_units,
+                               int32_t n_children, clef__trials **out, clef_error *err)
+{
+    clef__trials *t = calloc(1, sizeof *t);
+    *out = t;
+    if (t)
+        t->results = calloc((size_t)n_units + 1, sizeof *t->results);
+    if (!t || !t->results) {
+        clef__trials_leave(t);
+        *out = NULL;
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %d trials", (int)n_units);
+    }
+    t->dev = dev;
+    t->n_units = n_units;
+    t->n_children = n_children < MAX_CHILDREN ? n_children : MAX_CHILDREN;
+    t->n_children = t->n_children < n_units ? t->n_children : n_units;
+    snprintf(t->cases, sizeof t->cases, "%s", cases);
+    clef_status s = CLEF_OK;
+    for (int32_t i = 0; i < t->n_children && !s; i++) {
+        name_child(t, journal, i, &t->children[i]);
+        s = start_child(t, &t->children[i], err);
+    }
+    if (s) {
+        clef__trials_destroy(t);
+        *out = NULL;
+    }
+    return s;
+}
+
+void clef__trials_destroy(clef__trials *t)
+{
+    char name[CLEF__TRIAL_PATH + 16];
+    for (int32_t i = 0; t && i < t->n_children; i++) {
+        if (t->children[i].runs)
+            clef__os_kill(t->children[i].process);
+        clef__os_remove(t->children[i].journal);
+        t->children[i].runs = 0;
+    }
+    for (int32_t i = 0; t && i < t->n_units; i++) {
+        snprintf(name, sizeof name, "%s.%d", t->cases, (int)i);
+        clef__os_remove(name);
+    }
+    if (t)
+        clef__os_remove(t->cases);
+    clef__trials_leave(t);
+}
+
+void clef__trials_leave(clef__trials *t)
+{
+    for (int32_t i = 0; t && i < t->n_children; i++)
+        if (t->children[i].runs)
+            clef__os_leave(t->children[i].process);
+    if (t)
+        free(t->results);
+    free(t);
+}
