@@ -99,6 +99,8 @@ void        clef__os_guard(double seconds, const char *if_crashed, const char *i
 void        clef__os_guard_is_cpu(int is_cpu); /* whether the device is; 1 before the first call */
 void        clef__os_guard_step(void);
 void        clef__os_guard_end(void);
+/** 1 when this process cannot have 256 MiB more. */
+int         clef__os_memory_is_short(void);
 /** Waits some milliseconds. */
 void        clef__os_sleep(int32_t ms);
 /** This process's number. */

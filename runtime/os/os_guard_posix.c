@@ -60,7 +60,7 @@ static struct sigaction
     others[MAX_SIGNAL]; /* whose the signals were: a driver's compiler removes its files */
 
 /* mmap() is a plain system call on every system that clef runs on, so a signal handler may ask it. */
-static int is_short_of_memory(void)
+int clef__os_memory_is_short(void)
 {
     void *memory = mmap(NULL, LEAST_MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
@@ -74,7 +74,7 @@ static void note_crash(void)
     if (!guarded)
         return;
     guarded = 0;
-    if (is_short_of_memory())
+    if (clef__os_memory_is_short())
         _exit(CLEF_OS_EXIT_NO_MEMORY);
     clef__os_journal_write(crash_note);
 }

@@ -19,8 +19,10 @@ static void build_one(clef_plan *plan, clef_proof_units *units)
     if (i == units->n)
         return;
     clef_proof_unit *u = &units->at[i];
-    const clef_lowering lo = {
-        .caps = &plan->dev->info.caps, .symbols = u->symbols, .gemm = plan->opts.compile.gemm, .forced = forced};
+    const clef_lowering lo = {.caps = &plan->dev->info.caps,
+                              .symbols = u->symbols,
+                              .gemm = plan->opts.compile.gemm,
+                              .forced = forced};
     forced[u->node->op] = u->kernels.variant;
     clef__proof_build(plan->dev, &lo, u->node);
     u->built = 1;

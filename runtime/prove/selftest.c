@@ -113,7 +113,8 @@ static clef_status run_variant(tester *t, clef_op op, const clef_variant *varian
     t->why[0] = 0;
     if (variant && !clef__variant_runs_on(&t->dev->info.caps, variant)) {
         row.state = CLEF_SELFTEST_UNFIT;
-        snprintf(t->why, sizeof t->why, "needs %s", variant->device_text ? variant->device_text : "another device");
+        snprintf(t->why, sizeof t->why, "needs %s",
+                 variant->device_text ? variant->device_text : "another device");
         for (const clef_op_case *c = def->cases; c->graph; c++)
             t->done++;
     }

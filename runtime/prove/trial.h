@@ -57,7 +57,8 @@ typedef struct clef__trials clef__trials;
 
 /** Starts children on a file of units.
  *
- *  journal  where the one child writes; NULL: each of them beside `cases`.
+ *  journal  where the one child writes, which removes the case file; NULL: each child has a journal beside the file, and one that died
+ *           is started again for the units that are left.
  *  CLEF_E_IO: none can be started. CLEF_E_NOMEM. */
 clef_status clef__trials_start(clef_device *dev, const char *cases, const char *journal, int32_t n_units, int32_t n_children,
                                clef__trials **out, clef_error *err);

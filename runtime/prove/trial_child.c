@@ -43,13 +43,22 @@ static void note_begin(int32_t number, int32_t n_hung)
     clef__os_guard(clef__trial_seconds(n_hung), crashed, hung);
 }
 
-/* NULL: this child has no memory left, which says nothing of the unit. */
 static void note_end(int32_t number, const char *verdict, double worst)
 {
     char done[64];
     clef__os_guard_end();
-    snprintf(done, sizeof done, "\ndone %d %s %.3g\n", (int)number, verdict ? verdict : "killed", worst);
+    snprintf(done, sizeof done, "\ndone %d %s %.3g\n", (int)number, verdict, worst);
     clef__os_journal_write(done);
+}
+
+/* What fails while memory is short says nothing of the unit, which stays unknown. */
+static clef_status note_verdict(int32_t number, clef_status s, const clef_error *why, clef_verdict verdict,
+                                double worst, clef_error *err)
+{
+    const int is_in_doubt = s == CLEF_E_NOMEM || (verdict >= CLEF_PROOF_WRONG && clef__os_memory_is_short());
+    note_end(number, is_in_doubt ? "killed" : clef__verdict_names[verdict], worst);
+    return is_in_doubt ? clef__fail(err, CLEF_E_NOMEM, "no memory for unit %d: %s", (int)number, why->text)
+                       : CLEF_OK;
 }
 
 /* ---- units -----------------------------------------------------------------------------------------------
@@ -69,13 +78,8 @@ static clef_status try_case(clef_device *dev, const char *unit, int32_t number, 
     if (!s)
         s = clef__proof_run(dev, &e.c, &worst, &why);
     clef_graph_destroy(g);
-    if (s == CLEF_E_NOMEM) {
-        note_end(number, NULL, 0);
-        return clef__fail(err, s, "%s", why.text);
-    }
     clef__programs_save_cheap(dev); /* for the plan that waits: else it builds them again */
-    note_end(number, clef__verdict_names[clef__trial_verdict(s, &why, worst)], worst);
-    return CLEF_OK;
+    return note_verdict(number, s, &why, clef__trial_verdict(s, &why, worst), worst, err);
 }
 
 /* 1 for the first who asks. */
@@ -107,8 +111,8 @@ static clef_status try_cases(clef_device *dev, const char *path, const char **un
 /* ---- the fused step --------------------------------------------------------------------------------------
  */
 
-/* A program that is right is kept with its proof, and its journal goes. Anything else stays in the journal for whoever
- * tells the user: this child's caller may have ended. */
+/* A program that is right is kept with its proof, and its journal goes. Anything else stays in the journal
+ * for whoever tells the user: this child's caller may have ended. */
 static void keep_step(clef_device *dev, const clef__fused_unit *u)
 {
     const clef_proof proof = {.print = clef__fused_print(&u->key), .op = CLEF__FUSED_OP, .variant = "-"};
@@ -138,11 +142,11 @@ static clef_status try_step(clef_device *dev, const char *path, char *unit, clef
     s = clef__fused_try_unit(dev, &u, &why);
     const int differs = s == CLEF_E_CL && !why.cl_code;
     const clef_verdict verdict = differs ? CLEF_PROOF_WRONG : clef__trial_verdict(s, &why, 0);
-    note_end(0, clef__verdict_names[verdict], 0);
+    s = note_verdict(0, s, &why, verdict, 0, err);
     clef__os_journal_write("end\n");
     if (verdict == CLEF_PROOF_RIGHT)
         keep_step(dev, &u);
-    return CLEF_OK;
+    return s;
 }
 
 /* ---- entry -----------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ struct clef__trials {
     clef__trial_result *results;
     child children[MAX_CHILDREN];
     int32_t n_units, n_children, n_killed;
+    int has_one_child; /* it has removed the case file, and is not started again */
     int was_interrupted;
 };
 
@@ -170,7 +171,8 @@ static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
         return CLEF_OK;
     if (c->at >= 0)
         note_end(t, c, was_killed);
-    return c->n_done > c->n_at_start && t->n_killed <= MAX_KILLED ? start_child(t, c, err) : CLEF_OK;
+    const int is_worth_it = c->n_done > c->n_at_start && t->n_killed <= MAX_KILLED && !t->has_one_child;
+    return is_worth_it ? start_child(t, c, err) : CLEF_OK;
 }
 
 clef_status clef__trials_poll(clef__trials *t, clef_error *err)
@@ -236,6 +238,7 @@ clef_status clef__trials_start(clef_device *dev, const char *cases, const char *
     }
     t->dev = dev;
     t->n_units = n_units;
+    t->has_one_child = journal != NULL;
     t->n_children = n_children < MAX_CHILDREN ? n_children : MAX_CHILDREN;
     t->n_children = t->n_children < n_units ? t->n_children : n_units;
     snprintf(t->cases, sizeof t->cases, "%s", cases);

@@ -14,6 +14,8 @@ launches() { OPENCL_LAYERS=$layer CLEF_LAYER_OUT=$tmp/counts "$CLEF" run "$demo"
 # no_child: waits until none is left at work in the cache.
 no_child() { for _ in $(seq 400); do if ! pgrep -f "selftest --prove $CLEF_CACHE_DIR/" >/dev/null; then return; fi; sleep 0.25; done; }
 # cold: as before any fused step was built, but with all kernels proven
+# forget: what is known of the fused step
+forget() { sed -i "/ fused_step /d" "$CLEF_CACHE_DIR"/proof/*.txt; rm -f "$CLEF_CACHE_DIR"/proof/step-*; }
 cold() { rm -rf "$CLEF_CACHE_DIR" && cp -r "$tmp/kernels" "$CLEF_CACHE_DIR"; }
 
 want=$(CLEF_FUSED=0 "$CLEF" run "$demo" $greedy)
@@ -30,7 +32,8 @@ came=$(CLEF_BACKGROUND=1 launches)
 same "then they are too" "$want" "$(cat "$tmp/text")"
 if [ "$came" -lt $((plain / 4)) ]; then ok "of $came launches"; else fail "$came launches, expected far less than $plain"; fi
 same "nothing is said" "" "$(cat "$tmp/err")"
-same "what the child was told is gone" 1 "$(find "$CLEF_CACHE_DIR/fused step" -type f | wc -l)"
+same "its files are gone" "" "$(ls "$CLEF_CACHE_DIR/proof" | grep step)"
+same "its proof is there" 1 "$(grep -c " fused_step - right " "$CLEF_CACHE_DIR"/proof/*.txt)"
 
 cold
 came=$(launches) # CLEF_BACKGROUND=0
@@ -38,11 +41,11 @@ same "who waits for it has the same ids" "$want" "$(cat "$tmp/text")"
 if [ "$came" -lt $((plain / 4)) ]; then ok "of $came launches at once"; else fail "$came launches at once, expected far less than $plain"; fi
 
 cold
-for how in fused step=wrong fused step=crash fused step=hang fused.build=wrong fused.build=crash; do
-  rm -rf "$CLEF_CACHE_DIR/fused step"
+for how in fused=wrong fused=crash fused=hang fused.build=wrong fused.build=crash; do
+  forget
   export CLEF_BREAK=$how CLEF_PROOF_SECONDS=4
   same "$how: the ids are the same" "$want" "$("$CLEF" run "$demo" $greedy 2>"$tmp/err")"
-  same "$how: one line says so" "1 1" "$(grep -c "one launch .*set aside" "$tmp/err") $(wc -l <"$tmp/err")"
+  same "$how: one line says so" "1 1" "$(grep -c "fused step .*set aside" "$tmp/err") $(wc -l <"$tmp/err")"
   echo "$how: $(cat "$tmp/err")"
   came=$(launches)
   same "$how: again" "$want" "$(cat "$tmp/text")"
@@ -50,7 +53,7 @@ for how in fused step=wrong fused step=crash fused step=hang fused.build=wrong f
   same "$how: and said once" "" "$(cat "$tmp/err")"
   unset CLEF_BREAK CLEF_PROOF_SECONDS
 done
-rm -rf "$CLEF_CACHE_DIR/fused step"
+forget
 export CLEF_BREAK=fused=crash
 same "crash behind the user's back" "$want" "$(CLEF_BACKGROUND=1 "$CLEF" run "$demo" $greedy 2>"$tmp/err")"
 no_child
@@ -60,7 +63,7 @@ unset CLEF_BREAK
 
 cold
 CLEF_BACKGROUND=1 "$CLEF" run "$demo" $greedy >"$tmp/text"
-kill -KILL $(pgrep -f "selftest --prove $CLEF_CACHE_DIR/fused/")
+kill -KILL $(pgrep -f "selftest --prove $CLEF_CACHE_DIR/proof/step")
 same "a child that was killed: the ids" "$want" "$("$CLEF" run "$demo" $greedy 2>"$tmp/err")"
 same "is no fault of the fused step" "" "$(cat "$tmp/err")"
 same "which is built by the next" 1 "$(comm -13 <(ls "$tmp/kernels/programs") <(ls "$CLEF_CACHE_DIR/programs") | wc -l)"
@@ -72,12 +75,13 @@ first=$!
 wait $first
 same "two at once: the first" "$want" "$(cat "$tmp/one" "$tmp/err1")"
 same "two at once: the second" "$want" "$(cat "$tmp/two" "$tmp/err2")"
-same "one program, one record" "1 1" "$(find "$CLEF_CACHE_DIR/fused step" -type f | wc -l) $(comm -13 <(ls "$tmp/kernels/programs") <(ls "$CLEF_CACHE_DIR/programs") | wc -l)"
+same "one program, one proof" "1 1" "$(grep -c " fused_step " "$CLEF_CACHE_DIR"/proof/*.txt) $(comm -13 <(ls "$tmp/kernels/programs") <(ls "$CLEF_CACHE_DIR/programs") | wc -l)"
 
 cold
-rm -rf "$CLEF_CACHE_DIR/fused step" && : >"$CLEF_CACHE_DIR/fused step" # a file where the folder belongs, which stops root, too
+rm -rf "$CLEF_CACHE_DIR/proof" && : >"$CLEF_CACHE_DIR/proof" # a file where the folder belongs, which stops root, too
 same "a cache that cannot be written" "$want" "$("$CLEF" run "$demo" $greedy 2>/dev/null)"
-rm "$CLEF_CACHE_DIR/fused step"
+rm "$CLEF_CACHE_DIR/proof"
 cold
-check "bench waits for it" sh -c "'$CLEF' bench '$demo' --prompt 0 --gen 8 --rounds 1 --json >'$tmp/json' && [ \$(ls '$CLEF_CACHE_DIR/fused step' | wc -l) = 1 ] && [ \$(ls '$CLEF_CACHE_DIR/programs' | wc -l) -gt \$(ls '$tmp/kernels/programs' | wc -l) ] && ! grep -qE 'wrong|refused|crashed|hung' '$CLEF_CACHE_DIR'/fused/*"
+check "bench waits for it" "$CLEF" bench "$demo" --prompt 0 --gen 8 --rounds 1 --json
+same "and it is right" 1 "$(grep -c " fused_step - right " "$CLEF_CACHE_DIR"/proof/*.txt)"
 finish
