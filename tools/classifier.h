@@ -13,12 +13,12 @@ typedef struct cli_classifier_options {
     clef_compile_opts compile;
 } cli_classifier_options;
 
-#define CLASSIFIER_OPTIONS(options)                                                                                                      \
-    {.names = "json", .type = CLI_SWITCH, .offset = offsetof(options, common.json), .help = "as JSON"},                                  \
-    {.names = "truncate", .type = CLI_SWITCH, .offset = offsetof(options, common.truncate),                                             \
-     .help = "cut a text that is longer than the model takes, in place of refusing it"},                                                 \
-    THREADS_OPTION(cli_classifier_options), DEVICES_OPTION(cli_classifier_options), COMPILE_OPTIONS(cli_classifier_options),        \
-    QUIET_OPTION(cli_classifier_options)
+#define CLASSIFIER_OPTIONS(options)                                                                        \
+    {.names = "json", .type = CLI_SWITCH, .offset = offsetof(options, common.json), .help = "print JSON"}, \
+    {.names = "truncate", .type = CLI_SWITCH, .offset = offsetof(options, common.truncate),                \
+     .help = "cut a text that is too long for the model instead of refusing it"},                          \
+    THREADS_OPTION(cli_classifier_options), DEVICES_OPTION(cli_classifier_options),                        \
+    COMPILE_OPTIONS(cli_classifier_options), QUIET_OPTION(cli_classifier_options)
 
 /** Finished by cli_classifier_finish() in any state, zeroed too. */
 typedef struct cli_classifier {

@@ -15,49 +15,61 @@ extern const char *const cli_kv_type_names[];
  *  or there is no model (NULL); else f16, which loses less than the weights lost. */
 clef_dtype cli_kv_type(const clef_model *model, int32_t choice, int32_t exact);
 
-#define DEVICE_OPTION(options)                                                                                                           \
-    {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", .offset = offsetof(options, device), .env = "CLEF_DEVICE",   \
-     .help = "P:D, a part of a device's name, or auto (`clef devices` lists them)"}
+#define DEVICE_OPTION(options)                                                                       \
+    {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE",                          \
+     .offset = offsetof(options, device), .env = "CLEF_DEVICE",                                      \
+     .help = "the OpenCL device: platform and number (0:1), a part of its name, or auto; see `clef " \
+             "devices`"}
 /* Of commands that split a model over devices. */
-#define DEVICES_OPTION(options)                                                                                                          \
-    {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", .offset = offsetof(options, device), .env = "CLEF_DEVICE",   \
-     .help = "P:D, a part of a device's name, or auto (`clef devices` lists them); A,B: the layers are split over both"},                \
-    {.names = "split", .type = CLI_TEXT, .value = "60,40", .offset = offsetof(options, split),                                           \
-     .help = "of several devices: what each gets of the layers [by measured speed, as far as memory allows]"}
-#define GEMM_OPTION(options)                                                                                                             \
-    {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, compile.gemm), .choices = cli_gemm_names,                \
-     .env = "CLEF_GEMM", .help = "who multiplies matrices"}
-#define EXACT_OPTION(options)                                                                                                            \
-    {.names = "exact", .type = CLI_SWITCH, .offset = offsetof(options, compile.exact),                                                           \
-     .help = "keep activations in f32 where 8 bits would be faster (quantised weights on CPUs)"}
-#define THREADS_OPTION(options)                                                                                                          \
-    {.names = "threads", .letter = 't', .type = CLI_INT, .value = "N", .offset = offsetof(options, n_threads), .lo = 1, .hi = 65536,     \
-     .help = "threads of a CPU through PoCL [the driver's choice]"}
-#define PIN_OPTION(options)                                                                                                              \
-    {.names = "pin", .type = CLI_CHOICE, .value = "WHEN", .offset = offsetof(options, pin), .choices = cli_pin_names,                  \
-     .help = "keep each thread of a CPU on its processor; auto: on an idle machine, where it is faster (PoCL)"}
-#define KV_TYPE_OPTION(options)                                                                                                          \
-    {.names = "kv-type", .type = CLI_CHOICE, .value = "TYPE", .offset = offsetof(options, kv_type), .choices = cli_kv_type_names,      \
-     .help = "what the KV cache holds; auto: f32 for weights in f32 and with --exact, else f16; q8_0 takes half of f16's memory"}
-#define TUNE_OPTION(options)                                                                                                             \
-    {.names = "no-tune", .type = CLI_SWITCH, .offset = offsetof(options, compile.no_tune),                                                       \
-     .help = "measure no kernels at a model's first load; what `clef tune` found still counts (as with CLEF_TUNE=0)"}
-#define PROOF_OPTION(options)                                                                                                            \
-    {.names = "no-proof", .type = CLI_SWITCH, .offset = offsetof(options, compile.no_proof),                                                     \
-     .help = "use kernels that this device never ran before without proving them first (as with CLEF_PROOF=0)"}
-#define STRICT_OPTION(options)                                                                                                           \
-    {.names = "strict", .type = CLI_SWITCH, .offset = offsetof(options, compile.strict),                                                         \
-     .help = "fail where an op would run otherwise than asked: by another kernel than --gemm or CLEF_VARIANT name, or a lesser one\n"     \
-             "                               because the first failed its proof on this device"}
+#define DEVICES_OPTION(options)                                                                         \
+    {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE",                             \
+     .offset = offsetof(options, device), .env = "CLEF_DEVICE",                                         \
+     .help = "the OpenCL device: platform and number (0:1), a part of its name, or auto; see `clef "    \
+             "devices`. A,B splits the layers over two devices"},                                       \
+    {.names = "split", .type = CLI_TEXT, .value = "60,40", .offset = offsetof(options, split),          \
+     .help = "with several devices: each one's share of the layers [by measured speed, within memory]"}
+#define GEMM_OPTION(options)                                                                         \
+    {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, compile.gemm), \
+     .choices = cli_gemm_names, .env = "CLEF_GEMM", .help = "which kernels multiply dense matrices"}
+#define EXACT_OPTION(options)                                                                            \
+    {.names = "exact", .type = CLI_SWITCH, .offset = offsetof(options, compile.exact),                   \
+     .help = "keep activations in f32; by default, products with quantised weights may round them to 8 " \
+             "bits"}
+#define THREADS_OPTION(options)                                        \
+    {.names = "threads", .letter = 't', .type = CLI_INT, .value = "N", \
+     .offset = offsetof(options, n_threads), .lo = 1, .hi = 65536,     \
+     .help = "CPU threads, with PoCL [the driver's choice]"}
+#define PIN_OPTION(options)                                                                              \
+    {.names = "pin", .type = CLI_CHOICE, .value = "WHEN", .offset = offsetof(options, pin),              \
+     .choices = cli_pin_names,                                                                           \
+     .help = "pin each CPU thread to a processor, with PoCL; auto: if the machine is idle, where it is " \
+             "faster"}
+#define KV_TYPE_OPTION(options)                                                                            \
+    {.names = "kv-type", .type = CLI_CHOICE, .value = "TYPE", .offset = offsetof(options, kv_type),        \
+     .choices = cli_kv_type_names,                                                                         \
+     .help = "number format of the KV cache. auto: f32 if the weights are f32 or with --exact, else f16; " \
+             "q8_0 halves the memory of f16"}
+#define TUNE_OPTION(options)                                                                          \
+    {.names = "no-tune", .type = CLI_SWITCH, .offset = offsetof(options, compile.no_tune),            \
+     .help = "do not measure kernels when a model is first loaded; earlier measurements still count"}
+#define PROOF_OPTION(options)                                                                           \
+    {.names = "no-proof", .type = CLI_SWITCH, .offset = offsetof(options, compile.no_proof),            \
+     .help = "use kernels that are new to this device without first checking their results in a child " \
+             "process"}
+#define STRICT_OPTION(options)                                                                             \
+    {.names = "strict", .type = CLI_SWITCH, .offset = offsetof(options, compile.strict),                   \
+     .help = "fail if an op would run by another kernel than --gemm or CLEF_VARIANT name, or by a second " \
+             "choice because the first failed its proof"}
 /* The options of commands that make plans; their struct has a clef_compile_opts called `compile`. */
-#define COMPILE_OPTIONS(options)                                                                             \
-    GEMM_OPTION(options), EXACT_OPTION(options), TUNE_OPTION(options), PROOF_OPTION(options), STRICT_OPTION(options)
-#define QUIET_OPTION(options)                                                                                                            \
-    {.names = "quiet", .letter = 'q', .type = CLI_SWITCH, .offset = offsetof(options, quiet),                                            \
-     .help = "no progress and no statistics; errors still show"}
-#define MODEL_OPTION(options)                                                                                                            \
-    {.names = "model", .letter = 'm', .type = CLI_TEXT, .value = "MODEL", .offset = offsetof(options, model),                            \
-     .help = "the same as the argument MODEL"}
+#define COMPILE_OPTIONS(options)                                                              \
+    GEMM_OPTION(options), EXACT_OPTION(options), TUNE_OPTION(options), PROOF_OPTION(options), \
+    STRICT_OPTION(options)
+#define QUIET_OPTION(options)                                                                 \
+    {.names = "quiet", .letter = 'q', .type = CLI_SWITCH, .offset = offsetof(options, quiet), \
+     .help = "print no progress and no statistics, only errors"}
+#define MODEL_OPTION(options)                                                 \
+    {.names = "model", .letter = 'm', .type = CLI_TEXT, .value = "MODEL",     \
+     .offset = offsetof(options, model), .help = "another way to name MODEL"}
 
 /** The model that the command line names: the argument, else `flag`, else the one that comes with clef. NULL
  *  after a message. */

@@ -16,16 +16,18 @@ typedef struct cli_embedding_options {
 extern const char *const cli_pooling_names[];
 extern const char *const cli_normalize_names[];
 
-#define EMBEDDING_OPTIONS(options)                                                                                                       \
-    {.names = "pooling", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, common.pooling),                                \
-     .choices = cli_pooling_names,                                                                                                     \
-     .help = "of a text's hidden states; model: as its files say, else the mean (decoders: the last)"},                                  \
-    {.names = "normalize", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, common.normalize),                            \
-     .choices = cli_normalize_names, .help = "to length 1; model: as its files say, else no"},                                         \
-    {.names = "truncate", .type = CLI_SWITCH, .offset = offsetof(options, common.truncate),                                              \
-     .help = "cut texts that are longer than the model takes, in place of refusing them"},                                               \
-    THREADS_OPTION(cli_embedding_options), DEVICES_OPTION(cli_embedding_options), COMPILE_OPTIONS(cli_embedding_options),           \
-    QUIET_OPTION(cli_embedding_options)
+#define EMBEDDING_OPTIONS(options)                                                                        \
+    {.names = "pooling", .type = CLI_CHOICE, .value = "HOW", .offset = offsetof(options, common.pooling), \
+     .choices = cli_pooling_names,                                                                        \
+     .help = "how hidden states become one vector. model: as the model's files say, else their mean "     \
+             "(decoders: the last one)"},                                                                 \
+    {.names = "normalize", .type = CLI_CHOICE, .value = "HOW",                                            \
+     .offset = offsetof(options, common.normalize), .choices = cli_normalize_names,                       \
+     .help = "scale vectors to length 1. model: as the model's files say, else no"},                      \
+    {.names = "truncate", .type = CLI_SWITCH, .offset = offsetof(options, common.truncate),               \
+     .help = "cut texts that are too long for the model instead of refusing them"},                       \
+    THREADS_OPTION(cli_embedding_options), DEVICES_OPTION(cli_embedding_options),                         \
+    COMPILE_OPTIONS(cli_embedding_options), QUIET_OPTION(cli_embedding_options)
 
 /** Finished by cli_embedding_finish() in any state, zeroed too. */
 typedef struct cli_embedding {

@@ -52,9 +52,10 @@ char *cli_option_text(const cli_option *o, char *out, size_t capacity)
 {
     size_t n = append_text(out, capacity, 0, "%s", o->help);
     if (o->type == CLI_CHOICE) {
-        n = append_text(out, capacity, n, ":");
+        n = append_text(out, capacity, n, " (");
         for (int32_t i = 0; o->choices[i]; i++)
-            n = append_text(out, capacity, n, "%s %s", i ? "," : "", o->choices[i]);
+            n = append_text(out, capacity, n, "%s%s", i ? ", " : "", o->choices[i]);
+        n = append_text(out, capacity, n, ")");
     }
     if (o->env)
         append_text(out, capacity, n, " [$%s]", o->env);

@@ -11,8 +11,9 @@ enum { CLI_HELP_COLUMNS = 100 };
  *  Returns the column behind the last word. */
 int cli_print_wrapped(const char *text, int at, int indent, FILE *to);
 
-/** The next paragraph of notes, or NULL at their end: lines that follow each other, up to an empty one. A line
- *  that begins with a blank is a paragraph by itself and is printed as it is. *n: its bytes; *notes moves on. */
+/** The next paragraph of notes, or NULL at their end: lines that follow each other, up to an empty one. A
+ *  line that begins with a blank is a paragraph by itself and is printed as it is. *n: its bytes; *notes
+ *  moves on. */
 const char *cli_next_paragraph(const char **notes, size_t *n);
 
 /** The help of an option with its choices and its variable, as one sentence or a few; in `out`. */

@@ -23,12 +23,17 @@ static const cli_writer writers[] = {cli_attention_text, cli_attention_json, cli
 static const cli_option attention_option_table[] = {
     MODEL_OPTION(attention_options),
     FORWARD_OPTIONS(attention_options),
-    {.names = "layer", .letter = 'l', .type = CLI_INT, .value = "L", AT(layer), .lo = 0, .hi = 1023, .help = "this layer alone [all]"},
-    {.names = "head", .type = CLI_INT, .value = "H", AT(head), .lo = 0, .hi = 4095, .help = "this head alone [all]"},
+    {.names = "layer", .letter = 'l', .type = CLI_INT, .value = "L", AT(layer), .lo = 0, .hi = 1023,
+     .help = "show only this layer [all]"},
+    {.names = "head", .type = CLI_INT, .value = "H", AT(head), .lo = 0, .hi = 4095,
+     .help = "show only this head [all]"},
     {.names = "kind", .type = CLI_CHOICE, .value = "KIND", AT(kind), .choices = cli_attention_kinds,
-     .help = "of an encoder-decoder: the decoder's, the encoder's, or the decoder's over the source [html, json: all; else cross]"},
-    {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = formats, .help = "[by FILE's name, else text]"},
-    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "write there instead of stdout"},
+     .help = "encoder-decoders: attention of the decoder to itself, of the encoder, or of the decoder to "
+             "the source [html, json: all; else cross]"},
+    {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = formats,
+     .help = "output format [by the ending of FILE, else text]"},
+    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out),
+     .help = "write to this file instead of stdout"},
     {.names = NULL},
 };
 /* clang-format on */
@@ -83,12 +88,11 @@ static int attention_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_attention = {
     .name = "attention",
     .usage = "[MODEL] -p TEXT [--layer L] [--head H] [-o FILE]",
-    .summary = "Show attention weights: which token looks at which",
-    .notes = "Without -o: per head the mean entropy of a row, the mean distance between query and key, and "
-             "the mean weight of the first token;\n"
-             "with --layer or --head the weights as blocks too. FILE's name says the form: .html (all heads, "
-             "to click in), .svg, .png,\n"
-             ".json and .npy (numbers). Cells that a mask left out are exactly 0, and are drawn grey.\n",
+    .summary = "Show attention weights: which token attends to which",
+    .notes = "Without -o, prints for each head the mean entropy of a row, the mean distance between query "
+             "and key, and the mean weight of the first token. With --layer or --head it also prints the "
+             "weights.\n\nThe ending of FILE selects the form: .html (all heads, interactive), .svg, .png, "
+             ".json or .npy (numbers). Masked cells are exactly 0 and drawn in grey.\n",
     .options = attention_option_table,
     .max_args = 1,
     .defaults = &attention_defaults,

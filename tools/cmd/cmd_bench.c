@@ -16,39 +16,42 @@ static const bench_options bench_defaults = {
 static const cli_option bench_option_table[] = {
     MODEL_OPTION(bench_options),
     {.names = "prompt", .letter = 'p', .type = CLI_INT, .value = "N", AT(n_prompt), .lo = 0, .hi = INT32_MAX,
-     .help = "tokens of the prefill [512, or the model's context]; 0: none"},
+     .help = "prompt tokens of the prefill; 0: none [512, or the model's context]"},
     {.names = "gen", .letter = 'n', .type = CLI_INT, .value = "N", AT(n_gen), .lo = 0, .hi = INT32_MAX,
-     .help = "tokens of the decode, generated greedily [64]; 0: none"},
+     .help = "tokens to decode greedily; 0: none [64]"},
     {.names = "depth", .type = CLI_INT, .value = "N", AT(depth), .lo = 0, .hi = INT32_MAX,
-     .help = "tokens in the cache before the decode [0]"},
-    {.names = "rounds,repetitions", .letter = 'r', .type = CLI_INT, .value = "N", AT(n_rounds), .lo = 1, .hi = BENCH_MAX_ROUNDS,
-     .help = "how often each is measured, after one round that does not count [3]"},
+     .help = "tokens in the KV cache before the decode [0]"},
+    {.names = "rounds,repetitions", .letter = 'r', .type = CLI_INT, .value = "N", AT(n_rounds), .lo = 1,
+     .hi = BENCH_MAX_ROUNDS, .help = "rounds of each measurement, after one round to warm up [3]"},
     {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(n_batch), .lo = 1, .hi = 65536,
-     .help = "prompt tokens a step [512]"},
+     .help = "prompt tokens per step [512]"},
     THREADS_OPTION(bench_options),
     PIN_OPTION(bench_options),
     KV_TYPE_OPTION(bench_options),
-    {.names = "json", .type = CLI_SWITCH, AT(json), .help = "a JSON object a line for each figure"},
-    {.names = "md", .type = CLI_SWITCH, AT(md), .help = "the table in Markdown"},
-    {.names = "profile", .type = CLI_SWITCH, AT(profile), .help = "print where one prefill and one decode step spend their time"},
+    {.names = "json", .type = CLI_SWITCH, AT(json), .help = "print each figure as one line of JSON"},
+    {.names = "md", .type = CLI_SWITCH, AT(md), .help = "print the table in Markdown"},
+    {.names = "profile", .type = CLI_SWITCH, AT(profile),
+     .help = "print where one prefill and one decode step spend their time"},
     {.names = "trace", .type = CLI_TEXT, .value = "FILE", AT(trace),
-     .help = "with --profile: also as trace events, for Perfetto (ui.perfetto.dev) or chrome://tracing; FILE.html: a page that shows them"},
-    {.names = "device", .type = CLI_SWITCH, AT(of_device), .help = "measure the device alone: memory, arithmetic, launches"},
+     .help = "with --profile: also write trace events for Perfetto (ui.perfetto.dev), or a page if FILE "
+             "ends in .html"},
+    {.names = "device", .type = CLI_SWITCH, AT(of_device),
+     .help = "measure only the device: memory, arithmetic, launches"},
     {.names = "product", .type = CLI_TEXT, .value = "MxNxK,..", AT(product),
-     .help = "measure products of matrices of these sizes alone, by each who can; --gemm picks"},
-    {.names = "use-device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", AT(device), .env = "CLEF_DEVICE",
-     .help = "P:D, a part of a device's name, or auto (`clef devices` lists them); A,B: the layers are split over both"},
+     .help = "measure only matrix products of these sizes, with all kernels that can do them or with --gemm"},
+    {.names = "use-device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", AT(device),
+     .env = "CLEF_DEVICE",
+     .help = "the OpenCL device: platform and number (0:1), a part of its name, or auto; see `clef "
+             "devices`. A,B splits the layers over two devices"},
     {.names = "split", .type = CLI_TEXT, .value = "60,40", AT(split),
-     .help = "of several devices: what each gets of the layers [by measured speed, as far as memory allows]"},
+     .help = "with several devices: each one's share of the layers [by measured speed, within memory]"},
     COMPILE_OPTIONS(bench_options),
     QUIET_OPTION(bench_options),
     {.names = NULL},
 };
 /* clang-format on */
 
-/* ---- opening
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static int open_device(bench *b)
 {
@@ -155,9 +158,7 @@ static void close_model(bench *b)
     b->ids = NULL;
 }
 
-/* ---- measuring
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- measuring ---- */
 
 static clef_status decode_round(bench *b, double *seconds, double *flops, double *bytes, clef_error *err)
 {
@@ -212,9 +213,7 @@ static int measure_model(bench *b)
     return status == CLEF_OK ? CLI_GO_ON : cli_report(&err);
 }
 
-/* ---- the command
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the command ---- */
 
 static int bench_device(bench *b)
 {
@@ -329,15 +328,13 @@ static int bench_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_bench = {
     .name = "bench",
     .usage = "[MODEL] [FLAGS] | --device | --product MxNxK",
-    .summary = "Measure how fast a model runs, and how fast the device could run it",
-    .notes = "prefill: a prompt into an empty cache, up to the last token's logits. decode: greedy "
-             "generation, after --depth other tokens. The\n"
-             "value is the best of the rounds. load: from nothing to a session; first token: from nothing to "
-             "the first token. The limits are\n"
-             "what the device is measured to do (--device) right after the model: decode is held against "
-             "reading memory, prefill against f32\n"
-             "multiply-adds or, where weights and activations are quantised, against products of bytes. "
-             "--profile slows the device a little.\n",
+    .summary = "Measure how fast a model runs and what the device allows",
+    .notes = "prefill: a prompt into an empty cache, up to the logits of its last token. decode: greedy "
+             "generation, after --depth other tokens. Each figure is the best of the rounds. load: the time "
+             "from start to a session; first token: from start to the first token.\n\nThe limits are "
+             "measured on the device right after the model (--device). Decode is compared with the speed of "
+             "reading memory. Prefill is compared with f32 multiply-adds or, for quantised weights, with "
+             "products of bytes. --profile slows the device slightly.\n",
     .options = bench_option_table,
     .max_args = 1,
     .defaults = &bench_defaults,

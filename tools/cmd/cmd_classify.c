@@ -126,11 +126,10 @@ static int classify_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_classify = {
     .name = "classify",
     .usage = "MODEL TEXT [SECOND]",
-    .summary = "Name the classes of a text, or of its tokens",
-    .notes = "MODEL has a classifier: ...ForSequenceClassification gives each label and its probability, the "
-             "likeliest first;\n"
-             "...ForTokenClassification a line a token with its likeliest label. SECOND makes a pair of "
-             "texts, where MODEL wants one.\n",
+    .summary = "Classify a text or its tokens",
+    .notes = "MODEL is a ...ForSequenceClassification model, which gives each label and its probability, the "
+             "likeliest first; or a ...ForTokenClassification model, which gives the likeliest label of each "
+             "token. SECOND is the second text of a pair, for models that expect one.\n",
     .options = classify_option_table,
     .min_args = 2,
     .max_args = 3,

@@ -21,18 +21,24 @@ static const cli_option compare_option_table[] = {
     MODEL_OPTION(compare_options),
     FORWARD_OPTIONS(compare_options),
     {.names = "reference", .letter = 'r', .type = CLI_TEXT, .value = "FILE", AT(reference),
-     .help = "values by their names in a .safetensors file, of --record or scripts/record_reference.py; and the inputs, if it has them"},
-    {.names = "model-b", .type = CLI_TEXT, .value = "MODEL", AT(model_b), .help = "the same graph with the weights of another model"},
-    {.names = "device-b", .type = CLI_TEXT, .value = "DEVICE", AT(device_b), .help = "the same on another device"},
+     .help = "a .safetensors file with reference values by name, from --record or "
+             "scripts/record_reference.py, and optionally the inputs"},
+    {.names = "model-b", .type = CLI_TEXT, .value = "MODEL", AT(model_b),
+     .help = "compare with the same graph and another model's weights"},
+    {.names = "device-b", .type = CLI_TEXT, .value = "DEVICE", AT(device_b),
+     .help = "compare with a run on another device"},
     {.names = "gemm-b", .type = CLI_CHOICE, .value = "HOW", AT(gemm_b), .choices = cli_gemm_names,
-     .help = "the same with other matrix products"},
-    {.names = "record", .type = CLI_TEXT, .value = "FILE", AT(record), .help = "write every value of this run there, as a reference"},
-    {.names = "stats", .type = CLI_SWITCH, AT(stats), .help = "print each value's range, mean, NaN and infinities; stop at the first NaN"},
-    {.names = "tol", .type = CLI_FLOAT, .value = "X", AT(tol), .lo = 0, .hi = 1e30, .help = "max |a - b| / max |b| of a value [0.001]"},
+     .help = "compare with a run with other matrix kernels"},
+    {.names = "record", .type = CLI_TEXT, .value = "FILE", AT(record),
+     .help = "write every value of this run to a file, as a reference"},
+    {.names = "stats", .type = CLI_SWITCH, AT(stats),
+     .help = "print range, mean, NaN and infinity counts of each value, up to the first NaN"},
+    {.names = "tol", .type = CLI_FLOAT, .value = "X", AT(tol), .lo = 0, .hi = 1e30,
+     .help = "tolerance: max |a - b| / max |b| of a value [0.001]"},
     {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after),
-     .help = "the values that the graph has after this pass [drop]; build: all"},
+     .help = "compare the values of the graph after this pass; build: before any [drop]"},
     {.names = "save", .type = CLI_TEXT, .value = "FILE", AT(save),
-     .help = "where the first node out of tolerance goes, for `clef replay` [compare.clef]"},
+     .help = "where to save the first node that differs, for `clef replay` [compare.clef]"},
     {.names = NULL},
 };
 /* clang-format on */
@@ -334,11 +340,10 @@ static int compare_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_compare = {
     .name = "compare",
     .usage = "[MODEL] -p TEXT --reference FILE | --model-b M | --device-b D | --gemm-b HOW",
-    .summary = "Compare every value of two runs and name the first that differs",
-    .notes = "The values are those of the graph before ops are fused (--after fuse: as it runs), in the "
-             "order of execution. The first node "
-             "out of\n"
-             "tolerance is saved with its inputs for `clef replay`. Exit code 0 when all agree.\n",
+    .summary = "Compare all values of two runs and find the first that differs",
+    .notes = "Compares the values of the graph before ops are fused, in the order of execution; with --after "
+             "fuse, the graph as it runs. The first node that differs by more than the tolerance is saved "
+             "with its inputs, for `clef replay`. The exit code is 0 when all values agree.\n",
     .options = compare_option_table,
     .max_args = 1,
     .defaults = &compare_defaults,

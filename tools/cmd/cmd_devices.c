@@ -12,16 +12,16 @@ typedef struct devices_options {
 static const devices_options devices_defaults = {0};
 
 static const cli_option devices_option_table[] = {
-    {.names = "json", .type = CLI_SWITCH, .offset = offsetof(devices_options, json), .help = "as JSON"},
+    {.names = "json", .type = CLI_SWITCH, .offset = offsetof(devices_options, json), .help = "print JSON"},
     {.names = "variants",
      .type = CLI_SWITCH,
      .offset = offsetof(devices_options, variants),
-     .help = "which variant of each op serves and why each other one does not (clef tune measures them)"},
+     .help = "show which variant of each op is used, and why the others are not"},
     {.names = "measure",
      .type = CLI_SWITCH,
      .offset = offsetof(devices_options, measure),
-     .help = "measure each device's memory, arithmetic and launches now (seconds, and 512 MiB of it); else "
-             "what is known is shown"},
+     .help = "measure memory, arithmetic and launches of each device now (a few seconds, and 512 MiB of its "
+             "memory) instead of showing earlier results"},
     {.names = NULL},
 };
 

@@ -20,14 +20,16 @@ static const embed_options embed_defaults = {.common = {.n_batch = 32}};
 #define AT(field) .offset = offsetof(embed_options, field)
 static const cli_option embed_option_table[] = {
     {.names = "file", .letter = 'f', .type = CLI_TEXT, .value = "FILE", AT(file),
-     .help = "a text on each line of it, after those of the command line; -: stdin"},
-    {.names = "json", .type = CLI_SWITCH, AT(json), .help = "as OpenAI's embeddings reply"},
-    {.names = "npy", .type = CLI_SWITCH, AT(npy), .help = "as a NumPy file: float32 [texts, dims]"},
-    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "OUT", AT(out), .help = "the file to write in place of stdout"},
-    {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(common.n_batch), .lo = 1, .hi = 4096,
-     .help = "texts a run at most [32]"},
+     .help = "read more texts, one per line, from a file; - is stdin"},
+    {.names = "json", .type = CLI_SWITCH, AT(json),
+     .help = "print JSON in the form of OpenAI's embeddings API"},
+    {.names = "npy", .type = CLI_SWITCH, AT(npy), .help = "write a NumPy file: float32 [texts, dims]"},
+    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "OUT", AT(out),
+     .help = "write to this file instead of stdout"},
+    {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(common.n_batch), .lo = 1,
+     .hi = 4096, .help = "most texts per run [32]"},
     {.names = "repeat", .type = CLI_INT, .value = "N", AT(n_repeats), .lo = 0, .hi = 1000,
-     .help = "embed all texts N times more and tell the best rate, without loading"},
+     .help = "embed all texts N more times and print the best rate, without loading"},
     EMBEDDING_OPTIONS(embed_options),
     {.names = NULL},
 };
@@ -79,9 +81,7 @@ static int collect(texts *t, const embed_options *o, int32_t n_args, char **args
     return rc;
 }
 
-/* ---- what is written
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- what is written ---- */
 
 static void write_row(FILE *to, const float *row, int32_t d, const char *between)
 {
@@ -187,14 +187,12 @@ static int embed_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_embed = {
     .name = "embed",
     .usage = "MODEL TEXT... [--file FILE] [--json|--npy]",
-    .summary = "Turn texts into vectors",
-    .notes = "MODEL is an encoder, or a decoder trained for embeddings: a GGUF file or a Hugging Face "
-             "folder. How the vector comes of the\n"
-             "hidden states is read from modules.json and 1_Pooling/config.json, or GGUF's pooling_type; "
-             "where nothing is said it is their\n"
-             "mean, not normalised. A line a text, numbers with spaces between. Texts run in batches of "
-             "equal lengths, so that no\n"
-             "work is done on padding; a text longer than the model takes is refused.\n",
+    .summary = "Compute embedding vectors of texts",
+    .notes = "MODEL is an encoder, or a decoder that was trained for embeddings: a GGUF file or a Hugging "
+             "Face folder. Each text becomes one line of numbers.\n\nPooling and normalisation come from "
+             "modules.json and 1_Pooling/config.json of a folder, or from pooling_type of a GGUF file. "
+             "Without these files, the vector is the mean of the hidden states, not normalised. A text that "
+             "is too long for the model is refused.\n",
     .options = embed_option_table,
     .min_args = 1,
     .max_args = INT32_MAX,

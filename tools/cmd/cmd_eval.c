@@ -20,14 +20,19 @@ static const eval_options eval_defaults = {.device = NULL};
 #define AT(field) .offset = offsetof(eval_options, field)
 static const cli_option eval_option_table[] = {
     MODEL_OPTION(eval_options),
-    {.names = "in", .letter = 'i', .type = CLI_TEXT, .value = "FILE", AT(in), .help = "a .safetensors file with the inputs"},
+    {.names = "in", .letter = 'i', .type = CLI_TEXT, .value = "FILE", AT(in),
+     .help = "a .safetensors file with the inputs"},
     {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out),
-     .help = "what to write: FILE.safetensors; FILE.npy for one value; a folder or NAME/ for a .npy file of each"},
+     .help = "where outputs go: FILE.safetensors, FILE.npy for a single value, or a folder for one .npy "
+             "file each"},
     {.names = "tap", .letter = 't', .type = CLI_LIST, .value = "NAME", AT(taps),
-     .help = "write this value too; may be repeated: hidden_last, attention_0, any value of `clef graph`, or a pattern: 'layer*.out'"},
+     .help = "also write this value: hidden_last, attention_0, a value of `clef graph`, or a pattern "
+             "('layer*.out'); may be repeated"},
     {.names = "stats", .type = CLI_SWITCH, AT(stats),
-     .help = "print each value's range, mean, NaN and infinities; stop at the first NaN. Without --after: before ops are fused"},
-    {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after), .help = "stop after this pass over the graph; build: run none"},
+     .help = "print range, mean, NaN and infinity counts of each value, up to the first NaN; without "
+             "--after, before ops are fused"},
+    {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after),
+     .help = "run the passes up to this one; build: none"},
     DEVICES_OPTION(eval_options),
     COMPILE_OPTIONS(eval_options),
     KV_TYPE_OPTION(eval_options),
@@ -79,9 +84,7 @@ static size_t count_of(const clef_tensor_info *t)
     return n;
 }
 
-/* ---- inputs
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- inputs ---- */
 
 /* Dims of the file's tensor against the graph's shape: numbers must agree, symbols take their values. */
 static clef_status match_shape(eval *e, const char *kind, const clef_value_info *v,
@@ -228,9 +231,7 @@ static clef_status collect_feeds(eval *e, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- what to evaluate
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- what to evaluate ---- */
 
 static clef_status check_model_inputs(const eval *e, clef_error *err)
 {
@@ -346,9 +347,7 @@ static const void *weight_of_file(void *user, const char *name, clef_dtype dtype
     return t.dtype == dtype && t.n_bytes == n_bytes ? t.data : NULL;
 }
 
-/* ---- running
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- running ---- */
 
 static clef_status bind_and_write(eval *e, clef_error *err)
 {
@@ -489,14 +488,12 @@ static int eval_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_eval = {
     .name = "eval",
     .usage = "[MODEL] --in IN.safetensors --out OUT [--tap NAME]... [--stats]",
-    .summary = "Compute a model's or a graph's outputs from tensors",
-    .notes = "Of a model: IN holds input_ids [B, T] and perhaps attention_mask [B, T] (1: a token, 0: "
-             "padding), int32 or int64; OUT gets\n"
-             "logits [B, T, V] and what was tapped, f32. MODEL may be a graph in the text form (graph.clef, "
-             "docs/graph-format.md):\n"
-             "inputs and weights come from IN by name (numbers of another dtype are converted), the inputs' "
-             "shapes give the symbols'\n"
-             "values, and the outputs go to OUT.\n",
+    .summary = "Run a model or graph on tensors from a file",
+    .notes =
+        "For a model, IN holds input_ids [B, T] and optionally attention_mask [B, T] (1: token, 0: padding), "
+        "as int32 or int64. OUT gets logits [B, T, V] and the tapped values, as f32.\n\nMODEL may also be a "
+        "graph in text form (graph.clef, docs/graph-format.md). Its inputs and weights come from IN by name, "
+        "and their shapes set the graph's symbols. OUT gets the graph's outputs.\n",
     .options = eval_option_table,
     .max_args = 1,
     .defaults = &eval_defaults,

@@ -15,8 +15,9 @@ static const fill_options fill_defaults = {.n_best = 5};
 
 /* clang-format off */
 static const cli_option fill_option_table[] = {
-    {.names = "n-best", .letter = 'n', .type = CLI_INT, .value = "K", .offset = offsetof(fill_options, n_best), .lo = 1, .hi = 1000,
-     .help = "candidates for each place [5]"},
+    {.names = "n-best", .letter = 'n', .type = CLI_INT, .value = "K",
+     .offset = offsetof(fill_options, n_best), .lo = 1, .hi = 1000,
+     .help = "candidates per masked place [5]"},
     CLASSIFIER_OPTIONS(fill_options),
     {.names = NULL},
 };
@@ -165,11 +166,10 @@ static int fill_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_fill = {
     .name = "fill",
     .usage = "MODEL \"... <mask> ...\"",
-    .summary = "Say what stands at a text's masked places",
-    .notes =
-        "MODEL is an encoder with its masked language model. A line a candidate, the likeliest first: "
-        "probability, token, the text\n"
-        "with it; an empty line between places. <mask> and [MASK] both stand for the model's own mask.\n",
+    .summary = "Predict the masked words of a text",
+    .notes = "MODEL is an encoder with its masked language model head. <mask> and [MASK] both mean the "
+             "model's own mask token. Each line is one candidate, the likeliest first: its probability, the "
+             "token, and the text with it. An empty line separates places.\n",
     .options = fill_option_table,
     .min_args = 2,
     .max_args = 2,

@@ -82,29 +82,32 @@ static const char *const beside_names[] = {"inside", "beside", NULL};
 #define AT(field) .offset = offsetof(graph_options, field)
 static const cli_option graph_option_table[] = {
     MODEL_OPTION(graph_options),
-    {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = format_names, .help = "[by FILE's name, else text]"},
+    {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = format_names,
+     .help = "output format [by the ending of FILE, else text]"},
     {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after),
-     .help = "show it as this pass leaves it [after the last]; build: before any"},
-    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "write there instead of stdout"},
+     .help = "show the graph after this pass; build: before any [the last]"},
+    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out),
+     .help = "write to this file instead of stdout"},
     {.names = "tap", .letter = 't', .type = CLI_LIST, .value = "NAME", AT(taps),
-     .help = "make this value an output too; may be repeated"},
-    {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "N", AT(n_context), .lo = 0, .hi = INT32_MAX,
-     .help = "positions of the KV cache [the model's]"},
+     .help = "make this value an output; may be repeated"},
+    {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "N", AT(n_context), .lo = 0,
+     .hi = INT32_MAX, .help = "positions of the KV cache [the model's]"},
     {.names = "symbols", .type = CLI_TEXT, .value = "T=1,S=512", AT(symbols),
-     .help = "lengths to show and to count costs at [their bounds]"},
+     .help = "lengths at which to show shapes and count costs [their bounds]"},
     {.names = "expand", .type = CLI_LIST, .value = "L", AT(expand),
-     .help = "dot, svg, png: show what is in layer L; may be repeated; all: in every layer"},
+     .help = "dot, svg, png: show the inside of layer L, or of all; may be repeated"},
     {.names = "profile", .type = CLI_SWITCH, AT(profile),
-     .help = "html: run it once, and show launches and times of the device's own graph"},
+     .help = "html: run the graph and show the launches and their times on the device"},
     DEVICE_OPTION(graph_options),
     PROOF_OPTION(graph_options),
     {.names = "sequences", .type = CLI_INT, .value = "N", AT(n_sequences), .lo = 1, .hi = 65536,
-     .help = "sequences at once, at most [1]"},
-    {.names = "all-logits", .type = CLI_SWITCH, AT(all_logits), .help = "logits of every position, not of the last alone (onnx: always)"},
+     .help = "most sequences at once [1]"},
+    {.names = "all-logits", .type = CLI_SWITCH, AT(all_logits),
+     .help = "compute logits of every position, not only the last (onnx: always)"},
     {.names = "padding-mask", .type = CLI_SWITCH, AT(padding_mask),
-     .help = "with an input attention_mask, 0 where a key is padding (onnx: always)"},
+     .help = "add an input attention_mask, 0 where a key is padding (onnx: always)"},
     {.names = "weights", .type = CLI_CHOICE, .value = "WHERE", AT(beside), .choices = beside_names,
-     .help = "onnx: in the file, or in FILE.data beside it [inside]"},
+     .help = "onnx: put weights inside the file or beside it, in FILE.data [inside]"},
     {.names = NULL},
 };
 /* clang-format on */
@@ -271,18 +274,15 @@ const cli_command cli_command_graph = {
     .name = "graph",
     .usage = "[MODEL] [--format text|json|dot|svg|png|html|onnx] [--after PASS] [-o FILE]",
     .summary = "Print a model's computation graph",
-    .notes =
-        "MODEL may be a graph in the text form (graph.clef). Passes, in order:"
+    .notes = "MODEL may also be a graph in text form (graph.clef). The passes run in this order:"
 #define PASS(name) " " #name
 #include "graph/pass/passes.def"
 #undef PASS
-        "\n"
-        "onnx shows what drop leaves, unless --after says otherwise.\n"
-        "clef graph diff A B: which nodes were added (+), removed (-) and changed (< >) between two models, "
-        "graph "
-        "files or passes (MODEL@build,\n"
-        "MODEL@fuse); exit code 0 when none did. It takes --after, -o and the flags that build a graph.\n"
-        "A picture: clef graph --format dot | dot -Tsvg > graph.svg\n",
+             ". ONNX shows the graph after drop, unless --after says otherwise.\n\n"
+             "`clef graph diff A B` shows which nodes were added (+), removed (-) and changed (< >) between "
+             "two models, graph files or passes (MODEL@build, MODEL@fuse). Its exit code is 0 when the "
+             "graphs are equal. It takes --after, -o and the flags that build a graph.\n\n"
+             "  clef graph --format dot | dot -Tsvg > graph.svg\n  clef graph model.gguf -o graph.html\n",
     .options = graph_option_table,
     .max_args = 3,
     .defaults = &graph_defaults,

@@ -14,7 +14,7 @@ static const info_options info_defaults = {0};
 
 static const cli_option info_option_table[] = {
     MODEL_OPTION(info_options),
-    {.names = "json", .type = CLI_SWITCH, .offset = offsetof(info_options, json), .help = "as JSON"},
+    {.names = "json", .type = CLI_SWITCH, .offset = offsetof(info_options, json), .help = "print JSON"},
     {.names = NULL},
 };
 
@@ -213,7 +213,7 @@ static int info_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_info = {
     .name = "info",
     .usage = "[MODEL] [--json]",
-    .summary = "Show what a model file holds: metadata, tensors, sizes",
+    .summary = "Show the metadata, tensors and sizes of a model file",
     .options = info_option_table,
     .max_args = 1,
     .defaults = &info_defaults,

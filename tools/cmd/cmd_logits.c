@@ -24,9 +24,11 @@ static const cli_option logits_option_table[] = {
     MODEL_OPTION(logits_options),
     FORWARD_OPTIONS(logits_options),
     {.names = "top", .letter = 'k', .type = CLI_INT, .value = "K", AT(top), .lo = 1, .hi = LOGITS_MAX_TOP,
-     .help = "the K likeliest tokens of each position [5]"},
-    {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = formats, .help = "[by FILE's name, else text]"},
-    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "write there instead of stdout"},
+     .help = "show the K likeliest tokens of each position [5]"},
+    {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = formats,
+     .help = "output format [by the ending of FILE, else text]"},
+    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out),
+     .help = "write to this file instead of stdout"},
     {.names = NULL},
 };
 /* clang-format on */
@@ -137,13 +139,11 @@ static int logits_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_logits = {
     .name = "logits",
     .usage = "[MODEL] -p TEXT [--top K] [-o FILE]",
-    .summary = "Show what a model expected at each position of a text",
-    .notes = "Each token with its probability, its rank, and the K likeliest ones in its place; coloured by "
-             "surprise, -log2 p, in a "
-             "terminal and\n"
-             "in FILE.html. FILE.json: numbers; FILE.svg: the perplexity along the text (of a long text: "
-             "clef perplexity --curve). Of an\n"
-             "encoder-decoder it is the target's text that is looked at.\n",
+    .summary = "Show what a model predicts at each position of a text",
+    .notes = "Prints each token with its probability, its rank, and the K tokens that were likeliest in its "
+             "place. Tokens are coloured by surprise, -log2 p, in a terminal and in FILE.html. FILE.json "
+             "holds the numbers; FILE.svg shows the perplexity along the text. For long texts, see `clef "
+             "perplexity --curve`. For an encoder-decoder, the target text is shown.\n",
     .options = logits_option_table,
     .max_args = 1,
     .defaults = &logits_defaults,

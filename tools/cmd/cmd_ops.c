@@ -25,7 +25,7 @@ static int ops_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_ops = {
     .name = "ops",
     .usage = "",
-    .summary = "List the ops of graphs and their formulas",
+    .summary = "List the graph ops and their formulas",
     .options = ops_option_table,
     .defaults = &ops_defaults,
     .options_bytes = sizeof ops_defaults,

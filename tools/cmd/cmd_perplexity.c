@@ -27,12 +27,13 @@ static const perplexity_options perplexity_defaults = {0};
 #define AT(field) .offset = offsetof(perplexity_options, field)
 static const cli_option perplexity_option_table[] = {
     MODEL_OPTION(perplexity_options),
-    {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "CTX", AT(n_context), .lo = 2, .hi = INT32_MAX,
-     .help = "tokens of a window [512, or the model's context]"},
+    {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "CTX", AT(n_context), .lo = 2,
+     .hi = INT32_MAX, .help = "tokens per window [512, or the model's context]"},
     {.names = "score", .type = CLI_CHOICE, .value = "WHICH", AT(score), .choices = score_names,
-     .help = "all: every token [all]; half: the later half of each window, as llama.cpp does"},
-    {.names = "curve", .type = CLI_TEXT, .value = "FILE", AT(curve), .help = "draw the perplexity along the text there, as SVG"},
-    {.names = "json", .type = CLI_SWITCH, AT(json), .help = "as a line of JSON"},
+     .help = "which tokens count: all, or the second half of each window, as in llama.cpp [all]"},
+    {.names = "curve", .type = CLI_TEXT, .value = "FILE", AT(curve),
+     .help = "draw the perplexity along the text as SVG"},
+    {.names = "json", .type = CLI_SWITCH, AT(json), .help = "print one line of JSON"},
     DEVICES_OPTION(perplexity_options),
     COMPILE_OPTIONS(perplexity_options),
     KV_TYPE_OPTION(perplexity_options),
@@ -60,9 +61,7 @@ typedef struct work {
     double seconds;
 } work;
 
-/* ---- the text
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the text ---- */
 
 /* Whether the model's own tokenizer begins every text with BOS. */
 static clef_status find_bos(work *w, const clef_tokenizer *tok, clef_error *err)
@@ -135,9 +134,7 @@ static int32_t make_window(const work *w, int32_t k)
     return n;
 }
 
-/* ---- the model
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the model ---- */
 
 static clef_status make_plan(work *w, clef_error *err)
 {
@@ -216,9 +213,7 @@ static void close_all(work *w)
     free(w->nats);
 }
 
-/* ---- scoring
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- scoring ---- */
 
 /* -log softmax(x)[target], in double. */
 static double negative_log(const float *x, int32_t n, int32_t target)
@@ -284,9 +279,7 @@ static clef_status score_text(work *w, clef_error *err)
     return status;
 }
 
-/* ---- the command
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the command ---- */
 
 static void print_result(const work *w)
 {
@@ -350,13 +343,11 @@ const cli_command cli_command_perplexity = {
     .name = "perplexity",
     .usage = "[MODEL] FILE [FLAGS]",
     .summary = "Measure how well a model predicts a text",
-    .notes = "FILE is UTF-8 text (-: stdin). It is cut in windows of CTX tokens, each read by itself, after "
-             "BOS where the model's "
-             "tokenizer adds\n"
-             "one. all: every token is scored once, but the first where there is no BOS; half: whole windows "
-             "only, their later half, as\n"
-             "llama.cpp's perplexity counts. Prints e to the mean of -log p, and that mean; ± is the "
-             "standard error.\n",
+    .notes = "FILE is UTF-8 text; - is stdin. It is cut into windows of CTX tokens, and each is read on its "
+             "own, after BOS if the model's tokenizer adds one.\n\n--score all counts every token once, "
+             "except the first one where there is no BOS. --score half counts only the second half of each "
+             "whole window, as llama.cpp's perplexity does. The output is e to the mean of -log p, and that "
+             "mean; ± is the standard error.\n",
     .options = perplexity_option_table,
     .max_args = 2,
     .defaults = &perplexity_defaults,

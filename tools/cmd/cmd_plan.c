@@ -23,19 +23,23 @@ static const cli_writer writers[] = {cli_memory_text, cli_memory_json, cli_memor
 #define AT(field) .offset = offsetof(plan_options, field)
 static const cli_option plan_option_table[] = {
     MODEL_OPTION(plan_options),
-    {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "CTX", AT(n_context), .lo = 0, .hi = INT32_MAX,
-     .help = "positions of the context; 0: the model's own [its own, at most 4096]"},
-    {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(n_batch), .lo = 1, .hi = INT32_MAX,
-     .help = "prompt tokens a step [512]"},
+    {.names = "ctx-size", .letter = 'c', .type = CLI_INT, .value = "CTX", AT(n_context), .lo = 0,
+     .hi = INT32_MAX,
+     .help = "positions of the context; 0: as many as the model has [the model's, at most 4096]"},
+    {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(n_batch), .lo = 1,
+     .hi = INT32_MAX, .help = "prompt tokens per step [512]"},
     {.names = "source-size", .type = CLI_INT, .value = "N", AT(n_source), .lo = 1, .hi = INT32_MAX,
      .help = "tokens of an encoder-decoder's source [the model's]"},
-    {.names = "beams", .type = CLI_INT, .value = "N", AT(n_beams), .lo = 0, .hi = 64, .help = "of a beam search [none]"},
+    {.names = "beams", .type = CLI_INT, .value = "N", AT(n_beams), .lo = 0, .hi = 64,
+     .help = "beams of a beam search [none]"},
     KV_TYPE_OPTION(plan_options),
     DEVICES_OPTION(plan_options),
     GEMM_OPTION(plan_options),
     EXACT_OPTION(plan_options),
-    {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = formats, .help = "[by FILE's name, else text]"},
-    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out), .help = "write there instead of stdout"},
+    {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = formats,
+     .help = "output format [by the ending of FILE, else text]"},
+    {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out),
+     .help = "write to this file instead of stdout"},
     {.names = NULL},
 };
 /* clang-format on */
@@ -196,12 +200,11 @@ static int plan_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_plan = {
     .name = "plan",
     .usage = "[MODEL] [-c CTX] [--kv-type TYPE] [-o FILE]",
-    .summary = "Show the memory that a model will take, before it is loaded",
-    .notes = "Of a run with these flags: weights, KV cache, arena (activations, which share memory where "
-             "they do not live at once), scratch,\n"
-             "inputs and staging. FILE.svg and FILE.html draw the arena: each value a rectangle, its "
-             "lifetime by its place. Nothing is read\n"
-             "or built, and no kernel is measured: what `clef tune` found counts.\n",
+    .summary = "Show how much memory a model needs, without loading it",
+    .notes = "Shows what a run with these flags needs: weights, KV cache, arena (activations, which share "
+             "memory when they are not alive at the same time), scratch, inputs and staging. FILE.svg and "
+             "FILE.html draw the arena, each value as a rectangle: its lifetime by its place in it. The "
+             "command reads no weights, builds no kernels and measures nothing.\n",
     .options = plan_option_table,
     .max_args = 1,
     .defaults = &plan_defaults,

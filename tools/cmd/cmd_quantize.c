@@ -17,7 +17,7 @@ static const quantize_options quantize_defaults = {.type = "stored"};
 #define NO_TOKENIZER_OPTION                                                                                  \
     {                                                                                                        \
         .names = "no-tokenizer", .type = CLI_SWITCH, .offset = offsetof(quantize_options, no_tokenizer),     \
-        .help = "of a folder: the weights alone"                                                             \
+        .help = "leave the tokenizer of a folder out"                                                        \
     }
 
 static const cli_option quantize_option_table[] = {
@@ -31,7 +31,7 @@ static const cli_option convert_option_table[] = {
      .value = "TYPE",
      .type = CLI_TEXT,
      .offset = offsetof(quantize_options, type),
-     .help = "code matrices as `clef quantize` does"},
+     .help = "quantise matrices to this type, as `clef quantize` does"},
     NO_TOKENIZER_OPTION,
     QUIET_OPTION(quantize_options),
     {.names = NULL},
@@ -118,14 +118,13 @@ static int convert_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_quantize = {
     .name = "quantize",
     .usage = "IN OUT TYPE",
-    .summary = "Write a model as GGUF with its weights coded anew",
-    .notes = "IN is a GGUF file or a Hugging Face folder, OUT the new file. TYPE: f32 f16 bf16 q8_0 q4_0 "
-             "q4_1 q5_0 q5_1 q4_k q5_k q6_k\n"
-             "iq4_nl mxfp4 code every matrix alike; the mixes q4_k_m and q5_k_m give those more bits that "
-             "need them. Rows that are\n"
-             "no whole blocks take the next larger type that fits; vectors stay f32. What is quantised in IN "
-             "already is coded from\n"
-             "what it decodes to, which costs accuracy. The tokenizer comes along; see `clef help convert`.",
+    .summary = "Quantise a model's weights and write them as GGUF",
+    .notes = "IN is a GGUF file or a Hugging Face folder, OUT the new GGUF file. The types f32 f16 bf16 q8_0 "
+             "q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k iq4_nl mxfp4 store every matrix in that format. The mixes "
+             "q4_k_m and q5_k_m give more bits to the matrices that need them.\n\nA matrix whose rows are "
+             "not a multiple of the block size gets the next larger type that fits. Vectors stay f32. "
+             "Weights that are already quantised are decoded first, which costs accuracy. The tokenizer is "
+             "included; see `clef help convert`.\n",
     .options = quantize_option_table,
     .min_args = 3,
     .max_args = 3,
@@ -137,15 +136,13 @@ const cli_command cli_command_quantize = {
 const cli_command cli_command_convert = {
     .name = "convert",
     .usage = "FOLDER OUT",
-    .summary = "Write a Hugging Face folder as one GGUF file",
-    .notes = "Names and keys are llama.cpp's; what these cannot say stands under keys of clef's own. "
-             "Matrices keep the type that the\n"
-             "folder has, and give the same logits; vectors become f32. The tokenizer comes along: "
-             "byte-level BPE, SentencePiece's BPE and\n"
-             "Unigram, WordPiece. Where llama.cpp's keys leave something of a tokenizer.json out, a line "
-             "says what, and the file holds all\n"
-             "of it too, which clef reads first. A tokenizer that GGUF cannot hold is refused, unless "
-             "--no-tokenizer leaves it out.",
+    .summary = "Convert a Hugging Face folder to a GGUF file",
+    .notes = "Names and keys in the file are those of llama.cpp; keys of clef's own hold what these cannot "
+             "express. Matrices keep the type that they have in the folder and give the same logits; vectors "
+             "become f32.\n\nThe tokenizer is included: byte-level BPE, SentencePiece's BPE and Unigram, "
+             "WordPiece. If llama.cpp's keys cannot hold all of tokenizer.json, clef prints what is missing "
+             "and stores the whole of it too, which clef reads first. A tokenizer that does not fit into "
+             "GGUF is refused, unless --no-tokenizer leaves it out.\n",
     .options = convert_option_table,
     .min_args = 2,
     .max_args = 2,

@@ -19,7 +19,8 @@ static const cli_option replay_option_table[] = {
     DEVICE_OPTION(replay_options),
     GEMM_OPTION(replay_options),
     PROOF_OPTION(replay_options),
-    {.names = "tol", .type = CLI_FLOAT, .value = "X", AT(tol), .lo = 0, .hi = 1e30, .help = "max |a - b| / max |b| [0.001]"},
+    {.names = "tol", .type = CLI_FLOAT, .value = "X", AT(tol), .lo = 0, .hi = 1e30,
+     .help = "tolerance: max |a - b| / max |b| [0.001]"},
     {.names = NULL},
 };
 /* clang-format on */
@@ -140,11 +141,9 @@ static int replay_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_replay = {
     .name = "replay",
     .usage = "CASE.clef [-d DEVICE] [--gemm HOW]",
-    .summary = "Run a node again that `clef compare` saved",
-    .notes =
-        "CASE.clef is a graph of that one node; its inputs and weights, and the value that was expected, "
-        "lie in CASE.clef.safetensors.\n"
-        "Exit code 0 when the node gives what was expected.\n",
+    .summary = "Rerun a node that `clef compare` has saved",
+    .notes = "CASE.clef is a graph with that one node. CASE.clef.safetensors holds its inputs, its weights "
+             "and the expected value. The exit code is 0 when the node gives the expected value.\n",
     .options = replay_option_table,
     .min_args = 1,
     .max_args = 1,

@@ -16,12 +16,14 @@ static const selftest_options selftest_defaults = {0};
 /* clang-format off */
 static const cli_option selftest_option_table[] = {
     DEVICE_OPTION(selftest_options),
-    {.names = "all", .type = CLI_SWITCH, .offset = offsetof(selftest_options, all), .help = "variants too that would not be used"},
-    {.names = "op", .type = CLI_TEXT, .value = "OP", .offset = offsetof(selftest_options, op), .help = "this op alone"},
+    {.names = "all", .type = CLI_SWITCH, .offset = offsetof(selftest_options, all),
+     .help = "also test variants that would not be used"},
+    {.names = "op", .type = CLI_TEXT, .value = "OP", .offset = offsetof(selftest_options, op),
+     .help = "test only this op"},
     {.names = "prove", .type = CLI_TEXT, .value = "FILE", .offset = offsetof(selftest_options, prove),
      .help = "run the cases of a file that clef wrote to prove a plan's kernels, and nothing else"},
-    {.names = "first", .type = CLI_INT, .value = "N", .offset = offsetof(selftest_options, first), .lo = 0, .hi = 1000000,
-     .help = "with --prove: begin with this case"},
+    {.names = "first", .type = CLI_INT, .value = "N", .offset = offsetof(selftest_options, first), .lo = 0,
+     .hi = 1000000, .help = "with --prove: begin with this case"},
     QUIET_OPTION(selftest_options),
     {.names = NULL},
 };
@@ -89,7 +91,7 @@ static int selftest_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_selftest = {
     .name = "selftest",
     .usage = "[-d DEVICE] [--all] [--op OP]",
-    .summary = "Hold every op on a device against the reference in double",
+    .summary = "Test every op on a device against a reference",
     .notes =
         "worst: the largest error in parts of what the op allows. used: the stated order, or what was "
         "measured, takes the variant.\n"

@@ -18,9 +18,12 @@ static const tokenize_options tokenize_defaults = {0};
 #define AT(field) .offset = offsetof(tokenize_options, field)
 static const cli_option tokenize_option_table[] = {
     {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no BOS or EOS"},
-    {.names = "json", .type = CLI_SWITCH, AT(json), .help = "the ids as a JSON list (which they are without it too)"},
-    {.names = "pieces", .type = CLI_SWITCH, AT(pieces), .help = "one line a token: id, tab, its text as a JSON string"},
-    {.names = "decode", .type = CLI_SWITCH, AT(decode), .help = "the other way: TEXT holds ids, their text is printed"},
+    {.names = "json", .type = CLI_SWITCH, AT(json),
+     .help = "the ids as a JSON list (which they are without it too)"},
+    {.names = "pieces", .type = CLI_SWITCH, AT(pieces),
+     .help = "one line a token: id, tab, its text as a JSON string"},
+    {.names = "decode", .type = CLI_SWITCH, AT(decode),
+     .help = "the other way: TEXT holds ids, their text is printed"},
     {.names = NULL},
 };
 /* clang-format on */

@@ -21,9 +21,10 @@ static const cli_option tune_option_table[] = {
     MODEL_OPTION(tune_options),
     GEMM_OPTION(tune_options),
     EXACT_OPTION(tune_options),
-    {.names = "what", .type = CLI_CHOICE, .value = "WHAT", .offset = offsetof(tune_options, what), .choices = what_names,
-     .help = "what to measure [variants with MODEL, else all]"},
-    {.names = "again", .type = CLI_SWITCH, .offset = offsetof(tune_options, again), .help = "measure also what is known already"},
+    {.names = "what", .type = CLI_CHOICE, .value = "WHAT", .offset = offsetof(tune_options, what),
+     .choices = what_names, .help = "what to measure [with MODEL variants, else all]"},
+    {.names = "again", .type = CLI_SWITCH, .offset = offsetof(tune_options, again),
+     .help = "measure again what is already known"},
     QUIET_OPTION(tune_options),
     {.names = NULL},
 };
@@ -104,11 +105,10 @@ static int tune_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_tune = {
     .name = "tune",
     .usage = "[MODEL] [--what variants|clblast|all]",
-    .summary = "Measure which kernels serve best on a device, and keep the answer",
-    .notes = "Every variant is checked against the reference before it is timed. With MODEL, at the model's "
-             "own shapes;\n"
-             "else at common ones, and CLBlast's parameters are searched (a minute). `clef devices "
-             "--variants` shows what is known.\n",
+    .summary = "Measure which kernels are fastest on a device, and remember",
+    .notes = "Each variant is checked against a reference before it is timed. With MODEL, clef measures the "
+             "model's own shapes. Without it, clef measures common shapes and searches parameters for "
+             "CLBlast, which takes about a minute. `clef devices --variants` shows the results.\n",
     .options = tune_option_table,
     .max_args = 1,
     .defaults = &tune_defaults,

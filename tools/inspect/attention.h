@@ -4,7 +4,12 @@
 
 #include "tools/inspect/forward.h"
 
-typedef enum attention_kind { ATTENTION_SELF, ATTENTION_ENCODER, ATTENTION_CROSS, ATTENTION_N_KINDS } attention_kind;
+typedef enum attention_kind {
+    ATTENTION_SELF,
+    ATTENTION_ENCODER,
+    ATTENTION_CROSS,
+    ATTENTION_N_KINDS
+} attention_kind;
 extern const char *const cli_attention_kinds[]; /* "self", "encoder", "cross" */
 
 /** Of one head: means over the queries that see anything; NaN where a weight is. */

@@ -24,28 +24,35 @@ typedef struct cli_forward_opts {
 /** The options that stand for it in a command's options struct, which has a cli_forward_opts called
  *  `forward`. */
 #define FORWARD_AT(options, field) .offset = offsetof(options, forward) + offsetof(cli_forward_opts, field)
-#define FORWARD_OPTIONS(options)                                                                                                         \
-    {.names = "prompt", .letter = 'p', .type = CLI_TEXT, .value = "TEXT", FORWARD_AT(options, prompt), .help = "the text"},              \
-        {.names = "file", .letter = 'f', .type = CLI_TEXT, .value = "FILE", FORWARD_AT(options, file), .help = "a file with the text"},  \
-        {.names = "ids", .type = CLI_TEXT, .value = "1,2,3", FORWARD_AT(options, ids), .help = "token ids in place of a text"},          \
-        {.names = "in", .letter = 'i', .type = CLI_TEXT, .value = "FILE", FORWARD_AT(options, in),                                       \
-         .help = "a .safetensors file with input_ids, attention_mask, decoder_input_ids of one sequence"},                               \
-        {.names = "target", .type = CLI_TEXT, .value = "TEXT", FORWARD_AT(options, target),                                              \
-         .help = "what an encoder-decoder says [what it generates]"},                                                                    \
-        {.names = "n-predict", .letter = 'n', .type = CLI_INT, .value = "N", FORWARD_AT(options, n_predict), .lo = 1, .hi = 4096,        \
-         .help = "tokens that an encoder-decoder generates at most [32]"},                                                               \
-        {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", FORWARD_AT(options, device), .env = "CLEF_DEVICE",       \
-         .help = "P:D, a part of a device's name, or auto (`clef devices` lists them)"},                                                 \
-        {.names = "split", .type = CLI_TEXT, .value = "60,40", FORWARD_AT(options, split),                                               \
-         .help = "of several devices (-d A,B): what each gets of the layers [by measured speed, as far as memory allows]"},              \
-        {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", FORWARD_AT(options, compile.gemm), .choices = cli_gemm_names,                    \
-         .env = "CLEF_GEMM", .help = "who multiplies matrices"},                                                                         \
-        {.names = "no-tune", .type = CLI_SWITCH, FORWARD_AT(options, compile.no_tune), .help = "measure no kernels at a model's first load"},    \
-        {.names = "no-proof", .type = CLI_SWITCH, FORWARD_AT(options, compile.no_proof),                                                         \
-         .help = "use kernels that this device never ran before without proving them first"},                                            \
-    {                                                                                                                                    \
-        .names = "quiet", .letter = 'q', .type = CLI_SWITCH, FORWARD_AT(options, quiet), .help = "no progress; errors still show"        \
-    }
+#define FORWARD_OPTIONS(options)                                                                           \
+    {.names = "prompt", .letter = 'p', .type = CLI_TEXT, .value = "TEXT", FORWARD_AT(options, prompt),     \
+     .help = "the text"},                                                                                  \
+    {.names = "file", .letter = 'f', .type = CLI_TEXT, .value = "FILE", FORWARD_AT(options, file),         \
+     .help = "read the text from a file"},                                                                 \
+    {.names = "ids", .type = CLI_TEXT, .value = "1,2,3", FORWARD_AT(options, ids),                         \
+     .help = "token ids instead of a text"},                                                               \
+    {.names = "in", .letter = 'i', .type = CLI_TEXT, .value = "FILE", FORWARD_AT(options, in),             \
+     .help = "a .safetensors file with input_ids and optionally attention_mask and decoder_input_ids, of " \
+             "one sequence"},                                                                              \
+    {.names = "target", .type = CLI_TEXT, .value = "TEXT", FORWARD_AT(options, target),                    \
+     .help = "encoder-decoders: the output text [what the model generates]"},                              \
+    {.names = "n-predict", .letter = 'n', .type = CLI_INT, .value = "N", FORWARD_AT(options, n_predict),   \
+     .lo = 1, .hi = 4096, .help = "encoder-decoders: most tokens to generate [32]"},                       \
+    {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE", FORWARD_AT(options, device),   \
+     .env = "CLEF_DEVICE",                                                                                 \
+     .help = "the OpenCL device: platform and number (0:1), a part of its name, or auto; see `clef "       \
+             "devices`"},                                                                                  \
+    {.names = "split", .type = CLI_TEXT, .value = "60,40", FORWARD_AT(options, split),                     \
+     .help = "with several devices: each one's share of the layers [by measured speed, within memory]"},   \
+    {.names = "gemm", .type = CLI_CHOICE, .value = "HOW", FORWARD_AT(options, compile.gemm),               \
+     .choices = cli_gemm_names, .env = "CLEF_GEMM", .help = "which kernels multiply dense matrices"},      \
+    {.names = "no-tune", .type = CLI_SWITCH, FORWARD_AT(options, compile.no_tune),                         \
+     .help = "do not measure kernels when a model is first loaded; earlier measurements still count"},     \
+    {.names = "no-proof", .type = CLI_SWITCH, FORWARD_AT(options, compile.no_proof),                       \
+     .help = "use kernels that are new to this device without first checking their results in a child "    \
+             "process"},                                                                                   \
+    {.names = "quiet", .letter = 'q', .type = CLI_SWITCH, FORWARD_AT(options, quiet),                      \
+     .help = "print no progress, only errors"}
 
 /** Finished by cli_forward_close() in any state. */
 typedef struct cli_forward {
