@@ -84,11 +84,12 @@ static line refit(const float x[GROUP], line l, float most)
             xs[k] += x[i + k];
             xq[k] += x[i + k] * c;
         }
-    const float sq = total(q), sqq = total(qq), sx = total(xs), sxq = total(xq), det = GROUP * sqq - sq * sq;
+    const float sq = total(q), sqq = total(qq), sx = total(xs), sxq = total(xq),
+                det = (float)GROUP * sqq - sq * sq;
     line best = l;
     if (det > 0) {
-        best.d = (GROUP * sxq - sq * sx) / det;
-        best.m = (best.d * sq - sx) / GROUP;
+        best.d = ((float)GROUP * sxq - sq * sx) / det;
+        best.m = (best.d * sq - sx) / (float)GROUP;
     }
     if (best.m < 0 && sqq > 0) { /* the least is above 0: through the origin */
         best.m = 0;

@@ -17,7 +17,7 @@ void cli_progress_init(cli_progress *p, int32_t quiet)
 static void show_bar(const char *what, double fraction)
 {
     char line[96], bar[BAR_WIDTH + 1];
-    const int full = (int)(fraction * BAR_WIDTH);
+    const int full = (int)(fraction * (double)BAR_WIDTH);
     memset(bar, '-', BAR_WIDTH);
     memset(bar, '#', (size_t)full);
     bar[BAR_WIDTH] = 0;

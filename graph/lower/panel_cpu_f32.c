@@ -53,7 +53,7 @@ clef_status clef__lower_panel_cpu_f32(clef_lowering *lo, const clef_value *n, cl
                      {"BIAS_TYPE", clef__panel_dtype(n->in[PANEL_BIAS])},
                      {"ACT", o->act},
                      {"RESIDUAL", n->in[PANEL_RESIDUAL] != NULL},
-                     {clef_dtype_block_elems(o->dtype) > 1 ? "DOT" : NULL, lo->serving->method}},
+                     {clef_dtype_block_elems((clef_dtype)o->dtype) > 1 ? "DOT" : NULL, lo->serving->method}},
             .args = &args,
             .args_bytes = sizeof args,
             .bufs = {n, CLEF__SCRATCH, n->in[PANEL_PACKED], n->in[PANEL_BIAS], n->in[PANEL_RESIDUAL]},

@@ -55,9 +55,9 @@ int32_t clef__key_int(clef_gguf_keys *k, const char *key, int32_t min, int32_t m
 
 double clef__key_float(clef_gguf_keys *k, const char *key, double min, double max, double missing)
 {
-    const clef_gguf_entry *e = find_number(k, key, missing == CLEF_KEY_NEEDED);
+    const clef_gguf_entry *e = find_number(k, key, missing == (double)CLEF_KEY_NEEDED);
     if (!e)
-        return missing == CLEF_KEY_NEEDED ? min : missing;
+        return missing == (double)CLEF_KEY_NEEDED ? min : missing;
     const double x = clef__gguf_item_float(e, 0);
     if (x >= min && x <= max) /* false for NaN */
         return x;

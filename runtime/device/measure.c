@@ -268,7 +268,7 @@ static clef_status measure_mad(const measure *m, int32_t fused, clef_device_spee
     cl_kernel kernel = NULL;
     clef_status s = make_kernel(m, "measure_mad", fused, &kernel, err);
     if (!s)
-        s = time_rounds(m, kernel, NULL, 2.0 * MAD_CHAINS * m->width, &out->mad_gflop_s, err);
+        s = time_rounds(m, kernel, NULL, 2.0 * (double)MAD_CHAINS * m->width, &out->mad_gflop_s, err);
     if (kernel)
         clReleaseKernel(kernel);
     return s;
@@ -292,7 +292,7 @@ static clef_status measure_dot(const measure *m, clef_device_speed *out, clef_er
         return CLEF_OK;
     clef_status s = clef__kernel_create(m->dev, &launch, &kernel, err);
     if (!s)
-        s = time_rounds(m, kernel, m->buffer, 2.0 * 4 * DOT_LANES * chains, &out->dot_gop_s, err);
+        s = time_rounds(m, kernel, m->buffer, 2.0 * 4 * (double)DOT_LANES * chains, &out->dot_gop_s, err);
     if (kernel)
         clReleaseKernel(kernel);
     return s;
@@ -345,7 +345,7 @@ static clef_status measure_launches(const measure *m, clef_device_speed *out, cl
         s = best_run(m, kernel, m->n_groups, N_LAUNCHES, &seconds, err);
     if (!s)
         s = time_trips(m, kernel, &trip, err);
-    out->launch_us = seconds / N_LAUNCHES * 1e6;
+    out->launch_us = seconds / (double)N_LAUNCHES * 1e6;
     out->round_trip_us = trip * 1e6;
     if (kernel)
         clReleaseKernel(kernel);

@@ -27,7 +27,7 @@ static double tolerance(const clef_value *n)
     double tol = (double)clef__tolerance(n);
     for (const clef_op_case *c = def->cases; c->graph && !def->tol_of; c++)
         tol = (double)c->tol > tol ? (double)c->tol : tol;
-    return SLACK * tol;
+    return (double)SLACK * tol;
 }
 
 static int64_t at_most(int64_t a, int64_t b)

@@ -386,7 +386,7 @@ clef_status clef__tune_case_time(clef_tune_case *c, int32_t row, const int32_t *
     for (int i = 0; !status && (i < MIN_RUNS || clef__os_seconds() - start < c->opts.seconds); i++) {
         status = run_once(s, &once, err);
         least = once < least ? once : least;
-        if (best && least / s->copies * 1e9 * c->key.n / s->n > (double)best * GIVE_UP)
+        if (best && least / s->copies * 1e9 * c->key.n / s->n > (double)best * (double)GIVE_UP)
             break;
     }
     *ns = status ? 0

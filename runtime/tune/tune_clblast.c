@@ -173,7 +173,7 @@ static clef_status try_now(bench *t, int *right, double *gflops, clef_error *err
         s = multiply(t, SIDE, SIDE, SIDE, 0, err);
         least = fmin(least, clef__os_seconds() - start);
     }
-    *gflops = 2.0 * SIDE * SIDE * SIDE / least / 1e9;
+    *gflops = 2.0 * (double)SIDE * (double)SIDE * (double)SIDE / least / 1e9;
     return s;
 }
 

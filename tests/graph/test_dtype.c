@@ -238,7 +238,7 @@ static void encoding_is_close(void **state)
                 error += ((double)x[i] - (double)back[i]) * ((double)x[i] - (double)back[i]);
                 x[i] /= scale;
             }
-            error = sqrt(error / N) / (double)scale;
+            error = sqrt(error / (double)N) / (double)scale;
             if (error > (double)formats[f].most)
                 fail_msg("%s at %g: an error of %g, expected at most %g", clef_dtype_name(formats[f].dtype),
                          (double)scale, error, (double)formats[f].most);

@@ -168,7 +168,7 @@ static void sampler_follows_the_formula(void **state)
         count[id / 50]++;
     }
     for (int i = 0; i < KEPT; i++)
-        chi += pow(count[i] - N_DRAWS * p[i] / sum, 2) / (N_DRAWS * p[i] / sum);
+        chi += pow(count[i] - (double)N_DRAWS * p[i] / sum, 2) / ((double)N_DRAWS * p[i] / sum);
     assert_true(chi < 27.9);
     clef_sampler_destroy(s);
 }

@@ -80,8 +80,8 @@ static void test_costs(void **state)
         }
         assert_true(fabs(flops - stats.run_flops) <= 1e-9 * flops);
         assert_true(fabs(bytes - stats.run_bytes) <= 1e-9 * bytes);
-        assert_true(flops >= 2.0 * (double)rows * N * K);
-        assert_true(bytes >= 4.0 * ((double)rows * K + N * K + (double)rows * N));
+        assert_true(flops >= 2.0 * (double)(rows * N * K));
+        assert_true(bytes >= 4.0 * (double)(rows * K + N * K + rows * N));
     }
     clef_plan_destroy(plan);
     clef_graph_destroy(g);

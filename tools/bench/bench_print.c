@@ -142,7 +142,7 @@ double cli_bench_limit(const bench *b, const clef_device_speed *speed)
 {
     enum { PLANES = 6 }; /* products of bf16 for one of f32 (cl/panel/panel_cpu_gemm_amx.cl) */
     const int bytes = multiplies_bytes(b);
-    const double tiles = bytes ? speed->tile_gop_s : speed->tile_gop_s / PLANES;
+    const double tiles = bytes ? speed->tile_gop_s : speed->tile_gop_s / (double)PLANES;
     const double vectors = bytes && speed->dot_gop_s > 0 ? speed->dot_gop_s : speed->mad_gflop_s;
     return tiles > vectors ? tiles : vectors;
 }

@@ -38,14 +38,14 @@ static void plan_picture(picture *p, const attention_maps *a)
     if (p->is_one) {
         const int32_t most = m->n_keys > m->n_queries ? m->n_keys : m->n_queries;
         const double cell = fmin(ONE_CELL, (double)ONE_MOST / most);
-        p->panel_w = LABELS + cell * m->n_keys;
+        p->panel_w = (double)LABELS + cell * m->n_keys;
         p->panel_h = TITLE + LABELS + cell * m->n_queries;
     } else {
         p->panel_w = GRID_CELLS;
         p->panel_h = TITLE + GRID_CELLS;
     }
-    p->width = MARGIN + p->heads * (p->panel_w + MARGIN);
-    p->height = MARGIN + a->n * (p->panel_h + MARGIN);
+    p->width = (double)MARGIN + p->heads * (p->panel_w + (double)MARGIN);
+    p->height = (double)MARGIN + a->n * (p->panel_h + (double)MARGIN);
 }
 
 /* White to blue; what a mask left at exactly 0 is grey, NaN red. */
@@ -129,7 +129,7 @@ static void draw_text(cairo_t *c, const char *text, double x, double y, double a
     cairo_text_extents(c, text, &e);
     cairo_move_to(c, x, y);
     cairo_rotate(c, angle);
-    cairo_rel_move_to(c, right ? -e.x_advance : 0, FONT * 0.35);
+    cairo_rel_move_to(c, right ? -e.x_advance : 0, (double)FONT * 0.35);
     cairo_show_text(c, text);
     cairo_restore(c);
 }
@@ -155,7 +155,8 @@ static void token_label(const char *text, char out[64])
 static void draw_one(cairo_t *c, const picture *p, const attention_map *m, double x, double y)
 {
     char label[64];
-    const double cell = (p->panel_w - LABELS) / m->n_keys, left = x + LABELS, top = y + TITLE + LABELS;
+    const double cell = (p->panel_w - (double)LABELS) / m->n_keys, left = x + (double)LABELS,
+                 top = y + (double)TITLE + (double)LABELS;
     char **rows = cli_attention_row_texts(p->a, m), **columns = cli_attention_column_texts(p->a, m);
     draw_cells(c, p, m, p->first, left, top, cell * m->n_keys, cell * m->n_queries);
     if (cell < 7)
@@ -180,14 +181,15 @@ static void draw(cairo_t *c, const picture *p)
     for (int32_t i = 0; i < p->a->n; i++) {
         const attention_map *m = &p->a->maps[i];
         for (int32_t h = 0; h < p->heads && p->first + h < m->n_heads; h++) {
-            const double x = MARGIN + h * (p->panel_w + MARGIN), y = MARGIN + i * (p->panel_h + MARGIN);
+            const double x = (double)MARGIN + h * (p->panel_w + (double)MARGIN),
+                         y = (double)MARGIN + i * (p->panel_h + (double)MARGIN);
             snprintf(title, sizeof title, "%s %d, head %d", m->kind == ATTENTION_CROSS ? "cross" : "layer",
                      m->layer, p->first + h);
-            draw_text(c, title, x, y + FONT / 2.0, 0, 0);
+            draw_text(c, title, x, y + (double)FONT / 2.0, 0, 0);
             if (p->is_one)
                 draw_one(c, p, m, x, y);
             else
-                draw_cells(c, p, m, p->first + h, x, y + TITLE, GRID_CELLS, GRID_CELLS);
+                draw_cells(c, p, m, p->first + h, x, y + (double)TITLE, GRID_CELLS, GRID_CELLS);
         }
     }
 }
@@ -202,7 +204,7 @@ static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_e
     enum { MOST = 16000 };
     picture p = {.is_png = is_png};
     plan_picture(&p, a);
-    if (is_png && (p.width > MOST || p.height > MOST))
+    if (is_png && (p.width > (double)MOST || p.height > (double)MOST))
         return cli_error(err, CLEF_E_LIMIT,
                          "attention: a picture of %.0f x %.0f, at most %d either way: choose a --layer",
                          p.width, p.height, MOST);

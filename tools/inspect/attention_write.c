@@ -145,7 +145,7 @@ static clef_status write_json(const attention_maps *a, FILE *to, int digits, cle
     for (int32_t i = 0; i < a->n; i++)
         n_weights +=
             (double)a->maps[i].n_queries * a->maps[i].n_keys * (a->head < 0 ? a->maps[i].n_heads : 1);
-    if (n_weights > MOST)
+    if (n_weights > (double)MOST)
         return cli_error(
             err, CLEF_E_LIMIT,
             "attention: %.0f weights are more than a page or JSON takes (%d): choose a --layer and a --head",

@@ -28,12 +28,12 @@ typedef struct axes {
 
 static double x_of(const axes *a, double token)
 {
-    return LEFT + (WIDTH - LEFT - RIGHT) * token / (double)a->n;
+    return (double)LEFT + (WIDTH - LEFT - RIGHT) * token / (double)a->n;
 }
 
 static double y_of(const axes *a, double nats)
 {
-    return TOP + (HEIGHT - TOP - BOTTOM) * (a->hi - nats) / (a->hi - a->lo);
+    return (double)TOP + (HEIGHT - TOP - BOTTOM) * (a->hi - nats) / (a->hi - a->lo);
 }
 
 /* Means of `step` tokens each, and the running mean at their ends. */
@@ -61,14 +61,14 @@ static void scan(const cli_curve *c, int64_t step, FILE *to, const axes *a, int 
 static void write_axes(FILE *to, const axes *a)
 {
     for (int i = 0; i <= TICKS; i++) {
-        const double nats = a->lo + (a->hi - a->lo) * i / TICKS, y = y_of(a, nats),
-                     x = x_of(a, (double)a->n * i / TICKS);
+        const double nats = a->lo + (a->hi - a->lo) * i / (double)TICKS, y = y_of(a, nats),
+                     x = x_of(a, (double)a->n * i / (double)TICKS);
         fprintf(to,
                 "<path d=\"M%d %.1fH%d\" stroke=\"#e3e7ee\"/><text x=\"%d\" y=\"%.1f\" "
                 "text-anchor=\"end\">%.3g</text>\n",
                 LEFT, y, WIDTH - RIGHT, LEFT - 6, y + 4, exp(nats));
         fprintf(to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", x, HEIGHT - BOTTOM + 18,
-                (double)a->n * i / TICKS);
+                (double)a->n * i / (double)TICKS);
     }
     fprintf(to, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">tokens scored</text>\n",
             (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6);

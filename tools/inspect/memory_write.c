@@ -159,7 +159,7 @@ static void draw_part(FILE *to, const memory_part *p, int32_t y)
     int32_t from = p->n_values; /* what comes before runs at load */
     for (int32_t i = 0; i < p->n_tensors; i++)
         from = p->tensors[i].first < from ? p->tensors[i].first : from;
-    const double sx = (WIDTH - 2.0 * LEFT) / (p->n_values > from ? p->n_values - from : 1);
+    const double sx = ((double)WIDTH - 2.0 * (double)LEFT) / (p->n_values > from ? p->n_values - from : 1);
     const double sy = p->stats.arena_bytes ? (PART_HEIGHT - TITLE - 16.0) / (double)p->stats.arena_bytes : 0;
     char a[24], b[24], c[24];
     fprintf(to, "<text x=\"%d\" y=\"%d\" font-size=\"13\">", LEFT, y + 24);
@@ -176,8 +176,8 @@ static void draw_part(FILE *to, const memory_part *p, int32_t y)
                 "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"hsl(%d 55%% 72%%)\" "
                 "stroke=\"#fff\" "
                 "stroke-width=\"0.4\"><title>",
-                LEFT + (t->first - from) * sx, y + TITLE + (double)t->offset * sy, (last - t->first + 1) * sx,
-                (double)t->bytes * sy, i * 47 % 360);
+                (double)LEFT + (t->first - from) * sx, y + TITLE + (double)t->offset * sy,
+                (last - t->first + 1) * sx, (double)t->bytes * sy, i * 47 % 360);
         cli_xml_text(to, t->name);
         fprintf(to, ", %s</title></rect>\n", cli_bytes_text(t->bytes, a));
     }
