@@ -1,8 +1,11 @@
-# README's C example is examples/generate.c, which builds, runs, and gives what `clef run` gives.
+# The counts, tables and figures of README.md are what scripts/readme prints, and its links lead to files. Its C example is
+# examples/generate.c, which builds, runs, and gives what `clef run` gives.
 . "$(dirname "$0")/../lib.sh"
 
-quoted=$(awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' "$CLEF_SOURCE/README.md")
-same "README quotes examples/generate.c" "$(cat "$CLEF_SOURCE/examples/generate.c")" "$quoted"
+check "README.md is what scripts/readme makes of it" "$CLEF_SOURCE/scripts/readme" --check
+for link in $(grep -oE '\]\([^)#]+' "$CLEF_SOURCE/README.md" | cut -c 3-); do
+  check "README links to $link" test -e "$CLEF_SOURCE/$link"
+done
 flags=
 if [ -n "${CLEF_SANITIZE:-}" ]; then flags=-fsanitize=$CLEF_SANITIZE; fi
 # shellcheck disable=SC2086
