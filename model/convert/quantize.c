@@ -1,4 +1,4 @@
-/* clef_model_quantize(): a model's tensors decoded, put in order, coded and written. */
+/* clef_model_quantize(): decodes a model's tensors, reorders their rows, codes and writes them. */
 #include "model/convert/quantize.h"
 #include "model/open/joined.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const clef_quantize_type_def types[] = {
+static const clef__quantize_type types[] = {
     {"f32", CLEF_F32, 0, 0},         {"f16", CLEF_F16, 1, 0},        {"bf16", CLEF_BF16, 32, 0},
     {"q8_0", CLEF_Q8_0, 7, 0},       {"q4_0", CLEF_Q4_0, 2, 0},      {"q4_1", CLEF_Q4_1, 3, 0},
     {"q5_0", CLEF_Q5_0, 8, 0},       {"q5_1", CLEF_Q5_1, 9, 0},      {"q4_k", CLEF_Q4_K, 14, 0},
@@ -22,11 +22,11 @@ const char *clef_quantize_type(int32_t i)
     return i >= 0 && i < N_TYPES ? types[i].name : NULL;
 }
 
-/* One call's state. */
+/* The state of one call. */
 typedef struct coding {
     const clef_quantize_opts *opts;
     clef_os_file *file;
-    uint64_t done, total; /* bytes written of the tensors */
+    uint64_t done, total; /* bytes of tensors */
     size_t n_threads;
     clef_error *err;
 } coding;
@@ -36,8 +36,8 @@ static size_t row_bytes(clef_dtype dtype, size_t n)
     return n / (size_t)clef_dtype_block_elems(dtype) * (size_t)clef_dtype_block_bytes(dtype);
 }
 
-/* Where head i of q, k and v, one behind the other, stands among the groups. */
-static size_t ungrouped_row(const clef_quantize_item *item, size_t i)
+/* The row of head i of q, k and v, in that order, among the groups. */
+static size_t ungrouped_row(const clef__quantize_item *item, size_t i)
 {
     const size_t H = (size_t)item->n_heads, Hk = (size_t)item->n_kv_heads, each = H / Hk;
     if (i < H)
@@ -45,11 +45,11 @@ static size_t ungrouped_row(const clef_quantize_item *item, size_t i)
     return (i - H) % Hk * (each + 2) + each + (i - H) / Hk;
 }
 
-/* Where row `row` of the new tensor stands in the old one. */
-static size_t source_row(const clef_quantize_item *item, size_t row)
+/* The row of the old tensor that becomes row `row` of the new one. */
+static size_t source_row(const clef__quantize_item *item, size_t row)
 {
     const size_t dim = (size_t)item->head_dim;
-    if (item->order == CLEF_ROWS_BEHIND)
+    if (item->order == CLEF_ROWS_FROM)
         return row + (size_t)item->first;
     if (item->order == CLEF_ROWS_UNGROUPED)
         return ungrouped_row(item, row / dim) * dim + row % dim;
@@ -58,8 +58,9 @@ static size_t source_row(const clef_quantize_item *item, size_t row)
     return row / dim * dim + row % 2 * (dim / 2) + row % dim / 2;
 }
 
-/* Rows first .. first + n - 1 of the new tensor as floats. `whole`: TRANSPOSED, the old tensor. */
-static void decode_rows(const clef_quantize_item *item, const float *whole, size_t first, size_t n,
+/* Reads rows first .. first + n - 1 of the new tensor as floats. `whole` is the old tensor as floats, for
+ * TRANSPOSED. */
+static void decode_rows(const clef__quantize_item *item, const float *whole, size_t first, size_t n,
                         size_t width, float *x)
 {
     const clef_tensor_info *from = item->from;
@@ -78,7 +79,7 @@ static void decode_rows(const clef_quantize_item *item, const float *whole, size
         x[i] += item->shift;
 }
 
-static clef_status advance(coding *c, uint64_t n_bytes)
+static clef_status report_progress(coding *c, uint64_t n_bytes)
 {
     c->done += n_bytes;
     if (c->opts->progress && c->opts->progress(c->opts->progress_user, "quantising", c->done, c->total))
@@ -86,10 +87,10 @@ static clef_status advance(coding *c, uint64_t n_bytes)
     return CLEF_OK;
 }
 
-/* Pieces of a tensor, one thread each: rows `first` on, `rows` a piece, decoded to `x` and coded to `blocks`,
- * each a piece behind the other. */
+/* One part of a tensor for each thread: `rows` rows from `first` on are decoded to `x` and coded to
+ * `blocks`. */
 typedef struct wave {
-    const clef_quantize_item *item;
+    const clef__quantize_item *item;
     const float *whole; /* TRANSPOSED: the old tensor; else NULL */
     size_t width, first, rows, n_rows;
     float *x;
@@ -107,7 +108,7 @@ static void code_piece(void *user, int32_t i)
     clef_dtype_encode(to, x, n * w->width, w->blocks + skip * row_bytes(to, w->width));
 }
 
-static clef_status code_rows(coding *c, const clef_quantize_item *item, size_t n_rows, size_t width)
+static clef_status code_rows(coding *c, const clef__quantize_item *item, size_t n_rows, size_t width)
 {
     const size_t out_row = row_bytes(item->to.dtype, width), n_elements = n_rows * width;
     wave w = {.item = item,
@@ -133,7 +134,7 @@ static clef_status code_rows(coding *c, const clef_quantize_item *item, size_t n
         clef__os_parallel((int32_t)((n + w.rows - 1) / w.rows), code_piece, &w);
         status = clef__os_file_write(c->file, w.blocks, n * out_row, c->err);
         if (status == CLEF_OK)
-            status = advance(c, n * out_row);
+            status = report_progress(c, n * out_row);
     }
 out:
     free(w.x);
@@ -142,7 +143,7 @@ out:
     return status;
 }
 
-static clef_status code_item(coding *c, const clef_quantize_item *item)
+static clef_status code_item(coding *c, const clef__quantize_item *item)
 {
     const clef_tensor_info *to = &item->to;
     const size_t blocks = (size_t)to->n_bytes / (size_t)clef_dtype_block_bytes(to->dtype);
@@ -153,7 +154,7 @@ static clef_status code_item(coding *c, const clef_quantize_item *item)
     if (item->from->dtype == to->dtype && item->order == CLEF_ROWS_SAME && item->shift == 0) {
         status = clef__os_file_write(c->file, item->data, (size_t)to->n_bytes, c->err);
         if (status == CLEF_OK)
-            status = advance(c, to->n_bytes);
+            status = report_progress(c, to->n_bytes);
     } else if (n_elements > 0) {
         const size_t width = is_column || to->rank == 0 ? 1 : (size_t)to->dims[to->rank - 1];
         status = code_rows(c, item, n_elements / width, width);
@@ -161,8 +162,8 @@ static clef_status code_item(coding *c, const clef_quantize_item *item)
     return status == CLEF_OK ? clef__gguf_write_padding(c->file, to->n_bytes, c->err) : status;
 }
 
-/* Weights that are put together in memory stay there for this alone. */
-static clef_status write_item(coding *c, clef_model *m, clef_quantize_item *item)
+/* Frees weights that were put together in memory for this tensor alone. */
+static clef_status write_item(coding *c, clef_model *m, clef__quantize_item *item)
 {
     item->data = item->from->data;
     if (!item->data && item->from->n_bytes > 0)
@@ -174,7 +175,7 @@ static clef_status write_item(coding *c, clef_model *m, clef_quantize_item *item
     return status;
 }
 
-/* 1 when b says what a, in small letters, says: Q4_K_M is q4_k_m. */
+/* Whether b equals a but for the case of letters: Q4_K_M is q4_k_m. */
 static int same_type(const char *a, const char *b)
 {
     while (*a && *a == tolower((unsigned char)*b)) {
@@ -184,7 +185,7 @@ static int same_type(const char *a, const char *b)
     return *a == *b;
 }
 
-static const clef_quantize_type_def *find_type(const char *name)
+static const clef__quantize_type *find_type(const char *name)
 {
     for (int i = 0; i < N_TYPES; i++)
         if (name && same_type(types[i].name, name))
@@ -211,13 +212,13 @@ static clef_status unknown_type(const char *name, clef_error *err)
 clef_status clef_model_quantize(const clef_model *model, const char *path, const clef_quantize_opts *opts,
                                 clef_error *err)
 {
-    const clef_quantize_type_def *type = find_type(opts ? opts->type : NULL);
+    const clef__quantize_type *type = find_type(opts ? opts->type : NULL);
     clef_gguf_writer w = {0};
-    clef_quantize_plan plan = {0};
+    clef__quantize_plan plan = {0};
     coding c = {.opts = opts, .n_threads = (size_t)clef__os_n_cpus(), .err = err};
     if (!type)
         return unknown_type(opts ? opts->type : NULL, err);
-    clef_status status = clef__quantize_plan(model, type, &plan, err);
+    clef_status status = clef__quantize_plan_init(model, type, &plan, err);
     if (status == CLEF_OK)
         status = clef__quantize_keys(model, type, opts, &w, err);
     if (status != CLEF_OK)

@@ -1,5 +1,5 @@
-/* What the parts of clef_model_quantize() share: which tensors the new file has (quantize_plan.c), its keys (quantize_keys.c), and the
- * coding (quantize.c). */
+/* What the parts of clef_model_quantize() share: the list of tensors in the new file (quantize_plan.c),
+ * its keys (quantize_keys.c, quantize_tokenizer.c), and the coding (quantize.c). */
 #ifndef CLEF_MODEL_QUANTIZE_H
 #define CLEF_MODEL_QUANTIZE_H
 
@@ -7,54 +7,61 @@
 #include "model/file/gguf_write.h"
 #include "model/open/model.h"
 
-/** How matrices are coded. */
-typedef struct clef_quantize_type_def {
+/** A type that a file can be quantised to. */
+typedef struct clef__quantize_type {
     const char *name;
-    clef_dtype  dtype;     /* CLEF_N_DTYPES: matrices keep theirs */
+    clef_dtype  dtype;     /* of the matrices; CLEF_N_DTYPES: they keep theirs */
     uint32_t    file_type; /* general.file_type: llama.cpp's enum llama_ftype */
     int32_t     is_mix;    /* some matrices get more bits */
-} clef_quantize_type_def;
+} clef__quantize_type;
 
-/** Where a row of the new tensor comes from. */
-typedef enum clef_row_order {
+/** The order in which the new tensor has the rows of the old one. */
+typedef enum clef__row_order {
     CLEF_ROWS_SAME,
-    CLEF_ROWS_PAIRED,     /* of each head's rows 0 .. D-1: 0, D/2, 1, D/2 + 1, ...: RoPE's partners beside each other */
-    CLEF_ROWS_UNGROUPED,  /* all rows of q, then of k, of v, of groups that have the heads of q, their k and their v together */
-    CLEF_ROWS_BEHIND,     /* from row `first` on */
-    CLEF_ROWS_TRANSPOSED  /* the columns */
-} clef_row_order;
+    CLEF_ROWS_PAIRED,     /* rows 0, D/2, 1, D/2 + 1, ... of each head: the two rows that RoPE rotates
+                             together become neighbours */
+    CLEF_ROWS_UNGROUPED,  /* the old tensor has groups of some heads of q with their k and their v;
+                             the new one has all rows of q, then those of k, then those of v */
+    CLEF_ROWS_FROM,       /* row `first` and later */
+    CLEF_ROWS_TRANSPOSED  /* the old tensor's columns */
+} clef__row_order;
 
-typedef struct clef_quantize_item {
+/** One tensor of the new file. */
+typedef struct clef__quantize_item {
     clef_tensor_info        to; /* name, dtype, dims, size; name is `name` or borrowed from the model */
     const clef_tensor_info *from;
-    const void             *data;     /* of `from`; set when it is coded */
-    clef_row_order          order;
+    const void             *data;     /* of `from`; set when the tensor is coded */
+    clef__row_order         order;
     int32_t                 head_dim; /* PAIRED, UNGROUPED */
     int32_t                 n_heads, n_kv_heads; /* UNGROUPED */
-    int32_t                 first;    /* BEHIND */
+    int32_t                 first;    /* FROM */
     float                   shift;    /* added to every element */
     char                    name[64];
-} clef_quantize_item;
+} clef__quantize_item;
 
-/** The tensors of the new file; the caller frees *items. `rope` is set to llama 3's divisors [head_dim / 2], or longrope's, items too, or
- *  to NULL; the caller frees it with the items. CLEF_E_NOT_FOUND, CLEF_E_SHAPE, CLEF_E_UNSUPPORTED, CLEF_E_NOMEM. */
-typedef struct clef_quantize_plan {
-    clef_quantize_item *items;
-    size_t              n_items, capacity;
-    float              *rope;
-    clef_tensor_info    rope_tensors[2];
-} clef_quantize_plan;
-clef_status clef__quantize_plan(const clef_model *model, const clef_quantize_type_def *type, clef_quantize_plan *out, clef_error *err);
-void        clef__quantize_plan_finish(clef_quantize_plan *plan);
+typedef struct clef__quantize_plan {
+    clef__quantize_item *items;
+    size_t               n_items, capacity;
+    float               *rope; /* data of items: Llama 3's divisors [head_dim / 2] or longrope's, or NULL */
+    clef_tensor_info     rope_tensors[2];
+} clef__quantize_plan;
 
-/** general.*, the architecture's and the tokenizer's keys. */
-clef_status clef__quantize_keys(const clef_model *model, const clef_quantize_type_def *type, const clef_quantize_opts *opts,
-                                clef_gguf_writer *w, clef_error *err);
-/** The tokenizer's keys of a folder, unless it has none or opts says so. CLEF_E_UNSUPPORTED for one that no key can hold. */
-clef_status clef__quantize_tokenizer(const clef_model *model, const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err);
-/** 1 when the file begins its positions at the first, and leaves the rows before it away (llama.cpp's RoBERTa is a bert). */
+/** Lists the tensors of the new file. CLEF_E_NOT_FOUND, CLEF_E_SHAPE, CLEF_E_UNSUPPORTED, CLEF_E_NOMEM. */
+clef_status clef__quantize_plan_init(const clef_model *model, const clef__quantize_type *type,
+                                     clef__quantize_plan *out, clef_error *err);
+void        clef__quantize_plan_finish(clef__quantize_plan *plan);
+
+/** Writes general.*, the architecture's and the tokenizer's keys. */
+clef_status clef__quantize_keys(const clef_model *model, const clef__quantize_type *type,
+                                const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err);
+/** Writes the keys of a folder's tokenizer, if it has one and opts asks for it.
+ *  CLEF_E_UNSUPPORTED: a tokenizer that no key can hold. */
+clef_status clef__quantize_tokenizer(const clef_model *model, const clef_quantize_opts *opts,
+                                     clef_gguf_writer *w, clef_error *err);
+/** Whether the file's positions begin at 0 and the rows before the first position are left out, as llama.cpp
+ *  does for RoBERTa. */
 int clef__quantize_cuts_positions(const clef_arch *arch, const clef_hparams *hp);
-/** The name in GGUF of a folder's architecture. */
+/** GGUF's name of a folder's architecture. */
 const char *clef__quantize_arch(const clef_hparams *hp);
 
 #endif

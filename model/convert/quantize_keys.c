@@ -1,4 +1,5 @@
-/* The keys of a quantised file (ggml's docs/gguf.md): another GGUF file's, or made of a folder's config. */
+/* The keys of a quantised file (ggml's docs/gguf.md): copied from another GGUF file, or made from a
+ * folder's config. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 
 enum { QUANTIZATION_VERSION = 2 };
 
-/* Keys that are said anew, or that hold no longer. */
+/* Keys that are written anew, or that no longer hold. */
 static int is_dropped(const clef_gguf_string *key)
 {
     static const char *const dropped[] = {"general.file_type", "general.quantization_version",
@@ -46,7 +47,7 @@ static void put_float(arch_keys *k, const char *name, double x)
     clef__gguf_put_f32(k->w, key_of(k, name), (float)x);
 }
 
-/* ggml has no name for the other scalings; Llama 3's and longrope's factors are tensors. */
+/* ggml has names for these scalings only. Llama 3's and longrope's factors are tensors. */
 static void put_rope(arch_keys *k, const clef_hparams *hp)
 {
     static const char *const types[] = {
@@ -142,7 +143,7 @@ static void put_linear(arch_keys *k, const clef_hparams *hp)
         clef__gguf_add_i32(k->w, (int32_t)(hp->linear_layers[i / 32] >> (i % 32) & 1));
 }
 
-/* Scales where they are not 1, caps where there are any. */
+/* Writes scales that are not 1, and caps if there are any. */
 static void put_scales(arch_keys *k, const clef_hparams *hp)
 {
     const struct {
@@ -186,7 +187,7 @@ static void put_hparams(clef_gguf_writer *w, const clef_hparams *hp)
     clef__config_put_keys(w, &written);
 }
 
-static void put_marks(clef_gguf_writer *w, const clef_hparams *hp)
+static void put_special_tokens(clef_gguf_writer *w, const clef_hparams *hp)
 {
     if (hp->bos >= 0)
         clef__gguf_put_u32(w, "tokenizer.ggml.bos_token_id", (uint32_t)hp->bos);
@@ -200,7 +201,8 @@ static void put_marks(clef_gguf_writer *w, const clef_hparams *hp)
         clef__gguf_put_u32(w, "tokenizer.ggml.eom_token_id", (uint32_t)hp->eos_more[1]);
 }
 
-/* What clef__embed_config() reads back. Without a pooling in the folder, the architecture's default holds. */
+/* Writes what clef__embed_config() reads back. If the folder names no pooling, the architecture's default
+ * holds. */
 static clef_status put_embedding(const clef_model *m, clef_gguf_writer *w, clef_error *err)
 {
     clef_embedder_info info = {.max_tokens = m->hparams.n_context};
@@ -227,12 +229,12 @@ static clef_status put_folder_keys(const clef_model *m, const clef_quantize_opts
     if (hp->name[0])
         clef__gguf_put_text(w, "general.name", hp->name);
     put_hparams(w, hp);
-    put_marks(w, hp);
+    put_special_tokens(w, hp);
     const clef_status status = put_embedding(m, w, err);
     return status == CLEF_OK ? clef__quantize_tokenizer(m, opts, w, err) : status;
 }
 
-/* llama.cpp's enum of what the largest tensor is stored in. */
+/* The llama_ftype of the type in which the largest tensor is stored. */
 static uint32_t stored_type(const clef_model *m)
 {
     const clef_tensor_info *largest = NULL;
@@ -242,7 +244,7 @@ static uint32_t stored_type(const clef_model *m)
     return largest && largest->dtype == CLEF_BF16 ? 32 : largest && largest->dtype == CLEF_F16 ? 1 : 0;
 }
 
-clef_status clef__quantize_keys(const clef_model *model, const clef_quantize_type_def *type,
+clef_status clef__quantize_keys(const clef_model *model, const clef__quantize_type *type,
                                 const clef_quantize_opts *opts, clef_gguf_writer *w, clef_error *err)
 {
     clef_status status = CLEF_OK;

@@ -1,4 +1,4 @@
-/* Which tensors a quantised file has, in which types. */
+/* The tensors of a quantised file, and their types. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,9 +17,7 @@ const char *clef__quantize_arch(const clef_hparams *hp)
     return name->gguf ? name->gguf : arch->written_as ? arch->written_as : arch->names[0].gguf;
 }
 
-/* ---- types
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- types */
 
 static int ends_with(const char *text, const char *end)
 {
@@ -34,7 +32,7 @@ static int gets_more_bits(int32_t layer, int32_t n_layers)
 }
 
 /* The dtype of a matrix in a mix. */
-static clef_dtype mixed_dtype(const clef_model *m, const clef_quantize_type_def *type, const char *name)
+static clef_dtype mixed_dtype(const clef_model *m, const clef__quantize_type *type, const char *name)
 {
     int layer = -1;
     if (strcmp(name, "output.weight") == 0 ||
@@ -49,7 +47,7 @@ static clef_dtype mixed_dtype(const clef_model *m, const clef_quantize_type_def 
     return gets_more_bits(layer, m->hparams.n_layers) ? CLEF_Q6_K : type->dtype;
 }
 
-/* The same or the next larger type whose blocks rows of n fill. */
+/* Returns the type, or the next larger one whose blocks rows of n fill. */
 static clef_dtype fitting_dtype(clef_dtype dtype, int64_t n)
 {
     if (n % clef_dtype_block_elems(dtype) == 0)
@@ -61,8 +59,8 @@ static clef_dtype fitting_dtype(clef_dtype dtype, int64_t n)
     return fitting_dtype(next, n);
 }
 
-static clef_dtype choose_dtype(const clef_model *m, const clef_quantize_type_def *type,
-                               const clef_quantize_item *item)
+static clef_dtype choose_dtype(const clef_model *m, const clef__quantize_type *type,
+                               const clef__quantize_item *item)
 {
     const char *name = item->to.name;
     const clef_dtype from = item->from->dtype;
@@ -80,14 +78,12 @@ static clef_dtype choose_dtype(const clef_model *m, const clef_quantize_type_def
                          item->to.dims[item->to.rank - 1]);
 }
 
-/* ---- the list
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the list */
 
-static clef_status add_item(const clef_model *m, const clef_quantize_type_def *type, clef_quantize_plan *plan,
-                            const clef_quantize_item *like, clef_error *err)
+static clef_status add_item(const clef_model *m, const clef__quantize_type *type, clef__quantize_plan *plan,
+                            const clef__quantize_item *like, clef_error *err)
 {
-    clef_quantize_item item = *like;
+    clef__quantize_item item = *like;
     item.to.rank = item.from->rank;
     memcpy(item.to.dims, item.from->dims, sizeof item.to.dims);
     if (item.order == CLEF_ROWS_TRANSPOSED) {
@@ -99,7 +95,7 @@ static clef_status add_item(const clef_model *m, const clef_quantize_type_def *t
         item.to.rank = 2;
         item.to.dims[1] = item.to.dims[2];
     }
-    if (item.order == CLEF_ROWS_BEHIND)
+    if (item.order == CLEF_ROWS_FROM)
         item.to.dims[0] -= item.first;
     item.to.dtype = choose_dtype(m, type, &item);
     const int64_t elems = clef_dtype_block_elems(item.to.dtype),
@@ -111,7 +107,7 @@ static clef_status add_item(const clef_model *m, const clef_quantize_type_def *t
     item.to.n_bytes = (uint64_t)(n / elems) * (uint64_t)bytes;
     if (plan->n_items == plan->capacity) {
         const size_t capacity = 2 * plan->capacity + 64;
-        clef_quantize_item *grown = realloc(plan->items, capacity * sizeof *grown);
+        clef__quantize_item *grown = realloc(plan->items, capacity * sizeof *grown);
         if (!grown)
             return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for the list of its tensors",
                               clef_model_path(m));
@@ -122,7 +118,7 @@ static clef_status add_item(const clef_model *m, const clef_quantize_type_def *t
     return CLEF_OK;
 }
 
-/* A role's name in the file; "%d" is the layer. */
+/* A role's name in the file; "%d" stands for the layer. */
 static void form_name(const char *prefix, const char *form, int32_t layer, const char *suffix, char *out,
                       size_t capacity)
 {
@@ -138,7 +134,7 @@ static void form_name(const char *prefix, const char *form, int32_t layer, const
         snprintf(out, capacity, "%s%s%s%s", prefix, form, dot, suffix);
 }
 
-static clef_status check_rows(const clef_model *m, const clef_quantize_item *item, int64_t wanted,
+static clef_status check_rows(const clef_model *m, const clef__quantize_item *item, int64_t wanted,
                               clef_error *err)
 {
     if (item->from->rank >= 1 && item->from->dims[0] == wanted)
@@ -148,9 +144,9 @@ static clef_status check_rows(const clef_model *m, const clef_quantize_item *ite
                       wanted);
 }
 
-/* What GGUF wants otherwise than a folder has it. */
+/* What differs between GGUF and a folder in a tensor's layout. */
 static clef_status set_order(const clef_model *m, const clef_arch *arch, clef_role role,
-                             clef_quantize_item *item, clef_error *err)
+                             clef__quantize_item *item, clef_error *err)
 {
     const clef_hparams *hp = &m->hparams;
     const int64_t n_heads = role == CLEF_W_ATTN_Q ? hp->n_heads : hp->n_kv_heads, D = hp->head_dim;
@@ -168,7 +164,7 @@ static clef_status set_order(const clef_model *m, const clef_arch *arch, clef_ro
         return check_rows(m, item, (hp->n_heads + 2 * hp->n_kv_heads) * D, err);
     }
     if (role == CLEF_W_POSITIONS && clef__quantize_cuts_positions(arch, hp)) {
-        item->order = CLEF_ROWS_BEHIND;
+        item->order = CLEF_ROWS_FROM;
         item->first = hp->position_offset;
         return check_rows(m, item, (int64_t)hp->n_context + hp->position_offset, err);
     }
@@ -183,7 +179,7 @@ int clef__quantize_cuts_positions(const clef_arch *arch, const clef_hparams *hp)
     return arch->kind == CLEF_ENCODER && hp->position_offset > 0;
 }
 
-static int is_planned(const clef_quantize_plan *plan, const char *name)
+static int is_planned(const clef__quantize_plan *plan, const char *name)
 {
     for (size_t i = 0; i < plan->n_items; i++)
         if (strcmp(plan->items[i].name, name) == 0)
@@ -191,11 +187,11 @@ static int is_planned(const clef_quantize_plan *plan, const char *name)
     return 0;
 }
 
-/* What the file has of a role in one layer (-1: outside the layers): weight, bias, or a name with nothing
- * behind it, which GGUF calls a weight. */
-static clef_status add_role(const clef_model *m, const clef_quantize_type_def *type,
+/* Adds the tensors of a role in one layer (-1: outside the layers): weight, bias, or a name without either,
+ * which GGUF calls a weight. */
+static clef_status add_role(const clef_model *m, const clef__quantize_type *type,
                             const clef_weight_name *table, clef_role role, int32_t layer,
-                            clef_quantize_plan *plan, clef_error *err)
+                            clef__quantize_plan *plan, clef_error *err)
 {
     static const char *const suffixes[][2] = {{"weight", "weight"}, {"bias", "bias"}, {"", "weight"}};
     const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
@@ -203,18 +199,18 @@ static clef_status add_role(const clef_model *m, const clef_quantize_type_def *t
     const size_t n_prefix = strlen(arch->hf_prefix);
     for (int i = role == CLEF_W_OUT && m->hparams.tied_embeddings ? 1 : 0; i < 3; i++) {
         char stored[192];
-        clef_quantize_item item = {.order = CLEF_ROWS_SAME};
+        clef__quantize_item item = {.order = CLEF_ROWS_SAME};
         form_name(role == CLEF_W_OUT ? "" : arch->hf_prefix, names->hf, layer, suffixes[i][0], stored,
                   sizeof stored);
         form_name("", names->gguf, layer, role == CLEF_W_LOGITS_BIAS ? "" : suffixes[i][1], item.name,
                   sizeof item.name);
         item.from = clef__model_find(m, stored);
         if (!item.from && strncmp(stored, arch->hf_prefix, n_prefix) == 0)
-            item.from = clef__model_find(m, stored + n_prefix); /* a folder of the base model has no prefix */
+            item.from = clef__model_find(m, stored + n_prefix); /* the base model's folder has no prefix */
         if (!item.from || is_planned(plan, item.name))
             continue;
         clef_status status = set_order(m, arch, role, &item, err);
-        item.to.name = item.name; /* set again when the list is complete: it moves */
+        item.to.name = item.name; /* set again when the list is complete, because it moves */
         if (status == CLEF_OK)
             status = add_item(m, type, plan, &item, err);
         if (status != CLEF_OK)
@@ -223,8 +219,8 @@ static clef_status add_role(const clef_model *m, const clef_quantize_type_def *t
     return CLEF_OK;
 }
 
-/* Llama 3's scaling of RoPE, which GGUF has as divisors of the frequencies. */
-static clef_status add_rope(const clef_model *m, const clef_quantize_type_def *type, clef_quantize_plan *plan,
+/* Llama 3's scaling of RoPE, which GGUF stores as divisors of the frequencies. */
+static clef_status add_rope(const clef_model *m, const clef__quantize_type *type, clef__quantize_plan *plan,
                             clef_error *err)
 {
     clef_rope_params plain = m->hparams.rope;
@@ -246,14 +242,14 @@ static clef_status add_rope(const clef_model *m, const clef_quantize_type_def *t
                                                .dims = {n},
                                                .n_bytes = (uint64_t)n * sizeof(float),
                                                .data = plan->rope};
-    clef_quantize_item item = {.from = &plan->rope_tensors[0], .name = "rope_freqs.weight"};
+    clef__quantize_item item = {.from = &plan->rope_tensors[0], .name = "rope_freqs.weight"};
     item.to.name = item.name;
     return add_item(m, type, plan, &item, err);
 }
 
-/* longrope's lists, which GGUF has as tensors. */
-static clef_status add_longrope(const clef_model *m, const clef_quantize_type_def *type,
-                                clef_quantize_plan *plan, clef_error *err)
+/* longrope's lists, which GGUF stores as tensors. */
+static clef_status add_longrope(const clef_model *m, const clef__quantize_type *type,
+                                clef__quantize_plan *plan, clef_error *err)
 {
     static const char *const lists[][2] = {{"long_factor", "rope_factors_long.weight"},
                                            {"short_factor", "rope_factors_short.weight"}};
@@ -280,7 +276,7 @@ static clef_status add_longrope(const clef_model *m, const clef_quantize_type_de
                                                    .dims = {n},
                                                    .n_bytes = (uint64_t)n * sizeof(float),
                                                    .data = plan->rope + k * n};
-        clef_quantize_item item = {.from = &plan->rope_tensors[k]};
+        clef__quantize_item item = {.from = &plan->rope_tensors[k]};
         snprintf(item.name, sizeof item.name, "%s", lists[k][1]);
         item.to.name = item.name;
         status = add_item(m, type, plan, &item, err);
@@ -288,8 +284,8 @@ static clef_status add_longrope(const clef_model *m, const clef_quantize_type_de
     return status;
 }
 
-static clef_status add_table(const clef_model *m, const clef_quantize_type_def *type,
-                             const clef_weight_name *table, int32_t n_layers, clef_quantize_plan *plan,
+static clef_status add_table(const clef_model *m, const clef__quantize_type *type,
+                             const clef_weight_name *table, int32_t n_layers, clef__quantize_plan *plan,
                              clef_error *err)
 {
     clef_status status = CLEF_OK;
@@ -301,7 +297,7 @@ static clef_status add_table(const clef_model *m, const clef_quantize_type_def *
     return status;
 }
 
-static int has_source(const clef_quantize_plan *plan, const char *name)
+static int has_source(const clef__quantize_plan *plan, const char *name)
 {
     for (size_t i = 0; i < plan->n_items; i++)
         if (strcmp(plan->items[i].from->name, name) == 0)
@@ -309,8 +305,8 @@ static int has_source(const clef_quantize_plan *plan, const char *name)
     return 0;
 }
 
-/* Whatever weight the model's graph has is in the file. */
-static clef_status check_complete(const clef_model *m, const clef_graph *g, const clef_quantize_plan *plan,
+/* Checks that every weight of the model's graph is in the file. */
+static clef_status check_complete(const clef_model *m, const clef_graph *g, const clef__quantize_plan *plan,
                                   clef_error *err)
 {
     for (int32_t i = 0; i < clef_graph_n_values(g); i++) {
@@ -322,11 +318,12 @@ static clef_status check_complete(const clef_model *m, const clef_graph *g, cons
     return CLEF_OK;
 }
 
-static clef_status plan_folder(const clef_model *m, const clef_quantize_type_def *type,
-                               clef_quantize_plan *plan, clef_error *err)
+static clef_status plan_folder(const clef_model *m, const clef__quantize_type *type,
+                               clef__quantize_plan *plan, clef_error *err)
 {
     const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
-    clef_graph *g = NULL; /* a folder that does not make one is not written: its missing weight is named */
+    clef_graph *g =
+        NULL; /* a folder without a complete model is refused: the message names the missing weight */
     clef_status status =
         clef_model_build(m, &(clef_build_opts){.no_head = arch->kind == CLEF_ENCODER}, &g, err);
     if (status == CLEF_OK)
@@ -345,23 +342,23 @@ static clef_status plan_folder(const clef_model *m, const clef_quantize_type_def
     return status;
 }
 
-clef_status clef__quantize_plan(const clef_model *model, const clef_quantize_type_def *type,
-                                clef_quantize_plan *out, clef_error *err)
+clef_status clef__quantize_plan_init(const clef_model *model, const clef__quantize_type *type,
+                                     clef__quantize_plan *out, clef_error *err)
 {
     clef_status status = CLEF_OK;
-    *out = (clef_quantize_plan){0};
+    *out = (clef__quantize_plan){0};
     if (!model->is_gguf)
         return plan_folder(model, type, out, err);
     for (int32_t i = 0; i < model->n_tensors && status == CLEF_OK; i++) {
         const clef_tensor_info *t = &model->tensors[i];
-        status = add_item(model, type, out, &(clef_quantize_item){.from = t, .to = {.name = t->name}}, err);
+        status = add_item(model, type, out, &(clef__quantize_item){.from = t, .to = {.name = t->name}}, err);
     }
     return status;
 }
 
-void clef__quantize_plan_finish(clef_quantize_plan *plan)
+void clef__quantize_plan_finish(clef__quantize_plan *plan)
 {
     free(plan->items);
     free(plan->rope);
-    *plan = (clef_quantize_plan){0};
+    *plan = (clef__quantize_plan){0};
 }

@@ -1,5 +1,6 @@
-/* The tokenizer's keys of a file made of a folder: llama.cpp's (ggml's docs/gguf.md), the whole
- * tokenizer.json where these leave something out, and clef's own for what stands around a text. */
+/* The tokenizer's keys of a file made from a folder. They are llama.cpp's keys (ggml's docs/gguf.md), the
+ * whole tokenizer.json where these leave something out, and clef's own keys for the special tokens around a
+ * text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 /* ---- the table of tokens */
 
-static const clef__token *present(const clef_tokenizer *tok, int32_t id)
+static const clef__token *token_at(const clef_tokenizer *tok, int32_t id)
 {
     return id < tok->vocab.n_tokens && (tok->vocab.tokens[id].flags & CLEF_TOKEN_PRESENT)
                ? &tok->vocab.tokens[id]
@@ -30,7 +31,7 @@ static clef_status put_texts(const clef_tokenizer *tok, const clef__tokenizer_fo
     char unused[32];
     clef__gguf_put_array(w, KEY "tokens", CLEF_GGUF_STRING, (uint64_t)n);
     for (int32_t id = 0; id < n && st == CLEF_OK; id++) {
-        const clef__token *t = present(tok, id);
+        const clef__token *t = token_at(tok, id);
         const int bracketed = t && t->n_text > 2 && t->text[0] == '[' && t->text[t->n_text - 1] == ']';
         if (!t) {
             snprintf(unused, sizeof unused, "[PAD%d]", (int)id);
@@ -48,7 +49,7 @@ static clef_status put_texts(const clef_tokenizer *tok, const clef__tokenizer_fo
 
 static int32_t type_of(const clef_tokenizer *tok, const clef__tokenizer_form *form, int32_t id, int is_added)
 {
-    const clef__token *t = present(tok, id);
+    const clef__token *t = token_at(tok, id);
     if (!t || (t->flags & CLEF_TOKEN_UNUSED) || ((t->flags & CLEF_TOKEN_BYTE) && !tok->byte_fallback) ||
         t->n_text == 0)
         return CLEF_PIECE_UNUSED;
@@ -77,8 +78,8 @@ static clef_status put_types(const clef_tokenizer *tok, const clef__tokenizer_fo
 
 /* ---- merges and scores */
 
-/* The merges by their rank: *out has next_rank slots, NULL where a later merge took a pair's place. The
- * caller frees it. */
+/* Lists the merges by rank: *out has next_rank slots, NULL where a later merge of the same pair replaced
+ * one. The caller frees it. */
 static clef_status sort_merges(const clef__bpe *bpe, const clef__bpe_slot ***out, clef_error *err)
 {
     *out = calloc((size_t)bpe->next_rank + 1, sizeof **out);
@@ -90,16 +91,16 @@ static clef_status sort_merges(const clef__bpe *bpe, const clef__bpe_slot ***out
     return CLEF_OK;
 }
 
-static const clef__token *half(const clef_tokenizer *tok, const clef__bpe_slot *merge, int right)
+static const clef__token *merge_part(const clef_tokenizer *tok, const clef__bpe_slot *merge, int right)
 {
     return &tok->vocab.tokens[right ? (uint32_t)merge->key : (uint32_t)(merge->key >> 32)];
 }
 
-/* "left right". A part with a space in it cannot be written, nor does it come of any text. */
+/* Writes "left right". A part with a space in it cannot be written, and no text contains it. */
 static int is_writable(const clef_tokenizer *tok, const clef__bpe_slot *merge)
 {
     for (int right = 0; merge && right < 2; right++)
-        if (memchr(half(tok, merge, right)->text, ' ', half(tok, merge, right)->n_text))
+        if (memchr(merge_part(tok, merge, right)->text, ' ', merge_part(tok, merge, right)->n_text))
             return 0;
     return merge != NULL;
 }
@@ -121,7 +122,7 @@ static clef_status put_merges(const clef_tokenizer *tok, clef_gguf_writer *w, cl
             continue;
         line.n = 0;
         for (int right = 0; right < 2 && st == CLEF_OK; right++) {
-            const clef__token *t = half(tok, merges[i], right);
+            const clef__token *t = merge_part(tok, merges[i], right);
             st = right ? clef__chars_append(&line, " ", 1, err) : CLEF_OK;
             if (st == CLEF_OK)
                 st = clef__chars_append(&line, t->text, t->n_text, err);
@@ -133,8 +134,8 @@ static clef_status put_merges(const clef_tokenizer *tok, clef_gguf_writer *w, cl
     return st;
 }
 
-/* Of a BPE by ranks: minus the rank of the first merge that gives a token, and less than any rank for one
- * that none gives. */
+/* The scores of a BPE by ranks: minus the rank of the first merge that makes a token; less than any of
+ * these for a token that no merge makes. */
 static clef_status rank_scores(const clef_tokenizer *tok, float *scores, clef_error *err)
 {
     const clef__bpe *bpe = (const clef__bpe *)tok->model;
@@ -252,8 +253,8 @@ static void put_template(clef_gguf_writer *w, const char *key, const clef__templ
     }
 }
 
-/* The ids of the roles; BOS and EOS are the model's where its configuration names them. */
-static void put_marks(const clef_tokenizer *tok, const clef_hparams *hp, clef_gguf_writer *w)
+/* Writes the ids of the special tokens. BOS and EOS are the model's if its configuration names them. */
+static void put_special_tokens(const clef_tokenizer *tok, const clef_hparams *hp, clef_gguf_writer *w)
 {
     const struct {
         const char *key;
@@ -277,9 +278,9 @@ static void put_marks(const clef_tokenizer *tok, const clef_hparams *hp, clef_gg
 
 /* ---- the folder */
 
-/* What is not as in the folder, for llama.cpp or at all. */
-static void tell(const clef_quantize_opts *opts, const char *folder, const char *file,
-                 const clef_tokenizer *tok, const clef__tokenizer_form *form, int32_t n_vocab)
+/* Notes what differs from the folder, for llama.cpp or for every reader. */
+static void note_differences(const clef_quantize_opts *opts, const char *folder, const char *file,
+                             const clef_tokenizer *tok, const clef__tokenizer_form *form, int32_t n_vocab)
 {
     char text[512];
     if (!opts->note)
@@ -297,7 +298,7 @@ static void tell(const clef_quantize_opts *opts, const char *folder, const char 
     }
 }
 
-/* tokenizer.json: its keys, and all of it where they leave something out. */
+/* Writes the keys of a tokenizer.json, and the whole file where they leave something out. */
 static clef_status put_json(const char *path, const clef_tokenizer *tok, int32_t n_vocab,
                             clef__tokenizer_form *form, clef_gguf_writer *w, clef_error *err)
 {
@@ -334,8 +335,8 @@ static clef_status put_tokenizer(const clef_model *m, const char *file, const cl
     }
     if (st)
         return st;
-    put_marks(tok, hp, w);
-    tell(opts, m->path, file, tok, &form, hp->n_vocab);
+    put_special_tokens(tok, hp, w);
+    note_differences(opts, m->path, file, tok, &form, hp->n_vocab);
     return CLEF_OK;
 }
 

@@ -1,3 +1,4 @@
+/* Judging what a tokenizer is in GGUF's terms, from the parts of its file. */
 #include "model/convert/tokenizer_form.h"
 
 #include <stdarg.h>
@@ -7,12 +8,12 @@
 #include "model/tokenizer/bpe.h"
 #include "model/tokenizer/read/gguf_pre.h"
 
-/* The first thing that is lost is the one that is told. */
+/* Notes what is lost; the first note counts. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 static void
-lose(clef__tokenizer_form *form, const char *format, ...)
+note_loss(clef__tokenizer_form *form, const char *format, ...)
 {
     va_list args;
     if (form->lost[0])
@@ -33,14 +34,14 @@ static int is_type(const json_t *stage, const char *type)
     return strcmp(type_of(stage), type) == 0;
 }
 
-/* A flag, `missing` where it is not said. */
-static int flag(const json_t *stage, const char *key, int missing)
+/* Reads a flag; `missing` is its value where the file has none. */
+static int read_flag(const json_t *stage, const char *key, int missing)
 {
     const json_t *value = json_object_get(stage, key);
     return json_is_boolean(value) ? json_is_true(value) : missing;
 }
 
-/* Stage i of a Sequence's list, or the stage itself as number 0; NULL beyond the last. */
+/* Stage i of a Sequence's list. A stage that is no Sequence is its own number 0. NULL beyond the last. */
 static const json_t *stage_at(const json_t *stage, const char *list, size_t i)
 {
     if (is_type(stage, "Sequence"))
@@ -59,7 +60,7 @@ static const json_t *find_stage(const json_t *stage, const char *list, const cha
 
 /* ---- added tokens */
 
-/* GGUF says no more of an added token than that it is special. */
+/* Notes the options of added tokens. GGUF records only that a token is special. */
 static void check_added(const clef_tokenizer *tok, int mask_takes_spaces, clef__tokenizer_form *form)
 {
     char quote[64];
@@ -68,13 +69,14 @@ static void check_added(const clef_tokenizer *tok, int mask_takes_spaces, clef__
         const int may_strip = mask_takes_spaces && a->id == tok->mask;
         if ((a->lstrip && !may_strip) || a->rstrip || a->single_word ||
             (a->where == CLEF_ADDED_NORMALIZED && tok->stages.n_normalizers > 0))
-            lose(form, "how added token \"%s\" is found", clef__quote_text(a->text, a->n, quote));
+            note_loss(form, "how added token \"%s\" is found", clef__quote_text(a->text, a->n, quote));
     }
 }
 
 /* ---- byte-level BPE */
 
-/* The regexes that a chain of pre-tokenizers before ByteLevel cuts with; -1 when one is no such cutting. */
+/* Finds the regexes of a chain of pre-tokenizers that ends with ByteLevel. Returns their number, -1 for
+ * another chain. */
 static int find_regexes(const json_t *pre, clef__gguf_pre *like, clef__tokenizer_form *form)
 {
     const json_t *at;
@@ -83,16 +85,16 @@ static int find_regexes(const json_t *pre, clef__gguf_pre *like, clef__tokenizer
         const json_t *regex = json_object_get(json_object_get(at, "pattern"), "Regex");
         const char *behavior = json_string_value(json_object_get(at, "behavior")), *found = NULL;
         if (is_type(at, "Split") && json_is_string(regex) && behavior && strcmp(behavior, "Isolated") == 0 &&
-            !flag(at, "invert", 0))
+            !read_flag(at, "invert", 0))
             found = json_string_value(regex);
-        else if (is_type(at, "Digits") && flag(at, "individual_digits", 0))
+        else if (is_type(at, "Digits") && read_flag(at, "individual_digits", 0))
             found = "\\p{N}";
-        else if (is_type(at, "ByteLevel") && flag(at, "use_regex", 1))
+        else if (is_type(at, "ByteLevel") && read_flag(at, "use_regex", 1))
             found = clef__gpt2_regex;
         else if (!is_type(at, "ByteLevel"))
             return -1;
-        if (is_type(at, "ByteLevel") && flag(at, "add_prefix_space", 1))
-            lose(form, "the space that ByteLevel puts before a text");
+        if (is_type(at, "ByteLevel") && read_flag(at, "add_prefix_space", 1))
+            note_loss(form, "the space that ByteLevel puts before a text");
         if (ended || (found && n == CLEF_GGUF_REGEXES))
             return -1;
         ended = is_type(at, "ByteLevel");
@@ -113,31 +115,31 @@ static void judge_byte_level(const json_t *root, const clef_tokenizer *tok, clef
     const json_t *pre = json_object_get(root, "pre_tokenizer"), *decoder = json_object_get(root, "decoder");
     const int nfc = is_type(normalizer, "NFC");
     clef__gguf_pre like = {
-        .nfc = nfc, .ignore_merges = flag(model, "ignore_merges", 0), .is_roberta = is_roberta(tok)};
+        .nfc = nfc, .ignore_merges = read_flag(model, "ignore_merges", 0), .is_roberta = is_roberta(tok)};
     const int n = find_regexes(pre, &like, form);
     const clef__gguf_pre *kind = n < 0 ? NULL : clef__gguf_pre_of(&like, (size_t)n);
     if (!kind) {
-        lose(form, "pre_tokenizer %s, whose cutting has no name in tokenizer.ggml.pre", type_of(pre));
+        note_loss(form, "pre_tokenizer %s, whose cutting has no name in tokenizer.ggml.pre", type_of(pre));
         return;
     }
     if (json_is_object(normalizer) && !nfc) {
-        lose(form, "normalizer %s", type_of(normalizer));
+        note_loss(form, "normalizer %s", type_of(normalizer));
         return;
     }
     form->model = "gpt2";
     form->pre = kind->names[0];
     if (kind->nfc != nfc)
-        lose(form, "normalizer %s", nfc ? "NFC" : "none");
+        note_loss(form, "normalizer %s", nfc ? "NFC" : "none");
     if ((kind->ignore_merges != 0) != (like.ignore_merges != 0))
-        lose(form, "ignore_merges %s", like.ignore_merges ? "true" : "false");
+        note_loss(form, "ignore_merges %s", like.ignore_merges ? "true" : "false");
     if (!is_type(decoder, "ByteLevel"))
-        lose(form, "decoder %s", json_is_object(decoder) ? type_of(decoder) : "none");
+        note_loss(form, "decoder %s", json_is_object(decoder) ? type_of(decoder) : "none");
     check_added(tok, kind->is_roberta, form);
 }
 
 /* ---- BPE over characters, as SentencePiece's models are written in a tokenizer.json */
 
-static int writes_mark(const json_t *normalizer, const json_t *pre)
+static int writes_meta_space(const json_t *normalizer, const json_t *pre)
 {
     const json_t *replace = find_stage(normalizer, "normalizers", "Replace");
     const char *content = json_string_value(json_object_get(replace, "content"));
@@ -145,13 +147,13 @@ static int writes_mark(const json_t *normalizer, const json_t *pre)
            find_stage(pre, "pretokenizers", "Metaspace") != NULL;
 }
 
-static int prepends(const json_t *normalizer, const json_t *pre)
+static int prepends_space(const json_t *normalizer, const json_t *pre)
 {
     const json_t *meta = find_stage(pre, "pretokenizers", "Metaspace");
     const char *scheme = json_string_value(json_object_get(meta, "prepend_scheme"));
     if (scheme)
         return strcmp(scheme, "never") != 0;
-    return meta ? flag(meta, "add_prefix_space", 1)
+    return meta ? read_flag(meta, "add_prefix_space", 1)
                 : find_stage(normalizer, "normalizers", "Prepend") != NULL;
 }
 
@@ -161,17 +163,17 @@ static void judge_bpe(const json_t *root, const clef_tokenizer *tok, clef__token
     const json_t *pre = json_object_get(root, "pre_tokenizer");
     const clef__bpe *bpe = (const clef__bpe *)tok->model;
     if (bpe->n_prefix || bpe->n_suffix) {
-        lose(form, "a model BPE with continuing_subword_prefix or end_of_word_suffix");
+        note_loss(form, "a model BPE with continuing_subword_prefix or end_of_word_suffix");
     } else if (bpe->opts.byte_level) {
         judge_byte_level(root, tok, form);
-    } else if (writes_mark(normalizer, pre)) {
+    } else if (writes_meta_space(normalizer, pre)) {
         form->model = "llama";
         form->pre = "default";
-        form->byte_fallback = flag(model, "byte_fallback", 0);
-        form->spaces = (clef__spm_spaces){.add_prefix = prepends(normalizer, pre), .escape = 1};
-        lose(form, "the order of the merges, which scores stand for");
+        form->byte_fallback = read_flag(model, "byte_fallback", 0);
+        form->spaces = (clef__spm_spaces){.add_prefix = prepends_space(normalizer, pre), .escape = 1};
+        note_loss(form, "the order of the merges, which scores stand for");
     } else {
-        lose(form, "a model BPE whose spaces are neither bytes nor U+2581");
+        note_loss(form, "a model BPE whose spaces are neither bytes nor U+2581");
     }
 }
 
@@ -184,13 +186,13 @@ static void judge_unigram(const json_t *root, const clef_tokenizer *tok, clef__t
     (void)tok;
     form->model = "t5";
     form->pre = "default";
-    form->byte_fallback = flag(json_object_get(root, "model"), "byte_fallback", 0);
-    form->spaces = (clef__spm_spaces){.add_prefix = prepends(normalizer, pre),
+    form->byte_fallback = read_flag(json_object_get(root, "model"), "byte_fallback", 0);
+    form->spaces = (clef__spm_spaces){.add_prefix = prepends_space(normalizer, pre),
                                       .squeeze = find_stage(pre, "pretokenizers", "WhitespaceSplit") ||
                                                  find_stage(normalizer, "normalizers", "Replace") ||
                                                  find_stage(normalizer, "normalizers", "Strip"),
                                       .escape = 1};
-    lose(form, "scores in double and a charsmap by graphemes, as Hugging Face's Unigram has them");
+    note_loss(form, "scores in double and a charsmap by graphemes, as Hugging Face's Unigram has them");
 }
 
 /* ---- WordPiece */
@@ -203,7 +205,7 @@ clef_status clef__wordpiece_to_gguf(const char *text, size_t n, clef__chars *out
     return st ? st : clef__chars_append(out, text + (inner ? 2 : 0), n - (inner ? 2 : 0), err);
 }
 
-/* GGUF cannot tell "##[a]" from "[a]", nor "##" before U+2581 from a word's start. */
+/* Notes tokens that look alike in GGUF: "##[a]" and "[a]", or "##" before U+2581 and a word's start. */
 static void check_words(const clef_tokenizer *tok, clef__tokenizer_form *form)
 {
     char quote[64];
@@ -215,12 +217,12 @@ static void check_words(const clef_tokenizer *tok, clef__tokenizer_form *form)
         const size_t n = t->n_text - 2;
         if ((n > 3 && memcmp(inner, CLEF_META_SPACE, 3) == 0) ||
             (n > 2 && inner[0] == '[' && inner[n - 1] == ']'))
-            lose(form, "token %d, \"%s\"", (int)id, clef__quote_text(t->text, t->n_text, quote));
+            note_loss(form, "token %d, \"%s\"", (int)id, clef__quote_text(t->text, t->n_text, quote));
     }
 }
 
-/* The reader makes the five marks special by their ids, and knows of no other added token. */
-static void check_marks(const clef_tokenizer *tok, clef__tokenizer_form *form)
+/* The reader makes the five special tokens special by their ids, and knows of no other added token. */
+static void check_special_tokens(const clef_tokenizer *tok, clef__tokenizer_form *form)
 {
     const int32_t roles[] = {tok->unk, tok->sep, tok->pad, tok->cls, tok->mask};
     char quote[64];
@@ -229,14 +231,14 @@ static void check_marks(const clef_tokenizer *tok, clef__tokenizer_form *form)
         for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
             known |= tok->vocab.added[i].id == roles[k];
         if (!known || !(tok->vocab.tokens[tok->vocab.added[i].id].flags & CLEF_TOKEN_SPECIAL))
-            lose(form, "added token \"%s\"",
-                 clef__quote_text(tok->vocab.added[i].text, tok->vocab.added[i].n, quote));
+            note_loss(form, "added token \"%s\"",
+                      clef__quote_text(tok->vocab.added[i].text, tok->vocab.added[i].n, quote));
     }
     for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
         if (roles[k] >= 0 && !(tok->vocab.tokens[roles[k]].flags & CLEF_TOKEN_SPECIAL))
-            lose(form, "that %s is no special token",
-                 clef__quote_text(tok->vocab.tokens[roles[k]].text, tok->vocab.tokens[roles[k]].n_text,
-                                  quote));
+            note_loss(form, "that %s is no special token",
+                      clef__quote_text(tok->vocab.tokens[roles[k]].text, tok->vocab.tokens[roles[k]].n_text,
+                                       quote));
     check_added(tok, 0, form);
 }
 
@@ -247,21 +249,21 @@ static void judge_wordpiece(const json_t *root, const clef_tokenizer *tok, clef_
     const char *prefix = json_string_value(json_object_get(model, "continuing_subword_prefix"));
     const json_t *most = json_object_get(model, "max_input_chars_per_word");
     if (prefix && strcmp(prefix, "##") != 0) {
-        lose(form, "continuing_subword_prefix %.40s", prefix);
+        note_loss(form, "continuing_subword_prefix %.40s", prefix);
         return;
     }
     form->model = "bert";
     form->pre = "default";
     if (!is_type(normalizer, "BertNormalizer") || !tok->stages.bert.clean)
-        lose(form, "normalizer %s", json_is_object(normalizer) ? type_of(normalizer) : "none");
+        note_loss(form, "normalizer %s", json_is_object(normalizer) ? type_of(normalizer) : "none");
     if (!is_type(pre, "BertPreTokenizer"))
-        lose(form, "pre_tokenizer %s", json_is_object(pre) ? type_of(pre) : "none");
+        note_loss(form, "pre_tokenizer %s", json_is_object(pre) ? type_of(pre) : "none");
     if (json_is_integer(most) && json_integer_value(most) != 100)
-        lose(form, "max_input_chars_per_word %lld", (long long)json_integer_value(most));
-    if (!is_type(decoder, "WordPiece") || !flag(decoder, "cleanup", 1))
-        lose(form, "decoder %s", json_is_object(decoder) ? type_of(decoder) : "none");
+        note_loss(form, "max_input_chars_per_word %lld", (long long)json_integer_value(most));
+    if (!is_type(decoder, "WordPiece") || !read_flag(decoder, "cleanup", 1))
+        note_loss(form, "decoder %s", json_is_object(decoder) ? type_of(decoder) : "none");
     check_words(tok, form);
-    check_marks(tok, form);
+    check_special_tokens(tok, form);
 }
 
 /* ---- which */
@@ -270,7 +272,7 @@ static void judge_wordlevel(const json_t *root, const clef_tokenizer *tok, clef_
 {
     (void)root;
     (void)tok;
-    lose(form, "a model WordLevel");
+    note_loss(form, "a model WordLevel");
 }
 
 void clef__tokenizer_form_of_json(const json_t *root, const clef_tokenizer *tok, clef__tokenizer_form *out)
@@ -284,7 +286,7 @@ void clef__tokenizer_form_of_json(const json_t *root, const clef_tokenizer *tok,
                  {"WordLevel", judge_wordlevel}};
     const json_t *model = json_object_get(root, "model");
     const char *type = json_string_value(json_object_get(model, "type"));
-    if (!type) /* older files, which the reader tells by the same fields */
+    if (!type) /* older files, which the reader recognises by the same fields */
         type = json_object_get(model, "merges")                      ? "BPE"
                : json_is_array(json_object_get(model, "vocab"))      ? "Unigram"
                : json_object_get(model, "continuing_subword_prefix") ? "WordPiece"

@@ -1,11 +1,11 @@
-/* UTF-8: reading, repairing, character classes. */
+/* UTF-8: reading, repairing, and classes of characters. */
 #include "model/file/utf8.h"
 
 #include <string.h>
 #include <utf8proc.h>
 
 /* Well-formed sequences by first byte: size, and the range of the second byte (Unicode 15, table 3-7). */
-static size_t lead(unsigned char first, unsigned char *low, unsigned char *high)
+static size_t sequence_size(unsigned char first, unsigned char *low, unsigned char *high)
 {
     *low = 0x80;
     *high = 0xBF;
@@ -26,11 +26,11 @@ static size_t lead(unsigned char first, unsigned char *low, unsigned char *high)
     return first < 0xF0 ? 3 : 4;
 }
 
-clef_utf8 clef__utf8_read(const char *text, size_t n, uint32_t *code, size_t *n_bytes)
+clef__utf8 clef__utf8_read(const char *text, size_t n, uint32_t *code, size_t *n_bytes)
 {
     const unsigned char *at = (const unsigned char *)text;
     unsigned char low, high;
-    const size_t size = lead(at[0], &low, &high);
+    const size_t size = sequence_size(at[0], &low, &high);
     *n_bytes = 1;
     if (size == 0)
         return CLEF_UTF8_BAD;
@@ -71,7 +71,7 @@ size_t clef__utf8_repair(const char *text, size_t n, char *out, size_t *n_left)
         *n_left = 0;
     for (size_t i = 0, size; i < n; i += size) {
         uint32_t code;
-        const clef_utf8 what = clef__utf8_read(text + i, n - i, &code, &size);
+        const clef__utf8 what = clef__utf8_read(text + i, n - i, &code, &size);
         if (what == CLEF_UTF8_CUT && n_left) {
             *n_left = size;
             break;

@@ -1,27 +1,30 @@
-/* UTF-8: reading it one character at a time, repairing it, and the few character classes that tokenizers ask about. */
+/* UTF-8: reading it one character at a time, repairing it, and the few classes of characters that tokenizers
+ * need. */
 #ifndef CLEF_MODEL_UTF8_H
 #define CLEF_MODEL_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum clef_utf8 {
-    CLEF_UTF8_OK,  /* a whole character */
-    CLEF_UTF8_BAD, /* bytes that no continuation can make a character */
-    CLEF_UTF8_CUT  /* the text ends inside a character that is right so far */
-} clef_utf8;
+typedef enum clef__utf8 {
+    CLEF_UTF8_OK,  /* a complete character */
+    CLEF_UTF8_BAD, /* invalid, whatever follows */
+    CLEF_UTF8_CUT  /* the text ends inside a character that is valid so far */
+} clef__utf8;
 
-/** Reads the character at text[0 .. n-1], n >= 1. *n_bytes (1 to 4) is what it takes; for BAD and CUT it is the maximal subpart that one
- *  U+FFFD replaces (Unicode 15, table 3-7 and section 3.9). *code is set only for OK. */
-clef_utf8 clef__utf8_read(const char *text, size_t n, uint32_t *code, size_t *n_bytes);
+/** Reads the character at the start of text[0 .. n-1], n >= 1. *n_bytes is its size, 1 to 4; for BAD and
+ *  CUT it is the size of the maximal subpart that one U+FFFD replaces (Unicode 15, table 3-7 and section
+ *  3.9). *code is set for OK alone. */
+clef__utf8 clef__utf8_read(const char *text, size_t n, uint32_t *code, size_t *n_bytes);
 
 /** Bytes of the character whose first byte is `first`, in text known to be UTF-8. */
 size_t clef__utf8_size(char first);
 /** Writes a code point to out (4 bytes at most) and returns its size. */
 size_t clef__utf8_write(uint32_t code, char *out);
 
-/** Copies text with each bad part replaced by U+FFFD and returns the bytes written: at most 3 n. A CUT end is left alone and *n_left is
- *  its size; with n_left NULL it is replaced too. out NULL: only counts. */
+/** Copies text with each invalid part replaced by U+FFFD and returns the number of bytes written, at most
+ *  3 n. A CUT end is not copied and *n_left is its size; with n_left NULL it is replaced too. out NULL:
+ *  only counts. */
 size_t clef__utf8_repair(const char *text, size_t n, char *out, size_t *n_left);
 int    clef__utf8_valid(const char *text, size_t n);
 

@@ -1,5 +1,5 @@
-/* Added tokens: found in the text by a trie, leftmost and longest, with Hugging Face's rules for what
- * surrounds them. */
+/* Added tokens: a trie finds the leftmost and then the longest one in the text. Hugging Face's options
+ * (lstrip, rstrip, single_word) decide what else it takes. */
 #include <stdlib.h>
 
 #include "graph/fail.h"
@@ -63,7 +63,7 @@ void clef__added_finish(clef__added_trie *trie)
     trie->n = trie->capacity = 0;
 }
 
-/* The longest token at text[at]; 0 bytes when there is none. */
+/* Finds the longest token at text[at]. Returns its bytes, 0 when there is none. */
 static size_t longest_at(const clef__added_trie *trie, const char *text, size_t n, size_t at, int32_t *token)
 {
     size_t length = 0;
@@ -130,8 +130,8 @@ clef_status clef__added_split(const clef__added_trie *trie, clef__encoding *enc,
         }
         const clef__added_token *added = &enc->vocab->added[token];
         size_t start = at, end = at + length, size;
-        at = end; /* neither a match that is set aside below nor spaces taken by rstrip change where the
-                     search goes on */
+        at = end; /* The search goes on behind the match, even if single_word rejects it or rstrip takes
+                     spaces after it. */
         if (added->single_word && inside_word(in, start, end))
             continue;
         if (added->lstrip)

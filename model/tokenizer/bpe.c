@@ -1,6 +1,6 @@
-/* Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909), by merge ranks as GPT-2 and Hugging Face do it
- * and by scores as SentencePiece does. One loop serves both: symbols in a linked list, the pairs that can
- * merge in a heap, best first and then leftmost: n log n. */
+/* Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909), by merge ranks as in GPT-2 and Hugging Face,
+ * and by scores as in SentencePiece. One loop serves both: symbols form a linked list, and the pairs that
+ * can merge form a heap, best first and then leftmost. The time is n log n. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,10 +18,10 @@ struct clef__bpe_symbol {
 };
 
 struct clef__bpe_candidate {
-    uint64_t order; /* rank, then the left symbol: the least comes first */
-    uint32_t
-        n_bytes; /* of both symbols together when the pair was found: another sum now means that it is gone */
-    int32_t id;  /* what they become */
+    uint64_t order;   /* rank << 32 | left symbol: the least merges first */
+    uint32_t n_bytes; /* of both symbols together when the pair was found; if the sum has changed since, the
+                         pair is gone */
+    int32_t id;       /* the token they become */
 };
 
 /* ---- the heap */
@@ -76,7 +76,7 @@ int clef__bpe_pair_by_score(const clef__bpe *bpe, const char *text, const clef__
 
 static clef_status make_room(clef__encoding *enc, size_t n)
 {
-    /* n - 1 pairs at first, and each of at most n - 1 merges takes one out and puts at most two in */
+    /* There are n - 1 pairs at first. Each of at most n - 1 merges removes one and adds at most two. */
     const size_t n_queue = 2 * n;
     if (n > (size_t)INT32_MAX / 2)
         return clef__fail(enc->err, CLEF_E_LIMIT, "a word of %zu symbols", n);
@@ -136,8 +136,8 @@ static void merge_all(const clef__bpe *bpe, clef__encoding *enc, const char *tex
     }
 }
 
-/* Where the part of a word that begins at `at` ends. Both characters at a cut are known, so that neither a
- * run of unknown ones nor what vanishes lies there. */
+/* Returns the end of the part of a word that begins at `at`. Both characters at a cut are in the
+ * vocabulary, so that no run of unknown characters is divided. */
 static size_t part_end(const clef__bpe *bpe, const char *text, size_t n, size_t at,
                        int32_t (*id_of)(const clef__bpe *, const char *, size_t))
 {
@@ -164,7 +164,7 @@ static void link_symbols(clef__bpe_symbol *symbols, size_t n)
 
 /* ---- by ranks */
 
-/* Every byte of an unknown character has a token. */
+/* Whether every byte of an unknown character has a token. */
 static int can_fall_back(const clef__bpe *bpe, const char *text, size_t n)
 {
     if (!bpe->opts.byte_fallback)
@@ -175,7 +175,8 @@ static int can_fall_back(const clef__bpe *bpe, const char *text, size_t n)
     return 1;
 }
 
-/* With a prefix for all but a word's first symbol or a suffix for its last: "##a", "a</w>". */
+/* The id of a symbol with its prefix (all but a word's first) and suffix (a word's last): "##a", "a</w>".
+ */
 static int32_t affixed_id(const clef__bpe *bpe, const char *text, size_t size, int first, int last)
 {
     char symbol[2 * CLEF_BPE_AFFIX + 8];
@@ -196,7 +197,8 @@ static int32_t char_id(const clef__bpe *bpe, const char *text, size_t size)
     return size == 1 ? bpe->byte_ids[(uint8_t)*text] : clef__vocab_find(bpe->base.vocab, text, size);
 }
 
-/* Unknown characters become their bytes' tokens, or <unk> (a run of them one, with fuse_unk), or nothing. */
+/* Fills the symbols that a part of a word begins with. Unknown characters become the tokens of their bytes,
+ * or <unk> (with fuse_unk one for a whole run), or nothing. */
 static size_t first_symbols(const clef__bpe *bpe, clef__bpe_symbol *symbols, const char *text, size_t n)
 {
     size_t n_symbols = 0;

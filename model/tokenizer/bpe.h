@@ -1,4 +1,4 @@
-/* The inside of BPE: what bpe_build.c makes and bpe.c encodes with. */
+/* The inside of BPE, which bpe_build.c builds and bpe.c encodes with. */
 #ifndef CLEF_MODEL_BPE_H
 #define CLEF_MODEL_BPE_H
 
@@ -17,19 +17,21 @@ typedef struct clef__bpe clef__bpe;
 struct clef__bpe {
     clef__token_model base;
     clef__bpe_opts    opts;
-    /** Whether l and r (adjacent in text) merge, into what and how early. */
-    int (*pair)(const clef__bpe *bpe, const char *text, const clef__bpe_symbol *l, const clef__bpe_symbol *r, uint32_t *rank, int32_t *id);
+    /** Whether l and r, adjacent in `text`, merge; if so, with which rank and into which token. */
+    int (*pair)(const clef__bpe *bpe, const char *text, const clef__bpe_symbol *l, const clef__bpe_symbol *r,
+                uint32_t *rank, int32_t *id);
     clef__bpe_slot *pairs; /* by ranks */
-    size_t         n_slots, n_pairs;
-    uint32_t       next_rank;
-    clef__vocab_map pieces; /* by scores: tokens that symbols may merge into; with ignore_merges: whole words */
-    uint32_t      *ranks;  /* by scores: rank of each token */
-    int32_t        byte_ids[256];     /* byte-level symbols, else ASCII characters; -1: none */
-    int32_t        fallback_ids[256]; /* <0x00> .. <0xFF>; -1: none */
-    char           prefix[CLEF_BPE_AFFIX], suffix[CLEF_BPE_AFFIX];
-    size_t         n_prefix, n_suffix;
+    size_t          n_slots, n_pairs;
+    uint32_t        next_rank;
+    clef__vocab_map pieces; /* by scores: what symbols may merge into; with ignore_merges: whole words */
+    uint32_t       *ranks;  /* by scores: rank of each token */
+    int32_t         byte_ids[256];     /* symbols of one byte; ASCII alone unless byte_level; -1: none */
+    int32_t         fallback_ids[256]; /* <0x00> .. <0xFF>; -1: none */
+    char            prefix[CLEF_BPE_AFFIX], suffix[CLEF_BPE_AFFIX];
+    size_t          n_prefix, n_suffix;
     clef__word_cuts cuts;
-    int            merges_bytes; /* a merge has a fallback byte or <unk> in it: its token's text is not the text that it stands for */
+    int             merges_bytes; /* a merge involves a byte token or <unk>, whose text is not what it
+                                     stands for */
 };
 
 static inline size_t clef__bpe_pair_hash(uint64_t key)
@@ -47,12 +49,14 @@ static inline clef__bpe_slot *clef__bpe_find_slot(const clef__bpe *bpe, uint64_t
     return &bpe->pairs[i];
 }
 
-/* The two kinds, by ranks and by scores: what tok->model and clef__bpe.pair are. */
-clef_status clef__bpe_encode_by_rank(const clef__token_model *model, clef__encoding *enc, const char *text, size_t n);
-clef_status clef__bpe_encode_by_score(const clef__token_model *model, clef__encoding *enc, const char *text, size_t n);
-int clef__bpe_pair_by_rank(const clef__bpe *bpe, const char *text, const clef__bpe_symbol *l, const clef__bpe_symbol *r, uint32_t *rank,
-                           int32_t *id);
-int clef__bpe_pair_by_score(const clef__bpe *bpe, const char *text, const clef__bpe_symbol *l, const clef__bpe_symbol *r, uint32_t *rank,
-                            int32_t *id);
+/* The functions of the two kinds, by ranks and by scores. */
+clef_status clef__bpe_encode_by_rank(const clef__token_model *model, clef__encoding *enc, const char *text,
+                                     size_t n);
+clef_status clef__bpe_encode_by_score(const clef__token_model *model, clef__encoding *enc, const char *text,
+                                      size_t n);
+int clef__bpe_pair_by_rank(const clef__bpe *bpe, const char *text, const clef__bpe_symbol *l,
+                           const clef__bpe_symbol *r, uint32_t *rank, int32_t *id);
+int clef__bpe_pair_by_score(const clef__bpe *bpe, const char *text, const clef__bpe_symbol *l,
+                            const clef__bpe_symbol *r, uint32_t *rank, int32_t *id);
 
 #endif

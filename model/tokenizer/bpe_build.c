@@ -1,4 +1,4 @@
-/* Building a BPE model: its merges by rank or its pieces by score, then what encoding looks up. */
+/* Builds a BPE model: its merges by rank or its pieces by score, then the tables that encoding needs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "model/tokenizer/bpe.h"
 #include "model/tokenizer/bytes.h"
 
-static void destroy(clef__token_model *model)
+static void destroy_bpe(clef__token_model *model)
 {
     clef__bpe *bpe = (clef__bpe *)model;
     clef__vocab_map_finish(&bpe->pieces);
@@ -19,7 +19,7 @@ static void destroy(clef__token_model *model)
     free(bpe);
 }
 
-/* Symbols of one byte, and the tokens that stand for single bytes. */
+/* Looks up the symbols of one byte, and the tokens for single bytes. */
 static void seal_bytes(clef__bpe *bpe)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -43,7 +43,7 @@ static clef_status learn_cuts(clef__bpe *bpe, clef_error *err)
     return st;
 }
 
-static clef_status seal(clef__token_model *model, clef_error *err)
+static clef_status seal_bpe(clef__token_model *model, clef_error *err)
 {
     clef__bpe *bpe = (clef__bpe *)model;
     const clef__vocab *vocab = model->vocab;
@@ -85,7 +85,7 @@ static clef__bpe *new_bpe(const clef__vocab *vocab, const clef__bpe_opts *opts, 
     clef__bpe *bpe = calloc(1, sizeof *bpe);
     if (!bpe)
         return NULL;
-    bpe->base = (clef__token_model){.seal = seal, .destroy = destroy, .vocab = vocab};
+    bpe->base = (clef__token_model){.seal = seal_bpe, .destroy = destroy_bpe, .vocab = vocab};
     bpe->opts = *opts;
     bpe->opts.prefix = bpe->opts.suffix = NULL;
     for (int i = 0; i < 256; i++)
@@ -178,12 +178,12 @@ clef_status clef__bpe_create_scored(const clef__vocab *vocab, const clef__bpe_op
 clef_status clef__bpe_score(clef__token_model *model, int32_t id, double score, clef_error *err)
 {
     clef__bpe *bpe = (clef__bpe *)model;
-    const float narrow = (float)score + 0.0f; /* -0 and 0 are one score */
+    const float narrow = (float)score + 0.0f; /* -0 and 0 are the same score */
     uint32_t bits;
     if (!isfinite(score))
         return clef__fail(err, CLEF_E_FORMAT, "BPE: the score of token %d is no finite number", id);
     memcpy(&bits, &narrow, sizeof bits);
-    /* the bits of a float in ascending order of its value, then inverted: the best score is the least rank */
+    /* Orders the bits of a float as its value, then inverts them: the best score gets the least rank. */
     bpe->ranks[id] = ~(bits & 0x80000000u ? ~bits : bits | 0x80000000u);
     const clef__token *token = &model->vocab->tokens[id];
     if (clef__vocab_map_get(&bpe->pieces, token->text, token->n_text) >= 0)
@@ -202,5 +202,5 @@ double clef__bpe_score_of(const clef__token_model *model, int32_t id)
 
 int clef__is_bpe(const clef__token_model *model)
 {
-    return model->destroy == destroy;
+    return model->destroy == destroy_bpe;
 }

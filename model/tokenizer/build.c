@@ -1,11 +1,11 @@
-/* Putting a tokenizer together: memory, the table of tokens, the last step before use. */
+/* Building a tokenizer: the special tokens around its texts, and the last step before use. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/file/utf8.h"
 #include "model/tokenizer/tokenizer.h"
 
-/* The marks around one text, and around each of two, the second of type 1. */
+/* Puts the special tokens around one text, and around each of two, of which the second has type 1. */
 static void make_templates(clef_tokenizer *tok)
 {
     clef__template *both[] = {&tok->single, &tok->pair};
@@ -37,7 +37,7 @@ clef_status clef__template_push(const clef_tokenizer *tok, clef__template *to, i
     return CLEF_OK;
 }
 
-static clef_status mark_pair(clef_tokenizer *tok, int64_t cls, int64_t sep, int is_roberta, clef_error *err)
+static clef_status add_pair(clef_tokenizer *tok, int64_t cls, int64_t sep, int is_roberta, clef_error *err)
 {
     const int64_t ids[] = {
         cls, CLEF_TEMPLATE_A, sep, is_roberta ? sep : CLEF_TEMPLATE_B, is_roberta ? CLEF_TEMPLATE_B : sep,
@@ -54,12 +54,12 @@ static clef_status mark_pair(clef_tokenizer *tok, int64_t cls, int64_t sep, int 
 
 clef_status clef__template_bert(clef_tokenizer *tok, int64_t cls, int64_t sep, clef_error *err)
 {
-    return mark_pair(tok, cls, sep, 0, err);
+    return add_pair(tok, cls, sep, 0, err);
 }
 
 clef_status clef__template_roberta(clef_tokenizer *tok, int64_t cls, int64_t sep, clef_error *err)
 {
-    return mark_pair(tok, cls, sep, 1, err);
+    return add_pair(tok, cls, sep, 1, err);
 }
 
 clef_tokenizer *clef__tokenizer_new(void)
@@ -93,7 +93,7 @@ clef_status clef__template_add(clef_tokenizer *tok, clef__text_side side, int64_
 static clef_status keep_piece(clef_tokenizer *tok, const clef__token *token, const clef__chars *piece,
                               const char **out, clef_error *err)
 {
-    enum { BEFORE = 4 }; /* the U+FFFD of an open character, and a separator */
+    enum { BEFORE = 4 }; /* room for a U+FFFD that ends the token before, and for a separator */
     if (clef__utf8_repair(piece->at, piece->n, NULL, NULL) > CLEF_MAX_PIECE - BEFORE)
         return clef__fail(err, CLEF_E_LIMIT, "vocabulary: token %d decodes to more than %d bytes",
                           (int)(token - tok->vocab.tokens), CLEF_MAX_PIECE - BEFORE);
@@ -103,7 +103,7 @@ static clef_status keep_piece(clef_tokenizer *tok, const clef__token *token, con
     return *out ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "vocabulary: no memory for the bytes of a token");
 }
 
-/* Every piece, with what can stand before it, must fit a stream's output of CLEF_MAX_PIECE. */
+/* Decodes every token. With a U+FFFD and a separator before it, each must fit CLEF_MAX_PIECE. */
 static clef_status seal_pieces(clef_tokenizer *tok, clef_error *err)
 {
     clef__chars work[2] = {{0}};
@@ -129,7 +129,8 @@ static clef_status seal_pieces(clef_tokenizer *tok, clef_error *err)
     return st;
 }
 
-/* A token marked `normalized` is looked for in normalised text, so its own text is normalised first. */
+/* Enters the added tokens in their tries. Those marked `normalized` are looked for in normalised text, so
+ * their own text is normalised first. */
 static clef_status seal_added(clef_tokenizer *tok, clef_error *err)
 {
     clef__encoding enc = {.vocab = &tok->vocab, .stages = &tok->stages, .model = tok->model, .err = err};

@@ -1,4 +1,4 @@
-/* A trie whose edges lie in one hash table (open addressing). */
+/* A trie whose edges are in one hash table (open addressing). */
 #include "model/tokenizer/byte_trie.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A trie over byte strings: finding every key that a text begins with, one table look-up a byte. */
+/* A trie over byte strings, which finds every key that a text begins with, one look-up for each byte. */
 #ifndef CLEF_MODEL_BYTE_TRIE_H
 #define CLEF_MODEL_BYTE_TRIE_H
 
@@ -21,7 +21,8 @@ typedef struct clef__byte_trie {
 } clef__byte_trie;
 
 /** Adds a key of n > 0 bytes or replaces its id. CLEF_E_NOMEM, CLEF_E_LIMIT (2^24 nodes). */
-clef_status clef__byte_trie_put(clef__byte_trie *trie, const char *text, size_t n, int32_t id, clef_error *err);
+clef_status clef__byte_trie_put(clef__byte_trie *trie, const char *text, size_t n, int32_t id,
+                                clef_error *err);
 /** The node after `byte`, 0 for none. */
 uint32_t clef__byte_trie_step(const clef__byte_trie *trie, uint32_t node, uint8_t byte);
 /** Bytes of the longest key that text begins with, 0 for none. */

@@ -1,6 +1,6 @@
-/* Bytes as text. GPT-2's writing of bytes as printable characters (Radford et al. 2019, encoder.py,
- * bytes_to_unicode): the bytes that Latin-1 shows stand for themselves; the other 68, in order, for U+0100
- * and on. */
+/* Bytes as text. GPT-2 writes bytes as printable characters (Radford et al. 2019, encoder.py,
+ * bytes_to_unicode): the printable bytes of Latin-1 are written as themselves, the other 68, in order, as
+ * U+0100 and on. */
 #include "model/tokenizer/bytes.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "graph/fail.h"
 #include "model/file/utf8.h"
 
-static int shows(uint32_t byte)
+static int is_printable(uint32_t byte)
 {
     return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
 }
@@ -17,20 +17,20 @@ static int shows(uint32_t byte)
 uint32_t clef__byte_char(uint8_t byte)
 {
     uint32_t hidden = 0;
-    if (shows(byte))
+    if (is_printable(byte))
         return byte;
     for (uint32_t i = 0; i < byte; i++)
-        hidden += !shows(i);
+        hidden += !is_printable(i);
     return 0x100 + hidden;
 }
 
 int32_t clef__char_byte(uint32_t code)
 {
     if (code < 0x100)
-        return shows(code) ? (int32_t)code : -1;
+        return is_printable(code) ? (int32_t)code : -1;
     uint32_t hidden = 0x100;
     for (int32_t byte = 0; code <= 0x143 && byte < 256; byte++)
-        if (!shows((uint32_t)byte) && hidden++ == code)
+        if (!is_printable((uint32_t)byte) && hidden++ == code)
             return byte;
     return -1;
 }

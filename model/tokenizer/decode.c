@@ -1,5 +1,5 @@
-/* Decoders: from a token's text in the vocabulary to the bytes it stands for. They run when a tokenizer is
- * opened, twice a token: as the first of a text and as another. */
+/* Decoders turn a token's text in the vocabulary into the bytes it stands for. They run when a tokenizer is
+ * opened, twice for each token: as the first of a text and as a later one. */
 #include <string.h>
 
 #include "graph/fail.h"
@@ -9,7 +9,7 @@
 
 /* ---- bytes */
 
-/* A text with a character that stands for no byte is taken as it is (an added token). */
+/* A text with a character that stands for no byte is an added token and stays as it is. */
 static clef_status run_byte_level(const clef__decoder *self, int first, const char *text, size_t n,
                                   clef__chars *out, clef_error *err)
 {
@@ -61,7 +61,7 @@ static clef_status replace_all(const clef__pattern *pattern, const char *text, s
     clef__pattern_walk walk = {0};
     clef_status st = CLEF_OK;
     size_t done = 0;
-    if (!text) /* an empty one */
+    if (!text) /* an empty clef__chars */
         text = "";
     for (int found = 1; found && st == CLEF_OK;) {
         size_t start = n, end = n;
@@ -170,7 +170,7 @@ clef_status clef__decoder_wordpiece(clef__stages *stages, const char *prefix, si
         err);
 }
 
-/* The blank token's text vanishes; with `start` (cleanup) the delimiter becomes a space. */
+/* Drops the blank token's text; with `start` (cleanup) writes the delimiter as a space. */
 static clef_status run_ctc(const clef__decoder *self, int first, const char *text, size_t n, clef__chars *out,
                            clef_error *err)
 {

@@ -1,4 +1,4 @@
-/* From a text to ids: one text, then the template of one or two texts with their special tokens. */
+/* Encoding: the ids of one text, then the template of one or two texts with their special tokens. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static clef_status encode_raw(clef__encoding *enc, clef__fragment piece)
     return st ? st : clef__added_split(&enc->vocab->normal, enc, text, encode_normal);
 }
 
-/* One text's ids, without marks. */
+/* Encodes one text, without special tokens. */
 static clef_status encode_text(const clef_tokenizer *tok, const char *text, size_t n_bytes, clef__ids *out,
                                clef_error *err)
 {
@@ -60,8 +60,8 @@ static clef_status encode_text(const clef_tokenizer *tok, const char *text, size
     return st;
 }
 
-/* What remains of the lengths of two texts when both together may have `most` tokens: the longer loses first,
- * then both are equal. */
+/* Shortens the lengths of two texts so that both together have at most `most` tokens: first the longer one,
+ * then both alike. */
 static void cut_longest(size_t most, size_t *a, size_t *b)
 {
     size_t least = *a < *b ? *a : *b, other = *a < *b ? *b : *a;
@@ -78,16 +78,16 @@ static void cut_longest(size_t most, size_t *a, size_t *b)
     *b = swapped ? least : other;
 }
 
-static clef_status truncate(const clef__template *form, const clef_encode_opts *opts, size_t n[2],
+static clef_status truncate_texts(const clef__template *form, const clef_encode_opts *opts, size_t n[2],
                             clef_error *err)
 {
-    size_t marks = 0, most = (size_t)(opts->max_tokens > 0 ? opts->max_tokens : INT32_MAX);
+    size_t n_special = 0, most = (size_t)(opts->max_tokens > 0 ? opts->max_tokens : INT32_MAX);
     for (int32_t i = 0; opts->special == CLEF_SPECIAL_ADD && i < form->n; i++)
-        marks += form->items[i].id >= 0;
-    if (marks > most)
+        n_special += form->items[i].id >= 0;
+    if (n_special > most)
         return clef__fail(err, CLEF_E_ARG, "tokenizer: max_tokens is %d, the special tokens alone are %zu",
-                          opts->max_tokens, marks);
-    most -= marks;
+                          opts->max_tokens, n_special);
+    most -= n_special;
     if (n[0] + n[1] <= most)
         return CLEF_OK;
     if (opts->truncate == CLEF_TRUNCATE_LONGEST) {
@@ -103,9 +103,9 @@ static clef_status truncate(const clef__template *form, const clef_encode_opts *
     return CLEF_OK;
 }
 
-/* Puts the texts' first n[0] and n[1] ids where the template has them. */
-static clef_status assemble(const clef__template *form, clef_special special, const clef__ids text[2],
-                            const size_t n[2], clef_encoded *out, clef_error *err)
+/* Fills in the template: special tokens, and the first n[0] and n[1] ids of the texts. */
+static clef_status fill_template(const clef__template *form, clef_special special, const clef__ids text[2],
+                                 const size_t n[2], clef_encoded *out, clef_error *err)
 {
     size_t total = 0;
     for (int32_t i = 0; i < form->n; i++)
@@ -150,9 +150,9 @@ clef_status clef_tokenizer_encode_pair(const clef_tokenizer *tok, const char *a,
         st = encode_text(tok, b, n_b, &text[1], err);
     size_t n[2] = {text[0].n, text[1].n};
     if (st == CLEF_OK)
-        st = truncate(form, opts, n, err);
+        st = truncate_texts(form, opts, n, err);
     if (st == CLEF_OK)
-        st = assemble(form, opts->special, text, n, out, err);
+        st = fill_template(form, opts->special, text, n, out, err);
     out->n_cut = (int32_t)(text[0].n - n[0] + text[1].n - n[1]);
     free(text[0].at);
     free(text[1].at);

@@ -12,8 +12,8 @@ struct clef__token_model {
     const clef__vocab *vocab; /* borrowed: must outlive the model */
 };
 
-/* Every create function below needs a vocabulary whose room is reserved, and sets *out before it can fail: the
- * caller destroys *out in any case. */
+/* Every create function below needs a vocabulary whose room is reserved, and sets *out before it can fail:
+ * the caller destroys *out in any case. */
 
 /* ---- BPE (bpe.c, bpe_build.c) */
 
@@ -21,7 +21,7 @@ typedef struct clef__bpe_opts {
     int32_t byte_level;    /* by ranks: symbols are bytes, which the vocabulary writes as GPT-2 does */
     int32_t byte_fallback, fuse_unk, ignore_merges;
     int32_t unk;           /* -1: unknown symbols vanish */
-    int32_t bytes;         /* by scores: symbols are bytes, and a word that is a token is not cut (tiktoken) */
+    int32_t bytes;         /* by scores: symbols are bytes; a word that is a token is not cut (tiktoken) */
     const char *prefix;    /* by ranks: of every symbol but a word's first; NULL or "": none. Copied */
     const char *suffix;    /* by ranks: of a word's last symbol; likewise */
 } clef__bpe_opts;

@@ -1,4 +1,4 @@
-/* Normalizers: what happens to the text before it is cut into pieces. */
+/* Normalizers change the text before it is cut into pieces. */
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -61,7 +61,8 @@ typedef struct code_points {
     size_t n, capacity;
 } code_points;
 
-static clef_status decompose(clef__fragment in, utf8proc_option_t options, code_points *out, clef_error *err)
+static clef_status decompose_text(clef__fragment in, utf8proc_option_t options, code_points *out,
+                                  clef_error *err)
 {
     for (size_t i = 0, size; i < in.n; i += size) {
         uint32_t code = 0xFFFD;
@@ -100,7 +101,7 @@ static uint32_t combining_class(int32_t code)
     return (uint32_t)utf8proc_get_property(code)->combining_class;
 }
 
-/* Stable counting sort of one run of marks; `copy` has its length. */
+/* Stable counting sort of one run of combining marks; `copy` has room for the run. */
 static void order_run(int32_t *run, size_t n, int32_t *copy)
 {
     size_t start[257] = {0};
@@ -132,7 +133,8 @@ static clef_status order_marks(code_points *codes, clef_error *err)
     return CLEF_OK;
 }
 
-/* What two characters are together, 0 for nothing. The first that is ever a second has code 0x300. */
+/* The composition of two characters, 0 if there is none. No character below 0x300 composes with one before
+ * it. */
 static int32_t compose_pair(int32_t first, int32_t second)
 {
     utf8proc_int32_t pair[2] = {first, second};
@@ -141,9 +143,9 @@ static int32_t compose_pair(int32_t first, int32_t second)
     return clef__unicode_decomposes((uint32_t)pair[0]) ? pair[0] : 0;
 }
 
-/* UAX 15's composition in place: each character joins the last one of class 0, unless one of its own class or
- * more stands between. */
-static void compose(code_points *codes)
+/* UAX 15's composition in place: each character composes with the last starter (class 0), unless one of the
+ * same class or a higher one is between them. */
+static void compose_text(code_points *codes)
 {
     size_t n = 0, starter = SIZE_MAX;
     uint32_t class_before = 0;
@@ -179,11 +181,11 @@ static clef_status run_unicode(const clef__normalizer *self, clef__encoding *enc
     const int composes = self->flags & FORM_COMPOSES;
     const utf8proc_option_t form = UTF8PROC_STABLE | (self->flags & FORM_COMPAT ? UTF8PROC_COMPAT : 0);
     code_points codes = {0};
-    clef_status st = decompose(in, form | UTF8PROC_DECOMPOSE, &codes, enc->err);
+    clef_status st = decompose_text(in, form | UTF8PROC_DECOMPOSE, &codes, enc->err);
     if (st == CLEF_OK)
         st = order_marks(&codes, enc->err);
     if (st == CLEF_OK && composes)
-        compose(&codes);
+        compose_text(&codes);
     if (st == CLEF_OK)
         st = clef__chars_reserve(out, codes.n * 4, enc->err);
     for (size_t i = 0; i < codes.n && st == CLEF_OK; i++)
@@ -202,8 +204,8 @@ clef_status clef__normalizer_unicode(clef__stages *stages, clef__unicode_form fo
 
 /* ---- case and ends */
 
-/* Character by character, so without the rule for final sigma; of Unicode's SpecialCasing only U+0130 lowers
- * to two characters. */
+/* Lowers each character by itself, without the rule for a final sigma. Of Unicode's SpecialCasing only
+ * U+0130 becomes two characters. */
 static clef_status run_lowercase(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,
                                  clef__chars *out)
 {

@@ -1,5 +1,5 @@
-/* Normalizers that look at each character by itself: BERT's, StripAccents, Nmt, ByteLevel, and the squeezing
- * of spaces. */
+/* Normalizers that treat each character by itself: BERT's, StripAccents, Nmt, ByteLevel, and the one that
+ * squeezes spaces. */
 #include <string.h>
 
 #include "graph/fail.h"
@@ -53,7 +53,7 @@ static clef_status drop_marks(uint32_t code, const char *text, size_t n, clef__c
     return clef__is_mark(code) ? CLEF_OK : clef__chars_append(out, text, n, err);
 }
 
-/* The rules of SentencePiece's "nmt" set, as tokenizers has them. */
+/* The rules of SentencePiece's "nmt" set, as in Hugging Face's tokenizers. */
 static clef_status nmt_char(uint32_t code, const char *text, size_t n, clef__chars *out, clef_error *err)
 {
     if ((code >= 1 && code <= 8) || code == 0xB || (code >= 0xE && code <= 0x1F) || code == 0x7F ||
@@ -88,8 +88,8 @@ static clef_status run_byte_level(const clef__normalizer *self, clef__encoding *
     return clef__byte_chars(in.text, in.n, out, enc->err);
 }
 
-/* Bytes of the space that ends a text; where spaces are written as U+2581 (flags), SentencePiece counts that
- * as one. */
+/* Bytes of the space that ends a text. Where spaces are written as U+2581 (flags), SentencePiece counts
+ * that as a space. */
 static size_t space_at_end(const clef__normalizer *self, const clef__chars *text)
 {
     if (text->n > 0 && text->at[text->n - 1] == ' ')
@@ -97,7 +97,7 @@ static size_t space_at_end(const clef__normalizer *self, const clef__chars *text
     return self->flags && text->n > 2 && memcmp(text->at + text->n - 3, CLEF_META_SPACE, 3) == 0 ? 3 : 0;
 }
 
-/* Spaces at the ends vanish, runs of them become one: SentencePiece's remove_extra_whitespaces. */
+/* Drops spaces at both ends and makes runs of them one: SentencePiece's remove_extra_whitespaces. */
 static clef_status run_squeeze(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,
                                clef__chars *out)
 {

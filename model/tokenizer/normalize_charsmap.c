@@ -1,6 +1,6 @@
-/* SentencePiece's precompiled charsmap: a double-array trie (Aoe 1989; the units are those of the Darts-clone
- * library) from strings to places in a block of NUL-terminated replacements. Layout: u32 size of the trie in
- * bytes, its u32 units, the replacements; all little-endian. */
+/* SentencePiece's precompiled charsmap: a double-array trie (Aoe 1989, in the units of the Darts-clone
+ * library) maps strings to offsets into a block of NUL-terminated replacements. Layout, all little-endian:
+ * u32 size of the trie in bytes, its u32 units, the replacements. */
 #include <string.h>
 #include <utf8proc.h>
 
@@ -15,15 +15,15 @@ static uint32_t read_u32(const char *at)
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-/* A unit: bits 0-7 label, bit 8 "a value hangs here", bit 9 "offset times 256", bits 10-30 offset; or, with
- * bit 31, a value. */
+/* A unit has bits 0-7 label, bit 8 "has a value", bit 9 "offset times 256", bits 10-30 offset; with bit 31
+ * set it is a value. */
 static uint32_t unit_offset(uint32_t unit)
 {
     return (unit >> 10) << ((unit & 0x200) >> 6);
 }
 
-/* Bytes of the shortest or the longest key that text begins with, 0 for none; *value is its replacement's
- * place. */
+/* Finds the shortest or the longest key that text begins with. Returns its bytes, 0 for none; *value is the
+ * offset of its replacement. */
 static size_t find_prefix(const clef__charsmap *map, const char *text, size_t n, int longest, uint32_t *value)
 {
     size_t found = 0, node;
@@ -129,7 +129,7 @@ clef_status clef__normalizer_charsmap(clef__stages *stages, const char *data, si
             err, CLEF_E_FORMAT,
             "normalizer: a charsmap of %zu bytes has a trie of %zu, expected 4 bytes less or fewer", n,
             n_trie);
-    const char *copy = clef__text_arena_copy(&stages->texts, data + 4, n - 4); /* which ends it with a NUL */
+    const char *copy = clef__text_arena_copy(&stages->texts, data + 4, n - 4); /* the copy ends with a NUL */
     if (!copy)
         return clef__fail(err, CLEF_E_NOMEM, "normalizer: no memory for a charsmap of %zu bytes", n);
     const clef__charsmap map = {

@@ -1,4 +1,4 @@
-/* Pre-tokenizers: cutting the text into pieces that no token crosses. */
+/* Pre-tokenizers cut the text into pieces that no token crosses. */
 #include <string.h>
 
 #include "graph/fail.h"
@@ -10,8 +10,8 @@
 const char clef__gpt2_regex[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-/* Jais 2's. It takes spaces by 512 and less, and looks for a line's end behind them each time: see
- * run_by_512(). */
+/* Jais 2's regex. It matches up to 512 spaces at a time and looks for a line's end behind them each time,
+ * which takes quadratic time: run_by_512() counts them instead. */
 const char clef__jais2_regex[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
                                  "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
                                  "\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!"
@@ -20,8 +20,8 @@ const char clef__jais2_regex[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p
 
 /* ---- splitting at matches */
 
-/* Pieces come in order, matches and what lies between them; one is held back until it is known whether the
- * next joins it. */
+/* Sends on the matches and the text between them, in order. One piece is held back until it is known
+ * whether the next one is merged with it. */
 typedef struct splitter {
     clef__encoding *enc;
     size_t index;
@@ -31,7 +31,7 @@ typedef struct splitter {
     size_t start, end;
 } splitter;
 
-static int joins(uint32_t behavior, int held_match, int match)
+static int joins_held_piece(uint32_t behavior, int held_match, int match)
 {
     switch (behavior) {
     case CLEF_SPLIT_MERGED_WITH_PREVIOUS:
@@ -56,7 +56,7 @@ static clef_status send_held(splitter *s)
 
 static clef_status split_piece(splitter *s, size_t start, size_t end, int match)
 {
-    if (s->held && joins(s->behavior, s->held_match, match)) {
+    if (s->held && joins_held_piece(s->behavior, s->held_match, match)) {
         s->end = end;
         s->held_match = match;
         return CLEF_OK;
@@ -107,8 +107,8 @@ clef_status clef__pretokenizer_split(clef__stages *stages, const clef__pattern *
         err);
 }
 
-/* The end of the spaces at `at`; *from, *n: those behind the last line's end among them, where a match ends
- * in any case. */
+/* Returns the end of the spaces at `at`. *from and *n describe those after the last line's end among them,
+ * where a match ends in any case. */
 static size_t spaces_end(clef__fragment in, size_t at, size_t *from, size_t *n)
 {
     uint32_t code;
@@ -127,8 +127,8 @@ static size_t spaces_end(clef__fragment in, size_t at, size_t *from, size_t *n)
     return at;
 }
 
-/* The cutting of clef__jais2_regex, whose 512 spaces are counted where no line ends behind them, so that the
- * time is linear. */
+/* Cuts as clef__jais2_regex does, in linear time: runs of 512 spaces that no line's end follows are
+ * counted. */
 static clef_status run_by_512(const clef__pretokenizer *self, clef__encoding *enc, size_t index,
                               clef__fragment in)
 {
@@ -236,7 +236,7 @@ static int begins_with(const clef__pretokenizer *self, const char *text, size_t 
     return n >= self->n_text && memcmp(text, self->text, self->n_text) == 0;
 }
 
-/* Spaces become the replacement, which then begins each piece. */
+/* Writes spaces as the replacement, which then begins each piece. */
 static clef_status run_metaspace(const clef__pretokenizer *self, clef__encoding *enc, size_t index,
                                  clef__fragment in)
 {

@@ -1,6 +1,6 @@
-/* Digits in groups of three from the right: "1234567" is 1 234 567. The regexes that say so look ahead to the
- * end of the number at every step, which takes quadratic time; they are known by their text and done here in
- * linear time. */
+/* Digits in groups of three from the right: "1234567" becomes 1 234 567. The regexes for this look ahead to
+ * the number's end at every step, which takes quadratic time. They are recognised by their text and
+ * replaced by a linear function. */
 #include <string.h>
 
 #include "graph/fail.h"
@@ -8,7 +8,7 @@
 #include "model/tokenizer/stages.h"
 #include "model/tokenizer/unicode.h"
 
-/* Pieces of one text in order. */
+/* Cuts one text into pieces, in order. */
 typedef struct cutter {
     clef__encoding *enc;
     size_t index, done;
@@ -22,7 +22,8 @@ static clef_status cut_at(cutter *c, size_t at)
     return clef__pretokenize(c->enc, c->index + 1, piece);
 }
 
-/* What \b sees: Oniguruma has no joiners among its words, but Latin-1's fractions and superscripts. */
+/* The word characters of \b: Oniguruma leaves out the joiners and includes Latin-1's fractions and
+ * superscripts. */
 static int is_regex_word(uint32_t code)
 {
     const int is_latin_number =
@@ -30,7 +31,7 @@ static int is_regex_word(uint32_t code)
     return is_latin_number || (clef__is_word(code) && code != 0x200C && code != 0x200D);
 }
 
-/* Where the run of digits from `at` ends, how many they are, and whether a word goes on there. */
+/* Returns the end of the run of digits at `at`, with their count, and whether a word character follows. */
 static size_t measure_run(clef__fragment in, size_t at, size_t *n_digits, int *word_follows)
 {
     *word_follows = 0;
@@ -47,7 +48,7 @@ static size_t measure_run(clef__fragment in, size_t at, size_t *n_digits, int *w
     return at;
 }
 
-/* flags: a number is a piece of its own, unless a word goes on behind it, which leaves it whole. */
+/* flags 1: a number is a piece of its own, but one that a word character follows is not cut. */
 static clef_status run_thousands(const clef__pretokenizer *self, clef__encoding *enc, size_t index,
                                  clef__fragment in)
 {

@@ -1,4 +1,4 @@
-/* The regexes of tokenizers: Oniguruma's dialect as Hugging Face runs it, handed to PCRE2. */
+/* The regexes of tokenizers: Oniguruma's dialect, as Hugging Face runs it, translated for PCRE2. */
 #include "model/tokenizer/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -12,7 +12,7 @@
 #include "model/tokenizer/memory.h"
 #include "model/tokenizer/unicode.h"
 
-/* Steps of the matcher before it gives up; a run of a million spaces takes some millions under the patterns
+/* The matcher stops after so many steps. A run of a million spaces takes some millions under the patterns
  * in use. */
 enum {
     MATCH_LIMIT = 50 * 1000 * 1000,
@@ -23,8 +23,8 @@ enum {
 
 struct clef__regex {
     pcre2_code *code;
-    pcre2_code *newer; /* for texts with characters newer than PCRE2's Unicode; NULL: the pattern asks for no
-                          class that has some */
+    pcre2_code *newer; /* for texts with characters newer than PCRE2's Unicode; NULL: no class of the pattern
+                          has any */
 };
 
 /* ---- Oniguruma's syntax (its doc/RE, Ruby syntax) where PCRE2 reads the same letters otherwise */
@@ -33,13 +33,13 @@ typedef struct translation {
     const char *pattern;
     size_t n, at;
     int in_class;
-    int after_count; /* the last thing was {n,m} */
-    int newer;       /* classes get the characters that PCRE2's Unicode lacks */
-    int asks;        /* the pattern has such a class */
+    int after_count; /* the last item was {n,m} */
+    int newer;       /* add the characters that PCRE2's Unicode lacks to classes */
+    int asks;        /* a class of the pattern lacks some of them */
     clef__chars out;
 } translation;
 
-static clef_status refuse(const translation *t, const char *what, clef_error *err)
+static clef_status refuse_construct(const translation *t, const char *what, clef_error *err)
 {
     char quote[64];
     return clef__fail(err, CLEF_E_UNSUPPORTED, "regex \"%s\": %s at byte %zu is not supported",
@@ -74,7 +74,7 @@ static clef_status append_class(translation *t, int negated, const char *item, c
     return st || t->in_class ? st : clef__chars_append(&t->out, "]", 1, err);
 }
 
-/* PCRE2 reads \p{Han} as the script's extensions; there it is the script. */
+/* PCRE2 reads \p{Han} as the script's extensions, Oniguruma as the script. */
 static int is_script(const char *name, size_t n)
 {
     static const char *const scripts[] = {"Han",      "Hiragana",   "Katakana", "Latin",  "Greek",
@@ -90,13 +90,13 @@ static clef_status translate_property(translation *t, clef_error *err)
 {
     const char *text = t->pattern + t->at, *close = memchr(text, '}', t->n - t->at);
     if (!close || t->n - t->at < 3 || text[2] != '{')
-        return refuse(t, "a property without braces", err);
+        return refuse_construct(t, "a property without braces", err);
     const size_t inverse = text[3] == '^', n_name = (size_t)(close - text) - 3 - inverse;
     const char *name = text + 3 + inverse;
     const int negated = (text[1] == 'P') != (inverse != 0);
     char item[64];
     if (n_name > 40)
-        return refuse(t, "a property of so long a name", err);
+        return refuse_construct(t, "a property of so long a name", err);
     snprintf(item, sizeof item, "\\%c{%s%.*s}", negated && t->in_class ? 'P' : 'p',
              is_script(name, n_name) ? "sc:" : "", (int)n_name, name);
     char newer[48];
@@ -106,7 +106,7 @@ static clef_status translate_property(translation *t, clef_error *err)
     return append_class(t, negated, item, negated && t->in_class ? none : of, err);
 }
 
-/* \b and \B, between that engine's words. */
+/* \b and \B with Oniguruma's word characters. */
 static clef_status append_boundary(translation *t, int negated, clef_error *err)
 {
     static const char *const words[] = {"L", "M", "Nd", NULL};
@@ -121,18 +121,18 @@ static clef_status append_boundary(translation *t, int negated, clef_error *err)
     return st ? st : clef__chars_append(&t->out, "))", 2, err);
 }
 
-/* \s is White_Space there; PCRE2's also has U+180E. \w has marks there. */
+/* Oniguruma's \s is White_Space, to which PCRE2 adds U+180E. Its \w includes combining marks. */
 static clef_status translate_escape(translation *t, clef_error *err)
 {
     static const char *const digits[] = {"Nd", NULL}, *const words[] = {"L", "M", "Nd", NULL};
     const char c = t->at + 1 < t->n ? t->pattern[t->at + 1] : 0;
     clef_status st = CLEF_OK;
     if (c && strchr("hHRXKgCQ", c))
-        return refuse(t, "this escape", err);
+        return refuse_construct(t, "this escape", err);
     if (c == 'p' || c == 'P')
         return translate_property(t, err);
     if (t->in_class && (c == 'W' || c == 'D'))
-        return refuse(t, "\\W or \\D in a class", err);
+        return refuse_construct(t, "\\W or \\D in a class", err);
     const size_t size = t->at + 1 < t->n ? 2 : 1;
     if (c == 's' || c == 'S')
         st = clef__chars_append(&t->out, c == 's' ? "\\p{White_Space}" : "\\P{White_Space}", 15, err);
@@ -148,11 +148,11 @@ static clef_status translate_escape(translation *t, clef_error *err)
     return st;
 }
 
-/* With the older characters that have joined the class since PCRE2's Unicode. */
+/* Includes the older characters that have joined the class since PCRE2's Unicode. */
 #define ALPHABETIC                                                                                           \
     "\\p{Alphabetic}\\x{363}-\\x{36F}\\x{C04}\\x{F82}\\x{F83}\\x{1DD3}-\\x{1DE6}\\x{11080}\\x{11081}"
 
-/* [:alpha:] and the like, which PCRE2 gives other members. */
+/* [:alpha:] and the like, which have other members in PCRE2. */
 static clef_status translate_posix(translation *t, clef_error *err)
 {
     static const struct {
@@ -177,7 +177,7 @@ static clef_status translate_posix(translation *t, clef_error *err)
         t->at += n;
         return append_class(t, 0, classes[i].item, classes[i].newer, err);
     }
-    return refuse(t, "this POSIX class", err);
+    return refuse_construct(t, "this POSIX class", err);
 }
 
 static const char *what_differs(const translation *t)
@@ -200,7 +200,7 @@ static const char *what_differs(const translation *t)
     return NULL;
 }
 
-static clef_status translate(translation *t, clef_error *err)
+static clef_status translate_pattern(translation *t, clef_error *err)
 {
     clef_status st = CLEF_OK;
     while (t->at < t->n && st == CLEF_OK) {
@@ -212,7 +212,7 @@ static clef_status translate(translation *t, clef_error *err)
         }
         const char *differs = what_differs(t);
         if (differs)
-            return refuse(t, differs, err);
+            return refuse_construct(t, differs, err);
         if (t->in_class && c == '[') {
             st = translate_posix(t, err);
             continue;
@@ -230,7 +230,7 @@ static clef_status translate(translation *t, clef_error *err)
 
 /* ---- compiling and matching */
 
-static clef_status compile(const translation *t, pcre2_code **out, clef_error *err)
+static clef_status compile_pattern(const translation *t, pcre2_code **out, clef_error *err)
 {
     int code = 0;
     size_t where = 0;
@@ -243,7 +243,7 @@ static clef_status compile(const translation *t, pcre2_code **out, clef_error *e
         return clef__fail(err, CLEF_E_FORMAT, "regex \"%s\": %s", clef__quote_text(t->pattern, t->n, quote),
                           why);
     }
-    pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); /* where it cannot, pcre2_match() interprets */
+    pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); /* without JIT, pcre2_match() interprets the pattern */
     return CLEF_OK;
 }
 
@@ -258,9 +258,9 @@ clef_status clef__regex_create(const char *pattern, size_t n, clef__regex **out,
     clef_status st = CLEF_OK;
     for (int newer = 0, asks = 1; newer < 2 && asks && st == CLEF_OK; newer++) {
         translation t = {.pattern = pattern, .n = n, .newer = newer};
-        st = translate(&t, err);
+        st = translate_pattern(&t, err);
         if (st == CLEF_OK)
-            st = compile(&t, newer ? &regex->newer : &regex->code, err);
+            st = compile_pattern(&t, newer ? &regex->newer : &regex->code, err);
         asks = t.asks;
         clef__chars_finish(&t.out);
     }
@@ -292,7 +292,7 @@ static clef_status make_run(clef__regex_run *run, clef_error *err)
     return run->data && run->context ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory to run a regex");
 }
 
-/* A stack of our own is made only for a pattern that needs more than the machine stack's share. */
+/* Allocates a stack only for a pattern that needs more than JIT's share of the machine stack. */
 static int bigger_stack(clef__regex_run *run)
 {
     if (run->stack)
@@ -329,7 +329,7 @@ clef_status clef__regex_find(const clef__regex *regex, clef__regex_run *run, con
                           from, n, why);
     }
     const size_t *offsets = pcre2_get_ovector_pointer(run->data);
-    if (offsets[0] < from || offsets[1] < offsets[0]) /* \K in a lookaround */
+    if (offsets[0] < from || offsets[1] < offsets[0]) /* caused by \K in a lookaround */
         return clef__fail(err, CLEF_E_UNSUPPORTED, "a regex of the tokenizer matches backwards");
     *start = offsets[0];
     *end = offsets[1];

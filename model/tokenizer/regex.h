@@ -21,7 +21,8 @@ typedef struct clef__regex_run {
  *  differently. */
 clef_status clef__regex_create(const char *pattern, size_t n, clef__regex **out, clef_error *err);
 void        clef__regex_destroy(clef__regex *regex);
-/** The first match at or after `from` in valid UTF-8; *found is 0 when there is none. CLEF_E_LIMIT, CLEF_E_NOMEM. */
+/** The first match at or after `from` in valid UTF-8; *found is 0 when there is none. CLEF_E_LIMIT,
+ *  CLEF_E_NOMEM. */
 clef_status clef__regex_find(const clef__regex *regex, clef__regex_run *run, const char *text, size_t n,
                              size_t from, size_t *start, size_t *end, int *found, clef_error *err);
 void        clef__regex_run_finish(clef__regex_run *run);

@@ -1,4 +1,4 @@
-/* The lists of stages: adding to them, and sending text through them. */
+/* The lists of stages: adding stages, and running text through them. */
 #include "model/tokenizer/stages.h"
 
 #include "graph/fail.h"
@@ -18,7 +18,7 @@ void clef__stages_finish(clef__stages *stages)
 
 /* ---- adding */
 
-/* Puts a copy of a stage's string in the place of the string; NULL stays NULL. */
+/* Replaces a stage's string by a copy; NULL stays NULL. */
 static clef_status own_text(clef__stages *stages, const char **text, size_t n, const char *kind,
                             clef_error *err)
 {
@@ -28,7 +28,7 @@ static clef_status own_text(clef__stages *stages, const char **text, size_t n, c
     return *text ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "%s: no memory for a string", kind);
 }
 
-/* Before stage number `n` is added: the regex of a stage without room is destroyed. */
+/* Checks that there is room for one more than `n` stages, and destroys the new stage's regex if not. */
 static clef_status check_room(size_t n, const clef__pattern *pattern, const char *kind, clef_error *err)
 {
     if (n < CLEF_MAX_TOKEN_STAGES)

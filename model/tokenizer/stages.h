@@ -57,7 +57,8 @@ typedef struct clef__charsmap {
 typedef struct clef__normalizer clef__normalizer;
 struct clef__normalizer {
     /** Appends the changed text to `out`, which is empty before. */
-    clef_status (*run)(const clef__normalizer *self, clef__encoding *enc, clef__fragment in, clef__chars *out);
+    clef_status (*run)(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,
+                       clef__chars *out);
     clef__pattern  pattern;
     const char    *text; /* replacement or prefix */
     size_t         n_text;
@@ -131,7 +132,9 @@ clef_status clef__decoder_append(clef__stages *stages, const clef__decoder *like
 
 /* ---- normalizers (normalize.c, normalize_chars.c, normalize_charsmap.c) */
 
-typedef enum clef__unicode_form { CLEF_FORM_NFC, CLEF_FORM_NFD, CLEF_FORM_NFKC, CLEF_FORM_NFKD } clef__unicode_form;
+typedef enum clef__unicode_form {
+    CLEF_FORM_NFC, CLEF_FORM_NFD, CLEF_FORM_NFKC, CLEF_FORM_NFKD
+} clef__unicode_form;
 enum { CLEF_STRIP_LEFT = 1, CLEF_STRIP_RIGHT = 2 };
 
 clef_status clef__normalizer_prepend(clef__stages *stages, const char *text, size_t n, clef_error *err);
@@ -151,8 +154,8 @@ clef_status clef__normalizer_squeeze(clef__stages *stages, int32_t escape, clef_
  *  Face). */
 typedef enum clef__charsmap_use { CLEF_CHARSMAP_LONGEST, CLEF_CHARSMAP_GRAPHEMES } clef__charsmap_use;
 /** The data is copied; 0 bytes add no stage. CLEF_E_FORMAT: not of that layout. */
-clef_status clef__normalizer_charsmap(clef__stages *stages, const char *data, size_t n, clef__charsmap_use use,
-                                      clef_error *err);
+clef_status clef__normalizer_charsmap(clef__stages *stages, const char *data, size_t n,
+                                      clef__charsmap_use use, clef_error *err);
 
 /* ---- pre-tokenizers (pretokenize.c, pretokenize_digits.c) */
 
@@ -164,7 +167,9 @@ typedef enum clef__split_behavior {
     CLEF_SPLIT_MERGED_WITH_NEXT,
     CLEF_SPLIT_CONTIGUOUS
 } clef__split_behavior;
-typedef enum clef__prepend_scheme { CLEF_PREPEND_ALWAYS, CLEF_PREPEND_FIRST, CLEF_PREPEND_NEVER } clef__prepend_scheme;
+typedef enum clef__prepend_scheme {
+    CLEF_PREPEND_ALWAYS, CLEF_PREPEND_FIRST, CLEF_PREPEND_NEVER
+} clef__prepend_scheme;
 enum { CLEF_SPLIT_INVERT = 1, CLEF_METASPACE_SPLITS = 2 };
 
 extern const char clef__gpt2_regex[], clef__jais2_regex[];
@@ -197,13 +202,13 @@ clef_status clef__pretokenizer_metaspace(clef__stages *stages, const char *repla
 clef_status clef__decoder_byte_level(clef__stages *stages, clef_error *err);
 clef_status clef__decoder_byte_fallback(clef__stages *stages, clef_error *err);
 /** pattern->regex is taken over, also on failure; pattern->text is copied. */
-clef_status clef__decoder_replace(clef__stages *stages, const clef__pattern *pattern, const char *to, size_t n_to,
-                                  clef_error *err);
+clef_status clef__decoder_replace(clef__stages *stages, const clef__pattern *pattern, const char *to,
+                                  size_t n_to, clef_error *err);
 /** Writes `mark` as a space; with drops_first, as nothing in a text's first token. */
 clef_status clef__decoder_metaspace(clef__stages *stages, const char *mark, size_t n, int drops_first,
                                     clef_error *err);
-/** Puts a space before each token except the first and those with the prefix, which lose it. cleanup: no space
- *  before punctuation and n't. */
+/** Puts a space before each token except the first and those with the prefix, which lose it. cleanup: no
+ *  space before punctuation and n't. */
 clef_status clef__decoder_wordpiece(clef__stages *stages, const char *prefix, size_t n, int cleanup,
                                     clef_error *err);
 /** Writes the suffix as a space, except that of the last token. Flags the tokens of `vocab` that have it. */
@@ -212,7 +217,7 @@ clef_status clef__decoder_bpe(clef__stages *stages, clef__vocab *vocab, const ch
 clef_status clef__decoder_ctc(clef__stages *stages, const char *pad, const char *delimiter, int cleanup,
                               clef_error *err);
 /** Takes `content` off both ends of each token, at most `start` and `stop` times. */
-clef_status clef__decoder_strip(clef__stages *stages, const char *content, size_t n, int32_t start, int32_t stop,
-                                clef_error *err);
+clef_status clef__decoder_strip(clef__stages *stages, const char *content, size_t n, int32_t start,
+                                int32_t stop, clef_error *err);
 
 #endif

@@ -1,11 +1,11 @@
-/* From ids to text: a stream of tokens, and many ids at once. */
+/* Decoding: a stream of tokens, and many ids at once. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/file/utf8.h"
 #include "model/tokenizer/tokenizer.h"
 
-/* Copies a piece to `to` less what the text's first token loses; returns its size. */
+/* Copies a token's bytes to `to`, without what a text's first token loses. Returns their number. */
 static size_t put_piece(const clef_tokenizer *tok, clef_stream *stream, const clef__token *token, char *to)
 {
     const clef__first_token rule = tok->stages.first_token;
@@ -32,7 +32,7 @@ static size_t put_piece(const clef_tokenizer *tok, clef_stream *stream, const cl
     return written + n;
 }
 
-/* One token into out, which has CLEF_MAX_PIECE bytes. */
+/* Decodes one token into out, which has CLEF_MAX_PIECE bytes. */
 static clef_status push_token(clef_stream *stream, int32_t id, char *out, size_t *n, clef_error *err)
 {
     const clef_tokenizer *tok = stream->tok;

@@ -1,4 +1,4 @@
-/* An open tokenizer: its end, its size and its special tokens. */
+/* What one asks of an open tokenizer: its size and its special tokens; and closing it. */
 #include "model/tokenizer/tokenizer.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The inside of a tokenizer: a vocabulary, a model, the stages around it, and the special tokens around a text.
+/* The inside of a tokenizer: a vocabulary, a model, the stages around it, and the special tokens of a text.
  *
  *   text → repair UTF-8 → split off added tokens (raw) → normalizers → split off added tokens (normalised)
  *        → pre-tokenizers → model → template → ids

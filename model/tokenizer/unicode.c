@@ -1,7 +1,7 @@
-/* Characters on whose class the engines of tokenizers disagree. Hugging Face's tokenizers asks five
- * libraries, each with Unicode of its own year; a text with a character that was new between them is cut
- * differently unless the same years are asked here. The tables say what utf8proc and PCRE2 (Unicode 14 and
- * 15) lack or have too much. They were taken by trying every code point with tokenizers 0.23. */
+/* Characters whose class differs between the engines of tokenizers. Hugging Face's tokenizers use five
+ * libraries, each with the Unicode of another year, and a character that was added in between is cut
+ * differently by each. The tables list what utf8proc and PCRE2 (Unicode 14 and 15) lack or have beyond
+ * those libraries. They come from trying every code point with tokenizers 0.23. */
 #include "model/tokenizer/unicode.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ typedef struct range {
     uint32_t first, last;
 } range;
 
-static int within(const range *ranges, size_t n, uint32_t code)
+static int is_within(const range *ranges, size_t n, uint32_t code)
 {
     size_t low = 0, high = n;
     while (low < high) {
@@ -27,7 +27,7 @@ static int within(const range *ranges, size_t n, uint32_t code)
     return low < n && ranges[low].first <= code;
 }
 
-#define WITHIN(ranges, code) within(ranges, sizeof(ranges) / sizeof *(ranges), code)
+#define WITHIN(ranges, code) is_within(ranges, sizeof(ranges) / sizeof *(ranges), code)
 
 /* ---- what Oniguruma's Unicode 16 has and PCRE2's Unicode 14 has not, by property */
 
@@ -151,7 +151,7 @@ clef_status clef__unicode_newer(const char *property, size_t n, clef__chars *out
     return st;
 }
 
-/* All of them, with some older characters between. */
+/* A range that covers all of them, and some older characters between. */
 static const range maybe_newer[] = {
     {0x897, 0x897},     {0xCF3, 0xCF3},     {0xECE, 0xECE},     {0x1B4E, 0x1B7F},   {0x1C89, 0x1C8A},
     {0x2427, 0x2429},   {0x2FFC, 0x2FFF},   {0x31E4, 0x31EF},   {0xA7CB, 0xA7DC},   {0x105C0, 0x16D79},
@@ -165,7 +165,7 @@ int clef__unicode_has_newer(const char *text, size_t n)
     for (size_t i = 0, size; i < n; i += size) {
         uint32_t code = 0;
         size = 1;
-        if ((unsigned char)text[i] < 0xE0) /* the first newer one is U+0897, of three bytes */
+        if ((unsigned char)text[i] < 0xE0) /* the first newer one is U+0897, which has three bytes */
             continue;
         clef__utf8_read(text + i, n - i, &code, &size);
         if (WITHIN(maybe_newer, code))
@@ -213,7 +213,7 @@ int clef__is_numeric(uint32_t code)
            WITHIN(new_numeric, code);
 }
 
-/* Capitals newer than utf8proc: where they begin and end, what to add. */
+/* Capitals newer than utf8proc: first, last, and the distance to their lower case. */
 static const struct {
     uint32_t first, last;
     int32_t to_small;
@@ -295,7 +295,7 @@ int clef__is_punctuation(uint32_t code)
     if (code < 0x80)
         return is_ascii_punctuation(code);
     const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)code);
-    if (code == 0x166D || code == 0x111C9) /* have left the class since */
+    if (code == 0x166D || code == 0x111C9) /* removed from the class since */
         return 1;
     return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO && !WITHIN(later_punctuation, code) &&
            !WITHIN(new_p, code);
@@ -327,7 +327,7 @@ int clef__is_bert_control(uint32_t code)
     if (code == '\t' || code == '\n' || code == '\r')
         return 0;
     if (code == 0x890 || code == 0x891 || code == 0x8E2 || code == 0x110CD ||
-        (code >= 0x13430 && code <= 0x1343F)) /* formats, later */
+        (code >= 0x13430 && code <= 0x1343F)) /* format characters that came later */
         return 0;
     const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)code);
     return c == UTF8PROC_CATEGORY_CC || c == UTF8PROC_CATEGORY_CF || c == UTF8PROC_CATEGORY_CO;
@@ -341,7 +341,7 @@ int clef__is_bert_cjk(uint32_t code)
            (code >= 0x2F800 && code <= 0x2FA1F);
 }
 
-/* Those of `newest` are Unicode 16's, which utf8proc 2.10 brings. */
+/* `newest` has those of Unicode 16, which utf8proc 2.10 knows. */
 int clef__unicode_decomposes(uint32_t code)
 {
     static const range newer[] = {
@@ -370,7 +370,7 @@ int clef__unicode_is_newer_mark(uint32_t code)
     return code >= 0x7FD && WITHIN(marks, code);
 }
 
-/* Of Unicode 15 and before utf8proc has no Extend that came later, and to it what is unassigned is no
+/* utf8proc lacks the Extend characters added after Unicode 15, and does not treat unassigned ones as
  * Control. */
 uint32_t clef__unicode_grapheme_class(uint32_t code)
 {

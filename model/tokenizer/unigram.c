@@ -1,5 +1,5 @@
-/* Unigram (Kudo 2018, arXiv:1804.10959): of all ways to cut a text into pieces, the one whose scores add up
- * to most, found by Viterbi's algorithm over a trie of the pieces. */
+/* Unigram (Kudo 2018, arXiv:1804.10959): of all ways to cut a text into pieces, takes the one with the
+ * highest sum of scores, found by Viterbi's algorithm over a trie of the pieces. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "model/tokenizer/byte_trie.h"
 #include "model/tokenizer/models.h"
 
-/* The best path that ends at a byte. */
+/* The best path that ends at one byte. */
 struct clef__viterbi {
     double score;
     int32_t id;    /* of its last piece; -1: an unknown character */
@@ -27,18 +27,18 @@ typedef struct unigram {
     int32_t fallback_ids[256];
 } unigram;
 
-/* A path is written once no piece crosses its end, so memory follows the longest stretch without such a
- * place, not the text. */
+/* A path is written as soon as no piece crosses its end. So memory grows with the longest stretch without
+ * such a place, not with the text. */
 typedef struct walk {
     const unigram *model;
     clef__encoding *enc;
     const char *text;
-    size_t n, base, at; /* the path before `base` is written; enc->viterbi[0] stands for base */
+    size_t n, base, at; /* the path before `base` is written; enc->viterbi[0] is the node at `base` */
     size_t reach;       /* the farthest byte where a path ends */
     int in_unknown;     /* the last piece written was unknown */
 } walk;
 
-static clef_status reserve(walk *w, size_t n)
+static clef_status reserve_nodes(walk *w, size_t n)
 {
     clef__encoding *enc = w->enc;
     if (n <= enc->n_viterbi)
@@ -67,8 +67,8 @@ static clef_status push_unknown(walk *w, size_t at, size_t size)
     return clef__ids_push(&w->enc->ids, self->opts.unk, w->enc->err);
 }
 
-/* Writes the best path from base to `at`: turned round in place, then forwards. */
-static clef_status flush(walk *w)
+/* Writes the best path from `base` to `at`: reverses its links in place, then follows them. */
+static clef_status write_path(walk *w)
 {
     clef__viterbi *nodes = w->enc->viterbi;
     const size_t n = w->at - w->base;
@@ -97,7 +97,7 @@ static clef_status flush(walk *w)
     return st;
 }
 
-static void offer(walk *w, size_t end, int32_t id, double score)
+static void offer_path(walk *w, size_t end, int32_t id, double score)
 {
     clef__viterbi *node = &w->enc->viterbi[end - w->base];
     while (w->reach < end)
@@ -109,14 +109,14 @@ static void offer(walk *w, size_t end, int32_t id, double score)
     node->size = (uint32_t)(end - w->at);
 }
 
-/* Sums are rounded as the library does it whose ties are to be met. */
-static double add(const unigram *self, double score, double before)
+/* Rounds sums as the original library does, because that decides between equal paths. */
+static double add_scores(const unigram *self, double score, double before)
 {
     return self->opts.single ? (double)((float)score + (float)before) : score + before;
 }
 
-/* SentencePiece (since 0.2.2) counts anew from here when a sum outgrows a float's fine steps. */
-static double count_anew(walk *w, double before)
+/* SentencePiece (since 0.2.2) subtracts the sum so far when it outgrows a float's fine steps. */
+static double rebase_scores(walk *w, double before)
 {
     const float most = 100000.0f;
     if (!w->model->opts.single || fabs(before) <= (double)most)
@@ -128,11 +128,11 @@ static double count_anew(walk *w, double before)
     return 0;
 }
 
-/* All pieces that begin at w->at. */
-static void extend(walk *w)
+/* Tries all pieces that begin at w->at. */
+static void extend_paths(walk *w)
 {
     const unigram *self = w->model;
-    const double before = count_anew(w, w->enc->viterbi[w->at - w->base].score);
+    const double before = rebase_scores(w, w->enc->viterbi[w->at - w->base].score);
     const size_t n_char = clef__utf8_size(w->text[w->at]);
     int has_char = 0;
     uint32_t node = 0;
@@ -144,36 +144,37 @@ static void extend(walk *w)
         if (id < 0)
             continue;
         const size_t size = i + 1 - w->at;
-        offer(w, i + 1, id, add(self, self->scores[id], before));
+        offer_path(w, i + 1, id, add_scores(self, self->scores[id], before));
         has_char |= size == n_char;
     }
     if (!has_char)
-        offer(w, w->at + n_char, -1, add(self, add(self, self->least, -10), before));
+        offer_path(w, w->at + n_char, -1, add_scores(self, add_scores(self, self->least, -10), before));
 }
 
-static clef_status encode(const clef__token_model *model, clef__encoding *enc, const char *text, size_t n)
+static clef_status encode_unigram(const clef__token_model *model, clef__encoding *enc, const char *text,
+                                  size_t n)
 {
     walk w = {.model = (const unigram *)model, .enc = enc, .text = text, .n = n};
-    clef_status st = reserve(&w, w.model->longest + 8);
+    clef_status st = reserve_nodes(&w, w.model->longest + 8);
     if (st)
         return st;
     enc->viterbi[0] = (clef__viterbi){0};
     while (w.at < n && st == CLEF_OK) {
         if (w.at == w.reach && w.at > w.base)
-            st = flush(&w);
+            st = write_path(&w);
         if (st == CLEF_OK)
-            st = reserve(&w, w.at - w.base + w.model->longest + 8);
+            st = reserve_nodes(&w, w.at - w.base + w.model->longest + 8);
         if (st)
             return st;
-        extend(&w);
+        extend_paths(&w);
         w.at += clef__utf8_size(text[w.at]);
     }
-    return st || n == 0 ? st : flush(&w);
+    return st || n == 0 ? st : write_path(&w);
 }
 
 /* ---- building */
 
-static void destroy(clef__token_model *model)
+static void destroy_unigram(clef__token_model *model)
 {
     unigram *self = (unigram *)model;
     clef__byte_trie_finish(&self->trie);
@@ -181,7 +182,7 @@ static void destroy(clef__token_model *model)
     free(self);
 }
 
-static clef_status seal(clef__token_model *model, clef_error *err)
+static clef_status seal_unigram(clef__token_model *model, clef_error *err)
 {
     unigram *self = (unigram *)model;
     (void)err;
@@ -201,7 +202,8 @@ clef_status clef__unigram_create(const clef__vocab *vocab, const clef__unigram_o
     unigram *self = calloc(1, sizeof *self);
     if (!self)
         return clef__fail(err, CLEF_E_NOMEM, "Unigram: no memory");
-    self->base = (clef__token_model){.encode = encode, .seal = seal, .destroy = destroy, .vocab = vocab};
+    self->base = (clef__token_model){
+        .encode = encode_unigram, .seal = seal_unigram, .destroy = destroy_unigram, .vocab = vocab};
     self->opts = *opts;
     self->least = opts->single ? (double)FLT_MAX : INFINITY;
     *out = &self->base;

@@ -94,7 +94,7 @@ clef_status clef__vocab_add(clef__vocab *vocab, const clef__added_token *like, i
     if (special)
         token->flags |= CLEF_TOKEN_SPECIAL;
     if (like->n == 0)
-        return CLEF_OK; /* nothing to look for */
+        return CLEF_OK; /* an empty text is never found */
     if (vocab->n_added == vocab->added_capacity) {
         const size_t capacity = vocab->added_capacity ? vocab->added_capacity * 2 : 16;
         clef__added_token *added = realloc(vocab->added, capacity * sizeof *added);

@@ -1,4 +1,5 @@
-/* A vocabulary: the table of tokens, and the added tokens that are found in a text before the model sees it. */
+/* A vocabulary: the table of tokens, and the added tokens that are found in a text before the model sees
+ * it. */
 #ifndef CLEF_MODEL_TOKENIZER_VOCAB_H
 #define CLEF_MODEL_TOKENIZER_VOCAB_H
 
@@ -57,13 +58,14 @@ typedef struct clef__vocab {
     clef__vocab_map    by_text;
     clef__added_token *added;
     size_t             n_added, added_capacity;
-    clef__added_trie   raw, normal; /* the added tokens that are looked for before and after the normalizers */
+    clef__added_trie   raw, normal; /* the added tokens, before and after the normalizers */
 } clef__vocab;
 
 /** An empty vocabulary, in place. */
 void clef__vocab_init(clef__vocab *vocab);
 void clef__vocab_finish(clef__vocab *vocab);
-/** Makes room for ids 0 .. n-1, once, before any token. The reader has checked `n` against the file's size. */
+/** Makes room for ids 0 .. n-1, once, before any token. The reader has checked `n` against the file's
+ *  size. */
 clef_status clef__vocab_reserve(clef__vocab *vocab, int64_t n, clef_error *err);
 /** Sets a token's text. Texts may repeat: clef__vocab_find() then returns the first one's id.
  *  CLEF_E_FORMAT: the id is out of range or has a text already. */
@@ -72,7 +74,8 @@ clef_status clef__vocab_set(clef__vocab *vocab, int64_t id, const char *text, si
 clef_status clef__vocab_prefer_last(clef__vocab *vocab, clef_error *err);
 /** The id of a text, -1 for none. */
 int32_t clef__vocab_find(const clef__vocab *vocab, const char *text, size_t n);
-/** Adds a token that is found in the text; like->text is copied. Calls clef__vocab_set() if the id has no text. */
+/** Adds a token that is found in the text; like->text is copied. Calls clef__vocab_set() if the id has no
+ *  text. */
 clef_status clef__vocab_add(clef__vocab *vocab, const clef__added_token *like, int special, clef_error *err);
 
 /** Enters added token `token` under `text`, which may differ from its own (normalised). */

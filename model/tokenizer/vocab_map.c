@@ -1,4 +1,4 @@
-/* String to id, by open addressing with linear probing. */
+/* A map from strings to ids, by open addressing with linear probing. */
 #include "model/tokenizer/vocab_map.h"
 
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 
 #include "graph/fail.h"
 
-/* Eight bytes a step, mixed as splitmix64 does (Steele, Lea, Flood: Fast splittable pseudorandom number
- * generators, 2014). */
+/* Hashes eight bytes a step, mixed as in splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom
+ * number generators, 2014). */
 static uint32_t hash_of(const char *text, size_t n)
 {
     uint64_t h = 0x9E3779B97F4A7C15u ^ (uint64_t)n;
@@ -35,7 +35,7 @@ static clef__vocab_slot *slot_of(const clef__vocab_map *map, const char *text, s
     }
 }
 
-static clef_status grow(clef__vocab_map *map, clef_error *err)
+static clef_status grow_slots(clef__vocab_map *map, clef_error *err)
 {
     clef__vocab_map bigger = {
         .n_slots = map->n_slots ? map->n_slots * 2 : 64, .n = map->n, .longest = map->longest};
@@ -58,7 +58,7 @@ clef_status clef__vocab_map_put(clef__vocab_map *map, const char *text, size_t n
     if (n_bytes > UINT32_MAX)
         return clef__fail(err, CLEF_E_LIMIT, "vocabulary: a token of %zu bytes", n_bytes);
     if (map->n >= map->n_slots / 2) {
-        const clef_status st = grow(map, err);
+        const clef_status st = grow_slots(map, err);
         if (st)
             return st;
     }

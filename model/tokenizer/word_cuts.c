@@ -1,4 +1,4 @@
-/* Which characters stand side by side in a vocabulary's tokens. */
+/* Which characters are adjacent in a vocabulary's tokens. */
 #include "model/tokenizer/word_cuts.h"
 
 #include <stdlib.h>

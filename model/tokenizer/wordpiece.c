@@ -1,6 +1,6 @@
-/* WordPiece (Schuster and Nakajima 2012; as in Devlin et al. 2018): each word is cut into the longest pieces
- * from its left, pieces inside a word being those with a prefix ("##"); a word that cannot be cut is one
- * <unk>. WordLevel: each word is one token or <unk>. */
+/* WordPiece (Schuster and Nakajima 2012; as in Devlin et al. 2018) cuts each word into the longest pieces
+ * from its left. Pieces inside a word have a prefix ("##"). A word that cannot be cut is one <unk>.
+ * WordLevel: each word is one token or <unk>. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,8 @@ static size_t count_chars(const char *text, size_t n)
     return n_chars;
 }
 
-static clef_status encode(const clef__token_model *model, clef__encoding *enc, const char *text, size_t n)
+static clef_status encode_wordpiece(const clef__token_model *model, clef__encoding *enc, const char *text,
+                                    size_t n)
 {
     const wordpiece *self = (const wordpiece *)model;
     const size_t n_before = enc->ids.n;
@@ -43,8 +44,8 @@ static clef_status encode(const clef__token_model *model, clef__encoding *enc, c
     return clef__ids_push(&enc->ids, self->unk, enc->err);
 }
 
-static clef_status encode_level(const clef__token_model *model, clef__encoding *enc, const char *text,
-                                size_t n)
+static clef_status encode_wordlevel(const clef__token_model *model, clef__encoding *enc, const char *text,
+                                    size_t n)
 {
     const wordpiece *self = (const wordpiece *)model;
     const int32_t id = clef__vocab_find(enc->vocab, text, n);
@@ -53,7 +54,7 @@ static clef_status encode_level(const clef__token_model *model, clef__encoding *
     return self->unk >= 0 ? clef__ids_push(&enc->ids, self->unk, enc->err) : CLEF_OK;
 }
 
-static void destroy(clef__token_model *model)
+static void destroy_model(clef__token_model *model)
 {
     wordpiece *self = (wordpiece *)model;
     clef__byte_trie_finish(&self->starts);
@@ -61,8 +62,8 @@ static void destroy(clef__token_model *model)
     free(self);
 }
 
-static clef_status enter(wordpiece *self, const clef__vocab *vocab, const clef__wordpiece_opts *opts,
-                         clef_error *err)
+static clef_status enter_pieces(wordpiece *self, const clef__vocab *vocab, const clef__wordpiece_opts *opts,
+                                clef_error *err)
 {
     clef_status st = CLEF_OK;
     for (int32_t id = 0; id < vocab->n_tokens && st == CLEF_OK; id++) {
@@ -79,12 +80,12 @@ static clef_status enter(wordpiece *self, const clef__vocab *vocab, const clef__
     return st;
 }
 
-static wordpiece *make(const clef__vocab *vocab, int32_t unk, clef__token_model **out)
+static wordpiece *create_model(const clef__vocab *vocab, int32_t unk, clef__token_model **out)
 {
     wordpiece *self = calloc(1, sizeof *self);
     if (!self)
         return NULL;
-    self->base = (clef__token_model){.destroy = destroy, .vocab = vocab};
+    self->base = (clef__token_model){.destroy = destroy_model, .vocab = vocab};
     self->unk = unk;
     *out = &self->base;
     return self;
@@ -93,20 +94,20 @@ static wordpiece *make(const clef__vocab *vocab, int32_t unk, clef__token_model 
 clef_status clef__wordpiece_create(const clef__vocab *vocab, const clef__wordpiece_opts *opts,
                                    clef__token_model **out, clef_error *err)
 {
-    wordpiece *self = make(vocab, opts->unk, out);
+    wordpiece *self = create_model(vocab, opts->unk, out);
     if (!self)
         return clef__fail(err, CLEF_E_NOMEM, "WordPiece: no memory");
-    self->base.encode = encode;
+    self->base.encode = encode_wordpiece;
     self->max_chars = opts->max_chars;
-    return enter(self, vocab, opts, err);
+    return enter_pieces(self, vocab, opts, err);
 }
 
 clef_status clef__wordlevel_create(const clef__vocab *vocab, int32_t unk, clef__token_model **out,
                                    clef_error *err)
 {
-    wordpiece *self = make(vocab, unk, out);
+    wordpiece *self = create_model(vocab, unk, out);
     if (!self)
         return clef__fail(err, CLEF_E_NOMEM, "WordLevel: no memory");
-    self->base.encode = encode_level;
+    self->base.encode = encode_wordlevel;
     return CLEF_OK;
 }

@@ -3,7 +3,7 @@
 #include "model/tokenizer/read/formats.h"
 #include "model/tokenizer/unicode.h"
 
-/* A vocabulary with capitals is cased: lowering the text would make those tokens unreachable. */
+/* A vocabulary with capitals is cased: lowercase text could never become those tokens. */
 static int has_capitals(const clef_tokenizer *tok)
 {
     for (int32_t id = 0; id < tok->vocab.n_tokens; id++) {

@@ -29,8 +29,8 @@ clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, siz
 struct clef_gguf;
 clef_status clef__tokenizer_parse_gguf(clef_tokenizer *tok, const struct clef_gguf *gguf, const char *name,
                                        clef_error *err);
-/** tiktoken's lines, "base64 rank" each. Regex and special tokens follow from the file's name, or, for a file
- *  of Llama 3's size, from Llama 3. */
+/** tiktoken's lines, "base64 rank" each. Regex and special tokens follow from the file's name, or, for a
+ *  file of Llama 3's size, from Llama 3. */
 clef_status clef__tokenizer_parse_tiktoken(clef_tokenizer *tok, const char *text, size_t n, const char *name,
                                            clef_error *err);
 /** Whether the first line is one of tiktoken's. */
@@ -43,8 +43,8 @@ typedef struct clef__token_config {
     int32_t add_bos, add_eos;
     int32_t lowercase, strip_accents, space_cjk; /* BERT's */
 } clef__token_config;
-/** Reads tokenizer_config.json, special_tokens_map.json and config.json beside `path`, those that exist, and sets
- *  the roles of special tokens that they name. */
+/** Reads tokenizer_config.json, special_tokens_map.json and config.json beside `path`, those that exist,
+ *  and sets the roles of special tokens that they name. */
 clef_status clef__tokenizer_read_config(clef_tokenizer *tok, const char *path, clef__token_config *out,
                                         clef_error *err);
 /** Sets the roles that no file has named by the texts that nearly all models use for them. */
@@ -52,8 +52,9 @@ void clef__tokenizer_guess_roles(clef_tokenizer *tok);
 /** `name` in the folder of `path`, into out. CLEF_E_LIMIT: it does not fit. */
 clef_status clef__beside(const char *path, const char *name, char *out, size_t capacity, clef_error *err);
 
-/** BERT's stages, model and special tokens (bert_parts.c), for a vocabulary whose words inside a word begin with
- *  "##"; seals the tokenizer. lowercase -1: as the vocabulary shows; strip_accents -1: as lowercase. */
+/** BERT's stages, model and special tokens (bert_parts.c), for a vocabulary whose words inside a word
+ *  begin with "##"; seals the tokenizer. lowercase -1: as the vocabulary shows; strip_accents -1: as
+ *  lowercase. */
 clef_status clef__bert_parts(clef_tokenizer *tok, const clef__token_config *config, const char *name,
                              clef_error *err);
 

@@ -1,6 +1,6 @@
-/* The cuttings behind the names of tokenizer.ggml.pre, as llama.cpp maps them (its llama-vocab.cpp). Where
- * llama.cpp rewrote a model's regex for its own engine, the regex here is the one of the model's own
- * tokenizer.json. */
+/* The ways of cutting text behind the names of tokenizer.ggml.pre, as llama.cpp maps them (its
+ * llama-vocab.cpp). Where llama.cpp rewrote a model's regex for its own engine, the regex here is the one
+ * of the model's own tokenizer.json. */
 #include "model/tokenizer/read/gguf_pre.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* GGUF's tokenizer.ggml.pre: names for how a text is cut before byte-level BPE. */
+/* The names of GGUF's tokenizer.ggml.pre: how a text is normalised and cut before BPE. */
 #ifndef CLEF_MODEL_GGUF_PRE_H
 #define CLEF_MODEL_GGUF_PRE_H
 
@@ -10,16 +10,18 @@ enum { CLEF_GGUF_PRE_NAMES = 13, CLEF_GGUF_REGEXES = 6 };
 
 typedef struct clef__gguf_pre {
     const char *names[CLEF_GGUF_PRE_NAMES];
-    const char *regexes[CLEF_GGUF_REGEXES]; /* one after the other, each isolating its matches */
-    int32_t ignore_merges, add_bos, nfc;
-    int32_t is_roberta; /* a text is between BOS and EOS */
-    int32_t escapes;    /* no byte-level: spaces are written as U+2581, unknown characters as bytes */
+    const char *regexes[CLEF_GGUF_REGEXES]; /* run one after the other; each isolates its matches */
+    int32_t     ignore_merges, add_bos, nfc;
+    int32_t     is_roberta; /* a text is between BOS and EOS */
+    int32_t     escapes;    /* not byte-level: spaces are written as U+2581, unknown characters as bytes */
 } clef__gguf_pre;
 
-/** CLEF_E_UNSUPPORTED names it and those that are known; `path` is for the message. */
-clef_status clef__gguf_pre_find(const char *name, const char *path, const clef__gguf_pre **out, clef_error *err);
+/** CLEF_E_UNSUPPORTED: the message has the name, those that are known, and `path`. */
+clef_status clef__gguf_pre_find(const char *name, const char *path, const clef__gguf_pre **out,
+                                clef_error *err);
 
-/** The kind with these n_regexes regexes that is most like in nfc, ignore_merges and is_roberta; NULL if none has the regexes. */
+/** Of the entries with these n_regexes regexes, the one that agrees most with `like` in nfc, ignore_merges
+ *  and is_roberta; NULL if none has the regexes. */
 const clef__gguf_pre *clef__gguf_pre_of(const clef__gguf_pre *like, size_t n_regexes);
 
 #endif

@@ -111,9 +111,9 @@ static clef_status read_wordlevel(clef__json_reader *r, const json_t *model)
 
 /* ---- Unigram: [["piece", score], ...] in the order of the ids */
 
-/* The number that serde_json reads where strtod() reads x: digits as an integer, then one division by a power
- * of ten, so that it may be a unit of the last place off. Cuts of equal score are told apart by such units.
- */
+/* Returns the number that serde_json reads where strtod() reads x. serde_json takes the digits as an
+ * integer and divides once by a power of ten, so the last bit may differ, and that bit decides between cuts
+ * of equal score. */
 static double as_serde_reads(double x)
 {
     char text[40], power[32], *end;
@@ -202,7 +202,7 @@ static const clef__json_type model_kinds[] = {
     {"Unigram", read_unigram},
 };
 
-/* Older files do not name their model; it shows in the fields. */
+/* Older files do not name their model: its fields decide. */
 clef_status clef__json_model(clef__json_reader *r, const json_t *model)
 {
     if (!json_is_object(model))

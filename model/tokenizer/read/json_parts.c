@@ -99,7 +99,7 @@ clef_status clef__json_vocab(clef_tokenizer *tok, const json_t *vocab, const jso
     if (!json_is_object(vocab))
         return clef__fail(err, CLEF_E_FORMAT, "%s: the vocabulary is %s, expected an object", file,
                           clef__json_kind(vocab));
-    /* ids may leave gaps, but a small file must not ask for a huge table */
+    /* ids may have gaps, but a small file must not ask for a huge table */
     const json_int_t limit =
         2 * ((json_int_t)json_object_size(vocab) + (json_int_t)json_array_size(added)) + 65536;
     json_object_foreach((json_t *)vocab, key, value)

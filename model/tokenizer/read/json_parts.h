@@ -11,7 +11,7 @@ typedef struct clef__json_reader {
     clef_tokenizer *tok;
     const char     *file;
     clef_error     *err;
-    int32_t         byte_level; /* the pre-tokenizers leave bytes, which the vocabulary writes as GPT-2 does */
+    int32_t         byte_level; /* the model's symbols are bytes, written as GPT-2 does */
     int32_t         fused;      /* the decoder has joined the tokens: later steps see the whole text */
     int32_t         posts;      /* post-processors that add tokens */
     const json_t   *added;      /* added_tokens, whose ids need room in the vocabulary */
@@ -48,7 +48,8 @@ typedef struct clef__json_metaspace {
 } clef__json_metaspace;
 clef_status clef__json_read_metaspace(clef__json_reader *r, const json_t *object, clef__json_metaspace *out);
 
-/** Sets all tokens of {"token": id, ...}, after making room for the added tokens' ids too (`added` NULL: none). */
+/** Sets all tokens of {"token": id, ...}, after making room for the added tokens' ids too (`added` NULL:
+ *  none). */
 clef_status clef__json_vocab(clef_tokenizer *tok, const json_t *vocab, const json_t *added, const char *file,
                              clef_error *err);
 

@@ -1,5 +1,5 @@
-/* The stages of a tokenizer.json after its model: decoders and post-processors. Each is one line in its
- * table. */
+/* The stages of a tokenizer.json after its model: decoders and post-processors. Each is one line in a table
+ * of types. */
 #include <string.h>
 
 #include "model/tokenizer/read/json_parts.h"
@@ -138,7 +138,7 @@ static clef_status post_sequence(clef__json_reader *r, const json_t *object);
 static clef_status post_byte_level(clef__json_reader *r, const json_t *object)
 {
     (void)r;
-    (void)object; /* it moves offsets only */
+    (void)object; /* it changes only offsets, which clef does not compute */
     return CLEF_OK;
 }
 
@@ -147,7 +147,8 @@ static clef_status check_alone(clef__json_reader *r)
     return r->posts++ ? clef__stage_refuse(r, "post_processor", "a second step that adds tokens") : CLEF_OK;
 }
 
-/* The ids of a SpecialToken into a template, and for one text into the marks around it. */
+/* Appends the ids of a SpecialToken to a template and, for a single text, to the special tokens around it.
+ */
 static clef_status template_token(clef__json_reader *r, const json_t *object, const json_t *special,
                                   clef__template *to, int after)
 {
@@ -174,7 +175,7 @@ static clef_status template_token(clef__json_reader *r, const json_t *object, co
     return st;
 }
 
-/* One template; `seen` counts its sequences A and B. */
+/* Reads one template; `seen` counts its sequences A and B. */
 static clef_status read_template(clef__json_reader *r, const json_t *object, const char *key,
                                  clef__template *to, int seen[2])
 {
@@ -222,8 +223,8 @@ static clef_status post_template(clef__json_reader *r, const json_t *object)
                : clef__stage_refuse(r, "TemplateProcessing", "a pair without exactly one Sequence A and B");
 }
 
-/* "cls": ["<s>", 0], "sep": ["</s>", 2]: cls A sep, and for two texts cls A sep (RoBERTa: sep again) B sep.
- */
+/* Reads "cls": ["<s>", 0], "sep": ["</s>", 2]. One text becomes cls A sep; two become cls A sep B sep, with
+ * a second sep before B for RoBERTa. */
 static clef_status post_around(clef__json_reader *r, const json_t *object, int is_roberta)
 {
     const json_t *cls = json_array_get(json_object_get(object, "cls"), 1),

@@ -1,5 +1,5 @@
-/* The stages of a tokenizer.json before its model: normalizers and pre-tokenizers. Each is one line in its
- * table. */
+/* The stages of a tokenizer.json before its model: normalizers and pre-tokenizers. Each is one line in a
+ * table of types. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,8 +143,8 @@ clef_status clef__json_normalizer(clef__json_reader *r, const json_t *object)
 
 static clef_status pre_sequence(clef__json_reader *r, const json_t *object);
 
-/* After ByteLevel the text is bytes written as characters. Here it stays bytes, unless a further step looks
- * at it (Falcon). */
+/* After ByteLevel the text is bytes written as characters. clef leaves it as bytes unless a further step
+ * looks at it (Falcon). */
 static clef_status check_text(clef__json_reader *r)
 {
     if (!r->byte_level)
@@ -260,7 +260,8 @@ static int is_other(uint32_t code)
     return !clef__is_space(code) && !clef__is_word(code);
 }
 
-/* Runs of \\w and of what is neither \\w nor space; Rust's classes, not Oniguruma's. */
+/* Splits into runs of \w and runs of what is neither \w nor space, with Rust's classes instead of
+ * Oniguruma's. */
 static clef_status pre_whitespace(clef__json_reader *r, const json_t *object)
 {
     clef_status st = pre_whitespace_split(r, object);

@@ -1,4 +1,4 @@
-/* BOS and EOS as the files beside a tokenizer name them. */
+/* The files beside a tokenizer: its special tokens, and some options. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ clef_status clef__beside(const char *path, const char *name, char *out, size_t c
     return CLEF_OK;
 }
 
-/* NULL in *out when the file is not there: it may be missing. Integers are read as reals, since most
+/* Sets *out to NULL when the file does not exist. Integers are read as reals, since most
  * tokenizer_config.json write 10^30 for "no longest text", which no integer holds. */
 static clef_status load_beside(const char *path, const char *name, json_t **out, clef_error *err)
 {
@@ -74,7 +74,7 @@ static void read_flag(const json_t *root, const char *key, int32_t *flag)
         *flag = json_is_true(value);
 }
 
-/* The tokens that encoders name, with the texts they have where no file names them. */
+/* The roles of special tokens, with the texts that are tried where no file names them. */
 static const struct {
     const char *key, *texts[2];
 } roles[] = {

@@ -13,9 +13,9 @@ typedef struct gguf_reader gguf_reader;
 /* A value of tokenizer.ggml.model. */
 typedef struct model_kind {
     const char *name;
-    int32_t bos, eos; /* where the file names none */
+    int32_t bos, eos; /* used if the file names none */
     clef_status (*read)(const gguf_reader *r);
-    const char *pre; /* the way of cutting text where the file names none; NULL: none */
+    const char *pre; /* the tokenizer.ggml.pre that it implies; NULL: none */
 } model_kind;
 
 struct gguf_reader {
@@ -27,7 +27,7 @@ struct gguf_reader {
     clef_error *err;
 };
 
-/* An array of strings of that key; NULL when there is none. */
+/* Returns the array of strings under a key; NULL when there is none. */
 static const clef_gguf_entry *string_array(const clef_gguf *gguf, const char *key)
 {
     const clef_gguf_entry *entry = clef__gguf_find(gguf, key);
@@ -62,8 +62,8 @@ static clef_status add_special_tokens(const gguf_reader *r, int bos_by_default, 
 
 /* ---- "gpt2": byte-level BPE */
 
-/* A file names its way of cutting text. Where it does not, the tokenizer model "gemma4" and the architecture
- * "gpt2" leave only one; for any other the ids would be a guess. */
+/* Finds the way of cutting text. A file without tokenizer.ggml.pre leaves one choice if its tokenizer model
+ * is "gemma4" or its architecture "gpt2". Otherwise any choice would be a guess. */
 static clef_status read_pre(const gguf_reader *r, const clef__gguf_pre **out)
 {
     char name[64], arch[64];
@@ -78,7 +78,7 @@ static clef_status read_pre(const gguf_reader *r, const clef__gguf_pre **out)
                       r->kind->name);
 }
 
-/* An id that no token has: writers fill the gaps of a vocabulary so. */
+/* Whether an id has no token: writers fill the gaps of a vocabulary with such texts. */
 static int is_gap(const gguf_reader *r, int32_t id)
 {
     const clef_gguf_string text = r->tokens->strings[id];
@@ -135,7 +135,7 @@ static clef_status read_gpt2(const gguf_reader *r)
                           : clef__decoder_byte_level(&tok->stages, r->err);
     if (st == CLEF_OK)
         st = clef__tokenizer_seal(tok, r->err);
-    for (size_t i = 0; i < tok->vocab.n_added && pre->is_roberta; i++) /* as RoBERTa's own files have it */
+    for (size_t i = 0; i < tok->vocab.n_added && pre->is_roberta; i++) /* as in RoBERTa's own files */
         tok->vocab.added[i].lstrip |=
             tok->vocab.added[i].n == 6 && memcmp(tok->vocab.added[i].text, "<mask>", 6) == 0;
     if (st == CLEF_OK && pre->is_roberta && tok->bos >= 0 && tok->eos >= 0 &&
@@ -176,7 +176,7 @@ static clef_status read_pieces(const gguf_reader *r, const clef__spm_opts *opts,
     return st ? st : clef__spm_finish(tok, spaces, r->err);
 }
 
-/* 1 when there are pieces for bytes, or nothing is said of pieces. */
+/* Whether there are pieces for bytes; 1 if the file does not give types. */
 static int has_bytes(const gguf_reader *r)
 {
     for (uint64_t i = 0; r->types && i < r->types->n; i++)
@@ -281,7 +281,7 @@ static void read_roles(const gguf_reader *r)
     clef__tokenizer_guess_roles(tok);
 }
 
-/* clef's own: what stands around a text, or two, as pairs of an id and its type. */
+/* Reads clef's own key of a template: pairs of an id (or CLEF_TEMPLATE_A, _B) and its type. */
 static clef_status read_template(const gguf_reader *r, const char *key, int n_texts, clef__template *out)
 {
     const clef_gguf_entry *items = number_array(r->gguf, key);
@@ -324,7 +324,7 @@ static clef_status read_templates(const gguf_reader *r)
     return CLEF_OK;
 }
 
-/* All of a tokenizer.json, which GGUF may hold beside its own keys or in their place. */
+/* Reads a whole tokenizer.json, which GGUF may hold beside its own keys or instead of them. */
 static clef_status read_json(gguf_reader *r, const clef_gguf_entry *json)
 {
     clef_tokenizer *tok = r->tok;
@@ -340,7 +340,7 @@ static clef_status read_json(gguf_reader *r, const clef_gguf_entry *json)
     return st;
 }
 
-/* The arrays that every model has, of a size that agrees. */
+/* Finds the arrays that every model has, and checks their sizes. */
 static clef_status read_arrays(gguf_reader *r)
 {
     r->tokens = string_array(r->gguf, KEY "tokens");

@@ -1,6 +1,6 @@
-/* tokenizer.json of Hugging Face's tokenizers: vocabulary and added tokens. Its model is in
- * tokenizer_models.c, its stages in tokenizer_stages.c and tokenizer_post.c. `truncation` and `padding` are
- * the caller's matter and not applied. */
+/* tokenizer.json of Hugging Face's tokenizers: the whole file and its added tokens. Its model is in
+ * json_models.c, its stages are in json_stages.c and json_post.c. `truncation` and `padding` are not
+ * applied: they are up to the caller. */
 #include "model/tokenizer/read/json_parts.h"
 
 #include <stdlib.h>
@@ -65,7 +65,8 @@ static clef_status read_root(clef__json_reader *r, const json_t *root)
     return st ? st : clef__tokenizer_seal(r->tok, r->err);
 }
 
-/* Where no other file names them: what the post-processor adds, or the names that nearly all models use. */
+/* BOS and EOS where no other file names them: what the post-processor adds, or the texts that nearly all
+ * models use. */
 static void guess_ends(clef_tokenizer *tok)
 {
     static const char *const ends[] = {"<|endoftext|>", "</s>"};
@@ -105,7 +106,7 @@ clef_status clef__tokenizer_read_json(clef_tokenizer *tok, const char *path, cle
     free(text);
     if (st == CLEF_OK)
         st = clef__tokenizer_read_config(tok, path, &config, err);
-    /* a post-processor that adds ids has the last word; without one the config file's wish counts */
+    /* A post-processor that adds ids overrides tokenizer_config.json. */
     if (st || tok->n_before > 0 || tok->n_after > 0)
         return st;
     if (config.add_bos == 1 && tok->bos >= 0)

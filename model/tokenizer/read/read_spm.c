@@ -1,12 +1,12 @@
-/* SentencePiece's tokenizer.model: the few fields of sentencepiece_model.proto that encoding needs, read by
- * hand (https://protobuf.dev/programming-guides/encoding). */
+/* SentencePiece's tokenizer.model: reads the few fields of sentencepiece_model.proto that encoding needs
+ * (https://protobuf.dev/programming-guides/encoding). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/tokenizer/read/formats.h"
 #include "runtime/os/os.h"
 
-/* Bytes of one message that are not read yet. */
+/* The bytes of one message that are not read yet. */
 typedef struct proto {
     const uint8_t *at;
     size_t n;
@@ -48,7 +48,7 @@ static uint64_t read_fixed(proto *p, size_t size)
     return value;
 }
 
-/* The next field; 0 at the end, or when the message is malformed (p->bad). */
+/* Reads the next field. Returns 0 at the end, or when the message is malformed (p->bad). */
 static int next_field(proto *p, proto_field *out)
 {
     if (p->bad || p->n == 0)
@@ -82,7 +82,7 @@ static double as_float(uint64_t value)
     return (double)number;
 }
 
-/* What the file says besides its pieces; the first values are the format's defaults. */
+/* Everything in the file except its pieces; the initial values are the format's defaults. */
 typedef struct spm_spec {
     int64_t model_type, unk, bos, eos, pad, byte_fallback, suffix_space;
     int64_t n_pieces;
@@ -224,8 +224,8 @@ clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, siz
     return st ? st : clef__spm_finish(tok, &spec.spaces, err);
 }
 
-/* What the models' own tokenizers add when no file says it: Llama's and Mistral's (BPE) a BOS, T5's (Unigram
- * without BOS) an EOS, ALBERT's [CLS] and [SEP]. */
+/* Adds what the models' own tokenizers add if no file says it: BOS for BPE (Llama, Mistral), EOS for a
+ * Unigram without BOS (T5), [CLS] and [SEP] for ALBERT. */
 static clef_status add_special_tokens(clef_tokenizer *tok, const clef__token_config *config, int is_bpe,
                                       clef_error *err)
 {

@@ -1,6 +1,6 @@
-/* tiktoken's vocabularies: a line holds a token's bytes in base64 and its rank, which is its id and its place
- * among the merges. What the file does not say, regex and special tokens, is known for the encodings below
- * (tiktoken_ext/openai_public.py, Qwen's and Llama 3's own tokenizers). */
+/* tiktoken's vocabularies: a line holds a token's bytes in base64 and its rank, which is its id and its
+ * place among the merges. The file lacks regex and special tokens, which are listed here for each known
+ * encoding (tiktoken_ext/openai_public.py, Qwen's and Llama 3's own tokenizers). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,9 +172,9 @@ static clef_status read_tokens(clef_tokenizer *tok, const char *text, size_t n, 
     return st;
 }
 
-/* How many tokens there are, and the greatest id. */
-static clef_status measure(const char *text, size_t n, const char *name, size_t *n_tokens, int64_t *most,
-                           clef_error *err)
+/* Counts the tokens and finds the greatest id. */
+static clef_status measure_lines(const char *text, size_t n, const char *name, size_t *n_tokens,
+                                 int64_t *most, clef_error *err)
 {
     size_t n_line = 0;
     line l;
@@ -202,7 +202,7 @@ clef_status clef__tokenizer_parse_tiktoken(clef_tokenizer *tok, const char *text
     const encoding *e = NULL;
     size_t n_tokens;
     int64_t most;
-    clef_status st = measure(text, n, name, &n_tokens, &most, err);
+    clef_status st = measure_lines(text, n, name, &n_tokens, &most, err);
     if (st == CLEF_OK)
         st = find_encoding(name, n_tokens, &e, err);
     if (st)

@@ -1,5 +1,5 @@
-/* BERT's vocab.txt: a token a line, its number the id. How text is prepared stands in tokenizer_config.json,
- * if that is there. */
+/* BERT's vocab.txt: one token a line, whose number is the id. tokenizer_config.json, if it exists, says how
+ * text is normalised. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,14 +7,14 @@
 #include "model/tokenizer/read/json_parts.h"
 #include "runtime/os/os.h"
 
-/* Neither file says which tokens are special: these are GPT-2's and RoBERTa's. */
+/* Neither file says which tokens are special, so the texts of GPT-2 and RoBERTa are looked up. */
 static clef_status add_specials(clef_tokenizer *tok, clef_error *err)
 {
     static const char *const names[] = {"<|endoftext|>", "<s>", "</s>", "<pad>", "<unk>", "<mask>"};
     const int32_t start = clef__vocab_find(&tok->vocab, "<s>", 3),
                   end = clef__vocab_find(&tok->vocab, "</s>", 4);
     const int is_roberta =
-        start >= 0 && end >= 0; /* where GPT-2's mark, if it is there, is an ordinary token */
+        start >= 0 && end >= 0; /* where <|endoftext|>, if it exists, is an ordinary token */
     clef_status st = CLEF_OK;
     for (size_t i = (size_t)is_roberta; i < sizeof names / sizeof *names && st == CLEF_OK; i++) {
         const size_t n = strlen(names[i]);

@@ -1,5 +1,5 @@
-/* SentencePiece's vocabulary (Kudo and Richardson 2018, arXiv:1808.06226), for either of its models, and what
- * happens to spaces. */
+/* SentencePiece's vocabulary (Kudo and Richardson 2018, arXiv:1808.06226) for either of its models, and its
+ * treatment of spaces. */
 #include "model/tokenizer/read/formats.h"
 
 clef_status clef__spm_create(clef_tokenizer *tok, const clef__spm_opts *opts, clef_error *err)
@@ -14,8 +14,8 @@ clef_status clef__spm_create(clef_tokenizer *tok, const clef__spm_opts *opts, cl
     return clef__bpe_create_scored(&tok->vocab, &bpe, &tok->model, err);
 }
 
-/* Unused pieces do not merge here. (SentencePiece's BPE lets them and then splits them again, which only
- * vocabularies cut down after training can tell apart.) */
+/* Unused pieces do not merge here. SentencePiece's BPE merges them and then splits them again. The ids
+ * differ only for vocabularies that were cut down after training. */
 clef_status clef__spm_piece(clef_tokenizer *tok, int32_t id, const char *text, size_t n, int64_t type,
                             double score, clef_error *err)
 {
