@@ -39,7 +39,7 @@ typedef enum clef_rope_type {
 
 typedef struct clef_rope_params {
     int32_t dims;    /* rotated dims of each head; 0: none */
-    int32_t turning; /* proportional: pairs of these that turn; the others stand still */
+    int32_t n_rotated_pairs; /* proportional: pairs of `dims` that are rotated; the rest pass unchanged */
     int32_t pairing; /* clef_rope_pairing */
     int32_t type;    /* clef_rope_type */
     double  theta;
@@ -89,7 +89,7 @@ typedef struct clef_hparams {
     int32_t double_shared_ff;      /* 1: these have a feed-forward twice as wide */
     uint32_t linear_layers[CLEF_MAX_LAYERS / 32]; /* layers of linear attention (Qwen 3.5), as sliding_layers */
     int32_t linear_n_k_heads, linear_n_v_heads, linear_k_dim, linear_v_dim, linear_taps; /* its heads, and its convolution's reach */
-    int32_t d_layer_input;         /* what each layer is told of each token; 0: nothing */
+    int32_t d_per_layer_embed;     /* width of Gemma 4's per-layer token embedding; 0: none */
     int32_t v_head_dim;            /* of v, where it is not head_dim */
     int32_t q_lora_rank, kv_lora_rank; /* widths of DeepSeek's latents */
     int32_t n_experts, n_experts_used; /* mixtures of experts: all, and those of a token */

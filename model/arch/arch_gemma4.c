@@ -46,7 +46,7 @@ static clef_value *layer_inputs(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
     const clef_hparams *hp = b->hp;
-    const int32_t L = hp->n_layers, p = hp->d_layer_input;
+    const int32_t L = hp->n_layers, p = hp->d_per_layer_embed;
     const clef_shape shape = clef_shape_4(b->B, b->T, clef_n(L), clef_n(p));
     clef_value *table = clef__weight(b, CLEF_W_EMBED_LAYERS, "weight");
     clef_value *own = clef__scaled(b, clef_gather(g, table, b->ids, NULL), sqrtf((float)p));
@@ -60,7 +60,7 @@ static clef_value *layer_inputs(clef_builder *b, clef_value *x)
 static clef_value *add_layer_input(clef_builder *b, clef_value *x, clef_value *inputs)
 {
     clef_graph *g = b->g;
-    const int32_t d = b->hp->d_model, p = b->hp->d_layer_input;
+    const int32_t d = b->hp->d_model, p = b->hp->d_per_layer_embed;
     clef_value *own =
         clef_slice(g, inputs, &(clef_slice_opts){.axis = 2, .start = b->layer, .size = clef_n(1)});
     own = clef_reshape(g, own, clef_shape_3(b->B, b->T, clef_n(p)));
@@ -110,7 +110,7 @@ static clef_value *build(clef_builder *b)
     clef_graph *g = b->g;
     const clef_hparams *hp = b->hp;
     clef_hparams own = *hp; /* the layer's */
-    clef_value *x = clef__embed(b), *inputs = hp->d_layer_input ? layer_inputs(b, x) : NULL;
+    clef_value *x = clef__embed(b), *inputs = hp->d_per_layer_embed ? layer_inputs(b, x) : NULL;
     b->hp = &own;
     for (b->layer = 0; b->layer < hp->n_layers; b->layer++) {
         const int slides = clef__layer_slides(hp, b->layer);
@@ -191,7 +191,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
         clef__slide_but(hp, -1, 6);
     read_full_heads(f, hp);
     read_rope(f, hp);
-    hp->d_layer_input = (int32_t)clef__json_int(f, "hidden_size_per_layer_input", 0, CLEF_MAX_WIDTH, 256);
+    hp->d_per_layer_embed = (int32_t)clef__json_int(f, "hidden_size_per_layer_input", 0, CLEF_MAX_WIDTH, 256);
     hp->n_kv_shared_layers =
         (int32_t)clef__json_int(f, "num_kv_shared_layers", 0, hp->n_layers > 0 ? hp->n_layers - 1 : 0, 0);
     hp->double_shared_ff = clef__json_bool(f, "use_double_wide_mlp", 0);
@@ -214,7 +214,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
         .dims = clef__key_int(k, "rope.dimension_count_swa", 2, CLEF_MAX_HEAD_DIM, hp->head_dim),
         .pairing = hp->rope.pairing,
         .theta = clef__key_float(k, "rope.freq_base_swa", 1, 1e12, 10000)};
-    hp->d_layer_input = clef__key_int(k, "embedding_length_per_layer_input", 0, CLEF_MAX_WIDTH, 0);
+    hp->d_per_layer_embed = clef__key_int(k, "embedding_length_per_layer_input", 0, CLEF_MAX_WIDTH, 0);
     hp->n_kv_shared_layers = clef__key_int(k, "attention.shared_kv_layers", 0, hp->n_layers - 1, 0);
     clef__key_windows(k, hp, -1, 6);
 }

@@ -57,7 +57,7 @@ void clef__rope_freqs(const clef_rope_params *r, int32_t n_context, const float 
         if (r->type == CLEF_ROPE_LINEAR)
             freq /= r->factor;
         else if (r->type == CLEF_ROPE_PROPORTIONAL)
-            freq = i < r->turning ? freq / r->factor : 0;
+            freq = i < r->n_rotated_pairs ? freq / r->factor : 0;
         else if (r->type == CLEF_ROPE_LLAMA3)
             freq = llama3(r, freq);
         else if (r->type == CLEF_ROPE_YARN)

@@ -178,8 +178,8 @@ static void put_hparams(clef_gguf_writer *w, const clef_hparams *hp)
     put_scales(&k, hp);
     put_linear(&k, hp);
     put_rope(&k, hp);
-    if (hp->d_layer_input > 0)
-        put_int(&k, "embedding_length_per_layer_input", hp->d_layer_input);
+    if (hp->d_per_layer_embed > 0)
+        put_int(&k, "embedding_length_per_layer_input", hp->d_per_layer_embed);
     if (hp->parallel_residual)
         clef__gguf_put_bool(w, key_of(&k, "use_parallel_residual"), 1);
     if (clef__quantize_cuts_positions(arch, hp))

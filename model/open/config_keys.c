@@ -59,7 +59,7 @@ static const own_key keys[] = {
 
 static const own_key rope_keys[] = {
     {"dims", INT, ROPE_AT(dims), 0, CLEF_MAX_HEAD_DIM},
-    {"turning", INT, ROPE_AT(turning), 0, CLEF_MAX_HEAD_DIM},
+    {"turning", INT, ROPE_AT(n_rotated_pairs), 0, CLEF_MAX_HEAD_DIM},
     {"type", INT, ROPE_AT(type), CLEF_ROPE_DEFAULT, CLEF_ROPE_PROPORTIONAL},
     {"theta", DOUBLE, ROPE_AT(theta), 0, most},
     {"factor", DOUBLE, ROPE_AT(factor), 0, most},

@@ -86,7 +86,7 @@ static void read_params(clef_json_fields *f, const json_t *object, const char *w
     read_scaling(&inner, r, original, hp->n_context);
     r->dims = (int32_t)(hp->head_dim * partial);
     if (r->type == CLEF_ROPE_PROPORTIONAL) {
-        r->turning = (int32_t)(partial * hp->head_dim / 2);
+        r->n_rotated_pairs = (int32_t)(partial * hp->head_dim / 2);
         r->dims = hp->head_dim;
     }
     f->status = inner.status;

@@ -71,7 +71,7 @@ static clef_status set_beams(clef_session *s, clef_error *err)
 static void set_defaults(clef_session *s)
 {
     s->is_seq2seq = s->hp->n_decoder_layers > 0;
-    s->has_memory = s->hp->linear_taps > 0;
+    s->is_recurrent = s->hp->linear_taps > 0;
     if (!s->opts.n_context)
         s->opts.n_context = s->hp->n_context;
     if (!s->opts.n_source)
@@ -265,33 +265,33 @@ clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n,
     return status;
 }
 
-/* The steps that run ahead are forgotten: what they write to the cache is never seen, and written over. */
 clef_status clef__session_end(clef_session *s, clef_error *err)
 {
     const int reads = s->gen.active && s->gen.n_ahead > 0;
-    s->is_ahead |= s->has_memory && reads && s->gen.n_given > 0;
+    s->state_is_ahead |= s->is_recurrent && reads && s->gen.n_given > 0;
     s->gen = (generation){.token = s->gen.token};
     return reads ? clef_plan_read_wait(s->plan, err) : CLEF_OK;
 }
 
-/* What was written beyond n_past is never seen, and written over. */
-static void go_back(clef_session *s, int32_t n_past)
+/* What the cache holds beyond n_past is never read, and the next steps overwrite it. A recurrent state has no
+ * positions to go back to. */
+static void rewind_to(clef_session *s, int32_t n_past)
 {
     s->n_past = n_past;
-    s->is_ahead = s->has_memory;
+    s->state_is_ahead = s->is_recurrent;
 }
 
-/* A memory that is ahead begins anew: it is empty at position 0. */
-static clef_status catch_up(clef_session *s, clef_error *err)
+/* A recurrent state cannot be rewound, so the sequence is fed again from position 0. */
+static clef_status replay_recurrent_state(clef_session *s, clef_error *err)
 {
     const sample_options off = {.mode = SAMPLE_OFF};
     const int32_t n = s->n_past;
-    if (!s->is_ahead)
+    if (!s->state_is_ahead)
         return CLEF_OK;
     s->n_past = 0;
     const clef_status status = clef__session_prompt(s, s->seen, n, &off, err);
     s->n_past = n;
-    s->is_ahead = status != CLEF_OK;
+    s->state_is_ahead = status != CLEF_OK;
     return status;
 }
 
@@ -299,13 +299,13 @@ static clef_status feed(clef_session *s, const int32_t *ids, int32_t n, clef_err
 {
     const sample_options off = {.mode = SAMPLE_OFF};
     const int32_t n_past = s->n_past;
-    clef_status status = catch_up(s, err);
+    clef_status status = replay_recurrent_state(s, err);
     if (!status)
         status = clef__session_prompt(s, ids, n, &off, err);
     if (!status)
         status = clef_plan_read(s->plan, s->logits, s->last, (size_t)s->hp->n_vocab * sizeof *s->last, err);
     if (status)
-        go_back(s, n_past);
+        rewind_to(s, n_past);
     return status;
 }
 
@@ -346,13 +346,13 @@ static clef_status generate(clef_session *s, const int32_t *ids, int32_t n, int3
 {
     const int32_t n_past = s->n_past;
     s->gen = (generation){.active = 1, .n_max = n_max, .sample = *sample};
-    clef_status status = catch_up(s, err);
+    clef_status status = replay_recurrent_state(s, err);
     if (!status)
         status = clef__session_prompt(s, ids, n, sample, err);
     if (!status)
         status = clef__session_start_read(s, err);
     if (status) {
-        go_back(s, n_past);
+        rewind_to(s, n_past);
         s->gen.active = 0;
     }
     return status;
@@ -401,7 +401,7 @@ static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)
     if (!status && more)
         status = clef__session_start_read(s, err);
     if (status) {
-        go_back(s, s->n_past);
+        rewind_to(s, s->n_past);
         g->active = 0;
         return status;
     }
@@ -427,6 +427,6 @@ clef_status clef_session_next(clef_session *s, int32_t *id, clef_error *err)
 clef_status clef_session_reset(clef_session *s, clef_error *err)
 {
     const clef_status status = clef__session_end(s, err);
-    s->n_past = s->is_ahead = 0;
+    s->n_past = s->state_is_ahead = 0;
     return status || !s->plan ? status : clef_plan_reset(s->plan, err);
 }

@@ -48,7 +48,8 @@ struct clef_session {
     float *last;                               /* [n_vocab] */
     sample_options sample;                     /* what the device was told */
     generation gen;
-    int32_t has_memory, is_ahead; /* linear attention, whose memory cannot be written over; it holds more than n_past positions */
+    int32_t is_recurrent;   /* linear attention: its state is overwritten by each step and cannot be rewound */
+    int32_t state_is_ahead; /* the recurrent state covers more than n_past positions */
 
     int32_t is_seq2seq;
     session_encoder encoder;

@@ -35,7 +35,7 @@ static clef_status bring_back(clef_session *s, const generation *gen, clef_error
         status = clef__session_open(s, err);
     if (!status && n_source)
         status = clef__session_encode(s, s->encoder.source, n_source, err);
-    s->n_past = s->is_ahead = 0;
+    s->n_past = s->state_is_ahead = 0;
     if (!status && gen && gen->n_ahead)
         return restart(s, gen, n_past, err);
     if (!status && n_past)
@@ -65,7 +65,7 @@ clef_status clef__session_recover(clef_session *s, const generation *gen, const 
     }
     if (!bring_back(s, gen, &again))
         return CLEF_OK;
-    s->n_past = s->is_ahead = 0; /* the cache is gone */
+    s->n_past = s->state_is_ahead = 0; /* the cache is gone */
     return clef__fail_cl(err, why->status, why->cl_code, "%.400s; the device did not come back: %.500s",
                          why->text, again.text);
 }
