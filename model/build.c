@@ -191,7 +191,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .model = model,
                       .hp = &model->hparams,
                       .arch = arch,
-                      .weights = arch->weights,
+                      .weights = &arch->weights,
                       .no_head = o.no_head || o.pooling || o.classify,
                       .cached = arch->kind == CLEF_DECODER,
                       .causal = arch->kind == CLEF_DECODER,

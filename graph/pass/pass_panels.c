@@ -7,6 +7,7 @@
  *   product(norm(x))              norm=, where products alone use the norm, and few
  *   r + product                   residual */
 #include "graph/lower/panel.h"
+#include "graph/names.h"
 #include "graph/pass/pass.h"
 
 #include <stdlib.h>
@@ -219,6 +220,25 @@ static void find_sets(const members *m)
     }
 }
 
+/* Names the product of a whole set after its members: q, k and v of one scope are "qkv". */
+static int name_whole(const member *head, clef_value *y)
+{
+    const char *dot = strrchr(head->product->name, '.');
+    char name[CLEF_NAME_BYTES];
+    int n = snprintf(name, sizeof name, "%.*s", dot ? (int)(dot + 1 - head->product->name) : 0,
+                     head->product->name);
+    for (const member *i = head; i; i = i->next) {
+        const char *own = strrchr(i->product->name, '.');
+        if (!i->product->named || n >= (int)sizeof name)
+            return 1;
+        n += snprintf(name + n, sizeof name - (size_t)n, "%s", own ? own + 1 : i->product->name);
+    }
+    if (n >= (int)sizeof name || clef__names_find(y->graph->names, name))
+        return 1;
+    y->named = 1;
+    return clef__graph_rename(y->graph, y, name);
+}
+
 /* The product of a whole set, as heads. It stands where the first stood: leaves stand before all nodes. */
 static clef_value *whole_as_heads(const member *head)
 {
@@ -233,7 +253,7 @@ static clef_value *whole_as_heads(const member *head)
     clef_value *packed = join(set, n, 0, &bias);
     clef_value *y = clef__panel_matmul(head->product->graph, set[0]->in[PANEL_X], packed,
                                        &(clef_panel_inputs){.bias = bias}, &opts);
-    if (!y)
+    if (!y || !name_whole(head, y))
         return NULL;
     clef_shape shape = y->shape;
     shape.dim[shape.rank - 1] = clef_n(opts.n / head->unit);

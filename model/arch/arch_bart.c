@@ -8,30 +8,29 @@
 #include "graph/value.h"
 #include "model/arch/layers.h"
 
-#define STACK_NAMES(stack, short_name)                                                                       \
-    [CLEF_W_EMBED] = {"shared", "token_embd"},                                                               \
-    [CLEF_W_POSITIONS] = {stack ".embed_positions", short_name ".position_embd"},                            \
-    [CLEF_W_EMBED_NORM] = {stack ".layernorm_embedding", short_name ".token_embd_norm"},                     \
-    [CLEF_W_ATTN_NORM] = {stack ".layers.%d.self_attn_layer_norm", short_name ".blk.%d.attn_norm"},          \
-    [CLEF_W_ATTN_Q] = {stack ".layers.%d.self_attn.q_proj", short_name ".blk.%d.attn_q"},                    \
-    [CLEF_W_ATTN_K] = {stack ".layers.%d.self_attn.k_proj", short_name ".blk.%d.attn_k"},                    \
-    [CLEF_W_ATTN_V] = {stack ".layers.%d.self_attn.v_proj", short_name ".blk.%d.attn_v"},                    \
-    [CLEF_W_ATTN_OUT] = {stack ".layers.%d.self_attn.out_proj", short_name ".blk.%d.attn_o"},                \
-    [CLEF_W_FFN_NORM] = {stack ".layers.%d.final_layer_norm", short_name ".blk.%d.ffn_norm"},                \
-    [CLEF_W_FFN_UP] = {stack ".layers.%d.fc1", short_name ".blk.%d.ffn_up"},                                 \
-    [CLEF_W_FFN_DOWN] = {stack ".layers.%d.fc2", short_name ".blk.%d.ffn_down"},                             \
-    [CLEF_W_OUT_NORM] = {stack ".layer_norm", short_name ".output_norm"}
+static const clef_gguf_name gguf_names[] = {{CLEF_W_ATTN_OUT, "blk.%d.attn_o"}, {0, NULL}};
 
-static const clef_weight_name encoder_weights[CLEF_N_ROLES] = {STACK_NAMES("encoder", "enc")};
-static const clef_weight_name decoder_weights[CLEF_N_ROLES] = {
-    STACK_NAMES("decoder", "dec"),
-    [CLEF_W_CROSS_NORM] = {"decoder.layers.%d.encoder_attn_layer_norm", "dec.blk.%d.cross_attn_norm"},
-    [CLEF_W_CROSS_Q] = {"decoder.layers.%d.encoder_attn.q_proj", "dec.blk.%d.cross_attn_q"},
-    [CLEF_W_CROSS_K] = {"decoder.layers.%d.encoder_attn.k_proj", "dec.blk.%d.cross_attn_k"},
-    [CLEF_W_CROSS_V] = {"decoder.layers.%d.encoder_attn.v_proj", "dec.blk.%d.cross_attn_v"},
-    [CLEF_W_CROSS_OUT] = {"decoder.layers.%d.encoder_attn.out_proj", "dec.blk.%d.cross_attn_o"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
-    [CLEF_W_LOGITS_BIAS] = {"/final_logits_bias", "output_bias"},
+#define STACK_NAMES(stack)                                                                                   \
+    [CLEF_W_EMBED] = "shared", [CLEF_W_POSITIONS] = stack ".embed_positions",                                \
+    [CLEF_W_EMBED_NORM] = stack ".layernorm_embedding",                                                      \
+    [CLEF_W_ATTN_NORM] = stack ".layers.%d.self_attn_layer_norm",                                            \
+    [CLEF_W_ATTN_Q] = stack ".layers.%d.self_attn.q_proj",                                                   \
+    [CLEF_W_ATTN_K] = stack ".layers.%d.self_attn.k_proj",                                                   \
+    [CLEF_W_ATTN_V] = stack ".layers.%d.self_attn.v_proj",                                                   \
+    [CLEF_W_ATTN_OUT] = stack ".layers.%d.self_attn.out_proj",                                               \
+    [CLEF_W_FFN_NORM] = stack ".layers.%d.final_layer_norm", [CLEF_W_FFN_UP] = stack ".layers.%d.fc1",       \
+    [CLEF_W_FFN_DOWN] = stack ".layers.%d.fc2", [CLEF_W_OUT_NORM] = stack ".layer_norm"
+
+static const char *const encoder_weights[CLEF_N_ROLES] = {STACK_NAMES("encoder")};
+static const char *const decoder_weights[CLEF_N_ROLES] = {
+    STACK_NAMES("decoder"),
+    [CLEF_W_CROSS_NORM] = "decoder.layers.%d.encoder_attn_layer_norm",
+    [CLEF_W_CROSS_Q] = "decoder.layers.%d.encoder_attn.q_proj",
+    [CLEF_W_CROSS_K] = "decoder.layers.%d.encoder_attn.k_proj",
+    [CLEF_W_CROSS_V] = "decoder.layers.%d.encoder_attn.v_proj",
+    [CLEF_W_CROSS_OUT] = "decoder.layers.%d.encoder_attn.out_proj",
+    [CLEF_W_OUT] = "lm_head",
+    [CLEF_W_LOGITS_BIAS] = "/final_logits_bias",
 };
 
 /* How the families differ. */
@@ -58,41 +57,46 @@ static clef_value *embeddings(clef_builder *b)
                                 ? clef__sinusoidal_positions(b, f->sinusoids > 1 ? b->hp->position_offset : 0)
                                 : clef__learned_positions(b);
     clef_value *x = clef_add(b->g, clef__embed(b), positions);
-    return f->embed_norm ? clef__layer_norm(b, x, CLEF_W_EMBED_NORM) : x;
+    return f->embed_norm ? clef__norm(b, x, CLEF_W_EMBED_NORM) : x;
 }
 
-/* x + block(x), normed before the block or behind the sum. */
-static clef_value *residual(clef_builder *b, clef_value *x, clef_role norm,
-                            clef_value *(*block)(clef_builder *, clef_value *))
+/* x + block(x), with the norm before the block or behind the sum. */
+static clef_value *add_block(clef_builder *b, clef_value *x, clef_role norm, clef_block *block,
+                             const char *name)
 {
     if (form_of(b)->pre_norm)
-        return clef_add(b->g, x, block(b, clef__layer_norm(b, x, norm)));
-    return clef__layer_norm(b, clef_add(b->g, x, block(b, x)), norm);
+        return clef__add_residual(b, x, block(b, clef__norm(b, x, norm)), name);
+    return clef__norm(b, clef__add_residual(b, x, block(b, x), name), norm);
 }
 
-static clef_value *stack(clef_builder *b, int32_t n_layers, int crosses)
+static clef_value *encoder_layer(clef_builder *b, clef_value *x)
 {
-    clef_value *x = embeddings(b);
-    for (b->layer = 0; b->layer < n_layers; b->layer++) {
-        clef_scope_push(b->g, "layer%d", b->layer);
-        x = residual(b, x, CLEF_W_ATTN_NORM, clef__attention);
-        if (crosses)
-            x = residual(b, x, CLEF_W_CROSS_NORM, clef__cross_attention);
-        x = residual(b, x, CLEF_W_FFN_NORM, clef__feed_forward);
-        clef_named(x, "out");
-        clef_scope_pop(b->g);
-    }
-    return form_of(b)->pre_norm ? clef__layer_norm(b, x, CLEF_W_OUT_NORM) : x;
+    x = add_block(b, x, CLEF_W_ATTN_NORM, clef__layer_attention, "attn_residual");
+    return add_block(b, x, CLEF_W_FFN_NORM, clef__feed_forward, "mlp_residual");
+}
+
+static clef_value *decoder_layer(clef_builder *b, clef_value *x)
+{
+    x = add_block(b, x, CLEF_W_ATTN_NORM, clef__layer_attention, "attn_residual");
+    x = add_block(b, x, CLEF_W_CROSS_NORM, clef__cross_attention, "cross_residual");
+    return add_block(b, x, CLEF_W_FFN_NORM, clef__feed_forward, "mlp_residual");
+}
+
+static clef_value *stack(clef_builder *b, int32_t n_layers, clef_block *layer)
+{
+    clef_value *x = clef__layers(b, embeddings(b), n_layers, layer);
+    return form_of(b)->pre_norm ? clef__norm(b, x, CLEF_W_OUT_NORM) : x;
 }
 
 static clef_value *encode(clef_builder *b)
 {
-    return stack(b, b->hp->n_layers, 0);
+    return stack(b, b->hp->n_layers, encoder_layer);
 }
 
 static clef_value *decode(clef_builder *b)
 {
-    return clef__lm_head(b, clef__wanted_positions(b, stack(b, b->hp->n_decoder_layers, 1)));
+    clef_value *x = stack(b, b->hp->n_decoder_layers, decoder_layer);
+    return clef__lm_head(b, clef__wanted_positions(b, x));
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
@@ -128,8 +132,8 @@ static const clef_arch_alias names[] = {
 const clef_arch clef__arch_bart = {
     .names = names,
     .kind = CLEF_SEQ2SEQ,
-    .weights = encoder_weights,
-    .decoder_weights = decoder_weights,
+    .weights = {.hf = encoder_weights, .gguf = gguf_names, .gguf_prefix = "enc."},
+    .decoder_weights = {.hf = decoder_weights, .gguf = gguf_names, .gguf_prefix = "dec."},
     .hf_prefix = "model.",
     .layer_norms = 1,
     .read_json = read_json,

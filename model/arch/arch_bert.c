@@ -13,92 +13,96 @@
  * -----------------------------------------------------------------------------------------------------------------------------
  */
 
+static const clef_gguf_name gguf_names[] = {{CLEF_W_RELATIVE, "attn_rel_b"},
+                                            {CLEF_W_ATTN_POST_NORM, "blk.%d.attn_output_norm"},
+                                            {CLEF_W_FFN_POST_NORM, "blk.%d.layer_output_norm"},
+                                            {0, NULL}};
+
 #define BERT_NAMES                                                                                           \
-    [CLEF_W_EMBED] = {"embeddings.word_embeddings", "token_embd"},                                           \
-    [CLEF_W_EMBED_NORM] = {"embeddings.LayerNorm", "token_embd_norm"},                                       \
-    [CLEF_W_EMBED_TYPES] = {"embeddings.token_type_embeddings", "token_types"},                              \
-    [CLEF_W_POSITIONS] = {"embeddings.position_embeddings", "position_embd"}
+    [CLEF_W_EMBED] = "embeddings.word_embeddings", [CLEF_W_EMBED_NORM] = "embeddings.LayerNorm",             \
+    [CLEF_W_EMBED_TYPES] = "embeddings.token_type_embeddings",                                               \
+    [CLEF_W_POSITIONS] = "embeddings.position_embeddings"
 #define BERT_LAYER_NAMES                                                                                     \
-    [CLEF_W_ATTN_Q] = {"encoder.layer.%d.attention.self.query", "blk.%d.attn_q"},                            \
-    [CLEF_W_ATTN_K] = {"encoder.layer.%d.attention.self.key", "blk.%d.attn_k"},                              \
-    [CLEF_W_ATTN_V] = {"encoder.layer.%d.attention.self.value", "blk.%d.attn_v"},                            \
-    [CLEF_W_ATTN_OUT] = {"encoder.layer.%d.attention.output.dense", "blk.%d.attn_output"},                   \
-    [CLEF_W_ATTN_POST_NORM] = {"encoder.layer.%d.attention.output.LayerNorm", "blk.%d.attn_output_norm"},    \
-    [CLEF_W_FFN_UP] = {"encoder.layer.%d.intermediate.dense", "blk.%d.ffn_up"},                              \
-    [CLEF_W_FFN_DOWN] = {"encoder.layer.%d.output.dense", "blk.%d.ffn_down"},                                \
-    [CLEF_W_FFN_POST_NORM] = {"encoder.layer.%d.output.LayerNorm", "blk.%d.layer_output_norm"}
+    [CLEF_W_ATTN_Q] = "encoder.layer.%d.attention.self.query",                                               \
+    [CLEF_W_ATTN_K] = "encoder.layer.%d.attention.self.key",                                                 \
+    [CLEF_W_ATTN_V] = "encoder.layer.%d.attention.self.value",                                               \
+    [CLEF_W_ATTN_OUT] = "encoder.layer.%d.attention.output.dense",                                           \
+    [CLEF_W_ATTN_POST_NORM] = "encoder.layer.%d.attention.output.LayerNorm",                                 \
+    [CLEF_W_FFN_UP] = "encoder.layer.%d.intermediate.dense",                                                 \
+    [CLEF_W_FFN_DOWN] = "encoder.layer.%d.output.dense",                                                     \
+    [CLEF_W_FFN_POST_NORM] = "encoder.layer.%d.output.LayerNorm"
 
-static const clef_weight_name bert_weights[CLEF_N_ROLES] = {
+static const char *const bert_weights[CLEF_N_ROLES] = {
     BERT_NAMES,
     BERT_LAYER_NAMES,
-    [CLEF_W_HEAD_DENSE] = {"/cls.predictions.transform.dense", "head.dense"},
-    [CLEF_W_HEAD_NORM] = {"/cls.predictions.transform.LayerNorm", "head.norm"},
-    [CLEF_W_OUT] = {"cls.predictions", "output"},
+    [CLEF_W_HEAD_DENSE] = "/cls.predictions.transform.dense",
+    [CLEF_W_HEAD_NORM] = "/cls.predictions.transform.LayerNorm",
+    [CLEF_W_OUT] = "cls.predictions",
 };
 
-static const clef_weight_name roberta_weights[CLEF_N_ROLES] = {
+static const char *const roberta_weights[CLEF_N_ROLES] = {
     BERT_NAMES,
     BERT_LAYER_NAMES,
-    [CLEF_W_HEAD_DENSE] = {"/lm_head.dense", "head.dense"},
-    [CLEF_W_HEAD_NORM] = {"/lm_head.layer_norm", "head.norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
+    [CLEF_W_HEAD_DENSE] = "/lm_head.dense",
+    [CLEF_W_HEAD_NORM] = "/lm_head.layer_norm",
+    [CLEF_W_OUT] = "lm_head",
 };
 
-static const clef_weight_name electra_weights[CLEF_N_ROLES] = {
+static const char *const electra_weights[CLEF_N_ROLES] = {
     BERT_NAMES,
     BERT_LAYER_NAMES,
-    [CLEF_W_EMBED_PROJECTION] = {"embeddings_project", "token_embd_proj"},
-    [CLEF_W_HEAD_DENSE] = {"/generator_predictions.dense", "head.dense"},
-    [CLEF_W_HEAD_NORM] = {"/generator_predictions.LayerNorm", "head.norm"},
-    [CLEF_W_OUT] = {"generator_lm_head", "output"},
+    [CLEF_W_EMBED_PROJECTION] = "embeddings_project",
+    [CLEF_W_HEAD_DENSE] = "/generator_predictions.dense",
+    [CLEF_W_HEAD_NORM] = "/generator_predictions.LayerNorm",
+    [CLEF_W_OUT] = "generator_lm_head",
 };
 
-static const clef_weight_name distilbert_weights[CLEF_N_ROLES] = {
+static const char *const distilbert_weights[CLEF_N_ROLES] = {
     BERT_NAMES,
-    [CLEF_W_ATTN_Q] = {"transformer.layer.%d.attention.q_lin", "blk.%d.attn_q"},
-    [CLEF_W_ATTN_K] = {"transformer.layer.%d.attention.k_lin", "blk.%d.attn_k"},
-    [CLEF_W_ATTN_V] = {"transformer.layer.%d.attention.v_lin", "blk.%d.attn_v"},
-    [CLEF_W_ATTN_OUT] = {"transformer.layer.%d.attention.out_lin", "blk.%d.attn_output"},
-    [CLEF_W_ATTN_POST_NORM] = {"transformer.layer.%d.sa_layer_norm", "blk.%d.attn_output_norm"},
-    [CLEF_W_FFN_UP] = {"transformer.layer.%d.ffn.lin1", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"transformer.layer.%d.ffn.lin2", "blk.%d.ffn_down"},
-    [CLEF_W_FFN_POST_NORM] = {"transformer.layer.%d.output_layer_norm", "blk.%d.layer_output_norm"},
-    [CLEF_W_HEAD_DENSE] = {"/vocab_transform", "head.dense"},
-    [CLEF_W_HEAD_NORM] = {"/vocab_layer_norm", "head.norm"},
-    [CLEF_W_OUT] = {"vocab_projector", "output"},
+    [CLEF_W_ATTN_Q] = "transformer.layer.%d.attention.q_lin",
+    [CLEF_W_ATTN_K] = "transformer.layer.%d.attention.k_lin",
+    [CLEF_W_ATTN_V] = "transformer.layer.%d.attention.v_lin",
+    [CLEF_W_ATTN_OUT] = "transformer.layer.%d.attention.out_lin",
+    [CLEF_W_ATTN_POST_NORM] = "transformer.layer.%d.sa_layer_norm",
+    [CLEF_W_FFN_UP] = "transformer.layer.%d.ffn.lin1",
+    [CLEF_W_FFN_DOWN] = "transformer.layer.%d.ffn.lin2",
+    [CLEF_W_FFN_POST_NORM] = "transformer.layer.%d.output_layer_norm",
+    [CLEF_W_HEAD_DENSE] = "/vocab_transform",
+    [CLEF_W_HEAD_NORM] = "/vocab_layer_norm",
+    [CLEF_W_OUT] = "vocab_projector",
 };
 
-static const clef_weight_name mpnet_weights[CLEF_N_ROLES] = {
+static const char *const mpnet_weights[CLEF_N_ROLES] = {
     BERT_NAMES,
-    [CLEF_W_RELATIVE] = {"encoder.relative_attention_bias", "attn_rel_b"},
-    [CLEF_W_ATTN_Q] = {"encoder.layer.%d.attention.attn.q", "blk.%d.attn_q"},
-    [CLEF_W_ATTN_K] = {"encoder.layer.%d.attention.attn.k", "blk.%d.attn_k"},
-    [CLEF_W_ATTN_V] = {"encoder.layer.%d.attention.attn.v", "blk.%d.attn_v"},
-    [CLEF_W_ATTN_OUT] = {"encoder.layer.%d.attention.attn.o", "blk.%d.attn_output"},
-    [CLEF_W_ATTN_POST_NORM] = {"encoder.layer.%d.attention.LayerNorm", "blk.%d.attn_output_norm"},
-    [CLEF_W_FFN_UP] = {"encoder.layer.%d.intermediate.dense", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"encoder.layer.%d.output.dense", "blk.%d.ffn_down"},
-    [CLEF_W_FFN_POST_NORM] = {"encoder.layer.%d.output.LayerNorm", "blk.%d.layer_output_norm"},
-    [CLEF_W_HEAD_DENSE] = {"/lm_head.dense", "head.dense"},
-    [CLEF_W_HEAD_NORM] = {"/lm_head.layer_norm", "head.norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
+    [CLEF_W_RELATIVE] = "encoder.relative_attention_bias",
+    [CLEF_W_ATTN_Q] = "encoder.layer.%d.attention.attn.q",
+    [CLEF_W_ATTN_K] = "encoder.layer.%d.attention.attn.k",
+    [CLEF_W_ATTN_V] = "encoder.layer.%d.attention.attn.v",
+    [CLEF_W_ATTN_OUT] = "encoder.layer.%d.attention.attn.o",
+    [CLEF_W_ATTN_POST_NORM] = "encoder.layer.%d.attention.LayerNorm",
+    [CLEF_W_FFN_UP] = "encoder.layer.%d.intermediate.dense",
+    [CLEF_W_FFN_DOWN] = "encoder.layer.%d.output.dense",
+    [CLEF_W_FFN_POST_NORM] = "encoder.layer.%d.output.LayerNorm",
+    [CLEF_W_HEAD_DENSE] = "/lm_head.dense",
+    [CLEF_W_HEAD_NORM] = "/lm_head.layer_norm",
+    [CLEF_W_OUT] = "lm_head",
 };
 
 #define ALBERT_LAYER "encoder.albert_layer_groups.0.albert_layers.0."
-static const clef_weight_name albert_weights[CLEF_N_ROLES] = {
+static const char *const albert_weights[CLEF_N_ROLES] = {
     BERT_NAMES,
-    [CLEF_W_EMBED_PROJECTION] = {"encoder.embedding_hidden_mapping_in", "token_embd_proj"},
-    [CLEF_W_ATTN_Q] = {ALBERT_LAYER "attention.query", "blk.0.attn_q"},
-    [CLEF_W_ATTN_K] = {ALBERT_LAYER "attention.key", "blk.0.attn_k"},
-    [CLEF_W_ATTN_V] = {ALBERT_LAYER "attention.value", "blk.0.attn_v"},
-    [CLEF_W_ATTN_OUT] = {ALBERT_LAYER "attention.dense", "blk.0.attn_output"},
-    [CLEF_W_ATTN_POST_NORM] = {ALBERT_LAYER "attention.LayerNorm", "blk.0.attn_output_norm"},
-    [CLEF_W_FFN_UP] = {ALBERT_LAYER "ffn", "blk.0.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {ALBERT_LAYER "ffn_output", "blk.0.ffn_down"},
-    [CLEF_W_FFN_POST_NORM] = {ALBERT_LAYER "full_layer_layer_norm", "blk.0.layer_output_norm"},
-    [CLEF_W_HEAD_DENSE] = {"/predictions.dense", "head.dense"},
-    [CLEF_W_HEAD_NORM] = {"/predictions.LayerNorm", "head.norm"},
-    [CLEF_W_OUT] = {"predictions", "output"},
+    [CLEF_W_EMBED_PROJECTION] = "encoder.embedding_hidden_mapping_in",
+    [CLEF_W_ATTN_Q] = ALBERT_LAYER "attention.query",
+    [CLEF_W_ATTN_K] = ALBERT_LAYER "attention.key",
+    [CLEF_W_ATTN_V] = ALBERT_LAYER "attention.value",
+    [CLEF_W_ATTN_OUT] = ALBERT_LAYER "attention.dense",
+    [CLEF_W_ATTN_POST_NORM] = ALBERT_LAYER "attention.LayerNorm",
+    [CLEF_W_FFN_UP] = ALBERT_LAYER "ffn",
+    [CLEF_W_FFN_DOWN] = ALBERT_LAYER "ffn_output",
+    [CLEF_W_FFN_POST_NORM] = ALBERT_LAYER "full_layer_layer_norm",
+    [CLEF_W_HEAD_DENSE] = "/predictions.dense",
+    [CLEF_W_HEAD_NORM] = "/predictions.LayerNorm",
+    [CLEF_W_OUT] = "predictions",
 };
 
 /* ---- the graph
@@ -112,39 +116,29 @@ static clef_value *embeddings(clef_builder *b)
     const int32_t width = hp->d_embed ? hp->d_embed : hp->d_model;
     clef_value *x = clef__embed(b);
     if (hp->n_token_types > 0) {
-        clef_value *types = clef__weight_shaped(b, CLEF_W_EMBED_TYPES, "weight",
-                                                clef_shape_2(clef_n(hp->n_token_types), clef_n(width)));
+        clef_value *types = clef__role_weight_shaped(b, CLEF_W_EMBED_TYPES, "weight",
+                                                     clef_shape_2(clef_n(hp->n_token_types), clef_n(width)));
         x = clef_add(g, x,
                      b->types ? clef_gather(g, types, b->types, NULL)
                               : clef_slice(g, types, &(clef_slice_opts){.axis = 0, .size = clef_n(1)}));
     }
-    x = clef__layer_norm(b, clef_add(g, x, clef__learned_positions(b)), CLEF_W_EMBED_NORM);
+    x = clef__name_value(b, clef_add(g, x, clef__learned_positions(b)), "embed.sum");
+    x = clef__norm(b, x, CLEF_W_EMBED_NORM);
     return width == hp->d_model ? x : clef__linear(b, x, CLEF_W_EMBED_PROJECTION, width, hp->d_model);
 }
 
-/* Masked language modelling: the head's own dense layer, then the embedding. */
-static clef_value *masked_lm(clef_builder *b, clef_value *x)
+static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    const int32_t width = b->hp->d_embed ? b->hp->d_embed : b->hp->d_model;
-    x = clef__activation(b, clef__linear(b, x, CLEF_W_HEAD_DENSE, b->hp->d_model, width));
-    return clef__lm_head(b, clef__layer_norm(b, x, CLEF_W_HEAD_NORM));
+    return clef__post_norm_layer(b, x, clef__layer_attention, clef__feed_forward);
 }
 
 static clef_value *build(clef_builder *b)
 {
-    clef_graph *g = b->g;
     clef_value *x = embeddings(b);
     if (b->hp->n_buckets > 0)
         clef__relative_bias(b, CLEF_W_RELATIVE, 1);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        x = clef__layer_norm(b, clef_add(g, x, clef__attention(b, x)), CLEF_W_ATTN_POST_NORM);
-        x = clef__layer_norm(b, clef_add(g, x, clef__feed_forward(b, x)), CLEF_W_FFN_POST_NORM);
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    clef_named(x, "/hidden_last");
-    return b->no_head ? x : masked_lm(b, x);
+    x = clef_named(clef__layers(b, x, b->hp->n_layers, layer), "/hidden_last");
+    return b->no_head ? x : clef__masked_lm_head(b, x);
 }
 
 /* ---- configuration
@@ -226,11 +220,12 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     hp->rope.dims = 0;
 }
 
-#define ENCODER(family, hf, gguf, weight_names, prefix, reader)                                              \
-    static const clef_arch_alias family##_names[] = {{hf, gguf, -1, -1}, {NULL, NULL, 0, 0}};                \
+#define ENCODER(family, model_type, architecture, weight_names, prefix, reader)                              \
+    static const clef_arch_alias family##_names[] = {{model_type, architecture, -1, -1},                     \
+                                                     {NULL, NULL, 0, 0}};                                    \
     const clef_arch clef__arch_##family = {.names = family##_names,                                          \
                                            .kind = CLEF_ENCODER,                                             \
-                                           .weights = weight_names,                                          \
+                                           .weights = {.hf = weight_names, .gguf = gguf_names},              \
                                            .hf_prefix = prefix,                                              \
                                            .layer_norms = 1,                                                 \
                                            .written_as = "bert",                                             \

@@ -4,38 +4,27 @@
 
 static const clef_arch_alias bloom_names[] = {{"bloom", "bloom", 1, 2}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name bloom_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"word_embeddings", "token_embd"},
-    [CLEF_W_EMBED_NORM] = {"word_embeddings_layernorm", "token_embd_norm"},
-    [CLEF_W_ATTN_NORM] = {"h.%d.input_layernorm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_QKV] = {"h.%d.self_attention.query_key_value", "blk.%d.attn_qkv"},
-    [CLEF_W_ATTN_OUT] = {"h.%d.self_attention.dense", "blk.%d.attn_output"},
-    [CLEF_W_FFN_NORM] = {"h.%d.post_attention_layernorm", "blk.%d.ffn_norm"},
-    [CLEF_W_FFN_UP] = {"h.%d.mlp.dense_h_to_4h", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"h.%d.mlp.dense_4h_to_h", "blk.%d.ffn_down"},
-    [CLEF_W_OUT_NORM] = {"ln_f", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
+static const char *const bloom_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = "word_embeddings",
+    [CLEF_W_EMBED_NORM] = "word_embeddings_layernorm",
+    [CLEF_W_ATTN_NORM] = "h.%d.input_layernorm",
+    [CLEF_W_ATTN_QKV] = "h.%d.self_attention.query_key_value",
+    [CLEF_W_ATTN_OUT] = "h.%d.self_attention.dense",
+    [CLEF_W_FFN_NORM] = "h.%d.post_attention_layernorm",
+    [CLEF_W_FFN_UP] = "h.%d.mlp.dense_h_to_4h",
+    [CLEF_W_FFN_DOWN] = "h.%d.mlp.dense_4h_to_h",
+    [CLEF_W_OUT_NORM] = "ln_f",
+    [CLEF_W_OUT] = "lm_head",
 };
-
-/* A folder has q, k and v of each head together; GGUF all of q first. */
-static clef_value *attention(clef_builder *b, clef_value *x)
-{
-    const int32_t d = b->hp->d_model;
-    const clef_qkv h = clef__split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, d, 3 * d),
-                                       b->model->is_gguf ? CLEF_QKV_PARTS : CLEF_QKV_GROUPS);
-    return clef__linear(b, clef__self_attention(b, h.q, h.k, h.v), CLEF_W_ATTN_OUT, d, d);
-}
 
 static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    clef_graph *g = b->g;
-    x = clef_add(g, x, attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
-    return clef_add(g, x, clef__feed_forward(b, clef__layer_norm(b, x, CLEF_W_FFN_NORM)));
+    return clef__sequential_layer(b, x, clef__layer_attention, clef__feed_forward);
 }
 
 static clef_value *build(clef_builder *b)
 {
-    clef_value *x = clef__layer_norm(b, clef__embed(b), CLEF_W_EMBED_NORM);
+    clef_value *x = clef__norm(b, clef__embed(b), CLEF_W_EMBED_NORM);
     clef__alibi(b);
     return clef__decoder(b, x, layer);
 }
@@ -67,7 +56,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_bloom = {
     .names = bloom_names,
-    .weights = bloom_weights,
+    .weights = {.hf = bloom_weights},
     .hf_prefix = "transformer.",
     .hf_grouped = 1,
     .layer_norms = 1,

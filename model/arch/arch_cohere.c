@@ -6,9 +6,7 @@ static const clef_arch_alias cohere_names[] = {{"cohere", "command-r", 5, 255001
 
 static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    clef_graph *g = b->g;
-    clef_value *y = clef__layer_norm(b, x, CLEF_W_ATTN_NORM);
-    return clef_add(g, clef_add(g, x, clef__attention(b, y)), clef__gated_feed_forward(b, y));
+    return clef__parallel_layer(b, x, clef__layer_attention, clef__gated_feed_forward);
 }
 
 static clef_value *build(clef_builder *b)
@@ -30,7 +28,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 
 const clef_arch clef__arch_cohere = {
     .names = cohere_names,
-    .weights = clef__llama_weights,
+    .weights = {.hf = clef__llama_weights},
     .hf_prefix = "model.",
     .gguf_pairs = CLEF_ROPE_PAIRS,
     .layer_norms = 1,

@@ -11,30 +11,25 @@
 static const clef_arch_alias deepseek2_names[] = {{"deepseek_v2", "deepseek2", 100000, 100001},
                                                   {NULL, NULL, 0, 0}};
 
-static const clef_weight_name deepseek2_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
-    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
-    [CLEF_W_ATTN_Q_A] = {"layers.%d.self_attn.q_a_proj", "blk.%d.attn_q_a"},
-    [CLEF_W_ATTN_Q_A_NORM] = {"layers.%d.self_attn.q_a_layernorm", "blk.%d.attn_q_a_norm"},
-    [CLEF_W_ATTN_Q_B] = {"layers.%d.self_attn.q_b_proj", "blk.%d.attn_q_b"},
-    [CLEF_W_ATTN_KV_A] = {"layers.%d.self_attn.kv_a_proj_with_mqa", "blk.%d.attn_kv_a_mqa"},
-    [CLEF_W_ATTN_KV_A_NORM] = {"layers.%d.self_attn.kv_a_layernorm", "blk.%d.attn_kv_a_norm"},
-    [CLEF_W_ATTN_KV_B] = {"layers.%d.self_attn.kv_b_proj", "blk.%d.attn_kv_b"},
-    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
-    [CLEF_W_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.ffn_norm"},
-    [CLEF_W_FFN_GATE] = {"layers.%d.mlp.gate_proj", "blk.%d.ffn_gate"},
-    [CLEF_W_FFN_UP] = {"layers.%d.mlp.up_proj", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down"},
-    [CLEF_W_ROUTER] = {"layers.%d.mlp.gate", "blk.%d.ffn_gate_inp"},
-    [CLEF_W_EXPERT_GATE] = {"layers.%d.mlp.experts.*.gate_proj", "blk.%d.ffn_gate_exps"},
-    [CLEF_W_EXPERT_UP] = {"layers.%d.mlp.experts.*.up_proj", "blk.%d.ffn_up_exps"},
-    [CLEF_W_EXPERT_DOWN] = {"layers.%d.mlp.experts.*.down_proj", "blk.%d.ffn_down_exps"},
-    [CLEF_W_SHARED_GATE] = {"layers.%d.mlp.shared_experts.gate_proj", "blk.%d.ffn_gate_shexp"},
-    [CLEF_W_SHARED_UP] = {"layers.%d.mlp.shared_experts.up_proj", "blk.%d.ffn_up_shexp"},
-    [CLEF_W_SHARED_DOWN] = {"layers.%d.mlp.shared_experts.down_proj", "blk.%d.ffn_down_shexp"},
-    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
+static const char *const deepseek2_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_NORMS,
+    CLEF_HF_GATED_MLP,
+    [CLEF_W_ATTN_Q] = "layers.%d.self_attn.q_proj",
+    [CLEF_W_ATTN_Q_A] = "layers.%d.self_attn.q_a_proj",
+    [CLEF_W_ATTN_Q_A_NORM] = "layers.%d.self_attn.q_a_layernorm",
+    [CLEF_W_ATTN_Q_B] = "layers.%d.self_attn.q_b_proj",
+    [CLEF_W_ATTN_KV_A] = "layers.%d.self_attn.kv_a_proj_with_mqa",
+    [CLEF_W_ATTN_KV_A_NORM] = "layers.%d.self_attn.kv_a_layernorm",
+    [CLEF_W_ATTN_KV_B] = "layers.%d.self_attn.kv_b_proj",
+    [CLEF_W_ATTN_OUT] = "layers.%d.self_attn.o_proj",
+    [CLEF_W_ROUTER] = "layers.%d.mlp.gate",
+    [CLEF_W_EXPERT_GATE] = "layers.%d.mlp.experts.*.gate_proj",
+    [CLEF_W_EXPERT_UP] = "layers.%d.mlp.experts.*.up_proj",
+    [CLEF_W_EXPERT_DOWN] = "layers.%d.mlp.experts.*.down_proj",
+    [CLEF_W_SHARED_GATE] = "layers.%d.mlp.shared_experts.gate_proj",
+    [CLEF_W_SHARED_UP] = "layers.%d.mlp.shared_experts.up_proj",
+    [CLEF_W_SHARED_DOWN] = "layers.%d.mlp.shared_experts.down_proj",
 };
 
 /* ---- the graph
@@ -54,7 +49,9 @@ static clef_value *joint(clef_builder *b, clef_value *x, clef_value *y)
 /* The norms within the attention keep their class's epsilon. */
 static clef_value *latent_norm(clef_builder *b, clef_value *x, clef_role role)
 {
-    return clef_rms_norm(b->g, x, clef__weight(b, role, "weight"), &(clef_norm_opts){.eps = 1e-6f});
+    return clef__name_value(
+        b, clef_rms_norm(b->g, x, clef__role_weight(b, role, "weight"), &(clef_norm_opts){.eps = 1e-6f}),
+        clef__role_value_name(role));
 }
 
 /* x [B, T, 1, R] for every head: [B, T, H, R]. */
@@ -84,7 +81,7 @@ static clef_value *queries(clef_builder *b, clef_value *x)
                               CLEF_W_ATTN_Q_B, narrow, H * D)
                : clef__linear(b, x, CLEF_W_ATTN_Q, hp->d_model, H * D);
     q = clef__split_heads(b, q, H, D);
-    return joint(b, part(b, q, 3, 0, D - R), clef__rope(b, part(b, q, 3, D - R, R)));
+    return joint(b, part(b, q, 3, 0, D - R), clef__layer_rope(b, part(b, q, 3, D - R, R), "attn.q_rope"));
 }
 
 static clef_value *latent_attention(clef_builder *b, clef_value *x)
@@ -94,8 +91,9 @@ static clef_value *latent_attention(clef_builder *b, clef_value *x)
                   narrow = hp->kv_lora_rank;
     clef_value *both = clef__linear(b, x, CLEF_W_ATTN_KV_A, hp->d_model, narrow + R);
     clef_value *latent = latent_norm(b, part(b, both, 2, 0, narrow), CLEF_W_ATTN_KV_A_NORM);
-    clef_value *place = clef__rope(
-        b, clef_reshape(b->g, part(b, both, 2, narrow, R), clef_shape_4(b->B, b->T, clef_n(1), clef_n(R))));
+    clef_value *place =
+        clef_reshape(b->g, part(b, both, 2, narrow, R), clef_shape_4(b->B, b->T, clef_n(1), clef_n(R)));
+    place = clef__layer_rope(b, place, "attn.k_rope");
     clef_value *kv = clef__split_heads(b, clef__linear(b, latent, CLEF_W_ATTN_KV_B, narrow, H * (plain + E)),
                                        H, plain + E);
     clef_value *k = joint(b, part(b, kv, 3, 0, plain), for_all_heads(b, place));
@@ -105,9 +103,7 @@ static clef_value *latent_attention(clef_builder *b, clef_value *x)
 
 static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    clef_graph *g = b->g;
-    x = clef_add(g, x, latent_attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
-    return clef_add(g, x, clef__experts_or_gated(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
+    return clef__sequential_layer(b, x, latent_attention, clef__experts_or_gated);
 }
 
 static clef_value *build(clef_builder *b)
@@ -182,7 +178,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_deepseek2 = {
     .names = deepseek2_names,
-    .weights = deepseek2_weights,
+    .weights = {.hf = deepseek2_weights},
     .hf_prefix = "model.",
     .gguf_pairs = CLEF_ROPE_PAIRS,
     .read_json = read_json,

@@ -5,39 +5,28 @@
 
 static const clef_arch_alias falcon_names[] = {{"falcon", "falcon", 11, 11}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name falcon_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"word_embeddings", "token_embd"},
-    [CLEF_W_ATTN_NORM] = {"h.%d.input_layernorm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_NORM_2] = {"h.%d.ln_attn", "blk.%d.attn_norm_2"},
-    [CLEF_W_ATTN_QKV] = {"h.%d.self_attention.query_key_value", "blk.%d.attn_qkv"},
-    [CLEF_W_ATTN_OUT] = {"h.%d.self_attention.dense", "blk.%d.attn_output"},
-    [CLEF_W_FFN_NORM] = {"h.%d.ln_mlp", "blk.%d.attn_norm"},
-    [CLEF_W_FFN_UP] = {"h.%d.mlp.dense_h_to_4h", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"h.%d.mlp.dense_4h_to_h", "blk.%d.ffn_down"},
-    [CLEF_W_OUT_NORM] = {"ln_f", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
-};
+static const clef_gguf_name gguf_names[] = {{CLEF_W_FFN_NORM, "blk.%d.attn_norm"}, {0, NULL}};
 
-/* A folder has the heads of q that share one of k before that k and its v; GGUF all of q first. With one head
- * of k both are the same. */
-static clef_value *attention(clef_builder *b, clef_value *x)
-{
-    const clef_hparams *hp = b->hp;
-    const int32_t d = hp->d_model, H = hp->n_heads, Hk = hp->n_kv_heads;
-    clef_value *qkv = clef__linear(b, x, CLEF_W_ATTN_QKV, d, (H + 2 * Hk) * hp->head_dim);
-    const clef_qkv h =
-        clef__split_qkv(b, qkv, b->model->is_gguf || Hk == 1 ? CLEF_QKV_PARTS : CLEF_QKV_GROUPS);
-    return clef__linear(b, clef__self_attention(b, clef__rope(b, h.q), clef__rope(b, h.k), h.v),
-                        CLEF_W_ATTN_OUT, H * hp->head_dim, d);
-}
+static const char *const falcon_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = "word_embeddings",
+    [CLEF_W_ATTN_NORM] = "h.%d.input_layernorm",
+    [CLEF_W_ATTN_NORM_2] = "h.%d.ln_attn",
+    [CLEF_W_ATTN_QKV] = "h.%d.self_attention.query_key_value",
+    [CLEF_W_ATTN_OUT] = "h.%d.self_attention.dense",
+    [CLEF_W_FFN_NORM] = "h.%d.ln_mlp",
+    [CLEF_W_FFN_UP] = "h.%d.mlp.dense_h_to_4h",
+    [CLEF_W_FFN_DOWN] = "h.%d.mlp.dense_4h_to_h",
+    [CLEF_W_OUT_NORM] = "ln_f",
+    [CLEF_W_OUT] = "lm_head",
+};
 
 static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    clef_graph *g = b->g;
-    const int two_norms = clef__weight_optional(b, CLEF_W_ATTN_NORM_2, "weight") != NULL;
-    clef_value *for_attention = clef__layer_norm(b, x, two_norms ? CLEF_W_ATTN_NORM_2 : CLEF_W_ATTN_NORM);
-    clef_value *for_feed_forward = two_norms ? clef__layer_norm(b, x, CLEF_W_FFN_NORM) : for_attention;
-    return clef_add(g, clef_add(g, x, attention(b, for_attention)), clef__feed_forward(b, for_feed_forward));
+    const int two_norms = clef__role_weight_optional(b, CLEF_W_ATTN_NORM_2, "weight") != NULL;
+    clef_value *for_attention = clef__norm(b, x, two_norms ? CLEF_W_ATTN_NORM_2 : CLEF_W_ATTN_NORM);
+    clef_value *for_feed_forward = two_norms ? clef__norm(b, x, CLEF_W_FFN_NORM) : for_attention;
+    x = clef__add_residual(b, x, clef__layer_attention(b, for_attention), "attn_residual");
+    return clef__add_residual(b, x, clef__feed_forward(b, for_feed_forward), "mlp_residual");
 }
 
 static clef_value *build(clef_builder *b)
@@ -78,7 +67,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_falcon = {
     .names = falcon_names,
-    .weights = falcon_weights,
+    .weights = {.hf = falcon_weights, .gguf = gguf_names},
     .hf_prefix = "transformer.",
     .hf_grouped = 1,
     .layer_norms = 1,

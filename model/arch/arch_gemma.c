@@ -10,32 +10,23 @@ static const clef_arch_alias gemma_names[] = {{"gemma", "gemma", 2, 1}, {NULL, N
 static const clef_arch_alias gemma2_names[] = {
     {"gemma2", "gemma2", 2, 1}, {"gemma3_text", "gemma3", 2, 1}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name gemma2_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
-    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
-    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
-    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
-    [CLEF_W_ATTN_Q_NORM] = {"layers.%d.self_attn.q_norm", "blk.%d.attn_q_norm"},
-    [CLEF_W_ATTN_K_NORM] = {"layers.%d.self_attn.k_norm", "blk.%d.attn_k_norm"},
-    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
-    [CLEF_W_ATTN_POST_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.post_attention_norm"},
-    [CLEF_W_FFN_NORM] = {"layers.%d.pre_feedforward_layernorm", "blk.%d.ffn_norm"},
-    [CLEF_W_FFN_GATE] = {"layers.%d.mlp.gate_proj", "blk.%d.ffn_gate"},
-    [CLEF_W_FFN_UP] = {"layers.%d.mlp.up_proj", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down"},
-    [CLEF_W_FFN_POST_NORM] = {"layers.%d.post_feedforward_layernorm", "blk.%d.post_ffw_norm"},
-    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
-};
+static const char *const gemma2_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_ATTENTION,
+    CLEF_HF_QK_NORMS,
+    CLEF_HF_GATED_MLP,
+    [CLEF_W_ATTN_NORM] = "layers.%d.input_layernorm",
+    [CLEF_W_ATTN_POST_NORM] = "layers.%d.post_attention_layernorm",
+    [CLEF_W_FFN_NORM] = "layers.%d.pre_feedforward_layernorm",
+    [CLEF_W_FFN_POST_NORM] = "layers.%d.post_feedforward_layernorm"};
 
+/* Norms before and behind each block. */
 static clef_value *gemma2_layer(clef_builder *b, clef_value *x)
 {
-    clef_graph *g = b->g;
-    clef_value *y = clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM));
-    x = clef_add(g, x, clef__rms_norm(b, y, CLEF_W_ATTN_POST_NORM));
-    y = clef__gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM));
-    return clef_add(g, x, clef__rms_norm(b, y, CLEF_W_FFN_POST_NORM));
+    clef_value *y = clef__layer_attention(b, clef__norm(b, x, CLEF_W_ATTN_NORM));
+    x = clef__add_residual(b, x, clef__norm(b, y, CLEF_W_ATTN_POST_NORM), "attn_residual");
+    y = clef__gated_feed_forward(b, clef__norm(b, x, CLEF_W_FFN_NORM));
+    return clef__add_residual(b, x, clef__norm(b, y, CLEF_W_FFN_POST_NORM), "mlp_residual");
 }
 
 static clef_value *gemma2_build(clef_builder *b)
@@ -45,9 +36,7 @@ static clef_value *gemma2_build(clef_builder *b)
 
 static clef_value *gemma_layer(clef_builder *b, clef_value *x)
 {
-    clef_graph *g = b->g;
-    x = clef_add(g, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
-    return clef_add(g, x, clef__gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
+    return clef__sequential_layer(b, x, clef__layer_attention, clef__gated_feed_forward);
 }
 
 static clef_value *gemma_build(clef_builder *b)
@@ -113,7 +102,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_gemma = {
     .names = gemma_names,
-    .weights = clef__llama_weights,
+    .weights = {.hf = clef__llama_weights},
     .hf_prefix = "model.",
     .hf_norm_offset = 1,
     .read_json = read_json,
@@ -123,7 +112,7 @@ const clef_arch clef__arch_gemma = {
 
 const clef_arch clef__arch_gemma2 = {
     .names = gemma2_names,
-    .weights = gemma2_weights,
+    .weights = {.hf = gemma2_weights},
     .hf_prefix = "model.",
     .hf_norm_offset = 1,
     .read_json = read_json,

@@ -10,63 +10,56 @@
 
 static const clef_arch_alias gemma4_names[] = {{"gemma4_text", "gemma4", 2, 1}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name gemma4_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
-    [CLEF_W_EMBED_LAYERS] = {"embed_tokens_per_layer", "per_layer_token_embd"},
-    [CLEF_W_LAYERS_PROJECTION] = {"per_layer_model_projection", "per_layer_model_proj"},
-    [CLEF_W_LAYERS_NORM] = {"per_layer_projection_norm", "per_layer_proj_norm"},
-    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
-    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
-    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
-    [CLEF_W_ATTN_Q_NORM] = {"layers.%d.self_attn.q_norm", "blk.%d.attn_q_norm"},
-    [CLEF_W_ATTN_K_NORM] = {"layers.%d.self_attn.k_norm", "blk.%d.attn_k_norm"},
-    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
-    [CLEF_W_ATTN_POST_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.post_attention_norm"},
-    [CLEF_W_FFN_NORM] = {"layers.%d.pre_feedforward_layernorm", "blk.%d.ffn_norm"},
-    [CLEF_W_FFN_GATE] = {"layers.%d.mlp.gate_proj", "blk.%d.ffn_gate"},
-    [CLEF_W_FFN_UP] = {"layers.%d.mlp.up_proj", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down"},
-    [CLEF_W_FFN_POST_NORM] = {"layers.%d.post_feedforward_layernorm", "blk.%d.post_ffw_norm"},
-    [CLEF_W_LAYER_GATE] = {"layers.%d.per_layer_input_gate", "blk.%d.inp_gate"},
-    [CLEF_W_LAYER_PROJECTION] = {"layers.%d.per_layer_projection", "blk.%d.proj"},
-    [CLEF_W_LAYER_NORM] = {"layers.%d.post_per_layer_input_norm", "blk.%d.post_norm"},
-    [CLEF_W_LAYER_SCALE] = {"layers.%d.layer_scalar", "blk.%d.layer_output_scale"},
-    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
+static const char *const gemma4_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_ATTENTION,
+    CLEF_HF_QK_NORMS,
+    CLEF_HF_GATED_MLP,
+    [CLEF_W_EMBED_LAYERS] = "embed_tokens_per_layer",
+    [CLEF_W_LAYERS_PROJECTION] = "per_layer_model_projection",
+    [CLEF_W_LAYERS_NORM] = "per_layer_projection_norm",
+    [CLEF_W_ATTN_NORM] = "layers.%d.input_layernorm",
+    [CLEF_W_ATTN_POST_NORM] = "layers.%d.post_attention_layernorm",
+    [CLEF_W_FFN_NORM] = "layers.%d.pre_feedforward_layernorm",
+    [CLEF_W_FFN_POST_NORM] = "layers.%d.post_feedforward_layernorm",
+    [CLEF_W_LAYER_GATE] = "layers.%d.per_layer_input_gate",
+    [CLEF_W_LAYER_PROJECTION] = "layers.%d.per_layer_projection",
+    [CLEF_W_LAYER_NORM] = "layers.%d.post_per_layer_input_norm",
+    [CLEF_W_LAYER_SCALE] = "layers.%d.layer_scalar",
 };
 
 /* ---- the graph
  * ------------------------------------------------------------------------------------------------------------------------
  */
 
-/* What each layer is told about each token [B, T, layers, p]: a row of a table, and a projection of the
+/* The per-layer embedding [B, T, layers, p] of each token: a row of a table, and a projection of the
  * embedding x. */
-static clef_value *layer_inputs(clef_builder *b, clef_value *x)
+static clef_value *per_layer_embed(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
     const clef_hparams *hp = b->hp;
     const int32_t L = hp->n_layers, p = hp->d_per_layer_embed;
     const clef_shape shape = clef_shape_4(b->B, b->T, clef_n(L), clef_n(p));
-    clef_value *table = clef__weight(b, CLEF_W_EMBED_LAYERS, "weight");
+    clef_value *table = clef__role_weight(b, CLEF_W_EMBED_LAYERS, "weight");
     clef_value *own = clef__scaled(b, clef_gather(g, table, b->ids, NULL), sqrtf((float)p));
     clef_value *seen = clef__scaled(b, clef__linear(b, x, CLEF_W_LAYERS_PROJECTION, hp->d_model, L * p),
                                     1 / sqrtf((float)hp->d_model));
-    seen = clef__rms_norm(b, clef_reshape(g, seen, shape), CLEF_W_LAYERS_NORM);
-    return clef__scaled(b, clef_add(g, seen, clef_reshape(g, own, shape)), sqrtf(0.5f));
+    seen = clef__norm(b, clef_reshape(g, seen, shape), CLEF_W_LAYERS_NORM);
+    x = clef__scaled(b, clef_add(g, seen, clef_reshape(g, own, shape)), sqrtf(0.5f));
+    return clef__name_value(b, x, "per_layer.embed");
 }
 
-/* Adds to x what the layer makes of its own input. */
-static clef_value *add_layer_input(clef_builder *b, clef_value *x, clef_value *inputs)
+/* Adds to x what the layer makes of its part of the per-layer embedding. */
+static clef_value *add_per_layer(clef_builder *b, clef_value *x, clef_value *embed)
 {
     clef_graph *g = b->g;
     const int32_t d = b->hp->d_model, p = b->hp->d_per_layer_embed;
     clef_value *own =
-        clef_slice(g, inputs, &(clef_slice_opts){.axis = 2, .start = b->layer, .size = clef_n(1)});
+        clef_slice(g, embed, &(clef_slice_opts){.axis = 2, .start = b->layer, .size = clef_n(1)});
     own = clef_reshape(g, own, clef_shape_3(b->B, b->T, clef_n(p)));
     clef_value *y = clef_mul(g, clef__activation(b, clef__linear(b, x, CLEF_W_LAYER_GATE, d, p)), own);
-    return clef_add(g, x,
-                    clef__rms_norm(b, clef__linear(b, y, CLEF_W_LAYER_PROJECTION, p, d), CLEF_W_LAYER_NORM));
+    y = clef__linear(b, clef__name_value(b, y, "per_layer.act"), CLEF_W_LAYER_PROJECTION, p, d);
+    return clef__add_residual(b, x, clef__norm(b, y, CLEF_W_LAYER_NORM), "per_layer_residual");
 }
 
 static int reads_earlier_keys(const clef_builder *b)
@@ -74,55 +67,64 @@ static int reads_earlier_keys(const clef_builder *b)
     return b->layer >= b->hp->n_layers - b->hp->n_kv_shared_layers;
 }
 
+/* The values: an RMS norm without a weight, of their own projection or of the keys'. */
+static clef_value *values(clef_builder *b, clef_value *x)
+{
+    const int has_own = clef__role_weight_optional(b, CLEF_W_ATTN_V, "weight") != NULL;
+    x = clef__heads(b, x, has_own ? CLEF_W_ATTN_V : CLEF_W_ATTN_K, CLEF_N_ROLES, b->hp->n_kv_heads);
+    x = clef_rms_norm(b->g, x, NULL, &(clef_norm_opts){.eps = b->hp->norm_eps});
+    return clef__name_value(b, x, "attn.v_norm");
+}
+
 static clef_value *attention(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
     const int32_t H = hp->n_heads, Hk = hp->n_kv_heads, D = hp->head_dim;
-    clef_value *q = clef__rope(b, clef__heads(b, x, CLEF_W_ATTN_Q, CLEF_W_ATTN_Q_NORM, H));
+    clef_value *q = clef__heads(b, x, CLEF_W_ATTN_Q, CLEF_W_ATTN_Q_NORM, H);
+    q = clef__layer_rope(b, q, "attn.q_rope");
     if (reads_earlier_keys(b)) {
         x = clef__shared_attention(b, q);
     } else {
-        const clef_role v_role =
-            clef__weight_optional(b, CLEF_W_ATTN_V, "weight") ? CLEF_W_ATTN_V : CLEF_W_ATTN_K;
-        clef_value *v = clef__heads(b, x, v_role, CLEF_N_ROLES, Hk);
-        v = clef_rms_norm(b->g, v, NULL, &(clef_norm_opts){.eps = hp->norm_eps});
-        x = clef__self_attention(b, q,
-                                 clef__rope(b, clef__heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, Hk)), v);
+        clef_value *k = clef__heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, Hk);
+        x = clef__self_attention(b, q, clef__layer_rope(b, k, "attn.k_rope"), values(b, x));
     }
     return clef__linear(b, x, CLEF_W_ATTN_OUT, H * D, hp->d_model);
 }
 
-static clef_value *block(clef_builder *b, clef_value *x, clef_value *inputs)
+static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    clef_graph *g = b->g;
-    clef_value *y = attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM));
-    x = clef_add(g, x, clef__rms_norm(b, y, CLEF_W_ATTN_POST_NORM));
-    y = clef__gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM));
-    x = clef_add(g, x, clef__rms_norm(b, y, CLEF_W_FFN_POST_NORM));
-    if (inputs)
-        x = add_layer_input(b, x, inputs);
-    clef_value *scale = clef__weight_optional(b, CLEF_W_LAYER_SCALE, b->model->is_gguf ? "weight" : "");
-    return scale ? clef_mul(g, x, scale) : x;
+    clef_value *y = attention(b, clef__norm(b, x, CLEF_W_ATTN_NORM));
+    x = clef__add_residual(b, x, clef__norm(b, y, CLEF_W_ATTN_POST_NORM), "attn_residual");
+    y = clef__gated_feed_forward(b, clef__norm(b, x, CLEF_W_FFN_NORM));
+    x = clef__add_residual(b, x, clef__norm(b, y, CLEF_W_FFN_POST_NORM), "mlp_residual");
+    clef_value *embed = b->hp->d_per_layer_embed ? clef_graph_find(b->g, "per_layer.embed") : NULL;
+    if (embed)
+        x = add_per_layer(b, x, embed);
+    clef_value *scale = clef__role_weight_optional(b, CLEF_W_LAYER_SCALE, clef__bare_suffix(b));
+    return scale ? clef_mul(b->g, x, scale) : x;
+}
+
+/* The layer with hyperparameters of its own. */
+static clef_value *own_layer(clef_builder *b, clef_value *x)
+{
+    const clef_hparams *hp = b->hp;
+    const int slides = clef__layer_slides(hp, b->layer);
+    clef_hparams own = *hp;
+    own.head_dim = slides ? hp->head_dim : hp->full_head_dim;
+    own.n_kv_heads = slides ? hp->n_kv_heads : hp->full_n_kv_heads;
+    own.d_ff = hp->d_ff * (hp->double_shared_ff && reads_earlier_keys(b) ? 2 : 1);
+    b->hp = &own;
+    x = layer(b, x);
+    b->hp = hp;
+    return x;
 }
 
 static clef_value *build(clef_builder *b)
 {
-    clef_graph *g = b->g;
-    const clef_hparams *hp = b->hp;
-    clef_hparams own = *hp; /* the layer's */
-    clef_value *x = clef__embed(b), *inputs = hp->d_per_layer_embed ? layer_inputs(b, x) : NULL;
-    b->hp = &own;
-    for (b->layer = 0; b->layer < hp->n_layers; b->layer++) {
-        const int slides = clef__layer_slides(hp, b->layer);
-        own.head_dim = slides ? hp->head_dim : hp->full_head_dim;
-        own.n_kv_heads = slides ? hp->n_kv_heads : hp->full_n_kv_heads;
-        own.d_ff = hp->d_ff * (hp->double_shared_ff && reads_earlier_keys(b) ? 2 : 1);
-        clef_scope_push(g, "layer%d", b->layer);
-        x = clef_named(block(b, x, inputs), "out");
-        clef_scope_pop(g);
-    }
-    b->hp = hp;
-    return clef__lm_head(b, clef__rms_norm(b, clef__wanted_positions(b, x), CLEF_W_OUT_NORM));
+    clef_value *x = clef__embed(b);
+    if (b->hp->d_per_layer_embed)
+        per_layer_embed(b, x);
+    return clef__decoder(b, x, own_layer);
 }
 
 /* ---- configuration
@@ -221,7 +223,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_gemma4 = {
     .names = gemma4_names,
-    .weights = gemma4_weights,
+    .weights = {.hf = gemma4_weights},
     .hf_prefix = "model.",
     .read_json = read_json,
     .read_gguf = read_gguf,

@@ -4,23 +4,28 @@
 
 static const clef_arch_alias gpt2_names[] = {{"gpt2", "gpt2", 50256, 50256}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name gpt2_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"wte", "token_embd"},
-    [CLEF_W_POSITIONS] = {"wpe", "position_embd"},
-    [CLEF_W_ATTN_NORM] = {"h.%d.ln_1", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_QKV] = {"h.%d.attn.c_attn", "blk.%d.attn_qkv"},
-    [CLEF_W_ATTN_OUT] = {"h.%d.attn.c_proj", "blk.%d.attn_output"},
-    [CLEF_W_FFN_NORM] = {"h.%d.ln_2", "blk.%d.ffn_norm"},
-    [CLEF_W_FFN_UP] = {"h.%d.mlp.c_fc", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"h.%d.mlp.c_proj", "blk.%d.ffn_down"},
-    [CLEF_W_OUT_NORM] = {"ln_f", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
+static const char *const gpt2_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = "wte",
+    [CLEF_W_POSITIONS] = "wpe",
+    [CLEF_W_ATTN_NORM] = "h.%d.ln_1",
+    [CLEF_W_ATTN_QKV] = "h.%d.attn.c_attn",
+    [CLEF_W_ATTN_OUT] = "h.%d.attn.c_proj",
+    [CLEF_W_FFN_NORM] = "h.%d.ln_2",
+    [CLEF_W_FFN_UP] = "h.%d.mlp.c_fc",
+    [CLEF_W_FFN_DOWN] = "h.%d.mlp.c_proj",
+    [CLEF_W_OUT_NORM] = "ln_f",
+    [CLEF_W_OUT] = "lm_head",
 };
+
+static clef_value *layer(clef_builder *b, clef_value *x)
+{
+    return clef__sequential_layer(b, x, clef__layer_attention, clef__feed_forward);
+}
 
 static clef_value *gpt2_build(clef_builder *b)
 {
-    return clef__decoder(b, clef_add(b->g, clef__embed(b), clef__learned_positions(b)),
-                         clef__sequential_layer);
+    clef_value *x = clef_add(b->g, clef__embed(b), clef__learned_positions(b));
+    return clef__decoder(b, clef__name_value(b, x, "embed.sum"), layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
@@ -49,7 +54,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_gpt2 = {
     .names = gpt2_names,
-    .weights = gpt2_weights,
+    .weights = {.hf = gpt2_weights},
     .hf_prefix = "transformer.",
     .hf_conv1d = 1,
     .layer_norms = 1,

@@ -7,22 +7,17 @@
 
 static const clef_arch_alias gpt_oss_names[] = {{"gpt_oss", "gpt-oss", -1, -1}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name gpt_oss_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
-    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
-    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
-    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
-    [CLEF_W_ATTN_SINKS] = {"layers.%d.self_attn.sinks", "blk.%d.attn_sinks"},
-    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
-    [CLEF_W_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.post_attention_norm"},
-    [CLEF_W_ROUTER] = {"layers.%d.mlp.router", "blk.%d.ffn_gate_inp"},
-    [CLEF_W_EXPERT_GATE] = {"layers.%d.mlp.experts.*.gate_proj", "blk.%d.ffn_gate_exps"},
-    [CLEF_W_EXPERT_UP] = {"layers.%d.mlp.experts.*.up_proj", "blk.%d.ffn_up_exps"},
-    [CLEF_W_EXPERT_DOWN] = {"layers.%d.mlp.experts.*.down_proj", "blk.%d.ffn_down_exps"},
-    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
-};
+static const clef_gguf_name gguf_names[] = {{CLEF_W_FFN_NORM, "blk.%d.post_attention_norm"}, {0, NULL}};
+
+static const char *const gpt_oss_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_NORMS,
+    CLEF_HF_ATTENTION,
+    [CLEF_W_ATTN_SINKS] = "layers.%d.self_attn.sinks",
+    [CLEF_W_ROUTER] = "layers.%d.mlp.router",
+    [CLEF_W_EXPERT_GATE] = "layers.%d.mlp.experts.*.gate_proj",
+    [CLEF_W_EXPERT_UP] = "layers.%d.mlp.experts.*.up_proj",
+    [CLEF_W_EXPERT_DOWN] = "layers.%d.mlp.experts.*.down_proj"};
 
 static const clef_join_rule gpt_oss_joins[] = {
     {&clef__join_mxfp4, ".gate_up_proj_blocks", ".gate_up_proj_scales", ".*.gate_proj.weight", 0, 2},
@@ -43,14 +38,14 @@ static clef_value *gated(clef_builder *b, clef_value *gate, clef_value *up)
         b->g, gate, up, &(clef_clamped_swiglu_opts){.alpha = b->hp->glu_alpha, .limit = b->hp->glu_limit});
 }
 
+static clef_value *experts(clef_builder *b, clef_value *x)
+{
+    return clef__expert_sum(b, clef__linear(b, x, CLEF_W_ROUTER, b->hp->d_model, b->hp->n_experts), x, gated);
+}
+
 static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    clef_graph *g = b->g;
-    const int32_t d = b->hp->d_model;
-    x = clef_add(g, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
-    clef_value *y = clef__rms_norm(b, x, CLEF_W_FFN_NORM);
-    return clef_add(g, x,
-                    clef__expert_sum(b, clef__linear(b, y, CLEF_W_ROUTER, d, b->hp->n_experts), y, gated));
+    return clef__sequential_layer(b, x, clef__layer_attention, experts);
 }
 
 static clef_value *build(clef_builder *b)
@@ -90,7 +85,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_gpt_oss = {
     .names = gpt_oss_names,
-    .weights = gpt_oss_weights,
+    .weights = {.hf = gpt_oss_weights, .gguf = gguf_names},
     .hf_prefix = "model.",
     .joins = gpt_oss_joins,
     .packed = "mxfp4",

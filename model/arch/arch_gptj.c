@@ -4,22 +4,27 @@
 
 static const clef_arch_alias gptj_names[] = {{"gptj", "gptj", 50256, 50256}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name gptj_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"wte", "token_embd"},
-    [CLEF_W_ATTN_NORM] = {"h.%d.ln_1", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_Q] = {"h.%d.attn.q_proj", "blk.%d.attn_q"},
-    [CLEF_W_ATTN_K] = {"h.%d.attn.k_proj", "blk.%d.attn_k"},
-    [CLEF_W_ATTN_V] = {"h.%d.attn.v_proj", "blk.%d.attn_v"},
-    [CLEF_W_ATTN_OUT] = {"h.%d.attn.out_proj", "blk.%d.attn_output"},
-    [CLEF_W_FFN_UP] = {"h.%d.mlp.fc_in", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"h.%d.mlp.fc_out", "blk.%d.ffn_down"},
-    [CLEF_W_OUT_NORM] = {"ln_f", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
+static const char *const gptj_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = "wte",
+    [CLEF_W_ATTN_NORM] = "h.%d.ln_1",
+    [CLEF_W_ATTN_Q] = "h.%d.attn.q_proj",
+    [CLEF_W_ATTN_K] = "h.%d.attn.k_proj",
+    [CLEF_W_ATTN_V] = "h.%d.attn.v_proj",
+    [CLEF_W_ATTN_OUT] = "h.%d.attn.out_proj",
+    [CLEF_W_FFN_UP] = "h.%d.mlp.fc_in",
+    [CLEF_W_FFN_DOWN] = "h.%d.mlp.fc_out",
+    [CLEF_W_OUT_NORM] = "ln_f",
+    [CLEF_W_OUT] = "lm_head",
 };
+
+static clef_value *layer(clef_builder *b, clef_value *x)
+{
+    return clef__parallel_layer(b, x, clef__layer_attention, clef__feed_forward);
+}
 
 static clef_value *build(clef_builder *b)
 {
-    return clef__decoder(b, clef__embed(b), clef__parallel_layer);
+    return clef__decoder(b, clef__embed(b), layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
@@ -48,7 +53,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_gptj = {
     .names = gptj_names,
-    .weights = gptj_weights,
+    .weights = {.hf = gptj_weights},
     .hf_prefix = "transformer.",
     .gguf_pairs = CLEF_ROPE_PAIRS,
     .layer_norms = 1,

@@ -5,35 +5,24 @@
 
 static const clef_arch_alias gptneox_names[] = {{"gpt_neox", "gptneox", 0, 2}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name gptneox_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embed_in", "token_embd"},
-    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_QKV] = {"layers.%d.attention.query_key_value", "blk.%d.attn_qkv"},
-    [CLEF_W_ATTN_OUT] = {"layers.%d.attention.dense", "blk.%d.attn_output"},
-    [CLEF_W_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.ffn_norm"},
-    [CLEF_W_FFN_UP] = {"layers.%d.mlp.dense_h_to_4h", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.dense_4h_to_h", "blk.%d.ffn_down"},
-    [CLEF_W_OUT_NORM] = {"final_layer_norm", "output_norm"},
-    [CLEF_W_OUT] = {"embed_out", "output"},
+static const char *const gptneox_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = "embed_in",
+    [CLEF_W_ATTN_NORM] = "layers.%d.input_layernorm",
+    [CLEF_W_ATTN_QKV] = "layers.%d.attention.query_key_value",
+    [CLEF_W_ATTN_OUT] = "layers.%d.attention.dense",
+    [CLEF_W_FFN_NORM] = "layers.%d.post_attention_layernorm",
+    [CLEF_W_FFN_UP] = "layers.%d.mlp.dense_h_to_4h",
+    [CLEF_W_FFN_DOWN] = "layers.%d.mlp.dense_4h_to_h",
+    [CLEF_W_OUT_NORM] = "final_layer_norm",
+    [CLEF_W_OUT] = "embed_out",
 };
-
-/* A folder has q, k and v of each head together; GGUF all of q first. */
-static clef_value *attention(clef_builder *b, clef_value *x)
-{
-    const int32_t d = b->hp->d_model;
-    const clef_qkv h = clef__split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, d, 3 * d),
-                                       b->model->is_gguf ? CLEF_QKV_PARTS : CLEF_QKV_GROUPS);
-    return clef__linear(b, clef__self_attention(b, clef__rope(b, h.q), clef__rope(b, h.k), h.v),
-                        CLEF_W_ATTN_OUT, d, d);
-}
 
 static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    clef_graph *g = b->g;
-    clef_value *y = clef_add(g, x, attention(b, clef__layer_norm(b, x, CLEF_W_ATTN_NORM)));
-    clef_value *ff =
-        clef__feed_forward(b, clef__layer_norm(b, b->hp->parallel_residual ? x : y, CLEF_W_FFN_NORM));
-    return clef_add(g, y, ff);
+    clef_value *y = clef__layer_attention(b, clef__norm(b, x, CLEF_W_ATTN_NORM));
+    y = clef__add_residual(b, x, y, "attn_residual");
+    x = clef__norm(b, b->hp->parallel_residual ? x : y, CLEF_W_FFN_NORM);
+    return clef__add_residual(b, y, clef__feed_forward(b, x), "mlp_residual");
 }
 
 static clef_value *build(clef_builder *b)
@@ -60,7 +49,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_gptneox = {
     .names = gptneox_names,
-    .weights = gptneox_weights,
+    .weights = {.hf = gptneox_weights},
     .hf_prefix = "gpt_neox.",
     .hf_grouped = 1,
     .layer_norms = 1,

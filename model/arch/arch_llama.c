@@ -28,47 +28,29 @@ static const clef_arch_alias qwen_names[] = {
 static const clef_arch_alias granite_names[] = {{"granite", "granite", 1, 2}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias smollm3_names[] = {{"smollm3", "smollm3", 128000, 128001}, {NULL, NULL, 0, 0}};
 
-const clef_weight_name clef__llama_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
-    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
-    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
-    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
-    [CLEF_W_ATTN_Q_NORM] = {"layers.%d.self_attn.q_norm", "blk.%d.attn_q_norm"},
-    [CLEF_W_ATTN_K_NORM] = {"layers.%d.self_attn.k_norm", "blk.%d.attn_k_norm"},
-    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
-    [CLEF_W_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.ffn_norm"},
-    [CLEF_W_FFN_GATE] = {"layers.%d.mlp.gate_proj", "blk.%d.ffn_gate"},
-    [CLEF_W_FFN_UP] = {"layers.%d.mlp.up_proj", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down"},
-    [CLEF_W_ROUTER] = {"layers.%d.mlp.gate", "blk.%d.ffn_gate_inp"},
-    [CLEF_W_EXPERT_GATE] = {"layers.%d.mlp.experts.*.gate_proj", "blk.%d.ffn_gate_exps"},
-    [CLEF_W_EXPERT_UP] = {"layers.%d.mlp.experts.*.up_proj", "blk.%d.ffn_up_exps"},
-    [CLEF_W_EXPERT_DOWN] = {"layers.%d.mlp.experts.*.down_proj", "blk.%d.ffn_down_exps"},
-    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
-};
+const char *const clef__llama_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_NORMS,
+    CLEF_HF_ATTENTION,
+    CLEF_HF_QK_NORMS,
+    CLEF_HF_GATED_MLP,
+    [CLEF_W_ROUTER] = "layers.%d.mlp.gate",
+    [CLEF_W_EXPERT_GATE] = "layers.%d.mlp.experts.*.gate_proj",
+    [CLEF_W_EXPERT_UP] = "layers.%d.mlp.experts.*.up_proj",
+    [CLEF_W_EXPERT_DOWN] = "layers.%d.mlp.experts.*.down_proj"};
 
-static const clef_weight_name mixtral_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
-    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
-    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
-    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
-    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
-    [CLEF_W_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.ffn_norm"},
-    [CLEF_W_ROUTER] = {"layers.%d.block_sparse_moe.gate", "blk.%d.ffn_gate_inp"},
-    [CLEF_W_EXPERT_GATE] = {"layers.%d.block_sparse_moe.experts.*.w1", "blk.%d.ffn_gate_exps"},
-    [CLEF_W_EXPERT_UP] = {"layers.%d.block_sparse_moe.experts.*.w3", "blk.%d.ffn_up_exps"},
-    [CLEF_W_EXPERT_DOWN] = {"layers.%d.block_sparse_moe.experts.*.w2", "blk.%d.ffn_down_exps"},
-    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
-};
+static const char *const mixtral_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_NORMS,
+    CLEF_HF_ATTENTION,
+    [CLEF_W_ROUTER] = "layers.%d.block_sparse_moe.gate",
+    [CLEF_W_EXPERT_GATE] = "layers.%d.block_sparse_moe.experts.*.w1",
+    [CLEF_W_EXPERT_UP] = "layers.%d.block_sparse_moe.experts.*.w3",
+    [CLEF_W_EXPERT_DOWN] = "layers.%d.block_sparse_moe.experts.*.w2"};
 
 static clef_value *llama_layer(clef_builder *b, clef_value *x)
 {
-    x = clef__add_residual(b, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
-    return clef__add_residual(b, x, clef__experts_or_gated(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
+    return clef__sequential_layer(b, x, clef__layer_attention, clef__experts_or_gated);
 }
 
 static clef_value *llama_build(clef_builder *b)
@@ -143,7 +125,7 @@ static void llama_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 const clef_arch clef__arch_llama = {
     .names = llama_names,
     .written_as = "llama",
-    .weights = clef__llama_weights,
+    .weights = {.hf = clef__llama_weights},
     .hf_prefix = "model.",
     .gguf_pairs = CLEF_ROPE_PAIRS_TO_HALVES,
     .read_json = read_json,
@@ -155,7 +137,7 @@ const clef_arch clef__arch_mixtral = {
     .names = mixtral_names,
     .written_as = "llama",
     .gguf_pairs = CLEF_ROPE_PAIRS_TO_HALVES,
-    .weights = mixtral_weights,
+    .weights = {.hf = mixtral_weights},
     .hf_prefix = "model.",
     .read_json = mixtral_read_json,
     .build = llama_build,
@@ -163,7 +145,7 @@ const clef_arch clef__arch_mixtral = {
 
 const clef_arch clef__arch_qwen = {
     .names = qwen_names,
-    .weights = clef__llama_weights,
+    .weights = {.hf = clef__llama_weights},
     .hf_prefix = "model.",
     .read_json = qwen_read_json,
     .read_gguf = qwen_read_gguf,
@@ -189,7 +171,7 @@ static void granite_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_granite = {
     .names = granite_names,
-    .weights = clef__llama_weights,
+    .weights = {.hf = clef__llama_weights},
     .hf_prefix = "model.",
     .gguf_pairs = CLEF_ROPE_PAIRS_TO_HALVES,
     .read_json = granite_read_json,
@@ -232,7 +214,7 @@ static void smollm3_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_smollm3 = {
     .names = smollm3_names,
-    .weights = clef__llama_weights,
+    .weights = {.hf = clef__llama_weights},
     .hf_prefix = "model.",
     .gguf_pairs = CLEF_ROPE_PAIRS_TO_HALVES,
     .read_json = smollm3_read_json,

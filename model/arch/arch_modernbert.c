@@ -7,43 +7,35 @@
 
 static const clef_arch_alias modernbert_names[] = {{"modernbert", "modern-bert", -1, -1}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name modernbert_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embeddings.tok_embeddings", "token_embd"},
-    [CLEF_W_EMBED_NORM] = {"embeddings.norm", "token_embd_norm"},
-    [CLEF_W_ATTN_NORM] = {"layers.%d.attn_norm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_QKV] = {"layers.%d.attn.Wqkv", "blk.%d.attn_qkv"},
-    [CLEF_W_ATTN_OUT] = {"layers.%d.attn.Wo", "blk.%d.attn_output"},
-    [CLEF_W_FFN_NORM] = {"layers.%d.mlp_norm", "blk.%d.ffn_norm"},
-    [CLEF_W_FFN_UP] = {"layers.%d.mlp.Wi", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.Wo", "blk.%d.ffn_down"},
-    [CLEF_W_OUT_NORM] = {"final_norm", "output_norm"},
-    [CLEF_W_HEAD_DENSE] = {"/head.dense", "head.dense"},
-    [CLEF_W_HEAD_NORM] = {"/head.norm", "head.norm"},
-    [CLEF_W_OUT] = {"decoder", "output"},
+static const char *const modernbert_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = "embeddings.tok_embeddings",
+    [CLEF_W_EMBED_NORM] = "embeddings.norm",
+    [CLEF_W_ATTN_NORM] = "layers.%d.attn_norm",
+    [CLEF_W_ATTN_QKV] = "layers.%d.attn.Wqkv",
+    [CLEF_W_ATTN_OUT] = "layers.%d.attn.Wo",
+    [CLEF_W_FFN_NORM] = "layers.%d.mlp_norm",
+    [CLEF_W_FFN_UP] = "layers.%d.mlp.Wi",
+    [CLEF_W_FFN_DOWN] = "layers.%d.mlp.Wo",
+    [CLEF_W_OUT_NORM] = "final_norm",
+    [CLEF_W_HEAD_DENSE] = "/head.dense",
+    [CLEF_W_HEAD_NORM] = "/head.norm",
+    [CLEF_W_OUT] = "decoder",
 };
 
-static clef_value *masked_lm(clef_builder *b, clef_value *x)
+static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    const int32_t d = b->hp->d_model;
-    return clef__lm_head(b,
-                         clef__layer_norm(b, clef__activation(b, clef__linear(b, x, CLEF_W_HEAD_DENSE, d, d)),
-                                          CLEF_W_HEAD_NORM));
+    clef_value *y = b->layer == 0 ? x : clef__norm(b, x, CLEF_W_ATTN_NORM);
+    x = clef__add_residual(b, x, clef__layer_attention(b, y), "attn_residual");
+    y = clef__joint_gated_feed_forward(b, clef__norm(b, x, CLEF_W_FFN_NORM));
+    return clef__add_residual(b, x, y, "mlp_residual");
 }
 
 static clef_value *build(clef_builder *b)
 {
-    clef_graph *g = b->g;
-    clef_value *x = clef__layer_norm(b, clef__embed(b), CLEF_W_EMBED_NORM);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        clef_value *y = b->layer == 0 ? x : clef__layer_norm(b, x, CLEF_W_ATTN_NORM);
-        x = clef_add(g, x, clef__attention(b, y));
-        x = clef_add(g, x, clef__joint_gated_feed_forward(b, clef__layer_norm(b, x, CLEF_W_FFN_NORM)));
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    x = clef_named(clef__layer_norm(b, x, CLEF_W_OUT_NORM), "/hidden_last");
-    return b->no_head ? x : masked_lm(b, x);
+    clef_value *x = clef__norm(b, clef__embed(b), CLEF_W_EMBED_NORM);
+    x = clef__norm(b, clef__layers(b, x, b->hp->n_layers, layer), CLEF_W_OUT_NORM);
+    clef_named(x, "/hidden_last");
+    return b->no_head ? x : clef__masked_lm_head(b, x);
 }
 
 /* Both files state the whole window, its middle included: a token sees local / 2 others to each side. */
@@ -92,7 +84,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 const clef_arch clef__arch_modernbert = {
     .names = modernbert_names,
     .kind = CLEF_ENCODER,
-    .weights = modernbert_weights,
+    .weights = {.hf = modernbert_weights},
     .hf_prefix = "model.",
     .layer_norms = 1,
     .read_json = read_json,

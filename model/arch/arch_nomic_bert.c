@@ -6,20 +6,24 @@
 
 static const clef_arch_alias nomic_names[] = {{"nomic_bert", "nomic-bert", -1, -1}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name nomic_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embeddings.word_embeddings", "token_embd"},
-    [CLEF_W_EMBED_TYPES] = {"embeddings.token_type_embeddings", "token_types"},
-    [CLEF_W_EMBED_NORM] = {"emb_ln", "token_embd_norm"},
-    [CLEF_W_ATTN_QKV] = {"encoder.layers.%d.attn.Wqkv", "blk.%d.attn_qkv"},
-    [CLEF_W_ATTN_OUT] = {"encoder.layers.%d.attn.out_proj", "blk.%d.attn_output"},
-    [CLEF_W_ATTN_POST_NORM] = {"encoder.layers.%d.norm1", "blk.%d.attn_output_norm"},
-    [CLEF_W_FFN_UP] = {"encoder.layers.%d.mlp.fc11", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_GATE] = {"encoder.layers.%d.mlp.fc12", "blk.%d.ffn_gate"},
-    [CLEF_W_FFN_DOWN] = {"encoder.layers.%d.mlp.fc2", "blk.%d.ffn_down"},
-    [CLEF_W_FFN_POST_NORM] = {"encoder.layers.%d.norm2", "blk.%d.layer_output_norm"},
-    [CLEF_W_HEAD_DENSE] = {"/cls.predictions.transform.dense", "head.dense"},
-    [CLEF_W_HEAD_NORM] = {"/cls.predictions.transform.layer_norm", "head.norm"},
-    [CLEF_W_OUT] = {"cls.predictions", "output"},
+static const clef_gguf_name gguf_names[] = {{CLEF_W_ATTN_POST_NORM, "blk.%d.attn_output_norm"},
+                                            {CLEF_W_FFN_POST_NORM, "blk.%d.layer_output_norm"},
+                                            {0, NULL}};
+
+static const char *const nomic_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = "embeddings.word_embeddings",
+    [CLEF_W_EMBED_TYPES] = "embeddings.token_type_embeddings",
+    [CLEF_W_EMBED_NORM] = "emb_ln",
+    [CLEF_W_ATTN_QKV] = "encoder.layers.%d.attn.Wqkv",
+    [CLEF_W_ATTN_OUT] = "encoder.layers.%d.attn.out_proj",
+    [CLEF_W_ATTN_POST_NORM] = "encoder.layers.%d.norm1",
+    [CLEF_W_FFN_UP] = "encoder.layers.%d.mlp.fc11",
+    [CLEF_W_FFN_GATE] = "encoder.layers.%d.mlp.fc12",
+    [CLEF_W_FFN_DOWN] = "encoder.layers.%d.mlp.fc2",
+    [CLEF_W_FFN_POST_NORM] = "encoder.layers.%d.norm2",
+    [CLEF_W_HEAD_DENSE] = "/cls.predictions.transform.dense",
+    [CLEF_W_HEAD_NORM] = "/cls.predictions.transform.layer_norm",
+    [CLEF_W_OUT] = "cls.predictions",
 };
 
 static clef_value *embeddings(clef_builder *b)
@@ -28,35 +32,24 @@ static clef_value *embeddings(clef_builder *b)
     clef_value *x = clef__embed(b);
     if (b->hp->n_token_types > 0) {
         const clef_shape shape = clef_shape_2(clef_n(b->hp->n_token_types), clef_n(b->hp->d_model));
-        clef_value *types = clef__weight_shaped(b, CLEF_W_EMBED_TYPES, "weight", shape);
+        clef_value *types = clef__role_weight_shaped(b, CLEF_W_EMBED_TYPES, "weight", shape);
         x = clef_add(g, x,
                      b->types ? clef_gather(g, types, b->types, NULL)
                               : clef_slice(g, types, &(clef_slice_opts){.axis = 0, .size = clef_n(1)}));
     }
-    return clef__layer_norm(b, x, CLEF_W_EMBED_NORM);
+    return clef__norm(b, x, CLEF_W_EMBED_NORM);
 }
 
-static clef_value *masked_lm(clef_builder *b, clef_value *x)
+static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    const int32_t d = b->hp->d_model;
-    return clef__lm_head(b,
-                         clef__layer_norm(b, clef__activation(b, clef__linear(b, x, CLEF_W_HEAD_DENSE, d, d)),
-                                          CLEF_W_HEAD_NORM));
+    return clef__post_norm_layer(b, x, clef__layer_attention, clef__gated_feed_forward);
 }
 
 static clef_value *build(clef_builder *b)
 {
-    clef_graph *g = b->g;
-    clef_value *x = embeddings(b);
-    for (b->layer = 0; b->layer < b->hp->n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        x = clef__layer_norm(b, clef_add(g, x, clef__attention(b, x)), CLEF_W_ATTN_POST_NORM);
-        x = clef__layer_norm(b, clef_add(g, x, clef__gated_feed_forward(b, x)), CLEF_W_FFN_POST_NORM);
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
+    clef_value *x = clef__layers(b, embeddings(b), b->hp->n_layers, layer);
     clef_named(x, "/hidden_last");
-    return b->no_head ? x : masked_lm(b, x);
+    return b->no_head ? x : clef__masked_lm_head(b, x);
 }
 
 /* The model's own code has GPT-2's keys. */
@@ -108,7 +101,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 const clef_arch clef__arch_nomic_bert = {
     .names = nomic_names,
     .kind = CLEF_ENCODER,
-    .weights = nomic_weights,
+    .weights = {.hf = nomic_weights, .gguf = gguf_names},
     .hf_prefix = "nomic_bert.",
     .layer_norms = 1,
     .read_json = read_json,

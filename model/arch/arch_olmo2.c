@@ -4,39 +4,31 @@
 
 static const clef_arch_alias olmo2_names[] = {{"olmo2", "olmo2", -1, 50279}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name olmo2_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
-    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
-    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
-    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
-    [CLEF_W_ATTN_Q_NORM] = {"layers.%d.self_attn.q_norm", "blk.%d.attn_q_norm"},
-    [CLEF_W_ATTN_K_NORM] = {"layers.%d.self_attn.k_norm", "blk.%d.attn_k_norm"},
-    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
-    [CLEF_W_ATTN_POST_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.post_attention_norm"},
-    [CLEF_W_FFN_GATE] = {"layers.%d.mlp.gate_proj", "blk.%d.ffn_gate"},
-    [CLEF_W_FFN_UP] = {"layers.%d.mlp.up_proj", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down"},
-    [CLEF_W_FFN_POST_NORM] = {"layers.%d.post_feedforward_layernorm", "blk.%d.post_ffw_norm"},
-    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
-};
+static const char *const olmo2_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_ATTENTION,
+    CLEF_HF_QK_NORMS,
+    CLEF_HF_GATED_MLP,
+    [CLEF_W_ATTN_POST_NORM] = "layers.%d.post_attention_layernorm",
+    [CLEF_W_FFN_POST_NORM] = "layers.%d.post_feedforward_layernorm"};
 
 static clef_value *attention(clef_builder *b, clef_value *x)
 {
     const int32_t d = b->hp->d_model, D = b->hp->head_dim, H = b->hp->n_heads, Hk = b->hp->n_kv_heads;
-    clef_value *q = clef__rms_norm(b, clef__linear(b, x, CLEF_W_ATTN_Q, d, H * D), CLEF_W_ATTN_Q_NORM);
-    clef_value *k = clef__rms_norm(b, clef__linear(b, x, CLEF_W_ATTN_K, d, Hk * D), CLEF_W_ATTN_K_NORM);
+    clef_value *q = clef__norm(b, clef__linear(b, x, CLEF_W_ATTN_Q, d, H * D), CLEF_W_ATTN_Q_NORM);
+    clef_value *k = clef__norm(b, clef__linear(b, x, CLEF_W_ATTN_K, d, Hk * D), CLEF_W_ATTN_K_NORM);
     clef_value *v = clef__linear(b, x, CLEF_W_ATTN_V, d, Hk * D);
-    x = clef__self_attention(b, clef__rope(b, clef__split_heads(b, q, H, D)),
-                             clef__rope(b, clef__split_heads(b, k, Hk, D)), clef__split_heads(b, v, Hk, D));
+    q = clef__layer_rope(b, clef__split_heads(b, q, H, D), "attn.q_rope");
+    k = clef__layer_rope(b, clef__split_heads(b, k, Hk, D), "attn.k_rope");
+    x = clef__self_attention(b, q, k, clef__split_heads(b, v, Hk, D));
     return clef__linear(b, x, CLEF_W_ATTN_OUT, H * D, d);
 }
 
 static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    clef_graph *g = b->g;
-    x = clef_add(g, x, clef__rms_norm(b, attention(b, x), CLEF_W_ATTN_POST_NORM));
-    return clef_add(g, x, clef__rms_norm(b, clef__gated_feed_forward(b, x), CLEF_W_FFN_POST_NORM));
+    x = clef__add_residual(b, x, clef__norm(b, attention(b, x), CLEF_W_ATTN_POST_NORM), "attn_residual");
+    clef_value *y = clef__norm(b, clef__gated_feed_forward(b, x), CLEF_W_FFN_POST_NORM);
+    return clef__add_residual(b, x, y, "mlp_residual");
 }
 
 static clef_value *build(clef_builder *b)
@@ -55,7 +47,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 
 const clef_arch clef__arch_olmo2 = {
     .names = olmo2_names,
-    .weights = olmo2_weights,
+    .weights = {.hf = olmo2_weights},
     .hf_prefix = "model.",
     .read_json = read_json,
     .build = build,

@@ -4,27 +4,32 @@
 
 static const clef_arch_alias opt_names[] = {{"opt", "opt", 2, 2}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name opt_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
-    [CLEF_W_POSITIONS] = {"embed_positions", "position_embd"},
-    [CLEF_W_ATTN_NORM] = {"layers.%d.self_attn_layer_norm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
-    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
-    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
-    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.out_proj", "blk.%d.attn_output"},
-    [CLEF_W_FFN_NORM] = {"layers.%d.final_layer_norm", "blk.%d.ffn_norm"},
-    [CLEF_W_FFN_UP] = {"layers.%d.fc1", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"layers.%d.fc2", "blk.%d.ffn_down"},
-    [CLEF_W_OUT_NORM] = {"final_layer_norm", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
+static const char *const opt_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = "embed_tokens",
+    [CLEF_W_POSITIONS] = "embed_positions",
+    [CLEF_W_ATTN_NORM] = "layers.%d.self_attn_layer_norm",
+    [CLEF_W_ATTN_Q] = "layers.%d.self_attn.q_proj",
+    [CLEF_W_ATTN_K] = "layers.%d.self_attn.k_proj",
+    [CLEF_W_ATTN_V] = "layers.%d.self_attn.v_proj",
+    [CLEF_W_ATTN_OUT] = "layers.%d.self_attn.out_proj",
+    [CLEF_W_FFN_NORM] = "layers.%d.final_layer_norm",
+    [CLEF_W_FFN_UP] = "layers.%d.fc1",
+    [CLEF_W_FFN_DOWN] = "layers.%d.fc2",
+    [CLEF_W_OUT_NORM] = "final_layer_norm",
+    [CLEF_W_OUT] = "lm_head",
 };
 
 enum { POSITION_OFFSET = 2 };
 
+static clef_value *layer(clef_builder *b, clef_value *x)
+{
+    return clef__sequential_layer(b, x, clef__layer_attention, clef__feed_forward);
+}
+
 static clef_value *build(clef_builder *b)
 {
-    return clef__decoder(b, clef_add(b->g, clef__embed(b), clef__learned_positions(b)),
-                         clef__sequential_layer);
+    clef_value *x = clef_add(b->g, clef__embed(b), clef__learned_positions(b));
+    return clef__decoder(b, clef__name_value(b, x, "embed.sum"), layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
@@ -56,7 +61,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_opt = {
     .names = opt_names,
-    .weights = opt_weights,
+    .weights = {.hf = opt_weights},
     .hf_prefix = "model.decoder.",
     .layer_norms = 1,
     .read_json = read_json,

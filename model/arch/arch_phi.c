@@ -4,23 +4,29 @@
 
 static const clef_arch_alias phi_names[] = {{"phi", "phi2", 1, 2}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name phi_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
-    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_QKV] = {NULL, "blk.%d.attn_qkv"},
-    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
-    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
-    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
-    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.dense", "blk.%d.attn_output"},
-    [CLEF_W_FFN_UP] = {"layers.%d.mlp.fc1", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.fc2", "blk.%d.ffn_down"},
-    [CLEF_W_OUT_NORM] = {"final_layernorm", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
+static const clef_gguf_name gguf_names[] = {{CLEF_W_ATTN_QKV, "blk.%d.attn_qkv"}, {0, NULL}};
+
+static const char *const phi_weights[CLEF_N_ROLES] = {
+    [CLEF_W_EMBED] = "embed_tokens",
+    [CLEF_W_ATTN_NORM] = "layers.%d.input_layernorm",
+    [CLEF_W_ATTN_Q] = "layers.%d.self_attn.q_proj",
+    [CLEF_W_ATTN_K] = "layers.%d.self_attn.k_proj",
+    [CLEF_W_ATTN_V] = "layers.%d.self_attn.v_proj",
+    [CLEF_W_ATTN_OUT] = "layers.%d.self_attn.dense",
+    [CLEF_W_FFN_UP] = "layers.%d.mlp.fc1",
+    [CLEF_W_FFN_DOWN] = "layers.%d.mlp.fc2",
+    [CLEF_W_OUT_NORM] = "final_layernorm",
+    [CLEF_W_OUT] = "lm_head",
 };
+
+static clef_value *layer(clef_builder *b, clef_value *x)
+{
+    return clef__parallel_layer(b, x, clef__layer_attention, clef__feed_forward);
+}
 
 static clef_value *build(clef_builder *b)
 {
-    return clef__decoder(b, clef__embed(b), clef__parallel_layer);
+    return clef__decoder(b, clef__embed(b), layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
@@ -41,7 +47,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_phi = {
     .names = phi_names,
-    .weights = phi_weights,
+    .weights = {.hf = phi_weights, .gguf = gguf_names},
     .hf_prefix = "model.",
     .layer_norms = 1,
     .read_json = read_json,

@@ -4,23 +4,18 @@
 
 static const clef_arch_alias phi3_names[] = {{"phi3", "phi3", 1, 32000}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name phi3_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
-    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_QKV] = {"layers.%d.self_attn.qkv_proj", "blk.%d.attn_qkv"},
-    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
-    [CLEF_W_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.ffn_norm"},
-    [CLEF_W_FFN_UP] = {"layers.%d.mlp.gate_up_proj", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down"},
-    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
+static const char *const phi3_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_NORMS,
+    [CLEF_W_ATTN_QKV] = "layers.%d.self_attn.qkv_proj",
+    [CLEF_W_ATTN_OUT] = "layers.%d.self_attn.o_proj",
+    [CLEF_W_FFN_UP] = "layers.%d.mlp.gate_up_proj",
+    [CLEF_W_FFN_DOWN] = "layers.%d.mlp.down_proj",
 };
 
 static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    clef_graph *g = b->g;
-    x = clef_add(g, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
-    return clef_add(g, x, clef__joint_gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
+    return clef__sequential_layer(b, x, clef__layer_attention, clef__joint_gated_feed_forward);
 }
 
 static clef_value *build(clef_builder *b)
@@ -42,7 +37,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 
 const clef_arch clef__arch_phi3 = {
     .names = phi3_names,
-    .weights = phi3_weights,
+    .weights = {.hf = phi3_weights},
     .hf_prefix = "model.",
     .read_json = read_json,
     .build = build,

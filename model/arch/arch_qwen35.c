@@ -10,30 +10,23 @@
 /* llama.cpp's qwen35 has the heads of v in another order: a file of ours has a name of its own. */
 static const clef_arch_alias qwen35_names[] = {{"qwen3_5_text", "qwen3_5_text", -1, -1}, {NULL, NULL, 0, 0}};
 
-static const clef_weight_name qwen35_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
-    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
-    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
-    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
-    [CLEF_W_ATTN_Q_NORM] = {"layers.%d.self_attn.q_norm", "blk.%d.attn_q_norm"},
-    [CLEF_W_ATTN_K_NORM] = {"layers.%d.self_attn.k_norm", "blk.%d.attn_k_norm"},
-    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
-    [CLEF_W_LINEAR_QKV] = {"layers.%d.linear_attn.in_proj_qkv", "blk.%d.attn_qkv"},
-    [CLEF_W_LINEAR_GATE] = {"layers.%d.linear_attn.in_proj_z", "blk.%d.attn_gate"},
-    [CLEF_W_LINEAR_A] = {"layers.%d.linear_attn.in_proj_a", "blk.%d.ssm_alpha"},
-    [CLEF_W_LINEAR_B] = {"layers.%d.linear_attn.in_proj_b", "blk.%d.ssm_beta"},
-    [CLEF_W_LINEAR_CONV] = {"layers.%d.linear_attn.conv1d", "blk.%d.ssm_conv1d"},
-    [CLEF_W_LINEAR_RATES] = {"layers.%d.linear_attn.rates", "blk.%d.ssm_a"},
-    [CLEF_W_LINEAR_BIAS] = {"layers.%d.linear_attn.dt_bias", "blk.%d.ssm_dt"},
-    [CLEF_W_LINEAR_NORM] = {"layers.%d.linear_attn.norm", "blk.%d.ssm_norm"},
-    [CLEF_W_LINEAR_OUT] = {"layers.%d.linear_attn.out_proj", "blk.%d.ssm_out"},
-    [CLEF_W_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.post_attention_norm"},
-    [CLEF_W_FFN_GATE] = {"layers.%d.mlp.gate_proj", "blk.%d.ffn_gate"},
-    [CLEF_W_FFN_UP] = {"layers.%d.mlp.up_proj", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down"},
-    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
+static const clef_gguf_name gguf_names[] = {{CLEF_W_FFN_NORM, "blk.%d.post_attention_norm"}, {0, NULL}};
+
+static const char *const qwen35_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_NORMS,
+    CLEF_HF_ATTENTION,
+    CLEF_HF_QK_NORMS,
+    CLEF_HF_GATED_MLP,
+    [CLEF_W_LINEAR_QKV] = "layers.%d.linear_attn.in_proj_qkv",
+    [CLEF_W_LINEAR_GATE] = "layers.%d.linear_attn.in_proj_z",
+    [CLEF_W_LINEAR_A] = "layers.%d.linear_attn.in_proj_a",
+    [CLEF_W_LINEAR_B] = "layers.%d.linear_attn.in_proj_b",
+    [CLEF_W_LINEAR_CONV] = "layers.%d.linear_attn.conv1d",
+    [CLEF_W_LINEAR_RATES] = "layers.%d.linear_attn.rates",
+    [CLEF_W_LINEAR_BIAS] = "layers.%d.linear_attn.dt_bias",
+    [CLEF_W_LINEAR_NORM] = "layers.%d.linear_attn.norm",
+    [CLEF_W_LINEAR_OUT] = "layers.%d.linear_attn.out_proj",
 };
 
 /* The file has the logarithms of the rates; GGUF has the rates. */
@@ -49,12 +42,6 @@ static const clef_join_rule qwen35_joins[] = {
 static clef_value *part(clef_builder *b, clef_value *x, int32_t axis, int32_t start, int32_t size)
 {
     return clef_slice(b->g, x, &(clef_slice_opts){.axis = axis, .start = start, .size = clef_n(size)});
-}
-
-/* A name with nothing behind it in a folder. */
-static clef_value *bare_weight(clef_builder *b, clef_role role)
-{
-    return clef__weight(b, role, b->model->is_gguf ? "weight" : "");
 }
 
 /* Memory of each sequence, [n, rows, columns] of it, in f32 whatever the cache is. Beams change places in it
@@ -74,9 +61,10 @@ static clef_value *mixed(clef_builder *b, clef_value *x, int32_t n)
 {
     const int32_t taps = b->hp->linear_taps;
     x = clef__linear(b, x, CLEF_W_LINEAR_QKV, b->hp->d_model, n);
-    clef_value *w = clef_reshape(b->g, clef__weight(b, CLEF_W_LINEAR_CONV, "weight"),
+    clef_value *w = clef_reshape(b->g, clef__role_weight(b, CLEF_W_LINEAR_CONV, "weight"),
                                  clef_shape_2(clef_n(n), clef_n(taps)));
-    return clef_silu(b->g, clef_causal_conv(b->g, x, w, memory(b, "conv", 1, taps - 1, n), b->pos));
+    x = clef_causal_conv(b->g, x, w, memory(b, "conv", 1, taps - 1, n), b->pos);
+    return clef__name_value(b, clef_silu(b->g, x), "attn.conv");
 }
 
 static clef_value *linear_attention(clef_builder *b, clef_value *x)
@@ -95,15 +83,18 @@ static clef_value *linear_attention(clef_builder *b, clef_value *x)
                                     .v = clef__split_heads(b, part(b, qkv, 2, 2 * Hk * D, H * E), H, E),
                                     .a = clef__linear(b, x, CLEF_W_LINEAR_A, d, H),
                                     .b = clef__linear(b, x, CLEF_W_LINEAR_B, d, H),
-                                    .rates = bare_weight(b, CLEF_W_LINEAR_RATES),
-                                    .bias = bare_weight(b, CLEF_W_LINEAR_BIAS),
+                                    .rates = clef__role_weight(b, CLEF_W_LINEAR_RATES, clef__bare_suffix(b)),
+                                    .bias = clef__role_weight(b, CLEF_W_LINEAR_BIAS, clef__bare_suffix(b)),
                                     .state = memory(b, "memory", H, D, E),
                                     .pos = b->pos};
     clef_value *y = clef_gated_delta(g, &in, &(clef_gated_delta_opts){.eps = 1e-6f});
-    y = clef_rms_norm(g, y, clef__weight(b, CLEF_W_LINEAR_NORM, "weight"),
+    clef__name_value(b, y, "attn.heads");
+    y = clef_rms_norm(g, y, clef__role_weight(b, CLEF_W_LINEAR_NORM, "weight"),
                       &(clef_norm_opts){.eps = hp->norm_eps});
+    clef__name_value(b, y, clef__role_value_name(CLEF_W_LINEAR_NORM));
     y = clef_reshape(g, y, clef_shape_3(b->B, b->T, clef_n(H * E)));
     y = clef_mul(g, y, clef_silu(g, clef__linear(b, x, CLEF_W_LINEAR_GATE, d, H * E)));
+    clef__name_value(b, y, "attn.gated");
     return clef__linear(b, y, CLEF_W_LINEAR_OUT, H * E, d);
 }
 
@@ -114,10 +105,13 @@ static clef_value *gated_attention(clef_builder *b, clef_value *x)
     const int32_t H = b->hp->n_heads, Hk = b->hp->n_kv_heads, D = b->hp->head_dim, d = b->hp->d_model;
     clef_value *both = clef__split_heads(b, clef__linear(b, x, CLEF_W_ATTN_Q, d, 2 * H * D), H, 2 * D);
     clef_value *gate = clef_reshape(g, part(b, both, 3, D, D), clef_shape_3(b->B, b->T, clef_n(H * D)));
-    clef_value *q = clef__rope(b, clef__rms_norm(b, part(b, both, 3, 0, D), CLEF_W_ATTN_Q_NORM));
-    clef_value *k = clef__rope(b, clef__heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, Hk));
+    clef_value *q = clef__norm(b, part(b, both, 3, 0, D), CLEF_W_ATTN_Q_NORM);
+    clef_value *k = clef__heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, Hk);
+    q = clef__layer_rope(b, q, "attn.q_rope");
+    k = clef__layer_rope(b, k, "attn.k_rope");
     clef_value *y = clef__self_attention(b, q, k, clef__heads(b, x, CLEF_W_ATTN_V, CLEF_N_ROLES, Hk));
-    return clef__linear(b, clef_mul(g, y, clef_sigmoid(g, gate)), CLEF_W_ATTN_OUT, H * D, d);
+    y = clef__name_value(b, clef_mul(g, y, clef_sigmoid(g, gate)), "attn.gated");
+    return clef__linear(b, y, CLEF_W_ATTN_OUT, H * D, d);
 }
 
 static int is_linear(const clef_hparams *hp, int32_t layer)
@@ -127,10 +121,8 @@ static int is_linear(const clef_hparams *hp, int32_t layer)
 
 static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    clef_graph *g = b->g;
-    clef_value *y = clef__rms_norm(b, x, CLEF_W_ATTN_NORM);
-    x = clef_add(g, x, is_linear(b->hp, b->layer) ? linear_attention(b, y) : gated_attention(b, y));
-    return clef_add(g, x, clef__gated_feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
+    return clef__sequential_layer(b, x, is_linear(b->hp, b->layer) ? linear_attention : gated_attention,
+                                  clef__gated_feed_forward);
 }
 
 static clef_value *build(clef_builder *b)
@@ -185,7 +177,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_qwen35 = {
     .names = qwen35_names,
-    .weights = qwen35_weights,
+    .weights = {.hf = qwen35_weights, .gguf = gguf_names},
     .hf_prefix = "model.",
     .hf_norm_offset = 1,
     .joins = qwen35_joins,

@@ -5,11 +5,8 @@ static const clef_arch_alias stablelm_names[] = {{"stablelm", "stablelm", 0, 0},
 
 static clef_value *layer(clef_builder *b, clef_value *x)
 {
-    clef_graph *g = b->g;
-    clef_value *in = clef__layer_norm(b, x, CLEF_W_ATTN_NORM), *y = clef_add(g, x, clef__attention(b, in));
-    return clef_add(
-        g, y,
-        clef__gated_feed_forward(b, b->hp->parallel_residual ? in : clef__layer_norm(b, y, CLEF_W_FFN_NORM)));
+    clef_block *const attention = clef__layer_attention, *const mlp = clef__gated_feed_forward;
+    return (b->hp->parallel_residual ? clef__parallel_layer : clef__sequential_layer)(b, x, attention, mlp);
 }
 
 static clef_value *build(clef_builder *b)
@@ -35,7 +32,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_stablelm = {
     .names = stablelm_names,
-    .weights = clef__llama_weights,
+    .weights = {.hf = clef__llama_weights},
     .hf_prefix = "model.",
     .layer_norms = 1,
     .read_json = read_json,

@@ -5,23 +5,22 @@
 static const clef_arch_alias starcoder2_names[] = {{"starcoder2", "starcoder2", 50256, 50256},
                                                    {NULL, NULL, 0, 0}};
 
-static const clef_weight_name starcoder2_weights[CLEF_N_ROLES] = {
-    [CLEF_W_EMBED] = {"embed_tokens", "token_embd"},
-    [CLEF_W_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
-    [CLEF_W_ATTN_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
-    [CLEF_W_ATTN_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
-    [CLEF_W_ATTN_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
-    [CLEF_W_ATTN_OUT] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
-    [CLEF_W_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.ffn_norm"},
-    [CLEF_W_FFN_UP] = {"layers.%d.mlp.c_fc", "blk.%d.ffn_up"},
-    [CLEF_W_FFN_DOWN] = {"layers.%d.mlp.c_proj", "blk.%d.ffn_down"},
-    [CLEF_W_OUT_NORM] = {"norm", "output_norm"},
-    [CLEF_W_OUT] = {"lm_head", "output"},
+static const char *const starcoder2_weights[CLEF_N_ROLES] = {
+    CLEF_HF_EMBED_AND_HEAD,
+    CLEF_HF_NORMS,
+    CLEF_HF_ATTENTION,
+    [CLEF_W_FFN_UP] = "layers.%d.mlp.c_fc",
+    [CLEF_W_FFN_DOWN] = "layers.%d.mlp.c_proj",
 };
+
+static clef_value *layer(clef_builder *b, clef_value *x)
+{
+    return clef__sequential_layer(b, x, clef__layer_attention, clef__feed_forward);
+}
 
 static clef_value *build(clef_builder *b)
 {
-    return clef__decoder(b, clef__embed(b), clef__sequential_layer);
+    return clef__decoder(b, clef__embed(b), layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
@@ -44,7 +43,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 
 const clef_arch clef__arch_starcoder2 = {
     .names = starcoder2_names,
-    .weights = starcoder2_weights,
+    .weights = {.hf = starcoder2_weights},
     .hf_prefix = "model.",
     .layer_norms = 1,
     .read_json = read_json,

@@ -7,39 +7,38 @@
 #include "graph/value.h"
 #include "model/arch/layers.h"
 
-#define STACK_NAMES(stack, short_name, ffn)                                                                  \
-    [CLEF_W_EMBED] = {"shared", "token_embd"},                                                               \
-    [CLEF_W_RELATIVE] = {stack ".block.0.layer.0.SelfAttention.relative_attention_bias",                     \
-                         short_name ".blk.0.attn_rel_b"},                                                    \
-    [CLEF_W_ATTN_NORM] = {stack ".block.%d.layer.0.layer_norm", short_name ".blk.%d.attn_norm"},             \
-    [CLEF_W_ATTN_Q] = {stack ".block.%d.layer.0.SelfAttention.q", short_name ".blk.%d.attn_q"},              \
-    [CLEF_W_ATTN_K] = {stack ".block.%d.layer.0.SelfAttention.k", short_name ".blk.%d.attn_k"},              \
-    [CLEF_W_ATTN_V] = {stack ".block.%d.layer.0.SelfAttention.v", short_name ".blk.%d.attn_v"},              \
-    [CLEF_W_ATTN_OUT] = {stack ".block.%d.layer.0.SelfAttention.o", short_name ".blk.%d.attn_o"},            \
-    [CLEF_W_FFN_NORM] = {stack ".block.%d.layer." ffn ".layer_norm", short_name ".blk.%d.ffn_norm"},         \
-    [CLEF_W_FFN_GATE] = {stack ".block.%d.layer." ffn ".DenseReluDense.wi_0",                                \
-                         short_name ".blk.%d.ffn_gate"},                                                     \
-    [CLEF_W_FFN_DOWN] = {stack ".block.%d.layer." ffn ".DenseReluDense.wo", short_name ".blk.%d.ffn_down"},  \
-    [CLEF_W_OUT_NORM] = {stack ".final_layer_norm", short_name ".output_norm"}
+static const clef_gguf_name gguf_names[] = {{CLEF_W_ATTN_OUT, "blk.%d.attn_o"}, {0, NULL}};
+
+#define STACK_NAMES(stack, ffn)                                                                              \
+    [CLEF_W_EMBED] = "shared",                                                                               \
+    [CLEF_W_RELATIVE] = stack ".block.0.layer.0.SelfAttention.relative_attention_bias",                      \
+    [CLEF_W_ATTN_NORM] = stack ".block.%d.layer.0.layer_norm",                                               \
+    [CLEF_W_ATTN_Q] = stack ".block.%d.layer.0.SelfAttention.q",                                             \
+    [CLEF_W_ATTN_K] = stack ".block.%d.layer.0.SelfAttention.k",                                             \
+    [CLEF_W_ATTN_V] = stack ".block.%d.layer.0.SelfAttention.v",                                             \
+    [CLEF_W_ATTN_OUT] = stack ".block.%d.layer.0.SelfAttention.o",                                           \
+    [CLEF_W_FFN_NORM] = stack ".block.%d.layer." ffn ".layer_norm",                                          \
+    [CLEF_W_FFN_GATE] = stack ".block.%d.layer." ffn ".DenseReluDense.wi_0",                                 \
+    [CLEF_W_FFN_DOWN] = stack ".block.%d.layer." ffn ".DenseReluDense.wo",                                   \
+    [CLEF_W_OUT_NORM] = stack ".final_layer_norm"
 #define CROSS_NAMES                                                                                          \
-    [CLEF_W_CROSS_NORM] = {"decoder.block.%d.layer.1.layer_norm", "dec.blk.%d.cross_attn_norm"},             \
-    [CLEF_W_CROSS_Q] = {"decoder.block.%d.layer.1.EncDecAttention.q", "dec.blk.%d.cross_attn_q"},            \
-    [CLEF_W_CROSS_K] = {"decoder.block.%d.layer.1.EncDecAttention.k", "dec.blk.%d.cross_attn_k"},            \
-    [CLEF_W_CROSS_V] = {"decoder.block.%d.layer.1.EncDecAttention.v", "dec.blk.%d.cross_attn_v"},            \
-    [CLEF_W_CROSS_OUT] = {"decoder.block.%d.layer.1.EncDecAttention.o", "dec.blk.%d.cross_attn_o"},          \
-    [CLEF_W_OUT] = {"lm_head", "output"}
+    [CLEF_W_CROSS_NORM] = "decoder.block.%d.layer.1.layer_norm",                                             \
+    [CLEF_W_CROSS_Q] = "decoder.block.%d.layer.1.EncDecAttention.q",                                         \
+    [CLEF_W_CROSS_K] = "decoder.block.%d.layer.1.EncDecAttention.k",                                         \
+    [CLEF_W_CROSS_V] = "decoder.block.%d.layer.1.EncDecAttention.v",                                         \
+    [CLEF_W_CROSS_OUT] = "decoder.block.%d.layer.1.EncDecAttention.o", [CLEF_W_OUT] = "lm_head"
 
 /* wi is the only matrix before the activation, or wi_1 what the gate wi_0 multiplies. */
-static const clef_weight_name encoder_weights[CLEF_N_ROLES] = {
-    STACK_NAMES("encoder", "enc", "1"),
-    [CLEF_W_FFN_UP] = {"encoder.block.%d.layer.1.DenseReluDense.wi", "enc.blk.%d.ffn_up"},
-    [CLEF_W_FFN_UP_GATED] = {"encoder.block.%d.layer.1.DenseReluDense.wi_1", "enc.blk.%d.ffn_up"},
+static const char *const encoder_weights[CLEF_N_ROLES] = {
+    STACK_NAMES("encoder", "1"),
+    [CLEF_W_FFN_UP] = "encoder.block.%d.layer.1.DenseReluDense.wi",
+    [CLEF_W_FFN_UP_GATED] = "encoder.block.%d.layer.1.DenseReluDense.wi_1",
 };
-static const clef_weight_name decoder_weights[CLEF_N_ROLES] = {
-    STACK_NAMES("decoder", "dec", "2"),
+static const char *const decoder_weights[CLEF_N_ROLES] = {
+    STACK_NAMES("decoder", "2"),
     CROSS_NAMES,
-    [CLEF_W_FFN_UP] = {"decoder.block.%d.layer.2.DenseReluDense.wi", "dec.blk.%d.ffn_up"},
-    [CLEF_W_FFN_UP_GATED] = {"decoder.block.%d.layer.2.DenseReluDense.wi_1", "dec.blk.%d.ffn_up"},
+    [CLEF_W_FFN_UP] = "decoder.block.%d.layer.2.DenseReluDense.wi",
+    [CLEF_W_FFN_UP_GATED] = "decoder.block.%d.layer.2.DenseReluDense.wi_1",
 };
 
 static clef_value *feed_forward(clef_builder *b, clef_value *x)
@@ -47,36 +46,37 @@ static clef_value *feed_forward(clef_builder *b, clef_value *x)
     const int32_t d = b->hp->d_model, d_ff = b->hp->d_ff;
     if (!b->hp->gated)
         return clef__feed_forward(b, x);
-    clef_value *gate = clef__activation(b, clef__linear(b, x, CLEF_W_FFN_GATE, d, d_ff));
-    return clef__linear(b, clef_mul(b->g, gate, clef__linear(b, x, CLEF_W_FFN_UP_GATED, d, d_ff)),
-                        CLEF_W_FFN_DOWN, d_ff, d);
+    clef_value *gate = clef__linear(b, x, CLEF_W_FFN_GATE, d, d_ff);
+    return clef__gated_down(b, gate, clef__linear(b, x, CLEF_W_FFN_UP_GATED, d, d_ff));
 }
 
-static clef_value *stack(clef_builder *b, int32_t n_layers, int is_decoder)
+static clef_value *encoder_layer(clef_builder *b, clef_value *x)
 {
-    clef_graph *g = b->g;
-    clef_value *x = clef__embed(b);
-    clef__relative_bias(b, CLEF_W_RELATIVE, !is_decoder);
-    for (b->layer = 0; b->layer < n_layers; b->layer++) {
-        clef_scope_push(g, "layer%d", b->layer);
-        x = clef_add(g, x, clef__attention(b, clef__rms_norm(b, x, CLEF_W_ATTN_NORM)));
-        if (is_decoder)
-            x = clef_add(g, x, clef__cross_attention(b, clef__rms_norm(b, x, CLEF_W_CROSS_NORM)));
-        x = clef_add(g, x, feed_forward(b, clef__rms_norm(b, x, CLEF_W_FFN_NORM)));
-        clef_named(x, "out");
-        clef_scope_pop(g);
-    }
-    return clef__rms_norm(b, x, CLEF_W_OUT_NORM);
+    return clef__sequential_layer(b, x, clef__layer_attention, feed_forward);
+}
+
+static clef_value *decoder_layer(clef_builder *b, clef_value *x)
+{
+    clef_value *y = clef__layer_attention(b, clef__norm(b, x, CLEF_W_ATTN_NORM));
+    x = clef__add_residual(b, x, y, "attn_residual");
+    y = clef__cross_attention(b, clef__norm(b, x, CLEF_W_CROSS_NORM));
+    x = clef__add_residual(b, x, y, "cross_residual");
+    return clef__add_residual(b, x, feed_forward(b, clef__norm(b, x, CLEF_W_FFN_NORM)), "mlp_residual");
 }
 
 static clef_value *encode(clef_builder *b)
 {
-    return stack(b, b->hp->n_layers, 0);
+    clef_value *x = clef__embed(b);
+    clef__relative_bias(b, CLEF_W_RELATIVE, 1);
+    return clef__norm(b, clef__layers(b, x, b->hp->n_layers, encoder_layer), CLEF_W_OUT_NORM);
 }
 
 static clef_value *decode(clef_builder *b)
 {
-    return clef__lm_head(b, clef__wanted_positions(b, stack(b, b->hp->n_decoder_layers, 1)));
+    clef_value *x = clef__embed(b);
+    clef__relative_bias(b, CLEF_W_RELATIVE, 0);
+    x = clef__norm(b, clef__layers(b, x, b->hp->n_decoder_layers, decoder_layer), CLEF_W_OUT_NORM);
+    return clef__lm_head(b, clef__wanted_positions(b, x));
 }
 
 /* "relu", "gated-gelu": the gate's GELU is the tanh form. */
@@ -127,8 +127,8 @@ static const clef_arch_alias names[] = {{"t5", "t5", -1, 1}, {NULL, NULL, 0, 0}}
 const clef_arch clef__arch_t5 = {
     .names = names,
     .kind = CLEF_SEQ2SEQ,
-    .weights = encoder_weights,
-    .decoder_weights = decoder_weights,
+    .weights = {.hf = encoder_weights, .gguf = gguf_names, .gguf_prefix = "enc."},
+    .decoder_weights = {.hf = decoder_weights, .gguf = gguf_names, .gguf_prefix = "dec."},
     .hf_prefix = "",
     .read_json = read_json,
     .build = encode,

@@ -8,11 +8,12 @@ static clef_value *of_chosen(clef_builder *b, clef_value *x, clef_value *ids, cl
                              int32_t n_out)
 {
     const clef_dim experts = clef_n(b->hp->n_experts), out = clef_n(n_out);
-    clef_value *w = clef__weight_shaped(b, role, "weight", clef_shape_3(experts, out, clef_n(n_in)));
-    clef_value *bias = clef__weight_optional(b, role, "bias");
+    clef_value *w = clef__role_weight_shaped(b, role, "weight", clef_shape_3(experts, out, clef_n(n_in)));
+    clef_value *bias = clef__role_weight_optional(b, role, "bias");
     if (bias)
-        bias = clef__weight_shaped(b, role, "bias", clef_shape_2(experts, out));
-    return clef_expert_matmul(b->g, x, w, ids, bias, &(clef_expert_matmul_opts){.transpose_b = 1});
+        bias = clef__role_weight_shaped(b, role, "bias", clef_shape_2(experts, out));
+    x = clef_expert_matmul(b->g, x, w, ids, bias, &(clef_expert_matmul_opts){.transpose_b = 1});
+    return clef__name_value(b, x, clef__role_value_name(role));
 }
 
 /* What each chosen expert weighs [B, T, k], of the router's logits. */
@@ -35,13 +36,15 @@ clef_value *clef__expert_sum(clef_builder *b, clef_value *logits, clef_value *x,
     clef_graph *g = b->g;
     const int32_t d = b->hp->d_model, n = b->hp->d_ff_expert, k = b->hp->n_experts_used;
     clef_value *ids = clef_topk(g, logits, &(clef_topk_opts){.k = k}); /* [B, T, k] */
-    clef_value *weights = weights_of(b, logits, ids);
+    clef__name_value(b, ids, "mlp.experts.chosen");
+    clef_value *weights = clef__name_value(b, weights_of(b, logits, ids), "mlp.experts.weights");
     clef_value *gate = of_chosen(b, x, ids, CLEF_W_EXPERT_GATE, d, n),
                *up = of_chosen(b, x, ids, CLEF_W_EXPERT_UP, d, n);
-    clef_value *y = of_chosen(b, gated(b, gate, up), ids, CLEF_W_EXPERT_DOWN, n, d); /* [B, T, k, d] */
+    clef_value *y = clef__name_value(b, gated(b, gate, up), "mlp.experts.act");
+    y = of_chosen(b, y, ids, CLEF_W_EXPERT_DOWN, n, d); /* [B, T, k, d] */
     y = clef_matmul(g, clef_reshape(g, weights, clef_shape_4(b->B, b->T, clef_n(1), clef_n(k))), y, NULL,
                     NULL);
-    return clef_reshape(g, y, clef_shape_3(b->B, b->T, clef_n(d)));
+    return clef__name_value(b, clef_reshape(g, y, clef_shape_3(b->B, b->T, clef_n(d))), "mlp.experts.out");
 }
 
 static clef_value *gated(clef_builder *b, clef_value *gate, clef_value *up)
@@ -58,11 +61,12 @@ clef_value *clef__experts(clef_builder *b, clef_value *x)
         return y;
     clef_value *shared =
         gated(b, clef__linear(b, x, CLEF_W_SHARED_GATE, d, n), clef__linear(b, x, CLEF_W_SHARED_UP, d, n));
-    return clef_add(b->g, y, clef__linear(b, shared, CLEF_W_SHARED_DOWN, n, d));
+    shared = clef__linear(b, clef__name_value(b, shared, "mlp.shared.act"), CLEF_W_SHARED_DOWN, n, d);
+    return clef__name_value(b, clef_add(b->g, y, shared), "mlp.out");
 }
 
 clef_value *clef__experts_or_gated(clef_builder *b, clef_value *x)
 {
-    const int has_router = b->hp->n_experts > 0 && clef__weight_optional(b, CLEF_W_ROUTER, "weight");
+    const int has_router = b->hp->n_experts > 0 && clef__role_weight_optional(b, CLEF_W_ROUTER, "weight");
     return has_router ? clef__experts(b, x) : clef__gated_feed_forward(b, x);
 }

@@ -37,50 +37,28 @@ clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling, i
  */
 
 /* A family's classifier: out(norm(act(dense(x)))) of the pooled x; without a dense layer out alone. The names
- * are those of a folder, and of GGUF as llama.cpp writes them for rerankers. */
+ * are a folder's; in GGUF all families have those that llama.cpp writes for rerankers. */
 typedef struct class_form {
-    const char *arch; /* NULL: all others, whose last token is taken */
+    const char *arch; /* NULL: all others, of which the last token is classified */
     clef_value *(*act)(clef_graph *g, clef_value *x);
-    int dense_for_tokens; /* the dense layer and the norm are there when tokens are labelled, too */
-    clef_weight_name dense, norm, out;
+    int dense_for_tokens; /* 1: the dense layer and the norm are used when tokens are labelled, too */
+    const char *dense, *norm, *out;
 } class_form;
 
 static const class_form class_forms[] = {
-    {"bert", clef_tanh, 0, {"pooler.dense", "cls"}, {NULL, NULL}, {"classifier", "cls.output"}},
-    {"albert", clef_tanh, 0, {"pooler", "cls"}, {NULL, NULL}, {"classifier", "cls.output"}},
-    {"roberta",
-     clef_tanh,
-     0,
-     {"/classifier.dense", "cls"},
-     {NULL, NULL},
-     {"classifier.out_proj", "cls.output"}},
-    {"xlm-roberta",
-     clef_tanh,
-     0,
-     {"/classifier.dense", "cls"},
-     {NULL, NULL},
-     {"classifier.out_proj", "cls.output"}},
-    {"mpnet",
-     clef_tanh,
-     0,
-     {"/classifier.dense", "cls"},
-     {NULL, NULL},
-     {"classifier.out_proj", "cls.output"}},
-    {"electra",
-     clef_gelu,
-     0,
-     {"/classifier.dense", "cls"},
-     {NULL, NULL},
-     {"classifier.out_proj", "cls.output"}},
-    {"distilbert", clef_relu, 0, {"/pre_classifier", "cls"}, {NULL, NULL}, {"classifier", "cls.output"}},
-    {"modernbert",
-     clef_gelu,
-     1,
-     {"/head.dense", "cls"},
-     {"/head.norm", "cls.norm"},
-     {"classifier", "cls.output"}},
-    {NULL, NULL, 0, {NULL, NULL}, {NULL, NULL}, {"score", "cls.output"}},
+    {"bert", clef_tanh, 0, "pooler.dense", NULL, "classifier"},
+    {"albert", clef_tanh, 0, "pooler", NULL, "classifier"},
+    {"roberta", clef_tanh, 0, "/classifier.dense", NULL, "classifier.out_proj"},
+    {"xlm-roberta", clef_tanh, 0, "/classifier.dense", NULL, "classifier.out_proj"},
+    {"mpnet", clef_tanh, 0, "/classifier.dense", NULL, "classifier.out_proj"},
+    {"electra", clef_gelu, 0, "/classifier.dense", NULL, "classifier.out_proj"},
+    {"distilbert", clef_relu, 0, "/pre_classifier", NULL, "classifier"},
+    {"modernbert", clef_gelu, 1, "/head.dense", "/head.norm", "classifier"},
+    {NULL, NULL, 0, NULL, NULL, "score"},
 };
+
+static const clef_gguf_name class_names[] = {
+    {CLEF_W_HEAD_DENSE, "cls"}, {CLEF_W_HEAD_NORM, "cls.norm"}, {CLEF_W_OUT, "cls.output"}, {0, NULL}};
 
 static const class_form *form_of(const clef_model *m)
 {
@@ -111,11 +89,11 @@ static clef_value *class_token(clef_builder *b, clef_value *x, const class_form 
 /* The last layer, whose height is the number of classes: [labels, d] in a folder of any family. */
 static clef_value *class_logits(clef_builder *b, clef_value *x)
 {
-    clef_value *w = clef__weight(b, CLEF_W_OUT, "weight"),
-               *bias = clef__weight_optional(b, CLEF_W_OUT, "bias");
+    clef_value *w = clef__role_weight(b, CLEF_W_OUT, "weight"),
+               *bias = clef__role_weight_optional(b, CLEF_W_OUT, "bias");
     if (w && w->shape.rank == 2)
-        w = clef__weight_shaped(b, CLEF_W_OUT, "weight",
-                                clef_shape_2(w->shape.dim[0], clef_n(b->hp->d_model)));
+        w = clef__role_weight_shaped(b, CLEF_W_OUT, "weight",
+                                     clef_shape_2(w->shape.dim[0], clef_n(b->hp->d_model)));
     x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1});
     return bias ? clef_add(b->g, x, bias) : x;
 }
@@ -125,18 +103,18 @@ clef_value *clef__classified(clef_builder *b, clef_value *x)
     const class_form *f = form_of(b->model);
     const int per_token = clef__labels_tokens(b->model);
     const int32_t d = b->hp->d_model;
-    const clef_weight_name of_tokens = {"classifier", "cls.output"};
-    clef_weight_name names[CLEF_N_ROLES] = {[CLEF_W_HEAD_DENSE] = f->dense,
-                                            [CLEF_W_HEAD_NORM] = f->norm,
-                                            [CLEF_W_OUT] = per_token ? of_tokens : f->out};
-    const clef_weight_name *before = b->weights;
-    b->weights = names;
+    const char *const hf[CLEF_N_ROLES] = {[CLEF_W_HEAD_DENSE] = f->dense,
+                                          [CLEF_W_HEAD_NORM] = f->norm,
+                                          [CLEF_W_OUT] = per_token ? "classifier" : f->out};
+    const clef_weight_names names = {.hf = hf, .gguf = class_names};
+    const clef_weight_names *before = b->weights;
+    b->weights = &names;
     if (!per_token)
         x = class_token(b, x, f);
-    if (f->dense.hf && (!per_token || f->dense_for_tokens))
+    if (f->dense && (!per_token || f->dense_for_tokens))
         x = f->act(b->g, clef__linear(b, x, CLEF_W_HEAD_DENSE, d, d));
-    if (f->norm.hf && (!per_token || f->dense_for_tokens))
-        x = clef__layer_norm(b, x, CLEF_W_HEAD_NORM);
+    if (f->norm && (!per_token || f->dense_for_tokens))
+        x = clef__norm(b, x, CLEF_W_HEAD_NORM);
     x = class_logits(b, x);
     b->weights = before;
     return x;

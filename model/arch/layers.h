@@ -1,45 +1,55 @@
-/* Pieces that architectures share, named after what they are. All take and return values of b->g; given NULL they give NULL, so
- * that an architecture reads like its paper and errors are looked at once, at the end. */
+/* The pieces that architectures share, named after what they are. All of them take and return values of b->g. Given NULL they return NULL,
+ * so that an architecture reads like its paper and errors are checked once, at the end.
+ *
+ * The pieces name what they compute by its role in the layer ("attn.q", "mlp.up"); docs/graph-format.md lists the names. */
 #ifndef CLEF_MODEL_LAYERS_H
 #define CLEF_MODEL_LAYERS_H
 
 #include "model/open/arch.h"
 
-/** The weight of a role in the present layer, with ".weight" or ".bias" after its name, as the file stores it. The optional form gives
- *  NULL, without an error, when the file has none. */
-clef_value *clef__weight(clef_builder *b, clef_role role, const char *suffix);
-clef_value *clef__weight_optional(clef_builder *b, clef_role role, const char *suffix);
-/** The same, refused by name (CLEF_E_SHAPE) when it is of another shape than the hyperparameters say. */
-clef_value *clef__weight_shaped(clef_builder *b, clef_role role, const char *suffix, clef_shape wanted);
+/** The weight of a role in the present layer, with ".weight" or ".bias" after its name. The optional form returns NULL, without an
+ *  error, when the file has none. */
+clef_value *clef__role_weight(clef_builder *b, clef_role role, const char *suffix);
+clef_value *clef__role_weight_optional(clef_builder *b, clef_role role, const char *suffix);
+/** The same weight; fails with CLEF_E_SHAPE and its name when its shape is not the one that the hyperparameters imply. */
+clef_value *clef__role_weight_shaped(clef_builder *b, clef_role role, const char *suffix, clef_shape wanted);
+/** The suffix of weights that a folder stores under their bare name: "" there, "weight" in GGUF. */
+const char *clef__bare_suffix(const clef_builder *b);
+
+/** Names v within the present scope. Where the name is in use, because a weight serves twice, v keeps a made-up name. Returns v. */
+clef_value *clef__name_value(clef_builder *b, clef_value *v, const char *name);
 
 /** Token embeddings [B, T, d] of b->ids. */
 clef_value *clef__embed(clef_builder *b);
-/** x W^T (+ bias, when the file has one): x [B, T, in] -> [B, T, n_out]. Refuses a weight of another shape by name. */
+/** x W^T (+ bias, when the file has one): x [B, T, in] -> [B, T, n_out]. */
 clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t n_in, int32_t n_out);
-/** Norms with the role's weight (and bias) and the model's epsilon. */
-clef_value *clef__layer_norm(clef_builder *b, clef_value *x, clef_role role);
-clef_value *clef__rms_norm(clef_builder *b, clef_value *x, clef_role role);
+/** The family's norm with the role's weight (and bias) and the model's epsilon: a layer norm where the family has layer_norms, else an
+ *  RMS norm. */
+clef_value *clef__norm(clef_builder *b, clef_value *x, clef_role role);
 /** [B, T, n * head_dim] -> [B, T, n, head_dim]. */
 clef_value *clef__split_heads(clef_builder *b, clef_value *x, int32_t n, int32_t head_dim);
-/** RoPE with the frequencies and pairing of the layer (full or sliding): [B, T, n, head_dim]; x itself where nothing is rotated. */
-clef_value *clef__rope(clef_builder *b, clef_value *x);
-/** Causal self-attention over the layer's KV cache: q [B, T, H, D], k [B, T, Hk, D], v [B, T, Hk, E]; k and v are appended to the cache.
- *  Scores are scaled and capped as the hyperparameters say; the sliding window holds in the layers that have it. Gives [B, T, H * E].
- *  The weights are called layerL.attention. */
+/** RoPE with the frequencies and pairing of the layer (full or sliding): [B, T, n, head_dim]; x itself where nothing is rotated.
+ *  `name` is the result's: "attn.q_rope". */
+clef_value *clef__layer_rope(clef_builder *b, clef_value *x, const char *name);
+/** Self-attention over the layer's KV cache: q [B, T, H, D], k [B, T, Hk, D], v [B, T, Hk, E]; k and v are appended to the cache.
+ *  Scores are scaled and capped as the hyperparameters say; layers with a sliding window use it. Returns [B, T, H * E].
+ *  The softmax weights are called layerL.attention. */
 clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, clef_value *v);
-/** The same for q alone: over the keys and values of the last layer of this kind (sliding or full) that had its own. */
+/** The same for q alone, over the keys and values of the last layer of this kind (sliding or full) that had its own. */
 clef_value *clef__shared_attention(clef_builder *b, clef_value *q);
 /** The model's activation; down(act(up(x))); down(act(gate(x)) up(x)): [B, T, d] -> [B, T, d]. */
 clef_value *clef__activation(clef_builder *b, clef_value *x);
 clef_value *clef__feed_forward(clef_builder *b, clef_value *x);
 clef_value *clef__gated_feed_forward(clef_builder *b, clef_value *x);
-/** The same with gate and up in one matrix [2 d_ff, d] under the name of up, gate first. */
+/** down(act(gate) up) of gate and up [B, T, d_ff]. */
+clef_value *clef__gated_down(clef_builder *b, clef_value *gate, clef_value *up);
+/** The gated feed-forward whose gate and up are one matrix [2 d_ff, d] under the name of up, gate first. */
 clef_value *clef__joint_gated_feed_forward(clef_builder *b, clef_value *x);
-/** Mixture of experts, gated, with the shared one where there is one: [B, T, d] -> [B, T, d]. The second form is that, or, in a layer
- *  without a router, the gated feed-forward. */
+/** Mixture of experts, gated, with the shared expert where there is one: [B, T, d] -> [B, T, d]. The second form is the gated
+ *  feed-forward in layers without a router. */
 clef_value *clef__experts(clef_builder *b, clef_value *x);
 clef_value *clef__experts_or_gated(clef_builder *b, clef_value *x);
-/** Its middle: of the router's logits [B, T, experts] the n_experts_used largest choose; gated(gate, up) [B, T, k, d_ff_expert]. */
+/** Its middle: the n_experts_used largest of the router's logits [B, T, experts] choose; gated(gate, up) [B, T, k, d_ff_expert]. */
 clef_value *clef__expert_sum(clef_builder *b, clef_value *logits, clef_value *x,
                              clef_value *(*gated)(clef_builder *, clef_value *gate, clef_value *up));
 /** x times scale (0: 1); cap tanh(x / cap) (0: none). */
@@ -54,50 +64,62 @@ typedef enum clef_qkv_order {
     CLEF_QKV_GROUPS /* for each head of k: its heads of q, k, v */
 } clef_qkv_order;
 clef_qkv clef__split_qkv(clef_builder *b, clef_value *x, clef_qkv_order order);
-/** The attention that most decoders have: q, k, v by their projections (one for all where the file has it, in parts), RoPE, self-attention,
- *  output projection. [B, T, d] -> [B, T, d]. */
-clef_value *clef__attention(clef_builder *b, clef_value *x);
+/** The attention that most decoders have: q, k, v by their projections (one for all where the file has it, grouped as the folder has it),
+ *  RoPE, self-attention, output projection. [B, T, d] -> [B, T, d]. */
+clef_value *clef__layer_attention(clef_builder *b, clef_value *x);
 /** Attention of the target's x [B, U, d] over the source, by the roles CROSS_*: [B, U, d]. The weights are called cross_attention. */
 clef_value *clef__cross_attention(clef_builder *b, clef_value *x);
-/** Outputs cross_k_L and cross_v_L [B, H, S', D]: what every decoder layer sees of b->memory. */
+/** Outputs cross_k_L and cross_v_L [B, H, S', D]: the keys and values that each decoder layer sees of b->memory. */
 void clef__cross_outputs(clef_builder *b);
 /** From here on weights are the decoder's, and attention is causal. */
 void clef__enter_decoder(clef_builder *b);
-/** Sinusoidal positions [T, d] of this step (arXiv:1706.03762, section 3.5), sines in the first half: the rate of pair i is 10000^(-2i /
- *  d); with an offset (fairseq's, M2M-100) the table starts there and the rate is 10000^(-i / (d/2 - 1)). */
+/** Sinusoidal positions [T, d] of this step (arXiv:1706.03762, section 3.5), sines in the first half. The rate of pair i is
+ *  10000^(-2i / d); with an offset (fairseq's, M2M-100) the table starts there and the rate is 10000^(-i / (d/2 - 1)). */
 clef_value *clef__sinusoidal_positions(clef_builder *b, int32_t offset);
-/** x + scale y: what a block adds to the stream, scaled by residual_scale. */
-clef_value *clef__add_residual(clef_builder *b, clef_value *x, clef_value *y);
+/** x + residual_scale y: adds what a block computed to the residual stream. `name` is the sum's: "attn_residual". */
+clef_value *clef__add_residual(clef_builder *b, clef_value *x, clef_value *y, const char *name);
 /** Learned position embeddings [T, d] of this step; position 0's row is the table's position_offset. */
 clef_value *clef__learned_positions(clef_builder *b);
 /** Relative position biases (T5): b->bias [H, T, S] from the role's table [buckets, heads]; `bidirectional`: keys behind a query have
  *  buckets of their own. */
 void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional);
-/** ALiBi (arXiv:2108.12409): b->bias [H, 1, S] = slope of the head times the key's position (softmax takes away what a row shares). */
+/** ALiBi (arXiv:2108.12409): b->bias [H, 1, S] = slope of the head times the key's position (softmax removes what a row shares). */
 void clef__alibi(clef_builder *b);
 /** The last position of x [B, T, d] -> [B, 1, d]; x itself when all logits are wanted. */
 clef_value *clef__wanted_positions(clef_builder *b, clef_value *x);
 /** Logits of x [B, T, d] by the output matrix, or by the embedding when they are tied. Calls x hidden_last. */
 clef_value *clef__lm_head(clef_builder *b, clef_value *x);
+/** Masked language modelling: the head's own dense layer and norm, then the logits. */
+clef_value *clef__masked_lm_head(clef_builder *b, clef_value *x);
 
-/** The layers of a decoder, x [B, T, d] being what the first takes and layer(b, x) what b->layer makes of it; then the logits of the
- *  wanted positions behind the last norm, which is a layer norm where the family has layer_norms, else an RMS norm. */
-clef_value *clef__decoder(clef_builder *b, clef_value *x, clef_value *(*layer)(clef_builder *b, clef_value *x));
-/** Layers with layer norms: y = x + attention(norm(x)), y + feed_forward(norm(y)) (GPT-2). */
-clef_value *clef__sequential_layer(clef_builder *b, clef_value *x);
-/** Both blocks of one norm: x + attention(norm(x)) + feed_forward(norm(x)) (GPT-J). */
-clef_value *clef__parallel_layer(clef_builder *b, clef_value *x);
+/* ---- whole layers -------------------------------------------------------------------------------------------------- */
 
-/** The embeddings [B, d] of hidden states x [B, T, d] without padding; normalize 1: each over its Euclidean norm. */
+/** A block of a layer: attention or feed-forward, [B, T, d] -> [B, T, d]. */
+typedef clef_value *clef_block(clef_builder *b, clef_value *x);
+
+/** Pre-norm: y = x + attention(norm(x)), y + mlp(norm(y)) (GPT-2, Llama). */
+clef_value *clef__sequential_layer(clef_builder *b, clef_value *x, clef_block *attention, clef_block *mlp);
+/** Both blocks read one norm: x + attention(norm(x)) + mlp(norm(x)) (GPT-J). */
+clef_value *clef__parallel_layer(clef_builder *b, clef_value *x, clef_block *attention, clef_block *mlp);
+/** Post-norm: y = norm(x + attention(x)), norm(y + mlp(y)) (BERT). */
+clef_value *clef__post_norm_layer(clef_builder *b, clef_value *x, clef_block *attention, clef_block *mlp);
+
+/** x [B, T, d] through n layers, each in a scope "layerL"; layer(b, x) builds b->layer. */
+clef_value *clef__layers(clef_builder *b, clef_value *x, int32_t n, clef_block *layer);
+/** A decoder's layers, then the logits of the wanted positions behind the last norm. */
+clef_value *clef__decoder(clef_builder *b, clef_value *x, clef_block *layer);
+
+/** The embeddings [B, d] of hidden states x [B, T, d] without padding; normalize 1: each divided by its Euclidean norm. */
 clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling, int32_t normalize);
 
 /** Logits of the file's classifier, of hidden states x [B, T, d] without padding: [B, labels], or [B, T, labels] of a model that labels
- *  tokens, which clef__labels_tokens() says by the "architectures" of its config.json. */
+ *  tokens, which clef__labels_tokens() reads from "architectures" in its config.json. */
 clef_value *clef__classified(clef_builder *b, clef_value *x);
 int         clef__labels_tokens(const clef_model *model);
 
 /** RoPE's frequencies [dims / 2] for a context of n_context positions, by the formulas of transformers' modeling_rope_utils.py
- *  (model/arch/rope.c gives them). factors: NULL, or [dims / 2] divisors that the file carries (GGUF's rope_freqs.weight, longrope's lists). */
+ *  (model/arch/rope.c gives them). factors: NULL, or [dims / 2] divisors that the file carries (GGUF's rope_freqs.weight, longrope's
+ *  lists). */
 void clef__rope_freqs(const clef_rope_params *rope, int32_t n_context, const float *factors, float *out);
 /** What the rotated dims are multiplied by: yarn's and longrope's attention factor; else 1. */
 float clef__rope_attention_factor(const clef_rope_params *rope);

@@ -33,7 +33,7 @@ void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional)
     const clef_hparams *hp = b->hp;
     const int32_t far = b->n_context - 1, n = 2 * far + 1;
     clef_value *table =
-        clef__weight_shaped(b, role, "weight", clef_shape_2(clef_n(hp->n_buckets), clef_n(hp->n_heads)));
+        clef__role_weight_shaped(b, role, "weight", clef_shape_2(clef_n(hp->n_buckets), clef_n(hp->n_heads)));
     int32_t *buckets = malloc((size_t)n * sizeof *buckets);
     if (!buckets) {
         clef__graph_fail(b->g, CLEF_E_NOMEM, "%s: no memory for %d distances", clef_model_path(b->model), n);
@@ -46,7 +46,8 @@ void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional)
                       clef_shape_1(clef_n(n)), buckets);
     free(buckets);
     clef_value *pos = b->pos ? clef_slice(b->g, b->pos, &(clef_slice_opts){.axis = 0, .size = clef_n(1)})
-                             : NULL; /* all are alike */
-    b->bias = clef_relative(b->g, clef_gather(b->g, table, of_distance, NULL), pos,
-                            &(clef_relative_opts){.queries = b->T, .keys = b->S});
+                             : NULL; /* all sequences are at the same position */
+    clef_value *bias = clef_relative(b->g, clef_gather(b->g, table, of_distance, NULL), pos,
+                                     &(clef_relative_opts){.queries = b->T, .keys = b->S});
+    b->bias = clef__name_value(b, bias, "position_bias");
 }

@@ -1,5 +1,5 @@
-/* Rotary positions: the frequencies of each kind of scaling (transformers' modeling_rope_utils.py), and the
- * op with the layer's own. */
+/* Rotary positions: the frequencies of each kind of scaling (transformers' modeling_rope_utils.py), and RoPE
+ * with those of a layer. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -143,8 +143,8 @@ static clef_value *frequencies(clef_builder *b, const clef_rope_params *r, int s
                                              clef_shape_1(clef_n(n)), freqs);
 }
 
-/* Frequencies of 0, for layers that do not turn what lies in pairs. */
-static clef_value *no_turn(clef_builder *b, const clef_rope_params *r)
+/* Frequencies of 0, for layers without rotary positions whose heads GGUF stores in pairs. */
+static clef_value *no_rotation(clef_builder *b, const clef_rope_params *r)
 {
     static const float zeros[MAX_FREQS];
     clef_value *v = clef_graph_find(b->g, "rope.none");
@@ -153,17 +153,18 @@ static clef_value *no_turn(clef_builder *b, const clef_rope_params *r)
     return v;
 }
 
-clef_value *clef__rope(clef_builder *b, clef_value *x)
+clef_value *clef__layer_rope(clef_builder *b, clef_value *x, const char *name)
 {
     const clef_hparams *hp = b->hp;
     const int sliding = clef__layer_slides(hp, b->layer) && hp->rope_sliding.dims > 0;
     const clef_rope_params *r = sliding ? &hp->rope_sliding : &hp->rope;
-    if (r->dims == 0)
+    const int is_without = b->layer >= 0 && (hp->no_rope_layers[b->layer / 32] >> (b->layer % 32) & 1);
+    if (r->dims == 0 || (is_without && r->pairing != CLEF_ROPE_PAIRS_TO_HALVES))
         return x;
-    if (b->layer >= 0 && (hp->no_rope_layers[b->layer / 32] >> (b->layer % 32) & 1))
-        return r->pairing == CLEF_ROPE_PAIRS_TO_HALVES
-                   ? clef_rope(b->g, x, no_turn(b, r), NULL, &(clef_rope_opts){.interleaved = r->pairing})
-                   : x;
-    const clef_rope_opts opts = {.interleaved = r->pairing, .scale = clef__rope_attention_factor(r)};
-    return clef_rope(b->g, x, frequencies(b, r, sliding), b->pos, &opts);
+    if (is_without) /* only the order of the dims changes */
+        x = clef_rope(b->g, x, no_rotation(b, r), NULL, &(clef_rope_opts){.interleaved = r->pairing});
+    else
+        x = clef_rope(b->g, x, frequencies(b, r, sliding), b->pos,
+                      &(clef_rope_opts){.interleaved = r->pairing, .scale = clef__rope_attention_factor(r)});
+    return clef__name_value(b, x, name);
 }

@@ -36,7 +36,7 @@ typedef struct clef__quantize_item {
     int32_t                 n_heads, n_kv_heads; /* UNGROUPED */
     int32_t                 first;    /* FROM */
     float                   shift;    /* added to every element */
-    char                    name[64];
+    char                    name[CLEF_WEIGHT_NAME_BYTES];
 } clef__quantize_item;
 
 typedef struct clef__quantize_plan {

@@ -118,22 +118,6 @@ static clef_status add_item(const clef_model *m, const clef__quantize_type *type
     return CLEF_OK;
 }
 
-/* A role's name in the file; "%d" stands for the layer. */
-static void form_name(const char *prefix, const char *form, int32_t layer, const char *suffix, char *out,
-                      size_t capacity)
-{
-    const char *number = strstr(form, "%d"), *dot = *suffix ? "." : "";
-    if (*form == '/') {
-        form++;
-        prefix = "";
-    }
-    if (number)
-        snprintf(out, capacity, "%s%.*s%" PRId32 "%s%s%s", prefix, (int)(number - form), form, layer,
-                 number + 2, dot, suffix);
-    else
-        snprintf(out, capacity, "%s%s%s%s", prefix, form, dot, suffix);
-}
-
 static clef_status check_rows(const clef_model *m, const clef__quantize_item *item, int64_t wanted,
                               clef_error *err)
 {
@@ -190,20 +174,18 @@ static int is_planned(const clef__quantize_plan *plan, const char *name)
 /* Adds the tensors of a role in one layer (-1: outside the layers): weight, bias, or a name without either,
  * which GGUF calls a weight. */
 static clef_status add_role(const clef_model *m, const clef__quantize_type *type,
-                            const clef_weight_name *table, clef_role role, int32_t layer,
+                            const clef_weight_names *table, clef_role role, int32_t layer,
                             clef__quantize_plan *plan, clef_error *err)
 {
     static const char *const suffixes[][2] = {{"weight", "weight"}, {"bias", "bias"}, {"", "weight"}};
     const clef_arch *arch = clef__arch_find(m->hparams.arch, 0);
-    const clef_weight_name *names = &table[role];
     const size_t n_prefix = strlen(arch->hf_prefix);
     for (int i = role == CLEF_W_OUT && m->hparams.tied_embeddings ? 1 : 0; i < 3; i++) {
-        char stored[192];
+        char stored[CLEF_WEIGHT_NAME_BYTES];
         clef__quantize_item item = {.order = CLEF_ROWS_SAME};
-        form_name(role == CLEF_W_OUT ? "" : arch->hf_prefix, names->hf, layer, suffixes[i][0], stored,
-                  sizeof stored);
-        form_name("", names->gguf, layer, role == CLEF_W_LOGITS_BIAS ? "" : suffixes[i][1], item.name,
-                  sizeof item.name);
+        clef__weight_name(arch, table, role, 0, layer, suffixes[i][0], stored);
+        clef__weight_name(arch, table, role, 1, layer, role == CLEF_W_LOGITS_BIAS ? "" : suffixes[i][1],
+                          item.name);
         item.from = clef__model_find(m, stored);
         if (!item.from && strncmp(stored, arch->hf_prefix, n_prefix) == 0)
             item.from = clef__model_find(m, stored + n_prefix); /* the base model's folder has no prefix */
@@ -285,14 +267,13 @@ static clef_status add_longrope(const clef_model *m, const clef__quantize_type *
 }
 
 static clef_status add_table(const clef_model *m, const clef__quantize_type *type,
-                             const clef_weight_name *table, int32_t n_layers, clef__quantize_plan *plan,
+                             const clef_weight_names *table, int32_t n_layers, clef__quantize_plan *plan,
                              clef_error *err)
 {
     clef_status status = CLEF_OK;
     for (int32_t layer = -1; layer < n_layers && status == CLEF_OK; layer++)
         for (int role = 0; role < CLEF_N_ROLES && status == CLEF_OK; role++)
-            if (table[role].hf && table[role].gguf &&
-                (strstr(table[role].gguf, "%d") != NULL) == (layer >= 0))
+            if (table->hf[role] && (strstr(table->hf[role], "%d") != NULL) == (layer >= 0))
                 status = add_role(m, type, table, (clef_role)role, layer, plan, err);
     return status;
 }
@@ -327,9 +308,9 @@ static clef_status plan_folder(const clef_model *m, const clef__quantize_type *t
     clef_status status =
         clef_model_build(m, &(clef_build_opts){.no_head = arch->kind == CLEF_ENCODER}, &g, err);
     if (status == CLEF_OK)
-        status = add_table(m, type, arch->weights, m->hparams.n_layers, plan, err);
-    if (status == CLEF_OK && arch->decoder_weights)
-        status = add_table(m, type, arch->decoder_weights, m->hparams.n_decoder_layers, plan, err);
+        status = add_table(m, type, &arch->weights, m->hparams.n_layers, plan, err);
+    if (status == CLEF_OK && arch->decoder_weights.hf)
+        status = add_table(m, type, &arch->decoder_weights, m->hparams.n_decoder_layers, plan, err);
     if (status == CLEF_OK)
         status = add_rope(m, type, plan, err);
     if (status == CLEF_OK)

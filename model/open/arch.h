@@ -8,86 +8,50 @@
 #include "model/open/config.h"
 #include "model/open/joined.h"
 
-/** What a weight is for. Layers' weights come in one for each layer. */
+typedef struct clef_arch clef_arch;
+
+/** What a weight is for (model/open/roles.def). Weights of a layer exist once in each layer. */
 typedef enum clef_role {
-    CLEF_W_EMBED,
-    CLEF_W_EMBED_NORM,
-    CLEF_W_EMBED_TYPES,
-    CLEF_W_EMBED_PROJECTION,
-    CLEF_W_POSITIONS,
-    CLEF_W_RELATIVE, /* biases of position buckets [buckets, heads] */
-    CLEF_W_ATTN_NORM,
-    CLEF_W_ATTN_NORM_2,
-    CLEF_W_ATTN_QKV,
-    CLEF_W_ATTN_Q,
-    CLEF_W_ATTN_K,
-    CLEF_W_ATTN_V,
-    CLEF_W_ATTN_Q_NORM,
-    CLEF_W_ATTN_K_NORM,
-    CLEF_W_ATTN_Q_A, /* DeepSeek's latents: down to them, their norm, up from them */
-    CLEF_W_ATTN_Q_A_NORM,
-    CLEF_W_ATTN_Q_B,
-    CLEF_W_ATTN_KV_A,
-    CLEF_W_ATTN_KV_A_NORM,
-    CLEF_W_ATTN_KV_B,
-    CLEF_W_ATTN_SINKS, /* a logit of each head (clef_softmax_with_sinks) */
-    CLEF_W_ATTN_OUT,
-    CLEF_W_ATTN_POST_NORM, /* of what the attention adds */
-    CLEF_W_CROSS_NORM,
-    CLEF_W_CROSS_Q,
-    CLEF_W_CROSS_K,
-    CLEF_W_CROSS_V,
-    CLEF_W_CROSS_OUT,
-    CLEF_W_FFN_NORM,
-    CLEF_W_FFN_GATE,
-    CLEF_W_FFN_UP,
-    CLEF_W_FFN_UP_GATED, /* where a gated feed-forward names it otherwise */
-    CLEF_W_FFN_DOWN,
-    CLEF_W_FFN_POST_NORM,
-    CLEF_W_ROUTER, /* mixtures of experts: the logits of each expert */
-    CLEF_W_EXPERT_GATE, /* of all experts [experts, ..]; "*" stands for their numbers where a folder has them one by one */
-    CLEF_W_EXPERT_UP,
-    CLEF_W_EXPERT_DOWN,
-    CLEF_W_SHARED_GATE, /* of the expert that every token meets */
-    CLEF_W_SHARED_UP,
-    CLEF_W_SHARED_DOWN,
-    CLEF_W_EMBED_LAYERS, /* what each layer is told of each token: the table, a projection of the embedding, its norm */
-    CLEF_W_LAYERS_PROJECTION,
-    CLEF_W_LAYERS_NORM,
-    CLEF_W_LAYER_GATE, /* and how a layer takes it */
-    CLEF_W_LAYER_PROJECTION,
-    CLEF_W_LAYER_NORM,
-    CLEF_W_LAYER_SCALE, /* multiplies the layer's output */
-    CLEF_W_LINEAR_QKV, /* linear attention (clef_gated_delta) */
-    CLEF_W_LINEAR_GATE,
-    CLEF_W_LINEAR_A,
-    CLEF_W_LINEAR_B,
-    CLEF_W_LINEAR_CONV,
-    CLEF_W_LINEAR_RATES,
-    CLEF_W_LINEAR_BIAS,
-    CLEF_W_LINEAR_NORM,
-    CLEF_W_LINEAR_OUT,
-    CLEF_W_OUT_NORM,
-    CLEF_W_HEAD_DENSE,
-    CLEF_W_HEAD_NORM,
-    CLEF_W_OUT,
-    CLEF_W_LOGITS_BIAS,
+#define ROLE(name, gguf, value) CLEF_W_##name,
+#include "model/open/roles.def"
+#undef ROLE
     CLEF_N_ROLES
 } clef_role;
 
-/** A weight's name without ".weight" or ".bias": in a Hugging Face folder and in GGUF. "%d" stands for the layer, a leading '/' says that
- *  the folder's prefix is not put before it. NULL: has none. */
-typedef struct clef_weight_name {
-    const char *hf, *gguf;
-} clef_weight_name;
+/** A tensor whose name in GGUF is not the role's standard one. */
+typedef struct clef_gguf_name {
+    clef_role   role;
+    const char *name;
+} clef_gguf_name;
+
+/** The names of a family's weights, without ".weight" or ".bias". "%d" stands for the layer; where a folder's name has no "%d", all
+ *  layers share the weight, which GGUF keeps in block 0. */
+typedef struct clef_weight_names {
+    const char *const    *hf;          /* [CLEF_N_ROLES]: in a folder. NULL: has none. A leading '/' says that no prefix is put before it */
+    const clef_gguf_name *gguf;        /* NULL, or the names that differ from the standard ones; ends with a NULL name */
+    const char           *gguf_prefix; /* NULL, or what is put before the standard names: "enc." */
+} clef_weight_names;
+
+/* Rows of names that most decoders share. */
+#define CLEF_HF_EMBED_AND_HEAD [CLEF_W_EMBED] = "embed_tokens", [CLEF_W_OUT_NORM] = "norm", [CLEF_W_OUT] = "lm_head"
+#define CLEF_HF_ATTENTION                                                                                    \
+    [CLEF_W_ATTN_Q] = "layers.%d.self_attn.q_proj", [CLEF_W_ATTN_K] = "layers.%d.self_attn.k_proj",          \
+    [CLEF_W_ATTN_V] = "layers.%d.self_attn.v_proj", [CLEF_W_ATTN_OUT] = "layers.%d.self_attn.o_proj"
+#define CLEF_HF_QK_NORMS                                                                                     \
+    [CLEF_W_ATTN_Q_NORM] = "layers.%d.self_attn.q_norm", [CLEF_W_ATTN_K_NORM] = "layers.%d.self_attn.k_norm"
+#define CLEF_HF_NORMS                                                                                        \
+    [CLEF_W_ATTN_NORM] = "layers.%d.input_layernorm", [CLEF_W_FFN_NORM] = "layers.%d.post_attention_layernorm"
+#define CLEF_HF_GATED_MLP                                                                                    \
+    [CLEF_W_FFN_GATE] = "layers.%d.mlp.gate_proj", [CLEF_W_FFN_UP] = "layers.%d.mlp.up_proj",                \
+    [CLEF_W_FFN_DOWN] = "layers.%d.mlp.down_proj"
 
 /** The model under construction: what the functions of model/arch/layers.h share. */
 typedef struct clef_builder {
     clef_graph           *g;
     const clef_model     *model;
     const clef_hparams   *hp;
-    const struct clef_arch *arch;
-    const clef_weight_name *weights; /* the table in use: an encoder-decoder has two */
+    const clef_arch      *arch;
+    const clef_weight_names *weights; /* the table in use: an encoder-decoder has two */
     int32_t               n_context, all_logits, no_head;
     int32_t               cached, causal; /* attention reads the cache; a token does not see those behind it */
     int32_t               layer;   /* the one being built, -1 outside the layers */
@@ -122,10 +86,10 @@ typedef struct clef_arch_alias {
     int32_t bos, eos;
 } clef_arch_alias;
 
-typedef struct clef_arch {
+struct clef_arch {
     const clef_arch_alias  *names;   /* ends with two NULL */
     clef_arch_kind          kind;
-    const clef_weight_name *weights; /* [CLEF_N_ROLES] */
+    clef_weight_names       weights;
     const char             *hf_prefix; /* of every name in a folder but the output matrix's */
     int32_t                 hf_conv1d; /* 1: a folder's matrices are [in, out] (GPT-2's Conv1D) */
     int32_t                 hf_grouped; /* 1: a folder has q, k and v in groups (CLEF_QKV_GROUPS), GGUF in parts */
@@ -139,15 +103,25 @@ typedef struct clef_arch {
     void (*read_gguf)(clef_gguf_keys *k, clef_hparams *hp);
     const char             *packed; /* NULL, or the quantization_config.quant_method that joins undo */
     const clef_join_rule *joins; /* NULL, or weights that a folder stores in another form; ends with a NULL join */
-    const clef_weight_name *decoder_weights; /* encoder-decoders: weights is the encoder's table */
+    clef_weight_names       decoder_weights; /* encoder-decoders: weights is the encoder's table; else zero */
     /** Builds the graph from b->ids to the logits, which it returns. Encoder-decoders: from b->ids to the encoder's output. */
     clef_value *(*build)(clef_builder *b);
     /** Encoder-decoders: from b->ids, the target's, to the logits. */
     clef_value *(*decode)(clef_builder *b);
-} clef_arch;
+};
 
 /** Llama's names, which many families took over. */
-extern const clef_weight_name clef__llama_weights[CLEF_N_ROLES];
+extern const char *const clef__llama_weights[CLEF_N_ROLES];
+
+enum { CLEF_WEIGHT_NAME_BYTES = 192 };
+/** The full name of a role's tensor in a folder (is_gguf 0) or a GGUF file, with ".weight" or ".bias" behind it (suffix "": nothing).
+ *  Returns 0, and an empty name, when the family has no such weight. `layer` is the one that "%d" stands for. */
+int clef__weight_name(const clef_arch *arch, const clef_weight_names *names, clef_role role, int is_gguf, int32_t layer,
+                      const char *suffix, char out[CLEF_WEIGHT_NAME_BYTES]);
+/** 1 when the family has the role in GGUF. */
+int clef__weight_in_gguf(const clef_weight_names *names, clef_role role);
+/** What the graph calls that which it computes with the weight, in the layer's scope; NULL: nothing is named after it. */
+const char *clef__role_value_name(clef_role role);
 
 #define ARCH(name) extern const clef_arch clef__arch_##name;
 #include "model/open/archs.def"

@@ -1,4 +1,5 @@
-/* The table of architectures, and who is found in it by the name that a file gives. */
+/* The table of architectures, found by the name in a file, and the names of their weights. */
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/fail.h"
@@ -51,4 +52,59 @@ clef_status clef__arch_unknown(const char *name, const char *file, clef_error *e
         }
     return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: architecture %.40s is not supported, known are:%s", file,
                       name[0] ? name : "\"\"", known);
+}
+
+/* ---- names of weights
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *gguf, *value;
+} roles[CLEF_N_ROLES] = {
+#define ROLE(name, gguf_name, value_name) [CLEF_W_##name] = {gguf_name, value_name},
+#include "model/open/roles.def"
+#undef ROLE
+};
+
+const char *clef__role_value_name(clef_role role)
+{
+    return roles[role].value;
+}
+
+static const char *own_gguf_name(const clef_weight_names *names, clef_role role)
+{
+    for (const clef_gguf_name *own = names->gguf; own && own->name; own++)
+        if (own->role == role)
+            return own->name;
+    return NULL;
+}
+
+int clef__weight_in_gguf(const clef_weight_names *names, clef_role role)
+{
+    return names->hf[role] != NULL || own_gguf_name(names, role) != NULL;
+}
+
+int clef__weight_name(const clef_arch *arch, const clef_weight_names *names, clef_role role, int is_gguf,
+                      int32_t layer, const char *suffix, char out[CLEF_WEIGHT_NAME_BYTES])
+{
+    const char *hf = names->hf[role], *own = own_gguf_name(names, role);
+    const char *form = is_gguf && own ? own : is_gguf ? roles[role].gguf : hf;
+    const char *prefix = is_gguf ? names->gguf_prefix : role == CLEF_W_OUT ? NULL : arch->hf_prefix;
+    out[0] = 0;
+    if (is_gguf ? !hf && !own : !hf)
+        return 0;
+    if (*form == '/') {
+        form++;
+        prefix = NULL;
+    }
+    if (is_gguf && hf && !strstr(hf, "%d"))
+        layer = 0;
+    const char *number = strstr(form, "%d"), *dot = *suffix ? "." : "";
+    const int n = number ? (int)(number - form) : (int)strlen(form);
+    char digits[12] = "";
+    if (number)
+        snprintf(digits, sizeof digits, "%d", (int)layer);
+    snprintf(out, CLEF_WEIGHT_NAME_BYTES, "%s%.*s%s%s%s%s", prefix ? prefix : "", n, form, digits,
+             number ? number + 2 : "", dot, suffix);
+    return 1;
 }

@@ -115,7 +115,8 @@ static void read_vocab(clef_gguf_keys *k, clef_hparams *hp)
     const int32_t stated = clef__key_int(k, "vocab_size", 1, CLEF_MAX_VOCAB, 0);
     if (k->status != CLEF_OK)
         return;
-    const int is_narrow = clef__arch_find(hp->arch, 1)->weights[CLEF_W_EMBED_PROJECTION].gguf != NULL;
+    const int is_narrow =
+        clef__weight_in_gguf(&clef__arch_find(hp->arch, 1)->weights, CLEF_W_EMBED_PROJECTION);
     if (embedding && (embedding->rank != 2 || (embedding->dims[1] != hp->d_model && !is_narrow) ||
                       embedding->dims[0] > CLEF_MAX_VOCAB)) {
         k->status = clef__fail(k->err, CLEF_E_FORMAT,
@@ -213,7 +214,7 @@ static void read_marks(const clef_gguf *gguf, clef_hparams *hp)
 
 static void read_experts(clef_gguf_keys *k, clef_hparams *hp)
 {
-    if (k->status == CLEF_OK && !clef__arch_find(hp->arch, 1)->weights[CLEF_W_ROUTER].gguf)
+    if (k->status == CLEF_OK && !clef__weight_in_gguf(&clef__arch_find(hp->arch, 1)->weights, CLEF_W_ROUTER))
         k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED,
                                "%s: key %s is %" PRId32 ": experts are not supported in %s", k->file, k->key,
                                hp->n_experts, hp->arch);
@@ -237,7 +238,8 @@ static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
     }
     const int32_t value_length =
         clef__key_int(k, "attention.value_length", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
-    if (value_length != hp->head_dim && clef__arch_find(hp->arch, 1)->weights[CLEF_W_ATTN_KV_B].gguf)
+    if (value_length != hp->head_dim &&
+        clef__weight_in_gguf(&clef__arch_find(hp->arch, 1)->weights, CLEF_W_ATTN_KV_B))
         hp->v_head_dim = value_length;
     else if (k->status == CLEF_OK && value_length != hp->head_dim)
         k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED,

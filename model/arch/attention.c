@@ -1,0 +1,224 @@
+/* Attention: heads and their projections, the KV cache, scores, cross-attention. */
+#include <math.h>
+#include <stdio.h>
+
+#include "graph/value.h"
+#include "model/arch/layers.h"
+#include "model/open/model.h"
+
+enum { NAME_BYTES = 64 };
+
+clef_value *clef__split_heads(clef_builder *b, clef_value *x, int32_t n, int32_t head_dim)
+{
+    return clef_reshape(b->g, x, clef_shape_4(b->B, b->T, clef_n(n), clef_n(head_dim)));
+}
+
+/* [B, T, heads, D] -> [B, heads, T, D] */
+static clef_value *heads_first(clef_builder *b, clef_value *x)
+{
+    return clef_permute(b->g, x, &(clef_permute_opts){{0, 2, 1, 3}});
+}
+
+/* Appends x [B, T, Hk, D] to the layer's cache, "k" or "v", and returns the positions that this step sees:
+ * [B, Hk, S, D]. */
+static clef_value *append_to_cache(clef_builder *b, clef_value *x, const char *which)
+{
+    clef_graph *g = b->g;
+    char full[NAME_BYTES];
+    if (!x)
+        return NULL;
+    snprintf(full, sizeof full, "layer%d.cache_%s", b->layer, which);
+    clef_value *cache =
+        clef_state(g, full, b->kv_type,
+                   clef_shape_4(clef_n(b->max_B), x->shape.dim[2], clef_n(b->n_context), x->shape.dim[3]));
+    x = heads_first(b, x);
+    if (b->order)
+        cache = clef_cache_reorder(g, cache, b->order, &(clef_cache_reorder_opts){b->S});
+    x = clef_cache_write(g, cache, x, b->pos);
+    x = clef_slice(g, x, &(clef_slice_opts){.axis = 0, .size = b->B});
+    return clef_slice(g, x, &(clef_slice_opts){.axis = 2, .size = b->S});
+}
+
+/* The padding mask and the position biases as one. */
+static clef_value *joint_mask(clef_builder *b)
+{
+    static const float drop_keep[] = {-1e30f, 0}; /* by what the mask says */
+    if (!b->mask || !b->bias)
+        return b->bias ? b->bias : b->mask;
+    if (b->bias->shape.rank == 4) /* joined before */
+        return b->bias;
+    clef_value *table =
+        clef_constant(b->g, "mask.values", CLEF_F32, clef_shape_2(clef_n(2), clef_n(1)), drop_keep);
+    clef_value *x =
+        clef_gather(b->g, table, clef_reshape(b->g, b->mask, clef_shape_2(b->B, b->S)), NULL); /* [B, S, 1] */
+    return b->bias =
+               clef_add(b->g, b->bias, clef_reshape(b->g, x, clef_shape_4(b->B, clef_n(1), clef_n(1), b->S)));
+}
+
+/* What the values of one attention are called. */
+typedef struct attention_names {
+    const char *scores, *weights, *heads;
+} attention_names;
+
+static const attention_names self_names = {"attn.scores", "attention", "attn.heads"};
+static const attention_names cross_names = {"cross.scores", "cross_attention", "cross.heads"};
+
+/* softmax(scale q k^T) v for q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], as [B, T, H, E]. */
+static clef_value *attend(clef_builder *b, clef_value *q, clef_value *k, clef_value *v, clef_value *mask,
+                          clef_value *pos, clef_value *sinks, clef_softmax_opts opts,
+                          const attention_names *names)
+{
+    clef_graph *g = b->g;
+    const clef_hparams *hp = b->hp;
+    if (!q || !k || !v)
+        return NULL;
+    const float scale =
+        hp->attention_scale != 0 ? hp->attention_scale : 1.0f / sqrtf((float)q->shape.dim[3].n);
+    opts.softcap = hp->attention_softcap;
+    if (clef_dtype_block_elems(k->dtype) > 1) { /* only the fused op multiplies across the blocks of v */
+        const clef_attention_opts fused = {
+            .scale = scale, .softcap = opts.softcap, .causal = opts.causal, .window = opts.window};
+        return clef__name_value(b, clef_attention_with_sinks(g, q, k, v, mask, pos, sinks, &fused),
+                                names->heads);
+    }
+    clef_value *scores = clef_matmul(g, q, k, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = scale});
+    clef_named(scores, "%s", names->scores);
+    clef_value *p = clef_softmax_with_sinks(g, scores, mask, pos, sinks, &opts); /* [B, H, T, S] */
+    clef_named(p, "%s", names->weights);
+    return clef__name_value(b, heads_first(b, clef_matmul(g, p, v, NULL, NULL)), names->heads);
+}
+
+clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, clef_value *v)
+{
+    if (!q || !k || !v)
+        return NULL;
+    const int slides = clef__layer_slides(b->hp, b->layer);
+    k = b->cached ? append_to_cache(b, k, "k") : heads_first(b, k); /* [B, Hk, S, D] */
+    v = b->cached ? append_to_cache(b, v, "v") : heads_first(b, v);
+    b->seen_k[slides] = clef__name_value(b, k, "attn.keys");
+    b->seen_v[slides] = clef__name_value(b, v, "attn.values");
+    return clef__shared_attention(b, q);
+}
+
+clef_value *clef__shared_attention(clef_builder *b, clef_value *q)
+{
+    const int slides = clef__layer_slides(b->hp, b->layer);
+    clef_value *k = b->seen_k[slides], *v = b->seen_v[slides];
+    if (!q || !k || !v)
+        return NULL;
+    const int64_t H = q->shape.dim[2].n, E = v->shape.dim[3].n;
+    const clef_softmax_opts opts = {.causal = b->causal, .window = slides ? b->hp->sliding_window : 0};
+    clef_value *sinks = clef__role_weight_optional(b, CLEF_W_ATTN_SINKS, clef__bare_suffix(b));
+    clef_value *x = attend(b, heads_first(b, q), k, v, joint_mask(b), b->pos, sinks, opts, &self_names);
+    return clef_reshape(b->g, x, clef_shape_3(b->B, b->T, clef_n(H * E)));
+}
+
+/* Keys or values of the layer's cross-attention [B, H, S', D]: of the encoder's output, or an input. */
+static clef_value *source_heads(clef_builder *b, clef_role role, const char *which)
+{
+    const int32_t H = b->hp->n_heads, D = b->hp->head_dim;
+    char full[NAME_BYTES];
+    if (b->memory)
+        return heads_first(
+            b, clef_reshape(b->g, clef__linear(b, b->memory, role, b->hp->d_model, H * D),
+                            clef_shape_4(b->memory->shape.dim[0], b->source, clef_n(H), clef_n(D))));
+    snprintf(full, sizeof full, "cross_%s_%d", which, b->layer);
+    return clef_input(b->g, full, CLEF_F32, clef_shape_4(clef_n(1), clef_n(H), b->source, clef_n(D)));
+}
+
+void clef__cross_outputs(clef_builder *b)
+{
+    char full[NAME_BYTES];
+    for (b->layer = 0; b->layer < b->hp->n_decoder_layers; b->layer++) {
+        clef_scope_push(b->g, "cross%d", b->layer); /* no layer of its own: it goes with the encoder's last */
+        clef_value *k = source_heads(b, CLEF_W_CROSS_K, "k"), *v = source_heads(b, CLEF_W_CROSS_V, "v");
+        clef_scope_pop(b->g);
+        snprintf(full, sizeof full, "cross_k_%d", b->layer);
+        clef_output(b->g, full, k);
+        snprintf(full, sizeof full, "cross_v_%d", b->layer);
+        clef_output(b->g, full, v);
+    }
+}
+
+clef_value *clef__cross_attention(clef_builder *b, clef_value *x)
+{
+    const int32_t H = b->hp->n_heads, D = b->hp->head_dim, d = b->hp->d_model;
+    clef_value *q = clef__linear(b, x, CLEF_W_CROSS_Q, d, H * D);
+    clef_value *k = source_heads(b, CLEF_W_CROSS_K, "k"), *v = source_heads(b, CLEF_W_CROSS_V, "v");
+    /* Where the source is an input, all sequences share it: they become the queries of one attention. */
+    const clef_dim B = b->memory ? b->B : clef_n(1), T = b->memory ? b->T : b->B;
+    q = heads_first(b, clef_reshape(b->g, q, clef_shape_4(B, T, clef_n(H), clef_n(D))));
+    x = attend(b, q, k, v, b->memory_mask, NULL, NULL, (clef_softmax_opts){0}, &cross_names);
+    x = clef_reshape(b->g, x, clef_shape_3(b->B, b->T, clef_n(H * D)));
+    return clef__linear(b, x, CLEF_W_CROSS_OUT, H * D, d);
+}
+
+clef_value *clef__heads(clef_builder *b, clef_value *x, clef_role projection, clef_role norm, int32_t n)
+{
+    const int32_t D = b->hp->head_dim;
+    x = clef__split_heads(b, clef__linear(b, x, projection, b->hp->d_model, n * D), n, D);
+    return norm != CLEF_N_ROLES && clef__role_weight_optional(b, norm, "weight") ? clef__norm(b, x, norm) : x;
+}
+
+/* Heads first .. first + n - 1 of x [.., heads, D]. */
+static clef_value *some_heads(clef_builder *b, clef_value *x, int32_t first, int32_t n)
+{
+    return clef_slice(b->g, x, &(clef_slice_opts){.axis = 2, .start = first, .size = clef_n(n)});
+}
+
+static clef_qkv split_parts(clef_builder *b, clef_value *x)
+{
+    const int32_t H = b->hp->n_heads, Hk = b->hp->n_kv_heads, D = b->hp->head_dim;
+    x = clef__split_heads(b, x, H + 2 * Hk, D);
+    return (clef_qkv){some_heads(b, x, 0, H), some_heads(b, x, H, Hk), some_heads(b, x, H + Hk, Hk)};
+}
+
+static clef_qkv split_groups(clef_builder *b, clef_value *x)
+{
+    const int32_t H = b->hp->n_heads, Hk = b->hp->n_kv_heads, D = b->hp->head_dim, r = H / Hk;
+    clef_dim groups = b->T; /* T groups of r + 2 heads for each head of k */
+    groups.n *= Hk;
+    x = clef_reshape(b->g, x, clef_shape_4(b->B, groups, clef_n(r + 2), clef_n(D)));
+    return (clef_qkv){
+        clef_reshape(b->g, some_heads(b, x, 0, r), clef_shape_4(b->B, b->T, clef_n(H), clef_n(D))),
+        clef_reshape(b->g, some_heads(b, x, r, 1), clef_shape_4(b->B, b->T, clef_n(Hk), clef_n(D))),
+        clef_reshape(b->g, some_heads(b, x, r + 1, 1), clef_shape_4(b->B, b->T, clef_n(Hk), clef_n(D)))};
+}
+
+clef_qkv clef__split_qkv(clef_builder *b, clef_value *x, clef_qkv_order order)
+{
+    if (!x)
+        return (clef_qkv){NULL, NULL, NULL};
+    const clef_qkv h = order == CLEF_QKV_PARTS ? split_parts(b, x) : split_groups(b, x);
+    clef__name_value(b, h.q, "attn.q");
+    clef__name_value(b, h.k, "attn.k");
+    clef__name_value(b, h.v, "attn.v");
+    return h;
+}
+
+/* A folder of some families has the heads of q before the k and v that they share. */
+static clef_qkv_order qkv_order(const clef_builder *b)
+{
+    const int is_grouped = b->arch->hf_grouped && !b->model->is_gguf && b->hp->n_kv_heads > 1;
+    return is_grouped ? CLEF_QKV_GROUPS : CLEF_QKV_PARTS;
+}
+
+static clef_qkv project_qkv(clef_builder *b, clef_value *x)
+{
+    const clef_hparams *hp = b->hp;
+    const int32_t n = hp->n_heads + 2 * hp->n_kv_heads;
+    if (clef__role_weight_optional(b, CLEF_W_ATTN_QKV, "weight"))
+        return clef__split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, hp->d_model, n * hp->head_dim),
+                               qkv_order(b));
+    return (clef_qkv){clef__heads(b, x, CLEF_W_ATTN_Q, CLEF_W_ATTN_Q_NORM, hp->n_heads),
+                      clef__heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, hp->n_kv_heads),
+                      clef__heads(b, x, CLEF_W_ATTN_V, CLEF_N_ROLES, hp->n_kv_heads)};
+}
+
+clef_value *clef__layer_attention(clef_builder *b, clef_value *x)
+{
+    const clef_qkv h = project_qkv(b, x);
+    clef_value *q = clef__layer_rope(b, h.q, "attn.q_rope"), *k = clef__layer_rope(b, h.k, "attn.k_rope");
+    x = clef__self_attention(b, q, k, h.v);
+    return clef__linear(b, x, CLEF_W_ATTN_OUT, b->hp->n_heads * b->hp->head_dim, b->hp->d_model);
+}
