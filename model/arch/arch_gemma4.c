@@ -1,6 +1,7 @@
-/* Gemma 4 (Google 2026): Gemma 3's block with wider heads in the layers that see everything, of which a part
- * turns, values normed too, and (the smaller ones) a vector of each layer for each token, and last layers
- * that read the keys and values of earlier ones. */
+/* Gemma 4 (Google 2026): Gemma 3's block with wider heads in the layers that see everything, where a part of
+ * each head is rotated, and with normed values. The smaller models have a per-layer embedding of each token,
+ * and last layers that read the keys and values of earlier ones. The 26 B model has experts beside the dense
+ * feed-forward. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -22,6 +23,14 @@ static const char *const gemma4_weights[CLEF_N_ROLES] = {
     [CLEF_W_ATTN_POST_NORM] = "layers.%d.post_attention_layernorm",
     [CLEF_W_FFN_NORM] = "layers.%d.pre_feedforward_layernorm",
     [CLEF_W_FFN_POST_NORM] = "layers.%d.post_feedforward_layernorm",
+    [CLEF_W_ROUTER] = "layers.%d.router.proj",
+    [CLEF_W_ROUTER_SCALE] = "layers.%d.router.scale",
+    [CLEF_W_EXPERT_SCALE] = "layers.%d.router.per_expert_scale",
+    [CLEF_W_EXPERT_GATE_UP] = "layers.%d.experts.gate_up_proj",
+    [CLEF_W_EXPERT_DOWN] = "layers.%d.experts.down_proj",
+    [CLEF_W_FFN_POST_NORM_1] = "layers.%d.post_feedforward_layernorm_1",
+    [CLEF_W_FFN_NORM_2] = "layers.%d.pre_feedforward_layernorm_2",
+    [CLEF_W_FFN_POST_NORM_2] = "layers.%d.post_feedforward_layernorm_2",
     [CLEF_W_LAYER_GATE] = "layers.%d.per_layer_input_gate",
     [CLEF_W_LAYER_PROJECTION] = "layers.%d.per_layer_projection",
     [CLEF_W_LAYER_NORM] = "layers.%d.post_per_layer_input_norm",
@@ -91,11 +100,32 @@ static clef_value *attention(clef_builder *b, clef_value *x)
     return clef__linear(b, x, CLEF_W_ATTN_OUT, H * D, hp->d_model);
 }
 
+/* The logits of the experts: the router has a norm of its own, over sqrt(d). */
+static clef_value *router(clef_builder *b, clef_value *x)
+{
+    const int32_t d = b->hp->d_model;
+    clef_value *w = clef__role_weight(b, CLEF_W_ROUTER_SCALE, clef__bare_suffix(b));
+    x = clef_rms_norm(b->g, x, w, &(clef_norm_opts){.eps = b->hp->norm_eps});
+    clef__name_value(b, x, clef__role_value_name(CLEF_W_ROUTER_SCALE));
+    return clef__linear(b, clef__scaled(b, x, 1 / sqrtf((float)d)), CLEF_W_ROUTER, d, b->hp->n_experts);
+}
+
+/* The dense feed-forward, and beside it the experts: both read x, each behind norms of its own. */
+static clef_value *feed_forward(clef_builder *b, clef_value *x)
+{
+    clef_value *dense = clef__gated_feed_forward(b, clef__norm(b, x, CLEF_W_FFN_NORM));
+    if (b->hp->n_experts == 0)
+        return dense;
+    clef_value *sum = clef__expert_sum(b, router(b, x), clef__norm(b, x, CLEF_W_FFN_NORM_2), NULL);
+    dense = clef__norm(b, dense, CLEF_W_FFN_POST_NORM_1);
+    return clef__name_value(b, clef_add(b->g, dense, clef__norm(b, sum, CLEF_W_FFN_POST_NORM_2)), "mlp.out");
+}
+
 static clef_value *layer(clef_builder *b, clef_value *x)
 {
     clef_value *y = attention(b, clef__norm(b, x, CLEF_W_ATTN_NORM));
     x = clef__add_residual(b, x, clef__norm(b, y, CLEF_W_ATTN_POST_NORM), "attn_residual");
-    y = clef__gated_feed_forward(b, clef__norm(b, x, CLEF_W_FFN_NORM));
+    y = feed_forward(b, x);
     x = clef__add_residual(b, x, clef__norm(b, y, CLEF_W_FFN_POST_NORM), "mlp_residual");
     clef_value *embed = b->hp->d_per_layer_embed ? clef_graph_find(b->g, "per_layer.embed") : NULL;
     if (embed)
@@ -197,10 +227,48 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->n_kv_shared_layers =
         (int32_t)clef__json_int(f, "num_kv_shared_layers", 0, hp->n_layers > 0 ? hp->n_layers - 1 : 0, 0);
     hp->double_shared_ff = clef__json_bool(f, "use_double_wide_mlp", 0);
-    clef__json_refuse_flag(f, "enable_moe_block", 0, 0);
+    if (clef__json_bool(f, "enable_moe_block", 0)) {
+        hp->n_experts = (int32_t)clef__json_need_int(f, "num_experts", 1, CLEF_MAX_EXPERTS);
+        hp->n_experts_used = (int32_t)clef__json_need_int(f, "top_k_experts", 1, CLEF_MAX_EXPERTS_USED);
+        hp->d_ff_expert = (int32_t)clef__json_need_int(f, "moe_intermediate_size", 1, CLEF_MAX_WIDTH);
+        hp->router = CLEF_ROUTER_NORMED;
+    }
     if (clef__json_has(f, "use_bidirectional_attention") &&
         strcmp(clef__json_string(f, "use_bidirectional_attention", ""), "all") == 0)
         clef__json_refuse(f, "use_bidirectional_attention all is not supported");
+}
+
+static const char *const varied[] = {"attention.head_count_kv", "feed_forward_length", NULL};
+
+/* Refuses a file whose layers of one kind differ in `key`. */
+static void check_layers(clef_gguf_keys *k, const char *key, int32_t layer, int32_t is, int32_t wanted)
+{
+    if (is != wanted && k->status == CLEF_OK)
+        k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED,
+                               "%s: key %s.%s is %" PRId32 " in layer %" PRId32 ", expected %" PRId32
+                               " as in the other layers of its kind",
+                               k->file, k->arch, key, is, layer, wanted);
+}
+
+/* Heads of k and v differ between full layers and those with a window, the feed-forward's width between
+ * layers with keys of their own and those that read earlier ones. */
+static void read_layers(clef_gguf_keys *k, clef_hparams *hp)
+{
+    int32_t heads[2] = {0, 0}, widths[2] = {0, 0};
+    for (int32_t i = 0; i < hp->n_layers && k->status == CLEF_OK; i++) {
+        const int slides = clef__layer_slides(hp, i), shares = i >= hp->n_layers - hp->n_kv_shared_layers;
+        const int32_t n = clef__key_of_layer(k, varied[0], i, 1, CLEF_MAX_HEADS),
+                      d = clef__key_of_layer(k, varied[1], i, 1, CLEF_MAX_WIDTH);
+        heads[slides] = heads[slides] ? heads[slides] : n;
+        widths[shares] = widths[shares] ? widths[shares] : d;
+        check_layers(k, varied[0], i, n, heads[slides]);
+        check_layers(k, varied[1], i, d, widths[shares]);
+    }
+    hp->full_n_kv_heads = heads[0] ? heads[0] : hp->n_kv_heads;
+    hp->n_kv_heads = heads[1] ? heads[1] : hp->n_kv_heads;
+    hp->double_shared_ff = widths[1] == 2 * hp->d_ff;
+    if (widths[1] && !hp->double_shared_ff)
+        check_layers(k, varied[1], hp->n_layers - 1, widths[1], hp->d_ff);
 }
 
 /* llama.cpp's keys: of the full layers, and with _swa behind them of those with a window. */
@@ -210,7 +278,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     hp->attention_scale = 1;
     hp->activation = CLEF_GELU_TANH;
     hp->full_head_dim = hp->head_dim;
-    hp->full_n_kv_heads = hp->n_kv_heads;
+    hp->router = CLEF_ROUTER_NORMED;
     hp->head_dim = clef__key_int(k, "attention.key_length_swa", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
     hp->rope_sliding = (clef_rope_params){
         .dims = clef__key_int(k, "rope.dimension_count_swa", 2, CLEF_MAX_HEAD_DIM, hp->head_dim),
@@ -219,6 +287,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     hp->d_per_layer_embed = clef__key_int(k, "embedding_length_per_layer_input", 0, CLEF_MAX_WIDTH, 0);
     hp->n_kv_shared_layers = clef__key_int(k, "attention.shared_kv_layers", 0, hp->n_layers - 1, 0);
     clef__key_windows(k, hp, -1, 6);
+    read_layers(k, hp);
 }
 
 const clef_arch clef__arch_gemma4 = {
@@ -226,6 +295,7 @@ const clef_arch clef__arch_gemma4 = {
     .weights = {.hf = gemma4_weights},
     .hf_prefix = "model.",
     .read_json = read_json,
+    .gguf_varied = varied,
     .read_gguf = read_gguf,
     .build = build,
 };

@@ -49,9 +49,11 @@ clef_value *clef__joint_gated_feed_forward(clef_builder *b, clef_value *x);
  *  feed-forward in layers without a router. */
 clef_value *clef__experts(clef_builder *b, clef_value *x);
 clef_value *clef__experts_or_gated(clef_builder *b, clef_value *x);
-/** Its middle: the n_experts_used largest of the router's logits [B, T, experts] choose; gated(gate, up) [B, T, k, d_ff_expert]. */
-clef_value *clef__expert_sum(clef_builder *b, clef_value *logits, clef_value *x,
-                             clef_value *(*gated)(clef_builder *, clef_value *gate, clef_value *up));
+/** How a feed-forward combines its gate and up values; both have the result's shape. */
+typedef clef_value *clef_gating(clef_builder *b, clef_value *gate, clef_value *up);
+/** The weighted sum over the experts that the n_experts_used largest of the router's logits [B, T, experts] choose: [B, T, d].
+ *  gated: NULL for act(gate) up. */
+clef_value *clef__expert_sum(clef_builder *b, clef_value *logits, clef_value *x, clef_gating *gated);
 /** x times scale (0: 1); cap tanh(x / cap) (0: none). */
 clef_value *clef__scaled(clef_builder *b, clef_value *x, float scale);
 clef_value *clef__softcapped(clef_builder *b, clef_value *x, float cap);

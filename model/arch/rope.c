@@ -126,9 +126,8 @@ static clef_value *frequencies(clef_builder *b, const clef_rope_params *r, int s
     if (b->freqs[sliding])
         return b->freqs[sliding];
     const int32_t n = r->dims / 2;
-    const clef_tensor_info *t = r->type == CLEF_ROPE_LLAMA3
-                                    ? NULL
-                                    : clef__model_find(b->model, "rope_freqs.weight"); /* says the same */
+    const int has_divisors = !sliding && r->type != CLEF_ROPE_LLAMA3; /* they would say the same as llama3 */
+    const clef_tensor_info *t = has_divisors ? clef__model_find(b->model, "rope_freqs.weight") : NULL;
     if (n < 1 || n > MAX_FREQS || (t && (t->dtype != CLEF_F32 || t->n_bytes != (uint64_t)n * sizeof *freqs)))
         return clef__graph_fail(
             b->g, CLEF_E_SHAPE,

@@ -184,8 +184,7 @@ static clef_status add_role(const clef_model *m, const clef__quantize_type *type
         char stored[CLEF_WEIGHT_NAME_BYTES];
         clef__quantize_item item = {.order = CLEF_ROWS_SAME};
         clef__weight_name(arch, table, role, 0, layer, suffixes[i][0], stored);
-        clef__weight_name(arch, table, role, 1, layer, role == CLEF_W_LOGITS_BIAS ? "" : suffixes[i][1],
-                          item.name);
+        clef__weight_name(arch, table, role, 1, layer, suffixes[i][1], item.name);
         item.from = clef__model_find(m, stored);
         if (!item.from && strncmp(stored, arch->hf_prefix, n_prefix) == 0)
             item.from = clef__model_find(m, stored + n_prefix); /* the base model's folder has no prefix */

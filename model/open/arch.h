@@ -99,6 +99,7 @@ struct clef_arch {
     int32_t                 gguf_pairs; /* clef_rope_pairing of what GGUF stores: PAIRS_TO_HALVES where a folder has halves */
     /** The family's keys of a config.json into hp (bos, eos, n_vocab are read by the caller). NULL: only as GGUF. */
     void (*read_json)(clef_json_fields *f, clef_hparams *hp);
+    const char *const      *gguf_varied; /* NULL, or keys of GGUF that may differ from layer to layer; read_gguf reads them */
     /** What the standard keys of GGUF do not say, after they were read. NULL: nothing. */
     void (*read_gguf)(clef_gguf_keys *k, clef_hparams *hp);
     const char             *packed; /* NULL, or the quantization_config.quant_method that joins undo */

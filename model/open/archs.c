@@ -84,6 +84,23 @@ int clef__weight_in_gguf(const clef_weight_names *names, clef_role role)
     return names->hf[role] != NULL || own_gguf_name(names, role) != NULL;
 }
 
+/* prefix, the form with its layer, and the suffix, which a '/' at the form's end leaves away. */
+static void join_name(const char *prefix, const char *form, int32_t layer, const char *suffix,
+                      char out[CLEF_WEIGHT_NAME_BYTES])
+{
+    const size_t capacity = CLEF_WEIGHT_NAME_BYTES;
+    const char *number = strstr(form, "%d");
+    if (number)
+        snprintf(out, capacity, "%s%.*s%d%s", prefix, (int)(number - form), form, (int)layer, number + 2);
+    else
+        snprintf(out, capacity, "%s%s", prefix, form);
+    const size_t n = strlen(out);
+    if (n > 0 && out[n - 1] == '/')
+        out[n - 1] = 0;
+    else if (*suffix)
+        snprintf(out + n, capacity - n, ".%s", suffix);
+}
+
 int clef__weight_name(const clef_arch *arch, const clef_weight_names *names, clef_role role, int is_gguf,
                       int32_t layer, const char *suffix, char out[CLEF_WEIGHT_NAME_BYTES])
 {
@@ -99,12 +116,6 @@ int clef__weight_name(const clef_arch *arch, const clef_weight_names *names, cle
     }
     if (is_gguf && hf && !strstr(hf, "%d"))
         layer = 0;
-    const char *number = strstr(form, "%d"), *dot = *suffix ? "." : "";
-    const int n = number ? (int)(number - form) : (int)strlen(form);
-    char digits[12] = "";
-    if (number)
-        snprintf(digits, sizeof digits, "%d", (int)layer);
-    snprintf(out, CLEF_WEIGHT_NAME_BYTES, "%s%.*s%s%s%s%s", prefix ? prefix : "", n, form, digits,
-             number ? number + 2 : "", dot, suffix);
+    join_name(prefix ? prefix : "", form, layer, suffix, out);
     return 1;
 }

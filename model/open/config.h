@@ -68,6 +68,7 @@ typedef struct clef_gguf_keys {
     const char *arch, *file;
     clef_error *err;
     clef_status status;
+    const char *const *varied; /* NULL, or keys that may differ from layer to layer, which the family reads; ends with NULL */
     char key[96]; /* the last one looked up */
 } clef_gguf_keys;
 
@@ -78,8 +79,11 @@ void    clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, u
 void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32_t missing);
 
 enum { CLEF_KEY_NEEDED = -1 }; /* as `missing`: the key must be there */
-/** A number of min..max, or an array (one item a layer) whose items are all the same. */
+/** A number of min..max. An array (one item for each layer) must have equal items, unless the key is one of k->varied: then the result is
+ *  the first. */
 int32_t clef__key_int(clef_gguf_keys *k, const char *key, int32_t min, int32_t max, int32_t missing);
+/** The number of one layer, from an array with an item for each layer or from a single number; 0 where the key is missing. */
+int32_t clef__key_of_layer(clef_gguf_keys *k, const char *key, int32_t layer, int32_t min, int32_t max);
 double  clef__key_float(clef_gguf_keys *k, const char *key, double min, double max, double missing);
 
 #endif

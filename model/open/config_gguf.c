@@ -14,7 +14,15 @@ static const clef_gguf_entry *find(clef_gguf_keys *k, const char *key)
     return k->status == CLEF_OK ? clef__gguf_find(k->gguf, k->key) : NULL;
 }
 
-/* A number, or an array (one item a layer) whose items are all the same. NULL when it is missing or wrong. */
+static int is_varied(const clef_gguf_keys *k, const char *key)
+{
+    const char *const *i = k->varied;
+    while (i && *i && strcmp(*i, key) != 0)
+        i++;
+    return i && *i;
+}
+
+/* A number, or an array with one number for each layer. NULL when it is missing or wrong. */
 static const clef_gguf_entry *find_number(clef_gguf_keys *k, const char *key, int needed)
 {
     const clef_gguf_entry *e = find(k, key);
@@ -30,7 +38,7 @@ static const clef_gguf_entry *find_number(clef_gguf_keys *k, const char *key, in
                                e->type == CLEF_GGUF_STRING ? "a string" : "an empty array");
         return NULL;
     }
-    for (uint64_t i = 1; i < e->n; i++)
+    for (uint64_t i = 1; i < e->n && !is_varied(k, key); i++)
         if (clef__gguf_item_float(e, i) != clef__gguf_item_float(e, 0)) {
             k->status = clef__fail(k->err, CLEF_E_UNSUPPORTED, "%s: key %s differs from layer to layer",
                                    k->file, k->key);
@@ -39,17 +47,38 @@ static const clef_gguf_entry *find_number(clef_gguf_keys *k, const char *key, in
     return e;
 }
 
-int32_t clef__key_int(clef_gguf_keys *k, const char *key, int32_t min, int32_t max, int32_t missing)
+/* Item i of an entry, which must be min to max. */
+static int32_t checked_int(clef_gguf_keys *k, const clef_gguf_entry *e, uint64_t i, int32_t min, int32_t max)
 {
-    const clef_gguf_entry *e = find_number(k, key, missing == CLEF_KEY_NEEDED);
-    if (!e)
-        return missing == CLEF_KEY_NEEDED ? min : missing;
-    const int64_t x = clef__gguf_item_int(e, 0);
+    const int64_t x = clef__gguf_item_int(e, i);
     if (x >= min && x <= max)
         return (int32_t)x;
     k->status =
         clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s is %" PRId64 ", expected %" PRId32 " to %" PRId32,
                    k->file, k->key, x, min, max);
+    return min;
+}
+
+int32_t clef__key_int(clef_gguf_keys *k, const char *key, int32_t min, int32_t max, int32_t missing)
+{
+    const clef_gguf_entry *e = find_number(k, key, missing == CLEF_KEY_NEEDED);
+    if (!e)
+        return missing == CLEF_KEY_NEEDED ? min : missing;
+    return checked_int(k, e, 0, min, max);
+}
+
+int32_t clef__key_of_layer(clef_gguf_keys *k, const char *key, int32_t layer, int32_t min, int32_t max)
+{
+    const clef_gguf_entry *e = find_number(k, key, 0);
+    if (!e)
+        return 0;
+    if (!e->is_array)
+        return checked_int(k, e, 0, min, max);
+    if ((uint64_t)layer < e->n)
+        return checked_int(k, e, (uint64_t)layer, min, max);
+    k->status =
+        clef__fail(k->err, CLEF_E_FORMAT, "%s: key %s has %" PRIu64 " numbers, expected one for each layer",
+                   k->file, k->key, e->n);
     return min;
 }
 
@@ -279,7 +308,8 @@ clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef
     if (clef__gguf_text(gguf, "general.name", text, sizeof text))
         clef__config_text(text, hp->name, sizeof hp->name);
 
-    clef_gguf_keys k = {.gguf = gguf, .arch = hp->arch, .file = file, .err = err};
+    clef_gguf_keys k = {
+        .gguf = gguf, .arch = hp->arch, .file = file, .err = err, .varied = arch->gguf_varied};
     hp->n_layers = clef__key_int(&k, "block_count", 1, CLEF_MAX_LAYERS, CLEF_KEY_NEEDED);
     hp->n_context = clef__key_int(&k, "context_length", 1, CLEF_MAX_CONTEXT, CLEF_KEY_NEEDED);
     hp->d_model = clef__key_int(&k, "embedding_length", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED);
