@@ -134,8 +134,8 @@ static const struct {
     {llama_config, "{\"model_type\":\"deepseek_v2\",\"topk_method\":\"group_limited_greedy\",\"n_group\":8}",
      CLEF_E_UNSUPPORTED, "topk_method other than greedy"},
     {llama_config, "{\"model_type\":\"deepseek_v2\",\"v_head_dim\":0}", CLEF_E_FORMAT, "v_head_dim is 0"},
-    {llama_config, "{\"model_type\":\"gemma4_text\",\"enable_moe_block\":true}", CLEF_E_UNSUPPORTED,
-     "enable_moe_block true"},
+    {llama_config, "{\"model_type\":\"gemma4_text\",\"enable_moe_block\":true}", CLEF_E_FORMAT,
+     "num_experts is missing"},
     {llama_config, "{\"model_type\":\"gemma4_text\",\"num_kv_shared_layers\":3}", CLEF_E_FORMAT,
      "num_kv_shared_layers is 3"},
     {llama_config, "{\"model_type\":\"gemma4_text\",\"per_layer_config\":{\"0\":{\"head_dim\":32}}}",
@@ -715,6 +715,39 @@ static void real_gguf(void **state)
     }
 }
 
+/* The 26 B Gemma 4: heads, windows and rotary positions that differ between two kinds of layers, and experts
+ * beside a dense feed-forward. */
+static void gemma4_config(void **state)
+{
+    (void)state;
+    const char *shared = getenv("CLEF_SHARED");
+    char path[600];
+    clef_error err = {0};
+    clef_gguf g;
+    clef_hparams hp = {0};
+    if (!shared)
+        skip();
+    snprintf(path, sizeof path, "%s/data/vocab/ggml-vocab-gemma-4.gguf", shared);
+    check_error(path, clef__gguf_open(path, &g, &err), &err, CLEF_OK, "");
+    check_error(path, clef__config_from_gguf(&g, path, &hp, &err), &err, CLEF_OK, "");
+    clef__gguf_close(&g);
+    assert_int_equal(hp.n_layers, 30);
+    assert_int_equal(hp.n_heads, 16);
+    assert_int_equal(hp.n_kv_heads, 8);
+    assert_int_equal(hp.full_n_kv_heads, 2);
+    assert_int_equal(hp.head_dim, 256);
+    assert_int_equal(hp.full_head_dim, 512);
+    assert_int_equal(hp.rope.dims, 512);
+    assert_int_equal(hp.rope_sliding.dims, 256);
+    assert_int_equal(hp.d_ff, 2112);
+    assert_int_equal(hp.d_ff_expert, 704);
+    assert_int_equal(hp.n_experts, 128);
+    assert_int_equal(hp.n_experts_used, 8);
+    assert_int_equal(hp.sliding_window, 1024);
+    for (int32_t i = 0; i < hp.n_layers; i++)
+        assert_int_equal(clef__layer_slides(&hp, i), i % 6 != 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -723,6 +756,7 @@ int main(void)
         cmocka_unit_test(gguf_config),    cmocka_unit_test(folder_refused),
         cmocka_unit_test(folder_shards),  cmocka_unit_test(gguf_model),
         cmocka_unit_test(real_models),    cmocka_unit_test(real_gguf),
+        cmocka_unit_test(gemma4_config),
     };
     return cmocka_run_group_tests(tests, make_temp_dir, remove_temp_dir);
 }
