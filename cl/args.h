@@ -3,6 +3,8 @@
 #ifndef CLEF_CL_ARGS_H
 #define CLEF_CL_ARGS_H
 
+#include "formats.def"
+
 #if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
 typedef uint  args_uint;
 typedef int   args_int;
@@ -13,36 +15,6 @@ typedef uint32_t args_uint;
 typedef int32_t  args_int;
 typedef float    args_float;
 #endif
-
-/* Element types as -D constants: the numbers of clef_dtype, which OpenCL C cannot include. NONE: the input is absent. */
-#define DTYPE_NONE    (-1)
-#define DTYPE_F32     0
-#define DTYPE_F16     1
-#define DTYPE_BF16    2
-#define DTYPE_I32     3
-#define DTYPE_I8      4
-#define DTYPE_Q8_0    5
-#define DTYPE_Q4_0    6
-#define DTYPE_Q4_1    7
-#define DTYPE_Q5_0    8
-#define DTYPE_Q5_1    9
-#define DTYPE_Q2_K    10
-#define DTYPE_Q3_K    11
-#define DTYPE_Q4_K    12
-#define DTYPE_Q5_K    13
-#define DTYPE_Q6_K    14
-#define DTYPE_IQ4_NL  15
-#define DTYPE_IQ4_XS  16
-#define DTYPE_IQ1_S   17
-#define DTYPE_IQ1_M   18
-#define DTYPE_IQ2_XXS 19
-#define DTYPE_IQ2_XS  20
-#define DTYPE_IQ2_S   21
-#define DTYPE_IQ3_XXS 22
-#define DTYPE_IQ3_S   23
-#define DTYPE_TQ1_0   24
-#define DTYPE_TQ2_0   25
-#define DTYPE_MXFP4   26
 
 /* Where the elements of a value of up to four dims lie, in elements: element (i0, i1, i2, i3) at
  * offset + i0 stride[0] + i1 stride[1] + i2 stride[2] + i3 stride[3]. Missing outer dims count as 1; a broadcast dim has

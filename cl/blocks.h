@@ -11,8 +11,10 @@ typedef uchar  block_u8;
 typedef ushort block_u16;
 typedef global const uchar *block_bytes;
 #  define BLOCK_TABLE(type)  static constant block_##type
-/* Tables are built into the programs alone that read such a format. */
-#  define USES_BLOCKS(dtype) (W_TYPE == dtype || TABLE_TYPE == dtype || X_TYPE == dtype || WEIGHT_TYPE == dtype || BIAS_TYPE == dtype)
+/* A table is built only into programs that read its format. */
+#  define USES_BLOCKS(dtype)                                                                                \
+      (W_TYPE == dtype || TABLE_TYPE == dtype || X_TYPE == dtype || WEIGHT_TYPE == dtype || BIAS_TYPE == dtype)
+#  define NO_TABLE ((constant const block_u16 *)0) /* for decoders that the program does not call */
 
 /* PoCL decodes halves in software, one by one, so a CPU moves the exponent instead: the product is exact, for subnormals too; a scale
  * is never infinite. GPUs have an instruction, and may flush subnormals. */
@@ -249,7 +251,6 @@ static inline void iq3_4(args_uint entry, args_uint signs, float d, int is_s, fl
     }
 }
 
-#if USES_BLOCKS(DTYPE_IQ2_XXS)
 /* d(2), then for 32 elements each q(4) a(4): the scale is the upper four bits of a, the signs are four sevens of bits below. */
 static inline void iq2_xxs_16(block_bytes b, args_uint g, float *x)
 {
@@ -259,9 +260,7 @@ static inline void iq2_xxs_16(block_bytes b, args_uint g, float *x)
     iq2_8(iq2_xxs_grid[p[l]], even_signs(a >> 7 * l & 127), d, x);
     iq2_8(iq2_xxs_grid[p[l + 1]], even_signs(a >> 7 * (l + 1) & 127), d, x + 8);
 }
-#endif
 
-#if USES_BLOCKS(DTYPE_IQ2_XS)
 /* d(2) q(64) s(8): q of 16 bits, the upper seven are signs. */
 static inline void iq2_xs_16(block_bytes b, args_uint g, float *x)
 {
@@ -270,9 +269,7 @@ static inline void iq2_xs_16(block_bytes b, args_uint g, float *x)
     iq2_8(iq2_xs_grid[q0 & 511], even_signs(q0 >> 9), d, x);
     iq2_8(iq2_xs_grid[q1 & 511], even_signs(q1 >> 9), d, x + 8);
 }
-#endif
 
-#if USES_BLOCKS(DTYPE_IQ2_S)
 /* d(2) q(32) signs(32) h(8) s(8): h has bits 8 and 9 of q. */
 static inline void iq2_s_16(block_bytes b, args_uint g, float *x)
 {
@@ -281,9 +278,7 @@ static inline void iq2_s_16(block_bytes b, args_uint g, float *x)
     iq2_8(iq2_s_grid[b[2 + l] | (h & 3) << 8], b[34 + l], d, x);
     iq2_8(iq2_s_grid[b[3 + l] | (h >> 2 & 3) << 8], b[35 + l], d, x + 8);
 }
-#endif
 
-#if USES_BLOCKS(DTYPE_IQ3_XXS)
 /* d(2) q(64) a(32): for 32 elements each four bytes of a, as in IQ2_XXS. */
 static inline void iq3_xxs_16(block_bytes b, args_uint g, float *x)
 {
@@ -294,9 +289,7 @@ static inline void iq3_xxs_16(block_bytes b, args_uint g, float *x)
         iq3_4(iq3_xxs_grid[b[2 + 4 * g + i]], signs >> 4 * (i % 2), d, 0, x + 4 * i);
     }
 }
-#endif
 
-#if USES_BLOCKS(DTYPE_IQ3_S)
 /* d(2) q(64) h(8) signs(32) s(4): h has bit 8 of q; the scale is 1 + 2 s. */
 static inline void iq3_s_16(block_bytes b, args_uint g, float *x)
 {
@@ -305,9 +298,7 @@ static inline void iq3_s_16(block_bytes b, args_uint g, float *x)
     for (args_uint i = 0; i < 4; i++)
         iq3_4(iq3_s_grid[b[2 + 4 * g + i] | (h >> i & 1) << 8], signs >> 4 * i, d, 1, x + 4 * i);
 }
-#endif
 
-#if USES_BLOCKS(DTYPE_IQ1_S) || USES_BLOCKS(DTYPE_IQ1_M)
 /* 8 elements of the IQ1 formats: crumbs less 1, all moved by an eighth up, or down where `minus`. */
 static inline void iq1_8(args_uint entry, args_uint minus, float d, float *x)
 {
@@ -335,6 +326,5 @@ static inline void iq1_m_16(block_bytes b, args_uint g, float *x)
     iq1_8(iq1_s_grid[b[2 * g] | (h & 7) << 8], h & 8, d, x);
     iq1_8(iq1_s_grid[b[2 * g + 1] | (h >> 4 & 7) << 8], h >> 7, d, x + 8);
 }
-#endif
 
 #endif

@@ -21,7 +21,7 @@ typedef char   elem_4;
 typedef uchar  elem_5; /* q8_0: 34 bytes hold a half d and 32 chars q: d q */
 typedef uchar  elem_6; /* q4_0: 18 bytes hold a half d and 16 bytes, low nibbles q of elements 0..15, high of 16..31: d (q - 8) */
 
-enum { Q8_0_BYTES = 34, Q4_0_BYTES = 18 };
+enum { Q8_0_BYTES = FORMAT_5(FORMAT_BYTES), Q4_0_BYTES = FORMAT_6(FORMAT_BYTES) };
 
 static inline float load_0(global const float *p, size_t i) { return p[i]; }
 static inline float load_1(global const half *p, size_t i) { return vload_half(i, p); }
@@ -80,56 +80,22 @@ static inline float16 load16_6(global const uchar *p, size_t i)
     return block_scale(p) * block16_6(p, i % 32 / 16);
 }
 
-/* The other block formats, by what host and kernels share. A single element costs as much as its sixteen. */
-#define BLOCK_LOADS(number, elems, bytes, name)                                                                                        \
-    typedef uchar elem_##number;                                                                                                       \
-    static inline float16 load16_##number(global const uchar *p, size_t i)                                                             \
-    {                                                                                                                                  \
-        float x[16];                                                                                                                   \
-        name##_16(p + i / elems * bytes, (uint)(i % elems / 16), x);                                                                   \
-        return vload16(0, x);                                                                                                          \
-    }                                                                                                                                  \
-    static inline float load_##number(global const uchar *p, size_t i)                                                                 \
-    {                                                                                                                                  \
-        float x[16];                                                                                                                   \
-        name##_16(p + i / elems * bytes, (uint)(i % elems / 16), x);                                                                   \
-        return x[i % 16];                                                                                                              \
+/* The other block formats, by the decoders that host and kernels share. A single element costs as much as its sixteen. */
+#define BLOCK_LOADS(number, NAME, name, elems, bytes, ggml, vectors, scales, offset, most, table) \
+    typedef uchar elem_##number;                                                                  \
+    static inline float16 load16_##number(global const uchar *p, size_t i)                        \
+    {                                                                                             \
+        float x[16];                                                                              \
+        name##_16(p + i / elems * bytes, (uint)(i % elems / 16), x);                              \
+        return vload16(0, x);                                                                     \
+    }                                                                                             \
+    static inline float load_##number(global const uchar *p, size_t i)                            \
+    {                                                                                             \
+        float x[16];                                                                              \
+        name##_16(p + i / elems * bytes, (uint)(i % elems / 16), x);                              \
+        return x[i % 16];                                                                         \
     }
-
-BLOCK_LOADS(7, 32, 20, q4_1)
-BLOCK_LOADS(8, 32, 22, q5_0)
-BLOCK_LOADS(9, 32, 24, q5_1)
-BLOCK_LOADS(10, 256, 84, q2_k)
-BLOCK_LOADS(11, 256, 110, q3_k)
-BLOCK_LOADS(12, 256, 144, q4_k)
-BLOCK_LOADS(13, 256, 176, q5_k)
-BLOCK_LOADS(14, 256, 210, q6_k)
-BLOCK_LOADS(15, 32, 18, iq4_nl)
-BLOCK_LOADS(16, 256, 136, iq4_xs)
-#if USES_BLOCKS(DTYPE_IQ1_S)
-BLOCK_LOADS(17, 256, 50, iq1_s)
-#endif
-#if USES_BLOCKS(DTYPE_IQ1_M)
-BLOCK_LOADS(18, 256, 56, iq1_m)
-#endif
-#if USES_BLOCKS(DTYPE_IQ2_XXS)
-BLOCK_LOADS(19, 256, 66, iq2_xxs)
-#endif
-#if USES_BLOCKS(DTYPE_IQ2_XS)
-BLOCK_LOADS(20, 256, 74, iq2_xs)
-#endif
-#if USES_BLOCKS(DTYPE_IQ2_S)
-BLOCK_LOADS(21, 256, 82, iq2_s)
-#endif
-#if USES_BLOCKS(DTYPE_IQ3_XXS)
-BLOCK_LOADS(22, 256, 98, iq3_xxs)
-#endif
-#if USES_BLOCKS(DTYPE_IQ3_S)
-BLOCK_LOADS(23, 256, 110, iq3_s)
-#endif
-BLOCK_LOADS(24, 256, 54, tq1_0)
-BLOCK_LOADS(25, 256, 66, tq2_0)
-BLOCK_LOADS(26, 32, 17, mxfp4)
+DECODED_FORMATS(BLOCK_LOADS)
 
 static inline float sum16(float16 v)
 {

@@ -2,13 +2,17 @@
 #ifndef CLEF_GRAPH_BLOCKS_H
 #define CLEF_GRAPH_BLOCKS_H
 
-#include <stdint.h>
+#include "clef/graph.h"
 
 /** IEEE 754 binary16 and bfloat16, subnormals, infinities and NaN included; encoding rounds to nearest even. */
 float    clef__f16_decode(uint16_t h);
 uint16_t clef__f16_encode(float x);
 float    clef__bf16_decode(uint16_t h);
 uint16_t clef__bf16_encode(float x);
+
+/** A type's number in GGUF files (enum ggml_type of ggml), and the type of a number: CLEF_N_DTYPES where clef has none. */
+int32_t    clef__dtype_ggml(clef_dtype dtype);
+clef_dtype clef__dtype_of_ggml(uint32_t ggml);
 
 /** Decodes one block of `dtype` (a clef_dtype that has blocks) to its 32 or 256 elements, as ggml does, bit by bit. The layouts:
  *  cl/blocks.h. */

@@ -10,20 +10,23 @@
 #    error "clef needs a little-endian machine: it reads the weights of model files in place"
 #endif
 
-/* Kernels are told a dtype by its number. */
-#define CLEF_X(name, text, elems, bytes)                                                                     \
-    _Static_assert((int)CLEF_##name == DTYPE_##name, "cl/args.h numbers the dtypes as clef/graph.h does");
-CLEF_DTYPES(CLEF_X)
-#undef CLEF_X
+/* The public enum is written out, so that clef/graph.h stands alone when installed; it must follow the table.
+ */
+#define FORMAT(number, NAME, ...)                                                                            \
+    _Static_assert((int)CLEF_##NAME == number && DTYPE_##NAME == number,                                     \
+                   "clef_dtype and cl/formats.def differ");
+ALL_FORMATS(FORMAT)
+#undef FORMAT
 
 static const struct {
     const char *name;
-    int32_t elems, bytes;
+    int32_t elems, bytes, ggml;
 } dtypes[] = {
-#define CLEF_X(name, text, elems, bytes) {text, elems, bytes},
-    CLEF_DTYPES(CLEF_X)
-#undef CLEF_X
+#define FORMAT(number, NAME, name, elems, bytes, ggml, ...) {#name, elems, bytes, ggml},
+    ALL_FORMATS(FORMAT)
+#undef FORMAT
 };
+_Static_assert(sizeof dtypes / sizeof *dtypes == CLEF_N_DTYPES, "clef_dtype and cl/formats.def differ");
 
 static int known(clef_dtype dtype)
 {
@@ -43,6 +46,19 @@ int32_t clef_dtype_block_elems(clef_dtype dtype)
 int32_t clef_dtype_block_bytes(clef_dtype dtype)
 {
     return known(dtype) ? dtypes[dtype].bytes : 1;
+}
+
+int32_t clef__dtype_ggml(clef_dtype dtype)
+{
+    return known(dtype) ? dtypes[dtype].ggml : -1;
+}
+
+clef_dtype clef__dtype_of_ggml(uint32_t ggml)
+{
+    int32_t i = 0;
+    while (i < CLEF_N_DTYPES && (uint32_t)dtypes[i].ggml != ggml)
+        i++;
+    return (clef_dtype)i;
 }
 
 /* File data need not be aligned, so 16- and 32-bit elements go through memcpy. */

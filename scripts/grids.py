@@ -3,8 +3,8 @@
 import gguf.quants as quants
 
 HEAD = """\
-/* The codebooks of GGUF's IQ formats: facts of the format, written by scripts/grids.py. An entry stands for 8 numbers of 2 bits, or (IQ3)
- * for 4 of 4 bits, the lowest bits first; cl/blocks.h says what the numbers mean. Host and kernels share them. */
+/* The codebooks of GGUF's IQ formats, written by scripts/grids.py. An entry holds 8 numbers of 2 bits, or (IQ3) 4 of 4 bits,
+ * the lowest bits first; cl/blocks.h says what the numbers mean. Host and kernels share them. */
 #ifndef CLEF_CL_GRIDS_H
 #define CLEF_CL_GRIDS_H
 """
@@ -17,7 +17,7 @@ for name in FORMATS:
     entries = [packed[i] | packed[i + 1] << 8 for i in range(0, len(packed), 2)]
     print("#if " + " || ".join(f"USES_BLOCKS(DTYPE_{user})" for user in USERS.get(name, [name])))
     print(f"BLOCK_TABLE(u16) {name.lower()}_grid[{len(entries)}] = {{")
-    for i in range(0, len(entries), 16):
-        print("    " + ", ".join(f"0x{e:04x}" for e in entries[i : i + 16]) + ",")
-    print("};\n#endif\n")
+    for i in range(0, len(entries), 12):
+        print("    " + ", ".join(f"0x{e:04x}" for e in entries[i : i + 12]) + ",")
+    print(f"}};\n#else\n#  define {name.lower()}_grid NO_TABLE\n#endif\n")
 print("#endif")

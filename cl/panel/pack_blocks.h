@@ -108,10 +108,10 @@ static inline void pack_nibbles(global uchar *lower, global uchar *upper, const 
 static inline void pack_codes(global uchar *out, const stored_rows *s)
 {
     enum { BLOCK = CODE_VECTORS * 64 };
-#if W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K
+#if CODE_SCALES == SCALES_K
     for (uint b = 0; b < 8; b += 2)
         pack_nibbles(out + b * BLOCK, out + (b + 1) * BLOCK, s, STORED_BYTES - 128 + 16 * b);
-#  if W_TYPE == DTYPE_Q5_K
+#  if CODE_VECTORS == 5
     uint16 h[8];
     words_at(s, 16, h);
     words_at(s, 32, h + 4);
@@ -123,7 +123,7 @@ static inline void pack_codes(global uchar *out, const stored_rows *s)
         put_words(out + b * BLOCK + 256, high);
     }
 #  endif
-#elif W_TYPE == DTYPE_Q6_K
+#elif CODE_SCALES == SCALES_Q6_K
     for (uint half_of_it = 0; half_of_it < 2; half_of_it++) {
         global uchar *to = out + half_of_it * 4 * BLOCK;
         uint16 h[8];
@@ -142,8 +142,8 @@ static inline void pack_codes(global uchar *out, const stored_rows *s)
             }
     }
 #else
-    enum { CODE_BYTES = W_TYPE == DTYPE_Q8_0 ? 32 : 16 };
-#  if W_TYPE == DTYPE_Q5_0 || W_TYPE == DTYPE_Q5_1
+    enum { CODE_BYTES = CODE_VECTORS == 8 ? 32 : 16 };
+#  if CODE_VECTORS == 5
     put_words(out + 256, spread_bits(word_at(s, STORED_BYTES - 20)));
 #  endif
     for (uint i = 0; i < STEP_BLOCKS * CODE_BYTES / 16; i++) {
@@ -151,32 +151,32 @@ static inline void pack_codes(global uchar *out, const stored_rows *s)
         words_at(s, STORED_BYTES - STEP_BLOCKS * CODE_BYTES + 16 * i, v);
 #  pragma unroll
         for (uint g = 0; g < 4; g++)
-            put_words(out + 256 * i + 64 * g, W_TYPE == DTYPE_Q8_0 ? v[g] ^ 0x80808080u : v[g]);
+            put_words(out + 256 * i + 64 * g, CODE_VECTORS == 8 ? v[g] ^ 0x80808080u : v[g]);
     }
 #endif
 }
 
 static inline void pack_scales(global uchar *out, const stored_rows *s)
 {
-#if W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K
+#if CODE_SCALES == SCALES_K
     for (uint i = 0; i < 3; i++)
         put_words(out + 64 * i, word_at(s, 4 + 4 * i));
     put_halves(out + 192, s, 0);
     put_halves(out + 224, s, 2);
-#elif W_TYPE == DTYPE_Q6_K
+#elif CODE_SCALES == SCALES_Q6_K
     for (uint i = 0; i < 4; i++)
         put_words(out + 64 * i, word_at(s, 192 + 4 * i));
     put_halves(out + 256, s, 208);
-#elif W_TYPE == DTYPE_IQ4_XS
+#elif CODE_SCALES == SCALES_IQ4_XS
     put_words(out, word_at(s, 4));
     put_halves(out + 64, s, 2);
     put_halves(out + 96, s, 0);
-#elif W_TYPE == DTYPE_MXFP4
+#elif CODE_SCALES == SCALES_E8M0
     for (uint r = 0; r < PANEL_ROWS; r++)
         out[r] = r < s->n ? s->at[r * s->row_bytes] : (uchar)0;
 #else
     put_halves(out, s, 0);
-    if (SCALE_BYTES == 64)
+    if (HAS_MINIMA)
         put_halves(out + 32, s, 2);
 #endif
 }

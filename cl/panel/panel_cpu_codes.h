@@ -12,7 +12,7 @@
 #include "weights.h"
 
 /* Codes that DOT 3 cannot take as unsigned bytes: they get their offset off first. */
-#define SIGNED_CODES (DOT == 3 && (W_TYPE == DTYPE_Q8_0 || W_TYPE == DTYPE_IQ4_NL || W_TYPE == DTYPE_IQ4_XS))
+#define SIGNED_CODES (DOT == 3 && MOST > 127)
 
 typedef struct tile_ptrs {
     global const int16 *codes;
@@ -30,9 +30,9 @@ static inline tile_ptrs tile_at(global const uchar *w, uint tile, uint tiles, ui
 /* ---- codes ----------------------------------------------------------------------------------------------------------------------- */
 
 /* The table's byte for each nibble (bytes of 0..15). */
-#if W_TYPE == DTYPE_IQ4_NL || W_TYPE == DTYPE_IQ4_XS
+#if CODE_TABLE == TABLE_IQ4
 #  define TABLE 0x3e2c1700u, 0x75695c4eu, 0xa5988c80u, 0xf0d8c4b4u /* iq4_values */
-#elif W_TYPE == DTYPE_MXFP4
+#elif CODE_TABLE == TABLE_E2M1
 #  define TABLE 0x0f0e0d0cu, 0x18141210u, 0x090a0b0cu, 0x00040608u /* 12 + mxfp4_values, 12 - mxfp4_values */
 #endif
 #ifdef TABLE
@@ -73,7 +73,7 @@ static inline int16 look_up(int16 nibbles)
 static inline void block_codes(const tile_ptrs *p, uint b, int16 v[8])
 {
     global const int16 *from = p->codes + b * CODE_VECTORS;
-#if W_TYPE == DTYPE_Q8_0
+#if CODE_VECTORS == 8
 #  pragma unroll
     for (int g = 0; g < 8; g++)
         v[g] = from[g];
@@ -84,12 +84,12 @@ static inline void block_codes(const tile_ptrs *p, uint b, int16 v[8])
         v[g] = look_up(both & 0x0f0f0f0f);
         v[g + 4] = look_up(as_int16(as_uint16(both) >> 4u) & 0x0f0f0f0f);
     }
-#  if W_TYPE == DTYPE_Q5_0 || W_TYPE == DTYPE_Q5_1 || W_TYPE == DTYPE_Q5_K
+#  if CODE_VECTORS == 5
     const int16 high = from[4];
 #    pragma unroll
     for (int g = 0; g < 8; g++)
         v[g] |= (g < 4 ? high << (4 - g) : as_int16(as_uint16(high) >> (uint)(g - 4))) & 0x10101010;
-#  elif W_TYPE == DTYPE_Q6_K
+#  elif CODE_VECTORS == 6
 #    pragma unroll
     for (int g = 0; g < 8; g++) {
         const int16 high = from[4 + g / 4];
@@ -122,7 +122,7 @@ static inline uint16 words(global const uchar *p, uint i)
 static inline void block_scales(const tile_ptrs *p, uint b, float16 scale[2], float16 *more)
 {
     global const uchar *from = p->scales;
-#if W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K
+#if CODE_SCALES == SCALES_K
     const uint shift = b % 4 * 8;
     uint16 s = words(from, b / 4 * 2) >> shift, m = words(from, 1 + b / 4) >> (shift + b / 4 * 4);
     if (b < 4) {
@@ -134,16 +134,16 @@ static inline void block_scales(const tile_ptrs *p, uint b, float16 scale[2], fl
     }
     scale[0] = halves(from + 192) * convert_float16(as_int16(s));
     *more = -halves(from + 224) * convert_float16(as_int16(m));
-#elif W_TYPE == DTYPE_Q6_K
+#elif CODE_SCALES == SCALES_Q6_K
     const float16 d = halves(from + 256);
     const int16 s = as_int16(words(from, b / 2) << (16 - b % 2 * 16));
     scale[0] = d * convert_float16(s << 8 >> 24);
     scale[1] = d * convert_float16(s >> 24);
-#elif W_TYPE == DTYPE_IQ4_XS
+#elif CODE_SCALES == SCALES_IQ4_XS
     const uint16 upper = convert_uint16(vload16(0, (global const ushort *)(from + 64)));
     const uint16 s = (words(from, 0) >> b * 4 & 15u) | (upper >> 2 * b & 3u) << 4u;
     scale[0] = halves(from + 96) * (convert_float16(as_int16(s)) - 32.0f);
-#elif W_TYPE == DTYPE_MXFP4 /* 2^(e - 128) */
+#elif CODE_SCALES == SCALES_E8M0 /* 2^(e - 128) */
     const uint16 e = convert_uint16(vload16(0, from));
     scale[0] = as_float16(select((e - 1) << 23u, (uint16)0x00200000 << e, e < 2));
 #else

@@ -7,7 +7,7 @@
 #include "weights.h"
 
 /* base is not 0: the codes have an offset, or the format has minima. The other formats' codes lose their offset when they are read. */
-#define HAS_OFFSET (W_TYPE == DTYPE_Q4_0 || W_TYPE == DTYPE_Q5_0 || W_TYPE == DTYPE_Q6_K)
+#define HAS_OFFSET (OFFSET > 0 && CODE_TABLE == TABLE_NONE && CODE_VECTORS < 8)
 #define HAS_BASE   (HAS_OFFSET || HAS_MINIMA)
 
 typedef struct lane_ptrs {
@@ -29,9 +29,9 @@ static inline lane_ptrs lane_at(global const uchar *w, uint tile, uint tiles, ui
 /* ---- codes ------------------------------------------------------------------------------------------------------------------------- */
 
 /* The table's signed byte for each nibble (bytes of 0..15). */
-#if W_TYPE == DTYPE_IQ4_NL || W_TYPE == DTYPE_IQ4_XS
+#if CODE_TABLE == TABLE_IQ4
 #  define LANE_TABLE 0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u /* iq4_values */
-#elif W_TYPE == DTYPE_MXFP4
+#elif CODE_TABLE == TABLE_E2M1
 #  define LANE_TABLE 0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu
 #endif
 #ifdef LANE_TABLE
@@ -50,15 +50,15 @@ static inline uint signed_codes(uint nibbles)
 static inline uint2 lane_codes(const lane_ptrs *p, uint b, uint g)
 {
     global const uint *from = p->codes + (size_t)b * CODE_VECTORS * PANEL_ROWS;
-#if W_TYPE == DTYPE_Q8_0
+#if CODE_VECTORS == 8
     return (uint2)(from[g * PANEL_ROWS], from[(g + 4) * PANEL_ROWS]) ^ 0x80808080u;
 #else
     const uint both = from[g * PANEL_ROWS];
     uint2 v = (uint2)(signed_codes(both & 0x0f0f0f0fu), signed_codes(both >> 4 & 0x0f0f0f0fu));
-#  if W_TYPE == DTYPE_Q5_0 || W_TYPE == DTYPE_Q5_1 || W_TYPE == DTYPE_Q5_K
+#  if CODE_VECTORS == 5
     const uint upper = from[4 * PANEL_ROWS] >> g;
     v |= (uint2)(upper & 0x01010101u, upper >> 4 & 0x01010101u) << 4u;
-#  elif W_TYPE == DTYPE_Q6_K
+#  elif CODE_VECTORS == 6
     v |= ((uint2)(from[4 * PANEL_ROWS], from[5 * PANEL_ROWS]) >> 2 * g & 0x03030303u) << 4u;
 #  endif
     return v;
@@ -79,23 +79,23 @@ static inline void lane_scales(const lane_ptrs *p, uint b, float2 *scale, float2
 {
     global const uchar *from = p->scales + (size_t)(b / STEP_BLOCKS) * SCALE_BYTES;
     float s, m = 0;
-#if W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K
+#if CODE_SCALES == SCALES_K
     const uint shift = b % 4 * 8, first = b % 8 < 4;
     const uint w0 = lane_word(p, from, 0) >> shift, w1 = lane_word(p, from, 1) >> shift, w2 = lane_word(p, from, 2) >> shift;
     const uint six = first ? w0 & 63u : (w2 & 15u) | (w0 >> 2 & 48u), six_m = first ? w1 & 63u : (w2 >> 4 & 15u) | (w1 >> 2 & 48u);
     s = lane_half(p, from + 192) * (float)six;
     m = -lane_half(p, from + 224) * (float)six_m;
-#elif W_TYPE == DTYPE_Q6_K
+#elif CODE_SCALES == SCALES_Q6_K
     const char4 both = as_char4(lane_word(p, from, b % 8 / 2) >> b % 2 * 16);
     const float d = lane_half(p, from + 256);
     *scale = d * (float2)((float)both.x, (float)both.y);
     *base = *scale * -(float)OFFSET;
     return;
-#elif W_TYPE == DTYPE_IQ4_XS
+#elif CODE_SCALES == SCALES_IQ4_XS
     const uint upper = ((global const ushort *)(from + 64))[p->row];
     const uint six = (lane_word(p, from, 0) >> b % 8 * 4 & 15u) | (upper >> 2 * (b % 8) & 3u) << 4;
     s = lane_half(p, from + 96) * ((float)six - 32.0f);
-#elif W_TYPE == DTYPE_MXFP4 /* 2^(e - 128) */
+#elif CODE_SCALES == SCALES_E8M0 /* 2^(e - 128) */
     const uint e = from[p->row];
     s = as_float(e < 2 ? 0x00200000u << e : (e - 1) << 23);
 #else
@@ -104,7 +104,7 @@ static inline void lane_scales(const lane_ptrs *p, uint b, float2 *scale, float2
     m = lane_half(p, from + 32);
 #  endif
 #endif
-#if HAS_OFFSET && W_TYPE != DTYPE_Q6_K
+#if HAS_OFFSET && !HALF_SCALES
     m = -(float)OFFSET * s;
 #endif
     *scale = s;

@@ -81,7 +81,7 @@ static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
 /* ---- codes as products take them -------------------------------------------------------------------------------------------------- */
 
 /* For few tokens the high nibble stays where it is: products with it are 16 times what they are, which a shift of their sum mends. */
-#define HIGH_IN_PLACE (NT < 4 && DOT != 3 && (W_TYPE == DTYPE_Q4_0 || W_TYPE == DTYPE_Q4_1 || W_TYPE == DTYPE_Q4_K))
+#define HIGH_IN_PLACE (NT < 4 && DOT != 3 && CODE_VECTORS == 4 && CODE_TABLE == TABLE_NONE)
 #if HIGH_IN_PLACE
 #  define HIGH_SUM(sum) ((sum) >> 4)
 #else
@@ -134,7 +134,7 @@ static inline void fetch_scales(const tile_ptrs *p)
 /* ---- steps ------------------------------------------------------------------------------------------------------------------------ */
 
 /* super_step: a step of 256 columns with one token, where scales are in words: acc += the step's columns . token. */
-#if NT == 1 && (W_TYPE == DTYPE_Q4_K || W_TYPE == DTYPE_Q5_K)
+#if NT == 1 && CODE_SCALES == SCALES_K
 #  define SUPER_STEP 1
 /* A scale is converted where it lies in its word, 2^(8 (b % 4)) times what it is; these powers and d come in once a step. */
 static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
@@ -168,7 +168,7 @@ static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
     *acc = fma(halves(from + 192), codes[0], *acc);
     *acc = fma(-halves(from + 224), minima[0], *acc);
 }
-#elif NT == 1 && W_TYPE == DTYPE_Q6_K
+#elif NT == 1 && CODE_SCALES == SCALES_Q6_K
 #  define SUPER_STEP 1
 /* A scale is converted in the upper byte of a word, 2^24 times what it is, which comes in once a step with d. */
 static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)

@@ -2,34 +2,20 @@
 
 #include <math.h>
 
-/* Vectors of codes that 32 columns of a tile take (cl/panel/panel.h); 0 for what has no panels of blocks. */
-static int64_t vectors_of(clef_dtype dtype)
-{
-    switch (dtype) {
-    case CLEF_Q8_0:
-        return 8;
-    case CLEF_Q4_0:
-    case CLEF_Q4_1:
-    case CLEF_Q4_K:
-    case CLEF_IQ4_NL:
-    case CLEF_IQ4_XS:
-    case CLEF_MXFP4:
-        return 4;
-    case CLEF_Q5_0:
-    case CLEF_Q5_1:
-    case CLEF_Q5_K:
-        return 5;
-    case CLEF_Q6_K:
-        return 6;
-    default:
-        return 0;
-    }
-}
+/* Columns of cl/formats.def. */
+static const struct {
+    int32_t vectors, scales, offset, table;
+} formats[CLEF_N_DTYPES] = {
+#define FORMAT(number, NAME, name, elems, bytes, ggml, vectors, scales, offset, most, table)                 \
+    [CLEF_##NAME] = {vectors, scales, offset, table},
+    ALL_FORMATS(FORMAT)
+#undef FORMAT
+};
 
 int clef__panel_has(clef_dtype dtype, int64_t k)
 {
     return dtype == CLEF_F32 || dtype == CLEF_F16 || dtype == CLEF_BF16 ||
-           (vectors_of(dtype) && k % clef_dtype_block_elems(dtype) == 0);
+           (formats[dtype].vectors && k % clef_dtype_block_elems(dtype) == 0);
 }
 
 static int64_t padded(int64_t n)
@@ -66,19 +52,15 @@ static double float_at(clef_dtype dtype, const double *bytes, int64_t at)
 static unsigned code_at(clef_dtype dtype, const double *bytes, int64_t r, int64_t i)
 {
     const int64_t g = i / 4, j = i % 4;
-    if (dtype == CLEF_Q8_0)
+    const int32_t vectors = formats[dtype].vectors;
+    if (vectors == 8)
         return byte_at(bytes, g * 64 + r * 4 + j);
     const unsigned nibble = byte_at(bytes, g % 4 * 64 + r * 4 + j) >> (i < 16 ? 0 : 4) & 15u;
-    switch (dtype) {
-    case CLEF_Q5_0:
-    case CLEF_Q5_1:
-    case CLEF_Q5_K:
+    if (vectors == 5)
         return nibble | (byte_at(bytes, 256 + r * 4 + j) >> g & 1u) << 4;
-    case CLEF_Q6_K:
+    if (vectors == 6)
         return nibble | (byte_at(bytes, 256 + g / 4 * 64 + r * 4 + j) >> g % 4 * 2 & 3u) << 4;
-    default:
-        return nibble;
-    }
+    return nibble;
 }
 
 /* The six bits of q4_k's and q5_k's block b: of the scale, or of the minimum. bytes: words 0, 1, 2 of 16 rows
@@ -105,36 +87,36 @@ static double mxfp4_value(unsigned code)
     return code & 8u ? -magnitude : magnitude;
 }
 
-/* Column i of a format's block, of row r: `code` there, and the block's bytes beside the codes. */
+/* What a code stands for, before its scale. */
+static double code_value(clef_dtype dtype, unsigned code)
+{
+    return formats[dtype].table == TABLE_IQ4    ? iq4_value(code)
+           : formats[dtype].table == TABLE_E2M1 ? mxfp4_value(code)
+                                                : (double)code - formats[dtype].offset;
+}
+
+/* Column i of a block of the format, in row r. `scales` are the bytes of 16 rows beside the codes. */
 static double value_of(clef_dtype dtype, unsigned code, const double *scales, int64_t r, int64_t i)
 {
     const int64_t b = i / 32;
-    const double q = (double)code, half = float_at(CLEF_F16, scales, r * 2);
-    switch (dtype) {
-    case CLEF_Q8_0:
-        return half * (q - 128);
-    case CLEF_Q4_0:
-        return half * (q - 8);
-    case CLEF_Q5_0:
-        return half * (q - 16);
-    case CLEF_Q4_1:
-    case CLEF_Q5_1:
-        return half * q + float_at(CLEF_F16, scales, 32 + r * 2);
-    case CLEF_IQ4_NL:
-        return half * iq4_value(code);
-    case CLEF_MXFP4:
-        return ldexp(mxfp4_value(code), (int)byte_at(scales, r) - 128);
-    case CLEF_Q4_K:
-    case CLEF_Q5_K:
+    const double q = code_value(dtype, code);
+    switch (formats[dtype].scales) {
+    case SCALES_HALF:
+        return float_at(CLEF_F16, scales, r * 2) * q;
+    case SCALES_HALF_MIN:
+        return float_at(CLEF_F16, scales, r * 2) * q + float_at(CLEF_F16, scales, 32 + r * 2);
+    case SCALES_K:
         return float_at(CLEF_F16, scales, 192 + r * 2) * six_bits(scales, r, b, 0) * q -
                float_at(CLEF_F16, scales, 224 + r * 2) * six_bits(scales, r, b, 1);
-    case CLEF_Q6_K:
-        return float_at(CLEF_F16, scales, 256 + r * 2) * scales[i / 64 * 64 + r * 4 + i / 16 % 4] * (q - 32);
-    default: { /* iq4_xs */
+    case SCALES_Q6_K:
+        return float_at(CLEF_F16, scales, 256 + r * 2) * scales[i / 64 * 64 + r * 4 + i / 16 % 4] * q;
+    case SCALES_IQ4_XS: {
         const unsigned low = byte_at(scales, r * 4 + b / 2) >> b % 2 * 4 & 15u,
                        high = byte_at(scales, 64 + r * 2 + b / 4) >> b % 4 * 2 & 3u;
-        return float_at(CLEF_F16, scales, 96 + r * 2) * ((double)(low | high << 4) - 32) * iq4_value(code);
+        return float_at(CLEF_F16, scales, 96 + r * 2) * ((double)(low | high << 4) - 32) * q;
     }
+    default: /* SCALES_E8M0 */
+        return ldexp(q, (int)byte_at(scales, r) - 128);
     }
 }
 
@@ -143,7 +125,7 @@ double clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double 
 {
     const int64_t tile = row / PANEL_ROWS, r = row % PANEL_ROWS, block = clef_dtype_block_elems(dtype),
                   size = clef_dtype_block_bytes(dtype);
-    const int64_t row_codes = vectors_of(dtype) * 4; /* bytes of 32 columns */
+    const int64_t row_codes = formats[dtype].vectors * 4; /* bytes of 32 columns */
     if (!row_codes)
         return float_at(dtype, bytes, ((tile * k + col) * PANEL_ROWS + r) * size);
     const double *codes = bytes + (tile * (k / 32) + col / 32) * row_codes * PANEL_ROWS;

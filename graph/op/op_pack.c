@@ -117,17 +117,13 @@ static unsigned nibble_of_64(const unsigned char *p, int64_t i)
 /* The code of element i of a stored block (the layouts: cl/blocks.h). */
 static unsigned stored_code(clef_dtype dtype, const unsigned char *raw, int64_t i)
 {
+    const unsigned char *end = raw + clef_dtype_block_bytes(dtype);
     switch (dtype) {
     case CLEF_Q8_0:
         return raw[2 + i] ^ 0x80u;
-    case CLEF_Q4_1:
-        return nibble_of(raw + 4, i);
     case CLEF_Q5_0:
-        return nibble_of(raw + 6, i) | (raw[2 + i / 8] >> i % 8 & 1u) << 4;
     case CLEF_Q5_1:
-        return nibble_of(raw + 8, i) | (raw[4 + i / 8] >> i % 8 & 1u) << 4;
-    case CLEF_MXFP4:
-        return nibble_of(raw + 1, i);
+        return nibble_of(end - 16, i) | (end[-20 + i / 8] >> i % 8 & 1u) << 4;
     case CLEF_Q4_K:
         return nibble_of_64(raw + 16, i);
     case CLEF_Q5_K:
@@ -138,7 +134,7 @@ static unsigned stored_code(clef_dtype dtype, const unsigned char *raw, int64_t 
     case CLEF_IQ4_XS:
         return nibble_of(raw + 8 + i / 32 * 16, i % 32);
     default:
-        return nibble_of(raw + 2, i); /* q4_0, iq4_nl */
+        return nibble_of(end - 16, i); /* q4_0, q4_1, iq4_nl, mxfp4 */
     }
 }
 

@@ -20,40 +20,12 @@
 extern "C" {
 #endif
 
-/** Element types: name, elements a block, bytes a block. The block formats are GGUF's (ggml-common.h of ggml). */
-#define CLEF_DTYPES(X)                                                                       \
-    X(F32, "f32", 1, 4)                                                                      \
-    X(F16, "f16", 1, 2)                                                                      \
-    X(BF16, "bf16", 1, 2)                                                                    \
-    X(I32, "i32", 1, 4)                                                                      \
-    X(I8, "i8", 1, 1)                                                                        \
-    X(Q8_0, "q8_0", 32, 34)                                                                  \
-    X(Q4_0, "q4_0", 32, 18)                                                                  \
-    X(Q4_1, "q4_1", 32, 20)                                                                  \
-    X(Q5_0, "q5_0", 32, 22)                                                                  \
-    X(Q5_1, "q5_1", 32, 24)                                                                  \
-    X(Q2_K, "q2_k", 256, 84)                                                                 \
-    X(Q3_K, "q3_k", 256, 110)                                                                \
-    X(Q4_K, "q4_k", 256, 144)                                                                \
-    X(Q5_K, "q5_k", 256, 176)                                                                \
-    X(Q6_K, "q6_k", 256, 210)                                                                \
-    X(IQ4_NL, "iq4_nl", 32, 18)                                                              \
-    X(IQ4_XS, "iq4_xs", 256, 136)                                                            \
-    X(IQ1_S, "iq1_s", 256, 50)                                                               \
-    X(IQ1_M, "iq1_m", 256, 56)                                                               \
-    X(IQ2_XXS, "iq2_xxs", 256, 66)                                                           \
-    X(IQ2_XS, "iq2_xs", 256, 74)                                                             \
-    X(IQ2_S, "iq2_s", 256, 82)                                                               \
-    X(IQ3_XXS, "iq3_xxs", 256, 98)                                                           \
-    X(IQ3_S, "iq3_s", 256, 110)                                                              \
-    X(TQ1_0, "tq1_0", 256, 54)                                                               \
-    X(TQ2_0, "tq2_0", 256, 66)                                                               \
-    X(MXFP4, "mxfp4", 32, 17)
-
+/** Element types. Those from CLEF_Q8_0 on are GGUF's block formats (ggml-common.h of ggml); clef_dtype_name() and the
+ *  functions beside it tell a format's name and sizes. */
 typedef enum clef_dtype {
-#define CLEF_X(name, text, elems, bytes) CLEF_##name,
-    CLEF_DTYPES(CLEF_X)
-#undef CLEF_X
+    CLEF_F32,     CLEF_F16,    CLEF_BF16,   CLEF_I32,    CLEF_I8,     CLEF_Q8_0,    CLEF_Q4_0,   CLEF_Q4_1,  CLEF_Q5_0,
+    CLEF_Q5_1,    CLEF_Q2_K,   CLEF_Q3_K,   CLEF_Q4_K,   CLEF_Q5_K,   CLEF_Q6_K,    CLEF_IQ4_NL, CLEF_IQ4_XS, CLEF_IQ1_S,
+    CLEF_IQ1_M,   CLEF_IQ2_XXS, CLEF_IQ2_XS, CLEF_IQ2_S, CLEF_IQ3_XXS, CLEF_IQ3_S,  CLEF_TQ1_0,  CLEF_TQ2_0, CLEF_MXFP4,
     CLEF_N_DTYPES
 } clef_dtype;
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/blocks.h"
 #include "model/file/tensor_index.h"
 
 enum {
@@ -209,71 +210,25 @@ static void take_entries(cursor *c, clef_gguf *g, uint64_t n)
  * ----------------------------------------------------------------------------------------------------------------------
  */
 
-/* ggml's numbers (enum ggml_type). `known` is 0 for those that clef cannot decode; a NULL name is a number
- * that is unused. */
-typedef struct ggml_type {
-    const char *name;
-    int known;
-    clef_dtype dtype;
-} ggml_type;
-
-static const ggml_type ggml_types[] = {
-    [0] = {"f32", 1, CLEF_F32},
-    [1] = {"f16", 1, CLEF_F16},
-    [2] = {"q4_0", 1, CLEF_Q4_0},
-    [3] = {"q4_1", 1, CLEF_Q4_1},
-    [6] = {"q5_0", 1, CLEF_Q5_0},
-    [7] = {"q5_1", 1, CLEF_Q5_1},
-    [8] = {"q8_0", 1, CLEF_Q8_0},
-    [9] = {.name = "q8_1"},
-    [10] = {"q2_K", 1, CLEF_Q2_K},
-    [11] = {"q3_K", 1, CLEF_Q3_K},
-    [12] = {"q4_K", 1, CLEF_Q4_K},
-    [13] = {"q5_K", 1, CLEF_Q5_K},
-    [14] = {"q6_K", 1, CLEF_Q6_K},
-    [15] = {.name = "q8_K"},
-    [16] = {"iq2_xxs", 1, CLEF_IQ2_XXS},
-    [17] = {"iq2_xs", 1, CLEF_IQ2_XS},
-    [18] = {"iq3_xxs", 1, CLEF_IQ3_XXS},
-    [19] = {"iq1_s", 1, CLEF_IQ1_S},
-    [20] = {"iq4_nl", 1, CLEF_IQ4_NL},
-    [21] = {"iq3_s", 1, CLEF_IQ3_S},
-    [22] = {"iq2_s", 1, CLEF_IQ2_S},
-    [23] = {"iq4_xs", 1, CLEF_IQ4_XS},
-    [24] = {"i8", 1, CLEF_I8},
-    [25] = {.name = "i16"},
-    [26] = {"i32", 1, CLEF_I32},
-    [27] = {.name = "i64"},
-    [28] = {.name = "f64"},
-    [29] = {"iq1_m", 1, CLEF_IQ1_M},
-    [30] = {"bf16", 1, CLEF_BF16},
-    [34] = {"tq1_0", 1, CLEF_TQ1_0},
-    [35] = {"tq2_0", 1, CLEF_TQ2_0},
-    [39] = {"mxfp4", 1, CLEF_MXFP4},
-};
-
-int32_t clef__gguf_type_of(clef_dtype dtype)
+/* Types of ggml that clef cannot decode, for the message. */
+static const char *undecoded_name(uint32_t type)
 {
-    for (size_t i = 0; i < sizeof ggml_types / sizeof *ggml_types; i++)
-        if (ggml_types[i].known && ggml_types[i].dtype == dtype)
-            return (int32_t)i;
-    return -1;
+    static const char *const names[] = {
+        [9] = "q8_1", [15] = "q8_K", [25] = "i16", [27] = "i64", [28] = "f64"};
+    return type < sizeof names / sizeof *names && names[type] ? names[type] : "unknown to ggml";
 }
 
 static void unknown_type(cursor *c, const char *tensor, uint32_t type)
 {
     char known[320] = "";
-    for (size_t i = 0; i < sizeof ggml_types / sizeof *ggml_types; i++)
-        if (ggml_types[i].known && strlen(known) + strlen(ggml_types[i].name) + 2 < sizeof known) {
+    for (clef_dtype t = 0; t < CLEF_N_DTYPES; t++)
+        if (strlen(known) + strlen(clef_dtype_name(t)) + 2 < sizeof known) {
             strcat(known, " ");
-            strcat(known, ggml_types[i].name);
+            strcat(known, clef_dtype_name(t));
         }
-    const char *name = type < sizeof ggml_types / sizeof *ggml_types && ggml_types[type].name
-                           ? ggml_types[type].name
-                           : "unknown to ggml";
     c->status =
         clef__fail(c->err, CLEF_E_UNSUPPORTED, "%s: tensor %s has type %" PRIu32 " (%s), supported are:%s",
-                   c->name, tensor, type, name, known);
+                   c->name, tensor, type, undecoded_name(type), known);
 }
 
 static void take_dims(cursor *c, clef_tensor_info *t)
@@ -299,11 +254,11 @@ static void set_size(cursor *c, clef_tensor_info *t, uint32_t type)
 {
     if (c->status != CLEF_OK)
         return;
-    if (type >= sizeof ggml_types / sizeof *ggml_types || !ggml_types[type].known) {
+    t->dtype = clef__dtype_of_ggml(type);
+    if (t->dtype == CLEF_N_DTYPES) {
         unknown_type(c, t->name, type);
         return;
     }
-    t->dtype = ggml_types[type].dtype;
     const int64_t elems = clef_dtype_block_elems(t->dtype), bytes = clef_dtype_block_bytes(t->dtype);
     const int64_t row = t->rank > 0 ? t->dims[t->rank - 1] : 1;
     int64_t n = 0;

@@ -48,8 +48,6 @@ void        clef__gguf_close(clef_gguf *gguf);
 
 /** Bytes of one value of a type, 0 where they are not fixed (STRING, ARRAY). */
 size_t clef__gguf_type_bytes(clef_gguf_type type);
-/** ggml's number of a dtype (enum ggml_type), -1 if it has none. */
-int32_t clef__gguf_type_of(clef_dtype dtype);
 
 /** The entry of that key, NULL if none. */
 const clef_gguf_entry *clef__gguf_find(const clef_gguf *gguf, const char *key);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/blocks.h"
+
 static void append(clef_gguf_writer *w, clef_gguf_bytes *to, const void *data, size_t n)
 {
     if (w->failed)
@@ -145,7 +147,7 @@ void clef__gguf_put_tensor(clef_gguf_writer *w, const clef_tensor_info *t)
     append_int(w, &w->tensors, (uint64_t)t->rank, 4);
     for (int32_t i = t->rank; i > 0; i--) /* innermost first */
         append_int(w, &w->tensors, (uint64_t)t->dims[i - 1], 8);
-    append_int(w, &w->tensors, (uint64_t)clef__gguf_type_of(t->dtype), 4);
+    append_int(w, &w->tensors, (uint64_t)clef__dtype_ggml(t->dtype), 4);
     append_int(w, &w->tensors, w->n_data, 8);
     w->n_tensors++;
     w->n_data += t->n_bytes + padding_of(t->n_bytes);
