@@ -1,5 +1,5 @@
-/* Argument blocks that host and kernels share. Every field is 4 bytes, so that both sides agree on the layout.
- * Included by OpenCL C (whose compiler, or whose driver, says its version) and by the host's C. */
+/* Argument blocks that host and kernels share. Every field is 4 bytes, so that both sides agree on the
+ * layout. Included by OpenCL C (whose compiler, or whose driver, says its version) and by the host's C. */
 #ifndef CLEF_CL_ARGS_H
 #define CLEF_CL_ARGS_H
 
@@ -16,9 +16,9 @@ typedef int32_t  args_int;
 typedef float    args_float;
 #endif
 
-/* Where the elements of a value of up to four dims lie, in elements: element (i0, i1, i2, i3) at
- * offset + i0 stride[0] + i1 stride[1] + i2 stride[2] + i3 stride[3]. Missing outer dims count as 1; a broadcast dim has
- * stride 0. */
+/* Where the elements of a value of up to four dims lie, in elements: element (i0, i1, i2, i3) at offset +
+ * i0 stride[0] + i1 stride[1] + i2 stride[2] + i3 stride[3]. Missing outer dims count as 1; a broadcast
+ * dim has stride 0. */
 typedef struct view_args {
     args_uint offset;
     args_uint stride[4];
@@ -34,11 +34,12 @@ typedef struct softmax_args {
 } softmax_args;
 
 /* The functions of elementwise.cl; -D OP is a place in this list. */
-#define ELEMENT_OPS(X)                                                                                                                \
-    X(copy) X(gelu) X(gelu_tanh) X(silu) X(relu) X(sigmoid) X(tanh) X(exp) X(log) X(neg) X(sqrt) X(rsqrt) X(square) X(affine)         \
-    X(add) X(sub) X(mul) X(div) X(swiglu) X(clamped_swiglu)
+#define ELEMENT_OPS(X)                                                                                    \
+    X(copy) X(gelu) X(gelu_tanh) X(silu) X(relu) X(sigmoid) X(tanh) X(exp) X(log) X(neg) X(sqrt) X(rsqrt) \
+    X(square) X(affine) X(add) X(sub) X(mul) X(div) X(swiglu) X(clamped_swiglu)
 
-/* out[i] = op(x[i], b[i]) over n[0] x n[1] x n[2] rows of n[3] columns, a row cut in `pieces` of `span` columns. */
+/* out[i] = op(x[i], b[i]) over n[0] x n[1] x n[2] rows of n[3] columns, a row cut in `pieces` of `span`
+ * columns. */
 typedef struct elementwise_args {
     args_uint  n[4];
     args_uint  pieces, span;
@@ -54,7 +55,8 @@ typedef struct norm_args {
     args_float eps;
 } norm_args;
 
-/* x [B, T, H, D] = n; freqs [half_n] and pos [B] from their offsets. A group turns `heads` heads of one token. */
+/* x [B, T, H, D] = n; freqs [half_n] and pos [B] from their offsets. A group turns `heads` heads of one
+ * token. */
 typedef struct rope_args {
     args_uint  n[4];
     view_args  x;
@@ -69,14 +71,16 @@ typedef struct cache_write_args {
     args_uint pos, capacity;
 } cache_write_args;
 
-/* cache[b, h, s, :] = cache before[order[b], h, s, :] for b < n, s < rows; rows of `words` words, strides and offset in words, too. */
+/* cache[b, h, s, :] = cache before[order[b], h, s, :] for b < n, s < rows; rows of `words` words, strides
+ * and offset in words, too. */
 typedef struct cache_reorder_args {
     args_uint n, n_sources, rows, words;
     args_uint cache, stride[3]; /* of b, h, s */
     args_uint order;            /* offset */
 } cache_reorder_args;
 
-/* out[o, j, :] = table[o, ids[j], :] for o < n_outer, j < n_ids, rows of n_inner; the table has n_axis rows an o. */
+/* out[o, j, :] = table[o, ids[j], :] for o < n_outer, j < n_ids, rows of n_inner; the table has n_axis
+ * rows an o. */
 typedef struct gather_args {
     args_uint n_outer, n_ids, n_inner, n_axis;
     args_uint table, ids; /* offsets */
@@ -90,7 +94,8 @@ typedef struct reduce_args {
     args_uint k; /* topk */
 } reduce_args;
 
-/* q [B, H, T, D] with n = {B, H, T, S}; k [B, H / group, S, D], v [B, H / group, S, E]; out [B, T, H, E] dense. */
+/* q [B, H, T, D] with n = {B, H, T, S}; k [B, H / group, S, D], v [B, H / group, S, E]; out [B, T, H, E]
+ * dense. */
 typedef struct attention_args {
     args_uint  n[4];
     args_uint  group;
@@ -98,10 +103,12 @@ typedef struct attention_args {
     args_uint  pos, sinks;    /* offsets */
     args_float scale, softcap;
     args_int   causal, window;
-    args_uint  tile, splits;  /* attention_cpu_prefill.cl: queries a tile; attention_cpu_decode.cl, attention_gpu_flash.cl: parts of the keys */
+    args_uint tile, splits; /* attention_cpu_prefill.cl: queries a tile; attention_cpu_decode.cl,
+                               attention_gpu_flash.cl: parts of the keys */
 } attention_args;
 
-/* attention_cpu_decode.cl: an attention whose k and v are caches, and the rows that it writes to them first. */
+/* attention_cpu_decode.cl: an attention whose k and v are caches, and the rows that it writes to them
+ * first. */
 typedef struct attention_cpu_decode_args {
     attention_args a;
     view_args  new_k, new_v;          /* [B, H / group, T, D] and [B, H / group, T, E] */
@@ -133,8 +140,8 @@ typedef struct delta_args {
     args_float eps;
 } delta_args;
 
-/* out [n0, n1, m, n] = alpha a b + bias; head i1 of a meets head i1 / group of b. Strides in elements; the last dims of a and
- * b are dense. */
+/* out [n0, n1, m, n] = alpha a b + bias; head i1 of a meets head i1 / group of b. Strides in elements; the
+ * last dims of a and b are dense. */
 typedef struct matmul_args {
     args_uint  m, n, k;
     args_uint  n0, n1, group;
@@ -164,7 +171,8 @@ typedef struct pick_args {
     args_uint x, ids;
 } pick_args;
 
-/* out [rows, n] of x [rows, k] (each 1) or [rows / chosen, k], W of `experts` matrices; offsets in elements. */
+/* out [rows, n] of x [rows, k] (each 1) or [rows / chosen, k], W of `experts` matrices; offsets in
+ * elements. */
 typedef struct expert_args {
     args_uint n, k, experts, chosen, each;
     args_uint x, w, ids, bias;
@@ -176,20 +184,21 @@ typedef struct expert_args {
 /* Floats of a column of a block of x, packed (cl/tile.h). */
 #define X_LANES 16
 
-/* Packs a weight [n, k], its element (row, col) at w + row * row_stride + col * col_stride, into the tiles tile, tile + step ... of
- * `tiles`. One of the strides is 1. */
+/* Packs a weight [n, k], its element (row, col) at w + row * row_stride + col * col_stride, into the tiles
+ * tile, tile + step ... of `tiles`. One of the strides is 1. */
 typedef struct pack_args {
     args_uint n, k;
     args_uint w, row_stride, col_stride;
     args_uint tile, step, tiles;
 } pack_args;
 
-/* Tokens are taken in blocks: as many of 12 as there are, then at most one each of 8, 4, 2 and 1. Quantised, block i holds for `nt`
- * tokens, one after the other: quants char [K / 32][nt][32], scales float [K / 32][nt], sums of 16 quants int [K / 32][nt][2]. */
+/* Tokens are taken in blocks: as many of 12 as there are, then at most one each of 8, 4, 2 and 1.
+ * Quantised, block i holds for `nt` tokens, one after the other: quants char [K / 32][nt][32], scales
+ * float [K / 32][nt], sums of 16 quants int [K / 32][nt][2]. */
 #define TOKEN_BLOCK 12
 
-/* Rows of x [m, k] as a product reads them: normed (weight and bias from their offsets; norm_args' formula), then in f32 or in 8 bits. Row
- * r of x is (r / n2 / n1, r / n2 % n1, r % n2). */
+/* Rows of x [m, k] as a product reads them: normed (weight and bias from their offsets; norm_args'
+ * formula), then in f32 or in 8 bits. Row r of x is (r / n2 / n1, r / n2 % n1, r % n2). */
 typedef struct rows_args {
     args_uint  m, k, n1, n2;
     view_args  x;
@@ -197,7 +206,8 @@ typedef struct rows_args {
     args_float eps;
 } rows_args;
 
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] for the tokens from `first` on, in blocks of NT. */
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] for the tokens from `first` on, in blocks
+ * of NT. */
 typedef struct panel_args {
     args_uint  n, k;
     args_uint  first;
@@ -207,10 +217,12 @@ typedef struct panel_args {
     args_uint  bias; /* offset */
     args_float alpha;
     args_uint  residual; /* offset */
-    args_uint  blocks, pairs; /* panel_cpu_gemm_f32: that a group takes; panel_cpu_gemm_amx: tokens, and pairs */
+    args_uint blocks,
+        pairs; /* panel_cpu_gemm_f32: that a group takes; panel_cpu_gemm_amx: tokens, and pairs */
 } panel_args;
 
-/* panel_cpu_gemm_amx: what a group takes at most, and the columns that it takes through its sums at a time. */
+/* panel_cpu_gemm_amx: what a group takes at most, and the columns that it takes through its sums at a
+ * time. */
 #define AMX_TOKENS 512
 #define AMX_PAIRS  4
 #define AMX_DEPTH  512
@@ -226,8 +238,8 @@ typedef struct panel_gemv_args {
 #define PANEL_ACTS(X) X(none) X(swiglu) X(gelu) X(gelu_tanh) X(silu) X(relu)
 #define PANEL_NORMS(X) X(none) X(rms) X(layer)
 
-/* How the next token is picked (graph/op/sample.h has the formulas); an I32 [SAMPLE_OPTIONS] input, floats as their bits. All zero: nothing
- * is. */
+/* How the next token is picked (graph/op/sample.h has the formulas); an I32 [SAMPLE_OPTIONS] input, floats
+ * as their bits. All zero: nothing is. */
 #define SAMPLE_OPTIONS 16
 #define SAMPLE_OFF     0 /* the step's state stays */
 #define SAMPLE_GREEDY  1
@@ -241,13 +253,13 @@ typedef struct sample_options {
     args_float penalty, inverse_penalty;
     args_uint  top_p;                       /* in 2^-32; 0: off */
     args_uint  min_weight_lo, min_weight_hi;
-    args_uint  reach;                       /* what lies farther from the largest logit than this is never picked */
+    args_uint reach; /* what lies farther from the largest logit than this is never picked */
     args_uint  seed_lo, seed_hi;
     args_uint  unused[3];
 } sample_options;
 
-/* logits [B, n_vocab]; ids [B, length]; history [any, capacity]. `blocks` of SAMPLE_BLOCK logits a row, a multiple of 16, `span` of them a
- * group. */
+/* logits [B, n_vocab]; ids [B, length]; history [any, capacity]. `blocks` of SAMPLE_BLOCK logits a row, a
+ * multiple of 16, `span` of them a group. */
 #define SAMPLE_BLOCK 64
 typedef struct sample_args {
     args_uint n_vocab, length, capacity;
@@ -255,8 +267,9 @@ typedef struct sample_args {
     args_uint logits, history, ids, pos, options; /* offsets */
 } sample_args;
 
-/* A stage of a fused step (fused_step.cl): `groups` of the kernel of this number, n_groups in all; its arguments from word `args` of the list on,
- * its buffers from unit `at`, of FUSED_UNIT bytes, of base `base` on, FUSED_NONE: null. */
+/* A stage of a fused step (fused_step.cl): `groups` of the kernel of this number, n_groups in all; its
+ * arguments from word `args` of the list on, its buffers from unit `at`, of FUSED_UNIT bytes, of base
+ * `base` on, FUSED_NONE: null. */
 #define FUSED_BUFS  13
 #define FUSED_BASES 16
 #define FUSED_UNIT  64

@@ -1,6 +1,7 @@
-/* Decoding of GGUF's block formats (ggml-common.h of ggml gives the layouts), the same text for host and kernels.
- * name_16(b, g, x): x[0..15] = elements 16 g .. 16 g + 15 of the block at b. d is a half, x = d q unless it says otherwise.
- * Fields in the order of their bytes; (2) etc: bytes. Blocks of 256 are cut into 16 groups of 16 or 8 of 32, each with its own scale. */
+/* Decoding of GGUF's block formats (ggml-common.h of ggml gives the layouts), the same text for host and
+ * kernels. name_16(b, g, x): x[0..15] = elements 16 g .. 16 g + 15 of the block at b. d is a half, x = d q
+ * unless it says otherwise. Fields in the order of their bytes; (2) etc: bytes. Blocks of 256 are cut into
+ * 16 groups of 16 or 8 of 32, each with its own scale. */
 #ifndef CLEF_CL_BLOCKS_H
 #define CLEF_CL_BLOCKS_H
 
@@ -12,12 +13,13 @@ typedef ushort block_u16;
 typedef global const uchar *block_bytes;
 #  define BLOCK_TABLE(type)  static constant block_##type
 /* A table is built only into programs that read its format. */
-#  define USES_BLOCKS(dtype)                                                                                \
-      (W_TYPE == dtype || TABLE_TYPE == dtype || X_TYPE == dtype || WEIGHT_TYPE == dtype || BIAS_TYPE == dtype)
-#  define NO_TABLE ((constant const block_u16 *)0) /* for decoders that the program does not call */
+#    define USES_BLOCKS(dtype)                                                                               \
+        (W_TYPE == dtype || TABLE_TYPE == dtype || X_TYPE == dtype || WEIGHT_TYPE == dtype ||                \
+         BIAS_TYPE == dtype)
+#    define NO_TABLE ((constant const block_u16 *)0) /* for decoders that the program does not call */
 
-/* PoCL decodes halves in software, one by one, so a CPU moves the exponent instead: the product is exact, for subnormals too; a scale
- * is never infinite. GPUs have an instruction, and may flush subnormals. */
+/* PoCL decodes halves in software, one by one, so a CPU moves the exponent instead: the product is exact,
+ * for subnormals too; a scale is never infinite. GPUs have an instruction, and may flush subnormals. */
 static inline float half_of_bits(uint h)
 {
 #  if WG == 1
@@ -59,7 +61,7 @@ static inline float half_at(block_bytes p) { return half_of_bits(u16_at(p)); }
 static inline args_int i8_at(block_bytes p) { return (args_int)(p[0] ^ 128) - 128; }
 static inline args_uint nibble(args_uint byte, args_uint upper) { return byte >> 4 * upper & 15; }
 
-/* ---- blocks of 32 ------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks of 32 -------------------------------------------------------------------------------------- */
 
 /* d(2) q(16): x = d (q - 8); the low nibbles are elements 0..15, the high ones 16..31, as in all of these. */
 static inline void q4_0_16(block_bytes b, args_uint g, float *x)
@@ -104,7 +106,9 @@ static inline void q8_0_16(block_bytes b, args_uint g, float *x)
 }
 
 /* The 16 numbers of IQ4_NL and IQ4_XS: quantiles of a bell curve. */
-BLOCK_TABLE(u8) iq4_values[16] = {/* + 127 */ 0, 23, 44, 62, 78, 92, 105, 117, 128, 140, 152, 165, 180, 196, 216, 240};
+BLOCK_TABLE(u8)
+iq4_values[16] = {/* + 127 */ 0, 23,  44,  62,  78,  92,  105, 117,
+                  128,           140, 152, 165, 180, 196, 216, 240};
 
 /* d(2) q(16). */
 static inline void iq4_nl_16(block_bytes b, args_uint g, float *x)
@@ -114,7 +118,8 @@ static inline void iq4_nl_16(block_bytes b, args_uint g, float *x)
         x[i] = d * (float)((args_int)iq4_values[nibble(b[2 + i], g)] - 127);
 }
 
-/* e(1) q(16) (OCP Microscaling Formats, MXFP4): the numbers of e2m1, doubled, by the power of two 2^(e - 128). */
+/* e(1) q(16) (OCP Microscaling Formats, MXFP4): the numbers of e2m1, doubled, by the power of two 2^(e -
+ * 128). */
 BLOCK_TABLE(u8) mxfp4_values[8] = {0, 1, 2, 3, 4, 6, 8, 12};
 
 static inline void mxfp4_16(block_bytes b, args_uint g, float *x)
@@ -128,7 +133,7 @@ static inline void mxfp4_16(block_bytes b, args_uint g, float *x)
     }
 }
 
-/* ---- K formats: blocks of 256 ------------------------------------------------------------------------------------------------- */
+/* ---- K formats: blocks of 256 -------------------------------------------------------------------------- */
 
 /* Two bits of each element: byte j of 32 holds elements j, 32 + j, 64 + j and 96 + j of a half. */
 static inline args_uint crumb(block_bytes q, args_uint g, args_uint i)
@@ -144,7 +149,8 @@ static inline void q2_k_16(block_bytes b, args_uint g, float *x)
         x[i] = d * (float)crumb(b + 16, g, i) - m;
 }
 
-/* h(32) q(64) s(12) d(2): scales of 6 bits less 32: low nibbles first, then the upper two bits; q is less 4 where h's bit is clear. */
+/* h(32) q(64) s(12) d(2): scales of 6 bits less 32: low nibbles first, then the upper two bits; q is less
+ * 4 where h's bit is clear. */
 static inline void q3_k_16(block_bytes b, args_uint g, float *x)
 {
     const args_uint s = nibble(b[96 + g % 8], g / 8) | ((args_uint)b[104 + g % 4] >> 2 * (g / 4) & 3u) << 4;
@@ -155,7 +161,8 @@ static inline void q3_k_16(block_bytes b, args_uint g, float *x)
     }
 }
 
-/* Scale (0) or minimum (4) of group s of 32, 6 bits each, out of 12 bytes: those of the groups 4..7 are spread. */
+/* Scale (0) or minimum (4) of group s of 32, 6 bits each, out of 12 bytes: those of the groups 4..7 are
+ * spread. */
 static inline args_uint six_bits(block_bytes p, args_uint s, args_uint which)
 {
     return s < 4 ? p[which + s] & 63u : nibble(p[4 + s], which / 4) | (p[which + s - 4] >> 6 & 3u) << 4;
@@ -165,7 +172,8 @@ static inline args_uint six_bits(block_bytes p, args_uint s, args_uint which)
 static inline void q4_k_16(block_bytes b, args_uint g, float *x)
 {
     const args_uint s = g / 2;
-    const float d = half_at(b) * (float)six_bits(b + 4, s, 0), m = half_at(b + 2) * (float)six_bits(b + 4, s, 4);
+    const float d = half_at(b) * (float)six_bits(b + 4, s, 0),
+                m = half_at(b + 2) * (float)six_bits(b + 4, s, 4);
     for (args_uint i = 0; i < 16; i++)
         x[i] = d * (float)nibble(b[16 + 32 * (s / 2) + 16 * (g % 2) + i], s % 2) - m;
 }
@@ -174,14 +182,16 @@ static inline void q4_k_16(block_bytes b, args_uint g, float *x)
 static inline void q5_k_16(block_bytes b, args_uint g, float *x)
 {
     const args_uint s = g / 2;
-    const float d = half_at(b) * (float)six_bits(b + 4, s, 0), m = half_at(b + 2) * (float)six_bits(b + 4, s, 4);
+    const float d = half_at(b) * (float)six_bits(b + 4, s, 0),
+                m = half_at(b + 2) * (float)six_bits(b + 4, s, 4);
     for (args_uint i = 0; i < 16; i++) {
         const args_uint j = 16 * (g % 2) + i, h = b[16 + j] >> s & 1u;
         x[i] = d * (float)(nibble(b[48 + 32 * (s / 2) + j], s % 2) | h << 4) - m;
     }
 }
 
-/* q(128) h(64) s(16) d(2): x = d s (q - 32), s signed; h has bits 4 and 5 of q; 64 bytes of q hold 128 elements, the low nibbles first. */
+/* q(128) h(64) s(16) d(2): x = d s (q - 32), s signed; h has bits 4 and 5 of q; 64 bytes of q hold 128
+ * elements, the low nibbles first. */
 static inline void q6_k_16(block_bytes b, args_uint g, float *x)
 {
     const float d = half_at(b + 208) * (float)i8_at(b + 192 + g);
@@ -191,13 +201,18 @@ static inline void q6_k_16(block_bytes b, args_uint g, float *x)
     }
 }
 
-/* ---- ternary: blocks of 256, x = d (q - 1) ------------------------------------------------------------------------------------ */
+/* ---- ternary: blocks of 256, x = d (q - 1) ------------------------------------------------------------- */
 
-/* q(48) h(4) d(2): a byte is a fraction of 256 with five digits to base 3 (h: four), the most significant first. 32 bytes hold elements
- * 0..159, 16 the next 80, 4 the last 16. */
+/* q(48) h(4) d(2): a byte is a fraction of 256 with five digits to base 3 (h: four), the most significant
+ * first. 32 bytes hold elements 0..159, 16 the next 80, 4 the last 16. */
 static inline void tq1_0_16(block_bytes b, args_uint g, float *x)
 {
-    const args_uint first = g < 10 ? 16 * (g % 2) : g < 15 ? 32 : 48, digit = g < 10 ? g / 2 : g < 15 ? g - 10 : 0;
+    const args_uint first = g < 10   ? 16 * (g % 2)
+                            : g < 15 ? 32
+                                     : 48,
+                    digit = g < 10   ? g / 2
+                            : g < 15 ? g - 10
+                                     : 0;
     const float d = half_at(b + 52);
     for (args_uint i = 0; i < 16; i++) {
         args_uint rest = b[first + (g < 15 ? i : i % 4)];
@@ -215,9 +230,10 @@ static inline void tq2_0_16(block_bytes b, args_uint g, float *x)
         x[i] = d * (float)((args_int)crumb(b, g, i) - 1);
 }
 
-/* ---- IQ formats: blocks of 256, whose elements lie in a codebook by 8 or 4 ---------------------------------------------------- */
+/* ---- IQ formats: blocks of 256, whose elements lie in a codebook by 8 or 4 ----------------------------- */
 
-/* d(2) h(2) s(4) q(128): scales of 6 bits less 32 for 32 elements, their upper two bits in h; q as IQ4_NL's. */
+/* d(2) h(2) s(4) q(128): scales of 6 bits less 32 for 32 elements, their upper two bits in h; q as
+ * IQ4_NL's. */
 static inline void iq4_xs_16(block_bytes b, args_uint g, float *x)
 {
     const args_uint k = g / 2, s = nibble(b[4 + k / 2], k % 2) | (u16_at(b + 2) >> 2 * k & 3) << 4;
@@ -251,7 +267,8 @@ static inline void iq3_4(args_uint entry, args_uint signs, float d, int is_s, fl
     }
 }
 
-/* d(2), then for 32 elements each q(4) a(4): the scale is the upper four bits of a, the signs are four sevens of bits below. */
+/* d(2), then for 32 elements each q(4) a(4): the scale is the upper four bits of a, the signs are four
+ * sevens of bits below. */
 static inline void iq2_xxs_16(block_bytes b, args_uint g, float *x)
 {
     block_bytes p = b + 2 + 8 * (g / 2);
@@ -306,7 +323,8 @@ static inline void iq1_8(args_uint entry, args_uint minus, float d, float *x)
         x[i] = d * ((float)((args_int)(entry >> 2 * i & 3) - 1) + (minus ? -0.125f : 0.125f));
 }
 
-/* d(2) q(32) h(16): h has, in 16 bits for 32 elements, bits 8..10 of four q, a scale s for 1 + 2 s, and the direction of the move. */
+/* d(2) q(32) h(16): h has, in 16 bits for 32 elements, bits 8..10 of four q, a scale s for 1 + 2 s, and
+ * the direction of the move. */
 static inline void iq1_s_16(block_bytes b, args_uint g, float *x)
 {
     const args_uint h = u16_at(b + 34 + 2 * (g / 2)), l = 2 * (g % 2);
@@ -315,13 +333,14 @@ static inline void iq1_s_16(block_bytes b, args_uint g, float *x)
     iq1_8(iq1_s_grid[b[3 + 2 * g] | (h >> 3 * (l + 1) & 7) << 8], h >> 15, d, x + 8);
 }
 
-/* q(32) h(16) s(8): a nibble of h has bits 8..10 of q and the direction; s has, in 16 bits for 64 elements, four scales of 3 bits, and in
- * the four upper nibbles, the lowest first, d. */
+/* q(32) h(16) s(8): a nibble of h has bits 8..10 of q and the direction; s has, in 16 bits for 64
+ * elements, four scales of 3 bits, and in the four upper nibbles, the lowest first, d. */
 static inline void iq1_m_16(block_bytes b, args_uint g, float *x)
 {
     block_bytes s = b + 48;
     const args_uint h = b[32 + g];
-    const args_uint d16 = nibble(s[1], 1) | nibble(s[3], 1) << 4 | nibble(s[5], 1) << 8 | nibble(s[7], 1) << 12;
+    const args_uint d16 =
+        nibble(s[1], 1) | nibble(s[3], 1) << 4 | nibble(s[5], 1) << 8 | nibble(s[7], 1) << 12;
     const float d = half_of_bits(d16) * (float)(2 * (u16_at(s + 2 * (g / 4)) >> 3 * (g % 4) & 7) + 1);
     iq1_8(iq1_s_grid[b[2 * g] | (h & 7) << 8], h & 8, d, x);
     iq1_8(iq1_s_grid[b[2 * g + 1] | (h >> 4 & 7) << 8], h >> 7, d, x + 8);

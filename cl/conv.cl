@@ -1,5 +1,6 @@
-/* out[b, t, c] = sum_j w[c, j] x[b, t + j - (TAPS - 1), c]; what lies before this step is state[b, .., c], the last TAPS - 1 positions,
- * which are then those of this step. Where a sequence begins (pos[b] is 0) the state counts as 0.
+/* out[b, t, c] = sum_j w[c, j] x[b, t + j - (TAPS - 1), c]; what lies before this step is state[b, .., c],
+ * the last TAPS - 1 positions, which are then those of this step. Where a sequence begins (pos[b] is 0)
+ * the state counts as 0.
  * Launch: ceil(n_c / channels) n_b groups. out is dense, and is not x.
  *   -D WG      work-items a group
  *   -D TAPS    columns of w
@@ -14,10 +15,11 @@
 #endif
 
 GROUP_KERNEL
-void causal_conv(const conv_args a, global float *out, global const float *x, global const ELEM(W_TYPE) *w, global float *state,
-                 global const int *pos)
+void causal_conv(const conv_args a, global float *out, global const float *x, global const ELEM(W_TYPE) *w,
+                 global float *state, global const int *pos)
 {
-    const uint blocks = (a.n_c + a.channels - 1) / a.channels, first = get_group_id(0) % blocks * a.channels, b = get_group_id(0) / blocks;
+    const uint blocks = (a.n_c + a.channels - 1) / a.channels, first = get_group_id(0) % blocks * a.channels,
+               b = get_group_id(0) / blocks;
 #if POS
     const int is_kept = pos[a.pos + b] != 0;
 #else

@@ -1,7 +1,8 @@
-/* Linear attention by the gated delta rule (arXiv:2412.06464), for q, k [B, T, H / group, D], v [B, T, H, E], a, b [B, T, H] with
- * n = {B, T, H, E}; of each head, token after token, with k' = k / |k| and q' = q / |q| / sqrt(D):
- *   S = exp(rates softplus(a + bias)) S;  S += k' (v - k'^T S) sigmoid(b);  out = q'^T S.
- * S [B, H, D, E] is the state, and goes on from step to step; where a sequence begins (pos[b] is 0) it counts as 0.
+/* Linear attention by the gated delta rule (arXiv:2412.06464), for q, k [B, T, H / group, D], v [B, T, H,
+ * E], a, b [B, T, H] with n = {B, T, H, E}; of each head, token after token, with k' = k / |k| and q' = q
+ * / |q| / sqrt(D):
+ *   S = exp(rates softplus(a + bias)) S;  S += k' (v - k'^T S) sigmoid(b);  out = q'^T S. S [B, H, D, E]
+ *     is the state, and goes on from step to step; where a sequence begins (pos[b] is 0) it counts as 0.
  * Launch: ceil(E / columns) H B groups; a column of S a work-item, 16 of them where WG is 1. out is dense.
  *   -D WG         work-items a group
  *   -D D          last dim of q and k
@@ -65,12 +66,14 @@ static float number(global const float *x, const view_args *v, uint b, uint t, u
 }
 
 GROUP_KERNEL
-void gated_delta(const delta_args a, global float *out, global const float *q, global const float *k, global const float *v,
-                 global const float *by_a, global const float *by_b, global const ELEM(RATE_TYPE) *rates,
-                 global const ELEM(BIAS_TYPE) *bias, global float *state, global const int *pos)
+void gated_delta(const delta_args a, global float *out, global const float *q, global const float *k,
+                 global const float *v, global const float *by_a, global const float *by_b,
+                 global const ELEM(RATE_TYPE) *rates, global const ELEM(BIAS_TYPE) *bias,
+                 global float *state, global const int *pos)
 {
     const uint T = a.n[1], H = a.n[2], E = a.n[3], blocks = (E + WG * COLUMNS - 1) / (WG * COLUMNS);
-    const uint block = get_group_id(0) % blocks, h = get_group_id(0) / blocks % H, b = get_group_id(0) / blocks / H;
+    const uint block = get_group_id(0) % blocks, h = get_group_id(0) / blocks % H,
+               b = get_group_id(0) / blocks / H;
     const uint e = (block * WG + get_local_id(0)) * COLUMNS;
     if (e >= E)
         return;
@@ -88,7 +91,8 @@ void gated_delta(const delta_args a, global float *out, global const float *q, g
     for (uint t = 0; t < T; t++) {
         global const float *qt = q + at(&a.q, b, t, h / a.group), *kt = k + at(&a.k, b, t, h / a.group);
         const float scale_q = inverse_norm(qt, a.eps) / sqrt((float)D), scale_k = inverse_norm(kt, a.eps);
-        const float x = number(by_a, &a.a, b, t, h) + shift, decay = exp(rate * (x > 20.0f ? x : log1p(exp(x))));
+        const float x = number(by_a, &a.a, b, t, h) + shift,
+                    decay = exp(rate * (x > 20.0f ? x : log1p(exp(x))));
         const float beta = 1.0f / (1.0f + exp(-number(by_b, &a.b, b, t, h)));
         column seen = 0, y = 0;
         for (uint d = 0; d < D; d++) {

@@ -1,5 +1,7 @@
-/* out[i] = op(x[i], b[i]) over n0 x n1 x n2 rows of n3 columns, each of the three anywhere (a broadcast dim has stride 0).
- * Launch: one group a piece of `span` columns of a row; the pieces of a row lie behind one another. out may be x or b.
+/* out[i] = op(x[i], b[i]) over n0 x n1 x n2 rows of n3 columns, each of the three anywhere (a broadcast
+ * dim has stride 0).
+ * Launch: one group a piece of `span` columns of a row; the pieces of a row lie behind one another. out
+ * may be x or b.
  *   -D WG      work-items a group
  *   -D OP      place of the function in ELEMENT_OPS (args.h)
  *   -D X_TYPE  dtype of x, and of out where OP is copy and x is I32 or I8 (else out is F32);
@@ -26,53 +28,53 @@ typedef ELEM(B_TYPE) b_elem;
 #endif
 
 /* gelu_tanh: (1 + tanh u) / 2 is 1 / (1 + exp(-2u)), which keeps its digits where tanh u is near -1. */
-#define DEFINE_APPLY(name, T)                                                                                                          \
-    static T name(T x, T b, float p, float q)                                                                                          \
-    {                                                                                                                                  \
-        switch (OP) {                                                                                                                  \
-        case ELEMENT_gelu:                                                                                                             \
-            return 0.5f * x * (1.0f + erf(x * M_SQRT1_2_F));                                                                           \
-        case ELEMENT_gelu_tanh:                                                                                                        \
-            return x / (1.0f + exp(-1.5957691216f * (x + 0.044715f * x * x * x)));                                                     \
-        case ELEMENT_silu:                                                                                                             \
-            return x / (1.0f + exp(-x));                                                                                               \
-        case ELEMENT_swiglu:                                                                                                           \
-            return x / (1.0f + exp(-x)) * b;                                                                                           \
-        case ELEMENT_clamped_swiglu:                                                                                                   \
-            x = x > q ? (T)q : x; /* NaN stays */                                                                                      \
-            b = b > q ? (T)q : b < -q ? (T)-q : b;                                                                                     \
-            return x / (1.0f + exp(-p * x)) * (b + 1.0f);                                                                              \
-        case ELEMENT_sigmoid:                                                                                                          \
-            return 1.0f / (1.0f + exp(-x));                                                                                            \
-        case ELEMENT_relu:                                                                                                             \
-            return fmax(x, 0.0f);                                                                                                      \
-        case ELEMENT_tanh:                                                                                                             \
-            return tanh(x);                                                                                                            \
-        case ELEMENT_exp:                                                                                                              \
-            return exp(x);                                                                                                             \
-        case ELEMENT_log:                                                                                                              \
-            return log(x);                                                                                                             \
-        case ELEMENT_neg:                                                                                                              \
-            return -x;                                                                                                                 \
-        case ELEMENT_sqrt:                                                                                                             \
-            return sqrt(x);                                                                                                            \
-        case ELEMENT_rsqrt:                                                                                                            \
-            return rsqrt(x);                                                                                                           \
-        case ELEMENT_square:                                                                                                           \
-            return x * x;                                                                                                              \
-        case ELEMENT_affine:                                                                                                           \
-            return p * x + q;                                                                                                          \
-        case ELEMENT_add:                                                                                                              \
-            return x + b;                                                                                                              \
-        case ELEMENT_sub:                                                                                                              \
-            return x - b;                                                                                                              \
-        case ELEMENT_mul:                                                                                                              \
-            return x * b;                                                                                                              \
-        case ELEMENT_div:                                                                                                              \
-            return x / b;                                                                                                              \
-        default: /* copy */                                                                                                            \
-            return x;                                                                                                                  \
-        }                                                                                                                              \
+#define DEFINE_APPLY(name, T)                                                      \
+    static T name(T x, T b, float p, float q)                                      \
+    {                                                                              \
+        switch (OP) {                                                              \
+        case ELEMENT_gelu:                                                         \
+            return 0.5f * x * (1.0f + erf(x * M_SQRT1_2_F));                       \
+        case ELEMENT_gelu_tanh:                                                    \
+            return x / (1.0f + exp(-1.5957691216f * (x + 0.044715f * x * x * x))); \
+        case ELEMENT_silu:                                                         \
+            return x / (1.0f + exp(-x));                                           \
+        case ELEMENT_swiglu:                                                       \
+            return x / (1.0f + exp(-x)) * b;                                       \
+        case ELEMENT_clamped_swiglu:                                               \
+            x = x > q ? (T)q : x; /* NaN stays */                                  \
+            b = b > q ? (T)q : b < -q ? (T)-q : b;                                 \
+            return x / (1.0f + exp(-p * x)) * (b + 1.0f);                          \
+        case ELEMENT_sigmoid:                                                      \
+            return 1.0f / (1.0f + exp(-x));                                        \
+        case ELEMENT_relu:                                                         \
+            return fmax(x, 0.0f);                                                  \
+        case ELEMENT_tanh:                                                         \
+            return tanh(x);                                                        \
+        case ELEMENT_exp:                                                          \
+            return exp(x);                                                         \
+        case ELEMENT_log:                                                          \
+            return log(x);                                                         \
+        case ELEMENT_neg:                                                          \
+            return -x;                                                             \
+        case ELEMENT_sqrt:                                                         \
+            return sqrt(x);                                                        \
+        case ELEMENT_rsqrt:                                                        \
+            return rsqrt(x);                                                       \
+        case ELEMENT_square:                                                       \
+            return x * x;                                                          \
+        case ELEMENT_affine:                                                       \
+            return p * x + q;                                                      \
+        case ELEMENT_add:                                                          \
+            return x + b;                                                          \
+        case ELEMENT_sub:                                                          \
+            return x - b;                                                          \
+        case ELEMENT_mul:                                                          \
+            return x * b;                                                          \
+        case ELEMENT_div:                                                          \
+            return x / b;                                                          \
+        default: /* copy */                                                        \
+            return x;                                                              \
+        }                                                                          \
     }
 
 /* Whole numbers are copied, and no function takes them. */
@@ -95,13 +97,15 @@ static size_t row_start(const view_args *v, uint i0, uint i1, uint i2)
 }
 
 GROUP_KERNEL
-void elementwise(STAGE_GROUP const elementwise_args a, global out_elem *out, global const ELEM(X_TYPE) *x, global const b_elem *b)
+void elementwise(STAGE_GROUP const elementwise_args a, global out_elem *out, global const ELEM(X_TYPE) *x,
+                 global const b_elem *b)
 {
     const uint row = group_id(0) / a.pieces, piece = group_id(0) % a.pieces;
     const uint i2 = row % a.n[2], i1 = row / a.n[2] % a.n[1], i0 = row / a.n[2] / a.n[1];
     const uint first = piece * a.span, n = min(a.span, a.n[3] - first);
     const uint out_step = a.out.stride[3], x_step = a.x.stride[3], b_step = a.b.stride[3];
-    const size_t x0 = row_start(&a.x, i0, i1, i2) + first * (size_t)x_step, b0 = row_start(&a.b, i0, i1, i2) + first * (size_t)b_step;
+    const size_t x0 = row_start(&a.x, i0, i1, i2) + first * (size_t)x_step,
+                 b0 = row_start(&a.b, i0, i1, i2) + first * (size_t)b_step;
     uint i = get_local_id(0);
     out += row_start(&a.out, i0, i1, i2) + first * (size_t)out_step;
 
@@ -119,6 +123,7 @@ void elementwise(STAGE_GROUP const elementwise_args a, global out_elem *out, glo
 #if INTEGERS
         out[i * (size_t)out_step] = x[x0 + i * (size_t)x_step];
 #else
-        out[i * (size_t)out_step] = apply(LOAD(X_TYPE, x, x0 + i * (size_t)x_step), LOAD_B(b0 + i * (size_t)b_step), a.p, a.q);
+        out[i * (size_t)out_step] =
+            apply(LOAD(X_TYPE, x, x0 + i * (size_t)x_step), LOAD_B(b0 + i * (size_t)b_step), a.p, a.q);
 #endif
 }

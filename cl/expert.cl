@@ -1,7 +1,8 @@
-/* out[r, :] = x[r or r / chosen, :] W[ids[r]] + bias[ids[r]] for rows r = (sequence, token, choice); an id outside gives 0. Dense.
- * Launch: {ceil(n / COLUMNS), rows} groups.
- * expert_nk: W [experts, N, K]; the WG work-items of a group share the dot products of COLUMNS columns, 16 elements of k at a time.
- * expert_kn: W [experts, K, N]; with WG 1 the group marches down k with COLUMNS / 16 vectors of columns, else COLUMNS is WG and each
+/* out[r, :] = x[r or r / chosen, :] W[ids[r]] + bias[ids[r]] for rows r = (sequence, token, choice); an id
+ * outside gives 0. Dense.
+ * Launch: {ceil(n / COLUMNS), rows} groups. expert_nk: W [experts, N, K]; the WG work-items of a group
+ * share the dot products of COLUMNS columns, 16 elements of k at a time. expert_kn: W [experts, K, N];
+ * with WG 1 the group marches down k with COLUMNS / 16 vectors of columns, else COLUMNS is WG and each
  *   work-item has its own column.
  *   -D WG          work-items a group
  *   -D COLUMNS     columns a group; expert_kn with WG 1: a multiple of 16
@@ -25,19 +26,19 @@ typedef ELEM(BIAS_TYPE) bias_elem;
 #endif
 typedef ELEM(W_TYPE) w_elem;
 
-#define BEGIN_ROW                                                                                                                      \
-    const uint row = get_group_id(1), first = get_group_id(0) * COLUMNS, lane = get_local_id(0);                                       \
-    const int id = ids[a.ids + row];                                                                                                   \
-    const int inside = id >= 0 && id < (int)a.experts;                                                                                 \
-    const size_t expert = inside ? (size_t)id : 0, w0 = a.w + expert * a.n * a.k;                                                      \
-    x += a.x + (size_t)(a.each ? row : row / a.chosen) * a.k;                                                                          \
+#define BEGIN_ROW                                                                                \
+    const uint row = get_group_id(1), first = get_group_id(0) * COLUMNS, lane = get_local_id(0); \
+    const int id = ids[a.ids + row];                                                             \
+    const int inside = id >= 0 && id < (int)a.experts;                                           \
+    const size_t expert = inside ? (size_t)id : 0, w0 = a.w + expert * a.n * a.k;                \
+    x += a.x + (size_t)(a.each ? row : row / a.chosen) * a.k;                                    \
     out += (size_t)row * a.n
 
 #if TRANSPOSED
 
 GROUP_KERNEL
-void expert_nk(const expert_args a, global float *out, global const float *x, global const w_elem *w, global const int *ids,
-               global const bias_elem *bias)
+void expert_nk(const expert_args a, global float *out, global const float *x, global const w_elem *w,
+               global const int *ids, global const bias_elem *bias)
 {
     BEGIN_ROW;
     GROUP_SCRATCH(scratch);
@@ -72,8 +73,8 @@ void expert_nk(const expert_args a, global float *out, global const float *x, gl
 #else
 
 GROUP_KERNEL
-void expert_kn(const expert_args a, global float *out, global const float *x, global const w_elem *w, global const int *ids,
-               global const bias_elem *bias)
+void expert_kn(const expert_args a, global float *out, global const float *x, global const w_elem *w,
+               global const int *ids, global const bias_elem *bias)
 {
     BEGIN_ROW;
     uint c = first + lane;

@@ -1,13 +1,15 @@
-/* Hints to bring the line of 64 bytes at p near: of what is read next (FETCH: to the second cache; FETCH_NEAR: to the first), of what will
- * be written. A core follows a stream by itself no further than the end of a page, so FETCH_AHEAD is one: bytes. On processors alone:
- * compilers for other targets (SPIR-V, GPUs) refuse the instruction or have none. */
+/* Hints to bring the line of 64 bytes at p near: of what is read next (FETCH: to the second cache;
+ * FETCH_NEAR: to the first), of what will be written. A core follows a stream by itself no further than
+ * the end of a page, so FETCH_AHEAD is one: bytes. On processors alone: compilers for other targets
+ * (SPIR-V, GPUs) refuse the instruction or have none. */
 #ifndef CLEF_CL_FETCH_H
 #define CLEF_CL_FETCH_H
 
-#if defined(__clang__) && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__) || defined(__arm__) || defined(__riscv))
-#  define FETCH(p) __builtin_prefetch(p, 0, 2)
-#  define FETCH_NEAR(p) __builtin_prefetch(p, 0, 3)
-#  define FETCH_TO_WRITE(p) __builtin_prefetch(p, 1, 3)
+#if defined(__clang__) && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__) ||               \
+                           defined(__arm__) || defined(__riscv))
+#    define FETCH(p) __builtin_prefetch(p, 0, 2)
+#    define FETCH_NEAR(p) __builtin_prefetch(p, 0, 3)
+#    define FETCH_TO_WRITE(p) __builtin_prefetch(p, 1, 3)
 #else
 #  define FETCH(p) (void)(p)
 #  define FETCH_NEAR(p) (void)(p)

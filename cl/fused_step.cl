@@ -1,10 +1,13 @@
-/* Kernels that follow one another as one launch: each is a stage, a function that fused_program.c compiles from the kernel's own source
- * (substep.h), and a group runs stage after stage. Of each it takes groups as long as there are any that no other took, then waits for
- * those that were taken. It waits for nothing that has not begun, so it needs no promise that groups run at the same time: late ones find
- * nothing left. One that waits long, since what it waits for has lost its core to another program, leaves its own: who waits holds
- * nothing, and who holds something goes on to the end. The last to leave makes the counters ready for the next launch.
+/* Kernels that follow one another as one launch: each is a stage, a function that fused_program.c compiles
+ * from the kernel's own source (substep.h), and a group runs stage after stage. Of each it takes groups as
+ * long as there are any that no other took, then waits for those that were taken. It waits for nothing
+ * that has not begun, so it needs no promise that groups run at the same time: late ones find nothing
+ * left. One that waits long, since what it waits for has lost its core to another program, leaves its own:
+ * who waits holds nothing, and who holds something goes on to the end. The last to leave makes the
+ * counters ready for the next launch.
  * Launch: one item a group, as many groups as cores. For CPUs.
- *   sync  two lines for each stage: groups claimed and, behind the first stage's, groups that have left; groups done. All 0 at first
+ *   sync  two lines for each stage: groups claimed and, behind the first stage's, groups that have left;
+ *         groups done. All 0 at first
  *   list  a substep for each stage, and their arguments
  *   -D STAGES  how many kinds of stages there are */
 #include "args.h"
@@ -73,11 +76,12 @@ static int wait_for(volatile global uint *done, uint n)
 
 static void run_stage(global const fused_stage *s, uint i, global const uint *list, global void *const *bufs)
 {
-    const uint group[3] = {i % s->groups[0], i / s->groups[0] % s->groups[1], i / s->groups[0] / s->groups[1]};
+    const uint group[3] = {i % s->groups[0], i / s->groups[0] % s->groups[1],
+                           i / s->groups[0] / s->groups[1]};
     global const uint *args = list + s->args;
-#define RUN(i)                                                                                                                         \
-    case i:                                                                                                                            \
-        fused_stage_##i(group, args, bufs);                                                                                            \
+#define RUN(i)                                              \
+    case i:                                                 \
+        fused_stage_##i(group, args, bufs);                 \
         break;
     switch (s->number) {
         EACH_OF(STAGES, RUN)
@@ -101,7 +105,9 @@ void fused_step(const fused_args a, global uint *sync, global const uint *list B
             uint mine = 0, group = atomic_inc(claimed);
             global void *bufs[FUSED_BUFS];
             for (uint k = 0; group < n && k < FUSED_BUFS; k++)
-                bufs[k] = s->base[k] == FUSED_NONE ? 0 : (global void *)(bases[s->base[k]] + s->at[k] * (size_t)FUSED_UNIT);
+                bufs[k] = s->base[k] == FUSED_NONE
+                              ? 0
+                              : (global void *)(bases[s->base[k]] + s->at[k] * (size_t)FUSED_UNIT);
             for (; group < n; mine++, group = atomic_inc(claimed))
                 run_stage(s, group, list, bufs);
             SEE_OTHERS();

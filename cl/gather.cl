@@ -1,4 +1,5 @@
-/* out[o, j, :] = table[o, ids[j] - first, :] for table [n_outer, n_axis, n_inner] and n_ids ids; an id outside the table gives zeros.
+/* out[o, j, :] = table[o, ids[j] - first, :] for table [n_outer, n_axis, n_inner] and n_ids ids; an id
+ * outside the table gives zeros.
  * Launch: one group a row of out. Table, ids and out are dense.
  *   -D WG          work-items a group
  *   -D TABLE_TYPE  dtype of table */
@@ -11,7 +12,8 @@
 #endif
 
 GROUP_KERNEL
-void gather(STAGE_GROUP const gather_args a, global float *out, global const ELEM(TABLE_TYPE) *table, global const int *ids)
+void gather(STAGE_GROUP const gather_args a, global float *out, global const ELEM(TABLE_TYPE) *table,
+            global const int *ids)
 {
     const uint row = group_id(0), j = row % a.n_ids, o = row / a.n_ids, n = a.n_inner;
     const int id = ids[a.ids + j] - (int)a.first;

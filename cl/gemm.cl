@@ -1,6 +1,6 @@
 /* out [n0, n1, m, n] = alpha a b + bias; b [.., K, N], or TRANSPOSED [.., N, K], of any dtype.
- * Launch: {ceil(m / rows) ceil(n / WG), n1, n0} groups, rows behind one another; each work-item has its own column and `rows` (at most 8)
- * rows. CPUs have gemm_panel.cl.
+ * Launch: {ceil(m / rows) ceil(n / WG), n1, n0} groups, rows behind one another; each work-item has its
+ * own column and `rows` (at most 8) rows. CPUs have gemm_panel.cl.
  *   -D WG          work-items a group
  *   -D W_TYPE      dtype of b
  *   -D BIAS_TYPE   dtype of bias, DTYPE_NONE (-1) without
@@ -25,10 +25,12 @@ typedef ELEM(W_TYPE) w_elem;
 enum { TILE = 8 }; /* rows in registers */
 
 GROUP_KERNEL
-void gemm_columns(const matmul_args p, global float *out, global const float *a, global const w_elem *b, global const bias_elem *bias)
+void gemm_columns(const matmul_args p, global float *out, global const float *a, global const w_elem *b,
+                  global const bias_elem *bias)
 {
     const uint row_groups = (p.m + p.rows - 1) / p.rows, i1 = get_group_id(1), i0 = get_group_id(2);
-    const uint mine = get_group_id(0) / row_groups * WG + get_local_id(0), row0 = get_group_id(0) % row_groups * p.rows;
+    const uint mine = get_group_id(0) / row_groups * WG + get_local_id(0),
+               row0 = get_group_id(0) % row_groups * p.rows;
     const uint row_end = min(row0 + p.rows, p.m);
     const size_t b0 = p.b + i0 * (size_t)p.b_stride[0] + i1 / p.group * (size_t)p.b_stride[1];
     a += p.a + i0 * (size_t)p.a_stride[0] + i1 * (size_t)p.a_stride[1];

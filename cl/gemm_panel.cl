@@ -1,6 +1,8 @@
-/* out [n0, n1, m, n] = alpha a b + bias on CPUs, a as gemm_rows.cl packs it; b [.., K, N], or TRANSPOSED [.., N, K], of any dtype.
- * Launch: {pairs of 16 columns / p.pairs x blocks of NT rows / p.blocks, n1, n0}, one item a group; p.pairs p.blocks <= MAX_TILES. A group
- * holds its sums; of b it packs 32 columns x DEPTH at a time as floats and takes all its rows through them.
+/* out [n0, n1, m, n] = alpha a b + bias on CPUs, a as gemm_rows.cl packs it; b [.., K, N], or TRANSPOSED
+ * [.., N, K], of any dtype.
+ * Launch: {pairs of 16 columns / p.pairs x blocks of NT rows / p.blocks, n1, n0}, one item a group;
+ * p.pairs p.blocks <= MAX_TILES. A group holds its sums; of b it packs 32 columns x DEPTH at a time as
+ * floats and takes all its rows through them.
  *   -D NT, VECTORS  as in tile.h
  *   -D W_TYPE       dtype of b
  *   -D BIAS_TYPE    dtype of bias, DTYPE_NONE (-1) without
@@ -28,8 +30,10 @@ typedef ELEM(BIAS_TYPE) bias_elem;
 #  define BIAS16(i) LOAD16(BIAS_TYPE, bias, p->bias + (i))
 #endif
 
-/* panel[h][k][c] = b's element (k0 + k, col + 16 h + c), for `depth` of k; columns from n on hold anything. */
-INLINED void pack_b(const matmul_args *p, float *panel, global const w_elem *b, size_t b0, uint col, uint k0, uint depth)
+/* panel[h][k][c] = b's element (k0 + k, col + 16 h + c), for `depth` of k; columns from n on hold
+ * anything. */
+INLINED void pack_b(const matmul_args *p, float *panel, global const w_elem *b, size_t b0, uint col, uint k0,
+                    uint depth)
 {
     const size_t stride = p->b_stride[2];
     for (uint h = 0; h < 2; h++, panel += DEPTH * 16, col += 16) {
@@ -87,13 +91,16 @@ INLINED void fetch_result(const matmul_args *p, global const float *out, uint ro
     }
 }
 
-kernel void gemm_panel(const matmul_args p, global float *out, global const float *x, global const w_elem *b, global const bias_elem *bias)
+kernel void gemm_panel(const matmul_args p, global float *out, global const float *x, global const w_elem *b,
+                       global const bias_elem *bias)
 {
-    const uint all_blocks = (p.m + NT - 1) / NT, all_pairs = (p.n + WIDTH - 1) / WIDTH, groups = (all_pairs + p.pairs - 1) / p.pairs;
+    const uint all_blocks = (p.m + NT - 1) / NT, all_pairs = (p.n + WIDTH - 1) / WIDTH,
+               groups = (all_pairs + p.pairs - 1) / p.pairs;
     const uint block0 = get_group_id(0) / groups * p.blocks, n_blocks = min(p.blocks, all_blocks - block0);
     const uint pair0 = get_group_id(0) % groups * p.pairs, n_pairs = min(p.pairs, all_pairs - pair0);
     const uint i1 = get_group_id(1), i0 = get_group_id(2);
-    const size_t batch = (size_t)i0 * p.n1 + i1, b0 = p.b + i0 * (size_t)p.b_stride[0] + i1 / p.group * (size_t)p.b_stride[1];
+    const size_t batch = (size_t)i0 * p.n1 + i1,
+                 b0 = p.b + i0 * (size_t)p.b_stride[0] + i1 / p.group * (size_t)p.b_stride[1];
     float16 sums[MAX_TILES * 2 * NT];
     float panel[2 * DEPTH * 16];
     x += batch * all_blocks * p.k * X_LANES;

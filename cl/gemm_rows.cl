@@ -1,4 +1,5 @@
-/* The rows of a [n0, n1, m, k] packed as tile.h's products read them, one batch behind the other. Rows beyond the last stand for it.
+/* The rows of a [n0, n1, m, k] packed as tile.h's products read them, one batch behind the other. Rows
+ * beyond the last stand for it.
  * Launch: {blocks of NT rows, n1, n0}, one item a group.
  *   -D NT, VECTORS  as in tile.h */
 #define WG 1
@@ -9,7 +10,8 @@
 
 kernel void gemm_rows(const matmul_args p, global float *out, global const float *a)
 {
-    const uint block = get_group_id(0), i1 = get_group_id(1), i0 = get_group_id(2), blocks = (p.m + NT - 1) / NT;
+    const uint block = get_group_id(0), i1 = get_group_id(1), i0 = get_group_id(2),
+               blocks = (p.m + NT - 1) / NT;
     global const float *from[NT];
     a += p.a + i0 * (size_t)p.a_stride[0] + i1 * (size_t)p.a_stride[1];
     out += ((size_t)i0 * p.n1 + i1) * blocks * p.k * X_LANES;

@@ -1,9 +1,10 @@
 /* out [n0, n1, m, n] = alpha a b + bias for up to ROWS rows of a: b is read once, whatever its dtype.
- * gemv_nk: b [.., N, K]. Launch: {ceil(n / COLUMNS), n1, n0} groups; the WG work-items of a group share the dot products of COLUMNS
- *   columns, 16 (of a block format 32) elements of k at a time.
- * gemv_kn: b [.., K, N]. Launch: the same; with WG 1 the group marches down k with COLUMNS / 16 vectors of columns, else COLUMNS is
- *   WG and each work-item has its own column.
- * The loops over columns and rows are unrolled so that the sums stay in registers.
+ * gemv_nk: b [.., N, K]. Launch: {ceil(n / COLUMNS), n1, n0} groups; the WG work-items of a group share
+ * the dot products of COLUMNS
+ *   columns, 16 (of a block format 32) elements of k at a time. gemv_kn: b [.., K, N]. Launch: the same;
+ *     with WG 1 the group marches down k with COLUMNS / 16 vectors of columns, else COLUMNS is
+ *   WG and each work-item has its own column. The loops over columns and rows are unrolled so that the
+ *     sums stay in registers.
  *   -D WG          work-items a group, a power of two
  *   -D COLUMNS     columns a group; gemv_kn with WG 1: a multiple of 16
  *   -D ROWS        accumulators for rows; rows from m on are computed twice and dropped
@@ -28,13 +29,14 @@ typedef ELEM(BIAS_TYPE) bias_elem;
 typedef ELEM(W_TYPE) w_elem;
 
 /* Where the batch of this group begins; rows of a beyond m stand for the last one. */
-#define BEGIN_BATCH                                                                                                                    \
-    const uint i1 = get_group_id(1), i0 = get_group_id(2), lane = get_local_id(0), first = get_group_id(0) * COLUMNS;                  \
-    const size_t b0 = p.b + i0 * (size_t)p.b_stride[0] + i1 / p.group * (size_t)p.b_stride[1];                                         \
-    global const float *rows[ROWS];                                                                                                    \
-    a += p.a + i0 * (size_t)p.a_stride[0] + i1 * (size_t)p.a_stride[1];                                                                \
-    out += ((size_t)i0 * p.n1 + i1) * p.m * p.n;                                                                                       \
-    for (uint r = 0; r < ROWS; r++)                                                                                                    \
+#define BEGIN_BATCH                                                                            \
+    const uint i1 = get_group_id(1), i0 = get_group_id(2), lane = get_local_id(0),             \
+               first = get_group_id(0) * COLUMNS;                                              \
+    const size_t b0 = p.b + i0 * (size_t)p.b_stride[0] + i1 / p.group * (size_t)p.b_stride[1]; \
+    global const float *rows[ROWS];                                                            \
+    a += p.a + i0 * (size_t)p.a_stride[0] + i1 * (size_t)p.a_stride[1];                        \
+    out += ((size_t)i0 * p.n1 + i1) * p.m * p.n;                                               \
+    for (uint r = 0; r < ROWS; r++)                                                            \
     rows[r] = a + min(r, p.m - 1) * (size_t)p.a_stride[2]
 
 #if TRANSPOSED
@@ -48,11 +50,13 @@ typedef ELEM(W_TYPE) w_elem;
 #  endif
 
 GROUP_KERNEL
-void gemv_nk(const matmul_args p, global float *out, global const float *a, global const w_elem *b, global const bias_elem *bias)
+void gemv_nk(const matmul_args p, global float *out, global const float *a, global const w_elem *b,
+             global const bias_elem *bias)
 {
     BEGIN_BATCH;
     GROUP_SCRATCH(scratch);
-    /* Where each column begins in b, in elements (of a block format: bytes); columns from n on stand for the last one. */
+    /* Where each column begins in b, in elements (of a block format: bytes); columns from n on stand for
+     * the last one. */
     size_t at[COLUMNS];
     float16 sum[COLUMNS][ROWS];
     float tail[COLUMNS][ROWS];
@@ -106,7 +110,8 @@ void gemv_nk(const matmul_args p, global float *out, global const float *a, glob
     for (uint c = 0; c < COLUMNS; c++)
 #  pragma unroll
         for (uint r = 0; r < ROWS; r++) {
-            const float all = group_sum(sum16(sum[c][r]) + tail[c][r], scratch); /* uniform: no item leaves early */
+            const float all =
+                group_sum(sum16(sum[c][r]) + tail[c][r], scratch); /* uniform: no item leaves early */
             if (lane == 0 && r < p.m && first + c < p.n)
                 out[r * (size_t)p.n + first + c] = p.alpha * all + BIAS(first + c);
         }
@@ -115,24 +120,26 @@ void gemv_nk(const matmul_args p, global float *out, global const float *a, glob
 #elif WG == 1
 
 /* 16 columns of ROWS rows, from column `col` on, `vectors` of them behind one another. */
-#  define DEFINE_COLUMNS(name, vectors)                                                                                                \
-      static void name(const matmul_args *args, global float *out, const global float *const *rows, global const w_elem *b, size_t b0, \
-                       global const bias_elem *bias, uint col)                                                                         \
-      {                                                                                                                                \
-          const matmul_args p = *args;                                                                                                 \
-          float16 sum[vectors][ROWS];                                                                                                  \
-          for (uint v = 0; v < vectors; v++)                                                                                           \
-              for (uint r = 0; r < ROWS; r++)                                                                                          \
-                  sum[v][r] = 0;                                                                                                       \
-          for (uint k = 0; k < p.k; k++)                                                                                               \
-              for (uint v = 0; v < vectors; v++) {                                                                                     \
-                  const float16 w = LOAD16(W_TYPE, b, b0 + k * (size_t)p.b_stride[2] + col + 16 * v);                                  \
-                  for (uint r = 0; r < ROWS; r++)                                                                                      \
-                      sum[v][r] = fma(w, (float16)rows[r][k], sum[v][r]);                                                              \
-              }                                                                                                                        \
-          for (uint r = 0; r < ROWS && r < p.m; r++)                                                                                   \
-              for (uint v = 0; v < vectors; v++)                                                                                       \
-                  vstore16(p.alpha * sum[v][r] + BIAS_AT16(col + 16 * v), 0, out + r * (size_t)p.n + col + 16 * v);                    \
+#  define DEFINE_COLUMNS(name, vectors)                                                                      \
+      static void name(const matmul_args *args, global float *out, const global float *const *rows, global const w_elem *b, \
+                        size_t b0,                                                                           \
+                       global const bias_elem *bias, uint col)                                               \
+      {                                                                                                      \
+          const matmul_args p = *args;                                                                       \
+          float16 sum[vectors][ROWS];                                                                        \
+          for (uint v = 0; v < vectors; v++)                                                                 \
+              for (uint r = 0; r < ROWS; r++)                                                                \
+                  sum[v][r] = 0;                                                                             \
+          for (uint k = 0; k < p.k; k++)                                                                     \
+              for (uint v = 0; v < vectors; v++) {                                                           \
+                  const float16 w = LOAD16(W_TYPE, b, b0 + k * (size_t)p.b_stride[2] + col + 16 * v);        \
+                  for (uint r = 0; r < ROWS; r++)                                                            \
+                      sum[v][r] = fma(w, (float16)rows[r][k], sum[v][r]);                                    \
+              }                                                                                              \
+          for (uint r = 0; r < ROWS && r < p.m; r++)                                                         \
+              for (uint v = 0; v < vectors; v++)                                                             \
+                  vstore16(p.alpha * sum[v][r] + BIAS_AT16(col + 16 * v), 0,                                 \
+                           out + r * (size_t)p.n + col + 16 * v);                                            \
       }
 #  if BIAS_TYPE < 0
 #    define BIAS_AT16(i) 0.0f
@@ -144,7 +151,8 @@ DEFINE_COLUMNS(block_of_columns, COLUMNS / 16)
 DEFINE_COLUMNS(sixteen_columns, 1)
 
 GROUP_KERNEL
-void gemv_kn(const matmul_args p, global float *out, global const float *a, global const w_elem *b, global const bias_elem *bias)
+void gemv_kn(const matmul_args p, global float *out, global const float *a, global const w_elem *b,
+             global const bias_elem *bias)
 {
     BEGIN_BATCH;
     uint col = first;
@@ -167,7 +175,8 @@ void gemv_kn(const matmul_args p, global float *out, global const float *a, glob
 #else
 
 GROUP_KERNEL
-void gemv_kn(const matmul_args p, global float *out, global const float *a, global const w_elem *b, global const bias_elem *bias)
+void gemv_kn(const matmul_args p, global float *out, global const float *a, global const w_elem *b,
+             global const bias_elem *bias)
 {
     BEGIN_BATCH;
     const uint col = first + lane;

@@ -1,7 +1,9 @@
-/* Reductions over a work-group of WG items (a power of two; 1 needs no barrier at all). Every item gets the result.
- * The order of the sums is fixed, so results repeat. Barriers here are uniform: call from uniform control flow only.
- *   -D SUBGROUPS, SUBGROUP_SIZE  as in subgroup.h: subgroups reduce first, and a group of one has no barrier
- * group_item() is a number for each item, of which a subgroup has those that lie together. */
+/* Reductions over a work-group of WG items (a power of two; 1 needs no barrier at all). Every item gets
+ * the result. The order of the sums is fixed, so results repeat. Barriers here are uniform: call from
+ * uniform control flow only.
+ *   -D SUBGROUPS, SUBGROUP_SIZE  as in subgroup.h: subgroups reduce first, and a group of one has no
+ *                                barrier group_item() is a number for each item, of which a subgroup has
+ *                                those that lie together. */
 #ifndef CLEF_CL_GROUP_H
 #define CLEF_CL_GROUP_H
 

@@ -1,4 +1,5 @@
-/* out = (x - mean) / sqrt(mean((x - mean)^2) + eps) * weight + bias over the rows of x [n0, n1, n2, n3]; without CENTER mean is 0.
+/* out = (x - mean) / sqrt(mean((x - mean)^2) + eps) * weight + bias over the rows of x [n0, n1, n2, n3];
+ * without CENTER mean is 0.
  * Launch: one group a row, WG work-items that share it. out is dense and may be x.
  *   -D WG           work-items a group, a power of two
  *   -D CENTER       1: layer_norm, 0: rms_norm
@@ -30,7 +31,8 @@ typedef ELEM(BIAS_TYPE) bias_elem;
 #  define BIAS16(i) LOAD16(BIAS_TYPE, bias, a.bias + i)
 #endif
 
-/* This work-item's share of the sum of (x - mean)^power, power 1 or 2. A work-item takes 16 columns at a time, then single ones. */
+/* This work-item's share of the sum of (x - mean)^power, power 1 or 2. A work-item takes 16 columns at a
+ * time, then single ones. */
 static float share(global const float *x, uint n, float mean, int power)
 {
     const uint whole = n / 16 * 16, lane = get_local_id(0);
@@ -48,8 +50,8 @@ static float share(global const float *x, uint n, float mean, int power)
 }
 
 GROUP_KERNEL
-void norm_rows(STAGE_GROUP const norm_args a, global float *out, global const float *x, global const weight_elem *weight,
-               global const bias_elem *bias)
+void norm_rows(STAGE_GROUP const norm_args a, global float *out, global const float *x,
+               global const weight_elem *weight, global const bias_elem *bias)
 {
     const uint row = group_id(0), i2 = row % a.n[2], i1 = row / a.n[2] % a.n[1], i0 = row / a.n[2] / a.n[1];
     const uint n = a.n[3], whole = n / 16 * 16, lane = get_local_id(0);

@@ -1,4 +1,5 @@
-/* out[i] = x[i / k, ids[i]] for rows of n_row elements; an id outside gives 0. Dense. Launch: one work-item an element. */
+/* out[i] = x[i / k, ids[i]] for rows of n_row elements; an id outside gives 0. Dense. Launch: one
+ * work-item an element. */
 #include "args.h"
 
 kernel void pick(const pick_args a, global float *out, global const float *x, global const int *ids)

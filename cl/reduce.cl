@@ -1,6 +1,6 @@
-/* What each row of x [n0, n1, n2, n3] comes to: sum, mean or max; the index of the largest; the indices of the k largest.
- * Of equals the lowest index comes first. A NaN makes sum, mean and max NaN; among the largest it counts as -inf. Launch: one group a row,
- * WG work-items that share it.
+/* What each row of x [n0, n1, n2, n3] comes to: sum, mean or max; the index of the largest; the indices of
+ * the k largest. Of equals the lowest index comes first. A NaN makes sum, mean and max NaN; among the
+ * largest it counts as -inf. Launch: one group a row, WG work-items that share it.
  *   -D WG    work-items a group, a power of two
  *   -D KIND  reduce_rows: 0 sum, 1 mean, 2 max; else 0 */
 #include "args.h"
@@ -15,8 +15,10 @@ enum { MAX_K = 64 };
 
 static global const float *row_of(const reduce_args *a, global const float *x)
 {
-    const uint row = get_group_id(0), i2 = row % a->n[2], i1 = row / a->n[2] % a->n[1], i0 = row / a->n[2] / a->n[1];
-    return x + a->x.offset + i0 * (size_t)a->x.stride[0] + i1 * (size_t)a->x.stride[1] + i2 * (size_t)a->x.stride[2];
+    const uint row = get_group_id(0), i2 = row % a->n[2], i1 = row / a->n[2] % a->n[1],
+               i0 = row / a->n[2] / a->n[1];
+    return x + a->x.offset + i0 * (size_t)a->x.stride[0] + i1 * (size_t)a->x.stride[1] +
+           i2 * (size_t)a->x.stride[2];
 }
 
 GROUP_KERNEL
@@ -132,7 +134,8 @@ void topk_rows(const reduce_args a, global int *out, global const float *x)
 #else
 
 /* The first of the row among the elements that come after (after, after_i). */
-static int first_after(global const float *x, int n, float after, int after_i, local float *values, local int *indices)
+static int first_after(global const float *x, int n, float after, int after_i, local float *values,
+                       local int *indices)
 {
     const int lane = get_local_id(0);
     float most = -INFINITY;
@@ -148,7 +151,8 @@ static int first_after(global const float *x, int n, float after, int after_i, l
     indices[lane] = best;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int half_n = WG / 2; half_n > 0; half_n /= 2) {
-        if (lane < half_n && before(values[lane + half_n], indices[lane + half_n], values[lane], indices[lane])) {
+        if (lane < half_n &&
+            before(values[lane + half_n], indices[lane + half_n], values[lane], indices[lane])) {
             values[lane] = values[lane + half_n];
             indices[lane] = indices[lane + half_n];
         }

@@ -1,11 +1,11 @@
-/* Rotary position embedding of x [B, T, H, D] at positions pos[b] + t: pair i of a head turns by position * freqs[i], i < half_n, and
- * is multiplied by scale; the dims from 2 half_n on pass unchanged.
+/* Rotary position embedding of x [B, T, H, D] at positions pos[b] + t: pair i of a head turns by position
+ * * freqs[i], i < half_n, and is multiplied by scale; the dims from 2 half_n on pass unchanged.
  * Launch: one group for `heads` heads of a token; out is dense and may be x.
  *   -D WG           work-items a group
- *   -D INTERLEAVED  1: pair i is (x[2i], x[2i + 1]), 0: (x[i], x[i + half_n]); 2: it is taken from the first, and put to the second; out is
- *                   not x then
- *   -D POS          1: token t of sequence b stands at pos[b] + t, else at t
- * sin and cos are the precise ones: an angle is a position (up to 100000 and more) times up to 1. */
+ *   -D INTERLEAVED  1: pair i is (x[2i], x[2i + 1]), 0: (x[i], x[i + half_n]); 2: it is taken from the
+ *                   first, and put to the second; out is not x then
+ *   -D POS          1: token t of sequence b stands at pos[b] + t, else at t sin and cos are the precise
+ *                   ones: an angle is a position (up to 100000 and more) times up to 1. */
 #include "args.h"
 #include "group.h"
 
@@ -14,10 +14,12 @@
 #endif
 
 GROUP_KERNEL
-void rope(STAGE_GROUP const rope_args a, global float *out, global const float *x, global const float *freqs, global const int *pos)
+void rope(STAGE_GROUP const rope_args a, global float *out, global const float *x, global const float *freqs,
+          global const int *pos)
 {
     const uint B_T = a.n[0] * a.n[1], H = a.n[2], D = a.n[3], half_n = a.half_n;
-    const uint token = group_id(0) % B_T, h0 = group_id(0) / B_T * a.heads, t = token % a.n[1], b = token / a.n[1];
+    const uint token = group_id(0) % B_T, h0 = group_id(0) / B_T * a.heads, t = token % a.n[1],
+               b = token / a.n[1];
     const uint lane = get_local_id(0);
 #if POS
     const float at = (float)(pos[a.pos + b] + (int)t);

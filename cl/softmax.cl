@@ -1,10 +1,12 @@
-/* softmax over the rows of x [n0, n1, n2, n3]:  z = cap(scale x) + mask,  out = exp(z - max z) / sum exp(z - max z).
+/* softmax over the rows of x [n0, n1, n2, n3]:  z = cap(scale x) + mask,  out = exp(z - max z) / sum exp(z
+ * - max z).
  * Launch: one group a row, WG work-items that share it. out is dense.
  *   -D WG    work-items a group, a power of two
  *   -D MASK  0 none, 1 f32 added, 2 int kept where not 0, 3 char kept where not 0
  *   -D POS   1: row t of sequence b stands at pos[b] + t, else at t
- *   -D SINKS dtype of sinks [n1], DTYPE_NONE (-1) without: a further column of that logit, which is not in the result
- * A row that keeps nothing gives zeros (log: -inf); a NaN that is kept makes its whole row NaN. */
+ *   -D SINKS dtype of sinks [n1], DTYPE_NONE (-1) without: a further column of that logit, which is not in
+ *     the result A row that keeps nothing gives zeros (log: -inf); a NaN that is kept makes its whole row
+ *     NaN. */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -28,7 +30,8 @@ typedef float mask_t;
 #endif
 
 /* What column s of the row weighs before the softmax; -INFINITY where it is dropped. */
-static float logit(const softmax_args *a, global const float *x, global const mask_t *mask, uint mask_row, int s, int at)
+static float logit(const softmax_args *a, global const float *x, global const mask_t *mask, uint mask_row,
+                   int s, int at)
 {
     if ((a->causal && s > at) || (a->window > 0 && (s <= at - a->window || s - a->window >= at)))
         return -INFINITY;
@@ -46,7 +49,8 @@ static float logit(const softmax_args *a, global const float *x, global const ma
 
 #if WG == 1
 /* The same for columns s .. s + 15, without a branch. */
-static float16 logit16(const softmax_args *a, global const float *x, global const mask_t *mask, uint mask_row, int s, int at)
+static float16 logit16(const softmax_args *a, global const float *x, global const mask_t *mask, uint mask_row,
+                       int s, int at)
 {
     const int16 column = s + (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     float16 z = a->scale * vload16(0, x + s);
@@ -71,8 +75,8 @@ static float16 logit16(const softmax_args *a, global const float *x, global cons
 #endif
 
 GROUP_KERNEL
-void softmax_rows(const softmax_args a, global float *out, global const float *x, global const mask_t *mask, global const int *pos,
-                  global const sink_elem *sinks)
+void softmax_rows(const softmax_args a, global float *out, global const float *x, global const mask_t *mask,
+                  global const int *pos, global const sink_elem *sinks)
 {
     const uint row = get_group_id(0), t = row % a.n[2], h = row / a.n[2] % a.n[1], b = row / a.n[2] / a.n[1];
     const int lane = get_local_id(0), n = a.n[3];

@@ -1,7 +1,8 @@
-/* Kernels that can also be stages of a fused step (fused_step.cl): STAGE_KERNEL stands for `kernel`, STAGE_GROUP for nothing, group_id(i) for
- * get_group_id(i). As a stage a kernel is a function that is given its group, of one work-item.
- *   -D STAGE  its number in the fused step; without it, kernels are kernels
- * STAGE_ENTRY(name, args type, STAGE_BUFS_n) behind the source makes the function that the fused step calls. */
+/* Kernels that can also be stages of a fused step (fused_step.cl): STAGE_KERNEL stands for `kernel`,
+ * STAGE_GROUP for nothing, group_id(i) for get_group_id(i). As a stage a kernel is a function that is
+ * given its group, of one work-item.
+ *   -D STAGE  its number in the fused step; without it, kernels are kernels STAGE_ENTRY(name, args type,
+ *             STAGE_BUFS_n) behind the source makes the function that the fused step calls. */
 #ifndef CLEF_CL_STAGE_H
 #define CLEF_CL_STAGE_H
 
@@ -33,11 +34,12 @@
 #  define STAGE_BUFS_13 STAGE_BUFS_12, b[12]
 #  define STAGE_ENTRY(name, type, ...)          STAGE_ENTRY_OF(STAGE, name, type, __VA_ARGS__)
 #  define STAGE_ENTRY_OF(stage, name, type, ...) STAGE_ENTRY_NAMED(stage, name, type, __VA_ARGS__)
-#  define STAGE_ENTRY_NAMED(stage, name, type, ...)                                                                                    \
-    void fused_stage_##stage(const uint *group, global const uint *args, global void *const *b);                                       \
-    __attribute__((always_inline)) void fused_stage_##stage(const uint *group, global const uint *args, global void *const *b)         \
-    {                                                                                                                                  \
-        name(group, *(global const type *)args, __VA_ARGS__);                                                                          \
+#  define STAGE_ENTRY_NAMED(stage, name, type, ...)                                                     \
+    void fused_stage_##stage(const uint *group, global const uint *args, global void *const *b);        \
+    __attribute__((always_inline)) void fused_stage_##stage(const uint *group, global const uint *args, \
+                                                            global void *const *b)                      \
+    {                                                                                                   \
+        name(group, *(global const type *)args, __VA_ARGS__);                                           \
     }
 #endif
 

@@ -1,6 +1,7 @@
-/* Reading elements of any dtype as floats. LOAD(type, p, i): element i. LOAD16(type, p, i): elements i .. i + 15; in a block format i is
- * a multiple of 16. ELEM(type): what a pointer to such elements points to. `type` is a DTYPE_ number of args.h, given as a macro.
- * Block formats are read as bytes, since their fields are aligned to 2 at most. */
+/* Reading elements of any dtype as floats. LOAD(type, p, i): element i. LOAD16(type, p, i): elements i ..
+ * i + 15; in a block format i is a multiple of 16. ELEM(type): what a pointer to such elements points to.
+ * `type` is a DTYPE_ number of args.h, given as a macro. Block formats are read as bytes, since their
+ * fields are aligned to 2 at most. */
 #ifndef CLEF_CL_WEIGHTS_H
 #define CLEF_CL_WEIGHTS_H
 
@@ -19,7 +20,8 @@ typedef ushort elem_2; /* bf16 */
 typedef int    elem_3;
 typedef char   elem_4;
 typedef uchar  elem_5; /* q8_0: 34 bytes hold a half d and 32 chars q: d q */
-typedef uchar  elem_6; /* q4_0: 18 bytes hold a half d and 16 bytes, low nibbles q of elements 0..15, high of 16..31: d (q - 8) */
+typedef uchar elem_6;  /* q4_0: 18 bytes hold a half d and 16 bytes, low nibbles q of elements 0..15, high
+                          of 16..31: d (q - 8) */
 
 enum { Q8_0_BYTES = FORMAT_5(FORMAT_BYTES), Q4_0_BYTES = FORMAT_6(FORMAT_BYTES) };
 
@@ -30,7 +32,9 @@ static inline float load_2(global const ushort *p, size_t i) { return as_float((
 static inline float16 load16_0(global const float *p, size_t i) { return vload16(0, p + i); }
 static inline float16 load16_1(global const half *p, size_t i)
 {
-    const ushort16 bits = vload16(0, (global const ushort *)p + i); /* PoCL's vload_half16 of memory trusts it to be aligned to 16 bytes */
+    const ushort16 bits =
+        vload16(0, (global const ushort *)p +
+                       i); /* PoCL's vload_half16 of memory trusts it to be aligned to 16 bytes */
 #if defined(__clang__) && defined(__AVX512F__)
     /* and is eight instructions; 4: the rounding that is set */
     return __builtin_ia32_vcvtph2ps512_mask(as_short16(bits), (float16)0.0f, -1, 4);
@@ -38,10 +42,16 @@ static inline float16 load16_1(global const half *p, size_t i)
     return vload_half16(0, (const half *)&bits);
 #endif
 }
-static inline float16 load16_2(global const ushort *p, size_t i) { return as_float16(convert_uint16(vload16(0, p + i)) << 16); }
+static inline float16 load16_2(global const ushort *p, size_t i)
+{
+    return as_float16(convert_uint16(vload16(0, p + i)) << 16);
+}
 
 /* The half that a block begins with. */
-static inline float block_scale(global const uchar *block) { return half_of_bits(*(global const ushort *)block); }
+static inline float block_scale(global const uchar *block)
+{
+    return half_of_bits(*(global const ushort *)block);
+}
 
 /* The whole numbers of a block, halves of 16, to be multiplied by its scale. */
 static inline float16 block16_5(global const uchar *block, uint upper)
@@ -80,7 +90,8 @@ static inline float16 load16_6(global const uchar *p, size_t i)
     return block_scale(p) * block16_6(p, i % 32 / 16);
 }
 
-/* The other block formats, by the decoders that host and kernels share. A single element costs as much as its sixteen. */
+/* The other block formats, by the decoders that host and kernels share. A single element costs as much as
+ * its sixteen. */
 #define BLOCK_LOADS(number, NAME, name, elems, bytes, ggml, vectors, scales, offset, most, table) \
     typedef uchar elem_##number;                                                                  \
     static inline float16 load16_##number(global const uchar *p, size_t i)                        \

@@ -1,4 +1,5 @@
-/* What the kernels of attention share: where queries lie and which keys they see. Include after args.h and weights.h. */
+/* What the kernels of attention share: where queries lie and which keys they see. Include after args.h and
+ * weights.h. */
 #ifndef CLEF_CL_ATTENTION_H
 #define CLEF_CL_ATTENTION_H
 
@@ -23,7 +24,8 @@ typedef ELEM(V_TYPE) v_elem;
 static size_t row_at(const attention_args *a, const view_args *view, uint b, uint hk, uint i)
 {
     const uint t = i / a->group, h = hk * a->group + i % a->group;
-    return view->offset + b * (size_t)view->stride[0] + h * (size_t)view->stride[1] + t * (size_t)view->stride[2];
+    return view->offset + b * (size_t)view->stride[0] + h * (size_t)view->stride[1] +
+           t * (size_t)view->stride[2];
 }
 
 static int position(const attention_args *a, global const int *pos, uint b, uint i)
@@ -56,6 +58,9 @@ static int keys_end(const attention_args *a, int at)
     const int n = a->n[3], ahead = a->causal ? 1 : a->window; /* keys from its own place on; 0: all */
     return ahead <= 0 || at > n - ahead ? n : max(at + ahead, 0);
 }
-static int keys_begin(const attention_args *a, int at) { return a->window > 0 ? max(at - a->window + 1, 0) : 0; }
+static int keys_begin(const attention_args *a, int at)
+{
+    return a->window > 0 ? max(at - a->window + 1, 0) : 0;
+}
 
 #endif

@@ -1,10 +1,12 @@
-/* Softmax attention of a few positions for CPUs (decode), with an online softmax (arXiv:1805.02867) over chunks of KEYS keys: the formula
- * of attention.cl. All queries of a head of k share each chunk while it is in the first cache. With WRITE the keys and values of these
- * positions come first: k_cache[pos + t] = turn(norm(new_k[t])), v_cache[pos + t] = new_v[t], and q stands for turn(norm(q)); norm and turn
- * are those of norm.cl and rope.cl.
- *   attention_cpu_decode   launch: splits Hk B groups. With a.splits > 1 the keys are cut in so many parts (flash decoding); the last one
- *                    writes, and takes what was written, so that no part waits. Each leaves a record in `parts`: 16 floats that begin
- *                    with max z and the sum of the weights, then the E16 elements of the sum of values.
+/* Softmax attention of a few positions for CPUs (decode), with an online softmax (arXiv:1805.02867) over
+ * chunks of KEYS keys: the formula of attention.cl. All queries of a head of k share each chunk while it
+ * is in the first cache. With WRITE the keys and values of these positions come first: k_cache[pos + t] =
+ * turn(norm(new_k[t])), v_cache[pos + t] = new_v[t], and q stands for turn(norm(q)); norm and turn are
+ * those of norm.cl and rope.cl.
+ *   attention_cpu_decode   launch: splits Hk B groups. With a.splits > 1 the keys are cut in so many parts
+ *                          (flash decoding); the last one writes, and takes what was written, so that no
+ *                          part waits. Each leaves a record in `parts`: 16 floats that begin with max z
+ *                          and the sum of the weights, then the E16 elements of the sum of values.
  *   attention_merge  launch: group T Hk B groups; joins the records.
  *   -D ROWS       queries that are worked on at once
  *   -D QUERIES    most queries of a head of k, group T; a multiple of ROWS
@@ -12,7 +14,8 @@
  *   -D K_TYPE, V_TYPE  dtypes of k and v; with WRITE f32, f16 or q8_0
  *   -D MASK       DTYPE_NONE (-1), DTYPE_F32: added, DTYPE_I32 or DTYPE_I8: kept where not 0
  *   -D POS        1: query t of sequence b stands at pos[b] + t, else at t
- *   -D SINKS      dtype of sinks [H], DTYPE_NONE without: each query of head h has a further key of logit sinks[h], of no value
+ *   -D SINKS      dtype of sinks [H], DTYPE_NONE without: each query of head h has a further key of logit
+ *                 sinks[h], of no value
  *   -D WRITE      0 or 1; with 1 also:
  *   -D TURNED     number of freqs, 0: no turning;  -D INTERLEAVED  as in rope.cl
  *   -D NORM_TYPE  dtype of q_norm and k_norm, DTYPE_NONE: no norm */
@@ -32,7 +35,8 @@ enum { RECORD = 16 + E16 };
 #  include "attention_write.h"
 #endif
 
-/* Shuffles of two vectors, each one instruction of AVX-512 as clang is told here; made of single elements they are many. */
+/* Shuffles of two vectors, each one instruction of AVX-512 as clang is told here; made of single elements
+ * they are many. */
 #ifdef __clang__
 #  define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
@@ -62,12 +66,14 @@ static float16 fold1(float16 a, float16 b)
            SHUFFLE(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
 }
 
-/* z[i][key] = q[i] . k[key] for ROWS queries and n keys, whose rows lie from `at` on. Meanwhile the n values are fetched. */
-static void score(float16 *z, const float *q, global const k_elem *k, size_t at, size_t stride, int n, global const v_elem *v, size_t v_at,
-                  size_t v_stride)
+/* z[i][key] = q[i] . k[key] for ROWS queries and n keys, whose rows lie from `at` on. Meanwhile the n
+ * values are fetched. */
+static void score(float16 *z, const float *q, global const k_elem *k, size_t at, size_t stride, int n,
+                  global const v_elem *v, size_t v_at, size_t v_stride)
 {
     for (int c = 0; c < CHUNK; c++) {
-        float16 pairs[ROWS][8]; /* keys u / 2 + 8 (u % 2) and the one 4 further: the order that the rounds undo */
+        float16 pairs[ROWS]
+                     [8]; /* keys u / 2 + 8 (u % 2) and the one 4 further: the order that the rounds undo */
         if (16 * c >= n) {      /* never seen, but no NaN */
 #pragma unroll
             for (int i = 0; i < ROWS; i++)
@@ -107,31 +113,33 @@ static void score(float16 *z, const float *q, global const k_elem *k, size_t at,
     }
 }
 
-/* sum[i] = keep[i] sum[i] + sum_s p[i][s] v[s] over n values, whose rows lie from `at` on, for vectors j0 .. j0 + N - 1. With the first
- * of them, meanwhile, as many keys are fetched. */
-#define DEFINE_WEIGH(N)                                                                                                                \
-    static void weigh_##N(float16 *sum, const float *keep, const float *p, global const v_elem *v, size_t at, size_t stride, int n,    \
-                          uint j0, global const k_elem *k, size_t k_at, size_t k_stride)                                               \
-    {                                                                                                                                  \
-        float16 acc[ROWS][N];                                                                                                          \
-        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                               \
-            _Pragma("unroll") for (int j = 0; j < N; j++) acc[i][j] = sum[i * EV + j0 + j] * keep[i];                                  \
-        for (int s = 0; s < n; s++, at += stride) {                                                                                    \
-            if (j0 == 0)                                                                                                               \
-                fetch_key(k, k_at + s * k_stride);                                                                                     \
-            float16 x[N];                                                                                                              \
-            _Pragma("unroll") for (int j = 0; j < N; j++) x[j] = value16(v, at, j0 + j);                                               \
-            _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                           \
-                _Pragma("unroll") for (int j = 0; j < N; j++) acc[i][j] = fma((float16)p[i * KEYS + s], x[j], acc[i][j]);              \
-        }                                                                                                                              \
-        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                               \
-            _Pragma("unroll") for (int j = 0; j < N; j++) sum[i * EV + j0 + j] = acc[i][j];                                            \
+/* sum[i] = keep[i] sum[i] + sum_s p[i][s] v[s] over n values, whose rows lie from `at` on, for vectors j0
+ * .. j0 + N - 1. With the first of them, meanwhile, as many keys are fetched. */
+#define DEFINE_WEIGH(N)                                                                                      \
+    static void weigh_##N(float16 *sum, const float *keep, const float *p, global const v_elem *v, size_t at,\
+                            size_t stride, int n,                                                            \
+                          uint j0, global const k_elem *k, size_t k_at, size_t k_stride)                     \
+    {                                                                                                        \
+        float16 acc[ROWS][N];                                                                                \
+        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                     \
+            _Pragma("unroll") for (int j = 0; j < N; j++) acc[i][j] = sum[i * EV + j0 + j] * keep[i];        \
+        for (int s = 0; s < n; s++, at += stride) {                                                          \
+            if (j0 == 0)                                                                                     \
+                fetch_key(k, k_at + s * k_stride);                                                           \
+            float16 x[N];                                                                                    \
+            _Pragma("unroll") for (int j = 0; j < N; j++) x[j] = value16(v, at, j0 + j);                     \
+            _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                 \
+                _Pragma("unroll") for (int j = 0; j < N; j++)                                                \
+                    acc[i][j] = fma((float16)p[i * KEYS + s], x[j], acc[i][j]);                              \
+        }                                                                                                    \
+        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                     \
+            _Pragma("unroll") for (int j = 0; j < N; j++) sum[i * EV + j0 + j] = acc[i][j];                  \
     }
 DEFINE_WEIGH(1)
 DEFINE_WEIGH(2)
 
-static void weigh(float16 *sum, const float *keep, const float *p, global const v_elem *v, size_t at, size_t stride, int n,
-                  global const k_elem *k, size_t k_at, size_t k_stride)
+static void weigh(float16 *sum, const float *keep, const float *p, global const v_elem *v, size_t at,
+                  size_t stride, int n, global const k_elem *k, size_t k_at, size_t k_stride)
 {
     for (uint j = 0; j + 2 <= EV; j += 2)
         weigh_2(sum, keep, p, v, at, stride, n, j, k, k_at, k_stride);
@@ -140,11 +148,13 @@ static void weigh(float16 *sum, const float *keep, const float *p, global const 
 }
 
 SINGLE_KERNEL
-void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global float *out, global float *parts, global const float *q,
-                    global k_elem *k, global v_elem *v, global const mask_elem *mask, global const int *pos, global const sink_elem *sinks
+void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global float *out,
+                          global float *parts, global const float *q, global k_elem *k, global v_elem *v,
+                          global const mask_elem *mask, global const int *pos, global const sink_elem *sinks
 #if WRITE
-                    , global const float *new_k, global const float *new_v, global const float *freqs, global const norm_elem *q_norm,
-                    global const norm_elem *k_norm
+                          ,
+                          global const float *new_k, global const float *new_v, global const float *freqs,
+                          global const norm_elem *q_norm, global const norm_elem *k_norm
 #endif
 )
 {
@@ -152,7 +162,8 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
     float ready[QUERIES * 16 * DV], most[QUERIES], keep[ROWS];
     const attention_args a = s.a;
     const uint queries = a.group * a.n[2], heads = a.n[1] / a.group;
-    const uint part = group_id(0) % a.splits, hk = group_id(0) / a.splits % heads, b = group_id(0) / a.splits / heads;
+    const uint part = group_id(0) % a.splits, hk = group_id(0) / a.splits % heads,
+               b = group_id(0) / a.splits / heads;
     const size_t k0 = a.k.offset + b * (size_t)a.k.stride[0] + hk * (size_t)a.k.stride[1];
     const size_t v0 = a.v.offset + b * (size_t)a.v.stride[0] + hk * (size_t)a.v.stride[1];
     const int at = position(&a, pos, b, 0), is_last = part + 1 == a.splits;
@@ -161,7 +172,8 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
         float turn_cos[TURN_PADDED], turn_sin[TURN_PADDED];
         turns(turn_cos, turn_sin, freqs + s.freqs, at + (int)t, s.turn_scale);
         for (uint i = t * a.group; i < (t + 1) * a.group; i++)
-            take_head(ready + i * 16 * DV, q + row_at(&a, &a.q, b, hk, i), q_norm, s.q_norm, s.eps, turn_cos, turn_sin);
+            take_head(ready + i * 16 * DV, q + row_at(&a, &a.q, b, hk, i), q_norm, s.q_norm, s.eps, turn_cos,
+                      turn_sin);
         const int row = at + (int)t;
         if (!is_last || row < 0 || row >= (int)s.capacity)
             continue;
@@ -180,14 +192,17 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
         if (i >= (queries + ROWS - 1) / ROWS * ROWS)
             break;
         for (uint d = 0; d < 16 * DV; d++)
-            ready[i * 16 * DV + d] = d < D ? ready[from * 16 * DV + d] * (i < queries ? a.scale : 1.0f) : 0.0f;
+            ready[i * 16 * DV + d] =
+                d < D ? ready[from * 16 * DV + d] * (i < queries ? a.scale : 1.0f) : 0.0f;
         most[i] = is_last ? first_logit(&a, sinks, hk, from) : -INFINITY;
         sum[i] = first_weight(most[i]);
         for (uint j = 0; j < EV; j++)
             acc[i * EV + j] = 0;
     }
-    /* Keys as [begin, old) and what this step writes: the former are cut, the last part takes the latter too. */
-    const int end = keys_end(&a, at + (int)a.n[2] - 1), begin = min(keys_begin(&a, at), end), old = WRITE ? clamp(at, begin, end) : end;
+    /* Keys as [begin, old) and what this step writes: the former are cut, the last part takes the latter
+     * too. */
+    const int end = keys_end(&a, at + (int)a.n[2] - 1), begin = min(keys_begin(&a, at), end),
+              old = WRITE ? clamp(at, begin, end) : end;
     const int span = (old - begin + (int)(a.splits * KEYS) - 1) / (int)(a.splits * KEYS) * KEYS;
     const int from = min(begin + (int)part * span, old), to = is_last ? end : min(from + span, old);
     for (int key = from; key < to; key += KEYS) {
@@ -195,11 +210,13 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
         const size_t k_at = k0 + key * (size_t)a.k.stride[2], v_at = v0 + key * (size_t)a.v.stride[2];
         for (uint i = 0; i < queries; i += ROWS) {
             const uint last = min(i + ROWS, queries) - 1;
-            if (keys_end(&a, position(&a, pos, b, last)) <= key || keys_begin(&a, position(&a, pos, b, i)) >= key + n)
+            if (keys_end(&a, position(&a, pos, b, last)) <= key ||
+                keys_begin(&a, position(&a, pos, b, i)) >= key + n)
                 continue;
             score(z, ready + i * 16 * DV, k, k_at, a.k.stride[2], n, v, v_at, a.v.stride[2]);
             soften_rows(&a, z, keep, most + i, sum + i, mask, pos, (row_id){b, hk, i, last}, key, to);
-            weigh(acc + i * EV, keep, (const float *)z, v, v_at, a.v.stride[2], n, k, k_at + KEYS * (size_t)a.k.stride[2], a.k.stride[2]);
+            weigh(acc + i * EV, keep, (const float *)z, v, v_at, a.v.stride[2], n, k,
+                  k_at + KEYS * (size_t)a.k.stride[2], a.k.stride[2]);
         }
     }
     for (uint i = 0; i < queries; i++) {
@@ -217,7 +234,8 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
 }
 
 SINGLE_KERNEL
-void attention_merge(STAGE_GROUP const attention_cpu_decode_args s, global float *out, global const float *parts)
+void attention_merge(STAGE_GROUP const attention_cpu_decode_args s, global float *out,
+                     global const float *parts)
 {
     const attention_args a = s.a;
     const uint queries = a.group * a.n[2], heads = a.n[1] / a.group, i = group_id(0) % queries;
@@ -227,7 +245,10 @@ void attention_merge(STAGE_GROUP const attention_cpu_decode_args s, global float
     parts += (((size_t)b * heads + hk) * queries + i) * a.splits * RECORD;
     for (uint p = 0; p < a.splits; p++)
         most = fmax(most, parts[p * RECORD]);
-    const float base = most == -INFINITY ? 0.0f : most; /* a part that kept nothing weighs nothing; one of NaN alone has a NaN sum */
+    const float base =
+        most == -INFINITY
+            ? 0.0f
+            : most; /* a part that kept nothing weighs nothing; one of NaN alone has a NaN sum */
     for (uint j = 0; j < EV; j++)
         acc[j] = 0;
     for (uint p = 0; p < a.splits; p++) {

@@ -1,9 +1,11 @@
-/* Softmax attention for CPUs, with an online softmax (arXiv:1805.02867) over chunks of KEYS keys: q [B, H, T, D], k [B, Hk, S, D],
- * v [B, Hk, S, E], group = H / Hk;
- *   z[s] = cap(scale q . k[s]) + mask,  out[b, t, h, :] = sum_s exp(z[s] - max z) v[s] / sum_s exp(z[s] - max z).
- * The queries that meet the same keys, (t, h) for the heads h of one group, are counted together: query i has t = i / group. A tile of
- * them shares each chunk: its keys are transposed and its values decoded once, then both products are outer products of ROWS queries
- * with vectors of 16 keys, or of 16 elements. Only keys that some query may see are read. A query that sees none gives zeros.
+/* Softmax attention for CPUs, with an online softmax (arXiv:1805.02867) over chunks of KEYS keys: q [B, H,
+ * T, D], k [B, Hk, S, D], v [B, Hk, S, E], group = H / Hk;
+ *   z[s] = cap(scale q . k[s]) + mask,  out[b, t, h, :] = sum_s exp(z[s] - max z) v[s] / sum_s exp(z[s] -
+ *     max z). The queries that meet the same keys, (t, h) for the heads h of one group, are counted
+ *     together: query i has t = i / group. A tile of them shares each chunk: its keys are transposed and
+ *     its values decoded once, then both products are outer products of ROWS queries with vectors of 16
+ *     keys, or of 16 elements. Only keys that some query may see are read. A query that sees none gives
+ *     zeros.
  * Launch: tiles Hk B groups, where a tile has a.tile queries, up to TILE.
  *   -D TILE    queries of a tile at most, a multiple of ROWS
  *   -D ROWS    queries that are worked on at once
@@ -11,7 +13,8 @@
  *   -D K_TYPE, V_TYPE  dtypes of k and v
  *   -D MASK    DTYPE_NONE (-1), DTYPE_F32: added, DTYPE_I32 or DTYPE_I8: kept where not 0
  *   -D POS     1: query t of sequence b stands at pos[b] + t, else at t
- *   -D SINKS   dtype of sinks [H], DTYPE_NONE without: each query of head h has a further key of logit sinks[h], of no value */
+ *   -D SINKS   dtype of sinks [H], DTYPE_NONE without: each query of head h has a further key of logit
+ *              sinks[h], of no value */
 #define WG 1
 #include "args.h"
 #include "weights.h"
@@ -25,13 +28,13 @@
 #include "attention_weigh.h"
 
 /* A round of the perfect shuffle: four of them transpose 16 x 16. */
-#define SHUFFLE_ROUND(to, from)                                                                                                        \
-    _Pragma("unroll") for (uint i = 0; i < 8; i++)                                                                                     \
-    {                                                                                                                                  \
-        to[2 * i].even = from[i].lo;                                                                                                   \
-        to[2 * i].odd = from[i + 8].lo;                                                                                                \
-        to[2 * i + 1].even = from[i].hi;                                                                                               \
-        to[2 * i + 1].odd = from[i + 8].hi;                                                                                            \
+#define SHUFFLE_ROUND(to, from)                             \
+    _Pragma("unroll") for (uint i = 0; i < 8; i++)          \
+    {                                                       \
+        to[2 * i].even = from[i].lo;                        \
+        to[2 * i].odd = from[i + 8].lo;                     \
+        to[2 * i + 1].even = from[i].hi;                    \
+        to[2 * i + 1].odd = from[i + 8].hi;                 \
     }
 
 /* n rows of k from `at` on, as kt[element][key]; keys from n on repeat the last one. */
@@ -62,18 +65,18 @@ static void pack_values(float16 *to, global const v_elem *v, size_t at, size_t s
 }
 
 /* z[i][key] = q[i] . k[key] for ROWS queries and N vectors of keys. */
-#define DEFINE_SCORE(N)                                                                                                                \
-    static void score_##N(float16 *z, const float *q, const float16 *kt)                                                               \
-    {                                                                                                                                  \
-        float16 acc[ROWS][N];                                                                                                          \
-        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                               \
-            _Pragma("unroll") for (int c = 0; c < N; c++) acc[i][c] = 0;                                                               \
-        for (int d = 0; d < D; d++)                                                                                                    \
-            _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                           \
-                _Pragma("unroll") for (int c = 0; c < N; c++)                                                                          \
-                    acc[i][c] = fma((float16)q[i * 16 * DV + d], kt[d * CHUNK + c], acc[i][c]);                                        \
-        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                               \
-            _Pragma("unroll") for (int c = 0; c < N; c++) z[i * CHUNK + c] = acc[i][c];                                                \
+#define DEFINE_SCORE(N)                                                                         \
+    static void score_##N(float16 *z, const float *q, const float16 *kt)                        \
+    {                                                                                           \
+        float16 acc[ROWS][N];                                                                   \
+        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                        \
+            _Pragma("unroll") for (int c = 0; c < N; c++) acc[i][c] = 0;                        \
+        for (int d = 0; d < D; d++)                                                             \
+            _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                    \
+                _Pragma("unroll") for (int c = 0; c < N; c++)                                   \
+                    acc[i][c] = fma((float16)q[i * 16 * DV + d], kt[d * CHUNK + c], acc[i][c]); \
+        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                        \
+            _Pragma("unroll") for (int c = 0; c < N; c++) z[i * CHUNK + c] = acc[i][c];         \
     }
 DEFINE_SCORE(1)
 DEFINE_SCORE(2)
@@ -91,8 +94,9 @@ static void score(float16 *z, const float *q, const float16 *kt, int n)
 }
 
 SINGLE_KERNEL
-void attention_cpu_prefill(const attention_args a, global float *out, global const float *q, global const k_elem *k, global const v_elem *v,
-                    global const mask_elem *mask, global const int *pos, global const sink_elem *sinks)
+void attention_cpu_prefill(const attention_args a, global float *out, global const float *q,
+                           global const k_elem *k, global const v_elem *v, global const mask_elem *mask,
+                           global const int *pos, global const sink_elem *sinks)
 {
     float16 kt[16 * DV * CHUNK], values[KEYS * EV], acc[TILE * EV], sum[TILE], z[ROWS * CHUNK];
     float packed[TILE * 16 * DV], most[TILE], keep[ROWS];
@@ -113,7 +117,8 @@ void attention_cpu_prefill(const attention_args a, global float *out, global con
         for (uint j = 0; j < EV; j++)
             acc[r * EV + j] = 0;
     }
-    const int begin = keys_begin(&a, position(&a, pos, b, first)), end = keys_end(&a, position(&a, pos, b, first + rows - 1));
+    const int begin = keys_begin(&a, position(&a, pos, b, first)),
+              end = keys_end(&a, position(&a, pos, b, first + rows - 1));
     const size_t k0 = a.k.offset + b * (size_t)a.k.stride[0] + hk * (size_t)a.k.stride[1];
     const size_t v0 = a.v.offset + b * (size_t)a.v.stride[0] + hk * (size_t)a.v.stride[1];
     for (int s = begin; s < end; s += KEYS) {
@@ -122,10 +127,12 @@ void attention_cpu_prefill(const attention_args a, global float *out, global con
         pack_values(values, v, v0 + s * (size_t)a.v.stride[2], a.v.stride[2], n);
         for (uint r = 0; r < rows; r += ROWS) {
             const uint last = min(r + ROWS, rows) - 1;
-            if (keys_end(&a, position(&a, pos, b, first + last)) <= s || keys_begin(&a, position(&a, pos, b, first + r)) >= s + n)
+            if (keys_end(&a, position(&a, pos, b, first + last)) <= s ||
+                keys_begin(&a, position(&a, pos, b, first + r)) >= s + n)
                 continue;
             score(z, packed + r * 16 * DV, kt, n);
-            soften_rows(&a, z, keep, most + r, sum + r, mask, pos, (row_id){b, hk, first + r, first + last}, s, end);
+            soften_rows(&a, z, keep, most + r, sum + r, mask, pos, (row_id){b, hk, first + r, first + last},
+                        s, end);
             weigh(acc + r * EV, keep, (const float *)z, values, n);
         }
     }

@@ -1,16 +1,22 @@
-/* Softmax attention on GPUs, tiles of queries by chunks of keys in local memory (FlashAttention, arXiv:2205.14135; parts: Flash-Decoding):
- * the formula of attention.cl. The queries of a head of k, counted as there (i = t group + h), lie in tiles of ROWS, so that all heads of
- * a group and neighbouring positions share each read of k and v.
- *   attention_gpu_flash        launch: splits ceil(group T / ROWS) Hk B groups of WG items. With a.splits > 1 the keys are cut in so many
- *                          parts; each leaves a record for each query in `parts`: max z, the sum of the weights, two floats that count
- *                          for nothing, then the sum of values, E rounded up to a multiple of 4.
- *   attention_gpu_flash_merge  launch: group T Hk B groups of WG items; joins the records.
- * Item (r, c) of ROWS / TALL by SLOTS has the rows r TALL .. and, of a chunk, the keys c, c + SLOTS ..; of the values the vectors of four
- * elements c, c + SLOTS ... No sum crosses items: each adds up the weights of its rows for itself.
+/* Softmax attention on GPUs: tiles of queries by chunks of keys in local memory (FlashAttention,
+ * arXiv:2205.14135; the parts are those of Flash-Decoding). The formula is that of attention_gpu_query.cl.
+ * The queries of a head of k are counted as there (i = t group + h) and lie in tiles of ROWS, so that all
+ * heads of a group and neighbouring positions share each read of k and v.
+ *
+ * Launches:
+ *   attention_gpu_flash        splits ceil(group T / ROWS) Hk B groups of WG items. With a.splits > 1 the
+ *                              keys are cut in so many parts, and each part leaves a record for each query
+ *                              in `parts`: the largest logit, the sum of the weights, two unused floats,
+ *                              then the weighted sum of the values, of E rounded up to a multiple of 4.
+ *   attention_gpu_flash_merge  group T Hk B groups of WG items; it joins the records.
+ *
+ * An item (r, c) of ROWS / TALL by SLOTS has the rows from r TALL on. Of a chunk it has the keys c, c +
+ * SLOTS ..; of the values it has the vectors of four elements c, c + SLOTS .. Each item adds up the
+ * weights of its rows for itself, so no sum crosses items.
  *   -D WG, ROWS, TALL  ROWS / TALL divides WG
- *   -D KEYS       keys of a chunk, a multiple of SLOTS = WG TALL / ROWS
- *   -D D, E       last dims of k and v
- *   -D K_TYPE, V_TYPE, MASK, POS, SINKS  as in attention.cl */
+ *   -D KEYS            keys of a chunk, a multiple of SLOTS = WG TALL / ROWS
+ *   -D D, E            last dims of k and v
+ *   -D K_TYPE, V_TYPE, MASK, POS, SINKS  as in attention.h */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -24,29 +30,32 @@
 enum {
     D4 = (D + 3) / 4,
     E4 = (E + 3) / 4,
-    WIDE = (D4 > E4 ? D4 : E4) + 1, /* vectors between rows of a chunk: one more, so that neighbouring rows lie in other banks */
+    WIDE = (D4 > E4 ? D4 : E4) +
+           1, /* vectors between rows of a chunk; the extra one puts neighbours in other banks */
     SLOTS = WG * TALL / ROWS,
-    MINE = KEYS / SLOTS,            /* keys of a chunk that an item has */
+    MINE = KEYS / SLOTS, /* keys of a chunk that an item has */
     VECTORS = (E4 + SLOTS - 1) / SLOTS,
-    PITCH = KEYS + 1,               /* floats between rows of weights */
+    PITCH = KEYS + 1, /* floats between rows of weights */
     RECORD = 4 + 4 * E4
 };
 
-/* n rows of N elements from `at` on as f32; zeros in the chunk's other rows and behind a row's end. */
-#define DEFINE_LOAD_ROWS(name, type, N)                                                                                                \
-    static void name(local float *to, global const ELEM(type) *p, size_t at, size_t stride, int n, uint item)                          \
-    {                                                                                                                                  \
-        const uint units = (N + 15) / 16;                                                                                              \
-        _Pragma("unroll 1") for (uint u = item; u < KEYS * units; u += WG) {                                                           \
-            const uint row = u / units, e = u % units * 16;                                                                            \
-            const size_t from = at + row * stride + e;                                                                                 \
-            local float *x = to + row * 4 * WIDE + e;                                                                                  \
-            if (e + 16 <= N)                                                                                                           \
-                vstore16((int)row < n ? LOAD16(type, p, from) : (float16)(0.0f), 0, x);                                                \
-            else                                                                                                                       \
-                for (uint i = 0; e + i < (N + 3) / 4 * 4; i++)                                                                         \
-                    x[i] = (int)row < n && e + i < N ? LOAD(type, p, from + i) : 0.0f;                                                 \
-        }                                                                                                                              \
+/* Defines a function that loads n rows of N elements from `at` on as f32. It writes zeros to the chunk's
+ * other rows and behind a row's end. */
+#define DEFINE_LOAD_ROWS(name, type, N)                                                            \
+    static void name(local float *to, global const ELEM(type) *p, size_t at, size_t stride, int n, \
+                     uint item)                                                                    \
+    {                                                                                              \
+        const uint units = (N + 15) / 16;                                                          \
+        _Pragma("unroll 1") for (uint u = item; u < KEYS * units; u += WG) {                       \
+            const uint row = u / units, e = u % units * 16;                                        \
+            const size_t from = at + row * stride + e;                                             \
+            local float *x = to + row * 4 * WIDE + e;                                              \
+            if (e + 16 <= N)                                                                       \
+                vstore16((int)row < n ? LOAD16(type, p, from) : (float16)(0.0f), 0, x);            \
+            else                                                                                   \
+                for (uint i = 0; e + i < (N + 3) / 4 * 4; i++)                                     \
+                    x[i] = (int)row < n && e + i < N ? LOAD(type, p, from + i) : 0.0f;             \
+        }                                                                                          \
     }
 DEFINE_LOAD_ROWS(load_keys, K_TYPE, D)
 DEFINE_LOAD_ROWS(load_values, V_TYPE, E)
@@ -56,7 +65,7 @@ static void score(float *z, local const float4 *q, local const float4 *k)
 {
     for (uint i = 0; i < TALL * MINE; i++)
         z[i] = 0;
-#pragma unroll 1 /* a loop of loads that is unrolled asks for all of them first: some compilers spill hundreds of registers */
+#pragma unroll 1 /* unrolled, some compilers issue all loads first and spill hundreds of registers */
     for (uint d = 0; d < D4; d++) {
         float4 x[MINE];
 #pragma unroll
@@ -72,133 +81,216 @@ static void score(float *z, local const float4 *q, local const float4 *k)
     }
 }
 
-GROUP_KERNEL
-void attention_gpu_flash(const attention_flash_args f, global float *out, global float *parts, global const float *q, global const k_elem *k,
-                     global const v_elem *v, global const mask_elem *mask, global const int *pos, global const sink_elem *sinks)
-{
-    const attention_args a = f.a;
-    const uint queries = a.group * a.n[2], heads = a.n[1] / a.group, tiles = (queries + ROWS - 1) / ROWS;
-    const uint part = get_group_id(0) % a.splits, tile = get_group_id(0) / a.splits % tiles;
-    const uint hk = get_group_id(0) / a.splits / tiles % heads, b = get_group_id(0) / a.splits / tiles / heads;
-    const size_t k0 = a.k.offset + b * (size_t)a.k.stride[0] + hk * (size_t)a.k.stride[1];
-    const size_t v0 = a.v.offset + b * (size_t)a.v.stride[0] + hk * (size_t)a.v.stride[1];
-    local float4 ready[ROWS * D4], chunk[KEYS * WIDE];
-    local float weights[ROWS * PITCH];
-    const uint item = get_local_id(0), slot = item % SLOTS, first = item / SLOTS * TALL;
-    size_t mask_row[TALL];
-    int begin[TALL], end[TALL];
-    float most[TALL], sum[TALL];
-    float4 acc[TALL * VECTORS];
+/* What a group computes, and which rows and keys of it are an item's. */
+typedef struct place {
+    uint queries, heads;         /* of a head of k; heads of k */
+    uint part, tile, hk, b;      /* part of the keys, tile of queries, head of k, sequence */
+    uint item, slot, first;      /* item (first / TALL, slot) of the group */
+} place;
 
-    for (uint i = item; i < ROWS * D4 * 4; i += WG) {
-        const uint d = i % (4 * D4), query = min(tile * ROWS + i / (4 * D4), queries - 1);
-        ((local float *)ready)[i] = d < D ? q[row_at(&a, &a.q, b, hk, query) + d] : 0.0f;
+static place place_of(const attention_args *a)
+{
+    const uint queries = a->group * a->n[2], heads = a->n[1] / a->group, tiles = (queries + ROWS - 1) / ROWS;
+    const uint group = get_group_id(0) / a->splits, item = get_local_id(0);
+    place p;
+    p.queries = queries;
+    p.heads = heads;
+    p.part = get_group_id(0) % a->splits;
+    p.tile = group % tiles;
+    p.hk = group / tiles % heads;
+    p.b = group / tiles / heads;
+    p.item = item;
+    p.slot = item % SLOTS;
+    p.first = item / SLOTS * TALL;
+    return p;
+}
+
+/* Row i of an item as a query. Rows beyond the end repeat the last query. */
+static uint query_of(const place *p, uint i) { return min(p->tile * ROWS + p->first + i, p->queries - 1); }
+
+/* The tile's queries as f32, rows of D4 vectors. */
+static void load_queries(local float *ready, const attention_args *a, const place *p, global const float *q)
+{
+    for (uint i = p->item; i < ROWS * D4 * 4; i += WG) {
+        const uint d = i % (4 * D4), query = min(p->tile * ROWS + i / (4 * D4), p->queries - 1);
+        ready[i] = d < D ? q[row_at(a, &a->q, p->b, p->hk, query) + d] : 0.0f;
     }
+}
+
+/* The keys [x, y) of the group's part. A tile's keys are what any of its queries sees, cut in parts of
+ * whole chunks. Later queries see further. */
+static int2 keys_of_part(const attention_args *a, const place *p, global const int *pos)
+{
+    const int all_end = keys_end(a, position(a, pos, p->b, min((p->tile + 1) * ROWS, p->queries) - 1));
+    const int all_begin = min(keys_begin(a, position(a, pos, p->b, p->tile * ROWS)), all_end);
+    const int span = (all_end - all_begin + (int)(a->splits * KEYS) - 1) / (int)(a->splits * KEYS) * KEYS;
+    const int from = min(all_begin + (int)p->part * span, all_end);
+    return (int2)(from, min(from + span, all_end));
+}
+
+/* Replaces an item's products z by logits, -INFINITY for keys that a query does not see, and writes them
+ * to `weights`. */
+static void put_logits(local float *weights, float *z, const attention_args *a, const place *p,
+                       const int *begin, const int *end, global const mask_elem *mask, const size_t *mask_row,
+                       int s0, int to)
+{
 #pragma unroll
-    for (uint i = 0; i < TALL; i++) { /* rows beyond the end stand for the last query */
-        const uint query = min(tile * ROWS + first + i, queries - 1);
-        const int at = position(&a, pos, b, query);
-        mask_row[i] = row_at(&a, &a.mask, b, hk, query);
-        begin[i] = keys_begin(&a, at);
-        end[i] = keys_end(&a, at);
-        most[i] = part + 1 == a.splits ? first_logit(&a, sinks, hk, query) : -INFINITY;
-        sum[i] = most[i] > -INFINITY ? 1.0f : 0.0f;
+    for (uint i = 0; i < TALL; i++)
 #pragma unroll
-        for (uint j = 0; j < VECTORS; j++)
-            acc[i * VECTORS + j] = 0;
-    }
-    /* What any query of the tile sees, cut in parts of whole chunks. Queries see further the later they stand. */
-    const int all_end = keys_end(&a, position(&a, pos, b, min((tile + 1) * ROWS, queries) - 1));
-    const int all_begin = min(keys_begin(&a, position(&a, pos, b, tile * ROWS)), all_end);
-    const int span = (all_end - all_begin + (int)(a.splits * KEYS) - 1) / (int)(a.splits * KEYS) * KEYS;
-    const int from = min(all_begin + (int)part * span, all_end), to = min(from + span, all_end);
-    for (int s0 = from; s0 < to; s0 += KEYS) { /* the bounds are the same for the whole group */
-        const int n = min((int)KEYS, to - s0);
-        float z[TALL * MINE], keep[TALL];
-        load_keys((local float *)chunk, k, k0 + s0 * (size_t)a.k.stride[2], a.k.stride[2], n, item);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        score(z, ready + first * D4, chunk + slot * WIDE);
-#pragma unroll
-        for (uint i = 0; i < TALL; i++)
-#pragma unroll
-            for (uint j = 0; j < MINE; j++) {
-                const int s = s0 + (int)(slot + j * SLOTS);
-                float *mine = z + i * MINE + j;
-                *mine = s >= begin[i] && s < min(end[i], to) ? logit(&a, mask, mask_row[i], s, *mine) : -INFINITY;
-                weights[(first + i) * PITCH + slot + j * SLOTS] = *mine;
-            }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        load_values((local float *)chunk, v, v0 + s0 * (size_t)a.v.stride[2], a.v.stride[2], n, item);
-#pragma unroll
-        for (uint i = 0; i < TALL; i++) {
-            float high = most[i];
-#pragma unroll 4
-            for (uint s = 0; s < KEYS; s++)
-                high = fmax(high, weights[(first + i) * PITCH + s]);
-            const float base = high == -INFINITY ? 0.0f : high; /* nothing kept yet, or NaN alone, which fmax leaves out */
-            keep[i] = exp(most[i] - base);
-            most[i] = high;
-#pragma unroll
-            for (uint j = 0; j < MINE; j++)
-                z[i * MINE + j] = exp(z[i * MINE + j] - base);
+        for (uint j = 0; j < MINE; j++) {
+            const int s = s0 + (int)(p->slot + j * SLOTS);
+            float *mine = z + i * MINE + j;
+            *mine = s >= begin[i] && s < min(end[i], to) ? logit(a, mask, mask_row[i], s, *mine) : -INFINITY;
+            weights[(p->first + i) * PITCH + p->slot + j * SLOTS] = *mine;
         }
-        barrier(CLK_LOCAL_MEM_FENCE); /* all have read the scores */
-#pragma unroll
-        for (uint i = 0; i < TALL; i++) {
-#pragma unroll
-            for (uint j = 0; j < MINE; j++)
-                weights[(first + i) * PITCH + slot + j * SLOTS] = z[i * MINE + j];
-            sum[i] *= keep[i];
-#pragma unroll
-            for (uint j = 0; j < VECTORS; j++)
-                acc[i * VECTORS + j] *= keep[i];
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll 1
-        for (uint s = 0; s < KEYS; s++) {
-            float4 x[VECTORS];
-#pragma unroll
-            for (uint j = 0; j < VECTORS; j++)
-                x[j] = slot + j * SLOTS < E4 ? chunk[s * WIDE + slot + j * SLOTS] : (float4)(0.0f);
-#pragma unroll
-            for (uint i = 0; i < TALL; i++) {
-                const float weight = weights[(first + i) * PITCH + s];
-                sum[i] += weight;
-#pragma unroll
-                for (uint j = 0; j < VECTORS; j++)
-                    acc[i * VECTORS + j] += weight * x[j];
-            }
-        }
-        barrier(CLK_LOCAL_MEM_FENCE); /* chunk and weights are overwritten next */
-    }
+}
+
+/* Raises the maximum of each row to that of the chunk's logits, and turns z into weights relative to it.
+ * keep[i] is the factor for what row i has summed before. */
+static void rescale(float *z, float *most, float *keep, local const float *weights, const place *p)
+{
 #pragma unroll
     for (uint i = 0; i < TALL; i++) {
-        const uint query = tile * ROWS + first + i;
-        if (query >= queries)
+        float high = most[i];
+#pragma unroll 4
+        for (uint s = 0; s < KEYS; s++)
+            high = fmax(high, weights[(p->first + i) * PITCH + s]);
+        const float base =
+            high == -INFINITY ? 0.0f : high; /* no key yet, or only NaN, which fmax leaves out */
+        keep[i] = exp(most[i] - base);
+        most[i] = high;
+#pragma unroll
+        for (uint j = 0; j < MINE; j++)
+            z[i * MINE + j] = exp(z[i * MINE + j] - base);
+    }
+}
+
+/* Writes an item's weights, and scales what its rows have summed. */
+static void put_weights(local float *weights, const float *z, const float *keep, float *sum, float4 *acc,
+                        const place *p)
+{
+#pragma unroll
+    for (uint i = 0; i < TALL; i++) {
+#pragma unroll
+        for (uint j = 0; j < MINE; j++)
+            weights[(p->first + i) * PITCH + p->slot + j * SLOTS] = z[i * MINE + j];
+        sum[i] *= keep[i];
+#pragma unroll
+        for (uint j = 0; j < VECTORS; j++)
+            acc[i * VECTORS + j] *= keep[i];
+    }
+}
+
+/* Adds the chunk's values by their weights to an item's sums. */
+static void accumulate(float4 *acc, float *sum, local const float *weights, local const float4 *values,
+                       const place *p)
+{
+#pragma unroll 1
+    for (uint s = 0; s < KEYS; s++) {
+        float4 x[VECTORS];
+#pragma unroll
+        for (uint j = 0; j < VECTORS; j++)
+            x[j] = p->slot + j * SLOTS < E4 ? values[s * WIDE + p->slot + j * SLOTS] : (float4)(0.0f);
+#pragma unroll
+        for (uint i = 0; i < TALL; i++) {
+            const float weight = weights[(p->first + i) * PITCH + s];
+            sum[i] += weight;
+#pragma unroll
+            for (uint j = 0; j < VECTORS; j++)
+                acc[i * VECTORS + j] += weight * x[j];
+        }
+    }
+}
+
+/* Vectors slot, slot + SLOTS .. of a row, times `scale`. */
+static void store_row(global float *row, const float4 *acc, uint slot, float scale)
+{
+#pragma unroll
+    for (uint j = 0; j < VECTORS; j++) {
+        const uint e = 4 * (slot + j * SLOTS);
+        const float4 x = acc[j] * scale;
+        if (e + 4 <= E)
+            vstore4(x, 0, row + e);
+        else {
+            const float each[4] = {x.x, x.y, x.z, x.w};
+            for (uint u = 0; e + u < E; u++)
+                row[e + u] = each[u];
+        }
+    }
+}
+
+/* The item's rows: results, or, where the keys are cut, records for the merge. */
+static void store(global float *out, global float *parts, const attention_args *a, const place *p,
+                  const float *most, const float *sum, const float4 *acc)
+{
+#pragma unroll
+    for (uint i = 0; i < TALL; i++) {
+        const uint query = p->tile * ROWS + p->first + i;
+        if (query >= p->queries)
             continue;
-        const float scale = a.splits > 1 ? 1.0f : sum[i] != 0 ? 1.0f / sum[i] : 0.0f;
-        global float *row = out + out_at(&a, b, hk, query, E);
-        if (a.splits > 1) {
-            row = parts + f.parts + ((((size_t)b * heads + hk) * queries + query) * a.splits + part) * RECORD;
-            if (slot == 0) {
+        const float scale = a->splits > 1 ? 1.0f : sum[i] != 0 ? 1.0f / sum[i] : 0.0f;
+        global float *row = out + out_at(a, p->b, p->hk, query, E);
+        if (a->splits > 1) {
+            row = parts +
+                  ((((size_t)p->b * p->heads + p->hk) * p->queries + query) * a->splits + p->part) * RECORD;
+            if (p->slot == 0) {
                 row[0] = most[i];
                 row[1] = sum[i];
             }
             row += 4;
         }
-#pragma unroll
-        for (uint j = 0; j < VECTORS; j++) {
-            const uint e = 4 * (slot + j * SLOTS);
-            const float4 x = acc[i * VECTORS + j] * scale;
-            if (e + 4 <= E)
-                vstore4(x, 0, row + e);
-            else {
-                const float each[4] = {x.x, x.y, x.z, x.w};
-                for (uint u = 0; e + u < E; u++)
-                    row[e + u] = each[u];
-            }
-        }
+        store_row(row, acc + i * VECTORS, p->slot, scale);
     }
+}
+
+GROUP_KERNEL
+void attention_gpu_flash(const attention_flash_args f, global float *out, global float *parts,
+                         global const float *q, global const k_elem *k, global const v_elem *v,
+                         global const mask_elem *mask, global const int *pos, global const sink_elem *sinks)
+{
+    const attention_args a = f.a;
+    const place p = place_of(&a);
+    const size_t k0 = a.k.offset + p.b * (size_t)a.k.stride[0] + p.hk * (size_t)a.k.stride[1];
+    const size_t v0 = a.v.offset + p.b * (size_t)a.v.stride[0] + p.hk * (size_t)a.v.stride[1];
+    local float4 ready[ROWS * D4], chunk[KEYS * WIDE];
+    local float weights[ROWS * PITCH];
+    size_t mask_row[TALL];
+    int begin[TALL], end[TALL];
+    float most[TALL], sum[TALL];
+    float4 acc[TALL * VECTORS];
+
+    load_queries((local float *)ready, &a, &p, q);
+#pragma unroll
+    for (uint i = 0; i < TALL; i++) {
+        const uint query = query_of(&p, i);
+        const int at = position(&a, pos, p.b, query);
+        mask_row[i] = row_at(&a, &a.mask, p.b, p.hk, query);
+        begin[i] = keys_begin(&a, at);
+        end[i] = keys_end(&a, at);
+        most[i] = p.part + 1 == a.splits ? first_logit(&a, sinks, p.hk, query) : -INFINITY;
+        sum[i] = most[i] > -INFINITY ? 1.0f : 0.0f;
+#pragma unroll
+        for (uint j = 0; j < VECTORS; j++)
+            acc[i * VECTORS + j] = 0;
+    }
+    const int2 keys = keys_of_part(&a, &p, pos);
+    for (int s0 = keys.x; s0 < keys.y; s0 += KEYS) { /* the bounds are the same for the whole group */
+        const int n = min((int)KEYS, keys.y - s0);
+        float z[TALL * MINE], keep[TALL];
+        load_keys((local float *)chunk, k, k0 + s0 * (size_t)a.k.stride[2], a.k.stride[2], n, p.item);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        score(z, ready + p.first * D4, chunk + p.slot * WIDE);
+        put_logits(weights, z, &a, &p, begin, end, mask, mask_row, s0, keys.y);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        load_values((local float *)chunk, v, v0 + s0 * (size_t)a.v.stride[2], a.v.stride[2], n, p.item);
+        rescale(z, most, keep, weights, &p);
+        barrier(CLK_LOCAL_MEM_FENCE); /* all items have read the logits */
+        put_weights(weights, z, keep, sum, acc, &p);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        accumulate(acc, sum, weights, chunk, &p);
+        barrier(CLK_LOCAL_MEM_FENCE); /* chunk and weights are overwritten next */
+    }
+    store(out, parts + f.parts, &a, &p, most, sum, acc);
 }
 
 GROUP_KERNEL
@@ -211,7 +303,8 @@ void attention_gpu_flash_merge(const attention_flash_args f, global float *out, 
     parts += f.parts + (((size_t)b * heads + hk) * queries + query) * a.splits * RECORD;
     for (uint p = 0; p < a.splits; p++)
         most = fmax(most, parts[p * RECORD]);
-    const float base = most == -INFINITY ? 0.0f : most; /* a part that kept nothing weighs nothing; one of NaN alone has a NaN sum */
+    const float base =
+        most == -INFINITY ? 0.0f : most; /* a part without keys weighs 0; one of NaN has a NaN sum */
     for (uint p = 0; p < a.splits; p++)
         total += exp(parts[p * RECORD] - base) * parts[p * RECORD + 1];
     const float scale = total != 0 ? 1.0f / total : 0.0f;

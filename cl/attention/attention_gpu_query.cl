@@ -1,13 +1,17 @@
-/* Softmax attention with an online softmax (arXiv:1805.02867): q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], group = H / Hk;
- *   z[s] = cap(scale q . k[s]) + mask,  out[b, t, h, :] = sum_s exp(z[s] - max z) v[s] / sum_s exp(z[s] - max z).
- * The queries that meet the same keys, (t, h) for the heads h of one group, are counted together: query i has t = i / group.
- * Launch: group T Hk B groups, one for each query. Only keys that the query may see are read. A query that sees no key gives zeros.
+/* Softmax attention with an online softmax (arXiv:1805.02867): q [B, H, T, D], k [B, Hk, S, D], v [B, Hk,
+ * S, E], group = H / Hk;
+ *   z[s] = cap(scale q . k[s]) + mask,  out[b, t, h, :] = sum_s exp(z[s] - max z) v[s] / sum_s exp(z[s] -
+ *     max z). The queries that meet the same keys, (t, h) for the heads h of one group, are counted
+ *     together: query i has t = i / group.
+ * Launch: group T Hk B groups, one for each query. Only keys that the query may see are read. A query that
+ * sees no key gives zeros.
  *   -D WG      work-items a group, a power of two
  *   -D D, E    last dims of k and v
  *   -D K_TYPE, V_TYPE  dtypes of k and v
  *   -D MASK    DTYPE_NONE (-1), DTYPE_F32: added, DTYPE_I32 or DTYPE_I8: kept where not 0
  *   -D POS     1: query t of sequence b stands at pos[b] + t, else at t
- *   -D SINKS   dtype of sinks [H], DTYPE_NONE without: each query of head h has a further key of logit sinks[h], of no value */
+ *   -D SINKS   dtype of sinks [H], DTYPE_NONE without: each query of head h has a further key of logit
+ *              sinks[h], of no value */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -33,11 +37,13 @@ static float dot(global const float *q, global const k_elem *k, size_t k0)
 enum { MINE = (E + WG - 1) / WG }; /* elements of the result that a work-item owns: lane, lane + WG .. */
 
 GROUP_KERNEL
-void attention_gpu_query(const attention_args a, global float *out, global const float *q, global const k_elem *k, global const v_elem *v,
-               global const mask_elem *mask, global const int *pos, global const sink_elem *sinks)
+void attention_gpu_query(const attention_args a, global float *out, global const float *q,
+                         global const k_elem *k, global const v_elem *v, global const mask_elem *mask,
+                         global const int *pos, global const sink_elem *sinks)
 {
     const uint queries = a.group * a.n[2], heads = a.n[1] / a.group;
-    const uint query = get_group_id(0) % queries, hk = get_group_id(0) / queries % heads, b = get_group_id(0) / queries / heads;
+    const uint query = get_group_id(0) % queries, hk = get_group_id(0) / queries % heads,
+               b = get_group_id(0) / queries / heads;
     const size_t k0 = a.k.offset + b * (size_t)a.k.stride[0] + hk * (size_t)a.k.stride[1];
     const size_t v0 = a.v.offset + b * (size_t)a.v.stride[0] + hk * (size_t)a.v.stride[1];
     GROUP_SCRATCH(scratch);
@@ -47,15 +53,18 @@ void attention_gpu_query(const attention_args a, global float *out, global const
     const size_t mask_row = row_at(&a, &a.mask, b, hk, query);
     q += row_at(&a, &a.q, b, hk, query);
     out += out_at(&a, b, hk, query, E);
-    float running_max = first_logit(&a, sinks, hk, query), sum = running_max > -INFINITY ? 1.0f : 0.0f, acc[MINE];
+    float running_max = first_logit(&a, sinks, hk, query), sum = running_max > -INFINITY ? 1.0f : 0.0f,
+          acc[MINE];
     for (uint j = 0; j < MINE; j++)
         acc[j] = 0;
     const int begin = keys_begin(&a, at), end = keys_end(&a, at);
     for (int s0 = begin; s0 < end; s0 += WG) { /* a key each; the bounds are the same for the whole group */
         const int s = s0 + (int)lane, n = min((int)WG, end - s0);
-        const float z = s < end ? logit(&a, mask, mask_row, s, dot(q, k, k0 + s * (size_t)a.k.stride[2])) : -INFINITY;
+        const float z =
+            s < end ? logit(&a, mask, mask_row, s, dot(q, k, k0 + s * (size_t)a.k.stride[2])) : -INFINITY;
         const float most = fmax(running_max, group_max(z, scratch));
-        const float base = most == -INFINITY ? 0.0f : most; /* nothing kept yet, or NaN alone, which fmax leaves out */
+        const float base =
+            most == -INFINITY ? 0.0f : most; /* nothing kept yet, or NaN alone, which fmax leaves out */
         const float p = exp(z - base), keep = exp(running_max - base);
         sum = sum * keep + group_sum(p, scratch);
         running_max = most;

@@ -1,9 +1,12 @@
-/* The score of one key, as the kernels of attention take it whose items have a key each. Include after attention.h. */
+/* The score of one key, as the kernels of attention take it whose items have a key each. Include after
+ * attention.h. */
 #ifndef CLEF_CL_ATTENTION_LOGIT_H
 #define CLEF_CL_ATTENTION_LOGIT_H
 
-/* What the product q . k of key s, which the query may see, weighs before the softmax; -INFINITY where the mask drops it. */
-static float logit(const attention_args *a, global const mask_elem *mask, size_t mask_row, int s, float product)
+/* What the product q . k of key s, which the query may see, weighs before the softmax; -INFINITY where the
+ * mask drops it. */
+static float logit(const attention_args *a, global const mask_elem *mask, size_t mask_row, int s,
+                   float product)
 {
     float z = a->scale * product;
     if (a->softcap > 0)

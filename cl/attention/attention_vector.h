@@ -1,5 +1,6 @@
-/* Pieces of the attention kernels for CPUs, whose single work-items think in vectors of 16 keys, or of 16 elements: rows of k and v,
- * scores to weights, weights to a sum of values. Include after attention.h, with ROWS, D and E defined. */
+/* Pieces of the attention kernels for CPUs, whose single work-items think in vectors of 16 keys, or of 16
+ * elements: rows of k and v, scores to weights, weights to a sum of values. Include after attention.h,
+ * with ROWS, D and E defined. */
 #ifndef CLEF_CL_ATTENTION_VECTOR_H
 #define CLEF_CL_ATTENTION_VECTOR_H
 
@@ -22,34 +23,36 @@ enum { CHUNK = 4, KEYS = 16 * CHUNK, DV = (D + 15) / 16, EV = (E + 15) / 16, E16
 static float16 iota16(void) { return (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
 
 /* Elements 16 j .. of a row of k or v; zeros beyond its end. */
-#define DEFINE_ROW16(name, type, last)                                                                                                 \
-    static float16 name(global const ELEM(type) *p, size_t at, uint j)                                                                 \
-    {                                                                                                                                  \
-        if (16 * j + 16 <= last)                                                                                                       \
-            return LOAD16(type, p, at + 16 * j);                                                                                       \
-        if (type == DTYPE_F32 && 16 * j + 8 == last) /* half a vector at once: by elements, what was stored is waited for */           \
-            return (float16)(vload8(0, (global const float *)p + at + 16 * j), (float8)(0.0f));                                        \
-        float x[16];                                                                                                                   \
-        for (uint i = 0; i < 16; i++)                                                                                                  \
-            x[i] = 16 * j + i < last ? LOAD(type, p, at + 16 * j + i) : 0.0f;                                                          \
-        return vload16(0, x);                                                                                                          \
+#define DEFINE_ROW16(name, type, last)                                                                      \
+    static float16 name(global const ELEM(type) *p, size_t at, uint j)                                      \
+    {                                                                                                       \
+        if (16 * j + 16 <= last)                                                                            \
+            return LOAD16(type, p, at + 16 * j);                                                            \
+        if (type == DTYPE_F32 && 16 * j + 8 == last) /* half a vector: elements would wait for the store */ \
+            return (float16)(vload8(0, (global const float *)p + at + 16 * j), (float8)(0.0f));             \
+        float x[16];                                                                                        \
+        for (uint i = 0; i < 16; i++)                                                                       \
+            x[i] = 16 * j + i < last ? LOAD(type, p, at + 16 * j + i) : 0.0f;                               \
+        return vload16(0, x);                                                                               \
     }
 DEFINE_ROW16(key16, K_TYPE, D)
 DEFINE_ROW16(value16, V_TYPE, E)
 
 /* Asks for the row of k or v that begins at element `at`. */
-#define ROW_BYTES(type, n) (IS_BLOCKS(type) ? (n) / 32 * ((type) == DTYPE_Q8_0 ? Q8_0_BYTES : Q4_0_BYTES) : (n) * sizeof(ELEM(type)))
-#define DEFINE_FETCH(name, type, n)                                                                                                    \
-    static void name(global const ELEM(type) *p, size_t at)                                                                            \
-    {                                                                                                                                  \
-        global const char *row = (global const char *)p + ROW_BYTES(type, at);                                                         \
-        for (uint i = 0; i < ROW_BYTES(type, n); i += LINE_BYTES)                                                                      \
-            FETCH(row + i);                                                                                                            \
+#define ROW_BYTES(type, n)                                                                                   \
+    (IS_BLOCKS(type) ? (n) / 32 * ((type) == DTYPE_Q8_0 ? Q8_0_BYTES : Q4_0_BYTES) : (n) * sizeof(ELEM(type)))
+#define DEFINE_FETCH(name, type, n)                                            \
+    static void name(global const ELEM(type) *p, size_t at)                    \
+    {                                                                          \
+        global const char *row = (global const char *)p + ROW_BYTES(type, at); \
+        for (uint i = 0; i < ROW_BYTES(type, n); i += LINE_BYTES)              \
+            FETCH(row + i);                                                    \
     }
 DEFINE_FETCH(fetch_key, K_TYPE, D)
 DEFINE_FETCH(fetch_value, V_TYPE, E)
 
-/* e^x for x <= 0 or NaN, to 2 ulp; 0 below -87. x = n ln 2 + f with |f| < 0.35, and Taylor's series to f^7. */
+/* e^x for x <= 0 or NaN, to 2 ulp; 0 below -87. x = n ln 2 + f with |f| < 0.35, and Taylor's series to
+ * f^7. */
 static float16 exp_negative(float16 x)
 {
     const float16 shifted = fma(x, (float16)1.44269504f, (float16)12582912.0f), n = shifted - 12582912.0f;
@@ -66,7 +69,8 @@ static float16 exp_negative(float16 x)
 }
 
 /* 16 scores of the keys from s on: capped, masked, and dropped where the query does not see the key. */
-static float16 logit16(const attention_args *a, int at, global const mask_elem *mask, size_t mask_row, int s, int end, float16 z)
+static float16 logit16(const attention_args *a, int at, global const mask_elem *mask, size_t mask_row, int s,
+                       int end, float16 z)
 {
     if (a->softcap > 0)
         z = a->softcap * tanh(z / a->softcap);
@@ -96,23 +100,24 @@ static float16 first_weight(float logit)
     return sum;
 }
 
-/* Scores to weights, in place, against the running maximum, of N vectors of keys. Gives what the sums so far are to be multiplied by. */
-#define DEFINE_SOFTEN(N)                                                                                                               \
-    static float soften_##N(float16 *z, float *most, float16 *sum)                                                                     \
-    {                                                                                                                                  \
-        float16 high = z[0];                                                                                                           \
-        _Pragma("unroll") for (int c = 1; c < N; c++) high = fmax(high, z[c]);                                                         \
-        const float before = *most, now = fmax(before, max16(high)), base = now == -INFINITY ? 0.0f : now;                             \
-        const float keep = now > before ? exp(before - now) : 1.0f;                                                                    \
-        float16 total = 0;                                                                                                             \
-        _Pragma("unroll") for (int c = 0; c < N; c++)                                                                                  \
-        {                                                                                                                              \
-            z[c] = exp_negative(z[c] - base);                                                                                          \
-            total += z[c];                                                                                                             \
-        }                                                                                                                              \
-        *most = now;                                                                                                                   \
-        *sum = *sum * keep + total;                                                                                                    \
-        return keep;                                                                                                                   \
+/* Scores to weights, in place, against the running maximum, of N vectors of keys. Gives what the sums so
+ * far are to be multiplied by. */
+#define DEFINE_SOFTEN(N)                                                                                   \
+    static float soften_##N(float16 *z, float *most, float16 *sum)                                         \
+    {                                                                                                      \
+        float16 high = z[0];                                                                               \
+        _Pragma("unroll") for (int c = 1; c < N; c++) high = fmax(high, z[c]);                             \
+        const float before = *most, now = fmax(before, max16(high)), base = now == -INFINITY ? 0.0f : now; \
+        const float keep = now > before ? exp(before - now) : 1.0f;                                        \
+        float16 total = 0;                                                                                 \
+        _Pragma("unroll") for (int c = 0; c < N; c++)                                                      \
+        {                                                                                                  \
+            z[c] = exp_negative(z[c] - base);                                                              \
+            total += z[c];                                                                                 \
+        }                                                                                                  \
+        *most = now;                                                                                       \
+        *sum = *sum * keep + total;                                                                        \
+        return keep;                                                                                       \
     }
 DEFINE_SOFTEN(1)
 DEFINE_SOFTEN(2)
@@ -129,10 +134,10 @@ typedef struct row_id {
     uint b, hk, first, last;
 } row_id;
 
-/* The chunk's scores of ROWS queries (those beyond the last stand for it) to weights; keep[i]: what the sums of query i are multiplied
- * by. */
-static void soften_rows(const attention_args *a, float16 *z, float *keep, float *most, float16 *sum, global const mask_elem *mask,
-                        global const int *pos, row_id row, int s, int end)
+/* The chunk's scores of ROWS queries (those beyond the last stand for it) to weights; keep[i]: what the
+ * sums of query i are multiplied by. */
+static void soften_rows(const attention_args *a, float16 *z, float *keep, float *most, float16 *sum,
+                        global const mask_elem *mask, global const int *pos, row_id row, int s, int end)
 {
     const int n = end - s;
     for (uint i = 0; i < ROWS; i++) {

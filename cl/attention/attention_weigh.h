@@ -1,19 +1,21 @@
-/* From weights to a weighted sum of values that lie decoded, for attention_cpu_prefill.cl. Include after attention_vector.h. */
+/* From weights to a weighted sum of values that lie decoded, for attention_cpu_prefill.cl. Include after
+ * attention_vector.h. */
 #ifndef CLEF_CL_ATTENTION_WEIGH_H
 #define CLEF_CL_ATTENTION_WEIGH_H
 
 /* sum[i] = keep[i] sum[i] + sum_s p[i][s] v[s] over n keys, for ROWS queries and N vectors of elements. */
-#define DEFINE_WEIGH(N)                                                                                                                \
-    static void weigh_##N(float16 *sum, const float *keep, const float *p, const float16 *v, int n)                                    \
-    {                                                                                                                                  \
-        float16 acc[ROWS][N];                                                                                                          \
-        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                               \
-            _Pragma("unroll") for (int j = 0; j < N; j++) acc[i][j] = sum[i * EV + j] * keep[i];                                       \
-        for (int s = 0; s < n; s++)                                                                                                    \
-            _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                           \
-                _Pragma("unroll") for (int j = 0; j < N; j++) acc[i][j] = fma((float16)p[i * KEYS + s], v[s * EV + j], acc[i][j]);     \
-        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                                               \
-            _Pragma("unroll") for (int j = 0; j < N; j++) sum[i * EV + j] = acc[i][j];                                                 \
+#define DEFINE_WEIGH(N)                                                                             \
+    static void weigh_##N(float16 *sum, const float *keep, const float *p, const float16 *v, int n) \
+    {                                                                                               \
+        float16 acc[ROWS][N];                                                                       \
+        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                            \
+            _Pragma("unroll") for (int j = 0; j < N; j++) acc[i][j] = sum[i * EV + j] * keep[i];    \
+        for (int s = 0; s < n; s++)                                                                 \
+            _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                        \
+                _Pragma("unroll") for (int j = 0; j < N; j++)                                       \
+                    acc[i][j] = fma((float16)p[i * KEYS + s], v[s * EV + j], acc[i][j]);            \
+        _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                            \
+            _Pragma("unroll") for (int j = 0; j < N; j++) sum[i * EV + j] = acc[i][j];              \
     }
 DEFINE_WEIGH(1)
 DEFINE_WEIGH(2)

@@ -1,4 +1,5 @@
-/* For attention_cpu_decode.cl: heads of q and k as they are to be multiplied, and the rows that go to the caches. */
+/* For attention_cpu_decode.cl: heads of q and k as they are to be multiplied, and the rows that go to the
+ * caches. */
 #ifndef CLEF_CL_ATTENTION_WRITE_H
 #define CLEF_CL_ATTENTION_WRITE_H
 
@@ -17,7 +18,8 @@ enum { TURN_VECTORS = (TURNED + 15) / 16, TURN_PADDED = TURNED ? 16 * TURN_VECTO
 
 static size_t new_at(const view_args *view, uint b, uint hk, uint t)
 {
-    return view->offset + b * (size_t)view->stride[0] + hk * (size_t)view->stride[1] + t * (size_t)view->stride[2];
+    return view->offset + b * (size_t)view->stride[0] + hk * (size_t)view->stride[1] +
+           t * (size_t)view->stride[2];
 }
 
 /* By what the pairs of a head at this position turn. */
@@ -74,8 +76,8 @@ static void turn(float *x, const float *turn_cos, const float *turn_sin)
 }
 
 /* The head that lies at `from`, normed and turned, with zeros behind it. */
-static void take_head(float *x, global const float *from, global const norm_elem *weight, uint w0, float eps, const float *turn_cos,
-                      const float *turn_sin)
+static void take_head(float *x, global const float *from, global const norm_elem *weight, uint w0, float eps,
+                      const float *turn_cos, const float *turn_sin)
 {
     for (uint j = 0; j < D / 16; j++)
         vstore16(vload16(j, from), j, x);

@@ -1,5 +1,5 @@
-/* cache[b, h, pos[b] + t, :] = x[b, h, t, :] for x [B, H, T, D]; rows beyond the cache's capacity are dropped. cache_row.h
- * says how they are rounded.
+/* cache[b, h, pos[b] + t, :] = x[b, h, t, :] for x [B, H, T, D]; rows beyond the cache's capacity are
+ * dropped. cache_row.h says how they are rounded.
  * Launch: one group a row of x. No two rows meet.
  *   -D WG    work-items a group
  *   -D TYPE  dtype of the cache: f32, f16 or q8_0 (D a multiple of 32)
@@ -39,7 +39,8 @@ static void write_row(global cache_elem *to, size_t at, global const float *x, u
 #endif
 
 GROUP_KERNEL
-void cache_write(STAGE_GROUP const cache_write_args a, global cache_elem *cache, global const float *x, global const int *pos)
+void cache_write(STAGE_GROUP const cache_write_args a, global cache_elem *cache, global const float *x,
+                 global const int *pos)
 {
     const uint row = group_id(0), t = row % a.n[2], h = row / a.n[2] % a.n[1], b = row / a.n[2] / a.n[1];
 #if POS
@@ -50,6 +51,8 @@ void cache_write(STAGE_GROUP const cache_write_args a, global cache_elem *cache,
     if (at < 0 || at >= (int)a.capacity)
         return;
     x += a.x.offset + b * (size_t)a.x.stride[0] + h * (size_t)a.x.stride[1] + t * (size_t)a.x.stride[2];
-    write_row(cache, a.cache.offset + b * (size_t)a.cache.stride[0] + h * (size_t)a.cache.stride[1] + (uint)at * (size_t)a.cache.stride[2],
+    write_row(cache,
+              a.cache.offset + b * (size_t)a.cache.stride[0] + h * (size_t)a.cache.stride[1] +
+                  (uint)at * (size_t)a.cache.stride[2],
               x, a.n[3]);
 }

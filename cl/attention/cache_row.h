@@ -1,6 +1,7 @@
-/* Writing elements as a cache holds them: halves rounded to the nearest, ties to even; a block of q8_0 with d = max |x| / 127, as a half,
- * and the whole numbers nearest to x / d, ties away from 0. KEEP(type, to, at, j, x): elements n j .. n j + n - 1 of x, in private memory,
- * to the same place of the row that begins at `at`, n = KEEP_AT_ONCE(type). KEEP_ONE(type, to, i, x): one element; not of q8_0. */
+/* Writing elements as a cache holds them: halves rounded to the nearest, ties to even; a block of q8_0
+ * with d = max |x| / 127, as a half, and the whole numbers nearest to x / d, ties away from 0. KEEP(type,
+ * to, at, j, x): elements n j .. n j + n - 1 of x, in private memory, to the same place of the row that
+ * begins at `at`, n = KEEP_AT_ONCE(type). KEEP_ONE(type, to, i, x): one element; not of q8_0. */
 #ifndef CLEF_CL_CACHE_ROW_H
 #define CLEF_CL_CACHE_ROW_H
 
@@ -16,8 +17,14 @@ static inline void keep_block(global uchar *block, float16 a, float16 b)
     vstore16(convert_char16_sat(round(b * inverse)), 0, (global char *)block + 18);
 }
 
-static inline void keep_0(global float *to, size_t at, uint j, const float *x) { vstore16(vload16(j, x), 0, to + at + 16 * j); }
-static inline void keep_1(global half *to, size_t at, uint j, const float *x) { vstore_half16_rte(vload16(j, x), 0, to + at + 16 * j); }
+static inline void keep_0(global float *to, size_t at, uint j, const float *x)
+{
+    vstore16(vload16(j, x), 0, to + at + 16 * j);
+}
+static inline void keep_1(global half *to, size_t at, uint j, const float *x)
+{
+    vstore_half16_rte(vload16(j, x), 0, to + at + 16 * j);
+}
 static inline void keep_5(global uchar *to, size_t at, uint j, const float *x)
 {
     keep_block(to + (at / 32 + j) * Q8_0_BYTES, vload16(2 * j, x), vload16(2 * j + 1, x));

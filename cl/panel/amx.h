@@ -1,27 +1,32 @@
-/* x86 AMX: eight tiles of 16 rows of 64 bytes, and products of bf16 in them. Tiles are named by number, as assembly has it: the compiler
- * knows nothing of them, so a kernel that uses them begins with AMX_BEGIN and ends with AMX_END, which leaves nothing to what runs next.
+/* x86 AMX: eight tiles of 16 rows of 64 bytes, and products of bf16 in them. Tiles are named by number, as
+ * assembly has it: the compiler knows nothing of them, so a kernel that uses them begins with AMX_BEGIN
+ * and ends with AMX_END, which leaves nothing to what runs next.
  *   AMX_ZERO(t)            tile t = 0
  *   AMX_LOAD(t, p, step)   row i from p + i step (bytes)
  *   AMX_STORE(t, p, step)
- *   AMX_DOT(c, a, b)       c[m][n] += sum over k of a[m][k] b[k][n]: f32 [16, 16], bf16 [16, 32], and of b pairs (k, k + 1) side by side:
- *                          word n of row k / 2. Subnormal numbers count as 0. Three tiles of different numbers. */
+ *   AMX_DOT(c, a, b)       c[m][n] += sum over k of a[m][k] b[k][n]: f32 [16, 16], bf16 [16, 32], and of b
+ *                          pairs (k, k + 1) side by side: word n of row k / 2. Subnormal numbers count as
+ *                          0. Three tiles of different numbers. */
 #ifndef CLEF_CL_AMX_H
 #define CLEF_CL_AMX_H
 
 enum { AMX_TILE_BYTES = 1024, AMX_STEP = 64 };
 
 /* Palette 1, all tiles 16 rows of 64 bytes. */
-#define AMX_BEGIN()                                                                                                                        \
-    do {                                                                                                                                   \
-        uchar config_[64] __attribute__((aligned(64)));                                                                                    \
-        for (uint i_ = 0; i_ < 64; i_++)                                                                                                   \
-            config_[i_] = i_ == 0 ? 1 : i_ < 16 ? 0 : i_ < 32 ? (i_ % 2 ? 0 : 64) : i_ >= 48 && i_ < 56 ? 16 : 0;                          \
-        __asm__ volatile("ldtilecfg (%0)" : : "r"(config_) : "memory");                                                                    \
+#define AMX_BEGIN()                                                               \
+    do {                                                                          \
+        uchar config_[64] __attribute__((aligned(64)));                           \
+        for (uint i_ = 0; i_ < 64; i_++)                                          \
+            config_[i_] = i_ == 0 ? 1 : i_ < 16 ? 0 : i_ < 32 ? (i_ % 2 ? 0 : 64) \
+                                                  : i_ >= 48 && i_ < 56 ? 16 : 0; \
+        __asm__ volatile("ldtilecfg (%0)" : : "r"(config_) : "memory");           \
     } while (0)
 #define AMX_END()      __asm__ volatile("tilerelease" : : :)
 #define AMX_ZERO(t)    __asm__ volatile("tilezero %%tmm" #t : : :)
-#define AMX_LOAD(t, p, step)  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t : : "r"(p), "r"((long)(step)) : "memory")
-#define AMX_STORE(t, p, step) __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" : : "r"(p), "r"((long)(step)) : "memory")
+#define AMX_LOAD(t, p, step)                                                                                 \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t : : "r"(p), "r"((long)(step)) : "memory")
+#define AMX_STORE(t, p, step)                                                                                \
+    __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" : : "r"(p), "r"((long)(step)) : "memory")
 #define AMX_DOT(c, a, b)      __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c : : :)
 
 /* 32 numbers rounded to bf16 (to the nearest, even), those of lo first. */
@@ -32,7 +37,8 @@ static inline int16 to_bf16(float16 lo, float16 hi)
     return both;
 }
 
-/* What is left of each number when its bf16, one of `rounded` above, is taken off; nothing of what is infinite. */
+/* What is left of each number when its bf16, one of `rounded` above, is taken off; nothing of what is
+ * infinite. */
 static inline float16 bf16_left(float16 x, float16 rounded)
 {
     return isinf(rounded) ? (float16)0.0f : x - rounded;

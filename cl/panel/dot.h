@@ -1,7 +1,8 @@
 /* dot4s(acc, a, b): acc + the four products of the signed bytes of a with those of b.
- *   -D INT_DOT  by what: 0 multiplications, 1 cl_khr_integer_dot_product (its programs are built as OpenCL C 3.0), 2 PTX (dp4a), 3 and 4
- *               AMD's sdot4 and sudot4, 5 cl_arm_integer_dot_product_accumulate_int8
- * A compiler that does not have what is wanted ends here: runtime/device/probe_gpu.c tries it before any kernel. */
+ *   -D INT_DOT  by what: 0 multiplications, 1 cl_khr_integer_dot_product (its programs are built as OpenCL
+ *               C 3.0), 2 PTX (dp4a), 3 and 4 AMD's sdot4 and sudot4, 5
+ *               cl_arm_integer_dot_product_accumulate_int8 A compiler that does not have what is wanted
+ *               ends here: runtime/device/probe_gpu.c tries it before any kernel. */
 #ifndef CLEF_CL_DOT_H
 #define CLEF_CL_DOT_H
 
@@ -25,12 +26,18 @@ static inline int dot4s(int acc, uint a, uint b)
 #  if !__has_builtin(__builtin_amdgcn_sdot4)
 #    error "no sdot4"
 #  endif
-static inline int dot4s(int acc, uint a, uint b) { return __builtin_amdgcn_sdot4((int)a, (int)b, acc, false); }
+static inline int dot4s(int acc, uint a, uint b)
+{
+    return __builtin_amdgcn_sdot4((int)a, (int)b, acc, false);
+}
 #elif INT_DOT == 4
 #  if !__has_builtin(__builtin_amdgcn_sudot4)
 #    error "no sudot4"
 #  endif
-static inline int dot4s(int acc, uint a, uint b) { return __builtin_amdgcn_sudot4(true, (int)a, true, (int)b, acc, false); }
+static inline int dot4s(int acc, uint a, uint b)
+{
+    return __builtin_amdgcn_sudot4(true, (int)a, true, (int)b, acc, false);
+}
 #elif INT_DOT == 5
 #  pragma OPENCL EXTENSION cl_arm_integer_dot_product_accumulate_int8 : enable
 static inline int dot4s(int acc, uint a, uint b) { return arm_dot_acc(as_char4(a), as_char4(b), acc); }

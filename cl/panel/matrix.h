@@ -1,19 +1,24 @@
-/* Units that multiply small matrices, one for each MATRIX_LANES items of a group: sums[r, t] += w[r] . x[t] for MATRIX_ROWS rows of w and
- * MATRIX_TOKENS rows of x, over 8 words of each: 32 bytes or 16 halves or bf16. Each item has a part of w, of x and of the sums, a
- * fragment; all items of a unit come to a product together.
+/* Units that multiply small matrices, one for each MATRIX_LANES items of a group: sums[r, t] += w[r] .
+ * x[t] for MATRIX_ROWS rows of w and MATRIX_TOKENS rows of x, over 8 words of each: 32 bytes or 16 halves
+ * or bf16. Each item has a part of w, of x and of the sums, a fragment; all items of a unit come to a
+ * product together.
  *   -D MATRIX        1 NVIDIA's mma.sync in PTX (sm_80 and later), 2 AMD's WMMA (gfx11, wave32), 3 Intel's
- *                    cl_intel_subgroup_matrix_multiply_accumulate (subgroups of 8: SUBGROUPS 1, SUBGROUP_SIZE 8)
- *   -D MATRIX_PLAIN  1: the instruction alone is plain C, which finds the fragments' elements where the unit's description has them:
- *                    for tests, on any device
- *   matrix_load_w(from, stride, lane), matrix_load_x  a fragment of rows of 8 words, `stride` words apart in local memory
- *   matrix_bytes(w, x, scratch)              32 products of bytes; matrix_half_bytes(.., part, ..): those of columns 16 part ..
+ *                    cl_intel_subgroup_matrix_multiply_accumulate (subgroups of 8: SUBGROUPS 1,
+ *                    SUBGROUP_SIZE 8)
+ *   -D MATRIX_PLAIN  1: the instruction alone is plain C, which finds the fragments' elements where the
+ *                    unit's description has them: for tests, on any device
+ *   matrix_load_w(from, stride, lane), matrix_load_x  a fragment of rows of 8 words, `stride` words apart
+ *     in local memory
+ *   matrix_bytes(w, x, scratch)              32 products of bytes; matrix_half_bytes(.., part, ..): those
+ *     of columns 16 part ..
  *   matrix_halves(w, x, sums, scratch), matrix_bf16  16 products added to sums
  *   matrix_row(i, lane), matrix_token(i, lane)       whose sum element i of a fragment is
  *   matrix_of_rows(p, lane), matrix_of_tokens        p[matrix_row(i, lane)] as element i
  *   matrix_lane(), matrix_unit()
- *   MATRIX_SCRATCH(name, items)              declares what a kernel passes on as scratch
- * Where the elements lie: 1 PTX ISA, "Matrix Fragments for mma.m16n8k32", ".m16n8k16"; 2 AMD, "RDNA3 Instruction Set Architecture", 7.9;
- * 3 the extension's specification. A compiler that has no such unit ends here: runtime/device/probe_matrix.c tries it before any kernel. */
+ *   MATRIX_SCRATCH(name, items)              declares what a kernel passes on as scratch Where the
+ *     elements lie: 1 PTX ISA, "Matrix Fragments for mma.m16n8k32", ".m16n8k16"; 2 AMD, "RDNA3 Instruction
+ *     Set Architecture", 7.9; 3 the extension's specification. A compiler that has no such unit ends here:
+ *     runtime/device/probe_matrix.c tries it before any kernel. */
 #ifndef CLEF_CL_MATRIX_H
 #define CLEF_CL_MATRIX_H
 
@@ -37,11 +42,11 @@ static inline uint matrix_lane(void) { return get_local_id(0) % MATRIX_LANES; }
 static inline uint matrix_unit(void) { return get_local_id(0) / MATRIX_LANES; }
 #endif
 
-/* ---- fragments --------------------------------------------------------------------------------------------------------------------- */
+/* ---- fragments ----------------------------------------------------------------------------------------- */
 
 #if MATRIX == 1
-/* Items in eight fours: four g has row g and g + 8 of w and row g of x, its item t the words t and t + 4. Of the sums: rows g and g + 8,
- * tokens 2 t and 2 t + 1. */
+/* Items in eight fours: four g has row g and g + 8 of w and row g of x, its item t the words t and t + 4.
+ * Of the sums: rows g and g + 8, tokens 2 t and 2 t + 1. */
 #  define MATRIX_ROWS   16
 #  define MATRIX_TOKENS 8
 #  define MATRIX_SUMS   4
@@ -63,7 +68,8 @@ static inline matrix_x matrix_load_x(local const uint *from, uint stride, uint l
 static inline uint matrix_row(uint i, uint lane) { return lane / 4 + i / 2 * 8; }
 static inline uint matrix_token(uint i, uint lane) { return lane % 4 * 2 + i % 2; }
 #elif MATRIX == 2
-/* Items l and l + 16 have row l of w and row l of x. Of the sums: row l, tokens 2 i of the first sixteen items, 2 i + 1 of the others. */
+/* Items l and l + 16 have row l of w and row l of x. Of the sums: row l, tokens 2 i of the first sixteen
+ * items, 2 i + 1 of the others. */
 #  define MATRIX_ROWS   16
 #  define MATRIX_TOKENS 16
 #  define MATRIX_SUMS   8
@@ -76,7 +82,10 @@ static inline matrix_w matrix_load_w(local const uint *from, uint stride, uint l
     return (uint8)(vload4(0, from), vload4(1, from));
 }
 
-static inline matrix_x matrix_load_x(local const uint *from, uint stride, uint lane) { return matrix_load_w(from, stride, lane); }
+static inline matrix_x matrix_load_x(local const uint *from, uint stride, uint lane)
+{
+    return matrix_load_w(from, stride, lane);
+}
 
 static inline uint matrix_row(uint i, uint lane) { return lane % 16; }
 static inline uint matrix_token(uint i, uint lane) { return i * 2 + lane / 16; }
@@ -97,8 +106,8 @@ static inline matrix_w matrix_load_w(local const uint *from, uint stride, uint l
 static inline matrix_x matrix_load_x(local const uint *from, uint stride, uint lane)
 {
     from += lane;
-    return (uint8)(from[0], from[stride], from[2 * stride], from[3 * stride], from[4 * stride], from[5 * stride], from[6 * stride],
-                   from[7 * stride]);
+    return (uint8)(from[0], from[stride], from[2 * stride], from[3 * stride], from[4 * stride],
+                   from[5 * stride], from[6 * stride], from[7 * stride]);
 }
 
 static inline uint matrix_row(uint i, uint lane) { return lane; }
@@ -145,7 +154,7 @@ static inline matrix_floats matrix_of_tokens(local const float *p, uint lane)
 #endif
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------------------ */
 
 typedef local uint *matrix_scratch;
 
@@ -204,13 +213,17 @@ static inline matrix_ints matrix_plain_bytes(matrix_w w, matrix_x x, uint from, 
         sums[i] = 0;
 #  pragma unroll 1
         for (uint k = from; k < to; k++)
-            sums[i] = dot4s(sums[i], matrix_word_w(s, matrix_row(i, lane), k, lane), matrix_word_x(s, matrix_token(i, lane), k, lane));
+            sums[i] = dot4s(sums[i], matrix_word_w(s, matrix_row(i, lane), k, lane),
+                            matrix_word_x(s, matrix_token(i, lane), k, lane));
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     return MATRIX_LOAD(0, sums);
 }
 
-static inline matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s) { return matrix_plain_bytes(w, x, 0, 8, s); }
+static inline matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
+{
+    return matrix_plain_bytes(w, x, 0, 8, s);
+}
 
 static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
 {
@@ -220,10 +233,12 @@ static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, m
 /* Both floats of a word of halves or bf16. */
 static inline float2 matrix_pair(uint word, int halves)
 {
-    return halves ? vload_half2(0, (const half *)&word) : (float2)(as_float(word << 16), as_float(word & 0xffff0000u));
+    return halves ? vload_half2(0, (const half *)&word)
+                  : (float2)(as_float(word << 16), as_float(word & 0xffff0000u));
 }
 
-static inline matrix_floats matrix_plain_floats(matrix_w w, matrix_x x, matrix_floats more, int halves, matrix_scratch s)
+static inline matrix_floats matrix_plain_floats(matrix_w w, matrix_x x, matrix_floats more, int halves,
+                                                matrix_scratch s)
 {
     const uint lane = matrix_lane();
     float sums[MATRIX_SUMS];
@@ -256,11 +271,12 @@ static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats su
 
 #if MATRIX == 1 && !MATRIX_PLAIN
 /* volatile: products stay where all items of the warp come to them. */
-#  define MATRIX_MMA(type, letter, instruction)                                                                                            \
-      type a = sums.x, b = sums.y, c = sums.z, d = sums.w;                                                                                 \
-      __asm__ volatile("mma.sync.aligned." instruction " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                  \
-                       : "+" letter(a), "+" letter(b), "+" letter(c), "+" letter(d)                                                        \
-                       : "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w), "r"(x.x), "r"(x.y));                                                      \
+#  define MATRIX_MMA(type, letter, instruction)                                         \
+      type a = sums.x, b = sums.y, c = sums.z, d = sums.w;                              \
+      __asm__ volatile("mma.sync.aligned." instruction                                  \
+                     " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+                       : "+" letter(a), "+" letter(b), "+" letter(c), "+" letter(d)     \
+                       : "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w), "r"(x.x), "r"(x.y));   \
       return (type##4)(a, b, c, d)
 
 static inline matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
@@ -273,9 +289,10 @@ static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, m
 {
     const uint first = part ? w.z : w.x, second = part ? w.w : w.y, of = part ? x.y : x.x;
     int a = 0, b = 0, c = 0, d = 0;
-    __asm__ volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-                     : "+r"(a), "+r"(b), "+r"(c), "+r"(d)
-                     : "r"(first), "r"(second), "r"(of));
+    __asm__ volatile(
+        "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+        : "+r"(a), "+r"(b), "+r"(c), "+r"(d)
+        : "r"(first), "r"(second), "r"(of));
     return (int4)(a, b, c, d);
 }
 
@@ -297,7 +314,8 @@ static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats su
 /* x is the unit's A, w its B: an item's sums are of one row of w. */
 static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
 {
-    return __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, as_int4(part ? x.hi : x.lo), true, as_int4(part ? w.hi : w.lo), (int8)0, false);
+    return __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, as_int4(part ? x.hi : x.lo), true,
+                                                      as_int4(part ? w.hi : w.lo), (int8)0, false);
 }
 
 static inline matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)

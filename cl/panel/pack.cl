@@ -1,4 +1,5 @@
-/* Lays a weight out in panels (cl/panel/panel.h). Launch: one group of one item for each tile of 16 rows that the weight fills.
+/* Lays a weight out in panels (cl/panel/panel.h). Launch: one group of one item for each tile of 16 rows
+ * that the weight fills.
  *   -D W_TYPE  dtype of w */
 #define WG 1
 #include "args.h"
@@ -27,8 +28,10 @@ static inline void transpose(word16 v[16])
 #  pragma unroll
         for (int i = 0; i < 8; i++) {
             const word16 a = v[i], b = v[i + 8];
-            u[2 * i] = (word16)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
-            u[2 * i + 1] = (word16)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
+            u[2 * i] = (word16)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6,
+                                b.s6, a.s7, b.s7);
+            u[2 * i + 1] = (word16)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd,
+                                    a.se, b.se, a.sf, b.sf);
         }
 #  pragma unroll
         for (int i = 0; i < 16; i++)
@@ -37,12 +40,14 @@ static inline void transpose(word16 v[16])
 }
 
 /* Columns k .. k + n - 1 of the tile whose first row is `first`. */
-static void pack_columns(const pack_args *a, global word *out, global const word *w, uint first, uint k, uint n)
+static void pack_columns(const pack_args *a, global word *out, global const word *w, uint first, uint k,
+                         uint n)
 {
     for (uint i = k; i < k + n; i++)
         for (uint r = 0; r < PANEL_ROWS; r++)
-            out[i * PANEL_ROWS + r] =
-                first + r < a->n ? w[(size_t)(first + r) * a->row_stride + (size_t)i * a->col_stride] : (word)0;
+            out[i * PANEL_ROWS + r] = first + r < a->n
+                                          ? w[(size_t)(first + r) * a->row_stride + (size_t)i * a->col_stride]
+                                          : (word)0;
 }
 
 kernel void pack(const pack_args a, global uchar *bytes, global const word *w)
@@ -75,7 +80,8 @@ kernel void pack(const pack_args a, global uchar *bytes, global const word *w)
 kernel void pack(const pack_args a, global uchar *bytes, global const uchar *w)
 {
     enum { CODES = STEP_BLOCKS * CODE_VECTORS * 64 };
-    const uint tile = a.tile + get_group_id(0) * a.step, first = get_group_id(0) * PANEL_ROWS, steps = a.k / (32 * STEP_BLOCKS);
+    const uint tile = a.tile + get_group_id(0) * a.step, first = get_group_id(0) * PANEL_ROWS,
+               steps = a.k / (32 * STEP_BLOCKS);
     global uchar *codes = bytes + (size_t)tile * steps * CODES;
     global uchar *scales = bytes + (size_t)a.tiles * steps * CODES + (size_t)tile * steps * SCALE_BYTES;
     stored_rows s;

@@ -1,5 +1,5 @@
-/* Rows of weights in blocks as panels hold them (cl/panel/panel.h), for pack.cl: sixteen rows' codes in vectors of words, then what the format
- * has besides. Needs W_TYPE. */
+/* Rows of weights in blocks as panels hold them (cl/panel/panel.h), for pack.cl: sixteen rows' codes in
+ * vectors of words, then what the format has besides. Needs W_TYPE. */
 #ifndef CLEF_CL_PACK_BLOCKS_H
 #define CLEF_CL_PACK_BLOCKS_H
 
@@ -46,7 +46,8 @@ static inline void words_at(const stored_rows *s, uint at, uint16 v[4])
 {
 #pragma unroll
     for (uint i = 0; i < 4; i++)
-        v[i] = (uint16)(row_words(s, 4 * i, at), row_words(s, 4 * i + 1, at), row_words(s, 4 * i + 2, at), row_words(s, 4 * i + 3, at));
+        v[i] = (uint16)(row_words(s, 4 * i, at), row_words(s, 4 * i + 1, at), row_words(s, 4 * i + 2, at),
+                        row_words(s, 4 * i + 3, at));
     words4(v);
 }
 
@@ -85,10 +86,12 @@ static inline uint16 spread_bits(uint16 bits)
     return out;
 }
 
-/* Codes whose bytes, those of columns i and 16 + i, lie in two words, in their lower nibbles or the upper ones. */
+/* Codes whose bytes, those of columns i and 16 + i, lie in two words, in their lower nibbles or the upper
+ * ones. */
 static inline uint16 join(uint16 first, uint16 second, int upper)
 {
-    return upper ? (first >> 4u & 0x0f0f0f0fu) | (second & 0xf0f0f0f0u) : (first & 0x0f0f0f0fu) | (second & 0x0f0f0f0fu) << 4u;
+    return upper ? (first >> 4u & 0x0f0f0f0fu) | (second & 0xf0f0f0f0u)
+                 : (first & 0x0f0f0f0fu) | (second & 0x0f0f0f0fu) << 4u;
 }
 
 /* Two blocks, whose nibbles lie in the same 32 bytes. */

@@ -1,37 +1,41 @@
-/* The panel layouts of weights [N, K], for CPUs: a tile holds 16 rows, rows are padded with zeros to a multiple of 32, and one vector of 16
- * lanes holds one column (or, of blocks, four or eight) of a tile.
- *   f32 f16 bf16   element (r, k) at (r / 16 K + k) 16 + r % 16
- * Blocks: first, for each (tile, 32 columns), vectors of 16 words (4 bytes), word r of row r. q[i] is the code of column i of the 32:
+/* The panel layouts of weights [N, K], for CPUs: a tile holds 16 rows, rows are padded with zeros to a
+ * multiple of 32, and one vector of 16 lanes holds one column (or, of blocks, four or eight) of a tile.
+ *   f32 f16 bf16   element (r, k) at (r / 16 K + k) 16 + r % 16 Blocks: first, for each (tile, 32
+ *                  columns), vectors of 16 words (4 bytes), word r of row r. q[i] is the code of column i
+ *                  of the 32:
  *   q8_0           8 vectors: byte j of vector g is q[4 g + j] + 128
- *   all others     4 vectors: the low nibble of byte j of vector g has the lower four bits of q[4 g + j], the high one of q[16 + 4 g + j]
+ *   all others     4 vectors: the low nibble of byte j of vector g has the lower four bits of q[4 g + j],
+ *                  the high one of q[16 + 4 g + j]
  *   q5_*           1 more: bit 8 j + g is bit 4 of q[4 g + j]
- *   q6_k           2 more: bits 8 j + 2 (g % 4) and the next of vector g / 4 are bits 4 and 5 of q[4 g + j]
- * Then, behind all of these, for each (tile, block of the format), what the format's rows have besides, in the order given, 16 rows each:
+ *   q6_k           2 more: bits 8 j + 2 (g % 4) and the next of vector g / 4 are bits 4 and 5 of q[4 g +
+ *                  j] Then, behind all of these, for each (tile, block of the format), what the format's
+ *                  rows have besides, in the order given, 16 rows each:
  *   q8_0 q4_0 q5_0 iq4_nl   half d
  *   q4_1 q5_1               half d, half m
  *   mxfp4                   byte e
  *   q4_k q5_k               words 0, 1, 2 of the 12 bytes of six-bit scales and minima, half d, half dmin
  *   q6_k                    words 0 .. 3 of the 16 scales, half d
- *   iq4_xs                  word of the scales' lower bits, half of their upper ones, half d
- * A product of unsigned bytes of w and signed ones of x is what the x86 instructions do, hence the + 128.
+ *   iq4_xs                  word of the scales' lower bits, half of their upper ones, half d A product of
+ *                           unsigned bytes of w and signed ones of x is what the x86 instructions do,
+ *                           hence the + 128.
  *
  * -D DOT says how four bytes multiply: 0 plain, 1 x86 AVX-512 VNNI, 2 AVX-VNNI, 3 AVX2. */
 #ifndef CLEF_CL_PANEL_H
 #define CLEF_CL_PANEL_H
 
-/* DOT4(acc, w, x): acc += the four products of each lane's bytes of w (unsigned; with DOT 3 up to 128) with those of *x (signed, over
- * -128).
- * PoCL targets a processor without these instructions, so they are said in assembly; the caps say that they are there. */
+/* DOT4(acc, w, x): acc += the four products of each lane's bytes of w (unsigned; with DOT 3 up to 128)
+ * with those of *x (signed, over -128). PoCL targets a processor without these instructions, so they are
+ * said in assembly; the caps say that they are there. */
 #if DOT == 1
 #  define DOT4(acc, w, x) __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(x)))
 #elif DOT == 2
-#  define DOT4(acc, w, x)                                                                                                              \
-      do {                                                                                                                             \
-          const int8 x_ = *(x);                                                                                                        \
-          int8 lo_ = (acc).lo, hi_ = (acc).hi;                                                                                         \
-          __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(lo_) : "x"((w).lo), "x"(x_));                                                   \
-          __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(hi_) : "x"((w).hi), "x"(x_));                                                   \
-          acc = (int16)(lo_, hi_);                                                                                                     \
+#  define DOT4(acc, w, x)                                                            \
+      do {                                                                           \
+          const int8 x_ = *(x);                                                      \
+          int8 lo_ = (acc).lo, hi_ = (acc).hi;                                       \
+          __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(lo_) : "x"((w).lo), "x"(x_)); \
+          __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(hi_) : "x"((w).hi), "x"(x_)); \
+          acc = (int16)(lo_, hi_);                                                   \
       } while (0)
 #elif DOT == 3
 /* Sixteen bits a pair of products, which saturate: 128 . 127 twice is the most. */
@@ -49,7 +53,8 @@ static inline int8 pairs_sum8(int8 pairs)
     return sum;
 }
 
-#  define DOT4(acc, w, x) acc += (int16)(pairs_sum8(pairs8((w).lo, (int8)*(x))), pairs_sum8(pairs8((w).hi, (int8)*(x))))
+#    define DOT4(acc, w, x)                                                                                  \
+        acc += (int16)(pairs_sum8(pairs8((w).lo, (int8) * (x))), pairs_sum8(pairs8((w).hi, (int8) * (x))))
 #else
 #  define DOT4(acc, w, x) acc = dot4(acc, w, *(x))
 static inline int16 dot4(int16 acc, int16 w, int x)

@@ -1,7 +1,9 @@
-/* Rows of x as a product reads them (rows_args): normed where NORM says so, then in f32 or rounded to 8 bits in blocks of 32 (d = max |x| /
- * 127, q = round(x / d), in the order that args.h gives with TOKEN_BLOCK). k is a multiple of 32 with QUANTISE.
+/* Rows of x as a product reads them (rows_args): normed where NORM says so, then in f32 or rounded to 8
+ * bits in blocks of 32 (d = max |x| / 127, q = round(x / d), in the order that args.h gives with
+ * TOKEN_BLOCK). k is a multiple of 32 with QUANTISE.
  *   -D NORM              place in PANEL_NORMS
- *   -D NORM_WEIGHT_TYPE  dtype of the norm's weight, DTYPE_NONE without; NORM_BIAS_TYPE the same for its bias
+ *   -D NORM_WEIGHT_TYPE  dtype of the norm's weight, DTYPE_NONE without; NORM_BIAS_TYPE the same for its
+ *                        bias
  *   -D QUANTISE          1: to 8 bits
  *   ROWS_SPACE           address space of the result */
 #ifndef CLEF_CL_PANEL_ROWS_H
@@ -9,11 +11,13 @@
 
 #include "inline.h"
 
-#if !defined(NORM) || !defined(NORM_WEIGHT_TYPE) || !defined(NORM_BIAS_TYPE) || !defined(QUANTISE) || !defined(ROWS_SPACE)
-#  error "panel_cpu_activations.h needs NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE, QUANTISE and ROWS_SPACE"
+#if !defined(NORM) || !defined(NORM_WEIGHT_TYPE) || !defined(NORM_BIAS_TYPE) || !defined(QUANTISE) ||        \
+    !defined(ROWS_SPACE)
+#    error "panel_cpu_activations.h needs NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE, QUANTISE and ROWS_SPACE"
 #endif
 
-#pragma OPENCL FP_CONTRACT OFF /* products round before they are rounded to whole numbers: results repeat on every device */
+#pragma OPENCL FP_CONTRACT                                                                                   \
+    OFF /* products round before they are rounded to whole numbers: results repeat on every device */
 
 #define ENUMERATE_NORM(name) NORM_##name,
 enum { PANEL_NORMS(ENUMERATE_NORM) };
@@ -72,12 +76,12 @@ INLINED float row_sum(global const float *x, uint n, float mean, int power)
     return sum16((s[0] + s[1]) + (s[2] + s[3])) + tail;
 }
 
-INLINED normed_row row_at(const rows_args *a, uint row, global const float *x, global const norm_weight_elem *weight,
-                         global const norm_bias_elem *bias)
+INLINED normed_row row_at(const rows_args *a, uint row, global const float *x,
+                          global const norm_weight_elem *weight, global const norm_bias_elem *bias)
 {
     normed_row r;
-    r.x = x + a->x.offset + row / a->n2 / a->n1 * (size_t)a->x.stride[0] + row / a->n2 % a->n1 * (size_t)a->x.stride[1] +
-          row % a->n2 * (size_t)a->x.stride[2];
+    r.x = x + a->x.offset + row / a->n2 / a->n1 * (size_t)a->x.stride[0] +
+          row / a->n2 % a->n1 * (size_t)a->x.stride[1] + row % a->n2 * (size_t)a->x.stride[2];
     r.weight = weight;
     r.bias = bias;
     r.weight_at = a->weight;
@@ -106,7 +110,8 @@ INLINED float16 normed16(const normed_row *r, uint i)
 
 #if QUANTISE
 
-/* One vector of two: the pairs of a joined, then those of b. After four rounds over sixteen vectors lane i holds all of vector i. */
+/* One vector of two: the pairs of a joined, then those of b. After four rounds over sixteen vectors lane i
+ * holds all of vector i. */
 #  define PAIRS_SUM(a, b) ((int16)(a.even, b.even) + (int16)(a.odd, b.odd))
 #  define PAIRS_MAX(a, b) fmax((float16)(a.even, b.even), (float16)(a.odd, b.odd))
 
@@ -116,8 +121,8 @@ INLINED int16 nearest(float16 x)
     return as_int16(x + 12582912.0f) - 0x4b400000;
 }
 
-/* Row t of a block of nt tokens whose quantised form begins at `out`. Eight blocks of 32 at a time, so that their maxima and sums are found
- * by vectors; behind the last block the last is taken again. */
+/* Row t of a block of nt tokens whose quantised form begins at `out`. Eight blocks of 32 at a time, so
+ * that their maxima and sums are found by vectors; behind the last block the last is taken again. */
 INLINED void prepare_row(const rows_args *a, const normed_row *r, ROWS_SPACE uchar *out, uint t, uint nt)
 {
     const uint blocks = a->k / 32;

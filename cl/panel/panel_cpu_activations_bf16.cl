@@ -1,4 +1,5 @@
-/* Rows of x, normed where NORM says so (panel_cpu_activations.h), as panel_cpu_gemm_amx.cl reads them (panel_cpu_amx.h). Launch: one group of one item a row.
+/* Rows of x, normed where NORM says so (panel_cpu_activations.h), as panel_cpu_gemm_amx.cl reads them
+ * (panel_cpu_amx.h). Launch: one group of one item a row.
  *   -D PLANES  as in panel_cpu_amx.h
  *   -D NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE  as in panel_cpu_activations.h */
 #define WG 1
@@ -31,15 +32,18 @@ INLINED void put_last(global uchar *out, const normed_row *r, uint i, uint n)
     put(out, vload16(0, last), vload16(1, last));
 }
 
-kernel void panel_cpu_activations_bf16(const rows_args a, global uchar *out, global const float *x, global const norm_weight_elem *weight,
-                           global const norm_bias_elem *bias)
+kernel void panel_cpu_activations_bf16(const rows_args a, global uchar *out, global const float *x,
+                                       global const norm_weight_elem *weight,
+                                       global const norm_bias_elem *bias)
 {
     const uint row = get_group_id(0), tiles = (a.m + TILE_TOKENS - 1) / TILE_TOKENS;
     const uint whole = a.k / TILE_COLUMNS, blocks = (a.k + TILE_COLUMNS - 1) / TILE_COLUMNS;
     const normed_row r = row_at(&a, row, x, weight, bias);
     out += row % TILE_TOKENS * AMX_STEP;
     for (uint b = 0; b < whole; b++)
-        put(out + amx_tile_at(tiles, blocks, row / TILE_TOKENS, b), normed16(&r, b * TILE_COLUMNS), normed16(&r, b * TILE_COLUMNS + 16));
+        put(out + amx_tile_at(tiles, blocks, row / TILE_TOKENS, b), normed16(&r, b * TILE_COLUMNS),
+            normed16(&r, b * TILE_COLUMNS + 16));
     if (whole < blocks)
-        put_last(out + amx_tile_at(tiles, blocks, row / TILE_TOKENS, whole), &r, whole * TILE_COLUMNS, a.k - whole * TILE_COLUMNS);
+        put_last(out + amx_tile_at(tiles, blocks, row / TILE_TOKENS, whole), &r, whole * TILE_COLUMNS,
+                 a.k - whole * TILE_COLUMNS);
 }

@@ -1,4 +1,5 @@
-/* Rows of x, normed where NORM says so (panel_cpu_activations.h), packed as tile.h's products read them. Rows beyond the last stand for it.
+/* Rows of x, normed where NORM says so (panel_cpu_activations.h), packed as tile.h's products read them.
+ * Rows beyond the last stand for it.
  * Launch: {blocks of NT rows}, one item a group.
  *   -D NT, VECTORS  as in tile.h
  *   -D NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE  as in panel_cpu_activations.h */
@@ -20,8 +21,9 @@ INLINED float normed1(const normed_row *r, uint i)
 #endif
 }
 
-kernel void panel_cpu_activations_f32(const rows_args a, global float *out, global const float *x, global const norm_weight_elem *weight,
-                         global const norm_bias_elem *bias)
+kernel void panel_cpu_activations_f32(const rows_args a, global float *out, global const float *x,
+                                      global const norm_weight_elem *weight,
+                                      global const norm_bias_elem *bias)
 {
     const uint block = get_group_id(0), blocks = (a.m + NT - 1) / NT;
     global const float *from[NT];

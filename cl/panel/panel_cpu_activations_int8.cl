@@ -1,5 +1,5 @@
-/* Rows of x [m, k] as a product with panels reads them, see panel_cpu_activations.h. Launch: one group of one item a row. Quantised, the tokens lie in
- * blocks as args.h describes with TOKEN_BLOCK. */
+/* Rows of x [m, k] as a product with panels reads them, see panel_cpu_activations.h. Launch: one group of
+ * one item a row. Quantised, the tokens lie in blocks as args.h describes with TOKEN_BLOCK. */
 #define WG 1
 #include "args.h"
 #include "weights.h"
@@ -7,8 +7,9 @@
 #define ROWS_SPACE global
 #include "panel_cpu_activations.h"
 
-kernel void panel_cpu_activations_int8(const rows_args a, global uchar *out, global const float *x, global const norm_weight_elem *weight,
-                       global const norm_bias_elem *bias)
+kernel void panel_cpu_activations_int8(const rows_args a, global uchar *out, global const float *x,
+                                       global const norm_weight_elem *weight,
+                                       global const norm_bias_elem *bias)
 {
     const uint row = get_group_id(0);
     const normed_row r = row_at(&a, row, x, weight, bias);

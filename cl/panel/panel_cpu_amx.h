@@ -1,7 +1,8 @@
 /* What the products of bf16 in tiles (panel_cpu_gemm_amx.cl, panel_cpu_activations_bf16.cl) agree on.
- *   -D PLANES  1: x is rounded to bf16; 3: x = the sum of three bf16, each of what the one before left: 24 bits
- * x lies in tiles of 16 tokens by 32 columns, those of the planes one after the other; the tiles of TILE_DEPTH columns lie together, so
- * that they fall evenly into a cache. Tokens behind the last hold whatever is there, columns behind the last 0. */
+ *   -D PLANES  1: x is rounded to bf16; 3: x = the sum of three bf16, each of what the one before left: 24
+ *              bits x lies in tiles of 16 tokens by 32 columns, those of the planes one after the other;
+ *              the tiles of TILE_DEPTH columns lie together, so that they fall evenly into a cache. Tokens
+ *              behind the last hold whatever is there, columns behind the last 0. */
 #ifndef CLEF_CL_PANEL_AMX_H
 #define CLEF_CL_PANEL_AMX_H
 
@@ -13,7 +14,12 @@
 #endif
 
 /* Columns in a tile, tokens, and columns that go through the sums of a group at a time. */
-enum { TILE_COLUMNS = 32, TILE_TOKENS = 16, TILE_DEPTH = PLANES > 1 ? AMX_DEPTH / 2 : AMX_DEPTH, DEPTH_BLOCKS = TILE_DEPTH / TILE_COLUMNS };
+enum {
+    TILE_COLUMNS = 32,
+    TILE_TOKENS = 16,
+    TILE_DEPTH = PLANES > 1 ? AMX_DEPTH / 2 : AMX_DEPTH,
+    DEPTH_BLOCKS = TILE_DEPTH / TILE_COLUMNS
+};
 /* Bytes of all planes of 16 tokens by 32 columns. */
 enum { X_BYTES = PLANES * AMX_TILE_BYTES };
 

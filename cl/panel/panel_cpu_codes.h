@@ -1,5 +1,5 @@
-/* Reading panels of block formats (cl/panel/panel.h): codes, scales, and the weights as floats; products with quantised tokens are in
- * panel_products.h. Needs W_TYPE and DOT.
+/* Reading panels of block formats (cl/panel/panel.h): codes, scales, and the weights as floats; products
+ * with quantised tokens are in panel_products.h. Needs W_TYPE and DOT.
  *
  * A step covers STEP_BLOCKS blocks of 32 columns, which K is a multiple of:
  *   tile_ptrs p = tile_at(w, tile, tiles, blocks);   tiles of the weight (padded), blocks = K / 32
@@ -23,11 +23,12 @@ static inline tile_ptrs tile_at(global const uchar *w, uint tile, uint tiles, ui
 {
     tile_ptrs p;
     p.codes = (global const int16 *)w + (size_t)tile * blocks * CODE_VECTORS;
-    p.scales = w + (size_t)tiles * blocks * CODE_VECTORS * 64 + (size_t)tile * (blocks / STEP_BLOCKS) * SCALE_BYTES;
+    p.scales =
+        w + (size_t)tiles * blocks * CODE_VECTORS * 64 + (size_t)tile * (blocks / STEP_BLOCKS) * SCALE_BYTES;
     return p;
 }
 
-/* ---- codes ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- codes --------------------------------------------------------------------------------------------- */
 
 /* The table's byte for each nibble (bytes of 0..15). */
 #if CODE_TABLE == TABLE_IQ4
@@ -93,13 +94,15 @@ static inline void block_codes(const tile_ptrs *p, uint b, int16 v[8])
 #    pragma unroll
     for (int g = 0; g < 8; g++) {
         const int16 high = from[4 + g / 4];
-        v[g] |= (g % 4 < 2 ? high << (4 - 2 * (g % 4)) : as_int16(as_uint16(high) >> (uint)(2 * (g % 4) - 4))) & 0x30303030;
+        v[g] |=
+            (g % 4 < 2 ? high << (4 - 2 * (g % 4)) : as_int16(as_uint16(high) >> (uint)(2 * (g % 4) - 4))) &
+            0x30303030;
     }
 #  endif
 #endif
 }
 
-/* ---- scales ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- scales -------------------------------------------------------------------------------------------- */
 
 /* Sixteen halves. vload_half16 is two instructions of half the width on PoCL. */
 static inline float16 halves(global const uchar *p)
@@ -118,7 +121,8 @@ static inline uint16 words(global const uchar *p, uint i)
     return vload16(i, (global const uint *)p);
 }
 
-/* Of block b of the step: weight of column i = code scale[i / 16] + more (scale[1] is set with HALF_SCALES alone). */
+/* Of block b of the step: weight of column i = code scale[i / 16] + more (scale[1] is set with HALF_SCALES
+ * alone). */
 static inline void block_scales(const tile_ptrs *p, uint b, float16 scale[2], float16 *more)
 {
     global const uchar *from = p->scales;
@@ -160,7 +164,7 @@ static inline void next_step(tile_ptrs *p)
     p->scales += SCALE_BYTES;
 }
 
-/* ---- weights as floats ----------------------------------------------------------------------------------------------------------- */
+/* ---- weights as floats --------------------------------------------------------------------------------- */
 
 /* The weights of column i of a block whose codes and scales are v, scale and more. */
 static inline float16 column_floats(const int16 v[8], uint i, const float16 scale[2], float16 more)

@@ -1,13 +1,14 @@
-/* The end of a panel product: out[token, row ..] = act(alpha v + bias) + residual. Needs panel_args, BIAS_TYPE, ACT (a place in PANEL_ACTS)
- * and RESIDUAL. A kernel takes PANEL_OUT_BUFS as its last arguments and gives PANEL_OUT on to finish(). */
+/* The end of a panel product: out[token, row ..] = act(alpha v + bias) + residual. Needs panel_args,
+ * BIAS_TYPE, ACT (a place in PANEL_ACTS) and RESIDUAL. A kernel takes PANEL_OUT_BUFS as its last arguments
+ * and gives PANEL_OUT on to finish(). */
 #ifndef CLEF_CL_PANEL_OUT_H
 #define CLEF_CL_PANEL_OUT_H
 
 #include "inline.h"
 #include "panel_epilogue.h"
 
-/* erf(z) within 4e-7: z P(z^2) / Q(z^2), fitted to it over |z| < 3.92, beyond which it is 1 in a float. PoCL's own takes a lane at a
- * time. */
+/* erf(z) within 4e-7: z P(z^2) / Q(z^2), fitted to it over |z| < 3.92, beyond which it is 1 in a float.
+ * PoCL's own takes a lane at a time. */
 INLINED float16 erf16(float16 z)
 {
     const float16 x = clamp(z, -3.92f, 3.92f), s = x * x;
@@ -66,7 +67,8 @@ INLINED float16 biased(const panel_args *a, global const bias_elem *bias, float1
     return v;
 }
 
-INLINED void finished(const panel_args *a, global float *out, global const float *residual, uint token, uint row, float16 v)
+INLINED void finished(const panel_args *a, global float *out, global const float *residual, uint token,
+                      uint row, float16 v)
 {
     const size_t at = (size_t)token * a->n + row;
     const uint n = a->n - row;
@@ -90,7 +92,8 @@ INLINED void finish(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint
 }
 
 /* The same from the sums of a gate's tile and of the tile that it opens or shuts. */
-INLINED void finish_gated(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint row, float16 gate, float16 up)
+INLINED void finish_gated(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint row,
+                          float16 gate, float16 up)
 {
     gate = act(biased(a, bias, gate, row, a->n - row));
     finished(a, out, residual, token, row, gate * biased(a, bias, up, a->n + row, a->n - row));

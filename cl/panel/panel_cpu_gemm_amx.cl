@@ -1,8 +1,9 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in bf16 tiles (panel_cpu_amx.h) and w a panel (cl/panel/panel.h), whose weights
- * are decoded and rounded to bf16 once for all the tokens of a group; sums are f32. With three planes of x a weight is the sum of up to
- * three bf16, too, and products of planes i and j with i + j < 3 are added: the others are under 2^-24 of the product.
- * Launch: {blocks of AMX_TOKENS tokens, pairs of tiles of w / a.pairs}, one item a group. A group takes TILE_DEPTH columns at a time
- * through all its sums, so that what it reads of x stays in the second cache.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in bf16 tiles (panel_cpu_amx.h) and w a
+ * panel (cl/panel/panel.h), whose weights are decoded and rounded to bf16 once for all the tokens of a
+ * group; sums are f32. With three planes of x a weight is the sum of up to three bf16, too, and products
+ * of planes i and j with i + j < 3 are added: the others are under 2^-24 of the product.
+ * Launch: {blocks of AMX_TOKENS tokens, pairs of tiles of w / a.pairs}, one item a group. A group takes
+ * TILE_DEPTH columns at a time through all its sums, so that what it reads of x stays in the second cache.
  *   -D PLANES  as in panel_cpu_amx.h
  *   -D W_TYPE  dtype of w: F32, F16, BF16, or a format of blocks, and then
  *   -D DOT     as in panel.h: what instructions there are
@@ -46,8 +47,8 @@ INLINED void put_pair(local uchar *to, uint c, float16 even, float16 odd)
 }
 
 #if IS_BLOCKS(W_TYPE)
-/* The weights of column c of a block whose codes are v: a code is converted where it lies in its word, and `scale` takes the power of two
- * off: scale[j] for byte j of the words, 2^(-8 j) of it for j < 3. */
+/* The weights of column c of a block whose codes are v: a code is converted where it lies in its word, and
+ * `scale` takes the power of two off: scale[j] for byte j of the words, 2^(-8 j) of it for j < 3. */
 INLINED float16 column_of(const int16 v[8], uint c, const float16 scale[3], float16 more)
 {
     const int16 word = v[c / 4];
@@ -56,7 +57,8 @@ INLINED float16 column_of(const int16 v[8], uint c, const float16 scale[3], floa
 }
 
 /* Blocks first .. first + n - 1 of a tile of w, as tiles to multiply with. */
-INLINED void decode(local uchar *to, global const uchar *w, const panel_args *a, uint tile, uint first, uint n)
+INLINED void decode(local uchar *to, global const uchar *w, const panel_args *a, uint tile, uint first,
+                    uint n)
 {
     tile_ptrs p = tile_at(w, tile, W_TILES(a->n), a->k / 32);
     p.codes += (size_t)first * CODE_VECTORS;
@@ -79,22 +81,26 @@ INLINED void decode(local uchar *to, global const uchar *w, const panel_args *a,
         }
 }
 #else
-INLINED void decode(local uchar *to, global const panel_elem *w, const panel_args *a, uint tile, uint first, uint n)
+INLINED void decode(local uchar *to, global const panel_elem *w, const panel_args *a, uint tile, uint first,
+                    uint n)
 {
     w += (size_t)tile * PANEL_ROWS * a->k;
     for (uint b = first; b < first + n; b++, to += W_BYTES) {
         const uint k = b * TILE_COLUMNS, there = min((uint)TILE_COLUMNS, a->k - k);
         uint c = 0;
         for (; c + 2 <= there; c += 2)
-            put_pair(to, c, LOAD16(W_TYPE, w, (size_t)(k + c) * PANEL_ROWS), LOAD16(W_TYPE, w, (size_t)(k + c + 1) * PANEL_ROWS));
+            put_pair(to, c, LOAD16(W_TYPE, w, (size_t)(k + c) * PANEL_ROWS),
+                     LOAD16(W_TYPE, w, (size_t)(k + c + 1) * PANEL_ROWS));
         for (; c < TILE_COLUMNS; c += 2)
-            put_pair(to, c, c < there ? LOAD16(W_TYPE, w, (size_t)(k + c) * PANEL_ROWS) : (float16)0.0f, 0.0f);
+            put_pair(to, c, c < there ? LOAD16(W_TYPE, w, (size_t)(k + c) * PANEL_ROWS) : (float16)0.0f,
+                     0.0f);
     }
 }
 #endif
 
 /* sums[2][w's tile]: += two tiles of x (`step` bytes apart) . two of w, over n blocks. */
-INLINED void multiply_two(local uchar *sums, global const uchar *x, uint step, local const uchar *b, uint n, int is_first)
+INLINED void multiply_two(local uchar *sums, global const uchar *x, uint step, local const uchar *b, uint n,
+                          int is_first)
 {
     if (is_first) {
         AMX_ZERO(0);
@@ -129,7 +135,8 @@ INLINED void multiply_two(local uchar *sums, global const uchar *x, uint step, l
 }
 
 /* The same for one tile of x. */
-INLINED void multiply_one(local uchar *sums, global const uchar *x, local const uchar *b, uint n, int is_first)
+INLINED void multiply_one(local uchar *sums, global const uchar *x, local const uchar *b, uint n,
+                          int is_first)
 {
     if (is_first) {
         AMX_ZERO(0);
@@ -154,7 +161,8 @@ INLINED void multiply_one(local uchar *sums, global const uchar *x, local const 
     AMX_STORE(1, sums + AMX_TILE_BYTES, AMX_STEP);
 }
 
-INLINED void finish_token(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint pair, local const float *sums)
+INLINED void finish_token(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint pair,
+                          local const float *sums)
 {
     const float16 first = vload16(0, sums), second = vload16(0, sums + AMX_TILE_BYTES / 4);
 #if GATED
@@ -166,7 +174,8 @@ INLINED void finish_token(const panel_args *a, global float *out, PANEL_OUT_BUFS
 #endif
 }
 
-kernel void panel_cpu_gemm_amx(const panel_args a, global float *out, global const uchar *x, global const panel_elem *w, PANEL_OUT_BUFS)
+kernel void panel_cpu_gemm_amx(const panel_args a, global float *out, global const uchar *x,
+                               global const panel_elem *w, PANEL_OUT_BUFS)
 {
     const uint blocks = (a.k + TILE_COLUMNS - 1) / TILE_COLUMNS, all_pairs = W_TILES(a.n) / 2;
     const uint pair0 = get_group_id(1) * a.pairs, n_pairs = min(a.pairs, all_pairs - pair0);
@@ -194,6 +203,7 @@ kernel void panel_cpu_gemm_amx(const panel_args a, global float *out, global con
     for (uint t = 0; t < n_tokens; t++)
         for (uint p = 0; p < n_pairs; p++)
             finish_token(&a, out, PANEL_OUT, token0 + t, pair0 + p,
-                         (local const float *)(sums + ((size_t)p * n_tiles + t / TILE_TOKENS) * 2 * AMX_TILE_BYTES +
+                         (local const float *)(sums +
+                                               ((size_t)p * n_tiles + t / TILE_TOKENS) * 2 * AMX_TILE_BYTES +
                                                t % TILE_TOKENS * AMX_STEP));
 }

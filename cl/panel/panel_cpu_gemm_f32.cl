@@ -1,7 +1,9 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 as panel_cpu_activations_f32.cl packs it, w a panel (cl/panel/panel.h) whose
- * weights, where they are no f32, are decoded once for all the tokens of a group.
- * Launch: {pairs of tiles of w / a.pairs, blocks of NT tokens / a.blocks}, one item a group; a.pairs a.blocks <= MAX_TILES. A group holds
- * its sums, and takes DEPTH columns of k at a time through them, so that what it reads stays in the nearest caches.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 as panel_cpu_activations_f32.cl
+ * packs it, w a panel (cl/panel/panel.h) whose weights, where they are no f32, are decoded once for all
+ * the tokens of a group.
+ * Launch: {pairs of tiles of w / a.pairs, blocks of NT tokens / a.blocks}, one item a group; a.pairs
+ * a.blocks <= MAX_TILES. A group holds its sums, and takes DEPTH columns of k at a time through them, so
+ * that what it reads stays in the nearest caches.
  *   -D NT, VECTORS  as in tile.h
  *   -D W_TYPE       dtype of w: F32, F16, BF16, or a format of blocks, and then
  *   -D DOT          as in panel.h: what instructions there are
@@ -50,7 +52,8 @@ INLINED void decode(float *to, global const uchar *w, const panel_args *a, uint 
     }
 }
 #elif W_TYPE != DTYPE_F32
-INLINED void decode(float *to, global const panel_elem *w, const panel_args *a, uint pair, uint k0, uint depth)
+INLINED void decode(float *to, global const panel_elem *w, const panel_args *a, uint pair, uint k0,
+                    uint depth)
 {
     const size_t step = PANEL_ROWS * (size_t)a->k;
     w += pair * 2 * step + k0 * PANEL_ROWS;
@@ -61,7 +64,8 @@ INLINED void decode(float *to, global const panel_elem *w, const panel_args *a, 
 }
 #endif
 
-INLINED void finish_tile(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint pair, const float16 *sums)
+INLINED void finish_tile(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint pair,
+                         const float16 *sums)
 {
     for (uint t = 0; t < NT && token + t < a->m; t++) {
 #if GATED
@@ -88,7 +92,8 @@ INLINED void fetch_result(const panel_args *a, global const float *out, uint tok
     }
 }
 
-kernel void panel_cpu_gemm_f32(const panel_args a, global float *out, global const float *x, global const panel_elem *w, PANEL_OUT_BUFS)
+kernel void panel_cpu_gemm_f32(const panel_args a, global float *out, global const float *x,
+                               global const panel_elem *w, PANEL_OUT_BUFS)
 {
     const uint all_blocks = (a.m + NT - 1) / NT, all_pairs = W_TILES(a.n) / 2;
     const uint block0 = get_group_id(1) * a.blocks, n_blocks = min(a.blocks, all_blocks - block0);
@@ -124,10 +129,11 @@ kernel void panel_cpu_gemm_f32(const panel_args a, global float *out, global con
                     fetch_result(&a, out, (block0 + b) * NT, pair0 + p);
                 for (uint v = 0; v < 2; v += VECTORS)
 #if W_TYPE == DTYPE_F32
-                    tile_sums(s + v * NT, xb, from + v * step, step, depth, k0 == 0, ahead + b % 2 * ahead_step, ahead_bytes);
+                    tile_sums(s + v * NT, xb, from + v * step, step, depth, k0 == 0,
+                              ahead + b % 2 * ahead_step, ahead_bytes);
 #else
-                    tile_sums(s + v * NT, xb, decoded + v * DEPTH * 16, DEPTH * 16, depth, k0 == 0, ahead + b % 2 * ahead_step,
-                              ahead_bytes);
+                    tile_sums(s + v * NT, xb, decoded + v * DEPTH * 16, DEPTH * 16, depth, k0 == 0,
+                              ahead + b % 2 * ahead_step, ahead_bytes);
 #endif
             }
         }

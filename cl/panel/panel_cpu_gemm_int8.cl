@@ -1,6 +1,6 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x quantised (panel_cpu_activations.h) and w a panel of blocks (cl/panel/panel.h), for NT
- * tokens and 16 rows of the result. Launch: {blocks of NT tokens, tiles of the result}, one item a group; consecutive groups share the
- * panel.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x quantised (panel_cpu_activations.h) and
+ * w a panel of blocks (cl/panel/panel.h), for NT tokens and 16 rows of the result. Launch: {blocks of NT
+ * tokens, tiles of the result}, one item a group; consecutive groups share the panel.
  *   -D NT         tokens a group
  *   -D W_TYPE     dtype of w
  *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without
@@ -28,7 +28,8 @@ INLINED void tile_sums(float16 acc[NT], global const uchar *w, uint tile, uint t
         tile_step(acc, &p, &x);
 }
 
-kernel void panel_cpu_gemm_int8(const panel_args a, global float *out, global const uchar *x, global const uchar *w, PANEL_OUT_BUFS)
+kernel void panel_cpu_gemm_int8(const panel_args a, global float *out, global const uchar *x,
+                                global const uchar *w, PANEL_OUT_BUFS)
 {
     const uint tile = get_group_id(1), blocks = a.k / 32, tiles = W_TILES(a.n);
     const uint token = a.first + get_group_id(0) * NT;

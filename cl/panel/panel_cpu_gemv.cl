@@ -1,5 +1,6 @@
-/* out[t, r] = act(alpha x'[t] . w[r] + bias[r]) + residual[t, r] for up to NT tokens in one launch: x' are the rows of x, normed and, with
- * weights in blocks, rounded to 8 bits. Each group prepares them for itself, then multiplies `span` tiles of the result.
+/* out[t, r] = act(alpha x'[t] . w[r] + bias[r]) + residual[t, r] for up to NT tokens in one launch: x' are
+ * the rows of x, normed and, with weights in blocks, rounded to 8 bits. Each group prepares them for
+ * itself, then multiplies `span` tiles of the result.
  * Launch: one item a group, ceil(tiles of the result / span) groups.
  *   -D NT         tokens; those behind the last row are computed and dropped
  *   -D ROW_BYTES  bytes of a prepared row, rounded up to a multiple of 64
@@ -26,7 +27,8 @@
 #  define STREAMS 1
 #  include "panel_products.h"
 
-INLINED void tile_sums(float16 acc[NT], global const uchar *w, const panel_args *a, uint tile, X_SPACE const uchar *rows)
+INLINED void tile_sums(float16 acc[NT], global const uchar *w, const panel_args *a, uint tile,
+                       X_SPACE const uchar *rows)
 {
     const uint blocks = a->k / 32;
     tile_ptrs p = tile_at(w, tile, W_TILES(a->n), blocks);
@@ -43,7 +45,8 @@ INLINED void tile_sums(float16 acc[NT], global const uchar *w, const panel_args 
 /* Chains of sums: few tokens would wait for the multiplier otherwise. */
 enum { CHAINS = NT == 1 ? 8 : NT == 2 ? 4 : 2 };
 
-INLINED void tile_sums(float16 acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile, X_SPACE const uchar *rows)
+INLINED void tile_sums(float16 acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile,
+                       X_SPACE const uchar *rows)
 {
     X_SPACE const float *x = (X_SPACE const float *)rows;
     float16 s[CHAINS][NT];
@@ -84,12 +87,14 @@ INLINED void tile_sums(float16 acc[NT], global const ELEM(W_TYPE) *w, const pane
 
 #endif
 
-STAGE_KERNEL void panel_cpu_gemv(STAGE_GROUP const panel_gemv_args a, global float *out, global const float *x,
-                             global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS, global const norm_weight_elem *norm_weight,
-                             global const norm_bias_elem *norm_bias)
+STAGE_KERNEL void panel_cpu_gemv(STAGE_GROUP const panel_gemv_args a, global float *out,
+                                 global const float *x, global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS,
+                                 global const norm_weight_elem *norm_weight,
+                                 global const norm_bias_elem *norm_bias)
 {
     STAGE_LOCAL int16 rows[NT * ROW_BYTES / 64];
-    const uint first = group_id(0) * a.span, tiles = (a.p.n + PANEL_ROWS - 1) / PANEL_ROWS, last = min(first + a.span, tiles);
+    const uint first = group_id(0) * a.span, tiles = (a.p.n + PANEL_ROWS - 1) / PANEL_ROWS,
+               last = min(first + a.span, tiles);
     for (uint t = 0; t < NT; t++) {
         const normed_row r = row_at(&a.rows, min(t, a.p.m - 1), x, norm_weight, norm_bias);
         prepare_row(&a.rows, &r, (ROWS_SPACE uchar *)rows, t, NT);

@@ -1,6 +1,6 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 and w a panel of blocks (cl/panel/panel.h), whose weights are decoded
- * as they come, for NT tokens and two tiles of 16 rows. Launch: {blocks of NT tokens, pairs of tiles}, one item a group; consecutive
- * groups share the panel.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 and w a panel of blocks
+ * (cl/panel/panel.h), whose weights are decoded as they come, for NT tokens and two tiles of 16 rows.
+ * Launch: {blocks of NT tokens, pairs of tiles}, one item a group; consecutive groups share the panel.
  *   -D NT         tokens a group
  *   -D W_TYPE     dtype of w
  *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without
@@ -17,7 +17,8 @@
 #include "panel_cpu_codes.h"
 #include "panel_cpu_epilogue.h"
 
-kernel void panel_cpu_gemv_exact(const panel_args a, global float *out, global const float *x, global const uchar *w, PANEL_OUT_BUFS)
+kernel void panel_cpu_gemv_exact(const panel_args a, global float *out, global const float *x,
+                                 global const uchar *w, PANEL_OUT_BUFS)
 {
     const uint blocks = a.k / 32, tiles = W_TILES(a.n);
     float16 gate[NT];

@@ -1,4 +1,5 @@
-/* What kernels ask of W_TYPE, a format that has panels (cl/panel/panel.h). The values come from cl/formats.def:
+/* What kernels ask of W_TYPE, a format that has panels (cl/panel/panel.h). The values come from
+ * cl/formats.def:
  *   STEP_BLOCKS   blocks of 32 columns that a block of the format covers
  *   CODE_VECTORS  vectors of codes for 32 columns
  *   CODE_SCALES   SCALES_*: what a block has beside its codes

@@ -1,12 +1,15 @@
-/* Rows of x [m, k] as products on GPUs read them: normed where NORM says so (mean and scale as in norm.cl), then in f32 or rounded to 8
- * bits in blocks of 32 (d = max |x| / 127, q = round(x / d)), or to half precision (d = the power of two below max |x|), or rows of them
- * or of bf16 with one d each. Launch: one group a row.
- * Quantised: quants char [m][K / 32][32], scales float [m][K / 32], sums of 16 quants int [m][K / 32][2], one plane after the other.
- * Halves: half x / d, d, and as float the sums of 16 of x, in the same order. Rows of them: half or bf16 x / d [m][K], d [m].
+/* Rows of x [m, k] as products on GPUs read them: normed where NORM says so (mean and scale as in
+ * norm.cl), then in f32 or rounded to 8 bits in blocks of 32 (d = max |x| / 127, q = round(x / d)), or to
+ * half precision (d = the power of two below max |x|), or rows of them or of bf16 with one d each. Launch:
+ * one group a row. Quantised: quants char [m][K / 32][32], scales float [m][K / 32], sums of 16 quants int
+ * [m][K / 32][2], one plane after the other. Halves: half x / d, d, and as float the sums of 16 of x, in
+ * the same order. Rows of them: half or bf16 x / d [m][K], d [m].
  *   -D WG                work-items a group, a power of two
  *   -D NORM              place in PANEL_NORMS
- *   -D NORM_WEIGHT_TYPE  dtype of the norm's weight, DTYPE_NONE without; NORM_BIAS_TYPE the same for its bias
- *   -D QUANTISE          1: to 8 bits; 2: to half precision; 3: rows of halves; 4: rows of bf16; k is a multiple of 32 then
+ *   -D NORM_WEIGHT_TYPE  dtype of the norm's weight, DTYPE_NONE without; NORM_BIAS_TYPE the same for its
+ *                        bias
+ *   -D QUANTISE          1: to 8 bits; 2: to half precision; 3: rows of halves; 4: rows of bf16; k is a
+ *                        multiple of 32 then
  *   and those of group.h */
 #include "args.h"
 #include "group.h"
@@ -16,7 +19,8 @@
 #  error "panel_gpu_activations.cl needs WG, NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE and QUANTISE"
 #endif
 
-#pragma OPENCL FP_CONTRACT OFF /* products round before they are rounded to whole numbers: results repeat on every device */
+#pragma OPENCL FP_CONTRACT                                                                                   \
+    OFF /* products round before they are rounded to whole numbers: results repeat on every device */
 
 #if NORM_WEIGHT_TYPE < 0
 typedef float norm_weight_elem;
@@ -73,8 +77,8 @@ static uint to_bf16(float x)
 #endif
 
 GROUP_KERNEL
-void panel_gpu_activations(const rows_args a, global uchar *out, global const float *x, global const norm_weight_elem *norm_weight,
-                     global const norm_bias_elem *norm_bias)
+void panel_gpu_activations(const rows_args a, global uchar *out, global const float *x,
+                           global const norm_weight_elem *norm_weight, global const norm_bias_elem *norm_bias)
 {
     const uint row = get_group_id(0), lane = get_local_id(0);
     GROUP_SCRATCH(scratch);
@@ -114,7 +118,8 @@ void panel_gpu_activations(const rows_args a, global uchar *out, global const fl
 #elif QUANTISE == 2
     const uint blocks = a.k / 32;
     global float *scales = (global float *)(out + (size_t)a.m * a.k * 2) + (size_t)row * blocks;
-    global float *sums = (global float *)(out + (size_t)a.m * (a.k * 2 + blocks * 4)) + (size_t)row * blocks * 2;
+    global float *sums =
+        (global float *)(out + (size_t)a.m * (a.k * 2 + blocks * 4)) + (size_t)row * blocks * 2;
     global half *halves = (global half *)out + (size_t)row * a.k;
     for (uint b = lane; b < blocks; b += WG) {
         float v[32], most = 0, sum[2] = {0, 0};

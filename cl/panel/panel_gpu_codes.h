@@ -1,12 +1,14 @@
-/* Reading panels of blocks (cl/panel/panel.h) on GPUs: a work-item has one row of a tile, so that sixteen of them read vectors as they lie. Codes
- * come as signed bytes: weight of a column = code scale + base. Needs W_TYPE. */
+/* Reading panels of blocks (cl/panel/panel.h) on GPUs: a work-item has one row of a tile, so that sixteen
+ * of them read vectors as they lie. Codes come as signed bytes: weight of a column = code scale + base.
+ * Needs W_TYPE. */
 #ifndef CLEF_CL_PANEL_LANE_H
 #define CLEF_CL_PANEL_LANE_H
 
 #include "panel_format.h"
 #include "weights.h"
 
-/* base is not 0: the codes have an offset, or the format has minima. The other formats' codes lose their offset when they are read. */
+/* base is not 0: the codes have an offset, or the format has minima. The other formats' codes lose their
+ * offset when they are read. */
 #define HAS_OFFSET (OFFSET > 0 && CODE_TABLE == TABLE_NONE && CODE_VECTORS < 8)
 #define HAS_BASE   (HAS_OFFSET || HAS_MINIMA)
 
@@ -21,12 +23,13 @@ static inline lane_ptrs lane_at(global const uchar *w, uint tile, uint tiles, ui
 {
     lane_ptrs p;
     p.codes = (global const uint *)w + (size_t)tile * blocks * CODE_VECTORS * PANEL_ROWS + row;
-    p.scales = w + (size_t)tiles * blocks * CODE_VECTORS * 64 + (size_t)tile * (blocks / STEP_BLOCKS) * SCALE_BYTES;
+    p.scales =
+        w + (size_t)tiles * blocks * CODE_VECTORS * 64 + (size_t)tile * (blocks / STEP_BLOCKS) * SCALE_BYTES;
     p.row = row;
     return p;
 }
 
-/* ---- codes ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- codes --------------------------------------------------------------------------------------------- */
 
 /* The table's signed byte for each nibble (bytes of 0..15). */
 #if CODE_TABLE == TABLE_IQ4
@@ -37,8 +40,10 @@ static inline lane_ptrs lane_at(global const uchar *w, uint tile, uint tiles, ui
 #ifdef LANE_TABLE
 static inline uint signed_codes(uint nibbles)
 {
-    const uint4 n = (uint4)(nibbles, nibbles >> 8, nibbles >> 16, nibbles >> 24) & 15u, table = (uint4)(LANE_TABLE);
-    const uint4 low = select((uint4)table.x, (uint4)table.y, (n & 4u) != 0u), high = select((uint4)table.z, (uint4)table.w, (n & 4u) != 0u);
+    const uint4 n = (uint4)(nibbles, nibbles >> 8, nibbles >> 16, nibbles >> 24) & 15u,
+                table = (uint4)(LANE_TABLE);
+    const uint4 low = select((uint4)table.x, (uint4)table.y, (n & 4u) != 0u),
+                high = select((uint4)table.z, (uint4)table.w, (n & 4u) != 0u);
     const uint4 v = select(low, high, (n & 8u) != 0u) >> (n & 3u) * 8u & 255u;
     return v.x | v.y << 8 | v.z << 16 | v.w << 24;
 }
@@ -65,24 +70,30 @@ static inline uint2 lane_codes(const lane_ptrs *p, uint b, uint g)
 #endif
 }
 
-/* ---- scales ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- scales -------------------------------------------------------------------------------------------- */
 
 static inline uint lane_word(const lane_ptrs *p, global const uchar *from, uint i)
 {
     return ((global const uint *)from)[i * PANEL_ROWS + p->row];
 }
 
-static inline float lane_half(const lane_ptrs *p, global const uchar *from) { return vload_half(p->row, (global const half *)from); }
+static inline float lane_half(const lane_ptrs *p, global const uchar *from)
+{
+    return vload_half(p->row, (global const half *)from);
+}
 
-/* Of block b: scale and base of its columns, .x of the first 16, .y of the rest (alike but for HALF_SCALES). */
+/* Of block b: scale and base of its columns, .x of the first 16, .y of the rest (alike but for
+ * HALF_SCALES). */
 static inline void lane_scales(const lane_ptrs *p, uint b, float2 *scale, float2 *base)
 {
     global const uchar *from = p->scales + (size_t)(b / STEP_BLOCKS) * SCALE_BYTES;
     float s, m = 0;
 #if CODE_SCALES == SCALES_K
     const uint shift = b % 4 * 8, first = b % 8 < 4;
-    const uint w0 = lane_word(p, from, 0) >> shift, w1 = lane_word(p, from, 1) >> shift, w2 = lane_word(p, from, 2) >> shift;
-    const uint six = first ? w0 & 63u : (w2 & 15u) | (w0 >> 2 & 48u), six_m = first ? w1 & 63u : (w2 >> 4 & 15u) | (w1 >> 2 & 48u);
+    const uint w0 = lane_word(p, from, 0) >> shift, w1 = lane_word(p, from, 1) >> shift,
+               w2 = lane_word(p, from, 2) >> shift;
+    const uint six = first ? w0 & 63u : (w2 & 15u) | (w0 >> 2 & 48u),
+               six_m = first ? w1 & 63u : (w2 >> 4 & 15u) | (w1 >> 2 & 48u);
     s = lane_half(p, from + 192) * (float)six;
     m = -lane_half(p, from + 224) * (float)six_m;
 #elif CODE_SCALES == SCALES_Q6_K

@@ -31,8 +31,10 @@ static inline float biased(const panel_args *a, global const bias_elem *bias, fl
 #endif
 }
 
-/* Writes the result of row `row` (below a->n) from its sum; gated: from the gate's and that of what it opens or shuts. */
-static inline void finish(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint row, float gate, float v)
+/* Writes the result of row `row` (below a->n) from its sum; gated: from the gate's and that of what it
+ * opens or shuts. */
+static inline void finish(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint row,
+                          float gate, float v)
 {
     const size_t at = (size_t)token * a->n + row;
 #if GATED

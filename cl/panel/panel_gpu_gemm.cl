@@ -1,11 +1,13 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs, for many rows of x and a weight in panels (cl/panel/panel.h). A group
- * has TILES tiles of w, 16 rows each, and 16 TOKENS rows of x; 32 columns of both lie in local memory at a time, w decoded.
- * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of 256 items; item (r, t) has row r of each tile and the tokens
- * t, 16 + t, ..
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs, for many rows of x and a weight
+ * in panels (cl/panel/panel.h). A group has TILES tiles of w, 16 rows each, and 16 TOKENS rows of x; 32
+ * columns of both lie in local memory at a time, w decoded.
+ * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of 256 items; item (r, t) has
+ * row r of each tile and the tokens t, 16 + t, ..
  *   -D TILES      2 or more, even
  *   -D TOKENS     with QUANTISE 2 even
  *   -D W_TYPE     dtype of w
- *   -D QUANTISE   1: x is in 8 bits (panel_gpu_activations.cl), w in blocks; 2: x is in half precision, and so are the sums of 16 products
+ *   -D QUANTISE   1: x is in 8 bits (panel_gpu_activations.cl), w in blocks; 2: x is in half precision,
+ *                 and so are the sums of 16 products
  *   -D INT_DOT    as in dot.h; counts with QUANTISE
  *   and those of panel_gpu_epilogue.h */
 #define WG 256
@@ -35,7 +37,8 @@ enum { W_ROWS = TILES * PANEL_ROWS, X_ROWS = TOKENS * 16 };
 #endif
 
 GROUP_KERNEL
-void panel_gpu_gemm(const panel_args a, global float *out, global const uchar *x, global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
+void panel_gpu_gemm(const panel_args a, global float *out, global const uchar *x,
+                    global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
 {
 #if QUANTISE == 1
     local uint w_words[8 * W_ROWS], x_words[8 * X_ROWS];

@@ -1,4 +1,5 @@
-/* A step of panel_gpu_gemm.cl with 8-bit tokens, by products of four bytes: what a group takes to local memory, and its products. */
+/* A step of panel_gpu_gemm.cl with 8-bit tokens, by products of four bytes: what a group takes to local
+ * memory, and its products. */
 #ifndef CLEF_CL_PANEL_TILE_BYTES_H
 #define CLEF_CL_PANEL_TILE_BYTES_H
 
@@ -6,11 +7,12 @@
 typedef struct step_data {
     local uint *w, *x;
     local float *scale, *base; /* of 16 columns (HALF_SCALES) or 32 of each row of w */
-    local float *d, *sums;     /* of the tokens: scale, and what a base counts: scale times the sum of the quants */
+    local float *d,
+        *sums; /* of the tokens: scale, and what a base counts: scale times the sum of the quants */
 } step_data;
 
-static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a, global const uchar *x, uint tile, uint token,
-                             uint b, uint item)
+static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a,
+                             global const uchar *x, uint tile, uint token, uint b, uint item)
 {
     const uint blocks = a->k / 32, tiles = W_TILES(a->n), row = item % PANEL_ROWS, g = item / PANEL_ROWS % 4;
     global const uint *quants = (global const uint *)x;
@@ -33,7 +35,8 @@ static inline void load_step(const step_data *s, global const uchar *w, const pa
         }
     }
     for (uint i = item; i < X_ROWS * 8; i += WG)
-        s->x[i % 8 * X_ROWS + i / 8] = quants[(size_t)min(token + i / 8, a->m - 1) * (a->k / 4) + b * 8 + i % 8];
+        s->x[i % 8 * X_ROWS + i / 8] =
+            quants[(size_t)min(token + i / 8, a->m - 1) * (a->k / 4) + b * 8 + i % 8];
     for (uint i = item; i < X_ROWS; i += WG) {
         const size_t at = (size_t)min(token + i, a->m - 1) * blocks + b;
         const int2 pair = vload2(at, sums);
@@ -71,7 +74,8 @@ static inline void multiply_step(const step_data *s, float acc[TILES][TOKENS], u
         }
 #pragma unroll
         for (uint i = 0; i < TILES; i++) {
-            const float scale = s->scale[part * W_ROWS + i * PANEL_ROWS + row], base = s->base[part * W_ROWS + i * PANEL_ROWS + row];
+            const float scale = s->scale[part * W_ROWS + i * PANEL_ROWS + row],
+                        base = s->base[part * W_ROWS + i * PANEL_ROWS + row];
 #pragma unroll
             for (uint j = 0; j < TOKENS; j++) {
                 acc[i][j] = fma((float)sum[i][j] * s->d[j * 16 + t], scale, acc[i][j]);

@@ -7,8 +7,8 @@ typedef struct step_data {
 } step_data;
 
 /* 32 columns from 32 b on; those behind the last are zeros. */
-static inline void load_step(const step_data *s, global const ELEM(W_TYPE) *w, const panel_args *a, global const uchar *x, uint tile,
-                             uint token, uint b, uint item)
+static inline void load_step(const step_data *s, global const ELEM(W_TYPE) *w, const panel_args *a,
+                             global const uchar *x, uint tile, uint token, uint b, uint item)
 {
     const uint tiles = W_TILES(a->n), row = item % PANEL_ROWS;
     global const float *floats = (global const float *)x + a->x;
@@ -41,7 +41,8 @@ static inline void load_step(const step_data *s, global const ELEM(W_TYPE) *w, c
 #endif
     for (uint i = item; i < X_ROWS * 32; i += WG) {
         const uint k = b * 32 + i % 32;
-        s->x[i % 32 * X_ROWS + i / 32] = k < a->k ? floats[min(token + i / 32, a->m - 1) * (size_t)a->x_stride + k] : 0.0f;
+        s->x[i % 32 * X_ROWS + i / 32] =
+            k < a->k ? floats[min(token + i / 32, a->m - 1) * (size_t)a->x_stride + k] : 0.0f;
     }
 }
 

@@ -4,7 +4,8 @@
 
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 
-/* 32 columns of a step: column k of all rows behind one another. Tokens lie in pairs: (j, t) has 32 j + t and 32 j + 16 + t. */
+/* 32 columns of a step: column k of all rows behind one another. Tokens lie in pairs: (j, t) has 32 j + t
+ * and 32 j + 16 + t. */
 typedef struct step_data {
     local half *w;
     local half2 *x;
@@ -14,8 +15,8 @@ typedef struct step_data {
 /* Codes with an offset or minima have no sign: taken less their middle, so that sums in halves stay small. */
 enum { PAIRS = TOKENS / 2, MIDDLE = HAS_BASE ? (MOST + 1) / 2 : 0 };
 
-static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a, global const uchar *x, uint tile, uint token,
-                             uint b, uint item)
+static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a,
+                             global const uchar *x, uint tile, uint token, uint b, uint item)
 {
     const uint blocks = a->k / 32, tiles = W_TILES(a->n), row = item % PANEL_ROWS, g = item / PANEL_ROWS % 4;
     global const half *halves = (global const half *)x;
@@ -24,7 +25,8 @@ static inline void load_step(const step_data *s, global const uchar *w, const pa
     for (uint i = item / (PANEL_ROWS * 4); i < TILES; i += WG / (PANEL_ROWS * 4)) {
         const lane_ptrs p = lane_at(w, min(tile + i, tiles - 1), tiles, blocks, row);
         const uint2 v = lane_codes(&p, b, g);
-        const half4 first = convert_half4(as_char4(v.x) - (char)MIDDLE), second = convert_half4(as_char4(v.y) - (char)MIDDLE);
+        const half4 first = convert_half4(as_char4(v.x) - (char)MIDDLE),
+                    second = convert_half4(as_char4(v.y) - (char)MIDDLE);
         local half *to = s->w + g * 4 * W_ROWS + i * PANEL_ROWS + row;
         to[0] = first.x;
         to[W_ROWS] = first.y;
@@ -90,7 +92,8 @@ static inline void multiply_step(const step_data *s, float acc[TILES][TOKENS], u
         }
 #pragma unroll
         for (uint i = 0; i < TILES; i++) {
-            const float scale = s->scale[of * W_ROWS + i * PANEL_ROWS + row], base = s->base[of * W_ROWS + i * PANEL_ROWS + row];
+            const float scale = s->scale[of * W_ROWS + i * PANEL_ROWS + row],
+                        base = s->base[of * W_ROWS + i * PANEL_ROWS + row];
 #pragma unroll
             for (uint j = 0; j < TOKENS; j++) {
                 const float found = (float)(j % 2 ? sum[i][j / 2].y : sum[i][j / 2].x);

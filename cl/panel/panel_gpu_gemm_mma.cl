@@ -1,12 +1,15 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs by units that multiply matrices (matrix.h), for many rows of x and
- * a weight in panels (cl/panel/panel.h). A group has TILES tiles of w, 16 rows each, and 16 TOKENS rows of x, 32 columns of both in local memory
- * at a time; a unit of it has 32 rows and UNIT_TOKENS tokens of them.
- * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of MATRIX_LANES TILES / 2 16 TOKENS / UNIT_TOKENS items.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs by units that multiply matrices
+ * (matrix.h), for many rows of x and a weight in panels (cl/panel/panel.h). A group has TILES tiles of w,
+ * 16 rows each, and 16 TOKENS rows of x, 32 columns of both in local memory at a time; a unit of it has 32
+ * rows and UNIT_TOKENS tokens of them.
+ * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of MATRIX_LANES TILES / 2 16
+ * TOKENS / UNIT_TOKENS items.
  *   -D TILES        even
  *   -D TOKENS       16 TOKENS a multiple of UNIT_TOKENS
  *   -D UNIT_TOKENS  a multiple of MATRIX_TOKENS
  *   -D W_TYPE       dtype of w
- *   -D QUANTISE     how panel_gpu_activations.cl made x: 1 in 8 bits, w in blocks; 2 in halves, w in blocks; 3 in halves, w too; 4 in bf16, w too
+ *   -D QUANTISE     how panel_gpu_activations.cl made x: 1 in 8 bits, w in blocks; 2 in halves, w in
+ *                   blocks; 3 in halves, w too; 4 in bf16, w too
  *   and those of matrix.h and panel_gpu_epilogue.h */
 #include "matrix.h"
 #if !defined(TILES) || !defined(TOKENS) || !defined(UNIT_TOKENS) || !defined(W_TYPE) || !defined(QUANTISE)
@@ -34,18 +37,21 @@ enum {
 #endif
 
 GROUP_KERNEL
-void panel_gpu_gemm_mma(const panel_args a, global float *out, global const uchar *x, global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
+void panel_gpu_gemm_mma(const panel_args a, global float *out, global const uchar *x,
+                        global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
 {
     local uint w_words[STRIDE * W_ROWS], x_words[STRIDE * X_ROWS];
     MATRIX_SCRATCH(scratch, WG);
 #if QUANTISE <= 2
-    local float scale[SCALES * W_ROWS], base[HAS_MINIMA ? W_ROWS : 1], d[X_ROWS], sums[HAS_MINIMA ? X_ROWS : 1];
+    local float scale[SCALES * W_ROWS], base[HAS_MINIMA ? W_ROWS : 1], d[X_ROWS],
+        sums[HAS_MINIMA ? X_ROWS : 1];
     const step_data s = {w_words, x_words, scale, base, d, sums, scratch};
 #else
     const step_data s = {w_words, x_words, scratch};
 #endif
     const uint item = get_local_id(0), lane = matrix_lane(), unit = matrix_unit();
-    const uint row = unit % (W_ROWS / UNIT_ROWS) * UNIT_ROWS, t = unit / (W_ROWS / UNIT_ROWS) * UNIT_TOKENS; /* the unit's first ones */
+    const uint row = unit % (W_ROWS / UNIT_ROWS) * UNIT_ROWS,
+               t = unit / (W_ROWS / UNIT_ROWS) * UNIT_TOKENS; /* the unit's first ones */
     const uint token = get_group_id(0) * X_ROWS, tile = get_group_id(1) * TILES, steps = a.k / 32;
     matrix_floats acc[ROW_PARTS][TOKEN_PARTS];
 #pragma unroll
@@ -69,7 +75,8 @@ void panel_gpu_gemm_mma(const panel_args a, global float *out, global const ucha
             MATRIX_STORE(acc[i + GATED * ROW_PARTS / 2][j], 0, gated);
 #pragma unroll
             for (uint e = 0; e < MATRIX_SUMS; e++) {
-                const uint at = first + i * MATRIX_ROWS + matrix_row(e, lane), of = token + t + j * MATRIX_TOKENS + matrix_token(e, lane);
+                const uint at = first + i * MATRIX_ROWS + matrix_row(e, lane),
+                           of = token + t + j * MATRIX_TOKENS + matrix_token(e, lane);
                 if (at < a.n && of < a.m) {
                     const float factor = token_scale(&a, x, of);
                     finish(&a, out, PANEL_OUT, of, at, v[e] * factor, gated[e] * factor);

@@ -1,5 +1,6 @@
-/* A step of panel_gpu_gemm_mma.cl with w in blocks: what a group takes to local memory, and its products. Codes less their offset, and x, lie
- * there as bytes (QUANTISE 1) or halves (2): rows of 8 or 16 words, STRIDE words apart, so that the items of a unit meet no bank twice. */
+/* A step of panel_gpu_gemm_mma.cl with w in blocks: what a group takes to local memory, and its products.
+ * Codes less their offset, and x, lie there as bytes (QUANTISE 1) or halves (2): rows of 8 or 16 words,
+ * STRIDE words apart, so that the items of a unit meet no bank twice. */
 #ifndef CLEF_CL_PANEL_MATRIX_BLOCKS_H
 #define CLEF_CL_PANEL_MATRIX_BLOCKS_H
 
@@ -33,8 +34,8 @@ static inline void store_codes(local uint *row, uint i, uint codes)
 #endif
 }
 
-static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a, global const uchar *x, uint tile, uint token,
-                             uint b, uint item)
+static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a,
+                             global const uchar *x, uint tile, uint token, uint b, uint item)
 {
     const uint blocks = a->k / 32, tiles = W_TILES(a->n), row_words = blocks * WORDS;
     global const uint *words = (global const uint *)x;
@@ -56,7 +57,8 @@ static inline void load_step(const step_data *s, global const uchar *w, const pa
         }
     }
     for (uint i = item; i < X_ROWS * WORDS; i += WG)
-        s->x[i / WORDS * STRIDE + i % WORDS] = words[(size_t)min(token + i / WORDS, a->m - 1) * row_words + b * WORDS + i % WORDS];
+        s->x[i / WORDS * STRIDE + i % WORDS] =
+            words[(size_t)min(token + i / WORDS, a->m - 1) * row_words + b * WORDS + i % WORDS];
     for (uint i = item; i < X_ROWS; i += WG) {
         const size_t at = (size_t)min(token + i, a->m - 1) * blocks + b;
         s->d[i] = d[at];
@@ -81,7 +83,8 @@ static inline matrix_floats multiply_part(matrix_w w, matrix_x x, uint part, mat
 #endif
 }
 
-static inline void multiply_step(const step_data *s, matrix_floats acc[ROW_PARTS][TOKEN_PARTS], uint row, uint t, uint lane)
+static inline void multiply_step(const step_data *s, matrix_floats acc[ROW_PARTS][TOKEN_PARTS], uint row,
+                                 uint t, uint lane)
 {
     matrix_floats d[TOKEN_PARTS];
 #pragma unroll
@@ -97,7 +100,8 @@ static inline void multiply_step(const step_data *s, matrix_floats acc[ROW_PARTS
         for (uint i = 0; i < ROW_PARTS; i++) {
             const uint at = row + i * MATRIX_ROWS;
             const matrix_w w = matrix_load_w(s->w + at * STRIDE + part * PART_WORDS, STRIDE, lane);
-            const matrix_floats scale = matrix_of_rows(s->scale + (HALF_SCALES ? part * W_ROWS : 0) + at, lane);
+            const matrix_floats scale =
+                matrix_of_rows(s->scale + (HALF_SCALES ? part * W_ROWS : 0) + at, lane);
 #pragma unroll
             for (uint j = 0; j < TOKEN_PARTS; j++)
                 acc[i][j] = fma(multiply_part(w, x[j], part, s->scratch) * d[j], scale, acc[i][j]);

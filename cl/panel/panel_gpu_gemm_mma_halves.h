@@ -1,5 +1,6 @@
-/* A step of panel_gpu_gemm_mma.cl in halves or bf16 (QUANTISE 3 or 4), w as it is stored: what a group takes to local memory, and its products. A
- * row has 16 words of two columns, and lies STRIDE words behind the one before, so that the items of a unit meet no bank twice. */
+/* A step of panel_gpu_gemm_mma.cl in halves or bf16 (QUANTISE 3 or 4), w as it is stored: what a group
+ * takes to local memory, and its products. A row has 16 words of two columns, and lies STRIDE words behind
+ * the one before, so that the items of a unit meet no bank twice. */
 #ifndef CLEF_CL_PANEL_MATRIX_HALVES_H
 #define CLEF_CL_PANEL_MATRIX_HALVES_H
 
@@ -10,8 +11,8 @@ typedef struct step_data {
     matrix_scratch scratch;
 } step_data;
 
-static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a, global const uchar *x, uint tile, uint token,
-                             uint b, uint item)
+static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a,
+                             global const uchar *x, uint tile, uint token, uint b, uint item)
 {
     const uint tiles = W_TILES(a->n);
     global const ushort *columns = (global const ushort *)w;
@@ -22,10 +23,12 @@ static inline void load_step(const step_data *s, global const uchar *w, const pa
         s->w[(of * PANEL_ROWS + row) * STRIDE + pair] = columns[at] | (uint)columns[at + PANEL_ROWS] << 16;
     }
     for (uint i = item; i < X_ROWS * 16; i += WG)
-        s->x[i / 16 * STRIDE + i % 16] = pairs[(size_t)min(token + i / 16, a->m - 1) * (a->k / 2) + b * 16 + i % 16];
+        s->x[i / 16 * STRIDE + i % 16] =
+            pairs[(size_t)min(token + i / 16, a->m - 1) * (a->k / 2) + b * 16 + i % 16];
 }
 
-static inline void multiply_step(const step_data *s, matrix_floats acc[ROW_PARTS][TOKEN_PARTS], uint row, uint t, uint lane)
+static inline void multiply_step(const step_data *s, matrix_floats acc[ROW_PARTS][TOKEN_PARTS], uint row,
+                                 uint t, uint lane)
 {
 #pragma unroll
     for (uint part = 0; part < 2; part++) { /* 16 columns each */
@@ -35,7 +38,8 @@ static inline void multiply_step(const step_data *s, matrix_floats acc[ROW_PARTS
             x[j] = matrix_load_x(s->x + (t + j * MATRIX_TOKENS) * STRIDE + part * 8, STRIDE, lane);
 #pragma unroll
         for (uint i = 0; i < ROW_PARTS; i++) {
-            const matrix_w w = matrix_load_w(s->w + (row + i * MATRIX_ROWS) * STRIDE + part * 8, STRIDE, lane);
+            const matrix_w w =
+                matrix_load_w(s->w + (row + i * MATRIX_ROWS) * STRIDE + part * 8, STRIDE, lane);
 #pragma unroll
             for (uint j = 0; j < TOKEN_PARTS; j++)
 #if QUANTISE == 3

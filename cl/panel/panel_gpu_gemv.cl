@@ -1,7 +1,8 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs, for up to NT rows of x and a tile of w (cl/panel/panel.h) a group, or
- * two that make one of the result: w is read once. Launch: one group for each tile of the result.
- * A work-item has a row of the tile and a part of K; sixteen of them read what lies together. The parts of a row are added by subgroups
- * first, if there are any, then in local memory.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs, for up to NT rows of x and a tile
+ * of w (cl/panel/panel.h) a group, or two that make one of the result: w is read once. Launch: one group
+ * for each tile of the result. A work-item has a row of the tile and a part of K; sixteen of them read
+ * what lies together. The parts of a row are added by subgroups first, if there are any, then in local
+ * memory.
  *   -D WG         work-items a group, a multiple of 16
  *   -D NT         rows of x; those behind the last are computed and dropped
  *   -D W_TYPE     dtype of w
@@ -52,8 +53,8 @@ static x_rows x_at(const panel_args *a, global const uchar *x)
 #if !IS_BLOCKS(W_TYPE)
 
 /* This item's part of the sums of a row with NT tokens. */
-static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile, uint row, uint team,
-                             const x_rows *x)
+static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile,
+                             uint row, uint team, const x_rows *x)
 {
     global const float *xs = (global const float *)x->q;
     w += (size_t)tile * a->k * PANEL_ROWS + row;
@@ -86,8 +87,8 @@ static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const 
 
 #  include "panel_gpu_codes.h"
 
-static inline void part_sums(float acc[NT], global const uchar *w, const panel_args *a, uint tile, uint row, uint team,
-                             const x_rows *x)
+static inline void part_sums(float acc[NT], global const uchar *w, const panel_args *a, uint tile, uint row,
+                             uint team, const x_rows *x)
 {
     const uint blocks = a->k / 32;
     const lane_ptrs p = lane_at(w, tile, W_TILES(a->n), blocks, row);
@@ -106,11 +107,14 @@ static inline void part_sums(float acc[NT], global const uchar *w, const panel_a
             const uint token = min(t, x->m - 1);
 #  if QUANTISE
             const size_t at = (size_t)token * blocks + b;
-            const uint4 lo = vload4(2 * at, (global const uint *)x->q), hi = vload4(2 * at + 1, (global const uint *)x->q);
+            const uint4 lo = vload4(2 * at, (global const uint *)x->q),
+                        hi = vload4(2 * at + 1, (global const uint *)x->q);
             const int2 sums = vload2(at, x->sums);
             const float d = x->d[at];
-            const int i = dot4s(dot4s(dot4s(dot4s(0, v[0].x, lo.x), v[1].x, lo.y), v[2].x, lo.z), v[3].x, lo.w);
-            const int j = dot4s(dot4s(dot4s(dot4s(0, v[0].y, hi.x), v[1].y, hi.y), v[2].y, hi.z), v[3].y, hi.w);
+            const int i =
+                dot4s(dot4s(dot4s(dot4s(0, v[0].x, lo.x), v[1].x, lo.y), v[2].x, lo.z), v[3].x, lo.w);
+            const int j =
+                dot4s(dot4s(dot4s(dot4s(0, v[0].y, hi.x), v[1].y, hi.y), v[2].y, hi.z), v[3].y, hi.w);
 #    if HALF_SCALES
             float s = fma((float)i, scale.x, (float)j * scale.y);
             s = fma((float)sums.x, base.x, fma((float)sums.y, base.y, s));
@@ -145,7 +149,8 @@ static inline void part_sums(float acc[NT], global const uchar *w, const panel_a
 
 #endif
 
-/* The sums of rows, in the items of the first team, from all items' parts. Every item of the group comes here. */
+/* The sums of rows, in the items of the first team, from all items' parts. Every item of the group comes
+ * here. */
 static inline void add_parts(float acc[NT], local float *parts, uint item)
 {
     uint n = TEAMS, part = item / PANEL_ROWS, writes = 1;
@@ -178,7 +183,8 @@ static inline void add_parts(float acc[NT], local float *parts, uint item)
 }
 
 GROUP_KERNEL
-void panel_gpu_gemv(const panel_args a, global float *out, global const uchar *x, global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
+void panel_gpu_gemv(const panel_args a, global float *out, global const uchar *x,
+                    global const ELEM(W_TYPE) *w, PANEL_OUT_BUFS)
 {
     local float parts[GATED + 1][WG * NT];
     const uint item = group_item(), tile = get_group_id(0), row = item % PANEL_ROWS, team = item / PANEL_ROWS;

@@ -1,4 +1,5 @@
-/* Products of a tile of a panel of blocks (panel_cpu_codes.h) with NT quantised tokens (panel_cpu_activations.h). Needs W_TYPE, DOT, NT.
+/* Products of a tile of a panel of blocks (panel_cpu_codes.h) with NT quantised tokens
+ * (panel_cpu_activations.h). Needs W_TYPE, DOT, NT.
  *   X_SPACE  address space of the tokens (global when not given)
  *   STREAMS  1: the panel comes from memory, and a step asks for what is read later
  *
@@ -17,7 +18,8 @@
 #  define STREAMS 0
 #endif
 
-/* A token block's quantised rows (panel_cpu_activations.h): quants, a scale and two sums for each block of each token. */
+/* A token block's quantised rows (panel_cpu_activations.h): quants, a scale and two sums for each block of
+ * each token. */
 typedef struct x_ptrs {
     X_SPACE const int *q;
     X_SPACE const float *d;
@@ -65,7 +67,8 @@ static inline int8 dots8(int8 a, int8 b, int8 c, int8 d, X_SPACE const int *x)
 
 static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
 {
-    return sum + (int16)(dots8(v[0].lo, v[1].lo, v[2].lo, v[3].lo, x), dots8(v[0].hi, v[1].hi, v[2].hi, v[3].hi, x));
+    return sum + (int16)(dots8(v[0].lo, v[1].lo, v[2].lo, v[3].lo, x),
+                         dots8(v[0].hi, v[1].hi, v[2].hi, v[3].hi, x));
 }
 #else
 static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
@@ -78,9 +81,10 @@ static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
 }
 #endif
 
-/* ---- codes as products take them -------------------------------------------------------------------------------------------------- */
+/* ---- codes as products take them ----------------------------------------------------------------------- */
 
-/* For few tokens the high nibble stays where it is: products with it are 16 times what they are, which a shift of their sum mends. */
+/* For few tokens the high nibble stays where it is: products with it are 16 times what they are, which a
+ * shift of their sum mends. */
 #define HIGH_IN_PLACE (NT < 4 && DOT != 3 && CODE_VECTORS == 4 && CODE_TABLE == TABLE_NONE)
 #if HIGH_IN_PLACE
 #  define HIGH_SUM(sum) ((sum) >> 4)
@@ -107,8 +111,8 @@ static inline void product_codes(const tile_ptrs *p, uint b, int16 v[8])
 #endif
 }
 
-/* Asks for the codes that lie FETCH_AHEAD bytes behind those of block b, and for the nearer ones once more, now next to the core. Block by
- * block: a burst of them fills the core's buffers, and it waits. */
+/* Asks for the codes that lie FETCH_AHEAD bytes behind those of block b, and for the nearer ones once
+ * more, now next to the core. Block by block: a burst of them fills the core's buffers, and it waits. */
 static inline void fetch_block(const tile_ptrs *p, uint b)
 {
 #if STREAMS
@@ -131,12 +135,14 @@ static inline void fetch_scales(const tile_ptrs *p)
 #endif
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- steps --------------------------------------------------------------------------------------------- */
 
-/* super_step: a step of 256 columns with one token, where scales are in words: acc += the step's columns . token. */
+/* super_step: a step of 256 columns with one token, where scales are in words: acc += the step's columns .
+ * token. */
 #if NT == 1 && CODE_SCALES == SCALES_K
 #  define SUPER_STEP 1
-/* A scale is converted where it lies in its word, 2^(8 (b % 4)) times what it is; these powers and d come in once a step. */
+/* A scale is converted where it lies in its word, 2^(8 (b % 4)) times what it is; these powers and d come
+ * in once a step. */
 static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
 {
     global const uchar *from = p->scales;
@@ -156,7 +162,8 @@ static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
         product_codes(p, b, v);
         const int16 i = dots16(0, v, x->q + b * 8), j = dots16(0, v + 4, x->q + b * 8 + 4);
         const float16 sum = convert_float16(i + HIGH_SUM(j)) * x->d[b];
-        const float16 scale = convert_float16(as_int16(s[b / 4] & byte)), least = convert_float16(as_int16(m[b / 4] & byte));
+        const float16 scale = convert_float16(as_int16(s[b / 4] & byte)),
+                      least = convert_float16(as_int16(m[b / 4] & byte));
         codes[b % 4] = b < 4 ? sum * scale : fma(sum, scale, codes[b % 4]);
         minima[b % 4] = b < 4 ? least * whole[b] : fma(least, (float16)whole[b], minima[b % 4]);
     }
@@ -170,7 +177,8 @@ static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
 }
 #elif NT == 1 && CODE_SCALES == SCALES_Q6_K
 #  define SUPER_STEP 1
-/* A scale is converted in the upper byte of a word, 2^24 times what it is, which comes in once a step with d. */
+/* A scale is converted in the upper byte of a word, 2^24 times what it is, which comes in once a step with
+ * d. */
 static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
 {
     int off[16];
@@ -180,11 +188,13 @@ static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
 #  pragma unroll
     for (uint b = 0; b < 8; b++) {
         const uint16 s = words(p->scales, b / 2);
-        const uint16 first = b % 2 ? s << 8u & 0xff000000u : s << 24u, second = b % 2 ? s & 0xff000000u : s << 16u & 0xff000000u;
+        const uint16 first = b % 2 ? s << 8u & 0xff000000u : s << 24u,
+                     second = b % 2 ? s & 0xff000000u : s << 16u & 0xff000000u;
         int16 v[8];
         fetch_block(p, b);
         product_codes(p, b, v);
-        const int16 i = dots16(off[2 * b], v, x->q + b * 8), j = dots16(off[2 * b + 1], v + 4, x->q + b * 8 + 4);
+        const int16 i = dots16(off[2 * b], v, x->q + b * 8),
+                    j = dots16(off[2 * b + 1], v + 4, x->q + b * 8 + 4);
         sum = fma(convert_float16(i) * x->d[b], convert_float16(as_int16(first)), sum);
         other = fma(convert_float16(j) * x->d[b], convert_float16(as_int16(second)), other);
     }
@@ -217,10 +227,12 @@ static inline void tile_step(float16 acc[NT], tile_ptrs *p, x_ptrs *x)
             const int2 sums = vload2(at, x->sums);
             const int off = SIGNED_CODES ? 0 : -OFFSET;
 #  if HALF_SCALES
-            const int16 i = dots16(off * sums.x, v, x->q + at * 8), j = dots16(off * sums.y, v + 4, x->q + at * 8 + 4);
+            const int16 i = dots16(off * sums.x, v, x->q + at * 8),
+                        j = dots16(off * sums.y, v + 4, x->q + at * 8 + 4);
             acc[t] = fma(fma(convert_float16(i), scale[0], convert_float16(j) * scale[1]), x->d[at], acc[t]);
 #  else /* two chains: one instruction waits for the other */
-            const int16 i = dots16(off * (sums.x + sums.y), v, x->q + at * 8), j = dots16(0, v + 4, x->q + at * 8 + 4);
+            const int16 i = dots16(off * (sums.x + sums.y), v, x->q + at * 8),
+                        j = dots16(0, v + 4, x->q + at * 8 + 4);
             acc[t] = fma(convert_float16(i + HIGH_SUM(j)) * x->d[at], scale[0], acc[t]);
 #  endif
 #  if HAS_MINIMA

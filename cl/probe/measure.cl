@@ -1,6 +1,6 @@
-/* What a device can do at most: kernels that only read, only copy, only multiply and add, or do nothing (runtime/device/measure.c).
- * Each stores something that depends on all its work, so that no compiler can leave it out. Launch: groups of WG work-items; a group takes
- * `span` of the n vectors.
+/* What a device can do at most: kernels that only read, only copy, only multiply and add, or do nothing
+ * (runtime/device/measure.c). Each stores something that depends on all its work, so that no compiler can
+ * leave it out. Launch: groups of WG work-items; a group takes `span` of the n vectors.
  *   -D WG     work-items a group, a power of two
  *   -D WIDTH  floats of a native vector: 1, 2, 4, 8 or 16
  *   -D FUSED  1: measure_mad uses fma(), 0: mad() */
@@ -12,7 +12,8 @@
 #  error "measure.cl needs WG, WIDTH and FUSED"
 #endif
 
-/* Alone in its group an item takes a cache line at once; of several, each takes what its neighbours' loads join to. */
+/* Alone in its group an item takes a cache line at once; of several, each takes what its neighbours' loads
+ * join to. */
 #if WG == 1
 typedef uint16 words;
 enum { WORDS = 16 };
@@ -35,7 +36,8 @@ typedef float8 lanes;
 typedef float16 lanes;
 #endif
 
-/* Where fma() is one instruction, mad() may still be two (PoCL's is); where it is not, fma() is a long function. The host tries both. */
+/* Where fma() is one instruction, mad() may still be two (PoCL's is); where it is not, fma() is a long
+ * function. The host tries both. */
 #if FUSED
 #  define MULTIPLY_ADD(a, b, c) fma(a, b, c)
 #else
@@ -76,8 +78,8 @@ void measure_read(const measure_args a, global uint *out, global const words *x)
 }
 
 #if WG == 1
-/* The same with what lies further on brought near in time, and from four places of the span at once: what is fastest differs between
- * processors, and products read in both ways. */
+/* The same with what lies further on brought near in time, and from four places of the span at once: what
+ * is fastest differs between processors, and products read in both ways. */
 enum { LINES_AHEAD = FETCH_AHEAD / LINE_BYTES };
 
 GROUP_KERNEL
@@ -125,12 +127,14 @@ void measure_copy(const measure_args a, global words *out, global const words *x
         out[i] = x[i];
 }
 
-/* Ten chains that do not wait for each other: more than a multiply-add takes cycles times what a core starts in one. */
+/* Ten chains that do not wait for each other: more than a multiply-add takes cycles times what a core
+ * starts in one. */
 GROUP_KERNEL
 void measure_mad(const measure_args a, global lanes *out)
 {
     const lanes m = a.scale, c = a.shift;
-    lanes r0 = 0.0f, r1 = 0.1f, r2 = 0.2f, r3 = 0.3f, r4 = 0.4f, r5 = 0.5f, r6 = 0.6f, r7 = 0.7f, r8 = 0.8f, r9 = 0.9f;
+    lanes r0 = 0.0f, r1 = 0.1f, r2 = 0.2f, r3 = 0.3f, r4 = 0.4f, r5 = 0.5f, r6 = 0.6f, r7 = 0.7f, r8 = 0.8f,
+          r9 = 0.9f;
     for (uint i = 0; i < a.rounds; i++) {
         r0 = MULTIPLY_ADD(r0, m, c);
         r1 = MULTIPLY_ADD(r1, m, c);

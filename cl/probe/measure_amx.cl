@@ -1,5 +1,5 @@
-/* How fast a CPU multiplies tiles of bf16 at most: products of cl/panel/amx.h in four chains, nothing read between (runtime/device/measure.c). Stores
- * what depends on all of it. Launch: groups of one work-item. */
+/* How fast a CPU multiplies tiles of bf16 at most: products of cl/panel/amx.h in four chains, nothing read
+ * between (runtime/device/measure.c). Stores what depends on all of it. Launch: groups of one work-item. */
 #define WG 1
 #include "args.h"
 #include "amx.h"

@@ -1,5 +1,6 @@
-/* How fast a CPU multiplies bytes at most: the product of cl/panel/panel.h on registers, in chains that do not wait for each other
- * (runtime/device/measure.c). Stores what depends on all of it. Launch: groups of one work-item; x has CHAINS + 7 words at least.
+/* How fast a CPU multiplies bytes at most: the product of cl/panel/panel.h on registers, in chains that do
+ * not wait for each other (runtime/device/measure.c). Stores what depends on all of it. Launch: groups of
+ * one work-item; x has CHAINS + 7 words at least.
  *   -D DOT     how four bytes multiply (cl/panel/panel.h)
  *   -D CHAINS  chains, as many as registers hold */
 #define WG 1
@@ -19,7 +20,8 @@ void measure_dot(const measure_args a, global int16 *out, global const int *x)
     for (int c = 0; c < CHAINS; c++)
         r[c] = c;
     for (uint i = 0; i < a.rounds; i++) {
-        global const int *const from = x + i % 8; /* another place each time: nothing can be computed once for all */
+        global const int *const from =
+            x + i % 8; /* another place each time: nothing can be computed once for all */
 #pragma unroll
         for (int c = 0; c < CHAINS; c++)
             DOT4(r[c], w, from + c);

@@ -14,8 +14,8 @@ kernel void probe_dot(global int *out, global const uint *w, global const uint *
 #elif defined(SUBGROUPS)
 #  include "subgroup.h"
 
-/* Of each item of one group: its subgroup, lane and width, the subgroup's sum and maximum of w, and w of lane ^ 1 and of lane ^ half the
- * width. */
+/* Of each item of one group: its subgroup, lane and width, the subgroup's sum and maximum of w, and w of
+ * lane ^ 1 and of lane ^ half the width. */
 SUBGROUP_ATTRIBUTE kernel
 void probe_subgroups(global int *out, global const uint *w, global const uint *x)
 {

@@ -1,17 +1,19 @@
-/* The next token of each row of logits [B, V], by the chain of graph/op/sample.h, to the bit: sums are of integers, so that their order does
- * not matter. Then ids[b] = token and pos[b] += T, for a next step of one token a row; history[b, pos[b] + t] = ids[b, t] before that.
- *   sample_blocks  launch: `span` blocks of 64 logits a group, rows in dim 1; the maximum of each block; penalties; history
+/* The next token of each row of logits [B, V], by the chain of graph/op/sample.h, to the bit: sums are of
+ * integers, so that their order does not matter. Then ids[b] = token and pos[b] += T, for a next step of
+ * one token a row; history[b, pos[b] + t] = ids[b, t] before that.
+ *   sample_blocks  launch: `span` blocks of 64 logits a group, rows in dim 1; the maximum of each block;
+ *                  penalties; history
  *   sample_pick    launch: one group a row
- *   sample_whole   launch: one group; both for a single row
- * Most rows are decided by few blocks: the k-th largest maximum of a block bounds the k-th largest logit from below, and blocks under it
- * are not looked at again. Limits are found by bisection of distances.
+ *   sample_whole   launch: one group; both for a single row Most rows are decided by few blocks: the k-th
+ *                  largest maximum of a block bounds the k-th largest logit from below, and blocks under
+ *                  it are not looked at again. Limits are found by bisection of distances.
  *   -D WG  work-items a group */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
 #include "sample_limits.h"
 
-/* ---- the pick ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the pick ------------------------------------------------------------------------------------------ */
 
 /* The lowest id whose logit is the largest. */
 static uint first_of(const sample_args *a, row_memory m, global const float *z, float most, sum_scratch s)
@@ -27,7 +29,8 @@ static uint first_of(const sample_args *a, row_memory m, global const float *z, 
 }
 
 /* Lists the blocks that may hold what is picked, in rising order, and gives how many there are. */
-static uint list_blocks(const sample_args *a, global const sample_options *o, row_memory m, float most, sum_scratch s)
+static uint list_blocks(const sample_args *a, global const sample_options *o, row_memory m, float most,
+                        sum_scratch s)
 {
     const uint n = a->blocks, lane = get_local_id(0);
     for (uint i = lane; i < n / WIDE; i += WG)
@@ -59,7 +62,8 @@ static wide_ulong kept(global const sample_options *o, row_memory m, limit in, u
 }
 
 /* The id at which the sum of weights goes beyond floor(random sum / 2^64). */
-static uint draw(const sample_args *a, global const sample_options *o, row_memory m, limit in, uint n, ulong random, sum_scratch s)
+static uint draw(const sample_args *a, global const sample_options *o, row_memory m, limit in, uint n,
+                 ulong random, sum_scratch s)
 {
     const uint lane = get_local_id(0), share = (n / WIDE + WG - 1) / WG;
     const uint from = min(lane * share, n / WIDE), to = min(from + share, n / WIDE);
@@ -88,8 +92,8 @@ static uint draw(const sample_args *a, global const sample_options *o, row_memor
     return min_all(best, s);
 }
 
-static uint pick(const sample_args *a, global const sample_options *o, row_memory m, uint row, int pos, global const float *z,
-                 group_scratch floats, sum_scratch s)
+static uint pick(const sample_args *a, global const sample_options *o, row_memory m, uint row, int pos,
+                 global const float *z, group_scratch floats, sum_scratch s)
 {
     const uint lane = get_local_id(0);
     wide_float wide = -INFINITY;
@@ -107,17 +111,20 @@ static uint pick(const sample_args *a, global const sample_options *o, row_memor
     }
     GROUP_SYNC();
     const limit in = limit_of(o, m, n, s);
-    const ulong seed = (ulong)o->seed_hi << 32 | o->seed_lo, number = (ulong)(pos + (int)a->length - o->first) + 1;
+    const ulong seed = (ulong)o->seed_hi << 32 | o->seed_lo,
+                number = (ulong)(pos + (int)a->length - o->first) + 1;
     return draw(a, o, m, in, n, mix(seed + mix(row) + number * 0x9e3779b97f4a7c15UL), s);
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------------------------------ */
+/* ---- kernels ------------------------------------------------------------------------------------------- */
 
-#define PARAMETERS                                                                                                                         \
-    STAGE_GROUP const sample_args a, global int *out, global ulong *scratch, global int *history, global int *ids, global int *pos,        \
+#define PARAMETERS                                                                                \
+    STAGE_GROUP const sample_args a, global int *out, global ulong *scratch, global int *history, \
+        global int *ids, global int *pos,                                                         \
         global const float *logits, global const int *options
 
-static void finish(const sample_args *a, uint row, uint token, int at, global int *out, global int *ids, global int *pos)
+static void finish(const sample_args *a, uint row, uint token, int at, global int *out, global int *ids,
+                   global int *pos)
 {
     GROUP_SYNC(); /* all have read the state */
     if (get_local_id(0) != 0)
@@ -161,7 +168,8 @@ void sample_pick(PARAMETERS)
         return;
     }
     const row_memory m = memory_of(&a, scratch, row);
-    const uint token = pick(&a, o, m, row, at, o->last_n > 0 ? m.z : logits + a.logits + row * (size_t)a.n_vocab, floats, sums);
+    const uint token = pick(&a, o, m, row, at,
+                            o->last_n > 0 ? m.z : logits + a.logits + row * (size_t)a.n_vocab, floats, sums);
     finish(&a, row, token, at, out, ids, pos);
 }
 

@@ -1,5 +1,6 @@
-/* Logits in blocks of 64, for sample.cl: what a row has in scratch memory, vectors of them (work-items share a row, or one takes 16 at
- * once), sums and minima over the group, the maximum of each block. Needs WG. */
+/* Logits in blocks of 64, for sample.cl: what a row has in scratch memory, vectors of them (work-items
+ * share a row, or one takes 16 at once), sums and minima over the group, the maximum of each block. Needs
+ * WG. */
 #ifndef CLEF_CL_SAMPLE_BLOCKS_H
 #define CLEF_CL_SAMPLE_BLOCKS_H
 
@@ -9,7 +10,8 @@
 #define BLOCK SAMPLE_BLOCK
 #define FAR   INT_MAX
 
-/* A work-item alone takes 16 elements at once, one of many takes one. MASK and MASK_LONG: all bits set where a comparison holds. */
+/* A work-item alone takes 16 elements at once, one of many takes one. MASK and MASK_LONG: all bits set
+ * where a comparison holds. */
 #if WG == 1
 #  define WIDE 16
 #  define MASK(c)      (c)
@@ -55,8 +57,10 @@ typedef int wide_int;
 typedef uint wide_uint;
 typedef ulong wide_ulong;
 #  define GROUP_SYNC() barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE)
-#  define STORE_SAME(p, x) ((void)atomic_xchg((volatile global float *)(p), x)) /* more than one work-item may store the same there */
-#  define SUM_SCRATCH(name) local ulong name[WG]
+#    define STORE_SAME(p, x)                                                                                 \
+        ((void)atomic_xchg((volatile global float *)(p),                                                     \
+                           x)) /* more than one work-item may store the same there */
+#    define SUM_SCRATCH(name) local ulong name[WG]
 typedef local ulong *sum_scratch;
 
 static ulong sum_wide(ulong v)
@@ -125,7 +129,7 @@ static row_memory memory_of(const sample_args *a, global ulong *scratch, uint ro
     return m;
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------------------------------------- */
 
 /* -inf beyond the row. */
 static wide_float load_logits(global const float *z, uint i, uint n)
@@ -146,12 +150,14 @@ static void keep_history(const sample_args *a, uint row, global int *history, gl
 {
     for (uint t = get_local_id(0); t < a->length; t += WG)
         if (pos >= 0 && (uint)pos + t < a->capacity)
-            history[a->history + row * (size_t)a->capacity + pos + t] = ids[a->ids + row * (size_t)a->length + t];
+            history[a->history + row * (size_t)a->capacity + pos + t] =
+                ids[a->ids + row * (size_t)a->length + t];
 }
 
 /* Blocks [first, last) of z = logits, with what came lately made less likely. */
-static void penalise(const sample_args *a, global const sample_options *o, uint row, uint first, uint last, global const int *history,
-                     global const int *ids, int pos, global const float *logits, global float *z)
+static void penalise(const sample_args *a, global const sample_options *o, uint row, uint first, uint last,
+                     global const int *history, global const int *ids, int pos, global const float *logits,
+                     global float *z)
 {
     const int end = pos + (int)a->length;
     const uint n = a->n_vocab, from = first * BLOCK, to = min(last * BLOCK, n);
@@ -170,8 +176,9 @@ static void penalise(const sample_args *a, global const sample_options *o, uint 
     GROUP_SYNC();
 }
 
-static void blocks_of_row(const sample_args *a, global const sample_options *o, row_memory m, uint row, uint first, uint last,
-                          global int *history, global const int *ids, int pos, global const float *logits)
+static void blocks_of_row(const sample_args *a, global const sample_options *o, row_memory m, uint row,
+                          uint first, uint last, global int *history, global const int *ids, int pos,
+                          global const float *logits)
 {
     global const float *z = logits;
     if (o->last_n > 0) {

@@ -1,10 +1,11 @@
-/* Where the chain of graph/op/sample.h cuts a row, for sample.cl: numbers as it rounds them, and limits found by bisection. Needs WG. */
+/* Where the chain of graph/op/sample.h cuts a row, for sample.cl: numbers as it rounds them, and limits
+ * found by bisection. Needs WG. */
 #ifndef CLEF_CL_SAMPLE_LIMITS_H
 #define CLEF_CL_SAMPLE_LIMITS_H
 
 #include "sample_blocks.h"
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------------------------------------- */
 
 static wide_ulong as_mask(wide_int mask)
 {
@@ -41,7 +42,7 @@ static ulong mix(ulong z)
     return z ^ z >> 31;
 }
 
-/* ---- limits ------------------------------------------------------------------------------------------------------------------- */
+/* ---- limits -------------------------------------------------------------------------------------------- */
 
 /* The first elements in order: those nearer than `far`, and of those at it the ones before index `ties`. */
 typedef struct limit {
@@ -58,7 +59,8 @@ static wide_int is_in(wide_int d, uint i, limit in)
 static ulong measure(global const int *x, global const ulong *w, uint n, limit in, sum_scratch s)
 {
     wide_ulong sum = 0;
-    wide_int count = 0; /* counted down, here and below: Oclgrind takes -(a < b) of vectors for 255 (docs/drivers.md) */
+    wide_int count =
+        0; /* counted down, here and below: Oclgrind takes -(a < b) of vectors for 255 (docs/drivers.md) */
     for (uint i = get_local_id(0); i < n / WIDE; i += WG) {
         const wide_int mask = is_in(LOAD_WIDE(i, x), i, in);
         if (w)
@@ -84,8 +86,9 @@ static int kth_nearest(global const int *x, uint n, uint k, sum_scratch s)
 
 enum { FIRST_STEP, FAR_STEPS = 32, TIE_STEPS = 64 };
 
-/* Tightens a limit to the fewest that top-k, then top-p want: by bisection of the distance, then of the index among equals. One loop and
- * one place that measures: what each inlined copy of its barriers costs a compiler is much. */
+/* Tightens a limit to the fewest that top-k, then top-p want: by bisection of the distance, then of the
+ * index among equals. One loop and one place that measures: what each inlined copy of its barriers costs a
+ * compiler is much. */
 static limit limit_of(global const sample_options *o, row_memory m, uint n, sum_scratch s)
 {
     limit in;
@@ -108,7 +111,8 @@ static limit limit_of(global const sample_options *o, row_memory m, uint n, sum_
             }
             const ulong sum = measure(m.distances, w, n, at, s);
             if (step == FIRST_STEP) {
-                wanted = stage ? max((sum >> 32) * o->top_p + ((sum & 0xffffffffUL) * o->top_p >> 32), 1UL) : (ulong)o->top_k;
+                wanted = stage ? max((sum >> 32) * o->top_p + ((sum & 0xffffffffUL) * o->top_p >> 32), 1UL)
+                               : (ulong)o->top_k;
                 hi = in.far;
             } else if (step < FAR_STEPS) {
                 hi = sum >= wanted ? at.far : hi;
