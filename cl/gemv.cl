@@ -120,26 +120,25 @@ void gemv_nk(const matmul_args p, global float *out, global const float *a, glob
 #elif WG == 1
 
 /* 16 columns of ROWS rows, from column `col` on, `vectors` of them behind one another. */
-#  define DEFINE_COLUMNS(name, vectors)                                                                      \
-      static void name(const matmul_args *args, global float *out, const global float *const *rows, global const w_elem *b, \
-                        size_t b0,                                                                           \
-                       global const bias_elem *bias, uint col)                                               \
-      {                                                                                                      \
-          const matmul_args p = *args;                                                                       \
-          float16 sum[vectors][ROWS];                                                                        \
-          for (uint v = 0; v < vectors; v++)                                                                 \
-              for (uint r = 0; r < ROWS; r++)                                                                \
-                  sum[v][r] = 0;                                                                             \
-          for (uint k = 0; k < p.k; k++)                                                                     \
-              for (uint v = 0; v < vectors; v++) {                                                           \
-                  const float16 w = LOAD16(W_TYPE, b, b0 + k * (size_t)p.b_stride[2] + col + 16 * v);        \
-                  for (uint r = 0; r < ROWS; r++)                                                            \
-                      sum[v][r] = fma(w, (float16)rows[r][k], sum[v][r]);                                    \
-              }                                                                                              \
-          for (uint r = 0; r < ROWS && r < p.m; r++)                                                         \
-              for (uint v = 0; v < vectors; v++)                                                             \
-                  vstore16(p.alpha * sum[v][r] + BIAS_AT16(col + 16 * v), 0,                                 \
-                           out + r * (size_t)p.n + col + 16 * v);                                            \
+#  define DEFINE_COLUMNS(name, vectors)                                                               \
+      static void name(const matmul_args *args, global float *out, const global float *const *rows,   \
+                       global const w_elem *b, size_t b0, global const bias_elem *bias, uint col)     \
+      {                                                                                               \
+          const matmul_args p = *args;                                                                \
+          float16 sum[vectors][ROWS];                                                                 \
+          for (uint v = 0; v < vectors; v++)                                                          \
+              for (uint r = 0; r < ROWS; r++)                                                         \
+                  sum[v][r] = 0;                                                                      \
+          for (uint k = 0; k < p.k; k++)                                                              \
+              for (uint v = 0; v < vectors; v++) {                                                    \
+                  const float16 w = LOAD16(W_TYPE, b, b0 + k * (size_t)p.b_stride[2] + col + 16 * v); \
+                  for (uint r = 0; r < ROWS; r++)                                                     \
+                      sum[v][r] = fma(w, (float16)rows[r][k], sum[v][r]);                             \
+              }                                                                                       \
+          for (uint r = 0; r < ROWS && r < p.m; r++)                                                  \
+              for (uint v = 0; v < vectors; v++)                                                      \
+                  vstore16(p.alpha * sum[v][r] + BIAS_AT16(col + 16 * v), 0,                          \
+                           out + r * (size_t)p.n + col + 16 * v);                                     \
       }
 #  if BIAS_TYPE < 0
 #    define BIAS_AT16(i) 0.0f

@@ -4,7 +4,8 @@ import gguf.quants as quants
 
 HEAD = """\
 /* The codebooks of GGUF's IQ formats, written by scripts/grids.py. An entry holds 8 numbers of 2 bits, or
- * (IQ3) 4 of 4 bits, the lowest bits first; cl/blocks.h says what the numbers mean. Host and kernels share them. */
+ * (IQ3) 4 of 4 bits, the lowest bits first; cl/blocks.h says what the numbers mean. Host and kernels share
+ * them. */
 #ifndef CLEF_CL_GRIDS_H
 #define CLEF_CL_GRIDS_H
 """
