@@ -13,20 +13,21 @@ extern "C" {
 
 typedef struct clef_tokenizer clef_tokenizer;
 
-/** Opens the tokenizer of `path`: a GGUF file (its tokenizer.ggml.* keys), a folder with tokenizer.json, or with tokenizer.model
- *  or spiece.model (SentencePiece; or tiktoken's lines, as Meta writes them), or with vocab.json and merges.txt, or with vocab.txt (BERT);
- *  or one such file itself, or a *.tiktoken file whose name says its encoding.
- *  A pre-tokenizer, normalizer or model type that clef does not know is refused by name. Free with clef_tokenizer_close().
- *  CLEF_OK, CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED, CLEF_E_NOT_FOUND (the folder has none), CLEF_E_NOMEM. */
+/** Opens the tokenizer at `path`: a GGUF file (tokenizer.ggml.* keys); a folder with tokenizer.json, or
+ *  tokenizer.model or spiece.model (SentencePiece, or tiktoken's lines as Meta writes them), or vocab.json
+ *  and merges.txt, or vocab.txt (BERT); one such file itself; or a *.tiktoken file whose name says its
+ *  encoding. A pre-tokenizer, normalizer or model type that clef does not know is refused by name. Free with
+ *  clef_tokenizer_close(). CLEF_OK, CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED, CLEF_E_NOT_FOUND (the
+ *  folder has none), CLEF_E_NOMEM. */
 CLEF_API clef_status clef_tokenizer_open(const char *path, clef_tokenizer **out, clef_error *err);
 CLEF_API void        clef_tokenizer_close(clef_tokenizer *tok);
 
-/** How many ids there are, and the ids of the marks; -1 where the model has none. */
+/** Number of ids, and the ids of the BOS and EOS tokens; -1 if the model has none. */
 CLEF_API int32_t clef_tokenizer_n_tokens(const clef_tokenizer *tok);
 CLEF_API int32_t clef_tokenizer_bos(const clef_tokenizer *tok);
 CLEF_API int32_t clef_tokenizer_eos(const clef_tokenizer *tok);
 
-/** The id of a token by what it is for, -1 where the model has none. */
+/** The id of a special token by its role, -1 if the model has none. */
 typedef enum clef_token_role {
     CLEF_ROLE_BOS,
     CLEF_ROLE_EOS,
@@ -42,14 +43,15 @@ CLEF_API int32_t clef_tokenizer_find(const clef_tokenizer *tok, const char *text
 
 typedef enum clef_special {
     CLEF_SPECIAL_ADD,   /* add BOS/EOS as the model's own post-processor does */
-    CLEF_SPECIAL_NONE   /* the text's tokens alone */
+    CLEF_SPECIAL_NONE   /* only the tokens of the text */
 } clef_special;
 
-/** Encodes `n_bytes` of UTF-8 (invalid bytes are taken as U+FFFD). Special tokens written in the text ("<|endoftext|>") are found.
- *  *out is an array of *n ids that the caller frees with clef_tokens_free(); NULL and 0 for an empty result.
- *  Time is linear in n_bytes for ordinary text. CLEF_OK, CLEF_E_NOMEM, CLEF_E_LIMIT (a regex gave up). */
-CLEF_API clef_status clef_tokenizer_encode(const clef_tokenizer *tok, const char *text, size_t n_bytes, clef_special special, int32_t **out,
-                                           int32_t *n, clef_error *err);
+/** Encodes `n_bytes` of UTF-8; invalid bytes are read as U+FFFD. Special tokens that are written in the text
+ *  ("<|endoftext|>") are recognised. *out is an array of *n ids; free it with clef_tokens_free(). It is NULL
+ *  for an empty result. The time is linear in n_bytes for ordinary text. CLEF_OK, CLEF_E_NOMEM, CLEF_E_LIMIT
+ *  (a regex gave up). */
+CLEF_API clef_status clef_tokenizer_encode(const clef_tokenizer *tok, const char *text, size_t n_bytes,
+                                           clef_special special, int32_t **out, int32_t *n, clef_error *err);
 CLEF_API void        clef_tokens_free(int32_t *ids);
 
 /** Which of two texts loses tokens at its end when both are too long. */
@@ -60,44 +62,49 @@ typedef enum clef_truncate {
 } clef_truncate;
 typedef struct clef_encode_opts {
     clef_special  special;
-    int32_t       max_tokens; /* 0: no limit. Special tokens count and are never cut */
+    int32_t       max_tokens; /* 0: no limit. Special tokens count, and are never cut */
     clef_truncate truncate;
 } clef_encode_opts;
-/** ids [n] and the token types [n] (0 or 1, as the model's post-processor gives them); n_cut tokens were left out. */
+/** ids [n] and the token types [n] (0 or 1, as the model's post-processor gives them); n_cut tokens were left
+ *  out. */
 typedef struct clef_encoded {
     int32_t *ids, *types;
     int32_t  n, n_cut;
 } clef_encoded;
-/** Encodes one text (b NULL) or two as the model wants a pair: "[CLS] a [SEP] b [SEP]". opts NULL: defaults. `out` is overwritten; free
- *  what it holds with clef_encoded_finish(). Statuses of clef_tokenizer_encode(); CLEF_E_ARG: max_tokens does not hold the special
- *  tokens; CLEF_E_LIMIT: the text that is not to be cut does not fit. */
-CLEF_API clef_status clef_tokenizer_encode_pair(const clef_tokenizer *tok, const char *a, size_t n_a, const char *b, size_t n_b,
-                                                const clef_encode_opts *opts, clef_encoded *out, clef_error *err);
-/** Accepts NULL and zeroed ones. */
+/** Encodes one text (b NULL), or two in the way the model expects a pair: "[CLS] a [SEP] b [SEP]". opts NULL:
+ *  defaults. Overwrites *out; free its contents with clef_encoded_finish(). Statuses of
+ *  clef_tokenizer_encode(); CLEF_E_ARG: max_tokens is less than the number of special tokens; CLEF_E_LIMIT:
+ *  the text that must not be cut does not fit. */
+CLEF_API clef_status clef_tokenizer_encode_pair(const clef_tokenizer *tok, const char *a, size_t n_a,
+                                                const char *b, size_t n_b, const clef_encode_opts *opts,
+                                                clef_encoded *out, clef_error *err);
+/** Accepts NULL and zeroed structs. */
 CLEF_API void clef_encoded_finish(clef_encoded *enc);
 
-/** The text of n ids at once, NUL-terminated (and its length); the caller frees it with clef_text_free(). Special tokens are left
- *  out; bytes that are no UTF-8 become U+FFFD. CLEF_E_ARG for an id outside the vocabulary. */
-CLEF_API clef_status clef_tokenizer_decode(const clef_tokenizer *tok, const int32_t *ids, int32_t n, char **out, size_t *n_bytes,
-                                           clef_error *err);
+/** The text of n ids, NUL-terminated, and its length. Free it with clef_text_free(). Special tokens are left
+ *  out; bytes that are not UTF-8 become U+FFFD. CLEF_E_ARG for an id outside the vocabulary. */
+CLEF_API clef_status clef_tokenizer_decode(const clef_tokenizer *tok, const int32_t *ids, int32_t n,
+                                           char **out, size_t *n_bytes, clef_error *err);
 CLEF_API void        clef_text_free(char *text);
 
-/** Decodes a stream: feed ids one by one; the bytes that are complete characters come out, never half of one. State is inline:
- *  start from a zeroed struct with .tok set. What decode() of the whole sequence gives is what the pieces add up to. */
+/** State of a streaming decoder: ids go in one by one, complete characters come out. Start from a zeroed
+ *  struct with .tok set. All pieces together are equal to the result of clef_tokenizer_decode(). */
 typedef struct clef_stream {
     const clef_tokenizer *tok;
-    uint8_t               pending[8]; /* bytes of a character that is not complete yet */
+    uint8_t               pending[8]; /* bytes of an incomplete character */
     int32_t               n_pending;
-    int32_t               started;    /* something was decoded: a leading space is no longer dropped */
-    int32_t               held;       /* a space that is written when another token follows */
+    int32_t               started;    /* 1: something was decoded, so that a leading space is kept */
+    int32_t               held;       /* 1: a space is pending until another token follows */
     int32_t               last;       /* the last token's id + 1 */
 } clef_stream;
-/** Writes at most `capacity` bytes, no NUL, and sets *n. A token's text is at most CLEF_MAX_PIECE bytes. CLEF_E_ARG: id outside the
- *  vocabulary; CLEF_E_LIMIT: capacity too small. */
+/** Writes at most `capacity` bytes, without NUL, and sets *n. The text of a token has at most CLEF_MAX_PIECE
+ *  bytes. CLEF_E_ARG: an id outside the vocabulary; CLEF_E_LIMIT: capacity too small. */
 enum { CLEF_MAX_PIECE = 1024 };
-CLEF_API clef_status clef_stream_push(clef_stream *stream, int32_t id, char *out, size_t capacity, size_t *n, clef_error *err);
-/** What is left at the end (an incomplete character becomes U+FFFD). */
-CLEF_API clef_status clef_stream_finish(clef_stream *stream, char *out, size_t capacity, size_t *n, clef_error *err);
+CLEF_API clef_status clef_stream_push(clef_stream *stream, int32_t id, char *out, size_t capacity, size_t *n,
+                                      clef_error *err);
+/** Writes what is left at the end of a stream; an incomplete character becomes U+FFFD. */
+CLEF_API clef_status clef_stream_finish(clef_stream *stream, char *out, size_t capacity, size_t *n,
+                                        clef_error *err);
 
 #ifdef __cplusplus
 }

@@ -87,7 +87,7 @@ static clef_status open_one(const clef_found_list *list, const char *which, cons
     dev->platform = f->platform;
     dev->id = f->id;
     dev->profile = opts && opts->profile;
-    dev->foreground = opts && opts->foreground;
+    dev->foreground = opts && opts->no_background;
     dev->progress = opts ? opts->progress : NULL;
     dev->progress_user = opts ? opts->progress_user : NULL;
     take_cache_dir(dev, opts ? opts->cache_dir : NULL);

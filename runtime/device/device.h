@@ -25,7 +25,7 @@ struct clef_device {
     clef_program     *programs;       /* a list */
     int32_t           n_built, n_cached; /* programs built from source, taken from the disk cache */
     int32_t           dear_binaries;     /* the driver takes long to hand out a binary */
-    int32_t           foreground;        /* clef_device_opts.foreground */
+    int32_t           foreground;        /* clef_device_opts.no_background */
     int32_t           saves_nothing;     /* no program is written any more */
     int32_t           saves_behind;      /* nobody waits for this process: it writes what it built at leisure */
     int32_t           saved_behind;      /* provers do that with what this device's plans launch */

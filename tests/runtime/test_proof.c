@@ -41,7 +41,7 @@ static clef_device *open_device(const char *folder)
     clef_device *dev = NULL;
     snprintf(dir, sizeof dir, "proof-%d-%s", (int)getpid(), folder);
     const clef_device_opts opts = {
-        .cache_dir = dir, .prover = getenv("CLEF"), .notice = note, .foreground = 1};
+        .cache_dir = dir, .prover = getenv("CLEF"), .notice = note, .no_background = 1};
     if (clef_device_open(getenv("CLEF_TEST_DEVICE"), &opts, &dev, &err))
         fail_msg("%s", err.text);
     notices = 0;

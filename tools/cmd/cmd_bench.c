@@ -57,7 +57,7 @@ static int open_device(bench *b)
 {
     clef_error err = {0};
     const clef_device_opts opts = {.notice = cli_say_notice,
-                                   .foreground = 1,
+                                   .no_background = 1,
                                    .profile = b->o->profile || b->o->product,
                                    .n_threads = b->o->n_threads,
                                    .pin = (clef_pin)b->o->pin,
