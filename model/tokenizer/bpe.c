@@ -79,7 +79,8 @@ static clef_status make_room(clef__encoding *enc, size_t n)
     /* There are n - 1 pairs at first. Each of at most n - 1 merges removes one and adds at most two. */
     const size_t n_queue = 2 * n;
     if (n > (size_t)INT32_MAX / 2)
-        return clef__fail(enc->err, CLEF_E_LIMIT, "a word of %zu symbols", n);
+        return clef__fail(enc->err, CLEF_E_LIMIT, "BPE: a word has %zu symbols, expected at most %d", n,
+                          INT32_MAX / 2);
     if (n > enc->n_symbols) {
         clef__bpe_symbol *symbols = realloc(enc->symbols, (n + n / 2 + 64) * sizeof *symbols);
         if (!symbols)

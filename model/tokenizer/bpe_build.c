@@ -68,7 +68,7 @@ static clef_status seal_bpe(clef__token_model *model, clef_error *err)
 static clef_status make_slots(clef__bpe *bpe, size_t n_merges, clef_error *err)
 {
     if (n_merges > (size_t)INT32_MAX / 4)
-        return clef__fail(err, CLEF_E_LIMIT, "BPE: %zu merges", n_merges);
+        return clef__fail(err, CLEF_E_LIMIT, "BPE: %zu merges, expected at most %d", n_merges, INT32_MAX / 4);
     bpe->n_slots = 64;
     while (bpe->n_slots < n_merges * 2)
         bpe->n_slots *= 2;
@@ -144,7 +144,7 @@ clef_status clef__bpe_merge(clef__token_model *model, const char *left, size_t n
                          clef__fallback_byte(right, n_right) >= 0;
     clef__bpe_slot *slot = clef__bpe_find_slot(bpe, (uint64_t)(uint32_t)l << 32 | (uint32_t)r);
     if (slot->id < 0 && ++bpe->n_pairs >= bpe->n_slots)
-        return clef__fail(err, CLEF_E_LIMIT, "BPE: more merges than announced");
+        return clef__fail(err, CLEF_E_LIMIT, "BPE: more merges than expected");
     *slot = (clef__bpe_slot){
         .key = (uint64_t)(uint32_t)l << 32 | (uint32_t)r, .rank = bpe->next_rank++, .id = id};
     return CLEF_OK;
@@ -181,7 +181,7 @@ clef_status clef__bpe_score(clef__token_model *model, int32_t id, double score, 
     const float narrow = (float)score + 0.0f; /* -0 and 0 are the same score */
     uint32_t bits;
     if (!isfinite(score))
-        return clef__fail(err, CLEF_E_FORMAT, "BPE: the score of token %d is no finite number", id);
+        return clef__fail(err, CLEF_E_FORMAT, "BPE: the score of token %d is not finite", id);
     memcpy(&bits, &narrow, sizeof bits);
     /* Orders the bits of a float as its value, then inverts them: the best score gets the least rank. */
     bpe->ranks[id] = ~(bits & 0x80000000u ? ~bits : bits | 0x80000000u);

@@ -81,7 +81,8 @@ clef_status clef__template_add(clef_tokenizer *tok, clef__text_side side, int64_
         return clef__fail(err, CLEF_E_FORMAT, "post-processor: id %lld is outside the vocabulary of %d",
                           (long long)id, tok->vocab.n_tokens);
     if (*n == CLEF_MAX_AROUND)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "post-processor: more than %d ids around a text",
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "post-processor: more than %d special tokens on one side of a text",
                           CLEF_MAX_AROUND);
     (after ? tok->after : tok->before)[(*n)++] = (int32_t)id;
     make_templates(tok);

@@ -40,7 +40,7 @@ static clef_status encode_text(const clef_tokenizer *tok, const char *text, size
     char *repaired = NULL;
     clef_status st = CLEF_OK;
     if (n_bytes > (size_t)INT32_MAX / 4)
-        return clef__fail(err, CLEF_E_LIMIT, "tokenizer: a text of %zu bytes, at most %d are taken at once",
+        return clef__fail(err, CLEF_E_LIMIT, "tokenizer: the text has %zu bytes, expected at most %d",
                           n_bytes, INT32_MAX / 4);
     if (!clef__utf8_valid(text, n_bytes)) {
         repaired = malloc(3 * n_bytes);
@@ -79,13 +79,14 @@ static void cut_longest(size_t most, size_t *a, size_t *b)
 }
 
 static clef_status truncate_texts(const clef__template *form, const clef_encode_opts *opts, size_t n[2],
-                            clef_error *err)
+                                  clef_error *err)
 {
     size_t n_special = 0, most = (size_t)(opts->max_tokens > 0 ? opts->max_tokens : INT32_MAX);
     for (int32_t i = 0; opts->special == CLEF_SPECIAL_ADD && i < form->n; i++)
         n_special += form->items[i].id >= 0;
     if (n_special > most)
-        return clef__fail(err, CLEF_E_ARG, "tokenizer: max_tokens is %d, the special tokens alone are %zu",
+        return clef__fail(err, CLEF_E_ARG,
+                          "tokenizer: max_tokens is %d, expected at least the %zu special tokens",
                           opts->max_tokens, n_special);
     most -= n_special;
     if (n[0] + n[1] <= most)
@@ -97,7 +98,7 @@ static clef_status truncate_texts(const clef__template *form, const clef_encode_
     const int which = opts->truncate == CLEF_TRUNCATE_SECOND, other = !which;
     if (n[other] > most)
         return clef__fail(err, CLEF_E_LIMIT,
-                          "tokenizer: text %d has %zu tokens and is not to be cut, at most %zu fit",
+                          "tokenizer: text %d has %zu tokens, expected at most %zu as it may not be cut",
                           other + 1, n[other], most);
     n[which] = most - n[other];
     return CLEF_OK;
@@ -112,7 +113,7 @@ static clef_status fill_template(const clef__template *form, clef_special specia
         total +=
             form->items[i].id >= 0 ? special == CLEF_SPECIAL_ADD : n[form->items[i].id == CLEF_TEMPLATE_B];
     if (total > (size_t)INT32_MAX)
-        return clef__fail(err, CLEF_E_LIMIT, "tokenizer: %zu tokens", total);
+        return clef__fail(err, CLEF_E_LIMIT, "tokenizer: %zu tokens, expected at most %d", total, INT32_MAX);
     if (total == 0)
         return CLEF_OK;
     out->ids = malloc(total * sizeof *out->ids);
@@ -139,8 +140,9 @@ clef_status clef_tokenizer_encode_pair(const clef_tokenizer *tok, const char *a,
     if (out)
         *out = (clef_encoded){0};
     if (!tok || !out || (!a && n_a > 0) || (!b && n_b > 0))
-        return clef__fail(err, CLEF_E_ARG,
-                          "tokenizer: encode needs a tokenizer, a text and places for the ids");
+        return clef__fail(
+            err, CLEF_E_ARG,
+            "tokenizer: encode got NULL, expected a tokenizer, a text and pointers for the ids");
     if (!opts)
         opts = &defaults;
     const clef__template *form = b ? &tok->pair : &tok->single;
@@ -175,8 +177,9 @@ clef_status clef_tokenizer_encode(const clef_tokenizer *tok, const char *text, s
 {
     clef_encoded enc;
     if (!tok || !out || !n || (!text && n_bytes > 0))
-        return clef__fail(err, CLEF_E_ARG,
-                          "tokenizer: encode needs a tokenizer, a text and places for the ids");
+        return clef__fail(
+            err, CLEF_E_ARG,
+            "tokenizer: encode got NULL, expected a tokenizer, a text and pointers for the ids");
     *out = NULL;
     *n = 0;
     const clef_status st = clef_tokenizer_encode_pair(tok, text, n_bytes, NULL, 0,

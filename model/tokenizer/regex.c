@@ -251,7 +251,8 @@ clef_status clef__regex_create(const char *pattern, size_t n, clef__regex **out,
 {
     *out = NULL;
     if (n > PATTERN_BYTES)
-        return clef__fail(err, CLEF_E_LIMIT, "regex of %zu bytes, at most %d are taken", n, PATTERN_BYTES);
+        return clef__fail(err, CLEF_E_LIMIT, "the regex has %zu bytes, expected at most %d", n,
+                          PATTERN_BYTES);
     clef__regex *regex = calloc(1, sizeof *regex);
     if (!regex)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a regex");
@@ -325,7 +326,7 @@ clef_status clef__regex_find(const clef__regex *regex, clef__regex_run *run, con
     if (rc < 0) {
         char why[128] = "";
         pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
-        return clef__fail(err, CLEF_E_LIMIT, "a regex of the tokenizer gave up after byte %zu of %zu: %s",
+        return clef__fail(err, CLEF_E_LIMIT, "a regex of the tokenizer stopped after byte %zu of %zu: %s",
                           from, n, why);
     }
     const size_t *offsets = pcre2_get_ovector_pointer(run->data);

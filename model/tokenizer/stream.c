@@ -60,7 +60,7 @@ static clef_status check_stream(const clef_stream *stream, const char *out, cons
 {
     if (!stream || !stream->tok || !out || !n || stream->n_pending < 0 || stream->n_pending > 3)
         return clef__fail(err, CLEF_E_ARG,
-                          "stream: expected one that was zeroed with .tok set, and places for the text");
+                          "stream: expected a zeroed stream with .tok set, and pointers for the text");
     return CLEF_OK;
 }
 
@@ -78,7 +78,8 @@ clef_status clef_stream_push(clef_stream *stream, int32_t id, char *out, size_t 
     if (st)
         return st;
     if (size > capacity)
-        return clef__fail(err, CLEF_E_LIMIT, "stream: token %d gives %zu bytes, the place has %zu", id, size,
+        return clef__fail(err, CLEF_E_LIMIT,
+                          "stream: token %d has %zu bytes, expected at most the buffer's %zu", id, size,
                           capacity);
     memcpy(out, text, size);
     *n = size;
@@ -95,7 +96,8 @@ clef_status clef_stream_finish(clef_stream *stream, char *out, size_t capacity, 
     if (stream->n_pending == 0)
         return CLEF_OK;
     if (capacity < 3)
-        return clef__fail(err, CLEF_E_LIMIT, "stream: the end gives 3 bytes, the place has %zu", capacity);
+        return clef__fail(err, CLEF_E_LIMIT, "stream: the end has 3 bytes, expected at most the buffer's %zu",
+                          capacity);
     *n = clef__utf8_repair((const char *)stream->pending, (size_t)stream->n_pending, out, NULL);
     stream->n_pending = 0;
     return CLEF_OK;
@@ -106,7 +108,7 @@ clef_status clef_tokenizer_decode(const clef_tokenizer *tok, const int32_t *ids,
 {
     if (!tok || !out || n < 0 || (!ids && n > 0))
         return clef__fail(err, CLEF_E_ARG,
-                          "tokenizer: decode needs a tokenizer, ids and a place for the text");
+                          "tokenizer: decode got NULL, expected a tokenizer, ids and a pointer for the text");
     *out = NULL;
     if (n_bytes)
         *n_bytes = 0;

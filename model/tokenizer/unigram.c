@@ -217,7 +217,7 @@ clef_status clef__unigram_piece(clef__token_model *model, int32_t id, double sco
     unigram *self = (unigram *)model;
     const clef__token *token = &model->vocab->tokens[id];
     if (!isfinite(score))
-        return clef__fail(err, CLEF_E_FORMAT, "Unigram: the score of token %d is no finite number", id);
+        return clef__fail(err, CLEF_E_FORMAT, "Unigram: the score of token %d is not finite", id);
     self->scores[id] = score;
     self->least = score < self->least ? score : self->least;
     if (token->n_text == 0)

@@ -27,7 +27,8 @@ void clef__vocab_finish(clef__vocab *vocab)
 clef_status clef__vocab_reserve(clef__vocab *vocab, int64_t n, clef_error *err)
 {
     if (n < 1 || n > INT32_MAX / 2)
-        return clef__fail(err, CLEF_E_FORMAT, "vocabulary: %lld tokens", (long long)n);
+        return clef__fail(err, CLEF_E_FORMAT, "vocabulary: %lld tokens, expected 1 to %d", (long long)n,
+                          INT32_MAX / 2);
     vocab->tokens = calloc((size_t)n, sizeof *vocab->tokens);
     if (!vocab->tokens)
         return clef__fail(err, CLEF_E_NOMEM, "vocabulary: no memory for %lld tokens", (long long)n);
@@ -46,7 +47,7 @@ clef_status clef__vocab_set(clef__vocab *vocab, int64_t id, const char *text, si
         return clef__fail(err, CLEF_E_FORMAT, "vocabulary: id %lld is both \"%s\" and \"%s\"", (long long)id,
                           clef__quote_text(token->text, token->n_text, a), clef__quote_text(text, n, b));
     if (n > CLEF_MAX_PIECE * 4)
-        return clef__fail(err, CLEF_E_LIMIT, "vocabulary: token %lld has %zu bytes, at most %d are taken",
+        return clef__fail(err, CLEF_E_LIMIT, "vocabulary: token %lld has %zu bytes, expected at most %d",
                           (long long)id, n, CLEF_MAX_PIECE * 4);
     token->text = clef__text_arena_copy(&vocab->texts, text, n);
     if (!token->text)
@@ -87,7 +88,7 @@ clef_status clef__vocab_add(clef__vocab *vocab, const clef__added_token *like, i
     if (token->n_text != like->n || memcmp(token->text, like->text, like->n) != 0) {
         char a[64], b[64];
         return clef__fail(err, CLEF_E_FORMAT,
-                          "added token \"%s\" has id %d, which the vocabulary gives to \"%s\"",
+                          "added token \"%s\" has id %d, which is \"%s\" in the vocabulary",
                           clef__quote_text(like->text, like->n, a), like->id,
                           clef__quote_text(token->text, token->n_text, b));
     }

@@ -1,4 +1,4 @@
-/* Fuzzing config.json: the bytes are the config, and the generation config too. */
+/* Fuzzes config.json: the bytes are the config and the generation config. */
 #include <stdint.h>
 #include <string.h>
 

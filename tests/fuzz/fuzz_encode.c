@@ -1,5 +1,5 @@
-/* Bytes as a text for small tokenizers of each kind: encoding must succeed, and the pieces of a stream must
- * be whole characters that add up to the decoded text. */
+/* Fuzzes encoding: the bytes are a text for small tokenizers of each kind. Encoding must succeed, and the
+ * pieces of a stream must be complete characters that add up to the decoded text. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

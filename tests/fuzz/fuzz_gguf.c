@@ -1,4 +1,4 @@
-/* Fuzzing GGUF: parse, then touch everything that the result points to. */
+/* Fuzzes GGUF: parses a file, then reads everything that the result points to. */
 #include <stdint.h>
 #include <string.h>
 

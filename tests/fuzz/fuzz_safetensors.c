@@ -1,4 +1,4 @@
-/* Fuzzing safetensors: parse, then read every tensor in both ways. */
+/* Fuzzes safetensors: parses a file, then reads every tensor in both ways. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* Bytes as a tokenizer.json, a SentencePiece model, tiktoken's lines and a GGUF file's vocabulary: whatever
- * opens must encode and decode a fixed text. */
+/* Fuzzes the readers of tokenizers: the bytes are a tokenizer.json, a SentencePiece model, tiktoken's lines
+ * and a GGUF file. Whatever opens must encode and decode a fixed text. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "model/file/gguf.h"
 #include "model/tokenizer/read/formats.h"
 
-static void use(const clef_tokenizer *tok)
+static void use_tokenizer(const clef_tokenizer *tok)
 {
     static const char text[] =
         "Hello  it's\n\t <s>12345 \xC3\xA9\xCC\x81 \xF0\x9F\xA6\x99 \xE2\x96\x81\xFF x";
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         clef_tokenizer *tok = clef__tokenizer_new();
         clef_error err;
         if (tok && readers[i](tok, data, n, "fuzz", &err) == CLEF_OK)
-            use(tok);
+            use_tokenizer(tok);
         clef_tokenizer_close(tok);
     }
     return 0;

@@ -16,7 +16,7 @@
 #define GGUF_TYPES "s:" T "token_type 4:9 4:5 8:4 4:1 4:1 4:1 4:3 "
 #define GGUF_LLAMA                                                                                           \
     GGUF_TEXT("model", "llama")                                                                              \
-    "s:" T "tokens 4:9 4:8 8:6 s:<unk> s:<s> s:" MARK " s:a s:" MARK "a s:<0x0A> s:" T                       \
+    "s:" T "tokens 4:9 4:8 8:6 s:<unk> s:<s> s:" META_SPACE " s:a s:" META_SPACE "a s:<0x0A> s:" T           \
     "scores 4:9 4:6 8:6 f:0 f:0 f:-3 f:-2 f:-1 f:0 "
 
 static clef_status open_gguf(const char *spec, clef_tokenizer **out, clef_error *err)
@@ -40,31 +40,31 @@ static void test_gguf(void **state)
     assert_int_equal(open_gguf(gpt2, &tok, &err), CLEF_OK);
     assert_int_equal(clef_tokenizer_bos(tok), 3);
     assert_int_equal(clef_tokenizer_eos(tok), -1);
-    MARKED(tok, "ab<x>b", "3 2 3 1");
+    WITH_SPECIAL(tok, "ab<x>b", "3 2 3 1");
     TEXT(tok, "abb", 2, 3, 1);
     clef_tokenizer_close(tok);
     const char *llama = GGUF_HEAD("6") GGUF_LLAMA GGUF_BOOL("add_eos_token", "1") GGUF_ID("eos_token_id", "1")
         GGUF_ID("padding_token_id", "-1");
     assert_int_equal(open_gguf(llama, &tok, &err), CLEF_OK);
-    MARKED(tok, "a a\n", "1 4 4 5 1");
-    MARKED(tok, "", "1 1");
+    WITH_SPECIAL(tok, "a a\n", "1 4 4 5 1");
+    WITH_SPECIAL(tok, "", "1 1");
     IDS(tok, "<s>a", "1 4");
     TEXT(tok, "a a\n", 1, 4, 4, 5);
     clef_tokenizer_close(tok);
     llama = GGUF_HEAD("5") GGUF_LLAMA GGUF_BOOL("add_bos_token", "0") GGUF_BOOL("add_space_prefix", "0");
     assert_int_equal(open_gguf(llama, &tok, &err), CLEF_OK);
-    MARKED(tok, "a a", "3 4");
+    WITH_SPECIAL(tok, "a a", "3 4");
     TEXT(tok, " aa", 4, 3);
     clef_tokenizer_close(tok);
 }
 
 #define GGUF_BERT                                                                                            \
     GGUF_TEXT("model", "bert")                                                                               \
-    "s:" T "tokens 4:9 4:8 8:6 s:[UNK] s:[CLS] s:[SEP] s:" MARK "ab s:c s:" MARK "d s:" T                    \
+    "s:" T "tokens 4:9 4:8 8:6 s:[UNK] s:[CLS] s:[SEP] s:" META_SPACE "ab s:c s:" META_SPACE "d s:" T        \
     "token_type 4:9 4:5 8:6 4:2 4:3 4:3 4:1 4:1 "                                                            \
     "4:1 "
 
-/* Pieces that begin a word have the mark, the others have lost their "##". */
+/* Pieces that begin a word have U+2581 before them; the others have lost their "##". */
 static void test_gguf_bert(void **state)
 {
     (void)state;
@@ -73,7 +73,7 @@ static void test_gguf_bert(void **state)
     const char *bert = GGUF_HEAD("6") GGUF_BERT GGUF_ID("unknown_token_id", "0") GGUF_ID("cls_token_id", "1")
         GGUF_ID("seperator_token_id", "2");
     assert_int_equal(open_gguf(bert, &tok, &err), CLEF_OK);
-    MARKED(tok, "ABC d", "1 3 4 5 2");
+    WITH_SPECIAL(tok, "ABC d", "1 3 4 5 2");
     IDS(tok, "abd c", "0 0");
     IDS(tok, "ab[SEP]d", "3 2 5");
     TEXT(tok, "abc d", 1, 3, 4, 5, 2);
@@ -83,7 +83,7 @@ static void test_gguf_bert(void **state)
 
 #define GGUF_T5                                                                                              \
     GGUF_TEXT("model", "t5")                                                                                 \
-    "s:" T "tokens 4:9 4:8 8:6 s:<pad> s:</s> s:<unk> s:" MARK " s:a s:" MARK "a s:" T                       \
+    "s:" T "tokens 4:9 4:8 8:6 s:<pad> s:</s> s:<unk> s:" META_SPACE " s:a s:" META_SPACE "a s:" T           \
     "scores 4:9 4:6 8:6 f:0 f:0 f:0 f:-3 f:-2 f:-4 s:" T "token_type 4:9 4:5 8:6 4:3 4:3 4:2 4:1 4:1 4:1 "
 
 static void test_gguf_t5(void **state)
@@ -94,17 +94,18 @@ static void test_gguf_t5(void **state)
     const char *t5 = GGUF_HEAD("5") GGUF_T5
         "s:" T "precompiled_charsmap 4:9 4:0 8:18 4:12 4:0x10000 4:0xD41 4:0x80000000 t:a 1:0 ";
     assert_int_equal(open_gguf(t5, &tok, &err), CLEF_OK);
-    MARKED(tok, "A  aa", "5 5 4 1"); /* the charsmap makes A an a; -4 is more than -3 - 2 */
+    WITH_SPECIAL(tok, "A  aa", "5 5 4 1"); /* the charsmap makes A an a; -4 is more than -3 - 2 */
     IDS(tok, "xy", "3 2");
     TEXT(tok, "a aa", 5, 5, 4, 1);
     clef_tokenizer_close(tok);
     t5 = GGUF_HEAD("6") GGUF_T5 GGUF_BOOL("add_eos_token", "0") GGUF_BOOL("remove_extra_whitespaces", "0");
     assert_int_equal(open_gguf(t5, &tok, &err), CLEF_OK);
-    MARKED(tok, "A  a", "3 2 3 5");
+    WITH_SPECIAL(tok, "A  a", "3 2 3 5");
     clef_tokenizer_close(tok);
 }
 
-/* Every name that a refusal says is known opens, and cuts letters, digits and spaces without losing any. */
+/* Opens a vocabulary for every name that a refusal lists, and checks that no letter, digit or space is
+ * lost. */
 static void test_gguf_names(void **state)
 {
     (void)state;
@@ -120,7 +121,7 @@ static void test_gguf_names(void **state)
         clef_tokenizer *tok = NULL;
         snprintf(spec, sizeof spec,
                  GGUF_HEAD("4") GGUF_TEXT("model", "gpt2")
-                     GGUF_TEXT("pre", "%s") "s:" T "tokens 4:9 4:8 8:6 s:a s:b s:1 s:\xC4\xA0 s:" MARK
+                     GGUF_TEXT("pre", "%s") "s:" T "tokens 4:9 4:8 8:6 s:a s:b s:1 s:\xC4\xA0 s:" META_SPACE
                                             " s:ab s:" T "merges 4:9 4:8 8:1 8:3 t:a 1:32 t:b",
                  name);
         if (open_gguf(spec, &tok, &err) != CLEF_OK)
@@ -146,16 +147,17 @@ static void test_gguf_names(void **state)
     assert_non_null(strstr(err.text, " more"));
 }
 
-/* Without tokenizer.ggml.pre: Gemma 4's model cuts at line ends and escapes spaces, GPT-2's architecture has
- * GPT-2's cutting. */
+/* Without tokenizer.ggml.pre, Gemma 4's model cuts at line ends and escapes spaces, and GPT-2's
+ * architecture cuts as GPT-2 does. */
 static void test_gguf_without_pre(void **state)
 {
     (void)state;
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
-    const char *gemma = GGUF_HEAD("3")
-        GGUF_TEXT("model", "gemma4") "s:" T "tokens 4:9 4:8 8:5 s:a s:" MARK " s:" MARK
-                                     "a s:<0x0A> s:<0x41> s:" T "merges 4:9 4:8 8:1 8:5 t:" MARK " 1:32 t:a";
+    const char *gemma =
+        GGUF_HEAD("3") GGUF_TEXT("model", "gemma4") "s:" T "tokens 4:9 4:8 8:5 s:a s:" META_SPACE
+                                                    " s:" META_SPACE "a s:<0x0A> s:<0x41> s:" T
+                                                    "merges 4:9 4:8 8:1 8:5 t:" META_SPACE " 1:32 t:a";
     assert_int_equal(open_gguf(gemma, &tok, &err), CLEF_OK);
     IDS(tok, "a a\nA", "0 2 3 4");
     TEXT(tok, "a a\nA", 0, 2, 3, 4);

@@ -1,11 +1,10 @@
-/* The parts of a tokenizer.json: each stage on small vocabularies, and what is refused. */
+/* The parts of a tokenizer.json: each stage on small vocabularies, and refusals. */
 #define TEST_NAME "test-token-json"
 #include "tests/tokenizer/tokenizers.h"
 
 #include "model/tokenizer/read/formats.h"
 
-/* ---- stages: one tokenizer a row, with the byte model
- * ------------------------------------------------------------------------------- */
+/* ---- stages: one tokenizer a row, with the byte model */
 
 static const struct {
     const char *normalizer, *pre, *text, *ids;
@@ -56,7 +55,7 @@ static const struct {
      "6 7"},
     {"{\"type\":\"BertNormalizer\",\"lowercase\":false}", BYTE_LEVEL, "Aab", "6"},
     {"{\"type\":\"NFC\"}", BYTE_LEVEL, "e\xE0\xBA\xBA\xCC\x81",
-     ""}, /* U+0EBA is a mark since Unicode 12, after the library's */
+     ""}, /* U+0EBA is a combining mark since Unicode 12, which is newer than the library's */
     {"{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFD\"},{\"type\":\"StripAccents\"},{\"type\":"
      "\"Lowercase\"}]}",
      BYTE_LEVEL,
@@ -77,7 +76,7 @@ static const struct {
     {"null", PRE(SPLIT("\"Regex\":\"[^\\\\w\\\\s]+\"", "Removed", "")),
      "a\xC2\xB2"
      "b",
-     "0 1"}, /* U+00B2 is \w, but not in a class */
+     "0 1"}, /* U+00B2 is in \w, but not inside a class */
     {"null", PRE(SPLIT("\"Regex\":\"\\\\w+\"", "Removed", "")),
      "a\xC2\xB2"
      "b",
@@ -108,31 +107,31 @@ static const struct {
     {META(",\"prepend_scheme\":\"always\",\"split\":false"), "b a", "3 5 6"},
 };
 
-/* ---- decoders: the text of all tokens of a small vocabulary, and of one twice
- * ------------------------------------------------------- */
+/* ---- decoders: the text of all tokens of a small vocabulary, and of one twice */
 
 #define DECODED                                                                                              \
-    "{\"type\":\"WordLevel\",\"vocab\":{\"a\":0,\"##b\":1,\"c</w>\":2,\"" MARK                               \
+    "{\"type\":\"WordLevel\",\"vocab\":{\"a\":0,\"##b\":1,\"c</w>\":2,\"" META_SPACE                         \
     "d\":3,\"<0x41>\":4,\".\":5,\"|\":6,\"<pad>\":7}}"
 
 static const struct {
     const char *decoder, *text, *repeated; /* of 0 1 2 .. 7, of 0 0 */
 } decoders[] = {
-    {"null", "a ##b c</w> " MARK "d <0x41> . | <pad>", "a a"},
-    {"{\"type\":\"Fuse\"}", "a##bc</w>" MARK "d<0x41>.|<pad>", "aa"},
-    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", "ab c</w> " MARK "d <0x41>. | <pad>",
-     "a a"},
-    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":false}", "ab c</w> " MARK "d <0x41> . | <pad>",
-     "a a"},
-    {"{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", "a##bc " MARK "d<0x41>.|<pad>", "aa"},
-    {"{\"type\":\"Metaspace\",\"replacement\":\"" MARK "\",\"prepend_scheme\":\"always\"}",
+    {"null", "a ##b c</w> " META_SPACE "d <0x41> . | <pad>", "a a"},
+    {"{\"type\":\"Fuse\"}", "a##bc</w>" META_SPACE "d<0x41>.|<pad>", "aa"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}",
+     "ab c</w> " META_SPACE "d <0x41>. | <pad>", "a a"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":false}",
+     "ab c</w> " META_SPACE "d <0x41> . | <pad>", "a a"},
+    {"{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", "a##bc " META_SPACE "d<0x41>.|<pad>", "aa"},
+    {"{\"type\":\"Metaspace\",\"replacement\":\"" META_SPACE "\",\"prepend_scheme\":\"always\"}",
      "a##bc</w> d<0x41>.|<pad>", "aa"},
-    {"{\"type\":\"ByteFallback\"}", "a##bc</w>" MARK "dA.|<pad>", "aa"},
+    {"{\"type\":\"ByteFallback\"}", "a##bc</w>" META_SPACE "dA.|<pad>", "aa"},
     {"{\"type\":\"CTC\",\"pad_token\":\"<pad>\",\"word_delimiter_token\":\"|\",\"cleanup\":true}",
-     "a##bc</w>" MARK "d<0x41>. ", "a"},
-    {"{\"type\":\"Strip\",\"content\":\"#\",\"start\":1,\"stop\":0}", "a#bc</w>" MARK "d<0x41>.|<pad>", "aa"},
+     "a##bc</w>" META_SPACE "d<0x41>. ", "a"},
+    {"{\"type\":\"Strip\",\"content\":\"#\",\"start\":1,\"stop\":0}", "a#bc</w>" META_SPACE "d<0x41>.|<pad>",
+     "aa"},
     {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"[a-c]\"},\"content\":\"x\"}",
-     "x##xx</w>" MARK "d<0x41>.|<pxd>", "xx"},
+     "x##xx</w>" META_SPACE "d<0x41>.|<pxd>", "xx"},
 };
 
 static void test_decoders(void **state)
@@ -164,9 +163,7 @@ static void test_metaspace(void **state)
     }
 }
 
-/* ---- refusals
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- refusals */
 
 static const struct {
     const char *json;
@@ -189,16 +186,16 @@ static const struct {
      "a Unigram vocabulary that is an object"},
     {"{\"model\":{\"vocab\":[[\"a\",0]],\"unk_id\":1}}", CLEF_E_FORMAT, "with unk_id 1"},
     {"{\"model\":{\"vocab\":[[\"a\",\"0\"]]}}", CLEF_E_FORMAT,
-     "piece 0 of the vocabulary is not [text, score]"},
+     "piece 0 of the vocabulary: expected [text, score]"},
     {"{\"model\":{\"vocab\":[[\"a\",0],[\"b\"]]}}", CLEF_E_FORMAT, "piece 1 of the vocabulary"},
     {MODEL("[]", "[]"), CLEF_E_FORMAT, "the vocabulary is an array"},
     {MODEL("{}", "[]"), CLEF_E_FORMAT, "0 tokens"},
-    {MODEL("{\"a\":-1}", "[]"), CLEF_E_FORMAT, "token \"a\" has no id of 0 .."},
-    {MODEL("{\"a\":9000000000}", "[]"), CLEF_E_FORMAT, "token \"a\" has no id of 0 .."},
-    {MODEL("{\"a\":2147483647}", "[]"), CLEF_E_FORMAT, "token \"a\" has no id of 0 .."},
+    {MODEL("{\"a\":-1}", "[]"), CLEF_E_FORMAT, "token \"a\": expected an id of 0 .."},
+    {MODEL("{\"a\":9000000000}", "[]"), CLEF_E_FORMAT, "token \"a\": expected an id of 0 .."},
+    {MODEL("{\"a\":2147483647}", "[]"), CLEF_E_FORMAT, "token \"a\": expected an id of 0 .."},
     {MODEL("{\"a\":99999999999999999999}", "[]"), CLEF_E_FORMAT, "too big"},
     {MODEL("{\"a\":0,\"b\":0}", "[]"), CLEF_E_FORMAT, "id 0 is both \"a\" and \"b\""},
-    {MODEL("{\"a\":\"0\"}", "[]"), CLEF_E_FORMAT, "token \"a\" has no id"},
+    {MODEL("{\"a\":\"0\"}", "[]"), CLEF_E_FORMAT, "token \"a\": expected an id"},
     {MODEL("{\"a\":0,\"b\":1,\"ab\":2}", "[\"a b\",\"a\"]"), CLEF_E_FORMAT,
      "merge 1 \"a\" is not two tokens"},
     {MODEL("{\"a\":0,\"b\":1,\"ab\":2}", "[\"a b c\"]"), CLEF_E_FORMAT,
@@ -207,20 +204,20 @@ static const struct {
     {MODEL("{\"a\":0,\"b\":1}", "[\"a b\"]"), CLEF_E_FORMAT, "result \"ab\" is not in the vocabulary"},
     {MODEL("{\"a\":0,\"b\":1}", "[[\"a\",\"c\"]]"), CLEF_E_FORMAT, "right part \"c\""},
     {MODEL("{\"a\":0,\"b\":1}", "[[\"c\",\"a\"]]"), CLEF_E_FORMAT, "left part \"c\""},
-    {MODEL("{\"a\":0,\"b\":1}", "[[\"a\"]]"), CLEF_E_FORMAT, "merge 0 is neither"},
-    {MODEL("{\"a\":0,\"b\":1}", "[7]"), CLEF_E_FORMAT, "merge 0 is neither"},
+    {MODEL("{\"a\":0,\"b\":1}", "[[\"a\"]]"), CLEF_E_FORMAT, "merge 0: expected"},
+    {MODEL("{\"a\":0,\"b\":1}", "[7]"), CLEF_E_FORMAT, "merge 0: expected"},
     {MODEL("{\"a\":0}", "{}"), CLEF_E_FORMAT, "merges is an object"},
     {MODEL("{\"a\":0}", "[],\"unk_token\":\"<unk>\""), CLEF_E_FORMAT, "unk_token \"<unk>\""},
     {MODEL("{\"a\":0}", "[],\"dropout\":0.1"), CLEF_E_UNSUPPORTED, "dropout"},
     {BYTE_ROOT("null", BYTE_MODEL, "{}"), CLEF_E_FORMAT, "added_tokens is an object"},
-    {BYTE_ROOT("null", BYTE_MODEL, "[{\"content\":\"x\"}]"), CLEF_E_FORMAT, "added token 0 has no id"},
+    {BYTE_ROOT("null", BYTE_MODEL, "[{\"content\":\"x\"}]"), CLEF_E_FORMAT, "added token 0: expected an id"},
     {BYTE_ROOT("null", BYTE_MODEL, "[{\"id\":20}]"), CLEF_E_FORMAT, "added token 0 has no content"},
     {BYTE_ROOT("null", BYTE_MODEL, "[{\"id\":99999999,\"content\":\"x\"}]"), CLEF_E_FORMAT,
-     "added token 0 has no id of 0"},
+     "added token 0: expected an id of 0"},
     {BYTE_ROOT("null", BYTE_MODEL, "[{\"id\":20,\"content\":\"a\"}]"), CLEF_E_FORMAT,
-     "\"a\" has id 20, but the vocabulary gives it 0"},
+     "\"a\" has id 20, expected 0 as in the vocabulary"},
     {BYTE_ROOT("null", BYTE_MODEL, "[{\"id\":1,\"content\":\"x\"}]"), CLEF_E_FORMAT,
-     "\"x\" has id 1, which the vocabulary gives to \"b\""},
+     "\"x\" has id 1, which is \"b\" in the vocabulary"},
     {NORMAL("{\"type\":\"Mystery\"}"), CLEF_E_UNSUPPORTED,
      "normalizer \"Mystery\" is not supported; known: Sequence"},
     {NORMAL("{}"), CLEF_E_FORMAT, "expected an object with a \"type\""},
@@ -228,7 +225,8 @@ static const struct {
     {NORMAL("{\"type\":\"Sequence\",\"normalizers\":7}"), CLEF_E_FORMAT, "expected an array"},
     {NORMAL("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Mystery\"}]}"), CLEF_E_UNSUPPORTED,
      "\"Mystery\""},
-    {NORMAL("{\"type\":\"Replace\",\"pattern\":{},\"content\":\"\"}"), CLEF_E_FORMAT, "no pattern"},
+    {NORMAL("{\"type\":\"Replace\",\"pattern\":{},\"content\":\"\"}"), CLEF_E_FORMAT,
+     "Replace: expected a pattern"},
     {NORMAL("{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"\"}"), CLEF_E_FORMAT,
      "empty string"},
     {NORMAL("{\"type\":\"Prepend\",\"prepend\":7}"), CLEF_E_FORMAT, "prepend"},
@@ -283,7 +281,8 @@ static size_t put_spaces(char *to, size_t n, const char *space)
     return n * size;
 }
 
-/* Cuts with Jais 2's regex, `more` behind it; runs of 1, 2, 4 .. 512 spaces are tokens. */
+/* Opens a tokenizer that cuts with Jais 2's regex and `more` after it; runs of 1, 2, 4 .. 512 spaces are
+ * tokens. */
 static clef_tokenizer *open_jais(const char *more)
 {
     static char json[32768];
@@ -318,8 +317,8 @@ static clef_tokenizer *open_jais(const char *more)
     return must_open_json(json);
 }
 
-/* Counting them gives what the regex gives; a regex with a branch more, which nothing takes, is run as it is.
- */
+/* Counting spaces gives the same ids as the regex. The second regex has one more branch, which never
+ * matches, so it is run as a regex. */
 static void test_many_spaces(void **state)
 {
     static const size_t runs[] = {1, 2, 3, 510, 511, 512, 513, 1023, 1024, 1025, 2600};

@@ -1,14 +1,12 @@
-/* The models of a tokenizer.json beside plain BPE, on small vocabularies, with what surrounds them in the
- * files that have them; texts in pairs, what is cut when they are too long. The expected ids are those of
- * Hugging Face's tokenizers. */
+/* The models of a tokenizer.json other than plain BPE, on small vocabularies and with the stages that go
+ * with them. Also pairs of texts, and their truncation. The expected ids are those of Hugging Face's
+ * tokenizers. */
 #define TEST_NAME "test-token-models"
 #include "tests/tokenizer/tokenizers.h"
 
 #define SPECIAL(id, text) "{\"id\":" id ",\"content\":\"" text "\",\"special\":true}"
 
-/* ---- WordPiece, WordLevel
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- WordPiece, WordLevel */
 
 #define WORDS                                                                                                \
     "{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"ab\":3,\"##c\":4,\"##cd\":5,\"d\":6,\".\":7,\"\\u4e2d\":8,\"##." \
@@ -24,9 +22,9 @@ static void test_wordpiece(void **state)
 {
     (void)state;
     clef_tokenizer *tok = must_open_json(BERT_JSON);
-    MARKED(tok, "", "1 2");
-    MARKED(tok, "ABC d.", "1 10 6 7 2");
-    IDS(tok, "abcc ABCD abx", "10 4 0 0"); /* the longest piece first, without a way back */
+    WITH_SPECIAL(tok, "", "1 2");
+    WITH_SPECIAL(tok, "ABC d.", "1 10 6 7 2");
+    IDS(tok, "abcc ABCD abx", "10 4 0 0"); /* the longest piece first, without backtracking */
     IDS(tok,
         "ab\xE4\xB8\xAD"
         "d",
@@ -58,12 +56,10 @@ static void test_wordlevel(void **state)
     clef_tokenizer_close(tok);
 }
 
-/* ---- Unigram
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Unigram */
 
 #define PIECES                                                                                               \
-    "[[\"<unk>\",0.0],[\"" MARK "\",-2.0],[\"a\",-3.0],[\"b\",-3.5],[\"ab\",-4.0],[\"" MARK                  \
+    "[[\"<unk>\",0.0],[\"" META_SPACE "\",-2.0],[\"a\",-3.0],[\"b\",-3.5],[\"ab\",-4.0],[\"" META_SPACE      \
     "a\",-3.2],[\"bab\",-5.5],"                                                                              \
     "[\"<0xC3>\",-9.0],[\"<0xA9>\",-9.0]]"
 #define UNIGRAM(fallback)                                                                                    \
@@ -87,8 +83,7 @@ static void test_unigram(void **state)
     clef_tokenizer_close(tok);
 }
 
-/* ---- BPE whose symbols know where in a word they are
- * -------------------------------------------------------------------------------- */
+/* ---- BPE whose symbols know where in a word they are */
 
 #define SUFFIXED                                                                                             \
     "{\"type\":\"BPE\",\"unk_token\":\"<|e|>\",\"end_of_word_suffix\":\"</"                                  \
@@ -117,9 +112,7 @@ static void test_affixes(void **state)
     clef_tokenizer_close(tok);
 }
 
-/* ---- pairs
- * --------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- pairs */
 
 typedef struct pair_case {
     const char *a, *b; /* b NULL: one text */
@@ -185,7 +178,7 @@ static void test_bert_pairs(void **state)
     check_error(
         "no room for the marks",
         clef_tokenizer_encode_pair(tok, "ab", 2, "d", 1, &(clef_encode_opts){.max_tokens = 2}, &out, &err),
-        &err, CLEF_E_ARG, "max_tokens is 2, the special tokens alone are 3");
+        &err, CLEF_E_ARG, "max_tokens is 2, expected at least the 3 special tokens");
     check_error("the other text is too long",
                 clef_tokenizer_encode_pair(
                     tok, "ab", 2, "d d d", 5,
@@ -210,7 +203,7 @@ static void test_bert_pairs(void **state)
                                                                    "\"special_tokens\":{\"[C]\":{\"ids\":["  \
                                                                    "3]},\"[S]\":{\"ids\":[4]}}}"
 
-/* A template may turn the texts round and give types of its own. */
+/* A template may put the second text first and set its own types. */
 static void test_templates(void **state)
 {
     (void)state;
@@ -226,7 +219,7 @@ static void test_templates(void **state)
     clef_tokenizer_close(tok);
 }
 
-/* RoBERTa puts two marks between its texts, all of type 0. */
+/* RoBERTa puts two special tokens between its texts, all of type 0. */
 static void test_roberta_pairs(void **state)
 {
     (void)state;
@@ -241,8 +234,7 @@ static void test_roberta_pairs(void **state)
     clef_tokenizer_close(tok);
 }
 
-/* ---- files of lines: vocab.txt, tiktoken
- * -------------------------------------------------------------------------------------------- */
+/* ---- files of lines: vocab.txt, tiktoken */
 
 static void test_vocab_txt(void **state)
 {
@@ -251,7 +243,7 @@ static void test_vocab_txt(void **state)
     clef_error err = {0};
     write_text(temp_path("vocab.txt"), "[PAD]\n[UNK]\r\n[CLS]\n[SEP]\n[MASK]\nab\n##c\nd\n");
     assert_int_equal(clef_tokenizer_open(temp_dir, &tok, &err), CLEF_OK);
-    MARKED(tok, "ABC [MASK] d", "2 5 6 4 7 3");
+    WITH_SPECIAL(tok, "ABC [MASK] d", "2 5 6 4 7 3");
     IDS(tok, "abd", "1");
     assert_int_equal(clef_tokenizer_role(tok, CLEF_ROLE_PAD), 0);
     assert_int_equal(clef_tokenizer_role(tok, CLEF_ROLE_UNK), 1);
@@ -280,8 +272,8 @@ static void test_tiktoken(void **state)
         const char *piece;
     } bad[] = {
         {"new_base.tiktoken", "YQ== 0\n", CLEF_E_UNSUPPORTED,
-         "whose name is of no known encoding; known: o200k, cl100k"},
-        {"cl100k_base.tiktoken", "YQ== 0\nYg==\n", CLEF_E_FORMAT, "line 2 is not \"base64 rank\""},
+         "expected a name that begins with one of o200k, cl100k"},
+        {"cl100k_base.tiktoken", "YQ== 0\nYg==\n", CLEF_E_FORMAT, "line 2: expected \"base64 rank\""},
         {"cl100k_base.tiktoken", "YQ== 0\nYg== 0\n", CLEF_E_FORMAT, "id 0 is both \"a\" and \"b\""},
         {"cl100k_base.tiktoken", "YQ== 0\nYg== 9999999\n", CLEF_E_FORMAT, "a rank of 9999999 among 2 tokens"},
     };

@@ -1,10 +1,10 @@
-/* Tokenizers of real models: the bundled one, and those of the shared data where it is. */
+/* Tokenizers of real models: the bundled one, and those of the shared data if it exists. */
 #define TEST_NAME "test-token-real"
 #include "tests/tokenizer/tokenizers.h"
 
 #include <jansson.h>
 
-/* A folder with expected.json: the prompts' ids. */
+/* Checks the ids of the prompts in a folder's expected.json. */
 static void check_folder(const char *folder)
 {
     char path[1024];
@@ -80,7 +80,7 @@ static void check_case(const clef_tokenizer *tok, const char *file, const json_t
     clef_tokens_free(ids);
 }
 
-/* llama.cpp's n_cases cases: texts in .inp between separators, a line of ids for each in .out. */
+/* Checks llama.cpp's n_cases cases: .inp has texts between separators, .out a line of ids for each. */
 static void check_vocab(const char *name, int n_cases)
 {
     static const char separator[] = "\n__ggml_vocab_test__\n";
@@ -127,8 +127,8 @@ static void test_vocabs(void **state)
     check_folder(shared("tinystories-656k"));
 }
 
-/* 500 texts with the ids that Hugging Face's tokenizers and sentencepiece give, and the text of these ids
- * where it is another (oracle_tokenizers.py --fixture). */
+/* Checks 500 texts with the ids of Hugging Face's tokenizers and sentencepiece (oracle_tokenizers.py
+ * --fixture). A case has a third item if its ids decode to another text. */
 static void test_fixture(void **state)
 {
     (void)state;
@@ -165,13 +165,13 @@ static void test_llama2(void **state)
     if (no_shared())
         return;
     assert_int_equal(clef_tokenizer_open(shared("tokenizers/llama2/tokenizer.model"), &tok, &err), CLEF_OK);
-    MARKED(tok, "", "1");
-    MARKED(tok, "I believe the meaning of life is", "1 306 4658 278 6593 310 2834 338");
-    MARKED(tok, "Simply put, the theory of relativity states that ",
-           "1 3439 17632 1925 29892 278 6368 310 14215 537 5922 393 29871");
+    WITH_SPECIAL(tok, "", "1");
+    WITH_SPECIAL(tok, "I believe the meaning of life is", "1 306 4658 278 6593 310 2834 338");
+    WITH_SPECIAL(tok, "Simply put, the theory of relativity states that ",
+                 "1 3439 17632 1925 29892 278 6368 310 14215 537 5922 393 29871");
     clef_tokenizer_close(tok);
     assert_int_equal(clef_tokenizer_open(shared("stories260K/stories260K.gguf"), &tok, &err), CLEF_OK);
-    MARKED(tok, "Once upon a time", "1 403 407 261 378");
+    WITH_SPECIAL(tok, "Once upon a time", "1 403 407 261 378");
     clef_tokenizer_close(tok);
 }
 

@@ -1,4 +1,4 @@
-/* SentencePiece's tokenizer.model, made here piece by piece. */
+/* SentencePiece's tokenizer.model, from files that are assembled here. */
 #define TEST_NAME "test-token-spm"
 #include "tests/tokenizer/tokenizers.h"
 
@@ -25,7 +25,7 @@ static void put_spm_piece(blob *b, const char *text, float score, int type)
     put_field(b, 1, &piece);
 }
 
-/* `trainer` and `normalizer` in the language of files.h. */
+/* `trainer` and `normalizer` are written as in files.h. */
 static blob make_spm(const char *trainer, const char *normalizer)
 {
     blob b = {.n = 0}, spec = {.n = 0}, rules = {.n = 0};
@@ -34,11 +34,11 @@ static blob make_spm(const char *trainer, const char *normalizer)
     put_spm_piece(&b, "</s>", 0, 3);
     put_spm_piece(&b, "<0xC3>", 0, 6);
     put_spm_piece(&b, "<0xA9>", 0, 6);
-    put_spm_piece(&b, MARK, -9, 1);
+    put_spm_piece(&b, META_SPACE, -9, 1);
     put_spm_piece(&b, "a", -8, 1);
     put_spm_piece(&b, "b", -7, 1);
     put_spm_piece(&b, "ab", -1, 1);
-    put_spm_piece(&b, MARK "a", -2, 1);
+    put_spm_piece(&b, META_SPACE "a", -2, 1);
     put_spm_piece(&b, "ba", -3, 5);
     put_spm_piece(&b, "[X]", 0, 4);
     assemble(&spec, trainer);
@@ -71,8 +71,8 @@ static void test_spm(void **state)
     assert_int_equal(clef_tokenizer_n_tokens(tok), 12);
     assert_int_equal(clef_tokenizer_bos(tok), 1);
     assert_int_equal(clef_tokenizer_eos(tok), 2);
-    MARKED(tok, "", "1");
-    MARKED(tok, "ab", "1 5 8"); /* "ab" has a better score than "_a" */
+    WITH_SPECIAL(tok, "", "1");
+    WITH_SPECIAL(tok, "ab", "1 5 8"); /* "ab" has a better score than "_a" */
     IDS(tok, "a", "9");
     IDS(tok, "ba  b", "5 7 6 5 5 7"); /* "ba" is unused */
     IDS(tok, "\xC3\xA9x", "5 3 4 0");
@@ -85,15 +85,16 @@ static void test_spm(void **state)
     assert_int_equal(open_spm(&b, &tok, &err), CLEF_OK);
     IDS(tok, "  b   b ", "5 7 5 7");
     IDS(tok, "   ", "");
-    IDS(tok, "b" MARK " b" MARK " " MARK, "5 7 5 5 7"); /* U+2581 is a space at the end alone */
-    IDS(tok, MARK, "");
+    IDS(tok, "b" META_SPACE " b" META_SPACE " " META_SPACE,
+        "5 7 5 5 7"); /* U+2581 is a space at the end alone */
+    IDS(tok, META_SPACE, "");
     IDS(tok, "xyz\xC3\xA9", "5 0");
     TEXT(tok, "b", 5, 5, 7);
     clef_tokenizer_close(tok);
 }
 
-/* A charsmap of one rule: A becomes a. Its trie has a root, a node and the value: the rule's place among the
- * texts. */
+/* A charsmap of one rule: A becomes a. Its trie has a root, a node and the value, which is the offset of
+ * the replacement. */
 #define SPM_CHARSMAP "1:18 1:18 4:12 4:0x10000 4:0xD41 4:0x80000000 t:a 1:0"
 
 static void test_spm_unigram(void **state)
@@ -129,9 +130,9 @@ static void test_spm_refusals(void **state)
         {"1:24 1:9", "", CLEF_E_UNSUPPORTED, "model type ? (9)"},
         {SPM_BPE, "1:10 1:4 t:nfkc 1:18 1:2 t:xx", CLEF_E_FORMAT, "a charsmap of 2 bytes"},
         {SPM_BPE " 1:0xC0 1:1 1:1", "", CLEF_E_UNSUPPORTED, "treat_whitespace_as_suffix"},
-        {SPM_BPE " 1:0x98", "", CLEF_E_FORMAT, "a field runs over its end"},
-        {SPM_BPE " 1:10 1:99", "", CLEF_E_FORMAT, "a field runs over its end"},
-        {SPM_BPE " 1:11", "", CLEF_E_FORMAT, "a field runs over its end"},
+        {SPM_BPE " 1:0x98", "", CLEF_E_FORMAT, "a field ends beyond its message"},
+        {SPM_BPE " 1:10 1:99", "", CLEF_E_FORMAT, "a field ends beyond its message"},
+        {SPM_BPE " 1:11", "", CLEF_E_FORMAT, "a field ends beyond its message"},
     };
     clef_tokenizer *tok = NULL;
     clef_error err = {0};
@@ -147,7 +148,7 @@ static void test_spm_refusals(void **state)
     b = make_spm(SPM_BPE, SPM_KEEP);
     put_spm_piece(&b, "q", 0, 7);
     check_error("type 7", open_spm(&b, &tok, &err), &err, CLEF_E_FORMAT, "token 12 has type 7");
-    for (size_t n = 1; n < 60; n++) { /* a file that is cut off: refused, or opened as far as it goes */
+    for (size_t n = 1; n < 60; n++) { /* a file that is cut off is refused, or opened as far as it goes */
         b = make_spm(SPM_BPE, SPM_KEEP);
         clef_tokenizer *cut = clef__tokenizer_new();
         void *data = exact(b.p + n, b.n - n);

@@ -1,4 +1,5 @@
-/* A folder's tokenizer under GGUF's keys: what is read back gives the ids, marks and texts of the folder. */
+/* A folder's tokenizer under GGUF's keys: reading them back gives the ids, special tokens and texts of the
+ * folder. */
 #define TEST_NAME "test-token-write"
 #include "tests/tokenizer/tokenizers.h"
 
@@ -62,8 +63,8 @@ static void same_text(const clef_tokenizer *a, const clef_tokenizer *b, int32_t 
     clef_text_free(y);
 }
 
-/* The folder's file has `content`; `model`: tokenizer.ggml.model, NULL for none; `lost`: in the note, "" for
- * no such note. */
+/* Compares the folder with its GGUF file. The folder's file has `content`. `model` is the expected
+ * tokenizer.ggml.model, NULL for none. `lost` is part of the note, "" for no note. */
 static void comes_back(const char *name, const void *content, size_t n_content, const char *model,
                        const char *lost)
 {
@@ -145,13 +146,13 @@ static void test_sentencepiece_json(void **state)
 {
     (void)state;
     json_comes_back(SPACE_JSON, "llama", "merges");
-    json_comes_back(
-        ROOT("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":\"Strip\"}]}", META(""),
-             "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"<s>\",0],[\"</s>\",0],[\"" MARK
-             "\",-2.5],[\"a\",-3],"
-             "[\"" MARK "a\",-2],[\"b\",-4],[\"ab\",-5.25]]}",
-             META(""), TEMPLATE, SPACE_ADDED),
-        "t5", "Unigram");
+    json_comes_back(ROOT("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":\"Strip\"}]}",
+                         META(""),
+                         "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"<s>\",0],[\"</"
+                         "s>\",0],[\"" META_SPACE "\",-2.5],[\"a\",-3],"
+                         "[\"" META_SPACE "a\",-2],[\"b\",-4],[\"ab\",-5.25]]}",
+                         META(""), TEMPLATE, SPACE_ADDED),
+                    "t5", "Unigram");
 }
 
 #define WORDS                                                                                                \
@@ -230,16 +231,17 @@ static void put_piece(blob *b, const char *text, float score, int type)
     put_field(b, 1, &piece);
 }
 
-/* Every type of piece; `trainer` and `normalizer` in the language of files.h. */
+/* Assembles every type of piece; `trainer` and `normalizer` are written as in files.h. */
 static void spm_comes_back(const char *trainer, const char *normalizer, const char *model)
 {
     static const struct {
         const char *text;
         float score;
         int type;
-    } pieces[] = {{"<unk>", 0, 2}, {"<s>", 0, 3}, {"</s>", 0, 3}, {"<0xC3>", 0, 6},  {"<0xA9>", 0, 6},
-                  {MARK, -9, 1},   {"a", -8, 1},  {"b", -7.5, 1}, {"ab", -1.25f, 1}, {MARK "a", -2, 1},
-                  {"ba", -3, 5},   {"[X]", 0, 4}, {"aa", 0.5f, 1}};
+    } pieces[] = {{"<unk>", 0, 2},   {"<s>", 0, 3},           {"</s>", 0, 3}, {"<0xC3>", 0, 6},
+                  {"<0xA9>", 0, 6},  {META_SPACE, -9, 1},     {"a", -8, 1},   {"b", -7.5, 1},
+                  {"ab", -1.25f, 1}, {META_SPACE "a", -2, 1}, {"ba", -3, 5},  {"[X]", 0, 4},
+                  {"aa", 0.5f, 1}};
     blob b = {.n = 0}, spec = {.n = 0}, rules = {.n = 0};
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
         put_piece(&b, pieces[i].text, pieces[i].score, pieces[i].type);

@@ -1,5 +1,4 @@
-/* Tokenizers: exact ids, texts and statuses on small ones made here; streams, added tokens, folders, limits.
- */
+/* Tokenizers assembled here: exact ids, texts and statuses; streams, added tokens, folders, limits. */
 #define TEST_NAME "test-tokenizer"
 #include "tests/tokenizer/tokenizers.h"
 
@@ -11,7 +10,7 @@ static void test_byte_level(void **state)
     assert_int_equal(clef_tokenizer_bos(tok), -1);
     assert_int_equal(clef_tokenizer_eos(tok), -1);
     IDS(tok, "", "");
-    MARKED(tok, "", "");
+    WITH_SPECIAL(tok, "", "");
     IDS(tok, "abc ab\n", "8 3 6 9");
     IDS(tok, " a", "7");
     IDS(tok, "a1b", "0 11 1");
@@ -38,8 +37,8 @@ static void test_byte_fallback(void **state)
     clef_tokenizer *tok = must_open_json(SPACE_JSON);
     assert_int_equal(clef_tokenizer_bos(tok), 1);
     assert_int_equal(clef_tokenizer_eos(tok), 2);
-    MARKED(tok, "", "1");
-    MARKED(tok, "a b", "1 6 3 5");
+    WITH_SPECIAL(tok, "", "1");
+    WITH_SPECIAL(tok, "a b", "1 6 3 5");
     IDS(tok, "a b", "6 3 5");
     IDS(tok, "\xC3\xA9", "3 7 8");
     IDS(tok, "\n", "3 9");
@@ -119,7 +118,7 @@ static void test_added(void **state)
                             "\"special\":true},{\"id\":14,\"content\":\"word\",\"single_word\":true},{\"id\":"
                             "15,\"content\":\"<l><r>\",\"normalized\":"
                             "false}]"));
-    MARKED(tok, "ab", "12 6 13");
+    WITH_SPECIAL(tok, "ab", "12 6 13");
     IDS(tok, "a  <l> a", "0 12 7");
     IDS(tok, "a <r>  b", "0 3 13 1");
     IDS(tok, "a<l><r>b", "0 15 1"); /* the longest */
@@ -131,7 +130,7 @@ static void test_added(void **state)
     clef_tokenizer_close(tok);
 }
 
-/* A token's text fits a stream's place, or the file is refused. */
+/* A token's text fits a stream's output, or the file is refused. */
 static void test_long_token(void **state)
 {
     (void)state;
@@ -164,9 +163,7 @@ static void test_regex_limit(void **state)
     clef_tokenizer_close(tok);
 }
 
-/* ---- files and folders
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- files and folders */
 
 static void test_folder(void **state)
 {
@@ -181,7 +178,7 @@ static void test_folder(void **state)
     check_error("no merges.txt", clef_tokenizer_open(temp_dir, &tok, &err), &err, CLEF_E_IO, "merges.txt");
     write_text(temp_path("merges.txt"), "#version: 0.2\r\na b\r\n\n");
     assert_int_equal(clef_tokenizer_open(temp_dir, &tok, &err), CLEF_OK);
-    MARKED(tok, "ab<|endoftext|>ba", "2 3 1 0");
+    WITH_SPECIAL(tok, "ab<|endoftext|>ba", "2 3 1 0");
     assert_int_equal(clef_tokenizer_bos(tok), 3);
     assert_int_equal(clef_tokenizer_eos(tok), 3);
     clef_tokenizer_close(tok);
@@ -204,14 +201,14 @@ static void test_config(void **state)
     assert_int_equal(clef_tokenizer_open(temp_dir, &tok, &err), CLEF_OK);
     assert_int_equal(clef_tokenizer_bos(tok), 1);
     assert_int_equal(clef_tokenizer_eos(tok), 2);
-    MARKED(tok, "a", "0");
+    WITH_SPECIAL(tok, "a", "0");
     clef_tokenizer_close(tok);
     write_text(temp_path("tokenizer_config.json"),
                "{\"model_max_length\":1000000000000000019884624838656,\"add_bos_token\":true,"
                "\"add_eos_token\":true,\"bos_token\":{\"content\":\"<|end|>\"},\"eos_token\":\"c\"}");
     assert_int_equal(clef_tokenizer_open(temp_dir, &tok, &err), CLEF_OK);
     assert_int_equal(clef_tokenizer_bos(tok), 10);
-    MARKED(tok, "a", "10 0 2");
+    WITH_SPECIAL(tok, "a", "10 0 2");
     IDS(tok, "a", "0");
     clef_tokenizer_close(tok);
     write_text(temp_path("tokenizer_config.json"), "{");
@@ -222,7 +219,8 @@ static void test_config(void **state)
     clef__os_remove(temp_path("tokenizer_config.json"));
 }
 
-/* A word of 256 bytes and more is cut where no token has both characters: the same ids as for its parts. */
+/* A word of 256 bytes or more is cut between characters that no token has side by side. The ids are those
+ * of its parts. */
 static void test_long_words(void **state)
 {
     (void)state;
@@ -241,8 +239,7 @@ static void test_long_words(void **state)
     clef_tokenizer_close(tok);
 }
 
-/* ---- time: a megabyte of the same must not be quadratic (ctest's limit would stop it)
- * ------------------------------------------------------ */
+/* ---- time: a megabyte of the same must not be quadratic (ctest's limit would stop it) */
 
 static void test_long_runs(void **state)
 {

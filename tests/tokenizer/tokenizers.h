@@ -1,4 +1,5 @@
-/* What the tests of tokenizers share: pieces of small tokenizer.json files, and exact checks of ids and texts. TEST_NAME as files.h. */
+/* What the tests of tokenizers share: parts of small tokenizer.json files, and exact checks of ids and
+ * texts. Define TEST_NAME as for files.h. */
 #ifndef CLEF_TESTS_TOKENIZERS_H
 #define CLEF_TESTS_TOKENIZERS_H
 
@@ -14,51 +15,59 @@
 #    define CLEF_SOURCE_DIR "."
 #endif
 
-#define MARK "\xE2\x96\x81" /* U+2581 */
+#define META_SPACE "\xE2\x96\x81" /* U+2581 */
 
-/* ---- small tokenizer.json files ---------------------------------------------------------------------------------------------------- */
+/* ---- small tokenizer.json files */
 
-/* A GPT-2-like one: a space is \u0120, a newline \u010a, the bytes of U+00E9 are \u00c3 and \u00a9. */
-#define BYTE_VOCAB                                                                                                                         \
-    "{\"a\":0,\"b\":1,\"c\":2,\"\\u0120\":3,\"\\u00c3\":4,\"\\u00a9\":5,\"ab\":6,\"\\u0120a\":7,\"abc\":8,\"\\u010a\":9,\"1\":11}"
+/* Like GPT-2's: a space is \u0120, a newline \u010a, the bytes of U+00E9 are \u00c3 and \u00a9. */
+#define BYTE_VOCAB                                                                                           \
+    "{\"a\":0,\"b\":1,\"c\":2,\"\\u0120\":3,\"\\u00c3\":4,\"\\u00a9\":5,\"ab\":6,\"\\u0120a\":7,\"abc\":8,"  \
+    "\"\\u010a\":9,\"1\":11}"
 #define BYTE_MODEL "{\"type\":\"BPE\",\"vocab\":" BYTE_VOCAB ",\"merges\":[\"a b\",\"\\u0120 a\",\"ab c\"]}"
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}"
 #define BYTE_ADDED "[{\"id\":10,\"content\":\"<|end|>\",\"special\":true,\"normalized\":false}]"
 
-/* A Llama-like one. */
-#define SPACE_VOCAB                                                                                                                        \
-    "{\"<unk>\":0,\"<s>\":1,\"</s>\":2,\"" MARK "\":3,\"a\":4,\"b\":5,\"" MARK "a\":6,\"<0xC3>\":7,\"<0xA9>\":8,\"<0x0A>\":9}"
-#define SPACE_MODEL                                                                                                                        \
-    "{\"type\":\"BPE\",\"byte_fallback\":true,\"fuse_unk\":true,\"unk_token\":\"<unk>\",\"vocab\":" SPACE_VOCAB ",\"merges\":[[\"" MARK    \
-    "\",\"a\"]]}"
-#define SPACE_NORMALIZER                                                                                                                   \
-    "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"" MARK                                                    \
-    "\"},{\"type\":\"Replace\",\"pattern\":{\"String\":"                                                                                   \
-    "\" \"},\"content\":\"" MARK "\"}]}"
-#define SPACE_DECODER                                                                                                                      \
-    "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"" MARK "\"},\"content\":\" \"},{\"type\":"       \
+/* Like Llama's. */
+#define SPACE_VOCAB                                                                                          \
+    "{\"<unk>\":0,\"<s>\":1,\"</s>\":2,\"" META_SPACE "\":3,\"a\":4,\"b\":5,\"" META_SPACE                   \
+    "a\":6,\"<0xC3>\":7,\"<0xA9>\":8,\"<0x0A>\":9}"
+#define SPACE_MODEL                                                                                          \
+    "{\"type\":\"BPE\",\"byte_fallback\":true,\"fuse_unk\":true,\"unk_token\":\"<unk>\","                    \
+    "\"vocab\":" SPACE_VOCAB ",\"merges\":[[\"" META_SPACE "\",\"a\"]]}"
+#define SPACE_NORMALIZER                                                                                     \
+    "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"" META_SPACE                \
+    "\"},{\"type\":\"Replace\",\"pattern\":{\"String\":"                                                     \
+    "\" \"},\"content\":\"" META_SPACE "\"}]}"
+#define SPACE_DECODER                                                                                        \
+    "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"" META_SPACE       \
+    "\"},\"content\":\" \"},{\"type\":"                                                                      \
     "\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]}"
-#define SPACE_ADDED                                                                                                                        \
-    "[{\"id\":0,\"content\":\"<unk>\",\"special\":true},{\"id\":1,\"content\":\"<s>\",\"special\":true},{\"id\":2,\"content\":\"</s>\","   \
+#define SPACE_ADDED                                                                                          \
+    "[{\"id\":0,\"content\":\"<unk>\",\"special\":true},{\"id\":1,\"content\":\"<s>\",\"special\":true},{"   \
+    "\"id\":2,\"content\":\"</s>\","                                                                         \
     "\"special\":true}]"
-#define TEMPLATE                                                                                                                           \
-    "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}},{\"Sequence\":{\"id\":\"A\"}}],"                     \
+#define TEMPLATE                                                                                             \
+    "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}},{\"Sequence\":{"       \
+    "\"id\":\"A\"}}],"                                                                                       \
     "\"special_tokens\":{\"<s>\":{\"ids\":[1]}}}"
 
-#define ROOT(normalizer, pre, model, decoder, post, added)                                                                                 \
-    "{\"normalizer\":" normalizer ",\"pre_tokenizer\":" pre ",\"model\":" model ",\"decoder\":" decoder ",\"post_processor\":" post        \
-    ",\"added_tokens\":" added "}"
+#define ROOT(normalizer, pre, model, decoder, post, added)                                                   \
+    "{\"normalizer\":" normalizer ",\"pre_tokenizer\":" pre ",\"model\":" model ",\"decoder\":" decoder      \
+    ",\"post_processor\":" post ",\"added_tokens\":" added "}"
 
 #define BYTE_JSON ROOT("null", BYTE_LEVEL, BYTE_MODEL, BYTE_LEVEL, BYTE_LEVEL, BYTE_ADDED)
 #define SPACE_JSON ROOT(SPACE_NORMALIZER, "null", SPACE_MODEL, SPACE_DECODER, TEMPLATE, SPACE_ADDED)
 
-/* One stage of a kind, the rest plain. */
-#define SPLIT(pattern, behavior, more) "{\"type\":\"Split\",\"pattern\":{" pattern "},\"behavior\":\"" behavior "\"" more "}"
-#define PRE(first)                                                                                                                         \
-    "{\"type\":\"Sequence\",\"pretokenizers\":[" first ",{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]}"
-#define META(more) "{\"type\":\"Metaspace\",\"replacement\":\"" MARK "\"" more "}"
+/* A file with one stage of a kind, and nothing else of note. */
+#define SPLIT(pattern, behavior, more)                                                                       \
+    "{\"type\":\"Split\",\"pattern\":{" pattern "},\"behavior\":\"" behavior "\"" more "}"
+#define PRE(first)                                                                                           \
+    "{\"type\":\"Sequence\",\"pretokenizers\":[" first                                                       \
+    ",{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]}"
+#define META(more) "{\"type\":\"Metaspace\",\"replacement\":\"" META_SPACE "\"" more "}"
 #define BYTE_ROOT(pre, model, added) ROOT("null", pre, model, "null", "null", added)
-#define MODEL(vocab, merges) BYTE_ROOT("null", "{\"type\":\"BPE\",\"vocab\":" vocab ",\"merges\":" merges "}", "[]")
+#define MODEL(vocab, merges)                                                                                 \
+    BYTE_ROOT("null", "{\"type\":\"BPE\",\"vocab\":" vocab ",\"merges\":" merges "}", "[]")
 #define NORMAL(normalizer) ROOT(normalizer, "null", BYTE_MODEL, "null", "null", "[]")
 #define DECODE(decoder) ROOT("null", "null", BYTE_MODEL, decoder, "null", "[]")
 #define POST(post) ROOT("null", "null", BYTE_MODEL, "null", post, "[]")
@@ -81,8 +90,9 @@ static inline clef_tokenizer *must_open_json(const char *text)
     return tok;
 }
 
-/* `ids` as numbers in text: "8 3 6". */
-static inline void check_ids(const clef_tokenizer *tok, const char *text, size_t n_text, clef_special special, const char *wanted)
+/* Checks the ids of a text, given as "8 3 6". */
+static inline void check_ids(const clef_tokenizer *tok, const char *text, size_t n_text, clef_special special,
+                             const char *wanted)
 {
     int32_t *ids = NULL, n = -1;
     clef_error err = {0};
@@ -105,8 +115,9 @@ static inline void check_ids(const clef_tokenizer *tok, const char *text, size_t
     clef_tokens_free(ids);
 }
 
-/* The text of all ids at once, and of a stream of them: the same, and each piece of whole characters. */
-static inline void check_text(const clef_tokenizer *tok, const int32_t *ids, int32_t n, const char *wanted, size_t n_wanted)
+/* Checks that the ids decode to a text, at once and as a stream whose pieces are complete characters. */
+static inline void check_text(const clef_tokenizer *tok, const int32_t *ids, int32_t n, const char *wanted,
+                              size_t n_wanted)
 {
     clef_error err = {0};
     clef_stream stream = {.tok = tok};
@@ -132,8 +143,9 @@ static inline void check_text(const clef_tokenizer *tok, const int32_t *ids, int
 }
 
 #define IDS(tok, text, wanted) check_ids(tok, text, sizeof(text) - 1, CLEF_SPECIAL_NONE, wanted)
-#define MARKED(tok, text, wanted) check_ids(tok, text, sizeof(text) - 1, CLEF_SPECIAL_ADD, wanted)
-#define TEXT(tok, wanted, ...)                                                                                                             \
-    check_text(tok, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / 4, wanted, sizeof(wanted) - 1)
+#define WITH_SPECIAL(tok, text, wanted) check_ids(tok, text, sizeof(text) - 1, CLEF_SPECIAL_ADD, wanted)
+#define TEXT(tok, wanted, ...)                                                                               \
+    check_text(tok, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / 4, wanted,      \
+               sizeof(wanted) - 1)
 
 #endif

@@ -35,7 +35,7 @@ static clef_status read_merges(clef__json_reader *r, const json_t *merges)
             st = clef__bpe_merge(r->tok->model, json_string_value(left), json_string_length(left),
                                  json_string_value(right), json_string_length(right), r->err);
         else
-            st = clef__fail(r->err, CLEF_E_FORMAT, "%s: merge %zu is neither \"a b\" nor [\"a\", \"b\"]",
+            st = clef__fail(r->err, CLEF_E_FORMAT, "%s: merge %zu: expected \"a b\" or [\"a\", \"b\"]",
                             r->file, i);
     }
     return st;
@@ -145,7 +145,7 @@ static clef_status set_pieces(clef__json_reader *r, const json_t *vocab)
     for (size_t i = 0; i < json_array_size(vocab) && st == CLEF_OK; i++) {
         const json_t *piece = json_array_get(vocab, i), *text = json_array_get(piece, 0);
         if (json_array_size(piece) != 2 || !json_is_string(text) || !json_is_number(json_array_get(piece, 1)))
-            st = clef__fail(r->err, CLEF_E_FORMAT, "%s: piece %zu of the vocabulary is not [text, score]",
+            st = clef__fail(r->err, CLEF_E_FORMAT, "%s: piece %zu of the vocabulary: expected [text, score]",
                             r->file, i);
         else
             st = clef__vocab_set(&r->tok->vocab, (int64_t)i, json_string_value(text),

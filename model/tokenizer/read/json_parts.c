@@ -60,7 +60,7 @@ clef_status clef__json_pattern(clef__json_reader *r, const char *part, const jso
     if (json_is_string(regex))
         return clef__regex_create(json_string_value(regex), json_string_length(regex), &out->regex, r->err);
     if (!json_is_string(string))
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: %s has no pattern with a String or Regex", r->file,
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: %s: expected a pattern with a String or Regex", r->file,
                           part);
     out->text = json_string_value(string);
     out->n_text = json_string_length(string);
@@ -106,14 +106,14 @@ clef_status clef__json_vocab(clef_tokenizer *tok, const json_t *vocab, const jso
     {
         const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
         if (id < 0 || id >= limit)
-            return clef__fail(err, CLEF_E_FORMAT, "%s: token \"%s\" has no id of 0 .. %lld", file,
+            return clef__fail(err, CLEF_E_FORMAT, "%s: token \"%s\": expected an id of 0 .. %lld", file,
                               clef__quote_text(key, strlen(key), quote), (long long)limit - 1);
         most = id > most ? id : most;
     }
     for (size_t i = 0; i < json_array_size(added); i++) {
         const json_t *id = json_object_get(json_array_get(added, i), "id");
         if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= limit)
-            return clef__fail(err, CLEF_E_FORMAT, "%s: added token %zu has no id of 0 .. %lld", file, i,
+            return clef__fail(err, CLEF_E_FORMAT, "%s: added token %zu: expected an id of 0 .. %lld", file, i,
                               (long long)limit - 1);
         most = json_integer_value(id) > most ? json_integer_value(id) : most;
     }

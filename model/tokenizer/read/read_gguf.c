@@ -108,8 +108,8 @@ static clef_status read_gpt2(const gguf_reader *r)
     clef_tokenizer *tok = r->tok;
     clef_status st = read_pre(r, &pre);
     if (st == CLEF_OK && !merges)
-        st =
-            clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "merges is missing or no array of strings", r->path);
+        st = clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "merges is missing or is not an array of strings",
+                        r->path);
     for (int32_t id = 0; id < tok->vocab.n_tokens && st == CLEF_OK; id++)
         st = is_gap(r, id) ? CLEF_OK : set_token(r, id);
     if (st)
@@ -195,7 +195,7 @@ static clef_status read_spaces(const gguf_reader *r, int squeeze_by_default, cle
         .charsmap = map ? map->data : NULL,
         .n_charsmap = map ? (size_t)map->n : 0};
     return map && clef__gguf_type_bytes(map->type) != 1
-               ? clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "precompiled_charsmap is no array of bytes",
+               ? clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "precompiled_charsmap is not an array of bytes",
                             r->path)
                : CLEF_OK;
 }
@@ -346,7 +346,7 @@ static clef_status read_arrays(gguf_reader *r)
     r->tokens = string_array(r->gguf, KEY "tokens");
     r->types = number_array(r->gguf, KEY "token_type");
     if (!r->tokens || r->tokens->n == 0 || r->tokens->n > INT32_MAX / 2)
-        return clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "tokens is missing or no array of strings",
+        return clef__fail(r->err, CLEF_E_FORMAT, "%s: " KEY "tokens is missing or is not an array of strings",
                           r->path);
     if (r->types && r->types->n != r->tokens->n)
         return clef__fail(r->err, CLEF_E_FORMAT,

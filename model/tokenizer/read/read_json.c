@@ -35,7 +35,7 @@ static clef_status read_added(clef__json_reader *r, const json_t *list)
         if (known >= 0 && known != added.id) {
             char quote[64];
             return clef__fail(r->err, CLEF_E_FORMAT,
-                              "%s: added token \"%s\" has id %d, but the vocabulary gives it %d", r->file,
+                              "%s: added token \"%s\" has id %d, expected %d as in the vocabulary", r->file,
                               clef__quote_text(added.text, added.n, quote), added.id, known);
         }
         st = clef__vocab_add(&r->tok->vocab, &added, special, r->err);

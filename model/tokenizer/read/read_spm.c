@@ -142,7 +142,7 @@ static clef_status check_spec(const spm_spec *spec, const char *name, clef_error
     static const char *const types[] = {"?", "Unigram", "BPE", "Word", "Char"};
     if (spec->bad || spec->n_pieces == 0)
         return clef__fail(err, CLEF_E_FORMAT, "%s: no SentencePiece model (%s)", name,
-                          spec->bad ? "a field runs over its end" : "it has no pieces");
+                          spec->bad ? "a field ends beyond its message" : "it has no pieces");
     if (spec->model_type != SPM_UNIGRAM && spec->model_type != SPM_BPE)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
                           "%s: SentencePiece model type %s (%lld) is not supported; known: Unigram, BPE",
@@ -173,7 +173,7 @@ static clef_status read_piece(clef_tokenizer *tok, int32_t id, proto p, clef_err
         }
     }
     if (p.bad)
-        return clef__fail(err, CLEF_E_FORMAT, "SentencePiece: a field of piece %d runs over its end", id);
+        return clef__fail(err, CLEF_E_FORMAT, "SentencePiece: a field of piece %d ends beyond it", id);
     return clef__spm_piece(tok, id, text, n, type, score, err);
 }
 

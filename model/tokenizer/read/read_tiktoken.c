@@ -132,8 +132,8 @@ static clef_status find_encoding(const char *path, size_t n_tokens, const encodi
     if (n_tokens == LLAMA3_TOKENS) /* Meta calls the file tokenizer.model */
         return CLEF_OK;
     return clef__fail(err, CLEF_E_UNSUPPORTED,
-                      "%s: a tiktoken file of %zu tokens, whose name is of no known encoding; known: %s",
-                      path, n_tokens, known);
+                      "%s: a tiktoken file of %zu tokens, expected a name that begins with one of %s", path,
+                      n_tokens, known);
 }
 
 static clef_status add_specials(clef_tokenizer *tok, const encoding *e, clef_error *err)
@@ -186,7 +186,7 @@ static clef_status measure_lines(const char *text, size_t n, const char *name, s
         if (l.n == 0 && l.rank < 0 && l.next - at <= 2)
             continue;
         if (l.rank < 0 || l.rank >= 1 << 24)
-            return clef__fail(err, CLEF_E_FORMAT, "%s: line %zu is not \"base64 rank\"", name, n_line);
+            return clef__fail(err, CLEF_E_FORMAT, "%s: line %zu: expected \"base64 rank\"", name, n_line);
         ++*n_tokens;
         *most = l.rank > *most ? l.rank : *most;
     }
