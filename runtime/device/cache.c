@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/device/source.h"
 #include "runtime/os/os.h"
 
 enum {
@@ -17,7 +18,8 @@ enum {
     AT_CHECKSUM = AT_SIZE + 8,
     HEADER_BYTES = AT_CHECKSUM + CLEF_SHA256_BYTES,
     MAX_BINARY_BYTES = 256 << 20,
-    MAX_PATH = 768
+    MAX_PATH = 768,
+    NAME_BYTES = 16 /* of the hash that names a device's files */
 };
 static const char magic[] = "clefprog"; /* 8 bytes without its NUL */
 
@@ -133,4 +135,60 @@ void clef__cache_drop(const clef_device *dev, const clef_cache_key *key)
     char path[MAX_PATH];
     if (entry_path(dev, key, path))
         clef__os_remove(path);
+}
+
+/* ---- what else is kept of a device ---- */
+
+static void add_text(clef_sha256 *s, const char *text, size_t n)
+{
+    const uint64_t length = n; /* so that no two lists of fields read the same */
+    clef__sha256_add(s, &length, sizeof length);
+    clef__sha256_add(s, text, n);
+}
+
+/* Over all kernels: a changed one may be faster, or right at last. */
+static clef_status add_sources(clef_sha256 *s, clef_error *err)
+{
+    for (const clef_embedded *e = clef__embedded_cl; e->name; e++) {
+        const size_t stem_bytes = strlen(e->name) - 3;
+        char stem[64], *text;
+        size_t n;
+        if (strcmp(e->name + stem_bytes, ".cl") != 0 || stem_bytes >= sizeof stem)
+            continue;
+        memcpy(stem, e->name, stem_bytes);
+        stem[stem_bytes] = 0;
+        const clef_status status = clef__source_assemble(stem, &text, &n, err);
+        if (status == CLEF_E_NOMEM)
+            return status;
+        if (status != CLEF_OK)
+            continue; /* not in $CLEF_CL_DIR: what needs it will say so */
+        add_text(s, text, n);
+        free(text);
+    }
+    return CLEF_OK;
+}
+
+clef_status clef__cache_beside(const clef_device *dev, const char *folder, char out[CLEF_CACHE_PATH_BYTES],
+                               clef_error *err)
+{
+    const char *const mask = clef__os_env("CLEF_CAPS"); /* a device with less is another device */
+    const char *const texts[] = {dev->info.name,   dev->info.vendor,        dev->info.version,
+                                 dev->info.driver, dev->info.platform_name, mask ? mask : ""};
+    unsigned char key[CLEF_SHA256_BYTES];
+    clef_sha256 s;
+    out[0] = 0;
+    if (!dev->cache_dir[0])
+        return CLEF_OK;
+    clef__sha256_init(&s);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        add_text(&s, texts[i], strlen(texts[i]));
+    const clef_status status = add_sources(&s, err);
+    if (status)
+        return status;
+    clef__sha256_finish(&s, key);
+    int n = snprintf(out, CLEF_CACHE_PATH_BYTES, "%s/%s/", dev->cache_dir, folder);
+    for (int i = 0; i < NAME_BYTES; i++)
+        n += snprintf(out + n, CLEF_CACHE_PATH_BYTES - (size_t)n, "%02x", key[i]);
+    snprintf(out + n, CLEF_CACHE_PATH_BYTES - (size_t)n, ".txt");
+    return CLEF_OK;
 }

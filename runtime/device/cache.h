@@ -26,4 +26,10 @@ int  clef__cache_has(const clef_device *dev, const clef_cache_key *key);
 /** Removes an entry (the driver did not take it). */
 void clef__cache_drop(const clef_device *dev, const clef_cache_key *key);
 
+/** <cache_dir>/<folder>/<name>.txt: where something is kept that is known of this device, driver and set of kernels.
+ *  The name is a hash over all of them. Empty without a cache. CLEF_E_NOMEM. */
+enum { CLEF_CACHE_PATH_BYTES = 768 };
+clef_status clef__cache_beside(const clef_device *dev, const char *folder, char out[CLEF_CACHE_PATH_BYTES],
+                               clef_error *err);
+
 #endif

@@ -1,12 +1,12 @@
 /* The matrix product through CLBlast, and nothing else of it. */
 #include <stdio.h>
 
-#include "runtime/tune/tune.h"
+#include "runtime/device/clblast.h"
 
 #ifdef CLEF_HAVE_CLBLAST
 #    include <clblast_c.h>
 
-static clef_status override(clef_device *dev, const clef_clblast_kernel *k, clef_error *err)
+static clef_status override_kernel(clef_device *dev, const clef_clblast_kernel *k, clef_error *err)
 {
     const char *names[CLEF_MAX_CLBLAST_PARAMS];
     size_t values[CLEF_MAX_CLBLAST_PARAMS];
@@ -20,24 +20,12 @@ static clef_status override(clef_device *dev, const clef_clblast_kernel *k, clef
                                   : clef__cl_fail(err, "CLBlastOverrideParameters", k->name, (int32_t)code);
 }
 
-clef_status clef__clblast_apply(clef_device *dev, const clef_clblast_tuning *tuning, clef_error *err)
+clef_status clef__clblast_apply(clef_device *dev, const clef_clblast_kernel kernels[CLEF_MAX_CLBLAST_KERNELS],
+                                clef_error *err)
 {
     clef_status s = CLEF_OK;
-    for (int i = 0; i < CLEF_MAX_CLBLAST_KERNELS && tuning->kernels[i].name[0] && !s; i++)
-        s = override(dev, &tuning->kernels[i], err);
-    return s;
-}
-
-/* What the tuner found, before CLBlast's first use on the device. What a set of parameters that CLBlast
- * refuses would change is not needed.
- */
-static clef_status prepare(clef_device *dev, clef_error *err)
-{
-    clef_tune_db *db = NULL;
-    const clef_status s = dev->clblast_ready ? CLEF_OK : clef__tune_db_open(dev, &db, err);
-    if (db)
-        clef__clblast_apply(dev, &db->clblast, NULL);
-    dev->clblast_ready |= !s;
+    for (int i = 0; i < CLEF_MAX_CLBLAST_KERNELS && kernels[i].name[0] && !s; i++)
+        s = override_kernel(dev, &kernels[i], err);
     return s;
 }
 
@@ -47,9 +35,10 @@ clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_
     const CLBlastTranspose ta = call->transpose_a ? CLBlastTransposeYes : CLBlastTransposeNo;
     const CLBlastTranspose tb = call->transpose_b ? CLBlastTransposeYes : CLBlastTransposeNo;
     CLBlastStatusCode code;
-    const clef_status ready = prepare(dev, err);
-    if (ready)
-        return ready;
+    void (*before)(clef_device *) = dev->before_clblast;
+    dev->before_clblast = NULL;
+    if (before)
+        before(dev);
     dev->used_clblast = 1;
     if (call->batch == 1)
         code = CLBlastSgemm(CLBlastLayoutRowMajor, ta, tb, call->m, call->n, call->k, call->alpha, a,
@@ -69,8 +58,8 @@ clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_
                          (int32_t)code);
 }
 
-/* CLBlast's cache keeps programs, and through them the context, alive. It is one for the whole process: other
- * devices rebuild theirs. */
+/* CLBlast's cache keeps programs alive, and through them the context. The whole process has one cache, so
+ * other devices rebuild theirs. */
 void clef__clblast_release(clef_device *dev)
 {
     if (dev->used_clblast)
@@ -93,9 +82,10 @@ clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_
                       (unsigned)call->m, (unsigned)call->n, (unsigned)call->k);
 }
 
-clef_status clef__clblast_apply(clef_device *dev, const clef_clblast_tuning *tuning, clef_error *err)
+clef_status clef__clblast_apply(clef_device *dev, const clef_clblast_kernel kernels[CLEF_MAX_CLBLAST_KERNELS],
+                                clef_error *err)
 {
-    (void)dev, (void)tuning;
+    (void)dev, (void)kernels;
     return clef__fail(err, CLEF_E_UNSUPPORTED, "this build has no CLBlast");
 }
 

@@ -1,4 +1,5 @@
 /* Opening devices, one or several as one; losing and closing them. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,14 +7,9 @@
 #include "graph/pass/cut.h"
 #include "runtime/device/device_find.h"
 #include "runtime/os/os.h"
-#include "runtime/plan/fused.h"
-#include "runtime/plan/replay.h"
-#include "runtime/prove/proof.h"
-#include "runtime/tune/tune.h"
 
-static const double SAVE_SECONDS = 20,
-                    SAVE_BEHIND_SECONDS =
-                        300; /* spent at most, when a device is closed, on keeping what was built */
+/* Spent at most, when a device is closed, on keeping what was built. */
+static const double SAVE_SECONDS = 20, SAVE_BACKGROUND_SECONDS = 300;
 
 /* ---- opening
  * ------------------------------------------------------------------------------------------------------------------
@@ -27,6 +23,14 @@ static void take_cache_dir(clef_device *dev, const char *wanted)
         strcpy(dev->cache_dir, dir);
     else if (dir || !clef__os_cache_dir(dev->cache_dir, sizeof dev->cache_dir))
         dev->cache_dir[0] = 0;
+}
+
+static clef__cache_policy cache_policy_of(const clef_device_opts *opts)
+{
+    const char *background = clef__os_env("CLEF_BACKGROUND");
+    return (opts && opts->no_background) || (background && strcmp(background, "0") == 0)
+               ? CLEF__SAVE_IN_FOREGROUND
+               : CLEF__SAVE_AT_CLOSE;
 }
 
 /* A path that does not fit is no prover. */
@@ -87,7 +91,7 @@ static clef_status open_one(const clef_found_list *list, const char *which, cons
     dev->platform = f->platform;
     dev->id = f->id;
     dev->profile = opts && opts->profile;
-    dev->foreground = opts && opts->no_background;
+    dev->cache_policy = cache_policy_of(opts);
     dev->progress = opts ? opts->progress : NULL;
     dev->progress_user = opts ? opts->progress_user : NULL;
     take_cache_dir(dev, opts ? opts->cache_dir : NULL);
@@ -181,24 +185,63 @@ clef_device *clef_device_part(clef_device *dev, int32_t i)
     return i < 0 ? NULL : dev;
 }
 
-/* No longer than building took, which is what the next start saves by it; what is left is kept at the end of
- * that one. Where provers keep the same behind, nothing but what is cheap. */
+/* ---- attachments ---- */
+
+static int32_t find_attached(const clef_device *dev, const clef__attachment *slot)
+{
+    int32_t i = 0;
+    while (i < dev->n_attached && dev->attached[i].slot != slot)
+        i++;
+    return i;
+}
+
+void *clef__device_attached(const clef_device *dev, const clef__attachment *slot)
+{
+    const int32_t i = find_attached(dev, slot);
+    return i < dev->n_attached ? dev->attached[i].data : NULL;
+}
+
+void clef__device_attach(clef_device *dev, const clef__attachment *slot, void *data)
+{
+    const int32_t i = find_attached(dev, slot);
+    assert(i < CLEF_MAX_ATTACHMENTS);
+    dev->attached[i].slot = slot;
+    dev->attached[i].data = data;
+    dev->n_attached = i < dev->n_attached ? dev->n_attached : i + 1;
+}
+
+static void release_attached(clef_device *dev, int32_t with_context)
+{
+    for (int32_t i = 0; i < dev->n_attached; i++)
+        if (dev->attached[i].data && dev->attached[i].slot->with_context == with_context) {
+            dev->attached[i].slot->release(dev, dev->attached[i].data);
+            dev->attached[i].data = NULL;
+        }
+}
+
+/* ---- closing ---- */
+
+/* Keeping a program saves the next start the time of building it, so it may take as long here. What is left
+ * is kept at the end of that start. */
 static double seconds_to_save(const clef_device *dev)
 {
     const double built = clef__programs_unsaved_seconds(dev);
-    if (dev->saves_nothing)
-        return 0;
-    if (dev->saves_behind)
-        return SAVE_BEHIND_SECONDS;
-    if (!clef__programs_go_behind(dev))
+    switch (dev->cache_policy) {
+    case CLEF__SAVE_IN_BACKGROUND:
+        return SAVE_BACKGROUND_SECONDS;
+    case CLEF__SAVE_IN_FOREGROUND:
         return SAVE_SECONDS;
-    return dev->saved_behind ? 0 : built < SAVE_SECONDS ? built : SAVE_SECONDS;
+    case CLEF__SAVE_AT_CLOSE:
+        return built < SAVE_SECONDS ? built : SAVE_SECONDS;
+    default:
+        return 0;
+    }
 }
 
-/* Here and not where they are built: nobody waits for the answer any more. */
+/* Done when the device is closed, since nobody waits for an answer any more. */
 static void save_programs(clef_device *dev)
 {
-    if (dev->saved_behind)
+    if (dev->cache_policy == CLEF__SAVE_CHEAP)
         clef__programs_save_cheap(dev);
     const double end = clef__os_seconds() + seconds_to_save(dev);
     const int32_t n = clef__programs_unsaved(dev);
@@ -211,7 +254,7 @@ static void save_programs(clef_device *dev)
 
 static void close_context(clef_device *dev)
 {
-    clef__replay_close(dev);
+    release_attached(dev, 1);
     clef__programs_release(dev);
     clef__clblast_release(dev);
     if (dev->queue)
@@ -231,9 +274,7 @@ void clef_device_close(clef_device *dev)
         clFinish(dev->queue); /* what is still under way may use the programs */
     save_programs(dev);
     close_context(dev);
-    clef__tune_db_free(dev->tuning);
-    clef__proofs_free(dev->proofs);
-    clef__fused_jobs_release(dev);
+    release_attached(dev, 0);
     free(dev);
 }
 

@@ -12,6 +12,23 @@
 
 typedef struct clef_program clef_program; /* runtime/device/program.c: one source with one set of -D constants, built */
 
+/** Who writes the programs that were built here to the disk cache, and when. */
+typedef enum clef__cache_policy {
+    CLEF__SAVE_AT_CLOSE,      /* this process, when the device is closed, for no longer than building took */
+    CLEF__SAVE_IN_FOREGROUND, /* the same for up to 20 s; no child goes on in the background */
+    CLEF__SAVE_CHEAP,         /* children write the same in the background; here only what takes no time */
+    CLEF__SAVE_IN_BACKGROUND, /* this process is such a child: nobody waits for it */
+    CLEF__SAVE_NEVER
+} clef__cache_policy;
+
+/** A kind of data that another part of the runtime keeps with a device, which knows nothing of it. Its address is the
+ *  key. */
+typedef struct clef__attachment {
+    void  (*release)(clef_device *dev, void *data);
+    int32_t with_context; /* 1: released with the device's context; 0: with the device */
+} clef__attachment;
+enum { CLEF_MAX_ATTACHMENTS = 8 };
+
 struct clef_device {
     clef_device_info  info;
     cl_platform_id    platform;
@@ -24,17 +41,15 @@ struct clef_device {
     char              cache_dir[512]; /* empty: none */
     clef_program     *programs;       /* a list */
     int32_t           n_built, n_cached; /* programs built from source, taken from the disk cache */
-    int32_t           dear_binaries;     /* the driver takes long to hand out a binary */
-    int32_t           foreground;        /* clef_device_opts.no_background */
-    int32_t           saves_nothing;     /* no program is written any more */
-    int32_t           saves_behind;      /* nobody waits for this process: it writes what it built at leisure */
-    int32_t           saved_behind;      /* provers do that with what this device's plans launch */
+    clef__cache_policy cache_policy;
+    int32_t           slow_to_serialize; /* the driver takes long to hand out a program's binary */
     int32_t           used_clblast;
-    int32_t           clblast_ready;  /* what the tuner found for it was applied */
-    struct clef_tune_db *tuning;      /* runtime/tune/tune.h; NULL: not read yet */
-    struct clef_replay *replay;       /* runtime/plan/replay.h; NULL: not tried yet */
-    struct clef_proofs *proofs;       /* runtime/prove/proof.h; NULL: not read yet */
-    struct clef_fused_job *fused_jobs; /* runtime/plan/fused.h: fused steps that are built beside this process */
+    void            (*before_clblast)(clef_device *dev); /* NULL, or called once before CLBlast's next use */
+    struct {
+        const clef__attachment *slot;
+        void                   *data;
+    }                 attached[CLEF_MAX_ATTACHMENTS];
+    int32_t           n_attached;
     char              prover[512];    /* empty: none */
     void            (*notice)(void *user, const char *text);
     void             *notice_user;
@@ -45,6 +60,10 @@ struct clef_device {
 
 /** Opens the context of a device that was lost and did not come back so far; nothing else to do for others. CLEF_E_CL. */
 clef_status clef__device_ready(clef_device *dev, clef_error *err);
+/** The data of this kind; NULL: none. */
+void *clef__device_attached(const clef_device *dev, const clef__attachment *slot);
+/** Keeps `data` with the device until it is released; what was there before is forgotten. */
+void  clef__device_attach(clef_device *dev, const clef__attachment *slot, void *data);
 /** Keeps what clef_device_measure() found (runtime/device/speed.c). */
 void clef__speed_keep(const clef_device *dev, const clef_device_speed *speed);
 
@@ -87,9 +106,9 @@ void clef__programs_save_cheap(clef_device *dev);
 /** For a prover whose cases are done, before its device is closed: what it built is written behind the user's back, when the plan that
  *  waited goes on; with CLEF_BACKGROUND=0 it is not written. */
 void clef__programs_save_behind(clef_device *dev);
-/** 1 unless the device is for the foreground or $CLEF_BACKGROUND is 0: then all is written before a device is closed, and nothing goes on
- *  behind. */
-int  clef__programs_go_behind(const clef_device *dev);
+/** 1 when child processes may go on in the background for this device; 0 when it is for the foreground
+ *  (clef_device_opts.no_background, $CLEF_BACKGROUND=0). */
+int  clef__background_allowed(const clef_device *dev);
 /** Seconds that it took to build what is not written. */
 double clef__programs_unsaved_seconds(const clef_device *dev);
 /** Releases all programs of the device. */

@@ -84,8 +84,8 @@ void clef__program_save(clef_device *dev)
 
 void clef__programs_save_cheap(clef_device *dev)
 {
-    dev->dear_binaries |= clef__os_env(CLEF_DEAR) != NULL;
-    while (!dev->dear_binaries && dev->cache_dir[0]) {
+    dev->slow_to_serialize |= clef__os_env(CLEF_DEAR) != NULL;
+    while (!dev->slow_to_serialize && dev->cache_dir[0]) {
         clef_program *oldest = NULL;
         for (clef_program *p = dev->programs; p; p = p->next)
             oldest = p->stored ? oldest : p;
@@ -94,21 +94,20 @@ void clef__programs_save_cheap(clef_device *dev)
         const double start = clef__os_seconds();
         save(dev, oldest);
         const double took = clef__os_seconds() - start;
-        dev->dear_binaries = took > cheap_seconds && took > cheap_share * oldest->seconds;
+        dev->slow_to_serialize = took > cheap_seconds && took > cheap_share * oldest->seconds;
     }
 }
 
-int clef__programs_go_behind(const clef_device *dev)
+int clef__background_allowed(const clef_device *dev)
 {
-    const char *wanted = clef__os_env("CLEF_BACKGROUND");
-    return !dev->foreground && !(wanted && strcmp(wanted, "0") == 0);
+    return dev->cache_policy != CLEF__SAVE_IN_FOREGROUND && dev->cache_policy != CLEF__SAVE_NEVER;
 }
 
 void clef__programs_save_behind(clef_device *dev)
 {
-    dev->saves_behind = clef__programs_go_behind(dev);
-    dev->saves_nothing = !dev->saves_behind;
-    if (dev->saves_behind)
+    const int allowed = clef__background_allowed(dev);
+    dev->cache_policy = allowed ? CLEF__SAVE_IN_BACKGROUND : CLEF__SAVE_NEVER;
+    if (allowed)
         clef__os_go_behind();
 }
 

@@ -1,10 +1,10 @@
-/* What a device was measured to do, kept on disk beside the tuning database, under the same name. */
+/* What a device was measured to do, kept on disk under the name of the device and this build's kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/device/cache.h"
 #include "runtime/os/os.h"
-#include "runtime/tune/tune.h"
 
 enum { MAX_FILE_BYTES = 4096 };
 static const char head[] = "clef speed 2\n";
@@ -33,21 +33,21 @@ static int read_speed(const char *path, clef_device_speed *out)
 /* What cannot be kept is measured another time. */
 void clef__speed_keep(const clef_device *dev, const clef_device_speed *x)
 {
-    char path[CLEF_TUNE_PATH_BYTES], text[512], folder[CLEF_TUNE_PATH_BYTES];
+    char path[CLEF_CACHE_PATH_BYTES], text[512], folder[CLEF_CACHE_PATH_BYTES];
     const int n = snprintf(text, sizeof text, "%s%.6g %.6g %.6g %.6g %.6g %.6g %.6g %llu\n", head,
                            x->read_gb_s, x->copy_gb_s, x->mad_gflop_s, x->dot_gop_s, x->tile_gop_s,
                            x->launch_us, x->round_trip_us, (unsigned long long)x->buffer_bytes);
     snprintf(folder, sizeof folder, "%s/speed", dev->cache_dir);
-    if (!clef__tune_db_beside(dev, "speed", path, NULL) && path[0] && n > 0 &&
+    if (!clef__cache_beside(dev, "speed", path, NULL) && path[0] && n > 0 &&
         !clef__os_make_dirs(folder, NULL))
         clef__os_write(path, text, (size_t)n, NULL);
 }
 
 clef_status clef_device_speed_known(const clef_device *dev, clef_device_speed *out, clef_error *err)
 {
-    char path[CLEF_TUNE_PATH_BYTES];
+    char path[CLEF_CACHE_PATH_BYTES];
     *out = (clef_device_speed){0};
-    const clef_status s = clef__tune_db_beside(dev, "speed", path, err);
+    const clef_status s = clef__cache_beside(dev, "speed", path, err);
     if (!s && !read_speed(path, out))
         return clef__fail(err, CLEF_E_NOT_FOUND, "%s was not measured yet", dev->info.name);
     return s;

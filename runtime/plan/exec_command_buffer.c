@@ -1,6 +1,8 @@
-/* cl_khr_command_buffer, as of its versions 0.9.0 on (entry points by
- * clGetExtensionFunctionAddressForPlatform). */
-#include "runtime/plan/replay.h"
+/* The executor of command buffers (cl_khr_command_buffer 0.9.0 and later): a plan's launches are recorded
+ * once and enqueued as one. A device's command buffers are used where a trial of some 20 ms shows that they
+ * give the right result and are faster than enqueueing the same launches one by one. Without measuring
+ * (no_tune, CLEF_TUNE=0) they are not used. CLEF_REPLAY=1: used where right, measured or not; 0: not used. */
+#include "runtime/plan/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,30 +16,34 @@
 enum { TRIAL_LAUNCHES = 64, TRIAL_KERNELS = 4, TRIAL_ROUNDS = 12 };
 static const double WORTH = 0.95; /* of the time of plain enqueues: less gain than that is noise */
 
-typedef enum replay_state { REPLAY_UNTRIED, REPLAY_NO, REPLAY_RIGHT, REPLAY_FASTER } replay_state;
+typedef enum trial_result { NOT_USABLE, RIGHT, FASTER } trial_result;
 
-struct clef_replay {
-    replay_state state;
+/* The driver's entry points, and what the trial found. It belongs to the device. */
+typedef struct command_buffers {
+    trial_result result;
     clCreateCommandBufferKHR_fn create;
     clCommandNDRangeKernelKHR_fn add;
     clFinalizeCommandBufferKHR_fn finalize;
     clEnqueueCommandBufferKHR_fn enqueue;
     clReleaseCommandBufferKHR_fn release;
     char why[160];
-};
+} command_buffers;
 
-/* ---- a buffer
- * ----------------------------------------------------------------------------------------------------------------------
- */
+static void release_api(clef_device *dev, void *data)
+{
+    (void)dev;
+    free(data);
+}
+static const clef__attachment api_slot = {.release = release_api, .with_context = 1};
 
-static cl_command_buffer_khr begin(clef_device *dev, cl_int *code)
+static cl_command_buffer_khr begin_buffer(const command_buffers *api, clef_device *dev, cl_int *code)
 {
     const cl_command_buffer_properties_khr properties[] = {CL_COMMAND_BUFFER_FLAGS_KHR,
                                                            CL_COMMAND_BUFFER_SIMULTANEOUS_USE_KHR, 0};
-    return dev->replay->create(1, &dev->queue, properties, code);
+    return api->create(1, &dev->queue, properties, code);
 }
 
-static int load(clef_device *dev, struct clef_replay *r)
+static int load_entry_points(clef_device *dev, command_buffers *r)
 {
     cl_ulong able = 0;
 #define LOAD(field, name)                                                                                    \
@@ -64,10 +70,11 @@ static int load(clef_device *dev, struct clef_replay *r)
 }
 
 /* ---- the trial: launches that each read what the one before wrote, of several kernel objects as in a plan
- * -------------------------------------------------------------------- */
+ * ---- */
 
 typedef struct trial {
     clef_device *dev;
+    const command_buffers *api;
     cl_kernel kernels[TRIAL_KERNELS]; /* their arguments stay, as a plan's do while its recording lives */
     cl_mem out;
     cl_command_buffer_khr buffer;
@@ -77,11 +84,11 @@ static cl_int record_trial(trial *t)
 {
     cl_int code;
     const size_t one = 1;
-    t->buffer = begin(t->dev, &code);
+    t->buffer = begin_buffer(t->api, t->dev, &code);
     for (int i = 0; i < TRIAL_LAUNCHES && !code; i++)
-        code = t->dev->replay->add(t->buffer, NULL, NULL, t->kernels[i % TRIAL_KERNELS], 1, NULL, &one, &one,
-                                   0, NULL, NULL, NULL);
-    return code ? code : t->dev->replay->finalize(t->buffer);
+        code = t->api->add(t->buffer, NULL, NULL, t->kernels[i % TRIAL_KERNELS], 1, NULL, &one, &one, 0, NULL,
+                           NULL, NULL);
+    return code ? code : t->api->finalize(t->buffer);
 }
 
 static cl_int run_plain(const trial *t)
@@ -96,7 +103,7 @@ static cl_int run_plain(const trial *t)
 
 static cl_int run_recorded(const trial *t)
 {
-    return t->dev->replay->enqueue(0, NULL, t->buffer, 0, NULL, NULL);
+    return t->api->enqueue(0, NULL, t->buffer, 0, NULL, NULL);
 }
 
 /* Two runs behind one another from a known start, without waiting between: 1 when the sum is right. */
@@ -126,10 +133,10 @@ static double best_seconds(const trial *t, cl_int (*run)(const trial *))
     return best;
 }
 
-static void judge(trial *t, struct clef_replay *r)
+static void judge_trial(trial *t, command_buffers *r)
 {
     const cl_int code = record_trial(t);
-    r->state = REPLAY_NO;
+    r->result = NOT_USABLE;
     if (code) {
         snprintf(r->why, sizeof r->why, "not used: recording: %s", clef__cl_name(code));
         return;
@@ -139,9 +146,9 @@ static void judge(trial *t, struct clef_replay *r)
         return;
     }
     const double plain = best_seconds(t, run_plain), recorded = best_seconds(t, run_recorded);
-    r->state = recorded < plain * WORTH ? REPLAY_FASTER : REPLAY_RIGHT;
+    r->result = recorded < plain * WORTH ? FASTER : RIGHT;
     snprintf(r->why, sizeof r->why, "%s: %d launches take %.1f us recorded, %.1f us enqueued",
-             r->state == REPLAY_FASTER ? "used" : "not used", TRIAL_LAUNCHES, recorded * 1e6, plain * 1e6);
+             r->result == FASTER ? "used" : "not used", TRIAL_LAUNCHES, recorded * 1e6, plain * 1e6);
 }
 
 static int make_kernels(trial *t)
@@ -157,14 +164,14 @@ static int make_kernels(trial *t)
     return 1;
 }
 
-static void try_them(clef_device *dev, struct clef_replay *r)
+static void run_trial(clef_device *dev, command_buffers *r)
 {
-    trial t = {.dev = dev};
-    r->state = REPLAY_NO;
-    if (!load(dev, r))
+    trial t = {.dev = dev, .api = r};
+    r->result = NOT_USABLE;
+    if (!load_entry_points(dev, r))
         return;
     if (make_kernels(&t))
-        judge(&t, r);
+        judge_trial(&t, r);
     else
         snprintf(r->why, sizeof r->why, "not used: the trial does not run");
     clFinish(dev->queue);
@@ -177,17 +184,21 @@ static void try_them(clef_device *dev, struct clef_replay *r)
         clReleaseMemObject(t.out);
 }
 
-static const struct clef_replay *tried(clef_device *dev)
+/* Tried once for a device. NULL: no memory. */
+static const command_buffers *tried(clef_device *dev)
 {
-    if (!dev->replay) {
-        dev->replay = calloc(1, sizeof *dev->replay);
-        if (dev->replay)
-            try_them(dev, dev->replay);
+    command_buffers *r = clef__device_attached(dev, &api_slot);
+    if (r)
+        return r;
+    r = calloc(1, sizeof *r);
+    if (r) {
+        run_trial(dev, r);
+        clef__device_attach(dev, &api_slot, r);
     }
-    return dev->replay;
+    return r;
 }
 
-int clef__replay_serves(clef_device *dev, int no_tune)
+static int is_used(clef_device *dev, int no_tune)
 {
     const char *replay = clef__os_env("CLEF_REPLAY"), *tune = clef__os_env("CLEF_TUNE");
     const int forced = replay && strcmp(replay, "1") == 0;
@@ -195,29 +206,39 @@ int clef__replay_serves(clef_device *dev, int no_tune)
         return 0;
     if (!forced && (no_tune || (tune && strcmp(tune, "0") == 0)))
         return 0;
-    const struct clef_replay *r = tried(dev);
-    return r && (r->state == REPLAY_FASTER || (forced && r->state == REPLAY_RIGHT));
+    const command_buffers *r = tried(dev);
+    return r && (r->result == FASTER || (forced && r->result == RIGHT));
 }
 
 const char *clef_device_command_buffers(clef_device *dev)
 {
     if (!dev->info.caps.command_buffer)
         return "the device has none (cl_khr_command_buffer)";
-    const struct clef_replay *r = tried(dev);
+    const command_buffers *r = tried(dev);
     return r ? r->why : "not tried: no memory";
 }
 
-void clef__replay_close(clef_device *dev)
+/* ---- the executor ---- */
+
+typedef struct recording {
+    const command_buffers *api;
+    cl_command_buffer_khr buffer; /* of the present list; NULL: none yet */
+    int32_t n_same;               /* runs of the present list */
+} recording;
+
+/* A trial decides for the device, so most plans have none. */
+static clef_status prepare_recording(clef_plan *plan, clef__execution *e, clef_error *err)
 {
-    free(dev->replay);
-    dev->replay = NULL;
+    if (!is_used(plan->dev, plan->opts.compile.no_tune))
+        return CLEF_OK;
+    recording *r = e->state = calloc(1, sizeof *r);
+    if (!r)
+        return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for a command buffer");
+    r->api = clef__device_attached(plan->dev, &api_slot);
+    return CLEF_OK;
 }
 
-/* ---- plans
- * -------------------------------------------------------------------------------------------------------------------------
- */
-
-/* Kernels alone can be recorded. */
+/* Only kernels can be recorded. */
 static int can_record(const clef_plan *plan)
 {
     for (int32_t i = 0; i < plan->n_launches; i++)
@@ -226,7 +247,7 @@ static int can_record(const clef_plan *plan)
     return plan->n_launches > 1;
 }
 
-static cl_int record(const clef_plan *plan, cl_command_buffer_khr buffer)
+static cl_int record_launches(const clef_plan *plan, const command_buffers *api, cl_command_buffer_khr buffer)
 {
     cl_int code = CL_SUCCESS;
     for (int32_t i = 0; i < plan->n_launches && !code; i++) {
@@ -236,45 +257,63 @@ static cl_int record(const clef_plan *plan, cl_command_buffer_khr buffer)
             local[k] = l->local[k];
             global[k] = local[k] * l->groups[k];
         }
-        code = plan->dev->replay->add(buffer, NULL, NULL, plan->list[i]->object, 3, NULL, global, local, 0,
-                                      NULL, NULL, NULL);
+        code =
+            api->add(buffer, NULL, NULL, plan->list[i]->object, 3, NULL, global, local, 0, NULL, NULL, NULL);
     }
-    return code ? code : plan->dev->replay->finalize(buffer);
+    return code ? code : api->finalize(buffer);
 }
 
-/* What cannot be recorded is enqueued as ever: the plan tries it once. */
-static void make_recording(clef_plan *plan)
+static cl_command_buffer_khr make_buffer(const clef_plan *plan, const command_buffers *api)
 {
     cl_int code = CL_SUCCESS;
-    cl_command_buffer_khr buffer = can_record(plan) ? begin(plan->dev, &code) : NULL;
-    if (buffer && (code || record(plan, buffer))) {
-        plan->dev->replay->release(buffer);
+    cl_command_buffer_khr buffer = can_record(plan) ? begin_buffer(api, plan->dev, &code) : NULL;
+    if (buffer && (code || record_launches(plan, api, buffer))) {
+        api->release(buffer);
         buffer = NULL;
     }
-    plan->recording = buffer;
-    plan->replays = plan->replays && buffer;
+    return buffer;
 }
 
-int clef__replay_run(clef_plan *plan, clef_status *status, clef_error *err)
+static void invalidate_recording(clef_plan *plan, clef__execution *e)
+{
+    recording *r = e->state;
+    if (!r)
+        return;
+    r->n_same = 0;
+    if (!r->buffer)
+        return;
+    clFinish(plan->dev->queue); /* it may still run */
+    r->api->release(r->buffer);
+    r->buffer = NULL;
+}
+
+static void release_recording(clef_plan *plan, clef__execution *e)
+{
+    invalidate_recording(plan, e);
+    free(e->state);
+    e->state = NULL;
+}
+
+/* Records at the second run of the same list. A plan that cannot be recorded is not tried again. */
+static int run_recording(clef_plan *plan, clef__execution *e, clef_status *status, clef_error *err)
 {
     enum { SECOND = 2 };
-    if (!plan->replays || ++plan->n_same < SECOND)
+    recording *r = e->state;
+    if (!r || ++r->n_same < SECOND)
         return 0;
-    if (!plan->recording)
-        make_recording(plan);
-    if (!plan->recording)
+    if (!r->buffer)
+        r->buffer = make_buffer(plan, r->api);
+    if (!r->buffer) {
+        release_recording(plan, e);
         return 0;
-    const cl_int code = plan->dev->replay->enqueue(0, NULL, plan->recording, 0, NULL, NULL);
+    }
+    const cl_int code = r->api->enqueue(0, NULL, r->buffer, 0, NULL, NULL);
     *status = code ? clef__cl_fail(err, "clEnqueueCommandBufferKHR", "the plan's launches", code) : CLEF_OK;
     return 1;
 }
 
-void clef__replay_drop(clef_plan *plan)
-{
-    plan->n_same = 0;
-    if (!plan->recording)
-        return;
-    clFinish(plan->dev->queue); /* it may run still */
-    plan->dev->replay->release(plan->recording);
-    plan->recording = NULL;
-}
+const clef__executor clef__exec_command_buffer = {.name = "command buffer",
+                                                  .prepare = prepare_recording,
+                                                  .run = run_recording,
+                                                  .invalidate = invalidate_recording,
+                                                  .release = release_recording};

@@ -1,3 +1,5 @@
+/* The executor of fused steps: which launches it takes, its list of substeps, and where its program comes
+ * from. */
 #include "runtime/plan/fused.h"
 
 #include <stdlib.h>
@@ -6,42 +8,38 @@
 #include "cl/args.h"
 #include "runtime/device/broken.h"
 #include "runtime/os/os.h"
-#include "runtime/plan/replay.h"
-#include "runtime/prove/proof.h"
 
 enum {
     LINE_BYTES = 64,
-    SHORTEST = 2 /* launches that are worth one */,
-    STAGE_BYTES = sizeof(fused_stage) + CLEF_MAX_ARGS_BYTES
+    SHORTEST = 2 /* launches that are worth a fused step */,
+    SUBSTEP_BYTES = sizeof(fused_stage) + CLEF_MAX_ARGS_BYTES
 };
 
-/* Part of the list, in order: launches that the fused step takes as one, or one that it does not take. */
-typedef struct part {
+/* A segment of the list: launches that the fused step runs as one, or one launch that it cannot run. */
+typedef struct segment {
     uint32_t first, n;
     int32_t is_fused;
-} part;
+} segment;
 
-struct clef_fused {
+typedef struct fused_step {
     clef_fused_kinds kinds;
     cl_kernel kernel;    /* NULL: a child builds it */
-    clef_fused_job *job; /* which; the device's */
+    clef_fused_job *job; /* that child; it belongs to the device */
     int32_t repeats;     /* how often the list is run in a row */
     cl_mem sync, list;   /* for `room` launches */
     int32_t room;
     fused_args set; /* the kernel's argument */
     cl_mem bases[FUSED_BASES];
     uint32_t n_bases;
-    fused_stage *table; /* the list: `room` stages, then as many blocks of arguments */
-    part *parts;
-    int32_t n_parts;
-    enum { NOT_LAID, LAID, UNFIT } state; /* of the list */
-};
+    fused_stage *table; /* the list: `room` substeps, then as many blocks of arguments */
+    segment *segments;
+    int32_t n_segments;
+    enum { NOT_LAID_OUT, LAID_OUT, UNFIT } layout; /* of the present list */
+} fused_step;
 
-/* ---- making
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- making ---- */
 
-static int32_t find_kind(const struct clef_fused *r, const clef_fused_kind *kind)
+static int32_t find_kind(const fused_step *r, const clef_fused_kind *kind)
 {
     for (int32_t i = 0; i < r->kinds.n; i++)
         if (clef__fused_same(&r->kinds.at[i], kind))
@@ -49,13 +47,13 @@ static int32_t find_kind(const struct clef_fused *r, const clef_fused_kind *kind
     return -1;
 }
 
-static void add_kind(struct clef_fused *r, const clef_fused_kind *kind)
+static void add_kind(fused_step *r, const clef_fused_kind *kind)
 {
     if (find_kind(r, kind) < 0 && r->kinds.n < CLEF_FUSED_KINDS)
         r->kinds.at[r->kinds.n++] = *kind;
 }
 
-static void find_kinds(const clef_plan *plan, struct clef_fused *r)
+static void find_kinds(const clef_plan *plan, fused_step *r)
 {
     for (int32_t i = 0; i < plan->n_launches; i++) {
         clef_fused_kind kind, other;
@@ -81,25 +79,25 @@ static int has_states(const clef_graph *g)
     return i < g->n_values;
 }
 
-/* What is asked for by name goes first: recordings (runtime/plan/replay.h). */
-static int serves(const clef_plan *plan)
+/* CLEF_REPLAY=1 asks for command buffers by name, which come first then. */
+static int can_serve(const clef_plan *plan)
 {
     const clef_caps *caps = &plan->dev->info.caps;
-    return caps->is_cpu && caps->unified_memory && !plan->dev->profile && !is_asked("CLEF_FUSED", "0") &&
-           !is_asked("CLEF_REPLAY", "1") && has_states(plan->graph);
+    return plan->hooks && caps->is_cpu && caps->unified_memory && !plan->dev->profile &&
+           !is_asked("CLEF_FUSED", "0") && !is_asked("CLEF_REPLAY", "1") && has_states(plan->graph);
 }
 
 uint64_t clef__fused_bytes(const clef_plan *plan)
 {
-    struct clef_fused r = {0};
-    if (!serves(plan))
+    fused_step r = {0};
+    if (!can_serve(plan))
         return 0;
     find_kinds(plan, &r);
-    return r.kinds.n < SHORTEST ? 0 : (uint64_t)plan->n_launches * (2 * LINE_BYTES + STAGE_BYTES);
+    return r.kinds.n < SHORTEST ? 0 : (uint64_t)plan->n_launches * (2 * LINE_BYTES + SUBSTEP_BYTES);
 }
 
-/* A launch of no stages: drivers that compile at first use do it now. */
-static clef_status run_once(const clef_plan *plan, struct clef_fused *r, clef_error *err)
+/* A launch of no substeps: drivers that compile at first use do it now. */
+static clef_status run_once(const clef_plan *plan, fused_step *r, clef_error *err)
 {
     const fused_args none = {0};
     const size_t one = 1;
@@ -116,7 +114,7 @@ static clef_status run_once(const clef_plan *plan, struct clef_fused *r, clef_er
     return code ? clef__cl_fail(err, "clFinish", "the fused step's first run", code) : CLEF_OK;
 }
 
-static void release(struct clef_fused *r)
+static void release_lists(fused_step *r)
 {
     const cl_mem mems[] = {r->sync, r->list};
     for (size_t i = 0; i < sizeof mems / sizeof *mems; i++)
@@ -124,49 +122,48 @@ static void release(struct clef_fused *r)
             clReleaseMemObject(mems[i]);
     r->sync = r->list = NULL;
     free(r->table);
-    free(r->parts);
+    free(r->segments);
     r->table = NULL;
-    r->parts = NULL;
+    r->segments = NULL;
     r->room = 0;
 }
 
 /* Room for a list of n launches. The device is idle. 0: there is none. */
-static int make_room(const clef_plan *plan, struct clef_fused *r, int32_t n)
+static int make_room(const clef_plan *plan, fused_step *r, int32_t n)
 {
     const size_t count = (size_t)n, sync_bytes = count * 2 * LINE_BYTES;
     const cl_context context = plan->dev->context;
     const cl_uchar zero = 0;
     cl_int code[2], filled = CL_SUCCESS;
-    release(r);
-    r->table = calloc(count, STAGE_BYTES);
-    r->parts = calloc(count, sizeof *r->parts);
+    release_lists(r);
+    r->table = calloc(count, SUBSTEP_BYTES);
+    r->segments = calloc(count, sizeof *r->segments);
     r->sync = clCreateBuffer(context, CL_MEM_READ_WRITE, sync_bytes, NULL, &code[0]);
-    r->list = clCreateBuffer(context, CL_MEM_READ_ONLY, count * STAGE_BYTES, NULL, &code[1]);
+    r->list = clCreateBuffer(context, CL_MEM_READ_ONLY, count * SUBSTEP_BYTES, NULL, &code[1]);
     if (r->sync)
         filled =
             clEnqueueFillBuffer(plan->dev->queue, r->sync, &zero, sizeof zero, 0, sync_bytes, 0, NULL, NULL);
-    const int made = r->table && r->parts && r->sync && r->list && !filled;
+    const int made = r->table && r->segments && r->sync && r->list && !filled;
     if (made)
         r->room = n;
     else
-        release(r);
+        release_lists(r);
     return made;
 }
 
-/* Buffers, for n launches. */
-static clef_status make_empty(clef_plan *plan, int32_t n, struct clef_fused **out, clef_error *err)
+/* A fused step without a program, with buffers for n launches. */
+static clef_status make_empty(clef_plan *plan, int32_t n, clef__execution *e, clef_error *err)
 {
-    struct clef_fused *r = plan->fused = *out = calloc(1, sizeof *r);
+    fused_step *r = e->state = calloc(1, sizeof *r);
     if (!r || !make_room(plan, r, n))
-        return clef__fail(err, CLEF_E_NOMEM, "fused step: no memory for %d stages", (int)n);
+        return clef__fail(err, CLEF_E_NOMEM, "fused step: no memory for %d substeps", (int)n);
     r->repeats = 1;
     return CLEF_OK;
 }
 
 /* Its program, from memory or disk, or built here. */
-static clef_status take(clef_plan *plan, clef_link how, clef_error *err)
+static clef_status load_program(clef_plan *plan, fused_step *r, clef_link how, clef_error *err)
 {
-    struct clef_fused *r = plan->fused;
     const clef_status s = clef__fused_link(plan->dev, &r->kinds, how, &r->kernel, err);
     return s ? s : run_once(plan, r, err);
 }
@@ -176,71 +173,83 @@ static clef_status zero_states(void *user, clef_error *err)
     return clef__plan_zero_states(user, err);
 }
 
-/* A program that was built now is checked; one that does not pass is not kept. */
-static clef_status build_here(clef_plan *plan, clef_error *err)
+/* A program that was built now is checked. One that does not pass is not kept. */
+static clef_status build_here(clef_plan *plan, fused_step *r, clef_error *err)
 {
     const clef_fused_trial step = {1, zero_states, plan};
     const int32_t built = plan->dev->n_built;
-    clef_status s = take(plan, CLEF_LINK_BUILD, err);
+    clef_status s = load_program(plan, r, CLEF_LINK_BUILD, err);
     if (!s && plan->dev->n_built > built)
-        s = clef__fused_check(plan, &step, err);
-    if (s && plan->fused->kernel)
-        clef__program_forget(plan->dev, plan->fused->kernel);
+        s = plan->hooks->fused->check(plan, &step, err);
+    if (s && r->kernel)
+        clef__program_forget(plan->dev, r->kernel);
     return s;
 }
 
-/* A child builds it. Who measures waits. */
-static clef_status build_beside(clef_plan *plan, clef_error *err)
+/* A child builds it. A caller that measures waits for the child. */
+static clef_status build_in_child(clef_plan *plan, fused_step *r, clef_error *err)
 {
-    struct clef_fused *r = plan->fused;
-    clef_status s = clef__fused_have_built(plan, &r->kinds, &r->job, err);
-    if (!s && !clef__programs_go_behind(plan->dev))
-        s = clef__fused_wait(plan, r->job, err);
+    const clef__fused_builder *by = plan->hooks->fused;
+    clef_status s = by->start(plan, &r->kinds, &r->job, err);
+    if (!s && !clef__background_allowed(plan->dev))
+        s = by->wait(plan, r->job, err);
     if (s)
         return s;
-    const clef_fused_news news = clef__fused_news(plan->dev, r->job);
-    return news == CLEF_FUSED_WAITS ? CLEF_OK
-           : news == CLEF_FUSED_BUILT
-               ? take(plan, CLEF_LINK_FOUND, err)
+    const clef_fused_build build = by->poll(plan->dev, r->job);
+    return build == CLEF_FUSED_BUILDING ? CLEF_OK
+           : build == CLEF_FUSED_BUILT
+               ? load_program(plan, r, CLEF_LINK_FOUND, err)
                : clef__fail(err, CLEF_E_UNSUPPORTED, "fused step: set aside on %s", plan->dev->info.name);
 }
 
-/* Of the present list. */
-static clef_status make(clef_plan *plan, clef_error *err)
+/* A fused step for the present list. */
+static clef_status make_step(clef_plan *plan, clef__execution *e, clef_error *err)
 {
-    struct clef_fused *r = NULL, found = {0};
+    fused_step found = {0};
     find_kinds(plan, &found);
     if (found.kinds.n < SHORTEST)
         return CLEF_OK;
-    clef_status s = make_empty(plan, plan->n_launches, &r, err);
+    clef_status s = make_empty(plan, plan->n_launches, e, err);
+    fused_step *r = e->state;
     if (s)
         return s;
     r->kinds = found.kinds;
-    if (!clef__proof_wanted(plan) || is_asked("CLEF_FUSED", "1"))
-        return build_here(plan, err);
-    s = take(plan, CLEF_LINK_FOUND, err);
+    if (!plan->hooks->fused->uses_children(plan) || is_asked("CLEF_FUSED", "1"))
+        return build_here(plan, r, err);
+    s = load_program(plan, r, CLEF_LINK_FOUND, err);
     if (s == CLEF_E_NOT_FOUND)
-        s = build_beside(plan, err);
-    return s == CLEF_E_NOT_FOUND || s == CLEF_E_IO /* no child can be started */ ? build_here(plan, err) : s;
+        s = build_in_child(plan, r, err);
+    return s == CLEF_E_NOT_FOUND || s == CLEF_E_IO /* no child can be started */ ? build_here(plan, r, err)
+                                                                                 : s;
 }
 
-clef_status clef__fused_give(clef_plan *plan, const clef_fused_kinds *kinds, int32_t repeats, clef_error *err)
+static void invalidate_layout(clef_plan *plan, clef__execution *e)
 {
-    struct clef_fused *r = NULL;
-    const clef_status s = make_empty(plan, plan->n_launches * repeats, &r, err);
-    if (s)
-        return s;
-    r->kinds = *kinds;
-    r->repeats = repeats;
-    return take(plan, CLEF_LINK_FOUND, err);
+    (void)plan;
+    if (e->state)
+        ((fused_step *)e->state)->layout = NOT_LAID_OUT;
 }
 
-clef_status clef__fused_make(clef_plan *plan, clef_error *err)
+static void release_step(clef_plan *plan, clef__execution *e)
 {
-    if (!serves(plan))
-        return CLEF_OK;
+    fused_step *r = e->state;
+    (void)plan;
+    if (!r)
+        return;
+    release_lists(r);
+    if (r->kernel)
+        clReleaseKernel(r->kernel);
+    free(r);
+    e->state = NULL;
+}
+
+/* Lowers the plan with every symbol at 1 for it, so that the list must be made anew afterwards. */
+static clef_status prepare_step(clef_plan *plan, clef__execution *e, clef_error *err)
+{
     int64_t symbols[CLEF_MAX_SYMBOLS];
     clef_error why = {0};
+    if (!can_serve(plan))
+        return CLEF_OK;
     memcpy(symbols, plan->symbols, sizeof symbols);
     for (int32_t i = 0; i < plan->graph->n_symbols; i++)
         plan->symbols[i] = 1;
@@ -248,12 +257,12 @@ clef_status clef__fused_make(clef_plan *plan, clef_error *err)
     if (!s)
         s = clef__plan_bind_launches(plan, &why);
     if (!s)
-        s = make(plan, &why);
+        s = make_step(plan, e, &why);
     memcpy(plan->symbols, symbols, sizeof symbols);
     plan->stale = 1;
-    clef__fused_drop(plan);
+    invalidate_layout(plan, e);
     if (s)
-        clef__fused_release(plan);
+        release_step(plan, e);
     if (!s || (s != CLEF_E_CANCELLED && !is_asked("CLEF_FUSED", "1")))
         return CLEF_OK;
     if (err)
@@ -261,30 +270,10 @@ clef_status clef__fused_make(clef_plan *plan, clef_error *err)
     return s;
 }
 
-void clef__fused_drop(clef_plan *plan)
-{
-    if (plan->fused)
-        plan->fused->state = NOT_LAID;
-}
+/* ---- laying out a list ---- */
 
-void clef__fused_release(clef_plan *plan)
-{
-    struct clef_fused *r = plan->fused;
-    if (!r)
-        return;
-    release(r);
-    if (r->kernel)
-        clReleaseKernel(r->kernel);
-    free(r);
-    plan->fused = NULL;
-}
-
-/* ---- laying out a list
- * -------------------------------------------------------------------------------------------------------------
- */
-
-/* Where mem lies: a base, and how far into it in units. 0: it cannot be said. */
-static int place(struct clef_fused *r, cl_mem mem, args_uint *base, args_uint *at)
+/* Where mem lies: a base, and how far into it in units. 0: it cannot be expressed so. */
+static int locate_buffer(fused_step *r, cl_mem mem, args_uint *base, args_uint *at)
 {
     cl_mem whole = NULL;
     size_t offset = 0;
@@ -305,27 +294,28 @@ static int place(struct clef_fused *r, cl_mem mem, args_uint *base, args_uint *a
     return 1;
 }
 
-/* Row i of the table. 0: the launch is no stage of this fused step. */
-static int lay_stage(const clef_plan *plan, struct clef_fused *r, int32_t i)
+/* Row i of the table. 0: the launch is no substep of this fused step. */
+static int fill_substep(const clef_plan *plan, fused_step *r, int32_t i)
 {
-    const int32_t number_of_launch = i % plan->n_launches;
-    const clef_launch *l = &plan->launches[number_of_launch];
-    fused_stage *stage = &r->table[i];
+    const int32_t launch_index = i % plan->n_launches;
+    const clef_launch *l = &plan->launches[launch_index];
+    fused_stage *substep = &r->table[i];
     clef_fused_kind kind;
     const int32_t number = clef__fused_kind_of(l, &kind) && !clef__broken(l) ? find_kind(r, &kind) : -1;
     if (number < 0)
         return 0;
     const uint32_t before = r->n_bases;
     unsigned char *at = (unsigned char *)(r->table + r->room) + (size_t)i * CLEF_MAX_ARGS_BYTES;
-    *stage = (fused_stage){.number = (args_uint)number,
-                           .n_groups = l->groups[0] * l->groups[1] * l->groups[2],
-                           .groups = {l->groups[0], l->groups[1]},
-                           .args = (args_uint)((size_t)(at - (unsigned char *)r->table) / sizeof(args_uint))};
+    *substep =
+        (fused_stage){.number = (args_uint)number,
+                      .n_groups = l->groups[0] * l->groups[1] * l->groups[2],
+                      .groups = {l->groups[0], l->groups[1]},
+                      .args = (args_uint)((size_t)(at - (unsigned char *)r->table) / sizeof(args_uint))};
     memcpy(at, l->args, l->args_bytes);
     for (uint32_t k = 0; k < FUSED_BUFS; k++) {
-        const cl_mem mem = k < l->n_bufs ? plan->list[number_of_launch]->bufs[k] : NULL;
-        stage->base[k] = FUSED_NONE;
-        if (mem && !place(r, mem, &stage->base[k], &stage->at[k])) {
+        const cl_mem mem = k < l->n_bufs ? plan->list[launch_index]->bufs[k] : NULL;
+        substep->base[k] = FUSED_NONE;
+        if (mem && !locate_buffer(r, mem, &substep->base[k], &substep->at[k])) {
             r->n_bases = before;
             return 0;
         }
@@ -333,23 +323,23 @@ static int lay_stage(const clef_plan *plan, struct clef_fused *r, int32_t i)
     return 1;
 }
 
-static void find_parts(const clef_plan *plan, struct clef_fused *r)
+static void split_list(const clef_plan *plan, fused_step *r)
 {
-    r->n_parts = 0;
+    r->n_segments = 0;
     r->n_bases = 0;
     for (int32_t i = 0; i < plan->n_launches * r->repeats; i++) {
-        const int is_fused = lay_stage(plan, r, i);
-        part *last = r->n_parts ? &r->parts[r->n_parts - 1] : NULL;
+        const int is_fused = fill_substep(plan, r, i);
+        segment *last = r->n_segments ? &r->segments[r->n_segments - 1] : NULL;
         if (is_fused && last && last->is_fused)
             last->n++;
         else
-            r->parts[r->n_parts++] = (part){(uint32_t)i, 1, is_fused};
+            r->segments[r->n_segments++] = (segment){(uint32_t)i, 1, is_fused};
     }
 }
 
-static cl_int write_list(const clef_plan *plan, struct clef_fused *r)
+static cl_int write_list(const clef_plan *plan, fused_step *r)
 {
-    const size_t n_bytes = (size_t)r->room * STAGE_BYTES;
+    const size_t n_bytes = (size_t)r->room * SUBSTEP_BYTES;
     const cl_mem heads[] = {r->sync, r->list};
     cl_int code =
         clEnqueueWriteBuffer(plan->dev->queue, r->list, CL_TRUE, 0, n_bytes, r->table, 0, NULL, NULL);
@@ -360,26 +350,24 @@ static cl_int write_list(const clef_plan *plan, struct clef_fused *r)
     return code;
 }
 
-/* What the fused step takes of the present list: most of it, or nothing. */
-static void lay(const clef_plan *plan, struct clef_fused *r)
+/* The fused step runs most of the present list, or nothing of it. */
+static void lay_out_list(const clef_plan *plan, fused_step *r)
 {
     uint32_t is_fused = 0;
-    r->state = UNFIT;
+    r->layout = UNFIT;
     const int32_t n = plan->n_launches * r->repeats;
-    if (r->room < n) /* a longer list than that of one row: launch by launch, as it was planned */
+    if (r->room < n) /* the list is longer than that of one row: launch by launch */
         return;
-    find_parts(plan, r);
-    for (int32_t i = 0; i < r->n_parts; i++)
-        is_fused += r->parts[i].is_fused && r->parts[i].n >= SHORTEST ? r->parts[i].n : 0;
+    split_list(plan, r);
+    for (int32_t i = 0; i < r->n_segments; i++)
+        is_fused += r->segments[i].is_fused && r->segments[i].n >= SHORTEST ? r->segments[i].n : 0;
     if (2 * is_fused >= (uint32_t)n && !write_list(plan, r))
-        r->state = LAID;
+        r->layout = LAID_OUT;
 }
 
-/* ---- running
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- running ---- */
 
-static clef_status enqueue_part(const clef_plan *plan, struct clef_fused *r, const part *p, clef_error *err)
+static clef_status enqueue_segment(const clef_plan *plan, fused_step *r, const segment *p, clef_error *err)
 {
     if (!p->is_fused)
         return clef__plan_enqueue_launch(plan, (int32_t)p->first % plan->n_launches, err);
@@ -397,31 +385,68 @@ static clef_status enqueue_part(const clef_plan *plan, struct clef_fused *r, con
     return code ? clef__cl_fail(err, "clEnqueueNDRangeKernel", "the plan's fused step", code) : CLEF_OK;
 }
 
-/* What the child has come to. */
-static void look(clef_plan *plan, struct clef_fused *r)
+/* Loads the program when the child has built it. A recording of the same launches is not needed any more. */
+static void poll_child(clef_plan *plan, clef__execution *e)
 {
-    const clef_fused_news news = clef__fused_news(plan->dev, r->job);
-    if (news == CLEF_FUSED_WAITS)
+    fused_step *r = e->state;
+    const clef_fused_build build = plan->hooks->fused->poll(plan->dev, r->job);
+    if (build == CLEF_FUSED_BUILDING)
         return;
-    if (news == CLEF_FUSED_NONE || take(plan, CLEF_LINK_FOUND, NULL))
-        clef__fused_release(plan);
+    if (build == CLEF_FUSED_FAILED || load_program(plan, r, CLEF_LINK_FOUND, NULL))
+        release_step(plan, e);
     else
-        clef__replay_drop(plan);
+        clef__plan_invalidate_executors(plan);
+}
+
+static int run_step(clef_plan *plan, clef__execution *e, clef_status *status, clef_error *err)
+{
+    if (e->state && !((fused_step *)e->state)->kernel)
+        poll_child(plan, e);
+    fused_step *r = e->state;
+    if (!r || !r->kernel)
+        return 0;
+    if (r->layout == NOT_LAID_OUT)
+        lay_out_list(plan, r);
+    if (r->layout != LAID_OUT)
+        return 0;
+    *status = CLEF_OK;
+    for (int32_t i = 0; i < r->n_segments && !*status; i++)
+        *status = enqueue_segment(plan, r, &r->segments[i], err);
+    return 1;
+}
+
+const clef__executor clef__exec_fused = {.name = "fused step",
+                                         .prepare = prepare_step,
+                                         .run = run_step,
+                                         .invalidate = invalidate_layout,
+                                         .release = release_step};
+
+/* ---- for those who try one ---- */
+
+clef_status clef__fused_attach(clef_plan *plan, const clef_fused_kinds *kinds, int32_t repeats,
+                               clef_error *err)
+{
+    clef__execution *e = clef__plan_executor(plan, &clef__exec_fused);
+    if (!e)
+        e = clef__plan_add_executor(plan, &clef__exec_fused);
+    const clef_status s = make_empty(plan, plan->n_launches * repeats, e, err);
+    fused_step *r = e->state;
+    if (s)
+        return s;
+    r->kinds = *kinds;
+    r->repeats = repeats;
+    return load_program(plan, r, CLEF_LINK_FOUND, err);
+}
+
+void clef__fused_detach(clef_plan *plan)
+{
+    clef__execution *e = clef__plan_executor(plan, &clef__exec_fused);
+    if (e)
+        release_step(plan, e);
 }
 
 int clef__fused_run(clef_plan *plan, clef_status *status, clef_error *err)
 {
-    if (plan->fused && !plan->fused->kernel)
-        look(plan, plan->fused);
-    struct clef_fused *r = plan->fused;
-    if (!r || !r->kernel)
-        return 0;
-    if (r->state == NOT_LAID)
-        lay(plan, r);
-    if (r->state != LAID)
-        return 0;
-    *status = CLEF_OK;
-    for (int32_t i = 0; i < r->n_parts && !*status; i++)
-        *status = enqueue_part(plan, r, &r->parts[i], err);
-    return 1;
+    clef__execution *e = clef__plan_executor(plan, &clef__exec_fused);
+    return e && run_step(plan, e, status, err);
 }

@@ -1,25 +1,12 @@
-/* From the graph to launches with their arguments set, and their enqueueing. */
+/* From the graph to launches with their arguments set. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/device/broken.h"
 #include "runtime/plan/plan.h"
 
 enum { FIRST_LAUNCHES = 64 };
 
-clef_status clef__plan_progress(const clef_plan *plan, const char *what, uint64_t done, uint64_t total,
-                                clef_error *err)
-{
-    if (plan->opts.compile.progress &&
-        plan->opts.compile.progress(plan->opts.compile.progress_user, what, done, total))
-        return clef__fail(err, CLEF_E_CANCELLED, "%s: interrupted at %llu of %llu", what,
-                          (unsigned long long)done, (unsigned long long)total);
-    return CLEF_OK;
-}
-
-/* ---- lowering
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- lowering ---- */
 
 static clef_status grow_list(clef_plan *plan, int32_t cap, clef_error *err)
 {
@@ -61,7 +48,7 @@ static clef_status lower_all(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* The list is as long as the longest lowering so far; a longer one is tried again with twice the room. */
+/* The list has room for the longest lowering so far. A longer one is lowered again with twice the room. */
 clef_status clef__plan_lower(clef_plan *plan, clef_error *err)
 {
     clef_status s = plan->cap_launches ? CLEF_OK : grow_list(plan, FIRST_LAUNCHES, err);
@@ -76,9 +63,7 @@ clef_status clef__plan_lower(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* ---- binding
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- binding ---- */
 
 int clef__same_defs(const clef_def *a, const clef_def *b)
 {
@@ -91,16 +76,16 @@ int clef__same_defs(const clef_def *a, const clef_def *b)
     return 1;
 }
 
-static clef_bound *find_bound(const clef_plan *plan, const clef_launch *l, int32_t ordinal)
+static clef_bound *find_bound(const clef_plan *plan, const clef_launch *l, int32_t launch_index)
 {
     for (clef_bound *b = plan->bound[l->node->id]; b; b = b->next)
-        if (b->ordinal == ordinal && strcmp(b->kernel, l->kernel) == 0 && strcmp(b->source, l->source) == 0 &&
-            clef__same_defs(b->defs, l->defs))
+        if (b->launch_index == launch_index && strcmp(b->kernel, l->kernel) == 0 &&
+            strcmp(b->source, l->source) == 0 && clef__same_defs(b->defs, l->defs))
             return b;
     return NULL;
 }
 
-static clef_status new_bound(clef_plan *plan, const clef_launch *l, int32_t ordinal, clef_bound **out,
+static clef_status new_bound(clef_plan *plan, const clef_launch *l, int32_t launch_index, clef_bound **out,
                              clef_error *err)
 {
     clef_bound *b = calloc(1, sizeof *b);
@@ -111,7 +96,7 @@ static clef_status new_bound(clef_plan *plan, const clef_launch *l, int32_t ordi
         free(b);
         return s;
     }
-    b->ordinal = ordinal;
+    b->launch_index = launch_index;
     b->source = l->source;
     b->kernel = l->kernel;
     memcpy(b->defs, l->defs, sizeof b->defs);
@@ -122,12 +107,12 @@ static clef_status new_bound(clef_plan *plan, const clef_launch *l, int32_t ordi
     return CLEF_OK;
 }
 
-static cl_mem buffer_of(const clef_plan *plan, const clef_value *v)
+cl_mem clef__plan_buffer_of(const clef_plan *plan, const clef_value *v)
 {
     return v == CLEF__SCRATCH ? plan->scratch : v ? clef__plan_mem(plan, v) : NULL;
 }
 
-/* Sets what differs from what is set. */
+/* Sets the arguments that have changed since they were last set. */
 static clef_status set_args(const clef_plan *plan, clef_bound *b, const clef_launch *l, clef_error *err)
 {
     cl_int code = CL_SUCCESS;
@@ -137,7 +122,7 @@ static clef_status set_args(const clef_plan *plan, clef_bound *b, const clef_lau
         memcpy(b->args, l->args, l->args_bytes);
     }
     for (uint32_t i = 0; i < l->n_bufs && !code; i++) {
-        const cl_mem mem = buffer_of(plan, l->bufs[i]);
+        const cl_mem mem = clef__plan_buffer_of(plan, l->bufs[i]);
         if (i < b->n_bufs && b->bufs[i] == mem)
             continue;
         code = clSetKernelArg(b->object, i + 1, sizeof mem, mem ? &mem : NULL);
@@ -150,33 +135,33 @@ static clef_status set_args(const clef_plan *plan, clef_bound *b, const clef_lau
     return CLEF_OK;
 }
 
-/* Which of its node's launches number i is. */
-static int32_t ordinal_of(const clef_plan *plan, int32_t i)
+/* The index of launch i among its node's launches. */
+static int32_t launch_index_of(const clef_plan *plan, int32_t i)
 {
-    int32_t ordinal = 0;
-    while (ordinal < i && plan->launches[i - ordinal - 1].node == plan->launches[i].node)
-        ordinal++;
-    return ordinal;
+    int32_t launch_index = 0;
+    while (launch_index < i && plan->launches[i - launch_index - 1].node == plan->launches[i].node)
+        launch_index++;
+    return launch_index;
 }
 
 int clef__plan_wants_new(const clef_plan *plan)
 {
     for (int32_t i = 0; i < plan->n_launches; i++)
         if (plan->launches[i].call != CLEF_CALL_KERNEL ||
-            !find_bound(plan, &plan->launches[i], ordinal_of(plan, i)))
+            !find_bound(plan, &plan->launches[i], launch_index_of(plan, i)))
             return 1;
     return 0;
 }
 
-static clef_status bind(clef_plan *plan, int32_t i, clef_error *err)
+clef_status clef__plan_bind_launch(clef_plan *plan, int32_t i, clef_error *err)
 {
     const clef_launch *l = &plan->launches[i];
-    const int32_t ordinal = ordinal_of(plan, i);
+    const int32_t launch_index = launch_index_of(plan, i);
     plan->list[i] = NULL;
     if (l->call != CLEF_CALL_KERNEL)
         return CLEF_OK;
-    clef_bound *b = find_bound(plan, l, ordinal);
-    clef_status s = b ? CLEF_OK : new_bound(plan, l, ordinal, &b, err);
+    clef_bound *b = find_bound(plan, l, launch_index);
+    clef_status s = b ? CLEF_OK : new_bound(plan, l, launch_index, &b, err);
     if (!s)
         s = set_args(plan, b, l, err);
     plan->list[i] = b;
@@ -187,95 +172,7 @@ clef_status clef__plan_bind_launches(clef_plan *plan, clef_error *err)
 {
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < plan->n_launches && !s; i++)
-        s = bind(plan, i, err);
-    return s;
-}
-
-/* ---- enqueueing
- * ------------------------------------------------------------------------------------------------------------------
- */
-
-typedef enum extent { WHOLE, ONE_GROUP } extent;
-
-static clef_status enqueue(const clef_plan *plan, int32_t i, extent how, cl_event *event, clef_error *err)
-{
-    const clef_launch *l = &plan->launches[i];
-    clef_bound *b = plan->list[i];
-    if (!b)
-        return clef__clblast_gemm(plan->dev, l->args, buffer_of(plan, l->bufs[0]),
-                                  buffer_of(plan, l->bufs[1]), buffer_of(plan, l->bufs[2]), event, err);
-    size_t local[3], global[3];
-    for (int32_t k = 0; k < 3; k++) {
-        local[k] = l->local[k];
-        global[k] = how == ONE_GROUP ? local[k] : local[k] * l->groups[k];
-    }
-    b->is_new = 0;
-    if (clef__broken(l)) /* tests: as if the kernel wrote nothing */
-        return CLEF_OK;
-    const cl_int code =
-        clEnqueueNDRangeKernel(plan->dev->queue, b->object, 3, NULL, global, local, 0, NULL, event);
-    if (code)
-        return clef__fail_cl(err, CLEF_E_CL, code, "%s: clEnqueueNDRangeKernel(%s): %s (%d)", l->node->name,
-                             l->kernel, clef__cl_name(code), code);
-    return CLEF_OK;
-}
-
-clef_status clef__plan_enqueue_launch(const clef_plan *plan, int32_t i, clef_error *err)
-{
-    return enqueue(plan, i, WHOLE, NULL, err);
-}
-
-/* 1 when no launch before this one is a product of the same size: CLBlast takes its kernels by size. */
-static int is_new_gemm(const clef_plan *plan, int32_t i)
-{
-    const clef_gemm_call *a = plan->launches[i].args;
-    for (int32_t k = 0; k < i; k++) {
-        const clef_gemm_call *b = plan->launches[k].args;
-        if (plan->launches[k].call == CLEF_CALL_CLBLAST_GEMM && a->m == b->m && a->n == b->n &&
-            a->k == b->k && a->batch == b->batch && a->transpose_a == b->transpose_a &&
-            a->transpose_b == b->transpose_b)
-            return 0;
-    }
-    return 1;
-}
-
-clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef_error *err)
-{
-    clef_status s = CLEF_OK;
-    for (int32_t i = 0; i < plan->n_launches && !s; i++) {
-        s = clef__plan_progress(plan, "kernels", done + (uint64_t)i, total, err);
-        if (!s)
-            s = bind(plan, i, err);
-        if (s || !(plan->list[i] ? plan->list[i]->is_new : is_new_gemm(plan, i)))
-            continue;
-        s = enqueue(plan, i, ONE_GROUP, NULL, err);
-        const cl_int code = !s && plan->opts.compile.progress ? clFinish(plan->dev->queue)
-                                                              : CL_SUCCESS; /* so that the progress is true */
-        if (code)
-            s = clef__cl_fail(err, "clFinish", plan->launches[i].node->name, code);
-    }
-    const cl_int code = s ? CL_SUCCESS : clFinish(plan->dev->queue);
-    return code ? clef__cl_fail(err, "clFinish", "the first run of the kernels", code) : s;
-}
-
-clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err)
-{
-    clef_status s = CLEF_OK;
-    const int profile = plan->dev->profile;
-    for (int32_t i = 0; i < plan->n_events; i++)
-        clReleaseEvent(plan->events[i]);
-    plan->n_events = 0;
-    if (profile) {
-        cl_event *events = realloc(plan->events, (size_t)plan->n_launches * sizeof *events + 1);
-        if (!events)
-            return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for %d events", plan->n_launches);
-        plan->events = events;
-    }
-    for (int32_t i = 0; i < plan->n_launches && !s; i++) {
-        cl_event *event = profile ? &plan->events[i] : NULL;
-        s = enqueue(plan, i, WHOLE, event, err);
-        plan->n_events += profile && !s;
-    }
+        s = clef__plan_bind_launch(plan, i, err);
     return s;
 }
 

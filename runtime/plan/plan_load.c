@@ -167,12 +167,6 @@ clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err)
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < g->n_values; i++)
         total += plan->at_load[i] ? packed_room(g->values[i]) : 0;
-    for (int32_t i = 0; i < g->n_values; i++)
-        plan->stats.packed_bytes += plan->at_load[i] ? (uint64_t)clef__bytes(g->values[i], NULL) : 0;
-    if (plan->opts.describe_only) {
-        plan->stats.weight_bytes += plan->stats.packed_bytes;
-        return CLEF_OK;
-    }
     if (total && plan->dev->info.caps.unified_memory) {
         plan->packed = clef__os_alloc_large((size_t)total);
         plan->packed_bytes = (size_t)total;

@@ -19,22 +19,6 @@ static uint64_t round_up(uint64_t n, uint64_t align)
     return (n + align - 1) / align * align;
 }
 
-static clef_status create(const clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes,
-                          void *host, cl_mem *out, clef_error *err)
-{
-    const uint64_t most = plan->dev->info.caps.max_alloc_bytes;
-    cl_int code;
-    if (n_bytes > most)
-        return clef__fail(err, CLEF_E_LIMIT, "%s: %" PRIu64 " bytes, a buffer of %s holds at most %" PRIu64,
-                          subject, n_bytes, plan->dev->info.name, most);
-    if (plan->opts.describe_only) {
-        *out = NULL;
-        return CLEF_OK;
-    }
-    *out = clCreateBuffer(plan->dev->context, flags, n_bytes, host, &code);
-    return *out ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", subject, code);
-}
-
 /* A CPU's kernels read the driver's own memory, where page after page of a long row would be looked up. */
 static clef_status prefer_large_pages(const clef_plan *plan, cl_mem mem, uint64_t n_bytes, clef_error *err)
 {
@@ -62,11 +46,11 @@ clef_status clef__plan_add_chunk(clef_plan *plan, const char *subject, cl_mem_fl
         plan->chunks = bigger;
         plan->cap_chunks = cap;
     }
-    const clef_status s = create(plan, subject, flags, n_bytes, host, out, err);
-    if (s || !*out)
+    const clef_status s = plan->storage->create(plan, subject, flags, n_bytes, host, out, err);
+    if (s)
         return s;
     plan->chunks[plan->n_chunks++] = *out;
-    return host ? CLEF_OK : prefer_large_pages(plan, *out, n_bytes, err);
+    return host || !*out ? CLEF_OK : prefer_large_pages(plan, *out, n_bytes, err);
 }
 
 clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, uint64_t offset,
@@ -81,9 +65,7 @@ clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, u
     return *out ? CLEF_OK : clef__cl_fail(err, "clCreateSubBuffer", subject, code);
 }
 
-/* ---- weights
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- weights ---- */
 
 /* Our kernels load by element (vload); CLBlast's load f32 by whole vectors. */
 static int is_aligned(const clef_plan *plan, const clef_value *v, const void *data)
@@ -128,7 +110,7 @@ static clef_status upload_weight(clef_plan *plan, const clef_value *v, const voi
     if (!up->size || up->used + room > up->size) {
         up->size = up->left < caps->max_alloc_bytes ? up->left : caps->max_alloc_bytes;
         if (up->size < n_bytes)
-            up->size = n_bytes; /* create() says why that fails */
+            up->size = n_bytes; /* creating it says why that fails */
         up->used = 0;
         s = clef__plan_add_chunk(plan, v->name, CL_MEM_READ_ONLY, up->size, NULL, &up->chunk, err);
         plan->stats.weight_bytes += s ? 0 : up->size;
@@ -139,11 +121,7 @@ static clef_status upload_weight(clef_plan *plan, const clef_value *v, const voi
         return s;
     up->used += room;
     up->left -= room;
-    if (plan->opts.describe_only)
-        return CLEF_OK;
-    const cl_int code = clEnqueueWriteBuffer(plan->dev->queue, plan->mem[v->id], CL_TRUE, 0, (size_t)n_bytes,
-                                             data, 0, NULL, NULL);
-    return code ? clef__cl_fail(err, "clEnqueueWriteBuffer", v->name, code) : CLEF_OK;
+    return plan->storage->upload(plan, plan->mem[v->id], v->name, n_bytes, data, err);
 }
 
 /* On a device that shares the host's memory the mapped file is the buffer. Small weights are copied: reading
@@ -159,8 +137,8 @@ static clef_status map_weight(clef_plan *plan, const clef_value *v, const void *
 {
     const uint64_t n_bytes = (uint64_t)clef__bytes(v, NULL);
     plan->stats.mapped_bytes += n_bytes;
-    return create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, n_bytes, (void *)(uintptr_t)data,
-                  &plan->mem[v->id], err);
+    return plan->storage->create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, n_bytes,
+                                 (void *)(uintptr_t)data, &plan->mem[v->id], err);
 }
 
 static clef_status place_weights(clef_plan *plan, clef_error *err)
@@ -194,19 +172,7 @@ static clef_status place_weights(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* ---- the rest
- * -------------------------------------------------------------------------------------------------------------------
- */
-
-static clef_status zero(clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes, clef_error *err)
-{
-    const cl_uchar none = 0;
-    if (plan->opts.describe_only)
-        return CLEF_OK;
-    const cl_int code =
-        clEnqueueFillBuffer(plan->dev->queue, mem, &none, sizeof none, 0, (size_t)n_bytes, 0, NULL, NULL);
-    return code ? clef__cl_fail(err, "clEnqueueFillBuffer", subject, code) : CLEF_OK;
-}
+/* ---- the rest ---- */
 
 clef_status clef__plan_zero_states(clef_plan *plan, clef_error *err)
 {
@@ -214,13 +180,13 @@ clef_status clef__plan_zero_states(clef_plan *plan, clef_error *err)
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
         const clef_value *v = plan->graph->values[i];
         if (v->kind == CLEF_STATE)
-            s = zero(plan, plan->mem[i], v->name, (uint64_t)clef__bytes(v, NULL), err);
+            s = plan->storage->zero(plan, plan->mem[i], v->name, (uint64_t)clef__bytes(v, NULL), err);
     }
     return s;
 }
 
 /* States and inputs: parts of one buffer on devices that share the host's memory, which a fused step asks for
- * (runtime/plan/fused.h); else, and where that would be too large, a buffer each. */
+ * (runtime/plan/fused.h). Elsewhere, and where that would be too large, each has a buffer of its own. */
 typedef struct pool {
     cl_mem chunk; /* NULL: a buffer each */
     uint64_t used;
@@ -252,17 +218,17 @@ static clef_status place_leaf(clef_plan *plan, const clef_value *v, pool *p, cle
     cl_mem *mem = &plan->mem[v->id];
     if (v->kind == CLEF_CONSTANT) {
         plan->stats.weight_bytes += n_bytes;
-        return create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, n_bytes,
-                      (void *)(uintptr_t)v->data, mem, err);
+        return plan->storage->create(plan, v->name, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, n_bytes,
+                                     (void *)(uintptr_t)v->data, mem, err);
     }
     const uint64_t room = round_up(n_bytes, (uint64_t)plan->dev->info.caps.base_align);
     *(v->kind == CLEF_STATE ? &plan->stats.state_bytes : &plan->stats.io_bytes) +=
         p->aligned ? room : n_bytes;
     clef_status s = p->chunk
                         ? clef__plan_cut(p->chunk, v->name, CL_MEM_READ_WRITE, p->used, n_bytes, mem, err)
-                        : create(plan, v->name, CL_MEM_READ_WRITE, n_bytes, NULL, mem, err);
+                        : plan->storage->create(plan, v->name, CL_MEM_READ_WRITE, n_bytes, NULL, mem, err);
     p->used += room;
-    return s || v->kind == CLEF_STATE ? s : zero(plan, *mem, v->name, n_bytes, err);
+    return s || v->kind == CLEF_STATE ? s : plan->storage->zero(plan, *mem, v->name, n_bytes, err);
 }
 
 static uint64_t arena_chunk(const clef_plan *plan)
@@ -287,8 +253,7 @@ static clef_status place_arena(clef_plan *plan, clef_error *err)
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
         const clef_place *p = &plan->memory.places[i];
         if (p->bytes)
-            s = clef__plan_cut(plan->opts.describe_only ? NULL
-                                                        : plan->chunks[first + (int32_t)(p->offset / chunk)],
+            s = clef__plan_cut(plan->chunks[first + (int32_t)(p->offset / chunk)],
                                plan->graph->values[i]->name, CL_MEM_READ_WRITE, p->offset % chunk, p->bytes,
                                &plan->mem[i], err);
     }
@@ -394,8 +359,11 @@ clef_status clef__plan_allocate(clef_plan *plan, clef_error *err)
         if (v->kind != CLEF_WEIGHT && v->kind != CLEF_COMPUTED)
             s = place_leaf(plan, v, &states, err);
     }
+    for (int32_t i = 0; i < plan->graph->n_values; i++)
+        plan->stats.packed_bytes +=
+            plan->at_load[i] ? (uint64_t)clef__bytes(plan->graph->values[i], NULL) : 0;
     if (!s)
-        s = clef__plan_run_load_nodes(plan, err);
+        s = plan->storage->run_load_nodes(plan, err);
     if (!s)
         s = place_arena(plan, err);
     return s ? s : clef__plan_zero_states(plan, err);
@@ -409,7 +377,8 @@ clef_status clef__plan_grow_scratch(clef_plan *plan, uint64_t n_bytes, clef_erro
         clReleaseMemObject(plan->scratch);
     plan->scratch = NULL;
     plan->stats.scratch_bytes = 0;
-    const clef_status s = create(plan, "scratch", CL_MEM_READ_WRITE, n_bytes, NULL, &plan->scratch, err);
+    const clef_status s =
+        plan->storage->create(plan, "scratch", CL_MEM_READ_WRITE, n_bytes, NULL, &plan->scratch, err);
     if (!s)
         plan->stats.scratch_bytes = n_bytes;
     return s;
@@ -421,7 +390,8 @@ void clef__plan_release_memory(clef_plan *plan)
         if (plan->mem[i])
             clReleaseMemObject(plan->mem[i]);
     for (int32_t i = 0; i < plan->n_chunks; i++)
-        clReleaseMemObject(plan->chunks[i]);
+        if (plan->chunks[i])
+            clReleaseMemObject(plan->chunks[i]);
     if (plan->scratch)
         clReleaseMemObject(plan->scratch);
     clef__os_free_large(plan->packed, plan->packed_bytes);

@@ -6,11 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- making
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- making ---- */
 
-static clef_status make_stages(clef_plan *plan, const clef_cut *cut, clef_error *err)
+static clef_status make_stages(clef_plan *plan, const clef_cut *cut, clef__make_stage make, clef_error *err)
 {
     clef_device *dev = plan->dev;
     clef_status s = CLEF_OK;
@@ -18,7 +16,7 @@ static clef_status make_stages(clef_plan *plan, const clef_cut *cut, clef_error 
         clef_graph *graph;
         s = clef__cut_stage(cut, i, &graph, err);
         if (!s)
-            s = clef__plan_create_on(dev, graph, &plan->opts, &plan->pipeline->stages[i], err);
+            s = make(dev, graph, &plan->opts, &plan->pipeline->stages[i], err);
         clef_graph_destroy(graph);
     }
     return s;
@@ -29,10 +27,9 @@ static int is_input(const clef_value *v)
     return v->kind == CLEF_INPUT;
 }
 
-/* Where the nodes of a stage write to an input. */
-static int writes_to(const clef_plan *stage, const clef_value *input)
+/* 1 when a node of the stage writes to the input. */
+static int writes_to(const clef_graph *g, const clef_value *input)
 {
-    const clef_graph *g = stage->graph;
     for (int32_t i = 0; i < g->n_values; i++)
         for (int32_t k = 0; k < g->values[i]->n_in && g->values[i]->op != CLEF_OP_NONE; k++)
             if ((clef__ops[g->values[i]->op]->writes >> k & 1) && g->values[i]->in[k] == input)
@@ -56,15 +53,17 @@ static clef_status share_inputs(clef_plan *plan, clef_error *err)
         in->writer = -1;
         for (int32_t s = 0; s < c->n; s++) {
             in->number[s] = clef_plan_input(c->stages[s], g->values[i]->name);
-            if (in->number[s] >= 0 && writes_to(c->stages[s], c->stages[s]->inputs[in->number[s]].value))
+            if (in->number[s] >= 0 &&
+                writes_to(c->stages[s]->graph, c->stages[s]->inputs[in->number[s]].value))
                 in->writer = s;
         }
     }
     return CLEF_OK;
 }
 
-/* An input of a stage that the whole does not have comes of the stage whose output crosses under its name. */
-static clef_status lay_wire(clef_pipeline *c, int32_t to, int32_t input, clef_error *err)
+/* An input of a stage that the whole graph does not have is the output of an earlier stage, which has the
+ * same name behind CLEF_CROSS. */
+static clef_status connect_input(clef_pipeline *c, int32_t to, int32_t input, clef_error *err)
 {
     const clef_value *v = c->stages[to]->inputs[input].value;
     char name[CLEF_NAME_BYTES + sizeof CLEF_CROSS];
@@ -85,7 +84,7 @@ static clef_status lay_wire(clef_pipeline *c, int32_t to, int32_t input, clef_er
                       to);
 }
 
-static clef_status lay_wires(clef_plan *plan, clef_error *err)
+static clef_status connect_stages(clef_plan *plan, clef_error *err)
 {
     clef_pipeline *c = plan->pipeline;
     clef_status status = CLEF_OK;
@@ -95,15 +94,14 @@ static clef_status lay_wires(clef_plan *plan, clef_error *err)
             const size_t n_bytes = (size_t)clef__bytes(v, NULL);
             c->cargo_bytes = n_bytes > c->cargo_bytes ? n_bytes : c->cargo_bytes;
             if (clef_plan_input(plan, v->name) < 0)
-                status = lay_wire(c, s, i, err);
+                status = connect_input(c, s, i, err);
         }
     for (int32_t i = 0; i < plan->n_inputs; i++) {
         const size_t n_bytes =
             c->inputs[i].writer >= 0 ? (size_t)clef__bytes(plan->inputs[i].value, NULL) : 0;
         c->cargo_bytes = n_bytes > c->cargo_bytes ? n_bytes : c->cargo_bytes;
     }
-    c->cargo = status || plan->opts.describe_only ? NULL : malloc(c->cargo_bytes + 1);
-    if (!status && !c->cargo && !plan->opts.describe_only)
+    if (!status && !plan->storage->allocate_host(c->cargo_bytes + 1, &c->cargo))
         return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for what crosses, %zu bytes", c->cargo_bytes);
     return status;
 }
@@ -123,26 +121,45 @@ static clef_status cut_graph(const clef_plan *plan, clef_cut *cut, clef_error *e
     return s ? s : clef__cut_at(cut, begin, n, err);
 }
 
-clef_status clef__pipeline_create(clef_plan *plan, clef_error *err)
+static clef_status make_pipeline(clef_plan *plan, clef__make_stage make, clef_error *err)
 {
     clef_cut cut;
     plan->pipeline = calloc(1, sizeof *plan->pipeline);
     if (!plan->pipeline)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for a plan");
+    plan->pipeline->reading = -1;
     clef_status s = cut_graph(plan, &cut, err);
     plan->pipeline->n = cut.n_stages;
     if (!s)
-        s = make_stages(plan, &cut, err);
+        s = make_stages(plan, &cut, make, err);
     clef__cut_finish(&cut);
     for (int32_t i = 0; i < plan->graph->n_symbols; i++)
         plan->symbols[i] = plan->graph->symbols[i].bound;
     if (!s)
         s = share_inputs(plan, err);
-    return s ? s : lay_wires(plan, err);
+    return s ? s : connect_stages(plan, err);
 }
 
-void clef__pipeline_destroy(clef_pipeline *c)
+clef_status clef__pipeline_create(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
+                                  clef__make_stage make, clef_plan **out, clef_error *err)
 {
+    clef_plan *plan = NULL;
+    *out = NULL;
+    clef_status s = clef__plan_new(dev, graph, opts, &plan, err);
+    if (s)
+        return s;
+    plan->kind = &clef__plan_pipeline;
+    s = make_pipeline(plan, make, err);
+    if (s)
+        clef_plan_destroy(plan);
+    else
+        *out = plan;
+    return s;
+}
+
+static void release_pipeline(clef_plan *plan)
+{
+    clef_pipeline *c = plan->pipeline;
     if (!c)
         return;
     for (int32_t i = 0; i < c->n; i++)
@@ -153,11 +170,9 @@ void clef__pipeline_destroy(clef_pipeline *c)
     free(c);
 }
 
-/* ---- running
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- running ---- */
 
-clef_status clef__pipeline_bind(clef_plan *plan, int32_t symbol, int64_t value, clef_error *err)
+static clef_status bind_all(clef_plan *plan, int32_t symbol, int64_t value, clef_error *err)
 {
     clef_status status = CLEF_OK;
     for (int32_t s = 0; s < plan->pipeline->n && !status; s++)
@@ -177,11 +192,9 @@ static clef_status write_shared(clef_pipeline *c, const clef_shared_input *in, i
     return status;
 }
 
-clef_status clef__pipeline_write(clef_plan *plan, int32_t input, const void *data, size_t n_bytes,
-                                 clef_error *err)
+static clef_status write_stages(clef_plan *plan, int32_t input, const void *data, size_t n_bytes,
+                                clef_error *err)
 {
-    if (input < 0 || input >= plan->n_inputs)
-        return clef__fail(err, CLEF_E_ARG, "input number %d: the graph has %d", input, plan->n_inputs);
     const clef_status s =
         write_shared(plan->pipeline, &plan->pipeline->inputs[input], -1, data, n_bytes, err);
     if (!s)
@@ -189,18 +202,16 @@ clef_status clef__pipeline_write(clef_plan *plan, int32_t input, const void *dat
     return s;
 }
 
-/* What a stage has written to an input goes to the others: the token, to the first. */
+/* What a stage has written to an input goes to the other stages: the next token goes to the first one. */
 static clef_status bring_back(clef_plan *plan, clef_shared_input *in, clef_error *err)
 {
     clef_pipeline *c = plan->pipeline;
     clef_plan *writer = c->stages[in->writer];
-    const clef_value *v = writer->inputs[in->number[in->writer]].value;
-    const size_t n_bytes = (size_t)clef__bytes(v, plan->symbols);
-    const cl_int code = clEnqueueReadBuffer(writer->dev->queue, writer->mem[v->id], CL_TRUE, 0, n_bytes,
-                                            c->cargo, 0, NULL, NULL);
-    if (code)
-        return clef__cl_fail(err, "clEnqueueReadBuffer", v->name, code);
-    clef__plan_is_idle(writer);
+    const int32_t number = in->number[in->writer];
+    const size_t n_bytes = clef_plan_input_bytes(writer, number, NULL, NULL);
+    const clef_status s = writer->kind->read_input(writer, number, c->cargo, n_bytes, err);
+    if (s)
+        return s;
     in->changed = 0;
     return write_shared(c, in, in->writer, c->cargo, n_bytes, err);
 }
@@ -213,10 +224,10 @@ static clef_status carry(clef_plan *plan, const clef_wire *w, clef_error *err)
     return s ? s : clef_plan_write(c->stages[w->to], w->input, c->cargo, n_bytes, err);
 }
 
-clef_status clef__pipeline_run(clef_plan *plan, clef_error *err)
+static clef_status run_stages(clef_plan *plan, clef_error *err)
 {
     clef_pipeline *c = plan->pipeline;
-    clef_status status = plan->opts.describe_only ? clef__plan_is_description(err) : CLEF_OK;
+    clef_status status = CLEF_OK;
     for (int32_t i = 0; i < plan->n_inputs && !status; i++)
         if (c->inputs[i].changed)
             status = bring_back(plan, &c->inputs[i], err);
@@ -231,49 +242,54 @@ clef_status clef__pipeline_run(clef_plan *plan, clef_error *err)
     return status;
 }
 
-/* The stage that has output number i of the whole, and its number there; NULL where there is none. */
-static clef_plan *stage_of_output(const clef_plan *plan, int32_t *output, clef_error *err)
+/* The stage that has this output of the whole graph, -1: none. *output becomes its number there. */
+static int32_t find_output(const clef_plan *plan, int32_t *output, clef_error *err)
 {
     if (*output < 0 || *output >= plan->graph->n_outputs) {
         clef__fail(err, CLEF_E_ARG, "output number %d: the graph has %d", *output, plan->graph->n_outputs);
-        return NULL;
+        return -1;
     }
     const char *name = plan->graph->outputs[*output].name;
     for (int32_t s = 0; s < plan->pipeline->n; s++) {
         const int32_t there = clef_plan_output(plan->pipeline->stages[s], name);
         if (there >= 0) {
             *output = there;
-            plan->pipeline->reading = s;
-            return plan->pipeline->stages[s];
+            return s;
         }
     }
     clef__fail(err, CLEF_E_ARG, "output %s: no device has it", name);
-    return NULL;
+    return -1;
 }
 
-clef_status clef__pipeline_read(clef_plan *plan, int32_t output, void *data, size_t n_bytes, clef_error *err)
+static clef_status read_output(clef_plan *plan, int32_t output, void *data, size_t n_bytes, clef_error *err)
 {
-    const int32_t reading = plan->pipeline->reading; /* of the read under way, if there is one */
-    clef_plan *stage = stage_of_output(plan, &output, err);
-    plan->pipeline->reading = reading;
-    return stage ? clef_plan_read(stage, output, data, n_bytes, err) : CLEF_E_ARG;
+    const int32_t s = find_output(plan, &output, err);
+    return s < 0 ? CLEF_E_ARG : clef_plan_read(plan->pipeline->stages[s], output, data, n_bytes, err);
 }
 
-clef_status clef__pipeline_read_start(clef_plan *plan, int32_t output, void *data, size_t n_bytes,
-                                      clef_error *err)
+static clef_status start_read(clef_plan *plan, int32_t output, void *data, size_t n_bytes, clef_error *err)
 {
-    if (plan->pipeline->stages[plan->pipeline->reading]->reading)
+    clef_pipeline *c = plan->pipeline;
+    if (c->reading >= 0)
         return clef__fail(err, CLEF_E_ARG, "output number %d: another read is under way", output);
-    clef_plan *stage = stage_of_output(plan, &output, err);
-    return stage ? clef_plan_read_start(stage, output, data, n_bytes, err) : CLEF_E_ARG;
+    const int32_t s = find_output(plan, &output, err);
+    const clef_status status =
+        s < 0 ? CLEF_E_ARG : clef_plan_read_start(c->stages[s], output, data, n_bytes, err);
+    c->reading = status ? -1 : s;
+    return status;
 }
 
-clef_status clef__pipeline_read_wait(clef_plan *plan, clef_error *err)
+static clef_status wait_for_read(clef_plan *plan, clef_error *err)
 {
-    return clef_plan_read_wait(plan->pipeline->stages[plan->pipeline->reading], err);
+    clef_pipeline *c = plan->pipeline;
+    if (c->reading < 0)
+        return clef__fail(err, CLEF_E_ARG, "no read is under way");
+    clef_plan *stage = c->stages[c->reading];
+    c->reading = -1;
+    return clef_plan_read_wait(stage, err);
 }
 
-clef_status clef__pipeline_reset(clef_plan *plan, clef_error *err)
+static clef_status reset_stages(clef_plan *plan, clef_error *err)
 {
     clef_status status = CLEF_OK;
     for (int32_t s = 0; s < plan->pipeline->n && !status; s++)
@@ -281,11 +297,9 @@ clef_status clef__pipeline_reset(clef_plan *plan, clef_error *err)
     return status;
 }
 
-/* ---- looking
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- what it did ---- */
 
-clef_plan_stats clef__pipeline_describe(const clef_plan *plan)
+static clef_plan_stats describe_stages(const clef_plan *plan)
 {
     clef_plan_stats all = {0};
     for (int32_t i = 0; i < plan->pipeline->n; i++) {
@@ -309,7 +323,7 @@ clef_plan_stats clef__pipeline_describe(const clef_plan *plan)
     return all;
 }
 
-int32_t clef__pipeline_profile(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err)
+static int32_t profile_stages(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err)
 {
     clef_error why = {0};
     int32_t n = 0;
@@ -320,7 +334,7 @@ int32_t clef__pipeline_profile(clef_plan *plan, clef_launch_time *times, int32_t
     return why.status ? 0 : n;
 }
 
-int32_t clef__pipeline_launches(const clef_plan *plan, clef_launch_info *out, int32_t capacity)
+static int32_t list_launches(const clef_plan *plan, clef_launch_info *out, int32_t capacity)
 {
     int32_t n = 0;
     for (int32_t s = 0; s < plan->pipeline->n; s++)
@@ -328,3 +342,32 @@ int32_t clef__pipeline_launches(const clef_plan *plan, clef_launch_info *out, in
                                 n < capacity ? capacity - n : 0);
     return n;
 }
+
+static clef_status read_input(clef_plan *plan, int32_t input, void *data, size_t n_bytes, clef_error *err)
+{
+    const clef_shared_input *in = &plan->pipeline->inputs[input];
+    int32_t s = in->writer < 0 ? 0 : in->writer;
+    while (in->number[s] < 0 && s < plan->pipeline->n - 1)
+        s++;
+    clef_plan *stage = plan->pipeline->stages[s];
+    return stage->kind->read_input(stage, in->number[s], data, n_bytes, err);
+}
+
+static const clef_plan *stage_of(const clef_plan *plan, int32_t i)
+{
+    return i >= 0 && i < plan->pipeline->n ? plan->pipeline->stages[i] : NULL;
+}
+
+const clef__plan_kind clef__plan_pipeline = {.bind = bind_all,
+                                             .write = write_stages,
+                                             .run = run_stages,
+                                             .read = read_output,
+                                             .read_start = start_read,
+                                             .read_wait = wait_for_read,
+                                             .read_input = read_input,
+                                             .reset = reset_stages,
+                                             .describe = describe_stages,
+                                             .profile = profile_stages,
+                                             .launches = list_launches,
+                                             .stage = stage_of,
+                                             .release = release_pipeline};

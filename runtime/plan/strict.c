@@ -1,4 +1,4 @@
-/* clef_plan_opts.strict: a plan whose nodes would run otherwise than asked is refused. */
+/* clef_plan_opts.compile.strict: a plan whose nodes would run otherwise than asked is refused. */
 #include <inttypes.h>
 #include <stdio.h>
 

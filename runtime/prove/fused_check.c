@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/plan/fused.h"
+#include "runtime/prove/trial.h"
 
 /* Compilers may contract other products and sums, and a code of 8 bits rounds the other way. */
 static const float TOLERANCE = 1e-2f;

@@ -13,7 +13,7 @@ static const double LOOK_SECONDS = 0.1;
 struct clef_fused_job {
     clef_fused_job *next;
     clef_cache_key key;
-    clef_fused_news news;
+    clef_fused_build build;
     clef__trials *trials;
     double looked;
     int32_t n_steps; /* that the trial will take */
@@ -65,8 +65,8 @@ static int is_set_aside(clef_device *dev, const clef_cache_key *key, const char 
 /* ---- the child -------------------------------------------------------------------------------------------
  */
 
-static clef_status start(clef_plan *plan, const clef_fused_kinds *kinds, int32_t n_hung, clef_fused_job *job,
-                         clef_error *err)
+static clef_status start_child(clef_plan *plan, const clef_fused_kinds *kinds, int32_t n_hung,
+                               clef_fused_job *job, clef_error *err)
 {
     static int32_t n_started; /* two plans of a process may want one each */
     char cases[CLEF__TRIAL_PATH];
@@ -82,16 +82,28 @@ static clef_status start(clef_plan *plan, const clef_fused_kinds *kinds, int32_t
     return s;
 }
 
+/* Children that are at work go on without this process. */
+static void leave_jobs(clef_device *dev, void *first)
+{
+    (void)dev;
+    for (clef_fused_job *job = first, *next; job; job = next) {
+        next = job->next;
+        clef__trials_leave(job->trials);
+        free(job);
+    }
+}
+static const clef__attachment jobs_slot = {.release = leave_jobs}; /* a list of clef_fused_job */
+
 static clef_fused_job *find_job(const clef_device *dev, const clef_cache_key *key)
 {
-    clef_fused_job *job = dev->fused_jobs;
+    clef_fused_job *job = clef__device_attached(dev, &jobs_slot);
     while (job && memcmp(&job->key, key, sizeof *key) != 0)
         job = job->next;
     return job;
 }
 
-clef_status clef__fused_have_built(clef_plan *plan, const clef_fused_kinds *kinds, clef_fused_job **out,
-                                   clef_error *err)
+static clef_status start_build(clef_plan *plan, const clef_fused_kinds *kinds, clef_fused_job **out,
+                               clef_error *err)
 {
     clef_device *dev = plan->dev;
     clef_cache_key key;
@@ -107,15 +119,15 @@ clef_status clef__fused_have_built(clef_plan *plan, const clef_fused_kinds *kind
     if (!clef__fused_journal(dev, &key, job->journal))
         s = clef__fail(err, CLEF_E_IO, "%s: cannot be written", dev->cache_dir);
     else if (is_set_aside(dev, &key, job->journal, &n_hung))
-        job->news = CLEF_FUSED_NONE;
+        job->build = CLEF_FUSED_FAILED;
     else
-        s = start(plan, kinds, n_hung, job, err);
+        s = start_child(plan, kinds, n_hung, job, err);
     if (s) {
         free(job);
         return s;
     }
-    job->next = dev->fused_jobs;
-    dev->fused_jobs = *out = job;
+    job->next = clef__device_attached(dev, &jobs_slot);
+    clef__device_attach(dev, &jobs_slot, *out = job);
     return CLEF_OK;
 }
 
@@ -126,24 +138,24 @@ static void conclude(clef_device *dev, clef_fused_job *job)
     const int is_aside = is_set_aside(dev, &job->key, job->journal, &n_hung);
     clef__trials_destroy(job->trials);
     job->trials = NULL;
-    job->news = !is_aside && clef__cache_has(dev, &job->key) ? CLEF_FUSED_BUILT : CLEF_FUSED_NONE;
+    job->build = !is_aside && clef__cache_has(dev, &job->key) ? CLEF_FUSED_BUILT : CLEF_FUSED_FAILED;
 }
 
-clef_fused_news clef__fused_news(clef_device *dev, clef_fused_job *job)
+static clef_fused_build poll_child(clef_device *dev, clef_fused_job *job)
 {
-    const double now = job->news == CLEF_FUSED_WAITS ? clef__os_seconds() : 0;
-    if (job->news != CLEF_FUSED_WAITS || now - job->looked < LOOK_SECONDS)
-        return job->news;
+    const double now = job->build == CLEF_FUSED_BUILDING ? clef__os_seconds() : 0;
+    if (job->build != CLEF_FUSED_BUILDING || now - job->looked < LOOK_SECONDS)
+        return job->build;
     job->looked = now;
     if (clef__trials_poll(job->trials, NULL) || clef__trials_are_over(job->trials))
         conclude(dev, job);
-    return job->news;
+    return job->build;
 }
 
-clef_status clef__fused_wait(clef_plan *plan, clef_fused_job *job, clef_error *err)
+static clef_status wait_for_build(clef_plan *plan, clef_fused_job *job, clef_error *err)
 {
     clef_status s = CLEF_OK;
-    while (!s && clef__fused_news(plan->dev, job) == CLEF_FUSED_WAITS) {
+    while (!s && poll_child(plan->dev, job) == CLEF_FUSED_BUILDING) {
         const int32_t n = clef__trials_n_steps(job->trials);
         s = clef__plan_progress(plan, "fused step", (uint64_t)(n < job->n_steps ? n : job->n_steps),
                                 (uint64_t)job->n_steps, err);
@@ -153,17 +165,13 @@ clef_status clef__fused_wait(clef_plan *plan, clef_fused_job *job, clef_error *e
             clef__os_sleep(POLL_MS);
     }
     int32_t n_hung; /* else the child was ended by somebody else, or had no memory */
-    if (!s && job->news == CLEF_FUSED_NONE && !is_set_aside(plan->dev, &job->key, job->journal, &n_hung))
+    if (!s && job->build == CLEF_FUSED_FAILED && !is_set_aside(plan->dev, &job->key, job->journal, &n_hung))
         tell(plan->dev, "could not be tried", "its launches run one by one");
     return s;
 }
 
-void clef__fused_jobs_release(clef_device *dev)
-{
-    while (dev->fused_jobs) {
-        clef_fused_job *job = dev->fused_jobs;
-        dev->fused_jobs = job->next;
-        clef__trials_leave(job->trials);
-        free(job);
-    }
-}
+const clef__fused_builder clef__fused_by_child = {.uses_children = clef__proof_wanted,
+                                                  .start = start_build,
+                                                  .poll = poll_child,
+                                                  .wait = wait_for_build,
+                                                  .check = clef__fused_check};

@@ -202,16 +202,17 @@ typedef struct trial {
     int32_t n_held; /* runs whose launches the fused step takes */
 } trial;
 
-static clef_status hold(void *user, clef_plan *plan, clef_status (*begin)(void *run, clef_error *err),
-                        void *run, clef_error *err)
+static clef_status compare_with_launches(void *user, clef_plan *plan,
+                                         clef_status (*begin)(void *run, clef_error *err), void *run,
+                                         clef_error *err)
 {
     trial *t = user;
     const clef_fused_trial how = {REPEATS, begin, run};
-    clef_status s = clef__fused_give(plan, t->kinds, REPEATS, err);
+    clef_status s = clef__fused_attach(plan, t->kinds, REPEATS, err);
     if (!s)
         s = clef__fused_check(plan, &how, err);
     t->n_held += !s;
-    clef__fused_release(plan);
+    clef__fused_detach(plan);
     return s == CLEF_E_UNSUPPORTED ? CLEF_OK
                                    : s; /* its launches are others: a case that stands for the plan's */
 }
@@ -225,7 +226,7 @@ static clef_status try_case(clef_device *dev, const char *start, trial *t, clef_
     clef_status s = clef_graph_parse(e.text, e.n, e.op, &g, err);
     e.c.graph = g;
     if (!s)
-        s = clef__proof_visit(dev, &e.c, &(clef_proof_visit){hold, t}, err);
+        s = clef__proof_visit(dev, &e.c, &(clef_proof_visit){compare_with_launches, t}, err);
     clef_graph_destroy(g);
     clef__os_guard_step();
     return s;

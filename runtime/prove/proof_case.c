@@ -5,6 +5,7 @@
 #include "graph/oracle.h"
 #include "runtime/plan/plan.h"
 #include "runtime/prove/proof.h"
+#include "runtime/tune/tune.h"
 
 typedef struct run {
     const clef_proof_case *of;
@@ -69,6 +70,16 @@ static void set_symbols(run *r, int32_t i)
                                                                : c->graph->symbols[k].bound;
 }
 
+/* With the device's tuning, so that a variant runs with the values that plans use, and no kernel built but
+ * those that run. */
+static clef_status make_plan(clef_device *dev, const clef_proof_case *c, const clef_plan_opts *opts,
+                             clef_plan **out, clef_error *err)
+{
+    clef_tuning tuning = {0};
+    const clef_status s = clef__tuning_of(dev, &tuning, err);
+    return s ? s : clef__plan_make(dev, c->graph, opts, NULL, &tuning, out, err);
+}
+
 /* Each run of the case. */
 static clef_status run_all(clef_device *dev, const clef_proof_case *c,
                            clef_status (*once)(run *, void *, clef_error *), void *user, clef_error *err)
@@ -85,7 +96,7 @@ static clef_status run_all(clef_device *dev, const clef_proof_case *c,
         set_symbols(&r, i);
         s = clef__oracle_draw(&r.oracle, err);
         if (!s && !r.plan)
-            s = clef__plan_create_bare(dev, c->graph, &opts, &r.plan, err); /* no kernel but those that run */
+            s = make_plan(dev, c, &opts, &r.plan, err);
         if (!s)
             s = once(&r, user, err);
     }

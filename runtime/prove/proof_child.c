@@ -73,7 +73,8 @@ clef_status clef__proof_by_children(clef_plan *plan, clef_proof_units *units, cl
         s = clef__trials_start(dev, path, NULL, units->n, clef__os_n_cpus(), &t, err);
     if (!s) {
         s = wait_for(plan, t, units, err);
-        dev->saved_behind |= clef__programs_go_behind(dev);
+        if (clef__background_allowed(dev))
+            dev->cache_policy = CLEF__SAVE_CHEAP; /* the children write the rest */
     }
     clef__trials_destroy(t);
     clef__os_remove(path);

@@ -6,9 +6,9 @@
 #include <time.h>
 
 #include "clef/clef.h"
+#include "runtime/device/cache.h"
 #include "runtime/os/os.h"
 #include "runtime/prove/proof.h"
-#include "runtime/tune/tune.h"
 
 enum { MAX_FILE_BYTES = 16 << 20, LINE_BYTES = 200, WEEK = 7 * 24 * 3600 };
 static const char head[] = "clef proofs 2 "; /* the version of clef ends the line */
@@ -168,30 +168,37 @@ static clef_status read_file(clef_proofs *proofs, const char *path, clef_error *
     return s;
 }
 
+static void release_proofs(clef_device *dev, void *proofs)
+{
+    (void)dev;
+    clef__proofs_free(proofs);
+}
+static const clef__attachment proofs_slot = {.release = release_proofs};
+
 clef_status clef__proofs_open(clef_device *dev, clef_proofs **out, clef_error *err)
 {
-    char path[CLEF_TUNE_PATH_BYTES];
-    *out = dev->proofs;
+    char path[CLEF_CACHE_PATH_BYTES];
+    *out = clef__device_attached(dev, &proofs_slot);
     if (*out)
         return CLEF_OK;
     clef_proofs *proofs = calloc(1, sizeof *proofs);
     if (!proofs)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for what was proven");
-    clef_status s = clef__tune_db_beside(dev, "proof", path, err);
+    clef_status s = clef__cache_beside(dev, "proof", path, err);
     if (!s)
         s = read_file(proofs, path, err);
     if (s) {
         clef__proofs_free(proofs);
         return s;
     }
-    *out = dev->proofs = proofs;
+    clef__device_attach(dev, &proofs_slot, *out = proofs);
     return CLEF_OK;
 }
 
 clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error *err)
 {
-    char path[CLEF_TUNE_PATH_BYTES], dir[CLEF_TUNE_PATH_BYTES];
-    clef_status s = clef__tune_db_beside(dev, "proof", path, err);
+    char path[CLEF_CACHE_PATH_BYTES], dir[CLEF_CACHE_PATH_BYTES];
+    clef_status s = clef__cache_beside(dev, "proof", path, err);
     if (s || !path[0])
         return s;
     s = read_file(proofs, path, err);

@@ -78,6 +78,14 @@ void        clef__trials_leave(clef__trials *t);
 /** What a journal that nobody read says of a unit; is_known is 0 where it says nothing. */
 clef__trial_result clef__trial_read_journal(const char *journal, int32_t unit);
 
+/* ---- fused steps: fused_child.c, fused_check.c ---------------------------------------------------------------- */
+
+/** Builds and tries the fused steps of plans, for their hooks. */
+extern const clef__fused_builder clef__fused_by_child;
+
+/** CLEF_E_CL: outputs differ. CLEF_E_UNSUPPORTED: the list has no launches for the fused step. */
+clef_status clef__fused_check(struct clef_plan *plan, const clef_fused_trial *trial, clef_error *err);
+
 /* ---- a fused step as a unit: fused_trial.c ------------------------------------------------------------------------------- */
 
 #define CLEF__FUSED_OP "fused_step" /* among the proofs */

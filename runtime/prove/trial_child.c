@@ -127,9 +127,9 @@ static void keep_step(clef_device *dev, const clef__fused_unit *u)
 static clef_status try_step(clef_device *dev, const char *path, char *unit, clef_error *err)
 {
     clef__os_remove(path);
-    dev->saves_nothing = 1; /* the others' programs are theirs to keep */
-    if (clef__programs_go_behind(dev))
+    if (clef__background_allowed(dev))
         clef__os_go_behind();
+    dev->cache_policy = CLEF__SAVE_NEVER; /* the others' programs are theirs to keep */
     clef__fused_unit u;
     clef_status s = clef__fused_read_unit(dev, unit, &u, err);
     if (!s)

@@ -47,9 +47,9 @@ static clef_status spawn(clef_device *dev, const char *path, const char *first, 
     int n = 1;
     snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir); /* which the program may have named */
     environment[n++] = cache;
-    if (dev->dear_binaries)
+    if (dev->slow_to_serialize)
         environment[n++] = CLEF_DEAR "=1";
-    if (!clef__programs_go_behind(dev))
+    if (!clef__background_allowed(dev))
         environment[n++] = "CLEF_BACKGROUND=0";
     snprintf(device, sizeof device, "%d:%d", (int)dev->info.platform, (int)dev->info.index);
     const char *const argv[] = {dev->prover, "selftest", "--prove", path, "--first",

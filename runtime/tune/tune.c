@@ -6,7 +6,6 @@
 
 #include "graph/pass/pass.h"
 #include "runtime/os/os.h"
-#include "runtime/prove/proof.h"
 #include "runtime/tune/tune.h"
 
 enum {
@@ -26,6 +25,7 @@ typedef struct key_list {
 typedef struct tuner {
     clef_device *dev;
     clef_tune_db *db;
+    const clef__trust *trust;
     clef_tune_opts opts;
     clef_tune_case_opts case_opts;
     int at_load;           /* 1: what is not there is passed over */
@@ -202,7 +202,7 @@ static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *ke
     for (int32_t row = 0; clef__variant_row(row, &op); row++) {
         clef_tune_result r = {.key = *key, .row = row};
         if ((int32_t)op != key->op || !clef__tune_case_fits(c, row, key->rows) ||
-            clef__proof_failed(t->dev, row) || (t->at_load && !clef__proof_trusts(t->dev, row)))
+            t->trust->has_failed(t->dev, row) || (t->at_load && !t->trust->is_proven(t->dev, row)))
             continue;
         clef_status s = progress(t, err);
         if (!s)
@@ -223,14 +223,15 @@ static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *ke
 
 /* 1 when there is a choice among variants that this device has run rightly before: others would have to be
  * compiled and proven first, and are left to the user's `clef tune`. */
-static int has_choice(clef_device *dev, const clef_tune_key *key)
+static int has_choice(const tuner *t, const clef_tune_key *key)
 {
+    clef_device *dev = t->dev;
     clef_op op = CLEF_OP_NONE;
     const clef_variant *v;
     int n = 0;
     for (int32_t row = 0; (v = clef__variant_row(row, &op)); row++)
         n += (int32_t)op == key->op && clef__variant_runs_on(&dev->info.caps, v) &&
-             clef__proof_trusts(dev, row);
+             t->trust->is_proven(dev, row);
     return n > 1;
 }
 
@@ -272,7 +273,7 @@ static clef_status tune_all(tuner *t, key_list *list, clef_error *err)
         const clef_tune_key *key = &list->keys[i];
         if (!t->opts.again && clef__tune_db_knows(t->db, key))
             continue;
-        if (no_time(t) || (t->at_load && !has_choice(t->dev, key))) {
+        if (no_time(t) || (t->at_load && !has_choice(t, key))) {
             s = pass_over(t, key, err);
             continue;
         }
@@ -306,15 +307,18 @@ static void drop_light(key_list *list)
 }
 
 clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
-                               clef_error *err)
+                               const clef__trust *trust, clef_error *err)
 {
-    tuner t = {
-        .dev = dev,
-        .at_load = 1,
-        .opts = {.seconds = at_load_seconds,
-                 .progress = opts->compile.progress,
-                 .progress_user = opts->compile.progress_user},
-        .case_opts = {.rotate_bytes = AT_LOAD_ROTATE_BYTES, .seconds = at_load_timing_seconds, .brief = 1}};
+    tuner t = {.dev = dev,
+               .trust = trust,
+               .at_load = 1,
+               .opts = {.seconds = at_load_seconds,
+                        .progress = opts->compile.progress,
+                        .progress_user = opts->compile.progress_user},
+               .case_opts = {.rotate_bytes = AT_LOAD_ROTATE_BYTES,
+                             .seconds = at_load_timing_seconds,
+                             .brief = 1,
+                             .hooks = trust->hooks}};
     key_list list = {0};
     const char *wanted = clef__os_env("CLEF_TUNE");
     if (opts->compile.no_tune || (wanted && strcmp(wanted, "0") == 0) ||
@@ -378,14 +382,15 @@ static uint64_t rotate_bytes(const clef_device *dev)
     return wanted < AT_LOAD_ROTATE_BYTES ? AT_LOAD_ROTATE_BYTES : wanted > most ? most : wanted;
 }
 
-clef_status clef_tune(clef_device *dev, const clef_graph *graph, const clef_plan_opts *plan_opts,
-                      const clef_tune_opts *opts, clef_error *err)
+clef_status clef__tune(clef_device *dev, const clef_graph *graph, const clef_plan_opts *plan_opts,
+                       const clef_tune_opts *opts, const clef__trust *trust, clef_error *err)
 {
     const clef_plan_opts none = {0}, *po = plan_opts ? plan_opts : &none;
-    tuner t = {.dev = dev, .opts = opts ? *opts : (clef_tune_opts){0}};
+    tuner t = {.dev = dev, .trust = trust, .opts = opts ? *opts : (clef_tune_opts){0}};
     key_list list = {0};
-    dev->foreground = 1; /* nothing else may run while candidates are timed */
-    t.case_opts = (clef_tune_case_opts){.rotate_bytes = rotate_bytes(dev), .seconds = timing_seconds};
+    dev->cache_policy = CLEF__SAVE_IN_FOREGROUND; /* nothing else may run while candidates are timed */
+    t.case_opts = (clef_tune_case_opts){
+        .rotate_bytes = rotate_bytes(dev), .seconds = timing_seconds, .hooks = trust->hooks};
     clef_status s = clef__tune_db_open(dev, &t.db, err);
     if (!s)
         s = graph ? keys_of(dev, graph, po, &list, err) : common_keys(dev, po, &list, err);

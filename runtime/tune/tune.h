@@ -4,7 +4,9 @@
 
 #include "clef/tune.h"
 #include "graph/lower/variant.h"
-#include "runtime/device/device.h"
+#include "runtime/device/cache.h"
+#include "runtime/device/clblast.h"
+#include "runtime/plan/plan.h"
 
 /* ---- the database: runtime/tune/tune_db.c, its text: runtime/tune/tune_text.c ---------------------------------------------------------------- */
 
@@ -28,20 +30,11 @@ typedef struct clef_tune_result {
 enum { CLEF_TUNE_GAIN_PERCENT = 3 };
 #define CLEF_TUNE_NO_NUMBER INT64_C(1000000000000000) /* an error: NaN, or no result at all */
 
-enum { CLEF_MAX_CLBLAST_PARAMS = 20, CLEF_MAX_CLBLAST_KERNELS = 6 };
-/** Parameters of one of CLBlast's kernels, as CLBlastOverrideParameters() takes them. */
-typedef struct clef_clblast_kernel {
-    char    name[24]; /* "Xgemm"; empty: none */
-    int32_t n;
-    char    names[CLEF_MAX_CLBLAST_PARAMS][24];
-    int32_t values[CLEF_MAX_CLBLAST_PARAMS];
-} clef_clblast_kernel;
 typedef struct clef_clblast_tuning {
     clef_clblast_kernel kernels[CLEF_MAX_CLBLAST_KERNELS];
     int64_t             mflops_before, mflops_after; /* of f32 1024^3; 0: not measured */
 } clef_clblast_tuning;
 
-enum { CLEF_TUNE_PATH_BYTES = 768 };
 typedef struct clef_tune_db {
     clef_tune_result   *results;
     int32_t             n, cap;
@@ -62,12 +55,11 @@ int         clef__tune_db_knows(const clef_tune_db *db, const clef_tune_key *key
  *  cannot be written is no error. CLEF_E_NOMEM. */
 clef_status clef__tune_db_save(clef_device *dev, clef_tune_db *db, clef_error *err);
 /** Where the file is; empty when the device has no cache. CLEF_E_NOMEM. */
-clef_status clef__tune_db_path(const clef_device *dev, char out[CLEF_TUNE_PATH_BYTES], clef_error *err);
-/** <cache>/<folder>/<the name of that file>, for what else is kept of a device; empty without a cache. */
-clef_status clef__tune_db_beside(const clef_device *dev, const char *folder, char out[CLEF_TUNE_PATH_BYTES], clef_error *err);
+clef_status clef__tune_db_path(const clef_device *dev, char out[CLEF_CACHE_PATH_BYTES], clef_error *err);
 /** The fastest variant of each key, and which variants are set aside, in memory of its own. CLEF_E_NOMEM. */
 clef_status clef__tuning_make(const clef_tune_db *db, clef_tuning *out, clef_error *err);
-void        clef__tuning_finish(clef_tuning *tuning);
+/** The same of the device's database. */
+clef_status clef__tuning_of(clef_device *dev, clef_tuning *out, clef_error *err);
 
 /** The text of the database, malloced and NUL-terminated; NULL: no memory. */
 char *clef__tune_print(const clef_tune_db *db, const clef_device_info *device);
@@ -89,6 +81,7 @@ int clef__tune_can(const clef_tune_key *key);
 typedef struct clef_tune_case_opts {
     uint64_t rotate_bytes; /* of weights that a timing goes through at least, so that it reads past the cache; it takes this memory twice */
     double   seconds;      /* of a timing */
+    const clef__plan_hooks *hooks; /* of the plans */
     int32_t  brief;        /* 1: many rows are checked in whole blocks only, which compiles less */
 } clef_tune_case_opts;
 
@@ -108,14 +101,25 @@ clef_status clef__tune_case_print(clef_tune_case *c, int32_t row, const int32_t 
 clef_status clef__tune_case_time(clef_tune_case *c, int32_t row, const int32_t *values, int32_t class_of_rows, int64_t best, int64_t *ns,
                                  clef_error *err);
 
-/* ---- the rest ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the rest ------------------------------------------------------------------------------------------------- */
 
-/** The short tune when a plan is made, of what its graph (after the choose pass) multiplies and the database does not know: 2 s at most,
- *  and only weights of at least 1 MiB, so that small models start at once. CLEF_E_CANCELLED, CLEF_E_NOMEM; nothing else stops a plan. */
-clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_error *err);
+/** What is known by proof of a row of the table of variants on a device. The layer above provides it. */
+typedef struct clef__trust {
+    int (*has_failed)(clef_device *dev, int32_t row);
+    int (*is_proven)(clef_device *dev, int32_t row); /* or nothing is proven on this device */
+    const clef__plan_hooks *hooks;                   /* of the plans that candidates are timed with */
+} clef__trust;
 
-/** Makes CLBlast use these parameters on the device (runtime/device/clblast.c). Kernels that `tuning` does not name are left
- *  as they are. CLEF_E_CL, CLEF_E_UNSUPPORTED without CLBlast. */
-clef_status clef__clblast_apply(clef_device *dev, const clef_clblast_tuning *tuning, clef_error *err);
+/** What clef_tune() and clef_variants_list() do. */
+clef_status clef__tune(clef_device *dev, const clef_graph *graph, const clef_plan_opts *plan_opts,
+                       const clef_tune_opts *opts, const clef__trust *trust, clef_error *err);
+clef_status clef__variants_list(clef_device *dev, const clef__trust *trust, clef_variant_info **out, int32_t *n,
+                                clef_error *err);
+
+/** The short tune when a plan is made, of what its graph (after the choose pass) multiplies and the database does not know:
+ *  2 s at most, and only weights of at least 1 MiB, so that small models start at once. CLEF_E_CANCELLED, CLEF_E_NOMEM;
+ *  nothing else stops a plan. */
+clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
+                               const clef__trust *trust, clef_error *err);
 
 #endif

@@ -212,13 +212,13 @@ static clef_status take_setup(clef_tune_case *c, which w, setup **out, clef_erro
     if (!status && !s->graph)
         status = make_graph(c, s, err);
     if (!status)
-        status = clef__plan_create_bare(c->dev, s->graph,
-                                        &(clef_plan_opts){.as_stored = 1,
-                                                          .variants = "",
-                                                          .compile.no_tune = 1,
-                                                          .weights = weight_of,
-                                                          .weights_user = s},
-                                        &s->plan, err);
+        status = clef__plan_make(c->dev, s->graph,
+                                 &(clef_plan_opts){.as_stored = 1,
+                                                   .variants = "",
+                                                   .compile.no_tune = 1,
+                                                   .weights = weight_of,
+                                                   .weights_user = s},
+                                 c->opts.hooks, NULL, &s->plan, err);
     return status ? status : find_node(c, s, err);
 }
 

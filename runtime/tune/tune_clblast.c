@@ -197,7 +197,7 @@ static clef_status try_set(bench *t, const clef_clblast_tuning *set, clef_clblas
     int right = 0;
     clef_status s = progress(t, err);
     if (!s) {
-        s = clef__clblast_apply(t->dev, set, err);
+        s = clef__clblast_apply(t->dev, set->kernels, err);
         if (!s)
             s = try_now(t, &right, &now, err);
         out->n_tried++;
@@ -231,8 +231,8 @@ static clef_status settle(bench *t, const clef_clblast_tuning *best, clef_error 
 {
     clef_clblast_tuning plain = {0};
     make_plain(plain.kernels);
-    const clef_status s = clef__clblast_apply(t->dev, &plain, err);
-    return s ? s : clef__clblast_apply(t->dev, best, err);
+    const clef_status s = clef__clblast_apply(t->dev, plain.kernels, err);
+    return s ? s : clef__clblast_apply(t->dev, best->kernels, err);
 }
 
 static clef_status search(bench *t, double before, clef_clblast_tuning *best, clef_clblast_report *out,
@@ -286,8 +286,8 @@ clef_status clef_tune_clblast(clef_device *dev, const clef_tune_opts *opts, clef
     }
     /* What came before can be measured only while nothing was changed in this process. */
     const double before =
-        dev->clblast_ready && db->clblast.mflops_before ? (double)db->clblast.mflops_before / 1e3 : 0;
-    dev->clblast_ready = 1;
+        !dev->before_clblast && db->clblast.mflops_before ? (double)db->clblast.mflops_before / 1e3 : 0;
+    dev->before_clblast = NULL;
     s = make_bench(&t, err);
     if (!s)
         s = search(&t, before, &best, out, err);

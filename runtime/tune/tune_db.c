@@ -3,12 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/device/source.h"
 #include "runtime/os/os.h"
-#include "runtime/os/sha256.h"
 #include "runtime/tune/tune.h"
 
-enum { MAX_FILE_BYTES = 16 << 20, NAME_BYTES = 16 /* of the hash, in the file's name */ };
+enum { MAX_FILE_BYTES = 16 << 20 };
 
 /* ---- results
  * ---------------------------------------------------------------------------------------------------------------------
@@ -63,69 +61,9 @@ void clef__tune_db_free(clef_tune_db *db)
  * ----------------------------------------------------------------------------------------------------------------------
  */
 
-static void add_field(clef_sha256 *s, const char *text, size_t n)
+clef_status clef__tune_db_path(const clef_device *dev, char out[CLEF_CACHE_PATH_BYTES], clef_error *err)
 {
-    const uint64_t length = n; /* so that no two lists of fields read the same */
-    clef__sha256_add(s, &length, sizeof length);
-    clef__sha256_add(s, text, n);
-}
-
-/* Over all kernels: a changed one may be faster, or right at last. */
-static clef_status add_sources(clef_sha256 *s, clef_error *err)
-{
-    for (const clef_embedded *e = clef__embedded_cl; e->name; e++) {
-        const size_t stem_bytes = strlen(e->name) - 3;
-        char stem[64], *text;
-        size_t n;
-        if (strcmp(e->name + stem_bytes, ".cl") != 0 || stem_bytes >= sizeof stem)
-            continue;
-        memcpy(stem, e->name, stem_bytes);
-        stem[stem_bytes] = 0;
-        const clef_status status = clef__source_assemble(stem, &text, &n, err);
-        if (status == CLEF_E_NOMEM)
-            return status;
-        if (status != CLEF_OK)
-            continue; /* not in $CLEF_CL_DIR: what needs it will say so */
-        add_field(s, text, n);
-        free(text);
-    }
-    return CLEF_OK;
-}
-
-clef_status clef__tune_db_path(const clef_device *dev, char out[CLEF_TUNE_PATH_BYTES], clef_error *err)
-{
-    const char *const mask = clef__os_env("CLEF_CAPS"); /* a device with less is another device */
-    const char *const texts[] = {dev->info.name,   dev->info.vendor,        dev->info.version,
-                                 dev->info.driver, dev->info.platform_name, mask ? mask : ""};
-    unsigned char key[CLEF_SHA256_BYTES];
-    clef_sha256 s;
-    out[0] = 0;
-    if (!dev->cache_dir[0])
-        return CLEF_OK;
-    clef__sha256_init(&s);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        add_field(&s, texts[i], strlen(texts[i]));
-    const clef_status status = add_sources(&s, err);
-    if (status)
-        return status;
-    clef__sha256_finish(&s, key);
-    int n = snprintf(out, CLEF_TUNE_PATH_BYTES, "%s/tuning/", dev->cache_dir);
-    for (int i = 0; i < NAME_BYTES; i++)
-        n += snprintf(out + n, CLEF_TUNE_PATH_BYTES - (size_t)n, "%02x", key[i]);
-    snprintf(out + n, CLEF_TUNE_PATH_BYTES - (size_t)n, ".txt");
-    return CLEF_OK;
-}
-
-clef_status clef__tune_db_beside(const clef_device *dev, const char *folder, char out[CLEF_TUNE_PATH_BYTES],
-                                 clef_error *err)
-{
-    char tuning[CLEF_TUNE_PATH_BYTES];
-    const clef_status s = clef__tune_db_path(dev, tuning, err);
-    const char *name = strrchr(tuning, '/');
-    out[0] = 0;
-    if (!s && name)
-        snprintf(out, CLEF_TUNE_PATH_BYTES, "%s/%s%s", dev->cache_dir, folder, name);
-    return s;
+    return clef__cache_beside(dev, "tuning", out, err);
 }
 
 static clef_status read_file(clef_tune_db *db, const char *path, clef_error *err)
@@ -147,10 +85,25 @@ static clef_status read_file(clef_tune_db *db, const char *path, clef_error *err
     return parsed;
 }
 
+static void release_db(clef_device *dev, void *db)
+{
+    (void)dev;
+    clef__tune_db_free(db);
+}
+static const clef__attachment db_slot = {.release = release_db};
+
+/* A set of parameters that CLBlast refuses changes nothing, and is not needed. */
+static void apply_clblast(clef_device *dev)
+{
+    const clef_tune_db *db = clef__device_attached(dev, &db_slot);
+    if (db)
+        clef__clblast_apply(dev, db->clblast.kernels, NULL);
+}
+
 clef_status clef__tune_db_open(clef_device *dev, clef_tune_db **out, clef_error *err)
 {
-    char path[CLEF_TUNE_PATH_BYTES];
-    *out = dev->tuning;
+    char path[CLEF_CACHE_PATH_BYTES];
+    *out = clef__device_attached(dev, &db_slot);
     if (*out)
         return CLEF_OK;
     clef_tune_db *db = calloc(1, sizeof *db);
@@ -163,13 +116,14 @@ clef_status clef__tune_db_open(clef_device *dev, clef_tune_db **out, clef_error 
         clef__tune_db_free(db);
         return s;
     }
-    *out = dev->tuning = db;
+    clef__device_attach(dev, &db_slot, *out = db);
+    dev->before_clblast = apply_clblast;
     return CLEF_OK;
 }
 
 clef_status clef__tune_db_save(clef_device *dev, clef_tune_db *db, clef_error *err)
 {
-    char path[CLEF_TUNE_PATH_BYTES], dir[CLEF_TUNE_PATH_BYTES];
+    char path[CLEF_CACHE_PATH_BYTES], dir[CLEF_CACHE_PATH_BYTES];
     clef_status s = clef__tune_db_path(dev, path, err);
     if (s || !path[0])
         return s;
@@ -234,9 +188,9 @@ clef_status clef__tuning_make(const clef_tune_db *db, clef_tuning *out, clef_err
     return CLEF_OK;
 }
 
-void clef__tuning_finish(clef_tuning *tuning)
+clef_status clef__tuning_of(clef_device *dev, clef_tuning *out, clef_error *err)
 {
-    free((void *)(uintptr_t)tuning->choices);
-    free((void *)(uintptr_t)tuning->aside);
-    *tuning = (clef_tuning){0};
+    clef_tune_db *db = NULL;
+    const clef_status s = clef__tune_db_open(dev, &db, err);
+    return s ? s : clef__tuning_make(db, out, err);
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/prove/proof.h"
 #include "runtime/tune/tune.h"
 
 typedef struct listing {
@@ -93,7 +92,8 @@ static void describe(const clef_tune_db *db, const clef_tuning *tuning, const cl
 }
 
 /* A variant without any measurement. */
-static void describe_unmeasured(clef_device *dev, int32_t row, clef_variant_info *info)
+static void describe_unmeasured(clef_device *dev, const clef__trust *trust, int32_t row,
+                                clef_variant_info *info)
 {
     clef_op op = CLEF_OP_NONE;
     const clef_variant *v = clef__variant_row(row, &op);
@@ -101,7 +101,7 @@ static void describe_unmeasured(clef_device *dev, int32_t row, clef_variant_info
     *info = (clef_variant_info){.op = clef__ops[op]->name,
                                 .variant = v->name,
                                 .state = able ? CLEF_VARIANT_BY_ORDER : CLEF_VARIANT_UNFIT};
-    if (able && clef__proof_failed(dev, row)) {
+    if (able && trust->has_failed(dev, row)) {
         info->state = CLEF_VARIANT_FAILED;
         snprintf(info->why, sizeof info->why, "failed its proof; set aside (clef selftest --op %s)",
                  info->op);
@@ -113,7 +113,8 @@ static void describe_unmeasured(clef_device *dev, int32_t row, clef_variant_info
         snprintf(info->why, sizeof info->why, "needs %s", v->device_text ? v->device_text : "another device");
 }
 
-clef_status clef_variants_list(clef_device *dev, clef_variant_info **out, int32_t *n, clef_error *err)
+clef_status clef__variants_list(clef_device *dev, const clef__trust *trust, clef_variant_info **out,
+                                int32_t *n, clef_error *err)
 {
     clef_tune_db *db = NULL;
     clef_tuning tuning = {0};
@@ -132,7 +133,7 @@ clef_status clef_variants_list(clef_device *dev, clef_variant_info **out, int32_
                 s = add(&l, &info, err);
             }
         if (l.n == before && !s) {
-            describe_unmeasured(dev, row, &info);
+            describe_unmeasured(dev, trust, row, &info);
             s = add(&l, &info, err);
         }
     }

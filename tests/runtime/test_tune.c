@@ -427,7 +427,7 @@ static void test_file(void **state)
     clef_device *dev = open_with_cache("file");
     tune_product(dev);
     size_t n = 0;
-    char path[CLEF_TUNE_PATH_BYTES], *text = NULL;
+    char path[CLEF_CACHE_PATH_BYTES], *text = NULL;
     assert_int_equal(clef__tune_db_path(dev, path, &err), CLEF_OK);
     clef_device_close(dev);
     assert_int_equal(clef__os_read(path, 1 << 20, &text, &n, &err), CLEF_OK);

@@ -1,0 +1,98 @@
+/* Where a plan's memory comes from: a device, or nowhere. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "runtime/plan/plan.h"
+
+/* ---- a device ---- */
+
+static clef_status check_size(const clef_plan *plan, const char *subject, uint64_t n_bytes, clef_error *err)
+{
+    const uint64_t most = plan->dev->info.caps.max_alloc_bytes;
+    return n_bytes <= most
+               ? CLEF_OK
+               : clef__fail(err, CLEF_E_LIMIT, "%s: %" PRIu64 " bytes, a buffer of %s holds at most %" PRIu64,
+                            subject, n_bytes, plan->dev->info.name, most);
+}
+
+static clef_status create_buffer(const clef_plan *plan, const char *subject, cl_mem_flags flags,
+                                 uint64_t n_bytes, void *host, cl_mem *out, clef_error *err)
+{
+    const clef_status s = check_size(plan, subject, n_bytes, err);
+    cl_int code = CL_SUCCESS;
+    *out = s ? NULL : clCreateBuffer(plan->dev->context, flags, n_bytes, host, &code);
+    return s || *out ? s : clef__cl_fail(err, "clCreateBuffer", subject, code);
+}
+
+static clef_status zero_buffer(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
+                               clef_error *err)
+{
+    const cl_uchar none = 0;
+    const cl_int code =
+        clEnqueueFillBuffer(plan->dev->queue, mem, &none, sizeof none, 0, (size_t)n_bytes, 0, NULL, NULL);
+    return code ? clef__cl_fail(err, "clEnqueueFillBuffer", subject, code) : CLEF_OK;
+}
+
+static clef_status upload_bytes(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
+                                const void *data, clef_error *err)
+{
+    const cl_int code =
+        clEnqueueWriteBuffer(plan->dev->queue, mem, CL_TRUE, 0, (size_t)n_bytes, data, 0, NULL, NULL);
+    return code ? clef__cl_fail(err, "clEnqueueWriteBuffer", subject, code) : CLEF_OK;
+}
+
+static int allocate_host(size_t n_bytes, void **out)
+{
+    *out = malloc(n_bytes);
+    return *out != NULL;
+}
+
+const clef__storage clef__storage_device = {.create = create_buffer,
+                                            .zero = zero_buffer,
+                                            .upload = upload_bytes,
+                                            .allocate_host = allocate_host,
+                                            .run_load_nodes = clef__plan_run_load_nodes};
+
+/* ---- nowhere ---- */
+
+static clef_status create_nothing(const clef_plan *plan, const char *subject, cl_mem_flags flags,
+                                  uint64_t n_bytes, void *host, cl_mem *out, clef_error *err)
+{
+    (void)flags, (void)host;
+    *out = NULL;
+    return check_size(plan, subject, n_bytes, err);
+}
+
+static clef_status zero_nothing(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
+                                clef_error *err)
+{
+    (void)plan, (void)mem, (void)subject, (void)n_bytes, (void)err;
+    return CLEF_OK;
+}
+
+static clef_status upload_nothing(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
+                                  const void *data, clef_error *err)
+{
+    (void)plan, (void)mem, (void)subject, (void)n_bytes, (void)data, (void)err;
+    return CLEF_OK;
+}
+
+static int allocate_nothing(size_t n_bytes, void **out)
+{
+    (void)n_bytes;
+    *out = NULL;
+    return 1;
+}
+
+static clef_status load_nothing(clef_plan *plan, clef_error *err)
+{
+    (void)err;
+    plan->stats.weight_bytes += plan->stats.packed_bytes;
+    return CLEF_OK;
+}
+
+const clef__storage clef__storage_none = {.create = create_nothing,
+                                          .zero = zero_nothing,
+                                          .upload = upload_nothing,
+                                          .allocate_host = allocate_nothing,
+                                          .run_load_nodes = load_nothing};
