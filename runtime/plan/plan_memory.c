@@ -359,7 +359,7 @@ clef_status clef__plan_allocate(clef_plan *plan, clef_error *err)
         if (v->kind != CLEF_WEIGHT && v->kind != CLEF_COMPUTED)
             s = place_leaf(plan, v, &states, err);
     }
-    for (int32_t i = 0; i < plan->graph->n_values; i++)
+    for (int32_t i = 0; i < plan->graph->n_values && !s; i++)
         plan->stats.packed_bytes +=
             plan->at_load[i] ? (uint64_t)clef__bytes(plan->graph->values[i], NULL) : 0;
     if (!s)
