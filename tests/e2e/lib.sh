@@ -18,9 +18,16 @@ check() {
   if "$@" >"$tmp/check.log" 2>&1; then ok "$name"; else fail "$name: $* exited $?"; tail -n 20 "$tmp/check.log"; fi
 }
 
+# within SECONDS COMMAND...: the command succeeds, with no more processor time than that. A busy machine changes nothing.
+within() (
+  ulimit -S -t "$1"
+  shift
+  "$@"
+)
+
 # same NAME WANTED CAME
 same() {
-  if [ "$2" = "$3" ]; then ok "$1"; else fail "$1"; printf '  expected: %.600s\n  got:   %.600s\n' "$2" "$3"; fi
+  if [ "$2" = "$3" ]; then ok "$1"; else fail "$1"; printf '  expected: %.600s\n  got:      %.600s\n' "$2" "$3"; fi
 }
 
 # refused NAME CODE WORDS COMMAND...: exits with that code, prints nothing on stdout and one line on stderr that begins with "clef: " and
