@@ -1,5 +1,5 @@
-# Counts single tests in CTest's log: cmocka's, and the lines `ok …` and `FAIL …` of scripts. A program that ended badly without saying
-# why counts as one failure, one that ended well without counting as one pass. Fails when anything did.
+# Counts single tests in CTest's log: cmocka's, and the lines `ok …` and `FAIL …` of scripts. A program that fails without a failed
+# check counts as one failure; one that succeeds without a check counts as one pass. The exit code is 1 when anything failed.
 function close_test() {
   if (!open) return
   if (result == "failed" && !bad) bad = 1
@@ -9,7 +9,7 @@ function close_test() {
   open = 0
 }
 /^[0-9]+\/[0-9]+ Testing: / { close_test(); open = 1; name = $3; good = bad = 0; result = "failed"; why = "" }
-# Not at a line's begin: cmocka writes these to stderr, which may fall into a line of stdout.
+# These may be anywhere in a line: cmocka writes them to stderr, which can end up inside a line of stdout.
 match($0, /\[  PASSED  \] [0-9]+ test/) { good += substr($0, RSTART + 13) + 0 }
 match($0, /\[  FAILED  \] [0-9]+ test/) { bad += substr($0, RSTART + 13) + 0 }
 /^ok / { good++ }

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Sourced by tools/setup, tools/demo and tools/test. Everything said goes to stderr.
+# Sourced by the scripts of tools/. All messages go to stderr.
 
 say() { printf '%s\n' "$*" >&2; }
 
-# logged LOG WHAT COMMAND...: runs the command with its output appended to LOG, and shows where it stands: rewritten in place on a
-# terminal, else a line every ten seconds. When the command fails, shows the end of the log and fails too.
+# logged LOG WHAT COMMAND...: runs the command with its output appended to LOG, and shows its progress: one line that is rewritten
+# on a terminal, else a line every ten seconds. When the command fails, shows the end of the log and fails too.
 logged() {
   local log=$1 what=$2 shown=$SECONDS line at code=0
   shift 2
@@ -34,14 +34,14 @@ logged() {
   return 1
 }
 
-# build TARGET [CMAKE ARGUMENTS]: configures build/ when that was not done yet or arguments are given, then builds. From the root.
+# build TARGET [CMAKE ARGUMENTS]: configures build/ if it is not configured or arguments are given, then builds. Runs in the root.
 build() {
   local target=$1 log=build/build.log
   shift
   mkdir -p build
   : >$log
   if [ -f build/CMakeCache.txt ] && ! [ -f build/build.ninja ]; then
-    rm -f build/CMakeCache.txt # a first try that failed; or another generator's, which CMake then refuses by name
+    rm -f build/CMakeCache.txt # left by a first try that failed, or by another generator, which CMake then names
   fi
   if ! [ -f build/build.ninja ] || [ $# -gt 0 ]; then
     logged $log configuring cmake --preset release "$@" || return 1
