@@ -160,16 +160,16 @@ typedef struct positions_args {
 } positions_args;
 
 /* out [heads, queries, keys] of x [distances, heads]; offsets of x and pos. */
-typedef struct relative_args {
+typedef struct relative_bias_args {
     args_uint heads, queries, keys, distances;
     args_uint x, pos;
-} relative_args;
+} relative_bias_args;
 
 /* out [n] = x[.., ids[..]]: rows of n_row elements of x, k of ids; offsets. */
-typedef struct pick_args {
+typedef struct gather_elements_args {
     args_uint n, k, n_row;
     args_uint x, ids;
-} pick_args;
+} gather_elements_args;
 
 /* out [rows, n] of x [rows, k] (each 1) or [rows / chosen, k], W of `experts` matrices; offsets in
  * elements. */

@@ -9,10 +9,17 @@
 #include "graph/tune.h"
 
 /* ---- attributes: the fields of the op's options struct, as the text form names them ------------------------------------------- */
-typedef enum clef_attr_type { CLEF_ATTR_INT, CLEF_ATTR_FLOAT, CLEF_ATTR_DIM, CLEF_ATTR_AXES, CLEF_ATTR_ENUM } clef_attr_type;
+typedef enum clef_attr_type {
+    CLEF_ATTR_INT,   /* int32_t */
+    CLEF_ATTR_FLOAT, /* float */
+    CLEF_ATTR_DIM,   /* clef_dim */
+    CLEF_ATTR_AXES,  /* int32_t[4] */
+    CLEF_ATTR_ENUM,  /* int32_t, printed as one of `names` */
+    CLEF_ATTR_DTYPE  /* int32_t, a clef_dtype printed by its name */
+} clef_attr_type;
 typedef struct clef_attr_def {
     const char        *name; /* NULL ends the list */
-    clef_attr_type     type; /* INT int32_t; FLOAT float; DIM clef_dim; AXES int32_t[4]; ENUM int32_t printed by its name */
+    clef_attr_type     type;
     size_t             offset;
     const char *const *names; /* ENUM: the names of 0, 1, 2 ..; NULL ends them */
 } clef_attr_def;
@@ -42,21 +49,6 @@ typedef struct clef_ref_tensor {
 typedef struct clef_cost {
     double flops, bytes;
 } clef_cost;
-
-/* ---- cases ------------------------------------------------------------------------------------------------------------------- */
-/** A case of the op's own test: a graph in the text form (symbols are bound to their bounds, then each to 1), run on every device and
- *  held against .ref. I32 inputs are drawn from [int_lo, int_hi), floats from N(0, 1) * spread (0: 1). */
-typedef struct clef_op_case {
-    const char *graph; /* NULL ends the list */
-    int32_t     int_lo, int_hi;
-    float       spread;
-    float       tol; /* 0: the op's */
-} clef_op_case;
-
-/** The block formats that kernels read by decoding alone, for the cases of ops that take weights: X(name), with commas between. */
-#define CLEF_BLOCK_FORMATS(X)                                                                                                      \
-    X("q4_1"), X("q5_0"), X("q5_1"), X("q2_k"), X("q3_k"), X("q4_k"), X("q5_k"), X("q6_k"), X("iq4_nl"), X("iq4_xs"), X("iq1_s"),   \
-        X("iq1_m"), X("iq2_xxs"), X("iq2_xs"), X("iq2_s"), X("iq3_xxs"), X("iq3_s"), X("tq1_0"), X("tq2_0"), X("mxfp4")
 
 /* ---- lowering ---------------------------------------------------------------------------------------------------------------- */
 typedef struct clef_lowering {
@@ -132,7 +124,7 @@ typedef struct clef_op_def {
     /** A small node that launches the same kernels (graph/shrink.h). NULL, or a NULL result: the node is copied as it is. */
     clef_value *(*shrink)(struct clef__shrinker *s, const clef_value *n);
     const clef__tune_op *tune; /* NULL: the op is not tuned */
-    const clef_op_case *cases;
+    const char *cases; /* the file graph/cases/CASES.clef; NULL: it has the op's name */
     float             (*tol_of)(const clef_value *n); /* NULL, or what a node's options make of tol */
     float               tol; /* |x - ref| <= tol * (max |ref| + 1e-6), on every case; set it from a bound, state which */
 } clef_op_def;

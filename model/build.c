@@ -107,8 +107,9 @@ static void add_candidates(clef_builder *b, int32_t k)
         clef_reshape(b->g, clef_graph_find(b->g, "logits"), clef_shape_2(b->B, clef_n(b->hp->n_vocab)));
     clef_value *top = clef_topk(b->g, x, &(clef_topk_opts){k});
     clef_output(b->g, "candidates", top);
-    clef_output(b->g, "candidate_scores",
-                clef_pick(b->g, clef_softmax(b->g, x, NULL, NULL, &(clef_softmax_opts){.log = 1}), top));
+    clef_output(
+        b->g, "candidate_scores",
+        clef_gather_elements(b->g, clef_softmax(b->g, x, NULL, NULL, &(clef_softmax_opts){.log = 1}), top));
 }
 
 /* Symbols and inputs. A decoder's tokens see S cached positions, an encoder's each other. */

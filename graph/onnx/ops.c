@@ -174,7 +174,7 @@ EMIT(topk)
     return clef__onnx_cast(x, outputs[1], ONNX_INT32);
 }
 
-EMIT(pick)
+EMIT(gather_elements)
 {
     ONNX(x, "GatherElements", clef__onnx_value(x, n->in[0]), clef__onnx_stored(x, n->in[1]));
     return clef__onnx_int(x, "axis", -1);
@@ -244,9 +244,9 @@ EMIT(positions)
     return clef__onnx_positions(x, n->in[0], ((const clef_positions_opts *)(const void *)n->attr)->length);
 }
 
-EMIT(relative)
+EMIT(relative_bias)
 {
-    const clef_relative_opts *o = (const void *)n->attr;
+    const clef_relative_bias_opts *o = (const void *)n->attr;
     const int64_t distances = n->in[0]->shape.dim[0].n;
     const char *at = clef__onnx_positions(x, n->in[1], o->queries); /* [1, T] */
     const char *query = ONNX(x, "Sub", ONNX(x, "Transpose", at), clef__onnx_i32(x, (int32_t)(distances / 2)));

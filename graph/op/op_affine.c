@@ -30,15 +30,6 @@ static clef_status affine_lower(clef_lowering *lo, const clef_value *n, clef_err
     return clef__lower_elementwise(lo, n, "affine", o->scale, o->shift, err);
 }
 
-static const clef_op_case affine_cases[] = {
-    {.graph = "input x f32 []\ny = affine(x) scale=2 shift=-1\noutput y\n"},
-    {.graph = "symbol T <= 9\ninput x f32 [3, T, 67]\ny = affine(x) scale=-0.5\noutput y\n"},
-    {.graph = "input x f32 [3, 17]\ny = affine(x) shift=2.5\noutput y\n"},
-    {.graph =
-         "input x f32 [6, 2, 17]\nv = permute(x) axes=[1, 2, 0]\ny = affine(v) scale=3 shift=1\noutput y\n"},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_affine = {
     .name = "affine",
     .formula = "out = scale x + shift",
@@ -52,6 +43,5 @@ const clef_op_def clef__op_affine = {
     .cost = affine_cost,
     .lower = affine_lower,
     .in_place = 1,
-    .cases = affine_cases,
     .tol = 3e-7f, /* two roundings of 6e-8 */
 };

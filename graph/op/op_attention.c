@@ -249,103 +249,6 @@ const clef_variant clef__attention_gpu_query = {.name = "gpu_query", .lower = la
  * ----------------------------------------------------------------------------------------------------------------------
  */
 
-#define CACHE_CASE(dtype, h, hk, d, s, attributes, p)                                                        \
-    {                                                                                                        \
-        .graph = "symbol T <= 9\nsymbol S <= " s "\nstate kc " dtype " [1, " hk ", " s ", " d                \
-                 "]\nstate vc " dtype " [1, " hk ", " s ", " d "]\ninput x f32 [1, T, " h ", " d             \
-                 "]\ninput kx f32 [1, " hk ", " s ", " d "]\ninput vx f32 [1, " hk ", " s ", " d "]\n"       \
-                 "input p i32 [1]\nk = cache_write(kc, kx)\nv = cache_write(vc, vx)\nq = permute(x) "        \
-                 "axes=[0, 2, 1, 3]\n"                                                                       \
-                 "ks = slice(k) axis=2 size=S\nvs = slice(v) axis=2 size=S\no = attention(q, ks, vs, _, p) " \
-                 "causal=1 scale=0.125" attributes "\noutput o\n",                                           \
-        .int_lo = p, .int_hi = p + 1                                                                         \
-    }
-
-static const clef_op_case attention_cases[] = {
-    /* NaN stays NaN: a row of it is not one that keeps nothing */
-    {.graph = "const q f32 [1, 1, 3, 1] = 1, nan, 2\ninput k f32 [1, 1, 150, 1]\ninput v f32 [1, 1, 150, "
-              "4]\ny = attention(q, k, "
-              "v)\noutput y\n"},
-    {.graph = "const q f32 [1, 1, 7, 1] = 1, nan, 2, 3, 4, 5, nan\ninput k f32 [1, 1, 9, 1]\ninput v f32 [1, "
-              "1, 9, 4]\n"
-              "y = attention(q, k, v) causal=1\noutput y\n"},
-    {.graph = "input q f32 [1, 1, 1, 1]\ninput k f32 [1, 1, 1, 1]\ninput v f32 [1, 1, 1, 1]\ny = "
-              "attention(q, k, v)\noutput y\n"},
-    {.graph = "symbol T <= 7\nsymbol S <= 70\ninput q f32 [2, 6, T, 16]\ninput k f32 [2, 2, S, 16]\ninput v "
-              "f32 [2, 2, S, 16]\n"
-              "y = attention(q, k, v) scale=0.25\noutput y\n"},
-    {.graph = "symbol T <= 7\nsymbol S <= 70\ninput q f32 [2, 4, T, 33]\ninput k f32 [2, 4, S, 33]\ninput v "
-              "f32 [2, 4, S, 17]\n"
-              "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.2 causal=1\noutput y\n",
-     .int_hi = 60},
-    {.graph =
-         "symbol T <= 7\ninput q f32 [2, 4, T, 64]\ninput k f32 [2, 1, 67, 64]\ninput v f32 [2, 1, 67, 64]\n"
-         "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.125 causal=1 window=9 softcap=3\noutput y\n",
-     .int_hi = 90}, /* some rows see nothing: zeros */
-    {.graph =
-         "symbol T <= 130\ninput q f32 [2, 4, T, 20]\ninput k f32 [2, 2, T, 20]\ninput v f32 [2, 2, T, 20]\n"
-         "input m i32 [2, 1, 1, T]\ny = attention(q, k, v, m) scale=0.2 window=9\noutput y\n",
-     .int_hi = 3}, /* a window to both sides */
-    {.graph = "symbol T <= 3\ninput q f32 [2, 4, T, 64]\ninput k f32 [2, 1, 267, 64]\ninput v f32 [2, 1, "
-              "267, 64]\n"
-              "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.125 window=40\noutput y\n",
-     .int_lo = -30,
-     .int_hi = 300},
-    {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 40, 20]\ninput v f32 [2, 3, 40, 48]\ninput m "
-              "f32 [3, 5, 40]\n"
-              "y = attention(q, k, v, m)\noutput y\n"},
-    {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 40, 20]\ninput v f32 [2, 3, 40, 48]\ninput m "
-              "i32 [2, 1, 1, 40]\n"
-              "y = attention(q, k, v, m) scale=0.3\noutput y\n",
-     .int_hi = 2},
-    {.graph = "input q f32 [2, 3, 5, 20]\ninput k f32 [2, 3, 3, 20]\ninput v f32 [2, 3, 3, 48]\ninput m i8 "
-              "[2, 1, 5, 3]\n"
-              "y = attention(q, k, v, m) scale=0.3\noutput y\n",
-     .int_hi = 2}, /* some rows keep nothing */
-    {.graph = "symbol T <= 5\nsymbol S <= 24\nstate kc f32 [1, 2, 32, 24]\nstate vc f32 [1, 2, 32, "
-              "24]\ninput x f32 [1, T, 4, 24]\n"
-              "input y f32 [1, 2, 32, 24]\ninput p i32 [1]\nk = cache_write(kc, y)\nv = cache_write(vc, y)\n"
-              "q = permute(x) axes=[0, 2, 1, 3]\nks = slice(k) axis=2 size=S\nvs = slice(v) axis=2 size=S\n"
-              "o = attention(q, ks, vs, _, p) causal=1 scale=0.2\noutput o\n",
-     .int_hi = 19},
-    {.graph = "input q f32 [1, 2, 3, 40]\ninput k f16 [1, 2, 33, 40]\ninput v bf16 [1, 2, 33, 40]\ny = "
-              "attention(q, k, v) scale=0.2\n"
-              "output y\n"},
-    {.graph = "input q f32 [1, 1, 2, 256]\ninput k f32 [1, 1, 33, 256]\ninput v f32 [1, 1, 33, 512]\ny = "
-              "attention(q, k, v) scale=0.06\n"
-              "output y\n"},
-    /* caches of every type, read as a step does; three heads a group, seven, one; windows; more keys than a
-       part or a chunk holds */
-    CACHE_CASE("f32", "14", "2", "64", "1500", "", 1400),
-    CACHE_CASE("f16", "6", "2", "40", "700", "", 600),
-    CACHE_CASE("f16", "7", "1", "64", "1100", " window=300", 1000),
-    CACHE_CASE("q8_0", "3", "3", "64", "600", "", 500),
-    CACHE_CASE("q8_0", "14", "2", "96", "1100", " window=70 softcap=5", 1000),
-    /* many tiles, more than one in each; two sequences at different places */
-    {.graph = "symbol T <= 67\nsymbol S <= 333\ninput q f32 [2, 6, T, 64]\ninput k f32 [2, 2, S, 64]\ninput "
-              "v f16 [2, 2, S, 80]\n"
-              "input p i32 [2]\ny = attention(q, k, v, _, p) scale=0.125 causal=1 window=100\noutput y\n",
-     .int_hi = 260},
-    {.graph = "symbol T <= 130\ninput q f32 [1, 3, T, 33]\ninput k f32 [1, 3, 130, 33]\ninput v f32 [1, 3, "
-              "130, 112]\n"
-              "input m f32 [T, 130]\ny = attention(q, k, v, m) scale=0.2 causal=1\noutput y\n"},
-    {.graph = "symbol T <= 5\nsymbol S <= 900\ninput q f32 [1, 8, T, 64]\ninput k f32 [1, 1, S, 64]\ninput v "
-              "f32 [1, 1, S, 20]\n"
-              "input m i32 [1, 1, 1, S]\ny = attention(q, k, v, m) scale=0.125\noutput y\n",
-     .int_hi = 2},
-    /* sinks */
-    {.graph = "symbol T <= 130\ninput q f32 [2, 6, T, 33]\ninput k f32 [2, 2, 150, 33]\ninput v f32 [2, 2, "
-              "150, 20]\ninput p i32 [2]\n"
-              "input s f32 [6]\ny = attention(q, k, v, _, p, s) scale=0.2 causal=1 window=20\noutput y\n",
-     .int_hi = 20},
-    {.graph = "symbol T <= 3\nsymbol S <= 1100\ninput q f32 [1, 8, T, 64]\ninput k f32 [1, 1, S, 64]\ninput "
-              "v f32 [1, 1, S, 64]\n"
-              "input m i32 [1, 1, 1, S]\nweight s bf16 [8]\ny = attention(q, k, v, m, _, s) "
-              "scale=0.125\noutput y\n",
-     .int_hi = 2},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_attention = {
     .name = "attention",
     .formula = "out[b, t, h, :] = softmax(cap(scale q k^T) + mask) v of each head; causal, window, sinks",
@@ -361,7 +264,6 @@ const clef_op_def clef__op_attention = {
     .cost = attention_cost,
     .lower = clef__lower_variant,
     .tune = &clef__tune_attention,
-    .cases = attention_cases,
     .tol = 1e-5f, /* a score of size z is wrong by (D / 16 + 5) 6e-8 |z|, and so is, relatively, its weight;
                      |z| < 20 here */
 };

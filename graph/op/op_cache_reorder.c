@@ -99,34 +99,6 @@ static clef_status cache_reorder_lower(clef_lowering *lo, const clef_value *n, c
                         err);
 }
 
-static const clef_op_case cache_reorder_cases[] = {
-    {.graph = "state c f32 [1, 1, 1, 1]\ninput x f32 [1, 1, 1, 1]\ninput o i32 [1]\nw = cache_write(c, x)\ny "
-              "= cache_reorder(w, o)\noutput y\n",
-     .int_hi = 1},
-    {.graph = "symbol B <= 4\nstate c f32 [4, 2, 6, 17]\ninput x f32 [4, 2, 6, 17]\ninput o i32 [B]\nw = "
-              "cache_write(c, x)\n"
-              "y = cache_reorder(w, o)\nz = affine(y) scale=1\noutput z\n",
-     .int_lo = -1,
-     .int_hi = 5}, /* some stay where they are */
-    {.graph = "state c f32 [5, 3, 7, 33]\ninput x f32 [5, 3, 7, 33]\ninput o i32 [3]\nw = cache_write(c, x)\n"
-              "y = cache_reorder(w, o) rows=4\nz = affine(y) scale=1\noutput z\n",
-     .int_hi = 5},
-    {.graph = "state c f16 [3, 2, 5, 37]\ninput x f32 [3, 2, 5, 37]\ninput o i32 [3]\nw = cache_write(c, x)\n"
-              "y = cache_reorder(w, o)\nz = copy(y)\noutput z\n",
-     .int_hi = 3},
-    {.graph = "state c q8_0 [4, 2, 3, 96]\ninput x f32 [4, 2, 3, 96]\ninput o i32 [4]\ninput i i32 [24]\nw = "
-              "cache_write(c, x)\n"
-              "y = cache_reorder(w, o)\nu = reshape(y) : q8_0 [24, 96]\nz = gather(u, i)\noutput z\n",
-     .int_hi = 4},
-    {.graph = "symbol S <= 9\nstate c f32 [2, 2, 9, 8]\ninput x f32 [2, 2, 1, 8]\ninput v f32 [2, 2, 9, "
-              "8]\ninput o i32 [2]\n"
-              "w = cache_write(c, v)\nr = cache_reorder(w, o) rows=S\ny = cache_write(r, x)\ns = slice(y) "
-              "axis=2 size=S\n"
-              "z = affine(s) scale=1\noutput z\n",
-     .int_hi = 2},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_cache_reorder = {
     .name = "cache_reorder",
     .formula = "cache[b, h, s, :] = cache before[order[b], h, s, :] for s < rows; out is the cache",
@@ -142,6 +114,5 @@ const clef_op_def clef__op_cache_reorder = {
     .proof = CLEF__PROOF_BY_CASES,
     .view = 1,
     .writes = 1,
-    .cases = cache_reorder_cases,
     .tol = 0, /* moves bits; the affines multiply by 1 */
 };

@@ -103,33 +103,6 @@ static clef_status cache_write_lower(clef_lowering *lo, const clef_value *n, cle
     return clef__cache_write_launch(lo, &args, n, x, pos, err);
 }
 
-static const clef_op_case cache_write_cases[] = {
-    {.graph = "state c f32 [1, 1, 1, 1]\ninput x f32 [1, 1, 1, 1]\ny = cache_write(c, x)\noutput y\n"},
-    {.graph = "symbol T <= 5\nstate c f32 [3, 2, 12, 17]\ninput x f32 [2, 2, T, 17]\ninput p i32 [2]\ny = "
-              "cache_write(c, x, p)\noutput y\n",
-     .int_hi = 13}, /* some rows fall off the end */
-    {.graph = "symbol T <= 5\nstate c f32 [2, 2, 12, 64]\ninput x f32 [2, T, 2, 64]\nv = permute(x) axes=[0, "
-              "2, 1, 3]\n"
-              "y = cache_write(c, v)\nz = affine(y) scale=2\noutput z\n"},
-    {.graph = "state c f32 [1, 2, 6, 8]\ninput x f32 [1, 2, 2, 8]\ninput p i32 [1]\ninput q i32 [1]\nd = "
-              "cache_write(c, x, p)\n"
-              "s = affine(x) scale=3\ny = cache_write(d, s, q)\noutput y\n",
-     .int_hi = 6},
-    {.graph = "symbol T <= 5\nstate c f16 [3, 2, 12, 37]\ninput x f32 [2, 2, T, 37]\ninput p i32 [2]\ny = "
-              "cache_write(c, x, p)\nz = copy(y)\n"
-              "output z\n",
-     .int_hi = 13},
-    {.graph = "symbol T <= 5\nstate c f16 [2, 2, 12, 64]\ninput x f32 [2, T, 2, 64]\nv = permute(x) axes=[0, "
-              "2, 1, 3]\n"
-              "y = cache_write(c, v)\nz = copy(y)\noutput z\n"},
-    {.graph = "symbol T <= 5\nstate c q8_0 [2, 2, 12, 96]\ninput x f32 [2, T, 2, 96]\ninput p i32 [2]\ninput "
-              "i i32 [48]\n"
-              "v = permute(x) axes=[0, 2, 1, 3]\ny = cache_write(c, v, p)\nu = reshape(y) : q8_0 [48, 96]\nz "
-              "= gather(u, i)\noutput z\n",
-     .int_hi = 13},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_cache_write = {
     .name = "cache_write",
     .formula = "cache[b, h, pos[b] + t, :] = x[b, h, t, :]; out is the cache",
@@ -142,6 +115,5 @@ const clef_op_def clef__op_cache_write = {
     .lower = cache_write_lower,
     .view = 1,
     .writes = 1,
-    .cases = cache_write_cases,
     .tol = 3e-7f, /* one rounding of 6e-8, in an affine after it */
 };

@@ -454,71 +454,6 @@ const clef_variant clef__cached_attention_parts = {.name = "parts", .lower = par
  * ----------------------------------------------------------------------------------------------------------------------
  */
 
-/* The last bit of a key that norm and rope have made may round it the other way in f16 (by 2^-11) or q8_0 (by
- * 1/127 of its block's largest): scores of up to 20, of which an element is a tenth at most, move by a
- * thousandth, by a hundredth. */
-#define STEP_TOL_F32 0
-#define STEP_TOL_F16 2e-4f
-#define STEP_TOL_Q8_0 2e-3f
-
-/* Two sequences of up to t positions from the one in [p, p + 4) on, caches of s rows that are filled before.
- */
-#define STEP_CASE(TYPE, type, h, hk, d, s, t, p, more, attributes)                                           \
-    {                                                                                                        \
-        .graph = "symbol T <= " t "\nsymbol S <= " s "\nstate kc " type " [2, " hk ", " s ", " d             \
-                 "]\nstate vc " type " [2, " hk ", " s ", " d "]\ninput x f32 [2, T, " h ", " d              \
-                 "]\ninput kx f32 [2, T, " hk ", " d "]\ninput vx f32 [2, T, " hk ", " d                     \
-                 "]\ninput ko f32 [2, " hk ", " s ", " d "]\ninput vo f32 [2, " hk ", " s ", " d             \
-                 "]\ninput p i32 [2]\nconst f f32 [8] = "                                                    \
-                 "1, 0.7, 0.5, 0.3, 0.2, 0.1, 0.03, 0.001\nweight w f32 [" d                                 \
-                 "]\nk = cache_write(kc, ko)\nv = cache_write(vc, vo)\n"                                     \
-                 "ks = slice(k) axis=2 size=S\nvs = slice(v) axis=2 size=S\no = cached_attention(x, kx, "    \
-                 "vx, ks, vs, p" more ") causal=1 scale=0.125" attributes "\noutput o\n",                    \
-        .int_lo = p, .int_hi = p + 4, .tol = STEP_TOL_##TYPE                                                 \
-    }
-
-static const clef_op_case cached_cases[] = {
-    {.graph = "state kc f32 [1, 1, 1, 1]\nstate vc f32 [1, 1, 1, 1]\ninput x f32 [1, 1, 1, 1]\ny = "
-              "cached_attention(x, x, x, kc, vc)\n"
-              "output y\n"},
-    /* groups, widths, lengths, types; no rope, some of a head turned, all of it */
-    STEP_CASE(F32, "f32", "3", "3", "16", "90", "5", 70, ", f", ""),
-    STEP_CASE(F32, "f32", "4", "2", "64", "160", "2", 100, "", ""),
-    STEP_CASE(F16, "f16", "14", "2", "64", "1100", "5", 1000, ", f", " interleaved=1"),
-    STEP_CASE(F16, "f16", "8", "1", "80", "300", "1", 200, ", f", " window=70"),
-    STEP_CASE(F32, "f32", "4", "2", "20", "90", "5", 60, ", f", " interleaved=2"),
-    STEP_CASE(F16, "f16", "3", "3", "64", "700", "2", 600, ", f", ""),
-    STEP_CASE(F16, "f16", "2", "1", "20", "80", "4", 60, ", f", " rope_scale=1.5"),
-    STEP_CASE(F16, "f16", "2", "2", "256", "70", "2", 30, ", f", ""),
-    STEP_CASE(Q8_0, "q8_0", "7", "1", "64", "1100", "2", 1000, ", f", " softcap=5"),
-    STEP_CASE(Q8_0, "q8_0", "2", "2", "96", "140", "5", 90, ", f", " window=33"),
-    STEP_CASE(Q8_0, "q8_0", "8", "4", "128", "70", "3", 0, ", f", ""),
-    /* many positions; over the end of the caches */
-    STEP_CASE(F16, "f16", "4", "2", "64", "130", "70", 40, ", f", ""),
-    STEP_CASE(Q8_0, "q8_0", "4", "2", "32", "130", "70", 60, ", f", " interleaved=1 window=50"),
-    STEP_CASE(F32, "f32", "2", "2", "24", "64", "4", 61, ", f", ""),
-    /* norms */
-    STEP_CASE(F16, "f16", "4", "2", "64", "130", "70", 40, ", f, _, w, w", " eps=1e-6"),
-    STEP_CASE(Q8_0, "q8_0", "8", "2", "32", "90", "5", 60, ", _, _, w, w", " eps=1e-5"),
-    STEP_CASE(F32, "f32", "6", "2", "24", "90", "2", 60, ", f, _, w, w", " eps=1e-5"),
-    /* heads that are slices of one product, keys that all may see, masks */
-    {.graph = "symbol T <= 6\nstate kc f16 [3, 2, 40, 32]\nstate vc f32 [3, 2, 40, 16]\ninput x f32 [2, T, "
-              "10, 32]\nweight f f32 [16]\n"
-              "input vx f32 [2, T, 3, 16]\ninput p i32 [2]\ninput m f32 [T, 40]\nq = slice(x) axis=2 start=1 "
-              "size=6\n"
-              "kx = slice(x) axis=2 start=7 size=2\nvs = slice(vx) axis=2 start=1 size=2\nks = slice(kc) "
-              "size=2\nvc2 = slice(vc) size=2\n"
-              "y = cached_attention(q, kx, vs, ks, vc2, p, f, m) scale=0.2\noutput y\n",
-     .int_hi = 40},
-    {.graph =
-         "symbol T <= 6\nstate kc q8_0 [1, 1, 70, 32]\nstate vc f16 [1, 1, 70, 48]\ninput x f32 [1, T, 5, "
-         "32]\nweight f f32 [16]\n"
-         "input kx f32 [1, T, 1, 32]\ninput vx f32 [1, T, 1, 48]\ninput p i32 [1]\ninput m i8 [1, 1, 1, 70]\n"
-         "y = cached_attention(x, kx, vx, kc, vc, p, f, m) causal=1 interleaved=1\noutput y\n",
-     .int_hi = 60},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_cached_attention = {
     .name = "cached_attention",
     .formula = "out = attention(q', write(k_cache, k'), write(v_cache, v)), where q' and k' are "
@@ -537,6 +472,5 @@ const clef_op_def clef__op_cached_attention = {
     .cost = cached_cost,
     .lower = clef__lower_variant,
     .writes = 1 << K_CACHE | 1 << V_CACHE,
-    .cases = cached_cases,
     .tol = 1e-5f, /* as attention's; the angles' and norms' roundings are a few of 6e-8 more */
 };

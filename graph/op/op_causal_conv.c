@@ -89,30 +89,6 @@ static clef_status conv_lower(clef_lowering *lo, const clef_value *n, clef_error
                         err);
 }
 
-#define CONV_CASE(t, c, k, lo)                                                                               \
-    {                                                                                                        \
-        .graph = "symbol T <= " t "\nstate s f32 [3, 1, " k ", " c "]\ninput i f32 [2, 1, " k ", " c         \
-                 "]\ninput x f32 [2, T, " c "]\nweight w f32 [" c                                            \
-                 ", 4]\ninput p i32 [2]\nf = cache_write(s, i)\ny = causal_conv(x, w, f, p)\noutput y\n",    \
-        .int_lo = lo, .int_hi = lo + 2                                                                       \
-    }
-
-static const clef_op_case conv_cases[] = {
-    CONV_CASE("9", "35", "3", 0),
-    CONV_CASE("2", "64", "3", 5),
-    {.graph = "symbol B <= 3\nsymbol T <= 2\nstate s f32 [3, 1, 3, 17]\ninput i f32 [3, 1, 3, 17]\ninput x "
-              "f32 [B, T, 17]\nweight w f32 "
-              "[17, 4]\n"
-              "input p i32 [B]\ninput o i32 [B]\nf = cache_write(s, i)\nr = cache_reorder(f, o)\ny = "
-              "causal_conv(x, w, r, p)\noutput y\n",
-     .int_lo = 1,
-     .int_hi = 3}, /* as beam search has it */
-    {.graph = "symbol T <= 70\nstate s f32 [1, 1, 1, 5]\ninput v f32 [1, T, 12]\nx = slice(v) axis=2 start=4 "
-              "size=5\nweight w bf16 [5, 2]\n"
-              "y = causal_conv(x, w, s)\noutput y\n"},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_causal_conv = {
     .name = "causal_conv",
     .formula = "out[b, t, c] = sum_j w[c, j] x[b, t + j - K + 1, c]; what lies before the step comes from "
@@ -126,6 +102,5 @@ const clef_op_def clef__op_causal_conv = {
     .cost = conv_cost,
     .lower = conv_lower,
     .writes = 1 << 2,
-    .cases = conv_cases,
     .tol = 1e-6f, /* up to 16 products summed, 6e-8 each */
 };

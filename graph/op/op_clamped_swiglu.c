@@ -47,19 +47,6 @@ static clef_status clamped_lower(clef_lowering *lo, const clef_value *n, clef_er
     return clef__lower_elementwise(lo, n, "clamped_swiglu", o->alpha, o->limit, err);
 }
 
-static const clef_op_case clamped_cases[] = {
-    {.graph = "input g f32 [1]\ninput u f32 [1]\ny = clamped_swiglu(g, u) alpha=1 limit=1\noutput y\n"},
-    {.graph = "symbol T <= 9\ninput g f32 [2, T, 67]\ninput u f32 [2, T, 67]\ny = clamped_swiglu(g, u) "
-              "alpha=1.702 limit=7\noutput y\n",
-     .spread = 9},
-    {.graph = "symbol T <= 5\ninput x f32 [T, 68]\ng = slice(x) axis=1 size=34\nu = slice(x) axis=1 start=34 "
-              "size=34\n"
-              "y = clamped_swiglu(g, u) alpha=1.5 limit=0.5\noutput y\n"},
-    {.graph = "const g f32 [4] = nan, 1, 3, -3\nconst u f32 [4] = 1, nan, -3, 3\ny = clamped_swiglu(g, u) "
-              "alpha=1 limit=2\noutput y\n"},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_clamped_swiglu = {
     .name = "clamped_swiglu",
     .formula = "out = g sigmoid(alpha g) (u + 1), g = min(gate, limit), u = up within -limit .. limit",
@@ -73,7 +60,6 @@ const clef_op_def clef__op_clamped_swiglu = {
     .cost = clamped_cost,
     .lower = clamped_lower,
     .in_place = 3,
-    .cases = clamped_cases,
     .tol = 2e-6f, /* alpha g is rounded by 6e-8 of up to 12, exp 3 ulp, quotient 2.5, sum and products 0.5
                      each */
 };

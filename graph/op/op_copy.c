@@ -32,30 +32,6 @@ static clef_status copy_lower(clef_lowering *lo, const clef_value *n, clef_error
     return clef__lower_elementwise(lo, n, "copy", 0, 0, err);
 }
 
-static const clef_op_case copy_cases[] = {
-    {.graph = "input x f32 [1]\ny = copy(x)\noutput y\n"},
-    {.graph = "symbol T <= 6\ninput x f32 [2, T, 3, 17]\nv = permute(x) axes=[0, 2, 1, 3]\ny = "
-              "copy(v)\noutput y\n"},
-    {.graph = "symbol T <= 6\ninput x f32 [2, T, 3, 17]\nv = permute(x) axes=[3, 0, 1, 2]\ny = "
-              "copy(v)\noutput y\n"},
-    {.graph = "symbol T <= 6\ninput x f32 [2, T, 40]\nv = slice(x) axis=1 start=-1 size=1\ny = "
-              "copy(v)\noutput y\n"},
-    {.graph = "input x f32 [9, 40]\nu = slice(x) axis=1 start=7 size=33\nv = slice(u) axis=0 start=2 size=5\n"
-              "w = permute(v) axes=[1, 0]\ny = copy(w)\noutput y\n"},
-    {.graph = "weight x f16 [3, 67]\ny = copy(x)\noutput y\n"},
-    {.graph = "weight x bf16 [5, 34]\nv = permute(x) axes=[1, 0]\ny = copy(v)\noutput y\n"},
-    {.graph = "input x i32 [5, 34]\ny = copy(x)\noutput y\n", .int_lo = -1000000000, .int_hi = 1000000000},
-    {.graph = "symbol T <= 6\ninput x i32 [2, T, 17]\nv = permute(x) axes=[2, 0, 1]\nr = reshape(v) : i32 "
-              "[34, T]\noutput r\noutput v\n",
-     .int_lo = 16777216,
-     .int_hi = INT32_MAX},
-    {.graph = "input x i8 [3, 37]\nv = slice(x) axis=1 start=4 size=33\nw = permute(v) axes=[1, 0]\noutput "
-              "v\noutput w\n",
-     .int_lo = -128,
-     .int_hi = 128},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_copy = {
     .name = "copy",
     .formula = "out = x, dense; floats become f32, whole numbers stay what they are",
@@ -66,7 +42,6 @@ const clef_op_def clef__op_copy = {
     .ref = copy_ref,
     .cost = copy_cost,
     .lower = copy_lower,
-    .cases = copy_cases,
     .tol = 0, /* exact */
 };
 
@@ -144,16 +119,6 @@ static clef_status concat_lower(clef_lowering *lo, const clef_value *n, clef_err
     return s;
 }
 
-static const clef_op_case concat_cases[] = {
-    {.graph = "input a f32 [1]\ninput b f32 [2]\ny = concat(a, b)\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput a f32 [T, 17]\ninput b f32 [T, 33]\ny = concat(a, b) axis=1\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput a f32 [2, 3, T, 7]\ninput b f32 [2, 1, T, 7]\ny = concat(a, b) "
-              "axis=1\noutput y\n"},
-    {.graph = "input a f32 [34, 5]\ninput b f16 [5, 34]\nv = permute(a) axes=[1, 0]\ny = concat(b, v) "
-              "axis=-1\noutput y\n"},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_concat = {
     .name = "concat",
     .formula = "out = a and b joined along an axis",
@@ -167,6 +132,5 @@ const clef_op_def clef__op_concat = {
     .cost = copy_cost,
     .lower = concat_lower,
     .at_load = 1, /* biases of weights that are packed together */
-    .cases = concat_cases,
-    .tol = 0, /* exact */
+    .tol = 0,     /* exact */
 };

@@ -112,39 +112,6 @@ static clef_status expert_lower(clef_lowering *lo, const clef_value *n, clef_err
                         err);
 }
 
-#define BLOCK_CASE(dtype)                                                                                    \
-    {                                                                                                        \
-        .graph = "weight w " dtype " [3, 7, 512]\ninput x f32 [1, 2, 512]\ninput i i32 [1, 2, 2]\n"          \
-                 "y = expert_matmul(x, w, i) transpose_b=1\noutput y\n",                                     \
-        .int_hi = 3                                                                                          \
-    }
-
-static const clef_op_case expert_cases[] = {
-    {.graph = "symbol T <= 9\nweight w f32 [5, 19, 33]\ninput x f32 [2, T, 33]\ninput i i32 [2, T, 3]\n"
-              "y = expert_matmul(x, w, i) transpose_b=1\noutput y\n",
-     .int_lo = -1,
-     .int_hi = 6},
-    {.graph = "symbol T <= 4\nweight w f16 [4, 70, 64]\nweight b f32 [4, 70]\ninput x f32 [1, T, 2, "
-              "64]\ninput i i32 [1, T, 2]\n"
-              "y = expert_matmul(x, w, i, b) transpose_b=1\noutput y\n",
-     .int_hi = 4},
-    {.graph = "symbol T <= 4\nweight w f32 [4, 37, 130]\nweight b bf16 [4, 130]\ninput x f32 [1, T, "
-              "37]\ninput i i32 [1, T, 2]\n"
-              "y = expert_matmul(x, w, i, b)\noutput y\n",
-     .int_hi = 4},
-    {.graph = "weight w bf16 [2, 16, 5]\ninput x f32 [1, 3, 2, 16]\ninput i i32 [1, 3, 2]\ny = "
-              "expert_matmul(x, w, i)\noutput y\n",
-     .int_hi = 2},
-    {.graph = "weight w q8_0 [3, 40, 96]\ninput x f32 [1, 4, 96]\ninput i i32 [1, 4, 2]\n"
-              "y = expert_matmul(x, w, i) transpose_b=1\noutput y\n",
-     .int_hi = 3},
-    {.graph = "weight w q4_0 [3, 40, 96]\ninput x f32 [1, 4, 96]\ninput i i32 [1, 4, 2]\n"
-              "y = expert_matmul(x, w, i) transpose_b=1\noutput y\n",
-     .int_hi = 3},
-    CLEF_BLOCK_FORMATS(BLOCK_CASE),
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_expert_matmul = {
     .name = "expert_matmul",
     .formula =
@@ -159,6 +126,5 @@ const clef_op_def clef__op_expert_matmul = {
     .ref = expert_ref,
     .cost = expert_cost,
     .lower = expert_lower,
-    .cases = expert_cases,
     .tol = 5e-6f, /* as matmul */
 };

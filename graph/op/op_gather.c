@@ -107,11 +107,6 @@ static clef_status gather_lower(clef_lowering *lo, const clef_value *n, clef_err
         err);
 }
 
-#define BLOCK_CASE(dtype)                                                                                    \
-    {                                                                                                        \
-        .graph = "weight w " dtype " [11, 512]\ninput i i32 [7]\ny = gather(w, i)\noutput y\n", .int_hi = 11 \
-    }
-
 /* The table with fewer rows. */
 static clef_value *gather_shrink(clef__shrinker *s, const clef_value *n)
 {
@@ -123,34 +118,6 @@ static clef_value *gather_shrink(clef__shrinker *s, const clef_value *n)
                          clef__shrink_copy(s, n->in[1])};
     return clef__node(clef__shrink_graph(s), CLEF_OP_gather, in, 2, o);
 }
-
-static const clef_op_case gather_cases[] = {
-    {.graph = "weight w f32 [1, 1]\ninput i i32 [1]\ny = gather(w, i)\noutput y\n", .int_hi = 1},
-    {.graph = "symbol T <= 9\nweight w f32 [11, 67]\ninput i i32 [2, T]\ny = gather(w, i)\noutput y\n",
-     .int_lo = -2,
-     .int_hi = 13},
-    {.graph = "symbol T <= 9\nweight w f16 [11, 67]\ninput i i32 [2, T]\ny = gather(w, i)\noutput y\n",
-     .int_hi = 11},
-    {.graph = "weight w bf16 [11, 33]\ninput i i32 [5]\ny = gather(w, i)\noutput y\n", .int_hi = 11},
-    {.graph = "weight w q8_0 [11, 96]\ninput i i32 [5]\ny = gather(w, i)\noutput y\n",
-     .int_lo = -1,
-     .int_hi = 12},
-    {.graph = "weight w q8_0 [11, 96]\ninput i i32 [7]\ny = gather(w, i) first=20\noutput y\n",
-     .int_lo = 18,
-     .int_hi = 33},
-    {.graph = "weight w q4_0 [11, 96]\ninput i i32 [5]\ny = gather(w, i)\noutput y\n", .int_hi = 11},
-    CLEF_BLOCK_FORMATS(BLOCK_CASE),
-    {.graph = "symbol T <= 5\ninput x f32 [3, T, 17]\ninput i i32 [4]\ny = gather(x, i) axis=1\noutput y\n",
-     .int_hi = 5},
-    {.graph = "input x f32 [3, 17]\ninput i i32 [2, 3]\ny = gather(x, i) axis=-1\noutput y\n", .int_hi = 17},
-    {.graph = "input x f32 [7, 3, 5]\ninput i i32 []\nj = slice(x) axis=0 start=2 size=4\ny = gather(j, "
-              "i)\noutput y\n",
-     .int_hi = 4},
-    {.graph = "input x f32 [7, 6]\ninput i i32 [8]\nv = permute(x) axes=[1, 0]\nj = slice(i) start=3 "
-              "size=4\ny = gather(v, j)\noutput y\n",
-     .int_hi = 6},
-    {.graph = NULL},
-};
 
 const clef_op_def clef__op_gather = {
     .name = "gather",
@@ -165,6 +132,5 @@ const clef_op_def clef__op_gather = {
     .cost = gather_cost,
     .lower = gather_lower,
     .shrink = gather_shrink,
-    .cases = gather_cases,
     .tol = 2e-7f, /* exact; a block's product of scale and number is rounded once */
 };

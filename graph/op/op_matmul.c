@@ -88,31 +88,6 @@ static clef_cost matmul_cost(const clef_value *n, const int64_t *symbols)
  * --------------------------------------------------------------------------------------------------------------
  */
 
-#define WEIGHT_CASES(dtype)                                                                                  \
-    {.graph = "symbol T <= 19\ninput x f32 [2, T, 96]\nweight w " dtype                                      \
-              " [67, 96]\ny = matmul(x, w) transpose_b=1\noutput y\n"},                                      \
-        {.graph = "symbol T <= 3\ninput x f32 [T, 160]\nweight w " dtype " [130, 160]\nweight b f32 [130]\n" \
-                  "y = matmul(x, w, b) transpose_b=1 alpha=0.5\noutput y\n"},                                \
-    {                                                                                                        \
-        .graph = "input x f32 [4, 1024]\nweight w " dtype                                                    \
-                 " [5, 1024]\ny = matmul(x, w) transpose_b=1\noutput y\n"                                    \
-    }
-#define KN_CASES(dtype)                                                                                      \
-    {.graph = "symbol T <= 19\ninput x f32 [2, T, 35]\nweight w " dtype                                      \
-              " [35, 67]\ny = matmul(x, w)\noutput y\n"},                                                    \
-    {                                                                                                        \
-        .graph =                                                                                             \
-            "symbol T <= 3\ninput x f32 [T, 300]\nweight w " dtype " [300, 150]\nweight b " dtype " [150]\n" \
-            "y = matmul(x, w, b)\noutput y\n"                                                                \
-    }
-
-/* One row and several. */
-#define BLOCK_CASE(dtype)                                                                                    \
-    {                                                                                                        \
-        .graph = "symbol T <= 6\ninput x f32 [T, 512]\nweight w " dtype                                      \
-                 " [37, 512]\ny = matmul(x, w) transpose_b=1\noutput y\n"                                    \
-    }
-
 /* The product with fewer of the weight's rows; NULL where b is no weight. */
 static clef_value *matmul_shrink(clef__shrinker *s, const clef_value *n)
 {
@@ -131,43 +106,6 @@ static clef_value *matmul_shrink(clef__shrinker *s, const clef_value *n)
     return clef__node(clef__shrink_graph(s), CLEF_OP_matmul, in, 3, o);
 }
 
-static const clef_op_case matmul_cases[] = {
-    {.graph = "input a f32 [1, 1]\ninput b f32 [1, 1]\ny = matmul(a, b)\noutput y\n"},
-    {.graph = "input a f32 [5, 7]\ninput b f32 [3, 7]\ny = matmul(a, b) transpose_b=1 alpha=-2\noutput y\n"},
-    {.graph = "input a f32 [33, 17]\ninput b f32 [17, 1]\ny = matmul(a, b)\noutput y\n"},
-    {.graph = "input a f32 [70, 300]\ninput b f32 [129, 300]\nweight c bf16 [129]\ny = matmul(a, b, c) "
-              "transpose_b=1\noutput y\n"},
-    {.graph = "input a f32 [130, 530]\ninput b f32 [530, 66]\nweight c f32 [66]\ny = matmul(a, b, c) "
-              "alpha=0.25\noutput y\n"},
-    WEIGHT_CASES("f32"),
-    WEIGHT_CASES("f16"),
-    WEIGHT_CASES("bf16"),
-    WEIGHT_CASES("q8_0"),
-    WEIGHT_CASES("q4_0"),
-    CLEF_BLOCK_FORMATS(BLOCK_CASE),
-    KN_CASES("f32"),
-    KN_CASES("f16"),
-    KN_CASES("bf16"),
-    /* batches: plain, broadcast on either side */
-    {.graph = "input a f32 [2, 3, 5, 17]\ninput b f32 [2, 3, 17, 9]\ny = matmul(a, b)\noutput y\n"},
-    {.graph =
-         "input a f32 [2, 1, 5, 17]\ninput b f32 [3, 9, 17]\ny = matmul(a, b) transpose_b=1\noutput y\n"},
-    {.graph = "symbol B <= 3\ninput a f32 [B, 7, 17]\ninput b f32 [B, 17, 40]\ny = matmul(a, b)\noutput y\n"},
-    /* heads: grouped, permuted views, slices of a cache */
-    {.graph = "symbol T <= 6\nsymbol S <= 37\ninput q f32 [2, T, 6, 20]\ninput k f32 [2, 2, 40, 20]\nv = "
-              "permute(q) axes=[0, 2, 1, 3]\n"
-              "s = slice(k) axis=2 size=S\ny = matmul(v, s) transpose_b=1 alpha=0.3\noutput y\n"},
-    {.graph = "symbol T <= 6\nsymbol S <= 37\ninput p f32 [2, 6, T, S]\ninput k f32 [2, 2, 40, 20]\ns = "
-              "slice(k) axis=2 size=S\n"
-              "y = matmul(p, s)\noutput y\n"},
-    {.graph = "input x f32 [3, 5, 40]\nv = permute(x) axes=[1, 0, 2]\nu = slice(v) axis=2 start=3 "
-              "size=33\nweight w f32 [17, 33]\n"
-              "y = matmul(u, w) transpose_b=1\noutput y\n"},
-    {.graph = "input x f32 [6, 4, 64]\nweight w q8_0 [3, 32, 64]\nv = slice(w) axis=0 start=1 size=1\n"
-              "y = matmul(x, v) transpose_b=1\noutput y\n"},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_matmul = {
     .name = "matmul",
     .formula = "out = alpha a b (+ bias), b [.., K, N] or, with transpose_b, [.., N, K]",
@@ -183,7 +121,6 @@ const clef_op_def clef__op_matmul = {
     .lower = clef__lower_variant,
     .shrink = matmul_shrink,
     .tune = &clef__tune_matmul,
-    .cases = matmul_cases,
     .tol = 5e-6f, /* K terms rounded to 6e-8 sqrt(K) of the largest sum at random signs; K <= 1024 here, in
                      one chain at worst */
 };

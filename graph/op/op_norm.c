@@ -86,33 +86,6 @@ static clef_status norm_lower(clef_lowering *lo, const clef_value *n, clef_error
 CLEF_ROW_VARIANTS(layer_norm, norm_lower);
 CLEF_ROW_VARIANTS(rms_norm, norm_lower);
 
-static const clef_op_case layer_norm_cases[] = {
-    {.graph = "input x f32 [1, 1]\ny = layer_norm(x) eps=1e-5\noutput y\n"},
-    {.graph = "input x f32 [3, 67]\nweight w f32 [67]\nweight b f32 [67]\ny = layer_norm(x, w, b) "
-              "eps=1e-5\noutput y\n",
-     .spread = 9},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 130]\nweight w f16 [130]\ny = layer_norm(x, w) "
-              "eps=1e-6\noutput y\n"},
-    {.graph = "input x f32 [3, 33]\nweight b bf16 [33]\ny = layer_norm(x, _, b) eps=1e-12\noutput y\n"},
-    {.graph = "input x f32 [3, 64]\nweight w q8_0 [64]\nweight b q4_0 [64]\ny = layer_norm(x, w, b) "
-              "eps=1e-5\noutput y\n"},
-    {.graph = "input x f32 [2, 3, 40]\nv = slice(x) axis=2 start=5 size=32\ns = affine(v) scale=1 shift=50\n"
-              "y = layer_norm(s) eps=1e-5\noutput y\n"},
-    {.graph = "input x f32 [2, 1031]\ny = layer_norm(x) eps=1e-5\noutput y\n"},
-    {.graph = NULL},
-};
-
-static const clef_op_case rms_norm_cases[] = {
-    {.graph = "input x f32 [1, 1]\ny = rms_norm(x) eps=1e-5\noutput y\n"},
-    {.graph = "input x f32 [3, 67]\nweight w f32 [67]\ny = rms_norm(x, w) eps=1e-5\noutput y\n", .spread = 9},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 130]\nweight w bf16 [130]\ny = rms_norm(x, w) "
-              "eps=1e-6\noutput y\n"},
-    {.graph = "input x f32 [2, 3, 4, 33]\nv = permute(x) axes=[0, 2, 1, 3]\nweight w f16 [33]\ny = "
-              "rms_norm(v, w)\noutput y\n"},
-    {.graph = "input x f32 [2, 1031]\ny = rms_norm(x) eps=1e-5\noutput y\n"},
-    {.graph = NULL},
-};
-
 /* tol: mean and variance are sums of N rounded terms in 16 or more parts: under (N / 16 + 5) 6e-8 of a value
  * for the longest case; the shifted case loses 50 to 1 in its input's rounding, 50 * 6e-8. */
 const clef_op_def clef__op_layer_norm = {
@@ -129,7 +102,6 @@ const clef_op_def clef__op_layer_norm = {
     .cost = norm_cost,
     .lower = clef__lower_variant,
     .in_place = 1,
-    .cases = layer_norm_cases,
     .tol = 4e-6f,
 };
 
@@ -146,6 +118,5 @@ const clef_op_def clef__op_rms_norm = {
     .cost = norm_cost,
     .lower = clef__lower_variant,
     .in_place = 1,
-    .cases = rms_norm_cases,
     .tol = 4e-6f,
 };

@@ -315,37 +315,6 @@ static clef_status pack_lower(clef_lowering *lo, const clef_value *n, clef_error
     return s;
 }
 
-#define BLOCK_CASES(one, other, k)                                                                           \
-    {                                                                                                        \
-        .graph = "weight v " one " [37, " #k "]\nweight w " other " [33, " #k                                \
-                 "]\ny = pack(v)\nz = pack(w)\noutput y\noutput z\n"                                         \
-    }
-
-static const clef_op_case pack_cases[] = {
-    {.graph = "weight w f32 [1, 1]\ny = pack(w)\noutput y\n"},
-    {.graph = "weight w f32 [37, 19]\ny = pack(w)\noutput y\n"},
-    {.graph = "weight w f16 [19, 70]\ny = pack(w) in_out=1\noutput y\n"},
-    {.graph = "weight w f32 [2065, 1056]\ny = pack(w)\noutput y\n"}, /* in pieces */
-    {.graph = "weight w bf16 [64, 33]\ny = pack(w)\noutput y\n"},
-    {.graph = "weight w q8_0 [37, 96]\ny = pack(w)\noutput y\n"},
-    {.graph = "weight w q4_0 [70, 64]\ny = pack(w)\noutput y\n"},
-    BLOCK_CASES("q4_1", "q5_0", 96),
-    BLOCK_CASES("q5_1", "iq4_nl", 64),
-    BLOCK_CASES("mxfp4", "mxfp4", 96),
-    BLOCK_CASES("q4_k", "q5_k", 512),
-    BLOCK_CASES("q6_k", "iq4_xs", 512),
-    {.graph = "weight a q4_0 [64, 64]\nweight b q4_0 [32, 64]\nweight c q4_0 [37, 64]\nweight d q4_0 [32, "
-              "64]\ny = pack(a, b, d, c)\n"
-              "output y\n"},
-    {.graph = "weight a f16 [32, 33]\nweight b f16 [5, 33]\ny = pack(a, b)\noutput y\n"},
-    {.graph = "weight a f32 [21, 32]\nweight b f32 [21, 70]\ny = pack(a, b) in_out=1\noutput y\n"},
-    {.graph = "weight a q8_0 [48, 64]\nweight b q8_0 [48, 64]\ny = pack(a, b) interleave=1\noutput y\n"},
-    {.graph = "weight a bf16 [16, 40]\nweight b bf16 [16, 40]\ny = pack(a, b) interleave=1\noutput y\n"},
-    {.graph = "weight a f32 [44, 24]\nweight b f32 [44, 24]\ny = pack(a, b) interleave=1\noutput y\n"},
-    {.graph = "weight a q4_0 [17, 64]\nweight b q4_0 [17, 64]\ny = pack(a, b) interleave=1\noutput y\n"},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_pack = {
     .name = "pack",
     .formula = "out = weights in panels of 16 rows, as bytes",
@@ -361,6 +330,5 @@ const clef_op_def clef__op_pack = {
     .lower = pack_lower,
     .at_load = 1,
     .proof = CLEF__PROOF_BY_READERS,
-    .cases = pack_cases,
     .tol = 0, /* bytes */
 };

@@ -14,7 +14,7 @@ static const char *const act_names[] = {PANEL_ACTS(NAME_OF) NULL};
 static const clef_attr_def panel_attrs[] = {
     {"n", CLEF_ATTR_INT, offsetof(clef_panel_matmul_opts, n), NULL},
     {"k", CLEF_ATTR_INT, offsetof(clef_panel_matmul_opts, k), NULL},
-    {"dtype", CLEF_ATTR_INT, offsetof(clef_panel_matmul_opts, dtype), NULL},
+    {"dtype", CLEF_ATTR_DTYPE, offsetof(clef_panel_matmul_opts, dtype), NULL},
     {"alpha", CLEF_ATTR_FLOAT, offsetof(clef_panel_matmul_opts, alpha), NULL},
     {"quantise", CLEF_ATTR_INT, offsetof(clef_panel_matmul_opts, quantise), NULL},
     {"half", CLEF_ATTR_INT, offsetof(clef_panel_matmul_opts, half), NULL},
@@ -206,169 +206,6 @@ static clef_cost panel_cost(const clef_value *n, const int64_t *symbols)
 
 #define BYTES_TOL 1e-2f /* x in 8 bits of a block's largest, or bf16 */
 
-#define PANEL_CASES(dtype, number)                                                                           \
-    {.graph = "symbol T <= 27\ninput x f32 [T, 96]\nweight w " dtype                                         \
-              " [70, 96]\np = pack(w)\nweight b f32 [70]\n"                                                  \
-              "y = panel_matmul(x, p, b) n=70 k=96 dtype=" number " alpha=0.5\noutput y\n"},                 \
-    {                                                                                                        \
-        .graph = "symbol T <= 3\ninput x f32 [2, T, 512]\nweight w " dtype " [37, 512]\np = pack(w)\n"       \
-                 "y = panel_matmul(x, p) n=37 k=512 dtype=" number "\noutput y\n"                            \
-    }
-#define QUANTISED_CASES(dtype, number)                                                                       \
-    {.graph = "symbol T <= 27\ninput x f32 [T, 96]\nweight w " dtype                                         \
-              " [70, 96]\np = pack(w)\nweight b f16 [70]\n"                                                  \
-              "y = panel_matmul(x, p, b) n=70 k=96 dtype=" number " quantise=1\noutput y\n"},                \
-    {                                                                                                        \
-        .graph = "symbol T <= 14\ninput x f32 [T, 512]\nweight w " dtype " [37, 512]\np = pack(w)\n"         \
-                 "y = panel_matmul(x, p) n=37 k=512 dtype=" number " alpha=-2 quantise=1\noutput y\n"        \
-    }
-#define FORMAT_CASES(dtype, number)                                                                          \
-    {.graph = "symbol T <= 18\ninput x f32 [T, 512]\nweight w " dtype " [37, 512]\np = pack(w)\n"            \
-              "y = panel_matmul(x, p) n=37 k=512 dtype=" number " quantise=1\noutput y\n"},                  \
-        {.graph = "symbol T <= 18\ninput x f32 [T, 256]\nweight w " dtype " [37, 256]\np = pack(w)\n"        \
-                  "y = panel_matmul(x, p) n=37 k=256 dtype=" number " half=1\noutput y\n",                   \
-         .tol = HALF_TOL},                                                                                   \
-    {                                                                                                        \
-        .graph = "symbol T <= 18\ninput x f32 [T, 256]\nweight w " dtype " [37, 256]\np = pack(w)\n"         \
-                 "y = panel_matmul(x, p) n=37 k=256 dtype=" number "\noutput y\n"                            \
-    }
-#define ROUNDED_CASES(dtype, number)                                                                         \
-    {                                                                                                        \
-        .graph = "symbol T <= 43\ninput x f32 [T, 768]\nweight w " dtype " [77, 768]\np = pack(w)\n"         \
-                 "y = panel_matmul(x, p) n=77 k=768 dtype=" number " quantise=2 alpha=-2\noutput y\n",       \
-        .tol = BYTES_TOL                                                                                     \
-    }
-/* What stands around the product, each at one row, at a few and at many. `options` are those of the dtype. */
-#define FUSED_CASES(dtype, options)                                                                          \
-    {.graph = "symbol T <= 13\ninput x f32 [T, 64]\ninput r f32 [T, 37]\nweight w " dtype                    \
-              " [37, 64]\np = pack(w)\nweight b f32 [37]\n"                                                  \
-              "y = panel_matmul(x, p, b, _, _, r) n=37 k=64 act=gelu_tanh " options "\noutput y\n"},         \
-        {.graph =                                                                                            \
-             "symbol T <= 4\ninput x f32 [T, 2, 64]\nv = slice(x) axis=1 start=1 size=1\nweight w " dtype    \
-             " [33, 64]\np = pack(w)\n"                                                                      \
-             "weight g f16 [64]\ny = panel_matmul(v, p, _, g) n=33 k=64 norm=rms eps=1e-5 act=silu " options \
-             "\noutput y\n"},                                                                                \
-        {.graph = "symbol T <= 9\ninput x f32 [T, 64]\nweight w " dtype                                      \
-                  " [64, 64]\np = pack(w)\nweight g f32 [64]\nweight s bf16 [64]\n"                          \
-                  "y = panel_matmul(x, p, _, g, s, x) n=64 k=64 norm=layer eps=1e-5 act=relu " options       \
-                  "\noutput y\n"},                                                                           \
-        {.graph = "symbol T <= 13\ninput x f32 [T, 64]\nweight w " dtype " [16, 64]\nweight v " dtype        \
-                  " [16, 64]\n"                                                                              \
-                  "p = pack(w, v) interleave=1\nweight b f32 [32]\nc = affine(x) scale=2\nd = slice(c) "     \
-                  "axis=1 size=16\ne = copy(d)\n"                                                            \
-                  "y = panel_matmul(x, p, b, _, _, e) n=16 k=64 act=swiglu " options "\noutput y\n"},        \
-    {                                                                                                        \
-        .graph =                                                                                             \
-            "symbol T <= 6\ninput x f32 [T, 64]\nweight w " dtype " [48, 64]\nweight v " dtype " [48, 64]\n" \
-            "p = pack(w, v) interleave=1\ny = panel_matmul(x, p) n=48 k=64 norm=rms eps=1e-5 "               \
-            "act=swiglu " options "\noutput y\n"                                                             \
-    }
-
-static const clef_op_case panel_cases[] = {
-    PANEL_CASES("f32", "0"),
-    PANEL_CASES("f16", "1"),
-    PANEL_CASES("bf16", "2"),
-    PANEL_CASES("q8_0", "5"),
-    PANEL_CASES("q4_0", "6"),
-    QUANTISED_CASES("q8_0", "5"),
-    QUANTISED_CASES("q4_0", "6"),
-    FORMAT_CASES("q4_1", "7"),
-    FORMAT_CASES("q5_0", "8"),
-    FORMAT_CASES("q5_1", "9"),
-    FORMAT_CASES("q4_k", "12"),
-    FORMAT_CASES("q5_k", "13"),
-    FORMAT_CASES("q6_k", "14"),
-    FORMAT_CASES("iq4_nl", "15"),
-    FORMAT_CASES("iq4_xs", "16"),
-    FORMAT_CASES("mxfp4", "26"),
-    FUSED_CASES("f32", "dtype=0"),
-    FUSED_CASES("f16", "dtype=1"),
-    FUSED_CASES("q4_0", "dtype=6"),
-    FUSED_CASES("q4_0", "dtype=6 quantise=1"),
-    FUSED_CASES("q8_0", "dtype=5 quantise=1"),
-    {.graph = "symbol T <= 70\ninput x f32 [T, 96]\nweight w q4_0 [70, 96]\np = pack(w)\nweight b f32 [70]\n"
-              "y = panel_matmul(x, p, b) n=70 k=96 dtype=6 half=1 act=silu\noutput y\n",
-     .tol = HALF_TOL},
-    {.graph = "symbol T <= 40\ninput x f32 [T, 64]\nweight w q8_0 [48, 64]\nweight v q8_0 [48, 64]\np = "
-              "pack(w, v) interleave=1\n"
-              "weight g f32 [64]\ny = panel_matmul(x, p, _, g) n=48 k=64 dtype=5 half=1 norm=rms "
-              "eps=1e-5 act=swiglu\noutput y\n",
-     .tol = HALF_TOL},
-    {.graph = "symbol T <= 70\ninput x f32 [T, 96]\nweight w f16 [150, 96]\np = pack(w)\nweight b f32 "
-              "[150]\n" /* units for matrices */
-              "y = panel_matmul(x, p, b) n=150 k=96 dtype=1 half=1 alpha=0.5\noutput y\n",
-     .tol = HALF_TOL},
-    {.graph = "symbol T <= 40\ninput x f32 [T, 64]\nweight w bf16 [48, 64]\nweight v bf16 [48, 64]\np = "
-              "pack(w, v) interleave=1\n"
-              "weight g f32 [64]\ny = panel_matmul(x, p, _, g) n=48 k=64 dtype=2 half=1 norm=rms "
-              "eps=1e-5 act=swiglu\noutput y\n",
-     .tol = BYTES_TOL},
-    {.graph = "symbol T <= 70\ninput x f32 [T, 320]\ninput r f32 [T, 37]\nweight w bf16 [37, 320]\np = "
-              "pack(w)\n"
-              "y = panel_matmul(x, p, _, _, _, r) n=37 k=320 dtype=2 half=1 act=gelu "
-              "batch_invariant=1\noutput y\n",
-     .tol = BYTES_TOL},
-    {.graph =
-         "symbol T <= 70\ninput x f32 [T, 96]\nweight w q4_0 [150, 96]\np = pack(w)\nweight b f32 [150]\n"
-         "y = panel_matmul(x, p, b) n=150 k=96 dtype=6 quantise=1 act=silu\noutput y\n"},
-    {.graph = "symbol T <= 70\ninput x f32 [T, 256]\nweight w q6_k [48, 256]\nweight v q6_k [48, 256]\np "
-              "= pack(w, v) interleave=1\n"
-              "weight g f32 [256]\ny = panel_matmul(x, p, _, g) n=48 k=256 dtype=14 quantise=1 norm=rms "
-              "eps=1e-5 act=swiglu\noutput y\n"},
-    {.graph = "input x f32 [9, 32]\nweight w q4_1 [17, 32]\np = pack(w)\n" /* small ones, for simulators */
-              "y = panel_matmul(x, p) n=17 k=32 dtype=7 quantise=1\noutput y\n"},
-    {.graph = "input x f32 [9, 32]\nweight w q5_1 [17, 32]\np = pack(w)\n"
-              "y = panel_matmul(x, p) n=17 k=32 dtype=9 half=1\noutput y\n",
-     .tol = HALF_TOL},
-    {.graph = "input x f32 [5, 256]\nweight w q6_k [3, 256]\np = pack(w)\n"
-              "y = panel_matmul(x, p) n=3 k=256 dtype=14 quantise=1\noutput y\n"},
-    {.graph = "input x f32 [6, 32]\nweight w f16 [16, 32]\nweight v f16 [16, 32]\np = pack(w, v) "
-              "interleave=1\n"
-              "y = panel_matmul(x, p) n=16 k=32 dtype=1 half=1 act=swiglu\noutput y\n",
-     .tol = HALF_TOL},
-    ROUNDED_CASES("q8_0", "5"),
-    ROUNDED_CASES("q4_0", "6"),
-    ROUNDED_CASES("q4_1", "7"),
-    ROUNDED_CASES("q5_0", "8"),
-    ROUNDED_CASES("q5_1", "9"),
-    ROUNDED_CASES("q4_k", "12"),
-    ROUNDED_CASES("q5_k", "13"),
-    ROUNDED_CASES("q6_k", "14"),
-    ROUNDED_CASES("iq4_nl", "15"),
-    ROUNDED_CASES("iq4_xs", "16"),
-    ROUNDED_CASES("mxfp4", "26"),
-    {.graph = "symbol T <= 600\ninput x f32 [T, 1280]\ninput r f32 [T, 200]\nweight w q8_0 [200, "
-              "1280]\np = pack(w)\n" /* blocks of all */
-              "weight b f32 [200]\nweight g f32 [1280]\ny = panel_matmul(x, p, b, g, _, r) n=200 k=1280 "
-              "dtype=5 quantise=2 norm=rms "
-              "eps=1e-5 act=gelu batch_invariant=1\noutput y\n",
-     .tol = BYTES_TOL},
-    {.graph = "symbol T <= 70\ninput x f32 [T, 64]\nweight w q8_0 [48, 64]\nweight v q8_0 [48, 64]\np = "
-              "pack(w, v) interleave=1\n"
-              "weight g f32 [64]\nweight s f32 [64]\nweight b f32 [96]\n"
-              "y = panel_matmul(x, p, b, g, s) n=48 k=64 dtype=5 quantise=2 norm=layer eps=1e-5 "
-              "act=swiglu batch_invariant=1\noutput y\n",
-     .tol = BYTES_TOL},
-    {.graph = "symbol T <= 50\ninput x f32 [T, 301]\nweight w f32 [301, 100]\np = pack(w) "
-              "in_out=1\nweight g f32 [301]\n"
-              "y = panel_matmul(x, p, _, g) n=100 k=301 norm=rms eps=1e-5\noutput y\n"},
-    {.graph = "symbol T <= 50\ninput x f32 [T, 320]\nweight w bf16 [100, 320]\np = pack(w)\n"
-              "y = panel_matmul(x, p) n=100 k=320 dtype=2\noutput y\n"},
-    {.graph = "symbol T <= 50\ninput x f32 [T, 320]\nweight w f16 [100, 320]\np = pack(w)\n"
-              "y = panel_matmul(x, p) n=100 k=320 dtype=1\noutput y\n"},
-    {.graph = "symbol T <= 50\ninput x f32 [T, 512]\nweight w q4_k [100, 512]\np = pack(w)\n"
-              "y = panel_matmul(x, p) n=100 k=512 dtype=12\noutput y\n"},
-    {.graph = "input x f32 [3, 33]\nweight w f32 [33, 40]\np = pack(w) in_out=1\ny = panel_matmul(x, p) "
-              "n=40 k=33\noutput y\n"},
-    {.graph = "symbol T <= 6\ninput x f32 [T, 33]\nweight w f32 [40, 33]\np = pack(w)\nweight g f32 [33]\n"
-              "y = panel_matmul(x, p, _, g) n=40 k=33 norm=layer eps=1e-6 act=gelu\noutput y\n"},
-    {.graph = "const x f32 [1, 32] = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "
-              "0, 0, 0, 0, 0, 0, 0, 0, 0, 0\n"
-              "weight w q4_0 [20, 32]\np = pack(w)\ny = panel_matmul(x, p) n=20 k=32 dtype=6 "
-              "quantise=1\noutput y\n"},
-    {.graph = NULL},
-};
-
 /* The packed weight with fewer rows, *n of them; NULL where it is not packed from weights alone. */
 static clef_value *shrink_pack(clef__shrinker *s, const clef_value *packed, int32_t *n)
 {
@@ -438,7 +275,6 @@ const clef_op_def clef__op_panel_matmul = {
     .shrink = panel_shrink,
     .tune = &clef__tune_panel_matmul,
     .in_place = 1 << PANEL_RESIDUAL,
-    .cases = panel_cases,
     .tol_of = panel_tol,
     .tol = 5e-6f,
 };

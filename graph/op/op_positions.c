@@ -52,11 +52,6 @@ static clef_status positions_lower(clef_lowering *lo, const clef_value *n, clef_
                         err);
 }
 
-static const clef_op_case positions_cases[] = {
-    {.graph = "symbol T <= 9\ninput p i32 [3]\ny = positions(p) length=T\noutput y\n", .int_hi = 100},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_positions = {
     .name = "positions",
     .formula = "out[b, t] = pos[b] + t",
@@ -69,6 +64,5 @@ const clef_op_def clef__op_positions = {
     .ref = positions_ref,
     .cost = positions_cost,
     .lower = positions_lower,
-    .cases = positions_cases,
     .tol = 0, /* integers */
 };

@@ -86,24 +86,6 @@ static clef_status reduce_lower(clef_lowering *lo, const clef_value *n, clef_err
 
 CLEF_ROW_VARIANTS(reduce, reduce_lower);
 
-#define REDUCE_CASES(kind)                                                                                   \
-    {.graph = "input x f32 [1]\ny = reduce(x) kind=" kind "\noutput y\n"},                                   \
-        {.graph = "symbol T <= 6\ninput x f32 [2, T, 67]\ny = reduce(x) kind=" kind "\noutput y\n"},         \
-        {.graph = "symbol S <= 40\ninput x f32 [3, S]\ny = reduce(x) kind=" kind "\noutput y\n"},            \
-        {.graph = "const x f32 [4, 2] = nan, nan, 1, nan, -inf, -inf, inf, -inf\ny = reduce(x) kind=" kind   \
-                  "\noutput y\n"},                                                                           \
-        {.graph = "const x f32 [1] = nan\ninput z f32 [37]\nc = mul(z, x)\ny = reduce(c) kind=" kind         \
-                  "\noutput y\n"},                                                                           \
-        {.graph = "input x f32 [2, 3, 5, 17]\nv = permute(x) axes=[0, 3, 2, 1]\ny = reduce(v) kind=" kind    \
-                  "\noutput y\n"},                                                                           \
-    {                                                                                                        \
-        .graph = "input x f32 [3, 1031]\nv = slice(x) axis=1 start=5 size=1000\ny = reduce(v) kind=" kind    \
-                 "\noutput y\n"                                                                              \
-    }
-
-static const clef_op_case reduce_cases[] = {
-    REDUCE_CASES("sum"), REDUCE_CASES("mean"), REDUCE_CASES("max"), {.graph = NULL}};
-
 const clef_op_def clef__op_reduce = {
     .name = "reduce",
     .formula = "out = sum, mean or max of the last dim, which becomes 1",
@@ -116,7 +98,6 @@ const clef_op_def clef__op_reduce = {
     .ref = reduce_ref,
     .cost = row_cost,
     .lower = clef__lower_variant,
-    .cases = reduce_cases,
     .tol = 5e-6f, /* 1000 terms in 16 or more sums: 1000 / 16 roundings of 6e-8 */
 };
 
@@ -165,25 +146,6 @@ static clef_status argmax_lower(clef_lowering *lo, const clef_value *n, clef_err
     return rows_lower(lo, n, "argmax_rows", (clef_def){"KIND", 0}, 0, err);
 }
 
-static const clef_op_case argmax_cases[] = {
-    {.graph = "input x f32 [1]\ny = argmax(x)\noutput y\n"},
-    {.graph = "symbol T <= 6\ninput x f32 [2, T, 67]\ny = argmax(x)\noutput y\n"},
-    {.graph = "input x f32 [5, 33]\nz = affine(x)\ny = argmax(z)\noutput y\n"}, /* all equal: the first */
-    {.graph =
-         "input i i32 [3, 300]\nconst t f32 [4] = 1, 2, 3, 4\nx = gather(t, i)\ny = argmax(x)\noutput y\n",
-     .int_hi = 4},
-    {.graph = "input x f32 [2, 9000]\nv = slice(x) axis=1 start=-8001 size=8001\ny = argmax(v)\noutput y\n"},
-    {.graph = "const x f32 [4, 3] = nan, 1, 2, nan, nan, nan, nan, -inf, -inf, inf, nan, inf\ny = "
-              "argmax(x)\noutput y\n"},
-    {.graph = "input i i32 [9, 77]\nconst t f32 [3] = nan, -inf, -inf\nx = gather(t, i)\ny = "
-              "argmax(x)\noutput y\n",
-     .int_hi = 3},
-    {.graph = "input i i32 [3, 300]\nconst t f32 [4] = nan, 2, nan, 4\nx = gather(t, i)\ny = "
-              "argmax(x)\noutput y\n",
-     .int_hi = 4},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_argmax = {
     .name = "argmax",
     .formula = "out = index of the largest of the last dim; of equals the lowest; NaN counts as -inf",
@@ -194,7 +156,6 @@ const clef_op_def clef__op_argmax = {
     .ref = argmax_ref,
     .cost = row_cost,
     .lower = argmax_lower,
-    .cases = argmax_cases,
     .tol = 0, /* exact */
 };
 
@@ -253,24 +214,6 @@ static clef_status topk_lower(clef_lowering *lo, const clef_value *n, clef_error
     return rows_lower(lo, n, "topk_rows", (clef_def){"KIND", 0}, (uint32_t)o->k, err);
 }
 
-static const clef_op_case topk_cases[] = {
-    {.graph = "input x f32 [1]\ny = topk(x) k=1\noutput y\n"},
-    {.graph = "symbol T <= 6\ninput x f32 [2, T, 67]\ny = topk(x) k=5\noutput y\n"},
-    {.graph = "input x f32 [3, 64]\ny = topk(x) k=64\noutput y\n"},
-    {.graph =
-         "input i i32 [3, 300]\nconst t f32 [4] = 1, 2, 3, 4\nx = gather(t, i)\ny = topk(x) k=40\noutput y\n",
-     .int_hi = 4},
-    {.graph =
-         "input x f32 [2, 9000]\nv = slice(x) axis=1 start=-8001 size=8001\ny = topk(v) k=40\noutput y\n"},
-    {.graph = "input i i32 [9, 33]\nconst t f32 [4] = nan, 2, -inf, 4\nx = gather(t, i)\ny = topk(x) "
-              "k=33\noutput y\n",
-     .int_hi = 4},
-    {.graph = "input i i32 [3, 300]\nconst t f32 [4] = nan, 2, nan, 4\nx = gather(t, i)\ny = topk(x) "
-              "k=40\noutput y\n",
-     .int_hi = 4},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_topk = {
     .name = "topk",
     .formula = "out = indices of the k largest of the last dim, largest first; of equals the lowest first",
@@ -283,6 +226,5 @@ const clef_op_def clef__op_topk = {
     .ref = topk_ref,
     .cost = row_cost,
     .lower = topk_lower,
-    .cases = topk_cases,
     .tol = 0, /* exact */
 };

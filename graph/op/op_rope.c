@@ -114,28 +114,6 @@ static clef_status rope_lower(clef_lowering *lo, const clef_value *n, clef_error
     return clef__rope_launch(lo, args, n, x, freqs, pos, o->interleaved, err);
 }
 
-static const clef_op_case rope_cases[] = {
-    {.graph = "input x f32 [1, 1, 1, 2]\nconst f f32 [1] = 1\ny = rope(x, f)\noutput y\n"},
-    {.graph = "symbol T <= 9\ninput x f32 [2, T, 3, 34]\nweight f f32 [17]\ninput p i32 [2]\ny = rope(x, f, "
-              "p)\noutput y\n",
-     .int_hi = 100},
-    {.graph = "symbol T <= 9\ninput x f32 [2, T, 3, 66]\nweight f f32 [33]\ninput p i32 [2]\ny = rope(x, f, "
-              "p) interleaved=1\noutput y\n",
-     .int_lo = 99000,
-     .int_hi = 100000},
-    {.graph = "input x f32 [1, 5, 2, 40]\nweight f f32 [16]\ny = rope(x, f) scale=1.25\noutput y\n"},
-    {.graph = "input x f32 [1, 5, 2, 40]\nweight f f32 [6]\ny = rope(x, f) interleaved=1\noutput y\n"},
-    {.graph = "input x f32 [2, 3, 7, 80]\nv = permute(x) axes=[0, 2, 1, 3]\nu = slice(v) axis=3 start=7 "
-              "size=64\nweight f f32 [32]\n"
-              "y = rope(u, f)\noutput y\n"},
-    {.graph = "symbol T <= 9\ninput x f32 [2, T, 3, 70]\nweight f f32 [33]\ninput p i32 [2]\ny = rope(x, f, "
-              "p) interleaved=2\noutput y\n",
-     .int_hi = 1000},
-    {.graph = "input x f32 [1, 5, 2, 40]\nweight f f32 [20]\nz = neg(x)\ny = rope(z, f) interleaved=2 "
-              "scale=1.25\noutput y\n"},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_rope = {
     .name = "rope",
     .formula = "out = x with pairs of dims turned by position freqs[i]",
@@ -151,6 +129,5 @@ const clef_op_def clef__op_rope = {
     .lower = rope_lower,
     .in_place = 1,
     .in_place_if = stays_in_place,
-    .cases = rope_cases,
     .tol = 1e-6f, /* sin and cos to 4 ulp (OpenCL 1.2, 7.4), two products and a sum, of 6e-8 */
 };

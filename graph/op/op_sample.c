@@ -166,69 +166,6 @@ static clef_status sample_lower(clef_lowering *lo, const clef_value *n, clef_err
  * -------------------------------------------------------------------------------------------------------------------
  */
 
-/* Options as text: floats by their bits. 1067105082 is log2(e) / 0.8 ... see sample_options for the places.
- */
-#define ROWS(B, V, T)                                                                                        \
-    "input x f32 [" B ", 1, " V "]\nstate h i32 [3, 40]\ninput i i32 [" B ", " T "]\ninput p i32 [" B        \
-    "]\nconst o i32 [16] = "
-#define PICK "\ny = sample(x, h, i, p, o)\noutput y\n"
-#define SCALE_1 "1069066811, 1065353216, 1065353216"         /* temperature 1, no penalty */
-#define SCALE_08 "1072092362, 1065353216, 1065353216"        /* temperature 0.8 */
-#define PENALTY "1069066811, 1073741824, 1056964608"         /* temperature 1, penalty 2 */
-#define ALL "0, 0, 671088640, 7, 0, 0, 0, 0"                 /* no min-p, full reach, seed 7 */
-#define MIN_P "-858993460, 12, 671088640, 9, 1, 0, 0, 0"     /* 0.05 */
-#define MIN_P_NEAR "-858993460, 12, 72511598, 9, 1, 0, 0, 0" /* the same, and no farther than that */
-
-static const clef_op_case sample_cases[] = {
-    {.graph = "symbol T <= 5\n" ROWS("2", "67", "T") "0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0" PICK,
-     .int_hi = 9},
-    {.graph = "symbol T <= 5\n" ROWS("1", "1", "T") "2, 0, 0, 0, " SCALE_1 ", 0, " ALL PICK, .int_hi = 1},
-    {.graph = "symbol T <= 5\n" ROWS("2", "67", "T") "1, 0, 0, 0, " SCALE_1 ", 0, " ALL PICK, .int_hi = 9},
-    {.graph = "symbol T <= 5\n" ROWS("2", "1031", "T") "1, 0, 8, 0, " PENALTY ", 0, " ALL PICK, .int_hi = 30},
-    {.graph = "symbol T <= 5\n" ROWS("3", "1031", "T") "2, 0, 0, 0, " SCALE_1 ", 0, " ALL PICK, .int_hi = 30},
-    {.graph = "symbol T <= 5\n" ROWS("1", "5003", "T") "2, 0, 0, 1, " SCALE_1 ", 0, " ALL PICK,
-     .int_hi = 30,
-     .spread = 4},
-    {.graph = "symbol T <= 5\n" ROWS("3", "67", "T") "2, 5, 0, 0, " SCALE_08 ", 0, " ALL PICK, .int_hi = 30},
-    {.graph = "symbol T <= 5\n" ROWS("2", "9001", "T") "2, 40, 20, 0, " PENALTY ", -214748365, " MIN_P PICK,
-     .int_hi = 40,
-     .spread = 3},
-    {.graph = "symbol T <= 5\n" ROWS("1", "9001", "T") "2, 2000, 0, 0, " SCALE_08 ", 0, " ALL PICK,
-     .int_hi = 40,
-     .spread = 3},
-    {.graph = "symbol T <= 5\n" ROWS("1", "30011", "T") "2, 0, 0, 0, " SCALE_08 ", -858993459, " ALL PICK,
-     .int_hi = 40,
-     .spread = 3},
-    {.graph = "symbol T <= 5\n" ROWS("2", "9001", "T") "2, 0, 0, 0, " SCALE_1 ", 0, " MIN_P PICK,
-     .int_hi = 40,
-     .spread = 3},
-    {.graph = "symbol T <= 5\n" ROWS("2", "9001", "T") "2, 40, 0, 0, " SCALE_1 ", 0, " MIN_P_NEAR PICK,
-     .int_hi = 40,
-     .spread = 3},
-    /* ties at every limit, then NaNs and infinities */
-    {.graph = "input k i32 [2, 1, 3000]\nconst t f32 [4] = 1, 2, 3, 4\nx = gather(t, k)\nstate h i32 [2, "
-              "8]\ninput i i32 [2, 1]\n"
-              "input p i32 [2]\nconst o i32 [16] = 2, 40, 0, 0, " SCALE_1 ", -429496730, " ALL PICK,
-     .int_hi = 4},
-    {.graph = "input k i32 [2, 1, 3000]\nconst t f32 [4] = 1, 2, 3, 4\nx = gather(t, k)\nstate h i32 [2, "
-              "8]\ninput i i32 [2, 1]\n"
-              "input p i32 [2]\nconst o i32 [16] = 2, 0, 0, 0, " SCALE_1 ", 1073741824, " ALL PICK,
-     .int_hi = 4},
-    {.graph = "input k i32 [3, 1, 300]\nconst t f32 [4] = 1, nan, -inf, 1.5\nx = gather(t, k)\nstate h i32 "
-              "[3, 8]\ninput i i32 [3, 1]\n"
-              "input p i32 [3]\nconst o i32 [16] = 2, 0, 4, 0, " PENALTY ", -429496730, " ALL PICK,
-     .int_hi = 4},
-    {.graph = "input k i32 [3, 1, 300]\nconst t f32 [4] = 1, nan, inf, -inf\nx = gather(t, k)\nstate h i32 "
-              "[3, 8]\ninput i i32 [3, 1]\n"
-              "input p i32 [3]\nconst o i32 [16] = 2, 0, 0, 0, " SCALE_1 ", -429496730, " ALL PICK,
-     .int_hi = 4},
-    {.graph = "const x f32 [2, 3] = nan, nan, nan, nan, -inf, -inf\nstate h i32 [2, 8]\ninput i i32 [2, "
-              "1]\ninput p i32 [2]\n"
-              "const o i32 [16] = 2, 0, 0, 0, " SCALE_1 ", 0, " ALL PICK,
-     .int_hi = 3},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_sample = {
     .name = "sample",
     .formula = "out = the next token of each row by penalty, top-k, top-p, min-p and a draw; ids = out, pos "
@@ -243,6 +180,5 @@ const clef_op_def clef__op_sample = {
     .lower = sample_lower,
     .proof = CLEF__PROOF_BY_CASES,
     .writes = 1 << HISTORY | 1 << IDS | 1 << POS,
-    .cases = sample_cases,
     .tol = 0, /* exact: the sums are of integers */
 };

@@ -128,42 +128,6 @@ static clef_status softmax_lower(clef_lowering *lo, const clef_value *n, clef_er
 
 CLEF_ROW_VARIANTS(softmax, softmax_lower);
 
-static const clef_op_case softmax_cases[] = {
-    {.graph = "input x f32 [1, 1]\ny = softmax(x)\noutput y\n"},
-    {.graph = "input x f32 [3, 5]\ny = softmax(x) scale=0.125\noutput y\n", .spread = 30},
-    {.graph = "input x f32 [7, 1031]\ny = softmax(x)\noutput y\n", .spread = 4},
-    {.graph = "input x f32 [2, 3, 4, 9]\ninput m f32 [4, 9]\ny = softmax(x, m) softcap=2\noutput y\n"},
-    {.graph = "input x f32 [2, 3, 4, 9]\ninput m i32 [2, 1, 1, 9]\ny = softmax(x, m)\noutput y\n",
-     .int_hi = 2},
-    {.graph = "input x f32 [2, 3, 4, 9]\ninput m i8 [4, 9]\ny = softmax(x, m) causal=1\noutput y\n",
-     .int_hi = 2},
-    {.graph = "symbol T <= 6\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput p i32 [2]\ny = softmax(x, _, "
-              "p) causal=1 window=7\noutput y\n",
-     .int_hi = 30},
-    {.graph = "symbol T <= 6\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput m i32 [2, 1, 1, S]\ninput p "
-              "i32 [2]\ninput s f32 [3]\n"
-              "y = softmax(x, m, p, s) causal=1 window=7 scale=2\noutput y\n",
-     .int_hi = 30},
-    {.graph = "input x f32 [2, 3, 5, 7]\ninput m i32 [2, 1, 1, 7]\nweight s bf16 [3]\ny = softmax(x, m, _, "
-              "s)\noutput y\n",
-     .int_hi = 2},
-    {.graph = "symbol T <= 9\nsymbol S <= 40\ninput x f32 [2, 3, T, S]\ninput m i32 [2, 1, 1, S]\ninput p "
-              "i32 [2]\n"
-              "y = softmax(x, m, p) window=3\noutput y\n",
-     .int_hi = 30}, /* a window to both sides */
-    {.graph = "input x f32 [70, 70]\ny = softmax(x) window=9\noutput y\n"},
-    {.graph = "input x f32 [5, 33]\ny = softmax(x) log=1\noutput y\n", .spread = 9},
-    {.graph = "const x f32 [4, 3] = nan, nan, nan, 1, nan, 2, -inf, -inf, -inf, nan, -inf, -inf\ny = "
-              "softmax(x)\noutput y\n"},
-    {.graph = "const x f32 [2, 3] = nan, nan, nan, -inf, -inf, -inf\ny = softmax(x) log=1\noutput y\n"},
-    {.graph = "const x f32 [2, 3] = nan, nan, 4, 2, nan, 1\nconst m i32 [3] = 0, 0, 1\ny = softmax(x, "
-              "m)\noutput y\n"},
-    {.graph = "const n f32 [1, 1] = nan\ninput x f32 [2, 37]\nz = mul(x, n)\ny = softmax(z)\noutput y\n"},
-    {.graph =
-         "input x f32 [2, 6, 5, 3]\nv = permute(x) axes=[0, 2, 1, 3]\ny = softmax(v) causal=1\noutput y\n"},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_softmax = {
     .name = "softmax",
     .formula = "out = softmax(cap(scale x) + mask) over the last dim; causal, window, sinks; a fully masked "
@@ -179,6 +143,5 @@ const clef_op_def clef__op_softmax = {
     .cost = softmax_cost,
     .lower = clef__lower_variant,
     .in_place = 1,
-    .cases = softmax_cases,
     .tol = 2e-6f, /* exp to 3 ulp (OpenCL 1.2, 7.4), a sum of up to 1031 terms in groups */
 };

@@ -35,16 +35,6 @@ static clef_status swiglu_lower(clef_lowering *lo, const clef_value *n, clef_err
     return clef__lower_elementwise(lo, n, "swiglu", 0, 0, err);
 }
 
-static const clef_op_case swiglu_cases[] = {
-    {.graph = "input g f32 [1]\ninput u f32 [1]\ny = swiglu(g, u)\noutput y\n"},
-    {.graph = "symbol T <= 9\ninput g f32 [2, T, 67]\ninput u f32 [2, T, 67]\ny = swiglu(g, u)\noutput y\n",
-     .spread = 5},
-    {.graph = "symbol T <= 5\ninput x f32 [T, 68]\ng = slice(x) axis=1 size=34\nu = slice(x) axis=1 start=34 "
-              "size=34\n"
-              "y = swiglu(g, u)\noutput y\n"},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_swiglu = {
     .name = "swiglu",
     .formula = "out = silu(gate) up",
@@ -56,6 +46,5 @@ const clef_op_def clef__op_swiglu = {
     .cost = swiglu_cost,
     .lower = swiglu_lower,
     .in_place = 3,
-    .cases = swiglu_cases,
     .tol = 1e-6f, /* exp 3 ulp, quotient 2.5, sum and product 0.5 each (OpenCL 1.2, 7.4), of 6e-8 */
 };

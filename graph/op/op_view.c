@@ -76,20 +76,6 @@ static void reshape_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
     memcpy(out->x, in[0].x, (size_t)(out->n[0] * out->n[1] * out->n[2] * out->n[3]) * sizeof *out->x);
 }
 
-static const clef_op_case reshape_cases[] = {
-    {.graph = "input x f32 [6]\nv = reshape(x) : f32 [2, 3]\ny = affine(v) scale=2\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 12]\nv = reshape(x) : f32 [2, T, 3, 4]\nw = permute(v) "
-              "axes=[0, 2, 1, 3]\n"
-              "y = copy(w)\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 3, 4]\np = permute(x) axes=[0, 2, 1, 3]\nv = reshape(p) : "
-              "f32 [6*T, 4]\n"
-              "y = affine(v) scale=2\noutput y\n"},
-    {.graph = "input x f32 [1]\nv = reshape(x) : f32 []\ny = affine(v) scale=2\noutput y\n"},
-    {.graph = "weight w q8_0 [6, 64]\ninput x f32 [3, 64]\nv = reshape(w) : q8_0 [2, 3, 64]\ny = matmul(x, "
-              "v) transpose_b=1\noutput y\n"},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_reshape = {
     .name = "reshape",
     .formula = "out = x in another shape",
@@ -101,7 +87,6 @@ const clef_op_def clef__op_reshape = {
     .ref = reshape_ref,
     .cost = no_cost,
     .view = 1,
-    .cases = reshape_cases,
     .tol = 5e-6f, /* of the matmul in a case; the view itself is exact */
 };
 
@@ -158,16 +143,6 @@ static void permute_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
                     *to++ = in->x[i0 * stride[0] + i1 * stride[1] + i2 * stride[2] + i3 * stride[3]];
 }
 
-static const clef_op_case permute_cases[] = {
-    {.graph = "input x f32 [3, 5]\nv = permute(x) axes=[1, 0]\ny = affine(v) scale=2\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 3, 4]\nv = permute(x) axes=[3, 1, 0, 2]\ny = affine(v) "
-              "scale=2\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 3, 4]\nv = permute(x) axes=[0, 2, 1, 3]\nw = permute(v) "
-              "axes=[0, 2, 1, 3]\n"
-              "y = affine(w) scale=2\noutput y\n"},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_permute = {
     .name = "permute",
     .formula = "out dim i = x dim axes[i]",
@@ -180,7 +155,6 @@ const clef_op_def clef__op_permute = {
     .ref = permute_ref,
     .cost = no_cost,
     .view = 1,
-    .cases = permute_cases,
     .tol = 0, /* exact */
 };
 
@@ -257,17 +231,6 @@ static void slice_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_t
                     *to++ = in->x[clef__ref_at(in, i0 + from[0], i1 + from[1], i2 + from[2], i3 + from[3])];
 }
 
-static const clef_op_case slice_cases[] = {
-    {.graph = "input x f32 [9]\nv = slice(x) start=2 size=5\ny = affine(v) scale=2\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 20]\nv = slice(x) axis=1 start=-1 size=1\ny = affine(v) "
-              "scale=2\noutput y\n"},
-    {.graph = "symbol T <= 5\ninput x f32 [2, T, 20]\nv = slice(x) axis=-1 start=-18 size=17\ny = affine(v) "
-              "scale=2\noutput y\n"},
-    {.graph = "symbol S <= 12\nstate c f32 [2, 3, 16, 8]\ninput x f32 [2, 3, 16, 8]\nw = cache_write(c, x)\n"
-              "v = slice(w) axis=2 size=S\ny = affine(v) scale=2\noutput y\n"},
-    {.graph = NULL},
-};
-
 const clef_op_def clef__op_slice = {
     .name = "slice",
     .formula = "out = `size` elements of an axis of x, from `start`",
@@ -280,6 +243,5 @@ const clef_op_def clef__op_slice = {
     .ref = slice_ref,
     .cost = no_cost,
     .view = 1,
-    .cases = slice_cases,
     .tol = 0, /* exact */
 };

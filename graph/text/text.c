@@ -91,6 +91,9 @@ void clef__write_attr(FILE *to, const clef_value *n, const clef_attr_def *attr, 
     case CLEF_ATTR_ENUM:
         fprintf(to, json ? "\"%s\"" : "%s", attr->names[*ints]);
         break;
+    case CLEF_ATTR_DTYPE:
+        fprintf(to, json ? "\"%s\"" : "%s", clef_dtype_name((clef_dtype)*ints));
+        break;
     case CLEF_ATTR_DIM:
         fputs(json ? "\"" : "", to);
         clef__write_dim(to, n->graph, *(const clef_dim *)at);

@@ -168,17 +168,24 @@ static int dim(parser *p, clef_dim *out)
     return fail(p, CLEF_E_FORMAT, "'%s' is no declared symbol", text);
 }
 
-/* f32 [B, T, 192] */
-static int type(parser *p, clef_dtype *dtype, clef_shape *shape)
+static int dtype_name(parser *p, const char *text, int32_t *out)
 {
-    char text[WORD_BYTES];
-    if (!word(p, text))
-        return 0;
     int32_t t = 0;
     while (t < CLEF_N_DTYPES && strcmp(text, clef_dtype_name((clef_dtype)t)) != 0)
         t++;
     if (t == CLEF_N_DTYPES)
         return fail(p, CLEF_E_FORMAT, "'%s' is no dtype", text);
+    *out = t;
+    return 1;
+}
+
+/* f32 [B, T, 192] */
+static int type(parser *p, clef_dtype *dtype, clef_shape *shape)
+{
+    char text[WORD_BYTES];
+    int32_t t = 0;
+    if (!word(p, text) || !dtype_name(p, text, &t))
+        return 0;
     *dtype = (clef_dtype)t;
     *shape = (clef_shape){0};
     if (!expect(p, '['))
@@ -356,6 +363,8 @@ static int attribute(parser *p, const clef_op_def *def, void *attr)
         return floating(p, text, to);
     if (a->type == CLEF_ATTR_ENUM)
         return enum_attr(p, a, text, to);
+    if (a->type == CLEF_ATTR_DTYPE)
+        return dtype_name(p, text, to);
     if (!integer(p, text, INT32_MIN, INT32_MAX, &x))
         return 0;
     *(int32_t *)to = (int32_t)x;

@@ -156,11 +156,11 @@ CLEF_API clef_value *clef_attention_with_sinks(clef_graph *graph, clef_value *q,
 
 /** out [H, queries, keys] = x[s - (pos + t) + D / 2, h]: what x [D, H] (D odd, F32) says of each distance between key s and query t, as a
  *  bias of attention scores (T5, arXiv:1910.10683, section 2.1). Distances beyond x's take its ends. pos: NULL (0) or I32 [1]. */
-typedef struct clef_relative_opts { clef_dim queries, keys; } clef_relative_opts;
-CLEF_API clef_value *clef_relative(clef_graph *graph, clef_value *x, clef_value *pos, const clef_relative_opts *opts);
+typedef struct clef_relative_bias_opts { clef_dim queries, keys; } clef_relative_bias_opts;
+CLEF_API clef_value *clef_relative_bias(clef_graph *graph, clef_value *x, clef_value *pos, const clef_relative_bias_opts *opts);
 
 /** out [.., k] = x[.., ids[.., j]]: elements of each row of x [.., N] (F32) by ids [.., k] (I32); an id outside gives 0. */
-CLEF_API clef_value *clef_pick(clef_graph *graph, clef_value *x, clef_value *ids);
+CLEF_API clef_value *clef_gather_elements(clef_graph *graph, clef_value *x, clef_value *ids);
 
 /** Mixture of experts: out [B, T, k, N] = x W[ids[b, t, j]]^T (+ bias [E, N]) for the k experts that ids [B, T, k] (I32) choose for each
  *  token; x F32 [B, T, K], or [B, T, k, K] with a row for each choice; w [E, N, K] with transpose_b, else [E, K, N]. No other expert is

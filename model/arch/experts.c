@@ -32,9 +32,9 @@ static clef_value *weights_of(clef_builder *b, clef_value *logits, clef_value *i
     clef_graph *g = b->g;
     clef_value *x;
     if (b->hp->router == CLEF_ROUTER_CHOSEN)
-        x = clef_softmax(g, clef_pick(g, logits, ids), NULL, NULL, NULL);
+        x = clef_softmax(g, clef_gather_elements(g, logits, ids), NULL, NULL, NULL);
     else
-        x = clef_pick(g, clef_softmax(g, logits, NULL, NULL, NULL), ids);
+        x = clef_gather_elements(g, clef_softmax(g, logits, NULL, NULL, NULL), ids);
     if (b->hp->router == CLEF_ROUTER_NORMED)
         x = clef_div(g, x, clef_reduce(g, x, &(clef_reduce_opts){.kind = CLEF_REDUCE_SUM}));
     clef_value *scales = clef__role_weight_optional(b, CLEF_W_EXPERT_SCALE, clef__bare_suffix(b));

@@ -47,7 +47,7 @@ void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional)
     free(buckets);
     clef_value *pos = b->pos ? clef_slice(b->g, b->pos, &(clef_slice_opts){.axis = 0, .size = clef_n(1)})
                              : NULL; /* all sequences are at the same position */
-    clef_value *bias = clef_relative(b->g, clef_gather(b->g, table, of_distance, NULL), pos,
-                                     &(clef_relative_opts){.queries = b->T, .keys = b->S});
+    clef_value *bias = clef_relative_bias(b->g, clef_gather(b->g, table, of_distance, NULL), pos,
+                                          &(clef_relative_bias_opts){.queries = b->T, .keys = b->S});
     b->bias = clef__name_value(b, bias, "position_bias");
 }

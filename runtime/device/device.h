@@ -7,6 +7,7 @@
 #include <CL/cl.h>
 
 #include "clef/device.h"
+#include "graph/embedded.h"
 #include "graph/fail.h"
 #include "graph/launch.h"
 
@@ -113,14 +114,6 @@ int  clef__background_allowed(const clef_device *dev);
 double clef__programs_unsaved_seconds(const clef_device *dev);
 /** Releases all programs of the device. */
 void clef__programs_release(clef_device *dev);
-
-/** The embedded kernel sources (made by the build from cl/): the text of cl/NAME ("copy.cl", "group.h"), NULL if none. */
-typedef struct clef_embedded {
-    const char          *name;
-    const unsigned char *text; /* NUL-terminated */
-    size_t               n_bytes;
-} clef_embedded;
-extern const clef_embedded clef__embedded_cl[]; /* ends with a NULL name */
 
 /** Enqueues c = alpha a b + beta c through CLBlast. CLEF_E_CL with its code's name; CLEF_E_UNSUPPORTED when built without it. */
 clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_mem c, cl_mem a, cl_mem b, cl_event *event,

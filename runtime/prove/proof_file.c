@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/cases.h"
 #include "graph/shrink.h"
 #include "runtime/plan/plan.h"
 #include "runtime/prove/trial.h"
@@ -21,11 +22,11 @@ const char clef__trial_head[] = "clef trials 1\n";
  * --------------------------------------------------------------------------------------------------------------------------
  */
 
-static double tolerance(const clef_value *n)
+/* The largest tolerance that the op's cases give it, with some slack. */
+static double tolerance(const clef_value *n, const clef_op_case *cases)
 {
-    const clef_op_def *def = clef__ops[n->op];
     double tol = (double)clef__tolerance(n);
-    for (const clef_op_case *c = def->cases; c->graph && !def->tol_of; c++)
+    for (const clef_op_case *c = cases; c->graph && !clef__ops[n->op]->tol_of; c++)
         tol = (double)c->tol > tol ? (double)c->tol : tol;
     return (double)SLACK * tol;
 }
@@ -125,12 +126,12 @@ static int64_t leaf_elements(const clef_graph *g)
 }
 
 /* The largest case of the op's own that launches the same; its first where none does. */
-static const clef_op_case *choose_case(search *s)
+static const clef_op_case *choose_case(search *s, const clef_op_case *cases)
 {
     const clef_op_def *def = clef__ops[s->unit->node->op];
-    const clef_op_case *best = def->cases;
+    const clef_op_case *best = cases;
     int64_t most = 0;
-    for (const clef_op_case *c = def->cases; c->graph; c++) {
+    for (const clef_op_case *c = cases; c->graph; c++) {
         int64_t bounds[CLEF_MAX_SYMBOLS] = {0};
         clef_graph *g = NULL;
         if (clef_graph_parse(c->graph, strlen(c->graph), def->name, &g, NULL))
@@ -161,30 +162,32 @@ static void write_case(FILE *to, const clef_proof_unit *u, const clef_proof_case
 clef_status clef__trial_write_case(FILE *to, const clef_plan *plan, const clef_proof_unit *u, clef_error *err)
 {
     const clef_variant *variant = u->kernels.variant;
-    clef_proof_case c = {.tol = tolerance(u->node),
-                         .gemm = variant && variant->clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN};
+    const clef_op_def *def = clef__ops[u->node->op];
+    clef_proof_case c = {.gemm = variant && variant->clblast ? CLEF_GEMM_CLBLAST : CLEF_GEMM_OWN};
     clef_graph *g = NULL;
+    clef_op_case *cases = NULL;
     search find;
     search_init(&find, plan, u);
-    const int by_cases = clef__ops[u->node->op]->proof == CLEF__PROOF_BY_CASES;
-    clef_status s = by_cases ? CLEF_OK : clef__graph_of_node(u->node, &g, err);
-    if (s)
-        return s;
-    if (g) {
+    clef_status s = clef__cases_load(def, &cases, err);
+    if (!s && def->proof != CLEF__PROOF_BY_CASES)
+        s = clef__graph_of_node(u->node, &g, err);
+    if (!s)
+        c.tol = tolerance(u->node, cases);
+    if (!s && g) {
         choose_run(&find, g, &c);
         write_case(to, u, &c);
         s = clef_graph_write_text(g, to, err);
-        fputc('\n', to);
-    } else {
-        const clef_op_case *of = choose_case(&find);
+        fputs("\nend\n", to);
+    } else if (!s) {
+        const clef_op_case *of = choose_case(&find, cases);
         c.int_lo = of->int_lo;
         c.int_hi = of->int_hi;
         c.spread = of->spread;
         write_case(to, u, &c);
-        fputs(of->graph, to);
+        fprintf(to, "%send\n", of->graph);
     }
+    clef__cases_free(cases);
     clef_graph_destroy(g);
-    fputs("end\n", to);
     return s;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/cases.h"
 #include "runtime/prove/proof.h"
 #include "runtime/tune/tune.h"
 
@@ -109,17 +110,21 @@ static clef_status run_variant(tester *t, clef_op op, const clef_variant *varian
 {
     const clef_op_def *def = clef__ops[op];
     clef_selftest_row row = {.op = def->name, .variant = variant ? variant->name : "", .why = t->why};
-    clef_status s = CLEF_OK;
+    clef_op_case *cases = NULL;
+    clef_status s = clef__cases_load(def, &cases, err);
+    if (s)
+        return s;
     t->why[0] = 0;
     if (variant && !clef__variant_runs_on(&t->dev->info.caps, variant)) {
         row.state = CLEF_SELFTEST_UNFIT;
         snprintf(t->why, sizeof t->why, "needs %s",
                  variant->device_text ? variant->device_text : "another device");
-        for (const clef_op_case *c = def->cases; c->graph; c++)
+        for (const clef_op_case *c = cases; c->graph; c++)
             t->done++;
     }
-    for (const clef_op_case *c = def->cases; c->graph && row.state != CLEF_SELFTEST_UNFIT && !s; c++)
+    for (const clef_op_case *c = cases; c->graph && row.state != CLEF_SELFTEST_UNFIT && !s; c++)
         s = run_case(t, op, variant, c, &row, err);
+    clef__cases_free(cases);
     if (row.failed)
         row.state = CLEF_SELFTEST_FAILED;
     t->n_failed += row.used && row.failed;
@@ -146,12 +151,16 @@ static clef_status run_op(tester *t, clef_op op, clef_error *err)
 static uint64_t count(clef_op op)
 {
     clef_op of = CLEF_OP_NONE;
-    uint64_t cases = 0, rows = 0;
-    for (const clef_op_case *c = clef__ops[op]->cases; c && c->graph; c++)
-        cases++;
+    uint64_t n = 0, rows = 0;
+    clef_op_case *cases = NULL;
+    if (clef__cases_load(clef__ops[op], &cases, NULL)) /* run_variant() reports it */
+        return 0;
+    for (const clef_op_case *c = cases; c->graph; c++)
+        n++;
+    clef__cases_free(cases);
     for (int32_t i = 0; clef__variant_row(i, &of); i++)
         rows += of == op;
-    return cases * (rows ? rows : 1);
+    return n * (rows ? rows : 1);
 }
 
 clef_status clef_selftest(clef_device *dev, const clef_selftest_opts *opts, int32_t *n_failed,

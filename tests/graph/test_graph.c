@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "graph/cases.h"
 #include "graph/memory.h"
 #include "graph/pass/pass.h"
 #include "graph/text/text.h"
@@ -118,8 +119,12 @@ static void text_round_trip(void **state)
 static void text_round_trip_of_cases(void **state)
 {
     (void)state;
-    for (int32_t op = 0; op < CLEF_N_OPS; op++)
-        for (const clef_op_case *c = clef__ops[op]->cases; c->graph; c++) {
+    for (int32_t op = 0; op < CLEF_N_OPS; op++) {
+        clef_op_case *cases = NULL;
+        clef_error err = {0};
+        if (clef__cases_load(clef__ops[op], &cases, &err))
+            fail_msg("%s", err.text);
+        for (const clef_op_case *c = cases; c->graph; c++) {
             clef_graph *g = parse(c->graph);
             char *a = text_of(g, clef_graph_write_text);
             clef_graph *again = parse(a);
@@ -130,6 +135,38 @@ static void text_round_trip_of_cases(void **state)
             clef_graph_destroy(again);
             clef_graph_destroy(g);
         }
+        clef__cases_free(cases);
+    }
+}
+
+static void cases_text(void **state)
+{
+    static const char good[] =
+        "# A comment.\n\n# for n more in 3 \"\"\n#   4 \" scale=2\"\n# ints -1 $n\n# tol 1e-3\n"
+        "input x f32 [$n]\ny = $op(x)$more\noutput y\n\n# spread 2\noutput z\n";
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"", "it has no case"},
+        {"# for n m in 1 2 3\nx [$n]\n", "do not fill whole rows"},
+        {"# for n 1 2\nx [$n]\n", "expected 'for NAMES in VALUES'"},
+        {"x [$n]\n", "no 'for' gives this name"},
+        {"# ints 0 x\nx\n", "expected numbers"},
+    };
+    clef_op_case *c = NULL;
+    clef_error err = {0};
+    (void)state;
+    assert_int_equal(clef__cases_parse(good, "good", "affine", &c, &err), CLEF_OK);
+    assert_string_equal(c[0].graph, "input x f32 [3]\ny = affine(x)\noutput y\n");
+    assert_string_equal(c[1].graph, "input x f32 [4]\ny = affine(x) scale=2\noutput y\n");
+    assert_true(c[1].int_lo == -1 && c[1].int_hi == 4 && c[1].tol == 1e-3f && c[1].spread == 0);
+    assert_true(strcmp(c[2].graph, "output z\n") == 0 && c[2].spread == 2 && !c[3].graph);
+    clef__cases_free(c);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(clef__cases_parse(bad[i].text, "bad", NULL, &c, &err), CLEF_E_FORMAT);
+        assert_null(c);
+        assert_non_null(strstr(err.text, bad[i].says));
+    }
 }
 
 typedef struct bad_text {
@@ -783,6 +820,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_round_trip),
         cmocka_unit_test(text_round_trip_of_cases),
+        cmocka_unit_test(cases_text),
         cmocka_unit_test(text_refuses),
         cmocka_unit_test(text_cut_anywhere),
         cmocka_unit_test(builder_error_sticks),

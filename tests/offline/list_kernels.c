@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/cases.h"
 #include "graph/lower/panel.h"
 #include "graph/lower/variant.h"
 #include "graph/pass/pass.h"
@@ -238,11 +239,16 @@ static int list_variant(lister *l, clef_op op, const clef_variant *variant)
 {
     static char text[MAX_TEXT];
     const clef_variant *forced[CLEF_N_OPS] = {0};
+    clef_op_case *cases = NULL;
+    clef_error err = {0};
     int failed = 0;
     forced[op] = variant;
     l->in_layer = 0;
-    for (const clef_op_case *c = clef__ops[op]->cases; c && c->graph && !failed; c++)
+    if (clef__cases_load(clef__ops[op], &cases, &err))
+        return stop(clef__ops[op]->name, err.text);
+    for (const clef_op_case *c = cases; c->graph && !failed; c++)
         failed = list_text(l, c->graph, clef__ops[op]->name, forced);
+    clef__cases_free(cases);
     l->in_layer = 1;
     for (int i = 0; variant && !failed && layer_text(i, text, sizeof text); i++)
         failed = list_text(l, text, layer_text(i, text, sizeof text), forced);

@@ -114,7 +114,7 @@ def beside(family, tmp, flags, feeds, logits):
 SMALL = [
     ("slices", "symbol T <= 6\nsymbol S <= 9\ninput x f32 [2, S, 4]\ninput t f32 [2, T]\ninput y f32 [2, 9, 4]\na = slice(x) axis=1 start=-1 size=1\n"
      "b = slice(x) axis=2 start=-3 size=2\nc = slice(y) axis=1 size=T\nh = slice(y) axis=1 start=-6 size=T\ni = copy(h)\nd = copy(a)\ne = copy(b)\nf = copy(c)\noutput i\noutput d\noutput e\noutput f\n", 0),
-    ("reductions", "input x f32 [3, 17]\na = argmax(x)\nb = topk(x) k=5\nc = reduce(x) kind=sum\nd = reduce(x) kind=max\ne = pick(x, b)\n"
+    ("reductions", "input x f32 [3, 17]\na = argmax(x)\nb = topk(x) k=5\nc = reduce(x) kind=sum\nd = reduce(x) kind=max\ne = gather_elements(x, b)\n"
      "output a\noutput b\noutput c\noutput d\noutput e\n", 0),
     ("softmaxes", "input x f32 [2, 3, 5, 7]\ninput k i32 [2, 1, 1, 7]\ninput p i32 [2]\nconst m f32 [7] = 0, -inf, 1, -inf, 0, 2, -inf\n"
      "a = softmax(x, m) scale=2\nb = softmax(x, k, p) causal=1 window=3\nc = softmax(x) log=1 causal=1\nd = softmax(x, k) softcap=2\n"
@@ -126,7 +126,7 @@ SMALL = [
     ("gates", "input g f32 [3, 8]\ninput u f32 [3, 8]\na = swiglu(g, u)\nb = clamped_swiglu(g, u) alpha=1.7 limit=0.8\nc = rsqrt(d)\n"
      .replace("c = rsqrt(d)", "s = square(g)\nd = affine(s) scale=2 shift=1\nc = rsqrt(d)\ne = log(d)\nf = exp(g)") +
      "output a\noutput b\noutput c\noutput e\noutput f\n", 0),
-    ("positions", "symbol T <= 5\ninput x f32 [11, 3]\ninput p i32 [1]\ninput t f32 [T]\na = relative(x, p) queries=T keys=9\n"
+    ("positions", "symbol T <= 5\ninput x f32 [11, 3]\ninput p i32 [1]\ninput t f32 [T]\na = relative_bias(x, p) queries=T keys=9\n"
      "b = positions(p) length=T\noutput a\noutput b\n", 7),
     ("products", "symbol T <= 5\ninput x f32 [2, 4, T, 8]\ninput y f32 [2, 2, 8, 3]\ninput z f32 [2, 1, 3, 8]\na = matmul(x, y) alpha=0.5\n"
      "b = matmul(x, z) transpose_b=1\noutput a\noutput b\n", 0),

@@ -1,5 +1,5 @@
-# Writes every kernel source into one C file, as the array clef__embedded_cl of runtime/device/device.h.
-# usage: cmake -DOUT=FILE -DROOT=FOLDER "-DSOURCES=a.cl;b.h" -P embed_cl.cmake
+# Writes files into one C file, as an array of graph/embedded.h.
+# usage: cmake -DOUT=FILE -DROOT=FOLDER -DARRAY=NAME "-DSOURCES=a.cl;b.h" -P embed.cmake
 set(arrays "")
 set(rows "")
 set(i 0)
@@ -14,11 +14,11 @@ foreach(path IN LISTS SOURCES)
   string(APPEND rows "    {\"${name}\", text_${i}, ${n_bytes}},\n")
   math(EXPR i "${i} + 1")
 endforeach()
-file(WRITE "${OUT}" "/* Made by cmake/embed_cl.cmake from cl/. */
-#include \"runtime/device/device.h\"
+file(WRITE "${OUT}" "/* Made by cmake/embed.cmake. */
+#include \"graph/embedded.h\"
 
 ${arrays}
-const clef_embedded clef__embedded_cl[] = {
+const clef_embedded ${ARRAY}[] = {
 ${rows}    {0, 0, 0},
 };
 ")

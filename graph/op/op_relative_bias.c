@@ -1,20 +1,21 @@
-/* relative: a value for each distance between a key and a query, laid out as a bias of the scores. */
+/* relative_bias: a value for each distance between a key and a query, laid out as a bias of the scores. */
 #include "graph/op.h"
 
-static const clef_attr_def relative_attrs[] = {
-    {"queries", CLEF_ATTR_DIM, offsetof(clef_relative_opts, queries), NULL},
-    {"keys", CLEF_ATTR_DIM, offsetof(clef_relative_opts, keys), NULL},
+static const clef_attr_def relative_bias_attrs[] = {
+    {"queries", CLEF_ATTR_DIM, offsetof(clef_relative_bias_opts, queries), NULL},
+    {"keys", CLEF_ATTR_DIM, offsetof(clef_relative_bias_opts, keys), NULL},
     {NULL, 0, 0, NULL},
 };
 
-clef_value *clef_relative(clef_graph *g, clef_value *x, clef_value *pos, const clef_relative_opts *opts)
+clef_value *clef_relative_bias(clef_graph *g, clef_value *x, clef_value *pos,
+                               const clef_relative_bias_opts *opts)
 {
-    return clef__node(g, CLEF_OP_relative, (clef_value *[]){x, pos}, 2, opts);
+    return clef__node(g, CLEF_OP_relative_bias, (clef_value *[]){x, pos}, 2, opts);
 }
 
-static clef_status relative_infer(clef_value *n, clef_error *err)
+static clef_status relative_bias_infer(clef_value *n, clef_error *err)
 {
-    const clef_relative_opts *o = (const void *)n->attr;
+    const clef_relative_bias_opts *o = (const void *)n->attr;
     const clef_shape *x = &n->in[0]->shape;
     char text[96];
     if (x->rank != 2 || x->dim[0].symbol || x->dim[1].symbol || x->dim[0].n % 2 == 0)
@@ -31,7 +32,7 @@ static clef_status relative_infer(clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
-static void relative_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+static void relative_bias_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     const int64_t distances = in[0].n[2], H = in[0].n[3], T = out->n[2], S = out->n[3],
                   pos = in[1].x ? (int64_t)in[1].x[0] : 0;
@@ -45,22 +46,22 @@ static void relative_ref(const clef_value *n, const clef_ref_tensor *in, clef_re
             }
 }
 
-static clef_cost relative_cost(const clef_value *n, const int64_t *symbols)
+static clef_cost relative_bias_cost(const clef_value *n, const int64_t *symbols)
 {
     return clef__cost_elementwise(n, symbols, 0);
 }
 
-static clef_status relative_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+static clef_status relative_bias_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    const relative_args args = {.heads = clef__n(lo, n, 2),
-                                .queries = clef__n(lo, n, 1),
-                                .keys = clef__n(lo, n, 0),
-                                .distances = clef__n(lo, n->in[0], 1),
-                                .x = clef__view(lo, n->in[0]).offset,
-                                .pos = clef__view(lo, n->in[1]).offset};
+    const relative_bias_args args = {.heads = clef__n(lo, n, 2),
+                                     .queries = clef__n(lo, n, 1),
+                                     .keys = clef__n(lo, n, 0),
+                                     .distances = clef__n(lo, n->in[0], 1),
+                                     .x = clef__view(lo, n->in[0]).offset,
+                                     .pos = clef__view(lo, n->in[1]).offset};
     return clef__launch(lo,
-                        &(clef_launch){.source = "relative",
-                                       .kernel = "relative",
+                        &(clef_launch){.source = "relative_bias",
+                                       .kernel = "relative_bias",
                                        .defs = {{"HAS_POS", n->in[1] != NULL}},
                                        .args = &args,
                                        .args_bytes = sizeof args,
@@ -70,26 +71,17 @@ static clef_status relative_lower(clef_lowering *lo, const clef_value *n, clef_e
                         err);
 }
 
-static const clef_op_case relative_cases[] = {
-    {.graph = "symbol T <= 9\ninput x f32 [21, 3]\ny = relative(x) queries=T keys=T\noutput y\n"},
-    {.graph = "symbol T <= 4\ninput x f32 [5, 8]\ninput p i32 [1]\ny = relative(x, p) queries=T "
-              "keys=33\noutput y\n",
-     .int_hi = 9},
-    {.graph = NULL},
-};
-
-const clef_op_def clef__op_relative = {
-    .name = "relative",
+const clef_op_def clef__op_relative_bias = {
+    .name = "relative_bias",
     .formula = "out[h, t, s] = x[s - (pos + t) + distances / 2, h], the distance held within x",
     .n_min = 1,
     .n_max = 2,
     .in = {CLEF_IN_F32 | CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
-    .attrs = relative_attrs,
-    .attr_bytes = sizeof(clef_relative_opts),
-    .infer = relative_infer,
-    .ref = relative_ref,
-    .cost = relative_cost,
-    .lower = relative_lower,
-    .cases = relative_cases,
+    .attrs = relative_bias_attrs,
+    .attr_bytes = sizeof(clef_relative_bias_opts),
+    .infer = relative_bias_infer,
+    .ref = relative_bias_ref,
+    .cost = relative_bias_cost,
+    .lower = relative_bias_lower,
     .tol = 0, /* copies */
 };

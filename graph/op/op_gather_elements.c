@@ -1,12 +1,12 @@
-/* pick: elements of each row by their indices. */
+/* gather_elements: elements of each row by their indices. */
 #include "graph/op.h"
 
-clef_value *clef_pick(clef_graph *g, clef_value *x, clef_value *ids)
+clef_value *clef_gather_elements(clef_graph *g, clef_value *x, clef_value *ids)
 {
-    return clef__node(g, CLEF_OP_pick, (clef_value *[]){x, ids}, 2, NULL);
+    return clef__node(g, CLEF_OP_gather_elements, (clef_value *[]){x, ids}, 2, NULL);
 }
 
-static clef_status pick_infer(clef_value *n, clef_error *err)
+static clef_status gather_elements_infer(clef_value *n, clef_error *err)
 {
     const clef_shape *x = &n->in[0]->shape, *ids = &n->in[1]->shape;
     char a[96], b[96];
@@ -21,7 +21,7 @@ static clef_status pick_infer(clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
-static void pick_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
+static void gather_elements_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     (void)n;
     for (int64_t i = 0; i < out->n[0] * out->n[1] * out->n[2] * out->n[3]; i++) {
@@ -31,21 +31,21 @@ static void pick_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_te
     }
 }
 
-static clef_cost pick_cost(const clef_value *n, const int64_t *symbols)
+static clef_cost gather_elements_cost(const clef_value *n, const int64_t *symbols)
 {
     return (clef_cost){.bytes = 3.0 * (double)clef__bytes(n, symbols)};
 }
 
-static clef_status pick_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
+static clef_status gather_elements_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
-    const pick_args args = {.n = clef__size(lo, n),
-                            .k = clef__n(lo, n, 0),
-                            .n_row = clef__n(lo, n->in[0], 0),
-                            .x = clef__view(lo, n->in[0]).offset,
-                            .ids = clef__view(lo, n->in[1]).offset};
+    const gather_elements_args args = {.n = clef__size(lo, n),
+                                       .k = clef__n(lo, n, 0),
+                                       .n_row = clef__n(lo, n->in[0], 0),
+                                       .x = clef__view(lo, n->in[0]).offset,
+                                       .ids = clef__view(lo, n->in[1]).offset};
     return clef__launch(lo,
-                        &(clef_launch){.source = "pick",
-                                       .kernel = "pick",
+                        &(clef_launch){.source = "gather_elements",
+                                       .kernel = "gather_elements",
                                        .args = &args,
                                        .args_bytes = sizeof args,
                                        .bufs = {n, n->in[0], n->in[1]},
@@ -54,24 +54,15 @@ static clef_status pick_lower(clef_lowering *lo, const clef_value *n, clef_error
                         err);
 }
 
-static const clef_op_case pick_cases[] = {
-    {.graph = "symbol T <= 9\ninput x f32 [2, T, 7]\ninput i i32 [2, T, 3]\ny = pick(x, i)\noutput y\n",
-     .int_lo = -1,
-     .int_hi = 8},
-    {.graph = "input x f32 [5]\ninput i i32 [9]\ny = pick(x, i)\noutput y\n", .int_hi = 5},
-    {.graph = NULL},
-};
-
-const clef_op_def clef__op_pick = {
-    .name = "pick",
+const clef_op_def clef__op_gather_elements = {
+    .name = "gather_elements",
     .formula = "out[.., j] = x[.., ids[.., j]]; an id outside gives 0",
     .n_min = 2,
     .n_max = 2,
     .in = {CLEF_IN_F32 | CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE},
-    .infer = pick_infer,
-    .ref = pick_ref,
-    .cost = pick_cost,
-    .lower = pick_lower,
-    .cases = pick_cases,
+    .infer = gather_elements_infer,
+    .ref = gather_elements_ref,
+    .cost = gather_elements_cost,
+    .lower = gather_elements_lower,
     .tol = 0, /* copies */
 };

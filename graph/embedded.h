@@ -1,0 +1,17 @@
+/* Files that the build puts into the library (cmake/embed.cmake). */
+#ifndef CLEF_GRAPH_EMBEDDED_H
+#define CLEF_GRAPH_EMBEDDED_H
+
+#include <stddef.h>
+
+typedef struct clef_embedded {
+    const char          *name; /* path below the folder: "copy.cl", "panel/dot.h" */
+    const unsigned char *text; /* NUL-terminated */
+    size_t               n_bytes;
+} clef_embedded;
+
+/* Each ends with a NULL name. */
+extern const clef_embedded clef__embedded_cl[];    /* the kernel sources of cl/ */
+extern const clef_embedded clef__embedded_cases[]; /* the op cases of graph/cases/ */
+
+#endif
