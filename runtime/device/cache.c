@@ -150,12 +150,13 @@ static void add_text(clef_sha256 *s, const char *text, size_t n)
 static clef_status add_sources(clef_sha256 *s, clef_error *err)
 {
     for (const clef_embedded *e = clef__embedded_cl; e->name; e++) {
-        const size_t stem_bytes = strlen(e->name) - 3;
+        const char *slash = strrchr(e->name, '/'), *name = slash ? slash + 1 : e->name;
+        const size_t stem_bytes = strlen(name) - 3;
         char stem[64], *text;
         size_t n;
-        if (strcmp(e->name + stem_bytes, ".cl") != 0 || stem_bytes >= sizeof stem)
+        if (strcmp(name + stem_bytes, ".cl") != 0 || stem_bytes >= sizeof stem)
             continue;
-        memcpy(stem, e->name, stem_bytes);
+        memcpy(stem, name, stem_bytes);
         stem[stem_bytes] = 0;
         const clef_status status = clef__source_assemble(stem, &text, &n, err);
         if (status == CLEF_E_NOMEM)
