@@ -2,6 +2,7 @@
 #ifndef CLEF_CLEF_H
 #define CLEF_CLEF_H
 
+#include "clef/cache.h"
 #include "clef/classify.h"
 #include "clef/device.h"
 #include "clef/embed.h"

@@ -96,6 +96,7 @@ int clef__cache_load(const clef_device *dev, const clef_cache_key *key, unsigned
     if (n > HEADER_BYTES) {
         fill_header(header, key, file + HEADER_BYTES, n - HEADER_BYTES);
         if (memcmp(file, header, HEADER_BYTES) == 0) {
+            clef__os_touch(path);
             memmove(file, file + HEADER_BYTES, n - HEADER_BYTES);
             *binary = (unsigned char *)file;
             *n_bytes = n - HEADER_BYTES;
@@ -192,4 +193,22 @@ clef_status clef__cache_beside(const clef_device *dev, const char *folder, char 
         n += snprintf(out + n, CLEF_CACHE_PATH_BYTES - (size_t)n, "%02x", key[i]);
     snprintf(out + n, CLEF_CACHE_PATH_BYTES - (size_t)n, ".txt");
     return CLEF_OK;
+}
+
+int clef__cache_is_whole(const char *path)
+{
+    char *file = NULL;
+    size_t n = 0;
+    unsigned char header[HEADER_BYTES];
+    clef_cache_key key;
+    if (clef__os_read(path, MAX_BINARY_BYTES + (size_t)HEADER_BYTES, &file, &n, NULL))
+        return 0;
+    int is_whole = n > HEADER_BYTES;
+    if (is_whole) {
+        memcpy(key.bytes, file + AT_KEY, sizeof key.bytes);
+        fill_header(header, &key, file + HEADER_BYTES, n - HEADER_BYTES);
+        is_whole = memcmp(file, header, HEADER_BYTES) == 0;
+    }
+    free(file);
+    return is_whole;
 }

@@ -23,6 +23,8 @@ int  clef__cache_load(const clef_device *dev, const clef_cache_key *key, unsigne
 void clef__cache_store(const clef_device *dev, const clef_cache_key *key, const unsigned char *binary, size_t n_bytes);
 /** 1 when there is a file of it. */
 int  clef__cache_has(const clef_device *dev, const clef_cache_key *key);
+/** 1 when the file is an entry whose checksum fits. */
+int  clef__cache_is_whole(const char *path);
 /** Removes an entry (the driver did not take it). */
 void clef__cache_drop(const clef_device *dev, const clef_cache_key *key);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/pass/cut.h"
+#include "runtime/device/cache_folder.h"
 #include "runtime/device/device_find.h"
 #include "runtime/os/os.h"
 
@@ -81,7 +82,10 @@ static clef_status open_one(const clef_found_list *list, const char *which, cons
 {
     const clef_found *f = NULL;
     *out = NULL;
-    clef_status status = clef__find_one(list, which, &f, err);
+    uint64_t limit;
+    clef_status status = clef_cache_limit(&limit, err);
+    if (status == CLEF_OK)
+        status = clef__find_one(list, which, &f, err);
     if (status != CLEF_OK)
         return status;
     clef_device *dev = calloc(1, sizeof *dev);
@@ -273,6 +277,8 @@ void clef_device_close(clef_device *dev)
     if (dev->queue)
         clFinish(dev->queue); /* what is still under way may use the programs */
     save_programs(dev);
+    if (dev->n_built)
+        clef__cache_trim(dev->cache_dir);
     close_context(dev);
     release_attached(dev, 0);
     free(dev);

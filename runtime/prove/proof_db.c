@@ -5,10 +5,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "clef/clef.h"
 #include "runtime/device/cache.h"
 #include "runtime/os/os.h"
 #include "runtime/prove/proof.h"
+
+#ifndef CLEF_VERSION
+#    error "CMakeLists.txt defines CLEF_VERSION"
+#endif
 
 enum { MAX_FILE_BYTES = 16 << 20, LINE_BYTES = 200, WEEK = 7 * 24 * 3600 };
 static const char head[] = "clef proofs 2 "; /* the version of clef ends the line */
@@ -149,7 +152,7 @@ static clef_status parse_file(clef_proofs *proofs, char *text, clef_error *err)
         clef_proof p;
         *end = 0;
         if (line == text)
-            is_of_this_version = strcmp(line + n_head, clef_version()) == 0;
+            is_of_this_version = strcmp(line + n_head, CLEF_VERSION) == 0;
         else if (clef__proof_parse(line, &p) && !is_forgotten(&p, is_of_this_version))
             s = merge(proofs, &p, err); /* a damaged line is passed over, and its kernel is proven anew */
     }
@@ -164,6 +167,7 @@ static clef_status read_file(clef_proofs *proofs, const char *path, clef_error *
         clef__os_read(path, MAX_FILE_BYTES, &text, &n, NULL) != CLEF_OK)
         return CLEF_OK;
     const clef_status s = parse_file(proofs, text, err);
+    clef__os_touch(path);
     free(text);
     return s;
 }
@@ -206,7 +210,7 @@ clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error 
     char *text = s ? NULL : malloc(room);
     if (!text)
         return s ? s : clef__fail(err, CLEF_E_NOMEM, "no memory for the text of %d proofs", (int)proofs->n);
-    size_t at = (size_t)snprintf(text, room, "%s%s\n", head, clef_version());
+    size_t at = (size_t)snprintf(text, room, "%s%s\n# %.100s\n", head, CLEF_VERSION, dev->info.name);
     for (int32_t i = 0; i < proofs->n; i++) {
         const clef_proof *p = &proofs->at[i];
         at += (size_t)snprintf(text + at, room - at, "%016" PRIx64 " %s %s %s %.3g %" PRId32 " %" PRId64 "\n",

@@ -76,6 +76,7 @@ static clef_status read_file(clef_tune_db *db, const char *path, clef_error *err
     if (s == CLEF_E_NOMEM)
         return s;
     const clef_status parsed = s ? CLEF_OK : clef__tune_parse(db, text, err);
+    clef__os_touch(path);
     if (s) {
         db->n_damaged++;
         if (err)

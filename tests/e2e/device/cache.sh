@@ -1,0 +1,55 @@
+# clef cache: what the folder holds, whether it is sound, emptying it, and its limit.
+. "$(dirname "$0")/../lib.sh"
+demo=$CLEF_SOURCE/model/demo
+greedy="-p ROMEO: --temp 0 --ignore-eos -n 4 -q --print-ids"
+export CLEF_CACHE_DIR=$tmp/cache CLEF_TUNE=0 CLEF_BACKGROUND=0
+unset CLEF_PROOF CLEF_BREAK CLEF_PROVER CLEF_CACHE_MAX
+dir=$CLEF_CACHE_DIR
+# files KIND: how many of them the list shows
+files() { "$CLEF" cache | awk -v kind="$1" '$1 == kind { n = $2 } END { print n + 0 }'; }
+
+same "no folder is an empty one" "Nothing is set aside." "$("$CLEF" cache | tail -n 1)"
+want=$("$CLEF" run "$demo" $greedy)
+programs=$(find "$dir/programs" -name '*.bin' | wc -l)
+same "list counts the programs" "$programs" $(($(files programs) + $(files fused)))
+same "and the proofs" 1 "$(files proofs)"
+same "verify finds them sound" "Every file is sound." "$("$CLEF" cache verify | tail -n 1)"
+
+one=$(find "$dir/programs" -name '*.bin' | head -n 1)
+printf x | dd of="$one" bs=1 seek=200 conv=notrunc 2>/dev/null
+if "$CLEF" cache verify >"$tmp/out" 2>&1; then fail "verify finds a damaged file"; else ok "verify finds a damaged file"; fi
+same "and names it" 1 "$(grep -c "^damaged: $one" "$tmp/out")"
+same "which stops nothing" "$want" "$("$CLEF" run "$demo" $greedy)"
+same "and is built anew" "Every file is sound." "$("$CLEF" cache verify | tail -n 1)"
+
+# What is set aside, and the way out.
+line=$(grep -m 1 " right " "$dir"/proof/*.txt | awk '{ print $1, $2, $3 }')
+echo "00000000000000ff rope cpu crashed 0 0 1700000000" >>"$(echo "$dir"/proof/*.txt)"
+echo "00000000000000fe add - hung 0 2 $(date +%s)" >>"$(echo "$dir"/proof/*.txt)"
+"$CLEF" cache >"$tmp/out"
+same "a crash is shown" 1 "$(grep -c "rope cpu on .*crashes the driver" "$tmp/out")"
+same "so is a suspicion" 1 "$(grep -c "add on .*does not come back (on 2 of 3 starts; the next one tries again)" "$tmp/out")"
+same "clear aside forgets both" "2 kernels will be tried again." "$("$CLEF" cache clear aside)"
+same "nothing is set aside then" "Nothing is set aside." "$("$CLEF" cache | tail -n 1)"
+same "and other proofs stay" 1 "$(grep -c "^$line right" "$dir"/proof/*.txt)"
+
+check "clear of a kind" "$CLEF" cache clear programs
+same "leaves the others" "0 1" "$(files programs) $(files proofs)"
+refused "clear of no kind" 2 "nonsense expected" "$CLEF" cache clear nonsense
+refused "no such action" 2 "nonsense expected" "$CLEF" cache nonsense
+check "clear" "$CLEF" cache clear
+same "leaves nothing" 0 "$(find "$dir" -type f | wc -l)"
+
+# The limit: what was used longest ago goes first, and what somebody writes stays.
+refused "a limit that is no size" 1 "CLEF_CACHE_MAX 1X" env CLEF_CACHE_MAX=1X "$CLEF" run "$demo" $greedy
+refused "nor is a negative one" 1 "CLEF_CACHE_MAX -1" env CLEF_CACHE_MAX=-1 "$CLEF" run "$demo" $greedy
+mkdir -p "$dir/programs"
+for name in old.bin new.bin old.bin.1-1.tmp new.bin.1-1.tmp; do head -c 6000000 /dev/zero >"$dir/programs/$name"; done
+touch -d "3 days ago" "$dir/programs/old.bin" "$dir/programs/old.bin.1-1.tmp"
+same "a run within 15 MB" "$want" "$(CLEF_CACHE_MAX=15M "$CLEF" run "$demo" $greedy)"
+same "removes what is oldest" "new.bin new.bin.1-1.tmp" "$(cd "$dir/programs" && echo old* new* | sed 's/old\* //')"
+find "$dir/programs" -name '*.bin' -exec touch -d "5 days ago" {} +
+same "a run that loads programs" "$want" "$("$CLEF" run "$demo" $greedy)"
+if [ -n "$(find "$dir/programs" -name '*.bin' -mtime -1)" ]; then ok "marks them as used"; else fail "marks them as used"; fi
+same "and no other" "$dir/programs/new.bin" "$(find "$dir/programs" -name new.bin -mtime +1)"
+finish
