@@ -13,7 +13,8 @@
 enum { DAY = 24 * 3600 };
 static const uint64_t DEFAULT_LIMIT = (uint64_t)1 << 30;
 
-/* ---- the limit ------------------------------------------------------------------------------------------- */
+/* ---- the limit -------------------------------------------------------------------------------------------
+ */
 
 /* "512M"; 0: it is no size. */
 static int read_size(const char *text, uint64_t *out)
@@ -30,13 +31,19 @@ static int read_size(const char *text, uint64_t *out)
     return 1;
 }
 
-clef_status clef_cache_limit(uint64_t *n_bytes, clef_error *err)
+clef_status clef__env_size(const char *name, uint64_t *n_bytes, clef_error *err)
 {
-    const char *text = clef__os_env("CLEF_CACHE_MAX");
-    *n_bytes = DEFAULT_LIMIT;
+    const char *text = clef__os_env(name);
     return !text || read_size(text, n_bytes)
                ? CLEF_OK
-               : clef__fail(err, CLEF_E_ARG, "CLEF_CACHE_MAX: expected a size such as 512M or 2G, got '%.40s'", text);
+               : clef__fail(err, CLEF_E_ARG, "%s: expected a size such as 512M or 2G, got '%.40s'", name,
+                            text);
+}
+
+clef_status clef_cache_limit(uint64_t *n_bytes, clef_error *err)
+{
+    *n_bytes = DEFAULT_LIMIT;
+    return clef__env_size("CLEF_CACHE_MAX", n_bytes, err);
 }
 
 int32_t clef_cache_dir(char *out, size_t n_bytes)
@@ -50,7 +57,8 @@ int32_t clef_cache_dir(char *out, size_t n_bytes)
     return 1;
 }
 
-/* ---- files ----------------------------------------------------------------------------------------------- */
+/* ---- files -----------------------------------------------------------------------------------------------
+ */
 
 typedef struct scan {
     clef__cache_files *files;

@@ -5,6 +5,7 @@
 
 #include "cl/args.h"
 #include "graph/lower/panel.h"
+#include "runtime/device/cache_folder.h"
 #include "runtime/device/device.h"
 #include "runtime/os/os.h"
 
@@ -232,21 +233,13 @@ static clef_status mask(clef_caps *caps, clef_error *err)
 /* CLEF_MAX_ALLOC=16M: buffers of no more than that, as if the driver said so. */
 static clef_status limit_buffers(clef_caps *caps, clef_error *err)
 {
-    static const char units[] = "KMG";
-    const char *text = clef__os_env("CLEF_MAX_ALLOC");
-    char *end;
-    if (!text)
-        return CLEF_OK;
-    uint64_t bytes = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
-    const char *unit = bytes && *end ? strchr(units, *end) : NULL;
-    if (!bytes || bytes >> 34 || (*end && (!unit || end[1])))
-        return clef__fail(err, CLEF_E_ARG,
-                          "CLEF_MAX_ALLOC: '%s', expected a number of bytes, or one with K, M or G behind it",
-                          text);
-    bytes <<= unit ? 10 * (unit - units + 1) : 0;
-    if (bytes < caps->max_alloc_bytes)
+    uint64_t bytes = caps->max_alloc_bytes;
+    const clef_status s = clef__env_size("CLEF_MAX_ALLOC", &bytes, err);
+    if (!s && !bytes)
+        return clef__fail(err, CLEF_E_ARG, "CLEF_MAX_ALLOC: expected a size of 1 or more, got 0");
+    if (!s && bytes < caps->max_alloc_bytes)
         caps->max_alloc_bytes = bytes;
-    return CLEF_OK;
+    return s;
 }
 
 /* The widest that works is enough: each one tried is a program built. */
