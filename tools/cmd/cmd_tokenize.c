@@ -17,13 +17,13 @@ static const tokenize_options tokenize_defaults = {0};
 /* clang-format off */
 #define AT(field) .offset = offsetof(tokenize_options, field)
 static const cli_option tokenize_option_table[] = {
-    {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no BOS or EOS"},
+    {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no special tokens, such as BOS and EOS"},
     {.names = "json", .type = CLI_SWITCH, AT(json),
-     .help = "the ids as a JSON list (which they are without it too)"},
+     .help = "print the ids as a JSON list; this is the default"},
     {.names = "pieces", .type = CLI_SWITCH, AT(pieces),
-     .help = "one line a token: id, tab, its text as a JSON string"},
+     .help = "print one line for each token: id, tab, its text as a JSON string"},
     {.names = "decode", .type = CLI_SWITCH, AT(decode),
-     .help = "the other way: TEXT holds ids, their text is printed"},
+     .help = "decode: TEXT is a list of ids, and their text is printed"},
     {.names = NULL},
 };
 /* clang-format on */
@@ -69,7 +69,7 @@ static int decode(const clef_tokenizer *tok, const char *text, size_t n_bytes)
     size_t n_out = 0;
     int32_t n = 0;
     int32_t *ids =
-        n_bytes < INT32_MAX ? malloc((n_bytes + 1) * sizeof *ids) : NULL; /* an id takes a byte at least */
+        n_bytes < INT32_MAX ? malloc((n_bytes + 1) * sizeof *ids) : NULL; /* an id has at least one byte */
     if (!ids)
         return cli_fail(CLI_FAILED, "tokenize: out of host memory");
     for (const char *s = text + strspn(text, "[, \n\t"); *s && *s != ']'; s += strspn(s, ", \n\t")) {
@@ -122,8 +122,9 @@ const cli_command cli_command_tokenize = {
     .name = "tokenize",
     .usage = "MODEL TEXT [--no-special] [--json]",
     .summary = "Print the token ids of a text",
-    .notes = "MODEL may be a GGUF file that holds only a vocabulary, a folder with only tokenizer files, or "
-             "such a file. TEXT -: stdin.\n",
+    .notes =
+        "MODEL may also be a GGUF file that holds a vocabulary alone, a folder that holds only tokenizer "
+        "files, or one such file. TEXT - reads standard input.\n",
     .options = tokenize_option_table,
     .min_args = 2,
     .max_args = 2,

@@ -196,10 +196,10 @@ static clef_status read_unigram(clef__json_reader *r, const json_t *model)
 /* ---- which */
 
 static const clef__json_type model_kinds[] = {
-    {"BPE", read_bpe},
-    {"WordPiece", read_wordpiece},
-    {"WordLevel", read_wordlevel},
-    {"Unigram", read_unigram},
+    {"BPE", .read = read_bpe},
+    {"WordPiece", .read = read_wordpiece},
+    {"WordLevel", .read = read_wordlevel},
+    {"Unigram", .read = read_unigram},
 };
 
 /* Older files do not name their model: its fields decide. */

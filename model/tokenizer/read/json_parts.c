@@ -14,7 +14,7 @@ clef_status clef__json_by_type(clef__json_reader *r, const char *part, const cle
                           part, clef__json_kind(object));
     for (size_t i = 0; i < n_types; i++)
         if (strcmp(type, types[i].type) == 0)
-            return types[i].read(r, object);
+            return types[i].read ? types[i].read(r, object) : types[i].add(&r->tok->stages, r->err);
     clef__chars known = {0};
     for (size_t i = 0; i < n_types; i++) {
         clef__chars_append(&known, i ? ", " : "", i ? 2 : 0, NULL);

@@ -21,6 +21,7 @@ typedef struct clef__json_reader {
 typedef struct clef__json_type {
     const char *type;
     clef_status (*read)(clef__json_reader *r, const json_t *object);
+    clef_status (*add)(clef__stages *stages, clef_error *err); /* instead: a stage without fields */
 } clef__json_type;
 
 #define CLEF_N_ITEMS(table) (sizeof(table) / sizeof *(table))

@@ -106,16 +106,16 @@ static clef_status decode_ctc(clef__json_reader *r, const json_t *object)
 }
 
 static const clef__json_type decoder_kinds[] = {
-    {"Sequence", decode_sequence},
-    {"ByteLevel", decode_byte_level},
-    {"ByteFallback", decode_byte_fallback},
-    {"Metaspace", decode_metaspace},
-    {"Replace", decode_replace},
-    {"Fuse", decode_fuse},
-    {"Strip", decode_strip},
-    {"WordPiece", decode_wordpiece},
-    {"BPEDecoder", decode_bpe},
-    {"CTC", decode_ctc},
+    {"Sequence", .read = decode_sequence},
+    {"ByteLevel", .read = decode_byte_level},
+    {"ByteFallback", .read = decode_byte_fallback},
+    {"Metaspace", .read = decode_metaspace},
+    {"Replace", .read = decode_replace},
+    {"Fuse", .read = decode_fuse},
+    {"Strip", .read = decode_strip},
+    {"WordPiece", .read = decode_wordpiece},
+    {"BPEDecoder", .read = decode_bpe},
+    {"CTC", .read = decode_ctc},
 };
 
 static clef_status decode_sequence(clef__json_reader *r, const json_t *object)
@@ -251,9 +251,9 @@ static clef_status post_bert(clef__json_reader *r, const json_t *object)
 }
 
 static const clef__json_type postprocessor_kinds[] = {
-    {"Sequence", post_sequence},           {"ByteLevel", post_byte_level},
-    {"TemplateProcessing", post_template}, {"RobertaProcessing", post_roberta},
-    {"BertProcessing", post_bert},
+    {"Sequence", .read = post_sequence},           {"ByteLevel", .read = post_byte_level},
+    {"TemplateProcessing", .read = post_template}, {"RobertaProcessing", .read = post_roberta},
+    {"BertProcessing", .read = post_bert},
 };
 
 static clef_status post_sequence(clef__json_reader *r, const json_t *object)

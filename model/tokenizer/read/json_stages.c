@@ -29,34 +29,15 @@ static clef_status normal_replace(clef__json_reader *r, const json_t *object)
     return st ? st : clef__normalizer_replace(&r->tok->stages, &pattern, text, strlen(text), r->err);
 }
 
-static clef_status normal_nfc(clef__json_reader *r, const json_t *object)
+/* "NFC", "NFD", "NFKC" and "NFKD". */
+static clef_status normal_unicode(clef__json_reader *r, const json_t *object)
 {
-    (void)object;
-    return clef__normalizer_unicode(&r->tok->stages, CLEF_FORM_NFC, r->err);
-}
-
-static clef_status normal_nfd(clef__json_reader *r, const json_t *object)
-{
-    (void)object;
-    return clef__normalizer_unicode(&r->tok->stages, CLEF_FORM_NFD, r->err);
-}
-
-static clef_status normal_nfkc(clef__json_reader *r, const json_t *object)
-{
-    (void)object;
-    return clef__normalizer_unicode(&r->tok->stages, CLEF_FORM_NFKC, r->err);
-}
-
-static clef_status normal_nfkd(clef__json_reader *r, const json_t *object)
-{
-    (void)object;
-    return clef__normalizer_unicode(&r->tok->stages, CLEF_FORM_NFKD, r->err);
-}
-
-static clef_status normal_lowercase(clef__json_reader *r, const json_t *object)
-{
-    (void)object;
-    return clef__normalizer_lowercase(&r->tok->stages, r->err);
+    const char *type = json_string_value(json_object_get(object, "type"));
+    const int compat = type[2] == 'K', composes = type[strlen(type) - 1] == 'C';
+    const clef__unicode_form form = compat     ? composes ? CLEF_FORM_NFKC : CLEF_FORM_NFKD
+                                    : composes ? CLEF_FORM_NFC
+                                               : CLEF_FORM_NFD;
+    return clef__normalizer_unicode(&r->tok->stages, form, r->err);
 }
 
 static clef_status normal_strip(clef__json_reader *r, const json_t *object)
@@ -78,24 +59,6 @@ static clef_status normal_bert(clef__json_reader *r, const json_t *object)
     return f.status ? f.status : clef__normalizer_bert(&r->tok->stages, &opts, r->err);
 }
 
-static clef_status normal_strip_accents(clef__json_reader *r, const json_t *object)
-{
-    (void)object;
-    return clef__normalizer_strip_accents(&r->tok->stages, r->err);
-}
-
-static clef_status normal_nmt(clef__json_reader *r, const json_t *object)
-{
-    (void)object;
-    return clef__normalizer_nmt(&r->tok->stages, r->err);
-}
-
-static clef_status normal_byte_level(clef__json_reader *r, const json_t *object)
-{
-    (void)object;
-    return clef__normalizer_byte_level(&r->tok->stages, r->err);
-}
-
 static clef_status normal_precompiled(clef__json_reader *r, const json_t *object)
 {
     clef_json_fields f = clef__json_part(r, object, "Precompiled");
@@ -112,20 +75,20 @@ static clef_status normal_precompiled(clef__json_reader *r, const json_t *object
 }
 
 static const clef__json_type normalizer_kinds[] = {
-    {"Sequence", normal_sequence},
-    {"Prepend", normal_prepend},
-    {"Replace", normal_replace},
-    {"NFC", normal_nfc},
-    {"NFD", normal_nfd},
-    {"NFKC", normal_nfkc},
-    {"NFKD", normal_nfkd},
-    {"Lowercase", normal_lowercase},
-    {"Strip", normal_strip},
-    {"StripAccents", normal_strip_accents},
-    {"BertNormalizer", normal_bert},
-    {"Nmt", normal_nmt},
-    {"Precompiled", normal_precompiled},
-    {"ByteLevel", normal_byte_level},
+    {"Sequence", .read = normal_sequence},
+    {"Prepend", .read = normal_prepend},
+    {"Replace", .read = normal_replace},
+    {"NFC", .read = normal_unicode},
+    {"NFD", .read = normal_unicode},
+    {"NFKC", .read = normal_unicode},
+    {"NFKD", .read = normal_unicode},
+    {"Lowercase", .add = clef__normalizer_lowercase},
+    {"Strip", .read = normal_strip},
+    {"StripAccents", .add = clef__normalizer_strip_accents},
+    {"BertNormalizer", .read = normal_bert},
+    {"Nmt", .add = clef__normalizer_nmt},
+    {"Precompiled", .read = normal_precompiled},
+    {"ByteLevel", .add = clef__normalizer_byte_level},
 };
 
 static clef_status normal_sequence(clef__json_reader *r, const json_t *object)
@@ -289,17 +252,17 @@ static clef_status pre_fixed(clef__json_reader *r, const json_t *object)
 }
 
 static const clef__json_type pretokenizer_kinds[] = {
-    {"Sequence", pre_sequence},
-    {"ByteLevel", pre_byte_level},
-    {"Split", pre_split},
-    {"Digits", pre_digits},
-    {"Metaspace", pre_metaspace},
-    {"BertPreTokenizer", pre_bert},
-    {"Punctuation", pre_punctuation},
-    {"Whitespace", pre_whitespace},
-    {"WhitespaceSplit", pre_whitespace_split},
-    {"CharDelimiterSplit", pre_delimiter},
-    {"FixedLength", pre_fixed},
+    {"Sequence", .read = pre_sequence},
+    {"ByteLevel", .read = pre_byte_level},
+    {"Split", .read = pre_split},
+    {"Digits", .read = pre_digits},
+    {"Metaspace", .read = pre_metaspace},
+    {"BertPreTokenizer", .read = pre_bert},
+    {"Punctuation", .read = pre_punctuation},
+    {"Whitespace", .read = pre_whitespace},
+    {"WhitespaceSplit", .read = pre_whitespace_split},
+    {"CharDelimiterSplit", .read = pre_delimiter},
+    {"FixedLength", .read = pre_fixed},
 };
 
 static clef_status pre_sequence(clef__json_reader *r, const json_t *object)
