@@ -22,8 +22,8 @@ extern "C" {
 
 /** "0.1.0": the library that is running. */
 CLEF_API const char *clef_version(void);
-/** Path of the model that comes with the library: $CLEF_DEMO_MODEL, else share/clef/demo near the library, else where it
- *  was installed. NULL if none is there. Static. */
+/** Path of the model that comes with the library: $CLEF_DEMO_MODEL, else share/clef/demo near the library,
+ *  else where it was installed. NULL if none is there. Static. */
 CLEF_API const char *clef_demo_model(void);
 
 #ifdef __cplusplus

@@ -1,12 +1,13 @@
-/* The computation graph: values, symbols, the builders of every op, passes, and the forms a graph is written in.
+/* The computation graph: values, symbols, the builders of every op, passes, and the formats a graph is
+ * written in.
  *
- * A graph is built once, on the host, without a device. A value is a tensor of up to four dims, row-major, the last dim
- * dense. A dim is a number, or a number times a symbol that has an upper bound; memory is planned for the bounds and each
- * run binds the symbols, so that one graph serves every length.
+ * A graph is built once, on the host, without a device. A value is a tensor of up to four dims, row-major,
+ * with a dense last dim. A dim is a number, or a number times a symbol that has an upper bound. Memory is
+ * planned for the bounds, and each run binds the symbols, so that one graph serves every length.
  *
- * Builders return the new value, or NULL after recording the first error in the graph (clef_graph_error); given NULL they
- * return NULL, so that model code reads like the formula and checks once, at the end. Values belong to their graph.
- * A graph is not thread-safe; different graphs are independent. */
+ * A builder returns the new value. On an error it records the first one in the graph (clef_graph_error) and
+ * returns NULL; given NULL, it returns NULL. So model code reads like the formula and checks once, at the
+ * end. Values belong to their graph. A graph is not thread-safe; different graphs are independent. */
 #ifndef CLEF_GRAPH_H
 #define CLEF_GRAPH_H
 
@@ -20,24 +21,27 @@
 extern "C" {
 #endif
 
-/** Element types. Those from CLEF_Q8_0 on are GGUF's block formats (ggml-common.h of ggml); clef_dtype_name() and the
- *  functions beside it tell a format's name and sizes. */
+/** Element types. Those from CLEF_Q8_0 on are GGUF's block formats (ggml-common.h of ggml); clef_dtype_name()
+ *  and the functions beside it give a dtype's name and sizes. */
 typedef enum clef_dtype {
-    CLEF_F32,     CLEF_F16,    CLEF_BF16,   CLEF_I32,    CLEF_I8,     CLEF_Q8_0,    CLEF_Q4_0,   CLEF_Q4_1,  CLEF_Q5_0,
-    CLEF_Q5_1,    CLEF_Q2_K,   CLEF_Q3_K,   CLEF_Q4_K,   CLEF_Q5_K,   CLEF_Q6_K,    CLEF_IQ4_NL, CLEF_IQ4_XS, CLEF_IQ1_S,
-    CLEF_IQ1_M,   CLEF_IQ2_XXS, CLEF_IQ2_XS, CLEF_IQ2_S, CLEF_IQ3_XXS, CLEF_IQ3_S,  CLEF_TQ1_0,  CLEF_TQ2_0, CLEF_MXFP4,
+    CLEF_F32,      CLEF_F16,      CLEF_BF16,     CLEF_I32,      CLEF_I8,       CLEF_Q8_0,
+    CLEF_Q4_0,     CLEF_Q4_1,     CLEF_Q5_0,     CLEF_Q5_1,     CLEF_Q2_K,     CLEF_Q3_K,
+    CLEF_Q4_K,     CLEF_Q5_K,     CLEF_Q6_K,     CLEF_IQ4_NL,   CLEF_IQ4_XS,   CLEF_IQ1_S,
+    CLEF_IQ1_M,    CLEF_IQ2_XXS,  CLEF_IQ2_XS,   CLEF_IQ2_S,    CLEF_IQ3_XXS,  CLEF_IQ3_S,
+    CLEF_TQ1_0,    CLEF_TQ2_0,    CLEF_MXFP4,
     CLEF_N_DTYPES
 } clef_dtype;
 
 CLEF_API const char *clef_dtype_name(clef_dtype dtype);        /* "q8_0"; "?" if none */
-CLEF_API int32_t     clef_dtype_block_elems(clef_dtype dtype); /* elements a block: 1, 32 or 256 */
-CLEF_API int32_t     clef_dtype_block_bytes(clef_dtype dtype); /* bytes a block */
+CLEF_API int32_t     clef_dtype_block_elems(clef_dtype dtype); /* elements per block: 1, 32 or 256 */
+CLEF_API int32_t     clef_dtype_block_bytes(clef_dtype dtype); /* bytes per block */
 
-/** Decodes `n` elements (whole blocks) of `dtype` at `src` to f32. F32, F16, BF16, I32, I8 and every block format. */
+/** Decodes `n` elements (whole blocks) of `dtype` at `src` to f32. F32, F16, BF16, I32, I8 and every block
+ *  format. */
 CLEF_API void clef_dtype_decode(clef_dtype dtype, const void *src, size_t n, float *dst);
-/** Encodes `n` f32 elements (whole blocks) to `dtype`: round to nearest even for F16 and BF16; Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1 as
- *  ggml's reference does; Q4_K, Q5_K, Q6_K, IQ4_NL and MXFP4 by a search for the scales of least squared error. Nothing is written for the
- *  rest. */
+/** Encodes `n` f32 elements (whole blocks) to `dtype`. F16 and BF16 round to nearest even. Q8_0, Q4_0, Q4_1,
+ *  Q5_0 and Q5_1 give the bytes of ggml's reference. Q4_K, Q5_K, Q6_K, IQ4_NL and MXFP4 search for the
+ *  scales of least squared error. Writes nothing for other dtypes. */
 CLEF_API void clef_dtype_encode(clef_dtype dtype, const float *src, size_t n, void *dst);
 /** 1 when clef_dtype_encode() writes `dtype`. */
 CLEF_API int  clef_dtype_encodes(clef_dtype dtype);
@@ -71,159 +75,202 @@ CLEF_API clef_shape clef_shape_4(clef_dim a, clef_dim b, clef_dim c, clef_dim d)
 typedef struct clef_graph clef_graph;
 typedef struct clef_value clef_value;
 
-/** Returns an empty graph, NULL when out of memory. Free with clef_graph_destroy(), which takes NULL too. */
+/** Returns an empty graph, NULL when out of memory. Free it with clef_graph_destroy(), which accepts NULL. */
 CLEF_API clef_graph *clef_graph_create(void);
 CLEF_API void        clef_graph_destroy(clef_graph *graph);
-/** A deep copy that shares nothing but the constants' bytes' content; NULL when out of memory. The caller destroys it. */
+/** A deep copy that shares nothing with the graph; NULL when out of memory. The caller destroys it. */
 CLEF_API clef_graph *clef_graph_clone(const clef_graph *graph);
 
-/** The first error that a builder met, CLEF_OK if none; `err` may be NULL. */
+/** The first error of a builder, CLEF_OK if there was none; `err` may be NULL. */
 CLEF_API clef_status clef_graph_error(const clef_graph *graph, clef_error *err);
 
-/* ---- leaves ------------------------------------------------------------------------------------------------------------ */
+/* ---- leaves ---- */
 
-/** Declares a symbol with 1 <= value <= bound, or returns the one of that name (the bound must agree); at most CLEF_MAX_SYMBOLS.
- *  name: ASCII letters, digits and _.-/, no digit first. */
+/** Declares a symbol with 1 <= value <= bound, or returns the symbol of that name, whose bound must be the
+ *  same. A graph has at most CLEF_MAX_SYMBOLS. name: ASCII letters, digits and _.-/, starting with no digit.
+ */
 CLEF_API clef_dim clef_symbol(clef_graph *graph, const char *name, int64_t bound);
 
-/** Leaves. Names have 1 to 255 bytes and are unique in the graph (a name that a value has without having been
- *  given it gives way); a second leaf of one name is an error, except that asking for the same weight again (same dtype, same shape)
- *  returns the first one.
- *  input: written before each run.  weight: borrowed from the model file under `name`; any dtype, fixed shape.
- *  state: zeroed when the plan is made, lives across runs (the KV cache); fixed shape.
- *  constant: `data` (dense, F32 or I32, fixed shape) is copied. */
+/** Leaves of the graph. Names have 1 to 255 bytes and are unique. If a value has the name only by default,
+ *  that value is renamed. A second leaf of one name is an error, but asking for the same weight again (same
+ *  dtype and shape) returns the first.
+ *
+ *  input     written before each run.
+ *  weight    borrowed from the model file under `name`; any dtype, fixed shape.
+ *  state     zeroed when the plan is made, kept across runs (the KV cache); fixed shape.
+ *  constant  a copy of `data` (dense, F32 or I32); fixed shape. */
 CLEF_API clef_value *clef_input(clef_graph *graph, const char *name, clef_dtype dtype, clef_shape shape);
 CLEF_API clef_value *clef_weight(clef_graph *graph, const char *name, clef_dtype dtype, clef_shape shape);
 CLEF_API clef_value *clef_state(clef_graph *graph, const char *name, clef_dtype dtype, clef_shape shape);
-CLEF_API clef_value *clef_constant(clef_graph *graph, const char *name, clef_dtype dtype, clef_shape shape, const void *data);
+CLEF_API clef_value *clef_constant(clef_graph *graph, const char *name, clef_dtype dtype, clef_shape shape,
+                                   const void *data);
 
-/** Marks `value` as an output called `name` (the value is renamed when it is not a leaf and is no output yet). */
+/** Marks `value` as an output called `name`. The value is renamed, unless it is a leaf or an output already.
+ */
 CLEF_API void clef_output(clef_graph *graph, const char *name, clef_value *value);
 
-/** Names what follows: values made until the matching pop get `scope.` before their name; scopes nest.
- *  A scope called layerN is drawn as one cluster. */
+/** Opens a scope: values made until the matching pop get `scope.` before their name. Scopes nest. A scope
+ *  called layerN is drawn as one cluster, and plans over several devices divide the graph between such
+ *  scopes. */
 CLEF_API void clef_scope_push(clef_graph *graph, const char *format, ...);
 CLEF_API void clef_scope_pop(clef_graph *graph);
-/** Renames a value to `name` within the open scopes and returns it; a name that begins with '/' ignores the scopes (the
- *  '/' is dropped). */
+/** Renames a value to `name` within the open scopes and returns it. A leading '/' is dropped and means:
+ *  without the scopes. */
 CLEF_API clef_value *clef_named(clef_value *value, const char *format, ...);
 
-/* ---- ops ---------------------------------------------------------------------------------------------------------------
- * An options struct may be passed as NULL, meaning all zero; zero is always the default. [..] stands for any leading dims.
- * Activations are F32; weights may have any dtype, and are decoded as they are read. Accumulation is f32. */
+/* ---- ops ----
+ *
+ * An options struct may be passed as NULL, meaning all zero; zero is always the default. [..] stands for any
+ * leading dims. Activations are F32; weights may have any dtype, and are decoded as they are read.
+ * Accumulation is f32. */
 
-/** out[.., i, ..] = table[.., ids[i], ..] along `axis` of table; ids: I32. out rank = rank(table) - 1 + rank(ids) <= 4. F32.
- *  Embedding lookup is axis 0 of a [vocab, d] table of any dtype; along another axis, or with ranks over 2, table is F32.
- *  An id outside the table yields zeros: it cannot be refused on the device; callers check ids before a run. first: the id of the table's
- *  row 0, where it is a part of one. */
+/** out[.., i, ..] = table[.., ids[i], ..] along `axis` of table, for ids I32; F32. The rank of out,
+ *  rank(table) - 1 + rank(ids), is at most 4. An embedding lookup has axis 0 and a [vocab, d] table of any
+ *  dtype. Along another axis, or with more than 2 dims, the table is F32. An id outside the table gives
+ *  zeros, because the device cannot report it: check ids before a run. first: the id of row 0, if the table
+ *  is a part of a larger one. */
 typedef struct clef_gather_opts { int32_t axis, first; } clef_gather_opts;
-CLEF_API clef_value *clef_gather(clef_graph *graph, clef_value *table, clef_value *ids, const clef_gather_opts *opts);
+CLEF_API clef_value *clef_gather(clef_graph *graph, clef_value *table, clef_value *ids,
+                                 const clef_gather_opts *opts);
 
 /** The positions of a step's tokens: out[b, t] = pos[b] + t, I32 [B, length]. pos: I32 [B]. */
 typedef struct clef_positions_opts { clef_dim length; } clef_positions_opts;
 CLEF_API clef_value *clef_positions(clef_graph *graph, clef_value *pos, const clef_positions_opts *opts);
 
-/** out = alpha * a b (+ bias): a [.., M, K]; b [.., K, N], or with .transpose_b [.., N, K] as torch.nn.Linear stores it; bias [N].
- *  Leading dims broadcast; in dim 1 of four, b may have 1/G of a's heads (grouped-query attention: head h of a meets h / G).
- *  b may be a weight of any dtype ([N, K] when it is a block format). alpha 0 means 1. F32. */
+/** out = alpha * a b (+ bias): a [.., M, K]; b [.., K, N], or with .transpose_b [.., N, K] as torch.nn.Linear
+ *  stores it; bias [N]. Leading dims broadcast; in dim 1 of four, b may have 1/G of a's heads (grouped-query
+ *  attention: head h of a meets h / G). b may be a weight of any dtype ([N, K] when it is a block format).
+ *  alpha 0 means 1. F32. */
 typedef struct clef_matmul_opts { int32_t transpose_b; float alpha; } clef_matmul_opts;
-CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b, clef_value *bias, const clef_matmul_opts *opts);
+CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b, clef_value *bias,
+                                 const clef_matmul_opts *opts);
 
-/** Softmax over the last dim of x [.., T, S]:  z = cap(scale x) + mask;  out = exp(z - max z) / sum exp(z - max z).
- *  mask: NULL, or broadcastable to x: F32 is added; I32 or I8 keeps the elements where it is not 0.
- *  pos:  NULL, or I32 [B] (B = x's dim 0): row t of sequence b stands at position pos[b] + t, else at t.
- *  scale 0 means 1. softcap c > 0: cap(z) = c tanh(z / c). causal: column s > position is dropped. window w > 0: column
- *  s <= position - w or s >= position + w is dropped too. log: gives log(out) instead. A row that keeps nothing gives zeros (log: -inf);
- *  a NaN that is kept makes its whole row NaN. */
+/** Softmax over the last dim of x [.., T, S]:  z = cap(scale x) + mask;  out = exp(z - max z) / sum exp(z -
+ *  max z).
+ *
+ *  mask     NULL, or broadcastable to x. F32 is added; I32 or I8 keeps the elements where it is not 0.
+ *  pos      NULL, or I32 [B] (B = x's dim 0): row t of sequence b has position pos[b] + t. NULL: t.
+ *  scale    0 means 1.
+ *  softcap  c > 0: cap(z) = c tanh(z / c).
+ *  causal   column s > position is dropped.
+ *  window   w > 0: columns s <= position - w and s >= position + w are dropped too.
+ *  log      returns log(out).
+ *
+ *  A row whose columns are all dropped gives zeros (log: -inf). A NaN that is kept makes its whole row NaN.
+ */
 typedef struct clef_softmax_opts { float scale, softcap; int32_t causal, window, log; } clef_softmax_opts;
-CLEF_API clef_value *clef_softmax(clef_graph *graph, clef_value *x, clef_value *mask, clef_value *pos, const clef_softmax_opts *opts);
+CLEF_API clef_value *clef_softmax(clef_graph *graph, clef_value *x, clef_value *mask, clef_value *pos,
+                                  const clef_softmax_opts *opts);
 
-/** The same with attention sinks [H] (F32, F16, BF16; x is [B, H, T, S]): each row of head h has a further column of logit sinks[h], which
- *  takes its share and is not in the result (arXiv:2309.17453; gpt-oss). Not with log. */
-CLEF_API clef_value *clef_softmax_with_sinks(clef_graph *graph, clef_value *x, clef_value *mask, clef_value *pos, clef_value *sinks,
+/** clef_softmax() with attention sinks [H] (F32, F16 or BF16) for x [B, H, T, S]. Each row of head h has one
+ *  more column with logit sinks[h], which takes its share and is not part of the result (arXiv:2309.17453;
+ *  gpt-oss). Not with log. */
+CLEF_API clef_value *clef_softmax_with_sinks(clef_graph *graph, clef_value *x, clef_value *mask,
+                                             clef_value *pos, clef_value *sinks,
                                              const clef_softmax_opts *opts);
 
-/** Softmax attention, fused:  q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], H a multiple of Hk;  out [B, T, H, E] =
- *  softmax(q k^T) v for each head, with mask, pos and options as in clef_softmax (scale 0 means 1). D, E <= 512. k and v are F32, F16,
- *  BF16 or Q8_0. Model code writes matmul, softmax, matmul and permute; the fuse pass makes this of them. */
+/** Fused softmax attention. q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], with H a multiple of Hk:  out
+ *  [B, T, H, E] = softmax(q k^T) v for each head. mask, pos and options as of clef_softmax(). D, E <= 512. k
+ *  and v are F32, F16, BF16 or Q8_0. Model code writes matmul, softmax, matmul and permute; the fuse pass
+ *  turns them into this op. */
 typedef struct clef_attention_opts { float scale, softcap; int32_t causal, window; } clef_attention_opts;
-CLEF_API clef_value *clef_attention(clef_graph *graph, clef_value *q, clef_value *k, clef_value *v, clef_value *mask, clef_value *pos,
-                                    const clef_attention_opts *opts);
+CLEF_API clef_value *clef_attention(clef_graph *graph, clef_value *q, clef_value *k, clef_value *v,
+                                    clef_value *mask, clef_value *pos, const clef_attention_opts *opts);
 
-/** The same with sinks, as in clef_softmax_with_sinks. */
-CLEF_API clef_value *clef_attention_with_sinks(clef_graph *graph, clef_value *q, clef_value *k, clef_value *v, clef_value *mask,
-                                               clef_value *pos, clef_value *sinks, const clef_attention_opts *opts);
+/** clef_attention() with sinks, as of clef_softmax_with_sinks(). */
+CLEF_API clef_value *clef_attention_with_sinks(clef_graph *graph, clef_value *q, clef_value *k, clef_value *v,
+                                               clef_value *mask, clef_value *pos, clef_value *sinks,
+                                               const clef_attention_opts *opts);
 
-/** out [H, queries, keys] = x[s - (pos + t) + D / 2, h]: what x [D, H] (D odd, F32) says of each distance between key s and query t, as a
- *  bias of attention scores (T5, arXiv:1910.10683, section 2.1). Distances beyond x's take its ends. pos: NULL (0) or I32 [1]. */
+/** Relative position bias of attention scores (T5, arXiv:1910.10683, section 2.1): out [H, queries, keys] =
+ *  x[s - (pos + t) + D / 2, h], the bias for each distance between key s and query t, looked up in x [D, H]
+ *  (D odd, F32). Distances beyond the table use its first or last row. pos: NULL (0) or I32 [1]. */
 typedef struct clef_relative_bias_opts { clef_dim queries, keys; } clef_relative_bias_opts;
-CLEF_API clef_value *clef_relative_bias(clef_graph *graph, clef_value *x, clef_value *pos, const clef_relative_bias_opts *opts);
+CLEF_API clef_value *clef_relative_bias(clef_graph *graph, clef_value *x, clef_value *pos,
+                                        const clef_relative_bias_opts *opts);
 
-/** out [.., k] = x[.., ids[.., j]]: elements of each row of x [.., N] (F32) by ids [.., k] (I32); an id outside gives 0. */
+/** Gathers elements of each row: out [.., k] = x[.., ids[.., j]], for x [.., N] (F32) and ids [.., k] (I32),
+ *  as numpy's take_along_axis. An id outside the row gives 0. */
 CLEF_API clef_value *clef_gather_elements(clef_graph *graph, clef_value *x, clef_value *ids);
 
-/** Mixture of experts: out [B, T, k, N] = x W[ids[b, t, j]]^T (+ bias [E, N]) for the k experts that ids [B, T, k] (I32) choose for each
- *  token; x F32 [B, T, K], or [B, T, k, K] with a row for each choice; w [E, N, K] with transpose_b, else [E, K, N]. No other expert is
- *  read. */
+/** Mixture of experts: out [B, T, k, N] = x W[ids[b, t, j]]^T (+ bias [E, N]) for the k experts that ids [B,
+ *  T, k] (I32) select for each token. x is F32 [B, T, K], or [B, T, k, K] with one row per selected expert.
+ *  w is [E, N, K] with transpose_b, else [E, K, N]. Weights of other experts are not read. */
 typedef struct clef_expert_matmul_opts { int32_t transpose_b; } clef_expert_matmul_opts;
-CLEF_API clef_value *clef_expert_matmul(clef_graph *graph, clef_value *x, clef_value *w, clef_value *ids, clef_value *bias,
-                                        const clef_expert_matmul_opts *opts);
+CLEF_API clef_value *clef_expert_matmul(clef_graph *graph, clef_value *x, clef_value *w, clef_value *ids,
+                                        clef_value *bias, const clef_expert_matmul_opts *opts);
 
-/** Norms over the last dim. layer_norm: (x - mean) / sqrt(var + eps) * weight + bias (arXiv:1607.06450; biased variance);
- *  rms_norm: x / sqrt(mean(x^2) + eps) * weight (arXiv:1910.07467). weight, bias: NULL or [N], any dtype. eps is used as given. */
+/** Norms over the last dim. layer_norm: (x - mean) / sqrt(var + eps) * weight + bias (arXiv:1607.06450;
+ *  biased variance); rms_norm: x / sqrt(mean(x^2) + eps) * weight (arXiv:1910.07467). weight, bias: NULL or
+ *  [N], any dtype. eps is used as given. */
 typedef struct clef_norm_opts { float eps; } clef_norm_opts;
-CLEF_API clef_value *clef_layer_norm(clef_graph *graph, clef_value *x, clef_value *weight, clef_value *bias, const clef_norm_opts *opts);
-CLEF_API clef_value *clef_rms_norm(clef_graph *graph, clef_value *x, clef_value *weight, const clef_norm_opts *opts);
+CLEF_API clef_value *clef_layer_norm(clef_graph *graph, clef_value *x, clef_value *weight, clef_value *bias,
+                                     const clef_norm_opts *opts);
+CLEF_API clef_value *clef_rms_norm(clef_graph *graph, clef_value *x, clef_value *weight,
+                                   const clef_norm_opts *opts);
 
-/** Rotary position embedding (arXiv:2104.09864) of x [B, T, H, D] at positions pos[b] + t; pos: NULL or I32 [B].
- *  freqs: F32 [R/2], R <= D even: pair i turns by position * freqs[i] radians (scaled variants differ in freqs alone); dims
- *  from R on pass unchanged. Pair i is (x[i], x[i + R/2]), or with .interleaved 1 (x[2i], x[2i+1]); with .interleaved 2 it comes from
- *  (x[2i], x[2i+1]) and goes to (i, i + R/2): heads in the one order leave in the other. The result is multiplied by
- *  `scale` in the rotated dims (YaRN's attention factor; 0 means 1). */
+/** Rotary position embedding (arXiv:2104.09864) of x [B, T, H, D] at positions pos[b] + t; pos: NULL or I32
+ *  [B]. freqs: F32 [R/2], R <= D even: pair i turns by position * freqs[i] radians (scaled variants differ
+ *  in freqs alone); dims from R on pass unchanged. Pair i is (x[i], x[i + R/2]), or with .interleaved 1
+ *  (x[2i], x[2i+1]); with .interleaved 2 it comes from (x[2i], x[2i+1]) and goes to (i, i + R/2): heads in
+ *  the one order leave in the other. The result is multiplied by `scale` in the rotated dims (YaRN's
+ *  attention factor; 0 means 1). */
 typedef struct clef_rope_opts { int32_t interleaved; float scale; } clef_rope_opts;
-CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *freqs, clef_value *pos, const clef_rope_opts *opts);
+CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *freqs, clef_value *pos,
+                               const clef_rope_opts *opts);
 
-/** cache[b, h, pos[b] + t, :] = x[b, h, t, :]; cache: a state (or an earlier cache_write of it) [B', H, C, D] with B' >= B,
- *  x [B, H, T, D], pos: NULL (0) or I32 [B]. Returns the cache after the write; rows beyond C are dropped.
- *  The cache changes in place: the state, an earlier cache_write of it and views of either cannot be used after this
- *  (CLEF_E_ARG), only what this returns. x may not lie in the cache.
- *  The cache is F32, F16 (rounded to nearest even) or Q8_0 (D a multiple of 32; as GGUF's reference encodes it). */
+/** cache[b, h, pos[b] + t, :] = x[b, h, t, :]; cache: a state (or an earlier cache_write of it) [B', H, C, D]
+ *  with B' >= B, x [B, H, T, D], pos: NULL (0) or I32 [B]. Returns the cache after the write; rows beyond C
+ *  are dropped. The cache changes in place: the state, an earlier cache_write of it and views of either
+ *  cannot be used after this (CLEF_E_ARG), only what this returns. x may not lie in the cache. The cache is
+ *  F32, F16 (rounded to nearest even) or Q8_0 (D a multiple of 32; as GGUF's reference encodes it). */
 CLEF_API clef_value *clef_cache_write(clef_graph *graph, clef_value *cache, clef_value *x, clef_value *pos);
 
-/** Beam search: cache[b, h, s, :] = cache before[order[b], h, s, :] for s < rows (0: all), in place; order: I32 [B], B <= 64 at its bound,
- *  each 0 .. B' - 1 of the cache [B', H, C, D] (another leaves sequence b as it is). The cache is a state, or an earlier write of it, as in
- *  clef_cache_write, which says what holds afterwards. */
+/** For beam search: cache[b, h, s, :] = old cache[order[b], h, s, :] for s < rows (0: all), in place. order
+ *  is I32 [B], B <= 64 at its bound. Entries must be sequences of the cache [B', H, C, D]; with any other
+ *  number, sequence b stays as it is. The cache is a state or an earlier write of it, and is used up as by
+ *  clef_cache_write(). */
 typedef struct clef_cache_reorder_opts { clef_dim rows; } clef_cache_reorder_opts;
-CLEF_API clef_value *clef_cache_reorder(clef_graph *graph, clef_value *cache, clef_value *order, const clef_cache_reorder_opts *opts);
+CLEF_API clef_value *clef_cache_reorder(clef_graph *graph, clef_value *cache, clef_value *order,
+                                        const clef_cache_reorder_opts *opts);
 
-/** A step of attention over a KV cache, fused: with q' = rope(rms_norm(q)) and k' = rope(rms_norm(k)), k' and v are written to their
- *  caches as cache_write does, and then out [B, T, H, E] = attention of q' over the rows of the caches that are given here.
- *  q [B, T, H, D]; k [B, T, Hk, D]; v [B, T, Hk, E]; k_cache [B, Hk, S, D], v_cache [B, Hk, S, E]: two states (or earlier cache_writes of
- *  them), or slices of these from their first element on; F32, F16 or Q8_0. The states change in place, and nothing can be read of them
- *  after this (CLEF_E_ARG). pos, mask and options as in clef_attention, interleaved and rope_scale as in clef_rope, eps of the norms.
- *  freqs NULL: no rope; q_norm and k_norm [D] of one dtype: both, or NULL, no norm. Model code writes the ops one by one; the fuse
- *  pass makes this of them. */
+/** Fused attention step over a KV cache. With q' = rope(rms_norm(q)) and k' = rope(rms_norm(k)), it writes k'
+ *  and v to their caches as clef_cache_write() does, and then computes out [B, T, H, E] = attention of q'
+ *  over the given rows of the caches.
+ *
+ *  q [B, T, H, D], k [B, T, Hk, D], v [B, T, Hk, E]. k_cache [B, Hk, S, D] and v_cache [B, Hk, S, E] are two
+ *  states (or earlier writes of them), or slices of these that start at their first element; F32, F16 or
+ *  Q8_0. The states change in place and cannot be read after this op (CLEF_E_ARG). freqs NULL: no rope.
+ *  q_norm and k_norm [D] have one dtype; both NULL: no norm. eps is that of the norms. pos, mask and the
+ *  other options are as of clef_attention() and clef_rope(). Model code writes the ops one by one; the fuse
+ *  pass turns them into this op. */
 typedef struct clef_cached_attention_in {
     clef_value *q, *k, *v, *k_cache, *v_cache, *pos, *freqs, *mask, *q_norm, *k_norm;
 } clef_cached_attention_in;
 typedef struct clef_cached_attention_opts {
     float scale, softcap; int32_t causal, window, interleaved; float rope_scale, eps;
 } clef_cached_attention_opts;
-CLEF_API clef_value *clef_cached_attention(clef_graph *graph, const clef_cached_attention_in *in, const clef_cached_attention_opts *opts);
+CLEF_API clef_value *clef_cached_attention(clef_graph *graph, const clef_cached_attention_in *in,
+                                           const clef_cached_attention_opts *opts);
 
-/** out[b, t, c] = sum_j w[c, j] x[b, t + j - (K - 1), c]: a convolution of each channel over its last K positions. x [B, T, C], w [C, K];
- *  what lies before this step comes from `state`, F32 [at least B, 1, K - 1, C] (a state, or an earlier write of it), which is left
- *  holding the last K - 1 positions. Where pos[b] is 0 (I32 [B]; NULL: everywhere) a sequence begins, and the state counts as 0. K is 2 to
- *  16. */
-CLEF_API clef_value *clef_causal_conv(clef_graph *graph, clef_value *x, clef_value *w, clef_value *state, clef_value *pos);
+/** Causal convolution of each channel over its last K positions, K from 2 to 16: out[b, t, c] = sum_j w[c, j]
+ *  x[b, t + j - (K - 1), c], for x [B, T, C] and w [C, K]. Positions before this step come from `state`, F32
+ *  [at least B, 1, K - 1, C] (a state, or an earlier write of it), which then holds the last K - 1
+ *  positions. Where pos[b] is 0 (I32 [B]; NULL: everywhere), a sequence begins and its state counts as 0. */
+CLEF_API clef_value *clef_causal_conv(clef_graph *graph, clef_value *x, clef_value *w, clef_value *state,
+                                      clef_value *pos);
 
-/** Linear attention by the gated delta rule (arXiv:2412.06464), token after token. q, k [B, T, Hk, D], v [B, T, H, E], H a multiple of Hk;
- *  with k' = k / sqrt(|k|^2 + eps) and q' = q / sqrt(|q|^2 + eps) / sqrt(D), for each head h and its S [D, E]:
- *    S = exp(rates[h] softplus(a[b, t, h] + bias[h])) S;  S += k' (v - k'^T S) sigmoid(b[b, t, h]);  out[b, t, h, :] = q'^T S.
- *  S lies in `state`, F32 [at least B, H, D, E], and goes on from step to step, as in clef_causal_conv. D <= 256. */
-typedef struct clef_gated_delta_in { clef_value *q, *k, *v, *a, *b, *rates, *bias, *state, *pos; } clef_gated_delta_in;
+/** Linear attention by the gated delta rule (arXiv:2412.06464), one token after the other. q, k [B, T, Hk,
+ *    D], v [B, T, H, E], with H a multiple of Hk. With k' = k / sqrt(|k|^2 + eps) and q' = q / sqrt(|q|^2 +
+ *    eps) / sqrt(D), for each head h and its matrix S [D, E]: S = exp(rates[h] softplus(a[b, t, h] +
+ *    bias[h])) S;  S += k' (v - k'^T S) sigmoid(b[b, t, h]);  out[b, t, h, :] = q'^T S.
+ *  S is kept in `state`, F32 [at least B, H, D, E], from step to step, as in clef_causal_conv(). D <= 256. */
+typedef struct clef_gated_delta_in {
+    clef_value *q, *k, *v, *a, *b, *rates, *bias, *state, *pos;
+} clef_gated_delta_in;
 typedef struct clef_gated_delta_opts { float eps; } clef_gated_delta_opts;
-CLEF_API clef_value *clef_gated_delta(clef_graph *graph, const clef_gated_delta_in *in, const clef_gated_delta_opts *opts);
+CLEF_API clef_value *clef_gated_delta(clef_graph *graph, const clef_gated_delta_in *in,
+                                      const clef_gated_delta_opts *opts);
 
 /** Elementwise. gelu: x Phi(x) by erf; gelu_tanh: the tanh form (arXiv:1606.08415). silu: x sigmoid(x). */
 #define CLEF_UNARY_OPS(X) \
@@ -232,7 +279,8 @@ CLEF_API clef_value *clef_gated_delta(clef_graph *graph, const clef_gated_delta_
 CLEF_UNARY_OPS(CLEF_X)
 #undef CLEF_X
 
-/** Elementwise with broadcasting (dims align from the right; 1 stretches). b may be a weight of any float dtype. */
+/** Elementwise with broadcasting (dims align from the right; 1 stretches). b may be a weight of any float
+ *  dtype. */
 #define CLEF_BINARY_OPS(X) X(add) X(sub) X(mul) X(div)
 #define CLEF_X(name) CLEF_API clef_value *clef_##name(clef_graph *graph, clef_value *a, clef_value *b);
 CLEF_BINARY_OPS(CLEF_X)
@@ -242,52 +290,68 @@ CLEF_BINARY_OPS(CLEF_X)
 typedef struct clef_affine_opts { float scale, shift; } clef_affine_opts;
 CLEF_API clef_value *clef_affine(clef_graph *graph, clef_value *x, const clef_affine_opts *opts);
 
-/** out = silu(gate) * up: the gate of SwiGLU (arXiv:2002.05202); what the fuse pass makes of silu and mul. Same shapes. */
+/** out = silu(gate) * up: the gate of SwiGLU (arXiv:2002.05202); what the fuse pass makes of silu and mul.
+ *  Same shapes. */
 CLEF_API clef_value *clef_swiglu(clef_graph *graph, clef_value *gate, clef_value *up);
 
-/** out = g sigmoid(alpha g) (u + 1) with g = min(gate, limit) and u = up within -limit .. limit: gpt-oss's gate. Same shapes. */
+/** out = g sigmoid(alpha g) (u + 1) with g = min(gate, limit) and u = up within -limit .. limit: gpt-oss's
+ *  gate. Same shapes. */
 typedef struct clef_clamped_swiglu_opts { float alpha, limit; } clef_clamped_swiglu_opts;
-CLEF_API clef_value *clef_clamped_swiglu(clef_graph *graph, clef_value *gate, clef_value *up, const clef_clamped_swiglu_opts *opts);
+CLEF_API clef_value *clef_clamped_swiglu(clef_graph *graph, clef_value *gate, clef_value *up,
+                                         const clef_clamped_swiglu_opts *opts);
 
 /** Reductions of the last dim, which becomes 1. A NaN in a row makes its result NaN. */
 typedef enum clef_reduction { CLEF_REDUCE_SUM, CLEF_REDUCE_MEAN, CLEF_REDUCE_MAX } clef_reduction;
 typedef struct clef_reduce_opts { int32_t kind; } clef_reduce_opts;
 CLEF_API clef_value *clef_reduce(clef_graph *graph, clef_value *x, const clef_reduce_opts *opts);
 
-/** I32 indices into the last dim. argmax: [..]; of equals the lowest index. topk: [.., k], largest first, of equals the
- *  lowest index first; 1 <= k <= 64. NaN counts as -inf. */
+/** I32 indices into the last dim; NaN counts as -inf. argmax [..]: among equals the lowest index. topk [..,
+ *  k], 1 <= k <= 64: the largest first, among equals the lowest index first. */
 typedef struct clef_topk_opts { int32_t k; } clef_topk_opts;
 CLEF_API clef_value *clef_argmax(clef_graph *graph, clef_value *x);
 CLEF_API clef_value *clef_topk(clef_graph *graph, clef_value *x, const clef_topk_opts *opts);
 
-/** The next token of each sequence, I32 [B], picked from logits [B, V] or [B, 1, V] as I32 `options` [16] say (all zero: out is 0, and
- *  nothing changes but history; the formulas are in graph/op/sample.h), and the step's state made ready for the step that takes it: with ids
- *  [B, T] and
- *  pos [B] of this step, history[b, pos[b] + t] = ids[b, t], then ids[b, 0] = out[b] with the T of the next step 1, and pos[b] += T.
- *  history [at least B, capacity], ids and pos are inputs or states; put this after all that reads them. Exact: the same pick on every
- *  device. */
-CLEF_API clef_value *clef_sample(clef_graph *graph, clef_value *logits, clef_value *history, clef_value *ids, clef_value *pos,
-                                 clef_value *options);
+/** Samples the next token of each sequence, out I32 [B], from logits [B, V] or [B, 1, V], and prepares the
+ *  state for the step that reads it.
+ *
+ *  options        I32 [16]: the sampling options in the encoding of clef_session_generate(). All zero: out
+ *  is 0, and only history changes. ids [B, T], pos [B]  of this step. First history[b, pos[b] + t] = ids[b,
+ *  t]; then, for the next step, whose T is 1, ids[b, 0] = out[b] and pos[b] += T. history        [at least
+ *  B, capacity].
+ *
+ *  history, ids and pos are inputs or states; put this op after everything that reads them. The arithmetic
+ *  is exact: every device picks the same token. */
+CLEF_API clef_value *clef_sample(clef_graph *graph, clef_value *logits, clef_value *history, clef_value *ids,
+                                 clef_value *pos, clef_value *options);
 
-/** Views share memory with x: no launch. Where an op needs a dense value, the builder inserts a copy. At most 64 views may stand behind one
- *  another (CLEF_E_LIMIT).
- *  reshape: same elements, new shape.  permute: out dim i is x dim axes[i].
- *  slice: `size` elements of `axis` from `start` (negative: counted from the end of the axis). */
+/** Views share the memory of x and need no launch. Where an op needs a dense value, its builder inserts a
+ *  copy. At most 64 views may follow one another (CLEF_E_LIMIT).
+ *
+ *  reshape  same elements, new shape.
+ *  permute  out dim i is x dim axes[i].
+ *  slice    `size` elements of `axis` from `start`; a negative start counts from the end of the axis. */
 typedef struct clef_permute_opts { int32_t axes[CLEF_MAX_DIMS]; } clef_permute_opts;
 typedef struct clef_slice_opts { int32_t axis, start; clef_dim size; } clef_slice_opts;
 CLEF_API clef_value *clef_reshape(clef_graph *graph, clef_value *x, clef_shape shape);
 CLEF_API clef_value *clef_permute(clef_graph *graph, clef_value *x, const clef_permute_opts *opts);
 CLEF_API clef_value *clef_slice(clef_graph *graph, clef_value *x, const clef_slice_opts *opts);
 
-/** A dense copy of x (F32 from any float dtype; I32 and I8 as they are), and a and b joined along `axis` (F32; other dims equal, sizes
- *  not symbolic along it). */
+/** copy: a dense copy of x, F32 from any float dtype; I32 and I8 stay as they are. concat: a and b joined
+ *  along `axis`; F32, with the other dims equal and no symbol in that axis. */
 typedef struct clef_concat_opts { int32_t axis; } clef_concat_opts;
 CLEF_API clef_value *clef_copy(clef_graph *graph, clef_value *x);
-CLEF_API clef_value *clef_concat(clef_graph *graph, clef_value *a, clef_value *b, const clef_concat_opts *opts);
+CLEF_API clef_value *clef_concat(clef_graph *graph, clef_value *a, clef_value *b,
+                                 const clef_concat_opts *opts);
 
-/* ---- looking at a graph ------------------------------------------------------------------------------------------------ */
+/* ---- looking at a graph ---- */
 
-typedef enum clef_value_kind { CLEF_INPUT, CLEF_WEIGHT, CLEF_STATE, CLEF_CONSTANT, CLEF_COMPUTED } clef_value_kind;
+typedef enum clef_value_kind {
+    CLEF_INPUT,
+    CLEF_WEIGHT,
+    CLEF_STATE,
+    CLEF_CONSTANT,
+    CLEF_COMPUTED
+} clef_value_kind;
 
 typedef struct clef_value_info {
     const char     *name;  /* owned by the graph; valid until the value is renamed or the graph destroyed */
@@ -298,14 +362,14 @@ typedef struct clef_value_info {
 } clef_value_info;
 
 CLEF_API clef_value_info clef_value_describe(const clef_value *value);
-/** Input i of a value; NULL where it is absent and beyond the last. *n (NULL: nobody asks) gets how many there are. */
+/** Input i of a value; NULL where it is absent and beyond the last. *n, unless NULL, gets their number. */
 CLEF_API clef_value *clef_value_input(const clef_value *value, int32_t i, int32_t *n);
-/** Writes the value's line of the text form, its end included. CLEF_E_IO. */
+/** Writes the value's line of the text form, with its newline. CLEF_E_IO. */
 CLEF_API clef_status clef_value_write_text(const clef_value *value, FILE *to, clef_error *err);
-/** The value of that name (outputs answer to their output name too), NULL if none. */
+/** The value of that name, or of that output name; NULL if there is none. */
 CLEF_API clef_value *clef_graph_find(const clef_graph *graph, const char *name);
 CLEF_API int32_t     clef_graph_n_values(const clef_graph *graph);
-/** Value i in the order of execution (leaves first where they are first used); NULL outside 0 .. n_values - 1. */
+/** Value i in the order of execution, with a leaf before its first use; NULL outside 0 .. n_values - 1. */
 CLEF_API clef_value *clef_graph_value(const clef_graph *graph, int32_t i);
 CLEF_API int32_t     clef_graph_n_outputs(const clef_graph *graph);
 CLEF_API clef_value *clef_graph_output(const clef_graph *graph, int32_t i, const char **name);
@@ -313,13 +377,14 @@ CLEF_API int32_t     clef_graph_n_symbols(const clef_graph *graph);
 /** Name and bound of symbol number i (1-based); NULL outside. */
 CLEF_API const char *clef_graph_symbol(const clef_graph *graph, int32_t i, int64_t *bound);
 
-/** Lowers a symbol's bound to `value`: what is planned for, printed and counted is that one binding then. CLEF_E_NOT_FOUND when there is no
- *  such symbol, CLEF_E_ARG outside 1 .. its bound. */
-CLEF_API clef_status clef_graph_set_bound(clef_graph *graph, const char *symbol, int64_t value, clef_error *err);
+/** Lowers the bound of a symbol to `value`, for planning, printing and counting costs. CLEF_E_NOT_FOUND: no
+ *  such symbol; CLEF_E_ARG: outside 1 .. its bound. */
+CLEF_API clef_status clef_graph_set_bound(clef_graph *graph, const char *symbol, int64_t value,
+                                          clef_error *err);
 
-/** Runs the passes in their order up to and including `last` (NULL: all of them): verify, fold, merge, drop, fuse. An unknown
- *  name is CLEF_E_NOT_FOUND. Values that a pass removes are freed with the graph, not before; find() no longer gives them.
- *  The memory plan is made per device and belongs to the plan (clef/plan.h). */
+/** Runs the passes in their order up to `last`, inclusive (NULL: all): verify, fold, merge, drop, fuse.
+ *  CLEF_E_NOT_FOUND: an unknown name. Values that a pass removes can no longer be found; they are freed with
+ *  the graph. The memory plan depends on the device and belongs to the plan (clef/plan.h). */
 CLEF_API clef_status clef_graph_optimize(clef_graph *graph, const char *last, clef_error *err);
 /** Name of pass i in order, NULL beyond the last. */
 CLEF_API const char *clef_pass_name(int32_t i);
@@ -328,27 +393,32 @@ CLEF_API const char *clef_op_name(int32_t i);
 /** Its formula in one line. */
 CLEF_API const char *clef_op_formula(int32_t i);
 
-/** Writes the graph. text parses back to the same graph (docs/graph-format.md); json is {"format":"clef-graph","version":1,...};
- *  dot is Graphviz with layers as clusters. CLEF_E_IO when the stream fails. */
+/** Writes the graph. The text form parses back to the same graph. The JSON form is
+ *  {"format":"clef-graph","version":1,...}. The dot form is for Graphviz, with layers as clusters. CLEF_E_IO
+ *  when the stream fails. */
 CLEF_API clef_status clef_graph_write_text(const clef_graph *graph, FILE *to, clef_error *err);
 CLEF_API clef_status clef_graph_write_json(const clef_graph *graph, FILE *to, clef_error *err);
 CLEF_API clef_status clef_graph_write_dot(const clef_graph *graph, FILE *to, clef_error *err);
 
-/** The same with each layer as one node, but for the n layers whose numbers are in `expand`. CLEF_E_ARG
- *  where the graph has not one of them. */
-CLEF_API clef_status clef_graph_write_folded_dot(const clef_graph *graph, const int32_t *expand, int32_t n, FILE *to, clef_error *err);
+/** Writes the dot form with each layer as one node, except the n layers whose numbers are in `expand`.
+ *  CLEF_E_ARG: the graph has no such layer. */
+CLEF_API clef_status clef_graph_write_folded_dot(const clef_graph *graph, const int32_t *expand, int32_t n,
+                                                 FILE *to, clef_error *err);
 
-/** How many values of two graphs differ. */
+/** How many values of one graph are missing in the other (gone), are new there (came), or differ. */
 typedef struct clef_graph_difference { int32_t gone, came, changed; } clef_graph_difference;
-/** Compares two graphs, of two models or after two passes, and writes a line of the text form for each value that only `a` has ("- "), that
- *  only `b` has ("+ "), and two for each that changed ("< " as in a, "> " as in b); symbols and outputs likewise. A node of b is a's
- *  when it does the same to the same inputs, whatever its name; what is left is compared by name. The order of the nodes does not count,
- *  and equal graphs write nothing. `to` may be NULL. CLEF_E_NOMEM, CLEF_E_IO. */
-CLEF_API clef_status clef_graph_write_diff(const clef_graph *a, const clef_graph *b, FILE *to, clef_graph_difference *out,
-                                           clef_error *err);
+/** Compares two graphs: of two models, or after two passes. Writes one line of the text form for each value
+ *  that only `a` has ("- ") or only `b` has ("+ "), and two lines for each value that changed ("< " as in a,
+ *  "> " as in b); symbols and outputs likewise. Two nodes are the same when they do the same to the same
+ *  inputs, whatever their names; the remaining nodes are compared by name. The order of nodes does not
+ *  matter, and equal graphs write nothing. `to` may be NULL. CLEF_E_NOMEM, CLEF_E_IO. */
+CLEF_API clef_status clef_graph_write_diff(const clef_graph *a, const clef_graph *b, FILE *to,
+                                           clef_graph_difference *out, clef_error *err);
 
-/** Parses the text form. `name` is used in messages ("model.clef:12: ..."). CLEF_E_FORMAT, CLEF_E_SHAPE, CLEF_E_NOMEM. */
-CLEF_API clef_status clef_graph_parse(const char *text, size_t n_bytes, const char *name, clef_graph **out, clef_error *err);
+/** Parses the text form of a graph. `name` is used in messages ("model.clef:12: ..."). CLEF_E_FORMAT,
+ *  CLEF_E_SHAPE, CLEF_E_NOMEM. */
+CLEF_API clef_status clef_graph_parse(const char *text, size_t n_bytes, const char *name, clef_graph **out,
+                                      clef_error *err);
 
 #ifdef __cplusplus
 }

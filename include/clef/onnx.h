@@ -12,24 +12,28 @@ extern "C" {
 #endif
 
 typedef struct clef_onnx_opts {
-    clef_weight_source weights;      /* where the weights' bytes are; NULL is CLEF_E_ARG when the graph has any */
+    clef_weight_source weights;      /* source of the weights; NULL is CLEF_E_ARG if the graph has any */
     void              *weights_user;
-    FILE              *data;         /* NULL: the weights lie inside the file (2 GiB at most, CLEF_E_LIMIT); else they are written here */
-    const char        *data_name;    /* with data: what the file calls that one, a path relative to its own folder */
+    FILE              *data;         /* NULL: weights are inside the model file (2 GiB at most,
+                                        CLEF_E_LIMIT); else they are written to this file */
+    const char        *data_name;    /* with data: path of that file as the model file names it, relative to
+                                        its own folder */
 } clef_onnx_opts;
 
 /** Writes the graph as an ONNX model of opset 18 with the standard's own ops alone
  *  (https://github.com/onnx/onnx/blob/main/docs/Operators.md).
  *
- *  Values keep their names; what an op needs beside is called `name//1`, `name//2` .. Symbols are dynamic dims of their name, taken from
- *  the inputs that have them; a symbol that no input has is an input of its own, I64 [1].
- *  A state `s` is an input `s` and an output `s.out`: feed zeros first, then what came out. F16 and BF16 weights stay so and are cast
- *  where they are used; block formats are written as F32. Ids outside a table and cache rows outside the cache, which clef drops, are
- *  ONNX's errors.
+ *  Values keep their names; what an op needs beside is called `name//1`, `name//2` .. Symbols are dynamic
+ *  dims of their name, taken from the inputs that have them; a symbol that no input has is an input of its
+ *  own, I64 [1]. A state `s` is an input `s` and an output `s.out`: feed zeros first, then what came out.
+ *  F16 and BF16 weights stay so and are cast where they are used; block formats are written as F32. Ids
+ *  outside a table and cache rows outside the cache, which clef drops, are ONNX's errors.
  *
- *  CLEF_E_UNSUPPORTED: an op that ONNX has no ops for (they come with the fuse pass: export what drop leaves), a state in blocks, or a
- *  library built without protobuf-c. CLEF_E_NOT_FOUND (a weight), CLEF_E_ARG, CLEF_E_LIMIT, CLEF_E_NOMEM, CLEF_E_IO. */
-CLEF_API clef_status clef_graph_write_onnx(const clef_graph *graph, FILE *to, const clef_onnx_opts *opts, clef_error *err);
+ *  CLEF_E_UNSUPPORTED: an op that ONNX has no ops for (they come with the fuse pass: export what drop
+ *  leaves), a state in blocks, or a library built without protobuf-c. CLEF_E_NOT_FOUND (a weight),
+ *  CLEF_E_ARG, CLEF_E_LIMIT, CLEF_E_NOMEM, CLEF_E_IO. */
+CLEF_API clef_status clef_graph_write_onnx(const clef_graph *graph, FILE *to, const clef_onnx_opts *opts,
+                                           clef_error *err);
 
 #ifdef __cplusplus
 }

@@ -20,7 +20,7 @@ extern "C" {
 #  define CLEF_API
 #endif
 
-/** Every status: name, and what it says when nothing more is known. */
+/** Every status: its name, and its text when nothing more is known. */
 #define CLEF_STATUSES(X)                                                                     \
     X(OK, "success")                                                                         \
     X(E_ARG, "invalid argument")                                                             \
@@ -43,12 +43,13 @@ typedef enum clef_status {
     CLEF_N_STATUSES
 } clef_status;
 
-/** What went wrong. The caller owns it (on the stack, say) and may pass NULL wherever one is asked for.
- *  A function that succeeds leaves it untouched. */
+/** A description of what went wrong. The caller owns it (on the stack, for example) and may pass NULL
+ *  instead. A function that succeeds does not change it. */
 typedef struct clef_error {
     clef_status status;
     int32_t     cl_code;    /* the OpenCL or CLBlast code when status is CLEF_E_CL or CLEF_E_BUILD, else 0 */
-    char        text[1024]; /* one sentence: the subject, what was wanted, what came; a build log may follow on further lines */
+    char        text[1024]; /* one sentence: the subject, what was expected, what it got; a build log may
+                               follow on further lines */
 } clef_error;
 
 /** The name of a status ("E_SHAPE") and its sentence. Both static; "?" for a number that is no status. */
