@@ -3,7 +3,7 @@
 #define CLEF_GRAPH_PANEL_H
 
 #include "graph/lower/subgroup.h"
-#include "graph/op/panel_ops.h"
+#include "graph/lower/panel_ops.h"
 
 /* The inputs of panel_matmul. */
 enum { PANEL_X, PANEL_PACKED, PANEL_BIAS, PANEL_NORM_WEIGHT, PANEL_NORM_BIAS, PANEL_RESIDUAL, PANEL_INPUTS };

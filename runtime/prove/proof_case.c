@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "graph/oracle.h"
+#include "graph/cases/oracle.h"
 #include "runtime/plan/plan.h"
 #include "runtime/prove/proof.h"
 #include "runtime/tune/tune.h"

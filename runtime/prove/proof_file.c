@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/cases.h"
+#include "graph/cases/cases.h"
 #include "graph/shrink.h"
 #include "runtime/plan/plan.h"
 #include "runtime/prove/trial.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/cases.h"
+#include "graph/cases/cases.h"
 #include "runtime/prove/proof.h"
 #include "runtime/tune/tune.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/cases/oracle.h"
 #include "graph/hash.h"
-#include "graph/oracle.h"
 #include "graph/pass/pass.h"
 #include "runtime/os/os.h"
 #include "runtime/plan/plan.h"

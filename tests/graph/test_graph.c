@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "graph/cases.h"
+#include "graph/cases/cases.h"
 #include "graph/memory.h"
 #include "graph/pass/pass.h"
 #include "graph/text/text.h"

@@ -29,10 +29,10 @@
 #include <cmocka.h>
 
 #include "clef/clef.h"
-#include "graph/cases.h"
+#include "graph/cases/cases.h"
+#include "graph/cases/oracle.h"
 #include "graph/hash.h"
 #include "graph/lower/variant.h"
-#include "graph/oracle.h"
 
 enum { MAX_DEVICES = 8 };
 

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/cases.h"
+#include "graph/cases/cases.h"
 #include "graph/lower/panel.h"
 #include "graph/lower/variant.h"
 #include "graph/pass/pass.h"

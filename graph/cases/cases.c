@@ -9,7 +9,7 @@
  * other lines. Values with blanks are written in quotes. Further lines of values begin with "#   ".
  *
  * $op is the op's name, in files that several ops share. */
-#include "graph/cases.h"
+#include "graph/cases/cases.h"
 
 #include <ctype.h>
 #include <stdio.h>

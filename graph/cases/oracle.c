@@ -1,4 +1,4 @@
-#include "graph/oracle.h"
+#include "graph/cases/oracle.h"
 
 #include <math.h>
 #include <stdlib.h>
