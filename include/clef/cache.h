@@ -14,7 +14,7 @@ extern "C" {
 typedef enum clef_cache_kind {
     CLEF_CACHE_PROGRAM,    /* a compiled kernel program */
     CLEF_CACHE_FUSED_STEP, /* a compiled program that runs a whole decode step */
-    CLEF_CACHE_PROOFS,     /* which kernels were compared with their reference on a device, and how that ended */
+    CLEF_CACHE_PROOFS,     /* which kernels were compared with their reference, and how that ended */
     CLEF_CACHE_TUNING,     /* which kernels were measured to be the fastest on a device */
     CLEF_CACHE_SPEED,      /* what a device was measured to do */
     CLEF_CACHE_TEMPORARY,  /* a file that a process writes, or left behind */
@@ -27,7 +27,7 @@ typedef struct clef_cache_entry {
     const char     *path;
     uint64_t        n_bytes;
     int64_t         age;        /* seconds since it was written or used last */
-    int32_t         is_damaged; /* 1: a checksum or a line is wrong; 0 where clef_cache_list() did not verify */
+    int32_t         is_damaged; /* 1: a checksum or a line is wrong; 0 without clef_cache_report.verify */
 } clef_cache_entry;
 
 /** A kernel that is not used on a device. The texts live until the callback returns. */
@@ -35,7 +35,7 @@ typedef struct clef_cache_aside {
     const char *op, *variant; /* variant "-": the op has one implementation */
     const char *why;          /* "gives wrong numbers" */
     const char *device;       /* its name; empty where the file does not say */
-    int32_t     n_hung;       /* on how many starts it hung; CLEF_CACHE_OCCASIONS make it final. 0: it did not */
+    int32_t     n_hung;       /* on how many starts it hung; CLEF_CACHE_OCCASIONS make it final */
     int64_t     age;          /* seconds since that was found; -1: unknown */
 } clef_cache_aside;
 enum { CLEF_CACHE_OCCASIONS = 3 };
@@ -47,25 +47,25 @@ typedef struct clef_cache_report {
     void   *user;
 } clef_cache_report;
 
-/** The folder that is used when clef_device_opts.cache_dir is NULL: $CLEF_CACHE_DIR, else $XDG_CACHE_HOME/clef, else
- *  ~/.cache/clef. 0: there is none, or it does not fit. */
+/** The folder that is used when clef_device_opts.cache_dir is NULL: $CLEF_CACHE_DIR, else
+ *  $XDG_CACHE_HOME/clef, else ~/.cache/clef. 0: there is none, or it does not fit. */
 CLEF_API int32_t clef_cache_dir(char *out, size_t n_bytes);
 
-/** The size that the folder is kept to: $CLEF_CACHE_MAX, a number with K, M or G behind it or nothing; 1 GiB without it.
- *  When a device that built programs is closed, the files used longest ago are removed until the rest fits.
- *  CLEF_E_ARG: the variable is no size. Opening a device fails then, too. */
+/** The size that the folder is kept to: $CLEF_CACHE_MAX, a number with K, M or G behind it or nothing; 1 GiB
+ *  without it. When a device that built programs is closed, the files used longest ago are removed until the
+ *  rest fits. CLEF_E_ARG: the variable is no size. Opening a device fails then, too. */
 CLEF_API clef_status clef_cache_limit(uint64_t *n_bytes, clef_error *err);
 
-/** Calls report->entry for each file of the folder `dir`, in no order, and report->aside for what is set aside. A folder
- *  that is missing is an empty one. CLEF_OK, CLEF_E_NOMEM. */
+/** Calls report->entry for each file of the folder `dir`, in no order, and report->aside for what is set
+ *  aside. A folder that is missing is an empty one. CLEF_OK, CLEF_E_NOMEM. */
 CLEF_API clef_status clef_cache_list(const char *dir, const clef_cache_report *report, clef_error *err);
 
-/** Removes the files of the kinds whose bits (1 << kind) are set. Processes that use them go on, and build anew what they
- *  need. CLEF_OK, CLEF_E_NOMEM. */
+/** Removes the files of the kinds whose bits (1 << kind) are set. Processes that use them go on, and build
+ *  anew what they need. CLEF_OK, CLEF_E_NOMEM. */
 CLEF_API clef_status clef_cache_clear(const char *dir, uint32_t kinds, int32_t *n_removed, clef_error *err);
 
-/** Forgets what is set aside, so that the next start tries it again. *n_forgotten: how many kernels. CLEF_OK, CLEF_E_NOMEM,
- *  CLEF_E_IO. */
+/** Forgets what is set aside, so that the next start tries it again. *n_forgotten: how many kernels. CLEF_OK,
+ *  CLEF_E_NOMEM, CLEF_E_IO. */
 CLEF_API clef_status clef_cache_clear_aside(const char *dir, int32_t *n_forgotten, clef_error *err);
 
 #ifdef __cplusplus

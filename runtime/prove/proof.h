@@ -1,4 +1,5 @@
-/* Proof before use: a kernel is held against its op's reference in double, on this device, before anybody's answer depends on it. */
+/* Proof before use: a kernel's results are compared with its op's reference in double, on this device, before
+ * anybody's answer depends on them. docs/drivers.md describes the rules. */
 #ifndef CLEF_RUNTIME_PROOF_H
 #define CLEF_RUNTIME_PROOF_H
 
@@ -7,11 +8,12 @@
 #include "graph/lower/variant.h"
 #include "runtime/device/device.h"
 
-/* ---- a case: runtime/prove/proof_case.c ---------------------------------------------------------------------------------------------------- */
+/* ---- a case: runtime/prove/proof_case.c ---------------------------------------------------------------- */
 
 enum { CLEF_PROOF_MAX_RUNS = 8 };
 
-/** A graph and how it is run. Inputs and weights are random: I32 and I8 in [int_lo, int_hi), floats N(0, 1) * spread (0: 1). */
+/** A graph and how it is run. Inputs and weights are random: I32 and I8 in [int_lo, int_hi), floats N(0, 1)
+ *  times spread (0: 1). */
 typedef struct clef_proof_case {
     const clef_graph *graph;
     const char       *variants; /* "op=name" or "" */
@@ -23,25 +25,29 @@ typedef struct clef_proof_case {
     int64_t           symbols[CLEF_PROOF_MAX_RUNS][CLEF_MAX_SYMBOLS];
 } clef_proof_case;
 
-/** Runs the case. worst: the largest error over outputs and runs, in parts of the tolerance; infinite where a number is missing or made
- *  up. CLEF_E_NOMEM, and whatever making and running a plan gives. */
+/** Runs the case. worst: the largest error over outputs and runs, in parts of the tolerance. It is infinite
+ *  where only one of result and reference is a number. CLEF_E_NOMEM, and whatever making and running a plan
+ *  gives. */
 clef_status clef__proof_run(clef_device *dev, const clef_proof_case *c, double *worst, clef_error *err);
 
 struct clef_plan;
-/** Called for each run of a case, with its plan run once: begin(run) zeroes its states and writes its inputs, as before that. */
+/** Called for each run of a case, after its plan has run once. begin(run) zeroes the states and writes the
+ *  inputs, so that the plan can run again from the same start. */
 typedef struct clef_proof_visit {
-    clef_status (*visit)(void *user, struct clef_plan *plan, clef_status (*begin)(void *run, clef_error *err), void *run, clef_error *err);
+    clef_status (*visit)(void *user, struct clef_plan *plan, clef_status (*begin)(void *run, clef_error *err),
+                         void *run, clef_error *err);
     void *user;
 } clef_proof_visit;
-/** The case on the device, not held against anything. As clef__proof_run(), and what visit() gives. */
-clef_status clef__proof_visit(clef_device *dev, const clef_proof_case *c, const clef_proof_visit *visit, clef_error *err);
+/** Runs the case without a comparison. Gives what clef__proof_run() does, and what visit() gives. */
+clef_status clef__proof_visit(clef_device *dev, const clef_proof_case *c, const clef_proof_visit *visit,
+                              clef_error *err);
 
-/* ---- what is known of a device: runtime/prove/proof_db.c ----------------------------------------------------------------------------------- */
+/* ---- what is known of a device: runtime/prove/proof_db.c ----------------------------------------------- */
 
 typedef enum clef_verdict {
     CLEF_PROOF_RIGHT,
-    CLEF_PROOF_UNTRIED, /* its case does not fit into the device's memory: no fault of the kernel */
-    CLEF_PROOF_WRONG,   /* from here on: set aside */
+    CLEF_PROOF_UNTRIED, /* the case does not fit into the device's memory, which is no fault of the kernel */
+    CLEF_PROOF_WRONG,   /* this verdict and the next ones set a kernel aside */
     CLEF_PROOF_REFUSED,
     CLEF_PROOF_CRASHED,
     CLEF_PROOF_HUNG
@@ -50,75 +56,80 @@ extern const char *const clef__verdict_names[];
 
 /** What a kernel, with its constants, or a fused step did. */
 typedef struct clef_proof {
-    uint64_t     print;          /* clef_proof_kernels */
+    uint64_t     print;               /* its fingerprint (clef_proof_kernels) */
     char         op[32], variant[32]; /* variant "-": the op has one implementation */
     clef_verdict verdict;
-    double       worst;          /* in parts of what is allowed */
-    int32_t      n_hung;         /* occasions, starts of a program, on which it hung */
-    int64_t      when;           /* the last was found out, in seconds since 1970 */
-    int32_t      is_new, is_told; /* 1: found out by this process; the user knows. Not on disk */
+    double       worst;               /* the largest error, in parts of what is allowed */
+    int32_t      n_hung;              /* starts of a program on which it hung */
+    int64_t      when;                /* it was found out, in seconds since 1970 */
+    int32_t      is_new, is_told;     /* 1: this process found it out; the user was told. Not on disk */
 } clef_proof;
 typedef struct clef_proofs {
     clef_proof *at;
     int32_t     n, cap;
 } clef_proofs;
 
-/** A hang may be the machine's fault, so that it is a suspicion on the first occasions: the next start tries again, with twice the time. It
- *  is a verdict from occasion number CLEF_PROOF_OCCASIONS on. Either is forgotten after a week, and by another version of clef. */
+/** A hang may be the machine's fault, so the first ones are a suspicion: the next start tries again, with
+ *  twice the time. From occasion number CLEF_PROOF_OCCASIONS on it is a verdict. Both are forgotten after a
+ *  week, and by another version of clef. */
 enum { CLEF_PROOF_OCCASIONS = 3 };
 int clef__proof_is_suspicion(const clef_proof *p);
 /** 1 when this process need not try again: `p` is no suspicion of an earlier start. Takes NULL: 0. */
 int clef__proof_is_settled(const clef_proof *p);
-/** 1 when what it is of is set aside in this process. */
+/** 1 when its kernel is set aside in this process. */
 int clef__proof_is_bad(const clef_proof *p);
 /** "crashes the driver" */
 const char *clef__proof_says(clef_verdict verdict);
 
-/** The device's, read at the first call; they belong to the device. A missing or damaged file holds none. CLEF_E_NOMEM. */
+/** The device's proofs, read at the first call; they belong to the device. A missing or damaged file holds
+ *  none. CLEF_E_NOMEM. */
 clef_status clef__proofs_open(clef_device *dev, clef_proofs **out, clef_error *err);
 void        clef__proofs_free(clef_proofs *proofs); /* takes NULL */
-/** Adds what this process found out. What is settled stays; a suspicion is replaced, or is one of another occasion. CLEF_E_NOMEM. */
+/** Adds what this process found out. What is settled stays. A suspicion is replaced, or gains an occasion.
+ *  CLEF_E_NOMEM. */
 clef_status clef__proofs_put(clef_proofs *proofs, const clef_proof *proof, clef_error *err);
 const clef_proof *clef__proofs_find(const clef_proofs *proofs, uint64_t print); /* NULL: none */
-/** One for which the op's variant is set aside; NULL: none. */
+/** A proof that sets the op's variant aside; NULL: none. */
 const clef_proof *clef__proofs_find_bad(const clef_proofs *proofs, const char *op, const char *variant);
-/** Writes them, with what other processes wrote meanwhile. One that cannot be written is no error. */
+/** Writes them, together with what other processes wrote meanwhile. A file that cannot be written is no
+ *  error. CLEF_E_NOMEM. */
 clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error *err);
 /** Reads a line of the file; 0: it is damaged. */
 int         clef__proof_parse(const char *line, clef_proof *out);
 
-/* ---- kernels: runtime/prove/proof_kernels.c ------------------------------------------------------------------------------------------------ */
+/* ---- kernels: runtime/prove/proof_kernels.c ------------------------------------------------------------ */
 
 enum { CLEF_PROOF_MAX_KERNELS = 64 }; /* launches of a node */
 
-/** The kernels that a node launches at some values of the symbols, each once: a print for each, of op, variant, dtypes, kernel, constants
- *  and local size. What proofs are kept by. */
+/** Fingerprints of the kernels that a node launches at some values of the symbols: the keys under which
+ *  proofs are stored. Each is of op, variant, dtypes, kernel, constants and local size, and stands once. */
 typedef struct clef_proof_kernels {
     uint64_t            prints[CLEF_PROOF_MAX_KERNELS];
     int32_t             n;
     const clef_variant *variant; /* that serves the node there; NULL: the op has one implementation */
 } clef_proof_kernels;
 
-/** `lo` gives caps, gemm, symbols, tuning and forced; its node and launches are not looked at. n is 0 where the node launches nothing or
- *  cannot be lowered. */
+/** `lo` gives caps, gemm, symbols, tuning and forced; its node and launches are not read. n is 0 where the
+ *  node launches nothing or cannot be lowered. */
 void clef__proof_kernels(const clef_lowering *lo, const clef_value *n, clef_proof_kernels *out);
-/** Builds the programs of the node's kernels, so that a plan finds them. What fails here fails there, with its reason. */
+/** Builds the programs of the node's kernels, so that a plan finds them. Failures are left for the plan to
+ *  report. */
 void clef__proof_build(clef_device *dev, const clef_lowering *lo, const clef_value *n);
 /** 1 when a launches each of b's kernels, and no other. */
 int  clef__proof_same_kernels(const clef_proof_kernels *a, const clef_proof_kernels *b);
 
-/* ---- before a plan: runtime/prove/proof.c, runtime/prove/proof_child.c --- */
+/* ---- before a plan: runtime/prove/proof.c, runtime/prove/proof_child.c --------------------------------- */
 
 /** A node's kernels that are to be proven. */
 typedef struct clef_proof_unit {
     const clef_value  *node;
     int64_t            symbols[CLEF_MAX_SYMBOLS]; /* where the plan launches them */
     clef_proof_kernels kernels;                   /* all of the node's there */
-    clef_verdict       verdict;                   /* from here on what the prover said */
+    clef_verdict       verdict;                   /* of the trial, as worst is */
     double             worst;
-    int32_t            known;                     /* 1: it said so */
+    int32_t            known;                     /* 1: the trial has ended */
     int32_t            n_hung;                    /* occasions on which one of its kernels hung before */
-    int32_t            built;                     /* 1: the plan's process has its programs meanwhile */
+    int32_t            built;                     /* 1: the plan's process has built its programs, too */
 } clef_proof_unit;
 typedef struct clef_proof_units {
     clef_proof_unit *at;
@@ -127,18 +138,19 @@ typedef struct clef_proof_units {
 
 /** 1 when kernels of this plan are proven in children before use. */
 int         clef__proof_wanted(const struct clef_plan *plan);
-/** Writes the cases of units for provers: runtime/prove/proof_file.c. Where a few rows launch the same kernels as many do, few are proven.
- *  CLEF_E_IO, CLEF_E_NOMEM. */
-clef_status clef__proof_write(const char *path, const struct clef_plan *plan, const clef_proof_units *units, clef_error *err);
-/** Has the units proven by as many child processes as there are processors (runtime/prove/proof_child.c), which take one case after the other
- *  each. Units that no child came to stay unknown. CLEF_E_IO, CLEF_E_NOMEM, CLEF_E_CANCELLED. */
+/** Writes the case file of the units (proof_file.c). CLEF_E_IO, CLEF_E_NOMEM. */
+clef_status clef__proof_write(const char *path, const struct clef_plan *plan, const clef_proof_units *units,
+                              clef_error *err);
+/** Has the units proven by as many children as there are processors (proof_child.c). Units that no child
+ *  could try stay unknown. CLEF_E_IO, CLEF_E_NOMEM, CLEF_E_CANCELLED. */
 clef_status clef__proof_by_children(struct clef_plan *plan, clef_proof_units *units, clef_error *err);
-/** Proves, in the device's provers, the kernels that the plan's graph launches with its symbols at 1 and at their bounds (or at the first
- *  run's values) and the device has never run; tells each that fails by the device's notice. Nothing, where there is no prover or no cache
- *  folder, or the user wants none. CLEF_E_NOMEM, CLEF_E_CANCELLED, and CLEF_E_DEVICE: a kernel fails and its op has no other. */
+/** Proves the kernels that the plan's graph launches and the device has never run: with the symbols at 1, and
+ *  at their bounds or the first run's values. The device's notice is told of each that fails. Does nothing
+ *  without a prover or a cache folder, and when the user wants no proof. CLEF_E_NOMEM, CLEF_E_CANCELLED;
+ *  CLEF_E_DEVICE: a kernel fails and its op has no other. */
 clef_status clef__proof_at_load(struct clef_plan *plan, clef_error *err);
-/** The same for what the plan is about to launch at its symbols' present values, after it was lowered, and sets aside in the plan's tuning
- *  what fails: *again is 1 then, and the plan is to be lowered anew. */
+/** The same for what the plan is about to launch at its symbols' present values, after it was lowered. What
+ *  fails is set aside in the plan's tuning. *again is 1 when the plan is to be lowered anew. */
 clef_status clef__proof_at_use(struct clef_plan *plan, int *again, clef_error *err);
 /** Sets aside, in the plan's tuning, what failed on this device. CLEF_E_NOMEM. */
 clef_status clef__proof_apply(struct clef_plan *plan, clef_error *err);

@@ -1,4 +1,4 @@
-/* Prints of kernels: what a proof is of. */
+/* Fingerprints of kernels: the keys under which proofs are stored. */
 #include <string.h>
 
 #include "graph/hash.h"

@@ -12,9 +12,9 @@
 /** Opens the device that `which` names, as clef_device_open() does, and tries the units of a case file: from
  *  number `first` on, then those before it, without the units that another child has claimed.
  *
- *  Results go to a journal (runtime/prove/trial.h). A unit that crashes or does not come back ends the process.
- *  After the last unit nobody waits for it: it leaves its terminal, runs at idle priority, and stores the
- *  programs it built when its device is closed ($CLEF_BACKGROUND=0 prevents this).
+ *  Results go to a journal (runtime/prove/trial.h). A unit that crashes or does not come back ends the
+ *  process. After the last unit nobody waits for it: it leaves its terminal, runs at idle priority, and
+ *  stores the programs it built when its device is closed ($CLEF_BACKGROUND=0 prevents this).
  *
  *  CLEF_OK, CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_NOMEM, and what clef_device_open() gives. */
 CLEF_API clef_status clef_prove(const char *which, const char *path, int32_t first, clef_error *err);

@@ -45,9 +45,7 @@ static int fits(const tester *t, const clef_graph *g, clef_op op, const clef_var
     return fit;
 }
 
-/* ---- running
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- running ------------------------------------------------------------------------------------------- */
 
 static clef_status tell_progress(tester *t, clef_error *err)
 {

@@ -1,8 +1,10 @@
-/* The trial service: child processes try what may be wrong, crash or hang, and nobody else is hurt.
+/* The trial service: child processes try what may be wrong, crash or hang, so that no other process is at
+ * risk.
  *
- *  A case file holds units: kernels of a node, or a whole fused step. Children work through it, each on units that no
- *  other has claimed. A child notes in its journal what it begins and how that ends, its own crash or hang included.
- *  The caller reads the journals and starts a child that died again for the units that are left. */
+ * A case file holds units: the kernels of a node, or a whole fused step. Children work through it; each
+ * takes units that no other has claimed. A child notes in its journal what it begins and how that ends, even
+ * its own crash or hang. The caller reads the journals, and starts a child that died again for the units
+ * that are left. */
 #ifndef CLEF_RUNTIME_TRIAL_H
 #define CLEF_RUNTIME_TRIAL_H
 
@@ -14,7 +16,7 @@
 
 enum { CLEF__TRIAL_PATH = 768 };
 
-/* ---- the case file: trial_file.c --------------------------------------------------------------------------------------- */
+/* ---- the case file: proof_file.c ----------------------------------------------------------------------- */
 
 extern const char clef__trial_head[];
 
@@ -27,24 +29,28 @@ typedef struct clef_proof_entry {
     size_t          n;
 } clef_proof_entry;
 
-/** Writes the case that proves a unit. Where a few rows launch the same kernels as many do, few are tried. CLEF_E_IO, CLEF_E_NOMEM. */
-clef_status clef__trial_write_case(FILE *to, const struct clef_plan *plan, const clef_proof_unit *u, clef_error *err);
-/** Where each of at most `most` units of a file's text begins. Returns how many there are, or -1: it is no case file. */
+/** Writes the case that proves a unit. Where a few rows launch the same kernels as many do, few are tried.
+ *  CLEF_E_IO, CLEF_E_NOMEM. */
+clef_status clef__trial_write_case(FILE *to, const struct clef_plan *plan, const clef_proof_unit *u,
+                                   clef_error *err);
+/** Where each of at most `most` units of a file's text begins. Returns how many there are; -1: it is no case
+ *  file. */
 int32_t     clef__trial_units(const char *text, const char **starts, int32_t most);
 /** Behind the case that begins at `at`; NULL: there is none. */
 const char *clef__trial_skip_case(const char *at);
 /** 0: it does not read as one. */
 int         clef__trial_read_case(const char *start, clef_proof_entry *out);
 
-/* ---- the child: trial_child.c --------------------------------------------------------------------------------------------- */
+/* ---- the child: trial_child.c -------------------------------------------------------------------------- */
 
-/** What a trial's end means; CLEF_PROOF_UNTRIED for want of memory, which is no fault of what was tried. `worst` in parts of what is
- *  allowed. */
+/** The verdict on a trial that ended with `s` and an error of `worst` parts of what is allowed.
+ *  CLEF_PROOF_UNTRIED for want of memory, which is no fault of what was tried. */
 clef_verdict clef__trial_verdict(clef_status s, const clef_error *why, double worst);
-/** Seconds of its own time that a unit may take when it hung n times before: $CLEF_PROOF_SECONDS, else 60, doubled each time. */
-double      clef__trial_seconds(int32_t n_hung);
+/** Seconds of its own time (os_clock.h) that a unit may take: $CLEF_PROOF_SECONDS, else 60, doubled for each
+ *  occasion on which it hung before. */
+double       clef__trial_seconds(int32_t n_hung);
 
-/* ---- the caller: trial_watch.c ------------------------------------------------------------------------------------------ */
+/* ---- the caller: trial_watch.c ------------------------------------------------------------------------- */
 
 typedef struct clef__trial_result {
     clef_verdict verdict;
@@ -57,11 +63,11 @@ typedef struct clef__trials clef__trials;
 
 /** Starts children on a file of units.
  *
- *  journal  where the one child writes, which removes the case file; NULL: each child has a journal beside the file, and one that died
- *           is started again for the units that are left.
- *  CLEF_E_IO: none can be started. CLEF_E_NOMEM. */
-clef_status clef__trials_start(clef_device *dev, const char *cases, const char *journal, int32_t n_units, int32_t n_children,
-                               clef__trials **out, clef_error *err);
+ *  journal  where the one child writes, which removes the case file. NULL: each child has a journal beside
+ *  the file, and one that died is started again for the units that are left. CLEF_E_IO: none can be started.
+ *  CLEF_E_NOMEM. */
+clef_status clef__trials_start(clef_device *dev, const char *cases, const char *journal, int32_t n_units,
+                               int32_t n_children, clef__trials **out, clef_error *err);
 /** Looks at each child once, and does not wait. CLEF_E_IO, CLEF_E_NOMEM. */
 clef_status clef__trials_poll(clef__trials *t, clef_error *err);
 /** 1 when no child is at work any more. */
@@ -78,7 +84,7 @@ void        clef__trials_leave(clef__trials *t);
 /** What a journal that nobody read says of a unit; is_known is 0 where it says nothing. */
 clef__trial_result clef__trial_read_journal(const char *journal, int32_t unit);
 
-/* ---- fused steps: fused_child.c, fused_check.c ---------------------------------------------------------------- */
+/* ---- fused steps: fused_child.c, fused_check.c --------------------------------------------------------- */
 
 /** Builds and tries the fused steps of plans, for their hooks. */
 extern const clef__fused_builder clef__fused_by_child;
@@ -86,14 +92,14 @@ extern const clef__fused_builder clef__fused_by_child;
 /** CLEF_E_CL: outputs differ. CLEF_E_UNSUPPORTED: the list has no launches for the fused step. */
 clef_status clef__fused_check(struct clef_plan *plan, const clef_fused_trial *trial, clef_error *err);
 
-/* ---- a fused step as a unit: fused_trial.c ------------------------------------------------------------------------------- */
+/* ---- a fused step as a unit: fused_trial.c ------------------------------------------------------------- */
 
 #define CLEF__FUSED_OP "fused_step" /* among the proofs */
 
-/** Writes a case file whose one unit is the fused step of these kinds, tried on the plan's own nodes. *n_steps: that its trial will take.
- *  CLEF_E_IO, CLEF_E_NOMEM. */
-clef_status clef__fused_write(const char *path, const struct clef_plan *plan, const clef_fused_kinds *kinds, int32_t n_hung,
-                              int32_t *n_steps, clef_error *err);
+/** Writes a case file whose one unit is the fused step of these kinds, tried on the plan's own nodes.
+ *  *n_steps: how many steps its trial will take. CLEF_E_IO, CLEF_E_NOMEM. */
+clef_status clef__fused_write(const char *path, const struct clef_plan *plan, const clef_fused_kinds *kinds,
+                              int32_t n_hung, int32_t *n_steps, clef_error *err);
 /** 1 when the unit is a fused step. */
 int         clef__fused_is_unit(const char *unit);
 /** Behind such a unit; NULL: it does not read as one. */
@@ -108,11 +114,12 @@ typedef struct clef__fused_unit {
 } clef__fused_unit;
 /** Writes ends into the text. CLEF_E_FORMAT, CLEF_E_IO, CLEF_E_NOMEM. */
 clef_status clef__fused_read_unit(clef_device *dev, char *text, clef__fused_unit *out, clef_error *err);
-/** The child's part: builds the step, runs it beside its launches, and puts its program to the disk cache. CLEF_E_CL without a code of
- *  OpenCL's: the results differ. */
+/** The child's part: builds the step, compares its results with those of its launches, and puts its program
+ *  into the disk cache. CLEF_E_CL without a code of OpenCL's: the results differ. */
 clef_status clef__fused_try_unit(clef_device *dev, const clef__fused_unit *u, clef_error *err);
-/** The step's journal in the cache folder, and its number among the proofs. 0: its path does not fit. */
-int         clef__fused_journal(const clef_device *dev, const clef_cache_key *key, char out[CLEF__TRIAL_PATH]);
+/** The step's journal in the cache folder (0: its path does not fit), and its fingerprint. */
+int         clef__fused_journal(const clef_device *dev, const clef_cache_key *key,
+                                char out[CLEF__TRIAL_PATH]);
 uint64_t    clef__fused_print(const clef_cache_key *key);
 /** 1 when the step failed, on this device, now or before: nobody builds it. */
 int         clef__fused_is_set_aside(clef_device *dev, const clef_cache_key *key, const char *journal);

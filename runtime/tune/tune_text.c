@@ -34,9 +34,7 @@ static uint32_t sum_of(const char *text, size_t n)
     return sum;
 }
 
-/* ---- writing
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- writing ------------------------------------------------------------------------------------------- */
 
 typedef struct out_text {
     char *text;
@@ -310,9 +308,7 @@ clef_status clef__tune_parse(clef_tune_db *db, const char *text, clef_error *err
     return s;
 }
 
-/* ---- for people
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- for people ---------------------------------------------------------------------------------------- */
 
 void clef__tune_key_text(const clef_tune_key *key, char out[CLEF_TUNE_KEY_BYTES])
 {
