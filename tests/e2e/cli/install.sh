@@ -38,15 +38,19 @@ cat >"$tmp/main.c" <<'C'
 #include <clef/clef.h>
 #include <stdio.h>
 
-int main(void)
+int main(int argc, char **argv)
 {
-    return printf("%s\n", clef_version()) < 0;
+    (void)argv;
+    return puts(argc > 1 ? clef_demo_model() : clef_version()) < 0;
 }
 C
 export PKG_CONFIG_PATH=${pc%/*}
 # shellcheck disable=SC2046
 check "builds by pkg-config" "${CC:-cc}" "$tmp/main.c" -o "$tmp/by_pc" $(pkg-config --cflags --libs clef) -Wl,-rpath,"$lib"
 same "and runs" "$("$CLEF" --version)" "clef $("$tmp/by_pc")"
+same "finds the demo model where the prefix was moved" "$(realpath "$prefix")/share/clef/demo" \
+  "$(realpath "$(env -u CLEF_DEMO_MODEL "$tmp/by_pc" demo)")"
+same "the library holds no path of the build" "" "$(strings -d "$lib/libclef.so" | grep -F "$CLEF_SOURCE/")"
 # shellcheck disable=SC2046
 check "builds statically by pkg-config" "${CC:-cc}" "$tmp/main.c" -o "$tmp/by_a" $(pkg-config --cflags clef) "$lib/libclef.a" \
   $(pkg-config --static --libs clef | sed 's/-lclef\b//')
