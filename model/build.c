@@ -1,4 +1,4 @@
-/* From an opened model to its graph: inputs, symbols, the architecture's own code, taps. */
+/* Builds an opened model's graph: inputs, symbols, the architecture's own code, taps. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,52 +7,59 @@
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 
-static clef_status check_opts(const clef_model *model, clef_build_opts *o, clef_error *err)
+/* Blocks of the cache's type must divide each head: those of full layers and those of v may have sizes of
+ * their own. */
+static clef_status check_cache_type(const clef_model *model, clef_dtype type, clef_error *err)
 {
     const clef_hparams *hp = &model->hparams;
+    const int32_t sizes[] = {hp->head_dim, hp->full_head_dim, hp->v_head_dim};
+    if (type != CLEF_F32 && type != CLEF_F16 && type != CLEF_Q8_0)
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "a KV cache of %s: expected f32, f16 or q8_0",
+                          clef_dtype_name(type));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i] % clef_dtype_block_elems(type))
+            return clef__fail(err, CLEF_E_UNSUPPORTED,
+                              "%s: a KV cache of %s: expected heads of a multiple of %d elements, got %d "
+                              "(clef: --kv-type f16)",
+                              clef_model_path(model), clef_dtype_name(type), clef_dtype_block_elems(type),
+                              sizes[i]);
+    return CLEF_OK;
+}
+
+static void set_defaults(const clef_model *model, clef_build_opts *o)
+{
     if (!o->n_context)
-        o->n_context = hp->n_context;
+        o->n_context = model->hparams.n_context;
     if (!o->n_batch)
         o->n_batch = o->n_context < 512 ? o->n_context : 512;
     if (!o->n_sequences)
         o->n_sequences = 1;
+}
+
+static clef_status check_opts(const clef_model *model, const clef_build_opts *o, clef_error *err)
+{
+    const clef_hparams *hp = &model->hparams;
+    const clef_arch_kind kind = clef__arch_find(hp->arch, model->is_gguf)->kind;
+    const char *path = clef_model_path(model);
     if (o->n_context < 1 || o->n_context > hp->n_context)
-        return clef__fail(err, CLEF_E_LIMIT, "%s: a context of %d, the model has 1 to %d",
-                          clef_model_path(model), o->n_context, hp->n_context);
-    if (o->sample && clef__arch_find(hp->arch, model->is_gguf)->kind == CLEF_ENCODER)
+        return clef__fail(err, CLEF_E_LIMIT,
+                          "%s: a context of %d: expected 1 to %d, the model's positions (clef: lower -c)",
+                          path, o->n_context, hp->n_context);
+    if (o->sample && kind == CLEF_ENCODER)
         return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: %s is an encoder, which goes on with no text; expected a decoder",
-                          clef_model_path(model), hp->arch);
+                          "%s: expected a decoder, got %s, an encoder, which does not generate text", path,
+                          hp->arch);
     if (o->n_batch < 1 || o->n_batch > o->n_context)
-        return clef__fail(err, CLEF_E_ARG, "%d tokens a step, expected 1 to the context's %d", o->n_batch,
-                          o->n_context);
-    if (o->kv_type != CLEF_F32 && o->kv_type != CLEF_F16 && o->kv_type != CLEF_Q8_0)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "a KV cache of %s: expected f32, f16 or q8_0",
-                          clef_dtype_name(o->kv_type));
-    if (hp->head_dim % clef_dtype_block_elems(o->kv_type))
-        return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: a KV cache of %s wants heads of a multiple of %d elements, they have %d",
-                          clef_model_path(model), clef_dtype_name(o->kv_type),
-                          clef_dtype_block_elems(o->kv_type), hp->head_dim);
-    if (hp->full_head_dim % clef_dtype_block_elems(o->kv_type))
-        return clef__fail(
-            err, CLEF_E_UNSUPPORTED,
-            "%s: a KV cache of %s wants heads of a multiple of %d elements, full layers have %d",
-            clef_model_path(model), clef_dtype_name(o->kv_type), clef_dtype_block_elems(o->kv_type),
-            hp->full_head_dim);
-    if (hp->v_head_dim % clef_dtype_block_elems(o->kv_type))
-        return clef__fail(err, CLEF_E_UNSUPPORTED,
-                          "%s: a KV cache of %s wants heads of a multiple of %d elements, those of v have %d",
-                          clef_model_path(model), clef_dtype_name(o->kv_type),
-                          clef_dtype_block_elems(o->kv_type), hp->v_head_dim);
-    if ((o->pooling || o->classify) &&
-        (o->padding_mask || clef__arch_find(hp->arch, model->is_gguf)->kind == CLEF_SEQ2SEQ))
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s of %s are not supported", clef_model_path(model),
+        return clef__fail(err, CLEF_E_ARG,
+                          "%d tokens a step: expected 1 to %d, the context (clef: lower -b or raise -c)",
+                          o->n_batch, o->n_context);
+    if ((o->pooling || o->classify) && (o->padding_mask || kind == CLEF_SEQ2SEQ))
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s of %s are not supported", path,
                           o->pooling ? "embeddings" : "classes",
                           o->padding_mask ? "padded texts" : "an encoder-decoder");
-    return o->n_sequences >= 1
-               ? CLEF_OK
-               : clef__fail(err, CLEF_E_ARG, "%d sequences, expected at least 1", o->n_sequences);
+    if (o->n_sequences < 1)
+        return clef__fail(err, CLEF_E_ARG, "%d sequences, expected at least 1", o->n_sequences);
+    return check_cache_type(model, o->kv_type, err);
 }
 
 /* A value by its name; attention_L stands for the attention weights of layer L. */
@@ -90,7 +97,7 @@ static clef_status add_taps(const clef_model *model, const clef_build_opts *o, c
     return clef_graph_error(g, err);
 }
 
-/* Last of all: it makes ids and pos those of the next step. */
+/* Comes last: it overwrites ids and pos with those of the next step. */
 static void add_sample(clef_builder *b)
 {
     clef_value *history =
@@ -100,7 +107,7 @@ static void add_sample(clef_builder *b)
                 clef_sample(b->g, clef_graph_find(b->g, "logits"), history, b->ids, b->pos, options));
 }
 
-/* For beam search: the likeliest next tokens of each sequence. */
+/* For beam search: the most likely next tokens of each sequence. */
 static void add_candidates(clef_builder *b, int32_t k)
 {
     clef_value *x =
@@ -181,6 +188,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
 {
     clef_build_opts o = opts ? *opts : (clef_build_opts){0};
     *out = NULL;
+    set_defaults(model, &o);
     clef_status s = check_opts(model, &o, err);
     if (s)
         return s;

@@ -10,7 +10,6 @@ enum { NAME_BYTES = 64 };
 
 /** A step's launches, entry by entry as their times. */
 typedef struct profiled {
-    const clef_graph *graph; /* the plan's: a node's part of the model */
     const clef_launch_info *launches;
     const clef_launch_time *times;
     int32_t n;
@@ -50,50 +49,28 @@ static void layer_of(const profiled *s, int32_t i, char name[NAME_BYTES])
         snprintf(name, NAME_BYTES, "outside of layers");
 }
 
-/* What a weight's name tells, in folders and in GGUF files. */
-static const char *module_of_weight(const char *name)
+/* The part of the model that a value of a role belongs to (docs/graph-format.md lists the names). */
+static const char *module_of_name(const char *name)
 {
     static const struct {
-        const char *part, *module;
-    } parts[] = {
-        {"ffn", "feed-forward"},
-        {"mlp", "feed-forward"},
-        {"feed_forward", "feed-forward"},
-        {"fc1", "feed-forward"},
-        {"fc2", "feed-forward"},
-        {"DenseReluDense", "feed-forward"},
-        {"intermediate", "feed-forward"},
-        {"experts", "feed-forward"},
-        {"attn", "attention"},
-        {"attention", "attention"},
-        {"Attention", "attention"},
-        {"q_proj", "attention"},
-        {"embed", "embedding"},
-        {"wte", "embedding"},
-        {"wpe", "embedding"},
-        {"lm_head", "head"},
-        {"output", "head"},
+        const char *begins, *module;
+    } roles[] = {
+        {"attn", "attention"},      {"cross", "attention"}, {"mlp", "feed-forward"}, {"out", "feed-forward"},
+        {"per_layer", "embedding"}, {"embed", "embedding"}, {"logits", "head"},      {"head.", "head"},
+        {"hidden_last", "head"},    {"final_norm", "head"}, {"token", "sampling"},
     };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strstr(name, parts[i].part))
-            return parts[i].module;
-    return NULL;
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (strncmp(name, roles[i].begins, strlen(roles[i].begins)) == 0)
+            return roles[i].module;
+    return "other";
 }
 
-/* By the weights that a node reads, packed ones too; attention has none. */
-static const char *find_module(const clef_value *v, int depth)
+/* What stands behind a node's scopes: "attn.q" of "decoder.layer0.attn.q". */
+static const char *role_of(const char *node)
 {
-    int32_t n = 0;
-    const clef_value_info info = clef_value_describe(v);
-    const char *module = info.kind == CLEF_WEIGHT ? module_of_weight(info.name) : NULL;
-    if (info.op && strstr(info.op, "attention"))
-        return "attention";
-    clef_value_input(v, 0, &n);
-    for (int32_t i = n - 1; i >= 0 && !module && (depth == 0 || (info.op && strcmp(info.op, "pack") == 0));
-         i--)
-        if (clef_value_input(v, i, NULL))
-            module = find_module(clef_value_input(v, i, NULL), depth + 1);
-    return module;
+    const char *at = strncmp(node, "encoder.", 8) == 0 || strncmp(node, "decoder.", 8) == 0 ? node + 8 : node;
+    int layer, n = 0;
+    return sscanf(at, "layer%d.%n", &layer, &n) == 1 && n > 0 ? at + n : at;
 }
 
 static void variant_of(const profiled *s, int32_t i, char name[NAME_BYTES])
@@ -107,10 +84,7 @@ static void variant_of(const profiled *s, int32_t i, char name[NAME_BYTES])
 
 static void module_of(const profiled *s, int32_t i, char name[NAME_BYTES])
 {
-    const clef_launch_time *t = &s->times[i];
-    const clef_value *v = clef_graph_find(s->graph, t->node);
-    const char *module = strcmp(t->node, "logits") == 0 ? "head" : v ? find_module(v, 0) : NULL;
-    snprintf(name, NAME_BYTES, "%s", module ? module : strcmp(t->op, "sample") == 0 ? "sampling" : "other");
+    snprintf(name, NAME_BYTES, "%s", module_of_name(role_of(s->times[i].node)));
 }
 
 static void kernel_of(const profiled *s, int32_t i, char name[NAME_BYTES])
@@ -220,7 +194,7 @@ int cli_profile_step(const bench *b, const char *title, double seconds)
         if (err.status)
             rc = cli_report(&err);
         else
-            print_step(b, title, seconds, &(profiled){clef_plan_graph(plan), launches, times, n}, groups);
+            print_step(b, title, seconds, &(profiled){launches, times, n}, groups);
     }
     free(groups);
     free(launches);
