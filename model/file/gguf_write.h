@@ -1,4 +1,5 @@
-/* Writing GGUF v3 files (ggml's docs/gguf.md): keys and the tensor table are gathered in memory, then written before the data. */
+/* Writing GGUF v3 files (ggml's docs/gguf.md): keys and the tensor table are gathered in memory, then written
+ * before the data. */
 #ifndef CLEF_MODEL_GGUF_WRITE_H
 #define CLEF_MODEL_GGUF_WRITE_H
 
@@ -39,7 +40,8 @@ void clef__gguf_put_entry(clef_gguf_writer *w, const clef_gguf_entry *entry);
 /** The next tensor, t->n_bytes of data; t->data is not looked at. */
 void clef__gguf_put_tensor(clef_gguf_writer *w, const clef_tensor_info *t);
 
-/** Header, keys and table, padded: the data of the tensors follow, in their order, each padded by clef__gguf_write_padding(). */
+/** Header, keys and table, padded: the data of the tensors follow, in their order, each padded by
+ *  clef__gguf_write_padding(). */
 clef_status clef__gguf_write_head(const clef_gguf_writer *w, clef_os_file *file, clef_error *err);
 clef_status clef__gguf_write_padding(clef_os_file *file, uint64_t n_bytes, clef_error *err);
 void        clef__gguf_writer_finish(clef_gguf_writer *w);

@@ -1,5 +1,5 @@
-/* JSON text from outside, read through jansson: duplicate keys, deep nesting and wrong types are refused with the file and the key
- * named. */
+/* JSON text from outside, read through jansson: duplicate keys, deep nesting and wrong types are refused with
+ * the file and the key named. */
 #ifndef CLEF_MODEL_JSON_H
 #define CLEF_MODEL_JSON_H
 
@@ -12,15 +12,16 @@
 /** Brackets may nest this deep. */
 enum { CLEF_JSON_MAX_DEPTH = 64 };
 
-/** Parses one JSON value. `name` stands for the text in messages. *out is released with json_decref(); NULL on failure.
- *  CLEF_E_FORMAT (line, column, reason), CLEF_E_NOMEM. */
-clef_status clef__json_parse(const char *text, size_t n_bytes, const char *name, json_t **out, clef_error *err);
+/** Parses one JSON value. `name` stands for the text in messages. *out is released with json_decref(); NULL
+ *  on failure. CLEF_E_FORMAT (line, column, reason), CLEF_E_NOMEM. */
+clef_status clef__json_parse(const char *text, size_t n_bytes, const char *name, json_t **out,
+                             clef_error *err);
 /** The same for a file of at most max_bytes. CLEF_E_IO, CLEF_E_LIMIT too. */
 clef_status clef__json_load(const char *path, size_t max_bytes, json_t **out, clef_error *err);
 
-/** Reads the fields of one object and keeps the first error, so that a list of fields reads like one: check .status at the end.
- *  Start from .object, .file and .err; the rest zero. A null counts as missing. After an error every read gives `missing` (or
- *  the least value, or NULL). */
+/** Reads the fields of one object and keeps the first error, so that a list of fields reads like one: check
+ *  .status at the end. Start from .object, .file and .err; the rest zero. A null counts as missing. After an
+ *  error every read gives `missing` (or the least value, or NULL). */
 typedef struct clef_json_fields {
     const json_t *object; /* borrowed, as are the strings that reads give */
     const char   *file;   /* in messages */

@@ -1,28 +1,29 @@
-/* One .safetensors file (https://github.com/huggingface/safetensors, "Format"): 8 bytes of header length, a JSON header, the data.
- * Everything is checked against the file's size; as in the reference implementation the tensors must cover the data without gap or
- * overlap. */
+/* One .safetensors file (https://github.com/huggingface/safetensors, "Format"): 8 bytes of header length, a
+ * JSON header, the data. Everything is checked against the file's size; as in the reference implementation
+ * the tensors must cover the data without gap or overlap. */
 #ifndef CLEF_MODEL_SAFETENSORS_H
 #define CLEF_MODEL_SAFETENSORS_H
 
 #include "clef/model.h"
 #include "runtime/os/os.h"
 
-/** The dtypes of the format: name, bytes an element, what clef takes them for (CLEF_N_DTYPES: it has no such dtype). */
-#define CLEF_ST_DTYPES(X)                                                                                                                  \
-    X(BOOL, 1, CLEF_I8)                                                                                                                    \
-    X(U8, 1, CLEF_I8)                                                                                                                      \
-    X(I8, 1, CLEF_I8)                                                                                                                      \
-    X(F8_E5M2, 1, CLEF_N_DTYPES)                                                                                                           \
-    X(F8_E4M3, 1, CLEF_N_DTYPES)                                                                                                           \
-    X(I16, 2, CLEF_N_DTYPES)                                                                                                               \
-    X(U16, 2, CLEF_N_DTYPES)                                                                                                               \
-    X(F16, 2, CLEF_F16)                                                                                                                    \
-    X(BF16, 2, CLEF_BF16)                                                                                                                  \
-    X(I32, 4, CLEF_I32)                                                                                                                    \
-    X(U32, 4, CLEF_N_DTYPES)                                                                                                               \
-    X(F32, 4, CLEF_F32)                                                                                                                    \
-    X(F64, 8, CLEF_N_DTYPES)                                                                                                               \
-    X(I64, 8, CLEF_N_DTYPES)                                                                                                               \
+/** The dtypes of the format: name, bytes an element, what clef takes them for (CLEF_N_DTYPES: it has no such
+ *  dtype). */
+#define CLEF_ST_DTYPES(X)                                                                                    \
+    X(BOOL, 1, CLEF_I8)                                                                                      \
+    X(U8, 1, CLEF_I8)                                                                                        \
+    X(I8, 1, CLEF_I8)                                                                                        \
+    X(F8_E5M2, 1, CLEF_N_DTYPES)                                                                             \
+    X(F8_E4M3, 1, CLEF_N_DTYPES)                                                                             \
+    X(I16, 2, CLEF_N_DTYPES)                                                                                 \
+    X(U16, 2, CLEF_N_DTYPES)                                                                                 \
+    X(F16, 2, CLEF_F16)                                                                                      \
+    X(BF16, 2, CLEF_BF16)                                                                                    \
+    X(I32, 4, CLEF_I32)                                                                                      \
+    X(U32, 4, CLEF_N_DTYPES)                                                                                 \
+    X(F32, 4, CLEF_F32)                                                                                      \
+    X(F64, 8, CLEF_N_DTYPES)                                                                                 \
+    X(I64, 8, CLEF_N_DTYPES)                                                                                 \
     X(U64, 8, CLEF_N_DTYPES)
 
 typedef enum clef_st_dtype {
@@ -41,11 +42,12 @@ typedef struct clef_safetensors {
     char                    *names;   /* one block, NUL after each */
 } clef_safetensors;
 
-/** Opens and checks a file. CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED (a dtype that the format has since got, a rank over 4),
- *  CLEF_E_NOMEM. On failure nothing is held. */
+/** Opens and checks a file. CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED (a dtype that the format has since
+ *  got, a rank over 4), CLEF_E_NOMEM. On failure nothing is held. */
 clef_status clef__safetensors_open(const char *path, clef_safetensors *out, clef_error *err);
 /** The same over bytes that are in memory: borrowed until clef__safetensors_close(). */
-clef_status clef__safetensors_parse(const void *data, size_t n_bytes, const char *name, clef_safetensors *out, clef_error *err);
+clef_status clef__safetensors_parse(const void *data, size_t n_bytes, const char *name,
+                                    clef_safetensors *out, clef_error *err);
 void        clef__safetensors_close(clef_safetensors *st);
 
 /** "F32"; static. */
@@ -53,6 +55,7 @@ const char *clef__st_dtype_name(clef_st_dtype dtype);
 /** Number of the tensor of that name, -1 if none. */
 int32_t clef__safetensors_find(const clef_safetensors *st, const char *name);
 /** Copies tensor i as F32 or I32: the contract of clef_tensor_file_read(). */
-clef_status clef__safetensors_read(const clef_safetensors *st, int32_t i, clef_dtype as, void *out, size_t n, clef_error *err);
+clef_status clef__safetensors_read(const clef_safetensors *st, int32_t i, clef_dtype as, void *out,
+                                   size_t n, clef_error *err);
 
 #endif

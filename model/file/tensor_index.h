@@ -4,9 +4,11 @@
 
 #include "clef/model.h"
 
-/** Sorts pointers to `n` tensors (borrowed; they must not move) by name into a new array, freed with free(). `duplicate`, when not
- *  NULL, is set to a tensor whose name another one has, or to NULL. Returns NULL when out of memory. */
-const clef_tensor_info **clef__tensor_index(const clef_tensor_info *tensors, size_t n, const clef_tensor_info **duplicate);
+/** Sorts pointers to `n` tensors (borrowed; they must not move) by name into a new array, freed with free().
+ *  `duplicate`, when not NULL, is set to a tensor whose name another one has, or to NULL. Returns NULL when
+ *  out of memory. */
+const clef_tensor_info **clef__tensor_index(const clef_tensor_info *tensors, size_t n,
+                                            const clef_tensor_info **duplicate);
 /** The tensor of that name, NULL if none. */
 const clef_tensor_info *clef__tensor_lookup(const clef_tensor_info *const *index, size_t n, const char *name);
 

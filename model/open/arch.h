@@ -1,5 +1,5 @@
-/* What an architecture is: the names it answers to, its weights' names, and the function that builds its graph.
- * To add one: docs/adding-a-model.md. */
+/* What an architecture is: the names it answers to, its weights' names, and the function that builds its
+ * graph. To add one: docs/adding-a-model.md. */
 #ifndef CLEF_MODEL_ARCH_H
 #define CLEF_MODEL_ARCH_H
 
@@ -24,16 +24,19 @@ typedef struct clef_gguf_name {
     const char *name;
 } clef_gguf_name;
 
-/** The names of a family's weights, without ".weight" or ".bias". "%d" stands for the layer; where a folder's name has no "%d", all
- *  layers share the weight, which GGUF keeps in block 0. */
+/** The names of a family's weights, without ".weight" or ".bias". "%d" stands for the layer; where a folder's
+ *  name has no "%d", all layers share the weight, which GGUF keeps in block 0. */
 typedef struct clef_weight_names {
-    const char *const    *hf;          /* [CLEF_N_ROLES]: in a folder. NULL: has none. A leading '/' says that no prefix is put before it */
-    const clef_gguf_name *gguf;        /* NULL, or the names that differ from the standard ones; ends with a NULL name */
+    /* [CLEF_N_ROLES]: in a folder. NULL: has none. A leading '/' says that no prefix is put before it */
+    const char *const    *hf;
+    /* NULL, or the names that differ from the standard ones; ends with a NULL name */
+    const clef_gguf_name *gguf;
     const char           *gguf_prefix; /* NULL, or what is put before the standard names: "enc." */
 } clef_weight_names;
 
 /* Rows of names that most decoders share. */
-#define CLEF_HF_EMBED_AND_HEAD [CLEF_W_EMBED] = "embed_tokens", [CLEF_W_OUT_NORM] = "norm", [CLEF_W_OUT] = "lm_head"
+#define CLEF_HF_EMBED_AND_HEAD \
+    [CLEF_W_EMBED] = "embed_tokens", [CLEF_W_OUT_NORM] = "norm", [CLEF_W_OUT] = "lm_head"
 #define CLEF_HF_ATTENTION                                                                                    \
     [CLEF_W_ATTN_Q] = "layers.%d.self_attn.q_proj", [CLEF_W_ATTN_K] = "layers.%d.self_attn.k_proj",          \
     [CLEF_W_ATTN_V] = "layers.%d.self_attn.v_proj", [CLEF_W_ATTN_OUT] = "layers.%d.self_attn.o_proj"
@@ -53,7 +56,8 @@ typedef struct clef_builder {
     const clef_arch      *arch;
     const clef_weight_names *weights; /* the table in use: an encoder-decoder has two */
     int32_t               n_context, all_logits, no_head;
-    int32_t               cached, causal; /* attention reads the cache; a token does not see those behind it */
+    /* attention reads the cache; a token does not see those behind it */
+    int32_t               cached, causal;
     int32_t               layer;   /* the one being built, -1 outside the layers */
     clef_dim              B, T, S; /* sequences, tokens of this step, cached positions that it may see */
     int32_t               max_B;
@@ -63,12 +67,15 @@ typedef struct clef_builder {
     clef_value           *order;   /* NULL, or I32 [B]: the sequence of the cache that each continues */
     clef_value           *types;   /* NULL, or I32 [B, T]: token types */
     clef_value           *mask;    /* NULL, or I32 [B, 1, 1, S]: 0 where a key is padding */
-    clef_value           *bias;    /* NULL, or F32 [H, 1 or T, S], with a mask joined to it [B, H, ..]: added to all scores */
-    clef_value           *memory;  /* encoder-decoders: the encoder's output [B, S', d]; NULL where its keys and values are inputs */
+    /* NULL, or F32 [H, 1 or T, S], with a mask joined to it [B, H, ..]: added to all scores */
+    clef_value           *bias;
+    /* encoder-decoders: the encoder's output [B, S', d]; NULL where its keys and values are inputs */
+    clef_value           *memory;
     clef_value           *memory_mask; /* NULL, or I32 [B, 1, 1, S']: 0 where a source token is padding */
     clef_dim              source;  /* S' */
     clef_value           *sinusoids; /* F32 [n_context, d], made at first use */
-    clef_value           *seen_k[2], *seen_v[2]; /* of the last full, and of the last sliding layer that had keys of its own */
+    /* of the last full, and of the last sliding layer that had keys of its own */
+    clef_value           *seen_k[2], *seen_v[2];
     clef_value           *freqs[2]; /* of RoPE, made at first use: of full layers, of sliding ones */
 } clef_builder;
 
@@ -79,8 +86,9 @@ typedef enum clef_arch_kind {
     CLEF_SEQ2SEQ  /* an encoder, and a decoder that sees its output */
 } clef_arch_kind;
 
-/** A name that an architecture answers to: model_type in a config.json and general.architecture in GGUF (NULL: none), and what
- *  transformers' config class takes for bos and eos when the file does not have the keys (-1: none). */
+/** A name that an architecture answers to: model_type in a config.json and general.architecture in GGUF
+ *  (NULL: none), and what transformers' config class takes for bos and eos when the file does not have the
+ *  keys (-1: none). */
 typedef struct clef_arch_alias {
     const char *hf, *gguf;
     int32_t bos, eos;
@@ -92,20 +100,27 @@ struct clef_arch {
     clef_weight_names       weights;
     const char             *hf_prefix; /* of every name in a folder but the output matrix's */
     int32_t                 hf_conv1d; /* 1: a folder's matrices are [in, out] (GPT-2's Conv1D) */
-    int32_t                 hf_grouped; /* 1: a folder has q, k and v in groups (CLEF_QKV_GROUPS), GGUF in parts */
+    /* 1: a folder has q, k and v in groups (CLEF_QKV_GROUPS), GGUF in parts */
+    int32_t                 hf_grouped;
     int32_t                 layer_norms; /* 1: GGUF has the epsilon of layer norms, not of RMS norms */
-    const char             *written_as; /* the general.architecture that a folder is written under, where its name has none in GGUF */
+    /* the general.architecture that a folder is written under, where its name has none in GGUF */
+    const char             *written_as;
     int32_t                 hf_norm_offset; /* 1: a folder's RMS norms multiply by 1 + weight (Gemma) */
-    int32_t                 gguf_pairs; /* clef_rope_pairing of what GGUF stores: PAIRS_TO_HALVES where a folder has halves */
-    /** The family's keys of a config.json into hp (bos, eos, n_vocab are read by the caller). NULL: only as GGUF. */
+    /* clef_rope_pairing of what GGUF stores: PAIRS_TO_HALVES where a folder has halves */
+    int32_t                 gguf_pairs;
+    /** The family's keys of a config.json into hp (bos, eos, n_vocab are read by the caller). NULL: only as
+     *  GGUF. */
     void (*read_json)(clef_json_fields *f, clef_hparams *hp);
-    const char *const      *gguf_varied; /* NULL, or keys of GGUF that may differ from layer to layer; read_gguf reads them */
+    /* NULL, or keys of GGUF that may differ from layer to layer; read_gguf reads them */
+    const char *const      *gguf_varied;
     /** What the standard keys of GGUF do not say, after they were read. NULL: nothing. */
     void (*read_gguf)(clef_gguf_keys *k, clef_hparams *hp);
     const char             *packed; /* NULL, or the quantization_config.quant_method that joins undo */
-    const clef_join_rule *joins; /* NULL, or weights that a folder stores in another form; ends with a NULL join */
+    /* NULL, or weights that a folder stores in another form; ends with a NULL join */
+    const clef_join_rule *joins;
     clef_weight_names       decoder_weights; /* encoder-decoders: weights is the encoder's table; else zero */
-    /** Builds the graph from b->ids to the logits, which it returns. Encoder-decoders: from b->ids to the encoder's output. */
+    /** Builds the graph from b->ids to the logits, which it returns. Encoder-decoders: from b->ids to the
+     *  encoder's output. */
     clef_value *(*build)(clef_builder *b);
     /** Encoder-decoders: from b->ids, the target's, to the logits. */
     clef_value *(*decode)(clef_builder *b);
@@ -115,13 +130,16 @@ struct clef_arch {
 extern const char *const clef__llama_weights[CLEF_N_ROLES];
 
 enum { CLEF_WEIGHT_NAME_BYTES = 192 };
-/** The full name of a role's tensor in a folder (is_gguf 0) or a GGUF file, with ".weight" or ".bias" behind it (suffix "": nothing).
- *  Returns 0, and an empty name, when the family has no such weight. `layer` is the one that "%d" stands for. */
-int clef__weight_name(const clef_arch *arch, const clef_weight_names *names, clef_role role, int is_gguf, int32_t layer,
+/** The full name of a role's tensor in a folder (is_gguf 0) or a GGUF file, with ".weight" or ".bias" behind
+ *  it (suffix "": nothing). Returns 0, and an empty name, when the family has no such weight. `layer` is the
+ *  one that "%d" stands for. */
+int clef__weight_name(const clef_arch *arch, const clef_weight_names *names, clef_role role, int is_gguf,
+                      int32_t layer,
                       const char *suffix, char out[CLEF_WEIGHT_NAME_BYTES]);
 /** 1 when the family has the role in GGUF. */
 int clef__weight_in_gguf(const clef_weight_names *names, clef_role role);
-/** What the graph calls that which it computes with the weight, in the layer's scope; NULL: nothing is named after it. */
+/** What the graph calls that which it computes with the weight, in the layer's scope; NULL: nothing is named
+ *  after it. */
 const char *clef__role_value_name(clef_role role);
 
 #define ARCH(name) extern const clef_arch clef__arch_##name;

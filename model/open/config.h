@@ -6,18 +6,21 @@
 #include "model/file/gguf.h"
 #include "model/file/json.h"
 
-/** Fills hp from a Hugging Face config.json (of a model_type that an architecture answers to) and, when there is one, the
- *  generation_config.json beside it, whose bos and eos win. `file` names the config in messages. hp->name is left alone.
- *  A feature that would change the result and that clef does not have is refused: CLEF_E_UNSUPPORTED names key and value.
- *  CLEF_OK, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED. */
-clef_status clef__config_from_json(const json_t *config, const json_t *generation, const char *file, clef_hparams *hp, clef_error *err);
+/** Fills hp from a Hugging Face config.json (of a model_type that an architecture answers to) and, when there
+ *  is one, the generation_config.json beside it, whose bos and eos win. `file` names the config in messages.
+ *  hp->name is left alone. A feature that would change the result and that clef does not have is refused:
+ *  CLEF_E_UNSUPPORTED names key and value. CLEF_OK, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED. */
+clef_status clef__config_from_json(const json_t *config, const json_t *generation, const char *file,
+                                   clef_hparams *hp, clef_error *err);
 
 /** Fills hp from a GGUF file's keys. CLEF_OK, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED. */
-clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef_hparams *hp, clef_error *err);
+clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef_hparams *hp,
+                                   clef_error *err);
 
-/* ---- what both readers use ------------------------------------------------------------------------------------------------------ */
+/* ---- what both readers use ----------------------------------------------------------------------------- */
 
-/** Bounds of single numbers: far above any model, far below what could overflow a product of two in 64 bits. */
+/** Bounds of single numbers: far above any model, far below what could overflow a product of two in 64
+ *  bits. */
 enum {
     CLEF_MAX_WIDTH = 1 << 22,
     CLEF_MAX_HEADS = 1 << 14,
@@ -33,34 +36,39 @@ clef_status clef__config_check(const clef_hparams *hp, const char *file, clef_er
 /** Copies text to out, cut between UTF-8 characters, control characters as '?'. */
 void clef__config_text(const char *text, char *out, size_t capacity);
 
-/** 1 when layer `layer` sees the sliding window alone; marks layers first .. n_layers - 1, every `step`-th, as such. */
+/** 1 when layer `layer` sees the sliding window alone; marks layers first .. n_layers - 1, every `step`-th,
+ *  as such. */
 int  clef__layer_slides(const clef_hparams *hp, int32_t layer);
 void clef__slide_layers(clef_hparams *hp, int32_t first, int32_t step);
 /** All layers but `first` (negative: counted from `step`) and every `step`-th behind it. */
 void clef__slide_but(clef_hparams *hp, int32_t first, int32_t step);
 
-/* ---- fields of a config.json that several families have: what an architecture's read_json is made of ------------------------------- */
+/* ---- fields of a config.json that several families have: what an architecture's read_json is made of --- */
 
-/** Width, layers, heads, context and feed-forward under Llama's keys; head_dim of its key, or d_model / n_heads. */
+/** Width, layers, heads, context and feed-forward under Llama's keys; head_dim of its key, or d_model /
+ *  n_heads. */
 void clef__json_sizes(clef_json_fields *f, clef_hparams *hp);
 /** head_dim = d_model / n_heads, which must divide. */
 void clef__json_head_dim(clef_json_fields *f, clef_hparams *hp);
 /** hp->activation by the field's names ("silu", "gelu", "gelu_new", ...). */
 void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *key, const char *missing);
-/** RoPE from rope_parameters (transformers 5), or rope_theta and rope_scaling (before): hp->rope, and hp->rope_sliding where the layer
- *  types have their own. Rotates head_dim, or partial_rotary_factor of it (`partial` when the file does not say). */
+/** RoPE from rope_parameters (transformers 5), or rope_theta and rope_scaling (before): hp->rope, and
+ *  hp->rope_sliding where the layer types have their own. Rotates head_dim, or partial_rotary_factor of it
+ *  (`partial` when the file does not say). */
 void clef__json_rope(clef_json_fields *f, clef_hparams *hp, double theta, double partial);
-/** layer_types ("sliding_attention", "full_attention") into hp->sliding_layers; `others`: further types that the caller reads (ends with
- *  NULL; NULL: none). 0 when the key is absent. */
+/** layer_types ("sliding_attention", "full_attention") into hp->sliding_layers; `others`: further types that
+ *  the caller reads (ends with NULL; NULL: none). 0 when the key is absent. */
 int  clef__json_layer_types(clef_json_fields *f, clef_hparams *hp, const char *const *others);
 /** hp->n_experts of the key, and n_experts_used of num_experts_per_tok, with the class's defaults. */
-void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, int32_t missing, int32_t missing_used);
-/** Refuses the feature that `key` turns on: its value must be `supported`; `missing` when the key is absent. */
+void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, int32_t missing,
+                        int32_t missing_used);
+/** Refuses the feature that `key` turns on: its value must be `supported`; `missing` when the key is
+ *  absent. */
 void clef__json_refuse_flag(clef_json_fields *f, const char *key, int supported, int missing);
 /** Fails with CLEF_E_UNSUPPORTED and a text, unless f has failed already. */
 void clef__json_refuse(clef_json_fields *f, const char *text);
 
-/* ---- keys of a GGUF file: what an architecture's read_gguf is made of --------------------------------------------------------------- */
+/* ---- keys of a GGUF file: what an architecture's read_gguf is made of ---------------------------------- */
 
 /** Reads keys of one architecture ("llama." is put before them) and keeps the first error. */
 typedef struct clef_gguf_keys {
@@ -68,21 +76,25 @@ typedef struct clef_gguf_keys {
     const char *arch, *file;
     clef_error *err;
     clef_status status;
-    const char *const *varied; /* NULL, or keys that may differ from layer to layer, which the family reads; ends with NULL */
+    /* NULL, or keys that may differ from layer to layer, which the family reads; ends with NULL */
+    const char *const *varied;
     char key[96]; /* the last one looked up */
 } clef_gguf_keys;
 
 int     clef__key_has(clef_gguf_keys *k, const char *key);
-/** Bits of layers (hp->sliding_layers) from an array with a number a layer; nothing where the key is missing. */
+/** Bits of layers (hp->sliding_layers) from an array with a number a layer; nothing where the key is
+ *  missing. */
 void    clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits);
-/** Which layers have the window: attention.sliding_window_pattern, an array with an item a layer, or the step of clef__slide_but(). */
+/** Which layers have the window: attention.sliding_window_pattern, an array with an item a layer, or the step
+ *  of clef__slide_but(). */
 void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32_t missing);
 
 enum { CLEF_KEY_NEEDED = -1 }; /* as `missing`: the key must be there */
-/** A number of min..max. An array (one item for each layer) must have equal items, unless the key is one of k->varied: then the result is
- *  the first. */
+/** A number of min..max. An array (one item for each layer) must have equal items, unless the key is one of
+ *  k->varied: then the result is the first. */
 int32_t clef__key_int(clef_gguf_keys *k, const char *key, int32_t min, int32_t max, int32_t missing);
-/** The number of one layer, from an array with an item for each layer or from a single number; 0 where the key is missing. */
+/** The number of one layer, from an array with an item for each layer or from a single number; 0 where the
+ *  key is missing. */
 int32_t clef__key_of_layer(clef_gguf_keys *k, const char *key, int32_t layer, int32_t min, int32_t max);
 double  clef__key_float(clef_gguf_keys *k, const char *key, double min, double max, double missing);
 

@@ -27,10 +27,11 @@ struct clef_model {
     clef_tokenizer          *tokenizer; /* opened when first asked for */
 };
 
-/** The tensor of that name, NULL if none; borrowed from the model; O(log n). In a folder two more spellings are tried:
- *  without the base model's prefix ("transformer.h.0..." is stored as "h.0..." by GPT2Model, "model." likewise), and, when
- *  tied_embeddings, the embedding for lm_head.weight and the other way round. The result's name is the stored one. Weights that are stored
- *  in parts are found by their joint name, and have no data before clef_model_weight() was asked for it. */
+/** The tensor of that name, NULL if none; borrowed from the model; O(log n). In a folder two more spellings
+ *  are tried: without the base model's prefix ("transformer.h.0..." is stored as "h.0..." by GPT2Model,
+ *  "model." likewise), and, when tied_embeddings, the embedding for lm_head.weight and the other way round.
+ *  The result's name is the stored one. Weights that are stored in parts are found by their joint name, and
+ *  have no data before clef_model_weight() was asked for it. */
 const clef_tensor_info *clef__model_find(const clef_model *model, const char *name);
 
 #endif
