@@ -279,7 +279,7 @@ static clef_value *leaf(clef_graph *g, clef_value_kind kind, const char *name, c
         clef__shape_equal(&old->shape, shape))
         return old;
     if (old && old->named)
-        return clef__graph_fail(g, CLEF_E_ARG, "%s %s: a value of this name stands already", kinds[kind],
+        return clef__graph_fail(g, CLEF_E_ARG, "%s %s: a value with this name already exists", kinds[kind],
                                 name);
     if ((uint32_t)dtype >= CLEF_N_DTYPES || shape->rank < 0 || shape->rank > CLEF_MAX_DIMS)
         return clef__graph_fail(g, CLEF_E_ARG, "%s %s: no such dtype or rank", kinds[kind], name);
@@ -290,9 +290,9 @@ static clef_value *leaf(clef_graph *g, clef_value_kind kind, const char *name, c
                                     kind == CLEF_INPUT ? "a positive number or a declared symbol"
                                                        : "a positive number");
     }
-    if (!clef__fits_offsets(g, shape))
-        return clef__graph_fail(g, CLEF_E_LIMIT, "%s %s %s: too many elements, expected less than 2^32",
-                                kinds[kind], name, clef__shape_text(g, shape, text));
+    if (!clef__fits_bits(g, shape, CLEF__VALUE_BITS))
+        return clef__graph_fail(g, CLEF_E_LIMIT, "%s %s %s: too many elements, expected less than 2^%d",
+                                kinds[kind], name, clef__shape_text(g, shape, text), CLEF__VALUE_BITS);
     const int32_t block = clef_dtype_block_elems(dtype);
     if (block > 1 && (shape->rank == 0 || shape->dim[shape->rank - 1].n % block))
         return clef__graph_fail(g, CLEF_E_SHAPE, "%s %s %s: %s wants rows of whole blocks of %d", kinds[kind],
@@ -302,6 +302,7 @@ static clef_value *leaf(clef_graph *g, clef_value_kind kind, const char *name, c
         return NULL;
     *v = (clef_value){
         .graph = g, .kind = kind, .op = CLEF_OP_NONE, .dtype = dtype, .shape = *shape, .named = 1};
+    v->is_large = !clef__fits_bits(g, shape, CLEF__KERNEL_BITS);
     return clef__graph_rename(g, v, name) && clef__graph_append(g, v) ? v : NULL;
 }
 

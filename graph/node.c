@@ -120,8 +120,10 @@ clef_value *clef__node(clef_graph *g, clef_op op, clef_value *const *in, int32_t
     if (s)
         return clef__graph_fail(g, s, "%s: %s", name, why.text);
     char shape[96];
-    if (!clef__fits_offsets(g, &n->shape))
-        return clef__graph_fail(g, CLEF_E_LIMIT, "%s: %s has too many elements, expected less than 2^32",
-                                name, clef__shape_text(g, &n->shape, shape));
+    if (!clef__fits_bits(g, &n->shape, CLEF__VALUE_BITS))
+        return clef__graph_fail(g, CLEF_E_LIMIT, "%s: %s has too many elements, expected less than 2^%d",
+                                name, clef__shape_text(g, &n->shape, shape), CLEF__VALUE_BITS);
+    n->is_large =
+        !clef__fits_bits(g, &n->shape, CLEF__KERNEL_BITS) || (def->view && n->in[0] && n->in[0]->is_large);
     return clef__graph_rename(g, n, name) && clef__graph_append(g, n) ? n : NULL;
 }

@@ -210,13 +210,14 @@ int64_t clef__elements(const clef_value *v, const int64_t *symbols)
     return n;
 }
 
-int clef__fits_offsets(const clef_graph *g, const clef_shape *s)
+int clef__fits_bits(const clef_graph *g, const clef_shape *s, int32_t bits)
 {
+    const int64_t most = (INT64_C(1) << bits) - 1;
     int64_t n = 1;
     for (int32_t i = 0; i < s->rank; i++) {
         const clef_dim d = s->dim[i];
         const int64_t bound = d.symbol ? g->symbols[d.symbol - 1].bound : 1;
-        if (d.n > UINT32_MAX / bound || d.n * bound > UINT32_MAX / n)
+        if (d.n > UINT32_MAX / bound || d.n * bound > most / n)
             return 0;
         n *= d.n * bound;
     }

@@ -39,6 +39,7 @@ struct clef_value {
     const clef_weight_part *part;      /* weight: NULL, or what it is a part of */
     int32_t         named;             /* the name was chosen, not made up */
     const clef_value *last_write;      /* state: the last node that writes it in the list so far; itself while there is none */
+    int32_t         is_large;          /* at the bounds it, or what it is a view of, is beyond what kernels can address */
     int32_t         n_uses;            /* while passes run: by nodes and outputs */
     clef_value     *forward;           /* while passes run: what stands in its place, NULL if itself */
     _Alignas(8) unsigned char attr[CLEF_ATTR_BYTES]; /* the op's options struct */
@@ -130,8 +131,10 @@ const clef_value *clef__overwritten_by(const clef_value *v);
 /** Product of dims at the given symbol values (NULL: at their bounds). */
 int64_t    clef__dim_at(const clef_graph *g, clef_dim d, const int64_t *symbols);
 int64_t    clef__elements(const clef_value *v, const int64_t *symbols);
-/** 1 when a value of this shape, at the symbols' bounds, has less than 2^32 elements: kernels count them in 32 bits. */
-int        clef__fits_offsets(const clef_graph *g, const clef_shape *s);
+/** 1 when a value of this shape, at the symbols' bounds, has less than 2^bits elements. */
+int        clef__fits_bits(const clef_graph *g, const clef_shape *s, int32_t bits);
+/** Bits of the number of elements: what a value may have, so that its bytes can be counted, and what kernels can address. */
+enum { CLEF__VALUE_BITS = 56, CLEF__KERNEL_BITS = 32 };
 /** Bytes of the dense value at the given symbol values (NULL: at their bounds). */
 int64_t    clef__bytes(const clef_value *v, const int64_t *symbols);
 

@@ -1,4 +1,5 @@
 /* What the ops' lower functions call: numbers for symbols, where views lie, and adding a launch. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "graph/op.h"
@@ -107,6 +108,22 @@ uint32_t clef__fit_local(const clef_lowering *lo, uint32_t n)
     return wg;
 }
 
+/* Kernels count elements in 32 bits; what they see of a view lies in its base. */
+static clef_status check_addresses(const clef_lowering *lo, const clef_launch *launch, clef_error *err)
+{
+    for (uint32_t i = 0; i < launch->n_bufs; i++) {
+        const clef_value *v = launch->bufs[i];
+        if (!v || !v->is_large)
+            continue;
+        const int64_t n = clef__elements(clef__base(v), lo->symbols);
+        if (n > UINT32_MAX)
+            return clef__fail(err, CLEF_E_LIMIT,
+                              "%s: %s has %" PRId64 " elements there, but kernels can address %u",
+                              lo->node->name, clef__base(v)->name, n, UINT32_MAX);
+    }
+    return CLEF_OK;
+}
+
 clef_status clef__launch(clef_lowering *lo, const clef_launch *launch, clef_error *err)
 {
     uint64_t items = 1;
@@ -116,6 +133,9 @@ clef_status clef__launch(clef_lowering *lo, const clef_launch *launch, clef_erro
     if (launch->args_bytes > CLEF_MAX_ARGS_BYTES || launch->n_bufs > CLEF_MAX_BUFS)
         return clef__fail(err, CLEF_E_LIMIT, "%s: kernel %s takes more than %d argument bytes or %d buffers",
                           lo->node->name, launch->kernel, CLEF_MAX_ARGS_BYTES, CLEF_MAX_BUFS);
+    const clef_status s = check_addresses(lo, launch, err);
+    if (s)
+        return s;
     clef_launch *to = &lo->launches[lo->n];
     *to = *launch;
     to->args = lo->args + (size_t)lo->n * CLEF_MAX_ARGS_BYTES;

@@ -267,7 +267,7 @@ static int leaf(parser *p, clef_value_kind kind)
     if (!word(p, name) || !type(p, &dtype, &shape))
         return 0;
     if (is_taken(p, name))
-        return fail(p, CLEF_E_FORMAT, "a value called '%s' stands already", name);
+        return fail(p, CLEF_E_FORMAT, "a value with the name '%s' already exists", name);
     if (kind == CLEF_CONSTANT)
         return constant(p, name, dtype, shape);
     if (kind == CLEF_INPUT)
@@ -412,7 +412,7 @@ static int node(parser *p, const char *name)
     clef_value *in[CLEF_MAX_INPUTS] = {0}, *v = NULL;
     int32_t n_in = 0, op = 0;
     if (is_taken(p, name))
-        return fail(p, CLEF_E_FORMAT, "a value called '%s' stands already", name);
+        return fail(p, CLEF_E_FORMAT, "a value with the name '%s' already exists", name);
     if (!expect(p, '=') || !word(p, op_name))
         return 0;
     while (op < CLEF_N_OPS && strcmp(op_name, clef__ops[op]->name) != 0)

@@ -194,7 +194,7 @@ static void text_refuses(void **state)
         {"symbol T <= 0\n", "integer from 1", CLEF_E_FORMAT},
         {"symbol T <= 4\nsymbol T <= 4\n", "declared twice", CLEF_E_FORMAT},
         {"symbol T <= 4\nstate s f32 [T]\n", "state s", CLEF_E_SHAPE},
-        {"input x f32 [2]\ninput x f32 [2]\n", "'x' stands already", CLEF_E_FORMAT},
+        {"input x f32 [2]\ninput x f32 [2]\n", "'x' already exists", CLEF_E_FORMAT},
         {"const c f32 [3] = 1, 2\n", "expected ','", CLEF_E_FORMAT},
         {"const c f32 [2] = 1, two\n", "'two'", CLEF_E_FORMAT},
         {"const c f16 [1] = 1\n", "expected f32 or i32", CLEF_E_ARG},
