@@ -25,7 +25,7 @@ static int is_floats(const clef_panel_matmul_opts *o)
  */
 static uint32_t row_bytes(const clef_panel_matmul_opts *o)
 {
-    const uint32_t needed = o->quantise ? (uint32_t)o->k / 8 * 11 : (uint32_t)o->k * 4;
+    const uint32_t needed = clef__is_int8(o) ? (uint32_t)o->k / 8 * 11 : (uint32_t)o->k * 4;
     uint32_t bytes = 64;
     while (bytes < needed)
         bytes *= 2;
@@ -41,7 +41,7 @@ static int fits_gemv(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const uint32_t m = clef__rows(lo, n);
-    return m <= FEW_ROWS && !o->batch_invariant && o->k <= 1 << 24 && (is_floats(o) || o->quantise) &&
+    return m <= FEW_ROWS && !o->batch_invariant && o->k <= 1 << 24 && (is_floats(o) || clef__is_int8(o)) &&
            (uint64_t)tokens_a_group(m) * row_bytes(o) <= lo->caps->local_bytes;
 }
 
@@ -102,13 +102,13 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error
             .defs = {{"NORM", o->norm},
                      {"NORM_WEIGHT_TYPE", clef__panel_dtype(n->in[PANEL_NORM_WEIGHT])},
                      {"NORM_BIAS_TYPE", clef__panel_dtype(n->in[PANEL_NORM_BIAS])},
-                     {"QUANTISE", o->quantise != 0}},
+                     {"QUANTISE", clef__is_int8(o)}},
             .args = &args,
             .args_bytes = sizeof args,
             .bufs = {CLEF__SCRATCH, n->in[PANEL_X], n->in[PANEL_NORM_WEIGHT], n->in[PANEL_NORM_BIAS]},
             .n_bufs = 4,
             .groups = {args.m},
-            .scratch_bytes = (uint64_t)args.m * (o->quantise ? args.k / 8 * 11 : (uint64_t)args.k * 4)},
+            .scratch_bytes = (uint64_t)args.m * (clef__is_int8(o) ? args.k / 8 * 11 : (uint64_t)args.k * 4)},
         err);
 }
 
@@ -116,18 +116,19 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error
 static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    const int prepared = o->quantise || o->norm || !clef__is_dense(n->in[PANEL_X]);
-    const char *stem = o->quantise ? "panel_cpu_gemm_int8"
-                                   : "panel_cpu_gemv_exact"; /* of the file and of the kernel in it */
+    const int prepared = clef__is_int8(o) || o->norm || !clef__is_dense(n->in[PANEL_X]);
+    const char *stem = clef__is_int8(o) ? "panel_cpu_gemm_int8"
+                                        : "panel_cpu_gemv_exact"; /* of the file and of the kernel in it */
     const uint32_t tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS);
-    const uint32_t groups =
-        o->quantise || o->act == CLEF_PANEL_SWIGLU ? tiles : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
+    const uint32_t groups = clef__is_int8(o) || o->act == CLEF_PANEL_SWIGLU
+                                ? tiles
+                                : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
     panel_args args = clef__panel_args(lo, n);
     clef_status status = prepared ? lower_rows(lo, n, err) : CLEF_OK;
     if (prepared)
         args.x = 0;
-    for (uint32_t size = o->quantise ? TOKEN_BLOCK : EXACT_FEW_ROWS; size && !status && args.first < args.m;
-         size = size == TOKEN_BLOCK ? 8 : size / 2) {
+    for (uint32_t size = clef__is_int8(o) ? TOKEN_BLOCK : EXACT_FEW_ROWS;
+         size && !status && args.first < args.m; size = size == TOKEN_BLOCK ? 8 : size / 2) {
         const uint32_t blocks = (args.m - args.first) / size;
         if (!blocks)
             continue;
@@ -158,7 +159,7 @@ clef_status clef__lower_panel_cpu(clef_lowering *lo, const clef_value *n, clef_e
     if (fits_gemv(lo, n))
         return lower_gemv(lo, n, err);
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    if (!is_floats(o) && (o->quantise || (clef__rows(lo, n) <= EXACT_FEW_ROWS && !o->batch_invariant)))
+    if (!is_floats(o) && (clef__is_int8(o) || (clef__rows(lo, n) <= EXACT_FEW_ROWS && !o->batch_invariant)))
         return lower_blocks(lo, n, err);
     return clef__lower_panel_cpu_f32(lo, n, err);
 }

@@ -20,12 +20,12 @@ static int takes_bf16(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     (void)lo;
-    return o->quantise != 1;
+    return o->activations != CLEF_PANEL_INT8;
 }
 
 static int32_t planes_of(const clef_panel_matmul_opts *o)
 {
-    return o->quantise || o->half ? 1 : 3;
+    return o->activations != CLEF_PANEL_F32 ? 1 : 3;
 }
 
 /* Pairs of tiles that a group takes: those that end soonest where groups are dealt out in rounds. */

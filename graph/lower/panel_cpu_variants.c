@@ -8,7 +8,7 @@ static int has_int8_activations(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     (void)lo;
-    return o->quantise != 0;
+    return clef__is_int8(o);
 }
 
 /* groups: work-groups for each compute unit, where one launch takes a few rows (graph/lower/panel_cpu.c). */

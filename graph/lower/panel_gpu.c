@@ -26,7 +26,7 @@ static means means_of(const clef_lowering *lo, const clef_panel_matmul_opts *o)
                           : method == CLEF_INT_DOT_SDOT4 ? (clef_int_dot)lo->caps->amd_dot
                                                          : (clef_int_dot)method,
                    .subgroups = without ? CLEF_SUBGROUPS_NONE : clef__shuffles_of(lo->caps),
-                   .x = o->quantise                ? CLEF_X_BYTES
+                   .x = clef__is_int8(o)           ? CLEF_X_BYTES
                         : method == CLEF_BY_HALVES ? CLEF_X_HALVES
                                                    : CLEF_X_FLOATS};
 }

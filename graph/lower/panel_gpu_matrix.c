@@ -83,14 +83,16 @@ int clef__matrix_multiplies(const clef_caps *caps, int32_t type)
 /* How the unit takes the node's x; CLEF_X_FLOATS: not at all. */
 static clef_x_form form_of(const clef_caps *caps, const clef_panel_matmul_opts *o)
 {
-    if (o->quantise)
+    if (clef__is_int8(o))
         return clef__matrix_multiplies(caps, CLEF_MATRIX_BYTES) ? CLEF_X_BYTES : CLEF_X_FLOATS;
-    if (o->half && o->dtype == CLEF_F16 && clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES))
+    if (o->activations == CLEF_PANEL_HALF && o->dtype == CLEF_F16 &&
+        clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES))
         return CLEF_X_ROW_HALVES;
-    if (o->half && clef_dtype_block_elems((clef_dtype)o->dtype) > 1 &&
+    if (o->activations == CLEF_PANEL_HALF && clef_dtype_block_elems((clef_dtype)o->dtype) > 1 &&
         clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES))
         return CLEF_X_HALVES;
-    return o->half && o->dtype == CLEF_BF16 && clef__matrix_multiplies(caps, CLEF_MATRIX_BF16)
+    return o->activations == CLEF_PANEL_HALF && o->dtype == CLEF_BF16 &&
+                   clef__matrix_multiplies(caps, CLEF_MATRIX_BF16)
                ? CLEF_X_ROW_BF16
                : CLEF_X_FLOATS;
 }

@@ -27,14 +27,14 @@ int clef__has_byte_products(const clef_caps *caps)
 static int has_int8_activations(const clef_lowering *lo, const clef_value *n)
 {
     (void)lo;
-    return ((const clef_panel_matmul_opts *)(const void *)n->attr)->quantise != 0;
+    return clef__is_int8((const void *)n->attr);
 }
 
 /* A few rows wait for memory: halves gain nothing there. */
 static int takes_halves(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    return o->half && clef_dtype_block_elems((clef_dtype)o->dtype) > 1 &&
+    return o->activations == CLEF_PANEL_HALF && clef_dtype_block_elems((clef_dtype)o->dtype) > 1 &&
            clef__panel_takes_tiles(lo, n, CLEF_X_HALVES);
 }
 

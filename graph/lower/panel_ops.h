@@ -30,27 +30,41 @@ typedef enum clef_panel_act {
     CLEF_PANEL_RELU
 } clef_panel_act;
 
+/** How a product may round its activations x.
+ *    F32        not at all.
+ *    INT8       to 8 bits in blocks of 32 of its last dim: d = max |x| / 127, q = round(x / d). For block formats
+ *               and k % 32 == 0. The product is one of integers, so the only error is that of rounding x: under
+ *               1 % of a row's norm unless one element of a block is much larger than the others.
+ *    HALF       the device may round x to half precision, in blocks as above, and add a block's products in it;
+ *               sums of blocks are f32. With weights in f16 or bf16 (k % 32 == 0) x may be rounded to their
+ *               dtype. Not for weights in f32.
+ *    BY_DEVICE  as INT8, or the device may instead round x and W to bf16 (8 significant bits) with f32 sums: an
+ *               error of about 0.2 %, whatever the spread of the elements. */
+typedef enum clef_panel_activations {
+    CLEF_PANEL_F32,
+    CLEF_PANEL_INT8,
+    CLEF_PANEL_HALF,
+    CLEF_PANEL_BY_DEVICE
+} clef_panel_activations;
+
 /** out [.., M, n] = act(alpha norm(x) W^T + bias) + residual, for x F32 [.., M, k] and a packed W of n rows
  *  and k columns. */
 typedef struct clef_panel_matmul_opts {
     int32_t n, k, dtype;
     float   alpha;           /* 0 means 1 */
-    int32_t quantise;        /* 1: x (after the norm) is rounded to 8 bits in blocks of 32 of its last dim: d
-                                = max |x| / 127, q = round(x / d). For block formats and k % 32 == 0. The
-                                product is one of integers, so the only error is that of rounding x: under 1 %
-                                of a row's norm unless one element of a block is much larger than the others.
-                                2: the device may instead round x and W to bf16 (8 significant bits) with f32
-                                sums: an error of about 0.2 %, whatever the spread of the elements */
-    int32_t half;            /* 1: x (after the norm) may be rounded to half precision, in blocks as with
-                                quantise, and the products of a block added in it; sums of blocks are f32.
-                                Weights in f16 or bf16 (k % 32 == 0): x may be rounded to their dtype. Not for
-                                weights in f32 */
+    int32_t activations;     /* clef_panel_activations: how x (after the norm) is rounded */
     int32_t norm;            /* clef_panel_norm, over x's last dim: clef_rms_norm or clef_layer_norm */
     float   eps;             /* of the norm, used as given */
     int32_t act;             /* clef_panel_act. SWIGLU: W is n rows of a gate interleaved with n rows of what
                                 it multiplies; out = silu(gate) up; bias is [2 n], the gate's first */
     int32_t batch_invariant; /* 1: a row's result is bit-identical whatever other rows are in the batch */
 } clef_panel_matmul_opts;
+
+/** Returns 1 when x is rounded to 8 bits where the device has no other way. */
+static inline int clef__is_int8(const clef_panel_matmul_opts *o)
+{
+    return o->activations == CLEF_PANEL_INT8 || o->activations == CLEF_PANEL_BY_DEVICE;
+}
 
 /** Optional inputs, NULL where absent: bias [n]; norm_weight and norm_bias [k]; residual of the result's
  *  shape. */

@@ -107,11 +107,8 @@ const clef__tune_op clef__tune_matmul = {.key = matmul_key,
                                          .describe = matmul_describe,
                                          .at_load = 1};
 
-/* The arithmetic of the activations, in clef_tune_key.form. */
-enum { FORM_FLOATS, FORM_BYTES, FORM_HALVES, FORM_DEVICE };
-
-/* n: rows of the packed weight. A batch-invariant product runs by one kernel for any number of rows, so its
- * rows are of one class. */
+/* form: clef_panel_activations; n: rows of the packed weight. A batch-invariant product runs by one kernel
+ * for any number of rows, so its rows are of one class. */
 static clef_tune_key panel_matmul_key(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
@@ -119,10 +116,7 @@ static clef_tune_key panel_matmul_key(const clef_lowering *lo, const clef_value 
                            .n = (int32_t)clef__panel_rows(o),
                            .k = o->k,
                            .rows = o->batch_invariant ? CLEF_ROWS_MANY : rows_class(clef__rows(lo, n)),
-                           .form = o->quantise == 2 ? FORM_DEVICE
-                                   : o->quantise    ? FORM_BYTES
-                                   : o->half        ? FORM_HALVES
-                                                    : FORM_FLOATS};
+                           .form = o->activations};
 }
 
 static int panel_matmul_write(const clef_tune_key *key, int32_t n, int32_t i, char *text, size_t room)
@@ -132,9 +126,9 @@ static int panel_matmul_write(const clef_tune_key *key, int32_t n, int32_t i, ch
 
 static void panel_matmul_describe(const clef_tune_key *key, char *text, size_t room)
 {
-    const char *end = key->form == FORM_FLOATS  ? ""
-                      : key->form == FORM_BYTES ? ", 8-bit activations"
-                                                : ", half activations";
+    const char *end = key->form == CLEF_PANEL_F32    ? ""
+                      : key->form == CLEF_PANEL_INT8 ? ", 8-bit activations"
+                                                     : ", half activations";
     describe_product(key, end, text, room);
 }
 

@@ -8,6 +8,7 @@
 #include "graph/shrink.h"
 
 #define NAME_OF(name) #name,
+static const char *const activation_names[] = {"f32", "int8", "half", "by_device", NULL};
 static const char *const norm_names[] = {PANEL_NORMS(NAME_OF) NULL};
 static const char *const act_names[] = {PANEL_ACTS(NAME_OF) NULL};
 
@@ -16,8 +17,7 @@ static const clef_attr_def panel_attrs[] = {
     {"k", CLEF_ATTR_INT, offsetof(clef_panel_matmul_opts, k), NULL},
     {"dtype", CLEF_ATTR_DTYPE, offsetof(clef_panel_matmul_opts, dtype), NULL},
     {"alpha", CLEF_ATTR_FLOAT, offsetof(clef_panel_matmul_opts, alpha), NULL},
-    {"quantise", CLEF_ATTR_INT, offsetof(clef_panel_matmul_opts, quantise), NULL},
-    {"half", CLEF_ATTR_INT, offsetof(clef_panel_matmul_opts, half), NULL},
+    {"activations", CLEF_ATTR_ENUM, offsetof(clef_panel_matmul_opts, activations), activation_names},
     {"norm", CLEF_ATTR_ENUM, offsetof(clef_panel_matmul_opts, norm), norm_names},
     {"eps", CLEF_ATTR_FLOAT, offsetof(clef_panel_matmul_opts, eps), NULL},
     {"act", CLEF_ATTR_ENUM, offsetof(clef_panel_matmul_opts, act), act_names},
@@ -46,19 +46,16 @@ static clef_status options_fit(const clef_panel_matmul_opts *o, clef_error *err)
         return clef__fail(err, CLEF_E_ARG,
                           "n %d, k %d, dtype %d, norm %d, act %d: expected a matrix of a dtype with panels",
                           o->n, o->k, o->dtype, o->norm, o->act);
-    if (o->quantise < 0 || o->quantise > 2)
-        return clef__fail(err, CLEF_E_ARG, "quantise %d: expected 0, 1 or 2", o->quantise);
-    if (o->quantise && o->half)
-        return clef__fail(err, CLEF_E_ARG, "quantise and half: expected one of them");
-    const int blocks = clef_dtype_block_elems((clef_dtype)o->dtype) > 1;
-    if ((o->quantise && !blocks) || (o->half && o->dtype == CLEF_F32) ||
-        ((o->quantise || o->half) && o->k % 32))
-        return clef__fail(
-            err, CLEF_E_ARG,
-            "quantise or half with %s of %d columns: expected a format of blocks (half: or f16, "
-            "bf16), and whole "
-            "blocks of 32",
-            clef_dtype_name((clef_dtype)o->dtype), o->k);
+    if (o->activations < 0 || o->activations > CLEF_PANEL_BY_DEVICE)
+        return clef__fail(err, CLEF_E_ARG, "activations %d: expected 0 to %d", o->activations,
+                          CLEF_PANEL_BY_DEVICE);
+    const int blocks = clef_dtype_block_elems((clef_dtype)o->dtype) > 1,
+              takes_halves = blocks || o->dtype == CLEF_F16 || o->dtype == CLEF_BF16;
+    if (o->activations != CLEF_PANEL_F32 && ((clef__is_int8(o) && !blocks) || !takes_halves || o->k % 32))
+        return clef__fail(err, CLEF_E_ARG,
+                          "activations=%s with %s of %d columns: expected a format of blocks (half: or f16, "
+                          "bf16), and whole blocks of 32",
+                          activation_names[o->activations], clef_dtype_name((clef_dtype)o->dtype), o->k);
     return CLEF_OK;
 }
 
@@ -173,7 +170,7 @@ static void panel_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_t
     for (int64_t row = 0; row < m; row++) {
         if (x)
             norm_row(o, in[PANEL_X].x + row * o->k, in[PANEL_NORM_WEIGHT].x, in[PANEL_NORM_BIAS].x, x);
-        if (x && o->quantise == 1)
+        if (x && o->activations == CLEF_PANEL_INT8)
             quantise_row(x, o->k);
         for (int64_t r = 0; r < o->n; r++) {
             const int64_t at = row * o->n + r, gate = r / PANEL_ROWS * PANEL_PAD + r % PANEL_ROWS;
@@ -253,9 +250,11 @@ static clef_value *panel_shrink(clef__shrinker *s, const clef_value *n)
 static float panel_tol(const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
-    return o->quantise == 2 || (o->half && o->dtype == CLEF_BF16) ? BYTES_TOL
-           : o->half                                              ? HALF_TOL
-                     : 5e-6f; /* as matmul and the norms; integers are exact */
+    return o->activations == CLEF_PANEL_BY_DEVICE ||
+                   (o->activations == CLEF_PANEL_HALF && o->dtype == CLEF_BF16)
+               ? BYTES_TOL
+           : o->activations == CLEF_PANEL_HALF ? HALF_TOL
+                                               : 5e-6f; /* as matmul and the norms; integers are exact */
 }
 
 const clef_op_def clef__op_panel_matmul = {

@@ -20,28 +20,27 @@ static int left_alone(const wishes *wanted, const clef_value *w)
            clef__clblast_may_serve(wanted->caps, wanted->gemm);
 }
 
-/* Whether x is rounded to 8 bits for a weight in blocks: where bytes multiply faster than floats, which CPUs
- * do in any case. 2: or to bf16, where tiles of them multiply faster still. */
-static int rounds(const wishes *wanted)
+/* How a product with a weight in blocks rounds x: to 8 bits where bytes multiply faster than floats, which
+ * CPUs do in any case, or to bf16 where tiles of them multiply faster still; to half precision on GPUs whose
+ * bytes do not multiply, and whose halves do. */
+static clef_panel_activations rounding_of_blocks(const wishes *wanted)
 {
-    if (wanted->exact || (!wanted->caps->is_cpu && !clef__has_byte_products(wanted->caps)))
-        return 0;
-    return wanted->caps->x86_amx ? 2 : 1;
+    const clef_caps *caps = wanted->caps;
+    if (wanted->exact)
+        return CLEF_PANEL_F32;
+    if (caps->is_cpu || clef__has_byte_products(caps))
+        return caps->x86_amx ? CLEF_PANEL_BY_DEVICE : CLEF_PANEL_INT8;
+    return caps->fp16 || clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES) ? CLEF_PANEL_HALF : CLEF_PANEL_F32;
 }
 
-/* Whether x may be rounded to half precision instead: on GPUs whose bytes do not multiply, and halves do. */
-static int halves(const wishes *wanted)
-{
-    return !wanted->exact && !rounds(wanted) &&
-           (wanted->caps->fp16 || clef__matrix_multiplies(wanted->caps, CLEF_MATRIX_HALVES));
-}
-
-/* Whether x may be rounded as the weight is, where a unit multiplies matrices of it (k columns). */
-static int rounds_alike(const wishes *wanted, clef_dtype dtype, int64_t k)
+/* How a product with other weights does: as the weight, where a unit multiplies matrices of it (k columns).
+ */
+static clef_panel_activations rounding_of_floats(const wishes *wanted, clef_dtype dtype, int64_t k)
 {
     const int32_t type = dtype == CLEF_F16 ? CLEF_MATRIX_HALVES : dtype == CLEF_BF16 ? CLEF_MATRIX_BF16 : 0;
-    return type && !wanted->exact && !wanted->caps->is_cpu && k % 32 == 0 &&
-           clef__matrix_multiplies(wanted->caps, type);
+    const int rounds = type && !wanted->exact && !wanted->caps->is_cpu && k % 32 == 0 &&
+                       clef__matrix_multiplies(wanted->caps, type);
+    return rounds ? CLEF_PANEL_HALF : CLEF_PANEL_F32;
 }
 
 static clef_value *choose_panels(clef_value *n, const void *user)
@@ -57,13 +56,13 @@ static clef_value *choose_panels(clef_value *n, const void *user)
     if (left_alone(wanted, w) || !clef__panel_has(w->dtype, columns) || (in_out && quantised) ||
         rows > INT32_MAX || columns > INT32_MAX)
         return n;
+    const clef_panel_activations activations =
+        quantised ? rounding_of_blocks(wanted) : rounding_of_floats(wanted, w->dtype, columns);
     const clef_panel_matmul_opts opts = {.n = (int32_t)rows,
                                          .k = (int32_t)columns,
                                          .dtype = (int32_t)w->dtype,
                                          .alpha = o->alpha,
-                                         .quantise = quantised ? rounds(wanted) : 0,
-                                         .half = quantised ? halves(wanted)
-                                                           : rounds_alike(wanted, w->dtype, columns)};
+                                         .activations = (int32_t)activations};
     clef_value *packed = clef__pack(g, &w, 1, &(clef_pack_opts){.in_out = in_out});
     return clef__panel_matmul(g, n->in[0], packed, &(clef_panel_inputs){.bias = n->in[2]}, &opts);
 }

@@ -64,8 +64,8 @@ static int alike(const clef_value *a, const clef_value *b)
     const clef_panel_matmul_opts *o = opts_of(a), *p = opts_of(b);
     const clef_value *v = a->in[PANEL_PACKED], *w = b->in[PANEL_PACKED];
     if (a->in[PANEL_X] != b->in[PANEL_X] || o->k != p->k || o->dtype != p->dtype || o->alpha != p->alpha ||
-        o->quantise != p->quantise || o->half != p->half || o->norm || p->norm || o->act || p->act ||
-        a->in[PANEL_RESIDUAL] || b->in[PANEL_RESIDUAL])
+        o->activations != p->activations || o->norm || p->norm || o->act || p->act || a->in[PANEL_RESIDUAL] ||
+        b->in[PANEL_RESIDUAL])
         return 0;
     if (!a->in[PANEL_BIAS] != !b->in[PANEL_BIAS] ||
         (a->in[PANEL_BIAS] &&

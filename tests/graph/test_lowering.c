@@ -94,22 +94,22 @@ static void matrix_units(void **state)
                                .matrix = unit,
                                .matrix_types = CLEF_MATRIX_BYTES | CLEF_MATRIX_HALVES | CLEF_MATRIX_BF16};
         clef_caps less = all;
-        assert_string_equal(multiplies(PRODUCT("q4_k", "quantise=1"), all, 512), "panel_gpu_gemm_mma");
-        assert_string_equal(multiplies(PRODUCT("f16", "half=1"), all, 5), "panel_gpu_gemm_mma");
-        assert_string_equal(multiplies(PRODUCT("bf16", "half=1"), all, 512), "panel_gpu_gemm_mma");
-        assert_string_equal(multiplies(PRODUCT("q8_0", "half=1"), all, 512), "panel_gpu_gemm_mma");
-        assert_string_equal(multiplies(PRODUCT("f16", "half=1"), all, 4), "panel_gpu_gemv");
-        assert_string_equal(multiplies(PRODUCT("f16", "half=1 batch_invariant=1"), all, 1),
+        assert_string_equal(multiplies(PRODUCT("q4_k", "activations=int8"), all, 512), "panel_gpu_gemm_mma");
+        assert_string_equal(multiplies(PRODUCT("f16", "activations=half"), all, 5), "panel_gpu_gemm_mma");
+        assert_string_equal(multiplies(PRODUCT("bf16", "activations=half"), all, 512), "panel_gpu_gemm_mma");
+        assert_string_equal(multiplies(PRODUCT("q8_0", "activations=half"), all, 512), "panel_gpu_gemm_mma");
+        assert_string_equal(multiplies(PRODUCT("f16", "activations=half"), all, 4), "panel_gpu_gemv");
+        assert_string_equal(multiplies(PRODUCT("f16", "activations=half batch_invariant=1"), all, 1),
                             "panel_gpu_gemm_mma");
         assert_string_equal(multiplies(PRODUCT("f16", ""), all, 512), "panel_gpu_gemm");
         less.matrix_types = CLEF_MATRIX_BYTES;
-        assert_string_equal(multiplies(PRODUCT("bf16", "half=1"), less, 512), "panel_gpu_gemm");
-        assert_string_equal(multiplies(PRODUCT("q4_k", "quantise=1"), less, 512), "panel_gpu_gemm_mma");
+        assert_string_equal(multiplies(PRODUCT("bf16", "activations=half"), less, 512), "panel_gpu_gemm");
+        assert_string_equal(multiplies(PRODUCT("q4_k", "activations=int8"), less, 512), "panel_gpu_gemm_mma");
         less.max_group = 32;
-        assert_string_equal(multiplies(PRODUCT("q4_k", "quantise=1"), less, 8), "panel_gpu_gemv");
+        assert_string_equal(multiplies(PRODUCT("q4_k", "activations=int8"), less, 8), "panel_gpu_gemv");
         less.max_group = 256;
         less.local_bytes = 4096;
-        assert_string_equal(multiplies(PRODUCT("q4_k", "quantise=1"), less, 8), "panel_gpu_gemv");
+        assert_string_equal(multiplies(PRODUCT("q4_k", "activations=int8"), less, 8), "panel_gpu_gemv");
     }
 }
 
