@@ -17,7 +17,8 @@ typedef struct clef_elementwise {
 clef_status clef__launch_elementwise(clef_lowering *lo, const clef_elementwise *e, clef_error *err);
 
 /** The whole node: its output is dense and in[0], in[1] broadcast to it. */
-clef_status clef__lower_elementwise(clef_lowering *lo, const clef_value *n, const char *what, float p, float q, clef_error *err);
+clef_status clef__lower_elementwise(clef_lowering *lo, const clef_value *n, const char *what, float p,
+                                    float q, clef_error *err);
 
 /** The view of a dense value of n. */
 view_args clef__dense_view(const args_uint n[4]);

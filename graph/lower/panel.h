@@ -1,4 +1,5 @@
-/* The panel layouts on the host: sizes, and reading them for the references. The orders are described in cl/panel/panel.h. */
+/* The panel layouts on the host: sizes, and reading them for the references. The orders are described in
+ * cl/panel/panel.h. */
 #ifndef CLEF_GRAPH_PANEL_H
 #define CLEF_GRAPH_PANEL_H
 
@@ -8,7 +9,8 @@
 /* The inputs of panel_matmul. */
 enum { PANEL_X, PANEL_PACKED, PANEL_BIAS, PANEL_NORM_WEIGHT, PANEL_NORM_BIAS, PANEL_RESIDUAL, PANEL_INPUTS };
 
-/** A pack node of n weights lowers to n x PACK_MAX_PIECES launches at most; each reads a part of one weight, in its order. */
+/** A pack node of n weights lowers to n x PACK_MAX_PIECES launches at most; each reads a part of one
+ *  weight, in its order. */
 enum { PACK_MAX_PIECES = 16 };
 
 /** 1 when weights of this dtype have a panel layout for rows of k columns. */
@@ -16,7 +18,8 @@ int     clef__panel_has(clef_dtype dtype, int64_t k);
 /** Bytes of n rows of k columns, packed. */
 int64_t clef__panel_bytes(clef_dtype dtype, int64_t n, int64_t k);
 /** Element (row, col) of packed bytes (as the references have them: a double for each I8). */
-double  clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double *bytes, int64_t row, int64_t col);
+double clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double *bytes, int64_t row,
+                           int64_t col);
 
 /** Rows of the packed weight of n: those of both tiles where they take turns. */
 int64_t clef__panel_rows(const clef_panel_matmul_opts *o);
@@ -38,13 +41,10 @@ typedef enum clef_int_dot {
 /** clef_launch.c_version of a program with it. */
 int32_t clef__int_dot_c_version(clef_int_dot dot);
 
-/** Units that multiply small matrices: -D MATRIX of cl/panel/matrix.h; and what they multiply, as bits of clef_caps.matrix_types. */
-typedef enum clef_matrix { CLEF_MATRIX_NONE, CLEF_MATRIX_MMA, CLEF_MATRIX_WMMA, CLEF_MATRIX_DPAS } clef_matrix;
-enum { CLEF_MATRIX_BYTES = 1, CLEF_MATRIX_HALVES = 2, CLEF_MATRIX_BF16 = 4 };
-
-/** 1 when the device has such a unit for this of them, and groups for its kernel. */
+/** Returns 1 when the device has a matrix unit for this of them, and groups for its kernel. */
 int     clef__matrix_multiplies(const clef_caps *caps, int32_t type);
-/** What the device's unit (clef_caps.matrix, .matrix_plain) asks of a program: work-items of a unit, and clef_launch.c_version. */
+/** What the device's unit (clef_caps.matrix, .matrix_plain) asks of a program: work-items of a unit, and
+ *  clef_launch.c_version. */
 int32_t clef__matrix_lanes(const clef_caps *caps);
 int32_t clef__matrix_c_version(const clef_caps *caps);
 /** -D SUBGROUPS of it, and SUBGROUP_SIZE. */
@@ -63,8 +63,8 @@ rows_args  clef__panel_rows_args(const clef_lowering *lo, const clef_value *n);
 /** The product in numbers, of x as it lies. */
 panel_args clef__panel_args(const clef_lowering *lo, const clef_value *n);
 
-/** Launches for a panel_matmul of x in f32, for any number of rows. lo->serving->method: the instructions that decode a
- *  weight in blocks (clef_dot). */
+/** Launches for a panel_matmul of x in f32, for any number of rows. lo->serving->method: the instructions
+ *  that decode a weight in blocks (clef_dot). */
 clef_status clef__lower_panel_cpu_f32(clef_lowering *lo, const clef_value *n, clef_error *err);
 
 /** Launches for a panel_matmul on CPUs, by the instructions of lo->serving->method (clef_dot). */

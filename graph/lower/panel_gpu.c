@@ -10,6 +10,10 @@ enum {
     ITEMS_PER_UNIT = 1024 /* wanted of a launch, so that reads of memory wait for one another */
 };
 
+_Static_assert((int)CLEF_AMD_DOT_SDOT4 == CLEF_INT_DOT_SDOT4 &&
+                   (int)CLEF_AMD_DOT_SUDOT4 == CLEF_INT_DOT_SUDOT4,
+               "caps->amd_dot is a clef_int_dot");
+
 /* What a variant uses of the device. */
 typedef struct means {
     clef_int_dot dot;

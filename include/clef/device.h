@@ -11,14 +11,32 @@
 extern "C" {
 #endif
 
+/** Values of clef_caps.subgroups, .amd_dot and .matrix, and bits of .matrix_types. */
+typedef enum clef_subgroup_support {
+    CLEF_SUBGROUP_SUPPORT_NONE,
+    CLEF_SUBGROUP_SUPPORT_PLAIN,  /* cl_khr_subgroups, or OpenCL 3.0 */
+    CLEF_SUBGROUP_SUPPORT_SHUFFLE /* cl_khr_subgroup_shuffle or cl_intel_subgroups */
+} clef_subgroup_support;
+typedef enum clef_amd_dot {
+    CLEF_AMD_DOT_NONE = 0,
+    CLEF_AMD_DOT_SDOT4 = 3,
+    CLEF_AMD_DOT_SUDOT4 = 4
+} clef_amd_dot;
+typedef enum clef_matrix {
+    CLEF_MATRIX_NONE,
+    CLEF_MATRIX_MMA,  /* mma.sync in PTX */
+    CLEF_MATRIX_WMMA, /* AMD's WMMA */
+    CLEF_MATRIX_DPAS  /* Intel's cl_intel_subgroup_matrix_multiply_accumulate */
+} clef_matrix;
+enum { CLEF_MATRIX_BYTES = 1, CLEF_MATRIX_HALVES = 2, CLEF_MATRIX_BF16 = 4 };
+
 /** What a device can do, from OpenCL 1.2 queries and extension strings. Kernels are chosen by these fields,
  *  never by a device's name. */
 typedef struct clef_caps {
     int32_t  is_cpu, is_gpu;
     int32_t  unified_memory;   /* host and device share memory, so that weights are used in place */
     int32_t  fp16, fp64;       /* arithmetic in these types; storing halves needs neither */
-    int32_t  subgroups;        /* of work-items: by cl_khr_subgroups, cl_intel_subgroups or OpenCL 3.0; 2:
-                                  with shuffles */
+    int32_t  subgroups;        /* clef_subgroup_support, from extensions */
     int32_t  int_dot;          /* cl_khr_integer_dot_product */
     int32_t  command_buffer;   /* cl_khr_command_buffer */
     /* From here to x86_amx: tested on the device when it is opened, with right results; 0 in a list of
@@ -28,11 +46,11 @@ typedef struct clef_caps {
     int32_t  subgroup_demand;  /* 0, or the size that a kernel can require; in a list 1: it can require one */
     int32_t  subgroup_shuffle; /* work-items of a subgroup can read each other's values */
     int32_t  nv_asm;           /* the compiler accepts PTX: dp4a and shfl.sync */
-    int32_t  amd_dot;          /* the compiler has sdot4 (3) or sudot4 (4) */
+    int32_t  amd_dot;          /* clef_amd_dot: which of the two built-ins the compiler has */
     int32_t  arm_dot;          /* cl_arm_integer_dot_product_accumulate_int8 */
-    int32_t  matrix;           /* a unit that multiplies small matrices: 1 mma.sync in PTX, 2 AMD's WMMA, 3
-                                  Intel's; in a list 3 or 0 */
-    int32_t  matrix_types;     /* what it multiplies: 1 bytes, 2 halves, 4 bf16, added */
+    int32_t  matrix;           /* clef_matrix: the unit that multiplies small matrices; in a list only
+                                  CLEF_MATRIX_DPAS is known */
+    int32_t  matrix_types;     /* bits CLEF_MATRIX_BYTES ..: what it multiplies */
     int32_t  matrix_plain;     /* 1: for tests, $CLEF_CAPS asks for the unit's kernels with plain C instead
                                   of the instruction */
     int32_t  x86_vnni;         /* a CPU with AVX-512 VNNI, and a compiler that accepts it as inline

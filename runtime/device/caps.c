@@ -122,10 +122,12 @@ static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
     };
     query_items(id, caps->max_items);
     if (has_word(extensions, "cl_khr_subgroup_shuffle") || has_word(extensions, "cl_intel_subgroups"))
-        caps->subgroups = 2;
+        caps->subgroups = CLEF_SUBGROUP_SUPPORT_SHUFFLE;
     else
         caps->subgroups = has_word(extensions, "cl_khr_subgroups") ||
-                          (caps->opencl_version >= 30 && query_number(id, MAX_SUBGROUPS) > 0);
+                                  (caps->opencl_version >= 30 && query_number(id, MAX_SUBGROUPS) > 0)
+                              ? CLEF_SUBGROUP_SUPPORT_PLAIN
+                              : CLEF_SUBGROUP_SUPPORT_NONE;
     if (caps->base_align <
         MIN_BASE_ALIGN) /* what every full-profile device has at least (long16), and no smaller one minds */
         caps->base_align = MIN_BASE_ALIGN;

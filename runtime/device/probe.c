@@ -253,7 +253,7 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     caps->nv_asm = caps->amd_dot = !caps->is_cpu;
     if (!caps->is_cpu && !caps->matrix) /* which one, its compiler tells */
         caps->matrix = CLEF_MATRIX_MMA;
-    caps->subgroup_shuffle = caps->subgroups > 1;
+    caps->subgroup_shuffle = caps->subgroups == CLEF_SUBGROUP_SUPPORT_SHUFFLE;
     clef_status s = limit_buffers(caps, err);
     if (!s)
         s = mask(caps, err); /* before trying: what is masked is not tried */

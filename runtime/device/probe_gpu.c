@@ -151,7 +151,7 @@ void clef__probe_gpu(clef_device *dev)
     const cl_int compiler =
         !caps->is_cpu && (caps->nv_asm || caps->amd_dot || caps->matrix) ? find_compiler(dev) : 0;
     if (compiler == AMD && caps->amd_dot) /* no extension tells of it */
-        caps->subgroup_shuffle = caps->subgroups > 0;
+        caps->subgroup_shuffle = caps->subgroups != CLEF_SUBGROUP_SUPPORT_NONE;
     if (caps->subgroups)
         probe_subgroups(dev, caps);
     else
@@ -163,8 +163,8 @@ void clef__probe_gpu(clef_device *dev)
     if (compiler != AMD || !caps->amd_dot)
         caps->amd_dot = 0;
     else
-        caps->amd_dot = dot_works(dev, CLEF_INT_DOT_SUDOT4)  ? CLEF_INT_DOT_SUDOT4
-                        : dot_works(dev, CLEF_INT_DOT_SDOT4) ? CLEF_INT_DOT_SDOT4
-                                                             : 0;
+        caps->amd_dot = dot_works(dev, CLEF_INT_DOT_SUDOT4)  ? CLEF_AMD_DOT_SUDOT4
+                        : dot_works(dev, CLEF_INT_DOT_SDOT4) ? CLEF_AMD_DOT_SDOT4
+                                                             : CLEF_AMD_DOT_NONE;
     probe_matrix(dev, caps, compiler);
 }
