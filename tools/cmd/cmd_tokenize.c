@@ -17,7 +17,8 @@ static const tokenize_options tokenize_defaults = {0};
 /* clang-format off */
 #define AT(field) .offset = offsetof(tokenize_options, field)
 static const cli_option tokenize_option_table[] = {
-    {.names = "no-special", .type = CLI_SWITCH, AT(no_special), .help = "add no special tokens, such as BOS and EOS"},
+    {.names = "no-special", .type = CLI_SWITCH, AT(no_special),
+     .help = "add no special tokens, such as BOS and EOS"},
     {.names = "json", .type = CLI_SWITCH, AT(json),
      .help = "print the ids as a JSON list; this is the default"},
     {.names = "pieces", .type = CLI_SWITCH, AT(pieces),
