@@ -16,7 +16,7 @@ double clef__trial_seconds(int32_t n_hung)
     const char *text = clef__os_env("CLEF_PROOF_SECONDS");
     const double seconds = text ? strtod(text, NULL) : 0;
     const int32_t doublings = n_hung < 0 ? 0 : n_hung < CLEF_PROOF_OCCASIONS ? n_hung : CLEF_PROOF_OCCASIONS;
-    return (seconds > 0 ? seconds : DEFAULT_SECONDS) * (double)(1 << doublings);
+    return (seconds > 0 ? seconds : (double)DEFAULT_SECONDS) * (double)(1 << doublings);
 }
 
 clef_verdict clef__trial_verdict(clef_status s, const clef_error *why, double worst)
