@@ -1,5 +1,6 @@
-/* A hook for tests (builds with CLEF_TESTS alone): CLEF_BREAK=OP[.VARIANT]=wrong|hang|spin|crash makes what enqueues its
- * kernels write nothing, sleep for ever, loop for ever, or abort. OP is also `fused` (a fused step's run) and `fused.build`. */
+/* A hook for tests (builds with CLEF_TESTS alone): CLEF_BREAK=OP[.VARIANT]=wrong|hang|spin|crash makes what
+ * enqueues its kernels write nothing, sleep for ever, loop for ever, or abort. OP is also `fused` (a fused
+ * step's run) and `fused.build`. */
 #ifndef CLEF_RUNTIME_BROKEN_H
 #define CLEF_RUNTIME_BROKEN_H
 

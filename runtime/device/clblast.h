@@ -1,4 +1,5 @@
-/* CLBlast, the library of matrix products that a build may have: products, and the parameters of its kernels. */
+/* CLBlast, the library of matrix products that a build may have: products, and the parameters of its
+ * kernels. */
 #ifndef CLEF_RUNTIME_CLBLAST_H
 #define CLEF_RUNTIME_CLBLAST_H
 
@@ -13,8 +14,8 @@ typedef struct clef_clblast_kernel {
     int32_t values[CLEF_MAX_CLBLAST_PARAMS];
 } clef_clblast_kernel;
 
-/** Makes CLBlast use these parameters on the device, up to the first kernel without a name. Kernels that are not named
- *  stay as they are. CLEF_E_CL, CLEF_E_UNSUPPORTED without CLBlast. */
+/** Makes CLBlast use these parameters on the device, up to the first kernel without a name. Kernels that are
+ *  not named stay as they are. CLEF_E_CL, CLEF_E_UNSUPPORTED without CLBlast. */
 clef_status clef__clblast_apply(clef_device *dev, const clef_clblast_kernel kernels[CLEF_MAX_CLBLAST_KERNELS],
                                 clef_error *err);
 

@@ -11,7 +11,8 @@
 #include "graph/fail.h"
 #include "graph/launch.h"
 
-typedef struct clef_program clef_program; /* runtime/device/program.c: one source with one set of -D constants, built */
+typedef struct clef_program clef_program; /* runtime/device/program.c: one source with one set of -D
+                                             constants, built */
 
 /** Who writes the programs that were built here to the disk cache, and when. */
 typedef enum clef__cache_policy {
@@ -22,8 +23,8 @@ typedef enum clef__cache_policy {
     CLEF__SAVE_NEVER
 } clef__cache_policy;
 
-/** A kind of data that another part of the runtime keeps with a device, which knows nothing of it. Its address is the
- *  key. */
+/** A kind of data that another part of the runtime keeps with a device, which knows nothing of it. Its
+ *  address is the key. */
 typedef struct clef__attachment {
     void  (*release)(clef_device *dev, void *data);
     int32_t with_context; /* 1: released with the device's context; 0: with the device */
@@ -54,12 +55,14 @@ struct clef_device {
     char              prover[512];    /* empty: none */
     void            (*notice)(void *user, const char *text);
     void             *notice_user;
-    struct clef_device *others;       /* the next of several that were opened as one; NULL: the last, or the only one */
+    struct clef_device *others;       /* the next of several that were opened as one; NULL: the last, or the
+                                         only one */
     int32_t           n_plans;        /* alive */
     double            share;          /* of the layers, as asked for; 0: by measured speed and memory */
 };
 
-/** Opens the context of a device that was lost and did not come back so far; nothing else to do for others. CLEF_E_CL. */
+/** Opens the context of a device that was lost and has not come back so far. For other devices it does
+ *  nothing. CLEF_E_CL. */
 clef_status clef__device_ready(clef_device *dev, clef_error *err);
 /** The data of this kind; NULL: none. */
 void *clef__device_attached(const clef_device *dev, const clef__attachment *slot);
@@ -74,9 +77,10 @@ const char *clef__cl_name(int32_t code);
 /** Fills err from a failed call: "clCreateBuffer(arena): CL_OUT_OF_HOST_MEMORY (-6)". Returns status. */
 clef_status clef__cl_fail(clef_error *err, const char *call, const char *subject, int32_t code);
 
-/** Gives a new kernel object (the caller releases it) for a launch's source, kernel and defs: the program is looked up in dev->programs,
- *  else in the disk cache, else built from the embedded source (or from $CLEF_CL_DIR).
- *  CLEF_E_BUILD: the text names source, kernel and defs, and the build log follows; CLEF_E_CL; CLEF_E_NOMEM. */
+/** Creates a new kernel object (the caller releases it) for a launch's source, kernel and defs: the program
+ *  is looked up in dev->programs, else in the disk cache, else built from the embedded source (or from
+ *  $CLEF_CL_DIR). CLEF_E_BUILD: the text names source, kernel and defs, and the build log follows; CLEF_E_CL;
+ *  CLEF_E_NOMEM. */
 clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_kernel *out, clef_error *err);
 /** A source, whole, with its build options: what is compiled alone and then linked with others. */
 typedef struct clef_unit {
@@ -84,29 +88,31 @@ typedef struct clef_unit {
     size_t      n_bytes;
     const char *options;
 } clef_unit;
-/** The same for a kernel of a program that is linked of several sources; launch->source and ->kernel name it. CLEF_LINK_FOUND: of one that
- *  is there, else CLEF_E_NOT_FOUND. */
+/** Creates a kernel of a program that is linked from several sources; launch->source and ->kernel name it.
+ *  CLEF_LINK_FOUND: builds nothing, and returns CLEF_E_NOT_FOUND where the program is not built yet. */
 typedef enum clef_link { CLEF_LINK_BUILD, CLEF_LINK_FOUND } clef_link;
-clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch, clef_link how, cl_kernel *out,
-                              clef_error *err);
-/** The build options of a launch's program: the language's version, and -D for each constant. CLEF_E_LIMIT. */
+clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t n, const clef_launch *launch,
+                              clef_link how, cl_kernel *out, clef_error *err);
+/** The build options of a launch's program: the language's version, and -D for each constant.
+ *  CLEF_E_LIMIT. */
 clef_status clef__program_options(const clef_launch *launch, char *out, size_t n_bytes, clef_error *err);
-/** Writes the program of this kernel to the disk cache now; forgets it: nobody gets another kernel of it, and it is not written. */
+/** keep writes this kernel's program to the disk cache now. forget takes the program off the device's list:
+ *  no further kernel is made of it, and it is never written. */
 void clef__program_keep(clef_device *dev, cl_kernel kernel);
 void clef__program_forget(clef_device *dev, cl_kernel kernel);
 /** How many programs were built from source and not yet written to the disk cache; 0 without a cache. */
 int32_t clef__programs_unsaved(const clef_device *dev);
-/** Writes one of them; one that cannot be written counts as written. It is done when the device is closed: a binary of PoCL's holds the
- *  work-group functions of the enqueues so far, and asking for it compiles one more (some 0.2 s a kernel, during which PoCL runs no
- *  kernel; other drivers answer at once). */
+/** Writes one of them. One that cannot be written counts as written. This is done when the device is closed,
+ *  since asking PoCL for a binary compiles each kernel once more (some 0.2 s, during which PoCL runs no
+ *  kernel). Other drivers answer at once. */
 void clef__program_save(clef_device *dev);
-/** Writes what is not yet written as long as the driver hands binaries out at once, as most do: finds out by the oldest, unless the
- *  environment says that it does not. */
+/** Writes the programs that are not written yet, if the driver hands out binaries at once, as most do. The
+ *  oldest program shows whether it does, unless the environment variable says that it does not. */
 #define CLEF_DEAR "CLEF_DEAR_BINARIES"
 void clef__programs_save_cheap(clef_device *dev);
-/** For a prover whose cases are done, before its device is closed: what it built is written behind the user's back, when the plan that
- *  waited goes on; with CLEF_BACKGROUND=0 it is not written. */
-void clef__programs_save_behind(clef_device *dev);
+/** For a prover that has done its cases and is about to close its device: its programs are written in the
+ *  background, while the plan that waited for it goes on. With CLEF_BACKGROUND=0 they are not written. */
+void clef__programs_save_in_background(clef_device *dev);
 /** 1 when child processes may go on in the background for this device; 0 when it is for the foreground
  *  (clef_device_opts.no_background, $CLEF_BACKGROUND=0). */
 int  clef__background_allowed(const clef_device *dev);
@@ -115,21 +121,25 @@ double clef__programs_unsaved_seconds(const clef_device *dev);
 /** Releases all programs of the device. */
 void clef__programs_release(clef_device *dev);
 
-/** Enqueues c = alpha a b + beta c through CLBlast. CLEF_E_CL with its code's name; CLEF_E_UNSUPPORTED when built without it. */
-clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_mem c, cl_mem a, cl_mem b, cl_event *event,
-                               clef_error *err);
-/** Releases what CLBlast keeps for the device; does nothing when it was not used. clef_device_close() calls it. */
+/** Enqueues c = alpha a b + beta c through CLBlast. CLEF_E_CL with its code's name; CLEF_E_UNSUPPORTED when
+ *  built without it. */
+clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_mem c, cl_mem a, cl_mem b,
+                               cl_event *event, clef_error *err);
+/** Releases what CLBlast keeps for the device; does nothing when it was not used. clef_device_close() calls
+ *  it. */
 void clef__clblast_release(clef_device *dev);
-/** Finds out by trying what no driver says (runtime/device/probe.c), and takes away what $CLEF_CAPS masks ("-x86_vnni,-fp16"): sets
- *  dev->info.caps. CLEF_E_ARG for a name that is no capability. */
+/** Finds out by trying what no driver says (runtime/device/probe.c), and takes away what $CLEF_CAPS masks
+ *  ("-x86_vnni,-fp16"): sets dev->info.caps. CLEF_E_ARG for a name that is no capability. */
 clef_status clef__device_probe(clef_device *dev, clef_error *err);
 /** Its part for what GPUs have (runtime/device/probe_gpu.c). */
 void clef__probe_gpu(clef_device *dev);
-/** What the unit that caps.matrix and .matrix_plain say multiplies rightly, as bits of caps.matrix_types (runtime/device/probe_matrix.c). */
+/** What the unit that caps.matrix and .matrix_plain say multiplies rightly, as bits of caps.matrix_types
+ *  (runtime/device/probe_matrix.c). */
 int32_t clef__matrix_works(clef_device *dev);
-/** Runs a probe's kernel by one group of n items: out (read and written: got), then two inputs. 1 when it compiles and runs. */
-int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const void *a, size_t a_bytes, const void *b, size_t b_bytes,
-                    void *got, size_t got_bytes);
+/** Runs a probe's kernel by one group of n items: out (read and written: got), then two inputs. 1 when it
+ *  compiles and runs. */
+int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const void *a, size_t a_bytes,
+                    const void *b, size_t b_bytes, void *got, size_t got_bytes);
 
 /** 1 when CLBlast was compiled in. */
 int clef__clblast_present(void);

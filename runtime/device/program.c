@@ -103,12 +103,12 @@ int clef__background_allowed(const clef_device *dev)
     return dev->cache_policy != CLEF__SAVE_IN_FOREGROUND && dev->cache_policy != CLEF__SAVE_NEVER;
 }
 
-void clef__programs_save_behind(clef_device *dev)
+void clef__programs_save_in_background(clef_device *dev)
 {
     const int allowed = clef__background_allowed(dev);
     dev->cache_policy = allowed ? CLEF__SAVE_IN_BACKGROUND : CLEF__SAVE_NEVER;
     if (allowed)
-        clef__os_go_behind();
+        clef__os_go_to_background();
 }
 
 /* 1 when the disk cache has a binary and the driver takes it. */

@@ -106,7 +106,7 @@ int clef__os_was_killed(int code)
     return code == -SIGKILL || code == -SIGTERM || code == -SIGHUP || code == CLEF_OS_EXIT_NO_MEMORY;
 }
 
-void clef__os_go_behind(void)
+void clef__os_go_to_background(void)
 {
     const int null = open("/dev/null", O_WRONLY);
     if (null >= 0) {

@@ -1,25 +1,25 @@
-/* Fused steps: launches that follow one another, run as one (cl/fused_step.cl). Between two launches the cores go to
- * sleep, and waking one takes as long as a matrix product of a small model. The work-groups of a fused step stay
- * awake and pass from one substep, which is a launch's work, to the next. */
+/* Fused steps: launches that follow one another, run as one (cl/fused_step.cl). Between two launches the
+ * cores go to sleep, and waking one takes as long as a matrix product of a small model. The work-groups of a
+ * fused step stay awake and pass from one substep, which is a launch's work, to the next. */
 #ifndef CLEF_RUNTIME_FUSED_H
 #define CLEF_RUNTIME_FUSED_H
 
 #include "runtime/device/cache.h"
 #include "runtime/plan/plan.h"
 
-/* The executor clef__exec_fused (exec_fused.c) makes a fused step of those kernels that can be substeps and that the
- * plan launches with every symbol at 1. It serves CPUs only. Devices opened for profiles have none, nor have graphs
- * without states, whose steps do not follow one another. The program comes from the disk cache. Where it is not there,
- * a child process builds and tries it (clef__fused_builder below), and the plan uses it from a later run on; devices
- * opened for the foreground wait for it. Where no child can be started the plan's own process builds the program, and
- * compares the results with those of the launches.
- * CLEF_FUSED=0 or CLEF_REPLAY=1: none. CLEF_FUSED=1: built here; failing to build and differing results, which are
- * otherwise no error, are one. CLEF_E_CANCELLED. */
+/* The executor clef__exec_fused (exec_fused.c) makes a fused step of those kernels that can be substeps and
+ * that the plan launches with every symbol at 1. It serves CPUs only. Devices opened for profiles have none,
+ * nor have graphs without states, whose steps do not follow one another. The program comes from the disk
+ * cache. Where it is not there, a child process builds and tries it (clef__fused_builder below), and the plan
+ * uses it from a later run on; devices opened with no_background wait for it. Where no child can be started
+ * the plan's own process builds the program, and compares the results with those of the launches.
+ * CLEF_FUSED=0 or CLEF_REPLAY=1: none. CLEF_FUSED=1: built here; failing to build and differing results,
+ * which are otherwise no error, are one. CLEF_E_CANCELLED. */
 
 /** Bytes of device memory that describe a fused step of the present list; 0 where there will be none. */
 uint64_t    clef__fused_bytes(const clef_plan *plan);
 
-/* ---- its program: fused_program.c ---------------------------------------------------------------------------- */
+/* ---- its program: fused_program.c ---------------------------------------------------------------------- */
 
 enum { CLEF_FUSED_KINDS = 24 };
 
@@ -42,21 +42,22 @@ int         clef__fused_companion(const clef_fused_kind *kind, clef_fused_kind *
 clef_status clef__fused_link(clef_device *dev, const clef_fused_kinds *kinds, clef_link how, cl_kernel *out,
                              clef_error *err);
 /** The key of its program in the disk cache. */
-clef_status clef__fused_key(clef_device *dev, const clef_fused_kinds *kinds, clef_cache_key *out, clef_error *err);
+clef_status clef__fused_key(clef_device *dev, const clef_fused_kinds *kinds, clef_cache_key *out,
+                            clef_error *err);
 
-/* ---- building and trying it ---------------------------------------------------------------------------------- */
+/* ---- building and trying it ---------------------------------------------------------------------------- */
 
-/** A child process that builds and tries a fused step's program. It belongs to the device, and plans that need the
- *  same program share it. */
+/** A child process that builds and tries a fused step's program. It belongs to the device, and plans that
+ *  need the same program share it. */
 typedef struct clef_fused_job clef_fused_job;
 typedef enum clef_fused_build {
     CLEF_FUSED_BUILDING,
     CLEF_FUSED_BUILT, /* the program is on disk */
-    CLEF_FUSED_FAILED /* there will be none: it failed on this device, now or before, or the child was stopped */
+    CLEF_FUSED_FAILED /* there will be none: it failed on this device, now or before, or was stopped */
 } clef_fused_build;
 
-/** How a fused step is compared with its launches: the list is run `repeats` times in a row, by both, from what
- *  begin() leaves. */
+/** How a fused step is compared with its launches: the list is run `repeats` times in a row, by both, from
+ *  what begin() leaves. */
 typedef struct clef_fused_trial {
     int32_t     repeats;
     clef_status (*begin)(void *user, clef_error *err);
@@ -67,9 +68,10 @@ typedef struct clef_fused_trial {
 typedef struct clef__fused_builder {
     /** 1 when programs of this plan are built and tried in a child. */
     int (*uses_children)(const clef_plan *plan);
-    /** The child for the kinds of the present list's launches. It is started unless the program is known to fail.
-     *  CLEF_E_IO: none can be started. CLEF_E_NOMEM. */
-    clef_status (*start)(clef_plan *plan, const clef_fused_kinds *kinds, clef_fused_job **out, clef_error *err);
+    /** The child for the kinds of the present list's launches. It is started unless the program is known to
+     *  fail. CLEF_E_IO: none can be started. CLEF_E_NOMEM. */
+    clef_status (*start)(clef_plan *plan, const clef_fused_kinds *kinds, clef_fused_job **out,
+                         clef_error *err);
     /** Its state. Asks the system ten times a second at most. */
     clef_fused_build (*poll)(clef_device *dev, clef_fused_job *job);
     /** Waits for it, with progress "fused step". CLEF_E_CANCELLED: and the child is ended. */
@@ -78,9 +80,10 @@ typedef struct clef__fused_builder {
     clef_status (*check)(clef_plan *plan, const clef_fused_trial *trial, clef_error *err);
 } clef__fused_builder;
 
-/** Gives the plan a fused step of these kinds, whose program is linked, for lists that are run `repeats` times.
- *  clef__fused_detach() takes it away again, on a plan that is idle. */
-clef_status clef__fused_attach(clef_plan *plan, const clef_fused_kinds *kinds, int32_t repeats, clef_error *err);
+/** Gives the plan a fused step of these kinds, whose program is linked, for lists that are run `repeats`
+ *  times. clef__fused_detach() takes it away again, on a plan that is idle. */
+clef_status clef__fused_attach(clef_plan *plan, const clef_fused_kinds *kinds, int32_t repeats,
+                               clef_error *err);
 void        clef__fused_detach(clef_plan *plan);
 /** Enqueues the launches by the plan's fused step. 0: it has none that serves the present list. */
 int         clef__fused_run(clef_plan *plan, clef_status *status, clef_error *err);

@@ -1,4 +1,4 @@
-/* A fused step's program: each kind of stage compiled from its kernel's own source, and linked with
+/* A fused step's program: each kind of substep is compiled from its kernel's own source and linked with
  * cl/fused_step.cl. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ typedef struct texts {
     char options[CLEF_FUSED_KINDS + 1][MAX_OPTIONS];
 } texts;
 
-static clef_status stage_text(texts *t, int32_t i, const clef_fused_kind *kind, clef_error *err)
+static clef_status substep_text(texts *t, int32_t i, const clef_fused_kind *kind, clef_error *err)
 {
     clef_launch l = {.source = kind->source, .kernel = kind->kernel};
     char *source = NULL, entry[MAX_ENTRY];
@@ -72,7 +72,7 @@ static clef_status stage_text(texts *t, int32_t i, const clef_fused_kind *kind, 
     return CLEF_OK;
 }
 
-static clef_status fused_text(texts *t, int32_t n_kinds, clef_error *err)
+static clef_status driver_text(texts *t, int32_t n_kinds, clef_error *err)
 {
     size_t n = 0;
     const clef_launch l = {.source = "fused_step", .kernel = "fused_step", .defs = {{"STAGES", n_kinds}}};
@@ -95,8 +95,8 @@ static clef_status texts_make(const clef_fused_kinds *kinds, texts **out, clef_e
     texts *t = *out = calloc(1, sizeof *t);
     clef_status s = t ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "cl/fused_step.cl: no memory for its text");
     for (int32_t i = 0; i < kinds->n && !s; i++)
-        s = stage_text(t, i, &kinds->at[i], err);
-    return s ? s : fused_text(t, kinds->n, err);
+        s = substep_text(t, i, &kinds->at[i], err);
+    return s ? s : driver_text(t, kinds->n, err);
 }
 
 clef_status clef__fused_link(clef_device *dev, const clef_fused_kinds *kinds, clef_link how, cl_kernel *out,

@@ -1,5 +1,5 @@
-/* The inside of a plan: the graph's memory on the device, the list of launches with their arguments bound, and the
- * executors that can enqueue that list. */
+/* The inside of a plan: the graph's memory on the device, the list of launches with their arguments bound,
+ * and the executors that can enqueue that list. */
 #ifndef CLEF_RUNTIME_PLAN_H
 #define CLEF_RUNTIME_PLAN_H
 
@@ -7,10 +7,12 @@
 #include "graph/memory.h"
 #include "graph/lower/variant.h"
 #include "runtime/device/device.h"
+#include "runtime/plan/exec.h"
 
-/* ---- kinds of plans ------------------------------------------------------------------------------------------ */
+/* ---- kinds of plans ------------------------------------------------------------------------------------ */
 
-/** What the functions of clef/plan.h do for a kind of plan. The caller has checked the numbers of inputs and symbols. */
+/** What the functions of clef/plan.h do for a kind of plan. The caller has checked the numbers of inputs and
+ *  symbols. */
 typedef struct clef__plan_kind {
     clef_status (*bind)(clef_plan *plan, int32_t symbol, int64_t value, clef_error *err);
     clef_status (*write)(clef_plan *plan, int32_t input, const void *data, size_t n_bytes, clef_error *err);
@@ -29,16 +31,21 @@ typedef struct clef__plan_kind {
     void (*release)(clef_plan *plan);
 } clef__plan_kind;
 extern const clef__plan_kind clef__plan_single;    /* one device: plan_single.c */
-extern const clef__plan_kind clef__plan_described; /* one device, whose memory is not touched: plan_single.c */
+extern const clef__plan_kind clef__plan_described; /* one device, whose memory is not touched: plan_single.c
+                                                      */
 extern const clef__plan_kind clef__plan_pipeline;  /* several devices: plan_pipeline.c */
 
-/** Where a plan's memory comes from: a device, or nowhere for a plan that is only described (plan_storage.c). */
+/** Where a plan's memory comes from: a device, or nowhere for a plan that is only described
+ *  (plan_storage.c). */
 typedef struct clef__storage {
     /** A new buffer; `host`: NULL, or the memory that it stands for. */
-    clef_status (*create)(const clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes, void *host,
+    clef_status (*create)(const clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes,
+                          void *host,
                           cl_mem *out, clef_error *err);
-    clef_status (*zero)(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes, clef_error *err);
-    clef_status (*upload)(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes, const void *data,
+    clef_status (*zero)(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
+                        clef_error *err);
+    clef_status (*upload)(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
+                          const void *data,
                           clef_error *err);
     /** Host memory, to be freed with free(). 0: none is left. */
     int (*allocate_host)(size_t n_bytes, void **out);
@@ -47,44 +54,19 @@ typedef struct clef__storage {
 } clef__storage;
 extern const clef__storage clef__storage_device, clef__storage_none;
 
-/* ---- executors ----------------------------------------------------------------------------------------------- */
-
-struct clef__execution;
-
-/** A way to enqueue a plan's launches. A plan asks its executors in order of preference at each run; the last one
- *  (clef__exec_launches) always serves. */
-typedef struct clef__executor {
-    const char *name;
-    /** Called once, when the plan's kernels are built. Sets e->state, or leaves it NULL where it cannot serve. */
-    clef_status (*prepare)(clef_plan *plan, struct clef__execution *e, clef_error *err);
-    /** 1: it has enqueued the whole list, or failed to (*status). 0: it does not serve this list; ask the next one. */
-    int (*run)(clef_plan *plan, struct clef__execution *e, clef_status *status, clef_error *err);
-    /** The list of launches has changed. NULL: nothing to do. */
-    void (*invalidate)(clef_plan *plan, struct clef__execution *e);
-    /** The plan is idle. e->state is NULL afterwards. NULL: nothing to do. */
-    void (*release)(clef_plan *plan, struct clef__execution *e);
-} clef__executor;
-extern const clef__executor clef__exec_fused, clef__exec_command_buffer, clef__exec_launches;
-
-/** An executor of a plan, and what it keeps for that plan. */
-typedef struct clef__execution {
-    const clef__executor *by;
-    void                 *state;
-} clef__execution;
-enum { CLEF_MAX_EXECUTORS = 4 };
-
 /** What the layers above do for a plan. A plan without them proves nothing and has no fused step. */
 typedef struct clef__plan_hooks {
-    /** Called before a run builds kernels that no run needed so far. *lower_again: 1 when it set a variant aside. */
+    /** Called before a run builds kernels that no run needed so far. *lower_again: 1 when it set a variant
+     *  aside. */
     clef_status (*before_new_kernels)(clef_plan *plan, int *lower_again, clef_error *err);
     const struct clef__fused_builder *fused; /* runtime/plan/fused.h */
 } clef__plan_hooks;
 
-/* ---- the plan ------------------------------------------------------------------------------------------------ */
+/* ---- the plan ------------------------------------------------------------------------------------------ */
 
-/** A kernel object with its arguments set. There is one for each node, index among the node's launches, and kernel
- *  that was ever needed: going back and forth between lengths (prefill, decode) creates nothing and sets only what
- *  changed. */
+/** A kernel object with its arguments set. There is one for each node, index among the node's launches, and
+ *  kernel that was ever needed: going back and forth between lengths (prefill, decode) creates nothing and
+ *  sets only what changed. */
 typedef struct clef_bound {
     struct clef_bound *next;         /* of the same node */
     int32_t            launch_index; /* index of this launch among its node's launches */
@@ -103,13 +85,15 @@ int clef__same_defs(const clef_def *a, const clef_def *b);
 typedef struct clef_io {
     clef_value *value;
     void       *staging; /* where a write waits for the queue */
-    int32_t     pending; /* 1: a write may still wait there; 2: and the read under way was enqueued after it */
+    int32_t     pending; /* 1: a write may still wait there; 2: and the read under way was enqueued after it
+                            */
 } clef_io;
 
 struct clef_plan {
     const clef__plan_kind *kind;
     clef_device    *dev;
-    struct clef_pipeline *pipeline; /* of clef__plan_pipeline, which uses only graph, symbols and inputs of the rest */
+    struct clef_pipeline *pipeline; /* of clef__plan_pipeline, which uses only graph, symbols and inputs of
+                                       the rest */
     clef_graph     *graph;   /* our own copy */
     clef_plan_opts  opts;
     const clef__plan_hooks *hooks;  /* NULL: none */
@@ -119,7 +103,8 @@ struct clef_plan {
     cl_mem         *chunks;  /* buffers that mem[] are parts of: arena and uploaded weights */
     int32_t         n_chunks, cap_chunks;
     cl_mem          scratch;
-    unsigned char  *at_load; /* by value id: 1 for nodes of weights alone, which run once, when the plan is made */
+    unsigned char  *at_load; /* by value id: 1 for nodes of weights alone, which run once, when the plan is
+                                made */
     void           *packed;  /* host memory of their results, on devices that share it */
     size_t          packed_bytes;
     clef_io        *inputs;
@@ -141,26 +126,30 @@ struct clef_plan {
     clef_plan_stats stats;
 };
 
-/* ---- making one: plan_make.c --------------------------------------------------------------------------------- */
+/* ---- making one: plan_make.c --------------------------------------------------------------------------- */
 
 /** A plan with its own copy of the graph and nothing else: no memory, no kernels (plan.c). */
-clef_status clef__plan_new(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out,
+clef_status clef__plan_new(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
+                           clef_plan **out,
                            clef_error *err);
-/** The first half of making a plan for one device: the graph after the passes that know the device, and the variants
- *  that the user forces. What is known of the device's kernels is then added (plan->tuning, plan->hooks). */
-clef_status clef__plan_begin(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts, clef_plan **out,
+/** The first half of making a plan for one device: the graph after the passes that know the device, and the
+ *  variants that the user forces. What is known of the device's kernels is then added (plan->tuning,
+ *  plan->hooks). */
+clef_status clef__plan_begin(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
+                             clef_plan **out,
                              clef_error *err);
 /** The second half: takes the memory and builds the kernels. */
 typedef enum clef__build { CLEF__BUILD_NOW, CLEF__BUILD_AT_USE } clef__build;
 clef_status clef__plan_finish(clef_plan *plan, clef__build when, clef_error *err);
-/** Both halves, with kernels built by the run that needs them and none measured or proven before. `tuning` (NULL:
- *  none) becomes the plan's, and is empty afterwards, on failure too. */
+/** Both halves, with kernels built by the run that needs them and none measured or proven before. `tuning`
+ *  (NULL: none) becomes the plan's, and is empty afterwards, on failure too. */
 clef_status clef__plan_make(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
-                            const clef__plan_hooks *hooks, clef_tuning *tuning, clef_plan **out, clef_error *err);
+                            const clef__plan_hooks *hooks, clef_tuning *tuning, clef_plan **out,
+                            clef_error *err);
 /** Frees the choices; takes a zeroed one. */
 void        clef__tuning_finish(clef_tuning *tuning);
 
-/* ---- memory: plan_memory.c ----------------------------------------------------------------------------------- */
+/* ---- memory: plan_memory.c ----------------------------------------------------------------------------- */
 
 /** Puts weights, constants, inputs, states and arena on the device. */
 clef_status clef__plan_allocate(clef_plan *plan, clef_error *err);
@@ -172,26 +161,29 @@ clef_status clef__plan_grow_scratch(clef_plan *plan, uint64_t n_bytes, clef_erro
 cl_mem      clef__plan_mem(const clef_plan *plan, const clef_value *v);
 
 /** A new buffer that parts are cut from; the plan owns it. `host`: NULL, or the memory that it stands for. */
-clef_status clef__plan_add_chunk(clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes, void *host,
+clef_status clef__plan_add_chunk(clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes,
+                                 void *host,
                                  cl_mem *out, clef_error *err);
 /** A part of a buffer. A part of NULL is NULL. */
-clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, uint64_t offset, uint64_t n_bytes,
+clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, uint64_t offset,
+                           uint64_t n_bytes,
                            cl_mem *out, clef_error *err);
 
 /** The bytes of a weight from the plan's source. CLEF_E_NOT_FOUND. */
-clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out, clef_error *err);
+clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, const void **out,
+                                   clef_error *err);
 
 /* Nodes that run when the plan is made: plan_load.c. */
 
 /** Finds them. */
 clef_status clef__plan_find_load_nodes(clef_plan *plan, clef_error *err);
-/** Runs them, with one weight after the other in memory, and tells the source of each weight that is not needed
- *  again. */
+/** Runs them, with one weight after the other in memory, and tells the source of each weight that is not
+ *  needed again. */
 clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err);
 /** 1 for a weight that runs read, not only nodes at load. */
 int         clef__plan_runs_with(const clef_plan *plan, const clef_value *v);
 
-/* ---- launches: plan_bind.c, exec_launches.c ------------------------------------------------------------------ */
+/* ---- launches: plan_bind.c, exec_launches.c ------------------------------------------------------------ */
 
 /** Lowers the graph at the present symbols. Allocates only where the list is longer than any before. */
 clef_status clef__plan_lower(clef_plan *plan, clef_error *err);
@@ -204,23 +196,17 @@ int         clef__plan_wants_new(const clef_plan *plan);
 cl_mem      clef__plan_buffer_of(const clef_plan *plan, const clef_value *v);
 void        clef__plan_release_bound(clef_plan *plan);
 
-/** Binds every launch and enqueues what was never enqueued, so that drivers that compile at first use do it now: one
- *  work-group of a kernel, and each CLBlast product of another size whole. Reports progress ("kernels") from `done`
- *  on, one step a launch, of `total`. */
+/** Binds every launch and enqueues what was never enqueued, so that drivers that compile at first use do it
+ *  now: one work-group of a kernel, and each CLBlast product of another size whole. Reports progress
+ *  ("kernels") from `done` on, one step a launch, of `total`. */
 clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef_error *err);
 /** Enqueues launch i of the list. */
 clef_status clef__plan_enqueue_launch(const clef_plan *plan, int32_t i, clef_error *err);
 /** Enqueues every launch, one by one. */
 clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err);
 
-/** The plan's executor of this kind: NULL where it has none. */
-clef__execution *clef__plan_executor(clef_plan *plan, const clef__executor *by);
-/** Adds one, which is asked first. */
-clef__execution *clef__plan_add_executor(clef_plan *plan, const clef__executor *by);
-/** The list of launches has changed. */
-void        clef__plan_invalidate_executors(clef_plan *plan);
-
-/** CLEF_E_UNSUPPORTED names the first node that would run otherwise than asked at the present symbols (strict.c). */
+/** CLEF_E_UNSUPPORTED names the first node that would run otherwise than asked at the present symbols
+ *  (strict.c). */
 clef_status clef__strict_check(const clef_plan *plan, clef_error *err);
 
 /** Calls the user's progress; CLEF_E_CANCELLED when they want to stop. */

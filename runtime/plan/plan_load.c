@@ -1,5 +1,5 @@
-/* Nodes of weights alone (packing) run once, when the plan is made. Their sources pass through memory one by
- * one. */
+/* Nodes that depend on weights alone (packing) run once, when the plan is made. Only one source weight is in
+ * memory at a time. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +51,8 @@ static uint64_t packed_room(const clef_value *v)
     return ((uint64_t)clef__bytes(v, NULL) + PACKED_ALIGN - 1) / PACKED_ALIGN * PACKED_ALIGN;
 }
 
-/* The weight as a buffer for the time of its packing: where the host has it, or copied when the device cannot
- * read it there. */
+/* The weight as a buffer while it is packed: the host's memory, or a copy when the device cannot read that.
+ */
 static clef_status source_buffer(const clef_plan *plan, const clef_value *w, cl_mem *out, clef_error *err)
 {
     const void *data;
@@ -69,7 +69,7 @@ static clef_status source_buffer(const clef_plan *plan, const clef_value *w, cl_
     return *out ? CLEF_OK : clef__cl_fail(err, "clCreateBuffer", w->name, code);
 }
 
-/* Of `whole`, where one buffer holds all results. */
+/* A part of `whole`, where one buffer holds all results. */
 static clef_status result_buffer(clef_plan *plan, const clef_value *n, cl_mem whole, uint64_t at,
                                  clef_error *err)
 {

@@ -1,5 +1,5 @@
-/* A plan's memory on the device: weights where the host has them or in as many buffers as the device's limit
- * wants, one arena cut into parts, states, inputs, scratch. */
+/* A plan's memory on the device: weights in the host's memory or in as many buffers as the device's limit
+ * demands, one arena that is cut into parts, states, inputs and scratch. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@ static uint64_t round_up(uint64_t n, uint64_t align)
     return (n + align - 1) / align * align;
 }
 
-/* A CPU's kernels read the driver's own memory, where page after page of a long row would be looked up. */
+/* A CPU's kernels read the driver's own memory. Small pages would cost a lookup for each page of a long row.
+ */
 static clef_status prefer_large_pages(const clef_plan *plan, cl_mem mem, uint64_t n_bytes, clef_error *err)
 {
     const clef_caps *caps = &plan->dev->info.caps;
@@ -148,7 +149,7 @@ static clef_status place_weights(clef_plan *plan, clef_error *err)
     clef_status s = CLEF_OK;
     const void *data;
     for (int32_t i = 0; i < plan->graph->n_values && !s;
-         i++) { /* first how much, so that few buffers hold what is copied */
+         i++) { /* first the total, so that few buffers hold what is copied */
         const clef_value *v = plan->graph->values[i];
         if (!clef__plan_runs_with(plan, v))
             continue;
@@ -277,7 +278,7 @@ static clef_status check_buffer(const clef_plan *plan, const clef_value *v, clef
     const uint64_t most = plan->dev->info.caps.max_alloc_bytes, n_bytes = (uint64_t)clef__bytes(v, NULL);
     const char *device = plan->dev->info.name;
     if (n_bytes <= most ||
-        (v->kind == CLEF_COMPUTED && !plan->at_load[v->id])) /* of the rest the arena's plan tells */
+        (v->kind == CLEF_COMPUTED && !plan->at_load[v->id])) /* the arena's plan reports the rest */
         return CLEF_OK;
     if (v->kind == CLEF_STATE && positions_in(v, most) > 0)
         return clef__fail(err, CLEF_E_LIMIT,

@@ -1,5 +1,5 @@
-/* Plans over several devices: the graph is cut between layers, each device has a plan for its stage, and what
- * crosses goes through the host. */
+/* Plans over several devices: the graph is cut between layers, each device has a plan for its stage, and the
+ * values that cross from one stage to another go through the host. */
 #include "runtime/plan/pipeline.h"
 
 #include <inttypes.h>
@@ -106,7 +106,7 @@ static clef_status connect_stages(clef_plan *plan, clef_error *err)
     return status;
 }
 
-/* Where the list of devices cuts the graph. */
+/* Cuts the graph into one stage for each device of the list. */
 static clef_status cut_graph(const clef_plan *plan, clef_cut *cut, clef_error *err)
 {
     double shares[CLEF_MAX_STAGES];

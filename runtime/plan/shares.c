@@ -1,7 +1,8 @@
 /* How much of a model each of several devices gets. */
 #include "runtime/plan/pipeline.h"
 
-/* What of a device's memory weights and caches may take; activations and the system want the rest. */
+/* The part of a device's memory that weights and caches may take. Activations and the system need the rest.
+ */
 static const double MOST_OF_MEMORY = 0.9;
 
 /* The most layers from `begin` on that fit into so many bytes (0: no limit). */

@@ -104,7 +104,7 @@ static clef_status try_cases(clef_device *dev, const char *path, const char **un
     }
     if (!s)
         clef__os_journal_write("end\n");
-    clef__programs_save_behind(dev);
+    clef__programs_save_in_background(dev);
     return s;
 }
 
@@ -128,7 +128,7 @@ static clef_status try_step(clef_device *dev, const char *path, char *unit, clef
 {
     clef__os_remove(path);
     if (clef__background_allowed(dev))
-        clef__os_go_behind();
+        clef__os_go_to_background();
     dev->cache_policy = CLEF__SAVE_NEVER; /* the others' programs are theirs to keep */
     clef__fused_unit u;
     clef_status s = clef__fused_read_unit(dev, unit, &u, err);
