@@ -45,16 +45,6 @@ INLINED void tile_sums(float16 acc[NT], global const uchar *w, const panel_args 
 /* Chains of sums: few tokens would wait for the multiplier otherwise. */
 enum { CHAINS = NT == 1 ? 8 : NT == 2 ? 4 : 2 };
 
-/* Asks for the weights that follow those of column c of a round, where they begin a line: one line at a time, since a
- * core waits for a burst of them. */
-INLINED void fetch_line(global const ELEM(W_TYPE) *w, int c)
-{
-    if (c * PANEL_ROWS * sizeof *w % LINE_BYTES)
-        return;
-    FETCH((global const uchar *)w + FETCH_AHEAD);
-    FETCH_NEAR((global const uchar *)w + FETCH_NEAR_AHEAD);
-}
-
 INLINED void tile_sums(float16 acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile,
                        X_SPACE const uchar *rows)
 {
@@ -68,10 +58,13 @@ INLINED void tile_sums(float16 acc[NT], global const ELEM(W_TYPE) *w, const pane
         for (int t = 0; t < NT; t++)
             s[c][t] = 0;
     for (; k + CHAINS <= a->k; k += CHAINS) {
+        global const uchar *ahead = (global const uchar *)(w + k * PANEL_ROWS) + FETCH_AHEAD;
+#  pragma unroll
+        for (uint i = 0; i < CHAINS * PANEL_ROWS * sizeof *w; i += LINE_BYTES)
+            FETCH(ahead + i);
 #  pragma unroll
         for (int c = 0; c < CHAINS; c++) {
             const float16 v = LOAD16(W_TYPE, w, (k + c) * PANEL_ROWS);
-            fetch_line(w + (k + c) * PANEL_ROWS, c);
 #  pragma unroll
             for (int t = 0; t < NT; t++)
                 s[c][t] = fma(v, (float16)x[t * a->k + k + c], s[c][t]);
