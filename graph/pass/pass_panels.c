@@ -40,7 +40,7 @@ static int still_reads(const clef_value *n)
     return 1;
 }
 
-static clef_panel_inputs more_of(const clef_value *n)
+static clef_panel_inputs optional_inputs(const clef_value *n)
 {
     return (clef_panel_inputs){.bias = n->in[PANEL_BIAS],
                                .norm_weight = n->in[PANEL_NORM_WEIGHT],
@@ -48,8 +48,8 @@ static clef_panel_inputs more_of(const clef_value *n)
                                .residual = n->in[PANEL_RESIDUAL]};
 }
 
-static clef_value *again(const clef_value *n, clef_value *x, const clef_panel_inputs *more,
-                         const clef_panel_matmul_opts *opts)
+static clef_value *rebuild_with(const clef_value *n, clef_value *x, const clef_panel_inputs *more,
+                                const clef_panel_matmul_opts *opts)
 {
     return clef__panel_matmul(n->graph, x, n->in[PANEL_PACKED], more, opts);
 }
@@ -59,7 +59,7 @@ static clef_value *again(const clef_value *n, clef_value *x, const clef_panel_in
 
 /* 1 when one product can do both: the same of the same x but for rows and biases, and nothing behind it yet.
  */
-static int alike(const clef_value *a, const clef_value *b)
+static int can_merge(const clef_value *a, const clef_value *b)
 {
     const clef_panel_matmul_opts *o = opts_of(a), *p = opts_of(b);
     const clef_value *v = a->in[PANEL_PACKED], *w = b->in[PANEL_PACKED];
@@ -100,7 +100,7 @@ static int64_t packed_bytes(const clef_value *p)
 static clef_value *gate_product(clef_value *n, uint64_t max_alloc_bytes)
 {
     clef_value *gate = n->in[0], *up = n->in[1], *bias;
-    if (!only_product(gate) || !only_product(up) || gate == up || !alike(gate, up) ||
+    if (!only_product(gate) || !only_product(up) || gate == up || !can_merge(gate, up) ||
         opts_of(gate)->n != opts_of(up)->n ||
         (uint64_t)(packed_bytes(gate) + packed_bytes(up)) > max_alloc_bytes || !still_reads(gate) ||
         !still_reads(up))
@@ -116,10 +116,10 @@ static clef_value *activate_product(clef_value *n, int32_t act)
     const clef_value *p = n->in[0];
     if (!only_product(p) || opts_of(p)->act || p->in[PANEL_RESIDUAL] || !still_reads(p))
         return n;
-    const clef_panel_inputs more = more_of(p);
+    const clef_panel_inputs more = optional_inputs(p);
     clef_panel_matmul_opts opts = *opts_of(p);
     opts.act = act;
-    return again(p, p->in[PANEL_X], &more, &opts);
+    return rebuild_with(p, p->in[PANEL_X], &more, &opts);
 }
 
 static clef_value *fuse_act(clef_value *n, const void *user)
@@ -146,22 +146,22 @@ static clef_value *fuse_act(clef_value *n, const void *user)
 
 /* A product that becomes rows of one with others of its set, and the set's product seen as heads, once made.
  */
-typedef struct member {
+typedef struct merge_candidate {
     clef_value *product;
-    struct member *head; /* the set's first, NULL: stays alone; others follow as `next` says */
-    struct member *next;
+    struct merge_candidate *head; /* the set's first, NULL: stays alone; others follow as `next` says */
+    struct merge_candidate *next;
     int64_t first; /* row of the whole */
     clef_value *heads;
     int64_t unit; /* rows a head: of the reshapes that are all its users; 0: others use it too; -1: nobody */
-} member;
+} merge_candidate;
 
 typedef struct members {
-    member *list;
+    merge_candidate *list;
     int32_t n;
     uint64_t max_alloc_bytes;
 } members;
 
-static member *find_member(const members *m, const clef_value *v)
+static merge_candidate *find_candidate(const members *m, const clef_value *v)
 {
     for (int32_t i = 0; i < m->n && is_product(v); i++)
         if (m->list[i].product == v)
@@ -185,7 +185,7 @@ static void find_units(const clef_graph *g, const members *m)
     for (int32_t i = 0; i < g->n_values; i++)
         for (int32_t k = 0; k < g->values[i]->n_in; k++) {
             const clef_value *v = g->values[i];
-            member *x = find_member(m, v->in[k]);
+            merge_candidate *x = find_candidate(m, v->in[k]);
             if (!x)
                 continue;
             const int64_t unit = cuts_heads(v, x->product) ? v->shape.dim[v->shape.rank - 1].n : 0;
@@ -193,20 +193,20 @@ static void find_units(const clef_graph *g, const members *m)
         }
 }
 
-/* Sets of products alike whose users all cut them into heads of one size. All but the last have whole pads of
- * rows. */
+/* Sets of mergeable products whose users all cut them into heads of one size. All but the last have whole
+ * pads of rows. */
 static void find_sets(const members *m)
 {
     for (int32_t i = 0; i < m->n; i++) {
-        member *a = &m->list[i], *last = a;
+        merge_candidate *a = &m->list[i], *last = a;
         int64_t rows = opts_of(a->product)->n, bytes = packed_bytes(a->product);
         if (a->head || a->unit <= 0 || clef__is_output(a->product))
             continue;
         for (int32_t k = i + 1, n = 1; k < m->n && n < MAX_MERGED && rows % PANEL_PAD == 0; k++) {
-            member *b = &m->list[k];
+            merge_candidate *b = &m->list[k];
             const int64_t more = opts_of(b->product)->n;
             if (b->head || b->unit != a->unit || clef__is_output(b->product) ||
-                !alike(a->product, b->product) || rows + more > INT32_MAX ||
+                !can_merge(a->product, b->product) || rows + more > INT32_MAX ||
                 (uint64_t)(bytes + packed_bytes(b->product)) > m->max_alloc_bytes)
                 continue;
             bytes += packed_bytes(b->product);
@@ -221,13 +221,13 @@ static void find_sets(const members *m)
 }
 
 /* Names the product of a whole set after its members: q, k and v of one scope are "qkv". */
-static int name_whole(const member *head, clef_value *y)
+static int name_whole(const merge_candidate *head, clef_value *y)
 {
     const char *dot = strrchr(head->product->name, '.');
     char name[CLEF_NAME_BYTES];
     int n = snprintf(name, sizeof name, "%.*s", dot ? (int)(dot + 1 - head->product->name) : 0,
                      head->product->name);
-    for (const member *i = head; i; i = i->next) {
+    for (const merge_candidate *i = head; i; i = i->next) {
         const char *own = strrchr(i->product->name, '.');
         if (!i->product->named || n >= (int)sizeof name)
             return 1;
@@ -240,13 +240,13 @@ static int name_whole(const member *head, clef_value *y)
 }
 
 /* The product of a whole set, as heads. It stands where the first stood: leaves stand before all nodes. */
-static clef_value *whole_as_heads(const member *head)
+static clef_value *whole_as_heads(const merge_candidate *head)
 {
     clef_value *set[MAX_MERGED], *bias;
     clef_panel_matmul_opts opts = *opts_of(head->product);
     int32_t n = 0;
     opts.n = 0;
-    for (const member *i = head; i; i = i->next) {
+    for (const merge_candidate *i = head; i; i = i->next) {
         opts.n += opts_of(i->product)->n;
         set[n++] = i->product;
     }
@@ -265,10 +265,11 @@ static clef_value *whole_as_heads(const member *head)
 static clef_value *fuse_siblings(clef_value *n, const void *user)
 {
     const members *m = user;
-    member *own = find_member(m, n), *x = n->op == CLEF_OP_reshape ? find_member(m, n->in[0]) : NULL;
-    if (own && own->head == own) {
-        own->heads = whole_as_heads(own);
-        return own->heads ? n : NULL;
+    merge_candidate *candidate = find_candidate(m, n),
+                    *x = n->op == CLEF_OP_reshape ? find_candidate(m, n->in[0]) : NULL;
+    if (candidate && candidate->head == candidate) {
+        candidate->heads = whole_as_heads(candidate);
+        return candidate->heads ? n : NULL;
     }
     if (!x || !x->head)
         return n;
@@ -306,7 +307,7 @@ static clef_status merge_products(clef_graph *g, uint64_t max_alloc_bytes, clef_
         return clef__fail(err, CLEF_E_NOMEM, "graph: no memory for a pass over %d values", g->n_values);
     for (int32_t i = 0; i < g->n_values; i++)
         if (is_product(g->values[i]))
-            m.list[m.n++] = (member){.product = g->values[i], .unit = -1};
+            m.list[m.n++] = (merge_candidate){.product = g->values[i], .unit = -1};
     find_units(g, &m);
     find_sets(&m);
     s = clef__rewrite(g, fuse_siblings, &m, err);
@@ -353,13 +354,13 @@ static clef_value *fuse_norm(clef_value *n, const void *user)
         i++;
     if (!x || i == prologues->n || !still_reads(x))
         return n;
-    clef_panel_inputs more = more_of(n);
+    clef_panel_inputs more = optional_inputs(n);
     clef_panel_matmul_opts opts = *opts_of(n);
     more.norm_weight = x->in[1];
     more.norm_bias = x->in[2];
     opts.norm = x->op == CLEF_OP_rms_norm ? CLEF_PANEL_RMS : CLEF_PANEL_LAYER;
     opts.eps = ((const clef_norm_opts *)(const void *)x->attr)->eps;
-    return again(n, x->in[0], &more, &opts);
+    return rebuild_with(n, x->in[0], &more, &opts);
 }
 
 static clef_status fuse_norms(clef_graph *g, clef_error *err)
@@ -383,9 +384,9 @@ static clef_value *fuse_residual(clef_value *n, const void *user)
         if (!only_product(p) || p->in[PANEL_RESIDUAL] || residual == p || residual->dtype != CLEF_F32 ||
             !clef__shape_equal(&residual->shape, &p->shape) || !clef__is_dense(residual) || !still_reads(p))
             continue;
-        clef_panel_inputs more = more_of(p);
+        clef_panel_inputs more = optional_inputs(p);
         more.residual = residual;
-        return again(p, p->in[PANEL_X], &more, opts_of(p));
+        return rebuild_with(p, p->in[PANEL_X], &more, opts_of(p));
     }
     return n;
 }
