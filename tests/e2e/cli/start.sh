@@ -3,29 +3,13 @@
 . "$(dirname "$0")/../lib.sh"
 export POCL_KERNEL_CACHE=0 CLEF_CACHE_DIR=$tmp/cache
 
-# start COMMAND...: runs it in a process group of its own, where it does not ignore SIGINT as a shell's background jobs do; sets $pid.
-start() {
-  set -m
-  "$@" >"$tmp/out" 2>"$tmp/err" &
-  pid=$!
-  set +m
-}
-# wait_for COMMAND...: waits until the command succeeds or the started program has ended.
-wait_for() { until "$@"; do kill -0 $pid 2>/dev/null || return; sleep 0.1; done; }
-
-# One signal, to clef alone; a second one would end it at once.
-start "$CLEF" run -p "ROMEO:" -n 200 --temp 0 --ignore-eos
-wait_for grep -q "device" "$tmp/err"
-kill -INT $pid
-wait $pid
+# `timeout`: a shell's background jobs ignore SIGINT. --foreground: one signal, to clef alone; a second one would end it at once.
+timeout --foreground --preserve-status -s INT 1 "$CLEF" run -p "ROMEO:" -n 200 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
 same "Ctrl-C while kernels are built" 130 $?
 same "writes nothing" "" "$(cat "$tmp/out")"
 if grep -q "interrupted" "$tmp/err"; then ok "and says so"; else fail "and says so: $(cat "$tmp/err")"; fi
 # To the prover too, as a terminal does it: that it ended says nothing of the kernels.
-start "$CLEF" run -p "ROMEO:" -n 200 --temp 0 --ignore-eos
-wait_for pgrep -f "selftest --prove $CLEF_CACHE_DIR/" >/dev/null
-kill -INT -- -$pid
-wait $pid
+timeout --preserve-status -s INT 2 "$CLEF" run -p "ROMEO:" -n 200 --temp 0 --ignore-eos >"$tmp/out" 2>"$tmp/err"
 same "Ctrl-C to all processes" 130 $?
 same "a half-built cache is no obstacle" "$("$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q 2>"$tmp/aside")" \
   "$(POCL_KERNEL_CACHE=1 CLEF_CACHE_DIR= "$CLEF" run -p "ROMEO:" -n 8 --temp 0 --ignore-eos -q)"
