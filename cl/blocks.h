@@ -61,7 +61,7 @@ static inline float half_at(block_bytes p) { return half_of_bits(u16_at(p)); }
 static inline args_int i8_at(block_bytes p) { return (args_int)(p[0] ^ 128) - 128; }
 static inline args_uint nibble(args_uint byte, args_uint upper) { return byte >> 4 * upper & 15; }
 
-/* ---- blocks of 32 -------------------------------------------------------------------------------------- */
+/* ---- blocks of 32 ---------------------------------------------------------------------------- */
 
 /* d(2) q(16): x = d (q - 8); the low nibbles are elements 0..15, the high ones 16..31, as in all of these. */
 static inline void q4_0_16(block_bytes b, args_uint g, float *x)
@@ -133,7 +133,7 @@ static inline void mxfp4_16(block_bytes b, args_uint g, float *x)
     }
 }
 
-/* ---- K formats: blocks of 256 -------------------------------------------------------------------------- */
+/* ---- K formats: blocks of 256 ---------------------------------------------------------------- */
 
 /* Two bits of each element: byte j of 32 holds elements j, 32 + j, 64 + j and 96 + j of a half. */
 static inline args_uint crumb(block_bytes q, args_uint g, args_uint i)
@@ -201,7 +201,7 @@ static inline void q6_k_16(block_bytes b, args_uint g, float *x)
     }
 }
 
-/* ---- ternary: blocks of 256, x = d (q - 1) ------------------------------------------------------------- */
+/* ---- ternary: blocks of 256, x = d (q - 1) --------------------------------------------------- */
 
 /* q(48) h(4) d(2): a byte is a fraction of 256 with five digits to base 3 (h: four), the most significant
  * first. 32 bytes hold elements 0..159, 16 the next 80, 4 the last 16. */
@@ -230,7 +230,7 @@ static inline void tq2_0_16(block_bytes b, args_uint g, float *x)
         x[i] = d * (float)((args_int)crumb(b, g, i) - 1);
 }
 
-/* ---- IQ formats: blocks of 256, whose elements lie in a codebook by 8 or 4 ----------------------------- */
+/* ---- IQ formats: blocks of 256, whose elements lie in a codebook by 8 or 4 ------------------- */
 
 /* d(2) h(2) s(4) q(128): scales of 6 bits less 32 for 32 elements, their upper two bits in h; q as
  * IQ4_NL's. */

@@ -2,7 +2,8 @@
  * work-item an element. */
 #include "args.h"
 
-kernel void gather_elements(const gather_elements_args a, global float *out, global const float *x, global const int *ids)
+kernel void gather_elements(const gather_elements_args a, global float *out, global const float *x,
+                            global const int *ids)
 {
     const uint i = get_global_id(0);
     if (i >= a.n)

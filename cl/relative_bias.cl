@@ -7,7 +7,8 @@
 #  error "relative.cl needs HAS_POS"
 #endif
 
-kernel void relative_bias(const relative_bias_args a, global float *out, global const float *x, global const int *pos)
+kernel void relative_bias(const relative_bias_args a, global float *out, global const float *x,
+                          global const int *pos)
 {
     const uint row = get_group_id(0), h = row / a.queries, t = row % a.queries;
 #if HAS_POS

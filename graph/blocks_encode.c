@@ -116,8 +116,7 @@ void clef__q5_1_encode(const float *x, uint8_t *block)
     put_codes(codes, block + 8, block + 4);
 }
 
-/* ---- formats whose 16 numbers are not evenly spaced
- * ------------------------------------------------------------------------------ */
+/* ---- formats whose 16 numbers are not evenly spaced ------------------------------------------ */
 
 static const float iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                      1,    13,   25,  38,  53,  69,  89,  113};

@@ -15,6 +15,7 @@
 clef_status clef__fail(clef_error *err, clef_status status, const char *format, ...) CLEF_PRINTF(3, 4);
 
 /** The same with an OpenCL code. */
-clef_status clef__fail_cl(clef_error *err, clef_status status, int32_t cl_code, const char *format, ...) CLEF_PRINTF(4, 5);
+clef_status clef__fail_cl(clef_error *err, clef_status status, int32_t cl_code, const char *format, ...)
+                          CLEF_PRINTF(4, 5);
 
 #endif

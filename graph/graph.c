@@ -137,9 +137,7 @@ int clef__graph_rename(clef_graph *g, clef_value *v, const char *name)
     return 1;
 }
 
-/* ---- symbols
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
 static clef__symbol_role role_of(const char *name)
 {
@@ -215,8 +213,7 @@ clef_status clef_graph_set_bound(clef_graph *g, const char *symbol, int64_t valu
     return clef__fail(err, CLEF_E_NOT_FOUND, "the graph has no symbol '%s'", symbol);
 }
 
-/* ---- scopes and names
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- scopes and names ------------------------------------------------------------------------ */
 
 void clef_scope_push(clef_graph *g, const char *format, ...)
 {
@@ -263,9 +260,7 @@ clef_value *clef_named(clef_value *v, const char *format, ...)
     return v;
 }
 
-/* ---- leaves
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- leaves ---------------------------------------------------------------------------------- */
 
 static clef_value *leaf(clef_graph *g, clef_value_kind kind, const char *name, clef_dtype dtype,
                         const clef_shape *shape)
@@ -338,9 +333,7 @@ clef_value *clef_constant(clef_graph *g, const char *name, clef_dtype dtype, cle
     return v;
 }
 
-/* ---- outputs
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- outputs --------------------------------------------------------------------------------- */
 
 int clef__graph_add_output(clef_graph *g, const char *name, clef_value *v)
 {
@@ -392,9 +385,7 @@ void clef_output(clef_graph *g, const char *name, clef_value *v)
     clef__graph_add_output(g, name, v);
 }
 
-/* ---- looking
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 clef_value_info clef_value_describe(const clef_value *v)
 {
@@ -437,9 +428,7 @@ clef_value *clef_graph_output(const clef_graph *g, int32_t i, const char **name)
     return g->outputs[i].value;
 }
 
-/* ---- copying
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- copying --------------------------------------------------------------------------------- */
 
 static int clone_value(clef_graph *to, const clef_value *v)
 {

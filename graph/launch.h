@@ -24,23 +24,26 @@ typedef struct clef_launch {
     const char       *source; /* static: the stem of the file in cl/ ("softmax") */
     const char       *kernel; /* static: the function in it ("softmax_rows") */
     clef_def          defs[CLEF_MAX_DEFS]; /* up to the first NULL name */
-    int32_t           c_version; /* of OpenCL C that the program is built as, 10 * major + minor; 0 means 12 */
+    int32_t           c_version; /* of OpenCL C that the program is built as, 10 * major + minor; 0 means
+                                    12 */
     const void       *args;   /* argument block (cl/args.h), kernel argument 0; copied by clef__launch */
     uint32_t          args_bytes;
-    const clef_value *bufs[CLEF_MAX_BUFS]; /* kernel arguments 1 ..: outputs, then inputs; up to n_bufs; NULL passes a null
-                                              pointer, CLEF__SCRATCH the node's scratch */
+    const clef_value *bufs[CLEF_MAX_BUFS]; /* kernel arguments 1 ..: outputs, then inputs; up to n_bufs; NULL
+                                              passes a null pointer, CLEF__SCRATCH the node's scratch */
     uint32_t          n_bufs;
     uint32_t          groups[3]; /* work-groups; 0 means 1 */
     uint32_t          local[3];  /* work-items a group; 0 means 1 */
     uint64_t          scratch_bytes; /* of the node, shared by its launches; the plan takes the largest */
     const clef_value *node;   /* filled by clef__launch */
-    const struct clef_variant *variant; /* the same: what serves the node; NULL where the op has one implementation */
+    const struct clef_variant *variant; /* the same: what serves the node; NULL where the op has one
+                                           implementation */
 } clef_launch;
 
 extern const clef_value clef__scratch_marker;
 #define CLEF__SCRATCH (&clef__scratch_marker)
 
-/** c[m, n] = alpha * a b + beta * c, row-major, f32, `batch` times with strides: CLBlastSgemmStridedBatched's arguments in elements. */
+/** c[m, n] = alpha * a b + beta * c, row-major, f32, `batch` times with strides: CLBlastSgemmStridedBatched's
+ *  arguments in elements. */
 typedef struct clef_gemm_call {
     uint32_t m, n, k, batch;
     uint32_t transpose_a, transpose_b;

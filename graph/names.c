@@ -88,8 +88,7 @@ void clef__names_remove(clef__names *names, const clef_value *value)
         *slot = &removed_mark;
 }
 
-/* ---- what may be a name
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- what may be a name ---------------------------------------------------------------------- */
 
 int clef__is_name_char(char c)
 {

@@ -7,16 +7,17 @@
 /** The graph that is being built, and which values of the node's graph it has leaves for. */
 typedef struct clef__shrinker clef__shrinker;
 
-/** A graph with a copy of `n`, whose inputs are leaves of the same dtypes, and one output "proof". Weights have fewer rows where the op
- *  can say so (clef_op_def.shrink). *out is NULL when the node does not fit into a small graph. CLEF_E_NOMEM. Free with
- *  clef_graph_destroy(). */
+/** A graph with a copy of `n`, whose inputs are leaves of the same dtypes, and one output "proof". Weights
+ *  have fewer rows where the op can say so (clef_op_def.shrink). *out is NULL when the node does not fit
+ *  into a small graph. CLEF_E_NOMEM. Free with clef_graph_destroy(). */
 clef_status clef__graph_of_node(const clef_value *n, clef_graph **out, clef_error *err);
 
-/* ---- for clef_op_def.shrink ---- */
+/* ---- for clef_op_def.shrink ------------------------------------------------------------------ */
 
 /** The graph that the node is added to. */
 clef_graph *clef__shrink_graph(const clef__shrinker *s);
-/** A leaf for v as it is; NULL for a v of NULL. Views of states are rebuilt on a leaf, since kernels may read the state behind them. */
+/** A leaf for v as it is; NULL for a v of NULL. Views of states are rebuilt on a leaf, since kernels may read
+ *  the state behind them. */
 clef_value *clef__shrink_copy(clef__shrinker *s, const clef_value *v);
 /** A leaf for v with dim `axis` cut to n, which may not be more than it has. */
 clef_value *clef__shrink_cut(clef__shrinker *s, const clef_value *v, int32_t axis, int64_t n);

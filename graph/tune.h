@@ -1,4 +1,5 @@
-/* What the tuner has to know about an op: which of its nodes count as one case, and how such a case is built. */
+/* What the tuner has to know about an op: which of its nodes count as one case, and how such a case is
+ * built. */
 #ifndef CLEF_GRAPH_TUNE_H
 #define CLEF_GRAPH_TUNE_H
 
@@ -6,13 +7,15 @@
 
 struct clef_lowering;
 
-/** Nodes with equal keys are tuned as one case (graph/lower/tune_ops.c). A dim that is a symbol counts as its bound. */
+/** Nodes with equal keys are tuned as one case (graph/lower/tune_ops.c). A dim that is a symbol counts as its
+ *  bound. */
 typedef struct clef_tune_key {
     int32_t op, dtype, n, k; /* of matrix products: the weight's dtype, its rows and its columns */
     int32_t rows; /* class of the number of rows: CLEF_ROWS_* */
     int32_t form; /* what else the op's variants depend on, by op */
 } clef_tune_key;
-enum { CLEF_ROWS_ONE, CLEF_ROWS_FEW, CLEF_ROWS_MANY, CLEF_N_ROWS, CLEF_FEW_ROWS = 8 /* the most that are few */ };
+enum { CLEF_ROWS_ONE, CLEF_ROWS_FEW, CLEF_ROWS_MANY, CLEF_N_ROWS };
+enum { CLEF_FEW_ROWS = 8 }; /* the most rows that count as few */
 
 /** Sizes of a case's data. */
 typedef struct clef__tune_sizes {
@@ -20,17 +23,20 @@ typedef struct clef__tune_sizes {
     int64_t x_elements;  /* elements of the activations at one position */
 } clef__tune_sizes;
 
-/** How the tuner tries an op. `n` below is the number of the weight's rows that the case keeps, at most key->n. */
+/** How the tuner tries an op. `n` below is the number of the weight's rows that the case keeps, at most
+ *  key->n. */
 typedef struct clef__tune_op {
     clef_tune_key (*key)(const struct clef_lowering *lo, const clef_value *n); /* all but key.op */
     int (*takes_node)(const clef_value *n);      /* NULL: every node of the op can be tuned */
     int (*takes_key)(const clef_tune_key *key);  /* 1 when a case can be built from the key */
     clef__tune_sizes (*sizes)(const clef_tune_key *key, int32_t n);
-    /** Writes copy i of the node as text: input xI, weight wI, output yI; symbol T counts rows. Returns as snprintf() does. */
+    /** Writes copy i of the node as text: input xI, weight wI, output yI; symbol T counts rows. Returns as
+     *  snprintf() does. */
     int (*write)(const clef_tune_key *key, int32_t n, int32_t i, char *text, size_t room);
     /** Writes the key for people: "q4_0 [4864, 896] x 1 row". */
     void (*describe)(const clef_tune_key *key, char *text, size_t room);
-    int32_t packs;   /* 1: the weight is packed, which copies it; write() gives the node before the choose pass */
+    int32_t packs;   /* 1: the weight is packed, which copies it; write() gives the node before the choose
+                        pass */
     int32_t whole;   /* 1: a case keeps all of key->n */
     int32_t at_load; /* 1: heavy cases are also tuned when a plan is created */
 } clef__tune_op;
@@ -43,8 +49,8 @@ int clef__tune_key_order(const clef_tune_key *a, const clef_tune_key *b);
 clef_tune_key clef__tune_key(const struct clef_lowering *lo, const clef_value *n);
 
 enum { CLEF_TUNE_TEXT_BYTES = 256 };
-/** Graph i of those that are worth tuning without a model at hand: products of the sizes that models of half a billion to eight billion
- *  weights have. 0: there are no more. */
+/** Graph i of those that are worth tuning without a model at hand: products of the sizes that models of half
+ *  a billion to eight billion weights have. 0: there are no more. */
 int clef__tune_common_text(int32_t i, char text[CLEF_TUNE_TEXT_BYTES]);
 
 #endif

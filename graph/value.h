@@ -38,8 +38,10 @@ struct clef_value {
     const void     *data;              /* constant: its bytes, in the arena */
     const clef_weight_part *part;      /* weight: NULL, or what it is a part of */
     int32_t         named;             /* the name was chosen, not made up */
-    const clef_value *last_write;      /* state: the last node that writes it in the list so far; itself while there is none */
-    int32_t         is_large;          /* at the bounds it, or what it is a view of, is beyond what kernels can address */
+    const clef_value *last_write;      /* state: the last node that writes it in the list so far; itself
+                                          while there is none */
+    int32_t         is_large;          /* at the bounds it, or what it is a view of, is beyond what kernels
+                                          can address */
     int32_t         n_uses;            /* while passes run: by nodes and outputs */
     clef_value     *forward;           /* while passes run: what stands in its place, NULL if itself */
     _Alignas(8) unsigned char attr[CLEF_ATTR_BYTES]; /* the op's options struct */
@@ -89,20 +91,24 @@ clef_value *clef__graph_fail(clef_graph *g, clef_status status, const char *form
 char *clef__graph_strdup(clef_graph *g, const char *text);
 
 /* These return 0, with the graph's error set, when out of memory (add_output: or when the name is taken). */
-int clef__graph_append(clef_graph *g, clef_value *v);                          /* at the end of the list; sets v->id */
+int clef__graph_append(clef_graph *g, clef_value *v);                          /* at the end of the list;
+                                                                                  sets v->id */
 int clef__graph_add_output(clef_graph *g, const char *name, clef_value *v);     /* renames nothing */
-/** Gives v the name. A value that has it without having chosen it gets another; one that chose it is an error (0), and so is a name of no
- *  bytes or of CLEF_NAME_BYTES and more. */
+/** Gives v the name. A value that has it without having chosen it gets another; one that chose it is an error
+ *  (0), and so is a name of no bytes or of CLEF_NAME_BYTES and more. */
 int clef__graph_rename(clef_graph *g, clef_value *v, const char *name);
-/** The first free name "<scope>op_N" in `name`; scope_bytes of scope. 0, with the graph's error set, when it would be too long. */
-int clef__graph_make_name(clef_graph *g, const char *scope, size_t scope_bytes, clef_op op, char name[CLEF_NAME_BYTES]);
+/** The first free name "<scope>op_N" in `name`; scope_bytes of scope. 0, with the graph's error set, when it
+ *  would be too long. */
+int clef__graph_make_name(clef_graph *g, const char *scope, size_t scope_bytes, clef_op op,
+                          char name[CLEF_NAME_BYTES]);
 
-/** Adds a node: checks arity and dtypes, inserts copies where the op wants a dense input, infers dtype and shape, appends.
- *  in: n_in values, NULL for an absent optional one. attr: NULL (zero) or the op's options struct (attr_bytes of its definition).
- *  NULL, with the graph's error set, when something does not fit or a mandatory input is NULL. */
+/** Adds a node: checks arity and dtypes, inserts copies where the op wants a dense input, infers dtype and
+ *  shape, appends. in: n_in values, NULL for an absent optional one. attr: NULL (zero) or the op's options
+ *  struct (attr_bytes of its definition). NULL, with the graph's error set, when something does not fit or a
+ *  mandatory input is NULL. */
 clef_value *clef__node(clef_graph *g, clef_op op, clef_value *const *in, int32_t n_in, const void *attr);
 
-/* ---- shapes ---------------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 int        clef__dim_equal(clef_dim a, clef_dim b);
 int        clef__shape_equal(const clef_shape *a, const clef_shape *b);
 /** Dim i counted from the right (0: the last); 1 beyond the rank. */
@@ -125,15 +131,16 @@ int        clef__rows_dense(const clef_value *v);
 int32_t    clef__view_depth(const clef_value *v);
 /** Keeps states' last_write right: call it for each value as it joins the list. */
 void       clef__track_state(clef_value *v);
-/** Where v shows a state as it was before a later write in the list so far: the node that writes; else NULL. Such a value may not be used
- *  any more: its memory holds something else. */
+/** Where v shows a state as it was before a later write in the list so far: the node that writes; else NULL.
+ *  Such a value may not be used any more: its memory holds something else. */
 const clef_value *clef__overwritten_by(const clef_value *v);
 /** Product of dims at the given symbol values (NULL: at their bounds). */
 int64_t    clef__dim_at(const clef_graph *g, clef_dim d, const int64_t *symbols);
 int64_t    clef__elements(const clef_value *v, const int64_t *symbols);
 /** 1 when a value of this shape, at the symbols' bounds, has less than 2^bits elements. */
 int        clef__fits_bits(const clef_graph *g, const clef_shape *s, int32_t bits);
-/** Bits of the number of elements: what a value may have, so that its bytes can be counted, and what kernels can address. */
+/** Bits of the number of elements: what a value may have, so that its bytes can be counted, and what kernels
+ *  can address. */
 enum { CLEF__VALUE_BITS = 56, CLEF__KERNEL_BITS = 32 };
 /** Bytes of the dense value at the given symbol values (NULL: at their bounds). */
 int64_t    clef__bytes(const clef_value *v, const int64_t *symbols);

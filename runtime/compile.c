@@ -59,7 +59,7 @@ clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const cl
                        : compile_for_one(dev, graph, opts, out, err);
 }
 
-/* ---- the tuner, which runs only what is trusted ---- */
+/* ---- the tuner, which runs only what is trusted ---------------------------------------------- */
 
 clef_status clef_tune(clef_device *dev, const clef_graph *graph, const clef_plan_opts *plan_opts,
                       const clef_tune_opts *opts, clef_error *err)

@@ -1,11 +1,10 @@
-/* What the tests of files share: a folder for temporary files, files written in a small language, errors checked.
+/* What the tests of files share: a folder for temporary files, files written in a small language, errors
+ * checked.
  *
- * In the language, blanks separate pieces, and a piece is
- *   1:N 2:N 4:N 8:N   an integer of that many bytes, little-endian (N may be negative)
- *   f:X               a float of 4 bytes
- *   s:TEXT            8 bytes of length, then the text
- *   t:TEXT            the text alone
- *   z:N  p:N          N zero bytes; zero bytes up to a multiple of N */
+ * In the language, blanks separate pieces, and a piece is 1:N 2:N 4:N 8:N   an integer of that many bytes,
+ *   little-endian (N may be negative) f:X               a float of 4 bytes s:TEXT            8 bytes of
+ *   length, then the text t:TEXT            the text alone z:N  p:N          N zero bytes; zero bytes up to
+ *   a multiple of N */
 #ifndef CLEF_TESTS_FILES_H
 #define CLEF_TESTS_FILES_H
 
@@ -94,13 +93,15 @@ static inline void assemble(blob *b, const char *spec)
 }
 
 /* The status and a piece of the message, which also has to name the subject (the file). */
-static inline void check_error(const char *row, clef_status status, const clef_error *err, clef_status wanted, const char *piece)
-{
+static inline void check_error(const char *row, clef_status status, const clef_error *err, clef_status wanted,
+                               const char *piece) {
     if (status != wanted || (wanted != CLEF_OK && (err->status != wanted || !strstr(err->text, piece))))
-        fail_msg("%s\n  gives %s: %s\n  expected %s with \"%s\"", row, clef_status_name(status), err->text, clef_status_name(wanted), piece);
+        fail_msg("%s\n  gives %s: %s\n  expected %s with \"%s\"", row, clef_status_name(status), err->text,
+                 clef_status_name(wanted), piece);
 }
 
-/* The bytes alone in memory of exactly their size, so that a sanitizer sees the first byte read beyond them. */
+/* The bytes alone in memory of exactly their size, so that a sanitizer sees the first byte read beyond them.
+ */
 static inline void *exact(const void *data, size_t n)
 {
     void *copy = malloc(n + (n == 0));
@@ -109,13 +110,15 @@ static inline void *exact(const void *data, size_t n)
     return copy;
 }
 
-/* Group set-up and tear-down: a fresh folder; the tests remove their files. TEST_NAME keeps programs that run side by side apart. */
+/* Group set-up and tear-down: a fresh folder; the tests remove their files. TEST_NAME keeps programs that
+ * run side by side apart. */
 static inline int make_temp_dir(void **state)
 {
     (void)state;
     const char *tmp = clef__os_env("TMPDIR");
     clef_error err = {0};
-    snprintf(temp_dir, sizeof temp_dir, "%.180s/clef-" TEST_NAME "-%llx-%llx", tmp ? tmp : "/tmp", (unsigned long long)time(NULL),
+    snprintf(temp_dir, sizeof temp_dir, "%.180s/clef-" TEST_NAME "-%llx-%llx", tmp ? tmp : "/tmp",
+             (unsigned long long)time(NULL),
              (unsigned long long)(uintptr_t)&err / 16 % 0xFFFFFF);
     return clef__os_make_dirs(temp_dir, &err) == CLEF_OK ? 0 : -1;
 }

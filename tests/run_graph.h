@@ -4,7 +4,8 @@
 
 #include "clef/clef.h"
 
-/** The device that tests use: $CLEF_TEST_DEVICE, else a CPU if there is one, else the best. NULL, after saying so, when there is none. */
+/** The device that tests use: $CLEF_TEST_DEVICE, else a CPU if there is one, else the best. NULL, after
+ *  saying so, when there is none. */
 clef_device *test_device(void);
 
 typedef struct test_tensor {
@@ -13,10 +14,9 @@ typedef struct test_tensor {
     size_t       n_bytes;
 } test_tensor;
 
-/** Parses, optimises (with optimize) and runs the graph with its symbols at their bounds; inputs end with a NULL name. Any error fails
- *  the test.
- *  out takes n_bytes of the output called `output`. */
-void test_run(clef_device *dev, const char *text, int optimize, clef_gemm gemm, const test_tensor *inputs, const char *output, void *out,
-              size_t n_bytes);
+/** Parses, optimises (with optimize) and runs the graph with its symbols at their bounds; inputs end with a
+ *  NULL name. Any error fails the test. out takes n_bytes of the output called `output`. */
+void test_run(clef_device *dev, const char *text, int optimize, clef_gemm gemm, const test_tensor *inputs,
+              const char *output, void *out, size_t n_bytes);
 
 #endif

@@ -27,7 +27,7 @@ int cli_report(const clef_error *err)
     return cli_fail(err->status == CLEF_E_CANCELLED ? CLI_INTERRUPTED : CLI_FAILED, "%s", text);
 }
 
-/* ---- names and what was likely meant ---- */
+/* ---- names and what was likely meant --------------------------------------------------------- */
 
 /* The k-th name of "a,b,c" and its length; NULL beyond the last. */
 static const char *name_at(const char *names, int32_t k, size_t *n)
@@ -103,7 +103,7 @@ const char *cli_nearest(const char *word, const void *names, size_t stride, char
     return found;
 }
 
-/* ---- values ---- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static int parse_int(const cli_option *o, const char *shown, const char *text, int32_t *out)
 {
@@ -193,7 +193,7 @@ static int set_value(const cli_option *o, const char *shown, const char *text, v
     return CLI_USAGE;
 }
 
-/* ---- argv ---- */
+/* ---- argv ------------------------------------------------------------------------------------ */
 
 static const cli_option *find_long(const cli_command *c, const char *word, size_t n)
 {

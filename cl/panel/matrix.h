@@ -42,7 +42,7 @@ static inline uint matrix_lane(void) { return get_local_id(0) % MATRIX_LANES; }
 static inline uint matrix_unit(void) { return get_local_id(0) / MATRIX_LANES; }
 #endif
 
-/* ---- fragments ----------------------------------------------------------------------------------------- */
+/* ---- fragments ------------------------------------------------------------------------------- */
 
 #if MATRIX == 1
 /* Items in eight fours: four g has row g and g + 8 of w and row g of x, its item t the words t and t + 4.
@@ -154,7 +154,7 @@ static inline matrix_floats matrix_of_tokens(local const float *p, uint lane)
 #endif
 }
 
-/* ---- products ------------------------------------------------------------------------------------------ */
+/* ---- products -------------------------------------------------------------------------------- */
 
 typedef local uint *matrix_scratch;
 

@@ -28,7 +28,7 @@ static inline tile_ptrs tile_at(global const uchar *w, uint tile, uint tiles, ui
     return p;
 }
 
-/* ---- codes --------------------------------------------------------------------------------------------- */
+/* ---- codes ----------------------------------------------------------------------------------- */
 
 /* The table's byte for each nibble (bytes of 0..15). */
 #if CODE_TABLE == TABLE_IQ4
@@ -102,7 +102,7 @@ static inline void block_codes(const tile_ptrs *p, uint b, int16 v[8])
 #endif
 }
 
-/* ---- scales -------------------------------------------------------------------------------------------- */
+/* ---- scales ---------------------------------------------------------------------------------- */
 
 /* Sixteen halves. vload_half16 is two instructions of half the width on PoCL. */
 static inline float16 halves(global const uchar *p)
@@ -164,7 +164,7 @@ static inline void next_step(tile_ptrs *p)
     p->scales += SCALE_BYTES;
 }
 
-/* ---- weights as floats --------------------------------------------------------------------------------- */
+/* ---- weights as floats ----------------------------------------------------------------------- */
 
 /* The weights of column i of a block whose codes and scales are v, scale and more. */
 static inline float16 column_floats(const int16 v[8], uint i, const float16 scale[2], float16 more)

@@ -29,7 +29,7 @@ static inline lane_ptrs lane_at(global const uchar *w, uint tile, uint tiles, ui
     return p;
 }
 
-/* ---- codes --------------------------------------------------------------------------------------------- */
+/* ---- codes ----------------------------------------------------------------------------------- */
 
 /* The table's signed byte for each nibble (bytes of 0..15). */
 #if CODE_TABLE == TABLE_IQ4
@@ -70,7 +70,7 @@ static inline uint2 lane_codes(const lane_ptrs *p, uint b, uint g)
 #endif
 }
 
-/* ---- scales -------------------------------------------------------------------------------------------- */
+/* ---- scales ---------------------------------------------------------------------------------- */
 
 static inline uint lane_word(const lane_ptrs *p, global const uchar *from, uint i)
 {

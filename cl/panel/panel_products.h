@@ -81,7 +81,7 @@ static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
 }
 #endif
 
-/* ---- codes as products take them ----------------------------------------------------------------------- */
+/* ---- codes as products take them ------------------------------------------------------------- */
 
 /* For few tokens the high nibble stays where it is: products with it are 16 times what they are, which a
  * shift of their sum mends. */
@@ -135,7 +135,7 @@ static inline void fetch_scales(const tile_ptrs *p)
 #endif
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* super_step: a step of 256 columns with one token, where scales are in words: acc += the step's columns .
  * token. */

@@ -13,7 +13,7 @@
 #include "weights.h"
 #include "sample_limits.h"
 
-/* ---- the pick ------------------------------------------------------------------------------------------ */
+/* ---- the pick -------------------------------------------------------------------------------- */
 
 /* The lowest id whose logit is the largest. */
 static uint first_of(const sample_args *a, row_memory m, global const float *z, float most, sum_scratch s)
@@ -116,7 +116,7 @@ static uint pick(const sample_args *a, global const sample_options *o, row_memor
     return draw(a, o, m, in, n, mix(seed + mix(row) + number * 0x9e3779b97f4a7c15UL), s);
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 #define PARAMETERS                                                                                \
     STAGE_GROUP const sample_args a, global int *out, global ulong *scratch, global int *history, \

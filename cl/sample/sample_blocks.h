@@ -129,7 +129,7 @@ static row_memory memory_of(const sample_args *a, global ulong *scratch, uint ro
     return m;
 }
 
-/* ---- blocks -------------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* -inf beyond the row. */
 static wide_float load_logits(global const float *z, uint i, uint n)

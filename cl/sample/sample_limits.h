@@ -5,7 +5,7 @@
 
 #include "sample_blocks.h"
 
-/* ---- numbers ------------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static wide_ulong as_mask(wide_int mask)
 {
@@ -42,7 +42,7 @@ static ulong mix(ulong z)
     return z ^ z >> 31;
 }
 
-/* ---- limits -------------------------------------------------------------------------------------------- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 /* The first elements in order: those nearer than `far`, and of those at it the ones before index `ties`. */
 typedef struct limit {

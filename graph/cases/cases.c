@@ -69,7 +69,7 @@ static int next_word(const char **at, word *out)
     return out->n > 0 || is_quoted;
 }
 
-/* ---- "for" ---- */
+/* ---- "for" ----------------------------------------------------------------------------------- */
 
 static clef_status add_values(reader *r, const char *line, const char *at)
 {
@@ -120,7 +120,7 @@ static clef_status read_values(reader *r, const char *start, const char *end)
     return s;
 }
 
-/* ---- lines ---- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 /* The value of the name that begins at `name`, in row `row`; 0: it has none. */
 static int find_value(const reader *r, const char *name, size_t length, size_t row, word *out)

@@ -5,7 +5,7 @@
 
 enum { MOST_BLOCK_ELEMENTS = 256 };
 
-/* ---- random numbers ---- */
+/* ---- random numbers -------------------------------------------------------------------------- */
 
 double clef__random_uniform(uint64_t *state)
 {
@@ -33,7 +33,7 @@ void clef__random_block(uint64_t *state, clef_dtype dtype, void *block, float *x
     }
 }
 
-/* ---- data ---- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 static void free_leaf(clef__leaf *l)
 {
@@ -117,7 +117,7 @@ const void *clef__oracle_weight(void *oracle, const char *name, clef_dtype dtype
     return v && v->dtype == dtype && o->leaves[v->id].n_bytes == n_bytes ? o->leaves[v->id].bytes : NULL;
 }
 
-/* ---- results ---- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static clef_status read_leaf(void *user, const clef_value *v, double *x, int64_t n, clef_error *err)
 {

@@ -56,7 +56,7 @@ clef_status clef__rope_launch(clef_lowering *lo, rope_args args, const clef_valu
 clef_status clef__cache_write_launch(clef_lowering *lo, const cache_write_args *args, const clef_value *cache,
                                      const clef_value *x, const clef_value *pos, clef_error *err);
 
-/* ---- for the references -------------------------------------------------------------------------------- */
+/* ---- for the references ---------------------------------------------------------------------- */
 
 /** x[0 .. 2 half) turned by position * freqs, in place: rope's formula. */
 void clef__ref_turn(double *x, const double *freqs, int64_t half, double position, int32_t interleaved,

@@ -29,9 +29,7 @@ int64_t clef__panel_bytes(clef_dtype dtype, int64_t n, int64_t k)
     return padded(n) * (k / clef_dtype_block_elems(dtype)) * clef_dtype_block_bytes(dtype);
 }
 
-/* ---- reading
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static unsigned byte_at(const double *bytes, int64_t at)
 {

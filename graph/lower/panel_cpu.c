@@ -17,9 +17,7 @@ static int is_floats(const clef_panel_matmul_opts *o)
     return clef_dtype_block_elems((clef_dtype)o->dtype) == 1;
 }
 
-/* ---- a few rows
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- a few rows ------------------------------------------------------------------------------ */
 
 /* Bytes of a prepared row: rounded up to a power of two, so that rows of nearly one length share a program.
  */
@@ -86,9 +84,7 @@ static clef_status lower_gemv(clef_lowering *lo, const clef_value *n, clef_error
         err);
 }
 
-/* ---- many rows
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- many rows ------------------------------------------------------------------------------- */
 
 static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error *err)
 {

@@ -60,9 +60,7 @@ static uint32_t group_for(const clef_lowering *lo, uint32_t n)
     return wg;
 }
 
-/* ---- rows of x
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- rows of x ------------------------------------------------------------------------------- */
 
 static int is_prepared(const clef_value *n, const means *by)
 {
@@ -106,9 +104,7 @@ clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x
         err);
 }
 
-/* ---- a few rows
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- a few rows ------------------------------------------------------------------------------ */
 
 /* Work-items for each tile: no more teams than parts of K, and no more than keep the device busy. */
 static uint32_t lanes_of(const clef_lowering *lo, const clef_panel_matmul_opts *o, uint32_t tiles)
@@ -160,9 +156,7 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
     return status;
 }
 
-/* ---- many rows
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- many rows ------------------------------------------------------------------------------- */
 
 enum {
     TILE_GROUP = 256, /* items of a group of panel_gpu_gemm */

@@ -45,7 +45,7 @@ static int is_no_cpu(const clef_lowering *lo, const clef_value *n)
     return !lo->caps->is_cpu;
 }
 
-/* ---- matrix units ---- */
+/* ---- matrix units ---------------------------------------------------------------------------- */
 
 static const char matrix_shapes[] = "more than 4 rows of activations in 8 bits or half precision";
 
@@ -72,7 +72,7 @@ const clef_variant clef__panel_matmul_dpas = {
     .fits = clef__matrix_fits,
     .lower = clef__lower_panel_matrix};
 
-/* ---- instructions. items: work-items of a group, where a launch takes a few rows ---- */
+/* ---- instructions. items: work-items of a group, where a launch takes a few rows ------------- */
 
 const clef_variant clef__panel_matmul_dot = {.name = "dot",
                                              .device_text = "cl_khr_integer_dot_product",

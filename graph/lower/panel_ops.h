@@ -32,14 +32,15 @@ typedef enum clef_panel_act {
 
 /** How a product may round its activations x.
  *    F32        not at all.
- *    INT8       to 8 bits in blocks of 32 of its last dim: d = max |x| / 127, q = round(x / d). For block formats
- *               and k % 32 == 0. The product is one of integers, so the only error is that of rounding x: under
- *               1 % of a row's norm unless one element of a block is much larger than the others.
- *    HALF       the device may round x to half precision, in blocks as above, and add a block's products in it;
- *               sums of blocks are f32. With weights in f16 or bf16 (k % 32 == 0) x may be rounded to their
- *               dtype. Not for weights in f32.
- *    BY_DEVICE  as INT8, or the device may instead round x and W to bf16 (8 significant bits) with f32 sums: an
- *               error of about 0.2 %, whatever the spread of the elements. */
+ *    INT8       to 8 bits in blocks of 32 of its last dim: d = max |x| / 127, q = round(x / d). For block
+ *               formats and k % 32 == 0. The product is one of integers, so the only error is that of
+ *               rounding x: under 1 % of a row's norm unless one element of a block is much larger than the
+ *               others.
+ *    HALF       the device may round x to half precision, in blocks as above, and add a block's products in
+ *               it; sums of blocks are f32. With weights in f16 or bf16 (k % 32 == 0) x may be rounded to
+ *               their dtype. Not for weights in f32.
+ *    BY_DEVICE  as INT8, or the device may instead round x and W to bf16 (8 significant bits) with f32 sums:
+ *               an error of about 0.2 %, whatever the spread of the elements. */
 typedef enum clef_panel_activations {
     CLEF_PANEL_F32,
     CLEF_PANEL_INT8,

@@ -40,7 +40,7 @@ clef_tune_key clef__tune_key(const clef_lowering *lo, const clef_value *n)
     return key;
 }
 
-/* ---- matrix products ---- */
+/* ---- matrix products ------------------------------------------------------------------------- */
 
 static int has_whole_blocks(const clef_tune_key *key)
 {
@@ -157,7 +157,7 @@ int clef__tune_common_text(int32_t i, char text[CLEF_TUNE_TEXT_BYTES])
     return 0;
 }
 
-/* ---- attention ---- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 /* n: heads of q; k: the width of a head; rows: positions; form: heads of k and v. */
 static clef_tune_key attention_key(const clef_lowering *lo, const clef_value *n)

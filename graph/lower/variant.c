@@ -105,9 +105,7 @@ int32_t clef__tunable(const clef_lowering *lo, int32_t i)
     return lo->tuned ? lo->tuned[i] : 0;
 }
 
-/* ---- CLEF_VARIANT
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- CLEF_VARIANT ---------------------------------------------------------------------------- */
 
 static int32_t find_row(const char *op, size_t op_bytes, const char *name, size_t name_bytes)
 {

@@ -47,7 +47,7 @@ enum {
     CLEF_N_VARIANTS
 };
 
-/* ---- what the tuner found ------------------------------------------------------------------------------ */
+/* ---- what the tuner found -------------------------------------------------------------------- */
 
 typedef struct clef_tune_choice {
     clef_tune_key       key;
@@ -61,7 +61,7 @@ typedef struct clef_tuning {
     const unsigned char *aside; /* NULL, or by row of the table of variants 1: it failed its check here */
 } clef_tuning;
 
-/* ---- choosing ------------------------------------------------------------------------------------------ */
+/* ---- choosing -------------------------------------------------------------------------------- */
 
 /** Row i of the table, in its order; NULL behind the last. op: NULL, or gets whose it is. */
 const clef_variant *clef__variant_row(int32_t i, clef_op *op);
@@ -82,7 +82,7 @@ int32_t clef__tunable(const clef_lowering *lo, int32_t i);
  *  is unknown and lists the rest. */
 clef_status clef__variants_force(const char *text, const clef_variant *forced[CLEF_N_OPS], clef_error *err);
 
-/* ---- what variants share ------------------------------------------------------------------------------- */
+/* ---- what variants share --------------------------------------------------------------------- */
 
 /** A matrix product in numbers: what every variant of matmul starts from. Batch dims that lie behind one
  *  another are folded into the rows where b is the same for all. */

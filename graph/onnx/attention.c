@@ -47,9 +47,7 @@ EMIT(matmul)
     return n->in[2] ? ONNX(x, "Add", y, clef__onnx_value(x, n->in[2])) : y;
 }
 
-/* ---- softmax
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- softmax --------------------------------------------------------------------------------- */
 
 typedef struct softmax_parts {
     const clef_value *mask, *pos, *sinks;
@@ -157,9 +155,7 @@ EMIT(attention)
     return ONNX_INTS(x, "perm", 0, 2, 1, 3);
 }
 
-/* ---- RoPE
- * ----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- RoPE ------------------------------------------------------------------------------------ */
 
 /* `what` is Cos or Sin of the angles [B, T, 1, R / 2], times the scale. */
 static const char *turn(onnx_export *x, const clef_value *n, const char *what)
@@ -201,9 +197,7 @@ EMIT(rope)
     return clef__onnx_int(x, "axis", 3);
 }
 
-/* ---- the cache
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the cache ------------------------------------------------------------------------------- */
 
 /* I64 [B, H, T, 3]: the row of the cache that each row of x goes to. */
 static const char *cache_rows(onnx_export *x, const clef_value *n)

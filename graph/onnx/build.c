@@ -58,9 +58,7 @@ void clef__onnx_push(onnx_export *x, onnx_list *list, void *item)
     list->items[list->n++] = item;
 }
 
-/* ---- nodes
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 const char *clef__onnx_node(onnx_export *x, const char *type, const char *const *in)
 {
@@ -149,9 +147,7 @@ void clef__onnx_graph(onnx_export *x, const char *name, Onnx__Graph *body)
         attr->g = body;
 }
 
-/* ---- what is made once
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- what is made once ----------------------------------------------------------------------- */
 
 const char *clef__onnx_shared(onnx_export *x, const char *key)
 {
@@ -233,9 +229,7 @@ const char *clef__onnx_i64s(onnx_export *x, const int64_t *values, int32_t n)
     return constant(x, key, ONNX_INT64, (const int64_t[]){n}, 1, values, (size_t)n * sizeof *values);
 }
 
-/* ---- dims
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- dims ------------------------------------------------------------------------------------ */
 
 const char *clef__onnx_dim(onnx_export *x, clef_dim d)
 {
@@ -288,9 +282,7 @@ const char *clef__onnx_reshape(onnx_export *x, const char *in, const clef_shape 
     return ONNX(x, "Reshape", in, n_open > 1 ? clef__onnx_dims(x, dims, n) : clef__onnx_i64s(x, numbers, n));
 }
 
-/* ---- pieces
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 const char *clef__onnx_cast(onnx_export *x, const char *in, int32_t type)
 {

@@ -1,5 +1,5 @@
-/* Writing ONNX: what the ops' emission functions use to make nodes. Names stand for tensors, as in ONNX itself. All memory is the
- * export's arena. After a failure every function returns "" and does nothing. */
+/* Writing ONNX: what the ops' emission functions use to make nodes. Names stand for tensors, as in ONNX
+ * itself. All memory is the export's arena. After a failure every function returns "" and does nothing. */
 #ifndef CLEF_GRAPH_ONNX_ONNX_H
 #define CLEF_GRAPH_ONNX_ONNX_H
 
@@ -10,7 +10,10 @@
 
 enum { CLEF_ONNX_IR = 8, CLEF_ONNX_OPSET = 18 };
 /* TensorProto.DataType and AttributeProto.AttributeType of the standard. */
-enum { ONNX_FLOAT = 1, ONNX_INT8 = 3, ONNX_INT32 = 6, ONNX_INT64 = 7, ONNX_BOOL = 9, ONNX_FLOAT16 = 10, ONNX_BFLOAT16 = 16 };
+enum {
+    ONNX_FLOAT = 1, ONNX_INT8 = 3, ONNX_INT32 = 6, ONNX_INT64 = 7, ONNX_BOOL = 9, ONNX_FLOAT16 = 10,
+    ONNX_BFLOAT16 = 16
+};
 enum { ONNX_ATTR_FLOAT = 1, ONNX_ATTR_INT = 2, ONNX_ATTR_GRAPH = 5, ONNX_ATTR_INTS = 7 };
 
 /** A list of pointers that grows. */
@@ -31,7 +34,8 @@ typedef struct onnx_export {
     onnx_list         main_nodes, initializers, inputs, outputs, infos, shared;
     Onnx__Node       *last;         /* the node made last */
     const clef_value *node;         /* whose emission runs */
-    const char      **names;        /* by value id: the tensor that holds it now; of a state, what the last write gave */
+    const char      **names;        /* by value id: the tensor that holds it now; of a state, what the last
+                                       write gave */
     int32_t           n_made;       /* helpers of `node` so far */
     const char       *symbols[CLEF_MAX_SYMBOLS];
     clef_status       status;
@@ -44,23 +48,25 @@ typedef const char *(*onnx_emit)(onnx_export *x, const clef_value *n);
 extern const onnx_emit clef__onnx_table[CLEF_N_OPS];
 
 /* The rows of the table, in the files of their kind. */
-#define ONNX_EMITTERS(X)                                                                                                             \
-    X(gather) X(positions) X(relative_bias) X(matmul) X(gather_elements) X(expert_matmul) X(softmax) X(attention) X(layer_norm) X(rms_norm) X(rope)  \
-    X(cache_write) X(cache_reorder) X(causal_conv) X(gated_delta) X(gelu) X(gelu_tanh) X(silu) X(relu) X(sigmoid) X(tanh) X(exp)     \
-    X(log) X(neg) X(sqrt) X(rsqrt) X(square) X(add) X(sub) X(mul) X(div) X(affine) X(swiglu) X(clamped_swiglu) X(reduce) X(argmax)   \
-    X(topk) X(reshape) X(permute) X(slice) X(copy) X(concat)
+#define ONNX_EMITTERS(X) \
+    X(gather) X(positions) X(relative_bias) X(matmul) X(gather_elements) X(expert_matmul) X(softmax) \
+    X(attention) X(layer_norm) X(rms_norm) X(rope) X(cache_write) X(cache_reorder) X(causal_conv) \
+    X(gated_delta) X(gelu) X(gelu_tanh) X(silu) X(relu) X(sigmoid) X(tanh) X(exp) X(log) X(neg) X(sqrt) \
+    X(rsqrt) X(square) X(add) X(sub) X(mul) X(div) X(affine) X(swiglu) X(clamped_swiglu) X(reduce) \
+    X(argmax) X(topk) X(reshape) X(permute) X(slice) X(copy) X(concat)
 #define EMIT(op) const char *clef__onnx_emit_##op(onnx_export *x, const clef_value *n)
 #define X(op) EMIT(op);
 ONNX_EMITTERS(X)
 #undef X
 
-/* ---- making nodes (graph/onnx/build.c) ----------------------------------------------------------------------------------------- */
+/* ---- making nodes (graph/onnx/build.c) ------------------------------------------------------- */
 /** Records the first failure; returns "". */
 const char *clef__onnx_fail(onnx_export *x, clef_status status, const char *format, ...) CLEF_PRINTF(3, 4);
 void       *clef__onnx_alloc(onnx_export *x, size_t n_bytes);
 const char *clef__onnx_text(onnx_export *x, const char *format, ...) CLEF_PRINTF(2, 3);
 void        clef__onnx_push(onnx_export *x, onnx_list *list, void *item);
-/** A node of the standard op `type` with the inputs given (NULL ends them, "" is one that is absent); returns its output. */
+/** A node of the standard op `type` with the inputs given (NULL ends them, "" is one that is absent); returns
+ *  its output. */
 const char *clef__onnx_node(onnx_export *x, const char *type, const char *const *in);
 #define ONNX(x, type, ...) clef__onnx_node(x, type, (const char *const[]){__VA_ARGS__, NULL})
 /* Attributes of the node made last. Each returns its output. */
@@ -69,15 +75,18 @@ const char *clef__onnx_float(onnx_export *x, const char *name, float value);
 const char *clef__onnx_ints(onnx_export *x, const char *name, const int64_t *values, int32_t n);
 void        clef__onnx_graph(onnx_export *x, const char *name, Onnx__Graph *body);
 #define ONNX_INTS(x, name, ...) \
-    clef__onnx_ints(x, name, (const int64_t[]){__VA_ARGS__}, (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+    clef__onnx_ints(x, name, (const int64_t[]){__VA_ARGS__}, \
+        (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
 
 /** Constants, each made once. */
 const char *clef__onnx_f32(onnx_export *x, float value);                       /* a scalar */
 const char *clef__onnx_i32(onnx_export *x, int32_t value);                     /* a scalar */
 const char *clef__onnx_i64s(onnx_export *x, const int64_t *values, int32_t n); /* I64 [n] */
 #define ONNX_I64S(x, ...) \
-    clef__onnx_i64s(x, (const int64_t[]){__VA_ARGS__}, (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
-void clef__onnx_initializer(onnx_export *x, const char *name, int32_t type, const int64_t *dims, int32_t rank, const void *data, size_t n);
+    clef__onnx_i64s(x, (const int64_t[]){__VA_ARGS__}, \
+        (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+void clef__onnx_initializer(onnx_export *x, const char *name, int32_t type, const int64_t *dims, int32_t rank,
+                            const void *data, size_t n);
 
 /** What an earlier call kept under the key, NULL if none did. */
 const char *clef__onnx_shared(onnx_export *x, const char *key);
@@ -90,11 +99,13 @@ const char *clef__onnx_dim(onnx_export *x, clef_dim d);
 /** An I64 [n] tensor of them. */
 const char *clef__onnx_dims(onnx_export *x, const clef_dim *dims, int32_t n);
 /** Reshape, with as much of the new shape in numbers as can be. */
-const char *clef__onnx_reshape(onnx_export *x, const char *in, const clef_shape *from, const clef_dim *dims, int32_t n);
+const char *clef__onnx_reshape(onnx_export *x, const char *in, const clef_shape *from, const clef_dim *dims,
+                               int32_t n);
 const char *clef__onnx_cast(onnx_export *x, const char *in, int32_t type);
 const char *clef__onnx_unsqueeze(onnx_export *x, const char *in, int64_t axis);
 /** Elements begin, begin + step .. before end of an axis. */
-const char *clef__onnx_cut(onnx_export *x, const char *in, int64_t axis, int64_t begin, int64_t end, int64_t step);
+const char *clef__onnx_cut(onnx_export *x, const char *in, int64_t axis, int64_t begin, int64_t end,
+                           int64_t step);
 /** The tensor of a value, as it is stored; NULL gives "". */
 const char *clef__onnx_stored(onnx_export *x, const clef_value *v);
 /** The same as F32 (I32 and I8 as they are). */

@@ -44,9 +44,7 @@ EMIT(causal_conv)
     return out;
 }
 
-/* ---- gated delta
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- gated delta ----------------------------------------------------------------------------- */
 
 /* in / sqrt(|in|^2 + eps), each head standing for the H / Hk of v that share it: [B, T, H, D]. */
 static const char *unit_heads(onnx_export *x, const clef_value *in, const clef_value *v, float eps)
@@ -131,9 +129,7 @@ EMIT(gated_delta)
     return out;
 }
 
-/* ---- experts
- * --------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- experts --------------------------------------------------------------------------------- */
 
 EMIT(expert_matmul)
 {

@@ -106,9 +106,7 @@ static void add_weight(onnx_export *x, weight_writer *w, const clef_value *v)
     free(made);
 }
 
-/* ---- the graph
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 /* Each symbol as I64 [1]: from the first input that has it, else an input of its own. */
 static void find_symbols(onnx_export *x)
@@ -239,9 +237,7 @@ static void drop_output_infos(onnx_export *x)
     x->infos.n = n;
 }
 
-/* ---- the file
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 typedef struct file_buffer {
     ProtobufCBuffer base;

@@ -175,9 +175,7 @@ static clef_cost attention_cost(const clef_value *n, const int64_t *symbols)
     return cost;
 }
 
-/* ---- variants
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- variants -------------------------------------------------------------------------------- */
 
 static int split_fits(const clef_lowering *lo, const clef_value *n)
 {
@@ -245,9 +243,7 @@ const clef_variant clef__attention_gpu_query_subgroup = {.name = "gpu_query_subg
                                                          .lower = lanes_lower};
 const clef_variant clef__attention_gpu_query = {.name = "gpu_query", .lower = lanes_lower};
 
-/* ---- cases
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 const clef_op_def clef__op_attention = {
     .name = "attention",

@@ -40,9 +40,7 @@ static clef_value scores_of(const clef_value *n)
     return clef__attention_scores(n, q[0], q[2], q[1], n->in[K_CACHE]->shape.dim[2]);
 }
 
-/* ---- inference
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- inference ------------------------------------------------------------------------------- */
 
 static clef_status check_cache(const clef_value *n, int32_t i, clef_error *err)
 {
@@ -146,9 +144,7 @@ static clef_status cached_infer(clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- reference
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- reference ------------------------------------------------------------------------------- */
 
 typedef struct ref_step {
     const clef_value *n;
@@ -248,9 +244,7 @@ static clef_cost cached_cost(const clef_value *n, const int64_t *symbols)
     return cost;
 }
 
-/* ---- lowering
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- lowering -------------------------------------------------------------------------------- */
 
 /* A view [B, T, H, D] as [B, H, T, D]. */
 static view_args by_head(view_args view)
@@ -450,9 +444,7 @@ const clef_variant clef__cached_attention_parts_subgroup = {.name = "parts_subgr
                                                             .lower = parts_lower};
 const clef_variant clef__cached_attention_parts = {.name = "parts", .lower = parts_lower};
 
-/* ---- cases
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 const clef_op_def clef__op_cached_attention = {
     .name = "cached_attention",

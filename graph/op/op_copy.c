@@ -45,9 +45,7 @@ const clef_op_def clef__op_copy = {
     .tol = 0, /* exact */
 };
 
-/* ---- concat
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- concat ---------------------------------------------------------------------------------- */
 
 static const clef_attr_def concat_attrs[] = {
     {"axis", CLEF_ATTR_INT, offsetof(clef_concat_opts, axis), NULL},

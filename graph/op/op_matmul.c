@@ -84,9 +84,7 @@ static clef_cost matmul_cost(const clef_value *n, const int64_t *symbols)
     return cost;
 }
 
-/* ---- lowering
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- lowering -------------------------------------------------------------------------------- */
 
 /* The product with fewer of the weight's rows; NULL where b is no weight. */
 static clef_value *matmul_shrink(clef__shrinker *s, const clef_value *n)

@@ -102,7 +102,7 @@ static const unsigned char *stored_block(const clef_value *n, const clef_ref_ten
 }
 
 /* ---- the reference: the inverse of clef__panel_element, by rules of its own, so that the two check each
- * other -------------------- */
+ * other ---- */
 
 static unsigned nibble_of(const unsigned char *p, int64_t i)
 {

@@ -104,9 +104,7 @@ static clef_status panel_infer(clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- reference
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- reference ------------------------------------------------------------------------------- */
 
 static void norm_row(const clef_panel_matmul_opts *o, const double *x, const double *weight,
                      const double *bias, double *out)
@@ -192,9 +190,7 @@ static clef_cost panel_cost(const clef_value *n, const int64_t *symbols)
     return clef__cost_elementwise(n, symbols, (o->act == CLEF_PANEL_SWIGLU ? 4.0 : 2.0) * o->k);
 }
 
-/* ---- cases
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 #define HALF_TOL                                                                                             \
     4e-3f /* each sum of 16 products rounded by 2^-11 of it, and codes without a sign make such sums large;  \

@@ -61,9 +61,7 @@ static clef_status sample_infer(clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- reference
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- reference ------------------------------------------------------------------------------- */
 
 static sample_options options_of(const clef_ref_tensor *t)
 {
@@ -118,9 +116,7 @@ static clef_cost sample_cost(const clef_value *n, const int64_t *symbols)
     return (clef_cost){.flops = elements, .bytes = elements * sizeof(float)};
 }
 
-/* ---- lowering
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- lowering -------------------------------------------------------------------------------- */
 
 /* Bytes of scratch a row: ulong weights and uint distances of the logits looked at, floats after penalties,
  * three arrays of blocks. */
@@ -162,9 +158,7 @@ static clef_status sample_lower(clef_lowering *lo, const clef_value *n, clef_err
     return clef__launch(lo, &launch, err);
 }
 
-/* ---- cases
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 const clef_op_def clef__op_sample = {
     .name = "sample",

@@ -12,9 +12,7 @@ static clef_cost no_cost(const clef_value *n, const int64_t *symbols)
     return (clef_cost){0};
 }
 
-/* ---- reshape
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- reshape --------------------------------------------------------------------------------- */
 
 /* The shape is the result's type and no attribute; it only travels to infer in one. */
 typedef struct reshape_attr {
@@ -90,9 +88,7 @@ const clef_op_def clef__op_reshape = {
     .tol = 5e-6f, /* of the matmul in a case; the view itself is exact */
 };
 
-/* ---- permute
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- permute --------------------------------------------------------------------------------- */
 
 static const clef_attr_def permute_attrs[] = {
     {"axes", CLEF_ATTR_AXES, offsetof(clef_permute_opts, axes), NULL},
@@ -158,9 +154,7 @@ const clef_op_def clef__op_permute = {
     .tol = 0, /* exact */
 };
 
-/* ---- slice
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- slice ----------------------------------------------------------------------------------- */
 
 static const clef_attr_def slice_attrs[] = {
     {"axis", CLEF_ATTR_INT, offsetof(clef_slice_opts, axis), NULL},

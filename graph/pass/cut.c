@@ -13,9 +13,7 @@
 
 enum { ANYWHERE = -1, SMALL_BYTES = 1 << 20 };
 
-/* ---- layers
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 /* Length of the "layerN" or "encoder.layerN" that the name begins with, 0 when it begins otherwise. */
 static size_t layer_bytes(const char *name)
@@ -131,9 +129,7 @@ void clef__cut_finish(clef_cut *cut)
     *cut = (clef_cut){0};
 }
 
-/* ---- where to cut
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- where to cut ---------------------------------------------------------------------------- */
 
 clef_status clef__cut_choose(const clef_cut *cut, const double *shares, int32_t n_stages, int32_t *begin,
                              clef_error *err)
@@ -218,9 +214,7 @@ static clef_status check_states(const clef_cut *cut, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- what each stage has
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- what each stage has --------------------------------------------------------------------- */
 
 enum { WANTED = 1, CROSSES_IN = 2, CROSSES_OUT = 4 };
 
@@ -308,9 +302,7 @@ clef_status clef__cut_at(clef_cut *cut, const int32_t *begin, int32_t n_stages, 
     return status ? status : mark_all(cut, err);
 }
 
-/* ---- a stage as a graph
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- a stage as a graph ---------------------------------------------------------------------- */
 
 /* Keeps the values of a copy of the whole that are marked; those that cross in become inputs. */
 static void keep_marked(clef_graph *g, const unsigned char *marks)

@@ -54,8 +54,7 @@ static clef_value *rebuild_with(const clef_value *n, clef_value *x, const clef_p
     return clef__panel_matmul(n->graph, x, n->in[PANEL_PACKED], more, opts);
 }
 
-/* ---- what is behind a product
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- what is behind a product ---------------------------------------------------------------- */
 
 /* 1 when one product can do both: the same of the same x but for rows and biases, and nothing behind it yet.
  */
@@ -140,9 +139,7 @@ static clef_value *fuse_act(clef_value *n, const void *user)
     }
 }
 
-/* ---- products of one x
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- products of one x ----------------------------------------------------------------------- */
 
 /* A product that becomes rows of one with others of its set, and the set's product seen as heads, once made.
  */
@@ -315,9 +312,7 @@ static clef_status merge_products(clef_graph *g, uint64_t max_alloc_bytes, clef_
     return s;
 }
 
-/* ---- norms and residuals
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- norms and residuals --------------------------------------------------------------------- */
 
 static int is_float(const clef_value *v)
 {

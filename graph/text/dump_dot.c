@@ -84,9 +84,7 @@ static void write_node(FILE *to, const clef_value *v)
     fputs("\"];\n", to);
 }
 
-/* ---- folded: a layer is one node unless it is to be shown
- * ------------------------------------------------------------------------------
- */
+/* ---- folded: a layer is one node unless it is to be shown ------------------------------------ */
 
 typedef struct fold {
     int32_t is_on;

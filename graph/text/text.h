@@ -7,10 +7,11 @@
 
 enum { CLEF_TEXT_VERSION = 1 };
 
-/** Writes x so that the same float is read back ("0.353553385", "inf", "nan"), with a point whatever the locale. */
+/** Writes x so that the same float is read back ("0.353553385", "inf", "nan"), with a point whatever the
+ *  locale. */
 void clef__write_float(FILE *to, double x);
-/** Reads what clef__write_float writes, and any decimal number with a point. 0 when it is none; -1 when it is beyond f32's range, or so
- *  small that it would become 0. */
+/** Reads what clef__write_float writes, and any decimal number with a point. 0 when it is none; -1 when it is
+ *  beyond f32's range, or so small that it would become 0. */
 int  clef__read_float(const char *text, float *out);
 /** Writes a JSON string, quotes included. */
 void clef__write_quoted(FILE *to, const char *text);

@@ -84,7 +84,7 @@ CLEF_API clef_graph *clef_graph_clone(const clef_graph *graph);
 /** The first error of a builder, CLEF_OK if there was none; `err` may be NULL. */
 CLEF_API clef_status clef_graph_error(const clef_graph *graph, clef_error *err);
 
-/* ---- leaves ---- */
+/* ---- leaves ---------------------------------------------------------------------------------- */
 
 /** Declares a symbol with 1 <= value <= bound, or returns the symbol of that name, whose bound must be the
  *  same. A graph has at most CLEF_MAX_SYMBOLS. name: ASCII letters, digits and _.-/, starting with no digit.
@@ -343,7 +343,7 @@ CLEF_API clef_value *clef_copy(clef_graph *graph, clef_value *x);
 CLEF_API clef_value *clef_concat(clef_graph *graph, clef_value *a, clef_value *b,
                                  const clef_concat_opts *opts);
 
-/* ---- looking at a graph ---- */
+/* ---- looking at a graph ---------------------------------------------------------------------- */
 
 typedef enum clef_value_kind {
     CLEF_INPUT,

@@ -213,7 +213,7 @@ CLEF_API clef_status clef_model_build(const clef_model *model, const clef_build_
 /** Name of architecture i that clef knows, NULL beyond the last. */
 CLEF_API const char *clef_arch_name(int32_t i);
 
-/* ---- quantising weights ---- */
+/* ---- quantising weights ---------------------------------------------------------------------- */
 
 typedef struct clef_quantize_opts {
     const char   *type;     /* required: one of clef_quantize_type(), in upper or lower case */

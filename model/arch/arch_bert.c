@@ -9,7 +9,7 @@
 #include "graph/value.h"
 #include "model/arch/layers.h"
 
-/* ---- names --------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static const clef_gguf_name gguf_names[] = {{CLEF_W_RELATIVE, "attn_rel_b"},
                                             {CLEF_W_ATTN_POST_NORM, "blk.%d.attn_output_norm"},
@@ -103,7 +103,7 @@ static const char *const albert_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT] = "predictions",
 };
 
-/* ---- the graph ----------------------------------------------------------------------------------------- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 static clef_value *embeddings(clef_builder *b)
 {
@@ -137,7 +137,7 @@ static clef_value *build(clef_builder *b)
     return b->no_head ? x : clef__masked_lm_head(b, x);
 }
 
-/* ---- configuration ------------------------------------------------------------------------------------- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {

@@ -32,7 +32,7 @@ static const char *const deepseek2_weights[CLEF_N_ROLES] = {
     [CLEF_W_SHARED_DOWN] = "layers.%d.mlp.shared_experts.down_proj",
 };
 
-/* ---- the graph ----------------------------------------------------------------------------------------- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 static clef_value *part(clef_builder *b, clef_value *x, int32_t axis, int32_t start, int32_t size)
 {
@@ -109,7 +109,7 @@ static clef_value *build(clef_builder *b)
     return clef__decoder(b, clef__embed(b), layer);
 }
 
-/* ---- configuration ------------------------------------------------------------------------------------- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 /* YaRN's temperature stands in the scores' scale, squared, and not in q and k. */
 static void set_scale(clef_hparams *hp)

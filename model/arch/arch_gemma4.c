@@ -37,7 +37,7 @@ static const char *const gemma4_weights[CLEF_N_ROLES] = {
     [CLEF_W_LAYER_SCALE] = "layers.%d.layer_scalar",
 };
 
-/* ---- the graph ----------------------------------------------------------------------------------------- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 /* The per-layer embedding [B, T, layers, p] of each token: a row of a table, and a projection of the
  * embedding x. */
@@ -155,7 +155,7 @@ static clef_value *build(clef_builder *b)
     return clef__decoder(b, x, own_layer);
 }
 
-/* ---- configuration ------------------------------------------------------------------------------------- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 /* Heads of the full layers: under keys of their own, or told layer by layer. */
 static void read_full_heads(clef_json_fields *f, clef_hparams *hp)

@@ -35,7 +35,7 @@ static const clef_join_rule qwen35_joins[] = {
     {NULL, NULL, NULL, NULL, 0, 0},
 };
 
-/* ---- the graph ----------------------------------------------------------------------------------------- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 static clef_value *part(clef_builder *b, clef_value *x, int32_t axis, int32_t start, int32_t size)
 {
@@ -128,7 +128,7 @@ static clef_value *build(clef_builder *b)
     return clef__decoder(b, clef__embed(b), layer);
 }
 
-/* ---- configuration ------------------------------------------------------------------------------------- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 static void read_layers(clef_json_fields *f, clef_hparams *hp)
 {

@@ -6,7 +6,7 @@
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 
-/* ---- embeddings ---------------------------------------------------------------------------------------- */
+/* ---- embeddings ------------------------------------------------------------------------------ */
 
 /* x / max(|x|, 1e-12), as torch.nn.functional.normalize: an RMS norm is sqrt(d) times it. */
 static clef_value *unit_rows(clef_builder *b, clef_value *x)
@@ -30,7 +30,7 @@ clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling, i
     return normalize ? unit_rows(b, x) : x;
 }
 
-/* ---- classes ------------------------------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 /* A family's classifier: out(norm(act(dense(x)))) of the pooled x; without a dense layer out alone. The names
  * are a folder's; in GGUF all families have those that llama.cpp writes for rerankers. */

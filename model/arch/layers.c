@@ -7,7 +7,7 @@
 #include "graph/value.h"
 #include "model/open/model.h"
 
-/* ---- weights by role ----------------------------------------------------------------------------------- */
+/* ---- weights by role ------------------------------------------------------------------------- */
 
 /* The file's tensor for a role, NULL if it has none. `name` is the one that was looked for; it is empty when
  * the family has no such weight. */
@@ -66,7 +66,7 @@ const char *clef__bare_suffix(const clef_builder *b)
     return b->model->is_gguf ? "weight" : "";
 }
 
-/* ---- names of values ----------------------------------------------------------------------------------- */
+/* ---- names of values ------------------------------------------------------------------------- */
 
 clef_value *clef__name_value(clef_builder *b, clef_value *v, const char *name)
 {
@@ -83,7 +83,7 @@ static clef_value *name_by_role(clef_builder *b, clef_value *v, clef_role role)
     return name ? clef__name_value(b, v, name) : v;
 }
 
-/* ---- the pieces ---------------------------------------------------------------------------------------- */
+/* ---- the pieces ------------------------------------------------------------------------------ */
 
 static int32_t embedding_width(const clef_builder *b)
 {
@@ -200,7 +200,7 @@ void clef__enter_decoder(clef_builder *b)
     b->bias = NULL;
 }
 
-/* ---- the head ------------------------------------------------------------------------------------------ */
+/* ---- the head -------------------------------------------------------------------------------- */
 
 clef_value *clef__wanted_positions(clef_builder *b, clef_value *x)
 {
@@ -237,7 +237,7 @@ clef_value *clef__masked_lm_head(clef_builder *b, clef_value *x)
     return clef__lm_head(b, clef__norm(b, x, CLEF_W_HEAD_NORM));
 }
 
-/* ---- whole layers -------------------------------------------------------------------------------------- */
+/* ---- whole layers ---------------------------------------------------------------------------- */
 
 clef_value *clef__sequential_layer(clef_builder *b, clef_value *x, clef_block *attention, clef_block *mlp)
 {

@@ -106,7 +106,7 @@ clef_value *clef__lm_head(clef_builder *b, clef_value *x);
 /** Masked language modelling: the head's own dense layer and norm, then the logits. */
 clef_value *clef__masked_lm_head(clef_builder *b, clef_value *x);
 
-/* ---- whole layers -------------------------------------------------------------------------------------- */
+/* ---- whole layers ---------------------------------------------------------------------------- */
 
 /** A block of a layer: attention or feed-forward, [B, T, d] -> [B, T, d]. */
 typedef clef_value *clef_block(clef_builder *b, clef_value *x);

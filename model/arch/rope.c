@@ -86,7 +86,7 @@ float clef__rope_attention_factor(const clef_rope_params *r)
     return 1;
 }
 
-/* ---- the layer's own ----------------------------------------------------------------------------------- */
+/* ---- the layer's own ------------------------------------------------------------------------- */
 
 /* longrope's divisors for this context: the file's list for short contexts or for long ones. */
 static const float *longrope_factors(clef_builder *b, const clef_rope_params *r, float out[MAX_FREQS])

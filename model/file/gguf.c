@@ -99,7 +99,7 @@ static void *allocate(cursor *c, uint64_t count, size_t item_bytes)
     return memory;
 }
 
-/* ---- keys and values ----------------------------------------------------------------------------------- */
+/* ---- keys and values ------------------------------------------------------------------------- */
 
 static clef_gguf_type take_type(cursor *c, const clef_gguf_string *key)
 {
@@ -204,7 +204,7 @@ static void take_entries(cursor *c, clef_gguf *g, uint64_t n)
     check_keys_differ(c, g);
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 /* Types of ggml that clef cannot decode, for the message. */
 static const char *undecoded_name(uint32_t type)
@@ -361,7 +361,7 @@ static void take_tensors(cursor *c, clef_gguf *g, uint64_t n)
     free(index);
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------ */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static void take_header(cursor *c, clef_gguf *g)
 {

@@ -62,7 +62,7 @@ clef_status clef_tensor_file_read(const clef_tensor_file *file, int32_t i, clef_
     return clef__safetensors_read(&file->st, i, as, out, n, err);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static uint64_t load(const unsigned char *p, int n)
 {
@@ -189,7 +189,7 @@ clef_status clef__safetensors_read(const clef_safetensors *st, int32_t i, clef_d
                       clef_dtype_name(as));
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static const char *written_name(clef_dtype dtype)
 {

@@ -54,7 +54,7 @@ clef_status clef__arch_unknown(const char *name, const char *file, clef_error *e
                       name[0] ? name : "\"\"", known);
 }
 
-/* ---- names of weights ---------------------------------------------------------------------------------- */
+/* ---- names of weights ------------------------------------------------------------------------ */
 
 static const struct {
     const char *gguf, *value;

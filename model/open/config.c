@@ -7,7 +7,7 @@
 
 #include "model/open/arch.h"
 
-/* ---- checks -------------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 clef_status clef__config_check(const clef_hparams *hp, const char *file, clef_error *err)
 {
@@ -77,7 +77,7 @@ void clef__slide_but(clef_hparams *hp, int32_t first, int32_t step)
             hp->sliding_layers[i / 32] |= 1u << (i % 32);
 }
 
-/* ---- token ids ----------------------------------------------------------------------------------------- */
+/* ---- token ids ------------------------------------------------------------------------------- */
 
 static int failed(const clef_json_fields *f)
 {
@@ -128,7 +128,7 @@ static void read_marks(clef_json_fields *f, clef_hparams *hp)
     read_eos(f, hp);
 }
 
-/* ---- config.json --------------------------------------------------------------------------------------- */
+/* ---- config.json ----------------------------------------------------------------------------- */
 
 /* GPTQ, AWQ, bitsandbytes: the weights are packed in ways that the dtypes do not tell. */
 static void refuse_quantized(clef_json_fields *f, const clef_arch *arch)

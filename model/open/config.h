@@ -17,7 +17,7 @@ clef_status clef__config_from_json(const json_t *config, const json_t *generatio
 clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef_hparams *hp,
                                    clef_error *err);
 
-/* ---- what both readers use ----------------------------------------------------------------------------- */
+/* ---- what both readers use ------------------------------------------------------------------- */
 
 /** Bounds of single numbers: far above any model, far below what could overflow a product of two in 64
  *  bits. */
@@ -68,7 +68,7 @@ void clef__json_refuse_flag(clef_json_fields *f, const char *key, int supported,
 /** Fails with CLEF_E_UNSUPPORTED and a text, unless f has failed already. */
 void clef__json_refuse(clef_json_fields *f, const char *text);
 
-/* ---- keys of a GGUF file: what an architecture's read_gguf is made of ---------------------------------- */
+/* ---- keys of a GGUF file: what an architecture's read_gguf is made of ------------------------ */
 
 /** Reads keys of one architecture ("llama." is put before them) and keeps the first error. */
 typedef struct clef_gguf_keys {

@@ -23,7 +23,7 @@ void clef__json_refuse_flag(clef_json_fields *f, const char *key, int supported,
                                supported ? "false" : "true");
 }
 
-/* ---- sizes --------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 void clef__json_head_dim(clef_json_fields *f, clef_hparams *hp)
 {
@@ -57,7 +57,7 @@ void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, 
         (int32_t)clef__json_int(f, "num_experts_per_tok", 1, CLEF_MAX_EXPERTS_USED, missing_used);
 }
 
-/* ---- names --------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *key, const char *missing)
 {

@@ -75,7 +75,7 @@ static const own_key rope_keys[] = {
     {NULL, INT, 0, 0, 0},
 };
 
-/* ---- writing ------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void put(clef_gguf_writer *w, const own_key *list, const char *prefix, const void *from)
 {
@@ -109,7 +109,7 @@ void clef__config_put_keys(clef_gguf_writer *w, const clef_hparams *hp)
     put_layers(w, "clef.no_rope_layers", hp->no_rope_layers, hp->n_layers);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void get(clef_gguf_keys *from, const own_key *list, const char *prefix, void *to)
 {

@@ -26,7 +26,7 @@ struct clef_joined {
     char name[NAME_BYTES];
 };
 
-/* ---- ways of putting together -------------------------------------------------------------------------- */
+/* ---- ways of putting together ---------------------------------------------------------------- */
 
 static int columns_shape(const clef_tensor_info *of, const clef_tensor_info *with, int32_t step,
                          clef_tensor_info *out)
@@ -125,7 +125,7 @@ const clef_join clef__join_columns = {columns_shape, columns_fill};
 const clef_join clef__join_elements = {elements_shape, elements_fill};
 const clef_join clef__join_mxfp4 = {mxfp4_shape, mxfp4_fill};
 
-/* ---- finding them -------------------------------------------------------------------------------------- */
+/* ---- finding them ---------------------------------------------------------------------------- */
 
 static clef_status add(clef_model *m, const clef_joined *like, clef_tensor_info info, clef_error *err)
 {
@@ -261,7 +261,7 @@ clef_status clef__joined_find(clef_model *m, clef_error *err)
                  : CLEF_OK;
 }
 
-/* ---- use ----------------------------------------------------------------------------------------------- */
+/* ---- use ------------------------------------------------------------------------------------- */
 
 const clef_tensor_info *clef__joined_lookup(const clef_model *m, const char *name)
 {

@@ -47,7 +47,7 @@ static void set_name_from_path(clef_model *m)
     clef__config_text(part, m->hparams.name, sizeof m->hparams.name);
 }
 
-/* ---- GGUF ---------------------------------------------------------------------------------------------- */
+/* ---- GGUF ------------------------------------------------------------------------------------ */
 
 static clef_status open_gguf(clef_model *m, clef_error *err)
 {
@@ -70,7 +70,7 @@ static clef_status open_gguf(clef_model *m, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- Hugging Face folder ------------------------------------------------------------------------------- */
+/* ---- Hugging Face folder --------------------------------------------------------------------- */
 
 /* Integers that clef has no dtype for are buffers (position_ids); a float without a dtype would be a weight.
  */
@@ -243,7 +243,7 @@ static clef_status open_configs(clef_model *m, clef_error *err)
     return status;
 }
 
-/* ---- open, close, ask ---------------------------------------------------------------------------------- */
+/* ---- open, close, ask ------------------------------------------------------------------------ */
 
 static clef_status open_model(clef_model *m, clef_error *err)
 {

@@ -38,7 +38,7 @@ typedef struct search {
     int32_t *ids, *order, *pos; /* [n_beams] for the device */
 } search;
 
-/* ---- memory -------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static text *make_texts(int32_t n, int32_t n_steps)
 {
@@ -93,7 +93,7 @@ static clef_status search_init(search *q, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- a step -------------------------------------------------------------------------------------------- */
+/* ---- a step ---------------------------------------------------------------------------------- */
 
 static int ends_text(const search *q, int32_t id)
 {
@@ -237,7 +237,7 @@ static clef_status run_search(search *q, clef_error *err)
     return status;
 }
 
-/* ---- the call ------------------------------------------------------------------------------------------ */
+/* ---- the call -------------------------------------------------------------------------------- */
 
 static clef_status check_opts(const clef_session *s, int32_t n, clef_beam_opts *o, int32_t *n_steps,
                               clef_error *err)

@@ -24,7 +24,7 @@ struct clef_classifier {
     int32_t capacity;            /* rows of logits */
 };
 
-/* ---- what the files say -------------------------------------------------------------------------------- */
+/* ---- what the files say ---------------------------------------------------------------------- */
 
 /* The labels' number is the classifier's width, which the graph knows. */
 static clef_status count_classes(clef_classifier *c, clef_error *err)
@@ -149,7 +149,7 @@ const char *clef_classifier_label(const clef_classifier *c, int32_t i)
     return c->labels && i >= 0 && i < c->info.n_classes ? c->labels[i] : NULL;
 }
 
-/* ---- a text -------------------------------------------------------------------------------------------- */
+/* ---- a text ---------------------------------------------------------------------------------- */
 
 static clef_status check_text(const clef_classifier *c, const int32_t *ids, const int32_t *types, int32_t n,
                               clef_error *err)

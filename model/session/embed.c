@@ -74,7 +74,7 @@ clef_embedder_info clef_embedder_describe(const clef_embedder *e)
     return e->info;
 }
 
-/* ---- batches ------------------------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 /* A sequence by its length; the longest first. */
 typedef struct entry {
@@ -186,7 +186,7 @@ clef_status clef_embed_ids(clef_embedder *e, const int32_t *const *ids, const in
     return status;
 }
 
-/* ---- texts --------------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 /* The ids of text i, put behind the others' in encs. */
 static clef_status encode(clef_embedder *e, const clef_tokenizer *tok, const clef_span *text,

@@ -180,7 +180,7 @@ int32_t clef_session_profile(clef_session *s, clef_launch_time *times, int32_t c
     return s->plan ? clef_plan_profile(s->plan, times, capacity, err) : 0;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* Runs the step of n tokens after `past`, whose ids and position the device has. */
 clef_status clef__session_step(clef_session *s, int32_t past, int32_t n, clef_error *err)
@@ -327,7 +327,7 @@ clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, co
     return status;
 }
 
-/* ---- generation ---------------------------------------------------------------------------------------- */
+/* ---- generation ------------------------------------------------------------------------------ */
 
 clef_status clef__session_start_read(clef_session *s, clef_error *err)
 {

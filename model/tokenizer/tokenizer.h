@@ -1,8 +1,9 @@
 /* The inside of a tokenizer: a vocabulary, a model, the stages around it, and the special tokens of a text.
  *
- *   text → repair UTF-8 → split off added tokens (raw) → normalizers → split off added tokens (normalised)
- *        → pre-tokenizers → model → template → ids
- *   ids  → bytes of each token, made once by the decoders → what the first token loses → repair UTF-8 → text */
+ *   text → repair UTF-8 → split off added tokens (raw) → normalizers → split off added tokens (normalised) →
+ *        pre-tokenizers → model → template → ids
+ *   ids  → bytes of each token, made once by the decoders → what the first token loses → repair UTF-8 → text
+ */
 #ifndef CLEF_MODEL_TOKENIZER_H
 #define CLEF_MODEL_TOKENIZER_H
 

@@ -138,7 +138,7 @@ void clef__cache_drop(const clef_device *dev, const clef_cache_key *key)
         clef__os_remove(path);
 }
 
-/* ---- what else is kept of a device ---- */
+/* ---- what else is kept of a device ----------------------------------------------------------- */
 
 static void add_text(clef_sha256 *s, const char *text, size_t n)
 {

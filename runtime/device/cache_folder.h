@@ -19,13 +19,13 @@ typedef struct clef__cache_files {
     uint64_t          n_bytes;
 } clef__cache_files;
 
-/** A size from the environment: a number, with K, M or G behind it or nothing. Where the variable is not set, *n_bytes
- *  stays. CLEF_E_ARG: it is no size. */
+/** A size from the environment: a number, with K, M or G behind it or nothing. Where the variable is not set,
+ *  *n_bytes stays. CLEF_E_ARG: it is no size. */
 clef_status clef__env_size(const char *name, uint64_t *n_bytes, clef_error *err);
 /** Adds all files of the folder, those used longest ago first. Free `at`. CLEF_E_NOMEM. */
 clef_status clef__cache_scan(const char *dir, clef__cache_files *out, clef_error *err);
-/** Removes what was used longest ago until the rest is within $CLEF_CACHE_MAX, and temporary files that are a day old.
- *  Younger ones stay: a process writes them. What cannot be done is left. */
+/** Removes what was used longest ago until the rest is within $CLEF_CACHE_MAX, and temporary files that are a
+ *  day old. Younger ones stay: a process writes them. What cannot be done is left. */
 void clef__cache_trim(const char *dir);
 
 #endif

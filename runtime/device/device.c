@@ -12,9 +12,7 @@
 /* Spent at most, when a device is closed, on keeping what was built. */
 static const double SAVE_SECONDS = 20, SAVE_BACKGROUND_SECONDS = 300;
 
-/* ---- opening
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* A path that does not fit leaves the device without a cache, as an unwritable one does. */
 static void take_cache_dir(clef_device *dev, const char *wanted)
@@ -189,7 +187,7 @@ clef_device *clef_device_part(clef_device *dev, int32_t i)
     return i < 0 ? NULL : dev;
 }
 
-/* ---- attachments ---- */
+/* ---- attachments ----------------------------------------------------------------------------- */
 
 static int32_t find_attached(const clef_device *dev, const clef__attachment *slot)
 {
@@ -223,7 +221,7 @@ static void release_attached(clef_device *dev, int32_t with_context)
         }
 }
 
-/* ---- closing ---- */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 /* Keeping a program saves the next start the time of building it, so it may take as long here. What is left
  * is kept at the end of that start. */

@@ -10,9 +10,7 @@
 
 enum { MAX_PLATFORMS = 64, MAX_DEVICES = 256 }; /* beyond these a driver's count is not believed */
 
-/* ---- finding
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 /* Adds the devices of a platform. One that fails or has none is skipped: another platform may work. */
 static clef_status find_on_platform(cl_platform_id platform, int32_t number, clef_found_list *list,
@@ -83,9 +81,7 @@ void clef_devices_free(clef_device_info *list)
     free(list);
 }
 
-/* ---- choosing
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- choosing -------------------------------------------------------------------------------- */
 
 /* Digits and nothing else, to a number; -1 otherwise. Reads up to end. */
 static int32_t parse_digits(const char *text, const char *end)

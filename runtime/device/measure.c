@@ -24,9 +24,7 @@ typedef struct measure {
     size_t results_bytes;
 } measure;
 
-/* ---- launching
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- launching ------------------------------------------------------------------------------- */
 
 static clef_status make_kernel(const measure *m, const char *name, int32_t fused, cl_kernel *out,
                                clef_error *err)
@@ -79,9 +77,7 @@ static clef_status best_run(const measure *m, cl_kernel kernel, size_t n_groups,
     return s;
 }
 
-/* ---- buffers
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 static uint64_t at_most(uint64_t x, uint64_t limit)
 {
@@ -147,9 +143,7 @@ static void release_buffers(measure *m)
     clef__os_free_large(m->pages, m->n_bytes);
 }
 
-/* ---- the figures
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- the figures ----------------------------------------------------------------------------- */
 
 static measure_args memory_args(const measure *m, size_t n_bytes)
 {

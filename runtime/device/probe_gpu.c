@@ -25,9 +25,7 @@ static size_t group_of(const clef_caps *caps)
     return most < ITEMS ? (size_t)most : ITEMS;
 }
 
-/* ---- products of bytes
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- products of bytes ----------------------------------------------------------------------- */
 
 static int dot_works(clef_device *dev, clef_int_dot kind)
 {
@@ -53,9 +51,7 @@ static int dot_works(clef_device *dev, clef_int_dot kind)
     return 1;
 }
 
-/* ---- subgroups
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- subgroups ------------------------------------------------------------------------------- */
 
 /* One item's answers against those of the others. */
 static int item_is_right(const cl_int *got, const cl_uint w[ITEMS], size_t n, size_t i, int shuffles)

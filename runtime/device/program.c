@@ -36,9 +36,7 @@ clef_status clef__program_options(const clef_launch *launch, char *out, size_t n
     return CLEF_OK;
 }
 
-/* ---- binaries
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- binaries -------------------------------------------------------------------------------- */
 
 static void save(const clef_device *dev, clef_program *p)
 {
@@ -134,9 +132,7 @@ static int load(clef_device *dev, clef_program *p)
     return 0;
 }
 
-/* ---- building
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 /* Out of something, or a lost device: the source is not to blame. */
 static int is_build_error(cl_int code)
@@ -252,9 +248,7 @@ clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_
     return clef__cl_fail(err, "clCreateKernel", subject, code);
 }
 
-/* ---- linking
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- linking --------------------------------------------------------------------------------- */
 
 /* One text that tells this program from any other. */
 static char *joined_text(const clef_unit *units, int32_t n, size_t *n_bytes)

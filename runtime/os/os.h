@@ -54,14 +54,15 @@ int clef__os_is_file(const char *path);
 clef_status clef__os_make_dirs(const char *path, clef_error *err);
 void        clef__os_remove(const char *path); /* a file; a missing one is no matter */
 
-/** Calls visit() for each regular file of a folder, until it returns another status than CLEF_OK, and returns that. A folder
- *  that is missing has none. The texts live until visit() returns. */
+/** Calls visit() for each regular file of a folder, until it returns another status than CLEF_OK, and returns
+ *  that. A folder that is missing has none. The texts live until visit() returns. */
 typedef struct clef__os_file_info {
     const char *path, *name;
     uint64_t    n_bytes;
     int64_t     when; /* it was written or touched last, in seconds since 1970 */
 } clef__os_file_info;
-clef_status clef__os_list(const char *folder, clef_status (*visit)(void *user, const clef__os_file_info *file), void *user);
+clef_status clef__os_list(const char *folder, clef_status (*visit)(void *user,
+                          const clef__os_file_info *file), void *user);
 /** Marks a file as used now. One that cannot be marked stays as it is. */
 void        clef__os_touch(const char *path);
 

@@ -52,8 +52,7 @@ void clef__os_journal_write(const char *text)
     (void)n; /* a journal that cannot be written is none */
 }
 
-/* ---- faults: called by signals ---------------------------------------------------------------------------
- */
+/* ---- faults: called by signals --------------------------------------------------------------- */
 
 enum { MAX_SIGNAL = 32 };
 static struct sigaction
@@ -103,8 +102,7 @@ static void take_faults(void)
     }
 }
 
-/* ---- hangs: a thread that watches the others ------------------------------------------------------------
- */
+/* ---- hangs: a thread that watches the others ------------------------------------------------- */
 
 static int64_t this_thread(void)
 {
@@ -157,8 +155,7 @@ static void start_watching(void)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-/* ---- the guard -------------------------------------------------------------------------------------------
- */
+/* ---- the guard ------------------------------------------------------------------------------- */
 
 void clef__os_guard(double seconds, const char *if_crashed, const char *if_hung)
 {

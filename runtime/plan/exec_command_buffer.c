@@ -218,7 +218,7 @@ const char *clef_device_command_buffers(clef_device *dev)
     return r ? r->why : "not tried: no memory";
 }
 
-/* ---- the executor ---- */
+/* ---- the executor ---------------------------------------------------------------------------- */
 
 typedef struct recording {
     const command_buffers *api;

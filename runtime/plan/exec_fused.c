@@ -37,7 +37,7 @@ typedef struct fused_step {
     enum { NOT_LAID_OUT, LAID_OUT, UNFIT } layout; /* of the present list */
 } fused_step;
 
-/* ---- making ---- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static int32_t find_kind(const fused_step *r, const clef_fused_kind *kind)
 {
@@ -270,7 +270,7 @@ static clef_status prepare_step(clef_plan *plan, clef__execution *e, clef_error 
     return s;
 }
 
-/* ---- laying out a list ---- */
+/* ---- laying out a list ----------------------------------------------------------------------- */
 
 /* Where mem lies: a base, and how far into it in units. 0: it cannot be expressed so. */
 static int locate_buffer(fused_step *r, cl_mem mem, args_uint *base, args_uint *at)
@@ -365,7 +365,7 @@ static void lay_out_list(const clef_plan *plan, fused_step *r)
         r->layout = LAID_OUT;
 }
 
-/* ---- running ---- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static clef_status enqueue_segment(const clef_plan *plan, fused_step *r, const segment *p, clef_error *err)
 {
@@ -421,7 +421,7 @@ const clef__executor clef__exec_fused = {.name = "fused step",
                                          .invalidate = invalidate_layout,
                                          .release = release_step};
 
-/* ---- for those who try one ---- */
+/* ---- for those who try one ------------------------------------------------------------------- */
 
 clef_status clef__fused_attach(clef_plan *plan, const clef_fused_kinds *kinds, int32_t repeats,
                                clef_error *err)

@@ -19,7 +19,7 @@
 /** Bytes of device memory that describe a fused step of the present list; 0 where there will be none. */
 uint64_t    clef__fused_bytes(const clef_plan *plan);
 
-/* ---- its program: fused_program.c ---------------------------------------------------------------------- */
+/* ---- its program: fused_program.c ------------------------------------------------------------ */
 
 enum { CLEF_FUSED_KINDS = 24 };
 
@@ -45,7 +45,7 @@ clef_status clef__fused_link(clef_device *dev, const clef_fused_kinds *kinds, cl
 clef_status clef__fused_key(clef_device *dev, const clef_fused_kinds *kinds, clef_cache_key *out,
                             clef_error *err);
 
-/* ---- building and trying it ---------------------------------------------------------------------------- */
+/* ---- building and trying it ------------------------------------------------------------------ */
 
 /** A child process that builds and tries a fused step's program. It belongs to the device, and plans that
  *  need the same program share it. */

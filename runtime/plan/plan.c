@@ -60,7 +60,7 @@ clef_status clef__plan_progress(const clef_plan *plan, const char *what, uint64_
     return CLEF_OK;
 }
 
-/* ---- names and sizes ---- */
+/* ---- names and sizes ------------------------------------------------------------------------- */
 
 int32_t clef_plan_input(const clef_plan *plan, const char *name)
 {
@@ -138,7 +138,7 @@ int32_t clef_plan_tensors(const clef_plan *plan, clef_plan_tensor *out, int32_t 
     return n;
 }
 
-/* ---- what the plan's kind does ---- */
+/* ---- what the plan's kind does --------------------------------------------------------------- */
 
 clef_status clef_plan_bind(clef_plan *plan, int32_t symbol, int64_t value, clef_error *err)
 {

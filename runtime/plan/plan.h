@@ -9,7 +9,7 @@
 #include "runtime/device/device.h"
 #include "runtime/plan/exec.h"
 
-/* ---- kinds of plans ------------------------------------------------------------------------------------ */
+/* ---- kinds of plans -------------------------------------------------------------------------- */
 
 /** What the functions of clef/plan.h do for a kind of plan. The caller has checked the numbers of inputs and
  *  symbols. */
@@ -62,7 +62,7 @@ typedef struct clef__plan_hooks {
     const struct clef__fused_builder *fused; /* runtime/plan/fused.h */
 } clef__plan_hooks;
 
-/* ---- the plan ------------------------------------------------------------------------------------------ */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 /** A kernel object with its arguments set. There is one for each node, index among the node's launches, and
  *  kernel that was ever needed: going back and forth between lengths (prefill, decode) creates nothing and
@@ -126,7 +126,7 @@ struct clef_plan {
     clef_plan_stats stats;
 };
 
-/* ---- making one: plan_make.c --------------------------------------------------------------------------- */
+/* ---- making one: plan_make.c ----------------------------------------------------------------- */
 
 /** A plan with its own copy of the graph and nothing else: no memory, no kernels (plan.c). */
 clef_status clef__plan_new(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
@@ -149,7 +149,7 @@ clef_status clef__plan_make(clef_device *dev, const clef_graph *graph, const cle
 /** Frees the choices; takes a zeroed one. */
 void        clef__tuning_finish(clef_tuning *tuning);
 
-/* ---- memory: plan_memory.c ----------------------------------------------------------------------------- */
+/* ---- memory: plan_memory.c ------------------------------------------------------------------- */
 
 /** Puts weights, constants, inputs, states and arena on the device. */
 clef_status clef__plan_allocate(clef_plan *plan, clef_error *err);
@@ -183,7 +183,7 @@ clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err);
 /** 1 for a weight that runs read, not only nodes at load. */
 int         clef__plan_runs_with(const clef_plan *plan, const clef_value *v);
 
-/* ---- launches: plan_bind.c, exec_launches.c ------------------------------------------------------------ */
+/* ---- launches: plan_bind.c, exec_launches.c -------------------------------------------------- */
 
 /** Lowers the graph at the present symbols. Allocates only where the list is longer than any before. */
 clef_status clef__plan_lower(clef_plan *plan, clef_error *err);

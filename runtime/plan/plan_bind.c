@@ -6,7 +6,7 @@
 
 enum { FIRST_LAUNCHES = 64 };
 
-/* ---- lowering ---- */
+/* ---- lowering -------------------------------------------------------------------------------- */
 
 static clef_status grow_list(clef_plan *plan, int32_t cap, clef_error *err)
 {
@@ -63,7 +63,7 @@ clef_status clef__plan_lower(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* ---- binding ---- */
+/* ---- binding --------------------------------------------------------------------------------- */
 
 int clef__same_defs(const clef_def *a, const clef_def *b)
 {

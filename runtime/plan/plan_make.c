@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* ---- the graph ---- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 /* Outputs are read as they lie in memory, so each is made dense. */
 static clef_status make_outputs_dense(clef_graph *g, clef_error *err)
@@ -65,7 +65,7 @@ clef_status clef__plan_begin(clef_device *dev, const clef_graph *graph, const cl
     return s;
 }
 
-/* ---- inputs ---- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 static clef_status find_inputs(clef_plan *plan, clef_error *err)
 {
@@ -86,7 +86,7 @@ static clef_status find_inputs(clef_plan *plan, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- kernels ---- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 /* Lowers with every symbol at `most` or at its bound, whichever is less. */
 static clef_status lower_at(clef_plan *plan, int64_t most, clef_error *err)

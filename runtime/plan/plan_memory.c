@@ -66,7 +66,7 @@ clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, u
     return *out ? CLEF_OK : clef__cl_fail(err, "clCreateSubBuffer", subject, code);
 }
 
-/* ---- weights ---- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 /* Our kernels load by element (vload); CLBlast's load f32 by whole vectors. */
 static int is_aligned(const clef_plan *plan, const clef_value *v, const void *data)
@@ -173,7 +173,7 @@ static clef_status place_weights(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* ---- the rest ---- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 clef_status clef__plan_zero_states(clef_plan *plan, clef_error *err)
 {
@@ -261,8 +261,7 @@ static clef_status place_arena(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* ---- before anything is loaded: does it fit?
- * ------------------------------------------------------------------------------------ */
+/* ---- before anything is loaded: does it fit? ------------------------------------------------- */
 
 /* Of a KV cache [B, H, C, D]: how many positions would fit into so many bytes. */
 static uint64_t positions_in(const clef_value *state, uint64_t n_bytes)

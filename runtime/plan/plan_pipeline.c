@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- making ---- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static clef_status make_stages(clef_plan *plan, const clef_cut *cut, clef__make_stage make, clef_error *err)
 {
@@ -170,7 +170,7 @@ static void release_pipeline(clef_plan *plan)
     free(c);
 }
 
-/* ---- running ---- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static clef_status bind_all(clef_plan *plan, int32_t symbol, int64_t value, clef_error *err)
 {
@@ -297,7 +297,7 @@ static clef_status reset_stages(clef_plan *plan, clef_error *err)
     return status;
 }
 
-/* ---- what it did ---- */
+/* ---- what it did ----------------------------------------------------------------------------- */
 
 static clef_plan_stats describe_stages(const clef_plan *plan)
 {

@@ -14,7 +14,7 @@ static clef_status bind_symbol(clef_plan *plan, int32_t symbol, int64_t value, c
     return CLEF_OK;
 }
 
-/* ---- inputs and outputs ---- */
+/* ---- inputs and outputs ---------------------------------------------------------------------- */
 
 /* The queue has been waited for, so no write is still in its staging memory. */
 static void mark_writes_done(clef_plan *plan)
@@ -109,7 +109,7 @@ static clef_status wait_for_read(clef_plan *plan, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- executors ---- */
+/* ---- executors ------------------------------------------------------------------------------- */
 
 clef__execution *clef__plan_executor(clef_plan *plan, const clef__executor *by)
 {
@@ -144,7 +144,7 @@ static clef_status execute_list(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* ---- running ---- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* Kernels that no run needed so far are proven before this run uses them. */
 static clef_status lower_proven(clef_plan *plan, clef_error *err)
@@ -184,7 +184,7 @@ static clef_status run_plan(clef_plan *plan, clef_error *err)
     return code ? clef__cl_fail(err, "clFlush", "the plan's launches", code) : CLEF_OK;
 }
 
-/* ---- what it did ---- */
+/* ---- what it did ----------------------------------------------------------------------------- */
 
 static clef_cost cost_of(const clef_plan *plan, const clef_value *n)
 {
@@ -311,7 +311,7 @@ const clef__plan_kind clef__plan_single = {.bind = bind_symbol,
                                            .stage = stage_of,
                                            .release = release_plan};
 
-/* ---- described plans ---- */
+/* ---- described plans ------------------------------------------------------------------------- */
 
 static clef_status refuse(clef_error *err)
 {

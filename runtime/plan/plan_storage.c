@@ -4,7 +4,7 @@
 
 #include "runtime/plan/plan.h"
 
-/* ---- a device ---- */
+/* ---- a device -------------------------------------------------------------------------------- */
 
 static clef_status check_size(const clef_plan *plan, const char *subject, uint64_t n_bytes, clef_error *err)
 {
@@ -53,7 +53,7 @@ const clef__storage clef__storage_device = {.create = create_buffer,
                                             .allocate_host = allocate_host,
                                             .run_load_nodes = clef__plan_run_load_nodes};
 
-/* ---- nowhere ---- */
+/* ---- nowhere --------------------------------------------------------------------------------- */
 
 static clef_status create_nothing(const clef_plan *plan, const char *subject, cl_mem_flags flags,
                                   uint64_t n_bytes, void *host, cl_mem *out, clef_error *err)

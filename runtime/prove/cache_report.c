@@ -12,8 +12,7 @@
 
 enum { MAX_TEXT_BYTES = 16 << 20, NAME_DIGITS = 16 /* of a program's key, which number its proof */ };
 
-/* ---- lines -----------------------------------------------------------------------------------------------
- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 typedef struct line_visit {
     clef_cache_kind kind;
@@ -71,8 +70,7 @@ static int read_aside(const char *line, const line_visit *v, clef_proof *proof, 
     return 1;
 }
 
-/* ---- the list --------------------------------------------------------------------------------------------
- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 typedef struct list {
     const clef_cache_report *report;
@@ -128,8 +126,7 @@ static int is_step(const list *l, const char *path)
     return i < l->n_steps;
 }
 
-/* ---- checks ----------------------------------------------------------------------------------------------
- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 /* The first line is the form's, and "#" begins a remark. */
 static void check_line(void *user, const char *line, line_visit *v)
@@ -193,8 +190,7 @@ clef_status clef_cache_list(const char *dir, const clef_cache_report *report, cl
     return s;
 }
 
-/* ---- clearing --------------------------------------------------------------------------------------------
- */
+/* ---- clearing -------------------------------------------------------------------------------- */
 
 typedef struct clearing {
     uint32_t kinds;

@@ -20,8 +20,7 @@ struct clef_fused_job {
     char journal[CLEF__TRIAL_PATH];
 };
 
-/* ---- what is known ---------------------------------------------------------------------------------------
- */
+/* ---- what is known --------------------------------------------------------------------------- */
 
 static void tell(const clef_device *dev, const char *what, const char *then)
 {
@@ -62,8 +61,7 @@ static int is_set_aside(clef_device *dev, const clef_cache_key *key, const char 
     return proof && clef__proof_is_bad(proof);
 }
 
-/* ---- the child -------------------------------------------------------------------------------------------
- */
+/* ---- the child ------------------------------------------------------------------------------- */
 
 static clef_status start_child(clef_plan *plan, const clef_fused_kinds *kinds, int32_t n_hung,
                                clef_fused_job *job, clef_error *err)

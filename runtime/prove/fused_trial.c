@@ -29,7 +29,7 @@ uint64_t clef__fused_print(const clef_cache_key *key)
     return print;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void write_kind(FILE *to, const clef_fused_kind *kind)
 {
@@ -109,7 +109,7 @@ clef_status clef__fused_write(const char *path, const clef_plan *plan, const cle
     return s;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static const char first_word[] = "step ", last_kind[] = "\ncases\n";
 
@@ -189,7 +189,7 @@ clef_status clef__fused_read_unit(clef_device *dev, char *text, clef__fused_unit
                : clef__fail(err, CLEF_E_IO, "%s: cannot be written", dev->cache_dir);
 }
 
-/* ---- trying -------------------------------------------------------------------------------------------- */
+/* ---- trying ---------------------------------------------------------------------------------- */
 
 typedef struct trial {
     const clef_fused_kinds *kinds;

@@ -25,7 +25,7 @@ typedef struct prover {
     clef_proof_units units;
 } prover;
 
-/* ---- which kernels are unknown ------------------------------------------------------------------------- */
+/* ---- which kernels are unknown --------------------------------------------------------------- */
 
 static void kernels_of(const prover *p, const clef_value *n, int32_t setting, clef_proof_kernels *out)
 {
@@ -93,7 +93,7 @@ static clef_status collect(prover *p, clef_error *err)
     return s;
 }
 
-/* ---- what came out ------------------------------------------------------------------------------------- */
+/* ---- what came out --------------------------------------------------------------------------- */
 
 static void tell(const prover *p, const clef_proof *proof)
 {
@@ -146,7 +146,7 @@ static int prove_units(prover *p, clef_status *s, clef_error *err)
     return n_known > 0;
 }
 
-/* ---- setting aside ------------------------------------------------------------------------------------- */
+/* ---- setting aside --------------------------------------------------------------------------- */
 
 static void set_aside(const clef_proofs *known, clef_tuning *tuning)
 {
@@ -259,7 +259,7 @@ int clef__proof_trusts(clef_device *dev, int32_t row)
     return 0;
 }
 
-/* ---- entries ------------------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 /* Until nothing is unknown: what is set aside brings the next variant, which may be unknown too. *proven: 1
  * when something was. */

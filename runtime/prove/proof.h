@@ -8,7 +8,7 @@
 #include "graph/lower/variant.h"
 #include "runtime/device/device.h"
 
-/* ---- a case: runtime/prove/proof_case.c ---------------------------------------------------------------- */
+/* ---- a case: runtime/prove/proof_case.c ------------------------------------------------------ */
 
 enum { CLEF_PROOF_MAX_RUNS = 8 };
 
@@ -42,7 +42,7 @@ typedef struct clef_proof_visit {
 clef_status clef__proof_visit(clef_device *dev, const clef_proof_case *c, const clef_proof_visit *visit,
                               clef_error *err);
 
-/* ---- what is known of a device: runtime/prove/proof_db.c ----------------------------------------------- */
+/* ---- what is known of a device: runtime/prove/proof_db.c ------------------------------------- */
 
 typedef enum clef_verdict {
     CLEF_PROOF_RIGHT,
@@ -97,7 +97,7 @@ clef_status clef__proofs_save(clef_device *dev, clef_proofs *proofs, clef_error 
 /** Reads a line of the file; 0: it is damaged. */
 int         clef__proof_parse(const char *line, clef_proof *out);
 
-/* ---- kernels: runtime/prove/proof_kernels.c ------------------------------------------------------------ */
+/* ---- kernels: runtime/prove/proof_kernels.c -------------------------------------------------- */
 
 enum { CLEF_PROOF_MAX_KERNELS = 64 }; /* launches of a node */
 
@@ -118,7 +118,7 @@ void clef__proof_build(clef_device *dev, const clef_lowering *lo, const clef_val
 /** 1 when a launches each of b's kernels, and no other. */
 int  clef__proof_same_kernels(const clef_proof_kernels *a, const clef_proof_kernels *b);
 
-/* ---- before a plan: runtime/prove/proof.c, runtime/prove/proof_child.c --------------------------------- */
+/* ---- before a plan: runtime/prove/proof.c, runtime/prove/proof_child.c ----------------------- */
 
 /** A node's kernels that are to be proven. */
 typedef struct clef_proof_unit {

@@ -17,8 +17,7 @@ enum { MAX_FILE_BYTES = 16 << 20, LINE_BYTES = 200, WEEK = 7 * 24 * 3600 };
 static const char head[] = "clef proofs 2 "; /* the version of clef ends the line */
 const char *const clef__verdict_names[] = {"right", "untried", "wrong", "refused", "crashed", "hung", NULL};
 
-/* ---- verdicts --------------------------------------------------------------------------------------------
- */
+/* ---- verdicts -------------------------------------------------------------------------------- */
 
 int clef__proof_is_suspicion(const clef_proof *p)
 {
@@ -43,8 +42,7 @@ const char *clef__proof_says(clef_verdict verdict)
                                            : "does not build or run";
 }
 
-/* ---- in memory -------------------------------------------------------------------------------------------
- */
+/* ---- in memory ------------------------------------------------------------------------------- */
 
 static clef_proof *find(const clef_proofs *proofs, uint64_t print)
 {
@@ -115,8 +113,7 @@ void clef__proofs_free(clef_proofs *proofs)
     free(proofs);
 }
 
-/* ---- on disk ---------------------------------------------------------------------------------------------
- */
+/* ---- on disk --------------------------------------------------------------------------------- */
 
 int clef__proof_parse(const char *line, clef_proof *out)
 {

@@ -18,7 +18,7 @@ enum {
 };
 const char clef__trial_head[] = "clef trials 1\n";
 
-/* ---- writing ------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* The largest tolerance that the op's cases give it, with some slack. */
 static double tolerance(const clef_value *n, const clef_op_case *cases)
@@ -34,7 +34,7 @@ static int64_t at_most(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* ---- a case that launches the same kernels ------------------------------------------------------------- */
+/* ---- a case that launches the same kernels --------------------------------------------------- */
 
 /* What the plan's unit is looked for in another graph with. */
 typedef struct search {
@@ -204,7 +204,7 @@ clef_status clef__proof_write(const char *path, const clef_plan *plan, const cle
     return s;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int read_head(const char *line, clef_proof_entry *e)
 {

@@ -17,8 +17,7 @@ typedef struct tester {
     char why[sizeof((clef_error *)0)->text];
 } tester;
 
-/* ---- which variant a case takes
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- which variant a case takes -------------------------------------------------------------- */
 
 /* Whether the variant fits a node of the graph at the symbols' bounds or at 1, and whether it would serve it.
  */
@@ -45,7 +44,7 @@ static int fits(const tester *t, const clef_graph *g, clef_op op, const clef_var
     return fit;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static clef_status tell_progress(tester *t, clef_error *err)
 {

@@ -16,7 +16,7 @@
 
 enum { CLEF__TRIAL_PATH = 768 };
 
-/* ---- the case file: proof_file.c ----------------------------------------------------------------------- */
+/* ---- the case file: proof_file.c ------------------------------------------------------------- */
 
 extern const char clef__trial_head[];
 
@@ -41,7 +41,7 @@ const char *clef__trial_skip_case(const char *at);
 /** 0: it does not read as one. */
 int         clef__trial_read_case(const char *start, clef_proof_entry *out);
 
-/* ---- the child: trial_child.c -------------------------------------------------------------------------- */
+/* ---- the child: trial_child.c ---------------------------------------------------------------- */
 
 /** The verdict on a trial that ended with `s` and an error of `worst` parts of what is allowed.
  *  CLEF_PROOF_UNTRIED for want of memory, which is no fault of what was tried. */
@@ -50,7 +50,7 @@ clef_verdict clef__trial_verdict(clef_status s, const clef_error *why, double wo
  *  occasion on which it hung before. */
 double       clef__trial_seconds(int32_t n_hung);
 
-/* ---- the caller: trial_watch.c ------------------------------------------------------------------------- */
+/* ---- the caller: trial_watch.c --------------------------------------------------------------- */
 
 typedef struct clef__trial_result {
     clef_verdict verdict;
@@ -84,7 +84,7 @@ void        clef__trials_leave(clef__trials *t);
 /** What a journal that nobody read says of a unit; is_known is 0 where it says nothing. */
 clef__trial_result clef__trial_read_journal(const char *journal, int32_t unit);
 
-/* ---- fused steps: fused_child.c, fused_check.c --------------------------------------------------------- */
+/* ---- fused steps: fused_child.c, fused_check.c ----------------------------------------------- */
 
 /** Builds and tries the fused steps of plans, for their hooks. */
 extern const clef__fused_builder clef__fused_by_child;
@@ -92,7 +92,7 @@ extern const clef__fused_builder clef__fused_by_child;
 /** CLEF_E_CL: outputs differ. CLEF_E_UNSUPPORTED: the list has no launches for the fused step. */
 clef_status clef__fused_check(struct clef_plan *plan, const clef_fused_trial *trial, clef_error *err);
 
-/* ---- a fused step as a unit: fused_trial.c ------------------------------------------------------------- */
+/* ---- a fused step as a unit: fused_trial.c --------------------------------------------------- */
 
 #define CLEF__FUSED_OP "fused_step" /* among the proofs */
 

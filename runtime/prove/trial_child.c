@@ -29,8 +29,7 @@ clef_verdict clef__trial_verdict(clef_status s, const clef_error *why, double wo
     return (s == CLEF_E_CL && !memory) || s == CLEF_E_BUILD ? CLEF_PROOF_REFUSED : CLEF_PROOF_UNTRIED;
 }
 
-/* ---- the journal -----------------------------------------------------------------------------------------
- */
+/* ---- the journal ----------------------------------------------------------------------------- */
 
 static void note_begin(int32_t number, int32_t n_hung)
 {
@@ -61,8 +60,7 @@ static clef_status note_verdict(int32_t number, clef_status s, const clef_error 
                        : CLEF_OK;
 }
 
-/* ---- units -----------------------------------------------------------------------------------------------
- */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 static clef_status try_case(clef_device *dev, const char *unit, int32_t number, clef_error *err)
 {
@@ -108,8 +106,7 @@ static clef_status try_cases(clef_device *dev, const char *path, const char **un
     return s;
 }
 
-/* ---- the fused step --------------------------------------------------------------------------------------
- */
+/* ---- the fused step -------------------------------------------------------------------------- */
 
 /* A program that is right is kept with its proof, and its journal goes. Anything else stays in the journal
  * for whoever tells the user: this child's caller may have ended. */
@@ -149,8 +146,7 @@ static clef_status try_step(clef_device *dev, const char *path, char *unit, clef
     return s;
 }
 
-/* ---- entry -----------------------------------------------------------------------------------------------
- */
+/* ---- entry ----------------------------------------------------------------------------------- */
 
 static clef_status try_units(clef_device *dev, const char *path, const char *text, int32_t first,
                              clef_error *err)

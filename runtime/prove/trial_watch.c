@@ -35,8 +35,7 @@ struct clef__trials {
     int was_interrupted;
 };
 
-/* ---- children --------------------------------------------------------------------------------------------
- */
+/* ---- children -------------------------------------------------------------------------------- */
 
 static clef_status spawn(clef_device *dev, const char *path, const char *first, int64_t *process,
                          clef_error *err)
@@ -66,8 +65,7 @@ static clef_status start_child(clef__trials *t, child *c, clef_error *err)
     return s;
 }
 
-/* ---- journals --------------------------------------------------------------------------------------------
- */
+/* ---- journals -------------------------------------------------------------------------------- */
 
 /* "done UNIT VERDICT WORST"; "killed" in place of a verdict is none. */
 static int read_verdict(const char *word, clef_verdict *out)
@@ -146,8 +144,7 @@ static void note_end(clef__trials *t, child *c, int was_killed)
     c->at = -1;
 }
 
-/* ---- watching --------------------------------------------------------------------------------------------
- */
+/* ---- watching -------------------------------------------------------------------------------- */
 
 /* A child that did nothing since it was started would do nothing again: its device does not open. */
 static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
@@ -210,8 +207,7 @@ int32_t clef__trials_n_steps(const clef__trials *t)
     return n;
 }
 
-/* ---- begin and end ---------------------------------------------------------------------------------------
- */
+/* ---- begin and end --------------------------------------------------------------------------- */
 
 static void name_child(const clef__trials *t, const char *journal, int32_t i, child *c)
 {

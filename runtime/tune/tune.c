@@ -33,7 +33,7 @@ typedef struct tuner {
     uint64_t done, total;  /* candidates, as far as known */
 } tuner;
 
-/* ---- keys ---------------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static clef_status add_key(key_list *list, const clef_tune_key *key, clef_error *err)
 {
@@ -106,7 +106,7 @@ static int by_weight(const void *a, const void *b)
     return heavier ? (heavier < 0 ? -1 : 1) : order ? order : rows;
 }
 
-/* ---- measuring ----------------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static clef_status progress(const tuner *t, clef_error *err)
 {
@@ -288,7 +288,7 @@ static clef_status tune_all(tuner *t, key_list *list, clef_error *err)
     return stops(s) ? s : saved;
 }
 
-/* ---- at load ------------------------------------------------------------------------------------------- */
+/* ---- at load --------------------------------------------------------------------------------- */
 
 /* What is light, or not worth its time at load, is left to the order of the table. */
 static void drop_light(key_list *list)
@@ -328,7 +328,7 @@ clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const 
     return s;
 }
 
-/* ---- at will ------------------------------------------------------------------------------------------- */
+/* ---- at will --------------------------------------------------------------------------------- */
 
 static clef_status common_keys(const clef_device *dev, const clef_plan_opts *opts, key_list *list,
                                clef_error *err)

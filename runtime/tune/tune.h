@@ -9,7 +9,7 @@
 #include "runtime/device/clblast.h"
 #include "runtime/plan/plan.h"
 
-/* ---- the database: runtime/tune/tune_db.c, its text: runtime/tune/tune_text.c -------------------------- */
+/* ---- the database: runtime/tune/tune_db.c, its text: runtime/tune/tune_text.c ---------------- */
 
 typedef enum clef_tune_state {
     CLEF_TUNE_MEASURED, /* right, and timed */
@@ -72,7 +72,7 @@ clef_status clef__tune_parse(clef_tune_db *db, const char *text, clef_error *err
 /** "q4_0 [4864, 896] x 1 row, 8-bit activations" in out. */
 void clef__tune_key_text(const clef_tune_key *key, char out[CLEF_TUNE_KEY_BYTES]);
 
-/* ---- trying a candidate: runtime/tune/tune_case.c ------------------------------------------------------ */
+/* ---- trying a candidate: runtime/tune/tune_case.c -------------------------------------------- */
 
 typedef struct clef_tune_case clef_tune_case;
 
@@ -106,7 +106,7 @@ clef_status clef__tune_case_print(clef_tune_case *c, int32_t row, const int32_t 
 clef_status clef__tune_case_time(clef_tune_case *c, int32_t row, const int32_t *values, int32_t class_of_rows,
                                  int64_t best, int64_t *ns, clef_error *err);
 
-/* ---- the rest ------------------------------------------------------------------------------------------ */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 /** What is known by proof of a row of the table of variants on a device. The layer above provides it. */
 typedef struct clef__trust {

@@ -71,7 +71,7 @@ int clef__tune_can(const clef_tune_key *key)
     return tune && tune->takes_key(key);
 }
 
-/* ---- data ---------------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 /* Near enough to a normal distribution, and cheap. */
 static float draw(clef_tune_case *c)
@@ -126,7 +126,7 @@ static clef_status make_data(clef_tune_case *c, setup *s, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- graph and plan ------------------------------------------------------------------------------------ */
+/* ---- graph and plan -------------------------------------------------------------------------- */
 
 static clef_status make_graph(const clef_tune_case *c, setup *s, clef_error *err)
 {
@@ -261,7 +261,7 @@ static clef_status serve_by(clef_tune_case *c, setup *s, int32_t row, const int3
     return status;
 }
 
-/* ---- check --------------------------------------------------------------------------------------------- */
+/* ---- check ----------------------------------------------------------------------------------- */
 
 static clef_status leaf(void *user, const clef_value *v, double *x, int64_t n, clef_error *err)
 {
@@ -334,7 +334,7 @@ clef_status clef__tune_case_check(clef_tune_case *c, int32_t row, const int32_t 
     return status;
 }
 
-/* ---- time ---------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 static clef_status run_once(const setup *s, double *seconds, clef_error *err)
 {
@@ -387,7 +387,7 @@ clef_status clef__tune_case_time(clef_tune_case *c, int32_t row, const int32_t *
     return status;
 }
 
-/* ---- the case ------------------------------------------------------------------------------------------ */
+/* ---- the case -------------------------------------------------------------------------------- */
 
 int clef__tune_case_fits(clef_tune_case *c, int32_t row, int32_t class_of_rows)
 {

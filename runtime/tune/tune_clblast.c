@@ -68,7 +68,7 @@ static void make_plain(clef_clblast_kernel k[5])
     MAKE_KERNEL(&k[4], "Padtranspose", {"PADTRA_PAD", 0}, {"PADTRA_TILE", 8}, {"PADTRA_WPT", 1});
 }
 
-/* ---- products ------------------------------------------------------------------------------------------ */
+/* ---- products -------------------------------------------------------------------------------- */
 
 typedef struct bench {
     clef_device *dev;
@@ -175,7 +175,7 @@ static clef_status try_now(bench *t, int *right, double *gflops, clef_error *err
     return s;
 }
 
-/* ---- the search ---------------------------------------------------------------------------------------- */
+/* ---- the search ------------------------------------------------------------------------------ */
 
 static clef_status progress(const bench *t, clef_error *err)
 {

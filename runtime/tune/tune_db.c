@@ -8,7 +8,7 @@
 
 enum { MAX_FILE_BYTES = 16 << 20 };
 
-/* ---- results ------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static int32_t find(const clef_tune_db *db, const clef_tune_key *key, int32_t row)
 {
@@ -55,7 +55,7 @@ void clef__tune_db_free(clef_tune_db *db)
     free(db);
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------ */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 clef_status clef__tune_db_path(const clef_device *dev, char out[CLEF_CACHE_PATH_BYTES], clef_error *err)
 {
@@ -136,7 +136,7 @@ clef_status clef__tune_db_save(clef_device *dev, clef_tune_db *db, clef_error *e
     return s;
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* The result that serves a key; NULL when none may. */
 static const clef_tune_result *best_at(const clef_tune_db *db, const clef_tune_key *key,

@@ -34,7 +34,7 @@ static uint32_t sum_of(const char *text, size_t n)
     return sum;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 typedef struct out_text {
     char *text;
@@ -125,8 +125,7 @@ char *clef__tune_print(const clef_tune_db *db, const clef_device_info *device)
     return o.text;
 }
 
-/* ---- reading: nothing in the file is believed
- * ---------------------------------------------------------------------------------------- */
+/* ---- reading: nothing in the file is believed ------------------------------------------------ */
 
 /* Cuts the line at its blanks, in place. Returns how many words there are, -1 when too many. */
 static int split(char *line, char *words[MAX_WORDS])
@@ -308,7 +307,7 @@ clef_status clef__tune_parse(clef_tune_db *db, const char *text, clef_error *err
     return s;
 }
 
-/* ---- for people ---------------------------------------------------------------------------------------- */
+/* ---- for people ------------------------------------------------------------------------------ */
 
 void clef__tune_key_text(const clef_tune_key *key, char out[CLEF_TUNE_KEY_BYTES])
 {

@@ -60,9 +60,7 @@ static int count_op(const clef_graph *g, const char *op)
     return n;
 }
 
-/* ---- the text form
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- the text form --------------------------------------------------------------------------- */
 
 /* One layer of attention as architectures write it, with every kind of leaf and attribute. */
 static const char layer_text[] =
@@ -415,9 +413,7 @@ static void text_cut_anywhere(void **state)
     }
 }
 
-/* ---- builders
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- builders -------------------------------------------------------------------------------- */
 
 static void builder_error_sticks(void **state)
 {
@@ -483,9 +479,7 @@ static void many_values(void **state)
     clef_graph_destroy(g);
 }
 
-/* ---- passes
- * --------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 static void fuses_attention(void **state)
 {
@@ -647,9 +641,7 @@ static void verify_sees_damage(void **state)
     clef_graph_destroy(g);
 }
 
-/* ---- memory
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* No two values that live at the same time may share a byte, but where one took over the other's memory. */
 static void check_places(const clef_graph *g, const clef_memory *m, uint64_t chunk)
@@ -727,9 +719,7 @@ static void memory_of_a_layer(void **state)
     clef_graph_destroy(g);
 }
 
-/* ---- dumps
- * -----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- dumps ----------------------------------------------------------------------------------- */
 
 static char *read_file(const char *path)
 {

@@ -42,9 +42,7 @@ static int n_devices, verbose, most_cases = INT_MAX;
 static const char *beyond;
 static double most_flops = INFINITY, most_seconds = INFINITY;
 
-/* ---- a case's data
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- a case's data --------------------------------------------------------------------------- */
 
 typedef struct case_data {
     const clef_op_case *of;
@@ -59,8 +57,7 @@ static double uniform(void) /* (0, 1) */
     return clef__random_uniform(&random_state);
 }
 
-/* ---- running and comparing
- * --------------------------------------------------------------------------------------------------- */
+/* ---- running and comparing ------------------------------------------------------------------- */
 
 typedef struct run {
     const clef_op_def *op;
@@ -213,8 +210,7 @@ static int variant_fits(const run *r)
     return 0;
 }
 
-/* ---- what another run has tested: a digest of launches stands for the work of a graph
- * ----------------------- */
+/* ---- what another run has tested: a digest of launches stands for the work of a graph -------- */
 
 static uint64_t add_launch(uint64_t digest, const clef_launch *l)
 {
@@ -381,9 +377,7 @@ static int check_case(const clef_op_def *op, const clef_op_case *of, int device,
     return ok;
 }
 
-/* ---- which cases run
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- which cases run ------------------------------------------------------------------------- */
 
 /* Runs are numbered over all devices, ops, variants and cases. A shard does those from begin up to end. */
 static struct {
@@ -547,9 +541,7 @@ static void test_op(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* ---- random graphs
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- random graphs --------------------------------------------------------------------------- */
 
 enum { RANDOM_GRAPHS = 60, RANDOM_NODES = 14, RANDOM_TEXT = 4096 };
 
@@ -664,9 +656,7 @@ static void test_random_graphs(void **state)
     assert_int_equal(count.failed, 0);
 }
 
-/* ---- devices
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 /* What the device can do under CLEF_TEST_BEYOND. */
 static clef_status read_other_caps(const char *name, clef_caps *caps, clef_error *err)
@@ -729,9 +719,7 @@ static int is_wanted(const char *only, const char *name)
     return !only || (*only == '=' ? strcmp(only + 1, name) == 0 : strstr(name, only) != NULL);
 }
 
-/* ---- which tests run
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- which tests run ------------------------------------------------------------------------- */
 
 static int count_runs(const clef_op_def *op)
 {

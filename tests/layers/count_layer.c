@@ -30,16 +30,20 @@
 
 /* clang-format off */
 #define APIS(X) \
-    X(clGetPlatformIDs) X(clGetPlatformInfo) X(clGetDeviceIDs) X(clGetDeviceInfo) X(clCreateContext) X(clRetainContext) \
-    X(clReleaseContext) X(clGetContextInfo) X(clCreateCommandQueue) X(clCreateCommandQueueWithProperties) X(clRetainCommandQueue) \
-    X(clReleaseCommandQueue) X(clGetCommandQueueInfo) X(clCreateBuffer) X(clCreateSubBuffer) X(clRetainMemObject) \
-    X(clReleaseMemObject) X(clGetMemObjectInfo) X(clCreateSampler) X(clRetainSampler) X(clReleaseSampler) \
-    X(clCreateProgramWithSource) X(clCreateProgramWithBinary) X(clCreateProgramWithIL) X(clRetainProgram) X(clReleaseProgram) \
-    X(clBuildProgram) X(clCompileProgram) X(clLinkProgram) X(clGetProgramInfo) X(clGetProgramBuildInfo) X(clCreateKernel) \
-    X(clRetainKernel) X(clReleaseKernel) X(clSetKernelArg) X(clGetKernelInfo) X(clGetKernelWorkGroupInfo) X(clWaitForEvents) \
-    X(clGetEventInfo) X(clGetEventProfilingInfo) X(clCreateUserEvent) X(clRetainEvent) X(clReleaseEvent) X(clFlush) X(clFinish) \
-    X(clEnqueueReadBuffer) X(clEnqueueWriteBuffer) X(clEnqueueCopyBuffer) X(clEnqueueFillBuffer) X(clEnqueueMapBuffer) \
-    X(clEnqueueUnmapMemObject) X(clEnqueueNDRangeKernel) X(clEnqueueMarkerWithWaitList) X(clEnqueueBarrierWithWaitList)
+    X(clGetPlatformIDs) X(clGetPlatformInfo) X(clGetDeviceIDs) X(clGetDeviceInfo) X(clCreateContext) \
+    X(clRetainContext) X(clReleaseContext) X(clGetContextInfo) X(clCreateCommandQueue) \
+    X(clCreateCommandQueueWithProperties) X(clRetainCommandQueue) X(clReleaseCommandQueue) \
+    X(clGetCommandQueueInfo) X(clCreateBuffer) X(clCreateSubBuffer) X(clRetainMemObject) \
+    X(clReleaseMemObject) X(clGetMemObjectInfo) X(clCreateSampler) X(clRetainSampler) \
+    X(clReleaseSampler) X(clCreateProgramWithSource) X(clCreateProgramWithBinary) \
+    X(clCreateProgramWithIL) X(clRetainProgram) X(clReleaseProgram) X(clBuildProgram) \
+    X(clCompileProgram) X(clLinkProgram) X(clGetProgramInfo) X(clGetProgramBuildInfo) \
+    X(clCreateKernel) X(clRetainKernel) X(clReleaseKernel) X(clSetKernelArg) X(clGetKernelInfo) \
+    X(clGetKernelWorkGroupInfo) X(clWaitForEvents) X(clGetEventInfo) X(clGetEventProfilingInfo) \
+    X(clCreateUserEvent) X(clRetainEvent) X(clReleaseEvent) X(clFlush) X(clFinish) \
+    X(clEnqueueReadBuffer) X(clEnqueueWriteBuffer) X(clEnqueueCopyBuffer) X(clEnqueueFillBuffer) \
+    X(clEnqueueMapBuffer) X(clEnqueueUnmapMemObject) X(clEnqueueNDRangeKernel) \
+    X(clEnqueueMarkerWithWaitList) X(clEnqueueBarrierWithWaitList)
 #define KINDS(X) X(context) X(queue) X(mem) X(program) X(kernel) X(event) X(sampler)
 /* clang-format on */
 
@@ -103,8 +107,7 @@ static void *no_object(cl_int *code)
     return NULL;
 }
 
-/* ---- the wrappers, by what a call does to objects
- * ----------------------------------------------------------------------------- */
+/* ---- the wrappers, by what a call does to objects -------------------------------------------- */
 #define PLAIN(name, params, args)                                                                            \
     static cl_int CL_API_CALL my_##name params                                                               \
     {                                                                                                        \
@@ -293,8 +296,7 @@ static void *CL_API_CALL my_clEnqueueMapBuffer(cl_command_queue x, cl_mem mem, c
     return mapped;
 }
 
-/* ---- what a test reads
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- what a test reads ----------------------------------------------------------------------- */
 #define EXPORTED __attribute__((visibility("default")))
 EXPORTED long clef_layer_count(const char *api);
 EXPORTED long clef_layer_live(const char *kind);
@@ -341,8 +343,7 @@ void clef_layer_fail(const char *api, long n, int sticky)
     atomic_store(&fail_at, n);
 }
 
-/* ---- what the loader calls
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- what the loader calls ------------------------------------------------------------------- */
 static void write_counts(void)
 {
     FILE *to = fopen(getenv("CLEF_LAYER_OUT"), "w");

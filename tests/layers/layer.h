@@ -1,5 +1,6 @@
-/* What every OpenCL loader layer of the tests is made of (CL/cl_layer.h). A file that includes this defines layer_name, and take_over(),
- * which puts its own functions into `ours`; they call on through `next`. For one file a library: it defines the entry points. */
+/* What every OpenCL loader layer of the tests is made of (CL/cl_layer.h). A file that includes this defines
+ * layer_name, and take_over(), which puts its own functions into `ours`; they call on through `next`. For
+ * one file a library: it defines the entry points. */
 #ifndef CLEF_TESTS_LAYER_H
 #define CLEF_TESTS_LAYER_H
 
@@ -16,8 +17,8 @@ static const cl_icd_dispatch *next; /* the driver, or the layer below */
 static cl_icd_dispatch ours;
 static void take_over(void);
 
-EXPORTED CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t n, void *out, size_t *n_out)
-{
+EXPORTED CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t n, void *out,
+                                                        size_t *n_out) {
     const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
     const void *from = what == CL_LAYER_NAME ? (const void *)layer_name : &version;
     const size_t n_from = what == CL_LAYER_NAME ? strlen(layer_name) + 1 : sizeof version;
@@ -30,8 +31,8 @@ EXPORTED CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size
     return CL_SUCCESS;
 }
 
-EXPORTED CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint n, const cl_icd_dispatch *target, cl_uint *n_out, const cl_icd_dispatch **out)
-{
+EXPORTED CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint n, const cl_icd_dispatch *target, cl_uint *n_out,
+                                                     const cl_icd_dispatch **out) {
     const cl_uint n_ours = sizeof ours / sizeof(void *);
     if (!target || !n_out || !out)
         return CL_INVALID_VALUE;

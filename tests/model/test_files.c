@@ -6,7 +6,7 @@
 #include "model/file/gguf.h"
 #include "model/file/safetensors.h"
 
-/* ---- GGUF ---------------------------------------------------------------------------------------------- */
+/* ---- GGUF ------------------------------------------------------------------------------------ */
 
 #define HEAD(tensors, keys) "t:GGUF 4:3 8:" tensors " 8:" keys " "
 #define U32(key, value) "s:" key " 4:4 4:" value " "
@@ -223,7 +223,7 @@ static void gguf_cut_and_changed(void **state)
     free(data);
 }
 
-/* ---- safetensors --------------------------------------------------------------------------------------- */
+/* ---- safetensors ----------------------------------------------------------------------------- */
 
 /* A header and so many bytes of data. */
 static void put_safetensors(blob *b, const char *header, size_t n_data)
@@ -512,7 +512,7 @@ static void tensor_file_write_refuses(void **state)
                 CLEF_E_IO, "is a folder");
 }
 
-/* ---- errors and the system ----------------------------------------------------------------------------- */
+/* ---- errors and the system ------------------------------------------------------------------- */
 
 static void errors(void **state)
 {

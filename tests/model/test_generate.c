@@ -30,7 +30,7 @@ static int32_t ids_of(const json_t *list, int32_t *ids, int32_t capacity)
     return n;
 }
 
-/* ---- sessions ------------------------------------------------------------------------------------------ */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
 static void greedy_is_pytorchs(clef_gemm gemm, int32_t n_batch)
 {
@@ -222,7 +222,7 @@ static void batch_with_padding(void **state)
         assert_true(fabsf(both[T * V + i] - alone[i]) < 1e-4f);
 }
 
-/* ---- picking on the device ----------------------------------------------------------------------------- */
+/* ---- picking on the device ------------------------------------------------------------------- */
 
 static const clef_sampler_opts ways[] = {
     {0},
@@ -338,7 +338,7 @@ static void generation_to_the_end_of_the_context(void **state)
     clef_session_destroy(session);
 }
 
-/* ---- linear attention: a memory that cannot be written over -------------------------------------------- */
+/* ---- linear attention: a memory that cannot be written over ---------------------------------- */
 
 enum { MEMORY_V = 384, MEMORY_N = 6 };
 static const int32_t memory_ids[MEMORY_N] = {5, 300, 17, 44, 45, 260};

@@ -6,7 +6,7 @@
 #include "model/open/config.h"
 #include "model/open/model.h"
 
-/* ---- config.json --------------------------------------------------------------------------------------- */
+/* ---- config.json ----------------------------------------------------------------------------- */
 
 static const char llama_config[] = "{\"model_type\":\"llama\",\"hidden_size\":64,\"intermediate_size\":160,"
                                    "\"num_hidden_layers\":3,\"num_attention_heads\":8,"
@@ -282,7 +282,7 @@ static void config_gpt2_and_marks(void **state)
                 CLEF_E_FORMAT, "generation_config.json: eos_token_id is an object");
 }
 
-/* ---- GGUF keys ----------------------------------------------------------------------------------------- */
+/* ---- GGUF keys ------------------------------------------------------------------------------- */
 
 typedef struct gguf_key {
     const char *key, *spec;
@@ -440,7 +440,7 @@ static void gguf_config(void **state)
                 CLEF_E_FORMAT, "says nowhere how large its vocabulary is");
 }
 
-/* ---- folders ------------------------------------------------------------------------------------------- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 static const char *const folder_files[] = {"config.json",       "generation_config.json",
                                            "model.safetensors", "model.safetensors.index.json",
@@ -621,7 +621,7 @@ static void gguf_model(void **state)
     clef__os_remove(path);
 }
 
-/* ---- real files ---------------------------------------------------------------------------------------- */
+/* ---- real files ------------------------------------------------------------------------------ */
 
 static void real_models(void **state)
 {

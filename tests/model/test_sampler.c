@@ -15,7 +15,7 @@
 
 static clef_device *dev;
 
-/* ---- the sampler --------------------------------------------------------------------------------------- */
+/* ---- the sampler ----------------------------------------------------------------------------- */
 
 enum { N_VOCAB = 500 };
 
@@ -171,7 +171,7 @@ static void sampler_follows_the_formula(void **state)
     clef_sampler_destroy(s);
 }
 
-/* ---- the device against the host ----------------------------------------------------------------------- */
+/* ---- the device against the host ------------------------------------------------------------- */
 
 static uint64_t random_state = 1;
 

@@ -54,7 +54,7 @@ static clef_encoded encode(const char *a, const char *b)
     return enc;
 }
 
-/* ---- embeddings ---------------------------------------------------------------------------------------- */
+/* ---- embeddings ------------------------------------------------------------------------------ */
 
 static void embed(const clef_embed_opts *opts, const clef_span *what, int32_t n, float *out)
 {
@@ -202,7 +202,7 @@ static void wrong_texts(void **state)
     clef_embedder_destroy(e);
 }
 
-/* ---- what the files say -------------------------------------------------------------------------------- */
+/* ---- what the files say ---------------------------------------------------------------------- */
 
 static void copy_file(const char *name)
 {
@@ -323,7 +323,7 @@ static void embedding_files(void **state)
     clef__os_remove(temp_path("model.safetensors"));
 }
 
-/* ---- classes ------------------------------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 static clef_classifier *classifier(clef_model *m, clef_head head)
 {
@@ -448,7 +448,7 @@ static void masked_places(void **state)
     clef_classifier_destroy(c);
 }
 
-/* ---- encoder-decoders ---------------------------------------------------------------------------------- */
+/* ---- encoder-decoders ------------------------------------------------------------------------ */
 
 static void greedy_is_pytorchs(void **state)
 {

@@ -1,12 +1,12 @@
-/* Layers of models in their usual sizes, as graphs in the text form: what the kernels of a target are when they matter. The cases of the op
- * table are small, and of every form. */
+/* Layers of models in their usual sizes, as graphs in the text form: what the kernels of a target are when
+ * they matter. The cases of the op table are small, and of every form. */
 #ifndef CLEF_TESTS_OFFLINE_LAYERS_H
 #define CLEF_TESTS_OFFLINE_LAYERS_H
 
 #include <stddef.h>
 
-/** Writes the text of layer i into out[n_bytes]; NULL behind the last, else its name. A text that does not fit is cut, and does not
- *  parse. */
+/** Writes the text of layer i into out[n_bytes]; NULL behind the last, else its name. A text that does not
+ *  fit is cut, and does not parse. */
 const char *layer_text(int i, char *out, size_t n_bytes);
 
 #endif

@@ -97,9 +97,7 @@ static int stop(const char *what, const char *text)
     return 1;
 }
 
-/* ---- collecting
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- collecting ------------------------------------------------------------------------------ */
 
 static int is_group_size(const clef_def *d)
 {
@@ -304,9 +302,7 @@ static int list_target(lister *l)
     return failed;
 }
 
-/* ---- variants that nothing here compiles
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- variants that nothing here compiles ----------------------------------------------------- */
 
 static int is_left_out(const clef_variant *variant)
 {
@@ -332,9 +328,7 @@ static int check_served(const lister *l)
     return failed;
 }
 
-/* ---- writing
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* The program's number; it is written where it is new. -1 after a message. */
 static int32_t program(lister *l, const char *dir, const clef_launch *launch)

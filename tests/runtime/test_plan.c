@@ -21,8 +21,7 @@
 #    define CLEF_SOURCE_DIR "."
 #endif
 
-/* ---- allocations of the library: the linker's --wrap sends them here
- * ---------------------------------------------------------------- */
+/* ---- allocations of the library: the linker's --wrap sends them here ------------------------- */
 
 static long n_allocations, fail_allocation; /* 0: none */
 
@@ -53,9 +52,7 @@ void *__wrap_realloc(void *p, size_t n)
     return denied() ? NULL : __real_realloc(p, n);
 }
 
-/* ---- the layer
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the layer ------------------------------------------------------------------------------- */
 
 static long (*layer_count)(const char *api);
 static long (*layer_live)(const char *kind);
@@ -93,9 +90,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* ---- plans
- * ------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 static const char sum_text[] = "symbol T <= 100\ninput x f32 [T, 3]\nstate s f32 [1, 1, 4, 3]\ninput p i32 "
                                "[1]\nconst c f32 [3] = 1, 2, 3\nweight w f32 [3]\n"
@@ -382,9 +377,7 @@ static void too_large_for_the_device(void **state)
     clef_graph_destroy(g);
 }
 
-/* ---- injected failures
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- injected failures ----------------------------------------------------------------------- */
 
 /* One whole use: device, plan, run. */
 static clef_status whole_use(clef_error *err)
@@ -447,9 +440,7 @@ static void every_allocation_may_fail(void **state)
     assert_true(n > 20);
 }
 
-/* ---- a warm generation
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- a warm generation ----------------------------------------------------------------------- */
 
 static long count_all(const char *const *apis)
 {

@@ -105,8 +105,7 @@ static void check_softmax(clef_device *dev)
     clReleaseKernel(kernel);
 }
 
-/* ---- codes, hashes, sources
- * --------------------------------------------------------------------------------------------------- */
+/* ---- codes, hashes, sources ------------------------------------------------------------------ */
 
 static void test_names(void **state)
 {
@@ -191,9 +190,7 @@ static void test_source_from_disk(void **state)
     unsetenv("CLEF_CL_DIR");
 }
 
-/* ---- devices
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 static void test_list(void **state)
 {
@@ -308,9 +305,7 @@ static void test_open_default(void **state)
     free(copy);
 }
 
-/* ---- programs
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 static void test_kernels(void **state)
 {
@@ -360,9 +355,7 @@ static void test_build_failure(void **state)
     clef_device_close(dev);
 }
 
-/* ---- disk cache
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- disk cache ------------------------------------------------------------------------------ */
 
 /* Opens a device with the cache, runs softmax, closes. */
 static void use_cache(const char *dir, int want_built)
@@ -531,9 +524,7 @@ static void test_cache_unwritable(void **state)
     use_cache(dir, 1);
 }
 
-/* ---- CLBlast
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- CLBlast --------------------------------------------------------------------------------- */
 
 static float element(const float *x, uint32_t transpose, uint32_t ld, uint32_t i, uint32_t j)
 {
@@ -621,9 +612,7 @@ static void test_clblast(void **state)
     clef_device_close(dev);
 }
 
-/* ---- failing calls
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- failing calls --------------------------------------------------------------------------- */
 
 typedef struct layer {
     void *library;

@@ -37,9 +37,7 @@ static void write_file(const char *path, const void *data, size_t n)
 static const char product[] =
     "symbol T <= 8\ninput x f32 [T, 64]\nweight w f32 [40, 64]\ny = matmul(x, w) transpose_b=1\noutput y\n";
 
-/* ---- the database's text
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- the database's text --------------------------------------------------------------------- */
 
 static const clef_tune_key key_a = {CLEF_OP_matmul, CLEF_Q4_0, 4864, 896, CLEF_ROWS_ONE, 1},
                            key_b = {CLEF_OP_panel_matmul, CLEF_Q8_0, 896, 4864, CLEF_ROWS_MANY, 1};
@@ -179,9 +177,7 @@ static void test_lies(void **state)
     }
 }
 
-/* ---- choosing
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- choosing -------------------------------------------------------------------------------- */
 
 typedef struct chooser {
     clef_graph *g;
@@ -270,9 +266,7 @@ static void test_unknown_variant(void **state)
     assert_null(forced[CLEF_OP_matmul]);
 }
 
-/* ---- on a device
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- on a device ----------------------------------------------------------------------------- */
 
 static clef_device *open_with_cache(const char *folder)
 {

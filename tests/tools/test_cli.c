@@ -25,9 +25,12 @@ static const char *const choices[] = {"red", "green", NULL};
 /* clang-format off */
 #define AT(field) .offset = offsetof(options, field)
 static const cli_option table[] = {
-    {.names = "text,words", .letter = 't', .type = CLI_TEXT, .value = "T", AT(text), .help = "a text", .env = "CLEF_TEST_CLI_TEXT"},
-    {.names = "number", .letter = 'n', .type = CLI_INT, .value = "N", AT(number), .lo = -1, .hi = 10, .help = "a number"},
-    {.names = "fraction", .type = CLI_FLOAT, .value = "X", AT(fraction), .lo = 0, .hi = 1, .help = "a fraction"},
+    {.names = "text,words", .letter = 't', .type = CLI_TEXT, .value = "T", AT(text), .help = "a text",
+     .env = "CLEF_TEST_CLI_TEXT"},
+    {.names = "number", .letter = 'n', .type = CLI_INT, .value = "N", AT(number), .lo = -1, .hi = 10,
+     .help = "a number"},
+    {.names = "fraction", .type = CLI_FLOAT, .value = "X", AT(fraction), .lo = 0, .hi = 1,
+     .help = "a fraction"},
     {.names = "flag", .letter = 'f', .type = CLI_SWITCH, AT(flag), .help = "a flag"},
     {.names = "choice", .type = CLI_CHOICE, .value = "C", AT(choice), .choices = choices, .help = "a choice"},
     {.names = "seed", .type = CLI_SEED, .value = "N", AT(seed), .help = "a seed"},

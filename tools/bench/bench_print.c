@@ -50,7 +50,7 @@ static void rate_name(const bench_rate *rate, char out[64])
         snprintf(out, 64, "%s%" PRId32, rate->what, rate->n_tokens);
 }
 
-/* ---- JSON ---- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static double rounded(double x)
 {
@@ -111,7 +111,7 @@ void cli_bench_print_json(const bench *b)
     print_plain_line(b, "peak_rss", (double)b->peak_rss / 1048576, "MiB");
 }
 
-/* ---- tables ---- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void print_device(const bench *b)
 {

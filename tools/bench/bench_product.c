@@ -36,7 +36,7 @@ typedef struct contest {
     void *encoded;      /* w in the weight's dtype */
 } contest;
 
-/* ---- what is asked for ---- */
+/* ---- what is asked for ----------------------------------------------------------------------- */
 
 /* "MxNxK" at *text, up to a comma or the end, which *text is moved behind. 0 when it is something else. */
 static int read_shape(const char **text, bench_product *p)
@@ -65,7 +65,7 @@ static int is_asked(const bench *b, int i)
     return b->o->compile.gemm == CLEF_GEMM_AUTO || b->o->compile.gemm == kinds[i].gemm;
 }
 
-/* ---- a contest ---- */
+/* ---- a contest ------------------------------------------------------------------------------- */
 
 static int make_data(contest *c)
 {

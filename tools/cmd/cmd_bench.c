@@ -51,7 +51,7 @@ static const cli_option bench_option_table[] = {
 };
 /* clang-format on */
 
-/* ---- opening ---- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int open_device(bench *b)
 {
@@ -158,7 +158,7 @@ static void close_model(bench *b)
     b->ids = NULL;
 }
 
-/* ---- measuring ---- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static clef_status decode_round(bench *b, double *seconds, double *flops, double *bytes, clef_error *err)
 {
@@ -213,7 +213,7 @@ static int measure_model(bench *b)
     return status == CLEF_OK ? CLI_GO_ON : cli_report(&err);
 }
 
-/* ---- the command ---- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int bench_device(bench *b)
 {

@@ -25,8 +25,7 @@ static const cli_option cache_option_table[] = {
 static const char *const kind_names[CLEF_CACHE_N_KINDS] = {"programs", "fused", "proofs",
                                                            "tuning",   "speed", "temporary"};
 
-/* ---- list and verify -------------------------------------------------------------------------------------
- */
+/* ---- list and verify ------------------------------------------------------------------------- */
 
 typedef struct totals {
     struct {
@@ -121,8 +120,7 @@ static int list_files(const char *dir, int verify)
                        : CLI_OK;
 }
 
-/* ---- clear -----------------------------------------------------------------------------------------------
- */
+/* ---- clear ----------------------------------------------------------------------------------- */
 
 static int clear_aside(const char *dir)
 {

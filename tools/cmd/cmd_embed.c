@@ -81,7 +81,7 @@ static int collect(texts *t, const embed_options *o, int32_t n_args, char **args
     return rc;
 }
 
-/* ---- what is written ---- */
+/* ---- what is written ------------------------------------------------------------------------- */
 
 static void write_row(FILE *to, const float *row, int32_t d, const char *between)
 {

@@ -84,7 +84,7 @@ static size_t count_of(const clef_tensor_info *t)
     return n;
 }
 
-/* ---- inputs ---- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 /* Dims of the file's tensor against the graph's shape: numbers must agree, symbols take their values. */
 static clef_status match_shape(eval *e, const char *kind, const clef_value_info *v,
@@ -231,7 +231,7 @@ static clef_status collect_feeds(eval *e, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- what to evaluate ---- */
+/* ---- what to evaluate ------------------------------------------------------------------------ */
 
 static clef_status check_model_inputs(const eval *e, clef_error *err)
 {
@@ -347,7 +347,7 @@ static const void *weight_of_file(void *user, const char *name, clef_dtype dtype
     return t.dtype == dtype && t.n_bytes == n_bytes ? t.data : NULL;
 }
 
-/* ---- running ---- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static clef_status bind_and_write(eval *e, clef_error *err)
 {

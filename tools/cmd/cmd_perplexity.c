@@ -61,7 +61,7 @@ typedef struct work {
     double seconds;
 } work;
 
-/* ---- the text ---- */
+/* ---- the text -------------------------------------------------------------------------------- */
 
 /* Whether the model's own tokenizer begins every text with BOS. */
 static clef_status find_bos(work *w, const clef_tokenizer *tok, clef_error *err)
@@ -134,7 +134,7 @@ static int32_t make_window(const work *w, int32_t k)
     return n;
 }
 
-/* ---- the model ---- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static clef_status make_plan(work *w, clef_error *err)
 {
@@ -213,7 +213,7 @@ static void close_all(work *w)
     free(w->nats);
 }
 
-/* ---- scoring ---- */
+/* ---- scoring --------------------------------------------------------------------------------- */
 
 /* -log softmax(x)[target], in double. */
 static double negative_log(const float *x, int32_t n, int32_t target)
@@ -279,7 +279,7 @@ static clef_status score_text(work *w, clef_error *err)
     return status;
 }
 
-/* ---- the command ---- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static void print_result(const work *w)
 {

@@ -22,7 +22,7 @@ static int32_t end_head(const attention_maps *a, const attention_map *m)
     return a->head < 0 ? m->n_heads : a->head + 1;
 }
 
-/* ---- the terminal ---- */
+/* ---- the terminal ---------------------------------------------------------------------------- */
 
 /* Exactly 0 is what a mask leaves. */
 static int step_of(float w, int n)
@@ -102,7 +102,7 @@ clef_status cli_attention_text(void *user, FILE *to, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- JSON, and the page ---- */
+/* ---- JSON, and the page ---------------------------------------------------------------------- */
 
 static void write_texts(FILE *to, int32_t *n_members, const char *key, char **texts, int32_t n)
 {
@@ -192,7 +192,7 @@ clef_status cli_attention_html(void *user, FILE *to, clef_error *err)
     return cli_page_write(to, "attention.html", a->title, page_data, user, err);
 }
 
-/* ---- npy ---- */
+/* ---- npy ------------------------------------------------------------------------------------- */
 
 clef_status cli_attention_npy(void *user, FILE *to, clef_error *err)
 {

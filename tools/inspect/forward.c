@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- ids ---- */
+/* ---- ids ------------------------------------------------------------------------------------- */
 
 static clef_status parse_ids(cli_forward *f, const char *text, clef_error *err)
 {
@@ -105,7 +105,7 @@ static clef_status check_ids(const cli_forward *f, const int32_t *ids, int32_t n
     return CLEF_OK;
 }
 
-/* ---- the target of an encoder-decoder ---- */
+/* ---- the target of an encoder-decoder -------------------------------------------------------- */
 
 static clef_status open_device(cli_forward *f, clef_error *err)
 {
@@ -231,7 +231,7 @@ clef_status cli_forward_open(cli_forward *f, const cli_forward_opts *o, const ch
     return status == CLEF_OK ? check_ids(f, f->target, f->n_target, err) : status;
 }
 
-/* ---- the pass ---- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 clef_status cli_forward_build(cli_forward *f, const char *const *taps, int32_t n_taps, clef_error *err)
 {
@@ -321,7 +321,7 @@ void cli_forward_close(cli_forward *f)
     free(f->target);
 }
 
-/* ---- tokens as text ---- */
+/* ---- tokens as text -------------------------------------------------------------------------- */
 
 static const char *role_of(const cli_forward *f, int32_t id)
 {

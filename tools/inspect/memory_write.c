@@ -150,7 +150,7 @@ clef_status cli_memory_html(void *user, FILE *to, clef_error *err)
     return cli_page_write(to, "plan.html", ((const memory_plan *)user)->title, cli_memory_json, user, err);
 }
 
-/* ---- the picture: values along x, offsets along y ---- */
+/* ---- the picture: values along x, offsets along y -------------------------------------------- */
 
 enum { WIDTH = 900, PART_HEIGHT = 320, TITLE = 40, LEFT = 16 };
 

@@ -41,7 +41,7 @@ static void write_brief(const char *help, FILE *to)
             fputc(help[i] == '\n' ? ' ' : help[i], to);
 }
 
-/* ---- bash ---- */
+/* ---- bash ------------------------------------------------------------------------------------ */
 
 static void write_bash_command(const cli_command *c, FILE *to)
 {
@@ -87,7 +87,7 @@ static void write_bash(FILE *to)
           to);
 }
 
-/* ---- zsh ---- */
+/* ---- zsh ------------------------------------------------------------------------------------- */
 
 static void write_zsh_option(const cli_option *o, FILE *to)
 {
@@ -140,7 +140,7 @@ static void write_zsh(FILE *to)
     fputs("    esac\n}\n_clef \"$@\"\n", to);
 }
 
-/* ---- fish ---- */
+/* ---- fish ------------------------------------------------------------------------------------ */
 
 static void write_fish_option(const cli_command *c, const cli_option *o, FILE *to)
 {

@@ -13,7 +13,7 @@ losing() { OPENCL_LAYERS=$layer CLEF_LAYER_FAIL_API=$1 CLEF_LAYER_FAIL=$(($(sed 
 for how in "--temp 0" "--seed 5 --repeat-penalty 1.3" "fused step --temp 0"; do
   export CLEF_FUSED=0
   backs="3 500 1300"
-  if [ "${how%% *}" = fused step ]; then CLEF_FUSED=1 backs="3 20 50" how=${how#fused step }; fi
+  if [ "${how%% *}" = fused ]; then CLEF_FUSED=1 backs="3 20 50" how=${how#fused step }; fi
   want=$($run $how -q)
   if [ -z "$want" ]; then fail "$how: an undisturbed run"; fi
   OPENCL_LAYERS=$layer CLEF_LAYER_OUT=$tmp/counts $run $how -q >/dev/null

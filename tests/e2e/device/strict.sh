@@ -20,9 +20,9 @@ unset CLEF_BREAK
 
 # what was asked for does not fit
 same "CLEF_VARIANT that fits few rows" "$want" "$(CLEF_PROOF=0 CLEF_VARIANT=cached_attention=cpu_decode $run)"
-refused "--strict: it does not fit many" 1 "strict: cached_attention step does not take its shape parts" \
+refused "--strict: it does not fit many" 1 "strict: cached_attention cpu_decode does not take its shape parts" \
   env CLEF_PROOF=0 CLEF_VARIANT=cached_attention=cpu_decode $run --strict
-refused "--strict: the device cannot" 1 "strict: step the device cannot" \
+refused "--strict: the device cannot" 1 "strict: cpu_decode the device cannot" \
   env CLEF_PROOF=0 CLEF_CAPS=-cpu CLEF_VARIANT=cached_attention=cpu_decode $run --strict
 
 # every variant stands in the table, with a word on it
