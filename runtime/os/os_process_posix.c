@@ -71,8 +71,8 @@ clef_status clef__os_spawn(const char *const *argv, const char *const *environme
     int code = posix_spawn_file_actions_init(&actions);
     if (!code) {
         code = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        if (!code)
-            code = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+        for (int to = STDOUT_FILENO; to <= STDERR_FILENO && !code; to++)
+            code = posix_spawn_file_actions_addopen(&actions, to, "/dev/null", O_WRONLY, 0);
         if (!code)
             code = posix_spawn(&pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, variables);
         posix_spawn_file_actions_destroy(&actions);
