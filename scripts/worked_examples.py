@@ -113,13 +113,15 @@ heat(os.path.join(pictures, "causal-weights.svg"), mask["weights"], ["1", "2", "
 
 open(page, "w").write(f"""# Attention worked by hand, and by clef
 
-Made by `scripts/pictures` from `tests/fixtures/worked_examples.json`; the test suite (`tests/graph/test_worked.c`) holds the same numbers. In brackets: what the
-source documents print.
+Three printed examples of attention, computed again by clef. Each cell shows clef's number and, in brackets, the number
+that the source document prints. `scripts/pictures` makes this page from `tests/fixtures/worked_examples.json`, and the test
+`tests/graph/test_worked.c` checks the same numbers.
 
 ## "{a['text']}"
 
-Four words of {a['d_model']} numbers each, {a['heads']} heads of which one is worked out, keys of {a['d_k']}. As a graph in clef's text form
-([graph-format.md](graph-format.md)), which `clef eval` runs and `clef graph --format svg` draws:
+Each of the four words is a vector of {a['d_model']} numbers. The example has {a['heads']} heads and works out one of them, with keys of {a['d_k']} numbers.
+This is its graph in the text form ([graph-format.md](graph-format.md)). `clef eval` runs it, and
+`clef graph --format svg` draws it:
 
 ```
 {graph_a.rstrip()}
@@ -131,25 +133,26 @@ Four words of {a['d_model']} numbers each, {a['heads']} heads of which one is wo
 
 {table(got['Q'], words, printed=a['Q'])}
 
-**Scores Q Kᵀ.** Two of the printed ones, (love, phones) and (phones, phones), are misprints: they do not follow from the printed Q and K.
+**Scores Q Kᵀ.** The printed scores of (love, phones) and (phones, phones) are misprints: they do not follow from the
+printed Q and K.
 
 {table(got['scores'], words, words, a['scores_printed'])}
 
-**Weights softmax(scores / √{a['d_k']})**, of the printed scores, since the printed weights follow from those:
+**Weights softmax(scores / √{a['d_k']}).** They are computed from the printed scores, as the printed weights are:
 
 {table(again['weights'], words, words, a['weights_printed'])}
 
-Of the scores as they come of Q and K, as a heat map; each row sums to 1:
+The heat map shows the weights of the scores that do follow from Q and K. Each row sums to 1:
 
 ![the weights](pictures/worked-weights.svg)
 
-**Output: weights V**, of the printed scores:
+**Output: weights V**, again from the printed scores:
 
 {table(again['out'], words, printed=a['output_printed'])}
 
 ## "{r['text']}": one row
 
-Scores {', '.join(f'{v:g}' for v in r['scores_printed'])}, divided by √{r['d_k']}, through softmax, times V:
+The scores {', '.join(f'{v:g}' for v in r['scores_printed'])} are divided by √{r['d_k']}; their softmax is multiplied by V:
 
 {table([row['scaled'][0], row['weights'][0]], ['scaled', 'weights'], r['text'].split(), [r['scaled_printed'], r['weights_printed']])}
 
@@ -157,12 +160,13 @@ The output is {', '.join(f'{v:.3f} ({p:g})' for v, p in zip(row['out'][0], r['ou
 
 ## The causal mask
 
-{m['rule'][0].upper() + m['rule'][1:]}. Scores with -inf above the diagonal, one row of nothing but -inf:
+A query never attends to a later key. A row whose scores are all -inf gives zeros, never NaN. The scores of this example
+are -inf above the diagonal, and in the whole first row:
 
 {table(mask['weights'], ['1', '2', '3', '4'], ['1', '2', '3', '4'])}
 
 ![the weights](pictures/causal-weights.svg)
 
-A model's own: `clef attention MODEL -p "{ex['causal_rows_printed']['text']}" --layer 0 --head 0`.
+To see a model's own weights: `clef attention MODEL -p "{ex['causal_rows_printed']['text']}" --layer 0 --head 0`.
 """)
 print(page)

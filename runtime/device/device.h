@@ -133,7 +133,7 @@ void clef__clblast_release(clef_device *dev);
 clef_status clef__device_probe(clef_device *dev, clef_error *err);
 /** Its part for what GPUs have (runtime/device/probe_gpu.c). */
 void clef__probe_gpu(clef_device *dev);
-/** What the unit that caps.matrix and .matrix_plain say multiplies rightly, as bits of caps.matrix_types
+/** What the unit that caps.matrix and .matrix_plain say multiplies correctly, as bits of caps.matrix_types
  *  (runtime/device/probe_matrix.c). */
 int32_t clef__matrix_works(clef_device *dev);
 /** Runs a probe's kernel by one group of n items: out (read and written: got), then two inputs. 1 when it

@@ -217,7 +217,7 @@ static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *ke
     return CLEF_OK;
 }
 
-/* 1 when there is a choice among variants that this device has run rightly before: others would have to be
+/* 1 when there is a choice among variants that this device has run correctly before: others would have to be
  * compiled and proven first, and are left to the user's `clef tune`. */
 static int has_choice(const tuner *t, const clef_tune_key *key)
 {
