@@ -1,16 +1,16 @@
 /* Rotary position embedding of x [B, T, H, D] at positions pos[b] + t: pair i of a head turns by position
- * * freqs[i], i < half_n, and is multiplied by scale; the dims from 2 half_n on pass unchanged.
+ * times freqs[i], i < half_n, and is multiplied by scale; the dims from 2 half_n on pass unchanged.
  * Launch: one group for `heads` heads of a token; out is dense and may be x.
  *   -D WG           work-items a group
- *   -D INTERLEAVED  1: pair i is (x[2i], x[2i + 1]), 0: (x[i], x[i + half_n]); 2: it is taken from the
- *                   first, and put to the second; out is not x then
- *   -D POS          1: token t of sequence b stands at pos[b] + t, else at t sin and cos are the precise
- *                   ones: an angle is a position (up to 100000 and more) times up to 1. */
+ *   -D PAIRING      clef_rope_pairing: 0: pair i is (x[i], x[i + half_n]), 1: (x[2i], x[2i + 1]); 2: it is
+ *                   read from (x[2i], x[2i + 1]) and written to (i, i + half_n); out is not x then
+ *   -D POS          1: token t of sequence b is at position pos[b] + t, else at t
+ * sin and cos are the precise ones: an angle is a position (up to 100000 and more) times up to 1. */
 #include "args.h"
 #include "group.h"
 
-#if !defined(INTERLEAVED) || !defined(POS)
-#  error "rope.cl needs WG, INTERLEAVED and POS"
+#if !defined(PAIRING) || !defined(POS)
+#  error "rope.cl needs WG, PAIRING and POS"
 #endif
 
 GROUP_KERNEL
@@ -37,11 +37,11 @@ void rope(STAGE_GROUP const rope_args a, global float *out, global const float *
         for (uint h = 0; h < a.heads; h++) {
             global const float *from = x + h * (size_t)a.x.stride[2];
             global float *to = out + h * D;
-#  if INTERLEAVED
+#  if PAIRING
             const float16 lo = vload16(0, from + 2 * i), hi = vload16(0, from + 2 * i + 16);
             const float16 even = (float16)(lo.even, hi.even), odd = (float16)(lo.odd, hi.odd);
             const float16 re = even * c - odd * s, im = odd * c + even * s;
-#    if INTERLEAVED == 2
+#    if PAIRING == 2
             vstore16(re, 0, to + i);
             vstore16(im, 0, to + i + half_n);
 #    else
@@ -63,8 +63,8 @@ void rope(STAGE_GROUP const rope_args a, global float *out, global const float *
 #endif
     for (; i < half_n; i += WG) {
         const float angle = at * freqs[i], c = cos(angle) * a.scale, s = sin(angle) * a.scale;
-        const uint i0 = INTERLEAVED ? 2 * i : i, i1 = INTERLEAVED ? 2 * i + 1 : i + half_n;
-        const uint to0 = INTERLEAVED == 2 ? i : i0, to1 = INTERLEAVED == 2 ? i + half_n : i1;
+        const uint i0 = PAIRING ? 2 * i : i, i1 = PAIRING ? 2 * i + 1 : i + half_n;
+        const uint to0 = PAIRING == 2 ? i : i0, to1 = PAIRING == 2 ? i + half_n : i1;
         for (uint h = 0; h < a.heads; h++) {
             const float re = x[h * (size_t)a.x.stride[2] + i0], im = x[h * (size_t)a.x.stride[2] + i1];
             out[h * D + to0] = re * c - im * s;

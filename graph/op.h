@@ -14,9 +14,10 @@ typedef enum clef_attr_type {
     CLEF_ATTR_FLOAT, /* float */
     CLEF_ATTR_DIM,   /* clef_dim */
     CLEF_ATTR_AXES,  /* int32_t[4] */
-    CLEF_ATTR_ENUM,  /* int32_t, printed as one of `names` */
-    CLEF_ATTR_DTYPE  /* int32_t, a clef_dtype printed by its name */
+    CLEF_ATTR_ENUM,  /* an enum from 0 on, printed as one of `names` */
+    CLEF_ATTR_DTYPE  /* clef_dtype, printed by its name */
 } clef_attr_type;
+_Static_assert(sizeof(clef_rope_pairing) == 4 && sizeof(clef_dtype) == 4, "attributes are read as 4 bytes");
 typedef struct clef_attr_def {
     const char        *name; /* NULL ends the list */
     clef_attr_type     type;

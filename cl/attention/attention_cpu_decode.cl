@@ -17,7 +17,7 @@
  *   -D SINKS      dtype of sinks [H], DTYPE_NONE without: each query of head h has a further key of logit
  *                 sinks[h], of no value
  *   -D WRITE      0 or 1; with 1 also:
- *   -D TURNED     number of freqs, 0: no turning;  -D INTERLEAVED  as in rope.cl
+ *   -D TURNED     number of freqs, 0: no turning;  -D PAIRING  as in rope.cl
  *   -D NORM_TYPE  dtype of q_norm and k_norm, DTYPE_NONE: no norm */
 #define WG 1
 #include "args.h"

@@ -3,8 +3,8 @@
 #ifndef CLEF_CL_ATTENTION_WRITE_H
 #define CLEF_CL_ATTENTION_WRITE_H
 
-#if !defined(TURNED) || !defined(INTERLEAVED) || !defined(NORM_TYPE)
-#  error "attention_write.h needs TURNED, INTERLEAVED and NORM_TYPE"
+#if !defined(TURNED) || !defined(PAIRING) || !defined(NORM_TYPE)
+#  error "attention_write.h needs TURNED, PAIRING and NORM_TYPE"
 #endif
 #include "cache_row.h"
 
@@ -38,7 +38,7 @@ static void turns(float *turn_cos, float *turn_sin, global const float *freqs, i
 static void turn(float *x, const float *turn_cos, const float *turn_sin)
 {
     uint i = 0;
-#if INTERLEAVED == 2
+#if PAIRING == 2
     float pairs[2 * TURN_PADDED];
     for (; i < 2 * TURNED; i++)
         pairs[i] = x[i];
@@ -50,7 +50,7 @@ static void turn(float *x, const float *turn_cos, const float *turn_sin)
 #endif
     for (; i + 16 <= TURNED; i += 16) {
         const float16 c = vload16(0, turn_cos + i), s = vload16(0, turn_sin + i);
-#if INTERLEAVED == 1
+#if PAIRING == 1
         const float16 lo = vload16(0, x + 2 * i), hi = vload16(0, x + 2 * i + 16);
         const float16 re = (float16)(lo.even, hi.even), im = (float16)(lo.odd, hi.odd);
         const float16 a = re * c - im * s, b = im * c + re * s;
@@ -68,7 +68,7 @@ static void turn(float *x, const float *turn_cos, const float *turn_sin)
 #endif
     }
     for (; i < TURNED; i++) {
-        const uint i0 = INTERLEAVED == 1 ? 2 * i : i, i1 = INTERLEAVED == 1 ? 2 * i + 1 : i + TURNED;
+        const uint i0 = PAIRING == 1 ? 2 * i : i, i1 = PAIRING == 1 ? 2 * i + 1 : i + TURNED;
         const float re = x[i0], im = x[i1];
         x[i0] = re * turn_cos[i] - im * turn_sin[i];
         x[i1] = im * turn_cos[i] + re * turn_sin[i];

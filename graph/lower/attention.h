@@ -11,7 +11,7 @@ typedef struct clef_attention_call {
     attention_cpu_decode_args args; /* but for .a.tile and .a.splits; what only a write needs may be 0 */
     const clef_value   *out, *q, *k, *v, *mask, *pos, *sinks; /* q may be CLEF__SCRATCH */
     const clef_value   *new_k, *new_v, *freqs, *q_norm, *k_norm; /* new_k NULL: nothing is written */
-    int32_t             interleaved;
+    clef_rope_pairing   pairing;
 } clef_attention_call;
 
 /** Rows of clef_launch.defs that every kernel of attention takes (cl/attention/attention.h). */
@@ -51,15 +51,18 @@ int         clef__attention_cpu_decode_takes(uint32_t T, uint32_t group, uint32_
 /* The parts of cached_attention on devices that take them one by one (graph/op/op_rope.c,
  * graph/op/op_cache_write.c). */
 clef_status clef__rope_launch(clef_lowering *lo, rope_args args, const clef_value *out, const clef_value *x,
-                              const clef_value *freqs, const clef_value *pos, int32_t interleaved,
+                              const clef_value *freqs, const clef_value *pos, clef_rope_pairing pairing,
                               clef_error *err);
 clef_status clef__cache_write_launch(clef_lowering *lo, const cache_write_args *args, const clef_value *cache,
                                      const clef_value *x, const clef_value *pos, clef_error *err);
 
 /* ---- for the references ---------------------------------------------------------------------- */
 
+/** How the text form spells a clef_rope_pairing. */
+extern const char *const clef__rope_pairings[];
+
 /** x[0 .. 2 half) turned by position * freqs, in place: rope's formula. */
-void clef__ref_turn(double *x, const double *freqs, int64_t half, double position, int32_t interleaved,
+void clef__ref_turn(double *x, const double *freqs, int64_t half, double position, clef_rope_pairing pairing,
                     double scale);
 /** n elements as a cache of this dtype holds them; out may be x. */
 void clef__ref_keep(clef_dtype dtype, const double *x, int64_t n, double *out);

@@ -77,7 +77,7 @@ clef_status clef__attention_cpu_decode_launch(clef_lowering *lo, const clef_atte
     if (call->new_k) {
         const clef_value *written[] = {call->new_k, call->new_v, call->freqs, call->q_norm, call->k_norm};
         launch.defs[10] = (clef_def){"TURNED", call->freqs ? (int32_t)clef__n(lo, call->freqs, 0) : 0};
-        launch.defs[11] = (clef_def){"INTERLEAVED", call->interleaved};
+        launch.defs[11] = (clef_def){"PAIRING", (int32_t)call->pairing};
         launch.defs[12] = (clef_def){"NORM_TYPE", call->q_norm ? (int32_t)call->q_norm->dtype : DTYPE_NONE};
         for (uint32_t i = 0; i < sizeof written / sizeof *written; i++)
             launch.bufs[launch.n_bufs++] = written[i];

@@ -51,12 +51,13 @@ typedef enum clef_panel_activations {
 /** out [.., M, n] = act(alpha norm(x) W^T + bias) + residual, for x F32 [.., M, k] and a packed W of n rows
  *  and k columns. */
 typedef struct clef_panel_matmul_opts {
-    int32_t n, k, dtype;
+    int32_t n, k;
+    clef_dtype dtype;        /* of W before it was packed */
     float   alpha;           /* 0 means 1 */
-    int32_t activations;     /* clef_panel_activations: how x (after the norm) is rounded */
-    int32_t norm;            /* clef_panel_norm, over x's last dim: clef_rms_norm or clef_layer_norm */
+    clef_panel_activations activations; /* how x (after the norm) is rounded */
+    clef_panel_norm norm;    /* over x's last dim: clef_rms_norm or clef_layer_norm */
     float   eps;             /* of the norm, used as given */
-    int32_t act;             /* clef_panel_act. SWIGLU: W is n rows of a gate interleaved with n rows of what
+    clef_panel_act act;      /* SWIGLU: W is n rows of a gate interleaved with n rows of what
                                 it multiplies; out = silu(gate) up; bias is [2 n], the gate's first */
     int32_t batch_invariant; /* 1: a row's result is bit-identical whatever other rows are in the batch */
 } clef_panel_matmul_opts;

@@ -178,12 +178,13 @@ EMIT(rope)
     const clef_rope_opts *o = (const void *)n->attr;
     const int64_t half = n->in[1]->shape.dim[0].n, R = 2 * half, D = n->shape.dim[3].n;
     const char *in = clef__onnx_value(x, n->in[0]), *cos_ = turn(x, n, "Cos"), *sin_ = turn(x, n, "Sin");
-    const char *a = o->interleaved ? clef__onnx_cut(x, in, 3, 0, R, 2) : clef__onnx_cut(x, in, 3, 0, half, 1);
-    const char *b = o->interleaved ? clef__onnx_cut(x, in, 3, 1, R, 2) : clef__onnx_cut(x, in, 3, half, R, 1);
+    const int is_split = o->pairing == CLEF_ROPE_HALVES; /* where pairs are read; else 2i and 2i + 1 */
+    const char *a = is_split ? clef__onnx_cut(x, in, 3, 0, half, 1) : clef__onnx_cut(x, in, 3, 0, R, 2);
+    const char *b = is_split ? clef__onnx_cut(x, in, 3, half, R, 1) : clef__onnx_cut(x, in, 3, 1, R, 2);
     const char *first = ONNX(x, "Sub", ONNX(x, "Mul", a, cos_), ONNX(x, "Mul", b, sin_));
     const char *second = ONNX(x, "Add", ONNX(x, "Mul", a, sin_), ONNX(x, "Mul", b, cos_));
     const char *rest = D > R ? clef__onnx_cut(x, in, 3, R, D, 1) : NULL; /* passes unchanged */
-    if (o->interleaved == 1) { /* pairs side by side: [.., R / 2, 2] as [.., R] */
+    if (o->pairing == CLEF_ROPE_INTERLEAVED) { /* pairs side by side: [.., R / 2, 2] as [.., R] */
         ONNX(x, "Concat", clef__onnx_unsqueeze(x, first, 4), clef__onnx_unsqueeze(x, second, 4));
         first = ONNX(x, "Reshape", clef__onnx_int(x, "axis", 4), ONNX_I64S(x, 0, 0, 0, R));
         if (!rest)

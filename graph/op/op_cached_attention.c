@@ -11,7 +11,7 @@ static const clef_attr_def cached_attrs[] = {
     {"softcap", CLEF_ATTR_FLOAT, offsetof(clef_cached_attention_opts, softcap), NULL},
     {"causal", CLEF_ATTR_INT, offsetof(clef_cached_attention_opts, causal), NULL},
     {"window", CLEF_ATTR_INT, offsetof(clef_cached_attention_opts, window), NULL},
-    {"interleaved", CLEF_ATTR_INT, offsetof(clef_cached_attention_opts, interleaved), NULL},
+    {"pairing", CLEF_ATTR_ENUM, offsetof(clef_cached_attention_opts, pairing), clef__rope_pairings},
     {"rope_scale", CLEF_ATTR_FLOAT, offsetof(clef_cached_attention_opts, rope_scale), NULL},
     {"eps", CLEF_ATTR_FLOAT, offsetof(clef_cached_attention_opts, eps), NULL},
     {NULL, 0, 0, NULL},
@@ -111,10 +111,12 @@ static clef_status check_options(const clef_value *n, clef_error *err)
                           clef__shape_text(n->graph, &scores.shape, b));
     if (!n->in[Q_NORM] != !n->in[K_NORM])
         return clef__fail(err, CLEF_E_ARG, "a norm of q or of k alone");
-    const int32_t order = ((const clef_cached_attention_opts *)(const void *)n->attr)->interleaved;
-    if (order < 0 || order > 2 || (order == 2 && n->in[Q_NORM]))
-        return clef__fail(err, CLEF_E_ARG, "interleaved=%d%s, expected 0, 1, or without norms 2", order,
-                          n->in[Q_NORM] ? " with norms" : "");
+    const clef_rope_pairing pairing = ((const clef_cached_attention_opts *)(const void *)n->attr)->pairing;
+    if ((uint32_t)pairing > CLEF_ROPE_INTERLEAVED_TO_HALVES)
+        return clef__fail(err, CLEF_E_ARG, "expected a clef_rope_pairing, got %d", (int)pairing);
+    if (pairing == CLEF_ROPE_INTERLEAVED_TO_HALVES && n->in[Q_NORM])
+        return clef__fail(err, CLEF_E_ARG, "expected pairing=halves or interleaved beside norms, got %s",
+                          clef__rope_pairings[pairing]);
     for (int32_t i = Q_NORM; i <= K_NORM; i++)
         if (n->in[i] && (n->in[i]->shape.rank != 1 || !clef__dim_equal(n->in[i]->shape.dim[0], q->dim[3]) ||
                          n->in[i]->dtype != n->in[Q_NORM]->dtype))
@@ -170,7 +172,7 @@ static void ref_head(const ref_step *r, int32_t i, int64_t t, int64_t h, double 
     for (int64_t d = 0; d < D && norm->x; d++)
         x[d] *= norm->x[d] / sqrt(squares + (double)o->eps);
     if (freqs->x)
-        clef__ref_turn(x, freqs->x, freqs->n[3], (double)ref_position(r, t), o->interleaved,
+        clef__ref_turn(x, freqs->x, freqs->n[3], (double)ref_position(r, t), o->pairing,
                        o->rope_scale != 0 ? (double)o->rope_scale : 1);
 }
 
@@ -267,7 +269,7 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
                                 .freqs = in[FREQS],
                                 .q_norm = in[Q_NORM],
                                 .k_norm = in[K_NORM],
-                                .interleaved = o->interleaved};
+                                .pairing = o->pairing};
     call.args = (attention_cpu_decode_args){.new_k = by_head(clef__view(lo, in[K])),
                                             .new_v = by_head(clef__view(lo, in[V])),
                                             .capacity = clef__n(lo, sliced(in[K_CACHE]), 1),
@@ -354,7 +356,7 @@ static clef_status make_heads(clef_lowering *lo, const clef_value *n, int32_t i,
                           .half_n = clef__n(lo, freqs, 0),
                           .scale = o->rope_scale != 0 ? o->rope_scale : 1};
         clef__n4(lo, x, args.n);
-        s = clef__rope_launch(lo, args, CLEF__SCRATCH, out->buf, freqs, pos, o->interleaved, err);
+        s = clef__rope_launch(lo, args, CLEF__SCRATCH, out->buf, freqs, pos, o->pairing, err);
         *out = in_scratch(lo, x);
     }
     if (!s)

@@ -50,8 +50,8 @@ clef_value *clef_reduce(clef_graph *g, clef_value *x, const clef_reduce_opts *op
 static clef_status reduce_infer(clef_value *n, clef_error *err)
 {
     const clef_reduce_opts *o = (const void *)n->attr;
-    if (o->kind < CLEF_REDUCE_SUM || o->kind > CLEF_REDUCE_MAX)
-        return clef__fail(err, CLEF_E_ARG, "kind %d is no reduction", o->kind);
+    if ((uint32_t)o->kind > CLEF_REDUCE_MAX)
+        return clef__fail(err, CLEF_E_ARG, "expected a clef_reduction, got %d", (int)o->kind);
     if (n->in[0]->shape.rank == 0)
         return clef__fail(err, CLEF_E_SHAPE, "x is a scalar, expected a last dim");
     clef__infer_same(n, err);
@@ -79,7 +79,7 @@ static void reduce_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_
 static clef_status reduce_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_reduce_opts *o = (const void *)n->attr;
-    return rows_lower(lo, n, "reduce_rows", (clef_def){"KIND", o->kind}, 0, err);
+    return rows_lower(lo, n, "reduce_rows", (clef_def){"KIND", (int32_t)o->kind}, 0, err);
 }
 
 CLEF_ROW_VARIANTS(reduce, reduce_lower);

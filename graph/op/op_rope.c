@@ -4,8 +4,10 @@
 
 #include "graph/lower/attention.h"
 
+const char *const clef__rope_pairings[] = {"halves", "interleaved", "interleaved_to_halves", NULL};
+
 static const clef_attr_def rope_attrs[] = {
-    {"interleaved", CLEF_ATTR_INT, offsetof(clef_rope_opts, interleaved), NULL},
+    {"pairing", CLEF_ATTR_ENUM, offsetof(clef_rope_opts, pairing), clef__rope_pairings},
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_rope_opts, scale), NULL},
     {NULL, 0, 0, NULL},
 };
@@ -32,29 +34,30 @@ static clef_status rope_infer(clef_value *n, clef_error *err)
         return clef__fail(err, CLEF_E_SHAPE, "pos %s is not [B] of x %s",
                           clef__shape_text(n->graph, &pos->shape, a),
                           clef__shape_text(n->graph, &x->shape, b));
-    const int32_t order = ((const clef_rope_opts *)(const void *)n->attr)->interleaved;
-    if (order < 0 || order > 2)
-        return clef__fail(err, CLEF_E_ARG, "interleaved=%d, expected 0, 1 or 2", order);
+    const clef_rope_pairing pairing = ((const clef_rope_opts *)(const void *)n->attr)->pairing;
+    if ((uint32_t)pairing > CLEF_ROPE_INTERLEAVED_TO_HALVES)
+        return clef__fail(err, CLEF_E_ARG, "expected a clef_rope_pairing, got %d", (int)pairing);
     return clef__infer_same(n, err);
 }
 
 /* Where pairs go elsewhere than they come from, one is read after another was written. */
 static int stays_in_place(const clef_value *n)
 {
-    return ((const clef_rope_opts *)(const void *)n->attr)->interleaved != 2;
+    return ((const clef_rope_opts *)(const void *)n->attr)->pairing != CLEF_ROPE_INTERLEAVED_TO_HALVES;
 }
 
 /* The angle is a product in f32, as the models were trained with: at position 100000 its rounding shows. */
-void clef__ref_turn(double *x, const double *freqs, int64_t half, double position, int32_t interleaved,
+void clef__ref_turn(double *x, const double *freqs, int64_t half, double position, clef_rope_pairing pairing,
                     double scale)
 {
-    for (int64_t i = 0; i < half && interleaved == 2; i++) { /* one number after the other to its place */
+    const int is_interleaved = pairing == CLEF_ROPE_INTERLEAVED;
+    for (int64_t i = 0; i < half && pairing == CLEF_ROPE_INTERLEAVED_TO_HALVES; i++) { /* x[2i] goes to i */
         const double moved = x[2 * i];
         memmove(x + i + 1, x + i, (size_t)i * sizeof *x);
         x[i] = moved;
     }
     for (int64_t i = 0; i < half; i++) {
-        const int64_t i0 = interleaved == 1 ? 2 * i : i, i1 = interleaved == 1 ? 2 * i + 1 : i + half;
+        const int64_t i0 = is_interleaved ? 2 * i : i, i1 = is_interleaved ? 2 * i + 1 : i + half;
         const double angle = (double)((float)position * (float)freqs[i]), c = cos(angle) * scale,
                      s = sin(angle) * scale;
         const double re = x[i0], im = x[i1];
@@ -70,7 +73,7 @@ static void rope_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_te
     for (int64_t r = 0; r < out->n[0] * T * H; r++) {
         const double at = (double)(r / H % T) + (in[2].x ? in[2].x[r / H / T] : 0);
         memcpy(out->x + r * D, in[0].x + r * D, (size_t)D * sizeof *out->x);
-        clef__ref_turn(out->x + r * D, in[1].x, in[1].n[3], at, o->interleaved,
+        clef__ref_turn(out->x + r * D, in[1].x, in[1].n[3], at, o->pairing,
                        o->scale != 0 ? (double)o->scale : 1);
     }
 }
@@ -81,24 +84,25 @@ static clef_cost rope_cost(const clef_value *n, const int64_t *symbols)
 }
 
 clef_status clef__rope_launch(clef_lowering *lo, rope_args args, const clef_value *out, const clef_value *x,
-                              const clef_value *freqs, const clef_value *pos, int32_t interleaved,
+                              const clef_value *freqs, const clef_value *pos, clef_rope_pairing pairing,
                               clef_error *err)
 {
     const uint32_t wg = clef__fit_local(lo, args.n[3] / 2);
     args.heads = wg == 1 ? args.n[2] : 1; /* a CPU takes the sines once a token */
-    return clef__launch(lo,
-                        &(clef_launch){
-                            .source = "rope",
-                            .kernel = "rope",
-                            .defs = {{"WG", (int32_t)wg}, {"INTERLEAVED", interleaved}, {"POS", pos != NULL}},
-                            .args = &args,
-                            .args_bytes = sizeof args,
-                            .bufs = {out, x, freqs, pos},
-                            .n_bufs = 4,
-                            .groups = {args.n[0] * args.n[1] * (args.n[2] / args.heads)},
-                            .local = {wg},
-                        },
-                        err);
+    return clef__launch(
+        lo,
+        &(clef_launch){
+            .source = "rope",
+            .kernel = "rope",
+            .defs = {{"WG", (int32_t)wg}, {"PAIRING", (int32_t)pairing}, {"POS", pos != NULL}},
+            .args = &args,
+            .args_bytes = sizeof args,
+            .bufs = {out, x, freqs, pos},
+            .n_bufs = 4,
+            .groups = {args.n[0] * args.n[1] * (args.n[2] / args.heads)},
+            .local = {wg},
+        },
+        err);
 }
 
 static clef_status rope_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
@@ -111,7 +115,7 @@ static clef_status rope_lower(clef_lowering *lo, const clef_value *n, clef_error
                       .half_n = clef__n(lo, freqs, 0),
                       .scale = o->scale != 0 ? o->scale : 1};
     clef__n4(lo, x, args.n);
-    return clef__rope_launch(lo, args, n, x, freqs, pos, o->interleaved, err);
+    return clef__rope_launch(lo, args, n, x, freqs, pos, o->pairing, err);
 }
 
 const clef_op_def clef__op_rope = {

@@ -76,7 +76,7 @@ static void take_ropes(const clef_value *a, clef_cached_attention_in *in, clef_c
     in->q = q->in[0];
     in->k = k->in[0];
     in->freqs = q->in[1];
-    opts->interleaved = o->interleaved;
+    opts->pairing = o->pairing;
     opts->rope_scale = o->scale;
 }
 
@@ -84,11 +84,11 @@ static void take_ropes(const clef_value *a, clef_cached_attention_in *in, clef_c
 static void take_norms(clef_cached_attention_in *in, clef_cached_attention_opts *opts)
 {
     const clef_value *q = in->q, *k = in->k;
-    if (opts->interleaved == 2 || q->op != CLEF_OP_rms_norm || k->op != CLEF_OP_rms_norm || !only_use(q) ||
-        !only_use(k) || !q->in[1] || !k->in[1] || q->in[1]->dtype != k->in[1]->dtype ||
-        memcmp(q->attr, k->attr, sizeof(clef_norm_opts)) != 0 || !in_no_state(q->in[0]) ||
-        !in_no_state(k->in[0]) || !in_no_state(q->in[1]) || !in_no_state(k->in[1]) ||
-        !clef__is_dense(q->in[1]) || !clef__is_dense(k->in[1]))
+    if (opts->pairing == CLEF_ROPE_INTERLEAVED_TO_HALVES || q->op != CLEF_OP_rms_norm ||
+        k->op != CLEF_OP_rms_norm || !only_use(q) || !only_use(k) || !q->in[1] || !k->in[1] ||
+        q->in[1]->dtype != k->in[1]->dtype || memcmp(q->attr, k->attr, sizeof(clef_norm_opts)) != 0 ||
+        !in_no_state(q->in[0]) || !in_no_state(k->in[0]) || !in_no_state(q->in[1]) ||
+        !in_no_state(k->in[1]) || !clef__is_dense(q->in[1]) || !clef__is_dense(k->in[1]))
         return;
     in->q = q->in[0];
     in->k = k->in[0];

@@ -310,6 +310,13 @@ static int output(parser *p)
     return builder_ok(p);
 }
 
+/* Appends a word to a list of them, for a message. */
+static void add_word(char list[256], const char *word)
+{
+    const size_t n = strlen(list);
+    snprintf(list + n, 256 - n, "%s%s", n ? ", " : "", word);
+}
+
 static int enum_attr(parser *p, const clef_attr_def *def, const char *text, int32_t *out)
 {
     for (int32_t i = 0; def->names[i]; i++)
@@ -317,7 +324,10 @@ static int enum_attr(parser *p, const clef_attr_def *def, const char *text, int3
             *out = i;
             return 1;
         }
-    return fail(p, CLEF_E_FORMAT, "%s: '%s' is not one of its values", def->name, text);
+    char names[256] = "";
+    for (int32_t i = 0; def->names[i]; i++)
+        add_word(names, def->names[i]);
+    return fail(p, CLEF_E_FORMAT, "%s: expected one of %s, got '%s'", def->name, names, text);
 }
 
 static int axes_attr(parser *p, int32_t out[CLEF_MAX_DIMS])
@@ -339,6 +349,15 @@ static int axes_attr(parser *p, int32_t out[CLEF_MAX_DIMS])
     return expect(p, ']');
 }
 
+static int no_such_attribute(parser *p, const clef_op_def *def, const char *name)
+{
+    char known[256] = "";
+    for (const clef_attr_def *a = def->attrs; a && a->name; a++)
+        add_word(known, a->name);
+    return fail(p, CLEF_E_FORMAT, "%s: expected one of the attributes %s, got '%s'", def->name,
+                *known ? known : "(it has none)", name);
+}
+
 static int attribute(parser *p, const clef_op_def *def, void *attr)
 {
     char name[WORD_BYTES], text[WORD_BYTES];
@@ -349,7 +368,7 @@ static int attribute(parser *p, const clef_op_def *def, void *attr)
     while (a && a->name && strcmp(a->name, name) != 0)
         a++;
     if (!a || !a->name)
-        return fail(p, CLEF_E_FORMAT, "%s has no attribute '%s'", def->name, name);
+        return no_such_attribute(p, def, name);
     void *to = (unsigned char *)attr + a->offset;
     if (!expect(p, '='))
         return 0;

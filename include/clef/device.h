@@ -36,7 +36,7 @@ typedef struct clef_caps {
     int32_t  is_cpu, is_gpu;
     int32_t  unified_memory;   /* host and device share memory, so that weights are used in place */
     int32_t  fp16, fp64;       /* arithmetic in these types; storing halves needs neither */
-    int32_t  subgroups;        /* clef_subgroup_support, from extensions */
+    clef_subgroup_support subgroups; /* from extensions */
     int32_t  int_dot;          /* cl_khr_integer_dot_product */
     int32_t  command_buffer;   /* cl_khr_command_buffer */
     /* From here to x86_amx: tested on the device when it is opened, with right results; 0 in a list of
@@ -46,10 +46,10 @@ typedef struct clef_caps {
     int32_t  subgroup_demand;  /* 0, or the size that a kernel can require; in a list 1: it can require one */
     int32_t  subgroup_shuffle; /* work-items of a subgroup can read each other's values */
     int32_t  nv_asm;           /* the compiler accepts PTX: dp4a and shfl.sync */
-    int32_t  amd_dot;          /* clef_amd_dot: which of the two built-ins the compiler has */
+    clef_amd_dot amd_dot;      /* which of the two built-ins the compiler has */
     int32_t  arm_dot;          /* cl_arm_integer_dot_product_accumulate_int8 */
-    int32_t  matrix;           /* clef_matrix: the unit that multiplies small matrices; in a list only
-                                  CLEF_MATRIX_DPAS is known */
+    clef_matrix matrix;        /* the unit that multiplies small matrices; in a list only CLEF_MATRIX_DPAS
+                                  is known */
     int32_t  matrix_types;     /* bits CLEF_MATRIX_BYTES ..: what it multiplies */
     int32_t  matrix_plain;     /* 1: for tests, $CLEF_CAPS asks for the unit's kernels with plain C instead
                                   of the instruction */

@@ -209,13 +209,23 @@ CLEF_API clef_value *clef_layer_norm(clef_graph *graph, clef_value *x, clef_valu
 CLEF_API clef_value *clef_rms_norm(clef_graph *graph, clef_value *x, clef_value *weight,
                                    const clef_norm_opts *opts);
 
+/** Which dims of a head rotate together, R of them being rotated: pair i is
+ *
+ *    HALVES                 (x[i], x[i + R/2]), as in Hugging Face's code
+ *    INTERLEAVED            (x[2i], x[2i + 1]), as in the paper and in most of GGUF
+ *    INTERLEAVED_TO_HALVES  read from (x[2i], x[2i + 1]) and written to (i, i + R/2): what follows is
+ *                           bit-identical to a model that is stored for HALVES. */
+typedef enum clef_rope_pairing {
+    CLEF_ROPE_HALVES,
+    CLEF_ROPE_INTERLEAVED,
+    CLEF_ROPE_INTERLEAVED_TO_HALVES
+} clef_rope_pairing;
+
 /** Rotary position embedding (arXiv:2104.09864) of x [B, T, H, D] at positions pos[b] + t; pos: NULL or I32
  *  [B]. freqs: F32 [R/2], R <= D even: pair i turns by position * freqs[i] radians (scaled variants differ
- *  in freqs alone); dims from R on pass unchanged. Pair i is (x[i], x[i + R/2]), or with .interleaved 1
- *  (x[2i], x[2i+1]); with .interleaved 2 it comes from (x[2i], x[2i+1]) and goes to (i, i + R/2): heads in
- *  the one order leave in the other. The result is multiplied by `scale` in the rotated dims (YaRN's
- *  attention factor; 0 means 1). */
-typedef struct clef_rope_opts { int32_t interleaved; float scale; } clef_rope_opts;
+ *  in freqs alone); dims from R on pass unchanged. The result is multiplied by `scale` in the rotated dims
+ *  (YaRN's attention factor; 0 means 1). */
+typedef struct clef_rope_opts { clef_rope_pairing pairing; float scale; } clef_rope_opts;
 CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *freqs, clef_value *pos,
                                const clef_rope_opts *opts);
 
@@ -248,7 +258,7 @@ typedef struct clef_cached_attention_in {
     clef_value *q, *k, *v, *k_cache, *v_cache, *pos, *freqs, *mask, *q_norm, *k_norm;
 } clef_cached_attention_in;
 typedef struct clef_cached_attention_opts {
-    float scale, softcap; int32_t causal, window, interleaved; float rope_scale, eps;
+    float scale, softcap; int32_t causal, window; clef_rope_pairing pairing; float rope_scale, eps;
 } clef_cached_attention_opts;
 CLEF_API clef_value *clef_cached_attention(clef_graph *graph, const clef_cached_attention_in *in,
                                            const clef_cached_attention_opts *opts);
@@ -302,7 +312,7 @@ CLEF_API clef_value *clef_clamped_swiglu(clef_graph *graph, clef_value *gate, cl
 
 /** Reductions of the last dim, which becomes 1. A NaN in a row makes its result NaN. */
 typedef enum clef_reduction { CLEF_REDUCE_SUM, CLEF_REDUCE_MEAN, CLEF_REDUCE_MAX } clef_reduction;
-typedef struct clef_reduce_opts { int32_t kind; } clef_reduce_opts;
+typedef struct clef_reduce_opts { clef_reduction kind; } clef_reduce_opts;
 CLEF_API clef_value *clef_reduce(clef_graph *graph, clef_value *x, const clef_reduce_opts *opts);
 
 /** I32 indices into the last dim; NaN counts as -inf. argmax [..]: among equals the lowest index. topk [..,

@@ -23,15 +23,6 @@ typedef struct clef_model clef_model;
 CLEF_API clef_status clef_model_open(const char *path, clef_model **out, clef_error *err);
 CLEF_API void        clef_model_close(clef_model *model);
 
-/** How RoPE pairs dims: (i, i + R/2) as in Hugging Face's code, or (2i, 2i + 1). GGUF stores llama's weights
- *  for (2i, 2i + 1); with PAIRS_TO_HALVES the rotated heads come out in the order of a Hugging Face folder,
- *  so that all later results are bit-identical. */
-typedef enum clef_rope_pairing {
-    CLEF_ROPE_HALVES,
-    CLEF_ROPE_PAIRS,
-    CLEF_ROPE_PAIRS_TO_HALVES
-} clef_rope_pairing;
-
 /** How RoPE's frequencies are scaled beyond the context of the original training; names as in rope_scaling of
  *  config.json. */
 typedef enum clef_rope_type {
@@ -47,8 +38,8 @@ typedef enum clef_rope_type {
 typedef struct clef_rope_params {
     int32_t dims;    /* rotated dims of each head; 0: none */
     int32_t n_rotated_pairs; /* proportional: pairs of `dims` that are rotated; the rest pass unchanged */
-    int32_t pairing; /* clef_rope_pairing */
-    int32_t type;    /* clef_rope_type */
+    clef_rope_pairing pairing;
+    clef_rope_type    type;
     double  theta;
     double  factor;                            /* of every type but default */
     double  low_freq_factor, high_freq_factor; /* llama3 */
@@ -84,7 +75,7 @@ typedef struct clef_hparams {
     uint32_t no_rope_layers[CLEF_MAX_LAYERS / 32]; /* layers without rotary positions, likewise */
     int32_t parallel_residual;     /* attention and feed-forward both read the block's input */
     float   norm_eps;
-    int32_t activation;            /* clef_activation */
+    clef_activation activation;
     int32_t tied_embeddings;       /* the output matrix is the embedding */
     int32_t d_embed;               /* width of the embeddings, where it is not d_model */
     int32_t position_offset;       /* rows before position 0's in the table of learned positions */
@@ -110,7 +101,7 @@ typedef struct clef_hparams {
     int32_t n_experts, n_experts_used; /* mixtures of experts: all, and those of a token */
     int32_t d_ff_expert, d_ff_shared;  /* the feed-forward's width in an expert, in the shared one (0:
                                           none) */
-    int32_t router;                    /* clef_router */
+    clef_router router;
     float   glu_alpha, glu_limit;  /* clef_clamped_swiglu */
     float   expert_scale;          /* multiplies the experts' weights; 0: 1 */
     float   embed_scale, residual_scale, logit_scale; /* multiply embeddings, what a block adds, and logits;
@@ -187,13 +178,13 @@ typedef struct clef_build_opts {
     int32_t     token_types;  /* encoders: 1: an input token_type_ids I32 [B, T]; 0: all are 0 */
     int32_t     no_head;      /* 1: the hidden states alone, as output hidden_last; 0: the head that the file
                                  has, as logits */
-    int32_t     pooling;      /* clef_pooling: in place of logits an output embedding [B, d]; without
-                                 padding_mask; not of encoder-decoders */
+    clef_pooling pooling;     /* in place of logits an output embedding [B, d]; without padding_mask; not of
+                                 encoder-decoders */
     int32_t     classify;     /* 1: logits of the classifier that the file has, [B, labels], or [B, T,
                                  labels] where it labels each token; without padding_mask; not of
                                  encoder-decoders */
     int32_t     normalize;    /* 1: embeddings are divided by their Euclidean norm */
-    int32_t     part;         /* clef_part; CLEF_PART_WHOLE for all but encoder-decoders */
+    clef_part   part;         /* CLEF_PART_WHOLE for all but encoder-decoders */
     int32_t     n_source;     /* CLEF_PART_DECODER: bound of the source's length; 0: the model's context */
     int32_t     candidates;   /* k > 0, for beam search: an input order I32 [B], by which the sequences of
                                  the cache change places before the step, and outputs candidates I32 [B, k],

@@ -22,7 +22,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->logit_scale = (float)clef__json_double(f, "logit_scale", 1e-6, 1e6, 0.0625);
     clef__json_activation(f, hp, "hidden_act", "silu");
     clef__json_refuse_flag(f, "use_qk_norm", 0, 0);
-    hp->rope.pairing = CLEF_ROPE_PAIRS;
+    hp->rope.pairing = CLEF_ROPE_INTERLEAVED;
     clef__json_rope(f, hp, 10000, 1);
 }
 
@@ -30,7 +30,7 @@ const clef_arch clef__arch_cohere = {
     .names = cohere_names,
     .weights = {.hf = clef__llama_weights},
     .hf_prefix = "model.",
-    .gguf_pairs = CLEF_ROPE_PAIRS,
+    .gguf_pairing = CLEF_ROPE_INTERLEAVED,
     .layer_norms = 1,
     .read_json = read_json,
     .build = build,

@@ -124,7 +124,7 @@ static void set_scale(clef_hparams *hp)
 static void read_attention(clef_json_fields *f, clef_hparams *hp)
 {
     const int32_t plain = (int32_t)clef__json_int(f, "qk_nope_head_dim", 1, CLEF_MAX_HEAD_DIM, 128);
-    hp->rope.pairing = CLEF_ROPE_PAIRS;
+    hp->rope.pairing = CLEF_ROPE_INTERLEAVED;
     hp->head_dim = (int32_t)clef__json_int(f, "qk_rope_head_dim", 2, CLEF_MAX_HEAD_DIM,
                                            64); /* what rope's dims are a part of */
     clef__json_rope(f, hp, 10000, 1);
@@ -176,7 +176,7 @@ const clef_arch clef__arch_deepseek2 = {
     .names = deepseek2_names,
     .weights = {.hf = deepseek2_weights},
     .hf_prefix = "model.",
-    .gguf_pairs = CLEF_ROPE_PAIRS,
+    .gguf_pairing = CLEF_ROPE_INTERLEAVED,
     .read_json = read_json,
     .read_gguf = read_gguf,
     .build = build,

@@ -41,7 +41,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     clef__json_head_dim(f, hp);
     hp->rope = (clef_rope_params){
         .dims = (int32_t)clef__json_int(f, "rotary_dim", 0, CLEF_MAX_HEAD_DIM, hp->head_dim),
-        .pairing = CLEF_ROPE_PAIRS,
+        .pairing = CLEF_ROPE_INTERLEAVED,
         .theta = 10000};
 }
 
@@ -55,7 +55,7 @@ const clef_arch clef__arch_gptj = {
     .names = gptj_names,
     .weights = {.hf = gptj_weights},
     .hf_prefix = "transformer.",
-    .gguf_pairs = CLEF_ROPE_PAIRS,
+    .gguf_pairing = CLEF_ROPE_INTERLEAVED,
     .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,

@@ -156,12 +156,12 @@ clef_value *clef__layer_rope(clef_builder *b, clef_value *x, const char *name)
     const int sliding = clef__layer_slides(hp, b->layer) && hp->rope_sliding.dims > 0;
     const clef_rope_params *r = sliding ? &hp->rope_sliding : &hp->rope;
     const int is_without = b->layer >= 0 && (hp->no_rope_layers[b->layer / 32] >> (b->layer % 32) & 1);
-    if (r->dims == 0 || (is_without && r->pairing != CLEF_ROPE_PAIRS_TO_HALVES))
+    if (r->dims == 0 || (is_without && r->pairing != CLEF_ROPE_INTERLEAVED_TO_HALVES))
         return x;
     if (is_without) /* only the order of the dims changes */
-        x = clef_rope(b->g, x, no_rotation(b, r), NULL, &(clef_rope_opts){.interleaved = r->pairing});
+        x = clef_rope(b->g, x, no_rotation(b, r), NULL, &(clef_rope_opts){.pairing = r->pairing});
     else
         x = clef_rope(b->g, x, frequencies(b, r, sliding), b->pos,
-                      &(clef_rope_opts){.interleaved = r->pairing, .scale = clef__rope_attention_factor(r)});
+                      &(clef_rope_opts){.pairing = r->pairing, .scale = clef__rope_attention_factor(r)});
     return clef__name_value(b, x, name);
 }

@@ -152,7 +152,8 @@ static clef_status set_order(const clef_model *m, const clef_arch *arch, clef_ro
         item->first = hp->position_offset;
         return check_rows(m, item, (int64_t)hp->n_context + hp->position_offset, err);
     }
-    if ((role != CLEF_W_ATTN_Q && role != CLEF_W_ATTN_K) || arch->gguf_pairs != CLEF_ROPE_PAIRS_TO_HALVES)
+    if ((role != CLEF_W_ATTN_Q && role != CLEF_W_ATTN_K) ||
+        arch->gguf_pairing != CLEF_ROPE_INTERLEAVED_TO_HALVES)
         return CLEF_OK;
     item->order = CLEF_ROWS_PAIRED;
     return check_rows(m, item, n_heads * D, err);

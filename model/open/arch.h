@@ -106,8 +106,8 @@ struct clef_arch {
     /* the general.architecture that a folder is written under, where its name has none in GGUF */
     const char             *written_as;
     int32_t                 hf_norm_offset; /* 1: a folder's RMS norms multiply by 1 + weight (Gemma) */
-    /* clef_rope_pairing of what GGUF stores: PAIRS_TO_HALVES where a folder has halves */
-    int32_t                 gguf_pairs;
+    /* of what GGUF stores: INTERLEAVED_TO_HALVES where a folder has halves */
+    clef_rope_pairing       gguf_pairing;
     /** The family's keys of a config.json into hp (bos, eos, n_vocab are read by the caller). NULL: only as
      *  GGUF. */
     void (*read_json)(clef_json_fields *f, clef_hparams *hp);

@@ -219,7 +219,7 @@ static void read_rope(clef_gguf_keys *k, const clef_arch *arch, clef_hparams *hp
 {
     hp->rope.theta = clef__key_float(k, "rope.freq_base", 1, 1e12, 10000);
     hp->rope.dims = clef__key_int(k, "rope.dimension_count", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
-    hp->rope.pairing = arch->gguf_pairs;
+    hp->rope.pairing = arch->gguf_pairing;
     read_rope_scaling(k, hp);
 }
 

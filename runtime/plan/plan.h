@@ -82,11 +82,17 @@ typedef struct clef_bound {
 /** 1 when both hold the same constants in the same order. */
 int clef__same_defs(const clef_def *a, const clef_def *b);
 
+/** A write of an input from its staging memory. */
+typedef enum clef__write_state {
+    CLEF__WRITE_DONE,
+    CLEF__WRITE_PENDING,     /* the queue may still read the staging memory */
+    CLEF__WRITE_BEFORE_READ  /* likewise, and the read under way was enqueued after it */
+} clef__write_state;
+
 typedef struct clef_io {
-    clef_value *value;
-    void       *staging; /* where a write waits for the queue */
-    int32_t     pending; /* 1: a write may still wait there; 2: and the read under way was enqueued after it
-                            */
+    clef_value       *value;
+    void             *staging; /* where a write waits for the queue */
+    clef__write_state write;
 } clef_io;
 
 struct clef_plan {

@@ -20,7 +20,7 @@ static clef_status bind_symbol(clef_plan *plan, int32_t symbol, int64_t value, c
 static void mark_writes_done(clef_plan *plan)
 {
     for (int32_t i = 0; i < plan->n_inputs; i++)
-        plan->inputs[i].pending = 0;
+        plan->inputs[i].write = CLEF__WRITE_DONE;
 }
 
 static clef_status write_input(clef_plan *plan, int32_t input, const void *data, size_t n_bytes,
@@ -31,11 +31,11 @@ static clef_status write_input(clef_plan *plan, int32_t input, const void *data,
     if (n_bytes != wanted)
         return clef__fail(err, CLEF_E_ARG, "input %s: expected %zu bytes, got %zu", io->value->name, wanted,
                           n_bytes);
-    const cl_bool wait = io->pending ? CL_TRUE : CL_FALSE;
+    const cl_bool wait = io->write != CLEF__WRITE_DONE ? CL_TRUE : CL_FALSE;
     const void *from = wait ? data : memcpy(io->staging, data, n_bytes);
     const cl_int code = clEnqueueWriteBuffer(plan->dev->queue, plan->mem[io->value->id], wait, 0, n_bytes,
                                              from, 0, NULL, NULL);
-    io->pending = 1;
+    io->write = CLEF__WRITE_PENDING;
     return code ? clef__cl_fail(err, "clEnqueueWriteBuffer", io->value->name, code) : CLEF_OK;
 }
 
@@ -85,7 +85,8 @@ static clef_status start_read(clef_plan *plan, int32_t output, void *data, size_
         return clef__fail(err, CLEF_E_ARG, "output number %d: another read is under way", output);
     const clef_status s = enqueue_read(plan, output, data, n_bytes, &plan->reading, err);
     for (int32_t i = 0; i < plan->n_inputs && !s; i++)
-        plan->inputs[i].pending = plan->inputs[i].pending ? 2 : 0;
+        if (plan->inputs[i].write == CLEF__WRITE_PENDING)
+            plan->inputs[i].write = CLEF__WRITE_BEFORE_READ;
     return s;
 }
 
@@ -105,7 +106,8 @@ static clef_status wait_for_read(clef_plan *plan, clef_error *err)
     if (code)
         return clef__cl_fail(err, "clWaitForEvents", "a read", code);
     for (int32_t i = 0; i < plan->n_inputs; i++) /* writes enqueued before the read are done too */
-        plan->inputs[i].pending = plan->inputs[i].pending == 1;
+        if (plan->inputs[i].write == CLEF__WRITE_BEFORE_READ)
+            plan->inputs[i].write = CLEF__WRITE_DONE;
     return CLEF_OK;
 }
 

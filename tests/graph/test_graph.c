@@ -77,7 +77,7 @@ static const char layer_text[] =
     "layer0.q0 = matmul(x, \"w q\") transpose_b=1 : f32 [B, T, 32]\n"
     "layer0.q = add(layer0.q0, w.bias) : f32 [B, T, 32]\n"
     "layer0.qh = reshape(layer0.q) : f32 [B, T, 4, 8]\n"
-    "layer0.qr = rope(layer0.qh, freqs, pos) interleaved=1 : f32 [B, T, 4, 8]\n"
+    "layer0.qr = rope(layer0.qh, freqs, pos) pairing=interleaved : f32 [B, T, 4, 8]\n"
     "layer0.qp = permute(layer0.qr) axes=[0, 2, 1, 3] : f32 [B, 4, T, 8]\n"
     "layer0.kw = cache_write(layer0.k, layer0.qp, pos) : f32 [2, 4, 16, 8]\n"
     "layer0.kb = slice(layer0.kw) size=B : f32 [B, 4, 16, 8]\n"
@@ -174,6 +174,8 @@ typedef struct bad_text {
 
 #define STATE_TEXT "state s f32 [1, 2, 4, 4]\ninput x f32 [1, 2, 4, 4]\n"
 
+#define ROPE_TEXT "input x f32 [1, 1, 1, 2]\ninput f f32 [1]\ny = rope(x, f) "
+
 static void text_refuses(void **state)
 {
     (void)state;
@@ -202,7 +204,11 @@ static void text_refuses(void **state)
         {"input x f32 [2]\ny = gelu(x, x)\n", "at most 1", CLEF_E_ARG},
         {"input x f32 [2]\ny = gelu(_)\n", "input 0 is missing", CLEF_E_ARG},
         {"input x i32 [2]\ny = gelu(x)\n", "is i32, expected f32", CLEF_E_SHAPE},
-        {"input x f32 [2]\ny = softmax(x) nosuch=1\n", "no attribute 'nosuch'", CLEF_E_FORMAT},
+        {"input x f32 [2]\ny = softmax(x) nosuch=1\n", "causal, window, log, got 'nosuch'", CLEF_E_FORMAT},
+        {ROPE_TEXT "interleaved=1\n", "attributes pairing, scale, got 'interleaved'", CLEF_E_FORMAT},
+        {ROPE_TEXT "pairing=1\n", "one of halves, interleaved, interleaved_to_halves, got '1'",
+         CLEF_E_FORMAT},
+        {"input x f32 [2]\ny = gelu(x) a=1\n", "(it has none), got 'a'", CLEF_E_FORMAT},
         {"input x f32 [2]\ny = softmax(x) scale=abc\n", "'abc'", CLEF_E_FORMAT},
         {"input x f32 [2]\ny = softmax(x) scale=1,5\n", "got ','", CLEF_E_FORMAT},
         {"input x f32 [2]\ny = softmax(x) scale=1e-46\n", "does not fit f32", CLEF_E_FORMAT},

@@ -420,7 +420,7 @@ static void gguf_config(void **state)
     assert_string_equal(hp.name, "tiny?");
     assert_true(hp.n_layers == 2 && hp.n_context == 128 && hp.d_model == 32 && hp.d_ff == 80 &&
                 hp.n_heads == 4 && hp.n_kv_heads == 2);
-    assert_true(hp.head_dim == 8 && hp.rope.dims == 8 && hp.rope.pairing == CLEF_ROPE_PAIRS_TO_HALVES &&
+    assert_true(hp.head_dim == 8 && hp.rope.dims == 8 && hp.rope.pairing == CLEF_ROPE_INTERLEAVED_TO_HALVES &&
                 hp.rope.theta == 10000);
     assert_true(hp.n_vocab == 7 && hp.tied_embeddings == 1 && hp.bos == 1 && hp.eos == -1 &&
                 hp.norm_eps == 1e-5f);

@@ -121,8 +121,8 @@ SMALL = [
      "output a\noutput b\noutput c\noutput d\n", 2),
     ("attention", "symbol T <= 5\ninput q f32 [2, 4, T, 8]\ninput k f32 [2, 2, 6, 8]\ninput v f32 [2, 2, 6, 5]\ninput p i32 [2]\nconst s f32 [4] = 1, 2, 0, -1\n"
      "a = attention(q, k, v, _, p, s) scale=0.3 causal=1\noutput a\n", 3),
-    ("ropes", "symbol T <= 5\ninput x f32 [2, T, 3, 10]\ninput p i32 [2]\nconst f f32 [3] = 1, 0.3, 0.01\na = rope(x, f, p) interleaved=1\n"
-     "b = rope(x, f) interleaved=2 scale=1.5\nc = rope(x, f, p)\noutput a\noutput b\noutput c\n", 40),
+    ("ropes", "symbol T <= 5\ninput x f32 [2, T, 3, 10]\ninput p i32 [2]\nconst f f32 [3] = 1, 0.3, 0.01\na = rope(x, f, p) pairing=interleaved\n"
+     "b = rope(x, f) pairing=interleaved_to_halves scale=1.5\nc = rope(x, f, p)\noutput a\noutput b\noutput c\n", 40),
     ("gates", "input g f32 [3, 8]\ninput u f32 [3, 8]\na = swiglu(g, u)\nb = clamped_swiglu(g, u) alpha=1.7 limit=0.8\nc = rsqrt(d)\n"
      .replace("c = rsqrt(d)", "s = square(g)\nd = affine(s) scale=2 shift=1\nc = rsqrt(d)\ne = log(d)\nf = exp(g)") +
      "output a\noutput b\noutput c\noutput e\noutput f\n", 0),
