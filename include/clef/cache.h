@@ -36,7 +36,7 @@ typedef struct clef_cache_aside {
     const char *why;          /* "gives wrong numbers" */
     const char *device;       /* its name; empty where the file does not say */
     int32_t     n_hung;       /* on how many starts it hung; CLEF_CACHE_OCCASIONS make it final */
-    int64_t     age;          /* seconds since that was found; -1: unknown */
+    int64_t     age;          /* seconds since the failure was found; -1: unknown */
 } clef_cache_aside;
 enum { CLEF_CACHE_OCCASIONS = 3 };
 

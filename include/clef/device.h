@@ -39,8 +39,8 @@ typedef struct clef_caps {
     clef_subgroup_support subgroups; /* from extensions */
     int32_t  int_dot;          /* cl_khr_integer_dot_product */
     int32_t  command_buffer;   /* cl_khr_command_buffer */
-    /* From here to x86_amx: tested on the device when it is opened, with right results; 0 in a list of
-     * devices. */
+    /* The fields from here to x86_amx are tested on the device when it is opened: a probe's results were
+     * right. In a list of devices they are 0. */
     int32_t  subgroup_size;    /* work-items of a subgroup, as reported to a kernel; 0: no subgroups, or
                                   wrong ones */
     int32_t  subgroup_demand;  /* 0, or the size that a kernel can require; in a list 1: it can require one */
@@ -55,10 +55,10 @@ typedef struct clef_caps {
                                   of the instruction */
     int32_t  x86_vnni;         /* a CPU with AVX-512 VNNI, and a compiler that accepts it as inline
                                   assembly */
-    int32_t  x86_avxvnni;      /* the same with AVX-VNNI; tested only without x86_vnni */
-    int32_t  x86_avx2;         /* the same with AVX2; tested only without the other two */
-    int32_t  x86_amx;          /* the same with AMX and bf16, if the system lets the process use tiles;
-                                  beside x86_vnni */
+    int32_t  x86_avxvnni;      /* AVX-VNNI, likewise; tested only without x86_vnni */
+    int32_t  x86_avx2;         /* AVX2, likewise; tested only without x86_vnni and x86_avxvnni */
+    int32_t  x86_amx;          /* AMX with bf16, likewise, if the system lets the process use tiles; may be
+                                  set together with x86_vnni */
     int32_t  short_loops;      /* the driver ends loops of a kernel after some 65,000 rounds; such a CPU is
                                   treated as a GPU */
     int32_t  opencl_version;   /* of the device, 10 * major + minor: 12, 30 */

@@ -222,8 +222,8 @@ typedef enum clef_rope_pairing {
 } clef_rope_pairing;
 
 /** Rotary position embedding (arXiv:2104.09864) of x [B, T, H, D] at positions pos[b] + t; pos: NULL or I32
- *  [B]. freqs: F32 [R/2], R <= D even: pair i turns by position * freqs[i] radians (scaled variants differ
- *  in freqs alone); dims from R on pass unchanged. The result is multiplied by `scale` in the rotated dims
+ *  [B]. freqs: F32 [R/2], R <= D even: pair i is rotated by position * freqs[i] radians (scaled variants
+ *  differ in freqs alone); dims from R on pass unchanged. The result is multiplied by `scale` in the rotated dims
  *  (YaRN's attention factor; 0 means 1). */
 typedef struct clef_rope_opts { clef_rope_pairing pairing; float scale; } clef_rope_opts;
 CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *freqs, clef_value *pos,
@@ -270,11 +270,15 @@ CLEF_API clef_value *clef_cached_attention(clef_graph *graph, const clef_cached_
 CLEF_API clef_value *clef_causal_conv(clef_graph *graph, clef_value *x, clef_value *w, clef_value *state,
                                       clef_value *pos);
 
-/** Linear attention by the gated delta rule (arXiv:2412.06464), one token after the other. q, k [B, T, Hk,
- *    D], v [B, T, H, E], with H a multiple of Hk. With k' = k / sqrt(|k|^2 + eps) and q' = q / sqrt(|q|^2 +
- *    eps) / sqrt(D), for each head h and its matrix S [D, E]: S = exp(rates[h] softplus(a[b, t, h] +
- *    bias[h])) S;  S += k' (v - k'^T S) sigmoid(b[b, t, h]);  out[b, t, h, :] = q'^T S.
- *  S is kept in `state`, F32 [at least B, H, D, E], from step to step, as in clef_causal_conv(). D <= 256. */
+/** Linear attention by the gated delta rule (arXiv:2412.06464), one token after the other, for q, k
+ *  [B, T, Hk, D] and v [B, T, H, E], with H a multiple of Hk and D <= 256. For each head h with its matrix S
+ *  [D, E], where k' = k / sqrt(|k|^2 + eps) and q' = q / sqrt(|q|^2 + eps) / sqrt(D):
+ *
+ *    S  = exp(rates[h] softplus(a[b, t, h] + bias[h])) S
+ *    S += k' (v - k'^T S) sigmoid(b[b, t, h])
+ *    out[b, t, h, :] = q'^T S
+ *
+ *  S is kept in `state`, F32 [at least B, H, D, E], from step to step, as in clef_causal_conv(). */
 typedef struct clef_gated_delta_in {
     clef_value *q, *k, *v, *a, *b, *rates, *bias, *state, *pos;
 } clef_gated_delta_in;
@@ -324,10 +328,11 @@ CLEF_API clef_value *clef_topk(clef_graph *graph, clef_value *x, const clef_topk
 /** Samples the next token of each sequence, out I32 [B], from logits [B, V] or [B, 1, V], and prepares the
  *  state for the step that reads it.
  *
- *  options        I32 [16]: the sampling options in the encoding of clef_session_generate(). All zero: out
- *  is 0, and only history changes. ids [B, T], pos [B]  of this step. First history[b, pos[b] + t] = ids[b,
- *  t]; then, for the next step, whose T is 1, ids[b, 0] = out[b] and pos[b] += T. history        [at least
- *  B, capacity].
+ *  options           I32 [16]: the sampling options in the encoding of clef_session_generate(). All zero: out
+ *                    is 0, and only history changes.
+ *  ids [B, T], pos [B]  of this step. The op first sets history[b, pos[b] + t] = ids[b, t]. Then it prepares
+ *                    the next step, whose T is 1: ids[b, 0] = out[b] and pos[b] += T.
+ *  history           [at least B, capacity].
  *
  *  history, ids and pos are inputs or states; put this op after everything that reads them. The arithmetic
  *  is exact: every device picks the same token. */
@@ -415,11 +420,11 @@ CLEF_API clef_status clef_graph_write_dot(const clef_graph *graph, FILE *to, cle
 CLEF_API clef_status clef_graph_write_folded_dot(const clef_graph *graph, const int32_t *expand, int32_t n,
                                                  FILE *to, clef_error *err);
 
-/** How many values of one graph are missing in the other (gone), are new there (came), or differ. */
+/** How many values of one graph are missing in the other (gone), are new there (came), or differ (changed). */
 typedef struct clef_graph_difference { int32_t gone, came, changed; } clef_graph_difference;
 /** Compares two graphs: of two models, or after two passes. Writes one line of the text form for each value
  *  that only `a` has ("- ") or only `b` has ("+ "), and two lines for each value that changed ("< " as in a,
- *  "> " as in b); symbols and outputs likewise. Two nodes are the same when they do the same to the same
+ *  "> " as in b); symbols and outputs likewise. Two nodes are the same when they apply the same op to the same
  *  inputs, whatever their names; the remaining nodes are compared by name. The order of nodes does not
  *  matter, and equal graphs write nothing. `to` may be NULL. CLEF_E_NOMEM, CLEF_E_IO. */
 CLEF_API clef_status clef_graph_write_diff(const clef_graph *a, const clef_graph *b, FILE *to,

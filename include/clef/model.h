@@ -36,80 +36,95 @@ typedef enum clef_rope_type {
 } clef_rope_type;
 
 typedef struct clef_rope_params {
-    int32_t dims;    /* rotated dims of each head; 0: none */
-    int32_t n_rotated_pairs; /* proportional: pairs of `dims` that are rotated; the rest pass unchanged */
+    int32_t dims;            /* rotated dims of each head; 0: none */
+    int32_t n_rotated_pairs; /* PROPORTIONAL: the pairs of `dims` that are rotated; the rest pass unchanged */
     clef_rope_pairing pairing;
     clef_rope_type    type;
-    double  theta;
-    double  factor;                            /* of every type but default */
-    double  low_freq_factor, high_freq_factor; /* llama3 */
-    double  beta_fast, beta_slow;              /* yarn: rotations within the original context above which
-                                                  dims keep their frequency, and below which they are
-                                                  scaled */
-    double  mscale, mscale_all_dim;            /* yarn; 0: none */
-    int32_t truncate;                          /* yarn: 1 where its range of dims is rounded to whole ones */
-    double  attention_factor;                  /* yarn, longrope: of the rotated dims; 0: by the type's
-                                                  formula */
-    int32_t original_context;                  /* of the first training */
+    double  theta;           /* base of the frequencies */
+    double  factor;          /* scale of the context length; of every type but DEFAULT */
+    double  low_freq_factor, high_freq_factor; /* LLAMA3 */
+    /* YARN: dims with more rotations than beta_fast within the original context keep their frequency; dims
+     * with fewer than beta_slow are scaled. */
+    double  beta_fast, beta_slow;
+    double  mscale, mscale_all_dim; /* YARN; 0: none */
+    int32_t truncate;               /* YARN: 1: the two limits between the dims are rounded to integers */
+    double  attention_factor;       /* YARN, LONGROPE: multiplies the rotated dims; 0: the type's formula */
+    int32_t original_context;       /* context length of the original training */
 } clef_rope_params;
 
 /** The feed-forward's function. */
 typedef enum clef_activation { CLEF_SILU, CLEF_GELU, CLEF_GELU_TANH, CLEF_RELU } clef_activation;
 
-/** Weight of an expert: its probability among all experts; that divided by the sum over the token's experts;
- *  or a softmax over the token's experts only. */
-typedef enum clef_router { CLEF_ROUTER_ALL, CLEF_ROUTER_NORMED, CLEF_ROUTER_CHOSEN } clef_router;
+/** How the weight of a chosen expert is computed. */
+typedef enum clef_router {
+    CLEF_ROUTER_ALL,    /* its probability by the softmax over all experts */
+    CLEF_ROUTER_NORMED, /* that probability, divided by the sum over the token's experts */
+    CLEF_ROUTER_CHOSEN  /* a softmax over the token's experts only */
+} clef_router;
 
 /** Most layers a model may have. */
 enum { CLEF_MAX_LAYERS = 1024 };
 
-/** Hyperparameters. A field is 0 if the architecture has no such thing. */
+/** Hyperparameters. A field is 0 if the architecture does not use it. In the sets of layers, bit l % 32 of
+ *  element l / 32 stands for layer l. */
 typedef struct clef_hparams {
-    char    arch[32];         /* "gpt2", "llama", "qwen3": as the file says */
-    char    name[96];         /* general.name, or the folder's name */
+    char    arch[32]; /* "gpt2", "llama", "qwen3": as in the file */
+    char    name[96]; /* general.name, or the folder's name */
     int32_t n_layers, d_model, d_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_context;
-    clef_rope_params rope;         /* of layers that see everything */
-    clef_rope_params rope_sliding; /* of layers with the window */
-    int32_t sliding_window;        /* 0: none */
-    uint32_t sliding_layers[CLEF_MAX_LAYERS / 32]; /* bit l % 32 of [l / 32]: layer l sees the window alone */
-    uint32_t no_rope_layers[CLEF_MAX_LAYERS / 32]; /* layers without rotary positions, likewise */
-    int32_t parallel_residual;     /* attention and feed-forward both read the block's input */
-    float   norm_eps;
+
+    /* Positions */
+    clef_rope_params rope;         /* of layers with full attention */
+    clef_rope_params rope_sliding; /* of layers with sliding-window attention */
+    uint32_t no_rope_layers[CLEF_MAX_LAYERS / 32]; /* layers without rotary positions */
+    int32_t  position_offset;      /* rows in the table of learned positions before that of position 0 */
+    int32_t  n_buckets, max_distance; /* relative position bias (T5, MPNet) */
+
+    /* Attention */
+    int32_t  sliding_window;       /* positions that a query sees; 0: all */
+    uint32_t sliding_layers[CLEF_MAX_LAYERS / 32]; /* layers with the sliding window */
+    float    attention_scale;      /* multiplies scores; 0: 1 / sqrt(head_dim) */
+    float    attention_softcap;    /* x -> cap tanh(x / cap); 0: none */
+    int32_t  v_head_dim;           /* width of a head of v; 0: head_dim */
+    int32_t  full_head_dim, full_n_kv_heads; /* of layers with full attention; 0: head_dim, n_kv_heads */
+    int32_t  n_kv_shared_layers;   /* these last layers read keys and values of the last earlier layer with
+                                      the same kind of attention */
+    int32_t  double_shared_ff;     /* 1: the feed-forward of those layers is twice as wide */
+    int32_t  q_lora_rank, kv_lora_rank; /* widths of DeepSeek's latents */
+
+    /* Linear attention (Qwen 3.5) */
+    uint32_t linear_layers[CLEF_MAX_LAYERS / 32]; /* layers with it */
+    int32_t  linear_n_k_heads, linear_n_v_heads, linear_k_dim, linear_v_dim;
+    int32_t  linear_taps;          /* positions that its convolution sees */
+
+    /* Feed-forward and experts */
     clef_activation activation;
-    int32_t tied_embeddings;       /* the output matrix is the embedding */
-    int32_t d_embed;               /* width of the embeddings, where it is not d_model */
-    int32_t position_offset;       /* rows before position 0's in the table of learned positions */
-    int32_t n_token_types;
-    int32_t n_decoder_layers;      /* of an encoder-decoder, whose n_layers are the encoder's */
-    int32_t n_buckets, max_distance; /* relative position biases */
-    int32_t gated;                 /* the feed-forward has a gate */
-    int32_t decoder_start;         /* the id that a decoder begins with; -1: none */
-    int32_t forced_bos;            /* the id that always follows it; -1: none */
-    int32_t pad;                   /* -1: none */
-    int32_t full_head_dim, full_n_kv_heads; /* of layers that see everything, where these have heads of their
-                                               own; 0: as the others */
-    int32_t n_kv_shared_layers;    /* last layers, which read the keys and values of the last layer of their
-                                      kind before them */
-    int32_t double_shared_ff;      /* 1: these have a feed-forward twice as wide */
-    uint32_t linear_layers[CLEF_MAX_LAYERS / 32]; /* layers of linear attention (Qwen 3.5), likewise */
-    int32_t linear_n_k_heads, linear_n_v_heads, linear_k_dim, linear_v_dim, linear_taps; /* its heads, and
-                                                                                            its convolution's
-                                                                                            reach */
-    int32_t d_per_layer_embed;     /* width of Gemma 4's per-layer token embedding; 0: none */
-    int32_t v_head_dim;            /* of v, where it is not head_dim */
-    int32_t q_lora_rank, kv_lora_rank; /* widths of DeepSeek's latents */
-    int32_t n_experts, n_experts_used; /* mixtures of experts: all, and those of a token */
-    int32_t d_ff_expert, d_ff_shared;  /* the feed-forward's width in an expert, in the shared one (0:
-                                          none) */
+    int32_t gated;                 /* 1: with a gate */
+    int32_t parallel_residual;     /* 1: attention and feed-forward read the same input */
+    int32_t n_experts, n_experts_used;  /* all experts; the experts that a token uses */
+    int32_t d_ff_expert, d_ff_shared;   /* width in each expert; in the expert of all tokens, 0: none */
     clef_router router;
-    float   glu_alpha, glu_limit;  /* clef_clamped_swiglu */
     float   expert_scale;          /* multiplies the experts' weights; 0: 1 */
-    float   embed_scale, residual_scale, logit_scale; /* multiply embeddings, what a block adds, and logits;
-                                                         0: 1 */
-    float   attention_scale;       /* multiplies scores; 0: 1 / sqrt(head_dim) */
-    float   attention_softcap, logit_softcap; /* x -> cap tanh(x / cap); 0: none */
-    int32_t bos, eos;              /* -1: none */
+    float   glu_alpha, glu_limit;  /* of clef_clamped_swiglu() */
+
+    /* Embeddings, norms and head */
+    int32_t tied_embeddings;       /* 1: the output matrix is the embedding matrix */
+    int32_t d_embed;               /* width of token embeddings; 0: d_model */
+    int32_t d_per_layer_embed;     /* width of Gemma 4's per-layer token embedding; 0: none */
+    int32_t n_token_types;
+    float   norm_eps;
+    float   embed_scale;           /* multiplies embeddings; 0: 1 */
+    float   residual_scale;        /* multiplies what a block adds to its input; 0: 1 */
+    float   logit_scale;           /* multiplies logits; 0: 1 */
+    float   logit_softcap;         /* x -> cap tanh(x / cap); 0: none */
+
+    /* Special tokens; -1: none */
+    int32_t bos, eos, pad;
     int32_t eos_more[4], n_eos_more; /* further ids that end the text (eos_token_id as a list) */
+
+    /* Encoder-decoders */
+    int32_t n_decoder_layers;      /* layers of the decoder; n_layers are the encoder's */
+    int32_t decoder_start;         /* the id that a target begins with; -1: none */
+    int32_t forced_bos;            /* the id that always follows it; -1: none */
 } clef_hparams;
 
 /** Borrowed; lives as long as the model. */
@@ -135,7 +150,7 @@ CLEF_API clef_tensor_info clef_model_tensor(const clef_model *model, int32_t i);
  *  are abbreviated. */
 CLEF_API void clef_model_metadata(const clef_model *model,
                                   void (*entry)(void *user, const char *key, const char *value), void *user);
-/** The same for a GGUF file that need not be a model: it may hold a vocabulary alone.
+/** clef_model_metadata() for a GGUF file that need not be a model: it may hold a vocabulary alone.
  *
  *  entry      NULL: only counts.
  *  n_tensors  NULL, or set to the number of the file's tensors.
@@ -153,12 +168,13 @@ CLEF_API void        clef_model_release(void *model, const char *name);
 
 /** Which part of an encoder-decoder a graph is. */
 typedef enum clef_part {
-    CLEF_PART_WHOLE,   /* inputs input_ids [B, T], decoder_input_ids [B, U]; outputs logits [B, U, V] of a
-                          target that is known */
-    CLEF_PART_ENCODER, /* input input_ids [B, T]; outputs cross_k_L and cross_v_L [B, H, T, D] of each
-                          decoder layer */
-    CLEF_PART_DECODER  /* inputs input_ids [B, 1], pos [B], cross_k_L and cross_v_L [1, H, T, D]: B
-                          continuations of one source, a token a step */
+    /* Inputs input_ids [B, T] and decoder_input_ids [B, U], a known target; output logits [B, U, V]. */
+    CLEF_PART_WHOLE,
+    /* Input input_ids [B, T]; outputs cross_k_L and cross_v_L [B, H, T, D] for each layer L of the decoder. */
+    CLEF_PART_ENCODER,
+    /* Inputs input_ids [B, 1], pos [B], cross_k_L and cross_v_L [1, H, T, D]: B continuations of one source,
+     * one token in each step. */
+    CLEF_PART_DECODER
 } clef_part;
 
 /** How the hidden states [T, d] of a text become one embedding: the first row, the mean, or the last row. */
@@ -166,32 +182,34 @@ typedef enum clef_pooling { CLEF_POOL_NONE, CLEF_POOL_CLS, CLEF_POOL_MEAN, CLEF_
 
 typedef struct clef_build_opts {
     int32_t     n_context;   /* positions in the KV cache; 0: the model's own */
-    int32_t     n_batch;     /* bound of T, tokens a step; 0: min(512, n_context) */
+    int32_t     n_batch;     /* bound of T, the tokens in a step; 0: min(512, n_context) */
     int32_t     n_sequences; /* bound of B; 0: 1 */
-    int32_t     all_logits;  /* 1: logits of every position [B, T, V]; 0: of the last one [B, 1, V] */
-    clef_dtype  kv_type;     /* of the KV cache: CLEF_F32 (the zero), CLEF_F16, or CLEF_Q8_0 where head_dim
-                                is a multiple of 32 */
-    int32_t     padding_mask; /* 1: an input attention_mask I32 [B, S] (encoders: [B, T]), 0 where a key is
-                                 padding */
-    int32_t     sample;       /* 1: an input sampling I32 [16] and an output token I32 [B] (clef_sample); not
-                                 with all_logits */
-    int32_t     token_types;  /* encoders: 1: an input token_type_ids I32 [B, T]; 0: all are 0 */
-    int32_t     no_head;      /* 1: the hidden states alone, as output hidden_last; 0: the head that the file
-                                 has, as logits */
-    clef_pooling pooling;     /* in place of logits an output embedding [B, d]; without padding_mask; not of
-                                 encoder-decoders */
-    int32_t     classify;     /* 1: logits of the classifier that the file has, [B, labels], or [B, T,
-                                 labels] where it labels each token; without padding_mask; not of
-                                 encoder-decoders */
+    clef_dtype  kv_type;     /* of the KV cache: CLEF_F32 (the zero), CLEF_F16, or CLEF_Q8_0 if head_dim is a
+                                multiple of 32 */
+
+    /* Further inputs */
+    int32_t     padding_mask; /* 1: attention_mask I32 [B, S] (encoders: [B, T]); 0 in it marks padding */
+    int32_t     token_types;  /* encoders: 1: token_type_ids I32 [B, T]; 0: all types are 0 */
+    int32_t     sample;       /* 1: sampling I32 [16], and an output token I32 [B] (clef_sample()) */
+    /* k > 0, for beam search: an input order I32 [B], by which the cache's sequences are reordered before the
+     * step. Outputs: candidates I32 [B, k], the likeliest next tokens; candidate_scores F32 [B, k], the logs
+     * of their probabilities. `sample` and `candidates` exclude all_logits. */
+    int32_t     candidates;
+
+    /* What the graph ends with. pooling and classify exclude padding_mask, and need a model that is no
+     * encoder-decoder. */
+    int32_t     all_logits;   /* 1: logits of every position [B, T, V]; 0: of the last one [B, 1, V] */
+    int32_t     no_head;      /* 1: no logits, but the hidden states as output hidden_last */
+    clef_pooling pooling;     /* no logits, but an output embedding [B, d] */
     int32_t     normalize;    /* 1: embeddings are divided by their Euclidean norm */
-    clef_part   part;         /* CLEF_PART_WHOLE for all but encoder-decoders */
+    int32_t     classify;     /* 1: logits of the file's classifier, [B, labels], or [B, T, labels] where it
+                                 labels tokens */
+
+    /* Encoder-decoders */
+    clef_part   part;         /* CLEF_PART_WHOLE for all other models */
     int32_t     n_source;     /* CLEF_PART_DECODER: bound of the source's length; 0: the model's context */
-    int32_t     candidates;   /* k > 0, for beam search: an input order I32 [B], by which the sequences of
-                                 the cache change places before the step, and outputs candidates I32 [B, k],
-                                 the likeliest next tokens, and candidate_scores F32 [B, k], the logs of
-                                 their probabilities; not with all_logits */
-    const char *const *taps; /* names of values to make outputs: hidden_last, attention_L, or any value of
-                                the graph */
+
+    const char *const *taps;  /* values that become outputs: hidden_last, attention_L, or any name */
     int32_t     n_taps;
 } clef_build_opts;
 
@@ -251,8 +269,8 @@ CLEF_API clef_status      clef_tensor_file_open(const char *path, clef_tensor_fi
 CLEF_API void             clef_tensor_file_close(clef_tensor_file *file);
 CLEF_API int32_t          clef_tensor_file_count(const clef_tensor_file *file);
 CLEF_API clef_tensor_info clef_tensor_file_get(const clef_tensor_file *file, int32_t i);
-CLEF_API int32_t          clef_tensor_file_find(const clef_tensor_file *file, const char *name); /* -1:
-                                                                                                    none */
+/** Index of the tensor `name`, -1 if there is none. */
+CLEF_API int32_t          clef_tensor_file_find(const clef_tensor_file *file, const char *name);
 /** Copies tensor i, converted to f32 or i32: any float or integer to f32; I64, I32, I8, BOOL and U8 to i32
  *  (CLEF_E_LIMIT if a value does not fit). `n` must be the tensor's element count. */
 CLEF_API clef_status clef_tensor_file_read(const clef_tensor_file *file, int32_t i, clef_dtype as, void *out,

@@ -1,4 +1,4 @@
-/* A graph as an ONNX file, for Netron, ONNX Runtime and whatever else reads the standard. */
+/* Writes a graph as an ONNX file, for Netron, ONNX Runtime and other readers of the standard. */
 #ifndef CLEF_ONNX_H
 #define CLEF_ONNX_H
 
@@ -20,17 +20,17 @@ typedef struct clef_onnx_opts {
                                         its own folder */
 } clef_onnx_opts;
 
-/** Writes the graph as an ONNX model of opset 18 with the standard's own ops alone
+/** Writes the graph as an ONNX model of opset 18 that uses only the standard's own ops
  *  (https://github.com/onnx/onnx/blob/main/docs/Operators.md).
  *
- *  Values keep their names; what an op needs beside is called `name//1`, `name//2` .. Symbols are dynamic
+ *  Values keep their names; an op's helper values are called `name//1`, `name//2` .. Symbols are dynamic
  *  dims of their name, taken from the inputs that have them; a symbol that no input has is an input of its
- *  own, I64 [1]. A state `s` is an input `s` and an output `s.out`: feed zeros first, then what came out.
+ *  own, I64 [1]. A state `s` is an input `s` and an output `s.out`: feed zeros at first, then the last output.
  *  F16 and BF16 weights stay so and are cast where they are used; block formats are written as F32. Ids
  *  outside a table and cache rows outside the cache, which clef drops, are ONNX's errors.
  *
- *  CLEF_E_UNSUPPORTED: an op that ONNX has no ops for (they come with the fuse pass: export what drop
- *  leaves), a state in blocks, or a library built without protobuf-c. CLEF_E_NOT_FOUND (a weight),
+ *  CLEF_E_UNSUPPORTED: an op that ONNX cannot express (the fuse pass makes such ops: export the graph
+ *  after the drop pass), a state in blocks, or a library built without protobuf-c. CLEF_E_NOT_FOUND (a weight),
  *  CLEF_E_ARG, CLEF_E_LIMIT, CLEF_E_NOMEM, CLEF_E_IO. */
 CLEF_API clef_status clef_graph_write_onnx(const clef_graph *graph, FILE *to, const clef_onnx_opts *opts,
                                            clef_error *err);

@@ -38,8 +38,9 @@ typedef struct clef_selftest_opts {
 /** Runs the cases of all ops in this process. Takes minutes where compiling is slow, because each case needs
  *  a program or more.
  *
- *  n_failed  number of failed rows whose variant would be used. CLEF_OK, also with failed rows;
- *  CLEF_E_NOT_FOUND (no such op), CLEF_E_NOMEM, CLEF_E_CANCELLED. */
+ *  n_failed  number of failed rows whose variant would be used.
+ *
+ *  CLEF_OK, also with failed rows; CLEF_E_NOT_FOUND (no such op), CLEF_E_NOMEM, CLEF_E_CANCELLED. */
 CLEF_API clef_status clef_selftest(clef_device *dev, const clef_selftest_opts *opts, int32_t *n_failed,
                                    clef_error *err);
 

@@ -24,8 +24,9 @@ typedef struct clef_tune_opts {
  *
  *  graph      NULL: common shapes of language models. As for clef_plan_create(), optimised or not; its
  *             weights' data are not read.
- *  plan_opts  NULL, or compile.gemm, compile.exact and as_stored, as the plans will have them. CLEF_OK,
- *  CLEF_E_NOMEM, CLEF_E_CANCELLED, CLEF_E_CL. */
+ *  plan_opts  NULL, or compile.gemm, compile.exact and as_stored, as the plans will have them.
+ *
+ *  CLEF_OK, CLEF_E_NOMEM, CLEF_E_CANCELLED, CLEF_E_CL. */
 CLEF_API clef_status clef_tune(clef_device *dev, const clef_graph *graph, const clef_plan_opts *plan_opts,
                                const clef_tune_opts *opts, clef_error *err);
 
