@@ -34,6 +34,10 @@ static void set_defaults(const clef_model *model, clef_build_opts *o)
         o->n_batch = o->n_context < 512 ? o->n_context : 512;
     if (!o->n_sequences)
         o->n_sequences = 1;
+    if (o->for_export) {
+        o->all_logits = o->padding_mask = 1;
+        o->token_types = model->hparams.n_token_types > 1;
+    }
 }
 
 static clef_status check_opts(const clef_model *model, const clef_build_opts *o, clef_error *err)
@@ -57,6 +61,11 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
         return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s of %s are not supported", path,
                           o->pooling ? "embeddings" : "classes",
                           o->padding_mask ? "padded texts" : "an encoder-decoder");
+    if (o->part && kind != CLEF_SEQ2SEQ)
+        return clef__fail(
+            err, CLEF_E_UNSUPPORTED,
+            "%s: a part of the graph: expected an encoder-decoder, got %s (clef: leave out --part)", path,
+            hp->arch);
     if (o->n_sequences < 1)
         return clef__fail(err, CLEF_E_ARG, "%d sequences, expected at least 1", o->n_sequences);
     return check_cache_type(model, o->kv_type, err);
@@ -152,12 +161,21 @@ static void build_encoder(clef_builder *b, const clef_build_opts *o)
     clef_scope_pop(b->g);
 }
 
+/* The encoder's output, to be exported: a plan has its keys and values in cross_k_L and cross_v_L. */
+static void add_memory_inputs(clef_builder *b)
+{
+    clef_value *mask = clef_input(b->g, "encoder_attention_mask", CLEF_I32, clef_shape_2(b->B, b->source));
+    b->memory_mask = clef_reshape(b->g, mask, clef_shape_4(b->B, clef_n(1), clef_n(1), b->source));
+    b->memory = clef_input(b->g, "encoder_hidden_states", CLEF_F32,
+                           clef_shape_3(b->B, b->source, clef_n(b->hp->d_model)));
+}
+
 static void build_seq2seq(clef_builder *b, const clef_build_opts *o)
 {
     clef_graph *g = b->g;
     if (o->part == CLEF_PART_DECODER) {
         b->B = clef_symbol(g, "B", o->n_sequences);
-        b->T = clef_n(1);
+        b->T = o->for_export ? clef_symbol(g, "T", o->n_batch) : clef_n(1);
         b->S = clef_symbol(g, "S", o->n_context);
         b->source = clef_symbol(g, "U", o->n_source ? o->n_source : b->hp->n_context);
         b->cached = 1;
@@ -165,9 +183,15 @@ static void build_seq2seq(clef_builder *b, const clef_build_opts *o)
         b->pos = clef_input(g, "pos", CLEF_I32, clef_shape_1(b->B));
         if (o->candidates)
             b->order = clef_input(g, "order", CLEF_I32, clef_shape_1(b->B));
+        if (o->for_export)
+            add_memory_inputs(b);
     } else {
         build_encoder(b, o);
         b->mask = NULL;
+    }
+    if (o->part == CLEF_PART_ENCODER && o->for_export) {
+        clef_output(g, "last_hidden_state", b->memory);
+        return;
     }
     clef__enter_decoder(b);
     if (o->part == CLEF_PART_ENCODER) {
@@ -206,6 +230,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .causal = arch->kind == CLEF_DECODER,
                       .n_context = o.n_context,
                       .all_logits = o.all_logits || o.pooling || o.classify,
+                      .for_export = o.for_export,
                       .layer = -1,
                       .max_B = o.n_sequences,
                       .kv_type = o.kv_type};

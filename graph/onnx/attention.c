@@ -70,7 +70,7 @@ static const char *seen(onnx_export *x, const softmax_parts *p)
     const char *found = clef__onnx_shared(x, key), *keep = NULL;
     if ((!p->causal && p->window <= 0) || found)
         return found;
-    const char *at = clef__onnx_positions(x, p->pos, T); /* [B, T], or [1, T] */
+    const char *at = clef__onnx_rows(x, p->pos, T); /* [B, T], or [1, T] */
     at = p->pos ? ONNX(x, "Unsqueeze", at, ONNX_I64S(x, 1, 3)) : ONNX(x, "Transpose", at);
     const char *column = clef__onnx_range(x, S);
     if (p->causal)
@@ -205,7 +205,7 @@ static const char *cache_rows(onnx_export *x, const clef_value *n)
 {
     const clef_dim *d = n->in[1]->shape.dim;
     const char *key =
-        clef__onnx_text(x, "//rows %s %" PRId64 "*%d %" PRId64 " %" PRId64 "*%d",
+        clef__onnx_text(x, "//cells %s %" PRId64 "*%d %" PRId64 " %" PRId64 "*%d",
                         clef__onnx_stored(x, n->in[2]), d[0].n, d[0].symbol, d[1].n, d[2].n, d[2].symbol);
     const char *found = clef__onnx_shared(x, key);
     if (found)
@@ -213,7 +213,7 @@ static const char *cache_rows(onnx_export *x, const clef_value *n)
     const char *dims = clef__onnx_dims(x, d, 3);
     const char *b = ONNX(x, "Unsqueeze", clef__onnx_range(x, d[0]), ONNX_I64S(x, 1, 2));
     const char *h = ONNX(x, "Unsqueeze", clef__onnx_range(x, d[1]), ONNX_I64S(x, 0, 2));
-    const char *t = ONNX(x, "Unsqueeze", clef__onnx_positions(x, n->in[2], d[2]), ONNX_I64S(x, 1));
+    const char *t = ONNX(x, "Unsqueeze", clef__onnx_rows(x, n->in[2], d[2]), ONNX_I64S(x, 1));
     const char *all[] = {b, h, t};
     for (int i = 0; i < 3; i++)
         all[i] = clef__onnx_unsqueeze(x, ONNX(x, "Expand", clef__onnx_cast(x, all[i], ONNX_INT64), dims), 3);
@@ -226,6 +226,12 @@ EMIT(cache_write)
     const char *in = clef__onnx_value(x, n->in[1]);
     if (n->dtype != CLEF_F32)
         in = clef__onnx_cast(x, in, clef__onnx_type(n->dtype));
+    if (x->form == CLEF_ONNX_NO_CACHE)
+        return in;
+    if (x->form == CLEF_ONNX_PAST) {
+        ONNX(x, "Concat", clef__onnx_stored(x, n->in[0]), in);
+        return clef__onnx_int(x, "axis", 2);
+    }
     return ONNX(x, "ScatterND", clef__onnx_stored(x, n->in[0]), cache_rows(x, n), in);
 }
 

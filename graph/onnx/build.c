@@ -337,15 +337,20 @@ const char *clef__onnx_range(onnx_export *x, clef_dim n)
     return clef__onnx_share(x, key, ONNX(x, "Range", clef__onnx_i32(x, 0), end, clef__onnx_i32(x, 1)));
 }
 
-const char *clef__onnx_positions(onnx_export *x, const clef_value *pos, clef_dim length)
+const char *clef__onnx_rows(onnx_export *x, const clef_value *pos, clef_dim length)
 {
     const char *at = clef__onnx_stored(x, pos);
-    const char *key = clef__onnx_text(x, "//positions %s %" PRId64 "*%" PRId32, at, length.n, length.symbol);
+    const char *key = clef__onnx_text(x, "//rows %s %" PRId64 "*%" PRId32, at, length.n, length.symbol);
     const char *found = clef__onnx_shared(x, key);
     if (found)
         return found;
     const char *row = clef__onnx_unsqueeze(x, clef__onnx_range(x, length), 0);
     return clef__onnx_share(x, key, pos ? ONNX(x, "Add", clef__onnx_unsqueeze(x, at, 1), row) : row);
+}
+
+const char *clef__onnx_positions(onnx_export *x, const clef_value *pos, clef_dim length)
+{
+    return pos && x->positions ? x->positions : clef__onnx_rows(x, pos, length);
 }
 
 Onnx__ValueInfo *clef__onnx_info(onnx_export *x, const char *name, int32_t type, const clef_shape *shape)
@@ -367,7 +372,7 @@ Onnx__ValueInfo *clef__onnx_info(onnx_export *x, const char *name, int32_t type,
             return NULL;
         onnx__dimension__init(dims[i]);
         if (d.symbol) {
-            const char *symbol = x->graph->symbols[d.symbol - 1].name;
+            const char *symbol = clef__onnx_symbol_name(x, d.symbol);
             dims[i]->value_case = ONNX__DIMENSION__VALUE_DIM_PARAM;
             dims[i]->dim_param =
                 (char *)(uintptr_t)(d.n == 1 ? clef__onnx_text(x, "%s", symbol)

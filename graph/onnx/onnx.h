@@ -38,6 +38,11 @@ typedef struct onnx_export {
                                        write gave */
     int32_t           n_made;       /* helpers of `node` so far */
     const char       *symbols[CLEF_MAX_SYMBOLS];
+    clef_onnx_form    form;
+    clef_dim          B, T, S;      /* but of PLAIN: sequences, tokens of the step, positions that it sees;
+                                       n is 0 where the graph has no such symbol */
+    const char       *positions;    /* NULL, or I32 [B, T]: position_ids, which take the place of pos + t */
+    const char       *mask;         /* NULL, or I32 [B, S]: attention_mask */
     clef_status       status;
     clef_error       *err;
 } onnx_export;
@@ -110,11 +115,29 @@ const char *clef__onnx_cut(onnx_export *x, const char *in, int64_t axis, int64_t
 const char *clef__onnx_stored(onnx_export *x, const clef_value *v);
 /** The same as F32 (I32 and I8 as they are). */
 const char *clef__onnx_value(onnx_export *x, const clef_value *v);
-/** The positions of a step's tokens, I32 [B, T], pos NULL: [1, T]; and 0 .. n - 1, I32 [n]. */
+/** The rows of the cache that a step's tokens have, pos + t: I32 [B, T], pos NULL: [1, T]; the tokens'
+ *  positions, which are others in padded sequences; and 0 .. n - 1, I32 [n]. */
+const char *clef__onnx_rows(onnx_export *x, const clef_value *pos, clef_dim length);
 const char *clef__onnx_positions(onnx_export *x, const clef_value *pos, clef_dim length);
 const char *clef__onnx_range(onnx_export *x, clef_dim n);
 int32_t     clef__onnx_type(clef_dtype dtype); /* 0: a block format */
 /** Describes a tensor for the graph's lists. */
 Onnx__ValueInfo *clef__onnx_info(onnx_export *x, const char *name, int32_t type, const clef_shape *shape);
+
+/* ---- inputs and outputs as other tools name them (graph/onnx/optimum.c); not of PLAIN ----------- */
+/** Finds B, T and S, and makes what the inputs do not say of them. */
+void        clef__onnx_find_lengths(onnx_export *x);
+/** Adds an input or a state. */
+void        clef__onnx_add_named_leaf(onnx_export *x, const clef_value *v, int32_t type);
+/** Adds what becomes of a state. */
+void        clef__onnx_add_present(onnx_export *x, const clef_value *state);
+/** The name of a symbol among the dims. */
+const char *clef__onnx_symbol_name(const onnx_export *x, int32_t symbol);
+/** The shape of a cache, or of its slice, whose rows are as many as are seen. */
+clef_shape  clef__onnx_cache_shape(const onnx_export *x, const clef_value *v);
+/** 1 when v is all that a cache holds: a cache that grows needs no slices. */
+int         clef__onnx_is_whole_cache(const onnx_export *x, const clef_value *v);
+/** F32 [B, 1, T]: 0 where a token of this step is padding; NULL where no mask says so. */
+const char *clef__onnx_kept_tokens(onnx_export *x);
 
 #endif

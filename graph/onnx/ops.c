@@ -194,6 +194,8 @@ EMIT(slice)
 {
     const clef_slice_opts *o = (const void *)n->attr;
     const char *in = clef__onnx_stored(x, n->in[0]), *axis = ONNX_I64S(x, o->axis);
+    if (clef__onnx_is_whole_cache(x, n))
+        return in;
     if (!o->size.symbol && (o->start >= 0 || o->start + o->size.n < 0))
         return ONNX(x, "Slice", in, ONNX_I64S(x, o->start), ONNX_I64S(x, o->start + o->size.n), axis);
     if (!o->size.symbol) /* up to the end */
@@ -238,7 +240,7 @@ EMIT(relative_bias)
 {
     const clef_relative_bias_opts *o = (const void *)n->attr;
     const int64_t distances = n->in[0]->shape.dim[0].n;
-    const char *at = clef__onnx_positions(x, n->in[1], o->queries); /* [1, T] */
+    const char *at = clef__onnx_rows(x, n->in[1], o->queries); /* [1, T] */
     const char *query = ONNX(x, "Sub", ONNX(x, "Transpose", at), clef__onnx_i32(x, (int32_t)(distances / 2)));
     const char *far = ONNX(x, "Sub", clef__onnx_range(x, o->keys), query); /* [T, S] */
     const char *row = ONNX(x, "Clip", far, clef__onnx_i32(x, 0), clef__onnx_i32(x, (int32_t)distances - 1));

@@ -3,12 +3,14 @@
 #include "graph/onnx/onnx.h"
 
 /* A state has new content in its first sequences; those behind them stay. */
-static void keep_state(onnx_export *x, const clef_value *state, const char *first, clef_dim B)
+static void keep_state(onnx_export *x, const clef_value *state, const char *now, clef_dim B)
 {
-    const char *rest = ONNX(x, "Slice", clef__onnx_stored(x, state), clef__onnx_dim(x, B),
-                            ONNX_I64S(x, INT64_MAX), ONNX_I64S(x, 0));
-    ONNX(x, "Concat", first, rest);
-    const char *now = clef__onnx_int(x, "axis", 0);
+    if (x->form == CLEF_ONNX_PLAIN) {
+        const char *rest = ONNX(x, "Slice", clef__onnx_stored(x, state), clef__onnx_dim(x, B),
+                                ONNX_I64S(x, INT64_MAX), ONNX_I64S(x, 0));
+        ONNX(x, "Concat", now, rest);
+        now = clef__onnx_int(x, "axis", 0);
+    }
     x->names[state->id] = now;
     x->names[clef__base(state)->id] = now;
 }
@@ -18,6 +20,8 @@ static void keep_state(onnx_export *x, const clef_value *state, const char *firs
 static const char *begin_state(onnx_export *x, const clef_value *state, const clef_value *pos, clef_dim B)
 {
     const char *zero = clef__onnx_f32(x, 0);
+    if (x->form != CLEF_ONNX_PLAIN)
+        return clef__onnx_stored(x, state);
     const char *first =
         ONNX(x, "Slice", clef__onnx_stored(x, state), ONNX_I64S(x, 0), clef__onnx_dim(x, B), ONNX_I64S(x, 0));
     if (!pos)
@@ -26,21 +30,28 @@ static const char *begin_state(onnx_export *x, const clef_value *state, const cl
     return ONNX(x, "Where", ONNX(x, "Unsqueeze", goes_on, ONNX_I64S(x, 1, 2, 3)), first, zero);
 }
 
+static const char *swap_axes(onnx_export *x, const char *in)
+{
+    ONNX(x, "Transpose", in);
+    return ONNX_INTS(x, "perm", 0, 2, 1);
+}
+
+/* Padding counts as 0, so it leaves no trace in the states of a sequence that begins behind it. */
 EMIT(causal_conv)
 {
     const clef_value *in = n->in[0], *w = n->in[1], *state = n->in[2];
     const int64_t C = w->shape.dim[0].n, K = w->shape.dim[1].n;
-    const char *before = ONNX(x, "Squeeze", begin_state(x, state, n->in[3], in->shape.dim[0]),
-                              ONNX_I64S(x, 1)); /* [B, K - 1, C] */
-    ONNX(x, "Concat", before, clef__onnx_value(x, in));
-    const char *all = clef__onnx_int(x, "axis", 1);
-    ONNX(x, "Transpose", all);
-    const char *channels = ONNX_INTS(x, "perm", 0, 2, 1);
-    ONNX(x, "Conv", channels, clef__onnx_unsqueeze(x, clef__onnx_value(x, w), 1));
-    ONNX(x, "Transpose", clef__onnx_int(x, "group", C));
-    const char *out = ONNX_INTS(x, "perm", 0, 2, 1);
-    keep_state(x, state, clef__onnx_unsqueeze(x, clef__onnx_cut(x, all, 1, 1 - K, INT64_MAX, 1), 1),
-               in->shape.dim[0]);
+    const int is_plain = x->form == CLEF_ONNX_PLAIN; /* the state is [B, 1, K - 1, C], else [B, C, K - 1] */
+    const char *before = begin_state(x, state, n->in[3], in->shape.dim[0]), *kept = clef__onnx_kept_tokens(x);
+    const char *now = swap_axes(x, clef__onnx_value(x, in)); /* [B, C, T] */
+    if (is_plain)
+        before = swap_axes(x, ONNX(x, "Squeeze", before, ONNX_I64S(x, 1)));
+    ONNX(x, "Concat", before, kept ? ONNX(x, "Mul", now, kept) : now);
+    const char *all = clef__onnx_int(x, "axis", 2);
+    ONNX(x, "Conv", all, clef__onnx_unsqueeze(x, clef__onnx_value(x, w), 1));
+    const char *out = swap_axes(x, clef__onnx_int(x, "group", C));
+    const char *last = clef__onnx_cut(x, all, 2, 1 - K, INT64_MAX, 1);
+    keep_state(x, state, is_plain ? clef__onnx_unsqueeze(x, swap_axes(x, last), 1) : last, in->shape.dim[0]);
     return out;
 }
 

@@ -125,7 +125,9 @@ static void find_symbols(onnx_export *x)
             x->symbols[d.symbol - 1] = d.n == 1 ? dim : ONNX(x, "Div", dim, ONNX_I64S(x, d.n));
         }
     }
-    for (int32_t s = 0; s < g->n_symbols; s++)
+    if (x->form != CLEF_ONNX_PLAIN)
+        clef__onnx_find_lengths(x);
+    for (int32_t s = 0; s < g->n_symbols && !x->status; s++)
         if (!x->symbols[s]) {
             x->symbols[s] = g->symbols[s].name;
             if (clef_graph_find(g, g->symbols[s].name))
@@ -150,6 +152,8 @@ static void add_leaf(onnx_export *x, weight_writer *w, const clef_value *v)
     else if (!type)
         clef__onnx_fail(x, CLEF_E_UNSUPPORTED, "%s: ONNX: %s, expected f32, f16, bf16, i32 or i8", v->name,
                         clef_dtype_name(v->dtype));
+    else if (x->form != CLEF_ONNX_PLAIN)
+        clef__onnx_add_named_leaf(x, v, type);
     else
         clef__onnx_push(x, &x->inputs, clef__onnx_info(x, v->name, type, &v->shape));
 }
@@ -170,7 +174,8 @@ static void name_result(onnx_export *x, const clef_value *n, const char *result)
     if (last)
         last->output[0] = last->name = n->name;
     x->names[n->id] = n->name;
-    clef__onnx_push(x, &x->infos, clef__onnx_info(x, n->name, clef__onnx_type(n->dtype), &n->shape));
+    const clef_shape shape = clef__onnx_is_whole_cache(x, n) ? clef__onnx_cache_shape(x, n) : n->shape;
+    clef__onnx_push(x, &x->infos, clef__onnx_info(x, n->name, clef__onnx_type(n->dtype), &shape));
 }
 
 static void add_node(onnx_export *x, const clef_value *n)
@@ -210,7 +215,9 @@ static void add_outputs(onnx_export *x)
         add_output(x, g->outputs[i].name, x->names[g->outputs[i].value->id], g->outputs[i].value);
     for (int32_t i = 0; i < g->n_values; i++) {
         const clef_value *v = g->values[i];
-        if (v->kind != CLEF_STATE)
+        if (v->kind == CLEF_STATE && x->form != CLEF_ONNX_PLAIN)
+            clef__onnx_add_present(x, v);
+        if (v->kind != CLEF_STATE || x->form != CLEF_ONNX_PLAIN)
             continue;
         const char *name = clef__onnx_text(x, "%s.out", v->name);
         if (clef_graph_find(g, name))
@@ -294,6 +301,7 @@ clef_status clef_graph_write_onnx(const clef_graph *g, FILE *to, const clef_onnx
         return clef_graph_error(g, err);
     if (w.opts->data && !w.opts->data_name)
         return clef__fail(err, CLEF_E_ARG, "ONNX: the file of the weights has no name");
+    x.form = w.opts->form;
     x.arena = clef__arena_create();
     x.nodes = &x.main_nodes;
     x.names = calloc((size_t)g->n_values + 1, sizeof *x.names);

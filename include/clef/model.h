@@ -170,10 +170,12 @@ CLEF_API void        clef_model_release(void *model, const char *name);
 typedef enum clef_part {
     /* Inputs input_ids [B, T] and decoder_input_ids [B, U], a known target; output logits [B, U, V]. */
     CLEF_PART_WHOLE,
-    /* Input input_ids [B, T]; outputs cross_k_L and cross_v_L [B, H, T, D] for each layer L of the decoder. */
+    /* Input input_ids [B, T]; outputs cross_k_L and cross_v_L [B, H, T, D] for each layer L of the decoder.
+     * With for_export the output is last_hidden_state [B, T, d]. */
     CLEF_PART_ENCODER,
     /* Inputs input_ids [B, 1], pos [B], cross_k_L and cross_v_L [1, H, T, D]: B continuations of one source,
-     * one token in each step. */
+     * one token in each step. With for_export the inputs are input_ids [B, T], encoder_attention_mask [B, U]
+     * and encoder_hidden_states [B, U, d]. */
     CLEF_PART_DECODER
 } clef_part;
 
@@ -209,6 +211,8 @@ typedef struct clef_build_opts {
     clef_part   part;         /* CLEF_PART_WHOLE for all other models */
     int32_t     n_source;     /* CLEF_PART_DECODER: bound of the source's length; 0: the model's context */
 
+    int32_t     for_export;   /* 1: for clef_graph_write_onnx(): sets all_logits, padding_mask, and token_types
+                                 if the model has several. Not for plans: linear attention ignores the mask */
     const char *const *taps;  /* values that become outputs: hidden_last, attention_L, or any name */
     int32_t     n_taps;
 } clef_build_opts;

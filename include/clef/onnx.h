@@ -11,7 +11,20 @@
 extern "C" {
 #endif
 
+/** What the inputs and outputs are. The others than CLEF_ONNX_PLAIN are for the graph of a model, built with
+ *  clef_build_opts.for_export. */
+typedef enum clef_onnx_form {
+    CLEF_ONNX_PLAIN,   /* those of the graph; states as below */
+    CLEF_ONNX_PAST,    /* as Optimum and ONNX Runtime GenAI have them: input_ids, attention_mask, position_ids
+                          (decoders that use them) and token_type_ids are I64. A cache is an input
+                          past_key_values.N.key (.value) F32 [B, H, past, D] and an output present.N.key
+                          [B, H, past + T, D]; states of linear attention are .conv_state [B, C, K - 1] and
+                          .recurrent_state [B, H, D, E]. `past` is 0 at first */
+    CLEF_ONNX_NO_CACHE /* the same without past and present: all tokens at once */
+} clef_onnx_form;
+
 typedef struct clef_onnx_opts {
+    clef_onnx_form     form;
     clef_weight_source weights;      /* source of the weights; NULL is CLEF_E_ARG if the graph has any */
     void              *weights_user;
     FILE              *data;         /* NULL: weights are inside the model file (2 GiB at most,

@@ -69,7 +69,7 @@ static clef_value *linear_attention(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
     const clef_hparams *hp = b->hp;
-    if (b->mask) /* a token would have to be taken out of the memory */
+    if (b->mask && !b->for_export) /* a token would have to be taken out of the memory */
         return clef__graph_fail(g, CLEF_E_UNSUPPORTED,
                                 "%s: a padding mask with linear attention is not supported",
                                 clef_model_path(b->model));

@@ -55,7 +55,7 @@ typedef struct clef_builder {
     const clef_hparams   *hp;
     const clef_arch      *arch;
     const clef_weight_names *weights; /* the table in use: an encoder-decoder has two */
-    int32_t               n_context, all_logits, no_head;
+    int32_t               n_context, all_logits, no_head, for_export;
     /* attention reads the cache; a token does not see those behind it */
     int32_t               cached, causal;
     int32_t               layer;   /* the one being built, -1 outside the layers */

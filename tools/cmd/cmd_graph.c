@@ -11,7 +11,7 @@
 typedef struct graph_options {
     const char *model, *after, *out, *symbols, *device;
     cli_list taps, expand;
-    int32_t format, n_context, n_sequences, all_logits, padding_mask, beside, profile;
+    int32_t format, n_context, n_sequences, all_logits, padding_mask, beside, profile, no_cache, part;
     clef_compile_opts compile;
 } graph_options;
 
@@ -49,7 +49,10 @@ static clef_status as_dot(const graph_job *job, FILE *to, clef_error *err)
 
 static clef_status as_onnx(const graph_job *job, FILE *to, clef_error *err)
 {
-    const clef_onnx_opts opts = {.weights = job->model ? clef_model_weight : NULL,
+    const clef_onnx_opts opts = {.form = !job->model        ? CLEF_ONNX_PLAIN
+                                         : job->o->no_cache ? CLEF_ONNX_NO_CACHE
+                                                            : CLEF_ONNX_PAST,
+                                 .weights = job->model ? clef_model_weight : NULL,
                                  .weights_user = job->model,
                                  .data = job->data,
                                  .data_name = job->data_name};
@@ -77,6 +80,7 @@ static const char *const format_names[] = {"text", "json", "dot", "onnx", "svg",
 static clef_status (*const writers[])(const graph_job *, FILE *, clef_error *) = {
     as_text, as_json, as_dot, as_onnx, as_svg, as_png, as_html};
 static const char *const beside_names[] = {"inside", "beside", NULL};
+static const char *const part_names[] = {"whole", "encoder", "decoder", NULL}; /* as clef_part counts */
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(graph_options, field)
@@ -108,6 +112,10 @@ static const cli_option graph_option_table[] = {
      .help = "add an input attention_mask, 0 where a key is padding (onnx: always)"},
     {.names = "weights", .type = CLI_CHOICE, .value = "WHERE", AT(beside), .choices = beside_names,
      .help = "onnx: put weights inside the file or beside it, in FILE.data [inside]"},
+    {.names = "part", .type = CLI_CHOICE, .value = "PART", AT(part), .choices = part_names,
+     .help = "of an encoder-decoder: the graph of this part [whole]"},
+    {.names = "no-cache", .type = CLI_SWITCH, AT(no_cache),
+     .help = "onnx: the plain forward pass, without past_key_values"},
     {.names = NULL},
 };
 /* clang-format on */
@@ -120,9 +128,10 @@ static cli_graph_source source_of(const graph_options *o)
                                         .n_sequences = o->n_sequences,
                                         .all_logits = o->all_logits,
                                         .padding_mask = o->padding_mask,
+                                        .part = o->part,
+                                        .for_export = is_onnx,
                                         .taps = o->taps.items,
                                         .n_taps = o->taps.n},
-                              .for_export = is_onnx,
                               .after = !o->after && is_onnx ? "drop" : o->after};
 }
 
@@ -144,6 +153,9 @@ static clef_status write_job(graph_job *job, clef_error *err)
 {
     static const char suffix[] = ".data";
     const char *out = job->o->out;
+    if (job->o->no_cache && (job->o->format != ONNX_FORMAT || !job->model))
+        return cli_error(err, CLEF_E_ARG, "--no-cache: expected --format onnx and a model, got %s",
+                         job->model ? format_names[job->o->format] : "a graph in text form");
     if (!job->o->beside)
         return cli_output(out, write_graph, job, err);
     if (job->o->format != ONNX_FORMAT || !out)
@@ -225,6 +237,7 @@ static int run_diff(const graph_options *o, char **args)
                         : o->expand.n         ? "--expand"
                         : o->profile          ? "--profile"
                         : o->beside           ? "--weights"
+                        : o->no_cache         ? "--no-cache"
                         : o->compile.no_proof ? "--no-proof"
                         : o->model            ? "--model"
                         : o->device           ? "--use-device"

@@ -6,8 +6,6 @@
 
 typedef struct cli_graph_source {
     clef_build_opts build; /* of a model; its taps are made outputs of a text graph too */
-    int32_t         for_export; /* 1: logits of every position, and the padding mask as an input where the
-                                   model takes one */
     const char     *after; /* the last pass to run; "build": none; NULL: all */
 } cli_graph_source;
 

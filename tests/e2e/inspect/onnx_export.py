@@ -2,8 +2,10 @@
 """Every model of a folder as ONNX: accepted by onnx.checker, and its logits by ONNX Runtime within 1e-4 of PyTorch's.
 
 usage: onnx_export.py CLEF FOLDER [FAMILY ...]     FOLDER/FAMILY/expected.safetensors as ../shared/oracle/make_models.py writes it
-An error is relative: max |a - b| / max |b|, where the attention mask keeps. Where PyTorch's stored answers are those of a decoder that saw
-what comes (docs/models.md), `clef eval` takes its place. Prints a line a check, then 'N passed, N failed'.
+Decoders run as Optimum runs them: two sequences of different lengths with padding on the left, first without past, then with the past that
+came out, several tokens or one a step; and again in one step with --no-cache. An error is relative: max |a - b| / max |b|, where the attention
+mask keeps. Where PyTorch's stored answers are those of a decoder that saw what comes (docs/models.md), `clef eval` takes its place. Prints a
+line a check, then 'N passed, N failed'.
 needs: numpy, safetensors, onnx, onnxruntime
 """
 import os, subprocess, sys, tempfile
@@ -23,23 +25,21 @@ def line(ok, family, what):
     print(f"{'ok' if ok else 'FAIL'} {family}: {what}", flush=True)
 
 
-def feeds_of(session, ref):
-    """The oracle's inputs; zeros for positions and for the KV cache, which are at their beginning."""
-    B, T = ref["input_ids"].shape
-    types = {"tensor(float)": np.float32, "tensor(int32)": np.int32, "tensor(int64)": np.int64}
-    feeds = {}
-    for i in session.get_inputs():
-        if i.name in ref:
-            feeds[i.name] = ref[i.name].astype(types[i.type])
-        elif i.name == "attention_mask":
-            feeds[i.name] = np.ones((B, T), np.int32)
-        elif i.name == "pos":
-            feeds[i.name] = np.zeros(B, np.int32)
-        elif i.name == "S":  # where no input has the cache's visible length
-            feeds[i.name] = np.array([T], np.int64)
-        else:
-            feeds[i.name] = np.zeros(i.shape, types[i.type])
-    return feeds
+def open_model(path, family):
+    """Checked by onnx.checker, and loaded by ONNX Runtime."""
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    domains = {n.domain for n in model.graph.node} | {o.domain for o in model.opset_import}
+    line(domains == {""}, family, f"onnx.checker, {len(model.graph.node)} nodes of the standard's own ops")
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def compare(family, what, got, want, keep):
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    if got.shape != want.shape:
+        return line(False, family, f"{what}: logits {got.shape}, expected {want.shape}")
+    e = np.abs(got - want)[keep].max() / np.abs(want)[keep].max()
+    line(bool(e <= TOL), family, f"{what}, relative error {e:.2e}")
 
 
 def export(folder, path, *flags):
@@ -59,55 +59,111 @@ def wanted_logits(family, ref, tmp):
 
 
 def run(family, tmp):
-    ref = load_file(os.path.join(root, family, "expected.safetensors"))
-    B, T = ref["input_ids"].shape
+    folder = os.path.join(root, family)
+    ref = load_file(os.path.join(folder, "expected.safetensors"))
     path = os.path.join(tmp, family + ".onnx")
-    flags = ["-c", str(T), "--sequences", str(B)]
-    export(os.path.join(root, family), path, *flags)
-    model = onnx.load(path)
-    onnx.checker.check_model(model, full_check=True)
-    domains = {n.domain for n in model.graph.node} | {o.domain for o in model.opset_import}
-    line(domains == {""}, family, f"onnx.checker, {len(model.graph.node)} nodes of the standard's own ops")
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    feeds = feeds_of(session, ref)
-    logits = session.run(["logits"], feeds)[0].astype(np.float64)
+    export(folder, path)
     want, whose = wanted_logits(family, ref, tmp)
-    want = want.astype(np.float64)
-    keep = np.ones(want.shape[:2], bool)
-    if "attention_mask" in ref and "decoder_input_ids" not in ref:
-        keep = ref["attention_mask"].astype(bool)
-    if logits.shape != want.shape:
-        return line(False, family, f"logits {logits.shape}, wanted {want.shape}")
-    e = np.abs(logits - want)[keep].max() / np.abs(want)[keep].max()
-    line(bool(e <= TOL), family, f"logits against {whose}, relative error {e:.2e}")
+    session = open_model(path, family)
+    if "attention_mask" in ref:
+        run_at_once(family, session, ref, want)
+        return run_parts(family, ref, tmp) if "decoder_input_ids" in ref else None
+    decoder = Decoder(session, ref, want)
+    line(decoder.has_usual_inputs(), family, "inputs and outputs are named as in Optimum")
+    steps = [(0, 5), (5, 24)] + [(t, t + 1) for t in range(24, decoder.ids.shape[1])]
+    got = decoder.logits(session, steps)
+    compare(family, f"{len(steps)} steps with past against {whose}", got, decoder.want, decoder.keep)
     if family == "llama":
-        two_steps(family, session, feeds, want)
-        beside(family, tmp, flags, feeds, logits)
+        beside(family, tmp, decoder, steps, got)
+    export(folder, path, "--no-cache")
+    plain = open_model(path, family)
+    line(all("past" not in i.name for i in plain.get_inputs()) and len(plain.get_outputs()) == 1, family, "--no-cache has no past")
+    compare(family, "one step without past", decoder.logits(plain, [(0, decoder.ids.shape[1])]), decoder.want, decoder.keep)
 
 
-def two_steps(family, session, feeds, want):
-    """The cache that comes out goes in again: half of the tokens, then the rest."""
+def run_at_once(family, session, ref, want):
+    """Encoders, and encoder-decoders whose target is known."""
+    feeds = {i.name: ref.get(i.name, np.zeros_like(ref["input_ids"])).astype(np.int64) for i in session.get_inputs()}
+    keep = np.ones(want.shape[:2], bool) if "decoder_input_ids" in ref else ref["attention_mask"].astype(bool)
+    compare(family, "logits against PyTorch", session.run(["logits"], feeds)[0], want, keep)
+
+
+def run_parts(family, ref, tmp):
+    """An encoder-decoder as Optimum has it: the encoder's file, and a decoder's that is fed what the encoder gives."""
+    ids, mask, target = (ref[k].astype(np.int64) for k in ("input_ids", "attention_mask", "decoder_input_ids"))
+    paths = [os.path.join(tmp, name) for name in ("encoder.onnx", "decoder.onnx", "plain.onnx")]
+    for path, flags in zip(paths, (["encoder"], ["decoder"], ["decoder", "--no-cache"])):
+        export(os.path.join(root, family), path, "--part", *flags)
+    encoder, decoder, plain = (open_model(path, family) for path in paths)
+    hidden = encoder.run(["last_hidden_state"], {"input_ids": ids, "attention_mask": mask})[0]
+    compare(family, "the encoder against PyTorch", hidden, ref["encoder_last"], mask.astype(bool))
+    source, every = {"encoder_hidden_states": hidden, "encoder_attention_mask": mask}, np.ones(target.shape, bool)
+    n = target.shape[1]
+    steps = [(0, 1), (1, 6)] + [(t, t + 1) for t in range(6, n)]
+    got = run_steps(decoder, steps, lambda begin, end: {"input_ids": target[:, begin:end], **source})
+    compare(family, f"the decoder in {len(steps)} steps with past", got, ref["logits"], every)
+    compare(family, "the decoder without past", plain.run(["logits"], {"input_ids": target, **source})[0], ref["logits"], every)
+
+
+def run_steps(session, steps, feeds_of):
+    """The logits of all steps, from .. to; what comes out as present is the next step's past_key_values."""
     names = [o.name for o in session.get_outputs()]
-    half = feeds["input_ids"].shape[1] // 2
+    sizes = {"batch_size": 2, "past_sequence_length": 0}
+    past = {i.name: np.zeros([sizes.get(d, d) for d in i.shape], np.float32) for i in session.get_inputs() if "past" in i.name}
     got = []
-    for begin, end in ((0, half), (half, 2 * half)):
-        step = {**feeds, "input_ids": feeds["input_ids"][:, begin:end], "attention_mask": feeds["attention_mask"][:, :end],
-                "pos": np.full_like(feeds["pos"], begin)}
-        out = dict(zip(names, session.run(names, step)))
+    for begin, end in steps:
+        out = dict(zip(names, session.run(names, {**feeds_of(begin, end), **past})))
         got.append(out["logits"])
-        feeds = {**feeds, **{k[:-4]: v for k, v in out.items() if k.endswith(".out")}}
-    got = np.concatenate(got, 1)
-    e = np.abs(got - want[:, :2 * half]).max() / np.abs(want).max()
-    line(bool(e <= TOL), family, f"two steps with the cache, relative error {e:.2e}")
+        past = {"past_key_values" + k[len("present"):]: v for k, v in out.items() if k.startswith("present")}
+    return np.concatenate(got, 1)
 
 
-def beside(family, tmp, flags, feeds, logits):
+class Decoder:
+    """Two sequences, of which the second is shorter and padded on the left."""
+
+    PAD = 7
+
+    def __init__(self, session, ref, want):
+        self.inputs = {i.name: i for i in session.get_inputs()}
+        self.outputs = {o.name: o for o in session.get_outputs()}
+        self.ids, self.want = ref["input_ids"].astype(np.int64).copy(), want.copy()
+        self.ids[1, self.PAD:], self.ids[1, :self.PAD] = self.ids[1, :-self.PAD].copy(), 0
+        self.want[1, self.PAD:] = want[1, :-self.PAD]
+        self.keep = np.ones(self.ids.shape, bool)
+        self.keep[1, :self.PAD] = False
+        self.mask = self.keep.astype(np.int64)
+        self.positions = np.where(self.keep, np.cumsum(self.mask, 1) - 1, 1)
+
+    def has_usual_inputs(self):
+        """I64 ids and masks; each past has a present of its kind; all of free lengths."""
+        def shape(tensor, past=None):
+            return [past if past and d == "total_sequence_length" else d for d in tensor.shape]
+
+        ids = [self.inputs.get(k) for k in ("input_ids", "attention_mask", "position_ids")]
+        right = all(i is None or i.type == "tensor(int64)" for i in ids) and None not in ids[:2]
+        right = right and ids[0].shape == ["batch_size", "sequence_length"] and ids[1].shape == ["batch_size", "total_sequence_length"]
+        past = [k for k in self.inputs if k.startswith("past_key_values.")]
+        for k in past:
+            present = self.outputs["present" + k[len("past_key_values"):]]
+            right = right and shape(present, "past_sequence_length") == self.inputs[k].shape and self.inputs[k].shape[0] == "batch_size"
+        known = len(past) + sum(i is not None for i in ids)
+        return bool(past) and right and known == len(self.inputs) and len(past) + 1 == len(self.outputs)
+
+    def logits(self, session, steps):
+        def feeds_of(begin, end):
+            feeds = {"input_ids": self.ids[:, begin:end], "attention_mask": self.mask[:, :end], "position_ids": self.positions[:, begin:end]}
+            return {k: v for k, v in feeds.items() if k in self.inputs}
+
+        return run_steps(session, steps, feeds_of)
+
+
+def beside(family, tmp, decoder, steps, logits):
     path = os.path.join(tmp, "beside.onnx")
-    export(os.path.join(root, family), path, "--weights", "beside", *flags)
+    export(os.path.join(root, family), path, "--weights", "beside")
     onnx.checker.check_model(path)
-    got = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(["logits"], feeds)[0]
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     small = os.path.getsize(path) < os.path.getsize(path + ".data")
-    line(small and np.array_equal(got.astype(np.float64), logits), family, "weights beside the file give the same logits")
+    line(small and np.array_equal(decoder.logits(session, steps), logits), family, "weights beside the file give the same logits")
 
 
 # Graphs of what the models do not show: name, text, range of integer inputs.
