@@ -211,8 +211,9 @@ typedef struct clef_build_opts {
     clef_part   part;         /* CLEF_PART_WHOLE for all other models */
     int32_t     n_source;     /* CLEF_PART_DECODER: bound of the source's length; 0: the model's context */
 
-    int32_t     for_export;   /* 1: for clef_graph_write_onnx(): sets all_logits, padding_mask, and token_types
-                                 if the model has several. Not for plans: linear attention ignores the mask */
+    int32_t     for_export;   /* 1: for clef_graph_write_onnx(): implies all_logits, padding_mask, and
+                                 token_types if the model has several. Not for plans, in which linear
+                                 attention ignores the mask */
     const char *const *taps;  /* values that become outputs: hidden_last, attention_L, or any name */
     int32_t     n_taps;
 } clef_build_opts;

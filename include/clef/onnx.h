@@ -11,16 +11,19 @@
 extern "C" {
 #endif
 
-/** What the inputs and outputs are. The others than CLEF_ONNX_PLAIN are for the graph of a model, built with
- *  clef_build_opts.for_export. */
+/** Which inputs and outputs the file has. */
 typedef enum clef_onnx_form {
-    CLEF_ONNX_PLAIN,   /* those of the graph; states as below */
-    CLEF_ONNX_PAST,    /* as Optimum and ONNX Runtime GenAI have them: input_ids, attention_mask, position_ids
-                          (decoders that use them) and token_type_ids are I64. A cache is an input
-                          past_key_values.N.key (.value) F32 [B, H, past, D] and an output present.N.key
-                          [B, H, past + T, D]; states of linear attention are .conv_state [B, C, K - 1] and
-                          .recurrent_state [B, H, D, E]. `past` is 0 at first */
-    CLEF_ONNX_NO_CACHE /* the same without past and present: all tokens at once */
+    /* Those of the graph. A state `s` is an input `s` and an output `s.out`: feed zeros at first, then the
+     * last output. A symbol that no input has is an input of its own, I64 [1]. */
+    CLEF_ONNX_PLAIN,
+    /* Those of Optimum and ONNX Runtime GenAI, for a graph that clef_model_build() made with for_export.
+     * I64: input_ids [B, T], attention_mask [B, past + T], token_type_ids [B, T], and position_ids [B, T] of
+     * decoders that read it. F32, for layer N: inputs past_key_values.N.key and .value [B, H, past, D],
+     * outputs present.N.key and .value [B, H, past + T, D]; for linear attention .conv_state [B, C, K - 1]
+     * and .recurrent_state [B, H, D, E]. At first `past` is 0 and these states are zeros. */
+    CLEF_ONNX_PAST,
+    /* The same without past and present: all tokens in one step. */
+    CLEF_ONNX_NO_CACHE
 } clef_onnx_form;
 
 typedef struct clef_onnx_opts {
@@ -37,14 +40,12 @@ typedef struct clef_onnx_opts {
  *  (https://github.com/onnx/onnx/blob/main/docs/Operators.md).
  *
  *  Values keep their names; an op's helper values are called `name//1`, `name//2` .. Symbols are dynamic
- *  dims of their name, taken from the inputs that have them; a symbol that no input has is an input of its
- *  own, I64 [1]. A state `s` is an input `s` and an output `s.out`: feed zeros at first, then the last output.
- *  F16 and BF16 weights stay so and are cast where they are used; block formats are written as F32. Ids
+ *  dims. F16 and BF16 weights stay so and are cast where they are used; block formats are written as F32. Ids
  *  outside a table and cache rows outside the cache, which clef drops, are ONNX's errors.
  *
- *  CLEF_E_UNSUPPORTED: an op that ONNX cannot express (the fuse pass makes such ops: export the graph
- *  after the drop pass), a state in blocks, or a library built without protobuf-c. CLEF_E_NOT_FOUND (a weight),
- *  CLEF_E_ARG, CLEF_E_LIMIT, CLEF_E_NOMEM, CLEF_E_IO. */
+ *  CLEF_E_UNSUPPORTED: an op that ONNX cannot express (the fuse pass makes such ops: export the graph after
+ *  the drop pass), a state in blocks, a graph that does not fit opts->form, or a library built without
+ *  protobuf-c. CLEF_E_NOT_FOUND (a weight), CLEF_E_ARG, CLEF_E_LIMIT, CLEF_E_NOMEM, CLEF_E_IO. */
 CLEF_API clef_status clef_graph_write_onnx(const clef_graph *graph, FILE *to, const clef_onnx_opts *opts,
                                            clef_error *err);
 

@@ -7,7 +7,7 @@ check "the demo's graph" test -s "$tmp/demo.onnx"
 refused "weights beside nothing" 1 "beside -o" "$CLEF" graph --format onnx --weights beside
 refused "ops of the fuse pass" 1 "ONNX has no ops for cached_attention" "$CLEF" graph --format onnx --after fuse
 refused "no cache of a text" 1 "--no-cache --format onnx text" "$CLEF" graph --no-cache
-refused "a part of a decoder" 1 "encoder-decoder llama --part" "$CLEF" graph --part encoder
+refused "a part of a decoder" 1 "encoder-decoder gpt2 --part" "$CLEF" graph --part encoder
 printf 'input x f32 [2]\nweight w f32 [2]\ny = add(x, w)\noutput y\n' >"$tmp/g.clef"
 refused "a weight that is nowhere" 1 "no weight of that name w" "$CLEF" graph "$tmp/g.clef" --format onnx
 printf 'input "x//1" f32 [2]\ny = neg("x//1")\noutput y\n' >"$tmp/g.clef"
