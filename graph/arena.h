@@ -1,4 +1,4 @@
-/* Memory that is taken piece by piece and freed at once. */
+/* Memory that is allocated piece by piece and freed all at once. */
 #ifndef CLEF_GRAPH_ARENA_H
 #define CLEF_GRAPH_ARENA_H
 
@@ -8,7 +8,7 @@ typedef struct clef__arena clef__arena;
 
 clef__arena *clef__arena_create(void);          /* NULL when out of memory */
 void         clef__arena_destroy(clef__arena *arena); /* takes NULL */
-/** Zeroed, aligned to 16 bytes; NULL when out of memory. */
+/** Returns zeroed memory, aligned to 16 bytes; NULL when out of memory. */
 void        *clef__arena_alloc(clef__arena *arena, size_t n_bytes);
 
 #endif

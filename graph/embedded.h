@@ -10,7 +10,7 @@ typedef struct clef_embedded {
     size_t               n_bytes;
 } clef_embedded;
 
-/* Each ends with a NULL name. */
+/* Both lists end with a NULL name. */
 extern const clef_embedded clef__embedded_cl[];    /* the kernel sources of cl/ */
 extern const clef_embedded clef__embedded_cases[]; /* the op cases of graph/cases/ */
 

@@ -1,4 +1,4 @@
-/* How the library reports: fill the caller's clef_error, hand the status back. */
+/* How the library reports an error: it fills the caller's clef_error and returns the status. */
 #ifndef CLEF_GRAPH_FAIL_H
 #define CLEF_GRAPH_FAIL_H
 
@@ -10,11 +10,11 @@
 #  define CLEF_PRINTF(fmt, args)
 #endif
 
-/** Writes status and the formatted sentence into `err` (NULL: nowhere) and returns `status`.
- *  A text longer than the record is cut at its end. */
+/** Writes the status and the formatted sentence into `err` (unless it is NULL) and returns `status`. A text
+ *  that is too long for the record is cut at its end. */
 clef_status clef__fail(clef_error *err, clef_status status, const char *format, ...) CLEF_PRINTF(3, 4);
 
-/** The same with an OpenCL code. */
+/** clef__fail() with an OpenCL code. */
 clef_status clef__fail_cl(clef_error *err, clef_status status, int32_t cl_code, const char *format, ...)
                           CLEF_PRINTF(4, 5);
 

@@ -1,4 +1,4 @@
-/* FNV-1a in 64 bits (Fowler, Noll, Vo): digests that name things, nothing that must resist an attack. */
+/* FNV-1a in 64 bits (Fowler, Noll, Vo). It is for keys and file names, not for protection against attacks. */
 #ifndef CLEF_GRAPH_HASH_H
 #define CLEF_GRAPH_HASH_H
 

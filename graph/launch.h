@@ -1,4 +1,4 @@
-/* A launch: what lowering makes of a node. Plain data; the runtime turns it into an OpenCL call. */
+/* A launch: the result of lowering a node. It is plain data, which the runtime turns into an OpenCL call. */
 #ifndef CLEF_GRAPH_LAUNCH_H
 #define CLEF_GRAPH_LAUNCH_H
 
@@ -9,11 +9,11 @@
 enum { CLEF_MAX_BUFS = 13, CLEF_MAX_ARGS_BYTES = 256, CLEF_MAX_DEFS = 13 };
 
 typedef enum clef_call {
-    CLEF_CALL_KERNEL,      /* one of ours */
+    CLEF_CALL_KERNEL,      /* a kernel of cl/ */
     CLEF_CALL_CLBLAST_GEMM /* args is a clef_gemm_call; bufs = {c, a, b} */
 } clef_call;
 
-/** A -D constant of a program: name (static) and value. Programs are built once for each set. */
+/** A -D constant of a program: name (static) and value. A program is built once for each set of constants. */
 typedef struct clef_def {
     const char *name;
     int32_t     value;
@@ -23,27 +23,28 @@ typedef struct clef_launch {
     clef_call         call;
     const char       *source; /* static: the stem of the file in cl/ ("softmax") */
     const char       *kernel; /* static: the function in it ("softmax_rows") */
-    clef_def          defs[CLEF_MAX_DEFS]; /* up to the first NULL name */
-    int32_t           c_version; /* of OpenCL C that the program is built as, 10 * major + minor; 0 means
-                                    12 */
+    clef_def          defs[CLEF_MAX_DEFS]; /* ends with the first NULL name */
+    int32_t           c_version; /* OpenCL C version that the program is built as, 10 * major + minor; 0
+                                    means 12 */
     const void       *args;   /* argument block (cl/args.h), kernel argument 0; copied by clef__launch */
     uint32_t          args_bytes;
-    const clef_value *bufs[CLEF_MAX_BUFS]; /* kernel arguments 1 ..: outputs, then inputs; up to n_bufs; NULL
+    const clef_value *bufs[CLEF_MAX_BUFS]; /* kernel arguments 1 to n_bufs: outputs, then inputs. NULL
                                               passes a null pointer, CLEF__SCRATCH the node's scratch */
     uint32_t          n_bufs;
     uint32_t          groups[3]; /* work-groups; 0 means 1 */
-    uint32_t          local[3];  /* work-items a group; 0 means 1 */
-    uint64_t          scratch_bytes; /* of the node, shared by its launches; the plan takes the largest */
+    uint32_t          local[3];  /* work-items in a group; 0 means 1 */
+    uint64_t          scratch_bytes; /* scratch memory of the node, shared by its launches; the plan uses
+                                        the largest value */
     const clef_value *node;   /* filled by clef__launch */
-    const struct clef_variant *variant; /* the same: what serves the node; NULL where the op has one
-                                           implementation */
+    const struct clef_variant *variant; /* set by clef__launch: the variant that lowers the node; NULL if
+                                           the op has one implementation */
 } clef_launch;
 
 extern const clef_value clef__scratch_marker;
 #define CLEF__SCRATCH (&clef__scratch_marker)
 
-/** c[m, n] = alpha * a b + beta * c, row-major, f32, `batch` times with strides: CLBlastSgemmStridedBatched's
- *  arguments in elements. */
+/** c[m, n] = alpha * a b + beta * c, row-major, f32, for `batch` matrices. These are the arguments of
+ *  CLBlastSgemmStridedBatched. */
 typedef struct clef_gemm_call {
     uint32_t m, n, k, batch;
     uint32_t transpose_a, transpose_b;

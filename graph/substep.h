@@ -6,9 +6,9 @@
 
 typedef struct clef__substep {
     const char *source, *kernel;  /* as a launch names them */
-    const char *args_type;        /* of its argument block, in cl/args.h */
-    const char *companion;        /* NULL, or another kernel of the source that the node launches at other
-                                     lengths */
+    const char *args_type;        /* type of its argument block in cl/args.h */
+    const char *companion;        /* NULL, or another kernel of the same source that the node launches at
+                                     other lengths */
     uint32_t    companion_bufs;
 } clef__substep;
 

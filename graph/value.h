@@ -1,4 +1,4 @@
-/* The inside of a graph: what a value is. Everything in graph/ may look; nobody else does. */
+/* What a graph and its values consist of. Only code in graph/ uses these fields. */
 #ifndef CLEF_GRAPH_VALUE_H
 #define CLEF_GRAPH_VALUE_H
 
@@ -15,11 +15,11 @@ typedef enum clef_op {
 
 enum {
     CLEF_ATTR_BYTES = 40,
-    CLEF_NAME_BYTES = 256, /* of any name, its end included */
-    CLEF_MAX_VIEWS = 64    /* behind one another: lowering walks them */
+    CLEF_NAME_BYTES = 256, /* of any name, with its NUL */
+    CLEF_MAX_VIEWS = 64    /* in a chain, because lowering walks them */
 };
 
-/** What a weight is that stands for some rows of one in the file. */
+/** Describes a weight that is some rows of a weight in the file. */
 typedef struct clef_weight_part {
     const char *whole;
     uint64_t    whole_bytes, offset;
@@ -34,20 +34,21 @@ struct clef_value {
     clef_shape      shape;
     char           *name;              /* unique; in the arena */
     clef_value     *in[CLEF_MAX_INPUTS]; /* NULL: an optional input that is absent */
-    int32_t         n_in;              /* one past the last input given */
-    const void     *data;              /* constant: its bytes, in the arena */
-    const clef_weight_part *part;      /* weight: NULL, or what it is a part of */
-    int32_t         named;             /* the name was chosen, not made up */
-    const clef_value *last_write;      /* state: the last node that writes it in the list so far; itself
-                                          while there is none */
-    int32_t         is_large;          /* at the bounds it, or what it is a view of, is beyond what kernels
-                                          can address */
-    int32_t         n_uses;            /* while passes run: by nodes and outputs */
-    clef_value     *forward;           /* while passes run: what stands in its place, NULL if itself */
+    int32_t         n_in;              /* index of the last input given, plus 1 */
+    const void     *data;              /* constant: its bytes, allocated in the arena */
+    const clef_weight_part *part;      /* weight: NULL, or the weight of the file that it is a part of */
+    int32_t         named;             /* 1: the name was chosen, not generated */
+    const clef_value *last_write;      /* state: the last node in the list that writes it; the state itself
+                                          if there is none */
+    int32_t         is_large;          /* 1: at the bounds, this value or its base has more elements than
+                                          kernels can address */
+    int32_t         n_uses;            /* number of nodes and outputs that use it; valid while passes run */
+    clef_value     *forward;           /* valid while passes run: the value that replaces this one, NULL if
+                                          none does */
     _Alignas(8) unsigned char attr[CLEF_ATTR_BYTES]; /* the op's options struct */
 };
 
-/** What a symbol counts. The name says it: docs/graph-format.md. */
+/** What a symbol counts. The symbol's name decides: docs/graph-format.md. */
 typedef enum clef__symbol_role {
     CLEF__SYMBOL_OTHER,
     CLEF__SYMBOL_ROWS,     /* T: positions that are fed at once */
@@ -77,70 +78,74 @@ struct clef_graph {
     char                scope[256];
     int32_t             scope_ends[16], n_scopes;
     struct clef__names *names;   /* name -> value */
-    int32_t             next_number[CLEF_N_OPS]; /* for made-up names */
+    int32_t             next_number[CLEF_N_OPS]; /* for generated names */
     clef_error          error;
 };
 
-/** Zeroed memory that lives as long as the graph; NULL, with the graph's error set, when there is none. */
+/** Allocates zeroed memory that lives as long as the graph. Out of memory: NULL, and the graph's error is
+ *  set. */
 void *clef__graph_alloc(clef_graph *g, size_t n_bytes);
 
 /** Records the graph's first error; later ones are dropped. Returns NULL, so that a builder can return it. */
 clef_value *clef__graph_fail(clef_graph *g, clef_status status, const char *format, ...) CLEF_PRINTF(3, 4);
 
-/** A copy in the graph's arena; NULL, with the graph's error set, when there is no memory. */
+/** Copies a text into the graph's arena. Out of memory: NULL, and the graph's error is set. */
 char *clef__graph_strdup(clef_graph *g, const char *text);
 
-/* These return 0, with the graph's error set, when out of memory (add_output: or when the name is taken). */
-int clef__graph_append(clef_graph *g, clef_value *v);                          /* at the end of the list;
-                                                                                  sets v->id */
+/* Each of these returns 0 and sets the graph's error when out of memory. */
+/* appends to the list and sets v->id */
+int clef__graph_append(clef_graph *g, clef_value *v);
 int clef__graph_add_output(clef_graph *g, const char *name, clef_value *v);     /* renames nothing */
-/** Gives v the name. A value that has it without having chosen it gets another; one that chose it is an error
- *  (0), and so is a name of no bytes or of CLEF_NAME_BYTES and more. */
+/** Gives v the name. If another value has the name, and it was generated, that value gets a new one.
+ *  Otherwise it is an error (0). So is a name that is empty or has CLEF_NAME_BYTES bytes or more. */
 int clef__graph_rename(clef_graph *g, clef_value *v, const char *name);
-/** The first free name "<scope>op_N" in `name`; scope_bytes of scope. 0, with the graph's error set, when it
- *  would be too long. */
+/** Writes the first free name "<scope>op_N" to `name`. `scope` has scope_bytes bytes. Returns 0 and sets the
+ *  graph's error when the name would be too long. */
 int clef__graph_make_name(clef_graph *g, const char *scope, size_t scope_bytes, clef_op op,
                           char name[CLEF_NAME_BYTES]);
 
-/** Adds a node: checks arity and dtypes, inserts copies where the op wants a dense input, infers dtype and
- *  shape, appends. in: n_in values, NULL for an absent optional one. attr: NULL (zero) or the op's options
- *  struct (attr_bytes of its definition). NULL, with the graph's error set, when something does not fit or a
- *  mandatory input is NULL. */
+/** Adds a node: checks arity and dtypes, inserts copies where the op needs a dense input, infers dtype and
+ *  shape, appends it.
+ *
+ *   in    n_in values; NULL for an optional input that is absent.
+ *   attr  NULL (all zero), or the op's options struct (attr_bytes of its definition).
+ *
+ *   Returns NULL and sets the graph's error when something does not fit or a mandatory input is NULL. */
 clef_value *clef__node(clef_graph *g, clef_op op, clef_value *const *in, int32_t n_in, const void *attr);
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 int        clef__dim_equal(clef_dim a, clef_dim b);
 int        clef__shape_equal(const clef_shape *a, const clef_shape *b);
-/** Dim i counted from the right (0: the last); 1 beyond the rank. */
+/** Dim i, counted from the right (0: the last); 1 beyond the rank. */
 clef_dim   clef__dim_right(const clef_shape *s, int32_t i);
-/** Prints "[B, T, 192]" into out. Returns out. */
+/** Writes "[B, T, 192]" to `out` and returns `out`. */
 char      *clef__shape_text(const clef_graph *g, const clef_shape *s, char out[96]);
-/** The broadcast of a and b (numpy's rule) in *out; 0 when they do not fit. */
+/** Writes the broadcast of a and b (numpy's rule) to *out. Returns 0 when they do not fit. */
 int        clef__broadcast(const clef_shape *a, const clef_shape *b, clef_shape *out);
-/** 1 when x broadcasts to `to` without changing it. */
+/** 1 when x broadcasts to `to`, and the result has the shape of `to`. */
 int        clef__broadcasts_to(const clef_shape *x, const clef_shape *to);
-/** The value whose memory v lives in: v, or what a chain of views (and of state updates) starts from. */
+/** The value whose memory v uses: v itself, or the start of its chain of views and state updates. */
 const clef_value *clef__base(const clef_value *v);
-/** 1 when v is a state, or what an update of one gives (cache_write): what the next update may take. */
+/** 1 when v is a state or the result of a state update (cache_write), which another update can change. */
 int        clef__is_cache(const clef_value *v);
 /** 1 when v is dense in its base's memory (no permute; a slice only of the outermost dim that is not 1). */
 int        clef__is_dense(const clef_value *v);
-/** 1 when the last dim of v has stride 1 (so its rows can be read by the kernels as they lie). */
+/** 1 when the last dim of v has stride 1, so that kernels can read its rows. */
 int        clef__rows_dense(const clef_value *v);
-/** How many views stand between v and its base. */
+/** The number of views between v and its base. */
 int32_t    clef__view_depth(const clef_value *v);
-/** Keeps states' last_write right: call it for each value as it joins the list. */
+/** Updates last_write of states. Call it for each value that is appended to the list. */
 void       clef__track_state(clef_value *v);
-/** Where v shows a state as it was before a later write in the list so far: the node that writes; else NULL.
- *  Such a value may not be used any more: its memory holds something else. */
+/** If v shows a state as it was before a later write in the list, the node that writes; else NULL. Such a
+ *  value cannot be used any more, because its memory has changed. */
 const clef_value *clef__overwritten_by(const clef_value *v);
-/** Product of dims at the given symbol values (NULL: at their bounds). */
+/** The product of dims at the given symbol values (NULL: at their bounds). */
 int64_t    clef__dim_at(const clef_graph *g, clef_dim d, const int64_t *symbols);
 int64_t    clef__elements(const clef_value *v, const int64_t *symbols);
-/** 1 when a value of this shape, at the symbols' bounds, has less than 2^bits elements. */
+/** 1 when a value of this shape has fewer than 2^bits elements at the symbols' bounds. */
 int        clef__fits_bits(const clef_graph *g, const clef_shape *s, int32_t bits);
-/** Bits of the number of elements: what a value may have, so that its bytes can be counted, and what kernels
- *  can address. */
+/** Limits of the number of elements, in bits: so that a value's bytes can be counted, and so that kernels can
+ *  address it. */
 enum { CLEF__VALUE_BITS = 56, CLEF__KERNEL_BITS = 32 };
 /** Bytes of the dense value at the given symbol values (NULL: at their bounds). */
 int64_t    clef__bytes(const clef_value *v, const int64_t *symbols);

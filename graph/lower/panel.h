@@ -1,5 +1,5 @@
-/* The panel layouts on the host: sizes, and reading them for the references. The orders are described in
- * cl/panel/panel.h. */
+/* The panel layouts on the host: sizes, and reading panels for the references. cl/panel/panel.h describes the
+ * order of the bytes. */
 #ifndef CLEF_GRAPH_PANEL_H
 #define CLEF_GRAPH_PANEL_H
 
@@ -9,25 +9,25 @@
 /* The inputs of panel_matmul. */
 enum { PANEL_X, PANEL_PACKED, PANEL_BIAS, PANEL_NORM_WEIGHT, PANEL_NORM_BIAS, PANEL_RESIDUAL, PANEL_INPUTS };
 
-/** A pack node of n weights lowers to n x PACK_MAX_PIECES launches at most; each reads a part of one
- *  weight, in its order. */
+/** A pack node of n weights lowers to n x PACK_MAX_PIECES launches at most. Each reads a part of one
+ *  weight. */
 enum { PACK_MAX_PIECES = 16 };
 
 /** 1 when weights of this dtype have a panel layout for rows of k columns. */
 int     clef__panel_has(clef_dtype dtype, int64_t k);
-/** Bytes of n rows of k columns, packed. */
+/** Bytes of n packed rows of k columns. */
 int64_t clef__panel_bytes(clef_dtype dtype, int64_t n, int64_t k);
-/** Element (row, col) of packed bytes (as the references have them: a double for each I8). */
+/** Element (row, col) of packed bytes. The references hold each I8 as a double. */
 double clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double *bytes, int64_t row,
                            int64_t col);
 
-/** Rows of the packed weight of n: those of both tiles where they take turns. */
+/** Rows of the packed weight of n: with a gate, those of both interleaved weights. */
 int64_t clef__panel_rows(const clef_panel_matmul_opts *o);
 
-/** How four bytes multiply: -D DOT of cl/panel/panel.h. */
+/** The instructions that multiply bytes: -D DOT of cl/panel/panel.h. */
 typedef enum clef_dot { CLEF_DOT_PORTABLE, CLEF_DOT_VNNI, CLEF_DOT_AVXVNNI, CLEF_DOT_AVX2 } clef_dot;
 
-/** How four signed bytes multiply on GPUs: -D INT_DOT of cl/panel/dot.h. */
+/** The instructions that multiply signed bytes on GPUs: -D INT_DOT of cl/panel/dot.h. */
 typedef enum clef_int_dot {
     CLEF_INT_DOT_PLAIN,
     CLEF_INT_DOT_KHR,
@@ -38,36 +38,37 @@ typedef enum clef_int_dot {
     CLEF_N_INT_DOTS
 } clef_int_dot;
 
-/** clef_launch.c_version of a program with it. */
+/** clef_launch.c_version of a program that uses it. */
 int32_t clef__int_dot_c_version(clef_int_dot dot);
 
-/** Returns 1 when the device has a matrix unit for this of them, and groups for its kernel. */
+/** Returns 1 when the device has a matrix unit for one of these types (bits CLEF_MATRIX_BYTES ..), and its
+ *  groups are large enough for the kernel. */
 int     clef__matrix_multiplies(const clef_caps *caps, int32_t type);
-/** What the device's unit (clef_caps.matrix, .matrix_plain) asks of a program: work-items of a unit, and
- *  clef_launch.c_version. */
+/** What the device's unit (clef_caps.matrix, .matrix_plain) needs: the number of work-items that share it,
+ *  and clef_launch.c_version. */
 int32_t clef__matrix_lanes(const clef_caps *caps);
 int32_t clef__matrix_c_version(const clef_caps *caps);
-/** -D SUBGROUPS of it, and SUBGROUP_SIZE. */
+/** -D SUBGROUPS and SUBGROUP_SIZE for the unit. */
 int32_t clef__matrix_subgroups(const clef_caps *caps);
 int32_t clef__matrix_subgroup_size(const clef_caps *caps);
 
-/** The most work-items that a group of one dim may have, up to 256. */
+/** The largest one-dimensional group that the device allows, up to 256. */
 uint32_t clef__group_most(const clef_caps *caps);
-/** 1 when the device multiplies bytes by instructions of its own, in groups. */
+/** 1 when the device has instructions that multiply bytes, and groups. */
 int      clef__has_byte_products(const clef_caps *caps);
 
-/** The dtype of an input as kernels are told it: DTYPE_NONE where it is not given. */
+/** The dtype of an input, as kernels need it: DTYPE_NONE for NULL. */
 int32_t    clef__panel_dtype(const clef_value *v);
-/** A panel_matmul's rows of x and their norm. */
+/** The arguments for a panel_matmul's rows of x and their norm. */
 rows_args  clef__panel_rows_args(const clef_lowering *lo, const clef_value *n);
-/** The product in numbers, of x as it lies. */
+/** The arguments of the product, for x in the order of its view. */
 panel_args clef__panel_args(const clef_lowering *lo, const clef_value *n);
 
-/** Launches for a panel_matmul of x in f32, for any number of rows. lo->serving->method: the instructions
- *  that decode a weight in blocks (clef_dot). */
+/** Launches for a panel_matmul of x in f32, for any number of rows. lo->serving->method names the
+ *  instructions that decode a weight in blocks (clef_dot). */
 clef_status clef__lower_panel_cpu_f32(clef_lowering *lo, const clef_value *n, clef_error *err);
 
-/** Launches for a panel_matmul on CPUs, by the instructions of lo->serving->method (clef_dot). */
+/** Launches for a panel_matmul on CPUs, with the instructions lo->serving->method (clef_dot). */
 clef_status clef__lower_panel_cpu(clef_lowering *lo, const clef_value *n, clef_error *err);
 
 #endif

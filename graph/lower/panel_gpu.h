@@ -14,29 +14,29 @@ typedef enum clef_x_form {
 } clef_x_form;
 
 /** How a variant of panel_gpu.c multiplies (clef_variant.method): a clef_int_dot, or one of these, which
- *  multiply floats or halves. Only CLEF_BY_GROUPS and CLEF_BY_HALVES add their sums in local memory rather
- *  than by shuffles. */
+ *  multiply floats or halves. Only CLEF_BY_GROUPS and CLEF_BY_HALVES add their sums in local memory; the
+ *  others use shuffles. */
 enum { CLEF_BY_SUBGROUPS = CLEF_N_INT_DOTS, CLEF_BY_GROUPS, CLEF_BY_HALVES };
 
-enum { CLEF_PANEL_LEAST_GROUP = 32 /* work-items: two teams of 16 */ };
+enum { CLEF_PANEL_LEAST_GROUP = 32 /* two teams of 16 */ };
 
-/** Launches for a panel_matmul without matrix units, by lo->serving->method. */
+/** Launches for a panel_matmul without matrix units; lo->serving->method says how to multiply. */
 clef_status clef__lower_panel_gpu(clef_lowering *lo, const clef_value *n, clef_error *err);
-/** Returns 1 when many rows of the node go in tiles, with x in this form. */
+/** Returns 1 when the node has many rows, which are multiplied in tiles, with x in this form. */
 int clef__panel_takes_tiles(const clef_lowering *lo, const clef_value *n, clef_x_form x);
-/** Launches for a panel_matmul by the device's matrix unit (clef_caps.matrix), and 1 when the unit can
- *  multiply the node. */
+/** Launches for a panel_matmul with the device's matrix unit (clef_caps.matrix). The other function returns 1
+ *  when the unit can multiply the node. */
 clef_status clef__lower_panel_matrix(clef_lowering *lo, const clef_value *n, clef_error *err);
 int         clef__matrix_fits(const clef_lowering *lo, const clef_value *n);
 
-/** The launch that prepares them, into the node's scratch. */
+/** Appends the launch that prepares rows of x in the node's scratch memory. */
 clef_status clef__lower_lane_rows(clef_lowering *lo, const clef_value *n, clef_x_form x,
                                   clef_subgroups subgroups, clef_error *err);
 
-/** 1 for a node of more rows than a few, or whose rows are to be alike among any number. */
+/** 1 for a node of more than a few rows, or one that must be batch-invariant. */
 int clef__has_many_rows(const clef_lowering *lo, const clef_value *n);
 
-/** How its items reach one another, where they do so by shuffles. */
+/** The shuffles that the device's work-items can use, NONE if there are none. */
 clef_subgroups clef__shuffles_of(const clef_caps *caps);
 
 #endif

@@ -1,20 +1,20 @@
-/* The two ops on panels: weights repacked in the order in which a device reads them fastest.
+/* The two ops on panels. Panels are weights repacked in the order in which a device reads them fastest.
  *
- * The pass "choose" puts them in the place of matmul where that pays; model code writes matmul. They are
- * internal because the order of the bytes and the rounding of activations depend on the device. */
+ * The pass "choose" replaces matmul by these ops where that pays; model code writes matmul. They are internal
+ * because the order of the bytes and the rounding of activations depend on the device. */
 #ifndef CLEF_GRAPH_PANEL_OPS_H
 #define CLEF_GRAPH_PANEL_OPS_H
 
 #include "clef/graph.h"
 
 /** Repacks weights [N, K] (with .in_out: [K, N]) into panels: tiles of 16 rows of N, so that one vector holds
- *  the same column of 16 rows. The result is I8 bytes; cl/panel/panel.h describes their order. Rows of the
- *  last tile that the weight does not have are zero.
+ *  the same column of 16 rows. The result is I8 bytes; cl/panel/panel.h describes their order. Rows that the
+ *  last tile has beyond the weight are zero.
  *
- *  weights  1 to 4 of one dtype and one K. Their rows are packed as if they were one weight's; each weight
- *           but the last must have N % 32 == 0.
- *  opts     .interleave: two weights of one N whose tiles alternate: the first tile of each, the second tile
- *           of each .. */
+ *   weights  1 to 4 of one dtype and one K, packed as if they were one weight. Each but the last must have N
+ *            % 32 == 0.
+ *   opts     .interleave: the tiles of two weights of equal N alternate: the first tile of each, the second
+ *            tile of each .. */
 typedef struct clef_pack_opts {
     int32_t in_out, interleave;
 } clef_pack_opts;
@@ -57,24 +57,24 @@ typedef struct clef_panel_matmul_opts {
     clef_panel_activations activations; /* how x (after the norm) is rounded */
     clef_panel_norm norm;    /* over x's last dim: clef_rms_norm or clef_layer_norm */
     float   eps;             /* of the norm, used as given */
-    clef_panel_act act;      /* SWIGLU: W is n rows of a gate interleaved with n rows of what
-                                it multiplies; out = silu(gate) up; bias is [2 n], the gate's first */
+    clef_panel_act act;      /* SWIGLU: W is n rows of a gate interleaved with n rows of up; out =
+                                silu(gate) up; bias is [2 n], the gate's first */
     int32_t batch_invariant; /* 1: a row's result is bit-identical whatever other rows are in the batch */
 } clef_panel_matmul_opts;
 
-/** Returns 1 when x is rounded to 8 bits where the device has no other way. */
+/** Returns 1 when x is rounded to 8 bits, unless the device has another way. */
 static inline int clef__is_int8(const clef_panel_matmul_opts *o)
 {
     return o->activations == CLEF_PANEL_INT8 || o->activations == CLEF_PANEL_BY_DEVICE;
 }
 
-/** Optional inputs, NULL where absent: bias [n]; norm_weight and norm_bias [k]; residual of the result's
+/** Optional inputs, NULL if absent: bias [n]; norm_weight and norm_bias [k]; residual of the result's
  *  shape. */
 typedef struct clef_panel_inputs {
     clef_value *bias, *norm_weight, *norm_bias, *residual;
 } clef_panel_inputs;
 
-/** more: NULL where no optional input is given. */
+/** more: NULL if there is no optional input. */
 clef_value *clef__panel_matmul(clef_graph *graph, clef_value *x, clef_value *packed,
                                const clef_panel_inputs *more, const clef_panel_matmul_opts *opts);
 

@@ -1,4 +1,4 @@
-/* How an f32 product is cut on CPUs: see cl/tile.h. */
+/* How an f32 product is cut into tiles on CPUs: see cl/tile.h. */
 #ifndef CLEF_GRAPH_TILE_H
 #define CLEF_GRAPH_TILE_H
 
@@ -6,13 +6,13 @@
 
 typedef struct clef_tile {
     int32_t rows, vectors;  /* -D NT and VECTORS */
-    uint32_t all_blocks;    /* of `rows` rows */
-    uint32_t blocks, pairs; /* that a group takes */
+    uint32_t all_blocks;    /* blocks of `rows` rows */
+    uint32_t blocks, pairs; /* blocks and pairs that a group computes */
 } clef_tile;
 
-/** For m rows of x and `pairs` pairs of 16 columns of w, `batches` times. */
+/** The tiles for m rows of x and `pairs` pairs of 16 columns of w, `batches` times. */
 clef_tile clef__tile_of(const clef_caps *caps, uint32_t m, uint32_t pairs, uint32_t batches);
-/** Bytes that up to m packed rows of k floats take. */
+/** Bytes of scratch memory for m packed rows of k floats. */
 uint64_t clef__tile_scratch(const clef_caps *caps, uint32_t m, uint32_t k);
 
 #endif

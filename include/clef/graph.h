@@ -223,8 +223,8 @@ typedef enum clef_rope_pairing {
 
 /** Rotary position embedding (arXiv:2104.09864) of x [B, T, H, D] at positions pos[b] + t; pos: NULL or I32
  *  [B]. freqs: F32 [R/2], R <= D even: pair i is rotated by position * freqs[i] radians (scaled variants
- *  differ in freqs alone); dims from R on pass unchanged. The result is multiplied by `scale` in the rotated dims
- *  (YaRN's attention factor; 0 means 1). */
+ *  differ in freqs alone); dims from R on pass unchanged. The result is multiplied by `scale` in the rotated
+ *  dims (YaRN's attention factor; 0 means 1). */
 typedef struct clef_rope_opts { clef_rope_pairing pairing; float scale; } clef_rope_opts;
 CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *freqs, clef_value *pos,
                                const clef_rope_opts *opts);
@@ -420,12 +420,13 @@ CLEF_API clef_status clef_graph_write_dot(const clef_graph *graph, FILE *to, cle
 CLEF_API clef_status clef_graph_write_folded_dot(const clef_graph *graph, const int32_t *expand, int32_t n,
                                                  FILE *to, clef_error *err);
 
-/** How many values of one graph are missing in the other (gone), are new there (came), or differ (changed). */
+/** How many values of one graph are missing in the other (gone), are new there (came), or differ
+ *  (changed). */
 typedef struct clef_graph_difference { int32_t gone, came, changed; } clef_graph_difference;
 /** Compares two graphs: of two models, or after two passes. Writes one line of the text form for each value
  *  that only `a` has ("- ") or only `b` has ("+ "), and two lines for each value that changed ("< " as in a,
- *  "> " as in b); symbols and outputs likewise. Two nodes are the same when they apply the same op to the same
- *  inputs, whatever their names; the remaining nodes are compared by name. The order of nodes does not
+ *  "> " as in b); symbols and outputs likewise. Two nodes are the same when they apply the same op to the
+ *  same inputs, whatever their names; the remaining nodes are compared by name. The order of nodes does not
  *  matter, and equal graphs write nothing. `to` may be NULL. CLEF_E_NOMEM, CLEF_E_IO. */
 CLEF_API clef_status clef_graph_write_diff(const clef_graph *a, const clef_graph *b, FILE *to,
                                            clef_graph_difference *out, clef_error *err);

@@ -1,6 +1,5 @@
-/* The pieces that architectures share, named after what they are. All of them take and return values of b->g.
- * Given NULL they return NULL, so that an architecture reads like its paper and errors are checked once, at
- * the end.
+/* Layers and other pieces that architectures share. They all read and return values of b->g. Given NULL they
+ * return NULL, so that an architecture reads like its paper and errors are checked once, at the end.
  *
  * The pieces name what they compute by its role in the layer ("attn.q", "mlp.up"); docs/graph-format.md lists
  * the names. */
@@ -9,38 +8,38 @@
 
 #include "model/open/arch.h"
 
-/** The weight of a role in the present layer, with ".weight" or ".bias" after its name. The optional form
- *  returns NULL, without an error, when the file has none. */
+/** The weight of a role in the current layer, with ".weight" or ".bias" after its name. The optional form
+ *  returns NULL, without an error, when the file has no such weight. */
 clef_value *clef__role_weight(clef_builder *b, clef_role role, const char *suffix);
 clef_value *clef__role_weight_optional(clef_builder *b, clef_role role, const char *suffix);
-/** The same weight; fails with CLEF_E_SHAPE and its name when its shape is not the one that the
- *  hyperparameters imply. */
+/** clef__role_weight(), which fails with CLEF_E_SHAPE and the weight's name if its shape differs from the one
+ *  that the hyperparameters imply. */
 clef_value *clef__role_weight_shaped(clef_builder *b, clef_role role, const char *suffix, clef_shape wanted);
 /** The suffix of weights that a folder stores under their bare name: "" there, "weight" in GGUF. */
 const char *clef__bare_suffix(const clef_builder *b);
 
-/** Names v within the present scope. Where the name is in use, because a weight serves twice, v keeps a
- *  made-up name. Returns v. */
+/** Names v within the current scope and returns it. If the name is in use, because a weight is used twice, v
+ *  keeps its generated name. */
 clef_value *clef__name_value(clef_builder *b, clef_value *v, const char *name);
 
 /** Token embeddings [B, T, d] of b->ids. */
 clef_value *clef__embed(clef_builder *b);
 /** x W^T (+ bias, when the file has one): x [B, T, in] -> [B, T, n_out]. */
 clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t n_in, int32_t n_out);
-/** The family's norm with the role's weight (and bias) and the model's epsilon: a layer norm where the family
+/** The family's norm with the role's weight (and bias) and the model's epsilon: a layer norm if the family
  *  has layer_norms, else an RMS norm. */
 clef_value *clef__norm(clef_builder *b, clef_value *x, clef_role role);
 /** [B, T, n * head_dim] -> [B, T, n, head_dim]. */
 clef_value *clef__split_heads(clef_builder *b, clef_value *x, int32_t n, int32_t head_dim);
-/** RoPE with the frequencies and pairing of the layer (full or sliding): [B, T, n, head_dim]; x itself where
- *  nothing is rotated. `name` is the result's: "attn.q_rope". */
+/** RoPE with the frequencies and pairing of the layer (full or sliding): [B, T, n, head_dim]. Returns x if
+ *  nothing is rotated. `name` names the result: "attn.q_rope". */
 clef_value *clef__layer_rope(clef_builder *b, clef_value *x, const char *name);
-/** Self-attention over the layer's KV cache: q [B, T, H, D], k [B, T, Hk, D], v [B, T, Hk, E]; k and v are
- *  appended to the cache. Scores are scaled and capped as the hyperparameters say; layers with a sliding
- *  window use it. Returns [B, T, H * E]. The softmax weights are called layerL.attention. */
+/** Self-attention over the layer's KV cache: q [B, T, H, D], k [B, T, Hk, D], v [B, T, Hk, E]. It appends k
+ *  and v to the cache, and scales and caps scores by the hyperparameters. Layers with a sliding window use
+ *  it. Returns [B, T, H * E]. The softmax weights are called layerL.attention. */
 clef_value *clef__self_attention(clef_builder *b, clef_value *q, clef_value *k, clef_value *v);
-/** The same for q alone, over the keys and values of the last layer of this kind (sliding or full) that had
- *  its own. */
+/** clef__self_attention() of q alone, over the keys and values of the last layer of the same kind (sliding or
+ *  full) that computed its own. */
 clef_value *clef__shared_attention(clef_builder *b, clef_value *q);
 /** The model's activation; down(act(up(x))); down(act(gate(x)) up(x)): [B, T, d] -> [B, T, d]. */
 clef_value *clef__activation(clef_builder *b, clef_value *x);
@@ -48,59 +47,60 @@ clef_value *clef__feed_forward(clef_builder *b, clef_value *x);
 clef_value *clef__gated_feed_forward(clef_builder *b, clef_value *x);
 /** down(act(gate) up) of gate and up [B, T, d_ff]. */
 clef_value *clef__gated_down(clef_builder *b, clef_value *gate, clef_value *up);
-/** The gated feed-forward whose gate and up are one matrix [2 d_ff, d] under the name of up, gate first. */
+/** A gated feed-forward whose gate and up are one matrix [2 d_ff, d] with the role of up, gate first. */
 clef_value *clef__joint_gated_feed_forward(clef_builder *b, clef_value *x);
-/** Mixture of experts, gated, with the shared expert where there is one: [B, T, d] -> [B, T, d]. The second
- *  form is the gated feed-forward in layers without a router. */
+/** A gated mixture of experts, with a shared expert if the model has one: [B, T, d] -> [B, T, d]. The second
+ *  form builds the gated feed-forward in layers without a router. */
 clef_value *clef__experts(clef_builder *b, clef_value *x);
 clef_value *clef__experts_or_gated(clef_builder *b, clef_value *x);
 /** How a feed-forward combines its gate and up values; both have the result's shape. */
 typedef clef_value *clef_gating(clef_builder *b, clef_value *gate, clef_value *up);
-/** The weighted sum over the experts that the n_experts_used largest of the router's logits [B, T, experts]
- *  choose: [B, T, d]. gated: NULL for act(gate) up. */
+/** The weighted sum of the experts with the n_experts_used largest of the router's logits [B, T, experts]:
+ *  [B, T, d]. gated: NULL for act(gate) up. */
 clef_value *clef__expert_sum(clef_builder *b, clef_value *logits, clef_value *x, clef_gating *gated);
 /** x times scale (0: 1); cap tanh(x / cap) (0: none). */
 clef_value *clef__scaled(clef_builder *b, clef_value *x, float scale);
 clef_value *clef__softcapped(clef_builder *b, clef_value *x, float cap);
-/** One of q, k, v: [B, T, d] -> [B, T, n, head_dim], each head normalised (RMS) where the file has a weight
+/** One of q, k, v: [B, T, d] -> [B, T, n, head_dim]. Each head is normalised (RMS) if the file has a weight
  *  for it. */
 clef_value *clef__heads(clef_builder *b, clef_value *x, clef_role projection, clef_role norm, int32_t n);
-/** q, k and v out of one projection [B, T, (H + 2 Hk) D], as [B, T, heads, D]. */
+/** q, k and v of one projection [B, T, (H + 2 Hk) D], as [B, T, heads, D]. */
 typedef struct clef_qkv { clef_value *q, *k, *v; } clef_qkv;
 typedef enum clef_qkv_order {
     CLEF_QKV_PARTS, /* all of q, all of k, all of v */
-    CLEF_QKV_GROUPS /* for each head of k: its heads of q, k, v */
+    CLEF_QKV_GROUPS /* for each head of k: its heads of q, then k, then v */
 } clef_qkv_order;
 clef_qkv clef__split_qkv(clef_builder *b, clef_value *x, clef_qkv_order order);
-/** The attention that most decoders have: q, k, v by their projections (one for all where the file has it,
- *  grouped as the folder has it), RoPE, self-attention, output projection. [B, T, d] -> [B, T, d]. */
+/** The attention of most decoders: q, k, v by their projections (one for all three if the file has it, in the
+ *  folder's order), RoPE, self-attention, output projection. [B, T, d] -> [B, T, d]. */
 clef_value *clef__layer_attention(clef_builder *b, clef_value *x);
-/** Attention of the target's x [B, U, d] over the source, by the roles CROSS_*: [B, U, d]. The weights are
- *  called cross_attention. */
+/** Attention of the target's x [B, U, d] over the source, with the roles CROSS_*: [B, U, d]. The softmax
+ *  weights are called cross_attention. */
 clef_value *clef__cross_attention(clef_builder *b, clef_value *x);
-/** Outputs cross_k_L and cross_v_L [B, H, S', D]: the keys and values that each decoder layer sees of
- *  b->memory. */
+/** Adds the outputs cross_k_L and cross_v_L [B, H, S', D]: keys and values of b->memory for each decoder
+ *  layer. */
 void clef__cross_outputs(clef_builder *b);
-/** From here on weights are the decoder's, and attention is causal. */
+/** Switches to the decoder's weights and to causal attention. */
 void clef__enter_decoder(clef_builder *b);
 /** Sinusoidal positions [T, d] of this step (arXiv:1706.03762, section 3.5), sines in the first half. The
- *  rate of pair i is 10000^(-2i / d); with an offset (fairseq's, M2M-100) the table starts there and the rate
+ *  rate of pair i is 10000^(-2i / d). With an offset (fairseq, M2M-100) the table starts there and the rate
  *  is 10000^(-i / (d/2 - 1)). */
 clef_value *clef__sinusoidal_positions(clef_builder *b, int32_t offset);
-/** x + residual_scale y: adds what a block computed to the residual stream. `name` is the sum's:
+/** x + residual_scale y: adds the result of a block to the residual stream. `name` names the sum:
  *  "attn_residual". */
 clef_value *clef__add_residual(clef_builder *b, clef_value *x, clef_value *y, const char *name);
-/** Learned position embeddings [T, d] of this step; position 0's row is the table's position_offset. */
+/** Learned position embeddings [T, d] of this step. The row of position 0 is number position_offset of the
+ *  table. */
 clef_value *clef__learned_positions(clef_builder *b);
-/** Relative position biases (T5): b->bias [H, T, S] from the role's table [buckets, heads]; `bidirectional`:
- *  keys behind a query have buckets of their own. */
+/** Relative position bias (T5): b->bias [H, T, S] from the role's table [buckets, heads]. bidirectional: keys
+ *  after the query have buckets of their own. */
 void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional);
-/** ALiBi (arXiv:2108.12409): b->bias [H, 1, S] = slope of the head times the key's position (softmax removes
- *  what a row shares). */
+/** ALiBi (arXiv:2108.12409): b->bias [H, 1, S] = slope of the head times the key's position. (The paper uses
+ *  the distance; softmax removes the difference, which is equal in a whole row.) */
 void clef__alibi(clef_builder *b);
-/** The last position of x [B, T, d] -> [B, 1, d]; x itself when all logits are wanted. */
+/** The last position of x [B, T, d] -> [B, 1, d]; x itself if all logits are requested. */
 clef_value *clef__wanted_positions(clef_builder *b, clef_value *x);
-/** Logits of x [B, T, d] by the output matrix, or by the embedding when they are tied. Calls x
+/** Logits of x [B, T, d] by the output matrix, or by the embedding matrix if they are tied. Names x
  *  hidden_last. */
 clef_value *clef__lm_head(clef_builder *b, clef_value *x);
 /** Masked language modelling: the head's own dense layer and norm, then the logits. */
@@ -120,24 +120,24 @@ clef_value *clef__post_norm_layer(clef_builder *b, clef_value *x, clef_block *at
 
 /** x [B, T, d] through n layers, each in a scope "layerL"; layer(b, x) builds b->layer. */
 clef_value *clef__layers(clef_builder *b, clef_value *x, int32_t n, clef_block *layer);
-/** A decoder's layers, then the logits of the wanted positions behind the last norm. */
+/** A decoder's layers and last norm, then the logits of the requested positions. */
 clef_value *clef__decoder(clef_builder *b, clef_value *x, clef_block *layer);
 
-/** The embeddings [B, d] of hidden states x [B, T, d] without padding; normalize 1: each divided by its
+/** The embeddings [B, d] of hidden states x [B, T, d] without padding. normalize: 1 divides each by its
  *  Euclidean norm. */
 clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling, int32_t normalize);
 
-/** Logits of the file's classifier, of hidden states x [B, T, d] without padding: [B, labels], or [B, T,
- *  labels] of a model that labels tokens, which clef__labels_tokens() reads from "architectures" in its
+/** Logits of the file's classifier for hidden states x [B, T, d] without padding: [B, labels], or [B, T,
+ *  labels] of a model that labels tokens. clef__labels_tokens() reads which from "architectures" in
  *  config.json. */
 clef_value *clef__classified(clef_builder *b, clef_value *x);
 int         clef__labels_tokens(const clef_model *model);
 
 /** RoPE's frequencies [dims / 2] for a context of n_context positions, by the formulas of transformers'
- *  modeling_rope_utils.py (model/arch/rope.c gives them). factors: NULL, or [dims / 2] divisors that the file
- *  carries (GGUF's rope_freqs.weight, longrope's lists). */
+ *  modeling_rope_utils.py (stated in model/arch/rope.c). factors: NULL, or [dims / 2] divisors from the file
+ *  (GGUF's rope_freqs.weight, longrope's lists). */
 void clef__rope_freqs(const clef_rope_params *rope, int32_t n_context, const float *factors, float *out);
-/** What the rotated dims are multiplied by: yarn's and longrope's attention factor; else 1. */
+/** The factor of the rotated dims: yarn's and longrope's attention factor; else 1. */
 float clef__rope_attention_factor(const clef_rope_params *rope);
 
 #endif

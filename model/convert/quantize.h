@@ -10,7 +10,7 @@
 /** A type that a file can be quantised to. */
 typedef struct clef__quantize_type {
     const char *name;
-    clef_dtype  dtype;     /* of the matrices; CLEF_N_DTYPES: they keep theirs */
+    clef_dtype  dtype;     /* of the matrices; CLEF_N_DTYPES: they keep their dtypes */
     uint32_t    file_type; /* general.file_type: llama.cpp's enum llama_ftype */
     int32_t     is_mix;    /* some matrices get more bits */
 } clef__quantize_type;
@@ -20,10 +20,10 @@ typedef enum clef__row_order {
     CLEF_ROWS_SAME,
     CLEF_ROWS_PAIRED,     /* rows 0, D/2, 1, D/2 + 1, ... of each head: the two rows that RoPE rotates
                              together become neighbours */
-    CLEF_ROWS_UNGROUPED,  /* the old tensor has groups of some heads of q with their k and their v;
-                             the new one has all rows of q, then those of k, then those of v */
-    CLEF_ROWS_FROM,       /* row `first` and later */
-    CLEF_ROWS_TRANSPOSED  /* the old tensor's columns */
+    CLEF_ROWS_UNGROUPED,  /* the old tensor has groups of some heads of q with their k and their v; the new
+                             one has all rows of q, then all of k, then all of v */
+    CLEF_ROWS_FROM,       /* row `first` and all later rows */
+    CLEF_ROWS_TRANSPOSED  /* the columns of the old tensor */
 } clef__row_order;
 
 /** One tensor of the new file. */
@@ -58,10 +58,10 @@ clef_status clef__quantize_keys(const clef_model *model, const clef__quantize_ty
  *  CLEF_E_UNSUPPORTED: a tokenizer that no key can hold. */
 clef_status clef__quantize_tokenizer(const clef_model *model, const clef_quantize_opts *opts,
                                      clef_gguf_writer *w, clef_error *err);
-/** Whether the file's positions begin at 0 and the rows before the first position are left out, as llama.cpp
+/** 1 if the file's positions begin at 0 and the rows before the first position are left out, as llama.cpp
  *  does for RoBERTa. */
 int clef__quantize_cuts_positions(const clef_arch *arch, const clef_hparams *hp);
-/** GGUF's name of a folder's architecture. */
+/** GGUF's name for a folder's architecture. */
 const char *clef__quantize_arch(const clef_hparams *hp);
 
 #endif

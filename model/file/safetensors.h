@@ -1,5 +1,5 @@
 /* One .safetensors file (https://github.com/huggingface/safetensors, "Format"): 8 bytes of header length, a
- * JSON header, the data. Everything is checked against the file's size; as in the reference implementation
+ * JSON header, the data. All of it is checked against the file's size. As in the reference implementation,
  * the tensors must cover the data without gap or overlap. */
 #ifndef CLEF_MODEL_SAFETENSORS_H
 #define CLEF_MODEL_SAFETENSORS_H
@@ -7,8 +7,7 @@
 #include "clef/model.h"
 #include "runtime/os/os.h"
 
-/** The dtypes of the format: name, bytes an element, what clef takes them for (CLEF_N_DTYPES: it has no such
- *  dtype). */
+/** The dtypes of the format: name, bytes per element, clef's dtype (CLEF_N_DTYPES: none). */
 #define CLEF_ST_DTYPES(X)                                                                                    \
     X(BOOL, 1, CLEF_I8)                                                                                      \
     X(U8, 1, CLEF_I8)                                                                                        \
@@ -42,19 +41,19 @@ typedef struct clef_safetensors {
     char                    *names;   /* one block, NUL after each */
 } clef_safetensors;
 
-/** Opens and checks a file. CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED (a dtype that the format has since
- *  got, a rank over 4), CLEF_E_NOMEM. On failure nothing is held. */
+/** Opens and checks a file. CLEF_E_IO, CLEF_E_FORMAT, CLEF_E_UNSUPPORTED (a dtype that is newer than this
+ *  code, a rank over 4), CLEF_E_NOMEM. On failure nothing is allocated. */
 clef_status clef__safetensors_open(const char *path, clef_safetensors *out, clef_error *err);
-/** The same over bytes that are in memory: borrowed until clef__safetensors_close(). */
+/** clef__safetensors_open() for bytes in memory, which are borrowed until clef__safetensors_close(). */
 clef_status clef__safetensors_parse(const void *data, size_t n_bytes, const char *name,
                                     clef_safetensors *out, clef_error *err);
 void        clef__safetensors_close(clef_safetensors *st);
 
 /** "F32"; static. */
 const char *clef__st_dtype_name(clef_st_dtype dtype);
-/** Number of the tensor of that name, -1 if none. */
+/** Index of the tensor with that name, -1 if there is none. */
 int32_t clef__safetensors_find(const clef_safetensors *st, const char *name);
-/** Copies tensor i as F32 or I32: the contract of clef_tensor_file_read(). */
+/** Copies tensor i as F32 or I32, as clef_tensor_file_read() does. */
 clef_status clef__safetensors_read(const clef_safetensors *st, int32_t i, clef_dtype as, void *out,
                                    size_t n, clef_error *err);
 

@@ -1,5 +1,5 @@
-/* What an architecture is: the names it answers to, its weights' names, and the function that builds its
- * graph. To add one: docs/adding-a-model.md. */
+/* What an architecture consists of: its names, its weights' names, and the function that builds its graph.
+ * docs/adding-a-model.md explains how to add one. */
 #ifndef CLEF_MODEL_ARCH_H
 #define CLEF_MODEL_ARCH_H
 
@@ -10,7 +10,7 @@
 
 typedef struct clef_arch clef_arch;
 
-/** What a weight is for (model/open/roles.def). Weights of a layer exist once in each layer. */
+/** The purpose of a weight (model/open/roles.def). A weight of a layer exists once in each layer. */
 typedef enum clef_role {
 #define ROLE(name, gguf, value) CLEF_W_##name,
 #include "model/open/roles.def"
@@ -24,14 +24,14 @@ typedef struct clef_gguf_name {
     const char *name;
 } clef_gguf_name;
 
-/** The names of a family's weights, without ".weight" or ".bias". "%d" stands for the layer; where a folder's
- *  name has no "%d", all layers share the weight, which GGUF keeps in block 0. */
+/** The names of a family's weights, without ".weight" or ".bias". "%d" stands for the layer. If a folder's
+ *  name has no "%d", all layers share the weight, which GGUF stores in block 0. */
 typedef struct clef_weight_names {
-    /* [CLEF_N_ROLES]: in a folder. NULL: has none. A leading '/' says that no prefix is put before it */
+    /* [CLEF_N_ROLES]: in a folder. NULL: no such weight. A leading '/' means that the name gets no prefix */
     const char *const    *hf;
     /* NULL, or the names that differ from the standard ones; ends with a NULL name */
     const clef_gguf_name *gguf;
-    const char           *gguf_prefix; /* NULL, or what is put before the standard names: "enc." */
+    const char           *gguf_prefix; /* NULL, or a prefix of the standard names: "enc." */
 } clef_weight_names;
 
 /* Rows of names that most decoders share. */
@@ -48,47 +48,47 @@ typedef struct clef_weight_names {
     [CLEF_W_FFN_GATE] = "layers.%d.mlp.gate_proj", [CLEF_W_FFN_UP] = "layers.%d.mlp.up_proj",                \
     [CLEF_W_FFN_DOWN] = "layers.%d.mlp.down_proj"
 
-/** The model under construction: what the functions of model/arch/layers.h share. */
+/** The model that is being built: what the functions of model/arch/layers.h share. */
 typedef struct clef_builder {
     clef_graph           *g;
     const clef_model     *model;
     const clef_hparams   *hp;
     const clef_arch      *arch;
-    const clef_weight_names *weights; /* the table in use: an encoder-decoder has two */
+    const clef_weight_names *weights; /* the current table; an encoder-decoder has two */
     int32_t               n_context, all_logits, no_head, for_export;
-    /* attention reads the cache; a token does not see those behind it */
+    /* 1: attention reads the cache; 1: a token does not see later tokens */
     int32_t               cached, causal;
-    int32_t               layer;   /* the one being built, -1 outside the layers */
+    int32_t               layer;   /* the current layer, -1 outside the layers */
     clef_dim              B, T, S; /* sequences, tokens of this step, cached positions that it may see */
     int32_t               max_B;
     clef_dtype            kv_type; /* of the cache */
     clef_value           *ids;     /* I32 [B, T] */
     clef_value           *pos;     /* I32 [B]: positions in the cache before this step */
-    clef_value           *order;   /* NULL, or I32 [B]: the sequence of the cache that each continues */
+    clef_value           *order;   /* NULL, or I32 [B]: the sequence of the cache that each sequence
+                                      continues */
     clef_value           *types;   /* NULL, or I32 [B, T]: token types */
     clef_value           *mask;    /* NULL, or I32 [B, 1, 1, S]: 0 where a key is padding */
-    /* NULL, or F32 [H, 1 or T, S], with a mask joined to it [B, H, ..]: added to all scores */
+    /* NULL, or F32 [H, 1 or T, S], with a mask [B, H, ..]: added to all scores */
     clef_value           *bias;
     /* encoder-decoders: the encoder's output [B, S', d]; NULL where its keys and values are inputs */
     clef_value           *memory;
     clef_value           *memory_mask; /* NULL, or I32 [B, 1, 1, S']: 0 where a source token is padding */
     clef_dim              source;  /* S' */
     clef_value           *sinusoids; /* F32 [n_context, d], made at first use */
-    /* of the last full, and of the last sliding layer that had keys of its own */
+    /* keys and values of the last full, and of the last sliding layer that computed its own */
     clef_value           *seen_k[2], *seen_v[2];
-    clef_value           *freqs[2]; /* of RoPE, made at first use: of full layers, of sliding ones */
+    clef_value           *freqs[2]; /* RoPE's frequencies in full and in sliding layers, made at first use */
 } clef_builder;
 
-/** What an architecture makes of its input. */
+/** How the tokens of an architecture see each other. */
 typedef enum clef_arch_kind {
-    CLEF_DECODER, /* each token sees those before it, through a cache */
-    CLEF_ENCODER, /* each token sees all */
-    CLEF_SEQ2SEQ  /* an encoder, and a decoder that sees its output */
+    CLEF_DECODER, /* each token sees the tokens before it, through a cache */
+    CLEF_ENCODER, /* each token sees all tokens */
+    CLEF_SEQ2SEQ  /* an encoder, and a decoder that sees the encoder's output */
 } clef_arch_kind;
 
-/** A name that an architecture answers to: model_type in a config.json and general.architecture in GGUF
- *  (NULL: none), and what transformers' config class takes for bos and eos when the file does not have the
- *  keys (-1: none). */
+/** A name of an architecture: model_type in a config.json and general.architecture in GGUF (NULL: none); and
+ *  the default bos and eos of transformers' config class, for files without these keys (-1: none). */
 typedef struct clef_arch_alias {
     const char *hf, *gguf;
     int32_t bos, eos;
@@ -98,60 +98,62 @@ struct clef_arch {
     const clef_arch_alias  *names;   /* ends with two NULL */
     clef_arch_kind          kind;
     clef_weight_names       weights;
-    const char             *hf_prefix; /* of every name in a folder but the output matrix's */
+    const char             *hf_prefix; /* prefix of every name in a folder except the output matrix's */
     int32_t                 hf_conv1d; /* 1: a folder's matrices are [in, out] (GPT-2's Conv1D) */
-    /* 1: a folder has q, k and v in groups (CLEF_QKV_GROUPS), GGUF in parts */
+    /* 1: a folder has q, k and v in groups (CLEF_QKV_GROUPS), GGUF as separate tensors */
     int32_t                 hf_grouped;
-    int32_t                 layer_norms; /* 1: GGUF has the epsilon of layer norms, not of RMS norms */
-    /* the general.architecture that a folder is written under, where its name has none in GGUF */
+    int32_t                 layer_norms; /* 1: GGUF stores the epsilon of layer norms, not of RMS norms */
+    /* the general.architecture of a converted folder, if its name has none in GGUF */
     const char             *written_as;
     int32_t                 hf_norm_offset; /* 1: a folder's RMS norms multiply by 1 + weight (Gemma) */
-    /* of what GGUF stores: INTERLEAVED_TO_HALVES where a folder has halves */
+    /* pairing of GGUF's weights: INTERLEAVED_TO_HALVES if a folder has halves */
     clef_rope_pairing       gguf_pairing;
-    /** The family's keys of a config.json into hp (bos, eos, n_vocab are read by the caller). NULL: only as
-     *  GGUF. */
+    /** Reads the family's keys of a config.json into hp (bos, eos and n_vocab are read by the caller). NULL:
+     *  the family is only read from GGUF. */
     void (*read_json)(clef_json_fields *f, clef_hparams *hp);
     /* NULL, or keys of GGUF that may differ from layer to layer; read_gguf reads them */
     const char *const      *gguf_varied;
-    /** What the standard keys of GGUF do not say, after they were read. NULL: nothing. */
+    /** Sets what the standard keys of GGUF cannot express, after they were read. NULL: nothing. */
     void (*read_gguf)(clef_gguf_keys *k, clef_hparams *hp);
-    const char             *packed; /* NULL, or the quantization_config.quant_method that joins undo */
+    const char             *packed; /* NULL, or the quantization_config.quant_method that the joins can
+                                       read */
     /* NULL, or weights that a folder stores in another form; ends with a NULL join */
     const clef_join_rule *joins;
-    clef_weight_names       decoder_weights; /* encoder-decoders: weights is the encoder's table; else zero */
-    /** Builds the graph from b->ids to the logits, which it returns. Encoder-decoders: from b->ids to the
-     *  encoder's output. */
+    clef_weight_names       decoder_weights; /* encoder-decoders: the decoder's names (weights has the
+                                                encoder's); else zero */
+    /** Builds the graph from b->ids to the logits, which it returns. For encoder-decoders: to the encoder's
+     *  output. */
     clef_value *(*build)(clef_builder *b);
-    /** Encoder-decoders: from b->ids, the target's, to the logits. */
+    /** Encoder-decoders: builds the graph from b->ids, the target's ids, to the logits. */
     clef_value *(*decode)(clef_builder *b);
 };
 
-/** Llama's names, which many families took over. */
+/** Llama's names, which many families use. */
 extern const char *const clef__llama_weights[CLEF_N_ROLES];
 
 enum { CLEF_WEIGHT_NAME_BYTES = 192 };
-/** The full name of a role's tensor in a folder (is_gguf 0) or a GGUF file, with ".weight" or ".bias" behind
- *  it (suffix "": nothing). Returns 0, and an empty name, when the family has no such weight. `layer` is the
- *  one that "%d" stands for. */
+/** Writes the full name of a role's tensor in a folder (is_gguf 0) or a GGUF file, with ".weight" or ".bias"
+ *  appended (suffix "": nothing). `layer` replaces "%d". Returns 0 and an empty name when the family has no
+ *  such weight. */
 int clef__weight_name(const clef_arch *arch, const clef_weight_names *names, clef_role role, int is_gguf,
                       int32_t layer,
                       const char *suffix, char out[CLEF_WEIGHT_NAME_BYTES]);
 /** 1 when the family has the role in GGUF. */
 int clef__weight_in_gguf(const clef_weight_names *names, clef_role role);
-/** What the graph calls that which it computes with the weight, in the layer's scope; NULL: nothing is named
- *  after it. */
+/** The name of the value that the graph computes with the weight, within the layer's scope; NULL if no value
+ *  is named after it. */
 const char *clef__role_value_name(clef_role role);
 
 #define ARCH(name) extern const clef_arch clef__arch_##name;
 #include "model/open/archs.def"
 #undef ARCH
 
-/** The architecture that answers to a model_type (is_gguf 0) or a general.architecture (1), NULL if none. */
+/** The architecture with a model_type (is_gguf 0) or a general.architecture (1), NULL if there is none. */
 const clef_arch *clef__arch_find(const char *name, int is_gguf);
-/** The row of its names. */
+/** The row of its names that has `name`. */
 const clef_arch_alias *clef__arch_alias(const clef_arch *arch, const char *name, int is_gguf);
 
-/** CLEF_E_UNSUPPORTED, listing the known names. */
+/** Fails with CLEF_E_UNSUPPORTED and lists the known names. */
 clef_status clef__arch_unknown(const char *name, const char *file, clef_error *err);
 
 #endif

@@ -31,16 +31,17 @@ enum {
     CLEF_MAX_EXPERTS_USED = 64 /* topk's */
 };
 
-/** Checks what the single ranges do not: heads by key-value heads, rotated dims by head_dim, products. */
+/** Checks how fields depend on each other: heads and key-value heads, rotated dims and head_dim, products. */
 clef_status clef__config_check(const clef_hparams *hp, const char *file, clef_error *err);
-/** Copies text to out, cut between UTF-8 characters, control characters as '?'. */
+/** Copies text to `out`, cut between UTF-8 characters. Control characters become '?'. */
 void clef__config_text(const char *text, char *out, size_t capacity);
 
 /** 1 when layer `layer` sees the sliding window alone; marks layers first .. n_layers - 1, every `step`-th,
  *  as such. */
 int  clef__layer_slides(const clef_hparams *hp, int32_t layer);
 void clef__slide_layers(clef_hparams *hp, int32_t first, int32_t step);
-/** All layers but `first` (negative: counted from `step`) and every `step`-th behind it. */
+/** Gives every layer the sliding window, except layer `first` (negative: counted from `step`) and every
+ *  `step`-th layer after it. */
 void clef__slide_but(clef_hparams *hp, int32_t first, int32_t step);
 
 /* ---- fields of a config.json that several families have: what an architecture's read_json is made of --- */
@@ -48,29 +49,28 @@ void clef__slide_but(clef_hparams *hp, int32_t first, int32_t step);
 /** Width, layers, heads, context and feed-forward under Llama's keys; head_dim of its key, or d_model /
  *  n_heads. */
 void clef__json_sizes(clef_json_fields *f, clef_hparams *hp);
-/** head_dim = d_model / n_heads, which must divide. */
+/** Sets head_dim = d_model / n_heads; fails if there is a remainder. */
 void clef__json_head_dim(clef_json_fields *f, clef_hparams *hp);
 /** hp->activation by the field's names ("silu", "gelu", "gelu_new", ...). */
 void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *key, const char *missing);
-/** RoPE from rope_parameters (transformers 5), or rope_theta and rope_scaling (before): hp->rope, and
- *  hp->rope_sliding where the layer types have their own. Rotates head_dim, or partial_rotary_factor of it
- *  (`partial` when the file does not say). */
+/** RoPE from rope_parameters (transformers 5), or from rope_theta and rope_scaling (earlier versions). Fills
+ *  hp->rope, and hp->rope_sliding if the layer types have their own. Rotates head_dim, or
+ *  partial_rotary_factor of it (`partial` if the file has no such key). */
 void clef__json_rope(clef_json_fields *f, clef_hparams *hp, double theta, double partial);
-/** layer_types ("sliding_attention", "full_attention") into hp->sliding_layers; `others`: further types that
- *  the caller reads (ends with NULL; NULL: none). 0 when the key is absent. */
+/** Reads layer_types ("sliding_attention", "full_attention") into hp->sliding_layers. `others`: further types
+ *  that the caller reads (ends with NULL; NULL: none). Returns 0 when the key is absent. */
 int  clef__json_layer_types(clef_json_fields *f, clef_hparams *hp, const char *const *others);
-/** hp->n_experts of the key, and n_experts_used of num_experts_per_tok, with the class's defaults. */
+/** Reads hp->n_experts from `key` and n_experts_used from num_experts_per_tok, with the class's defaults. */
 void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, int32_t missing,
                         int32_t missing_used);
-/** Refuses the feature that `key` turns on: its value must be `supported`; `missing` when the key is
- *  absent. */
+/** Refuses the feature of `key`: its value must be `supported`; `missing` is the value of an absent key. */
 void clef__json_refuse_flag(clef_json_fields *f, const char *key, int supported, int missing);
 /** Fails with CLEF_E_UNSUPPORTED and a text, unless f has failed already. */
 void clef__json_refuse(clef_json_fields *f, const char *text);
 
 /* ---- keys of a GGUF file: what an architecture's read_gguf is made of ------------------------ */
 
-/** Reads keys of one architecture ("llama." is put before them) and keeps the first error. */
+/** Reads keys of one architecture, with the prefix "llama." for example, and keeps the first error. */
 typedef struct clef_gguf_keys {
     const clef_gguf *gguf;
     const char *arch, *file;
@@ -78,23 +78,23 @@ typedef struct clef_gguf_keys {
     clef_status status;
     /* NULL, or keys that may differ from layer to layer, which the family reads; ends with NULL */
     const char *const *varied;
-    char key[96]; /* the last one looked up */
+    char key[96]; /* the key that was looked up last */
 } clef_gguf_keys;
 
 int     clef__key_has(clef_gguf_keys *k, const char *key);
-/** Bits of layers (hp->sliding_layers) from an array with a number a layer; nothing where the key is
+/** Reads an array with a number for each layer into bits (hp->sliding_layers). Does nothing if the key is
  *  missing. */
 void    clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits);
-/** Which layers have the window: attention.sliding_window_pattern, an array with an item a layer, or the step
- *  of clef__slide_but(). */
+/** Finds the layers with the sliding window: attention.sliding_window_pattern is an array with an item for
+ *  each layer, or the step of clef__slide_but(). */
 void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32_t missing);
 
-enum { CLEF_KEY_NEEDED = -1 }; /* as `missing`: the key must be there */
-/** A number of min..max. An array (one item for each layer) must have equal items, unless the key is one of
- *  k->varied: then the result is the first. */
+enum { CLEF_KEY_NEEDED = -1 }; /* as `missing`: a missing key is an error */
+/** A number from min to max. All items of an array (one for each layer) must be equal, unless the key is one
+ *  of k->varied; then the result is the first item. */
 int32_t clef__key_int(clef_gguf_keys *k, const char *key, int32_t min, int32_t max, int32_t missing);
-/** The number of one layer, from an array with an item for each layer or from a single number; 0 where the
- *  key is missing. */
+/** The number of one layer, from an array with an item for each layer or from a single number. 0 if the key
+ *  is missing. */
 int32_t clef__key_of_layer(clef_gguf_keys *k, const char *key, int32_t layer, int32_t min, int32_t max);
 double  clef__key_float(clef_gguf_keys *k, const char *key, double min, double max, double missing);
 

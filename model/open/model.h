@@ -1,4 +1,4 @@
-/* The inside of an open model: what the code in model/arch_*.c reads. */
+/* The fields of an open model, for the code in model/. */
 #ifndef CLEF_MODEL_MODEL_H
 #define CLEF_MODEL_MODEL_H
 
@@ -17,21 +17,21 @@ struct clef_model {
     size_t            n_shards;
     json_t           *config; /* config.json */
 
-    clef_tensor_info        *tensors; /* all files' together; names and data borrowed from them */
+    clef_tensor_info        *tensors; /* of all files; names and data are borrowed from the files */
     int32_t                  n_tensors;
     const clef_tensor_info **by_name;
     struct clef_joined      *joined; /* weights that are stored in parts (model/open/joined.h) */
     clef_tensor_info        *joined_infos;
     const clef_tensor_info **joined_by_name;
     size_t                   n_joined;
-    clef_tokenizer          *tokenizer; /* opened when first asked for */
+    clef_tokenizer          *tokenizer; /* opened at the first request */
 };
 
-/** The tensor of that name, NULL if none; borrowed from the model; O(log n). In a folder two more spellings
- *  are tried: without the base model's prefix ("transformer.h.0..." is stored as "h.0..." by GPT2Model,
- *  "model." likewise), and, when tied_embeddings, the embedding for lm_head.weight and the other way round.
- *  The result's name is the stored one. Weights that are stored in parts are found by their joint name, and
- *  have no data before clef_model_weight() was asked for it. */
+/** The tensor with that name, NULL if there is none; borrowed from the model; O(log n). The result's name is
+ *  the stored one. In a folder two more spellings are tried: without the base model's prefix (GPT2Model
+ *  stores "transformer.h.0..." as "h.0...", others drop "model."), and, if tied_embeddings, the embedding for
+ *  lm_head.weight and the reverse. Weights that are stored in parts are found by their joint name; they have
+ *  no data until clef_model_weight() was called. */
 const clef_tensor_info *clef__model_find(const clef_model *model, const char *name);
 
 #endif

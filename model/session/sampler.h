@@ -5,8 +5,8 @@
 #include "clef/generate.h"
 #include "graph/op/sample.h"
 
-/** The options as the op takes them; draw 0 is of the token at position `first`. NULL: greedy. CLEF_E_ARG for
- *  one out of range. */
+/** Writes the options in the form of the op clef_sample(). Draw 0 belongs to the token at position `first`.
+ *  opts NULL: greedy. CLEF_E_ARG for an option out of range. */
 clef_status clef__sampler_options(const clef_sampler_opts *opts, int32_t first, sample_options *out,
                                   clef_error *err);
 

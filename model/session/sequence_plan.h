@@ -1,29 +1,28 @@
-/* A plan that takes whole sequences of one length, made for the longest so far: what embedders and
- * classifiers run. */
+/* A plan that runs whole sequences of equal length, made for the longest one so far. Embedders and
+ * classifiers use it. */
 #ifndef CLEF_MODEL_SEQUENCE_PLAN_H
 #define CLEF_MODEL_SEQUENCE_PLAN_H
 
 #include "clef/model.h"
 #include "clef/plan.h"
 
-/** dev to max_tokens are set by the owner. Finished by clef__sequence_plan_finish() in any state, zeroed
- *  too. */
+/** The owner sets dev to max_tokens. clef__sequence_plan_finish() accepts it in any state, also zeroed. */
 typedef struct clef_sequence_plan {
     clef_device    *dev;
     clef_model     *model;
     clef_build_opts build;  /* n_context, n_batch and n_sequences are set when the plan is made */
     clef_plan_opts  opts;
-    const char     *output; /* the name of what is read */
+    const char     *output; /* the name of the output */
     int32_t         n_batch, max_tokens;
 
     clef_plan *plan;         /* NULL before the first use */
     int32_t    max_B, max_T; /* its bounds */
-    int32_t    ids, types, pos, out, B, T, S; /* numbers of inputs (-1: none), output and symbols (0: none) */
-    int32_t   *zeros;        /* [max_B]: positions to begin at */
+    int32_t    ids, types, pos, out, B, T, S; /* indices of inputs (-1: none), output and symbols (0: none) */
+    int32_t   *zeros;        /* [max_B]: the start position of each sequence, 0 */
 } clef_sequence_plan;
 
-/** Makes a plan for sequences of up to `longest` tokens, unless there is one: for the next power of two, from
- *  64 on, up to max_tokens; and for n_batch sequences, or fewer where they would be more than 16384
+/** Makes a plan for sequences of up to `longest` tokens, unless there is one. Its length is the next power of
+ *  two, at least 64 and at most max_tokens. Its batch is n_batch, or less where that would be more than 16384
  *  tokens. */
 clef_status clef__sequence_plan_for(clef_sequence_plan *p, int32_t longest, clef_error *err);
 /** Runs ids [B, T] (types: NULL, or [B, T]) and reads the output, n_bytes. */

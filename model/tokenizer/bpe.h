@@ -17,7 +17,7 @@ typedef struct clef__bpe clef__bpe;
 struct clef__bpe {
     clef__token_model base;
     clef__bpe_opts    opts;
-    /** Whether l and r, adjacent in `text`, merge; if so, with which rank and into which token. */
+    /** Returns 1 if l and r, adjacent in `text`, merge, and then sets the rank and the new token. */
     int (*pair)(const clef__bpe *bpe, const char *text, const clef__bpe_symbol *l, const clef__bpe_symbol *r,
                 uint32_t *rank, int32_t *id);
     clef__bpe_slot *pairs; /* by ranks */
@@ -30,8 +30,8 @@ struct clef__bpe {
     char            prefix[CLEF_BPE_AFFIX], suffix[CLEF_BPE_AFFIX];
     size_t          n_prefix, n_suffix;
     clef__word_cuts cuts;
-    int             merges_bytes; /* a merge involves a byte token or <unk>, whose text is not what it
-                                     stands for */
+    int             merges_bytes; /* a merge involves a byte token or <unk>, whose text differs from the
+                                     bytes that it means */
 };
 
 static inline size_t clef__bpe_pair_hash(uint64_t key)
@@ -40,7 +40,7 @@ static inline size_t clef__bpe_pair_hash(uint64_t key)
     return (size_t)(key >> 29);
 }
 
-/** The slot of a pair, or the free one where it would be. n_slots > 0. */
+/** The slot of a pair, or the free slot for it. n_slots > 0. */
 static inline clef__bpe_slot *clef__bpe_find_slot(const clef__bpe *bpe, uint64_t key)
 {
     size_t i = clef__bpe_pair_hash(key) & (bpe->n_slots - 1);
@@ -49,7 +49,7 @@ static inline clef__bpe_slot *clef__bpe_find_slot(const clef__bpe *bpe, uint64_t
     return &bpe->pairs[i];
 }
 
-/* The functions of the two kinds, by ranks and by scores. */
+/* The encode functions of both kinds, by ranks and by scores. */
 clef_status clef__bpe_encode_by_rank(const clef__token_model *model, clef__encoding *enc, const char *text,
                                      size_t n);
 clef_status clef__bpe_encode_by_score(const clef__token_model *model, clef__encoding *enc, const char *text,

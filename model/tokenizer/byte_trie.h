@@ -1,4 +1,4 @@
-/* A trie over byte strings, which finds every key that a text begins with, one look-up for each byte. */
+/* A trie over byte strings. It finds every key that a text begins with, in one look-up for each byte. */
 #ifndef CLEF_MODEL_BYTE_TRIE_H
 #define CLEF_MODEL_BYTE_TRIE_H
 
@@ -12,7 +12,7 @@ typedef struct clef__byte_edge {
     uint32_t node; /* 0: a free slot */
 } clef__byte_edge;
 
-/** Zeroed is empty. */
+/** An empty trie is zeroed. */
 typedef struct clef__byte_trie {
     clef__byte_edge *edges;
     size_t          n_edges, n_slots;

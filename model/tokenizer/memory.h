@@ -7,7 +7,7 @@
 
 #include "clef/status.h"
 
-/** A growing byte string; zeroed is empty. */
+/** A growing byte string; a zeroed one is empty. */
 typedef struct clef__chars {
     char  *at;
     size_t n, capacity;
@@ -17,7 +17,7 @@ clef_status clef__chars_reserve(clef__chars *chars, size_t n_more, clef_error *e
 clef_status clef__chars_append(clef__chars *chars, const char *text, size_t n, clef_error *err);
 void        clef__chars_finish(clef__chars *chars);
 
-/** A growing list of token ids; zeroed is empty. */
+/** A growing list of token ids; a zeroed one is empty. */
 typedef struct clef__ids {
     int32_t *at;
     size_t   n, capacity;
@@ -25,14 +25,14 @@ typedef struct clef__ids {
 
 clef_status clef__ids_push(clef__ids *ids, int32_t id, clef_error *err);
 
-/** Strings that never move and are freed together; zeroed is empty. */
+/** Strings that never move and are freed together; a zeroed one is empty. */
 typedef struct clef__text_block clef__text_block;
 typedef struct clef__text_arena {
     clef__text_block *last;
     size_t            used;
 } clef__text_arena;
 
-/** A NUL-terminated copy, which may hold NULs inside too; NULL without memory. */
+/** A NUL-terminated copy of n bytes, which may contain NULs; NULL when out of memory. */
 char *clef__text_arena_copy(clef__text_arena *arena, const char *text, size_t n);
 void  clef__text_arena_finish(clef__text_arena *arena);
 

@@ -1,7 +1,7 @@
 /* The stages of a tokenizer around its model: normalizers, pre-tokenizers and decoders.
  *
- * A stage knows its own settings and the scratch memory of one encoding; it does not know the tokenizer. A
- * further one is a function, its builder below, and one line in a reader's table of names. */
+ * A stage knows its own settings and the scratch memory of one encoding, but not the tokenizer. To add one,
+ * write a function, its builder below, and one line in a reader's table of names. */
 #ifndef CLEF_MODEL_TOKENIZER_STAGES_H
 #define CLEF_MODEL_TOKENIZER_STAGES_H
 
@@ -22,7 +22,7 @@ typedef struct clef__encoding {
     const clef__stages      *stages;
     const clef__token_model *model;
     clef__ids            ids;
-    clef__chars          normal[2];                  /* written by the normalizers in turn */
+    clef__chars          normal[2];                  /* written by the normalizers, alternately */
     clef__chars          pre[CLEF_MAX_TOKEN_STAGES]; /* text that pre-tokenizer i changed */
     clef__regex_run      regex;
     clef__bpe_symbol    *symbols; /* of the BPE model, with their capacity */
@@ -37,7 +37,7 @@ typedef struct clef__encoding {
 typedef struct clef__fragment {
     const char *text;
     size_t      n;
-    int         first; /* begins where the whole text begins */
+    int         first; /* 1: at the begin of the whole text */
 } clef__fragment;
 
 /** Pushes the ids of the added tokens in a fragment; each part between them goes to `rest` (added.c). */
@@ -89,7 +89,7 @@ struct clef__decoder {
     int32_t       start, stop; /* how often at each end; `start` is a flag too */
 };
 
-/** What a text's first token loses, and what stands between tokens, after the decoders changed each token. */
+/** What the text's first token loses, and the separator of tokens, after the decoders changed each token. */
 typedef enum clef__first_token {
     CLEF_FIRST_AS_IS,
     CLEF_FIRST_DROPS_SPACE,  /* one leading space of the whole text */
@@ -110,7 +110,7 @@ struct clef__stages {
     size_t             n_normalizers, n_pretokenizers, n_decoders;
     clef__first_token  first_token;
     int32_t            joins_repeats; /* equal tokens in a row are written once (CTC) */
-    clef__bert_opts    bert;          /* of clef__normalizer_bert(): a GGUF file records them */
+    clef__bert_opts    bert;          /* of clef__normalizer_bert(), as recorded in a GGUF file */
 };
 
 void clef__stages_finish(clef__stages *stages);
@@ -125,7 +125,8 @@ clef_status clef__pretokenize(clef__encoding *enc, size_t index, clef__fragment 
 clef_status clef__decode_token(const clef__stages *stages, int first, const char *text, size_t n,
                                clef__chars work[2], clef_error *err);
 
-/** Adds a stage like `like`, whose strings are copied. like->pattern.regex is taken over, also on failure. */
+/** Adds a stage like `like`, whose strings are copied. Ownership of like->pattern.regex moves to the stage,
+ *  also on failure. */
 clef_status clef__normalizer_append(clef__stages *stages, const clef__normalizer *like, clef_error *err);
 clef_status clef__pretokenizer_append(clef__stages *stages, const clef__pretokenizer *like, clef_error *err);
 clef_status clef__decoder_append(clef__stages *stages, const clef__decoder *like, clef_error *err);
@@ -138,7 +139,7 @@ typedef enum clef__unicode_form {
 enum { CLEF_STRIP_LEFT = 1, CLEF_STRIP_RIGHT = 2 };
 
 clef_status clef__normalizer_prepend(clef__stages *stages, const char *text, size_t n, clef_error *err);
-/** pattern->regex is taken over, also on failure; pattern->text is copied. */
+/** Ownership of pattern->regex moves here, also on failure; pattern->text is copied. */
 clef_status clef__normalizer_replace(clef__stages *stages, const clef__pattern *pattern, const char *text,
                                      size_t n, clef_error *err);
 clef_status clef__normalizer_unicode(clef__stages *stages, clef__unicode_form form, clef_error *err);
@@ -148,12 +149,13 @@ clef_status clef__normalizer_bert(clef__stages *stages, const clef__bert_opts *o
 clef_status clef__normalizer_strip_accents(clef__stages *stages, clef_error *err);
 clef_status clef__normalizer_nmt(clef__stages *stages, clef_error *err);
 clef_status clef__normalizer_byte_level(clef__stages *stages, clef_error *err);
-/** Drops spaces at both ends and makes runs of them one. escape: 1 where U+2581 at the end is a space too. */
+/** Drops spaces at both ends and replaces a run of spaces by one. escape: 1: U+2581 at the end counts as a
+ *  space. */
 clef_status clef__normalizer_squeeze(clef__stages *stages, int32_t escape, clef_error *err);
 /** How a charsmap is applied: to the longest key at each place (SentencePiece), or to each grapheme (Hugging
  *  Face). */
 typedef enum clef__charsmap_use { CLEF_CHARSMAP_LONGEST, CLEF_CHARSMAP_GRAPHEMES } clef__charsmap_use;
-/** The data is copied; 0 bytes add no stage. CLEF_E_FORMAT: not of that layout. */
+/** The data is copied; 0 bytes add no stage. CLEF_E_FORMAT: the layout is wrong. */
 clef_status clef__normalizer_charsmap(clef__stages *stages, const char *data, size_t n,
                                       clef__charsmap_use use, clef_error *err);
 
@@ -174,15 +176,14 @@ enum { CLEF_SPLIT_INVERT = 1, CLEF_METASPACE_SPLITS = 2 };
 
 extern const char clef__gpt2_regex[], clef__jais2_regex[];
 
-/** pattern->regex is taken over, also on failure; pattern->text is copied. */
+/** Ownership of pattern->regex moves here, also on failure; pattern->text is copied. */
 clef_status clef__pretokenizer_split(clef__stages *stages, const clef__pattern *pattern,
                                      clef__split_behavior behavior, uint32_t flags, clef_error *err);
-/** Splits at a regex. Those that take quadratic time are recognised by their text and run by a linear
- *  function instead. */
+/** Splits at a regex. A known regex that takes quadratic time is replaced by a linear function. */
 clef_status clef__pretokenizer_regex(clef__stages *stages, const char *regex, clef__split_behavior behavior,
                                      clef_error *err);
-/** Adds the linear stage for the two regexes that group a number's digits by three. Returns 0, and adds
- *  nothing, for any other regex; *st is the status of adding. */
+/** Adds a linear stage for the two regexes that group a number's digits by three. Returns 0 and adds nothing
+ *  for any other regex; *st is the status of adding. */
 int clef__pretokenizer_thousands(clef__stages *stages, const char *regex, clef__split_behavior behavior,
                                  clef_status *st, clef_error *err);
 /** Splits at characters of a class. */
@@ -190,7 +191,7 @@ clef_status clef__pretokenizer_chars(clef__stages *stages, int (*is)(uint32_t co
                                      clef__split_behavior behavior, clef_error *err);
 /** Replaces each byte of the text by GPT-2's character for it. */
 clef_status clef__pretokenizer_byte_chars(clef__stages *stages, clef_error *err);
-/** Cuts pieces of `length` characters. */
+/** Cuts the text into pieces of `length` characters. */
 clef_status clef__pretokenizer_fixed(clef__stages *stages, uint32_t length, clef_error *err);
 /** Puts a space before a piece that does not begin with one. */
 clef_status clef__pretokenizer_prefix_space(clef__stages *stages, clef_error *err);

@@ -1,9 +1,10 @@
-/* The inside of a tokenizer: a vocabulary, a model, the stages around it, and the special tokens of a text.
+/* What a tokenizer consists of: a vocabulary, a model, the stages around it, and special tokens.
  *
- *   text → repair UTF-8 → split off added tokens (raw) → normalizers → split off added tokens (normalised) →
- *        pre-tokenizers → model → template → ids
- *   ids  → bytes of each token, made once by the decoders → what the first token loses → repair UTF-8 → text
- */
+ *   text -> repair UTF-8 -> split off added tokens (raw)
+ *        -> normalizers  -> split off added tokens (normalised)
+ *        -> pre-tokenizers -> model -> template -> ids
+ *   ids  -> bytes of each token, made once by the decoders
+ *        -> remove what the first token loses -> repair UTF-8 -> text */
 #ifndef CLEF_MODEL_TOKENIZER_H
 #define CLEF_MODEL_TOKENIZER_H
 
@@ -15,7 +16,7 @@
 /** How SentencePiece treats spaces before it cuts a text. */
 typedef struct clef__spm_spaces {
     int32_t     add_prefix; /* a space before the text */
-    int32_t     squeeze;    /* runs of spaces become one, those at the ends vanish */
+    int32_t     squeeze;    /* spaces at both ends are dropped, other runs become one */
     int32_t     escape;     /* spaces are written as U+2581 */
     const char *charsmap;   /* applied first; n_charsmap 0: none */
     size_t      n_charsmap;
@@ -23,7 +24,7 @@ typedef struct clef__spm_spaces {
 
 enum { CLEF_MAX_AROUND = 8, CLEF_MAX_TEMPLATE = 40 };
 
-/** What a post-processor makes of one text or of two: tokens and texts in order. */
+/** The result of a post-processor for one text or two: special tokens and texts in order. */
 enum { CLEF_TEMPLATE_A = -1, CLEF_TEMPLATE_B = -2 };
 typedef struct clef__template {
     struct {
@@ -39,15 +40,15 @@ struct clef_tokenizer {
     clef__token_model *model;
     int32_t            before[CLEF_MAX_AROUND], after[CLEF_MAX_AROUND]; /* special tokens around one text */
     int32_t            n_before, n_after;
-    clef__template     single, pair;                       /* the same with types, for one text and for two */
+    clef__template     single, pair;                       /* with token types: of one text, of two */
     int32_t            bos, eos, unk, sep, pad, cls, mask; /* -1: none */
     clef__spm_spaces   spaces;        /* of SentencePiece; its charsmap is in stages.normalizers[0] */
-    int32_t            byte_fallback; /* SentencePiece's pieces of bytes are used */
+    int32_t            byte_fallback; /* 1: unknown characters are encoded by SentencePiece's byte pieces */
 };
 
 /* ---- building one (build.c) */
 
-/** An empty tokenizer, NULL without memory; clef_tokenizer_close() frees it. */
+/** Makes an empty tokenizer; NULL when out of memory. Free it with clef_tokenizer_close(). */
 clef_tokenizer *clef__tokenizer_new(void);
 
 typedef enum clef__text_side { CLEF_BEFORE_TEXT, CLEF_AFTER_TEXT } clef__text_side;

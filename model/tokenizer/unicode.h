@@ -4,10 +4,10 @@
 
 #include "model/tokenizer/memory.h"
 
-/** Appends the ranges that a property of Oniguruma ("L", "Nd", "Han") has and PCRE2's may lack, as items of
- *  a class: \x{A}-\x{B}... */
+/** Appends the ranges of an Oniguruma property ("L", "Nd", "Han") that PCRE2's may lack, as items of a class:
+ *  \x{A}-\x{B}... */
 clef_status clef__unicode_newer(const char *property, size_t n, clef__chars *out, clef_error *err);
-/** Whether valid UTF-8 has a character of any of those ranges. */
+/** 1 if valid UTF-8 has a character of any of those ranges. */
 int clef__unicode_has_newer(const char *text, size_t n);
 
 /** \w of Rust's regexes (UTS 18, annex C): Alphabetic, marks, decimal numbers, connectors, joiners. */
@@ -27,12 +27,12 @@ int clef__is_mark(uint32_t code);
  *  around. */
 int clef__is_bert_control(uint32_t code);
 int clef__is_bert_cjk(uint32_t code);
-/** Whether the normalizers decompose a character: 0 for those that are newer than they are. */
+/** 1 if the normalizers decompose a character: 0 for characters that are newer than the normalizers. */
 int clef__unicode_decomposes(uint32_t code);
-/** Whether a combining mark is newer than the normalizers, which take it for an ordinary character. */
+/** 1 if a combining mark is newer than the normalizers, which treat it as an ordinary character. */
 int clef__unicode_is_newer_mark(uint32_t code);
-/** A character whose grapheme breaks in utf8proc are those of `code` in Unicode 17: `code` itself, except
- *  for those of up to three bytes on which the two disagree. */
+/** A character that has in utf8proc the grapheme breaks that `code` has in Unicode 17. It is `code` itself,
+ *  except for characters of up to three bytes on which the two disagree. */
 uint32_t clef__unicode_grapheme_class(uint32_t code);
 
 #endif

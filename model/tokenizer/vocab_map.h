@@ -17,7 +17,7 @@ typedef struct clef__vocab_slot {
 typedef struct clef__vocab_map {
     clef__vocab_slot *slots;
     size_t            n_slots, n;
-    size_t            longest; /* bytes of the longest key */
+    size_t            longest; /* bytes in the longest key */
 } clef__vocab_map;
 
 /** Adds a key or replaces its id. `text` is not NULL and must outlive the map; n_bytes may be 0. A zeroed

@@ -87,8 +87,8 @@ void clef__os_set_env(const char *name, const char *value);
  *  all. */
 void clef__os_parallel(int32_t n, void (*work)(void *user, int32_t i), void *user);
 /** Starts a program (argv[0] is its path; NULL ends the list). It has this process's environment, changed by
- *  the "NAME=value" of `environment` (NULL ends it, CLEF_OS_MAX_SET at most). Its stdin, stdout and stderr are
- *  the null device: a driver that dies in a trial would otherwise write to the user's terminal.
+ *  the "NAME=value" of `environment` (NULL ends it, CLEF_OS_MAX_SET at most). Its stdin, stdout and stderr
+ *  are the null device: a driver that dies in a trial would otherwise write to the user's terminal.
  *  CLEF_E_IO, CLEF_E_NOMEM. */
 enum { CLEF_OS_MAX_SET = 4 };
 clef_status clef__os_spawn(const char *const *argv, const char *const *environment, int64_t *process,

@@ -21,7 +21,7 @@ clef_status clef__tokenizer_read_spm(clef_tokenizer *tok, const char *path, clef
 /** The tokenizer.ggml.* keys of a GGUF file. */
 clef_status clef__tokenizer_read_gguf(clef_tokenizer *tok, const char *path, clef_error *err);
 
-/** The same formats in memory; `name` is for messages. */
+/** The readers of text in memory; `name` is for messages. */
 clef_status clef__tokenizer_parse_json(clef_tokenizer *tok, const char *text, size_t n, const char *name,
                                        clef_error *err);
 clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, size_t n, const char *name,
@@ -29,38 +29,38 @@ clef_status clef__tokenizer_parse_spm(clef_tokenizer *tok, const void *data, siz
 struct clef_gguf;
 clef_status clef__tokenizer_parse_gguf(clef_tokenizer *tok, const struct clef_gguf *gguf, const char *name,
                                        clef_error *err);
-/** tiktoken's lines, "base64 rank" each. Regex and special tokens follow from the file's name, or, for a
- *  file of Llama 3's size, from Llama 3. */
+/** Parses tiktoken's lines, "base64 rank" each. The file's name decides the regex and the special tokens. A
+ *  file of Llama 3's size has Llama 3's. */
 clef_status clef__tokenizer_parse_tiktoken(clef_tokenizer *tok, const char *text, size_t n, const char *name,
                                            clef_error *err);
-/** Whether the first line is one of tiktoken's. */
+/** 1 if the first line is a line of tiktoken. */
 int clef__is_tiktoken(const char *text, size_t n);
 
 /* ---- what several readers share */
 
-/** Files beside a tokenizer (read_config.c): 1, 0, or -1 where none of them says anything. */
+/** Settings in the files beside a tokenizer (read_config.c): 1, 0, or -1 if no file has the setting. */
 typedef struct clef__token_config {
     int32_t add_bos, add_eos;
     int32_t lowercase, strip_accents, space_cjk; /* BERT's */
 } clef__token_config;
-/** Reads tokenizer_config.json, special_tokens_map.json and config.json beside `path`, those that exist,
- *  and sets the roles of special tokens that they name. */
+/** Reads tokenizer_config.json, special_tokens_map.json and config.json beside `path`, if they exist, and
+ *  sets the roles of the special tokens that they name. */
 clef_status clef__tokenizer_read_config(clef_tokenizer *tok, const char *path, clef__token_config *out,
                                         clef_error *err);
-/** Sets the roles that no file has named by the texts that nearly all models use for them. */
+/** Sets the roles that no file has named, by the texts that nearly all models use for them. */
 void clef__tokenizer_guess_roles(clef_tokenizer *tok);
-/** `name` in the folder of `path`, into out. CLEF_E_LIMIT: it does not fit. */
+/** Writes the path of `name` in the folder of `path` to `out`. CLEF_E_LIMIT: it does not fit. */
 clef_status clef__beside(const char *path, const char *name, char *out, size_t capacity, clef_error *err);
 
-/** BERT's stages, model and special tokens (bert_parts.c), for a vocabulary whose words inside a word
- *  begin with "##"; seals the tokenizer. lowercase -1: as the vocabulary shows; strip_accents -1: as
+/** Adds BERT's stages, model and special tokens (bert_parts.c) and seals the tokenizer. In the vocabulary,
+ *  pieces inside a word begin with "##". lowercase -1: as the vocabulary shows; strip_accents -1: as
  *  lowercase. */
 clef_status clef__bert_parts(clef_tokenizer *tok, const clef__token_config *config, const char *name,
                              clef_error *err);
 
 /* ---- SentencePiece's vocabulary, from its own file or from GGUF (spm_parts.c) */
 
-/** As sentencepiece_model.proto numbers them, and GGUF after it. */
+/** Numbered as in sentencepiece_model.proto, and in GGUF. */
 typedef enum clef__piece_type {
     CLEF_PIECE_NORMAL = 1,
     CLEF_PIECE_UNKNOWN,
@@ -74,12 +74,12 @@ typedef struct clef__spm_opts {
     int32_t unigram; /* 0: BPE */
     int32_t byte_fallback, unk;
 } clef__spm_opts;
-/** Creates the model, before the first piece. */
+/** Creates the model. Call it before the first piece. */
 clef_status clef__spm_create(clef_tokenizer *tok, const clef__spm_opts *opts, clef_error *err);
-/** Sets a piece's text and enters it in the model as its type says. */
+/** Sets a piece's text and adds it to the model by its type. */
 clef_status clef__spm_piece(clef_tokenizer *tok, int32_t id, const char *text, size_t n, int64_t type,
                             double score, clef_error *err);
-/** After the last piece: adds the stages and seals the tokenizer. */
+/** Call it after the last piece: adds the stages and seals the tokenizer. */
 clef_status clef__spm_finish(clef_tokenizer *tok, const clef__spm_spaces *spaces, clef_error *err);
 
 #endif

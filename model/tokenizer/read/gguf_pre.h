@@ -16,11 +16,11 @@ typedef struct clef__gguf_pre {
     int32_t     escapes;    /* not byte-level: spaces are written as U+2581, unknown characters as bytes */
 } clef__gguf_pre;
 
-/** CLEF_E_UNSUPPORTED: the message has the name, those that are known, and `path`. */
+/** CLEF_E_UNSUPPORTED: the message contains the name, the known names and `path`. */
 clef_status clef__gguf_pre_find(const char *name, const char *path, const clef__gguf_pre **out,
                                 clef_error *err);
 
-/** Of the entries with these n_regexes regexes, the one that agrees most with `like` in nfc, ignore_merges
+/** Of the entries with these n_regexes regexes, the one that agrees best with `like` in nfc, ignore_merges
  *  and is_roberta; NULL if none has the regexes. */
 const clef__gguf_pre *clef__gguf_pre_of(const clef__gguf_pre *like, size_t n_regexes);
 
