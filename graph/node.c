@@ -21,6 +21,15 @@ const char *clef_op_formula(int32_t i)
     return i >= 0 && i < CLEF_N_OPS ? clef__ops[i]->formula : NULL;
 }
 
+int clef_value_row_range(const clef_value *v, int32_t i, clef_row_range *out)
+{
+    const clef_op_def *def = v->op == CLEF_OP_NONE ? NULL : clef__ops[v->op];
+    if (!def || i < 0 || i >= v->n_in || !v->in[i] || !(def->row_numbers >> i & 1))
+        return 0;
+    *out = def->row_range(v);
+    return 1;
+}
+
 static int dtype_fits(uint32_t flags, clef_dtype t)
 {
     const uint32_t wanted =

@@ -131,6 +131,8 @@ typedef struct clef_op_def {
     int32_t in_place; /* bit i: the result may overwrite input i, if that is dense, of equal size and not
                          used later */
     int (*in_place_if)(const clef_value *n); /* NULL, or 0 for a node that may not do so */
+    int32_t row_numbers; /* bit i: the integers of input i number rows, which row_range describes */
+    clef_row_range (*row_range)(const clef_value *n);
     int32_t at_load;  /* 1: a node whose inputs are all weights runs once, when the plan is created */
     clef__proof_kind proof;
     /** Makes a small node that launches the same kernels (graph/shrink.h). If this or its result is NULL, the

@@ -99,6 +99,11 @@ static clef_status cache_reorder_lower(clef_lowering *lo, const clef_value *n, c
                         err);
 }
 
+static clef_row_range cache_reorder_rows(const clef_value *n)
+{
+    return (clef_row_range){.n_rows = n->in[0]->shape.dim[0], .span = clef_n(1)};
+}
+
 const clef_op_def clef__op_cache_reorder = {
     .name = "cache_reorder",
     .formula = "cache[b, h, s, :] = cache before[order[b], h, s, :] for s < rows; out is the cache",
@@ -107,6 +112,8 @@ const clef_op_def clef__op_cache_reorder = {
     .in = {CLEF_IN_WEIGHT, CLEF_IN_I32 | CLEF_IN_DENSE},
     .attrs = cache_reorder_attrs,
     .attr_bytes = sizeof(clef_cache_reorder_opts),
+    .row_numbers = 1 << 1,
+    .row_range = cache_reorder_rows,
     .infer = cache_reorder_infer,
     .ref = cache_reorder_ref,
     .cost = cache_reorder_cost,

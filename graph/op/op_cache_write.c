@@ -103,12 +103,19 @@ static clef_status cache_write_lower(clef_lowering *lo, const clef_value *n, cle
     return clef__cache_write_launch(lo, &args, n, x, pos, err);
 }
 
+static clef_row_range cache_write_rows(const clef_value *n)
+{
+    return (clef_row_range){.n_rows = n->in[0]->shape.dim[2], .span = n->in[1]->shape.dim[2]};
+}
+
 const clef_op_def clef__op_cache_write = {
     .name = "cache_write",
     .formula = "cache[b, h, pos[b] + t, :] = x[b, h, t, :]; out is the cache",
     .n_min = 2,
     .n_max = 3,
     .in = {CLEF_IN_WEIGHT, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .row_numbers = 1 << 2,
+    .row_range = cache_write_rows,
     .infer = cache_write_infer,
     .ref = cache_write_ref,
     .cost = cache_write_cost,

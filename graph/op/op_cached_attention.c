@@ -448,6 +448,11 @@ const clef_variant clef__cached_attention_parts = {.name = "parts", .lower = par
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
+static clef_row_range cached_rows(const clef_value *n)
+{
+    return (clef_row_range){.n_rows = sliced(n->in[K_CACHE])->shape.dim[2], .span = n->in[Q]->shape.dim[1]};
+}
+
 const clef_op_def clef__op_cached_attention = {
     .name = "cached_attention",
     .formula = "out = attention(q', write(k_cache, k'), write(v_cache, v)), where q' and k' are "
@@ -461,6 +466,8 @@ const clef_op_def clef__op_cached_attention = {
            CLEF_IN_WEIGHT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .attrs = cached_attrs,
     .attr_bytes = sizeof(clef_cached_attention_opts),
+    .row_numbers = 1 << POS,
+    .row_range = cached_rows,
     .infer = cached_infer,
     .ref = cached_ref,
     .cost = cached_cost,

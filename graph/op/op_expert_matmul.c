@@ -112,6 +112,11 @@ static clef_status expert_lower(clef_lowering *lo, const clef_value *n, clef_err
                         err);
 }
 
+static clef_row_range expert_rows(const clef_value *n)
+{
+    return (clef_row_range){.n_rows = n->in[1]->shape.dim[0], .span = clef_n(1)};
+}
+
 const clef_op_def clef__op_expert_matmul = {
     .name = "expert_matmul",
     .formula =
@@ -122,6 +127,8 @@ const clef_op_def clef__op_expert_matmul = {
            CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .attrs = expert_attrs,
     .attr_bytes = sizeof(clef_expert_matmul_opts),
+    .row_numbers = 1 << 2,
+    .row_range = expert_rows,
     .infer = expert_infer,
     .ref = expert_ref,
     .cost = expert_cost,

@@ -119,6 +119,12 @@ static clef_value *gather_shrink(clef__shrinker *s, const clef_value *n)
     return clef__node(clef__shrink_graph(s), CLEF_OP_gather, in, 2, o);
 }
 
+static clef_row_range gather_rows(const clef_value *n)
+{
+    const clef_gather_opts *o = (const void *)n->attr;
+    return (clef_row_range){.first = o->first, .n_rows = n->in[0]->shape.dim[o->axis], .span = clef_n(1)};
+}
+
 const clef_op_def clef__op_gather = {
     .name = "gather",
     .formula = "out[.., i, ..] = table[.., ids[i], ..] along an axis; an id outside gives zeros",
@@ -127,6 +133,8 @@ const clef_op_def clef__op_gather = {
     .in = {CLEF_IN_WEIGHT | CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE},
     .attrs = gather_attrs,
     .attr_bytes = sizeof(clef_gather_opts),
+    .row_numbers = 1 << 1,
+    .row_range = gather_rows,
     .infer = gather_infer,
     .ref = gather_ref,
     .cost = gather_cost,

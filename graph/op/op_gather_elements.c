@@ -54,12 +54,19 @@ static clef_status gather_elements_lower(clef_lowering *lo, const clef_value *n,
                         err);
 }
 
+static clef_row_range gather_elements_rows(const clef_value *n)
+{
+    return (clef_row_range){.n_rows = clef__dim_right(&n->in[0]->shape, 0), .span = clef_n(1)};
+}
+
 const clef_op_def clef__op_gather_elements = {
     .name = "gather_elements",
     .formula = "out[.., j] = x[.., ids[.., j]]; an id outside gives 0",
     .n_min = 2,
     .n_max = 2,
     .in = {CLEF_IN_F32 | CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE},
+    .row_numbers = 1 << 1,
+    .row_range = gather_elements_rows,
     .infer = gather_elements_infer,
     .ref = gather_elements_ref,
     .cost = gather_elements_cost,

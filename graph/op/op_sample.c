@@ -160,6 +160,11 @@ static clef_status sample_lower(clef_lowering *lo, const clef_value *n, clef_err
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
+static clef_row_range history_rows(const clef_value *n)
+{
+    return (clef_row_range){.n_rows = n->in[HISTORY]->shape.dim[1], .span = n->in[IDS]->shape.dim[1]};
+}
+
 const clef_op_def clef__op_sample = {
     .name = "sample",
     .formula = "out = the next token of each row by penalty, top-k, top-p, min-p and a draw; ids = out, pos "
@@ -168,6 +173,8 @@ const clef_op_def clef__op_sample = {
     .n_max = N_IN,
     .in = {CLEF_IN_F32 | CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE,
            CLEF_IN_I32 | CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE},
+    .row_numbers = 1 << POS,
+    .row_range = history_rows,
     .infer = sample_infer,
     .ref = sample_ref,
     .cost = sample_cost,

@@ -126,9 +126,9 @@ CLEF_API clef_value *clef_named(clef_value *value, const char *format, ...);
 
 /** out[.., i, ..] = table[.., ids[i], ..] along `axis` of table, for ids I32; F32. The rank of out,
  *  rank(table) - 1 + rank(ids), is at most 4. An embedding lookup has axis 0 and a [vocab, d] table of any
- *  dtype. Along another axis, or with more than 2 dims, the table is F32. An id outside the table gives
- *  zeros, because the device cannot report it: check ids before a run. first: the id of row 0, if the table
- *  is a part of a larger one. */
+ *  dtype. Along another axis, or with more than 2 dims, the table is F32. first: the id of row 0, if the
+ *  table is a part of a larger one. An id outside the table gives zeros, because the device cannot report
+ *  it: check ids before a run (clef_value_row_range()). */
 typedef struct clef_gather_opts { int32_t axis, first; } clef_gather_opts;
 CLEF_API clef_value *clef_gather(clef_graph *graph, clef_value *table, clef_value *ids,
                                  const clef_gather_opts *opts);
@@ -379,6 +379,13 @@ typedef struct clef_value_info {
 CLEF_API clef_value_info clef_value_describe(const clef_value *value);
 /** Input i of a value; NULL where it is absent and beyond the last. *n, unless NULL, gets their number. */
 CLEF_API clef_value *clef_value_input(const clef_value *value, int32_t i, int32_t *n);
+/** Integers that number rows of a tensor, as the ids of clef_gather() and the positions of clef_cache_write()
+ *  do. An integer x stands for `span` rows from x on, all of which should be in first .. first + n_rows - 1.
+ */
+typedef struct clef_row_range { int64_t first; clef_dim n_rows, span; } clef_row_range;
+/** 1, and *out is set, when input i of the value numbers rows. Kernels cannot report a row that does not
+ *  exist: they read zeros and write nothing. Callers that take such integers from a user check them. */
+CLEF_API int clef_value_row_range(const clef_value *value, int32_t i, clef_row_range *out);
 /** Writes the value's line of the text form, with its newline. CLEF_E_IO. */
 CLEF_API clef_status clef_value_write_text(const clef_value *value, FILE *to, clef_error *err);
 /** The value of that name, or of that output name; NULL if there is none. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/inspect/npy.h"
+#include "tools/inspect/row_numbers.h"
 #include "tools/inspect/taps.h"
 #include "tools/inspect/values.h"
 
@@ -65,6 +66,8 @@ typedef struct eval {
     int32_t n_weights;
     int64_t symbols[CLEF_MAX_SYMBOLS];   /* symbol i + 1; 0: no input says */
     char *symbol_from[CLEF_MAX_SYMBOLS]; /* the input that said it */
+    row_uses rows;
+    int32_t n_outputs; /* the user's; the graph has those of `rows` behind them */
     clef_tensor_info *results;
     int32_t n_results;
 } eval;
@@ -195,20 +198,6 @@ static clef_status add_feed(eval *e, const clef_value_info *v, int32_t index, cl
     return f->name ? CLEF_OK : cli_error(err, CLEF_E_NOMEM, "out of host memory");
 }
 
-/* Ids outside the vocabulary would read as zeros on the device. */
-static clef_status check_ids(const eval *e, const char *name, clef_error *err)
-{
-    const int32_t n_vocab = clef_model_hparams(e->model)->n_vocab;
-    for (int32_t k = 0; k < e->n_feeds; k++) {
-        const int32_t *ids = e->feeds[k].data;
-        for (size_t i = 0; strcmp(e->feeds[k].name, name) == 0 && i < e->feeds[k].n_bytes / sizeof *ids; i++)
-            if (ids[i] < 0 || ids[i] >= n_vocab)
-                return cli_error(err, CLEF_E_ARG, "%s: %s: expected ids from 0 to %" PRId32 ", got %" PRId32,
-                                 e->o->in, name, n_vocab - 1, ids[i]);
-    }
-    return CLEF_OK;
-}
-
 /* Each input of the graph from IN; what IN does not hold is zeros for `pos`, an error for any other. */
 static clef_status collect_feeds(eval *e, clef_error *err)
 {
@@ -286,11 +275,7 @@ static clef_status build_model(eval *e, clef_error *err)
     status = clef_model_build(e->model, &opts, &e->graph, err);
     if (status == CLEF_OK)
         status = cli_graph_tap_patterns(e->graph, e->path, &e->o->taps, err);
-    if (status == CLEF_OK)
-        status = collect_feeds(e, err);
-    if (status == CLEF_OK)
-        status = check_ids(e, "decoder_input_ids", err);
-    return status == CLEF_OK ? check_ids(e, "input_ids", err) : status;
+    return status == CLEF_OK ? collect_feeds(e, err) : status;
 }
 
 /* Compares each weight that IN has with the graph's; converts it where the dtype is another. */
@@ -331,6 +316,22 @@ static clef_status build_text_graph(eval *e, clef_error *err)
     if (status == CLEF_OK)
         status = collect_weights(e, err);
     return status == CLEF_OK ? collect_feeds(e, err) : status;
+}
+
+/* Ids and positions of IN that are no rows are errors before the run; those that the graph computes are found
+ * after it. */
+static clef_status check_row_numbers(eval *e, clef_error *err)
+{
+    e->n_outputs = clef_graph_n_outputs(e->graph);
+    clef_status status = cli_row_uses_list(e->path, e->graph, &e->rows, err);
+    for (int32_t i = 0; i < e->n_feeds && status == CLEF_OK; i++) {
+        const feed *f = &e->feeds[i];
+        clef_tensor_info t = clef_tensor_file_get(e->in, clef_tensor_file_find(e->in, f->name));
+        t.data = f->data;
+        t.n_bytes = f->n_bytes;
+        status = cli_row_numbers_check(&e->rows, e->symbols, &t, err);
+    }
+    return status;
 }
 
 /* A clef_weight_source for text graphs, whose shapes collect_weights() has compared. */
@@ -381,7 +382,7 @@ static clef_status read_outputs(eval *e, clef_error *err)
     const cli_list *taps = &e->o->taps;
     const int taps_alone = taps->n && cli_is_npy(e->o->out);
     return cli_taps_read(e->plan, e->graph, e->model || taps_alone ? taps : NULL,
-                         taps_alone ? NULL : "logits", &e->results, &e->n_results, err);
+                         taps_alone ? NULL : "logits", e->n_outputs, &e->results, &e->n_results, err);
 }
 
 /* A cli_values_run: the graph is e->graph or a copy of it, optimised or with more outputs. */
@@ -401,6 +402,8 @@ static clef_status run_graph(void *user, const clef_graph *graph, clef_plan **pl
         status = bind_and_write(e, err);
     if (status == CLEF_OK)
         status = clef_plan_run(e->plan, err);
+    if (status == CLEF_OK)
+        status = cli_row_outputs_check(&e->rows, e->symbols, e->plan, err);
     *plan = e->plan;
     return status;
 }
@@ -429,6 +432,8 @@ static clef_status evaluate(eval *e, clef_error *err)
     clef_status status = clef_tensor_file_open(o->in, &e->in, err);
     if (status == CLEF_OK)
         status = cli_is_graph_file(e->path) ? build_text_graph(e, err) : build_model(e, err);
+    if (status == CLEF_OK)
+        status = check_row_numbers(e, err);
     if (status == CLEF_OK)
         status = cli_devices_open(o->device, o->split, &(clef_device_opts){.notice = cli_say_notice},
                                   &e->device, err);
@@ -459,6 +464,7 @@ static void eval_finish(eval *e)
     free(e->weights);
     for (int32_t i = 0; i < CLEF_MAX_SYMBOLS; i++)
         free(e->symbol_from[i]);
+    cli_row_uses_free(&e->rows);
     cli_taps_free(e->results, e->n_results);
     clef_plan_destroy(e->plan);
     clef_device_close(e->device);

@@ -16,7 +16,8 @@ static clef_status write_taps(const cli_inside_opts *o, cli_forward *f, const ch
     if (status == CLEF_OK)
         status = cli_forward_run(f, err);
     if (status == CLEF_OK)
-        status = cli_taps_read(f->plan, f->graph, &o->taps, NULL, &tensors, &n, err);
+        status = cli_taps_read(f->plan, f->graph, &o->taps, NULL, clef_graph_n_outputs(f->graph), &tensors,
+                               &n, err);
     if (status == CLEF_OK)
         status = cli_tensors_write(o->tap_out, tensors, n, err);
     cli_taps_free(tensors, n);

@@ -42,8 +42,7 @@ cli_list cli_plain_taps(const cli_list *taps)
     return plain;
 }
 
-/* What updates a cache, and what shows one, changes later. */
-static int shows_cache(const clef_value *v)
+int cli_shows_state(const clef_value *v)
 {
     clef_value_info info = clef_value_describe(v);
     while (info.op && (strcmp(info.op, "reshape") == 0 || strcmp(info.op, "permute") == 0 ||
@@ -54,7 +53,7 @@ static int shows_cache(const clef_value *v)
     return info.kind == CLEF_STATE || (info.op && strncmp(info.op, "cache_", 6) == 0);
 }
 
-static int is_output(const clef_graph *graph, const char *wanted)
+int cli_is_output(const clef_graph *graph, const char *wanted)
 {
     const char *name = NULL;
     for (int32_t i = 0; i < clef_graph_n_outputs(graph); i++)
@@ -72,10 +71,11 @@ clef_status cli_graph_tap_patterns(clef_graph *graph, const char *path, const cl
         for (int32_t k = 0; k < clef_graph_n_values(graph); k++) {
             clef_value *v = clef_graph_value(graph, k);
             const clef_value_info info = clef_value_describe(v);
-            if (info.kind != CLEF_COMPUTED || shows_cache(v) || !cli_pattern_fits(taps->items[i], info.name))
+            if (info.kind != CLEF_COMPUTED || cli_shows_state(v) ||
+                !cli_pattern_fits(taps->items[i], info.name))
                 continue;
             n++;
-            if (!is_output(graph, info.name))
+            if (!cli_is_output(graph, info.name))
                 clef_output(graph, info.name, v);
         }
         if (!n)
@@ -95,9 +95,8 @@ static int fits_one(const cli_list *taps, const char *name)
 }
 
 clef_status cli_taps_read(clef_plan *plan, const clef_graph *graph, const cli_list *taps, const char *also,
-                          clef_tensor_info **out, int32_t *n, clef_error *err)
+                          int32_t n_outputs, clef_tensor_info **out, int32_t *n, clef_error *err)
 {
-    const int32_t n_outputs = clef_graph_n_outputs(graph);
     *n = 0;
     *out = calloc((size_t)n_outputs + 1, sizeof **out);
     if (!*out)

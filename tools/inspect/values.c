@@ -1,6 +1,8 @@
 /* Reading values of a graph, and comparing them. */
 #include "tools/inspect/values.h"
 
+#include "tools/inspect/taps.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -121,13 +123,7 @@ clef_status cli_values_read_by(const clef_graph *of, cli_values_run run, void *u
     memset(out, 0, (size_t)n * sizeof *out);
     for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
         clef_value *v = clef_graph_find(graph, names[i]);
-        int is_output = 0;
-        for (int32_t k = 0; v && k < clef_graph_n_outputs(graph); k++) {
-            const char *name;
-            clef_graph_output(graph, k, &name);
-            is_output = is_output || strcmp(name, names[i]) == 0;
-        }
-        if (v && !is_output)
+        if (v && !cli_is_output(graph, names[i]))
             clef_output(graph, names[i], v);
     }
     if (status == CLEF_OK)

@@ -53,6 +53,30 @@ refused "an input that IN lacks" 1 "q in.safetensors" "$CLEF" eval "$tmp/missing
 printf 'input x f32 [3, 4]\ny = softmax(x)\noutput y\n' >"$tmp/shape.clef"
 refused "a shape that does not fit" 1 "x 4 [3," "$CLEF" eval "$tmp/shape.clef" --in "$tmp/in.safetensors" --out "$tmp/no"
 
+# Integers that number rows: an input's are checked before the run, those of a constant or a computed value after it.
+# x = [[1, 0, 0, 0, 9]], whose argmax is 4, and ids = [1, -1, 3].
+{
+  safetensors '{"x":{"dtype":"F32","shape":[1,5],"data_offsets":[0,20]},"ids":{"dtype":"I32","shape":[3],"data_offsets":[20,32]}}'
+  for x in 1065353216 0 0 0 1091567616 1 4294967295 3; do u32 "$x"; done
+} >"$tmp/rows.safetensors"
+rows() { # STATEMENTS, which make y of x, of its 5 rows r, and of ids
+  printf 'input x f32 [1, 5]\ninput ids i32 [3]\nr = reshape(x) : f32 [5, 1]\n%b\noutput y\n' "$1" >"$tmp/rows.clef"
+  "$CLEF" eval "$tmp/rows.clef" --in "$tmp/rows.safetensors" --out "$tmp/rows.npy" -q
+}
+refused "a negative id" 1 "rows.clef y gather ids 0 4 5 -1 [1]" rows 'y = gather(r, ids)'
+refused "an id beyond the table" 1 "y gather ids -1 1 3 [2]" rows 'p = slice(r) size=3\ny = gather(p, ids) first=-1'
+refused "an id beyond the row" 1 "y gather_elements i 0 4 5 -1 [0, 1]" \
+  rows 'i = reshape(ids) : i32 [1, 3]\ny = gather_elements(x, i)'
+refused "a constant id" 1 "y gather c 0 2 3 5 [1]" rows 'const t f32 [3] = 1, 2, 3\nconst c i32 [2] = 0, 5\ny = gather(t, c)'
+refused "a computed id" 1 "y gather i 0 2 3 4 [0]" rows 'i = argmax(x)\np = slice(r) size=3\ny = gather(p, i)'
+refused "a position behind the cache" 1 "y cache_write p 0 2 4 3 [0]" \
+  rows 'p = slice(ids) start=2 size=1\ns = reshape(x) : f32 [1, 1, 5, 1]\nt = slice(s) axis=2 size=2
+state k f32 [1, 1, 4, 1]\ny = cache_write(k, t, p)'
+refused "an order without its sequence" 1 "y cache_reorder o 0 1 2 -1 [0]" \
+  rows 'o = slice(ids) start=1 size=2\nstate k f32 [2, 1, 4, 1]\ny = cache_reorder(k, o)'
+check "ids that are rows" rows 'i = slice(ids) start=2 size=1\na = argmax(x)\nz = gather(r, a)\ng = gather(r, i)\ny = add(z, g)'
+same "the output alone is written" "9" "$(tail -c 4 "$tmp/rows.npy" | od -An -tf4 | tr -d ' ')"
+
 # A model: ids beyond the vocabulary, and what a decoder does not take.
 { safetensors '{"input_ids":{"dtype":"I32","shape":[1,2],"data_offsets":[0,8]}}'; u32 3; u32 4000; } >"$tmp/ids.safetensors"
 refused "an id beyond the vocabulary" 1 "input_ids 1023 4000" "$CLEF" eval --in "$tmp/ids.safetensors" --out "$tmp/no"
