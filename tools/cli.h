@@ -48,6 +48,8 @@ typedef struct cli_option {
     size_t             offset;  /* in the command's options struct */
     double             lo, hi;  /* INT, FLOAT */
     const char *const *choices; /* CHOICE: NULL ends them */
+    const char *(*choice)(int32_t i); /* TEXT: NULL, or value i of those that help and completions list; NULL
+                                         ends them */
     const char        *env;     /* a variable that gives the default; NULL: none */
 } cli_option;
 

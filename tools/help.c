@@ -48,15 +48,17 @@ append_text(char *out, size_t capacity, size_t n, const char *format, ...)
     return more < 0 ? n : n + (size_t)more < capacity ? n + (size_t)more : capacity - 1;
 }
 
+const char *cli_option_choice(const cli_option *o, int32_t i)
+{
+    return o->type == CLI_CHOICE ? o->choices[i] : o->choice ? o->choice(i) : NULL;
+}
+
 char *cli_option_text(const cli_option *o, char *out, size_t capacity)
 {
     size_t n = append_text(out, capacity, 0, "%s", o->help);
-    if (o->type == CLI_CHOICE) {
-        n = append_text(out, capacity, n, " (");
-        for (int32_t i = 0; o->choices[i]; i++)
-            n = append_text(out, capacity, n, "%s%s", i ? ", " : "", o->choices[i]);
-        n = append_text(out, capacity, n, ")");
-    }
+    for (int32_t i = 0; cli_option_choice(o, i); i++)
+        n = append_text(out, capacity, n, "%s%s%s", i ? ", " : " (", cli_option_choice(o, i),
+                        cli_option_choice(o, i + 1) ? "" : ")");
     if (o->env)
         append_text(out, capacity, n, " [$%s]", o->env);
     return out;

@@ -16,6 +16,8 @@ int cli_print_wrapped(const char *text, int at, int indent, FILE *to);
  *  moves on. */
 const char *cli_next_paragraph(const char **notes, size_t *n);
 
+/** Value i of those that the option takes; NULL where they end, or where any text is one. */
+const char *cli_option_choice(const cli_option *o, int32_t i);
 /** The help of an option with its choices and its variable, as one sentence or a few; in `out`. */
 char *cli_option_text(const cli_option *option, char *out, size_t capacity);
 

@@ -35,7 +35,7 @@ static const cli_option compare_option_table[] = {
      .help = "print range, mean, NaN and infinity counts of each value, up to the first NaN"},
     {.names = "tol", .type = CLI_FLOAT, .value = "X", AT(tol), .lo = 0, .hi = 1e30,
      .help = "tolerance: max |a - b| / max |b| of a value [0.001]"},
-    {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after),
+    {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after), .choice = clef_pass_name,
      .help = "compare the values of the graph after this pass; build: before any [drop]"},
     {.names = "save", .type = CLI_TEXT, .value = "FILE", AT(save),
      .help = "where to save the first node that differs, for `clef replay` [compare.clef]"},

@@ -32,7 +32,7 @@ static const cli_option eval_option_table[] = {
     {.names = "stats", .type = CLI_SWITCH, AT(stats),
      .help = "print range, mean, NaN and infinity counts of each value, up to the first NaN; without "
              "--after, before ops are fused"},
-    {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after),
+    {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after), .choice = clef_pass_name,
      .help = "run the passes up to this one; build: none"},
     DEVICES_OPTION(eval_options),
     COMPILE_OPTIONS(eval_options),

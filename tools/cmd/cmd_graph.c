@@ -89,6 +89,7 @@ static const cli_option graph_option_table[] = {
     {.names = "format", .type = CLI_CHOICE, .value = "HOW", AT(format), .choices = format_names,
      .help = "output format [by the ending of FILE, else text]"},
     {.names = "after", .type = CLI_TEXT, .value = "PASS", AT(after),
+     .choice = clef_pass_name,
      .help = "show the graph after this pass; build: before any [the last]"},
     {.names = "out", .letter = 'o', .type = CLI_TEXT, .value = "FILE", AT(out),
      .help = "write to this file instead of stdout"},
@@ -287,11 +288,8 @@ const cli_command cli_command_graph = {
     .name = "graph",
     .usage = "[MODEL] [--format text|json|dot|svg|png|html|onnx] [--after PASS] [-o FILE]",
     .summary = "Print a model's computation graph",
-    .notes = "MODEL may also be a graph in text form (graph.clef). The passes run in this order:"
-#define PASS(name) " " #name
-#include "graph/pass/passes.def"
-#undef PASS
-             ". ONNX shows the graph after drop, unless --after says otherwise.\n\n"
+    .notes = "MODEL may also be a graph in text form (graph.clef). The passes run in the "
+             "order that --after lists. ONNX shows the graph after drop, unless --after says otherwise.\n\n"
              "`clef graph diff A B` shows which nodes were added (+), removed (-) and changed (< >) between "
              "two models, graph files or passes (MODEL@build, MODEL@fuse). Its exit code is 0 when the "
              "graphs are equal. It takes --after, -o and the flags that build a graph.\n\n"

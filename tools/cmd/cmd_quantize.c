@@ -31,6 +31,7 @@ static const cli_option convert_option_table[] = {
      .value = "TYPE",
      .type = CLI_TEXT,
      .offset = offsetof(quantize_options, type),
+     .choice = clef_quantize_type,
      .help = "quantise matrices to this type, as `clef quantize` does"},
     NO_TOKENIZER_OPTION,
     QUIET_OPTION(quantize_options),

@@ -17,8 +17,8 @@ static int name_length(const cli_option *o)
 
 static void write_choices(const cli_option *o, FILE *to)
 {
-    for (int32_t i = 0; o->type == CLI_CHOICE && o->choices[i]; i++)
-        fprintf(to, "%s%s", i ? " " : "", o->choices[i]);
+    for (int32_t i = 0; cli_option_choice(o, i); i++)
+        fprintf(to, "%s%s", i ? " " : "", cli_option_choice(o, i));
 }
 
 static void write_commands(FILE *to)
@@ -52,9 +52,9 @@ static void write_bash_command(const cli_command *c, FILE *to)
         fprintf(to, "        --%.*s", name_length(o), o->names);
         if (o->letter)
             fprintf(to, " | -%c", o->letter);
-        fputs(o->type == CLI_CHOICE ? ") words='" : ") files=1 ;;\n", to);
+        fputs(cli_option_choice(o, 0) ? ") words='" : ") files=1 ;;\n", to);
         write_choices(o, to);
-        fputs(o->type == CLI_CHOICE ? "' ;;\n" : "", to);
+        fputs(cli_option_choice(o, 0) ? "' ;;\n" : "", to);
     }
     fputs("        *) words='--help", to);
     for (const cli_option *o = c->options; o->names; o++)
@@ -101,7 +101,7 @@ static void write_zsh_option(const cli_option *o, FILE *to)
                     end);
         write_brief(o->help, to);
         fputc(']', to);
-        if (o->type == CLI_CHOICE) {
+        if (cli_option_choice(o, 0)) {
             fputs(":value:(", to);
             write_choices(o, to);
             fputc(')', to);
@@ -148,7 +148,7 @@ static void write_fish_option(const cli_command *c, const cli_option *o, FILE *t
             o->names);
     if (o->letter)
         fprintf(to, " -s %c", o->letter);
-    if (o->type == CLI_CHOICE) {
+    if (cli_option_choice(o, 0)) {
         fputs(" -x -a '", to);
         write_choices(o, to);
         fputc('\'', to);
