@@ -129,8 +129,8 @@ Onnx__ValueInfo *clef__onnx_info(onnx_export *x, const char *name, int32_t type,
 void        clef__onnx_find_lengths(onnx_export *x);
 /** Adds an input or a state. */
 void        clef__onnx_add_named_leaf(onnx_export *x, const clef_value *v, int32_t type);
-/** Adds what becomes of a state. */
-void        clef__onnx_add_present(onnx_export *x, const clef_value *state);
+/** Name and shape of the output that a state becomes; NULL: none. */
+const char *clef__onnx_present(onnx_export *x, const clef_value *state, clef_shape *shape);
 /** The name of a symbol among the dims. */
 const char *clef__onnx_symbol_name(const onnx_export *x, int32_t symbol);
 /** The shape of a cache, or of its slice, whose rows are as many as are seen. */

@@ -1,6 +1,9 @@
-/* A model's inputs and outputs as Optimum and ONNX Runtime GenAI name them: I64 input_ids, attention_mask and
- * position_ids; past_key_values.N.key and .value, which present.N.key and .value continue. The cache of a
- * graph has a fixed size and is written in place; here each step joins its rows to those it was given. */
+/* A model's inputs and outputs as Optimum and ONNX Runtime GenAI name them (include/clef/onnx.h lists them).
+ *
+ * The graph writes a step's keys and values into a cache of fixed size, at the position `pos`. The file has
+ * no such cache: present is past with the step's rows behind it, so cache_write becomes Concat. A row's
+ * number and a token's position differ in padded sequences. Masks compare rows; RoPE and position embeddings
+ * read position_ids. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +11,7 @@
 
 enum { PAST_LENGTH = CLEF_MAX_SYMBOLS + 1 }; /* stands for a symbol that the graph does not have */
 
-/* By the role of a state in its layer: its name behind "past_key_values.N.". */
+/* What a state is in its layer, and its name behind "past_key_values.N.". */
 static const struct {
     const char *role, *name;
 } states[] = {
@@ -156,16 +159,10 @@ const char *clef__onnx_kept_tokens(onnx_export *x)
 
 /* ---- what follows from them ------------------------------------------------------------------ */
 
-void clef__onnx_add_present(onnx_export *x, const clef_value *state)
+const char *clef__onnx_present(onnx_export *x, const clef_value *state, clef_shape *shape)
 {
-    const clef_shape shape = state_shape(x, state, x->S);
-    if (x->form != CLEF_ONNX_PAST)
-        return;
-    const char *name = state_name(x, "present", state);
-    ONNX(x, "Identity", x->names[state->id]);
-    if (x->last)
-        x->last->output[0] = x->last->name = (char *)(uintptr_t)name;
-    clef__onnx_push(x, &x->outputs, clef__onnx_info(x, name, clef__onnx_type(state->dtype), &shape));
+    *shape = state_shape(x, state, x->S);
+    return x->form == CLEF_ONNX_PAST ? state_name(x, "present", state) : NULL;
 }
 
 int clef__onnx_is_whole_cache(const onnx_export *x, const clef_value *v)
@@ -181,10 +178,13 @@ clef_shape clef__onnx_cache_shape(const onnx_export *x, const clef_value *v)
 
 const char *clef__onnx_symbol_name(const onnx_export *x, int32_t symbol)
 {
-    const int has_target = clef_graph_find(x->graph, "decoder_input_ids") != NULL;
     if (symbol == PAST_LENGTH)
         return "past_sequence_length";
-    switch (x->form == CLEF_ONNX_PLAIN ? CLEF__SYMBOL_OTHER : x->graph->symbols[symbol - 1].role) {
+    const clef_symbol_def *s = &x->graph->symbols[symbol - 1];
+    if (x->form == CLEF_ONNX_PLAIN)
+        return s->name;
+    const int has_target = clef_graph_find(x->graph, "decoder_input_ids") != NULL;
+    switch (s->role) {
     case CLEF__SYMBOL_SEQUENCES:
         return "batch_size";
     case CLEF__SYMBOL_ROWS:
@@ -192,8 +192,6 @@ const char *clef__onnx_symbol_name(const onnx_export *x, int32_t symbol)
     case CLEF__SYMBOL_KEYS:
         return x->form == CLEF_ONNX_PAST ? "total_sequence_length" : "sequence_length";
     default:
-        return x->form == CLEF_ONNX_PLAIN ? x->graph->symbols[symbol - 1].name
-               : has_target               ? "decoder_sequence_length"
-                                          : "encoder_sequence_length";
+        return has_target ? "decoder_sequence_length" : "encoder_sequence_length";
     }
 }

@@ -198,35 +198,38 @@ static void add_node(onnx_export *x, const clef_value *n)
     x->node = NULL;
 }
 
-static void add_output(onnx_export *x, const char *name, const char *from, const clef_value *v)
+static void add_output(onnx_export *x, const char *name, const clef_value *v, const clef_shape *shape)
 {
+    const char *from = x->names[v->id];
     if (strcmp(name, from) != 0) {
         ONNX(x, "Identity", from);
         if (x->last)
             x->last->output[0] = x->last->name = (char *)(uintptr_t)name;
     }
-    clef__onnx_push(x, &x->outputs, clef__onnx_info(x, name, clef__onnx_type(v->dtype), &v->shape));
+    clef__onnx_push(x, &x->outputs, clef__onnx_info(x, name, clef__onnx_type(v->dtype), shape));
+}
+
+static void add_state_output(onnx_export *x, const clef_value *v)
+{
+    clef_shape shape = v->shape;
+    const int is_plain = x->form == CLEF_ONNX_PLAIN;
+    const char *name = is_plain ? clef__onnx_text(x, "%s.out", v->name) : clef__onnx_present(x, v, &shape);
+    if (name && clef_graph_find(x->graph, name))
+        clef__onnx_fail(x, CLEF_E_UNSUPPORTED,
+                        "ONNX: %s is expected as the name of what becomes of a state, but a value has it",
+                        name);
+    else if (name)
+        add_output(x, name, v, &shape);
 }
 
 static void add_outputs(onnx_export *x)
 {
     const clef_graph *g = x->graph;
     for (int32_t i = 0; i < g->n_outputs; i++)
-        add_output(x, g->outputs[i].name, x->names[g->outputs[i].value->id], g->outputs[i].value);
-    for (int32_t i = 0; i < g->n_values; i++) {
-        const clef_value *v = g->values[i];
-        if (v->kind == CLEF_STATE && x->form != CLEF_ONNX_PLAIN)
-            clef__onnx_add_present(x, v);
-        if (v->kind != CLEF_STATE || x->form != CLEF_ONNX_PLAIN)
-            continue;
-        const char *name = clef__onnx_text(x, "%s.out", v->name);
-        if (clef_graph_find(g, name))
-            clef__onnx_fail(x, CLEF_E_UNSUPPORTED,
-                            "ONNX: %s is expected as the name of what becomes of a state, but a value has it",
-                            name);
-        else
-            add_output(x, name, x->names[v->id], v);
-    }
+        add_output(x, g->outputs[i].name, g->outputs[i].value, &g->outputs[i].value->shape);
+    for (int32_t i = 0; i < g->n_values; i++)
+        if (g->values[i]->kind == CLEF_STATE)
+            add_state_output(x, g->values[i]);
 }
 
 /* Infos of values that are outputs too would be given twice. */

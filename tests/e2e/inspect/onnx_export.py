@@ -210,7 +210,7 @@ def small(name, text, most, tmp):
         a, b = got[key].astype(np.float64), w.astype(np.float64)
         same = a.shape == b.shape and np.array_equal(np.isfinite(a), np.isfinite(b))
         keep = np.isfinite(b)
-        worst = max(worst, np.abs(a - b)[keep].max() / max(np.abs(b[keep]).max(), 1e-30) if same else np.inf)
+        worst = max(worst, np.abs(a[keep] - b[keep]).max() / max(np.abs(b[keep]).max(), 1e-30) if same else np.inf)
     line(bool(worst <= 1e-5), f"graph of {name}", f"{len(want)} outputs, relative error {worst:.1e}")
 
 
