@@ -1,5 +1,6 @@
-/* Argument blocks that host and kernels share. Every field is 4 bytes, so that both sides agree on the
- * layout. Included by OpenCL C (whose compiler, or whose driver, says its version) and by the host's C. */
+/* Argument blocks that host and kernels share. Every field has 4 bytes, so that both sides agree on the
+ * layout. OpenCL C includes this file (its compiler or driver defines a version macro), and so does the
+ * host's C. */
 #ifndef CLEF_CL_ARGS_H
 #define CLEF_CL_ARGS_H
 
@@ -16,9 +17,9 @@ typedef int32_t  args_int;
 typedef float    args_float;
 #endif
 
-/* Where the elements of a value of up to four dims lie, in elements: element (i0, i1, i2, i3) at offset +
- * i0 stride[0] + i1 stride[1] + i2 stride[2] + i3 stride[3]. Missing outer dims count as 1; a broadcast
- * dim has stride 0. */
+/* The layout of a value of up to four dims, in elements: element (i0, i1, i2, i3) is at offset + i0 stride[0]
+ * + i1 stride[1] + i2 stride[2] + i3 stride[3]. Missing outer dims count as 1; a broadcast dim has stride
+ * 0. */
 typedef struct view_args {
     args_uint offset;
     args_uint stride[4];
@@ -27,18 +28,18 @@ typedef struct view_args {
 /* out[row, :] = softmax over n[3] columns of the n[0] x n[1] x n[2] rows of x. n[1] is H, n[2] is T. */
 typedef struct softmax_args {
     args_uint  n[4];
-    view_args  x, mask;      /* mask as broadcast to x */
+    view_args  x, mask;      /* mask is broadcast to x */
     args_uint  pos, sinks;   /* offsets */
     args_float scale, softcap; /* softcap 0: none */
     args_int   causal, window, log;
 } softmax_args;
 
-/* The functions of elementwise.cl; -D OP is a place in this list. */
+/* The functions of elementwise.cl; -D OP is an index into this list. */
 #define ELEMENT_OPS(X)                                                                                    \
     X(copy) X(gelu) X(gelu_tanh) X(silu) X(relu) X(sigmoid) X(tanh) X(exp) X(log) X(neg) X(sqrt) X(rsqrt) \
     X(square) X(affine) X(add) X(sub) X(mul) X(div) X(swiglu) X(clamped_swiglu)
 
-/* out[i] = op(x[i], b[i]) over n[0] x n[1] x n[2] rows of n[3] columns, a row cut in `pieces` of `span`
+/* out[i] = op(x[i], b[i]) over n[0] x n[1] x n[2] rows of n[3] columns; a row is cut into `pieces` of `span`
  * columns. */
 typedef struct elementwise_args {
     args_uint  n[4];
@@ -47,7 +48,7 @@ typedef struct elementwise_args {
     args_float p, q; /* affine: scale, shift */
 } elementwise_args;
 
-/* Norm of each row of x [n0, n1, n2, n3]; weight and bias [n3] from their offsets. */
+/* Norm of each row of x [n0, n1, n2, n3], with offsets of weight and bias [n3]. */
 typedef struct norm_args {
     args_uint  n[4];
     view_args  x;
@@ -55,7 +56,7 @@ typedef struct norm_args {
     args_float eps;
 } norm_args;
 
-/* x [B, T, H, D] = n; freqs [half_n] and pos [B] from their offsets. A group turns `heads` heads of one
+/* x [B, T, H, D] = n, with offsets of freqs [half_n] and pos [B]. A group rotates `heads` heads of one
  * token. */
 typedef struct rope_args {
     args_uint  n[4];
@@ -64,51 +65,50 @@ typedef struct rope_args {
     args_float scale;
 } rope_args;
 
-/* x [B, H, T, D] = n, written to the cache from row pos[b] on, of `capacity` rows. */
+/* x [B, H, T, D] = n, written to the cache from row pos[b] on; the cache has `capacity` rows. */
 typedef struct cache_write_args {
     args_uint n[4];
     view_args x, cache;
     args_uint pos, capacity;
 } cache_write_args;
 
-/* cache[b, h, s, :] = cache before[order[b], h, s, :] for b < n, s < rows; rows of `words` words, strides
- * and offset in words, too. */
+/* cache[b, h, s, :] = old cache[order[b], h, s, :] for b < n, s < rows. Rows, strides and offset are in
+ * words. */
 typedef struct cache_reorder_args {
     args_uint n, n_sources, rows, words;
     args_uint cache, stride[3]; /* of b, h, s */
     args_uint order;            /* offset */
 } cache_reorder_args;
 
-/* out[o, j, :] = table[o, ids[j], :] for o < n_outer, j < n_ids, rows of n_inner; the table has n_axis
- * rows an o. */
+/* out[o, j, :] = table[o, ids[j], :] for o < n_outer, j < n_ids, rows of n_inner; the table has n_axis rows
+ * for each o. */
 typedef struct gather_args {
     args_uint n_outer, n_ids, n_inner, n_axis;
     args_uint table, ids; /* offsets */
     args_uint first;      /* id of the table's row 0 */
 } gather_args;
 
-/* Of each row of x [n0, n1, n2, n3]. */
+/* Reduces each row of x [n0, n1, n2, n3]. */
 typedef struct reduce_args {
     args_uint n[4];
     view_args x;
     args_uint k; /* topk */
 } reduce_args;
 
-/* q [B, H, T, D] with n = {B, H, T, S}; k [B, H / group, S, D], v [B, H / group, S, E]; out [B, T, H, E]
+/* q [B, H, T, D] with n = {B, H, T, S}; k [B, H / group, S, D], v [B, H / group, S, E]; out [B, T, H, E] is
  * dense. */
 typedef struct attention_args {
     args_uint  n[4];
     args_uint  group;
-    view_args  q, k, v, mask; /* mask as broadcast to [B, H, T, S] */
+    view_args  q, k, v, mask; /* mask is broadcast to [B, H, T, S] */
     args_uint  pos, sinks;    /* offsets */
     args_float scale, softcap;
     args_int   causal, window;
-    args_uint tile, splits; /* attention_cpu_prefill.cl: queries a tile; attention_cpu_decode.cl,
+    args_uint tile, splits; /* attention_cpu_prefill.cl: queries of a tile; attention_cpu_decode.cl,
                                attention_gpu_flash.cl: parts of the keys */
 } attention_args;
 
-/* attention_cpu_decode.cl: an attention whose k and v are caches, and the rows that it writes to them
- * first. */
+/* attention_cpu_decode.cl: attention over k and v of caches, after writing rows to them. */
 typedef struct attention_cpu_decode_args {
     attention_args a;
     view_args  new_k, new_v;          /* [B, H / group, T, D] and [B, H / group, T, E] */
@@ -120,36 +120,36 @@ typedef struct attention_cpu_decode_args {
 /* attention_gpu_flash.cl */
 typedef struct attention_flash_args {
     attention_args a;
-    args_uint      parts; /* where the records begin in their buffer */
+    args_uint      parts; /* start of the parts' results in their buffer */
 } attention_flash_args;
 
 /* conv.cl: x [n_b, n_t, n_c]. */
 #define CONV_MAX_TAPS 16
 typedef struct conv_args {
-    args_uint n_b, n_t, n_c, channels; /* channels: that a group takes */
-    view_args x;                       /* its dims one to the right */
+    args_uint n_b, n_t, n_c, channels; /* channels: those of a group */
+    view_args x;                       /* its dims are shifted right by one */
     args_uint w, state, pos;           /* offsets */
 } conv_args;
 
 /* delta.cl: n = {B, T, H, E}. */
 #define DELTA_MAX_KEY 256
 typedef struct delta_args {
-    args_uint  n[4], group; /* heads of v to one of k */
-    view_args  q, k, v, a, b; /* a and b: their dims one to the right */
+    args_uint  n[4], group; /* heads of v for each head of k */
+    view_args  q, k, v, a, b; /* the dims of a and b are shifted right by one */
     args_uint  rates, bias, state, pos; /* offsets */
     args_float eps;
 } delta_args;
 
-/* out [n0, n1, m, n] = alpha a b + bias; head i1 of a meets head i1 / group of b. Strides in elements; the
+/* out [n0, n1, m, n] = alpha a b + bias; head i1 of a uses head i1 / group of b. Strides are in elements; the
  * last dims of a and b are dense. */
 typedef struct matmul_args {
     args_uint  m, n, k;
     args_uint  n0, n1, group;
-    args_uint  a, a_stride[3]; /* offset; of dims 0, 1 and the row */
+    args_uint  a, a_stride[3]; /* offset; strides of dims 0, 1 and the row */
     args_uint  b, b_stride[3];
     args_uint  bias;           /* offset */
-    args_uint  rows;           /* gemm: rows of a that a group takes */
-    args_uint  blocks, pairs;  /* gemm_panel: that a group takes */
+    args_uint  rows;           /* gemm: rows of a in a group */
+    args_uint  blocks, pairs;  /* gemm_panel: blocks and pairs of a group */
     args_float alpha;
 } matmul_args;
 
@@ -159,46 +159,46 @@ typedef struct positions_args {
     args_uint pos; /* offset */
 } positions_args;
 
-/* out [heads, queries, keys] of x [distances, heads]; offsets of x and pos. */
+/* out [heads, queries, keys] from x [distances, heads]; offsets of x and pos. */
 typedef struct relative_bias_args {
     args_uint heads, queries, keys, distances;
     args_uint x, pos;
 } relative_bias_args;
 
-/* out [n] = x[.., ids[..]]: rows of n_row elements of x, k of ids; offsets. */
+/* out [n] = x[.., ids[..]]: rows of n_row elements of x and k ids; with offsets. */
 typedef struct gather_elements_args {
     args_uint n, k, n_row;
     args_uint x, ids;
 } gather_elements_args;
 
-/* out [rows, n] of x [rows, k] (each 1) or [rows / chosen, k], W of `experts` matrices; offsets in
+/* out [rows, n] from x [rows, k] (each 1) or [rows / chosen, k] and `experts` matrices W; offsets in
  * elements. */
 typedef struct expert_args {
     args_uint n, k, experts, chosen, each;
     args_uint x, w, ids, bias;
 } expert_args;
 
-/* Panels (cl/panel/panel.h): tiles of PANEL_ROWS rows, rows padded to whole PANEL_PAD. */
+/* Panels (cl/panel/panel.h): tiles of PANEL_ROWS rows; rows are padded to a multiple of PANEL_PAD. */
 #define PANEL_ROWS 16
 #define PANEL_PAD  32
-/* Floats of a column of a block of x, packed (cl/tile.h). */
+/* Floats for a column of a packed block of x (cl/tile.h). */
 #define X_LANES 16
 
-/* Packs a weight [n, k], its element (row, col) at w + row * row_stride + col * col_stride, into the tiles
- * tile, tile + step ... of `tiles`. One of the strides is 1. */
+/* Packs a weight [n, k], whose element (row, col) is at w + row * row_stride + col * col_stride, into the
+ * tiles tile, tile + step ... of `tiles`. One of the strides is 1. */
 typedef struct pack_args {
     args_uint n, k;
     args_uint w, row_stride, col_stride;
     args_uint tile, step, tiles;
 } pack_args;
 
-/* Tokens are taken in blocks: as many of 12 as there are, then at most one each of 8, 4, 2 and 1.
- * Quantised, block i holds for `nt` tokens, one after the other: quants char [K / 32][nt][32], scales
- * float [K / 32][nt], sums of 16 quants int [K / 32][nt][2]. */
+/* Tokens are grouped in blocks: as many blocks of 12 as possible, then at most one each of 8, 4, 2 and 1.
+ * Quantised, a block of `nt` tokens holds, one after the other: quants char [K / 32][nt][32], scales float [K
+ * / 32][nt], sums of 16 quants int [K / 32][nt][2]. */
 #define TOKEN_BLOCK 12
 
-/* Rows of x [m, k] as a product reads them: normed (weight and bias from their offsets; norm_args'
- * formula), then in f32 or in 8 bits. Row r of x is (r / n2 / n1, r / n2 % n1, r % n2). */
+/* Prepares rows of x [m, k] for a product: a norm (norm_args' formula; offsets of weight and bias), then f32
+ * or 8 bits. Row r of x is (r / n2 / n1, r / n2 % n1, r % n2). */
 typedef struct rows_args {
     args_uint  m, k, n1, n2;
     view_args  x;
@@ -206,42 +206,41 @@ typedef struct rows_args {
     args_float eps;
 } rows_args;
 
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] for the tokens from `first` on, in blocks
- * of NT. */
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] for the tokens from `first` on, in blocks of
+ * NT. */
 typedef struct panel_args {
     args_uint  n, k;
     args_uint  first;
-    args_uint  m;    /* tokens in all */
-    args_uint  x;    /* f32: offset and stride of the rows of x, in elements */
+    args_uint  m;    /* all tokens */
+    args_uint  x;    /* f32: offset of x and stride of its rows, in elements */
     args_uint  x_stride;
     args_uint  bias; /* offset */
     args_float alpha;
     args_uint  residual; /* offset */
     args_uint blocks,
-        pairs; /* panel_cpu_gemm_f32: that a group takes; panel_cpu_gemm_amx: tokens, and pairs */
+        pairs; /* of a group. panel_cpu_gemm_f32: blocks and pairs; panel_cpu_gemm_amx: tokens and pairs */
 } panel_args;
 
-/* panel_cpu_gemm_amx: what a group takes at most, and the columns that it takes through its sums at a
- * time. */
+/* panel_cpu_gemm_amx: the most tokens and pairs of a group, and the columns that it adds at a time. */
 #define AMX_TOKENS 512
 #define AMX_PAIRS  4
 #define AMX_DEPTH  512
 
-/* The same for a few rows of x, prepared by each group for itself, and `span` tiles a group. */
+/* panel_args for a few rows of x, which each group prepares for itself. A group has `span` tiles. */
 typedef struct panel_gemv_args {
     panel_args p;
     rows_args  rows;
     args_uint  span;
 } panel_gemv_args;
 
-/* What a product ends in; swiglu: rows of w in tiles that take turns, gate and up, out = silu(gate) up. */
+/* The activation after a product. swiglu: tiles of gate and up alternate in w; out = silu(gate) up. */
 #define PANEL_ACTS(X) X(none) X(swiglu) X(gelu) X(gelu_tanh) X(silu) X(relu)
 #define PANEL_NORMS(X) X(none) X(rms) X(layer)
 
-/* How the next token is picked (graph/op/sample.h has the formulas); an I32 [SAMPLE_OPTIONS] input, floats
- * as their bits. All zero: nothing is. */
+/* How the next token is picked (graph/op/sample.h has the formulas): an I32 [SAMPLE_OPTIONS] input that holds
+ * floats as their bits. All zero: no token is picked. */
 #define SAMPLE_OPTIONS 16
-#define SAMPLE_OFF     0 /* the step's state stays */
+#define SAMPLE_OFF     0 /* the state does not change */
 #define SAMPLE_GREEDY  1
 #define SAMPLE_DRAW    2
 typedef struct sample_options {
@@ -251,15 +250,15 @@ typedef struct sample_options {
     args_int   first;                       /* the position whose token is draw 0 */
     args_float scale;                       /* log2(e) / temperature */
     args_float penalty, inverse_penalty;
-    args_uint  top_p;                       /* in 2^-32; 0: off */
+    args_uint  top_p;                       /* as a multiple of 2^-32; 0: off */
     args_uint  min_weight_lo, min_weight_hi;
-    args_uint reach; /* what lies farther from the largest logit than this is never picked */
+    args_uint reach; /* logits farther than this below the largest are never picked */
     args_uint  seed_lo, seed_hi;
     args_uint  unused[3];
 } sample_options;
 
-/* logits [B, n_vocab]; ids [B, length]; history [any, capacity]. `blocks` of SAMPLE_BLOCK logits a row, a
- * multiple of 16, `span` of them a group. */
+/* logits [B, n_vocab]; ids [B, length]; history [any, capacity]. A row has `blocks` of SAMPLE_BLOCK logits, a
+ * multiple of 16; a group has `span` of them. */
 #define SAMPLE_BLOCK 64
 typedef struct sample_args {
     args_uint n_vocab, length, capacity;
@@ -267,9 +266,9 @@ typedef struct sample_args {
     args_uint logits, history, ids, pos, options; /* offsets */
 } sample_args;
 
-/* A stage of a fused step (fused_step.cl): `groups` of the kernel of this number, n_groups in all; its
- * arguments from word `args` of the list on, its buffers from unit `at`, of FUSED_UNIT bytes, of base
- * `base` on, FUSED_NONE: null. */
+/* A substep of a fused step (fused_step.cl): n_groups groups of the kernel with this number, with groups[0]
+ * and groups[1] in dims 0 and 1. Its arguments begin at word `args` of the list. Buffer i begins at unit
+ * at[i], of FUSED_UNIT bytes, of base base[i]; FUSED_NONE: null. */
 #define FUSED_BUFS  13
 #define FUSED_BASES 16
 #define FUSED_UNIT  64
@@ -279,12 +278,12 @@ typedef struct fused_stage {
     args_uint base[FUSED_BUFS], at[FUSED_BUFS];
 } fused_stage;
 
-/* The stages of a launch. */
+/* The substeps of a launch. */
 typedef struct fused_args {
     args_uint first, n;
 } fused_args;
 
-/* The kernels of measure.cl: n vectors, `span` of them a group; mad: `rounds` of r = r * scale + shift. */
+/* The kernels of measure.cl: n vectors, `span` of them in a group; mad: `rounds` of r = r * scale + shift. */
 typedef struct measure_args {
     args_uint  n, span, rounds;
     args_float scale, shift;

@@ -1,7 +1,8 @@
-/* Decoding of GGUF's block formats (ggml-common.h of ggml gives the layouts), the same text for host and
- * kernels. name_16(b, g, x): x[0..15] = elements 16 g .. 16 g + 15 of the block at b. d is a half, x = d q
- * unless it says otherwise. Fields in the order of their bytes; (2) etc: bytes. Blocks of 256 are cut into
- * 16 groups of 16 or 8 of 32, each with its own scale. */
+/* Decoders of GGUF's block formats (ggml-common.h of ggml has the layouts), shared by host and kernels.
+ * name_16(b, g, x) sets x[0..15] to elements 16 g .. 16 g + 15 of the block at b.
+ * In the comments fields are in the order of their bytes, with the number of bytes in brackets; d is a half,
+ * and x = d q unless stated otherwise. Blocks of 256 have 16 groups of 16 or 8 groups of 32, each with its
+ * own scale. */
 #ifndef CLEF_CL_BLOCKS_H
 #define CLEF_CL_BLOCKS_H
 
@@ -12,14 +13,14 @@ typedef uchar  block_u8;
 typedef ushort block_u16;
 typedef global const uchar *block_bytes;
 #  define BLOCK_TABLE(type)  static constant block_##type
-/* A table is built only into programs that read its format. */
+/* A table is only built into programs that read its format. */
 #    define USES_BLOCKS(dtype)                                                                               \
         (W_TYPE == dtype || TABLE_TYPE == dtype || X_TYPE == dtype || WEIGHT_TYPE == dtype ||                \
          BIAS_TYPE == dtype)
 #    define NO_TABLE ((constant const block_u16 *)0) /* for decoders that the program does not call */
 
-/* PoCL decodes halves in software, one by one, so a CPU moves the exponent instead: the product is exact,
- * for subnormals too; a scale is never infinite. GPUs have an instruction, and may flush subnormals. */
+/* PoCL decodes halves in software, one by one, so a CPU moves the exponent instead. The product is exact,
+ * also for subnormals; a scale is never infinite. GPUs have an instruction, and may flush subnormals. */
 static inline float half_of_bits(uint h)
 {
 #  if WG == 1
@@ -42,7 +43,7 @@ typedef const uint8_t *block_bytes;
 #  define BLOCK_TABLE(type)  static const block_##type
 #  define USES_BLOCKS(dtype) 1
 
-/* The host's own; whoever includes this there includes graph/blocks.h first. */
+/* For the host, which must include graph/blocks.h before this file. */
 static inline float half_of_bits(args_uint h) { return clef__f16_decode((uint16_t)h); }
 
 static inline float float_of_bits(args_uint u)
@@ -63,7 +64,8 @@ static inline args_uint nibble(args_uint byte, args_uint upper) { return byte >>
 
 /* ---- blocks of 32 ---------------------------------------------------------------------------- */
 
-/* d(2) q(16): x = d (q - 8); the low nibbles are elements 0..15, the high ones 16..31, as in all of these. */
+/* d(2) q(16): x = d (q - 8). In this and the following formats the low nibbles are elements 0..15, the high
+ * ones 16..31. */
 static inline void q4_0_16(block_bytes b, args_uint g, float *x)
 {
     const float d = half_at(b);
@@ -118,8 +120,7 @@ static inline void iq4_nl_16(block_bytes b, args_uint g, float *x)
         x[i] = d * (float)((args_int)iq4_values[nibble(b[2 + i], g)] - 127);
 }
 
-/* e(1) q(16) (OCP Microscaling Formats, MXFP4): the numbers of e2m1, doubled, by the power of two 2^(e -
- * 128). */
+/* e(1) q(16) (OCP Microscaling Formats, MXFP4): the numbers of e2m1, doubled, times 2^(e - 128). */
 BLOCK_TABLE(u8) mxfp4_values[8] = {0, 1, 2, 3, 4, 6, 8, 12};
 
 static inline void mxfp4_16(block_bytes b, args_uint g, float *x)
@@ -149,8 +150,8 @@ static inline void q2_k_16(block_bytes b, args_uint g, float *x)
         x[i] = d * (float)crumb(b + 16, g, i) - m;
 }
 
-/* h(32) q(64) s(12) d(2): scales of 6 bits less 32: low nibbles first, then the upper two bits; q is less
- * 4 where h's bit is clear. */
+/* h(32) q(64) s(12) d(2): 6-bit scales minus 32, the low nibbles first, then the upper two bits. If the bit
+ * of h is 0, q is less by 4. */
 static inline void q3_k_16(block_bytes b, args_uint g, float *x)
 {
     const args_uint s = nibble(b[96 + g % 8], g / 8) | ((args_uint)b[104 + g % 4] >> 2 * (g / 4) & 3u) << 4;
@@ -161,8 +162,8 @@ static inline void q3_k_16(block_bytes b, args_uint g, float *x)
     }
 }
 
-/* Scale (0) or minimum (4) of group s of 32, 6 bits each, out of 12 bytes: those of the groups 4..7 are
- * spread. */
+/* The 6-bit scale (which 0) or minimum (which 4) of group s of 32, from 12 bytes. Those of groups 4..7 are
+ * split. */
 static inline args_uint six_bits(block_bytes p, args_uint s, args_uint which)
 {
     return s < 4 ? p[which + s] & 63u : nibble(p[4 + s], which / 4) | (p[which + s - 4] >> 6 & 3u) << 4;
@@ -190,7 +191,7 @@ static inline void q5_k_16(block_bytes b, args_uint g, float *x)
     }
 }
 
-/* q(128) h(64) s(16) d(2): x = d s (q - 32), s signed; h has bits 4 and 5 of q; 64 bytes of q hold 128
+/* q(128) h(64) s(16) d(2): x = d s (q - 32), s signed. h has bits 4 and 5 of q. 64 bytes of q hold 128
  * elements, the low nibbles first. */
 static inline void q6_k_16(block_bytes b, args_uint g, float *x)
 {
@@ -203,7 +204,7 @@ static inline void q6_k_16(block_bytes b, args_uint g, float *x)
 
 /* ---- ternary: blocks of 256, x = d (q - 1) --------------------------------------------------- */
 
-/* q(48) h(4) d(2): a byte is a fraction of 256 with five digits to base 3 (h: four), the most significant
+/* q(48) h(4) d(2): a byte is a fraction of 256 with five base-3 digits (in h: four), the most significant
  * first. 32 bytes hold elements 0..159, 16 the next 80, 4 the last 16. */
 static inline void tq1_0_16(block_bytes b, args_uint g, float *x)
 {
@@ -232,8 +233,8 @@ static inline void tq2_0_16(block_bytes b, args_uint g, float *x)
 
 /* ---- IQ formats: blocks of 256, whose elements lie in a codebook by 8 or 4 ------------------- */
 
-/* d(2) h(2) s(4) q(128): scales of 6 bits less 32 for 32 elements, their upper two bits in h; q as
- * IQ4_NL's. */
+/* d(2) h(2) s(4) q(128): 6-bit scales minus 32 for 32 elements, their upper two bits in h. q indexes IQ4_NL's
+ * numbers. */
 static inline void iq4_xs_16(block_bytes b, args_uint g, float *x)
 {
     const args_uint k = g / 2, s = nibble(b[4 + k / 2], k % 2) | (u16_at(b + 2) >> 2 * k & 3) << 4;
@@ -242,13 +243,14 @@ static inline void iq4_xs_16(block_bytes b, args_uint g, float *x)
         x[i] = d * (float)((args_int)iq4_values[nibble(b[8 + 16 * k + i], g % 2)] - 127);
 }
 
-/* Seven signs, and an eighth that makes the number of minuses even. */
+/* Seven signs, and an eighth that makes the number of minus signs even. */
 static inline args_uint even_signs(args_uint seven)
 {
     return seven | (0x6996u >> ((seven ^ seven >> 4) & 15) & 1) << 7;
 }
 
-/* 8 elements of the IQ2 formats: crumbs of the entry mean 8, 25, 43; a set bit is a minus. */
+/* 8 elements of the IQ2 formats: 2-bit numbers of the entry mean 8, 25, 43; a set bit of `signs` is a
+ * minus. */
 static inline void iq2_8(args_uint entry, args_uint signs, float d, float *x)
 {
     for (int i = 0; i < 8; i++) {
@@ -267,8 +269,8 @@ static inline void iq3_4(args_uint entry, args_uint signs, float d, int is_s, fl
     }
 }
 
-/* d(2), then for 32 elements each q(4) a(4): the scale is the upper four bits of a, the signs are four
- * sevens of bits below. */
+/* d(2), then for each 32 elements q(4) a(4): the scale is the upper four bits of a, the signs are four groups
+ * of seven bits below it. */
 static inline void iq2_xxs_16(block_bytes b, args_uint g, float *x)
 {
     block_bytes p = b + 2 + 8 * (g / 2);
@@ -278,7 +280,7 @@ static inline void iq2_xxs_16(block_bytes b, args_uint g, float *x)
     iq2_8(iq2_xxs_grid[p[l + 1]], even_signs(a >> 7 * (l + 1) & 127), d, x + 8);
 }
 
-/* d(2) q(64) s(8): q of 16 bits, the upper seven are signs. */
+/* d(2) q(64) s(8): q has 16 bits, the upper seven of which are signs. */
 static inline void iq2_xs_16(block_bytes b, args_uint g, float *x)
 {
     const float d = half_at(b) * (0.5f + (float)nibble(b[66 + g / 2], g % 2)) * 0.25f;
@@ -296,7 +298,7 @@ static inline void iq2_s_16(block_bytes b, args_uint g, float *x)
     iq2_8(iq2_s_grid[b[3 + l] | (h >> 2 & 3) << 8], b[35 + l], d, x + 8);
 }
 
-/* d(2) q(64) a(32): for 32 elements each four bytes of a, as in IQ2_XXS. */
+/* d(2) q(64) a(32): four bytes of a for each 32 elements, as in IQ2_XXS. */
 static inline void iq3_xxs_16(block_bytes b, args_uint g, float *x)
 {
     const args_uint a = u32_at(b + 66 + 4 * (g / 2));
@@ -316,15 +318,15 @@ static inline void iq3_s_16(block_bytes b, args_uint g, float *x)
         iq3_4(iq3_s_grid[b[2 + 4 * g + i] | (h >> i & 1) << 8], signs >> 4 * i, d, 1, x + 4 * i);
 }
 
-/* 8 elements of the IQ1 formats: crumbs less 1, all moved by an eighth up, or down where `minus`. */
+/* 8 elements of the IQ1 formats: 2-bit numbers minus 1, plus an eighth, or minus an eighth if `minus`. */
 static inline void iq1_8(args_uint entry, args_uint minus, float d, float *x)
 {
     for (int i = 0; i < 8; i++)
         x[i] = d * ((float)((args_int)(entry >> 2 * i & 3) - 1) + (minus ? -0.125f : 0.125f));
 }
 
-/* d(2) q(32) h(16): h has, in 16 bits for 32 elements, bits 8..10 of four q, a scale s for 1 + 2 s, and
- * the direction of the move. */
+/* d(2) q(32) h(16): h has 16 bits for 32 elements: bits 8..10 of four q, a scale 1 + 2 s, and the sign of the
+ * eighth. */
 static inline void iq1_s_16(block_bytes b, args_uint g, float *x)
 {
     const args_uint h = u16_at(b + 34 + 2 * (g / 2)), l = 2 * (g % 2);
@@ -333,8 +335,8 @@ static inline void iq1_s_16(block_bytes b, args_uint g, float *x)
     iq1_8(iq1_s_grid[b[3 + 2 * g] | (h >> 3 * (l + 1) & 7) << 8], h >> 15, d, x + 8);
 }
 
-/* q(32) h(16) s(8): a nibble of h has bits 8..10 of q and the direction; s has, in 16 bits for 64
- * elements, four scales of 3 bits, and in the four upper nibbles, the lowest first, d. */
+/* q(32) h(16) s(8): a nibble of h has bits 8..10 of q and the sign of the eighth. s has 16 bits for 64
+ * elements: four 3-bit scales; its four upper nibbles, the lowest first, are d. */
 static inline void iq1_m_16(block_bytes b, args_uint g, float *x)
 {
     block_bytes s = b + 48;

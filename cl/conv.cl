@@ -1,8 +1,8 @@
-/* out[b, t, c] = sum_j w[c, j] x[b, t + j - (TAPS - 1), c]; what lies before this step is state[b, .., c],
- * the last TAPS - 1 positions, which are then those of this step. Where a sequence begins (pos[b] is 0)
- * the state counts as 0.
+/* out[b, t, c] = sum_j w[c, j] x[b, t + j - (TAPS - 1), c]. Positions before this step come from state[b, ..,
+ * c], which then receives the last TAPS - 1 positions of this step. Where a sequence begins (pos[b] is 0) the
+ * state counts as 0.
  * Launch: ceil(n_c / channels) n_b groups. out is dense, and is not x.
- *   -D WG      work-items a group
+ *   -D WG      work-items in a group
  *   -D TAPS    columns of w
  *   -D W_TYPE  dtype of w
  *   -D POS     0: every sequence begins here */
@@ -29,7 +29,7 @@ void causal_conv(const conv_args a, global float *out, global const float *x, gl
     x += a.x.offset + b * (size_t)a.x.stride[1];
     out += (size_t)b * a.n_t * a.n_c;
     for (uint c = first + get_local_id(0); c < min(first + a.channels, a.n_c); c += WG) {
-        float seen[TAPS], by[TAPS]; /* the last is the present one */
+        float seen[TAPS], by[TAPS]; /* the last one is the current position */
         for (uint j = 0; j < TAPS; j++)
             by[j] = LOAD(W_TYPE, w, a.w + c * TAPS + j);
         for (uint j = 0; j + 1 < TAPS; j++)

@@ -1,10 +1,13 @@
-/* Linear attention by the gated delta rule (arXiv:2412.06464), for q, k [B, T, H / group, D], v [B, T, H,
- * E], a, b [B, T, H] with n = {B, T, H, E}; of each head, token after token, with k' = k / |k| and q' = q
- * / |q| / sqrt(D):
- *   S = exp(rates softplus(a + bias)) S;  S += k' (v - k'^T S) sigmoid(b);  out = q'^T S. S [B, H, D, E]
- *     is the state, and goes on from step to step; where a sequence begins (pos[b] is 0) it counts as 0.
- * Launch: ceil(E / columns) H B groups; a column of S a work-item, 16 of them where WG is 1. out is dense.
- *   -D WG         work-items a group
+/* Linear attention by the gated delta rule (arXiv:2412.06464), for q, k [B, T, H / group, D], v [B, T, H, E]
+ * and a, b [B, T, H], with n = {B, T, H, E}. For each head, token after token, with k' = k / |k| and q' = q /
+ * |q| / sqrt(D):
+ *   S = exp(rates softplus(a + bias)) S
+ *   S += k' (v - k'^T S) sigmoid(b)
+ *   out = q'^T S
+ * S [B, H, D, E] is the state, kept from step to step. Where a sequence begins (pos[b] is 0) it counts as 0.
+ * Launch: ceil(E / columns) H B groups. Each work-item has one column of S, or 16 of them if WG is 1. out is
+ * dense.
+ *   -D WG         work-items in a group
  *   -D D          last dim of q and k
  *   -D RATE_TYPE, BIAS_TYPE  dtypes of rates and bias
  *   -D POS        0: every sequence begins here */
@@ -59,7 +62,7 @@ static size_t at(const view_args *v, uint b, uint t, uint h)
     return v->offset + b * (size_t)v->stride[0] + t * (size_t)v->stride[1] + h * (size_t)v->stride[2];
 }
 
-/* Of views [B, T, H], whose dims stand one to the right. */
+/* An element of a view [B, T, H], whose dims are shifted right by one. */
 static float number(global const float *x, const view_args *v, uint b, uint t, uint h)
 {
     return x[v->offset + b * (size_t)v->stride[1] + t * (size_t)v->stride[2] + h * (size_t)v->stride[3]];

@@ -1,10 +1,9 @@
-/* out[i] = op(x[i], b[i]) over n0 x n1 x n2 rows of n3 columns, each of the three anywhere (a broadcast
- * dim has stride 0).
- * Launch: one group a piece of `span` columns of a row; the pieces of a row lie behind one another. out
- * may be x or b.
- *   -D WG      work-items a group
- *   -D OP      place of the function in ELEMENT_OPS (args.h)
- *   -D X_TYPE  dtype of x, and of out where OP is copy and x is I32 or I8 (else out is F32);
+/* out[i] = op(x[i], b[i]) over n0 x n1 x n2 rows of n3 columns. out, x and b have strides of their own; a
+ * broadcast dim has stride 0. out may be x or b.
+ * Launch: one group for each piece of `span` columns of a row; the pieces of a row are adjacent.
+ *   -D WG      work-items in a group
+ *   -D OP      index of the function in ELEMENT_OPS (args.h)
+ *   -D X_TYPE  dtype of x. out has the same if OP is copy and x is I32 or I8; else out is F32
  *   -D B_TYPE  dtype of b, DTYPE_NONE (-1) for a function of one input */
 #include "args.h"
 #include "group.h"
@@ -27,7 +26,8 @@ typedef ELEM(B_TYPE) b_elem;
 #  define LOAD16_B(i) LOAD16(B_TYPE, b, i)
 #endif
 
-/* gelu_tanh: (1 + tanh u) / 2 is 1 / (1 + exp(-2u)), which keeps its digits where tanh u is near -1. */
+/* gelu_tanh: (1 + tanh u) / 2 is computed as 1 / (1 + exp(-2u)), which stays accurate where tanh u is near
+ * -1. */
 #define DEFINE_APPLY(name, T)                                                      \
     static T name(T x, T b, float p, float q)                                      \
     {                                                                              \
@@ -77,7 +77,7 @@ typedef ELEM(B_TYPE) b_elem;
         }                                                                          \
     }
 
-/* Whole numbers are copied, and no function takes them. */
+/* Integers can only be copied. */
 #if X_TYPE == DTYPE_I32 || X_TYPE == DTYPE_I8
 #  define INTEGERS 1
 typedef ELEM(X_TYPE) out_elem;

@@ -1,14 +1,15 @@
-/* out[r, :] = x[r or r / chosen, :] W[ids[r]] + bias[ids[r]] for rows r = (sequence, token, choice); an id
- * outside gives 0. Dense.
- * Launch: {ceil(n / COLUMNS), rows} groups. expert_nk: W [experts, N, K]; the WG work-items of a group
- * share the dot products of COLUMNS columns, 16 elements of k at a time. expert_kn: W [experts, K, N];
- * with WG 1 the group marches down k with COLUMNS / 16 vectors of columns, else COLUMNS is WG and each
- *   work-item has its own column.
- *   -D WG          work-items a group
- *   -D COLUMNS     columns a group; expert_kn with WG 1: a multiple of 16
+/* out[r, :] = x[r or r / chosen, :] W[ids[r]] + bias[ids[r]] for rows r = (sequence, token, choice). An id
+ * outside the experts gives 0. All tensors are dense.
+ * Launch: {ceil(n / COLUMNS), rows} groups.
+ * expert_nk reads W [experts, N, K]: the WG work-items of a group share the dot products of COLUMNS columns,
+ * 16 elements of k at a time.
+ * expert_kn reads W [experts, K, N]: with WG 1 the group walks down k with COLUMNS / 16 vectors of columns;
+ * else COLUMNS is WG and each work-item has its own column.
+ *   -D WG          work-items in a group
+ *   -D COLUMNS     columns of a group; expert_kn with WG 1: a multiple of 16
  *   -D W_TYPE      dtype of W
  *   -D BIAS_TYPE   dtype of bias, DTYPE_NONE (-1) without
- *   -D TRANSPOSED  1: expert_nk, 0: expert_kn is built */
+ *   -D TRANSPOSED  1: builds expert_nk, 0: expert_kn */
 #include "args.h"
 #include "group.h"
 #include "weights.h"

@@ -1,7 +1,6 @@
-/* Hints to bring the line of 64 bytes at p near: of what is read next (FETCH: to the second cache;
- * FETCH_NEAR: to the first), of what will be written. A core follows a stream by itself no further than
- * the end of a page, so FETCH_AHEAD is one: bytes. On processors alone: compilers for other targets
- * (SPIR-V, GPUs) refuse the instruction or have none. */
+/* Prefetches the 64-byte line at p: FETCH to the second cache, FETCH_NEAR to the first, and a line that will
+ * be written. A core follows a stream by itself only to the end of a page, so FETCH_AHEAD is one page, in
+ * bytes. Only CPUs prefetch: compilers for other targets (SPIR-V, GPUs) refuse the instruction or lack it. */
 #ifndef CLEF_CL_FETCH_H
 #define CLEF_CL_FETCH_H
 

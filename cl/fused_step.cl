@@ -1,15 +1,15 @@
-/* Kernels that follow one another as one launch: each is a stage, a function that fused_program.c compiles
- * from the kernel's own source (substep.h), and a group runs stage after stage. Of each it takes groups as
- * long as there are any that no other took, then waits for those that were taken. It waits for nothing
- * that has not begun, so it needs no promise that groups run at the same time: late ones find nothing
- * left. One that waits long, since what it waits for has lost its core to another program, leaves its own:
- * who waits holds nothing, and who holds something goes on to the end. The last to leave makes the
- * counters ready for the next launch.
- * Launch: one item a group, as many groups as cores. For CPUs.
- *   sync  two lines for each stage: groups claimed and, behind the first stage's, groups that have left;
- *         groups done. All 0 at first
- *   list  a substep for each stage, and their arguments
- *   -D STAGES  how many kinds of stages there are */
+/* A fused step: several kernels run as one launch. Each is a substep, a function that fused_program.c
+ * compiles from the kernel's own source (substep.h). Every work-group executes the substeps in order. From
+ * each substep it claims groups of work until none is left, then waits until all claimed groups are done.
+ * A work-group only waits for work that another has begun. So work-groups need not run at the same time: one
+ * that starts late finds no work left. A work-group that waits for long, because another program has taken a
+ * core, yields its own core; it holds no unfinished work then. The last work-group to leave resets the
+ * counters for the next launch.
+ * Launch: one work-item in a group, as many groups as cores. For CPUs.
+ *   sync  two cache lines for each substep: groups claimed (and, after those of the first substep, the
+ *         work-groups that have left), and groups done. All are 0 at first
+ *   list  the substeps, and their arguments
+ *   -D STAGES  the number of different substeps */
 #include "args.h"
 
 #ifndef STAGES
@@ -46,13 +46,13 @@
 #define DECLARE(i) void fused_stage_##i(const uint *group, global const uint *args, global void *const *bufs);
 EACH_OF(STAGES, DECLARE)
 
-/* What other groups wrote before they counted is seen after this. */
+/* Makes what other groups wrote before they counted visible from here on. */
 #ifdef __clang__
 #  define SEE_OTHERS() __sync_synchronize()
 #else
 #  define SEE_OTHERS() mem_fence(CLK_GLOBAL_MEM_FENCE)
 #endif
-/* PATIENCE: looks at a counter that take about a millisecond. */
+/* PATIENCE: polls of a counter that take about a millisecond. */
 #if defined(__clang__) && defined(__x86_64__)
 #  define PAUSE()  __asm__ volatile("pause")
 #  define PATIENCE (1u << 15)
@@ -63,7 +63,7 @@ EACH_OF(STAGES, DECLARE)
 
 enum { LINE_WORDS = 16 };
 
-/* 1 when n are done, 0 when the wait was too long. */
+/* Returns 1 when n groups are done, 0 when the wait took too long. */
 static int wait_for(volatile global uint *done, uint n)
 {
     for (uint i = 0; i < PATIENCE; i++) {

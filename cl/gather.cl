@@ -1,7 +1,7 @@
-/* out[o, j, :] = table[o, ids[j] - first, :] for table [n_outer, n_axis, n_inner] and n_ids ids; an id
+/* out[o, j, :] = table[o, ids[j] - first, :] for table [n_outer, n_axis, n_inner] and n_ids ids. An id
  * outside the table gives zeros.
- * Launch: one group a row of out. Table, ids and out are dense.
- *   -D WG          work-items a group
+ * Launch: one group for each row of out. Table, ids and out are dense.
+ *   -D WG          work-items in a group
  *   -D TABLE_TYPE  dtype of table */
 #include "args.h"
 #include "group.h"

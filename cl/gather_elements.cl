@@ -1,5 +1,5 @@
-/* out[i] = x[i / k, ids[i]] for rows of n_row elements; an id outside gives 0. Dense. Launch: one
- * work-item an element. */
+/* out[i] = x[i / k, ids[i]] for rows of n_row elements; an id outside the row gives 0. All tensors are dense.
+ * Launch: one work-item for each element of out. */
 #include "args.h"
 
 kernel void gather_elements(const gather_elements_args a, global float *out, global const float *x,

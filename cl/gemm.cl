@@ -1,7 +1,8 @@
-/* out [n0, n1, m, n] = alpha a b + bias; b [.., K, N], or TRANSPOSED [.., N, K], of any dtype.
- * Launch: {ceil(m / rows) ceil(n / WG), n1, n0} groups, rows behind one another; each work-item has its
- * own column and `rows` (at most 8) rows. CPUs have gemm_panel.cl.
- *   -D WG          work-items a group
+/* out [n0, n1, m, n] = alpha a b + bias, for devices other than CPUs (those have gemm_panel.cl). b is [.., K,
+ * N], or [.., N, K] if TRANSPOSED, of any dtype.
+ * Launch: {ceil(m / rows) ceil(n / WG), n1, n0} groups; adjacent groups have adjacent rows. Each work-item
+ * has its own column and `rows` (at most 8) rows.
+ *   -D WG          work-items in a group
  *   -D W_TYPE      dtype of b
  *   -D BIAS_TYPE   dtype of bias, DTYPE_NONE (-1) without
  *   -D TRANSPOSED  1: b is [.., N, K] */
@@ -22,7 +23,7 @@ typedef ELEM(BIAS_TYPE) bias_elem;
 #endif
 typedef ELEM(W_TYPE) w_elem;
 
-enum { TILE = 8 }; /* rows in registers */
+enum { TILE = 8 }; /* rows kept in registers */
 
 GROUP_KERNEL
 void gemm_columns(const matmul_args p, global float *out, global const float *a, global const w_elem *b,

@@ -1,8 +1,8 @@
-/* out [n0, n1, m, n] = alpha a b + bias on CPUs, a as gemm_rows.cl packs it; b [.., K, N], or TRANSPOSED
- * [.., N, K], of any dtype.
- * Launch: {pairs of 16 columns / p.pairs x blocks of NT rows / p.blocks, n1, n0}, one item a group;
- * p.pairs p.blocks <= MAX_TILES. A group holds its sums; of b it packs 32 columns x DEPTH at a time as
- * floats and takes all its rows through them.
+/* out [n0, n1, m, n] = alpha a b + bias on CPUs, for a as packed by gemm_rows.cl. b is [.., K, N], or [.., N,
+ * K] if TRANSPOSED, of any dtype.
+ * Launch: {pairs of 16 columns / p.pairs x blocks of NT rows / p.blocks, n1, n0}, one work-item in a group;
+ * p.pairs p.blocks <= MAX_TILES. A group keeps all its sums. It packs 32 columns x DEPTH of b at a time as
+ * floats and multiplies all its rows by them.
  *   -D NT, VECTORS  as in tile.h
  *   -D W_TYPE       dtype of b
  *   -D BIAS_TYPE    dtype of bias, DTYPE_NONE (-1) without
@@ -30,8 +30,8 @@ typedef ELEM(BIAS_TYPE) bias_elem;
 #  define BIAS16(i) LOAD16(BIAS_TYPE, bias, p->bias + (i))
 #endif
 
-/* panel[h][k][c] = b's element (k0 + k, col + 16 h + c), for `depth` of k; columns from n on hold
- * anything. */
+/* panel[h][k][c] = b's element (k0 + k, col + 16 h + c), for `depth` values of k. Columns from n on are
+ * undefined. */
 INLINED void pack_b(const matmul_args *p, float *panel, global const w_elem *b, size_t b0, uint col, uint k0,
                     uint depth)
 {
@@ -80,7 +80,7 @@ INLINED void store(const matmul_args *p, global float *out, global const bias_el
         out[c] = p->alpha * lanes[c] + BIAS(col + c);
 }
 
-/* The lines of the result that a tile will be written to. */
+/* Prefetches the lines of the result that a tile will be written to. */
 INLINED void fetch_result(const matmul_args *p, global const float *out, uint row, uint col)
 {
     if (col + WIDTH > p->n)

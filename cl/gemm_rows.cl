@@ -1,6 +1,6 @@
-/* The rows of a [n0, n1, m, k] packed as tile.h's products read them, one batch behind the other. Rows
- * beyond the last stand for it.
- * Launch: {blocks of NT rows, n1, n0}, one item a group.
+/* Packs the rows of a [n0, n1, m, k] for the products of tile.h, batch after batch. Rows beyond the last one
+ * are copies of it.
+ * Launch: {blocks of NT rows, n1, n0}, one work-item in a group.
  *   -D NT, VECTORS  as in tile.h */
 #define WG 1
 #include "args.h"

@@ -1,16 +1,16 @@
 /* out [n0, n1, m, n] = alpha a b + bias for up to ROWS rows of a: b is read once, whatever its dtype.
- * gemv_nk: b [.., N, K]. Launch: {ceil(n / COLUMNS), n1, n0} groups; the WG work-items of a group share
- * the dot products of COLUMNS
- *   columns, 16 (of a block format 32) elements of k at a time. gemv_kn: b [.., K, N]. Launch: the same;
- *     with WG 1 the group marches down k with COLUMNS / 16 vectors of columns, else COLUMNS is
- *   WG and each work-item has its own column. The loops over columns and rows are unrolled so that the
- *     sums stay in registers.
- *   -D WG          work-items a group, a power of two
- *   -D COLUMNS     columns a group; gemv_kn with WG 1: a multiple of 16
- *   -D ROWS        accumulators for rows; rows from m on are computed twice and dropped
+ * gemv_nk reads b [.., N, K]. The WG work-items of a group share the dot products of COLUMNS columns, 16
+ * elements of k at a time (32 of a block format).
+ * gemv_kn reads b [.., K, N]. With WG 1 the group walks down k with COLUMNS / 16 vectors of columns; else
+ * COLUMNS is WG and each work-item has its own column. The loops over columns and rows are unrolled so that
+ * the sums stay in registers.
+ * Launch: {ceil(n / COLUMNS), n1, n0} groups.
+ *   -D WG          work-items in a group, a power of two
+ *   -D COLUMNS     columns of a group; gemv_kn with WG 1: a multiple of 16
+ *   -D ROWS        accumulators for rows; rows from m on repeat the last one and are dropped
  *   -D W_TYPE      dtype of b
  *   -D BIAS_TYPE   dtype of bias, DTYPE_NONE (-1) without
- *   -D TRANSPOSED  1: gemv_nk, 0: gemv_kn is built */
+ *   -D TRANSPOSED  1: builds gemv_nk, 0: gemv_kn */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -28,7 +28,7 @@ typedef ELEM(BIAS_TYPE) bias_elem;
 #endif
 typedef ELEM(W_TYPE) w_elem;
 
-/* Where the batch of this group begins; rows of a beyond m stand for the last one. */
+/* The start of this group's batch. Rows of a from m on repeat the last one. */
 #define BEGIN_BATCH                                                                            \
     const uint i1 = get_group_id(1), i0 = get_group_id(2), lane = get_local_id(0),             \
                first = get_group_id(0) * COLUMNS;                                              \
@@ -55,8 +55,8 @@ void gemv_nk(const matmul_args p, global float *out, global const float *a, glob
 {
     BEGIN_BATCH;
     GROUP_SCRATCH(scratch);
-    /* Where each column begins in b, in elements (of a block format: bytes); columns from n on stand for
-     * the last one. */
+    /* Start of each column in b, in elements (block formats: in bytes). Columns from n on repeat the last
+     * one. */
     size_t at[COLUMNS];
     float16 sum[COLUMNS][ROWS];
     float tail[COLUMNS][ROWS];
@@ -111,7 +111,8 @@ void gemv_nk(const matmul_args p, global float *out, global const float *a, glob
 #  pragma unroll
         for (uint r = 0; r < ROWS; r++) {
             const float all =
-                group_sum(sum16(sum[c][r]) + tail[c][r], scratch); /* uniform: no item leaves early */
+                group_sum(sum16(sum[c][r]) + tail[c][r], scratch); /* barriers inside: no work-item may
+                                                                      leave early */
             if (lane == 0 && r < p.m && first + c < p.n)
                 out[r * (size_t)p.n + first + c] = p.alpha * all + BIAS(first + c);
         }
@@ -119,7 +120,7 @@ void gemv_nk(const matmul_args p, global float *out, global const float *a, glob
 
 #elif WG == 1
 
-/* 16 columns of ROWS rows, from column `col` on, `vectors` of them behind one another. */
+/* 16 columns of ROWS rows, from column `col` on, in `vectors` adjacent vectors. */
 #  define DEFINE_COLUMNS(name, vectors)                                                               \
       static void name(const matmul_args *args, global float *out, const global float *const *rows,   \
                        global const w_elem *b, size_t b0, global const bias_elem *bias, uint col)     \

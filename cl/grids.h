@@ -1,6 +1,6 @@
-/* The codebooks of GGUF's IQ formats, written by scripts/grids.py. An entry holds 8 numbers of 2 bits, or
- * (IQ3) 4 of 4 bits, the lowest bits first; cl/blocks.h says what the numbers mean. Host and kernels share
- * them. */
+/* The codebooks of GGUF's IQ formats, shared by host and kernels and written by scripts/grids.py. An entry
+ * has 8 numbers of 2 bits, or (IQ3) 4 of 4 bits, the lowest bits first; cl/blocks.h says what the numbers
+ * mean. */
 #ifndef CLEF_CL_GRIDS_H
 #define CLEF_CL_GRIDS_H
 

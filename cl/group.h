@@ -1,9 +1,9 @@
-/* Reductions over a work-group of WG items (a power of two; 1 needs no barrier at all). Every item gets
- * the result. The order of the sums is fixed, so results repeat. Barriers here are uniform: call from
- * uniform control flow only.
- *   -D SUBGROUPS, SUBGROUP_SIZE  as in subgroup.h: subgroups reduce first, and a group of one has no
- *                                barrier group_item() is a number for each item, of which a subgroup has
- *                                those that lie together. */
+/* Reductions over a work-group of WG work-items (a power of two; 1 needs no barrier). Every work-item gets
+ * the result. The order of the sums is fixed, so that results repeat. Call them from uniform control flow
+ * only, because they contain barriers.
+ *   -D SUBGROUPS, SUBGROUP_SIZE  as in subgroup.h: subgroups reduce first, and a group that is one subgroup
+ *                                has no barrier
+ * group_item() numbers the work-items so that those of a subgroup are adjacent. */
 #ifndef CLEF_CL_GROUP_H
 #define CLEF_CL_GROUP_H
 
@@ -47,7 +47,7 @@ static float group_sum(float x, group_scratch s)
     x = s[0];
     for (uint i = 1; i < n; i++)
         x += s[i];
-    barrier(CLK_LOCAL_MEM_FENCE); /* s may be reused at once */
+    barrier(CLK_LOCAL_MEM_FENCE); /* so that s may be reused at once */
     return x;
 }
 
@@ -81,7 +81,7 @@ static float group_sum(float x, group_scratch s)
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     x = s[0];
-    barrier(CLK_LOCAL_MEM_FENCE); /* s may be reused at once */
+    barrier(CLK_LOCAL_MEM_FENCE); /* so that s may be reused at once */
     return x;
 }
 

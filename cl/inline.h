@@ -1,5 +1,5 @@
-/* Functions that a kernel must not call but hold: PoCL 3.1 computes nonsense in one that has arrays of
- * vectors and is not inlined. */
+/* INLINED: a function that must be inlined. PoCL 3.1 computes nonsense in a function with arrays of vectors
+ * that is not. */
 #ifndef CLEF_CL_INLINE_H
 #define CLEF_CL_INLINE_H
 

@@ -1,9 +1,9 @@
 /* out = (x - mean) / sqrt(mean((x - mean)^2) + eps) * weight + bias over the rows of x [n0, n1, n2, n3];
  * without CENTER mean is 0.
- * Launch: one group a row, WG work-items that share it. out is dense and may be x.
- *   -D WG           work-items a group, a power of two
+ * Launch: one group of WG work-items for each row. out is dense and may be x.
+ *   -D WG           work-items in a group, a power of two
  *   -D CENTER       1: layer_norm, 0: rms_norm
- *   -D WEIGHT_TYPE  dtype of weight, DTYPE_NONE (-1) without; BIAS_TYPE the same for bias */
+ *   -D WEIGHT_TYPE, BIAS_TYPE  dtypes of weight and bias, DTYPE_NONE (-1) without */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -31,8 +31,8 @@ typedef ELEM(BIAS_TYPE) bias_elem;
 #  define BIAS16(i) LOAD16(BIAS_TYPE, bias, a.bias + i)
 #endif
 
-/* This work-item's share of the sum of (x - mean)^power, power 1 or 2. A work-item takes 16 columns at a
- * time, then single ones. */
+/* This work-item's part of the sum of (x - mean)^power, power 1 or 2. It reads 16 columns at a time, then
+ * single ones. */
 static float share(global const float *x, uint n, float mean, int power)
 {
     const uint whole = n / 16 * 16, lane = get_local_id(0);

@@ -1,4 +1,4 @@
-/* out[b, t] = pos[b] + t, int [B, length]. Launch: one work-item an element. */
+/* out[b, t] = pos[b] + t, int [B, length]. Launch: one work-item for each element. */
 #include "args.h"
 #include "substep.h"
 

@@ -1,7 +1,8 @@
-/* What each row of x [n0, n1, n2, n3] comes to: sum, mean or max; the index of the largest; the indices of
- * the k largest. Of equals the lowest index comes first. A NaN makes sum, mean and max NaN; among the
- * largest it counts as -inf. Launch: one group a row, WG work-items that share it.
- *   -D WG    work-items a group, a power of two
+/* Reduces each row of x [n0, n1, n2, n3] to its sum, mean or max; to the index of its largest element; or to
+ * the indices of its k largest. Of equal elements the lowest index comes first. A NaN makes sum, mean and max
+ * NaN; for the indices it counts as -inf.
+ * Launch: one group of WG work-items for each row.
+ *   -D WG    work-items in a group, a power of two
  *   -D KIND  reduce_rows: 0 sum, 1 mean, 2 max; else 0 */
 #include "args.h"
 #include "group.h"
@@ -30,7 +31,7 @@ void reduce_rows(const reduce_args a, global float *out, global const float *x)
     float16 wide = KIND == 2 ? -INFINITY : 0.0f;
     float one = KIND == 2 ? -INFINITY : 0.0f;
 #if KIND == 2
-    int16 wide_nan = 0; /* fmax passes over NaNs, so they are kept count of beside it */
+    int16 wide_nan = 0; /* fmax ignores NaNs, so they are counted separately */
     int one_nan = 0;
 #endif
     for (uint i = lane * 16; i < whole; i += WG * 16) {
@@ -62,7 +63,7 @@ static float number(float x)
     return isnan(x) ? -INFINITY : x;
 }
 
-/* 1 when (x, i) comes before (y, j). */
+/* 1 when (x, i) is ordered before (y, j). */
 static int before(float x, int i, float y, int j)
 {
     return x > y || (x == y && i < j);
@@ -76,8 +77,8 @@ void argmax_rows(const reduce_args a, global int *out, global const float *x)
     const int n = a.n[3];
     int best = 0, i = 0;
     x = row_of(&a, x);
-    float most = -INFINITY; /* no NaN is larger */
-    for (; i + 16 <= n; i += 16) { /* look closer only where 16 at once hold something larger */
+    float most = -INFINITY; /* no NaN compares as larger */
+    for (; i + 16 <= n; i += 16) { /* examine single elements only if one of 16 is larger */
         if (max16(vload16(0, x + i)) > most)
             for (int j = i; j < i + 16; j++)
                 if (x[j] > most) {
@@ -99,7 +100,8 @@ typedef struct top_list {
     int   n;
 } top_list;
 
-/* Sorts element i into the list of at most k; indices come in rising order, so an equal one goes behind. */
+/* Inserts element i into the list of at most k. Indices arrive in rising order, so i goes after equal
+ * elements. */
 static void insert(top_list *top, int k, float x, int i)
 {
     if (top->n == k && !(x > top->value[k - 1]))
@@ -133,7 +135,7 @@ void topk_rows(const reduce_args a, global int *out, global const float *x)
 
 #else
 
-/* The first of the row among the elements that come after (after, after_i). */
+/* The first element of the row in the order of before(), among those after (after, after_i). */
 static int first_after(global const float *x, int n, float after, int after_i, local float *values,
                        local int *indices)
 {
@@ -173,7 +175,7 @@ void argmax_rows(const reduce_args a, global int *out, global const float *x)
         out[get_group_id(0)] = best;
 }
 
-/* One pass over the row for each of the k: the passes share the row in the cache, and k is small. */
+/* One pass over the row for each of the k elements: the row stays in the cache, and k is small. */
 GROUP_KERNEL
 void topk_rows(const reduce_args a, global int *out, global const float *x)
 {

@@ -1,5 +1,5 @@
-/* out[h, t, s] = x[clamp(s - (pos + t) + distances / 2), h] for x [distances, heads], both dense. Launch:
- * a group of one item for each row (h, t) of out.
+/* out[h, t, s] = x[clamp(s - (pos + t) + distances / 2), h] for x [distances, heads], both dense.
+ * Launch: a group of one work-item for each row (h, t) of out.
  *   -D HAS_POS  1: pos[0] is the first query's position; 0: it is 0 */
 #include "args.h"
 

@@ -1,11 +1,11 @@
-/* Rotary position embedding of x [B, T, H, D] at positions pos[b] + t: pair i of a head turns by position
- * times freqs[i], i < half_n, and is multiplied by scale; the dims from 2 half_n on pass unchanged.
+/* Rotary position embedding of x [B, T, H, D] at positions pos[b] + t. Pair i of a head, i < half_n, is
+ * rotated by position times freqs[i] and multiplied by scale; dims from 2 half_n on pass unchanged. sin and
+ * cos are the precise ones, because an angle is a position (100000 and more) times up to 1.
  * Launch: one group for `heads` heads of a token; out is dense and may be x.
- *   -D WG           work-items a group
+ *   -D WG           work-items in a group
  *   -D PAIRING      clef_rope_pairing: 0: pair i is (x[i], x[i + half_n]), 1: (x[2i], x[2i + 1]); 2: it is
  *                   read from (x[2i], x[2i + 1]) and written to (i, i + half_n); out is not x then
- *   -D POS          1: token t of sequence b is at position pos[b] + t, else at t
- * sin and cos are the precise ones: an angle is a position (up to 100000 and more) times up to 1. */
+ *   -D POS          1: token t of sequence b is at position pos[b] + t, else at t */
 #include "args.h"
 #include "group.h"
 

@@ -1,12 +1,12 @@
-/* softmax over the rows of x [n0, n1, n2, n3]:  z = cap(scale x) + mask,  out = exp(z - max z) / sum exp(z
- * - max z).
- * Launch: one group a row, WG work-items that share it. out is dense.
- *   -D WG    work-items a group, a power of two
- *   -D MASK  0 none, 1 f32 added, 2 int kept where not 0, 3 char kept where not 0
- *   -D POS   1: row t of sequence b stands at pos[b] + t, else at t
- *   -D SINKS dtype of sinks [n1], DTYPE_NONE (-1) without: a further column of that logit, which is not in
- *     the result A row that keeps nothing gives zeros (log: -inf); a NaN that is kept makes its whole row
- *     NaN. */
+/* Softmax over the rows of x [n0, n1, n2, n3]: z = cap(scale x) + mask, out = exp(z - max z) / sum exp(z -
+ * max z). A row whose columns are all dropped gives zeros (log: -inf); a NaN that is kept makes its whole row
+ * NaN.
+ * Launch: one group of WG work-items for each row. out is dense.
+ *   -D WG     work-items in a group, a power of two
+ *   -D MASK   0 none, 1 f32 added, 2 int kept where not 0, 3 char kept where not 0
+ *   -D POS    1: row t of sequence b is at position pos[b] + t, else at t
+ *   -D SINKS  dtype of sinks [n1], DTYPE_NONE (-1) without: the logit of one more column, which is not part
+ *             of the result */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -29,7 +29,7 @@ typedef int mask_t;
 typedef float mask_t;
 #endif
 
-/* What column s of the row weighs before the softmax; -INFINITY where it is dropped. */
+/* The logit of column s of the row; -INFINITY if the column is dropped. */
 static float logit(const softmax_args *a, global const float *x, global const mask_t *mask, uint mask_row,
                    int s, int at)
 {
@@ -48,7 +48,7 @@ static float logit(const softmax_args *a, global const float *x, global const ma
 }
 
 #if WG == 1
-/* The same for columns s .. s + 15, without a branch. */
+/* logit() of columns s .. s + 15, without a branch. */
 static float16 logit16(const softmax_args *a, global const float *x, global const mask_t *mask, uint mask_row,
                        int s, int at)
 {
@@ -90,7 +90,7 @@ void softmax_rows(const softmax_args a, global float *out, global const float *x
     out += (size_t)row * n;
     GROUP_SCRATCH(scratch);
 
-    /* A CPU takes 16 columns at a time as far as they go (whole), then single ones. */
+    /* A CPU processes 16 columns at a time (`whole` of them), then single ones. */
     float max_z = -INFINITY, sum = 0;
 #if WG == 1
     const int whole = n / 16 * 16;
@@ -108,7 +108,7 @@ void softmax_rows(const softmax_args a, global float *out, global const float *x
     const float sink = LOAD(SINKS, sinks, a.sinks + h);
     max_z = fmax(max_z, sink);
 #endif
-    if (max_z == -INFINITY) /* nothing is kept, or NaNs alone, which fmax passes over */
+    if (max_z == -INFINITY) /* nothing is kept, or only NaNs, which fmax ignores */
         max_z = 0;
 #if WG == 1
     for (int s = 0; s < whole; s += 16)
@@ -121,9 +121,9 @@ void softmax_rows(const softmax_args a, global float *out, global const float *x
 #if SINKS >= 0
     sum += exp(sink - max_z);
 #endif
-    const int is_empty = sum == 0; /* else it is NaN, or at least the largest element's 1 */
+    const int is_empty = sum == 0; /* otherwise it is NaN, or at least 1 from the largest element */
     const float log_sum = a.log ? log(sum) : 0.0f, empty = a.log ? -INFINITY : 0.0f;
-    /* out may be x: each element is read before it is written, by the same item */
+    /* out may be x: a work-item reads each element before it writes it */
 #if WG == 1
     for (int s = 0; s < whole; s += 16) {
         const float16 z = logit16(&a, x, mask, mask_row, s, at) - max_z;

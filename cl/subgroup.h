@@ -1,14 +1,14 @@
-/* Subgroups: the work-items of a group that run as one. Whatever their number is, 1 included, what follows
- * is right.
- *   -D SUBGROUPS      how they are asked for: 0 not at all, 1 by the built-ins of cl_khr_subgroups,
- *                     cl_intel_subgroups or OpenCL C 3.0, 2 by PTX: groups of one dimension and whole
+/* Subgroups: work-items of a group that run together. The code is right for any number of them, 1 included.
+ *   -D SUBGROUPS      how they are used: 0 not at all; 1 by the built-ins of cl_khr_subgroups,
+ *                     cl_intel_subgroups or OpenCL C 3.0; 2 by PTX, in groups of one dimension and whole
  *                     warps
  *   -D SUBGROUP_SIZE  0, or the size to demand (cl_intel_required_subgroup_size)
- *   subgroup_count()  in this group; subgroup_index() of them, subgroup_width() items each (the last may
- *                     have fewer), subgroup_lane()
- *   subgroup_sum(x), subgroup_max(x): of all its items, for each; a maximum passes over NaNs
- *   subgroup_xor(x, mask): x of item lane ^ mask, which has to be there; by cl_khr_subgroup_shuffle,
- *     cl_intel_subgroups, AMD's built-in */
+ *   subgroup_count()        subgroups in this group
+ *   subgroup_index()        number of this subgroup; subgroup_width() work-items each (the last may have
+ *                           fewer), of which this is subgroup_lane()
+ *   subgroup_sum(x), subgroup_max(x)  over all its work-items, for each of them; a maximum ignores NaNs
+ *   subgroup_xor(x, mask)   x of work-item lane ^ mask, which must exist; by cl_khr_subgroup_shuffle,
+ *                           cl_intel_subgroups, or AMD's built-in */
 #ifndef CLEF_CL_SUBGROUP_H
 #define CLEF_CL_SUBGROUP_H
 

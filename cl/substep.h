@@ -1,8 +1,9 @@
-/* Kernels that can also be stages of a fused step (fused_step.cl): STAGE_KERNEL stands for `kernel`,
- * STAGE_GROUP for nothing, group_id(i) for get_group_id(i). As a stage a kernel is a function that is
- * given its group, of one work-item.
- *   -D STAGE  its number in the fused step; without it, kernels are kernels STAGE_ENTRY(name, args type,
- *             STAGE_BUFS_n) behind the source makes the function that the fused step calls. */
+/* Lets one source be a kernel or a substep of a fused step (fused_step.cl). As a kernel, STAGE_KERNEL means
+ * `kernel`, STAGE_GROUP nothing, group_id(i) get_group_id(i). As a substep it is a function of one work-item,
+ * whose group is passed as a parameter.
+ *   -D STAGE  number of the substep in the fused step; without it, the source is a kernel
+ * STAGE_ENTRY(name, args type, STAGE_BUFS_n) at the end of the source makes the function that the fused step
+ * calls. */
 #ifndef CLEF_CL_STAGE_H
 #define CLEF_CL_STAGE_H
 

@@ -1,11 +1,10 @@
-/* The register tile of f32 products on CPUs: NT rows of x by 32 columns of w, DEPTH elements of k at a
- * time.
- *   packed x  blocks of NT rows: the elements of a column lie together, padded to X_LANES; see packed_at()
- *   w         in panels: the 16 elements of a column of k lie together
- *   sums      [2][NT]: those of 16 columns, then those of the 16 beside them
+/* The register tile of f32 products on CPUs: NT rows of x by 32 columns of w, DEPTH elements of k at a time.
+ *   packed x  blocks of NT rows: the elements of a column are adjacent, padded to X_LANES; see packed_at()
+ *   w         in panels: the 16 elements of a column of k are adjacent
+ *   sums      [2][NT]: those of 16 columns, then those of the next 16
  *   -D NT       rows of a tile, at most X_LANES
- *   -D VECTORS  2 where registers hold 2 NT vectors of 16 floats and three more, else 1: the columns are
- *               then taken one half after the other */
+ *   -D VECTORS  2 if the registers hold 2 NT + 3 vectors of 16 floats, else 1: one half of the columns is
+ *               computed after the other */
 #ifndef CLEF_CL_TILE_H
 #define CLEF_CL_TILE_H
 
@@ -17,14 +16,14 @@
 #include "inline.h"
 
 #ifdef __clang__
-#    pragma clang diagnostic ignored "-Wpass-failed" /* where a loop cannot be unrolled it stays as it is */
+#    pragma clang diagnostic ignored "-Wpass-failed" /* a loop that cannot be unrolled stays as it is */
 #endif
 
 #define DEPTH 256
 #define MAX_TILES 32 /* whose sums a group holds */
 
-/* Where block `block` of `blocks` begins in packed x, for the columns from k0 (a multiple of DEPTH) on,
- * `depth` of them. */
+/* The offset of block `block` of `blocks` in packed x, for `depth` columns from k0 (a multiple of DEPTH)
+ * on. */
 INLINED size_t packed_at(uint blocks, uint block, uint k0, uint depth)
 {
     return ((size_t)blocks * k0 + (size_t)block * depth) * X_LANES;
@@ -37,7 +36,7 @@ INLINED size_t packed_at(uint blocks, uint block, uint k0, uint depth)
     (float16)((a).s8, (b).s8, (a).s9, (b).s9, (a).sa, (b).sa, (a).sb, (b).sb, \
               (a).sc, (b).sc, (a).sd, (b).sd, (a).se, (b).se, (a).sf, (b).sf)
 
-/* Rows to columns: four times, each vector is mixed with the one eight further. */
+/* Transposes 16 rows, in four rounds. Each round mixes every vector with the one eight further. */
 INLINED void transpose16(float16 r[16])
 {
     float16 t[16];
@@ -56,8 +55,9 @@ INLINED void transpose16(float16 r[16])
     }
 }
 
-/* sums[VECTORS][NT] of `depth` columns of packed x and of VECTORS panels, `step` apart; added to what is
- * there unless `is_first`. `ahead`: what is read after this, something every `ahead_bytes`. */
+/* Adds up sums[VECTORS][NT] over `depth` columns of packed x and of VECTORS panels, which are `step` apart.
+ * They are added to the present sums unless `is_first`. `ahead`: what is read next, to be prefetched in steps
+ * of `ahead_bytes`. */
 /* clang-format off */
 #define TILE_SUMS(name, space)                                                                             \
     INLINED void name(float16 *sums, global const float *x, space const float *w, size_t step, uint depth, \

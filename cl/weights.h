@@ -1,7 +1,9 @@
-/* Reading elements of any dtype as floats. LOAD(type, p, i): element i. LOAD16(type, p, i): elements i ..
- * i + 15; in a block format i is a multiple of 16. ELEM(type): what a pointer to such elements points to.
- * `type` is a DTYPE_ number of args.h, given as a macro. Block formats are read as bytes, since their
- * fields are aligned to 2 at most. */
+/* Reads elements of any dtype as floats.
+ *   LOAD(type, p, i)    element i
+ *   LOAD16(type, p, i)  elements i .. i + 15; in a block format i is a multiple of 16
+ *   ELEM(type)          the type that a pointer to such elements points to
+ * `type` is a DTYPE_ number of args.h, as a macro. Block formats are read as bytes, since their fields are
+ * aligned to 2 bytes at most. */
 #ifndef CLEF_CL_WEIGHTS_H
 #define CLEF_CL_WEIGHTS_H
 
@@ -34,9 +36,9 @@ static inline float16 load16_1(global const half *p, size_t i)
 {
     const ushort16 bits =
         vload16(0, (global const ushort *)p +
-                       i); /* PoCL's vload_half16 of memory trusts it to be aligned to 16 bytes */
+                       i); /* PoCL's vload_half16 assumes memory that is aligned to 16 bytes, */
 #if defined(__clang__) && defined(__AVX512F__)
-    /* and is eight instructions; 4: the rounding that is set */
+    /* and compiles to eight instructions; 4: the current rounding mode */
     return __builtin_ia32_vcvtph2ps512_mask(as_short16(bits), (float16)0.0f, -1, 4);
 #else
     return vload_half16(0, (const half *)&bits);
@@ -47,13 +49,13 @@ static inline float16 load16_2(global const ushort *p, size_t i)
     return as_float16(convert_uint16(vload16(0, p + i)) << 16);
 }
 
-/* The half that a block begins with. */
+/* The half at the start of a block. */
 static inline float block_scale(global const uchar *block)
 {
     return half_of_bits(*(global const ushort *)block);
 }
 
-/* The whole numbers of a block, halves of 16, to be multiplied by its scale. */
+/* 16 of a block's integers (`upper` selects the half), still to be multiplied by its scale. */
 static inline float16 block16_5(global const uchar *block, uint upper)
 {
     return convert_float16(as_char16(vload16(0, block + 2 + 16 * upper)));
@@ -90,8 +92,8 @@ static inline float16 load16_6(global const uchar *p, size_t i)
     return block_scale(p) * block16_6(p, i % 32 / 16);
 }
 
-/* The other block formats, by the decoders that host and kernels share. A single element costs as much as
- * its sixteen. */
+/* The other block formats, by the decoders that host and kernels share. A single element costs as much as all
+ * sixteen. */
 #define BLOCK_LOADS(number, NAME, name, elems, bytes, ggml, vectors, scales, offset, most, table) \
     typedef uchar elem_##number;                                                                  \
     static inline float16 load16_##number(global const uchar *p, size_t i)                        \

@@ -1,5 +1,5 @@
-/* What the kernels of attention share: where queries lie and which keys they see. Include after args.h and
- * weights.h. */
+/* What the attention kernels share: the place of queries, and the keys that they see. Include it after args.h
+ * and weights.h. */
 #ifndef CLEF_CL_ATTENTION_H
 #define CLEF_CL_ATTENTION_H
 
@@ -20,7 +20,7 @@ typedef ELEM(SINKS) sink_elem;
 typedef ELEM(K_TYPE) k_elem;
 typedef ELEM(V_TYPE) v_elem;
 
-/* Of query i: where it begins in q, or where its row of the mask begins. */
+/* The offset of query i in q, or of its row in the mask. */
 static size_t row_at(const attention_args *a, const view_args *view, uint b, uint hk, uint i)
 {
     const uint t = i / a->group, h = hk * a->group + i % a->group;
@@ -37,7 +37,8 @@ static int position(const attention_args *a, global const int *pos, uint b, uint
 #endif
 }
 
-/* What query i begins with: its sink has a logit, and a weight of 1, but no value. */
+/* The first logit of query i: with sinks the logit of its head, else -INFINITY. A sink has a weight of 1 but
+ * no value. */
 static float first_logit(const attention_args *a, global const sink_elem *sinks, uint hk, uint i)
 {
 #if SINKS >= 0
@@ -52,10 +53,10 @@ static size_t out_at(const attention_args *a, uint b, uint hk, uint i, uint last
     return (((size_t)b * a->n[2] + i / a->group) * a->n[1] + hk * a->group + i % a->group) * last;
 }
 
-/* One past the last key, and the first, that a query at this position may see. */
+/* The end, and the first, of the keys that a query at this position may see. */
 static int keys_end(const attention_args *a, int at)
 {
-    const int n = a->n[3], ahead = a->causal ? 1 : a->window; /* keys from its own place on; 0: all */
+    const int n = a->n[3], ahead = a->causal ? 1 : a->window; /* keys from its own position on; 0: all */
     return ahead <= 0 || at > n - ahead ? n : max(at + ahead, 0);
 }
 static int keys_begin(const attention_args *a, int at)

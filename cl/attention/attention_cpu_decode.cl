@@ -1,23 +1,24 @@
-/* Softmax attention of a few positions for CPUs (decode), with an online softmax (arXiv:1805.02867) over
- * chunks of KEYS keys: the formula of attention.cl. All queries of a head of k share each chunk while it
- * is in the first cache. With WRITE the keys and values of these positions come first: k_cache[pos + t] =
- * turn(norm(new_k[t])), v_cache[pos + t] = new_v[t], and q stands for turn(norm(q)); norm and turn are
- * those of norm.cl and rope.cl.
- *   attention_cpu_decode   launch: splits Hk B groups. With a.splits > 1 the keys are cut in so many parts
- *                          (flash decoding); the last one writes, and takes what was written, so that no
- *                          part waits. Each leaves a record in `parts`: 16 floats that begin with max z
- *                          and the sum of the weights, then the E16 elements of the sum of values.
- *   attention_merge  launch: group T Hk B groups; joins the records.
- *   -D ROWS       queries that are worked on at once
+/* Softmax attention of a few positions on CPUs (decode): the formula of attention_gpu_query.cl, as an online
+ * softmax (arXiv:1805.02867) over chunks of KEYS keys. All queries of a head of k share each chunk while it
+ * is in the first cache.
+ * With WRITE, keys and values of these positions are written first: k_cache[pos + t] = rope(norm(new_k[t])),
+ * v_cache[pos + t] = new_v[t]. The queries are then rope(norm(q)). norm.cl and rope.cl have the formulas.
+ *   attention_cpu_decode  launch: splits Hk B groups. With a.splits > 1 the keys are cut into so many parts
+ *                         (flash decoding). The last part writes the new rows and reads them, so no part
+ *                         waits for another. Each part leaves a record in `parts`: 16 floats that begin with
+ *                         max z and the sum of the weights, then the E16 elements of the sum of values.
+ *   attention_merge       launch: group T Hk B groups; joins the records.
+ *   -D ROWS       queries that are computed together
  *   -D QUERIES    most queries of a head of k, group T; a multiple of ROWS
  *   -D D, E       last dims of k and v
  *   -D K_TYPE, V_TYPE  dtypes of k and v; with WRITE f32, f16 or q8_0
  *   -D MASK       DTYPE_NONE (-1), DTYPE_F32: added, DTYPE_I32 or DTYPE_I8: kept where not 0
- *   -D POS        1: query t of sequence b stands at pos[b] + t, else at t
- *   -D SINKS      dtype of sinks [H], DTYPE_NONE without: each query of head h has a further key of logit
- *                 sinks[h], of no value
+ *   -D POS        1: query t of sequence b is at position pos[b] + t, else at t
+ *   -D SINKS      dtype of sinks [H], DTYPE_NONE without: each query of head h has one more key, with logit
+ *                 sinks[h] and no value
  *   -D WRITE      0 or 1; with 1 also:
- *   -D TURNED     number of freqs, 0: no turning;  -D PAIRING  as in rope.cl
+ *   -D TURNED     number of freqs, 0: no RoPE
+ *   -D PAIRING    as in rope.cl
  *   -D NORM_TYPE  dtype of q_norm and k_norm, DTYPE_NONE: no norm */
 #define WG 1
 #include "args.h"
@@ -36,15 +37,16 @@ enum { RECORD = 16 + E16 };
 #endif
 #include "attention_fold.h"
 
-/* z[i][key] = q[i] . k[key] for ROWS queries and n keys, whose rows lie from `at` on. Meanwhile the n
- * values are fetched. */
+/* z[i][key] = q[i] . k[key] for ROWS queries and n keys, whose rows begin at `at`. Meanwhile it prefetches
+ * the n values. */
 static void score(float16 *z, const float *q, global const k_elem *k, size_t at, size_t stride, int n,
                   global const v_elem *v, size_t v_at, size_t v_stride)
 {
     for (int c = 0; c < CHUNK; c++) {
         float16 pairs[ROWS]
-                     [8]; /* keys u / 2 + 8 (u % 2) and the one 4 further: the order that the rounds undo */
-        if (16 * c >= n) {      /* never seen, but no NaN */
+                     [8]; /* keys u / 2 + 8 (u % 2) and the one 4 further: the order that the rounds
+                             reverse */
+        if (16 * c >= n) {      /* its result is dropped, but must not be NaN */
 #pragma unroll
             for (int i = 0; i < ROWS; i++)
                 z[i * CHUNK + c] = 0;
@@ -83,8 +85,8 @@ static void score(float16 *z, const float *q, global const k_elem *k, size_t at,
     }
 }
 
-/* sum[i] = keep[i] sum[i] + sum_s p[i][s] v[s] over n values, whose rows lie from `at` on, for vectors j0
- * .. j0 + N - 1. With the first of them, meanwhile, as many keys are fetched. */
+/* sum[i] = keep[i] sum[i] + sum_s p[i][s] v[s] over n values, whose rows begin at `at`, for vectors j0 .. j0
+ * + N - 1. The call with the first vectors also prefetches n keys. */
 #define DEFINE_WEIGH(N)                                                                                      \
     static void weigh_##N(float16 *sum, const float *keep, const float *p, global const v_elem *v, size_t at,\
                             size_t stride, int n,                                                            \
@@ -157,7 +159,7 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
         for (uint d = 0; d < D; d++)
             ready[i * 16 * DV + d] = q[row_at(&a, &a.q, b, hk, i) + d];
 #endif
-    for (uint i = 0; i < QUERIES; i++) { /* those beyond the end stand for the last one */
+    for (uint i = 0; i < QUERIES; i++) { /* those beyond the end repeat the last one */
         const uint from = min(i, queries - 1);
         if (i >= (queries + ROWS - 1) / ROWS * ROWS)
             break;
@@ -169,8 +171,8 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
         for (uint j = 0; j < EV; j++)
             acc[i * EV + j] = 0;
     }
-    /* Keys as [begin, old) and what this step writes: the former are cut, the last part takes the latter
-     * too. */
+    /* The keys are [begin, old), which are cut into parts, and the keys that this step writes, which the last
+     * part reads too. */
     const int end = keys_end(&a, at + (int)a.n[2] - 1), begin = min(keys_begin(&a, at), end),
               old = WRITE ? clamp(at, begin, end) : end;
     const int span = (old - begin + (int)(a.splits * KEYS) - 1) / (int)(a.splits * KEYS) * KEYS;
@@ -218,7 +220,7 @@ void attention_merge(STAGE_GROUP const attention_cpu_decode_args s, global float
     const float base =
         most == -INFINITY
             ? 0.0f
-            : most; /* a part that kept nothing weighs nothing; one of NaN alone has a NaN sum */
+            : most; /* a part in which nothing is kept has weight 0; a part of NaNs alone has a NaN sum */
     for (uint j = 0; j < EV; j++)
         acc[j] = 0;
     for (uint p = 0; p < a.splits; p++) {

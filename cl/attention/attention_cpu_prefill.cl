@@ -1,20 +1,19 @@
-/* Softmax attention for CPUs, with an online softmax (arXiv:1805.02867) over chunks of KEYS keys: q [B, H,
- * T, D], k [B, Hk, S, D], v [B, Hk, S, E], group = H / Hk;
- *   z[s] = cap(scale q . k[s]) + mask,  out[b, t, h, :] = sum_s exp(z[s] - max z) v[s] / sum_s exp(z[s] -
- *     max z). The queries that meet the same keys, (t, h) for the heads h of one group, are counted
- *     together: query i has t = i / group. A tile of them shares each chunk: its keys are transposed and
- *     its values decoded once, then both products are outer products of ROWS queries with vectors of 16
- *     keys, or of 16 elements. Only keys that some query may see are read. A query that sees none gives
- *     zeros.
- * Launch: tiles Hk B groups, where a tile has a.tile queries, up to TILE.
- *   -D TILE    queries of a tile at most, a multiple of ROWS
- *   -D ROWS    queries that are worked on at once
+/* Softmax attention on CPUs (prefill): the formula of attention_gpu_query.cl, as an online softmax
+ * (arXiv:1805.02867) over chunks of KEYS keys, for q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], group =
+ * H / Hk.
+ * The queries that share keys, (t, h) for the heads h of one group, are numbered together: query i has t = i
+ * / group. A tile of them shares each chunk. Its keys are transposed and its values decoded once; then both
+ * products are outer products of ROWS queries with vectors of 16 keys, or of 16 elements. Only keys that some
+ * query may see are read. A query that sees no key gives zeros.
+ * Launch: tiles Hk B groups, where a tile has a.tile queries, at most TILE.
+ *   -D TILE    most queries of a tile, a multiple of ROWS
+ *   -D ROWS    queries that are computed together
  *   -D D, E    last dims of k and v
  *   -D K_TYPE, V_TYPE  dtypes of k and v
  *   -D MASK    DTYPE_NONE (-1), DTYPE_F32: added, DTYPE_I32 or DTYPE_I8: kept where not 0
- *   -D POS     1: query t of sequence b stands at pos[b] + t, else at t
- *   -D SINKS   dtype of sinks [H], DTYPE_NONE without: each query of head h has a further key of logit
- *              sinks[h], of no value */
+ *   -D POS     1: query t of sequence b is at position pos[b] + t, else at t
+ *   -D SINKS   dtype of sinks [H], DTYPE_NONE without: each query of head h has one more key, with logit
+ *              sinks[h] and no value */
 #define WG 1
 #include "args.h"
 #include "weights.h"
@@ -37,7 +36,7 @@
         to[2 * i + 1].odd = from[i + 8].hi;                 \
     }
 
-/* n rows of k from `at` on, as kt[element][key]; keys from n on repeat the last one. */
+/* Writes n rows of k from `at` on to kt[element][key]; keys from n on repeat the last one. */
 static void pack_keys(float16 *kt, global const k_elem *k, size_t at, size_t stride, int n)
 {
     for (int c = 0; 16 * c < n; c++)
@@ -82,7 +81,7 @@ DEFINE_SCORE(1)
 DEFINE_SCORE(2)
 DEFINE_SCORE(4)
 
-/* The same of the vectors that hold the chunk's n keys. */
+/* score() for the vectors that hold the chunk's n keys. */
 static void score(float16 *z, const float *q, const float16 *kt, int n)
 {
     if (n <= 16)
@@ -102,10 +101,11 @@ void attention_cpu_prefill(const attention_args a, global float *out, global con
     float packed[TILE * 16 * DV], most[TILE], keep[ROWS];
     const uint queries = a.group * a.n[2], tiles = (queries + a.tile - 1) / a.tile, heads = a.n[1] / a.group;
     const uint id = get_group_id(0);
-    /* Under the causal rule later tiles see more: taken from both ends, neighbours balance. */
+    /* Under the causal rule later tiles see more keys. Tiles are numbered from both ends in turn, so that the
+     * work of neighbours is balanced. */
     const uint nth = id % tiles, first = (nth % 2 ? tiles - 1 - nth / 2 : nth / 2) * a.tile;
     const uint hk = id / tiles % heads, b = id / tiles / heads, rows = min(a.tile, queries - first);
-    for (uint r = 0; r < rows + ROWS - 1; r++) { /* those beyond the end stand for the last one */
+    for (uint r = 0; r < rows + ROWS - 1; r++) { /* those beyond the end repeat the last one */
         const uint i = first + min(r, rows - 1);
         const size_t from = row_at(&a, &a.q, b, hk, i);
         if (r >= TILE)

@@ -1,18 +1,18 @@
 /* Softmax attention on GPUs: tiles of queries by chunks of keys in local memory (FlashAttention,
- * arXiv:2205.14135; the parts are those of Flash-Decoding). The formula is that of attention_gpu_query.cl.
- * The queries of a head of k are counted as there (i = t group + h) and lie in tiles of ROWS, so that all
- * heads of a group and neighbouring positions share each read of k and v.
+ * arXiv:2205.14135; keys are cut into parts as in Flash-Decoding). attention_gpu_query.cl has the formula and
+ * the numbering of the queries of a head of k (i = t group + h). Tiles have ROWS queries, so that all heads
+ * of a group and neighbouring positions share each read of k and v.
  *
  * Launches:
- *   attention_gpu_flash        splits ceil(group T / ROWS) Hk B groups of WG items. With a.splits > 1 the
- *                              keys are cut in so many parts, and each part leaves a record for each query
- *                              in `parts`: the largest logit, the sum of the weights, two unused floats,
- *                              then the weighted sum of the values, of E rounded up to a multiple of 4.
- *   attention_gpu_flash_merge  group T Hk B groups of WG items; it joins the records.
+ *   attention_gpu_flash        splits ceil(group T / ROWS) Hk B groups of WG work-items. With a.splits > 1
+ *                              the keys are cut into so many parts. Each part leaves a record for each query
+ *                              in `parts`: the largest logit, the sum of the weights, two unused floats, then
+ *                              the weighted sum of the values, of E rounded up to a multiple of 4.
+ *   attention_gpu_flash_merge  group T Hk B groups of WG work-items; joins the records.
  *
- * An item (r, c) of ROWS / TALL by SLOTS has the rows from r TALL on. Of a chunk it has the keys c, c +
- * SLOTS ..; of the values it has the vectors of four elements c, c + SLOTS .. Each item adds up the
- * weights of its rows for itself, so no sum crosses items.
+ * A work-item (r, c) of ROWS / TALL by SLOTS has the rows from r TALL on. Of a chunk it has the keys c, c +
+ * SLOTS ..; of the values it has the vectors of four elements c, c + SLOTS .. Each work-item adds up the
+ * weights of its rows by itself, so no sum crosses work-items.
  *   -D WG, ROWS, TALL  ROWS / TALL divides WG
  *   -D KEYS            keys of a chunk, a multiple of SLOTS = WG TALL / ROWS
  *   -D D, E            last dims of k and v
@@ -45,7 +45,7 @@ static void store_row(global float *row, const float4 *acc, uint slot, float sca
     }
 }
 
-/* The item's rows: results, or, where the keys are cut, records for the merge. */
+/* Writes the item's rows: results, or, if the keys are cut, records for the merge. */
 static void store(global float *out, global float *parts, const attention_args *a, const place *p,
                   const float *most, const float *sum, const float4 *acc)
 {
@@ -100,7 +100,7 @@ void attention_gpu_flash(const attention_flash_args f, global float *out, global
             acc[i * VECTORS + j] = 0;
     }
     const int2 keys = keys_of_part(&a, &p, pos);
-    for (int s0 = keys.x; s0 < keys.y; s0 += KEYS) { /* the bounds are the same for the whole group */
+    for (int s0 = keys.x; s0 < keys.y; s0 += KEYS) { /* the bounds are equal in the whole group */
         const int n = min((int)KEYS, keys.y - s0);
         float z[TALL * MINE], keep[TALL];
         load_keys((local float *)chunk, k, k0 + s0 * (size_t)a.k.stride[2], a.k.stride[2], n, p.item);
@@ -130,7 +130,7 @@ void attention_gpu_flash_merge(const attention_flash_args f, global float *out, 
     for (uint p = 0; p < a.splits; p++)
         most = fmax(most, parts[p * RECORD]);
     const float base =
-        most == -INFINITY ? 0.0f : most; /* a part without keys weighs 0; one of NaN has a NaN sum */
+        most == -INFINITY ? 0.0f : most; /* a part without keys has weight 0; one with a NaN has a NaN sum */
     for (uint p = 0; p < a.splits; p++)
         total += exp(parts[p * RECORD] - base) * parts[p * RECORD + 1];
     const float scale = total != 0 ? 1.0f / total : 0.0f;

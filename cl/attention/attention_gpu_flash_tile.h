@@ -10,9 +10,10 @@ enum {
     D4 = (D + 3) / 4,
     E4 = (E + 3) / 4,
     WIDE = (D4 > E4 ? D4 : E4) +
-           1, /* vectors between rows of a chunk; the extra one puts neighbours in other banks */
+           1, /* vectors between rows of a chunk; one more than needed, so that neighbours are in different
+                 banks */
     SLOTS = WG * TALL / ROWS,
-    MINE = KEYS / SLOTS, /* keys of a chunk that an item has */
+    MINE = KEYS / SLOTS, /* keys of a chunk for each item */
     VECTORS = (E4 + SLOTS - 1) / SLOTS,
     PITCH = KEYS + 1, /* floats between rows of weights */
     RECORD = 4 + 4 * E4
@@ -44,7 +45,7 @@ static void score(float *z, local const float4 *q, local const float4 *k)
 {
     for (uint i = 0; i < TALL * MINE; i++)
         z[i] = 0;
-#pragma unroll 1 /* unrolled, some compilers issue all loads first and spill hundreds of registers */
+#pragma unroll 1 /* if it is unrolled, some compilers issue all loads first and spill hundreds of registers */
     for (uint d = 0; d < D4; d++) {
         float4 x[MINE];
 #pragma unroll
@@ -60,7 +61,7 @@ static void score(float *z, local const float4 *q, local const float4 *k)
     }
 }
 
-/* What a group computes, and which rows and keys of it are an item's. */
+/* The work of a group, and the rows and keys of one item. */
 typedef struct place {
     uint queries, heads;         /* of a head of k; heads of k */
     uint part, tile, hk, b;      /* part of the keys, tile of queries, head of k, sequence */
@@ -96,8 +97,8 @@ static void load_queries(local float *ready, const attention_args *a, const plac
     }
 }
 
-/* The keys [x, y) of the group's part. A tile's keys are what any of its queries sees, cut in parts of
- * whole chunks. Later queries see further. */
+/* The keys [x, y) of the group's part. The keys of a tile are those that any of its queries sees; they are
+ * cut into parts of whole chunks. Later queries see more keys. */
 static int2 keys_of_part(const attention_args *a, const place *p, global const int *pos)
 {
     const int all_end = keys_end(a, position(a, pos, p->b, min((p->tile + 1) * ROWS, p->queries) - 1));
@@ -125,7 +126,7 @@ static void put_logits(local float *weights, float *z, const attention_args *a, 
 }
 
 /* Raises the maximum of each row to that of the chunk's logits, and turns z into weights relative to it.
- * keep[i] is the factor for what row i has summed before. */
+ * keep[i] is the factor for the earlier sums of row i. */
 static void rescale(float *z, float *most, float *keep, local const float *weights, const place *p)
 {
 #pragma unroll
@@ -144,7 +145,7 @@ static void rescale(float *z, float *most, float *keep, local const float *weigh
     }
 }
 
-/* Writes an item's weights, and scales what its rows have summed. */
+/* Writes an item's weights, and scales the earlier sums of its rows. */
 static void put_weights(local float *weights, const float *z, const float *keep, float *sum, float4 *acc,
                         const place *p)
 {
@@ -160,7 +161,7 @@ static void put_weights(local float *weights, const float *z, const float *keep,
     }
 }
 
-/* Adds the chunk's values by their weights to an item's sums. */
+/* Adds the chunk's values, times their weights, to an item's sums. */
 static void accumulate(float4 *acc, float *sum, local const float *weights, local const float4 *values,
                        const place *p)
 {

@@ -1,17 +1,17 @@
-/* Softmax attention with an online softmax (arXiv:1805.02867): q [B, H, T, D], k [B, Hk, S, D], v [B, Hk,
- * S, E], group = H / Hk;
- *   z[s] = cap(scale q . k[s]) + mask,  out[b, t, h, :] = sum_s exp(z[s] - max z) v[s] / sum_s exp(z[s] -
- *     max z). The queries that meet the same keys, (t, h) for the heads h of one group, are counted
- *     together: query i has t = i / group.
- * Launch: group T Hk B groups, one for each query. Only keys that the query may see are read. A query that
- * sees no key gives zeros.
- *   -D WG      work-items a group, a power of two
+/* Softmax attention with an online softmax (arXiv:1805.02867), for any device: q [B, H, T, D], k [B, Hk, S,
+ * D], v [B, Hk, S, E], group = H / Hk;
+ *   z[s] = cap(scale q . k[s]) + mask
+ *   out[b, t, h, :] = sum_s exp(z[s] - max z) v[s] / sum_s exp(z[s] - max z)
+ * The queries that share keys, (t, h) for the heads h of one group, are numbered together: query i has t = i
+ * / group. Only keys that the query may see are read. A query that sees no key gives zeros.
+ * Launch: group T Hk B groups, one for each query.
+ *   -D WG      work-items in a group, a power of two
  *   -D D, E    last dims of k and v
  *   -D K_TYPE, V_TYPE  dtypes of k and v
  *   -D MASK    DTYPE_NONE (-1), DTYPE_F32: added, DTYPE_I32 or DTYPE_I8: kept where not 0
- *   -D POS     1: query t of sequence b stands at pos[b] + t, else at t
- *   -D SINKS   dtype of sinks [H], DTYPE_NONE without: each query of head h has a further key of logit
- *              sinks[h], of no value */
+ *   -D POS     1: query t of sequence b is at position pos[b] + t, else at t
+ *   -D SINKS   dtype of sinks [H], DTYPE_NONE without: each query of head h has one more key, with logit
+ *              sinks[h] and no value */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -34,7 +34,7 @@ static float dot(global const float *q, global const k_elem *k, size_t k0)
     return D < 16 ? sum : sum16(wide) + sum;
 }
 
-enum { MINE = (E + WG - 1) / WG }; /* elements of the result that a work-item owns: lane, lane + WG .. */
+enum { MINE = (E + WG - 1) / WG }; /* elements of the result that a work-item computes: lane, lane + WG .. */
 
 GROUP_KERNEL
 void attention_gpu_query(const attention_args a, global float *out, global const float *q,
@@ -58,13 +58,14 @@ void attention_gpu_query(const attention_args a, global float *out, global const
     for (uint j = 0; j < MINE; j++)
         acc[j] = 0;
     const int begin = keys_begin(&a, at), end = keys_end(&a, at);
-    for (int s0 = begin; s0 < end; s0 += WG) { /* a key each; the bounds are the same for the whole group */
+    for (int s0 = begin; s0 < end; s0 += WG) { /* one key for each work-item; the bounds are equal in the
+                                                  whole group */
         const int s = s0 + (int)lane, n = min((int)WG, end - s0);
         const float z =
             s < end ? logit(&a, mask, mask_row, s, dot(q, k, k0 + s * (size_t)a.k.stride[2])) : -INFINITY;
         const float most = fmax(running_max, group_max(z, scratch));
         const float base =
-            most == -INFINITY ? 0.0f : most; /* nothing kept yet, or NaN alone, which fmax leaves out */
+            most == -INFINITY ? 0.0f : most; /* nothing is kept yet, or only NaNs, which fmax ignores */
         const float p = exp(z - base), keep = exp(running_max - base);
         sum = sum * keep + group_sum(p, scratch);
         running_max = most;

@@ -1,10 +1,9 @@
-/* The score of one key, as the kernels of attention take it whose items have a key each. Include after
+/* The logit of one key, for the attention kernels in which each work-item has a key. Include it after
  * attention.h. */
 #ifndef CLEF_CL_ATTENTION_LOGIT_H
 #define CLEF_CL_ATTENTION_LOGIT_H
 
-/* What the product q . k of key s, which the query may see, weighs before the softmax; -INFINITY where the
- * mask drops it. */
+/* The logit of key s, which the query may see, from the product q . k; -INFINITY if the mask drops it. */
 static float logit(const attention_args *a, global const mask_elem *mask, size_t mask_row, int s,
                    float product)
 {

@@ -1,6 +1,6 @@
-/* Pieces of the attention kernels for CPUs, whose single work-items think in vectors of 16 keys, or of 16
- * elements: rows of k and v, scores to weights, weights to a sum of values. Include after attention.h,
- * with ROWS, D and E defined. */
+/* Parts of the attention kernels for CPUs, whose single work-items compute with vectors of 16 keys or of 16
+ * elements: reading rows of k and v, turning scores into weights, and writing results. Include it after
+ * attention.h, with ROWS, D and E defined. */
 #ifndef CLEF_CL_ATTENTION_VECTOR_H
 #define CLEF_CL_ATTENTION_VECTOR_H
 
@@ -17,7 +17,7 @@
 #  define SINGLE_KERNEL __attribute__((reqd_work_group_size(1, 1, 1))) kernel
 #endif
 
-/* Keys are taken in chunks of KEYS. Vectors of a row of k, of v. */
+/* Keys are processed in chunks of KEYS. DV, EV: vectors in a row of k, of v. */
 enum { CHUNK = 4, KEYS = 16 * CHUNK, DV = (D + 15) / 16, EV = (E + 15) / 16, E16 = 16 * EV };
 
 static float16 iota16(void) { return (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
@@ -28,7 +28,8 @@ static float16 iota16(void) { return (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
     {                                                                                                       \
         if (16 * j + 16 <= last)                                                                            \
             return LOAD16(type, p, at + 16 * j);                                                            \
-        if (type == DTYPE_F32 && 16 * j + 8 == last) /* half a vector: elements would wait for the store */ \
+        if (type == DTYPE_F32 && 16 * j + 8 == last) /* half a vector at once: single elements would wait
+                                                        for the store */ \
             return (float16)(vload8(0, (global const float *)p + at + 16 * j), (float8)(0.0f));             \
         float x[16];                                                                                        \
         for (uint i = 0; i < 16; i++)                                                                       \
@@ -38,7 +39,7 @@ static float16 iota16(void) { return (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
 DEFINE_ROW16(key16, K_TYPE, D)
 DEFINE_ROW16(value16, V_TYPE, E)
 
-/* Asks for the row of k or v that begins at element `at`. */
+/* Prefetches the row of k or v that begins at element `at`. */
 #define ROW_BYTES(type, n)                                                                                   \
     (IS_BLOCKS(type) ? (n) / 32 * ((type) == DTYPE_Q8_0 ? Q8_0_BYTES : Q4_0_BYTES) : (n) * sizeof(ELEM(type)))
 #define DEFINE_FETCH(name, type, n)                                            \
@@ -51,8 +52,7 @@ DEFINE_ROW16(value16, V_TYPE, E)
 DEFINE_FETCH(fetch_key, K_TYPE, D)
 DEFINE_FETCH(fetch_value, V_TYPE, E)
 
-/* e^x for x <= 0 or NaN, to 2 ulp; 0 below -87. x = n ln 2 + f with |f| < 0.35, and Taylor's series to
- * f^7. */
+/* e^x for x <= 0 or NaN, to 2 ulp; 0 below -87. x = n ln 2 + f with |f| < 0.35; Taylor's series to f^7. */
 static float16 exp_negative(float16 x)
 {
     const float16 shifted = fma(x, (float16)1.44269504f, (float16)12582912.0f), n = shifted - 12582912.0f;
@@ -68,7 +68,8 @@ static float16 exp_negative(float16 x)
     return select(y, (float16)0.0f, x < -87.0f);
 }
 
-/* 16 scores of the keys from s on: capped, masked, and dropped where the query does not see the key. */
+/* The logits of 16 keys from s on, from their scaled products: capped and masked; -INFINITY for keys that the
+ * query does not see. */
 static float16 logit16(const attention_args *a, int at, global const mask_elem *mask, size_t mask_row, int s,
                        int end, float16 z)
 {
@@ -92,7 +93,7 @@ static float16 logit16(const attention_args *a, int at, global const mask_elem *
     return z;
 }
 
-/* The sum of weights that a query begins with. */
+/* The first sum of weights of a query, from its first logit. */
 static float16 first_weight(float logit)
 {
     float16 sum = 0;
@@ -100,8 +101,8 @@ static float16 first_weight(float logit)
     return sum;
 }
 
-/* Scores to weights, in place, against the running maximum, of N vectors of keys. Gives what the sums so
- * far are to be multiplied by. */
+/* Turns scores into weights, in place, relative to the running maximum, for N vectors of keys. Returns the
+ * factor for the earlier sums. */
 #define DEFINE_SOFTEN(N)                                                                                   \
     static float soften_##N(float16 *z, float *most, float16 *sum)                                         \
     {                                                                                                      \
@@ -123,7 +124,7 @@ DEFINE_SOFTEN(1)
 DEFINE_SOFTEN(2)
 DEFINE_SOFTEN(4)
 
-/* Of the vectors that hold n keys: those behind them have no weight, and no one reads it. */
+/* DEFINE_SOFTEN() for the vectors that hold n keys. The weights of later vectors are not read. */
 static float soften(float16 *z, float *most, float16 *sum, int n)
 {
     return n <= 16 ? soften_1(z, most, sum) : n <= 32 ? soften_2(z, most, sum) : soften_4(z, most, sum);
@@ -134,8 +135,8 @@ typedef struct row_id {
     uint b, hk, first, last;
 } row_id;
 
-/* The chunk's scores of ROWS queries (those beyond the last stand for it) to weights; keep[i]: what the
- * sums of query i are multiplied by. */
+/* Turns the chunk's scores of ROWS queries into weights (queries beyond the last repeat it). keep[i]: the
+ * factor for the earlier sums of query i. */
 static void soften_rows(const attention_args *a, float16 *z, float *keep, float *most, float16 *sum,
                         global const mask_elem *mask, global const int *pos, row_id row, int s, int end)
 {
@@ -150,7 +151,7 @@ static void soften_rows(const attention_args *a, float16 *z, float *keep, float 
     }
 }
 
-/* A row of the result: the sum of values over the sum of weights. */
+/* Writes a row of the result: the sum of values divided by the sum of weights. */
 static void put_row(global float *to, const float16 *acc, float total)
 {
     const float inverse = total != 0 ? 1.0f / total : 0.0f;

@@ -1,5 +1,4 @@
-/* From weights to a weighted sum of values that lie decoded, for attention_cpu_prefill.cl. Include after
- * attention_vector.h. */
+/* The weighted sum of decoded values, for attention_cpu_prefill.cl. Include it after attention_vector.h. */
 #ifndef CLEF_CL_ATTENTION_WEIGH_H
 #define CLEF_CL_ATTENTION_WEIGH_H
 

@@ -1,5 +1,4 @@
-/* For attention_cpu_decode.cl: heads of q and k as they are to be multiplied, and the rows that go to the
- * caches. */
+/* For attention_cpu_decode.cl: prepares heads of q and k (norm and RoPE), and writes rows to the caches. */
 #ifndef CLEF_CL_ATTENTION_WRITE_H
 #define CLEF_CL_ATTENTION_WRITE_H
 
@@ -22,7 +21,7 @@ static size_t new_at(const view_args *view, uint b, uint hk, uint t)
            t * (size_t)view->stride[2];
 }
 
-/* By what the pairs of a head at this position turn. */
+/* Cosines and sines of the angles by which the pairs of a head at this position are rotated. */
 static void turns(float *turn_cos, float *turn_sin, global const float *freqs, int at, float scale)
 {
     for (uint j = 0; j < TURN_VECTORS; j++) {
@@ -75,7 +74,7 @@ static void turn(float *x, const float *turn_cos, const float *turn_sin)
     }
 }
 
-/* The head that lies at `from`, normed and turned, with zeros behind it. */
+/* Reads the head at `from`, with norm and RoPE, and zeros after its end. */
 static void take_head(float *x, global const float *from, global const norm_elem *weight, uint w0, float eps,
                       const float *turn_cos, const float *turn_sin)
 {

@@ -1,7 +1,7 @@
-/* cache[b, h, pos[b] + t, :] = x[b, h, t, :] for x [B, H, T, D]; rows beyond the cache's capacity are
- * dropped. cache_row.h says how they are rounded.
- * Launch: one group a row of x. No two rows meet.
- *   -D WG    work-items a group
+/* cache[b, h, pos[b] + t, :] = x[b, h, t, :] for x [B, H, T, D]. Rows beyond the cache's capacity are
+ * dropped. cache_row.h describes the rounding.
+ * Launch: one group for each row of x.
+ *   -D WG    work-items in a group
  *   -D TYPE  dtype of the cache: f32, f16 or q8_0 (D a multiple of 32)
  *   -D POS   1: with pos, else every sequence begins at row 0 */
 #include "args.h"

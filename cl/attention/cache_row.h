@@ -1,7 +1,8 @@
-/* Writing elements as a cache holds them: halves rounded to the nearest, ties to even; a block of q8_0
- * with d = max |x| / 127, as a half, and the whole numbers nearest to x / d, ties away from 0. KEEP(type,
- * to, at, j, x): elements n j .. n j + n - 1 of x, in private memory, to the same place of the row that
- * begins at `at`, n = KEEP_AT_ONCE(type). KEEP_ONE(type, to, i, x): one element; not of q8_0. */
+/* Writes elements in the form of a cache. Halves are rounded to nearest, ties to even. A block of q8_0 has d
+ * = max |x| / 127, as a half, and the integers nearest to x / d, ties away from 0.
+ *   KEEP(type, to, at, j, x)     writes elements n j .. n j + n - 1 of x, in private memory, to the same
+ *                                place of the row that begins at `at`; n = KEEP_AT_ONCE(type)
+ *   KEEP_ONE(type, to, i, x)     writes one element; not for q8_0 */
 #ifndef CLEF_CL_CACHE_ROW_H
 #define CLEF_CL_CACHE_ROW_H
 

@@ -1,8 +1,7 @@
-/* cache[b, h, s, :] = what cache[order[b], h, s, :] was, for b < n and s < rows, in place: a work-item
- * reads a word of every sequence before it writes one, so that no two meet. An order[b] outside 0 ..
- * n_sources - 1 stands for b.
+/* cache[b, h, s, :] = old cache[order[b], h, s, :] for b < n and s < rows, in place: a work-item reads a word
+ * of every sequence before it writes one. An order[b] outside 0 .. n_sources - 1 counts as b.
  * Launch: a group for each (h, s).
- *   -D WG     work-items a group
+ *   -D WG     work-items in a group
  *   -D WORD   bytes of a word: 2 or 4
  *   -D BEAMS  bound of n */
 #include "args.h"

@@ -1,7 +1,8 @@
-/* What a device can do at most: kernels that only read, only copy, only multiply and add, or do nothing
- * (runtime/device/measure.c). Each stores something that depends on all its work, so that no compiler can
- * leave it out. Launch: groups of WG work-items; a group takes `span` of the n vectors.
- *   -D WG     work-items a group, a power of two
+/* Measures a device's limits with kernels that only read, only copy, only multiply and add, or do nothing
+ * (runtime/device/measure.c). Each stores a value that depends on all its work, so that no compiler can
+ * remove it.
+ * Launch: groups of WG work-items; a group has `span` of the n vectors.
+ *   -D WG     work-items in a group, a power of two
  *   -D WIDTH  floats of a native vector: 1, 2, 4, 8 or 16
  *   -D FUSED  1: measure_mad uses fma(), 0: mad() */
 #include "args.h"
@@ -12,8 +13,8 @@
 #  error "measure.cl needs WG, WIDTH and FUSED"
 #endif
 
-/* Alone in its group an item takes a cache line at once; of several, each takes what its neighbours' loads
- * join to. */
+/* A work-item that is alone in its group reads a cache line at once. In a larger group the reads of
+ * neighbours are adjacent. */
 #if WG == 1
 typedef uint16 words;
 enum { WORDS = 16 };
@@ -36,15 +37,15 @@ typedef float8 lanes;
 typedef float16 lanes;
 #endif
 
-/* Where fma() is one instruction, mad() may still be two (PoCL's is); where it is not, fma() is a long
- * function. The host tries both. */
+/* Where fma() is one instruction, mad() may be two (it is in PoCL); elsewhere fma() is a long function. The
+ * host tries both. */
 #if FUSED
 #  define MULTIPLY_ADD(a, b, c) fma(a, b, c)
 #else
 #  define MULTIPLY_ADD(a, b, c) mad(a, b, c)
 #endif
 
-/* x[i] = i, counted in words. */
+/* x[i] = i, for each word. */
 GROUP_KERNEL
 void measure_fill(const measure_args a, global words *x)
 {
@@ -57,7 +58,7 @@ void measure_fill(const measure_args a, global words *x)
     }
 }
 
-/* out[item] = the sum of the words that the item read, modulo 2^32. */
+/* out[item] = the sum of the words that the work-item read, modulo 2^32. */
 GROUP_KERNEL
 void measure_read(const measure_args a, global uint *out, global const words *x)
 {
@@ -78,8 +79,8 @@ void measure_read(const measure_args a, global uint *out, global const words *x)
 }
 
 #if WG == 1
-/* The same with what lies further on brought near in time, and from four places of the span at once: what
- * is fastest differs between processors, and products read in both ways. */
+/* measure_read with prefetches, from four places of the span at once. Processors differ in which way is
+ * fastest, and products read in both ways. */
 enum { LINES_AHEAD = FETCH_AHEAD / LINE_BYTES };
 
 GROUP_KERNEL
@@ -87,7 +88,7 @@ void measure_read_ahead(const measure_args a, global uint *out, global const wor
 {
     const uint first = get_group_id(0) * a.span, end = min(first + a.span, a.n);
     words s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-    for (uint i = first; i < end; i += 4) { /* spans are whole fours */
+    for (uint i = first; i < end; i += 4) { /* spans are multiples of four */
         FETCH(x + i + LINES_AHEAD);
         FETCH(x + i + LINES_AHEAD + 1);
         FETCH(x + i + LINES_AHEAD + 2);
@@ -127,8 +128,8 @@ void measure_copy(const measure_args a, global words *out, global const words *x
         out[i] = x[i];
 }
 
-/* Ten chains that do not wait for each other: more than a multiply-add takes cycles times what a core
- * starts in one. */
+/* Ten independent chains: more than a multiply-add's latency in cycles times the number that a core starts in
+ * a cycle. */
 GROUP_KERNEL
 void measure_mad(const measure_args a, global lanes *out)
 {

@@ -1,5 +1,6 @@
-/* How fast a CPU multiplies tiles of bf16 at most: products of cl/panel/amx.h in four chains, nothing read
- * between (runtime/device/measure.c). Stores what depends on all of it. Launch: groups of one work-item. */
+/* Measures how fast a CPU multiplies tiles of bf16: products of cl/panel/amx.h in four chains, without reads
+ * between them (runtime/device/measure.c). It stores a value that depends on all its work.
+ * Launch: groups of one work-item. */
 #define WG 1
 #include "args.h"
 #include "amx.h"

@@ -1,8 +1,8 @@
-/* How fast a CPU multiplies bytes at most: the product of cl/panel/panel.h on registers, in chains that do
- * not wait for each other (runtime/device/measure.c). Stores what depends on all of it. Launch: groups of
- * one work-item; x has CHAINS + 7 words at least.
- *   -D DOT     how four bytes multiply (cl/panel/panel.h)
- *   -D CHAINS  chains, as many as registers hold */
+/* Measures how fast a CPU multiplies bytes: the product of cl/panel/panel.h on registers, in independent
+ * chains (runtime/device/measure.c). It stores a value that depends on all its work.
+ * Launch: groups of one work-item; x has at least CHAINS + 7 words.
+ *   -D DOT     the instruction that multiplies bytes (cl/panel/panel.h)
+ *   -D CHAINS  chains, as many as the registers hold */
 #define WG 1
 #include "args.h"
 #include "group.h"
@@ -21,7 +21,7 @@ void measure_dot(const measure_args a, global int16 *out, global const int *x)
         r[c] = c;
     for (uint i = 0; i < a.rounds; i++) {
         global const int *const from =
-            x + i % 8; /* another place each time: nothing can be computed once for all */
+            x + i % 8; /* another place in each round, so that nothing can be computed once for all rounds */
 #pragma unroll
         for (int c = 0; c < CHAINS; c++)
             DOT4(r[c], w, from + c);

@@ -1,8 +1,9 @@
-/* Tries what a driver does not report (runtime/device/probe.c). Launch: one item.
- *   -D DOT  as in panel.h; without it probe_loop alone */
+/* Tests what a driver does not report (runtime/device/probe.c). Launch: one work-item.
+ *   -D DOT  as in panel.h; without it only probe_loop is built */
 #include "args.h"
 
-/* out[0]: how many of n rounds were done; out[1]: what n rounds of a generator make of 1. */
+/* out[0]: how many of n rounds were executed; out[1]: the result of n rounds of a generator that starts with
+ * 1. */
 kernel void probe_loop(global uint *out, uint n)
 {
     uint rounds = 0, x = 1;
@@ -14,7 +15,7 @@ kernel void probe_loop(global uint *out, uint n)
     out[1] = x;
 }
 
-/* A step of a chain: what came before counts. */
+/* A step of a chain: its result depends on all earlier steps. */
 kernel void probe_step(global uint *out, uint i)
 {
     *out = *out * 1664525u + i + 1013904223u;

@@ -1,5 +1,5 @@
-/* Tries x86 AMX (runtime/device/probe.c): out [16, 16] = x [16, 32] . w [16, 32]^T, whole numbers that
- * bf16 holds. Launch: one item. */
+/* Tests x86 AMX (runtime/device/probe.c): out [16, 16] = x [16, 32] . w [16, 32]^T, with integers that bf16
+ * represents exactly. Launch: one work-item. */
 #include "amx.h"
 
 kernel void probe_amx(global float *out, global const float *x, global const float *w)

@@ -1,11 +1,11 @@
-/* Tries what drivers of GPUs do not report, or report wrongly (runtime/device/probe_gpu.c).
- *   -D INT_DOT    probe_dot: dot.h
- *   -D SUBGROUPS  probe_subgroups: subgroup.h, with SUBGROUP_SIZE; SHUFFLES 1: subgroup_xor too
- * Without either: probe_compiler. */
+/* Tests what drivers of GPUs do not report, or report wrongly (runtime/device/probe_gpu.c).
+ *   -D INT_DOT    builds probe_dot: dot.h
+ *   -D SUBGROUPS  builds probe_subgroups: subgroup.h, with SUBGROUP_SIZE; SHUFFLES 1: subgroup_xor too
+ * Without either it builds probe_compiler. */
 #if defined(INT_DOT)
 #  include "dot.h"
 
-/* out[i] = 1 + w[i] . x[0], by one item. */
+/* out[i] = 1 + w[i] . x[0], by one work-item. */
 kernel void probe_dot(global int *out, global const uint *w, global const uint *x)
 {
     const uint i = get_global_id(0);
@@ -14,8 +14,8 @@ kernel void probe_dot(global int *out, global const uint *w, global const uint *
 #elif defined(SUBGROUPS)
 #  include "subgroup.h"
 
-/* Of each item of one group: its subgroup, lane and width, the subgroup's sum and maximum of w, and w of
- * lane ^ 1 and of lane ^ half the width. */
+/* For each work-item of one group: its subgroup, lane and width, the subgroup's sum and maximum of w, and w
+ * of lane ^ 1 and of lane ^ half the width. */
 SUBGROUP_ATTRIBUTE kernel
 void probe_subgroups(global int *out, global const uint *w, global const uint *x)
 {
@@ -34,7 +34,7 @@ void probe_subgroups(global int *out, global const uint *w, global const uint *x
     to[7] = (int)(subgroup_count() + x[0]);
 }
 #else
-/* out[0]: which compiler's own words there are: 1 PTX, 2 AMD's built-ins. */
+/* out[0]: the compiler's own extensions: 1 PTX, 2 AMD's built-ins. */
 kernel void probe_compiler(global int *out, global const uint *w, global const uint *x)
 {
 #  if defined(__NV_CL_C_VERSION) || defined(__NVPTX__)

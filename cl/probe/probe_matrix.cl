@@ -1,10 +1,10 @@
-/* Tries a unit that multiplies small matrices (runtime/device/probe_matrix.c).
+/* Tests a unit that multiplies small matrices (runtime/device/probe_matrix.c).
  *   -D MATRIX, MATRIX_PLAIN, SUBGROUPS, SUBGROUP_SIZE  as in matrix.h */
 #include "matrix.h"
 
 enum { STRIDE = 12, PLANE = 256 };
 
-/* 16 rows of 8 words each, of w and of x. */
+/* Loads 16 rows of 8 words each, of w and of x. */
 static inline void probe_load(local uint *w_words, local uint *x_words, global const uint *w,
                               global const uint *x)
 {
@@ -24,10 +24,10 @@ static inline void probe_store(global int *out, matrix_ints sums)
         out[matrix_row(i, matrix_lane()) * MATRIX_TOKENS + matrix_token(i, matrix_lane())] = of[i];
 }
 
-/* One unit: products of the first MATRIX_ROWS rows of w and MATRIX_TOKENS of x as out
- * [MATRIX_ROWS][MATRIX_TOKENS], PLANE apart: of bytes; of columns 0 .. 15 of them; of the others; of
- * halves, added twice; of bf16, added twice. Bytes are rows 0 .. 15 of w and x, halves the next 16, bf16
- * the last. */
+/* One unit multiplies the first MATRIX_ROWS rows of w by MATRIX_TOKENS rows of x. The results are five planes
+ * out [MATRIX_ROWS][MATRIX_TOKENS], PLANE apart: of bytes; of their columns 0 .. 15; of the other columns; of
+ * halves, added twice; of bf16, added twice. Bytes are rows 0 .. 15 of w and x, halves the next 16, bf16 the
+ * last. */
 __attribute__((reqd_work_group_size(MATRIX_LANES, 1, 1))) SUBGROUP_ATTRIBUTE kernel
 void probe_matrix(global int *out, global const uint *w, global const uint *x)
 {

@@ -1,13 +1,13 @@
-/* The next token of each row of logits [B, V], by the chain of graph/op/sample.h, to the bit: sums are of
- * integers, so that their order does not matter. Then ids[b] = token and pos[b] += T, for a next step of
- * one token a row; history[b, pos[b] + t] = ids[b, t] before that.
- *   sample_blocks  launch: `span` blocks of 64 logits a group, rows in dim 1; the maximum of each block;
- *                  penalties; history
- *   sample_pick    launch: one group a row
- *   sample_whole   launch: one group; both for a single row Most rows are decided by few blocks: the k-th
- *                  largest maximum of a block bounds the k-th largest logit from below, and blocks under
- *                  it are not looked at again. Limits are found by bisection of distances.
- *   -D WG  work-items a group */
+/* Picks the next token of each row of logits [B, V] by the rules of graph/op/sample.h. The result is exact:
+ * sums are of integers, so their order does not matter. First history[b, pos[b] + t] = ids[b, t]; at the end,
+ * for the next step, which has one token a row, ids[b] = token and pos[b] += T.
+ * Most rows are decided by few blocks: the k-th largest maximum of a block bounds the k-th largest logit from
+ * below, and blocks under it are skipped. Limits are found by bisection of distances.
+ *   sample_blocks  launch: groups of `span` blocks of 64 logits, rows in dim 1. Computes the maximum of each
+ *                  block, penalties, and history
+ *   sample_pick    launch: one group for each row
+ *   sample_whole   launch: one group; does the work of both for a single row
+ *   -D WG  work-items in a group */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -15,7 +15,7 @@
 
 /* ---- the pick -------------------------------------------------------------------------------- */
 
-/* The lowest id whose logit is the largest. */
+/* The lowest id with the largest logit. */
 static uint first_of(const sample_args *a, row_memory m, global const float *z, float most, sum_scratch s)
 {
     uint best = a->n_vocab;
@@ -28,7 +28,7 @@ static uint first_of(const sample_args *a, row_memory m, global const float *z, 
     return best < a->n_vocab && most > -INFINITY ? best : 0;
 }
 
-/* Lists the blocks that may hold what is picked, in rising order, and gives how many there are. */
+/* Lists the blocks that may hold the picked token, in rising order. Returns their number. */
 static uint list_blocks(const sample_args *a, global const sample_options *o, row_memory m, float most,
                         sum_scratch s)
 {
@@ -37,7 +37,7 @@ static uint list_blocks(const sample_args *a, global const sample_options *o, ro
         STORE_WIDE(distance(most, LOAD_WIDE(i, m.maxima), o->scale), i, m.nearest);
     GROUP_SYNC();
     int reach = (int)o->reach;
-    /* always, off or on: a branch around barriers costs a compiler more than this costs a device */
+    /* runs even if it is off: a branch around barriers costs compilers more than this costs a device */
     const bool cuts = o->top_k > 0 && (uint)o->top_k <= n;
     reach = min(reach, kth_nearest(m.nearest, n, cuts ? (uint)o->top_k : n, s));
     const uint share = (n + WG - 1) / WG, from = min(lane * share, n), to = min(from + share, n);
@@ -53,7 +53,7 @@ static uint list_blocks(const sample_args *a, global const sample_options *o, ro
     return all;
 }
 
-/* Weights that all limits leave, in vector i. */
+/* The weights in vector i that all limits keep. */
 static wide_ulong kept(global const sample_options *o, row_memory m, limit in, uint i)
 {
     const wide_ulong w = LOAD_WIDE(i, m.weights);
@@ -61,7 +61,7 @@ static wide_ulong kept(global const sample_options *o, row_memory m, limit in, u
     return w & as_mask(is_in(LOAD_WIDE(i, m.distances), i, in)) & MASK_LONG(w >= (wide_ulong)least);
 }
 
-/* The id at which the sum of weights goes beyond floor(random sum / 2^64). */
+/* The id at which the sum of weights exceeds floor(random sum / 2^64). */
 static uint draw(const sample_args *a, global const sample_options *o, row_memory m, limit in, uint n,
                  ulong random, sum_scratch s)
 {
@@ -134,7 +134,7 @@ static void finish(const sample_args *a, uint row, uint token, int at, global in
     pos[a->pos + row] = at + (int)a->length;
 }
 
-/* What a row gives where sampling is off: one item writes. */
+/* The result of a row without sampling; one work-item writes it. */
 static void no_token(global int *out)
 {
     if (get_local_id(0) == 0)

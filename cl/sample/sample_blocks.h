@@ -1,6 +1,6 @@
-/* Logits in blocks of 64, for sample.cl: what a row has in scratch memory, vectors of them (work-items
- * share a row, or one takes 16 at once), sums and minima over the group, the maximum of each block. Needs
- * WG. */
+/* Logits in blocks of 64, for sample.cl: a row's scratch memory, its vectors (work-items share a row, or a
+ * single one processes 16 elements at once), sums and minima over the group, and the maximum of each block.
+ * Needs WG. */
 #ifndef CLEF_CL_SAMPLE_BLOCKS_H
 #define CLEF_CL_SAMPLE_BLOCKS_H
 
@@ -10,8 +10,8 @@
 #define BLOCK SAMPLE_BLOCK
 #define FAR   INT_MAX
 
-/* A work-item alone takes 16 elements at once, one of many takes one. MASK and MASK_LONG: all bits set
- * where a comparison holds. */
+/* A work-item alone processes 16 elements at once, else one. MASK and MASK_LONG: all bits are set where a
+ * comparison is true. */
 #if WG == 1
 #  define WIDE 16
 #  define MASK(c)      (c)
@@ -59,7 +59,7 @@ typedef ulong wide_ulong;
 #  define GROUP_SYNC() barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE)
 #    define STORE_SAME(p, x)                                                                                 \
         ((void)atomic_xchg((volatile global float *)(p),                                                     \
-                           x)) /* more than one work-item may store the same there */
+                           x)) /* several work-items may store the same value there */
 #    define SUM_SCRATCH(name) local ulong name[WG]
 typedef local ulong *sum_scratch;
 
@@ -73,7 +73,7 @@ static float max_wide(float v)
     return v;
 }
 
-/* Each adds what all have: two barriers, where a tree has one a step. */
+/* Each work-item adds up all values: this takes two barriers, where a tree has one for each step. */
 static ulong sum_range(ulong x, uint n, sum_scratch s)
 {
     s[get_local_id(0)] = x;
@@ -106,14 +106,14 @@ static uint min_all(uint x, sum_scratch s)
 }
 #endif
 
-/* What a row has in the scratch memory; graph/op/op_sample.c counts the bytes. */
+/* A row's part of the scratch memory; graph/op/op_sample.c computes its size. */
 typedef struct row_memory {
-    global ulong *weights;   /* of the logits looked at, in blocks as `list` says */
+    global ulong *weights;   /* of the examined logits, in the order of the blocks in `list` */
     global int   *distances;
     global float *z;         /* logits after penalties */
     global float *maxima;    /* of each block */
-    global int   *nearest;   /* distance of each block's maximum */
-    global uint  *list;      /* the blocks looked at */
+    global int   *nearest;   /* distance of each block's maximum from the largest */
+    global uint  *list;      /* the examined blocks */
 } row_memory;
 
 static row_memory memory_of(const sample_args *a, global ulong *scratch, uint row)
@@ -131,7 +131,7 @@ static row_memory memory_of(const sample_args *a, global ulong *scratch, uint ro
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* -inf beyond the row. */
+/* Logits of vector i; -inf beyond the row. */
 static wide_float load_logits(global const float *z, uint i, uint n)
 {
 #if WG == 1
@@ -154,7 +154,7 @@ static void keep_history(const sample_args *a, uint row, global int *history, gl
                 ids[a->ids + row * (size_t)a->length + t];
 }
 
-/* Blocks [first, last) of z = logits, with what came lately made less likely. */
+/* Copies blocks [first, last) of the logits to z, with the penalty for recent tokens. */
 static void penalise(const sample_args *a, global const sample_options *o, uint row, uint first, uint last,
                      global const int *history, global const int *ids, int pos, global const float *logits,
                      global float *z)
@@ -170,7 +170,8 @@ static void penalise(const sample_args *a, global const sample_options *o, uint 
             id = ids[a->ids + row * (size_t)a->length + (q - pos)];
         else if ((uint)q < a->capacity)
             id = history[a->history + row * (size_t)a->capacity + q];
-        if (id >= (int)from && id < (int)to) /* once, however often it came: from the logit */
+        if (id >= (int)from && id < (int)to) /* applied to the original logit, so once for each token,
+                                                however often it occurs */
             STORE_SAME(z + id, logits[id] > 0 ? logits[id] * o->inverse_penalty : logits[id] * o->penalty);
     }
     GROUP_SYNC();
@@ -186,7 +187,7 @@ static void blocks_of_row(const sample_args *a, global const sample_options *o, 
         z = m.z;
     }
     for (uint b = first + get_local_id(0); b < last; b += WG) {
-        wide_float most = -INFINITY; /* fmax passes over NaNs */
+        wide_float most = -INFINITY; /* fmax ignores NaNs */
         for (uint k = 0; k < BLOCK; k += WIDE)
             most = fmax(most, load_logits(z, b * BLOCK + k, a->n_vocab));
         m.maxima[b] = max_wide(most);

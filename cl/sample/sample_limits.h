@@ -1,5 +1,5 @@
-/* Where the chain of graph/op/sample.h cuts a row, for sample.cl: numbers as it rounds them, and limits
- * found by bisection. Needs WG. */
+/* Where the rules of graph/op/sample.h cut a row, for sample.cl: rounded numbers, and limits found by
+ * bisection. Needs WG. */
 #ifndef CLEF_CL_SAMPLE_LIMITS_H
 #define CLEF_CL_SAMPLE_LIMITS_H
 
@@ -44,7 +44,8 @@ static ulong mix(ulong z)
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* The first elements in order: those nearer than `far`, and of those at it the ones before index `ties`. */
+/* The first elements in order: those nearer than `far`, and of those at distance `far` the ones before index
+ * `ties`. */
 typedef struct limit {
     int  far;
     uint ties;
@@ -55,12 +56,14 @@ static wide_int is_in(wide_int d, uint i, limit in)
     return MASK(d < in.far) | (MASK(d == in.far) & MASK((wide_int)(i * WIDE) + LANES < (wide_int)in.ties));
 }
 
-/* How many of the n distances x are in, or, with w, their weight. n is a multiple of 16. */
+/* How many of the n distances x are within the limit, or, with w, the sum of their weights. n is a multiple
+ * of 16. */
 static ulong measure(global const int *x, global const ulong *w, uint n, limit in, sum_scratch s)
 {
     wide_ulong sum = 0;
     wide_int count =
-        0; /* counted down, here and below: Oclgrind takes -(a < b) of vectors for 255 (docs/drivers.md) */
+        0; /* counted down, here and below, because Oclgrind computes 255 for -(a < b) of vectors
+              (docs/drivers.md) */
     for (uint i = get_local_id(0); i < n / WIDE; i += WG) {
         const wide_int mask = is_in(LOAD_WIDE(i, x), i, in);
         if (w)
@@ -71,7 +74,7 @@ static ulong measure(global const int *x, global const ulong *w, uint n, limit i
     return sum_all(sum_wide(w ? sum : TO(ulong)(-count)), s);
 }
 
-/* The distance of the k-th nearest of n: the largest that fewer than k are nearer than. */
+/* The distance of the k-th nearest of n: the largest distance to which fewer than k are nearer. */
 static int kth_nearest(global const int *x, uint n, uint k, sum_scratch s)
 {
     int at = 0;
@@ -86,9 +89,9 @@ static int kth_nearest(global const int *x, uint n, uint k, sum_scratch s)
 
 enum { FIRST_STEP, FAR_STEPS = 32, TIE_STEPS = 64 };
 
-/* Tightens a limit to the fewest that top-k, then top-p want: by bisection of the distance, then of the
- * index among equals. One loop and one place that measures: what each inlined copy of its barriers costs a
- * compiler is much. */
+/* Tightens a limit to the fewest elements that top-k, then top-p allow: by bisection of the distance, then of
+ * the index among equals. It is one loop with one call of measure(), because every inlined copy of its
+ * barriers is expensive to compile. */
 static limit limit_of(global const sample_options *o, row_memory m, uint n, sum_scratch s)
 {
     limit in;
