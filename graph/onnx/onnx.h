@@ -9,6 +9,7 @@
 #include "onnx.pb-c.h"
 
 enum { CLEF_ONNX_IR = 8, CLEF_ONNX_OPSET = 18 };
+enum { ONNX_PAST_LENGTH = CLEF_MAX_SYMBOLS + 1 }; /* in place of a symbol: a length that the graph has not */
 /* TensorProto.DataType and AttributeProto.AttributeType of the standard. */
 enum {
     ONNX_FLOAT = 1, ONNX_INT8 = 3, ONNX_INT32 = 6, ONNX_INT64 = 7, ONNX_BOOL = 9, ONNX_FLOAT16 = 10,
@@ -121,7 +122,7 @@ const char *clef__onnx_rows(onnx_export *x, const clef_value *pos, clef_dim leng
 const char *clef__onnx_positions(onnx_export *x, const clef_value *pos, clef_dim length);
 const char *clef__onnx_range(onnx_export *x, clef_dim n);
 int32_t     clef__onnx_type(clef_dtype dtype); /* 0: a block format */
-/** Describes a tensor for the graph's lists. */
+/** Describes a tensor for the graph's lists (graph/onnx/info.c). */
 Onnx__ValueInfo *clef__onnx_info(onnx_export *x, const char *name, int32_t type, const clef_shape *shape);
 
 /* ---- inputs and outputs as other tools name them (graph/onnx/optimum.c); not of PLAIN ----------- */
@@ -131,8 +132,6 @@ void        clef__onnx_find_lengths(onnx_export *x);
 void        clef__onnx_add_named_leaf(onnx_export *x, const clef_value *v, int32_t type);
 /** Name and shape of the output that a state becomes; NULL: none. */
 const char *clef__onnx_present(onnx_export *x, const clef_value *state, clef_shape *shape);
-/** The name of a symbol among the dims. */
-const char *clef__onnx_symbol_name(const onnx_export *x, int32_t symbol);
 /** The shape of a cache, or of its slice, whose rows are as many as are seen. */
 clef_shape  clef__onnx_cache_shape(const onnx_export *x, const clef_value *v);
 /** 1 when v is all that a cache holds: a cache that grows needs no slices. */

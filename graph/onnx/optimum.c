@@ -9,8 +9,6 @@
 
 #include "graph/onnx/onnx.h"
 
-enum { PAST_LENGTH = CLEF_MAX_SYMBOLS + 1 }; /* stands for a symbol that the graph does not have */
-
 /* What a state is in its layer, and its name behind "past_key_values.N.". */
 static const struct {
     const char *role, *name;
@@ -124,7 +122,7 @@ static const char *add_ids(onnx_export *x, const clef_value *v)
 
 static const char *add_state(onnx_export *x, const clef_value *v)
 {
-    const clef_shape shape = state_shape(x, v, (clef_dim){1, PAST_LENGTH});
+    const clef_shape shape = state_shape(x, v, (clef_dim){1, ONNX_PAST_LENGTH});
     if (x->form == CLEF_ONNX_NO_CACHE) /* a cache is never read */
         return is_cache(v)
                    ? ""
@@ -174,24 +172,4 @@ int clef__onnx_is_whole_cache(const onnx_export *x, const clef_value *v)
 clef_shape clef__onnx_cache_shape(const onnx_export *x, const clef_value *v)
 {
     return state_shape(x, clef__base(v), x->S);
-}
-
-const char *clef__onnx_symbol_name(const onnx_export *x, int32_t symbol)
-{
-    if (symbol == PAST_LENGTH)
-        return "past_sequence_length";
-    const clef_symbol_def *s = &x->graph->symbols[symbol - 1];
-    if (x->form == CLEF_ONNX_PLAIN)
-        return s->name;
-    const int has_target = clef_graph_find(x->graph, "decoder_input_ids") != NULL;
-    switch (s->role) {
-    case CLEF__SYMBOL_SEQUENCES:
-        return "batch_size";
-    case CLEF__SYMBOL_ROWS:
-        return has_target ? "encoder_sequence_length" : "sequence_length";
-    case CLEF__SYMBOL_KEYS:
-        return x->form == CLEF_ONNX_PAST ? "total_sequence_length" : "sequence_length";
-    default:
-        return has_target ? "decoder_sequence_length" : "encoder_sequence_length";
-    }
 }

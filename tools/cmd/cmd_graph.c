@@ -106,7 +106,7 @@ static const cli_option graph_option_table[] = {
     DEVICE_OPTION(graph_options),
     PROOF_OPTION(graph_options),
     {.names = "sequences", .type = CLI_INT, .value = "N", AT(n_sequences), .lo = 1, .hi = 65536,
-     .help = "most sequences at once [1]"},
+     .help = "most sequences at once (onnx: any number) [1]"},
     {.names = "all-logits", .type = CLI_SWITCH, AT(all_logits),
      .help = "compute logits of every position, not only the last (onnx: always)"},
     {.names = "padding-mask", .type = CLI_SWITCH, AT(padding_mask),
@@ -290,6 +290,9 @@ const cli_command cli_command_graph = {
     .summary = "Print a model's computation graph",
     .notes = "MODEL may also be a graph in text form (graph.clef). The passes run in the "
              "order that --after lists. ONNX shows the graph after drop, unless --after says otherwise.\n\n"
+             "An ONNX file has the inputs and outputs that Optimum and ONNX Runtime GenAI expect: input_ids, "
+             "attention_mask, position_ids, past_key_values.N.key and .value; logits, present.N.key and "
+             ".value. Sequences and lengths are free. docs/graph-format.md lists them all.\n\n"
              "`clef graph diff A B` shows which nodes were added (+), removed (-) and changed (< >) between "
              "two models, graph files or passes (MODEL@build, MODEL@fuse). Its exit code is 0 when the "
              "graphs are equal. It takes --after, -o and the flags that build a graph.\n\n"
