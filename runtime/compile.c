@@ -1,5 +1,5 @@
-/* Making a plan ready to run: what is to be known of a device's kernels is proven and measured, then the plan
- * takes its memory and builds them. */
+/* Compiles a graph into a plan: proves and measures the device's kernels as needed, then allocates memory and
+ * builds them. */
 #include "runtime/plan/pipeline.h"
 #include "runtime/prove/trial.h"
 #include "runtime/tune/tune.h"
@@ -9,7 +9,8 @@ static const clef__plan_hooks hooks = {.before_new_kernels = clef__proof_at_use,
 static const clef__trust trust = {
     .has_failed = clef__proof_failed, .is_proven = clef__proof_trusts, .hooks = &hooks};
 
-/* Measures the graph's products where the device's database does not know them, and copies its choices. */
+/* Measures the graph's products that the device's database does not know, and copies its choices into the
+ * plan. */
 static clef_status add_tuning(clef_plan *plan, clef_error *err)
 {
     const clef_status s = plan->opts.describe_only
@@ -18,7 +19,7 @@ static clef_status add_tuning(clef_plan *plan, clef_error *err)
     return s ? s : clef__tuning_of(plan->dev, &plan->tuning, err);
 }
 
-/* Proves twice, since what was measured may prefer other kernels. */
+/* Proves twice, since measurements may prefer other kernels. */
 static clef_status choose_kernels(clef_plan *plan, clef_error *err)
 {
     clef_status s = clef__proof_at_load(plan, err);
@@ -59,7 +60,7 @@ clef_status clef_plan_create(clef_device *dev, const clef_graph *graph, const cl
                        : compile_for_one(dev, graph, opts, out, err);
 }
 
-/* ---- the tuner, which runs only what is trusted ---------------------------------------------- */
+/* ---- the tuner, which only runs proven kernels ----------------------------------------------- */
 
 clef_status clef_tune(clef_device *dev, const clef_graph *graph, const clef_plan_opts *plan_opts,
                       const clef_tune_opts *opts, clef_error *err)

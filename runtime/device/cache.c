@@ -1,6 +1,6 @@
 /* The disk cache of program binaries. An entry is a header (magic, format, key, payload size, payload
- * checksum; numbers little-endian) and the driver's binary. Nothing in a file is believed before its checksum
- * fits: drivers crash on damaged binaries. */
+ * checksum; numbers little-endian) and the driver's binary. Nothing in a file is used before its checksum was
+ * verified, because drivers crash on damaged binaries. */
 #include "runtime/device/cache.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum {
     HEADER_BYTES = AT_CHECKSUM + CLEF_SHA256_BYTES,
     MAX_BINARY_BYTES = 256 << 20,
     MAX_PATH = 768,
-    NAME_BYTES = 16 /* of the hash that names a device's files */
+    NAME_BYTES = 16 /* characters of the hash in the name of a device's file */
 };
 static const char magic[] = "clefprog"; /* 8 bytes without its NUL */
 
@@ -42,7 +42,7 @@ static void fill_header(unsigned char out[HEADER_BYTES], const clef_cache_key *k
     clef__sha256_finish(&sum, out + AT_CHECKSUM);
 }
 
-/* 0 when the device has no cache or the path does not fit. */
+/* Returns 0 when the device has no cache or the path does not fit. */
 static int entry_path(const clef_device *dev, const clef_cache_key *key, char out[MAX_PATH])
 {
     if (!dev->cache_dir[0])
@@ -56,7 +56,7 @@ static int entry_path(const clef_device *dev, const clef_cache_key *key, char ou
     return 1;
 }
 
-/* With its length, so that no two lists of fields read the same. */
+/* Includes the length, so that different lists of fields never hash the same bytes. */
 static void add_field(clef_sha256 *s, const void *data, size_t n_bytes)
 {
     unsigned char length[8];
@@ -142,12 +142,12 @@ void clef__cache_drop(const clef_device *dev, const clef_cache_key *key)
 
 static void add_text(clef_sha256 *s, const char *text, size_t n)
 {
-    const uint64_t length = n; /* so that no two lists of fields read the same */
+    const uint64_t length = n; /* so that different lists of fields never hash the same bytes */
     clef__sha256_add(s, &length, sizeof length);
     clef__sha256_add(s, text, n);
 }
 
-/* Over all kernels: a changed one may be faster, or right at last. */
+/* Hashes all kernels: a changed kernel may be faster, or correct now. */
 static clef_status add_sources(clef_sha256 *s, clef_error *err)
 {
     for (const clef_embedded *e = clef__embedded_cl; e->name; e++) {
@@ -163,7 +163,7 @@ static clef_status add_sources(clef_sha256 *s, clef_error *err)
         if (status == CLEF_E_NOMEM)
             return status;
         if (status != CLEF_OK)
-            continue; /* not in $CLEF_CL_DIR: what needs it will say so */
+            continue; /* missing in $CLEF_CL_DIR: whatever needs it reports that */
         add_text(s, text, n);
         free(text);
     }
@@ -173,7 +173,8 @@ static clef_status add_sources(clef_sha256 *s, clef_error *err)
 clef_status clef__cache_beside(const clef_device *dev, const char *folder, char out[CLEF_CACHE_PATH_BYTES],
                                clef_error *err)
 {
-    const char *const mask = clef__os_env("CLEF_CAPS"); /* a device with less is another device */
+    const char *const mask = clef__os_env("CLEF_CAPS"); /* a device with fewer capabilities counts as
+                                                           another device */
     const char *const texts[] = {dev->info.name,   dev->info.vendor,        dev->info.version,
                                  dev->info.driver, dev->info.platform_name, mask ? mask : ""};
     unsigned char key[CLEF_SHA256_BYTES];

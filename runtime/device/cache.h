@@ -14,26 +14,25 @@ typedef struct clef_cache_key {
 clef_cache_key clef__cache_key(const clef_device *dev, const char *source, size_t n_bytes,
                                const char *options);
 
-/** The key of a program that is linked of these (runtime/device/program.c). CLEF_E_NOMEM. */
+/** The key of a program that is linked from these units (runtime/device/program.c). CLEF_E_NOMEM. */
 clef_status clef__link_key(const clef_device *dev, const clef_unit *units, int32_t n, clef_cache_key *out,
                            clef_error *err);
 
-/** Reads an entry. 1 when it is there and whole: *binary is malloced. 0: there is none, or it is damaged or
- *  foreign (then it is removed). */
+/** Reads an entry. Returns 1 when it is there and undamaged: *binary is malloced. Returns 0 when there is
+ *  none, or it is damaged or foreign; then it is removed. */
 int  clef__cache_load(const clef_device *dev, const clef_cache_key *key, unsigned char **binary,
                       size_t *n_bytes);
-/** Writes an entry, folder included. A cache that cannot be written is no error: the next start builds
- *  again. */
+/** Writes an entry, and the folder if needed. Ignores failures: the next start builds again. */
 void clef__cache_store(const clef_device *dev, const clef_cache_key *key, const unsigned char *binary,
                        size_t n_bytes);
-/** 1 when there is a file of it. */
+/** 1 when the entry's file exists. */
 int  clef__cache_has(const clef_device *dev, const clef_cache_key *key);
-/** 1 when the file is an entry whose checksum fits. */
+/** 1 when the file is an entry with the right checksum. */
 int  clef__cache_is_whole(const char *path);
-/** Removes an entry (the driver did not take it). */
+/** Removes an entry that the driver did not accept. */
 void clef__cache_drop(const clef_device *dev, const clef_cache_key *key);
 
-/** <cache_dir>/<folder>/<name>.txt: where something is kept that is known of this device, driver and set of
+/** Writes the path <cache_dir>/<folder>/<name>.txt of a file with facts about this device, driver and set of
  *  kernels. The name is a hash over all of them. Empty without a cache. CLEF_E_NOMEM. */
 enum { CLEF_CACHE_PATH_BYTES = 768 };
 clef_status clef__cache_beside(const clef_device *dev, const char *folder, char out[CLEF_CACHE_PATH_BYTES],

@@ -15,7 +15,7 @@ static const uint64_t DEFAULT_LIMIT = (uint64_t)1 << 30;
 
 /* ---- the limit ------------------------------------------------------------------------------- */
 
-/* "512M"; 0: it is no size. */
+/* Parses "512M". Returns 0 when the text is not a size. */
 static int read_size(const char *text, uint64_t *out)
 {
     static const char units[] = "KMG";
@@ -61,7 +61,7 @@ int32_t clef_cache_dir(char *out, size_t n_bytes)
 typedef struct scan {
     clef__cache_files *files;
     clef_cache_kind kind;
-    const char *suffix; /* of files of that kind; others are temporary */
+    const char *suffix; /* of files of that kind; other files are temporary */
 } scan;
 
 static clef_status add_file(void *user, const clef__os_file_info *info)

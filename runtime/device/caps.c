@@ -1,4 +1,4 @@
-/* Asks a driver what its device is and can do. Nothing here looks at a name. */
+/* Asks a driver what its device is and can do. The code never looks at a name. */
 #include "runtime/device/caps.h"
 
 #include "graph/lower/panel.h"
@@ -10,8 +10,8 @@
 enum { TEXT_BYTES = 32 * 1024, MIN_BASE_ALIGN = 128 };
 enum { MAX_SUBGROUPS = 0x105C /* CL_DEVICE_MAX_NUM_SUB_GROUPS, of OpenCL 2.1 and later headers */ };
 
-/* A device's or, with device NULL, a platform's text; empty when the driver does not answer or the text is
- * longer. */
+/* A text of a device or, with device NULL, of a platform. Empty when the driver does not answer or the text
+ * is too long. */
 static void query_text(cl_platform_id platform, cl_device_id device, cl_uint what, char text[TEXT_BYTES])
 {
     size_t n = 0;
@@ -20,8 +20,8 @@ static void query_text(cl_platform_id platform, cl_device_id device, cl_uint wha
     text[code == CL_SUCCESS && n < TEXT_BYTES ? n : 0] = 0;
 }
 
-/* Copies a text to out: blanks at its ends dropped, runs of them made one, cut at the end of out. Empty when
- * there is none. */
+/* Copies a text to `out`: trimmed, with runs of blanks replaced by one, cut to the capacity. Empty if there
+ * is none. */
 static void take_text(char *out, size_t capacity, cl_platform_id platform, cl_device_id device, cl_uint what)
 {
     char text[TEXT_BYTES];
@@ -41,8 +41,8 @@ static void take_text(char *out, size_t capacity, cl_platform_id platform, cl_de
     out[n] = 0;
 }
 
-/* A number of any of the sizes that OpenCL answers with (cl_uint, size_t, cl_ulong); 0 when the driver does
- * not answer. */
+/* A number in any of the sizes that OpenCL uses (cl_uint, size_t, cl_ulong); 0 when the driver does not
+ * answer. */
 static uint64_t query_number(cl_device_id device, cl_device_info what)
 {
     unsigned char bytes[8] = {0};
@@ -71,7 +71,7 @@ static int32_t has_word(const char *list, const char *word)
     return 0;
 }
 
-/* "OpenCL 3.0 PoCL ..." -> 30; 0 when it does not read so (OpenCL 1.2, table 4.3:
+/* "OpenCL 3.0 PoCL ..." -> 30; 0 for another form (OpenCL 1.2, table 4.3:
  * "OpenCL<space><major.minor><space>..."). */
 static int32_t parse_version(const char *text)
 {
@@ -115,7 +115,7 @@ static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
         .max_group = query_int(id, CL_DEVICE_MAX_WORK_GROUP_SIZE),
         .float_width = query_int(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT),
         .mhz = query_int(id, CL_DEVICE_MAX_CLOCK_FREQUENCY),
-        .base_align = query_int(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, /* asked in bits */
+        .base_align = query_int(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, /* the query's unit is bits */
         .local_bytes = query_number(id, CL_DEVICE_LOCAL_MEM_SIZE),
         .max_alloc_bytes = query_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE),
         .global_bytes = query_number(id, CL_DEVICE_GLOBAL_MEM_SIZE),
@@ -128,12 +128,12 @@ static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
                                   (caps->opencl_version >= 30 && query_number(id, MAX_SUBGROUPS) > 0)
                               ? CLEF_SUBGROUP_SUPPORT_PLAIN
                               : CLEF_SUBGROUP_SUPPORT_NONE;
-    if (caps->base_align <
-        MIN_BASE_ALIGN) /* what every full-profile device has at least (long16), and no smaller one minds */
+    if (caps->base_align < MIN_BASE_ALIGN) /* the minimum of full-profile devices (long16), which also suits a
+                                              device that allows less */
         caps->base_align = MIN_BASE_ALIGN;
 }
 
-/* An embedded profile is no reason: what the kernels need of it is asked for by itself. */
+/* An embedded profile is no reason to refuse: the features that kernels need are queried one by one. */
 static void refuse(cl_device_id id, clef_device_info *info)
 {
     const clef_caps *caps = &info->caps;
@@ -169,7 +169,7 @@ void clef__caps_query(cl_platform_id platform, cl_device_id id, clef_device_info
     take_text(info->version, sizeof info->version, platform, id, CL_DEVICE_VERSION);
     take_text(info->driver, sizeof info->driver, platform, id, CL_DRIVER_VERSION);
 
-    /* Some drivers keep one driver version over many releases, while the platform's text changes. */
+    /* Some drivers keep their driver version over many releases while the platform's text changes. */
     char platform_version[sizeof info->driver];
     take_text(platform_version, sizeof platform_version, platform, NULL, CL_PLATFORM_VERSION);
     const size_t n = strlen(info->driver);

@@ -1,9 +1,9 @@
 /* Names of OpenCL's and CLBlast's codes, and the report of a failed call. */
 #include "runtime/device/device.h"
 
-/* Numbers rather than the headers' macros: the list is the same whatever OpenCL version the headers are of,
- * and with or without CLBlast. Sources: the OpenCL 3.0 specification's cl.h; CLBlast 1.5.3's clblast_c.h (its
- * codes from -63 up are OpenCL's own). */
+/* The numbers are written out, so that the list does not depend on the OpenCL version of the headers or on
+ * CLBlast. Sources: the OpenCL 3.0 specification's cl.h; CLBlast 1.5.3's clblast_c.h (its codes from -63 up
+ * are OpenCL's own). */
 /* clang-format off */
 #define CL_CODES(X) \
     X(CL_DEVICE_NOT_FOUND, -1) X(CL_DEVICE_NOT_AVAILABLE, -2) X(CL_COMPILER_NOT_AVAILABLE, -3) \

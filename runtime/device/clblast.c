@@ -1,4 +1,4 @@
-/* The matrix product through CLBlast, and nothing else of it. */
+/* The matrix product through CLBlast. */
 #include <stdio.h>
 
 #include "runtime/device/clblast.h"
@@ -58,8 +58,8 @@ clef_status clef__clblast_gemm(clef_device *dev, const clef_gemm_call *call, cl_
                          (int32_t)code);
 }
 
-/* CLBlast's cache keeps programs alive, and through them the context. The whole process has one cache, so
- * other devices rebuild theirs. */
+/* CLBlast's cache keeps programs alive, and through them the context. It is one cache for the whole process,
+ * so other devices must rebuild their programs. */
 void clef__clblast_release(clef_device *dev)
 {
     if (dev->used_clblast)

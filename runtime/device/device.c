@@ -1,4 +1,4 @@
-/* Opening devices, one or several as one; losing and closing them. */
+/* Opens devices (one, or several as one), reopens lost ones, and closes them. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +9,12 @@
 #include "runtime/device/device_find.h"
 #include "runtime/os/os.h"
 
-/* Spent at most, when a device is closed, on keeping what was built. */
+/* The longest time for saving programs when a device is closed. */
 static const double SAVE_SECONDS = 20, SAVE_BACKGROUND_SECONDS = 300;
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* A path that does not fit leaves the device without a cache, as an unwritable one does. */
+/* If the path does not fit, the device has no cache, as with a folder that is not writable. */
 static void take_cache_dir(clef_device *dev, const char *wanted)
 {
     const char *dir = wanted ? wanted : clef__os_env("CLEF_CACHE_DIR");
@@ -32,7 +32,7 @@ static clef__cache_policy cache_policy_of(const clef_device_opts *opts)
                : CLEF__SAVE_AT_CLOSE;
 }
 
-/* A path that does not fit is no prover. */
+/* If the path does not fit, there is no prover. */
 static void take_prover(clef_device *dev, const clef_device_opts *opts)
 {
     const char *prover = opts && opts->prover ? opts->prover : clef__os_env("CLEF_PROVER");
@@ -56,8 +56,8 @@ static clef_status open_queue(clef_device *dev, clef_error *err)
     return CLEF_OK;
 }
 
-/* Before the first OpenCL call: PoCL reads these when it starts. The first name is of PoCL 4 and older, the
- * second of later ones. */
+/* Must run before the first OpenCL call, because PoCL reads these when it starts. The first name is for PoCL
+ * up to 4, the second for later versions. */
 static void set_threads(int32_t n)
 {
     char text[16];
@@ -66,15 +66,15 @@ static void set_threads(int32_t n)
     clef__os_set_env("POCL_CPU_MAX_CU_COUNT", text);
 }
 
-/* PoCL binds thread i to processor i. Where the process may not use them all that would break its bounds, or
- * PoCL itself. */
+/* PoCL binds thread i to processor i. If the process may not use all processors, that would leave its set or
+ * fail. */
 static void pin_threads(void)
 {
     if (!clef__os_env("POCL_AFFINITY") && clef__os_has_all_cpus())
         clef__os_set_env("POCL_AFFINITY", "1");
 }
 
-/* One device of the list. */
+/* Opens one device of the list. */
 static clef_status open_one(const clef_found_list *list, const char *which, const clef_device_opts *opts,
                             clef_device **out, clef_error *err)
 {
@@ -121,7 +121,7 @@ static clef_status check_shares(const clef_device_opts *opts, int32_t n, clef_er
     return CLEF_OK;
 }
 
-/* "A,B,C", a device for each. */
+/* Opens each device of "A,B,C". */
 static clef_status open_list(const clef_found_list *list, const char *which, const clef_device_opts *opts,
                              clef_device **out, clef_error *err)
 {
@@ -223,8 +223,8 @@ static void release_attached(clef_device *dev, int32_t with_context)
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-/* Keeping a program saves the next start the time of building it, so it may take as long here. What is left
- * is kept at the end of that start. */
+/* A saved program saves the next start the time of building it, so saving may take as long as building did.
+ * What is left is saved at the end of the next start. */
 static double seconds_to_save(const clef_device *dev)
 {
     const double built = clef__programs_unsaved_seconds(dev);
@@ -240,7 +240,7 @@ static double seconds_to_save(const clef_device *dev)
     }
 }
 
-/* Done when the device is closed, since nobody waits for an answer any more. */
+/* Runs when the device is closed, because then no user waits for a result. */
 static void save_programs(clef_device *dev)
 {
     if (dev->cache_policy == CLEF__SAVE_CHEAP)
@@ -273,7 +273,7 @@ void clef_device_close(clef_device *dev)
         return;
     clef_device_close(dev->others);
     if (dev->queue)
-        clFinish(dev->queue); /* what is still under way may use the programs */
+        clFinish(dev->queue); /* running launches may still use the programs */
     save_programs(dev);
     if (dev->n_built)
         clef__cache_trim(dev->cache_dir);
@@ -320,7 +320,7 @@ clef_status clef_device_reopen(clef_device *dev, clef_error *err)
     if (dev->notice)
         dev->notice(dev->notice_user, text);
     for (clef_device *d = dev; d && !s; d = d->others) {
-        save_programs(d); /* else they would be built anew from their sources */
+        save_programs(d); /* otherwise the programs would be built again from their sources */
         close_context(d);
         s = open_queue(d, err);
     }

@@ -1,4 +1,4 @@
-/* Finds devices, and picks the one that the user means. */
+/* Finds devices, and selects the one that the user names. */
 #include "runtime/device/device_find.h"
 
 #include <ctype.h>
@@ -8,7 +8,7 @@
 
 #include "runtime/device/caps.h"
 
-enum { MAX_PLATFORMS = 64, MAX_DEVICES = 256 }; /* beyond these a driver's count is not believed */
+enum { MAX_PLATFORMS = 64, MAX_DEVICES = 256 }; /* larger counts from a driver are treated as errors */
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
@@ -43,8 +43,7 @@ clef_status clef__find_all(clef_found_list *list, clef_error *err)
     cl_uint n = 0;
     *list = (clef_found_list){0};
     const cl_int code = clGetPlatformIDs(MAX_PLATFORMS, platforms, &n);
-    if (code ==
-        -1001) /* CL_PLATFORM_NOT_FOUND_KHR (cl_khr_icd): how the loader says that there is no driver */
+    if (code == -1001) /* CL_PLATFORM_NOT_FOUND_KHR (cl_khr_icd): the loader found no driver */
         return CLEF_OK;
     if (code != CL_SUCCESS)
         return clef__cl_fail(err, "clGetPlatformIDs", "all", code);
@@ -83,7 +82,7 @@ void clef_devices_free(clef_device_info *list)
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-/* Digits and nothing else, to a number; -1 otherwise. Reads up to end. */
+/* Parses a text of digits only, up to `end`; -1 for any other text. */
 static int32_t parse_digits(const char *text, const char *end)
 {
     int32_t x = 0;
@@ -111,7 +110,7 @@ static int contains(const char *text, const char *part)
 }
 
 /* Every device (or those that contain `part`) in one line: "0:0 pthread-cpu, 1:0 llvmpipe (refused:
- * OpenCL 1.1, wanted 1.2)". */
+ * OpenCL 1.1, expected 1.2)". */
 static const char *list_text(const clef_found_list *list, const char *part, char *out, size_t capacity)
 {
     size_t at = 0;
@@ -185,7 +184,7 @@ static clef_status pick_number(const clef_found_list *list, const char *which, i
                       (int)platform, (int)index, text);
 }
 
-/* A refused device counts only where no usable one fits. */
+/* A refused device counts only if no usable one matches. */
 static clef_status pick_substring(const clef_found_list *list, const char *which, const clef_found **out,
                                   clef_error *err)
 {

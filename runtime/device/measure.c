@@ -1,4 +1,4 @@
-/* What a device can do at most: memory, arithmetic, launches (clef_device_measure). */
+/* Measures the limits of a device: memory, arithmetic, launches (clef_device_measure). */
 #include <stdlib.h>
 
 #include "cl/args.h"
@@ -7,19 +7,19 @@
 #include "runtime/os/os.h"
 
 enum { MIN_ROUNDS = 3, MAX_ROUNDS = 20, N_LAUNCHES = 256, N_TRIPS = 64, MAD_CHAINS = 10, DOT_LANES = 16 };
-static const double ROUNDS_SECONDS = 0.4;  /* rounds of one figure, after MIN_ROUNDS */
-static const double LAUNCH_SECONDS = 0.02; /* at least this long is one launch of arithmetic */
+static const double ROUNDS_SECONDS = 0.4;  /* time for the rounds of one figure, after MIN_ROUNDS */
+static const double LAUNCH_SECONDS = 0.02; /* shortest launch of an arithmetic kernel */
 static const uint64_t LEAST_BYTES = 512u << 20;
 
 typedef struct measure {
     clef_device *dev;
-    size_t group;        /* work-items a group */
-    size_t n_groups;     /* for arithmetic: enough to fill every unit */
+    size_t group;        /* work-items in a group */
+    size_t n_groups;     /* of arithmetic kernels: enough to fill every unit */
     int32_t width;       /* floats of a native vector */
-    size_t vector_bytes; /* what an item of the memory kernels takes at once */
-    size_t n_bytes;      /* of the buffer, whole spans */
+    size_t vector_bytes; /* bytes that a work-item of the memory kernels reads at once */
+    size_t n_bytes;      /* of the buffer, a multiple of span_bytes */
     size_t span_bytes;   /* of a group */
-    void *pages;         /* NULL: the driver's own memory */
+    void *pages;         /* NULL: memory that the driver allocated */
     cl_mem buffer, second_half, results;
     size_t results_bytes;
 } measure;
@@ -84,7 +84,7 @@ static uint64_t at_most(uint64_t x, uint64_t limit)
     return x < limit ? x : limit;
 }
 
-/* Past the last cache by far, within what the device has. */
+/* Chooses a size far beyond the last cache, within the device's memory. */
 static void choose_sizes(measure *m)
 {
     const clef_caps *caps = &m->dev->info.caps;
@@ -93,8 +93,8 @@ static void choose_sizes(measure *m)
         CL_SUCCESS)
         cache = 0;
     const uint64_t limit = at_most(at_most(caps->max_alloc_bytes, caps->global_bytes / 4), SIZE_MAX / 4);
-    uint64_t wanted =
-        2 * at_most(cache, UINT32_MAX); /* read in order it leaves nothing there for the next round */
+    uint64_t wanted = 2 * at_most(cache, UINT32_MAX); /* read in order, a buffer of this size leaves nothing
+                                                         in the cache for the next round */
     wanted = at_most(wanted > LEAST_BYTES ? wanted : LEAST_BYTES, limit);
 
     const size_t n_units = caps->n_units > 0 ? (size_t)caps->n_units : 1;
@@ -109,13 +109,14 @@ static void choose_sizes(measure *m)
     m->span_bytes = (size_t)1 << 20;
     while (m->span_bytes > 4096 && m->span_bytes * m->n_groups * 2 > wanted)
         m->span_bytes /= 2;
-    m->n_bytes = (size_t)wanted / (2 * m->span_bytes) * (2 * m->span_bytes); /* each half in whole spans */
+    /* so that each half is a multiple of span_bytes */
+    m->n_bytes = (size_t)wanted / (2 * m->span_bytes) * (2 * m->span_bytes);
 }
 
 static clef_status make_buffers(measure *m, clef_error *err)
 {
     cl_int code = CL_SUCCESS;
-    if (m->dev->info.caps.is_cpu) /* where weights lie too: huge pages, if the system has them */
+    if (m->dev->info.caps.is_cpu) /* as for weights: huge pages, if the system has them */
         m->pages = clef__os_alloc_large(m->n_bytes);
     m->buffer = clCreateBuffer(m->dev->context, m->pages ? CL_MEM_USE_HOST_PTR : CL_MEM_READ_WRITE,
                                m->n_bytes, m->pages, &code);
@@ -151,7 +152,7 @@ static measure_args memory_args(const measure *m, size_t n_bytes)
                           .span = (args_uint)(m->span_bytes / m->vector_bytes)};
 }
 
-/* One kernel over n_bytes. */
+/* Times one kernel over n_bytes. */
 static clef_status time_memory(const measure *m, const char *name, cl_mem first, cl_mem second,
                                size_t n_bytes, double *best, clef_error *err)
 {
@@ -182,7 +183,7 @@ static clef_status fill(const measure *m, clef_error *err)
     return s;
 }
 
-/* The words 0 .. n-1 were written: their sum says that all of them were read. */
+/* The buffer holds the words 0 .. n-1, so their sum proves that all of them were read. */
 static clef_status check_sums(const measure *m, clef_error *err)
 {
     const size_t n = m->n_bytes / m->span_bytes * m->group;
@@ -230,17 +231,18 @@ static clef_status measure_memory(const measure *m, clef_device_speed *out, clef
         return s;
     out->buffer_bytes = m->n_bytes;
     s = time_memory(m, "measure_copy", m->second_half, m->buffer, m->n_bytes / 2, &seconds, err);
-    out->copy_gb_s = s ? 0 : (double)m->n_bytes / seconds * 1e-9; /* half of it read, half written */
+    out->copy_gb_s = s ? 0 : (double)m->n_bytes / seconds * 1e-9; /* half of the buffer is read, half
+                                                                     written */
     return s;
 }
 
-/* Operations a second of a kernel that does `ops` of them in a round of a work-item. */
+/* Operations per second of a kernel in which a work-item does `ops` of them in a round. */
 static clef_status time_rounds(const measure *m, cl_kernel kernel, cl_mem second, double ops, double *gop_s,
                                clef_error *err)
 {
     measure_args args = {.rounds = 1000,
                          .scale = 0.75f,
-                         .shift = 0.25f}; /* towards 1: no number that is slow to compute with */
+                         .shift = 0.25f}; /* values tend to 1, so none is slow to compute with */
     double seconds = 0;
     clef_status s = CLEF_OK;
     for (int i = 0; i < 16 && !s && seconds < LAUNCH_SECONDS; i++) {
@@ -268,8 +270,7 @@ static clef_status measure_mad(const measure *m, int32_t fused, clef_device_spee
     return s;
 }
 
-/* Our products of bytes are for CPUs; with the instructions that the capabilities name, as lowering chooses
- * them. */
+/* clef's products of bytes are for CPUs. The instruction follows from the capabilities, as in lowering. */
 static clef_status measure_dot(const measure *m, clef_device_speed *out, clef_error *err)
 {
     const clef_caps *caps = &m->dev->info.caps;
@@ -277,7 +278,8 @@ static clef_status measure_dot(const measure *m, clef_device_speed *out, clef_er
                          : caps->x86_avxvnni ? CLEF_DOT_AVXVNNI
                          : caps->x86_avx2    ? CLEF_DOT_AVX2
                                              : CLEF_DOT_PORTABLE;
-    const int32_t chains = caps->x86_vnni ? 12 : 4; /* 32 registers of 64 bytes, or few and small ones */
+    const int32_t chains = caps->x86_vnni ? 12 : 4; /* there are 32 registers of 64 bytes, or few and small
+                                                       ones */
     const clef_launch launch = {.source = "measure_dot",
                                 .kernel = "measure_dot",
                                 .defs = {{"DOT", (int32_t)dot}, {"CHAINS", chains}}};
@@ -299,7 +301,7 @@ static clef_status measure_tiles(const measure *m, clef_device_speed *out, clef_
     if (m->group > 1 || !m->dev->info.caps.x86_amx)
         return CLEF_OK;
     clef_status s = clef__kernel_create(m->dev, &launch, &kernel, err);
-    if (!s) /* four products of 16 x 32 by 32 x 16 a round */
+    if (!s) /* four products of 16 x 32 by 32 x 16 in each round */
         s = time_rounds(m, kernel, NULL, 4 * 2.0 * 16 * 32 * 16, &out->tile_gop_s, err);
     if (kernel)
         clReleaseKernel(kernel);

@@ -1,5 +1,5 @@
-/* Capabilities that no driver reports: tried on the device, and believed only when the result is right. And
- * the mask that takes capabilities away, for tests. */
+/* Tests capabilities that no driver reports: each runs on the device, and counts only if its result is right.
+ * Also masks capabilities, for tests. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "runtime/device/device.h"
 #include "runtime/os/os.h"
 
-/* What the processor that runs this says of itself; a CPU device is that processor. */
+/* What CPUID says about this processor; a CPU device is this processor. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #    include <cpuid.h>
 
@@ -24,7 +24,8 @@ static int host_has_avx2(void)
     return __builtin_cpu_supports("avx2") != 0;
 }
 
-/* CPUID leaf 7, subleaf 1, EAX bit 4 (Intel SDM vol. 2A); AVX2 says that the system keeps the registers. */
+/* CPUID leaf 7, subleaf 1, EAX bit 4 (Intel SDM vol. 2A). AVX2 implies that the system saves the
+ * registers. */
 static int host_has_avxvnni(void)
 {
     unsigned a = 0, b, c, d;
@@ -91,11 +92,11 @@ int clef__probe_run(clef_device *dev, const clef_launch *launch, size_t n, const
     return ran;
 }
 
-/* Runs DOT4 of cl/panel/panel.h in assembly on known bytes. 1 when it compiles, runs and is right. */
+/* Runs DOT4 of cl/panel/panel.h in assembly on known bytes. Returns 1 when it compiles, runs and is right. */
 static int dot_works(clef_device *dev, clef_dot dot)
 {
     const clef_launch launch = {.source = "probe", .kernel = "probe_dot4", .defs = {{"DOT", (int32_t)dot}}};
-    const uint32_t taken = dot == CLEF_DOT_AVX2 ? 0x7f7f7f7fu : ~0u; /* the bits of w that it takes */
+    const uint32_t taken = dot == CLEF_DOT_AVX2 ? 0x7f7f7f7fu : ~0u; /* the bits of w that it uses */
     int32_t w[LANES], x = (int32_t)0x81fe037f, got[LANES] = {0};     /* -127, -2, 3, 127 */
     for (uint32_t i = 0; i < LANES; i++)
         w[i] = (int32_t)((0xff80017fu + i * 0x01010101u) & taken);
@@ -109,7 +110,7 @@ static int dot_works(clef_device *dev, clef_dot dot)
     return works;
 }
 
-/* Multiplies bf16 tiles of cl/panel/amx.h: small whole numbers, sums of which are exact. */
+/* Multiplies bf16 tiles of cl/panel/amx.h, of small integers whose sums are exact. */
 static int amx_works(clef_device *dev)
 {
     enum { ROWS = 16, COLUMNS = 32 };
@@ -132,8 +133,8 @@ static int amx_works(clef_device *dev)
 
 enum { ROUNDS = 200000 };
 
-/* 1 when a loop of many rounds ends early, as on llvmpipe, which ends all loops of a work-item after 65,536
- * rounds together. */
+/* 1 when a long loop ends early, as on llvmpipe, which ends all loops of a work-item after 65,536 rounds in
+ * total. */
 static int loops_are_short(clef_device *dev)
 {
     const clef_launch launch = {.source = "probe", .kernel = "probe_loop"};
@@ -163,8 +164,7 @@ typedef struct cap_name {
     size_t offset;
 } cap_name;
 
-/* "-cpu" makes a CPU be treated as a GPU is: work-groups, local memory. "-float_width" takes its vectors for
- * short. */
+/* "-cpu" treats a CPU as a GPU: work-groups, local memory. "-float_width" treats its vectors as short. */
 static const cap_name maskable[] = {
     {"cpu", offsetof(clef_caps, is_cpu)},
     {"unified_memory", offsetof(clef_caps, unified_memory)},
@@ -193,8 +193,8 @@ static int32_t *find_cap(clef_caps *caps, const char *name, size_t n)
     return NULL;
 }
 
-/* "+mma": the kernels of that unit, whose instruction plain C stands in for (cl/panel/matrix.h).
- * CLEF_MATRIX_NONE: no such name. */
+/* "+mma": use the kernels of that unit, with plain C in place of the instruction (cl/panel/matrix.h).
+ * CLEF_MATRIX_NONE: not such a name. */
 static clef_matrix find_plain(const char *name, size_t n)
 {
     static const char *const names[] = {
@@ -230,7 +230,7 @@ static clef_status mask(clef_caps *caps, clef_error *err)
     return CLEF_OK;
 }
 
-/* CLEF_MAX_ALLOC=16M: buffers of no more than that, as if the driver said so. */
+/* CLEF_MAX_ALLOC=16M: acts as if the driver allowed no larger buffers. */
 static clef_status limit_buffers(clef_caps *caps, clef_error *err)
 {
     uint64_t bytes = caps->max_alloc_bytes;
@@ -242,7 +242,7 @@ static clef_status limit_buffers(clef_caps *caps, clef_error *err)
     return s;
 }
 
-/* The widest that works is enough: each one tried is a program built. */
+/* It stops at the widest that works, because each test builds a program. */
 clef_status clef__device_probe(clef_device *dev, clef_error *err)
 {
     clef_caps *caps = &dev->info.caps;
@@ -251,19 +251,19 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     caps->x86_avx2 = caps->is_cpu && host_has_avx2();
     caps->x86_amx = caps->is_cpu && host_has_amx();
     caps->nv_asm = caps->amd_dot = !caps->is_cpu;
-    if (!caps->is_cpu && !caps->matrix) /* which one, its compiler tells */
+    if (!caps->is_cpu && !caps->matrix) /* CLEF_AMD_DOT_*: the compiler knows which one */
         caps->matrix = CLEF_MATRIX_MMA;
     caps->subgroup_shuffle = caps->subgroups == CLEF_SUBGROUP_SUPPORT_SHUFFLE;
     clef_status s = limit_buffers(caps, err);
     if (!s)
-        s = mask(caps, err); /* before trying: what is masked is not tried */
+        s = mask(caps, err); /* before the tests, because masked capabilities are not tested */
     if (s)
         return s;
     if (caps->is_cpu &&
         caps->float_width <=
-            1) /* a CPU that runs kernels as a GPU does; asked there alone, since it is a program to build */
+            1) /* a CPU that runs kernels like a GPU; tested only there, because the test builds a program */
         caps->short_loops = loops_are_short(dev);
-    if (caps->short_loops) /* groups share the rounds */
+    if (caps->short_loops) /* in groups the work-items share the rounds */
         caps->is_cpu = caps->x86_vnni = caps->x86_avxvnni = caps->x86_avx2 = caps->x86_amx = 0;
     caps->x86_vnni = caps->x86_vnni && dot_works(dev, CLEF_DOT_VNNI);
     caps->x86_avxvnni = !caps->x86_vnni && caps->x86_avxvnni && dot_works(dev, CLEF_DOT_AVXVNNI);

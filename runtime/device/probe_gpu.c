@@ -1,6 +1,5 @@
-/* What the kernels for GPUs may use beyond OpenCL 1.2: subgroups and products of bytes. What the driver
- * reports, and what a compiler takes without being asked for, counts only where the device gets a known case
- * right. */
+/* Tests what kernels for GPUs may use beyond OpenCL 1.2: subgroups and products of bytes. A feature that the
+ * driver reports, or the compiler accepts, counts only if the device computes a known case correctly. */
 #include "graph/lower/panel.h"
 #include "runtime/device/device.h"
 
@@ -9,8 +8,8 @@
 enum { ITEMS = 64, WORDS = 8 };
 enum { PTX = 1, AMD = 2 }; /* compilers */
 
-/* Runs a kernel of cl/probe/probe_gpu.cl by one group of `n` items on w and x[0]; got: n x WORDS ints. 0: it
- * did not build or run. */
+/* Runs a kernel of cl/probe/probe_gpu.cl by one group of `n` work-items on w and x[0]. got: n x WORDS ints.
+ * Returns 0 if it did not build or run. */
 static int run(clef_device *dev, const clef_launch *launch, size_t n, const cl_uint w[ITEMS], cl_uint x,
                cl_int got[ITEMS * WORDS])
 {
@@ -53,7 +52,7 @@ static int dot_works(clef_device *dev, clef_int_dot kind)
 
 /* ---- subgroups ------------------------------------------------------------------------------- */
 
-/* One item's answers against those of the others. */
+/* Compares one work-item's results with those of the others. */
 static int item_is_right(const cl_int *got, const cl_uint w[ITEMS], size_t n, size_t i, int shuffles)
 {
     const cl_int *mine = got + i * WORDS;
@@ -62,7 +61,7 @@ static int item_is_right(const cl_int *got, const cl_uint w[ITEMS], size_t n, si
         const cl_int *other = got + k * WORDS;
         if (other[0] != mine[0])
             continue;
-        if (k != i && other[1] == mine[1]) /* one place, two items */
+        if (k != i && other[1] == mine[1]) /* two work-items in one place */
             return 0;
         sum += (cl_int)w[k];
         most = (cl_int)w[k] > most ? (cl_int)w[k] : most;
@@ -75,7 +74,7 @@ static int item_is_right(const cl_int *got, const cl_uint w[ITEMS], size_t n, si
            (!shuffles || ((beside < 0 || mine[5] == beside) && (across < 0 || mine[6] == across)));
 }
 
-/* The width of a subgroup, 0 when anything about it is wrong. */
+/* The width of a subgroup, 0 when anything about subgroups is wrong. */
 static int32_t subgroups_work(clef_device *dev, clef_subgroups kind, int32_t demanded, int shuffles)
 {
     const clef_launch launch = {
@@ -99,8 +98,8 @@ static int32_t subgroups_work(clef_device *dev, clef_subgroups kind, int32_t dem
 
 static void probe_subgroups(clef_device *dev, clef_caps *caps)
 {
-    /* 0: whatever comes. 16 first: a size is demanded of Intel, whose threads have 4 KiB of registers however
-     * many items share them; with 32 most hot kernels spill (docs/offline.md). */
+    /* 0 stands for any size. 16 is tried first, and demanded of Intel: its threads have 4 KiB of registers,
+     * however many work-items share them; with 32 most hot kernels spill (docs/offline.md). */
     static const int32_t sizes[] = {16, 32, 64, 0};
     const int shuffles = caps->subgroup_shuffle;
     int32_t demanded = 0;
@@ -113,12 +112,12 @@ static void probe_subgroups(clef_device *dev, clef_caps *caps)
             break;
     }
     caps->subgroup_shuffle = shuffles && caps->subgroup_size;
-    if (!caps->subgroup_size && shuffles) /* sums without shuffles */
+    if (!caps->subgroup_size && shuffles) /* subgroups without shuffles can still add up */
         caps->subgroup_size = subgroups_work(dev, CLEF_SUBGROUPS_BUILTIN, demanded = 0, 0);
     caps->subgroup_demand = demanded;
 }
 
-/* Which compiler's own words there are (cl/probe/probe_gpu.cl). */
+/* The compiler's own extensions (cl/probe/probe_gpu.cl). */
 static cl_int find_compiler(clef_device *dev)
 {
     static const cl_uint nothing[ITEMS] = {0};
@@ -127,7 +126,7 @@ static cl_int find_compiler(clef_device *dev)
     return run(dev, &launch, 1, nothing, 0, got) ? got[0] : 0;
 }
 
-/* The one of the extension or, where there is none, of the compiler; or what a test asked for. */
+/* Tests the unit of an extension or, if there is none, of the compiler; or the one that a test asked for. */
 static void probe_matrix(clef_device *dev, clef_caps *caps, cl_int compiler)
 {
     if (caps->matrix && !caps->matrix_plain && caps->matrix != CLEF_MATRIX_DPAS)
@@ -140,13 +139,13 @@ static void probe_matrix(clef_device *dev, clef_caps *caps, cl_int compiler)
         caps->matrix = caps->matrix_plain = 0;
 }
 
-/* What is masked is not tried. A CPU whose driver reports none of it is left alone. */
+/* Masked capabilities are not tested. A CPU whose driver reports none of these features is left alone. */
 void clef__probe_gpu(clef_device *dev)
 {
     clef_caps *caps = &dev->info.caps;
     const cl_int compiler =
         !caps->is_cpu && (caps->nv_asm || caps->amd_dot || caps->matrix) ? find_compiler(dev) : 0;
-    if (compiler == AMD && caps->amd_dot) /* no extension tells of it */
+    if (compiler == AMD && caps->amd_dot) /* no extension reports it */
         caps->subgroup_shuffle = caps->subgroups != CLEF_SUBGROUP_SUPPORT_NONE;
     if (caps->subgroups)
         probe_subgroups(dev, caps);

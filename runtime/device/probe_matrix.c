@@ -1,13 +1,13 @@
-/* Whether a device's unit that multiplies small matrices (cl/panel/matrix.h) is there and puts every element
- * where it belongs. */
+/* Tests a device's unit that multiplies small matrices (cl/panel/matrix.h): every element must be right and
+ * in its place. */
 #include "graph/blocks.h"
 #include "graph/lower/panel.h"
 #include "runtime/device/device.h"
 
 enum { ROWS = 16, WORDS = 8, KINDS = 3, PLANE = 256, PLANES = 5, BYTES = 32, HALVES = 16 };
 
-/* Column k of row r of kind 0 bytes, 1 halves, 2 bf16: no two rows or columns are alike, and x is not w.
- * Halves and bf16 are whole. */
+/* Column k of row r of kind 0 bytes, 1 halves, 2 bf16. No two rows or columns are equal, and x differs from
+ * w. Halves and bf16 are integers. */
 static int element(int kind, int r, int k, int is_x)
 {
     const int v = is_x ? r * 29 + k * 17 + r * k * 7 + kind : r * 37 + k * 11 + r * k * 3 + kind;
@@ -36,7 +36,8 @@ static cl_int dot(int kind, int r, int t, int first, int end)
     return sum;
 }
 
-/* One plane of cl/probe/probe_matrix.cl's results: products of a kind over some columns, `times` over. */
+/* Checks one plane of cl/probe/probe_matrix.cl's results: products of a kind over some columns, added `times`
+ * times. */
 static int is_right(const cl_int *got, const int of[2], int kind, int first, int end, int times)
 {
     for (int r = 0; r < of[0]; r++)

@@ -1,4 +1,4 @@
-/* Programs: found in the device's list, else in the disk cache, else built from source. */
+/* Programs: looked up in the device's list, then in the disk cache, else built from source. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +10,19 @@
 
 enum { MAX_OPTIONS = 512 };
 static const double cheap_share = 0.1,
-                    cheap_seconds = 0.003; /* of building a program; of asking for its binary */
+                    cheap_seconds = 0.003; /* time of building a program; time of asking for its binary */
 
 struct clef_program {
     clef_program *next;
     const char *source; /* static: the launch's */
     char options[MAX_OPTIONS];
     cl_program program;
-    double seconds; /* that building it took */
+    double seconds; /* time that building took */
     clef_cache_key key;
     int32_t stored; /* on disk */
 };
 
-/* Strict maths: no option that lets the compiler round otherwise than OpenCL C says. */
+/* Strict maths: no option lets the compiler round differently than OpenCL C says. */
 clef_status clef__program_options(const clef_launch *launch, char *out, size_t n_bytes, clef_error *err)
 {
     const int version = launch->c_version ? launch->c_version : 12;
@@ -45,7 +45,7 @@ static void save(const clef_device *dev, clef_program *p)
         p->stored = 1;
         return;
     }
-    p->stored = 1; /* once tried: PoCL hands out the same binary for ever after the first question */
+    p->stored = 1; /* set after one attempt: PoCL returns the same binary for ever after the first request */
     if (clGetProgramInfo(p->program, CL_PROGRAM_BINARY_SIZES, sizeof n, &n, NULL) != CL_SUCCESS || n == 0)
         return;
     unsigned char *binary = malloc(n);
@@ -109,7 +109,7 @@ void clef__programs_save_in_background(clef_device *dev)
         clef__os_go_to_background();
 }
 
-/* 1 when the disk cache has a binary and the driver takes it. */
+/* Returns 1 when the disk cache has a binary and the driver accepts it. */
 static int load(clef_device *dev, clef_program *p)
 {
     unsigned char *binary = NULL;
@@ -134,7 +134,7 @@ static int load(clef_device *dev, clef_program *p)
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-/* Out of something, or a lost device: the source is not to blame. */
+/* Returns 0 when resources ran out or the device was lost: the source is not the cause. */
 static int is_build_error(cl_int code)
 {
     return code == CL_BUILD_PROGRAM_FAILURE || code == CL_COMPILE_PROGRAM_FAILURE ||
@@ -155,7 +155,7 @@ static clef_status fail_build(const clef_device *dev, const clef_program *p, con
     else if (log)
         log[0] = 0;
 
-    /* The record is short: warnings before the first error are left out. */
+    /* The error text is short, so warnings before the first error are left out. */
     const char *from = log ? log : "", *error = strstr(from, "error");
     while (error && error > from && error[-1] != '\n')
         error--;
@@ -191,7 +191,7 @@ static void program_free(clef_program *p)
     free(p);
 }
 
-/* A program for the launch, put into the device's list. */
+/* Makes a program for the launch and adds it to the device's list. */
 static clef_status add_program(clef_device *dev, const clef_launch *launch, const char *options,
                                clef_program **out, clef_error *err)
 {
@@ -250,7 +250,7 @@ clef_status clef__kernel_create(clef_device *dev, const clef_launch *launch, cl_
 
 /* ---- linking --------------------------------------------------------------------------------- */
 
-/* One text that tells this program from any other. */
+/* A text that distinguishes this program from any other. */
 static char *joined_text(const clef_unit *units, int32_t n, size_t *n_bytes)
 {
     size_t room = 1, at = 0;
@@ -360,7 +360,7 @@ clef_status clef__kernel_link(clef_device *dev, const clef_unit *units, int32_t 
     return s || *out ? s : clef__cl_fail(err, "clCreateKernel", launch->kernel, code);
 }
 
-/* Where it stands in the list; NULL: nowhere. */
+/* Its place in the list; NULL if it is not there. */
 static clef_program **place_of(clef_device *dev, cl_kernel kernel)
 {
     cl_program of = NULL;

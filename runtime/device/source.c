@@ -13,7 +13,7 @@ enum { MAX_FILES = 24, MAX_NAME = 64, MAX_BYTES = 1 << 20 };
 typedef struct assembly {
     char *text;
     size_t n, capacity;
-    char files[MAX_FILES][MAX_NAME]; /* already in the text */
+    char files[MAX_FILES][MAX_NAME]; /* names of files that are in the text already */
     int n_files;
 } assembly;
 
@@ -44,8 +44,8 @@ static clef_status append_mark(assembly *a, int line, const char *name, clef_err
     return append(a, mark, (size_t)n, err);
 }
 
-/* The path below cl/ of the embedded file of this name, whatever folder it is in: names are unique. NULL:
- * there is none. */
+/* The path below cl/ of the embedded file with this name, in whatever folder: names are unique. NULL if there
+ * is none. */
 static const char *path_below_cl(const char *name)
 {
     for (const clef_embedded *e = clef__embedded_cl; e->name; e++) {
@@ -56,7 +56,7 @@ static const char *path_below_cl(const char *name)
     return NULL;
 }
 
-/* The text of the kernel source NAME; *owned is what the caller frees (NULL for an embedded one). */
+/* The text of the kernel source NAME. The caller frees *owned (NULL for an embedded file). */
 static clef_status find_text(const char *name, const char **text, size_t *n, char **owned, clef_error *err)
 {
     const char *dir = clef__os_env("CLEF_CL_DIR");
@@ -80,7 +80,7 @@ static clef_status find_text(const char *name, const char **text, size_t *n, cha
     return clef__fail(err, CLEF_E_NOT_FOUND, "no kernel source cl/%s in this build", name);
 }
 
-/* Whether the line [p, end) is #include "NAME" with a plain file name, which is copied to name. */
+/* Returns 1 if the line [p, end) is #include "NAME" with a plain file name, and copies it to `name`. */
 static int parse_include(const char *p, const char *end, char name[MAX_NAME])
 {
     static const char word[] = "include";
@@ -126,7 +126,8 @@ static clef_status append_file(assembly *a, const char *name, clef_error *err)
         const char *stop = newline ? newline : end;
         char header[MAX_NAME];
         if (parse_include(p, stop, header)) {
-            status = append_file(a, header, err); /* as deep as there are files at most: each comes in once */
+            status = append_file(a, header, err); /* the recursion is at most as deep as there are files,
+                                                     because each is included once */
             if (status == CLEF_OK)
                 status = append_mark(a, line + 1, name, err);
         } else {

@@ -6,9 +6,9 @@
 
 #include "graph/fail.h"
 
-/** The text of cl/STEM.cl with every line `#include "NAME"` replaced by cl/NAME: each header once, wherever
- *  it is named first. #line marks name the file and line that a build log means. With $CLEF_CL_DIR set, all
- *  files are read from that folder instead. *out is NUL-terminated and n_bytes long; the caller frees it.
+/** Makes the text of cl/STEM.cl, with every line `#include "NAME"` replaced by cl/NAME: each header once, at
+ *  its first #include. #line directives give the right file and line in build logs. With $CLEF_CL_DIR set,
+ *  all files are read from that folder instead. *out is NUL-terminated and n_bytes long; the caller frees it.
  *  CLEF_E_NOT_FOUND (no such embedded file), CLEF_E_IO (not in $CLEF_CL_DIR), CLEF_E_LIMIT (too long, too
  *  many headers), CLEF_E_NOMEM. */
 clef_status clef__source_assemble(const char *stem, char **out, size_t *n_bytes, clef_error *err);

@@ -1,4 +1,4 @@
-/* What a device was measured to do, kept on disk under the name of the device and this build's kernels. */
+/* Measured speed of a device, saved on disk under a name made from the device and this build's kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 enum { MAX_FILE_BYTES = 4096 };
 static const char head[] = "clef speed 2\n";
 
-/* 1 when the file says it all; one that is damaged counts for none. */
+/* Returns 1 when the file is complete; a damaged one is ignored. */
 static int read_speed(const char *path, clef_device_speed *out)
 {
     clef_device_speed x = {0};
@@ -30,7 +30,7 @@ static int read_speed(const char *path, clef_device_speed *out)
     return 1;
 }
 
-/* What cannot be kept is measured another time. */
+/* If it cannot be saved, it is measured again another time. */
 void clef__speed_keep(const clef_device *dev, const clef_device_speed *x)
 {
     char path[CLEF_CACHE_PATH_BYTES], text[512], folder[CLEF_CACHE_PATH_BYTES];

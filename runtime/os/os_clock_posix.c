@@ -8,8 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-static const double MOST_WALL = 1;       /* seconds that two readings may lie apart to count in full */
-static const double ASLEEP_SHARE = 0.01; /* of an interval: a process that wanted less of it slept */
+static const double MOST_WALL = 1;       /* the longest gap, in seconds, between two readings that counts
+                                            in full */
+static const double ASLEEP_SHARE = 0.01; /* of an interval: a process that needed less of it slept */
 
 static double difference(double now, double before)
 {
@@ -24,7 +25,7 @@ double clef__os_usage_counts(const clef__os_usage *before, const clef__os_usage 
     if (now->n_stopped || time <= 0)
         return 0;
     if (wanted <
-        ASLEEP_SHARE * time) /* waiting is added up only when it ends: a ready thread may wait still */
+        ASLEEP_SHARE * time) /* waiting is only added up when it ends, and a ready thread may still wait */
         return now->n_ready || (is_cpu && now->n_on_disk) ? 0 : time;
     const double got = wanted * ran / (ran + waited);
     return is_cpu ? got : time - (wanted - got);
@@ -48,8 +49,8 @@ static int read_text(const char *folder, const char *thread, const char *name, c
     return found;
 }
 
-/* The state is the letter after the last ")" of the line: the program's name, before it, may hold anything.
- */
+/* The state is the letter after the last ")" of the line, because the program's name before it may contain
+ * anything. */
 static void add_state(const char *stat, clef__os_usage *out)
 {
     const char *name_end = strrchr(stat, ')');

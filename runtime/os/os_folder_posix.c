@@ -1,4 +1,4 @@
-/* Folders: what lies in one, and when it was used. */
+/* Lists the files of a folder and when they were used. */
 #define _POSIX_C_SOURCE 200809L
 #define _XOPEN_SOURCE 700
 #include <dirent.h>

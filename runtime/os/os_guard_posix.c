@@ -1,5 +1,5 @@
-/* A process that tries what may be wrong, hang or crash, and the journal in which it notes how that ends. It
- * notes its own faults and its own hangs, so that nobody has to watch it. */
+/* Guards a process that tries something which may be wrong, hang or crash, with a journal of how it ended.
+ * The process notes its own faults and hangs, so that nobody has to watch it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -18,13 +18,14 @@
 #include "runtime/os/os_clock.h"
 
 static const int32_t WATCH_MS = 250;
-static const size_t LEAST_MEMORY = (size_t)256 << 20; /* less than this to be had: memory is what was short */
+static const size_t LEAST_MEMORY = (size_t)256 << 20; /* with less than this available, lack of memory
+                                                         caused the fault */
 
-/* Signal handlers and the watching thread see these, so there is one of each. */
+/* Signal handlers and the watching thread use these, so there is one of each. */
 static int journal = -1;
 static volatile sig_atomic_t guarded, faulted;
 static char crash_note[64], hang_note[64];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the two below, and of the end of a guard */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the two below, and the end of a guard */
 static double allowed, counted;                          /* seconds */
 static int device_is_cpu = 1;
 
@@ -33,9 +34,8 @@ clef_status clef__os_journal_open(const char *path, clef_error *err)
     journal = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (journal < 0)
         return clef__fail(err, CLEF_E_IO, "%s: cannot be written: %s", path, strerror(errno));
-    while (flock(journal, LOCK_EX) &&
-           errno ==
-               EINTR) /* a file system without locks: two processes may try the same, which does no harm */
+    while (flock(journal, LOCK_EX) && errno == EINTR) /* a file system without locks: two processes may try
+                                                         the same thing, which is harmless */
         continue;
     return CLEF_OK;
 }
@@ -49,16 +49,16 @@ void clef__os_journal_clear(void)
 void clef__os_journal_write(const char *text)
 {
     const ssize_t n = journal >= 0 ? write(journal, text, strlen(text)) : 0;
-    (void)n; /* a journal that cannot be written is none */
+    (void)n; /* a journal that cannot be written is ignored */
 }
 
 /* ---- faults: called by signals --------------------------------------------------------------- */
 
 enum { MAX_SIGNAL = 32 };
 static struct sigaction
-    others[MAX_SIGNAL]; /* whose the signals were: a driver's compiler removes its files */
+    others[MAX_SIGNAL]; /* previous handlers: a driver's compiler removes its files in them */
 
-/* mmap() is a plain system call on every system that clef runs on, so a signal handler may ask it. */
+/* mmap() is a plain system call on every system that clef runs on, so a signal handler may call it. */
 int clef__os_memory_is_short(void)
 {
     void *memory = mmap(NULL, LEAST_MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -86,8 +86,8 @@ static void on_fault(int number)
     raise(number);
 }
 
-/* Once more at each step: a driver may take them when it first needs its compiler. SIGFPE is left to those
- * who handle it: PoCL lets kernels divide by 0. */
+/* Repeated at each step, because a driver may install its handlers when it first needs its compiler. SIGFPE
+ * is left to its handlers: PoCL lets kernels divide by 0. */
 static void take_faults(void)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP};
@@ -133,7 +133,7 @@ static void *watch_threads(void *unused)
     clef__os_usage_read("/proc/self", own, &before);
     for (;;) {
         clef__os_sleep(WATCH_MS);
-        if (faulted) /* whoever the fault was handed to does not come to an end */
+        if (faulted) /* the previous handler of the fault may not return */
             _exit(CLEF_OS_EXIT_NOTED);
         const double at = clef__os_seconds();
         clef__os_usage_read("/proc/self", own, &now);
@@ -149,7 +149,7 @@ static void start_watching(void)
     sigset_t all, old;
     pthread_t thread;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* the thread takes nobody's signals */
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* so that the thread gets no signals */
     if (!pthread_create(&thread, NULL, watch_threads, NULL))
         pthread_detach(thread);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -159,12 +159,12 @@ static void start_watching(void)
 
 void clef__os_guard(double seconds, const char *if_crashed, const char *if_hung)
 {
-    static char stack[1 << 16]; /* a stack that overflowed is of no use */
+    static char stack[1 << 16]; /* a stack that overflowed cannot be used */
     static int is_ready;
     if (!is_ready) {
         const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
         sigaltstack(&other, NULL);
-        atexit(note_crash); /* a driver that cannot go on calls exit() */
+        atexit(note_crash); /* a driver that cannot continue calls exit() */
         start_watching();
         is_ready = 1;
     }

@@ -1,8 +1,8 @@
 /* runtime/os/os.h for POSIX systems: Linux, macOS, Android. */
 #define _POSIX_C_SOURCE 200809L
 #define _XOPEN_SOURCE 700
-#define _DEFAULT_SOURCE  /* MAP_ANONYMOUS and madvise: in no standard, on every system */
-#define _DARWIN_C_SOURCE /* the same, and macOS's word for it */
+#define _DEFAULT_SOURCE  /* MAP_ANONYMOUS and madvise: in no standard, but on every system */
+#define _DARWIN_C_SOURCE /* the same names on macOS */
 #define _GNU_SOURCE      /* sched_getaffinity (Linux alone), dladdr */
 
 #include "runtime/os/os.h"
@@ -98,7 +98,7 @@ clef_status clef__os_read(const char *path, size_t max_bytes, char **out, size_t
                             S_ISDIR(st.st_mode) ? "is a folder" : "is no file");
         goto out;
     }
-    for (;;) { /* the size is only a hint: files under /proc say 0, others grow */
+    for (;;) { /* the size is only a hint: it is 0 for files under /proc, and others grow */
         if (n == capacity) {
             const size_t hint = (uintmax_t)st.st_size < max_bytes ? (size_t)st.st_size : max_bytes;
             const size_t wanted = capacity == 0                 ? hint + 1
@@ -283,7 +283,7 @@ void clef__os_remove(const char *path)
 
 int clef__os_cache_dir(char *out, size_t capacity)
 {
-    /* XDG Base Directory Specification: a relative path is to be ignored. */
+    /* XDG Base Directory Specification: a relative path must be ignored. */
     const char *xdg = clef__os_env("XDG_CACHE_HOME"), *home = clef__os_env("HOME");
     int n = -1;
     if (xdg && xdg[0] == '/')
@@ -293,7 +293,7 @@ int clef__os_cache_dir(char *out, size_t capacity)
     return n > 0 && (size_t)n < capacity;
 }
 
-/* The loader knows the program itself by the name that it was called by: that may be no path. */
+/* For the program itself the loader only knows the name that it was called by, which may not be a path. */
 int clef__os_library_dir(char *out, size_t capacity)
 {
     static const char here;
@@ -328,7 +328,7 @@ uint64_t clef__os_peak_rss(void)
     if (getrusage(RUSAGE_SELF, &usage) != 0 || usage.ru_maxrss < 0)
         return 0;
 #ifdef __APPLE__
-    return (uint64_t)usage.ru_maxrss; /* bytes there, KiB elsewhere */
+    return (uint64_t)usage.ru_maxrss; /* in bytes there, in KiB elsewhere */
 #else
     return (uint64_t)usage.ru_maxrss * 1024;
 #endif
@@ -376,7 +376,7 @@ int clef__os_has_all_cpus(void)
 }
 
 #ifdef __linux__
-/* Tasks of the machine that run or could, this one too; 0: nobody knows. */
+/* Tasks of the machine that run or are ready to, this one included; 0: unknown. */
 static int running_tasks(void)
 {
     int running = 0;

@@ -25,7 +25,7 @@ static int sets(const char *const *list, const char *variable)
     return *list != NULL;
 }
 
-/* This process's environment with the list's; NULL: no memory. */
+/* This process's environment, changed by the list; NULL when out of memory. */
 static char **environment_with(const char *const *list)
 {
     size_t n = 0, k = 0;
@@ -97,7 +97,7 @@ int clef__os_ended(int64_t process, int *code)
 
 int clef__os_was_interrupted(int code)
 {
-    enum { EXIT_INTERRUPTED = 130 }; /* of a shell's custom, and of the command clef */
+    enum { EXIT_INTERRUPTED = 130 }; /* the convention of shells, and of the command clef */
     return code == EXIT_INTERRUPTED || code == -SIGINT;
 }
 

@@ -1,4 +1,4 @@
-/* Work on all processors. */
+/* Runs work on all processors. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <pthread.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-/* SHA-256, as FIPS 180-4 writes it. */
+/* SHA-256, in the notation of FIPS 180-4. */
 #include "runtime/os/sha256.h"
 
 #include <string.h>

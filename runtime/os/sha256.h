@@ -10,7 +10,7 @@ enum { CLEF_SHA256_BYTES = 32 };
 typedef struct clef_sha256 {
     uint32_t      state[8];
     uint64_t      n_bytes;
-    unsigned char block[64]; /* n_bytes % 64 of them are filled */
+    unsigned char block[64]; /* its first n_bytes % 64 bytes are filled */
 } clef_sha256;
 
 void clef__sha256_init(clef_sha256 *s);
