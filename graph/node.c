@@ -91,6 +91,9 @@ clef_value *clef__node(clef_graph *g, clef_op op, clef_value *const *in, int32_t
     char name[CLEF_NAME_BYTES];
     if (!g || g->error.status)
         return NULL;
+    clef_value *viewed = def->with_views ? def->with_views(g, in, n_in, attr) : NULL;
+    if (viewed || g->error.status)
+        return viewed;
     clef_value *n = clef__graph_alloc(g, sizeof *n);
     if (!n || !clef__graph_make_name(g, g->scope, strlen(g->scope), op, name))
         return NULL;

@@ -115,6 +115,10 @@ typedef struct clef_op_def {
     const clef_attr_def *attrs;               /* NULL: none */
     size_t               attr_bytes;
 
+    /** NULL, or makes the node from inputs whose shapes `infer` does not take, with views around it. Returns
+     *  NULL, and leaves the graph's error alone, where `infer` takes them. */
+    clef_value *(*with_views)(clef_graph *g, clef_value *const *in, int32_t n_in, const void *attr);
+
     /** Sets n->dtype and n->shape from inputs and attributes, or fails and says what does not fit. The caller
      *  puts the node's name before that text. May normalise attributes (a negative axis). */
     clef_status (*infer)(clef_value *n, clef_error *err);

@@ -17,6 +17,43 @@ clef_value *clef_matmul(clef_graph *g, clef_value *a, clef_value *b, clef_value 
     return clef__node(g, CLEF_OP_matmul, (clef_value *[]){a, b, bias}, 3, opts);
 }
 
+/* ---- operands of one dim --------------------------------------------------------------------- */
+
+/* x [K] as [1, K]. */
+static clef_value *as_row(clef_graph *g, clef_value *x)
+{
+    return x->shape.rank == 1 ? clef_reshape(g, x, clef_shape_2(clef_n(1), x->shape.dim[0])) : x;
+}
+
+/* As numpy: a [K] is a row, b [K] a column, which lies in memory as a row of b transposed; the product has no
+ * dim for either. */
+static clef_value *vector_product(clef_graph *g, clef_value *const *in, int32_t n_in, const void *attr)
+{
+    clef_value *a = n_in > 1 ? in[0] : NULL, *b = n_in > 1 ? in[1] : NULL;
+    if (!a || !b || !a->shape.rank || !b->shape.rank || (a->shape.rank > 1 && b->shape.rank > 1))
+        return NULL;
+    clef_matmul_opts opts = attr ? *(const clef_matmul_opts *)attr : (clef_matmul_opts){0};
+    char text[2][96];
+    opts.transpose_b |= b->shape.rank == 1;
+    if (!clef__dim_equal(clef__dim_right(&a->shape, 0), clef__dim_right(&b->shape, opts.transpose_b ? 0 : 1)))
+        return clef__graph_fail(g, CLEF_E_SHAPE, "matmul: a %s and b %s%s do not multiply",
+                                clef__shape_text(g, &a->shape, text[0]),
+                                clef__shape_text(g, &b->shape, text[1]),
+                                opts.transpose_b && b->shape.rank > 1 ? " transposed" : "");
+    clef_value *row = as_row(g, a), *rows = as_row(g, b);
+    clef_value *product = row && rows ? clef_matmul(g, row, rows, n_in > 2 ? in[2] : NULL, &opts) : NULL;
+    if (!product)
+        return NULL;
+    clef_shape shape = {0};
+    for (int32_t i = 0; i < product->shape.rank; i++)
+        if (!(i == product->shape.rank - 2 && a->shape.rank == 1) &&
+            !(i == product->shape.rank - 1 && b->shape.rank == 1))
+            shape.dim[shape.rank++] = product->shape.dim[i];
+    return clef_reshape(g, product, shape);
+}
+
+/* ---- inference and reference ----------------------------------------------------------------- */
+
 /* The dims before the last two: those of a, with those of b broadcast against them. */
 static int batch_dims(const clef_shape *a, const clef_shape *b, clef_shape *out)
 {
@@ -106,13 +143,15 @@ static clef_value *matmul_shrink(clef__shrinker *s, const clef_value *n)
 
 const clef_op_def clef__op_matmul = {
     .name = "matmul",
-    .formula = "out = alpha a b (+ bias), b [.., K, N] or, with transpose_b, [.., N, K]",
+    .formula = "out = alpha a b (+ bias), b [.., K, N] or, with transpose_b, [.., N, K]; "
+               "a and b may be vectors [K]",
     .n_min = 2,
     .n_max = 3,
     .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS,
            CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
     .attrs = matmul_attrs,
     .attr_bytes = sizeof(clef_matmul_opts),
+    .with_views = vector_product,
     .infer = matmul_infer,
     .ref = matmul_ref,
     .cost = matmul_cost,

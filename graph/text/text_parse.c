@@ -451,8 +451,6 @@ static int node(parser *p, const char *name)
     }
     if (!builder_ok(p))
         return 0;
-    if (v->op != (clef_op)op)
-        return fail(p, CLEF_E_FORMAT, "%s: this builds no %s", name, op_name);
     v->named = 1;
     if (!clef__graph_rename(p->g, v, name))
         return builder_ok(p);

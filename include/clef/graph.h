@@ -140,7 +140,11 @@ CLEF_API clef_value *clef_positions(clef_graph *graph, clef_value *pos, const cl
 /** out = alpha * a b (+ bias): a [.., M, K]; b [.., K, N], or with .transpose_b [.., N, K] as torch.nn.Linear
  *  stores it; bias [N]. Leading dims broadcast; in dim 1 of four, b may have 1/G of a's heads (grouped-query
  *  attention: head h of a meets h / G). b may be a weight of any dtype ([N, K] when it is a block format).
- *  alpha 0 means 1. F32. */
+ *  alpha 0 means 1. F32.
+ *
+ *  As in numpy, a may be a vector [K], and out has no M then; b may be a vector [K] (whatever .transpose_b
+ *  says; bias [1]), and out has no N then. The product of two vectors is a scalar []. Such a product is
+ *  built from the op and views. */
 typedef struct clef_matmul_opts { int32_t transpose_b; float alpha; } clef_matmul_opts;
 CLEF_API clef_value *clef_matmul(clef_graph *graph, clef_value *a, clef_value *b, clef_value *bias,
                                  const clef_matmul_opts *opts);

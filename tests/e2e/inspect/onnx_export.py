@@ -186,6 +186,8 @@ SMALL = [
      "b = positions(p) length=T\noutput a\noutput b\n", 7),
     ("products", "symbol T <= 5\ninput x f32 [2, 4, T, 8]\ninput y f32 [2, 2, 8, 3]\ninput z f32 [2, 1, 3, 8]\na = matmul(x, y) alpha=0.5\n"
      "b = matmul(x, z) transpose_b=1\noutput a\noutput b\n", 0),
+    ("vectors", "symbol T <= 5\ninput x f32 [2, T, 8]\ninput y f32 [2, 8, 3]\ninput v f32 [8]\na = matmul(x, v)\nb = matmul(v, y) alpha=2\n"
+     "c = matmul(v, v)\nd = matmul(v, x) transpose_b=1\noutput a\noutput b\noutput c\noutput d\n", 0),
 ]
 
 

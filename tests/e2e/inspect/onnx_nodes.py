@@ -147,12 +147,7 @@ def gemm(t, case, i):
 
 
 def matmul(t, case, i):
-    a, b = i["a"], i["b"]
-    if a.ndim == 1 and b.ndim == 1:
-        y = t.op("matmul", t.reshape("a", (1, a.size)), t.reshape("b", (b.size, 1)))
-        t.output("c", t.reshape(y, ()))
-    else:
-        t.output("c", t.op("matmul", "a", "b"))
+    t.output("c", t.op("matmul", "a", "b"))
 
 
 def elementwise(t, case, i):
