@@ -24,7 +24,7 @@ static rates expected(const clef_device *dev)
     return (rates){(caps->n_units > 0 ? caps->n_units : 1) * mhz * 1e6 * OPS_A_CLOCK, READ_UNKNOWN};
 }
 
-/* The time of the node that takes longest. */
+/* The expected time of the slowest node. */
 static double worst_seconds(const clef_graph *g, const int64_t *symbols, rates r)
 {
     double worst = 0;

@@ -1,7 +1,8 @@
 /* The executor of command buffers (cl_khr_command_buffer 0.9.0 and later): a plan's launches are recorded
- * once and enqueued as one. A device's command buffers are used where a trial of some 20 ms shows that they
- * give the right result and are faster than enqueueing the same launches one by one. Without measuring
- * (no_tune, CLEF_TUNE=0) they are not used. CLEF_REPLAY=1: used where right, measured or not; 0: not used. */
+ * once and enqueued as one. A trial of some 20 ms decides for each device: its results must be right, and it
+ * must be faster than enqueueing the same launches one by one. Without measurements (no_tune, CLEF_TUNE=0)
+ * command buffers are not used. CLEF_REPLAY=1 uses them if they are right, measured or not; CLEF_REPLAY=0
+ * never. */
 #include "runtime/plan/plan.h"
 
 #include <stdio.h>
@@ -14,11 +15,11 @@
 #include <CL/cl_ext.h>
 
 enum { TRIAL_LAUNCHES = 64, TRIAL_KERNELS = 4, TRIAL_ROUNDS = 12 };
-static const double WORTH = 0.95; /* of the time of plain enqueues: less gain than that is noise */
+static const double WORTH = 0.95; /* the most time, relative to plain enqueues: a smaller gain is noise */
 
 typedef enum trial_result { NOT_USABLE, RIGHT, FASTER } trial_result;
 
-/* The driver's entry points, and what the trial found. It belongs to the device. */
+/* The driver's entry points, and the trial's result. It is attached to the device. */
 typedef struct command_buffers {
     trial_result result;
     clCreateCommandBufferKHR_fn create;
@@ -69,13 +70,13 @@ static int load_entry_points(clef_device *dev, command_buffers *r)
     return 1;
 }
 
-/* ---- the trial: launches that each read what the one before wrote, of several kernel objects as in a plan
- * ---- */
+/* ---- the trial: launches that each read what the previous one wrote, of several kernel objects as in a
+ * plan */
 
 typedef struct trial {
     clef_device *dev;
     const command_buffers *api;
-    cl_kernel kernels[TRIAL_KERNELS]; /* their arguments stay, as a plan's do while its recording lives */
+    cl_kernel kernels[TRIAL_KERNELS]; /* their arguments stay set, as those of a recorded plan do */
     cl_mem out;
     cl_command_buffer_khr buffer;
 } trial;
@@ -106,7 +107,7 @@ static cl_int run_recorded(const trial *t)
     return t->api->enqueue(0, NULL, t->buffer, 0, NULL, NULL);
 }
 
-/* Two runs behind one another from a known start, without waiting between: 1 when the sum is right. */
+/* Runs twice from a known start, without waiting in between. Returns 1 when the sum is right. */
 static int is_right(const trial *t, cl_int (*run)(const trial *))
 {
     cl_uint got = 0, want = 1;
@@ -184,7 +185,7 @@ static void run_trial(clef_device *dev, command_buffers *r)
         clReleaseMemObject(t.out);
 }
 
-/* Tried once for a device. NULL: no memory. */
+/* Tries them once for each device. NULL when out of memory. */
 static const command_buffers *tried(clef_device *dev)
 {
     command_buffers *r = clef__device_attached(dev, &api_slot);
@@ -222,11 +223,11 @@ const char *clef_device_command_buffers(clef_device *dev)
 
 typedef struct recording {
     const command_buffers *api;
-    cl_command_buffer_khr buffer; /* of the present list; NULL: none yet */
-    int32_t n_same;               /* runs of the present list */
+    cl_command_buffer_khr buffer; /* of the current list; NULL: none yet */
+    int32_t n_same;               /* runs of the current list */
 } recording;
 
-/* A trial decides for the device, so most plans have none. */
+/* The trial decides for the device, so most plans have no recording. */
 static clef_status prepare_recording(clef_plan *plan, clef__execution *e, clef_error *err)
 {
     if (!is_used(plan->dev, plan->opts.compile.no_tune))

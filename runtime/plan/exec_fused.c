@@ -1,5 +1,5 @@
-/* The executor of fused steps: which launches it takes, its list of substeps, and where its program comes
- * from. */
+/* The executor of fused steps: it decides which launches a step contains, lays out the list of substeps, and
+ * gets the program. */
 #include "runtime/plan/fused.h"
 
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 
 enum {
     LINE_BYTES = 64,
-    SHORTEST = 2 /* launches that are worth a fused step */,
+    SHORTEST = 2 /* the fewest launches that are worth a fused step */,
     SUBSTEP_BYTES = sizeof(fused_stage) + CLEF_MAX_ARGS_BYTES
 };
 
-/* A segment of the list: launches that the fused step runs as one, or one launch that it cannot run. */
+/* A segment of the list: launches that the fused step runs together, or one launch that it cannot run. */
 typedef struct segment {
     uint32_t first, n;
     int32_t is_fused;
@@ -23,9 +23,9 @@ typedef struct segment {
 
 typedef struct fused_step {
     clef_fused_kinds kinds;
-    cl_kernel kernel;    /* NULL: a child builds it */
-    clef_fused_job *job; /* that child; it belongs to the device */
-    int32_t repeats;     /* how often the list is run in a row */
+    cl_kernel kernel;    /* NULL: a child is building it */
+    clef_fused_job *job; /* that child; attached to the device */
+    int32_t repeats;     /* how often the list runs in a row */
     cl_mem sync, list;   /* for `room` launches */
     int32_t room;
     fused_args set; /* the kernel's argument */
@@ -34,7 +34,7 @@ typedef struct fused_step {
     fused_stage *table; /* the list: `room` substeps, then as many blocks of arguments */
     segment *segments;
     int32_t n_segments;
-    enum { NOT_LAID_OUT, LAID_OUT, UNFIT } layout; /* of the present list */
+    enum { NOT_LAID_OUT, LAID_OUT, UNFIT } layout; /* state of the current list */
 } fused_step;
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static int has_states(const clef_graph *g)
     return i < g->n_values;
 }
 
-/* CLEF_REPLAY=1 asks for command buffers by name, which come first then. */
+/* CLEF_REPLAY=1 asks for command buffers, which are then preferred. */
 static int can_serve(const clef_plan *plan)
 {
     const clef_caps *caps = &plan->dev->info.caps;
@@ -96,7 +96,7 @@ uint64_t clef__fused_bytes(const clef_plan *plan)
     return r.kinds.n < SHORTEST ? 0 : (uint64_t)plan->n_launches * (2 * LINE_BYTES + SUBSTEP_BYTES);
 }
 
-/* A launch of no substeps: drivers that compile at first use do it now. */
+/* A launch without substeps, for drivers that compile at the first launch. */
 static clef_status run_once(const clef_plan *plan, fused_step *r, clef_error *err)
 {
     const fused_args none = {0};
@@ -128,7 +128,7 @@ static void release_lists(fused_step *r)
     r->room = 0;
 }
 
-/* Room for a list of n launches. The device is idle. 0: there is none. */
+/* Makes room for a list of n launches. The device is idle. Returns 0 when out of memory. */
 static int make_room(const clef_plan *plan, fused_step *r, int32_t n)
 {
     const size_t count = (size_t)n, sync_bytes = count * 2 * LINE_BYTES;
@@ -151,7 +151,7 @@ static int make_room(const clef_plan *plan, fused_step *r, int32_t n)
     return made;
 }
 
-/* A fused step without a program, with buffers for n launches. */
+/* Makes a fused step without a program, with buffers for n launches. */
 static clef_status make_empty(clef_plan *plan, int32_t n, clef__execution *e, clef_error *err)
 {
     fused_step *r = e->state = calloc(1, sizeof *r);
@@ -161,7 +161,7 @@ static clef_status make_empty(clef_plan *plan, int32_t n, clef__execution *e, cl
     return CLEF_OK;
 }
 
-/* Its program, from memory or disk, or built here. */
+/* Gets the program: from memory or disk, or by building it here. */
 static clef_status load_program(clef_plan *plan, fused_step *r, clef_link how, clef_error *err)
 {
     const clef_status s = clef__fused_link(plan->dev, &r->kinds, how, &r->kernel, err);
@@ -173,7 +173,7 @@ static clef_status zero_states(void *user, clef_error *err)
     return clef__plan_zero_states(user, err);
 }
 
-/* A program that was built now is checked. One that does not pass is not kept. */
+/* Checks a program that was built here. One that fails is not saved. */
 static clef_status build_here(clef_plan *plan, fused_step *r, clef_error *err)
 {
     const clef_fused_trial step = {1, zero_states, plan};
@@ -186,7 +186,7 @@ static clef_status build_here(clef_plan *plan, fused_step *r, clef_error *err)
     return s;
 }
 
-/* A child builds it. A caller that measures waits for the child. */
+/* Lets a child build it. A caller that measures waits for the child. */
 static clef_status build_in_child(clef_plan *plan, fused_step *r, clef_error *err)
 {
     const clef__fused_builder *by = plan->hooks->fused;
@@ -202,7 +202,7 @@ static clef_status build_in_child(clef_plan *plan, fused_step *r, clef_error *er
                : clef__fail(err, CLEF_E_UNSUPPORTED, "fused step: set aside on %s", plan->dev->info.name);
 }
 
-/* A fused step for the present list. */
+/* Makes a fused step for the current list. */
 static clef_status make_step(clef_plan *plan, clef__execution *e, clef_error *err)
 {
     fused_step found = {0};
@@ -243,7 +243,7 @@ static void release_step(clef_plan *plan, clef__execution *e)
     e->state = NULL;
 }
 
-/* Lowers the plan with every symbol at 1 for it, so that the list must be made anew afterwards. */
+/* Lowers the plan with every symbol at 1, so that the list must be made again afterwards. */
 static clef_status prepare_step(clef_plan *plan, clef__execution *e, clef_error *err)
 {
     int64_t symbols[CLEF_MAX_SYMBOLS];
@@ -272,7 +272,8 @@ static clef_status prepare_step(clef_plan *plan, clef__execution *e, clef_error 
 
 /* ---- laying out a list ----------------------------------------------------------------------- */
 
-/* Where mem lies: a base, and how far into it in units. 0: it cannot be expressed so. */
+/* Finds the place of `mem`: a base, and the offset from it in units. Returns 0 when it cannot be expressed
+ * so. */
 static int locate_buffer(fused_step *r, cl_mem mem, args_uint *base, args_uint *at)
 {
     cl_mem whole = NULL;
@@ -294,7 +295,7 @@ static int locate_buffer(fused_step *r, cl_mem mem, args_uint *base, args_uint *
     return 1;
 }
 
-/* Row i of the table. 0: the launch is no substep of this fused step. */
+/* Fills row i of the table. Returns 0 when the launch cannot be a substep of this fused step. */
 static int fill_substep(const clef_plan *plan, fused_step *r, int32_t i)
 {
     const int32_t launch_index = i % plan->n_launches;
@@ -350,13 +351,13 @@ static cl_int write_list(const clef_plan *plan, fused_step *r)
     return code;
 }
 
-/* The fused step runs most of the present list, or nothing of it. */
+/* Decides whether the fused step runs most of the current list, or none of it. */
 static void lay_out_list(const clef_plan *plan, fused_step *r)
 {
     uint32_t is_fused = 0;
     r->layout = UNFIT;
     const int32_t n = plan->n_launches * r->repeats;
-    if (r->room < n) /* the list is longer than that of one row: launch by launch */
+    if (r->room < n) /* the list is longer than that of one row: use plain launches */
         return;
     split_list(plan, r);
     for (int32_t i = 0; i < r->n_segments; i++)
@@ -375,7 +376,7 @@ static clef_status enqueue_segment(const clef_plan *plan, fused_step *r, const s
     const size_t groups = plan->dev->info.caps.n_units > 1 ? (size_t)plan->dev->info.caps.n_units : 1,
                  one = 1;
     cl_int code = CL_SUCCESS;
-    if (clef__broken_at("fused")) /* tests: as if it wrote nothing */
+    if (clef__broken_at("fused")) /* for tests: as if it wrote nothing */
         return CLEF_OK;
     if (r->set.first != args.first || r->set.n != args.n)
         code = clSetKernelArg(r->kernel, 0, sizeof args, &args);
@@ -385,7 +386,7 @@ static clef_status enqueue_segment(const clef_plan *plan, fused_step *r, const s
     return code ? clef__cl_fail(err, "clEnqueueNDRangeKernel", "the plan's fused step", code) : CLEF_OK;
 }
 
-/* Loads the program when the child has built it. A recording of the same launches is not needed any more. */
+/* Loads the program when the child has built it. A recording of the same launches is then released. */
 static void poll_child(clef_plan *plan, clef__execution *e)
 {
     fused_step *r = e->state;
@@ -421,7 +422,7 @@ const clef__executor clef__exec_fused = {.name = "fused step",
                                          .invalidate = invalidate_layout,
                                          .release = release_step};
 
-/* ---- for those who try one ------------------------------------------------------------------- */
+/* ---- for the trial of a fused step ------------------------------------------------------------ */
 
 clef_status clef__fused_attach(clef_plan *plan, const clef_fused_kinds *kinds, int32_t repeats,
                                clef_error *err)

@@ -1,4 +1,4 @@
-/* The executor that always serves: it enqueues the launches one by one. */
+/* The executor that runs any list: it enqueues the launches one by one. */
 #include <stdlib.h>
 
 #include "runtime/device/broken.h"
@@ -20,7 +20,7 @@ static clef_status enqueue(const clef_plan *plan, int32_t i, extent how, cl_even
         global[k] = how == ONE_GROUP ? local[k] : local[k] * l->groups[k];
     }
     b->is_new = 0;
-    if (clef__broken(l)) /* tests: as if the kernel wrote nothing */
+    if (clef__broken(l)) /* for tests: as if the kernel wrote nothing */
         return CLEF_OK;
     const cl_int code =
         clEnqueueNDRangeKernel(plan->dev->queue, b->object, 3, NULL, global, local, 0, NULL, event);
@@ -35,7 +35,7 @@ clef_status clef__plan_enqueue_launch(const clef_plan *plan, int32_t i, clef_err
     return enqueue(plan, i, WHOLE, NULL, err);
 }
 
-/* 1 when no launch before this one is a product of the same size: CLBlast takes its kernels by size. */
+/* 1 when no earlier launch is a product of the same size: CLBlast chooses its kernels by size. */
 static int is_new_gemm(const clef_plan *plan, int32_t i)
 {
     const clef_gemm_call *a = plan->launches[i].args;
@@ -60,7 +60,8 @@ clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef
             continue;
         s = enqueue(plan, i, ONE_GROUP, NULL, err);
         const cl_int code = !s && plan->opts.compile.progress ? clFinish(plan->dev->queue)
-                                                              : CL_SUCCESS; /* so that the progress is true */
+                                                              /* so that the reported progress is true */
+                                                              : CL_SUCCESS;
         if (code)
             s = clef__cl_fail(err, "clFinish", plan->launches[i].node->name, code);
     }

@@ -1,4 +1,5 @@
-/* What every kind of plan has: names, sizes, and the functions of clef/plan.h, which ask the plan's kind. */
+/* What all kinds of plans share: names, sizes, and the functions of clef/plan.h, which call the plan's
+ * kind. */
 #include "runtime/plan/plan.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* The inside of a plan: the graph's memory on the device, the list of launches with their arguments bound,
- * and the executors that can enqueue that list. */
+/* The fields of a plan: the graph's memory on the device, the list of launches with their arguments set, and
+ * the executors that can enqueue that list. */
 #ifndef CLEF_RUNTIME_PLAN_H
 #define CLEF_RUNTIME_PLAN_H
 
@@ -11,7 +11,7 @@
 
 /* ---- kinds of plans -------------------------------------------------------------------------- */
 
-/** What the functions of clef/plan.h do for a kind of plan. The caller has checked the numbers of inputs and
+/** The functions of clef/plan.h for one kind of plan. The caller has checked the indices of inputs and
  *  symbols. */
 typedef struct clef__plan_kind {
     clef_status (*bind)(clef_plan *plan, int32_t symbol, int64_t value, clef_error *err);
@@ -27,7 +27,7 @@ typedef struct clef__plan_kind {
     int32_t (*profile)(clef_plan *plan, clef_launch_time *times, int32_t capacity, clef_error *err);
     int32_t (*launches)(const clef_plan *plan, clef_launch_info *out, int32_t capacity);
     const clef_plan *(*stage)(const clef_plan *plan, int32_t i);
-    /** Releases what this kind holds; the plan's graph, inputs and tuning go afterwards. */
+    /** Releases what this kind allocated; the plan's graph, inputs and tuning are released afterwards. */
     void (*release)(clef_plan *plan);
 } clef__plan_kind;
 extern const clef__plan_kind clef__plan_single;    /* one device: plan_single.c */
@@ -35,10 +35,10 @@ extern const clef__plan_kind clef__plan_described; /* one device, whose memory i
                                                       */
 extern const clef__plan_kind clef__plan_pipeline;  /* several devices: plan_pipeline.c */
 
-/** Where a plan's memory comes from: a device, or nowhere for a plan that is only described
+/** Where a plan's memory comes from: a device, or nothing for a plan that is only described
  *  (plan_storage.c). */
 typedef struct clef__storage {
-    /** A new buffer; `host`: NULL, or the memory that it stands for. */
+    /** Makes a buffer. `host`: NULL, or the memory that the buffer uses. */
     clef_status (*create)(const clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes,
                           void *host,
                           cl_mem *out, clef_error *err);
@@ -47,17 +47,17 @@ typedef struct clef__storage {
     clef_status (*upload)(const clef_plan *plan, cl_mem mem, const char *subject, uint64_t n_bytes,
                           const void *data,
                           clef_error *err);
-    /** Host memory, to be freed with free(). 0: none is left. */
+    /** Allocates host memory, to be freed with free(). Returns 0 when out of memory. */
     int (*allocate_host)(size_t n_bytes, void **out);
     /** Runs the nodes that depend on weights alone. */
     clef_status (*run_load_nodes)(clef_plan *plan, clef_error *err);
 } clef__storage;
 extern const clef__storage clef__storage_device, clef__storage_none;
 
-/** What the layers above do for a plan. A plan without them proves nothing and has no fused step. */
+/** What the layers above do for a plan. Without them nothing is proven and there is no fused step. */
 typedef struct clef__plan_hooks {
-    /** Called before a run builds kernels that no run needed so far. *lower_again: 1 when it set a variant
-     *  aside. */
+    /** Called before a run builds kernels that no earlier run needed. *lower_again is set to 1 when it set a
+     *  variant aside. */
     clef_status (*before_new_kernels)(clef_plan *plan, int *lower_again, clef_error *err);
     const struct clef__fused_builder *fused; /* runtime/plan/fused.h */
 } clef__plan_hooks;
@@ -65,10 +65,10 @@ typedef struct clef__plan_hooks {
 /* ---- the plan -------------------------------------------------------------------------------- */
 
 /** A kernel object with its arguments set. There is one for each node, index among the node's launches, and
- *  kernel that was ever needed: going back and forth between lengths (prefill, decode) creates nothing and
- *  sets only what changed. */
+ *  kernel that was ever needed. So switching between lengths (prefill, decode) creates nothing, and only sets
+ *  what changed. */
 typedef struct clef_bound {
-    struct clef_bound *next;         /* of the same node */
+    struct clef_bound *next;         /* the next one of the same node */
     int32_t            launch_index; /* index of this launch among its node's launches */
     const char        *source, *kernel;
     clef_def           defs[CLEF_MAX_DEFS];
@@ -79,80 +79,80 @@ typedef struct clef_bound {
     int32_t            is_new; /* not enqueued yet */
 } clef_bound;
 
-/** 1 when both hold the same constants in the same order. */
+/** 1 when both lists have the same constants in the same order. */
 int clef__same_defs(const clef_def *a, const clef_def *b);
 
-/** A write of an input from its staging memory. */
+/** State of a write from staging memory to an input. */
 typedef enum clef__write_state {
     CLEF__WRITE_DONE,
     CLEF__WRITE_PENDING,     /* the queue may still read the staging memory */
-    CLEF__WRITE_BEFORE_READ  /* likewise, and the read under way was enqueued after it */
+    CLEF__WRITE_BEFORE_READ  /* pending, but enqueued before the pending read */
 } clef__write_state;
 
 typedef struct clef_io {
     clef_value       *value;
-    void             *staging; /* where a write waits for the queue */
+    void             *staging; /* holds the data of a write until the queue has copied it */
     clef__write_state write;
 } clef_io;
 
 struct clef_plan {
     const clef__plan_kind *kind;
     clef_device    *dev;
-    struct clef_pipeline *pipeline; /* of clef__plan_pipeline, which uses only graph, symbols and inputs of
-                                       the rest */
-    clef_graph     *graph;   /* our own copy */
+    struct clef_pipeline *pipeline; /* only for clef__plan_pipeline, which otherwise uses graph, symbols
+                                       and inputs alone */
+    clef_graph     *graph;   /* the plan's own copy */
     clef_plan_opts  opts;
     const clef__plan_hooks *hooks;  /* NULL: none */
     const clef__storage *storage;
     clef_memory     memory;
     cl_mem         *mem;     /* by value id; NULL for views */
-    cl_mem         *chunks;  /* buffers that mem[] are parts of: arena and uploaded weights */
+    cl_mem         *chunks;  /* buffers that are cut into the parts of mem[]: arena and uploaded weights */
     int32_t         n_chunks, cap_chunks;
     cl_mem          scratch;
     unsigned char  *at_load; /* by value id: 1 for nodes of weights alone, which run once, when the plan is
                                 made */
-    void           *packed;  /* host memory of their results, on devices that share it */
+    void           *packed;  /* host memory of their results, on devices that share host memory */
     size_t          packed_bytes;
     clef_io        *inputs;
     int32_t         n_inputs;
     clef_bound    **bound;   /* by node id */
     int64_t         symbols[CLEF_MAX_SYMBOLS];
-    int32_t         stale;   /* symbols changed since the list was made */
-    const clef_variant *forced[CLEF_N_OPS]; /* by the user; NULL: free choice */
-    clef_tuning     tuning;  /* our own copy of what the device's database holds */
+    int32_t         stale;   /* 1: symbols changed since the list was made */
+    const clef_variant *forced[CLEF_N_OPS]; /* forced by the user; NULL: free choice */
+    clef_tuning     tuning;  /* a copy of the device's database */
     clef_launch    *launches;
     unsigned char  *args;
-    clef_bound    **list;    /* of each launch; NULL: CLBlast */
+    clef_bound    **list;    /* for each launch; NULL: CLBlast */
     int32_t         n_launches, cap_launches;
     clef__execution executors[CLEF_MAX_EXECUTORS]; /* in order of preference */
     int32_t         n_executors;
-    cl_event       *events;  /* of the last run, when profiling */
+    cl_event       *events;  /* for each launch of the last run, when profiling */
     int32_t         n_events;
-    cl_event        reading; /* of the read under way, NULL: none */
+    cl_event        reading; /* of the pending read, NULL: none */
     clef_plan_stats stats;
 };
 
 /* ---- making one: plan_make.c ----------------------------------------------------------------- */
 
-/** A plan with its own copy of the graph and nothing else: no memory, no kernels (plan.c). */
+/** Makes a plan with its own copy of the graph and nothing else: no memory, no kernels (plan.c). */
 clef_status clef__plan_new(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
                            clef_plan **out,
                            clef_error *err);
-/** The first half of making a plan for one device: the graph after the passes that know the device, and the
- *  variants that the user forces. What is known of the device's kernels is then added (plan->tuning,
- *  plan->hooks). */
+/** The first half of making a plan for one device: runs the passes that depend on the device, and reads the
+ *  variants that the user forces. The caller then adds what is known about the device's kernels
+ *  (plan->tuning, plan->hooks). */
 clef_status clef__plan_begin(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
                              clef_plan **out,
                              clef_error *err);
-/** The second half: takes the memory and builds the kernels. */
+/** The second half: allocates memory and builds kernels. */
 typedef enum clef__build { CLEF__BUILD_NOW, CLEF__BUILD_AT_USE } clef__build;
 clef_status clef__plan_finish(clef_plan *plan, clef__build when, clef_error *err);
-/** Both halves, with kernels built by the run that needs them and none measured or proven before. `tuning`
- *  (NULL: none) becomes the plan's, and is empty afterwards, on failure too. */
+/** Both halves. Kernels are built by the run that needs them; none is measured or proven first. `tuning`
+ *  (NULL: none) moves into the plan and is empty afterwards, on failure too. */
 clef_status clef__plan_make(clef_device *dev, const clef_graph *graph, const clef_plan_opts *opts,
                             const clef__plan_hooks *hooks, clef_tuning *tuning, clef_plan **out,
                             clef_error *err);
-/** Frees the choices; takes a zeroed one. */
+/** Frees the choices; accepts a zeroed one. */
 void        clef__tuning_finish(clef_tuning *tuning);
 
 /* ---- memory: plan_memory.c ------------------------------------------------------------------- */
@@ -163,10 +163,11 @@ void        clef__plan_release_memory(clef_plan *plan);
 clef_status clef__plan_zero_states(clef_plan *plan, clef_error *err);
 /** Grows the scratch buffer; only while the plan is made. */
 clef_status clef__plan_grow_scratch(clef_plan *plan, uint64_t n_bytes, clef_error *err);
-/** The buffer that holds v, or what v is a view of. */
+/** The buffer of v, or of the base of v if v is a view. */
 cl_mem      clef__plan_mem(const clef_plan *plan, const clef_value *v);
 
-/** A new buffer that parts are cut from; the plan owns it. `host`: NULL, or the memory that it stands for. */
+/** Makes a buffer that parts are cut from; the plan owns it. `host`: NULL, or the memory that the buffer
+ *  uses. */
 clef_status clef__plan_add_chunk(clef_plan *plan, const char *subject, cl_mem_flags flags, uint64_t n_bytes,
                                  void *host,
                                  cl_mem *out, clef_error *err);
@@ -183,15 +184,15 @@ clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, c
 
 /** Finds them. */
 clef_status clef__plan_find_load_nodes(clef_plan *plan, clef_error *err);
-/** Runs them, with one weight after the other in memory, and tells the source of each weight that is not
- *  needed again. */
+/** Runs them, with one weight at a time in memory. Tells the source about each weight that is not needed
+ *  again. */
 clef_status clef__plan_run_load_nodes(clef_plan *plan, clef_error *err);
-/** 1 for a weight that runs read, not only nodes at load. */
+/** 1 for a weight that runs read, not only load nodes. */
 int         clef__plan_runs_with(const clef_plan *plan, const clef_value *v);
 
 /* ---- launches: plan_bind.c, exec_launches.c -------------------------------------------------- */
 
-/** Lowers the graph at the present symbols. Allocates only where the list is longer than any before. */
+/** Lowers the graph at the current symbols. Allocates only if the list is longer than any before. */
 clef_status clef__plan_lower(clef_plan *plan, clef_error *err);
 /** Creates the missing kernel objects of launch i, and sets its arguments. */
 clef_status clef__plan_bind_launch(clef_plan *plan, int32_t i, clef_error *err);
@@ -202,20 +203,20 @@ int         clef__plan_wants_new(const clef_plan *plan);
 cl_mem      clef__plan_buffer_of(const clef_plan *plan, const clef_value *v);
 void        clef__plan_release_bound(clef_plan *plan);
 
-/** Binds every launch and enqueues what was never enqueued, so that drivers that compile at first use do it
- *  now: one work-group of a kernel, and each CLBlast product of another size whole. Reports progress
- *  ("kernels") from `done` on, one step a launch, of `total`. */
+/** Binds every launch and enqueues those that were never enqueued, because some drivers compile at the first
+ *  launch: one work-group of each kernel, and one whole CLBlast product of each size. Reports progress
+ *  ("kernels") from `done` on, one step for each launch, of `total`. */
 clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef_error *err);
 /** Enqueues launch i of the list. */
 clef_status clef__plan_enqueue_launch(const clef_plan *plan, int32_t i, clef_error *err);
 /** Enqueues every launch, one by one. */
 clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err);
 
-/** CLEF_E_UNSUPPORTED names the first node that would run otherwise than asked at the present symbols
- *  (strict.c). */
+/** CLEF_E_UNSUPPORTED names the first node that would run by another kernel than asked for at the current
+ *  symbols (strict.c). */
 clef_status clef__strict_check(const clef_plan *plan, clef_error *err);
 
-/** Calls the user's progress; CLEF_E_CANCELLED when they want to stop. */
+/** Calls the user's progress function. CLEF_E_CANCELLED if it asks to stop. */
 clef_status clef__plan_progress(const clef_plan *plan, const char *what, uint64_t done, uint64_t total,
                                 clef_error *err);
 

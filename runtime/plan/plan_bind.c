@@ -1,4 +1,4 @@
-/* From the graph to launches with their arguments set. */
+/* Lowers the graph and sets the arguments of its launches. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +48,8 @@ static clef_status lower_all(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* The list has room for the longest lowering so far. A longer one is lowered again with twice the room. */
+/* The list has room for the longest lowering so far. If it is too short, the room is doubled and the graph
+ * lowered again. */
 clef_status clef__plan_lower(clef_plan *plan, clef_error *err)
 {
     clef_status s = plan->cap_launches ? CLEF_OK : grow_list(plan, FIRST_LAUNCHES, err);
@@ -58,7 +59,7 @@ clef_status clef__plan_lower(clef_plan *plan, clef_error *err)
             break;
         s = grow_list(plan, plan->cap_launches * 2, err);
         if (!s && err)
-            *err = (clef_error){0}; /* no failure after all */
+            *err = (clef_error){0}; /* the failure was handled */
     }
     return s;
 }

@@ -1,4 +1,4 @@
-/* Making a plan for one device: the passes that know the device, inputs, and kernels. */
+/* Makes a plan for one device: the passes that depend on the device, inputs, and kernels. */
 #include "graph/pass/pass.h"
 #include "runtime/os/os.h"
 #include "runtime/plan/fused.h"
@@ -8,7 +8,7 @@
 
 /* ---- the graph ------------------------------------------------------------------------------- */
 
-/* Outputs are read as they lie in memory, so each is made dense. */
+/* Outputs are read from their memory as it is, so each is made dense. */
 static clef_status make_outputs_dense(clef_graph *g, clef_error *err)
 {
     for (int32_t i = 0; i < g->n_outputs; i++)
@@ -88,7 +88,7 @@ static clef_status find_inputs(clef_plan *plan, clef_error *err)
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* Lowers with every symbol at `most` or at its bound, whichever is less. */
+/* Lowers with every symbol at `most`, or at its bound if that is less. */
 static clef_status lower_at(clef_plan *plan, int64_t most, clef_error *err)
 {
     for (int32_t i = 0; i < plan->graph->n_symbols; i++)
@@ -137,7 +137,8 @@ static clef_status prepare_executors(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* Builds the kernels for the symbols at 1 and at the first run's values, and lets the driver finish them. */
+/* Builds the kernels for the symbols at 1 and at the first run's values, and lets the driver finish
+ * compiling. */
 static clef_status build_now(clef_plan *plan, uint64_t total, clef_error *err)
 {
     const int64_t first = plan->opts.expected_length > 0 ? plan->opts.expected_length : INT64_MAX;
@@ -152,7 +153,7 @@ static clef_status build_now(clef_plan *plan, uint64_t total, clef_error *err)
     return s ? s : prepare_executors(plan, err);
 }
 
-/* Leaves each kernel to the run that needs it. */
+/* Leaves each kernel to the first run that needs it. */
 static clef_status build_at_use(clef_plan *plan, clef_error *err)
 {
     plan->stale = 1; /* the list is not bound */

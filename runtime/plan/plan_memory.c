@@ -1,5 +1,5 @@
-/* A plan's memory on the device: weights in the host's memory or in as many buffers as the device's limit
- * demands, one arena that is cut into parts, states, inputs and scratch. */
+/* A plan's memory on the device: weights, in the host's memory or in as many buffers as the device's limits
+ * require; one arena, cut into parts; states, inputs and scratch. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ static uint64_t round_up(uint64_t n, uint64_t align)
     return (n + align - 1) / align * align;
 }
 
-/* A CPU's kernels read the driver's own memory. Small pages would cost a lookup for each page of a long row.
- */
+/* A CPU's kernels read the driver's own memory. With small pages, reading a long row would need a lookup for
+ * each page. */
 static clef_status prefer_large_pages(const clef_plan *plan, cl_mem mem, uint64_t n_bytes, clef_error *err)
 {
     const clef_caps *caps = &plan->dev->info.caps;
@@ -68,7 +68,7 @@ clef_status clef__plan_cut(cl_mem of, const char *subject, cl_mem_flags flags, u
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* Our kernels load by element (vload); CLBlast's load f32 by whole vectors. */
+/* clef's kernels load single elements (vload); CLBlast's load whole vectors of f32. */
 static int is_aligned(const clef_plan *plan, const clef_value *v, const void *data)
 {
     uintptr_t to = clef_dtype_block_elems(v->dtype) > 1 ? 2 : (uintptr_t)clef_dtype_block_bytes(v->dtype);
@@ -96,8 +96,8 @@ clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, c
 
 typedef struct upload {
     cl_mem chunk;
-    uint64_t used, size; /* of the chunk */
-    uint64_t left;       /* bytes of weights to copy that have no place yet */
+    uint64_t used, size; /* of the current chunk */
+    uint64_t left;       /* bytes of weights that still have to be copied */
     uint64_t done, total;
 } upload;
 
@@ -111,7 +111,7 @@ static clef_status upload_weight(clef_plan *plan, const clef_value *v, const voi
     if (!up->size || up->used + room > up->size) {
         up->size = up->left < caps->max_alloc_bytes ? up->left : caps->max_alloc_bytes;
         if (up->size < n_bytes)
-            up->size = n_bytes; /* creating it says why that fails */
+            up->size = n_bytes; /* creating the buffer then fails with the reason */
         up->used = 0;
         s = clef__plan_add_chunk(plan, v->name, CL_MEM_READ_ONLY, up->size, NULL, &up->chunk, err);
         plan->stats.weight_bytes += s ? 0 : up->size;
@@ -125,8 +125,8 @@ static clef_status upload_weight(clef_plan *plan, const clef_value *v, const voi
     return plan->storage->upload(plan, plan->mem[v->id], v->name, n_bytes, data, err);
 }
 
-/* On a device that shares the host's memory the mapped file is the buffer. Small weights are copied: reading
- * one brings the pages around it (64 KiB on Linux) into memory, and a model has hundreds. */
+/* On a device that shares the host's memory, the mapped file is the buffer. Small weights are copied: reading
+ * one loads the pages around it (64 KiB on Linux) into memory, and a model has hundreds. */
 static int can_map(const clef_plan *plan, const clef_value *v, const void *data)
 {
     enum { SMALL_BYTES = 64 << 10 };
@@ -149,7 +149,7 @@ static clef_status place_weights(clef_plan *plan, clef_error *err)
     clef_status s = CLEF_OK;
     const void *data;
     for (int32_t i = 0; i < plan->graph->n_values && !s;
-         i++) { /* first the total, so that few buffers hold what is copied */
+         i++) { /* the total first, so that few buffers hold the copies */
         const clef_value *v = plan->graph->values[i];
         if (!clef__plan_runs_with(plan, v))
             continue;
@@ -186,12 +186,12 @@ clef_status clef__plan_zero_states(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* States and inputs: parts of one buffer on devices that share the host's memory, which a fused step asks for
- * (runtime/plan/fused.h). Elsewhere, and where that would be too large, each has a buffer of its own. */
+/* States and inputs: parts of one buffer on devices that share the host's memory, as a fused step requires
+ * (runtime/plan/fused.h). On other devices, or if that buffer would be too large, each has its own buffer. */
 typedef struct pool {
-    cl_mem chunk; /* NULL: a buffer each */
+    cl_mem chunk; /* NULL: a buffer for each */
     uint64_t used;
-    int aligned; /* parts of one buffer begin at whole units of the device's alignment */
+    int aligned; /* parts of one buffer begin at multiples of the device's alignment */
 } pool;
 
 static int is_pooled(const clef_value *v)
@@ -261,9 +261,9 @@ static clef_status place_arena(clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* ---- before anything is loaded: does it fit? ------------------------------------------------- */
+/* ---- checking, before anything is loaded, that it fits ------------------------------------------ */
 
-/* Of a KV cache [B, H, C, D]: how many positions would fit into so many bytes. */
+/* How many positions of a KV cache [B, H, C, D] fit into n_bytes. */
 static uint64_t positions_in(const clef_value *state, uint64_t n_bytes)
 {
     const uint64_t all = (uint64_t)clef__bytes(state, NULL);
@@ -277,7 +277,7 @@ static clef_status check_buffer(const clef_plan *plan, const clef_value *v, clef
     const uint64_t most = plan->dev->info.caps.max_alloc_bytes, n_bytes = (uint64_t)clef__bytes(v, NULL);
     const char *device = plan->dev->info.name;
     if (n_bytes <= most ||
-        (v->kind == CLEF_COMPUTED && !plan->at_load[v->id])) /* the arena's plan reports the rest */
+        (v->kind == CLEF_COMPUTED && !plan->at_load[v->id])) /* the arena's plan reports the other values */
         return CLEF_OK;
     if (v->kind == CLEF_STATE && positions_in(v, most) > 0)
         return clef__fail(err, CLEF_E_LIMIT,
@@ -291,7 +291,7 @@ static clef_status check_buffer(const clef_plan *plan, const clef_value *v, clef
                                                                          : "");
 }
 
-/* Weights that are used where the host has them are not counted. */
+/* Weights that are used in the host's memory are not counted. */
 static clef_status check_total(const clef_plan *plan, clef_error *err)
 {
     const clef_caps *caps = &plan->dev->info.caps;

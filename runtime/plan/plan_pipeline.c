@@ -1,4 +1,4 @@
-/* Plans over several devices: the graph is cut between layers, each device has a plan for its stage, and the
+/* Plans over several devices: the graph is cut between layers, each device has a plan for its stage, and
  * values that cross from one stage to another go through the host. */
 #include "runtime/plan/pipeline.h"
 
@@ -62,7 +62,7 @@ static clef_status share_inputs(clef_plan *plan, clef_error *err)
 }
 
 /* An input of a stage that the whole graph does not have is the output of an earlier stage, which has the
- * same name behind CLEF_CROSS. */
+ * same name after CLEF_CROSS. */
 static clef_status connect_input(clef_pipeline *c, int32_t to, int32_t input, clef_error *err)
 {
     const clef_value *v = c->stages[to]->inputs[input].value;
@@ -202,7 +202,7 @@ static clef_status write_stages(clef_plan *plan, int32_t input, const void *data
     return s;
 }
 
-/* What a stage has written to an input goes to the other stages: the next token goes to the first one. */
+/* Copies an input that a stage has written to the other stages: the next token goes to the first one. */
 static clef_status bring_back(clef_plan *plan, clef_shared_input *in, clef_error *err)
 {
     clef_pipeline *c = plan->pipeline;
@@ -242,7 +242,8 @@ static clef_status run_stages(clef_plan *plan, clef_error *err)
     return status;
 }
 
-/* The stage that has this output of the whole graph, -1: none. *output becomes its number there. */
+/* The stage that has this output of the whole graph, -1 if none has. *output becomes the index in that
+ * stage. */
 static int32_t find_output(const clef_plan *plan, int32_t *output, clef_error *err)
 {
     if (*output < 0 || *output >= plan->graph->n_outputs) {
@@ -297,7 +298,7 @@ static clef_status reset_stages(clef_plan *plan, clef_error *err)
     return status;
 }
 
-/* ---- what it did ----------------------------------------------------------------------------- */
+/* ---- describing ------------------------------------------------------------------------------- */
 
 static clef_plan_stats describe_stages(const clef_plan *plan)
 {

@@ -1,5 +1,5 @@
-/* A plan for one device: writing, running, reading, and what it did. A described plan has the same parts
- * except those that need memory. */
+/* A plan for one device: writes, runs, reads, and describes. A described plan has the same parts, except
+ * those that need memory. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static clef_status bind_symbol(clef_plan *plan, int32_t symbol, int64_t value, c
 
 /* ---- inputs and outputs ---------------------------------------------------------------------- */
 
-/* The queue has been waited for, so no write is still in its staging memory. */
+/* Called after waiting for the queue, so no write still uses its staging memory. */
 static void mark_writes_done(clef_plan *plan)
 {
     for (int32_t i = 0; i < plan->n_inputs; i++)
@@ -148,7 +148,7 @@ static clef_status execute_list(clef_plan *plan, clef_error *err)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Kernels that no run needed so far are proven before this run uses them. */
+/* Proves kernels that no earlier run needed before this run uses them. */
 static clef_status lower_proven(clef_plan *plan, clef_error *err)
 {
     int again = 0;
@@ -158,7 +158,7 @@ static clef_status lower_proven(clef_plan *plan, clef_error *err)
     return !s && again ? clef__plan_lower(plan, err) : s;
 }
 
-/* A new list for the symbols' present values. */
+/* Makes a new list for the current values of the symbols. */
 static clef_status renew_list(clef_plan *plan, clef_error *err)
 {
     clef__plan_invalidate_executors(plan);
@@ -186,7 +186,7 @@ static clef_status run_plan(clef_plan *plan, clef_error *err)
     return code ? clef__cl_fail(err, "clFlush", "the plan's launches", code) : CLEF_OK;
 }
 
-/* ---- what it did ----------------------------------------------------------------------------- */
+/* ---- describing ------------------------------------------------------------------------------- */
 
 static clef_cost cost_of(const clef_plan *plan, const clef_value *n)
 {
@@ -198,7 +198,7 @@ static clef_plan_stats describe_plan(const clef_plan *plan)
 {
     clef_plan_stats stats = plan->stats;
     stats.n_launches = plan->n_launches;
-    for (int32_t i = 0; i < plan->n_launches; i++) { /* the launches of a node follow one another */
+    for (int32_t i = 0; i < plan->n_launches; i++) { /* the launches of a node are adjacent */
         if (i && plan->launches[i].node == plan->launches[i - 1].node)
             continue;
         const clef_cost cost = cost_of(plan, plan->launches[i].node);
@@ -290,7 +290,7 @@ static const clef_plan *stage_of(const clef_plan *plan, int32_t i)
 
 static void release_plan(clef_plan *plan)
 {
-    clFinish(plan->dev->queue); /* no command may still use what is released now */
+    clFinish(plan->dev->queue); /* no command may still use what is released next */
     release_read(plan);
     for (int32_t i = 0; i < plan->n_executors; i++)
         if (plan->executors[i].by->release)

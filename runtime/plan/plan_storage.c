@@ -1,4 +1,4 @@
-/* Where a plan's memory comes from: a device, or nowhere. */
+/* Where a plan's memory comes from: a device, or nothing. */
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* How much of a model each of several devices gets. */
+/* Divides a model's layers between several devices. */
 #include "runtime/plan/pipeline.h"
 
 /* The part of a device's memory that weights and caches may take. Activations and the system need the rest.
@@ -22,7 +22,7 @@ void clef__shares_by_speed(const clef_cut *cut, const double *speeds, const doub
     for (int32_t i = 0; i < n; i++)
         all += speeds[i];
     for (int32_t pass = 0; pass < 2;
-         pass++) { /* what the last ones cannot hold goes once more from the front */
+         pass++) { /* in the second pass the first devices get what the last ones cannot hold */
         double at = 0;
         for (int32_t i = 0; i < n; i++) {
             const double wanted = (pass ? shares[i] : speeds[i] / all * cut->n_layers) + over;
@@ -33,7 +33,7 @@ void clef__shares_by_speed(const clef_cut *cut, const double *speeds, const doub
         }
     }
     for (int32_t i = 0; i < n; i++)
-        shares[i] = shares[i] > 0 ? shares[i] : 1e-3; /* a device of the list gets a layer at least */
+        shares[i] = shares[i] > 0 ? shares[i] : 1e-3; /* every device gets at least one layer */
 }
 
 clef_status clef__shares(clef_device *first, const clef_cut *cut, double *shares, clef_error *err)

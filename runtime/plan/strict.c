@@ -1,10 +1,10 @@
-/* clef_plan_opts.compile.strict: a plan whose nodes would run otherwise than asked is refused. */
+/* clef_plan_opts.compile.strict: refuses a plan whose nodes would run by other kernels than asked for. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "runtime/plan/plan.h"
 
-/* What the user asked to serve this op; NULL: it is free. */
+/* The variant that the user asked for, for this op; NULL: any. */
 static const clef_variant *asked_for(const clef_plan *plan, const clef_value *n)
 {
     const clef_variant *variant = plan->forced[n->op];
@@ -17,7 +17,7 @@ static const clef_variant *asked_for(const clef_plan *plan, const clef_value *n)
     return variant;
 }
 
-/* A variant that the stated order would take, but that was set aside on this device; NULL: none. */
+/* A variant that the order of the table would use, but that is set aside on this device; NULL: none. */
 static const clef_variant *set_aside(const clef_lowering *lo, const clef_value *n)
 {
     const clef_variant *variant;

@@ -1,4 +1,4 @@
-/* The cache folder as `clef cache` shows it: its files, whether they are sound, and what is set aside. */
+/* The cache folder as `clef cache` shows it: its files, whether they are damaged, and what is set aside. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +10,23 @@
 #include "runtime/prove/trial.h"
 #include "runtime/tune/tune.h"
 
-enum { MAX_TEXT_BYTES = 16 << 20, NAME_DIGITS = 16 /* of a program's key, which number its proof */ };
+enum {
+    MAX_TEXT_BYTES = 16 << 20,
+    NAME_DIGITS = 16 /* digits of a program's key that are its number in
+                        proofs */
+};
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 typedef struct line_visit {
     clef_cache_kind kind;
     char device[128];
-    int32_t n;                                                         /* lines so far */
-    void (*visit)(void *user, const char *line, struct line_visit *v); /* line: without its end */
+    int32_t n;                                                         /* number of lines so far */
+    void (*visit)(void *user, const char *line, struct line_visit *v); /* line: without its newline */
     void *user;
 } line_visit;
 
-/* "# NAME; DRIVER" names the device of the lines behind it. */
+/* "# NAME; DRIVER" names the device of the lines after it. */
 static void read_device(const char *line, char out[128])
 {
     snprintf(out, 128, "%.*s", (int)strcspn(line + 2, ";"), line + 2);
@@ -51,7 +55,7 @@ static void visit_lines(const clef__cache_file *f, line_visit *v)
     free(text);
 }
 
-/* 1 when the line sets something aside, and *out says what. `proof` holds the texts. */
+/* Returns 1 when the line sets something aside, and describes it in *out. `proof` holds the texts. */
 static int read_aside(const char *line, const line_visit *v, clef_proof *proof, clef_cache_aside *out)
 {
     char state[16];
@@ -74,9 +78,9 @@ static int read_aside(const char *line, const line_visit *v, clef_proof *proof, 
 
 typedef struct list {
     const clef_cache_report *report;
-    uint64_t *steps; /* proofs of fused steps: their programs' numbers */
+    uint64_t *steps; /* proofs of fused steps: the numbers of their programs */
     int32_t n_steps, cap;
-    clef_proof told[64]; /* kernels that were reported */
+    clef_proof told[64]; /* kernels that were reported already */
     int32_t n_told;
 } list;
 
@@ -85,14 +89,14 @@ static void note_step(list *l, uint64_t print)
     if (l->n_steps == l->cap) {
         uint64_t *grown = realloc(l->steps, (size_t)(2 * l->cap + 8) * sizeof *grown);
         if (!grown)
-            return; /* its program is shown as any other */
+            return; /* its program is listed like any other */
         l->steps = grown;
         l->cap = 2 * l->cap + 8;
     }
     l->steps[l->n_steps++] = print;
 }
 
-/* A variant has many kernels, with other constants each: it is reported once a device. */
+/* A variant has many kernels that differ in constants; it is reported once for each device. */
 static int was_told(list *l, const clef_proof *p)
 {
     for (int32_t i = 0; i < l->n_told; i++)
@@ -128,7 +132,7 @@ static int is_step(const list *l, const char *path)
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-/* The first line is the form's, and "#" begins a remark. */
+/* The first line names the format, and "#" begins a comment. */
 static void check_line(void *user, const char *line, line_visit *v)
 {
     clef_proof p;
@@ -163,7 +167,7 @@ static int is_file_damaged(const clef__cache_file *f)
     return is_damaged || (f->kind == CLEF_CACHE_PROOFS && !lines.n);
 }
 
-/* Texts first: proofs say which programs are fused steps. */
+/* Reads the texts first, because proofs say which programs are fused steps. */
 clef_status clef_cache_list(const char *dir, const clef_cache_report *report, clef_error *err)
 {
     clef__cache_files files;
@@ -245,7 +249,7 @@ static clef_status forget_in_file(const clef__cache_file *file, int32_t *n_forgo
     return s;
 }
 
-/* A fused step's journal may say what no process has read yet. */
+/* A fused step's journal may have a result that no process has read yet. */
 clef_status clef_cache_clear_aside(const char *dir, int32_t *n_forgotten, clef_error *err)
 {
     clef__cache_files files;

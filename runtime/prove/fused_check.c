@@ -1,12 +1,12 @@
-/* A fused step that was just built is held against the launches that it stands for, by the child that built
- * it or by the plan: both from the same state. */
+/* Compares a fused step that was just built with the launches that it replaces, both from the same state. The
+ * child that built it calls this, or the plan. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/prove/trial.h"
 
-/* Compilers may contract other products and sums, and a code of 8 bits rounds the other way. */
+/* Compilers may contract other products and sums, and then an 8-bit code may be rounded the other way. */
 static const float TOLERANCE = 1e-2f;
 
 typedef struct step {
@@ -32,8 +32,8 @@ static clef_status fill(const clef_plan *plan, cl_mem mem, clef_error *err)
     return code ? clef__cl_fail(err, "clEnqueueFillBuffer", "the fused step's check", code) : CLEF_OK;
 }
 
-/* Nothing of what a run before left, neither results nor what lies between: a stage that writes nothing, or
- * reads before another has written, must not be taken for right. */
+/* Overwrites results and intermediate values of earlier runs. Otherwise a substep that writes nothing, or
+ * reads too early, could look right. */
 static clef_status spoil(const clef_plan *plan, clef_error *err)
 {
     clef_status s = plan->scratch ? fill(plan, plan->scratch, err) : CLEF_OK;
@@ -43,7 +43,7 @@ static clef_status spoil(const clef_plan *plan, clef_error *err)
     return s;
 }
 
-/* Runs the present list, by the fused step or without, and reads the outputs. */
+/* Runs the current list, as a fused step or as launches, and reads the outputs. */
 static clef_status run_step(clef_plan *plan, const clef_fused_trial *trial, int is_fused, step *out,
                             clef_error *err)
 {
@@ -68,7 +68,7 @@ static clef_status run_step(clef_plan *plan, const clef_fused_trial *trial, int 
     return s;
 }
 
-/* Against the largest of a; what is no number must be none in both. */
+/* Compares relative to the largest of a. A NaN or infinity must be in both. */
 static int are_near(const float *a, const float *b, size_t n)
 {
     float most = 0;

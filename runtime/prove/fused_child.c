@@ -1,5 +1,5 @@
-/* Fused steps that are built and tried by a child while the plan goes on launch by launch. What came of it is
- * found on disk: the program in the cache, or a line among the device's proofs. */
+/* Fused steps that a child builds and tries while the plan runs plain launches. The result is on disk: the
+ * program in the cache, or a line among the device's proofs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ struct clef_fused_job {
     clef_fused_build build;
     clef__trials *trials;
     double looked;
-    int32_t n_steps; /* that the trial will take */
+    int32_t n_steps; /* number of steps of the trial */
     char journal[CLEF__TRIAL_PATH];
 };
 
@@ -30,8 +30,8 @@ static void tell(const clef_device *dev, const char *what, const char *then)
         dev->notice(dev->notice_user, text);
 }
 
-/* From the journal, whose child may have been another process's, to the proofs. Who does it tells the user.
- */
+/* Moves the result from the journal, whose child may belong to another process, to the proofs. The process
+ * that does so tells the user. */
 static void settle(clef_device *dev, clef_proofs *known, uint64_t print, const char *journal)
 {
     const clef__trial_result r = clef__trial_read_journal(journal, 0);
@@ -47,7 +47,7 @@ static void settle(clef_device *dev, clef_proofs *known, uint64_t print, const c
         tell(dev, clef__proof_says(r.verdict), "set aside, its launches run one by one");
 }
 
-/* *n_hung: occasions on which it hung so far. */
+/* *n_hung: on how many starts it hung so far. */
 static int is_set_aside(clef_device *dev, const clef_cache_key *key, const char *journal, int32_t *n_hung)
 {
     clef_proofs *known = NULL;
@@ -66,7 +66,7 @@ static int is_set_aside(clef_device *dev, const clef_cache_key *key, const char 
 static clef_status start_child(clef_plan *plan, const clef_fused_kinds *kinds, int32_t n_hung,
                                clef_fused_job *job, clef_error *err)
 {
-    static int32_t n_started; /* two plans of a process may want one each */
+    static int32_t n_started; /* several plans of a process may each need one */
     char cases[CLEF__TRIAL_PATH];
     const int n = snprintf(cases, sizeof cases, "%.*s-%lld-%d", (int)strlen(job->journal) - 4, job->journal,
                            (long long)clef__os_pid(), (int)n_started++);
@@ -80,7 +80,7 @@ static clef_status start_child(clef_plan *plan, const clef_fused_kinds *kinds, i
     return s;
 }
 
-/* Children that are at work go on without this process. */
+/* Running children continue without this process. */
 static void leave_jobs(clef_device *dev, void *first)
 {
     (void)dev;
@@ -90,7 +90,7 @@ static void leave_jobs(clef_device *dev, void *first)
         free(job);
     }
 }
-static const clef__attachment jobs_slot = {.release = leave_jobs}; /* a list of clef_fused_job */
+static const clef__attachment jobs_slot = {.release = leave_jobs}; /* data: a list of clef_fused_job */
 
 static clef_fused_job *find_job(const clef_device *dev, const clef_cache_key *key)
 {
@@ -129,7 +129,7 @@ static clef_status start_build(clef_plan *plan, const clef_fused_kinds *kinds, c
     return CLEF_OK;
 }
 
-/* Its child has ended, or is given up. */
+/* The child has ended, or is abandoned. */
 static void conclude(clef_device *dev, clef_fused_job *job)
 {
     int32_t n_hung;
@@ -162,7 +162,7 @@ static clef_status wait_for_build(clef_plan *plan, clef_fused_job *job, clef_err
         else
             clef__os_sleep(POLL_MS);
     }
-    int32_t n_hung; /* else the child was ended by somebody else, or had no memory */
+    int32_t n_hung; /* otherwise another process ended the child, or it ran out of memory */
     if (!s && job->build == CLEF_FUSED_FAILED && !is_set_aside(plan->dev, &job->key, job->journal, &n_hung))
         tell(plan->dev, "could not be tried", "its launches run one by one");
     return s;

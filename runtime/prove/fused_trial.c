@@ -1,5 +1,5 @@
 /* A fused step as a unit of a case file: a line for each kind of substep, then cases of the plan's own nodes
- * that launch these kinds. Its child builds the step and runs it beside its launches. */
+ * that launch these kinds. The child builds the step and compares it with its launches. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ typedef struct chosen {
     int32_t n;
 } chosen;
 
-/* The node's kernels there, if none of those so far launches the same. */
+/* Adds the node's kernels at these symbols, if no case so far launches the same kernels. */
 static void choose(const clef_plan *plan, const clef_value *n, const int64_t *symbols, chosen *c)
 {
     const clef_lowering lo = {.caps = &plan->dev->info.caps,
@@ -65,7 +65,8 @@ static void choose(const clef_plan *plan, const clef_value *n, const int64_t *sy
     c->n += u->kernels.n && i == c->n;
 }
 
-/* Of one row: as the plan's list has them, and where as much is to be seen as there can be. */
+/* Chooses cases of one row: with the symbols of the plan's list, and with as many visible keys as
+ * possible. */
 static void choose_all(const clef_plan *plan, chosen *c)
 {
     int64_t far[CLEF_MAX_SYMBOLS];
@@ -104,7 +105,7 @@ clef_status clef__fused_write(const char *path, const clef_plan *plan, const cle
         s = clef__fail(err, CLEF_E_IO, "%s: cannot be written", path);
     if (s && to)
         clef__os_remove(path);
-    *n_steps = kinds->n + 1 + (c ? c->n : 0) + 1; /* sources compiled, cases, the program kept */
+    *n_steps = kinds->n + 1 + (c ? c->n : 0) + 1; /* compiled sources, cases, the saved program */
     free(c);
     return s;
 }
@@ -130,7 +131,7 @@ const char *clef__fused_skip_unit(const char *unit)
     return at;
 }
 
-/* NULL: none is left. */
+/* NULL: no word is left. */
 static const char *next_word(char **rest)
 {
     char *word = *rest + strspn(*rest, " "), *end = word + strcspn(word, " ");
@@ -139,7 +140,7 @@ static const char *next_word(char **rest)
     return *word ? word : NULL;
 }
 
-/* "kind SOURCE KERNEL BUFS [NAME VALUE]..": its names stay in the line. */
+/* Parses "kind SOURCE KERNEL BUFS [NAME VALUE]..". The names point into the line. */
 static int read_kind(char *line, clef_fused_kind *out)
 {
     const char *word = next_word(&line), *source = next_word(&line), *kernel = next_word(&line),
@@ -157,7 +158,7 @@ static int read_kind(char *line, clef_fused_kind *out)
     return clef__fused_kind_of(&l, out);
 }
 
-/* 0: a line does not read as a kind. */
+/* Returns 0 when a line is not a valid kind. */
 static int read_kinds(char *line, const char *end, clef_fused_kinds *out)
 {
     out->n = 0;
@@ -193,7 +194,7 @@ clef_status clef__fused_read_unit(clef_device *dev, char *text, clef__fused_unit
 
 typedef struct trial {
     const clef_fused_kinds *kinds;
-    int32_t n_held; /* runs whose launches the fused step takes */
+    int32_t n_held; /* runs that passed the comparison */
 } trial;
 
 static clef_status compare_with_launches(void *user, clef_plan *plan,
@@ -207,8 +208,8 @@ static clef_status compare_with_launches(void *user, clef_plan *plan,
         s = clef__fused_check(plan, &how, err);
     t->n_held += !s;
     clef__fused_detach(plan);
-    return s == CLEF_E_UNSUPPORTED ? CLEF_OK
-                                   : s; /* its launches are others: a case that stands for the plan's */
+    return s == CLEF_E_UNSUPPORTED ? CLEF_OK : s; /* it launches other kernels: a case of the op in place of
+                                                     the plan's node */
 }
 
 static clef_status try_case(clef_device *dev, const char *start, trial *t, clef_error *err)

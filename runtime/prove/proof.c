@@ -1,5 +1,5 @@
-/* Proof before use, from a plan's side: finds the kernels that its graph launches and the device has never
- * run, has them proven in child processes, and sets aside what failed. */
+/* Proof before use, for a plan: finds the kernels that its graph launches and that this device has never run,
+ * has them proven in child processes, and sets aside those that fail. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { MAX_ROUNDS = CLEF_N_VARIANTS + 1, MAX_SETTINGS = 2 };
 
-/* Values of the symbols that a plan is to be proven at. */
+/* Symbol values at which a plan is proven. */
 typedef struct settings {
     int64_t symbols[MAX_SETTINGS][CLEF_MAX_SYMBOLS];
     int32_t n;
@@ -52,7 +52,7 @@ static int is_asked_for(const prover *p, uint64_t print)
     return 0;
 }
 
-/* A unit, if one of its kernels is neither known nor among the units so far. */
+/* Adds a unit for the node, if one of its kernels is neither known nor in an earlier unit. */
 static clef_status add_unit(prover *p, const clef_value *n, int32_t setting, clef_error *err)
 {
     clef_proof_unit unit = {.node = n};
@@ -93,7 +93,7 @@ static clef_status collect(prover *p, clef_error *err)
     return s;
 }
 
-/* ---- what came out --------------------------------------------------------------------------- */
+/* ---- results ---------------------------------------------------------------------------------- */
 
 static void tell(const prover *p, const clef_proof *proof)
 {
@@ -112,8 +112,8 @@ static const clef_proof *find_bad(const clef_proofs *known, clef_op op, const cl
     return clef__proofs_find_bad(known, clef__ops[op]->name, variant->name);
 }
 
-/* The unit's verdict goes to each of its kernels. The first bad one of a variant is told, but no hang a
- * second time. */
+/* Gives the unit's verdict to each of its kernels. The user is told about the first bad kernel of a variant,
+ * and about a hang only once. */
 static clef_status keep(prover *p, const clef_proof_unit *u, clef_error *err)
 {
     const clef_variant *variant = u->kernels.variant;
@@ -131,7 +131,7 @@ static clef_status keep(prover *p, const clef_proof_unit *u, clef_error *err)
     return s;
 }
 
-/* 1 when something is known now that was not. */
+/* Returns 1 when new verdicts came in. */
 static int prove_units(prover *p, clef_status *s, clef_error *err)
 {
     int32_t n_known = 0;
@@ -164,7 +164,7 @@ static void set_aside(const clef_proofs *known, clef_tuning *tuning)
     tuning->n = n;
 }
 
-/* What is known against the kernels that serve a node there; NULL: nothing. */
+/* A bad verdict on the kernels that the node uses at this setting; NULL: none. */
 static const clef_proof *find_charge(const prover *p, const clef_value *n, int32_t setting)
 {
     clef_proof_kernels k = {0};
@@ -180,7 +180,7 @@ static const clef_proof *find_charge(const prover *p, const clef_value *n, int32
     return NULL;
 }
 
-/* A suspicion stops nobody: the kernels are used, since the op has no others. That is told once. */
+/* A suspicion does not stop a plan: if the op has no other kernels, these are used. The user is told once. */
 static void tell_used_all_the_same(const prover *p, const clef_proof *charge)
 {
     const clef_device *dev = p->plan->dev;
@@ -259,10 +259,10 @@ int clef__proof_trusts(clef_device *dev, int32_t row)
     return 0;
 }
 
-/* ---- entries --------------------------------------------------------------------------------- */
+/* ---- entry points ----------------------------------------------------------------------------- */
 
-/* Until nothing is unknown: what is set aside brings the next variant, which may be unknown too. *proven: 1
- * when something was. */
+/* Repeats until every kernel is known: when a variant is set aside, the next one may be unknown too. *proven:
+ * 1 if anything was proven. */
 static clef_status prove(clef_plan *plan, const settings *at, clef_tuning *tuning, int *proven,
                          clef_error *err)
 {
@@ -271,8 +271,8 @@ static clef_status prove(clef_plan *plan, const settings *at, clef_tuning *tunin
     for (int round = 0; round < MAX_ROUNDS && !s; round++) {
         set_aside(p.known, tuning);
         s = collect(&p, err);
-        if (s || !p.units.n ||
-            !prove_units(&p, &s, err)) /* no prover ran: the plan is made without, as where there is none */
+        if (s || !p.units.n || !prove_units(&p, &s, err)) /* no prover ran: the plan is made without proofs,
+                                                             as if there were none */
             break;
         *proven = 1;
     }

@@ -1,4 +1,4 @@
-/* A case of a proof: random data, one plan, and its results against the reference in double. */
+/* A case of a proof: random data, one plan, and a comparison of its results with the reference in double. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -29,7 +29,7 @@ static clef_status check_output(run *r, int32_t i, double *worst, clef_error *er
     return s;
 }
 
-/* States zeroed, symbols bound, inputs written. */
+/* Zeroes states, binds symbols and writes inputs. */
 static clef_status begin(void *user, clef_error *err)
 {
     run *r = user;
@@ -60,7 +60,7 @@ static clef_status run_once(run *r, void *user, clef_error *err)
     return s;
 }
 
-/* The symbols in run i: as the case has them, or first at their bounds, then at 1. */
+/* Sets the symbols of run i: the case's values, or first their bounds, then 1. */
 static void set_symbols(run *r, int32_t i)
 {
     const clef_proof_case *c = r->of;
@@ -70,8 +70,8 @@ static void set_symbols(run *r, int32_t i)
                                                                : c->graph->symbols[k].bound;
 }
 
-/* With the device's tuning, so that a variant runs with the values that plans use, and no kernel built but
- * those that run. */
+/* Uses the device's tuning, so that a variant runs with the values that plans use. Builds only the kernels
+ * that run. */
 static clef_status make_plan(clef_device *dev, const clef_proof_case *c, const clef_plan_opts *opts,
                              clef_plan **out, clef_error *err)
 {
@@ -80,7 +80,7 @@ static clef_status make_plan(clef_device *dev, const clef_proof_case *c, const c
     return s ? s : clef__plan_make(dev, c->graph, opts, NULL, &tuning, out, err);
 }
 
-/* Each run of the case. */
+/* Runs the case's runs. */
 static clef_status run_all(clef_device *dev, const clef_proof_case *c,
                            clef_status (*once)(run *, void *, clef_error *), void *user, clef_error *err)
 {

@@ -1,5 +1,5 @@
-/* Has a plan's units proven in child processes: as many as there are processors, since drivers compile one
- * kernel at a time in a process. The plan builds meanwhile what is proven already. */
+/* Has a plan's units proven in child processes: as many as there are processors, because drivers compile one
+ * kernel at a time in a process. Meanwhile the plan builds the kernels that are proven already. */
 #include <stdio.h>
 
 #include "runtime/os/os.h"
@@ -8,7 +8,8 @@
 
 enum { POLL_MS = 3, PATH_BYTES = CLEF__TRIAL_PATH - 64 };
 
-/* One more program, of a unit that was proven, while others are: the driver's cache, or ours, has it now. */
+/* Builds one more program of a unit that was proven, while children prove others. The driver's cache, or
+ * clef's, has the program by now. */
 static void build_one(clef_plan *plan, clef_proof_units *units)
 {
     const clef_variant *forced[CLEF_N_OPS] = {0};
@@ -68,7 +69,7 @@ clef_status clef__proof_by_children(clef_plan *plan, clef_proof_units *units, cl
         return CLEF_E_IO;
     snprintf(path, sizeof path, "%s/proof/cases-%lld", dev->cache_dir, (long long)clef__os_pid());
     clef_status s = clef__proof_write(path, plan, units, NULL);
-    clef__programs_save_cheap(dev); /* finds out for all whether it is cheap */
+    clef__programs_save_cheap(dev); /* learns whether writing is cheap, for all programs */
     if (!s)
         s = clef__trials_start(dev, path, NULL, units->n, clef__os_n_cpus(), &t, err);
     if (!s) {

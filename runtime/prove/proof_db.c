@@ -1,4 +1,4 @@
-/* What trials found on a device: in memory, and on disk in the cache folder's proof/. */
+/* The results of trials on a device: in memory, and on disk in the cache folder's proof/. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #endif
 
 enum { MAX_FILE_BYTES = 16 << 20, LINE_BYTES = 200, WEEK = 7 * 24 * 3600 };
-static const char head[] = "clef proofs 2 "; /* the version of clef ends the line */
+static const char head[] = "clef proofs 2 "; /* the line ends with the version of clef */
 const char *const clef__verdict_names[] = {"right", "untried", "wrong", "refused", "crashed", "hung", NULL};
 
 /* ---- verdicts -------------------------------------------------------------------------------- */
@@ -94,7 +94,7 @@ clef_status clef__proofs_put(clef_proofs *proofs, const clef_proof *proof, clef_
     return CLEF_OK;
 }
 
-/* What another process wrote: a suspicion gives way to anything more certain, here as there. */
+/* Merges a verdict of another process. A suspicion is replaced by anything more certain, on both sides. */
 static clef_status merge(clef_proofs *proofs, const clef_proof *theirs, clef_error *err)
 {
     clef_proof *known = find(proofs, theirs->print);
@@ -130,7 +130,7 @@ int clef__proof_parse(const char *line, clef_proof *out)
     return 0;
 }
 
-/* A hang may have been the driver's, clef's or the machine's of that time. */
+/* A hang may have been caused by the driver, by clef or by the machine, as they were then. */
 static int is_forgotten(const clef_proof *p, int is_of_this_version)
 {
     return p->verdict == CLEF_PROOF_HUNG &&
@@ -151,7 +151,7 @@ static clef_status parse_file(clef_proofs *proofs, char *text, clef_error *err)
         if (line == text)
             is_of_this_version = strcmp(line + n_head, CLEF_VERSION) == 0;
         else if (clef__proof_parse(line, &p) && !is_forgotten(&p, is_of_this_version))
-            s = merge(proofs, &p, err); /* a damaged line is passed over, and its kernel is proven anew */
+            s = merge(proofs, &p, err); /* a damaged line is skipped, and its kernel is proven again */
     }
     return s;
 }

@@ -1,5 +1,5 @@
 /* The case file of trials. A unit is a case: a line of numbers, a graph in the text form, and the line "end".
- * Or it is a fused step, whose lines (fused_trial.c) stand before cases of their own. */
+ * Or it is a fused step, whose lines (fused_trial.c) come before its own cases. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,16 +11,16 @@
 #include "runtime/prove/trial.h"
 
 enum {
-    MANY = 29, /* rows that a case of many tries first: two tiles and a rest of most kernels */
-    MOST = 64, /* then others, up to these */
-    ROOM = 16, /* of other symbols, such as the keys that rows may see */
-    SLACK = 8  /* a proof looks for broken kernels: accuracy is the tests' */
+    MANY = 29, /* the first number of rows to try for a case of many: for most kernels two tiles and a rest */
+    MOST = 64, /* the largest number of rows to try */
+    ROOM = 16, /* values of other symbols, such as the keys that rows may see */
+    SLACK = 8  /* factor on the tolerance: a proof looks for broken kernels, the tests check accuracy */
 };
 const char clef__trial_head[] = "clef trials 1\n";
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* The largest tolerance that the op's cases give it, with some slack. */
+/* The largest tolerance of the node in the op's cases, times SLACK. */
 static double tolerance(const clef_value *n, const clef_op_case *cases)
 {
     double tol = (double)clef__tolerance(n);
@@ -36,7 +36,7 @@ static int64_t at_most(int64_t a, int64_t b)
 
 /* ---- a case that launches the same kernels --------------------------------------------------- */
 
-/* What the plan's unit is looked for in another graph with. */
+/* What is needed to look for the plan's unit in another graph. */
 typedef struct search {
     const clef_proof_unit *unit;
     clef_lowering lo;
@@ -72,7 +72,7 @@ static int is_length(const clef_graph *g, int32_t symbol)
     return g->symbols[symbol].role == CLEF__SYMBOL_ROWS;
 }
 
-/* `rows` where the symbol counts rows; elsewhere room for them and some, or what the plan has there. */
+/* Binds a symbol that counts rows to `rows`; others to rows plus ROOM, or to the plan's values. */
 static void bind(const clef_graph *g, const clef_proof_unit *u, int64_t rows, int as_there,
                  clef_proof_case *c)
 {
@@ -83,19 +83,20 @@ static void bind(const clef_graph *g, const clef_proof_unit *u, int64_t rows, in
         c->symbols[0][i] = is_length(g, i) ? rows
                            : as_there      ? u->symbols[i]
                                            : at_most(room, g->symbols[i].bound);
-    for (int32_t i = 0; i < g->n_symbols; i++) /* what positions may be, for the rows to lie within S */
+    for (int32_t i = 0; i < g->n_symbols; i++) /* positions for which the rows are within S */
         if (g->symbols[i].role == CLEF__SYMBOL_KEYS)
             c->int_hi = (int32_t)at_most(3, c->symbols[0][i] >= rows ? c->symbols[0][i] - rows + 1 : 1);
 }
 
-/* The number of rows number i to be tried. */
+/* Which number of rows to try as number i. */
 static int64_t rows_to_try(int64_t i)
 {
     return i < MANY ? MANY - i : i + 1;
 }
 
-/* Few rows that launch what the plan's many do: 29, 28 .. 1, 30, 31 .. 64, among few keys, then among as many
- * as the plan has. Without such the last of them stand: as much of it as is proven. */
+/* Looks for a few rows that launch the same kernels as the plan's many: 29, 28 .. 1, 30, 31 .. 64, first with
+ * few keys, then with as many as the plan has. If none does, the last ones are used, which prove a part of
+ * the kernels. */
 static void choose_run(search *s, const clef_graph *g, clef_proof_case *c)
 {
     const clef_value *n = node_of(g, s->unit->node->op);
@@ -121,7 +122,7 @@ static int64_t leaf_elements(const clef_graph *g)
     return n;
 }
 
-/* The largest case of the op's own that launches the same; its first where none does. */
+/* The largest case of the op that launches the same kernels; if none does, its first case. */
 static const clef_op_case *choose_case(search *s, const clef_op_case *cases)
 {
     const clef_op_def *def = clef__ops[s->unit->node->op];

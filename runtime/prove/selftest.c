@@ -1,4 +1,4 @@
-/* The self-test: the cases of the op table, on one device, variant by variant. */
+/* The self-test: runs the cases of the op table on one device, variant by variant. */
 #include "clef/selftest.h"
 
 #include <stdio.h>
@@ -17,10 +17,10 @@ typedef struct tester {
     char why[sizeof((clef_error *)0)->text];
 } tester;
 
-/* ---- which variant a case takes -------------------------------------------------------------- */
+/* ---- the variants of a case ------------------------------------------------------------------- */
 
-/* Whether the variant fits a node of the graph at the symbols' bounds or at 1, and whether it would serve it.
- */
+/* 1 if the variant fits a node of the graph, at the symbols' bounds or at 1. Also tells if it would be used
+ * there. */
 static int fits(const tester *t, const clef_graph *g, clef_op op, const clef_variant *variant, clef_gemm gemm,
                 int *serves)
 {
@@ -61,7 +61,7 @@ static void note_failure(tester *t, clef_selftest_row *row, const char *why)
         snprintf(t->why, sizeof t->why, "%s", why);
 }
 
-/* One case: passed over where the variant fits none of its nodes. */
+/* Runs one case; skips it if the variant fits none of its nodes. */
 static clef_status run_case(tester *t, clef_op op, const clef_variant *variant, const clef_op_case *of,
                             clef_selftest_row *row, clef_error *err)
 {
@@ -144,13 +144,13 @@ static clef_status run_op(tester *t, clef_op op, clef_error *err)
     return s || n ? s : run_variant(t, op, NULL, err);
 }
 
-/* How many cases there are, each counted for every variant. */
+/* The number of cases of an op, times its variants. */
 static uint64_t count(clef_op op)
 {
     clef_op of = CLEF_OP_NONE;
     uint64_t n = 0, rows = 0;
     clef_op_case *cases = NULL;
-    if (clef__cases_load(clef__ops[op], &cases, NULL)) /* run_variant() reports it */
+    if (clef__cases_load(clef__ops[op], &cases, NULL)) /* run_variant() reports the failure */
         return 0;
     for (const clef_op_case *c = cases; c->graph; c++)
         n++;

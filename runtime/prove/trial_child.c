@@ -1,6 +1,6 @@
-/* The child of a trial: tries the units of a case file that no other child has claimed, and notes in its
- * journal what it begins ("begin UNIT"), how that ends ("done UNIT VERDICT WORST"), and that no unit is left
- * ("end"). */
+/* The child of a trial: tries the units of a case file that no other child has claimed. It notes in its
+ * journal which unit it begins ("begin UNIT"), how that ends ("done UNIT VERDICT WORST"), and that no unit is
+ * left ("end"). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static void note_end(int32_t number, const char *verdict, double worst)
     clef__os_journal_write(done);
 }
 
-/* What fails while memory is short says nothing of the unit, which stays unknown. */
+/* A failure while memory is short says nothing about the unit, which stays unknown. */
 static clef_status note_verdict(int32_t number, clef_status s, const clef_error *why, clef_verdict verdict,
                                 double worst, clef_error *err)
 {
@@ -76,11 +76,11 @@ static clef_status try_case(clef_device *dev, const char *unit, int32_t number, 
     if (!s)
         s = clef__proof_run(dev, &e.c, &worst, &why);
     clef_graph_destroy(g);
-    clef__programs_save_cheap(dev); /* for the plan that waits: else it builds them again */
+    clef__programs_save_cheap(dev); /* for the plan that waits, which would otherwise build them again */
     return note_verdict(number, s, &why, clef__trial_verdict(s, &why, worst), worst, err);
 }
 
-/* 1 for the first who asks. */
+/* Returns 1 to the first child that asks. */
 static int claim_unit(const char *path, int32_t number)
 {
     char name[CLEF__TRIAL_PATH];
@@ -108,8 +108,8 @@ static clef_status try_cases(clef_device *dev, const char *path, const char **un
 
 /* ---- the fused step -------------------------------------------------------------------------- */
 
-/* A program that is right is kept with its proof, and its journal goes. Anything else stays in the journal
- * for whoever tells the user: this child's caller may have ended. */
+/* Stores a right program with its proof, and removes the journal. Any other result stays in the journal for
+ * the process that tells the user, because this child's caller may have ended. */
 static void keep_step(clef_device *dev, const clef__fused_unit *u)
 {
     const clef_proof proof = {.print = clef__fused_print(&u->key), .op = CLEF__FUSED_OP, .variant = "-"};
@@ -120,13 +120,13 @@ static void keep_step(clef_device *dev, const clef__fused_unit *u)
     clef__os_remove(u->journal);
 }
 
-/* Nobody waits for it, or one who waits for nothing else. The file is no other child's. */
+/* The caller does not wait for this child, or waits for nothing else. No other child works on the file. */
 static clef_status try_step(clef_device *dev, const char *path, char *unit, clef_error *err)
 {
     clef__os_remove(path);
     if (clef__background_allowed(dev))
         clef__os_go_to_background();
-    dev->cache_policy = CLEF__SAVE_NEVER; /* the others' programs are theirs to keep */
+    dev->cache_policy = CLEF__SAVE_NEVER; /* other processes store the other programs */
     clef__fused_unit u;
     clef_status s = clef__fused_read_unit(dev, unit, &u, err);
     if (!s)
@@ -180,7 +180,7 @@ clef_status clef_prove(const char *device, const char *path, int32_t first, clef
     clef_status s = clef__os_read(path, MAX_FILE_BYTES, &text, &n, err);
     if (s)
         return s;
-    clef__os_guard(clef__trial_seconds(0), "", ""); /* a device that does not open ends this process alone */
+    clef__os_guard(clef__trial_seconds(0), "", ""); /* a device that does not open ends only this process */
     s = clef_device_open(device, NULL, &dev, err);
     clef__os_guard_end();
     if (!s) {

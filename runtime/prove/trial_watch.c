@@ -1,5 +1,5 @@
 /* The caller's side of trials: starts children on a case file, reads their journals, and starts a child that
- * died again for what is left. */
+ * died again for the units that are left. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,20 +9,20 @@
 
 enum {
     MAX_CHILDREN = 8,
-    MAX_KILLED = 8, /* children that are started again though somebody, or want of memory, ended them */
+    MAX_KILLED = 8, /* how often children are restarted that were killed or ran out of memory */
     JOURNAL_BYTES = 64 << 20
 };
 
 typedef struct child {
     int64_t process;
     char journal[CLEF__TRIAL_PATH];
-    char first[16]; /* the unit that it begins with */
+    char first[16]; /* the unit that it starts with */
     int32_t runs;
-    int32_t at;         /* the unit under way; -1: none */
-    int32_t n_done;     /* units that it has ended */
-    int32_t n_at_start; /* the same when it was started last */
+    int32_t at;         /* the unit it works on; -1: none */
+    int32_t n_done;     /* units that it has finished */
+    int32_t n_at_start; /* n_done when it was last started */
     int32_t n_steps;
-    int32_t has_ended; /* it says that no unit is left */
+    int32_t has_ended; /* its journal says that no unit is left */
 } child;
 
 struct clef__trials {
@@ -31,7 +31,7 @@ struct clef__trials {
     clef__trial_result *results;
     child children[MAX_CHILDREN];
     int32_t n_units, n_children, n_killed;
-    int has_one_child; /* it has removed the case file, and is not started again */
+    int has_one_child; /* the child removes the case file, and is not started again */
     int was_interrupted;
 };
 
@@ -41,10 +41,11 @@ static clef_status spawn(clef_device *dev, const char *path, const char *first, 
                          clef_error *err)
 {
     const char *environment[CLEF_OS_MAX_SET + 1] = {
-        "POCL_AFFINITY=0"}; /* bound, the first threads of all would share a processor */
+        "POCL_AFFINITY=0"}; /* with affinity, the first threads of all children would share a processor */
     char device[32], cache[sizeof dev->cache_dir + 16];
     int n = 1;
-    snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir); /* which the program may have named */
+    snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir); /* the program may have named
+                                                                           another one */
     environment[n++] = cache;
     if (dev->slow_to_serialize)
         environment[n++] = CLEF_DEAR "=1";
@@ -67,7 +68,7 @@ static clef_status start_child(clef__trials *t, child *c, clef_error *err)
 
 /* ---- journals -------------------------------------------------------------------------------- */
 
-/* "done UNIT VERDICT WORST"; "killed" in place of a verdict is none. */
+/* Parses the verdict of "done UNIT VERDICT WORST". "killed" is not a verdict. */
 static int read_verdict(const char *word, clef_verdict *out)
 {
     for (int v = 0; clef__verdict_names[v]; v++)
@@ -97,7 +98,7 @@ static void read_line(child *c, const char *line, clef__trial_result *results, i
     }
 }
 
-/* All that the child has written so far, from the start. */
+/* Reads everything that the child has written, from the start. */
 static void read_journal(child *c, clef__trial_result *results, int32_t n_units)
 {
     char *text = NULL;
@@ -128,11 +129,11 @@ clef__trial_result clef__trial_read_journal(const char *journal, int32_t unit)
     return none;
 }
 
-/* The unit that was under way when its child ended without a note. What was killed says nothing of the unit:
- * it stays unknown. */
+/* Handles the unit that was running when its child ended without a note. If the child was killed, the unit
+ * stays unknown. */
 static void note_end(clef__trials *t, child *c, int was_killed)
 {
-    FILE *journal = fopen(c->journal, "a"); /* so that the unit is under way no more */
+    FILE *journal = fopen(c->journal, "a"); /* so that the unit no longer counts as running */
     if (journal) {
         fprintf(journal, "\ndone %d %s 0\n", (int)c->at,
                 was_killed ? "killed" : clef__verdict_names[CLEF_PROOF_CRASHED]);
@@ -146,7 +147,7 @@ static void note_end(clef__trials *t, child *c, int was_killed)
 
 /* ---- watching -------------------------------------------------------------------------------- */
 
-/* A child that did nothing since it was started would do nothing again: its device does not open. */
+/* A child that did nothing since its start would do nothing again: its device does not open. */
 static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
 {
     int code = 0;
@@ -155,7 +156,7 @@ static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
     if (!c->has_ended && !is_over)
         return CLEF_OK;
     c->runs = 0;
-    c->has_ended |= is_over && code == 0; /* and its journal may be gone */
+    c->has_ended |= is_over && code == 0; /* its journal may be gone */
     if (c->has_ended) {
         if (!is_over)
             clef__os_leave(c->process);

@@ -1,4 +1,4 @@
-/* The tuner: which keys a graph has, and each admitted variant measured at them. */
+/* The tuner: collects the keys of a graph, and measures each admitted variant at each key. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,9 +28,9 @@ typedef struct tuner {
     const clef__trust *trust;
     clef_tune_opts opts;
     clef_tune_case_opts case_opts;
-    int at_load;           /* 1: what is not there is passed over */
-    double start, longest; /* seconds: of a candidate so far */
-    uint64_t done, total;  /* candidates, as far as known */
+    int at_load;           /* 1: measurements at load; a missing one is no error */
+    double start, longest; /* seconds: start time, and the longest time of a candidate so far */
+    uint64_t done, total;  /* number of candidates, as far as known */
 } tuner;
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -94,8 +94,8 @@ static int64_t weight_bytes(const clef_tune_key *key)
            clef_dtype_block_bytes((clef_dtype)key->dtype);
 }
 
-/* The heaviest weight first, since time may run out, and the classes of rows of one weight together, since
- * they share their data. */
+/* Sorts the heaviest weights first, because time may run out. The classes of rows of one weight stay
+ * together, because they share its data. */
 static int by_weight(const void *a, const void *b)
 {
     clef_tune_key x = *(const clef_tune_key *)a, y = *(const clef_tune_key *)b;
@@ -121,14 +121,14 @@ static int no_time(const tuner *t)
     return t->opts.seconds > 0 && clef__os_seconds() - t->start + t->longest > t->opts.seconds;
 }
 
-/* What a variant's failure says of the variant; memory and interruptions say nothing of it. */
+/* 1 when a failure stops the tuner: lack of memory and interruptions say nothing about the variant. */
 static int stops(clef_status s)
 {
     return s == CLEF_E_NOMEM || s == CLEF_E_CANCELLED;
 }
 
-/* One more set of values: kept in r when it is right and faster. Values that change no launch are passed
- * over. */
+/* Tries one more set of values, and keeps it in r if it is right and faster. Values that change no launch are
+ * skipped. */
 static clef_status try_set(clef_tune_case *c, clef_tune_result *r, const int32_t *values, int64_t best,
                            clef_error *err)
 {
@@ -150,7 +150,7 @@ static clef_status try_set(clef_tune_case *c, clef_tune_result *r, const int32_t
     return s;
 }
 
-/* Each tunable's candidates, with the best so far for the others. */
+/* Tries each tunable's candidates, with the best values so far for the others. */
 static clef_status try_values(const tuner *t, clef_tune_case *c, clef_tune_result *r, int64_t best,
                               clef_error *err)
 {
@@ -166,7 +166,7 @@ static clef_status try_values(const tuner *t, clef_tune_case *c, clef_tune_resul
     return s;
 }
 
-/* A variant at a key: check, then time. best: of the variants before it. */
+/* Checks and times a variant at a key. best: the best time of the variants before it. */
 static clef_status try_variant(tuner *t, clef_tune_case *c, clef_tune_result *r, int64_t best,
                                clef_error *err)
 {
@@ -190,7 +190,7 @@ static clef_status try_variant(tuner *t, clef_tune_case *c, clef_tune_result *r,
     return s;
 }
 
-/* All variants of a key, in the table's order. */
+/* Tries all variants of a key, in the table's order. */
 static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *key, clef_error *err)
 {
     int64_t best = 0;
@@ -206,7 +206,7 @@ static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *ke
         if (stops(s))
             return s;
         if (s && err)
-            *err = (clef_error){0}; /* it stands in the result */
+            *err = (clef_error){0}; /* the result records the failure */
         if (r.state == CLEF_TUNE_MEASURED && (!best || r.ns < best))
             best = r.ns;
         t->done++;
@@ -217,8 +217,8 @@ static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *ke
     return CLEF_OK;
 }
 
-/* 1 when there is a choice among variants that this device has run correctly before: others would have to be
- * compiled and proven first, and are left to the user's `clef tune`. */
+/* 1 when several variants are possible that this device has already run correctly. Others would first have to
+ * be compiled and proven; `clef tune` does that. */
 static int has_choice(const tuner *t, const clef_tune_key *key)
 {
     clef_device *dev = t->dev;
@@ -231,7 +231,7 @@ static int has_choice(const tuner *t, const clef_tune_key *key)
     return n > 1;
 }
 
-/* There is no time even for a case's data. */
+/* Records that there was no time, not even for the case's data. */
 static clef_status pass_over(tuner *t, const clef_tune_key *key, clef_error *err)
 {
     clef_op op = CLEF_OP_NONE;
@@ -283,14 +283,14 @@ static clef_status tune_all(tuner *t, key_list *list, clef_error *err)
     }
     clef__tune_case_destroy(c);
     if (!stops(s) && s && err)
-        *err = (clef_error){0}; /* what cannot be tried is left to the stated order */
+        *err = (clef_error){0}; /* without results the table's order decides */
     const clef_status saved = t->done ? clef__tune_db_save(t->dev, t->db, stops(s) ? NULL : err) : CLEF_OK;
     return stops(s) ? s : saved;
 }
 
 /* ---- at load --------------------------------------------------------------------------------- */
 
-/* What is light, or not worth its time at load, is left to the order of the table. */
+/* Drops light weights, which are not worth the time at load: the table's order decides for them. */
 static void drop_light(key_list *list)
 {
     int32_t n = 0;
@@ -316,7 +316,7 @@ clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const 
     key_list list = {0};
     const char *wanted = clef__os_env("CLEF_TUNE");
     if (opts->compile.no_tune || (wanted && strcmp(wanted, "0") == 0) ||
-        !dev->cache_dir[0]) /* without a cache every start would be a first one */
+        !dev->cache_dir[0]) /* without a cache every start would measure again */
         return CLEF_OK;
     clef_status s = clef__tune_db_open(dev, &t.db, err);
     if (!s)
@@ -328,7 +328,7 @@ clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const 
     return s;
 }
 
-/* ---- at will --------------------------------------------------------------------------------- */
+/* ---- on request ------------------------------------------------------------------------------- */
 
 static clef_status common_keys(const clef_device *dev, const clef_plan_opts *opts, key_list *list,
                                clef_error *err)

@@ -1,5 +1,5 @@
-/* One candidate of the tuner, tried: a graph of the product alone, on random data, checked against the
- * reference and timed. */
+/* Tries one candidate of the tuner: a graph of the product alone, on random data, compared with the reference
+ * and timed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +13,13 @@
 #include "runtime/tune/tune.h"
 
 enum {
-    CHECK_N = 48,    /* rows of the weight that a check takes: some tiles, the last one not whole */
-    DRAWN_N = 64,    /* rows of the weight that are drawn; further ones repeat them */
-    LEAST_N = 128,   /* rows of the weight that a timing takes */
-    MAX_COPIES = 48, /* of a weight that a timing goes through */
+    CHECK_N = 48,    /* rows of the weight in a check: some tiles, the last one incomplete */
+    DRAWN_N = 64,    /* rows of the weight with random data; later rows repeat them */
+    LEAST_N = 128,   /* fewest rows of the weight in a timing */
+    MAX_COPIES = 48, /* most copies of a weight in a timing */
     MIN_RUNS = 3,
-    GIVE_UP = 3, /* times the best: what takes longer is not run again */
-    ALIGN = 128, /* of a weight: CLBlast loads whole vectors */
+    GIVE_UP = 3, /* runs stop when one takes longer than this many times the best */
+    ALIGN = 128, /* alignment of a weight: CLBlast loads whole vectors */
     TEXT_BYTES = 16 * 1024
 };
 static const int32_t timed_rows[CLEF_N_ROWS] = {1, 4, 96}, checked_rows[CLEF_N_ROWS] = {1, 3, 23},
@@ -29,11 +29,11 @@ static const int32_t timed_rows[CLEF_N_ROWS] = {1, 4, 96}, checked_rows[CLEF_N_R
 typedef struct setup {
     clef_graph *graph;
     clef_plan *plan;
-    const clef_value *node; /* in the plan's graph */
+    const clef_value *node; /* node of the plan's graph */
     unsigned char *weights; /* `distinct` times weight_bytes, rounded up */
     size_t all_bytes, weight_bytes, step;
     int32_t n, copies, rows;
-    clef_tune_choice choice; /* what the plan's tuning shows */
+    clef_tune_choice choice; /* the choice in the plan's tuning */
 } setup;
 
 typedef enum which { CHECK, ROTATE, SINGLE, N_SETUPS } which;
@@ -73,7 +73,7 @@ int clef__tune_can(const clef_tune_key *key)
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-/* Near enough to a normal distribution, and cheap. */
+/* Roughly a normal distribution, and cheap. */
 static float draw(clef_tune_case *c)
 {
     uint64_t *state = &c->random;
@@ -98,8 +98,7 @@ static void draw_weight(clef_tune_case *c, setup *s, size_t drawn_bytes)
                drawn_bytes < s->all_bytes - at ? drawn_bytes : s->all_bytes - at);
 }
 
-/* The weight of copy i: "w12". Packed weights are copies of their own, so that
- * one source serves all. */
+/* The weight of copy i: "w12". Packing copies weights, so one source is enough for packed ones. */
 static const void *weight_of(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
 {
     const setup *s = user;
@@ -175,7 +174,7 @@ static uint64_t row_bytes(const clef_tune_key *key)
            (uint64_t)clef_dtype_block_bytes(dtype);
 }
 
-/* How many copies of the weight are past the cache together. */
+/* How many copies of the weight together exceed the cache. */
 static int32_t copies_for(const clef_tune_case *c, const setup *s)
 {
     const uint64_t rows = (uint64_t)op_of(c)->sizes(&c->key, s->n).weight_rows;
@@ -183,7 +182,7 @@ static int32_t copies_for(const clef_tune_case *c, const setup *s)
     return copies > MAX_COPIES ? MAX_COPIES : (int32_t)copies;
 }
 
-/* Rows of the weight that a setup takes: all, as long as they are not more memory than the rotation wants. */
+/* Rows of the weight in a setup: all of them, unless they take more memory than the rotation needs. */
 static int32_t n_for(const clef_tune_case *c, which w)
 {
     uint64_t most = w == CHECK ? CHECK_N : c->opts.rotate_bytes / row_bytes(&c->key) / LEAST_N * LEAST_N;
@@ -192,7 +191,7 @@ static int32_t n_for(const clef_tune_case *c, which w)
     return op_of(c)->whole || (uint64_t)c->key.n <= most ? c->key.n : (int32_t)most;
 }
 
-/* The setup, made at its first use. */
+/* Returns the setup, which is made at its first use. */
 static clef_status take_setup(clef_tune_case *c, which w, setup **out, clef_error *err)
 {
     setup *s = *out = &c->setups[w];
@@ -227,14 +226,14 @@ static clef_lowering lowering_of(const setup *s)
                            .node = s->node};
 }
 
-/* The plan's tuning is ours: it may not be freed with the plan. */
+/* Takes the tuning out of the plan, which must not free it. */
 static void stop_serving(setup *s)
 {
     if (s->plan && s->plan->tuning.choices == &s->choice)
         s->plan->tuning = (clef_tuning){0};
 }
 
-/* Makes the plan run the candidate, and puts its inputs on the device. */
+/* Makes the plan run the candidate, and writes its inputs to the device. */
 static clef_status serve_by(clef_tune_case *c, setup *s, int32_t row, const int32_t *values, int32_t rows,
                             clef_error *err)
 {
@@ -255,7 +254,7 @@ static clef_status serve_by(clef_tune_case *c, setup *s, int32_t row, const int3
         status = clef__plan_grow_scratch(plan, plan->launches[i].scratch_bytes, err);
     for (int32_t i = 0; i < plan->graph->n_values; i++)
         for (clef_bound *b = plan->bound[i]; b; b = b->next)
-            b->n_bufs = 0; /* all are set again: the scratch may be another buffer */
+            b->n_bufs = 0; /* set all arguments again: the scratch may be another buffer */
     for (int32_t i = 0; i < plan->n_inputs && !status; i++)
         status = clef_plan_write(plan, i, c->x, clef_plan_input_bytes(plan, i, NULL, NULL), err);
     return status;
@@ -372,7 +371,7 @@ clef_status clef__tune_case_time(clef_tune_case *c, int32_t row, const int32_t *
     clef_status status = take_setup(c, class_of_rows == CLEF_ROWS_MANY ? SINGLE : ROTATE, &s, err);
     if (!status)
         status = serve_by(c, s, row, values, timed_rows[class_of_rows], err);
-    if (!status) /* compiles, and brings the inputs */
+    if (!status) /* compiles, and writes the inputs */
         status = run_once(s, &once, err);
     const double start = clef__os_seconds();
     for (int i = 0; !status && (i < MIN_RUNS || clef__os_seconds() - start < c->opts.seconds); i++) {
@@ -383,7 +382,7 @@ clef_status clef__tune_case_time(clef_tune_case *c, int32_t row, const int32_t *
     }
     *ns = status ? 0
                  : (int64_t)(least * 1e9 * ((double)c->key.n / s->n) / s->copies) +
-                       1; /* of all rows of the weight */
+                       1; /* scaled to all rows of the weight */
     return status;
 }
 

@@ -1,5 +1,5 @@
-/* CLBlast's GEMM tuned from outside. Its own tuner never tries what suits a CPU (groups of one work-item,
- * wide vectors), and its database has CPUs of one maker only. */
+/* Tunes CLBlast's GEMM from outside. Its own tuner never tries what suits a CPU (groups of one work-item,
+ * wide vectors), and its database has CPUs of one vendor only. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,10 +10,10 @@
 #include "runtime/tune/tune.h"
 
 enum { SIDE = 1024, RUNS = 3, ROUGH_M = 200, ROUGH_N = 136, ROUGH_K = 72, SAMPLES = 64 };
-static const double tolerance = 1e-5; /* of the largest result: f32 sums of 1024 products */
+static const double tolerance = 1e-5; /* relative to the largest result: f32 sums of 1024 products */
 
-/* The candidates: GEMMK=0 as one work-item a group that holds MWG x NWG results in vectors of VWM (Xgemm),
- * with what copies, pads and transposes for it. */
+/* The candidates: GEMMK=0 with one work-item in a group, which holds MWG x NWG results in vectors of VWM
+ * (Xgemm), and the kernels that copy, pad and transpose for it. */
 typedef struct candidate {
     int32_t mwg, nwg, kwg, kwi, vwm, vwn;
 } candidate;
@@ -46,7 +46,7 @@ static void make_xgemm(const candidate *c, clef_clblast_kernel *k)
                 {"SB", 0}, {"STRM", 0}, {"STRN", 0}, {"VWM", c->vwm}, {"VWN", c->vwn});
 }
 
-/* What moves matrices into CLBlast's order, as groups of few work-items. */
+/* The kernels that move matrices into CLBlast's order, with groups of few work-items. */
 static void make_movers(clef_clblast_kernel k[4])
 {
     MAKE_KERNEL(&k[0], "Copy", {"COPY_DIMX", 1}, {"COPY_DIMY", 1}, {"COPY_VW", 8}, {"COPY_WPT", 8});
@@ -55,8 +55,8 @@ static void make_movers(clef_clblast_kernel k[4])
     MAKE_KERNEL(&k[3], "Padtranspose", {"PADTRA_PAD", 0}, {"PADTRA_TILE", 4}, {"PADTRA_WPT", 8});
 }
 
-/* A cautious set. CLBlast's C interface cannot tell what it uses for a device, so this stands where another
- * set was tried and not kept, until the process ends. */
+/* A cautious set. CLBlast's C interface cannot report which parameters it uses for a device. So after a set
+ * was tried and rejected, this one stays in use until the process ends. */
 static void make_plain(clef_clblast_kernel k[5])
 {
     MAKE_KERNEL(&k[0], "Xgemm", {"GEMMK", 0}, {"KREG", 1}, {"KWG", 32}, {"KWI", 2}, {"MDIMA", 8},
@@ -130,7 +130,7 @@ static clef_status multiply(bench *t, uint32_t m, uint32_t n, uint32_t k, int tr
     return code ? clef__cl_fail(err, "clFinish", "CLBlast", code) : s;
 }
 
-/* Holds the result against sums in double: all of a small product, samples of a large one. */
+/* Compares the result with sums in double: all of a small product, samples of a large one. */
 static clef_status check(bench *t, uint32_t m, uint32_t n, uint32_t k, int transpose_b, int *right,
                          clef_error *err)
 {
@@ -157,7 +157,7 @@ static clef_status check(bench *t, uint32_t m, uint32_t n, uint32_t k, int trans
     return s;
 }
 
-/* 1 when all kinds of product are right; then their rate. */
+/* Sets *right to 1 when all kinds of product are right, and then measures their rate. */
 static clef_status try_now(bench *t, int *right, double *gflops, clef_error *err)
 {
     double least = 1e9;
@@ -185,7 +185,7 @@ static clef_status progress(const bench *t, clef_error *err)
     return CLEF_OK;
 }
 
-/* Tries one set; keeps it in `best` when it is right and faster. */
+/* Tries one set, and keeps it in `best` if it is right and faster. */
 static clef_status try_set(bench *t, const clef_clblast_tuning *set, clef_clblast_tuning *best,
                            double *gflops, clef_clblast_report *out, clef_error *err)
 {
@@ -199,7 +199,7 @@ static clef_status try_set(bench *t, const clef_clblast_tuning *set, clef_clblas
         out->n_tried++;
         out->n_wrong += s || !right;
         if (s != CLEF_E_NOMEM)
-            s = CLEF_OK; /* a set that CLBlast does not take is a wrong one */
+            s = CLEF_OK; /* a set that CLBlast refuses counts as wrong */
     }
     t->done++;
     if (right && now > *gflops) {
@@ -222,7 +222,7 @@ static void write_params(const clef_clblast_tuning *best, char *out, size_t room
         }
 }
 
-/* Leaves CLBlast as `best` says. */
+/* Makes CLBlast use `best`. */
 static clef_status settle(bench *t, const clef_clblast_tuning *best, clef_error *err)
 {
     clef_clblast_tuning plain = {0};
@@ -246,7 +246,7 @@ static clef_status search(bench *t, double before, clef_clblast_tuning *best, cl
         make_xgemm(&candidates[i], &set.kernels[0]);
         s = try_set(t, &set, best, &gflops, out, err);
     }
-    if (!s && best->kernels[0].name[0]) { /* with the best Xgemm, what feeds it */
+    if (!s && best->kernels[0].name[0]) { /* the kernels that prepare data for the best Xgemm */
         set = *best;
         make_movers(&set.kernels[1]);
         s = try_set(t, &set, best, &gflops, out, err);
@@ -280,7 +280,7 @@ clef_status clef_tune_clblast(clef_device *dev, const clef_tune_opts *opts, clef
         report(&db->clblast, out);
         return CLEF_OK;
     }
-    /* What came before can be measured only while nothing was changed in this process. */
+    /* CLBlast's own parameters can only be measured before this process has changed any. */
     const double before =
         !dev->before_clblast && db->clblast.mflops_before ? (double)db->clblast.mflops_before / 1e3 : 0;
     dev->before_clblast = NULL;

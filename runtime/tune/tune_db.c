@@ -76,7 +76,7 @@ static clef_status read_file(clef_tune_db *db, const char *path, clef_error *err
     if (s) {
         db->n_damaged++;
         if (err)
-            *err = (clef_error){0}; /* no failure after all */
+            *err = (clef_error){0}; /* the failure was handled */
     }
     free(text);
     return parsed;
@@ -138,7 +138,7 @@ clef_status clef__tune_db_save(clef_device *dev, clef_tune_db *db, clef_error *e
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* The result that serves a key; NULL when none may. */
+/* The result that decides a key; NULL if no result may. */
 static const clef_tune_result *best_at(const clef_tune_db *db, const clef_tune_key *key,
                                        const unsigned char *aside)
 {

@@ -1,4 +1,4 @@
-/* What each variant is to a device, and why: for `clef devices --variants`. */
+/* Lists for `clef devices --variants` how a device uses each variant, and why. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* The tuning database as text: <cache_dir>/tuning/KEY.txt, KEY a hash of the device, its driver and the
- * kernels' sources (tune_db.c).
+/* The tuning database as text: <cache_dir>/tuning/KEY.txt, where KEY is a hash of the device, its driver and
+ * the kernels' sources (tune_db.c).
  *
  *   clef-tuning 1
  *   # NAME; DRIVER
@@ -10,8 +10,8 @@
  *   SUM clblast KERNEL [PARAMETER=VALUE ..]
  *
  * SUM: FNV-1a (32 bits, hexadecimal) of the rest of its line. ROWS: one, few, many. NS: nanoseconds of a
- * product. ERROR: of the check, in millionths of what is allowed. Lines that do not read so are passed over,
- * and gone when the file is written next. */
+ * product. ERROR: error of the check, in millionths of the allowed error. Lines of another form are skipped,
+ * and lost when the file is written next. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -125,9 +125,9 @@ char *clef__tune_print(const clef_tune_db *db, const clef_device_info *device)
     return o.text;
 }
 
-/* ---- reading: nothing in the file is believed ------------------------------------------------ */
+/* ---- reading: everything in the file is checked -------------------------------------------- */
 
-/* Cuts the line at its blanks, in place. Returns how many words there are, -1 when too many. */
+/* Splits the line at its blanks, in place. Returns the number of words, -1 if there are too many. */
 static int split(char *line, char *words[MAX_WORDS])
 {
     int n = 0;
@@ -142,7 +142,7 @@ static int split(char *line, char *words[MAX_WORDS])
     return n;
 }
 
-/* A whole number in low .. high. */
+/* Parses an integer from low to high. */
 static int number(const char *word, int64_t low, int64_t high, int64_t *out)
 {
     char *end;
@@ -188,7 +188,7 @@ static int32_t find_row(const char *op, const char *name)
     return -1;
 }
 
-/* "NAME=VALUE" with VALUE from 0 on. Cuts it at the sign. */
+/* Parses "NAME=VALUE" with VALUE >= 0, and cuts the text at the sign. */
 static int assignment(char *word, int32_t *value)
 {
     char *sign = strchr(word, '=');
@@ -263,7 +263,7 @@ static int read_clblast(clef_clblast_tuning *t, char **words, int n)
            number(words[2], 1, INT64_MAX, &t->mflops_after);
 }
 
-/* 1 when the line was understood. */
+/* Returns 1 when the line is valid. */
 static int read_line(clef_tune_db *db, clef_clblast_tuning *clblast, const char *from, size_t n,
                      clef_status *status, clef_error *err)
 {
@@ -307,7 +307,7 @@ clef_status clef__tune_parse(clef_tune_db *db, const char *text, clef_error *err
     return s;
 }
 
-/* ---- for people ------------------------------------------------------------------------------ */
+/* ---- for users --------------------------------------------------------------------------------- */
 
 void clef__tune_key_text(const clef_tune_key *key, char out[CLEF_TUNE_KEY_BYTES])
 {
