@@ -1,0 +1,259 @@
+/* Passes over a graph, and the memory plan. */
+#define _POSIX_C_SOURCE 200809L /* open_memstream */
+#include "graph/memory.h"
+#include "graph/pass/pass.h"
+#include "graph_text.h"
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+static void fuses_attention(void **state)
+{
+    (void)state;
+    clef_graph *g = parse(layer_text);
+    optimize(g);
+    assert_int_equal(count_op(g, "attention"), 1);
+    assert_int_equal(count_op(g, "softmax"), 0);
+    assert_int_equal(count_op(g, "matmul"), 1); /* the projection, its bias within */
+    assert_int_equal(count_op(g, "add"), 0);
+    assert_int_equal(count_op(g, "copy"), 0); /* attention writes what the reshape wants */
+    assert_int_equal(count_op(g, "permute"), 1);
+    clef_graph_destroy(g);
+}
+
+static void tapped_weights_are_not_fused(void **state)
+{
+    (void)state;
+    clef_graph *g = parse(layer_text);
+    clef_output(g, "attention_0", clef_graph_find(g, "layer0.attention"));
+    optimize(g);
+    assert_int_equal(count_op(g, "attention"), 0);
+    assert_int_equal(count_op(g, "softmax"), 1);
+    clef_graph_destroy(g);
+}
+
+static void fuses_swiglu(void **state)
+{
+    (void)state;
+    clef_graph *g = parse("input g f32 [2, 3]\ninput u f32 [2, 3]\ns = silu(g)\ny = mul(u, s)\noutput y\n");
+    optimize(g);
+    assert_int_equal(count_op(g, "swiglu"), 1);
+    assert_int_equal(count_op(g, "silu"), 0);
+    assert_string_equal(clef_value_describe(clef_graph_find(g, "y")).op, "swiglu");
+    clef_graph_destroy(g);
+    g = parse(
+        "input g f32 [2, 3]\ninput u f32 [2, 3]\ns = silu(g)\ny = mul(u, s)\noutput y\noutput s\n"); /* s is
+                                                                                                        wanted
+                                                                                                        itself
+                                                                                                      */
+    optimize(g);
+    assert_int_equal(count_op(g, "swiglu"), 0);
+    clef_graph_destroy(g);
+}
+
+static void folds_constants(void **state)
+{
+    (void)state;
+    clef_graph *g = parse("input x f32 [3]\nconst a f32 [3] = 1, 2, 3\nconst b f32 [3] = 10, 20, 30\nc = "
+                          "mul(a, b)\nd = affine(c) scale=2 shift=1\n"
+                          "e = affine(x) scale=1\nf = reshape(e) : f32 [3]\ny = add(f, d)\noutput y\n");
+    optimize(g);
+    assert_int_equal(count_op(g, "mul") + count_op(g, "affine") + count_op(g, "reshape"), 0);
+    const clef_value *y = clef_graph_find(g, "y");
+    assert_int_equal(y->in[1]->kind, CLEF_CONSTANT);
+    const float *c = y->in[1]->data;
+    assert_true(c[0] == 21 && c[1] == 81 && c[2] == 181);
+    assert_ptr_equal(y->in[0], clef_graph_find(g, "x"));
+    clef_graph_destroy(g);
+}
+
+static void merges_and_drops(void **state)
+{
+    (void)state;
+    clef_graph *g = parse("input x f32 [3]\ninput unused f32 [3]\nweight w f32 [9]\na = gelu(x)\nb = "
+                          "gelu(x)\nc = relu(x)\ndead = exp(a)\n"
+                          "y = add(a, b)\nz = mul(y, c)\noutput z\n");
+    optimize(g);
+    assert_int_equal(count_op(g, "gelu"), 1);
+    assert_int_equal(count_op(g, "exp"), 0);
+    assert_null(clef_graph_find(g, "w"));
+    assert_null(clef_graph_find(g, "dead"));
+    assert_non_null(clef_graph_find(g, "unused")); /* an input is part of the interface */
+    const clef_value *y = clef_graph_find(g, "y");
+    assert_ptr_equal(y->in[0], y->in[1]);
+    clef_graph_destroy(g);
+}
+
+/* A read of a state keeps its place before the write; so does what looks as if it did nothing. */
+static void reads_stay_before_writes(void **state)
+{
+    static const struct {
+        const char *text, *op;
+    } cases[] = {
+        {"a = affine(k) scale=1\nw = cache_write(k, x)\ny = add(a, w)\noutput y\n", "affine"},
+        {"s = matmul(x, k) transpose_b=1\nw = cache_write(k, x)\np = softmax(s)\ny = matmul(p, x)\noutput "
+         "y\n",
+         "softmax"},
+        {"s = silu(k)\nw = cache_write(k, x)\ny = mul(s, x)\noutput y\n", "silu"},
+        {"weight b f32 [4]\nm = matmul(x, k)\nw = cache_write(k, x)\ny = add(m, b)\noutput y\n", "add"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[400];
+        snprintf(text, sizeof text, "input x f32 [1, 2, 4, 4]\nstate k f32 [1, 2, 4, 4]\n%s", cases[i].text);
+        clef_graph *g = parse(text);
+        optimize(g);
+        assert_int_equal(count_op(g, cases[i].op), 1);
+        clef_graph_destroy(g);
+    }
+}
+
+/* What looks like attention and cannot be done by it stays. */
+static void fuses_only_what_fits(void **state)
+{
+    static const struct {
+        const char *leaves, *attrs;
+    } cases[] = {
+        {"input q f32 [1, 1, 3, 8]\ninput k f32 [1, 4, 5, 8]\ninput v f32 [1, 4, 5, 8]\n", ""},
+        {"symbol H <= 4\ninput q f32 [1, H, 3, 8]\ninput k f32 [1, H, 5, 8]\ninput v f32 [1, H, 5, 8]\n", ""},
+        {"input q f32 [1, 4, 3, 8]\ninput k f32 [1, 4, 5, 8]\ninput v f32 [1, 4, 5, 8]\n", " scale=1e-30"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[400];
+        snprintf(
+            text, sizeof text,
+            "%ss = matmul(q, k) transpose_b=1 alpha=1e-30\np = softmax(s)%s\ny = matmul(p, v)\noutput y\n",
+            cases[i].leaves, cases[i].attrs);
+        clef_graph *g = parse(text);
+        optimize(g);
+        assert_int_equal(count_op(g, "attention"), 0);
+        clef_graph_destroy(g);
+    }
+}
+
+/* What is read of a state before and after a write is not the same. */
+static void keeps_order_of_states(void **state)
+{
+    (void)state;
+    clef_graph *g = parse("input x f32 [1, 1, 1, 4]\nstate k f32 [1, 1, 8, 4]\na = copy(k)\nw = "
+                          "cache_write(k, x)\nb = copy(w)\ny = sub(a, b)\noutput y\n");
+    optimize(g);
+    assert_int_equal(count_op(g, "copy"), 2);
+    assert_int_equal(count_op(g, "cache_write"), 1); /* an effect, though nothing uses its value */
+    clef_graph_destroy(g);
+}
+
+static void unknown_pass(void **state)
+{
+    (void)state;
+    clef_graph *g = parse(layer_text);
+    clef_error err;
+    assert_int_equal(clef_graph_optimize(g, "nosuch", &err), CLEF_E_NOT_FOUND);
+    assert_non_null(strstr(err.text, "nosuch"));
+    for (int32_t i = 0; clef_pass_name(i); i++)
+        assert_non_null(strstr(err.text, clef_pass_name(i)));
+    clef_graph_destroy(g);
+}
+
+static void verify_sees_damage(void **state)
+{
+    (void)state;
+    clef_graph *g = parse(layer_text);
+    clef_error err;
+    clef_graph_find(g, "layer0.q")->shape.dim[2].n = 31;
+    assert_int_equal(clef_graph_optimize(g, "verify", &err), CLEF_E_SHAPE);
+    assert_non_null(strstr(err.text, "layer0.q"));
+    clef_graph_destroy(g);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* No two values that live at the same time may share a byte, but where one took over the other's memory. */
+static void check_places(const clef_graph *g, const clef_memory *m, uint64_t chunk)
+{
+    for (int32_t i = 0; i < m->n_places; i++) {
+        const clef_place *p = &m->places[i];
+        if (!p->bytes)
+            continue;
+        assert_true(p->offset + p->bytes <= m->arena_bytes);
+        assert_true(p->offset / chunk == (p->offset + p->bytes - 1) / chunk);
+        for (int32_t j = 0; j < i; j++) {
+            const clef_place *q = &m->places[j];
+            const int apart = p->offset + p->bytes <= q->offset || q->offset + q->bytes <= p->offset;
+            int32_t owner = i;
+            while (owner != j && owner >= 0)
+                owner = m->places[owner].in_place_of;
+            if (q->bytes && !apart && owner != j && q->last >= p->first &&
+                clef__base(g->values[j]) == g->values[j]) {
+                int32_t a = i, b = j; /* both may have taken over the same block, one after the other */
+                while (m->places[a].in_place_of >= 0)
+                    a = m->places[a].in_place_of;
+                while (m->places[b].in_place_of >= 0)
+                    b = m->places[b].in_place_of;
+                if (a != b)
+                    fail_msg("%s and %s overlap", g->values[i]->name, g->values[j]->name);
+            }
+        }
+    }
+}
+
+static void memory_is_reused(void **state)
+{
+    (void)state;
+    clef_graph *g =
+        parse("input x f32 [1024]\na = gelu(x)\nb = exp(a)\nc = relu(b)\nd = add(c, x)\noutput d\n");
+    clef_memory m;
+    clef_error err;
+    assert_int_equal(clef__memory_plan(g, NULL, 128, 1 << 30, &m, &err), CLEF_OK);
+    assert_int_equal(m.arena_bytes, 4096); /* all in place */
+    assert_int_equal(m.sum_bytes, 4 * 4096);
+    check_places(g, &m, 1 << 30);
+    clef__memory_finish(&m);
+    clef_graph_destroy(g);
+}
+
+static void memory_keeps_what_is_needed(void **state)
+{
+    (void)state;
+    /* a is read again after b: b may not take its memory; outputs live to the end */
+    clef_graph *g = parse(
+        "input x f32 [1024]\na = gelu(x)\nb = exp(a)\nc = mul(a, b)\nd = relu(c)\noutput b\noutput d\n");
+    clef_memory m;
+    clef_error err;
+    assert_int_equal(clef__memory_plan(g, NULL, 128, 1 << 30, &m, &err), CLEF_OK);
+    check_places(g, &m, 1 << 30);
+    const int32_t a = clef_graph_find(g, "a")->id, b = clef_graph_find(g, "b")->id,
+                  d = clef_graph_find(g, "d")->id;
+    assert_true(m.places[a].offset != m.places[b].offset);
+    assert_true(m.places[d].offset != m.places[b].offset);
+    clef__memory_finish(&m);
+    clef_graph_destroy(g);
+}
+
+static void memory_of_a_layer(void **state)
+{
+    (void)state;
+    clef_graph *g = parse(layer_text);
+    clef_memory m;
+    clef_error err;
+    assert_int_equal(clef__memory_plan(g, NULL, 64, 4096, &m, &err), CLEF_OK); /* cut into small buffers */
+    check_places(g, &m, 4096);
+    clef__memory_finish(&m);
+    assert_int_equal(clef__memory_plan(g, NULL, 64, 1024, &m, &err), CLEF_E_LIMIT);
+    assert_null(m.places);
+    clef_graph_destroy(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fuses_attention),      cmocka_unit_test(tapped_weights_are_not_fused),
+        cmocka_unit_test(fuses_swiglu),         cmocka_unit_test(folds_constants),
+        cmocka_unit_test(merges_and_drops),     cmocka_unit_test(reads_stay_before_writes),
+        cmocka_unit_test(fuses_only_what_fits), cmocka_unit_test(keeps_order_of_states),
+        cmocka_unit_test(unknown_pass),         cmocka_unit_test(verify_sees_damage),
+        cmocka_unit_test(memory_is_reused),     cmocka_unit_test(memory_keeps_what_is_needed),
+        cmocka_unit_test(memory_of_a_layer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
