@@ -6,6 +6,7 @@
  *   -D ROW_BYTES  bytes of a prepared row, rounded up to a multiple of 64
  *   -D W_TYPE     dtype of w
  *   -D DOT        as in panel.h
+ *   -D PREFETCH   0: no hints to fetch the weight, where a core's own prefetcher does better (1 if missing)
  *   and those of panel_cpu_activations.h and panel_cpu_epilogue.h */
 #define WG 1
 #include "args.h"
@@ -16,6 +17,9 @@
 #if !defined(NT) || !defined(ROW_BYTES) || !defined(W_TYPE) || !defined(DOT)
 #  error "panel_cpu_gemv.cl needs NT, ROW_BYTES, W_TYPE and DOT"
 #endif
+#ifndef PREFETCH
+#  define PREFETCH 1
+#endif
 #define X_SPACE    STAGE_LOCAL
 #define ROWS_SPACE STAGE_LOCAL
 #define QUANTISE   IS_BLOCKS(W_TYPE)
@@ -24,7 +28,7 @@
 
 #if QUANTISE
 
-#  define STREAMS 1
+#  define STREAMS PREFETCH
 #  include "panel_products.h"
 
 INLINED void tile_sums(float16 acc[NT], global const uchar *w, const panel_args *a, uint tile,
@@ -58,10 +62,12 @@ INLINED void tile_sums(float16 acc[NT], global const ELEM(W_TYPE) *w, const pane
         for (int t = 0; t < NT; t++)
             s[c][t] = 0;
     for (; k + CHAINS <= a->k; k += CHAINS) {
+#  if PREFETCH
         global const uchar *ahead = (global const uchar *)(w + k * PANEL_ROWS) + FETCH_AHEAD;
-#  pragma unroll
+#    pragma unroll
         for (uint i = 0; i < CHAINS * PANEL_ROWS * sizeof *w; i += LINE_BYTES)
             FETCH(ahead + i);
+#  endif
 #  pragma unroll
         for (int c = 0; c < CHAINS; c++) {
             const float16 v = LOAD16(W_TYPE, w, (k + c) * PANEL_ROWS);

@@ -11,7 +11,8 @@ static int has_int8_activations(const clef_lowering *lo, const clef_value *n)
     return clef__is_int8(o);
 }
 
-/* groups: work-groups for each compute unit, where one launch takes a few rows (graph/lower/panel_cpu.c). */
+/* Tunables, where one launch takes a few rows (graph/lower/panel_cpu.c). groups: work-groups for each compute
+ * unit. prefetch: whether the kernel gives hints to fetch the weight ahead. */
 const clef_variant clef__panel_matmul_vnni = {
     .name = "vnni",
     .device_text = "a CPU with AVX-512 VNNI whose compiler takes it as assembly",
@@ -19,7 +20,7 @@ const clef_variant clef__panel_matmul_vnni = {
     .cap = CLEF_CAP(x86_vnni),
     .fits = has_int8_activations,
     .method = CLEF_DOT_VNNI,
-    .tunables = {{"groups", {1, 2, 4, 8, 16}}},
+    .tunables = {{"groups", {1, 2, 4, 8, 16}}, {"prefetch", {PANEL_NO_PREFETCH, PANEL_PREFETCH}}},
     .lower = clef__lower_panel_cpu};
 const clef_variant clef__panel_matmul_avxvnni = {
     .name = "avxvnni",
@@ -28,7 +29,7 @@ const clef_variant clef__panel_matmul_avxvnni = {
     .cap = CLEF_CAP(x86_avxvnni),
     .fits = has_int8_activations,
     .method = CLEF_DOT_AVXVNNI,
-    .tunables = {{"groups", {1, 2, 4, 8, 16}}},
+    .tunables = {{"groups", {1, 2, 4, 8, 16}}, {"prefetch", {PANEL_NO_PREFETCH, PANEL_PREFETCH}}},
     .lower = clef__lower_panel_cpu};
 const clef_variant clef__panel_matmul_avx2 = {
     .name = "avx2",
@@ -37,9 +38,10 @@ const clef_variant clef__panel_matmul_avx2 = {
     .cap = CLEF_CAP(x86_avx2),
     .fits = has_int8_activations,
     .method = CLEF_DOT_AVX2,
-    .tunables = {{"groups", {1, 2, 4, 8, 16}}},
+    .tunables = {{"groups", {1, 2, 4, 8, 16}}, {"prefetch", {PANEL_NO_PREFETCH, PANEL_PREFETCH}}},
     .lower = clef__lower_panel_cpu};
-const clef_variant clef__panel_matmul_portable = {.name = "portable",
-                                                  .method = CLEF_DOT_PORTABLE,
-                                                  .tunables = {{"groups", {1, 2, 4, 8, 16}}},
-                                                  .lower = clef__lower_panel_cpu};
+const clef_variant clef__panel_matmul_portable = {
+    .name = "portable",
+    .method = CLEF_DOT_PORTABLE,
+    .tunables = {{"groups", {1, 2, 4, 8, 16}}, {"prefetch", {PANEL_NO_PREFETCH, PANEL_PREFETCH}}},
+    .lower = clef__lower_panel_cpu};

@@ -59,6 +59,7 @@ typedef struct clef_caps {
     int32_t  x86_avx2;         /* AVX2, likewise; tested only without x86_vnni and x86_avxvnni */
     int32_t  x86_amx;          /* AMX with bf16, likewise, if the system lets the process use tiles; may be
                                   set together with x86_vnni */
+    int32_t  x86_amd;          /* a CPU by AMD: its own prefetcher does better than a kernel's hints */
     int32_t  short_loops;      /* the driver ends loops of a kernel after some 65,000 rounds; such a CPU is
                                   treated as a GPU */
     int32_t  opencl_version;   /* of the device, 10 * major + minor: 12, 30 */

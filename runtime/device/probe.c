@@ -40,7 +40,17 @@ static int host_has_amx(void)
         return 0;
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1) && clef__os_allow_tiles();
 }
+
+static int host_is_amd(void)
+{
+    return __builtin_cpu_is("amd") != 0;
+}
 #else
+static int host_is_amd(void)
+{
+    return 0;
+}
+
 static int host_has_amx(void)
 {
     return 0;
@@ -182,6 +192,7 @@ static const cap_name maskable[] = {
     {"x86_avxvnni", offsetof(clef_caps, x86_avxvnni)},
     {"x86_avx2", offsetof(clef_caps, x86_avx2)},
     {"x86_amx", offsetof(clef_caps, x86_amx)},
+    {"x86_amd", offsetof(clef_caps, x86_amd)},
     {"float_width", offsetof(clef_caps, float_width)},
 };
 
@@ -216,7 +227,7 @@ static clef_status mask(clef_caps *caps, clef_error *err)
             return clef__fail(err, CLEF_E_ARG,
                               "CLEF_CAPS: '%.*s', expected -NAME[,-NAME...] of cpu unified_memory fp16 fp64 "
                               "subgroups subgroup_shuffle int_dot nv_asm "
-                              "amd_dot arm_dot matrix command_buffer x86_vnni x86_avxvnni x86_avx2 x86_amx "
+                              "amd_dot arm_dot matrix command_buffer x86_vnni x86_avxvnni x86_avx2 x86_amx x86_amd "
                               "float_width, or +mma, +wmma, +dpas",
                               (int)n, at);
         if (cap)
@@ -250,6 +261,7 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     caps->x86_avxvnni = caps->is_cpu && host_has_avxvnni();
     caps->x86_avx2 = caps->is_cpu && host_has_avx2();
     caps->x86_amx = caps->is_cpu && host_has_amx();
+    caps->x86_amd = caps->is_cpu && host_is_amd();
     caps->nv_asm = caps->amd_dot = !caps->is_cpu;
     if (!caps->is_cpu && !caps->matrix) /* CLEF_AMD_DOT_*: the compiler knows which one */
         caps->matrix = CLEF_MATRIX_MMA;
