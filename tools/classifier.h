@@ -1,12 +1,12 @@
-/* What `clef classify` and `clef fill` share: a model with a head for it, on a device, and the text that
- * goes through. */
+/* What `clef classify` and `clef fill` share: a model with a head, on a device, and the text that it
+ * reads. */
 #ifndef CLEF_TOOLS_CLASSIFIER_H
 #define CLEF_TOOLS_CLASSIFIER_H
 
 #include "tools/common.h"
 #include "tools/progress.h"
 
-/** Options of both; the first member of their structs is called `common`. */
+/** Options of both commands; in their structs this member is called `common`. */
 typedef struct cli_classifier_options {
     const char *device, *split;
     int32_t     truncate, json, n_threads, quiet;
@@ -20,7 +20,7 @@ typedef struct cli_classifier_options {
     THREADS_OPTION(cli_classifier_options), DEVICES_OPTION(cli_classifier_options),                        \
     COMPILE_OPTIONS(cli_classifier_options), QUIET_OPTION(cli_classifier_options)
 
-/** Finished by cli_classifier_finish() in any state, zeroed too. */
+/** cli_classifier_finish() accepts it in any state, also zeroed. */
 typedef struct cli_classifier {
     clef_model           *model;
     const clef_tokenizer *tokenizer;
@@ -31,14 +31,14 @@ typedef struct cli_classifier {
     cli_progress        progress;
 } cli_classifier;
 
-/** CLI_GO_ON, or an exit code after a message. */
+/** Returns CLI_GO_ON, or an exit code after a message. */
 int  cli_classifier_open(cli_classifier *c, const cli_classifier_options *o, const char *path,
                          clef_head head);
 void cli_classifier_finish(cli_classifier *c);
-/** Encodes a text, or two (b not NULL), into c->text and runs it; *logits as of clef_classify(). */
+/** Encodes a text, or two (b not NULL), into c->text and runs the model. *logits as in clef_classify(). */
 int  cli_classifier_run(cli_classifier *c, const cli_classifier_options *o, const char *a, const char *b,
                         const float **logits);
-/** 1 for [CLS], [SEP] and their like. */
+/** 1 for special tokens such as [CLS] and [SEP]. */
 int  cli_classifier_is_mark(const cli_classifier *c, int32_t id);
 
 #endif

@@ -11,7 +11,7 @@
 int cli_fail(int exit_code, const char *format, ...)
 {
     va_list args;
-    fflush(stdout); /* what was written before stands before the message */
+    fflush(stdout); /* so that earlier output comes before the message */
     cli_terminal_clear_line();
     fputs("clef: ", stderr);
     va_start(args, format);
@@ -27,7 +27,7 @@ int cli_report(const clef_error *err)
     return cli_fail(err->status == CLEF_E_CANCELLED ? CLI_INTERRUPTED : CLI_FAILED, "%s", text);
 }
 
-/* ---- names and what was likely meant --------------------------------------------------------- */
+/* ---- names, and the closest name ------------------------------------------------------------- */
 
 /* The k-th name of "a,b,c" and its length; NULL beyond the last. */
 static const char *name_at(const char *names, int32_t k, size_t *n)
@@ -52,11 +52,11 @@ static int has_name(const char *names, const char *word, size_t n_word)
     return 0;
 }
 
-/* Edits that make b of a: a letter put in, taken out, replaced, or swapped with its neighbour (optimal string
- * alignment). */
+/* The number of edits that turn a into b: a letter inserted, removed, replaced, or swapped with its neighbour
+ * (optimal string alignment). */
 static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b)
 {
-    size_t rows[3][64]; /* rows[i % 3][j]: of a's first i letters to b's first j */
+    size_t rows[3][64]; /* rows[i % 3][j]: from a's first i letters to b's first j */
     if (n_a >= 64 || n_b >= 64)
         return 64;
     for (size_t i = 0; i <= n_a; i++) {
@@ -82,7 +82,7 @@ static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b)
 const char *cli_nearest(const char *word, const void *names, size_t stride, char out[64])
 {
     const size_t n_word = strlen(word);
-    size_t best = n_word < 4 ? 2 : 3; /* further off is no typing error */
+    size_t best = n_word < 4 ? 2 : 3; /* more edits are no typing error */
     const char *found = NULL;
     for (const char *row = names;; row += stride) {
         const char *list, *name;
@@ -135,7 +135,7 @@ static int parse_seed(const char *shown, const char *text, cli_seed *out)
     char *end;
     errno = 0;
     const unsigned long long x = strtoull(text, &end, 10);
-    if (strcmp(text, "-1") == 0) { /* as llama.cpp's users write "any" */
+    if (strcmp(text, "-1") == 0) { /* means "any" for users of llama.cpp */
         out->given = 0;
         return CLI_GO_ON;
     }
@@ -211,7 +211,7 @@ static const cli_option *find_letter(const cli_command *c, char letter)
     return NULL;
 }
 
-/* Flags of llama.cpp that many know by heart and that mean nothing here. */
+/* Flags of llama.cpp that many users know, and that have no meaning here. */
 static const char *const foreign_flags[] = {"-t",
                                             "--threads",
                                             "-tb",
@@ -272,8 +272,8 @@ static int unknown_flag(const cli_command *c, const char *arg, const char *word)
                     c->name, arg, c->name);
 }
 
-/* Splits argv[i], which begins with '-', into the option and its value; the value may be the next argument
- * (then *i moves on). */
+/* Splits argv[i], which begins with '-', into the option and its value. The value may be the next argument;
+ * then *i advances. */
 static int parse_flag(const cli_command *c, int argc, char **argv, int *i, void *options)
 {
     const char *arg = argv[*i], *value = NULL;

@@ -1,5 +1,5 @@
-/* The command line: each command has a table of its options; this reads argv by it and prints the help from
- * it. */
+/* The command line: each command has a table of its options, from which argv is parsed and the help is
+ * printed. */
 #ifndef CLEF_TOOLS_CLI_H
 #define CLEF_TOOLS_CLI_H
 
@@ -11,12 +11,12 @@
 
 /** Exit codes of the process. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
-/** What cli_parse() returns when the command should go on. */
+/** What cli_parse() returns when the command should run. */
 enum { CLI_GO_ON = -1 };
 
 enum { CLI_MAX_LIST = 64 };
 
-/** A flag that may be repeated: the texts in order, borrowed from argv. */
+/** The values of a flag that may be repeated, in order, borrowed from argv. */
 typedef struct cli_list {
     const char *items[CLI_MAX_LIST];
     int32_t     n;
@@ -30,7 +30,7 @@ typedef enum cli_type {
     CLI_TEXT,   /* const char *, borrowed */
     CLI_LIST,   /* cli_list */
     CLI_CHOICE, /* int32_t: the index in `choices` */
-    CLI_HEADING /* no option: `help` is the title of those that follow */
+    CLI_HEADING /* not an option: `help` is the title of the options after it */
 } cli_type;
 
 typedef struct cli_seed {
@@ -39,28 +39,28 @@ typedef struct cli_seed {
 } cli_seed;
 
 typedef struct cli_option {
-    const char        *names;   /* "n-predict,predict": the first is shown, the others are taken too; NULL
-                                   ends the table */
+    const char        *names;   /* "n-predict,predict": the first is shown, the others also work; NULL ends
+                                   the table */
     char               letter;  /* 0: none */
     cli_type         type;
-    const char        *value;   /* how the help calls its value: "N"; NULL for a switch */
+    const char        *value;   /* the name of its value in the help: "N"; NULL for a switch */
     const char        *help;    /* NULL: an internal option that no help shows */
-    size_t             offset;  /* in the command's options struct */
+    size_t             offset;  /* offset in the command's options struct */
     double             lo, hi;  /* INT, FLOAT */
     const char *const *choices; /* CHOICE: NULL ends them */
-    const char *(*choice)(int32_t i); /* TEXT: NULL, or value i of those that help and completions list; NULL
-                                         ends them */
-    const char        *env;     /* a variable that gives the default; NULL: none */
+    const char *(*choice)(int32_t i); /* TEXT: NULL, or returns value i of a list for help and completions;
+                                         NULL ends it */
+    const char        *env;     /* an environment variable with the default; NULL: none */
 } cli_option;
 
 typedef struct cli_command {
     const char         *name;
     const char         *usage;   /* "[MODEL] -p PROMPT" */
     const char         *summary; /* one line */
-    const char         *notes;   /* further lines of its help; NULL: none */
+    const char         *notes;   /* more lines for its help; NULL: none */
     const cli_option *options;
     int32_t             min_args, max_args;
-    const void         *defaults; /* of the options struct */
+    const void         *defaults; /* an options struct with the defaults */
     size_t              options_bytes;
     int (*run)(const void *options, int32_t n_args, char **args); /* returns the exit code */
 } cli_command;
@@ -69,25 +69,26 @@ typedef struct cli_command {
 #include "tools/commands.def"
 #undef COMMAND
 
-/** Reads argv[0 .. argc-1] (what follows the command's name) into `options`, which already hold the defaults.
- *  What is no option is moved to the front of argv, *n_args of it. `--` ends the options; "-" alone is an
- *  argument. CLI_GO_ON; CLI_OK when help was asked for and printed; CLI_USAGE after one line on stderr. */
+/** Parses argv[0 .. argc-1] (after the command's name) into `options`, which already hold the defaults.
+ *  Arguments that are not options are moved to the front of argv, *n_args of them. `--` ends the options; "-"
+ *  alone is an argument. Returns CLI_GO_ON; CLI_OK when help was asked for and printed; CLI_USAGE after one
+ *  line on stderr. */
 int cli_parse(const cli_command *command, int argc, char **argv, void *options, int32_t *n_args);
 
 /** Prints a command's help. */
 void cli_help(const cli_command *command, FILE *to);
 
-/** Of `names` (NULL ends them; each may be a list with commas) the one that `word` most likely meant, in
- *  `out`; NULL when none is near. names is read with a stride, so that it may be a member of an array of
+/** The name that `word` most likely means, copied to `out`; NULL when none is close. `names` ends with NULL;
+ *  each entry may be a list with commas. It is read with a stride, so that it may be a member of an array of
  *  structs. */
 const char *cli_nearest(const char *word, const void *names, size_t stride, char out[64]);
 
-/** Prints "clef: " and the sentence, one line, on stderr. */
+/** Prints "clef: " and the sentence as one line on stderr. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 int cli_fail(int exit_code, const char *format, ...);
-/** The same for what the library reported; returns CLI_FAILED (CLI_INTERRUPTED for CLEF_E_CANCELLED). */
+/** Prints an error of the library; returns CLI_FAILED (CLI_INTERRUPTED for CLEF_E_CANCELLED). */
 int cli_report(const clef_error *err);
 
 #endif

@@ -79,7 +79,7 @@ clef_status cli_error(clef_error *err, clef_status status, const char *format, .
     return status;
 }
 
-/* Reads to the end of `file`. The caller frees *out also on failure. */
+/* Reads `file` to its end. The caller frees *out, also on failure. */
 static int read_all(FILE *file, char **out, size_t *n_bytes)
 {
     size_t n = 0, capacity = 1 << 16;

@@ -1,18 +1,19 @@
-/* What several commands share: flags of the same meaning, and reading their files. */
+/* What several commands share: flags with the same meaning, and reading their files. */
 #ifndef CLEF_TOOLS_COMMON_H
 #define CLEF_TOOLS_COMMON_H
 
 #include "clef/clef.h"
 #include "tools/cli.h"
 
-/** "off", "on", "auto": by clef_pin. */
+/** "off", "on", "auto", in the order of clef_pin. */
 extern const char *const cli_pin_names[];
-/** "auto", "own", "clblast": by clef_gemm. */
+/** "auto", "own", "clblast", in the order of clef_gemm. */
 extern const char *const cli_gemm_names[];
-/** "auto", "f32", "f16", "q8_0": what a KV cache may hold. */
+/** "auto", "f32", "f16", "q8_0": types of the KV cache. */
 extern const char *const cli_kv_type_names[];
-/** The dtype of a choice of these. auto: f32 where most bytes of the weights are f32 or `exact` is asked for,
- *  or there is no model (NULL); else f16, which loses less than the weights lost. */
+/** The dtype of a choice of cli_kv_type_names. auto is f32 if most bytes of the weights are f32, if `exact`
+ *  is set, or if there is no model (NULL). Else it is f16, which loses less accuracy than the weights have
+ *  lost. */
 clef_dtype cli_kv_type(const clef_model *model, int32_t choice, int32_t exact);
 
 #define DEVICE_OPTION(options)                                                                       \
@@ -20,7 +21,7 @@ clef_dtype cli_kv_type(const clef_model *model, int32_t choice, int32_t exact);
      .offset = offsetof(options, device), .env = "CLEF_DEVICE",                                      \
      .help = "the OpenCL device: platform and number (0:1), a part of its name, or auto; see `clef " \
              "devices`"}
-/* Of commands that split a model over devices. */
+/* Options of commands that split a model over devices. */
 #define DEVICES_OPTION(options)                                                                         \
     {.names = "device", .letter = 'd', .type = CLI_TEXT, .value = "DEVICE",                             \
      .offset = offsetof(options, device), .env = "CLEF_DEVICE",                                         \
@@ -60,7 +61,7 @@ clef_dtype cli_kv_type(const clef_model *model, int32_t choice, int32_t exact);
     {.names = "strict", .type = CLI_SWITCH, .offset = offsetof(options, compile.strict),                   \
      .help = "fail if an op would run by another kernel than --gemm or CLEF_VARIANT name, or by a second " \
              "choice because the first failed its proof"}
-/* The options of commands that make plans; their struct has a clef_compile_opts called `compile`. */
+/* Options of commands that make plans; their struct has a clef_compile_opts called `compile`. */
 #define COMPILE_OPTIONS(options)                                                              \
     GEMM_OPTION(options), EXACT_OPTION(options), TUNE_OPTION(options), PROOF_OPTION(options), \
     STRICT_OPTION(options)
@@ -71,32 +72,33 @@ clef_dtype cli_kv_type(const clef_model *model, int32_t choice, int32_t exact);
     {.names = "model", .letter = 'm', .type = CLI_TEXT, .value = "MODEL",     \
      .offset = offsetof(options, model), .help = "another way to name MODEL"}
 
-/** The model that the command line names: the argument, else `flag`, else the one that comes with clef. NULL
- *  after a message. */
+/** The model that the command line names: the argument, else `flag`, else the bundled one. NULL after a
+ *  message. */
 const char *cli_model_path(const char *command, int32_t n_args, char **args, const char *flag);
 
-/** Which of the forms `names` (ended by NULL) is written: `format` where that is one (-1: not said), else
- *  what the file `out` ends in; names[0], text, for one that ends in nothing, in .txt or in .`text`, and for
- *  NULL, stdout. -1 after a message: CLI_USAGE. */
+/** The index of the output form in `names` (ended by NULL): `format` if it is set (-1: not), else by the
+ *  ending of the file `out`. names[0], text, is for files without an ending, for .txt and .`text`, and for
+ *  NULL (stdout). -1 after a message: CLI_USAGE. */
 int32_t cli_format_of(const char *command, const char *const *names, const char *text, int32_t format,
                       const char *out);
 
 /** 1 when the path names a graph in the text form (it ends in .clef). */
 int cli_is_graph_file(const char *path);
-/** Reads and parses such a file. */
+/** Reads and parses a graph file. */
 clef_status cli_graph_file_open(const char *path, clef_graph **out, clef_error *err);
 
 /** A device's notice (clef_device_opts): one line on stderr. */
 void cli_say_notice(void *user, const char *text);
-/** A line on stderr for each device: which it is. */
+/** Prints a line on stderr for each device, with its name. */
 void cli_say_device(clef_device *device);
-/** CLI_GO_ON where it is one device; else says that `what` is of one, and returns an exit code. */
+/** Returns CLI_GO_ON if it is a single device. Else says that `what` needs one device, and returns an exit
+ *  code. */
 int cli_one_device(clef_device *device, const char *command, const char *what);
-/** Opens what -d names, several devices too, and gives them what --split (NULL: not given) says. */
+/** Opens what -d names, also several devices, and sets their shares from --split (NULL: not given). */
 clef_status cli_devices_open(const char *which, const char *split, const clef_device_opts *opts,
                              clef_device **out, clef_error *err);
 
-/** Makes each value of the list an output of its name, where it is none yet. CLEF_E_NOT_FOUND names one that
+/** Makes each value of the list an output of its name, unless it is one. CLEF_E_NOT_FOUND names a value that
  *  is not in the graph. */
 clef_status cli_graph_tap(clef_graph *graph, const char *path, const cli_list *taps, clef_error *err);
 
@@ -110,9 +112,9 @@ __attribute__((format(printf, 3, 4)))
 #endif
 clef_status cli_error(clef_error *err, clef_status status, const char *format, ...);
 
-/** "[2, 8, 1024]" of numbers, in out. Returns out. */
+/** Writes "[2, 8, 1024]" to `out`, and returns it. */
 char *cli_dims_text(int32_t rank, const int64_t *dims, char out[96]);
-/** "5.6 MiB", in out. Returns out. */
+/** Writes "5.6 MiB" to `out`, and returns it. */
 char *cli_bytes_text(uint64_t n_bytes, char out[24]);
 
 #endif

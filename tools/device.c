@@ -1,4 +1,4 @@
-/* Opening what -d and --split name. */
+/* Opens the devices of -d and --split. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 enum { MAX_SHARES = 64 };
 
-/* "60,40" to numbers. */
+/* Parses "60,40". */
 static clef_status parse_split(const char *text, float shares[MAX_SHARES], int32_t *n, clef_error *err)
 {
     *n = 0;

@@ -1,18 +1,18 @@
-/* What `clef embed` and `clef similarity` share: a model that makes embeddings, on a device. */
+/* What `clef embed` and `clef similarity` share: a model that computes embeddings, on a device. */
 #ifndef CLEF_TOOLS_EMBEDDING_H
 #define CLEF_TOOLS_EMBEDDING_H
 
 #include "tools/common.h"
 #include "tools/progress.h"
 
-/** Options of both; the first members of their structs. */
+/** Options of both commands; their structs begin with these. */
 typedef struct cli_embedding_options {
     const char *device, *split;
     int32_t     pooling, normalize, n_batch, truncate, n_threads, quiet;
     clef_compile_opts compile;
 } cli_embedding_options;
 
-/** The names of --pooling by clef_pooling, and of --normalize by clef_normalize. */
+/** The names of --pooling in the order of clef_pooling, and of --normalize in that of clef_normalize. */
 extern const char *const cli_pooling_names[];
 extern const char *const cli_normalize_names[];
 
@@ -29,7 +29,7 @@ extern const char *const cli_normalize_names[];
     THREADS_OPTION(cli_embedding_options), DEVICES_OPTION(cli_embedding_options),                         \
     COMPILE_OPTIONS(cli_embedding_options), QUIET_OPTION(cli_embedding_options)
 
-/** Finished by cli_embedding_finish() in any state, zeroed too. */
+/** cli_embedding_finish() accepts it in any state, also zeroed. */
 typedef struct cli_embedding {
     clef_model    *model;
     clef_device   *device;
@@ -37,11 +37,11 @@ typedef struct cli_embedding {
     cli_progress progress;
 } cli_embedding;
 
-/** CLI_GO_ON, or an exit code after a message. */
+/** Returns CLI_GO_ON, or an exit code after a message. */
 int  cli_embedding_open(cli_embedding *e, const cli_embedding_options *o, const char *path);
 void cli_embedding_finish(cli_embedding *e);
-/** The embeddings of n texts in memory of their own, [n, n_dims], which the caller frees; n_tokens: NULL, or
- *  their tokens. */
+/** Computes the embeddings of n texts, [n, n_dims], which the caller frees. n_tokens: NULL, or set to the
+ *  number of their tokens. */
 int  cli_embedding_texts(cli_embedding *e, const cli_embedding_options *o, const clef_span *texts, int32_t n,
                          float **out, int64_t *n_tokens);
 

@@ -34,7 +34,7 @@ const char *cli_next_paragraph(const char **notes, size_t *n)
     return *n ? from : NULL;
 }
 
-/* As snprintf behind the `n` bytes that are there; returns how many there are then, at most capacity - 1. */
+/* Appends to the `n` bytes in the buffer, like snprintf. Returns the new length, at most capacity - 1. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 4, 5)))
 #endif

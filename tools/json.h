@@ -1,22 +1,22 @@
-/* Writing JSON text (RFC 8259). */
+/* Writes JSON text (RFC 8259). */
 #ifndef CLEF_TOOLS_JSON_H
 #define CLEF_TOOLS_JSON_H
 
 #include <stdint.h>
 #include <stdio.h>
 
-/** Writes `text` as a JSON string, quotes included; a byte that is no UTF-8 becomes U+FFFD. */
+/** Writes `text` as a JSON string with its quotes. A byte that is not UTF-8 becomes U+FFFD. */
 void cli_json_string(FILE *to, const char *text);
 /** Writes "[1, 2, 3]". */
 void cli_json_ints(FILE *to, const int32_t *x, int32_t n);
-/** Writes `, "key": "text"`, without the comma when *n_members was 0; counts it. */
+/** Writes `, "key": "text"`, without the comma if *n_members is 0, and counts the member. */
 void cli_json_member_text(FILE *to, int32_t *n_members, const char *key, const char *text);
-/** The same with a number: 9 digits of a fraction, all of a whole number, null where it is NaN or infinite.
- */
+/** Writes a member with a number: 9 digits of a fraction, all digits of an integer, null for NaN and
+ *  infinity. */
 void cli_json_member_number(FILE *to, int32_t *n_members, const char *key, double x);
-/** A fraction with that many digits; null where it is NaN or infinite, which JSON has not. */
+/** Writes a fraction with that many digits; null for NaN and infinity, which JSON cannot express. */
 void cli_json_number(FILE *to, double x, int digits);
-/** Only `, "key": `. */
+/** Writes only `, "key": `. */
 void cli_json_member(FILE *to, int32_t *n_members, const char *key);
 
 #endif

@@ -1,4 +1,4 @@
-/* Files that are replaced whole. */
+/* Writes files so that they are always complete. */
 #include "tools/output.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ void cli_xml_text(FILE *to, const char *text)
             fputc((unsigned char)*text < 0x20 ? ' ' : *text, to);
 }
 
-/* A name beside the file; NULL when out of memory. */
+/* A temporary name in the same folder; NULL when out of memory. */
 static char *temporary_of(const char *path)
 {
     enum { SUFFIX = 32 };
@@ -79,7 +79,7 @@ clef_status cli_output(const char *path, cli_writer write, void *user, clef_erro
 clef_status cli_output_check(const char *path, clef_error *err)
 {
     if (!path || !cli_terminal_can_replace(path))
-        return CLEF_OK; /* a link, a device, a pipe: opening one may change what stands behind it */
+        return CLEF_OK; /* a link, a device, a pipe: opening it may change what it refers to */
     char *temporary = temporary_of(path);
     if (!temporary)
         return cli_error(err, CLEF_E_NOMEM, "out of host memory");

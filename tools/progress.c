@@ -6,7 +6,7 @@
 #include "tools/terminal.h"
 
 enum { BAR_WIDTH = 30 };
-static const double bar_pause = 0.05, line_pause = 5.0; /* seconds between two showings */
+static const double bar_pause = 0.05, line_pause = 5.0; /* seconds between two updates */
 
 void cli_progress_init(cli_progress *p, int32_t quiet)
 {

@@ -1,5 +1,5 @@
-/* What the command needs of the operating system: terminals, interruption, files, a clock. One
- * implementation a system (terminal_posix.c); nothing else in tools/ includes a system header. */
+/* What the command needs from the operating system: terminals, interruption, files, a clock. Each system has
+ * one implementation (terminal_posix.c); nothing else in tools/ includes a system header. */
 #ifndef CLEF_TOOLS_TERMINAL_H
 #define CLEF_TOOLS_TERMINAL_H
 
@@ -9,34 +9,34 @@
 int cli_terminal_stderr(void);
 int cli_terminal_stdout(void);
 
-/** From now on the first Ctrl-C only sets what cli_terminal_interrupted() returns; the second one ends the
- *  process. */
+/** After this call the first Ctrl-C only sets the result of cli_terminal_interrupted(); the second one ends
+ *  the process. */
 void cli_terminal_catch_interrupt(void);
 int  cli_terminal_interrupted(void);
 
-/** Takes a progress line off the terminal before something else is written to stderr; does nothing when none
- *  is shown. */
+/** Removes a progress line from the terminal, before something else is written to stderr. Does nothing if
+ *  none is shown. */
 void cli_terminal_clear_line(void);
-/** Shows `line` in place of the one shown before (stderr must be a terminal). */
+/** Shows `line` in place of the previous one (stderr must be a terminal). */
 void cli_terminal_show_line(const char *line);
 
-/** 1 when a new file may be renamed to `path`: it is a plain file, or nothing. 0 for devices, pipes, links
- *  and folders. */
+/** 1 when a new file may be renamed to `path`: it is a plain file, or does not exist. 0 for devices, pipes,
+ *  links and folders. */
 int cli_terminal_can_replace(const char *path);
-/** The file that a link names, which the caller frees; NULL for anything else, and for a link to nothing. */
+/** The file that a link names, which the caller frees; NULL if it is not a link, or names nothing. */
 char *cli_terminal_link_target(const char *path);
 /** 1 when `path` is a folder. */
 int cli_terminal_is_folder(const char *path);
-/** Makes a folder where there is none, in one that is there; 0 and errno when that fails. */
+/** Makes a folder, unless it exists, inside an existing one. Returns 0 and sets errno when that fails. */
 int cli_terminal_make_folder(const char *path);
 
-/** Tells the library, by $CLEF_PROVER unless that is set, that this program can prove kernels
+/** Sets $CLEF_PROVER, unless it is set, to this program, which can prove kernels
  *  (clef_device_opts.prover). */
 void cli_terminal_offer_prover(void);
 
 /** Seconds since an arbitrary start; monotonic. */
 double cli_terminal_seconds(void);
-/** Peak resident memory of this process in bytes, 0 when unknown. */
+/** Peak resident memory of this process in bytes, 0 if unknown. */
 uint64_t cli_terminal_peak_rss(void);
 /** A number that differs from one process to the next. */
 uint64_t cli_terminal_entropy(void);

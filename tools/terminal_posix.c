@@ -32,7 +32,7 @@ static void on_interrupt(int signal_number)
 void cli_terminal_catch_interrupt(void)
 {
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
-    action.sa_flags |= (int)SA_RESETHAND; /* the second one finds the default action */
+    action.sa_flags |= (int)SA_RESETHAND; /* so that the second one has its default effect */
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
 }
@@ -92,7 +92,7 @@ uint64_t cli_terminal_peak_rss(void)
     if (getrusage(RUSAGE_SELF, &usage) != 0 || usage.ru_maxrss < 0)
         return 0;
 #ifdef __APPLE__
-    return (uint64_t)usage.ru_maxrss; /* bytes there, KiB elsewhere */
+    return (uint64_t)usage.ru_maxrss; /* in bytes there, in KiB elsewhere */
 #else
     return (uint64_t)usage.ru_maxrss * 1024;
 #endif

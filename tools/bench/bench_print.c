@@ -1,4 +1,5 @@
-/* The figures of `clef bench`: as JSON lines, and as a table with the share of the device's limits. */
+/* Prints the figures of `clef bench`: as JSON lines, or as a table with their share of the device's
+ * limits. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -57,7 +58,7 @@ static double rounded(double x)
     return round(x * 1000) / 1000;
 }
 
-/* Everything up to the value's unit; the caller adds members and ends the line. */
+/* Writes a line up to the value's unit; the caller adds members and ends it. */
 static int32_t begin_line(const bench *b, const char *what, double value, const char *unit)
 {
     int32_t n = 0;
@@ -125,8 +126,8 @@ static void print_device(const bench *b)
     }
 }
 
-/* Whether the model's products are of bytes: most of its weights lie in blocks, and activations may be
- * quantised too. */
+/* 1 if the model's products multiply bytes: most of its weights are in blocks, and activations may be
+ * quantised. */
 static int multiplies_bytes(const bench *b)
 {
     uint64_t blocks = 0, all = 0;
@@ -140,7 +141,7 @@ static int multiplies_bytes(const bench *b)
 
 double cli_bench_limit(const bench *b, const clef_device_speed *speed)
 {
-    enum { PLANES = 6 }; /* products of bf16 for one of f32 (cl/panel/panel_cpu_gemm_amx.cl) */
+    enum { PLANES = 6 }; /* products of bf16 for each product of f32 (cl/panel/panel_cpu_gemm_amx.cl) */
     const int bytes = multiplies_bytes(b);
     const double tiles = bytes ? speed->tile_gop_s : speed->tile_gop_s / (double)PLANES;
     const double vectors = bytes && speed->dot_gop_s > 0 ? speed->dot_gop_s : speed->mad_gflop_s;

@@ -1,4 +1,4 @@
-/* clef bench --product: what a matrix product of given sizes reaches, by whoever can do it. */
+/* clef bench --product: how fast each kernel multiplies matrices of given sizes. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +7,10 @@
 #include "tools/terminal.h"
 
 enum { MAX_SIDE = 65536 };
-static const double ROUND_SECONDS = 0.1; /* a round repeats the product until it lasts that long */
+static const double ROUND_SECONDS = 0.1; /* a round repeats the product until it takes this long */
 static const double MAX_ELEMENTS = 1e9;  /* of a matrix */
 
-/* x times a weight [N, K], which a plan may lay out as it likes, or times another input. */
+/* x times a weight [N, K], which a plan may repack, or times another input. */
 static const struct {
     const char *name;
     clef_dtype dtype;
@@ -36,9 +36,10 @@ typedef struct contest {
     void *encoded;      /* w in the weight's dtype */
 } contest;
 
-/* ---- what is asked for ----------------------------------------------------------------------- */
+/* ---- the products ---------------------------------------------------------------------------- */
 
-/* "MxNxK" at *text, up to a comma or the end, which *text is moved behind. 0 when it is something else. */
+/* Parses "MxNxK" at *text, up to a comma or the end, and moves *text after it. Returns 0 for any other
+ * text. */
 static int read_shape(const char **text, bench_product *p)
 {
     int32_t *const sides[] = {&p->m, &p->n, &p->k};
@@ -92,7 +93,7 @@ static const void *weight_bytes(void *user, const char *name, clef_dtype dtype, 
     return c->encoded;
 }
 
-/* One row of the result is the output, so that reading it costs nothing beside the product. */
+/* The output is one row of the result, so that reading it costs little compared with the product. */
 static clef_graph *make_graph(const bench_product *p, int i)
 {
     clef_graph *g = clef_graph_create();
@@ -119,7 +120,7 @@ static clef_status run(contest *c, int i, int32_t repeats, double *seconds, clef
     return status;
 }
 
-/* The kernel that takes the longest names who served. */
+/* Names the kernel with the longest launch. */
 static clef_status name_kernel(contest *c, int i, clef_error *err)
 {
     clef_launch_time times[8] = {{0}};
@@ -154,7 +155,7 @@ static clef_status enter(contest *c, int i, clef_error *err)
         return status;
     c->c[i].output = clef_plan_output(c->c[i].plan, "row");
     for (int round = 0; round < 2 && status == CLEF_OK;
-         round++) /* the first finishes what the driver left to do */
+         round++) /* the first round finishes the driver's delayed work */
         status = run(c, i, 1, &seconds, err);
     c->c[i].repeats =
         seconds < ROUND_SECONDS ? (int32_t)(ROUND_SECONDS / (seconds > 1e-5 ? seconds : 1e-5)) : 1;
@@ -162,7 +163,7 @@ static clef_status enter(contest *c, int i, clef_error *err)
     return status == CLEF_OK ? name_kernel(c, i, err) : status;
 }
 
-/* Round by round in turn: what disturbs one disturbs the others. */
+/* Runs the rounds of all contestants in turn, so that a disturbance affects all of them. */
 static clef_status compete(contest *c, clef_error *err)
 {
     const double flops = 2.0 * c->p.m * c->p.n * c->p.k;

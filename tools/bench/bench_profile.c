@@ -1,4 +1,4 @@
-/* `clef bench --profile`: which ops and which kernels a step's time goes to. */
+/* `clef bench --profile`: how a step's time is divided between ops and kernels. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,23 +8,23 @@
 
 enum { NAME_BYTES = 64 };
 
-/** A step's launches, entry by entry as their times. */
+/** A step's launches and their times, entry by entry. */
 typedef struct profiled {
     const clef_launch_info *launches;
     const clef_launch_time *times;
     int32_t n;
 } profiled;
 
-/** The name that launch i goes by in a table. */
+/** Writes the name of launch i in a table. */
 typedef void (*namer)(const profiled *s, int32_t i, char name[NAME_BYTES]);
 
-/** A line of a table: the launches of one name. */
+/** A line of a table: all launches with one name. */
 typedef struct group {
     char name[NAME_BYTES];
     int32_t n;
     double us, flops, bytes;
-    double least_us; /* what the device's limits allow */
-    double idle_us;  /* before its launches */
+    double least_us; /* the least time that the device's limits allow */
+    double idle_us;  /* the device's idle time before its launches */
 } group;
 
 static int by_time(const void *a, const void *b)
@@ -65,7 +65,7 @@ static const char *module_of_name(const char *name)
     return "other";
 }
 
-/* What stands behind a node's scopes: "attn.q" of "decoder.layer0.attn.q". */
+/* A node's name without its scopes: "attn.q" for "decoder.layer0.attn.q". */
 static const char *role_of(const char *node)
 {
     const char *at = strncmp(node, "encoder.", 8) == 0 || strncmp(node, "decoder.", 8) == 0 ? node + 8 : node;
@@ -92,7 +92,7 @@ static void kernel_of(const profiled *s, int32_t i, char name[NAME_BYTES])
     snprintf(name, NAME_BYTES, "%s", s->times[i].kernel);
 }
 
-/* Memory must be read and operations done; the slower of both. */
+/* The least time to read the memory or to do the operations, whichever is longer. */
 static double least_us(const bench *b, const clef_launch_time *t)
 {
     const double limit = cli_bench_limit(b, &b->speed);
@@ -108,7 +108,8 @@ static double idle_before(const clef_launch_time *times, int32_t i)
     return gap > 0 ? gap : 0;
 }
 
-/* `groups` has room for the step's launches. Returns how many there are, the longest first. */
+/* Groups the launches by name, the longest group first. `groups` has room for the step's launches. Returns
+ * their number. */
 static int32_t group_by(const bench *b, const profiled *s, namer name_of, group *groups)
 {
     int32_t n_groups = 0;
@@ -202,7 +203,7 @@ int cli_profile_step(const bench *b, const char *title, double seconds)
     return rc;
 }
 
-/* One step after one that does not count, from a cache of `depth` tokens. */
+/* Profiles one step after a step that does not count, from a cache of `depth` tokens. */
 static int profile_step(bench *b, const char *what, int32_t n_tokens, int32_t depth)
 {
     clef_error err = {0};

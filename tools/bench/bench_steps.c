@@ -1,4 +1,4 @@
-/* The steps that are measured: prompts fed, tokens generated, and what they cost. */
+/* The measured steps: feeding prompts, generating tokens, and their cost. */
 #include "tools/bench/bench.h"
 #include "tools/terminal.h"
 

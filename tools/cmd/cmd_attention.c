@@ -1,4 +1,4 @@
-/* clef attention: who looks at whom. */
+/* clef attention: which token attends to which. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* clef bench: how fast a model runs on a device, and how fast it could. */
+/* clef bench: how fast a model runs on a device, and what the device's limits allow. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -76,7 +76,7 @@ static int open_device(bench *b)
     return CLI_GO_ON;
 }
 
-/* What is measured, within the model's context. */
+/* Chooses the lengths to measure, within the model's context. */
 static int choose_sizes(bench *b)
 {
     const bench_options *o = b->o;
@@ -103,11 +103,11 @@ static int choose_sizes(bench *b)
     if (!b->ids)
         return cli_fail(CLI_FAILED, "bench: out of host memory");
     for (int32_t i = 0; i <= n; i++)
-        b->ids[i] = (int32_t)((7 * (int64_t)i + 3) % n_ids); /* any would do: each token costs the same */
+        b->ids[i] = (int32_t)((7 * (int64_t)i + 3) % n_ids); /* any ids will do: each token costs the same */
     return CLI_GO_ON;
 }
 
-/* Positions of the cache: what is fed, and a few to spare where the model has them. */
+/* Positions of the cache: the tokens that are fed, and a few more if the model has them. */
 static int32_t context_of(const bench *b)
 {
     const int32_t room = clef_model_hparams(b->model)->n_context, depth = b->o->depth + b->n_gen;
@@ -146,7 +146,7 @@ static int open_all(bench *b, const char *path)
     return CLI_GO_ON;
 }
 
-/* The model's part; the device may be measured afterwards. */
+/* Closes the model; the device may be measured afterwards. */
 static void close_model(bench *b)
 {
     cli_progress_finish(&b->progress);
@@ -182,7 +182,7 @@ static clef_status prefill_round(bench *b, double *seconds, double *flops, doubl
     return status == CLEF_OK ? cli_bench_interrupted(err) : status;
 }
 
-/* A round that does not count, in which the costs are added up; then those that do. */
+/* Runs a round that does not count, in which the costs are added up, then the rounds that count. */
 static clef_status measure(bench *b, bench_rate rate,
                            clef_status (*round)(bench *, double *, double *, double *, clef_error *),
                            clef_error *err)
@@ -234,9 +234,8 @@ static int bench_products(bench *b)
     return rc == CLI_GO_ON ? cli_bench_product(b) : rc;
 }
 
-/* What the devices are measured to do; of several, which work one after the other, each counts by the bytes
- * and operations of its layers.
- */
+/* Measured limits of the devices. Several devices work one after the other, so each is weighted by the bytes
+ * and operations of its layers. */
 static clef_status measure_limits(bench *b, clef_device_speed *out, clef_error *err)
 {
     clef_plan_stats of[MAX_DEVICES], all = clef_session_describe(b->session);
@@ -244,7 +243,7 @@ static clef_status measure_limits(bench *b, clef_device_speed *out, clef_error *
     for (const clef_plan *stage;
          n < MAX_DEVICES && (stage = clef_plan_stage(clef_session_plan(b->session, 0), n)); n++)
         of[n] = clef_plan_describe(stage);
-    clef_session_destroy(b->session); /* its memory goes before the device's is measured */
+    clef_session_destroy(b->session); /* releases its memory before the device is measured */
     b->session = NULL;
     clef_status status = clef_device_measure(b->device, out, err);
     if (n < 2 || status != CLEF_OK)
@@ -273,7 +272,7 @@ static int bench_model(bench *b, const char *path)
     clef_device_speed speed = {0};
     int rc = b->o->profile ? open_device(b) : CLI_GO_ON;
     if (rc == CLI_GO_ON && b->o->profile && clef_device_measure(b->device, &b->speed, &err) != CLEF_OK)
-        rc = cli_report(&err); /* before the model, which may leave no room for it */
+        rc = cli_report(&err); /* before the model is loaded, which may leave too little memory */
     if (rc == CLI_GO_ON)
         rc = open_all(b, path);
     if (rc == CLI_GO_ON && b->o->profile)

@@ -1,5 +1,4 @@
-/* clef cache: what the cache folder holds and what is set aside, whether the files are sound, and emptying
- * it. */
+/* clef cache: lists what the cache folder holds and what is set aside, checks the files, and removes them. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -21,7 +20,7 @@ static const cli_option cache_option_table[] = {
     {.names = NULL},
 };
 
-/* What `clear` calls the kinds, by clef_cache_kind. */
+/* Names of the kinds for `clear`, in the order of clef_cache_kind. */
 static const char *const kind_names[CLEF_CACHE_N_KINDS] = {"programs", "fused", "proofs",
                                                            "tuning",   "speed", "temporary"};
 
@@ -132,7 +131,7 @@ static int clear_aside(const char *dir)
     return CLI_OK;
 }
 
-/* Bits of the kinds named, or all; 0 after a message. */
+/* Bits of the named kinds, or of all; 0 after a message. */
 static uint32_t kinds_named(int32_t n_args, char **args)
 {
     uint32_t kinds = 0;

@@ -28,7 +28,7 @@ static int by_p(const void *a, const void *b)
     return x->p != y->p ? (x->p < y->p ? 1 : -1) : (x->class > y->class) - (x->class < y->class);
 }
 
-/* Probabilities of a row of logits, the likeliest first, in `out` [n_classes]. */
+/* Sorts a row of logits by probability, the likeliest first, into `out` [n_classes]. */
 static void rank(const cli_classifier *c, const float *logits, float *p, ranked *out)
 {
     const int32_t n = c->info.n_classes;
@@ -64,7 +64,7 @@ static void print_text(const cli_classifier *c, const ranked *r, int json)
         puts("]");
 }
 
-/* Each token but the marks, with its likeliest class. */
+/* Prints each token except special tokens, with its likeliest class. */
 static int print_tokens(const cli_classifier *c, const float *logits, float *p, ranked *r, int json)
 {
     int32_t n_printed = 0;

@@ -1,4 +1,4 @@
-/* clef compare: two runs side by side, value after value, up to the first that differs. */
+/* clef compare: compares two runs value by value, up to the first value that differs. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -43,17 +43,17 @@ static const cli_option compare_option_table[] = {
 };
 /* clang-format on */
 
-/** What a comparison holds; finished by close_all() in any state. */
+/** State of a comparison; close_all() accepts it in any state. */
 typedef struct compare {
     const compare_options *o;
     cli_forward_opts opts_b;
     cli_forward a, b;
     clef_tensor_file *reference;
-    const clef_value **list; /* of a's graph, a part of it at a time */
+    const clef_value **list; /* of a's graph, a part at a time */
     const char **names;
     value_data *va, *vb, *recorded;
     int32_t n_recorded, n_compared;
-    char *bad; /* the first value out of tolerance */
+    char *bad; /* name of the first value out of tolerance */
     double worst;
     clef_error not_saved; /* why */
 } compare;
@@ -83,8 +83,8 @@ static int is_same(const clef_value_info *a, const clef_value_info *b)
     return same;
 }
 
-/* Nodes by name, op and shape; weights may have other names and dtypes, as in a GGUF file of the same model.
- */
+/* Compares nodes by name, op and shape. Weights may have other names and dtypes, as in a GGUF file of the
+ * same model. */
 static clef_status check_same_graph(const compare *c, const char *path, clef_error *err)
 {
     const int32_t n_a = n_computed(c->a.graph), n_b = n_computed(c->b.graph);
@@ -106,7 +106,7 @@ static clef_status check_same_graph(const compare *c, const char *path, clef_err
                            c->o->model_b, path, n_a, n_b);
 }
 
-/* The other side runs what a runs: what a's decoder said is its input too. */
+/* The other side reads the same inputs as a, also what a's decoder generated. */
 static clef_status open_b(compare *c, const char *path, clef_error *err)
 {
     const compare_options *o = c->o;
@@ -161,7 +161,7 @@ static void close_all(compare *c)
     cli_forward_close(&c->a);
 }
 
-/* attention_L is what PyTorch's users call it. */
+/* attention_L is the name that PyTorch users know. */
 static clef_status read_reference(const compare *c, const char *name, value_data *out, clef_error *err)
 {
     char alias[64] = "";
@@ -224,7 +224,7 @@ static clef_status look_at(compare *c, const clef_value *node, value_data *a, va
     return error <= (double)c->o->tol ? CLEF_OK : keep_bad(c, a->name, error, b, err);
 }
 
-/* The next part of the graph's values, of both sides. */
+/* Compares the next part of both graphs' values. */
 static clef_status walk_part(compare *c, int32_t n, clef_error *err)
 {
     for (int32_t i = 0; i < n; i++)
@@ -244,7 +244,7 @@ static clef_status walk_part(compare *c, int32_t n, clef_error *err)
     return status;
 }
 
-/* The values, and what they are of, as --in reads it. */
+/* Writes the values, and the inputs in the form of --in. */
 static clef_status write_record(const compare *c, clef_error *err)
 {
     const struct {

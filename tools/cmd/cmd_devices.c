@@ -1,4 +1,4 @@
-/* clef devices: the OpenCL devices, what each can do, and which one clef would take. */
+/* clef devices: lists the OpenCL devices, what each can do, and which one clef uses by default. */
 #include <inttypes.h>
 
 #include "tools/common.h"
@@ -25,7 +25,7 @@ static const cli_option devices_option_table[] = {
     {.names = NULL},
 };
 
-/* Whether the best device, opened for a moment, is this one. */
+/* The best device, which is found by opening it for a moment. */
 typedef struct choice {
     int32_t platform, index;
 } choice;
@@ -75,7 +75,7 @@ static void print_device(const clef_device_info *d, int chosen)
         printf("     refused: %s\n", d->refused);
 }
 
-/* How a device's speed came to be known. */
+/* The source of a device's speed. */
 typedef enum speed_from { SPEED_UNKNOWN, SPEED_KEPT, SPEED_NOW } speed_from;
 static const char *const speed_names[] = {"unknown", "kept", "now"};
 
@@ -127,7 +127,7 @@ static void print_speed_json(clef_device *device, int measure)
     putchar('}');
 }
 
-/* Its unit that multiplies small matrices, and what of. */
+/* Its unit for small matrices, and the types that it multiplies. */
 static const char *unit_of(const clef_caps *caps, char text[64])
 {
     static const char *const names[] = {NULL, "mma", "wmma", "dpas"}, *const types[] = {"bytes", "halves",
@@ -143,7 +143,7 @@ static const char *unit_of(const clef_caps *caps, char text[64])
     return text;
 }
 
-/* What is known only of a device that was opened. One that does not open says why, in its place. */
+/* Prints what is only known of an opened device. If it does not open, prints the reason. */
 static void print_opened(const clef_device_info *d, const devices_options *o)
 {
     char which[32], unit[64];
@@ -164,7 +164,7 @@ static void print_opened(const clef_device_info *d, const devices_options *o)
         printf("     %s\n", err.text);
 }
 
-/* The same as members of the device's object. */
+/* print_opened() as members of the device's object. */
 static void print_opened_json(const clef_device_info *d, const devices_options *o, int32_t *n)
 {
     char which[32], unit[64];

@@ -1,4 +1,4 @@
-/* clef embed: texts to vectors. */
+/* clef embed: computes vectors of texts. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,14 +35,14 @@ static const cli_option embed_option_table[] = {
 };
 /* clang-format on */
 
-/** The texts: of the command line, and lines of a file that is held here. */
+/** The texts of the command line, and the lines of a file, whose bytes are kept here. */
 typedef struct texts {
     clef_span *spans;
     int32_t n;
     char *file;
 } texts;
 
-/* A line ends with \n or \r\n; the last one may do without. */
+/* Lines end with \n or \r\n; the last one may have no end. */
 static int add_lines(texts *t, size_t n_bytes)
 {
     size_t n = 0;
@@ -81,7 +81,7 @@ static int collect(texts *t, const embed_options *o, int32_t n_args, char **args
     return rc;
 }
 
-/* ---- what is written ------------------------------------------------------------------------- */
+/* ---- output ----------------------------------------------------------------------------------- */
 
 static void write_row(FILE *to, const float *row, int32_t d, const char *between)
 {
@@ -89,7 +89,7 @@ static void write_row(FILE *to, const float *row, int32_t d, const char *between
         fprintf(to, "%s%.9g", i ? between : "", (double)row[i]);
 }
 
-/* A reply of POST /v1/embeddings (platform.openai.com/docs/api-reference/embeddings). */
+/* Writes a reply of POST /v1/embeddings (platform.openai.com/docs/api-reference/embeddings). */
 static void write_json(FILE *to, const char *model, const float *rows, int32_t n, int32_t d, int64_t n_tokens)
 {
     fputs("{\"object\": \"list\", \"data\": [", to);
@@ -127,7 +127,7 @@ static int write_result(const embed_options *o, const char *model, const float *
     return CLI_OK;
 }
 
-/* How fast it is once kernels and plans are made; tokenising counts. */
+/* Measures the speed once kernels and plans are made; tokenising is included. */
 static int measure(cli_embedding *e, const embed_options *o, const texts *t)
 {
     double best = 0;

@@ -1,4 +1,4 @@
-/* clef eval: tensors in, tensors out; through a model, or through a graph in the text form. */
+/* clef eval: computes output tensors from input tensors, through a model or a graph in the text form. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,16 +42,16 @@ static const cli_option eval_option_table[] = {
 };
 /* clang-format on */
 
-/** A tensor of IN with its bytes as the graph wants them. */
+/** A tensor of IN, with its bytes as the graph needs them. */
 typedef struct feed {
-    char *name; /* of our own: the graph is optimised before it is used */
+    char *name; /* a copy, because the graph is optimised before it is used */
     void *data;
     size_t n_bytes;
 } feed;
 
 enum { MAX_FEEDS = 256 };
 
-/** What an evaluation holds; finished by eval_finish() in any state. */
+/** State of an evaluation; eval_finish() accepts it in any state. */
 typedef struct eval {
     const eval_options *o;
     const char *path;
@@ -62,12 +62,12 @@ typedef struct eval {
     clef_plan *plan;
     feed feeds[MAX_FEEDS];
     int32_t n_feeds;
-    feed *weights; /* of a text graph: those that IN has in another dtype */
+    feed *weights; /* of a text graph: weights that IN has in another dtype */
     int32_t n_weights;
-    int64_t symbols[CLEF_MAX_SYMBOLS];   /* symbol i + 1; 0: no input says */
-    char *symbol_from[CLEF_MAX_SYMBOLS]; /* the input that said it */
+    int64_t symbols[CLEF_MAX_SYMBOLS];   /* values of symbols i + 1; 0: no input sets it */
+    char *symbol_from[CLEF_MAX_SYMBOLS]; /* the input that set it */
     row_uses rows;
-    int32_t n_outputs; /* the user's; the graph has those of `rows` behind them */
+    int32_t n_outputs; /* outputs that the user asked for; those of `rows` come after them */
     clef_tensor_info *results;
     int32_t n_results;
 } eval;
@@ -89,7 +89,8 @@ static size_t count_of(const clef_tensor_info *t)
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* Dims of the file's tensor against the graph's shape: numbers must agree, symbols take their values. */
+/* Matches the dims of a file's tensor with the graph's shape: numbers must be equal, symbols get their
+ * values. */
 static clef_status match_shape(eval *e, const char *kind, const clef_value_info *v,
                                const clef_tensor_info *came, clef_error *err)
 {
@@ -128,7 +129,7 @@ static clef_status match_shape(eval *e, const char *kind, const clef_value_info 
     return CLEF_OK;
 }
 
-/* Tensor `index` of IN as `dtype`, in memory of its own. */
+/* Reads tensor `index` of IN as `dtype`, into its own memory. */
 static clef_status load_tensor(eval *e, int32_t index, clef_dtype dtype, void **out, size_t *n_bytes,
                                clef_error *err)
 {
@@ -180,7 +181,7 @@ out:
     return status;
 }
 
-/* Reads what IN holds for an input. */
+/* Reads an input from IN. */
 static clef_status add_feed(eval *e, const clef_value_info *v, int32_t index, clef_error *err)
 {
     const clef_tensor_info t = clef_tensor_file_get(e->in, index);
@@ -198,7 +199,8 @@ static clef_status add_feed(eval *e, const clef_value_info *v, int32_t index, cl
     return f->name ? CLEF_OK : cli_error(err, CLEF_E_NOMEM, "out of host memory");
 }
 
-/* Each input of the graph from IN; what IN does not hold is zeros for `pos`, an error for any other. */
+/* Reads each input of the graph from IN. If IN does not have it, `pos` is zeros; any other missing input is
+ * an error. */
 static clef_status collect_feeds(eval *e, clef_error *err)
 {
     for (int32_t i = 0; i < clef_graph_n_values(e->graph); i++) {
@@ -242,7 +244,7 @@ static clef_status check_model_inputs(const eval *e, clef_error *err)
     return CLEF_OK;
 }
 
-/* The model's graph for exactly the B sequences of T tokens that IN holds. */
+/* Builds the model's graph for exactly the B sequences of T tokens in IN. */
 static clef_status build_model(eval *e, clef_error *err)
 {
     clef_status status = clef_model_open(e->path, &e->model, err);
@@ -278,7 +280,7 @@ static clef_status build_model(eval *e, clef_error *err)
     return status == CLEF_OK ? collect_feeds(e, err) : status;
 }
 
-/* Compares each weight that IN has with the graph's; converts it where the dtype is another. */
+/* Compares each weight in IN with the graph's, and converts it if its dtype differs. */
 static clef_status collect_weights(eval *e, clef_error *err)
 {
     const int32_t n = clef_graph_n_values(e->graph);
@@ -289,7 +291,7 @@ static clef_status collect_weights(eval *e, clef_error *err)
         const clef_value_info v = clef_value_describe(clef_graph_value(e->graph, i));
         const int32_t index = v.kind == CLEF_WEIGHT ? clef_tensor_file_find(e->in, v.name) : -1;
         if (index < 0)
-            continue; /* the plan says what is missing, if it is needed */
+            continue; /* the plan reports a missing weight, if it is needed */
         const clef_tensor_info t = clef_tensor_file_get(e->in, index);
         clef_status status = match_shape(e, "weight", &v, &t, err);
         if (status == CLEF_OK && t.dtype != v.dtype) {
@@ -318,8 +320,8 @@ static clef_status build_text_graph(eval *e, clef_error *err)
     return status == CLEF_OK ? collect_feeds(e, err) : status;
 }
 
-/* Ids and positions of IN that are no rows are errors before the run; those that the graph computes are found
- * after it. */
+/* Ids and positions in IN that are out of range are errors before the run; those that the graph computes are
+ * found after it. */
 static clef_status check_row_numbers(eval *e, clef_error *err)
 {
     e->n_outputs = clef_graph_n_outputs(e->graph);
@@ -334,7 +336,7 @@ static clef_status check_row_numbers(eval *e, clef_error *err)
     return status;
 }
 
-/* A clef_weight_source for text graphs, whose shapes collect_weights() has compared. */
+/* A clef_weight_source for text graphs, after collect_weights() has compared the shapes. */
 static const void *weight_of_file(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
 {
     const eval *e = user;
@@ -361,7 +363,7 @@ static clef_status bind_and_write(eval *e, clef_error *err)
     }
     for (int32_t i = 0; status == CLEF_OK && i < e->n_feeds; i++) {
         const int32_t input = clef_plan_input(e->plan, e->feeds[i].name);
-        if (input >= 0) /* a pass may have found that nothing needs it */
+        if (input >= 0) /* a pass may have removed an unused input */
             status = clef_plan_write(e->plan, input, e->feeds[i].data, e->feeds[i].n_bytes, err);
     }
     const int32_t pos = e->model ? clef_plan_input(e->plan, "pos") : -1;
@@ -375,8 +377,8 @@ static clef_status bind_and_write(eval *e, clef_error *err)
     return status;
 }
 
-/* Of a model only the logits and what was tapped; argmax is for generation. FILE.npy has room for one: what
- * was tapped. */
+/* For a model reads only the logits and the tapped values; argmax is for generation. FILE.npy holds one
+ * value: the tapped one. */
 static clef_status read_outputs(eval *e, clef_error *err)
 {
     const cli_list *taps = &e->o->taps;

@@ -1,4 +1,4 @@
-/* clef fill: what stands at a text's masked places. */
+/* clef fill: predicts the words at a text's masked places. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +23,10 @@ static const cli_option fill_option_table[] = {
 };
 /* clang-format on */
 
-/* How models write a masked place. A text may use any of them. */
+/* How models write a mask. A text may use any of these. */
 static const char *const masks[] = {"<mask>", "[MASK]", "<|mask|>"};
 
-/* The text with the model's own mask for each other one, in new memory; NULL when there is none. */
+/* Copies the text, with every mask replaced by the model's own; NULL when out of memory. */
 static char *with_own_masks(const char *text, const char *own)
 {
     size_t n = strlen(text), n_own = strlen(own), at = 0;
@@ -46,7 +46,7 @@ static char *with_own_masks(const char *text, const char *own)
     return out;
 }
 
-/* The id of the model's mask, and how it is written. */
+/* The id of the model's mask, and its text. */
 static int find_mask(const cli_classifier *c, int32_t *id, const char **own)
 {
     *id = clef_tokenizer_role(c->tokenizer, CLEF_ROLE_MASK);
@@ -61,7 +61,7 @@ static int find_mask(const cli_classifier *c, int32_t *id, const char **own)
     return cli_fail(CLI_FAILED, "fill: the tokenizer of %s has no mask token", clef_model_path(c->model));
 }
 
-/* The n_best likeliest of p [n], the first of equals first, by as many walks: n_best is small. */
+/* The n_best likeliest of p [n], the first of equals first, in n_best passes, because n_best is small. */
 static void best_of(const float *p, int32_t n, int32_t n_best, int32_t *out)
 {
     for (int32_t k = 0; k < n_best; k++) {
@@ -99,8 +99,8 @@ static int print_candidate(const cli_classifier *c, int32_t place, int32_t id, f
     return status == CLEF_OK ? CLI_OK : cli_report(&err);
 }
 
-/* The candidates of each masked place: lines, with an empty one between places; in JSON a list, or a list of
- * lists. */
+/* Prints the candidates of each masked place: lines, with an empty line between places; in JSON a list, or a
+ * list of lists. */
 static int print_places(const cli_classifier *c, const fill_options *o, int32_t mask, const float *logits,
                         float *p, int32_t *best)
 {

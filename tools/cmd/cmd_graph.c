@@ -1,4 +1,4 @@
-/* clef graph: a model's graph, written. */
+/* clef graph: writes a model's graph. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ typedef struct graph_options {
 
 static const graph_options graph_defaults = {.format = -1};
 
-/** What is written. */
+/** What to write, and how. */
 typedef struct graph_job {
     const graph_options *o;
     const char *path;
@@ -80,7 +80,7 @@ static const char *const format_names[] = {"text", "json", "dot", "onnx", "svg",
 static clef_status (*const writers[])(const graph_job *, FILE *, clef_error *) = {
     as_text, as_json, as_dot, as_onnx, as_svg, as_png, as_html};
 static const char *const beside_names[] = {"inside", "beside", NULL};
-static const char *const part_names[] = {"whole", "encoder", "decoder", NULL}; /* as clef_part counts */
+static const char *const part_names[] = {"whole", "encoder", "decoder", NULL}; /* in the order of clef_part */
 
 /* clang-format off */
 #define AT(field) .offset = offsetof(graph_options, field)
@@ -121,7 +121,7 @@ static const cli_option graph_option_table[] = {
 };
 /* clang-format on */
 
-/* Passes beyond drop make ops that ONNX has not. */
+/* The passes after drop make ops that ONNX does not have. */
 static cli_graph_source source_of(const graph_options *o)
 {
     const int is_onnx = o->format == ONNX_FORMAT;
@@ -142,7 +142,7 @@ static clef_status write_graph(void *user, FILE *to, clef_error *err)
     return writers[job->o->format](job, to, err);
 }
 
-/* The weights' file is open: the graph's file is written meanwhile. */
+/* The file of the weights is open while the graph's file is written. */
 static clef_status write_both(void *user, FILE *to, clef_error *err)
 {
     graph_job job = *(const graph_job *)user;
@@ -230,7 +230,7 @@ static clef_status write_profiled(graph_job *job, clef_error *err)
     return status;
 }
 
-/* It writes text alone, of graphs with their own bounds. */
+/* A diff is text, of graphs with their own bounds. */
 static int run_diff(const graph_options *o, char **args)
 {
     const char *extra = o->format > 0         ? "--format"

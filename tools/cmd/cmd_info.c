@@ -1,4 +1,4 @@
-/* clef info: what a model file holds. */
+/* clef info: shows what a model file holds. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -18,12 +18,12 @@ static const cli_option info_option_table[] = {
     {.names = NULL},
 };
 
-/* The hyperparameters as rows of names and numbers; those an architecture does not have stay 0 and are left
+/* The hyperparameters as rows of names and numbers. Those that an architecture does not have are 0 and left
  * out. */
 typedef struct row {
     const char *name;
     double x;
-    int32_t always; /* 0 says something too */
+    int32_t always; /* 1: 0 is a value, too */
 } row;
 
 enum { MAX_ROWS = 24 };

@@ -1,4 +1,4 @@
-/* clef logits: what a model expected at each position of a text, and how surprised it was. */
+/* clef logits: what a model predicted at each position of a text, and how surprising the token was. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static const cli_option logits_option_table[] = {
 };
 /* clang-format on */
 
-/* Fills a place from the logits x of those who spoke of it. */
+/* Fills a place from its logits x. */
 static void score(logits_place *place, const float *x, int32_t n_vocab, int32_t n_top)
 {
     double sum = 0;

@@ -42,7 +42,7 @@ static const cli_option perplexity_option_table[] = {
 };
 /* clang-format on */
 
-/** What an evaluation holds; finished by close_all() in any state. */
+/** State of an evaluation; close_all() accepts it in any state. */
 typedef struct work {
     const perplexity_options *o;
     const char *file;
@@ -50,20 +50,20 @@ typedef struct work {
     clef_device *device;
     clef_plan *plan;
     cli_progress progress;
-    int32_t *ids;       /* the text's tokens; in half mode after BOS, where the model wants one */
-    int32_t n_ids, bos; /* bos -1: windows begin without */
+    int32_t *ids;       /* the text's tokens; in half mode after BOS, if the model uses it */
+    int32_t n_ids, bos; /* bos -1: windows begin without it */
     int32_t n_context, step, n_vocab, n_windows;
     int32_t *input, *target; /* of a window: target[i] follows input[i]; -1: not scored */
     float *logits;           /* [step, n_vocab] */
     float *nats;             /* of each scored token */
     int64_t n_scored;
-    double sum, sum_squares; /* of -log p, in nats */
+    double sum, sum_squares; /* sums of -log p and its square, in nats */
     double seconds;
 } work;
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
-/* Whether the model's own tokenizer begins every text with BOS. */
+/* Finds out if the model's own tokenizer puts BOS before every text. */
 static clef_status find_bos(work *w, const clef_tokenizer *tok, clef_error *err)
 {
     int32_t *ids = NULL, n = 0;
@@ -93,7 +93,7 @@ static clef_status encode(work *w, const clef_tokenizer *tok, const char *text, 
     return status;
 }
 
-/* How many windows the text makes. */
+/* Counts the windows of the text. */
 static clef_status count_windows(work *w, clef_error *err)
 {
     const int32_t n_targets = w->bos >= 0 ? w->n_ids : w->n_ids - 1;
@@ -110,7 +110,7 @@ static clef_status count_windows(work *w, clef_error *err)
     return CLEF_OK;
 }
 
-/* Fills input and target of window k and returns how many tokens are fed. */
+/* Fills input and target of window k, and returns the number of tokens to feed. */
 static int32_t make_window(const work *w, int32_t k)
 {
     const int32_t first = k * w->n_context, rest = w->n_ids - first, n_context = w->n_context;
@@ -227,7 +227,7 @@ static double negative_log(const float *x, int32_t n, int32_t target)
     return log(sum) + (double)most - (double)x[target];
 }
 
-/* Tokens `at` to `at + n` of the window. */
+/* Scores tokens `at` to `at + n` of the window. */
 static clef_status score_step(work *w, int32_t at, int32_t n, clef_error *err)
 {
     clef_plan *p = w->plan;

@@ -1,4 +1,4 @@
-/* clef plan: the memory that a model will take, before anything is loaded. */
+/* clef plan: the memory that a model needs, before anything is loaded. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static const cli_option plan_option_table[] = {
 };
 /* clang-format on */
 
-/** What the command holds; finished by close_all() in any state. */
+/** State of the command; close_all() accepts it in any state. */
 typedef struct work {
     const plan_options *o;
     clef_device *device;
@@ -54,7 +54,7 @@ typedef struct work {
     memory_plan plan;
 } work;
 
-/* How many bytes of the arena live at each value. */
+/* Adds up the bytes of the arena that are in use at each value. */
 static clef_status find_peak(memory_part *p, clef_error *err)
 {
     uint64_t *live = calloc((size_t)p->n_values + 2, sizeof *live), now = 0;
@@ -63,7 +63,7 @@ static clef_status find_peak(memory_part *p, clef_error *err)
     for (int32_t i = 0; i < p->n_tensors; i++) {
         const clef_plan_tensor *t = &p->tensors[i];
         const int32_t last = t->last < p->n_values ? t->last : p->n_values;
-        if (t->in_place_of) /* the first of a chain lives as long as all of it */
+        if (t->in_place_of) /* the first of a chain lives as long as the whole chain */
             continue;
         live[t->first] += t->bytes;
         live[last + 1] -= t->bytes;
@@ -98,7 +98,7 @@ static clef_status add_stage(memory_plan *m, const char *name, const clef_plan *
     return find_peak(p, err);
 }
 
-/* A part for each device. */
+/* Adds a part for each device. */
 static clef_status add_part(memory_plan *m, const char *name, const clef_plan *plan, clef_error *err)
 {
     clef_status status = CLEF_OK;
@@ -156,7 +156,7 @@ static clef_status make_plan(work *w, const char *path, clef_error *err)
     if (status == CLEF_OK)
         status = clef_model_build(w->model, &build, &graph, err);
     if (status == CLEF_OK && !clef_graph_find(graph, "pos") &&
-        !hp->n_decoder_layers) { /* no cache: whole texts */
+        !hp->n_decoder_layers) { /* no cache: it runs whole texts */
         status = clef_graph_optimize(graph, NULL, err);
         if (status == CLEF_OK)
             status = plan_encoder(w, graph, err);

@@ -1,4 +1,4 @@
-/* clef quantize and clef convert: a model as a GGUF file, its weights coded anew or kept. */
+/* clef quantize and clef convert: write a model as a GGUF file, with its weights quantised or unchanged. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ static void show_note(void *user, const char *text)
     fprintf(stderr, "clef: %s\n", text);
 }
 
-/* Opens what was written and shows its size. */
+/* Opens the written file and shows its size. */
 static int show_result(const clef_model *from, const char *path, int32_t quiet)
 {
     clef_error err = {0};

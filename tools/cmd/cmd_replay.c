@@ -1,4 +1,4 @@
-/* clef replay: runs a node again that `clef compare` saved. */
+/* clef replay: runs a node that `clef compare` saved. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

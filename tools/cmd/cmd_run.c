@@ -1,4 +1,4 @@
-/* clef run: text from a model. */
+/* clef run: generates text with a model. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 #include "tools/progress.h"
 #include "tools/terminal.h"
 
-/* Models state contexts of 131072 and more; a cache of that size nobody asked for would not fit most devices.
- */
-enum { MAX_DEFAULT_CONTEXT = 4096, START_TOKENS = 3 /* before an encoder-decoder's text, at most */ };
+/* Models declare contexts of 131072 and more. A cache of that size, which nobody asked for, would not fit on
+ * most devices. */
+enum { MAX_DEFAULT_CONTEXT = 4096, START_TOKENS = 3 /* most tokens before an encoder-decoder's text */ };
 
 typedef struct run_options {
     const char *model, *prompt, *file, *ids, *device, *split;
@@ -125,15 +125,16 @@ static const cli_option run_option_table[] = {
 };
 /* clang-format on */
 
-/** What a run holds; finished by run_finish() in any state. */
+/** State of a run; run_finish() accepts it in any state. */
 typedef struct run {
     const run_options *o;
     clef_model *model;
     const clef_hparams *hparams;
-    const clef_tokenizer *tokenizer; /* NULL when neither the prompt nor the output is text */
+    const clef_tokenizer *tokenizer; /* NULL if neither the prompt nor the output is text */
     int32_t *ids;                    /* the prompt */
     int32_t n_ids, n_context;
-    int32_t is_seq2seq, target; /* an encoder-decoder: ids are its source; -1 or what --target names */
+    int32_t is_seq2seq, target; /* of an encoder-decoder, whose source is in ids; target: -1, or the id of
+                                   --target */
     clef_device *device;
     clef_session *session;
     clef_sampler_opts sampling;
@@ -141,18 +142,18 @@ typedef struct run {
     cli_progress progress;
     cli_trace trace;
     bench_options profile_options;
-    bench profile;     /* its `to` holds the tables until the text is out */
-    double step_began; /* of a search: its step */
+    bench profile;     /* its `to` holds the tables until the text is complete */
+    double step_began; /* start of the search's current step */
     int32_t n_traced;
     uint64_t seed;
-    int32_t *kept, n_kept, n_start; /* for --tap and --stats: what was fed and what came, one after the other;
-                                       how many were fed */
+    int32_t *kept, n_kept, n_start; /* for --tap and --stats: the tokens that were fed, then those that
+                                       came; the number that was fed */
     int32_t n_new;
     double start, fed, prompt_seconds, first_seconds, new_seconds;
-    const char *ended; /* why it stopped short of -n; NULL when it did not */
+    const char *ended; /* the reason why it ended before -n tokens; NULL if it did not */
 } run;
 
-/* Parses "1,2,3" (spaces do as well). */
+/* Parses "1,2,3"; spaces also separate ids. */
 static int parse_ids(run *r, const char *text)
 {
     int32_t capacity = 0;
@@ -176,7 +177,7 @@ static int parse_ids(run *r, const char *text)
     return r->n_ids ? CLI_GO_ON : cli_fail(CLI_USAGE, "--ids: expected at least one id, none was given");
 }
 
-/* An empty prompt stands for BOS, where the tokenizer does not say so itself. */
+/* An empty prompt stands for BOS, unless the tokenizer adds it. */
 static int use_bos(run *r)
 {
     const int32_t of_tokenizer = r->tokenizer ? clef_tokenizer_bos(r->tokenizer) : -1;
@@ -221,7 +222,7 @@ static int encode_prompt(run *r)
     return rc;
 }
 
-/* The id that --target names; a new text begins with it. */
+/* The id that --target names, with which a new text begins. */
 static int find_target(run *r)
 {
     r->is_seq2seq = r->hparams->n_decoder_layers > 0;
@@ -239,7 +240,7 @@ static int find_target(run *r)
     return CLI_GO_ON;
 }
 
-/* Of an encoder-decoder the context is the target's, and the source has one of its own. */
+/* The context of an encoder-decoder is the target's; the source has its own. */
 static int check_source(run *r)
 {
     const run_options *o = r->o;
@@ -253,7 +254,8 @@ static int check_source(run *r)
     return CLI_GO_ON;
 }
 
-/* The model, the prompt's ids, and whether they fit: all that can be said before a device does any work. */
+/* Opens the model, encodes the prompt, and checks that it fits: everything that can fail before a device does
+ * any work. */
 static int run_prepare(run *r, const char *path)
 {
     const run_options *o = r->o;
@@ -284,7 +286,7 @@ static int run_prepare(run *r, const char *path)
     return CLI_GO_ON;
 }
 
-/* The device is measured before the model, which may leave no room for it. */
+/* Measures the device before the model is loaded, which may leave too little memory. */
 static int begin_profile(run *r)
 {
     clef_error err = {0};
@@ -357,7 +359,7 @@ static int run_open(run *r)
     return CLI_GO_ON;
 }
 
-/* Writes to stdout at once; when its reader has gone, the run ends without a word. */
+/* Writes to stdout at once. When its reader has gone, the run ends silently. */
 static int put(const char *text, size_t n)
 {
     errno = 0;
@@ -381,8 +383,8 @@ static int put_token(run *r, int32_t id)
     return n ? put(text, n) : CLI_GO_ON;
 }
 
-/* The prompt goes through the stream too, so that the text continues it as one text: its first space, its
- * half characters. */
+/* The prompt goes through the stream too, so that the generated text continues it: with its leading space,
+ * and its incomplete characters. */
 static int put_prompt(run *r)
 {
     char text[CLEF_MAX_PIECE + 16];
@@ -428,8 +430,8 @@ static int keep(run *r, const int32_t *ids, int32_t n)
     return CLI_GO_ON;
 }
 
-/* The step that clef_session_next() enqueued behind the token that it gave; none where the text ends with it.
- */
+/* Traces the step that clef_session_next() enqueued after the token that it returned; there is none at the
+ * end of the text. */
 static clef_status trace_token(run *r, double began, clef_error *err)
 {
     const int ahead = clef_session_n_past(r->session) < clef_session_n_context(r->session) &&
@@ -437,7 +439,7 @@ static clef_status trace_token(run *r, double began, clef_error *err)
     return ahead ? cli_trace_step(&r->trace, r->session, "token", began, err) : CLEF_OK;
 }
 
-/* Gives out the tokens; the device works on the next while one is printed. */
+/* Prints the tokens; the device works on the next one meanwhile. */
 static int generate_tokens(run *r)
 {
     clef_error err = {0};
@@ -476,14 +478,14 @@ static int generate_tokens(run *r)
     return rc;
 }
 
-/* What the generation goes on from: the prompt, or what an encoder-decoder's text begins with. */
+/* The ids to continue from: the prompt, or what an encoder-decoder's text begins with. */
 static int32_t first_ids(const run *r, int32_t start[START_TOKENS], const int32_t **out)
 {
     *out = r->is_seq2seq ? start : r->ids;
     if (!r->is_seq2seq)
         return r->n_ids;
     int32_t n = clef_session_start(r->session, start);
-    if (r->target >= 0 && n > 1) /* in place of the one that the model forces */
+    if (r->target >= 0 && n > 1) /* replaces the token that the model forces */
         n = 1;
     if (r->target >= 0)
         start[n++] = r->target;
@@ -509,7 +511,7 @@ static int put_hypothesis(run *r, const clef_hypothesis *h)
     return rc;
 }
 
-/* The steps of a search follow one another: each begins where the one before it was told of. */
+/* The steps of a search are consecutive: each begins when the previous one was reported. */
 static clef_status trace_beams(void *user, clef_error *err)
 {
     run *r = user;
@@ -532,7 +534,7 @@ static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
                                  .ignore_eos = r->o->ignore_eos,
                                  .step = r->o->trace ? trace_beams : NULL,
                                  .step_user = r};
-    r->fed = cli_terminal_seconds(); /* what it feeds is part of the search */
+    r->fed = cli_terminal_seconds(); /* feeding is part of the search */
     r->step_began = n_ids <= r->o->n_batch ? r->fed : -1;
     if (clef_session_beams(r->session, ids, n_ids, &opts, &best, &n_best, &err) != CLEF_OK)
         return cli_report(&err);
@@ -586,7 +588,7 @@ static int generate(run *r)
     return rc;
 }
 
-/* The last, incomplete character, and the end of the line where a person reads. */
+/* Prints the last, incomplete character, and a newline if stdout is a terminal. */
 static int put_end(run *r)
 {
     char text[CLEF_MAX_PIECE];
@@ -624,7 +626,7 @@ static void print_statistics(const run *r)
             s.n_kernels_built, s.n_kernels_cached, r->seed);
 }
 
-/* The last token came of a step and went into none. */
+/* The last token was computed by a step, but fed to none. */
 static int look_inside(const run *r, const char *path)
 {
     const int32_t n = r->n_kept - (r->n_kept > r->n_start);

@@ -1,5 +1,5 @@
-/* clef selftest: every op and variant on a device, against the reference. With --prove, what a plan starts to
- * prove kernels. */
+/* clef selftest: runs every op and variant on a device against the reference. With --prove, it is the program
+ * that a plan starts to prove kernels. */
 #include <inttypes.h>
 
 #include "runtime/prove/prover.h"
@@ -79,7 +79,7 @@ static int selftest_run(const void *options, int32_t n_args, char **args)
     if (!s && !o->prove)
         s = test(o, device, &n_failed, &err);
     clef_device_close(device);
-    if (s && o->prove) /* its caller reads the journal, and says what matters */
+    if (s && o->prove) /* the caller reads the journal, and reports what matters */
         return CLI_FAILED;
     if (s)
         return cli_report(&err);

@@ -1,4 +1,4 @@
-/* clef similarity: how near two texts are. */
+/* clef similarity: how similar two texts are. */
 #include <stdlib.h>
 #include <string.h>
 

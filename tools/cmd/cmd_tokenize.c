@@ -1,4 +1,4 @@
-/* clef tokenize: text to token ids, and back. */
+/* clef tokenize: converts text to token ids, and back. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* clef tune: measures which variants serve best on a device, and keeps the answer. */
+/* clef tune: measures which variants are fastest on a device, and saves the results. */
 #include <inttypes.h>
 
 #include "tools/common.h"
@@ -61,7 +61,7 @@ static clef_status tune_clblast(clef_device *device, const clef_tune_opts *opts,
 {
     const clef_status s = clef_tune_clblast(device, opts, report, err);
     if (s == CLEF_E_UNSUPPORTED && err)
-        *err = (clef_error){0}; /* a clef without CLBlast has nothing to tune there */
+        *err = (clef_error){0}; /* without CLBlast there is nothing to tune there */
     return s == CLEF_E_UNSUPPORTED ? CLEF_OK : s;
 }
 

@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && rc == CLI_OK) {
         rc = CLI_FAILED;
-        if (errno != EPIPE) /* whoever read our output has gone: nothing to tell */
+        if (errno != EPIPE) /* the reader of the output has gone, so there is nobody to tell */
             cli_fail(rc, "cannot write to stdout: %s", errno ? strerror(errno) : "a write failed");
     }
     return rc;

@@ -1,4 +1,4 @@
-/* What differs between two graphs. */
+/* The differences between two graphs. */
 #include "tools/graph/graph_diff.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 
 #include "tools/output.h"
 
-/* The pass behind the last @, NULL where there is none of that name. */
+/* The pass after the last @, NULL if there is no pass of that name. */
 static const char *pass_of(const char *spec)
 {
     const char *at = strrchr(spec, '@');
@@ -33,7 +33,7 @@ static clef_status open_one(const cli_graph_source *source, const char *spec, cl
     path[n] = 0;
     if (pass)
         s.after = pass;
-    const char *demo = n ? NULL : clef_demo_model(); /* "@fuse": of the model that comes with clef */
+    const char *demo = n ? NULL : clef_demo_model(); /* "@fuse": of the bundled model */
     const clef_status status = cli_graph_source_open(&s, demo ? demo : path, &model, out, err);
     clef_model_close(model);
     free(path);

@@ -4,9 +4,9 @@
 
 #include "tools/graph/graph_source.h"
 
-/** Compares two graphs: each a model or a text file, with @PASS behind it as that pass leaves it (else as
- *  source->after says), and writes what differs to `out` (NULL: stdout). CLI_OK when nothing does,
- *  CLI_FAILED otherwise and after a message. */
+/** Compares two graphs and writes the differences to `out` (NULL: stdout). Each is a model or a text file,
+ *  with an optional @PASS: the graph after that pass (else after source->after). Returns CLI_OK when they are
+ *  equal, CLI_FAILED when they differ and after a message. */
 int cli_graph_diff(const cli_graph_source *source, const char *a, const char *b, const char *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Graphviz lays the DOT form out and draws it. */
+/* Lays out and draws the DOT form by Graphviz. */
 #include "tools/graph/graph_draw.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static clef_status dot_text(const clef_graph *graph, const int32_t *expand, int3
     return status;
 }
 
-/* gvRenderData() tells the length as an unsigned until Graphviz 12, as a size_t from 13. */
+/* gvRenderData() returns the length as an unsigned until Graphviz 12, as a size_t from 13 on. */
 typedef union picture_length {
     unsigned narrow;
     size_t wide;
@@ -47,7 +47,7 @@ typedef union picture_length {
                   : (n).narrow, default                                                                      \
                   : (n).wide))
 
-/* Into memory first: Graphviz ends the process where its own write fails. */
+/* Renders to memory first, because Graphviz ends the process when its own write fails. */
 static clef_status render(GVC_t *gvc, Agraph_t *drawn, const char *format, FILE *to, clef_error *err)
 {
     char *picture = NULL;
@@ -69,7 +69,7 @@ clef_status cli_graph_draw(const clef_graph *graph, const char *format, const in
     clef_status status = dot_text(graph, expand, n, &text, err);
     if (status != CLEF_OK)
         return status;
-    agseterr(AGMAX); /* what it says goes to stderr; clef's own message is the one line there */
+    agseterr(AGMAX); /* its warnings would go to stderr, beside clef's one line */
     GVC_t *gvc = gvContext();
     Agraph_t *drawn = gvc ? agmemread(text) : NULL;
     if (!drawn || gvLayout(gvc, drawn, "dot") != 0)

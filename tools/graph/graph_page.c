@@ -1,4 +1,4 @@
-/* What tools/pages/graph.html is given. */
+/* Writes the data of tools/pages/graph.html. */
 #include "tools/graph/graph_page.h"
 
 #include <inttypes.h>

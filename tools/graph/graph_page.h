@@ -4,8 +4,8 @@
 
 #include "tools/graph/graph_profile.h"
 
-/** Writes tools/pages/graph.html with the graph in it; profile: NULL, or what the graph is shown with: its
- *  plan's own graph then. */
+/** Writes tools/pages/graph.html with the graph in it. profile: NULL, or a profile to show with it; the graph
+ *  is then its plan's own. */
 clef_status cli_graph_page(const clef_graph *graph, const cli_graph_profile *profile, const char *title,
                            FILE *to, clef_error *err);
 

@@ -1,4 +1,4 @@
-/* Opening what `clef graph` and its kin look at. */
+/* Opens the models and graph files of `clef graph` and similar commands. */
 #include "tools/graph/graph_source.h"
 
 #include <string.h>

@@ -1,15 +1,15 @@
-/* A graph that a command line names: of a model or of a text file, as a pass leaves it. */
+/* A graph that a command line names: of a model or of a text file, after a pass. */
 #ifndef CLEF_TOOLS_GRAPH_SOURCE_H
 #define CLEF_TOOLS_GRAPH_SOURCE_H
 
 #include "tools/common.h"
 
 typedef struct cli_graph_source {
-    clef_build_opts build; /* of a model; its taps are made outputs of a text graph too */
+    clef_build_opts build; /* for a model; its taps become outputs of a text graph too */
     const char     *after; /* the last pass to run; "build": none; NULL: all */
 } cli_graph_source;
 
-/** Opens `path` and makes its graph. *model (NULL for a text file) holds its weights; the caller destroys the
+/** Opens `path` and makes its graph. *model (NULL for a text file) holds its weights. The caller destroys the
  *  graph and closes the model, also after a failure. */
 clef_status cli_graph_source_open(const cli_graph_source *source, const char *path, clef_model **model,
                                   clef_graph **out, clef_error *err);

@@ -1,4 +1,4 @@
-/* Attention maps as pictures, by cairo. */
+/* Draws attention maps by cairo. */
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ enum {
 };
 static const double quarter_turn = 1.57079632679489662;
 
-/** Where heads stand: one large with labels, or all in rows of a layer each. */
+/** The places of the heads: one large head with labels, or a row of heads for each layer. */
 typedef struct picture {
     const attention_maps *a;
     int32_t first, heads; /* of each layer */
@@ -48,7 +48,7 @@ static void plan_picture(picture *p, const attention_maps *a)
     p->height = (double)MARGIN + a->n * (p->panel_h + (double)MARGIN);
 }
 
-/* White to blue; what a mask left at exactly 0 is grey, NaN red. */
+/* White to blue. A weight that a mask made exactly 0 is grey, NaN red. */
 static uint32_t colour_of(float w)
 {
     if (w == 0)
@@ -59,7 +59,7 @@ static uint32_t colour_of(float w)
     return (uint32_t)(255 - 235 * t) << 16 | (uint32_t)(255 - 184 * t) << 8 | (uint32_t)(255 - 89 * t);
 }
 
-/* The largest weight of those that fall on pixel (x, y) of an image of w x h; NaN where one is. */
+/* The largest weight that falls on pixel (x, y) of an image of w x h; NaN if any of them is. */
 static float pixel_of(const attention_map *m, const float *p, int32_t x, int32_t y, int32_t w, int32_t h)
 {
     float most = 0;
@@ -73,8 +73,8 @@ static float pixel_of(const attention_map *m, const float *p, int32_t x, int32_t
     return most;
 }
 
-/* The map as an image: a cell is `repeat` pixels wide and high, or where they are more than `most` along a
- * side, a pixel several cells. */
+/* The map as an image. A cell is `repeat` pixels wide and high. If a side would have more than `most` pixels,
+ * each pixel covers several cells. */
 static cairo_surface_t *image_of(const attention_map *m, int32_t head, int32_t most, int32_t repeat)
 {
     const int32_t w = m->n_keys < most ? m->n_keys : most, h = m->n_queries < most ? m->n_queries : most;
@@ -97,8 +97,8 @@ static cairo_surface_t *image_of(const attention_map *m, int32_t head, int32_t m
     return image;
 }
 
-/* An image takes less than a path a cell. cairo 1.16 drops the filter where it writes SVG, so cells are
- * repeated there: their edges stay sharp enough. */
+/* An image takes less space than a path for each cell. cairo 1.16 drops the filter when it writes SVG, so
+ * cells are repeated there to keep their edges sharp. */
 static void draw_cells(cairo_t *c, const picture *p, const attention_map *m, int32_t head, double x, double y,
                        double w, double h)
 {
@@ -134,7 +134,7 @@ static void draw_text(cairo_t *c, const char *text, double x, double y, double a
     cairo_restore(c);
 }
 
-/* A token's text without line ends; cut where it would not fit, with a sign of it. cairo takes UTF-8. */
+/* A token's text without line ends, cut with a sign if it does not fit. */
 static void token_label(const char *text, char out[64])
 {
     enum { MOST = 14 };
@@ -160,7 +160,7 @@ static void draw_one(cairo_t *c, const picture *p, const attention_map *m, doubl
     char **rows = cli_attention_row_texts(p->a, m), **columns = cli_attention_column_texts(p->a, m);
     draw_cells(c, p, m, p->first, left, top, cell * m->n_keys, cell * m->n_queries);
     if (cell < 7)
-        return; /* labels would lie on one another */
+        return; /* labels would overlap */
     for (int32_t t = 0; t < m->n_queries; t++) {
         token_label(rows[t], label);
         draw_text(c, label, left - 4, top + (t + 0.5) * cell, 0, 1);

@@ -1,4 +1,4 @@
-/* Finding a model's attention weights in its graph, and reading them. */
+/* Finds a model's attention weights in its graph, and reads them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 
 const char *const cli_attention_kinds[] = {"self", "encoder", "cross", NULL};
 
-/* "layer3.attention", "encoder.layer0.attention", "decoder.layer1.cross_attention": 1 and what it is, or 0.
- */
+/* Parses "layer3.attention", "encoder.layer0.attention", "decoder.layer1.cross_attention". Returns 0 for
+ * another name. */
 static int read_name(const char *name, attention_kind *kind, int32_t *layer)
 {
     const int in_encoder = strncmp(name, "encoder.", 8) == 0, in_decoder = strncmp(name, "decoder.", 8) == 0;
@@ -67,7 +67,7 @@ static void summarize(attention_map *m, int32_t head, const int32_t *mask)
         for (int32_t s = 0; s < m->n_keys; s++) {
             const double w = (double)p[s];
             total += w;
-            entropy -= w == 0 ? 0 : w * log(w); /* NaN stays one */
+            entropy -= w == 0 ? 0 : w * log(w); /* NaN stays NaN */
             distance += w * fabs((double)(t - s));
         }
         if (total == 0 || (mask && !mask[t]))

@@ -1,4 +1,4 @@
-/* Attention maps as text, JSON, npy and as a page. */
+/* Writes attention maps as text, JSON, npy and as a page. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "tools/json.h"
 #include "tools/terminal.h"
 
-/** The heads that were asked for. */
+/** The first of the requested heads. */
 static int32_t first_head(const attention_maps *a)
 {
     return a->head < 0 ? 0 : a->head;
@@ -24,7 +24,7 @@ static int32_t end_head(const attention_maps *a, const attention_map *m)
 
 /* ---- the terminal ---------------------------------------------------------------------------- */
 
-/* Exactly 0 is what a mask leaves. */
+/* A weight is exactly 0 only if a mask made it so. */
 static int step_of(float w, int n)
 {
     const float at = w * (float)n;
@@ -46,7 +46,8 @@ static void write_cell(FILE *to, float w, int colour)
         fprintf(to, "%c%c", w == 0 ? '/' : steps[k], w == 0 ? '/' : steps[k]);
 }
 
-/* The text in `width` columns at most; what is no plain text becomes a point, and a cut is shown by one. */
+/* Writes the text in at most `width` columns. Characters that are not plain text become a point, which also
+ * marks a cut. */
 static void write_label(FILE *to, const char *text, int width)
 {
     char out[64];

@@ -1,4 +1,4 @@
-/* Perplexity along a text. */
+/* Draws the perplexity along a text. */
 #include "tools/inspect/curve.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ static double y_of(const axes *a, double nats)
     return (double)TOP + (HEIGHT - TOP - BOTTOM) * (a->hi - nats) / (a->hi - a->lo);
 }
 
-/* Means of `step` tokens each, and the running mean at their ends. */
+/* Draws means of `step` tokens each, or the running mean at their ends. */
 static void scan(const cli_curve *c, int64_t step, FILE *to, const axes *a, int running, double *lo,
                  double *hi)
 {

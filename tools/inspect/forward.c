@@ -1,4 +1,4 @@
-/* Ids from the command line, and one pass of a model over them. */
+/* Reads ids from the command line, and runs a model once over them. */
 #include "tools/inspect/forward.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 static clef_status parse_ids(cli_forward *f, const char *text, clef_error *err)
 {
-    f->ids = malloc((strlen(text) + 1) * sizeof *f->ids); /* an id takes a byte at least */
+    f->ids = malloc((strlen(text) + 1) * sizeof *f->ids); /* an id has at least one byte */
     if (!f->ids)
         return cli_error(err, CLEF_E_NOMEM, "out of host memory");
     for (const char *s = text; *s;) {
@@ -52,7 +52,7 @@ static clef_status encode_text(cli_forward *f, clef_error *err)
     return status;
 }
 
-/* The first sequence of a tensor [1, n]; *out NULL where there is none. */
+/* Reads the first sequence of a tensor [1, n]; *out is NULL if there is none. */
 static clef_status read_row(const clef_tensor_file *in, const char *path, const char *name, int32_t **out,
                             int32_t *n, clef_error *err)
 {
@@ -113,7 +113,7 @@ static clef_status open_device(cli_forward *f, clef_error *err)
     return f->device ? CLEF_OK : cli_devices_open(f->o->device, f->o->split, &opts, &f->device, err);
 }
 
-/* What begins its text, and then what it says. */
+/* Generates the text that an encoder-decoder answers with, after the tokens that begin it. */
 static clef_status generate_target(cli_forward *f, clef_error *err)
 {
     enum { DEFAULT_N = 32 };
@@ -146,7 +146,7 @@ static clef_status generate_target(cli_forward *f, clef_error *err)
     return status;
 }
 
-/* decoder_start before the text's own tokens. */
+/* Puts decoder_start before the text's own tokens. */
 static clef_status encode_target(cli_forward *f, clef_error *err)
 {
     const int32_t start = clef_model_hparams(f->model)->decoder_start;
@@ -216,7 +216,7 @@ clef_status cli_forward_open(cli_forward *f, const cli_forward_opts *o, const ch
         return status;
     clef_error none = {0};
     f->is_seq2seq = clef_model_hparams(f->model)->n_decoder_layers > 0;
-    f->tokenizer = clef_model_tokenizer(f->model, &none); /* without one ids stand for themselves */
+    f->tokenizer = clef_model_tokenizer(f->model, &none); /* without a tokenizer ids are shown as numbers */
     if (f->n_ids < 1)
         return cli_error(err, CLEF_E_ARG, "the text has no tokens");
     if (f->target && !f->is_seq2seq)

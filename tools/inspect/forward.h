@@ -1,5 +1,5 @@
-/* One pass of a model over a text that is known, with values read out: what `clef attention`, `clef logits`
- * and their kin do. */
+/* One run of a model over a known text, whose values can be read: the base of `clef attention`, `clef logits`
+ * and similar commands. */
 #ifndef CLEF_TOOLS_FORWARD_H
 #define CLEF_TOOLS_FORWARD_H
 
@@ -7,22 +7,21 @@
 #include "tools/progress.h"
 
 typedef struct cli_forward_opts {
-    const char *prompt, *file, *ids, *in; /* one of them: text, a file of text, "1,2,3", a .safetensors file
-                                             as `clef eval` reads it */
-    const char *target;                   /* an encoder-decoder's text; NULL: what it says itself, n_predict
-                                             tokens at most */
+    const char *prompt, *file, *ids, *in; /* exactly one of: text, a file of text, "1,2,3", a .safetensors
+                                             file as for `clef eval` */
+    const char *target;                   /* an encoder-decoder's target text; NULL: what it generates, at
+                                             most n_predict tokens */
     const char *device, *split;
-    const char *said;                        /* where target is NULL: decoder_input_ids of this .safetensors
+    const char *said;                        /* if target is NULL: decoder_input_ids of this .safetensors
                                                 file, if it has them */
-    const int32_t *known_ids, *known_mask, *known_target; /* in place of all of these: ids, their mask or
-                                                             NULL, an encoder-decoder's own */
+    /* in place of all of these: ids, their mask or NULL, and the ids of an encoder-decoder's target */
+    const int32_t *known_ids, *known_mask, *known_target;
     int32_t     n_known_ids, n_known_target;
     int32_t     n_predict, quiet;
     clef_compile_opts compile;
 } cli_forward_opts;
 
-/** The options that stand for it in a command's options struct, which has a cli_forward_opts called
- *  `forward`. */
+/** The options that fill it. The command's options struct has a cli_forward_opts called `forward`. */
 #define FORWARD_AT(options, field) .offset = offsetof(options, forward) + offsetof(cli_forward_opts, field)
 #define FORWARD_OPTIONS(options)                                                                           \
     {.names = "prompt", .letter = 'p', .type = CLI_TEXT, .value = "TEXT", FORWARD_AT(options, prompt),     \
@@ -54,11 +53,11 @@ typedef struct cli_forward_opts {
     {.names = "quiet", .letter = 'q', .type = CLI_SWITCH, FORWARD_AT(options, quiet),                      \
      .help = "print no progress, only errors"}
 
-/** Finished by cli_forward_close() in any state. */
+/** State of a run; cli_forward_close() accepts it in any state. */
 typedef struct cli_forward {
     const cli_forward_opts *o;
     clef_model           *model;
-    const clef_tokenizer *tokenizer; /* NULL: ids alone */
+    const clef_tokenizer *tokenizer; /* NULL: the model has none, ids are used */
     clef_device          *device;
     clef_graph           *graph;
     clef_plan            *plan;
@@ -69,23 +68,23 @@ typedef struct cli_forward {
     int32_t               is_seq2seq;
 } cli_forward;
 
-/** Opens the model and makes the ids. */
+/** Opens the model and reads the ids. */
 clef_status cli_forward_open(cli_forward *f, const cli_forward_opts *o, const char *path, clef_error *err);
 /** Builds the model's graph for exactly these ids, with logits of every position, as f->graph; taps as in
  *  clef_build_opts. */
 clef_status cli_forward_build(cli_forward *f, const char *const *taps, int32_t n_taps, clef_error *err);
 /** Optimises, plans and runs f->graph. */
 clef_status cli_forward_run(cli_forward *f, clef_error *err);
-/** Plans and runs a graph that was made of f->graph. */
+/** Plans and runs a graph that was made from f->graph. */
 clef_status cli_forward_execute(cli_forward *f, const clef_graph *graph, clef_error *err);
-/** An output as F32; the caller frees *out. dims has CLEF_MAX_DIMS. */
+/** Reads an output as F32; the caller frees *out. dims has CLEF_MAX_DIMS. */
 clef_status cli_forward_read(cli_forward *f, const char *name, float **out, int32_t *rank, int64_t *dims,
                              clef_error *err);
 void        cli_forward_close(cli_forward *f);
 
-/** The text of a token, "<5>" where it has none; the caller frees it. NULL when out of memory. */
+/** The text of a token, "<5>" if it has none; the caller frees it. NULL when out of memory. */
 char *cli_forward_token(const cli_forward *f, int32_t id);
-/** Of n tokens: an array that cli_forward_texts_free() takes. */
+/** Texts of n tokens, to be freed by cli_forward_texts_free(). */
 char **cli_forward_texts(const cli_forward *f, const int32_t *ids, int32_t n);
 void   cli_forward_texts_free(char **texts, int32_t n);
 

@@ -1,4 +1,4 @@
-/* What a model expected at each position: what the files of `clef logits` share. */
+/* What a model predicted at each position: what the files of `clef logits` share. */
 #ifndef CLEF_TOOLS_LOGITS_H
 #define CLEF_TOOLS_LOGITS_H
 
@@ -11,11 +11,11 @@ typedef struct logits_guess {
     float   p;
 } logits_guess;
 
-/** A position of the text: its token, what the model gave it, and what it expected there. */
+/** A position of the text: its token, the token's probability, and the model's predictions. */
 typedef struct logits_place {
     int32_t       id;
-    int32_t       rank;  /* of the token among all, from 1; 0: nothing was expected yet (the first token of a
-                            decoder) */
+    int32_t       rank;  /* rank of the token among all, from 1; 0: nothing was predicted (the first token
+                            of a decoder) */
     double        nats;  /* -log p of the token */
     logits_guess *top;   /* n_top, the likeliest first */
 } logits_place;
@@ -27,10 +27,10 @@ typedef struct logits_result {
     int32_t       n, n_top;
     int32_t       n_scored;
     double        nats;     /* mean over the n_scored positions */
-    int32_t       is_masked_lm; /* an encoder: logits of a position are about its own token */
+    int32_t       is_masked_lm; /* 1: an encoder, whose logits of a position are about its own token */
 } logits_result;
 
-/* Forms of it; `r` is a logits_result. */
+/* The forms of the result; `r` is a logits_result. */
 clef_status cli_logits_text(void *r, FILE *to, clef_error *err);
 clef_status cli_logits_json(void *r, FILE *to, clef_error *err);
 clef_status cli_logits_html(void *r, FILE *to, clef_error *err);

@@ -1,4 +1,4 @@
-/* Surprise as text, JSON, a page and a curve. */
+/* Writes the surprise of tokens as text, JSON, a page and a curve. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static double bits(double nats)
     return nats / log(2.0);
 }
 
-/* A token on one line, its ends to be seen. */
+/* Writes a token on one line, with its ends visible. */
 static void write_token(FILE *to, const cli_forward *f, int32_t id)
 {
     char *text = cli_forward_token(f, id);
@@ -23,7 +23,7 @@ static void write_token(FILE *to, const cli_forward *f, int32_t id)
     free(text);
 }
 
-/* Green to red over ten bits; what is no number purple. */
+/* From green to red over ten bits; purple for NaN. */
 static const char *colour_of(double surprise)
 {
     static const char *const steps[] = {"\033[38;5;34m",  "\033[38;5;70m",  "\033[38;5;106m",

@@ -1,20 +1,20 @@
-/* What a model will take: what the files of `clef plan` share. */
+/* The memory that a model needs: what the files of `clef plan` share. */
 #ifndef CLEF_TOOLS_MEMORY_PLAN_H
 #define CLEF_TOOLS_MEMORY_PLAN_H
 
 #include "tools/common.h"
 
-enum { MEMORY_MAX_PARTS = 32 }; /* plans, times devices */
+enum { MEMORY_MAX_PARTS = 32 }; /* plans times devices */
 
 /** One plan of the model: its steps, or an encoder-decoder's encoder. */
 typedef struct memory_part {
-    char              name[160]; /* and the device, where there are several */
+    char              name[160]; /* with the device, if there are several */
     const clef_plan  *plan; /* borrowed */
     clef_plan_stats   stats;
     clef_plan_tensor *tensors; /* the arena's */
     int32_t           n_tensors, n_values;
-    uint64_t          live_peak;  /* bytes that live at once, at most */
-    int32_t           peak_at;    /* the value at which they do */
+    uint64_t          live_peak;  /* most bytes that are in use at once */
+    int32_t           peak_at;    /* the value at which that happens */
 } memory_part;
 
 typedef struct memory_plan {
@@ -26,11 +26,11 @@ typedef struct memory_plan {
     int32_t            n_parts;
 } memory_plan;
 
-/** What the process allocates for the part: on the device (weights that are used where the file is mapped do
- *  not count) and for staging. */
+/** What the process allocates for the part: on the device (without weights that are used in the mapped file),
+ *  and for staging. */
 uint64_t cli_memory_device(const memory_part *part);
 
-/* Forms of it; `m` is a memory_plan. */
+/* The forms of the result; `m` is a memory_plan. */
 clef_status cli_memory_text(void *m, FILE *to, clef_error *err);
 clef_status cli_memory_json(void *m, FILE *to, clef_error *err);
 clef_status cli_memory_svg(void *m, FILE *to, clef_error *err);

@@ -1,4 +1,4 @@
-/* A memory plan as text, JSON, a picture and a page. */
+/* Writes a memory plan as text, JSON, a picture and a page. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -14,7 +14,7 @@ uint64_t cli_memory_device(const memory_part *part)
            s->fused_bytes;
 }
 
-/** A line of the table: a name for people and one for JSON. */
+/** A line of the table, with a name for users and one for JSON. */
 typedef struct memory_row {
     const char *name, *key;
     uint64_t n_bytes;
@@ -156,7 +156,7 @@ enum { WIDTH = 900, PART_HEIGHT = 320, TITLE = 40, LEFT = 16 };
 
 static void draw_part(FILE *to, const memory_part *p, int32_t y)
 {
-    int32_t from = p->n_values; /* what comes before runs at load */
+    int32_t from = p->n_values; /* values before it run at load */
     for (int32_t i = 0; i < p->n_tensors; i++)
         from = p->tensors[i].first < from ? p->tensors[i].first : from;
     const double sx = ((double)WIDTH - 2.0 * (double)LEFT) / (p->n_values > from ? p->n_values - from : 1);

@@ -11,7 +11,7 @@
 #include "tools/output.h"
 #include "tools/terminal.h"
 
-/* `code`: NumPy's of a kind and a size. The header's length stands in 2 bytes; the whole head is a multiple
+/* `code` is NumPy's name of a kind and a size. The header's length has 2 bytes; the whole head is a multiple
  * of 64. */
 static void write_head(FILE *to, const char *code, int32_t rank, const int64_t *dims)
 {

@@ -1,4 +1,4 @@
-/* NumPy's files, and tensors in whichever form a file's name asks for. */
+/* NumPy's files, and files of tensors in the form that a name asks for. */
 #ifndef CLEF_TOOLS_NPY_H
 #define CLEF_TOOLS_NPY_H
 
@@ -6,8 +6,8 @@
 
 #include "clef/clef.h"
 
-/** The head of a .npy file (numpy.lib.format, version 1.0) of 4-byte floats in the host's order; the numbers
- *  follow, row-major. */
+/** Writes the head of a .npy file (numpy.lib.format, version 1.0) of 4-byte floats in the host's byte order;
+ *  the numbers follow, row-major. */
 void cli_npy_head(FILE *to, int32_t rank, const int64_t *dims);
 
 /** 1 when the path ends in .npy. */

@@ -1,4 +1,4 @@
-/* Filling in pages. */
+/* Fills in the templates of pages. */
 #include "tools/inspect/page.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ static const char *find_page(const char *name, size_t n)
     return NULL;
 }
 
-/* Inside a script element nothing may look like the element's end; in JSON '<' stands in strings alone. */
+/* Inside a script element nothing may look like the element's end. In JSON, '<' only occurs in strings. */
 static clef_status copy_json(FILE *from, FILE *to, clef_error *err)
 {
     int c;

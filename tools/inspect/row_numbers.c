@@ -1,4 +1,4 @@
-/* Checks integers that number rows, where they come in and where the graph computes them. */
+/* Checks integers that are row numbers, both inputs and those that the graph computes. */
 #include "tools/inspect/row_numbers.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 
 #include "tools/inspect/taps.h"
 
-/* Adds the use of `numbers` by a node; makes an output of them unless they are an input. */
+/* Records that a node uses `numbers`, and makes them an output unless they are an input. */
 static void list_use(row_uses *uses, clef_graph *graph, const clef_value *node, clef_value *numbers,
                      const clef_row_range *range)
 {
@@ -55,7 +55,7 @@ static int64_t dim_at(const clef_graph *graph, const int64_t *symbols, clef_dim 
     return d.n * value;
 }
 
-/* "[0, 3]": where element i of a tensor is. */
+/* "[0, 3]": the place of element i in a tensor. */
 static const char *place_text(const clef_tensor_info *t, size_t i, char out[96])
 {
     int64_t at[CLEF_MAX_DIMS];

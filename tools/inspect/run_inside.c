@@ -1,4 +1,4 @@
-/* The values behind a text that a run wrote: one pass over all that its steps read. */
+/* Reads the values behind a generated text, in one run over all tokens that its steps read. */
 #include "tools/inspect/run_inside.h"
 
 #include "tools/inspect/npy.h"

@@ -1,4 +1,4 @@
-/* Patterns of --tap. */
+/* Matches the patterns of --tap. */
 #include "tools/inspect/taps.h"
 
 #include <stdlib.h>
@@ -11,9 +11,8 @@ int cli_is_pattern(const char *text)
 
 int cli_pattern_fits(const char *pattern, const char *name)
 {
-    const char
-        *star = NULL,
-        *from = NULL; /* behind the last *, and where the name goes on if it stands for one more character */
+    const char *star = NULL, *from = NULL; /* after the last *, and where to continue in the name if the *
+                                              stands for one more character */
     while (*name) {
         if (*pattern == '*') {
             star = ++pattern;

@@ -13,7 +13,7 @@
 
 enum { HOST = 1, DEVICE = 2, STEPS = 1, ENQUEUE = 2, QUEUE = 1 };
 
-/* The members that every event has; the caller closes it. */
+/* Writes the members that every event has; the caller closes the event. */
 static void begin_event(cli_trace *t, const char *phase, int pid, int tid, const char *name, double ts)
 {
     int32_t n = 0;
@@ -123,7 +123,7 @@ static clef_status write_json(void *user, FILE *to, clef_error *err)
                                            : CLEF_OK;
 }
 
-/* FILE.html: a page that shows them itself. */
+/* FILE.html: a page that shows the events by itself. */
 static clef_status write_file(void *user, FILE *to, clef_error *err)
 {
     const cli_trace *t = user;

@@ -1,5 +1,5 @@
 /* A run's time as Chrome's trace events (Perfetto reads them): what the host did, what the device did, and
- * which enqueueing led to which execution.
+ * which call led to which execution.
  * https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU */
 #ifndef CLEF_TOOLS_TRACE_H
 #define CLEF_TOOLS_TRACE_H
@@ -12,22 +12,22 @@
 typedef struct cli_trace {
     const char *path, *title;
     FILE       *events;  /* so far */
-    double      zero;    /* host seconds of its beginning */
+    double      zero;    /* start of the trace, in the host's seconds */
     int64_t     n_events, n_flows;
-    double      device_us, wall_us; /* in steps: sums */
+    double      device_us, wall_us; /* sums over steps */
 } cli_trace;
 
-/** path NULL: no trace; the other functions do nothing then. FILE.html is a page that shows the events, any
- *  other name the events' JSON. The texts are borrowed until the trace ends. */
+/** path NULL: no trace; the other functions do nothing then. FILE.html is a page that shows the events; any
+ *  other name gets the events as JSON. The texts are borrowed until the trace ends. */
 clef_status cli_trace_begin(cli_trace *t, const char *path, const char *model, const char *device,
                             clef_error *err);
-/** Something that the host did from `start` to `end` (cli_terminal_seconds()). */
+/** Adds something that the host did from `start` to `end` (cli_terminal_seconds()). */
 void        cli_trace_span(cli_trace *t, const char *name, double start, double end);
-/** The session's last step, which the host began to enqueue at `start` (negative: not known, reckoned from
- *  its end); waits for it. */
+/** Waits for the session's last step and adds it. `start`: when the host began to enqueue it; negative:
+ *  unknown, and computed from its end. */
 clef_status cli_trace_step(cli_trace *t, clef_session *session, const char *name, double start,
                            clef_error *err);
-/** Writes the file; and lets go of what the trace holds, also after a failure. */
+/** Writes the file and releases the trace, also after a failure. */
 clef_status cli_trace_end(cli_trace *t, clef_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* A node and its inputs in files of their own, so that it can be run again. */
+/* Writes a node and its inputs to files, so that it can be run again. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,18 +9,18 @@
 
 enum { MAX_CASE = 128 };
 
-/** The lines of the case in their order, and what the tensors are. */
+/** The lines of the case in order, and the contents of its tensors. */
 typedef struct value_case {
     cli_forward *f;
     const clef_value *node;
     const clef_value *lines[MAX_CASE];
     int32_t n_lines;
-    const char *inputs[MAX_CASE]; /* names of computed values and inputs, whose numbers are read */
+    const char *inputs[MAX_CASE]; /* names of computed values and inputs, whose numbers are stored */
     int32_t n_inputs;
-    clef_graph *graph; /* a copy at the lengths that ran */
+    clef_graph *graph; /* a copy with the lengths of the run */
 } value_case;
 
-/* What is not stored by its numbers: views, and states, which were zeros. */
+/* 1 for values whose numbers are not stored: views, and states, which were zeros. */
 static int is_followed(const clef_value_info *v)
 {
     static const char *const ops[] = {"reshape", "permute", "slice", "cache_write", "cache_reorder", "pack"};
@@ -52,7 +52,7 @@ static clef_status follow(value_case *c, const clef_value *v, int is_node, clef_
     return CLEF_OK;
 }
 
-/* A computed value stands as an input: its line is made of the type behind its " : ". */
+/* A computed value becomes an input; its type is the text after " : ". */
 static clef_status write_line(const value_case *c, const clef_value *v, FILE *to, clef_error *err)
 {
     const clef_value_info info = clef_value_describe(v);
@@ -69,7 +69,7 @@ static clef_status write_line(const value_case *c, const clef_value *v, FILE *to
             snprintf(shape + at, sizeof shape - at, "%s%" PRId64, i ? ", " : "", d.n);
     }
     fputs("input ", to);
-    cli_json_string(to, info.name); /* its escapes are the text form's */
+    cli_json_string(to, info.name); /* the text form has the same escapes */
     fprintf(to, " %s [%s]\n", clef_dtype_name(info.dtype), shape);
     return CLEF_OK;
 }
@@ -90,8 +90,8 @@ static clef_status write_graph(void *user, FILE *to, clef_error *err)
     return status;
 }
 
-/* The stored bytes of a weight: as they are where the file's format has the dtype, else as bytes under
- * another name. */
+/* Adds the stored bytes of a weight: directly if the file's format has the dtype, else as bytes under another
+ * name. */
 static clef_status add_weight(const value_case *c, const clef_value *v, clef_tensor_info *t, char name[300],
                               clef_error *err)
 {
@@ -158,7 +158,7 @@ clef_status cli_value_save_case(cli_forward *f, const char *name, const value_da
     } lengths[] = {{"T", f->n_ids}, {"S", f->n_ids}, {"U", f->n_target}, {"B", 1}};
     clef_error none = {0};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths && status == CLEF_OK; i++)
-        if (lengths[i].n) /* not every graph has each of them */
+        if (lengths[i].n) /* not every graph has all of them */
             clef_graph_set_bound(c.graph, lengths[i].name, lengths[i].n, &none);
     c.node = status == CLEF_OK ? clef_graph_find(c.graph, name) : NULL;
     if (status == CLEF_OK)

@@ -1,4 +1,4 @@
-/* --stats: the numbers of each value of a graph, up to the first NaN. */
+/* --stats: statistics of each value of a graph, up to the first NaN. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Reading values of a graph, and comparing them. */
+/* Reads values of a graph, and compares them. */
 #include "tools/inspect/values.h"
 
 #include "tools/inspect/taps.h"
@@ -50,7 +50,7 @@ double cli_value_error(const value_data *a, const value_data *b)
     return error == 0 ? 0 : error / (most > 0 ? most : 1e-30);
 }
 
-/* Views and what writes to a state have no memory of their own. */
+/* Views and nodes that write to a state have no memory of their own. */
 static int has_memory(const char *op)
 {
     static const char *const none[] = {"reshape",     "permute",       "slice",
@@ -134,7 +134,7 @@ clef_status cli_values_read_by(const clef_graph *of, cli_values_run run, void *u
         if (clef_graph_find(graph, names[i]))
             status = read_one(plan, graph, names[i], &out[i], err);
     for (int32_t i = 0; i < n; i++)
-        out[i].op = NULL; /* of the copy, which goes */
+        out[i].op = NULL; /* it belongs to the copy, which is freed */
     clef_graph_destroy(graph);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Completions of shells: commands, their flags, and the values of flags that have a fixed set. Everything
+/* Completions for shells: commands, their flags, and the values of flags that have a fixed set. Everything
  * else completes to files. */
 #include <string.h>
 
@@ -29,8 +29,8 @@ static void write_commands(FILE *to)
     fputs("help", to);
 }
 
-/* What an option does, for a list: up to the first ';', '(' or '[', without what a quoted word cannot hold.
- */
+/* A short description of an option: its help up to the first ';', '(' or '[', without characters that a
+ * quoted word cannot contain. */
 static void write_brief(const char *help, FILE *to)
 {
     size_t n = strcspn(help, ";([");

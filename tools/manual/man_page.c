@@ -7,7 +7,8 @@
 #include "tools/help.h"
 #include "tools/manual/manual.h"
 
-/* Text of n bytes, where roff would read a backslash, a hyphen, or a dot or quote at a line's start. */
+/* Writes n bytes of text, and escapes what roff would interpret: a backslash, a hyphen, or a dot or quote at
+ * a line's start. */
 static void write_text(const char *text, size_t n, FILE *to)
 {
     for (size_t i = 0; i < n; i++) {

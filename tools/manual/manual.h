@@ -1,4 +1,4 @@
-/* What is written from the tables of commands and options: help, man pages and completions of shells. */
+/* Texts made from the tables of commands and options: help, man pages and completions. */
 #ifndef CLEF_TOOLS_MANUAL_H
 #define CLEF_TOOLS_MANUAL_H
 
@@ -11,13 +11,13 @@ typedef struct cli_command_row {
 } cli_command_row;
 extern const cli_command_row cli_commands[];
 
-/** The command of that name, NULL for none. */
+/** The command with that name, NULL if there is none. */
 const cli_command *cli_command_find(const char *name);
 
 /** Prints the list of all commands. */
 void cli_help_all(FILE *to);
 
-/** Prints a man page, in man(7): of one command, or of clef itself where `command` is NULL. date: as in
+/** Prints a man page, in man(7), of one command, or of clef itself if `command` is NULL. date:
  *  "2026-01-31". */
 void cli_man_page(const cli_command *command, const char *date, FILE *to);
 
