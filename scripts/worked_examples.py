@@ -114,14 +114,14 @@ heat(os.path.join(pictures, "causal-weights.svg"), mask["weights"], ["1", "2", "
 open(page, "w").write(f"""# Attention worked by hand, and by clef
 
 Three printed examples of attention, computed again by clef. Each cell shows clef's number and, in brackets, the number
-that the source document prints. `scripts/pictures` makes this page from `tests/fixtures/worked_examples.json`, and the test
-`tests/graph/test_worked.c` checks the same numbers.
+that the source document prints. `scripts/pictures` makes this page from `tests/fixtures/worked_examples.json`, and the
+test `tests/graph/test_worked.c` checks the same numbers.
 
 ## "{a['text']}"
 
-Each of the four words is a vector of {a['d_model']} numbers. The example has {a['heads']} heads and works out one of them, with keys of {a['d_k']} numbers.
-This is its graph in the text form ([graph-format.md](graph-format.md)). `clef eval` runs it, and
-`clef graph --format svg` draws it:
+Each of the four words is a vector of {a['d_model']} numbers. The example has {a['heads']} heads and works out one of them, with keys of {a['d_k']}
+numbers. This is its graph in the text form ([graph-format.md](graph-format.md)). `clef eval` runs it, and `clef graph
+--format svg` draws it:
 
 ```
 {graph_a.rstrip()}

@@ -1,4 +1,4 @@
-/* What the tests of graphs share: graphs from text and back, and a layer that has most of what a graph can. */
+/* What tests of graphs share: graphs from text and back, and a layer that has most of what a graph can. */
 #ifndef CLEF_TESTS_GRAPH_TEXT_H
 #define CLEF_TESTS_GRAPH_TEXT_H
 

@@ -1,4 +1,4 @@
-/* One case of an op on one device: which of it has to be run, and whether what the device computes is right. */
+/* One case of an op on one device: whether it has to run, and whether what the device computes is right. */
 #ifndef CLEF_TESTS_OP_RUN_H
 #define CLEF_TESTS_OP_RUN_H
 
