@@ -224,12 +224,13 @@ static clef_status mask(clef_caps *caps, clef_error *err)
         int32_t *cap = *at == '-' ? find_cap(caps, at + 1, n - 1) : NULL;
         const clef_matrix plain = *at == '+' ? find_plain(at + 1, n - 1) : CLEF_MATRIX_NONE;
         if (!cap && !plain)
-            return clef__fail(err, CLEF_E_ARG,
-                              "CLEF_CAPS: '%.*s', expected -NAME[,-NAME...] of cpu unified_memory fp16 fp64 "
-                              "subgroups subgroup_shuffle int_dot nv_asm "
-                              "amd_dot arm_dot matrix command_buffer x86_vnni x86_avxvnni x86_avx2 x86_amx x86_amd "
-                              "float_width, or +mma, +wmma, +dpas",
-                              (int)n, at);
+            return clef__fail(
+                err, CLEF_E_ARG,
+                "CLEF_CAPS: '%.*s', expected -NAME[,-NAME...] of cpu unified_memory fp16 fp64 "
+                "subgroups subgroup_shuffle int_dot nv_asm "
+                "amd_dot arm_dot matrix command_buffer x86_vnni x86_avxvnni x86_avx2 x86_amx x86_amd "
+                "float_width, or +mma, +wmma, +dpas",
+                (int)n, at);
         if (cap)
             *cap = 0;
         if (plain) {
