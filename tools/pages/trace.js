@@ -27,7 +27,7 @@ function draw() {
   device.forEach(e => box(e, rows[2][1], e.name));
   svg.append(el("rect", { x: 0, y: 0, width: 88, height: 400, fill: "#fff" }));
   rows.forEach(([name, y]) => svg.append(el("text", { class: "track", x: 8, y: y + 16 }, name)));
-  const unit = 10 ** Math.floor(Math.log10(120 / scale));
+  const least = 70 / scale, ten = 10 ** Math.floor(Math.log10(least)), unit = [1, 2, 5, 10].map(n => n * ten).find(u => u >= least);
   for (let t = Math.ceil(from / unit) * unit; (t - from) * scale < svg.clientWidth; t += unit)
     if (t >= from) svg.append(el("text", { class: "track", x: 90 + (t - from) * scale, y: 18 }, unit < 1000 ? `${+(t).toFixed(1)} us` : `${+(t / 1e3).toFixed(2)} ms`));
 }
