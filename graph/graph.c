@@ -290,7 +290,7 @@ static clef_value *leaf(clef_graph *g, clef_value_kind kind, const char *name, c
                                 kinds[kind], name, clef__shape_text(g, shape, text), CLEF__VALUE_BITS);
     const int32_t block = clef_dtype_block_elems(dtype);
     if (block > 1 && (shape->rank == 0 || shape->dim[shape->rank - 1].n % block))
-        return clef__graph_fail(g, CLEF_E_SHAPE, "%s %s %s: %s wants rows of whole blocks of %d", kinds[kind],
+        return clef__graph_fail(g, CLEF_E_SHAPE, "%s %s %s: %s needs rows of whole blocks of %d", kinds[kind],
                                 name, clef__shape_text(g, shape, text), clef_dtype_name(dtype), block);
     clef_value *v = clef__graph_alloc(g, sizeof *v);
     if (!v)
@@ -340,7 +340,7 @@ int clef__graph_add_output(clef_graph *g, const char *name, clef_value *v)
     const clef_value *write = clef__overwritten_by(v);
     if (write) {
         clef__graph_fail(g, CLEF_E_ARG,
-                         "output %s: %s shows a state that %s has written since: use what the write gives",
+                         "output %s: %s shows a state that %s has written since: use the result of the write",
                          name, v->name, write->name);
         return 0;
     }

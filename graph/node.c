@@ -70,8 +70,8 @@ static int states_fit(clef_graph *g, const clef_value *n, const char *name)
         if (write) {
             clef__graph_fail(
                 g, CLEF_E_ARG,
-                "%s: input %d (%s) shows a state that %s has written since: use what the write gives", name,
-                i, n->in[i]->name, write->name);
+                "%s: input %d (%s) shows a state that %s has written since: use the result of the write",
+                name, i, n->in[i]->name, write->name);
             return 0;
         }
     }
@@ -125,8 +125,8 @@ clef_value *clef__node(clef_graph *g, clef_op op, clef_value *const *in, int32_t
         return NULL;
     if (def->view && n->in[0] && clef__view_depth(n->in[0]) >= CLEF_MAX_VIEWS)
         return clef__graph_fail(g, CLEF_E_LIMIT,
-                                "%s: more than %d views and state writes behind one another; copy %s first",
-                                name, CLEF_MAX_VIEWS, n->in[0]->name);
+                                "%s: more than %d views and state writes in a row; copy %s first", name,
+                                CLEF_MAX_VIEWS, n->in[0]->name);
     clef_error why;
     const clef_status s = def->infer(n, &why);
     if (s)

@@ -18,9 +18,10 @@ const char *cli_model_path(const char *command, int32_t n_args, char **args, con
     }
     const char *path = n_args > 0 ? args[0] : flag ? flag : clef_demo_model();
     if (!path)
-        cli_fail(CLI_FAILED,
-                 "%s: no MODEL given, and the bundled one is not installed; $CLEF_DEMO_MODEL may name it",
-                 command);
+        cli_fail(
+            CLI_FAILED,
+            "%s: no MODEL given, and the bundled one is not installed; set $CLEF_DEMO_MODEL or name a model",
+            command);
     return path;
 }
 

@@ -43,7 +43,7 @@ clef_status cli_devices_open(const char *which, const char *split, const clef_de
 int cli_one_device(clef_device *device, const char *command, const char *what)
 {
     return clef_device_part(device, 1)
-               ? cli_fail(CLI_USAGE, "%s: %s is of one device, got several", command, what)
+               ? cli_fail(CLI_USAGE, "%s: %s works on one device, got several", command, what)
                : CLI_GO_ON;
 }
 

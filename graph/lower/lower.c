@@ -149,13 +149,13 @@ clef_status clef__launch(clef_lowering *lo, const clef_launch *launch, clef_erro
         items *= to->local[i];
         if (to->local[i] > (uint32_t)lo->caps->max_items[i])
             return clef__fail(err, CLEF_E_LIMIT,
-                              "%s: kernel %s wants %u work-items in dim %d, the device has %d",
+                              "%s: kernel %s needs %u work-items in dim %d, the device allows %d",
                               lo->node->name, launch->kernel, to->local[i], i, lo->caps->max_items[i]);
     }
     if (launch->call == CLEF_CALL_KERNEL && items > (uint64_t)lo->caps->max_group)
         return clef__fail(err, CLEF_E_LIMIT,
-                          "%s: kernel %s wants groups of %llu work-items, the device has %d", lo->node->name,
-                          launch->kernel, (unsigned long long)items, lo->caps->max_group);
+                          "%s: kernel %s needs groups of %llu work-items, the device allows %d",
+                          lo->node->name, launch->kernel, (unsigned long long)items, lo->caps->max_group);
     lo->n++;
     return CLEF_OK;
 }

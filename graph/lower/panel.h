@@ -24,7 +24,8 @@ double clef__panel_element(clef_dtype dtype, int64_t n, int64_t k, const double 
 /** Rows of the packed weight of n: with a gate, those of both interleaved weights. */
 int64_t clef__panel_rows(const clef_panel_matmul_opts *o);
 
-/** Values of the CPU variants' tunable "prefetch": without the hints to fetch a weight ahead, or with them. */
+/** Values of the CPU variants' tunable "prefetch": without the hints to fetch a weight ahead, or with
+ *  them. */
 enum { PANEL_NO_PREFETCH = 1, PANEL_PREFETCH };
 
 /** The instructions that multiply bytes: -D DOT of cl/panel/panel.h. */

@@ -22,14 +22,14 @@ static clef_status cache_reorder_infer(clef_value *n, clef_error *err)
     clef_cache_reorder_opts *o = (void *)n->attr;
     char text[96];
     if (!clef__is_cache(cache))
-        return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write", cache->name);
+        return clef__fail(err, CLEF_E_ARG, "%s is neither a state nor a cache_write", cache->name);
     if (cache->shape.rank != 4 || order->shape.rank != 1 ||
         clef__dim_at(n->graph, order->shape.dim[0], NULL) > clef__dim_at(n->graph, cache->shape.dim[0], NULL))
         return clef__fail(err, CLEF_E_SHAPE,
                           "order %s does not fit the cache: expected [B] and [at least B, H, C, D]",
                           clef__shape_text(n->graph, &order->shape, text));
     if (clef__dim_at(n->graph, order->shape.dim[0], NULL) > MAX_BEAMS)
-        return clef__fail(err, CLEF_E_LIMIT, "order %s: at most %d sequences can change places",
+        return clef__fail(err, CLEF_E_LIMIT, "order %s: at most %d sequences can be reordered",
                           clef__shape_text(n->graph, &order->shape, text), MAX_BEAMS);
     if (o->rows.n == 0)
         o->rows = cache->shape.dim[2];

@@ -14,7 +14,7 @@ static clef_status cache_write_infer(clef_value *n, clef_error *err)
     const clef_dim *c = cache->shape.dim, *d = x->shape.dim;
     char a[96], b[96];
     if (!clef__is_cache(cache))
-        return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write", cache->name);
+        return clef__fail(err, CLEF_E_ARG, "%s is neither a state nor a cache_write", cache->name);
     if (cache->dtype != CLEF_F32 && cache->dtype != CLEF_F16 && cache->dtype != CLEF_Q8_0)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "the cache %s is %s, expected f32, f16 or q8_0",
                           cache->name, clef_dtype_name(cache->dtype));
@@ -29,7 +29,7 @@ static clef_status cache_write_infer(clef_value *n, clef_error *err)
                           clef__shape_text(n->graph, &pos->shape, a),
                           clef__shape_text(n->graph, &x->shape, b));
     if (clef__base(x) == clef__base(cache))
-        return clef__fail(err, CLEF_E_ARG, "%s lies in the state that it is written to; copy it first",
+        return clef__fail(err, CLEF_E_ARG, "%s is a part of the state that it is written to; copy it first",
                           x->name);
     n->dtype = cache->dtype;
     n->shape = cache->shape;

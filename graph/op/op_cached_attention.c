@@ -54,8 +54,7 @@ static clef_status check_cache(const clef_value *n, int32_t i, clef_error *err)
                               "%s: expected the first sequences and the first rows of a cache", s->name);
     }
     if (!clef__is_cache(sliced(cache)))
-        return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write, nor a slice of one",
-                          cache->name);
+        return clef__fail(err, CLEF_E_ARG, "%s is not a state, a cache_write or a slice of one", cache->name);
     if (cache->dtype != CLEF_F32 && cache->dtype != CLEF_F16 && cache->dtype != CLEF_Q8_0)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "the cache %s is %s, expected f32, f16 or q8_0",
                           cache->name, clef_dtype_name(cache->dtype));
@@ -66,7 +65,7 @@ static clef_status check_cache(const clef_value *n, int32_t i, clef_error *err)
             x->name, clef__shape_text(n->graph, &x->shape, a), clef__shape_text(n->graph, &cache->shape, b));
     for (int32_t k = 0; k < n->n_in; k++)
         if (k != i && n->in[k] && clef__base(n->in[k]) == clef__base(cache))
-            return clef__fail(err, CLEF_E_ARG, "%s lies in a state that is written to; copy it first",
+            return clef__fail(err, CLEF_E_ARG, "%s is a part of a state that is written to; copy it first",
                               n->in[k]->name);
     return CLEF_OK;
 }

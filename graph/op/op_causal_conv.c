@@ -15,7 +15,7 @@ static clef_status conv_infer(clef_value *n, clef_error *err)
     const clef_dim *s = state->shape.dim;
     char a[96], b[96], c[96];
     if (!clef__is_cache(state))
-        return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write", state->name);
+        return clef__fail(err, CLEF_E_ARG, "%s is neither a state nor a cache_write", state->name);
     const int fits = x->shape.rank == 3 && w->shape.rank == 2 && state->shape.rank == 4 &&
                      state->dtype == CLEF_F32 && !w->shape.dim[0].symbol && !w->shape.dim[1].symbol &&
                      clef__dim_equal(x->shape.dim[2], w->shape.dim[0]) && w->shape.dim[1].n >= 2 &&

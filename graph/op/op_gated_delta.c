@@ -33,7 +33,7 @@ static clef_status delta_infer(clef_value *n, clef_error *err)
                      *s = &n->in[STATE]->shape;
     char a[96], b[96], c[96], d[96];
     if (!clef__is_cache(n->in[STATE]))
-        return clef__fail(err, CLEF_E_ARG, "%s is no state and no cache_write", n->in[STATE]->name);
+        return clef__fail(err, CLEF_E_ARG, "%s is neither a state nor a cache_write", n->in[STATE]->name);
     int fits = q->rank == 4 && k->rank == 4 && v->rank == 4 && s->rank == 4 && same(q, k, 4) &&
                same(q, v, 2) && !q->dim[2].symbol && !q->dim[3].symbol && !v->dim[2].symbol &&
                !v->dim[3].symbol && v->dim[2].n % q->dim[2].n == 0 && n->in[STATE]->dtype == CLEF_F32 &&

@@ -57,13 +57,13 @@ static clef_status reshape_infer(clef_value *n, clef_error *err)
     n->dtype = x->dtype;
     if (!product(n->graph, &n->shape, &count[0], powers[0]))
         return clef__fail(err, CLEF_E_SHAPE,
-                          "the new shape has a dim that is no positive number, or too many elements");
+                          "the new shape has too many elements, or a dim that is not a positive number");
     if (!product(n->graph, &x->shape, &count[1], powers[1]) || count[0] != count[1] ||
         memcmp(powers[0], powers[1], sizeof powers[0]) != 0)
-        return clef__fail(err, CLEF_E_SHAPE, "%s has not as many elements as x %s",
+        return clef__fail(err, CLEF_E_SHAPE, "%s does not have as many elements as x %s",
                           clef__shape_text(n->graph, &n->shape, a), clef__shape_text(n->graph, &x->shape, b));
     if (block > 1 && clef__dim_right(&n->shape, 0).n % block)
-        return clef__fail(err, CLEF_E_SHAPE, "rows of %s are no whole blocks of %s",
+        return clef__fail(err, CLEF_E_SHAPE, "rows of %s are not whole blocks of %s",
                           clef__shape_text(n->graph, &n->shape, a), clef_dtype_name(x->dtype));
     return CLEF_OK;
 }
@@ -199,7 +199,7 @@ static clef_status slice_infer(clef_value *n, clef_error *err)
         return clef__fail(err, CLEF_E_ARG, "size %" PRId64 ", expected a positive number or a symbol",
                           o->size.n);
     if (!slice_fits(n->graph, o->start, o->size, x->shape.dim[o->axis]))
-        return clef__fail(err, CLEF_E_SHAPE, "%s from %d does not lie within axis %d of %s",
+        return clef__fail(err, CLEF_E_SHAPE, "%s from %d is not within axis %d of %s",
                           clef__shape_text(n->graph, &size, a), o->start, o->axis,
                           clef__shape_text(n->graph, &x->shape, b));
     if (clef_dtype_block_elems(x->dtype) > 1 && o->axis == x->shape.rank - 1)

@@ -11,7 +11,7 @@ static clef_status verify_node(const clef_value *n, clef_error *err)
     char a[96], b[96];
     for (int32_t i = 0; i < n->n_in; i++)
         if (n->in[i] && (n->in[i]->id < 0 || n->in[i]->id >= n->id || g->values[n->in[i]->id] != n->in[i]))
-            return clef__fail(err, CLEF_E_ARG, "%s: input %d (%s) does not stand before it", n->name, i,
+            return clef__fail(err, CLEF_E_ARG, "%s: input %d (%s) does not come before it", n->name, i,
                               n->in[i]->name);
     for (int32_t i = 0; i < n->n_in; i++)
         if (n->in[i] && clef__overwritten_by(n->in[i]))
@@ -34,7 +34,8 @@ clef_status clef__pass_verify(clef_graph *g, clef_error *err)
     for (int32_t i = 0; i < g->n_values; i++) {
         const clef_value *v = g->values[i];
         if (v->id != i || clef__names_find(g->names, v->name) != v)
-            return clef__fail(err, CLEF_E_ARG, "%s: is not where the graph's list or its names say", v->name);
+            return clef__fail(err, CLEF_E_ARG,
+                              "%s: is not at its place in the graph's list or among its names", v->name);
         const clef_status s = v->op == CLEF_OP_NONE ? CLEF_OK : verify_node(v, err);
         if (s)
             return s;

@@ -215,8 +215,8 @@ clef_status clef_graph_write_folded_dot(const clef_graph *g, const int32_t *expa
 {
     for (int32_t i = 0; i < n; i++)
         if (!has_layer(g, expand[i]))
-            return clef__fail(err, CLEF_E_ARG,
-                              "graph DOT: expected to expand layer %" PRId32 ", which the graph has not",
-                              expand[i]);
+            return clef__fail(
+                err, CLEF_E_ARG,
+                "graph DOT: expected to expand layer %" PRId32 ", which the graph does not have", expand[i]);
     return write_dot(g, &(fold){.is_on = 1, .expand = expand, .n_expand = n}, to, err);
 }

@@ -165,7 +165,7 @@ static int dim(parser *p, clef_dim *out)
             *out = (clef_dim){n, i};
             return 1;
         }
-    return fail(p, CLEF_E_FORMAT, "'%s' is no declared symbol", text);
+    return fail(p, CLEF_E_FORMAT, "'%s' is not a declared symbol", text);
 }
 
 static int dtype_name(parser *p, const char *text, int32_t *out)
@@ -174,7 +174,7 @@ static int dtype_name(parser *p, const char *text, int32_t *out)
     while (t < CLEF_N_DTYPES && strcmp(text, clef_dtype_name((clef_dtype)t)) != 0)
         t++;
     if (t == CLEF_N_DTYPES)
-        return fail(p, CLEF_E_FORMAT, "'%s' is no dtype", text);
+        return fail(p, CLEF_E_FORMAT, "'%s' is not a dtype", text);
     *out = t;
     return 1;
 }
@@ -418,7 +418,7 @@ static int node_reshape(parser *p, clef_value **in, int32_t n_in, clef_value **o
     clef_dtype dtype = CLEF_F32;
     clef_shape shape = {0};
     if (n_in != 1 || !expect(p, ':') || !type(p, &dtype, &shape))
-        return fail(p, CLEF_E_FORMAT, "reshape wants one input, and ': dtype [dims]' after it");
+        return fail(p, CLEF_E_FORMAT, "reshape: expected one input, and ': dtype [dims]' after it");
     p->at = start;
     *out = clef_reshape(p->g, in[0], shape);
     return 1;
@@ -437,7 +437,7 @@ static int node(parser *p, const char *name)
     while (op < CLEF_N_OPS && strcmp(op_name, clef__ops[op]->name) != 0)
         op++;
     if (op == CLEF_N_OPS)
-        return fail(p, CLEF_E_FORMAT, "'%s' is no op", op_name);
+        return fail(p, CLEF_E_FORMAT, "'%s' is not an op", op_name);
     if (!inputs(p, in, &n_in))
         return 0;
     while (!at_line_end(p) && !peek(p, ':'))

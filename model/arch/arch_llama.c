@@ -76,8 +76,8 @@ static void read_window(clef_json_fields *f, clef_hparams *hp)
         if (clef__layer_slides(hp, i))
             f->status = clef__fail(
                 f->err, CLEF_E_FORMAT,
-                "%s: layer_types wants sliding_attention in layer %d, but no sliding_window is in use",
-                f->file, i);
+                "%s: layer_types has sliding_attention in layer %d, but there is no sliding_window", f->file,
+                i);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)

@@ -111,7 +111,7 @@ static const float *longrope_factors(clef_builder *b, const clef_rope_params *r,
         if (i == n)
             return out;
     }
-    clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: longrope wants %d positive numbers in %s",
+    clef__graph_fail(b->g, CLEF_E_SHAPE, "%s: longrope needs %d positive numbers in %s",
                      clef_model_path(b->model), n, is_long ? "its long factors" : "its short factors");
     return NULL;
 }

@@ -205,8 +205,7 @@ static clef_status unknown_type(const char *name, clef_error *err)
         strcat(known, " ");
         strcat(known, types[i].name);
     }
-    return clef__fail(err, CLEF_E_ARG, "there is no type %.40s to quantise to, known are:%s",
-                      name ? name : "NULL", known);
+    return clef__fail(err, CLEF_E_ARG, "type %.40s is unknown, known are:%s", name ? name : "NULL", known);
 }
 
 clef_status clef_model_quantize(const clef_model *model, const char *path, const clef_quantize_opts *opts,

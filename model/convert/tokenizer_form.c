@@ -338,6 +338,6 @@ clef_status clef__tokenizer_form_of_file(const char *name, const clef_tokenizer 
         if (strcmp(name, kinds[i].name) == 0)
             kinds[i].judge(tok, out);
     return out->lost[0]
-               ? clef__fail(err, CLEF_E_UNSUPPORTED, "%s: GGUF's keys cannot say %s", name, out->lost)
+               ? clef__fail(err, CLEF_E_UNSUPPORTED, "%s: GGUF's keys cannot express %s", name, out->lost)
                : CLEF_OK;
 }

@@ -188,7 +188,7 @@ static void check_keys_differ(cursor *c, const clef_gguf *g)
     qsort(keys, (size_t)g->n_entries, sizeof *keys, by_key);
     for (uint64_t i = 1; c->status == CLEF_OK && i < g->n_entries; i++)
         if (by_key(&keys[i - 1], &keys[i]) == 0)
-            c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: key %.*s stands there twice", c->name,
+            c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: key %.*s occurs twice", c->name,
                                    shown(keys[i].n_bytes), keys[i].text);
     free(keys);
 }
@@ -320,14 +320,13 @@ static void place_tensors(cursor *c, clef_gguf *g, const uint64_t *offsets)
     for (uint64_t i = 0; i < g->n_tensors; i++) {
         clef_tensor_info *t = &g->tensors[i];
         if (offsets[i] % alignment != 0)
-            c->status =
-                clef__fail(c->err, CLEF_E_FORMAT,
-                           "%s: tensor %s lies at offset %" PRIu64 ", expected a multiple of %" PRIu64,
-                           c->name, t->name, offsets[i], alignment);
+            c->status = clef__fail(c->err, CLEF_E_FORMAT,
+                                   "%s: tensor %s is at offset %" PRIu64 ", expected a multiple of %" PRIu64,
+                                   c->name, t->name, offsets[i], alignment);
         else if (offsets[i] > n_bytes || t->n_bytes > n_bytes - offsets[i])
             c->status = clef__fail(c->err, CLEF_E_FORMAT,
                                    "%s: tensor %s has %" PRIu64 " bytes at offset %" PRIu64
-                                   " of the data, which have %" PRIu64 " bytes",
+                                   " of the data, which has %" PRIu64 " bytes",
                                    c->name, t->name, t->n_bytes, offsets[i], n_bytes);
         if (c->status != CLEF_OK)
             return;
@@ -356,8 +355,7 @@ static void take_tensors(cursor *c, clef_gguf *g, uint64_t n)
     if (!index)
         c->status = clef__fail(c->err, CLEF_E_NOMEM, "%s: no memory for the index of its tensors", c->name);
     else if (twice)
-        c->status =
-            clef__fail(c->err, CLEF_E_FORMAT, "%s: tensor %s stands there twice", c->name, twice->name);
+        c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: tensor %s occurs twice", c->name, twice->name);
     free(index);
 }
 

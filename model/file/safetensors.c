@@ -90,7 +90,7 @@ static clef_status read_offsets(const parse *p, const json_t *tensor, row *r)
     const int64_t from = json_integer_value(begin), to = json_integer_value(end);
     if (from < 0 || to < from || (uint64_t)to > p->n_data)
         return clef__fail(p->err, CLEF_E_FORMAT,
-                          "%s: tensor %s: data_offsets are %" PRId64 " to %" PRId64 ", the data have %" PRIu64
+                          "%s: tensor %s: data_offsets are %" PRId64 " to %" PRId64 ", the data has %" PRIu64
                           " bytes",
                           p->name, r->info.name, from, to, p->n_data);
     int64_t n = 0;
@@ -99,7 +99,7 @@ static clef_status read_offsets(const parse *p, const json_t *tensor, row *r)
                           r->info.name);
     if (n * st_dtypes[r->stored].bytes != to - from)
         return clef__fail(p->err, CLEF_E_FORMAT,
-                          "%s: tensor %s: data_offsets span %" PRId64 " bytes, its shape wants %" PRId64,
+                          "%s: tensor %s: data_offsets span %" PRId64 " bytes, its shape needs %" PRId64,
                           p->name, r->info.name, to - from, n * st_dtypes[r->stored].bytes);
     r->begin = (uint64_t)from;
     r->info.n_bytes = (uint64_t)(to - from);
@@ -188,7 +188,7 @@ static clef_status keep(const parse *p, const row *rows, size_t n, clef_safetens
     }
     out->n_tensors = (int32_t)n;
     out->by_name =
-        clef__tensor_index(out->tensors, n, NULL); /* the parser has refused a name that stands there twice */
+        clef__tensor_index(out->tensors, n, NULL); /* the parser has refused a name that occurs twice */
     return out->by_name
                ? CLEF_OK
                : clef__fail(p->err, CLEF_E_NOMEM, "%s: no memory for the index of its tensors", p->name);

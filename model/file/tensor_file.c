@@ -222,9 +222,9 @@ static clef_status check_tensor(const char *path, const clef_tensor_info *t, cle
     int64_t n = 0;
     if (t->rank < 0 || t->rank > CLEF_MAX_DIMS || !clef__dims_product(t->dims, t->rank, &n) ||
         n > INT64_MAX / clef_dtype_block_bytes(t->dtype))
-        return clef__fail(err, CLEF_E_ARG, "%s: tensor %s has a shape that makes no sense", path, t->name);
+        return clef__fail(err, CLEF_E_ARG, "%s: tensor %s has a dim or rank out of range", path, t->name);
     if (t->n_bytes != (uint64_t)(n * clef_dtype_block_bytes(t->dtype)))
-        return clef__fail(err, CLEF_E_ARG, "%s: tensor %s has %" PRIu64 " bytes, its shape wants %" PRId64,
+        return clef__fail(err, CLEF_E_ARG, "%s: tensor %s has %" PRIu64 " bytes, its shape needs %" PRId64,
                           path, t->name, t->n_bytes, n * clef_dtype_block_bytes(t->dtype));
     if (!t->data && t->n_bytes > 0)
         return clef__fail(err, CLEF_E_ARG, "%s: tensor %s has no data", path, t->name);
@@ -238,7 +238,7 @@ static clef_status describe_tensor(const char *path, json_t *header, const clef_
     if (t->n_bytes > INT64_MAX - begin)
         return clef__fail(err, CLEF_E_ARG, "%s: its tensors have more bytes than a file can", path);
     if (json_object_get(header, t->name))
-        return clef__fail(err, CLEF_E_ARG, "%s: two tensors are called %s", path, t->name);
+        return clef__fail(err, CLEF_E_ARG, "%s: two tensors have the name %s", path, t->name);
     json_t *shape = json_array();
     for (int32_t i = 0; i < t->rank; i++)
         if (json_array_append_new(shape, json_integer(t->dims[i])) != 0) {

@@ -112,7 +112,8 @@ static void read_eos(clef_json_fields *f, clef_hparams *hp)
     for (size_t i = 0; i < n; i++) {
         const json_t *id = json_array_get(eos, i);
         if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > INT32_MAX) {
-            f->status = clef__fail(f->err, CLEF_E_FORMAT, "%s: eos_token_id[%zu] is no token id", f->file, i);
+            f->status =
+                clef__fail(f->err, CLEF_E_FORMAT, "%s: eos_token_id[%zu] is not a token id", f->file, i);
             return;
         }
         if (i == 0)

@@ -31,7 +31,7 @@ void clef__json_head_dim(clef_json_fields *f, clef_hparams *hp)
         return;
     if (hp->d_model % hp->n_heads != 0)
         f->status = clef__fail(f->err, CLEF_E_FORMAT,
-                               "%s: a width of %" PRId32 " is no multiple of %" PRId32 " heads", f->file,
+                               "%s: a width of %" PRId32 " is not a multiple of %" PRId32 " heads", f->file,
                                hp->d_model, hp->n_heads);
     hp->head_dim = hp->d_model / hp->n_heads;
 }
@@ -111,7 +111,7 @@ int clef__json_layer_types(clef_json_fields *f, clef_hparams *hp, const char *co
             f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED,
                                    "%s: layer_types[%" PRId32
                                    "] %.40s is not supported, expected full_attention or sliding_attention",
-                                   f->file, i, type ? type : "is no string and");
+                                   f->file, i, type ? type : "is not a string and");
             return 0;
         }
     }

@@ -107,8 +107,8 @@ void clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint
         return;
     if (e->type == CLEF_GGUF_STRING || !e->is_array || e->n != (uint64_t)n_layers) {
         k->status = clef__fail(k->err, CLEF_E_FORMAT,
-                               "%s: key %s is no list of a number for each of %" PRId32 " layers", k->file,
-                               k->key, n_layers);
+                               "%s: key %s is not a list with a number for each of %" PRId32 " layers",
+                               k->file, k->key, n_layers);
         return;
     }
     memset(bits, 0, CLEF_MAX_LAYERS / 8);
@@ -161,7 +161,7 @@ static void read_vocab(clef_gguf_keys *k, clef_hparams *hp)
     if (n == 0)
         k->status =
             clef__fail(k->err, CLEF_E_FORMAT,
-                       "%s: says nowhere how large its vocabulary is: no %s.vocab_size, token_embd.weight or "
+                       "%s: the size of the vocabulary is unknown: no %s.vocab_size, token_embd.weight or "
                        "tokenizer.ggml.tokens",
                        k->file, k->arch);
     else if (stated && stated != n)
@@ -261,7 +261,7 @@ static void read_attention(clef_gguf_keys *k, clef_hparams *hp)
         if (hp->d_model % hp->n_heads != 0)
             k->status = clef__fail(k->err, CLEF_E_FORMAT,
                                    "%s: no key %s.attention.key_length, and embedding_length %" PRId32
-                                   " is no multiple of head_count %" PRId32,
+                                   " is not a multiple of head_count %" PRId32,
                                    k->file, k->arch, hp->d_model, hp->n_heads);
         hp->head_dim = hp->d_model / hp->n_heads;
     }
@@ -300,7 +300,8 @@ clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef
 {
     char text[sizeof hp->name + 8]; /* longer, so that clef__config_text() is the one to cut */
     if (!clef__gguf_text(gguf, "general.architecture", text, sizeof text))
-        return clef__fail(err, CLEF_E_FORMAT, "%s: key general.architecture is missing or no string", file);
+        return clef__fail(err, CLEF_E_FORMAT, "%s: key general.architecture is missing or not a string",
+                          file);
     clef__config_text(text, hp->arch, sizeof hp->arch);
     const clef_arch *arch = clef__arch_find(hp->arch, 1);
     if (!arch)

@@ -85,7 +85,7 @@ static clef_status read_pooling(const clef_model *m, const char *part, clef_embe
     clef_status status = load_beside(m, part, "config.json", &path, &root, err);
     if (status == CLEF_OK && !json_is_object(root))
         status = clef__fail(err, root ? CLEF_E_FORMAT : CLEF_E_NOT_FOUND, "%s: %s", path,
-                            root ? "is no object" : "is missing");
+                            root ? "is not an object" : "is missing");
     if (status == CLEF_OK) {
         clef_json_fields f = {.object = root, .file = path, .err = err};
         const char *word = clef__json_string(&f, "pooling_mode", NULL);
@@ -106,7 +106,7 @@ static clef_status read_transformer(const clef_model *m, const char *part, clef_
     json_t *root;
     clef_status status = load_beside(m, part, "sentence_bert_config.json", &path, &root, err);
     if (status == CLEF_OK && root && !json_is_object(root))
-        status = clef__fail(err, CLEF_E_FORMAT, "%s: is no object", path);
+        status = clef__fail(err, CLEF_E_FORMAT, "%s: is not an object", path);
     if (status == CLEF_OK && root) {
         clef_json_fields f = {.object = root, .file = path, .err = err};
         const int32_t n = (int32_t)clef__json_int(&f, "max_seq_length", 1, INT32_MAX, out->max_tokens);

@@ -186,8 +186,8 @@ static clef_status add_stack(clef_model *m, const clef_tensor_info *first, clef_
         const clef_tensor_info *p = j.parts[i] = part_of(m, first->name, i);
         if (p->dtype != first->dtype || p->rank != first->rank ||
             memcmp(p->dims, first->dims, (size_t)p->rank * sizeof *p->dims) != 0)
-            status = clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s is of another shape or dtype than %s",
-                                m->path, p->name, first->name);
+            status = clef__fail(err, CLEF_E_SHAPE, "%s: tensor %s differs from %s in shape or dtype", m->path,
+                                p->name, first->name);
     }
     if (status == CLEF_OK)
         status = add(m, &j, info, err);
@@ -216,7 +216,7 @@ static clef_status add_by_rule(clef_model *m, const clef_join_rule *rule, const 
     }
     if (!rule->join->shape(of, with, rule->step, &info))
         return clef__fail(err, CLEF_E_SHAPE,
-                          "%s: tensor %s%s%s is not of a shape and dtype that %s can be made of", m->path,
+                          "%s: tensor %s%s%s has a shape or dtype of which %s cannot be made", m->path,
                           of->name, with ? " with " : "", with ? with->name : "", j.name);
     j.parts = malloc(2 * sizeof *j.parts);
     if (!j.parts)

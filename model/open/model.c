@@ -54,7 +54,7 @@ static clef_status open_gguf(clef_model *m, clef_error *err)
     m->is_gguf = 1;
     clef_status status = clef__gguf_open(m->path, &m->gguf, err);
     if (status == CLEF_OK && m->gguf.n_tensors == 0)
-        return clef__fail(err, CLEF_E_NOT_FOUND, "%s: has no tensors: it holds a vocabulary alone", m->path);
+        return clef__fail(err, CLEF_E_NOT_FOUND, "%s: has no tensors: it holds only a vocabulary", m->path);
     if (status == CLEF_OK)
         status = clef__config_from_gguf(&m->gguf, m->path, &m->hparams, err);
     if (status != CLEF_OK)
@@ -149,7 +149,7 @@ static clef_status missing_tensor(const clef_model *m, const char *index, json_t
             break;
         }
     }
-    return clef__fail(err, CLEF_E_NOT_FOUND, "%s: weight_map puts %.200s into %s, which has no such tensor",
+    return clef__fail(err, CLEF_E_NOT_FOUND, "%s: weight_map places %.200s in %s, which has no such tensor",
                       index, missing, file);
 }
 
@@ -263,7 +263,7 @@ static clef_status open_model(clef_model *m, clef_error *err)
     if (!m->by_name)
         return no_memory(m->path, err);
     if (twice)
-        return clef__fail(err, CLEF_E_FORMAT, "%s: tensor %s stands there twice", m->path, twice->name);
+        return clef__fail(err, CLEF_E_FORMAT, "%s: tensor %s occurs twice", m->path, twice->name);
     return m->is_gguf ? CLEF_OK : clef__joined_find(m, err);
 }
 

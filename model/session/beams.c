@@ -243,7 +243,7 @@ static clef_status check_opts(const clef_session *s, int32_t n, clef_beam_opts *
                               clef_error *err)
 {
     if (!s->n_beams)
-        return clef__fail(err, CLEF_E_ARG, "the session was not made for beams (clef_session_opts.n_beams)");
+        return clef__fail(err, CLEF_E_ARG, "the session was made without beams (clef_session_opts.n_beams)");
     if (!o->n_beams)
         o->n_beams = s->n_beams;
     if (!o->n_best)

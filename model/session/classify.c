@@ -89,7 +89,7 @@ static clef_status set_up(clef_classifier *c, clef_error *err)
     const clef_arch *arch = clef__arch_find(hp->arch, c->model->is_gguf);
     c->info.max_tokens = hp->n_context;
     if (arch->kind == CLEF_SEQ2SEQ || (c->head == CLEF_HEAD_MASKED && arch->kind != CLEF_ENCODER))
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s is no encoder%s", clef_model_path(c->model),
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s: %s is not an encoder%s", clef_model_path(c->model),
                           hp->arch, c->head == CLEF_HEAD_MASKED ? ", and has no masked places to fill" : "");
     c->info.per_token = c->head == CLEF_HEAD_MASKED || clef__labels_tokens(c->model);
     c->plan.build.token_types = hp->n_token_types > 1;
@@ -158,8 +158,8 @@ static clef_status check_text(const clef_classifier *c, const int32_t *ids, cons
     if (n < 1)
         return clef__fail(err, CLEF_E_ARG, "%" PRId32 " tokens, expected at least 1", n);
     if (n > c->info.max_tokens)
-        return clef__fail(err, CLEF_E_LIMIT, "the text has %" PRId32 " tokens, %s takes at most %" PRId32, n,
-                          clef_model_path(c->model), c->info.max_tokens);
+        return clef__fail(err, CLEF_E_LIMIT, "the text has %" PRId32 " tokens, %s accepts at most %" PRId32,
+                          n, clef_model_path(c->model), c->info.max_tokens);
     for (int32_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= hp->n_vocab)
             return clef__fail(err, CLEF_E_ARG,

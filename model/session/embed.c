@@ -97,7 +97,7 @@ static clef_status check_ids(const clef_embedder *e, const int32_t *const *ids, 
             return clef__fail(err, CLEF_E_ARG, "text %" PRId32 " has no tokens", i);
         if (n_ids[i] > e->info.max_tokens)
             return clef__fail(err, CLEF_E_LIMIT,
-                              "text %" PRId32 " has %" PRId32 " tokens, %s takes at most %" PRId32, i,
+                              "text %" PRId32 " has %" PRId32 " tokens, %s accepts at most %" PRId32, i,
                               n_ids[i], clef_model_path(e->model), e->info.max_tokens);
         for (int32_t k = 0; k < n_ids[i]; k++)
             if (ids[i][k] < 0 || ids[i][k] >= n_vocab)

@@ -231,7 +231,7 @@ static clef_status check_ids(const clef_session *s, const int32_t *ids, int32_t 
     if (!s->plan)
         return clef__fail(err, CLEF_E_ARG, "the session's device was lost and did not come back");
     if (s->is_seq2seq && !s->encoder.n)
-        return clef__fail(err, CLEF_E_ARG, "an encoder-decoder wants a source first: clef_session_encode()");
+        return clef__fail(err, CLEF_E_ARG, "an encoder-decoder needs a source first: clef_session_encode()");
     if (n < 1)
         return clef__fail(err, CLEF_E_ARG, "%d tokens to feed, expected at least 1", n);
     if (n > s->opts.n_context - s->n_past)
@@ -380,7 +380,7 @@ static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)
 {
     generation *g = &s->gen;
     if (!g->active)
-        return clef__fail(err, CLEF_E_ARG, "no generation is under way");
+        return clef__fail(err, CLEF_E_ARG, "no generation is running");
     if (!g->n_ahead)
         return g->n_max && g->n_given == g->n_max
                    ? clef__fail(err, CLEF_E_LIMIT, "all %d tokens have been generated", g->n_max)

@@ -34,15 +34,15 @@ clef_status clef__session_encoder(clef_session *s, clef_device *dev, clef_model 
 static clef_status check_source(const clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
 {
     if (!s->is_seq2seq)
-        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s is no encoder-decoder: it takes no source",
+        return clef__fail(err, CLEF_E_UNSUPPORTED, "%s is not an encoder-decoder: it has no source",
                           s->hp->arch);
     if (!s->plan || !s->encoder.plan)
         return clef__fail(err, CLEF_E_ARG, "the session's device was lost and did not come back");
     if (n < 1)
         return clef__fail(err, CLEF_E_ARG, "a source of %" PRId32 " tokens, expected at least 1", n);
     if (n > s->opts.n_source)
-        return clef__fail(err, CLEF_E_LIMIT, "a source of %" PRId32 " tokens, the session takes %" PRId32, n,
-                          s->opts.n_source);
+        return clef__fail(err, CLEF_E_LIMIT, "a source of %" PRId32 " tokens, the session accepts %" PRId32,
+                          n, s->opts.n_source);
     for (int32_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= s->hp->n_vocab)
             return clef__fail(err, CLEF_E_ARG,

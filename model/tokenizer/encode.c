@@ -97,9 +97,10 @@ static clef_status truncate_texts(const clef__template *form, const clef_encode_
     }
     const int which = opts->truncate == CLEF_TRUNCATE_SECOND, other = !which;
     if (n[other] > most)
-        return clef__fail(err, CLEF_E_LIMIT,
-                          "tokenizer: text %d has %zu tokens, expected at most %zu as it may not be cut",
-                          other + 1, n[other], most);
+        return clef__fail(
+            err, CLEF_E_LIMIT,
+            "tokenizer: text %d has %zu tokens, expected at most %zu because it must not be cut", other + 1,
+            n[other], most);
     n[which] = most - n[other];
     return CLEF_OK;
 }

@@ -96,7 +96,7 @@ static clef_status translate_property(translation *t, clef_error *err)
     const int negated = (text[1] == 'P') != (inverse != 0);
     char item[64];
     if (n_name > 40)
-        return refuse_construct(t, "a property of so long a name", err);
+        return refuse_construct(t, "a property with so long a name", err);
     snprintf(item, sizeof item, "\\%c{%s%.*s}", negated && t->in_class ? 'P' : 'p',
              is_script(name, n_name) ? "sc:" : "", (int)n_name, name);
     char newer[48];

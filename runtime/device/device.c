@@ -312,7 +312,8 @@ clef_status clef_device_reopen(clef_device *dev, clef_error *err)
 {
     const int32_t n = clef_device_n_plans(dev);
     if (n)
-        return clef__fail(err, CLEF_E_ARG, "%s: %d plans are left, expected none before its context goes",
+        return clef__fail(err, CLEF_E_ARG,
+                          "%s: %d plans are left, expected none before its context is replaced",
                           dev->info.name, (int)n);
     char text[256];
     clef_status s = CLEF_OK;

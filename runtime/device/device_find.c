@@ -221,11 +221,12 @@ clef_status clef__find_one(const clef_found_list *list, const char *which, const
                           "no OpenCL platform: install an OpenCL driver (for a GPU: its vendor's; for a CPU: "
                           "the package pocl-opencl-icd)");
     if (list->n == 0)
-        return clef__fail(err, CLEF_E_DEVICE,
-                          "no OpenCL device: %d platform(s) found, with none; install the driver of yours "
-                          "(for a CPU: the package "
-                          "pocl-opencl-icd)",
-                          (int)list->n_platforms);
+        return clef__fail(
+            err, CLEF_E_DEVICE,
+            "no OpenCL device: %d platform(s) without devices; install the driver of your device "
+            "(for a CPU: the package "
+            "pocl-opencl-icd)",
+            (int)list->n_platforms);
     if (!which || !*which || strcmp(which, "auto") == 0)
         return pick_best(list, out, err);
 

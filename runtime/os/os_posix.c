@@ -55,7 +55,7 @@ clef_status clef__os_map(const char *path, clef_mapping *out, clef_error *err)
         status = io_fail(err, "stat", path);
     } else if (!S_ISREG(st.st_mode)) {
         status = clef__fail(err, CLEF_E_IO, "%s: %s, expected a regular file", path,
-                            S_ISDIR(st.st_mode) ? "is a folder" : "is no file");
+                            S_ISDIR(st.st_mode) ? "is a folder" : "is not a file");
     } else if ((uintmax_t)st.st_size > SIZE_MAX / 2) {
         status = clef__fail(err, CLEF_E_IO, "%s: %jd bytes do not fit the address space", path,
                             (intmax_t)st.st_size);
@@ -95,7 +95,7 @@ clef_status clef__os_read(const char *path, size_t max_bytes, char **out, size_t
     }
     if (!S_ISREG(st.st_mode)) {
         status = clef__fail(err, CLEF_E_IO, "%s: %s, expected a regular file", path,
-                            S_ISDIR(st.st_mode) ? "is a folder" : "is no file");
+                            S_ISDIR(st.st_mode) ? "is a folder" : "is not a file");
         goto out;
     }
     for (;;) { /* the size is only a hint: it is 0 for files under /proc, and others grow */

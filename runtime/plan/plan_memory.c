@@ -89,7 +89,7 @@ clef_status clef__plan_weight_data(const clef_plan *plan, const clef_value *v, c
         *out = (const char *)*out + v->part->offset;
     return *out ? CLEF_OK
                 : clef__fail(err, CLEF_E_NOT_FOUND,
-                             "weight %s: expected %s %s (%" PRIu64 " bytes), the source has none such",
+                             "weight %s: expected %s %s (%" PRIu64 " bytes), the source does not have it",
                              v->name, clef_dtype_name(v->dtype),
                              clef__shape_text(plan->graph, &v->shape, shape), n_bytes);
 }

@@ -75,7 +75,7 @@ static clef_status connect_input(clef_pipeline *c, int32_t to, int32_t input, cl
             continue;
         clef_wire *more = realloc(c->wires, ((size_t)c->n_wires + 1) * sizeof *more);
         if (!more)
-            return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for what crosses");
+            return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for values between stages");
         c->wires = more;
         c->wires[c->n_wires++] = (clef_wire){from, output, to, input};
         return CLEF_OK;
@@ -102,7 +102,8 @@ static clef_status connect_stages(clef_plan *plan, clef_error *err)
         c->cargo_bytes = n_bytes > c->cargo_bytes ? n_bytes : c->cargo_bytes;
     }
     if (!status && !plan->storage->allocate_host(c->cargo_bytes + 1, &c->cargo))
-        return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for what crosses, %zu bytes", c->cargo_bytes);
+        return clef__fail(err, CLEF_E_NOMEM, "plan: no memory for values between stages, %zu bytes",
+                          c->cargo_bytes);
     return status;
 }
 
@@ -272,7 +273,7 @@ static clef_status start_read(clef_plan *plan, int32_t output, void *data, size_
 {
     clef_pipeline *c = plan->pipeline;
     if (c->reading >= 0)
-        return clef__fail(err, CLEF_E_ARG, "output number %d: another read is under way", output);
+        return clef__fail(err, CLEF_E_ARG, "output number %d: another read is pending", output);
     const int32_t s = find_output(plan, &output, err);
     const clef_status status =
         s < 0 ? CLEF_E_ARG : clef_plan_read_start(c->stages[s], output, data, n_bytes, err);
@@ -284,7 +285,7 @@ static clef_status wait_for_read(clef_plan *plan, clef_error *err)
 {
     clef_pipeline *c = plan->pipeline;
     if (c->reading < 0)
-        return clef__fail(err, CLEF_E_ARG, "no read is under way");
+        return clef__fail(err, CLEF_E_ARG, "no read is pending");
     clef_plan *stage = c->stages[c->reading];
     c->reading = -1;
     return clef_plan_read_wait(stage, err);

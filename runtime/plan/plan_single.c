@@ -82,7 +82,7 @@ static clef_status read_output(clef_plan *plan, int32_t output, void *data, size
 static clef_status start_read(clef_plan *plan, int32_t output, void *data, size_t n_bytes, clef_error *err)
 {
     if (plan->reading)
-        return clef__fail(err, CLEF_E_ARG, "output number %d: another read is under way", output);
+        return clef__fail(err, CLEF_E_ARG, "output number %d: another read is pending", output);
     const clef_status s = enqueue_read(plan, output, data, n_bytes, &plan->reading, err);
     for (int32_t i = 0; i < plan->n_inputs && !s; i++)
         if (plan->inputs[i].write == CLEF__WRITE_PENDING)
@@ -100,7 +100,7 @@ static void release_read(clef_plan *plan)
 static clef_status wait_for_read(clef_plan *plan, clef_error *err)
 {
     if (!plan->reading)
-        return clef__fail(err, CLEF_E_ARG, "no read is under way");
+        return clef__fail(err, CLEF_E_ARG, "no read is pending");
     const cl_int code = clWaitForEvents(1, &plan->reading);
     release_read(plan);
     if (code)
@@ -317,8 +317,7 @@ const clef__plan_kind clef__plan_single = {.bind = bind_symbol,
 
 static clef_status refuse(clef_error *err)
 {
-    return clef__fail(err, CLEF_E_ARG,
-                      "the plan was made to be described (describe_only): it holds no memory");
+    return clef__fail(err, CLEF_E_ARG, "the plan was made with describe_only: it has no memory");
 }
 
 static clef_status refuse_write(clef_plan *plan, int32_t input, const void *data, size_t n_bytes,

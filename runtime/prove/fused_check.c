@@ -58,7 +58,7 @@ static clef_status run_step(clef_plan *plan, const clef_fused_trial *trial, int 
     for (int32_t i = 0; i < trial->repeats && !s && !is_fused; i++)
         s = clef__plan_enqueue(plan, err);
     if (is_fused && !s && !clef__fused_run(plan, &s, err))
-        s = clef__fail(err, CLEF_E_UNSUPPORTED, "fused step: none of the launches follow one another in it");
+        s = clef__fail(err, CLEF_E_UNSUPPORTED, "fused step: no launches can be joined");
     for (int32_t i = 0; i < n && !s; i++) {
         out->n_bytes[i] = clef_plan_output_bytes(plan, i, NULL, NULL);
         out->outputs[i] = malloc(out->n_bytes[i] + 1);
@@ -99,7 +99,7 @@ clef_status clef__fused_check(clef_plan *plan, const clef_fused_trial *trial, cl
     if (!s)
         s = run_step(plan, trial, 1, &is_fused, err);
     if (!s && !are_alike(plan, &plain, &is_fused))
-        s = clef__fail(err, CLEF_E_CL, "fused step: another result than that of its launches");
+        s = clef__fail(err, CLEF_E_CL, "fused step: the result differs from that of its launches");
     step_finish(&plain, plan->graph->n_outputs);
     step_finish(&is_fused, plan->graph->n_outputs);
     return s;

@@ -180,7 +180,7 @@ clef_status clef__fused_read_unit(clef_device *dev, char *text, clef__fused_unit
     char *line = strchr(text, '\n'), *cases = strstr(text, last_kind);
     if (!cases || sscanf(text, "step %d %d", &n_hung, &n_cases) != 2 ||
         !read_kinds(line + 1, cases + 1, &out->kinds))
-        return clef__fail(err, CLEF_E_FORMAT, "fused step: its unit does not read as one");
+        return clef__fail(err, CLEF_E_FORMAT, "fused step: its unit is malformed");
     out->n_hung = n_hung;
     out->n_cases = n_cases;
     out->cases = cases + sizeof last_kind - 1;
@@ -217,7 +217,7 @@ static clef_status try_case(clef_device *dev, const char *start, trial *t, clef_
     clef_proof_entry e;
     clef_graph *g = NULL;
     if (!start || !clef__trial_read_case(start, &e))
-        return clef__fail(err, CLEF_E_FORMAT, "fused step: a case does not read as one");
+        return clef__fail(err, CLEF_E_FORMAT, "fused step: a case is malformed");
     clef_status s = clef_graph_parse(e.text, e.n, e.op, &g, err);
     e.c.graph = g;
     if (!s)
@@ -236,7 +236,7 @@ static clef_status try_cases(clef_device *dev, const clef__fused_unit *u, clef_e
         s = try_case(dev, at, &t, err);
         at = s ? NULL : clef__trial_skip_case(at);
     }
-    return !s && !t.n_held ? clef__fail(err, CLEF_E_UNSUPPORTED, "fused step: no case launches what it runs")
+    return !s && !t.n_held ? clef__fail(err, CLEF_E_UNSUPPORTED, "fused step: no case launches its kernels")
                            : s;
 }
 

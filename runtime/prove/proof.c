@@ -181,7 +181,7 @@ static const clef_proof *find_charge(const prover *p, const clef_value *n, int32
 }
 
 /* A suspicion does not stop a plan: if the op has no other kernels, these are used. The user is told once. */
-static void tell_used_all_the_same(const prover *p, const clef_proof *charge)
+static void tell_used_anyway(const prover *p, const clef_proof *charge)
 {
     const clef_device *dev = p->plan->dev;
     char text[400];
@@ -205,14 +205,13 @@ static clef_status check_node(const prover *p, const clef_value *n, int32_t sett
         return clef__fail(
             err, CLEF_E_DEVICE,
             "%s: the kernels of %s fail on %s (%s), and there are no others; CLEF_PROOF=0 uses them "
-            "all the same, `clef cache clear aside` has them tried again",
+            "anyway, `clef cache clear aside` lets clef try them again",
             n->name, op, device, clef__verdict_names[charge->verdict]);
     if (p->plan->opts.compile.strict)
-        return clef__fail(
-            err, CLEF_E_UNSUPPORTED,
-            "strict: %s: the kernel of %s did not come back from its trial on %s, and there is no other",
-            n->name, op, device);
-    tell_used_all_the_same(p, charge);
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "strict: %s: the kernel of %s hung in its trial on %s, and there is no other",
+                          n->name, op, device);
+    tell_used_anyway(p, charge);
     return CLEF_OK;
 }
 

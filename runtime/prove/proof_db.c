@@ -184,7 +184,7 @@ clef_status clef__proofs_open(clef_device *dev, clef_proofs **out, clef_error *e
         return CLEF_OK;
     clef_proofs *proofs = calloc(1, sizeof *proofs);
     if (!proofs)
-        return clef__fail(err, CLEF_E_NOMEM, "no memory for what was proven");
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for the proofs");
     clef_status s = clef__cache_beside(dev, "proof", path, err);
     if (!s)
         s = read_file(proofs, path, err);

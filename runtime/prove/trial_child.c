@@ -69,7 +69,7 @@ static clef_status try_case(clef_device *dev, const char *unit, int32_t number, 
     clef_error why = {0};
     double worst = 0;
     if (!clef__trial_read_case(unit, &e))
-        return clef__fail(err, CLEF_E_FORMAT, "case %d does not read as one", (int)number);
+        return clef__fail(err, CLEF_E_FORMAT, "case %d is malformed", (int)number);
     note_begin(number, e.n_hung);
     clef_status s = clef_graph_parse(e.text, e.n, e.op, &g, &why);
     e.c.graph = g;

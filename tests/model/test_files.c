@@ -64,7 +64,7 @@ static const struct {
     {HEAD("0", "1") "s:key 4:9 4:12 8:0x2000000000000001 8:1", CLEF_E_FORMAT, "array items"},
     {HEAD("0", "1") "s:key 4:9 4:8 8:0x1000000000000001 8:1", CLEF_E_FORMAT, "strings of at least 8"},
     {HEAD("0", "1") "s:key 4:9 4:8 8:2 s:a 8:99 t:b", CLEF_E_FORMAT, "a string takes 99 bytes"},
-    {HEAD("0", "2") U32("key", "1") U32("key", "2"), CLEF_E_FORMAT, "key key stands there twice"},
+    {HEAD("0", "2") U32("key", "1") U32("key", "2"), CLEF_E_FORMAT, "key key occurs twice"},
     {HEAD("0", "1") U32("general.alignment", "0"), CLEF_E_FORMAT, "general.alignment is 0"},
     {HEAD("0", "1") U32("general.alignment", "48"), CLEF_E_FORMAT, "general.alignment is 48"},
     {HEAD("0", "1") "s:general.alignment 4:5 4:-32", CLEF_E_FORMAT, "general.alignment is -32"},
@@ -100,16 +100,15 @@ static const struct {
     {HEAD("1", "0") TENSOR("t", "-1", "1", "8:32", "0") "p:32 z:144", CLEF_E_UNSUPPORTED,
      "tensor t has type 4294967295"},
     {HEAD("1", "0") TENSOR("t", "0", "1", "8:9", "0") "p:32 z:35", CLEF_E_FORMAT,
-     "tensor t has 36 bytes at offset 0 of the data, which have 35"},
+     "tensor t has 36 bytes at offset 0 of the data, which has 35"},
     {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "64") "p:32 z:64", CLEF_E_FORMAT,
      "tensor t has 4 bytes at offset 64"},
     {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "0xFFFFFFFFFFFFFFE0") "p:32 z:64", CLEF_E_FORMAT,
      "tensor t has 4 bytes at offset"},
-    {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "4") "p:32 z:64", CLEF_E_FORMAT,
-     "tensor t lies at offset 4"},
+    {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "4") "p:32 z:64", CLEF_E_FORMAT, "tensor t is at offset 4"},
     {HEAD("1", "0") TENSOR("t", "0", "1", "8:1", "0"), CLEF_E_FORMAT, "before its tensors' data"},
     {HEAD("2", "0") TENSOR("t", "0", "1", "8:1", "0") TENSOR("t", "0", "1", "8:1", "0") "p:32 z:64",
-     CLEF_E_FORMAT, "tensor t stands there twice"},
+     CLEF_E_FORMAT, "tensor t occurs twice"},
 };
 
 static void gguf_malformed(void **state)
@@ -277,13 +276,13 @@ static const struct {
     {"{" T("a", "F32", "[1]", "[4,0]") "}", 4, CLEF_E_FORMAT, "tensor a: data_offsets are 4 to 0"},
     {"{" T("a", "F32", "[1]", "[-4,0]") "}", 4, CLEF_E_FORMAT, "tensor a: data_offsets are -4 to 0"},
     {"{" T("a", "F32", "[1]", "[0,5]") "}", 4, CLEF_E_FORMAT,
-     "tensor a: data_offsets are 0 to 5, the data have 4"},
+     "tensor a: data_offsets are 0 to 5, the data has 4"},
     {"{" T("a", "F32", "[1]", "[9223372036854775803,9223372036854775807]") "}", 4, CLEF_E_FORMAT,
      "tensor a: data_offsets are"},
     {"{" T("a", "F32", "[2]", "[0,4]") "}", 4, CLEF_E_FORMAT,
-     "tensor a: data_offsets span 4 bytes, its shape wants 8"},
+     "tensor a: data_offsets span 4 bytes, its shape needs 8"},
     {"{" T("a", "F16", "[2]", "[0,8]") "}", 8, CLEF_E_FORMAT,
-     "tensor a: data_offsets span 8 bytes, its shape wants 4"},
+     "tensor a: data_offsets span 8 bytes, its shape needs 4"},
     {"{" T("a", "F32", "[1]", "[0,4]") "}", 8, CLEF_E_FORMAT, "cover 4 of the 8 bytes"},
     {"{" T("a", "F32", "[1]", "[4,8]") "}", 8, CLEF_E_FORMAT, "tensor a begins at 4 of the data, expected 0"},
     {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[0,4]") "}", 4, CLEF_E_FORMAT,
@@ -488,7 +487,7 @@ static void tensor_file_write_refuses(void **state)
     const char *path = temp_path("never.safetensors");
     clef_error err = {0};
     check_error("twice", clef_tensor_file_write(path, t, 2, &err), &err, CLEF_E_ARG,
-                "two tensors are called a");
+                "two tensors have the name a");
     t[0].name = NULL;
     check_error("no name", clef_tensor_file_write(path, t, 1, &err), &err, CLEF_E_ARG, "name is NULL");
     t[0] = good, t[0].name = "\xff";
@@ -498,9 +497,9 @@ static void tensor_file_write_refuses(void **state)
                 "tensor a is q8_0");
     t[0] = good, t[0].n_bytes = 4;
     check_error("bytes", clef_tensor_file_write(path, t, 1, &err), &err, CLEF_E_ARG,
-                "tensor a has 4 bytes, its shape wants 8");
+                "tensor a has 4 bytes, its shape needs 8");
     t[0] = good, t[0].dims[0] = -2;
-    check_error("dims", clef_tensor_file_write(path, t, 1, &err), &err, CLEF_E_ARG, "tensor a has a shape");
+    check_error("dims", clef_tensor_file_write(path, t, 1, &err), &err, CLEF_E_ARG, "tensor a has a dim");
     t[0] = good, t[0].data = NULL;
     check_error("data", clef_tensor_file_write(path, t, 1, &err), &err, CLEF_E_ARG, "tensor a has no data");
     assert_false(clef__os_is_file(path));

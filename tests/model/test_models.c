@@ -60,7 +60,7 @@ static const struct {
     {llama_config, "{\"hidden_size\":0}", CLEF_E_FORMAT, "hidden_size is 0, expected 1 to"},
     {llama_config, "{\"hidden_size\":-64}", CLEF_E_FORMAT, "hidden_size is -64"},
     {llama_config, "{\"hidden_size\":4294967360}", CLEF_E_FORMAT, "hidden_size is 4294967360"},
-    {llama_config, "{\"hidden_size\":65}", CLEF_E_FORMAT, "a width of 65 is no multiple of 8 heads"},
+    {llama_config, "{\"hidden_size\":65}", CLEF_E_FORMAT, "a width of 65 is not a multiple of 8 heads"},
     {llama_config, "{\"num_attention_heads\":0}", CLEF_E_FORMAT, "num_attention_heads is 0"},
     {llama_config, "{\"num_key_value_heads\":3}", CLEF_E_FORMAT, "8 attention heads over 3 key-value heads"},
     {llama_config, "{\"num_key_value_heads\":0}", CLEF_E_FORMAT, "num_key_value_heads is 0"},
@@ -110,11 +110,11 @@ static const struct {
     {llama_config, "{\"layer_types\":[\"full_attention\"]}", CLEF_E_FORMAT, "layer_types is an array of 1"},
     {llama_config, "{\"layer_types\":7}", CLEF_E_FORMAT, "layer_types is an integer"},
     {llama_config, "{\"layer_types\":[\"full_attention\",\"sliding_attention\",\"sliding_attention\"]}",
-     CLEF_E_FORMAT, "no sliding_window is in use"},
+     CLEF_E_FORMAT, "there is no sliding_window"},
     {llama_config, "{\"layer_types\":[\"full_attention\",\"linear_attention\",\"full_attention\"]}",
      CLEF_E_UNSUPPORTED, "layer_types[1] linear_attention"},
     {llama_config, "{\"layer_types\":[\"full_attention\",4,\"full_attention\"]}", CLEF_E_UNSUPPORTED,
-     "layer_types[1] is no string"},
+     "layer_types[1] is not a string"},
     {llama_config, "{\"model_type\":\"mistral\",\"sliding_window\":-1}", CLEF_E_FORMAT,
      "sliding_window is -1"},
     {llama_config, "{\"model_type\":\"mixtral\",\"num_experts_per_tok\":9}", CLEF_E_FORMAT,
@@ -147,7 +147,7 @@ static const struct {
      "true}",
      CLEF_E_UNSUPPORTED, "prenorm true"},
     {gpt2_config, "{\"n_embd\":\"REMOVE\"}", CLEF_E_FORMAT, "n_embd is missing"},
-    {gpt2_config, "{\"n_embd\":66}", CLEF_E_FORMAT, "a width of 66 is no multiple of 4 heads"},
+    {gpt2_config, "{\"n_embd\":66}", CLEF_E_FORMAT, "a width of 66 is not a multiple of 4 heads"},
     {gpt2_config, "{\"n_positions\":null}", CLEF_E_FORMAT, "n_positions is missing"},
     {gpt2_config, "{\"n_inner\":0}", CLEF_E_FORMAT, "n_inner is 0"},
     {gpt2_config, "{\"activation_function\":\"mish\"}", CLEF_E_UNSUPPORTED,
@@ -373,7 +373,7 @@ static void gguf_config(void **state)
          "key llama.block_count is 4294967298"},
         {"llama.context_length", "", CLEF_E_FORMAT, "key llama.context_length is missing"},
         {"llama.embedding_length", "s:K.embedding_length 4:4 4:33 ", CLEF_E_FORMAT,
-         "embedding_length 33 is no multiple of head_count 4"},
+         "embedding_length 33 is not a multiple of head_count 4"},
         {"llama.feed_forward_length", "s:K.feed_forward_length 4:9 4:4 8:2 4:80 4:96 ", CLEF_E_UNSUPPORTED,
          "key llama.feed_forward_length differs from layer to layer"},
         {"llama.feed_forward_length", "s:K.feed_forward_length 4:9 4:4 8:0 ", CLEF_E_FORMAT,
@@ -401,7 +401,7 @@ static void gguf_config(void **state)
         {NULL, "s:clef.rope.dims 4:5 4:18 ", CLEF_E_FORMAT, "rotates 18 dims of a head of 8"},
         {NULL, "s:clef.rope.factor 4:6 f:nan ", CLEF_E_FORMAT, "key clef.rope.factor is"},
         {NULL, "s:clef.no_rope_layers 4:9 4:5 8:1 4:0 ", CLEF_E_FORMAT,
-         "clef.no_rope_layers is no list of a number for each of 2 layers"},
+         "clef.no_rope_layers is not a list with a number for each of 2 layers"},
         {NULL, "s:K.vocab_size 4:4 4:9 ", CLEF_E_FORMAT,
          "llama.vocab_size is 9, but token_embd.weight has 7 rows"},
         {"llama.embedding_length", "s:K.embedding_length 4:4 4:64 ", CLEF_E_FORMAT,
@@ -437,7 +437,7 @@ static void gguf_config(void **state)
     assert_true(hp.sliding_window == 9 && clef__layer_slides(&hp, 0) && hp.tied_embeddings == 0 &&
                 hp.n_vocab == 2);
     check_error("no vocabulary", read_gguf_config("tokenizer.ggml.tokens", "", NULL, &hp, &err), &err,
-                CLEF_E_FORMAT, "says nowhere how large its vocabulary is");
+                CLEF_E_FORMAT, "the size of the vocabulary is unknown");
 }
 
 /* ---- folders --------------------------------------------------------------------------------- */
@@ -495,7 +495,7 @@ static void folder_refused(void **state)
         {"{\"weight_map\":{\"x\":\"c.safetensors\"}}", CLEF_E_IO, "c.safetensors: cannot open"},
         {"{\"weight_map\":{\"x\":\"a.safetensors\",\"x\":\"b.safetensors\"}}", CLEF_E_FORMAT, "duplicate"},
         {"{\"weight_map\":{\"x\":\"a.safetensors\",\"zz\":\"b.safetensors\"}}", CLEF_E_NOT_FOUND,
-         "puts zz into b.safetensors"},
+         "places zz in b.safetensors"},
         {"{\"weight_map\":{\"x\":\"a.safetensors\"", CLEF_E_FORMAT, "line 1"},
         {"", CLEF_E_FORMAT, "index.json: empty"},
     };

@@ -272,7 +272,7 @@ static const struct {
      CLEF_E_UNSUPPORTED,
      "2 kinds of pooling",
      {0}},
-    {"[" MODULE("Pooling", "p") "]", "[1]", NULL, CLEF_E_FORMAT, "is no object", {0}},
+    {"[" MODULE("Pooling", "p") "]", "[1]", NULL, CLEF_E_FORMAT, "is not an object", {0}},
     {"[" MODULE("Pooling", "q") "]", NULL, NULL, CLEF_E_NOT_FOUND, "q/config.json", {0}},
     {"[" MODULE("Pooling", "../p") "]", NULL, NULL, CLEF_E_FORMAT, "path ../p", {0}},
     {"[" MODULE("Dense", "2_Dense") "]", NULL, NULL, CLEF_E_UNSUPPORTED, "module a.b.Dense", {0}},
@@ -375,7 +375,7 @@ static void classes_are_pytorchs(void **state)
     clef_encoded_finish(&pair);
     clef_classifier_destroy(c);
     check_error("kind", clef_classifier_create(dev, t5, NULL, &c, &err), &err, CLEF_E_UNSUPPORTED,
-                "t5 is no encoder");
+                "t5 is not an encoder");
 }
 
 static void classes_of_tokens(void **state)
@@ -564,7 +564,7 @@ static void beams_of_a_decoder(void **state)
                            &err),
        &err);
     check_error("source", clef_session_encode(s, prompt, 2, &err), &err, CLEF_E_UNSUPPORTED,
-                "no encoder-decoder");
+                "not an encoder-decoder");
     assert_int_equal(clef_session_start(s, start), 0);
     const clef_beam_opts one = {.n_beams = 1, .length_penalty = 1, .n_max = N_NEW, .ignore_eos = 1},
                          three = {.length_penalty = 1, .n_max = N_NEW, .ignore_eos = 1};

@@ -80,7 +80,7 @@ static int setup(void **state)
     const char *path = getenv("OPENCL_LAYERS");
     void *layer = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
     if (!layer || !getenv("CLEF")) {
-        fprintf(stderr, "wants CLEF, and OPENCL_LAYERS naming the counting layer (ctest sets them)\n");
+        fprintf(stderr, "needs CLEF, and OPENCL_LAYERS naming the counting layer (ctest sets them)\n");
         return 1;
     }
     *(void **)&layer_count = dlsym(layer, "clef_layer_count");

@@ -70,7 +70,7 @@ static int setup(void **state)
     const char *path = getenv("OPENCL_LAYERS");
     void *layer = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
     if (!dev || !layer) {
-        fprintf(stderr, "wants a device, and OPENCL_LAYERS naming the counting layer (ctest sets it)\n");
+        fprintf(stderr, "needs a device, and OPENCL_LAYERS naming the counting layer (ctest sets it)\n");
         return 1;
     }
     *(void **)&layer_count = dlsym(layer, "clef_layer_count");

@@ -298,19 +298,18 @@ static int bench_run(const void *options, int32_t n_args, char **args)
     if (o->json + o->md > 1)
         return cli_fail(CLI_USAGE, "bench: expected --json or --md, not both");
     if (o->trace && !o->profile)
-        return cli_fail(CLI_USAGE, "bench: --trace is of the steps of --profile");
+        return cli_fail(CLI_USAGE, "bench: --trace needs --profile");
     clef_error err = {0};
     if (cli_output_check(o->trace, &err) != CLEF_OK)
         return cli_report(&err);
     if (o->profile && o->json)
-        return cli_fail(CLI_USAGE, "bench: --profile prints tables, expected it without --json");
+        return cli_fail(CLI_USAGE, "bench: --profile prints tables and excludes --json");
     if (o->of_device && (n_args || o->model || o->profile))
-        return cli_fail(CLI_USAGE, "bench: --device measures the device alone, expected no MODEL and "
-                                   "no --profile; -d names a device");
+        return cli_fail(CLI_USAGE, "bench: --device measures the device alone and excludes MODEL and "
+                                   "--profile; -d names a device");
     if (o->product && (o->of_device || n_args || o->model || o->profile))
         return cli_fail(
-            CLI_USAGE,
-            "bench: --product measures products alone, expected no MODEL, no --device and no --profile");
+            CLI_USAGE, "bench: --product measures products alone and excludes MODEL, --device and --profile");
     const int alone = o->of_device || o->product;
     const char *path = alone ? NULL : cli_model_path("bench", n_args, args, o->model);
     if (!path && !alone)

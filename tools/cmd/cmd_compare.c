@@ -322,10 +322,12 @@ static int compare_run(const void *options, int32_t n_args, char **args)
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
     if (!o.reference && !o.model_b && !o.device_b && o.gemm_b < 0 && !o.record && !o.stats)
-        return cli_fail(CLI_USAGE, "compare: with what? expected --reference, --model-b, --device-b or "
+        return cli_fail(CLI_USAGE, "compare: expected --reference, --model-b, --device-b or "
                                    "--gemm-b; or --record or --stats");
     if (o.reference && (o.model_b || o.device_b || o.gemm_b >= 0))
-        return cli_fail(CLI_USAGE, "compare: expected a --reference or another side, got both");
+        return cli_fail(
+            CLI_USAGE,
+            "compare: expected --reference or another side (--model-b, --device-b, --gemm-b), got both");
     if (o.reference && !o.forward.prompt && !o.forward.file && !o.forward.ids && !o.forward.in)
         o.forward.in = o.reference;
     o.forward.said = o.reference;

@@ -248,8 +248,8 @@ static int devices_run(const void *options, int32_t n_args, char **args)
     if (clef_devices_list(&list, &n, &err) != CLEF_OK)
         return cli_report(&err);
     if (n == 0 && !o->json)
-        return cli_fail(CLI_FAILED, "no OpenCL device: expected at least one platform with a device; a "
-                                    "CPU serves with PoCL (pocl-opencl-icd)");
+        return cli_fail(CLI_FAILED, "no OpenCL device: expected at least one platform with a device; "
+                                    "PoCL (pocl-opencl-icd) makes one of a CPU");
     const choice chosen = choose();
     if (o->json)
         putchar('[');

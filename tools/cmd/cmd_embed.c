@@ -157,9 +157,9 @@ static int embed_run(const void *options, int32_t n_args, char **args)
     float *rows = NULL;
     int64_t n_tokens = 0;
     if (o->json && o->npy)
-        return cli_fail(CLI_USAGE, "embed: --json or --npy, not both");
+        return cli_fail(CLI_USAGE, "embed: expected --json or --npy, not both");
     if (o->npy && !o->out && cli_terminal_stdout())
-        return cli_fail(CLI_USAGE, "embed: --npy is no text; --out FILE, or stdout to a file");
+        return cli_fail(CLI_USAGE, "embed: --npy is binary; use --out FILE, or redirect stdout to a file");
     int rc = collect(&t, o, n_args - 1, args + 1);
     if (rc == CLI_GO_ON)
         rc = cli_embedding_open(&e, &o->common, args[0]);

@@ -141,8 +141,8 @@ static clef_status load_tensor(eval *e, int32_t index, clef_dtype dtype, void **
     clef_status status = CLEF_OK;
     *out = NULL;
     if (n % n_elems || n / n_elems > SIZE_MAX / 8 / elem_bytes || n > SIZE_MAX / 8)
-        return cli_error(err, CLEF_E_SHAPE, "%s: %s: %zu elements do not make blocks of %s", e->o->in, t.name,
-                         n, clef_dtype_name(dtype));
+        return cli_error(err, CLEF_E_SHAPE, "%s: %s: %zu elements are not whole blocks of %s", e->o->in,
+                         t.name, n, clef_dtype_name(dtype));
     if (!is_int && !clef_dtype_encodes(dtype))
         return cli_error(err, CLEF_E_UNSUPPORTED, "%s: %s: clef does not write %s", e->o->in, t.name,
                          clef_dtype_name(dtype));
@@ -208,8 +208,9 @@ static clef_status collect_feeds(eval *e, clef_error *err)
         const int32_t index = clef_tensor_file_find(e->in, v.name);
         clef_status status = CLEF_OK;
         if (v.kind == CLEF_STATE && index >= 0 && !e->model)
-            status = cli_error(err, CLEF_E_UNSUPPORTED, "%s: %s is a state, which begins as zeros", e->o->in,
-                               v.name);
+            status =
+                cli_error(err, CLEF_E_UNSUPPORTED,
+                          "%s: %s is a state, which starts as zeros and cannot be set", e->o->in, v.name);
         if (v.kind == CLEF_INPUT && index >= 0)
             status = add_feed(e, &v, index, err);
         else if (v.kind == CLEF_INPUT && !(e->model && strcmp(v.name, "pos") == 0))
@@ -232,8 +233,8 @@ static clef_status check_model_inputs(const eval *e, clef_error *err)
         if (strcmp(name, "decoder_input_ids") == 0 && !is_seq2seq)
             return cli_error(
                 err, CLEF_E_UNSUPPORTED,
-                "%s: has decoder_input_ids, but %s (%s) is no encoder-decoder: expected input_ids", e->o->in,
-                e->path, clef_model_hparams(e->model)->arch);
+                "%s: has decoder_input_ids, but %s (%s) is not an encoder-decoder: expected input_ids",
+                e->o->in, e->path, clef_model_hparams(e->model)->arch);
         if (strcmp(name, "input_ids") != 0 && strcmp(name, "attention_mask") != 0 &&
             strcmp(name, "decoder_input_ids") != 0 && strcmp(name, "token_type_ids") != 0)
             return cli_error(

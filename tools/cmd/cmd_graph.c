@@ -258,10 +258,8 @@ static int graph_run(const void *options, int32_t n_args, char **args)
     if (n_args == 3 && strcmp(args[0], "diff") == 0)
         return run_diff(&o, args);
     if (!o.profile && (o.device || o.compile.no_proof))
-        return cli_fail(
-            CLI_USAGE,
-            "graph: %s counts with --profile alone: no device has a part in the graph before its own passes",
-            o.device ? "--use-device" : "--no-proof");
+        return cli_fail(CLI_USAGE, "graph: %s needs --profile: the graph itself does not depend on a device",
+                        o.device ? "--use-device" : "--no-proof");
     if (n_args > 1)
         return cli_fail(CLI_USAGE, "graph: expected one MODEL, or diff A B; got %d arguments", (int)n_args);
     job.path = cli_model_path("graph", n_args, args, o.model);

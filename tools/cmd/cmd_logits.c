@@ -80,7 +80,7 @@ static clef_status score_all(logits_result *r, const float *logits, int32_t n_vo
         r->n_scored++;
     }
     if (!r->n_scored)
-        return cli_error(err, CLEF_E_LIMIT, "logits: no token stands behind another; expected two or more");
+        return cli_error(err, CLEF_E_LIMIT, "logits: expected at least two tokens");
     r->nats /= r->n_scored;
     return CLEF_OK;
 }
@@ -93,14 +93,15 @@ static clef_status collect(cli_forward *f, logits_result *r, clef_error *err)
     clef_status status = cli_forward_build(f, NULL, 0, err);
     r->is_masked_lm = status == CLEF_OK && !clef_graph_find(f->graph, "pos") && !f->is_seq2seq;
     if (status == CLEF_OK && !clef_graph_find(f->graph, "logits"))
-        status = cli_error(err, CLEF_E_UNSUPPORTED, "logits: %s has no head that gives logits",
+        status = cli_error(err, CLEF_E_UNSUPPORTED, "logits: %s has no head that computes logits",
                            clef_model_path(f->model));
     if (status == CLEF_OK)
         status = cli_forward_run(f, err);
     if (status == CLEF_OK)
         status = cli_forward_read(f, "logits", &logits, &rank, dims, err);
     if (status == CLEF_OK && (rank != 3 || dims[2] != clef_model_hparams(f->model)->n_vocab))
-        status = cli_error(err, CLEF_E_UNSUPPORTED, "logits: those of %s are not of its vocabulary",
+        status = cli_error(err, CLEF_E_UNSUPPORTED,
+                           "logits: %s has a classifier's logits, expected those of a vocabulary",
                            clef_model_path(f->model));
     if (status == CLEF_OK)
         status = score_all(r, logits, (int32_t)dims[2], err);

@@ -230,7 +230,7 @@ static int find_target(run *r)
     if (!r->o->target)
         return CLI_GO_ON;
     if (!r->is_seq2seq)
-        return cli_fail(CLI_USAGE, "run: --target is of encoder-decoders, %s is %s",
+        return cli_fail(CLI_USAGE, "run: --target needs an encoder-decoder, %s is %s",
                         clef_model_path(r->model), r->hparams->arch);
     if (r->tokenizer)
         r->target = clef_tokenizer_find(r->tokenizer, r->o->target);
@@ -249,7 +249,7 @@ static int check_source(run *r)
         o->n_predict >= 0 && o->n_predict < most - START_TOKENS ? o->n_predict + START_TOKENS : most;
     r->n_context = o->n_context > 0 ? o->n_context : o->n_context == 0 ? own : wanted;
     if (r->n_ids > own)
-        return cli_fail(CLI_FAILED, "run: the source has %" PRId32 " tokens, the model takes %" PRId32,
+        return cli_fail(CLI_FAILED, "run: the source has %" PRId32 " tokens, the model accepts %" PRId32,
                         r->n_ids, own);
     return CLI_GO_ON;
 }
@@ -669,7 +669,7 @@ static int run_run(const void *options, int32_t n_args, char **args)
     if ((o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) != 1)
         return cli_fail(CLI_USAGE, "run: expected one prompt: -p TEXT, -f FILE or --ids 1,2,3");
     if (o->profile && o->n_beams)
-        return cli_fail(CLI_USAGE, "run: --profile is of runs without --beams; --trace takes both");
+        return cli_fail(CLI_USAGE, "run: --profile excludes --beams; --trace works with both");
     if (!o->inside.taps.n != !o->inside.tap_out)
         return cli_fail(CLI_USAGE, "run: expected --tap NAME and --tap-out FILE together");
     if (o->n_best > (o->n_beams ? o->n_beams : 1))

@@ -83,9 +83,8 @@ static int selftest_run(const void *options, int32_t n_args, char **args)
         return CLI_FAILED;
     if (s)
         return cli_report(&err);
-    return n_failed
-               ? cli_fail(CLI_FAILED, "%" PRId32 " of what would be used on this device failed", n_failed)
-               : CLI_OK;
+    return n_failed ? cli_fail(CLI_FAILED, "%" PRId32 " variants that this device would use failed", n_failed)
+                    : CLI_OK;
 }
 
 const cli_command cli_command_selftest = {

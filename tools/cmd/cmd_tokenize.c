@@ -123,9 +123,8 @@ const cli_command cli_command_tokenize = {
     .name = "tokenize",
     .usage = "MODEL TEXT [--no-special] [--json]",
     .summary = "Print the token ids of a text",
-    .notes =
-        "MODEL may also be a GGUF file that holds a vocabulary alone, a folder that holds only tokenizer "
-        "files, or one such file. TEXT - reads standard input.\n",
+    .notes = "MODEL may also be a GGUF file that holds only a vocabulary, a folder that holds only tokenizer "
+             "files, or one such file. TEXT - reads standard input.\n",
     .options = tokenize_option_table,
     .min_args = 2,
     .max_args = 2,

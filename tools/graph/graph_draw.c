@@ -15,7 +15,7 @@ static clef_status read_back(FILE *from, char **out, clef_error *err)
     const long n = ftell(from);
     *out = n >= 0 ? malloc((size_t)n + 1) : NULL;
     if (!*out)
-        return cli_error(err, n < 0 ? CLEF_E_IO : CLEF_E_NOMEM, "graph: no room for its DOT form");
+        return cli_error(err, n < 0 ? CLEF_E_IO : CLEF_E_NOMEM, "graph: no memory for its DOT form");
     rewind(from);
     const size_t came = fread(*out, 1, (size_t)n, from);
     (*out)[came] = 0;

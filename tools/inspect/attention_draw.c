@@ -205,9 +205,10 @@ static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_e
     picture p = {.is_png = is_png};
     plan_picture(&p, a);
     if (is_png && (p.width > (double)MOST || p.height > (double)MOST))
-        return cli_error(err, CLEF_E_LIMIT,
-                         "attention: a picture of %.0f x %.0f, at most %d either way: choose a --layer",
-                         p.width, p.height, MOST);
+        return cli_error(
+            err, CLEF_E_LIMIT,
+            "attention: a picture of %.0f x %.0f, expected at most %d in width and height: choose a --layer",
+            p.width, p.height, MOST);
     cairo_surface_t *surface =
         is_png ? cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(p.width), (int)ceil(p.height))
                : cairo_svg_surface_create_for_stream(write_part, to, p.width, p.height);

@@ -147,10 +147,10 @@ static clef_status write_json(const attention_maps *a, FILE *to, int digits, cle
         n_weights +=
             (double)a->maps[i].n_queries * a->maps[i].n_keys * (a->head < 0 ? a->maps[i].n_heads : 1);
     if (n_weights > (double)MOST)
-        return cli_error(
-            err, CLEF_E_LIMIT,
-            "attention: %.0f weights are more than a page or JSON takes (%d): choose a --layer and a --head",
-            n_weights, MOST);
+        return cli_error(err, CLEF_E_LIMIT,
+                         "attention: %.0f weights are more than a page or JSON can hold (%d): choose a "
+                         "--layer and a --head",
+                         n_weights, MOST);
     fputc('{', to);
     cli_json_member_text(to, &n, "format", "clef-attention");
     cli_json_member_number(to, &n, "version", 1);
@@ -202,7 +202,7 @@ clef_status cli_attention_npy(void *user, FILE *to, clef_error *err)
     for (int32_t i = 1; i < a->n; i++)
         if (a->maps[i].kind != m->kind || a->maps[i].n_heads != m->n_heads)
             return cli_error(err, CLEF_E_UNSUPPORTED,
-                             "attention: %s and %s do not make one array: choose a --kind or a --layer",
+                             "attention: %s and %s do not fit in one array: choose a --kind or a --layer",
                              m->name, a->maps[i].name);
     cli_npy_head(to, 4, (const int64_t[]){a->n, end_head(a, m) - first_head(a), m->n_queries, m->n_keys});
     for (int32_t i = 0; i < a->n; i++)

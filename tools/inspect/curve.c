@@ -87,7 +87,7 @@ clef_status cli_curve_svg(void *curve, FILE *to, clef_error *err)
     scan(c, stretch, NULL, &a, 0, &a.lo, &a.hi);
     scan(c, step, NULL, &a, 1, &a.lo, &a.hi);
     if (!isfinite(a.lo) || !isfinite(a.hi))
-        return cli_error(err, CLEF_E_LIMIT, "%s: a token's probability is no number", c->title);
+        return cli_error(err, CLEF_E_LIMIT, "%s: a token's probability is not a number", c->title);
     a.hi += (a.hi - a.lo) * 0.05 + 1e-3;
     fprintf(to,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "

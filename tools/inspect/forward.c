@@ -97,7 +97,8 @@ static clef_status check_ids(const cli_forward *f, const int32_t *ids, int32_t n
 {
     const clef_hparams *hp = clef_model_hparams(f->model);
     if (hp->n_context > 0 && n > hp->n_context)
-        return cli_error(err, CLEF_E_LIMIT, "%" PRId32 " tokens, the model takes %" PRId32, n, hp->n_context);
+        return cli_error(err, CLEF_E_LIMIT, "%" PRId32 " tokens, the model accepts %" PRId32, n,
+                         hp->n_context);
     for (int32_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= hp->n_vocab)
             return cli_error(err, CLEF_E_ARG, "expected ids from 0 to %" PRId32 ", got %" PRId32,
@@ -220,10 +221,10 @@ clef_status cli_forward_open(cli_forward *f, const cli_forward_opts *o, const ch
     if (f->n_ids < 1)
         return cli_error(err, CLEF_E_ARG, "the text has no tokens");
     if (f->target && !f->is_seq2seq)
-        return cli_error(err, CLEF_E_UNSUPPORTED, "there are decoder_input_ids, but %s is no encoder-decoder",
-                         path);
+        return cli_error(err, CLEF_E_UNSUPPORTED,
+                         "there are decoder_input_ids, but %s is not an encoder-decoder", path);
     if (o->target && !f->is_seq2seq)
-        return cli_error(err, CLEF_E_UNSUPPORTED, "--target is of encoder-decoders, %s is %s", path,
+        return cli_error(err, CLEF_E_UNSUPPORTED, "--target needs an encoder-decoder, %s is %s", path,
                          clef_model_hparams(f->model)->arch);
     status = check_ids(f, f->ids, f->n_ids, err);
     if (status == CLEF_OK && f->is_seq2seq && !f->target)

@@ -70,7 +70,7 @@ static clef_status check_tensor(const char *path, const clef_tensor_info *t, cle
 {
     if (!code_of(t->dtype))
         return cli_error(err, CLEF_E_UNSUPPORTED,
-                         "%s: %s is %s, which a .npy file does not hold; a .safetensors file does", path,
+                         "%s: %s is %s, which a .npy file cannot hold; a .safetensors file can", path,
                          t->name, clef_dtype_name(t->dtype));
     return CLEF_OK;
 }
@@ -92,8 +92,9 @@ static clef_status write_folder(const char *path, const clef_tensor_info *tensor
     clef_status status = CLEF_OK;
     for (int32_t i = 0; i < n && status == CLEF_OK; i++) {
         if (strchr(tensors[i].name, '/'))
-            return cli_error(err, CLEF_E_ARG, "%s: no file is called %s; a .safetensors file can hold it",
-                             path, tensors[i].name);
+            return cli_error(err, CLEF_E_ARG,
+                             "%s: %s cannot be a file's name; a .safetensors file can hold it", path,
+                             tensors[i].name);
         status = check_tensor(path, &tensors[i], err);
     }
     if (status == CLEF_OK && !cli_terminal_make_folder(path))
@@ -114,7 +115,7 @@ clef_status cli_tensors_write(const char *path, const clef_tensor_info *tensors,
     if (n != 1)
         return cli_error(err, CLEF_E_ARG,
                          "%s: expected one value, got %" PRId32
-                         " (%s ..); a folder takes a .npy file of each",
+                         " (%s ..); a folder can hold a .npy file for each",
                          path, n, n ? tensors[0].name : "none");
     clef_tensor_info t = tensors[0];
     const clef_status status = check_tensor(path, &t, err);

@@ -79,7 +79,7 @@ clef_status cli_graph_tap_patterns(clef_graph *graph, const char *path, const cl
         }
         if (!n)
             return cli_error(err, CLEF_E_NOT_FOUND,
-                             "%s: no value fits --tap '%s'; `clef graph --after build` lists them", path,
+                             "%s: no value matches --tap '%s'; `clef graph --after build` lists them", path,
                              taps->items[i]);
     }
     return clef_graph_error(graph, err);

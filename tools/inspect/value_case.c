@@ -45,7 +45,7 @@ static clef_status follow(value_case *c, const clef_value *v, int is_node, clef_
     if (status != CLEF_OK)
         return status;
     if (c->n_lines == MAX_CASE || c->n_inputs == MAX_CASE)
-        return cli_error(err, CLEF_E_LIMIT, "%s: stands on more than %d values", info.name, MAX_CASE);
+        return cli_error(err, CLEF_E_LIMIT, "%s: depends on more than %d values", info.name, MAX_CASE);
     if (!is_node && !is_followed(&info) && (info.kind == CLEF_COMPUTED || info.kind == CLEF_INPUT))
         c->inputs[c->n_inputs++] = info.name;
     c->lines[c->n_lines++] = v;
@@ -111,7 +111,7 @@ static clef_status add_weight(const value_case *c, const clef_value *v, clef_ten
         return CLEF_OK;
     }
     return cli_error(err, CLEF_E_UNSUPPORTED,
-                     "%s: is no tensor of the file as it stands, and cannot be saved", info.name);
+                     "%s: is not a tensor of the file in this form, and cannot be saved", info.name);
 }
 
 static clef_status write_tensors(const value_case *c, const value_data *values, const value_data *wanted,

@@ -57,7 +57,7 @@ clef_status cli_stats_walk(const clef_graph *graph, cli_values_run run, void *us
 clef_status cli_stats_forward(cli_forward *f, const char *after, FILE *to, clef_error *err);
 
 /** Saves the node `name` so that it can be run again: PATH, a graph in the text form, and PATH.safetensors
- *  with its inputs and weights, and `wanted` (NULL: none) as the tensor "wanted". */
+ *  with its inputs and weights, and `wanted` (NULL: none) as the tensor "expected". */
 clef_status cli_value_save_case(cli_forward *f, const char *name, const value_data *wanted, const char *path,
                                 clef_error *err);
 

@@ -60,7 +60,7 @@ refused "a name that fits two" 1 "platform of 2 0:0 0:1" $run -d 0:0,portable
 refused "one device expected" 1 "several devices expected one" "$CLEF" selftest -d 0:0,0:1
 
 for what in "run $demo -p x -n 1 --trace $tmp/x.json" "run $demo -p x -n 1 --profile" "bench $demo --profile" "bench --device"; do
-  refused "of one device: ${what%% $demo*}" 2 "of one device" "$CLEF" $what -q -d 0:0,0:1
+  refused "of one device: ${what%% $demo*}" 2 "works on one device" "$CLEF" $what -q -d 0:0,0:1
 done
 
 # two platforms in one process

@@ -38,7 +38,7 @@ refused "a head beyond" 1 "head 99" "$CLEF" attention -p "$text" -q --head 99
 refused "ids beyond" 1 "expected ids" "$CLEF" attention --ids 1,99999999 -q
 refused "ids that are none" 1 "--ids" "$CLEF" attention --ids 1,x -q
 refused "an unknown form" 2 ".json" "$CLEF" attention -p "$text" -o "$tmp/a.gif"
-refused "--target of a decoder" 1 "encoder-decoders" "$CLEF" attention -p "$text" --target b -q
+refused "--target of a decoder" 1 "needs an encoder-decoder" "$CLEF" attention -p "$text" --target b -q
 
 [ -d "${CLEF_SHARED:-}/oracle/models" ] || finish
 python=$(find_python)

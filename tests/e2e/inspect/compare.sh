@@ -113,7 +113,7 @@ END
   same "PyTorch's reference" "3 values agree" "$(compare "$models/gpt2" --reference "$tmp/torch.safetensors" --tol 1e-4 | cut -d , -f 1)"
 fi
 
-refused "nothing to compare with" 2 "with what" "$CLEF" compare -p a
+refused "nothing to compare with" 2 "expected --reference" "$CLEF" compare -p a
 refused "two other sides" 2 "got both" "$CLEF" compare -p a --reference x --gemm-b own
 refused "a reference that is not there" 1 "nowhere" "$CLEF" compare -p a -q --reference "$tmp/nowhere"
 refused "a case that is not there" 1 "nowhere" "$CLEF" replay "$tmp/nowhere.clef"

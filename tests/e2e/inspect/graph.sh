@@ -61,7 +61,7 @@ for flag in "--symbols T=2" "--format json" "--expand 0" --profile "--weights be
 done
 refused "diff of nothing" 1 "nowhere" "$CLEF" graph diff "$tmp/a.clef" "$tmp/nowhere.clef"
 refused "two models" 2 "diff A B" "$CLEF" graph "$tmp/a.clef" "$tmp/b.clef"
-refused "a device without --profile" 2 "counts with --profile" "$CLEF" graph -d 0:0 "$tmp/a.clef"
+refused "a device without --profile" 2 "needs --profile" "$CLEF" graph -d 0:0 "$tmp/a.clef"
 # Every oracle model, at every pass.
 if [ -d "${CLEF_SHARED:-}/oracle/models" ]; then
   for model in "$CLEF_SHARED"/oracle/models/*/; do

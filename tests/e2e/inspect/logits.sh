@@ -22,9 +22,9 @@ check "json of it" "$CLEF" logits "$tmp/nan" -p "$text" -q -o "$tmp/nan.json"
 if command -v python3 >/dev/null; then
   check "is JSON" python3 -c 'import json, sys; d = json.load(open(sys.argv[1]), parse_constant=lambda x: 1 / 0); assert d["tokens"][5]["rank"] is None' "$tmp/nan.json"
 fi
-refused "a curve of it" 1 "no number" "$CLEF" logits "$tmp/nan" -p "$text" -q -o "$tmp/nan.svg"
+refused "a curve of it" 1 "not a number" "$CLEF" logits "$tmp/nan" -p "$text" -q -o "$tmp/nan.svg"
 refused "no text" 1 "-p TEXT" "$CLEF" logits -q
-refused "one token" 1 "expected two or more" "$CLEF" logits --ids 5 -q
+refused "one token" 1 "expected at least two" "$CLEF" logits --ids 5 -q
 printf old >"$tmp/real.txt"
 ln -s real.txt "$tmp/link.txt"
 check "through a link" "$CLEF" logits -p "$text" -q -o "$tmp/link.txt"
