@@ -147,25 +147,20 @@ static void add_text(clef_sha256 *s, const char *text, size_t n)
     clef__sha256_add(s, text, n);
 }
 
-/* Hashes all kernels: a changed kernel may be faster, or correct now. */
+/* Hashes every file of kernel source once: a changed kernel may be faster, or correct now. */
 static clef_status add_sources(clef_sha256 *s, clef_error *err)
 {
     for (const clef_embedded *e = clef__embedded_cl; e->name; e++) {
-        const char *slash = strrchr(e->name, '/'), *name = slash ? slash + 1 : e->name;
-        const size_t stem_bytes = strlen(name) - 3;
-        char stem[64], *text;
+        const char *slash = strrchr(e->name, '/'), *text;
+        char *owned;
         size_t n;
-        if (strcmp(name + stem_bytes, ".cl") != 0 || stem_bytes >= sizeof stem)
-            continue;
-        memcpy(stem, name, stem_bytes);
-        stem[stem_bytes] = 0;
-        const clef_status status = clef__source_assemble(stem, &text, &n, err);
+        const clef_status status = clef__source_find(slash ? slash + 1 : e->name, &text, &n, &owned, err);
         if (status == CLEF_E_NOMEM)
             return status;
         if (status != CLEF_OK)
             continue; /* missing in $CLEF_CL_DIR: whatever needs it reports that */
         add_text(s, text, n);
-        free(text);
+        free(owned);
     }
     return CLEF_OK;
 }

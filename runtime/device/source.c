@@ -56,8 +56,7 @@ static const char *path_below_cl(const char *name)
     return NULL;
 }
 
-/* The text of the kernel source NAME. The caller frees *owned (NULL for an embedded file). */
-static clef_status find_text(const char *name, const char **text, size_t *n, char **owned, clef_error *err)
+clef_status clef__source_find(const char *name, const char **text, size_t *n, char **owned, clef_error *err)
 {
     const char *dir = clef__os_env("CLEF_CL_DIR");
     const char *below = path_below_cl(name);
@@ -117,7 +116,7 @@ static clef_status append_file(assembly *a, const char *name, clef_error *err)
                           MAX_FILES - 1, MAX_NAME - 1);
     strcpy(a->files[a->n_files++], name);
 
-    clef_status status = find_text(name, &text, &n, &owned, err);
+    clef_status status = clef__source_find(name, &text, &n, &owned, err);
     if (status == CLEF_OK)
         status = append_mark(a, 1, name, err);
     int line = 1;

@@ -31,15 +31,16 @@ static void add_block(clef_sha256 *s, const unsigned char *p)
         w[t] = w[t - 16] + s0 + w[t - 7] + s1;
     }
     memcpy(v, s->state, sizeof v);
-    for (int t = 0; t < 64; t++) { /* v = a b c d e f g h */
-        const uint32_t s1 = rotate_right(v[4], 6) ^ rotate_right(v[4], 11) ^ rotate_right(v[4], 25);
-        const uint32_t t1 = v[7] + s1 + ((v[4] & v[5]) ^ (~v[4] & v[6])) + round_constants[t] + w[t];
-        const uint32_t s0 = rotate_right(v[0], 2) ^ rotate_right(v[0], 13) ^ rotate_right(v[0], 22);
-        const uint32_t t2 = s0 + ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
-        memmove(v + 1, v, 7 * sizeof *v);
-        v[4] += t1;
-        v[0] = t1 + t2;
-    }
+    for (int t = 0; t < 64; t += 8) /* eight steps bring each variable back to its place */
+        for (int i = 0; i < 8; i++) {
+            const uint32_t a = v[-i & 7], b = v[(1 - i) & 7], c = v[(2 - i) & 7], e = v[(4 - i) & 7],
+                           f = v[(5 - i) & 7], g = v[(6 - i) & 7], h = v[(7 - i) & 7];
+            const uint32_t s1 = rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25);
+            const uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + round_constants[t + i] + w[t + i];
+            const uint32_t s0 = rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22);
+            v[(3 - i) & 7] += t1;
+            v[(7 - i) & 7] = t1 + s0 + ((a & b) ^ (a & c) ^ (b & c));
+        }
     for (int i = 0; i < 8; i++)
         s->state[i] += v[i];
 }
