@@ -1,4 +1,4 @@
-/* The names of a graph's values: a hash table with chaining. */
+/* The names of a graph's values: a hash table. */
 #ifndef CLEF_GRAPH_NAMES_H
 #define CLEF_GRAPH_NAMES_H
 

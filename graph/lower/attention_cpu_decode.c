@@ -1,16 +1,16 @@
-/* attention and cached_attention of a few positions on CPUs: a group takes all queries of a head of k, or,
- * where the heads are fewer than the cores want and the keys many, a part of the keys. */
+/* attention and cached_attention of a few positions on CPUs. A group computes all queries of a head of k. If
+ * there are fewer heads than the cores need, and many keys, it computes a part of the keys. */
 #include "graph/lower/attention.h"
 
 enum {
-    POSITIONS = 4,       /* most of a step */
-    MOST_QUERIES = 64,   /* of a head of k that several positions may make */
-    MOST_VECTORS = 2048, /* of 64 bytes, that the queries' sums may take of the stack */
-    WIDE = 16,           /* floats of a vector, from which on there are 32 registers: */
-    MOST_ROWS = 7,       /* at once, with two keys each: 14 sums */
+    POSITIONS = 4,       /* most positions of a step */
+    MOST_QUERIES = 64,   /* for a head of k, over several positions */
+    MOST_VECTORS = 2048, /* most vectors of 64 bytes that the queries' sums may take on the stack */
+    WIDE = 16,           /* floats of a vector: wider ones mean 32 registers */
+    MOST_ROWS = 7,       /* queries computed together, with two keys each: 14 sums */
     FEW_ROWS = 3,        /* 12 sums of half a vector in 16 registers */
-    PARTS_PER_UNIT = 4,  /* so that cores that come late find work */
-    LEAST_KEYS = 512     /* of a part: less is not worth the joining */
+    PARTS_PER_UNIT = 4,  /* so that cores that start late find work */
+    LEAST_KEYS = 512     /* fewest keys of a part: fewer are not worth the joining */
 };
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -30,7 +30,7 @@ int clef__attention_cpu_decode_takes(uint32_t T, uint32_t group, uint32_t E)
            (uint64_t)positions(group) * group * clef__ceil_div(E, 16) <= MOST_VECTORS;
 }
 
-/* Into how many the keys are cut: not at all where the heads keep the cores busy, or the keys are few. */
+/* The number of parts of the keys: 1 if the heads keep the cores busy, or the keys are few. */
 static uint32_t parts(const clef_caps *caps, uint32_t heads, uint32_t keys)
 {
     const uint32_t units = caps->n_units > 1 ? (uint32_t)caps->n_units : 1;
@@ -56,8 +56,8 @@ clef_status clef__attention_cpu_decode_launch(clef_lowering *lo, const clef_atte
     const uint32_t most_rows = lo->caps->float_width < WIDE ? FEW_ROWS : MOST_ROWS;
     const uint32_t rows = clef__ceil_div(a->group, clef__ceil_div(a->group, most_rows));
     const uint32_t queries = clef__ceil_div(a->group * positions(a->group), rows) * rows;
-    const uint32_t heads = a->n[1] / a->group; /* of k, of a sequence */
-    /* The scratch is taken once: what the largest number of parts may want, however many there are now. */
+    const uint32_t heads = a->n[1] / a->group; /* heads of k in all sequences */
+    /* The scratch is allocated once, for the largest number of parts that may occur. */
     const uint32_t most = parts(lo->caps, heads, clef__bound_n(lo, call->k, 1));
     const uint64_t scratch = most > 1 ? parts_bytes(lo, call, most) : 0;
     a->splits = parts(lo->caps, heads * a->n[0], a->n[3]);

@@ -3,9 +3,9 @@
 
 enum {
     TILE_ROWS = 6,     /* with four vectors of keys each: 24 sums, the most that 32 registers hold */
-    TILE = 96,         /* queries: what transposing a chunk costs is shared by so many */
-    WIDE_TILE = 48,    /* .. where heads are so wide that 96 would leave the second cache */
-    TILES_PER_UNIT = 4 /* so that cores that come late find work */
+    TILE = 96,         /* queries that share the cost of transposing a chunk */
+    WIDE_TILE = 48,    /* .. for heads so wide that 96 would leave the second cache */
+    TILES_PER_UNIT = 4 /* so that cores that start late find work */
 };
 
 int clef__attention_has_vectors(const clef_caps *caps)
@@ -23,7 +23,7 @@ clef_status clef__attention_cpu_prefill_launch(clef_lowering *lo, const clef_att
     args.tile = most;
     while (args.tile > TILE_ROWS * 2 &&
            clef__ceil_div(queries, args.tile) * heads < TILES_PER_UNIT * (uint32_t)lo->caps->n_units)
-        args.tile /= 2; /* a multiple of the rows all the way */
+        args.tile /= 2; /* stays a multiple of the rows */
     return clef__launch(
         lo,
         &(clef_launch){.source = "attention_cpu_prefill",

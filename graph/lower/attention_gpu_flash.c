@@ -1,22 +1,23 @@
-/* attention and cached_attention on GPUs: tiles of queries by chunks of keys in local memory, the keys cut in
- * parts where the tiles leave compute units idle (cl/attention/attention_gpu_flash.cl). */
+/* attention and cached_attention on GPUs: tiles of queries by chunks of keys in local memory. The keys are
+ * cut into parts if the tiles would leave compute units idle (cl/attention/attention_gpu_flash.cl). */
 #include "graph/lower/attention.h"
 
 enum {
     GROUP = 128,         /* items */
     MOST_ROWS = 32,      /* of a tile */
-    GROUPS_PER_UNIT = 2, /* so that one waits for memory while the other counts */
-    LEAST_KEYS = 128,    /* of a part: fewer are not worth the joining */
-    SHORT_KEYS = 2048 /* the most of a part on devices that end long loops: of heads of 512, 20 rounds each */
+    GROUPS_PER_UNIT = 2, /* so that one computes while another waits for memory */
+    LEAST_KEYS = 128,    /* fewest keys of a part: fewer are not worth the joining */
+    SHORT_KEYS = 2048    /* most keys of a part on devices that end long loops: for heads of 512, 20 rounds
+                            each */
 };
 
-/* Constants of the program; wg 0: there are none that fit. */
+/* Constants of the program; wg 0: none fit the device. */
 typedef struct shape {
     uint32_t wg, rows, tall, keys;
 } shape;
 
-/* From tall tiles to low ones, then to shorter chunks for wide heads. Items that share a row are at most as
- * many as a chunk has keys. */
+/* From tall tiles to low ones, then shorter chunks for wide heads. A row is shared by at most as many
+ * work-items as a chunk has keys. */
 static const shape shapes[] = {{GROUP, MOST_ROWS, 2, 32}, {GROUP, 16, 1, 32},   {GROUP, 8, 1, 32},
                                {GROUP, 4, 1, 32},         {GROUP, 16, 1, 16},   {GROUP, 8, 1, 16},
                                {GROUP, 16, 1, 8},         {GROUP / 2, 8, 1, 8}, {GROUP / 4, 4, 1, 8}};
@@ -27,8 +28,8 @@ static uint64_t local_bytes(shape s, uint32_t D, uint32_t E)
     return 16 * (s.rows * d + s.keys * wide) + 4 * (uint64_t)s.rows * (s.keys + 1);
 }
 
-/* The tallest tile that so many queries fill to more than half, with the longest chunk, that the device's
- * local memory holds. */
+/* The tallest tile that these queries fill to more than half, with the longest chunk that fits into the
+ * device's local memory. */
 static shape shape_of(const clef_caps *caps, uint32_t queries, uint32_t D, uint32_t E)
 {
     const int32_t most = caps->max_group < caps->max_items[0] ? caps->max_group : caps->max_items[0];
@@ -52,11 +53,11 @@ int clef__attention_gpu_flash_takes(const clef_caps *caps, uint32_t D, uint32_t 
     return shape_of(caps, 1, D, E).wg != 0;
 }
 
-/* Into how many the keys are cut. */
+/* The number of parts of the keys. */
 static uint32_t parts(const clef_caps *caps, const attention_args *a, uint32_t groups)
 {
     const uint64_t seen =
-        (uint64_t)a->window * (a->causal ? 1 : 2) + a->n[2]; /* of a window, by all positions */
+        (uint64_t)a->window * (a->causal ? 1 : 2) + a->n[2]; /* positions times the width of the window */
     const uint32_t keys = a->window > 0 && seen < a->n[3] ? (uint32_t)seen : a->n[3],
                    wanted = GROUPS_PER_UNIT * (uint32_t)(caps->n_units > 1 ? caps->n_units : 1);
     const uint32_t useful = clef__ceil_div(keys, LEAST_KEYS),
@@ -66,8 +67,8 @@ static uint32_t parts(const clef_caps *caps, const attention_args *a, uint32_t g
     return n > of_loops ? n : of_loops > 1 ? of_loops : 1;
 }
 
-/* The most records that any values of the symbols ask for. Where compute units ask for parts, groups are
- * fewer than `wanted`, so records are at most rows (wanted + groups). */
+/* The most records that any values of the symbols need. If compute units ask for parts, there are fewer
+ * groups than `wanted`, so records are at most rows (wanted + groups). */
 static uint64_t most_records(const clef_lowering *lo, const clef_attention_call *call)
 {
     const uint64_t rows =
@@ -89,7 +90,7 @@ clef_status clef__attention_gpu_flash_launch(clef_lowering *lo, const clef_atten
     const uint32_t D = clef__n(lo, call->k, 0), E = clef__n(lo, call->v, 0), queries = a->group * a->n[2];
     const shape s = shape_of(lo->caps, queries, D, E);
     const uint32_t groups = clef__ceil_div(queries, s.rows) * (a->n[1] / a->group) * a->n[0];
-    /* The scratch is stated for the symbols' bounds: q, where it lies there, then the records. */
+    /* The scratch is sized for the symbols' bounds: q, if it is there, then the records. */
     const uint64_t q_floats = call->q == CLEF__SCRATCH
                                   ? clef__bound_n(lo, call->out, 3) * (uint64_t)a->n[1] *
                                         clef__bound_n(lo, call->out, 2) * clef__ceil_div(D, 4) * 4

@@ -1,8 +1,8 @@
-/* attention on any device: a group of work-items takes one query. */
+/* attention on any device: a group of work-items computes one query. */
 #include "graph/lower/attention.h"
 
-/* Each item weighs its share of the keys, then goes over all of them for each of its elements of the result;
- * rounds of all its loops count together. CLEF_E_LIMIT where a device would end them before. */
+/* Each work-item weighs its part of the keys, then walks over all keys for each of its elements of the
+ * result. The rounds of all its loops are added up. CLEF_E_LIMIT if the device would end them earlier. */
 static clef_status fits_loops(const clef_lowering *lo, const clef_attention_call *call, uint32_t wg,
                               clef_error *err)
 {

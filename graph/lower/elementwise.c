@@ -1,9 +1,9 @@
-/* Lowering of everything that goes element by element. */
+/* Lowers everything that works element by element. */
 #include "graph/lower/elementwise.h"
 
 #include <string.h>
 
-enum { CPU_SPAN = 4096, GPU_SPAN = 2048 }; /* columns a group */
+enum { CPU_SPAN = 4096, GPU_SPAN = 2048 }; /* columns of a group */
 
 #define ELEMENT_NAME(name) #name,
 static const char *const element_names[] = {ELEMENT_OPS(ELEMENT_NAME)};
@@ -36,8 +36,8 @@ static void move_dim(elementwise_args *a, int from, int to)
     a->b.stride[to] = a->b.stride[from];
 }
 
-/* Joins dims that lie behind one another in all three views, and drops dims of 1: rows become as long as they
- * can be. */
+/* Joins dims that are adjacent in all three views, and drops dims of 1, so that rows become as long as
+ * possible. */
 static void collapse(elementwise_args *a)
 {
     int to = 3;

@@ -1,4 +1,4 @@
-/* What the ops' lower functions call: numbers for symbols, where views lie, and adding a launch. */
+/* What the ops' lower functions call: numbers for symbols, layouts of views, and adding a launch. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -81,7 +81,7 @@ view_args clef__view_as(const clef_lowering *lo, const clef_value *v, const clef
         return view;
     int64_t stride[CLEF_MAX_DIMS];
     view.offset = (args_uint)strides_of(lo, v, stride);
-    for (int32_t i = 0; i < v->shape.rank; i++) { /* i from the right */
+    for (int32_t i = 0; i < v->shape.rank; i++) { /* i counts from the right */
         const int32_t axis = v->shape.rank - 1 - i;
         const int stretched = clef__n(lo, v, i) == 1 && clef__n(lo, like, i) != 1;
         view.stride[3 - i] = stretched ? 0 : (args_uint)stride[axis];
@@ -108,7 +108,7 @@ uint32_t clef__fit_local(const clef_lowering *lo, uint32_t n)
     return wg;
 }
 
-/* Kernels count elements in 32 bits; what they see of a view lies in its base. */
+/* Kernels count elements in 32 bits. What they read of a view is within its base. */
 static clef_status check_addresses(const clef_lowering *lo, const clef_launch *launch, clef_error *err)
 {
     for (uint32_t i = 0; i < launch->n_bufs; i++) {

@@ -1,4 +1,4 @@
-/* What every kernel of matrix products is told: sizes, strides, and batches folded into rows. */
+/* The arguments of every kernel for matrix products: sizes, strides, and batches folded into rows. */
 #include "graph/lower/variant.h"
 
 int64_t clef__head_group(const clef_shape *a, const clef_shape *b)
@@ -11,7 +11,7 @@ int64_t clef__head_group(const clef_shape *a, const clef_shape *b)
     return h % hk ? 0 : h / hk;
 }
 
-/* Folds dim 1 into the rows, then dim 0 into dim 1's place, while b does not depend on it. */
+/* Folds dim 1 into the rows, then moves dim 0 to dim 1, as long as b does not depend on it. */
 static void fold_batches(matmul_args *p)
 {
     for (int i = 0; i < 2; i++) {

@@ -1,14 +1,15 @@
-/* matmul by CLBlast's strided batched GEMM. Weights that are not f32 are decoded to scratch first; the bias
- * is laid under the product. */
+/* matmul by CLBlast's strided batched GEMM. Weights that are not f32 are first decoded to scratch memory. The
+ * bias is written to the result before the product is added. */
 #include "graph/lower/elementwise.h"
 #include "graph/lower/variant.h"
 
-enum { MIN_SIDE = 64 }; /* below it, CLBlast's launches cost more than they save */
+enum { MIN_SIDE = 64 }; /* smallest side: below it, CLBlast's launches cost more than they save */
 
 /* The product as calls over `outer` x `middle` pairs of one batch each. */
 typedef struct gemm_batches {
     uint32_t n0, n1, batch;                /* calls: n0 x n1 */
-    uint32_t a[2], b[2], c[2];             /* steps in elements from call to call, by dim of the calls */
+    uint32_t a[2], b[2], c[2];             /* steps in elements from call to call, for each dim of the
+                                              calls */
     uint32_t a_stride, b_stride, c_stride; /* within a call */
 } gemm_batches;
 
@@ -17,8 +18,8 @@ static int decodes_to_scratch(const clef_value *n)
     return n->in[1]->dtype != CLEF_F32;
 }
 
-/* Grouped heads: either a call for each head of b with its group as the batch, or one for each place in the
- * group with b's heads. */
+/* Splits grouped heads: either a call for each head of b with its group as the batch, or a call for each
+ * place in the group with b's heads as the batch. */
 static gemm_batches split(const matmul_args *p)
 {
     const uint32_t mn = p->m * p->n, heads = p->n1 / p->group;
@@ -49,7 +50,7 @@ static gemm_batches split(const matmul_args *p)
     return s;
 }
 
-/* A leading dimension of a single row may be anything that is large enough. */
+/* The leading dimension of a single row may be any number that is large enough. */
 static uint32_t leading(uint32_t stride, uint32_t rows, uint32_t width)
 {
     return rows == 1 && stride < width ? width : stride;
@@ -75,7 +76,7 @@ static int clblast_fits(const clef_lowering *lo, const clef_value *n)
     return clef__clblast_may_serve(lo->caps, lo->gemm) && clblast_expresses(lo, n);
 }
 
-/* Without a measurement: only where the gain is known to be large. */
+/* Used without a measurement only where it is known to be much faster. */
 static int clblast_pays(const clef_lowering *lo, const clef_value *n)
 {
     const matmul_args p = clef__matmul_args(lo, n);
@@ -83,7 +84,7 @@ static int clblast_pays(const clef_lowering *lo, const clef_value *n)
            !(decodes_to_scratch(n) || p.m < MIN_SIDE || p.n < MIN_SIDE || p.k < MIN_SIDE);
 }
 
-/* b, decoded to dense f32. */
+/* Decodes b to dense f32. */
 static clef_status decode_b(clef_lowering *lo, const clef_value *b, matmul_args *p, uint32_t rows,
                             uint32_t width, clef_error *err)
 {

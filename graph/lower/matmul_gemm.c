@@ -3,7 +3,7 @@
 #include "graph/lower/variant.h"
 
 enum {
-    GPU_LANES = 64, /* a column each */
+    GPU_LANES = 64, /* with a column each */
     GPU_ROWS = 8
 };
 

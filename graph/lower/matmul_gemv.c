@@ -3,7 +3,7 @@
 
 enum {
     MAX_ROWS = 4,
-    CPU_COLUMNS_NK = 4, /* columns a group, each with an accumulator for each row */
+    CPU_COLUMNS_NK = 4, /* columns of a group, each with an accumulator for each row */
     CPU_COLUMNS_KN = 64,
     GPU_LANES = 64
 };

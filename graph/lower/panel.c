@@ -46,7 +46,7 @@ static double float_at(clef_dtype dtype, const double *bytes, int64_t at)
     return (double)x;
 }
 
-/* The code of row r and column i of 32 whose vectors begin at `bytes`. */
+/* The code of row r and column i of 32, whose vectors begin at `bytes`. */
 static unsigned code_at(clef_dtype dtype, const double *bytes, int64_t r, int64_t i)
 {
     const int64_t g = i / 4, j = i % 4;
@@ -61,8 +61,7 @@ static unsigned code_at(clef_dtype dtype, const double *bytes, int64_t r, int64_
     return nibble;
 }
 
-/* The six bits of q4_k's and q5_k's block b: of the scale, or of the minimum. bytes: words 0, 1, 2 of 16 rows
- * each. */
+/* The 6-bit scale or minimum of block b of q4_k and q5_k. bytes: words 0, 1, 2 of 16 rows each. */
 static unsigned six_bits(const double *bytes, int64_t r, int64_t b, int is_min)
 {
     const int64_t at = r * 4 + b % 4;
@@ -85,7 +84,7 @@ static double mxfp4_value(unsigned code)
     return code & 8u ? -magnitude : magnitude;
 }
 
-/* What a code stands for, before its scale. */
+/* The number that a code means, before its scale. */
 static double code_value(clef_dtype dtype, unsigned code)
 {
     return formats[dtype].table == TABLE_IQ4    ? iq4_value(code)
@@ -93,7 +92,8 @@ static double code_value(clef_dtype dtype, unsigned code)
                                                 : (double)code - formats[dtype].offset;
 }
 
-/* Column i of a block of the format, in row r. `scales` are the bytes of 16 rows beside the codes. */
+/* Column i of a block of the format, in row r. `scales`: the scales of 16 rows, which are stored apart from
+ * the codes. */
 static double value_of(clef_dtype dtype, unsigned code, const double *scales, int64_t r, int64_t i)
 {
     const int64_t b = i / 32;

@@ -1,5 +1,5 @@
-/* The variant of panel_matmul for many rows on x86 AMX (cl/panel/panel_cpu_gemm_amx.cl). It lowers a few rows
- * as the VNNI variant does. */
+/* The variant of panel_matmul for many rows on x86 AMX (cl/panel/panel_cpu_gemm_amx.cl). A few rows are
+ * lowered as by the VNNI variant. */
 #include "graph/lower/panel.h"
 #include "graph/lower/tile.h"
 #include "graph/lower/variant.h"
@@ -8,7 +8,7 @@ enum {
     LEAST_ROWS = 24,
     TILE_TOKENS = 16,
     TILE_COLUMNS = 32
-}; /* fewer cost more than they save: a weight is decoded for all of them */
+}; /* fewer rows cost more than they save, because a weight is decoded for all of them */
 
 static int has_amx(const clef_caps *caps)
 {
@@ -28,7 +28,7 @@ static int32_t planes_of(const clef_panel_matmul_opts *o)
     return o->activations != CLEF_PANEL_F32 ? 1 : 3;
 }
 
-/* Pairs of tiles that a group takes: those that end soonest where groups are dealt out in rounds. */
+/* Pairs of tiles for each group: the number with which the last group ends earliest. */
 static uint32_t pairs_a_group(uint32_t pairs, uint32_t blocks, uint32_t units)
 {
     uint32_t best = 1, least = UINT32_MAX;
@@ -42,8 +42,8 @@ static uint32_t pairs_a_group(uint32_t pairs, uint32_t blocks, uint32_t units)
     return best;
 }
 
-/* Of the prepared rows: no less than what fewer rows take where they go another way, since a plan asks for
- * the most rows alone. */
+/* Bytes of the prepared rows: no less than a few rows need with the other kernel, since a plan only asks for
+ * the most rows. */
 static uint64_t scratch_of(const clef_lowering *lo, const clef_panel_matmul_opts *o, const rows_args *rows)
 {
     const uint64_t tokens = (uint64_t)clef__ceil_div(rows->m, TILE_TOKENS) * TILE_TOKENS;
@@ -85,7 +85,7 @@ static clef_status amx_lower(clef_lowering *lo, const clef_value *n, clef_error 
                    units = lo->caps->n_units > 0 ? (uint32_t)lo->caps->n_units : 1;
     const uint32_t pairs =
         o->act == CLEF_PANEL_SWIGLU ? tiles : clef__ceil_div(tiles, PANEL_PAD / PANEL_ROWS);
-    const uint32_t blocks = clef__ceil_div(args.m, AMX_TOKENS); /* of tokens, all of nearly one size */
+    const uint32_t blocks = clef__ceil_div(args.m, AMX_TOKENS); /* blocks of tokens of nearly equal size */
     args.x = 0;
     args.blocks = clef__ceil_div(clef__ceil_div(args.m, blocks), TILE_TOKENS) * TILE_TOKENS;
     args.pairs = pairs_a_group(pairs, blocks, units);

@@ -1,4 +1,4 @@
-/* Products of f32 rows with panels, for more rows than a gemv takes: the rows are packed, then multiplied
+/* Products of f32 rows with panels, for more rows than a gemv computes: the rows are packed, then multiplied
  * tile by tile. */
 #include "graph/lower/panel.h"
 #include "graph/lower/tile.h"

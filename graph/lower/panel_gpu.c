@@ -1,20 +1,21 @@
-/* Lowering of panel_matmul on GPUs without matrix units. Rows of x are prepared where they need it (norm, 8
- * bits). Then a few rows are multiplied tile by tile of the weight (cl/panel/panel_gpu_gemv.cl), many in
- * tiles of both (cl/panel/panel_gpu_gemm.cl). */
+/* Lowering of panel_matmul on GPUs without matrix units. Rows of x are prepared if needed (norm, 8 bits). A
+ * few rows are then multiplied tile by tile of the weight (cl/panel/panel_gpu_gemv.cl), many in tiles of both
+ * (cl/panel/panel_gpu_gemm.cl). */
 #include "graph/lower/panel_gpu.h"
 #include "graph/lower/variant.h"
 
 enum {
-    FEW_ROWS = 4, /* that one group of panel_gpu_gemv takes */
+    FEW_ROWS = 4, /* most rows of panel_gpu_gemv */
     MOST_GROUP = 256,
-    ITEMS_PER_UNIT = 1024 /* wanted of a launch, so that reads of memory wait for one another */
+    ITEMS_PER_UNIT = 1024 /* work-items wanted in a launch, so that some compute while others wait for
+                             memory */
 };
 
 _Static_assert((int)CLEF_AMD_DOT_SDOT4 == CLEF_INT_DOT_SDOT4 &&
                    (int)CLEF_AMD_DOT_SUDOT4 == CLEF_INT_DOT_SUDOT4,
                "caps->amd_dot is a clef_int_dot");
 
-/* What a variant uses of the device. */
+/* What a variant uses on the device. */
 typedef struct means {
     clef_int_dot dot;
     clef_subgroups subgroups;
@@ -51,7 +52,7 @@ uint32_t clef__group_most(const clef_caps *caps)
     return most < MOST_GROUP ? (uint32_t)most : MOST_GROUP;
 }
 
-/* A power of two for `n` parts of work. */
+/* A power of two of work-items for `n` parts of work. */
 static uint32_t group_for(const clef_lowering *lo, uint32_t n)
 {
     uint32_t wg = CLEF_PANEL_LEAST_GROUP;
@@ -159,14 +160,14 @@ static clef_status lower_lanes(clef_lowering *lo, const clef_value *n, const mea
 /* ---- many rows ------------------------------------------------------------------------------- */
 
 enum {
-    TILE_GROUP = 256, /* items of a group of panel_gpu_gemm */
-    SMALL_TILES = 4,  /* tiles of the weight a group: 64 rows */
+    TILE_GROUP = 256, /* work-items in a group of panel_gpu_gemm */
+    SMALL_TILES = 4,  /* tiles of the weight in a group: 64 rows */
     LARGE_TILES = 8,
-    TILE_TOKENS = 4,     /* rows of x for an item: 64 a group */
-    GROUPS_PER_UNIT = 2, /* wanted before a group takes more */
+    TILE_TOKENS = 4,     /* rows of x for each work-item: 64 in a group */
+    GROUPS_PER_UNIT = 2, /* wanted before a group gets more */
 };
 
-/* Local memory of panel_gpu_gemm: 32 columns of all rows, in words of four bytes where x is in 8 bits, with
+/* Local memory of panel_gpu_gemm: 32 columns of all rows, in words of four bytes if x is in 8 bits, with
  * scales. */
 static uint64_t tile_bytes(clef_x_form x, uint32_t tiles, uint32_t tokens)
 {

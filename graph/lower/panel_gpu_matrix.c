@@ -1,19 +1,19 @@
-/* Lowering of panel_matmul to units that multiply small matrices (cl/panel/matrix.h): many rows of x in 8
- * bits or halves with a weight in blocks, in halves or bf16 with a weight of the same. Each vendor's unit has
- * a variant of its own (panel_gpu_variants.c), lowered by this code. */
+/* Lowering of panel_matmul to units that multiply small matrices (cl/panel/matrix.h). Many rows of x are
+ * multiplied in 8 bits or halves with a weight in blocks, or in halves or bf16 with a weight of the same
+ * type. Each vendor's unit has its own variant (panel_gpu_variants.c), lowered by this code. */
 #include "graph/lower/panel_gpu.h"
 
 enum {
-    UNIT_ROWS = 32,  /* of the weight for a unit */
-    SMALL_TILES = 4, /* tiles of the weight a group */
+    UNIT_ROWS = 32,  /* rows of the weight for a unit */
+    SMALL_TILES = 4, /* tiles of the weight in a group */
     LARGE_TILES = 8,
-    FEW_TOKENS = 2, /* sixteens of rows of x a group */
+    FEW_TOKENS = 2, /* rows of x in a group, in sixteens */
     MANY_TOKENS = 4,
-    GROUPS_PER_UNIT = 2 /* wanted before a group takes more */
+    GROUPS_PER_UNIT = 2 /* wanted before a group gets more */
 };
 
-/* By clef_matrix: items of a unit, and the rows of x that it takes, as many sums as its registers hold; a
- * plain unit's compile in less time. */
+/* By clef_matrix: work-items of a unit, and its rows of x, as many as its registers hold sums for. A plain
+ * unit has fewer, which compiles faster. */
 static const struct {
     uint32_t lanes, tokens, plain_tokens;
 } units[] = {[CLEF_MATRIX_NONE] = {1, 1, 1},
@@ -57,8 +57,8 @@ static uint32_t group_of(const clef_caps *caps, uint32_t tiles, uint32_t tokens)
     return units[caps->matrix].lanes * (tiles * PANEL_ROWS / UNIT_ROWS) * (tokens * 16 / tokens_of(caps));
 }
 
-/* Local memory of panel_gpu_gemm_mma: 32 columns of all rows, their scales, and what a plain unit's items
- * show each other. */
+/* Local memory of panel_gpu_gemm_mma: 32 columns of all rows, their scales, and what the work-items of a
+ * plain unit exchange. */
 static uint64_t local_bytes(const clef_caps *caps, clef_x_form x, uint32_t tiles, uint32_t tokens)
 {
     static const uint64_t row_words[] = {
@@ -76,11 +76,11 @@ static int serves(const clef_caps *caps, clef_x_form x, uint32_t tiles, uint32_t
 int clef__matrix_multiplies(const clef_caps *caps, int32_t type)
 {
     const clef_x_form x =
-        type == CLEF_MATRIX_BYTES ? CLEF_X_BYTES : CLEF_X_HALVES; /* what takes most local memory */
+        type == CLEF_MATRIX_BYTES ? CLEF_X_BYTES : CLEF_X_HALVES; /* the form that needs most local memory */
     return caps->matrix && (caps->matrix_types & type) && serves(caps, x, SMALL_TILES, MANY_TOKENS);
 }
 
-/* How the unit takes the node's x; CLEF_X_FLOATS: not at all. */
+/* The form in which the unit multiplies the node's x; CLEF_X_FLOATS: it cannot. */
 static clef_x_form form_of(const clef_caps *caps, const clef_panel_matmul_opts *o)
 {
     if (clef__is_int8(o))

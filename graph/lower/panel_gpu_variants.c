@@ -1,5 +1,5 @@
-/* Variants of panel_matmul on GPUs: by the unit or instruction that multiplies, and by how the items of a
- * group exchange their sums. */
+/* Variants of panel_matmul on GPUs: by the unit or instruction that multiplies, and by how the work-items of
+ * a group exchange their sums. */
 #include "graph/lower/panel_gpu.h"
 #include "graph/lower/variant.h"
 
@@ -30,7 +30,7 @@ static int has_int8_activations(const clef_lowering *lo, const clef_value *n)
     return clef__is_int8((const void *)n->attr);
 }
 
-/* A few rows wait for memory: halves gain nothing there. */
+/* A few rows wait for memory, so halves gain nothing there. */
 static int takes_halves(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
@@ -72,7 +72,7 @@ const clef_variant clef__panel_matmul_dpas = {
     .fits = clef__matrix_fits,
     .lower = clef__lower_panel_matrix};
 
-/* ---- instructions. items: work-items of a group, where a launch takes a few rows ------------- */
+/* ---- instructions. Tunable `items`: work-items of a group that computes a few rows ----------- */
 
 const clef_variant clef__panel_matmul_dot = {.name = "dot",
                                              .device_text = "cl_khr_integer_dot_product",

@@ -1,4 +1,4 @@
-/* Which devices' work-items reach one another without local memory, and who may use it. */
+/* Which devices' work-items can exchange values without local memory, and which variants use it. */
 #include "graph/lower/subgroup.h"
 
 #include "graph/lower/variant.h"

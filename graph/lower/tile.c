@@ -1,15 +1,15 @@
-/* The cut of an f32 product on CPUs. */
+/* Tiles of an f32 product on CPUs. */
 #include "graph/lower/tile.h"
 
 enum {
-    WIDE = 16,       /* floats of a vector from which the registers hold the large tile */
+    WIDE = 16,       /* floats of a vector; wider registers hold the large tile */
     LARGE_ROWS = 14, /* 28 sums, two vectors of w and an element of x in 32 registers */
     MEDIUM_ROWS = 8,
-    MEDIUM_MOST = 48, /* rows of x up to which the medium tile may waste less */
+    MEDIUM_MOST = 48, /* most rows of x for which the medium tile may waste less */
     SMALL_ROWS = 6,   /* 12 sums of half a vector in 16 registers */
     MAX_BLOCKS = 8,
     MAX_PAIRS =
-        4, /* of a group: 8 blocks of x and a pair of panels for 256 of k fill half a second-level cache */
+        4, /* of a group: 8 blocks of x and a pair of panels for 256 of k fill half of a second cache */
     GROUPS_PER_UNIT = 16 /* wanted, so that the compute units end together */
 };
 
@@ -18,7 +18,7 @@ static int is_wide(const clef_caps *caps)
     return caps->float_width >= WIDE;
 }
 
-/* The rows that are computed for m, those behind the last too, and a little for each tile. */
+/* The rows that are computed for m, including those beyond the last, and a little for each tile. */
 static uint32_t cost(uint32_t m, uint32_t rows)
 {
     return clef__ceil_div(m, rows) * (rows + 1);
@@ -48,7 +48,8 @@ clef_tile clef__tile_of(const clef_caps *caps, uint32_t m, uint32_t pairs, uint3
         else
             t.blocks /= 2;
     }
-    t.blocks = clef__ceil_div(all_blocks, clef__ceil_div(all_blocks, t.blocks)); /* all groups alike */
+    /* so that all groups are alike */
+    t.blocks = clef__ceil_div(all_blocks, clef__ceil_div(all_blocks, t.blocks));
     return t;
 }
 

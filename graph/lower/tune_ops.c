@@ -22,7 +22,8 @@ static int32_t rows_class(uint32_t rows)
     return rows == 1 ? CLEF_ROWS_ONE : rows <= CLEF_FEW_ROWS ? CLEF_ROWS_FEW : CLEF_ROWS_MANY;
 }
 
-/* The key of an op without a clef__tune_op: the weight's dtype and last dim, the last dim of the result. */
+/* The key of an op without a clef__tune_op: the weight's dtype and last dim, and the last dim of the
+ * result. */
 static clef_tune_key any_key(const clef_lowering *lo, const clef_value *n)
 {
     const clef_value *w = n->in[1] ? n->in[1] : n->in[0];
@@ -108,7 +109,7 @@ const clef__tune_op clef__tune_matmul = {.key = matmul_key,
                                          .at_load = 1};
 
 /* form: clef_panel_activations; n: rows of the packed weight. A batch-invariant product runs by one kernel
- * for any number of rows, so its rows are of one class. */
+ * for any number of rows, so it has one class of rows. */
 static clef_tune_key panel_matmul_key(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
@@ -175,7 +176,7 @@ static int attention_takes_key(const clef_tune_key *key)
     return key->form > 0 && key->n % key->form == 0 && has_whole_blocks(key);
 }
 
-/* The weight stands for both k and v. */
+/* The weight is used for both k and v. */
 static clef__tune_sizes attention_sizes(const clef_tune_key *key, int32_t n)
 {
     return (clef__tune_sizes){.weight_rows = (int64_t)key->form * CASE_KEYS,

@@ -1,4 +1,4 @@
-/* Choosing among the variants of an op. */
+/* Chooses among the variants of an op. */
 #include "graph/lower/variant.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ static const clef_tune_choice *choice_for(const clef_tuning *tuning, const clef_
     return NULL;
 }
 
-/* The table's order. */
+/* The first of the table's order. */
 static const clef_variant *first_that_fits(const clef_lowering *lo, const clef_value *n)
 {
     const clef_variant *serving = NULL;

@@ -1,4 +1,4 @@
-/* Cuts a graph between layers, for devices that each take some of them. */
+/* Cuts a graph between layers, so that each device gets some of them. */
 #include "graph/pass/cut.h"
 
 #include <ctype.h>
@@ -15,7 +15,7 @@ enum { ANYWHERE = -1, SMALL_BYTES = 1 << 20 };
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-/* Length of the "layerN" or "encoder.layerN" that the name begins with, 0 when it begins otherwise. */
+/* Length of the "layerN" or "encoder.layerN" at the start of the name, 0 if there is none. */
 static size_t layer_bytes(const char *name)
 {
     static const char *const before[] = {"encoder.", "decoder."};
@@ -30,7 +30,7 @@ static size_t layer_bytes(const char *name)
     return *at == '.' ? (size_t)(at - name) : 0;
 }
 
-/* Numbers layers in the order in which their first nodes stand. */
+/* Numbers the layers in the order of their first nodes. */
 static void find_layers(clef_cut *cut, const char **names)
 {
     for (int32_t i = 0; i < cut->graph->n_values; i++) {
@@ -52,7 +52,7 @@ static const clef_value *state_of(const clef_value *v)
     return base->kind == CLEF_STATE ? base : NULL;
 }
 
-/* Layers from the first to the last that use a state stay together. */
+/* The layers from the first to the last one that uses a state stay together. */
 static void find_places(clef_cut *cut, int32_t *first, int32_t *last)
 {
     const clef_graph *g = cut->graph;
@@ -75,7 +75,7 @@ static void find_places(clef_cut *cut, int32_t *first, int32_t *last)
             cut->may_begin[l] = 0;
 }
 
-/* Weights and states count where they are used first. */
+/* Counts weights and states for the layer that uses them first. */
 static void weigh(clef_cut *cut, unsigned char *seen)
 {
     const clef_graph *g = cut->graph;
@@ -180,7 +180,7 @@ static int is_anywhere(const clef_cut *cut, const clef_value *v, const unsigned 
     return weights <= SMALL_BYTES;
 }
 
-/* 1 for leaves that are weights or constants, and what is made of these alone. */
+/* 1 for leaves that are weights or constants, and for nodes of these alone. */
 static unsigned char is_of_weights(const clef_value *v, const unsigned char *of_weights)
 {
     if (v->op == CLEF_OP_NONE)
@@ -214,11 +214,11 @@ static clef_status check_states(const clef_cut *cut, clef_error *err)
     return CLEF_OK;
 }
 
-/* ---- what each stage has --------------------------------------------------------------------- */
+/* ---- the values of each stage ------------------------------------------------------------------ */
 
 enum { WANTED = 1, CROSSES_IN = 2, CROSSES_OUT = 4 };
 
-/* Where an output stands: what could stand anywhere is of the first stage. */
+/* The stage of an output. A value that any stage could compute belongs to the first. */
 static int32_t home_of(const clef_cut *cut, const clef_value *v)
 {
     return cut->stage[v->id] == ANYWHERE ? 0 : cut->stage[v->id];
@@ -236,8 +236,8 @@ static void mark_outputs(const clef_cut *cut, int32_t s, unsigned char *marks)
             marks[g->outputs[i].value->id] |= WANTED;
 }
 
-/* Marks what stage s needs for what is wanted of it, backwards, and asks earlier stages for what it has not
- * itself. */
+/* Marks what stage s needs for its wanted values, backwards, and asks earlier stages for values that it does
+ * not compute. */
 static void mark_needed(clef_cut *cut, int32_t s)
 {
     const clef_graph *g = cut->graph;
@@ -267,7 +267,7 @@ static clef_status mark_all(clef_cut *cut, clef_error *err)
             return clef__fail(err, CLEF_E_NOMEM, "no memory to split a graph of %" PRId32 " values",
                               cut->graph->n_values);
     }
-    for (int32_t s = cut->n_stages - 1; s >= 0; s--) /* the last asks first */
+    for (int32_t s = cut->n_stages - 1; s >= 0; s--) /* the last stage asks first */
         mark_needed(cut, s);
     return CLEF_OK;
 }
@@ -291,7 +291,7 @@ clef_status clef__cut_at(clef_cut *cut, const int32_t *begin, int32_t n_stages, 
             if (v->in[k] && cut->stage[v->in[k]->id] > s && !(v->in[k]->kind == CLEF_STATE))
                 s = cut->stage[v->in[k]->id];
         cut->stage[i] = s;
-        for (int32_t k = 0; k < v->n_in; k++) { /* a state stands with those who use it */
+        for (int32_t k = 0; k < v->n_in; k++) { /* a state belongs to the stage that uses it */
             const clef_value *state = v->in[k] ? state_of(v->in[k]) : NULL;
             if (state && cut->stage[state->id] < s)
                 cut->stage[state->id] = s;
@@ -304,7 +304,7 @@ clef_status clef__cut_at(clef_cut *cut, const int32_t *begin, int32_t n_stages, 
 
 /* ---- a stage as a graph ---------------------------------------------------------------------- */
 
-/* Keeps the values of a copy of the whole that are marked; those that cross in become inputs. */
+/* Keeps the marked values of a copy of the whole graph. Values that cross into the stage become inputs. */
 static void keep_marked(clef_graph *g, const unsigned char *marks)
 {
     int32_t n = 0;

@@ -1,4 +1,4 @@
-/* Running the passes, and the rewriting that they share. */
+/* Runs the passes, and has the rewriting that they share. */
 #include "graph/pass/pass.h"
 
 #include <stdlib.h>
@@ -82,7 +82,7 @@ void clef__count_uses(const clef_graph *g)
         g->outputs[i].value->n_uses++;
 }
 
-/* Nodes made in v's place are named under the scope that v stands in. */
+/* A node that replaces v gets a name in v's scope. */
 static void enter_scope_of(clef_graph *g, const clef_value *v)
 {
     const char *dot = strrchr(v->name, '.');
@@ -93,7 +93,7 @@ static void enter_scope_of(clef_graph *g, const clef_value *v)
     g->scope[n] = 0;
 }
 
-/* v is gone: its uses, and its name when it was chosen, go to what stands in its place. */
+/* Gives v's uses to its replacement, and also its name if that was chosen. */
 static int replace(clef_graph *g, clef_value *v, clef_value *by)
 {
     v->forward = by;

@@ -1,6 +1,6 @@
-/* choose: what depends on the device. Products with a weight become products with its panels, of quantised
- * activations where the weight is quantised and the device multiplies bytes. It runs when a plan is made, not
- * among clef_graph_optimize()'s passes, which know no device. */
+/* choose: the pass that depends on the device. Products with a weight become products with its panels, with
+ * quantised activations if the weight is quantised and the device multiplies bytes. It runs when a plan is
+ * made, and is not among the passes of clef_graph_optimize(), which know no device. */
 #include "graph/lower/panel.h"
 #include "graph/lower/variant.h"
 #include "graph/pass/pass.h"
@@ -13,16 +13,16 @@ typedef struct wishes {
     const clef_caps *caps;
 } wishes;
 
-/* On GPUs CLBlast multiplies matrices in f32, where it may. */
+/* On GPUs CLBlast multiplies matrices in f32, if it is allowed. */
 static int left_alone(const wishes *wanted, const clef_value *w)
 {
     return !wanted->caps->is_cpu && w->dtype == CLEF_F32 &&
            clef__clblast_may_serve(wanted->caps, wanted->gemm);
 }
 
-/* How a product with a weight in blocks rounds x: to 8 bits where bytes multiply faster than floats, which
- * CPUs do in any case, or to bf16 where tiles of them multiply faster still; to half precision on GPUs whose
- * bytes do not multiply, and whose halves do. */
+/* How a product with a weight in blocks rounds x. CPUs round to 8 bits, or to bf16 if tiles of them are even
+ * faster. GPUs round to 8 bits if they have instructions for bytes, else to half precision if they compute in
+ * halves. */
 static clef_panel_activations rounding_of_blocks(const wishes *wanted)
 {
     const clef_caps *caps = wanted->caps;
@@ -33,8 +33,8 @@ static clef_panel_activations rounding_of_blocks(const wishes *wanted)
     return caps->fp16 || clef__matrix_multiplies(caps, CLEF_MATRIX_HALVES) ? CLEF_PANEL_HALF : CLEF_PANEL_F32;
 }
 
-/* How a product with other weights does: as the weight, where a unit multiplies matrices of it (k columns).
- */
+/* How a product with another weight (of k columns) rounds x: like the weight, if a unit multiplies matrices
+ * of its type. */
 static clef_panel_activations rounding_of_floats(const wishes *wanted, clef_dtype dtype, int64_t k)
 {
     const int32_t type = dtype == CLEF_F16 ? CLEF_MATRIX_HALVES : dtype == CLEF_BF16 ? CLEF_MATRIX_BF16 : 0;
@@ -74,7 +74,7 @@ clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm ge
         return CLEF_OK;
     clef_status s =
         clef__rewrite(g, choose_panels, &(wishes){.exact = exact, .gemm = gemm, .caps = caps}, err);
-    if (!s) /* several products of one x, or with one weight, share what was made for the first */
+    if (!s) /* several products of one x, or of one weight, share what was made for the first */
         s = clef__pass_merge(g, err);
     if (!s)
         s = clef__pass_drop(g, err);

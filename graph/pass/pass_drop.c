@@ -1,4 +1,4 @@
-/* drop: what no output and no state needs goes; inputs stay, since they are the graph's interface. */
+/* drop: removes what no output and no state needs. Inputs stay, because they are the graph's interface. */
 #include "graph/names.h"
 #include "graph/pass/pass.h"
 

@@ -1,11 +1,12 @@
-/* fold: nodes of constants become constants; nodes that change nothing go; views of views become one. */
+/* fold: nodes of constants become constants; nodes that change nothing are removed; views of views become
+ * one. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/names.h"
 #include "graph/pass/pass.h"
 
-enum { MAX_FOLDED = 1 << 20 }; /* elements: larger results cost more memory than the launch saves */
+enum { MAX_FOLDED = 1 << 20 }; /* most elements: larger results cost more memory than the launch saves */
 
 static int foldable(const clef_value *n)
 {
@@ -39,7 +40,7 @@ static int load(const clef_value *v, clef_ref_tensor *t)
     return 1;
 }
 
-/* The node's value by its own reference, as a constant. */
+/* Computes the node by its own reference, as a constant. */
 static clef_value *fold_constant(clef_value *n)
 {
     clef_ref_tensor in[CLEF_MAX_INPUTS] = {0}, out = {0};
@@ -107,7 +108,7 @@ static clef_value *fold_reshape(clef_value *n)
     return x->op == CLEF_OP_reshape ? clef_reshape(n->graph, x->in[0], n->shape) : n;
 }
 
-/* Passes the elements of in[0] on as they are. */
+/* 1 if the node only passes on the elements of in[0]. */
 static int is_identity(const clef_value *n)
 {
     const clef_affine_opts *o = (const void *)n->attr;
@@ -134,7 +135,7 @@ static clef_value *fold(clef_value *v, const void *user)
     if (v->op == CLEF_OP_NONE)
         return v;
     clef_value *now = fold_node(v);
-    /* An output keeps a node of its own, so that it keeps its name and its memory. */
+    /* An output keeps a node of its own, and so its name and its memory. */
     return now != v && clef__is_output(v) && now && now->op == CLEF_OP_NONE ? v : now;
 }
 

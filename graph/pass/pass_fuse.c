@@ -1,16 +1,16 @@
-/* fuse: several nodes that one kernel can do become one. A value that is an output is never fused away:
- * tapping an attention's weights keeps that layer's softmax. */
+/* fuse: several nodes that one kernel can compute become one. An output is never fused away: if an
+ * attention's weights are tapped, that layer keeps its softmax. */
 #include "graph/pass/pass.h"
 
 enum { MAX_HEAD_DIM = 512 };
 
-/* v is made by `op` and used once, by the node that asks: it may vanish. */
+/* 1 if v is a node of `op` that has only one use, and may be removed. */
 static int only_use(const clef_value *v, clef_op op)
 {
     return v && v->op == op && v->n_uses == 1 && !clef__is_output(v);
 }
 
-/* Fused, v is read where the later of the two nodes stands: no write may have changed it by then. */
+/* The fused node reads v at the place of the later node, so no write may have changed v by then. */
 static int still_reads(const clef_value *v)
 {
     return !v || !clef__overwritten_by(v);
@@ -82,7 +82,7 @@ static clef_value *fuse_swiglu(clef_value *n)
     return n;
 }
 
-/* By the op that such a group of nodes ends in. */
+/* Indexed by the last op of a group of nodes that can be fused. */
 static clef_value *(*const fusions[CLEF_N_OPS])(clef_value *) = {
     [CLEF_OP_matmul] = fuse_attention, [CLEF_OP_add] = fuse_bias, [CLEF_OP_mul] = fuse_swiglu};
 
@@ -95,7 +95,7 @@ static clef_value *fuse(clef_value *v, const void *user)
 clef_status clef__pass_fuse(clef_graph *g, clef_error *err)
 {
     clef_status s = clef__rewrite(g, fuse, NULL, err);
-    if (!s) /* attention leaves a permute that undoes the one after it */
+    if (!s) /* attention ends with a permute, which cancels the one after it */
         s = clef__pass_fold(g, err);
     if (!s)
         s = clef__pass_drop(g, err);

@@ -1,6 +1,6 @@
-/* The second half of fuse: attention over caches that this step writes, with the writes, the ropes and the
- * heads' norms before it, becomes cached_attention. A write, and each value between it and the attention,
- * must have no other use. */
+/* The second half of fuse: attention over caches that this step writes becomes cached_attention, together
+ * with the writes, the ropes and the heads' norms before it. A write, and each value between it and the
+ * attention, must have no other use. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,14 +18,14 @@ static int swaps_heads(const clef_value *v)
            o->axes[2] == 1 && o->axes[3] == 3;
 }
 
-/* Fused, v is read where the attention stands: no state may lie behind it that is written by then. */
+/* The fused node reads v at the place of the attention, so v must not show a state that is written before. */
 static int in_no_state(const clef_value *v)
 {
     return !v || clef__base(v)->kind != CLEF_STATE;
 }
 
-/* The cache_write whose first rows `cache`, an input of the attention a, shows; NULL where it cannot be moved
- * to a. */
+/* The cache_write whose first rows `cache`, an input of the attention a, shows; NULL if it cannot be moved to
+ * a. */
 static clef_value *moved_write(const clef_value *a, clef_value *cache)
 {
     const clef_value *shown = cache;
@@ -43,8 +43,8 @@ static clef_value *moved_write(const clef_value *a, clef_value *cache)
     return fits ? cache : NULL;
 }
 
-/* What the second look needs to know of the first: by id, an attention's two writes, and the writes that go.
- */
+/* Results of the first walk for the second: by id, the two writes of an attention, and the writes that are
+ * removed. */
 typedef struct matches {
     clef_value **writes;
     unsigned char *gone;
@@ -63,7 +63,7 @@ static void match(const clef_value *a, matches *m)
     m->gone[k->id] = m->gone[v->id] = 1;
 }
 
-/* q and k before their ropes, where one rope is as the other. */
+/* Absorbs the ropes of q and k, if both are alike. */
 static void take_ropes(const clef_value *a, clef_cached_attention_in *in, clef_cached_attention_opts *opts)
 {
     const clef_value *q = in->q, *k = in->k;
@@ -80,7 +80,7 @@ static void take_ropes(const clef_value *a, clef_cached_attention_in *in, clef_c
     opts->rope_scale = o->scale;
 }
 
-/* The same with their norms. */
+/* Absorbs the norms of q and k, likewise. */
 static void take_norms(clef_cached_attention_in *in, clef_cached_attention_opts *opts)
 {
     const clef_value *q = in->q, *k = in->k;
@@ -101,7 +101,7 @@ static clef_value *fuse_cache(clef_value *v, const void *user)
 {
     const matches *m = user;
     if (v->op == CLEF_OP_cache_write && m->gone[v->id])
-        return v->in[0]; /* what it gave is read nowhere but in the attention, which will write */
+        return v->in[0]; /* only the attention reads the result, and the attention will write */
     if (v->op != CLEF_OP_attention || !m->writes[2 * v->id])
         return v;
     const clef_attention_opts *o = (const void *)v->attr;

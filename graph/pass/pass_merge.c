@@ -1,5 +1,5 @@
-/* merge: of nodes that compute the same of the same, and of constants that hold the same, the first serves
- * all. */
+/* merge: of nodes that compute the same op of the same inputs, and of equal constants, only the first
+ * stays. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,13 +22,13 @@ static int mergeable(const clef_value *v)
         return 1;
     if (v->op == CLEF_OP_NONE || clef__has_effect(v) || clef__is_output(v))
         return 0;
-    for (int32_t i = 0; i < v->n_in; i++) /* what is read of a state may have changed in between */
+    for (int32_t i = 0; i < v->n_in; i++) /* a state may have changed in between */
         if (v->in[i] && clef__base(v->in[i])->kind == CLEF_STATE)
             return 0;
     return 1;
 }
 
-/* Equal nodes share their first input, so only the nodes since that input need a look; constants are few. */
+/* Equal nodes share their first input, so only the nodes after that input are compared; constants are few. */
 static clef_value *merge(clef_value *v, const void *user)
 {
     (void)user;

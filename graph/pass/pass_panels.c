@@ -1,10 +1,10 @@
-/* panels: what stands around products with panels becomes part of them. It runs behind choose, on a plan's
- * own graph. An output is never fused away, nor what another node still needs.
+/* panels: what surrounds products with panels is merged into them. It runs after choose, on a plan's own
+ * graph. An output is never fused away, nor a value that another node still needs.
  *
- *   swiglu(product, product)      one product with the tiles of both in turns
+ *   swiglu(product, product)      one product whose weight has the tiles of both, alternating
  *   act(product)                  act=
  *   products of one x             one product with the rows of all, cut in slices
- *   product(norm(x))              norm=, where products alone use the norm, and few
+ *   product(norm(x))              norm=, if only a few products use the norm
  *   r + product                   residual */
 #include "graph/lower/panel.h"
 #include "graph/names.h"
@@ -25,13 +25,14 @@ static int is_product(const clef_value *v)
     return v && v->op == CLEF_OP_panel_matmul;
 }
 
-/* A product that nobody but the node that asks needs. */
+/* 1 for a product that only one node uses. */
 static int only_product(const clef_value *v)
 {
     return is_product(v) && v->n_uses == 1 && !clef__is_output(v);
 }
 
-/* Fused, inputs are read where the later node stands: no write may have changed them by then. */
+/* The fused node reads its inputs at the place of the later node, so no write may have changed them by
+ * then. */
 static int still_reads(const clef_value *n)
 {
     for (int32_t i = 0; i < n->n_in; i++)
@@ -54,10 +55,10 @@ static clef_value *rebuild_with(const clef_value *n, clef_value *x, const clef_p
     return clef__panel_matmul(n->graph, x, n->in[PANEL_PACKED], more, opts);
 }
 
-/* ---- what is behind a product ---------------------------------------------------------------- */
+/* ---- what follows a product --------------------------------------------------------------------- */
 
-/* 1 when one product can do both: the same of the same x but for rows and biases, and nothing behind it yet.
- */
+/* 1 if one product can compute both: equal but for rows and biases, of the same x, with no activation or
+ * residual yet. */
 static int can_merge(const clef_value *a, const clef_value *b)
 {
     const clef_panel_matmul_opts *o = opts_of(a), *p = opts_of(b);
@@ -76,7 +77,7 @@ static int can_merge(const clef_value *a, const clef_value *b)
                ((const clef_pack_opts *)(const void *)w->attr)->in_out;
 }
 
-/* Weights and biases of n products in one. Biases are joined when the plan is made. */
+/* Joins weights and biases of n products. Biases are joined when the plan is made. */
 static clef_value *join(clef_value *const *products, int32_t n, int interleave, clef_value **bias)
 {
     clef_value *weights[MAX_MERGED];
@@ -141,15 +142,15 @@ static clef_value *fuse_act(clef_value *n, const void *user)
 
 /* ---- products of one x ----------------------------------------------------------------------- */
 
-/* A product that becomes rows of one with others of its set, and the set's product seen as heads, once made.
- */
+/* A product that may become rows of a joint product; and that product as heads, once it is made. */
 typedef struct merge_candidate {
     clef_value *product;
-    struct merge_candidate *head; /* the set's first, NULL: stays alone; others follow as `next` says */
+    struct merge_candidate *head; /* the first of the set, which continues by `next`; NULL: not in a set */
     struct merge_candidate *next;
-    int64_t first; /* row of the whole */
+    int64_t first; /* first row in the joint product */
     clef_value *heads;
-    int64_t unit; /* rows a head: of the reshapes that are all its users; 0: others use it too; -1: nobody */
+    int64_t unit; /* rows of a head, if all its users are reshapes to heads; 0: it has other users; -1: it
+                     has none */
 } merge_candidate;
 
 typedef struct members {
@@ -166,7 +167,7 @@ static merge_candidate *find_candidate(const members *m, const clef_value *v)
     return NULL;
 }
 
-/* 1 when reshape v cuts the last dim of x, and no other, into heads. */
+/* 1 when reshape v cuts the last dim of x into heads, and changes no other dim. */
 static int cuts_heads(const clef_value *v, const clef_value *x)
 {
     const int32_t rank = x->shape.rank;
@@ -190,8 +191,8 @@ static void find_units(const clef_graph *g, const members *m)
         }
 }
 
-/* Sets of mergeable products whose users all cut them into heads of one size. All but the last have whole
- * pads of rows. */
+/* Finds sets of products that can be merged and whose users all cut them into heads of one size. Each product
+ * but the last of a set has a multiple of PANEL_PAD rows. */
 static void find_sets(const members *m)
 {
     for (int32_t i = 0; i < m->n; i++) {
@@ -236,7 +237,8 @@ static int name_whole(const merge_candidate *head, clef_value *y)
     return clef__graph_rename(y->graph, y, name);
 }
 
-/* The product of a whole set, as heads. It stands where the first stood: leaves stand before all nodes. */
+/* The joint product of a set, as heads. It takes the place of the set's first product, because leaves come
+ * before all nodes. */
 static clef_value *whole_as_heads(const merge_candidate *head)
 {
     clef_value *set[MAX_MERGED], *bias;
@@ -258,7 +260,7 @@ static clef_value *whole_as_heads(const merge_candidate *head)
     return clef_reshape(y->graph, y, shape);
 }
 
-/* The reshapes of the members become slices of the whole's heads; the members have no users then. */
+/* The reshapes of the members become slices of the joint heads; then the members have no users. */
 static clef_value *fuse_siblings(clef_value *n, const void *user)
 {
     const members *m = user;
@@ -276,7 +278,7 @@ static clef_value *fuse_siblings(clef_value *n, const void *user)
                                          .size = clef_n(opts_of(x->product)->n / x->unit)});
 }
 
-/* Leaves to the front, so that a node may take the weights of later ones. */
+/* Moves leaves to the front, so that a node may use the weights of later ones. */
 static clef_status leaves_first(clef_graph *g, clef_error *err)
 {
     const int32_t n = g->n_values;
@@ -319,7 +321,7 @@ static int is_float(const clef_value *v)
     return !v || clef_dtype_block_elems(v->dtype) == 1;
 }
 
-/* Products alone use this norm, and few: each computes it for itself. */
+/* 1 if only a few products use this norm: each then computes it for itself. */
 static int is_prologue(const clef_value *norm, const clef_graph *g)
 {
     int32_t users = 0, uses = 0;
@@ -336,7 +338,7 @@ static int is_prologue(const clef_value *norm, const clef_graph *g)
 }
 
 typedef struct norms {
-    clef_value **list; /* those that become prologues */
+    clef_value **list; /* norms that become a part of products */
     int32_t n;
 } norms;
 

@@ -1,6 +1,6 @@
-/* split: a weight that is larger than a buffer may be becomes parts of some rows each; a product with it
- * becomes products side by side, a table that rows are gathered from the sum of what each part gives (zeros,
- * where it has not the row). */
+/* split: a weight that is too large for a buffer is split into parts of some rows each. A product with it
+ * becomes several products side by side. A table from which rows are gathered becomes a sum over the parts,
+ * each of which gives zeros for rows that it does not have. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 
 enum { ROWS_STEP = 64, MAX_PARTS = 4096 };
 
-/* How the rows of a matrix stand in a product: [N, K], or [K, N]. */
+/* Which dim of a product the rows of a matrix are: [N, K], or [K, N]. */
 typedef enum rows_are { OF_N, OF_K } rows_are;
 
-/* Bytes of a buffer that holds so many rows, as the file or as panels have them. */
+/* Bytes of a buffer for n rows, in the larger of the file's form and the panels'. */
 static int64_t bytes_of_rows(const clef_value *w, int64_t rows, rows_are what)
 {
     const int64_t columns = w->shape.dim[1].n, n = what == OF_N ? rows : columns,
@@ -24,7 +24,7 @@ static int64_t bytes_of_rows(const clef_value *w, int64_t rows, rows_are what)
     return packed > stored ? packed : stored;
 }
 
-/* Rows of each part but the last; 0: the weight stays whole. */
+/* Rows of each part but the last; 0: the weight is not split. */
 static int64_t rows_of_part(const clef_value *w, uint64_t most, rows_are what)
 {
     if (w->kind != CLEF_WEIGHT || w->part || w->shape.rank != 2 || w->shape.dim[0].symbol ||
@@ -36,10 +36,10 @@ static int64_t rows_of_part(const clef_value *w, uint64_t most, rows_are what)
     int64_t rows = n / ROWS_STEP * ROWS_STEP;
     while (rows > 0 && (uint64_t)bytes_of_rows(w, rows, what) > most)
         rows -= rows > 64 * ROWS_STEP ? rows / 64 / ROWS_STEP * ROWS_STEP : ROWS_STEP;
-    return rows > 0 && n / rows < MAX_PARTS ? rows : 0; /* not even a few rows fit: the plan says so */
+    return rows > 0 && n / rows < MAX_PARTS ? rows : 0; /* not even a few rows fit: the plan reports that */
 }
 
-/* Rows first .. first + rows - 1 of w, the same leaf each time. */
+/* Rows first .. first + rows - 1 of w; the same leaf for the same rows. */
 static clef_value *part_of(clef_value *w, int64_t first, int64_t rows)
 {
     char name[CLEF_NAME_BYTES];
@@ -137,7 +137,7 @@ clef_status clef__pass_split(clef_graph *g, uint64_t max_alloc_bytes, clef_error
     for (int32_t i = 0; i < g->n_values; i++)
         needed |= g->values[i]->kind == CLEF_WEIGHT &&
                   (uint64_t)clef__bytes(g->values[i], NULL) > max_alloc_bytes / 2;
-    if (!needed) /* panels are no more than twice as large */
+    if (!needed) /* panels are at most twice as large */
         return CLEF_OK;
     const clef_status s = clef__rewrite(g, split, &max_alloc_bytes, err);
     return s ? s : clef__pass_drop(g, err);

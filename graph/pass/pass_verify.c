@@ -1,5 +1,5 @@
-/* verify: every node says what its op's inference says, inputs stand before their users, states are read as
- * they are, names and outputs hold together. */
+/* verify: checks that every node agrees with its op's inference, that inputs come before their users, that no
+ * value shows an overwritten state, and that names and outputs are consistent. */
 #include <string.h>
 
 #include "graph/names.h"
