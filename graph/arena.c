@@ -1,4 +1,4 @@
-/* A bump allocator over blocks that grow with what is asked. */
+/* A bump allocator over blocks, whose size grows with the requests. */
 #include "graph/arena.h"
 
 #include <stdint.h>

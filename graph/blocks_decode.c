@@ -1,4 +1,4 @@
-/* Decoding of block formats on the host, by the text that the kernels share. */
+/* Decodes block formats on the host, with the code that the kernels use. */
 /* clang-format off */
 #include "graph/blocks.h"
 #include "cl/blocks.h" /* uses the former */

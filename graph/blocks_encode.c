@@ -1,4 +1,4 @@
-/* Encoding blocks of 32. ggml's quantize_row_*_ref say how Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1 are rounded. */
+/* Encodes blocks of 32. ggml's quantize_row_*_ref define the rounding of Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1. */
 #include <math.h>
 
 #include "clef/graph.h"
@@ -18,13 +18,14 @@ static float inverse_of(float d)
     return d != 0 ? 1 / d : 0;
 }
 
-/* Cut to a whole number of 0 .. most; NaN is 0. */
+/* Truncates to an integer from 0 to most; NaN becomes 0. */
 static uint8_t code_of(float q, uint8_t most)
 {
     return (uint8_t)(q >= (float)most ? (float)most : q > 0 ? q : 0);
 }
 
-/* Nibbles in the order of all these formats; bits 4 go to `high`, 4 bytes, where it is not NULL. */
+/* Writes nibbles in the order that all these formats have. The bits 4 go to `high`, 4 bytes, unless it is
+ * NULL. */
 static void put_codes(const uint8_t codes[BLOCK], uint8_t *nibbles, uint8_t *high)
 {
     for (int i = 0; i < HALF; i++)
@@ -45,7 +46,7 @@ static float most_of(const float *x)
     return at_most;
 }
 
-/* Out of range only when x is not finite: NaN becomes 0. */
+/* Out of range only if x is not finite: NaN becomes 0. */
 static uint8_t q8_0_code(float x)
 {
     const float q = roundf(x);
@@ -69,7 +70,7 @@ static float centred_codes(const float *x, int middle, uint8_t codes[BLOCK])
     return d;
 }
 
-/* From the least element, which is *low, to the largest. Returns d. */
+/* The codes range from the least element, which is returned in *low, to the largest. Returns d. */
 static float ranged_codes(const float *x, uint8_t most, uint8_t codes[BLOCK], float *low)
 {
     float high = -INFINITY;
@@ -122,7 +123,7 @@ static const float iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                      1,    13,   25,  38,  53,  69,  89,  113};
 static const float mxfp4_values[16] = {-12, -8, -6, -4, -3, -2, -1, 0, 0, 1, 2, 3, 4, 6, 8, 12};
 
-/* Of ascending values the nearest to q. */
+/* The value nearest to q, of ascending values. */
 static uint8_t nearest(const float values[16], float q)
 {
     int lo = 0, hi = 15;
@@ -133,8 +134,8 @@ static uint8_t nearest(const float values[16], float q)
     return (uint8_t)(q - values[lo] < values[hi] - q ? lo : hi);
 }
 
-/* The codes at scale d; what they leave of the squared error that all zeros have, less than 0 when they are
- * better. For the best scale of these codes: sum xv / sum vv. */
+/* The codes at scale d, and their squared error minus that of all zeros (negative: better). The best scale
+ * for these codes is sum xv / sum vv. */
 typedef struct fit {
     float xv, vv;
 } fit;
@@ -161,7 +162,7 @@ void clef__iq4_nl_encode(const float *x, uint8_t *block)
     const float most = most_of(x);
     uint8_t codes[BLOCK];
     float best = 0, best_error = 0;
-    for (int t = -8; t <= 8; t++) { /* the largest element near the least number */
+    for (int t = -8; t <= 8; t++) { /* scales at which the largest element is near the least number */
         const fit f = fit_codes(x, iq4_values, most / (iq4_values[0] + (float)t), codes);
         const float d = f.vv > 0 ? f.xv / f.vv : 0, error = error_at(f, d);
         if (error < best_error) {
@@ -174,7 +175,7 @@ void clef__iq4_nl_encode(const float *x, uint8_t *block)
     put_codes(codes, block + 2, NULL);
 }
 
-/* 2^(e - 128): exact in f32, the two least as subnormals. */
+/* 2^(e - 128), which is exact in f32; the two least are subnormals. */
 static float power_of_two(int e)
 {
     return ldexpf(1, e - 128);

@@ -1,5 +1,5 @@
-/* Encoding Q4_K, Q5_K and Q6_K: blocks of 256 in groups with a scale each, which are themselves coded against
- * the block's. For each group several scales are tried; for the codes that a try gives, the best scale (and
+/* Encodes Q4_K, Q5_K and Q6_K: blocks of 256 in groups with a scale each; the scales are coded relative to
+ * the block's. Several scales are tried for each group. For the codes of each try, the best scale (and
  * minimum) follow by least squares. */
 #include <math.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum {
     N_TRIES = 10
 };
 
-/* Puts d as a half and returns what a reader will see. */
+/* Writes d as a half, and returns the value that a reader gets. */
 static float put_half(uint8_t *to, float d)
 {
     const uint16_t h = clef__f16_encode(d);
@@ -24,8 +24,8 @@ static float put_half(uint8_t *to, float d)
     return clef__f16_decode(h);
 }
 
-/* Held within and rounded to even; NaN is the least. Beyond 2^23 a float has no fraction: the sum rounds,
- * which compilers turn into vector code where rintf() would be a call. */
+/* Clamps q and rounds to even; NaN becomes the least value. Beyond 2^23 a float has no fraction, so the sum
+ * rounds. Compilers turn this into vector code, where rintf() would be a call. */
 static inline float held(float q, float least, float most)
 {
     const float over = q > least ? q : least, in = over < most ? over : most;
@@ -39,7 +39,7 @@ typedef struct line {
     float error;
 } line;
 
-/* Sums go in lanes, so that the order of the additions does not stand in the way of vector code. */
+/* Sums are kept in lanes, so that the order of the additions allows vector code. */
 enum { LANES = 8 };
 
 static float total(const float lanes[LANES])
@@ -50,7 +50,7 @@ static float total(const float lanes[LANES])
     return sum;
 }
 
-/* The codes that l gives. */
+/* The codes for line l. */
 static void code_line(const float x[GROUP], float d, float m, float most, float codes[GROUP])
 {
     const float inverse = d > 0 ? 1 / d : 0;
@@ -69,7 +69,7 @@ static float line_error(const float x[GROUP], float d, float m, const float code
     return total(error);
 }
 
-/* The line that suits the codes of l best. */
+/* The best line for the codes of l. */
 static line refit(const float x[GROUP], line l, float most)
 {
     float codes[GROUP], q[LANES] = {0}, qq[LANES] = {0}, xs[LANES] = {0}, xq[LANES] = {0};
@@ -89,7 +89,7 @@ static line refit(const float x[GROUP], line l, float most)
         best.d = ((float)GROUP * sxq - sq * sx) / det;
         best.m = (best.d * sq - sx) / (float)GROUP;
     }
-    if (best.m < 0 && sqq > 0) { /* the least is above 0: through the origin */
+    if (best.m < 0 && sqq > 0) { /* the least element is above 0: a line through the origin */
         best.m = 0;
         best.d = sxq / sqq;
     }
@@ -108,7 +108,7 @@ static line fit_line(const float x[GROUP], float most)
         return (line){0};
     line best = refit(x, (line){.d = (hi - lo) / most, .m = -lo}, most);
     for (int t = 1; t <= 2 * N_TRIES;
-         t++) { /* ranges that cut a little off, at both ends or at the upper one alone */
+         t++) { /* tries ranges that cut off a little, at both ends or at the upper one alone */
         const float cut = 0.02f * (float)((t + 1) / 2), low = t % 2 ? lo : lo * (1 - cut);
         const line l = refit(x, (line){.d = (hi * (1 - cut) - low) / most, .m = -low}, most);
         const line again = refit(x, l, most);
@@ -119,7 +119,8 @@ static line fit_line(const float x[GROUP], float most)
     return best;
 }
 
-/* The six-bit codes of a group's line: of the nearest and their neighbours those of the least error. */
+/* Chooses the 6-bit codes of a group's line: of the nearest codes and their neighbours, those with the least
+ * error. */
 static void choose_codes(const float x[GROUP], const line *l, float d, float m, float most, uint8_t codes[2])
 {
     const float at_d = d > 0 ? held(l->d / d, 0, 63) : 0, at_m = m > 0 ? held(l->m / m, 0, 63) : 0;
@@ -140,7 +141,7 @@ static void choose_codes(const float x[GROUP], const line *l, float d, float m, 
     }
 }
 
-/* The 12 bytes that cl/blocks.h reads with six_bits(). */
+/* Writes the 12 bytes that six_bits() of cl/blocks.h reads. */
 static void put_six_bits(uint8_t codes[N_GROUPS][2], uint8_t to[12])
 {
     for (int s = 0; s < 4; s++) {
@@ -150,7 +151,7 @@ static void put_six_bits(uint8_t codes[N_GROUPS][2], uint8_t to[12])
     }
 }
 
-/* Head of Q4_K and Q5_K (16 bytes), and the code of each element. */
+/* Writes the head of Q4_K and Q5_K (16 bytes), and the code of each element. */
 static void encode_lines(const float *x, float most, uint8_t head[16], uint8_t q[BLOCK])
 {
     line lines[N_GROUPS];
@@ -199,7 +200,7 @@ void clef__q5_k_encode(const float *x, uint8_t *block)
 
 /* ---- x = d q --------------------------------------------------------------------------------- */
 
-/* The scale, of either sign, that suits codes of -32 .. 31 best. */
+/* The best scale, of either sign, for codes from -32 to 31. */
 static float fit_scale(const float x[GROUP_6])
 {
     float most = 0, best = 0, best_gain = 0;
@@ -207,7 +208,7 @@ static float fit_scale(const float x[GROUP_6])
         most = fabsf(x[i]) > fabsf(most) ? x[i] : most;
     if (most == 0 || !isfinite(most))
         return 0;
-    for (int t = -N_TRIES; t <= N_TRIES; t++) { /* the largest at -32, or a little to its sides */
+    for (int t = -N_TRIES; t <= N_TRIES; t++) { /* the largest element at -32, or a little to its sides */
         const float inverse = (-32 + 0.1f * (float)t) / most;
         float xq = 0, qq = 0;
         for (int i = 0; i < GROUP_6; i++) {
@@ -216,7 +217,7 @@ static float fit_scale(const float x[GROUP_6])
             qq += q * q;
         }
         if (qq > 0 && xq * xq > best_gain * qq) {
-            best_gain = xq * xq / qq; /* by so much the squared error falls */
+            best_gain = xq * xq / qq; /* how much the squared error falls */
             best = xq / qq;
         }
     }

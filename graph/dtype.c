@@ -10,8 +10,8 @@
 #    error "clef needs a little-endian machine: it reads the weights of model files in place"
 #endif
 
-/* The public enum is written out, so that clef/graph.h stands alone when installed; it must follow the table.
- */
+/* The public enum is written out, because clef/graph.h is installed without the table. It must follow the
+ * table. */
 #define FORMAT(number, NAME, ...)                                                                            \
     _Static_assert((int)CLEF_##NAME == number && DTYPE_##NAME == number,                                     \
                    "clef_dtype and cl/formats.def differ");

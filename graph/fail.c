@@ -1,4 +1,4 @@
-/* Filling the caller's clef_error, and the texts of the statuses. */
+/* Fills the caller's clef_error, and has the texts of the statuses. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ const char *clef_status_text(clef_status status)
     return (unsigned)status < CLEF_N_STATUSES ? status_texts[status] : "?";
 }
 
-/* Drops the UTF-8 character at the end of text[0..n-1] when its last bytes are missing. */
+/* Removes the UTF-8 character at the end of text[0..n-1] if its last bytes are missing. */
 static void drop_partial_character(char *text, size_t n)
 {
     size_t tail = 0; /* continuation bytes at the end */
@@ -49,7 +49,8 @@ static clef_status fill(clef_error *err, clef_status status, int32_t cl_code, co
 {
     if (!err)
         return status;
-    char text[sizeof err->text]; /* apart, because an argument may be err->text: "loading x: %s" */
+    char text[sizeof err->text]; /* a separate buffer, because an argument may be err->text: "loading x:
+                                    %s" */
     const int n = vsnprintf(text, sizeof text, format, args);
     if (n < 0)
         text[0] = '\0';

@@ -1,4 +1,4 @@
-/* The graph itself: making and copying it, its leaves, symbols, scopes, outputs and names. */
+/* The graph itself: creating and copying it, its leaves, symbols, scopes, outputs and names. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -100,7 +100,7 @@ int clef__graph_make_name(clef_graph *g, const char *scope, size_t scope_bytes, 
     return 0;
 }
 
-/* Takes the name away from a value that did not choose it; that value gets another one in its scope. */
+/* Takes a generated name away from its value, which gets another one in its scope. */
 static int free_name(clef_graph *g, clef_value *v)
 {
     char name[CLEF_NAME_BYTES];
@@ -385,7 +385,7 @@ void clef_output(clef_graph *g, const char *name, clef_value *v)
     clef__graph_add_output(g, name, v);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- inspecting ------------------------------------------------------------------------------- */
 
 clef_value_info clef_value_describe(const clef_value *v)
 {

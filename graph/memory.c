@@ -1,11 +1,11 @@
-/* Lifetimes, in-place reuse and offsets in the arena. */
+/* Plans the arena: lifetimes, reuse in place, and offsets. */
 #include "graph/memory.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A value that needs memory of its own in the arena. */
+/* 1 for a value that needs its own memory in the arena. */
 static int owns(const clef_value *v, const unsigned char *apart)
 {
     return v->op != CLEF_OP_NONE && !clef__ops[v->op]->view && !(apart && apart[v->id]);
@@ -16,7 +16,7 @@ static void lifetimes(const clef_graph *g, clef_place *places)
     for (int32_t i = 0; i < g->n_values; i++) {
         const clef_value *v = g->values[i];
         places[i] = (clef_place){.first = i, .last = i, .in_place_of = -1};
-        for (int32_t k = 0; k < v->n_in; k++) /* views pass the use on to what they look at */
+        for (int32_t k = 0; k < v->n_in; k++) /* views pass the use on to their base */
             if (v->in[k])
                 places[clef__base(v->in[k])->id].last = i;
     }
@@ -24,7 +24,7 @@ static void lifetimes(const clef_graph *g, clef_place *places)
         places[clef__base(g->outputs[i].value)->id].last = g->n_values;
 }
 
-/* The input whose memory n's result may take: dense, as large for every length, last used here and read
+/* The input whose memory n's result may reuse: dense, of equal size at every length, last used here and read
  * through no other input. */
 static const clef_value *reusable_input(const clef_value *n, const clef_place *places,
                                         const unsigned char *apart)
@@ -59,8 +59,8 @@ static int larger_first(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The lowest offset at which `p` overlaps none of the n placed ones that live at the same time. `placed` is
- * sorted by offset. */
+/* The lowest offset at which `p` overlaps none of the n placed values that are alive at the same time.
+ * `placed` is sorted by offset. */
 static uint64_t lowest_fit(const clef_place *places, const int32_t *placed, int32_t n, const clef_place *p,
                            uint64_t chunk)
 {
@@ -132,7 +132,7 @@ clef_status clef__memory_plan(const clef_graph *g, const unsigned char *apart, u
             goto out;
         }
         const clef_value *taken = reusable_input(v, out->places, apart);
-        if (taken) { /* one block, from the first owner's birth on */
+        if (taken) { /* one block, from the start of its first owner's life */
             p->in_place_of = taken->id;
             int32_t root = taken->id;
             while (out->places[root].in_place_of >= 0)
@@ -144,7 +144,7 @@ clef_status clef__memory_plan(const clef_graph *g, const unsigned char *apart, u
         }
     }
     place_all(out, items, n_items, placed, chunk);
-    for (int32_t i = 0; i < g->n_values; i++) /* owners stand before their takers */
+    for (int32_t i = 0; i < g->n_values; i++) /* owners come before the values that reuse their memory */
         if (out->places[i].in_place_of >= 0)
             out->places[i].offset = out->places[out->places[i].in_place_of].offset;
 out:

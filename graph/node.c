@@ -1,4 +1,4 @@
-/* Adding a node: the checks that every op shares, driven by its row of the table. */
+/* Adds a node: the checks that every op shares, driven by its row of the table. */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ static const char *dtypes_wanted(uint32_t flags)
                                                                : "f32";
 }
 
-/* A copy of v where the op cannot read it as it lies. */
+/* A copy of v, if the op cannot read v's layout. */
 static clef_value *as_the_op_reads(clef_graph *g, const clef_op_def *def, int32_t i, clef_value *v)
 {
     const int needs_copy = ((def->in[i] & CLEF_IN_DENSE) && !clef__is_dense(v)) ||
@@ -61,8 +61,8 @@ static clef_value *as_the_op_reads(clef_graph *g, const clef_op_def *def, int32_
     return needs_copy ? clef__node(g, CLEF_OP_copy, &v, 1, NULL) : v;
 }
 
-/* States change in place: what shows one as it was before a write, or would once this node has written, is
- * refused. */
+/* States change in place. So a value is refused if it shows a state as it was before a write, or would do so
+ * after this node's write. */
 static int states_fit(clef_graph *g, const clef_value *n, const char *name)
 {
     for (int32_t i = 0; i < n->n_in; i++) {

@@ -1,4 +1,4 @@
-/* Shapes: symbols, broadcasting, and where the elements of a view lie. */
+/* Shapes: symbols, broadcasting, and the layout of views. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -114,8 +114,8 @@ int clef__is_cache(const clef_value *v)
            (v->op != CLEF_OP_NONE && clef__ops[v->op]->view && clef__ops[v->op]->writes & 1);
 }
 
-/* What changed the state last of all that v shows: a cache_write or the like, or the state itself. NULL when
- * v lies in no state. */
+/* The last node that changed the state which v shows (a cache_write, for example), or the state itself. NULL
+ * if v shows no state. */
 static const clef_value *written_by(const clef_value *v)
 {
     while (v->op != CLEF_OP_NONE && !clef__is_cache(v) && clef__ops[v->op]->view)

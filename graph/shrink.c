@@ -1,7 +1,7 @@
 #include "graph/shrink.h"
 
 enum {
-    MAX_ELEMENTS = 24 << 20, /* of all leaves: beyond these the op's own cases are used */
+    MAX_ELEMENTS = 24 << 20, /* most elements of all leaves: above it the op's own cases are used */
     MAX_COPIED = 64
 };
 
@@ -30,8 +30,8 @@ static clef_value *record_copy(clef__shrinker *s, const clef_value *v, clef_valu
     return copy;
 }
 
-/* A leaf of this shape for v. States and weights stay what they are; computed values become inputs, and so do
- * views of weights. */
+/* Makes a leaf of this shape for v. States and weights keep their kind; computed values become inputs, and so
+ * do views of weights. */
 static clef_value *add_leaf(clef__shrinker *s, const clef_value *v, const clef_shape *shape)
 {
     const clef_value *base = clef__base(v);
@@ -95,7 +95,7 @@ static clef_value *copy_node(clef__shrinker *s, const clef_value *n)
     return clef__node(s->graph, n->op, in, n->n_in, n->attr);
 }
 
-/* NULL: no graph can be made of the node, or the graph has an error. */
+/* Returns NULL when no graph can be made of the node, or the graph has an error. */
 static clef_value *add_node(clef__shrinker *s, const clef_value *n)
 {
     clef_value *(*const shrink)(clef__shrinker *, const clef_value *) = clef__ops[n->op]->shrink;

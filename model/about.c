@@ -1,4 +1,4 @@
-/* What the library says of itself: its version, and where to find the model that comes with it. */
+/* The library's version, and the place of the bundled model. */
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -17,8 +17,9 @@ const char *clef_version(void)
     return CLEF_VERSION;
 }
 
-/* Searches near the library, so that the folders may be moved together, then where it was to be installed.
- * The first place is the build folder's, the second that of a program in bin/ with the library inside. */
+/* Searches near the library, so that the folders can be moved together, then in the folder of the
+ * installation. The first place is in the build folder; the second fits a program in bin/ that contains the
+ * library. */
 static int find_demo_model(char out[MAX_PATH_BYTES])
 {
     static const char *const ways[] = {"share/clef", "../share/clef", CLEF_LIB_TO_DATA};
@@ -36,7 +37,7 @@ static int find_demo_model(char out[MAX_PATH_BYTES])
 const char *clef_demo_model(void)
 {
     static char found[MAX_PATH_BYTES];
-    static atomic_int state; /* 0: nobody has searched; 1: a thread is searching; 2: found; 3: not found */
+    static atomic_int state; /* 0: not searched yet; 1: a thread is searching; 2: found; 3: not found */
     const char *chosen = clef__os_env("CLEF_DEMO_MODEL");
     int before = 0;
     if (chosen)

@@ -7,8 +7,8 @@
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 
-/* Blocks of the cache's type must divide each head: those of full layers and those of v may have sizes of
- * their own. */
+/* The blocks of the cache's type must divide each head. Heads of full layers and heads of v may have their
+ * own sizes. */
 static clef_status check_cache_type(const clef_model *model, clef_dtype type, clef_error *err)
 {
     const clef_hparams *hp = &model->hparams;
@@ -71,7 +71,7 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
     return check_cache_type(model, o->kv_type, err);
 }
 
-/* A value by its name; attention_L stands for the attention weights of layer L. */
+/* A value by its name; attention_L means the attention weights of layer L. */
 static clef_value *find_tap(const clef_graph *g, const char *name)
 {
     char in_layer[64];
@@ -106,7 +106,7 @@ static clef_status add_taps(const clef_model *model, const clef_build_opts *o, c
     return clef_graph_error(g, err);
 }
 
-/* Comes last: it overwrites ids and pos with those of the next step. */
+/* Must be the last op, because it overwrites ids and pos with those of the next step. */
 static void add_sample(clef_builder *b)
 {
     clef_value *history =
@@ -128,7 +128,7 @@ static void add_candidates(clef_builder *b, int32_t k)
         clef_gather_elements(b->g, clef_softmax(b->g, x, NULL, NULL, &(clef_softmax_opts){.log = 1}), top));
 }
 
-/* Symbols and inputs. A decoder's tokens see S cached positions, an encoder's each other. */
+/* Declares symbols and inputs. A decoder's tokens see S cached positions; an encoder's see each other. */
 static void add_inputs(clef_builder *b, const clef_build_opts *o)
 {
     clef_graph *g = b->g;

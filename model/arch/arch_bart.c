@@ -1,6 +1,6 @@
-/* The original Transformer (arXiv:1706.03762) and what came of it: Marian (1804.00344; sinusoids, norms
- * behind), BART (1910.13461; learned positions, norms behind), mBART (2001.08210) and M2M-100 (2010.11125;
- * sinusoids): norms before. */
+/* The original Transformer (arXiv:1706.03762) and its descendants: Marian (1804.00344; sinusoids, post-norm),
+ * BART (1910.13461; learned positions, post-norm), mBART (2001.08210; pre-norm) and M2M-100 (2010.11125;
+ * sinusoids, pre-norm). */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static const char *const decoder_weights[CLEF_N_ROLES] = {
 /* How the families differ. */
 typedef struct form {
     const char *name;
-    int pre_norm, embed_norm, sinusoids; /* sinusoids 2: fairseq's, counted from behind the padding id */
+    int pre_norm, embed_norm, sinusoids; /* sinusoids 2: fairseq's, counted from after the padding id */
 } form;
 
 static const form forms[] = {
@@ -60,7 +60,7 @@ static clef_value *embeddings(clef_builder *b)
     return f->embed_norm ? clef__norm(b, x, CLEF_W_EMBED_NORM) : x;
 }
 
-/* x + block(x), with the norm before the block or behind the sum. */
+/* x + block(x), with the norm before the block or after the sum. */
 static clef_value *add_block(clef_builder *b, clef_value *x, clef_role norm, clef_block *block,
                              const char *name)
 {

@@ -1,8 +1,7 @@
-/* BERT (arXiv:1810.04805) and the encoders of its shape: RoBERTa (1907.11692), XLM-R (1911.02116), ELECTRA
- * (2003.10555), DistilBERT (1910.01108), MPNet (2004.09297), ALBERT (1909.11942). Embeddings of tokens,
- * positions and types, normed; blocks with the norm behind each sum. What differs is names, and what a file
- * has: ELECTRA's and ALBERT's narrow embeddings with a projection, MPNet's relative positions, ALBERT's one
- * layer for all. */
+/* BERT (arXiv:1810.04805) and encoders like it: RoBERTa (1907.11692), XLM-R (1911.02116), ELECTRA
+ * (2003.10555), DistilBERT (1910.01108), MPNet (2004.09297), ALBERT (1909.11942). They have normed embeddings
+ * of tokens, positions and types, and post-norm blocks. They differ in names and in what a file has: ELECTRA
+ * and ALBERT project narrow embeddings, MPNet has relative positions, ALBERT uses one layer everywhere. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -151,7 +150,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     clef__json_refuse_flag(f, "is_decoder", 0, 0);
 }
 
-/* RoBERTa counts positions from behind the padding id on; its table has that many rows more. */
+/* RoBERTa's positions start after the padding id, so its table has that many rows more. */
 static void offset_positions(clef_json_fields *f, clef_hparams *hp)
 {
     hp->position_offset = (int32_t)clef__json_int(f, "pad_token_id", 0, CLEF_MAX_CONTEXT - 1, 1) + 1;
@@ -200,13 +199,13 @@ static void distilbert_read_json(clef_json_fields *f, clef_hparams *hp)
     hp->n_heads = (int32_t)clef__json_need_int(f, "n_heads", 1, CLEF_MAX_HEADS);
     hp->n_context = (int32_t)clef__json_need_int(f, "max_position_embeddings", 1, CLEF_MAX_CONTEXT);
     hp->n_kv_heads = hp->n_heads;
-    hp->norm_eps = 1e-12f; /* stands in its code alone */
+    hp->norm_eps = 1e-12f; /* only its code has the value */
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
     clef__json_activation(f, hp, "activation", "gelu");
     clef__json_head_dim(f, hp);
 }
 
-/* GGUF's bert says the number of token types, and nothing of the activation. */
+/* GGUF's bert has a key for the number of token types, and none for the activation. */
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     hp->activation = clef__key_int(k, "activation_gelu_tanh", 0, 1, 0) ? CLEF_GELU_TANH : CLEF_GELU;

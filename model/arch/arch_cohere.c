@@ -1,4 +1,4 @@
-/* Command R (Cohere 2024): a layer norm without bias for attention and feed-forward side by side, RoPE in
+/* Command R (Cohere 2024): one layer norm without bias for parallel attention and feed-forward, RoPE in
  * pairs, scaled logits. */
 #include "model/arch/layers.h"
 

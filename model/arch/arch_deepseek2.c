@@ -1,6 +1,6 @@
-/* DeepSeek-V2 (arXiv:2405.04434): keys and values made of a narrow latent (MLA), with positions in a part of
- * each head that all heads of k share; experts beside one that every token meets, behind a first dense layer.
- */
+/* DeepSeek-V2 (arXiv:2405.04434): keys and values come from a narrow latent (MLA); positions are in a part of
+ * each head, which all heads of k share. After a dense first layer there are experts, and one expert that
+ * every token uses. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static clef_value *joint(clef_builder *b, clef_value *x, clef_value *y)
     return clef_concat(b->g, x, y, &(clef_concat_opts){.axis = 3});
 }
 
-/* The norms within the attention keep their class's epsilon. */
+/* The norms within attention have the epsilon of their class. */
 static clef_value *latent_norm(clef_builder *b, clef_value *x, clef_role role)
 {
     return clef__name_value(
@@ -111,7 +111,7 @@ static clef_value *build(clef_builder *b)
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
-/* YaRN's temperature stands in the scores' scale, squared, and not in q and k. */
+/* YaRN's temperature is squared in the scale of the scores, and not in q and k. */
 static void set_scale(clef_hparams *hp)
 {
     const clef_rope_params *r = &hp->rope;
@@ -126,7 +126,7 @@ static void read_attention(clef_json_fields *f, clef_hparams *hp)
     const int32_t plain = (int32_t)clef__json_int(f, "qk_nope_head_dim", 1, CLEF_MAX_HEAD_DIM, 128);
     hp->rope.pairing = CLEF_ROPE_INTERLEAVED;
     hp->head_dim = (int32_t)clef__json_int(f, "qk_rope_head_dim", 2, CLEF_MAX_HEAD_DIM,
-                                           64); /* what rope's dims are a part of */
+                                           64); /* the width that rope's dims are a part of */
     clef__json_rope(f, hp, 10000, 1);
     hp->head_dim += plain;
     hp->n_kv_heads = hp->n_heads;
@@ -160,7 +160,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     hp->kv_lora_rank = clef__key_int(k, "attention.kv_lora_rank", 1, CLEF_MAX_WIDTH, CLEF_KEY_NEEDED);
     hp->q_lora_rank = clef__key_int(k, "attention.q_lora_rank", 0, CLEF_MAX_WIDTH, 0);
     hp->d_ff_shared = hp->d_ff_expert * clef__key_int(k, "expert_shared_count", 0, 256, 0);
-    if (hp->rope.type == CLEF_ROPE_YARN) { /* GGUF says a tenth of it; q and k are not multiplied then */
+    if (hp->rope.type == CLEF_ROPE_YARN) { /* GGUF stores a tenth of it; q and k are not multiplied then */
         hp->rope.mscale_all_dim = 10 * clef__key_float(k, "rope.scaling.yarn_log_multiplier", 0, 100, 0);
         hp->rope.mscale = hp->rope.mscale_all_dim;
         hp->rope.truncate = 1;

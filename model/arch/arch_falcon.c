@@ -1,5 +1,5 @@
-/* Falcon (arXiv:2311.16867): attention and feed-forward side by side, few heads of k and v; the first layout
- * has one norm for both, the second may have one for each. */
+/* Falcon (arXiv:2311.16867): parallel attention and feed-forward, few heads of k and v. The first layout has
+ * one norm for both; the second may have one for each. */
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 

@@ -1,7 +1,7 @@
 /* Gemma (arXiv:2403.08295): scaled embeddings, norms by 1 + weight, GELU gates. Gemma 2 (arXiv:2408.00118):
- * norms before and behind, capped scores and logits, every second layer with a window. Gemma 3
- * (arXiv:2503.19786): norms of q and k, five layers with a window for one without, each kind with RoPE of its
- * own. */
+ * norms before and after blocks, capped scores and logits, a sliding window in every second layer. Gemma 3
+ * (arXiv:2503.19786): norms of q and k, a sliding window in five of six layers, RoPE of its own for each kind
+ * of layer. */
 #include "model/arch/layers.h"
 #include <math.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static const char *const gemma2_weights[CLEF_N_ROLES] = {
     [CLEF_W_FFN_NORM] = "layers.%d.pre_feedforward_layernorm",
     [CLEF_W_FFN_POST_NORM] = "layers.%d.post_feedforward_layernorm"};
 
-/* Norms before and behind each block. */
+/* Norms before and after each block. */
 static clef_value *gemma2_layer(clef_builder *b, clef_value *x)
 {
     clef_value *y = clef__layer_attention(b, clef__norm(b, x, CLEF_W_ATTN_NORM));
@@ -44,7 +44,7 @@ static clef_value *gemma_build(clef_builder *b)
     return clef__decoder(b, clef__embed(b), gemma_layer);
 }
 
-/* Gemma 2 has the window in its even layers, Gemma 3 in all but every sixth. */
+/* Gemma 2 has the window in even layers, Gemma 3 in all but every sixth. */
 static void default_windows(clef_hparams *hp)
 {
     if (strcmp(hp->arch, "gemma2") == 0)
@@ -67,8 +67,8 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     hp->attention_scale = (float)(1 / sqrt(clef__json_double(f, "query_pre_attn_scalar", 1e-6, 1e6, 256)));
     const int is_2 = strcmp(hp->arch, "gemma2") == 0;
     const int has_caps =
-        is_2 &&
-        !json_object_get(f->object, "attn_logit_softcapping"); /* its class's defaults; null is none */
+        is_2 && !json_object_get(f->object, "attn_logit_softcapping"); /* the defaults of its class; null
+                                                                          means none */
     hp->attention_softcap = (float)clef__json_double(f, "attn_logit_softcapping", 0, 1e6, has_caps ? 50 : 0);
     hp->logit_softcap =
         (float)clef__json_double(f, "final_logit_softcapping", 0, 1e6,
@@ -78,7 +78,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
         default_windows(hp);
 }
 
-/* Gemma 3 before transformers 5 had rope_local_base_freq, which GGUF files leave at its default too. */
+/* Before transformers 5, Gemma 3 had rope_local_base_freq, which GGUF files leave at its default too. */
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     enum { LAYERS_OF_27B = 46, LAYERS_OF_3_27B = 62 };
@@ -91,7 +91,7 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
     default_windows(hp);
     if (hp->attention_scale == 0 &&
-        hp->n_layers == (is_3 ? LAYERS_OF_3_27B : LAYERS_OF_27B)) /* the largest scale by d / heads */
+        hp->n_layers == (is_3 ? LAYERS_OF_3_27B : LAYERS_OF_27B)) /* the largest model scales by d / heads */
         hp->attention_scale = (float)(1 / sqrt((double)hp->d_model / hp->n_heads));
     if (is_3)
         hp->rope_sliding =

@@ -1,7 +1,6 @@
-/* Gemma 4 (Google 2026): Gemma 3's block with wider heads in the layers that see everything, where a part of
- * each head is rotated, and with normed values. The smaller models have a per-layer embedding of each token,
- * and last layers that read the keys and values of earlier ones. The 26 B model has experts beside the dense
- * feed-forward. */
+/* Gemma 4 (Google 2026): Gemma 3's block, with normed values. Full layers have wider heads, a part of which
+ * is rotated. The smaller models have a per-layer embedding of each token, and last layers that read the keys
+ * and values of earlier ones. The 26 B model has experts beside the dense feed-forward. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -56,7 +55,7 @@ static clef_value *per_layer_embed(clef_builder *b, clef_value *x)
     return clef__name_value(b, x, "per_layer.embed");
 }
 
-/* Adds to x what the layer makes of its part of the per-layer embedding. */
+/* Adds the layer's part of the per-layer embedding to x, after its gate and projection. */
 static clef_value *add_per_layer(clef_builder *b, clef_value *x, clef_value *embed)
 {
     clef_graph *g = b->g;
@@ -98,7 +97,7 @@ static clef_value *attention(clef_builder *b, clef_value *x)
     return clef__linear(b, x, CLEF_W_ATTN_OUT, H * D, hp->d_model);
 }
 
-/* The logits of the experts: the router has a norm of its own, over sqrt(d). */
+/* The logits of the experts. The router has its own norm, divided by sqrt(d). */
 static clef_value *router(clef_builder *b, clef_value *x)
 {
     const int32_t d = b->hp->d_model;
@@ -108,7 +107,7 @@ static clef_value *router(clef_builder *b, clef_value *x)
     return clef__linear(b, clef__scaled(b, x, 1 / sqrtf((float)d)), CLEF_W_ROUTER, d, b->hp->n_experts);
 }
 
-/* The dense feed-forward, and beside it the experts: both read x, each behind norms of its own. */
+/* The dense feed-forward and the experts: both read x, each with its own norms. */
 static clef_value *feed_forward(clef_builder *b, clef_value *x)
 {
     clef_value *dense = clef__gated_feed_forward(b, clef__norm(b, x, CLEF_W_FFN_NORM));
@@ -132,7 +131,7 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     return scale ? clef_mul(b->g, x, scale) : x;
 }
 
-/* The layer with hyperparameters of its own. */
+/* A layer with its own hyperparameters. */
 static clef_value *own_layer(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
@@ -157,7 +156,7 @@ static clef_value *build(clef_builder *b)
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
-/* Heads of the full layers: under keys of their own, or told layer by layer. */
+/* Reads the heads of full layers: from their own keys, or from keys for each layer. */
 static void read_full_heads(clef_json_fields *f, clef_hparams *hp)
 {
     const json_t *layers = json_object_get(f->object, "per_layer_config"), *layer;
@@ -193,7 +192,7 @@ static void read_full_heads(clef_json_fields *f, clef_hparams *hp)
     }
 }
 
-/* Each kind of layer with its own width of heads. */
+/* Each kind of layer has its own head width. */
 static void read_rope(clef_json_fields *f, clef_hparams *hp)
 {
     const int32_t narrow = hp->head_dim;
@@ -246,8 +245,8 @@ static void check_layers(clef_gguf_keys *k, const char *key, int32_t layer, int3
                                k->file, k->arch, key, is, layer, wanted);
 }
 
-/* Heads of k and v differ between full layers and those with a window, the feed-forward's width between
- * layers with keys of their own and those that read earlier ones. */
+/* Heads of k and v differ between full layers and layers with the window. The feed-forward's width differs
+ * between layers with their own keys and layers that read earlier ones. */
 static void read_layers(clef_gguf_keys *k, clef_hparams *hp)
 {
     int32_t heads[2] = {0, 0}, widths[2] = {0, 0};
@@ -267,7 +266,7 @@ static void read_layers(clef_gguf_keys *k, clef_hparams *hp)
         check_layers(k, varied[1], hp->n_layers - 1, widths[1], hp->d_ff);
 }
 
-/* llama.cpp's keys: of the full layers, and with _swa behind them of those with a window. */
+/* llama.cpp's keys are for full layers, and with the suffix _swa for layers with the window. */
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     hp->embed_scale = (float)sqrt(hp->d_model);

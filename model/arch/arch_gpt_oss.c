@@ -1,6 +1,6 @@
-/* gpt-oss (arXiv:2508.10925): experts with a clamped SwiGLU, attention sinks, a window in every second layer,
- * YaRN. The experts' matrices come in MXFP4 as blocks and scales, or as [experts, in, out]; gate and up take
- * turns in one. */
+/* gpt-oss (arXiv:2508.10925): experts with a clamped SwiGLU, attention sinks, a sliding window in every
+ * second layer, YaRN. The experts' matrices are MXFP4 as blocks and scales, or [experts, in, out]; rows of
+ * gate and up alternate in one matrix. */
 #include <string.h>
 
 #include "model/arch/layers.h"
@@ -71,7 +71,7 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
         clef__slide_layers(hp, 0, 2);
 }
 
-/* GGUF does not say that YaRN's range of dims is not rounded here. */
+/* GGUF has no key for the fact that YaRN's range of dims is not rounded here. */
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     (void)k;

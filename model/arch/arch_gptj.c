@@ -1,5 +1,5 @@
-/* GPT-J (Wang and Komatsuzaki 2021, mesh-transformer-jax): one layer norm for attention and feed-forward side
- * by side, RoPE in pairs over the first dims of each head, a bias of the output matrix. */
+/* GPT-J (Wang and Komatsuzaki 2021, mesh-transformer-jax): one layer norm for parallel attention and
+ * feed-forward, RoPE in pairs over the first dims of each head, a bias of the output matrix. */
 #include "model/arch/layers.h"
 
 static const clef_arch_alias gptj_names[] = {{"gptj", "gptj", 50256, 50256}, {NULL, NULL, 0, 0}};

@@ -1,5 +1,5 @@
 /* GPT-NeoX (arXiv:2204.06745) and Pythia (arXiv:2304.01373): layer norms, RoPE over a quarter of each head,
- * attention and feed-forward side by side. */
+ * parallel attention and feed-forward. */
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 

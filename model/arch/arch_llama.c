@@ -1,7 +1,7 @@
-/* Llama (arXiv:2302.13971, 2307.09288, 2407.21783) and its shapes: RMS norm, rotary positions, grouped-query
- * attention, SwiGLU. Mistral (arXiv:2310.06825) adds a sliding window, Qwen2 (arXiv:2407.10671) biases of q,
- * k and v, Qwen3 (arXiv:2505.09388) norms of each head's q and k, Mixtral (arXiv:2401.04088) and Qwen3's
- * larger ones mixtures of experts; what a file has of these is used. */
+/* Llama (arXiv:2302.13971, 2307.09288, 2407.21783) and models like it: RMS norm, rotary positions,
+ * grouped-query attention, SwiGLU. Mistral (arXiv:2310.06825) adds a sliding window, Qwen2 (arXiv:2407.10671)
+ * biases of q, k and v, Qwen3 (arXiv:2505.09388) norms of each head's q and k. Mixtral (arXiv:2401.04088) and
+ * larger Qwen3 models add experts. What a file has decides. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static const clef_arch_alias llama_names[] = {
 static const clef_arch_alias mixtral_names[] = {{"mixtral", NULL, 1, 2},
                                                 {NULL, NULL, 0, 0}}; /* GGUF's llama */
 
-/* GGUF leaves the halves of Qwen's heads as they are. */
+/* GGUF does not reorder the halves of Qwen's heads. */
 static const clef_arch_alias qwen_names[] = {
     {"qwen2", "qwen2", -1, -1},
     {"qwen3", "qwen3", -1, -1},
@@ -23,8 +23,8 @@ static const clef_arch_alias qwen_names[] = {
     {NULL, NULL, 0, 0},
 };
 
-/* Granite (IBM 2024) scales embeddings, scores, what blocks add, and logits; SmolLM3 (Hugging Face 2025)
- * leaves positions away in every fourth layer. */
+/* Granite (IBM 2024) scales embeddings, scores, the blocks' results, and logits. SmolLM3 (Hugging Face 2025)
+ * has no positions in every fourth layer. */
 static const clef_arch_alias granite_names[] = {{"granite", "granite", 1, 2}, {NULL, NULL, 0, 0}};
 static const clef_arch_alias smollm3_names[] = {{"smollm3", "smollm3", 128000, 128001}, {NULL, NULL, 0, 0}};
 
@@ -58,8 +58,8 @@ static clef_value *llama_build(clef_builder *b)
     return clef__decoder(b, clef__embed(b), llama_layer);
 }
 
-/* Sliding windows. transformers' Qwen2Config has a switch and a first layer; Mistral's window holds for every
- * layer; llama has none. Both classes' default is 4096, and null is none. */
+/* Sliding windows. transformers' Qwen2Config has a switch and a first layer; Mistral's window is in every
+ * layer; llama has none. The default of both classes is 4096, and null means none. */
 static void read_window(clef_json_fields *f, clef_hparams *hp)
 {
     const int is_qwen = strncmp(hp->arch, "qwen", 4) == 0,

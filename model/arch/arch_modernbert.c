@@ -1,6 +1,6 @@
-/* ModernBERT (arXiv:2412.13663): an encoder with rotary positions and gates, normed before each block,
- * without biases. Every third layer sees everything, the others a window to both sides, each kind with RoPE
- * of its own. The embeddings' norm serves the first block too. */
+/* ModernBERT (arXiv:2412.13663): a pre-norm encoder with rotary positions and gates, without biases. Every
+ * third layer has full attention, the others a window to both sides; each kind has its own RoPE. The first
+ * block uses the norm of the embeddings. */
 #include <string.h>
 
 #include "model/arch/layers.h"
@@ -38,14 +38,14 @@ static clef_value *build(clef_builder *b)
     return b->no_head ? x : clef__masked_lm_head(b, x);
 }
 
-/* Both files state the whole window, its middle included: a token sees local / 2 others to each side. */
+/* Both files state the whole window with its middle: a token sees local / 2 others on each side. */
 static void set_window(clef_hparams *hp, int32_t local, int32_t full_every)
 {
     hp->sliding_window = local / 2 + 1;
     clef__slide_but(hp, 0, full_every);
 }
 
-/* Before transformers 5 the two bases of RoPE had keys of their own. */
+/* Before transformers 5 the two bases of RoPE had their own keys. */
 static void read_rope(clef_json_fields *f, clef_hparams *hp)
 {
     const double full = clef__json_double(f, "global_rope_theta", 1, 1e12, 160000);

@@ -1,5 +1,5 @@
-/* Nomic BERT (arXiv:2402.01613): BERT's blocks, normed behind each sum, with rotary positions, SwiGLU and no
- * biases but the norms'. */
+/* Nomic BERT (arXiv:2402.01613): BERT's post-norm blocks with rotary positions, SwiGLU, and biases in the
+ * norms only. */
 #include <string.h>
 
 #include "model/arch/layers.h"
@@ -52,7 +52,7 @@ static clef_value *build(clef_builder *b)
     return b->no_head ? x : clef__masked_lm_head(b, x);
 }
 
-/* The model's own code has GPT-2's keys. */
+/* The configuration of the model's own code has GPT-2's keys. */
 static void read_own_json(clef_json_fields *f, clef_hparams *hp)
 {
     hp->d_model = (int32_t)clef__json_need_int(f, "n_embd", 1, CLEF_MAX_WIDTH);
@@ -90,8 +90,8 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
                     clef__json_double(f, "rotary_emb_fraction", 0, 1, 1));
 }
 
-/* GGUF says nothing of the token types: how many there are shows in the table, of which the first serves
- * unless others are asked for. */
+/* GGUF has no key for the number of token types, so it follows from the table. The first type is the
+ * default. */
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     hp->tied_embeddings = 1;

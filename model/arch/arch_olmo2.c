@@ -1,5 +1,5 @@
-/* OLMo 2 (arXiv:2501.00656): norms behind attention and feed-forward instead of before, and of all of q and
- * k. */
+/* OLMo 2 (arXiv:2501.00656): norms after attention and feed-forward instead of before, and norms of all of q
+ * and k. */
 #include "model/arch/layers.h"
 
 static const clef_arch_alias olmo2_names[] = {{"olmo2", "olmo2", -1, 50279}, {NULL, NULL, 0, 0}};

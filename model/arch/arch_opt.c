@@ -1,5 +1,5 @@
-/* OPT (arXiv:2205.01068): GPT-2's block with ReLU, its learned positions two rows behind the table's start.
- */
+/* OPT (arXiv:2205.01068): GPT-2's block with ReLU; the first two rows of the table of positions are
+ * unused. */
 #include "model/arch/layers.h"
 
 static const clef_arch_alias opt_names[] = {{"opt", "opt", 2, 2}, {NULL, NULL, 0, 0}};

@@ -1,5 +1,5 @@
-/* Phi-1, 1.5 and 2 (arXiv:2306.11644, 2309.05463): one layer norm for attention and feed-forward side by
- * side, RoPE over a part of each head, biases everywhere. */
+/* Phi-1, 1.5 and 2 (arXiv:2306.11644, 2309.05463): one layer norm for parallel attention and feed-forward,
+ * RoPE over a part of each head, biases everywhere. */
 #include "model/arch/layers.h"
 
 static const clef_arch_alias phi_names[] = {{"phi", "phi2", 1, 2}, {NULL, NULL, 0, 0}};

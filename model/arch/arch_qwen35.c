@@ -1,5 +1,6 @@
-/* Qwen 3.5 (Alibaba 2026; Gated DeltaNet, arXiv:2412.06464): three layers of linear attention, whose memory
- * is a matrix of each head, for one of gated attention over the cache. Norms multiply by 1 + weight. */
+/* Qwen 3.5 (Alibaba 2026; Gated DeltaNet, arXiv:2412.06464): for three layers of linear attention, whose
+ * state is a matrix for each head, there is one of gated attention over the cache. Norms multiply by 1 +
+ * weight. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 
-/* llama.cpp's qwen35 has the heads of v in another order: a file of ours has a name of its own. */
+/* llama.cpp's qwen35 has the heads of v in another order, so clef's files have a name of their own. */
 static const clef_arch_alias qwen35_names[] = {{"qwen3_5_text", "qwen3_5_text", -1, -1}, {NULL, NULL, 0, 0}};
 
 static const clef_gguf_name gguf_names[] = {{CLEF_W_FFN_NORM, "blk.%d.post_attention_norm"}, {0, NULL}};
@@ -42,8 +43,8 @@ static clef_value *part(clef_builder *b, clef_value *x, int32_t axis, int32_t st
     return clef_slice(b->g, x, &(clef_slice_opts){.axis = axis, .start = start, .size = clef_n(size)});
 }
 
-/* Memory of each sequence, [n, rows, columns] of it, in f32 whatever the cache is. Beams change places in it
- * as they do in the cache. */
+/* A state [n, rows, columns] for each sequence, in f32 whatever the cache's type. Beam search reorders it
+ * like the cache. */
 static clef_value *memory(clef_builder *b, const char *name, int32_t n, int32_t rows, int32_t columns)
 {
     char full[64];
@@ -69,7 +70,7 @@ static clef_value *linear_attention(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;
     const clef_hparams *hp = b->hp;
-    if (b->mask && !b->for_export) /* a token would have to be taken out of the memory */
+    if (b->mask && !b->for_export) /* a padded token would have to be removed from the state */
         return clef__graph_fail(g, CLEF_E_UNSUPPORTED,
                                 "%s: a padding mask with linear attention is not supported",
                                 clef_model_path(b->model));
@@ -96,7 +97,7 @@ static clef_value *linear_attention(clef_builder *b, clef_value *x)
     return clef__linear(b, y, CLEF_W_LINEAR_OUT, H * E, d);
 }
 
-/* The projection of q has a gate behind each head, which opens what the head gives. */
+/* The projection of q also contains a gate for each head, which multiplies the head's output. */
 static clef_value *gated_attention(clef_builder *b, clef_value *x)
 {
     clef_graph *g = b->g;

@@ -1,5 +1,5 @@
 /* T5 (arXiv:1910.10683) and its v1.1 and Flan forms (2210.11416): RMS norms before each block, relative
- * position biases that the first layer of each stack has for all, no scale of the scores; a ReLU or a gated
+ * position biases that all layers of a stack share with the first, unscaled scores; a ReLU or a gated
  * GELU. */
 #include <math.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static const clef_gguf_name gguf_names[] = {{CLEF_W_ATTN_OUT, "blk.%d.attn_o"}, 
     [CLEF_W_CROSS_V] = "decoder.block.%d.layer.1.EncDecAttention.v",                                         \
     [CLEF_W_CROSS_OUT] = "decoder.block.%d.layer.1.EncDecAttention.o", [CLEF_W_OUT] = "lm_head"
 
-/* wi is the only matrix before the activation, or wi_1 what the gate wi_0 multiplies. */
+/* Files have wi alone, the matrix before the activation; or wi_0, the gate, and wi_1. */
 static const char *const encoder_weights[CLEF_N_ROLES] = {
     STACK_NAMES("encoder", "1"),
     [CLEF_W_FFN_UP] = "encoder.block.%d.layer.1.DenseReluDense.wi",
@@ -100,7 +100,7 @@ static void read_activation(clef_json_fields *f, clef_hparams *hp)
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
-    enum { REACH = 2048 }; /* positions are relative: any length will do, and training saw 512 */
+    enum { REACH = 2048 }; /* positions are relative, so any length works; training used 512 */
     hp->d_model = (int32_t)clef__json_need_int(f, "d_model", 1, CLEF_MAX_WIDTH);
     hp->d_ff = (int32_t)clef__json_need_int(f, "d_ff", 1, CLEF_MAX_WIDTH);
     hp->n_layers = (int32_t)clef__json_need_int(f, "num_layers", 1, CLEF_MAX_LAYERS);

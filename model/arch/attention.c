@@ -39,10 +39,10 @@ static clef_value *append_to_cache(clef_builder *b, clef_value *x, const char *w
     return clef_slice(g, x, &(clef_slice_opts){.axis = 2, .size = b->S});
 }
 
-/* The padding mask and the position biases as one. */
+/* Joins the padding mask and the position biases. */
 static clef_value *joint_mask(clef_builder *b)
 {
-    static const float drop_keep[] = {-1e30f, 0}; /* by what the mask says */
+    static const float drop_keep[] = {-1e30f, 0}; /* indexed by the mask */
     if (!b->mask || !b->bias)
         return b->bias ? b->bias : b->mask;
     if (b->bias->shape.rank == 4) /* joined before */
@@ -55,7 +55,7 @@ static clef_value *joint_mask(clef_builder *b)
                clef_add(b->g, b->bias, clef_reshape(b->g, x, clef_shape_4(b->B, clef_n(1), clef_n(1), b->S)));
 }
 
-/* What the values of one attention are called. */
+/* Names of the values of one attention. */
 typedef struct attention_names {
     const char *scores, *weights, *heads;
 } attention_names;
@@ -113,7 +113,7 @@ clef_value *clef__shared_attention(clef_builder *b, clef_value *q)
     return clef_reshape(b->g, x, clef_shape_3(b->B, b->T, clef_n(H * E)));
 }
 
-/* Keys or values of the layer's cross-attention [B, H, S', D]: of the encoder's output, or an input. */
+/* Keys or values of the layer's cross-attention [B, H, S', D], from the encoder's output or from an input. */
 static clef_value *source_heads(clef_builder *b, clef_role role, const char *which)
 {
     const int32_t H = b->hp->n_heads, D = b->hp->head_dim;
@@ -130,7 +130,8 @@ void clef__cross_outputs(clef_builder *b)
 {
     char full[NAME_BYTES];
     for (b->layer = 0; b->layer < b->hp->n_decoder_layers; b->layer++) {
-        clef_scope_push(b->g, "cross%d", b->layer); /* no layer of its own: it goes with the encoder's last */
+        clef_scope_push(b->g, "cross%d", b->layer); /* without a layer of its own it belongs to the
+                                                       encoder's last */
         clef_value *k = source_heads(b, CLEF_W_CROSS_K, "k"), *v = source_heads(b, CLEF_W_CROSS_V, "v");
         clef_scope_pop(b->g);
         snprintf(full, sizeof full, "cross_k_%d", b->layer);
@@ -145,7 +146,7 @@ clef_value *clef__cross_attention(clef_builder *b, clef_value *x)
     const int32_t H = b->hp->n_heads, D = b->hp->head_dim, d = b->hp->d_model;
     clef_value *q = clef__linear(b, x, CLEF_W_CROSS_Q, d, H * D);
     clef_value *k = source_heads(b, CLEF_W_CROSS_K, "k"), *v = source_heads(b, CLEF_W_CROSS_V, "v");
-    /* Where the source is an input, all sequences share it: they become the queries of one attention. */
+    /* If the source is an input, all sequences share it: they become the queries of one attention. */
     const clef_dim B = b->memory ? b->B : clef_n(1), T = b->memory ? b->T : b->B;
     q = heads_first(b, clef_reshape(b->g, q, clef_shape_4(B, T, clef_n(H), clef_n(D))));
     x = attend(b, q, k, v, b->memory_mask, NULL, NULL, (clef_softmax_opts){0}, &cross_names);
@@ -196,7 +197,7 @@ clef_qkv clef__split_qkv(clef_builder *b, clef_value *x, clef_qkv_order order)
     return h;
 }
 
-/* A folder of some families has the heads of q before the k and v that they share. */
+/* In folders of some families the heads of q come before the k and v that they share. */
 static clef_qkv_order qkv_order(const clef_builder *b)
 {
     const int is_grouped = b->arch->hf_grouped && !b->model->is_gguf && b->hp->n_kv_heads > 1;

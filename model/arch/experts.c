@@ -1,8 +1,8 @@
-/* Mixture of experts (arXiv:1701.06538, 2401.04088): a router chooses a token's experts, their outputs are
- * added by weight. Only those that were chosen are computed. */
+/* Mixture of experts (arXiv:1701.06538, 2401.04088): a router chooses experts for a token, and adds their
+ * outputs by weight. Only chosen experts are computed. */
 #include "model/arch/layers.h"
 
-/* The product of x, a row for each token or for each of its choices, with the chosen experts' matrices
+/* Multiplies x, with a row for each token or for each of its choices, by the chosen experts' matrices
  * [experts, n_out, n_in]. */
 static clef_value *multiply_chosen(clef_builder *b, clef_value *x, clef_value *ids, clef_role role,
                                    int32_t n_in, int32_t n_out)
@@ -26,7 +26,7 @@ static clef_value *own_scales(clef_builder *b, clef_value *scales, clef_value *i
     return clef_reshape(b->g, x, clef_shape_3(b->B, b->T, k));
 }
 
-/* What each chosen expert weighs [B, T, k], of the router's logits. */
+/* The weight of each chosen expert [B, T, k], from the router's logits. */
 static clef_value *weights_of(clef_builder *b, clef_value *logits, clef_value *ids)
 {
     clef_graph *g = b->g;

@@ -1,4 +1,4 @@
-/* What hidden states are turned into other than logits of a vocabulary: embeddings, and classes. */
+/* Heads other than logits of a vocabulary: embeddings, and classes. */
 #include <math.h>
 #include <string.h>
 
@@ -32,12 +32,12 @@ clef_value *clef__pooled(clef_builder *b, clef_value *x, clef_pooling pooling, i
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* A family's classifier: out(norm(act(dense(x)))) of the pooled x; without a dense layer out alone. The names
- * are a folder's; in GGUF all families have those that llama.cpp writes for rerankers. */
+/* A family's classifier: out(norm(act(dense(x)))) of the pooled x; without a dense layer out(x). The names
+ * are a folder's; in GGUF all families have the names that llama.cpp writes for rerankers. */
 typedef struct class_form {
-    const char *arch; /* NULL: all others, of which the last token is classified */
+    const char *arch; /* NULL: all others, which classify the last token */
     clef_value *(*act)(clef_graph *g, clef_value *x);
-    int dense_for_tokens; /* 1: the dense layer and the norm are used when tokens are labelled, too */
+    int dense_for_tokens; /* 1: the dense layer and the norm are also used to label tokens */
     const char *dense, *norm, *out;
 } class_form;
 
@@ -71,8 +71,8 @@ int clef__labels_tokens(const clef_model *model)
     return name && strstr(name, "ForTokenClassification") != NULL;
 }
 
-/* What the classifier sees of x [B, T, d]: the first token (or the mean, where the file says so), of decoders
- * the last. */
+/* The part of x [B, T, d] that the classifier reads: the first token (or the mean, if the file says so); for
+ * decoders the last. */
 static clef_value *class_token(clef_builder *b, clef_value *x, const class_form *f)
 {
     const char *pooling =
@@ -82,7 +82,7 @@ static clef_value *class_token(clef_builder *b, clef_value *x, const class_form 
     return clef__pooled(b, x, f->arch ? CLEF_POOL_CLS : CLEF_POOL_LAST, 0);
 }
 
-/* The last layer, whose height is the number of classes: [labels, d] in a folder of any family. */
+/* The last layer, whose number of rows is the number of classes: [labels, d] in folders of all families. */
 static clef_value *class_logits(clef_builder *b, clef_value *x)
 {
     clef_value *w = clef__role_weight(b, CLEF_W_OUT, "weight"),

@@ -9,8 +9,8 @@
 
 /* ---- weights by role ------------------------------------------------------------------------- */
 
-/* The file's tensor for a role, NULL if it has none. `name` is the one that was looked for; it is empty when
- * the family has no such weight. */
+/* The file's tensor for a role, NULL if it has none. `name` is set to its name, which is empty if the family
+ * has no such weight. */
 static const clef_tensor_info *find_tensor(const clef_builder *b, clef_role role, const char *suffix,
                                            char name[CLEF_WEIGHT_NAME_BYTES])
 {
@@ -45,7 +45,7 @@ clef_value *clef__role_weight(clef_builder *b, clef_role role, const char *suffi
                             name);
 }
 
-/* Fails when w is not of the shape that the hyperparameters say. */
+/* Fails if the shape of w differs from what the hyperparameters imply. */
 static clef_value *shaped(clef_builder *b, clef_value *w, clef_shape wanted)
 {
     char a[96], c[96];
@@ -83,7 +83,7 @@ static clef_value *name_by_role(clef_builder *b, clef_value *v, clef_role role)
     return name ? clef__name_value(b, v, name) : v;
 }
 
-/* ---- the pieces ------------------------------------------------------------------------------ */
+/* ---- projections, norms and feed-forwards ----------------------------------------------------- */
 
 static int32_t embedding_width(const clef_builder *b)
 {

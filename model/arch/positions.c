@@ -59,7 +59,7 @@ clef_value *clef__sinusoidal_positions(clef_builder *b, int32_t offset)
     return clef__name_value(b, x, "embed.positions");
 }
 
-/* Slopes of n heads: 2^(-8 i / n) for a power of two; else those of the next smaller one, then every second
+/* Slopes of n heads: 2^(-8 i / n) for a power of two. Else those of the next smaller power, then every second
  * of the next larger. */
 static void alibi_slopes(int32_t n, float *out)
 {

@@ -7,9 +7,8 @@
 #include "model/arch/layers.h"
 #include "model/open/model.h"
 
-/* The bucket of a key `distance` positions behind the query. The near half of the buckets stand for one
- * distance each, the others for ranges that grow as logarithms up to max_distance. In float, as the models
- * were trained. */
+/* The bucket of a key `distance` positions before the query. Half of the buckets have one distance each, the
+ * others ranges that grow logarithmically up to max_distance. Computed in float, as in training. */
 static int32_t bucket(int32_t distance, int32_t n_buckets, int32_t max_distance, int bidirectional)
 {
     int32_t first = 0;

@@ -1,5 +1,5 @@
 /* Rotary positions: the frequencies of each kind of scaling (transformers' modeling_rope_utils.py), and RoPE
- * with those of a layer. */
+ * with the frequencies of a layer. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,23 +12,24 @@ enum { MAX_FREQS = 512 };
 
 static const double two_pi = 6.28318530717958647692;
 
-/* Llama 3: wavelengths over original / low_freq_factor are stretched by factor, under original /
- * high_freq_factor kept, and blended in between. */
+/* Llama 3: wavelengths over original / low_freq_factor are stretched by factor, those under original /
+ * high_freq_factor kept, and those between are blended. */
 static double llama3(const clef_rope_params *r, double freq)
 {
-    const double turns = r->original_context * freq / two_pi; /* within the context of the first training */
+    const double turns = r->original_context * freq / two_pi; /* rotations within the original context */
     double keep = (turns - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
     keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
     return keep * freq + (1 - keep) * freq / r->factor;
 }
 
-/* The dim that turns `turns` times within the original context (YaRN, arXiv:2309.00071, section 3.2). */
+/* The dim that rotates `turns` times within the original context (YaRN, arXiv:2309.00071, section 3.2). */
 static double yarn_dim(const clef_rope_params *r, double turns)
 {
     return r->dims * log(r->original_context / (turns * two_pi)) / (2 * log(r->theta));
 }
 
-/* YaRN: dims that turn often keep their speed, slow ones are stretched by factor, with a ramp between. */
+/* YaRN: dims that rotate often keep their frequency, slow ones are stretched by factor, with a ramp
+ * between. */
 static double yarn(const clef_rope_params *r, int32_t i, double freq)
 {
     double low = yarn_dim(r, r->beta_fast), high = yarn_dim(r, r->beta_slow);
@@ -86,7 +87,7 @@ float clef__rope_attention_factor(const clef_rope_params *r)
     return 1;
 }
 
-/* ---- the layer's own ------------------------------------------------------------------------- */
+/* ---- a layer's RoPE --------------------------------------------------------------------------- */
 
 /* longrope's divisors for this context: the file's list for short contexts or for long ones. */
 static const float *longrope_factors(clef_builder *b, const clef_rope_params *r, float out[MAX_FREQS])
@@ -116,7 +117,7 @@ static const float *longrope_factors(clef_builder *b, const clef_rope_params *r,
     return NULL;
 }
 
-/* The frequencies as a constant, made at first use; `sliding`: of layers with the window. */
+/* The frequencies as a constant, made at first use. sliding: for layers with the window. */
 static clef_value *frequencies(clef_builder *b, const clef_rope_params *r, int sliding)
 {
     float freqs[MAX_FREQS], listed[MAX_FREQS];
@@ -124,7 +125,8 @@ static clef_value *frequencies(clef_builder *b, const clef_rope_params *r, int s
     if (b->freqs[sliding])
         return b->freqs[sliding];
     const int32_t n = r->dims / 2;
-    const int has_divisors = !sliding && r->type != CLEF_ROPE_LLAMA3; /* they would say the same as llama3 */
+    const int has_divisors = !sliding && r->type != CLEF_ROPE_LLAMA3; /* they contain the same scaling as
+                                                                         llama3 */
     const clef_tensor_info *t = has_divisors ? clef__model_find(b->model, "rope_freqs.weight") : NULL;
     if (n < 1 || n > MAX_FREQS || (t && (t->dtype != CLEF_F32 || t->n_bytes != (uint64_t)n * sizeof *freqs)))
         return clef__graph_fail(
@@ -140,7 +142,7 @@ static clef_value *frequencies(clef_builder *b, const clef_rope_params *r, int s
                                              clef_shape_1(clef_n(n)), freqs);
 }
 
-/* Frequencies of 0, for layers without rotary positions whose heads GGUF stores in pairs. */
+/* Frequencies of 0, for layers without rotary positions whose heads are stored in pairs by GGUF. */
 static clef_value *no_rotation(clef_builder *b, const clef_rope_params *r)
 {
     static const float zeros[MAX_FREQS];

@@ -1,4 +1,4 @@
-/* clef_model_quantize(): decodes a model's tensors, reorders their rows, codes and writes them. */
+/* clef_model_quantize(): decodes a model's tensors, reorders their rows, encodes and writes them. */
 #include "model/convert/quantize.h"
 #include "model/open/joined.h"
 
@@ -36,7 +36,7 @@ static size_t row_bytes(clef_dtype dtype, size_t n)
     return n / (size_t)clef_dtype_block_elems(dtype) * (size_t)clef_dtype_block_bytes(dtype);
 }
 
-/* The row of head i of q, k and v, in that order, among the groups. */
+/* The row of head i, counted over q, then k, then v, within the groups. */
 static size_t ungrouped_row(const clef__quantize_item *item, size_t i)
 {
     const size_t H = (size_t)item->n_heads, Hk = (size_t)item->n_kv_heads, each = H / Hk;
@@ -45,7 +45,7 @@ static size_t ungrouped_row(const clef__quantize_item *item, size_t i)
     return (i - H) % Hk * (each + 2) + each + (i - H) / Hk;
 }
 
-/* The row of the old tensor that becomes row `row` of the new one. */
+/* The row of the old tensor for row `row` of the new one. */
 static size_t source_row(const clef__quantize_item *item, size_t row)
 {
     const size_t dim = (size_t)item->head_dim;
@@ -87,7 +87,7 @@ static clef_status report_progress(coding *c, uint64_t n_bytes)
     return CLEF_OK;
 }
 
-/* One part of a tensor for each thread: `rows` rows from `first` on are decoded to `x` and coded to
+/* A part of a tensor for each thread: `rows` rows from `first` on are decoded to `x` and encoded to
  * `blocks`. */
 typedef struct wave {
     const clef__quantize_item *item;
@@ -162,7 +162,7 @@ static clef_status code_item(coding *c, const clef__quantize_item *item)
     return status == CLEF_OK ? clef__gguf_write_padding(c->file, to->n_bytes, c->err) : status;
 }
 
-/* Frees weights that were put together in memory for this tensor alone. */
+/* Frees weights that were joined in memory only for this tensor. */
 static clef_status write_item(coding *c, clef_model *m, clef__quantize_item *item)
 {
     item->data = item->from->data;
@@ -175,7 +175,7 @@ static clef_status write_item(coding *c, clef_model *m, clef__quantize_item *ite
     return status;
 }
 
-/* Whether b equals a but for the case of letters: Q4_K_M is q4_k_m. */
+/* 1 if b equals a except for upper and lower case: Q4_K_M is q4_k_m. */
 static int same_type(const char *a, const char *b)
 {
     while (*a && *a == tolower((unsigned char)*b)) {

@@ -10,7 +10,7 @@
 
 enum { QUANTIZATION_VERSION = 2 };
 
-/* Keys that are written anew, or that no longer hold. */
+/* Keys that are written again, or that are no longer true. */
 static int is_dropped(const clef_gguf_string *key)
 {
     static const char *const dropped[] = {"general.file_type", "general.quantization_version",

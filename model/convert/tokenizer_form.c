@@ -1,4 +1,4 @@
-/* Judging what a tokenizer is in GGUF's terms, from the parts of its file. */
+/* Decides how a tokenizer can be described in GGUF's terms, from the parts of its file. */
 #include "model/convert/tokenizer_form.h"
 
 #include <stdarg.h>
@@ -41,7 +41,8 @@ static int read_flag(const json_t *stage, const char *key, int missing)
     return json_is_boolean(value) ? json_is_true(value) : missing;
 }
 
-/* Stage i of a Sequence's list. A stage that is no Sequence is its own number 0. NULL beyond the last. */
+/* Stage i of a Sequence's list. A stage that is not a Sequence counts as its only stage. NULL beyond the
+ * last. */
 static const json_t *stage_at(const json_t *stage, const char *list, size_t i)
 {
     if (is_type(stage, "Sequence"))
@@ -205,7 +206,8 @@ clef_status clef__wordpiece_to_gguf(const char *text, size_t n, clef__chars *out
     return st ? st : clef__chars_append(out, text + (inner ? 2 : 0), n - (inner ? 2 : 0), err);
 }
 
-/* Notes tokens that look alike in GGUF: "##[a]" and "[a]", or "##" before U+2581 and a word's start. */
+/* Notes tokens that have the same text in GGUF: "##[a]" and "[a]", or "##" before U+2581 and a word's
+ * start. */
 static void check_words(const clef_tokenizer *tok, clef__tokenizer_form *form)
 {
     char quote[64];

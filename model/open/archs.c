@@ -11,7 +11,7 @@ static const clef_arch *const archs[] = {
 #undef ARCH
 };
 
-/* Name i of all: of each row the folder's, then GGUF's where it is another. */
+/* Name i of all: for each row the folder's name, then GGUF's if it differs. */
 const char *clef_arch_name(int32_t i)
 {
     for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
@@ -82,7 +82,7 @@ int clef__weight_in_gguf(const clef_weight_names *names, clef_role role)
     return names->hf[role] != NULL || own_gguf_name(names, role) != NULL;
 }
 
-/* prefix, the form with its layer, and the suffix, which a '/' at the form's end leaves away. */
+/* Joins prefix, form with its layer, and suffix, which a '/' at the end of the form omits. */
 static void join_name(const char *prefix, const char *form, int32_t layer, const char *suffix,
                       char out[CLEF_WEIGHT_NAME_BYTES])
 {

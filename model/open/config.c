@@ -1,5 +1,5 @@
-/* Hyperparameters from Hugging Face's config.json, and the checks that every source of hyperparameters goes
- * through. */
+/* Reads hyperparameters from Hugging Face's config.json, and has the checks for hyperparameters of all
+ * sources. */
 #include "model/open/config.h"
 
 #include <inttypes.h>
@@ -48,7 +48,8 @@ void clef__config_text(const char *text, char *out, size_t capacity)
     size_t n = strlen(text);
     if (n >= capacity) {
         n = capacity - 1;
-        while (n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80) /* text[n] is the first byte left out */
+        while (n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80) /* text[n] is the first byte that is cut
+                                                                    off */
             n--;
     }
     for (size_t i = 0; i < n; i++)
@@ -94,7 +95,7 @@ static int32_t token_id(clef_json_fields *f, const char *key, int32_t missing)
 static void read_eos(clef_json_fields *f, clef_hparams *hp)
 {
     const json_t *eos = json_object_get(f->object, "eos_token_id");
-    const size_t n = json_array_size(eos); /* 0 for no array */
+    const size_t n = json_array_size(eos); /* 0 if it is not an array */
     if (failed(f) || !clef__json_has(f, "eos_token_id"))
         return;
     hp->n_eos_more = 0;
@@ -131,7 +132,7 @@ static void read_marks(clef_json_fields *f, clef_hparams *hp)
 
 /* ---- config.json ----------------------------------------------------------------------------- */
 
-/* GPTQ, AWQ, bitsandbytes: the weights are packed in ways that the dtypes do not tell. */
+/* GPTQ, AWQ, bitsandbytes: the weights are packed in ways that the dtypes do not show. */
 static void refuse_quantized(clef_json_fields *f, const clef_arch *arch)
 {
     const json_t *quantization = json_object_get(f->object, "quantization_config");
@@ -171,8 +172,8 @@ clef_status clef__config_from_json(const json_t *config, const json_t *generatio
     if (json_is_object(generation)) {
         clef_json_fields g = {.object = generation, .file = "generation_config.json", .err = err};
         read_marks(&g, hp);
-        hp->forced_bos = token_id(&g, "forced_bos_token_id",
-                                  -1); /* with such a file, transformers asks the other for nothing */
+        hp->forced_bos = token_id(&g, "forced_bos_token_id", -1); /* if this file exists, transformers does
+                                                                     not read the key from the other */
         hp->decoder_start = token_id(&g, "decoder_start_token_id", hp->decoder_start);
         if (failed(&g))
             return g.status;

@@ -47,7 +47,7 @@ static const clef_gguf_entry *find_number(clef_gguf_keys *k, const char *key, in
     return e;
 }
 
-/* Item i of an entry, which must be min to max. */
+/* Item i of an entry; checks that it is from min to max. */
 static int32_t checked_int(clef_gguf_keys *k, const clef_gguf_entry *e, uint64_t i, int32_t min, int32_t max)
 {
     const int64_t x = clef__gguf_item_int(e, i);
@@ -136,7 +136,7 @@ static const clef_tensor_info *find_tensor(const clef_gguf *gguf, const char *na
     return NULL;
 }
 
-/* The embedding's rows, which the key and the token list must not contradict. */
+/* Reads the rows of the embedding; the key and the token list must agree with them. */
 static void read_vocab(clef_gguf_keys *k, clef_hparams *hp)
 {
     const clef_tensor_info *embedding = find_tensor(k->gguf, "token_embd.weight");
@@ -172,7 +172,7 @@ static void read_vocab(clef_gguf_keys *k, clef_hparams *hp)
     hp->n_vocab = (int32_t)n;
 }
 
-/* ggml's names of scalings. Llama 3's has none: its files carry divisors of the frequencies
+/* ggml's names of scalings. Llama 3's has none: its files contain divisors of the frequencies
  * (rope_freqs.weight). */
 static void read_rope_scaling(clef_gguf_keys *k, clef_hparams *hp)
 {
@@ -188,7 +188,7 @@ static void read_rope_scaling(clef_gguf_keys *k, clef_hparams *hp)
     const int has_type = clef__gguf_text(k->gguf, key, name, sizeof name);
     if (k->status != CLEF_OK || (has_type && strcmp(name, "none") == 0))
         return;
-    size_t i = 0; /* without a type the factor is linear (gguf.md); 0 and 1 say nothing */
+    size_t i = 0; /* without a type the scaling is linear (gguf.md); a factor of 0 or 1 means none */
     while (has_type && i < sizeof types / sizeof *types && strcmp(types[i].name, name) != 0)
         i++;
     if (i == sizeof types / sizeof *types) {
@@ -226,7 +226,7 @@ static void read_rope(clef_gguf_keys *k, const clef_arch *arch, clef_hparams *hp
 static int32_t token_id(const clef_gguf *gguf, const char *key)
 {
     const int64_t id = clef__gguf_int(gguf, key, -1);
-    return id >= 0 && id <= INT32_MAX ? (int32_t)id : -1; /* 2^32 - 1 stands for none */
+    return id >= 0 && id <= INT32_MAX ? (int32_t)id : -1; /* 2^32 - 1 means none */
 }
 
 static void read_marks(const clef_gguf *gguf, clef_hparams *hp)
@@ -298,7 +298,7 @@ static float read_epsilon(clef_gguf_keys *k)
 
 clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef_hparams *hp, clef_error *err)
 {
-    char text[sizeof hp->name + 8]; /* longer, so that clef__config_text() is the one to cut */
+    char text[sizeof hp->name + 8]; /* longer than the field, so that clef__config_text() cuts it */
     if (!clef__gguf_text(gguf, "general.architecture", text, sizeof text))
         return clef__fail(err, CLEF_E_FORMAT, "%s: key general.architecture is missing or not a string",
                           file);

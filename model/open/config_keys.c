@@ -1,6 +1,6 @@
-/* Hyperparameters that GGUF's standard keys do not say for every family, as keys of our own
- * ("clef.activation"): written with every folder that becomes a GGUF file, read after all others. Readers
- * that do not know them go by what they know of the family. */
+/* Hyperparameters that GGUF's standard keys cannot express for every family, under clef's own keys
+ * ("clef.activation"). They are written into every converted file, and read after all others. Readers that do
+ * not know them use their knowledge of the family. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>

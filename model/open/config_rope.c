@@ -32,7 +32,7 @@ static void read_type(clef_json_fields *f, clef_rope_params *r)
                                f->file, f->within, type);
 }
 
-/* What a type needs beside its name. The context of the first training stands here, or (longrope) beside
+/* Reads the fields of a type of scaling. The original context length is among them, or (longrope) next to
  * rope_scaling. */
 static void read_scaling(clef_json_fields *f, clef_rope_params *r, int32_t original, int32_t n_context)
 {
@@ -64,7 +64,7 @@ static void read_scaling(clef_json_fields *f, clef_rope_params *r, int32_t origi
         r->factor = clef__json_need_double(f, "factor", 1, most);
 }
 
-/* The object's parameters into r. theta and partial: what holds where it does not say. */
+/* Reads the object's parameters into r. theta and partial: the defaults. */
 static void read_params(clef_json_fields *f, const json_t *object, const char *within, const clef_hparams *hp,
                         double theta, double partial, clef_rope_params *r)
 {
@@ -106,7 +106,7 @@ void clef__json_rope(clef_json_fields *f, clef_hparams *hp, double theta, double
             .dims = (int32_t)(hp->head_dim * partial), .pairing = hp->rope.pairing, .theta = theta};
         return;
     }
-    if (full && !json_is_null(full)) { /* of each type of layer its own */
+    if (full && !json_is_null(full)) { /* each type of layer has its own */
         read_params(f, full, "rope_parameters.full_attention", hp, theta, partial, &hp->rope);
         if (json_object_get(object, "sliding_attention"))
             read_params(f, json_object_get(object, "sliding_attention"), "rope_parameters.sliding_attention",

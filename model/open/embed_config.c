@@ -1,5 +1,5 @@
-/* Pooling as the model's files say: sentence-transformers' modules.json and what it names, or GGUF's
- * pooling_type. */
+/* Reads pooling from a model's files: sentence-transformers' modules.json and the files that it names, or
+ * GGUF's pooling_type. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 
 enum { MAX_FILE_BYTES = 1 << 20 };
 
-/* Opens FOLDER/part/file, "" for no part. *out NULL and CLEF_OK when it is not there; the caller frees *path
- * in any case. */
+/* Opens FOLDER/part/file; part may be "". If it does not exist, *out is NULL and the status CLEF_OK. The
+ * caller frees *path in any case. */
 static clef_status load_beside(const clef_model *m, const char *part, const char *file, char **path,
                                json_t **out, clef_error *err)
 {
@@ -25,7 +25,7 @@ static clef_status load_beside(const clef_model *m, const char *part, const char
     return clef__os_is_file(*path) ? clef__json_load(*path, MAX_FILE_BYTES, out, err) : CLEF_OK;
 }
 
-/* A module's folder lies in the model's: the list must not lead elsewhere. */
+/* A module's folder is inside the model's: the list must not lead elsewhere. */
 static int is_plain_folder(const char *name)
 {
     return name && name[0] != '.' && !strpbrk(name, "/\\:");
@@ -33,7 +33,7 @@ static int is_plain_folder(const char *name)
 
 /* ---- sentence-transformers */
 
-/* The modes that clef has, by the flags of a 1_Pooling/config.json, and by its word in newer ones. */
+/* The supported modes, with their flags in a 1_Pooling/config.json and their words in newer files. */
 static const struct {
     const char *flag, *word;
     clef_pooling pooling;
@@ -98,7 +98,7 @@ static clef_status read_pooling(const clef_model *m, const char *part, clef_embe
     return status;
 }
 
-/* The longest text; sentence-transformers cuts there. */
+/* Reads the length of the longest text; sentence-transformers cuts there. */
 static clef_status read_transformer(const clef_model *m, const char *part, clef_embedder_info *out,
                                     clef_error *err)
 {
@@ -175,8 +175,7 @@ clef_status clef__embed_read_folder(const clef_model *m, clef_embedder_info *out
 
 const clef_pooling clef__gguf_poolings[] = {CLEF_POOL_NONE, CLEF_POOL_MEAN, CLEF_POOL_CLS, CLEF_POOL_LAST};
 
-/* The text that a model takes at most, and whether vectors have length 1, are clef's own keys: llama.cpp
- * always normalises. */
+/* The longest text and the normalisation have clef's own keys: llama.cpp always normalises. */
 static clef_status read_gguf(const clef_model *m, clef_embedder_info *out, clef_error *err)
 {
     char key[96];

@@ -16,8 +16,7 @@
 enum { NAME_BYTES = 256, LARGE_BYTES = 2 << 20 };
 static const char experts[] = ".experts.";
 
-/* A tensor that is put together: by a rule of one or two parts, or (rule NULL) of parts that lie one behind
- * another. */
+/* A joined tensor: by a rule of one or two parts, or (rule NULL) of several parts, one after the other. */
 struct clef_joined {
     const clef_join_rule *rule;
     const clef_tensor_info **parts;
@@ -152,7 +151,7 @@ static const clef_tensor_info *stored(const clef_model *m, const char *name)
     return clef__tensor_lookup(m->by_name, (size_t)m->n_tensors, name);
 }
 
-/* Part i of a stack whose first is `first`: the same name with another number behind ".experts.". */
+/* Part i of a stack whose first part is `first`: the same name with another number after ".experts.". */
 static const clef_tensor_info *part_of(const clef_model *m, const char *first, size_t i)
 {
     char name[NAME_BYTES];
@@ -303,7 +302,7 @@ const void *clef__joined_data(clef_model *m, const clef_tensor_info *t)
         return NULL;
     if (n > 0)
         clef__os_parallel((int32_t)t->dims[0], fill, &(filling){j, n / (size_t)t->dims[0]});
-    for (size_t i = 0; i < j->n_parts; i++) /* the file's pages are not needed beside the copy */
+    for (size_t i = 0; i < j->n_parts; i++) /* the copy makes the file's pages unnecessary */
         clef_model_release(m, j->parts[i]->name);
     return j->memory;
 }

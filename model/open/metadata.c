@@ -1,4 +1,4 @@
-/* What a model's files say about themselves, as text. */
+/* A model's metadata, as text. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@ enum { SHOWN_ITEMS = 6 }; /* of a long array */
 
 typedef void entry_callback(void *user, const char *key, const char *value);
 
-/* A growing text; failed is set, and everything after it dropped, when memory runs out. */
+/* A growing text. When memory runs out, failed is set and all later text is dropped. */
 typedef struct text {
     char *bytes;
     size_t n, capacity;

@@ -1,4 +1,4 @@
-/* Opening models: which files, their tensors by name, what they say about themselves. */
+/* Opens models: finds their files, their tensors by name, and their metadata. */
 #include "model/open/model.h"
 
 #include <inttypes.h>
@@ -72,15 +72,14 @@ static clef_status open_gguf(clef_model *m, clef_error *err)
 
 /* ---- Hugging Face folder --------------------------------------------------------------------- */
 
-/* Integers that clef has no dtype for are buffers (position_ids); a float without a dtype would be a weight.
- */
+/* An integer of a dtype that clef does not have is a buffer (position_ids); a float would be a weight. */
 static int is_buffer(clef_st_dtype dtype)
 {
     return dtype == CLEF_ST_I64 || dtype == CLEF_ST_U64 || dtype == CLEF_ST_U32 || dtype == CLEF_ST_I16 ||
            dtype == CLEF_ST_U16;
 }
 
-/* Appends the tensors of a shard that `map` (name -> file; NULL: any) gives to `file`. */
+/* Appends those tensors of a shard that `map` (name -> file; NULL: any) assigns to `file`. */
 static clef_status add_tensors(clef_model *m, const clef_safetensors *st, const json_t *map, const char *file,
                                size_t *n_mapped, clef_error *err)
 {
@@ -125,7 +124,7 @@ static clef_status open_shard(clef_model *m, const char *file, const json_t *map
     return add_tensors(m, &m->shards[m->n_shards - 1], map, file, n_mapped, err);
 }
 
-/* A shard lies in the folder itself: the index must not lead elsewhere. */
+/* A shard is in the folder itself: the index must not lead elsewhere. */
 static int is_shard_name(const char *name)
 {
     const size_t n = name ? strlen(name) : 0;
@@ -376,7 +375,7 @@ const void *clef_model_weight(void *model, const char *name, clef_dtype dtype, u
     return t->data ? t->data : clef__joined_data(model, t);
 }
 
-/* The file that p lies in; its data is NULL where there is none. */
+/* The file that contains p; its data is NULL if there is none. */
 static clef_mapping mapping_of(const clef_model *m, const char *p)
 {
     for (size_t i = 0; i <= m->n_shards; i++) {
@@ -387,8 +386,8 @@ static clef_mapping mapping_of(const clef_model *m, const char *p)
     return (clef_mapping){0};
 }
 
-/* A fault maps what lies around it in the page cache, too (Linux: 64 KiB), so that the ends of its neighbours
- * go with a tensor. */
+/* A page fault also maps the pages around it in the page cache (Linux: 64 KiB). So the ends of neighbouring
+ * tensors are released too. */
 void clef_model_release(void *model, const char *name)
 {
     enum { AROUND = 128 << 10 };

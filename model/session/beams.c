@@ -1,5 +1,5 @@
-/* Beam search: the device gives each beam's likeliest continuations, the host says which go on, and the
- * device puts the caches in that order at the next step. The rules are those of transformers' generate()
+/* Beam search. The device finds each beam's likeliest continuations, the host decides which continue, and the
+ * device reorders the caches at the next step. The rules are those of transformers' generate()
  * (generation/utils.py, _beam_search): see clef_session_beams(). */
 #include <inttypes.h>
 #include <math.h>
@@ -9,11 +9,11 @@
 #include "graph/fail.h"
 #include "model/session/session.h"
 
-/* A text under way, or an ended one. */
+/* A running or a finished text. */
 typedef struct text {
     int32_t *ids;
     int32_t n, ended;
-    float score; /* sum of log-probabilities; of an ended one / n^length_penalty */
+    float score; /* sum of log-probabilities; of a finished text / n^length_penalty */
 } text;
 
 typedef struct candidate {
@@ -24,16 +24,16 @@ typedef struct candidate {
 typedef struct search {
     clef_session *s;
     clef_beam_opts o;
-    int32_t n_steps;      /* tokens that a text may have */
+    int32_t n_steps;      /* most tokens of a text */
     int32_t n_first;      /* tokens of the prompt */
-    int32_t n_forced;     /* of them those that count as the text's length: what follows an encoder-decoder's
-                             first one */
+    int32_t n_forced;     /* those of them that count in the text's length: all after an encoder-decoder's
+                             first */
     text *running, *next; /* [n_beams] */
-    text *finished;       /* [n_beams], the best first; those that are there: n_finished */
+    text *finished;       /* [n_beams], n_finished of them set, the best first */
     int32_t n_finished;
-    candidate *candidates; /* [n_beams * n_candidates], of which the first n_kept count */
+    candidate *candidates; /* [n_beams * n_candidates], the first n_kept of them set */
     int32_t n_kept;
-    int32_t *tokens; /* [n_beams * n_candidates] of the device */
+    int32_t *tokens; /* [n_beams * n_candidates], read from the device */
     float *logs;
     int32_t *ids, *order, *pos; /* [n_beams] for the device */
 } search;
@@ -104,13 +104,13 @@ static int ends_text(const search *q, int32_t id)
     return ends && !q->o.ignore_eos;
 }
 
-/* What a text of n tokens is divided by. */
+/* The divisor of the score of a text of n tokens. */
 static float length_of(const search *q, int32_t n)
 {
     return powf((float)(n + q->n_forced), q->o.length_penalty);
 }
 
-/* The best first; of equals the lower beam, then the order of the device's topk, which is the lower id's. */
+/* The best first. Equal scores are ordered by beam, then as in the device's topk: the lower id first. */
 static int by_score(const void *a, const void *b)
 {
     const candidate *x = a, *y = b;
@@ -120,7 +120,7 @@ static int by_score(const void *a, const void *b)
                               : (x->token > y->token) - (x->token < y->token);
 }
 
-/* What the device says of the n beams under way: the best continuations of all, n_candidates of them. */
+/* Reads the device's candidates for the n running beams, and keeps the best n_candidates of all. */
 static clef_status read_candidates(search *q, int32_t n, clef_error *err)
 {
     const clef_session *s = q->s;
@@ -140,7 +140,7 @@ static clef_status read_candidates(search *q, int32_t n, clef_error *err)
     return CLEF_OK;
 }
 
-/* Puts an ended text where its score says, if it is better than the worst. */
+/* Inserts a finished text by its score, if it is better than the worst. */
 static void add_finished(search *q, const candidate *c, int32_t n, int ended)
 {
     const int32_t n_beams = q->o.n_beams;
@@ -160,15 +160,15 @@ static void add_finished(search *q, const candidate *c, int32_t n, int ended)
         t->ids[n - 1] = c->token;
 }
 
-/* Sorts out the candidates for token number n (from 1): those that end a text, and the n_beams that go on.
- * Returns how many go on. */
+/* Sorts the candidates for token number n (from 1) into those that end a text and the n_beams that continue.
+ * Returns how many continue. */
 static int32_t take_candidates(search *q, int32_t n)
 {
     int32_t n_next = 0;
     for (int32_t i = 0; i < q->n_kept; i++) {
         const candidate *c = &q->candidates[i];
         const int ended = ends_text(q, c->token);
-        if ((ended || n == q->n_steps) && i < q->o.n_beams) /* the others are there to go on, not to end */
+        if ((ended || n == q->n_steps) && i < q->o.n_beams) /* later candidates can only continue */
             add_finished(q, c, n, ended);
         if (ended || n_next == q->o.n_beams)
             continue;
@@ -186,7 +186,7 @@ static int32_t take_candidates(search *q, int32_t n)
     return n_next;
 }
 
-/* 1 while a text under way may still be better than the worst of n_beams ended ones. */
+/* 1 while a running text may still become better than the worst of n_beams finished ones. */
 static int may_improve(const search *q, int32_t n)
 {
     if (q->n_finished < q->o.n_beams)
@@ -195,7 +195,7 @@ static int may_improve(const search *q, int32_t n)
            q->running[0].score / length_of(q, n) > q->finished[q->o.n_beams - 1].score;
 }
 
-/* The step that takes the n texts' last tokens, at position `past`. */
+/* Runs the step that reads the last tokens of n texts, at position `past`. */
 static clef_status run_beams(search *q, int32_t n, int32_t past, clef_error *err)
 {
     clef_session *s = q->s;
@@ -218,7 +218,7 @@ static clef_status run_search(search *q, clef_error *err)
 {
     const clef_compile_opts *o = &q->s->opts.compile;
     clef_status status = CLEF_OK;
-    int32_t n_running = 1; /* all begin as one */
+    int32_t n_running = 1; /* all beams begin as one */
     for (int32_t n = 1; !status; n++) {
         status = read_candidates(q, n_running, err);
         if (!status && q->o.step)
@@ -265,7 +265,7 @@ static clef_status check_opts(const clef_session *s, int32_t n, clef_beam_opts *
     return CLEF_OK;
 }
 
-/* Hands the texts' ids over. */
+/* Moves the best texts' ids to the caller. */
 static clef_status give_best(search *q, clef_hypothesis **out, int32_t *n_out, clef_error *err)
 {
     const int32_t n = q->n_finished < q->o.n_best ? q->n_finished : q->o.n_best;

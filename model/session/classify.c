@@ -1,4 +1,5 @@
-/* A classifier: one text at a time through a model that ends in classes, or in what stands at each place. */
+/* A classifier: runs one text at a time through a model that computes classes, or tokens for masked
+ * places. */
 #include "clef/classify.h"
 
 #include <inttypes.h>
@@ -19,14 +20,14 @@ struct clef_classifier {
     clef_head head;
     clef_sequence_plan plan;
     char (*labels)[LABEL_BYTES]; /* [n_classes]; NULL of CLEF_HEAD_MASKED */
-    int32_t *types;              /* [max_T]: zeros for who gives none */
+    int32_t *types;              /* [max_T]: zeros, for callers without token types */
     float *logits;               /* [max_T or 1, n_classes] */
     int32_t capacity;            /* rows of logits */
 };
 
-/* ---- what the files say ---------------------------------------------------------------------- */
+/* ---- the files' settings ---------------------------------------------------------------------- */
 
-/* The labels' number is the classifier's width, which the graph knows. */
+/* The number of labels is the classifier's width, which the graph knows. */
 static clef_status count_classes(clef_classifier *c, clef_error *err)
 {
     clef_graph *graph;
@@ -64,7 +65,7 @@ static clef_status read_kind(clef_classifier *c, clef_error *err)
                : CLEF_OK;
 }
 
-/* id2label is an object of numbers as texts. */
+/* id2label is an object whose keys are numbers as texts. */
 static clef_status read_labels(clef_classifier *c, clef_error *err)
 {
     const json_t *map = json_object_get(c->model->config, "id2label");
@@ -173,7 +174,7 @@ static clef_status check_text(const clef_classifier *c, const int32_t *ids, cons
     return CLEF_OK;
 }
 
-/* Room for what a plan of max_T tokens gives. */
+/* Makes room for the results of a plan of max_T tokens. */
 static clef_status make_room(clef_classifier *c, clef_error *err)
 {
     const int32_t T = c->plan.max_T;

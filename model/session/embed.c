@@ -18,7 +18,7 @@ struct clef_embedder {
     clef_sequence_plan plan;
 };
 
-/* What the plan is to be made of, once a text says for how many tokens. */
+/* Sets what the plan is made of; the first text decides its length. */
 static void set_plan(clef_embedder *e, clef_device *dev)
 {
     e->plan = (clef_sequence_plan){
@@ -76,7 +76,7 @@ clef_embedder_info clef_embedder_describe(const clef_embedder *e)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-/* A sequence by its length; the longest first. */
+/* A sequence and its length, sorted with the longest first. */
 typedef struct entry {
     int32_t n_ids, index;
 } entry;
@@ -109,7 +109,7 @@ static clef_status check_ids(const clef_embedder *e, const int32_t *const *ids, 
     return CLEF_OK;
 }
 
-/** What a call works in. */
+/** Memory of a call. */
 typedef struct work {
     entry *entries;
     int32_t *tokens; /* [max_B, max_T] */
@@ -130,8 +130,8 @@ static clef_status run_batch(clef_embedder *e, const work *w, const entry *first
     return status;
 }
 
-/* How many of the `n_left` entries go into the next run: those of the first one's length, in runs of nearly
- * equal size. */
+/* The number of entries in the next run: those with the length of the first of the `n_left`, divided into
+ * runs of nearly equal size. */
 static int32_t batch_size(const clef_embedder *e, const entry *entries, int32_t n_left)
 {
     int32_t n = 1;
@@ -188,7 +188,7 @@ clef_status clef_embed_ids(clef_embedder *e, const int32_t *const *ids, const in
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* The ids of text i, put behind the others' in encs. */
+/* Encodes text i and appends its ids to encs. */
 static clef_status encode(clef_embedder *e, const clef_tokenizer *tok, const clef_span *text,
                           int32_t truncate, clef_encoded *out, clef_error *err)
 {

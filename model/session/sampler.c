@@ -1,5 +1,5 @@
-/* Picking the next token on the host: options, the tokens that came lately, and the number of the draw; the
- * picking is graph/op/sample.c. */
+/* Picks the next token on the host: options, recent tokens, and the number of the draw. graph/op/sample.c
+ * picks. */
 #include "model/session/sampler.h"
 
 #include <math.h>
@@ -36,15 +36,16 @@ static clef_status check(const clef_sampler_opts *o, clef_error *err)
     return CLEF_OK;
 }
 
-/* Far from the ends of float, so that no device's way with denormals or infinities shows. */
+/* The limit is far from the ends of float, so that it does not matter how a device handles denormals or
+ * infinities. */
 static float scale_of(float temperature)
 {
     const double scale = 1.4426950408889634 / (double)temperature;
     return (float)fmin(fmax(scale, 1e-30), 1e30);
 }
 
-/* Nothing farther than this from the largest is picked; 1e-4 more than min-p says, since weights are rounded.
- * Where top-p wants the sum of all, all count. */
+/* Tokens farther than this below the largest logit are never picked: min-p's limit plus 1e-4, because weights
+ * are rounded. If top-p needs the sum of all weights, there is no limit. */
 static uint32_t reach_of(const clef_sampler_opts *o)
 {
     const double most = (double)SAMPLE_REACH;

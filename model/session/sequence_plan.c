@@ -9,11 +9,11 @@
 #include "runtime/plan/bounded.h"
 
 enum {
-    LEAST_LENGTH = 64,     /* so that no plan is made anew for every few tokens more */
+    LEAST_LENGTH = 64,     /* so that few plans are made while lengths grow */
     MAX_RUN_TOKENS = 16384 /* bounds the plan's memory */
 };
 
-/* Fewer sequences at once where a launch would last too long. */
+/* Lowers the number of sequences if a launch would take too long. */
 static clef_status bound_batch(clef_sequence_plan *p, clef_graph *graph, clef_error *err)
 {
     int64_t bound = p->max_B;
@@ -40,7 +40,7 @@ static clef_status compile(clef_sequence_plan *p, clef_error *err)
     return status;
 }
 
-/* The bounds for `longest` tokens. */
+/* Sets the bounds for `longest` tokens. */
 static void set_bounds(clef_sequence_plan *p, int32_t longest)
 {
     int64_t bound = LEAST_LENGTH;
@@ -112,7 +112,7 @@ clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, c
             *err = why;
         return status;
     }
-    clef__sequence_plan_finish(p); /* once more, on a context made anew */
+    clef__sequence_plan_finish(p); /* tries once more, on a new context */
     status = clef_device_reopen(p->dev, err);
     if (!status)
         status = clef__sequence_plan_for(p, longest, err);

@@ -7,7 +7,7 @@
 #include "model/session/session.h"
 #include "runtime/plan/bounded.h"
 
-/* Rows of the plan's first run; an encoder takes its source whole. */
+/* Rows of the plan's first run; an encoder reads its source in one run. */
 static int32_t first_rows(const clef_session *s, int32_t part)
 {
     return part == CLEF_PART_ENCODER || s->opts.n_prompt < s->n_batch ? s->opts.n_prompt : s->n_batch;
@@ -21,7 +21,7 @@ clef_status clef__session_plan(const clef_session *s, clef_device *dev, clef_mod
     if (status)
         return status;
     status = clef_graph_optimize(graph, NULL, err);
-    if (!status && build->part != CLEF_PART_ENCODER) /* which takes its source whole */
+    if (!status && build->part != CLEF_PART_ENCODER) /* an encoder reads its source in one run */
         status = clef__bound_rows(dev, graph, "T", LEAST_ROWS, err);
     if (!status)
         status = clef_plan_create(dev, graph,
@@ -52,8 +52,8 @@ static clef_status make_plan(clef_session *s, clef_error *err)
     return status;
 }
 
-/* How many likeliest tokens of each beam the host looks at: as many as leave n_beams of all when each of the
- * others ends its text. */
+/* How many candidates of each beam the host examines: enough that n_beams remain if every better one ends its
+ * text. */
 static clef_status set_beams(clef_session *s, clef_error *err)
 {
     const int32_t n = s->opts.n_beams, per_beam = 2 + s->hp->n_eos_more;
@@ -79,12 +79,12 @@ static void set_defaults(clef_session *s)
     if (!s->opts.n_batch)
         s->opts.n_batch = 512;
     if (s->opts.n_batch > 1 && s->is_seq2seq)
-        s->opts.n_batch = 1; /* what precedes the target's text is a token or two */
+        s->opts.n_batch = 1; /* a token or two come before the target's text */
     if (s->opts.n_batch > s->opts.n_context && s->opts.n_context > 0)
         s->opts.n_batch = s->opts.n_context;
 }
 
-/* The most tokens of a step: what was asked for, or fewer where the device has to be bounded. */
+/* The most tokens of a step: as requested, or fewer if launches must be kept short. */
 static int32_t rows_of(const clef_plan *plan)
 {
     int64_t bound = 1;
@@ -194,7 +194,7 @@ clef_status clef__session_step(clef_session *s, int32_t past, int32_t n, clef_er
     return status ? status : clef_plan_run(s->plan, err);
 }
 
-/* Tells the device how to pick, unless it knows. */
+/* Writes the sampling options to the device, unless it has them. */
 static clef_status set_sampling(clef_session *s, const sample_options *o, clef_error *err)
 {
     if (s->sampling < 0 || memcmp(&s->sample, o, sizeof *o) == 0)
@@ -221,7 +221,7 @@ static clef_status feed_step(clef_session *s, const int32_t *ids, int32_t n, cle
         status = clef__session_step(s, s->n_past, n, err);
     if (status)
         return status;
-    memmove(s->seen + s->n_past, ids, (size_t)n * sizeof *ids); /* they may lie there already */
+    memmove(s->seen + s->n_past, ids, (size_t)n * sizeof *ids); /* they may be there already */
     s->n_past += n;
     return CLEF_OK;
 }
@@ -271,8 +271,8 @@ clef_status clef__session_end(clef_session *s, clef_error *err)
     return reads ? clef_plan_read_wait(s->plan, err) : CLEF_OK;
 }
 
-/* What the cache holds beyond n_past is never read, and the next steps overwrite it. A recurrent state has no
- * positions to go back to. */
+/* Positions of the cache from n_past on are never read, and later steps overwrite them. A recurrent state has
+ * no positions to return to. */
 static void rewind_to(clef_session *s, int32_t n_past)
 {
     s->n_past = n_past;
@@ -386,7 +386,7 @@ static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)
                    ? clef__fail(err, CLEF_E_LIMIT, "all %d tokens have been generated", g->n_max)
                    : clef__fail(err, CLEF_E_LIMIT, "a token after %d: the context holds %d", s->n_past,
                                 s->opts.n_context);
-    const int32_t past = s->n_past + (g->n_given > 0); /* with the token before this one */
+    const int32_t past = s->n_past + (g->n_given > 0); /* includes the previous token */
     const int more = past < s->opts.n_context && (!g->n_max || g->n_given + 1 < g->n_max);
     clef_status status = more ? clef__session_step(s, past, 1, err) : CLEF_OK;
     const clef_status waited = clef_plan_read_wait(s->plan, status ? NULL : err);

@@ -1,4 +1,4 @@
-/* The source of an encoder-decoder: through its encoder once, and its keys and values into the decoder's
+/* The source of an encoder-decoder: runs the encoder once, and copies keys and values to the decoder's
  * plan. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ static clef_status check_source(const clef_session *s, const int32_t *ids, int32
     return CLEF_OK;
 }
 
-/* One of the encoder's outputs becomes the decoder's input of the same name. */
+/* Copies an output of the encoder to the decoder's input with the same name. */
 static clef_status hand_over(clef_session *s, const char *form, int32_t layer, size_t n_bytes,
                              clef_error *err)
 {

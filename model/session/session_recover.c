@@ -1,10 +1,11 @@
-/* A session whose device was lost: the context is made anew, and what the cache held is fed again. */
+/* Recovers a session whose device was lost: makes the context anew, and feeds again what the cache held. */
 #include <string.h>
 
 #include "graph/fail.h"
 #include "model/session/session.h"
 
-/* The step of the generation that was under way: the prompt's last tokens, or the token given last. */
+/* Repeats the pending step of the generation: the prompt's last tokens, or the token that was returned
+ * last. */
 static clef_status restart(clef_session *s, const generation *gen, int32_t n_past, clef_error *err)
 {
     const sample_options off = {.mode = SAMPLE_OFF};
