@@ -43,7 +43,7 @@ clef_dtype cli_kv_type(const clef_model *model, int32_t choice, int32_t exact);
 #define PIN_OPTION(options)                                                                              \
     {.names = "pin", .type = CLI_CHOICE, .value = "WHEN", .offset = offsetof(options, pin),              \
      .choices = cli_pin_names,                                                                           \
-     .help = "pin each CPU thread to a processor, with PoCL; auto: if the machine is idle, where it is " \
+     .help = "pin each CPU thread to a processor, with PoCL; auto: only on an idle machine, where it is " \
              "faster"}
 #define KV_TYPE_OPTION(options)                                                                            \
     {.names = "kv-type", .type = CLI_CHOICE, .value = "TYPE", .offset = offsetof(options, kv_type),        \

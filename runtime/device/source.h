@@ -13,8 +13,8 @@
  *  many headers), CLEF_E_NOMEM. */
 clef_status clef__source_assemble(const char *stem, char **out, size_t *n_bytes, clef_error *err);
 
-/** Finds the text of one file of kernel source, by its name without a folder: *text, n bytes. The caller frees
- *  *owned, which is NULL for an embedded file. Errors as above. */
+/** Finds the text of one file of kernel source, by its name without a folder: *text, n bytes. The caller
+ *  frees *owned, which is NULL for an embedded file. Errors as above. */
 clef_status clef__source_find(const char *name, const char **text, size_t *n, char **owned, clef_error *err);
 
 #endif

@@ -293,7 +293,7 @@ const cli_command cli_command_graph = {
              ".value. Sequences and lengths are free. docs/graph-format.md lists them all.\n\n"
              "`clef graph diff A B` shows which nodes were added (+), removed (-) and changed (< >) between "
              "two models, graph files or passes (MODEL@build, MODEL@fuse). Its exit code is 0 when the "
-             "graphs are equal. It takes --after, -o and the flags that build a graph.\n\n"
+             "graphs are equal. It accepts --after, -o and the flags that build a graph.\n\n"
              "  clef graph --format dot | dot -Tsvg > graph.svg\n  clef graph model.gguf -o graph.html\n",
     .options = graph_option_table,
     .max_args = 3,

@@ -203,7 +203,7 @@ const cli_command cli_command_plan = {
     .summary = "Show how much memory a model needs, without loading it",
     .notes = "Shows what a run with these flags needs: weights, KV cache, arena (activations, which share "
              "memory when they are not alive at the same time), scratch, inputs and staging. FILE.svg and "
-             "FILE.html draw the arena, each value as a rectangle: its lifetime by its place in it. The "
+             "FILE.html draw the arena, each value as a rectangle of its lifetime and its place. The "
              "command reads no weights, builds no kernels and measures nothing.\n",
     .options = plan_option_table,
     .max_args = 1,

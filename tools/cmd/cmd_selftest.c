@@ -92,9 +92,9 @@ const cli_command cli_command_selftest = {
     .usage = "[-d DEVICE] [--all] [--op OP]",
     .summary = "Test every op on a device against a reference",
     .notes =
-        "worst: the largest error in parts of what the op allows. used: the stated order, or what was "
-        "measured, takes the variant.\n"
-        "Exit code 1 when a variant fails that would be used. Takes minutes where kernels compile slowly.\n",
+        "worst: the largest error, as a share of the op's tolerance. used: this device uses the variant, "
+        "by default or by measurement. The exit code is 1 when such a variant fails.\n"
+        "The test takes minutes where kernels compile slowly.\n",
     .options = selftest_option_table,
     .defaults = &selftest_defaults,
     .options_bytes = sizeof selftest_defaults,

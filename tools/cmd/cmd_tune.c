@@ -105,7 +105,7 @@ static int tune_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_tune = {
     .name = "tune",
     .usage = "[MODEL] [--what variants|clblast|all]",
-    .summary = "Measure which kernels are fastest on a device, and remember",
+    .summary = "Measure which kernels are fastest on a device, and save the results",
     .notes = "Each variant is checked against a reference before it is timed. With MODEL, clef measures the "
              "model's own shapes. Without it, clef measures common shapes and searches parameters for "
              "CLBlast, which takes about a minute. `clef devices --variants` shows the results.\n",
