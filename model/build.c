@@ -238,7 +238,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
         build_seq2seq(&b, &o);
     } else {
         add_inputs(&b, &o);
-        clef_value *result = arch->build(&b);
+        clef_value *result = arch->layer ? clef__decoder(&b, clef__embed(&b), arch->layer) : arch->build(&b);
         if (o.pooling)
             clef_output(g, "embedding", clef__pooled(&b, result, (clef_pooling)o.pooling, o.normalize));
         else if (o.classify)

@@ -17,16 +17,11 @@ static const char *const bloom_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT] = "lm_head",
 };
 
-static clef_value *layer(clef_builder *b, clef_value *x)
-{
-    return clef__sequential_layer(b, x, clef__layer_attention, clef__feed_forward);
-}
-
 static clef_value *build(clef_builder *b)
 {
     clef_value *x = clef__norm(b, clef__embed(b), CLEF_W_EMBED_NORM);
     clef__alibi(b);
-    return clef__decoder(b, x, layer);
+    return clef__decoder(b, x, clef__plain_layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
@@ -50,7 +45,6 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     (void)k;
-    hp->activation = CLEF_GELU_TANH;
     hp->rope.dims = 0;
 }
 
@@ -62,5 +56,6 @@ const clef_arch clef__arch_bloom = {
     .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
+    .gguf_activation = CLEF_GELU_TANH,
     .build = build,
 };

@@ -9,11 +9,6 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     return clef__parallel_layer(b, x, clef__layer_attention, clef__gated_feed_forward);
 }
 
-static clef_value *build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), layer);
-}
-
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
     clef__json_sizes(f, hp);
@@ -33,5 +28,5 @@ const clef_arch clef__arch_cohere = {
     .gguf_pairing = CLEF_ROPE_INTERLEAVED,
     .layer_norms = 1,
     .read_json = read_json,
-    .build = build,
+    .layer = layer,
 };

@@ -104,11 +104,6 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     return clef__sequential_layer(b, x, latent_attention, clef__experts_or_gated);
 }
 
-static clef_value *build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), layer);
-}
-
 /* ---- configuration --------------------------------------------------------------------------- */
 
 /* YaRN's temperature is squared in the scale of the scores, and not in q and k. */
@@ -179,5 +174,5 @@ const clef_arch clef__arch_deepseek2 = {
     .gguf_pairing = CLEF_ROPE_INTERLEAVED,
     .read_json = read_json,
     .read_gguf = read_gguf,
-    .build = build,
+    .layer = layer,
 };

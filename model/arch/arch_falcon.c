@@ -29,11 +29,6 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     return clef__add_residual(b, x, clef__feed_forward(b, for_feed_forward), "mlp_residual");
 }
 
-static clef_value *build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), layer);
-}
-
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
     enum { TRAINED_ON = 2048 };
@@ -59,12 +54,6 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     clef__json_rope(f, hp, 10000, 1);
 }
 
-static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
-{
-    (void)k;
-    hp->activation = CLEF_GELU;
-}
-
 const clef_arch clef__arch_falcon = {
     .names = falcon_names,
     .weights = {.hf = falcon_weights, .gguf = gguf_names},
@@ -72,6 +61,6 @@ const clef_arch clef__arch_falcon = {
     .hf_grouped = 1,
     .layer_norms = 1,
     .read_json = read_json,
-    .read_gguf = read_gguf,
-    .build = build,
+    .gguf_activation = CLEF_GELU,
+    .layer = layer,
 };

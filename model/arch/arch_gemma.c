@@ -29,19 +29,9 @@ static clef_value *gemma2_layer(clef_builder *b, clef_value *x)
     return clef__add_residual(b, x, clef__norm(b, y, CLEF_W_FFN_POST_NORM), "mlp_residual");
 }
 
-static clef_value *gemma2_build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), gemma2_layer);
-}
-
 static clef_value *gemma_layer(clef_builder *b, clef_value *x)
 {
     return clef__sequential_layer(b, x, clef__layer_attention, clef__gated_feed_forward);
-}
-
-static clef_value *gemma_build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), gemma_layer);
 }
 
 /* Gemma 2 has the window in even layers, Gemma 3 in all but every sixth. */
@@ -84,7 +74,6 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
     enum { LAYERS_OF_27B = 46, LAYERS_OF_3_27B = 62 };
     const double local_theta = 10000;
     hp->embed_scale = (float)sqrt(hp->d_model);
-    hp->activation = CLEF_GELU_TANH;
     if (strcmp(hp->arch, "gemma") == 0)
         return;
     const int is_3 = strcmp(hp->arch, "gemma3") == 0;
@@ -107,7 +96,8 @@ const clef_arch clef__arch_gemma = {
     .hf_norm_offset = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
-    .build = gemma_build,
+    .gguf_activation = CLEF_GELU_TANH,
+    .layer = gemma_layer,
 };
 
 const clef_arch clef__arch_gemma2 = {
@@ -117,5 +107,6 @@ const clef_arch clef__arch_gemma2 = {
     .hf_norm_offset = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
-    .build = gemma2_build,
+    .gguf_activation = CLEF_GELU_TANH,
+    .layer = gemma2_layer,
 };

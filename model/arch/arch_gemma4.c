@@ -271,7 +271,6 @@ static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     hp->embed_scale = (float)sqrt(hp->d_model);
     hp->attention_scale = 1;
-    hp->activation = CLEF_GELU_TANH;
     hp->full_head_dim = hp->head_dim;
     hp->router = CLEF_ROUTER_NORMED;
     hp->head_dim = clef__key_int(k, "attention.key_length_swa", 1, CLEF_MAX_HEAD_DIM, hp->head_dim);
@@ -292,5 +291,6 @@ const clef_arch clef__arch_gemma4 = {
     .read_json = read_json,
     .gguf_varied = varied,
     .read_gguf = read_gguf,
+    .gguf_activation = CLEF_GELU_TANH,
     .build = build,
 };

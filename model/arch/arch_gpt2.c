@@ -17,38 +17,26 @@ static const char *const gpt2_weights[CLEF_N_ROLES] = {
     [CLEF_W_OUT] = "lm_head",
 };
 
-static clef_value *layer(clef_builder *b, clef_value *x)
-{
-    return clef__sequential_layer(b, x, clef__layer_attention, clef__feed_forward);
-}
-
 static clef_value *gpt2_build(clef_builder *b)
 {
     clef_value *x = clef_add(b->g, clef__embed(b), clef__learned_positions(b));
-    return clef__decoder(b, clef__name_value(b, x, "embed.sum"), layer);
+    return clef__decoder(b, clef__name_value(b, x, "embed.sum"), clef__plain_layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
-    hp->d_model = (int32_t)clef__json_need_int(f, "n_embd", 1, CLEF_MAX_WIDTH);
-    hp->n_heads = (int32_t)clef__json_need_int(f, "n_head", 1, CLEF_MAX_HEADS);
-    hp->n_layers = (int32_t)clef__json_need_int(f, "n_layer", 1, CLEF_MAX_LAYERS);
-    hp->n_context = (int32_t)clef__json_need_int(f, "n_positions", 1, CLEF_MAX_CONTEXT);
-    hp->d_ff = (int32_t)clef__json_int(f, "n_inner", 1, CLEF_MAX_WIDTH, 4 * (int64_t)hp->d_model);
+    clef__json_gpt2_sizes(f, hp);
     hp->norm_eps = (float)clef__json_double(f, "layer_norm_epsilon", 0, 1, 1e-5);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 1);
-    hp->n_kv_heads = hp->n_heads;
     clef__json_activation(f, hp, "activation_function", "gelu_new");
     clef__json_refuse_flag(f, "scale_attn_by_inverse_layer_idx", 0, 0);
     clef__json_refuse_flag(f, "scale_attn_weights", 1, 1);
     clef__json_refuse_flag(f, "add_cross_attention", 0, 0);
-    clef__json_head_dim(f, hp);
 }
 
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     (void)k;
-    hp->activation = CLEF_GELU_TANH;
     hp->rope.dims = 0;
 }
 
@@ -60,5 +48,6 @@ const clef_arch clef__arch_gpt2 = {
     .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
+    .gguf_activation = CLEF_GELU_TANH,
     .build = gpt2_build,
 };

@@ -48,11 +48,6 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     return clef__sequential_layer(b, x, clef__layer_attention, experts);
 }
 
-static clef_value *build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), layer);
-}
-
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
     const double most = 1e6;
@@ -91,5 +86,5 @@ const clef_arch clef__arch_gpt_oss = {
     .packed = "mxfp4",
     .read_json = read_json,
     .read_gguf = read_gguf,
-    .build = build,
+    .layer = layer,
 };

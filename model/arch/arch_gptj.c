@@ -22,33 +22,16 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     return clef__parallel_layer(b, x, clef__layer_attention, clef__feed_forward);
 }
 
-static clef_value *build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), layer);
-}
-
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
-    hp->d_model = (int32_t)clef__json_need_int(f, "n_embd", 1, CLEF_MAX_WIDTH);
-    hp->n_heads = (int32_t)clef__json_need_int(f, "n_head", 1, CLEF_MAX_HEADS);
-    hp->n_layers = (int32_t)clef__json_need_int(f, "n_layer", 1, CLEF_MAX_LAYERS);
-    hp->n_context = (int32_t)clef__json_need_int(f, "n_positions", 1, CLEF_MAX_CONTEXT);
-    hp->d_ff = (int32_t)clef__json_int(f, "n_inner", 1, CLEF_MAX_WIDTH, 4 * (int64_t)hp->d_model);
+    clef__json_gpt2_sizes(f, hp);
     hp->norm_eps = (float)clef__json_double(f, "layer_norm_epsilon", 0, 1, 1e-5);
     hp->tied_embeddings = clef__json_bool(f, "tie_word_embeddings", 0);
-    hp->n_kv_heads = hp->n_heads;
     clef__json_activation(f, hp, "activation_function", "gelu_new");
-    clef__json_head_dim(f, hp);
     hp->rope = (clef_rope_params){
         .dims = (int32_t)clef__json_int(f, "rotary_dim", 0, CLEF_MAX_HEAD_DIM, hp->head_dim),
         .pairing = CLEF_ROPE_INTERLEAVED,
         .theta = 10000};
-}
-
-static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
-{
-    (void)k;
-    hp->activation = CLEF_GELU_TANH;
 }
 
 const clef_arch clef__arch_gptj = {
@@ -58,6 +41,6 @@ const clef_arch clef__arch_gptj = {
     .gguf_pairing = CLEF_ROPE_INTERLEAVED,
     .layer_norms = 1,
     .read_json = read_json,
-    .read_gguf = read_gguf,
-    .build = build,
+    .gguf_activation = CLEF_GELU_TANH,
+    .layer = layer,
 };

@@ -25,11 +25,6 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     return clef__add_residual(b, y, clef__feed_forward(b, x), "mlp_residual");
 }
 
-static clef_value *build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), layer);
-}
-
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
     clef__json_sizes(f, hp);
@@ -43,7 +38,6 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
-    hp->activation = CLEF_GELU;
     hp->parallel_residual = clef__key_int(k, "use_parallel_residual", 0, 1, 1);
 }
 
@@ -55,5 +49,6 @@ const clef_arch clef__arch_gptneox = {
     .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
-    .build = build,
+    .gguf_activation = CLEF_GELU,
+    .layer = layer,
 };

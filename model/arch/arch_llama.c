@@ -53,11 +53,6 @@ static clef_value *llama_layer(clef_builder *b, clef_value *x)
     return clef__sequential_layer(b, x, clef__layer_attention, clef__experts_or_gated);
 }
 
-static clef_value *llama_build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), llama_layer);
-}
-
 /* Sliding windows. transformers' Qwen2Config has a switch and a first layer; Mistral's window is in every
  * layer; llama has none. The default of both classes is 4096, and null means none. */
 static void read_window(clef_json_fields *f, clef_hparams *hp)
@@ -101,12 +96,6 @@ static void qwen_read_json(clef_json_fields *f, clef_hparams *hp)
     hp->router = clef__json_bool(f, "norm_topk_prob", 0) ? CLEF_ROUTER_NORMED : CLEF_ROUTER_ALL;
 }
 
-static void qwen_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
-{
-    (void)k;
-    hp->router = CLEF_ROUTER_NORMED;
-}
-
 static void mixtral_read_json(clef_json_fields *f, clef_hparams *hp)
 {
     read_json(f, hp);
@@ -115,7 +104,7 @@ static void mixtral_read_json(clef_json_fields *f, clef_hparams *hp)
     hp->router = CLEF_ROUTER_NORMED;
 }
 
-/* A llama file with experts is a Mixtral. */
+/* A llama file with experts is a Mixtral; Qwen's experts are weighted in the same way. */
 static void llama_read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     (void)k;
@@ -130,7 +119,7 @@ const clef_arch clef__arch_llama = {
     .gguf_pairing = CLEF_ROPE_INTERLEAVED_TO_HALVES,
     .read_json = read_json,
     .read_gguf = llama_read_gguf,
-    .build = llama_build,
+    .layer = llama_layer,
 };
 
 const clef_arch clef__arch_mixtral = {
@@ -140,7 +129,7 @@ const clef_arch clef__arch_mixtral = {
     .weights = {.hf = mixtral_weights},
     .hf_prefix = "model.",
     .read_json = mixtral_read_json,
-    .build = llama_build,
+    .layer = llama_layer,
 };
 
 const clef_arch clef__arch_qwen = {
@@ -148,8 +137,8 @@ const clef_arch clef__arch_qwen = {
     .weights = {.hf = clef__llama_weights},
     .hf_prefix = "model.",
     .read_json = qwen_read_json,
-    .read_gguf = qwen_read_gguf,
-    .build = llama_build,
+    .read_gguf = llama_read_gguf,
+    .layer = llama_layer,
 };
 
 static void granite_read_json(clef_json_fields *f, clef_hparams *hp)
@@ -176,7 +165,7 @@ const clef_arch clef__arch_granite = {
     .gguf_pairing = CLEF_ROPE_INTERLEAVED_TO_HALVES,
     .read_json = granite_read_json,
     .read_gguf = granite_read_gguf,
-    .build = llama_build,
+    .layer = llama_layer,
 };
 
 enum { NO_ROPE_STEP = 4 };
@@ -219,5 +208,5 @@ const clef_arch clef__arch_smollm3 = {
     .gguf_pairing = CLEF_ROPE_INTERLEAVED_TO_HALVES,
     .read_json = smollm3_read_json,
     .read_gguf = smollm3_read_gguf,
-    .build = llama_build,
+    .layer = llama_layer,
 };

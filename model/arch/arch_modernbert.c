@@ -72,7 +72,6 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
-    hp->activation = CLEF_GELU;
     hp->tied_embeddings = 1;
     hp->sliding_window =
         clef__key_int(k, "attention.sliding_window", 1, CLEF_MAX_CONTEXT, CLEF_KEY_NEEDED) / 2 + 1;
@@ -89,5 +88,6 @@ const clef_arch clef__arch_modernbert = {
     .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
+    .gguf_activation = CLEF_GELU,
     .build = build,
 };

@@ -55,14 +55,8 @@ static clef_value *build(clef_builder *b)
 /* The configuration of the model's own code has GPT-2's keys. */
 static void read_own_json(clef_json_fields *f, clef_hparams *hp)
 {
-    hp->d_model = (int32_t)clef__json_need_int(f, "n_embd", 1, CLEF_MAX_WIDTH);
-    hp->d_ff = (int32_t)clef__json_int(f, "n_inner", 1, CLEF_MAX_WIDTH, 4 * (int64_t)hp->d_model);
-    hp->n_layers = (int32_t)clef__json_need_int(f, "n_layer", 1, CLEF_MAX_LAYERS);
-    hp->n_heads = (int32_t)clef__json_need_int(f, "n_head", 1, CLEF_MAX_HEADS);
-    hp->n_context = (int32_t)clef__json_need_int(f, "n_positions", 1, CLEF_MAX_CONTEXT);
+    clef__json_gpt2_sizes(f, hp);
     hp->norm_eps = (float)clef__json_double(f, "layer_norm_epsilon", 0, 1, 1e-12);
-    hp->n_kv_heads = hp->n_heads;
-    clef__json_head_dim(f, hp);
     const char *activation = clef__json_string(f, "activation_function", "swiglu");
     if (activation && strcmp(activation, "swiglu") != 0)
         clef__json_refuse(f, "activation_function other than swiglu is not supported");

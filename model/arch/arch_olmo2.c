@@ -31,11 +31,6 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     return clef__add_residual(b, x, y, "mlp_residual");
 }
 
-static clef_value *build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), layer);
-}
-
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
     clef__json_sizes(f, hp);
@@ -50,5 +45,5 @@ const clef_arch clef__arch_olmo2 = {
     .weights = {.hf = olmo2_weights},
     .hf_prefix = "model.",
     .read_json = read_json,
-    .build = build,
+    .layer = layer,
 };

@@ -21,15 +21,10 @@ static const char *const opt_weights[CLEF_N_ROLES] = {
 
 enum { POSITION_OFFSET = 2 };
 
-static clef_value *layer(clef_builder *b, clef_value *x)
-{
-    return clef__sequential_layer(b, x, clef__layer_attention, clef__feed_forward);
-}
-
 static clef_value *build(clef_builder *b)
 {
     clef_value *x = clef_add(b->g, clef__embed(b), clef__learned_positions(b));
-    return clef__decoder(b, clef__name_value(b, x, "embed.sum"), layer);
+    return clef__decoder(b, clef__name_value(b, x, "embed.sum"), clef__plain_layer);
 }
 
 static void read_json(clef_json_fields *f, clef_hparams *hp)
@@ -54,7 +49,6 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
 static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
 {
     (void)k;
-    hp->activation = CLEF_RELU;
     hp->position_offset = POSITION_OFFSET;
     hp->rope.dims = 0;
 }
@@ -66,5 +60,6 @@ const clef_arch clef__arch_opt = {
     .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
+    .gguf_activation = CLEF_RELU,
     .build = build,
 };

@@ -24,11 +24,6 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     return clef__parallel_layer(b, x, clef__layer_attention, clef__feed_forward);
 }
 
-static clef_value *build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), layer);
-}
-
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
     clef__json_sizes(f, hp);
@@ -39,18 +34,12 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
     clef__json_refuse_flag(f, "qk_layernorm", 0, 0);
 }
 
-static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
-{
-    (void)k;
-    hp->activation = CLEF_GELU_TANH;
-}
-
 const clef_arch clef__arch_phi = {
     .names = phi_names,
     .weights = {.hf = phi_weights, .gguf = gguf_names},
     .hf_prefix = "model.",
     .layer_norms = 1,
     .read_json = read_json,
-    .read_gguf = read_gguf,
-    .build = build,
+    .gguf_activation = CLEF_GELU_TANH,
+    .layer = layer,
 };

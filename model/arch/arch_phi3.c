@@ -18,11 +18,6 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     return clef__sequential_layer(b, x, clef__layer_attention, clef__joint_gated_feed_forward);
 }
 
-static clef_value *build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), layer);
-}
-
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
     clef__json_sizes(f, hp);
@@ -40,5 +35,5 @@ const clef_arch clef__arch_phi3 = {
     .weights = {.hf = phi3_weights},
     .hf_prefix = "model.",
     .read_json = read_json,
-    .build = build,
+    .layer = layer,
 };

@@ -124,11 +124,6 @@ static clef_value *layer(clef_builder *b, clef_value *x)
                                   clef__gated_feed_forward);
 }
 
-static clef_value *build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), layer);
-}
-
 /* ---- configuration --------------------------------------------------------------------------- */
 
 static void read_layers(clef_json_fields *f, clef_hparams *hp)
@@ -180,5 +175,5 @@ const clef_arch clef__arch_qwen35 = {
     .joins = qwen35_joins,
     .read_json = read_json,
     .read_gguf = read_gguf,
-    .build = build,
+    .layer = layer,
 };

@@ -9,11 +9,6 @@ static clef_value *layer(clef_builder *b, clef_value *x)
     return (b->hp->parallel_residual ? clef__parallel_layer : clef__sequential_layer)(b, x, attention, mlp);
 }
 
-static clef_value *build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), layer);
-}
-
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
     clef__json_sizes(f, hp);
@@ -37,5 +32,5 @@ const clef_arch clef__arch_stablelm = {
     .layer_norms = 1,
     .read_json = read_json,
     .read_gguf = read_gguf,
-    .build = build,
+    .layer = layer,
 };

@@ -13,16 +13,6 @@ static const char *const starcoder2_weights[CLEF_N_ROLES] = {
     [CLEF_W_FFN_DOWN] = "layers.%d.mlp.c_proj",
 };
 
-static clef_value *layer(clef_builder *b, clef_value *x)
-{
-    return clef__sequential_layer(b, x, clef__layer_attention, clef__feed_forward);
-}
-
-static clef_value *build(clef_builder *b)
-{
-    return clef__decoder(b, clef__embed(b), layer);
-}
-
 static void read_json(clef_json_fields *f, clef_hparams *hp)
 {
     clef__json_sizes(f, hp);
@@ -35,18 +25,12 @@ static void read_json(clef_json_fields *f, clef_hparams *hp)
         clef__slide_layers(hp, 0, 1);
 }
 
-static void read_gguf(clef_gguf_keys *k, clef_hparams *hp)
-{
-    (void)k;
-    hp->activation = CLEF_GELU_TANH;
-}
-
 const clef_arch clef__arch_starcoder2 = {
     .names = starcoder2_names,
     .weights = {.hf = starcoder2_weights},
     .hf_prefix = "model.",
     .layer_norms = 1,
     .read_json = read_json,
-    .read_gguf = read_gguf,
-    .build = build,
+    .gguf_activation = CLEF_GELU_TANH,
+    .layer = clef__plain_layer,
 };

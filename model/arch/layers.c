@@ -245,6 +245,11 @@ clef_value *clef__sequential_layer(clef_builder *b, clef_value *x, clef_block *a
     return clef__add_residual(b, x, mlp(b, clef__norm(b, x, CLEF_W_FFN_NORM)), "mlp_residual");
 }
 
+clef_value *clef__plain_layer(clef_builder *b, clef_value *x)
+{
+    return clef__sequential_layer(b, x, clef__layer_attention, clef__feed_forward);
+}
+
 clef_value *clef__parallel_layer(clef_builder *b, clef_value *x, clef_block *attention, clef_block *mlp)
 {
     clef_value *y = clef__norm(b, x, CLEF_W_ATTN_NORM);

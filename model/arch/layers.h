@@ -113,6 +113,8 @@ typedef clef_value *clef_block(clef_builder *b, clef_value *x);
 
 /** Pre-norm: y = x + attention(norm(x)), y + mlp(norm(y)) (GPT-2, Llama). */
 clef_value *clef__sequential_layer(clef_builder *b, clef_value *x, clef_block *attention, clef_block *mlp);
+/** That of clef__layer_attention and clef__feed_forward. */
+clef_value *clef__plain_layer(clef_builder *b, clef_value *x);
 /** Both blocks read one norm: x + attention(norm(x)) + mlp(norm(x)) (GPT-J). */
 clef_value *clef__parallel_layer(clef_builder *b, clef_value *x, clef_block *attention, clef_block *mlp);
 /** Post-norm: y = norm(x + attention(x)), norm(y + mlp(y)) (BERT). */

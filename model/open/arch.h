@@ -113,6 +113,7 @@ struct clef_arch {
     void (*read_json)(clef_json_fields *f, clef_hparams *hp);
     /* NULL, or keys of GGUF that may differ from layer to layer; read_gguf reads them */
     const char *const      *gguf_varied;
+    clef_activation         gguf_activation; /* GGUF has no key for it */
     /** Sets what the standard keys of GGUF cannot express, after they were read. NULL: nothing. */
     void (*read_gguf)(clef_gguf_keys *k, clef_hparams *hp);
     const char             *packed; /* NULL, or the quantization_config.quant_method that the joins can
@@ -121,8 +122,10 @@ struct clef_arch {
     const clef_join_rule *joins;
     clef_weight_names       decoder_weights; /* encoder-decoders: the decoder's names (weights has the
                                                 encoder's); else zero */
+    /** Builds b->layer of a decoder that is embeddings, these layers and the head. NULL: `build` says all. */
+    clef_value *(*layer)(clef_builder *b, clef_value *x);
     /** Builds the graph from b->ids to the logits, which it returns. For encoder-decoders: to the encoder's
-     *  output. */
+     *  output. NULL: `layer` is enough. */
     clef_value *(*build)(clef_builder *b);
     /** Encoder-decoders: builds the graph from b->ids, the target's ids, to the logits. */
     clef_value *(*decode)(clef_builder *b);

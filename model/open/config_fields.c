@@ -49,6 +49,17 @@ void clef__json_sizes(clef_json_fields *f, clef_hparams *hp)
         clef__json_head_dim(f, hp);
 }
 
+void clef__json_gpt2_sizes(clef_json_fields *f, clef_hparams *hp)
+{
+    hp->d_model = (int32_t)clef__json_need_int(f, "n_embd", 1, CLEF_MAX_WIDTH);
+    hp->d_ff = (int32_t)clef__json_int(f, "n_inner", 1, CLEF_MAX_WIDTH, 4 * (int64_t)hp->d_model);
+    hp->n_layers = (int32_t)clef__json_need_int(f, "n_layer", 1, CLEF_MAX_LAYERS);
+    hp->n_heads = (int32_t)clef__json_need_int(f, "n_head", 1, CLEF_MAX_HEADS);
+    hp->n_context = (int32_t)clef__json_need_int(f, "n_positions", 1, CLEF_MAX_CONTEXT);
+    hp->n_kv_heads = hp->n_heads;
+    clef__json_head_dim(f, hp);
+}
+
 void clef__json_experts(clef_json_fields *f, clef_hparams *hp, const char *key, int32_t missing,
                         int32_t missing_used)
 {

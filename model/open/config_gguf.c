@@ -320,6 +320,7 @@ clef_status clef__config_from_gguf(const clef_gguf *gguf, const char *file, clef
     read_vocab(&k, hp);
     read_rope(&k, arch, hp);
     hp->forced_bos = -1;
+    hp->activation = arch->gguf_activation;
     hp->tied_embeddings = find_tensor(gguf, "output.weight") == NULL;
     if (k.status == CLEF_OK && arch->read_gguf)
         arch->read_gguf(&k, hp);
