@@ -161,6 +161,7 @@ float clef__tolerance(const clef_value *n);
 
 /* ---- pieces that several ops use (graph/op/op_common.c) -------------------------------------- */
 clef_status clef__infer_same(clef_value *n, clef_error *err);      /* F32, shape of in[0] */
+clef_status clef__infer_gate(clef_value *n, clef_error *err);      /* F32, in[0] and in[1] of one shape */
 clef_status clef__infer_broadcast(clef_value *n, clef_error *err); /* F32, in[0] and in[1] broadcast */
 /** The cost of flops_per_element for each output element, and the bytes of inputs and output. */
 clef_cost   clef__cost_elementwise(const clef_value *n, const int64_t *symbols, double flops_per_element);

@@ -2,26 +2,15 @@
 
 #include <string.h>
 
-#include "tools/terminal.h"
-
 int cli_classifier_open(cli_classifier *c, const cli_classifier_options *o, const char *path, clef_head head)
 {
     clef_error err = {0};
-    cli_terminal_catch_interrupt();
-    cli_progress_init(&c->progress, o->quiet);
-    if (clef_model_open(path, &c->model, &err) != CLEF_OK)
-        return cli_report(&err);
-    c->tokenizer = clef_model_tokenizer(c->model, &err);
-    if (!c->tokenizer)
-        return cli_report(&err);
-    const clef_device_opts device = {.notice = cli_say_notice,
-                                     .n_threads = o->n_threads,
-                                     .progress = cli_progress_step,
-                                     .progress_user = &c->progress};
-    if (cli_devices_open(o->device, o->split, &device, &c->device, &err) != CLEF_OK)
-        return cli_report(&err);
-    if (!o->quiet)
-        cli_say_device(c->device);
+    const cli_place place = {
+        .device = o->device, .split = o->split, .n_threads = o->n_threads, .quiet = o->quiet};
+    const int rc = cli_model_open(path, &place, &c->progress, &c->model, &c->device);
+    if (rc != CLI_GO_ON)
+        return rc;
+    c->tokenizer = clef_model_tokenizer(c->model, NULL);
     const clef_classifier_opts opts = {
         .head = head,
         .compile = cli_compile_opts(&o->compile, &c->progress),

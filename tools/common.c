@@ -165,6 +165,12 @@ clef_status cli_graph_tap(clef_graph *graph, const char *path, const cli_list *t
     return clef_graph_error(graph, err);
 }
 
+const char *cli_title_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
 char *cli_dims_text(int32_t rank, const int64_t *dims, char out[96])
 {
     size_t n = 1;

@@ -98,6 +98,17 @@ int cli_one_device(clef_device *device, const char *command, const char *what);
 clef_status cli_devices_open(const char *which, const char *split, const clef_device_opts *opts,
                              clef_device **out, clef_error *err);
 
+struct cli_progress;
+/** The flags that say where a model runs. */
+typedef struct cli_place {
+    const char *device, *split;
+    int32_t     n_threads, quiet;
+} cli_place;
+/** Opens a model that has a tokenizer, and the devices it runs on, which are named on stderr. `progress` is
+ *  made ready, and Ctrl-C from now on ends the work. CLI_GO_ON, or an exit code after a message. */
+int cli_model_open(const char *path, const cli_place *place, struct cli_progress *progress,
+                   clef_model **model, clef_device **device);
+
 /** Makes each value of the list an output of its name, unless it is one. CLEF_E_NOT_FOUND names a value that
  *  is not in the graph. */
 clef_status cli_graph_tap(clef_graph *graph, const char *path, const cli_list *taps, clef_error *err);
@@ -112,6 +123,8 @@ __attribute__((format(printf, 3, 4)))
 #endif
 clef_status cli_error(clef_error *err, clef_status status, const char *format, ...);
 
+/** The last part of a model's path, as a title. */
+const char *cli_title_of(const char *path);
 /** Writes "[2, 8, 1024]" to `out`, and returns it. */
 char *cli_dims_text(int32_t rank, const int64_t *dims, char out[96]);
 /** Writes "5.6 MiB" to `out`, and returns it. */

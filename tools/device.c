@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "tools/common.h"
+#include "tools/progress.h"
+#include "tools/terminal.h"
 
 enum { MAX_SHARES = 64 };
 
@@ -54,4 +56,22 @@ void cli_say_device(clef_device *device)
         fprintf(stderr, "clef: device %" PRId32 ":%" PRId32 " %s (%s)\n", d->platform, d->index, d->name,
                 d->platform_name);
     }
+}
+
+int cli_model_open(const char *path, const cli_place *place, cli_progress *progress, clef_model **model,
+                   clef_device **device)
+{
+    clef_error err = {0};
+    const clef_device_opts opts = {.notice = cli_say_notice,
+                                   .n_threads = place->n_threads,
+                                   .progress = cli_progress_step,
+                                   .progress_user = progress};
+    cli_terminal_catch_interrupt();
+    cli_progress_init(progress, place->quiet);
+    if (clef_model_open(path, model, &err) != CLEF_OK || !clef_model_tokenizer(*model, &err) ||
+        cli_devices_open(place->device, place->split, &opts, device, &err) != CLEF_OK)
+        return cli_report(&err);
+    if (!place->quiet)
+        cli_say_device(*device);
+    return CLI_GO_ON;
 }

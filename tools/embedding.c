@@ -2,28 +2,17 @@
 
 #include <stdlib.h>
 
-#include "tools/terminal.h"
-
 const char *const cli_pooling_names[] = {"model", "cls", "mean", "last", NULL};
 const char *const cli_normalize_names[] = {"model", "no", "yes", NULL};
 
 int cli_embedding_open(cli_embedding *e, const cli_embedding_options *o, const char *path)
 {
     clef_error err = {0};
-    cli_terminal_catch_interrupt();
-    cli_progress_init(&e->progress, o->quiet);
-    if (clef_model_open(path, &e->model, &err) != CLEF_OK)
-        return cli_report(&err);
-    if (!clef_model_tokenizer(e->model, &err))
-        return cli_report(&err);
-    const clef_device_opts device = {.notice = cli_say_notice,
-                                     .n_threads = o->n_threads,
-                                     .progress = cli_progress_step,
-                                     .progress_user = &e->progress};
-    if (cli_devices_open(o->device, o->split, &device, &e->device, &err) != CLEF_OK)
-        return cli_report(&err);
-    if (!o->quiet)
-        cli_say_device(e->device);
+    const cli_place place = {
+        .device = o->device, .split = o->split, .n_threads = o->n_threads, .quiet = o->quiet};
+    const int rc = cli_model_open(path, &place, &e->progress, &e->model, &e->device);
+    if (rc != CLI_GO_ON)
+        return rc;
     const clef_embed_opts opts = {
         .pooling = (clef_pooling)o->pooling,
         .normalize = (clef_normalize)o->normalize,

@@ -15,16 +15,6 @@ clef_value *clef_clamped_swiglu(clef_graph *g, clef_value *gate, clef_value *up,
     return clef__node(g, CLEF_OP_clamped_swiglu, (clef_value *[]){gate, up}, 2, opts);
 }
 
-static clef_status clamped_infer(clef_value *n, clef_error *err)
-{
-    char a[96], b[96];
-    if (!clef__shape_equal(&n->in[0]->shape, &n->in[1]->shape))
-        return clef__fail(err, CLEF_E_SHAPE, "gate %s and up %s differ",
-                          clef__shape_text(n->graph, &n->in[0]->shape, a),
-                          clef__shape_text(n->graph, &n->in[1]->shape, b));
-    return clef__infer_same(n, err);
-}
-
 static void clamped_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     const clef_clamped_swiglu_opts *o = (const void *)n->attr;
@@ -55,7 +45,7 @@ const clef_op_def clef__op_clamped_swiglu = {
     .in = {CLEF_IN_F32, CLEF_IN_F32},
     .attrs = clamped_attrs,
     .attr_bytes = sizeof(clef_clamped_swiglu_opts),
-    .infer = clamped_infer,
+    .infer = clef__infer_gate,
     .ref = clamped_ref,
     .cost = clamped_cost,
     .lower = clamped_lower,

@@ -8,7 +8,7 @@ clef_value *clef_swiglu(clef_graph *g, clef_value *gate, clef_value *up)
     return clef__node(g, CLEF_OP_swiglu, (clef_value *[]){gate, up}, 2, NULL);
 }
 
-static clef_status swiglu_infer(clef_value *n, clef_error *err)
+clef_status clef__infer_gate(clef_value *n, clef_error *err)
 {
     char a[96], b[96];
     if (!clef__shape_equal(&n->in[0]->shape, &n->in[1]->shape))
@@ -41,7 +41,7 @@ const clef_op_def clef__op_swiglu = {
     .n_min = 2,
     .n_max = 2,
     .in = {CLEF_IN_F32, CLEF_IN_F32},
-    .infer = swiglu_infer,
+    .infer = clef__infer_gate,
     .ref = swiglu_ref,
     .cost = swiglu_cost,
     .lower = swiglu_lower,

@@ -73,8 +73,6 @@ int clef__os_cache_dir(char *out, size_t capacity);
 /** Writes the folder of the file with this code (the shared library, or the program) to `out`. Returns 0 when
  *  it is unknown. */
 int clef__os_library_dir(char *out, size_t capacity);
-/** Peak resident memory of this process in bytes, 0 if unknown. */
-uint64_t clef__os_peak_rss(void);
 /** Asks the system to let this process use the tiles of x86 AMX (Linux: arch_prctl, ARCH_REQ_XCOMP_PERM).
  *  Returns 1 if it may. */
 int clef__os_allow_tiles(void);

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -320,18 +319,6 @@ double clef__os_seconds(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-uint64_t clef__os_peak_rss(void)
-{
-    struct rusage usage;
-    if (getrusage(RUSAGE_SELF, &usage) != 0 || usage.ru_maxrss < 0)
-        return 0;
-#ifdef __APPLE__
-    return (uint64_t)usage.ru_maxrss; /* in bytes there, in KiB elsewhere */
-#else
-    return (uint64_t)usage.ru_maxrss * 1024;
-#endif
 }
 
 int clef__os_allow_tiles(void)

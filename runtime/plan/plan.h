@@ -163,6 +163,8 @@ void        clef__plan_release_memory(clef_plan *plan);
 clef_status clef__plan_zero_states(clef_plan *plan, clef_error *err);
 /** Grows the scratch buffer; only while the plan is made. */
 clef_status clef__plan_grow_scratch(clef_plan *plan, uint64_t n_bytes, clef_error *err);
+/** What lowering needs to know of the plan: its device, the current symbols, the choice of variants. */
+clef_lowering clef__plan_lowering(const clef_plan *plan);
 /** The buffer of v, or of the base of v if v is a view. */
 cl_mem      clef__plan_mem(const clef_plan *plan, const clef_value *v);
 

@@ -25,17 +25,22 @@ static clef_status grow_list(clef_plan *plan, int32_t cap, clef_error *err)
     return CLEF_OK;
 }
 
+clef_lowering clef__plan_lowering(const clef_plan *plan)
+{
+    return (clef_lowering){.graph = plan->graph,
+                           .caps = &plan->dev->info.caps,
+                           .symbols = plan->symbols,
+                           .gemm = plan->opts.compile.gemm,
+                           .tuning = &plan->tuning,
+                           .forced = plan->forced};
+}
+
 static clef_status lower_all(clef_plan *plan, clef_error *err)
 {
-    clef_lowering lo = {.graph = plan->graph,
-                        .caps = &plan->dev->info.caps,
-                        .symbols = plan->symbols,
-                        .gemm = plan->opts.compile.gemm,
-                        .tuning = &plan->tuning,
-                        .forced = plan->forced,
-                        .launches = plan->launches,
-                        .cap = plan->cap_launches,
-                        .args = plan->args};
+    clef_lowering lo = clef__plan_lowering(plan);
+    lo.launches = plan->launches;
+    lo.cap = plan->cap_launches;
+    lo.args = plan->args;
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
         const clef_value *n = plan->graph->values[i];

@@ -260,12 +260,7 @@ static int has_variants(clef_op op)
 
 static int32_t list_launches(const clef_plan *plan, clef_launch_info *out, int32_t capacity)
 {
-    const clef_lowering lo = {.graph = plan->graph,
-                              .caps = &plan->dev->info.caps,
-                              .symbols = plan->symbols,
-                              .gemm = plan->opts.compile.gemm,
-                              .tuning = &plan->tuning,
-                              .forced = plan->forced};
+    const clef_lowering lo = clef__plan_lowering(plan);
     const int32_t n = plan->n_launches < capacity ? plan->n_launches : capacity;
     for (int32_t i = 0; i < n; i++) {
         const clef_launch *l = &plan->launches[i];

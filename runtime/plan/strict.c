@@ -56,12 +56,7 @@ static clef_status check_node(const clef_lowering *lo, const clef_plan *plan, co
 
 clef_status clef__strict_check(const clef_plan *plan, clef_error *err)
 {
-    const clef_lowering lo = {.graph = plan->graph,
-                              .caps = &plan->dev->info.caps,
-                              .symbols = plan->symbols,
-                              .gemm = plan->opts.compile.gemm,
-                              .tuning = &plan->tuning,
-                              .forced = plan->forced};
+    const clef_lowering lo = clef__plan_lowering(plan);
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++) {
         const clef_value *n = plan->graph->values[i];

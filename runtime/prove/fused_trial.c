@@ -47,11 +47,8 @@ typedef struct chosen {
 /* Adds the node's kernels at these symbols, if no case so far launches the same kernels. */
 static void choose(const clef_plan *plan, const clef_value *n, const int64_t *symbols, chosen *c)
 {
-    const clef_lowering lo = {.caps = &plan->dev->info.caps,
-                              .symbols = symbols,
-                              .gemm = plan->opts.compile.gemm,
-                              .tuning = &plan->tuning,
-                              .forced = plan->forced};
+    clef_lowering lo = clef__plan_lowering(plan);
+    lo.symbols = symbols;
     clef_proof_unit *u = &c->at[c->n];
     if (c->n == MAX_CASES)
         return;

@@ -123,7 +123,5 @@ clef_status clef__fused_try_unit(clef_device *dev, const clef__fused_unit *u, cl
 int         clef__fused_journal(const clef_device *dev, const clef_cache_key *key,
                                 char out[CLEF__TRIAL_PATH]);
 uint64_t    clef__fused_print(const clef_cache_key *key);
-/** 1 when the step has failed on this device, now or earlier: it is not built. */
-int         clef__fused_is_set_aside(clef_device *dev, const clef_cache_key *key, const char *journal);
 
 #endif

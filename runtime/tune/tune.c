@@ -330,6 +330,16 @@ clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const 
 
 /* ---- on request ------------------------------------------------------------------------------- */
 
+/* The keys of a graph as a plan with these options would have it. */
+static clef_status collect_planned(const clef_device *dev, clef_graph *g, const clef_plan_opts *opts,
+                                   key_list *list, clef_error *err)
+{
+    const clef_compile_opts *o = &opts->compile;
+    const clef_status s =
+        opts->as_stored ? CLEF_OK : clef__pass_choose(g, &dev->info.caps, o->gemm, o->exact, err);
+    return s ? s : collect(g, &dev->info.caps, o->gemm, list, err);
+}
+
 static clef_status common_keys(const clef_device *dev, const clef_plan_opts *opts, key_list *list,
                                clef_error *err)
 {
@@ -338,10 +348,8 @@ static clef_status common_keys(const clef_device *dev, const clef_plan_opts *opt
     for (int32_t i = 0; !s && clef__tune_common_text(i, text); i++) {
         clef_graph *g = NULL;
         s = clef_graph_parse(text, strlen(text), "tuning", &g, err);
-        if (!s && !opts->as_stored)
-            s = clef__pass_choose(g, &dev->info.caps, opts->compile.gemm, opts->compile.exact, err);
         if (!s)
-            s = collect(g, &dev->info.caps, opts->compile.gemm, list, err);
+            s = collect_planned(dev, g, opts, list, err);
         clef_graph_destroy(g);
     }
     return s;
@@ -354,10 +362,8 @@ static clef_status keys_of(const clef_device *dev, const clef_graph *graph, cons
     clef_graph *g = s ? NULL : clef_graph_clone(graph);
     if (!s && !g)
         s = clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for a copy of the graph");
-    if (!s && !opts->as_stored)
-        s = clef__pass_choose(g, &dev->info.caps, opts->compile.gemm, opts->compile.exact, err);
     if (!s)
-        s = collect(g, &dev->info.caps, opts->compile.gemm, list, err);
+        s = collect_planned(dev, g, opts, list, err);
     clef_graph_destroy(g);
     return s;
 }

@@ -23,7 +23,7 @@ typedef struct clef_tune_result {
     int32_t         row;                       /* CLEF_VARIANT_* */
     clef_tune_state state;
     int32_t         values[CLEF_MAX_TUNABLES]; /* the values with the best time; 0: its own rule */
-    int64_t         ns;                        /* of one product with clef__tune_rows() rows */
+    int64_t         ns;                        /* of one product with the rows of the class */
     int64_t         error_ppm;                 /* in millionths of the allowed error; or
                                                   CLEF_TUNE_NO_NUMBER */
 } clef_tune_result;
@@ -78,8 +78,6 @@ void clef__tune_key_text(const clef_tune_key *key, char out[CLEF_TUNE_KEY_BYTES]
 
 typedef struct clef_tune_case clef_tune_case;
 
-/** How many rows a class is timed with. */
-int32_t clef__tune_rows(int32_t class_of_rows);
 /** 1 when a case can be built from the key. */
 int clef__tune_can(const clef_tune_key *key);
 

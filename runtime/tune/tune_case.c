@@ -55,11 +55,6 @@ static int32_t rows_of_check(const clef_tune_case *c, int32_t class_of_rows)
     return (c->opts.brief ? brief_rows : checked_rows)[class_of_rows];
 }
 
-int32_t clef__tune_rows(int32_t class_of_rows)
-{
-    return timed_rows[class_of_rows];
-}
-
 static const clef__tune_op *op_of(const clef_tune_case *c)
 {
     return clef__ops[c->key.op]->tune;

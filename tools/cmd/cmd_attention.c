@@ -75,8 +75,7 @@ static int attention_run(const void *options, int32_t n_args, char **args)
         status = cli_attention_collect(&f, kinds_of(o, &f, format), o->layer, &maps, &err);
     if (status == CLEF_OK)
         status = check_head(&maps, o->head, &err);
-    const char *slash = strrchr(path, '/');
-    maps.title = slash && slash[1] ? slash + 1 : path;
+    maps.title = cli_title_of(path);
     maps.head = o->head;
     if (status == CLEF_OK)
         status = cli_output(o->out, writers[format], &maps, &err);

@@ -71,8 +71,7 @@ static clef_status as_png(const graph_job *job, FILE *to, clef_error *err)
 
 static clef_status as_html(const graph_job *job, FILE *to, clef_error *err)
 {
-    const char *slash = strrchr(job->path, '/');
-    return cli_graph_page(job->graph, job->profile, slash && slash[1] ? slash + 1 : job->path, to, err);
+    return cli_graph_page(job->graph, job->profile, cli_title_of(job->path), to, err);
 }
 
 enum { DOT_FORMAT = 2, ONNX_FORMAT, SVG_FORMAT, PNG_FORMAT, HTML_FORMAT };

@@ -120,8 +120,7 @@ static int logits_run(const void *options, int32_t n_args, char **args)
     const int32_t format = cli_format_of("logits", formats, "txt", o->format, o->out);
     if (format < 0)
         return CLI_USAGE;
-    const char *slash = strrchr(path, '/');
-    logits_result r = {.f = &f, .n_top = o->top, .title = slash && slash[1] ? slash + 1 : path};
+    logits_result r = {.f = &f, .n_top = o->top, .title = cli_title_of(path)};
     clef_status status = cli_forward_open(&f, &o->forward, path, &err);
     if (status == CLEF_OK && o->top > clef_model_hparams(f.model)->n_vocab)
         status = cli_error(&err, CLEF_E_ARG, "--top %" PRId32 ": the vocabulary has %" PRId32 " tokens",

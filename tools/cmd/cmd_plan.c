@@ -188,8 +188,7 @@ static int plan_run(const void *options, int32_t n_args, char **args)
     const int32_t format = cli_format_of("plan", formats, "txt", w.o->format, w.o->out);
     if (format < 0)
         return CLI_USAGE;
-    const char *slash = strrchr(path, '/');
-    w.plan.title = slash && slash[1] ? slash + 1 : path;
+    w.plan.title = cli_title_of(path);
     clef_status status = make_plan(&w, path, &err);
     if (status == CLEF_OK)
         status = cli_output(w.o->out, writers[format], &w.plan, &err);

@@ -39,9 +39,8 @@ clef_status cli_trace_begin(cli_trace *t, const char *path, const char *model, c
     const clef_status status = cli_output_check(path, err);
     if (status != CLEF_OK)
         return status;
-    const char *slash = strrchr(model, '/');
     t->path = path;
-    t->title = slash && slash[1] ? slash + 1 : model;
+    t->title = cli_title_of(model);
     t->zero = cli_terminal_seconds();
     t->events = tmpfile();
     if (!t->events)
