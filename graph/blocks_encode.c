@@ -124,7 +124,7 @@ static const float iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
 static const float mxfp4_values[16] = {-12, -8, -6, -4, -3, -2, -1, 0, 0, 1, 2, 3, 4, 6, 8, 12};
 
 /* The value nearest to q, of ascending values. */
-static uint8_t nearest(const float values[16], float q)
+static uint8_t nearest_code(const float values[16], float q)
 {
     int lo = 0, hi = 15;
     while (hi - lo > 1) {
@@ -145,7 +145,7 @@ static fit fit_codes(const float *x, const float values[16], float d, uint8_t co
     const float inverse = inverse_of(d);
     fit f = {0, 0};
     for (int i = 0; i < BLOCK; i++) {
-        codes[i] = nearest(values, x[i] * inverse);
+        codes[i] = nearest_code(values, x[i] * inverse);
         f.xv += x[i] * values[codes[i]];
         f.vv += values[codes[i]] * values[codes[i]];
     }

@@ -26,7 +26,7 @@ static float put_half(uint8_t *to, float d)
 
 /* Clamps q and rounds to even; NaN becomes the least value. Beyond 2^23 a float has no fraction, so the sum
  * rounds. Compilers turn this into vector code, where rintf() would be a call. */
-static inline float held(float q, float least, float most)
+static inline float clamp_round(float q, float least, float most)
 {
     const float over = q > least ? q : least, in = over < most ? over : most;
     return in + 0x1.8p23f - 0x1.8p23f;
@@ -42,7 +42,7 @@ typedef struct line {
 /* Sums are kept in lanes, so that the order of the additions allows vector code. */
 enum { LANES = 8 };
 
-static float total(const float lanes[LANES])
+static float sum_lanes(const float lanes[LANES])
 {
     float sum = 0;
     for (int k = 0; k < LANES; k++)
@@ -55,7 +55,7 @@ static void code_line(const float x[GROUP], float d, float m, float most, float 
 {
     const float inverse = d > 0 ? 1 / d : 0;
     for (int i = 0; i < GROUP; i++)
-        codes[i] = held((x[i] + m) * inverse, 0, most);
+        codes[i] = clamp_round((x[i] + m) * inverse, 0, most);
 }
 
 static float line_error(const float x[GROUP], float d, float m, const float codes[GROUP])
@@ -66,7 +66,7 @@ static float line_error(const float x[GROUP], float d, float m, const float code
             const float e = d * codes[i + k] - m - x[i + k];
             error[k] += e * e;
         }
-    return total(error);
+    return sum_lanes(error);
 }
 
 /* The best line for the codes of l. */
@@ -82,7 +82,7 @@ static line refit(const float x[GROUP], line l, float most)
             xs[k] += x[i + k];
             xq[k] += x[i + k] * c;
         }
-    const float sq = total(q), sqq = total(qq), sx = total(xs), sxq = total(xq),
+    const float sq = sum_lanes(q), sqq = sum_lanes(qq), sx = sum_lanes(xs), sxq = sum_lanes(xq),
                 det = (float)GROUP * sqq - sq * sq;
     line best = l;
     if (det > 0) {
@@ -123,7 +123,8 @@ static line fit_line(const float x[GROUP], float most)
  * error. */
 static void choose_codes(const float x[GROUP], const line *l, float d, float m, float most, uint8_t codes[2])
 {
-    const float at_d = d > 0 ? held(l->d / d, 0, 63) : 0, at_m = m > 0 ? held(l->m / m, 0, 63) : 0;
+    const float at_d = d > 0 ? clamp_round(l->d / d, 0, 63) : 0,
+                at_m = m > 0 ? clamp_round(l->m / m, 0, 63) : 0;
     float best = INFINITY, q[GROUP];
     codes[0] = (uint8_t)at_d;
     codes[1] = (uint8_t)at_m;
@@ -212,7 +213,7 @@ static float fit_scale(const float x[GROUP_6])
         const float inverse = (-32 + 0.1f * (float)t) / most;
         float xq = 0, qq = 0;
         for (int i = 0; i < GROUP_6; i++) {
-            const float q = held(x[i] * inverse, -32, 31);
+            const float q = clamp_round(x[i] * inverse, -32, 31);
             xq += x[i] * q;
             qq += q * q;
         }
@@ -234,11 +235,11 @@ void clef__q6_k_encode(const float *x, uint8_t *block)
     }
     const float d = put_half(block + 208, most / -128), inverse = d != 0 ? 1 / d : 0;
     for (int g = 0; g < N_GROUPS_6; g++) {
-        const float code = held(scales[g] * inverse, -128, 127), dg = d * code,
+        const float code = clamp_round(scales[g] * inverse, -128, 127), dg = d * code,
                     inverse_g = dg != 0 ? 1 / dg : 0;
         block[192 + g] = (uint8_t)(int8_t)code;
         for (int i = 0; i < GROUP_6; i++)
-            q[GROUP_6 * g + i] = (uint8_t)(held(x[GROUP_6 * g + i] * inverse_g, -32, 31) + 32);
+            q[GROUP_6 * g + i] = (uint8_t)(clamp_round(x[GROUP_6 * g + i] * inverse_g, -32, 31) + 32);
     }
     memset(block + 128, 0, 64);
     for (int i = 0; i < BLOCK / 2; i++) {

@@ -41,11 +41,11 @@ static void drop_partial_character(char *text, size_t n)
         text[n - 1 - tail] = '\0';
 }
 
-static clef_status fill(clef_error *err, clef_status status, int32_t cl_code, const char *format,
-                        va_list args) CLEF_PRINTF(4, 0);
+static clef_status fill_error(clef_error *err, clef_status status, int32_t cl_code, const char *format,
+                              va_list args) CLEF_PRINTF(4, 0);
 
-static clef_status fill(clef_error *err, clef_status status, int32_t cl_code, const char *format,
-                        va_list args)
+static clef_status fill_error(clef_error *err, clef_status status, int32_t cl_code, const char *format,
+                              va_list args)
 {
     if (!err)
         return status;
@@ -69,7 +69,7 @@ clef_status clef__fail(clef_error *err, clef_status status, const char *format, 
 {
     va_list args;
     va_start(args, format);
-    fill(err, status, 0, format, args);
+    fill_error(err, status, 0, format, args);
     va_end(args);
     return status;
 }
@@ -78,7 +78,7 @@ clef_status clef__fail_cl(clef_error *err, clef_status status, int32_t cl_code, 
 {
     va_list args;
     va_start(args, format);
-    fill(err, status, cl_code, format, args);
+    fill_error(err, status, cl_code, format, args);
     va_end(args);
     return status;
 }

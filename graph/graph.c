@@ -262,8 +262,8 @@ clef_value *clef_named(clef_value *v, const char *format, ...)
 
 /* ---- leaves ---------------------------------------------------------------------------------- */
 
-static clef_value *leaf(clef_graph *g, clef_value_kind kind, const char *name, clef_dtype dtype,
-                        const clef_shape *shape)
+static clef_value *add_leaf(clef_graph *g, clef_value_kind kind, const char *name, clef_dtype dtype,
+                            const clef_shape *shape)
 {
     static const char *const kinds[] = {"input", "weight", "state", "constant"};
     char text[96];
@@ -303,17 +303,17 @@ static clef_value *leaf(clef_graph *g, clef_value_kind kind, const char *name, c
 
 clef_value *clef_input(clef_graph *g, const char *name, clef_dtype dtype, clef_shape shape)
 {
-    return leaf(g, CLEF_INPUT, name, dtype, &shape);
+    return add_leaf(g, CLEF_INPUT, name, dtype, &shape);
 }
 
 clef_value *clef_weight(clef_graph *g, const char *name, clef_dtype dtype, clef_shape shape)
 {
-    return leaf(g, CLEF_WEIGHT, name, dtype, &shape);
+    return add_leaf(g, CLEF_WEIGHT, name, dtype, &shape);
 }
 
 clef_value *clef_state(clef_graph *g, const char *name, clef_dtype dtype, clef_shape shape)
 {
-    return leaf(g, CLEF_STATE, name, dtype, &shape);
+    return add_leaf(g, CLEF_STATE, name, dtype, &shape);
 }
 
 clef_value *clef_constant(clef_graph *g, const char *name, clef_dtype dtype, clef_shape shape,
@@ -322,7 +322,7 @@ clef_value *clef_constant(clef_graph *g, const char *name, clef_dtype dtype, cle
     if (g && dtype != CLEF_F32 && dtype != CLEF_I32)
         return clef__graph_fail(g, CLEF_E_ARG, "constant %s: %s, expected f32 or i32", name,
                                 clef_dtype_name(dtype));
-    clef_value *v = leaf(g, CLEF_CONSTANT, name, dtype, &shape);
+    clef_value *v = add_leaf(g, CLEF_CONSTANT, name, dtype, &shape);
     if (!v)
         return NULL;
     const size_t n_bytes = (size_t)clef__bytes(v, NULL);

@@ -6,12 +6,12 @@
 #include <string.h>
 
 /* 1 for a value that needs its own memory in the arena. */
-static int owns(const clef_value *v, const unsigned char *apart)
+static int owns_memory(const clef_value *v, const unsigned char *apart)
 {
     return v->op != CLEF_OP_NONE && !clef__ops[v->op]->view && !(apart && apart[v->id]);
 }
 
-static void lifetimes(const clef_graph *g, clef_place *places)
+static void find_lifetimes(const clef_graph *g, clef_place *places)
 {
     for (int32_t i = 0; i < g->n_values; i++) {
         const clef_value *v = g->values[i];
@@ -39,7 +39,7 @@ static const clef_value *reusable_input(const clef_value *n, const clef_place *p
         int others = 0;
         for (int32_t j = 0; j < n->n_in; j++)
             others += j != k && n->in[j] && clef__base(n->in[j]) == base;
-        if (owns(base, apart) && places[base->id].last == n->id && !others &&
+        if (owns_memory(base, apart) && places[base->id].last == n->id && !others &&
             clef__shape_equal(&x->shape, &n->shape) && clef__bytes(base, NULL) == clef__bytes(n, NULL))
             return base;
     }
@@ -116,11 +116,11 @@ clef_status clef__memory_plan(const clef_graph *g, const unsigned char *apart, u
         status = clef__fail(err, CLEF_E_NOMEM, "memory plan: no memory for %d values", g->n_values);
         goto out;
     }
-    lifetimes(g, out->places);
+    find_lifetimes(g, out->places);
     for (int32_t i = 0; i < g->n_values; i++) {
         const clef_value *v = g->values[i];
         clef_place *p = &out->places[i];
-        if (!owns(v, apart))
+        if (!owns_memory(v, apart))
             continue;
         p->bytes = ((uint64_t)clef__bytes(v, NULL) + align - 1) / align * align;
         out->sum_bytes += p->bytes;

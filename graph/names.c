@@ -12,7 +12,7 @@ struct clef__names {
 
 static clef_value removed_mark;
 
-static size_t hash(const char *s)
+static size_t hash_name(const char *s)
 {
     size_t h = 0xcbf29ce484222325u; /* FNV-1a */
     for (; *s; s++)
@@ -44,7 +44,7 @@ void clef__names_destroy(clef__names *names)
 
 static clef_value **slot_of(const clef__names *n, const char *name)
 {
-    for (size_t i = hash(name);; i++) {
+    for (size_t i = hash_name(name);; i++) {
         clef_value **slot = &n->slots[i & (n->n_slots - 1)];
         if (!*slot || (*slot != &removed_mark && strcmp((*slot)->name, name) == 0))
             return slot;
@@ -56,7 +56,7 @@ clef_value *clef__names_find(const clef__names *names, const char *name)
     return *slot_of(names, name);
 }
 
-static int grow(clef__names *n)
+static int grow_table(clef__names *n)
 {
     clef__names bigger = {.n_slots = n->n_slots * 2};
     bigger.slots = calloc(bigger.n_slots, sizeof *bigger.slots);
@@ -74,7 +74,7 @@ static int grow(clef__names *n)
 
 int clef__names_add(clef__names *names, clef_value *value)
 {
-    if (names->n_used * 2 >= names->n_slots && !grow(names))
+    if (names->n_used * 2 >= names->n_slots && !grow_table(names))
         return 0;
     *slot_of(names, value->name) = value;
     names->n_used++;

@@ -46,7 +46,8 @@ static char *temporary_of(const char *path)
     return temporary;
 }
 
-static clef_status replace(const char *name, const char *path, cli_writer write, void *user, clef_error *err)
+static clef_status replace_file(const char *name, const char *path, cli_writer write, void *user,
+                                clef_error *err)
 {
     char *temporary = temporary_of(path);
     if (!temporary)
@@ -70,7 +71,7 @@ clef_status cli_output(const char *path, cli_writer write, void *user, clef_erro
     }
     char *linked = cli_terminal_link_target(path);
     const char *to = linked ? linked : path;
-    const clef_status status = cli_terminal_can_replace(to) ? replace(path, to, write, user, err)
+    const clef_status status = cli_terminal_can_replace(to) ? replace_file(path, to, write, user, err)
                                                             : write_file(path, path, "wb", write, user, err);
     free(linked);
     return status;

@@ -19,19 +19,19 @@ static uint32_t least(uint32_t a, uint32_t b)
 }
 
 /* Positions that the program has room for. */
-static uint32_t positions(uint32_t group)
+static uint32_t positions_of(uint32_t group)
 {
     return group * POSITIONS <= MOST_QUERIES ? POSITIONS : group * 2 <= MOST_QUERIES ? 2 : 1;
 }
 
 int clef__attention_cpu_decode_takes(uint32_t T, uint32_t group, uint32_t E)
 {
-    return T <= positions(group) &&
-           (uint64_t)positions(group) * group * clef__ceil_div(E, 16) <= MOST_VECTORS;
+    return T <= positions_of(group) &&
+           (uint64_t)positions_of(group) * group * clef__ceil_div(E, 16) <= MOST_VECTORS;
 }
 
 /* The number of parts of the keys: 1 if the heads keep the cores busy, or the keys are few. */
-static uint32_t parts(const clef_caps *caps, uint32_t heads, uint32_t keys)
+static uint32_t parts_of(const clef_caps *caps, uint32_t heads, uint32_t keys)
 {
     const uint32_t units = caps->n_units > 1 ? (uint32_t)caps->n_units : 1;
     return heads % units == 0
@@ -44,7 +44,7 @@ static uint64_t parts_bytes(const clef_lowering *lo, const clef_attention_call *
 {
     const attention_args *a = &call->args.a;
     const uint64_t record = 16 + (uint64_t)clef__ceil_div(clef__n(lo, call->v, 0), 16) * 16;
-    return clef__bound_n(lo, call->out, 3) * (uint64_t)a->n[1] * positions(a->group) * splits * record *
+    return clef__bound_n(lo, call->out, 3) * (uint64_t)a->n[1] * positions_of(a->group) * splits * record *
            sizeof(float);
 }
 
@@ -55,12 +55,12 @@ clef_status clef__attention_cpu_decode_launch(clef_lowering *lo, const clef_atte
     attention_args *a = &args.a;
     const uint32_t most_rows = lo->caps->float_width < WIDE ? FEW_ROWS : MOST_ROWS;
     const uint32_t rows = clef__ceil_div(a->group, clef__ceil_div(a->group, most_rows));
-    const uint32_t queries = clef__ceil_div(a->group * positions(a->group), rows) * rows;
+    const uint32_t queries = clef__ceil_div(a->group * positions_of(a->group), rows) * rows;
     const uint32_t heads = a->n[1] / a->group; /* heads of k in all sequences */
     /* The scratch is allocated once, for the largest number of parts that may occur. */
-    const uint32_t most = parts(lo->caps, heads, clef__bound_n(lo, call->k, 1));
+    const uint32_t most = parts_of(lo->caps, heads, clef__bound_n(lo, call->k, 1));
     const uint64_t scratch = most > 1 ? parts_bytes(lo, call, most) : 0;
-    a->splits = parts(lo->caps, heads * a->n[0], a->n[3]);
+    a->splits = parts_of(lo->caps, heads * a->n[0], a->n[3]);
     clef_launch launch = {.source = "attention_cpu_decode",
                           .kernel = "attention_cpu_decode",
                           .defs = {{"ROWS", (int32_t)rows},

@@ -54,7 +54,7 @@ int clef__attention_gpu_flash_takes(const clef_caps *caps, uint32_t D, uint32_t 
 }
 
 /* The number of parts of the keys. */
-static uint32_t parts(const clef_caps *caps, const attention_args *a, uint32_t groups)
+static uint32_t parts_of(const clef_caps *caps, const attention_args *a, uint32_t groups)
 {
     const uint64_t seen =
         (uint64_t)a->window * (a->causal ? 1 : 2) + a->n[2]; /* positions times the width of the window */
@@ -96,7 +96,7 @@ clef_status clef__attention_gpu_flash_launch(clef_lowering *lo, const clef_atten
                                         clef__bound_n(lo, call->out, 2) * clef__ceil_div(D, 4) * 4
                                   : 0;
     const uint64_t record = 4 + 4 * (uint64_t)clef__ceil_div(E, 4);
-    a->splits = parts(lo->caps, a, groups);
+    a->splits = parts_of(lo->caps, a, groups);
     args.parts = (uint32_t)q_floats;
     clef_launch launch = {
         .source = "attention_gpu_flash",

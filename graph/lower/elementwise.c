@@ -21,7 +21,7 @@ view_args clef__dense_view(const args_uint n[4])
     return (view_args){.stride = {n[1] * n[2] * n[3], n[2] * n[3], n[3], 1}};
 }
 
-static int mergeable(const elementwise_args *a, int outer, int inner)
+static int can_join(const elementwise_args *a, int outer, int inner)
 {
     return a->out.stride[outer] == a->out.stride[inner] * a->n[inner] &&
            a->x.stride[outer] == a->x.stride[inner] * a->n[inner] &&
@@ -38,7 +38,7 @@ static void move_dim(elementwise_args *a, int from, int to)
 
 /* Joins dims that are adjacent in all three views, and drops dims of 1, so that rows become as long as
  * possible. */
-static void collapse(elementwise_args *a)
+static void join_dims(elementwise_args *a)
 {
     int to = 3;
     for (int i = 2; i >= 0; i--) {
@@ -46,7 +46,7 @@ static void collapse(elementwise_args *a)
             continue;
         if (a->n[to] == 1)
             move_dim(a, i, to);
-        else if (mergeable(a, i, to))
+        else if (can_join(a, i, to))
             a->n[to] *= a->n[i];
         else
             move_dim(a, i, --to);
@@ -63,7 +63,7 @@ clef_status clef__launch_elementwise(clef_lowering *lo, const clef_elementwise *
                              .b = e->b_view,
                              .p = e->p,
                              .q = e->q};
-    collapse(&args);
+    join_dims(&args);
     const uint32_t wg = clef__fit_local(lo, 256);
     args.span = wg == 1 ? CPU_SPAN : GPU_SPAN;
     args.pieces = clef__ceil_div(args.n[3], args.span);

@@ -20,7 +20,7 @@ static int decodes_to_scratch(const clef_value *n)
 
 /* Splits grouped heads: either a call for each head of b with its group as the batch, or a call for each
  * place in the group with b's heads as the batch. */
-static gemm_batches split(const matmul_args *p)
+static gemm_batches split_batches(const matmul_args *p)
 {
     const uint32_t mn = p->m * p->n, heads = p->n1 / p->group;
     const uint32_t ha = p->a_stride[1], hb = p->b_stride[1];
@@ -51,7 +51,7 @@ static gemm_batches split(const matmul_args *p)
 }
 
 /* The leading dimension of a single row may be any number that is large enough. */
-static uint32_t leading(uint32_t stride, uint32_t rows, uint32_t width)
+static uint32_t leading_dim(uint32_t stride, uint32_t rows, uint32_t width)
 {
     return rows == 1 && stride < width ? width : stride;
 }
@@ -61,7 +61,7 @@ static int clblast_expresses(const clef_lowering *lo, const clef_value *n)
     const clef_matmul_opts *o = (const void *)n->attr;
     const matmul_args p = clef__matmul_args(lo, n);
     const uint32_t b_rows = o->transpose_b ? p.n : p.k, b_width = o->transpose_b ? p.k : p.n;
-    if (leading(p.a_stride[2], p.m, p.k) < p.k || leading(p.b_stride[2], b_rows, b_width) < b_width)
+    if (leading_dim(p.a_stride[2], p.m, p.k) < p.k || leading_dim(p.b_stride[2], b_rows, b_width) < b_width)
         return 0;
     return !decodes_to_scratch(n) || !(p.b_stride[0] || p.b_stride[1]);
 }
@@ -114,7 +114,7 @@ static clef_status clblast_lower(clef_lowering *lo, const clef_value *n, clef_er
     const clef_matmul_opts *o = (const void *)n->attr;
     const int decoded = decodes_to_scratch(n);
     matmul_args p = clef__matmul_args(lo, n);
-    const gemm_batches s = split(&p);
+    const gemm_batches s = split_batches(&p);
     const uint32_t b_rows = o->transpose_b ? p.n : p.k, b_width = o->transpose_b ? p.k : p.n;
     clef_status status = decoded ? decode_b(lo, n->in[1], &p, b_rows, b_width, err) : CLEF_OK;
     if (!status && n->in[2])
@@ -129,8 +129,8 @@ static clef_status clblast_lower(clef_lowering *lo, const clef_value *n, clef_er
                                      .a_offset = p.a + i0 * s.a[0] + i1 * s.a[1],
                                      .b_offset = p.b + i0 * s.b[0] + i1 * s.b[1],
                                      .c_offset = i0 * s.c[0] + i1 * s.c[1],
-                                     .a_ld = leading(p.a_stride[2], p.m, p.k),
-                                     .b_ld = leading(p.b_stride[2], b_rows, b_width),
+                                     .a_ld = leading_dim(p.a_stride[2], p.m, p.k),
+                                     .b_ld = leading_dim(p.b_stride[2], b_rows, b_width),
                                      .c_ld = p.n,
                                      .a_stride = s.a_stride,
                                      .b_stride = s.b_stride,

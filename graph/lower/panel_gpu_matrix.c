@@ -67,7 +67,7 @@ static uint64_t local_bytes(const clef_caps *caps, clef_x_form x, uint32_t tiles
     return ((uint64_t)tiles + tokens) * 16 * words * 4 + group_of(caps, tiles, tokens) * plain;
 }
 
-static int serves(const clef_caps *caps, clef_x_form x, uint32_t tiles, uint32_t tokens)
+static int can_lower(const clef_caps *caps, clef_x_form x, uint32_t tiles, uint32_t tokens)
 {
     return clef__group_most(caps) >= group_of(caps, tiles, tokens) &&
            caps->local_bytes >= local_bytes(caps, x, tiles, tokens);
@@ -77,7 +77,7 @@ int clef__matrix_multiplies(const clef_caps *caps, int32_t type)
 {
     const clef_x_form x =
         type == CLEF_MATRIX_BYTES ? CLEF_X_BYTES : CLEF_X_HALVES; /* the form that needs most local memory */
-    return caps->matrix && (caps->matrix_types & type) && serves(caps, x, SMALL_TILES, MANY_TOKENS);
+    return caps->matrix && (caps->matrix_types & type) && can_lower(caps, x, SMALL_TILES, MANY_TOKENS);
 }
 
 /* The form in which the unit multiplies the node's x; CLEF_X_FLOATS: it cannot. */
@@ -113,7 +113,7 @@ static clef_status lower_products(clef_lowering *lo, const clef_value *n, clef_x
                    tokens = args.m <= FEW_TOKENS * 16 ? FEW_TOKENS : MANY_TOKENS,
                    blocks = clef__ceil_div(args.m, tokens * 16);
     uint32_t tiles = LARGE_TILES;
-    if (blocks * clef__ceil_div(all, tiles) < wanted * GROUPS_PER_UNIT || !serves(caps, x, tiles, tokens))
+    if (blocks * clef__ceil_div(all, tiles) < wanted * GROUPS_PER_UNIT || !can_lower(caps, x, tiles, tokens))
         tiles = SMALL_TILES;
     return clef__launch(lo,
                         &(clef_launch){.source = "panel_gpu_gemm_mma",

@@ -19,7 +19,7 @@ static int is_wide(const clef_caps *caps)
 }
 
 /* The rows that are computed for m, including those beyond the last, and a little for each tile. */
-static uint32_t cost(uint32_t m, uint32_t rows)
+static uint32_t rows_cost(uint32_t m, uint32_t rows)
 {
     return clef__ceil_div(m, rows) * (rows + 1);
 }
@@ -28,7 +28,8 @@ static uint32_t rows_of_tile(const clef_caps *caps, uint32_t m)
 {
     if (!is_wide(caps))
         return SMALL_ROWS;
-    return m <= MEDIUM_MOST && cost(m, MEDIUM_ROWS) < cost(m, LARGE_ROWS) ? MEDIUM_ROWS : LARGE_ROWS;
+    return m <= MEDIUM_MOST && rows_cost(m, MEDIUM_ROWS) < rows_cost(m, LARGE_ROWS) ? MEDIUM_ROWS
+                                                                                    : LARGE_ROWS;
 }
 
 clef_tile clef__tile_of(const clef_caps *caps, uint32_t m, uint32_t pairs, uint32_t batches)

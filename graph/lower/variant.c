@@ -118,7 +118,7 @@ static int32_t find_row(const char *op, size_t op_bytes, const char *name, size_
     return -1;
 }
 
-static clef_status unknown(const char *text, size_t n, clef_error *err)
+static clef_status fail_unknown(const char *text, size_t n, clef_error *err)
 {
     char all[800] = "";
     size_t used = 0;
@@ -138,7 +138,7 @@ clef_status clef__variants_force(const char *text, const clef_variant *forced[CL
         const size_t n = strcspn(text, ","), op_bytes = strcspn(text, "=,");
         const int32_t i = op_bytes < n ? find_row(text, op_bytes, text + op_bytes + 1, n - op_bytes - 1) : -1;
         if (i < 0)
-            return unknown(text, n, err);
+            return fail_unknown(text, n, err);
         forced[rows[i].op] = rows[i].variant;
         text += n + (text[n] == ',');
     }

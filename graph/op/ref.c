@@ -3,31 +3,32 @@
 
 #include <stdlib.h>
 
-static int64_t elements(const clef_ref_tensor *t)
+static int64_t count_elements(const clef_ref_tensor *t)
 {
     return t->n[0] * t->n[1] * t->n[2] * t->n[3];
 }
 
-static clef_status allocate(const clef_value *v, const int64_t *symbols, clef_ref_tensor *t, clef_error *err)
+static clef_status allocate_tensor(const clef_value *v, const int64_t *symbols, clef_ref_tensor *t,
+                                   clef_error *err)
 {
     for (int32_t i = 0; i < CLEF_MAX_DIMS; i++)
         t->n[CLEF_MAX_DIMS - 1 - i] = clef__dim_at(v->graph, clef__dim_right(&v->shape, i), symbols);
-    t->x = calloc((size_t)elements(t), sizeof *t->x);
+    t->x = calloc((size_t)count_elements(t), sizeof *t->x);
     return t->x ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "%s: no memory for its reference", v->name);
 }
 
 static void take_constant(const clef_value *v, clef_ref_tensor *t)
 {
-    for (int64_t i = 0; i < elements(t); i++)
+    for (int64_t i = 0; i < count_elements(t); i++)
         t->x[i] = v->dtype == CLEF_F32 ? (double)((const float *)v->data)[i]
                                        : (double)((const int32_t *)v->data)[i];
 }
 
-static clef_status evaluate(const clef_value *v, const int64_t *symbols, clef_ref_source leaves, void *user,
-                            clef_ref_tensor *results, clef_error *err)
+static clef_status evaluate_node(const clef_value *v, const int64_t *symbols, clef_ref_source leaves,
+                                 void *user, clef_ref_tensor *results, clef_error *err)
 {
     clef_ref_tensor in[CLEF_MAX_INPUTS] = {0}, *out = &results[v->id];
-    const clef_status s = allocate(v, symbols, out, err);
+    const clef_status s = allocate_tensor(v, symbols, out, err);
     if (s)
         return s;
     if (v->kind == CLEF_CONSTANT) {
@@ -35,7 +36,7 @@ static clef_status evaluate(const clef_value *v, const int64_t *symbols, clef_re
         return CLEF_OK;
     }
     if (v->op == CLEF_OP_NONE)
-        return leaves(user, v, out->x, elements(out), err);
+        return leaves(user, v, out->x, count_elements(out), err);
     for (int32_t i = 0; i < v->n_in; i++)
         if (v->in[i])
             in[i] = results[v->in[i]->id];
@@ -48,7 +49,7 @@ clef_status clef__ref_eval(const clef_graph *g, const int64_t *symbols, clef_ref
 {
     clef_status s = CLEF_OK;
     for (int32_t i = 0; i < g->n_values && !s; i++)
-        s = evaluate(g->values[i], symbols, leaves, user, results, err);
+        s = evaluate_node(g->values[i], symbols, leaves, user, results, err);
     return s;
 }
 

@@ -76,7 +76,7 @@ static void find_places(clef_cut *cut, int32_t *first, int32_t *last)
 }
 
 /* Counts weights and states for the layer that uses them first. */
-static void weigh(clef_cut *cut, unsigned char *seen)
+static void weigh_layers(clef_cut *cut, unsigned char *seen)
 {
     const clef_graph *g = cut->graph;
     int32_t now = 0;
@@ -108,7 +108,7 @@ clef_status clef__cut_init(clef_cut *cut, const clef_graph *g, clef_error *err)
     if (cut->layer && cut->stage && cut->may_begin && cut->bytes && names && range && seen) {
         find_layers(cut, names);
         find_places(cut, range, range + n);
-        weigh(cut, seen);
+        weigh_layers(cut, seen);
     } else {
         s = clef__fail(err, CLEF_E_NOMEM, "no memory to split a graph of %" PRId32 " values", g->n_values);
     }

@@ -94,7 +94,7 @@ static void enter_scope_of(clef_graph *g, const clef_value *v)
 }
 
 /* Gives v's uses to its replacement, and also its name if that was chosen. */
-static int replace(clef_graph *g, clef_value *v, clef_value *by)
+static int replace_value(clef_graph *g, clef_value *v, clef_value *by)
 {
     v->forward = by;
     by->n_uses += v->n_uses;
@@ -128,7 +128,7 @@ clef_status clef__rewrite(clef_graph *g, clef_visit visit, const void *user, cle
         if (now == v)
             clef__graph_append(g, v);
         else if (now)
-            replace(g, v, now);
+            replace_value(g, v, now);
     }
     free(old);
     return clef_graph_error(g, err);

@@ -8,7 +8,7 @@
 
 enum { MAX_FOLDED = 1 << 20 }; /* most elements: larger results cost more memory than the launch saves */
 
-static int foldable(const clef_value *n)
+static int can_fold(const clef_value *n)
 {
     if (n->n_in == 0 || clef__has_effect(n) || (n->dtype != CLEF_F32 && n->dtype != CLEF_I32))
         return 0;
@@ -27,7 +27,7 @@ static void dims_of(const clef_value *v, clef_ref_tensor *t)
         t->n[CLEF_MAX_DIMS - 1 - i] = clef__dim_right(&v->shape, i).n;
 }
 
-static int load(const clef_value *v, clef_ref_tensor *t)
+static int load_tensor(const clef_value *v, clef_ref_tensor *t)
 {
     const int64_t n = clef__elements(v, NULL);
     dims_of(v, t);
@@ -48,7 +48,7 @@ static clef_value *fold_constant(clef_value *n)
     clef_value *c = NULL;
     int ok = 1;
     for (int32_t i = 0; i < n->n_in && ok; i++)
-        ok = !n->in[i] || load(n->in[i], &in[i]);
+        ok = !n->in[i] || load_tensor(n->in[i], &in[i]);
     dims_of(n, &out);
     out.x = malloc((size_t)n_out * sizeof *out.x);
     uint32_t *data = malloc((size_t)n_out * sizeof *data);
@@ -118,7 +118,7 @@ static int is_identity(const clef_value *n)
 static clef_value *fold_node(clef_value *n)
 {
     clef_value *x = n->n_in ? n->in[0] : NULL;
-    if (foldable(n))
+    if (can_fold(n))
         return fold_constant(n);
     if (n->op == CLEF_OP_reshape)
         return fold_reshape(n);
@@ -129,7 +129,7 @@ static clef_value *fold_node(clef_value *n)
     return is_identity(n) && clef__stands_for(x, n) && !clef__is_output(n) ? x : n;
 }
 
-static clef_value *fold(clef_value *v, const void *user)
+static clef_value *fold_value(clef_value *v, const void *user)
 {
     (void)user;
     if (v->op == CLEF_OP_NONE)
@@ -141,5 +141,5 @@ static clef_value *fold(clef_value *v, const void *user)
 
 clef_status clef__pass_fold(clef_graph *g, clef_error *err)
 {
-    return clef__rewrite(g, fold, NULL, err);
+    return clef__rewrite(g, fold_value, NULL, err);
 }

@@ -86,7 +86,7 @@ static clef_value *fuse_swiglu(clef_value *n)
 static clef_value *(*const fusions[CLEF_N_OPS])(clef_value *) = {
     [CLEF_OP_matmul] = fuse_attention, [CLEF_OP_add] = fuse_bias, [CLEF_OP_mul] = fuse_swiglu};
 
-static clef_value *fuse(clef_value *v, const void *user)
+static clef_value *fuse_value(clef_value *v, const void *user)
 {
     (void)user;
     return v->op != CLEF_OP_NONE && fusions[v->op] ? fusions[v->op](v) : v;
@@ -94,7 +94,7 @@ static clef_value *fuse(clef_value *v, const void *user)
 
 clef_status clef__pass_fuse(clef_graph *g, clef_error *err)
 {
-    clef_status s = clef__rewrite(g, fuse, NULL, err);
+    clef_status s = clef__rewrite(g, fuse_value, NULL, err);
     if (!s) /* attention ends with a permute, which cancels the one after it */
         s = clef__pass_fold(g, err);
     if (!s)

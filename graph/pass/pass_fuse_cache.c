@@ -50,7 +50,7 @@ typedef struct matches {
     unsigned char *gone;
 } matches;
 
-static void match(const clef_value *a, matches *m)
+static void match_attention(const clef_value *a, matches *m)
 {
     if (a->op != CLEF_OP_attention || a->in[5] || !swaps_heads(a->in[0]) || !in_no_state(a->in[0]) ||
         !in_no_state(a->in[3]) || !in_no_state(a->in[4]))
@@ -130,7 +130,7 @@ clef_status clef__fuse_cache(clef_graph *g, clef_error *err)
     }
     clef__count_uses(g);
     for (size_t i = 0; i < n; i++)
-        match(g->values[i], &m);
+        match_attention(g->values[i], &m);
     s = clef__rewrite(g, fuse_cache, &m, err);
 out:
     free(m.writes);

@@ -6,7 +6,7 @@
 #include "graph/pass/pass.h"
 #include "graph/text/text.h"
 
-static int same(const clef_value *a, const clef_value *b)
+static int are_equal(const clef_value *a, const clef_value *b)
 {
     if (a->op != b->op || a->kind != b->kind || a->dtype != b->dtype ||
         !clef__shape_equal(&a->shape, &b->shape) || a->n_in != b->n_in)
@@ -16,7 +16,7 @@ static int same(const clef_value *a, const clef_value *b)
     return memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) == 0 && clef__attrs_equal(a, b);
 }
 
-static int mergeable(const clef_value *v)
+static int can_merge(const clef_value *v)
 {
     if (v->kind == CLEF_CONSTANT)
         return 1;
@@ -29,20 +29,20 @@ static int mergeable(const clef_value *v)
 }
 
 /* Equal nodes share their first input, so only the nodes after that input are compared; constants are few. */
-static clef_value *merge(clef_value *v, const void *user)
+static clef_value *merge_value(clef_value *v, const void *user)
 {
     (void)user;
     const clef_graph *g = v->graph;
-    if (!mergeable(v))
+    if (!can_merge(v))
         return v;
     const int32_t from = v->n_in && v->in[0] ? v->in[0]->id : 0;
     for (int32_t i = from; i < g->n_values; i++)
-        if (mergeable(g->values[i]) && same(g->values[i], v))
+        if (can_merge(g->values[i]) && are_equal(g->values[i], v))
             return g->values[i];
     return v;
 }
 
 clef_status clef__pass_merge(clef_graph *g, clef_error *err)
 {
-    return clef__rewrite(g, merge, NULL, err);
+    return clef__rewrite(g, merge_value, NULL, err);
 }

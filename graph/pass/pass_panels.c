@@ -78,7 +78,7 @@ static int can_merge(const clef_value *a, const clef_value *b)
 }
 
 /* Joins weights and biases of n products. Biases are joined when the plan is made. */
-static clef_value *join(clef_value *const *products, int32_t n, int interleave, clef_value **bias)
+static clef_value *join_products(clef_value *const *products, int32_t n, int interleave, clef_value **bias)
 {
     clef_value *weights[MAX_MERGED];
     clef_pack_opts pack = *(const clef_pack_opts *)(const void *)products[0]->in[PANEL_PACKED]->attr;
@@ -107,7 +107,7 @@ static clef_value *gate_product(clef_value *n, uint64_t max_alloc_bytes)
         return n;
     clef_panel_matmul_opts opts = *opts_of(gate);
     opts.act = CLEF_PANEL_SWIGLU;
-    clef_value *packed = join((clef_value *[]){gate, up}, 2, 1, &bias);
+    clef_value *packed = join_products((clef_value *[]){gate, up}, 2, 1, &bias);
     return clef__panel_matmul(n->graph, gate->in[PANEL_X], packed, &(clef_panel_inputs){.bias = bias}, &opts);
 }
 
@@ -249,7 +249,7 @@ static clef_value *whole_as_heads(const merge_candidate *head)
         opts.n += opts_of(i->product)->n;
         set[n++] = i->product;
     }
-    clef_value *packed = join(set, n, 0, &bias);
+    clef_value *packed = join_products(set, n, 0, &bias);
     clef_value *y = clef__panel_matmul(head->product->graph, set[0]->in[PANEL_X], packed,
                                        &(clef_panel_inputs){.bias = bias}, &opts);
     if (!y || !name_whole(head, y))

@@ -116,7 +116,7 @@ static clef_value *split_gather(clef_value *n, int64_t rows)
     return all;
 }
 
-static clef_value *split(clef_value *n, const void *user)
+static clef_value *split_value(clef_value *n, const void *user)
 {
     const uint64_t most = *(const uint64_t *)user;
     if (n->op == CLEF_OP_matmul) {
@@ -139,6 +139,6 @@ clef_status clef__pass_split(clef_graph *g, uint64_t max_alloc_bytes, clef_error
                   (uint64_t)clef__bytes(g->values[i], NULL) > max_alloc_bytes / 2;
     if (!needed) /* panels are at most twice as large */
         return CLEF_OK;
-    const clef_status s = clef__rewrite(g, split, &max_alloc_bytes, err);
+    const clef_status s = clef__rewrite(g, split_value, &max_alloc_bytes, err);
     return s ? s : clef__pass_drop(g, err);
 }

@@ -67,7 +67,7 @@ static int same_value(const diff *d, const clef_value *a, const clef_value *b)
            (!a->data || memcmp(a->data, b->data, (size_t)clef__bytes(a, NULL)) == 0);
 }
 
-static void pair(diff *d, const clef_value *a, const clef_value *b, int differs)
+static void pair_values(diff *d, const clef_value *a, const clef_value *b, int differs)
 {
     d->of_b[b->id] = a;
     d->taken[a->id] = 1;
@@ -75,22 +75,22 @@ static void pair(diff *d, const clef_value *a, const clef_value *b, int differs)
 }
 
 /* The value of a that b's is: the one of its name before any other. */
-static void find(diff *d, const clef_value *b)
+static void find_value(diff *d, const clef_value *b)
 {
     const clef_value *named = clef__names_find(d->a->names, b->name);
     if (named && d->taken[named->id])
         named = NULL;
     if (named && same_value(d, named, b)) {
-        pair(d, named, b, 0);
+        pair_values(d, named, b, 0);
         return;
     }
     for (int32_t i = 0; b->op != CLEF_OP_NONE && i < d->a->n_values; i++)
         if (!d->taken[i] && same_value(d, d->a->values[i], b)) {
-            pair(d, d->a->values[i], b, 0);
+            pair_values(d, d->a->values[i], b, 0);
             return;
         }
     if (named)
-        pair(d, named, b, 1);
+        pair_values(d, named, b, 1);
 }
 
 static void write_mark(const diff *d, const char *mark, const clef_value *v)
@@ -202,7 +202,7 @@ clef_status clef_graph_write_diff(const clef_graph *a, const clef_graph *b, FILE
                             b->n_values);
     } else {
         for (int32_t i = 0; i < b->n_values; i++)
-            find(&d, b->values[i]);
+            find_value(&d, b->values[i]);
         report_symbols(&d);
         report_values(&d);
         report_outputs(&d);

@@ -64,9 +64,9 @@ static const attention_names self_names = {"attn.scores", "attention", "attn.hea
 static const attention_names cross_names = {"cross.scores", "cross_attention", "cross.heads"};
 
 /* softmax(scale q k^T) v for q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], as [B, T, H, E]. */
-static clef_value *attend(clef_builder *b, clef_value *q, clef_value *k, clef_value *v, clef_value *mask,
-                          clef_value *pos, clef_value *sinks, clef_softmax_opts opts,
-                          const attention_names *names)
+static clef_value *attend_heads(clef_builder *b, clef_value *q, clef_value *k, clef_value *v,
+                                clef_value *mask, clef_value *pos, clef_value *sinks, clef_softmax_opts opts,
+                                const attention_names *names)
 {
     clef_graph *g = b->g;
     const clef_hparams *hp = b->hp;
@@ -109,7 +109,7 @@ clef_value *clef__shared_attention(clef_builder *b, clef_value *q)
     const int64_t H = q->shape.dim[2].n, E = v->shape.dim[3].n;
     const clef_softmax_opts opts = {.causal = b->causal, .window = slides ? b->hp->sliding_window : 0};
     clef_value *sinks = clef__role_weight_optional(b, CLEF_W_ATTN_SINKS, clef__bare_suffix(b));
-    clef_value *x = attend(b, heads_first(b, q), k, v, joint_mask(b), b->pos, sinks, opts, &self_names);
+    clef_value *x = attend_heads(b, heads_first(b, q), k, v, joint_mask(b), b->pos, sinks, opts, &self_names);
     return clef_reshape(b->g, x, clef_shape_3(b->B, b->T, clef_n(H * E)));
 }
 
@@ -149,7 +149,7 @@ clef_value *clef__cross_attention(clef_builder *b, clef_value *x)
     /* If the source is an input, all sequences share it: they become the queries of one attention. */
     const clef_dim B = b->memory ? b->B : clef_n(1), T = b->memory ? b->T : b->B;
     q = heads_first(b, clef_reshape(b->g, q, clef_shape_4(B, T, clef_n(H), clef_n(D))));
-    x = attend(b, q, k, v, b->memory_mask, NULL, NULL, (clef_softmax_opts){0}, &cross_names);
+    x = attend_heads(b, q, k, v, b->memory_mask, NULL, NULL, (clef_softmax_opts){0}, &cross_names);
     x = clef_reshape(b->g, x, clef_shape_3(b->B, b->T, clef_n(H * D)));
     return clef__linear(b, x, CLEF_W_CROSS_OUT, H * D, d);
 }

@@ -46,7 +46,7 @@ clef_value *clef__role_weight(clef_builder *b, clef_role role, const char *suffi
 }
 
 /* Fails if the shape of w differs from what the hyperparameters imply. */
-static clef_value *shaped(clef_builder *b, clef_value *w, clef_shape wanted)
+static clef_value *check_shape(clef_builder *b, clef_value *w, clef_shape wanted)
 {
     char a[96], c[96];
     if (!w || clef__shape_equal(&w->shape, &wanted))
@@ -58,7 +58,7 @@ static clef_value *shaped(clef_builder *b, clef_value *w, clef_shape wanted)
 
 clef_value *clef__role_weight_shaped(clef_builder *b, clef_role role, const char *suffix, clef_shape wanted)
 {
-    return shaped(b, clef__role_weight(b, role, suffix), wanted);
+    return check_shape(b, clef__role_weight(b, role, suffix), wanted);
 }
 
 const char *clef__bare_suffix(const clef_builder *b)
@@ -92,8 +92,8 @@ static int32_t embedding_width(const clef_builder *b)
 
 static clef_value *embedding_matrix(clef_builder *b)
 {
-    return shaped(b, clef__role_weight(b, CLEF_W_EMBED, "weight"),
-                  clef_shape_2(clef_n(b->hp->n_vocab), clef_n(embedding_width(b))));
+    return check_shape(b, clef__role_weight(b, CLEF_W_EMBED, "weight"),
+                       clef_shape_2(clef_n(b->hp->n_vocab), clef_n(embedding_width(b))));
 }
 
 clef_value *clef__embed(clef_builder *b)
@@ -107,11 +107,11 @@ clef_value *clef__linear(clef_builder *b, clef_value *x, clef_role role, int32_t
 {
     const int in_out = b->arch->hf_conv1d && !b->model->is_gguf;
     const clef_dim in = clef_n(n_in), out = clef_n(n_out);
-    clef_value *w = shaped(b, clef__role_weight(b, role, "weight"),
-                           in_out ? clef_shape_2(in, out) : clef_shape_2(out, in));
+    clef_value *w = check_shape(b, clef__role_weight(b, role, "weight"),
+                                in_out ? clef_shape_2(in, out) : clef_shape_2(out, in));
     clef_value *y = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = !in_out});
     clef_value *bias = clef__role_weight_optional(b, role, "bias");
-    return name_by_role(b, bias ? clef_add(b->g, y, shaped(b, bias, clef_shape_1(out))) : y, role);
+    return name_by_role(b, bias ? clef_add(b->g, y, check_shape(b, bias, clef_shape_1(out))) : y, role);
 }
 
 static clef_value *layer_norm(clef_builder *b, clef_value *x, clef_role role)
@@ -217,12 +217,12 @@ clef_value *clef__lm_head(clef_builder *b, clef_value *x)
     if (b->no_head)
         return x;
     clef_value *w = hp->tied_embeddings ? embedding_matrix(b)
-                                        : shaped(b, clef__role_weight(b, CLEF_W_OUT, "weight"),
-                                                 clef_shape_2(clef_n(hp->n_vocab), clef_n(hp->d_model)));
+                                        : check_shape(b, clef__role_weight(b, CLEF_W_OUT, "weight"),
+                                                      clef_shape_2(clef_n(hp->n_vocab), clef_n(hp->d_model)));
     x = clef_matmul(b->g, x, w, NULL, &(clef_matmul_opts){.transpose_b = 1, .alpha = hp->logit_scale});
     clef_value *bias = clef__role_weight_optional(b, CLEF_W_OUT, "bias");
     if (bias)
-        x = clef_add(b->g, x, shaped(b, bias, clef_shape_1(clef_n(hp->n_vocab))));
+        x = clef_add(b->g, x, check_shape(b, bias, clef_shape_1(clef_n(hp->n_vocab))));
     bias = clef__role_weight_optional(b, CLEF_W_LOGITS_BIAS, "");
     if (bias)
         x = clef_add(b->g, x, clef_reshape(b->g, bias, clef_shape_1(clef_n(hp->n_vocab))));

@@ -30,7 +30,7 @@ clef_value *clef__learned_positions(clef_builder *b)
 }
 
 /* The table [n_context, d], made once for both stacks. */
-static clef_value *sinusoids(clef_builder *b, int32_t offset)
+static clef_value *sinusoid_table(clef_builder *b, int32_t offset)
 {
     const int32_t n = b->n_context, d = b->hp->d_model, half = d / 2;
     float *table = malloc((size_t)n * (size_t)d * sizeof *table);
@@ -51,7 +51,7 @@ static clef_value *sinusoids(clef_builder *b, int32_t offset)
 clef_value *clef__sinusoidal_positions(clef_builder *b, int32_t offset)
 {
     if (!b->sinusoids)
-        b->sinusoids = sinusoids(b, offset);
+        b->sinusoids = sinusoid_table(b, offset);
     clef_value *x =
         b->pos ? clef_gather(b->g, b->sinusoids,
                              clef_positions(b->g, b->pos, &(clef_positions_opts){.length = b->T}), NULL)

@@ -9,7 +9,7 @@
 
 /* The bucket of a key `distance` positions before the query. Half of the buckets have one distance each, the
  * others ranges that grow logarithmically up to max_distance. Computed in float, as in training. */
-static int32_t bucket(int32_t distance, int32_t n_buckets, int32_t max_distance, int bidirectional)
+static int32_t bucket_of(int32_t distance, int32_t n_buckets, int32_t max_distance, int bidirectional)
 {
     int32_t first = 0;
     if (bidirectional) {
@@ -39,7 +39,7 @@ void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional)
         return;
     }
     for (int32_t i = 0; i < n; i++)
-        buckets[i] = bucket(i - far, hp->n_buckets, hp->max_distance, bidirectional);
+        buckets[i] = bucket_of(i - far, hp->n_buckets, hp->max_distance, bidirectional);
     clef_value *of_distance =
         clef_constant(b->g, bidirectional ? "relative.buckets" : "relative.buckets_before", CLEF_I32,
                       clef_shape_1(clef_n(n)), buckets);

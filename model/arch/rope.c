@@ -118,7 +118,7 @@ static const float *longrope_factors(clef_builder *b, const clef_rope_params *r,
 }
 
 /* The frequencies as a constant, made at first use. sliding: for layers with the window. */
-static clef_value *frequencies(clef_builder *b, const clef_rope_params *r, int sliding)
+static clef_value *frequencies_of(clef_builder *b, const clef_rope_params *r, int sliding)
 {
     float freqs[MAX_FREQS], listed[MAX_FREQS];
     const float *factors = NULL;
@@ -163,7 +163,7 @@ clef_value *clef__layer_rope(clef_builder *b, clef_value *x, const char *name)
     if (is_without) /* only the order of the dims changes */
         x = clef_rope(b->g, x, no_rotation(b, r), NULL, &(clef_rope_opts){.pairing = r->pairing});
     else
-        x = clef_rope(b->g, x, frequencies(b, r, sliding), b->pos,
+        x = clef_rope(b->g, x, frequencies_of(b, r, sliding), b->pos,
                       &(clef_rope_opts){.pairing = r->pairing, .scale = clef__rope_attention_factor(r)});
     return clef__name_value(b, x, name);
 }

@@ -27,7 +27,7 @@ typedef struct cursor {
 } cursor;
 
 /* How much of a string of n bytes a message shows. */
-static int shown(size_t n)
+static int shown_bytes(size_t n)
 {
     return n < 80 ? (int)n : 80;
 }
@@ -43,7 +43,7 @@ size_t clef__gguf_type_bytes(clef_gguf_type type)
 }
 
 /* `n` bytes at the cursor, NULL when fewer remain. */
-static const unsigned char *take(cursor *c, uint64_t n, const char *what)
+static const unsigned char *take_bytes(cursor *c, uint64_t n, const char *what)
 {
     if (c->status != CLEF_OK)
         return NULL;
@@ -60,7 +60,7 @@ static const unsigned char *take(cursor *c, uint64_t n, const char *what)
 
 static uint32_t take_u32(cursor *c, const char *what)
 {
-    const unsigned char *p = take(c, 4, what);
+    const unsigned char *p = take_bytes(c, 4, what);
     return p ? (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24 : 0;
 }
 
@@ -73,7 +73,7 @@ static uint64_t take_u64(cursor *c, const char *what)
 static clef_gguf_string take_string(cursor *c, const char *what)
 {
     const uint64_t n = take_u64(c, what);
-    const unsigned char *text = take(c, n, what);
+    const unsigned char *text = take_bytes(c, n, what);
     return text ? (clef_gguf_string){.text = (const char *)text, .n_bytes = (size_t)n}
                 : (clef_gguf_string){0};
 }
@@ -88,7 +88,7 @@ static void check_count(cursor *c, uint64_t count, uint64_t min_bytes, const cha
                        c->name, c->at, count, what, min_bytes, c->n - c->at);
 }
 
-static void *allocate(cursor *c, uint64_t count, size_t item_bytes)
+static void *allocate_table(cursor *c, uint64_t count, size_t item_bytes)
 {
     if (c->status != CLEF_OK)
         return NULL;
@@ -108,7 +108,7 @@ static clef_gguf_type take_type(cursor *c, const clef_gguf_string *key)
     if (c->status == CLEF_OK && type >= CLEF_GGUF_N_TYPES) {
         c->status = clef__fail(c->err, CLEF_E_FORMAT,
                                "%s: offset %zu: %.*s has value type %" PRIu32 ", expected 0 to %d", c->name,
-                               at, shown(key->n_bytes), key->text, type, CLEF_GGUF_N_TYPES - 1);
+                               at, shown_bytes(key->n_bytes), key->text, type, CLEF_GGUF_N_TYPES - 1);
         return CLEF_GGUF_U8;
     }
     return (clef_gguf_type)type;
@@ -117,7 +117,7 @@ static clef_gguf_type take_type(cursor *c, const clef_gguf_string *key)
 static void take_strings(cursor *c, clef_gguf_entry *e)
 {
     check_count(c, e->n, 8, "strings");
-    e->strings = allocate(c, e->n, sizeof *e->strings);
+    e->strings = allocate_table(c, e->n, sizeof *e->strings);
     for (uint64_t i = 0; c->status == CLEF_OK && i < e->n; i++)
         e->strings[i] = take_string(c, "a string");
 }
@@ -129,13 +129,13 @@ static void take_numbers(cursor *c, clef_gguf_entry *e)
         check_count(c, e->n, item, "array items");
     if (c->status != CLEF_OK)
         return;
-    const unsigned char *p = take(c, e->n * item, "a value");
+    const unsigned char *p = take_bytes(c, e->n * item, "a value");
     e->data = p;
     for (uint64_t i = 0; p && e->type == CLEF_GGUF_BOOL && i < e->n; i++)
         if (p[i] > 1) {
             c->status =
                 clef__fail(c->err, CLEF_E_FORMAT, "%s: offset %zu: %.*s is the bool %d, expected 0 or 1",
-                           c->name, at, shown(e->key.n_bytes), e->key.text, p[i]);
+                           c->name, at, shown_bytes(e->key.n_bytes), e->key.text, p[i]);
             return;
         }
 }
@@ -160,7 +160,7 @@ static void take_entry(cursor *c, clef_gguf_entry *e)
         e->n = take_u64(c, "an array's length");
         if (c->status == CLEF_OK && e->type == CLEF_GGUF_ARRAY)
             c->status = clef__fail(c->err, CLEF_E_UNSUPPORTED, "%s: offset %zu: %.*s is an array of arrays",
-                                   c->name, at, shown(e->key.n_bytes), e->key.text);
+                                   c->name, at, shown_bytes(e->key.n_bytes), e->key.text);
     }
     if (c->status != CLEF_OK)
         return;
@@ -180,7 +180,7 @@ static int by_key(const void *a, const void *b)
 
 static void check_keys_differ(cursor *c, const clef_gguf *g)
 {
-    clef_gguf_string *keys = allocate(c, g->n_entries, sizeof *keys);
+    clef_gguf_string *keys = allocate_table(c, g->n_entries, sizeof *keys);
     if (!keys)
         return;
     for (uint64_t i = 0; i < g->n_entries; i++)
@@ -189,14 +189,14 @@ static void check_keys_differ(cursor *c, const clef_gguf *g)
     for (uint64_t i = 1; c->status == CLEF_OK && i < g->n_entries; i++)
         if (by_key(&keys[i - 1], &keys[i]) == 0)
             c->status = clef__fail(c->err, CLEF_E_FORMAT, "%s: key %.*s occurs twice", c->name,
-                                   shown(keys[i].n_bytes), keys[i].text);
+                                   shown_bytes(keys[i].n_bytes), keys[i].text);
     free(keys);
 }
 
 static void take_entries(cursor *c, clef_gguf *g, uint64_t n)
 {
     check_count(c, n, MIN_ENTRY_BYTES, "keys");
-    g->entries = allocate(c, n, sizeof *g->entries);
+    g->entries = allocate_table(c, n, sizeof *g->entries);
     for (uint64_t i = 0; c->status == CLEF_OK && i < n; i++) {
         g->n_entries = i + 1; /* so that close() frees a half-read one */
         take_entry(c, &g->entries[i]);
@@ -281,7 +281,7 @@ static void take_tensor(cursor *c, clef_tensor_info *t, char **name, uint64_t *o
             c->err, CLEF_E_FORMAT,
             "%s: offset %zu: tensor name of %zu bytes, expected 1 to %d without control characters", c->name,
             at, s.n_bytes, MAX_TENSOR_NAME_BYTES);
-    *name = allocate(c, s.n_bytes, 1);
+    *name = allocate_table(c, s.n_bytes, 1);
     if (!*name)
         return;
     memcpy(*name, s.text, s.n_bytes);
@@ -337,9 +337,9 @@ static void place_tensors(cursor *c, clef_gguf *g, const uint64_t *offsets)
 static void take_tensors(cursor *c, clef_gguf *g, uint64_t n)
 {
     check_count(c, n, MIN_TENSOR_BYTES, "tensors");
-    g->tensors = allocate(c, n, sizeof *g->tensors);
-    g->tensor_names = allocate(c, n, sizeof *g->tensor_names);
-    uint64_t *offsets = allocate(c, n, sizeof *offsets);
+    g->tensors = allocate_table(c, n, sizeof *g->tensors);
+    g->tensor_names = allocate_table(c, n, sizeof *g->tensor_names);
+    uint64_t *offsets = allocate_table(c, n, sizeof *offsets);
     for (uint64_t i = 0; c->status == CLEF_OK && i < n; i++) {
         g->n_tensors = i + 1; /* so that close() frees a half-read one */
         take_tensor(c, &g->tensors[i], &g->tensor_names[i], &offsets[i]);
@@ -363,7 +363,7 @@ static void take_tensors(cursor *c, clef_gguf *g, uint64_t n)
 
 static void take_header(cursor *c, clef_gguf *g)
 {
-    const unsigned char *magic = take(c, 4, "the magic");
+    const unsigned char *magic = take_bytes(c, 4, "the magic");
     if (magic && memcmp(magic, "GGUF", 4) != 0)
         c->status =
             clef__fail(c->err, CLEF_E_FORMAT, "%s: begins with bytes %02x %02x %02x %02x, expected \"GGUF\"",

@@ -14,7 +14,7 @@ const clef_gguf_entry *clef__gguf_find(const clef_gguf *gguf, const char *key)
 }
 
 /* `n` bytes, little-endian, wherever they lie. */
-static uint64_t load(const unsigned char *p, int n)
+static uint64_t load_number(const unsigned char *p, int n)
 {
     uint64_t x = 0;
     for (int i = 0; i < n; i++)
@@ -25,12 +25,12 @@ static uint64_t load(const unsigned char *p, int n)
 static double load_float(const unsigned char *p, clef_gguf_type type)
 {
     if (type == CLEF_GGUF_F64) {
-        const uint64_t bits = load(p, 8);
+        const uint64_t bits = load_number(p, 8);
         double x;
         memcpy(&x, &bits, sizeof x);
         return x;
     }
-    const uint32_t bits = (uint32_t)load(p, 4);
+    const uint32_t bits = (uint32_t)load_number(p, 4);
     float x;
     memcpy(&x, &bits, sizeof x);
     return (double)x;
@@ -58,19 +58,19 @@ int64_t clef__gguf_item_int(const clef_gguf_entry *entry, uint64_t i)
     case CLEF_GGUF_I8:
         return (int8_t)p[i];
     case CLEF_GGUF_U16:
-        return (uint16_t)load(p + 2 * i, 2);
+        return (uint16_t)load_number(p + 2 * i, 2);
     case CLEF_GGUF_I16:
-        return (int16_t)load(p + 2 * i, 2);
+        return (int16_t)load_number(p + 2 * i, 2);
     case CLEF_GGUF_U32:
-        return (uint32_t)load(p + 4 * i, 4);
+        return (uint32_t)load_number(p + 4 * i, 4);
     case CLEF_GGUF_I32:
-        return (int32_t)load(p + 4 * i, 4);
+        return (int32_t)load_number(p + 4 * i, 4);
     case CLEF_GGUF_U64: {
-        const uint64_t x = load(p + 8 * i, 8);
+        const uint64_t x = load_number(p + 8 * i, 8);
         return x > INT64_MAX ? INT64_MAX : (int64_t)x;
     }
     case CLEF_GGUF_I64:
-        return (int64_t)load(p + 8 * i, 8);
+        return (int64_t)load_number(p + 8 * i, 8);
     case CLEF_GGUF_F32:
         return to_int(load_float(p + 4 * i, CLEF_GGUF_F32));
     case CLEF_GGUF_F64:

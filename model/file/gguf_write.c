@@ -6,7 +6,7 @@
 
 #include "graph/blocks.h"
 
-static void append(clef_gguf_writer *w, clef_gguf_bytes *to, const void *data, size_t n)
+static void append_bytes(clef_gguf_writer *w, clef_gguf_bytes *to, const void *data, size_t n)
 {
     if (w->failed)
         return;
@@ -31,13 +31,13 @@ static void append_int(clef_gguf_writer *w, clef_gguf_bytes *to, uint64_t x, siz
     unsigned char bytes[8];
     for (size_t i = 0; i < n_bytes; i++)
         bytes[i] = (unsigned char)(x >> (8 * i));
-    append(w, to, bytes, n_bytes);
+    append_bytes(w, to, bytes, n_bytes);
 }
 
 static void append_text(clef_gguf_writer *w, clef_gguf_bytes *to, const char *text, size_t n)
 {
     append_int(w, to, n, 8);
-    append(w, to, text, n);
+    append_bytes(w, to, text, n);
 }
 
 static void put_key(clef_gguf_writer *w, const char *key, size_t n, clef_gguf_type type)
@@ -119,7 +119,7 @@ void clef__gguf_add_f32(clef_gguf_writer *w, float x)
 
 void clef__gguf_add_bytes(clef_gguf_writer *w, const void *bytes, size_t n)
 {
-    append(w, &w->entries, bytes, n);
+    append_bytes(w, &w->entries, bytes, n);
 }
 
 void clef__gguf_put_entry(clef_gguf_writer *w, const clef_gguf_entry *e)
@@ -133,7 +133,7 @@ void clef__gguf_put_entry(clef_gguf_writer *w, const clef_gguf_entry *e)
         for (uint64_t i = 0; i < e->n; i++)
             append_text(w, &w->entries, e->strings[i].text, e->strings[i].n_bytes);
     else
-        append(w, &w->entries, e->data, (size_t)e->n * clef__gguf_type_bytes(e->type));
+        append_bytes(w, &w->entries, e->data, (size_t)e->n * clef__gguf_type_bytes(e->type));
 }
 
 static uint64_t padding_of(uint64_t n_bytes)
@@ -156,12 +156,12 @@ void clef__gguf_put_tensor(clef_gguf_writer *w, const clef_tensor_info *t)
 clef_status clef__gguf_write_head(const clef_gguf_writer *w, clef_os_file *file, clef_error *err)
 {
     clef_gguf_writer head = {.failed = w->failed};
-    append(&head, &head.entries, "GGUF", 4);
+    append_bytes(&head, &head.entries, "GGUF", 4);
     append_int(&head, &head.entries, 3, 4);
     append_int(&head, &head.entries, w->n_tensors, 8);
     append_int(&head, &head.entries, w->n_entries, 8);
-    append(&head, &head.entries, w->entries.at, w->entries.n);
-    append(&head, &head.entries, w->tensors.at, w->tensors.n);
+    append_bytes(&head, &head.entries, w->entries.at, w->entries.n);
+    append_bytes(&head, &head.entries, w->tensors.at, w->tensors.n);
     clef_status status = head.failed ? clef__fail(err, CLEF_E_NOMEM, "no memory for the keys of a GGUF file")
                                      : clef__os_file_write(file, head.entries.at, head.entries.n, err);
     if (status == CLEF_OK)

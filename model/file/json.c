@@ -92,7 +92,7 @@ int clef__json_has(const clef_json_fields *f, const char *key)
 
 /* The value of a key when there is one to read: NULL when it is missing (an error if `needed`) or after an
  * error. */
-static const json_t *field(clef_json_fields *f, const char *key, int needed, const char *wanted)
+static const json_t *find_field(clef_json_fields *f, const char *key, int needed, const char *wanted)
 {
     if (f->status != CLEF_OK)
         return NULL;
@@ -114,7 +114,7 @@ static void wrong_kind(clef_json_fields *f, const char *key, const char *wanted,
 static int64_t read_int(clef_json_fields *f, const char *key, int64_t min, int64_t max, int64_t missing,
                         int needed)
 {
-    const json_t *value = field(f, key, needed, "an integer");
+    const json_t *value = find_field(f, key, needed, "an integer");
     if (!value)
         return missing;
     if (!json_is_integer(value)) {
@@ -143,7 +143,7 @@ int64_t clef__json_need_int(clef_json_fields *f, const char *key, int64_t min, i
 static double read_double(clef_json_fields *f, const char *key, double min, double max, double missing,
                           int needed)
 {
-    const json_t *value = field(f, key, needed, "a number");
+    const json_t *value = find_field(f, key, needed, "a number");
     if (!value)
         return missing;
     if (!json_is_number(value)) {
@@ -170,7 +170,7 @@ double clef__json_need_double(clef_json_fields *f, const char *key, double min, 
 
 int clef__json_bool(clef_json_fields *f, const char *key, int missing)
 {
-    const json_t *value = field(f, key, 0, NULL);
+    const json_t *value = find_field(f, key, 0, NULL);
     if (!value)
         return missing;
     if (json_is_boolean(value))
@@ -181,7 +181,7 @@ int clef__json_bool(clef_json_fields *f, const char *key, int missing)
 
 const char *clef__json_string(clef_json_fields *f, const char *key, const char *missing)
 {
-    const json_t *value = field(f, key, 0, NULL);
+    const json_t *value = find_field(f, key, 0, NULL);
     if (!value)
         return missing;
     if (json_is_string(value))

@@ -166,7 +166,7 @@ static clef_status check_cover(const parse *p, const row *rows, size_t n)
 }
 
 /* Moves the rows into `out`, with names of its own. */
-static clef_status keep(const parse *p, const row *rows, size_t n, clef_safetensors *out)
+static clef_status copy_rows(const parse *p, const row *rows, size_t n, clef_safetensors *out)
 {
     size_t names_bytes = 0;
     for (size_t i = 0; i < n; i++)
@@ -218,7 +218,7 @@ static clef_status read_rows(const parse *p, json_t *header, clef_safetensors *o
     qsort(rows, n, sizeof *rows, by_offset);
     status = check_cover(p, rows, n);
     if (status == CLEF_OK)
-        status = keep(p, rows, n, out);
+        status = copy_rows(p, rows, n, out);
 out:
     free(rows);
     return status;

@@ -64,7 +64,7 @@ clef_status clef_tensor_file_read(const clef_tensor_file *file, int32_t i, clef_
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static uint64_t load(const unsigned char *p, int n)
+static uint64_t load_number(const unsigned char *p, int n)
 {
     uint64_t x = 0;
     for (int i = 0; i < n; i++)
@@ -85,22 +85,22 @@ static int load_int(clef_st_dtype dtype, const unsigned char *p, size_t i, int64
         *x = (int8_t)p[i];
         return 1;
     case CLEF_ST_I16:
-        *x = (int16_t)load(p + 2 * i, 2);
+        *x = (int16_t)load_number(p + 2 * i, 2);
         return 1;
     case CLEF_ST_U16:
-        *x = (int64_t)load(p + 2 * i, 2);
+        *x = (int64_t)load_number(p + 2 * i, 2);
         return 1;
     case CLEF_ST_I32:
-        *x = (int32_t)load(p + 4 * i, 4);
+        *x = (int32_t)load_number(p + 4 * i, 4);
         return 1;
     case CLEF_ST_U32:
-        *x = (int64_t)load(p + 4 * i, 4);
+        *x = (int64_t)load_number(p + 4 * i, 4);
         return 1;
     case CLEF_ST_I64:
-        *x = (int64_t)load(p + 8 * i, 8);
+        *x = (int64_t)load_number(p + 8 * i, 8);
         return 1;
     case CLEF_ST_U64: {
-        const uint64_t u = load(p + 8 * i, 8);
+        const uint64_t u = load_number(p + 8 * i, 8);
         *x = u > INT64_MAX ? INT64_MAX : (int64_t)u;
         return 1;
     }
@@ -151,7 +151,7 @@ static clef_status read_f32(const clef_safetensors *st, int32_t i, float *out, s
         return CLEF_OK;
     case CLEF_ST_F64:
         for (size_t k = 0; k < n; k++) {
-            const uint64_t bits = load((const unsigned char *)t->data + 8 * k, 8);
+            const uint64_t bits = load_number((const unsigned char *)t->data + 8 * k, 8);
             double x;
             memcpy(&x, &bits, sizeof x);
             out[k] = (float)x;

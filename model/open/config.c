@@ -80,7 +80,7 @@ void clef__slide_but(clef_hparams *hp, int32_t first, int32_t step)
 
 /* ---- token ids ------------------------------------------------------------------------------- */
 
-static int failed(const clef_json_fields *f)
+static int has_failed(const clef_json_fields *f)
 {
     return f->status != CLEF_OK;
 }
@@ -96,7 +96,7 @@ static void read_eos(clef_json_fields *f, clef_hparams *hp)
 {
     const json_t *eos = json_object_get(f->object, "eos_token_id");
     const size_t n = json_array_size(eos); /* 0 if it is not an array */
-    if (failed(f) || !clef__json_has(f, "eos_token_id"))
+    if (has_failed(f) || !clef__json_has(f, "eos_token_id"))
         return;
     hp->n_eos_more = 0;
     if (!json_is_array(eos)) {
@@ -138,7 +138,7 @@ static void refuse_quantized(clef_json_fields *f, const clef_arch *arch)
     const json_t *quantization = json_object_get(f->object, "quantization_config");
     const char *method = json_string_value(json_object_get(quantization, "quant_method"));
     const int is_known = arch->packed && method && strcmp(method, arch->packed) == 0;
-    if (!failed(f) && clef__json_has(f, "quantization_config") && !is_known)
+    if (!has_failed(f) && clef__json_has(f, "quantization_config") && !is_known)
         f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: quantization_config (%.40s) is not supported",
                                f->file, method ? method : "no quant_method");
 }
@@ -150,7 +150,7 @@ clef_status clef__config_from_json(const json_t *config, const json_t *generatio
     if (!json_is_object(config))
         return clef__fail(err, CLEF_E_FORMAT, "%s: is %s, expected an object", file, clef__json_kind(config));
     clef__config_text(clef__json_string(&f, "model_type", ""), hp->arch, sizeof hp->arch);
-    if (failed(&f))
+    if (has_failed(&f))
         return f.status;
     const clef_arch *arch = clef__arch_find(hp->arch, 0);
     if (!arch)
@@ -167,7 +167,7 @@ clef_status clef__config_from_json(const json_t *config, const json_t *generatio
     arch->read_json(&f, hp);
     read_marks(&f, hp);
     refuse_quantized(&f, arch);
-    if (failed(&f))
+    if (has_failed(&f))
         return f.status;
     if (json_is_object(generation)) {
         clef_json_fields g = {.object = generation, .file = "generation_config.json", .err = err};
@@ -175,7 +175,7 @@ clef_status clef__config_from_json(const json_t *config, const json_t *generatio
         hp->forced_bos = token_id(&g, "forced_bos_token_id", -1); /* if this file exists, transformers does
                                                                      not read the key from the other */
         hp->decoder_start = token_id(&g, "decoder_start_token_id", hp->decoder_start);
-        if (failed(&g))
+        if (has_failed(&g))
             return g.status;
     }
     return clef__config_check(hp, file, err);

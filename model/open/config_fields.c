@@ -5,20 +5,20 @@
 #include "graph/fail.h"
 #include "model/open/config.h"
 
-static int failed(const clef_json_fields *f)
+static int has_failed(const clef_json_fields *f)
 {
     return f->status != CLEF_OK;
 }
 
 void clef__json_refuse(clef_json_fields *f, const char *text)
 {
-    if (!failed(f))
+    if (!has_failed(f))
         f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %s", f->file, text);
 }
 
 void clef__json_refuse_flag(clef_json_fields *f, const char *key, int supported, int missing)
 {
-    if (clef__json_bool(f, key, missing) != supported && !failed(f))
+    if (clef__json_bool(f, key, missing) != supported && !has_failed(f))
         f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED, "%s: %s %s is not supported", f->file, key,
                                supported ? "false" : "true");
 }
@@ -27,7 +27,7 @@ void clef__json_refuse_flag(clef_json_fields *f, const char *key, int supported,
 
 void clef__json_head_dim(clef_json_fields *f, clef_hparams *hp)
 {
-    if (failed(f))
+    if (has_failed(f))
         return;
     if (hp->d_model % hp->n_heads != 0)
         f->status = clef__fail(f->err, CLEF_E_FORMAT,
@@ -45,7 +45,7 @@ void clef__json_sizes(clef_json_fields *f, clef_hparams *hp)
     hp->n_kv_heads = (int32_t)clef__json_int(f, "num_key_value_heads", 1, CLEF_MAX_HEADS, hp->n_heads);
     hp->n_context = (int32_t)clef__json_need_int(f, "max_position_embeddings", 1, CLEF_MAX_CONTEXT);
     hp->head_dim = (int32_t)clef__json_int(f, "head_dim", 1, CLEF_MAX_HEAD_DIM, 0);
-    if (!failed(f) && hp->head_dim == 0)
+    if (!has_failed(f) && hp->head_dim == 0)
         clef__json_head_dim(f, hp);
 }
 
@@ -81,7 +81,7 @@ void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *ke
         {"relu", CLEF_RELU},
     };
     const char *value = clef__json_string(f, key, missing);
-    if (failed(f))
+    if (has_failed(f))
         return;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(value, names[i].name) == 0) {
@@ -93,7 +93,7 @@ void clef__json_activation(clef_json_fields *f, clef_hparams *hp, const char *ke
                    "%s: %s %.40s is not supported, known are: silu gelu gelu_new relu", f->file, key, value);
 }
 
-static int listed(const char *const *names, const char *name)
+static int find_listed(const char *const *names, const char *name)
 {
     for (; names && *names; names++)
         if (strcmp(*names, name) == 0)
@@ -104,7 +104,7 @@ static int listed(const char *const *names, const char *name)
 int clef__json_layer_types(clef_json_fields *f, clef_hparams *hp, const char *const *others)
 {
     const json_t *types = json_object_get(f->object, "layer_types");
-    if (failed(f) || !clef__json_has(f, "layer_types"))
+    if (has_failed(f) || !clef__json_has(f, "layer_types"))
         return 0;
     if (json_array_size(types) != (size_t)hp->n_layers) {
         f->status =
@@ -118,7 +118,7 @@ int clef__json_layer_types(clef_json_fields *f, clef_hparams *hp, const char *co
         const char *type = json_string_value(json_array_get(types, (size_t)i));
         if (type && strcmp(type, "sliding_attention") == 0) {
             hp->sliding_layers[i / 32] |= 1u << (i % 32);
-        } else if (!type || (strcmp(type, "full_attention") != 0 && !listed(others, type))) {
+        } else if (!type || (strcmp(type, "full_attention") != 0 && !find_listed(others, type))) {
             f->status = clef__fail(f->err, CLEF_E_UNSUPPORTED,
                                    "%s: layer_types[%" PRId32
                                    "] %.40s is not supported, expected full_attention or sliding_attention",

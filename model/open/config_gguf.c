@@ -8,7 +8,7 @@
 #include "model/open/config.h"
 #include "model/open/config_keys.h"
 
-static const clef_gguf_entry *find(clef_gguf_keys *k, const char *key)
+static const clef_gguf_entry *find_entry(clef_gguf_keys *k, const char *key)
 {
     snprintf(k->key, sizeof k->key, "%s.%s", k->arch, key);
     return k->status == CLEF_OK ? clef__gguf_find(k->gguf, k->key) : NULL;
@@ -25,7 +25,7 @@ static int is_varied(const clef_gguf_keys *k, const char *key)
 /* A number, or an array with one number for each layer. NULL when it is missing or wrong. */
 static const clef_gguf_entry *find_number(clef_gguf_keys *k, const char *key, int needed)
 {
-    const clef_gguf_entry *e = find(k, key);
+    const clef_gguf_entry *e = find_entry(k, key);
     if (k->status != CLEF_OK)
         return NULL;
     if (!e) {
@@ -97,12 +97,12 @@ double clef__key_float(clef_gguf_keys *k, const char *key, double min, double ma
 
 int clef__key_has(clef_gguf_keys *k, const char *key)
 {
-    return find(k, key) != NULL;
+    return find_entry(k, key) != NULL;
 }
 
 void clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint32_t *bits)
 {
-    const clef_gguf_entry *e = find(k, key);
+    const clef_gguf_entry *e = find_entry(k, key);
     if (k->status != CLEF_OK || !e)
         return;
     if (e->type == CLEF_GGUF_STRING || !e->is_array || e->n != (uint64_t)n_layers) {
@@ -119,7 +119,7 @@ void clef__key_layers(clef_gguf_keys *k, const char *key, int32_t n_layers, uint
 
 void clef__key_windows(clef_gguf_keys *k, clef_hparams *hp, int32_t first, int32_t missing)
 {
-    const clef_gguf_entry *e = find(k, "attention.sliding_window_pattern");
+    const clef_gguf_entry *e = find_entry(k, "attention.sliding_window_pattern");
     memset(hp->sliding_layers, 0, sizeof hp->sliding_layers);
     if (k->status == CLEF_OK && e && e->is_array)
         clef__key_layers(k, "attention.sliding_window_pattern", hp->n_layers, hp->sliding_layers);

@@ -77,7 +77,7 @@ static const own_key rope_keys[] = {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void put(clef_gguf_writer *w, const own_key *list, const char *prefix, const void *from)
+static void put_keys(clef_gguf_writer *w, const own_key *list, const char *prefix, const void *from)
 {
     for (const own_key *k = list; k->name; k++) {
         const char *at = (const char *)from + k->offset;
@@ -101,9 +101,9 @@ static void put_layers(clef_gguf_writer *w, const char *name, const uint32_t *bi
 
 void clef__config_put_keys(clef_gguf_writer *w, const clef_hparams *hp)
 {
-    put(w, keys, "", hp);
-    put(w, rope_keys, "rope.", &hp->rope);
-    put(w, rope_keys, "rope_sliding.", &hp->rope_sliding);
+    put_keys(w, keys, "", hp);
+    put_keys(w, rope_keys, "rope.", &hp->rope);
+    put_keys(w, rope_keys, "rope_sliding.", &hp->rope_sliding);
     if (hp->sliding_window > 0)
         put_layers(w, "clef.sliding_layers", hp->sliding_layers, hp->n_layers);
     put_layers(w, "clef.no_rope_layers", hp->no_rope_layers, hp->n_layers);
@@ -111,7 +111,7 @@ void clef__config_put_keys(clef_gguf_writer *w, const clef_hparams *hp)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static void get(clef_gguf_keys *from, const own_key *list, const char *prefix, void *to)
+static void get_keys(clef_gguf_keys *from, const own_key *list, const char *prefix, void *to)
 {
     for (const own_key *k = list; k->name; k++) {
         char *at = (char *)to + k->offset, name[64];
@@ -131,9 +131,9 @@ void clef__config_get_keys(clef_gguf_keys *k, clef_hparams *hp)
 {
     clef_gguf_keys own = *k;
     own.arch = "clef";
-    get(&own, keys, "", hp);
-    get(&own, rope_keys, "rope.", &hp->rope);
-    get(&own, rope_keys, "rope_sliding.", &hp->rope_sliding);
+    get_keys(&own, keys, "", hp);
+    get_keys(&own, rope_keys, "rope.", &hp->rope);
+    get_keys(&own, rope_keys, "rope_sliding.", &hp->rope_sliding);
     if (hp->rope_sliding.dims > 0)
         hp->rope_sliding.pairing = hp->rope.pairing;
     clef__key_layers(&own, "sliding_layers", hp->n_layers, hp->sliding_layers);

@@ -126,7 +126,7 @@ const clef_join clef__join_mxfp4 = {mxfp4_shape, mxfp4_fill};
 
 /* ---- finding them ---------------------------------------------------------------------------- */
 
-static clef_status add(clef_model *m, const clef_joined *like, clef_tensor_info info, clef_error *err)
+static clef_status add_joined(clef_model *m, const clef_joined *like, clef_tensor_info info, clef_error *err)
 {
     const size_t n = m->n_joined;
     const int64_t elems = clef_dtype_block_elems(info.dtype), bytes = clef_dtype_block_bytes(info.dtype);
@@ -146,7 +146,7 @@ static clef_status add(clef_model *m, const clef_joined *like, clef_tensor_info 
     return CLEF_OK;
 }
 
-static const clef_tensor_info *stored(const clef_model *m, const char *name)
+static const clef_tensor_info *find_stored(const clef_model *m, const char *name)
 {
     return clef__tensor_lookup(m->by_name, (size_t)m->n_tensors, name);
 }
@@ -157,7 +157,7 @@ static const clef_tensor_info *part_of(const clef_model *m, const char *first, s
     char name[NAME_BYTES];
     const char *at = strstr(first, experts) + strlen(experts);
     const int n = snprintf(name, sizeof name, "%.*s%zu%s", (int)(at - first), first, i, at + 1);
-    return n > 0 && (size_t)n < sizeof name ? stored(m, name) : NULL;
+    return n > 0 && (size_t)n < sizeof name ? find_stored(m, name) : NULL;
 }
 
 static clef_status add_stack(clef_model *m, const clef_tensor_info *first, clef_error *err)
@@ -189,7 +189,7 @@ static clef_status add_stack(clef_model *m, const clef_tensor_info *first, clef_
                                 p->name, first->name);
     }
     if (status == CLEF_OK)
-        status = add(m, &j, info, err);
+        status = add_joined(m, &j, info, err);
     if (status != CLEF_OK)
         free(j.parts);
     return status;
@@ -208,7 +208,7 @@ static clef_status add_by_rule(clef_model *m, const clef_join_rule *rule, const 
     const clef_tensor_info *with = NULL;
     if (rule->with) {
         snprintf(beside, sizeof beside, "%.*s%s", begin, of->name, rule->with);
-        with = stored(m, beside);
+        with = find_stored(m, beside);
         if (!with)
             return clef__fail(err, CLEF_E_NOT_FOUND, "%s: the weight %s is missing", m->path, beside);
         j.n_parts = 2;
@@ -222,7 +222,7 @@ static clef_status add_by_rule(clef_model *m, const clef_join_rule *rule, const 
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for the list of its tensors", m->path);
     j.parts[0] = of;
     j.parts[1] = with;
-    const clef_status status = add(m, &j, info, err);
+    const clef_status status = add_joined(m, &j, info, err);
     if (status != CLEF_OK)
         free(j.parts);
     return status;
@@ -280,7 +280,7 @@ typedef struct filling {
     size_t bytes; /* of a matrix */
 } filling;
 
-static void fill(void *user, int32_t i)
+static void fill_joined(void *user, int32_t i)
 {
     const filling *f = user;
     const clef_joined *j = f->j;
@@ -301,13 +301,13 @@ const void *clef__joined_data(clef_model *m, const clef_tensor_info *t)
     if (!j->memory)
         return NULL;
     if (n > 0)
-        clef__os_parallel((int32_t)t->dims[0], fill, &(filling){j, n / (size_t)t->dims[0]});
+        clef__os_parallel((int32_t)t->dims[0], fill_joined, &(filling){j, n / (size_t)t->dims[0]});
     for (size_t i = 0; i < j->n_parts; i++) /* the copy makes the file's pages unnecessary */
         clef_model_release(m, j->parts[i]->name);
     return j->memory;
 }
 
-static void drop(clef_joined *j, size_t n_bytes)
+static void free_data(clef_joined *j, size_t n_bytes)
 {
     if (n_bytes >= LARGE_BYTES)
         clef__os_free_large(j->memory, n_bytes);
@@ -320,13 +320,13 @@ void clef__joined_drop(clef_model *m, const clef_tensor_info *t)
 {
     clef_joined *j = joined_of(m, t);
     if (j)
-        drop(j, (size_t)t->n_bytes);
+        free_data(j, (size_t)t->n_bytes);
 }
 
 void clef__joined_finish(clef_model *m)
 {
     for (size_t i = 0; i < m->n_joined; i++) {
-        drop(&m->joined[i], (size_t)m->joined_infos[i].n_bytes);
+        free_data(&m->joined[i], (size_t)m->joined_infos[i].n_bytes);
         free(m->joined[i].parts);
     }
     free(m->joined_by_name);

@@ -17,7 +17,7 @@ typedef struct text {
     int failed;
 } text;
 
-static void append(text *t, const char *bytes, size_t n)
+static void append_text(text *t, const char *bytes, size_t n)
 {
     if (t->failed)
         return;
@@ -42,10 +42,10 @@ static void append_item(text *t, const clef_gguf_entry *e, uint64_t i)
     char number[40];
     switch (e->type) {
     case CLEF_GGUF_STRING:
-        append(t, e->strings[i].text, e->strings[i].n_bytes);
+        append_text(t, e->strings[i].text, e->strings[i].n_bytes);
         return;
     case CLEF_GGUF_BOOL:
-        append(t, clef__gguf_item_int(e, i) ? "true" : "false", clef__gguf_item_int(e, i) ? 4 : 5);
+        append_text(t, clef__gguf_item_int(e, i) ? "true" : "false", clef__gguf_item_int(e, i) ? 4 : 5);
         return;
     case CLEF_GGUF_F32:
     case CLEF_GGUF_F64:
@@ -55,30 +55,30 @@ static void append_item(text *t, const clef_gguf_entry *e, uint64_t i)
         snprintf(number, sizeof number, "%" PRId64, clef__gguf_item_int(e, i));
         break;
     }
-    append(t, number, strlen(number));
+    append_text(t, number, strlen(number));
 }
 
 static void append_array(text *t, const clef_gguf_entry *e)
 {
-    append(t, "[", 1);
+    append_text(t, "[", 1);
     for (uint64_t i = 0; i < e->n && i < SHOWN_ITEMS; i++) {
         if (i > 0)
-            append(t, ", ", 2);
+            append_text(t, ", ", 2);
         append_item(t, e, i);
     }
     if (e->n > SHOWN_ITEMS) {
         char more[48];
         snprintf(more, sizeof more, ", ... %" PRIu64 " in all", e->n);
-        append(t, more, strlen(more));
+        append_text(t, more, strlen(more));
     }
-    append(t, "]", 1);
+    append_text(t, "]", 1);
 }
 
 static void gguf_entry(const clef_gguf_entry *e, entry_callback *callback, void *user)
 {
     text key = {0}, value = {0};
-    append(&key, e->key.text, e->key.n_bytes);
-    append(&value, "", 0);
+    append_text(&key, e->key.text, e->key.n_bytes);
+    append_text(&value, "", 0);
     if (e->is_array)
         append_array(&value, e);
     else

@@ -19,7 +19,7 @@ static clef_status no_memory(const char *path, clef_error *err)
 }
 
 /* "folder/file" in new memory; NULL when there is none. */
-static char *join(const char *folder, const char *file)
+static char *join_path(const char *folder, const char *file)
 {
     const size_t n = strlen(folder), m = strlen(file);
     char *path = malloc(n + m + 2);
@@ -113,7 +113,7 @@ static clef_status open_shard(clef_model *m, const char *file, const json_t *map
     if (!grown)
         return no_memory(m->path, err);
     m->shards = grown;
-    char *path = join(m->path, file);
+    char *path = join_path(m->path, file);
     if (!path)
         return no_memory(m->path, err);
     clef_status status = clef__safetensors_open(path, &m->shards[m->n_shards], err);
@@ -199,7 +199,8 @@ out:
 static clef_status open_weights(clef_model *m, clef_error *err)
 {
     clef_status status;
-    char *single = join(m->path, "model.safetensors"), *index = join(m->path, "model.safetensors.index.json");
+    char *single = join_path(m->path, "model.safetensors"),
+         *index = join_path(m->path, "model.safetensors.index.json");
     json_t *root = NULL;
     size_t n_mapped = 0;
     if (!single || !index) {
@@ -224,7 +225,7 @@ static clef_status open_configs(clef_model *m, clef_error *err)
 {
     clef_status status = CLEF_OK;
     json_t *generation = NULL;
-    char *config = join(m->path, "config.json"), *beside = join(m->path, "generation_config.json");
+    char *config = join_path(m->path, "config.json"), *beside = join_path(m->path, "generation_config.json");
     if (!config || !beside)
         status = no_memory(m->path, err);
     else if (!clef__os_is_file(config))

@@ -189,8 +189,8 @@ clef_status clef_embed_ids(clef_embedder *e, const int32_t *const *ids, const in
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Encodes text i and appends its ids to encs. */
-static clef_status encode(clef_embedder *e, const clef_tokenizer *tok, const clef_span *text,
-                          int32_t truncate, clef_encoded *out, clef_error *err)
+static clef_status encode_text(clef_embedder *e, const clef_tokenizer *tok, const clef_span *text,
+                               int32_t truncate, clef_encoded *out, clef_error *err)
 {
     const clef_encode_opts opts = {.special = CLEF_SPECIAL_ADD,
                                    .max_tokens = truncate ? e->info.max_tokens : 0};
@@ -216,7 +216,7 @@ clef_status clef_embed_texts(clef_embedder *e, const clef_span *texts, int32_t n
             : clef__fail(err, CLEF_E_NOMEM, "no memory for the tokens of %" PRId32 " texts", n);
     int64_t total = 0;
     for (int32_t i = 0; status == CLEF_OK && i < n; i++) {
-        status = encode(e, tok, &texts[i], truncate, &encs[i], err);
+        status = encode_text(e, tok, &texts[i], truncate, &encs[i], err);
         ids[i] = encs[i].ids;
         n_ids[i] = encs[i].n;
         total += encs[i].n;

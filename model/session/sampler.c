@@ -18,7 +18,7 @@ struct clef_sampler {
     uint64_t n_draws;
 };
 
-static clef_status check(const clef_sampler_opts *o, clef_error *err)
+static clef_status check_options(const clef_sampler_opts *o, clef_error *err)
 {
     if (!(o->temperature >= 0) || isinf(o->temperature))
         return clef__fail(err, CLEF_E_ARG, "temperature %g, expected 0 or more", (double)o->temperature);
@@ -57,7 +57,7 @@ clef_status clef__sampler_options(const clef_sampler_opts *opts, int32_t first, 
                                   clef_error *err)
 {
     const clef_sampler_opts none = {0}, *o = opts ? opts : &none;
-    const clef_status s = check(o, err);
+    const clef_status s = check_options(o, err);
     *out = (sample_options){.mode = SAMPLE_GREEDY, .first = first};
     if (s)
         return s;

@@ -25,7 +25,7 @@ static clef_status bound_batch(clef_sequence_plan *p, clef_graph *graph, clef_er
     return status;
 }
 
-static clef_status compile(clef_sequence_plan *p, clef_error *err)
+static clef_status compile_plan(clef_sequence_plan *p, clef_error *err)
 {
     clef_graph *graph;
     clef_status status = clef_model_build(p->model, &p->build, &graph, err);
@@ -63,7 +63,7 @@ clef_status clef__sequence_plan_for(clef_sequence_plan *p, int32_t longest, clef
     p->opts.weights = clef_model_weight;
     p->opts.release = clef_model_release;
     p->opts.weights_user = p->model;
-    const clef_status status = compile(p, err);
+    const clef_status status = compile_plan(p, err);
     if (status != CLEF_OK)
         return status;
     p->zeros = calloc((size_t)p->max_B, sizeof *p->zeros);
@@ -81,8 +81,8 @@ clef_status clef__sequence_plan_for(clef_sequence_plan *p, int32_t longest, clef
     return CLEF_OK;
 }
 
-static clef_status run(clef_sequence_plan *p, const int32_t *ids, const int32_t *types, int32_t B, int32_t T,
-                       float *out, size_t n_bytes, clef_error *err)
+static clef_status run_once(clef_sequence_plan *p, const int32_t *ids, const int32_t *types, int32_t B,
+                            int32_t T, float *out, size_t n_bytes, clef_error *err)
 {
     const size_t n_ids = (size_t)B * (size_t)T * sizeof *ids;
     clef_status status = clef_plan_bind(p->plan, p->B, B, err);
@@ -106,7 +106,7 @@ clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, c
 {
     const int32_t longest = p->max_T;
     clef_error why = {0};
-    clef_status status = run(p, ids, types, B, T, out, n_bytes, &why);
+    clef_status status = run_once(p, ids, types, B, T, out, n_bytes, &why);
     if (!status || !clef_error_is_lost(&why) || clef_device_n_plans(p->dev) != clef__plans_of(p->plan)) {
         if (status && err)
             *err = why;
@@ -116,7 +116,7 @@ clef_status clef__sequence_plan_run(clef_sequence_plan *p, const int32_t *ids, c
     status = clef_device_reopen(p->dev, err);
     if (!status)
         status = clef__sequence_plan_for(p, longest, err);
-    return status ? status : run(p, ids, types, B, T, out, n_bytes, err);
+    return status ? status : run_once(p, ids, types, B, T, out, n_bytes, err);
 }
 
 void clef__sequence_plan_finish(clef_sequence_plan *p)

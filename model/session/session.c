@@ -293,7 +293,7 @@ static clef_status replay_recurrent_state(clef_session *s, clef_error *err)
     return status;
 }
 
-static clef_status feed(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
+static clef_status feed_ids(clef_session *s, const int32_t *ids, int32_t n, clef_error *err)
 {
     const sample_options off = {.mode = SAMPLE_OFF};
     const int32_t n_past = s->n_past;
@@ -317,11 +317,11 @@ clef_status clef_session_feed(clef_session *s, const int32_t *ids, int32_t n, co
         status = clef__session_end(s, err);
     if (status)
         return status;
-    status = feed(s, ids, n, &why);
+    status = feed_ids(s, ids, n, &why);
     if (status)
         status = clef__session_recover(s, NULL, &why, err);
     if (!status && why.status)
-        status = feed(s, ids, n, err);
+        status = feed_ids(s, ids, n, err);
     if (!status)
         *logits = s->last;
     return status;
@@ -337,8 +337,8 @@ clef_status clef__session_start_read(clef_session *s, clef_error *err)
     return status;
 }
 
-static clef_status generate(clef_session *s, const int32_t *ids, int32_t n, int32_t n_max,
-                            const sample_options *sample, clef_error *err)
+static clef_status start_generation(clef_session *s, const int32_t *ids, int32_t n, int32_t n_max,
+                                    const sample_options *sample, clef_error *err)
 {
     const int32_t n_past = s->n_past;
     s->gen = (generation){.active = 1, .n_max = n_max, .sample = *sample};
@@ -370,10 +370,10 @@ clef_status clef_session_generate(clef_session *s, const int32_t *ids, int32_t n
         status = clef__session_end(s, err);
     if (status)
         return status;
-    status = generate(s, ids, n, n_max, &sample, &why);
+    status = start_generation(s, ids, n, n_max, &sample, &why);
     if (status)
         status = clef__session_recover(s, NULL, &why, err);
-    return !status && why.status ? generate(s, ids, n, n_max, &sample, err) : status;
+    return !status && why.status ? start_generation(s, ids, n, n_max, &sample, err) : status;
 }
 
 static clef_status next_token(clef_session *s, int32_t *id, clef_error *err)

@@ -6,7 +6,7 @@
 
 /* Repeats the pending step of the generation: the prompt's last tokens, or the token that was returned
  * last. */
-static clef_status restart(clef_session *s, const generation *gen, int32_t n_past, clef_error *err)
+static clef_status restart_generation(clef_session *s, const generation *gen, int32_t n_past, clef_error *err)
 {
     const sample_options off = {.mode = SAMPLE_OFF};
     const int32_t fed = gen->n_given ? n_past : n_past - 1; /* before that step */
@@ -38,7 +38,7 @@ static clef_status bring_back(clef_session *s, const generation *gen, clef_error
         status = clef__session_encode(s, s->encoder.source, n_source, err);
     s->n_past = s->state_is_ahead = 0;
     if (!status && gen && gen->n_ahead)
-        return restart(s, gen, n_past, err);
+        return restart_generation(s, gen, n_past, err);
     if (!status && n_past)
         status = clef__session_prompt(s, s->seen, n_past, &off, err);
     s->n_past = n_past;

@@ -134,7 +134,7 @@ static void query_caps(cl_device_id id, const char *version, clef_caps *caps)
 }
 
 /* An embedded profile is no reason to refuse: the features that kernels need are queried one by one. */
-static void refuse(cl_device_id id, clef_device_info *info)
+static void refuse_device(cl_device_id id, clef_device_info *info)
 {
     const clef_caps *caps = &info->caps;
     const size_t capacity = sizeof info->refused;
@@ -176,5 +176,5 @@ void clef__caps_query(cl_platform_id platform, cl_device_id id, clef_device_info
     snprintf(info->driver + n, sizeof info->driver - n, "%s%s", n > 0 ? "; " : "", platform_version);
 
     query_caps(id, info->version, &info->caps);
-    refuse(id, info);
+    refuse_device(id, info);
 }

@@ -96,7 +96,7 @@ static int32_t parse_digits(const char *text, const char *end)
     return x;
 }
 
-static int contains(const char *text, const char *part)
+static int contains_text(const char *text, const char *part)
 {
     const size_t n = strlen(part);
     for (; *text; text++) {
@@ -117,7 +117,7 @@ static const char *list_text(const clef_found_list *list, const char *part, char
     out[0] = 0;
     for (int32_t i = 0; i < list->n && at < capacity; i++) {
         const clef_device_info *info = &list->at[i].info;
-        if (part && !contains(info->name, part) && !contains(info->platform_name, part))
+        if (part && !contains_text(info->name, part) && !contains_text(info->platform_name, part))
             continue;
         const int refused = info->refused[0] != 0;
         const int n = snprintf(out + at, capacity - at, "%s%d:%d %s%s%s%s", at ? ", " : "",
@@ -192,9 +192,9 @@ static clef_status pick_substring(const clef_found_list *list, const char *which
     int32_t n_usable = 0, n_refused = 0, by_name = 0;
     for (int32_t i = 0; i < list->n; i++) {
         const clef_device_info *info = &list->at[i].info;
-        if (!contains(info->name, which) && !contains(info->platform_name, which))
+        if (!contains_text(info->name, which) && !contains_text(info->platform_name, which))
             continue;
-        by_name += contains(info->name, which);
+        by_name += contains_text(info->name, which);
         if (info->refused[0])
             n_refused++;
         else
@@ -248,7 +248,8 @@ clef_status clef__find_one(const clef_found_list *list, const char *which, const
 int clef__found_named(const clef_found_list *list, const char *which)
 {
     for (int32_t i = 0; i < list->n; i++)
-        if (contains(list->at[i].info.name, which) || contains(list->at[i].info.platform_name, which))
+        if (contains_text(list->at[i].info.name, which) ||
+            contains_text(list->at[i].info.platform_name, which))
             return 1;
     return 0;
 }

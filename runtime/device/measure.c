@@ -47,8 +47,8 @@ static clef_status set_args(cl_kernel kernel, const measure_args *args, cl_mem f
 }
 
 /* Enqueues `kernel` n times and waits for all. */
-static clef_status run(const measure *m, cl_kernel kernel, size_t n_groups, int n, double *seconds,
-                       clef_error *err)
+static clef_status run_kernel(const measure *m, cl_kernel kernel, size_t n_groups, int n, double *seconds,
+                              clef_error *err)
 {
     const size_t local = m->group, global = n_groups * m->group;
     const double start = clef__os_seconds();
@@ -67,9 +67,9 @@ static clef_status best_run(const measure *m, cl_kernel kernel, size_t n_groups,
                             clef_error *err)
 {
     double spent = 0, seconds = 0;
-    clef_status s = run(m, kernel, n_groups, n, &seconds, err);
+    clef_status s = run_kernel(m, kernel, n_groups, n, &seconds, err);
     for (int i = 0; i < MAX_ROUNDS && !s && (i < MIN_ROUNDS || spent < ROUNDS_SECONDS); i++) {
-        s = run(m, kernel, n_groups, n, &seconds, err);
+        s = run_kernel(m, kernel, n_groups, n, &seconds, err);
         spent += seconds;
         if (i == 0 || seconds < *best)
             *best = seconds;
@@ -168,7 +168,7 @@ static clef_status time_memory(const measure *m, const char *name, cl_mem first,
     return s;
 }
 
-static clef_status fill(const measure *m, clef_error *err)
+static clef_status fill_buffer(const measure *m, clef_error *err)
 {
     const measure_args args = memory_args(m, m->n_bytes);
     double seconds;
@@ -177,7 +177,7 @@ static clef_status fill(const measure *m, clef_error *err)
     if (!s)
         s = set_args(kernel, &args, m->buffer, NULL, err);
     if (!s)
-        s = run(m, kernel, m->n_bytes / m->span_bytes, 1, &seconds, err);
+        s = run_kernel(m, kernel, m->n_bytes / m->span_bytes, 1, &seconds, err);
     if (kernel)
         clReleaseKernel(kernel);
     return s;
@@ -224,7 +224,7 @@ static clef_status measure_read(const measure *m, clef_device_speed *out, clef_e
 static clef_status measure_memory(const measure *m, clef_device_speed *out, clef_error *err)
 {
     double seconds = 0;
-    clef_status s = fill(m, err);
+    clef_status s = fill_buffer(m, err);
     if (!s)
         s = measure_read(m, out, err);
     if (s)
@@ -249,7 +249,7 @@ static clef_status time_rounds(const measure *m, cl_kernel kernel, cl_mem second
         args.rounds *= 2;
         s = set_args(kernel, &args, m->results, second, err);
         if (!s)
-            s = run(m, kernel, m->n_groups, 1, &seconds, err);
+            s = run_kernel(m, kernel, m->n_groups, 1, &seconds, err);
     }
     if (!s)
         s = best_run(m, kernel, m->n_groups, 1, &seconds, err);

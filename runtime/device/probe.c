@@ -216,7 +216,7 @@ static clef_matrix find_plain(const char *name, size_t n)
     return CLEF_MATRIX_NONE;
 }
 
-static clef_status mask(clef_caps *caps, clef_error *err)
+static clef_status mask_caps(clef_caps *caps, clef_error *err)
 {
     const char *at = clef__os_env("CLEF_CAPS");
     while (at && *at) {
@@ -269,7 +269,7 @@ clef_status clef__device_probe(clef_device *dev, clef_error *err)
     caps->subgroup_shuffle = caps->subgroups == CLEF_SUBGROUP_SUPPORT_SHUFFLE;
     clef_status s = limit_buffers(caps, err);
     if (!s)
-        s = mask(caps, err); /* before the tests, because masked capabilities are not tested */
+        s = mask_caps(caps, err); /* before the tests, because masked capabilities are not tested */
     if (s)
         return s;
     if (caps->is_cpu &&

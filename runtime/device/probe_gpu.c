@@ -10,8 +10,8 @@ enum { PTX = 1, AMD = 2 }; /* compilers */
 
 /* Runs a kernel of cl/probe/probe_gpu.cl by one group of `n` work-items on w and x[0]. got: n x WORDS ints.
  * Returns 0 if it did not build or run. */
-static int run(clef_device *dev, const clef_launch *launch, size_t n, const cl_uint w[ITEMS], cl_uint x,
-               cl_int got[ITEMS * WORDS])
+static int run_probe(clef_device *dev, const clef_launch *launch, size_t n, const cl_uint w[ITEMS], cl_uint x,
+                     cl_int got[ITEMS * WORDS])
 {
     memset(got, 0, ITEMS * WORDS * sizeof *got);
     return clef__probe_run(dev, launch, n, w, ITEMS * sizeof *w, &x, sizeof x, got,
@@ -38,7 +38,7 @@ static int dot_works(clef_device *dev, clef_int_dot kind)
     cl_int got[ITEMS * WORDS];
     for (cl_uint i = 0; i < ITEMS; i++)
         w[i] = 0x8a80017fu + i * 0x2f35a101u;
-    if (!run(dev, &launch, n, w, x, got))
+    if (!run_probe(dev, &launch, n, w, x, got))
         return 0;
     for (size_t i = 0; i < n; i++) {
         cl_int want = 1;
@@ -87,7 +87,7 @@ static int32_t subgroups_work(clef_device *dev, clef_subgroups kind, int32_t dem
     cl_int got[ITEMS * WORDS];
     for (cl_uint i = 0; i < ITEMS; i++)
         w[i] = i * 37u % 101u + 1u;
-    if (n < ITEMS || !run(dev, &launch, n, w, 0, got))
+    if (n < ITEMS || !run_probe(dev, &launch, n, w, 0, got))
         return 0;
     const cl_int width = got[2];
     int right = width > 0 && width <= (cl_int)n && (!demanded || width == demanded);
@@ -123,7 +123,7 @@ static cl_int find_compiler(clef_device *dev)
     static const cl_uint nothing[ITEMS] = {0};
     const clef_launch launch = {.source = "probe_gpu", .kernel = "probe_compiler"};
     cl_int got[ITEMS * WORDS];
-    return run(dev, &launch, 1, nothing, 0, got) ? got[0] : 0;
+    return run_probe(dev, &launch, 1, nothing, 0, got) ? got[0] : 0;
 }
 
 /* Tests the unit of an extension or, if there is none, of the compiler; or the one that a test asked for. */

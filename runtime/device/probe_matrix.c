@@ -8,31 +8,31 @@ enum { ROWS = 16, WORDS = 8, KINDS = 3, PLANE = 256, PLANES = 5, BYTES = 32, HAL
 
 /* Column k of row r of kind 0 bytes, 1 halves, 2 bf16. No two rows or columns are equal, and x differs from
  * w. Halves and bf16 are integers. */
-static int element(int kind, int r, int k, int is_x)
+static int test_element(int kind, int r, int k, int is_x)
 {
     const int v = is_x ? r * 29 + k * 17 + r * k * 7 + kind : r * 37 + k * 11 + r * k * 3 + kind;
     return kind ? v % 31 - 15 : v % 253 - 126;
 }
 
-static void fill(cl_uint words[KINDS * ROWS * WORDS], int is_x)
+static void fill_words(cl_uint words[KINDS * ROWS * WORDS], int is_x)
 {
     for (int i = 0; i < KINDS * ROWS * WORDS; i++) {
         const int kind = i / (ROWS * WORDS), r = i / WORDS % ROWS, w = i % WORDS;
         words[i] = 0;
         for (int j = 0; kind == 0 && j < 4; j++)
-            words[i] |= (cl_uint)(uint8_t)element(kind, r, 4 * w + j, is_x) << 8 * j;
+            words[i] |= (cl_uint)(uint8_t)test_element(kind, r, 4 * w + j, is_x) << 8 * j;
         for (int j = 0; kind != 0 && j < 2; j++) {
-            const float v = (float)element(kind, r, 2 * w + j, is_x);
+            const float v = (float)test_element(kind, r, 2 * w + j, is_x);
             words[i] |= (cl_uint)(kind == 1 ? clef__f16_encode(v) : clef__bf16_encode(v)) << 16 * j;
         }
     }
 }
 
-static cl_int dot(int kind, int r, int t, int first, int end)
+static cl_int dot_product(int kind, int r, int t, int first, int end)
 {
     cl_int sum = 0;
     for (int k = first; k < end; k++)
-        sum += element(kind, r, k, 0) * element(kind, t, k, 1);
+        sum += test_element(kind, r, k, 0) * test_element(kind, t, k, 1);
     return sum;
 }
 
@@ -42,7 +42,7 @@ static int is_right(const cl_int *got, const int of[2], int kind, int first, int
 {
     for (int r = 0; r < of[0]; r++)
         for (int t = 0; t < of[1]; t++)
-            if (got[r * of[1] + t] != times * dot(kind, r, t, first, end))
+            if (got[r * of[1] + t] != times * dot_product(kind, r, t, first, end))
                 return 0;
     return 1;
 }
@@ -62,8 +62,8 @@ int32_t clef__matrix_works(clef_device *dev)
     const int *of = sizes[caps->matrix];
     cl_uint w[KINDS * ROWS * WORDS], x[KINDS * ROWS * WORDS];
     cl_int got[PLANES * PLANE] = {0};
-    fill(w, 0);
-    fill(x, 1);
+    fill_words(w, 0);
+    fill_words(x, 1);
     if (!clef__probe_run(dev, &launch, (size_t)clef__matrix_lanes(caps), w, sizeof w, x, sizeof x, got,
                          sizeof got))
         return 0;

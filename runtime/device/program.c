@@ -38,7 +38,7 @@ clef_status clef__program_options(const clef_launch *launch, char *out, size_t n
 
 /* ---- binaries -------------------------------------------------------------------------------- */
 
-static void save(const clef_device *dev, clef_program *p)
+static void save_binary(const clef_device *dev, clef_program *p)
 {
     size_t n = 0;
     if (clef__cache_has(dev, &p->key)) { /* another process wrote it */
@@ -77,7 +77,7 @@ void clef__program_save(clef_device *dev)
     while (p && p->stored)
         p = p->next;
     if (p && dev->cache_dir[0])
-        save(dev, p);
+        save_binary(dev, p);
 }
 
 void clef__programs_save_cheap(clef_device *dev)
@@ -90,7 +90,7 @@ void clef__programs_save_cheap(clef_device *dev)
         if (!oldest)
             return;
         const double start = clef__os_seconds();
-        save(dev, oldest);
+        save_binary(dev, oldest);
         const double took = clef__os_seconds() - start;
         dev->slow_to_serialize = took > cheap_seconds && took > cheap_share * oldest->seconds;
     }
@@ -110,7 +110,7 @@ void clef__programs_save_in_background(clef_device *dev)
 }
 
 /* Returns 1 when the disk cache has a binary and the driver accepts it. */
-static int load(clef_device *dev, clef_program *p)
+static int load_binary(clef_device *dev, clef_program *p)
 {
     unsigned char *binary = NULL;
     size_t n = 0;
@@ -168,8 +168,8 @@ static clef_status fail_build(const clef_device *dev, const clef_program *p, con
     return CLEF_E_BUILD;
 }
 
-static clef_status build(clef_device *dev, clef_program *p, const clef_launch *launch, const char *source,
-                         size_t n, clef_error *err)
+static clef_status build_program(clef_device *dev, clef_program *p, const clef_launch *launch,
+                                 const char *source, size_t n, clef_error *err)
 {
     cl_int code;
     p->program = clCreateProgramWithSource(dev->context, 1, &source, &n, &code);
@@ -206,10 +206,10 @@ static clef_status add_program(clef_device *dev, const clef_launch *launch, cons
     p->source = launch->source;
     strcpy(p->options, options);
     p->key = clef__cache_key(dev, source, n, options);
-    if (load(dev, p)) {
+    if (load_binary(dev, p)) {
         dev->n_cached++;
     } else {
-        status = build(dev, p, launch, source, n, err);
+        status = build_program(dev, p, launch, source, n, err);
         if (status != CLEF_OK)
             goto out;
         dev->n_built++;
@@ -314,7 +314,7 @@ static clef_status add_linked(clef_device *dev, const clef_unit *units, int32_t 
         return clef__fail(err, CLEF_E_NOMEM, "cl/%s.cl: no memory for a program", launch->source);
     p->source = launch->source;
     p->key = *key;
-    const int is_cached = load(dev, p);
+    const int is_cached = load_binary(dev, p);
     const clef_status s = is_cached ? CLEF_OK
                           : how == CLEF_LINK_FOUND
                               ? clef__fail(err, CLEF_E_NOT_FOUND, "cl/%s.cl: not built yet", launch->source)
@@ -376,7 +376,7 @@ void clef__program_keep(clef_device *dev, cl_kernel kernel)
 {
     clef_program **at = place_of(dev, kernel);
     if (at && !(*at)->stored && dev->cache_dir[0])
-        save(dev, *at);
+        save_binary(dev, *at);
 }
 
 void clef__program_forget(clef_device *dev, cl_kernel kernel)

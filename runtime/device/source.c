@@ -17,7 +17,7 @@ typedef struct assembly {
     int n_files;
 } assembly;
 
-static clef_status append(assembly *a, const char *text, size_t n, clef_error *err)
+static clef_status append_text(assembly *a, const char *text, size_t n, clef_error *err)
 {
     if (n > MAX_BYTES - a->n)
         return clef__fail(err, CLEF_E_LIMIT, "cl/%s: over %d bytes with its headers", a->files[0], MAX_BYTES);
@@ -41,7 +41,7 @@ static clef_status append_mark(assembly *a, int line, const char *name, clef_err
 {
     char mark[MAX_NAME + 32];
     const int n = snprintf(mark, sizeof mark, "#line %d \"%s\"\n", line, name);
-    return append(a, mark, (size_t)n, err);
+    return append_text(a, mark, (size_t)n, err);
 }
 
 /* The path below cl/ of the embedded file with this name, in whatever folder: names are unique. NULL if there
@@ -130,9 +130,9 @@ static clef_status append_file(assembly *a, const char *name, clef_error *err)
             if (status == CLEF_OK)
                 status = append_mark(a, line + 1, name, err);
         } else {
-            status = append(a, p, (size_t)(stop - p), err);
+            status = append_text(a, p, (size_t)(stop - p), err);
             if (status == CLEF_OK)
-                status = append(a, "\n", 1, err);
+                status = append_text(a, "\n", 1, err);
         }
         p = newline ? newline + 1 : end;
     }

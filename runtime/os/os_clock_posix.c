@@ -12,14 +12,14 @@ static const double MOST_WALL = 1;       /* the longest gap, in seconds, between
                                             in full */
 static const double ASLEEP_SHARE = 0.01; /* of an interval: a process that needed less of it slept */
 
-static double difference(double now, double before)
+static double increase_of(double now, double before)
 {
     return now > before ? now - before : 0; /* a thread that ended takes its time with it */
 }
 
 double clef__os_usage_counts(const clef__os_usage *before, const clef__os_usage *now, double wall, int is_cpu)
 {
-    const double ran = difference(now->ran, before->ran), waited = difference(now->waited, before->waited);
+    const double ran = increase_of(now->ran, before->ran), waited = increase_of(now->waited, before->waited);
     const double time = wall < MOST_WALL ? wall : MOST_WALL;
     const double wanted = ran + waited < time ? ran + waited : time;
     if (now->n_stopped || time <= 0)

@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-static int sets(const char *const *list, const char *variable)
+static int sets_variable(const char *const *list, const char *variable)
 {
     const size_t n = strcspn(variable, "=") + 1;
     while (*list && strncmp(*list, variable, n) != 0)
@@ -33,7 +33,7 @@ static char **environment_with(const char *const *list)
         n++;
     char **out = malloc((n + CLEF_OS_MAX_SET + 1) * sizeof *out);
     for (size_t i = 0; out && i < n; i++)
-        if (!sets(list, environ[i]))
+        if (!sets_variable(list, environ[i]))
             out[k++] = environ[i];
     for (size_t i = 0; out && list[i] && i < CLEF_OS_MAX_SET; i++)
         out[k++] = (char *)(uintptr_t)list[i];

@@ -14,7 +14,7 @@ typedef struct rates {
     double flops, bytes; /* a second */
 } rates;
 
-static rates expected(const clef_device *dev)
+static rates expected_rates(const clef_device *dev)
 {
     const clef_caps *caps = &dev->info.caps;
     clef_device_speed speed;
@@ -57,7 +57,7 @@ clef_status clef__bound_rows(clef_device *dev, clef_graph *g, const char *symbol
         return CLEF_OK;
     for (const clef_device *d = dev; d; d = d->others)
         while ((text || !d->info.caps.is_cpu) && symbols[at] > least &&
-               worst_seconds(g, symbols, expected(d)) > most)
+               worst_seconds(g, symbols, expected_rates(d)) > most)
             symbols[at] = (symbols[at] + 1) / 2;
     return clef_graph_set_bound(g, symbol, symbols[at], err);
 }

@@ -186,7 +186,7 @@ static void run_trial(clef_device *dev, command_buffers *r)
 }
 
 /* Tries them once for each device. NULL when out of memory. */
-static const command_buffers *tried(clef_device *dev)
+static const command_buffers *device_trial(clef_device *dev)
 {
     command_buffers *r = clef__device_attached(dev, &api_slot);
     if (r)
@@ -207,7 +207,7 @@ static int is_used(clef_device *dev, int no_tune)
         return 0;
     if (!forced && (no_tune || (tune && strcmp(tune, "0") == 0)))
         return 0;
-    const command_buffers *r = tried(dev);
+    const command_buffers *r = device_trial(dev);
     return r && (r->result == FASTER || (forced && r->result == RIGHT));
 }
 
@@ -215,7 +215,7 @@ const char *clef_device_command_buffers(clef_device *dev)
 {
     if (!dev->info.caps.command_buffer)
         return "the device has none (cl_khr_command_buffer)";
-    const command_buffers *r = tried(dev);
+    const command_buffers *r = device_trial(dev);
     return r ? r->why : "not tried: no memory";
 }
 

@@ -6,7 +6,8 @@
 
 typedef enum extent { WHOLE, ONE_GROUP } extent;
 
-static clef_status enqueue(const clef_plan *plan, int32_t i, extent how, cl_event *event, clef_error *err)
+static clef_status enqueue_launch(const clef_plan *plan, int32_t i, extent how, cl_event *event,
+                                  clef_error *err)
 {
     const clef_launch *l = &plan->launches[i];
     clef_bound *b = plan->list[i];
@@ -32,7 +33,7 @@ static clef_status enqueue(const clef_plan *plan, int32_t i, extent how, cl_even
 
 clef_status clef__plan_enqueue_launch(const clef_plan *plan, int32_t i, clef_error *err)
 {
-    return enqueue(plan, i, WHOLE, NULL, err);
+    return enqueue_launch(plan, i, WHOLE, NULL, err);
 }
 
 /* 1 when no earlier launch is a product of the same size: CLBlast chooses its kernels by size. */
@@ -58,7 +59,7 @@ clef_status clef__plan_warm(clef_plan *plan, uint64_t done, uint64_t total, clef
             s = clef__plan_bind_launch(plan, i, err);
         if (s || !(plan->list[i] ? plan->list[i]->is_new : is_new_gemm(plan, i)))
             continue;
-        s = enqueue(plan, i, ONE_GROUP, NULL, err);
+        s = enqueue_launch(plan, i, ONE_GROUP, NULL, err);
         const cl_int code = !s && plan->opts.compile.progress ? clFinish(plan->dev->queue)
                                                               /* so that the reported progress is true */
                                                               : CL_SUCCESS;
@@ -84,7 +85,7 @@ clef_status clef__plan_enqueue(clef_plan *plan, clef_error *err)
     }
     for (int32_t i = 0; i < plan->n_launches && !s; i++) {
         cl_event *event = profile ? &plan->events[i] : NULL;
-        s = enqueue(plan, i, WHOLE, event, err);
+        s = enqueue_launch(plan, i, WHOLE, event, err);
         plan->n_events += profile && !s;
     }
     return s;

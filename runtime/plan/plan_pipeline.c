@@ -217,7 +217,7 @@ static clef_status bring_back(clef_plan *plan, clef_shared_input *in, clef_error
     return write_shared(c, in, in->writer, c->cargo, n_bytes, err);
 }
 
-static clef_status carry(clef_plan *plan, const clef_wire *w, clef_error *err)
+static clef_status carry_values(clef_plan *plan, const clef_wire *w, clef_error *err)
 {
     clef_pipeline *c = plan->pipeline;
     const size_t n_bytes = clef_plan_output_bytes(c->stages[w->from], w->output, NULL, NULL);
@@ -234,7 +234,7 @@ static clef_status run_stages(clef_plan *plan, clef_error *err)
             status = bring_back(plan, &c->inputs[i], err);
     for (int32_t s = 0, w = 0; s < c->n && !status; s++) {
         for (; w < c->n_wires && c->wires[w].to == s && !status; w++)
-            status = carry(plan, &c->wires[w], err);
+            status = carry_values(plan, &c->wires[w], err);
         if (!status)
             status = clef_plan_run(c->stages[s], err);
     }

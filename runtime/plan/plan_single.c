@@ -310,7 +310,7 @@ const clef__plan_kind clef__plan_single = {.bind = bind_symbol,
 
 /* ---- described plans ------------------------------------------------------------------------- */
 
-static clef_status refuse(clef_error *err)
+static clef_status refuse_described(clef_error *err)
 {
     return clef__fail(err, CLEF_E_ARG, "the plan was made with describe_only: it has no memory");
 }
@@ -319,19 +319,19 @@ static clef_status refuse_write(clef_plan *plan, int32_t input, const void *data
                                 clef_error *err)
 {
     (void)plan, (void)input, (void)data, (void)n_bytes;
-    return refuse(err);
+    return refuse_described(err);
 }
 
 static clef_status refuse_run(clef_plan *plan, clef_error *err)
 {
     (void)plan;
-    return refuse(err);
+    return refuse_described(err);
 }
 
 static clef_status refuse_read(clef_plan *plan, int32_t output, void *data, size_t n_bytes, clef_error *err)
 {
     (void)plan, (void)output, (void)data, (void)n_bytes;
-    return refuse(err);
+    return refuse_described(err);
 }
 
 const clef__plan_kind clef__plan_described = {.bind = bind_symbol,

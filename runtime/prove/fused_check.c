@@ -22,7 +22,7 @@ static void step_finish(step *s, int32_t n)
     free(s->n_bytes);
 }
 
-static clef_status fill(const clef_plan *plan, cl_mem mem, clef_error *err)
+static clef_status fill_buffer(const clef_plan *plan, cl_mem mem, clef_error *err)
 {
     const cl_uchar ones = 0xff;
     size_t n = 0;
@@ -34,12 +34,12 @@ static clef_status fill(const clef_plan *plan, cl_mem mem, clef_error *err)
 
 /* Overwrites results and intermediate values of earlier runs. Otherwise a substep that writes nothing, or
  * reads too early, could look right. */
-static clef_status spoil(const clef_plan *plan, clef_error *err)
+static clef_status spoil_values(const clef_plan *plan, clef_error *err)
 {
-    clef_status s = plan->scratch ? fill(plan, plan->scratch, err) : CLEF_OK;
+    clef_status s = plan->scratch ? fill_buffer(plan, plan->scratch, err) : CLEF_OK;
     for (int32_t i = 0; i < plan->graph->n_values && !s; i++)
         if (plan->memory.places[i].bytes && plan->mem[i])
-            s = fill(plan, plan->mem[i], err);
+            s = fill_buffer(plan, plan->mem[i], err);
     return s;
 }
 
@@ -54,7 +54,7 @@ static clef_status run_step(clef_plan *plan, const clef_fused_trial *trial, int 
         return clef__fail(err, CLEF_E_NOMEM, "fused step: no memory for its check");
     clef_status s = trial->begin(trial->user, err);
     if (!s)
-        s = spoil(plan, err);
+        s = spoil_values(plan, err);
     for (int32_t i = 0; i < trial->repeats && !s && !is_fused; i++)
         s = clef__plan_enqueue(plan, err);
     if (is_fused && !s && !clef__fused_run(plan, &s, err))

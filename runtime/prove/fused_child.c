@@ -22,7 +22,7 @@ struct clef_fused_job {
 
 /* ---- what is known --------------------------------------------------------------------------- */
 
-static void tell(const clef_device *dev, const char *what, const char *then)
+static void tell_user(const clef_device *dev, const char *what, const char *then)
 {
     char text[400];
     snprintf(text, sizeof text, "fused step %s on %s: %s", what, dev->info.name, then);
@@ -32,7 +32,7 @@ static void tell(const clef_device *dev, const char *what, const char *then)
 
 /* Moves the result from the journal, whose child may belong to another process, to the proofs. The process
  * that does so tells the user. */
-static void settle(clef_device *dev, clef_proofs *known, uint64_t print, const char *journal)
+static void settle_journal(clef_device *dev, clef_proofs *known, uint64_t print, const char *journal)
 {
     const clef__trial_result r = clef__trial_read_journal(journal, 0);
     const clef_proof proof = {
@@ -44,7 +44,7 @@ static void settle(clef_device *dev, clef_proofs *known, uint64_t print, const c
         return;
     (void)clef__proofs_save(dev, known, NULL);
     if (r.verdict >= CLEF_PROOF_WRONG && clef__proofs_find(known, print)->n_hung <= 1)
-        tell(dev, clef__proof_says(r.verdict), "set aside, its launches run one by one");
+        tell_user(dev, clef__proof_says(r.verdict), "set aside, its launches run one by one");
 }
 
 /* *n_hung: on how many starts it hung so far. */
@@ -55,7 +55,7 @@ static int is_set_aside(clef_device *dev, const clef_cache_key *key, const char 
     *n_hung = 0;
     if (clef__proofs_open(dev, &known, NULL))
         return 0;
-    settle(dev, known, print, journal);
+    settle_journal(dev, known, print, journal);
     const clef_proof *proof = clef__proofs_find(known, print);
     *n_hung = proof ? proof->n_hung : 0;
     return proof && clef__proof_is_bad(proof);
@@ -130,7 +130,7 @@ static clef_status start_build(clef_plan *plan, const clef_fused_kinds *kinds, c
 }
 
 /* The child has ended, or is abandoned. */
-static void conclude(clef_device *dev, clef_fused_job *job)
+static void conclude_job(clef_device *dev, clef_fused_job *job)
 {
     int32_t n_hung;
     const int is_aside = is_set_aside(dev, &job->key, job->journal, &n_hung);
@@ -146,7 +146,7 @@ static clef_fused_build poll_child(clef_device *dev, clef_fused_job *job)
         return job->build;
     job->looked = now;
     if (clef__trials_poll(job->trials, NULL) || clef__trials_are_over(job->trials))
-        conclude(dev, job);
+        conclude_job(dev, job);
     return job->build;
 }
 
@@ -158,13 +158,13 @@ static clef_status wait_for_build(clef_plan *plan, clef_fused_job *job, clef_err
         s = clef__plan_progress(plan, "fused step", (uint64_t)(n < job->n_steps ? n : job->n_steps),
                                 (uint64_t)job->n_steps, err);
         if (s)
-            conclude(plan->dev, job);
+            conclude_job(plan->dev, job);
         else
             clef__os_sleep(POLL_MS);
     }
     int32_t n_hung; /* otherwise another process ended the child, or it ran out of memory */
     if (!s && job->build == CLEF_FUSED_FAILED && !is_set_aside(plan->dev, &job->key, job->journal, &n_hung))
-        tell(plan->dev, "could not be tried", "its launches run one by one");
+        tell_user(plan->dev, "could not be tried", "its launches run one by one");
     return s;
 }
 

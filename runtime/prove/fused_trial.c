@@ -45,7 +45,7 @@ typedef struct chosen {
 } chosen;
 
 /* Adds the node's kernels at these symbols, if no case so far launches the same kernels. */
-static void choose(const clef_plan *plan, const clef_value *n, const int64_t *symbols, chosen *c)
+static void choose_case(const clef_plan *plan, const clef_value *n, const int64_t *symbols, chosen *c)
 {
     clef_lowering lo = clef__plan_lowering(plan);
     lo.symbols = symbols;
@@ -75,8 +75,8 @@ static void choose_all(const clef_plan *plan, chosen *c)
     for (int32_t i = 0; i < plan->n_launches; i++)
         if (clef__fused_kind_of(&plan->launches[i], &kind) &&
             (!i || plan->launches[i].node != plan->launches[i - 1].node)) {
-            choose(plan, plan->launches[i].node, plan->symbols, c);
-            choose(plan, plan->launches[i].node, far, c);
+            choose_case(plan, plan->launches[i].node, plan->symbols, c);
+            choose_case(plan, plan->launches[i].node, far, c);
         }
 }
 

@@ -81,7 +81,7 @@ static clef_status add_unit(prover *p, const clef_value *n, int32_t setting, cle
     return CLEF_OK;
 }
 
-static clef_status collect(prover *p, clef_error *err)
+static clef_status collect_units(prover *p, clef_error *err)
 {
     const clef_graph *g = p->plan->graph;
     clef_status s = CLEF_OK;
@@ -95,7 +95,7 @@ static clef_status collect(prover *p, clef_error *err)
 
 /* ---- results ---------------------------------------------------------------------------------- */
 
-static void tell(const prover *p, const clef_proof *proof)
+static void tell_user(const prover *p, const clef_proof *proof)
 {
     const clef_device *dev = p->plan->dev;
     char text[400], much[64] = "";
@@ -114,7 +114,7 @@ static const clef_proof *find_bad(const clef_proofs *known, clef_op op, const cl
 
 /* Gives the unit's verdict to each of its kernels. The user is told about the first bad kernel of a variant,
  * and about a hang only once. */
-static clef_status keep(prover *p, const clef_proof_unit *u, clef_error *err)
+static clef_status keep_verdicts(prover *p, const clef_proof_unit *u, clef_error *err)
 {
     const clef_variant *variant = u->kernels.variant;
     clef_proof proof = {.verdict = u->verdict, .worst = u->worst};
@@ -123,7 +123,7 @@ static clef_status keep(prover *p, const clef_proof_unit *u, clef_error *err)
     snprintf(proof.variant, sizeof proof.variant, "%s", variant ? variant->name : "-");
     const int is_news = proof.verdict != CLEF_PROOF_HUNG || u->n_hung == 0;
     if (proof.verdict >= CLEF_PROOF_WRONG && variant && is_news && !find_bad(p->known, u->node->op, variant))
-        tell(p, &proof);
+        tell_user(p, &proof);
     for (int32_t i = 0; i < u->kernels.n && !s; i++) {
         proof.print = u->kernels.prints[i];
         s = clef__proofs_put(p->known, &proof, err);
@@ -138,7 +138,7 @@ static int prove_units(prover *p, clef_status *s, clef_error *err)
     *s = clef__proof_by_children(p->plan, &p->units, err);
     for (int32_t i = 0; i < p->units.n && *s != CLEF_E_NOMEM; i++) {
         n_known += p->units.at[i].known;
-        if (p->units.at[i].known && keep(p, &p->units.at[i], *s ? NULL : err))
+        if (p->units.at[i].known && keep_verdicts(p, &p->units.at[i], *s ? NULL : err))
             *s = CLEF_E_NOMEM;
     }
     if (n_known && *s != CLEF_E_NOMEM)
@@ -262,14 +262,14 @@ int clef__proof_trusts(clef_device *dev, int32_t row)
 
 /* Repeats until every kernel is known: when a variant is set aside, the next one may be unknown too. *proven:
  * 1 if anything was proven. */
-static clef_status prove(clef_plan *plan, const settings *at, clef_tuning *tuning, int *proven,
-                         clef_error *err)
+static clef_status prove_until_known(clef_plan *plan, const settings *at, clef_tuning *tuning, int *proven,
+                                     clef_error *err)
 {
     prover p = {.plan = plan, .at = at, .tuning = tuning};
     clef_status s = clef__proofs_open(plan->dev, &p.known, err);
     for (int round = 0; round < MAX_ROUNDS && !s; round++) {
         set_aside(p.known, tuning);
-        s = collect(&p, err);
+        s = collect_units(&p, err);
         if (s || !p.units.n || !prove_units(&p, &s, err)) /* no prover ran: the plan is made without proofs,
                                                              as if there were none */
             break;
@@ -308,7 +308,7 @@ clef_status clef__proof_at_load(clef_plan *plan, clef_error *err)
     if (!s)
         s = clef__tuning_make(db, &tuning, err);
     if (!s)
-        s = prove(plan, &at, &tuning, &proven, err);
+        s = prove_until_known(plan, &at, &tuning, &proven, err);
     clef__tuning_finish(&tuning);
     return s;
 }
@@ -320,7 +320,7 @@ clef_status clef__proof_at_use(clef_plan *plan, int *again, clef_error *err)
     if (!clef__proof_wanted(plan))
         return CLEF_OK;
     memcpy(at.symbols[0], plan->symbols, sizeof at.symbols[0]);
-    return prove(plan, &at, &plan->tuning, again, err);
+    return prove_until_known(plan, &at, &plan->tuning, again, err);
 }
 
 clef_status clef__proof_apply(clef_plan *plan, clef_error *err)

@@ -30,7 +30,7 @@ static clef_status check_output(run *r, int32_t i, double *worst, clef_error *er
 }
 
 /* Zeroes states, binds symbols and writes inputs. */
-static clef_status begin(void *user, clef_error *err)
+static clef_status begin_run(void *user, clef_error *err)
 {
     run *r = user;
     const clef_graph *g = r->of->graph;
@@ -46,7 +46,7 @@ static clef_status begin(void *user, clef_error *err)
 
 static clef_status run_plan(run *r, clef_error *err)
 {
-    const clef_status s = begin(r, err);
+    const clef_status s = begin_run(r, err);
     return s ? s : clef_plan_run(r->plan, err);
 }
 
@@ -115,7 +115,7 @@ static clef_status visit_once(run *r, void *user, clef_error *err)
 {
     const clef_proof_visit *v = user;
     const clef_status s = run_plan(r, err); /* which lowers and binds */
-    return s ? s : v->visit(v->user, r->plan, begin, r, err);
+    return s ? s : v->visit(v->user, r->plan, begin_run, r, err);
 }
 
 clef_status clef__proof_visit(clef_device *dev, const clef_proof_case *c, const clef_proof_visit *visit,

@@ -44,7 +44,7 @@ const char *clef__proof_says(clef_verdict verdict)
 
 /* ---- in memory ------------------------------------------------------------------------------- */
 
-static clef_proof *find(const clef_proofs *proofs, uint64_t print)
+static clef_proof *find_proof(const clef_proofs *proofs, uint64_t print)
 {
     for (int32_t i = 0; i < proofs->n; i++)
         if (proofs->at[i].print == print)
@@ -54,7 +54,7 @@ static clef_proof *find(const clef_proofs *proofs, uint64_t print)
 
 const clef_proof *clef__proofs_find(const clef_proofs *proofs, uint64_t print)
 {
-    return find(proofs, print);
+    return find_proof(proofs, print);
 }
 
 const clef_proof *clef__proofs_find_bad(const clef_proofs *proofs, const char *op, const char *variant)
@@ -66,7 +66,7 @@ const clef_proof *clef__proofs_find_bad(const clef_proofs *proofs, const char *o
     return NULL;
 }
 
-static clef_status add(clef_proofs *proofs, const clef_proof *proof, clef_error *err)
+static clef_status append_proof(clef_proofs *proofs, const clef_proof *proof, clef_error *err)
 {
     if (proofs->n == proofs->cap) {
         const int32_t cap = 2 * proofs->cap + 32;
@@ -82,24 +82,24 @@ static clef_status add(clef_proofs *proofs, const clef_proof *proof, clef_error 
 
 clef_status clef__proofs_put(clef_proofs *proofs, const clef_proof *proof, clef_error *err)
 {
-    clef_proof *known = find(proofs, proof->print), now = *proof;
+    clef_proof *known = find_proof(proofs, proof->print), now = *proof;
     if (clef__proof_is_settled(known))
         return CLEF_OK;
     now.is_new = 1;
     now.n_hung = now.verdict == CLEF_PROOF_HUNG ? 1 + (known ? known->n_hung : 0) : 0;
     now.when = (int64_t)time(NULL);
     if (!known)
-        return add(proofs, &now, err);
+        return append_proof(proofs, &now, err);
     *known = now;
     return CLEF_OK;
 }
 
 /* Merges a verdict of another process. A suspicion is replaced by anything more certain, on both sides. */
-static clef_status merge(clef_proofs *proofs, const clef_proof *theirs, clef_error *err)
+static clef_status merge_proof(clef_proofs *proofs, const clef_proof *theirs, clef_error *err)
 {
-    clef_proof *known = find(proofs, theirs->print);
+    clef_proof *known = find_proof(proofs, theirs->print);
     if (!known)
-        return add(proofs, theirs, err);
+        return append_proof(proofs, theirs, err);
     if (!known->is_new && clef__proof_is_suspicion(known) &&
         (theirs->verdict != CLEF_PROOF_HUNG || theirs->n_hung > known->n_hung))
         *known = *theirs;
@@ -151,7 +151,7 @@ static clef_status parse_file(clef_proofs *proofs, char *text, clef_error *err)
         if (line == text)
             is_of_this_version = strcmp(line + n_head, CLEF_VERSION) == 0;
         else if (clef__proof_parse(line, &p) && !is_forgotten(&p, is_of_this_version))
-            s = merge(proofs, &p, err); /* a damaged line is skipped, and its kernel is proven again */
+            s = merge_proof(proofs, &p, err); /* a damaged line is skipped, and its kernel is proven again */
     }
     return s;
 }

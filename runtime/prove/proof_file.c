@@ -21,7 +21,7 @@ const char clef__trial_head[] = "clef trials 1\n";
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* The largest tolerance of the node in the op's cases, times SLACK. */
-static double tolerance(const clef_value *n, const clef_op_case *cases)
+static double case_tolerance(const clef_value *n, const clef_op_case *cases)
 {
     double tol = (double)clef__tolerance(n);
     for (const clef_op_case *c = cases; c->graph && !clef__ops[n->op]->tol_of; c++)
@@ -73,8 +73,8 @@ static int is_length(const clef_graph *g, int32_t symbol)
 }
 
 /* Binds a symbol that counts rows to `rows`; others to rows plus ROOM, or to the plan's values. */
-static void bind(const clef_graph *g, const clef_proof_unit *u, int64_t rows, int as_there,
-                 clef_proof_case *c)
+static void bind_symbols(const clef_graph *g, const clef_proof_unit *u, int64_t rows, int as_there,
+                         clef_proof_case *c)
 {
     const int64_t room = rows + 3 > ROOM ? rows + 3 : ROOM;
     c->n_runs = 1;
@@ -107,11 +107,11 @@ static void choose_run(search *s, const clef_graph *g, clef_proof_case *c)
         for (int64_t i = 0; i < MOST; i++) {
             if (rows_to_try(i) > rows)
                 continue;
-            bind(g, s->unit, rows_to_try(i), as_there, c);
+            bind_symbols(g, s->unit, rows_to_try(i), as_there, c);
             if (launches_the_same(s, n, c->symbols[0]))
                 return;
         }
-    bind(g, s->unit, at_most(rows, MANY), 0, c);
+    bind_symbols(g, s->unit, at_most(rows, MANY), 0, c);
 }
 
 static int64_t leaf_elements(const clef_graph *g)
@@ -169,7 +169,7 @@ clef_status clef__trial_write_case(FILE *to, const clef_plan *plan, const clef_p
     if (!s && def->proof != CLEF__PROOF_BY_CASES)
         s = clef__graph_of_node(u->node, &g, err);
     if (!s)
-        c.tol = tolerance(u->node, cases);
+        c.tol = case_tolerance(u->node, cases);
     if (!s && g) {
         choose_run(&find, g, &c);
         write_case(to, u, &c);

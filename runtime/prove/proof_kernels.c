@@ -33,7 +33,7 @@ static uint64_t mix_launch(uint64_t print, const clef_launch *l)
     return print;
 }
 
-static int has(const clef_proof_kernels *k, uint64_t print)
+static int has_print(const clef_proof_kernels *k, uint64_t print)
 {
     int32_t i = 0;
     while (i < k->n && k->prints[i] != print)
@@ -48,7 +48,7 @@ typedef struct lowered {
 } lowered;
 
 /* n is 0 if the node cannot be lowered. */
-static void lower(const clef_lowering *lo, const clef_value *n, lowered *out)
+static void lower_node(const clef_lowering *lo, const clef_value *n, lowered *out)
 {
     clef_lowering own = *lo;
     own.graph = n->graph;
@@ -64,12 +64,12 @@ void clef__proof_kernels(const clef_lowering *lo, const clef_value *n, clef_proo
 {
     lowered l;
     *out = (clef_proof_kernels){0};
-    lower(lo, n, &l);
+    lower_node(lo, n, &l);
     out->variant = l.n ? l.launches[0].variant : NULL;
     const uint64_t node = print_of_node(n, out->variant);
     for (int32_t i = 0; i < l.n; i++) {
         const uint64_t print = mix_launch(node, &l.launches[i]);
-        if (!has(out, print))
+        if (!has_print(out, print))
             out->prints[out->n++] = print;
     }
 }
@@ -78,7 +78,7 @@ void clef__proof_build(clef_device *dev, const clef_lowering *lo, const clef_val
 {
     lowered l;
     cl_kernel kernel;
-    lower(lo, n, &l);
+    lower_node(lo, n, &l);
     for (int32_t i = 0; i < l.n; i++)
         if (l.launches[i].call == CLEF_CALL_KERNEL &&
             !clef__kernel_create(dev, &l.launches[i], &kernel, NULL))
@@ -88,7 +88,7 @@ void clef__proof_build(clef_device *dev, const clef_lowering *lo, const clef_val
 int clef__proof_same_kernels(const clef_proof_kernels *a, const clef_proof_kernels *b)
 {
     int32_t i = 0;
-    while (i < a->n && has(b, a->prints[i]))
+    while (i < a->n && has_print(b, a->prints[i]))
         i++;
     return a->n == b->n && i == a->n;
 }

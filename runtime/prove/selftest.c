@@ -21,8 +21,8 @@ typedef struct tester {
 
 /* 1 if the variant fits a node of the graph, at the symbols' bounds or at 1. Also tells if it would be used
  * there. */
-static int fits(const tester *t, const clef_graph *g, clef_op op, const clef_variant *variant, clef_gemm gemm,
-                int *serves)
+static int fits_case(const tester *t, const clef_graph *g, clef_op op, const clef_variant *variant,
+                     clef_gemm gemm, int *serves)
 {
     int64_t symbols[CLEF_MAX_SYMBOLS];
     int fit = 0;
@@ -79,8 +79,9 @@ static clef_status run_case(tester *t, clef_op op, const clef_variant *variant, 
     const clef_gemm gemm = variant && variant->clblast ? CLEF_GEMM_CLBLAST
                            : variant                   ? CLEF_GEMM_OWN
                                                        : CLEF_GEMM_AUTO;
-    const int fit = !variant || fits(t, g, op, variant,
-                                     gemm == CLEF_GEMM_CLBLAST ? CLEF_GEMM_CLBLAST : CLEF_GEMM_AUTO, &serves);
+    const int fit =
+        !variant ||
+        fits_case(t, g, op, variant, gemm == CLEF_GEMM_CLBLAST ? CLEF_GEMM_CLBLAST : CLEF_GEMM_AUTO, &serves);
     row->used |= !variant || serves;
     if (fit && (row->used || t->opts->all)) {
         if (variant)
@@ -145,7 +146,7 @@ static clef_status run_op(tester *t, clef_op op, clef_error *err)
 }
 
 /* The number of cases of an op, times its variants. */
-static uint64_t count(clef_op op)
+static uint64_t count_cases(clef_op op)
 {
     clef_op of = CLEF_OP_NONE;
     uint64_t n = 0, rows = 0;
@@ -173,7 +174,7 @@ clef_status clef_selftest(clef_device *dev, const clef_selftest_opts *opts, int3
         s = clef__tuning_make(db, &t.tuning, err);
     for (int32_t i = 0; i < CLEF_N_OPS; i++)
         if (!t.opts->op || strcmp(t.opts->op, clef__ops[i]->name) == 0)
-            t.total += count((clef_op)i);
+            t.total += count_cases((clef_op)i);
     for (int32_t i = 0; i < CLEF_N_OPS && !s; i++) {
         if (t.opts->op && strcmp(t.opts->op, clef__ops[i]->name) != 0)
             continue;

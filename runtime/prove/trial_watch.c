@@ -37,8 +37,8 @@ struct clef__trials {
 
 /* ---- children -------------------------------------------------------------------------------- */
 
-static clef_status spawn(clef_device *dev, const char *path, const char *first, int64_t *process,
-                         clef_error *err)
+static clef_status spawn_child(clef_device *dev, const char *path, const char *first, int64_t *process,
+                               clef_error *err)
 {
     const char *environment[CLEF_OS_MAX_SET + 1] = {
         "POCL_AFFINITY=0"}; /* with affinity, the first threads of all children would share a processor */
@@ -59,7 +59,7 @@ static clef_status spawn(clef_device *dev, const char *path, const char *first, 
 
 static clef_status start_child(clef__trials *t, child *c, clef_error *err)
 {
-    const clef_status s = spawn(t->dev, t->cases, c->first, &c->process, err);
+    const clef_status s = spawn_child(t->dev, t->cases, c->first, &c->process, err);
     c->runs = !s;
     c->at = -1;
     c->n_at_start = c->n_done;

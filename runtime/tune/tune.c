@@ -59,8 +59,8 @@ static int may_tune(const clef_value *n)
 }
 
 /* The keys of a graph with its symbols at 1, at a few and at their bounds. */
-static clef_status collect(const clef_graph *g, const clef_caps *caps, clef_gemm gemm, key_list *list,
-                           clef_error *err)
+static clef_status collect_keys(const clef_graph *g, const clef_caps *caps, clef_gemm gemm, key_list *list,
+                                clef_error *err)
 {
     static const int64_t most[] = {1, 4, INT64_MAX};
     int64_t symbols[CLEF_MAX_SYMBOLS] = {0};
@@ -108,7 +108,7 @@ static int by_weight(const void *a, const void *b)
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-static clef_status progress(const tuner *t, clef_error *err)
+static clef_status report_progress(const tuner *t, clef_error *err)
 {
     if (t->opts.progress &&
         t->opts.progress(t->opts.progress_user, "tuning", t->done, t->total > t->done ? t->total : t->done))
@@ -122,7 +122,7 @@ static int no_time(const tuner *t)
 }
 
 /* 1 when a failure stops the tuner: lack of memory and interruptions say nothing about the variant. */
-static int stops(clef_status s)
+static int stops_tuner(clef_status s)
 {
     return s == CLEF_E_NOMEM || s == CLEF_E_CANCELLED;
 }
@@ -200,10 +200,10 @@ static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *ke
         if ((int32_t)op != key->op || !clef__tune_case_fits(c, row, key->rows) ||
             t->trust->has_failed(t->dev, row) || (t->at_load && !t->trust->is_proven(t->dev, row)))
             continue;
-        clef_status s = progress(t, err);
+        clef_status s = report_progress(t, err);
         if (!s)
             s = try_variant(t, c, &r, best, err);
-        if (stops(s))
+        if (stops_tuner(s))
             return s;
         if (s && err)
             *err = (clef_error){0}; /* the result records the failure */
@@ -246,7 +246,7 @@ static clef_status pass_over(tuner *t, const clef_tune_key *key, clef_error *err
     return s;
 }
 
-static uint64_t candidates(const key_list *list, const clef_tune_db *db, int again)
+static uint64_t count_candidates(const key_list *list, const clef_tune_db *db, int again)
 {
     uint64_t n = 0;
     clef_op op = CLEF_OP_NONE;
@@ -263,9 +263,9 @@ static clef_status tune_all(tuner *t, key_list *list, clef_error *err)
     clef_status s = CLEF_OK;
     int32_t made_for = -1;
     qsort(list->keys, (size_t)list->n, sizeof *list->keys, by_weight);
-    t->total = candidates(list, t->db, t->opts.again);
+    t->total = count_candidates(list, t->db, t->opts.again);
     t->start = clef__os_seconds();
-    for (int32_t i = 0; i < list->n && !stops(s); i++) {
+    for (int32_t i = 0; i < list->n && !stops_tuner(s); i++) {
         const clef_tune_key *key = &list->keys[i];
         if (!t->opts.again && clef__tune_db_knows(t->db, key))
             continue;
@@ -282,10 +282,11 @@ static clef_status tune_all(tuner *t, key_list *list, clef_error *err)
             s = tune_key(t, c, key, err);
     }
     clef__tune_case_destroy(c);
-    if (!stops(s) && s && err)
+    if (!stops_tuner(s) && s && err)
         *err = (clef_error){0}; /* without results the table's order decides */
-    const clef_status saved = t->done ? clef__tune_db_save(t->dev, t->db, stops(s) ? NULL : err) : CLEF_OK;
-    return stops(s) ? s : saved;
+    const clef_status saved =
+        t->done ? clef__tune_db_save(t->dev, t->db, stops_tuner(s) ? NULL : err) : CLEF_OK;
+    return stops_tuner(s) ? s : saved;
 }
 
 /* ---- at load --------------------------------------------------------------------------------- */
@@ -320,9 +321,9 @@ clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const 
         return CLEF_OK;
     clef_status s = clef__tune_db_open(dev, &t.db, err);
     if (!s)
-        s = collect(graph, &dev->info.caps, opts->compile.gemm, &list, err);
+        s = collect_keys(graph, &dev->info.caps, opts->compile.gemm, &list, err);
     drop_light(&list);
-    if (!s && candidates(&list, t.db, 0))
+    if (!s && count_candidates(&list, t.db, 0))
         s = tune_all(&t, &list, err);
     free(list.keys);
     return s;
@@ -337,7 +338,7 @@ static clef_status collect_planned(const clef_device *dev, clef_graph *g, const 
     const clef_compile_opts *o = &opts->compile;
     const clef_status s =
         opts->as_stored ? CLEF_OK : clef__pass_choose(g, &dev->info.caps, o->gemm, o->exact, err);
-    return s ? s : collect(g, &dev->info.caps, o->gemm, list, err);
+    return s ? s : collect_keys(g, &dev->info.caps, o->gemm, list, err);
 }
 
 static clef_status common_keys(const clef_device *dev, const clef_plan_opts *opts, key_list *list,

@@ -69,7 +69,7 @@ int clef__tune_can(const clef_tune_key *key)
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /* Roughly a normal distribution, and cheap. */
-static float draw(clef_tune_case *c)
+static float draw_number(clef_tune_case *c)
 {
     uint64_t *state = &c->random;
     const double sum =
@@ -82,7 +82,7 @@ static void draw_weight(clef_tune_case *c, setup *s, size_t drawn_bytes)
     const clef_dtype dtype = (clef_dtype)c->key.dtype;
     const size_t block = (size_t)clef_dtype_block_bytes(dtype);
     for (size_t at = 0; at + block <= drawn_bytes; at += block) {
-        const float x = draw(c);
+        const float x = draw_number(c);
         if (clef_dtype_block_elems(dtype) > 1)
             clef__random_block(&c->random, dtype, s->weights + at, NULL);
         else
@@ -158,7 +158,7 @@ static clef_status make_x(clef_tune_case *c, clef_error *err)
     if (!c->x)
         return clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for %zu activations", c->n_x);
     for (size_t i = 0; i < c->n_x; i++)
-        c->x[i] = draw(c);
+        c->x[i] = draw_number(c);
     return CLEF_OK;
 }
 
@@ -257,7 +257,7 @@ static clef_status serve_by(clef_tune_case *c, setup *s, int32_t row, const int3
 
 /* ---- check ----------------------------------------------------------------------------------- */
 
-static clef_status leaf(void *user, const clef_value *v, double *x, int64_t n, clef_error *err)
+static clef_status fill_leaf(void *user, const clef_value *v, double *x, int64_t n, clef_error *err)
 {
     const clef_tune_case *c = user;
     const setup *s = &c->setups[CHECK];
@@ -287,7 +287,7 @@ static clef_status make_reference(clef_tune_case *c, const setup *s, int32_t cla
         return clef__fail(err, CLEF_E_NOMEM, "tuning: no memory for a reference");
     for (int32_t i = 0; i < g->n_values; i++)
         results[i].stored = g->values[i]->kind == CLEF_WEIGHT ? s->weights : NULL;
-    const clef_status status = clef__ref_eval(g, symbols, leaf, c, results, err);
+    const clef_status status = clef__ref_eval(g, symbols, fill_leaf, c, results, err);
     const clef_value *out = g->outputs[0].value;
     if (!status) {
         c->want[class_of_rows] = results[out->id].x;

@@ -114,7 +114,8 @@ static void free_bench(bench *t)
     free(t->c);
 }
 
-static clef_status multiply(bench *t, uint32_t m, uint32_t n, uint32_t k, int transpose_b, clef_error *err)
+static clef_status multiply_matrices(bench *t, uint32_t m, uint32_t n, uint32_t k, int transpose_b,
+                                     clef_error *err)
 {
     const clef_gemm_call call = {.m = m,
                                  .n = n,
@@ -131,14 +132,14 @@ static clef_status multiply(bench *t, uint32_t m, uint32_t n, uint32_t k, int tr
 }
 
 /* Compares the result with sums in double: all of a small product, samples of a large one. */
-static clef_status check(bench *t, uint32_t m, uint32_t n, uint32_t k, int transpose_b, int *right,
-                         clef_error *err)
+static clef_status check_product(bench *t, uint32_t m, uint32_t n, uint32_t k, int transpose_b, int *right,
+                                 clef_error *err)
 {
     const size_t n_bytes = (size_t)m * n * sizeof(float);
     const uint32_t all = m * n, step = all > 64 * 1024 ? all / SAMPLES + 1 : 1;
     double worst = 0, most = 1e-6;
     memset(t->c, 0, n_bytes);
-    clef_status s = multiply(t, m, n, k, transpose_b, err);
+    clef_status s = multiply_matrices(t, m, n, k, transpose_b, err);
     const cl_int code =
         s ? CL_SUCCESS
           : clEnqueueReadBuffer(t->dev->queue, t->mem[0], CL_TRUE, 0, n_bytes, t->c, 0, NULL, NULL);
@@ -161,14 +162,14 @@ static clef_status check(bench *t, uint32_t m, uint32_t n, uint32_t k, int trans
 static clef_status try_now(bench *t, int *right, double *gflops, clef_error *err)
 {
     double least = 1e9;
-    clef_status s = check(t, SIDE, SIDE, SIDE, 0, right, err);
+    clef_status s = check_product(t, SIDE, SIDE, SIDE, 0, right, err);
     if (!s && *right)
-        s = check(t, SIDE, SIDE, SIDE, 1, right, err);
+        s = check_product(t, SIDE, SIDE, SIDE, 1, right, err);
     for (int transposed = 0; transposed < 2 && !s && *right; transposed++)
-        s = check(t, ROUGH_M, ROUGH_N, ROUGH_K, transposed, right, err);
+        s = check_product(t, ROUGH_M, ROUGH_N, ROUGH_K, transposed, right, err);
     for (int i = 0; i < RUNS && !s && *right; i++) {
         const double start = clef__os_seconds();
-        s = multiply(t, SIDE, SIDE, SIDE, 0, err);
+        s = multiply_matrices(t, SIDE, SIDE, SIDE, 0, err);
         least = fmin(least, clef__os_seconds() - start);
     }
     *gflops = 2.0 * (double)SIDE * (double)SIDE * (double)SIDE / least / 1e9;
@@ -177,7 +178,7 @@ static clef_status try_now(bench *t, int *right, double *gflops, clef_error *err
 
 /* ---- the search ------------------------------------------------------------------------------ */
 
-static clef_status progress(const bench *t, clef_error *err)
+static clef_status report_progress(const bench *t, clef_error *err)
 {
     if (t->opts.progress && t->opts.progress(t->opts.progress_user, "tuning", t->done, t->total))
         return clef__fail(err, CLEF_E_CANCELLED,
@@ -191,7 +192,7 @@ static clef_status try_set(bench *t, const clef_clblast_tuning *set, clef_clblas
 {
     double now = 0;
     int right = 0;
-    clef_status s = progress(t, err);
+    clef_status s = report_progress(t, err);
     if (!s) {
         s = clef__clblast_apply(t->dev, set->kernels, err);
         if (!s)
@@ -223,7 +224,7 @@ static void write_params(const clef_clblast_tuning *best, char *out, size_t room
 }
 
 /* Makes CLBlast use `best`. */
-static clef_status settle(bench *t, const clef_clblast_tuning *best, clef_error *err)
+static clef_status apply_best(bench *t, const clef_clblast_tuning *best, clef_error *err)
 {
     clef_clblast_tuning plain = {0};
     make_plain(plain.kernels);
@@ -231,8 +232,8 @@ static clef_status settle(bench *t, const clef_clblast_tuning *best, clef_error 
     return s ? s : clef__clblast_apply(t->dev, best->kernels, err);
 }
 
-static clef_status search(bench *t, double before, clef_clblast_tuning *best, clef_clblast_report *out,
-                          clef_error *err)
+static clef_status search_params(bench *t, double before, clef_clblast_tuning *best, clef_clblast_report *out,
+                                 clef_error *err)
 {
     clef_clblast_tuning set;
     int right = 1;
@@ -255,7 +256,7 @@ static clef_status search(bench *t, double before, clef_clblast_tuning *best, cl
     return s;
 }
 
-static void report(const clef_clblast_tuning *tuning, clef_clblast_report *out)
+static void report_params(const clef_clblast_tuning *tuning, clef_clblast_report *out)
 {
     out->gflops_before = (double)tuning->mflops_before / 1e3;
     out->gflops_after = (double)tuning->mflops_after / 1e3;
@@ -277,7 +278,7 @@ clef_status clef_tune_clblast(clef_device *dev, const clef_tune_opts *opts, clef
     if (s)
         return s;
     if (db->clblast.mflops_before && !t.opts.again) {
-        report(&db->clblast, out);
+        report_params(&db->clblast, out);
         return CLEF_OK;
     }
     /* CLBlast's own parameters can only be measured before this process has changed any. */
@@ -286,14 +287,14 @@ clef_status clef_tune_clblast(clef_device *dev, const clef_tune_opts *opts, clef
     dev->before_clblast = NULL;
     s = make_bench(&t, err);
     if (!s)
-        s = search(&t, before, &best, out, err);
-    const clef_status settled = settle(&t, &best, s ? NULL : err);
+        s = search_params(&t, before, &best, out, err);
+    const clef_status settled = apply_best(&t, &best, s ? NULL : err);
     free_bench(&t);
     if (s || settled)
         return s ? s : settled;
     best.mflops_before = (int64_t)(out->gflops_before * 1e3) + 1;
     best.mflops_after = (int64_t)(out->gflops_after * 1e3) + 1;
     db->clblast = best;
-    report(&best, out);
+    report_params(&best, out);
     return clef__tune_db_save(dev, db, err);
 }

@@ -10,7 +10,7 @@ enum { MAX_FILE_BYTES = 16 << 20 };
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static int32_t find(const clef_tune_db *db, const clef_tune_key *key, int32_t row)
+static int32_t find_result(const clef_tune_db *db, const clef_tune_key *key, int32_t row)
 {
     for (int32_t i = 0; i < db->n; i++)
         if ((row < 0 || db->results[i].row == row) && clef__tune_key_order(&db->results[i].key, key) == 0)
@@ -20,18 +20,18 @@ static int32_t find(const clef_tune_db *db, const clef_tune_key *key, int32_t ro
 
 const clef_tune_result *clef__tune_db_find(const clef_tune_db *db, const clef_tune_key *key, int32_t row)
 {
-    const int32_t i = find(db, key, row);
+    const int32_t i = find_result(db, key, row);
     return i < 0 ? NULL : &db->results[i];
 }
 
 int clef__tune_db_knows(const clef_tune_db *db, const clef_tune_key *key)
 {
-    return find(db, key, -1) >= 0;
+    return find_result(db, key, -1) >= 0;
 }
 
 clef_status clef__tune_db_put(clef_tune_db *db, const clef_tune_result *result, clef_error *err)
 {
-    const int32_t at = find(db, &result->key, result->row);
+    const int32_t at = find_result(db, &result->key, result->row);
     if (at >= 0) {
         db->results[at] = *result;
         return CLEF_OK;

@@ -11,7 +11,7 @@ typedef struct listing {
     int32_t n, cap;
 } listing;
 
-static clef_status add(listing *l, const clef_variant_info *info, clef_error *err)
+static clef_status add_variant(listing *l, const clef_variant_info *info, clef_error *err)
 {
     if (l->n == l->cap) {
         const int32_t cap = 2 * l->cap + 32;
@@ -57,8 +57,8 @@ static void say_failed(clef_variant_info *info, const clef_tune_result *r)
                  info->error * (double)clef__ops[r->key.op]->tol, (double)clef__ops[r->key.op]->tol);
 }
 
-static void describe(const clef_tune_db *db, const clef_tuning *tuning, const clef_tune_result *r,
-                     clef_variant_info *info)
+static void describe_result(const clef_tune_db *db, const clef_tuning *tuning, const clef_tune_result *r,
+                            clef_variant_info *info)
 {
     const clef_tune_choice *choice = choice_at(tuning, &r->key);
     const clef_variant *v = clef__variant_row(r->row, NULL);
@@ -129,12 +129,12 @@ clef_status clef__variants_list(clef_device *dev, const clef__trust *trust, clef
         const int32_t before = l.n;
         for (int32_t i = 0; i < db->n && !s; i++)
             if (db->results[i].row == row) {
-                describe(db, &tuning, &db->results[i], &info);
-                s = add(&l, &info, err);
+                describe_result(db, &tuning, &db->results[i], &info);
+                s = add_variant(&l, &info, err);
             }
         if (l.n == before && !s) {
             describe_unmeasured(dev, trust, row, &info);
-            s = add(&l, &info, err);
+            s = add_variant(&l, &info, err);
         }
     }
     clef__tuning_finish(&tuning);

@@ -70,7 +70,7 @@ static void add_line(out_text *o, const char *line)
     add(o, "\n");
 }
 
-static int append(char *line, int at, const char *name, int32_t value)
+static int append_text(char *line, int at, const char *name, int32_t value)
 {
     const int n = snprintf(line + at, (size_t)(MAX_LINE - at), " %s=%" PRId32, name, value);
     return n > 0 && n < MAX_LINE - at ? at + n : at;
@@ -86,7 +86,7 @@ static void add_result(out_text *o, const clef_tune_result *r)
                  r->key.n, r->key.k, classes[r->key.rows], r->key.form, v->name, r->ns, r->error_ppm);
     for (int i = 0; i < CLEF_MAX_TUNABLES && v->tunables[i].name; i++)
         if (r->values[i])
-            at = append(line, at, v->tunables[i].name, r->values[i]);
+            at = append_text(line, at, v->tunables[i].name, r->values[i]);
     add_line(o, line);
 }
 
@@ -101,7 +101,7 @@ static void add_clblast(out_text *o, const clef_clblast_tuning *t)
         const clef_clblast_kernel *k = &t->kernels[i];
         int at = snprintf(line, sizeof line, "clblast %s", k->name);
         for (int32_t p = 0; p < k->n; p++)
-            at = append(line, at, k->names[p], k->values[p]);
+            at = append_text(line, at, k->names[p], k->values[p]);
         add_line(o, line);
     }
 }
@@ -128,7 +128,7 @@ char *clef__tune_print(const clef_tune_db *db, const clef_device_info *device)
 /* ---- reading: everything in the file is checked -------------------------------------------- */
 
 /* Splits the line at its blanks, in place. Returns the number of words, -1 if there are too many. */
-static int split(char *line, char *words[MAX_WORDS])
+static int split_words(char *line, char *words[MAX_WORDS])
 {
     int n = 0;
     for (char *p = line; *p;) {
@@ -143,7 +143,7 @@ static int split(char *line, char *words[MAX_WORDS])
 }
 
 /* Parses an integer from low to high. */
-static int number(const char *word, int64_t low, int64_t high, int64_t *out)
+static int parse_number(const char *word, int64_t low, int64_t high, int64_t *out)
 {
     char *end;
     errno = 0;
@@ -157,13 +157,13 @@ static int number(const char *word, int64_t low, int64_t high, int64_t *out)
 static int number32(const char *word, int32_t low, int32_t *out)
 {
     int64_t x;
-    if (!number(word, low, INT32_MAX, &x))
+    if (!parse_number(word, low, INT32_MAX, &x))
         return 0;
     *out = (int32_t)x;
     return 1;
 }
 
-static int32_t place(const char *word, const char *const *list, int32_t n)
+static int32_t find_name(const char *word, const char *const *list, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
         if (strcmp(list[i], word) == 0)
@@ -189,7 +189,7 @@ static int32_t find_row(const char *op, const char *name)
 }
 
 /* Parses "NAME=VALUE" with VALUE >= 0, and cuts the text at the sign. */
-static int assignment(char *word, int32_t *value)
+static int parse_assignment(char *word, int32_t *value)
 {
     char *sign = strchr(word, '=');
     if (!sign || !number32(sign + 1, 0, value))
@@ -201,7 +201,7 @@ static int assignment(char *word, int32_t *value)
 static int read_tunable(const clef_variant *v, char *word, int32_t values[CLEF_MAX_TUNABLES])
 {
     int32_t value;
-    if (!assignment(word, &value))
+    if (!parse_assignment(word, &value))
         return 0;
     for (int i = 0; i < CLEF_MAX_TUNABLES && v->tunables[i].name; i++)
         for (int k = 0; k < CLEF_MAX_TUNABLE_VALUES && v->tunables[i].values[k]; k++)
@@ -218,13 +218,14 @@ static int read_result(char **words, int n, clef_tune_result *r)
     *r = (clef_tune_result){0};
     if (n < FIXED_WORDS)
         return 0;
-    const int32_t state = place(words[0], states, 3), class_of_rows = place(words[5], classes, CLEF_N_ROWS);
+    const int32_t state = find_name(words[0], states, 3),
+                  class_of_rows = find_name(words[5], classes, CLEF_N_ROWS);
     r->row = find_row(words[1], words[7]);
     r->key.dtype = find_dtype(words[2]);
     if (state < 0 || class_of_rows < 0 || r->row < 0 || r->key.dtype < 0 ||
         !number32(words[3], 1, &r->key.n) || !number32(words[4], 1, &r->key.k) ||
-        !number32(words[6], 0, &r->key.form) || !number(words[8], 0, INT64_MAX, &r->ns) ||
-        !number(words[9], 0, INT64_MAX, &r->error_ppm))
+        !number32(words[6], 0, &r->key.form) || !parse_number(words[8], 0, INT64_MAX, &r->ns) ||
+        !parse_number(words[9], 0, INT64_MAX, &r->error_ppm))
         return 0;
     const clef_variant *v = clef__variant_row(r->row, &op);
     r->key.op = (int32_t)op;
@@ -247,7 +248,7 @@ static int read_clblast_kernel(clef_clblast_tuning *t, char **words, int n)
         return 0;
     strcpy(k.name, words[1]);
     for (int32_t i = 0; i < k.n; i++) {
-        if (!assignment(words[i + 2], &k.values[i]) || strlen(words[i + 2]) >= sizeof k.names[i])
+        if (!parse_assignment(words[i + 2], &k.values[i]) || strlen(words[i + 2]) >= sizeof k.names[i])
             return 0;
         strcpy(k.names[i], words[i + 2]);
     }
@@ -259,8 +260,8 @@ static int read_clblast(clef_clblast_tuning *t, char **words, int n)
 {
     if (strcmp(words[0], "clblast") == 0)
         return read_clblast_kernel(t, words, n);
-    return n == 3 && number(words[1], 1, INT64_MAX, &t->mflops_before) &&
-           number(words[2], 1, INT64_MAX, &t->mflops_after);
+    return n == 3 && parse_number(words[1], 1, INT64_MAX, &t->mflops_before) &&
+           parse_number(words[2], 1, INT64_MAX, &t->mflops_after);
 }
 
 /* Returns 1 when the line is valid. */
@@ -275,7 +276,7 @@ static int read_line(clef_tune_db *db, clef_clblast_tuning *clblast, const char 
     snprintf(sum, sizeof sum, "%08" PRIx32 " ", sum_of(line + 9, n - 9));
     if (memcmp(line, sum, 9) != 0)
         return 0;
-    const int n_words = split(line + 9, words);
+    const int n_words = split_words(line + 9, words);
     clef_tune_result r;
     if (n_words > 0 && strncmp(words[0], "clblast", 7) == 0)
         return read_clblast(clblast, words, n_words);

@@ -53,7 +53,7 @@ static void rate_name(const bench_rate *rate, char out[64])
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static double rounded(double x)
+static double round_digits(double x)
 {
     return round(x * 1000) / 1000;
 }
@@ -67,7 +67,7 @@ static int32_t begin_line(const bench *b, const char *what, double value, const 
     if (b->model)
         cli_json_member_text(stdout, &n, "model", file_name(clef_model_path(b->model)));
     cli_json_member_text(stdout, &n, "what", what);
-    cli_json_member_number(stdout, &n, "value", rounded(value));
+    cli_json_member_number(stdout, &n, "value", round_digits(value));
     cli_json_member_text(stdout, &n, "unit", unit);
     cli_json_member_number(stdout, &n, "threads", b->n_threads);
     cli_json_member_text(stdout, &n, "device", clef_device_describe(b->device)->name);
@@ -97,11 +97,13 @@ void cli_bench_print_json(const bench *b)
         rate_name(rate, name);
         int32_t n = begin_line(b, name, s.best, "tok/s");
         cli_json_member_number(stdout, &n, "depth", rate->depth);
-        cli_json_member_number(stdout, &n, "median", rounded(s.median));
-        cli_json_member_number(stdout, &n, "mean", rounded(s.mean));
-        cli_json_member_number(stdout, &n, "stddev", rounded(s.stddev));
-        cli_json_member_number(stdout, &n, "gb_s", rounded(rate->bytes / rate->n_tokens * s.best * 1e-9));
-        cli_json_member_number(stdout, &n, "gop_s", rounded(rate->flops / rate->n_tokens * s.best * 1e-9));
+        cli_json_member_number(stdout, &n, "median", round_digits(s.median));
+        cli_json_member_number(stdout, &n, "mean", round_digits(s.mean));
+        cli_json_member_number(stdout, &n, "stddev", round_digits(s.stddev));
+        cli_json_member_number(stdout, &n, "gb_s",
+                               round_digits(rate->bytes / rate->n_tokens * s.best * 1e-9));
+        cli_json_member_number(stdout, &n, "gop_s",
+                               round_digits(rate->flops / rate->n_tokens * s.best * 1e-9));
         cli_json_member(stdout, &n, "samples");
         putchar('[');
         for (int32_t k = 0; k < rate->n_samples; k++)
@@ -218,9 +220,9 @@ void cli_bench_print_product(const bench *b, const bench_product *p, double limi
             int32_t n = begin_line(b, what, s.best, "GFLOP/s");
             cli_json_member_text(stdout, &n, "form", p->runs[i].form);
             cli_json_member_text(stdout, &n, "kernel", p->runs[i].kernel);
-            cli_json_member_number(stdout, &n, "mean", rounded(s.mean));
-            cli_json_member_number(stdout, &n, "stddev", rounded(s.stddev));
-            cli_json_member_number(stdout, &n, "limit", rounded(limit));
+            cli_json_member_number(stdout, &n, "mean", round_digits(s.mean));
+            cli_json_member_number(stdout, &n, "stddev", round_digits(s.stddev));
+            cli_json_member_number(stdout, &n, "limit", round_digits(limit));
             end_line();
         } else {
             printf(b->o->md ? "| %s | %s | %s | %.1f | %.1f ± %.1f | %.0f %% of %.1f |\n"

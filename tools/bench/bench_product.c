@@ -108,7 +108,7 @@ static clef_graph *make_graph(const bench_product *p, int i)
     return g;
 }
 
-static clef_status run(contest *c, int i, int32_t repeats, double *seconds, clef_error *err)
+static clef_status run_product(contest *c, int i, int32_t repeats, double *seconds, clef_error *err)
 {
     const double start = cli_terminal_seconds();
     clef_status status = CLEF_OK;
@@ -134,7 +134,7 @@ static clef_status name_kernel(contest *c, int i, clef_error *err)
     return n < 0 ? CLEF_E_CL : CLEF_OK;
 }
 
-static clef_status enter(contest *c, int i, clef_error *err)
+static clef_status enter_contest(contest *c, int i, clef_error *err)
 {
     const clef_plan_opts opts = {.compile.gemm = kinds[i].gemm, .weights = weight_bytes, .weights_user = c};
     double seconds = 0;
@@ -156,7 +156,7 @@ static clef_status enter(contest *c, int i, clef_error *err)
     c->c[i].output = clef_plan_output(c->c[i].plan, "row");
     for (int round = 0; round < 2 && status == CLEF_OK;
          round++) /* the first round finishes the driver's delayed work */
-        status = run(c, i, 1, &seconds, err);
+        status = run_product(c, i, 1, &seconds, err);
     c->c[i].repeats =
         seconds < ROUND_SECONDS ? (int32_t)(ROUND_SECONDS / (seconds > 1e-5 ? seconds : 1e-5)) : 1;
     c->p.runs[i].form = kinds[i].name;
@@ -164,20 +164,20 @@ static clef_status enter(contest *c, int i, clef_error *err)
 }
 
 /* Runs the rounds of all contestants in turn, so that a disturbance affects all of them. */
-static clef_status compete(contest *c, clef_error *err)
+static clef_status run_rounds(contest *c, clef_error *err)
 {
     const double flops = 2.0 * c->p.m * c->p.n * c->p.k;
     clef_status status = CLEF_OK;
     for (int i = 0; i < BENCH_N_PRODUCTS && status == CLEF_OK; i++)
         if (is_asked(c->b, i))
-            status = enter(c, i, err);
+            status = enter_contest(c, i, err);
     for (int32_t round = 0; round < c->b->o->n_rounds; round++)
         for (int i = 0; i < BENCH_N_PRODUCTS && status == CLEF_OK; i++) {
             double seconds = 0;
             if (!c->c[i].plan)
                 continue;
             bench_rate *rate = &c->p.runs[i].rate;
-            status = run(c, i, c->c[i].repeats, &seconds, err);
+            status = run_product(c, i, c->c[i].repeats, &seconds, err);
             rate->samples[rate->n_samples++] = seconds > 0 ? flops * c->c[i].repeats / seconds * 1e-9 : 0;
             if (status == CLEF_OK && cli_terminal_interrupted())
                 status = cli_error(err, CLEF_E_CANCELLED, "bench: interrupted");
@@ -185,7 +185,7 @@ static clef_status compete(contest *c, clef_error *err)
     return status;
 }
 
-static int hold(bench *b, const bench_product *p, double limit)
+static int make_contest(bench *b, const bench_product *p, double limit)
 {
     contest *c = calloc(1, sizeof *c);
     clef_error err = {0};
@@ -194,7 +194,7 @@ static int hold(bench *b, const bench_product *p, double limit)
     c->b = b;
     c->p = *p;
     clef_status status =
-        make_data(c) ? compete(c, &err) : cli_error(&err, CLEF_E_NOMEM, "bench: out of host memory");
+        make_data(c) ? run_rounds(c, &err) : cli_error(&err, CLEF_E_NOMEM, "bench: out of host memory");
     if (status == CLEF_OK)
         cli_bench_print_product(b, &c->p, limit);
     for (int i = 0; i < BENCH_N_PRODUCTS; i++)
@@ -223,7 +223,7 @@ int cli_bench_product(bench *b)
     int rc = CLI_OK;
     for (const char *s = b->o->product; *s && rc == CLI_OK;) {
         read_shape(&s, &p);
-        rc = hold(b, &p, speed.mad_gflop_s);
+        rc = make_contest(b, &p, speed.mad_gflop_s);
     }
     return rc;
 }

@@ -183,9 +183,9 @@ static clef_status prefill_round(bench *b, double *seconds, double *flops, doubl
 }
 
 /* Runs a round that does not count, in which the costs are added up, then the rounds that count. */
-static clef_status measure(bench *b, bench_rate rate,
-                           clef_status (*round)(bench *, double *, double *, double *, clef_error *),
-                           clef_error *err)
+static clef_status measure_rate(bench *b, bench_rate rate,
+                                clef_status (*round)(bench *, double *, double *, double *, clef_error *),
+                                clef_error *err)
 {
     double seconds = 0;
     clef_status status = round(b, &seconds, &rate.flops, &rate.bytes, err);
@@ -204,10 +204,11 @@ static int measure_model(bench *b)
     clef_error err = {0};
     clef_status status = CLEF_OK;
     if (b->n_prompt)
-        status = measure(b, (bench_rate){.what = "prefill", .n_tokens = b->n_prompt}, prefill_round, &err);
+        status =
+            measure_rate(b, (bench_rate){.what = "prefill", .n_tokens = b->n_prompt}, prefill_round, &err);
     if (b->n_gen && status == CLEF_OK)
-        status = measure(b, (bench_rate){.what = "decode", .n_tokens = b->n_gen, .depth = b->o->depth},
-                         decode_round, &err);
+        status = measure_rate(b, (bench_rate){.what = "decode", .n_tokens = b->n_gen, .depth = b->o->depth},
+                              decode_round, &err);
     b->peak_rss = cli_terminal_peak_rss();
     cli_progress_finish(&b->progress);
     return status == CLEF_OK ? CLI_GO_ON : cli_report(&err);

@@ -29,7 +29,7 @@ static int by_p(const void *a, const void *b)
 }
 
 /* Sorts a row of logits by probability, the likeliest first, into `out` [n_classes]. */
-static void rank(const cli_classifier *c, const float *logits, float *p, ranked *out)
+static void rank_classes(const cli_classifier *c, const float *logits, float *p, ranked *out)
 {
     const int32_t n = c->info.n_classes;
     clef_class_probabilities(c->info.kind, logits, n, p);
@@ -78,7 +78,7 @@ static int print_tokens(const cli_classifier *c, const float *logits, float *p, 
             continue;
         if (clef_tokenizer_decode(c->tokenizer, &c->text.ids[t], 1, &piece, &n_bytes, &err) != CLEF_OK)
             return cli_report(&err);
-        rank(c, logits + (size_t)t * (size_t)c->info.n_classes, p, r);
+        rank_classes(c, logits + (size_t)t * (size_t)c->info.n_classes, p, r);
         if (json && n_printed++)
             printf(", ");
         if (!json)
@@ -114,7 +114,7 @@ static int classify_run(const void *options, int32_t n_args, char **args)
     if (rc == CLI_OK && c.info.per_token) {
         rc = print_tokens(&c, logits, p, r, o->common.json);
     } else if (rc == CLI_OK) {
-        rank(&c, logits, p, r);
+        rank_classes(&c, logits, p, r);
         print_text(&c, r, o->common.json);
     }
     free(p);

@@ -278,7 +278,7 @@ static clef_status write_record(const compare *c, clef_error *err)
     return status;
 }
 
-static clef_status walk(compare *c, clef_error *err)
+static clef_status walk_values(compare *c, clef_error *err)
 {
     clef_status status = CLEF_OK;
     if (c->o->stats)
@@ -292,7 +292,7 @@ static clef_status walk(compare *c, clef_error *err)
     return status == CLEF_OK && c->o->record ? write_record(c, err) : status;
 }
 
-static int report(const compare *c)
+static int report_value(const compare *c)
 {
     const int compares = c->b.graph || c->reference;
     if (c->bad) {
@@ -333,8 +333,8 @@ static int compare_run(const void *options, int32_t n_args, char **args)
     o.forward.said = o.reference;
     clef_status status = open_all(&c, path, &err);
     if (status == CLEF_OK)
-        status = walk(&c, &err);
-    const int rc = status == CLEF_OK ? report(&c) : cli_report(&err);
+        status = walk_values(&c, &err);
+    const int rc = status == CLEF_OK ? report_value(&c) : cli_report(&err);
     close_all(&c);
     return rc;
 }

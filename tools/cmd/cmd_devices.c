@@ -30,7 +30,7 @@ typedef struct choice {
     int32_t platform, index;
 } choice;
 
-static choice choose(void)
+static choice find_best(void)
 {
     clef_error err = {0};
     clef_device *device = NULL;
@@ -250,7 +250,7 @@ static int devices_run(const void *options, int32_t n_args, char **args)
     if (n == 0 && !o->json)
         return cli_fail(CLI_FAILED, "no OpenCL device: expected at least one platform with a device; "
                                     "PoCL (pocl-opencl-icd) makes one of a CPU");
-    const choice chosen = choose();
+    const choice chosen = find_best();
     if (o->json)
         putchar('[');
     for (int32_t i = 0; i < n; i++) {

@@ -64,7 +64,7 @@ static int add_lines(texts *t, size_t n_bytes)
     return CLI_GO_ON;
 }
 
-static int collect(texts *t, const embed_options *o, int32_t n_args, char **args)
+static int collect_texts(texts *t, const embed_options *o, int32_t n_args, char **args)
 {
     t->spans = malloc(((size_t)n_args + 1) * sizeof *t->spans);
     if (!t->spans)
@@ -128,7 +128,7 @@ static int write_result(const embed_options *o, const char *model, const float *
 }
 
 /* Measures the speed once kernels and plans are made; tokenising is included. */
-static int measure(cli_embedding *e, const embed_options *o, const texts *t)
+static int measure_rate(cli_embedding *e, const embed_options *o, const texts *t)
 {
     double best = 0;
     for (int32_t i = 0; i < o->n_repeats; i++) {
@@ -160,7 +160,7 @@ static int embed_run(const void *options, int32_t n_args, char **args)
         return cli_fail(CLI_USAGE, "embed: expected --json or --npy, not both");
     if (o->npy && !o->out && cli_terminal_stdout())
         return cli_fail(CLI_USAGE, "embed: --npy is binary; use --out FILE, or redirect stdout to a file");
-    int rc = collect(&t, o, n_args - 1, args + 1);
+    int rc = collect_texts(&t, o, n_args - 1, args + 1);
     if (rc == CLI_GO_ON)
         rc = cli_embedding_open(&e, &o->common, args[0]);
     const double begin = cli_terminal_seconds();
@@ -172,7 +172,7 @@ static int embed_run(const void *options, int32_t n_args, char **args)
             fprintf(stderr,
                     "clef: %" PRId32 " texts of %" PRId64 " tokens in %.3f s, %.1f texts/s, with loading\n",
                     t.n, n_tokens, seconds, seconds > 0 ? t.n / seconds : 0);
-        rc = measure(&e, o, &t);
+        rc = measure_rate(&e, o, &t);
     }
     if (rc == CLI_GO_ON)
         rc = write_result(o, clef_model_hparams(e.model)->name, rows, t.n,

@@ -411,7 +411,7 @@ static clef_status run_graph(void *user, const clef_graph *graph, clef_plan **pl
     return status;
 }
 
-static clef_status optimize(const eval *e, clef_graph *graph, const char *after, clef_error *err)
+static clef_status optimize_graph(const eval *e, clef_graph *graph, const char *after, clef_error *err)
 {
     return e->o->after && strcmp(e->o->after, "build") == 0 ? CLEF_OK
                                                             : clef_graph_optimize(graph, after, err);
@@ -420,7 +420,7 @@ static clef_status optimize(const eval *e, clef_graph *graph, const char *after,
 static clef_status print_stats(eval *e, clef_error *err)
 {
     clef_graph *graph = clef_graph_clone(e->graph);
-    clef_status status = graph ? optimize(e, graph, e->o->after ? e->o->after : "drop", err)
+    clef_status status = graph ? optimize_graph(e, graph, e->o->after ? e->o->after : "drop", err)
                                : cli_error(err, CLEF_E_NOMEM, "--stats: out of host memory");
     if (status == CLEF_OK)
         status = cli_stats_walk(graph, run_graph, e, stdout, err);
@@ -428,7 +428,7 @@ static clef_status print_stats(eval *e, clef_error *err)
     return status;
 }
 
-static clef_status evaluate(eval *e, clef_error *err)
+static clef_status evaluate_graph(eval *e, clef_error *err)
 {
     const eval_options *o = e->o;
     clef_plan *plan;
@@ -446,7 +446,7 @@ static clef_status evaluate(eval *e, clef_error *err)
         status = print_stats(e, err);
     if (status != CLEF_OK || !o->out)
         return status;
-    status = optimize(e, e->graph, o->after, err);
+    status = optimize_graph(e, e->graph, o->after, err);
     if (status == CLEF_OK)
         status = run_graph(e, e->graph, &plan, err);
     if (status == CLEF_OK)
@@ -489,7 +489,7 @@ static int eval_run(const void *options, int32_t n_args, char **args)
     if (!path)
         return n_args > 0 ? CLI_USAGE : CLI_FAILED;
     eval e = {.o = o, .path = path};
-    const clef_status status = evaluate(&e, &err);
+    const clef_status status = evaluate_graph(&e, &err);
     eval_finish(&e);
     return status == CLEF_OK ? CLI_OK : cli_report(&err);
 }

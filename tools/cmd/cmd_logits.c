@@ -34,7 +34,7 @@ static const cli_option logits_option_table[] = {
 /* clang-format on */
 
 /* Fills a place from its logits x. */
-static void score(logits_place *place, const float *x, int32_t n_vocab, int32_t n_top)
+static void score_place(logits_place *place, const float *x, int32_t n_vocab, int32_t n_top)
 {
     double sum = 0;
     float most = x[0];
@@ -75,7 +75,7 @@ static clef_status score_all(logits_result *r, const float *logits, int32_t n_vo
             return cli_error(err, CLEF_E_NOMEM, "logits: out of host memory");
         if (i < first || (f->mask && !f->is_seq2seq && (!f->mask[i] || !f->mask[i - first])))
             continue;
-        score(&r->places[i], logits + (size_t)(i - first) * (size_t)n_vocab, n_vocab, r->n_top);
+        score_place(&r->places[i], logits + (size_t)(i - first) * (size_t)n_vocab, n_vocab, r->n_top);
         r->nats += r->places[i].nats;
         r->n_scored++;
     }
@@ -85,7 +85,7 @@ static clef_status score_all(logits_result *r, const float *logits, int32_t n_vo
     return CLEF_OK;
 }
 
-static clef_status collect(cli_forward *f, logits_result *r, clef_error *err)
+static clef_status collect_places(cli_forward *f, logits_result *r, clef_error *err)
 {
     float *logits = NULL;
     int32_t rank = 0;
@@ -126,7 +126,7 @@ static int logits_run(const void *options, int32_t n_args, char **args)
         status = cli_error(&err, CLEF_E_ARG, "--top %" PRId32 ": the vocabulary has %" PRId32 " tokens",
                            o->top, clef_model_hparams(f.model)->n_vocab);
     if (status == CLEF_OK)
-        status = collect(&f, &r, &err);
+        status = collect_places(&f, &r, &err);
     if (status == CLEF_OK)
         status = cli_output(o->out, writers[format], &r, &err);
     for (int32_t i = 0; i < r.n && r.places; i++)

@@ -74,8 +74,8 @@ static clef_status find_bos(work *w, const clef_tokenizer *tok, clef_error *err)
     return status;
 }
 
-static clef_status encode(work *w, const clef_tokenizer *tok, const char *text, size_t n_bytes,
-                          clef_error *err)
+static clef_status encode_file(work *w, const clef_tokenizer *tok, const char *text, size_t n_bytes,
+                               clef_error *err)
 {
     int32_t *ids = NULL, n = 0;
     clef_status status = clef_tokenizer_encode(tok, text, n_bytes, CLEF_SPECIAL_NONE, &ids, &n, err);
@@ -185,7 +185,7 @@ static clef_status open_all(work *w, const char *path, const char *text, size_t 
     w->step = w->step > w->n_context ? w->n_context : w->step;
     status = find_bos(w, tok, err);
     if (status == CLEF_OK)
-        status = encode(w, tok, text, n_bytes, err);
+        status = encode_file(w, tok, text, n_bytes, err);
     if (status == CLEF_OK)
         status = count_windows(w, err);
     if (status != CLEF_OK)

@@ -104,7 +104,7 @@ static clef_status read_both(replay *r, clef_error *err)
                           : cli_error(err, CLEF_E_NOMEM, "replay: out of host memory");
 }
 
-static int report(const replay *r, float tol)
+static int report_error(const replay *r, float tol)
 {
     const value_stats s = cli_value_stats(&r->came);
     printf("%s: min %.6g, max %.6g, mean %.6g, std %.6g, %" PRId64 " NaN, %" PRId64 " infinities\n",
@@ -128,7 +128,7 @@ static int replay_run(const void *options, int32_t n_args, char **args)
         status = write_inputs(&r, &err);
     if (status == CLEF_OK)
         status = read_both(&r, &err);
-    const int rc = status == CLEF_OK ? report(&r, o->tol) : cli_report(&err);
+    const int rc = status == CLEF_OK ? report_error(&r, o->tol) : cli_report(&err);
     cli_value_free(&r.came);
     cli_value_free(&r.wanted);
     clef_plan_destroy(r.plan);

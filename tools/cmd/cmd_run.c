@@ -360,7 +360,7 @@ static int run_open(run *r)
 }
 
 /* Writes to stdout at once. When its reader has gone, the run ends silently. */
-static int put(const char *text, size_t n)
+static int write_text(const char *text, size_t n)
 {
     errno = 0;
     if (fwrite(text, 1, n, stdout) == n && fflush(stdout) == 0)
@@ -376,11 +376,11 @@ static int put_token(run *r, int32_t id)
     clef_error err = {0};
     if (r->o->print_ids) {
         n = (size_t)snprintf(text, sizeof text, "%s%" PRId32, r->n_new ? "," : "", id);
-        return put(text, n);
+        return write_text(text, n);
     }
     if (clef_stream_push(&r->stream, id, text, sizeof text, &n, &err) != CLEF_OK)
         return cli_report(&err);
-    return n ? put(text, n) : CLI_GO_ON;
+    return n ? write_text(text, n) : CLI_GO_ON;
 }
 
 /* The prompt goes through the stream too, so that the generated text continues it: with its leading space,
@@ -398,7 +398,7 @@ static int put_prompt(run *r)
         if (clef_stream_push(&r->stream, r->ids[i], text, sizeof text, &n, &err) != CLEF_OK)
             return cli_report(&err);
         if (r->o->echo && n)
-            rc = put(text, n);
+            rc = write_text(text, n);
     }
     return rc;
 }
@@ -416,7 +416,7 @@ static int ends_text(const run *r, int32_t id)
     return 0;
 }
 
-static int keep(run *r, const int32_t *ids, int32_t n)
+static int keep_ids(run *r, const int32_t *ids, int32_t n)
 {
     if (!r->o->inside.taps.n && !r->o->inside.stats)
         return CLI_GO_ON;
@@ -465,7 +465,7 @@ static int generate_tokens(run *r)
         if (rc == CLI_GO_ON)
             rc = put_token(r, id);
         if (rc == CLI_GO_ON)
-            rc = keep(r, &id, 1);
+            rc = keep_ids(r, &id, 1);
         if (rc != CLI_GO_ON)
             break;
         if (r->n_new++ == 0)
@@ -500,13 +500,13 @@ static int put_hypothesis(run *r, const clef_hypothesis *h)
     int rc = CLI_GO_ON;
     for (int32_t i = 0; rc == CLI_GO_ON && r->o->print_ids && i < h->n; i++) {
         char id[16];
-        rc = put(id, (size_t)snprintf(id, sizeof id, "%s%" PRId32, i ? "," : "", h->ids[i]));
+        rc = write_text(id, (size_t)snprintf(id, sizeof id, "%s%" PRId32, i ? "," : "", h->ids[i]));
     }
     if (r->o->print_ids)
         return rc;
     if (clef_tokenizer_decode(r->tokenizer, h->ids, h->n, &text, &n_bytes, &err) != CLEF_OK)
         return cli_report(&err);
-    rc = put(text, n_bytes);
+    rc = write_text(text, n_bytes);
     clef_text_free(text);
     return rc;
 }
@@ -542,9 +542,9 @@ static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
     r->first_seconds = cli_terminal_seconds() - r->start;
     int rc = r->o->echo ? put_prompt(r) : CLI_GO_ON;
     if (rc == CLI_GO_ON && n_best)
-        rc = keep(r, best[0].ids, best[0].n);
+        rc = keep_ids(r, best[0].ids, best[0].n);
     for (int32_t i = 0; rc == CLI_GO_ON && i < n_best; i++) {
-        rc = i ? put("\n", 1) : CLI_GO_ON;
+        rc = i ? write_text("\n", 1) : CLI_GO_ON;
         if (rc == CLI_GO_ON)
             rc = put_hypothesis(r, &best[i]);
         r->n_new = best[i].n > r->n_new ? best[i].n : r->n_new;
@@ -556,7 +556,7 @@ static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
     return rc;
 }
 
-static int generate(run *r)
+static int generate_text(run *r)
 {
     clef_error err = {0};
     const int32_t n_max = r->o->n_predict > 0 ? r->o->n_predict : 0, *ids;
@@ -564,7 +564,7 @@ static int generate(run *r)
     int32_t start[START_TOKENS];
     const int32_t n_ids = first_ids(r, start, &ids);
     r->n_start = n_ids;
-    int rc = keep(r, ids, n_ids);
+    int rc = keep_ids(r, ids, n_ids);
     if (rc != CLI_GO_ON)
         return rc;
     if (r->is_seq2seq && clef_session_encode(r->session, r->ids, r->n_ids, &err) != CLEF_OK)
@@ -597,13 +597,13 @@ static int put_end(run *r)
     if (r->stream.tok && !r->o->print_ids &&
         clef_stream_finish(&r->stream, text, sizeof text, &n, &err) != CLEF_OK)
         return cli_report(&err);
-    int rc = n ? put(text, n) : CLI_GO_ON;
+    int rc = n ? write_text(text, n) : CLI_GO_ON;
     if (rc == CLI_GO_ON && (r->o->print_ids || cli_terminal_stdout()))
-        rc = put("\n", 1);
+        rc = write_text("\n", 1);
     return rc;
 }
 
-static double rate(int32_t n, double seconds)
+static double tokens_per_second(int32_t n, double seconds)
 {
     return seconds > 0 ? n / seconds : 0;
 }
@@ -615,9 +615,10 @@ static void print_statistics(const run *r)
     const uint64_t other = s.arena_bytes + s.scratch_bytes + s.io_bytes + s.fused_bytes;
     const uint64_t all = s.weight_bytes + s.mapped_bytes + s.state_bytes + other;
     fprintf(stderr, "clef: prompt %" PRId32 " tokens in %.3f s, %.1f tokens/s; first token after %.2f s\n",
-            r->n_ids, r->prompt_seconds, rate(r->n_ids, r->prompt_seconds), r->first_seconds);
+            r->n_ids, r->prompt_seconds, tokens_per_second(r->n_ids, r->prompt_seconds), r->first_seconds);
     fprintf(stderr, "clef: generated %" PRId32 " tokens in %.3f s, %.1f tokens/s%s%s\n", r->n_new,
-            r->new_seconds, rate(r->n_new, r->new_seconds), r->ended ? "; " : "", r->ended ? r->ended : "");
+            r->new_seconds, tokens_per_second(r->n_new, r->new_seconds), r->ended ? "; " : "",
+            r->ended ? r->ended : "");
     fprintf(stderr, "clef: memory %s: weights %s and %s used in the file, KV cache %s, activations %s\n",
             cli_bytes_text(all, total), cli_bytes_text(s.weight_bytes, weights),
             cli_bytes_text(s.mapped_bytes, mapped), cli_bytes_text(s.state_bytes, state),
@@ -686,7 +687,7 @@ static int run_run(const void *options, int32_t n_args, char **args)
     if (rc == CLI_GO_ON)
         rc = run_open(&r);
     if (rc == CLI_GO_ON) {
-        rc = generate(&r);
+        rc = generate_text(&r);
         if (rc == CLI_GO_ON || rc == CLI_INTERRUPTED) {
             const int end = put_end(&r);
             cli_progress_finish(&r.progress);

@@ -49,7 +49,8 @@ static void print_row(void *user, const clef_selftest_row *r)
     fflush(stdout);
 }
 
-static clef_status test(const selftest_options *o, clef_device *device, int32_t *n_failed, clef_error *err)
+static clef_status test_device(const selftest_options *o, clef_device *device, int32_t *n_failed,
+                               clef_error *err)
 {
     table t = {0};
     cli_progress_init(&t.progress, o->quiet);
@@ -77,7 +78,7 @@ static int selftest_run(const void *options, int32_t n_args, char **args)
     clef_status s = o->prove ? clef_prove(o->device, o->prove, o->first, &err)
                              : clef_device_open(o->device, NULL, &device, &err);
     if (!s && !o->prove)
-        s = test(o, device, &n_failed, &err);
+        s = test_device(o, device, &n_failed, &err);
     clef_device_close(device);
     if (s && o->prove) /* the caller reads the journal, and reports what matters */
         return CLI_FAILED;

@@ -45,7 +45,7 @@ static int print_pieces(const clef_tokenizer *tok, const int32_t *ids, int32_t n
     return CLI_OK;
 }
 
-static int encode(const clef_tokenizer *tok, const tokenize_options *o, const char *text, size_t n_bytes)
+static int encode_text(const clef_tokenizer *tok, const tokenize_options *o, const char *text, size_t n_bytes)
 {
     clef_error err = {0};
     int32_t *ids = NULL, n = 0;
@@ -63,7 +63,7 @@ static int encode(const clef_tokenizer *tok, const tokenize_options *o, const ch
     return rc;
 }
 
-static int decode(const clef_tokenizer *tok, const char *text, size_t n_bytes)
+static int decode_ids(const clef_tokenizer *tok, const char *text, size_t n_bytes)
 {
     clef_error err = {0};
     char *out = NULL;
@@ -113,7 +113,7 @@ static int tokenize_run(const void *options, int32_t n_args, char **args)
     if (clef_tokenizer_open(args[0], &tok, &err) != CLEF_OK)
         rc = cli_report(&err);
     else
-        rc = o->decode ? decode(tok, text, n_bytes) : encode(tok, o, text, n_bytes);
+        rc = o->decode ? decode_ids(tok, text, n_bytes) : encode_text(tok, o, text, n_bytes);
     clef_tokenizer_close(tok);
     free(from_stdin);
     return rc;

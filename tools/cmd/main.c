@@ -23,7 +23,7 @@ static int no_command(const char *name)
 
 /* `clef help [COMMAND]`. The build also calls `clef help --man DATE [COMMAND]` and `clef help --completion
  * SHELL` (cmake/manual.cmake). */
-static int help(int argc, char **argv)
+static int print_help(int argc, char **argv)
 {
     const int is_man = argc > 1 && strcmp(argv[0], "--man") == 0, n = is_man ? 2 : 0;
     if (argc == 2 && strcmp(argv[0], "--completion") == 0)
@@ -66,7 +66,7 @@ static int dispatch(int argc, char **argv)
         return CLI_OK;
     }
     if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
-        return help(argc - 2, argv + 2);
+        return print_help(argc - 2, argv + 2);
     const cli_command *command = cli_command_find(name);
     return command ? run_command(command, argc - 2, argv + 2) : no_command(name);
 }

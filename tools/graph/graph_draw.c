@@ -48,7 +48,7 @@ typedef union picture_length {
                   : (n).wide))
 
 /* Renders to memory first, because Graphviz ends the process when its own write fails. */
-static clef_status render(GVC_t *gvc, Agraph_t *drawn, const char *format, FILE *to, clef_error *err)
+static clef_status render_picture(GVC_t *gvc, Agraph_t *drawn, const char *format, FILE *to, clef_error *err)
 {
     char *picture = NULL;
     picture_length length = {0};
@@ -75,7 +75,7 @@ clef_status cli_graph_draw(const clef_graph *graph, const char *format, const in
     if (!drawn || gvLayout(gvc, drawn, "dot") != 0)
         status = cli_error(err, CLEF_E_UNSUPPORTED, "graph: Graphviz cannot lay it out");
     else
-        status = render(gvc, drawn, format, to, err);
+        status = render_picture(gvc, drawn, format, to, err);
     if (drawn) {
         gvFreeLayout(gvc, drawn);
         agclose(drawn);

@@ -171,7 +171,7 @@ static void draw_one(cairo_t *c, const picture *p, const attention_map *m, doubl
     }
 }
 
-static void draw(cairo_t *c, const picture *p)
+static void draw_picture(cairo_t *c, const picture *p)
 {
     char title[160];
     cairo_set_source_rgb(c, 1, 1, 1);
@@ -213,7 +213,7 @@ static clef_status draw_to(const attention_maps *a, FILE *to, int is_png, clef_e
         is_png ? cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(p.width), (int)ceil(p.height))
                : cairo_svg_surface_create_for_stream(write_part, to, p.width, p.height);
     cairo_t *c = cairo_create(surface);
-    draw(c, &p);
+    draw_picture(c, &p);
     cairo_status_t status = cairo_status(c);
     cairo_destroy(c);
     if (status == CAIRO_STATUS_SUCCESS && is_png)

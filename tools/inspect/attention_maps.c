@@ -57,7 +57,7 @@ static clef_status find_maps(const clef_graph *graph, uint32_t kinds, int32_t wa
     return status;
 }
 
-static void summarize(attention_map *m, int32_t head, const int32_t *mask)
+static void summarize_head(attention_map *m, int32_t head, const int32_t *mask)
 {
     const float *p = cli_attention_head(m, head);
     attention_summary sum = {0};
@@ -96,7 +96,7 @@ static clef_status read_map(cli_forward *f, attention_map *m, clef_error *err)
         return cli_error(err, CLEF_E_NOMEM, "attention: out of host memory");
     const int on_source = m->kind == ATTENTION_ENCODER || (m->kind == ATTENTION_SELF && !f->is_seq2seq);
     for (int32_t h = 0; h < m->n_heads; h++)
-        summarize(m, h, on_source ? f->mask : NULL);
+        summarize_head(m, h, on_source ? f->mask : NULL);
     return CLEF_OK;
 }
 

@@ -37,8 +37,8 @@ static double y_of(const axes *a, double nats)
 }
 
 /* Draws means of `step` tokens each, or the running mean at their ends. */
-static void scan(const cli_curve *c, int64_t step, FILE *to, const axes *a, int running, double *lo,
-                 double *hi)
+static void scan_means(const cli_curve *c, int64_t step, FILE *to, const axes *a, int running, double *lo,
+                       double *hi)
 {
     double sum = 0, part = 0;
     int64_t at = 0;
@@ -84,8 +84,8 @@ clef_status cli_curve_svg(void *curve, FILE *to, clef_error *err)
         return cli_error(err, CLEF_E_ARG, "%s: no token was scored", c->title);
     for (int64_t i = 0; i < c->n; i++)
         sum += (double)c->nats[i];
-    scan(c, stretch, NULL, &a, 0, &a.lo, &a.hi);
-    scan(c, step, NULL, &a, 1, &a.lo, &a.hi);
+    scan_means(c, stretch, NULL, &a, 0, &a.lo, &a.hi);
+    scan_means(c, step, NULL, &a, 1, &a.lo, &a.hi);
     if (!isfinite(a.lo) || !isfinite(a.hi))
         return cli_error(err, CLEF_E_LIMIT, "%s: a token's probability is not a number", c->title);
     a.hi += (a.hi - a.lo) * 0.05 + 1e-3;
@@ -99,9 +99,9 @@ clef_status cli_curve_svg(void *curve, FILE *to, clef_error *err)
     fprintf(to, ": perplexity %.4f over %" PRId64 " tokens</text>\n", exp(sum / (double)c->n), c->n);
     write_axes(to, &a);
     fputs("<polyline fill=\"none\" stroke=\"#b9cdec\" points=\"", to);
-    scan(c, stretch, to, &a, 0, &none[0], &none[1]);
+    scan_means(c, stretch, to, &a, 0, &none[0], &none[1]);
     fputs("\"/>\n<polyline fill=\"none\" stroke=\"#2f6fd0\" stroke-width=\"2\" points=\"", to);
-    scan(c, step, to, &a, 1, &none[0], &none[1]);
+    scan_means(c, step, to, &a, 1, &none[0], &none[1]);
     fprintf(to,
             "\"/>\n<text x=\"%d\" y=\"20\" text-anchor=\"end\"><tspan fill=\"#2f6fd0\">so far</tspan> <tspan "
             "fill=\"#8aa9d8\">each %" PRId64 " token%s</tspan></text>\n</svg>\n",

@@ -249,7 +249,7 @@ clef_status cli_forward_build(cli_forward *f, const char *const *taps, int32_t n
     return clef_model_build(f->model, &opts, &f->graph, err);
 }
 
-static clef_status bind(cli_forward *f, const char *symbol, int32_t value, clef_error *err)
+static clef_status bind_symbols(cli_forward *f, const char *symbol, int32_t value, clef_error *err)
 {
     const int32_t s = clef_plan_symbol(f->plan, symbol);
     return s ? clef_plan_bind(f->plan, s, value, err) : CLEF_OK;
@@ -281,11 +281,11 @@ clef_status cli_forward_execute(cli_forward *f, const clef_graph *graph, clef_er
         status = clef_plan_create(f->device, graph, &opts, &f->plan, err);
     cli_progress_finish(&f->progress);
     if (status == CLEF_OK)
-        status = bind(f, "T", f->n_ids, err);
+        status = bind_symbols(f, "T", f->n_ids, err);
     if (status == CLEF_OK)
-        status = bind(f, "S", f->n_ids, err);
+        status = bind_symbols(f, "S", f->n_ids, err);
     if (status == CLEF_OK)
-        status = bind(f, "U", f->n_target, err);
+        status = bind_symbols(f, "U", f->n_target, err);
     if (status == CLEF_OK)
         status = write_ints(f, "input_ids", f->ids, f->n_ids, err);
     if (status == CLEF_OK)

@@ -10,7 +10,7 @@
 #include "tools/json.h"
 #include "tools/terminal.h"
 
-static double bits(double nats)
+static double surprise_bits(double nats)
 {
     return nats / log(2.0);
 }
@@ -40,8 +40,9 @@ static void write_surprise(FILE *to, int32_t at, const logits_place *p, int colo
     if (isnan(p->nats))
         fprintf(to, "%5" PRId32 " %8s %6s %6s  ", at, "NaN", "NaN", "NaN");
     else
-        fprintf(to, "%5" PRId32 " %8.4f %6.2f %6" PRId32 "  ", at, exp(-p->nats), bits(p->nats), p->rank);
-    fputs(colour ? colour_of(bits(p->nats)) : "", to);
+        fprintf(to, "%5" PRId32 " %8.4f %6.2f %6" PRId32 "  ", at, exp(-p->nats), surprise_bits(p->nats),
+                p->rank);
+    fputs(colour ? colour_of(surprise_bits(p->nats)) : "", to);
 }
 
 clef_status cli_logits_text(void *user, FILE *to, clef_error *err)
@@ -68,7 +69,7 @@ clef_status cli_logits_text(void *user, FILE *to, clef_error *err)
     if (isnan(r->nats))
         fputs("perplexity NaN, NaN", to);
     else
-        fprintf(to, "perplexity %.4f, %.4f", exp(r->nats), bits(r->nats));
+        fprintf(to, "perplexity %.4f, %.4f", exp(r->nats), surprise_bits(r->nats));
     fprintf(to, " bits a token, %" PRId32 " tokens scored\n", r->n_scored);
     return CLEF_OK;
 }
@@ -82,7 +83,7 @@ static void write_place(FILE *to, const logits_result *r, const logits_place *p)
     write_token(to, r->f, p->id);
     if (p->rank) {
         cli_json_member_number(to, &n, "p", exp(-p->nats));
-        cli_json_member_number(to, &n, "bits", bits(p->nats));
+        cli_json_member_number(to, &n, "bits", surprise_bits(p->nats));
         cli_json_member_number(to, &n, "rank", isnan(p->nats) ? (double)NAN : p->rank);
         cli_json_member(to, &n, "top");
         for (int32_t k = 0; k < r->n_top; k++) {

@@ -30,7 +30,7 @@ static clef_status copy_json(FILE *from, FILE *to, clef_error *err)
                         : CLEF_OK;
 }
 
-static clef_status fill(FILE *to, const char *text, const char *title, FILE *data, clef_error *err)
+static clef_status fill_template(FILE *to, const char *text, const char *title, FILE *data, clef_error *err)
 {
     clef_status status = CLEF_OK;
     while (status == CLEF_OK) {
@@ -40,7 +40,7 @@ static clef_status fill(FILE *to, const char *text, const char *title, FILE *dat
         const char *name = open + 2, *part = find_page(name, (size_t)(close - name));
         fwrite(text, 1, (size_t)(open - text), to);
         if (part)
-            status = fill(to, part, title, data, err);
+            status = fill_template(to, part, title, data, err);
         else if (strncmp(name, "title}}", 7) == 0)
             cli_xml_text(to, title);
         else if (strncmp(name, "data}}", 6) == 0)
@@ -62,7 +62,7 @@ clef_status cli_page_write(FILE *to, const char *name, const char *title, cli_wr
         return cli_error(err, CLEF_E_IO, "page: no temporary file: %s", strerror(errno));
     clef_status status = data(user, json, err);
     if (status == CLEF_OK)
-        status = fill(to, text ? text : "", title, json, err);
+        status = fill_template(to, text ? text : "", title, json, err);
     fclose(json);
     if (status == CLEF_OK && (fflush(to) != 0 || ferror(to)))
         status = cli_error(err, CLEF_E_IO, "page: cannot write: %s", strerror(errno));

@@ -30,7 +30,7 @@ static int is_followed(const clef_value_info *v)
     return 0;
 }
 
-static clef_status follow(value_case *c, const clef_value *v, int is_node, clef_error *err)
+static clef_status follow_inputs(value_case *c, const clef_value *v, int is_node, clef_error *err)
 {
     const clef_value_info info = clef_value_describe(v);
     clef_status status = CLEF_OK;
@@ -41,7 +41,7 @@ static clef_status follow(value_case *c, const clef_value *v, int is_node, clef_
     clef_value_input(v, 0, &n);
     for (int32_t i = 0; i < n && (is_node || is_followed(&info)) && status == CLEF_OK; i++)
         if (clef_value_input(v, i, NULL))
-            status = follow(c, clef_value_input(v, i, NULL), 0, err);
+            status = follow_inputs(c, clef_value_input(v, i, NULL), 0, err);
     if (status != CLEF_OK)
         return status;
     if (c->n_lines == MAX_CASE || c->n_inputs == MAX_CASE)
@@ -162,7 +162,7 @@ clef_status cli_value_save_case(cli_forward *f, const char *name, const value_da
             clef_graph_set_bound(c.graph, lengths[i].name, lengths[i].n, &none);
     c.node = status == CLEF_OK ? clef_graph_find(c.graph, name) : NULL;
     if (status == CLEF_OK)
-        status = follow(&c, c.node, 1, err);
+        status = follow_inputs(&c, c.node, 1, err);
     if (status == CLEF_OK)
         status = cli_values_read(f, c.inputs, c.n_inputs, values, err);
     if (status == CLEF_OK)
