@@ -1,24 +1,26 @@
-/* Units that multiply small matrices, one for each MATRIX_LANES items of a group: sums[r, t] += w[r] .
- * x[t] for MATRIX_ROWS rows of w and MATRIX_TOKENS rows of x, over 8 words of each: 32 bytes or 16 halves
- * or bf16. Each item has a part of w, of x and of the sums, a fragment; all items of a unit come to a
- * product together.
+/* Units that multiply small matrices. MATRIX_LANES work-items of a group share a unit, which computes sums[r,
+ * t] += w[r] . x[t] for MATRIX_ROWS rows of w and MATRIX_TOKENS rows of x, over 8 words of each: 32 bytes, or
+ * 16 halves or bf16. Each work-item has a part of w, of x and of the sums, called a fragment. All work-items
+ * of a unit must reach a product together.
  *   -D MATRIX        1 NVIDIA's mma.sync in PTX (sm_80 and later), 2 AMD's WMMA (gfx11, wave32), 3 Intel's
- *                    cl_intel_subgroup_matrix_multiply_accumulate (subgroups of 8: SUBGROUPS 1,
- *                    SUBGROUP_SIZE 8)
- *   -D MATRIX_PLAIN  1: the instruction alone is plain C, which finds the fragments' elements where the
- *                    unit's description has them: for tests, on any device
- *   matrix_load_w(from, stride, lane), matrix_load_x  a fragment of rows of 8 words, `stride` words apart
- *     in local memory
- *   matrix_bytes(w, x, scratch)              32 products of bytes; matrix_half_bytes(.., part, ..): those
- *     of columns 16 part ..
- *   matrix_halves(w, x, sums, scratch), matrix_bf16  16 products added to sums
- *   matrix_row(i, lane), matrix_token(i, lane)       whose sum element i of a fragment is
- *   matrix_of_rows(p, lane), matrix_of_tokens        p[matrix_row(i, lane)] as element i
- *   matrix_lane(), matrix_unit()
- *   MATRIX_SCRATCH(name, items)              declares what a kernel passes on as scratch Where the
- *     elements lie: 1 PTX ISA, "Matrix Fragments for mma.m16n8k32", ".m16n8k16"; 2 AMD, "RDNA3 Instruction
- *     Set Architecture", 7.9; 3 the extension's specification. A compiler that has no such unit ends here:
- *     runtime/device/probe_matrix.c tries it before any kernel. */
+ *                    cl_intel_subgroup_matrix_multiply_accumulate (subgroups of 8: SUBGROUPS 1, SUBGROUP_SIZE
+ *                    8)
+ *   -D MATRIX_PLAIN  1: plain C in place of the instruction, which finds the fragments' elements by the
+ *                    unit's description: for tests, on any device
+ *
+ *   matrix_load_w(from, stride, lane), matrix_load_x  loads a fragment of rows of 8 words, `stride` words
+ *                                                     apart in local memory
+ *   matrix_bytes(w, x, scratch)                       32 products of bytes
+ *   matrix_half_bytes(w, x, part, scratch)            those of columns 16 part ..
+ *   matrix_halves(w, x, sums, scratch), matrix_bf16   16 products, added to sums
+ *   matrix_row(i, lane), matrix_token(i, lane)        row and token of element i of a fragment of sums
+ *   matrix_of_rows(p, lane), matrix_of_tokens         p[matrix_row(i, lane)] as element i
+ *   matrix_lane(), matrix_unit()                      this work-item in its unit; the unit in its group
+ *   MATRIX_SCRATCH(name, items)                       declares what a kernel passes on as scratch
+ *
+ * The places of the elements: 1 PTX ISA, "Matrix Fragments for mma.m16n8k32", ".m16n8k16"; 2 AMD, "RDNA3
+ * Instruction Set Architecture", 7.9; 3 the extension's specification. A compiler without the unit stops
+ * here; runtime/device/probe_matrix.c tests it before any kernel is built. */
 #ifndef CLEF_CL_MATRIX_H
 #define CLEF_CL_MATRIX_H
 

@@ -1,25 +1,26 @@
-/* The panel layouts of weights [N, K], for CPUs: a tile holds 16 rows, rows are padded with zeros to a
- * multiple of 32, and one vector of 16 lanes holds one column (or, of blocks, four or eight) of a tile.
- *   f32 f16 bf16   element (r, k) at (r / 16 K + k) 16 + r % 16 Blocks: first, for each (tile, 32
- *                  columns), vectors of 16 words (4 bytes), word r of row r. q[i] is the code of column i
- *                  of the 32:
+/* The panel layouts of weights [N, K]. A tile holds 16 rows; rows are padded with zeros to a multiple of 32.
+ * One vector of 16 lanes holds one column (of blocks: four or eight columns) of a tile.
+ *   f32 f16 bf16   element (r, k) is at (r / 16 K + k) 16 + r % 16
+ *
+ * Blocks begin with their codes: for each (tile, 32 columns) vectors of 16 words (4 bytes), word r for row r.
+ * q[i] is the code of column i of the 32:
  *   q8_0           8 vectors: byte j of vector g is q[4 g + j] + 128
- *   all others     4 vectors: the low nibble of byte j of vector g has the lower four bits of q[4 g + j],
- *                  the high one of q[16 + 4 g + j]
+ *   all others     4 vectors: the low nibble of byte j of vector g has the lower four bits of q[4 g + j], the
+ *   high nibble those of q[16 + 4 g + j]
  *   q5_*           1 more: bit 8 j + g is bit 4 of q[4 g + j]
- *   q6_k           2 more: bits 8 j + 2 (g % 4) and the next of vector g / 4 are bits 4 and 5 of q[4 g +
- *                  j] Then, behind all of these, for each (tile, block of the format), what the format's
- *                  rows have besides, in the order given, 16 rows each:
+ *   q6_k           2 more: bits 8 j + 2 (g % 4) and the next of vector g / 4 are bits 4 and 5 of q[4 g + j]
+ *
+ * After all codes follows, for each (tile, block of the format), what else a row of the format has, in this
+ * order, for 16 rows each:
  *   q8_0 q4_0 q5_0 iq4_nl   half d
  *   q4_1 q5_1               half d, half m
  *   mxfp4                   byte e
- *   q4_k q5_k               words 0, 1, 2 of the 12 bytes of six-bit scales and minima, half d, half dmin
+ *   q4_k q5_k               words 0, 1, 2 of the 12 bytes of 6-bit scales and minima, half d, half dmin
  *   q6_k                    words 0 .. 3 of the 16 scales, half d
- *   iq4_xs                  word of the scales' lower bits, half of their upper ones, half d A product of
- *                           unsigned bytes of w and signed ones of x is what the x86 instructions do,
- *                           hence the + 128.
+ *   iq4_xs                  word of the scales' lower bits, half of their upper ones, half d
  *
- * -D DOT says how four bytes multiply: 0 plain, 1 x86 AVX-512 VNNI, 2 AVX-VNNI, 3 AVX2. */
+ * The x86 instructions multiply unsigned bytes of w by signed bytes of x, hence the + 128.
+ *   -D DOT  what multiplies bytes: 0 plain C, 1 x86 AVX-512 VNNI, 2 AVX-VNNI, 3 AVX2 */
 #ifndef CLEF_CL_PANEL_H
 #define CLEF_CL_PANEL_H
 

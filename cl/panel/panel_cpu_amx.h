@@ -1,8 +1,9 @@
-/* What the products of bf16 in tiles (panel_cpu_gemm_amx.cl, panel_cpu_activations_bf16.cl) agree on.
- *   -D PLANES  1: x is rounded to bf16; 3: x = the sum of three bf16, each of what the one before left: 24
- *              bits x lies in tiles of 16 tokens by 32 columns, those of the planes one after the other;
- *              the tiles of TILE_DEPTH columns lie together, so that they fall evenly into a cache. Tokens
- *              behind the last hold whatever is there, columns behind the last 0. */
+/* The layout that panel_cpu_gemm_amx.cl and panel_cpu_activations_bf16.cl share, which multiply bf16 in
+ * tiles. x is stored in tiles of 16 tokens by 32 columns, with the tiles of its planes one after the other.
+ * The tiles of TILE_DEPTH columns are adjacent, so that they spread evenly over a cache. Tokens beyond the
+ * last are undefined; columns beyond the last are 0.
+ *   -D PLANES  1: x is rounded to bf16; 3: x is the sum of three bf16, each the rounded rest of those before:
+ *              24 bits */
 #ifndef CLEF_CL_PANEL_AMX_H
 #define CLEF_CL_PANEL_AMX_H
 
