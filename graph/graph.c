@@ -61,7 +61,7 @@ void *clef__graph_alloc(clef_graph *g, size_t n_bytes)
     return p;
 }
 
-char *clef__graph_strdup(clef_graph *g, const char *text)
+static char *copy_text(clef_graph *g, const char *text)
 {
     const size_t n = strlen(text) + 1;
     char *copy = clef__graph_alloc(g, n);
@@ -124,7 +124,7 @@ int clef__graph_rename(clef_graph *g, clef_value *v, const char *name)
     }
     if (other && other != v && !free_name(g, other))
         return 0;
-    char *copy = clef__graph_strdup(g, name);
+    char *copy = copy_text(g, name);
     if (!copy)
         return 0;
     if (v->name)
@@ -178,7 +178,7 @@ clef_dim clef_symbol(clef_graph *g, const char *name, int64_t bound)
                          CLEF_MAX_SYMBOLS);
         return none;
     }
-    char *copy = clef__graph_strdup(g, name);
+    char *copy = copy_text(g, name);
     if (!copy)
         return none;
     g->symbols[g->n_symbols++] = (clef_symbol_def){copy, bound, role_of(name)};
@@ -359,7 +359,7 @@ int clef__graph_add_output(clef_graph *g, const char *name, clef_value *v)
         g->outputs = bigger;
         g->cap_outputs = cap;
     }
-    char *copy = clef__graph_strdup(g, name);
+    char *copy = copy_text(g, name);
     if (!copy)
         return 0;
     g->outputs[g->n_outputs++] = (clef_output_def){copy, v};
@@ -459,7 +459,7 @@ clef_graph *clef_graph_clone(const clef_graph *g)
     to->error = g->error;
     int ok = 1;
     for (int32_t i = 0; i < g->n_symbols && ok; i++) {
-        char *name = clef__graph_strdup(to, g->symbols[i].name);
+        char *name = copy_text(to, g->symbols[i].name);
         to->symbols[to->n_symbols++] = (clef_symbol_def){name, g->symbols[i].bound, g->symbols[i].role};
         ok = name != NULL;
     }

@@ -89,9 +89,6 @@ void *clef__graph_alloc(clef_graph *g, size_t n_bytes);
 /** Records the graph's first error; later ones are dropped. Returns NULL, so that a builder can return it. */
 clef_value *clef__graph_fail(clef_graph *g, clef_status status, const char *format, ...) CLEF_PRINTF(3, 4);
 
-/** Copies a text into the graph's arena. Out of memory: NULL, and the graph's error is set. */
-char *clef__graph_strdup(clef_graph *g, const char *text);
-
 /* Each of these returns 0 and sets the graph's error when out of memory. */
 /* appends to the list and sets v->id */
 int clef__graph_append(clef_graph *g, clef_value *v);

@@ -13,7 +13,8 @@ double clef__random_uniform(uint64_t *state)
     return ((double)(*state >> 11) + 0.5) / 9007199254740992.0;
 }
 
-double clef__random_normal(uint64_t *state)
+/* N(0, 1), by Box and Muller. */
+static double draw_normal(uint64_t *state)
 {
     return sqrt(-2 * log(clef__random_uniform(state))) * cos(6.283185307179586 * clef__random_uniform(state));
 }
@@ -72,7 +73,7 @@ static void draw_elements(const clef__oracle *o, const clef_value *v, clef__leaf
     for (size_t i = 0; i < l->n && v->kind != CLEF_STATE; i++)
         l->x[i] =
             (float)(is_integer ? o->int_lo + floor(clef__random_uniform(random) * (o->int_hi - o->int_lo))
-                               : spread * clef__random_normal(random));
+                               : spread * draw_normal(random));
     clef_dtype_encode(v->dtype, l->x, l->n, l->bytes);
     clef_dtype_decode(v->dtype, l->bytes, l->n, l->x);
 }

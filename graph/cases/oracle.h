@@ -7,7 +7,6 @@
 
 /* ---- random numbers: Knuth's MMIX generator -------------------------------------------------- */
 double clef__random_uniform(uint64_t *state); /* in (0, 1) */
-double clef__random_normal(uint64_t *state);  /* N(0, 1), by Box and Muller */
 /** Draws one block of a block format: random bytes whose elements are finite, the largest between 0.25 and 4.
  *  x, NULL or room for the block's elements, gets them. */
 void   clef__random_block(uint64_t *state, clef_dtype dtype, void *block, float *x);

@@ -167,58 +167,58 @@ static clef_value *some_heads(clef_builder *b, clef_value *x, int32_t first, int
     return clef_slice(b->g, x, &(clef_slice_opts){.axis = 2, .start = first, .size = clef_n(n)});
 }
 
-static clef_qkv split_parts(clef_builder *b, clef_value *x)
+/* Each [B, T, heads, D]. */
+typedef struct qkv {
+    clef_value *q, *k, *v;
+} qkv;
+
+static qkv split_parts(clef_builder *b, clef_value *x)
 {
     const int32_t H = b->hp->n_heads, Hk = b->hp->n_kv_heads, D = b->hp->head_dim;
     x = clef__split_heads(b, x, H + 2 * Hk, D);
-    return (clef_qkv){some_heads(b, x, 0, H), some_heads(b, x, H, Hk), some_heads(b, x, H + Hk, Hk)};
+    return (qkv){some_heads(b, x, 0, H), some_heads(b, x, H, Hk), some_heads(b, x, H + Hk, Hk)};
 }
 
-static clef_qkv split_groups(clef_builder *b, clef_value *x)
+static qkv split_groups(clef_builder *b, clef_value *x)
 {
     const int32_t H = b->hp->n_heads, Hk = b->hp->n_kv_heads, D = b->hp->head_dim, r = H / Hk;
     clef_dim groups = b->T; /* T groups of r + 2 heads for each head of k */
     groups.n *= Hk;
     x = clef_reshape(b->g, x, clef_shape_4(b->B, groups, clef_n(r + 2), clef_n(D)));
-    return (clef_qkv){
+    return (qkv){
         clef_reshape(b->g, some_heads(b, x, 0, r), clef_shape_4(b->B, b->T, clef_n(H), clef_n(D))),
         clef_reshape(b->g, some_heads(b, x, r, 1), clef_shape_4(b->B, b->T, clef_n(Hk), clef_n(D))),
         clef_reshape(b->g, some_heads(b, x, r + 1, 1), clef_shape_4(b->B, b->T, clef_n(Hk), clef_n(D)))};
 }
 
-clef_qkv clef__split_qkv(clef_builder *b, clef_value *x, clef_qkv_order order)
+/* A joint projection [B, T, (H + 2 Hk) D] holds all of q, of k and of v; or, in folders of some families, for
+ * each head of k its heads of q, then k, then v. */
+static qkv split_qkv(clef_builder *b, clef_value *x)
 {
+    const int is_grouped = b->arch->hf_grouped && !b->model->is_gguf && b->hp->n_kv_heads > 1;
     if (!x)
-        return (clef_qkv){NULL, NULL, NULL};
-    const clef_qkv h = order == CLEF_QKV_PARTS ? split_parts(b, x) : split_groups(b, x);
+        return (qkv){NULL, NULL, NULL};
+    const qkv h = is_grouped ? split_groups(b, x) : split_parts(b, x);
     clef__name_value(b, h.q, "attn.q");
     clef__name_value(b, h.k, "attn.k");
     clef__name_value(b, h.v, "attn.v");
     return h;
 }
 
-/* In folders of some families the heads of q come before the k and v that they share. */
-static clef_qkv_order qkv_order(const clef_builder *b)
-{
-    const int is_grouped = b->arch->hf_grouped && !b->model->is_gguf && b->hp->n_kv_heads > 1;
-    return is_grouped ? CLEF_QKV_GROUPS : CLEF_QKV_PARTS;
-}
-
-static clef_qkv project_qkv(clef_builder *b, clef_value *x)
+static qkv project_qkv(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
     const int32_t n = hp->n_heads + 2 * hp->n_kv_heads;
     if (clef__role_weight_optional(b, CLEF_W_ATTN_QKV, "weight"))
-        return clef__split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, hp->d_model, n * hp->head_dim),
-                               qkv_order(b));
-    return (clef_qkv){clef__heads(b, x, CLEF_W_ATTN_Q, CLEF_W_ATTN_Q_NORM, hp->n_heads),
-                      clef__heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, hp->n_kv_heads),
-                      clef__heads(b, x, CLEF_W_ATTN_V, CLEF_N_ROLES, hp->n_kv_heads)};
+        return split_qkv(b, clef__linear(b, x, CLEF_W_ATTN_QKV, hp->d_model, n * hp->head_dim));
+    return (qkv){clef__heads(b, x, CLEF_W_ATTN_Q, CLEF_W_ATTN_Q_NORM, hp->n_heads),
+                 clef__heads(b, x, CLEF_W_ATTN_K, CLEF_W_ATTN_K_NORM, hp->n_kv_heads),
+                 clef__heads(b, x, CLEF_W_ATTN_V, CLEF_N_ROLES, hp->n_kv_heads)};
 }
 
 clef_value *clef__layer_attention(clef_builder *b, clef_value *x)
 {
-    const clef_qkv h = project_qkv(b, x);
+    const qkv h = project_qkv(b, x);
     clef_value *q = clef__layer_rope(b, h.q, "attn.q_rope"), *k = clef__layer_rope(b, h.k, "attn.k_rope");
     x = clef__self_attention(b, q, k, h.v);
     return clef__linear(b, x, CLEF_W_ATTN_OUT, b->hp->n_heads * b->hp->head_dim, b->hp->d_model);

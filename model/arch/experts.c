@@ -78,7 +78,7 @@ clef_value *clef__expert_sum(clef_builder *b, clef_value *logits, clef_value *x,
     return clef__name_value(b, clef_reshape(g, y, clef_shape_3(b->B, b->T, clef_n(d))), "mlp.experts.out");
 }
 
-clef_value *clef__experts(clef_builder *b, clef_value *x)
+static clef_value *sum_with_shared(clef_builder *b, clef_value *x)
 {
     const clef_hparams *hp = b->hp;
     const int32_t d = hp->d_model, n = hp->d_ff_shared;
@@ -94,5 +94,5 @@ clef_value *clef__experts(clef_builder *b, clef_value *x)
 clef_value *clef__experts_or_gated(clef_builder *b, clef_value *x)
 {
     const int has_router = b->hp->n_experts > 0 && clef__role_weight_optional(b, CLEF_W_ROUTER, "weight");
-    return has_router ? clef__experts(b, x) : clef__gated_feed_forward(b, x);
+    return has_router ? sum_with_shared(b, x) : clef__gated_feed_forward(b, x);
 }

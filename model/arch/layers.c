@@ -144,7 +144,8 @@ clef_value *clef__scaled(clef_builder *b, clef_value *x, float scale)
     return scale == 0 || scale == 1 ? x : clef_affine(b->g, x, &(clef_affine_opts){.scale = scale});
 }
 
-clef_value *clef__softcapped(clef_builder *b, clef_value *x, float cap)
+/* cap tanh(x / cap) */
+static clef_value *cap_softly(clef_builder *b, clef_value *x, float cap)
 {
     return cap == 0 ? x : clef__scaled(b, clef_tanh(b->g, clef__scaled(b, x, 1 / cap)), cap);
 }
@@ -228,7 +229,7 @@ clef_value *clef__lm_head(clef_builder *b, clef_value *x)
         x = clef_add(b->g, x, clef_reshape(b->g, bias, clef_shape_1(clef_n(hp->n_vocab))));
     if (hp->logit_softcap != 0)
         clef__name_value(b, x, "/logits_uncapped");
-    return clef__softcapped(b, x, hp->logit_softcap);
+    return cap_softly(b, x, hp->logit_softcap);
 }
 
 clef_value *clef__masked_lm_head(clef_builder *b, clef_value *x)

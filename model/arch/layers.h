@@ -49,28 +49,19 @@ clef_value *clef__gated_feed_forward(clef_builder *b, clef_value *x);
 clef_value *clef__gated_down(clef_builder *b, clef_value *gate, clef_value *up);
 /** A gated feed-forward whose gate and up are one matrix [2 d_ff, d] with the role of up, gate first. */
 clef_value *clef__joint_gated_feed_forward(clef_builder *b, clef_value *x);
-/** A gated mixture of experts, with a shared expert if the model has one: [B, T, d] -> [B, T, d]. The second
- *  form builds the gated feed-forward in layers without a router. */
-clef_value *clef__experts(clef_builder *b, clef_value *x);
+/** A gated mixture of experts, with a shared expert if the model has one; the gated feed-forward in layers
+ *  without a router: [B, T, d] -> [B, T, d]. */
 clef_value *clef__experts_or_gated(clef_builder *b, clef_value *x);
 /** How a feed-forward combines its gate and up values; both have the result's shape. */
 typedef clef_value *clef_gating(clef_builder *b, clef_value *gate, clef_value *up);
 /** The weighted sum of the experts with the n_experts_used largest of the router's logits [B, T, experts]:
  *  [B, T, d]. gated: NULL for act(gate) up. */
 clef_value *clef__expert_sum(clef_builder *b, clef_value *logits, clef_value *x, clef_gating *gated);
-/** x times scale (0: 1); cap tanh(x / cap) (0: none). */
+/** x times scale (0: 1). */
 clef_value *clef__scaled(clef_builder *b, clef_value *x, float scale);
-clef_value *clef__softcapped(clef_builder *b, clef_value *x, float cap);
 /** One of q, k, v: [B, T, d] -> [B, T, n, head_dim]. Each head is normalised (RMS) if the file has a weight
  *  for it. */
 clef_value *clef__heads(clef_builder *b, clef_value *x, clef_role projection, clef_role norm, int32_t n);
-/** q, k and v of one projection [B, T, (H + 2 Hk) D], as [B, T, heads, D]. */
-typedef struct clef_qkv { clef_value *q, *k, *v; } clef_qkv;
-typedef enum clef_qkv_order {
-    CLEF_QKV_PARTS, /* all of q, all of k, all of v */
-    CLEF_QKV_GROUPS /* for each head of k: its heads of q, then k, then v */
-} clef_qkv_order;
-clef_qkv clef__split_qkv(clef_builder *b, clef_value *x, clef_qkv_order order);
 /** The attention of most decoders: q, k, v by their projections (one for all three if the file has it, in the
  *  folder's order), RoPE, self-attention, output projection. [B, T, d] -> [B, T, d]. */
 clef_value *clef__layer_attention(clef_builder *b, clef_value *x);
@@ -139,7 +130,5 @@ int         clef__labels_tokens(const clef_model *model);
  *  modeling_rope_utils.py (stated in model/arch/rope.c). factors: NULL, or [dims / 2] divisors from the file
  *  (GGUF's rope_freqs.weight, longrope's lists). */
 void clef__rope_freqs(const clef_rope_params *rope, int32_t n_context, const float *factors, float *out);
-/** The factor of the rotated dims: yarn's and longrope's attention factor; else 1. */
-float clef__rope_attention_factor(const clef_rope_params *rope);
 
 #endif

@@ -74,7 +74,8 @@ static double mscale(double factor, double by)
     return factor <= 1 ? 1 : 0.1 * by * log(factor) + 1;
 }
 
-float clef__rope_attention_factor(const clef_rope_params *r)
+/* Of the rotated dims: yarn's and longrope's; else 1. */
+static float attention_factor(const clef_rope_params *r)
 {
     if (r->attention_factor > 0)
         return (float)r->attention_factor;
@@ -164,6 +165,6 @@ clef_value *clef__layer_rope(clef_builder *b, clef_value *x, const char *name)
         x = clef_rope(b->g, x, no_rotation(b, r), NULL, &(clef_rope_opts){.pairing = r->pairing});
     else
         x = clef_rope(b->g, x, frequencies_of(b, r, sliding), b->pos,
-                      &(clef_rope_opts){.pairing = r->pairing, .scale = clef__rope_attention_factor(r)});
+                      &(clef_rope_opts){.pairing = r->pairing, .scale = attention_factor(r)});
     return clef__name_value(b, x, name);
 }

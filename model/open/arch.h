@@ -100,7 +100,7 @@ struct clef_arch {
     clef_weight_names       weights;
     const char             *hf_prefix; /* prefix of every name in a folder except the output matrix's */
     int32_t                 hf_conv1d; /* 1: a folder's matrices are [in, out] (GPT-2's Conv1D) */
-    /* 1: a folder has q, k and v in groups (CLEF_QKV_GROUPS), GGUF as separate tensors */
+    /* 1: a folder's joint q, k and v are in groups: for each head of k its heads of q, then k, then v */
     int32_t                 hf_grouped;
     int32_t                 layer_norms; /* 1: GGUF stores the epsilon of layer norms, not of RMS norms */
     /* the general.architecture of a converted folder, if its name has none in GGUF */

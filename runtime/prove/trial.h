@@ -43,9 +43,6 @@ int         clef__trial_read_case(const char *start, clef_proof_entry *out);
 
 /* ---- the child: trial_child.c ---------------------------------------------------------------- */
 
-/** The verdict on a trial with status `s` and error `worst`, relative to the tolerance. CLEF_PROOF_UNTRIED
- *  when out of memory, which is not the kernel's fault. */
-clef_verdict clef__trial_verdict(clef_status s, const clef_error *why, double worst);
 /** Seconds of its own time (os_clock.h) that a unit may take: $CLEF_PROOF_SECONDS, else 60, doubled for each
  *  start on which it hung. */
 double       clef__trial_seconds(int32_t n_hung);

@@ -19,7 +19,9 @@ double clef__trial_seconds(int32_t n_hung)
     return (seconds > 0 ? seconds : (double)DEFAULT_SECONDS) * (double)(1 << doublings);
 }
 
-clef_verdict clef__trial_verdict(clef_status s, const clef_error *why, double worst)
+/* On a trial with status `s` and error `worst`, relative to the tolerance. CLEF_PROOF_UNTRIED when out of
+ * memory, which is not the kernel's fault. */
+static clef_verdict verdict_on(clef_status s, const clef_error *why, double worst)
 {
     const int memory =
         s == CLEF_E_NOMEM || (s == CLEF_E_CL && (why->cl_code == CL_MEM_OBJECT_ALLOCATION_FAILURE ||
@@ -77,7 +79,7 @@ static clef_status try_case(clef_device *dev, const char *unit, int32_t number, 
         s = clef__proof_run(dev, &e.c, &worst, &why);
     clef_graph_destroy(g);
     clef__programs_save_cheap(dev); /* for the plan that waits, which would otherwise build them again */
-    return note_verdict(number, s, &why, clef__trial_verdict(s, &why, worst), worst, err);
+    return note_verdict(number, s, &why, verdict_on(s, &why, worst), worst, err);
 }
 
 /* Returns 1 to the first child that asks. */
@@ -138,7 +140,7 @@ static clef_status try_step(clef_device *dev, const char *path, char *unit, clef
     note_begin(0, u.n_hung);
     s = clef__fused_try_unit(dev, &u, &why);
     const int differs = s == CLEF_E_CL && !why.cl_code;
-    const clef_verdict verdict = differs ? CLEF_PROOF_WRONG : clef__trial_verdict(s, &why, 0);
+    const clef_verdict verdict = differs ? CLEF_PROOF_WRONG : verdict_on(s, &why, 0);
     s = note_verdict(0, s, &why, verdict, 0, err);
     clef__os_journal_write("end\n");
     if (verdict == CLEF_PROOF_RIGHT)
