@@ -14,25 +14,29 @@ static int is_printable(uint32_t byte)
     return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
 }
 
+/* The other bytes come in three runs. */
+enum { CONTROLS_END = 0x21, LATIN_CONTROLS = 0x7F, LATIN_CONTROLS_END = 0xA1, SOFT_HYPHEN = 0xAD };
+enum {
+    LATIN_CODES = 0x100 + CONTROLS_END,
+    SOFT_HYPHEN_CODE = LATIN_CODES + LATIN_CONTROLS_END - LATIN_CONTROLS
+};
+
 uint32_t clef__byte_char(uint8_t byte)
 {
-    uint32_t hidden = 0;
     if (is_printable(byte))
         return byte;
-    for (uint32_t i = 0; i < byte; i++)
-        hidden += !is_printable(i);
-    return 0x100 + hidden;
+    if (byte == SOFT_HYPHEN)
+        return SOFT_HYPHEN_CODE;
+    return byte < CONTROLS_END ? 0x100u + byte : LATIN_CODES + (uint32_t)byte - LATIN_CONTROLS;
 }
 
 int32_t clef__char_byte(uint32_t code)
 {
     if (code < 0x100)
         return is_printable(code) ? (int32_t)code : -1;
-    uint32_t hidden = 0x100;
-    for (int32_t byte = 0; code <= 0x143 && byte < 256; byte++)
-        if (!is_printable((uint32_t)byte) && hidden++ == code)
-            return byte;
-    return -1;
+    if (code >= SOFT_HYPHEN_CODE)
+        return code == SOFT_HYPHEN_CODE ? SOFT_HYPHEN : -1;
+    return (int32_t)code - (code < LATIN_CODES ? 0x100 : LATIN_CODES - LATIN_CONTROLS);
 }
 
 clef_status clef__byte_chars(const char *text, size_t n, clef__chars *out, clef_error *err)
