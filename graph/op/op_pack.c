@@ -111,7 +111,7 @@ static unsigned nibble_of(const unsigned char *p, int64_t i)
 
 static unsigned nibble_of_64(const unsigned char *p, int64_t i)
 {
-    return p[i / 64 * 32 + i % 32] >> i / 32 % 2 * 4 & 15u;
+    return (unsigned)p[i / 64 * 32 + i % 32] >> i / 32 % 2 * 4 & 15u;
 }
 
 /* The code of element i of a stored block (the layouts: cl/blocks.h). */
@@ -123,14 +123,14 @@ static unsigned stored_code(clef_dtype dtype, const unsigned char *raw, int64_t 
         return raw[2 + i] ^ 0x80u;
     case CLEF_Q5_0:
     case CLEF_Q5_1:
-        return nibble_of(end - 16, i) | (end[-20 + i / 8] >> i % 8 & 1u) << 4;
+        return nibble_of(end - 16, i) | ((unsigned)end[-20 + i / 8] >> i % 8 & 1u) << 4;
     case CLEF_Q4_K:
         return nibble_of_64(raw + 16, i);
     case CLEF_Q5_K:
-        return nibble_of_64(raw + 48, i) | (raw[16 + i % 32] >> i / 32 & 1u) << 4;
+        return nibble_of_64(raw + 48, i) | ((unsigned)raw[16 + i % 32] >> i / 32 & 1u) << 4;
     case CLEF_Q6_K:
-        return (raw[i / 128 * 64 + i % 64] >> i % 128 / 64 * 4 & 15u) |
-               (raw[128 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3u) << 4;
+        return ((unsigned)raw[i / 128 * 64 + i % 64] >> i % 128 / 64 * 4 & 15u) |
+               ((unsigned)raw[128 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3u) << 4;
     case CLEF_IQ4_XS:
         return nibble_of(raw + 8 + i / 32 * 16, i % 32);
     default:

@@ -212,12 +212,13 @@ int32_t clef__trials_n_steps(const clef__trials *t)
 
 static void name_child(const clef__trials *t, const char *journal, int32_t i, child *c)
 {
-    snprintf(c->first, sizeof c->first, "%d", (int)((int64_t)i * t->n_units / t->n_children));
+    const int first = (int)((int64_t)i * t->n_units / t->n_children);
+    snprintf(c->first, sizeof c->first, "%d", first);
     if (journal) {
         snprintf(c->journal, sizeof c->journal, "%s", journal);
         return;
     }
-    snprintf(c->journal, sizeof c->journal, "%.*s.%s.out", CLEF__TRIAL_PATH - 32, t->cases, c->first);
+    snprintf(c->journal, sizeof c->journal, "%.*s.%d.out", CLEF__TRIAL_PATH - 32, t->cases, first);
     clef__os_remove(c->journal);
 }
 
