@@ -8,6 +8,13 @@
 
 #include <cmocka.h>
 
+const clef_device_opts *test_device_opts(void)
+{
+    static const clef_device_opts without_cache = {.cache_dir = ""};
+    const char *store = getenv("CLEF_TEST_STORE");
+    return store && strcmp(store, "0") == 0 ? &without_cache : NULL;
+}
+
 clef_device *test_device(void)
 {
     clef_device_info *list;
@@ -22,7 +29,7 @@ clef_device *test_device(void)
         clef_devices_free(list);
     }
     const char *wanted = getenv("CLEF_TEST_DEVICE");
-    if (clef_device_open(wanted ? wanted : *which ? which : NULL, NULL, &dev, &err))
+    if (clef_device_open(wanted ? wanted : *which ? which : NULL, test_device_opts(), &dev, &err))
         fprintf(stderr, "no device to test on: %s\n", err.text);
     return dev;
 }

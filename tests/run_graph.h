@@ -4,6 +4,10 @@
 
 #include "clef/clef.h"
 
+/** NULL; with CLEF_TEST_STORE=0 the options of a device without clef's cache. PoCL compiles a program again
+ *  when clef stores it, and has a cache of its own. */
+const clef_device_opts *test_device_opts(void);
+
 /** The device that tests use: $CLEF_TEST_DEVICE, else a CPU if there is one, else the best. NULL, after
  *  saying so, when there is none. */
 clef_device *test_device(void);

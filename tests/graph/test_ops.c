@@ -10,6 +10,7 @@
  *                       unset): what another run has tested is not tested again
  *   CLEF_TEST_SECONDS   no case of an op begins after so many seconds of processor time, which its variants
  *                       share; the cases that are left are counted and reported
+ *   CLEF_TEST_STORE     "0": clef's cache keeps no program (run_graph.h)
  *   CLEF_TEST_VERBOSE   the error of each run is printed, too
  *   CLEF_TEST_REPORT    a file that gets a line "op variant cases failed left" for each op and variant that
  *                       ran (tools/matrix)
@@ -31,6 +32,7 @@
 #include "clef/clef.h"
 #include "op_run.h"
 #include "random_graph.h"
+#include "run_graph.h"
 
 enum { MAX_DEVICES = 8 };
 
@@ -274,7 +276,7 @@ static clef_status read_other_caps(const char *name, clef_caps *caps, clef_error
     char *kept = now ? strdup(now) : NULL;
     clef_device *dev = NULL;
     setenv("CLEF_CAPS", beyond, 1);
-    const clef_status s = clef_device_open(name, NULL, &dev, err);
+    const clef_status s = clef_device_open(name, test_device_opts(), &dev, err);
     if (!s)
         *caps = clef_device_describe(dev)->caps;
     clef_device_close(dev);
@@ -290,7 +292,7 @@ static clef_status add_device(const char *name, clef_error *err)
 {
     clef_status s = beyond ? read_other_caps(name, &other_caps[n_devices], err) : CLEF_OK;
     if (!s)
-        s = clef_device_open(name, NULL, &devices[n_devices], err);
+        s = clef_device_open(name, test_device_opts(), &devices[n_devices], err);
     n_devices += s == CLEF_OK;
     return s;
 }

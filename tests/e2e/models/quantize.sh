@@ -2,11 +2,18 @@
 . "$(dirname "$0")/../lib.sh"
 demo=$CLEF_SOURCE/model/demo
 greedy="-p ROMEO: --temp 0 --ignore-eos -n 24 -q --print-ids"
-want=$("$CLEF" run "$demo" $greedy)
+# This test is about files, and most of its time would go into the driver's compiler. The tests of ops check the kernels of
+# each type, so only q4_k_m, which mixes types, is run with proofs and a fused step. A cache folder whose name is too long is
+# none: PoCL compiles a program again when clef stores it.
+plainly() { CLEF_CACHE_DIR=/$(printf '%0600d' 0) CLEF_PROOF=0 CLEF_FUSED=0 "$@"; }
+want=$(plainly "$CLEF" run "$demo" $greedy)
 
 for type in f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k q4_k_m q5_k_m iq4_nl mxfp4; do
   check "the folder as $type" "$CLEF" quantize "$demo" "$tmp/$type.gguf" $type -q
-  came=$("$CLEF" run "$tmp/$type.gguf" $greedy)
+  case $type in
+    q4_k_m) came=$("$CLEF" run "$tmp/$type.gguf" $greedy) ;;
+    *) came=$(plainly "$CLEF" run "$tmp/$type.gguf" $greedy) ;;
+  esac
   case $type in
     f32 | f16) same "$type keeps the ids" "$want" "$came" ;;
     *) same "$type gives 24 ids" 24 "$(tr , '\n' <<<"$came" | wc -l)" ;;
@@ -34,10 +41,10 @@ if [ -e "$tmp/x.gguf" ]; then fail "a refused call writes nothing"; else ok "a r
 data=${CLEF_SHARED:-}/data/stories260K
 if [ -f "$data/stories260K.gguf" ]; then
   ids="--ids 1 -n 40 --temp 0 --ignore-eos --print-ids -q"
-  want=$("$CLEF" run "$data/stories260K.gguf" $ids)
+  want=$(plainly "$CLEF" run "$data/stories260K.gguf" $ids)
   check "llama's folder as f32" "$CLEF" quantize "$data/hf" "$tmp/hf.gguf" f32 -q
-  same "llama's folder keeps the ids" "$want" "$("$CLEF" run "$tmp/hf.gguf" $ids)"
+  same "llama's folder keeps the ids" "$want" "$(plainly "$CLEF" run "$tmp/hf.gguf" $ids)"
   check "llama's file as q8_0" "$CLEF" quantize "$data/stories260K.gguf" "$tmp/s.gguf" q8_0 -q
-  same "q8_0 begins alike" "$(cut -d , -f 1-10 <<<"$want")" "$("$CLEF" run "$tmp/s.gguf" $ids | cut -d , -f 1-10)"
+  same "q8_0 begins alike" "$(cut -d , -f 1-10 <<<"$want")" "$(plainly "$CLEF" run "$tmp/s.gguf" $ids | cut -d , -f 1-10)"
 fi
 finish
