@@ -56,10 +56,15 @@ find_python() {
   done
   command -v python3 >/dev/null || return
   echo "no Python with $modules: making one in $venv, with pip" >&2
+  mkdir -p "${venv%/*}"
   # shellcheck disable=SC2086
-  python3 -m venv "$venv" >/dev/null 2>&1 &&
-    timeout 180 "$venv/bin/pip" install -q --disable-pip-version-check $modules >/dev/null 2>&1 &&
-    "$venv/bin/python" -c "import $(echo $modules | tr ' ' ,)" 2>/dev/null && echo "$venv/bin/python"
+  (
+    flock 9 # another test may be making it
+    imports="import $(echo $modules | tr ' ' ,)"
+    "$venv/bin/python" -c "$imports" 2>/dev/null ||
+      { python3 -m venv "$venv" >/dev/null 2>&1 && timeout 180 "$venv/bin/pip" install -q --disable-pip-version-check $modules >/dev/null 2>&1; }
+    "$venv/bin/python" -c "$imports" 2>/dev/null && echo "$venv/bin/python"
+  ) 9>"$venv.lock"
 }
 
 # json_case FILE KEY I: member KEY of case number I (from 1) of an expected.json: a list's numbers with commas between, or a text with its

@@ -1,45 +1,16 @@
-# Random-weight models of each family against PyTorch's answers, with both matrix products. Needs ../shared and Python with numpy and
-# safetensors; where these are missing, a virtual environment outside the tree gets them, if that can be had.
+# Random-weight models of each family against PyTorch's answers. Needs ../shared and Python with numpy and safetensors; where
+# these are missing, a virtual environment outside the tree gets them, if that can be had. gemm: whose matrix products.
 . "$(dirname "$0")/../lib.sh"
+gemm=${gemm:-own}
 check_py=${CLEF_SHARED:-}/oracle/check.py
 [ -f "$check_py" ] || skip "no oracle models here (CLEF_SHARED)"
-
+if [ "$gemm" = clblast ] && ! nm -D "$CLEF_BUILD/libclef.so" | grep -q CLBlast; then skip "built without CLBlast"; fi
 python=$(find_python) || skip "no Python with numpy and safetensors"
 
-# shellcheck disable=SC2012
-for gemm in own clblast; do
-  if [ $gemm = clblast ] && ! nm -D "$CLEF_BUILD/libclef.so" | grep -q CLBlast; then echo "built without CLBlast"; continue; fi
-  families="gpt2 llama llama3 qwen2 qwen3 mistral"
-  if [ $gemm = own ]; then families="$families t5 flan-t5 marian bart mbart m2m100"; fi
-  # shellcheck disable=SC2086
-  CLEF_GEMM=$gemm "$python" "$check_py" "$CLEF" "$CLEF_SHARED/oracle/models" $families >"$tmp/log" 2>&1 ||
-    failures=$((failures + 1))
-  sed "s/^ok  /ok $gemm/; s/^FAIL/FAIL $gemm/" "$tmp/log"
-  grep -q "^[0-9]* passed, " "$tmp/log" || fail "$gemm: check.py did not finish"
-done
-
-# Gemma 4 with experts: a tiny model of our own, as a folder and as the GGUF file that llama.cpp's converter would write.
-torch=
-for candidate in "${CLEF_PYTHON:-}" python3 "$python"; do
-  if [ -z "$torch" ] && "$candidate" -c "import torch, gguf, safetensors; from transformers import Gemma4TextConfig" 2>/dev/null; then
-    torch=$candidate
-  fi
-done
-if [ -z "$torch" ]; then
-  echo "gemma4 with experts: skipped, no Python with torch, transformers and gguf (CLEF_PYTHON)"
-else
-  gemma4=$(dirname "$0")/gemma4.py
-  mkdir -p "$tmp/models/gemma4-moe"
-  check "gemma4 with experts is written" "$torch" "$gemma4" "$tmp/models/gemma4-moe" "$tmp/gemma4.gguf"
-  "$python" "$check_py" "$CLEF" "$tmp/models" gemma4-moe >"$tmp/log" 2>&1 || failures=$((failures + 1))
-  sed "s/^ok  /ok own/; s/^FAIL/FAIL own/" "$tmp/log"
-  check "gemma4 with experts as GGUF runs" "$CLEF" eval "$tmp/gemma4.gguf" --in "$tmp/models/gemma4-moe/in.safetensors" \
-    --out "$tmp/out.safetensors" -q
-  check "gemma4 with experts as GGUF has the folder's logits" "$python" -c '
-import sys, numpy as np
-from safetensors.numpy import load_file
-a, b = (load_file(p)["logits"] for p in sys.argv[1:])
-error = np.abs(a - b).max() / np.abs(b).max()
-sys.exit(0 if error <= 1e-4 else f"relative error {error:.2e}, expected at most 1e-4")' "$tmp/out.safetensors" "$tmp/models/gemma4-moe/expected.safetensors"
-fi
+families="gpt2 llama llama3 qwen2 qwen3 mistral"
+if [ "$gemm" = own ]; then families="$families t5 flan-t5 marian bart mbart m2m100"; fi
+# shellcheck disable=SC2086
+CLEF_GEMM=$gemm "$python" "$check_py" "$CLEF" "$CLEF_SHARED/oracle/models" $families >"$tmp/log" 2>&1 || failures=$((failures + 1))
+sed "s/^ok  /ok $gemm/; s/^FAIL/FAIL $gemm/" "$tmp/log"
+grep -q "^[0-9]* passed, " "$tmp/log" || fail "$gemm: check.py did not finish"
 finish

@@ -1,0 +1,3 @@
+# The decoders of oracle.sh with CLBlast's matrix products.
+gemm=clblast
+. "$(dirname "$0")/oracle.sh"
