@@ -3,11 +3,20 @@
  *   -D W_TYPE  dtype of w */
 #define WG 1
 #include "args.h"
+#include "fetch.h"
 #include "weights.h"
 
 #ifndef W_TYPE
 #  error "pack.cl needs W_TYPE"
 #endif
+
+/* A tile's sixteen rows are sixteen streams, too many and too short for the processor to follow. The next
+ * tile's lie behind them in one piece, which is fetched meanwhile: n bytes from p on. */
+static inline void fetch_bytes(global const uchar *p, uint n)
+{
+    for (uint i = 0; i < n; i += LINE_BYTES)
+        FETCH_NEAR(p + i);
+}
 
 #if W_TYPE <= DTYPE_BF16
 
@@ -62,6 +71,8 @@ kernel void pack(const pack_args a, global uchar *bytes, global const word *w)
     else if (first + PANEL_ROWS <= a.n && a.col_stride == 1)
         for (; k + 16 <= a.k; k += 16) {
             word16 v[16];
+            const size_t next = (size_t)(first + PANEL_ROWS) * a.row_stride + (size_t)PANEL_ROWS * k;
+            fetch_bytes((global const uchar *)(w + next), sizeof v);
 #  pragma unroll
             for (int r = 0; r < 16; r++)
                 v[r] = vload16(0, w + (size_t)(first + r) * a.row_stride + k);
@@ -89,6 +100,8 @@ kernel void pack(const pack_args a, global uchar *bytes, global const uchar *w)
     s.n = first < a.n ? min(a.n - first, (uint)PANEL_ROWS) : 0;
     s.at = w + a.w / (32 * STEP_BLOCKS) * STORED_BYTES + first * s.row_bytes;
     for (uint i = 0; i < steps; i++) {
+        fetch_bytes(s.at + PANEL_ROWS * s.row_bytes + i * (PANEL_ROWS - 1) * STORED_BYTES,
+                    PANEL_ROWS * STORED_BYTES);
         pack_codes(codes, &s);
         pack_scales(scales, &s);
         s.at += STORED_BYTES;

@@ -147,6 +147,12 @@ static void test_sha256(void **state) /* NIST's example values */
     check_sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 1,
                  "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
     check_sha256("aaaaaaaaaa", 100000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    char *whole = malloc(1000001); /* the same text in one piece: whole blocks have a faster way */
+    assert_non_null(whole);
+    memset(whole, 'a', 1000000);
+    whole[1000000] = 0;
+    check_sha256(whole, 1, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    free(whole);
 }
 
 static void test_source(void **state)
