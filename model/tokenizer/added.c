@@ -1,5 +1,5 @@
-/* Added tokens: a trie finds the leftmost and then the longest one in the text. Hugging Face's options
- * (lstrip, rstrip, single_word) decide what else it takes. */
+/* Added tokens: a trie finds the leftmost and then the longest one in the text. Of Hugging Face's options,
+ * lstrip and rstrip extend a match over adjacent spaces, and single_word rejects a match inside a word. */
 #include <stdlib.h>
 
 #include "graph/fail.h"
@@ -63,7 +63,7 @@ void clef__added_finish(clef__added_trie *trie)
     trie->n = trie->capacity = 0;
 }
 
-/* Finds the longest token at text[at]. Returns its bytes, 0 when there is none. */
+/* Finds the longest token at text[at]. Returns its length in bytes, 0 if there is none. */
 static size_t longest_at(const clef__added_trie *trie, const char *text, size_t n, size_t at, int32_t *token)
 {
     size_t length = 0;
@@ -130,8 +130,8 @@ clef_status clef__added_split(const clef__added_trie *trie, clef__encoding *enc,
         }
         const clef__added_token *added = &enc->vocab->added[token];
         size_t start = at, end = at + length, size;
-        at = end; /* The search goes on behind the match, even if single_word rejects it or rstrip takes
-                     spaces after it. */
+        at = end; /* The search continues right after the match, even if single_word rejects it or rstrip
+                     extends it. */
         if (added->single_word && inside_word(in, start, end))
             continue;
         if (added->lstrip)

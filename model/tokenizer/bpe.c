@@ -18,7 +18,7 @@ struct clef__bpe_symbol {
 };
 
 struct clef__bpe_candidate {
-    uint64_t order;   /* rank << 32 | left symbol: the least merges first */
+    uint64_t order;   /* rank << 32 | left symbol: the lowest merges first */
     uint32_t n_bytes; /* of both symbols together when the pair was found; if the sum has changed since, the
                          pair is gone */
     int32_t id;       /* the token they become */
@@ -165,7 +165,7 @@ static void link_symbols(clef__bpe_symbol *symbols, size_t n)
 
 /* ---- by ranks */
 
-/* Whether every byte of an unknown character has a token. */
+/* Returns 1 if an unknown character can be written as one token for each of its bytes. */
 static int can_fall_back(const clef__bpe *bpe, const char *text, size_t n)
 {
     if (!bpe->opts.byte_fallback)
@@ -176,8 +176,8 @@ static int can_fall_back(const clef__bpe *bpe, const char *text, size_t n)
     return 1;
 }
 
-/* The id of a symbol with its prefix (all but a word's first) and suffix (a word's last): "##a", "a</w>".
- */
+/* Returns the id of a symbol with its affixes, such as "##a" or "a</w>"; -1 if it has none. Every symbol but
+ * a word's first has the prefix, and a word's last symbol has the suffix. */
 static int32_t affixed_id(const clef__bpe *bpe, const char *text, size_t size, int first, int last)
 {
     char symbol[2 * CLEF_BPE_AFFIX + 8];
@@ -198,8 +198,8 @@ static int32_t char_id(const clef__bpe *bpe, const char *text, size_t size)
     return size == 1 ? bpe->byte_ids[(uint8_t)*text] : clef__vocab_find(bpe->base.vocab, text, size);
 }
 
-/* Fills the symbols that a part of a word begins with. Unknown characters become the tokens of their bytes,
- * or <unk> (with fuse_unk one for a whole run), or nothing. */
+/* Fills the symbols of a part of a word as they are before any merge. Unknown characters become the tokens
+ * of their bytes, or <unk> (with fuse_unk one for a whole run), or nothing. */
 static size_t first_symbols(const clef__bpe *bpe, clef__bpe_symbol *symbols, const char *text, size_t n)
 {
     size_t n_symbols = 0;

@@ -19,7 +19,7 @@ static void destroy_bpe(clef__token_model *model)
     free(bpe);
 }
 
-/* Looks up the symbols of one byte, and the tokens for single bytes. */
+/* Looks up the one-byte symbols, and the fallback tokens <0x00> to <0xFF>. */
 static void seal_bytes(clef__bpe *bpe)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -132,7 +132,7 @@ clef_status clef__bpe_merge(clef__token_model *model, const char *left, size_t n
         return not_there(bpe, "left part", left, n_left, err);
     if (r < 0)
         return not_there(bpe, "right part", right, n_right, err);
-    const size_t skip = n_right >= bpe->n_prefix ? bpe->n_prefix : 0; /* "a" and "##b" are "ab" */
+    const size_t skip = n_right >= bpe->n_prefix ? bpe->n_prefix : 0; /* "a" and "##b" become "ab" */
     if (n_left + n_right > sizeof joined)
         return not_there(bpe, "the long result of", left, n_left, err);
     memcpy(joined, left, n_left);
@@ -183,7 +183,7 @@ clef_status clef__bpe_score(clef__token_model *model, int32_t id, double score, 
     if (!isfinite(score))
         return clef__fail(err, CLEF_E_FORMAT, "BPE: the score of token %d is not finite", id);
     memcpy(&bits, &narrow, sizeof bits);
-    /* Orders the bits of a float as its value, then inverts them: the best score gets the least rank. */
+    /* Maps the float to an integer of the same order and inverts it: the best score gets the lowest rank. */
     bpe->ranks[id] = ~(bits & 0x80000000u ? ~bits : bits | 0x80000000u);
     const clef__token *token = &model->vocab->tokens[id];
     if (clef__vocab_map_get(&bpe->pieces, token->text, token->n_text) >= 0)

@@ -5,7 +5,8 @@
 #include "model/file/utf8.h"
 #include "model/tokenizer/tokenizer.h"
 
-/* Puts the special tokens around one text, and around each of two, of which the second has type 1. */
+/* Makes both templates: the special tokens around one text, and around each of two. The second text and its
+ * special tokens have type 1. */
 static void make_templates(clef_tokenizer *tok)
 {
     clef__template *both[] = {&tok->single, &tok->pair};
@@ -94,7 +95,7 @@ clef_status clef__template_add(clef_tokenizer *tok, clef__text_side side, int64_
 static clef_status keep_piece(clef_tokenizer *tok, const clef__token *token, const clef__chars *piece,
                               const char **out, clef_error *err)
 {
-    enum { BEFORE = 4 }; /* room for a U+FFFD that ends the token before, and for a separator */
+    enum { BEFORE = 4 }; /* room for a U+FFFD (the previous token's unfinished character) and a separator */
     if (clef__utf8_repair(piece->at, piece->n, NULL, NULL) > CLEF_MAX_PIECE - BEFORE)
         return clef__fail(err, CLEF_E_LIMIT, "vocabulary: token %d decodes to more than %d bytes",
                           (int)(token - tok->vocab.tokens), CLEF_MAX_PIECE - BEFORE);
@@ -130,8 +131,8 @@ static clef_status seal_pieces(clef_tokenizer *tok, clef_error *err)
     return st;
 }
 
-/* Enters the added tokens in their tries. Those marked `normalized` are looked for in normalised text, so
- * their own text is normalised first. */
+/* Adds the added tokens to their tries. A token marked `normalized` is searched in normalised text, so its
+ * own text is normalised first. */
 static clef_status seal_added(clef_tokenizer *tok, clef_error *err)
 {
     clef__encoding enc = {.vocab = &tok->vocab, .stages = &tok->stages, .model = tok->model, .err = err};

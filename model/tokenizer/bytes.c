@@ -1,6 +1,6 @@
 /* Bytes as text. GPT-2 writes bytes as printable characters (Radford et al. 2019, encoder.py,
- * bytes_to_unicode): the printable bytes of Latin-1 are written as themselves, the other 68, in order, as
- * U+0100 and on. */
+ * bytes_to_unicode). The printable bytes of Latin-1 are written as themselves. The other 68 are written, in
+ * order, as U+0100 and the characters after it. */
 #include "model/tokenizer/bytes.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static int is_printable(uint32_t byte)
     return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
 }
 
-/* The other bytes come in three runs. */
+/* The bytes that are not printable form three runs. */
 enum { CONTROLS_END = 0x21, LATIN_CONTROLS = 0x7F, LATIN_CONTROLS_END = 0xA1, SOFT_HYPHEN = 0xAD };
 enum {
     LATIN_CODES = 0x100 + CONTROLS_END,
@@ -41,7 +41,7 @@ int32_t clef__char_byte(uint32_t code)
 
 clef_status clef__byte_chars(const char *text, size_t n, clef__chars *out, clef_error *err)
 {
-    clef_status st = clef__chars_reserve(out, 2 * n, err); /* the characters reach U+0143 */
+    clef_status st = clef__chars_reserve(out, 2 * n, err); /* at most 2 bytes each: the last is U+0143 */
     for (size_t i = 0; i < n && st == CLEF_OK; i++)
         out->n += clef__utf8_write(clef__byte_char((uint8_t)text[i]), out->at + out->n);
     return st;

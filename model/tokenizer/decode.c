@@ -1,5 +1,5 @@
 /* Decoders turn a token's text in the vocabulary into the bytes it stands for. They run when a tokenizer is
- * opened, twice for each token: as the first of a text and as a later one. */
+ * opened, twice for each token: as a text's first token and as a later one. */
 #include <string.h>
 
 #include "graph/fail.h"
@@ -170,7 +170,8 @@ clef_status clef__decoder_wordpiece(clef__stages *stages, const char *prefix, si
         err);
 }
 
-/* Drops the blank token's text; with `start` (cleanup) writes the delimiter as a space. */
+/* Drops the blank token's text. With `start` (cleanup), also runs append_clean() and writes the delimiter as
+ * a space. */
 static clef_status run_ctc(const clef__decoder *self, int first, const char *text, size_t n, clef__chars *out,
                            clef_error *err)
 {

@@ -61,7 +61,7 @@ static clef_status encode_text(const clef_tokenizer *tok, const char *text, size
 }
 
 /* Shortens the lengths of two texts so that both together have at most `most` tokens: first the longer one,
- * then both alike. */
+ * then both equally. */
 static void cut_longest(size_t most, size_t *a, size_t *b)
 {
     size_t least = *a < *b ? *a : *b, other = *a < *b ? *b : *a;
@@ -105,7 +105,7 @@ static clef_status truncate_texts(const clef__template *form, const clef_encode_
     return CLEF_OK;
 }
 
-/* Fills in the template: special tokens, and the first n[0] and n[1] ids of the texts. */
+/* Fills in the template: its special tokens, and the first n[0] and n[1] ids of the two texts. */
 static clef_status fill_template(const clef__template *form, clef_special special, const clef__ids text[2],
                                  const size_t n[2], clef_encoded *out, clef_error *err)
 {

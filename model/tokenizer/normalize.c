@@ -52,9 +52,10 @@ clef_status clef__normalizer_replace(clef__stages *stages, const clef__pattern *
         stages, &(clef__normalizer){.run = run_replace, .pattern = *pattern, .text = text, .n_text = n}, err);
 }
 
-/* ---- Unicode's forms (UAX 15). utf8proc knows which characters decompose and compose; the canonical order
- * and the walk over the text are ours, because utf8proc's sort is quadratic in a run of marks, and because
- * its marks are newer (model/tokenizer/unicode.h). */
+/* ---- Unicode's normalization forms (UAX 15). utf8proc decomposes single characters and composes pairs. The
+ * canonical order and the composition of a text are implemented here, for two reasons. utf8proc's sort takes
+ * quadratic time in a run of marks, and utf8proc knows newer marks than Hugging Face's normalizers do
+ * (model/tokenizer/unicode.h). */
 
 typedef struct code_points {
     int32_t *at;
@@ -101,7 +102,7 @@ static uint32_t combining_class(int32_t code)
     return (uint32_t)utf8proc_get_property(code)->combining_class;
 }
 
-/* Stable counting sort of one run of combining marks; `copy` has room for the run. */
+/* Sorts one run of combining marks by class, with a stable counting sort. `copy` has room for the run. */
 static void order_run(int32_t *run, size_t n, int32_t *copy)
 {
     size_t start[257] = {0};
@@ -133,8 +134,8 @@ static clef_status order_marks(code_points *codes, clef_error *err)
     return CLEF_OK;
 }
 
-/* The composition of two characters, 0 if there is none. No character below 0x300 composes with one before
- * it. */
+/* Returns the composition of two characters, 0 if there is none. No character below 0x300 composes with one
+ * before it. */
 static int32_t compose_pair(int32_t first, int32_t second)
 {
     utf8proc_int32_t pair[2] = {first, second};
@@ -143,8 +144,8 @@ static int32_t compose_pair(int32_t first, int32_t second)
     return clef__unicode_decomposes((uint32_t)pair[0]) ? pair[0] : 0;
 }
 
-/* UAX 15's composition in place: each character composes with the last starter (class 0), unless one of the
- * same class or a higher one is between them. */
+/* Composes the text in place (UAX 15). A character composes with the last starter (class 0), unless a
+ * character of the same class or a higher one is between them. */
 static void compose_text(code_points *codes)
 {
     size_t n = 0, starter = SIZE_MAX;
@@ -204,8 +205,8 @@ clef_status clef__normalizer_unicode(clef__stages *stages, clef__unicode_form fo
 
 /* ---- case and ends */
 
-/* Lowers each character by itself, without the rule for a final sigma. Of Unicode's SpecialCasing only
- * U+0130 becomes two characters. */
+/* Lowercases each character by itself, without the rule for a final sigma. Only U+0130 becomes two
+ * characters, as in Unicode's SpecialCasing. */
 static clef_status run_lowercase(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,
                                  clef__chars *out)
 {

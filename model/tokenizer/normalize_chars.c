@@ -8,7 +8,7 @@
 #include "model/tokenizer/stages.h"
 #include "model/tokenizer/unicode.h"
 
-/* ---- what becomes of one character: appends it, or nothing, or something else */
+/* ---- rules for one character: append it, or nothing, or a replacement */
 
 typedef clef_status (*char_rule)(uint32_t code, const char *text, size_t n, clef__chars *out,
                                  clef_error *err);
@@ -65,7 +65,7 @@ static clef_status nmt_char(uint32_t code, const char *text, size_t n, clef__cha
     return space ? clef__chars_append(out, " ", 1, err) : clef__chars_append(out, text, n, err);
 }
 
-/* ---- as stages */
+/* ---- the rules as stages */
 
 #define STAGE(name, rule)                                                                                    \
     static clef_status name(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,            \
@@ -88,8 +88,8 @@ static clef_status run_byte_level(const clef__normalizer *self, clef__encoding *
     return clef__byte_chars(in.text, in.n, out, enc->err);
 }
 
-/* Bytes of the space that ends a text. Where spaces are written as U+2581 (flags), SentencePiece counts
- * that as a space. */
+/* Returns the length in bytes of the space that ends a text, 0 if there is none. If spaces are written as
+ * U+2581 (flags), SentencePiece counts that character as a space. */
 static size_t space_at_end(const clef__normalizer *self, const clef__chars *text)
 {
     if (text->n > 0 && text->at[text->n - 1] == ' ')
@@ -97,7 +97,7 @@ static size_t space_at_end(const clef__normalizer *self, const clef__chars *text
     return self->flags && text->n > 2 && memcmp(text->at + text->n - 3, CLEF_META_SPACE, 3) == 0 ? 3 : 0;
 }
 
-/* Drops spaces at both ends and makes runs of them one: SentencePiece's remove_extra_whitespaces. */
+/* Drops spaces at both ends and replaces a run of spaces by one: SentencePiece's remove_extra_whitespaces. */
 static clef_status run_squeeze(const clef__normalizer *self, clef__encoding *enc, clef__fragment in,
                                clef__chars *out)
 {

@@ -15,15 +15,15 @@ static uint32_t read_u32(const char *at)
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-/* A unit has bits 0-7 label, bit 8 "has a value", bit 9 "offset times 256", bits 10-30 offset; with bit 31
- * set it is a value. */
+/* A unit's bits are: 0-7 label, 8 "has a value", 9 "offset times 256", 10-30 offset. A unit with
+ * bit 31 set is a value. */
 static uint32_t unit_offset(uint32_t unit)
 {
     return (unit >> 10) << ((unit & 0x200) >> 6);
 }
 
-/* Finds the shortest or the longest key that text begins with. Returns its bytes, 0 for none; *value is the
- * offset of its replacement. */
+/* Finds the shortest or the longest key that text begins with. Returns its length in bytes, 0 for none.
+ * *value is the offset of its replacement. */
 static size_t find_prefix(const clef__charsmap *map, const char *text, size_t n, int longest, uint32_t *value)
 {
     size_t found = 0, node;
@@ -75,8 +75,8 @@ static clef_status run_longest(const clef__normalizer *self, clef__encoding *enc
     return st;
 }
 
-/* ---- as Hugging Face's tokenizers does it: the shortest key that begins a grapheme of less than 6 bytes
- * stands for all of it, else each character is looked up alone */
+/* ---- as Hugging Face's tokenizers does it: if a key begins a grapheme of less than 6 bytes, the shortest
+ * key's replacement replaces the whole grapheme; otherwise each character is looked up alone */
 
 static size_t grapheme_size(const char *text, size_t n)
 {

@@ -10,8 +10,8 @@
 const char clef__gpt2_regex[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-/* Jais 2's regex. It matches up to 512 spaces at a time and looks for a line's end behind them each time,
- * which takes quadratic time: run_by_512() counts them instead. */
+/* Jais 2's regex. It matches up to 512 spaces at a time and searches for a line end after them each time,
+ * which takes quadratic time. run_by_512() counts the spaces instead. */
 const char clef__jais2_regex[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
                                  "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
                                  "\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!"
@@ -20,7 +20,7 @@ const char clef__jais2_regex[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p
 
 /* ---- splitting at matches */
 
-/* Sends on the matches and the text between them, in order. One piece is held back until it is known
+/* Passes on the matches and the text between them, in order. One piece is held back until it is known
  * whether the next one is merged with it. */
 typedef struct splitter {
     clef__encoding *enc;
@@ -107,8 +107,8 @@ clef_status clef__pretokenizer_split(clef__stages *stages, const clef__pattern *
         err);
 }
 
-/* Returns the end of the spaces at `at`. *from and *n describe those after the last line's end among them,
- * where a match ends in any case. */
+/* Returns the end of the run of spaces at `at`. *from and *n are the start and the number of the spaces after
+ * the run's last line end. A match always ends at that line end. */
 static size_t spaces_end(clef__fragment in, size_t at, size_t *from, size_t *n)
 {
     uint32_t code;
@@ -127,8 +127,8 @@ static size_t spaces_end(clef__fragment in, size_t at, size_t *from, size_t *n)
     return at;
 }
 
-/* Cuts as clef__jais2_regex does, in linear time: runs of 512 spaces that no line's end follows are
- * counted. */
+/* Cuts as clef__jais2_regex does, but in linear time. In a run of spaces, it counts off 512 at a time after
+ * the run's last line end. */
 static clef_status run_by_512(const clef__pretokenizer *self, clef__encoding *enc, size_t index,
                               clef__fragment in)
 {
@@ -236,7 +236,8 @@ static int begins_with(const clef__pretokenizer *self, const char *text, size_t 
     return n >= self->n_text && memcmp(text, self->text, self->n_text) == 0;
 }
 
-/* Writes spaces as the replacement, which then begins each piece. */
+/* Writes each space as the replacement, and puts one before the text if the scheme asks for it. With
+ * CLEF_METASPACE_SPLITS, then splits the text before each replacement. */
 static clef_status run_metaspace(const clef__pretokenizer *self, clef__encoding *enc, size_t index,
                                  clef__fragment in)
 {

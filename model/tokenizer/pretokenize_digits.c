@@ -48,7 +48,8 @@ static size_t measure_run(clef__fragment in, size_t at, size_t *n_digits, int *w
     return at;
 }
 
-/* flags 1: a number is a piece of its own, but one that a word character follows is not cut. */
+/* flags 1: a number is separated from the text around it, but a number that a word character follows is not
+ * cut. */
 static clef_status run_thousands(const clef__pretokenizer *self, clef__encoding *enc, size_t index,
                                  clef__fragment in)
 {

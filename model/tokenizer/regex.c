@@ -12,8 +12,8 @@
 #include "model/tokenizer/memory.h"
 #include "model/tokenizer/unicode.h"
 
-/* The matcher stops after so many steps. A run of a million spaces takes some millions under the patterns
- * in use. */
+/* The matcher stops after MATCH_LIMIT steps. The patterns in use need several million steps for a run of a
+ * million spaces. */
 enum {
     MATCH_LIMIT = 50 * 1000 * 1000,
     STACK_START = 64 << 10,
@@ -24,10 +24,10 @@ enum {
 struct clef__regex {
     pcre2_code *code;
     pcre2_code *newer; /* for texts with characters newer than PCRE2's Unicode; NULL: no class of the pattern
-                          has any */
+                          contains such characters */
 };
 
-/* ---- Oniguruma's syntax (its doc/RE, Ruby syntax) where PCRE2 reads the same letters otherwise */
+/* ---- Oniguruma's syntax (its doc/RE, Ruby syntax) where PCRE2 gives it another meaning */
 
 typedef struct translation {
     const char *pattern;
@@ -48,8 +48,7 @@ static clef_status refuse_construct(const translation *t, const char *what, clef
 
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 #define WORD_ALONE                                                                                           \
-    WORD "\\xB2\\xB3\\xB9\\xBC-\\xBE" /* outside a class, Latin-1's fractions and superscripts are words too \
-                                       */
+    WORD "\\xB2\\xB3\\xB9\\xBC-\\xBE" /* outside a class, with Latin-1's fractions and superscripts */
 
 static clef_status append_newer(translation *t, const char *property, size_t n, clef_error *err)
 {
@@ -61,7 +60,7 @@ static clef_status append_newer(translation *t, const char *property, size_t n, 
     return st;
 }
 
-/* A class item by itself, or within a class that is open already. */
+/* Appends an item of a class, in brackets of its own unless a class is open already. */
 static clef_status append_class(translation *t, int negated, const char *item, const char *const *newer,
                                 clef_error *err)
 {
@@ -74,7 +73,7 @@ static clef_status append_class(translation *t, int negated, const char *item, c
     return st || t->in_class ? st : clef__chars_append(&t->out, "]", 1, err);
 }
 
-/* PCRE2 reads \p{Han} as the script's extensions, Oniguruma as the script. */
+/* PCRE2 reads \p{Han} as the property Script_Extensions, Oniguruma as the property Script. */
 static int is_script(const char *name, size_t n)
 {
     static const char *const scripts[] = {"Han",      "Hiragana",   "Katakana", "Latin",  "Greek",
@@ -106,7 +105,7 @@ static clef_status translate_property(translation *t, clef_error *err)
     return append_class(t, negated, item, negated && t->in_class ? none : of, err);
 }
 
-/* \b and \B with Oniguruma's word characters. */
+/* Appends \b or \B with Oniguruma's word characters. */
 static clef_status append_boundary(translation *t, int negated, clef_error *err)
 {
     static const char *const words[] = {"L", "M", "Nd", NULL};
@@ -121,7 +120,7 @@ static clef_status append_boundary(translation *t, int negated, clef_error *err)
     return st ? st : clef__chars_append(&t->out, "))", 2, err);
 }
 
-/* Oniguruma's \s is White_Space, to which PCRE2 adds U+180E. Its \w includes combining marks. */
+/* Oniguruma's \s is White_Space, to which PCRE2 adds U+180E. Oniguruma's \w includes combining marks. */
 static clef_status translate_escape(translation *t, clef_error *err)
 {
     static const char *const digits[] = {"Nd", NULL}, *const words[] = {"L", "M", "Nd", NULL};
@@ -148,11 +147,11 @@ static clef_status translate_escape(translation *t, clef_error *err)
     return st;
 }
 
-/* Includes the older characters that have joined the class since PCRE2's Unicode. */
+/* Includes the older characters that became Alphabetic after PCRE2's version of Unicode. */
 #define ALPHABETIC                                                                                           \
     "\\p{Alphabetic}\\x{363}-\\x{36F}\\x{C04}\\x{F82}\\x{F83}\\x{1DD3}-\\x{1DE6}\\x{11080}\\x{11081}"
 
-/* [:alpha:] and the like, which have other members in PCRE2. */
+/* Translates [:alpha:] and the other POSIX classes, which have other members in PCRE2. */
 static clef_status translate_posix(translation *t, clef_error *err)
 {
     static const struct {
@@ -293,7 +292,8 @@ static clef_status make_run(clef__regex_run *run, clef_error *err)
     return run->data && run->context ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory to run a regex");
 }
 
-/* Allocates a stack only for a pattern that needs more than JIT's share of the machine stack. */
+/* Allocates a stack for a pattern that needs more than JIT's share of the machine stack. Returns 1 if it was
+ * allocated now. */
 static int bigger_stack(clef__regex_run *run)
 {
     if (run->stack)

@@ -5,7 +5,8 @@
 #include "model/file/utf8.h"
 #include "model/tokenizer/tokenizer.h"
 
-/* Copies a token's bytes to `to`, without what a text's first token loses. Returns their number. */
+/* Copies a token's bytes to `to`, after a separator if one is due. Drops the spaces that a text's first token
+ * loses. Returns the number of bytes written. */
 static size_t put_piece(const clef_tokenizer *tok, clef_stream *stream, const clef__token *token, char *to)
 {
     const clef__first_token rule = tok->stages.first_token;

@@ -1,4 +1,4 @@
-/* What one asks of an open tokenizer: its size and its special tokens; and closing it. */
+/* The size and the special tokens of an open tokenizer, and closing it. */
 #include "model/tokenizer/tokenizer.h"
 
 #include <stdlib.h>

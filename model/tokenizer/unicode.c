@@ -1,7 +1,7 @@
-/* Characters whose class differs between the engines of tokenizers. Hugging Face's tokenizers use five
- * libraries, each with the Unicode of another year, and a character that was added in between is cut
- * differently by each. The tables list what utf8proc and PCRE2 (Unicode 14 and 15) lack or have beyond
- * those libraries. They come from trying every code point with tokenizers 0.23. */
+/* Characters whose class differs between libraries. Hugging Face's tokenizers use five libraries, each with
+ * another version of Unicode, so they disagree about characters that are new in a later version. The tables
+ * list what utf8proc (Unicode 15) and PCRE2 (Unicode 14) lack or have beyond those libraries. They were made
+ * by trying every code point with tokenizers 0.23. */
 #include "model/tokenizer/unicode.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ static int is_within(const range *ranges, size_t n, uint32_t code)
 
 #define WITHIN(ranges, code) is_within(ranges, sizeof(ranges) / sizeof *(ranges), code)
 
-/* ---- what Oniguruma's Unicode 16 has and PCRE2's Unicode 14 has not, by property */
+/* ---- what Oniguruma (Unicode 16) has and PCRE2 (Unicode 14) lacks, by property */
 
 static const range new_lu[] = {
     {0x1C89, 0x1C89}, {0xA7CB, 0xA7CC}, {0xA7DA, 0xA7DA}, {0xA7DC, 0xA7DC}, {0x10D50, 0x10D65},
@@ -151,7 +151,7 @@ clef_status clef__unicode_newer(const char *property, size_t n, clef__chars *out
     return st;
 }
 
-/* A range that covers all of them, and some older characters between. */
+/* These ranges cover all characters in the tables above, and some older characters between them. */
 static const range maybe_newer[] = {
     {0x897, 0x897},     {0xCF3, 0xCF3},     {0xECE, 0xECE},     {0x1B4E, 0x1B7F},   {0x1C89, 0x1C8A},
     {0x2427, 0x2429},   {0x2FFC, 0x2FFF},   {0x31E4, 0x31EF},   {0xA7CB, 0xA7DC},   {0x105C0, 0x16D79},
@@ -165,7 +165,7 @@ int clef__unicode_has_newer(const char *text, size_t n)
     for (size_t i = 0, size; i < n; i += size) {
         uint32_t code = 0;
         size = 1;
-        if ((unsigned char)text[i] < 0xE0) /* the first newer one is U+0897, which has three bytes */
+        if ((unsigned char)text[i] < 0xE0) /* the first newer character, U+0897, has three bytes */
             continue;
         clef__utf8_read(text + i, n - i, &code, &size);
         if (WITHIN(maybe_newer, code))
@@ -295,7 +295,7 @@ int clef__is_punctuation(uint32_t code)
     if (code < 0x80)
         return is_ascii_punctuation(code);
     const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)code);
-    if (code == 0x166D || code == 0x111C9) /* removed from the class since */
+    if (code == 0x166D || code == 0x111C9) /* not punctuation in later versions */
         return 1;
     return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO && !WITHIN(later_punctuation, code) &&
            !WITHIN(new_p, code);
@@ -327,7 +327,7 @@ int clef__is_bert_control(uint32_t code)
     if (code == '\t' || code == '\n' || code == '\r')
         return 0;
     if (code == 0x890 || code == 0x891 || code == 0x8E2 || code == 0x110CD ||
-        (code >= 0x13430 && code <= 0x1343F)) /* format characters that came later */
+        (code >= 0x13430 && code <= 0x1343F)) /* format characters of later versions */
         return 0;
     const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)code);
     return c == UTF8PROC_CATEGORY_CC || c == UTF8PROC_CATEGORY_CF || c == UTF8PROC_CATEGORY_CO;
@@ -341,7 +341,7 @@ int clef__is_bert_cjk(uint32_t code)
            (code >= 0x2F800 && code <= 0x2FA1F);
 }
 
-/* `newest` has those of Unicode 16, which utf8proc 2.10 knows. */
+/* `newest` lists the characters of Unicode 16, which utf8proc knows since 2.10. */
 int clef__unicode_decomposes(uint32_t code)
 {
     static const range newer[] = {
@@ -370,8 +370,8 @@ int clef__unicode_is_newer_mark(uint32_t code)
     return code >= 0x7FD && WITHIN(marks, code);
 }
 
-/* utf8proc lacks the Extend characters added after Unicode 15, and does not treat unassigned ones as
- * Control. */
+/* utf8proc lacks the Extend characters added after Unicode 15, and does not treat the unassigned characters
+ * below as Control. */
 uint32_t clef__unicode_grapheme_class(uint32_t code)
 {
     static const range extends[] = {{0x897, 0x897}, {0x1ACF, 0x1ADD}, {0x1AE0, 0x1AEB}};

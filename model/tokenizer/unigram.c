@@ -1,5 +1,5 @@
-/* Unigram (Kudo 2018, arXiv:1804.10959): of all ways to cut a text into pieces, takes the one with the
- * highest sum of scores, found by Viterbi's algorithm over a trie of the pieces. */
+/* Unigram (Kudo 2018, arXiv:1804.10959) cuts a text into the pieces with the highest sum of scores. Viterbi's
+ * algorithm finds them with a trie of all pieces. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,13 +22,13 @@ typedef struct unigram {
     clef__unigram_opts opts;
     clef__byte_trie trie;
     double *scores;
-    double least; /* of the pieces */
+    double least; /* lowest score of a piece */
     size_t longest;
     int32_t fallback_ids[256];
 } unigram;
 
-/* A path is written as soon as no piece crosses its end. So memory grows with the longest stretch without
- * such a place, not with the text. */
+/* The ids of a path are written as soon as no other path crosses its end. So memory grows with the longest
+ * stretch between two such places, not with the text. */
 typedef struct walk {
     const unigram *model;
     clef__encoding *enc;
@@ -109,13 +109,13 @@ static void offer_path(walk *w, size_t end, int32_t id, double score)
     node->size = (uint32_t)(end - w->at);
 }
 
-/* Rounds sums as the original library does, because that decides between equal paths. */
+/* Rounds sums as the original library does, because rounding decides between equal paths. */
 static double add_scores(const unigram *self, double score, double before)
 {
     return self->opts.single ? (double)((float)score + (float)before) : score + before;
 }
 
-/* SentencePiece (since 0.2.2) subtracts the sum so far when it outgrows a float's fine steps. */
+/* SentencePiece (since 0.2.2) subtracts the sum so far once a float can no longer hold it precisely. */
 static double rebase_scores(walk *w, double before)
 {
     const float most = 100000.0f;

@@ -1,4 +1,4 @@
-/* Which characters are adjacent in a vocabulary's tokens. */
+/* Records which characters are adjacent in a vocabulary's tokens. */
 #include "model/tokenizer/word_cuts.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 
 typedef struct wordpiece {
     clef__token_model base;
-    clef__byte_trie starts, inner; /* pieces at a word's start; those inside, without their prefix */
+    clef__byte_trie starts, inner; /* pieces at a word's start; pieces inside a word, without their prefix */
     int32_t unk;
     size_t max_chars;
 } wordpiece;
