@@ -1,5 +1,5 @@
-/* Parsing GGUF files (model/file/gguf.h; the format: ggml's docs/gguf.md). Values are read out of it by
- * gguf_value.c. */
+/* Parsing GGUF files (model/file/gguf.h). ggml's docs/gguf.md describes the format. gguf_value.c reads the
+ * values of a parsed file. */
 #include "model/file/gguf.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@ enum {
     DEFAULT_ALIGNMENT = 32
 };
 
-/* A reader over the bytes. at <= n always; the first failure is kept and every later read gives zero. */
+/* A reader over the bytes. at <= n always; the first failure is kept and every later read returns zero. */
 typedef struct cursor {
     const unsigned char *data;
     size_t n, at;
@@ -26,7 +26,7 @@ typedef struct cursor {
     clef_status status;
 } cursor;
 
-/* How much of a string of n bytes a message shows. */
+/* Returns how many bytes of a string of n bytes a message shows. */
 static int shown_bytes(size_t n)
 {
     return n < 80 ? (int)n : 80;
@@ -42,7 +42,7 @@ size_t clef__gguf_type_bytes(clef_gguf_type type)
     return bytes[type];
 }
 
-/* `n` bytes at the cursor, NULL when fewer remain. */
+/* Returns the `n` bytes at the cursor and moves past them; NULL if fewer remain or a read failed before. */
 static const unsigned char *take_bytes(cursor *c, uint64_t n, const char *what)
 {
     if (c->status != CLEF_OK)
@@ -78,7 +78,7 @@ static clef_gguf_string take_string(cursor *c, const char *what)
                 : (clef_gguf_string){0};
 }
 
-/* Checks a count against the fewest bytes that so many things take. */
+/* Fails if `count` items of at least `min_bytes` each cannot fit in the remaining bytes. */
 static void check_count(cursor *c, uint64_t count, uint64_t min_bytes, const char *what)
 {
     if (c->status == CLEF_OK && count > (c->n - c->at) / min_bytes)
@@ -198,7 +198,7 @@ static void take_entries(cursor *c, clef_gguf *g, uint64_t n)
     check_count(c, n, MIN_ENTRY_BYTES, "keys");
     g->entries = allocate_table(c, n, sizeof *g->entries);
     for (uint64_t i = 0; c->status == CLEF_OK && i < n; i++) {
-        g->n_entries = i + 1; /* so that close() frees a half-read one */
+        g->n_entries = i + 1; /* counted first, so that close() frees a partly read entry */
         take_entry(c, &g->entries[i]);
     }
     check_keys_differ(c, g);
@@ -206,7 +206,7 @@ static void take_entries(cursor *c, clef_gguf *g, uint64_t n)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Types of ggml that clef cannot decode, for the message. */
+/* Names ggml's types that clef cannot decode, for the message. */
 static const char *undecoded_name(uint32_t type)
 {
     static const char *const names[] = {
@@ -270,7 +270,8 @@ static void set_size(cursor *c, clef_tensor_info *t, uint32_t type)
         t->n_bytes = (uint64_t)(n / elems) * (uint64_t)bytes;
 }
 
-/* Reads one row of the table; its offset goes to *offset, to be resolved when the table's end is known. */
+/* Reads one row of the table and writes its offset to *offset. place_tensors() resolves the offset when the
+ * table's end is known. */
 static void take_tensor(cursor *c, clef_tensor_info *t, char **name, uint64_t *offset)
 {
     const size_t at = c->at;
@@ -341,7 +342,7 @@ static void take_tensors(cursor *c, clef_gguf *g, uint64_t n)
     g->tensor_names = allocate_table(c, n, sizeof *g->tensor_names);
     uint64_t *offsets = allocate_table(c, n, sizeof *offsets);
     for (uint64_t i = 0; c->status == CLEF_OK && i < n; i++) {
-        g->n_tensors = i + 1; /* so that close() frees a half-read one */
+        g->n_tensors = i + 1; /* counted first, so that close() frees a partly read tensor */
         take_tensor(c, &g->tensors[i], &g->tensor_names[i], &offsets[i]);
     }
     if (c->status == CLEF_OK)

@@ -13,7 +13,7 @@ const clef_gguf_entry *clef__gguf_find(const clef_gguf *gguf, const char *key)
     return NULL;
 }
 
-/* `n` bytes, little-endian, wherever they lie. */
+/* Reads `n` little-endian bytes, which need not be aligned. */
 static uint64_t load_number(const unsigned char *p, int n)
 {
     uint64_t x = 0;
@@ -36,7 +36,7 @@ static double load_float(const unsigned char *p, clef_gguf_type type)
     return (double)x;
 }
 
-/* A float as an integer: cut towards zero, held at the ends of the range; NaN is 0. */
+/* Converts a float to an integer: truncates towards zero and saturates at both ends. NaN becomes 0. */
 static int64_t to_int(double x)
 {
     if (isnan(x))

@@ -7,7 +7,8 @@
 #include "graph/fail.h"
 #include "runtime/os/os.h"
 
-/* jansson's parser recurses for each bracket; count them first, outside strings. */
+/* Returns 1 if brackets nest too deep; brackets in strings do not count. jansson's parser recurses at each
+ * bracket, so this is checked first. */
 static int too_deep(const char *text, size_t n_bytes)
 {
     int depth = 0, in_string = 0;
@@ -90,8 +91,8 @@ int clef__json_has(const clef_json_fields *f, const char *key)
     return value && !json_is_null(value);
 }
 
-/* The value of a key when there is one to read: NULL when it is missing (an error if `needed`) or after an
- * error. */
+/* Returns the value of a key. Returns NULL if the key is missing or null (an error if `needed`), and after an
+ * earlier error. */
 static const json_t *find_field(clef_json_fields *f, const char *key, int needed, const char *wanted)
 {
     if (f->status != CLEF_OK)

@@ -26,7 +26,7 @@ const char *clef__st_dtype_name(clef_st_dtype dtype)
     return (unsigned)dtype < CLEF_ST_N_DTYPES ? st_dtypes[dtype].name : "?";
 }
 
-/* One line of the header while it is being read. */
+/* One tensor's entry in the header while it is read. */
 typedef struct row {
     clef_tensor_info info; /* data is set at the end */
     clef_st_dtype stored;
@@ -34,7 +34,7 @@ typedef struct row {
 } row;
 
 typedef struct parse {
-    const unsigned char *data; /* what stands after the header */
+    const unsigned char *data; /* the bytes after the header */
     uint64_t n_data;
     const char *name;
     clef_error *err;
@@ -146,7 +146,7 @@ static int by_offset(const void *a, const void *b)
     return strcmp(x->info.name, y->info.name);
 }
 
-/* No byte of the data may belong to nobody or to two. */
+/* Checks that each byte of the data belongs to exactly one tensor. */
 static clef_status check_cover(const parse *p, const row *rows, size_t n)
 {
     uint64_t at = 0;
@@ -165,7 +165,7 @@ static clef_status check_cover(const parse *p, const row *rows, size_t n)
     return CLEF_OK;
 }
 
-/* Moves the rows into `out`, with names of its own. */
+/* Copies the rows and their names into `out`. */
 static clef_status copy_rows(const parse *p, const row *rows, size_t n, clef_safetensors *out)
 {
     size_t names_bytes = 0;
@@ -188,7 +188,7 @@ static clef_status copy_rows(const parse *p, const row *rows, size_t n, clef_saf
     }
     out->n_tensors = (int32_t)n;
     out->by_name =
-        clef__tensor_index(out->tensors, n, NULL); /* the parser has refused a name that occurs twice */
+        clef__tensor_index(out->tensors, n, NULL); /* the JSON parser has rejected duplicate names */
     return out->by_name
                ? CLEF_OK
                : clef__fail(p->err, CLEF_E_NOMEM, "%s: no memory for the index of its tensors", p->name);

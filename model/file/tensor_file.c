@@ -72,8 +72,8 @@ static uint64_t load_number(const unsigned char *p, int n)
     return x;
 }
 
-/* Element i as an integer; 0 for a dtype that is none. U64 beyond INT64_MAX is held there (it fits no i32
- * either way). */
+/* Reads element i as an integer. Returns 0 for a dtype that is not an integer type. A U64 above INT64_MAX
+ * becomes INT64_MAX. */
 static int load_int(clef_st_dtype dtype, const unsigned char *p, size_t i, int64_t *x)
 {
     switch (dtype) {
@@ -125,7 +125,7 @@ static clef_status read_i32(const clef_safetensors *st, int32_t i, int32_t *out,
     return CLEF_OK;
 }
 
-/* F16 and BF16 are decoded from an aligned copy: nothing aligns a tensor in the file. */
+/* Decodes F16 and BF16 from an aligned copy, because a tensor in the file need not be aligned. */
 static void read_halves(const clef_tensor_info *t, float *out, size_t n)
 {
     enum { STEP = 256 };
@@ -177,7 +177,7 @@ clef_status clef__safetensors_read(const clef_safetensors *st, int32_t i, clef_d
                           st->n_tensors - 1);
     const clef_tensor_info *t = &st->tensors[i];
     int64_t elements = 0;
-    clef__dims_product(t->dims, t->rank, &elements); /* parsing has shown that it does not overflow */
+    clef__dims_product(t->dims, t->rank, &elements); /* parsing has checked that it does not overflow */
     if ((uint64_t)elements != n)
         return clef__fail(err, CLEF_E_ARG, "tensor %s has %" PRId64 " elements, expected %zu", t->name,
                           elements, n);
@@ -252,8 +252,8 @@ static clef_status describe_tensor(const char *path, json_t *header, const clef_
     return CLEF_OK;
 }
 
-/* The header as text, padded with spaces so that the data begin at a multiple of 8. The caller frees it; NULL
- * when out of memory. */
+/* Returns the header as text, padded with spaces so that the data begin at a multiple of 8. The caller frees
+ * it. Returns NULL when out of memory. */
 static char *header_text(json_t *header, size_t *n_bytes)
 {
     char *text = json_dumps(header, JSON_COMPACT), *out = NULL;
@@ -261,7 +261,8 @@ static char *header_text(json_t *header, size_t *n_bytes)
     if (!text)
         return NULL;
     const size_t n = strlen(text), padded = (n + 7) / 8 * 8;
-    /* json_dumps() of jansson 2.14 may drop entries when memory runs out. */
+    /* json_dumps() of jansson 2.14 may drop entries when memory runs out, so the text is parsed again and
+     * compared. */
     if (clef__json_parse(text, n, "header", &again, NULL) == CLEF_OK && json_equal(header, again))
         out = malloc(padded + 1);
     json_decref(again);

@@ -54,7 +54,7 @@ int clef__dims_product(const int64_t *dims, int32_t rank, int64_t *n)
             zero = 1;
             continue;
         }
-        if (product > INT64_MAX / dims[i]) /* a zero elsewhere does not excuse the others */
+        if (product > INT64_MAX / dims[i]) /* an error even if another dim is 0 */
             return 0;
         product *= dims[i];
     }
