@@ -28,7 +28,7 @@ typedef struct tuner {
     const clef__trust *trust;
     clef_tune_opts opts;
     clef_tune_case_opts case_opts;
-    int at_load;           /* 1: measurements at load; a missing one is no error */
+    int at_load;           /* 1: tunes while a plan is made; a missing measurement is no error */
     double start, longest; /* seconds: start time, and the longest time of a candidate so far */
     uint64_t done, total;  /* number of candidates, as far as known */
 } tuner;
@@ -58,7 +58,7 @@ static int may_tune(const clef_value *n)
     return tune && (!tune->takes_node || tune->takes_node(n));
 }
 
-/* The keys of a graph with its symbols at 1, at a few and at their bounds. */
+/* Collects the keys of a graph with its symbols at 1, at 4 and at their bounds. */
 static clef_status collect_keys(const clef_graph *g, const clef_caps *caps, clef_gemm gemm, key_list *list,
                                 clef_error *err)
 {
@@ -94,8 +94,8 @@ static int64_t weight_bytes(const clef_tune_key *key)
            clef_dtype_block_bytes((clef_dtype)key->dtype);
 }
 
-/* Sorts the heaviest weights first, because time may run out. The classes of rows of one weight stay
- * together, because they share its data. */
+/* Sorts large weights first, because time may run out. Keys that differ only in their class of rows stay
+ * together, because they share the weight's data. */
 static int by_weight(const void *a, const void *b)
 {
     clef_tune_key x = *(const clef_tune_key *)a, y = *(const clef_tune_key *)b;
@@ -121,7 +121,7 @@ static int no_time(const tuner *t)
     return t->opts.seconds > 0 && clef__os_seconds() - t->start + t->longest > t->opts.seconds;
 }
 
-/* 1 when a failure stops the tuner: lack of memory and interruptions say nothing about the variant. */
+/* Returns 1 if a failure stops the tuner: lack of memory and interruptions say nothing about the variant. */
 static int stops_tuner(clef_status s)
 {
     return s == CLEF_E_NOMEM || s == CLEF_E_CANCELLED;
@@ -150,7 +150,7 @@ static clef_status try_set(clef_tune_case *c, clef_tune_result *r, const int32_t
     return s;
 }
 
-/* Tries each tunable's candidates, with the best values so far for the others. */
+/* Tries each tunable's candidate values; the other tunables keep their best values so far. */
 static clef_status try_values(const tuner *t, clef_tune_case *c, clef_tune_result *r, int64_t best,
                               clef_error *err)
 {
@@ -217,8 +217,8 @@ static clef_status tune_key(tuner *t, clef_tune_case *c, const clef_tune_key *ke
     return CLEF_OK;
 }
 
-/* 1 when several variants are possible that this device has already run correctly. Others would first have to
- * be compiled and proven; `clef tune` does that. */
+/* Returns 1 if several variants are possible that this device has already run correctly. Other variants would
+ * first have to be compiled and proven; `clef tune` does that. */
 static int has_choice(const tuner *t, const clef_tune_key *key)
 {
     clef_device *dev = t->dev;
@@ -231,7 +231,7 @@ static int has_choice(const tuner *t, const clef_tune_key *key)
     return n > 1;
 }
 
-/* Records that there was no time, not even for the case's data. */
+/* Records a key's variants as not measured: there was no time, or at load no choice between variants. */
 static clef_status pass_over(tuner *t, const clef_tune_key *key, clef_error *err)
 {
     clef_op op = CLEF_OP_NONE;
@@ -291,7 +291,8 @@ static clef_status tune_all(tuner *t, key_list *list, clef_error *err)
 
 /* ---- at load --------------------------------------------------------------------------------- */
 
-/* Drops light weights, which are not worth the time at load: the table's order decides for them. */
+/* Drops the keys that are not worth the time at load: small weights, and ops that are not tuned then. The
+ * table's order decides for them. */
 static void drop_light(key_list *list)
 {
     int32_t n = 0;
@@ -331,7 +332,7 @@ clef_status clef__tune_at_load(clef_device *dev, const clef_graph *graph, const 
 
 /* ---- on request ------------------------------------------------------------------------------- */
 
-/* The keys of a graph as a plan with these options would have it. */
+/* Collects the keys that a plan of this graph with these options would have. */
 static clef_status collect_planned(const clef_device *dev, clef_graph *g, const clef_plan_opts *opts,
                                    key_list *list, clef_error *err)
 {

@@ -1,5 +1,5 @@
-/* Tries one candidate of the tuner: a graph of the product alone, on random data, compared with the reference
- * and timed. */
+/* Tries one candidate of the tuner: runs a graph of the op alone on random data, compares its result with the
+ * reference, and times it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ typedef struct setup {
     clef_graph *graph;
     clef_plan *plan;
     const clef_value *node; /* node of the plan's graph */
-    unsigned char *weights; /* `distinct` times weight_bytes, rounded up */
+    unsigned char *weights; /* the copies' weights, `step` bytes apart */
     size_t all_bytes, weight_bytes, step;
     int32_t n, copies, rows;
     clef_tune_choice choice; /* the choice in the plan's tuning */
@@ -68,7 +68,7 @@ int clef__tune_can(const clef_tune_key *key)
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-/* Roughly a normal distribution, and cheap. */
+/* Draws from roughly a normal distribution, at little cost. */
 static float draw_number(clef_tune_case *c)
 {
     uint64_t *state = &c->random;
@@ -93,7 +93,8 @@ static void draw_weight(clef_tune_case *c, setup *s, size_t drawn_bytes)
                drawn_bytes < s->all_bytes - at ? drawn_bytes : s->all_bytes - at);
 }
 
-/* The weight of copy i: "w12". Packing copies weights, so one source is enough for packed ones. */
+/* Returns the weight of a copy: "w12" is that of copy 12. Packing copies a weight, so packed weights share
+ * one source. */
 static const void *weight_of(void *user, const char *name, clef_dtype dtype, uint64_t n_bytes)
 {
     const setup *s = user;
@@ -169,7 +170,7 @@ static uint64_t row_bytes(const clef_tune_key *key)
            (uint64_t)clef_dtype_block_bytes(dtype);
 }
 
-/* How many copies of the weight together exceed the cache. */
+/* Returns how many copies of the weight exceed rotate_bytes together, MAX_COPIES at most. */
 static int32_t copies_for(const clef_tune_case *c, const setup *s)
 {
     const uint64_t rows = (uint64_t)op_of(c)->sizes(&c->key, s->n).weight_rows;
@@ -177,7 +178,8 @@ static int32_t copies_for(const clef_tune_case *c, const setup *s)
     return copies > MAX_COPIES ? MAX_COPIES : (int32_t)copies;
 }
 
-/* Rows of the weight in a setup: all of them, unless they take more memory than the rotation needs. */
+/* Returns how many rows of the weight a setup has: CHECK_N for a check, and for a timing as many as
+ * rotate_bytes holds. A smaller weight, or one that the op needs whole, has all its rows. */
 static int32_t n_for(const clef_tune_case *c, which w)
 {
     uint64_t most = w == CHECK ? CHECK_N : c->opts.rotate_bytes / row_bytes(&c->key) / LEAST_N * LEAST_N;
@@ -221,7 +223,7 @@ static clef_lowering lowering_of(const setup *s)
                            .node = s->node};
 }
 
-/* Takes the tuning out of the plan, which must not free it. */
+/* Removes the setup's choice from the plan, which must not free it. */
 static void stop_serving(setup *s)
 {
     if (s->plan && s->plan->tuning.choices == &s->choice)
@@ -366,7 +368,7 @@ clef_status clef__tune_case_time(clef_tune_case *c, int32_t row, const int32_t *
     clef_status status = take_setup(c, class_of_rows == CLEF_ROWS_MANY ? SINGLE : ROTATE, &s, err);
     if (!status)
         status = serve_by(c, s, row, values, timed_rows[class_of_rows], err);
-    if (!status) /* compiles, and writes the inputs */
+    if (!status) /* not timed: compiles, and writes the inputs */
         status = run_once(s, &once, err);
     const double start = clef__os_seconds();
     for (int i = 0; !status && (i < MIN_RUNS || clef__os_seconds() - start < c->opts.seconds); i++) {

@@ -1,5 +1,5 @@
-/* Tunes CLBlast's GEMM from outside. Its own tuner never tries what suits a CPU (groups of one work-item,
- * wide vectors), and its database has CPUs of one vendor only. */
+/* Tunes CLBlast's GEMM from outside. CLBlast's own tuner never tries what suits a CPU (groups of one
+ * work-item, wide vectors), and its database has CPUs of one vendor only. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 enum { SIDE = 1024, RUNS = 3, ROUGH_M = 200, ROUGH_N = 136, ROUGH_K = 72, SAMPLES = 64 };
 static const double tolerance = 1e-5; /* relative to the largest result: f32 sums of 1024 products */
 
-/* The candidates: GEMMK=0 with one work-item in a group, which holds MWG x NWG results in vectors of VWM
- * (Xgemm), and the kernels that copy, pad and transpose for it. */
+/* The candidates for the kernel Xgemm: GEMMK=0 with one work-item in a group, which holds MWG x NWG results
+ * in vectors of VWM. */
 typedef struct candidate {
     int32_t mwg, nwg, kwg, kwi, vwm, vwn;
 } candidate;
@@ -223,7 +223,7 @@ static void write_params(const clef_clblast_tuning *best, char *out, size_t room
         }
 }
 
-/* Makes CLBlast use `best`. */
+/* Makes CLBlast use `best`, and the cautious set for kernels that are not in `best`. */
 static clef_status apply_best(bench *t, const clef_clblast_tuning *best, clef_error *err)
 {
     clef_clblast_tuning plain = {0};

@@ -89,7 +89,8 @@ static void release_db(clef_device *dev, void *db)
 }
 static const clef__attachment db_slot = {.release = release_db};
 
-/* A set of parameters that CLBlast refuses changes nothing, and is not needed. */
+/* Makes CLBlast use the tuned parameters. A failure is ignored: parameters that CLBlast refuses change
+ * nothing, and are not needed. */
 static void apply_clblast(clef_device *dev)
 {
     const clef_tune_db *db = clef__device_attached(dev, &db_slot);
@@ -138,7 +139,7 @@ clef_status clef__tune_db_save(clef_device *dev, clef_tune_db *db, clef_error *e
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* The result that decides a key; NULL if no result may. */
+/* Returns the result that decides a key, NULL if there is none. */
 static const clef_tune_result *best_at(const clef_tune_db *db, const clef_tune_key *key,
                                        const unsigned char *aside)
 {

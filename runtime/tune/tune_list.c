@@ -91,7 +91,7 @@ static void describe_result(const clef_tune_db *db, const clef_tuning *tuning, c
     }
 }
 
-/* A variant without any measurement. */
+/* Describes a variant without any measurement. */
 static void describe_unmeasured(clef_device *dev, const clef__trust *trust, int32_t row,
                                 clef_variant_info *info)
 {

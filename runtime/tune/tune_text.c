@@ -188,7 +188,7 @@ static int32_t find_row(const char *op, const char *name)
     return -1;
 }
 
-/* Parses "NAME=VALUE" with VALUE >= 0, and cuts the text at the sign. */
+/* Parses "NAME=VALUE" with VALUE >= 0, and replaces the sign by a NUL. */
 static int parse_assignment(char *word, int32_t *value)
 {
     char *sign = strchr(word, '=');
