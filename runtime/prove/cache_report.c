@@ -12,8 +12,7 @@
 
 enum {
     MAX_TEXT_BYTES = 16 << 20,
-    NAME_DIGITS = 16 /* digits of a program's key that are its number in
-                        proofs */
+    NAME_DIGITS = 16 /* first digits of a program's file name: its fingerprint in proofs */
 };
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -55,7 +54,7 @@ static void visit_lines(const clef__cache_file *f, line_visit *v)
     free(text);
 }
 
-/* Returns 1 when the line sets something aside, and describes it in *out. `proof` holds the texts. */
+/* Returns 1 if the line sets something aside, and describes it in *out, which points to texts in `proof`. */
 static int read_aside(const char *line, const line_visit *v, clef_proof *proof, clef_cache_aside *out)
 {
     char state[16];
@@ -78,9 +77,9 @@ static int read_aside(const char *line, const line_visit *v, clef_proof *proof, 
 
 typedef struct list {
     const clef_cache_report *report;
-    uint64_t *steps; /* proofs of fused steps: the numbers of their programs */
+    uint64_t *steps; /* fingerprints of the fused steps that have a proof */
     int32_t n_steps, cap;
-    clef_proof told[64]; /* kernels that were reported already */
+    clef_proof told[64]; /* variants that were reported already */
     int32_t n_told;
 } list;
 
@@ -96,7 +95,8 @@ static void note_step(list *l, uint64_t print)
     l->steps[l->n_steps++] = print;
 }
 
-/* A variant has many kernels that differ in constants; it is reported once for each device. */
+/* Returns 1 if the variant was reported already. A variant has many kernels that differ in constants, but it
+ * is reported once for each device. */
 static int was_told(list *l, const clef_proof *p)
 {
     for (int32_t i = 0; i < l->n_told; i++)
@@ -167,7 +167,7 @@ static int is_file_damaged(const clef__cache_file *f)
     return is_damaged || (f->kind == CLEF_CACHE_PROOFS && !lines.n);
 }
 
-/* Reads the texts first, because proofs say which programs are fused steps. */
+/* Reads proofs and tunings first, because the proofs say which programs are fused steps. */
 clef_status clef_cache_list(const char *dir, const clef_cache_report *report, clef_error *err)
 {
     clef__cache_files files;
@@ -249,7 +249,7 @@ static clef_status forget_in_file(const clef__cache_file *file, int32_t *n_forgo
     return s;
 }
 
-/* A fused step's journal may have a result that no process has read yet. */
+/* A fused step's journal may have a result that no process has read yet, so it is removed too. */
 clef_status clef_cache_clear_aside(const char *dir, int32_t *n_forgotten, clef_error *err)
 {
     clef__cache_files files;

@@ -1,12 +1,13 @@
-/* Compares a fused step that was just built with the launches that it replaces, both from the same state. The
- * child that built it calls this, or the plan. */
+/* Compares a fused step that was just built with the launches that it replaces, both from the same state.
+ * Either the child that built the step or the plan calls this. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/prove/trial.h"
 
-/* Compilers may contract other products and sums, and then an 8-bit code may be rounded the other way. */
+/* A compiler may contract other products and sums in one of the two, so an 8-bit code may round
+ * differently. */
 static const float TOLERANCE = 1e-2f;
 
 typedef struct step {
@@ -68,7 +69,7 @@ static clef_status run_step(clef_plan *plan, const clef_fused_trial *trial, int 
     return s;
 }
 
-/* Compares relative to the largest of a. A NaN or infinity must be in both. */
+/* Compares relative to the largest finite value of a. A NaN or infinity must be in both. */
 static int are_near(const float *a, const float *b, size_t n)
 {
     float most = 0;

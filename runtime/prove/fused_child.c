@@ -47,7 +47,7 @@ static void settle_journal(clef_device *dev, clef_proofs *known, uint64_t print,
         tell_user(dev, clef__proof_says(r.verdict), "set aside, its launches run one by one");
 }
 
-/* *n_hung: on how many starts it hung so far. */
+/* Returns 1 if the step is set aside. *n_hung: the number of starts on which it hung so far. */
 static int is_set_aside(clef_device *dev, const clef_cache_key *key, const char *journal, int32_t *n_hung)
 {
     clef_proofs *known = NULL;
@@ -66,7 +66,7 @@ static int is_set_aside(clef_device *dev, const clef_cache_key *key, const char 
 static clef_status start_child(clef_plan *plan, const clef_fused_kinds *kinds, int32_t n_hung,
                                clef_fused_job *job, clef_error *err)
 {
-    static int32_t n_started; /* several plans of a process may each need one */
+    static int32_t n_started; /* several plans of a process may each start a child */
     char cases[CLEF__TRIAL_PATH];
     const int n = snprintf(cases, sizeof cases, "%.*s-%lld-%d", (int)strlen(job->journal) - 4, job->journal,
                            (long long)clef__os_pid(), (int)n_started++);
@@ -129,7 +129,7 @@ static clef_status start_build(clef_plan *plan, const clef_fused_kinds *kinds, c
     return CLEF_OK;
 }
 
-/* The child has ended, or is abandoned. */
+/* Concludes a job whose child has ended or is abandoned. */
 static void conclude_job(clef_device *dev, clef_fused_job *job)
 {
     int32_t n_hung;
@@ -162,7 +162,7 @@ static clef_status wait_for_build(clef_plan *plan, clef_fused_job *job, clef_err
         else
             clef__os_sleep(POLL_MS);
     }
-    int32_t n_hung; /* otherwise another process ended the child, or it ran out of memory */
+    int32_t n_hung; /* if not set aside, another process ended the child, or it ran out of memory */
     if (!s && job->build == CLEF_FUSED_FAILED && !is_set_aside(plan->dev, &job->key, job->journal, &n_hung))
         tell_user(plan->dev, "could not be tried", "its launches run one by one");
     return s;

@@ -128,7 +128,7 @@ const char *clef__fused_skip_unit(const char *unit)
     return at;
 }
 
-/* NULL: no word is left. */
+/* Returns the next word, NULL if none is left. */
 static const char *next_word(char **rest)
 {
     char *word = *rest + strspn(*rest, " "), *end = word + strcspn(word, " ");

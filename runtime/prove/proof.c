@@ -20,7 +20,7 @@ typedef struct settings {
 typedef struct prover {
     clef_plan *plan;
     clef_proofs *known;
-    clef_tuning *tuning; /* with what failed set aside */
+    clef_tuning *tuning; /* failed variants are set aside in it */
     const settings *at;
     clef_proof_units units;
 } prover;
@@ -112,8 +112,8 @@ static const clef_proof *find_bad(const clef_proofs *known, clef_op op, const cl
     return clef__proofs_find_bad(known, clef__ops[op]->name, variant->name);
 }
 
-/* Gives the unit's verdict to each of its kernels. The user is told about the first bad kernel of a variant,
- * and about a hang only once. */
+/* Stores the unit's verdict for each of its kernels. The user is told about the first bad kernel of a
+ * variant, and about a hang only once. */
 static clef_status keep_verdicts(prover *p, const clef_proof_unit *u, clef_error *err)
 {
     const clef_variant *variant = u->kernels.variant;
@@ -131,7 +131,7 @@ static clef_status keep_verdicts(prover *p, const clef_proof_unit *u, clef_error
     return s;
 }
 
-/* Returns 1 when new verdicts came in. */
+/* Has the units proven in child processes and stores their verdicts. Returns 1 if there are any. */
 static int prove_units(prover *p, clef_status *s, clef_error *err)
 {
     int32_t n_known = 0;
@@ -164,7 +164,7 @@ static void set_aside(const clef_proofs *known, clef_tuning *tuning)
     tuning->n = n;
 }
 
-/* A bad verdict on the kernels that the node uses at this setting; NULL: none. */
+/* Returns a bad verdict on the kernels that the node uses at this setting, NULL if there is none. */
 static const clef_proof *find_charge(const prover *p, const clef_value *n, int32_t setting)
 {
     clef_proof_kernels k = {0};
@@ -180,7 +180,8 @@ static const clef_proof *find_charge(const prover *p, const clef_value *n, int32
     return NULL;
 }
 
-/* A suspicion does not stop a plan: if the op has no other kernels, these are used. The user is told once. */
+/* A suspicion does not stop a plan: if the op has no other kernels, the suspected ones are used. The user is
+ * told once. */
 static void tell_used_anyway(const prover *p, const clef_proof *charge)
 {
     const clef_device *dev = p->plan->dev;
@@ -260,8 +261,8 @@ int clef__proof_trusts(clef_device *dev, int32_t row)
 
 /* ---- entry points ----------------------------------------------------------------------------- */
 
-/* Repeats until every kernel is known: when a variant is set aside, the next one may be unknown too. *proven:
- * 1 if anything was proven. */
+/* Proves kernels until every kernel is known: when a variant is set aside, the next one may be unknown too.
+ * *proven is set to 1 if anything was proven. */
 static clef_status prove_until_known(clef_plan *plan, const settings *at, clef_tuning *tuning, int *proven,
                                      clef_error *err)
 {
@@ -270,8 +271,7 @@ static clef_status prove_until_known(clef_plan *plan, const settings *at, clef_t
     for (int round = 0; round < MAX_ROUNDS && !s; round++) {
         set_aside(p.known, tuning);
         s = collect_units(&p, err);
-        if (s || !p.units.n || !prove_units(&p, &s, err)) /* no prover ran: the plan is made without proofs,
-                                                             as if there were none */
+        if (s || !p.units.n || !prove_units(&p, &s, err)) /* no verdicts: the plan is made without proofs */
             break;
         *proven = 1;
     }

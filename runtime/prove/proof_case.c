@@ -60,7 +60,8 @@ static clef_status run_once(run *r, void *user, clef_error *err)
     return s;
 }
 
-/* Sets the symbols of run i: the case's values, or first their bounds, then 1. */
+/* Sets the symbols of run i to the case's values. Without values, the first run uses the symbols' bounds, and
+ * the second run uses 1. */
 static void set_symbols(run *r, int32_t i)
 {
     const clef_proof_case *c = r->of;
@@ -80,7 +81,7 @@ static clef_status make_plan(clef_device *dev, const clef_proof_case *c, const c
     return s ? s : clef__plan_make(dev, c->graph, opts, NULL, &tuning, out, err);
 }
 
-/* Runs the case's runs. */
+/* Calls once() for each run of the case. */
 static clef_status run_all(clef_device *dev, const clef_proof_case *c,
                            clef_status (*once)(run *, void *, clef_error *), void *user, clef_error *err)
 {

@@ -1,5 +1,6 @@
-/* Has a plan's units proven in child processes: as many as there are processors, because drivers compile one
- * kernel at a time in a process. Meanwhile the plan builds the kernels that are proven already. */
+/* Has a plan's units proven in child processes. There is one for each processor, up to MAX_CHILDREN
+ * (trial_watch.c), because drivers compile one kernel at a time in a process. Meanwhile the plan builds the
+ * kernels that are proven already. */
 #include <stdio.h>
 
 #include "runtime/os/os.h"
@@ -8,8 +9,8 @@
 
 enum { POLL_MS = 3, PATH_BYTES = CLEF__TRIAL_PATH - 64 };
 
-/* Builds one more program of a unit that was proven, while children prove others. The driver's cache, or
- * clef's, has the program by now. */
+/* Builds the programs of one more proven unit, while children prove others. The driver's cache, or clef's,
+ * has these programs by now. */
 static void build_one(clef_plan *plan, clef_proof_units *units)
 {
     const clef_variant *forced[CLEF_N_OPS] = {0};

@@ -94,7 +94,7 @@ clef_status clef__proofs_put(clef_proofs *proofs, const clef_proof *proof, clef_
     return CLEF_OK;
 }
 
-/* Merges a verdict of another process. A suspicion is replaced by anything more certain, on both sides. */
+/* Merges a verdict of another process. It replaces an earlier start's suspicion if it is more certain. */
 static clef_status merge_proof(clef_proofs *proofs, const clef_proof *theirs, clef_error *err)
 {
     clef_proof *known = find_proof(proofs, theirs->print);
@@ -130,7 +130,8 @@ int clef__proof_parse(const char *line, clef_proof *out)
     return 0;
 }
 
-/* A hang may have been caused by the driver, by clef or by the machine, as they were then. */
+/* Hangs are forgotten after a week, and by another version of clef: they may have been caused by the driver,
+ * clef or the machine as they were then. */
 static int is_forgotten(const clef_proof *p, int is_of_this_version)
 {
     return p->verdict == CLEF_PROOF_HUNG &&

@@ -11,16 +11,17 @@
 #include "runtime/prove/trial.h"
 
 enum {
-    MANY = 29, /* the first number of rows to try for a case of many: for most kernels two tiles and a rest */
+    MANY = 29, /* the first number of rows to try in place of many: for most kernels two tiles and a rest */
     MOST = 64, /* the largest number of rows to try */
-    ROOM = 16, /* values of other symbols, such as the keys that rows may see */
+    ROOM = 16, /* least value of other symbols, such as the keys that rows may see */
     SLACK = 8  /* factor on the tolerance: a proof looks for broken kernels, the tests check accuracy */
 };
 const char clef__trial_head[] = "clef trials 1\n";
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* The largest tolerance of the node in the op's cases, times SLACK. */
+/* Returns the larger of the node's tolerance and the op's cases' (the node's alone if the op has tol_of),
+ * times SLACK. */
 static double case_tolerance(const clef_value *n, const clef_op_case *cases)
 {
     double tol = (double)clef__tolerance(n);
@@ -36,7 +37,7 @@ static int64_t at_most(int64_t a, int64_t b)
 
 /* ---- a case that launches the same kernels --------------------------------------------------- */
 
-/* What is needed to look for the plan's unit in another graph. */
+/* A search for another graph that launches the unit's kernels. */
 typedef struct search {
     const clef_proof_unit *unit;
     clef_lowering lo;
@@ -72,7 +73,8 @@ static int is_length(const clef_graph *g, int32_t symbol)
     return g->symbols[symbol].role == CLEF__SYMBOL_ROWS;
 }
 
-/* Binds a symbol that counts rows to `rows`; others to rows plus ROOM, or to the plan's values. */
+/* Binds a symbol that counts rows to `rows`. With as_there, other symbols get the plan's values; otherwise
+ * the larger of rows + 3 and ROOM, within their bounds. */
 static void bind_symbols(const clef_graph *g, const clef_proof_unit *u, int64_t rows, int as_there,
                          clef_proof_case *c)
 {
@@ -83,20 +85,20 @@ static void bind_symbols(const clef_graph *g, const clef_proof_unit *u, int64_t 
         c->symbols[0][i] = is_length(g, i) ? rows
                            : as_there      ? u->symbols[i]
                                            : at_most(room, g->symbols[i].bound);
-    for (int32_t i = 0; i < g->n_symbols; i++) /* positions for which the rows are within S */
+    for (int32_t i = 0; i < g->n_symbols; i++) /* positions for which all rows are within the keys */
         if (g->symbols[i].role == CLEF__SYMBOL_KEYS)
             c->int_hi = (int32_t)at_most(3, c->symbols[0][i] >= rows ? c->symbols[0][i] - rows + 1 : 1);
 }
 
-/* Which number of rows to try as number i. */
+/* Returns the number of rows of try i. */
 static int64_t rows_to_try(int64_t i)
 {
     return i < MANY ? MANY - i : i + 1;
 }
 
 /* Looks for a few rows that launch the same kernels as the plan's many: 29, 28 .. 1, 30, 31 .. 64, first with
- * few keys, then with as many as the plan has. If none does, the last ones are used, which prove a part of
- * the kernels. */
+ * few keys, then with as many as the plan has. If none does, at most 29 rows with few keys are used, which
+ * prove a part of the kernels. */
 static void choose_run(search *s, const clef_graph *g, clef_proof_case *c)
 {
     const clef_value *n = node_of(g, s->unit->node->op);
@@ -122,7 +124,7 @@ static int64_t leaf_elements(const clef_graph *g)
     return n;
 }
 
-/* The largest case of the op that launches the same kernels; if none does, its first case. */
+/* Returns the op's largest case that launches the same kernels; if none does, its first case. */
 static const clef_op_case *choose_case(search *s, const clef_op_case *cases)
 {
     const clef_op_def *def = clef__ops[s->unit->node->op];

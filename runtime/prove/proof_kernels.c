@@ -9,7 +9,7 @@ static uint64_t mix_text(uint64_t print, const char *text)
     return clef__hash(print, text, strlen(text) + 1);
 }
 
-/* A hash of op, variant, and the dtypes that the kernels read. */
+/* Returns a hash of op, variant, and the dtypes that the kernels read. */
 static uint64_t print_of_node(const clef_value *n, const clef_variant *variant)
 {
     const clef_dtype none = CLEF_N_DTYPES;
@@ -47,7 +47,7 @@ typedef struct lowered {
     int32_t n;
 } lowered;
 
-/* n is 0 if the node cannot be lowered. */
+/* Lowers the node. out->n is 0 if the node cannot be lowered. */
 static void lower_node(const clef_lowering *lo, const clef_value *n, lowered *out)
 {
     clef_lowering own = *lo;

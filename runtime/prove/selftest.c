@@ -19,8 +19,8 @@ typedef struct tester {
 
 /* ---- the variants of a case ------------------------------------------------------------------- */
 
-/* 1 if the variant fits a node of the graph, at the symbols' bounds or at 1. Also tells if it would be used
- * there. */
+/* Returns 1 if the variant fits a node of the graph, with the symbols at their bounds or at 1. Sets *serves
+ * to 1 if lowering would choose it there. */
 static int fits_case(const tester *t, const clef_graph *g, clef_op op, const clef_variant *variant,
                      clef_gemm gemm, int *serves)
 {
@@ -145,7 +145,7 @@ static clef_status run_op(tester *t, clef_op op, clef_error *err)
     return s || n ? s : run_variant(t, op, NULL, err);
 }
 
-/* The number of cases of an op, times its variants. */
+/* Returns the number of an op's cases, times the number of its variants. */
 static uint64_t count_cases(clef_op op)
 {
     clef_op of = CLEF_OP_NONE;

@@ -19,8 +19,8 @@ double clef__trial_seconds(int32_t n_hung)
     return (seconds > 0 ? seconds : (double)DEFAULT_SECONDS) * (double)(1 << doublings);
 }
 
-/* On a trial with status `s` and error `worst`, relative to the tolerance. CLEF_PROOF_UNTRIED when out of
- * memory, which is not the kernel's fault. */
+/* Returns the verdict on a trial with status `s` and error `worst`, relative to the tolerance. A failure that
+ * is not the kernel's fault, such as lack of memory, gives CLEF_PROOF_UNTRIED. */
 static clef_verdict verdict_on(clef_status s, const clef_error *why, double worst)
 {
     const int memory =
@@ -78,11 +78,11 @@ static clef_status try_case(clef_device *dev, const char *unit, int32_t number, 
     if (!s)
         s = clef__proof_run(dev, &e.c, &worst, &why);
     clef_graph_destroy(g);
-    clef__programs_save_cheap(dev); /* for the plan that waits, which would otherwise build them again */
+    clef__programs_save_cheap(dev); /* otherwise the waiting plan would build them again */
     return note_verdict(number, s, &why, verdict_on(s, &why, worst), worst, err);
 }
 
-/* Returns 1 to the first child that asks. */
+/* Claims a unit by creating a file. Returns 1 in the first child that does so. */
 static int claim_unit(const char *path, int32_t number)
 {
     char name[CLEF__TRIAL_PATH];
@@ -110,7 +110,7 @@ static clef_status try_cases(clef_device *dev, const char *path, const char **un
 
 /* ---- the fused step -------------------------------------------------------------------------- */
 
-/* Stores a right program with its proof, and removes the journal. Any other result stays in the journal for
+/* Stores the proof of a right fused step, and removes the journal. Any other result stays in the journal for
  * the process that tells the user, because this child's caller may have ended. */
 static void keep_step(clef_device *dev, const clef__fused_unit *u)
 {
@@ -122,7 +122,8 @@ static void keep_step(clef_device *dev, const clef__fused_unit *u)
     clef__os_remove(u->journal);
 }
 
-/* The caller does not wait for this child, or waits for nothing else. No other child works on the file. */
+/* Tries a fused step. The caller does not wait for this child, or waits for nothing else. No other child
+ * works on the file. */
 static clef_status try_step(clef_device *dev, const char *path, char *unit, clef_error *err)
 {
     clef__os_remove(path);
@@ -134,7 +135,7 @@ static clef_status try_step(clef_device *dev, const char *path, char *unit, clef
     if (!s)
         s = clef__os_journal_open(u.journal, err);
     if (s || clef__cache_has(dev, &u.key) || clef__trial_read_journal(u.journal, 0).is_known)
-        return s; /* another child did it meanwhile */
+        return s; /* another child has tried it meanwhile */
     clef_error why = {0};
     clef__os_journal_clear();
     note_begin(0, u.n_hung);

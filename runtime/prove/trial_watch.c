@@ -1,5 +1,5 @@
-/* The caller's side of trials: starts children on a case file, reads their journals, and starts a child that
- * died again for the units that are left. */
+/* The caller's side of trials: starts children on a case file and reads their journals. If a child dies, it
+ * is restarted for the units that are left. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum {
     MAX_CHILDREN = 8,
-    MAX_KILLED = 8, /* how often children are restarted that were killed or ran out of memory */
+    MAX_KILLED = 8, /* how often children that were killed or ran out of memory are restarted */
     JOURNAL_BYTES = 64 << 20
 };
 
@@ -44,8 +44,8 @@ static clef_status spawn_child(clef_device *dev, const char *path, const char *f
         "POCL_AFFINITY=0"}; /* with affinity, the first threads of all children would share a processor */
     char device[32], cache[sizeof dev->cache_dir + 16];
     int n = 1;
-    snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir); /* the program may have named
-                                                                           another one */
+    snprintf(cache, sizeof cache, "CLEF_CACHE_DIR=%s", dev->cache_dir); /* the program may have set another
+                                                                           folder */
     environment[n++] = cache;
     if (dev->slow_to_serialize)
         environment[n++] = CLEF_DEAR "=1";
@@ -147,7 +147,8 @@ static void note_end(clef__trials *t, child *c, int was_killed)
 
 /* ---- watching -------------------------------------------------------------------------------- */
 
-/* A child that did nothing since its start would do nothing again: its device does not open. */
+/* Reads a child's journal, and restarts the child if it died. A child that finished no unit since its start
+ * is not restarted: its device does not open. */
 static clef_status watch_child(clef__trials *t, child *c, clef_error *err)
 {
     int code = 0;
