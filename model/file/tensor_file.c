@@ -157,6 +157,10 @@ static clef_status read_f32(const clef_safetensors *st, int32_t i, float *out, s
             out[k] = (float)x;
         }
         return CLEF_OK;
+    case CLEF_ST_U64:
+        for (size_t k = 0; k < n; k++)
+            out[k] = (float)load_number((const unsigned char *)t->data + 8 * k, 8);
+        return CLEF_OK;
     default:
         for (size_t k = 0; k < n; k++) {
             int64_t x = 0;

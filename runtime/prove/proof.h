@@ -141,7 +141,7 @@ int         clef__proof_wanted(const struct clef_plan *plan);
 /** Writes the case file of the units (proof_file.c). CLEF_E_IO, CLEF_E_NOMEM. */
 clef_status clef__proof_write(const char *path, const struct clef_plan *plan, const clef_proof_units *units,
                               clef_error *err);
-/** Has the units proven by as many children as there are processors (proof_child.c). Units that no child
+/** Has the units proven by one child for each processor, eight at most (proof_child.c). Units that no child
  *  could try stay unknown. CLEF_E_IO, CLEF_E_NOMEM, CLEF_E_CANCELLED. */
 clef_status clef__proof_by_children(struct clef_plan *plan, clef_proof_units *units, clef_error *err);
 /** Proves the kernels that the plan's graph launches and that the device has never run: with the symbols at

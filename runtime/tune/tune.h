@@ -14,7 +14,7 @@
 typedef enum clef_tune_state {
     CLEF_TUNE_MEASURED, /* right and timed */
     CLEF_TUNE_FAILED,   /* wrong, or it did not build or run: set aside on this device */
-    CLEF_TUNE_PASSED    /* there was no time to measure it */
+    CLEF_TUNE_PASSED    /* not measured: there was no time, or fewer than two variants are proven */
 } clef_tune_state;
 
 /** The result of a variant at a key. */

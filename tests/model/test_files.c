@@ -473,6 +473,8 @@ static void tensor_file_other_dtypes(void **state)
     assert_int_equal(n[0], -2);
     check_error("u64", clef_tensor_file_read(f, 6, CLEF_I32, n, 1, &err), &err, CLEF_E_LIMIT,
                 "tensor big: element 0");
+    check_error("u64", clef_tensor_file_read(f, 6, CLEF_F32, x, 1, &err), &err, CLEF_OK, "");
+    assert_true(x[0] == 0x1p64f);
     clef_tensor_file_close(f);
     clef__os_remove(path);
 }
