@@ -187,7 +187,7 @@ static int cache_run(const void *options, int32_t n_args, char **args)
 const cli_command cli_command_cache = {
     .name = "cache",
     .usage = "[list | verify | clear [aside | KIND..]]",
-    .summary = "Show, check or empty the folder of built kernels",
+    .summary = "Show what is cached and which kernels are set aside, and why; empty it",
     .notes =
         "list shows how many files of each kind there are, and which kernels are set aside on which device, "
         "and why.\n"
