@@ -1,9 +1,9 @@
-/* dot4s(acc, a, b): acc + the four products of the signed bytes of a with those of b.
+/* dot4s(acc, a, b): acc plus the four products of the signed bytes of a with those of b.
  *   -D INT_DOT  the instruction: 0 multiplications, 1 cl_khr_integer_dot_product (such programs are built as
  *               OpenCL C 3.0), 2 PTX (dp4a), 3 and 4 AMD's sdot4 and sudot4, 5
  *               cl_arm_integer_dot_product_accumulate_int8
- * A compiler that lacks the instruction stops here; runtime/device/probe_gpu.c tests it before any kernel is
- * built. */
+ * A compiler that lacks the instruction fails here. runtime/device/probe_gpu.c tests the instruction before
+ * any kernel is built. */
 #ifndef CLEF_CL_DOT_H
 #define CLEF_CL_DOT_H
 

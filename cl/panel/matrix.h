@@ -1,26 +1,27 @@
-/* Units that multiply small matrices. MATRIX_LANES work-items of a group share a unit, which computes sums[r,
- * t] += w[r] . x[t] for MATRIX_ROWS rows of w and MATRIX_TOKENS rows of x, over 8 words of each: 32 bytes, or
- * 16 halves or bf16. Each work-item has a part of w, of x and of the sums, called a fragment. All work-items
- * of a unit must reach a product together.
+/* Hardware units that multiply small matrices. MATRIX_LANES work-items of a group share a unit. It computes
+ * sums[r, t] += w[r] . x[t] for MATRIX_ROWS rows of w and MATRIX_TOKENS rows of x, over 8 words of each: 32
+ * bytes, or 16 halves or bf16. Each work-item has a part of w, of x and of the sums, called a fragment. All
+ * work-items of a unit must reach a product together.
  *   -D MATRIX        1 NVIDIA's mma.sync in PTX (sm_80 and later), 2 AMD's WMMA (gfx11, wave32), 3 Intel's
  *                    cl_intel_subgroup_matrix_multiply_accumulate (subgroups of 8: SUBGROUPS 1, SUBGROUP_SIZE
  *                    8)
- *   -D MATRIX_PLAIN  1: plain C in place of the instruction, which finds the fragments' elements by the
- *                    unit's description: for tests, on any device
+ *   -D MATRIX_PLAIN  1: plain C replaces the instruction, for tests on any device. It finds the fragments'
+ *                    elements by the layouts below
  *
  *   matrix_load_w(from, stride, lane), matrix_load_x  loads a fragment of rows of 8 words, `stride` words
  *                                                     apart in local memory
  *   matrix_bytes(w, x, scratch)                       32 products of bytes
- *   matrix_half_bytes(w, x, part, scratch)            those of columns 16 part ..
+ *   matrix_half_bytes(w, x, part, scratch)            16 products of bytes: columns 16 part .. 16 part + 15
  *   matrix_halves(w, x, sums, scratch), matrix_bf16   16 products, added to sums
  *   matrix_row(i, lane), matrix_token(i, lane)        row and token of element i of a fragment of sums
  *   matrix_of_rows(p, lane), matrix_of_tokens         p[matrix_row(i, lane)] as element i
- *   matrix_lane(), matrix_unit()                      this work-item in its unit; the unit in its group
- *   MATRIX_SCRATCH(name, items)                       declares what a kernel passes on as scratch
+ *   matrix_lane(), matrix_unit()                      index of this work-item in its unit; of the unit in its
+ *                                                     group
+ *   MATRIX_SCRATCH(name, items)                       declares what a kernel passes as scratch
  *
- * The places of the elements: 1 PTX ISA, "Matrix Fragments for mma.m16n8k32", ".m16n8k16"; 2 AMD, "RDNA3
- * Instruction Set Architecture", 7.9; 3 the extension's specification. A compiler without the unit stops
- * here; runtime/device/probe_matrix.c tests it before any kernel is built. */
+ * Sources of the fragments' layouts: 1 PTX ISA, "Matrix Fragments for mma.m16n8k32", ".m16n8k16"; 2 AMD,
+ * "RDNA3 Instruction Set Architecture", 7.9; 3 the extension's specification. A compiler without the unit
+ * fails here. runtime/device/probe_matrix.c tests the unit before any kernel is built. */
 #ifndef CLEF_CL_MATRIX_H
 #define CLEF_CL_MATRIX_H
 
@@ -47,8 +48,8 @@ static inline uint matrix_unit(void) { return get_local_id(0) / MATRIX_LANES; }
 /* ---- fragments ------------------------------------------------------------------------------- */
 
 #if MATRIX == 1
-/* Items in eight fours: four g has row g and g + 8 of w and row g of x, its item t the words t and t + 4.
- * Of the sums: rows g and g + 8, tokens 2 t and 2 t + 1. */
+/* The 32 work-items form eight groups of four. Item t of group g has words t and t + 4 of rows g and g + 8 of
+ * w and of row g of x. Its sums belong to rows g and g + 8 and to tokens 2 t and 2 t + 1. */
 #  define MATRIX_ROWS   16
 #  define MATRIX_TOKENS 8
 #  define MATRIX_SUMS   4
@@ -70,8 +71,8 @@ static inline matrix_x matrix_load_x(local const uint *from, uint stride, uint l
 static inline uint matrix_row(uint i, uint lane) { return lane / 4 + i / 2 * 8; }
 static inline uint matrix_token(uint i, uint lane) { return lane % 4 * 2 + i % 2; }
 #elif MATRIX == 2
-/* Items l and l + 16 have row l of w and row l of x. Of the sums: row l, tokens 2 i of the first sixteen
- * items, 2 i + 1 of the others. */
+/* Work-items l and l + 16 have row l of w and row l of x. Their sums belong to row l. Element i of the sums
+ * belongs to token 2 i in the first sixteen work-items, and to token 2 i + 1 in the others. */
 #  define MATRIX_ROWS   16
 #  define MATRIX_TOKENS 16
 #  define MATRIX_SUMS   8
@@ -92,7 +93,7 @@ static inline matrix_x matrix_load_x(local const uint *from, uint stride, uint l
 static inline uint matrix_row(uint i, uint lane) { return lane % 16; }
 static inline uint matrix_token(uint i, uint lane) { return i * 2 + lane / 16; }
 #elif MATRIX == 3
-/* Item l has row l of w, word l of each row of x, and of the sums row l, all tokens. */
+/* Work-item l has row l of w, word l of each row of x, and the sums of row l with all tokens. */
 #  define MATRIX_ROWS   8
 #  define MATRIX_TOKENS 8
 #  define MATRIX_SUMS   8
@@ -167,7 +168,8 @@ typedef local uint *matrix_scratch;
 #  include "dot.h"
 #  define MATRIX_SCRATCH(name, items) local uint name[(items) * 16]
 
-/* The words of all items' fragments. Then: word k of row r of w, and of row t of x. */
+/* Copies the fragments of all work-items to s. There matrix_word_w() finds word k of row r of w, and
+ * matrix_word_x() word k of row t of x. */
 static inline void matrix_share(matrix_scratch s, matrix_w w, matrix_x x)
 {
     s += get_local_id(0) * 16;
@@ -232,7 +234,7 @@ static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, m
     return matrix_plain_bytes(w, x, part * 4, part * 4 + 4, s);
 }
 
-/* Both floats of a word of halves or bf16. */
+/* The two numbers of a word of halves or bf16, as floats. */
 static inline float2 matrix_pair(uint word, int halves)
 {
     return halves ? vload_half2(0, (const half *)&word)
@@ -272,7 +274,7 @@ static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats su
 #endif
 
 #if MATRIX == 1 && !MATRIX_PLAIN
-/* volatile: products stay where all items of the warp come to them. */
+/* volatile: the compiler must not move a product to a place that only some work-items of the warp reach. */
 #  define MATRIX_MMA(type, letter, instruction)                                         \
       type a = sums.x, b = sums.y, c = sums.z, d = sums.w;                              \
       __asm__ volatile("mma.sync.aligned." instruction                                  \
@@ -313,7 +315,8 @@ static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats su
 #  endif
 #  pragma OPENCL EXTENSION cl_khr_fp16 : enable
 
-/* x is the unit's A, w its B: an item's sums are of one row of w. */
+/* x is operand A of the instruction and w operand B, so that the sums of a work-item belong to one row of
+ * w. */
 static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
 {
     return __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, as_int4(part ? x.hi : x.lo), true,
@@ -336,13 +339,13 @@ static inline matrix_floats matrix_bf16(matrix_w w, matrix_x x, matrix_floats su
     return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(as_short16(x), as_short16(w), sums);
 }
 #elif MATRIX == 3 && !MATRIX_PLAIN
-/* x is the unit's A, w its B. */
+/* x is operand A of the instruction and w operand B. */
 static inline matrix_ints matrix_bytes(matrix_w w, matrix_x x, matrix_scratch s)
 {
     return intel_sub_group_i8_i8_matrix_mad_k32(as_int8(x), as_int8(w), (int8)0);
 }
 
-/* There is none of 16 columns: zeros for the others. */
+/* The extension has no product of 16 columns, so the other 16 columns of w are set to zero. */
 static inline matrix_ints matrix_half_bytes(matrix_w w, matrix_x x, uint part, matrix_scratch s)
 {
     return matrix_bytes(part ? (uint8)((uint4)0, w.hi) : (uint8)(w.lo, (uint4)0), x, s);

@@ -1,5 +1,5 @@
-/* Lays a weight out in panels (cl/panel/panel.h). Launch: one group of one item for each tile of 16 rows
- * that the weight fills.
+/* Packs a weight as panels (cl/panel/panel.h). Launch: one work-group of one work-item for each tile of 16
+ * rows.
  *   -D W_TYPE  dtype of w */
 #define WG 1
 #include "args.h"
@@ -10,8 +10,8 @@
 #  error "pack.cl needs W_TYPE"
 #endif
 
-/* A tile's sixteen rows are sixteen streams, too many and too short for the processor to follow. The next
- * tile's lie behind them in one piece, which is fetched meanwhile: n bytes from p on. */
+/* Prefetches n bytes from p on. A tile's sixteen rows are sixteen streams, too many and too short for the
+ * processor's prefetcher. The rows of the next tile follow them in one piece, which is fetched meanwhile. */
 static inline void fetch_bytes(global const uchar *p, uint n)
 {
     for (uint i = 0; i < n; i += LINE_BYTES)
@@ -28,7 +28,7 @@ typedef ushort word;
 typedef ushort16 word16;
 #  endif
 
-/* The transpose, in four rounds: each takes the lanes of the lower and of the upper half in turns. */
+/* Transposes in four rounds. Each round interleaves the lanes of vector i with those of vector i + 8. */
 static inline void transpose(word16 v[16])
 {
 #  pragma unroll
@@ -48,7 +48,7 @@ static inline void transpose(word16 v[16])
     }
 }
 
-/* Columns k .. k + n - 1 of the tile whose first row is `first`. */
+/* Packs columns k .. k + n - 1 of the tile whose first row is `first`. */
 static void pack_columns(const pack_args *a, global word *out, global const word *w, uint first, uint k,
                          uint n)
 {

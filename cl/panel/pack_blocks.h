@@ -1,11 +1,12 @@
-/* Rows of weights in blocks as panels hold them (cl/panel/panel.h), for pack.cl: sixteen rows' codes in
- * vectors of words, then what the format has besides. Needs W_TYPE. */
+/* Packs weights in block formats as panels (cl/panel/panel.h), for pack.cl. The codes of sixteen rows come
+ * first, as vectors of words; the other parts of the blocks follow. Needs W_TYPE. */
 #ifndef CLEF_CL_PACK_BLOCKS_H
 #define CLEF_CL_PACK_BLOCKS_H
 
 #include "panel_format.h"
 
-/* Of sixteen rows whose four words v holds one after the other: word i of all of them in v[i]. */
+/* Transposes four words of each of sixteen rows. v holds them row after row; then v[i] is word i of all
+ * rows. */
 static inline void words4(uint16 v[4])
 {
 #pragma unroll
@@ -19,7 +20,7 @@ static inline void words4(uint16 v[4])
     }
 }
 
-/* Sixteen rows' blocks as stored; those from n on are missing, and read as zeros. */
+/* The blocks of sixteen rows, as stored. Rows from n on do not exist and read as zeros. */
 typedef struct stored_rows {
     global const uchar *at;
     size_t row_bytes;
@@ -41,7 +42,7 @@ static inline uint4 row_words(const stored_rows *s, uint r, uint at)
     return r < s->n ? as_uint4(vload16(0, s->at + r * s->row_bytes + at)) : (uint4)0;
 }
 
-/* v[i]: the word at `at` + 4 i of all rows. */
+/* v[i]: the words at `at` + 4 i of all rows. */
 static inline void words_at(const stored_rows *s, uint at, uint16 v[4])
 {
 #pragma unroll
@@ -72,7 +73,7 @@ static inline void put_halves(global uchar *to, const stored_rows *s, uint at)
         ((global ushort *)to)[r] = row_half(s, r, at);
 }
 
-/* Bits 4 g + j to 8 j + g. */
+/* Moves bit 4 g + j to bit 8 j + g. */
 static inline uint16 spread_bits(uint16 bits)
 {
     uint16 out = 0;
@@ -86,15 +87,15 @@ static inline uint16 spread_bits(uint16 bits)
     return out;
 }
 
-/* Codes whose bytes, those of columns i and 16 + i, lie in two words, in their lower nibbles or the upper
- * ones. */
+/* Joins the codes of columns i (in `first`) and 16 + i (in `second`) in the bytes of one word. `upper`
+ * selects the upper nibbles of both words, else the lower ones. */
 static inline uint16 join(uint16 first, uint16 second, int upper)
 {
     return upper ? (first >> 4u & 0x0f0f0f0fu) | (second & 0xf0f0f0f0u)
                  : (first & 0x0f0f0f0fu) | (second & 0x0f0f0f0fu) << 4u;
 }
 
-/* Two blocks, whose nibbles lie in the same 32 bytes. */
+/* Packs two blocks, which are the lower and the upper nibbles of the same 32 bytes. */
 static inline void pack_nibbles(global uchar *lower, global uchar *upper, const stored_rows *s, uint at)
 {
     uint16 v[4], u[4];
@@ -107,7 +108,7 @@ static inline void pack_nibbles(global uchar *lower, global uchar *upper, const 
     }
 }
 
-/* One block of the format, of 16 rows. */
+/* Packs the codes of one block of the format, for 16 rows. */
 static inline void pack_codes(global uchar *out, const stored_rows *s)
 {
     enum { BLOCK = CODE_VECTORS * 64 };

@@ -1,17 +1,18 @@
 /* The panel layouts of weights [N, K]. A tile holds 16 rows; rows are padded with zeros to a multiple of 32.
- * One vector of 16 lanes holds one column (of blocks: four or eight columns) of a tile.
+ * One vector of 16 lanes holds one column of a tile (in block formats: four or eight columns).
  *   f32 f16 bf16   element (r, k) is at (r / 16 K + k) 16 + r % 16
  *
- * Blocks begin with their codes: for each (tile, 32 columns) vectors of 16 words (4 bytes), word r for row r.
- * q[i] is the code of column i of the 32:
+ * A panel of a block format begins with the codes. For each (tile, 32 columns) there are vectors of 16 words
+ * of 4 bytes; word r belongs to row r. q[i] is the code of column i of the 32:
  *   q8_0           8 vectors: byte j of vector g is q[4 g + j] + 128
  *   all others     4 vectors: the low nibble of byte j of vector g has the lower four bits of q[4 g + j], the
- *   high nibble those of q[16 + 4 g + j]
+ *                  high nibble those of q[16 + 4 g + j]
  *   q5_*           1 more: bit 8 j + g is bit 4 of q[4 g + j]
- *   q6_k           2 more: bits 8 j + 2 (g % 4) and the next of vector g / 4 are bits 4 and 5 of q[4 g + j]
+ *   q6_k           2 more: bits 8 j + 2 (g % 4) and the next bit of vector g / 4 are bits 4 and 5 of
+ *                  q[4 g + j]
  *
- * After all codes follows, for each (tile, block of the format), what else a row of the format has, in this
- * order, for 16 rows each:
+ * The other parts of the blocks follow all codes. For each (tile, block of the format) they are stored in
+ * this order, each for 16 rows:
  *   q8_0 q4_0 q5_0 iq4_nl   half d
  *   q4_1 q5_1               half d, half m
  *   mxfp4                   byte e
@@ -20,13 +21,14 @@
  *   iq4_xs                  word of the scales' lower bits, half of their upper ones, half d
  *
  * The x86 instructions multiply unsigned bytes of w by signed bytes of x, hence the + 128.
- *   -D DOT  what multiplies bytes: 0 plain C, 1 x86 AVX-512 VNNI, 2 AVX-VNNI, 3 AVX2 */
+ *   -D DOT  how bytes are multiplied: 0 plain C, 1 x86 AVX-512 VNNI, 2 AVX-VNNI, 3 AVX2 */
 #ifndef CLEF_CL_PANEL_H
 #define CLEF_CL_PANEL_H
 
-/* DOT4(acc, w, x): acc += the four products of each lane's bytes of w (unsigned; with DOT 3 up to 128)
- * with those of *x (signed, over -128). PoCL targets a processor without these instructions, so they are
- * said in assembly; the caps say that they are there. */
+/* DOT4(acc, w, x): adds to each lane of acc the four products of its bytes of w with the bytes of *x. Bytes
+ * of w are unsigned (with DOT 3 up to 128), bytes of *x are signed and over -128. PoCL targets a processor
+ * without these instructions, so they are written in assembly. The capabilities show that the processor has
+ * them. */
 #if DOT == 1
 #  define DOT4(acc, w, x) __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(x)))
 #elif DOT == 2
@@ -39,7 +41,7 @@
           acc = (int16)(lo_, hi_);                                                   \
       } while (0)
 #elif DOT == 3
-/* Sixteen bits a pair of products, which saturate: 128 . 127 twice is the most. */
+/* Adds products in pairs to 16 bits, with saturation. The largest pair, 2 . 128 . 127, fits. */
 static inline int8 pairs8(int8 w, int8 x)
 {
     int8 sum;

@@ -1,7 +1,7 @@
-/* Rows of x as a product reads them (rows_args): normed where NORM says so, then in f32 or rounded to 8
- * bits in blocks of 32 (d = max |x| / 127, q = round(x / d), in the order that args.h gives with
- * TOKEN_BLOCK). k is a multiple of 32 with QUANTISE.
- *   -D NORM              place in PANEL_NORMS
+/* Prepares rows of x for a product (rows_args). If NORM is set, a row is normalised. Then it is stored in
+ * f32, or rounded to 8 bits in blocks of 32: d = max |x| / 127, q = round(x / d). args.h gives the order of
+ * rounded rows at TOKEN_BLOCK. With QUANTISE, k is a multiple of 32.
+ *   -D NORM              index in PANEL_NORMS
  *   -D NORM_WEIGHT_TYPE  dtype of the norm's weight, DTYPE_NONE without; NORM_BIAS_TYPE the same for its
  *                        bias
  *   -D QUANTISE          1: to 8 bits
@@ -41,7 +41,7 @@ typedef ELEM(NORM_BIAS_TYPE) norm_bias_elem;
 #  define NORM_BIAS16(i) LOAD16(NORM_BIAS_TYPE, r->bias, r->bias_at + (i))
 #endif
 
-/* A row, and what its norm found. */
+/* A row, with the mean and scale that its norm applies. */
 typedef struct normed_row {
     global const float *x;
     global const norm_weight_elem *weight;
@@ -97,7 +97,7 @@ INLINED normed_row row_at(const rows_args *a, uint row, global const float *x,
     return r;
 }
 
-/* Elements i .. i + 15 of the row. */
+/* Elements i .. i + 15 of the row after its norm. */
 INLINED float16 normed16(const normed_row *r, uint i)
 {
     const float16 x = vload16(0, r->x + i);
@@ -110,19 +110,21 @@ INLINED float16 normed16(const normed_row *r, uint i)
 
 #if QUANTISE
 
-/* One vector of two: the pairs of a joined, then those of b. After four rounds over sixteen vectors lane i
- * holds all of vector i. */
+/* Joins two vectors: adjacent lanes of a are added, then those of b (or their maximum is taken). After four
+ * rounds over sixteen vectors, lane i is the sum (or maximum) of vector i. */
 #  define PAIRS_SUM(a, b) ((int16)(a.even, b.even) + (int16)(a.odd, b.odd))
 #  define PAIRS_MAX(a, b) fmax((float16)(a.even, b.even), (float16)(a.odd, b.odd))
 
-/* Rounds to the nearest even whole number, |x| < 2^22: adding 1.5 2^23 leaves no room for less than ones. */
+/* Rounds to the nearest integer, ties to even, for |x| < 2^22: once 1.5 2^23 is added, a float has no bits
+ * for fractions. */
 INLINED int16 nearest(float16 x)
 {
     return as_int16(x + 12582912.0f) - 0x4b400000;
 }
 
-/* Row t of a block of nt tokens whose quantised form begins at `out`. Eight blocks of 32 at a time, so
- * that their maxima and sums are found by vectors; behind the last block the last is taken again. */
+/* Quantises row t of a block of nt tokens; the block's quantised form begins at `out`. The loop quantises
+ * eight blocks of 32 at a time, so that vectors find their maxima and sums. If fewer are left, the last one
+ * is repeated. */
 INLINED void prepare_row(const rows_args *a, const normed_row *r, ROWS_SPACE uchar *out, uint t, uint nt)
 {
     const uint blocks = a->k / 32;
@@ -186,7 +188,7 @@ INLINED void prepare_row(const rows_args *a, const normed_row *r, ROWS_SPACE uch
 
 #else
 
-/* Row t of rows in f32 that begin at `out`. */
+/* Writes row t in f32; row 0 begins at `out`. */
 INLINED void prepare_row(const rows_args *a, const normed_row *r, ROWS_SPACE uchar *out, uint t, uint nt)
 {
     ROWS_SPACE float *to = (ROWS_SPACE float *)out + (size_t)t * a->k;

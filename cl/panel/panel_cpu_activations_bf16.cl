@@ -1,5 +1,5 @@
-/* Rows of x, normed where NORM says so (panel_cpu_activations.h), as panel_cpu_gemm_amx.cl reads them
- * (panel_cpu_amx.h). Launch: one group of one item a row.
+/* Prepares rows of x for panel_cpu_gemm_amx.cl, in the layout of panel_cpu_amx.h. If NORM is set, a row is
+ * normalised (panel_cpu_activations.h). Launch: one work-group of one work-item for each row.
  *   -D PLANES  as in panel_cpu_amx.h
  *   -D NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE  as in panel_cpu_activations.h */
 #define WG 1
@@ -11,7 +11,7 @@
 #include "panel_cpu_activations.h"
 #include "panel_cpu_amx.h"
 
-/* 32 columns of a row to all planes. */
+/* Writes 32 columns of a row to all planes. */
 INLINED void put(global uchar *out, float16 lo, float16 hi)
 {
 #pragma unroll
@@ -23,7 +23,7 @@ INLINED void put(global uchar *out, float16 lo, float16 hi)
     }
 }
 
-/* Up to 32 columns from i on, 0 behind the last. */
+/* Writes n columns from i on, n < 32, and zeros for the rest of the 32. */
 INLINED void put_last(global uchar *out, const normed_row *r, uint i, uint n)
 {
     float last[TILE_COLUMNS];

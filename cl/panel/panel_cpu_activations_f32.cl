@@ -1,6 +1,6 @@
-/* Rows of x, normed where NORM says so (panel_cpu_activations.h), packed as tile.h's products read them.
- * Rows beyond the last stand for it.
- * Launch: {blocks of NT rows}, one item a group.
+/* Prepares rows of x for f32 products, packed as tile.h describes. If NORM is set, a row is normalised
+ * (panel_cpu_activations.h). The last block is filled up with copies of the last row. Launch: {blocks of NT
+ * rows} work-groups of one work-item.
  *   -D NT, VECTORS  as in tile.h
  *   -D NORM, NORM_WEIGHT_TYPE, NORM_BIAS_TYPE  as in panel_cpu_activations.h */
 #define WG 1

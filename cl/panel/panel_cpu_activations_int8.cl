@@ -1,5 +1,6 @@
-/* Rows of x [m, k] as a product with panels reads them, see panel_cpu_activations.h. Launch: one group of
- * one item a row. Quantised, the tokens lie in blocks as args.h describes with TOKEN_BLOCK. */
+/* Prepares rows of x [m, k] for a product with panels (panel_cpu_activations.h). With QUANTISE, tokens are
+ * stored in blocks, which args.h describes at TOKEN_BLOCK. Launch: one work-group of one work-item for each
+ * row. */
 #define WG 1
 #include "args.h"
 #include "weights.h"
@@ -15,11 +16,11 @@ kernel void panel_cpu_activations_int8(const rows_args a, global uchar *out, glo
     const normed_row r = row_at(&a, row, x, weight, bias);
 #if QUANTISE
     uint nt = TOKEN_BLOCK, start = row / TOKEN_BLOCK * TOKEN_BLOCK;
-    for (uint size = 8; start + nt > a.m; size /= 2) { /* in what is left behind the whole blocks */
+    for (uint size = 8; start + nt > a.m; size /= 2) { /* the row is in a smaller block at the end */
         nt = size;
         if (start + size <= a.m && row >= start + size) {
             start += size;
-            nt = TOKEN_BLOCK; /* not in this one: look at the next smaller */
+            nt = TOKEN_BLOCK; /* not in this block: try the next smaller size */
         }
     }
     prepare_row(&a, &r, out + (size_t)start * (a.k / 8 * 11), row - start, nt);

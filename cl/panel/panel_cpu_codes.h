@@ -1,7 +1,7 @@
-/* Reading panels of block formats (cl/panel/panel.h): codes, scales, and the weights as floats; products
- * with quantised tokens are in panel_products.h. Needs W_TYPE and DOT.
+/* Reads panels of block formats (cl/panel/panel.h): codes, scales, and the weights as floats. Products with
+ * quantised tokens are in panel_products.h. Needs W_TYPE and DOT.
  *
- * A step covers STEP_BLOCKS blocks of 32 columns, which K is a multiple of:
+ * A step covers STEP_BLOCKS blocks of 32 columns; K is a multiple of these columns:
  *   tile_ptrs p = tile_at(w, tile, tiles, blocks);   tiles of the weight (padded), blocks = K / 32
  *   block_codes, block_scales, column_floats: the weights of a step; next_step(&p) moves on */
 #ifndef CLEF_CL_PANEL_BLOCK_H
@@ -11,7 +11,7 @@
 #include "panel_format.h"
 #include "weights.h"
 
-/* Codes that DOT 3 cannot take as unsigned bytes: they get their offset off first. */
+/* 1: codes are too large as unsigned bytes for DOT 3, so their offset is subtracted before a product. */
 #define SIGNED_CODES (DOT == 3 && MOST > 127)
 
 typedef struct tile_ptrs {
@@ -30,7 +30,7 @@ static inline tile_ptrs tile_at(global const uchar *w, uint tile, uint tiles, ui
 
 /* ---- codes ----------------------------------------------------------------------------------- */
 
-/* The table's byte for each nibble (bytes of 0..15). */
+/* Looks up the table's byte for each nibble (bytes of 0..15). */
 #if CODE_TABLE == TABLE_IQ4
 #  define TABLE 0x3e2c1700u, 0x75695c4eu, 0xa5988c80u, 0xf0d8c4b4u /* iq4_values */
 #elif CODE_TABLE == TABLE_E2M1
@@ -50,7 +50,7 @@ static inline int16 look_up(int16 nibbles)
     __asm__("vpshufb %1, %2, %0" : "=x"(lo) : "x"(nibbles.lo), "x"(tables));
     __asm__("vpshufb %1, %2, %0" : "=x"(hi) : "x"(nibbles.hi), "x"(tables));
     return (int16)(lo, hi);
-#  else /* a tree of choices between two, by the lowest bit first */
+#  else /* a binary tree of selections, lowest bit first */
     const uint words[4] = {TABLE};
     uint16 v[16];
 #    pragma unroll
@@ -70,7 +70,7 @@ static inline int16 look_up(int16 nibbles)
 #  define look_up(nibbles) (nibbles)
 #endif
 
-/* The codes of block b of the step: byte j of v[g] is that of column 4 g + j. */
+/* Reads the codes of block b of the step: byte j of v[g] is the code of column 4 g + j. */
 static inline void block_codes(const tile_ptrs *p, uint b, int16 v[8])
 {
     global const int16 *from = p->codes + b * CODE_VECTORS;
@@ -104,7 +104,7 @@ static inline void block_codes(const tile_ptrs *p, uint b, int16 v[8])
 
 /* ---- scales ---------------------------------------------------------------------------------- */
 
-/* Sixteen halves. vload_half16 is two instructions of half the width on PoCL. */
+/* Loads sixteen halves. On PoCL, vload_half16 is two instructions of half the width. */
 static inline float16 halves(global const uchar *p)
 {
 #if DOT == 1
@@ -121,8 +121,9 @@ static inline uint16 words(global const uchar *p, uint i)
     return vload16(i, (global const uint *)p);
 }
 
-/* Of block b of the step: weight of column i = code scale[i / 16] + more (scale[1] is set with HALF_SCALES
- * alone). */
+/* Reads the scales of block b of the step. The weight of a column is (code - OFFSET) scale, plus `more` with
+ * HAS_MINIMA. With HALF_SCALES, scale[i / 16] belongs to column i; otherwise scale[0] belongs to all
+ * columns. */
 static inline void block_scales(const tile_ptrs *p, uint b, float16 scale[2], float16 *more)
 {
     global const uchar *from = p->scales;
@@ -166,7 +167,7 @@ static inline void next_step(tile_ptrs *p)
 
 /* ---- weights as floats ----------------------------------------------------------------------- */
 
-/* The weights of column i of a block whose codes and scales are v, scale and more. */
+/* The weights of column i of a block, from its codes v, scale and more. */
 static inline float16 column_floats(const int16 v[8], uint i, const float16 scale[2], float16 more)
 {
     const float16 code = convert_float16(v[i / 4] >> (int)(i % 4 * 8) & 255) - (float)OFFSET;

@@ -1,14 +1,14 @@
-/* The end of a panel product: out[token, row ..] = act(alpha v + bias) + residual. Needs panel_args,
- * BIAS_TYPE, ACT (a place in PANEL_ACTS) and RESIDUAL. A kernel takes PANEL_OUT_BUFS as its last arguments
- * and gives PANEL_OUT on to finish(). */
+/* The epilogue of a panel product: out[token, row ..] = act(alpha v + bias) + residual. Needs panel_args,
+ * BIAS_TYPE, ACT (an index in PANEL_ACTS) and RESIDUAL. A kernel declares PANEL_OUT_BUFS as its last
+ * arguments and passes PANEL_OUT to finish(). */
 #ifndef CLEF_CL_PANEL_OUT_H
 #define CLEF_CL_PANEL_OUT_H
 
 #include "inline.h"
 #include "panel_epilogue.h"
 
-/* erf(z) within 4e-7: z P(z^2) / Q(z^2), fitted to it over |z| < 3.92, beyond which it is 1 in a float.
- * PoCL's own takes a lane at a time. */
+/* erf(z) within 4e-7, as z P(z^2) / Q(z^2). The fit covers |z| < 3.92; beyond, |erf| is 1 in a float. PoCL's
+ * own erf computes one lane at a time. */
 INLINED float16 erf16(float16 z)
 {
     const float16 x = clamp(z, -3.92f, 3.92f), s = x * x;
@@ -41,7 +41,7 @@ INLINED float16 act(float16 x)
     }
 }
 
-/* Elements i .. i + 15 of p, of which the first n are there. */
+/* Elements i .. i + 15 of p. Only the first n exist; the others read as 0. */
 INLINED float16 first_of(global const float *p, size_t i, uint n)
 {
     float lanes[PANEL_ROWS];
@@ -52,7 +52,8 @@ INLINED float16 first_of(global const float *p, size_t i, uint n)
     return vload16(0, lanes);
 }
 
-/* Sums v of rows of w with what belongs to them: `at` counts in the bias, the first n of 16 are there. */
+/* alpha v + bias for the sums v of 16 rows of w, of which the first n exist. `at` is the first row's index in
+ * the bias. */
 INLINED float16 biased(const panel_args *a, global const bias_elem *bias, float16 v, uint at, uint n)
 {
     v *= a->alpha;
@@ -85,13 +86,13 @@ INLINED void finished(const panel_args *a, global float *out, global const float
         out[at + r] = lanes[r];
 }
 
-/* Writes one tile's 16 results of a token from its sums. */
+/* Writes the 16 results of a tile for one token, from the sums v. */
 INLINED void finish(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint row, float16 v)
 {
     finished(a, out, residual, token, row, act(biased(a, bias, v, row, a->n - row)));
 }
 
-/* The same from the sums of a gate's tile and of the tile that it opens or shuts. */
+/* SwiGLU epilogue: activates the gate tile's sums and multiplies them by the up tile's. */
 INLINED void finish_gated(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint row,
                           float16 gate, float16 up)
 {

@@ -1,13 +1,14 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in bf16 tiles (panel_cpu_amx.h) and w a
- * panel (cl/panel/panel.h), whose weights are decoded and rounded to bf16 once for all the tokens of a
- * group; sums are f32. With three planes of x a weight is the sum of up to three bf16, too, and products
- * of planes i and j with i + j < 3 are added: the others are under 2^-24 of the product.
- * Launch: {blocks of AMX_TOKENS tokens, pairs of tiles of w / a.pairs}, one item a group. A group takes
- * TILE_DEPTH columns at a time through all its sums, so that what it reads of x stays in the second cache.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], where x is in bf16 tiles (panel_cpu_amx.h)
+ * and w is a panel (cl/panel/panel.h). A group decodes weights and rounds them to bf16 once for all of its
+ * tokens. Sums are f32. With three planes of x, a weight is the sum of up to three bf16, too. Products of
+ * planes i and j are added if i + j < 3: the others are under 2^-24 of the product.
+ * Launch: {blocks of a.blocks tokens, pairs of tiles of w / a.pairs}, one work-item a group; a.blocks <=
+ * AMX_TOKENS. A group adds TILE_DEPTH columns at a time to all of its sums, so that its part of x stays in
+ * the L2 cache.
  *   -D PLANES  as in panel_cpu_amx.h
- *   -D W_TYPE  dtype of w: F32, F16, BF16, or a format of blocks, and then
- *   -D DOT     as in panel.h: what instructions there are
- *   and those of panel_cpu_epilogue.h; with swiglu, a pair of tiles makes one of the result */
+ *   -D W_TYPE  dtype of w: F32, F16, BF16, or a block format, and then
+ *   -D DOT     as in panel.h
+ *   and those of panel_cpu_epilogue.h; with swiglu, a pair of tiles of w gives one tile of the result */
 #define WG 1
 #include "args.h"
 #include "weights.h"
@@ -24,7 +25,7 @@ typedef ELEM(W_TYPE) panel_elem;
 #include "panel_cpu_epilogue.h"
 #include "panel_cpu_amx.h"
 
-/* Planes that a weight of this dtype takes: f16 has 11 bits, bf16 8. */
+/* The planes that a weight of this dtype needs: f16 has 11 bits, bf16 8. */
 #if PLANES == 1 || W_TYPE == DTYPE_BF16
 #  define W_PLANES 1
 #elif W_TYPE == DTYPE_F16
@@ -34,7 +35,7 @@ typedef ELEM(W_TYPE) panel_elem;
 #endif
 enum { W_BYTES = W_PLANES * AMX_TILE_BYTES, B_BYTES = DEPTH_BLOCKS * W_BYTES };
 
-/* Columns c and c + 1 of a block of 32. */
+/* Writes columns c and c + 1 of a block of 32 to all planes. */
 INLINED void put_pair(local uchar *to, uint c, float16 even, float16 odd)
 {
 #pragma unroll
@@ -47,8 +48,9 @@ INLINED void put_pair(local uchar *to, uint c, float16 even, float16 odd)
 }
 
 #if IS_BLOCKS(W_TYPE)
-/* The weights of column c of a block whose codes are v: a code is converted where it lies in its word, and
- * `scale` takes the power of two off: scale[j] for byte j of the words, 2^(-8 j) of it for j < 3. */
+/* The weights of column c of a block with codes v. The codes in bytes j < 3 of a word are converted in place,
+ * as 2^(8 j) times their value; scale[j] contains the factor 2^(-8 j). The code in byte 3 is shifted and uses
+ * scale[0]. */
 INLINED float16 column_of(const int16 v[8], uint c, const float16 scale[3], float16 more)
 {
     const int16 word = v[c / 4];
@@ -56,7 +58,7 @@ INLINED float16 column_of(const int16 v[8], uint c, const float16 scale[3], floa
     return fma(convert_float16(code), scale[c % 4 < 3 ? c % 4 : 0], more);
 }
 
-/* Blocks first .. first + n - 1 of a tile of w, as tiles to multiply with. */
+/* Decodes blocks first .. first + n - 1 of a tile of w to bf16 tiles. */
 INLINED void decode(local uchar *to, global const uchar *w, const panel_args *a, uint tile, uint first,
                     uint n)
 {
@@ -98,7 +100,8 @@ INLINED void decode(local uchar *to, global const panel_elem *w, const panel_arg
 }
 #endif
 
-/* sums[2][w's tile]: += two tiles of x (`step` bytes apart) . two of w, over n blocks. */
+/* Adds the products of two tiles of x (`step` bytes apart) with two of w, over n blocks, to sums[tile of
+ * x][tile of w]. With `is_first` the sums start at 0. */
 INLINED void multiply_two(local uchar *sums, global const uchar *x, uint step, local const uchar *b, uint n,
                           int is_first)
 {
@@ -134,7 +137,7 @@ INLINED void multiply_two(local uchar *sums, global const uchar *x, uint step, l
     AMX_STORE(3, sums + 3 * AMX_TILE_BYTES, AMX_STEP);
 }
 
-/* The same for one tile of x. */
+/* As multiply_two(), for one tile of x. */
 INLINED void multiply_one(local uchar *sums, global const uchar *x, local const uchar *b, uint n,
                           int is_first)
 {

@@ -1,16 +1,16 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 as panel_cpu_activations_f32.cl
- * packs it, w a panel (cl/panel/panel.h) whose weights, where they are no f32, are decoded once for all
- * the tokens of a group.
- * Launch: {pairs of tiles of w / a.pairs, blocks of NT tokens / a.blocks}, one item a group; a.pairs
- * a.blocks <= MAX_TILES. A group holds its sums, and takes DEPTH columns of k at a time through them, so
- * that what it reads stays in the nearest caches.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], where x is in f32, packed by
+ * panel_cpu_activations_f32.cl, and w is a panel (cl/panel/panel.h). Weights that are not f32 are decoded
+ * once for all the tokens of a group.
+ * Launch: {pairs of tiles of w / a.pairs, blocks of NT tokens / a.blocks}, one work-item a group; a.pairs
+ * a.blocks <= MAX_TILES. A group keeps all of its sums and adds DEPTH columns of k at a time to them, so that
+ * what it reads stays in the nearest caches.
  *   -D NT, VECTORS  as in tile.h
- *   -D W_TYPE       dtype of w: F32, F16, BF16, or a format of blocks, and then
- *   -D DOT          as in panel.h: what instructions there are
- *   and those of panel_cpu_epilogue.h; with swiglu, a pair of tiles makes one of the result */
+ *   -D W_TYPE       dtype of w: F32, F16, BF16, or a block format, and then
+ *   -D DOT          as in panel.h
+ *   and those of panel_cpu_epilogue.h; with swiglu, a pair of tiles of w gives one tile of the result */
 #define WG 1
 #include "args.h"
-#include "fetch.h" /* here: each file is taken in once, where it is first named */
+#include "fetch.h" /* included here because each file is inserted once, where it is first named */
 #include "weights.h"
 
 #if !defined(W_TYPE)
@@ -31,7 +31,7 @@ TILE_SUMS(tile_sums, global)
 TILE_SUMS(tile_sums, private)
 #endif
 
-/* Columns k0 .. k0 + depth - 1 of both panels of a pair as floats. */
+/* Decodes columns k0 .. k0 + depth - 1 of both tiles of a pair to floats. */
 #if IS_BLOCKS(W_TYPE)
 INLINED void decode(float *to, global const uchar *w, const panel_args *a, uint pair, uint k0, uint depth)
 {
@@ -78,7 +78,7 @@ INLINED void finish_tile(const panel_args *a, global float *out, PANEL_OUT_BUFS,
     }
 }
 
-/* The lines of the result that a tile will be written to. */
+/* Prefetches the cache lines of the result that a tile will be written to. */
 INLINED void fetch_result(const panel_args *a, global const float *out, uint token, uint pair)
 {
     const uint width = GATED ? PANEL_ROWS : PANEL_PAD;
@@ -98,7 +98,7 @@ kernel void panel_cpu_gemm_f32(const panel_args a, global float *out, global con
     const uint all_blocks = (a.m + NT - 1) / NT, all_pairs = W_TILES(a.n) / 2;
     const uint block0 = get_group_id(1) * a.blocks, n_blocks = min(a.blocks, all_blocks - block0);
     const uint pair0 = get_group_id(0) * a.pairs, n_pairs = min(a.pairs, all_pairs - pair0);
-    const size_t step = PANEL_ROWS * (size_t)a.k; /* from panel to panel */
+    const size_t step = PANEL_ROWS * (size_t)a.k; /* from tile to tile */
     float16 sums[MAX_TILES * 2 * NT];
 #if W_TYPE != DTYPE_F32
     float decoded[2 * DEPTH * 16];
@@ -110,7 +110,7 @@ kernel void panel_cpu_gemm_f32(const panel_args a, global float *out, global con
             decode(decoded, w, &a, pair0 + p, k0, depth);
 #endif
 #if IS_BLOCKS(W_TYPE)
-            global const uchar *ahead = w; /* nothing */
+            global const uchar *ahead = w; /* nothing is prefetched */
             const size_t ahead_step = 0, ahead_bytes = 0;
 #else
             global const panel_elem *from = w + (pair0 + p) * 2 * step + k0 * PANEL_ROWS, *ahead = from;

@@ -1,12 +1,13 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x quantised (panel_cpu_activations.h) and
- * w a panel of blocks (cl/panel/panel.h), for NT tokens and 16 rows of the result. Launch: {blocks of NT
- * tokens, tiles of the result}, one item a group; consecutive groups share the panel.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], where x is quantised
+ * (panel_cpu_activations.h) and w is a panel of a block format (cl/panel/panel.h). A group computes NT tokens
+ * and 16 rows of the result. Launch: {blocks of NT tokens, tiles of the result}, one work-item a group;
+ * consecutive groups share tiles of w.
  *   -D NT         tokens a group
  *   -D W_TYPE     dtype of w
  *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without
- *   -D ACT        place in PANEL_ACTS; swiglu takes two tiles of w for one of the result
+ *   -D ACT        index in PANEL_ACTS; with swiglu, two tiles of w give one tile of the result
  *   -D RESIDUAL   1: there is one to add
- *   -D DOT        how four bytes multiply: 0 plain, 1 x86 AVX-512 VNNI */
+ *   -D DOT        as in panel.h */
 #define WG 1
 #include "args.h"
 #include "weights.h"
@@ -17,7 +18,7 @@
 #include "panel_products.h"
 #include "panel_cpu_epilogue.h"
 
-/* The sums of a tile with NT tokens. */
+/* Computes the products of a tile of w with NT tokens. */
 INLINED void tile_sums(float16 acc[NT], global const uchar *w, uint tile, uint tiles, uint blocks, x_ptrs x)
 {
     tile_ptrs p = tile_at(w, tile, tiles, blocks);

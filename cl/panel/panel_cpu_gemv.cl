@@ -1,12 +1,12 @@
-/* out[t, r] = act(alpha x'[t] . w[r] + bias[r]) + residual[t, r] for up to NT tokens in one launch: x' are
- * the rows of x, normed and, with weights in blocks, rounded to 8 bits. Each group prepares them for
- * itself, then multiplies `span` tiles of the result.
- * Launch: one item a group, ceil(tiles of the result / span) groups.
- *   -D NT         tokens; those behind the last row are computed and dropped
+/* out[t, r] = act(alpha x'[t] . w[r] + bias[r]) + residual[t, r] for up to NT tokens in one launch. x' are
+ * the rows of x after their norm; if w is in a block format, they are rounded to 8 bits. Each group prepares
+ * them for itself, then computes `span` tiles of the result.
+ * Launch: one work-item a group, ceil(tiles of the result / span) groups.
+ *   -D NT         tokens; those beyond the last row are computed and dropped
  *   -D ROW_BYTES  bytes of a prepared row, rounded up to a multiple of 64
  *   -D W_TYPE     dtype of w
  *   -D DOT        as in panel.h
- *   -D PREFETCH   0: no hints to fetch the weight, where a core's own prefetcher does better (1 if missing)
+ *   -D PREFETCH   0: w is not prefetched, because the core's own prefetcher does better (default: 1)
  *   and those of panel_cpu_activations.h and panel_cpu_epilogue.h */
 #define WG 1
 #include "args.h"
@@ -46,7 +46,7 @@ INLINED void tile_sums(float16 acc[NT], global const uchar *w, const panel_args 
 
 #else
 
-/* Chains of sums: few tokens would wait for the multiplier otherwise. */
+/* Independent chains of sums: with few tokens, one chain would wait for each multiplication to end. */
 enum { CHAINS = NT == 1 ? 8 : NT == 2 ? 4 : 2 };
 
 INLINED void tile_sums(float16 acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile,

@@ -1,12 +1,13 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], x in f32 and w a panel of blocks
- * (cl/panel/panel.h), whose weights are decoded as they come, for NT tokens and two tiles of 16 rows.
- * Launch: {blocks of NT tokens, pairs of tiles}, one item a group; consecutive groups share the panel.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r], where x is in f32 and w is a panel of a
+ * block format (cl/panel/panel.h). Weights are decoded as they are read. A group computes NT tokens and two
+ * tiles of 16 rows. Launch: {blocks of NT tokens, pairs of tiles}, one work-item a group; consecutive groups
+ * share tiles of w.
  *   -D NT         tokens a group
  *   -D W_TYPE     dtype of w
  *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without
- *   -D ACT        place in PANEL_ACTS; swiglu makes one tile of the result of the two
+ *   -D ACT        index in PANEL_ACTS; with swiglu, the two tiles give one tile of the result
  *   -D RESIDUAL   1: there is one to add
- *   -D DOT        as in panel.h: what instructions there are */
+ *   -D DOT        as in panel.h */
 #define WG 1
 #include "args.h"
 #include "weights.h"

@@ -1,6 +1,6 @@
-/* What the ends of panel products share (panel_cpu_epilogue.h on CPUs, panel_gpu_epilogue.h on GPUs):
- * panel_args' constants. Needs BIAS_TYPE, ACT (a place in PANEL_ACTS) and RESIDUAL. A kernel takes
- * PANEL_OUT_BUFS as its last arguments and gives PANEL_OUT on. */
+/* The part that the epilogues of panel products on CPUs (panel_cpu_epilogue.h) and GPUs
+ * (panel_gpu_epilogue.h) share. Needs BIAS_TYPE, ACT (an index in PANEL_ACTS) and RESIDUAL. A kernel declares
+ * PANEL_OUT_BUFS as its last arguments and passes PANEL_OUT on. */
 #ifndef CLEF_CL_PANEL_ENDS_H
 #define CLEF_CL_PANEL_ENDS_H
 
@@ -19,8 +19,8 @@ typedef ELEM(BIAS_TYPE) bias_elem;
 
 #define ENUMERATE_ACT(name) ACT_##name,
 enum { PANEL_ACTS(ENUMERATE_ACT) };
-/* GATED: tiles 2 i and 2 i + 1 of w make tile i of the result. W_TILES(n): how many there are for n rows
- * of the result, padded ones too. */
+/* GATED: tiles 2 i and 2 i + 1 of w give tile i of the result. W_TILES(n): the number of tiles of w for n
+ * rows of the result, padding included. */
 #define GATED (ACT == 1)
 #if GATED
 #  define W_TILES(n) (((n) + PANEL_ROWS - 1) / PANEL_ROWS * 2)

@@ -1,10 +1,10 @@
-/* What kernels ask of W_TYPE, a format that has panels (cl/panel/panel.h). The values come from
+/* Properties of W_TYPE, a format that has panels (cl/panel/panel.h), for kernels. The values come from
  * cl/formats.def:
  *   STEP_BLOCKS   blocks of 32 columns that a block of the format covers
  *   CODE_VECTORS  vectors of codes for 32 columns
  *   CODE_SCALES   SCALES_*: what a block has beside its codes
  *   CODE_TABLE    TABLE_*: what a nibble means
- *   SCALE_BYTES   bytes behind the codes of 16 rows, for a block of the format
+ *   SCALE_BYTES   bytes beside the codes of 16 rows, for a block of the format
  *   STORED_BYTES  bytes of a block of the format as stored
  *   OFFSET        what is subtracted from a code
  *   MOST          the largest code */
@@ -24,9 +24,9 @@
 #define MOST         OF_FORMAT(FORMAT_MOST)
 #define SCALE_BYTES  (16 * (STORED_BYTES - 4 * CODE_VECTORS * STEP_BLOCKS))
 
-/* 1: each 16 columns have a scale, rather than each 32. */
+/* 1: there is a scale for every 16 columns, rather than for every 32. */
 #define HALF_SCALES (CODE_SCALES == SCALES_Q6_K)
-/* 1: x = code scale + more, where more is a minimum. */
+/* 1: a weight is code scale + more, where more is a minimum. */
 #define HAS_MINIMA (CODE_SCALES == SCALES_HALF_MIN || CODE_SCALES == SCALES_K)
 
 #if CODE_VECTORS == 0

@@ -1,15 +1,19 @@
-/* Rows of x [m, k] as products on GPUs read them: normed where NORM says so (mean and scale as in
- * norm.cl), then in f32 or rounded to 8 bits in blocks of 32 (d = max |x| / 127, q = round(x / d)), or to
- * half precision (d = the power of two below max |x|), or rows of them or of bf16 with one d each. Launch:
- * one group a row. Quantised: quants char [m][K / 32][32], scales float [m][K / 32], sums of 16 quants int
- * [m][K / 32][2], one plane after the other. Halves: half x / d, d, and as float the sums of 16 of x, in
- * the same order. Rows of them: half or bf16 x / d [m][K], d [m].
+/* Prepares rows of x [m, k] for products on GPUs. If NORM is set, a row is normalised, with mean and scale as
+ * in norm.cl. Launch: one work-group for each row. QUANTISE selects how rows are stored, as arrays one after
+ * the other:
+ *   0  float [m][K]
+ *   1  8 bits in blocks of 32, d = max |x| / 127, q = round(x / d): quants char [m][K / 32][32], scales d
+ *      float [m][K / 32], sums of 16 quants int [m][K / 32][2]
+ *   2  half precision in blocks of 32, d = the power of two below max |x|: half x / d, d, and sums of 16 of x
+ *      as float, in the same order
+ *   3  rows of halves with one such d each: half x / d [m][K], d [m]
+ *   4  rows of bf16 with one such d each: bf16 x / d [m][K], d [m]
+ *
  *   -D WG                work-items a group, a power of two
- *   -D NORM              place in PANEL_NORMS
+ *   -D NORM              index in PANEL_NORMS
  *   -D NORM_WEIGHT_TYPE  dtype of the norm's weight, DTYPE_NONE without; NORM_BIAS_TYPE the same for its
  *                        bias
- *   -D QUANTISE          1: to 8 bits; 2: to half precision; 3: rows of halves; 4: rows of bf16; k is a
- *                        multiple of 32 then
+ *   -D QUANTISE          0 to 4; other than 0: k is a multiple of 32
  *   and those of group.h */
 #include "args.h"
 #include "group.h"
@@ -43,7 +47,7 @@ typedef ELEM(NORM_BIAS_TYPE) norm_bias_elem;
 #  define NORMED(i) x[i]
 #endif
 
-/* This item's share of the sum of (x - mean)^power, power 1 or 2. */
+/* This work-item's part of the sum of (x - mean)^power over a row, power 1 or 2. */
 static float share(global const float *x, uint n, float mean, int power)
 {
     float sum = 0;
@@ -55,7 +59,7 @@ static float share(global const float *x, uint n, float mean, int power)
 }
 
 #if QUANTISE == 1
-/* One step of Newton's brings a quotient that a GPU rounds loosely to the nearest float. */
+/* x / y, rounded to the nearest float: GPUs round quotients loosely, and one Newton step corrects that. */
 static float divided(float x, float y)
 {
     const float inverse = 1.0f / y, q = x * inverse;
@@ -64,7 +68,8 @@ static float divided(float x, float y)
 #endif
 
 #if QUANTISE > 1
-/* The power of two below `most`, as bits of a float, of which the inverse is a float, too. */
+/* The bits of the largest float that is a power of two up to `most`. It is clamped so that its inverse is a
+ * float, too. */
 static uint power_below(float most) { return clamp(as_uint(most) & 0x7f800000u, 0x00800000u, 0x7e000000u); }
 #endif
 

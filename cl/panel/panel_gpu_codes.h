@@ -1,14 +1,14 @@
-/* Reading panels of blocks (cl/panel/panel.h) on GPUs: a work-item has one row of a tile, so that sixteen
- * of them read vectors as they lie. Codes come as signed bytes: weight of a column = code scale + base.
- * Needs W_TYPE. */
+/* Reads panels of block formats (cl/panel/panel.h) on GPUs. A work-item reads one row of a tile, so that
+ * sixteen of them read adjacent words. Codes are returned as signed bytes: the weight of a column is code
+ * scale + base. Needs W_TYPE. */
 #ifndef CLEF_CL_PANEL_LANE_H
 #define CLEF_CL_PANEL_LANE_H
 
 #include "panel_format.h"
 #include "weights.h"
 
-/* base is not 0: the codes have an offset, or the format has minima. The other formats' codes lose their
- * offset when they are read. */
+/* HAS_BASE: base is not 0, because the codes have an offset or the format has minima. The offset of the other
+ * formats is subtracted when their codes are read. */
 #define HAS_OFFSET (OFFSET > 0 && CODE_TABLE == TABLE_NONE && CODE_VECTORS < 8)
 #define HAS_BASE   (HAS_OFFSET || HAS_MINIMA)
 
@@ -18,7 +18,7 @@ typedef struct lane_ptrs {
     uint row; /* of the tile */
 } lane_ptrs;
 
-/* Row `row` of a tile; tiles: of the weight (padded), blocks = K / 32. */
+/* Points to row `row` of a tile. tiles: of the weight (padded); blocks = K / 32. */
 static inline lane_ptrs lane_at(global const uchar *w, uint tile, uint tiles, uint blocks, uint row)
 {
     lane_ptrs p;
@@ -31,7 +31,7 @@ static inline lane_ptrs lane_at(global const uchar *w, uint tile, uint tiles, ui
 
 /* ---- codes ----------------------------------------------------------------------------------- */
 
-/* The table's signed byte for each nibble (bytes of 0..15). */
+/* Looks up the table's signed byte for each nibble (bytes of 0..15). */
 #if CODE_TABLE == TABLE_IQ4
 #  define LANE_TABLE 0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u /* iq4_values */
 #elif CODE_TABLE == TABLE_E2M1
@@ -82,8 +82,8 @@ static inline float lane_half(const lane_ptrs *p, global const uchar *from)
     return vload_half(p->row, (global const half *)from);
 }
 
-/* Of block b: scale and base of its columns, .x of the first 16, .y of the rest (alike but for
- * HALF_SCALES). */
+/* Reads the scale and base of block b: .x for its first 16 columns, .y for the others. Both are equal without
+ * HALF_SCALES. */
 static inline void lane_scales(const lane_ptrs *p, uint b, float2 *scale, float2 *base)
 {
     global const uchar *from = p->scales + (size_t)(b / STEP_BLOCKS) * SCALE_BYTES;

@@ -1,4 +1,5 @@
-/* The end of a panel product on GPUs, one element at a time; panel_cpu_epilogue.h has the same for CPUs. */
+/* The epilogue of a panel product on GPUs, for one element at a time. panel_cpu_epilogue.h is the one for
+ * CPUs. */
 #ifndef CLEF_CL_PANEL_LANE_OUT_H
 #define CLEF_CL_PANEL_LANE_OUT_H
 
@@ -21,7 +22,7 @@ static inline float act(float x)
     }
 }
 
-/* A sum with what belongs to it: `at` counts in the bias. */
+/* alpha v + bias[at], for a sum v. */
 static inline float biased(const panel_args *a, global const bias_elem *bias, float v, uint at)
 {
 #if BIAS_TYPE >= 0
@@ -31,8 +32,8 @@ static inline float biased(const panel_args *a, global const bias_elem *bias, fl
 #endif
 }
 
-/* Writes the result of row `row` (below a->n) from its sum; gated: from the gate's and that of what it
- * opens or shuts. */
+/* Writes the result of row `row` (below a->n) from its sum v. If GATED, `gate` is the sum of the gate and v
+ * that of up; otherwise `gate` is ignored. */
 static inline void finish(const panel_args *a, global float *out, PANEL_OUT_BUFS, uint token, uint row,
                           float gate, float v)
 {

@@ -1,14 +1,14 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs, for many rows of x and a weight
- * in panels (cl/panel/panel.h). A group has TILES tiles of w, 16 rows each, and 16 TOKENS rows of x; 32
- * columns of both lie in local memory at a time, w decoded.
- * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of 256 items; item (r, t) has
- * row r of each tile and the tokens t, 16 + t, ..
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs, for many rows of x and a weight in
+ * panels (cl/panel/panel.h). A group multiplies TILES tiles of w, of 16 rows each, by 16 TOKENS rows of x. It
+ * holds 32 columns of both in local memory at a time, with w decoded.
+ * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of 256 work-items. Work-item (r,
+ * t) computes row r of each tile for the tokens t, 16 + t, ..
  *   -D TILES      2 or more, even
  *   -D TOKENS     with QUANTISE 2 even
  *   -D W_TYPE     dtype of w
  *   -D QUANTISE   1: x is in 8 bits (panel_gpu_activations.cl), w in blocks; 2: x is in half precision,
  *                 and so are the sums of 16 products
- *   -D INT_DOT    as in dot.h; counts with QUANTISE
+ *   -D INT_DOT    as in dot.h; used with QUANTISE 1
  *   and those of panel_gpu_epilogue.h */
 #define WG 256
 #include "args.h"

@@ -1,14 +1,15 @@
-/* A step of panel_gpu_gemm.cl with 8-bit tokens, by products of four bytes: what a group takes to local
- * memory, and its products. */
+/* A step of panel_gpu_gemm.cl with 8-bit tokens: loads 32 columns to local memory and multiplies them, four
+ * bytes at a time. */
 #ifndef CLEF_CL_PANEL_TILE_BYTES_H
 #define CLEF_CL_PANEL_TILE_BYTES_H
 
-/* 32 columns of a step: words of four codes or quants, word g of all rows behind one another. */
+/* The 32 columns of a step, as words of four codes or quants. Word g of all rows is adjacent. */
 typedef struct step_data {
     local uint *w, *x;
     local float *scale, *base; /* of 16 columns (HALF_SCALES) or 32 of each row of w */
     local float *d,
-        *sums; /* of the tokens: scale, and what a base counts: scale times the sum of the quants */
+        *sums; /* of the tokens: d is the scale, sums the scale times the sum of the quants (the factor of
+                  base) */
 } step_data;
 
 static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a,

@@ -1,12 +1,12 @@
-/* A step of panel_gpu_gemm.cl with tokens in f32: what a group takes to local memory, and its products. */
+/* A step of panel_gpu_gemm.cl with tokens in f32: loads 32 columns to local memory and multiplies them. */
 #ifndef CLEF_CL_PANEL_TILE_FLOATS_H
 #define CLEF_CL_PANEL_TILE_FLOATS_H
 
 typedef struct step_data {
-    local float *w, *x; /* column k of all rows behind one another */
+    local float *w, *x; /* column k of all rows is adjacent */
 } step_data;
 
-/* 32 columns from 32 b on; those behind the last are zeros. */
+/* Loads 32 columns from 32 b on. Columns beyond the last are zeros. */
 static inline void load_step(const step_data *s, global const ELEM(W_TYPE) *w, const panel_args *a,
                              global const uchar *x, uint tile, uint token, uint b, uint item)
 {

@@ -1,18 +1,19 @@
-/* A step of panel_gpu_gemm.cl with tokens in halves: what a group takes to local memory, and its products. */
+/* A step of panel_gpu_gemm.cl with tokens in halves: loads 32 columns to local memory and multiplies them. */
 #ifndef CLEF_CL_PANEL_TILE_HALVES_H
 #define CLEF_CL_PANEL_TILE_HALVES_H
 
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 
-/* 32 columns of a step: column k of all rows behind one another. Tokens lie in pairs: (j, t) has 32 j + t
- * and 32 j + 16 + t. */
+/* The 32 columns of a step. Column k of all rows is adjacent. Tokens are stored in pairs: pair (j, t) holds
+ * tokens 32 j + t and 32 j + 16 + t. */
 typedef struct step_data {
     local half *w;
     local half2 *x;
-    local float *scale, *base, *d, *sums; /* as with 8 bits */
+    local float *scale, *base, *d, *sums; /* as in panel_gpu_gemm_bytes.h; sums are of x itself */
 } step_data;
 
-/* Codes with an offset or minima have no sign: taken less their middle, so that sums in halves stay small. */
+/* Codes with an offset or minima are unsigned. Their middle is subtracted, so that sums in halves stay
+ * small. */
 enum { PAIRS = TOKENS / 2, MIDDLE = HAS_BASE ? (MOST + 1) / 2 : 0 };
 
 static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a,
@@ -67,7 +68,8 @@ static inline void load_step(const step_data *s, global const uchar *w, const pa
 static inline void multiply_step(const step_data *s, float acc[TILES][TOKENS], uint row, uint t)
 {
 #pragma unroll
-    for (uint part = 0; part < 2; part++) { /* 16 columns each: more in one sum would round too much */
+    for (uint part = 0; part < 2; part++) { /* 16 columns each: a longer sum would lose too much to
+                                               rounding */
         const uint of = HALF_SCALES ? part : 0;
         half2 sum[TILES][PAIRS];
 #pragma unroll

@@ -1,9 +1,9 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs by units that multiply matrices
- * (matrix.h), for many rows of x and a weight in panels (cl/panel/panel.h). A group has TILES tiles of w,
- * 16 rows each, and 16 TOKENS rows of x, 32 columns of both in local memory at a time; a unit of it has 32
- * rows and UNIT_TOKENS tokens of them.
- * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of MATRIX_LANES TILES / 2 16
- * TOKENS / UNIT_TOKENS items.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs with units that multiply matrices
+ * (matrix.h), for many rows of x and a weight in panels (cl/panel/panel.h). A group multiplies TILES tiles of
+ * w, of 16 rows each, by 16 TOKENS rows of x. It holds 32 columns of both in local memory at a time. Each
+ * unit of the group computes 32 rows for UNIT_TOKENS tokens.
+ * Launch: {blocks of 16 TOKENS rows of x, sets of TILES tiles of w} groups of MATRIX_LANES (TILES / 2) (16
+ * TOKENS / UNIT_TOKENS) work-items.
  *   -D TILES        even
  *   -D TOKENS       16 TOKENS a multiple of UNIT_TOKENS
  *   -D UNIT_TOKENS  a multiple of MATRIX_TOKENS
@@ -22,7 +22,7 @@
 #include "weights.h"
 #include "panel_gpu_epilogue.h"
 
-/* ROW_PARTS x TOKEN_PARTS fragments of sums for a unit. */
+/* A unit has ROW_PARTS x TOKEN_PARTS fragments of sums. */
 enum {
     W_ROWS = TILES * PANEL_ROWS,
     X_ROWS = TOKENS * 16,
@@ -51,7 +51,7 @@ void panel_gpu_gemm_mma(const panel_args a, global float *out, global const ucha
 #endif
     const uint item = get_local_id(0), lane = matrix_lane(), unit = matrix_unit();
     const uint row = unit % (W_ROWS / UNIT_ROWS) * UNIT_ROWS,
-               t = unit / (W_ROWS / UNIT_ROWS) * UNIT_TOKENS; /* the unit's first ones */
+               t = unit / (W_ROWS / UNIT_ROWS) * UNIT_TOKENS; /* the first row and token of the unit */
     const uint token = get_group_id(0) * X_ROWS, tile = get_group_id(1) * TILES, steps = a.k / 32;
     matrix_floats acc[ROW_PARTS][TOKEN_PARTS];
 #pragma unroll

@@ -1,12 +1,12 @@
-/* A step of panel_gpu_gemm_mma.cl with w in blocks: what a group takes to local memory, and its products.
- * Codes less their offset, and x, lie there as bytes (QUANTISE 1) or halves (2): rows of 8 or 16 words,
- * STRIDE words apart, so that the items of a unit meet no bank twice. */
+/* A step of panel_gpu_gemm_mma.cl with w in a block format: loads 32 columns to local memory and multiplies
+ * them. Local memory holds x and the codes less their offset, as bytes (QUANTISE 1) or halves (2). A row has
+ * 8 or 16 words. Rows are STRIDE words apart, so that the work-items of a unit have no bank conflicts. */
 #ifndef CLEF_CL_PANEL_MATRIX_BLOCKS_H
 #define CLEF_CL_PANEL_MATRIX_BLOCKS_H
 
 #include "panel_gpu_codes.h"
 
-/* PARTS: products for a block, each scaled by itself; PART_WORDS: from one to the next. */
+/* PARTS: products for a block, each with its own scale. PART_WORDS: words from one part to the next. */
 #if QUANTISE == 1
 enum { WORDS = 8, PARTS = 1 + HALF_SCALES, PART_WORDS = 0 };
 #else
@@ -17,11 +17,11 @@ enum { STRIDE = WORDS + 4, SCALES = 1 + HALF_SCALES };
 typedef struct step_data {
     local uint *w, *x;
     local float *scale, *base; /* of 16 columns (HALF_SCALES) or 32 of each row of w */
-    local float *d, *sums;     /* of the tokens: scale, and the sum of x, which a base counts */
+    local float *d, *sums;     /* of the tokens: scale, and sum of x (the factor of base) */
     matrix_scratch scratch;
 } step_data;
 
-/* Four codes, group i of a row: without their offset. No byte borrows from the next. */
+/* Stores four codes, group i of a row, less their offset. No byte borrows from the next. */
 static inline void store_codes(local uint *row, uint i, uint codes)
 {
 #if HAS_OFFSET
@@ -118,7 +118,7 @@ static inline void multiply_step(const step_data *s, matrix_floats acc[ROW_PARTS
 #endif
 }
 
-/* Scales are in the sums. */
+/* The sums contain the tokens' scales already. */
 static inline float token_scale(const panel_args *a, global const uchar *x, uint token) { return 1.0f; }
 
 #endif

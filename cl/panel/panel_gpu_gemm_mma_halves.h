@@ -1,6 +1,6 @@
-/* A step of panel_gpu_gemm_mma.cl in halves or bf16 (QUANTISE 3 or 4), w as it is stored: what a group
- * takes to local memory, and its products. A row has 16 words of two columns, and lies STRIDE words behind
- * the one before, so that the items of a unit meet no bank twice. */
+/* A step of panel_gpu_gemm_mma.cl in halves or bf16 (QUANTISE 3 or 4), with w as it is stored: loads 32
+ * columns to local memory and multiplies them. A row has 16 words of two columns. Rows are STRIDE words
+ * apart, so that the work-items of a unit have no bank conflicts. */
 #ifndef CLEF_CL_PANEL_MATRIX_HALVES_H
 #define CLEF_CL_PANEL_MATRIX_HALVES_H
 

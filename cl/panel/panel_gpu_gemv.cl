@@ -1,13 +1,13 @@
-/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs, for up to NT rows of x and a tile
- * of w (cl/panel/panel.h) a group, or two that make one of the result: w is read once. Launch: one group
- * for each tile of the result. A work-item has a row of the tile and a part of K; sixteen of them read
- * what lies together. The parts of a row are added by subgroups first, if there are any, then in local
- * memory.
+/* out[t, r] = act(alpha x[t] . w[r] + bias[r]) + residual[t, r] on GPUs, for up to NT rows of x. w is read
+ * once. Launch: one work-group for each tile of the result. A group multiplies one tile of w
+ * (cl/panel/panel.h), or with swiglu two. A work-item multiplies one row of the tile over a part of K;
+ * sixteen work-items read adjacent data. The parts of a row are added by subgroups first, if there are any,
+ * then in local memory.
  *   -D WG         work-items a group, a multiple of 16
- *   -D NT         rows of x; those behind the last are computed and dropped
+ *   -D NT         rows of x; those beyond the last are computed and dropped
  *   -D W_TYPE     dtype of w
  *   -D QUANTISE   1: x is in 8 bits (panel_gpu_activations.cl), w in blocks
- *   -D INT_DOT    as in dot.h; counts with QUANTISE
+ *   -D INT_DOT    as in dot.h; used with QUANTISE
  *   -D SUBGROUPS  as in subgroup.h, with subgroup_xor
  *   and those of panel_gpu_epilogue.h */
 #include "args.h"
@@ -20,9 +20,9 @@
 #  error "panel_gpu_gemv.cl needs WG, NT, W_TYPE, QUANTISE and INT_DOT"
 #endif
 
-enum { TEAMS = WG / PANEL_ROWS }; /* of sixteen items: parts of K */
+enum { TEAMS = WG / PANEL_ROWS }; /* sixteen work-items each, which share a part of K */
 
-/* x of a token, and where the next token's begins. */
+/* The rows of x from a->first on. */
 typedef struct x_rows {
     global const uchar *q;    /* quants, or floats */
     global const float *d;    /* with QUANTISE: scales of blocks */
@@ -52,7 +52,7 @@ static x_rows x_at(const panel_args *a, global const uchar *x)
 
 #if !IS_BLOCKS(W_TYPE)
 
-/* This item's part of the sums of a row with NT tokens. */
+/* Computes this work-item's part of the products of a row with NT tokens. */
 static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const panel_args *a, uint tile,
                              uint row, uint team, const x_rows *x)
 {
@@ -62,7 +62,7 @@ static inline void part_sums(float acc[NT], global const ELEM(W_TYPE) *w, const 
     for (uint t = 0; t < NT; t++)
         acc[t] = 0;
     uint k = team;
-    for (; k + 3 * TEAMS < a->k; k += 4 * TEAMS) { /* four reads on their way at once */
+    for (; k + 3 * TEAMS < a->k; k += 4 * TEAMS) { /* four loads in flight at once */
         float v[4];
 #  pragma unroll
         for (uint i = 0; i < 4; i++)
@@ -149,14 +149,14 @@ static inline void part_sums(float acc[NT], global const uchar *w, const panel_a
 
 #endif
 
-/* The sums of rows, in the items of the first team, from all items' parts. Every item of the group comes
- * here. */
+/* Adds up the parts of all work-items; the first team gets the sums of the rows. Every work-item of the group
+ * must call it. */
 static inline void add_parts(float acc[NT], local float *parts, uint item)
 {
     uint n = TEAMS, part = item / PANEL_ROWS, writes = 1;
 #if SUBGROUPS
     const uint width = subgroup_width(), lane = subgroup_lane();
-    if (width % PANEL_ROWS == 0 && WG % width == 0) { /* the same for all */
+    if (width % PANEL_ROWS == 0 && WG % width == 0) { /* all work-items take the same branch */
 #  pragma unroll
         for (uint t = 0; t < NT; t++)
             for (uint step = PANEL_ROWS; step < width; step *= 2)

@@ -1,7 +1,7 @@
-/* Products of a tile of a panel of blocks (panel_cpu_codes.h) with NT quantised tokens
+/* Products of a tile of a panel in a block format (panel_cpu_codes.h) with NT quantised tokens
  * (panel_cpu_activations.h). Needs W_TYPE, DOT, NT.
  *   X_SPACE  address space of the tokens (global when not given)
- *   STREAMS  1: the panel comes from memory, and a step asks for what is read later
+ *   STREAMS  1: the panel is read from memory, and each step prefetches what later steps read
  *
  *   x_ptrs x = x_at(rows, k);   a block of NT tokens
  *   tile_step(acc, &p, &x)      acc[t] += this step's columns . token t, and p and x move to the next step */
@@ -35,7 +35,7 @@ static inline x_ptrs x_at(X_SPACE const uchar *x, uint k)
     return p;
 }
 
-/* sum + the products of four vectors of codes, those of 16 columns, with 16 quants of x. */
+/* dots16(): sum + the products of four vectors of codes, which are 16 columns, with 16 quants of x. */
 #if SIGNED_CODES
 static inline int8 signed8(int8 w, int x)
 {
@@ -53,7 +53,8 @@ static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
     return sum;
 }
 #elif DOT == 3
-/* As many pairs as fit 16 bits together: four of codes up to 31, two of those up to 63. */
+/* Pairs of products are added in 16 bits while they fit: four pairs of codes up to 31, two pairs of codes up
+ * to 63. */
 static inline int8 pairs_of(int8 a, int8 b, int x, int y)
 {
     return as_int8(as_short16(pairs8(a, (int8)x)) + as_short16(pairs8(b, (int8)y)));
@@ -81,10 +82,10 @@ static inline int16 dots16(int16 sum, const int16 *v, X_SPACE const int *x)
 }
 #endif
 
-/* ---- codes as products take them ------------------------------------------------------------- */
+/* ---- codes as products need them ------------------------------------------------------------- */
 
-/* For few tokens the high nibble stays where it is: products with it are 16 times what they are, which a
- * shift of their sum mends. */
+/* For few tokens the high nibble is not shifted. Its products are 16 times too large, which a shift of their
+ * sum corrects. */
 #define HIGH_IN_PLACE (NT < 4 && DOT != 3 && CODE_VECTORS == 4 && CODE_TABLE == TABLE_NONE)
 #if HIGH_IN_PLACE
 #  define HIGH_SUM(sum) ((sum) >> 4)
@@ -111,8 +112,8 @@ static inline void product_codes(const tile_ptrs *p, uint b, int16 v[8])
 #endif
 }
 
-/* Asks for the codes that lie FETCH_AHEAD bytes behind those of block b, and for the nearer ones once
- * more, now next to the core. Block by block: a burst of them fills the core's buffers, and it waits. */
+/* Prefetches the codes FETCH_AHEAD bytes after those of block b to the second cache, and nearer ones to the
+ * first. It runs block by block, because a burst would fill the core's buffers and stall it. */
 static inline void fetch_block(const tile_ptrs *p, uint b)
 {
 #if STREAMS
@@ -125,7 +126,7 @@ static inline void fetch_block(const tile_ptrs *p, uint b)
 #endif
 }
 
-/* The same for the scales of a step. */
+/* Prefetches the scales of a later step. */
 static inline void fetch_scales(const tile_ptrs *p)
 {
 #if STREAMS
@@ -137,12 +138,12 @@ static inline void fetch_scales(const tile_ptrs *p)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* super_step: a step of 256 columns with one token, where scales are in words: acc += the step's columns .
- * token. */
+/* super_step(): acc += the columns of a step of 256 columns . one token, for formats whose scales are in
+ * words. */
 #if NT == 1 && CODE_SCALES == SCALES_K
 #  define SUPER_STEP 1
-/* A scale is converted where it lies in its word, 2^(8 (b % 4)) times what it is; these powers and d come
- * in once a step. */
+/* A scale is converted in its place in a word, as 2^(8 (b % 4)) times its value. The powers of two and d are
+ * applied once a step. */
 static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
 {
     global const uchar *from = p->scales;
@@ -150,7 +151,7 @@ static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
     const uint16 s[2] = {w0 & 0x3f3f3f3fu, (w2 & 0x0f0f0f0fu) | (w0 >> 2u & 0x30303030u)};
     const uint16 m[2] = {w1 & 0x3f3f3f3fu, (w2 >> 4u & 0x0f0f0f0fu) | (w1 >> 2u & 0x30303030u)};
     const int16 sums = vload16(0, x->sums);
-    float whole[8]; /* what each block of the token amounts to beside the codes */
+    float whole[8]; /* of each block of the token: d times the sum of quants, the factor of a minimum */
     float16 codes[4], minima[4];
     vstore8(convert_float8(sums.even + sums.odd) * vload8(0, x->d), 0, whole);
     fetch_scales(p);
@@ -177,8 +178,8 @@ static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
 }
 #elif NT == 1 && CODE_SCALES == SCALES_Q6_K
 #  define SUPER_STEP 1
-/* A scale is converted in the upper byte of a word, 2^24 times what it is, which comes in once a step with
- * d. */
+/* A scale is converted in the upper byte of a word, as 2^24 times its value. 2^-24 and d are applied once a
+ * step. */
 static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
 {
     int off[16];
@@ -210,7 +211,7 @@ static inline void tile_step(float16 acc[NT], tile_ptrs *p, x_ptrs *x)
     super_step(acc, p, x);
 #else
     fetch_scales(p);
-#  if HAS_MINIMA /* what each token's block amounts to beside the codes */
+#  if HAS_MINIMA /* of each token's block: d times the sum of quants, the factor of a minimum */
     float whole[STEP_BLOCKS * NT];
     for (uint i = 0; i < STEP_BLOCKS * NT; i++)
         whole[i] = x->d[i] * (x->sums[2 * i] + x->sums[2 * i + 1]);
@@ -230,7 +231,7 @@ static inline void tile_step(float16 acc[NT], tile_ptrs *p, x_ptrs *x)
             const int16 i = dots16(off * sums.x, v, x->q + at * 8),
                         j = dots16(off * sums.y, v + 4, x->q + at * 8 + 4);
             acc[t] = fma(fma(convert_float16(i), scale[0], convert_float16(j) * scale[1]), x->d[at], acc[t]);
-#  else /* two chains: one instruction waits for the other */
+#  else /* two chains, since each instruction waits for the one before it in its chain */
             const int16 i = dots16(off * (sums.x + sums.y), v, x->q + at * 8),
                         j = dots16(0, v + 4, x->q + at * 8 + 4);
             acc[t] = fma(convert_float16(i + HIGH_SUM(j)) * x->d[at], scale[0], acc[t]);
