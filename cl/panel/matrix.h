@@ -48,8 +48,8 @@ static inline uint matrix_unit(void) { return get_local_id(0) / MATRIX_LANES; }
 /* ---- fragments ------------------------------------------------------------------------------- */
 
 #if MATRIX == 1
-/* The 32 work-items form eight groups of four. Item t of group g has words t and t + 4 of rows g and g + 8 of
- * w and of row g of x. Its sums belong to rows g and g + 8 and to tokens 2 t and 2 t + 1. */
+/* The 32 work-items form eight groups of four. Item t of group g has words t and t + 4 of three rows: g and g
+ * + 8 of w, and g of x. Its sums belong to rows g and g + 8 and to tokens 2 t and 2 t + 1. */
 #  define MATRIX_ROWS   16
 #  define MATRIX_TOKENS 8
 #  define MATRIX_SUMS   4

@@ -17,7 +17,7 @@
 #endif
 
 #pragma OPENCL FP_CONTRACT                                                                                   \
-    OFF /* products round before they are rounded to whole numbers: results repeat on every device */
+    OFF /* a product rounds to f32 before it rounds to an integer, so that devices agree to the last bit */
 
 #define ENUMERATE_NORM(name) NORM_##name,
 enum { PANEL_NORMS(ENUMERATE_NORM) };

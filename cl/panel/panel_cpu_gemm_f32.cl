@@ -2,8 +2,8 @@
  * panel_cpu_activations_f32.cl, and w is a panel (cl/panel/panel.h). Weights that are not f32 are decoded
  * once for all the tokens of a group.
  * Launch: {pairs of tiles of w / a.pairs, blocks of NT tokens / a.blocks}, one work-item a group; a.pairs
- * a.blocks <= MAX_TILES. A group keeps all of its sums and adds DEPTH columns of k at a time to them, so that
- * what it reads stays in the nearest caches.
+ * a.blocks <= MAX_TILES. A group keeps all of its sums and adds DEPTH columns of k at a time to them. So what
+ * it reads stays in the nearest caches.
  *   -D NT, VECTORS  as in tile.h
  *   -D W_TYPE       dtype of w: F32, F16, BF16, or a block format, and then
  *   -D DOT          as in panel.h

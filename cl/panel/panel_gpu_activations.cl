@@ -24,7 +24,7 @@
 #endif
 
 #pragma OPENCL FP_CONTRACT                                                                                   \
-    OFF /* products round before they are rounded to whole numbers: results repeat on every device */
+    OFF /* a product rounds to f32 before it rounds to an integer, so that devices agree to the last bit */
 
 #if NORM_WEIGHT_TYPE < 0
 typedef float norm_weight_elem;

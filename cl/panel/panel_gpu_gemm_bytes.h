@@ -8,8 +8,7 @@ typedef struct step_data {
     local uint *w, *x;
     local float *scale, *base; /* of 16 columns (HALF_SCALES) or 32 of each row of w */
     local float *d,
-        *sums; /* of the tokens: d is the scale, sums the scale times the sum of the quants (the factor of
-                  base) */
+        *sums; /* of the tokens: scale d, and d times the sum of the quants (the factor of base) */
 } step_data;
 
 static inline void load_step(const step_data *s, global const uchar *w, const panel_args *a,

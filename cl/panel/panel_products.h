@@ -138,8 +138,8 @@ static inline void fetch_scales(const tile_ptrs *p)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* super_step(): acc += the columns of a step of 256 columns . one token, for formats whose scales are in
- * words. */
+/* super_step(): multiplies a step of 256 columns by one token and adds to acc, for formats whose scales are
+ * in words. */
 #if NT == 1 && CODE_SCALES == SCALES_K
 #  define SUPER_STEP 1
 /* A scale is converted in its place in a word, as 2^(8 (b % 4)) times its value. The powers of two and d are
