@@ -1,13 +1,13 @@
-/* Lowering of panel_matmul: one launch for a few rows of x, else their preparation (norm, 8 bits) and a
- * launch for each size of block that they make. */
+/* Lowers panel_matmul on CPUs. A few rows of x need one launch. More rows need a launch that prepares them
+ * (norm, 8 bits), and one for each size of token block. */
 #include "graph/lower/panel.h"
 #include "graph/lower/variant.h"
 
 enum {
-    FEW_ROWS = 4,        /* rows that one launch of panel_cpu_gemv takes */
-    EXACT_FEW_ROWS = 8,  /* rows of x in f32 up to which a weight in blocks is decoded for each; more share
-                            what is decoded once */
-    GROUPS_PER_UNIT = 8, /* of panel_cpu_gemv, where each has MIN_SPAN tiles; more share the work better,
+    FEW_ROWS = 4,        /* most rows for one launch of panel_cpu_gemv */
+    EXACT_FEW_ROWS = 8,  /* up to so many rows of x in f32, a weight in blocks is decoded as it is read;
+                            more rows share decoded weights */
+    GROUPS_PER_UNIT = 8, /* of panel_cpu_gemv, if each has MIN_SPAN tiles; more balance the load better,
                             fewer prepare x less often */
     MIN_SPAN = 6
 };
@@ -19,8 +19,7 @@ static int is_floats(const clef_panel_matmul_opts *o)
 
 /* ---- a few rows ------------------------------------------------------------------------------ */
 
-/* Bytes of a prepared row: rounded up to a power of two, so that rows of nearly one length share a program.
- */
+/* Bytes of a prepared row, rounded up to a power of two, so that rows of similar length share a program. */
 static uint32_t row_bytes(const clef_panel_matmul_opts *o)
 {
     const uint32_t needed = clef__is_int8(o) ? (uint32_t)o->k / 8 * 11 : (uint32_t)o->k * 4;
@@ -43,7 +42,8 @@ static int fits_gemv(const clef_lowering *lo, const clef_value *n)
            (uint64_t)tokens_a_group(m) * row_bytes(o) <= lo->caps->local_bytes;
 }
 
-/* Tiles of the result that a group takes: all groups alike, a whole number of them for each unit. */
+/* Tiles of the result for a work-group. All groups get the same number, so that each compute unit runs a
+ * whole number of groups. */
 static uint32_t span_of(const clef_lowering *lo, const clef_panel_matmul_opts *o)
 {
     const uint32_t tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS),
@@ -56,8 +56,9 @@ static uint32_t span_of(const clef_lowering *lo, const clef_panel_matmul_opts *o
     return clef__ceil_div(tiles, units * a_unit);
 }
 
-/* Hints help, but for weights in floats on AMD's cores: those read 52 GB/s without and 40 GB/s with them (Zen
- * 4, two cores, pages of 2 MiB). Weights in blocks are multiplied too slowly to show it. */
+/* Prefetch hints help, except for weights in floats on AMD's cores. Those read 52 GB/s without hints and 40
+ * GB/s with them (Zen 4, two cores, pages of 2 MiB). Weights in blocks are multiplied too slowly to show a
+ * difference. */
 static int gives_hints(const clef_lowering *lo, const clef_panel_matmul_opts *o)
 {
     const int32_t tuned = clef__tunable(lo, 1);
@@ -117,13 +118,14 @@ static clef_status lower_rows(clef_lowering *lo, const clef_value *n, clef_error
         err);
 }
 
-/* Of a weight in blocks. Twelves (exact: eights) first, then one each of what is left. */
+/* Lowers a product with a weight in blocks. It launches as many blocks of 12 rows of x (exact: of 8) as
+ * possible, then at most one block of each smaller size. */
 static clef_status lower_blocks(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
     const int prepared = clef__is_int8(o) || o->norm || !clef__is_dense(n->in[PANEL_X]);
     const char *stem = clef__is_int8(o) ? "panel_cpu_gemm_int8"
-                                        : "panel_cpu_gemv_exact"; /* of the file and of the kernel in it */
+                                        : "panel_cpu_gemv_exact"; /* the name of the file and of its kernel */
     const uint32_t tiles = clef__ceil_div((uint32_t)o->n, PANEL_ROWS);
     const uint32_t groups = clef__is_int8(o) || o->act == CLEF_PANEL_SWIGLU
                                 ? tiles

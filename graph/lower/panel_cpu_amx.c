@@ -1,5 +1,5 @@
 /* The variant of panel_matmul for many rows on x86 AMX (cl/panel/panel_cpu_gemm_amx.cl). A few rows are
- * lowered as by the VNNI variant. */
+ * lowered as in the VNNI variant. */
 #include "graph/lower/panel.h"
 #include "graph/lower/tile.h"
 #include "graph/lower/variant.h"
@@ -8,14 +8,15 @@ enum {
     LEAST_ROWS = 24,
     TILE_TOKENS = 16,
     TILE_COLUMNS = 32
-}; /* fewer rows cost more than they save, because a weight is decoded for all of them */
+}; /* LEAST_ROWS: with fewer rows, decoding a weight costs more than AMX saves */
 
 static int has_amx(const clef_caps *caps)
 {
     return caps->x86_amx && caps->x86_vnni && caps->local_bytes >= (AMX_PAIRS * AMX_TOKENS + AMX_DEPTH) * 128;
 }
 
-/* x in 24 bits, or, where it may be rounded to fewer, in 8. Not what is to be rounded in blocks. */
+/* AMX multiplies x with 24 bits of precision, or with 8 if x may be rounded. It does not support x rounded in
+ * blocks. */
 static int takes_bf16(const clef_lowering *lo, const clef_value *n)
 {
     const clef_panel_matmul_opts *o = (const void *)n->attr;
@@ -28,7 +29,7 @@ static int32_t planes_of(const clef_panel_matmul_opts *o)
     return o->activations != CLEF_PANEL_F32 ? 1 : 3;
 }
 
-/* Pairs of tiles for each group: the number with which the last group ends earliest. */
+/* The number of pairs of tiles for a work-group with which the last group ends earliest. */
 static uint32_t pairs_a_group(uint32_t pairs, uint32_t blocks, uint32_t units)
 {
     uint32_t best = 1, least = UINT32_MAX;
@@ -42,8 +43,8 @@ static uint32_t pairs_a_group(uint32_t pairs, uint32_t blocks, uint32_t units)
     return best;
 }
 
-/* Bytes of the prepared rows: no less than a few rows need with the other kernel, since a plan only asks for
- * the most rows. */
+/* Bytes of the prepared rows. They are at least what a few rows need with the other kernel, since a plan asks
+ * for the largest number of rows only. */
 static uint64_t scratch_of(const clef_lowering *lo, const clef_panel_matmul_opts *o, const rows_args *rows)
 {
     const uint64_t tokens = (uint64_t)clef__ceil_div(rows->m, TILE_TOKENS) * TILE_TOKENS;

@@ -1,6 +1,5 @@
 /* Variants of panel_matmul on CPUs: one for each instruction that multiplies four bytes of the weight with
- * four of x
- * (-D DOT of cl/panel/panel.h). Only the last one takes activations in f32. */
+ * four of x (-D DOT of cl/panel/panel.h). Only the last one supports activations in f32. */
 #include "graph/lower/panel.h"
 #include "graph/lower/variant.h"
 
@@ -11,8 +10,8 @@ static int has_int8_activations(const clef_lowering *lo, const clef_value *n)
     return clef__is_int8(o);
 }
 
-/* Tunables, where one launch takes a few rows (graph/lower/panel_cpu.c). groups: work-groups for each compute
- * unit. prefetch: whether the kernel gives hints to fetch the weight ahead. */
+/* Tunables of the launch for a few rows (graph/lower/panel_cpu.c). groups: work-groups for each compute unit.
+ * prefetch: whether the kernel prefetches the weight. */
 const clef_variant clef__panel_matmul_vnni = {
     .name = "vnni",
     .device_text = "a CPU with AVX-512 VNNI whose compiler takes it as assembly",
