@@ -26,7 +26,7 @@ clef_value *clef_attention_with_sinks(clef_graph *g, clef_value *q, clef_value *
     return clef__node(g, CLEF_OP_attention, (clef_value *[]){q, k, v, mask, pos, sinks}, 6, opts);
 }
 
-/* [B, H, T, S] of the scores, which are never stored. */
+/* Shape [B, H, T, S] of the scores, which are never stored. */
 static clef_shape scores_shape(const clef_value *n)
 {
     const clef_dim *q = n->in[0]->shape.dim, *k = n->in[1]->shape.dim;
@@ -40,7 +40,7 @@ clef_value clef__attention_scores(const clef_value *n, clef_dim B, clef_dim H, c
     return scores;
 }
 
-/* The node in numbers, and what it reads. */
+/* The sizes and buffers of the node, for the attention kernels. */
 static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
 {
     const clef_attention_opts *o = (const void *)n->attr;
@@ -115,7 +115,7 @@ typedef struct ref_row {
     int64_t b, h, t;
 } ref_row;
 
-/* Score of one key, -INFINITY where it is dropped. */
+/* The score of one key; -INFINITY if the key is masked. */
 static double ref_score(const clef_value *n, const clef_ref_tensor *in, ref_row r, int64_t s)
 {
     const clef_attention_opts *o = (const void *)n->attr;
@@ -137,7 +137,7 @@ static double ref_score(const clef_value *n, const clef_ref_tensor *in, ref_row 
     return keep ? z : z + m;
 }
 
-/* Online as well, so that nothing has to be allocated. */
+/* The reference uses an online softmax, too, so that it allocates nothing. */
 static void attention_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     const clef_ref_tensor *q = &in[0], *v = &in[2];
@@ -228,7 +228,7 @@ const clef_variant clef__attention_gpu_flash = {.name = "gpu_flash",
                                                 .runs_on = clef__attention_gpu_flash_runs,
                                                 .fits = flash_fits,
                                                 .lower = flash_lower};
-/* A group of 128 takes a query. */
+/* A work-group of 128 computes one query. */
 static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
 {
     (void)n;
@@ -260,6 +260,6 @@ const clef_op_def clef__op_attention = {
     .cost = attention_cost,
     .lower = clef__lower_variant,
     .tune = &clef__tune_attention,
-    .tol = 1e-5f, /* a score of size z is wrong by (D / 16 + 5) 6e-8 |z|, and so is, relatively, its weight;
-                     |z| < 20 here */
+    .tol = 1e-5f, /* a score z has an error of (D / 16 + 5) 6e-8 |z|, which is also the relative error of
+                     its weight; |z| < 20 here */
 };

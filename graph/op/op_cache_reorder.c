@@ -1,9 +1,9 @@
-/* cache_reorder: the sequences of a KV cache in another order, as beam search wants them. */
+/* cache_reorder: puts the sequences of a KV cache in another order, for beam search. */
 #include <string.h>
 
 #include "graph/op.h"
 
-enum { MAX_BEAMS = 64 }; /* a work-item keeps a word of each */
+enum { MAX_BEAMS = 64 }; /* a work-item keeps a word of each beam */
 
 static const clef_attr_def cache_reorder_attrs[] = {
     {"rows", CLEF_ATTR_DIM, offsetof(clef_cache_reorder_opts, rows), NULL},
@@ -43,8 +43,8 @@ static clef_status cache_reorder_infer(clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
-/* Of a symbol `rows` the reference does not know the value: it moves all, and cases with one look at no row
- * beyond. */
+/* The reference does not know the value of a symbol. If `rows` is a symbol, it moves all rows, and cases
+ * compare no row beyond the symbol's value. */
 static void cache_reorder_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     const clef_cache_reorder_opts *o = (const void *)n->attr;
@@ -121,5 +121,5 @@ const clef_op_def clef__op_cache_reorder = {
     .proof = CLEF__PROOF_BY_CASES,
     .view = 1,
     .writes = 1,
-    .tol = 0, /* moves bits; the affines multiply by 1 */
+    .tol = 0, /* moves bits; the affines in the cases multiply by 1 */
 };

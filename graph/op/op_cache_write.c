@@ -1,4 +1,4 @@
-/* cache_write: rows into the KV cache, which may be narrower than they are. */
+/* cache_write: writes rows to the KV cache, whose dtype may be narrower than theirs. */
 #include <string.h>
 
 #include "graph/lower/attention.h"
@@ -38,7 +38,7 @@ static clef_status cache_write_infer(clef_value *n, clef_error *err)
 
 void clef__ref_keep(clef_dtype dtype, const double *x, int64_t n, double *out)
 {
-    enum { BLOCK = 32 }; /* of q8_0; halves may come in any number */
+    enum { BLOCK = 32 }; /* of q8_0; f16 does not need whole blocks */
     float wide[BLOCK];
     unsigned char stored[BLOCK * sizeof(float)];
     for (int64_t i = 0; i < n; i += BLOCK) {
@@ -76,7 +76,7 @@ clef_status clef__cache_write_launch(clef_lowering *lo, const cache_write_args *
 {
     const uint32_t at_once = cache->dtype == CLEF_F32   ? 1
                              : cache->dtype == CLEF_F16 ? 16
-                                                        : 32; /* elements that a work-item takes */
+                                                        : 32; /* elements for each work-item */
     const uint32_t wg = clef__fit_local(lo, clef__ceil_div(args->n[3], at_once));
     return clef__launch(
         lo,

@@ -4,7 +4,7 @@
 
 #include "graph/lower/attention.h"
 
-enum { Q, K, V, K_CACHE, V_CACHE, POS, FREQS, MASK, Q_NORM, K_NORM, N_IN }; /* places of the inputs */
+enum { Q, K, V, K_CACHE, V_CACHE, POS, FREQS, MASK, Q_NORM, K_NORM, N_IN }; /* indices of the inputs */
 
 static const clef_attr_def cached_attrs[] = {
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_cached_attention_opts, scale), NULL},
@@ -26,7 +26,7 @@ clef_value *clef_cached_attention(clef_graph *g, const clef_cached_attention_in 
     return clef__node(g, CLEF_OP_cached_attention, list, N_IN, opts);
 }
 
-/* The state, or the cache_write, that a cache is a slice of. */
+/* The state or cache_write that a cache is a slice of. */
 static const clef_value *sliced(const clef_value *cache)
 {
     while (cache->op == CLEF_OP_slice)
@@ -158,7 +158,7 @@ static int64_t ref_position(const ref_step *r, int64_t t)
     return t + (r->in[POS].x ? (int64_t)r->in[POS].x[r->b] : 0);
 }
 
-/* Head h of q or k at position t of this step, normed and turned. */
+/* Computes head h of q or k at position t of this step, after norm and rope. */
 static void ref_head(const ref_step *r, int32_t i, int64_t t, int64_t h, double *x)
 {
     const clef_cached_attention_opts *o = (const void *)r->n->attr;
@@ -175,7 +175,7 @@ static void ref_head(const ref_step *r, int32_t i, int64_t t, int64_t h, double 
                        o->rope_scale != 0 ? (double)o->rope_scale : 1);
 }
 
-/* Row s of a cache as it is after the writes. */
+/* Row s of a cache after the step's writes. */
 static void ref_row(const ref_step *r, int32_t cache, int64_t h, int64_t s, double *x)
 {
     const clef_ref_tensor *c = &r->in[cache], *v = &r->in[V];
@@ -190,7 +190,7 @@ static void ref_row(const ref_step *r, int32_t cache, int64_t h, int64_t s, doub
         clef__ref_keep(r->n->in[cache]->dtype, x, n, x);
 }
 
-/* Score of one key, -INFINITY where it is dropped. */
+/* The score of one key; -INFINITY if the key is masked. */
 static double ref_score(const ref_step *r, const double *q, const double *k, int64_t s)
 {
     const clef_cached_attention_opts *o = (const void *)r->n->attr;
@@ -210,7 +210,7 @@ static double ref_score(const ref_step *r, const double *q, const double *k, int
     return keep ? z : z + m;
 }
 
-/* Rows are made again for every query, so that nothing has to be allocated. */
+/* The reference computes rows again for every query, so that it allocates nothing. */
 static void cached_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     const int64_t T = out->n[1], H = out->n[2], E = out->n[3], group = H / in[K].n[2];
@@ -303,7 +303,7 @@ static clef_status step_lower(clef_lowering *lo, const clef_value *n, clef_error
     return clef__attention_cpu_decode_launch(lo, &call, err);
 }
 
-/* Heads of q or k on their way: where they are now, as [B, T, H, D]. */
+/* The buffer that holds the heads of q or k between two launches, and their view as [B, T, H, D]. */
 typedef struct heads {
     const clef_value *buf;
     view_args view;
@@ -338,7 +338,7 @@ static clef_status norm_launch(clef_lowering *lo, const clef_value *n, const cle
                         err);
 }
 
-/* x normed and turned, in the scratch; x itself where there is nothing to do. */
+/* Launches norm and rope of x. *out becomes the result in the scratch, or x itself if neither is needed. */
 static clef_status make_heads(clef_lowering *lo, const clef_value *n, int32_t i, heads *out, clef_error *err)
 {
     const clef_cached_attention_opts *o = (const void *)n->attr;
@@ -375,7 +375,8 @@ static clef_status write_launch(clef_lowering *lo, const clef_value *n, int32_t 
     return clef__cache_write_launch(lo, &args, n->in[cache], x.buf, n->in[POS], err);
 }
 
-/* What comes before the attention itself, one after the other; k leaves the scratch before q takes it. */
+/* Launches everything before the attention itself, in order. k is copied from the scratch to its cache before
+ * q is written to the scratch. */
 static clef_status ready(clef_lowering *lo, const clef_value *n, clef_attention_call *call, clef_error *err)
 {
     heads k, q;
@@ -430,7 +431,7 @@ const clef_variant clef__cached_attention_gpu_flash = {.name = "gpu_flash",
                                                        .runs_on = clef__attention_gpu_flash_runs,
                                                        .fits = flash_fits,
                                                        .lower = flash_lower};
-/* A group of 128 takes a query. */
+/* A work-group of 128 computes one query. */
 static int group_takes_subgroups(const clef_lowering *lo, const clef_value *n)
 {
     (void)n;
@@ -472,5 +473,5 @@ const clef_op_def clef__op_cached_attention = {
     .cost = cached_cost,
     .lower = clef__lower_variant,
     .writes = 1 << K_CACHE | 1 << V_CACHE,
-    .tol = 1e-5f, /* as attention's; the angles' and norms' roundings are a few of 6e-8 more */
+    .tol = 1e-5f, /* as for attention; angles and norms add a few roundings of 6e-8 */
 };

@@ -1,5 +1,5 @@
-/* causal_conv: a convolution of each channel over the last K positions, of which the ones before this step
- * are kept in a state. */
+/* causal_conv: a convolution of each channel over the last K positions. A state keeps the positions before
+ * this step. */
 #include <string.h>
 
 #include "graph/op.h"

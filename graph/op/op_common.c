@@ -1,4 +1,4 @@
-/* Pieces that several ops use. */
+/* Functions that several ops share. */
 #include "graph/op.h"
 
 clef_status clef__infer_same(clef_value *n, clef_error *err)

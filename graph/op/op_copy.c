@@ -1,4 +1,4 @@
-/* copy and concat: dense values out of views. */
+/* copy and concat: make dense values from views. */
 #include <string.h>
 
 #include "graph/lower/elementwise.h"
@@ -81,7 +81,8 @@ static clef_status concat_infer(clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
-/* In padded dims: how many runs there are before the axis, and how long they are in a and b. */
+/* In padded dims, `outer` is the number of runs before the axis; na and nb are the lengths of a run in a and
+ * b. */
 static void concat_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     const clef_concat_opts *o = (const void *)n->attr;
@@ -98,7 +99,7 @@ static void concat_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_
     }
 }
 
-/* Two copies into the slices of the output. */
+/* Launches two copies to the slices of the output. */
 static clef_status concat_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_concat_opts *o = (const void *)n->attr;
@@ -129,6 +130,6 @@ const clef_op_def clef__op_concat = {
     .ref = concat_ref,
     .cost = copy_cost,
     .lower = concat_lower,
-    .at_load = 1, /* biases of weights that are packed together */
+    .at_load = 1, /* joins the biases of weights that are packed together */
     .tol = 0,     /* exact */
 };

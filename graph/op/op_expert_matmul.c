@@ -1,4 +1,4 @@
-/* expert_matmul: each token's product with the matrices of the experts that were chosen for it. No other
+/* expert_matmul: multiplies each token by the matrices of the experts that were chosen for it. No other
  * expert is read. */
 #include "graph/op.h"
 

@@ -1,5 +1,5 @@
-/* gated_delta: linear attention by the gated delta rule (arXiv:2412.06464), a token after the other; its
- * memory is a state. */
+/* gated_delta: linear attention with the gated delta rule (arXiv:2412.06464), token by token. Its memory is a
+ * state of the graph. */
 #include <math.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ static double inverse_norm(const double *x, int64_t n, double eps)
     return 1 / sqrt(sum + eps);
 }
 
-/* One column of the memory of a head, through all tokens. */
+/* Computes one column of a head's memory for all tokens. */
 static void ref_column(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out, int64_t b,
                        int64_t h, int64_t e)
 {

@@ -1,4 +1,4 @@
-/* gather: rows of a table by their ids. */
+/* gather: picks rows of a table by their ids. */
 #include <string.h>
 
 #include "graph/op.h"
@@ -107,7 +107,7 @@ static clef_status gather_lower(clef_lowering *lo, const clef_value *n, clef_err
         err);
 }
 
-/* The table with fewer rows. */
+/* Rebuilds the node with fewer rows of the table. */
 static clef_value *gather_shrink(clef__shrinker *s, const clef_value *n)
 {
     enum { ROWS = 16 };

@@ -1,4 +1,4 @@
-/* gather_elements: elements of each row by their indices. */
+/* gather_elements: picks elements of each row by their indices. */
 #include "graph/op.h"
 
 clef_value *clef_gather_elements(clef_graph *g, clef_value *x, clef_value *ids)

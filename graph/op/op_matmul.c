@@ -25,8 +25,8 @@ static clef_value *as_row(clef_graph *g, clef_value *x)
     return x->shape.rank == 1 ? clef_reshape(g, x, clef_shape_2(clef_n(1), x->shape.dim[0])) : x;
 }
 
-/* As numpy: a [K] is a row, b [K] a column, which lies in memory as a row of b transposed; the product has no
- * dim for either. */
+/* Vectors follow numpy: a [K] is a row and b [K] is a column. In memory, that column is a row of b
+ * transposed. The product has no dim for a vector. */
 static clef_value *vector_product(clef_graph *g, clef_value *const *in, int32_t n_in, const void *attr)
 {
     clef_value *a = n_in > 1 ? in[0] : NULL, *b = n_in > 1 ? in[1] : NULL;
@@ -54,7 +54,7 @@ static clef_value *vector_product(clef_graph *g, clef_value *const *in, int32_t 
 
 /* ---- inference and reference ----------------------------------------------------------------- */
 
-/* The dims before the last two: those of a, with those of b broadcast against them. */
+/* The dims before the last two: those of a and b, broadcast against each other. */
 static int batch_dims(const clef_shape *a, const clef_shape *b, clef_shape *out)
 {
     clef_shape x = *a, y = *b;
@@ -123,10 +123,10 @@ static clef_cost matmul_cost(const clef_value *n, const int64_t *symbols)
 
 /* ---- lowering -------------------------------------------------------------------------------- */
 
-/* The product with fewer of the weight's rows; NULL where b is no weight. */
+/* Rebuilds the product with fewer rows of the weight; NULL if b is not a weight. */
 static clef_value *matmul_shrink(clef__shrinker *s, const clef_value *n)
 {
-    enum { ROWS = 160 }; /* kept: some tiles of every kernel, and a rest */
+    enum { ROWS = 160 }; /* rows kept: some tiles of every kernel, and a remainder */
     const clef_matmul_opts *o = (const void *)n->attr;
     const clef_value *b = n->in[1];
     clef_value *in[3] = {0};

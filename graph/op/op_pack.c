@@ -1,4 +1,4 @@
-/* pack: weights in the panel layout that CPUs multiply fast. */
+/* pack: repacks weights as panels (cl/panel/panel.h). */
 #include "graph/lower/panel.h"
 
 enum { MAX_WEIGHTS = 4, MAX_BLOCK_ELEMS = 256, MAX_BLOCK_BYTES = 256 };
@@ -34,7 +34,7 @@ static int64_t all_rows(const clef_value *n)
     return rows;
 }
 
-/* Where tile `tile` of input i lies among all. */
+/* The index of tile `tile` of input i among the tiles of all inputs. */
 static int64_t place_of_tile(const clef_value *n, int32_t i, int64_t tile)
 {
     const clef_pack_opts *o = (const void *)n->attr;
@@ -84,7 +84,8 @@ static clef_status pack_infer(clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
-/* The bytes of a block of input i as the file has them, or as what was decoded encodes. */
+/* The bytes of a block of input i: those of the file if they are known, else the decoded values encoded
+ * again. */
 static const unsigned char *stored_block(const clef_value *n, const clef_ref_tensor *in, int32_t i,
                                          int64_t row, int64_t col, unsigned char room[MAX_BLOCK_BYTES])
 {
@@ -138,9 +139,8 @@ static unsigned stored_code(clef_dtype dtype, const unsigned char *raw, int64_t 
     }
 }
 
-/* Where the bytes of a row go that are no codes: `n` of them, from `from` of the block to `to`, `each` a row
- * and 16 rows before the next.
- */
+/* Says where bytes of a block that are not codes are stored: `n` bytes from offset `from` of the block to
+ * offset `to`. Pieces of `each` bytes are stored for all 16 rows before the next pieces. */
 typedef struct scale_move {
     int32_t from, to, n, each;
 } scale_move;
@@ -172,14 +172,14 @@ static const scale_move *scale_moves(clef_dtype dtype)
     }
 }
 
-/* Adds bits to a byte of the result, which stands there as a signed number. */
+/* Sets bits in a byte of the result, which is stored as a signed number. */
 static void add_bits(double *byte, unsigned bits)
 {
     const unsigned sum = ((unsigned)(int)*byte & 255u) | bits;
     *byte = (double)(sum < 128 ? (int)sum : (int)sum - 256);
 }
 
-/* Row r's codes of 32 columns into their vectors. */
+/* Writes row r's codes of 32 columns to their vectors. */
 static void put_codes(clef_dtype dtype, const unsigned char *raw, int64_t first, double *to, int64_t r)
 {
     for (int64_t i = 0; i < 32; i++) {
@@ -197,12 +197,12 @@ static void put_codes(clef_dtype dtype, const unsigned char *raw, int64_t first,
     }
 }
 
-/* Block b of all (tiles one after the other), row r of its tile. */
+/* Writes row r of block b; b counts through all tiles, one after the other. */
 static void put_block(clef_dtype dtype, const unsigned char *raw, clef_ref_tensor *out, int64_t b, int64_t r)
 {
     const int64_t block = clef_dtype_block_elems(dtype), size = clef_dtype_block_bytes(dtype),
                   all = out->n[3] / size;
-    int64_t beside = 0; /* bytes of a stored block that are no codes */
+    int64_t beside = 0; /* bytes of a stored block that are not codes */
     for (const scale_move *m = scale_moves(dtype); m->n; m++)
         beside += m->n;
     for (int64_t i = 0; i < block; i += 32)
@@ -217,8 +217,8 @@ static void put_block(clef_dtype dtype, const unsigned char *raw, clef_ref_tenso
                 (signed char)raw[m->from + j];
 }
 
-/* Rows of input i and the zeros that pad them: to whole tiles of each when these take turns, else behind the
- * last one. */
+/* Rows of input i, with the zeros that pad them. If inputs are interleaved, each is padded to whole tiles;
+ * otherwise only the last one is padded. */
 static int64_t rows_with_pad(const clef_value *n, int32_t i)
 {
     const clef_pack_opts *o = (const void *)n->attr;
@@ -258,8 +258,8 @@ static clef_cost pack_cost(const clef_value *n, const int64_t *symbols)
     return cost;
 }
 
-/* How many tiles of input i a launch takes. When a plan is made they pass through memory launch by launch, so
- * a large weight is cut in pieces, where its rows lie one after the other. */
+/* The number of tiles of input i for one launch. When a plan is made, weights pass through memory launch by
+ * launch. So a large weight is cut in pieces, if its rows are contiguous. */
 static uint32_t tiles_of_piece(const clef_value *n, int32_t i, uint32_t tiles)
 {
     enum { PIECE_BYTES = 8 << 20 };
@@ -285,11 +285,11 @@ static clef_status pack_weight(clef_lowering *lo, const clef_value *n, int32_t i
                       .tiles = tiles};
     const int is_last = !o->interleave && i + 1 == n->n_in;
     const uint32_t mine =
-        is_last ? tiles - args.tile : clef__ceil_div(args.n, PANEL_ROWS); /* the last one's pad, too */
+        is_last ? tiles - args.tile : clef__ceil_div(args.n, PANEL_ROWS); /* the last input's padding, too */
     const uint32_t piece = tiles_of_piece(n, i, mine);
     clef_status s = CLEF_OK;
     for (uint32_t left = mine, now; left > 0 && !s; left -= now) {
-        now = args.n > piece * PANEL_ROWS ? piece : left; /* what pads goes with the last rows */
+        now = args.n > piece * PANEL_ROWS ? piece : left; /* the padding is written with the last rows */
         s = clef__launch(lo,
                          &(clef_launch){.source = "pack",
                                         .kernel = "pack",

@@ -1,5 +1,5 @@
-/* panel_matmul: the product with a packed weight, its rows of x normed and rounded to 8 bits before, its
- * result ending in an activation and a residual. */
+/* panel_matmul: the product with a packed weight. A norm and rounding to 8 bits may precede it; an activation
+ * and a residual may follow it. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -59,7 +59,7 @@ static clef_status options_fit(const clef_panel_matmul_opts *o, clef_error *err)
     return CLEF_OK;
 }
 
-/* Fails when v is given and is not [wanted]. */
+/* Fails if v is given and is not [wanted]. */
 static clef_status is_row(const clef_value *v, const char *what, int64_t wanted, clef_error *err)
 {
     char text[96];
@@ -172,7 +172,7 @@ static void panel_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_t
             quantise_row(x, o->k);
         for (int64_t r = 0; r < o->n; r++) {
             const int64_t at = row * o->n + r, gate = r / PANEL_ROWS * PANEL_PAD + r % PANEL_ROWS;
-            double y = NAN; /* without memory */
+            double y = NAN; /* no memory */
             if (x && o->act == CLEF_PANEL_SWIGLU)
                 y = apply(o->act, product(o, in, x, gate, r)) *
                     product(o, in, x, gate + PANEL_ROWS, o->n + r);
@@ -197,15 +197,16 @@ static clef_cost panel_cost(const clef_value *n, const int64_t *symbols)
            * 8 bits make more                                                                                \
            */
 
-#define BYTES_TOL 1e-2f /* x in 8 bits of a block's largest, or bf16 */
+#define BYTES_TOL 1e-2f /* x is rounded to 8 bits relative to the largest of a block, or to bf16 */
 
-/* The packed weight with fewer rows, *n of them; NULL where it is not packed from weights alone. */
+/* Rebuilds the packed weight with fewer rows and sets *n to their number. Returns NULL if it is not packed
+ * from weights alone. */
 static clef_value *shrink_pack(clef__shrinker *s, const clef_value *packed, int32_t *n)
 {
     enum {
         TILE_ROWS = 3 * 16,
         STACK_ROWS = 4 * 16
-    }; /* kept: some tiles; of stacked weights whole pairs of tiles */
+    }; /* rows kept: some tiles; of stacked weights whole pairs of tiles */
     const clef_pack_opts *o = (const void *)packed->attr;
     const int64_t most = packed->n_in > 1 && !o->interleave ? STACK_ROWS : TILE_ROWS;
     const int32_t axis = o->in_out ? 1 : 0;
@@ -250,7 +251,7 @@ static float panel_tol(const clef_value *n)
                    (o->activations == CLEF_PANEL_HALF && o->dtype == CLEF_BF16)
                ? BYTES_TOL
            : o->activations == CLEF_PANEL_HALF ? HALF_TOL
-                                               : 5e-6f; /* as matmul and the norms; integers are exact */
+                                               : 5e-6f; /* as for matmul and the norms; integers are exact */
 }
 
 const clef_op_def clef__op_panel_matmul = {

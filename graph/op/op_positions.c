@@ -1,4 +1,4 @@
-/* positions: where each token of the step stands in its sequence. */
+/* positions: the position of each token of the step in its sequence. */
 #include "graph/op.h"
 
 static const clef_attr_def positions_attrs[] = {

@@ -1,4 +1,4 @@
-/* reduce, argmax and topk: what each row comes to. */
+/* reduce, argmax and topk: results of whole rows. */
 #include <math.h>
 
 #include "graph/lower/subgroup.h"
@@ -11,7 +11,7 @@ static clef_cost row_cost(const clef_value *n, const int64_t *symbols)
     return cost;
 }
 
-/* One launch of `kernel`: a group a row of x. */
+/* Launches `kernel` with one work-group for each row of x. */
 static clef_status rows_lower(clef_lowering *lo, const clef_value *n, const char *kernel, clef_def def,
                               uint32_t k, clef_error *err)
 {
@@ -69,7 +69,7 @@ static void reduce_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_
             sum += in->x[r * N + i];
             max = fmax(max, in->x[r * N + i]);
         }
-        if (isnan(sum)) /* of a NaN, or of infinities of both signs */
+        if (isnan(sum)) /* from a NaN, or from infinities of both signs */
             for (int64_t i = 0; i < N; i++)
                 max = isnan(in->x[r * N + i]) ? NAN : max;
         out->x[r] = o->kind == CLEF_REDUCE_MAX ? max : o->kind == CLEF_REDUCE_MEAN ? sum / (double)N : sum;
@@ -99,7 +99,7 @@ const clef_op_def clef__op_reduce = {
     .tol = 5e-6f, /* 1000 terms in 16 or more sums: 1000 / 16 roundings of 6e-8 */
 };
 
-/* Element i of x comes before element j; NaN counts as -inf. */
+/* Whether element i of x precedes element j in falling order; NaN counts as -inf. */
 static int before(const double *x, int64_t i, int64_t j)
 {
     const double a = isnan(x[i]) ? -INFINITY : x[i], b = isnan(x[j]) ? -INFINITY : x[j];

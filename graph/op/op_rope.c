@@ -40,13 +40,14 @@ static clef_status rope_infer(clef_value *n, clef_error *err)
     return clef__infer_same(n, err);
 }
 
-/* Where pairs go elsewhere than they come from, one is read after another was written. */
+/* If pairs move to other places, a pair would be overwritten before it is read. */
 static int stays_in_place(const clef_value *n)
 {
     return ((const clef_rope_opts *)(const void *)n->attr)->pairing != CLEF_ROPE_INTERLEAVED_TO_HALVES;
 }
 
-/* The angle is a product in f32, as the models were trained with: at position 100000 its rounding shows. */
+/* The angle is a product in f32, as in the training of the models. At position 100000 its rounding is
+ * visible. */
 void clef__ref_turn(double *x, const double *freqs, int64_t half, double position, clef_rope_pairing pairing,
                     double scale)
 {
@@ -88,7 +89,7 @@ clef_status clef__rope_launch(clef_lowering *lo, rope_args args, const clef_valu
                               clef_error *err)
 {
     const uint32_t wg = clef__fit_local(lo, args.n[3] / 2);
-    args.heads = wg == 1 ? args.n[2] : 1; /* a CPU takes the sines once a token */
+    args.heads = wg == 1 ? args.n[2] : 1; /* a CPU computes the sines once a token */
     return clef__launch(
         lo,
         &(clef_launch){

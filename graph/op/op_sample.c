@@ -1,4 +1,4 @@
-/* sample: the next token, and the step's state made ready for the step that takes it. */
+/* sample: picks the next token and prepares the ids, positions and history for the next step. */
 #include "graph/op/sample.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 enum { LOGITS, HISTORY, IDS, POS, OPTIONS, N_IN };
 
-/* Up to here one launch does it all: more would cost more than they save. */
+/* Up to SMALL_VOCAB one launch does everything: more launches would cost more than they save. */
 enum { SMALL_VOCAB = 8192, SPAN = 256 };
 
 clef_value *clef_sample(clef_graph *g, clef_value *logits, clef_value *history, clef_value *ids,
@@ -17,7 +17,7 @@ clef_value *clef_sample(clef_graph *g, clef_value *logits, clef_value *history, 
     return clef__node(g, CLEF_OP_sample, (clef_value *[]){logits, history, ids, pos, options}, N_IN, NULL);
 }
 
-/* What the op writes to has to be what the host writes to. */
+/* Checks that a value is an input or a state, since the op writes to it. */
 static clef_status check_leaf(const clef_value *v, int32_t rank, const char *wanted, clef_error *err)
 {
     char text[96];
@@ -73,7 +73,7 @@ static sample_options options_of(const clef_ref_tensor *t)
     return o;
 }
 
-/* The last of the tokens that row b has seen, this step's with them. Returns how many. */
+/* Finds the last tokens of row b, this step's included. Returns their number. */
 static int32_t recent_of(const clef_ref_tensor *in, int64_t b, int32_t last_n, int32_t *out)
 {
     const int64_t T = in[IDS].n[3], capacity = in[HISTORY].n[3], pos = (int64_t)in[POS].x[b];
@@ -118,7 +118,7 @@ static clef_cost sample_cost(const clef_value *n, const int64_t *symbols)
 
 /* ---- lowering -------------------------------------------------------------------------------- */
 
-/* Bytes of scratch a row: ulong weights and uint distances of the logits looked at, floats after penalties,
+/* Bytes of scratch for each row: ulong weights, uint distances and floats after penalties of the logits, and
  * three arrays of blocks. */
 static uint64_t row_bytes(uint32_t blocks)
 {

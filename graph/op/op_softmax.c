@@ -72,7 +72,7 @@ static void softmax_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref
                 z[s] += m;
             max = fmax(max, z[s]);
         }
-        max = max > -INFINITY ? max : 0; /* nothing is kept: the sum is 0; or NaNs alone: it is NaN */
+        max = max > -INFINITY ? max : 0; /* if all is masked, the sum is 0; if NaNs are left, it is NaN */
         sum = sinks->x ? exp(sinks->x[h] - max) : 0;
         for (int64_t s = 0; s < S; s++)
             sum += exp(z[s] - max);

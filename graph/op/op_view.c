@@ -4,7 +4,7 @@
 
 #include "graph/op.h"
 
-/* What a view costs: nothing is read or written. */
+/* A view costs nothing, since it reads and writes nothing. */
 static clef_cost no_cost(const clef_value *n, const int64_t *symbols)
 {
     (void)n;
@@ -14,7 +14,7 @@ static clef_cost no_cost(const clef_value *n, const int64_t *symbols)
 
 /* ---- reshape --------------------------------------------------------------------------------- */
 
-/* The shape is the result's type and no attribute; it only travels to infer in one. */
+/* The shape is the result's type, not an attribute of the op. This attribute only passes it to infer. */
 typedef struct reshape_attr {
     const clef_shape *wanted;
 } reshape_attr;
@@ -25,7 +25,8 @@ clef_value *clef_reshape(clef_graph *g, clef_value *x, clef_shape shape)
     return clef__node(g, CLEF_OP_reshape, (clef_value *[]){x}, 1, &attr);
 }
 
-/* The product of the numbers, and how often each symbol stands in it; 0 when it is no shape. */
+/* Computes the product of the numbers, and how often each symbol occurs. Returns 0 if s is not a valid
+ * shape. */
 static int product(const clef_graph *g, const clef_shape *s, int64_t *n, int32_t powers[CLEF_MAX_SYMBOLS])
 {
     if (s->rank < 0 || s->rank > CLEF_MAX_DIMS)
@@ -85,7 +86,7 @@ const clef_op_def clef__op_reshape = {
     .ref = reshape_ref,
     .cost = no_cost,
     .view = 1,
-    .tol = 5e-6f, /* of the matmul in a case; the view itself is exact */
+    .tol = 5e-6f, /* for the matmul in a case; the view itself is exact */
 };
 
 /* ---- permute --------------------------------------------------------------------------------- */
@@ -174,8 +175,8 @@ static int slice_fits_at(int64_t start, int64_t size, int64_t dim)
     return from >= 0 && size <= dim && from <= dim - size;
 }
 
-/* Whether the slice lies within the axis whatever the symbols are: sizes are linear in their symbol, so the
- * ends decide. */
+/* Whether the slice is within the axis for all values of the symbols. Sizes are linear in their symbol, so it
+ * suffices to check both ends. */
 static int slice_fits(const clef_graph *g, int32_t start, clef_dim size, clef_dim dim)
 {
     const int64_t size_most = clef__dim_at(g, size, NULL), dim_most = clef__dim_at(g, dim, NULL);

@@ -1,4 +1,4 @@
-/* Picking a token on the host. */
+/* Picks a token on the host. */
 #include "graph/op/sample.h"
 
 #include <math.h>
@@ -117,7 +117,7 @@ static void load(const sample_options *o, const float *logits, int32_t n, const 
 {
     for (int32_t i = 0; i < n; i++)
         c[i] = (clef_candidate){.z = isnan(logits[i]) ? -INFINITY : logits[i], .id = i};
-    for (int32_t i = 0; i < n_recent; i++) /* from the logit: once, however often a token came */
+    for (int32_t i = 0; i < n_recent; i++) /* a repeated token is penalised once, from its logit */
         if (recent[i] >= 0 && recent[i] < n && !isnan(logits[recent[i]])) {
             const float z = logits[recent[i]];
             c[recent[i]].z = z > 0 ? z * o->inverse_penalty : z * o->penalty;
@@ -133,7 +133,7 @@ static int32_t largest(const clef_candidate *c, int32_t n)
     return best;
 }
 
-/* Of n candidates, best first, how many top-p leaves. */
+/* The number of candidates that top-p keeps, out of n that are sorted best first. */
 static int32_t top_p(const sample_options *o, const clef_candidate *c, int32_t n)
 {
     uint64_t sum = 0, reached = 0;
@@ -146,7 +146,7 @@ static int32_t top_p(const sample_options *o, const clef_candidate *c, int32_t n
     return kept;
 }
 
-/* Rising ids again: the draw walks them. */
+/* Sorts by rising ids again, since the draw walks through them in this order. */
 static void sort_by_id(clef_candidate *c, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
@@ -186,5 +186,5 @@ int32_t clef__sample_pick(const sample_options *o, const float *logits, int32_t 
             return c[i].id;
         at -= w;
     }
-    return best; /* not reached: the weights go beyond `at` */
+    return best; /* not reached: the sum of the weights is above `at` */
 }
