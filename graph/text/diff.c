@@ -1,4 +1,4 @@
-/* Comparing two graphs. */
+/* Compares two graphs. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 
 typedef struct diff {
     const clef_graph *a, *b;
-    const clef_value **of_b; /* by id in b: the value of a that stands for it, NULL: none */
-    unsigned char *taken;    /* by id in a */
-    unsigned char *differs;  /* by id in b: it changed */
+    const clef_value **of_b; /* by id in b: the matching value of a, NULL: none */
+    unsigned char *taken;    /* by id in a: a value of b matches it */
+    unsigned char *differs;  /* by id in b: it differs from its match */
     FILE *to;
     clef_graph_difference count;
 } diff;
@@ -56,7 +56,7 @@ static int same_inputs(const diff *d, const clef_value *a, const clef_value *b)
     return 1;
 }
 
-/* A leaf is the same by its name too; a node by what it does. */
+/* Leaves are equal only if their names are, too. Nodes are equal if they compute the same. */
 static int same_value(const diff *d, const clef_value *a, const clef_value *b)
 {
     if (!same_type(d, a, b))
@@ -74,7 +74,7 @@ static void pair_values(diff *d, const clef_value *a, const clef_value *b, int d
     d->differs[b->id] = (unsigned char)differs;
 }
 
-/* The value of a that b's is: the one of its name before any other. */
+/* Finds the match of b's value in a. A value of the same name is preferred. */
 static void find_value(diff *d, const clef_value *b)
 {
     const clef_value *named = clef__names_find(d->a->names, b->name);

@@ -7,13 +7,13 @@
 
 #include "graph/text/text.h"
 
-/* Where "layerN" begins in a name: behind "encoder." or "decoder.". */
+/* Where "layerN" begins in a name: after "encoder." or "decoder." if the name begins with it. */
 static const char *at_layer(const char *name)
 {
     return strncmp(name, "encoder.", 8) == 0 || strncmp(name, "decoder.", 8) == 0 ? name + 8 : name;
 }
 
-/* Length of the "layerN" or "encoder.layerN" that the name begins with, 0 when it begins otherwise. */
+/* Length of the "layerN" or "encoder.layerN" that the name begins with; 0 if it begins otherwise. */
 static size_t layer_of(const char *name)
 {
     const char *at = at_layer(name);
@@ -31,7 +31,7 @@ static int same_layer(const clef_value *a, const clef_value *b)
     return n == layer_of(b->name) && strncmp(a->name, b->name, n) == 0;
 }
 
-/* Inside a label: quotes, backslashes and what Graphviz takes for markup are escaped. */
+/* Writes text of a label: escapes quotes and backslashes, and writes control characters as spaces. */
 static void write_label(FILE *to, const char *text)
 {
     for (; *text; text++) {
@@ -84,7 +84,7 @@ static void write_node(FILE *to, const clef_value *v)
     fputs("\"];\n", to);
 }
 
-/* ---- folded: a layer is one node unless it is to be shown ------------------------------------ */
+/* ---- folded: a layer is one node unless it is expanded --------------------------------------- */
 
 typedef struct fold {
     int32_t is_on;
@@ -124,7 +124,8 @@ static void write_edges(FILE *to, const fold *f, const clef_value *v)
         }
 }
 
-/* What the layer that begins with `first` holds: its nodes and the elements of the weights that they read. */
+/* Writes a layer, whose first value is `first`, as one node. Its label counts nodes, elements of weights and
+ * FLOP. */
 static void write_folded_layer(FILE *to, const clef_graph *g, const clef_value *first)
 {
     const size_t n = layer_of(first->name);
@@ -176,7 +177,7 @@ static clef_status write_dot(const clef_graph *g, const fold *f, FILE *to, clef_
     for (int32_t i = 0; i < g->n_values; i++) {
         const clef_value *v = g->values[i];
         const size_t layer = layer_of(v->name);
-        int first = 1; /* of its layer: writes all of it */
+        int first = 1; /* 1: v is the first value of its layer, so the whole layer is written */
         for (int32_t j = 0; j < i && layer && first; j++)
             first = !same_layer(g->values[j], v);
         if (layer && first)

@@ -54,7 +54,7 @@ static size_t attr_bytes(clef_attr_type type)
                                     : 4;
 }
 
-/* Field by field: padding is not compared. */
+/* Compares one field. Padding between fields is never compared. */
 static int attr_equal(const clef_value *a, const clef_value *b, const clef_attr_def *attr)
 {
     const unsigned char *x = a->attr + attr->offset, *y = b->attr + attr->offset;

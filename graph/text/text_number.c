@@ -1,5 +1,5 @@
-/* Floats as text. printf and strtof follow the caller's locale, the text forms do not: the decimal point is
- * exchanged. */
+/* Writes and reads floats as text. printf and strtof follow the caller's locale, but the text forms do not,
+ * so the decimal point is replaced. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ void clef__write_float(FILE *to, double x)
     }
 }
 
-/* The locale's decimal point, asked for in a way that no other thread disturbs. */
+/* The locale's decimal point, found in a way that other threads cannot disturb. */
 static void locale_point(char point[16])
 {
     char text[24];

@@ -1,6 +1,5 @@
-/* Parses the text form of a graph (docs/graph-format.md): line by line, one recursive-descent function for
- * each kind of piece. What it builds goes through the same builders as code does, so every shape rule holds
- * for text too. */
+/* Parses the text form of a graph (docs/graph-format.md) line by line, with one recursive-descent function
+ * for each kind of piece. It calls the same builders as code does, so shape rules hold for text, too. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -34,7 +33,7 @@ static int fail(parser *p, clef_status status, const char *format, ...)
     return 0;
 }
 
-/* Blanks within a line, and comments up to its end. */
+/* Skips blanks within a line, and comments up to its end. */
 static void skip_blanks(parser *p)
 {
     while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\r'))
@@ -80,7 +79,7 @@ static int hex_value(char c)
                                         : -1;
 }
 
-/* What clef__write_quoted writes: the escapes \" \\ and \u00xx. */
+/* Parses what clef__write_quoted writes, with the escapes \" \\ and \u00xx. */
 static int quoted(parser *p, char out[WORD_BYTES])
 {
     size_t n = 0;
@@ -234,7 +233,7 @@ static int constant(parser *p, const char *name, clef_dtype dtype, clef_shape sh
     for (int32_t i = 0; i < shape.rank; i++) {
         n *= shape.dim[i].n;
         if (shape.dim[i].symbol ||
-            n > p->end - p->at + 1) /* two bytes an element at least: bounded by the text */
+            n > p->end - p->at + 1) /* an element takes at least two bytes, so the text bounds n */
             return fail(p, CLEF_E_SHAPE, "const %s: more elements than values, or a symbol in its shape",
                         name);
     }
@@ -252,7 +251,8 @@ static int constant(parser *p, const char *name, clef_dtype dtype, clef_shape sh
     return ok;
 }
 
-/* Names that the graph made up give way (clef__graph_rename). */
+/* Whether a value has this name. Names that the graph generated do not count: clef__graph_rename replaces
+ * them. */
 static int is_taken(const parser *p, const char *name)
 {
     const clef_value *v = clef__names_find(p->g->names, name);
@@ -411,7 +411,7 @@ static int inputs(parser *p, clef_value *in[CLEF_MAX_INPUTS], int32_t *n)
     return expect(p, ')');
 }
 
-/* The shape a reshape makes is its type: it has no attribute for it. */
+/* Parses a reshape: it has no attribute for its shape, which is its type. */
 static int node_reshape(parser *p, clef_value **in, int32_t n_in, clef_value **out)
 {
     const char *start = p->at;
