@@ -6,6 +6,7 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #    include <cpuid.h>
 #    include <immintrin.h>
+#    include <stdatomic.h>
 #    define HAS_SHA_INSTRUCTIONS
 #endif
 
@@ -53,12 +54,19 @@ static void add_block(clef_sha256 *s, const unsigned char *p)
 
 #ifdef HAS_SHA_INSTRUCTIONS
 
-/* Intel Architecture Instruction Set Extensions, "SHA extensions": CPUID leaf 7, EBX bit 29. */
+/* CPUID leaf 7, EBX bit 29 (Intel SDM vol. 2A). In a virtual machine the host answers, which takes some 20
+ * us, so the processor is asked once. Threads that ask at the same time get the same answer. */
 static int has_sha_instructions(void)
 {
-    unsigned a, b, c, d, e1, sse;
-    return __get_cpuid(1, &a, &b, &sse, &d) && (sse & bit_SSE4_1) &&
-           __get_cpuid_count(7, 0, &a, &e1, &c, &d) && (e1 & bit_SHA);
+    enum { UNKNOWN, NO, YES };
+    static atomic_int known = UNKNOWN;
+    if (atomic_load(&known) == UNKNOWN) {
+        unsigned a, b, c, d, b7;
+        const int has = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_1) &&
+                        __get_cpuid_count(7, 0, &a, &b7, &c, &d) && (b7 & bit_SHA);
+        atomic_store(&known, has ? YES : NO);
+    }
+    return atomic_load(&known) == YES;
 }
 
 /* The same steps, four at a time. The instructions hold the state as (F, E, B, A) and (H, G, D, C), from the
@@ -100,7 +108,7 @@ __attribute__((target("sha,sse4.1"))) static void add_blocks_x86(clef_sha256 *s,
 static void add_blocks(clef_sha256 *s, const unsigned char *p, size_t n_blocks)
 {
 #ifdef HAS_SHA_INSTRUCTIONS
-    if (n_blocks > 3 && has_sha_instructions()) { /* asking takes as long as a few blocks */
+    if (has_sha_instructions()) {
         add_blocks_x86(s, p, n_blocks);
         return;
     }
