@@ -65,11 +65,24 @@ typedef struct rope_args {
     args_float scale;
 } rope_args;
 
+/* Caches in pages. The keys and values of all sequences lie in a pool [pages, H, KV_PAGE, D]. A step has rows,
+ * each a token of one of the sequences. A run is a row of `runs` [n_runs, RUN_WORDS]: the number of a sequence,
+ * its first row in the step, and the number of its rows, which are consecutive. Row s of `pages` [sequences,
+ * n_pages] lists the pages of sequence s: position p is in page p / KV_PAGE, at p % KV_PAGE. `runs` and `pages`
+ * are offsets. */
+#define KV_PAGE   64
+#define RUN_WORDS 3
+typedef struct paging_args {
+    args_uint runs, n_runs;
+    args_uint pages, n_pages;
+} paging_args;
+
 /* x [B, H, T, D] = n, written to the cache from row pos[b] on; the cache has `capacity` rows. */
 typedef struct cache_write_args {
-    args_uint n[4];
-    view_args x, cache;
-    args_uint pos, capacity;
+    args_uint   n[4];
+    view_args   x, cache;
+    args_uint   pos, capacity;
+    paging_args paging;
 } cache_write_args;
 
 /* cache[b, h, s, :] = old cache[order[b], h, s, :] for b < n, s < rows. Rows, strides and offset are in
@@ -106,6 +119,8 @@ typedef struct attention_args {
     args_int   causal, window;
     args_uint tile, splits; /* attention_cpu_prefill.cl: queries of a tile; attention_cpu_decode.cl,
                                attention_gpu_flash.cl: parts of the keys */
+    paging_args paging;
+    args_uint   tiles; /* with pages: at least the number of tiles of a head of k */
 } attention_args;
 
 /* attention_cpu_decode.cl: attention over k and v of caches, after writing rows to them. */
@@ -129,6 +144,7 @@ typedef struct conv_args {
     args_uint n_b, n_t, n_c, channels; /* channels: those of a group */
     view_args x;                       /* its dims are shifted right by one */
     args_uint w, state, pos;           /* offsets */
+    args_uint runs;                    /* offset; n_b runs, if there are any */
 } conv_args;
 
 /* delta.cl: n = {B, T, H, E}. */
@@ -137,6 +153,7 @@ typedef struct delta_args {
     args_uint  n[4], group; /* heads of v for each head of k */
     view_args  q, k, v, a, b; /* the dims of a and b are shifted right by one */
     args_uint  rates, bias, state, pos; /* offsets */
+    args_uint  runs;                    /* offset; n[0] runs, if there are any */
     args_float eps;
 } delta_args;
 
@@ -163,6 +180,7 @@ typedef struct positions_args {
 typedef struct relative_bias_args {
     args_uint heads, queries, keys, distances;
     args_uint x, pos;
+    args_uint each; /* 1: pos has a number for each query */
 } relative_bias_args;
 
 /* out [n] = x[.., ids[..]]: rows of n_row elements of x and k ids; with offsets. */
@@ -269,7 +287,7 @@ typedef struct sample_args {
 /* A substep of a fused step (fused_step.cl): n_groups groups of the kernel with this number, with groups[0]
  * and groups[1] in dims 0 and 1. Its arguments begin at word `args` of the list. Buffer i begins at unit
  * at[i], of FUSED_UNIT bytes, of base base[i]; FUSED_NONE: null. */
-#define FUSED_BUFS  13
+#define FUSED_BUFS  15
 #define FUSED_BASES 16
 #define FUSED_UNIT  64
 #define FUSED_NONE  0xffffffffu

@@ -5,37 +5,50 @@
  *   -D WG      work-items in a group
  *   -D TAPS    columns of w
  *   -D W_TYPE  dtype of w
- *   -D POS     0: every sequence begins here */
+ *   -D POS     0: every sequence begins here
+ *   -D RUNS    1: b numbers the runs of a step's rows (cl/args.h): x is [rows, C], and a run has the state of its
+ *              sequence */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
 
-#if !defined(TAPS) || !defined(W_TYPE) || !defined(POS)
-#  error "conv.cl needs WG, TAPS, W_TYPE and POS"
+#if !defined(TAPS) || !defined(W_TYPE) || !defined(POS) || !defined(RUNS)
+#  error "conv.cl needs WG, TAPS, W_TYPE, POS and RUNS"
 #endif
 
 GROUP_KERNEL
 void causal_conv(const conv_args a, global float *out, global const float *x, global const ELEM(W_TYPE) *w,
-                 global float *state, global const int *pos)
+                 global float *state, global const int *pos
+#if RUNS
+                 ,
+                 global const int *runs
+#endif
+)
 {
     const uint blocks = (a.n_c + a.channels - 1) / a.channels, first = get_group_id(0) % blocks * a.channels,
                b = get_group_id(0) / blocks;
+#if RUNS
+    runs += a.runs + b * RUN_WORDS;
+    const uint sequence = (uint)runs[0], row = (uint)runs[1], n_t = (uint)runs[2], step = a.x.stride[1];
+#else
+    const uint sequence = b, row = b * a.n_t, n_t = a.n_t, step = a.x.stride[2];
+#endif
 #if POS
-    const int is_kept = pos[a.pos + b] != 0;
+    const int is_kept = pos[a.pos + (RUNS ? row : b)] != 0;
 #else
     const int is_kept = 0;
 #endif
-    state += a.state + (size_t)b * (TAPS - 1) * a.n_c;
-    x += a.x.offset + b * (size_t)a.x.stride[1];
-    out += (size_t)b * a.n_t * a.n_c;
+    state += a.state + (size_t)sequence * (TAPS - 1) * a.n_c;
+    x += a.x.offset + (RUNS ? row : b) * (size_t)a.x.stride[1];
+    out += (size_t)row * a.n_c;
     for (uint c = first + get_local_id(0); c < min(first + a.channels, a.n_c); c += WG) {
         float seen[TAPS], by[TAPS]; /* the last one is the current position */
         for (uint j = 0; j < TAPS; j++)
             by[j] = LOAD(W_TYPE, w, a.w + c * TAPS + j);
         for (uint j = 0; j + 1 < TAPS; j++)
             seen[j] = is_kept ? state[j * (size_t)a.n_c + c] : 0.0f;
-        for (uint t = 0; t < a.n_t; t++) {
-            seen[TAPS - 1] = x[t * (size_t)a.x.stride[2] + c];
+        for (uint t = 0; t < n_t; t++) {
+            seen[TAPS - 1] = x[t * (size_t)step + c];
             float sum = 0;
             for (uint j = 0; j < TAPS; j++)
                 sum = fma(by[j], seen[j], sum);

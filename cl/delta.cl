@@ -10,13 +10,15 @@
  *   -D WG         work-items in a group
  *   -D D          last dim of q and k
  *   -D RATE_TYPE, BIAS_TYPE  dtypes of rates and bias
- *   -D POS        0: every sequence begins here */
+ *   -D POS        0: every sequence begins here
+ *   -D RUNS       1: the batch is the rows of a step (cl/args.h): T is 1, b numbers runs, and a run has the
+ *                 state of its sequence */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
 
-#if !defined(D) || !defined(RATE_TYPE) || !defined(BIAS_TYPE) || !defined(POS)
-#  error "delta.cl needs WG, D, RATE_TYPE, BIAS_TYPE and POS"
+#if !defined(D) || !defined(RATE_TYPE) || !defined(BIAS_TYPE) || !defined(POS) || !defined(RUNS)
+#  error "delta.cl needs WG, D, RATE_TYPE, BIAS_TYPE, POS and RUNS"
 #endif
 
 #if WG == 1
@@ -72,9 +74,14 @@ GROUP_KERNEL
 void gated_delta(const delta_args a, global float *out, global const float *q, global const float *k,
                  global const float *v, global const float *by_a, global const float *by_b,
                  global const ELEM(RATE_TYPE) *rates, global const ELEM(BIAS_TYPE) *bias,
-                 global float *state, global const int *pos)
+                 global float *state, global const int *pos
+#if RUNS
+                 ,
+                 global const int *runs
+#endif
+)
 {
-    const uint T = a.n[1], H = a.n[2], E = a.n[3], blocks = (E + WG * COLUMNS - 1) / (WG * COLUMNS);
+    const uint H = a.n[2], E = a.n[3], blocks = (E + WG * COLUMNS - 1) / (WG * COLUMNS);
     const uint block = get_group_id(0) % blocks, h = get_group_id(0) / blocks % H,
                b = get_group_id(0) / blocks / H;
     const uint e = (block * WG + get_local_id(0)) * COLUMNS;
@@ -82,32 +89,39 @@ void gated_delta(const delta_args a, global float *out, global const float *q, g
         return;
     const uint n = E - e;
     const float rate = LOAD(RATE_TYPE, rates, a.rates + h), shift = LOAD(BIAS_TYPE, bias, a.bias + h);
-    state += a.state + ((size_t)b * H + h) * D * E + e;
+#if RUNS
+    runs += a.runs + b * RUN_WORDS;
+    const uint sequence = (uint)runs[0], first = (uint)runs[1], T = (uint)runs[2];
+#else
+    const uint sequence = b, first = b, T = a.n[1];
+#endif
+    state += a.state + ((size_t)sequence * H + h) * D * E + e;
     column s[D];
 #if POS
-    const int is_kept = pos[a.pos + b] != 0;
+    const int is_kept = pos[a.pos + first] != 0;
 #else
     const int is_kept = 0;
 #endif
     for (uint d = 0; d < D; d++)
         s[d] = is_kept ? load(state + d * (size_t)E, n) : (column)0.0f;
-    for (uint t = 0; t < T; t++) {
-        global const float *qt = q + at(&a.q, b, t, h / a.group), *kt = k + at(&a.k, b, t, h / a.group);
+    for (uint step = 0; step < T; step++) {
+        const uint row = RUNS ? first + step : b, t = RUNS ? 0 : step;
+        global const float *qt = q + at(&a.q, row, t, h / a.group), *kt = k + at(&a.k, row, t, h / a.group);
         const float scale_q = inverse_norm(qt, a.eps) / sqrt((float)D), scale_k = inverse_norm(kt, a.eps);
-        const float x = number(by_a, &a.a, b, t, h) + shift,
+        const float x = number(by_a, &a.a, row, t, h) + shift,
                     decay = exp(rate * (x > 20.0f ? x : log1p(exp(x))));
-        const float beta = 1.0f / (1.0f + exp(-number(by_b, &a.b, b, t, h)));
+        const float beta = 1.0f / (1.0f + exp(-number(by_b, &a.b, row, t, h)));
         column seen = 0, y = 0;
         for (uint d = 0; d < D; d++) {
             s[d] *= decay;
             seen = fma(s[d], (column)(kt[d] * scale_k), seen);
         }
-        const column change = (load(v + at(&a.v, b, t, h) + e, n) - seen) * beta;
+        const column change = (load(v + at(&a.v, row, t, h) + e, n) - seen) * beta;
         for (uint d = 0; d < D; d++) {
             s[d] = fma((column)(kt[d] * scale_k), change, s[d]);
             y = fma(s[d], (column)(qt[d] * scale_q), y);
         }
-        store(y, out + (((size_t)b * T + t) * H + h) * E + e, n);
+        store(y, out + (((size_t)row * a.n[1] + t) * H + h) * E + e, n);
     }
     for (uint d = 0; d < D; d++)
         store(s[d], state + d * (size_t)E, n);

@@ -33,6 +33,8 @@
 #  define STAGE_BUFS_11 STAGE_BUFS_10, b[10]
 #  define STAGE_BUFS_12 STAGE_BUFS_11, b[11]
 #  define STAGE_BUFS_13 STAGE_BUFS_12, b[12]
+#  define STAGE_BUFS_14 STAGE_BUFS_13, b[13]
+#  define STAGE_BUFS_15 STAGE_BUFS_14, b[14]
 #  define STAGE_ENTRY(name, type, ...)          STAGE_ENTRY_OF(STAGE, name, type, __VA_ARGS__)
 #  define STAGE_ENTRY_OF(stage, name, type, ...) STAGE_ENTRY_NAMED(stage, name, type, __VA_ARGS__)
 #  define STAGE_ENTRY_NAMED(stage, name, type, ...)                                                     \

@@ -68,6 +68,13 @@ static clef_status check_opts(const clef_model *model, const clef_build_opts *o,
             hp->arch);
     if (o->n_sequences < 1)
         return clef__fail(err, CLEF_E_ARG, "%d sequences, expected at least 1", o->n_sequences);
+    if (o->n_rows && (o->for_export || o->candidates || o->sample || o->padding_mask || kind == CLEF_ENCODER))
+        return clef__fail(err, CLEF_E_UNSUPPORTED,
+                          "%s: steps of rows: expected a decoder without sampling, beams or a padding mask", path);
+    if (o->n_rows && (o->n_rows < 1 || o->n_pages < 1 || o->n_sliding_pages < 0 || o->n_snapshots < 0))
+        return clef__fail(err, CLEF_E_ARG,
+                          "steps of %d rows, %d pages (%d sliding), %d snapshots: expected at least 1 row and page",
+                          o->n_rows, o->n_pages, o->n_sliding_pages, o->n_snapshots);
     return check_cache_type(model, o->kv_type, err);
 }
 
@@ -128,10 +135,33 @@ static void add_candidates(clef_builder *b, int32_t k)
         clef_gather_elements(b->g, clef_softmax(b->g, x, NULL, NULL, &(clef_softmax_opts){.log = 1}), top));
 }
 
+/* The inputs of a step of rows. The shape of `pages` holds for full and for sliding layers. */
+static void add_row_inputs(clef_builder *b, const clef_build_opts *o)
+{
+    clef_graph *g = b->g;
+    const clef_dim n = clef_n((o->n_context + CLEF_KV_PAGE - 1) / CLEF_KV_PAGE), sequences = clef_n(o->n_sequences);
+    b->B = clef_symbol(g, "B", o->n_rows);
+    b->T = clef_n(1);
+    b->S = clef_symbol(g, "S", o->n_context);
+    b->cached = 1;
+    b->ids = clef_input(g, "input_ids", CLEF_I32, clef_shape_2(b->B, b->T));
+    b->pos = clef_input(g, "pos", CLEF_I32, clef_shape_1(b->B));
+    b->runs = clef_input(g, "runs", CLEF_I32, clef_shape_2(clef_symbol(g, "M", o->n_sequences), clef_n(3)));
+    b->pages[0] = clef_input(g, "pages", CLEF_I32, clef_shape_2(sequences, n));
+    b->pages[1] = clef_input(g, "sliding_pages", CLEF_I32, clef_shape_2(sequences, n));
+    b->n_pages[0] = o->n_pages;
+    b->n_pages[1] = o->n_sliding_pages ? o->n_sliding_pages : o->n_pages;
+    b->picks = clef_input(g, "picks", CLEF_I32, clef_shape_1(clef_symbol(g, "N", o->n_rows)));
+}
+
 /* Declares symbols and inputs. A decoder's tokens see S cached positions; an encoder's see each other. */
 static void add_inputs(clef_builder *b, const clef_build_opts *o)
 {
     clef_graph *g = b->g;
+    if (o->n_rows && b->cached) {
+        add_row_inputs(b, o);
+        return;
+    }
     b->B = clef_symbol(g, "B", o->n_sequences);
     b->T = b->S = clef_symbol(g, "T", o->n_batch);
     if (b->cached)
@@ -173,7 +203,14 @@ static void add_memory_inputs(clef_builder *b)
 static void build_seq2seq(clef_builder *b, const clef_build_opts *o)
 {
     clef_graph *g = b->g;
-    if (o->part == CLEF_PART_DECODER) {
+    if (o->part == CLEF_PART_DECODER && o->n_rows) {
+        const int32_t n_source = o->n_source ? o->n_source : b->hp->n_context;
+        add_row_inputs(b, o);
+        b->source_pages = clef_input(
+            g, "source_pages", CLEF_I32,
+            clef_shape_2(clef_n(o->n_sequences), clef_n((n_source + CLEF_KV_PAGE - 1) / CLEF_KV_PAGE)));
+        b->source_end = clef_input(g, "source_end", CLEF_I32, clef_shape_1(b->B));
+    } else if (o->part == CLEF_PART_DECODER) {
         b->B = clef_symbol(g, "B", o->n_sequences);
         b->T = o->for_export ? clef_symbol(g, "T", o->n_batch) : clef_n(1);
         b->S = clef_symbol(g, "S", o->n_context);
@@ -232,7 +269,7 @@ clef_status clef_model_build(const clef_model *model, const clef_build_opts *opt
                       .all_logits = o.all_logits || o.pooling || o.classify,
                       .for_export = o.for_export,
                       .layer = -1,
-                      .max_B = o.n_sequences,
+                      .max_B = o.n_sequences + o.n_snapshots,
                       .kv_type = o.kv_type};
     if (arch->kind == CLEF_SEQ2SEQ) {
         build_seq2seq(&b, &o);

@@ -6,6 +6,10 @@
 #if !defined(MASK) || !defined(POS) || !defined(SINKS) || !defined(K_TYPE) || !defined(V_TYPE)
 #  error "attention.h needs MASK, POS, SINKS, K_TYPE and V_TYPE"
 #endif
+#ifndef PAGED
+#  error "attention.h needs PAGED"
+#endif
+#include "paging.h"
 
 #if MASK < 0
 typedef float mask_elem;
@@ -20,20 +24,35 @@ typedef ELEM(SINKS) sink_elem;
 typedef ELEM(K_TYPE) k_elem;
 typedef ELEM(V_TYPE) v_elem;
 
+/* With PAGED, b is the first row of a run in all functions here: its token t is row b + t. */
+
 /* The offset of query i in q, or of its row in the mask. */
 static size_t row_at(const attention_args *a, const view_args *view, uint b, uint hk, uint i)
 {
     const uint t = i / a->group, h = hk * a->group + i % a->group;
     return view->offset + b * (size_t)view->stride[0] + h * (size_t)view->stride[1] +
-           t * (size_t)view->stride[2];
+           t * (size_t)view->stride[PAGED ? 0 : 2];
 }
 
 static int position(const attention_args *a, global const int *pos, uint b, uint i)
 {
-#if POS
+#if PAGED
+    return pos[a->pos + b + i / a->group];
+#elif POS
     return (int)(i / a->group) + pos[a->pos + b];
 #else
     return (int)(i / a->group);
+#endif
+}
+
+/* The first element of key or value s. */
+static size_t key_at(const view_args *cache, uint b, uint hk, int s, global const int *pages)
+{
+#if PAGED
+    return page_at(cache, hk, s, pages);
+#else
+    return cache->offset + b * (size_t)cache->stride[0] + hk * (size_t)cache->stride[1] +
+           (uint)s * (size_t)cache->stride[2];
 #endif
 }
 
@@ -52,6 +71,28 @@ static size_t out_at(const attention_args *a, uint b, uint hk, uint i, uint last
 {
     return (((size_t)b * a->n[2] + i / a->group) * a->n[1] + hk * a->group + i % a->group) * last;
 }
+
+#if PAGED
+/* A tile: queries of one run, from `first` on. */
+typedef struct tile_place {
+    run_of run;
+    uint first;
+} tile_place;
+
+/* Tile n of all runs' tiles of `tile` queries; beyond the last, one that begins behind the run's queries. */
+static tile_place tile_of_run(const attention_args *a, uint n, uint tile, global const int *runs,
+                              global const int *pages)
+{
+    for (uint r = 0; r < a->paging.n_runs; r++) {
+        const run_of run = run_at(&a->paging, r, runs, pages);
+        const uint tiles = (run.rows * a->group + tile - 1) / tile;
+        if (n < tiles)
+            return (tile_place){run, n * tile};
+        n -= tiles;
+    }
+    return (tile_place){(run_of){0, 0, pages}, 0};
+}
+#endif
 
 /* The end, and the first, of the keys that a query at this position may see. */
 static int keys_end(const attention_args *a, int at)

@@ -7,7 +7,7 @@
  *                         (flash decoding). The last part writes the new rows and reads them, so no part
  *                         waits for another. Each part leaves a record in `parts`: 16 floats that begin with
  *                         max z and the sum of the weights, then the E16 elements of the sum of values.
- *   attention_merge       launch: group T Hk B groups; joins the records.
+ *   attention_merge       launch: B T H groups; joins the records of each row of out.
  *   -D ROWS       queries that are computed together
  *   -D QUERIES    most queries of a head of k, group T; a multiple of ROWS
  *   -D D, E       last dims of k and v
@@ -16,6 +16,7 @@
  *   -D POS        1: query t of sequence b is at position pos[b] + t, else at t
  *   -D SINKS      dtype of sinks [H], DTYPE_NONE without: each query of head h has one more key, with logit
  *                 sinks[h] and no value
+ *   -D PAGED      1: the batch is of runs of one row each (paging.h); 0: of sequences
  *   -D WRITE      0 or 1; with 1 also:
  *   -D TURNED     number of freqs, 0: no RoPE
  *   -D PAIRING    as in rope.cl
@@ -128,16 +129,20 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
                           global const float *new_k, global const float *new_v, global const float *freqs,
                           global const norm_elem *q_norm, global const norm_elem *k_norm
 #endif
-)
+                          PAGING_PARAMS)
 {
     float16 acc[QUERIES * EV], sum[QUERIES], z[ROWS * CHUNK];
     float ready[QUERIES * 16 * DV], most[QUERIES], keep[ROWS];
     const attention_args a = s.a;
     const uint queries = a.group * a.n[2], heads = a.n[1] / a.group;
-    const uint part = group_id(0) % a.splits, hk = group_id(0) / a.splits % heads,
-               b = group_id(0) / a.splits / heads;
-    const size_t k0 = a.k.offset + b * (size_t)a.k.stride[0] + hk * (size_t)a.k.stride[1];
-    const size_t v0 = a.v.offset + b * (size_t)a.v.stride[0] + hk * (size_t)a.v.stride[1];
+    const uint part = group_id(0) % a.splits, hk = group_id(0) / a.splits % heads;
+    uint b = group_id(0) / a.splits / heads;
+    global const int *own_pages = 0;
+#if PAGED
+    const run_of run = run_at(&a.paging, b, runs, pages);
+    b = run.first;
+    own_pages = run.pages;
+#endif
     const int at = position(&a, pos, b, 0), is_last = part + 1 == a.splits;
 #if WRITE
     for (uint t = 0; t < a.n[2]; t++) {
@@ -151,8 +156,8 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
             continue;
         float x[16 * DV];
         take_head(x, new_k + new_at(&s.new_k, b, hk, t), k_norm, s.k_norm, s.eps, turn_cos, turn_sin);
-        write_key(k, k0 + (uint)row * (size_t)a.k.stride[2], x);
-        write_value(v, v0 + (uint)row * (size_t)a.v.stride[2], new_v + new_at(&s.new_v, b, hk, t));
+        write_key(k, key_at(&a.k, b, hk, row, own_pages), x);
+        write_value(v, key_at(&a.v, b, hk, row, own_pages), new_v + new_at(&s.new_v, b, hk, t));
     }
 #else
     for (uint i = 0; i < queries; i++)
@@ -172,14 +177,17 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
             acc[i * EV + j] = 0;
     }
     /* The keys are [begin, old), which are cut into parts, and the keys that this step writes, which the last
-     * part reads too. */
-    const int end = keys_end(&a, at + (int)a.n[2] - 1), begin = min(keys_begin(&a, at), end),
-              old = WRITE ? clamp(at, begin, end) : end;
+     * part reads too. A chunk lies in one page. */
+    const int end = keys_end(&a, at + (int)a.n[2] - 1), seen = min(keys_begin(&a, at), end),
+              begin = PAGED ? seen / KV_PAGE * KV_PAGE : seen, old = WRITE ? clamp(at, begin, end) : end;
     const int span = (old - begin + (int)(a.splits * KEYS) - 1) / (int)(a.splits * KEYS) * KEYS;
     const int from = min(begin + (int)part * span, old), to = is_last ? end : min(from + span, old);
     for (int key = from; key < to; key += KEYS) {
         const int n = min((int)KEYS, to - key);
-        const size_t k_at = k0 + key * (size_t)a.k.stride[2], v_at = v0 + key * (size_t)a.v.stride[2];
+        const size_t k_at = key_at(&a.k, b, hk, key, own_pages), v_at = key_at(&a.v, b, hk, key, own_pages);
+        const size_t next = !PAGED            ? k_at + KEYS * (size_t)a.k.stride[2]
+                            : key + KEYS < to ? key_at(&a.k, b, hk, key + KEYS, own_pages)
+                                              : k_at;
         for (uint i = 0; i < queries; i += ROWS) {
             const uint last = min(i + ROWS, queries) - 1;
             if (keys_end(&a, position(&a, pos, b, last)) <= key ||
@@ -187,8 +195,7 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
                 continue;
             score(z, ready + i * 16 * DV, k, k_at, a.k.stride[2], n, v, v_at, a.v.stride[2]);
             soften_rows(&a, z, keep, most + i, sum + i, mask, pos, (row_id){b, hk, i, last}, key, to);
-            weigh(acc + i * EV, keep, (const float *)z, v, v_at, a.v.stride[2], n, k,
-                  k_at + KEYS * (size_t)a.k.stride[2], a.k.stride[2]);
+            weigh(acc + i * EV, keep, (const float *)z, v, v_at, a.v.stride[2], n, k, next, a.k.stride[2]);
         }
     }
     for (uint i = 0; i < queries; i++) {
@@ -197,7 +204,7 @@ void attention_cpu_decode(STAGE_GROUP const attention_cpu_decode_args s, global 
             put_row(out + out_at(&a, b, hk, i, E), acc + i * EV, total);
             continue;
         }
-        global float *record = parts + ((((size_t)b * heads + hk) * queries + i) * a.splits + part) * RECORD;
+        global float *record = parts + (out_at(&a, b, hk, i, 1) * a.splits + part) * RECORD;
         record[0] = most[i];
         record[1] = total;
         for (uint j = 0; j < EV; j++)
@@ -210,11 +217,10 @@ void attention_merge(STAGE_GROUP const attention_cpu_decode_args s, global float
                      global const float *parts)
 {
     const attention_args a = s.a;
-    const uint queries = a.group * a.n[2], heads = a.n[1] / a.group, i = group_id(0) % queries;
-    const uint hk = group_id(0) / queries % heads, b = group_id(0) / queries / heads;
+    const size_t row = group_id(0);
     float16 acc[EV];
     float most = -INFINITY, total = 0;
-    parts += (((size_t)b * heads + hk) * queries + i) * a.splits * RECORD;
+    parts += row * a.splits * RECORD;
     for (uint p = 0; p < a.splits; p++)
         most = fmax(most, parts[p * RECORD]);
     const float base =
@@ -229,5 +235,5 @@ void attention_merge(STAGE_GROUP const attention_cpu_decode_args s, global float
         for (uint j = 0; j < EV; j++)
             acc[j] += weight * vload16(1 + j, parts + p * RECORD);
     }
-    put_row(out + out_at(&a, b, hk, i, E), acc, total);
+    put_row(out + row * E, acc, total);
 }

@@ -5,7 +5,8 @@
  * / group. A tile of them shares each chunk. Its keys are transposed and its values decoded once; then both
  * products are outer products of ROWS queries with vectors of 16 keys, or of 16 elements. Only keys that some
  * query may see are read. A query that sees no key gives zeros.
- * Launch: tiles Hk B groups, where a tile has a.tile queries, at most TILE.
+ * Launch: tiles Hk B groups, where a tile has a.tile queries, at most TILE. With PAGED a tile's queries are of
+ * one run, and there are a.tiles Hk groups.
  *   -D TILE    most queries of a tile, a multiple of ROWS
  *   -D ROWS    queries that are computed together
  *   -D D, E    last dims of k and v
@@ -13,7 +14,8 @@
  *   -D MASK    DTYPE_NONE (-1), DTYPE_F32: added, DTYPE_I32 or DTYPE_I8: kept where not 0
  *   -D POS     1: query t of sequence b is at position pos[b] + t, else at t
  *   -D SINKS   dtype of sinks [H], DTYPE_NONE without: each query of head h has one more key, with logit
- *              sinks[h] and no value */
+ *              sinks[h] and no value
+ *   -D PAGED   1: the batch is the rows of several sequences (paging.h) */
 #define WG 1
 #include "args.h"
 #include "weights.h"
@@ -95,16 +97,27 @@ static void score(float16 *z, const float *q, const float16 *kt, int n)
 SINGLE_KERNEL
 void attention_cpu_prefill(const attention_args a, global float *out, global const float *q,
                            global const k_elem *k, global const v_elem *v, global const mask_elem *mask,
-                           global const int *pos, global const sink_elem *sinks)
+                           global const int *pos, global const sink_elem *sinks PAGING_PARAMS)
 {
     float16 kt[16 * DV * CHUNK], values[KEYS * EV], acc[TILE * EV], sum[TILE], z[ROWS * CHUNK];
     float packed[TILE * 16 * DV], most[TILE], keep[ROWS];
-    const uint queries = a.group * a.n[2], tiles = (queries + a.tile - 1) / a.tile, heads = a.n[1] / a.group;
-    const uint id = get_group_id(0);
+    const uint heads = a.n[1] / a.group, id = get_group_id(0);
+    global const int *own_pages = 0;
+#if PAGED
+    const uint hk = id / a.tiles;
+    const tile_place place = tile_of_run(&a, id % a.tiles, a.tile, runs, pages);
+    const uint queries = place.run.rows * a.group, first = place.first, b = place.run.first;
+    if (first >= queries)
+        return;
+    own_pages = place.run.pages;
+#else
     /* Under the causal rule later tiles see more keys. Tiles are numbered from both ends in turn, so that the
      * work of neighbours is balanced. */
+    const uint queries = a.group * a.n[2], tiles = (queries + a.tile - 1) / a.tile;
     const uint nth = id % tiles, first = (nth % 2 ? tiles - 1 - nth / 2 : nth / 2) * a.tile;
-    const uint hk = id / tiles % heads, b = id / tiles / heads, rows = min(a.tile, queries - first);
+    const uint hk = id / tiles % heads, b = id / tiles / heads;
+#endif
+    const uint rows = min(a.tile, queries - first);
     for (uint r = 0; r < rows + ROWS - 1; r++) { /* those beyond the end repeat the last one */
         const uint i = first + min(r, rows - 1);
         const size_t from = row_at(&a, &a.q, b, hk, i);
@@ -117,14 +130,13 @@ void attention_cpu_prefill(const attention_args a, global float *out, global con
         for (uint j = 0; j < EV; j++)
             acc[r * EV + j] = 0;
     }
-    const int begin = keys_begin(&a, position(&a, pos, b, first)),
+    const int seen = keys_begin(&a, position(&a, pos, b, first)),
+              begin = PAGED ? seen / KV_PAGE * KV_PAGE : seen, /* a chunk lies in one page */
               end = keys_end(&a, position(&a, pos, b, first + rows - 1));
-    const size_t k0 = a.k.offset + b * (size_t)a.k.stride[0] + hk * (size_t)a.k.stride[1];
-    const size_t v0 = a.v.offset + b * (size_t)a.v.stride[0] + hk * (size_t)a.v.stride[1];
     for (int s = begin; s < end; s += KEYS) {
         const int n = min((int)KEYS, end - s);
-        pack_keys(kt, k, k0 + s * (size_t)a.k.stride[2], a.k.stride[2], n);
-        pack_values(values, v, v0 + s * (size_t)a.v.stride[2], a.v.stride[2], n);
+        pack_keys(kt, k, key_at(&a.k, b, hk, s, own_pages), a.k.stride[2], n);
+        pack_values(values, v, key_at(&a.v, b, hk, s, own_pages), a.v.stride[2], n);
         for (uint r = 0; r < rows; r += ROWS) {
             const uint last = min(r + ROWS, rows) - 1;
             if (keys_end(&a, position(&a, pos, b, first + last)) <= s ||

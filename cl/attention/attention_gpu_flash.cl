@@ -8,7 +8,7 @@
  *                              the keys are cut into so many parts. Each part leaves a record for each query
  *                              in `parts`: the largest logit, the sum of the weights, two unused floats, then
  *                              the weighted sum of the values, of E rounded up to a multiple of 4.
- *   attention_gpu_flash_merge  group T Hk B groups of WG work-items; joins the records.
+ *   attention_gpu_flash_merge  B T H groups of WG work-items; joins the records of each row of out.
  *
  * A work-item (r, c) of ROWS / TALL by SLOTS has the rows from r TALL on. Of a chunk it has the keys c, c +
  * SLOTS ..; of the values it has the vectors of four elements c, c + SLOTS .. Each work-item adds up the
@@ -16,7 +16,9 @@
  *   -D WG, ROWS, TALL  ROWS / TALL divides WG
  *   -D KEYS            keys of a chunk, a multiple of SLOTS = WG TALL / ROWS
  *   -D D, E            last dims of k and v
- *   -D K_TYPE, V_TYPE, MASK, POS, SINKS  as in attention.h */
+ *   -D K_TYPE, V_TYPE, MASK, POS, SINKS  as in attention.h
+ *   -D PAGED           1: the batch is the rows of several sequences (paging.h). A tile's queries are of one
+ *                      run, and there are splits a.tiles Hk groups. KEYS divides KV_PAGE */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -57,8 +59,7 @@ static void store(global float *out, global float *parts, const attention_args *
         const float scale = a->splits > 1 ? 1.0f : sum[i] != 0 ? 1.0f / sum[i] : 0.0f;
         global float *row = out + out_at(a, p->b, p->hk, query, E);
         if (a->splits > 1) {
-            row = parts +
-                  ((((size_t)p->b * p->heads + p->hk) * p->queries + query) * a->splits + p->part) * RECORD;
+            row = parts + (out_at(a, p->b, p->hk, query, 1) * a->splits + p->part) * RECORD;
             if (p->slot == 0) {
                 row[0] = most[i];
                 row[1] = sum[i];
@@ -72,12 +73,21 @@ static void store(global float *out, global float *parts, const attention_args *
 GROUP_KERNEL
 void attention_gpu_flash(const attention_flash_args f, global float *out, global float *parts,
                          global const float *q, global const k_elem *k, global const v_elem *v,
-                         global const mask_elem *mask, global const int *pos, global const sink_elem *sinks)
+                         global const mask_elem *mask, global const int *pos,
+                         global const sink_elem *sinks PAGING_PARAMS)
 {
     const attention_args a = f.a;
+    global const int *own_pages = 0;
+#if PAGED
+    const uint group = get_group_id(0) / a.splits;
+    const tile_place found = tile_of_run(&a, group % a.tiles, ROWS, runs, pages);
+    if (found.first >= found.run.rows * a.group) /* in all items of the group */
+        return;
+    const place p = place_in(&a, found.run.rows * a.group, found.first / ROWS, group / a.tiles, found.run.first);
+    own_pages = found.run.pages;
+#else
     const place p = place_of(&a);
-    const size_t k0 = a.k.offset + p.b * (size_t)a.k.stride[0] + p.hk * (size_t)a.k.stride[1];
-    const size_t v0 = a.v.offset + p.b * (size_t)a.v.stride[0] + p.hk * (size_t)a.v.stride[1];
+#endif
     local float4 ready[ROWS * D4], chunk[KEYS * WIDE];
     local float weights[ROWS * PITCH];
     size_t mask_row[TALL];
@@ -103,12 +113,12 @@ void attention_gpu_flash(const attention_flash_args f, global float *out, global
     for (int s0 = keys.x; s0 < keys.y; s0 += KEYS) { /* the bounds are equal in the whole group */
         const int n = min((int)KEYS, keys.y - s0);
         float z[TALL * MINE], keep[TALL];
-        load_keys((local float *)chunk, k, k0 + s0 * (size_t)a.k.stride[2], a.k.stride[2], n, p.item);
+        load_keys((local float *)chunk, k, key_at(&a.k, p.b, p.hk, s0, own_pages), a.k.stride[2], n, p.item);
         barrier(CLK_LOCAL_MEM_FENCE);
         score(z, ready + p.first * D4, chunk + p.slot * WIDE);
         put_logits(weights, z, &a, &p, begin, end, mask, mask_row, s0, keys.y);
         barrier(CLK_LOCAL_MEM_FENCE);
-        load_values((local float *)chunk, v, v0 + s0 * (size_t)a.v.stride[2], a.v.stride[2], n, p.item);
+        load_values((local float *)chunk, v, key_at(&a.v, p.b, p.hk, s0, own_pages), a.v.stride[2], n, p.item);
         rescale(z, most, keep, weights, &p);
         barrier(CLK_LOCAL_MEM_FENCE); /* all items have read the logits */
         put_weights(weights, z, keep, sum, acc, &p);
@@ -123,10 +133,9 @@ GROUP_KERNEL
 void attention_gpu_flash_merge(const attention_flash_args f, global float *out, global const float *parts)
 {
     const attention_args a = f.a;
-    const uint queries = a.group * a.n[2], heads = a.n[1] / a.group, query = get_group_id(0) % queries;
-    const uint hk = get_group_id(0) / queries % heads, b = get_group_id(0) / queries / heads;
+    const size_t row = get_group_id(0);
     float most = -INFINITY, total = 0;
-    parts += f.parts + (((size_t)b * heads + hk) * queries + query) * a.splits * RECORD;
+    parts += f.parts + row * a.splits * RECORD;
     for (uint p = 0; p < a.splits; p++)
         most = fmax(most, parts[p * RECORD]);
     const float base =
@@ -134,7 +143,7 @@ void attention_gpu_flash_merge(const attention_flash_args f, global float *out, 
     for (uint p = 0; p < a.splits; p++)
         total += exp(parts[p * RECORD] - base) * parts[p * RECORD + 1];
     const float scale = total != 0 ? 1.0f / total : 0.0f;
-    out += out_at(&a, b, hk, query, E);
+    out += row * E;
     for (uint e = get_local_id(0); e < E; e += WG) {
         float x = 0;
         for (uint p = 0; p < a.splits; p++)

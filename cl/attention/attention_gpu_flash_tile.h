@@ -68,21 +68,27 @@ typedef struct place {
     uint item, slot, first;      /* item (first / TALL, slot) of the group */
 } place;
 
-static place place_of(const attention_args *a)
+static place place_in(const attention_args *a, uint queries, uint tile, uint hk, uint b)
 {
-    const uint queries = a->group * a->n[2], heads = a->n[1] / a->group, tiles = (queries + ROWS - 1) / ROWS;
-    const uint group = get_group_id(0) / a->splits, item = get_local_id(0);
+    const uint item = get_local_id(0);
     place p;
     p.queries = queries;
-    p.heads = heads;
+    p.heads = a->n[1] / a->group;
     p.part = get_group_id(0) % a->splits;
-    p.tile = group % tiles;
-    p.hk = group / tiles % heads;
-    p.b = group / tiles / heads;
+    p.tile = tile;
+    p.hk = hk;
+    p.b = b;
     p.item = item;
     p.slot = item % SLOTS;
     p.first = item / SLOTS * TALL;
     return p;
+}
+
+static place place_of(const attention_args *a)
+{
+    const uint queries = a->group * a->n[2], heads = a->n[1] / a->group, tiles = (queries + ROWS - 1) / ROWS;
+    const uint group = get_group_id(0) / a->splits;
+    return place_in(a, queries, group % tiles, group / tiles % heads, group / tiles / heads);
 }
 
 /* Row i of an item as a query. Rows beyond the end repeat the last query. */
@@ -102,7 +108,8 @@ static void load_queries(local float *ready, const attention_args *a, const plac
 static int2 keys_of_part(const attention_args *a, const place *p, global const int *pos)
 {
     const int all_end = keys_end(a, position(a, pos, p->b, min((p->tile + 1) * ROWS, p->queries) - 1));
-    const int all_begin = min(keys_begin(a, position(a, pos, p->b, p->tile * ROWS)), all_end);
+    const int seen = min(keys_begin(a, position(a, pos, p->b, p->tile * ROWS)), all_end),
+              all_begin = PAGED ? seen / KV_PAGE * KV_PAGE : seen; /* a chunk lies in one page */
     const int span = (all_end - all_begin + (int)(a->splits * KEYS) - 1) / (int)(a->splits * KEYS) * KEYS;
     const int from = min(all_begin + (int)p->part * span, all_end);
     return (int2)(from, min(from + span, all_end));

@@ -11,7 +11,8 @@
  *   -D MASK    DTYPE_NONE (-1), DTYPE_F32: added, DTYPE_I32 or DTYPE_I8: kept where not 0
  *   -D POS     1: query t of sequence b is at position pos[b] + t, else at t
  *   -D SINKS   dtype of sinks [H], DTYPE_NONE without: each query of head h has one more key, with logit
- *              sinks[h] and no value */
+ *              sinks[h] and no value
+ *   -D PAGED   1: the batch is the rows of several sequences (paging.h) */
 #include "args.h"
 #include "group.h"
 #include "weights.h"
@@ -39,13 +40,15 @@ enum { MINE = (E + WG - 1) / WG }; /* elements of the result that a work-item co
 GROUP_KERNEL
 void attention_gpu_query(const attention_args a, global float *out, global const float *q,
                          global const k_elem *k, global const v_elem *v, global const mask_elem *mask,
-                         global const int *pos, global const sink_elem *sinks)
+                         global const int *pos, global const sink_elem *sinks PAGING_PARAMS)
 {
     const uint queries = a.group * a.n[2], heads = a.n[1] / a.group;
     const uint query = get_group_id(0) % queries, hk = get_group_id(0) / queries % heads,
                b = get_group_id(0) / queries / heads;
-    const size_t k0 = a.k.offset + b * (size_t)a.k.stride[0] + hk * (size_t)a.k.stride[1];
-    const size_t v0 = a.v.offset + b * (size_t)a.v.stride[0] + hk * (size_t)a.v.stride[1];
+    global const int *own_pages = 0;
+#if PAGED
+    own_pages = run_with(&a.paging, b, runs, pages).pages;
+#endif
     GROUP_SCRATCH(scratch);
     local float weights[WG];
     const uint lane = get_local_id(0);
@@ -62,7 +65,7 @@ void attention_gpu_query(const attention_args a, global float *out, global const
                                                   whole group */
         const int s = s0 + (int)lane, n = min((int)WG, end - s0);
         const float z =
-            s < end ? logit(&a, mask, mask_row, s, dot(q, k, k0 + s * (size_t)a.k.stride[2])) : -INFINITY;
+            s < end ? logit(&a, mask, mask_row, s, dot(q, k, key_at(&a.k, b, hk, s, own_pages))) : -INFINITY;
         const float most = fmax(running_max, group_max(z, scratch));
         const float base =
             most == -INFINITY ? 0.0f : most; /* nothing is kept yet, or only NaNs, which fmax ignores */
@@ -75,7 +78,7 @@ void attention_gpu_query(const attention_args a, global float *out, global const
             const uint e = lane + j * WG;
             acc[j] *= keep;
             for (int i = 0; i < n && e < E; i++)
-                acc[j] = fma(weights[i], LOAD(V_TYPE, v, v0 + (s0 + i) * (size_t)a.v.stride[2] + e), acc[j]);
+                acc[j] = fma(weights[i], LOAD(V_TYPE, v, key_at(&a.v, b, hk, s0 + i, own_pages) + e), acc[j]);
         }
         barrier(CLK_LOCAL_MEM_FENCE); /* the weights are overwritten next */
     }

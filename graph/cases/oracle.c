@@ -78,6 +78,20 @@ static void draw_elements(const clef__oracle *o, const clef_value *v, clef__leaf
     clef_dtype_decode(v->dtype, l->bytes, l->n, l->x);
 }
 
+/* Writes the integers of a leaf by the first node that asks for certain ones. Returns 0 if none does. */
+static int draw_as_asked(const clef__oracle *o, const clef_value *v, clef__leaf *l)
+{
+    for (int32_t i = v->id + 1; i < o->graph->n_values && v->dtype == CLEF_I32; i++) {
+        const clef_value *n = o->graph->values[i];
+        for (int32_t k = 0; k < n->n_in && n->op != CLEF_OP_NONE && clef__ops[n->op]->draw; k++)
+            if (n->in[k] == v && clef__ops[n->op]->draw(n, k, o->symbols, l->x)) {
+                clef_dtype_encode(v->dtype, l->x, l->n, l->bytes);
+                return 1;
+            }
+    }
+    return 0;
+}
+
 static clef_status draw_leaf(clef__oracle *o, const clef_value *v, clef_error *err)
 {
     const size_t elems = (size_t)clef_dtype_block_elems(v->dtype),
@@ -91,6 +105,8 @@ static clef_status draw_leaf(clef__oracle *o, const clef_value *v, clef_error *e
     l->bytes = malloc(l->n_bytes + 1);
     if (!l->x || !l->bytes)
         return clef__fail(err, CLEF_E_NOMEM, "%s: no memory for %zu random elements", v->name, l->n);
+    if (draw_as_asked(o, v, l))
+        return CLEF_OK;
     if (clef_dtype_encodes(v->dtype))
         draw_elements(o, v, l, &random);
     else /* clef cannot write the format */

@@ -12,6 +12,8 @@ typedef struct clef_attention_call {
                                        0 */
     const clef_value   *out, *q, *k, *v, *mask, *pos, *sinks; /* q may be CLEF__SCRATCH */
     const clef_value   *new_k, *new_v, *freqs, *q_norm, *k_norm; /* new_k NULL: the cache is not written */
+    const clef_value   *runs, *pages; /* NULL: the caches are not in pages */
+    int32_t             batch_invariant;
     clef_rope_pairing   pairing;
 } clef_attention_call;
 
@@ -21,10 +23,22 @@ typedef struct clef_attention_call {
         {"K_TYPE", (int32_t)(call)->k->dtype}, {"V_TYPE", (int32_t)(call)->v->dtype},          \
         {"MASK", (call)->mask ? (int32_t)(call)->mask->dtype : DTYPE_NONE},                    \
         {"POS", (call)->pos != NULL},                                                          \
-        {"SINKS", (call)->sinks ? (int32_t)(call)->sinks->dtype : DTYPE_NONE}
+        {"SINKS", (call)->sinks ? (int32_t)(call)->sinks->dtype : DTYPE_NONE},                 \
+        {"PAGED", (call)->pages != NULL}
+
+/** The most keys of a sequence that the cache has room for. */
+uint32_t clef__most_keys(const clef_lowering *lo, const clef_attention_call *call);
+/** Appends runs and pages to a launch's buffers, if there are any. */
+void clef__add_paging(clef_launch *launch, const clef_attention_call *call);
+/** At least the number of tiles of `tile` queries in all runs. */
+uint32_t clef__tiles_of_runs(const attention_args *args, uint32_t tile);
 
 /** The shape [B, H, T, S] of the scores as a value, to check a mask against. */
 clef_value clef__attention_scores(const clef_value *n, clef_dim B, clef_dim H, clef_dim T, clef_dim S);
+
+/** The number of keys of the scores: `keys`, the cache's, or with pages the mask's, or else all positions that
+ *  a sequence has pages for. */
+clef_dim clef__seen_keys(clef_dim keys, const clef_value *mask, const clef_value *pages);
 
 /** 1 for CPUs with vectors. A compiler that splits vectors makes slow code of those kernels, and takes
  *  minutes for it. */
@@ -57,7 +71,8 @@ clef_status clef__rope_launch(clef_lowering *lo, rope_args args, const clef_valu
                               const clef_value *freqs, const clef_value *pos, clef_rope_pairing pairing,
                               clef_error *err);
 clef_status clef__cache_write_launch(clef_lowering *lo, const cache_write_args *args, const clef_value *cache,
-                                     const clef_value *x, const clef_value *pos, clef_error *err);
+                                     const clef_value *x, const clef_value *pos, const clef_value *runs,
+                                     const clef_value *pages, clef_error *err);
 
 /* ---- for the references ---------------------------------------------------------------------- */
 

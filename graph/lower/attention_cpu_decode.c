@@ -58,7 +58,7 @@ clef_status clef__attention_cpu_decode_launch(clef_lowering *lo, const clef_atte
     const uint32_t queries = clef__ceil_div(a->group * positions_of(a->group), rows) * rows;
     const uint32_t heads = a->n[1] / a->group; /* heads of k in all sequences */
     /* The scratch is allocated once, for the largest number of parts that may occur. */
-    const uint32_t most = parts_of(lo->caps, heads, clef__bound_n(lo, call->k, 1));
+    const uint32_t most = parts_of(lo->caps, heads, clef__most_keys(lo, call));
     const uint64_t scratch = most > 1 ? parts_bytes(lo, call, most) : 0;
     a->splits = parts_of(lo->caps, heads * a->n[0], a->n[3]);
     clef_launch launch = {.source = "attention_cpu_decode",
@@ -76,12 +76,13 @@ clef_status clef__attention_cpu_decode_launch(clef_lowering *lo, const clef_atte
                           .scratch_bytes = scratch};
     if (call->new_k) {
         const clef_value *written[] = {call->new_k, call->new_v, call->freqs, call->q_norm, call->k_norm};
-        launch.defs[10] = (clef_def){"TURNED", call->freqs ? (int32_t)clef__n(lo, call->freqs, 0) : 0};
-        launch.defs[11] = (clef_def){"PAIRING", (int32_t)call->pairing};
-        launch.defs[12] = (clef_def){"NORM_TYPE", call->q_norm ? (int32_t)call->q_norm->dtype : DTYPE_NONE};
+        launch.defs[11] = (clef_def){"TURNED", call->freqs ? (int32_t)clef__n(lo, call->freqs, 0) : 0};
+        launch.defs[12] = (clef_def){"PAIRING", (int32_t)call->pairing};
+        launch.defs[13] = (clef_def){"NORM_TYPE", call->q_norm ? (int32_t)call->q_norm->dtype : DTYPE_NONE};
         for (uint32_t i = 0; i < sizeof written / sizeof *written; i++)
             launch.bufs[launch.n_bufs++] = written[i];
     }
+    clef__add_paging(&launch, call);
     const clef_status s = clef__launch(lo, &launch, err);
     if (s || a->splits == 1)
         return s;

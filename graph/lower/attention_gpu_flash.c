@@ -74,7 +74,7 @@ static uint64_t most_records(const clef_lowering *lo, const clef_attention_call 
     const uint64_t rows =
         clef__bound_n(lo, call->out, 3) * (uint64_t)call->args.a.n[1] * clef__bound_n(lo, call->out, 2);
     const uint64_t units = (uint64_t)(lo->caps->n_units > 1 ? lo->caps->n_units : 1),
-                   keys = clef__bound_n(lo, call->k, 1);
+                   keys = clef__most_keys(lo, call);
     const uint64_t of_units = 2 * GROUPS_PER_UNIT * units * MOST_ROWS,
                    of_keys = rows * ((keys + LEAST_KEYS - 1) / LEAST_KEYS);
     const uint64_t of_loops = lo->caps->short_loops ? rows * ((keys + SHORT_KEYS - 1) / SHORT_KEYS) : 0;
@@ -87,16 +87,19 @@ clef_status clef__attention_gpu_flash_launch(clef_lowering *lo, const clef_atten
 {
     attention_flash_args args = {.a = call->args.a};
     attention_args *a = &args.a;
-    const uint32_t D = clef__n(lo, call->k, 0), E = clef__n(lo, call->v, 0), queries = a->group * a->n[2];
-    const shape s = shape_of(lo->caps, queries, D, E);
-    const uint32_t groups = clef__ceil_div(queries, s.rows) * (a->n[1] / a->group) * a->n[0];
+    const uint32_t D = clef__n(lo, call->k, 0), E = clef__n(lo, call->v, 0),
+                   rows = call->pages ? clef__ceil_div(a->n[0], a->paging.n_runs) : a->n[2],
+                   queries = a->group * rows;
+    const shape s = shape_of(lo->caps, call->batch_invariant ? UINT32_MAX / 2 : queries, D, E);
+    a->tiles = call->pages ? clef__tiles_of_runs(a, s.rows) : clef__ceil_div(queries, s.rows) * a->n[0];
+    const uint32_t groups = a->tiles * (a->n[1] / a->group);
     /* The scratch is sized for the symbols' bounds: q, if it is there, then the records. */
     const uint64_t q_floats = call->q == CLEF__SCRATCH
                                   ? clef__bound_n(lo, call->out, 3) * (uint64_t)a->n[1] *
                                         clef__bound_n(lo, call->out, 2) * clef__ceil_div(D, 4) * 4
                                   : 0;
     const uint64_t record = 4 + 4 * (uint64_t)clef__ceil_div(E, 4);
-    a->splits = parts_of(lo->caps, a, groups);
+    a->splits = call->batch_invariant ? 1 : parts_of(lo->caps, a, groups);
     args.parts = (uint32_t)q_floats;
     clef_launch launch = {
         .source = "attention_gpu_flash",
@@ -113,6 +116,7 @@ clef_status clef__attention_gpu_flash_launch(clef_lowering *lo, const clef_atten
         .groups = {a->splits * groups},
         .local = {s.wg},
         .scratch_bytes = 4 * (q_floats + most_records(lo, call) * record)};
+    clef__add_paging(&launch, call);
     const clef_status status = clef__launch(lo, &launch, err);
     if (status || a->splits == 1)
         return status;

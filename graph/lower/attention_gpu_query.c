@@ -7,7 +7,7 @@ static clef_status fits_loops(const clef_lowering *lo, const clef_attention_call
                               clef_error *err)
 {
     enum { MOST = 60000, OF_SUMS = 16 };
-    const uint32_t all = clef__n(lo, call->k, 1),
+    const uint32_t all = call->args.a.n[3],
                    window = call->args.a.window > 0 ? (uint32_t)call->args.a.window : all;
     const uint32_t d = clef__n(lo, call->k, 0), mine = clef__ceil_div(clef__n(lo, call->v, 0), wg);
     const uint64_t keys = window < all ? window : all, chunk = 1 + d / 16 + d % 16 + OF_SUMS + mine;
@@ -28,17 +28,17 @@ clef_status clef__attention_gpu_query_launch(clef_lowering *lo, const clef_atten
     const clef_status fits = fits_loops(lo, call, wg, err);
     if (fits)
         return fits;
-    return clef__launch(
-        lo,
-        &(clef_launch){.source = "attention_gpu_query",
-                       .kernel = "attention_gpu_query",
-                       .c_version = CLEF_SUBGROUP_C_VERSION(lo),
-                       .defs = {{"WG", (int32_t)wg}, CLEF_SUBGROUP_DEFS(lo), CLEF_ATTENTION_DEFS(lo, call)},
-                       .args = args,
-                       .args_bytes = sizeof *args,
-                       .bufs = {call->out, call->q, call->k, call->v, call->mask, call->pos, call->sinks},
-                       .n_bufs = 7,
-                       .groups = {args->n[0] * args->n[1] * args->n[2]},
-                       .local = {wg}},
-        err);
+    clef_launch launch = {
+        .source = "attention_gpu_query",
+        .kernel = "attention_gpu_query",
+        .c_version = CLEF_SUBGROUP_C_VERSION(lo),
+        .defs = {{"WG", (int32_t)wg}, CLEF_SUBGROUP_DEFS(lo), CLEF_ATTENTION_DEFS(lo, call)},
+        .args = args,
+        .args_bytes = sizeof *args,
+        .bufs = {call->out, call->q, call->k, call->v, call->mask, call->pos, call->sinks},
+        .n_bufs = 7,
+        .groups = {args->n[0] * args->n[1] * args->n[2]},
+        .local = {wg}};
+    clef__add_paging(&launch, call);
+    return clef__launch(lo, &launch, err);
 }

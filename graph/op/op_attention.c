@@ -4,12 +4,16 @@
 #include <string.h>
 
 #include "graph/lower/attention.h"
+#include "graph/op/paging.h"
+
+enum { Q, K, V, MASK, POS, SINKS, RUNS, PAGES, N_IN }; /* indices of the inputs */
 
 static const clef_attr_def attention_attrs[] = {
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_attention_opts, scale), NULL},
     {"softcap", CLEF_ATTR_FLOAT, offsetof(clef_attention_opts, softcap), NULL},
     {"causal", CLEF_ATTR_INT, offsetof(clef_attention_opts, causal), NULL},
     {"window", CLEF_ATTR_INT, offsetof(clef_attention_opts, window), NULL},
+    {"batch_invariant", CLEF_ATTR_INT, offsetof(clef_attention_opts, batch_invariant), NULL},
     {NULL, 0, 0, NULL},
 };
 
@@ -26,11 +30,29 @@ clef_value *clef_attention_with_sinks(clef_graph *g, clef_value *q, clef_value *
     return clef__node(g, CLEF_OP_attention, (clef_value *[]){q, k, v, mask, pos, sinks}, 6, opts);
 }
 
+clef_value *clef_paged_attention(clef_graph *g, const clef_paged_attention_in *in,
+                                 const clef_attention_opts *opts)
+{
+    clef_value *const list[N_IN] = {in->q,   in->k_pool, in->v_pool, in->mask,
+                                    in->pos, in->sinks,  in->runs,   in->pages};
+    return clef__node(g, CLEF_OP_attention, list, N_IN, opts);
+}
+
 /* Shape [B, H, T, S] of the scores, which are never stored. */
 static clef_shape scores_shape(const clef_value *n)
 {
     const clef_dim *q = n->in[0]->shape.dim, *k = n->in[1]->shape.dim;
-    return clef_shape_4(q[0], q[1], q[2], k[2]);
+    return clef_shape_4(q[0], q[1], q[2], clef__seen_keys(k[2], n->in[MASK], n->in[PAGES]));
+}
+
+clef_dim clef__seen_keys(clef_dim keys, const clef_value *mask, const clef_value *pages)
+{
+    if (!pages)
+        return keys;
+    const clef_dim last = mask ? clef__dim_right(&mask->shape, 0) : clef_n(1);
+    clef_dim all = pages->shape.dim[1];
+    all.n *= KV_PAGE;
+    return last.symbol || last.n != 1 ? last : all;
 }
 
 clef_value clef__attention_scores(const clef_value *n, clef_dim B, clef_dim H, clef_dim T, clef_dim S)
@@ -44,15 +66,18 @@ clef_value clef__attention_scores(const clef_value *n, clef_dim B, clef_dim H, c
 static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
 {
     const clef_attention_opts *o = (const void *)n->attr;
-    const clef_dim *q = n->in[0]->shape.dim;
-    const clef_value scores = clef__attention_scores(n, q[0], q[1], q[2], n->in[1]->shape.dim[2]);
+    const clef_shape s = scores_shape(n);
+    const clef_value scores = clef__attention_scores(n, s.dim[0], s.dim[1], s.dim[2], s.dim[3]);
     clef_attention_call call = {.out = n,
                                 .q = n->in[0],
                                 .k = n->in[1],
                                 .v = n->in[2],
                                 .mask = n->in[3],
-                                .pos = n->in[4],
-                                .sinks = n->in[5]};
+                                .pos = n->in[POS],
+                                .sinks = n->in[SINKS],
+                                .runs = n->in[RUNS],
+                                .pages = n->in[PAGES],
+                                .batch_invariant = o->batch_invariant};
     call.args.a = (attention_args){.q = clef__view(lo, call.q),
                                    .k = clef__view(lo, call.k),
                                    .v = clef__view(lo, call.v),
@@ -62,7 +87,8 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
                                    .scale = o->scale != 0 ? o->scale : 1,
                                    .softcap = o->softcap,
                                    .causal = o->causal,
-                                   .window = o->window};
+                                   .window = o->window,
+                                   .paging = clef__paging_args(lo, call.runs, call.pages)};
     clef__n4(lo, &scores, call.args.a.n);
     call.args.a.group = call.args.a.n[1] / clef__n(lo, call.k, 2);
     return call;
@@ -73,12 +99,29 @@ static int head_fits(clef_dim d)
     return !d.symbol && d.n <= CLEF_MAX_HEAD;
 }
 
+/* With pages each row of the batch is one position, and sees what comes before it in its sequence. */
+static clef_status check_pages(const clef_value *n, clef_error *err)
+{
+    const clef_attention_opts *o = (const void *)n->attr;
+    const clef_shape *q = &n->in[Q]->shape;
+    char text[96];
+    if (!n->in[PAGES] && !n->in[RUNS])
+        return CLEF_OK;
+    if (!clef__dim_equal(q->dim[2], clef_n(1)) || !o->causal)
+        return clef__fail(err, CLEF_E_ARG, "q %s, causal=%d: with pages expected [B, H, 1, D], causal=1",
+                          clef__shape_text(n->graph, q, text), o->causal);
+    const clef_status s =
+        clef__check_paging(n, n->in[K], n->in[POS], n->in[RUNS], n->in[PAGES], q->dim[0], err);
+    return s ? s : clef__check_paging(n, n->in[V], n->in[POS], n->in[RUNS], n->in[PAGES], q->dim[0], err);
+}
+
 static clef_status attention_infer(clef_value *n, clef_error *err)
 {
-    const clef_shape *q = &n->in[0]->shape, *k = &n->in[1]->shape, *v = &n->in[2]->shape;
-    const clef_value *mask = n->in[3], *pos = n->in[4], *sinks = n->in[5];
+    const clef_shape *q = &n->in[Q]->shape, *k = &n->in[K]->shape, *v = &n->in[V]->shape;
+    const clef_value *mask = n->in[MASK], *pos = n->in[POS], *sinks = n->in[SINKS];
     char a[96], b[96], c[96];
-    const int fits = q->rank == 4 && k->rank == 4 && v->rank == 4 && clef__dim_equal(q->dim[0], k->dim[0]) &&
+    const int fits = q->rank == 4 && k->rank == 4 && v->rank == 4 &&
+                     (n->in[PAGES] || clef__dim_equal(q->dim[0], k->dim[0])) &&
                      clef__dim_equal(k->dim[0], v->dim[0]) && clef__dim_equal(k->dim[1], v->dim[1]) &&
                      clef__dim_equal(k->dim[2], v->dim[2]) && clef__dim_equal(q->dim[3], k->dim[3]) &&
                      !q->dim[1].symbol && !k->dim[1].symbol && q->dim[1].n % k->dim[1].n == 0;
@@ -108,12 +151,23 @@ static clef_status attention_infer(clef_value *n, clef_error *err)
                           clef__shape_text(n->graph, &sinks->shape, a), clef__shape_text(n->graph, q, b));
     n->dtype = CLEF_F32;
     n->shape = clef_shape_4(q->dim[0], q->dim[2], q->dim[1], v->dim[3]);
-    return CLEF_OK;
+    return check_pages(n, err);
 }
 
 typedef struct ref_row {
-    int64_t b, h, t;
+    int64_t b, h, t, sequence;
 } ref_row;
+
+/* The first element of key or value s; -1 if there is none. */
+static int64_t ref_key(const clef_ref_tensor *in, int32_t i, ref_row r, int64_t s)
+{
+    const clef_ref_tensor *c = &in[i];
+    const int64_t hk = r.h / (in[Q].n[1] / c->n[1]);
+    if (!in[PAGES].x)
+        return clef__ref_at(c, r.b, hk, s, 0);
+    const int64_t row = clef__ref_pool_row(c, &in[PAGES], r.sequence, hk, s);
+    return row < 0 ? -1 : row * c->n[3];
+}
 
 /* The score of one key; -INFINITY if the key is masked. */
 static double ref_score(const clef_value *n, const clef_ref_tensor *in, ref_row r, int64_t s)
@@ -121,8 +175,10 @@ static double ref_score(const clef_value *n, const clef_ref_tensor *in, ref_row 
     const clef_attention_opts *o = (const void *)n->attr;
     const clef_ref_tensor *q = &in[0], *k = &in[1], *mask = &in[3], *pos = &in[4];
     const int64_t D = q->n[3], at = r.t + (pos->x ? (int64_t)pos->x[r.b] : 0);
-    const double *a = q->x + clef__ref_at(q, r.b, r.h, r.t, 0),
-                 *b = k->x + clef__ref_at(k, r.b, r.h / (q->n[1] / k->n[1]), s, 0);
+    const int64_t key = ref_key(in, K, r, s);
+    if (key < 0)
+        return -INFINITY;
+    const double *a = q->x + clef__ref_at(q, r.b, r.h, r.t, 0), *b = k->x + key;
     const double m = mask->x ? mask->x[clef__ref_at(mask, r.b, r.h, r.t, s)] : 0;
     const int keep = mask->x && n->in[3]->dtype != CLEF_F32;
     double z = 0;
@@ -141,18 +197,21 @@ static double ref_score(const clef_value *n, const clef_ref_tensor *in, ref_row 
 static void attention_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     const clef_ref_tensor *q = &in[0], *v = &in[2];
-    const int64_t H = q->n[1], T = q->n[2], S = v->n[2], E = v->n[3];
+    const int64_t H = q->n[1], T = q->n[2], S = in[PAGES].x ? in[PAGES].n[3] * KV_PAGE : v->n[2], E = v->n[3];
     for (int64_t i = 0; i < q->n[0] * H * T; i++) {
-        const ref_row r = {i / T / H, i / T % H, i % T};
+        clef__ref_run run = {-1, 0, 0};
+        if (in[PAGES].x && !clef__ref_find_run(&in[RUNS], i / T / H, &run))
+            run.sequence = -1;
+        const ref_row r = {i / T / H, i / T % H, i % T, run.sequence};
         const double *sink = in[5].x ? in[5].x + r.h : NULL;
         double *y = out->x + clef__ref_at(out, r.b, r.t, r.h, 0), max = sink ? *sink : -INFINITY,
                sum = sink ? 1 : 0;
         memset(y, 0, (size_t)E * sizeof *y);
         for (int64_t s = 0; s < S; s++) {
-            const double z = ref_score(n, in, r, s),
-                         *vs = v->x + clef__ref_at(v, r.b, r.h / (H / v->n[1]), s, 0);
+            const double z = ref_score(n, in, r, s);
             if (z == -INFINITY)
                 continue;
+            const double *vs = v->x + ref_key(in, V, r, s);
             const double new_max = fmax(max, z), keep = exp(max - new_max), p = exp(z - new_max);
             max = new_max;
             sum = sum * keep + p;
@@ -179,6 +238,9 @@ static clef_cost attention_cost(const clef_value *n, const int64_t *symbols)
 
 static int split_fits(const clef_lowering *lo, const clef_value *n)
 {
+    const clef_attention_opts *o = (const void *)n->attr;
+    if (n->in[PAGES] && (o->batch_invariant || !clef__runs_are_rows(lo, n->in[RUNS], clef__n(lo, n, 3))))
+        return 0;
     return clef__attention_cpu_decode_takes(clef__n(lo, n, 2), clef__n(lo, n, 1) / clef__n(lo, n->in[1], 2),
                                             clef__n(lo, n, 0));
 }
@@ -245,14 +307,23 @@ const clef_variant clef__attention_gpu_query = {.name = "gpu_query", .lower = la
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
+static int attention_draw(const clef_value *n, int32_t i, const int64_t *symbols, float *out)
+{
+    const int64_t rows = clef__dim_at(n->graph, n->in[Q]->shape.dim[0], symbols);
+    const clef__paging_in in = {n->in[POS], n->in[RUNS], n->in[PAGES], n->in[K]};
+    return in.pages && clef__draw_paging(&in, n->in[i], rows, symbols, out);
+}
+
 const clef_op_def clef__op_attention = {
     .name = "attention",
     .formula = "out[b, t, h, :] = softmax(cap(scale q k^T) + mask) v of each head; causal, window, sinks",
     .n_min = 3,
-    .n_max = 6,
+    .n_max = N_IN,
     .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS, CLEF_IN_WEIGHT | CLEF_IN_ROWS,
            CLEF_IN_MASK | CLEF_IN_OPTIONAL, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,
-           CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+           CLEF_IN_FLOAT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,
+           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .draw = attention_draw,
     .attrs = attention_attrs,
     .attr_bytes = sizeof(clef_attention_opts),
     .infer = attention_infer,

@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "graph/lower/attention.h"
+#include "graph/op/paging.h"
 
-enum { Q, K, V, K_CACHE, V_CACHE, POS, FREQS, MASK, Q_NORM, K_NORM, N_IN }; /* indices of the inputs */
+enum { Q, K, V, K_CACHE, V_CACHE, POS, FREQS, MASK, Q_NORM, K_NORM, RUNS, PAGES, N_IN }; /* indices of the inputs */
 
 static const clef_attr_def cached_attrs[] = {
     {"scale", CLEF_ATTR_FLOAT, offsetof(clef_cached_attention_opts, scale), NULL},
@@ -14,6 +15,7 @@ static const clef_attr_def cached_attrs[] = {
     {"pairing", CLEF_ATTR_ENUM, offsetof(clef_cached_attention_opts, pairing), clef__rope_pairings},
     {"rope_scale", CLEF_ATTR_FLOAT, offsetof(clef_cached_attention_opts, rope_scale), NULL},
     {"eps", CLEF_ATTR_FLOAT, offsetof(clef_cached_attention_opts, eps), NULL},
+    {"batch_invariant", CLEF_ATTR_INT, offsetof(clef_cached_attention_opts, batch_invariant), NULL},
     {NULL, 0, 0, NULL},
 };
 _Static_assert(sizeof(clef_cached_attention_opts) <= CLEF_ATTR_BYTES, "the options fit a node");
@@ -22,7 +24,8 @@ clef_value *clef_cached_attention(clef_graph *g, const clef_cached_attention_in 
                                   const clef_cached_attention_opts *opts)
 {
     clef_value *const list[N_IN] = {in->q,   in->k,     in->v,    in->k_cache, in->v_cache,
-                                    in->pos, in->freqs, in->mask, in->q_norm,  in->k_norm};
+                                    in->pos, in->freqs, in->mask, in->q_norm,  in->k_norm,
+                                    in->runs, in->pages};
     return clef__node(g, CLEF_OP_cached_attention, list, N_IN, opts);
 }
 
@@ -37,7 +40,8 @@ static const clef_value *sliced(const clef_value *cache)
 static clef_value scores_of(const clef_value *n)
 {
     const clef_dim *q = n->in[Q]->shape.dim;
-    return clef__attention_scores(n, q[0], q[2], q[1], n->in[K_CACHE]->shape.dim[2]);
+    return clef__attention_scores(
+        n, q[0], q[2], q[1], clef__seen_keys(n->in[K_CACHE]->shape.dim[2], n->in[MASK], n->in[PAGES]));
 }
 
 /* ---- inference ------------------------------------------------------------------------------- */
@@ -58,7 +62,8 @@ static clef_status check_cache(const clef_value *n, int32_t i, clef_error *err)
     if (cache->dtype != CLEF_F32 && cache->dtype != CLEF_F16 && cache->dtype != CLEF_Q8_0)
         return clef__fail(err, CLEF_E_UNSUPPORTED, "the cache %s is %s, expected f32, f16 or q8_0",
                           cache->name, clef_dtype_name(cache->dtype));
-    if (cache->shape.rank != 4 || !clef__dim_equal(c[0], d[0]) || !clef__dim_equal(c[1], d[2]) ||
+    if (cache->shape.rank != 4 || (!n->in[PAGES] && !clef__dim_equal(c[0], d[0])) ||
+        !clef__dim_equal(c[1], d[2]) ||
         !clef__dim_equal(c[3], d[3]))
         return clef__fail(
             err, CLEF_E_SHAPE, "%s %s does not fit the cache %s: expected [B, T, Hk, D] and [B, Hk, S, D]",
@@ -125,6 +130,23 @@ static clef_status check_options(const clef_value *n, clef_error *err)
     return CLEF_OK;
 }
 
+/* With pages each row of the batch is one position, and sees what comes before it in its sequence. */
+static clef_status check_pages(const clef_value *n, clef_error *err)
+{
+    const clef_cached_attention_opts *o = (const void *)n->attr;
+    const clef_shape *q = &n->in[Q]->shape;
+    char text[96];
+    if (!n->in[PAGES] && !n->in[RUNS])
+        return CLEF_OK;
+    if (!clef__dim_equal(q->dim[1], clef_n(1)) || !o->causal)
+        return clef__fail(err, CLEF_E_ARG, "q %s, causal=%d: with pages expected [B, 1, H, D], causal=1",
+                          clef__shape_text(n->graph, q, text), o->causal);
+    const clef_status s =
+        clef__check_paging(n, n->in[K_CACHE], n->in[POS], n->in[RUNS], n->in[PAGES], q->dim[0], err);
+    return s ? s
+             : clef__check_paging(n, n->in[V_CACHE], n->in[POS], n->in[RUNS], n->in[PAGES], q->dim[0], err);
+}
+
 static clef_status cached_infer(clef_value *n, clef_error *err)
 {
     clef_status s = check_heads(n, err);
@@ -137,6 +159,8 @@ static clef_status cached_infer(clef_value *n, clef_error *err)
                        n->in[K_CACHE]->name, n->in[V_CACHE]->name);
     if (!s)
         s = check_options(n, err);
+    if (!s)
+        s = check_pages(n, err);
     if (s)
         return s;
     const clef_dim *q = n->in[Q]->shape.dim;
@@ -151,6 +175,7 @@ typedef struct ref_step {
     const clef_value *n;
     const clef_ref_tensor *in;
     int64_t b, t, h; /* the query */
+    clef__ref_run run; /* with pages: the query's */
 } ref_step;
 
 static int64_t ref_position(const ref_step *r, int64_t t)
@@ -158,36 +183,57 @@ static int64_t ref_position(const ref_step *r, int64_t t)
     return t + (r->in[POS].x ? (int64_t)r->in[POS].x[r->b] : 0);
 }
 
-/* Computes head h of q or k at position t of this step, after norm and rope. */
-static void ref_head(const ref_step *r, int32_t i, int64_t t, int64_t h, double *x)
+/* Where the step has the new row of position s: in row *b at *t. Returns 0 if the row is old. */
+static int ref_is_new(const ref_step *r, int64_t s, int64_t *b, int64_t *t)
+{
+    *b = r->b;
+    *t = s - ref_position(r, 0);
+    if (!r->in[PAGES].x)
+        return *t >= 0 && *t < r->in[K].n[1];
+    *t = 0;
+    for (*b = r->run.first; *b < r->run.first + r->run.rows; ++*b)
+        if ((int64_t)r->in[POS].x[*b] == s)
+            return 1;
+    return 0;
+}
+
+/* Computes head h of q or k at position t of row b, after norm and rope. */
+static void ref_head(const ref_step *r, int32_t i, int64_t b, int64_t t, int64_t h, double *x)
 {
     const clef_cached_attention_opts *o = (const void *)r->n->attr;
     const clef_ref_tensor *from = &r->in[i], *norm = &r->in[i == Q ? Q_NORM : K_NORM], *freqs = &r->in[FREQS];
     const int64_t D = from->n[3];
     double squares = 0;
-    memcpy(x, from->x + clef__ref_at(from, r->b, t, h, 0), (size_t)D * sizeof *x);
+    const int64_t at = t + (r->in[POS].x ? (int64_t)r->in[POS].x[b] : 0);
+    memcpy(x, from->x + clef__ref_at(from, b, t, h, 0), (size_t)D * sizeof *x);
     for (int64_t d = 0; d < D; d++)
         squares += x[d] * x[d] / (double)D;
     for (int64_t d = 0; d < D && norm->x; d++)
         x[d] *= norm->x[d] / sqrt(squares + (double)o->eps);
     if (freqs->x)
-        clef__ref_turn(x, freqs->x, freqs->n[3], (double)ref_position(r, t), o->pairing,
+        clef__ref_turn(x, freqs->x, freqs->n[3], (double)at, o->pairing,
                        o->rope_scale != 0 ? (double)o->rope_scale : 1);
 }
 
-/* Row s of a cache after the step's writes. */
-static void ref_row(const ref_step *r, int32_t cache, int64_t h, int64_t s, double *x)
+/* Row s of a cache after the step's writes. Returns 0 if there is none. */
+static int ref_row(const ref_step *r, int32_t cache, int64_t h, int64_t s, double *x)
 {
     const clef_ref_tensor *c = &r->in[cache], *v = &r->in[V];
-    const int64_t t = s - ref_position(r, 0), n = c->n[3];
-    if (t < 0 || t >= r->in[K].n[1])
-        memcpy(x, c->x + clef__ref_at(c, r->b, h, s, 0), (size_t)n * sizeof *x);
-    else if (cache == K_CACHE)
-        ref_head(r, K, t, h, x);
-    else
-        memcpy(x, v->x + clef__ref_at(v, r->b, t, h, 0), (size_t)n * sizeof *x);
-    if (t >= 0 && t < r->in[K].n[1])
+    const int64_t n = c->n[3];
+    int64_t b, t;
+    if (ref_is_new(r, s, &b, &t)) {
+        if (cache == K_CACHE)
+            ref_head(r, K, b, t, h, x);
+        else
+            memcpy(x, v->x + clef__ref_at(v, b, t, h, 0), (size_t)n * sizeof *x);
         clef__ref_keep(r->n->in[cache]->dtype, x, n, x);
+        return 1;
+    }
+    const int64_t row =
+        r->in[PAGES].x ? clef__ref_pool_row(c, &r->in[PAGES], r->run.sequence, h, s) * n : clef__ref_at(c, r->b, h, s, 0);
+    if (row >= 0)
+        memcpy(x, c->x + row, (size_t)n * sizeof *x);
+    return row >= 0;
 }
 
 /* The score of one key; -INFINITY if the key is masked. */
@@ -214,14 +260,16 @@ static double ref_score(const ref_step *r, const double *q, const double *k, int
 static void cached_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
     const int64_t T = out->n[1], H = out->n[2], E = out->n[3], group = H / in[K].n[2];
+    const int64_t S = in[PAGES].x ? in[PAGES].n[3] * KV_PAGE : in[K_CACHE].n[2];
     for (int64_t i = 0; i < out->n[0] * T * H; i++) {
-        const ref_step r = {n, in, i / H / T, i / H % T, i % H};
+        ref_step r = {n, in, i / H / T, i / H % T, i % H, {-1, 0, 0}};
         double q[CLEF_MAX_HEAD], row[CLEF_MAX_HEAD], *y = out->x + i * E, max = -INFINITY, sum = 0;
-        ref_head(&r, Q, r.t, r.h, q);
+        if (in[PAGES].x)
+            clef__ref_find_run(&in[RUNS], r.b, &r.run);
+        ref_head(&r, Q, r.b, r.t, r.h, q);
         memset(y, 0, (size_t)E * sizeof *y);
-        for (int64_t s = 0; s < in[K_CACHE].n[2]; s++) {
-            ref_row(&r, K_CACHE, r.h / group, s, row);
-            const double z = ref_score(&r, q, row, s);
+        for (int64_t s = 0; s < S; s++) {
+            const double z = ref_row(&r, K_CACHE, r.h / group, s, row) ? ref_score(&r, q, row, s) : -INFINITY;
             if (z == -INFINITY)
                 continue;
             const double new_max = fmax(max, z), keep = exp(max - new_max), p = exp(z - new_max);
@@ -253,6 +301,12 @@ static view_args by_head(view_args view)
     return (view_args){view.offset, {view.stride[0], view.stride[2], view.stride[1], view.stride[3]}};
 }
 
+/* Positions of a sequence that a cache has room for. */
+static uint32_t capacity_of(const clef_lowering *lo, const clef_value *n, int32_t cache)
+{
+    return n->in[PAGES] ? clef__n(lo, n->in[PAGES], 0) * KV_PAGE : clef__n(lo, sliced(n->in[cache]), 1);
+}
+
 static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
 {
     const clef_cached_attention_opts *o = (const void *)n->attr;
@@ -268,10 +322,13 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
                                 .freqs = in[FREQS],
                                 .q_norm = in[Q_NORM],
                                 .k_norm = in[K_NORM],
+                                .runs = in[RUNS],
+                                .pages = in[PAGES],
+                                .batch_invariant = o->batch_invariant,
                                 .pairing = o->pairing};
     call.args = (attention_cpu_decode_args){.new_k = by_head(clef__view(lo, in[K])),
                                             .new_v = by_head(clef__view(lo, in[V])),
-                                            .capacity = clef__n(lo, sliced(in[K_CACHE]), 1),
+                                            .capacity = capacity_of(lo, n, K_CACHE),
                                             .freqs = clef__view(lo, in[FREQS]).offset,
                                             .q_norm = clef__view(lo, in[Q_NORM]).offset,
                                             .k_norm = clef__view(lo, in[K_NORM]).offset,
@@ -285,14 +342,19 @@ static clef_attention_call call_of(const clef_lowering *lo, const clef_value *n)
                                    .scale = o->scale != 0 ? o->scale : 1,
                                    .softcap = o->softcap,
                                    .causal = o->causal,
-                                   .window = o->window};
+                                   .window = o->window,
+                                   .paging = clef__paging_args(lo, in[RUNS], in[PAGES])};
     clef__n4(lo, &scores, call.args.a.n);
     call.args.a.group = call.args.a.n[1] / clef__n(lo, in[K], 1);
     return call;
 }
 
+/* With pages the launch writes and reads the caches at once, so no row may see another one that it writes. */
 static int step_fits(const clef_lowering *lo, const clef_value *n)
 {
+    const clef_cached_attention_opts *o = (const void *)n->attr;
+    if (n->in[PAGES] && (o->batch_invariant || !clef__runs_are_rows(lo, n->in[RUNS], clef__n(lo, n, 3))))
+        return 0;
     return clef__attention_cpu_decode_takes(clef__n(lo, n, 2), clef__n(lo, n, 1) / clef__n(lo, n->in[K], 1),
                                             clef__n(lo, n, 0));
 }
@@ -300,7 +362,14 @@ static int step_fits(const clef_lowering *lo, const clef_value *n)
 static clef_status step_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
     const clef_attention_call call = call_of(lo, n);
-    return clef__attention_cpu_decode_launch(lo, &call, err);
+    const clef_status s = clef__attention_cpu_decode_launch(lo, &call, err);
+    if (s || !n->in[PAGES])
+        return s;
+    /* The symbols' bounds may lead here, and other values to the launches that keep heads in the scratch. */
+    uint64_t *scratch = &lo->launches[lo->n - 1].scratch_bytes;
+    const uint64_t of_heads = (uint64_t)clef__bytes(n->in[Q], NULL);
+    *scratch = *scratch > of_heads ? *scratch : of_heads;
+    return CLEF_OK;
 }
 
 /* The buffer that holds the heads of q or k between two launches, and their view as [B, T, H, D]. */
@@ -371,8 +440,9 @@ static clef_status write_launch(clef_lowering *lo, const clef_value *n, int32_t 
         .x = by_head(x.view),
         .cache = clef__view(lo, n->in[cache]),
         .pos = clef__view(lo, n->in[POS]).offset,
-        .capacity = clef__n(lo, sliced(n->in[cache]), 1)};
-    return clef__cache_write_launch(lo, &args, n->in[cache], x.buf, n->in[POS], err);
+        .capacity = capacity_of(lo, n, cache),
+        .paging = clef__paging_args(lo, n->in[RUNS], n->in[PAGES])};
+    return clef__cache_write_launch(lo, &args, n->in[cache], x.buf, n->in[POS], n->in[RUNS], n->in[PAGES], err);
 }
 
 /* Launches everything before the attention itself, in order. k is copied from the scratch to its cache before
@@ -453,6 +523,13 @@ static clef_row_range cached_rows(const clef_value *n)
     return (clef_row_range){.n_rows = sliced(n->in[K_CACHE])->shape.dim[2], .span = n->in[Q]->shape.dim[1]};
 }
 
+static int cached_draw(const clef_value *n, int32_t i, const int64_t *symbols, float *out)
+{
+    const int64_t rows = clef__dim_at(n->graph, n->in[Q]->shape.dim[0], symbols);
+    const clef__paging_in in = {n->in[POS], n->in[RUNS], n->in[PAGES], n->in[K_CACHE]};
+    return in.pages && clef__draw_paging(&in, n->in[i], rows, symbols, out);
+}
+
 const clef_op_def clef__op_cached_attention = {
     .name = "cached_attention",
     .formula = "out = attention(q', write(k_cache, k'), write(v_cache, v)), where q' and k' are "
@@ -463,7 +540,9 @@ const clef_op_def clef__op_cached_attention = {
            CLEF_IN_WEIGHT, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,
            CLEF_IN_F32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_MASK | CLEF_IN_OPTIONAL,
            CLEF_IN_WEIGHT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,
-           CLEF_IN_WEIGHT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+           CLEF_IN_WEIGHT | CLEF_IN_DENSE | CLEF_IN_OPTIONAL, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,
+           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .draw = cached_draw,
     .attrs = cached_attrs,
     .attr_bytes = sizeof(clef_cached_attention_opts),
     .row_numbers = 1 << POS,

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/op/paging.h"
 
-enum { Q, K, V, A, B, RATES, BIAS, STATE, POS, N_IN };
+enum { Q, K, V, A, B, RATES, BIAS, STATE, POS, RUNS, N_IN };
 
 static const clef_attr_def delta_attrs[] = {
     {"eps", CLEF_ATTR_FLOAT, offsetof(clef_gated_delta_opts, eps), NULL},
@@ -15,7 +15,7 @@ static const clef_attr_def delta_attrs[] = {
 clef_value *clef_gated_delta(clef_graph *g, const clef_gated_delta_in *in, const clef_gated_delta_opts *opts)
 {
     clef_value *const list[N_IN] = {in->q,     in->k,    in->v,     in->a,  in->b,
-                                    in->rates, in->bias, in->state, in->pos};
+                                    in->rates, in->bias, in->state, in->pos, in->runs};
     return clef__node(g, CLEF_OP_gated_delta, list, N_IN, opts);
 }
 
@@ -39,7 +39,9 @@ static clef_status delta_infer(clef_value *n, clef_error *err)
                !v->dim[3].symbol && v->dim[2].n % q->dim[2].n == 0 && n->in[STATE]->dtype == CLEF_F32 &&
                q->dim[3].n <= DELTA_MAX_KEY;
     fits = fits && clef__dim_equal(s->dim[1], v->dim[2]) && clef__dim_equal(s->dim[2], q->dim[3]) &&
-           clef__dim_equal(s->dim[3], v->dim[3]) && clef__dim_at(n->graph, q->dim[0], NULL) <= s->dim[0].n;
+           clef__dim_equal(s->dim[3], v->dim[3]) &&
+           (n->in[RUNS] ? clef__dim_equal(q->dim[1], clef_n(1))
+                        : clef__dim_at(n->graph, q->dim[0], NULL) <= s->dim[0].n);
     if (!fits)
         return clef__fail(
             err, CLEF_E_SHAPE,
@@ -64,7 +66,7 @@ static clef_status delta_infer(clef_value *n, clef_error *err)
                           clef__shape_text(n->graph, q, b));
     n->dtype = CLEF_F32;
     n->shape = *v;
-    return CLEF_OK;
+    return n->in[RUNS] ? clef__check_paging(n, NULL, n->in[POS], n->in[RUNS], NULL, q->dim[0], err) : CLEF_OK;
 }
 
 static double inverse_norm(const double *x, int64_t n, double eps)
@@ -75,18 +77,17 @@ static double inverse_norm(const double *x, int64_t n, double eps)
     return 1 / sqrt(sum + eps);
 }
 
-/* Computes one column of a head's memory for all tokens. */
-static void ref_column(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out, int64_t b,
-                       int64_t h, int64_t e)
+/* Computes one column of a head's memory for all tokens: n_tokens of them, from row `first` of the step on. */
+static void ref_column(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out, clef__ref_run run,
+                       int is_kept, int64_t h, int64_t e)
 {
     const clef_gated_delta_opts *o = (const void *)n->attr;
-    const int64_t T = in[V].n[1], H = in[V].n[2], E = in[V].n[3], Hk = in[Q].n[2], D = in[Q].n[3];
-    const int is_kept = in[POS].x && in[POS].x[b] != 0;
+    const int64_t H = in[V].n[2], E = in[V].n[3], Hk = in[Q].n[2], D = in[Q].n[3];
     double s[DELTA_MAX_KEY];
     for (int64_t d = 0; d < D; d++)
-        s[d] = is_kept ? in[STATE].x[((b * H + h) * D + d) * E + e] : 0;
-    for (int64_t t = 0; t < T; t++) {
-        const int64_t head = (b * T + t) * H + h, row = ((b * T + t) * Hk + h / (H / Hk)) * D;
+        s[d] = is_kept ? in[STATE].x[((run.sequence * H + h) * D + d) * E + e] : 0;
+    for (int64_t t = run.first; t < run.first + run.rows; t++) {
+        const int64_t head = t * H + h, row = (t * Hk + h / (H / Hk)) * D;
         const double *q = in[Q].x + row, *k = in[K].x + row, a = in[A].x[head] + in[BIAS].x[h];
         const double by_q = inverse_norm(q, D, (double)o->eps) / sqrt((double)D),
                      by_k = inverse_norm(k, D, (double)o->eps);
@@ -105,8 +106,14 @@ static void ref_column(const clef_value *n, const clef_ref_tensor *in, clef_ref_
 
 static void delta_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
-    for (int64_t i = 0; i < in[V].n[0] * in[V].n[2] * in[V].n[3]; i++)
-        ref_column(n, in, out, i / in[V].n[3] / in[V].n[2], i / in[V].n[3] % in[V].n[2], i % in[V].n[3]);
+    const int64_t T = in[V].n[1], columns = in[V].n[2] * in[V].n[3], runs = in[RUNS].x ? in[RUNS].n[2] : in[V].n[0];
+    for (int64_t i = 0; i < runs * columns; i++) {
+        const int64_t r = i / columns, h = i / in[V].n[3] % in[V].n[2], e = i % in[V].n[3];
+        const double *words = in[RUNS].x ? in[RUNS].x + r * RUN_WORDS : NULL;
+        const clef__ref_run run = words ? (clef__ref_run){(int64_t)words[0], (int64_t)words[1], (int64_t)words[2]}
+                                        : (clef__ref_run){r, r * T, T};
+        ref_column(n, in, out, run, in[POS].x && in[POS].x[words ? run.first : r] != 0, h, e);
+    }
 }
 
 static clef_cost delta_cost(const clef_value *n, const int64_t *symbols)
@@ -132,8 +139,11 @@ static clef_status delta_lower(clef_lowering *lo, const clef_value *n, clef_erro
                        .bias = clef__view(lo, in[BIAS]).offset,
                        .state = clef__view(lo, in[STATE]).offset,
                        .pos = clef__view(lo, in[POS]).offset,
+                       .runs = clef__view(lo, in[RUNS]).offset,
                        .eps = o->eps};
     clef__n4(lo, n, args.n);
+    if (in[RUNS])
+        args.n[0] = clef__n(lo, in[RUNS], 1);
     return clef__launch(lo,
                         &(clef_launch){.source = "delta",
                                        .kernel = "gated_delta",
@@ -141,15 +151,23 @@ static clef_status delta_lower(clef_lowering *lo, const clef_value *n, clef_erro
                                                 {"D", (int32_t)clef__n(lo, in[Q], 0)},
                                                 {"RATE_TYPE", (int32_t)in[RATES]->dtype},
                                                 {"BIAS_TYPE", (int32_t)in[BIAS]->dtype},
-                                                {"POS", in[POS] != NULL}},
+                                                {"POS", in[POS] != NULL},
+                                                {"RUNS", in[RUNS] != NULL}},
                                        .args = &args,
                                        .args_bytes = sizeof args,
                                        .bufs = {n, in[Q], in[K], in[V], in[A], in[B], in[RATES], in[BIAS],
-                                                in[STATE], in[POS]},
-                                       .n_bufs = 10,
+                                                in[STATE], in[POS], in[RUNS]},
+                                       .n_bufs = in[RUNS] ? 11 : 10,
                                        .groups = {clef__ceil_div(args.n[3], columns) * args.n[2] * args.n[0]},
                                        .local = {wg}},
                         err);
+}
+
+static int delta_draw(const clef_value *n, int32_t i, const int64_t *symbols, float *out)
+{
+    const int64_t rows = clef__dim_at(n->graph, n->in[V]->shape.dim[0], symbols);
+    const clef__paging_in in = {.pos = n->in[POS], .runs = n->in[RUNS]};
+    return in.runs && clef__draw_paging(&in, n->in[i], rows, symbols, out);
 }
 
 const clef_op_def clef__op_gated_delta = {
@@ -158,10 +176,12 @@ const clef_op_def clef__op_gated_delta = {
                "k / |k|, q' = q / |q|; S is "
                "the state",
     .n_min = 8,
-    .n_max = 9,
+    .n_max = N_IN,
     .in = {CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS,
            CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_F32 | CLEF_IN_ROWS, CLEF_IN_FLOAT | CLEF_IN_DENSE,
-           CLEF_IN_FLOAT | CLEF_IN_DENSE, CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+           CLEF_IN_FLOAT | CLEF_IN_DENSE, CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL,
+           CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},
+    .draw = delta_draw,
     .attrs = delta_attrs,
     .attr_bytes = sizeof(clef_gated_delta_opts),
     .infer = delta_infer,

@@ -4,6 +4,7 @@
 static const clef_attr_def relative_bias_attrs[] = {
     {"queries", CLEF_ATTR_DIM, offsetof(clef_relative_bias_opts, queries), NULL},
     {"keys", CLEF_ATTR_DIM, offsetof(clef_relative_bias_opts, keys), NULL},
+    {"each", CLEF_ATTR_INT, offsetof(clef_relative_bias_opts, each), NULL},
     {NULL, 0, 0, NULL},
 };
 
@@ -21,9 +22,12 @@ static clef_status relative_bias_infer(clef_value *n, clef_error *err)
     if (x->rank != 2 || x->dim[0].symbol || x->dim[1].symbol || x->dim[0].n % 2 == 0)
         return clef__fail(err, CLEF_E_SHAPE, "x %s, expected [distances, heads], an odd number of distances",
                           clef__shape_text(n->graph, x, text));
-    if (n->in[1] && (n->in[1]->shape.rank != 1 || !clef__dim_equal(n->in[1]->shape.dim[0], clef_n(1))))
-        return clef__fail(err, CLEF_E_SHAPE, "pos %s, expected [1]",
-                          clef__shape_text(n->graph, &n->in[1]->shape, text));
+    if (o->each && !n->in[1])
+        return clef__fail(err, CLEF_E_ARG, "each=1 without pos");
+    if (n->in[1] && (n->in[1]->shape.rank != 1 ||
+                     !clef__dim_equal(n->in[1]->shape.dim[0], o->each ? o->queries : clef_n(1))))
+        return clef__fail(err, CLEF_E_SHAPE, "pos %s, expected %s",
+                          clef__shape_text(n->graph, &n->in[1]->shape, text), o->each ? "[queries]" : "[1]");
     if (o->queries.n < 1 || o->keys.n < 1)
         return clef__fail(err, CLEF_E_ARG, "%lld queries and %lld keys, expected at least 1",
                           (long long)o->queries.n, (long long)o->keys.n);
@@ -34,13 +38,13 @@ static clef_status relative_bias_infer(clef_value *n, clef_error *err)
 
 static void relative_bias_ref(const clef_value *n, const clef_ref_tensor *in, clef_ref_tensor *out)
 {
-    const int64_t distances = in[0].n[2], H = in[0].n[3], T = out->n[2], S = out->n[3],
-                  pos = in[1].x ? (int64_t)in[1].x[0] : 0;
-    (void)n;
+    const clef_relative_bias_opts *o = (const void *)n->attr;
+    const int64_t distances = in[0].n[2], H = in[0].n[3], T = out->n[2], S = out->n[3];
     for (int64_t h = 0; h < H; h++)
         for (int64_t t = 0; t < T; t++)
             for (int64_t s = 0; s < S; s++) {
-                int64_t at = s - (pos + t) + distances / 2;
+                const int64_t pos = o->each ? (int64_t)in[1].x[t] : t + (in[1].x ? (int64_t)in[1].x[0] : 0);
+                int64_t at = s - pos + distances / 2;
                 at = at < 0 ? 0 : at >= distances ? distances - 1 : at;
                 out->x[(h * T + t) * S + s] = in[0].x[at * H + h];
             }
@@ -53,12 +57,14 @@ static clef_cost relative_bias_cost(const clef_value *n, const int64_t *symbols)
 
 static clef_status relative_bias_lower(clef_lowering *lo, const clef_value *n, clef_error *err)
 {
+    const clef_relative_bias_opts *o = (const void *)n->attr;
     const relative_bias_args args = {.heads = clef__n(lo, n, 2),
                                      .queries = clef__n(lo, n, 1),
                                      .keys = clef__n(lo, n, 0),
                                      .distances = clef__n(lo, n->in[0], 1),
                                      .x = clef__view(lo, n->in[0]).offset,
-                                     .pos = clef__view(lo, n->in[1]).offset};
+                                     .pos = clef__view(lo, n->in[1]).offset,
+                                     .each = o->each != 0};
     return clef__launch(lo,
                         &(clef_launch){.source = "relative_bias",
                                        .kernel = "relative_bias",
@@ -73,7 +79,7 @@ static clef_status relative_bias_lower(clef_lowering *lo, const clef_value *n, c
 
 const clef_op_def clef__op_relative_bias = {
     .name = "relative_bias",
-    .formula = "out[h, t, s] = x[s - (pos + t) + distances / 2, h], the distance held within x",
+    .formula = "out[h, t, s] = x[s - (pos + t) + distances / 2, h], the distance held within x; with each=1 pos[t]",
     .n_min = 1,
     .n_max = 2,
     .in = {CLEF_IN_F32 | CLEF_IN_DENSE, CLEF_IN_I32 | CLEF_IN_DENSE | CLEF_IN_OPTIONAL},

@@ -83,7 +83,13 @@ clef_status clef__pass_choose(clef_graph *g, const clef_caps *caps, clef_gemm ge
 
 void clef__pass_batch_invariant(clef_graph *g)
 {
-    for (int32_t i = 0; i < g->n_values; i++)
+    for (int32_t i = 0; i < g->n_values; i++) {
+        void *attr = g->values[i]->attr;
         if (g->values[i]->op == CLEF_OP_panel_matmul)
-            ((clef_panel_matmul_opts *)(void *)g->values[i]->attr)->batch_invariant = 1;
+            ((clef_panel_matmul_opts *)attr)->batch_invariant = 1;
+        if (g->values[i]->op == CLEF_OP_attention)
+            ((clef_attention_opts *)attr)->batch_invariant = 1;
+        if (g->values[i]->op == CLEF_OP_cached_attention)
+            ((clef_cached_attention_opts *)attr)->batch_invariant = 1;
+    }
 }

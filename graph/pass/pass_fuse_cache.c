@@ -28,7 +28,7 @@ static int in_no_state(const clef_value *v)
  * a. */
 static clef_value *moved_write(const clef_value *a, clef_value *cache)
 {
-    const clef_value *shown = cache;
+    const clef_value *shown = cache, *pages = a->in[7];
     for (; cache->op == CLEF_OP_slice; cache = cache->in[0]) {
         const clef_slice_opts *o = (const void *)cache->attr;
         if (!only_use(cache) || o->start || o->axis % 2)
@@ -37,8 +37,8 @@ static clef_value *moved_write(const clef_value *a, clef_value *cache)
     if (cache->op != CLEF_OP_cache_write || !only_use(cache) || cache->in[2] != a->in[4])
         return NULL;
     const clef_value *x = cache->in[1];
-    const int fits = swaps_heads(x) && in_no_state(x) &&
-                     clef__dim_equal(x->shape.dim[0], shown->shape.dim[0]) &&
+    const int fits = swaps_heads(x) && in_no_state(x) && cache->in[3] == a->in[6] && cache->in[4] == pages &&
+                     (pages || clef__dim_equal(x->shape.dim[0], shown->shape.dim[0])) &&
                      clef__dim_equal(x->shape.dim[2], a->in[0]->shape.dim[2]);
     return fits ? cache : NULL;
 }
@@ -105,15 +105,20 @@ static clef_value *fuse_cache(clef_value *v, const void *user)
     if (v->op != CLEF_OP_attention || !m->writes[2 * v->id])
         return v;
     const clef_attention_opts *o = (const void *)v->attr;
-    clef_cached_attention_opts opts = {
-        .scale = o->scale, .softcap = o->softcap, .causal = o->causal, .window = o->window};
+    clef_cached_attention_opts opts = {.scale = o->scale,
+                                       .softcap = o->softcap,
+                                       .causal = o->causal,
+                                       .window = o->window,
+                                       .batch_invariant = o->batch_invariant};
     clef_cached_attention_in in = {.q = v->in[0]->in[0],
                                    .k = m->writes[2 * v->id]->in[1]->in[0],
                                    .v = m->writes[2 * v->id + 1]->in[1]->in[0],
                                    .k_cache = v->in[1],
                                    .v_cache = v->in[2],
                                    .pos = v->in[4],
-                                   .mask = v->in[3]};
+                                   .mask = v->in[3],
+                                   .runs = v->in[6],
+                                   .pages = v->in[7]};
     take_ropes(v, &in, &opts);
     take_norms(&in, &opts);
     return clef_cached_attention(v->graph, &in, &opts);

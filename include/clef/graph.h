@@ -46,7 +46,7 @@ CLEF_API void clef_dtype_encode(clef_dtype dtype, const float *src, size_t n, vo
 /** 1 when clef_dtype_encode() writes `dtype`. */
 CLEF_API int  clef_dtype_encodes(clef_dtype dtype);
 
-enum { CLEF_MAX_DIMS = 4, CLEF_MAX_INPUTS = 10, CLEF_MAX_SYMBOLS = 8 };
+enum { CLEF_MAX_DIMS = 4, CLEF_MAX_INPUTS = 12, CLEF_MAX_SYMBOLS = 8 };
 
 /** A dim: `n`, or `n` times the value bound to symbol number `symbol` (1-based; 0 is none). */
 typedef struct clef_dim {
@@ -177,7 +177,10 @@ CLEF_API clef_value *clef_softmax_with_sinks(clef_graph *graph, clef_value *x, c
  *  [B, T, H, E] = softmax(q k^T) v for each head. mask, pos and options as of clef_softmax(). D, E <= 512. k
  *  and v are F32, F16, BF16 or Q8_0. Model code writes matmul, softmax, matmul and permute; the fuse pass
  *  turns them into this op. */
-typedef struct clef_attention_opts { float scale, softcap; int32_t causal, window; } clef_attention_opts;
+typedef struct clef_attention_opts {
+    float scale, softcap; int32_t causal, window;
+    int32_t batch_invariant; /* 1: a query's result is bit-identical whatever other queries are in the batch */
+} clef_attention_opts;
 CLEF_API clef_value *clef_attention(clef_graph *graph, clef_value *q, clef_value *k, clef_value *v,
                                     clef_value *mask, clef_value *pos, const clef_attention_opts *opts);
 
@@ -189,7 +192,10 @@ CLEF_API clef_value *clef_attention_with_sinks(clef_graph *graph, clef_value *q,
 /** Relative position bias of attention scores (T5, arXiv:1910.10683, section 2.1): out [H, queries, keys] =
  *  x[s - (pos + t) + D / 2, h], the bias for each distance between key s and query t, looked up in x [D, H]
  *  (D odd, F32). Distances beyond the table use its first or last row. pos: NULL (0) or I32 [1]. */
-typedef struct clef_relative_bias_opts { clef_dim queries, keys; } clef_relative_bias_opts;
+typedef struct clef_relative_bias_opts {
+    clef_dim queries, keys;
+    int32_t  each; /* 1: pos is I32 [queries], the position of each query */
+} clef_relative_bias_opts;
 CLEF_API clef_value *clef_relative_bias(clef_graph *graph, clef_value *x, clef_value *pos,
                                         const clef_relative_bias_opts *opts);
 
@@ -240,6 +246,31 @@ CLEF_API clef_value *clef_rope(clef_graph *graph, clef_value *x, clef_value *fre
  *  F32, F16 (rounded to nearest even) or Q8_0 (D a multiple of 32; as GGUF's reference encodes it). */
 CLEF_API clef_value *clef_cache_write(clef_graph *graph, clef_value *cache, clef_value *x, clef_value *pos);
 
+/** Caches in pages, for steps with tokens of several sequences.
+ *
+ *  All sequences share a pool [pages, H, CLEF_KV_PAGE, D], a state in the dtype of a cache. The batch of such a
+ *  step is of rows, T is 1: row b is one token, at position pos[b] of its sequence. Rows of one sequence follow
+ *  each other and have consecutive positions; they are a run.
+ *
+ *  runs   I32 [M, 3]: of each run the number of its sequence, its first row, and its number of rows. At most one
+ *         run has the same sequence; every row has a run.
+ *  pages  I32 [sequences, n]: the page of the pool that holds positions CLEF_KV_PAGE i .. of a sequence.
+ *
+ *  clef_paged_write() writes x [B, H, 1, D] to its rows' places, as clef_cache_write(). No two rows may have the
+ *  same place. */
+#define CLEF_KV_PAGE 64
+CLEF_API clef_value *clef_paged_write(clef_graph *graph, clef_value *pool, clef_value *x, clef_value *pos,
+                                      clef_value *runs, clef_value *pages);
+
+/** clef_attention() of q [B, H, 1, D] over pools: each row sees its own sequence up to its position (causal must
+ *  be 1). mask broadcasts to [B, H, 1, S], where S is its own last dim; sinks as in
+ *  clef_attention_with_sinks(). */
+typedef struct clef_paged_attention_in {
+    clef_value *q, *k_pool, *v_pool, *mask, *pos, *sinks, *runs, *pages;
+} clef_paged_attention_in;
+CLEF_API clef_value *clef_paged_attention(clef_graph *graph, const clef_paged_attention_in *in,
+                                          const clef_attention_opts *opts);
+
 /** For beam search: cache[b, h, s, :] = old cache[order[b], h, s, :] for s < rows (0: all), in place. order
  *  is I32 [B], B <= 64 at its bound. Entries must be sequences of the cache [B', H, C, D]; with any other
  *  number, sequence b stays as it is. The cache is a state or an earlier write of it, and is used up as by
@@ -260,9 +291,11 @@ CLEF_API clef_value *clef_cache_reorder(clef_graph *graph, clef_value *cache, cl
  *  pass turns them into this op. */
 typedef struct clef_cached_attention_in {
     clef_value *q, *k, *v, *k_cache, *v_cache, *pos, *freqs, *mask, *q_norm, *k_norm;
+    clef_value *runs, *pages; /* NULL, or the caches are pools of pages (clef_paged_write()), and T is 1 */
 } clef_cached_attention_in;
 typedef struct clef_cached_attention_opts {
     float scale, softcap; int32_t causal, window; clef_rope_pairing pairing; float rope_scale, eps;
+    int32_t batch_invariant;
 } clef_cached_attention_opts;
 CLEF_API clef_value *clef_cached_attention(clef_graph *graph, const clef_cached_attention_in *in,
                                            const clef_cached_attention_opts *opts);
@@ -273,6 +306,11 @@ CLEF_API clef_value *clef_cached_attention(clef_graph *graph, const clef_cached_
  *  positions. Where pos[b] is 0 (I32 [B]; NULL: everywhere), a sequence begins and its state counts as 0. */
 CLEF_API clef_value *clef_causal_conv(clef_graph *graph, clef_value *x, clef_value *w, clef_value *state,
                                       clef_value *pos);
+
+/** clef_causal_conv() of a step whose rows are of several sequences, x [B, 1, C] (clef_paged_write() describes
+ *  runs). A run has the state of its sequence; pos[b] is the position of row b. */
+CLEF_API clef_value *clef_causal_conv_of_runs(clef_graph *graph, clef_value *x, clef_value *w, clef_value *state,
+                                              clef_value *pos, clef_value *runs);
 
 /** Linear attention by the gated delta rule (arXiv:2412.06464), one token after the other, for q, k
  *  [B, T, Hk, D] and v [B, T, H, E], with H a multiple of Hk and D <= 256. For each head h with its matrix S
@@ -285,6 +323,7 @@ CLEF_API clef_value *clef_causal_conv(clef_graph *graph, clef_value *x, clef_val
  *  S is kept in `state`, F32 [at least B, H, D, E], from step to step, as in clef_causal_conv(). */
 typedef struct clef_gated_delta_in {
     clef_value *q, *k, *v, *a, *b, *rates, *bias, *state, *pos;
+    clef_value *runs; /* NULL, or T is 1 and the rows are of several sequences: clef_causal_conv_of_runs() */
 } clef_gated_delta_in;
 typedef struct clef_gated_delta_opts { float eps; } clef_gated_delta_opts;
 CLEF_API clef_value *clef_gated_delta(clef_graph *graph, const clef_gated_delta_in *in,

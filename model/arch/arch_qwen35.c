@@ -62,7 +62,9 @@ static clef_value *mixed(clef_builder *b, clef_value *x, int32_t n)
     x = clef__linear(b, x, CLEF_W_LINEAR_QKV, b->hp->d_model, n);
     clef_value *w = clef_reshape(b->g, clef__role_weight(b, CLEF_W_LINEAR_CONV, "weight"),
                                  clef_shape_2(clef_n(n), clef_n(taps)));
-    x = clef_causal_conv(b->g, x, w, memory(b, "conv", 1, taps - 1, n), b->pos);
+    clef_value *state = memory(b, "conv", 1, taps - 1, n);
+    x = b->runs ? clef_causal_conv_of_runs(b->g, x, w, state, b->pos, b->runs)
+                : clef_causal_conv(b->g, x, w, state, b->pos);
     return clef__name_value(b, clef_silu(b->g, x), "attn.conv");
 }
 
@@ -85,7 +87,8 @@ static clef_value *linear_attention(clef_builder *b, clef_value *x)
                                     .rates = clef__role_weight(b, CLEF_W_LINEAR_RATES, clef__bare_suffix(b)),
                                     .bias = clef__role_weight(b, CLEF_W_LINEAR_BIAS, clef__bare_suffix(b)),
                                     .state = memory(b, "memory", H, D, E),
-                                    .pos = b->pos};
+                                    .pos = b->pos,
+                                    .runs = b->runs};
     clef_value *y = clef_gated_delta(g, &in, &(clef_gated_delta_opts){.eps = 1e-6f});
     clef__name_value(b, y, "attn.heads");
     y = clef_rms_norm(g, y, clef__role_weight(b, CLEF_W_LINEAR_NORM, "weight"),

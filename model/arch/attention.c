@@ -19,8 +19,18 @@ static clef_value *heads_first(clef_builder *b, clef_value *x)
     return clef_permute(b->g, x, &(clef_permute_opts){{0, 2, 1, 3}});
 }
 
+/* Writes x [B, 1, Hk, D] to the layer's pool of pages, which it returns. */
+static clef_value *write_to_pool(clef_builder *b, clef_value *x, const char *name)
+{
+    const int slides = clef__layer_slides(b->hp, b->layer);
+    clef_value *pool = clef_state(
+        b->g, name, b->kv_type,
+        clef_shape_4(clef_n(b->n_pages[slides]), x->shape.dim[2], clef_n(CLEF_KV_PAGE), x->shape.dim[3]));
+    return clef_paged_write(b->g, pool, heads_first(b, x), b->pos, b->runs, b->pages[slides]);
+}
+
 /* Appends x [B, T, Hk, D] to the layer's cache, "k" or "v", and returns the positions that this step sees:
- * [B, Hk, S, D]. */
+ * [B, Hk, S, D], or with runs the pool of pages. */
 static clef_value *append_to_cache(clef_builder *b, clef_value *x, const char *which)
 {
     clef_graph *g = b->g;
@@ -28,6 +38,8 @@ static clef_value *append_to_cache(clef_builder *b, clef_value *x, const char *w
     if (!x)
         return NULL;
     snprintf(full, sizeof full, "layer%d.cache_%s", b->layer, which);
+    if (b->runs)
+        return write_to_pool(b, x, full);
     clef_value *cache =
         clef_state(g, full, b->kv_type,
                    clef_shape_4(clef_n(b->max_B), x->shape.dim[2], clef_n(b->n_context), x->shape.dim[3]));
@@ -63,10 +75,11 @@ typedef struct attention_names {
 static const attention_names self_names = {"attn.scores", "attention", "attn.heads"};
 static const attention_names cross_names = {"cross.scores", "cross_attention", "cross.heads"};
 
-/* softmax(scale q k^T) v for q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], as [B, T, H, E]. */
+/* softmax(scale q k^T) v for q [B, H, T, D], k [B, Hk, S, D], v [B, Hk, S, E], as [B, T, H, E]. pages: NULL, or
+ * k and v are pools of pages. */
 static clef_value *attend_heads(clef_builder *b, clef_value *q, clef_value *k, clef_value *v,
-                                clef_value *mask, clef_value *pos, clef_value *sinks, clef_softmax_opts opts,
-                                const attention_names *names)
+                                clef_value *mask, clef_value *pos, clef_value *sinks, clef_value *pages,
+                                clef_softmax_opts opts, const attention_names *names)
 {
     clef_graph *g = b->g;
     const clef_hparams *hp = b->hp;
@@ -75,6 +88,12 @@ static clef_value *attend_heads(clef_builder *b, clef_value *q, clef_value *k, c
     const float scale =
         hp->attention_scale != 0 ? hp->attention_scale : 1.0f / sqrtf((float)q->shape.dim[3].n);
     opts.softcap = hp->attention_softcap;
+    if (pages) {
+        const clef_paged_attention_in in = {q, k, v, mask, pos, sinks, b->runs, pages};
+        const clef_attention_opts paged = {
+            .scale = scale, .softcap = opts.softcap, .causal = 1, .window = opts.window};
+        return clef__name_value(b, clef_paged_attention(g, &in, &paged), names->heads);
+    }
     if (clef_dtype_block_elems(k->dtype) > 1) { /* only the fused op multiplies across the blocks of v */
         const clef_attention_opts fused = {
             .scale = scale, .softcap = opts.softcap, .causal = opts.causal, .window = opts.window};
@@ -109,8 +128,19 @@ clef_value *clef__shared_attention(clef_builder *b, clef_value *q)
     const int64_t H = q->shape.dim[2].n, E = v->shape.dim[3].n;
     const clef_softmax_opts opts = {.causal = b->causal, .window = slides ? b->hp->sliding_window : 0};
     clef_value *sinks = clef__role_weight_optional(b, CLEF_W_ATTN_SINKS, clef__bare_suffix(b));
-    clef_value *x = attend_heads(b, heads_first(b, q), k, v, joint_mask(b), b->pos, sinks, opts, &self_names);
+    clef_value *pages = b->runs ? b->pages[slides] : NULL;
+    clef_value *x =
+        attend_heads(b, heads_first(b, q), k, v, joint_mask(b), b->pos, sinks, pages, opts, &self_names);
     return clef_reshape(b->g, x, clef_shape_3(b->B, b->T, clef_n(H * E)));
+}
+
+/* The keys or values of all sequences' sources, a pool of pages. */
+static clef_value *source_pool(clef_builder *b, const char *name)
+{
+    const int64_t each = clef__dim_right(&b->source_pages->shape, 0).n;
+    return clef_state(b->g, name, CLEF_F32,
+                      clef_shape_4(clef_n(b->max_B * each), clef_n(b->hp->n_heads), clef_n(CLEF_KV_PAGE),
+                                   clef_n(b->hp->head_dim)));
 }
 
 /* Keys or values of the layer's cross-attention [B, H, S', D], from the encoder's output or from an input. */
@@ -123,6 +153,8 @@ static clef_value *source_heads(clef_builder *b, clef_role role, const char *whi
             b, clef_reshape(b->g, clef__linear(b, b->memory, role, b->hp->d_model, H * D),
                             clef_shape_4(b->memory->shape.dim[0], b->source, clef_n(H), clef_n(D))));
     snprintf(full, sizeof full, "cross_%s_%d", which, b->layer);
+    if (b->source_pages)
+        return source_pool(b, full);
     return clef_input(b->g, full, CLEF_F32, clef_shape_4(clef_n(1), clef_n(H), b->source, clef_n(D)));
 }
 
@@ -147,9 +179,12 @@ clef_value *clef__cross_attention(clef_builder *b, clef_value *x)
     clef_value *q = clef__linear(b, x, CLEF_W_CROSS_Q, d, H * D);
     clef_value *k = source_heads(b, CLEF_W_CROSS_K, "k"), *v = source_heads(b, CLEF_W_CROSS_V, "v");
     /* If the source is an input, all sequences share it: they become the queries of one attention. */
-    const clef_dim B = b->memory ? b->B : clef_n(1), T = b->memory ? b->T : b->B;
+    const int is_shared = !b->memory && !b->source_pages;
+    const clef_dim B = is_shared ? clef_n(1) : b->B, T = is_shared ? b->B : b->T;
     q = heads_first(b, clef_reshape(b->g, q, clef_shape_4(B, T, clef_n(H), clef_n(D))));
-    x = attend_heads(b, q, k, v, b->memory_mask, NULL, NULL, (clef_softmax_opts){0}, &cross_names);
+    /* A row sees its source up to the last position. */
+    x = attend_heads(b, q, k, v, b->memory_mask, b->source_pages ? b->source_end : NULL, NULL, b->source_pages,
+                     (clef_softmax_opts){0}, &cross_names);
     x = clef_reshape(b->g, x, clef_shape_3(b->B, b->T, clef_n(H * D)));
     return clef__linear(b, x, CLEF_W_CROSS_OUT, H * D, d);
 }

@@ -44,9 +44,19 @@ void clef__relative_bias(clef_builder *b, clef_role role, int bidirectional)
         clef_constant(b->g, bidirectional ? "relative.buckets" : "relative.buckets_before", CLEF_I32,
                       clef_shape_1(clef_n(n)), buckets);
     free(buckets);
+    clef_value *by_distance = clef_gather(b->g, table, of_distance, NULL);
+    if (b->runs) { /* the queries are rows of different sequences: [H, B, S] is seen as [B, H, 1, S] */
+        const clef_dim H = clef_n(hp->n_heads);
+        clef_value *rows = clef_relative_bias(
+            b->g, by_distance, b->pos, &(clef_relative_bias_opts){.queries = b->B, .keys = b->S, .each = 1});
+        rows = clef_reshape(b->g, rows, clef_shape_4(H, b->B, clef_n(1), b->S));
+        b->bias = clef__name_value(b, clef_permute(b->g, rows, &(clef_permute_opts){{1, 0, 2, 3}}),
+                                   "position_bias");
+        return;
+    }
     clef_value *pos = b->pos ? clef_slice(b->g, b->pos, &(clef_slice_opts){.axis = 0, .size = clef_n(1)})
                              : NULL; /* all sequences are at the same position */
-    clef_value *bias = clef_relative_bias(b->g, clef_gather(b->g, table, of_distance, NULL), pos,
+    clef_value *bias = clef_relative_bias(b->g, by_distance, pos,
                                           &(clef_relative_bias_opts){.queries = b->T, .keys = b->S});
     b->bias = clef__name_value(b, bias, "position_bias");
 }

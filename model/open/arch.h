@@ -64,6 +64,11 @@ typedef struct clef_builder {
     clef_dtype            kv_type; /* of the cache */
     clef_value           *ids;     /* I32 [B, T] */
     clef_value           *pos;     /* I32 [B]: positions in the cache before this step */
+    /* Steps of rows: NULL, or I32 [M, 3]: the runs of clef_paged_write(). B is then rows, T is 1 */
+    clef_value           *runs;
+    clef_value           *pages[2]; /* the pages of full and of sliding layers */
+    int32_t               n_pages[2]; /* of their pools */
+    clef_value           *picks;    /* I32 [N]: the rows whose logits are wanted */
     clef_value           *order;   /* NULL, or I32 [B]: the sequence of the cache that each sequence
                                       continues */
     clef_value           *types;   /* NULL, or I32 [B, T]: token types */
@@ -74,6 +79,9 @@ typedef struct clef_builder {
     clef_value           *memory;
     clef_value           *memory_mask; /* NULL, or I32 [B, 1, 1, S']: 0 where a source token is padding */
     clef_dim              source;  /* S' */
+    /* steps of rows: NULL, or I32 [sequences, n], the pages of each sequence's source, and I32 [B], the last
+     * position of the source of each row's sequence */
+    clef_value           *source_pages, *source_end;
     clef_value           *sinusoids; /* F32 [n_context, d], made at first use */
     /* keys and values of the last full, and of the last sliding layer that computed its own */
     clef_value           *seen_k[2], *seen_v[2];
