@@ -473,6 +473,16 @@ int32_t clef__pages_find(const clef__pages *p, clef__pages_key key, const int32_
     return *mark_out == NONE ? 0 : p->marks[*mark_out].position;
 }
 
+int32_t clef__pages_needed(const clef__pages *p, clef__pages_key key, const int32_t *tokens, int32_t n_cached,
+                           int32_t n)
+{
+    int32_t needed = (n + KV_BLOCK - 1) / KV_BLOCK;
+    walk(p, key, tokens, n_cached);
+    for (int32_t i = 0; i < n_cached / KV_BLOCK; i++)
+        needed -= p->blocks[p->path[i]].n_chains > 0;
+    return needed;
+}
+
 /* ---- chains ---------------------------------------------------------------------------------- */
 
 static void link_block(clef__pages *p, clef__chain *chain, int32_t i)

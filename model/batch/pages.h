@@ -60,6 +60,10 @@ void        clef__pages_destroy(clef__pages *pages);
  *  marks it ends at a mark, and *mark is that mark's number (else -1). Changes nothing. */
 int32_t clef__pages_find(const clef__pages *pages, clef__pages_key key, const int32_t *tokens, int32_t limit,
                          int32_t *mark);
+/** Blocks that a chain of n tokens takes from those available, if its first n_cached tokens are found: all but the
+ *  full ones that other chains have. */
+int32_t clef__pages_needed(const clef__pages *pages, clef__pages_key key, const int32_t *tokens, int32_t n_cached,
+                           int32_t n);
 /** Begins a chain with the first n_cached tokens, which clef__pages_find() returned for the same tokens. The last
  *  block, if its tokens are not all wanted, gets a block of its own, into which *copy must be copied. Returns 0,
  *  and an empty chain, when no block is left for that. */

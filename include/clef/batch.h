@@ -1,0 +1,116 @@
+/* Many sequences in one step: a batch reads the weights once for all of them. */
+#ifndef CLEF_BATCH_H
+#define CLEF_BATCH_H
+
+#include "clef/generate.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A batch runs requests. Each step feeds up to step_tokens rows, a row being one token of one sequence: first a
+ *  token of every sequence that generates, then parts of prompts. The logits of a row do not depend on the rows
+ *  beside it but for their last bits, and with `repeatable` not at all.
+ *
+ *  Keys and values lie in pages of CLEF_KV_PAGE positions. Any prefix of a prompt that is still in the pool, from
+ *  a finished or a running sequence, is not computed again; it must be equal token by token, with the same adapter
+ *  and salt. If the pool is full, the newest running sequence is set back: its pages are freed, and its tokens are
+ *  computed again later. What it generates does not change. */
+typedef struct clef_batch clef_batch;
+
+typedef struct clef_batch_opts {
+    int32_t    n_context;       /* most positions of a sequence; 0: the model's own */
+    int32_t    max_sequences;   /* most sequences that run at once; 0: 8 */
+    int32_t    step_tokens;     /* most rows of a step, at least max_sequences; 0: 512, on a CPU 256 */
+    int64_t    kv_tokens;       /* positions in the pool; 0: what max_sequences of n_context need, or less where
+                                   the device's memory says so */
+    int32_t    n_source;        /* most tokens of an encoder-decoder's source; 0: the model's context */
+    clef_dtype kv_type;         /* as in clef_build_opts */
+    int32_t    no_prefix_cache; /* 1: every prompt is computed from its first token */
+    int32_t    repeatable;      /* 1: a row's result is bit-identical whatever other rows are in the step, so that
+                                   texts do not depend on other requests, the prefix cache, or set-backs. It may
+                                   cost speed */
+    int32_t    describe_only;   /* as in clef_session_opts */
+    clef_compile_opts compile;
+} clef_batch_opts;
+
+/** Makes a batch. dev and model are borrowed and must outlive it; one thread drives it. CLEF_E_ARG for an option
+ *  out of range, CLEF_E_LIMIT for a pool without room for one page a sequence; else the errors of
+ *  clef_model_build() and clef_plan_create(). */
+CLEF_API clef_status clef_batch_create(clef_device *dev, clef_model *model, const clef_batch_opts *opts,
+                                       clef_batch **out, clef_error *err);
+CLEF_API void        clef_batch_destroy(clef_batch *batch);
+
+typedef struct clef_request {
+    const int32_t *ids;         /* [n]: the prompt, n >= 1 */
+    int32_t        n;
+    const int32_t *source;      /* [n_source]: the source of an encoder-decoder; else NULL */
+    int32_t        n_source;
+    int32_t        n_max;       /* most tokens to generate; 0: until the context is full */
+    int32_t        ignore_eos;  /* 1: the model's end tokens do not end the text */
+    const int32_t *stops;       /* [n_stops]: further tokens that end it, ignore_eos or not */
+    int32_t        n_stops;
+    clef_sampler_opts sampling; /* all zero: greedy */
+    /* Draws come from a stream of their own, named by (sampling.seed, stream) and counted from the end of the
+     * prompt. Stream 0 draws what clef_session_generate() does */
+    uint32_t       stream;
+    int32_t        logprobs;    /* 1: the log-probability of each token is computed */
+    uint64_t       salt;        /* prompts with different salts share no cached prefix */
+} clef_request;
+
+/** Adds a request, which waits until there is room. The arrays are copied. *sequence is its number, which no other
+ *  request of the batch has had. CLEF_E_ARG (an id outside the vocabulary, an option out of range, no source),
+ *  CLEF_E_LIMIT (it could never fit into the context or the pool), CLEF_E_NOMEM. */
+CLEF_API clef_status clef_batch_add(clef_batch *batch, const clef_request *request, int64_t *sequence,
+                                    clef_error *err);
+/** Forgets a sequence, running or finished, and its tokens. CLEF_E_NOT_FOUND if there is none of that number. */
+CLEF_API clef_status clef_batch_cancel(clef_batch *batch, int64_t sequence, clef_error *err);
+
+/** Runs one step, and picks a token for each sequence whose prompt is complete. *n_rows is the number of rows it
+ *  had: 0 when no sequence is left to run. Allocates nothing once its lengths have been seen.
+ *
+ *  If the device is lost, it gets a new context and the step is repeated once, with the caches computed again.
+ *  After any other error the sequences are as before the step. CLEF_E_CL, CLEF_E_BUILD, CLEF_E_DEVICE,
+ *  CLEF_E_NOMEM, CLEF_E_CANCELLED. */
+CLEF_API clef_status clef_batch_step(clef_batch *batch, int32_t *n_rows, clef_error *err);
+
+typedef enum clef_finish {
+    CLEF_FINISH_NONE,   /* the sequence goes on */
+    CLEF_FINISH_STOP,   /* the model ended the text; the token is its end token */
+    CLEF_FINISH_LENGTH  /* n_max tokens, or the end of the context */
+} clef_finish;
+
+/** A generated token. With the last one of a sequence come its counts; its number is free then. */
+typedef struct clef_batch_token {
+    int64_t     sequence;
+    int32_t     id;
+    float       logprob;      /* ln of its probability before sampling options; 0 unless requested */
+    clef_finish finish;
+    int32_t     n_prompt;     /* tokens of the prompt */
+    int32_t     n_cached;     /* of these, found in the prefix cache when the sequence began */
+    int32_t     n_generated;
+    int32_t     n_set_backs;
+} clef_batch_token;
+
+/** Moves up to `capacity` tokens that steps have picked to `out`, oldest first, and returns their number. */
+CLEF_API int32_t clef_batch_take(clef_batch *batch, clef_batch_token *out, int32_t capacity);
+
+typedef struct clef_batch_stats {
+    int32_t  n_waiting, n_running;
+    int64_t  n_steps, n_rows;            /* so far */
+    int64_t  n_prompt, n_cached;         /* tokens of prompts that began, and those found in the prefix cache */
+    int64_t  n_generated, n_set_backs;
+    int32_t  n_pages, n_pages_running, n_pages_kept; /* of the pool; held by running sequences; kept for later */
+    int64_t  kv_tokens;                  /* positions in the pool */
+    uint64_t page_bytes;                 /* of all layers */
+} clef_batch_stats;
+CLEF_API clef_batch_stats clef_batch_describe(const clef_batch *batch);
+/** NULL, or why prompts are always computed whole. Borrowed from the batch. */
+CLEF_API const char      *clef_batch_no_prefix_cache(const clef_batch *batch);
+/** The plan of the steps (i = 0), and of the encoder of an encoder-decoder (i = 1); NULL beyond. Borrowed. */
+CLEF_API const clef_plan *clef_batch_plan(const clef_batch *batch, int32_t i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

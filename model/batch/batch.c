@@ -1,0 +1,445 @@
+/* A batch: requests come and go, and steps run them. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/fail.h"
+#include "model/batch/batch.h"
+#include "model/open/config.h"
+
+/* ---- making ------------------------------------------------------------------------------------ */
+
+/* Whether the model has layers with full, and with sliding attention. */
+static void find_kinds(clef_batch *b)
+{
+    const clef_hparams *hp = b->hp;
+    const int32_t n = hp->n_decoder_layers ? hp->n_decoder_layers : hp->n_layers;
+    for (int32_t i = 0; i < n; i++) {
+        const int is_linear = hp->linear_taps > 0 && (hp->linear_layers[i / 32] >> (i % 32) & 1);
+        const int slides = clef__layer_slides(hp, i);
+        b->has_sliding |= slides && !is_linear;
+        b->has_full |= !slides && !is_linear;
+    }
+    b->is_recurrent = hp->linear_taps > 0;
+}
+
+static void set_defaults(clef_batch *b)
+{
+    clef_batch_opts *o = &b->opts;
+    if (!o->n_context)
+        o->n_context = b->hp->n_context;
+    if (!o->max_sequences)
+        o->max_sequences = 8;
+    if (!o->step_tokens)
+        o->step_tokens = clef_device_describe(b->dev)->caps.is_cpu ? 256 : 512;
+    if (!o->n_source)
+        o->n_source = b->hp->n_context;
+    if (b->hp->n_decoder_layers > 0)
+        b->no_prefix_cache = "what an encoder-decoder's target computes depends on its source";
+    else if (o->no_prefix_cache)
+        b->no_prefix_cache = "switched off";
+}
+
+static clef_status check_opts(const clef_batch *b, clef_error *err)
+{
+    const clef_batch_opts *o = &b->opts;
+    if (o->n_context < 1 || o->n_context > b->hp->n_context)
+        return clef__fail(err, CLEF_E_ARG, "a context of %d: expected 1 to %d, the model's positions", o->n_context,
+                          b->hp->n_context);
+    if (o->max_sequences < 1 || o->max_sequences > 4096)
+        return clef__fail(err, CLEF_E_ARG, "%d sequences at once, expected 1 to 4096", o->max_sequences);
+    if (o->step_tokens < o->max_sequences)
+        return clef__fail(err, CLEF_E_ARG, "%d tokens a step, expected at least %d, one for each sequence",
+                          o->step_tokens, o->max_sequences);
+    if (o->kv_tokens < 0)
+        return clef__fail(err, CLEF_E_ARG, "a pool of %" PRId64 " positions, expected 0 or more", o->kv_tokens);
+    return CLEF_OK;
+}
+
+static int32_t n_snapshots(const clef_batch *b)
+{
+    return b->is_recurrent && !b->no_prefix_cache ? 8 + 2 * b->opts.max_sequences : 0;
+}
+
+static clef_status make_pages(clef_batch *b, clef_error *err)
+{
+    return clef__pages_create(&(clef__pages_opts){.n_blocks = b->build.n_pages,
+                                                  .n_chains = b->opts.max_sequences,
+                                                  .window = b->has_sliding ? b->hp->sliding_window : 0,
+                                                  .n_sliding = b->build.n_sliding_pages,
+                                                  .n_marks = n_snapshots(b),
+                                                  .keeps = !b->no_prefix_cache},
+                              &b->pages, err);
+}
+
+/* All that a step needs on the host. */
+static clef_status make_rows(clef_batch *b, clef_error *err)
+{
+    batch_rows *r = &b->rows;
+    const size_t rows = (size_t)b->opts.step_tokens, n = (size_t)b->opts.max_sequences, vocab = (size_t)b->hp->n_vocab;
+    r->ids = calloc(rows, sizeof *r->ids);
+    r->pos = calloc(rows, sizeof *r->pos);
+    r->picks = calloc(rows, sizeof *r->picks);
+    r->best = calloc(rows, sizeof *r->best);
+    r->runs = calloc(3 * n, sizeof *r->runs);
+    r->pages = calloc(n * (size_t)b->n_each, sizeof *r->pages);
+    r->sliding_pages = calloc(n * (size_t)b->n_each, sizeof *r->sliding_pages);
+    r->logits = malloc(n * vocab * sizeof *r->logits);
+    b->candidates = malloc(vocab * sizeof *b->candidates);
+    b->slots = calloc(n, sizeof *b->slots);
+    b->cap_tokens = 2 * b->opts.max_sequences;
+    b->tokens = malloc((size_t)b->cap_tokens * sizeof *b->tokens);
+    int made = r->ids && r->pos && r->picks && r->best && r->runs && r->pages && r->sliding_pages && r->logits &&
+               b->candidates && b->slots && b->tokens;
+    if (b->hp->n_decoder_layers) {
+        r->source_end = calloc(rows, sizeof *r->source_end);
+        b->encoder.ends = calloc(n, sizeof *b->encoder.ends);
+        made = made && r->source_end && b->encoder.ends;
+    }
+    return made ? CLEF_OK : clef__fail(err, CLEF_E_NOMEM, "no memory for steps of %d rows", b->opts.step_tokens);
+}
+
+static clef_status open_batch(clef_batch *b, clef_error *err)
+{
+    set_defaults(b);
+    find_kinds(b);
+    clef_status s = check_opts(b, err);
+    if (s)
+        return s;
+    b->n_each = (b->opts.n_context + KV_BLOCK - 1) / KV_BLOCK;
+    b->build = (clef_build_opts){.n_context = b->opts.n_context,
+                                 .n_sequences = b->opts.max_sequences,
+                                 .kv_type = b->opts.kv_type,
+                                 .part = b->hp->n_decoder_layers ? CLEF_PART_DECODER : CLEF_PART_WHOLE,
+                                 .n_source = b->opts.n_source,
+                                 .n_rows = b->opts.step_tokens,
+                                 .n_snapshots = n_snapshots(b)};
+    s = clef__batch_open(b, err);
+    if (!s)
+        s = make_pages(b, err);
+    return s ? s : make_rows(b, err);
+}
+
+clef_status clef_batch_create(clef_device *dev, clef_model *model, const clef_batch_opts *opts, clef_batch **out,
+                              clef_error *err)
+{
+    *out = NULL;
+    clef_batch *b = calloc(1, sizeof *b);
+    if (!b)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a batch");
+    b->dev = dev;
+    b->model = model;
+    b->hp = clef_model_hparams(model);
+    b->opts = opts ? *opts : (clef_batch_opts){0};
+    const clef_status s = open_batch(b, err);
+    if (s) {
+        clef_batch_destroy(b);
+        return s;
+    }
+    *out = b;
+    return CLEF_OK;
+}
+
+static void free_sequence(batch_sequence *s)
+{
+    if (!s)
+        return;
+    free(s->tokens);
+    free(s->source);
+    free(s->stops);
+    free(s->chain.blocks);
+    free(s);
+}
+
+static void free_rows(batch_rows *r)
+{
+    free(r->ids);
+    free(r->pos);
+    free(r->picks);
+    free(r->best);
+    free(r->runs);
+    free(r->pages);
+    free(r->sliding_pages);
+    free(r->logits);
+    free(r->source_end);
+}
+
+void clef_batch_destroy(clef_batch *b)
+{
+    if (!b)
+        return;
+    for (int32_t i = 0; i < b->n_all; i++)
+        free_sequence(b->all[i]);
+    clef__batch_close(b);
+    clef__pages_destroy(b->pages);
+    free_rows(&b->rows);
+    free(b->encoder.rows);
+    free(b->encoder.page);
+    free(b->encoder.ends);
+    free(b->states);
+    free(b->candidates);
+    free(b->slots);
+    free(b->tokens);
+    free(b->all);
+    free(b);
+}
+
+/* ---- requests ---------------------------------------------------------------------------------- */
+
+static clef_status check_ids(const clef_batch *b, const int32_t *ids, int32_t n, const char *what, clef_error *err)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= b->hp->n_vocab)
+            return clef__fail(err, CLEF_E_ARG, "token %d of the %s is %d, the vocabulary has 0 to %d", i, what, ids[i],
+                              b->hp->n_vocab - 1);
+    return CLEF_OK;
+}
+
+/* The most tokens that one sequence can have. */
+static int32_t most_tokens(const clef_batch *b)
+{
+    return b->stats.kv_tokens < b->opts.n_context ? (int32_t)b->stats.kv_tokens : b->opts.n_context;
+}
+
+static clef_status check_source(const clef_batch *b, const clef_request *r, clef_error *err)
+{
+    if ((b->hp->n_decoder_layers > 0) != (r->n_source > 0))
+        return clef__fail(err, CLEF_E_ARG, "a source of %d tokens: %s", r->n_source,
+                          b->hp->n_decoder_layers ? "an encoder-decoder needs one" : "only an encoder-decoder has one");
+    if (r->n_source > b->opts.n_source)
+        return clef__fail(err, CLEF_E_LIMIT, "a source of %d tokens, the batch accepts %d", r->n_source,
+                          b->opts.n_source);
+    return check_ids(b, r->source, r->n_source, "source", err);
+}
+
+static clef_status check_request(const clef_batch *b, const clef_request *r, clef_error *err)
+{
+    const int32_t most = most_tokens(b);
+    if (!b->plan)
+        return clef__fail(err, CLEF_E_ARG, "the batch's device was lost and did not come back");
+    if (r->n < 1 || r->n_max < 0 || r->n_stops < 0)
+        return clef__fail(err, CLEF_E_ARG,
+                          "%d prompt tokens, %d to generate, %d stop tokens: expected at least 1, 0 and 0", r->n,
+                          r->n_max, r->n_stops);
+    if (r->n >= most || r->n_max > most - r->n)
+        return clef__fail(err, CLEF_E_LIMIT,
+                          "%d prompt tokens and %d to generate: the context holds %d, the pool of keys and values %"
+                          PRId64, r->n, r->n_max ? r->n_max : 1, b->opts.n_context, b->stats.kv_tokens);
+    const clef_status s = check_source(b, r, err);
+    return s ? s : check_ids(b, r->ids, r->n, "prompt", err);
+}
+
+static int32_t *copied(const int32_t *ids, int32_t n, int32_t room)
+{
+    int32_t *out = malloc((size_t)room * sizeof *out + 1);
+    if (out && n)
+        memcpy(out, ids, (size_t)n * sizeof *ids);
+    return out;
+}
+
+static batch_sequence *make_sequence(const clef_batch *b, const clef_request *r)
+{
+    batch_sequence *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    *s = (batch_sequence){.slot = NO_SLOT,
+                          .n_tokens = r->n,
+                          .n_prompt = r->n,
+                          .n_most = r->n_max ? r->n + r->n_max : most_tokens(b),
+                          .n_source = r->n_source,
+                          .n_stops = r->n_stops,
+                          .ignore_eos = r->ignore_eos,
+                          .key = {.salt = r->salt},
+                          .chain = {.root = -1},
+                          .stream = r->stream,
+                          .logprobs = r->logprobs,
+                          .n_cached = -1};
+    s->tokens = copied(r->ids, r->n, s->n_most);
+    s->source = copied(r->source, r->n_source, r->n_source);
+    s->stops = copied(r->stops, r->n_stops, r->n_stops);
+    s->chain.blocks = malloc(((size_t)s->n_most / KV_BLOCK + 1) * sizeof *s->chain.blocks);
+    if (s->tokens && s->source && s->stops && s->chain.blocks)
+        return s;
+    free_sequence(s);
+    return NULL;
+}
+
+static int make_room(clef_batch *b)
+{
+    if (b->n_all < b->cap_all)
+        return 1;
+    const int32_t cap = b->cap_all ? 2 * b->cap_all : 16;
+    batch_sequence **all = realloc(b->all, (size_t)cap * sizeof(batch_sequence *));
+    if (!all)
+        return 0;
+    b->all = all;
+    b->cap_all = cap;
+    return 1;
+}
+
+clef_status clef_batch_add(clef_batch *b, const clef_request *r, int64_t *sequence, clef_error *err)
+{
+    sample_options sampling;
+    *sequence = -1;
+    clef_status status = check_request(b, r, err);
+    if (!status)
+        status = clef__sampler_options(&r->sampling, r->n, &sampling, err);
+    if (status)
+        return status;
+    batch_sequence *s = make_room(b) ? make_sequence(b, r) : NULL;
+    if (!s)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for a request of %d tokens", r->n);
+    s->sampling = sampling;
+    s->number = *sequence = b->next_number++;
+    b->all[b->n_all++] = s;
+    b->stats.n_waiting++;
+    return CLEF_OK;
+}
+
+void clef__batch_remove(clef_batch *b, batch_sequence *s)
+{
+    int32_t i = 0;
+    if (s->slot != NO_SLOT)
+        clef__batch_set_back(b, s);
+    b->stats.n_waiting--;
+    while (b->all[i] != s)
+        i++;
+    memmove(b->all + i, b->all + i + 1, (size_t)(b->n_all - i - 1) * sizeof(batch_sequence *));
+    b->n_all--;
+    free_sequence(s);
+}
+
+clef_status clef_batch_cancel(clef_batch *b, int64_t sequence, clef_error *err)
+{
+    int32_t found = 0, kept = 0;
+    for (int32_t i = 0; i < b->n_tokens; i++) { /* tokens that were not taken */
+        const clef_batch_token t = b->tokens[(b->first_token + i) % b->cap_tokens];
+        if (t.sequence != sequence)
+            b->tokens[(b->first_token + kept++) % b->cap_tokens] = t;
+        found |= t.sequence == sequence;
+    }
+    b->n_tokens = kept;
+    for (int32_t i = 0; i < b->n_all; i++)
+        if (b->all[i]->number == sequence) {
+            clef__batch_remove(b, b->all[i]);
+            return CLEF_OK;
+        }
+    return found ? CLEF_OK
+                 : clef__fail(err, CLEF_E_NOT_FOUND, "no sequence has the number %" PRId64, sequence);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------- */
+
+/* Puts all running sequences back, and forgets what the caches hold. */
+static void forget_caches(clef_batch *b)
+{
+    for (int32_t i = 0; i < b->opts.max_sequences; i++)
+        if (b->slots[i])
+            clef__batch_set_back(b, b->slots[i]);
+    clef__pages_forget(b->pages);
+}
+
+static int is_alone(const clef_batch *b)
+{
+    int32_t n = 0;
+    const clef_plan *const plans[] = {b->plan, b->encoder.plan};
+    for (size_t i = 0; i < 2; i++) {
+        int32_t stages = 0;
+        while (plans[i] && clef_plan_stage(plans[i], stages))
+            stages++;
+        n += stages + (stages > 1);
+    }
+    return clef_device_n_plans(b->dev) == n;
+}
+
+/* After a lost device: a new context, and plans with empty caches. */
+static clef_status recover(clef_batch *b, const clef_error *why, clef_error *err)
+{
+    clef_error again = {0};
+    if (!clef_error_is_lost(why) || !is_alone(b)) {
+        if (err)
+            *err = *why;
+        return why->status;
+    }
+    clef__batch_close(b);
+    clef_status s = clef_device_reopen(b->dev, &again);
+    if (!s)
+        s = clef__batch_open(b, &again);
+    if (!s)
+        return CLEF_OK;
+    clef__batch_close(b);
+    return clef__fail_cl(err, why->status, why->cl_code, "%.400s; the device did not come back: %.500s", why->text,
+                         again.text);
+}
+
+/* The ring must have room for a token of each running sequence. */
+static clef_status make_token_room(clef_batch *b, clef_error *err)
+{
+    if (b->n_tokens + b->opts.max_sequences <= b->cap_tokens)
+        return CLEF_OK;
+    const int32_t cap = 2 * (b->n_tokens + b->opts.max_sequences);
+    clef_batch_token *tokens = malloc((size_t)cap * sizeof *tokens);
+    if (!tokens)
+        return clef__fail(err, CLEF_E_NOMEM, "no memory for %d tokens that were not taken", cap);
+    for (int32_t i = 0; i < b->n_tokens; i++)
+        tokens[i] = b->tokens[(b->first_token + i) % b->cap_tokens];
+    free(b->tokens);
+    b->tokens = tokens;
+    b->first_token = 0;
+    b->cap_tokens = cap;
+    return CLEF_OK;
+}
+
+static clef_status step_once(clef_batch *b, int32_t *n, clef_error *err)
+{
+    const clef_status s = clef__batch_schedule(b, n, err);
+    return s || !*n ? s : clef__batch_run(b, err);
+}
+
+clef_status clef_batch_step(clef_batch *b, int32_t *n_rows, clef_error *err)
+{
+    clef_error why = {0};
+    *n_rows = 0;
+    if (!b->plan)
+        return clef__fail(err, CLEF_E_ARG, "the batch's device was lost and did not come back");
+    clef_status s = make_token_room(b, err);
+    if (s)
+        return s;
+    s = step_once(b, n_rows, &why);
+    if (!s)
+        return CLEF_OK;
+    forget_caches(b); /* a step that failed may have changed states half */
+    s = recover(b, &why, err);
+    return s ? s : step_once(b, n_rows, err);
+}
+
+int32_t clef_batch_take(clef_batch *b, clef_batch_token *out, int32_t capacity)
+{
+    const int32_t n = b->n_tokens < capacity ? b->n_tokens : capacity;
+    for (int32_t i = 0; i < n; i++)
+        out[i] = b->tokens[(b->first_token + i) % b->cap_tokens];
+    b->first_token = (b->first_token + n) % b->cap_tokens;
+    b->n_tokens -= n;
+    return n;
+}
+
+/* ---- describing -------------------------------------------------------------------------------- */
+
+clef_batch_stats clef_batch_describe(const clef_batch *b)
+{
+    clef_batch_stats stats = b->stats;
+    const clef__pages_count n = clef__pages_counts(b->pages);
+    stats.n_pages_running = n.in_chains;
+    stats.n_pages_kept = n.kept;
+    return stats;
+}
+
+const char *clef_batch_no_prefix_cache(const clef_batch *b)
+{
+    return b->no_prefix_cache;
+}
+
+const clef_plan *clef_batch_plan(const clef_batch *b, int32_t i)
+{
+    return i == 0 ? b->plan : i == 1 ? b->encoder.plan : NULL;
+}

@@ -1,0 +1,116 @@
+/* The fields of a batch, for the files that share it. */
+#ifndef CLEF_MODEL_BATCH_H
+#define CLEF_MODEL_BATCH_H
+
+#include "clef/batch.h"
+#include "model/batch/pages.h"
+#include "model/session/sampler.h"
+#include "runtime/plan/plan_state.h"
+
+/* Recurrent states are kept at multiples of this, and at a prompt's end. */
+enum { SNAPSHOT_STEP = 256 };
+
+/* A request and what became of it. It waits while slot is NO_SLOT. */
+enum { NO_SLOT = -1 };
+typedef struct batch_sequence {
+    int64_t number; /* the order of arrival */
+    int32_t slot;   /* its row in the page tables, and its recurrent states */
+    int32_t *tokens; /* [n_most]: the prompt, then what was generated */
+    int32_t n_tokens, n_prompt, n_most;
+    int32_t n_past; /* tokens in the cache */
+    int32_t *source, n_source;
+    int32_t *stops, n_stops, ignore_eos;
+    clef__pages_key key;
+    clef__chain chain;
+    sample_options sampling;
+    uint32_t stream;
+    int32_t logprobs;
+    int32_t n_rows, first_row; /* in the present step */
+    int32_t n_cached;          /* of the prompt, when it first began; -1: it has not begun */
+    int32_t n_set_backs;
+} batch_sequence;
+
+/* Indices of a plan's inputs (-1: none), outputs, and symbols (0: none). */
+typedef struct batch_io {
+    int32_t ids, pos, runs, pages, sliding_pages, picks, source_pages, source_end;
+    int32_t logits, best;
+    int32_t B, M, N, S;
+} batch_io;
+
+/* The inputs of a step, as the host fills them. */
+typedef struct batch_rows {
+    int32_t *ids, *pos, *source_end, *picks;     /* [step_tokens] */
+    int32_t *runs;                               /* [max_sequences, 3] */
+    int32_t *pages, *sliding_pages;              /* [max_sequences, n_pages of a sequence] */
+    int32_t *best;                               /* [step_tokens]: the likeliest token of each pick */
+    float *logits;                               /* [max_sequences, n_vocab] */
+    int32_t n_rows, n_runs, n_picks;
+    int32_t visible;                             /* the last position + 1 */
+    int32_t tables_changed;
+    int32_t has_logits;                          /* the step's logits were read, and not `best` */
+} batch_rows;
+
+/* The encoder of an encoder-decoder. */
+typedef struct batch_encoder {
+    clef_plan *plan;
+    int32_t ids, T;
+    float *rows, *page; /* an output of the plan, and one page of it */
+    size_t rows_bytes, page_bytes;
+    int32_t *ends;      /* [max_sequences]: the last position of each slot's source */
+} batch_encoder;
+
+struct clef_batch {
+    const clef_hparams *hp;
+    clef_device *dev;
+    clef_model *model;
+    clef_batch_opts opts;
+    clef_build_opts build;
+    clef_plan *plan;
+    batch_io io;
+    batch_rows rows;
+    batch_encoder encoder;
+    clef__pages *pages;
+    clef__plan_state *states; /* of the plan */
+    int32_t n_states;
+    int32_t n_each;           /* pages of a sequence */
+    int32_t is_recurrent, has_full, has_sliding;
+    const char *no_prefix_cache;
+    batch_sequence **all;     /* in order of arrival */
+    int32_t n_all, cap_all;
+    batch_sequence **slots;   /* [max_sequences]: NULL where free */
+    int64_t next_number;
+    clef_batch_token *tokens; /* a ring of picked tokens */
+    int32_t n_tokens, first_token, cap_tokens;
+    clef_candidate *candidates; /* [n_vocab], for picks */
+    clef_batch_stats stats;
+};
+
+/* ---- plan.c: the plan and its memory ------------------------------------------------------------ */
+
+/** Sizes the pool, makes the plans, and looks up their inputs. */
+clef_status clef__batch_open(clef_batch *b, clef_error *err);
+void        clef__batch_close(clef_batch *b);
+/** Enqueues the copy of rows between pages that the bookkeeping asked for. */
+clef_status clef__batch_copy(clef_batch *b, const clef__page_copy *copy, clef_error *err);
+/** Enqueues the copy of one row of all recurrent states to another. */
+clef_status clef__batch_copy_memory(clef_batch *b, int32_t to, int32_t from, clef_error *err);
+/** Runs the encoder for a sequence's source, and fills the pages of its slot. */
+clef_status clef__batch_encode(clef_batch *b, const batch_sequence *s, clef_error *err);
+
+/* ---- schedule.c: who runs in a step -------------------------------------------------------------- */
+
+/** Starts waiting sequences where there is room, and chooses the rows of the next step: n_rows of each sequence.
+ *  Sets sequences back where the pool is full. Returns the sum in *n. */
+clef_status clef__batch_schedule(clef_batch *b, int32_t *n, clef_error *err);
+/** Takes a sequence off the device. Its tokens stay, and are computed again when it starts the next time. */
+void        clef__batch_set_back(clef_batch *b, batch_sequence *s);
+
+/* ---- step.c -------------------------------------------------------------------------------------- */
+
+/** Runs the scheduled rows, and notes what was computed and picked. */
+clef_status clef__batch_run(clef_batch *b, clef_error *err);
+
+/** Frees a sequence, and removes it from the list. */
+void clef__batch_remove(clef_batch *b, batch_sequence *s);
+
+#endif

@@ -1,0 +1,186 @@
+/* Who runs in a step: waiting sequences start where there is room; those that generate come first, then parts of
+ * prompts, the oldest first. A full pool sets the newest sequence back. */
+#include "graph/fail.h"
+#include "model/batch/batch.h"
+
+/* ---- starting ---------------------------------------------------------------------------------- */
+
+static int32_t free_slot(const clef_batch *b)
+{
+    for (int32_t i = 0; i < b->opts.max_sequences; i++)
+        if (!b->slots[i])
+            return i;
+    return NO_SLOT;
+}
+
+static int32_t least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The longest prefix of s that a running sequence's prompt has, too, and has not computed yet. */
+static int32_t is_being_computed(const clef_batch *b, const batch_sequence *s)
+{
+    int32_t longest = 0;
+    for (int32_t i = 0; i < b->opts.max_sequences; i++) {
+        const batch_sequence *o = b->slots[i];
+        const int fits = o && o->key.adapter == s->key.adapter && o->key.salt == s->key.salt;
+        int32_t n = 0;
+        while (fits && n < o->n_tokens && n < s->n_tokens - 1 && o->tokens[n] == s->tokens[n])
+            n++;
+        if (fits && n > o->n_past)
+            longest = n > longest ? n : longest;
+    }
+    return longest;
+}
+
+/* Whether s should wait until a running sequence has computed what both need: at least a page. */
+static int should_share(const clef_batch *b, const batch_sequence *s, int32_t n_cached)
+{
+    return !b->no_prefix_cache && is_being_computed(b, s) >= n_cached + KV_BLOCK;
+}
+
+/* Begins the chain of s with what the prefix cache has, and copies the last page, if only a part of it is
+ * equal. */
+static clef_status begin_chain(clef_batch *b, batch_sequence *s, int32_t n_cached, int32_t mark, int *began,
+                               clef_error *err)
+{
+    clef__page_copy copy;
+    *began = clef__pages_begin(b->pages, s->key, s->tokens, n_cached, &s->chain, &copy);
+    clef_status status = *began ? clef__batch_copy(b, &copy, err) : CLEF_OK;
+    if (!status && *began && mark >= 0)
+        status = clef__batch_copy_memory(b, s->slot, b->opts.max_sequences + mark, err);
+    return status;
+}
+
+static void note_start(clef_batch *b, batch_sequence *s, int32_t n_cached)
+{
+    s->n_past = n_cached;
+    b->rows.tables_changed = 1;
+    if (s->n_cached >= 0)
+        return;
+    s->n_cached = n_cached;
+    b->stats.n_prompt += s->n_prompt;
+    b->stats.n_cached += n_cached;
+}
+
+/* Starts s if there are a slot and pages for its tokens. */
+static clef_status try_start(clef_batch *b, batch_sequence *s, int *started, clef_error *err)
+{
+    int32_t mark = -1;
+    *started = 0;
+    const int32_t slot = free_slot(b), limit = s->n_tokens - 1,
+                  n_cached = b->no_prefix_cache ? 0 : clef__pages_find(b->pages, s->key, s->tokens, limit, &mark);
+    const int32_t needed = clef__pages_needed(b->pages, s->key, s->tokens, n_cached, s->n_tokens);
+    if (slot == NO_SLOT || needed > clef__pages_available(b->pages) - b->stats.n_running ||
+        should_share(b, s, n_cached))
+        return CLEF_OK;
+    s->slot = slot;
+    b->slots[slot] = s;
+    b->stats.n_running++;
+    b->stats.n_waiting--;
+    clef_status status = begin_chain(b, s, n_cached, mark, started, err);
+    if (!status && *started && s->n_source)
+        status = clef__batch_encode(b, s, err);
+    if (status || !*started) {
+        clef__batch_set_back(b, s);
+        return status;
+    }
+    note_start(b, s, n_cached);
+    return CLEF_OK;
+}
+
+/* In order of arrival. One that waits for a prefix lets later ones pass; one that waits for room does not. */
+static clef_status start_waiting(clef_batch *b, clef_error *err)
+{
+    clef_status status = CLEF_OK;
+    for (int32_t i = 0; i < b->n_all && !status && b->stats.n_running < b->opts.max_sequences; i++) {
+        int started;
+        if (b->all[i]->slot == NO_SLOT)
+            status = try_start(b, b->all[i], &started, err);
+    }
+    return status;
+}
+
+void clef__batch_set_back(clef_batch *b, batch_sequence *s)
+{
+    clef__pages_end(b->pages, &s->chain);
+    b->slots[s->slot] = NULL;
+    b->rows.tables_changed = 1;
+    s->slot = NO_SLOT;
+    s->n_past = s->n_rows = 0;
+    b->stats.n_running--;
+    b->stats.n_waiting++;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------- */
+
+static batch_sequence *newest(const clef_batch *b)
+{
+    batch_sequence *s = NULL;
+    for (int32_t i = 0; i < b->opts.max_sequences; i++)
+        if (b->slots[i] && (!s || b->slots[i]->number > s->number))
+            s = b->slots[i];
+    return s;
+}
+
+/* Gets pages for the rows of s, and sets back newer sequences for them. Returns 0 when s itself was set back. */
+static int get_pages(clef_batch *b, batch_sequence *s)
+{
+    const int32_t before = s->chain.n;
+    clef__pages_slide(b->pages, &s->chain, s->n_past);
+    while (!clef__pages_grow(b->pages, &s->chain, s->n_past + s->n_rows)) {
+        batch_sequence *victim = newest(b);
+        victim->n_set_backs++;
+        b->stats.n_set_backs++;
+        clef__batch_set_back(b, victim);
+        if (victim == s)
+            return 0;
+    }
+    b->rows.tables_changed |= s->chain.n != before || b->has_sliding;
+    return 1;
+}
+
+/* The rows that s would get, alone. Recurrent states are kept at multiples of SNAPSHOT_STEP. */
+static int32_t wanted_rows(const clef_batch *b, const batch_sequence *s, int32_t room)
+{
+    const int32_t n = least(s->n_tokens - s->n_past, room);
+    return b->is_recurrent && !b->no_prefix_cache ? least(n, SNAPSHOT_STEP - s->n_past % SNAPSHOT_STEP) : n;
+}
+
+static int generates(const batch_sequence *s)
+{
+    return s->n_tokens - s->n_past == 1;
+}
+
+/* Shares out the step's rows: first a row for each sequence that generates, then prompts. */
+static int32_t choose_rows(clef_batch *b)
+{
+    int32_t room = b->opts.step_tokens;
+    for (int32_t i = 0; i < b->n_all; i++) {
+        batch_sequence *s = b->all[i];
+        s->n_rows = s->slot != NO_SLOT && generates(s);
+        room -= s->n_rows;
+    }
+    for (int32_t i = 0; i < b->n_all && room > 0; i++) {
+        batch_sequence *s = b->all[i];
+        if (s->slot == NO_SLOT || s->n_rows)
+            continue;
+        s->n_rows = wanted_rows(b, s, room);
+        room -= s->n_rows;
+    }
+    return b->opts.step_tokens - room;
+}
+
+clef_status clef__batch_schedule(clef_batch *b, int32_t *n, clef_error *err)
+{
+    *n = 0;
+    const clef_status status = start_waiting(b, err);
+    if (status)
+        return status;
+    choose_rows(b);
+    for (int32_t i = 0; i < b->n_all; i++) /* the oldest first */
+        if (b->all[i]->n_rows && get_pages(b, b->all[i]))
+            *n += b->all[i]->n_rows;
+    return CLEF_OK;
+}

@@ -1,0 +1,251 @@
+/* A step of a batch: its inputs, its run, and the tokens that it picks. */
+#include <math.h>
+#include <string.h>
+
+#include "graph/fail.h"
+#include "model/batch/batch.h"
+
+/* A step sees masks up to a multiple of this, so that few lengths are bound. */
+enum { VISIBLE_STEP = 256 };
+
+/* ---- inputs ------------------------------------------------------------------------------------ */
+
+static void fill_table(clef_batch *b, const batch_sequence *s)
+{
+    int32_t *full = b->rows.pages + (size_t)s->slot * (size_t)b->n_each,
+            *sliding = b->rows.sliding_pages + (size_t)s->slot * (size_t)b->n_each;
+    for (int32_t i = 0; i < s->chain.n; i++) {
+        const int32_t page = clef__pages_sliding(b->pages, s->chain.blocks[i]);
+        full[i] = s->chain.blocks[i];
+        sliding[i] = page < 0 ? 0 : page; /* no row sees it */
+    }
+}
+
+static void add_rows(clef_batch *b, batch_sequence *s)
+{
+    batch_rows *r = &b->rows;
+    const int picks = s->n_past + s->n_rows == s->n_tokens;
+    int32_t *run = r->runs + 3 * (size_t)r->n_runs++;
+    s->first_row = r->n_rows;
+    run[0] = s->slot;
+    run[1] = r->n_rows;
+    run[2] = s->n_rows;
+    for (int32_t i = 0; i < s->n_rows; i++, r->n_rows++) {
+        r->ids[r->n_rows] = s->tokens[s->n_past + i];
+        r->pos[r->n_rows] = s->n_past + i;
+        if (r->source_end)
+            r->source_end[r->n_rows] = b->encoder.ends[s->slot];
+    }
+    if (picks)
+        r->picks[r->n_picks++] = r->n_rows - 1;
+    if (r->visible < s->n_past + s->n_rows)
+        r->visible = s->n_past + s->n_rows;
+    if (r->tables_changed)
+        fill_table(b, s);
+}
+
+/* Rows of sequences that generate come first. */
+static void fill_inputs(clef_batch *b)
+{
+    b->rows.n_rows = b->rows.n_runs = b->rows.n_picks = b->rows.visible = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t i = 0; i < b->n_all; i++) {
+            batch_sequence *s = b->all[i];
+            if (s->n_rows && (s->n_tokens - s->n_past == 1) == (pass == 0))
+                add_rows(b, s);
+        }
+    if (b->rows.n_picks == 0) /* the head needs a row; nobody reads its logits */
+        b->rows.picks[0] = 0;
+}
+
+static clef_status write_input(clef_batch *b, int32_t input, const int32_t *data, int32_t n, clef_error *err)
+{
+    return input < 0 ? CLEF_OK : clef_plan_write(b->plan, input, data, (size_t)n * sizeof *data, err);
+}
+
+static clef_status write_tables(clef_batch *b, clef_error *err)
+{
+    const int32_t n = b->opts.max_sequences * b->n_each;
+    if (!b->rows.tables_changed)
+        return CLEF_OK;
+    clef_status s = write_input(b, b->io.pages, b->rows.pages, n, err);
+    if (!s)
+        s = write_input(b, b->io.sliding_pages, b->rows.sliding_pages, n, err);
+    b->rows.tables_changed = s != CLEF_OK;
+    return s;
+}
+
+static clef_status bind(clef_batch *b, clef_error *err)
+{
+    const batch_rows *r = &b->rows;
+    const int32_t seen = (r->visible + VISIBLE_STEP - 1) / VISIBLE_STEP * VISIBLE_STEP;
+    clef_status s = clef_plan_bind(b->plan, b->io.B, r->n_rows, err);
+    if (!s && b->io.M)
+        s = clef_plan_bind(b->plan, b->io.M, r->n_runs, err);
+    if (!s)
+        s = clef_plan_bind(b->plan, b->io.N, r->n_picks ? r->n_picks : 1, err);
+    if (!s && b->io.S)
+        s = clef_plan_bind(b->plan, b->io.S, seen < b->opts.n_context ? seen : b->opts.n_context, err);
+    return s;
+}
+
+static clef_status run_rows(clef_batch *b, clef_error *err)
+{
+    const batch_rows *r = &b->rows;
+    clef_status s = bind(b, err);
+    if (!s)
+        s = write_tables(b, err);
+    if (!s)
+        s = write_input(b, b->io.ids, r->ids, r->n_rows, err);
+    if (!s)
+        s = write_input(b, b->io.pos, r->pos, r->n_rows, err);
+    if (!s)
+        s = write_input(b, b->io.source_end, r->source_end, r->n_rows, err);
+    if (!s)
+        s = write_input(b, b->io.runs, r->runs, 3 * r->n_runs, err);
+    if (!s)
+        s = write_input(b, b->io.picks, r->picks, r->n_picks ? r->n_picks : 1, err);
+    return s ? s : clef_plan_run(b->plan, err);
+}
+
+/* ---- picks ------------------------------------------------------------------------------------- */
+
+/* The likeliest token is all that s needs. */
+static int takes_best(const batch_sequence *s)
+{
+    return s->sampling.mode == SAMPLE_GREEDY && !s->sampling.last_n && !s->logprobs;
+}
+
+static int picks_now(const batch_sequence *s)
+{
+    return s->n_rows && s->n_past + s->n_rows == s->n_tokens;
+}
+
+static clef_status read_results(clef_batch *b, clef_error *err)
+{
+    const size_t n = b->rows.n_picks ? (size_t)b->rows.n_picks : 1; /* read without need: the host waits */
+    b->rows.has_logits = 0;
+    for (int32_t i = 0; i < b->n_all; i++)
+        b->rows.has_logits |= picks_now(b->all[i]) && !takes_best(b->all[i]);
+    if (!b->rows.has_logits)
+        return clef_plan_read(b->plan, b->io.best, b->rows.best, n * sizeof *b->rows.best, err);
+    return clef_plan_read(b->plan, b->io.logits, b->rows.logits,
+                          n * (size_t)b->hp->n_vocab * sizeof *b->rows.logits, err);
+}
+
+static float logprob_of(const float *logits, int32_t n, int32_t id)
+{
+    float most = logits[id];
+    double sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        most = logits[i] > most ? logits[i] : most;
+    for (int32_t i = 0; i < n; i++)
+        sum += exp((double)logits[i] - (double)most);
+    return (float)((double)logits[id] - (double)most - log(sum));
+}
+
+static int ends_text(const clef_batch *b, const batch_sequence *s, int32_t id)
+{
+    int ends = !s->ignore_eos && id == b->hp->eos;
+    for (int32_t i = 0; i < b->hp->n_eos_more && !s->ignore_eos; i++)
+        ends |= id == b->hp->eos_more[i];
+    for (int32_t i = 0; i < s->n_stops; i++)
+        ends |= id == s->stops[i];
+    return ends;
+}
+
+/* Notes a picked token. The ring has room for one of each running sequence. */
+static void put_token(clef_batch *b, batch_sequence *s, int32_t id, float logprob)
+{
+    const int32_t at = (b->first_token + b->n_tokens++) % b->cap_tokens;
+    s->tokens[s->n_tokens++] = id;
+    b->stats.n_generated++;
+    b->tokens[at] = (clef_batch_token){.sequence = s->number,
+                                       .id = id,
+                                       .logprob = logprob,
+                                       .finish = ends_text(b, s, id)        ? CLEF_FINISH_STOP
+                                                 : s->n_tokens == s->n_most ? CLEF_FINISH_LENGTH
+                                                                            : CLEF_FINISH_NONE,
+                                       .n_prompt = s->n_prompt,
+                                       .n_cached = s->n_cached,
+                                       .n_generated = s->n_tokens - s->n_prompt,
+                                       .n_set_backs = s->n_set_backs};
+}
+
+static void pick(clef_batch *b, batch_sequence *s, int32_t nth)
+{
+    const float *logits = b->rows.logits + (size_t)nth * (size_t)b->hp->n_vocab;
+    const int32_t last_n = s->sampling.last_n < s->n_tokens ? s->sampling.last_n : s->n_tokens;
+    if (!b->rows.has_logits) {
+        put_token(b, s, b->rows.best[nth], 0);
+        return;
+    }
+    const int32_t id = clef__sample_pick(&s->sampling, logits, b->hp->n_vocab, s->tokens + s->n_tokens - last_n,
+                                         last_n, (uint64_t)(s->n_tokens - s->n_prompt), s->stream, b->candidates);
+    put_token(b, s, id, s->logprobs ? logprob_of(logits, b->hp->n_vocab, id) : 0);
+}
+
+/* The number of the row's pick. */
+static int32_t pick_of(const clef_batch *b, int32_t row)
+{
+    int32_t i = 0;
+    while (b->rows.picks[i] != row)
+        i++;
+    return i;
+}
+
+/* ---- the step ---------------------------------------------------------------------------------- */
+
+/* Keeps the recurrent states of s at multiples of SNAPSHOT_STEP, and at the end of its prompt. */
+static clef_status keep_memory(clef_batch *b, const batch_sequence *s, clef_error *err)
+{
+    if (!b->is_recurrent || b->no_prefix_cache || (s->n_past % SNAPSHOT_STEP && s->n_past != s->n_prompt))
+        return CLEF_OK;
+    const int32_t mark = clef__pages_mark(b->pages, &s->chain, s->n_past);
+    return mark < 0 ? CLEF_OK : clef__batch_copy_memory(b, b->opts.max_sequences + mark, s->slot, err);
+}
+
+/* Notes the rows of s as computed, and picks its next token if they were its last ones. */
+static clef_status finish_rows(clef_batch *b, batch_sequence *s, clef_error *err)
+{
+    const int picks = picks_now(s);
+    clef__pages_note(b->pages, &s->chain, s->n_past, s->tokens + s->n_past, s->n_rows);
+    s->n_past += s->n_rows;
+    const clef_status status = keep_memory(b, s, err);
+    if (picks)
+        pick(b, s, pick_of(b, s->first_row + s->n_rows - 1));
+    s->n_rows = 0;
+    return status;
+}
+
+/* The sequences whose last token has been picked leave. */
+static void remove_finished(clef_batch *b)
+{
+    for (int32_t i = 0; i < b->n_tokens; i++) {
+        const clef_batch_token *t = &b->tokens[(b->first_token + i) % b->cap_tokens];
+        for (int32_t k = 0; t->finish && k < b->n_all; k++)
+            if (b->all[k]->number == t->sequence) {
+                clef__batch_remove(b, b->all[k]);
+                break;
+            }
+    }
+}
+
+clef_status clef__batch_run(clef_batch *b, clef_error *err)
+{
+    fill_inputs(b);
+    clef_status status = run_rows(b, err);
+    if (!status)
+        status = read_results(b, err);
+    if (status)
+        return status;
+    b->stats.n_steps++;
+    b->stats.n_rows += b->rows.n_rows;
+    for (int32_t i = 0; i < b->n_all; i++)
+        if (b->all[i]->n_rows) {
+            const clef_status kept = finish_rows(b, b->all[i], status ? NULL : err);
+            status = status ? status : kept;
+        }
+    remove_finished(b);
+    return status;
+}
