@@ -35,7 +35,7 @@ typedef struct clef_batch_opts {
 } clef_batch_opts;
 
 /** Makes a batch. dev and model are borrowed and must outlive it; one thread drives it. CLEF_E_ARG for an option
- *  out of range, CLEF_E_LIMIT for a pool without room for one page a sequence; else the errors of
+ *  out of range, CLEF_E_LIMIT for a pool without room for a page; else the errors of
  *  clef_model_build() and clef_plan_create(). */
 CLEF_API clef_status clef_batch_create(clef_device *dev, clef_model *model, const clef_batch_opts *opts,
                                        clef_batch **out, clef_error *err);

@@ -76,10 +76,9 @@ static clef_status size_pool(clef_batch *b, clef_error *err)
     page_bytes(g, &b->stats.page_bytes, &largest);
     clef_graph_destroy(g);
     const int64_t fit = pages_in_memory(b, b->stats.page_bytes, largest), n = asked ? asked : fit < most ? fit : most;
-    if (n < b->opts.max_sequences || n > INT32_MAX / KV_BLOCK)
-        return clef__fail(err, CLEF_E_LIMIT,
-                          "a pool of %" PRId64 " positions, expected at least %d, a page for each sequence", n * KV_BLOCK,
-                          b->opts.max_sequences * KV_BLOCK);
+    if (n < 1 || n > INT32_MAX / KV_BLOCK)
+        return clef__fail(err, CLEF_E_LIMIT, "a pool of %" PRId64 " positions, expected %d (a page) to %d",
+                          n * KV_BLOCK, KV_BLOCK, INT32_MAX);
     b->build.n_pages = (int32_t)n;
     b->build.n_sliding_pages = sliding_pages(b);
     b->stats.n_pages = (int32_t)n;

@@ -40,14 +40,15 @@ static void add_rows(clef_batch *b, batch_sequence *s)
         r->picks[r->n_picks++] = r->n_rows - 1;
     if (r->visible < s->n_past + s->n_rows)
         r->visible = s->n_past + s->n_rows;
-    if (r->tables_changed)
-        fill_table(b, s);
 }
 
 /* Rows of sequences that generate come first. */
 static void fill_inputs(clef_batch *b)
 {
     b->rows.n_rows = b->rows.n_runs = b->rows.n_picks = b->rows.visible = 0;
+    for (int32_t i = 0; i < b->opts.max_sequences && b->rows.tables_changed; i++)
+        if (b->slots[i]) /* with or without rows in this step */
+            fill_table(b, b->slots[i]);
     for (int pass = 0; pass < 2; pass++)
         for (int32_t i = 0; i < b->n_all; i++) {
             batch_sequence *s = b->all[i];
