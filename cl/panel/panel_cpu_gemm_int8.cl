@@ -7,7 +7,8 @@
  *   -D BIAS_TYPE  dtype of bias, DTYPE_NONE without
  *   -D ACT        index in PANEL_ACTS; with swiglu, two tiles of w give one tile of the result
  *   -D RESIDUAL   1: there is one to add
- *   -D DOT        as in panel.h */
+ *   -D DOT        as in panel.h
+ *   -D INVARIANT  1: a token's results do not depend on NT (0 when not given) */
 #define WG 1
 #include "args.h"
 #include "weights.h"

@@ -1,6 +1,7 @@
 /* Products of a tile of a panel in a block format (panel_cpu_codes.h) with NT quantised tokens
  * (panel_cpu_activations.h). Needs W_TYPE, DOT, NT.
  *   X_SPACE  address space of the tokens (global when not given)
+ *   INVARIANT  1: sums are added in the same order for every NT (0 when not given)
  *   STREAMS  1: the panel is read from memory, and each step prefetches what later steps read
  *
  *   x_ptrs x = x_at(rows, k);   a block of NT tokens
@@ -16,6 +17,9 @@
 #endif
 #ifndef STREAMS
 #  define STREAMS 0
+#endif
+#ifndef INVARIANT
+#  define INVARIANT 0
 #endif
 
 /* A token block's quantised rows (panel_cpu_activations.h): quants, a scale and two sums for each block of
@@ -140,7 +144,7 @@ static inline void fetch_scales(const tile_ptrs *p)
 
 /* super_step(): multiplies a step of 256 columns by one token and adds to acc, for formats whose scales are
  * in words. */
-#if NT == 1 && CODE_SCALES == SCALES_K
+#if NT == 1 && !INVARIANT && CODE_SCALES == SCALES_K
 #  define SUPER_STEP 1
 /* A scale is converted in its place in a word, as 2^(8 (b % 4)) times its value. The powers of two and d are
  * applied once a step. */
@@ -176,7 +180,7 @@ static inline void super_step(float16 *acc, const tile_ptrs *p, const x_ptrs *x)
     *acc = fma(halves(from + 192), codes[0], *acc);
     *acc = fma(-halves(from + 224), minima[0], *acc);
 }
-#elif NT == 1 && CODE_SCALES == SCALES_Q6_K
+#elif NT == 1 && !INVARIANT && CODE_SCALES == SCALES_Q6_K
 #  define SUPER_STEP 1
 /* A scale is converted in the upper byte of a word, as 2^24 times its value. 2^-24 and d are applied once a
  * step. */
