@@ -43,7 +43,8 @@
     X(clCreateUserEvent) X(clRetainEvent) X(clReleaseEvent) X(clFlush) X(clFinish) \
     X(clEnqueueReadBuffer) X(clEnqueueWriteBuffer) X(clEnqueueCopyBuffer) X(clEnqueueFillBuffer) \
     X(clEnqueueMapBuffer) X(clEnqueueUnmapMemObject) X(clEnqueueNDRangeKernel) \
-    X(clEnqueueMarkerWithWaitList) X(clEnqueueBarrierWithWaitList)
+    X(clEnqueueMarkerWithWaitList) X(clEnqueueBarrierWithWaitList) X(clEnqueueReadBufferRect) \
+    X(clEnqueueWriteBufferRect)
 #define KINDS(X) X(context) X(queue) X(mem) X(program) X(kernel) X(event) X(sampler)
 /* clang-format on */
 
@@ -273,6 +274,15 @@ ENQUEUE(clEnqueueWriteBuffer,
 ENQUEUE(clEnqueueCopyBuffer,
         (cl_command_queue x, cl_mem from, cl_mem to, size_t from_at, size_t to_at, size_t n, WAIT),
         (x, from, to, from_at, to_at, n, n_wait, wait, event))
+ENQUEUE(clEnqueueReadBufferRect,
+        (cl_command_queue x, cl_mem mem, cl_bool blocking, const size_t *at, const size_t *host_at,
+         const size_t *region, size_t row, size_t slice, size_t host_row, size_t host_slice, void *to, WAIT),
+        (x, mem, blocking, at, host_at, region, row, slice, host_row, host_slice, to, n_wait, wait, event))
+ENQUEUE(clEnqueueWriteBufferRect,
+        (cl_command_queue x, cl_mem mem, cl_bool blocking, const size_t *at, const size_t *host_at,
+         const size_t *region, size_t row, size_t slice, size_t host_row, size_t host_slice,
+         const void *from, WAIT),
+        (x, mem, blocking, at, host_at, region, row, slice, host_row, host_slice, from, n_wait, wait, event))
 ENQUEUE(clEnqueueFillBuffer,
         (cl_command_queue x, cl_mem mem, const void *pattern, size_t n_pattern, size_t at, size_t n, WAIT),
         (x, mem, pattern, n_pattern, at, n, n_wait, wait, event))
