@@ -2,7 +2,8 @@
 #ifndef CLEF_RUNTIME_PLAN_STATE_H
 #define CLEF_RUNTIME_PLAN_STATE_H
 
-#include "runtime/plan/plan.h"
+#include "clef/plan.h"
+#include "graph/value.h"
 
 /** One state. Valid until its plan is destroyed. */
 typedef struct clef__plan_state {
