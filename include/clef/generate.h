@@ -191,8 +191,8 @@ CLEF_API clef_status clef_session_save(clef_session *session, const char *path, 
  *
  *  CLEF_E_FORMAT: no session file, or it is cut or damaged (the checksum is compared first).
  *  CLEF_E_UNSUPPORTED: another version; a session made for beams. CLEF_E_ARG: of another model, KV type or
- *  adapters. CLEF_E_LIMIT: more positions than the context holds, or a longer source than n_source. CLEF_E_IO,
- *  CLEF_E_NOMEM. After all of these the session is as it was.
+ *  adapters; a session that was only described. CLEF_E_LIMIT: more positions than the context holds, or a
+ *  longer source than n_source. CLEF_E_IO, CLEF_E_NOMEM. After all of these the session is as it was.
  *  CLEF_E_CL: the cache is empty, and an encoder-decoder needs a source again. */
 CLEF_API clef_status clef_session_load(clef_session *session, const char *path, clef_error *err);
 

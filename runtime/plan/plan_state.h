@@ -7,7 +7,7 @@
 
 /** One state. Valid until its plan is destroyed. */
 typedef struct clef__plan_state {
-    clef_plan        *stage; /* the plan for one device whose state it is: the plan itself, or a stage of it */
+    clef_plan        *stage; /* the plan for one device that has it: the plan itself, or a stage of it */
     const clef_value *value; /* its name, dtype and shape, which has no symbols: the bounds of the graph */
     uint64_t          n_bytes;
 } clef__plan_state;
