@@ -196,6 +196,11 @@ CLEF_API clef_status clef_session_save(clef_session *session, const char *path, 
  *  CLEF_E_CL: the cache is empty, and an encoder-decoder needs a source again. */
 CLEF_API clef_status clef_session_load(clef_session *session, const char *path, clef_error *err);
 
+/** Checks, before there is a session, that a file is whole and was made with this model and KV type. Errors
+ *  as of clef_session_load(). Reads the whole file. */
+CLEF_API clef_status clef_session_check(const clef_model *model, clef_dtype kv_type, const char *path,
+                                        clef_error *err);
+
 typedef struct clef_sampler clef_sampler;
 /** CLEF_E_ARG for an option out of range, which the text names. */
 CLEF_API clef_status clef_sampler_create(int32_t n_vocab, const clef_sampler_opts *opts, clef_sampler **out,

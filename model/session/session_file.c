@@ -83,15 +83,24 @@ static clef_status describe_state(const clef__plan_state *state, int32_t n, sess
     return CLEF_OK;
 }
 
+static session_header binding_of(const clef_model *model, clef_dtype kv_type,
+                                 const unsigned char fingerprint[CLEF_SHA256_BYTES])
+{
+    session_header head = {0};
+    memcpy(head.fingerprint, fingerprint, sizeof head.fingerprint);
+    snprintf(head.model, sizeof head.model, "%s", clef_model_hparams(model)->name);
+    snprintf(head.kv_type, sizeof head.kv_type, "%s", clef_dtype_name(kv_type));
+    return head;
+}
+
 static session_header header_of(clef_session *s)
 {
-    session_header head = {.n_past = (uint32_t)s->n_past, .n_source = (uint32_t)s->encoder.n};
     if (!s->has_fingerprint)
         clef__model_fingerprint(s->model, s->fingerprint);
     s->has_fingerprint = 1;
-    memcpy(head.fingerprint, s->fingerprint, sizeof head.fingerprint);
-    snprintf(head.model, sizeof head.model, "%s", s->hp->name);
-    snprintf(head.kv_type, sizeof head.kv_type, "%s", clef_dtype_name(s->opts.kv_type));
+    session_header head = binding_of(s->model, s->opts.kv_type, s->fingerprint);
+    head.n_past = (uint32_t)s->n_past;
+    head.n_source = (uint32_t)s->encoder.n;
     return head;
 }
 
@@ -202,19 +211,33 @@ clef_status clef_session_save(clef_session *s, const char *path, clef_error *err
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static clef_status check_model(clef_session *s, const session_header *came, const char *path, clef_error *err)
+static clef_status check_model(const session_header *came, const session_header *want, const char *path,
+                               clef_error *err)
 {
-    const session_header want = header_of(s);
     char hex[2][17];
-    if (memcmp(came->fingerprint, want.fingerprint, sizeof want.fingerprint) == 0)
+    if (memcmp(came->fingerprint, want->fingerprint, sizeof want->fingerprint) == 0)
         return CLEF_OK;
     for (int i = 0; i < 8; i++) {
         snprintf(hex[0] + 2 * i, 3, "%02x", came->fingerprint[i]);
-        snprintf(hex[1] + 2 * i, 3, "%02x", want.fingerprint[i]);
+        snprintf(hex[1] + 2 * i, 3, "%02x", want->fingerprint[i]);
     }
     return clef__fail(err, CLEF_E_ARG,
                       "%s: made with model %s (fingerprint %s), expected %s (fingerprint %s)", path,
-                      came->model, hex[0], want.model, hex[1]);
+                      came->model, hex[0], want->model, hex[1]);
+}
+
+/* What a file is bound to. */
+static clef_status check_binding(const session_header *came, const session_header *want, const char *path,
+                                 clef_error *err)
+{
+    const clef_status status = check_model(came, want, path, err);
+    if (status)
+        return status;
+    if (strcmp(came->kv_type, want->kv_type) != 0)
+        return clef__fail(err, CLEF_E_ARG, "%s: KV type %s, expected %s", path, came->kv_type, want->kv_type);
+    if (came->n_adapters)
+        return clef__fail(err, CLEF_E_ARG, "%s: made with adapters, expected none", path);
+    return CLEF_OK;
 }
 
 static clef_status check_ids(const clef_session *s, const unsigned char *ids, uint32_t n, const char *path,
@@ -231,15 +254,10 @@ static clef_status check_ids(const clef_session *s, const unsigned char *ids, ui
 /* What the file is bound to, and whether it fits into the session. */
 static clef_status check_header(clef_session *s, const session_view *view, const char *path, clef_error *err)
 {
-    const session_header *head = &view->head;
-    const char *kv_type = clef_dtype_name(s->opts.kv_type);
-    clef_status status = check_model(s, head, path, err);
+    const session_header *head = &view->head, want = header_of(s);
+    clef_status status = check_binding(head, &want, path, err);
     if (status)
         return status;
-    if (strcmp(head->kv_type, kv_type) != 0)
-        return clef__fail(err, CLEF_E_ARG, "%s: KV type %s, expected %s", path, head->kv_type, kv_type);
-    if (head->n_adapters)
-        return clef__fail(err, CLEF_E_ARG, "%s: made with adapters, expected none", path);
     if (head->n_past > (uint32_t)s->opts.n_context)
         return clef__fail(err, CLEF_E_LIMIT, "%s: %" PRIu32 " positions, the context holds %" PRId32, path,
                           head->n_past, s->opts.n_context);
@@ -353,6 +371,24 @@ clef_status clef_session_load(clef_session *s, const char *path, clef_error *err
     status = clef__session_parse(path, file.data, file.n_bytes, &view, err);
     if (!status)
         status = load_view(s, &view, path, err);
+    clef__os_unmap(&file);
+    return status;
+}
+
+clef_status clef_session_check(const clef_model *model, clef_dtype kv_type, const char *path, clef_error *err)
+{
+    unsigned char fingerprint[CLEF_SHA256_BYTES];
+    clef_mapping file = {0};
+    session_view view;
+    clef_status status = clef__os_map(path, &file, err);
+    if (status)
+        return status;
+    status = clef__session_parse(path, file.data, file.n_bytes, &view, err);
+    if (!status) {
+        clef__model_fingerprint(model, fingerprint);
+        const session_header want = binding_of(model, kv_type, fingerprint);
+        status = check_binding(&view.head, &want, path, err);
+    }
     clef__os_unmap(&file);
     return status;
 }

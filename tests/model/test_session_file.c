@@ -309,6 +309,15 @@ static void check_words(clef_session *s, const unsigned char *file, size_t n, cl
         fail_msg("expected the path and '%s': %s", words, err.text);
 }
 
+/* The check without a session says the same of the bytes that were loaded last. */
+static void check_alone(const clef_model *m, clef_dtype kv_type, clef_status want, const char *words)
+{
+    clef_error err = {0};
+    assert_int_equal(clef_session_check(m, kv_type, temp_path("changed"), &err), want);
+    if (!strstr(err.text, words))
+        fail_msg("expected '%s': %s", words, err.text);
+}
+
 static void what_differs_is_named(void **state)
 {
     (void)state;
@@ -330,12 +339,16 @@ static void what_differs_is_named(void **state)
     check_words(s, file, n_saved + 1, CLEF_E_FORMAT, "too long");
     file[n_saved / 2] ^= 1;
     check_words(s, file, n_saved, CLEF_E_FORMAT, "checksum differs: the file is damaged");
+    check_alone(model, CLEF_F32, CLEF_E_FORMAT, "checksum differs");
     file[n_saved / 2] ^= 1;
     file[24] ^= 1; /* the fingerprint */
     sign(file, n_saved);
     check_words(s, file, n_saved, CLEF_E_ARG, "made with model demo (fingerprint ");
+    check_alone(model, CLEF_F32, CLEF_E_ARG, "made with model demo (fingerprint ");
     memcpy(file, saved, n_saved);
     check_words(halves, file, n_saved, CLEF_E_ARG, "KV type f32, expected f16");
+    check_alone(model, CLEF_F16, CLEF_E_ARG, "KV type f32, expected f16");
+    check_alone(model, CLEF_F32, CLEF_OK, "");
     check_words(small, file, n_saved, CLEF_E_LIMIT, "70 positions, the context holds 69");
     memcpy(file + 184, (unsigned char[]){0xff, 0xff, 0xff, 0x7f}, 4); /* the first id */
     sign(file, n_saved);

@@ -277,6 +277,9 @@ static int run_prepare(run *r, const char *path)
     int rc = o->ids ? parse_ids(r, o->ids) : encode_prompt(r);
     if (rc == CLI_GO_ON)
         rc = find_target(r);
+    if (rc == CLI_GO_ON && o->prompt_cache)
+        rc = cli_prompt_cache_check(o->prompt_cache, r->model,
+                                    cli_kv_type(r->model, o->kv_type, o->compile.exact));
     if (rc != CLI_GO_ON)
         return rc;
     if (r->is_seq2seq)
