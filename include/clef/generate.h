@@ -39,6 +39,10 @@ CLEF_API void        clef_session_destroy(clef_session *session);
 
 CLEF_API int32_t clef_session_n_context(const clef_session *session);
 CLEF_API int32_t clef_session_n_past(const clef_session *session); /* positions in the cache */
+/** The ids at those n_past positions. They belong to the session; the next call that feeds changes them. */
+CLEF_API const int32_t *clef_session_ids(const clef_session *session);
+/** The *n ids that clef_session_encode() read last; *n is 0 for none. They belong to the session. */
+CLEF_API const int32_t *clef_session_source(const clef_session *session, int32_t *n);
 CLEF_API clef_plan_stats clef_session_describe(const clef_session *session);
 /** The plan of the session's steps (i = 0), and of the encoder of an encoder-decoder (i = 1); NULL beyond.
  *  Borrowed from the session. */
@@ -147,6 +151,55 @@ CLEF_API int32_t clef_session_profile(clef_session *session, clef_launch_time *t
                                       clef_error *err);
 /** Empties the cache. */
 CLEF_API clef_status clef_session_reset(clef_session *session, clef_error *err);
+
+/** Keeps the first n positions of the cache and drops the rest; ends a running generation. Costs nothing, but
+ *  for a model with recurrent state (linear attention): if n is less than n_past, its next feed replays the n
+ *  tokens first. CLEF_E_ARG unless 0 <= n <= n_past, CLEF_E_CL. */
+CLEF_API clef_status clef_session_keep(clef_session *session, int32_t n, clef_error *err);
+
+/** Writes what the session holds to a file, from which clef_session_load() continues: the ids in the cache,
+ *  the KV cache of their positions, recurrent states, and the ids of an encoder-decoder's source. Ends a
+ *  running generation. `path` never holds half a file: a temporary name is renamed.
+ *
+ *  The file, in little-endian order:
+ *
+ *      magic       8 bytes  "CLEFSESS"
+ *      version     u32      1
+ *      zero        u32
+ *      length      u64      of the whole file
+ *      fingerprint 32 bytes SHA-256 of the model's metadata and of each tensor's name, dtype, shape, first
+ *                           and last 64 KiB
+ *      model       96 bytes its name, for messages
+ *      KV type     16 bytes "f32", "f16", "q8_0"
+ *      n_past, n_source, n_states, n_adapters   u32 each
+ *      adapters    n_adapters bytes: the adapters that the cache was computed with; 0 for none
+ *      ids         i32 [n_past]
+ *      source      i32 [n_source]
+ *      states      n_states times: name 64 bytes, dtype 16 bytes, rank u32, axis u32, dims u64 [4], length
+ *                  u64, then the data, row-major. `axis` is the dim that counts positions: the file has
+ *                  n_past of them. 2^32 - 1: the state has no positions, and all of it is in the file
+ *      checksum    32 bytes SHA-256 of everything before
+ *
+ *  The file depends neither on the length of the context nor on the device. The keys and values of an
+ *  encoder-decoder's source are not in it; loading runs the encoder again.
+ *
+ *  CLEF_E_UNSUPPORTED for a session made for beams, CLEF_E_ARG for one that was only described, CLEF_E_IO,
+ *  CLEF_E_CL, CLEF_E_NOMEM. The cache stays. */
+CLEF_API clef_status clef_session_save(clef_session *session, const char *path, clef_error *err);
+
+/** Replaces what the session holds by the file's content. The texts of errors name what differs.
+ *
+ *  CLEF_E_FORMAT: no session file, or it is cut or damaged (the checksum is compared first).
+ *  CLEF_E_UNSUPPORTED: another version; a session made for beams. CLEF_E_ARG: of another model, KV type or
+ *  adapters; a session that was only described. CLEF_E_LIMIT: more positions than the context holds, or a
+ *  longer source than n_source. CLEF_E_IO, CLEF_E_NOMEM. After all of these the session is as it was.
+ *  CLEF_E_CL: the cache is empty, and an encoder-decoder needs a source again. */
+CLEF_API clef_status clef_session_load(clef_session *session, const char *path, clef_error *err);
+
+/** Checks, before there is a session, that a file is whole and was made with this model and KV type. Errors
+ *  as of clef_session_load(). Reads the whole file. */
+CLEF_API clef_status clef_session_check(const clef_model *model, clef_dtype kv_type, const char *path,
+                                        clef_error *err);
 
 typedef struct clef_sampler clef_sampler;
 /** CLEF_E_ARG for an option out of range, which the text names. */

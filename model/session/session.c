@@ -165,6 +165,17 @@ int32_t clef_session_n_past(const clef_session *s)
     return s->n_past;
 }
 
+const int32_t *clef_session_ids(const clef_session *s)
+{
+    return s->seen;
+}
+
+const int32_t *clef_session_source(const clef_session *s, int32_t *n)
+{
+    *n = s->encoder.n;
+    return s->encoder.source;
+}
+
 const clef_plan *clef_session_plan(const clef_session *s, int32_t i)
 {
     return i == 0 ? s->plan : i == 1 ? s->encoder.plan : NULL;
@@ -280,7 +291,7 @@ static void rewind_to(clef_session *s, int32_t n_past)
 }
 
 /* A recurrent state cannot be rewound, so the sequence is fed again from position 0. */
-static clef_status replay_recurrent_state(clef_session *s, clef_error *err)
+clef_status clef__session_replay(clef_session *s, clef_error *err)
 {
     const sample_options off = {.mode = SAMPLE_OFF};
     const int32_t n = s->n_past;
@@ -297,7 +308,7 @@ static clef_status feed_ids(clef_session *s, const int32_t *ids, int32_t n, clef
 {
     const sample_options off = {.mode = SAMPLE_OFF};
     const int32_t n_past = s->n_past;
-    clef_status status = replay_recurrent_state(s, err);
+    clef_status status = clef__session_replay(s, err);
     if (!status)
         status = clef__session_prompt(s, ids, n, &off, err);
     if (!status)
@@ -342,7 +353,7 @@ static clef_status start_generation(clef_session *s, const int32_t *ids, int32_t
 {
     const int32_t n_past = s->n_past;
     s->gen = (generation){.active = 1, .n_max = n_max, .sample = *sample};
-    clef_status status = replay_recurrent_state(s, err);
+    clef_status status = clef__session_replay(s, err);
     if (!status)
         status = clef__session_prompt(s, ids, n, sample, err);
     if (!status)
@@ -425,4 +436,14 @@ clef_status clef_session_reset(clef_session *s, clef_error *err)
     const clef_status status = clef__session_end(s, err);
     s->n_past = s->state_is_ahead = 0;
     return status || !s->plan ? status : clef_plan_reset(s->plan, err);
+}
+
+clef_status clef_session_keep(clef_session *s, int32_t n, clef_error *err)
+{
+    if (n < 0 || n > s->n_past)
+        return clef__fail(err, CLEF_E_ARG, "%d positions to keep, the cache holds %d", n, s->n_past);
+    const clef_status status = clef__session_end(s, err);
+    if (n < s->n_past)
+        rewind_to(s, n);
+    return status;
 }

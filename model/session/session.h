@@ -1,9 +1,11 @@
-/* The fields of a session, for the files that share it: session.c, session_encode.c, beams.c. */
+/* The fields of a session, for the files that share it: session.c, session_encode.c, session_file.c,
+ * beams.c. */
 #ifndef CLEF_MODEL_SESSION_H
 #define CLEF_MODEL_SESSION_H
 
 #include "clef/generate.h"
 #include "model/session/sampler.h"
+#include "runtime/os/sha256.h"
 
 /* A step sees the cache up to a multiple of this, so that most steps of a generation bind the same symbols.
  * Positions after the token's own are masked by the causal rule. */
@@ -57,6 +59,9 @@ struct clef_session {
     session_encoder encoder;
     int32_t n_beams, n_candidates;             /* 0: no beam search */
     int32_t B, order, candidates, scores;      /* indices of a symbol, an input and outputs */
+
+    int32_t has_fingerprint;                   /* the model's, computed for the first session file */
+    unsigned char fingerprint[CLEF_SHA256_BYTES];
 };
 
 /** Makes the plans, and looks up the indices of their inputs, outputs and symbols. */
@@ -64,6 +69,8 @@ clef_status clef__session_open(clef_session *s, clef_error *err);
 /** Feeds a prompt in steps. `last` holds the sampling options of the last step; the others do not sample. */
 clef_status clef__session_prompt(clef_session *s, const int32_t *ids, int32_t n, const sample_options *last,
                                  clef_error *err);
+/** Feeds the cached tokens again if the recurrent state is ahead of them, because it cannot be rewound. */
+clef_status clef__session_replay(clef_session *s, clef_error *err);
 /** Starts reading the token that the last enqueued step picks. */
 clef_status clef__session_start_read(clef_session *s, clef_error *err);
 /** Runs an encoder-decoder's encoder on a source. */

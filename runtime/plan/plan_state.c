@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "runtime/plan/plan.h"
+
 int32_t clef__plan_states(clef_plan *plan, clef__plan_state *out, int32_t capacity)
 {
     int32_t n = 0;

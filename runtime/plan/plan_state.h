@@ -2,11 +2,12 @@
 #ifndef CLEF_RUNTIME_PLAN_STATE_H
 #define CLEF_RUNTIME_PLAN_STATE_H
 
-#include "runtime/plan/plan.h"
+#include "clef/plan.h"
+#include "graph/value.h"
 
 /** One state. Valid until its plan is destroyed. */
 typedef struct clef__plan_state {
-    clef_plan        *stage; /* the plan for one device whose state it is: the plan itself, or a stage of it */
+    clef_plan        *stage; /* the plan for one device that has it: the plan itself, or a stage of it */
     const clef_value *value; /* its name, dtype and shape, which has no symbols: the bounds of the graph */
     uint64_t          n_bytes;
 } clef__plan_state;

@@ -280,8 +280,8 @@ ENQUEUE(clEnqueueReadBufferRect,
         (x, mem, blocking, at, host_at, region, row, slice, host_row, host_slice, to, n_wait, wait, event))
 ENQUEUE(clEnqueueWriteBufferRect,
         (cl_command_queue x, cl_mem mem, cl_bool blocking, const size_t *at, const size_t *host_at,
-         const size_t *region, size_t row, size_t slice, size_t host_row, size_t host_slice,
-         const void *from, WAIT),
+         const size_t *region, size_t row, size_t slice, size_t host_row, size_t host_slice, const void *from,
+         WAIT),
         (x, mem, blocking, at, host_at, region, row, slice, host_row, host_slice, from, n_wait, wait, event))
 ENQUEUE(clEnqueueFillBuffer,
         (cl_command_queue x, cl_mem mem, const void *pattern, size_t n_pattern, size_t at, size_t n, WAIT),

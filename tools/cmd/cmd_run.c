@@ -10,6 +10,7 @@
 #include "tools/inspect/trace.h"
 #include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/prompt_cache.h"
 #include "tools/terminal.h"
 
 /* Models declare contexts of 131072 and more. A cache of that size, which nobody asked for, would not fit on
@@ -17,7 +18,7 @@
 enum { MAX_DEFAULT_CONTEXT = 4096, START_TOKENS = 3 /* most tokens before an encoder-decoder's text */ };
 
 typedef struct run_options {
-    const char *model, *prompt, *file, *ids, *device, *split;
+    const char *model, *prompt, *file, *ids, *device, *split, *prompt_cache;
     int32_t n_predict, n_context, n_batch, n_threads, pin, kv_type;
     clef_compile_opts compile;
     float temperature, top_p, min_p, repeat_penalty;
@@ -71,6 +72,10 @@ static const cli_option run_option_table[] = {
      .help = "positions of the context; 0: as many as the model has [the model's, at most 4096]"},
     {.names = "batch-size", .letter = 'b', .type = CLI_INT, .value = "N", AT(n_batch), .lo = 1, .hi = 65536,
      .help = "prompt tokens per step [512]"},
+    {.names = "prompt-cache", .type = CLI_TEXT, .value = "FILE", AT(prompt_cache),
+     .help = "continue from FILE, which an earlier run wrote, as far as its text is the beginning of the "
+             "prompt; then write prompt and generated text to FILE. The file of another model or KV type is "
+             "refused"},
     {.names = "", .type = CLI_HEADING, .help = "Sampling"},
     {.names = "temp,temperature", .type = CLI_FLOAT, .value = "X", AT(temperature), .lo = 0, .hi = 100,
      .help = "sampling temperature; 0: always pick the likeliest token [0.8]"},
@@ -146,6 +151,7 @@ typedef struct run {
     double step_began; /* start of the search's current step */
     int32_t n_traced;
     uint64_t seed;
+    cli_prompt fed_ids;             /* what the session is fed, and what --prompt-cache spared it */
     int32_t *kept, n_kept, n_start; /* for --tap and --stats: the tokens that were fed, then those that
                                        came; the number that was fed */
     int32_t n_new;
@@ -271,6 +277,9 @@ static int run_prepare(run *r, const char *path)
     int rc = o->ids ? parse_ids(r, o->ids) : encode_prompt(r);
     if (rc == CLI_GO_ON)
         rc = find_target(r);
+    if (rc == CLI_GO_ON && o->prompt_cache)
+        rc = cli_prompt_cache_check(o->prompt_cache, r->model,
+                                    cli_kv_type(r->model, o->kv_type, o->compile.exact));
     if (rc != CLI_GO_ON)
         return rc;
     if (r->is_seq2seq)
@@ -556,35 +565,47 @@ static int search_beams(run *r, const int32_t *ids, int32_t n_ids)
     return rc;
 }
 
+/* Feeds the prompt, but for what the session holds already, and prints what follows. */
+static int sample_text(run *r)
+{
+    clef_error err = {0};
+    const cli_prompt *p = &r->fed_ids;
+    const int32_t n_max = r->o->n_predict > 0 ? r->o->n_predict : 0, n = p->n - p->n_kept;
+    const double began = n <= r->o->n_batch ? cli_terminal_seconds() : -1;
+    if (clef_session_generate(r->session, p->ids + p->n_kept, n, n_max, &r->sampling, &err) != CLEF_OK ||
+        cli_trace_step(&r->trace, r->session, "prompt's last step", began, &err) != CLEF_OK)
+        return cli_report(&err);
+    const int rc = r->o->profile ? cli_profile_step(&r->profile, "the prompt's last step", 0) : CLI_GO_ON;
+    if (rc != CLI_GO_ON)
+        return rc;
+    return r->o->n_predict ? generate_tokens(r) : put_prompt(r);
+}
+
 static int generate_text(run *r)
 {
     clef_error err = {0};
-    const int32_t n_max = r->o->n_predict > 0 ? r->o->n_predict : 0, *ids;
     const double begin = cli_terminal_seconds();
     int32_t start[START_TOKENS];
-    const int32_t n_ids = first_ids(r, start, &ids);
-    r->n_start = n_ids;
-    int rc = keep_ids(r, ids, n_ids);
+    cli_prompt *p = &r->fed_ids;
+    p->n = r->n_start = first_ids(r, start, &p->ids);
+    p->source = r->is_seq2seq ? r->ids : NULL;
+    p->n_source = r->is_seq2seq ? r->n_ids : 0;
+    int rc = keep_ids(r, p->ids, p->n);
+    if (rc == CLI_GO_ON && r->o->prompt_cache)
+        rc = cli_prompt_cache_load(r->o->prompt_cache, r->session, r->hparams, p);
     if (rc != CLI_GO_ON)
         return rc;
-    if (r->is_seq2seq && clef_session_encode(r->session, r->ids, r->n_ids, &err) != CLEF_OK)
+    if (r->is_seq2seq && !p->has_source && clef_session_encode(r->session, r->ids, r->n_ids, &err) != CLEF_OK)
         return cli_report(&err);
-    if (r->o->n_beams) {
-        rc = r->o->n_predict ? search_beams(r, ids, n_ids) : CLI_GO_ON;
-    } else {
-        const double began = n_ids <= r->o->n_batch ? cli_terminal_seconds() : -1;
-        if (clef_session_generate(r->session, ids, n_ids, n_max, &r->sampling, &err) != CLEF_OK ||
-            cli_trace_step(&r->trace, r->session, "prompt's last step", began, &err) != CLEF_OK)
-            return cli_report(&err);
-        rc = r->o->profile ? cli_profile_step(&r->profile, "the prompt's last step", 0) : CLI_GO_ON;
-        if (rc != CLI_GO_ON)
-            return rc;
-        rc = r->o->n_predict ? generate_tokens(r) : put_prompt(r);
-    }
+    if (!r->o->n_beams)
+        rc = sample_text(r);
+    else if (r->o->n_predict)
+        rc = search_beams(r, p->ids, p->n);
     if (r->fed == 0)
         r->fed = cli_terminal_seconds();
     r->prompt_seconds = r->fed - begin;
     r->new_seconds = cli_terminal_seconds() - r->fed;
+    p->ids = NULL; /* they may have been in `start` */
     return rc;
 }
 
@@ -614,8 +635,13 @@ static void print_statistics(const run *r)
     char total[24], weights[24], mapped[24], state[24], rest[24];
     const uint64_t other = s.arena_bytes + s.scratch_bytes + s.io_bytes + s.fused_bytes;
     const uint64_t all = s.weight_bytes + s.mapped_bytes + s.state_bytes + other;
+    const int32_t cached = r->is_seq2seq ? 0 : r->fed_ids.n_kept;
     fprintf(stderr, "clef: prompt %" PRId32 " tokens in %.3f s, %.1f tokens/s; first token after %.2f s\n",
-            r->n_ids, r->prompt_seconds, tokens_per_second(r->n_ids, r->prompt_seconds), r->first_seconds);
+            r->n_ids, r->prompt_seconds, tokens_per_second(r->n_ids - cached, r->prompt_seconds),
+            r->first_seconds);
+    if (r->o->prompt_cache)
+        fprintf(stderr, "clef: prompt cache: %" PRId32 " of %" PRId32 " tokens\n", r->fed_ids.n_kept,
+                r->fed_ids.n);
     fprintf(stderr, "clef: generated %" PRId32 " tokens in %.3f s, %.1f tokens/s%s%s\n", r->n_new,
             r->new_seconds, tokens_per_second(r->n_new, r->new_seconds), r->ended ? "; " : "",
             r->ended ? r->ended : "");
@@ -673,10 +699,13 @@ static int run_run(const void *options, int32_t n_args, char **args)
         return cli_fail(CLI_USAGE, "run: --profile excludes --beams; --trace works with both");
     if (!o->inside.taps.n != !o->inside.tap_out)
         return cli_fail(CLI_USAGE, "run: expected --tap NAME and --tap-out FILE together");
+    if (o->prompt_cache && o->n_beams)
+        return cli_fail(CLI_USAGE, "run: --prompt-cache excludes --beams");
     if (o->n_best > (o->n_beams ? o->n_beams : 1))
         return cli_fail(CLI_USAGE, "run: --n-best %" PRId32 " of --beams %" PRId32, o->n_best, o->n_beams);
     clef_error err = {0};
-    if (cli_output_check(o->trace, &err) != CLEF_OK || cli_output_check(o->inside.tap_out, &err) != CLEF_OK)
+    if (cli_output_check(o->trace, &err) != CLEF_OK || cli_output_check(o->inside.tap_out, &err) != CLEF_OK ||
+        cli_output_check(o->prompt_cache, &err) != CLEF_OK)
         return cli_report(&err);
     const char *path = cli_model_path("run", n_args, args, o->model);
     if (!path)
@@ -697,7 +726,9 @@ static int run_run(const void *options, int32_t n_args, char **args)
                 rc = end;
             if (rc == CLI_GO_ON && o->profile)
                 rc = end_profile(&r);
-            rc = rc == CLI_GO_ON ? CLI_OK : rc;
+            const int saved = o->prompt_cache ? cli_prompt_cache_save(o->prompt_cache, r.session) : CLI_GO_ON;
+            if (rc == CLI_GO_ON)
+                rc = saved == CLI_GO_ON ? CLI_OK : saved;
         }
     }
     return run_finish(&r, path, rc);

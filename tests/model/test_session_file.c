@@ -1,0 +1,575 @@
+/* Session files: what was saved goes on as if it had never stopped, for each KV type and kind of model; files
+ * of another model, cut, damaged or made up are refused and harm nothing; every OpenCL call and allocation
+ * made to fail once. Runs under tests/layers/count_layer.c (OPENCL_LAYERS), with malloc wrapped by the
+ * linker. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#define TEST_NAME "test-session-file"
+#include "tests/files.h"
+
+#include <dlfcn.h>
+
+#include "model/session/session_format.h"
+#include "run_graph.h"
+#include "tests/check.h"
+
+enum { N_FED = 70, N_MORE = 5, MAX_FILE = 4 << 20, MAX_VOCAB = 4096 };
+
+static long (*layer_count)(const char *api);
+static long (*layer_live)(const char *kind);
+static void (*layer_fail)(const char *api, long n, int sticky);
+static clef_device *dev;
+static clef_model *model;
+static unsigned char *saved; /* a file of the bundled model */
+static size_t n_saved;
+
+/* ---- allocations of the library: the linker's --wrap sends them here ------------------------- */
+
+static long n_allocations, fail_allocation; /* 0: none */
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+
+void *__wrap_malloc(size_t n)
+{
+    return ++n_allocations == fail_allocation ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return ++n_allocations == fail_allocation ? NULL : __real_calloc(n, size);
+}
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+static clef_session *open_session(clef_device *on, clef_model *of, clef_dtype kv_type, int32_t n_context)
+{
+    clef_error err = {0};
+    clef_session *s;
+    const clef_session_opts opts = {.n_context = n_context,
+                                    .n_batch = 32,
+                                    .n_source = 32,
+                                    .kv_type = kv_type,
+                                    .compile = {.no_tune = 1, .no_proof = 1}};
+    ok(clef_session_create(on, of, &opts, &s, &err), &err);
+    return s;
+}
+
+static void number_ids(int32_t *ids, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        ids[i] = 3 + i * 7 % 300;
+}
+
+static void feed(clef_session *s, int32_t n)
+{
+    int32_t ids[N_FED];
+    clef_error err = {0};
+    const float *logits;
+    number_ids(ids, n);
+    ok(clef_session_feed(s, ids, n, &logits, &err), &err);
+}
+
+/* Greedy with a penalty, which looks back at all ids: the history must be there too. */
+static void go_on(clef_session *s, int32_t out[N_MORE])
+{
+    const clef_sampler_opts opts = {.repeat_penalty = 1.3f, .repeat_last_n = 64};
+    const int32_t id = 9;
+    clef_error err = {0};
+    ok(clef_session_generate(s, &id, 1, N_MORE, &opts, &err), &err);
+    for (int i = 0; i < N_MORE; i++)
+        ok(clef_session_next(s, &out[i], &err), &err);
+}
+
+static int setup(void **state)
+{
+    clef_error err = {0};
+    (void)state;
+    setenv("CLEF_FUSED", "0", 1); /* PoCL compiles a fused step for seconds */
+    setenv("CLEF_REPLAY", "0", 1);
+    dev = test_device();
+    const char *path = getenv("OPENCL_LAYERS");
+    void *layer = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
+    if (!dev || !layer) {
+        fprintf(stderr, "needs a device, and OPENCL_LAYERS naming the counting layer (ctest sets it)\n");
+        return 1;
+    }
+    *(void **)&layer_count = dlsym(layer, "clef_layer_count");
+    *(void **)&layer_live = dlsym(layer, "clef_layer_live");
+    *(void **)&layer_fail = dlsym(layer, "clef_layer_fail");
+    if (make_temp_dir(state) || clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err))
+        return 1;
+    clef_session *s = open_session(dev, model, CLEF_F32, 128);
+    feed(s, N_FED);
+    ok(clef_session_save(s, temp_path("demo"), &err), &err);
+    clef_session_destroy(s);
+    ok(clef__os_read(temp_path("demo"), MAX_FILE, (char **)&saved, &n_saved, &err), &err);
+    return 0;
+}
+
+static clef_status remove_file(void *user, const clef__os_file_info *file)
+{
+    (void)user;
+    clef__os_remove(file->path);
+    return CLEF_OK;
+}
+
+static int teardown(void **state)
+{
+    clef__os_list(temp_dir, remove_file, NULL);
+    free(saved);
+    clef_model_close(model);
+    clef_device_close(dev);
+    return remove_temp_dir(state) || layer_live(NULL) ? 1 : 0;
+}
+
+/* ---- what was saved goes on ------------------------------------------------------------------ */
+
+/* A session that loads goes on as the one that saved. */
+static void check_round_trip(clef_session *from, clef_session *to, const char *file)
+{
+    clef_error err = {0};
+    int32_t want[N_MORE], came[N_MORE], n_source[2];
+    const int32_t n_past = clef_session_n_past(from);
+    ok(clef_session_save(from, temp_path(file), &err), &err);
+    assert_int_equal(clef_session_n_past(from), n_past);
+    ok(clef_session_load(to, temp_path(file), &err), &err);
+    assert_int_equal(clef_session_n_past(to), n_past);
+    assert_memory_equal(clef_session_ids(to), clef_session_ids(from), (size_t)n_past * sizeof(int32_t));
+    clef_session_source(from, &n_source[0]);
+    clef_session_source(to, &n_source[1]);
+    assert_int_equal(n_source[0], n_source[1]);
+    go_on(from, want);
+    go_on(to, came);
+    assert_memory_equal(want, came, sizeof want);
+}
+
+/* Another length of the context, other rows in the cache before. */
+static void each_kv_type(void **state)
+{
+    static const clef_dtype types[] = {CLEF_F32, CLEF_F16, CLEF_Q8_0};
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        clef_session *from = open_session(dev, model, types[i], 128),
+                     *to = open_session(dev, model, types[i], 200);
+        feed(from, N_FED);
+        feed(to, 20);
+        check_round_trip(from, to, clef_dtype_name(types[i]));
+        check_round_trip(to, from, clef_dtype_name(types[i])); /* after a generation, the other way */
+        clef_session_destroy(from);
+        clef_session_destroy(to);
+    }
+}
+
+static void an_empty_session(void **state)
+{
+    (void)state;
+    clef_session *from = open_session(dev, model, CLEF_F32, 128),
+                 *to = open_session(dev, model, CLEF_F32, 64);
+    feed(to, 20);
+    check_round_trip(from, to, "empty");
+    clef_session_destroy(from);
+    clef_session_destroy(to);
+}
+
+static void several_devices(void **state)
+{
+    const clef_device_info *info = clef_device_describe(dev);
+    clef_error err = {0};
+    clef_device *both;
+    char twice[64];
+    (void)state;
+    snprintf(twice, sizeof twice, "%d:%d,%d:%d", info->platform, info->index, info->platform, info->index);
+    const clef_device_opts opts = {.several = 1, .shares = (float[]){1, 1}, .n_shares = 2};
+    ok(clef_device_open(twice, &opts, &both, &err), &err);
+    clef_session *one = open_session(dev, model, CLEF_F16, 128),
+                 *two = open_session(both, model, CLEF_F16, 128);
+    feed(one, N_FED);
+    check_round_trip(one, two, "split");
+    check_round_trip(two, one, "split");
+    clef_session_destroy(two);
+    clef_session_destroy(one);
+    clef_device_close(both);
+}
+
+static clef_model *oracle_model(const char *name)
+{
+    const char *shared = getenv("CLEF_SHARED");
+    clef_error err = {0};
+    clef_model *m = NULL;
+    char path[1024];
+    snprintf(path, sizeof path, "%s/oracle/models/%s", shared ? shared : "", name);
+    if (clef__os_is_dir(path))
+        ok(clef_model_open(path, &m, &err), &err);
+    return m;
+}
+
+/* The step that runs ahead has changed the recurrent state: it is brought back before it is saved. */
+static void a_recurrent_model(void **state)
+{
+    clef_model *m = oracle_model("qwen3.5");
+    (void)state;
+    if (!m)
+        skip();
+    clef_error err = {0};
+    int32_t want[N_MORE], came[N_MORE], id;
+    clef_session *from = open_session(dev, m, CLEF_F32, 128), *to = open_session(dev, m, CLEF_F32, 200);
+    feed(from, N_FED);
+    feed(to, 20);
+    check_round_trip(from, to, "recurrent");
+    ok(clef_session_generate(from, (int32_t[]){5}, 1, 0, NULL, &err), &err);
+    for (int i = 0; i < 3; i++)
+        ok(clef_session_next(from, &id, &err), &err);
+    check_round_trip(from, to, "ahead");
+    ok(clef_session_reset(to, &err), &err);
+    feed(to, 40);
+    ok(clef_session_load(from, temp_path("recurrent"), &err), &err);
+    ok(clef_session_keep(from, 40, &err), &err);
+    go_on(to, want);
+    go_on(from, came);
+    assert_memory_equal(want, came, sizeof want);
+    clef_session_destroy(from);
+    clef_session_destroy(to);
+    clef_model_close(m);
+}
+
+static void an_encoder_decoder(void **state)
+{
+    static const char *const names[] = {"t5", "bart"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        clef_model *m = oracle_model(names[i]);
+        if (!m)
+            skip();
+        clef_error err = {0};
+        int32_t source[20];
+        number_ids(source, 20);
+        clef_session *from = open_session(dev, m, CLEF_F32, 64), *to = open_session(dev, m, CLEF_F32, 48);
+        ok(clef_session_save(from, temp_path("no-source"), &err), &err);
+        ok(clef_session_load(to, temp_path("no-source"), &err), &err);
+        ok(clef_session_encode(from, source, 20, &err), &err);
+        ok(clef_session_encode(to, source + 5, 3, &err), &err);
+        feed(from, 9);
+        check_round_trip(from, to, names[i]);
+        clef_session_destroy(from);
+        clef_session_destroy(to);
+        clef_model_close(m);
+    }
+}
+
+static void keeping(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    int32_t want[N_MORE], came[N_MORE];
+    clef_session *s = open_session(dev, model, CLEF_F32, 128);
+    feed(s, 40);
+    go_on(s, want);
+    ok(clef_session_reset(s, &err), &err);
+    feed(s, N_FED);
+    assert_int_equal(clef_session_keep(s, N_FED + 1, &err), CLEF_E_ARG);
+    assert_int_equal(clef_session_keep(s, -1, &err), CLEF_E_ARG);
+    assert_int_equal(clef_session_n_past(s), N_FED);
+    ok(clef_session_keep(s, 40, &err), &err);
+    assert_int_equal(clef_session_n_past(s), 40);
+    go_on(s, came);
+    assert_memory_equal(want, came, sizeof want);
+    clef_session_destroy(s);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+/* Computes the checksum anew, as someone would who makes a file up. */
+static void sign(unsigned char *file, size_t n)
+{
+    clef_sha256 sum;
+    clef__sha256_init(&sum);
+    clef__sha256_add(&sum, file, n - CLEF_SHA256_BYTES);
+    clef__sha256_finish(&sum, file + n - CLEF_SHA256_BYTES);
+}
+
+/* The status of loading these bytes. The session keeps what it holds. */
+static clef_status load_bytes(clef_session *s, const unsigned char *file, size_t n, clef_error *err)
+{
+    write_file(temp_path("changed"), file, n);
+    const int32_t n_past = clef_session_n_past(s);
+    const clef_status status = clef_session_load(s, temp_path("changed"), err);
+    if (status && (!*err->text || clef_session_n_past(s) != n_past))
+        fail_msg("%s: '%s', and %d positions", clef_status_name(status), err->text, clef_session_n_past(s));
+    return status;
+}
+
+static void check_words(clef_session *s, const unsigned char *file, size_t n, clef_status want,
+                        const char *words)
+{
+    clef_error err = {0};
+    assert_int_equal(load_bytes(s, file, n, &err), want);
+    if (!strstr(err.text, words) || !strstr(err.text, "changed"))
+        fail_msg("expected the path and '%s': %s", words, err.text);
+}
+
+/* The check without a session says the same of the bytes that were loaded last. */
+static void check_alone(const clef_model *m, clef_dtype kv_type, clef_status want, const char *words)
+{
+    clef_error err = {0};
+    assert_int_equal(clef_session_check(m, kv_type, temp_path("changed"), &err), want);
+    if (!strstr(err.text, words))
+        fail_msg("expected '%s': %s", words, err.text);
+}
+
+static void what_differs_is_named(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    clef_session *s = open_session(dev, model, CLEF_F32, 128),
+                 *halves = open_session(dev, model, CLEF_F16, 128),
+                 *small = open_session(dev, model, CLEF_F32, N_FED - 1);
+    unsigned char *file = malloc(n_saved + 1);
+    int32_t want[N_MORE], came[N_MORE];
+    feed(s, 20);
+    memcpy(file, saved, n_saved);
+    file[8] = 2;
+    check_words(s, file, n_saved, CLEF_E_UNSUPPORTED, "version 2, expected 1");
+    file[8] = 1;
+    check_words(s, file, n_saved - 1, CLEF_E_FORMAT, "cut: ");
+    check_words(s, file, 0, CLEF_E_FORMAT, "no session file");
+    check_words(s, file, 20, CLEF_E_FORMAT, "cut: 20 bytes, expected at least 216");
+    file[n_saved] = 0;
+    check_words(s, file, n_saved + 1, CLEF_E_FORMAT, "too long");
+    file[n_saved / 2] ^= 1;
+    check_words(s, file, n_saved, CLEF_E_FORMAT, "checksum differs: the file is damaged");
+    check_alone(model, CLEF_F32, CLEF_E_FORMAT, "checksum differs");
+    file[n_saved / 2] ^= 1;
+    file[24] ^= 1; /* the fingerprint */
+    sign(file, n_saved);
+    check_words(s, file, n_saved, CLEF_E_ARG, "made with model demo (fingerprint ");
+    check_alone(model, CLEF_F32, CLEF_E_ARG, "made with model demo (fingerprint ");
+    memcpy(file, saved, n_saved);
+    check_words(halves, file, n_saved, CLEF_E_ARG, "KV type f32, expected f16");
+    check_alone(model, CLEF_F16, CLEF_E_ARG, "KV type f32, expected f16");
+    check_alone(model, CLEF_F32, CLEF_OK, "");
+    check_words(small, file, n_saved, CLEF_E_LIMIT, "70 positions, the context holds 69");
+    memcpy(file + 184, (unsigned char[]){0xff, 0xff, 0xff, 0x7f}, 4); /* the first id */
+    sign(file, n_saved);
+    check_words(s, file, n_saved, CLEF_E_FORMAT, "the vocabulary has 0 to 1023");
+    assert_int_equal(clef_session_load(s, temp_path("nosuch"), &err), CLEF_E_IO);
+    assert_int_equal(clef_session_load(s, temp_dir, &err), CLEF_E_IO);
+    assert_int_equal(clef_session_save(s, temp_path("no/folder"), &err), CLEF_E_IO);
+    go_on(s, came); /* as if nothing had been loaded */
+    ok(clef_session_reset(s, &err), &err);
+    feed(s, 20);
+    go_on(s, want);
+    assert_memory_equal(want, came, sizeof want);
+    free(file);
+    clef_session_destroy(small);
+    clef_session_destroy(halves);
+    clef_session_destroy(s);
+}
+
+static void another_model(void **state)
+{
+    clef_model *m = oracle_model("gpt2");
+    (void)state;
+    if (!m)
+        skip();
+    clef_session *s = open_session(dev, m, CLEF_F32, 128);
+    check_words(s, saved, n_saved, CLEF_E_ARG, "expected gpt2 (fingerprint ");
+    clef_session_destroy(s);
+    clef_model_close(m);
+}
+
+static void wrong_sessions(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    clef_session *s;
+    clef_session_opts opts = {.n_context = 32, .n_beams = 2, .compile = {.no_tune = 1, .no_proof = 1}};
+    ok(clef_session_create(dev, model, &opts, &s, &err), &err);
+    assert_int_equal(clef_session_save(s, temp_path("wrong"), &err), CLEF_E_UNSUPPORTED);
+    assert_int_equal(clef_session_load(s, temp_path("demo"), &err), CLEF_E_UNSUPPORTED);
+    clef_session_destroy(s);
+    opts = (clef_session_opts){.n_context = 32, .describe_only = 1};
+    ok(clef_session_create(dev, model, &opts, &s, &err), &err);
+    assert_int_equal(clef_session_save(s, temp_path("wrong"), &err), CLEF_E_ARG);
+    assert_int_equal(clef_session_load(s, temp_path("demo"), &err), CLEF_E_ARG);
+    clef_session_destroy(s);
+    assert_false(clef__os_is_file(temp_path("wrong")));
+}
+
+/* ---- damage ---------------------------------------------------------------------------------- */
+
+/* Any bit that differs, and any length but the right one, is an error. */
+static void damaged_files(void **state)
+{
+    (void)state;
+    clef_session *s = open_session(dev, model, CLEF_F32, 128);
+    unsigned char *file = malloc(n_saved);
+    feed(s, 20);
+    memcpy(file, saved, n_saved);
+    for (size_t at = 0, turn = 0; at < n_saved; at += at < 600 ? 1 : n_saved / 150, turn++) {
+        clef_error err = {0};
+        file[at] ^= (unsigned char)(1 << turn % 8);
+        if (load_bytes(s, file, n_saved, &err) == CLEF_OK)
+            fail_msg("a bit of byte %zu differs, and the file was loaded", at);
+        file[at] ^= (unsigned char)(1 << turn % 8);
+    }
+    for (size_t n = 0; n < n_saved; n += n < 600 ? 7 : n_saved / 150) {
+        clef_error err = {0};
+        if (load_bytes(s, file, n, &err) == CLEF_OK)
+            fail_msg("cut to %zu bytes, and the file was loaded", n);
+    }
+    free(file);
+    clef_session_destroy(s);
+}
+
+/* Files that someone made up, with a right checksum: numbers of the header and of the first states become
+ * others, and lengths too. Each is refused, or loaded where only names of models or data differ. */
+static void made_up_files(void **state)
+{
+    static const unsigned char values[] = {0, 1, 0x7f, 0x80, 0xff};
+    (void)state;
+    clef_error err = {0};
+    clef_session *s = open_session(dev, model, CLEF_F32, 128);
+    unsigned char *file = malloc(n_saved);
+    const size_t head = SESSION_HEADER_BYTES + 4 * N_FED + SESSION_STATE_BYTES;
+    int n_refused = 0, n_loaded = 0;
+    for (size_t at = 0; at < head; at++)
+        for (size_t k = 0; k < sizeof values; k++) {
+            memcpy(file, saved, n_saved);
+            if (file[at] == values[k] || (at >= SESSION_HEADER_BYTES + 16 && at < head - SESSION_STATE_BYTES))
+                continue;
+            file[at] = values[k];
+            sign(file, n_saved);
+            const clef_status status = clef_session_load(
+                s, (write_file(temp_path("changed"), file, n_saved), temp_path("changed")), &err);
+            n_refused += status != CLEF_OK;
+            n_loaded += status == CLEF_OK;
+            if (status == CLEF_OK && at < 56)
+                fail_msg("byte %zu of the header is %d, and the file was loaded", at, values[k]);
+            assert_true(clef_session_n_past(s) <= 128);
+        }
+    for (size_t n = SESSION_HEADER_BYTES + CLEF_SHA256_BYTES; n < n_saved; n += n_saved / 60) {
+        memcpy(file, saved, n);
+        for (int i = 0; i < 8; i++)
+            file[16 + i] = (unsigned char)((uint64_t)n >> 8 * i); /* the length is right */
+        sign(file, n);
+        assert_int_equal(load_bytes(s, file, n, &err), CLEF_E_FORMAT);
+    }
+    print_message("%d refused, %d loaded\n", n_refused, n_loaded);
+    assert_true(n_refused > 500);
+    ok(clef_session_load(s, temp_path("demo"), &err), &err);
+    free(file);
+    clef_session_destroy(s);
+}
+
+/* ---- injected failures ----------------------------------------------------------------------- */
+
+static clef_status count_unfinished(void *user, const clef__os_file_info *file)
+{
+    *(int *)user += strncmp(file->name, "faults", 6) == 0 && strcmp(file->name, "faults") != 0;
+    return CLEF_OK;
+}
+
+static clef_status save_and_load(clef_session *s, clef_error *err)
+{
+    clef_status status = clef_session_save(s, temp_path("faults"), err);
+    return status ? status : clef_session_load(s, temp_path("faults"), err);
+}
+
+/* A call fails: either the session is as good as before, because its device came back, or there is an error
+ * and a session that works. The file is always whole. */
+static void check_after(clef_session *s, clef_status status, const clef_error *why, const int32_t *want)
+{
+    clef_error err = {0};
+    int32_t came[N_MORE];
+    int unfinished = 0;
+    assert_int_equal(clef__os_list(temp_dir, count_unfinished, &unfinished), CLEF_OK);
+    assert_int_equal(unfinished, 0);
+    assert_true(!status || (why->status == status && *why->text));
+    ok(clef_session_load(s, temp_path("faults"), &err), &err);
+    go_on(s, came);
+    assert_memory_equal(want, came, sizeof came);
+    ok(clef_session_load(s, temp_path("faults"), &err), &err);
+}
+
+static void every_opencl_call_may_fail(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    int32_t want[N_MORE];
+    clef_session *s = open_session(dev, model, CLEF_F32, 128),
+                 *other = open_session(dev, model, CLEF_F32, 16); /* so the device does not come back */
+    feed(s, N_FED);
+    ok(clef_session_save(s, temp_path("faults"), &err), &err);
+    go_on(s, want);
+    ok(clef_session_load(s, temp_path("faults"), &err), &err);
+    const long live = layer_live(NULL);
+    long n = 1, failed = 0;
+    for (int done = 0; !done; n++) {
+        err = (clef_error){0};
+        layer_fail(NULL, n, 0);
+        const clef_status status = save_and_load(s, &err);
+        done = layer_count(NULL) < n;
+        layer_fail(NULL, 0, 0);
+        failed += status != CLEF_OK;
+        assert_true(!done || !status);
+        assert_int_equal(layer_live(NULL), live);
+        check_after(s, status, &err, want);
+    }
+    print_message("%ld calls, %ld statuses\n", n - 2, failed);
+    assert_true(failed == n - 2 && failed >= 2 * 13);
+    clef_session_destroy(other);
+    layer_fail("clEnqueueReadBufferRect", 2, 0); /* alone, it gets its device back */
+    ok(save_and_load(s, &err), &err);
+    layer_fail("clEnqueueWriteBufferRect", 2, 0);
+    ok(save_and_load(s, &err), &err);
+    layer_fail(NULL, 0, 0);
+    go_on(s, want);
+    clef_session_destroy(s);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    clef_error err = {0};
+    int32_t want[N_MORE];
+    clef_session *s = open_session(dev, model, CLEF_F32, 128);
+    feed(s, N_FED);
+    ok(clef_session_save(s, temp_path("faults"), &err), &err);
+    go_on(s, want);
+    ok(clef_session_load(s, temp_path("faults"), &err), &err);
+    long n = 1;
+    for (int done = 0; !done; n++) {
+        err = (clef_error){0};
+        n_allocations = 0;
+        fail_allocation = n;
+        const clef_status status = save_and_load(s, &err);
+        done = n_allocations < n;
+        fail_allocation = 0;
+        assert_true(!done || !status);
+        check_after(s, status, &err, want);
+    }
+    assert_true(n > 5);
+    clef_session_destroy(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_kv_type),
+        cmocka_unit_test(an_empty_session),
+        cmocka_unit_test(several_devices),
+        cmocka_unit_test(a_recurrent_model),
+        cmocka_unit_test(an_encoder_decoder),
+        cmocka_unit_test(keeping),
+        cmocka_unit_test(what_differs_is_named),
+        cmocka_unit_test(another_model),
+        cmocka_unit_test(wrong_sessions),
+        cmocka_unit_test(damaged_files),
+        cmocka_unit_test(made_up_files),
+        cmocka_unit_test(every_opencl_call_may_fail),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests_name("session_file", tests, setup, teardown);
+}
