@@ -1,0 +1,294 @@
+/* Batches: each text is what its prompt gives alone; with `repeatable` to the last bit. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/model/batch_texts.h"
+#include "run_graph.h"
+
+static clef_device *dev;
+static clef_model *model;
+static test_request requests[MOST_REQUESTS];
+
+static clef_batch *open_batch(clef_batch_opts opts)
+{
+    clef_error err = {0};
+    clef_batch *b;
+    opts.compile = (clef_compile_opts){.no_tune = 1, .no_proof = 1};
+    ok(clef_batch_create(dev, model, &opts, &b, &err), &err);
+    return b;
+}
+
+/* ---- texts ------------------------------------------------------------------------------------- */
+
+static float logprob_of(const float *logits, int32_t n, int32_t id)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        sum += exp((double)logits[i] - (double)logits[id]);
+    return (float)-log(sum);
+}
+
+static void run_alone(clef_session *s, const test_request *r, test_text *out)
+{
+    const int32_t n_vocab = clef_model_hparams(model)->n_vocab;
+    clef_error err = {0};
+    clef_sampler *greedy;
+    const float *logits;
+    ok(clef_sampler_create(n_vocab, NULL, &greedy, &err), &err);
+    ok(clef_session_reset(s, &err), &err);
+    ok(clef_session_feed(s, r->ids, r->n, &logits, &err), &err);
+    for (out->n = 0; out->n < N_GENERATED; out->n++) {
+        const int32_t id = out->ids[out->n] = clef_sampler_pick(greedy, logits);
+        out->logprobs[out->n] = logprob_of(logits, n_vocab, id);
+        ok(clef_session_feed(s, &id, 1, &logits, &err), &err);
+    }
+    clef_sampler_destroy(greedy);
+}
+
+static void texts_are_those_of_a_session(void **state)
+{
+    const clef_session_opts alone = {.n_context = 256, .compile = {.no_tune = 1, .no_proof = 1}};
+    static const int32_t sequences[] = {1, 3, 8};
+    static test_text want[MOST_REQUESTS];
+    clef_error err = {0};
+    clef_session *s;
+    (void)state;
+    ok(clef_session_create(dev, model, &alone, &s, &err), &err);
+    for (int32_t i = 0; i < MOST_REQUESTS; i++)
+        run_alone(s, &requests[i], &want[i]);
+    clef_session_destroy(s);
+    for (size_t k = 0; k < sizeof sequences / sizeof *sequences; k++) {
+        static test_text came[MOST_REQUESTS];
+        memset(came, 0, sizeof came);
+        clef_batch *b = open_batch((clef_batch_opts){
+            .n_context = 256, .max_sequences = sequences[k], .step_tokens = 48});
+        run_requests(b, requests, MOST_REQUESTS, &(test_arrival){.seed = 5 + k}, came);
+        for (int32_t i = 0; i < MOST_REQUESTS; i++) {
+            assert_memory_equal(came[i].ids, want[i].ids, sizeof want[i].ids);
+            for (int32_t t = 0; t < N_GENERATED; t++)
+                assert_true(fabsf(came[i].logprobs[t] - want[i].logprobs[t]) < 1e-4f);
+        }
+        clef_batch_destroy(b);
+    }
+}
+
+/* The same bits alone, with neighbours, from the prefix cache, and after set-backs. */
+static void check_repeatable(float temperature)
+{
+    static test_text want[MOST_REQUESTS], came[MOST_REQUESTS];
+    const test_arrival alone = {.temperature = temperature, .one_by_one = 1};
+    memset(want, 0, sizeof want);
+    clef_batch *b = open_batch(
+        (clef_batch_opts){.n_context = 256, .max_sequences = 1, .no_prefix_cache = 1, .repeatable = 1});
+    run_requests(b, requests, MOST_REQUESTS, &alone, want);
+    clef_batch_destroy(b);
+    for (int32_t k = 0; k < 4; k++) {
+        const test_arrival many = {.temperature = temperature, .seed = 40 + (uint64_t)k};
+        memset(came, 0, sizeof came);
+        b = open_batch((clef_batch_opts){.n_context = 256,
+                                         .max_sequences = k == 1 ? 3 : 8,
+                                         .step_tokens = 40 + 20 * k,
+                                         .kv_tokens = k == 0 ? 0 : 512,
+                                         .no_prefix_cache = k == 2,
+                                         .repeatable = 1});
+        run_requests(b, requests, MOST_REQUESTS, &many, came);
+        const clef_batch_stats end = clef_batch_describe(b);
+        assert_true(k == 0 || k == 1 || end.n_set_backs > 0);
+        assert_true(k == 2 ? end.n_cached == 0 : end.n_cached > 0);
+        assert_int_equal(end.n_pages_running, 0);
+        for (int32_t i = 0; i < MOST_REQUESTS; i++) {
+            assert_memory_equal(came[i].ids, want[i].ids, sizeof want[i].ids);
+            assert_memory_equal(came[i].logprobs, want[i].logprobs, sizeof want[i].logprobs);
+        }
+        clef_batch_destroy(b);
+    }
+}
+
+static void repeatable_greedy(void **state)
+{
+    (void)state;
+    check_repeatable(0);
+}
+
+static void repeatable_draws(void **state)
+{
+    (void)state;
+    check_repeatable(0.8f);
+}
+
+/* ---- the prefix cache -------------------------------------------------------------------------- */
+
+/* Runs one request alone and returns the cached tokens of its prompt. */
+static int32_t cached_of(clef_batch *b, const int32_t *ids, int32_t n, uint64_t salt)
+{
+    clef_error err = {0};
+    int64_t number;
+    int32_t n_rows = 1, n_cached = -1;
+    const clef_request r = {.ids = ids, .n = n, .n_max = 2, .ignore_eos = 1, .salt = salt};
+    ok(clef_batch_add(b, &r, &number, &err), &err);
+    while (n_rows) {
+        clef_batch_token t[4];
+        ok(clef_batch_step(b, &n_rows, &err), &err);
+        for (int32_t i = clef_batch_take(b, t, 4); i-- > 0;)
+            n_cached = t[i].n_cached;
+    }
+    return n_cached;
+}
+
+static void prefixes_are_exact_to_the_token(void **state)
+{
+    int32_t ids[150];
+    (void)state;
+    for (int32_t i = 0; i < 150; i++)
+        ids[i] = 3 + i * 7 % 300;
+    clef_batch *b = open_batch((clef_batch_opts){.n_context = 256, .max_sequences = 2});
+    assert_int_equal(cached_of(b, ids, 77, 0), 0);
+    assert_int_equal(cached_of(b, ids, 77, 0), 76);
+    ids[51] = 2;
+    assert_int_equal(cached_of(b, ids, 77, 0), 51);
+    assert_int_equal(cached_of(b, ids, 150, 0), 77);
+    assert_int_equal(cached_of(b, ids, 150, 0), 149);
+    assert_int_equal(cached_of(b, ids, 128, 0), 127);
+    assert_int_equal(cached_of(b, ids, 129, 0), 128);
+    assert_int_equal(cached_of(b, ids, 77, 1), 0); /* another salt */
+    ids[0] = 2;
+    assert_int_equal(cached_of(b, ids, 77, 0), 0);
+    clef_batch_destroy(b);
+}
+
+/* Sequences that come at the same time hold their common prefix once. */
+static void a_common_prefix_is_held_once(void **state)
+{
+    enum { N = 8, COMMON = 130 };
+    int32_t ids[COMMON + 3], n_rows;
+    clef_error err = {0};
+    (void)state;
+    for (int32_t i = 0; i < COMMON; i++)
+        ids[i] = 3 + i * 5 % 300;
+    clef_batch *b = open_batch((clef_batch_opts){.n_context = 256, .max_sequences = N, .step_tokens = 64});
+    for (int32_t i = 0; i < N; i++) {
+        int64_t number;
+        ids[COMMON] = i;
+        const clef_request r = {.ids = ids, .n = COMMON + 3, .n_max = 40, .ignore_eos = 1};
+        ids[COMMON + 1] = ids[COMMON + 2] = 7;
+        ok(clef_batch_add(b, &r, &number, &err), &err);
+    }
+    for (int32_t i = 0; i < 8; i++)
+        ok(clef_batch_step(b, &n_rows, &err), &err);
+    const clef_batch_stats now = clef_batch_describe(b);
+    assert_int_equal(now.n_running, N);
+    assert_int_equal(now.n_pages_running, COMMON / CLEF_KV_PAGE + N); /* and a last page for each */
+    clef_batch_destroy(b);
+}
+
+/* ---- requests ---------------------------------------------------------------------------------- */
+
+static void what_cannot_fit_is_refused(void **state)
+{
+    const int32_t ids[200] = {1}, wrong[] = {1, 2, 1 << 20};
+    clef_error err = {0};
+    int64_t number;
+    (void)state;
+    clef_batch *b = open_batch((clef_batch_opts){.n_context = 256, .max_sequences = 2, .kv_tokens = 128});
+    const struct {
+        clef_request r;
+        clef_status status;
+        const char *text;
+    } cases[] = {
+        {{.ids = ids, .n = 100, .n_max = 29}, CLEF_E_LIMIT, "100 prompt tokens and 29 to generate"},
+        {{.ids = ids, .n = 200}, CLEF_E_LIMIT, "the pool of keys and values 128"},
+        {{.ids = ids, .n = 0}, CLEF_E_ARG, "0 prompt tokens"},
+        {{.ids = wrong, .n = 3}, CLEF_E_ARG, "token 2 of the prompt is 1048576"},
+        {{.ids = ids, .n = 3, .source = ids, .n_source = 2}, CLEF_E_ARG, "only an encoder-decoder has one"},
+        {{.ids = ids, .n = 3, .sampling.temperature = -1}, CLEF_E_ARG, "temperature -1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(clef_batch_add(b, &cases[i].r, &number, &err), cases[i].status);
+        assert_non_null(strstr(err.text, cases[i].text));
+    }
+    assert_int_equal(clef_batch_cancel(b, 0, &err), CLEF_E_NOT_FOUND);
+    assert_int_equal(clef_batch_describe(b).n_waiting, 0);
+    clef_batch_destroy(b);
+}
+
+static void cancelling_frees_everything(void **state)
+{
+    int32_t ids[100] = {1}, n_rows;
+    int64_t first, second;
+    clef_error err = {0};
+    clef_batch_token t[8];
+    (void)state;
+    clef_batch *b = open_batch((clef_batch_opts){.n_context = 256, .max_sequences = 2});
+    const clef_request r = {.ids = ids, .n = 100, .n_max = 20, .ignore_eos = 1};
+    ok(clef_batch_add(b, &r, &first, &err), &err);
+    ids[0] = 2;
+    ok(clef_batch_add(b, &r, &second, &err), &err);
+    ok(clef_batch_step(b, &n_rows, &err), &err);
+    assert_int_equal(clef_batch_describe(b).n_running, 2);
+    ok(clef_batch_cancel(b, first, &err), &err);
+    assert_int_equal(clef_batch_cancel(b, first, &err), CLEF_E_NOT_FOUND);
+    for (int32_t i = clef_batch_take(b, t, 8); i-- > 0;)
+        assert_int_equal(t[i].sequence, second);
+    ok(clef_batch_cancel(b, second, &err), &err);
+    assert_int_equal(clef_batch_take(b, t, 8), 0);
+    ok(clef_batch_step(b, &n_rows, &err), &err);
+    assert_int_equal(n_rows, 0);
+    assert_int_equal(clef_batch_describe(b).n_pages_running, 0);
+    clef_batch_destroy(b);
+}
+
+static void wrong_options_are_refused(void **state)
+{
+    static const clef_batch_opts wrong[] = {{.n_context = 1 << 30},
+                                            {.max_sequences = -1},
+                                            {.max_sequences = 8, .step_tokens = 4},
+                                            {.kv_tokens = -5},
+                                            {.kv_tokens = INT64_MAX / 2}};
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        clef_error err = {0};
+        clef_batch *b;
+        assert_int_not_equal(clef_batch_create(dev, model, &wrong[i], &b, &err), CLEF_OK);
+        assert_null(b);
+        assert_true(err.text[0]);
+    }
+}
+
+static int setup(void **state)
+{
+    clef_error err = {0};
+    (void)state;
+    setenv("CLEF_FUSED", "0", 1); /* PoCL compiles a fused step for seconds */
+    dev = test_device();
+    if (!dev || clef_model_open(CLEF_SOURCE_DIR "/model/demo", &model, &err))
+        return 1;
+    make_requests(clef_model_hparams(model), MOST_PROMPT, requests, MOST_REQUESTS);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    clef_model_close(model);
+    clef_device_close(dev);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_are_those_of_a_session), cmocka_unit_test(repeatable_greedy),
+        cmocka_unit_test(repeatable_draws),             cmocka_unit_test(prefixes_are_exact_to_the_token),
+        cmocka_unit_test(a_common_prefix_is_held_once), cmocka_unit_test(what_cannot_fit_is_refused),
+        cmocka_unit_test(cancelling_frees_everything),  cmocka_unit_test(wrong_options_are_refused),
+    };
+    return cmocka_run_group_tests_name("batch", tests, setup, teardown);
+}
