@@ -30,6 +30,12 @@ typedef struct clef_batch_opts {
     int32_t    repeatable;      /* 1: a row's result is bit-identical whatever other rows are in the step, so that
                                    texts do not depend on other requests, the prefix cache, or set-backs. It may
                                    cost speed */
+    /* Speculation: tokens that a sequence's own text suggests are fed together with its last one, and kept as far as
+     * they are what would have been picked. The text is the same, at any temperature. ngram_max > 0 switches it on:
+     * the last ngram_max to ngram_min tokens (0: 2) are looked for in the text, the longest first, and what followed
+     * them is suggested. Off while more than spec_max_sequences (0: 4) sequences run, and for a while after
+     * suggestions of a sequence were wrong */
+    int32_t    ngram_min, ngram_max, spec_max_sequences;
     int32_t    describe_only;   /* as in clef_session_opts */
     clef_compile_opts compile;
 } clef_batch_opts;
@@ -100,6 +106,7 @@ typedef struct clef_batch_stats {
     int64_t  n_steps, n_rows;            /* so far */
     int64_t  n_prompt, n_cached;         /* tokens of prompts that began, and those found in the prefix cache */
     int64_t  n_generated, n_set_backs;
+    int64_t  n_suggested, n_accepted;    /* tokens of speculation */
     int32_t  n_pages, n_pages_running, n_pages_kept; /* of the pool; held by running sequences; kept for later */
     int64_t  kv_tokens;                  /* positions in the pool */
     uint64_t page_bytes;                 /* of all layers */
@@ -107,6 +114,8 @@ typedef struct clef_batch_stats {
 CLEF_API clef_batch_stats clef_batch_describe(const clef_batch *batch);
 /** NULL, or why prompts are always computed whole. Borrowed from the batch. */
 CLEF_API const char      *clef_batch_no_prefix_cache(const clef_batch *batch);
+/** NULL, or why nothing is speculated although it was asked for. Borrowed from the batch. */
+CLEF_API const char      *clef_batch_no_speculation(const clef_batch *batch);
 /** The plan of the steps (i = 0), and of the encoder of an encoder-decoder (i = 1); NULL beyond. Borrowed. */
 CLEF_API const clef_plan *clef_batch_plan(const clef_batch *batch, int32_t i);
 

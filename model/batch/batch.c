@@ -38,6 +38,14 @@ static void set_defaults(clef_batch *b)
         b->no_prefix_cache = "what an encoder-decoder's target computes depends on its source";
     else if (o->no_prefix_cache)
         b->no_prefix_cache = "switched off";
+    if (o->ngram_max && !o->ngram_min)
+        o->ngram_min = o->ngram_max < 2 ? o->ngram_max : 2;
+    if (!o->spec_max_sequences)
+        o->spec_max_sequences = 4;
+    if (o->ngram_max && b->hp->linear_taps)
+        b->no_speculation = "the memory of linear attention cannot return to an earlier token";
+    b->most_picks = o->max_sequences +
+                    (o->ngram_max && !b->no_speculation ? MOST_DRAFTS * o->spec_max_sequences : 0);
 }
 
 static clef_status check_opts(const clef_batch *b, clef_error *err)
@@ -51,6 +59,10 @@ static clef_status check_opts(const clef_batch *b, clef_error *err)
     if (o->step_tokens < o->max_sequences)
         return clef__fail(err, CLEF_E_ARG, "%d tokens a step, expected at least %d, one for each sequence",
                           o->step_tokens, o->max_sequences);
+    if (o->ngram_min < 0 || o->ngram_min > o->ngram_max || o->spec_max_sequences < 0)
+        return clef__fail(err, CLEF_E_ARG,
+                          "speculation by %d to %d tokens, up to %d sequences: expected 1 or more, rising", o->ngram_min,
+                          o->ngram_max, o->spec_max_sequences);
     if (o->kv_tokens < 0)
         return clef__fail(err, CLEF_E_ARG, "a pool of %" PRId64 " positions, expected 0 or more", o->kv_tokens);
     return CLEF_OK;
@@ -84,10 +96,10 @@ static clef_status make_rows(clef_batch *b, clef_error *err)
     r->runs = calloc(3 * n, sizeof *r->runs);
     r->pages = calloc(n * (size_t)b->n_each, sizeof *r->pages);
     r->sliding_pages = calloc(n * (size_t)b->n_each, sizeof *r->sliding_pages);
-    r->logits = malloc(n * vocab * sizeof *r->logits);
+    r->logits = malloc((size_t)b->most_picks * vocab * sizeof *r->logits);
     b->candidates = malloc(vocab * sizeof *b->candidates);
     b->slots = calloc(n, sizeof *b->slots);
-    b->cap_tokens = 2 * b->opts.max_sequences;
+    b->cap_tokens = 2 * b->most_picks;
     b->tokens = malloc((size_t)b->cap_tokens * sizeof *b->tokens);
     int made = r->ids && r->pos && r->picks && r->best && r->runs && r->pages && r->sliding_pages && r->logits &&
                b->candidates && b->slots && b->tokens;
@@ -372,12 +384,12 @@ static clef_status recover(clef_batch *b, const clef_error *why, clef_error *err
                          again.text);
 }
 
-/* The ring must have room for a token of each running sequence. */
+/* The ring must have room for all tokens that a step can pick. */
 static clef_status make_token_room(clef_batch *b, clef_error *err)
 {
-    if (b->n_tokens + b->opts.max_sequences <= b->cap_tokens)
+    if (b->n_tokens + b->most_picks <= b->cap_tokens)
         return CLEF_OK;
-    const int32_t cap = 2 * (b->n_tokens + b->opts.max_sequences);
+    const int32_t cap = 2 * (b->n_tokens + b->most_picks);
     clef_batch_token *tokens = malloc((size_t)cap * sizeof *tokens);
     if (!tokens)
         return clef__fail(err, CLEF_E_NOMEM, "no memory for %d tokens that were not taken", cap);
@@ -437,6 +449,11 @@ clef_batch_stats clef_batch_describe(const clef_batch *b)
 const char *clef_batch_no_prefix_cache(const clef_batch *b)
 {
     return b->no_prefix_cache;
+}
+
+const char *clef_batch_no_speculation(const clef_batch *b)
+{
+    return b->no_speculation;
 }
 
 const clef_plan *clef_batch_plan(const clef_batch *b, int32_t i)

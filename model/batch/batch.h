@@ -10,6 +10,9 @@
 /* Recurrent states are kept at multiples of this, and at a prompt's end. */
 enum { SNAPSHOT_STEP = 256 };
 
+/* The most tokens that are suggested at once. */
+enum { MOST_DRAFTS = 8 };
+
 /* A request and what became of it. It waits while slot is NO_SLOT. */
 enum { NO_SLOT = -1 };
 typedef struct batch_sequence {
@@ -25,7 +28,10 @@ typedef struct batch_sequence {
     sample_options sampling;
     uint32_t stream;
     int32_t logprobs;
-    int32_t n_rows, first_row; /* in the present step */
+    int32_t n_rows, first_pick; /* in the present step */
+    int32_t drafts[MOST_DRAFTS], n_drafts; /* suggested tokens, the last of the rows */
+    int32_t n_wanted; /* how many to suggest the next time */
+    int32_t n_pauses, pause; /* steps without suggestions after a wrong one, and those that are left */
     int32_t n_cached;          /* of the prompt, when it first began; -1: it has not begun */
     int32_t n_set_backs;
 } batch_sequence;
@@ -43,7 +49,7 @@ typedef struct batch_rows {
     int32_t *runs;                               /* [max_sequences, 3] */
     int32_t *pages, *sliding_pages;              /* [max_sequences, n_pages of a sequence] */
     int32_t *best;                               /* [step_tokens]: the likeliest token of each pick */
-    float *logits;                               /* [max_sequences, n_vocab] */
+    float *logits;                               /* [most_picks, n_vocab] */
     int32_t n_rows, n_runs, n_picks;
     int32_t visible;                             /* the last position + 1 */
     int32_t tables_changed;
@@ -74,7 +80,8 @@ struct clef_batch {
     int32_t n_states;
     int32_t n_each;           /* pages of a sequence */
     int32_t is_recurrent, has_full, has_sliding;
-    const char *no_prefix_cache;
+    const char *no_prefix_cache, *no_speculation;
+    int32_t most_picks;       /* of a step */
     batch_sequence **all;     /* in order of arrival */
     int32_t n_all, cap_all;
     batch_sequence **slots;   /* [max_sequences]: NULL where free */
@@ -104,6 +111,13 @@ clef_status clef__batch_encode(clef_batch *b, const batch_sequence *s, clef_erro
 clef_status clef__batch_schedule(clef_batch *b, int32_t *n, clef_error *err);
 /** Takes a sequence off the device. Its tokens stay, and are computed again when it starts the next time. */
 void        clef__batch_set_back(clef_batch *b, batch_sequence *s);
+
+/* ---- speculate.c --------------------------------------------------------------------------------- */
+
+/** Suggests up to `room` tokens after those of s, which generates, and returns their number. */
+int32_t clef__batch_suggest(const clef_batch *b, batch_sequence *s, int32_t room);
+/** Notes how many of the suggested tokens were right. */
+void    clef__batch_learn(clef_batch *b, batch_sequence *s, int32_t n_accepted);
 
 /* ---- step.c -------------------------------------------------------------------------------------- */
 

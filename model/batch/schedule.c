@@ -153,14 +153,22 @@ static int generates(const batch_sequence *s)
     return s->n_tokens - s->n_past == 1;
 }
 
-/* Shares out the step's rows: first a row for each sequence that generates, then prompts. */
+/* Shares out the step's rows: first a row for each sequence that generates, then what is suggested after them,
+ * then prompts. */
 static int32_t choose_rows(clef_batch *b)
 {
     int32_t room = b->opts.step_tokens;
     for (int32_t i = 0; i < b->n_all; i++) {
         batch_sequence *s = b->all[i];
         s->n_rows = s->slot != NO_SLOT && generates(s);
+        s->n_drafts = 0;
         room -= s->n_rows;
+    }
+    for (int32_t i = 0; i < b->n_all && room > 0; i++) {
+        batch_sequence *s = b->all[i];
+        s->n_drafts = s->n_rows ? clef__batch_suggest(b, s, least(room, MOST_DRAFTS)) : 0;
+        s->n_rows += s->n_drafts;
+        room -= s->n_drafts;
     }
     for (int32_t i = 0; i < b->n_all && room > 0; i++) {
         batch_sequence *s = b->all[i];

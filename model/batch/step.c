@@ -21,23 +21,35 @@ static void fill_table(clef_batch *b, const batch_sequence *s)
     }
 }
 
+/* Token i of those that s feeds: of its text, then of the suggested ones. */
+static int32_t fed_token(const batch_sequence *s, int32_t i)
+{
+    const int32_t known = s->n_tokens - s->n_past;
+    return i < known ? s->tokens[s->n_past + i] : s->drafts[i - known];
+}
+
+/* The rows whose logits pick a token: the last one of the text, and the suggested ones. */
+static int32_t n_picks(const batch_sequence *s)
+{
+    return s->n_rows && s->n_past + s->n_rows >= s->n_tokens ? 1 + s->n_drafts : 0;
+}
+
 static void add_rows(clef_batch *b, batch_sequence *s)
 {
     batch_rows *r = &b->rows;
-    const int picks = s->n_past + s->n_rows == s->n_tokens;
     int32_t *run = r->runs + 3 * (size_t)r->n_runs++;
-    s->first_row = r->n_rows;
     run[0] = s->slot;
     run[1] = r->n_rows;
     run[2] = s->n_rows;
     for (int32_t i = 0; i < s->n_rows; i++, r->n_rows++) {
-        r->ids[r->n_rows] = s->tokens[s->n_past + i];
+        r->ids[r->n_rows] = fed_token(s, i);
         r->pos[r->n_rows] = s->n_past + i;
         if (r->source_end)
             r->source_end[r->n_rows] = b->encoder.ends[s->slot];
     }
-    if (picks)
-        r->picks[r->n_picks++] = r->n_rows - 1;
+    s->first_pick = r->n_picks;
+    for (int32_t i = n_picks(s); i > 0; i--)
+        r->picks[r->n_picks++] = r->n_rows - i;
     if (r->visible < s->n_past + s->n_rows)
         r->visible = s->n_past + s->n_rows;
 }
@@ -117,17 +129,12 @@ static int takes_best(const batch_sequence *s)
     return s->sampling.mode == SAMPLE_GREEDY && !s->sampling.last_n && !s->logprobs;
 }
 
-static int picks_now(const batch_sequence *s)
-{
-    return s->n_rows && s->n_past + s->n_rows == s->n_tokens;
-}
-
 static clef_status read_results(clef_batch *b, clef_error *err)
 {
     const size_t n = b->rows.n_picks ? (size_t)b->rows.n_picks : 1; /* read without need: the host waits */
     b->rows.has_logits = 0;
     for (int32_t i = 0; i < b->n_all; i++)
-        b->rows.has_logits |= picks_now(b->all[i]) && !takes_best(b->all[i]);
+        b->rows.has_logits |= n_picks(b->all[i]) && !takes_best(b->all[i]);
     if (!b->rows.has_logits)
         return clef_plan_read(b->plan, b->io.best, b->rows.best, n * sizeof *b->rows.best, err);
     return clef_plan_read(b->plan, b->io.logits, b->rows.logits,
@@ -155,8 +162,8 @@ static int ends_text(const clef_batch *b, const batch_sequence *s, int32_t id)
     return ends;
 }
 
-/* Notes a picked token. The ring has room for one of each running sequence. */
-static void put_token(clef_batch *b, batch_sequence *s, int32_t id, float logprob)
+/* Notes a picked token. The ring has room for all that a step can pick. */
+static clef_finish put_token(clef_batch *b, batch_sequence *s, int32_t id, float logprob)
 {
     const int32_t at = (b->first_token + b->n_tokens++) % b->cap_tokens;
     s->tokens[s->n_tokens++] = id;
@@ -171,28 +178,31 @@ static void put_token(clef_batch *b, batch_sequence *s, int32_t id, float logpro
                                        .n_cached = s->n_cached,
                                        .n_generated = s->n_tokens - s->n_prompt,
                                        .n_set_backs = s->n_set_backs};
+    return b->tokens[at].finish;
 }
 
-static void pick(clef_batch *b, batch_sequence *s, int32_t nth)
+static clef_finish pick(clef_batch *b, batch_sequence *s, int32_t nth)
 {
     const float *logits = b->rows.logits + (size_t)nth * (size_t)b->hp->n_vocab;
     const int32_t last_n = s->sampling.last_n < s->n_tokens ? s->sampling.last_n : s->n_tokens;
-    if (!b->rows.has_logits) {
-        put_token(b, s, b->rows.best[nth], 0);
-        return;
-    }
+    if (!b->rows.has_logits)
+        return put_token(b, s, b->rows.best[nth], 0);
     const int32_t id = clef__sample_pick(&s->sampling, logits, b->hp->n_vocab, s->tokens + s->n_tokens - last_n,
                                          last_n, (uint64_t)(s->n_tokens - s->n_prompt), s->stream, b->candidates);
-    put_token(b, s, id, s->logprobs ? logprob_of(logits, b->hp->n_vocab, id) : 0);
+    return put_token(b, s, id, s->logprobs ? logprob_of(logits, b->hp->n_vocab, id) : 0);
 }
 
-/* The number of the row's pick. */
-static int32_t pick_of(const clef_batch *b, int32_t row)
+/* Picks the next token of s, and as many more as were suggested rightly, whose rows the step has computed. */
+static void pick_tokens(clef_batch *b, batch_sequence *s)
 {
-    int32_t i = 0;
-    while (b->rows.picks[i] != row)
-        i++;
-    return i;
+    int32_t n = 0;
+    clef_finish finish = pick(b, s, s->first_pick);
+    while (!finish && n < s->n_drafts && s->tokens[s->n_tokens - 1] == s->drafts[n]) {
+        clef__pages_note(b->pages, &s->chain, s->n_past, s->tokens + s->n_past, 1);
+        s->n_past++;
+        finish = pick(b, s, s->first_pick + ++n);
+    }
+    clef__batch_learn(b, s, n);
 }
 
 /* ---- the step ---------------------------------------------------------------------------------- */
@@ -209,13 +219,14 @@ static clef_status keep_memory(clef_batch *b, const batch_sequence *s, clef_erro
 /* Notes the rows of s as computed, and picks its next token if they were its last ones. */
 static clef_status finish_rows(clef_batch *b, batch_sequence *s, clef_error *err)
 {
-    const int picks = picks_now(s);
-    clef__pages_note(b->pages, &s->chain, s->n_past, s->tokens + s->n_past, s->n_rows);
-    s->n_past += s->n_rows;
+    const int picks = n_picks(s) > 0;
+    const int32_t known = s->n_rows - s->n_drafts;
+    clef__pages_note(b->pages, &s->chain, s->n_past, s->tokens + s->n_past, known);
+    s->n_past += known;
     const clef_status status = keep_memory(b, s, err);
     if (picks)
-        pick(b, s, pick_of(b, s->first_row + s->n_rows - 1));
-    s->n_rows = 0;
+        pick_tokens(b, s);
+    s->n_rows = s->n_drafts = 0;
     return status;
 }
 

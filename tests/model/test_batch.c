@@ -80,7 +80,7 @@ static void texts_are_those_of_a_session(void **state)
     }
 }
 
-/* The same bits alone, with neighbours, from the prefix cache, and after set-backs. */
+/* The same bits alone, with neighbours, from the prefix cache, after set-backs, and with speculation. */
 static void check_repeatable(float temperature)
 {
     static test_text want[MOST_REQUESTS], came[MOST_REQUESTS];
@@ -90,7 +90,7 @@ static void check_repeatable(float temperature)
         (clef_batch_opts){.n_context = 256, .max_sequences = 1, .no_prefix_cache = 1, .repeatable = 1});
     run_requests(b, requests, MOST_REQUESTS, &alone, want);
     clef_batch_destroy(b);
-    for (int32_t k = 0; k < 4; k++) {
+    for (int32_t k = 0; k < 5; k++) {
         const test_arrival many = {.temperature = temperature, .seed = 40 + (uint64_t)k};
         memset(came, 0, sizeof came);
         b = open_batch((clef_batch_opts){.n_context = 256,
@@ -98,10 +98,13 @@ static void check_repeatable(float temperature)
                                          .step_tokens = 40 + 20 * k,
                                          .kv_tokens = k == 0 ? 0 : 512,
                                          .no_prefix_cache = k == 2,
+                                         .ngram_max = k == 4 ? 3 : 0,
+                                         .spec_max_sequences = 8,
                                          .repeatable = 1});
         run_requests(b, requests, MOST_REQUESTS, &many, came);
         const clef_batch_stats end = clef_batch_describe(b);
         assert_true(k == 0 || k == 1 || end.n_set_backs > 0);
+        assert_true(k == 4 && temperature == 0 ? end.n_accepted > 0 : k == 4 || end.n_suggested == 0);
         assert_true(k == 2 ? end.n_cached == 0 : end.n_cached > 0);
         assert_int_equal(end.n_pages_running, 0);
         for (int32_t i = 0; i < MOST_REQUESTS; i++) {
